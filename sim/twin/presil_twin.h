@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * presil_twin.h - the C functional twin: executes the chip's descriptors (docs/isa.md) with the chip's bits (docs/numerics.md), without a clock.
+ * A twin is one chip's scratchpad, accumulators and tokens; not thread-safe; several twins may run at once.
+ */
+#ifndef PRESIL_TWIN_H
+#define PRESIL_TWIN_H
+#include <stddef.h>
+#include <stdint.h>
+#include "presil_config.h"
+#include "presil_desc.h"
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct presil_twin presil_twin;
+
+/* The DRAM as the twin sees it: one window. An access outside it is error READ_BUS or WRITE_BUS, as on the chip. */
+typedef struct { uint64_t base, bytes; uint8_t *host; } presil_twin_memory;
+
+/* Called for every contiguous range of DRAM bytes written, in order; may be NULL. index: position of the STORE in the list. */
+typedef void (*presil_twin_write_fn)(void *context, uint64_t address, uint64_t bytes, uint32_t index);
+
+typedef struct {
+    int code;         /* PRESIL_ERROR_* of presil_desc.h; 0: none */
+    uint32_t index;   /* descriptor, from 0 in the list */
+    uint64_t address; /* as ERROR_ADDR of the chip */
+    int deadlock;     /* 1: engines wait for tokens nobody will give; index names the first waiting descriptor */
+    uint32_t wait_mask;
+    char text[160];
+} presil_twin_error;
+
+presil_twin *presil_twin_create(const presil_config *config); /* NULL: out of memory */
+void presil_twin_destroy(presil_twin *twin);                  /* NULL is allowed */
+void presil_twin_threads(presil_twin *twin, unsigned threads); /* 1 (default) .. 64: threads used inside one descriptor; same bits */
+
+/* Runs a list as one launch (tokens start at zero; scratchpad and accumulators are undefined). 0, or -1 with *error filled. Engines run in an order that their tokens allow. */
+int presil_twin_execute(presil_twin *twin, const presil_desc *list, size_t count, const presil_twin_memory *memory, presil_twin_write_fn on_write,
+                        void *context, presil_twin_error *error);
+
+/* For block tests: direct view of the state after execute. */
+uint8_t *presil_twin_scratchpad(presil_twin *twin, size_t *bytes);
+#ifdef __cplusplus
+}
+#endif
+#endif
