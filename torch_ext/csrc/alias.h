@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// CPU views of device tensors over the same memory, for operators that the host computes: no copies in, none out.
+// A view set lives for one operator call. finish() carries back what the CPU kernel changed of its inputs (resize_, set_, strides);
+// to_device() maps results: an input's view to the input itself, a view of known storage to a device view, new memory is adopted.
+#pragma once
+#include "device.h"
+
+#include <ATen/ATen.h>
+#include <c10/util/SmallVector.h>
+
+namespace presil {
+
+class HostViews {
+ public:
+  // CPU view of a device tensor; others pass through. Raises on operands of different presil devices.
+  at::Tensor to_host(const at::Tensor& t);
+  c10::Storage to_host(const c10::Storage& s);
+  at::Tensor to_device(const at::Tensor& t);
+  void finish();
+
+  int index() const { return index_; }          // device of the operands, -1: none yet
+  void set_index(int index) { index_ = index; }
+  bool has_cpu_tensor() const { return cpu_tensor_; }  // a CPU operand with dimensions was passed
+
+ private:
+  struct StoragePair {
+    c10::StorageImpl* dev;
+    c10::Storage cpu;
+    void* data;
+    size_t bytes;
+  };
+  struct TensorPair {
+    at::Tensor dev, cpu;
+  };
+  c10::Storage device_storage(const c10::Storage& cpu);
+  c10::DataPtr adopt(c10::StorageImpl* cpu, size_t bytes);
+
+  c10::SmallVector<StoragePair, 4> storages_;
+  c10::SmallVector<TensorPair, 4> tensors_;
+  c10::SmallVector<std::pair<c10::StorageImpl*, c10::Storage>, 2> adopted_;
+  c10::SmallVector<c10::StorageImpl*, 4> cpu_inputs_;
+  c10::SmallVector<at::Tensor, 4> keep_;
+  int index_ = -1;
+  bool cpu_tensor_ = false;
+};
+
+// While alive, CPU allocations of this thread come from the device's memory, so that results need no copy.
+class AllocateOnDevice {
+ public:
+  explicit AllocateOnDevice(int index);
+  ~AllocateOnDevice();
+  AllocateOnDevice(const AllocateOnDevice&) = delete;
+  AllocateOnDevice& operator=(const AllocateOnDevice&) = delete;
+
+ private:
+  int previous_;
+};
+
+}  // namespace presil

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "chip_ops.h"
+
+namespace presil {
+namespace {
+
+presil_dtype element_type(c10::ScalarType type) {
+  switch (type) {
+    case c10::kFloat: return PRESIL_FP32;
+    case c10::kBFloat16: return PRESIL_BF16;
+    case c10::kChar: return PRESIL_INT8;
+    case c10::kInt: return PRESIL_INT32;
+    default: TORCH_CHECK_NOT_IMPLEMENTED(false, "presil: the chip has no dtype ", type, " (float32, bfloat16, int8, int32)");
+  }
+}
+
+presil_tensor describe(const at::Tensor& t, c10::ArrayRef<int> order) {
+  presil_tensor out{};
+  out.data = address_of(t.device().index(), t.storage().data());
+  out.data.value += static_cast<uint64_t>(t.storage_offset()) * t.element_size();
+  out.dtype = element_type(t.scalar_type());
+  out.ndim = static_cast<uint32_t>(order.size());
+  for (size_t i = 0; i < order.size(); i++) {
+    out.shape[i] = t.size(order[i]);
+    out.stride[i] = t.stride(order[i]);
+  }
+  return out;
+}
+
+presil_epilogue describe(const Fusion& f, const presil_tensor* residual) {
+  presil_epilogue e{};
+  e.residual = residual;
+  if (f.int8_output) {
+    e.out_zero_point = static_cast<int32_t>(f.out_zero_point);
+    e.int_lo = static_cast<int32_t>(f.int_low);
+    e.int_hi = static_cast<int32_t>(f.int_high);
+    e.residual_zero_point = static_cast<int32_t>(f.residual_zero_point);
+    e.residual_scale = static_cast<float>(f.residual_scale);
+  } else {
+    e.clamp = f.clamp;
+    e.clamp_lo = static_cast<float>(f.low);
+    e.clamp_hi = static_cast<float>(f.high);
+  }
+  return e;
+}
+
+// EUNSUPPORTED is an answer (another layout may do), anything else an error.
+bool enqueued(int status, int index, const char* label) {
+  if (status == PRESIL_EUNSUPPORTED) return false;
+  check(status, label);
+  mark_pending(index);
+  return true;
+}
+
+constexpr int kNhwc[] = {0, 2, 3, 1};
+
+}  // namespace
+
+presil_compute compute_for(c10::ScalarType dtype) {
+  return dtype == c10::kFloat && !settings().fp32_as_bf16 ? PRESIL_COMPUTE_FP32 : PRESIL_COMPUTE_BF16;
+}
+bool chip_dtype(c10::ScalarType dtype) { return dtype == c10::kFloat || dtype == c10::kBFloat16; }
+
+int64_t conv_output_size(int64_t input, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation) {
+  return (input + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
+}
+
+bool chip_conv2d(const char* label, const at::Tensor& input, const std::shared_ptr<presil_weights>& weights, const at::Tensor& output, const ConvGeometry& g, const Fusion& fusion,
+                 uint8_t pad_value) {
+  const int index = input.device().index();
+  presil_conv2d_desc desc{};
+  desc.size = sizeof desc;
+  desc.pad_value = pad_value;
+  desc.label = label;
+  desc.input = describe(input, kNhwc);
+  desc.output = describe(output, kNhwc);
+  desc.weights = weights.get();
+  for (int i = 0; i < 2; i++) {
+    desc.stride[i] = g.stride[i];
+    desc.padding[i] = g.padding[i];
+    desc.dilation[i] = g.dilation[i];
+    desc.input_dilation[i] = g.input_dilation[i];
+  }
+  presil_tensor residual{};
+  if (fusion.residual.defined()) residual = describe(fusion.residual, kNhwc);
+  desc.epilogue = describe(fusion, fusion.residual.defined() ? &residual : nullptr);
+  weights_changed(output);
+  return enqueued(presil_conv2d(device(index), current_stream(index), &desc), index, label);
+}
+
+bool chip_matmul(const char* label, const at::Tensor& a, const at::Tensor& b, const at::Tensor& out, presil_compute compute, const Fusion& fusion) {
+  const int index = a.device().index();
+  presil_matmul_desc desc{};
+  desc.size = sizeof desc;
+  desc.compute = compute;
+  desc.label = label;
+  desc.a = describe(a, {0, 1, 2});
+  desc.b = describe(b, {0, 1, 2});
+  desc.out = describe(out, {0, 1, 2});
+  presil_tensor residual{};
+  if (fusion.residual.defined()) residual = describe(fusion.residual, {0, 1, 2});
+  desc.epilogue = describe(fusion, fusion.residual.defined() ? &residual : nullptr);
+  weights_changed(out);
+  return enqueued(presil_matmul(device(index), current_stream(index), &desc), index, label);
+}
+
+}  // namespace presil

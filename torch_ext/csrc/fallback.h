@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators that the chip does not compute run on the CPU's kernel over the mapped memory, counted, and are errors in strict mode.
+#pragma once
+#include "alias.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include <map>
+#include <string>
+
+namespace presil {
+
+void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+
+struct HostOperator {
+  int64_t calls = 0;
+  double seconds = 0;  // wall time, waiting for the chip not included
+  std::string reason;
+};
+// Since the last reset, by operator name.
+std::map<std::string, HostOperator> host_operators();
+void reset_host_operators();
+// For native kernels that decide to compute on the host: counts, checks strict mode.
+void note_host_operator(const char* name, const std::string& reason, double seconds = 0);
+
+// Views for a native kernel that computes on the host: waits for the chip, maps the arguments.
+template <typename Function>
+auto on_host(const char* name, const std::string& reason, int index, Function&& compute) {
+  note_host_operator(name, reason);
+  wait_pending(index);
+  HostViews views;
+  views.set_index(index);
+  auto result = [&] {
+    AllocateOnDevice scope(index);
+    return compute(views);
+  }();
+  views.finish();
+  if constexpr (std::is_same_v<decltype(result), at::Tensor>) return views.to_device(result);
+  else return std::apply([&](auto&... t) { return std::make_tuple(views.to_device(t)...); }, result);
+}
+
+}  // namespace presil

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// presil::conv2d, presil::linear and their int8 variants: convolution or linear layer with everything that the chip's epilogue does behind it.
+#include "chip_ops.h"
+#include "fallback.h"
+
+#include <torch/library.h>
+
+namespace presil {
+namespace {
+
+using at::Tensor;
+using OptionalTensor = std::optional<Tensor>;
+using Ints = c10::IntArrayRef;
+
+void set_activation(Fusion& f, c10::string_view activation) {
+  if (activation == "none") return;
+  f.clamp = true;
+  f.low = 0;
+  if (activation == "relu6") f.high = 6;
+  TORCH_CHECK_VALUE(activation == "relu" || activation == "relu6", "presil: activation must be 'none', 'relu' or 'relu6', got '", activation, "'");
+}
+
+ConvGeometry make_geometry(Ints stride, Ints padding, Ints dilation, int64_t groups) {
+  TORCH_CHECK_VALUE(stride.size() == 2 && padding.size() == 2 && dilation.size() == 2, "presil: stride, padding and dilation need two values each");
+  ConvGeometry g;
+  for (int i = 0; i < 2; i++) {
+    g.stride[i] = stride[i];
+    g.padding[i] = padding[i];
+    g.dilation[i] = dilation[i];
+  }
+  g.groups = groups;
+  return g;
+}
+
+Tensor empty_output(const Tensor& x, const Tensor& w, const ConvGeometry& g, c10::ScalarType dtype) {
+  TORCH_CHECK_VALUE(x.dim() == 4 && w.dim() == 4, "presil: input and weight must be 4-D (N, C, H, W) and (O, I/groups, KH, KW), got ", x.sizes(), " and ", w.sizes());
+  TORCH_CHECK_VALUE(w.size(1) * g.groups == x.size(1), "presil: weight ", w.sizes(), " with groups=", g.groups, " does not fit an input of ", x.size(1), " channels");
+  const int64_t h = conv_output_size(x.size(2), w.size(2), g.stride[0], g.padding[0], g.dilation[0]);
+  const int64_t v = conv_output_size(x.size(3), w.size(3), g.stride[1], g.padding[1], g.dilation[1]);
+  TORCH_CHECK_VALUE(h > 0 && v > 0, "presil: kernel ", w.sizes(), " is larger than the padded input ", x.sizes());
+  return at::empty({x.size(0), w.size(0), h, v}, x.options().dtype(dtype), c10::MemoryFormat::ChannelsLast);
+}
+
+Tensor run(const char* label, const Tensor& x, const WeightRequest& request, const Tensor& out, const ConvGeometry& g, Fusion& fusion, const OptionalTensor& residual, uint8_t pad) {
+  if (residual && residual->defined()) {
+    TORCH_CHECK_VALUE(residual->sizes() == out.sizes() && residual->device() == out.device(), "presil: the residual must have the output's shape ", out.sizes(), " and device, got ", residual->sizes());
+    fusion.residual = residual->contiguous(c10::MemoryFormat::ChannelsLast);
+  }
+  if (out.numel() == 0) return out;
+  const Tensor input = x.contiguous(c10::MemoryFormat::ChannelsLast);
+  TORCH_CHECK(chip_conv2d(label, input, packed_weights(request), out, g, fusion, pad), "presil: ", label, ": ", presil_error_text());
+  return out;
+}
+
+Tensor conv2d(const Tensor& x, const Tensor& w, const OptionalTensor& bias, Ints stride, Ints padding, Ints dilation, int64_t groups, const OptionalTensor& residual,
+              c10::string_view activation, std::optional<c10::ScalarType> out_dtype, c10::string_view label) {
+  TORCH_CHECK_TYPE(chip_dtype(x.scalar_type()) && w.scalar_type() == x.scalar_type(), "presil::conv2d: input and weight must both be float32 or bfloat16, got ", x.scalar_type(), " and ", w.scalar_type());
+  const ConvGeometry g = make_geometry(stride, padding, dilation, groups);
+  const c10::ScalarType dtype = out_dtype.value_or(x.scalar_type());
+  TORCH_CHECK_TYPE(chip_dtype(dtype), "presil::conv2d: out_dtype must be float32 or bfloat16, got ", dtype);
+  Fusion fusion;
+  set_activation(fusion, activation);
+  WeightRequest request;
+  request.weight = w;
+  if (bias && bias->defined()) request.bias = *bias;
+  request.compute = compute_for(x.scalar_type());
+  request.groups = groups;
+  request.dilation = g.dilation;
+  return run(std::string(label).c_str(), x, request, empty_output(x, w, g, dtype), g, fusion, residual, 0);
+}
+
+Tensor conv2d_int8(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& scale, Ints stride, Ints padding, Ints dilation, int64_t groups, int64_t input_zero_point,
+                   int64_t output_zero_point, const OptionalTensor& residual, double residual_scale, int64_t residual_zero_point, bool relu, c10::string_view label) {
+  TORCH_CHECK_TYPE(x.scalar_type() == c10::kChar && w.scalar_type() == c10::kChar && bias.scalar_type() == c10::kInt && scale.scalar_type() == c10::kFloat,
+                   "presil::conv2d_int8: expected int8 input and weight, int32 bias, float32 scale; got ", x.scalar_type(), ", ", w.scalar_type(), ", ", bias.scalar_type(), ", ", scale.scalar_type());
+  const auto in_int8 = [](int64_t v) { return v >= -128 && v <= 127; };
+  TORCH_CHECK_VALUE(in_int8(input_zero_point) && in_int8(output_zero_point) && in_int8(residual_zero_point), "presil::conv2d_int8: zero points must be in [-128, 127]");
+  const ConvGeometry g = make_geometry(stride, padding, dilation, groups);
+  Fusion fusion;
+  fusion.int8_output = true;
+  fusion.out_zero_point = output_zero_point;
+  if (relu) fusion.int_low = output_zero_point;
+  fusion.residual_scale = residual_scale;
+  fusion.residual_zero_point = residual_zero_point;
+  WeightRequest request;
+  request.weight = w;
+  request.bias = bias;
+  request.scale = scale;
+  request.compute = PRESIL_COMPUTE_INT8;
+  request.groups = groups;
+  request.dilation = g.dilation;
+  return run(std::string(label).c_str(), x, request, empty_output(x, w, g, c10::kChar), g, fusion, residual, static_cast<uint8_t>(input_zero_point));
+}
+
+// A linear layer is a 1x1 convolution over rows: [*, K] as one image of `rows` pixels.
+Tensor as_pixels(const Tensor& x) { return x.reshape({1, -1, 1, x.size(-1)}).permute({0, 3, 2, 1}); }
+Tensor as_kernel(const Tensor& w) {
+  TORCH_CHECK_VALUE(w.dim() == 2, "presil: the weight of a linear layer must be 2-D (out, in), got ", w.sizes());
+  return w.view({w.size(0), w.size(1), 1, 1});
+}
+Tensor as_rows(const Tensor& pixels, const Tensor& like) {
+  auto sizes = like.sizes().vec();
+  sizes.back() = pixels.size(1);
+  return pixels.permute({0, 3, 2, 1}).reshape(sizes);
+}
+OptionalTensor residual_pixels(const OptionalTensor& r) { return r && r->defined() ? OptionalTensor(as_pixels(*r)) : std::nullopt; }
+
+Tensor linear(const Tensor& x, const Tensor& w, const OptionalTensor& bias, const OptionalTensor& residual, c10::string_view activation, std::optional<c10::ScalarType> out_dtype, c10::string_view label) {
+  const int64_t one[] = {1, 1}, zero[] = {0, 0};
+  return as_rows(conv2d(as_pixels(x), as_kernel(w), bias, one, zero, one, 1, residual_pixels(residual), activation, out_dtype, label), x);
+}
+
+Tensor linear_int8(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& scale, int64_t input_zero_point, int64_t output_zero_point, const OptionalTensor& residual,
+                   double residual_scale, int64_t residual_zero_point, bool relu, c10::string_view label) {
+  const int64_t one[] = {1, 1}, zero[] = {0, 0};
+  return as_rows(conv2d_int8(as_pixels(x), as_kernel(w), bias, scale, one, zero, one, 1, input_zero_point, output_zero_point, residual_pixels(residual), residual_scale, residual_zero_point, relu, label), x);
+}
+
+TORCH_LIBRARY(presil, m) {
+  m.def("conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=[1,1], int[2] padding=[0,0], int[2] dilation=[1,1], int groups=1, Tensor? residual=None, str activation='none', "
+        "ScalarType? out_dtype=None, str label='conv2d') -> Tensor");
+  m.def("conv2d_int8(Tensor input, Tensor weight, Tensor bias, Tensor scale, int[2] stride, int[2] padding, int[2] dilation, int groups, int input_zero_point, int output_zero_point, "
+        "Tensor? residual=None, float residual_scale=1.0, int residual_zero_point=0, bool relu=False, str label='conv2d_int8') -> Tensor");
+  m.def("linear(Tensor input, Tensor weight, Tensor? bias=None, Tensor? residual=None, str activation='none', ScalarType? out_dtype=None, str label='linear') -> Tensor");
+  m.def("linear_int8(Tensor input, Tensor weight, Tensor bias, Tensor scale, int input_zero_point, int output_zero_point, Tensor? residual=None, float residual_scale=1.0, "
+        "int residual_zero_point=0, bool relu=False, str label='linear_int8') -> Tensor");
+}
+TORCH_LIBRARY_IMPL(presil, PrivateUse1, m) {
+  m.impl("conv2d", conv2d);
+  m.impl("conv2d_int8", conv2d_int8);
+  m.impl("linear", linear);
+  m.impl("linear_int8", linear_int8);
+}
+
+}  // namespace
+}  // namespace presil
