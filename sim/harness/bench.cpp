@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench.h"
+
+#include <cstdio>
+
+#include "random.h"
+
+namespace presil {
+
+#if PRESIL_SIM_SCRAMBLE
+#include "scramble.inc"
+#endif
+
+Bench::~Bench() { end_trace(); }
+
+void Bench::restart() {
+    end_trace();
+#if PRESIL_SIM_TRACE
+    fst_.reset();
+#endif
+    chip_.reset();
+    context_ = std::make_unique<VerilatedContext>();
+    enter();
+    models_++;
+#if PRESIL_SIM_CHECK
+    context_->randReset(2);
+    context_->randSeed(static_cast<int>(mix64(seed_ + models_) & 0x7fffffff) | 1);
+#endif
+#if PRESIL_SIM_TRACE
+    context_->traceEverOn(true);
+#endif
+    chip_ = std::make_unique<Vchip>(context_.get(), "");
+    pins_ = chip_->rootp;
+    pins_->clk = 0;
+    pins_->rst = 1;
+    chip_->eval();  // initial blocks; the fast path of eval() has none
+    hold_reset();
+}
+
+void Bench::reset() {
+#if PRESIL_SIM_CHECK
+    restart();
+#else
+    hold_reset();
+#endif
+}
+
+// What the chip asks for before the reset has reached all of it is not answered.
+void Bench::hold_reset() {
+    idle_inputs();
+    pins_->rst = 1;
+    for (unsigned i = 0; i < kResetCycles; i++) {
+        memory_.abandon(*pins_);
+        cycle();
+    }
+    memory_.abandon(*pins_);
+    pins_->rst = 0;
+    for (unsigned i = 0; i < kResetCycles; i++) cycle();
+}
+
+void Bench::idle_inputs() {
+    pins_->s_axil_awvalid = pins_->s_axil_wvalid = pins_->s_axil_bready = pins_->s_axil_arvalid = pins_->s_axil_rready = 0;
+    memory_.abandon(*pins_);
+}
+
+void Bench::launch(uint64_t launch) {
+    memory_.launch(*pins_, launch, now_);
+    scramble(launch);
+    eval();
+}
+
+// Scratchpad and accumulators are undefined at the start of a launch: where the build knows them, it overwrites them.
+void Bench::scramble([[maybe_unused]] uint64_t launch) {
+#if PRESIL_SIM_SCRAMBLE
+    scramble_memories(*pins_, mix64(seed_ ^ mix64(launch)));
+#endif
+}
+
+int Bench::write32(uint32_t offset, uint32_t value) {
+    Pins &p = *pins_;
+    p.s_axil_awaddr = offset & 0xfff;
+    p.s_axil_wdata = value;
+    p.s_axil_wstrb = 0xf;
+    p.s_axil_awvalid = p.s_axil_wvalid = p.s_axil_bready = 1;
+    int response = -1;
+    for (unsigned i = 0; i < kRegisterTimeout && response < 0; i++) {
+        eval();
+        const bool address = p.s_axil_awvalid & p.s_axil_awready, data = p.s_axil_wvalid & p.s_axil_wready;
+        if (p.s_axil_bvalid) response = p.s_axil_bresp;
+        cycle();
+        if (address) p.s_axil_awvalid = 0;
+        if (data) p.s_axil_wvalid = 0;
+    }
+    p.s_axil_awvalid = p.s_axil_wvalid = p.s_axil_bready = 0;
+    eval();
+    return response;
+}
+
+int Bench::read32(uint32_t offset, uint32_t *value) {
+    Pins &p = *pins_;
+    p.s_axil_araddr = offset & 0xfff;
+    p.s_axil_arvalid = p.s_axil_rready = 1;
+    int response = -1;
+    for (unsigned i = 0; i < kRegisterTimeout && response < 0; i++) {
+        eval();
+        const bool address = p.s_axil_arvalid & p.s_axil_arready;
+        if (p.s_axil_rvalid) {
+            response = p.s_axil_rresp;
+            *value = p.s_axil_rdata;
+        }
+        cycle();
+        if (address) p.s_axil_arvalid = 0;
+    }
+    p.s_axil_arvalid = p.s_axil_rready = 0;
+    eval();
+    return response;
+}
+
+#if PRESIL_SIM_TRACE
+
+bool Bench::trace(const std::string &path, uint64_t first, uint64_t last) {
+    end_trace();
+    if (path.empty()) return true;
+    FILE *probe = fopen(path.c_str(), "wb");  // an early answer: the writer itself opens the file when the window begins
+    if (!probe) return false;
+    fclose(probe);
+    if (!fst_) {
+        fst_ = std::make_unique<VerilatedFstC>();
+        chip_->trace(fst_.get(), 99);
+    }
+    trace_path_ = path;
+    trace_first_ = now_ + first;
+    trace_cycles_ = last - first + 1 ? last - first + 1 : UINT64_MAX;
+    return true;
+}
+
+void Bench::dump_now(uint64_t phase) {
+    if (!fst_->isOpen()) fst_->open(trace_path_.c_str());
+    fst_->dump((now_ - 1) * 2 * kHalfPeriod + phase);
+    if (phase && now_ - 1 - trace_first_ == trace_cycles_ - 1) end_trace();
+}
+
+void Bench::end_trace() {
+    trace_cycles_ = 0;
+    if (fst_ && fst_->isOpen()) fst_->close();
+}
+
+#else
+
+bool Bench::trace(const std::string &, uint64_t, uint64_t) { return false; }
+void Bench::end_trace() {}
+
+#endif
+
+}  // namespace presil

