@@ -18,6 +18,7 @@ module presil_epilogue import presil_config_pkg::*; (
   output logic              acc_half,
   output logic [$clog2(ACC_ROWS)-1:0] acc_row,
   input  logic [31:0]       acc_q [CELLS],
+  input  logic [1:0]        acc_taken,      // the read port of half h is taken in the next cycle
   output logic              res_valid,      // scratchpad read port: parameters and residual
   output logic [15:0]       res_addr,
   output logic [31:0]       res_index,

@@ -29,6 +29,7 @@ module presil_matrix import presil_config_pkg::*; (
   input  logic              acc_re,         // accumulator read port of the epilogue: acc_q one cycle later
   input  logic              acc_half,
   input  logic [$clog2(ACC_ROWS)-1:0] acc_row,
-  output logic [31:0]       acc_q [CELLS]
+  output logic [31:0]       acc_q [CELLS],
+  output logic [1:0]        acc_taken       // the read port of half h belongs to this engine in the next cycle: no acc_re then
 );
 endmodule
