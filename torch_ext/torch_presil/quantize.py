@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Post-training static quantization of a fused model (fuse.py) for the chip's int8 engine.
+
+Activations: quint8 per tensor, affine, min/max over calibration inputs; on the device as int8 = quint8 − 128, zero points likewise.
+Weights: qint8 per output channel, symmetric. Requantisation is docs/numerics.md section 7. What is neither convolution nor linear computes in fp32
+on the host between dequantisation and quantisation; max-pooling and reshapes work on the codes.
+"""
+
+import operator
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import fx, nn
+
+from torch_presil.fuse import FusedLayer
+
+__all__ = ["QuantizationParameters", "QuantizedLayer", "quantize"]
+
+
+@dataclass(frozen=True)
+class QuantizationParameters:
+    """scale > 0 (fp32), zero_point in [-128, 127] (of int8 codes): value = (code − zero_point)·scale."""
+    scale: float
+    zero_point: int
+
+    @staticmethod
+    def from_range(low: float, high: float) -> "QuantizationParameters":
+        low, high = min(low, 0.0), max(high, 0.0)
+        scale = float(torch.tensor(max((high - low) / 255.0, 2.0 ** -60), dtype=torch.float32))
+        return QuantizationParameters(scale, int(max(0, min(255, round(-low / scale)))) - 128)
+
+
+class Quantize(nn.Module):
+    """fp32 → int8 codes: clamp(rint(x·(1/scale) + zero_point), −128, 127)."""
+
+    def __init__(self, q: QuantizationParameters):
+        super().__init__()
+        self.q = q
+
+    def forward(self, x):
+        return x.float().mul(1.0 / self.q.scale).add_(self.q.zero_point).round_().clamp_(-128, 127).to(torch.int8)
+
+
+class Dequantize(nn.Module):
+    """int8 codes → fp32."""
+
+    def __init__(self, q: QuantizationParameters):
+        super().__init__()
+        self.q = q
+
+    def forward(self, x):
+        return x.float().sub_(self.q.zero_point).mul_(self.q.scale)
+
+
+class OnCodes(nn.Module):
+    """A max-pooling on int8 codes through bfloat16, which holds every code exactly (the CPU's int8 max-pooling refuses large planes)."""
+
+    def __init__(self, pool: nn.Module):
+        super().__init__()
+        self.pool = pool
+
+    def forward(self, x):
+        return self.pool(x.to(torch.bfloat16)).to(torch.int8)
+
+
+class QuantizedLayer(nn.Module):
+    """FusedLayer in int8. weight int8 (O, …), bias int32 with the input's zero point folded in, scale fp32 (O,) = (sx·sw)·(1/so)."""
+
+    def __init__(self, layer: FusedLayer, x: QuantizationParameters, out: QuantizationParameters, residual):
+        super().__init__()
+        self.name, self.linear, self.geometry, self.activation = layer.name, layer.linear, layer.geometry, layer.activation
+        self.x, self.out, self.residual = x, out, residual
+        weight = layer.weight.detach().float()
+        per_channel = weight.flatten(1).abs().amax(1).clamp_min(2.0 ** -60) / 127.0
+        shape = [-1] + [1] * (weight.dim() - 1)
+        codes = (weight / per_channel.view(shape)).round().clamp(-128, 127)
+        bias = torch.zeros(weight.shape[0]) if layer.bias is None else layer.bias.detach().float()
+        product = torch.tensor(x.scale, dtype=torch.float32) * per_channel
+        folded = (bias * (1.0 / product)).round().to(torch.int64) - x.zero_point * codes.flatten(1).sum(1).to(torch.int64)
+        self.register_buffer("weight", codes.to(torch.int8))
+        self.register_buffer("bias", folded.clamp(-2 ** 31, 2 ** 31 - 1).to(torch.int32))
+        self.register_buffer("scale", product * (1.0 / torch.tensor(out.scale, dtype=torch.float32)))
+        if layer.activation == "relu6":
+            self.high = min(127, round(6.0 / out.scale) + out.zero_point)
+        self.residual_scale = 1.0 if residual is None else float(torch.tensor(residual.scale, dtype=torch.float32) / torch.tensor(out.scale, dtype=torch.float32))
+
+    def forward(self, x, residual=None):
+        if x.device.type != "presil":
+            return self._forward_host(x, residual)
+        g, relu = self.geometry, self.activation != "none"
+        zero = 0 if self.residual is None else self.residual.zero_point
+        if self.linear:
+            return torch.ops.presil.linear_int8(x, self.weight, self.bias, self.scale, self.x.zero_point, self.out.zero_point, residual, self.residual_scale, zero, relu, self.name)
+        y = torch.ops.presil.conv2d_int8(x, self.weight, self.bias, self.scale, g.stride, g.padding, g.dilation, g.groups, self.x.zero_point, self.out.zero_point, residual,
+                                         self.residual_scale, zero, relu, self.name)
+        return y.clamp_(max=self.high) if self.activation == "relu6" and self.high < 127 else y
+
+    def _forward_host(self, x, residual):
+        """The same integers: the sum is exact in float64, the rest is numerics.md section 7 in fp32."""
+        g = self.geometry
+        weight, codes = self.weight.double(), x.double()
+        if self.linear:
+            acc = F.linear(codes, weight)
+        else:
+            p = [g.padding[1], g.padding[1], g.padding[0], g.padding[0]]
+            acc = F.conv2d(F.pad(codes, p, value=float(self.x.zero_point)), weight, None, g.stride, 0, g.dilation, g.groups)
+        shape = [1, -1] + [1] * (acc.dim() - 2) if not self.linear else [-1]
+        v = (acc + self.bias.double().view(shape)).to(torch.int64).to(torch.int32).float() * self.scale.view(shape)
+        if residual is not None:
+            v = v + (residual.float() - self.residual.zero_point) * self.residual_scale
+        code = v.round().clamp(-2.0 ** 30, 2.0 ** 30).to(torch.int64) + self.out.zero_point
+        low = self.out.zero_point if self.activation != "none" else -128
+        high = self.high if self.activation == "relu6" else 127
+        return code.clamp(low, high).to(torch.int8)
+
+    def macs(self, output_shape) -> int:
+        return int(torch.Size(output_shape).numel()) * self.weight[0].numel()
+
+
+class _Ranges(fx.Interpreter):
+    """Minimum and maximum of every floating-point value of the graph."""
+
+    def __init__(self, gm):
+        super().__init__(gm)
+        self.ranges = {}
+
+    def run_node(self, n):
+        value = super().run_node(n)
+        if isinstance(value, torch.Tensor) and value.is_floating_point() and value.numel():
+            low, high = (float(v) for v in torch.aminmax(value))
+            old = self.ranges.get(n, (low, high))
+            self.ranges[n] = (min(old[0], low), max(old[1], high))
+        return value
+
+
+MAX_POOLS = (nn.MaxPool2d,)
+RESHAPES = (torch.flatten, torch.reshape, "view", "reshape", "flatten", "contiguous")
+
+
+class _Builder:
+    """Writes the quantized graph node by node: each old node becomes a new one with its parameters, or None for fp32."""
+
+    def __init__(self, gm: fx.GraphModule, ranges: dict):
+        self.gm, self.graph, self.modules, self.value, self.ranges = gm, fx.Graph(), {}, {}, ranges
+
+    def parameters(self, node) -> QuantizationParameters:
+        return QuantizationParameters.from_range(*self.ranges[node])
+
+    def call(self, name: str, module: nn.Module, *args):
+        self.modules[name] = module
+        return self.graph.create_node("call_module", name, tuple(args))
+
+    def codes(self, node):
+        new, q = self.value[node]
+        if q is None:
+            q = self.parameters(node)
+            new = self.call(f"quantize_{node.name}", Quantize(q), new)
+            self.value[node] = (self.value[node][0], None)
+        return new, q
+
+    def real(self, node):
+        new, q = self.value[node]
+        return new if q is None else self.call(f"dequantize_{node.name}_{len(self.modules)}", Dequantize(q), new)
+
+    def add(self, node) -> None:
+        module = self.gm.get_submodule(node.target) if node.op == "call_module" else None
+        if isinstance(module, FusedLayer):
+            x, xq = self.codes(node.args[0])
+            residual = self.codes(node.args[1]) if len(node.args) > 1 else (None, None)
+            out = self.parameters(node)
+            args = (x,) if residual[0] is None else (x, residual[0])
+            self.value[node] = (self.call(f"q_{node.name}", QuantizedLayer(module, xq, out, residual[1]), *args), out)
+        elif isinstance(module, MAX_POOLS) and self.value[node.args[0]][1] is not None:
+            x, q = self.value[node.args[0]]
+            self.value[node] = (self.call(f"codes_{node.name}", OnCodes(module), x), q)
+        elif (isinstance(module, (nn.Dropout, nn.Identity, nn.Flatten)) or node.target in RESHAPES) and self.value[node.args[0]][1] is not None:
+            self.value[node] = (self.copy(node, lambda n: self.value[n][0]), self.value[node.args[0]][1])
+        else:
+            self.value[node] = (self.copy(node, self.real), None)
+
+    def copy(self, node, argument):
+        new = self.graph.node_copy(node, lambda n: argument(n))
+        if node.op == "call_module":
+            self.modules[node.target] = self.gm.get_submodule(node.target)
+        return new
+
+
+def quantize(gm: fx.GraphModule, calibration: list) -> fx.GraphModule:
+    """int8 version of a fused model; calibration: inputs (fp32, CPU)."""
+    ranges = _Ranges(gm)
+    with torch.inference_mode():
+        for x in calibration:
+            ranges.run(x)
+    builder = _Builder(gm, ranges.ranges)
+    for node in gm.graph.nodes:
+        builder.add(node)
+    root = nn.Module()
+    for name, module in builder.modules.items():
+        parent = root
+        *path, leaf = name.split(".")
+        for part in path:
+            if not hasattr(parent, part):
+                parent.add_module(part, nn.Module())
+            parent = getattr(parent, part)
+        parent.add_module(leaf, module)
+    for node in builder.graph.nodes:
+        if node.op == "get_attr":
+            _copy_attribute(gm, root, node.target)
+    out = fx.GraphModule(root, builder.graph).eval()
+    out.graph.eliminate_dead_code()
+    out.recompile()
+    return out
+
+
+def _copy_attribute(source, target, name: str) -> None:
+    value = operator.attrgetter(name)(source)
+    *path, leaf = name.split(".")
+    for part in path:
+        if not hasattr(target, part):
+            target.add_module(part, nn.Module())
+        target = getattr(target, part)
+    target.register_buffer(leaf, value.detach())
