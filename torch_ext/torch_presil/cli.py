@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The `presil` command: demo, cosim, bench, info."""
+
+import json
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+EXIT_MISMATCH, EXIT_USAGE = 1, 2
+
+
+def _write_json(path: str | None, value: dict) -> None:
+    if path:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text(json.dumps(value, indent=1) + "\n")
+
+
+def _run_cosim(options, console: Console) -> dict:
+    from torch_presil import cosim, report
+    from torch_presil.models import ModelError
+    try:
+        with report.LiveProgress(console) as live:
+            options.progress = live.stage
+            return cosim.run(options)
+    except (ModelError, ValueError) as error:
+        console.print(f"[red]presil: {error}[/red]")
+        sys.exit(EXIT_USAGE)
+    except KeyboardInterrupt:
+        from torch_presil import _C
+        _C.cancel(0)
+        console.print("[yellow]interrupted; nothing was kept[/yellow]")
+        sys.exit(130)
+
+
+def _finish(result: dict, json_path: str | None, console: Console) -> None:
+    from torch_presil import report
+    report.print_result(result, console)
+    _write_json(json_path, result)
+    if json_path:
+        console.print(f"JSON: {json_path}")
+    if result["mode"] == "verify" and not result["total"].get("bit_exact"):
+        sys.exit(EXIT_MISMATCH)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Presil: PyTorch models on your accelerator's RTL, before tape-out."""
+
+
+@main.command()
+@click.option("--json", "json_path", default="build/demo.json", show_default=True, help="Where the table goes as JSON.")
+def demo(json_path: str) -> None:
+    """ResNet-18, 224x224, bf16: every convolution and the linear layer on the RTL, each compared byte for byte with the C twin."""
+    from torch_presil.cosim import Options
+    console = Console()
+    result = _run_cosim(Options("torchvision.models:resnet18", mode="verify"), console)
+    _finish(result, json_path, console)
+
+
+@main.command()
+@click.argument("model")
+@click.option("--input", "shape", default="1,3,224,224", show_default=True, help="Shape of the input.")
+@click.option("--dtype", type=click.Choice(["bf16", "int8", "fp32"]), default="bf16", show_default=True)
+@click.option("--chip", default="base", show_default=True, help="Configuration (rtl/configs.json).")
+@click.option("--mode", type=click.Choice(["rtl", "model", "verify"]), default="rtl", show_default=True, help="RTL, its C twin, or both compared byte for byte.")
+@click.option("--layers", default=None, help="Run only layers whose name matches this pattern, each fed its fp32 input.")
+@click.option("--json", "json_path", default=None, help="Write the result as JSON.")
+@click.option("--trace", default=None, help="Run this layer alone and write its waveform (FST).")
+@click.option("--trace-file", default=None, help="Where the waveform goes (default: waveforms/LAYER.fst).")
+@click.option("--weights", default=None, help="State dict (torch.save), loaded with weights_only=True.")
+@click.option("--seed", default=0, show_default=True, help="Of initialisation, calibration and input.")
+@click.option("--no-check", is_flag=True, help="Skip the per-layer comparison with fp32.")
+def cosim(model, shape, dtype, chip, mode, layers, json_path, trace, trace_file, weights, seed, no_check) -> None:
+    """Co-simulate MODEL: package.module:callable or path/to/file.py:callable, returning a torch.nn.Module."""
+    from torch_presil.cosim import Options
+    from torch_presil.models import ModelError, parse_shape
+    console = Console()
+    try:
+        size = parse_shape(shape)
+    except ModelError as error:
+        console.print(f"[red]presil: {error}[/red]")
+        sys.exit(EXIT_USAGE)
+    options = Options(model, size, dtype, chip, "rtl" if trace and mode == "model" else mode, layers, weights, trace, trace_file, seed, check_layers=not no_check)
+    _finish(_run_cosim(options, console), json_path, console)
+
+
+@main.command()
+@click.option("--json", "json_path", default=None, help="Write the figures as JSON.")
+@click.option("--only", default=None, help="Only figures whose name matches this pattern.")
+def bench(json_path, only) -> None:
+    """The figures of docs/performance.md, measured side by side in one run."""
+    from torch_presil import bench as figures
+    console = Console()
+    result = figures.run(only, console)
+    figures.print_result(result, console)
+    _write_json(json_path, result)
+    if not all(f.get("ok", True) for f in result["checks"].values()):
+        sys.exit(EXIT_MISMATCH)
+
+
+@main.command()
+@click.option("--json", "as_json", is_flag=True)
+def info(as_json) -> None:
+    """The device, its configuration, simulator and memory."""
+    import torch_presil  # noqa: F401
+    from torch_presil import _C
+    values = {**_C.properties(0), "mode": _C.get_mode()}
+    if as_json:
+        print(json.dumps(values, indent=1))
+        return
+    console = Console()
+    for name, value in values.items():
+        console.print(f"{name:>14}  {value}", highlight=False)
+
+
+if __name__ == "__main__":
+    main(prog_name="presil")

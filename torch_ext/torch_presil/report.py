@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The co-simulation's result for people: a table, and live progress while it runs."""
+
+import threading
+import time
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from torch_presil import _C
+
+__all__ = ["print_result", "LiveProgress", "count"]
+
+
+def count(value: float) -> str:
+    """1234567 → '1.23 M'."""
+    for limit, unit in ((1e9, " G"), (1e6, " M"), (1e4, " k")):
+        if abs(value) >= limit:
+            return f"{value / {' G': 1e9, ' M': 1e6, ' k': 1e3}[unit]:.3g}{unit}"
+    return f"{value:,.0f}"
+
+
+def _exact(value) -> Text:
+    if value is None:
+        return Text("not compared", style="dim")
+    return Text("yes", style="green") if value else Text("NO", style="bold red")
+
+
+def print_result(result: dict, console: Console | None = None) -> None:
+    """Table of layers, totals, what ran on the host and why, agreement with PyTorch."""
+    console = console or Console(width=None)
+    total, verify, clocked = result["total"], result["mode"] == "verify", result["mode"] != "model"
+    table = Table(title=f"{result['model']} {'×'.join(map(str, result['input']))} {result['dtype']} on {result['chip']}, mode {result['mode']}", title_justify="left")
+    table.add_column("layer", no_wrap=True)
+    table.add_column("output", no_wrap=True)
+    for name in ("MACs", "cycles", "use", "DRAM", "bound", "cosine"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("RTL = twin", no_wrap=True)
+    for row in result["layers"]:
+        if row["where"] == "chip":
+            _add(table, row["name"], row, verify, clocked)
+    table.add_section()
+    _add(table, "total", total, verify, clocked)
+    console.print(table)
+    for row in result["layers"]:
+        for text in row.get("differences", [])[:1]:
+            console.print(f"[red]{row['name']}: {text}[/red]")
+    host = [r for r in result["layers"] if r["where"] == "host"]
+    if host:
+        console.print("On the host instead of the chip: " + "; ".join(f"{r['name'].replace('aten::', '')} ×{r['calls']} ({r['reason']})" for r in host))
+    _print_totals(result, console)
+
+
+def _add(table: Table, name: str, row: dict, verify: bool, clocked: bool) -> None:
+    cosine = row.get("cosine")
+    table.add_row(name, "×".join(map(str, row["shape"] or [])), count(row["macs"]), f"{row['cycles']:,}" if clocked else "no clock", f"{100 * row['utilization']:.1f} %" if clocked else "",
+                  count(row["dram_bytes"]) + "B" if clocked else "", row["bound"] or "", f"{cosine:.6f}" if cosine is not None else "", _exact(row["bit_exact"]) if verify else Text(""))
+
+
+def _print_totals(result: dict, console: Console) -> None:
+    total, p = result["total"], result["properties"]
+    if total["cycles"] and total["sim_seconds"]:
+        khz = total["cycles"] / total["sim_seconds"] / 1e3
+        console.print(f"Simulated {total['cycles']:,} cycles ({total['cycles'] / p['clock_mhz'] / 1e3:.2f} ms at {p['clock_mhz']} MHz) in {total['sim_seconds']:.2f} s: {khz:,.0f} kHz, "
+                      f"{total['macs'] / total['sim_seconds'] / 1e9:.2f} GMAC/s; host {total['host_seconds']:.2f} s" + (f", twin {total['twin_seconds']:.2f} s" if total["twin_seconds"] else ""))
+    elif total["twin_seconds"]:
+        console.print(f"Twin: {total['twin_seconds']:.2f} s, {total['macs'] / total['twin_seconds'] / 1e9:.2f} GMAC/s; host {total['host_seconds']:.2f} s")
+    if "cpu_seconds" in total:
+        ratio = (total["sim_seconds"] + total["host_seconds"]) / total["cpu_seconds"]
+        console.print(f"PyTorch fp32 on one CPU thread: {1e3 * total['cpu_seconds']:.1f} ms" + (f"; RTL takes {ratio:.1f} times as long" if total["cycles"] else ""))
+    if "agreement" in total:
+        a = total["agreement"]
+        console.print(f"Agreement with PyTorch fp32: cosine {a['cosine']:.6f}, largest error {a['max_abs']:.4g}, {'same' if a['top1'] else 'different'} top-1"
+                      + (f" (emulated rounding: cosine {a['emulation_cosine']:.6f})" if "emulation_cosine" in a else ""))
+    if result["mode"] == "verify":
+        console.print(Text("RTL equals twin on every byte written", style="green") if total["bit_exact"] else Text("RTL and twin DIFFER", style="bold red"))
+
+
+class LiveProgress:
+    """`with LiveProgress(console) as p: options.progress = p.stage`: a line that says what runs: layer, cycles, kHz, time left."""
+
+    def __init__(self, console: Console, macs: dict | None = None):
+        self.console, self.macs = console, macs or {}
+        self.text, self.started = "starting", time.perf_counter()
+        self.stop = threading.Event()
+
+    def stage(self, name: str, done: int = 0, of: int = 0) -> None:
+        self.text = f"{name} {done + 1}/{of}" if of and "forward" not in name else name
+        self.running = "forward" in name
+        self.begun, self.seen, self.cycles, self.last = time.perf_counter(), {}, 0, ("", 0, 0)
+        if not self.console.is_terminal:
+            self.console.print(f"  [{time.perf_counter() - self.started:6.1f} s] {self.text}", highlight=False)
+
+    running = False
+
+    def line(self) -> Text:
+        elapsed = time.perf_counter() - self.started
+        text = f"[{elapsed:5.1f} s] {self.text}"
+        if self.running:
+            label, launch, cycles = _C.progress()
+            if launch:
+                self.seen[label] = True
+                if launch != self.last[1]:
+                    self.cycles += self.last[2]
+                self.last = (label, launch, cycles)
+                done = self.cycles + cycles
+                spent = time.perf_counter() - self.begun
+                left = ""
+                if self.macs and label in self.macs:
+                    order = list(self.macs)
+                    before = sum(self.macs[n] for n in order[:order.index(label)])
+                    whole = sum(self.macs.values())
+                    if before:
+                        left = f", {spent * (whole - before) / before:.0f} s left"
+                text += f": {label}, {done:,} cycles, {done / max(spent, 1e-3) / 1e3:,.0f} kHz{left}"
+        return Text(text)
+
+    def __enter__(self):
+        self.stage("starting")
+        if self.console.is_terminal:
+            self.live = Live(self.line(), console=self.console, refresh_per_second=10, transient=True)
+            self.live.start()
+            self.thread = threading.Thread(target=self._refresh, daemon=True)
+            self.thread.start()
+        return self
+
+    def _refresh(self) -> None:
+        while not self.stop.wait(0.1):
+            self.live.update(self.line())
+
+    def __exit__(self, *exc):
+        self.stop.set()
+        if self.console.is_terminal:
+            self.thread.join()
+            self.live.stop()
+        return False
