@@ -226,6 +226,7 @@ typedef struct {
     int32_t verified;               /* VERIFY: 1 equal, 0 differs; -1 not compared */
     uint32_t status;                /* -presil_status */
     uint64_t sim_ns, twin_ns, host_ns; /* wall time inside the transport, inside the twin, planning and everything else of this launch */
+    uint64_t fill, drain;           /* cycles before the matrix engine's first and after its last busy one; summed over the launch's segments */
     char difference[256];           /* first difference: tensor coordinate, tile, descriptor */
 } presil_report;
 

@@ -60,6 +60,8 @@ py::dict to_dict(const presil_report& r) {
   d["read_beats"] = r.read_beats;
   d["write_beats"] = r.write_beats;
   d["descriptors"] = r.descriptors;
+  d["fill"] = r.fill;
+  d["drain"] = r.drain;
   d["verified"] = r.verified;
   d["status"] = r.status;
   d["sim_ns"] = r.sim_ns;

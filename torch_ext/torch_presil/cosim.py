@@ -115,7 +115,7 @@ def bound(stalls: dict) -> str:
 
 def merge(reports: list) -> dict:
     """Several launches of one layer as one: counters add up; exact only if every one was compared and equal."""
-    out = {"macs": 0, "cycles": 0, "dram_bytes": 0, "peak": 0, "sim_ns": 0, "twin_ns": 0, "launches": len(reports), "descriptors": 0, "stalls": {}, "differences": []}
+    out = {"macs": 0, "cycles": 0, "dram_bytes": 0, "peak": 0, "sim_ns": 0, "twin_ns": 0, "launches": len(reports), "descriptors": 0, "fill_drain": 0, "stalls": {}, "differences": []}
     verified = []
     for r in reports:
         out["macs"] += r["macs"]
@@ -125,6 +125,7 @@ def merge(reports: list) -> dict:
         out["sim_ns"] += r["sim_ns"]
         out["twin_ns"] += r["twin_ns"]
         out["descriptors"] += r["descriptors"]
+        out["fill_drain"] += r["fill"] + r["drain"]
         for engine, causes in r["stalls"].items():
             into = out["stalls"].setdefault(engine, {})
             for cause, cycles in causes.items():
@@ -143,7 +144,7 @@ def layer_row(name: str, merged: dict, info: dict, verify: bool) -> dict:
         exact = False
     return {"name": name, "shape": info.get("shape"), "input": info.get("input"), "where": "chip", "macs": merged["macs"], "cycles": merged["cycles"],
             "utilization": merged["utilization"], "dram_bytes": merged["dram_bytes"], "stalls": merged["stalls"],
-            "bound": bound(merged["stalls"]) if merged["cycles"] else None, "bit_exact": exact, "descriptors": merged["descriptors"],
+            "bound": bound(merged["stalls"]) if merged["cycles"] else None, "bit_exact": exact, "descriptors": merged["descriptors"], "fill_drain": merged["fill_drain"],
             "sim_seconds": merged["sim_ns"] * 1e-9, "differences": merged["differences"]}
 
 

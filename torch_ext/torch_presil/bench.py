@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`presil bench`: the figures of docs/performance.md, ratios measured side by side in one run, with the CPU they were measured on."""
+
+import fnmatch
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from torch_presil import _C, cosim
+
+__all__ = ["run", "print_result", "TARGETS"]
+
+# name: (unit, must, aim, larger is better). Musts of simulated work are for AVX-512, in brackets in the documents for AVX2.
+TARGETS = {
+    "resnet50_int8_gmacs": ("GMAC/s", 3.0, 7.0, True), "resnet50_bf16_gmacs": ("GMAC/s", 1.5, 2.5, True),
+    "resnet50_int8_vs_cpu": ("×", 25, 8, False), "resnet50_bf16_vs_cpu": ("×", 40, 20, False),
+    "resnet50_int8_utilization": ("", 0.75, 0.88, True), "resnet50_bf16_utilization": ("", 0.75, 0.90, True),
+    "conv3x3_int8_min_utilization": ("", 0.80, 0.88, True), "conv3x3_bf16_min_utilization": ("", 0.80, 0.90, True),
+    "conv1_int8_utilization": ("", 0.50, 0.60, True), "conv1_bf16_utilization": ("", 0.50, 0.60, True),
+    "matmul1024_int8_utilization": ("", 0.95, 0.98, True), "matmul1024_bf16_utilization": ("", 0.95, 0.98, True),
+    "matmul1024_int8_kn_utilization": ("", 0.90, 0.98, True), "matmul1024_bf16_kn_utilization": ("", 0.90, 0.98, True),
+    "empty_launch_cycles": ("cycles", 300, 150, False),
+    "fill_drain_int8_max_cycles": ("cycles", 1500, 800, False), "fill_drain_bf16_max_cycles": ("cycles", 1500, 800, False),
+    "twin_resnet50_int8_gmacs": ("GMAC/s", 15, 50, True), "twin_resnet50_bf16_gmacs": ("GMAC/s", 4, 8, True),
+    "rtl_build_seconds": ("s", 60, 40, False), "torch_ext_build_seconds": ("s", 60, 40, False),
+}
+AVX2_MUST = {"resnet50_int8_gmacs": 2.0, "resnet50_bf16_gmacs": 0.9}
+
+
+def cpu_description() -> dict:
+    """Model name and the widest vector extension of this machine."""
+    text = Path("/proc/cpuinfo").read_text()
+    model = next((line.split(":", 1)[1].strip() for line in text.splitlines() if line.startswith("model name")), "unknown")
+    flags = next((line.split() for line in text.splitlines() if line.startswith("flags")), [])
+    vector = "AVX-512" if "avx512bw" in flags else "AVX2" if "avx2" in flags else "SSE"
+    return {"model": model, "vector": vector, "cores": os.cpu_count()}
+
+
+def resnet50(dtype: str, tell) -> dict:
+    options = cosim.Options("torchvision.models:resnet50", dtype=dtype, mode="rtl", check_layers=False, progress=lambda stage, *_: tell(f"ResNet-50 {dtype}: {stage}"))
+    result = cosim.run(options)
+    total = result["total"]
+    layers = [row for row in result["layers"] if row["where"] == "chip"]
+    wide = [row for row in layers if "conv2" in row["name"] and "downsample" not in row["name"]]
+    figures = {f"resnet50_{dtype}_gmacs": total["macs"] / total["sim_seconds"] / 1e9,
+               f"resnet50_{dtype}_vs_cpu": (total["sim_seconds"] + total["host_seconds"]) / total["cpu_seconds"],
+               f"resnet50_{dtype}_utilization": total["utilization"],
+               f"conv3x3_{dtype}_min_utilization": min(row["utilization"] for row in wide),
+               f"conv1_{dtype}_utilization": layers[0]["utilization"],
+               f"fill_drain_{dtype}_max_cycles": max(row["fill_drain"] for row in layers)}
+    options.mode = "model"
+    options.baseline = False
+    twin = cosim.run(options)["total"]
+    figures[f"twin_resnet50_{dtype}_gmacs"] = twin["macs"] / twin["twin_seconds"] / 1e9
+    return figures
+
+
+def matmul1024(tell) -> dict:
+    figures = {}
+    _C.set_mode("rtl")
+    for dtype in ("int8", "bf16"):
+        for layout in ("nk", "kn"):
+            tell(f"matmul 1024³ {dtype}, B stored {'K×N' if layout == 'kn' else 'N×K'}")
+            a, b = _matrices(dtype)
+            b = b.t() if layout == "nk" else b
+            _C.collect_reports(True)
+            product = torch._int_mm(a, b) if dtype == "int8" else a @ b
+            _C.synchronize(0)
+            report = cosim.merge(_C.take_reports())
+            _C.collect_reports(False)
+            del product
+            figures[f"matmul1024_{dtype}{'_kn' if layout == 'kn' else ''}_utilization"] = report["utilization"]
+    return figures
+
+
+def _matrices(dtype: str):
+    generator = torch.Generator().manual_seed(1)
+    if dtype == "int8":
+        pair = [torch.randint(-128, 128, (1024, 1024), generator=generator, dtype=torch.int8) for _ in range(2)]
+    else:
+        pair = [torch.randn(1024, 1024, generator=generator).to(torch.bfloat16) for _ in range(2)]
+    return [m.to("presil") for m in pair]
+
+
+def empty_launch(tell) -> dict:
+    tell("empty launch")
+    _C.set_mode("rtl")
+    _C.collect_reports(True)
+    _C.nop(0)
+    _C.synchronize(0)
+    cycles = _C.take_reports()[-1]["cycles"]
+    _C.collect_reports(False)
+    return {"empty_launch_cycles": cycles}
+
+
+def builds(tell) -> dict:
+    """A clean build of the simulator library of `base`, and of torch_ext, with two jobs, in a folder of their own."""
+    root, build = Path(__file__).resolve().parents[2], os.environ.get("PRESIL_BUILD_DIR")
+    if not (root / "CMakeLists.txt").exists() or not build:
+        return {}
+    figures = {}
+    with tempfile.TemporaryDirectory(prefix="presil-bench-") as folder:
+        configure = ["cmake", "-S", str(root), "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DPRESIL_CONFIGS=base", "-DPRESIL_SIM_BUILDS=fast", "-DPRESIL_CCACHE=OFF"]
+        tell("configuring a clean build")
+        environment = {**os.environ, "CCACHE_DISABLE": "1"}
+        if subprocess.run(configure, env=environment, capture_output=True).returncode:
+            return {}
+        for target, name in (("presil", None), ("presil_sim_base_fast", "rtl_build_seconds"), ("torch_presil_C", "torch_ext_build_seconds")):
+            tell(f"building {target}")
+            start = time.perf_counter()
+            done = subprocess.run(["cmake", "--build", folder, "-j2", "--target", target], env=environment, capture_output=True, text=True)
+            if done.returncode:
+                raise RuntimeError(f"building {target} failed:\n{done.stdout[-2000:]}")
+            if name:
+                figures[name] = time.perf_counter() - start
+        shutil.rmtree(folder, ignore_errors=True)
+    return figures
+
+
+PARTS = {"empty_launch": lambda tell: empty_launch(tell), "matmul": matmul1024, "resnet50_int8": lambda tell: resnet50("int8", tell), "resnet50_bf16": lambda tell: resnet50("bf16", tell),
+         "build": builds}
+
+
+def run(only: str | None, console: Console) -> dict:
+    """{cpu, figures, checks}; only: shell pattern on the parts' names."""
+    figures = {}
+    start = time.perf_counter()
+
+    def tell(text):
+        console.print(f"  [{time.perf_counter() - start:6.1f} s] {text}", highlight=False)
+
+    for name, part in PARTS.items():
+        if only is None or fnmatch.fnmatchcase(name, only):
+            figures.update(part(tell))
+    cpu = cpu_description()
+    checks = {}
+    for name, value in figures.items():
+        unit, must, aim, larger = TARGETS[name]
+        if cpu["vector"] != "AVX-512":
+            must = AVX2_MUST.get(name, must)
+        ok = value >= must if larger else value <= must
+        checks[name] = {"value": value, "unit": unit, "must": must, "aim": aim, "ok": ok, "aim_reached": value >= aim if larger else value <= aim}
+    return {"cpu": cpu, "figures": figures, "checks": checks}
+
+
+def print_result(result: dict, console: Console) -> None:
+    cpu = result["cpu"]
+    table = Table(title=f"{cpu['model']}, {cpu['vector']}, {cpu['cores']} cores (figures of another machine are not comparable)", title_justify="left")
+    for name in ("figure", "measured", "must", "aim", ""):
+        table.add_column(name, justify="left" if name in ("figure", "") else "right")
+    for name, c in result["checks"].items():
+        value = f"{c['value']:.3f}" if c["unit"] in ("", "GMAC/s") else f"{c['value']:,.1f}"
+        mark = "[green]aim reached[/green]" if c["aim_reached"] else "[green]ok[/green]" if c["ok"] else "[bold red]MISSED[/bold red]"
+        table.add_row(name, f"{value} {c['unit']}", f"{c['must']}", f"{c['aim']}", mark)
+    console.print(table)
