@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The order of accumulation of numerics.md section 5: which (kernel row, kernel column, channels) make which block.
+
+A block is a tuple of segments (ky, kx, c0, c1): the channels c0..c1-1 of the kernel position, placed one after the other from lane 0;
+the lanes left over are zero in both operands. Blocks are listed in the order in which they are added.
+"""
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """What section 5 lets the order depend on. element_bytes is that of what the array sees: 1 int8, 2 bf16 (fp32: its terms)."""
+    channels: int
+    kernel: tuple[int, int]
+    element_bytes: int
+    lanes: int
+    cells: int
+    out_channels: int
+    groups: int = 1
+    dilation: tuple[int, int] = (1, 1)
+    input_dilation: tuple[int, int] = (1, 1)
+
+    @property
+    def n(self):
+        """Elements of a block."""
+        return self.lanes // self.element_bytes
+
+    @property
+    def packed(self):
+        ky, kx = self.kernel
+        return (self.groups == 1 and self.dilation[1] == 1 and self.input_dilation == (1, 1) and kx * ky > 1
+                and self.channels * self.element_bytes <= self.lanes // 2)
+
+    @property
+    def packed_rows(self):
+        """R of the packing rule."""
+        ky, kx = self.kernel
+        return min(ky, self.lanes // (kx * self.channels * self.element_bytes)) or 1
+
+    def cell_group(self, out_channel):
+        return out_channel // self.cells
+
+    def group(self, out_channel):
+        """(first, end) input channel of the output channel's own group."""
+        size = self.channels // self.groups
+        g = out_channel // (self.out_channels // self.groups)
+        return g * size, (g + 1) * size
+
+    def blocks(self, cell_group):
+        """The blocks of a cell group, in order."""
+        if self.packed:
+            return packed_blocks(self)
+        first = cell_group * self.cells
+        last = min(first + self.cells, self.out_channels) - 1
+        low, high = self.group(first)[0], self.group(last)[1]
+        return [((ky, kx, cb * self.n, min((cb + 1) * self.n, self.channels)),)
+                for cb in range(low // self.n, -(-high // self.n))
+                for ky in range(self.kernel[0]) for kx in range(self.kernel[1])]
+
+
+def packed_blocks(r):
+    """Section 5, packing: R kernel rows a block, or the slice of one kernel row cut in several."""
+    ky, kx = r.kernel
+    if kx * r.channels * r.element_bytes <= r.lanes:
+        rows = r.packed_rows
+        return [tuple((y, x, 0, r.channels) for y in range(y0, min(y0 + rows, ky)) for x in range(kx)) for y0 in range(0, ky, rows)]
+    flat = kx * r.channels
+    return [tuple(cut(y, s, min(s + r.n, flat), r.channels)) for s in range(0, flat, r.n) for y in range(ky)]
+
+
+def cut(y, start, end, channels):
+    """The segments of positions start..end-1 of the slice (kernel column, channel) of kernel row y."""
+    while start < end:
+        x, c = divmod(start, channels)
+        stop = min(end, (x + 1) * channels)
+        yield y, x, c, c + stop - start
+        start = stop
