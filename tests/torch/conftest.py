@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The device runs on the twin here unless a test asks for the RTL (same bits, no clock)."""
+
+import os
+
+import pytest
+
+os.environ.setdefault("PRESIL_MODE", "model")
+os.environ.setdefault("PRESIL_MEMORY", str(8 << 30))
+
+import torch  # noqa: E402
+import torch_presil  # noqa: E402,F401
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.manual_seed(0)
+    yield
+    torch.presil.synchronize()
+
+
+@pytest.fixture
+def rtl():
+    """The RTL for one test."""
+    with torch.backends.presil.flags(mode="rtl"):
+        yield
+
+
+@pytest.fixture
+def verify():
+    """RTL against twin for one test: a difference raises."""
+    with torch.backends.presil.flags(mode="verify"):
+        yield

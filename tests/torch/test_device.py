@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Device, memory, copies, views, fallback: what every tensor needs."""
+
+import copy
+import io
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+
+def test_the_first_program_of_the_readme():
+    x = torch.randn(8, 64)
+    y = (x.to("presil") @ x.to("presil").t()).cpu()
+    assert y.shape == (8, 8)
+    assert torch.allclose(y, x @ x.t(), rtol=1e-5, atol=1e-5)
+
+
+def test_module_surface():
+    assert torch.presil.is_available() and torch.presil.device_count() == 1
+    assert torch.presil.current_device() == 0
+    p = torch.presil.get_device_properties()
+    assert (p.lanes, p.cells, p.word_bytes) == (64, 32, 64)
+    assert torch.device("presil").type == "presil"
+    with pytest.raises(RuntimeError, match="out of range"):
+        torch.presil.set_device(5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int64, torch.int8, torch.uint8, torch.bool, torch.complex64])
+def test_round_trip(dtype):
+    x = torch.randint(0, 2, (5, 7)).to(dtype)
+    assert torch.equal(x.to("presil").cpu(), x)
+    assert torch.equal(x.t().to("presil").cpu(), x.t())
+
+
+def test_views_share_storage():
+    x = torch.arange(24.0).view(4, 6).to("presil")
+    y = x[1:3, ::2]
+    y.fill_(-1)
+    z = torch.arange(24.0).view(4, 6)
+    z[1:3, ::2] = -1
+    assert torch.equal(x.cpu(), z)
+    assert y.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+
+
+def test_fallback_mutates_resizes_and_aliases_like_the_cpu():
+    x = torch.randn(6, 5)
+    d = x.to("presil")
+    out = torch.empty(0, device="presil")
+    torch.add(d, d, out=out)
+    assert torch.equal(out.cpu(), x + x)
+    d.add_(1).mul_(2)
+    assert torch.equal(d.cpu(), (x + 1) * 2)
+    values, indices = d.sort(dim=0)
+    assert torch.equal(values.cpu(), ((x + 1) * 2).sort(dim=0).values)
+    d.resize_(3, 3)
+    assert d.shape == (3, 3)
+    assert (d.relu_() is d)
+
+
+def test_mixed_devices_are_refused():
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.ones(3, device="presil") + torch.ones(3)
+    assert (torch.ones(3, device="presil") + torch.tensor(1.0)).cpu().tolist() == [2, 2, 2]
+
+
+def test_random_numbers_are_the_cpus():
+    torch.manual_seed(7)
+    expected = (torch.rand(10), torch.randn(10), torch.nn.functional.dropout(torch.ones(50), 0.5))
+    torch.presil.manual_seed(7)
+    got = (torch.rand(10, device="presil"), torch.randn(10, device="presil"), torch.nn.functional.dropout(torch.ones(50, device="presil"), 0.5))
+    for e, g in zip(expected, got):
+        assert torch.equal(g.cpu(), e)
+
+
+def test_save_load_deepcopy():
+    m = nn.Linear(4, 3).to("presil")
+    buffer = io.BytesIO()
+    torch.save(m.state_dict(), buffer)
+    buffer.seek(0)
+    state = torch.load(buffer, map_location="cpu", weights_only=True)
+    assert torch.equal(state["weight"], m.weight.cpu())
+    assert torch.equal(copy.deepcopy(m).weight.cpu(), m.weight.cpu())
+
+
+def test_module_to_keeps_parameters():
+    m = nn.Linear(4, 3)
+    optimizer = torch.optim.SGD(m.parameters(), lr=0.1)
+    m.to("presil")
+    assert optimizer.param_groups[0]["params"][0].device.type == "presil"
+
+
+def test_host_operators_are_counted_and_strict_mode_refuses():
+    torch.presil.reset_host_operators()
+    torch.ones(3, device="presil").sin()
+    assert torch.presil.host_operators()["aten::sin.out"]["calls"] == 1
+    with torch.backends.presil.flags(strict=True), pytest.raises(RuntimeError, match="strict"):
+        torch.ones(3, device="presil").cos()
+
+
+def test_memory_is_returned():
+    torch.presil.synchronize()
+    before = torch.presil.memory_allocated()
+    for _ in range(100):
+        x = torch.empty(1 << 20, device="presil")
+        y = x.view(1024, 1024)[3:].t()
+        del x, y
+    assert torch.presil.memory_allocated() == before
+
+
+def test_out_of_memory_is_an_error_and_leaves_the_device_usable():
+    with pytest.raises(torch.OutOfMemoryError, match="bytes"):
+        torch.empty(1 << 40, device="presil")
+    assert torch.ones(2, device="presil").sum().item() == 2
+
+
+def test_settings_refuse_nonsense():
+    with pytest.raises(AttributeError, match="no setting"):
+        torch.backends.presil.mdoe = "rtl"
+    with pytest.raises(ValueError, match="mode must be"):
+        torch.backends.presil.mode = "fast"
+    with pytest.raises(RuntimeError, match="before|after the device was first used"):
+        torch.ones(1, device="presil")
+        torch.backends.presil.chip = "tiny"
+
+
+def test_forked_child_gets_a_clear_error():
+    code = """
+import os, torch, torch_presil
+torch.ones(1, device="presil")
+pid = os.fork()
+if pid == 0:
+    try:
+        torch.ones(1, device="presil")
+    except RuntimeError as e:
+        os._exit(0 if "forked" in str(e) else 3)
+    os._exit(4)
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+    assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0
+
+
+def test_import_torch_survives_a_broken_installation(tmp_path):
+    """The autoload entry point does nothing that can raise; a wrong torch version is refused by text at import of torch_presil only."""
+    code = "import torch; print(torch.ones(2).sum().item())"
+    assert subprocess.run([sys.executable, "-c", code], timeout=120, capture_output=True, text=True).stdout.strip() == "2.0"
