@@ -93,7 +93,10 @@ function(_presil_add_runtime build)
     list(APPEND sources ${v}/verilated_fst_c.cpp)
     find_path(PRESIL_LZ4_INCLUDE lz4.h)
     find_library(PRESIL_LZ4 lz4)
-    find_package(ZLIB REQUIRED)
+    find_package(ZLIB)
+    if(NOT PRESIL_LZ4 OR NOT PRESIL_LZ4_INCLUDE OR NOT ZLIB_FOUND)
+      message(FATAL_ERROR "Builds with waveforms (trace) need lz4 and zlib: install liblz4-dev and zlib1g-dev")
+    endif()
     list(APPEND libraries ${PRESIL_LZ4} ZLIB::ZLIB)
   elseif(build STREQUAL "check")
     list(APPEND sources ${v}/verilated_cov.cpp)
@@ -142,7 +145,7 @@ function(_presil_add_library build)
   add_custom_command(OUTPUT ${mdir}/libVchip.a
     COMMAND ${CMAKE_COMMAND} -E env --unset=MAKEFLAGS --unset=MFLAGS
             ${PRESIL_MAKE} -s -C ${mdir} -f Vchip.mk -j${PRESIL_SIM_JOBS} libVchip.a VERILATOR_ROOT=${VERILATOR_ROOT} CXX=${CMAKE_CXX_COMPILER}
-            AR=${CMAKE_AR} PYTHON3=${Python3_EXECUTABLE} OPT_FAST=-O3 OPT_GLOBAL=-O3 CFG_CXXFLAGS_PCH_I=-include > ${mdir}/make.log
+            AR=${CMAKE_AR} PYTHON3=${Python3_EXECUTABLE} OBJCACHE=${CMAKE_CXX_COMPILER_LAUNCHER} OPT_FAST=-O3 OPT_GLOBAL=-O3 CFG_CXXFLAGS_PCH_I=-include > ${mdir}/make.log
     DEPENDS ${mdir}/Vchip.mk
     JOB_POOL presil_model
     COMMENT "Compiling the model of ${A_NAME} (${build})" VERBATIM)

@@ -4,6 +4,9 @@
 #include <cstdio>
 
 #include "random.h"
+#if VM_COVERAGE
+#include "verilated_cov.h"
+#endif
 
 namespace presil {
 
@@ -11,10 +14,14 @@ namespace presil {
 #include "scramble.inc"
 #endif
 
-Bench::~Bench() { end_trace(); }
+Bench::~Bench() {
+    end_trace();
+    write_coverage();
+}
 
 void Bench::restart() {
     end_trace();
+    write_coverage();
 #if PRESIL_SIM_TRACE
     fst_.reset();
 #endif
@@ -35,6 +42,12 @@ void Bench::restart() {
     pins_->rst = 1;
     chip_->eval();  // initial blocks; the fast path of eval() has none
     hold_reset();
+}
+
+void Bench::write_coverage() {
+#if VM_COVERAGE
+    if (chip_ && !coverage_.empty()) context_->coveragep()->write((coverage_ + "." + std::to_string(models_)).c_str());
+#endif
 }
 
 void Bench::reset() {

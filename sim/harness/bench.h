@@ -27,6 +27,8 @@ public:
 
     // A new model in place of the old one, and a reset. Drops a trace.
     void restart();
+    // Where each model that ends leaves its coverage: path.1, path.2, ...; empty: nowhere.
+    void set_coverage(const std::string &path) { coverage_ = path; }
     // The reset pin for kResetCycles; the check build makes a new model with other random start values.
     void reset();
     void launch(uint64_t launch);
@@ -80,9 +82,11 @@ private:
     void hold_reset();
     void idle_inputs();
     void scramble(uint64_t launch);
+    void write_coverage();
 
     uint64_t seed_;
     uint64_t models_ = 0;
+    std::string coverage_;
     uint64_t now_ = 0;
     AxiMemory memory_;
     std::unique_ptr<VerilatedContext> context_;

@@ -95,8 +95,10 @@ bool parse_transport_settings(const char *text, TransportSettings *out, std::str
     for (const char *at = text ? text : ""; next_item(&at, &item);) {
         if (item == "map=0" || item == "map=1") {
             s.map = item == "map=1";
+        } else if (item.rfind("coverage=", 0) == 0) {
+            s.coverage = item.substr(9);
         } else {
-            *error = "options: expected map=0 or map=1, found \"" + item + "\"";
+            *error = "options: expected map=0, map=1 or coverage=PATH, found \"" + item + "\"";
             return false;
         }
     }

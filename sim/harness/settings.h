@@ -20,9 +20,10 @@ struct MemorySettings {
 // Returns true and sets out, or false and sets error (and leaves out alone).
 bool parse_memory_settings(const char *text, unsigned word, MemorySettings *out, std::string *error);
 
-// Options of this transport: "map=0" (regions have no host pointer).
+// Options of this transport: "map=0" (regions have no host pointer), "coverage=PATH" (builds with coverage write PATH.1, PATH.2, ..., one for each model).
 struct TransportSettings {
     bool map = true;
+    std::string coverage;
 };
 bool parse_transport_settings(const char *text, TransportSettings *out, std::string *error);
 

@@ -92,6 +92,7 @@ std::unique_ptr<presil_transport> open_transport(const presil_transport_options 
     if (!presil::parse_memory_settings(o.memory_model, presil::kWord, &t->memory_settings, error)) return nullptr;
     if (!presil::parse_transport_settings(o.options, &t->settings, error)) return nullptr;
     if (!t->memory.open(o.memory_fd, o.memory_base.value, o.memory_bytes, error)) return nullptr;
+    t->bench.set_coverage(t->settings.coverage);
     t->console.log = o.log;
     t->console.log_context = o.log_context;
     ConsoleScope scope(&t->console);

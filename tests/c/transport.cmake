@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The stub chip's simulator libraries, and the test of the transport on them.
+if(DEFINED PRESIL_WITH_SIM AND NOT PRESIL_WITH_SIM)
+  return()
+endif()
 include(${CMAKE_CURRENT_LIST_DIR}/../../sim/presil_add_chip.cmake)
 presil_add_chip(NAME stub TOP presil_stub_top CHIP stub CLOCK_MHZ 500 BUILDS fast check trace
                 SOURCES ${CMAKE_CURRENT_LIST_DIR}/../rtl/presil_stub_top.sv)
