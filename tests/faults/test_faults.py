@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults: each gives a clear error, leaves memory intact, and the next layer runs correctly. One process a fault, because some of them end it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+PRELUDE = """
+import os, signal, threading, time
+os.environ.setdefault("PRESIL_CHIP", "tiny")
+os.environ["PRESIL_MODE"] = "rtl"
+import torch, torch_presil
+from torch_presil import _C
+torch.manual_seed(0)
+x = torch.randn(1, 20, 12, 12).to(torch.bfloat16).contiguous(memory_format=torch.channels_last)
+w = torch.randn(24, 20, 3, 3).to(torch.bfloat16)
+expected = torch.nn.functional.conv2d(x.float(), w.float(), padding=1)
+X, W = x.to("presil"), w.to("presil")
+def layer():
+    y = torch.nn.functional.conv2d(X, W, padding=1)
+    torch.presil.synchronize()
+    return y
+def check():
+    assert torch.equal(X.cpu(), x) and torch.equal(W.cpu(), w), "memory changed"
+    torch.testing.assert_close(layer().cpu().float(), expected, rtol=2e-2, atol=2e-1)
+    print("RECOVERED")
+def fails(text, call=layer):
+    try:
+        call()
+    except RuntimeError as e:
+        message = str(e)
+        print("ERROR:", message)
+        assert any(t in message for t in text.split("|")), message
+        return message
+    raise AssertionError("no error")
+check()
+"""
+
+
+def run(code: str, timeout: float = 240, **environment) -> str:
+    done = subprocess.run([sys.executable, "-c", PRELUDE + code], capture_output=True, text=True, timeout=timeout, env={**os.environ, **environment})
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+    assert done.stdout.count("RECOVERED") >= 2, done.stdout
+    return done.stdout
+
+
+def test_out_of_device_memory():
+    run("""
+fails("bytes", lambda: torch.empty(1 << 40, device="presil"))
+check()
+""")
+
+
+@pytest.mark.parametrize("kind", ["slverr", "decerr"])
+def test_bus_error_in_the_middle_of_a_layer(kind):
+    run(f"""
+_C.inject(0, "{kind}@read:200")
+message = fails("READ_BUS|bus")
+_C.inject(0, "")
+check()
+""")
+
+
+def test_fatal_inside_the_simulator_is_an_error():
+    run("""
+_C.inject(0, "fatal@400")
+fails("fatal|stopped")
+_C.inject(0, "")
+check()
+""")
+
+
+def test_ctrl_c_cancels_the_launch():
+    run("""
+_C.inject(0, "slow=20000")
+def interrupt():
+    time.sleep(0.5)
+    _C.cancel(0)
+threading.Thread(target=interrupt).start()
+big = torch.randn(1, 64, 40, 40).to(torch.bfloat16).to("presil")
+kernel = torch.randn(64, 64, 3, 3).to(torch.bfloat16).to("presil")
+def slow_layer():
+    torch.nn.functional.conv2d(big, kernel, padding=1)
+    torch.presil.synchronize()
+start = time.time()
+fails("cancel", slow_layer)
+assert time.time() - start < 5
+_C.inject(0, "")
+check()
+""")
+
+
+def test_killed_process_leaves_nothing_behind():
+    code = PRELUDE + """
+print("READY", flush=True)
+while True:
+    layer()
+"""
+    before = set(os.listdir("/dev/shm"))
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    for line in child.stdout:
+        if "READY" in line:
+            break
+    time.sleep(0.3)
+    child.send_signal(signal.SIGKILL)
+    child.wait(timeout=30)
+    assert set(os.listdir("/dev/shm")) <= before
+    run("check()")
+
+
+def test_verify_covers_in_place_residual_and_overlapping_views():
+    run("""
+torch.backends.presil.mode = "verify"
+a = torch.randn(1, 16, 6, 6, device="presil").contiguous(memory_format=torch.channels_last)
+k = torch.randn(16, 16, 3, 3, device="presil")
+with torch.presil.reports() as reports:
+    y = torch.ops.presil.conv2d(a, k, None, [1, 1], [1, 1], [1, 1], 1, a, "relu")
+    flat = torch.randn(64, device="presil")
+    overlapping = flat.as_strided((20, 16), (2, 1))
+    overlapping @ k.view(16, -1)
+    taken = reports.take()
+assert len(taken) == 2 and all(r["verified"] == 1 for r in taken), taken
+torch.backends.presil.mode = "rtl"
+check()
+""")
