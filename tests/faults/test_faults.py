@@ -58,7 +58,7 @@ check()
 @pytest.mark.parametrize("kind", ["slverr", "decerr"])
 def test_bus_error_in_the_middle_of_a_layer(kind):
     run(f"""
-_C.inject(0, "{kind}@read:200")
+_C.inject(0, f"{kind}@{{_C.device_address(0, X.data_ptr() + 2000)}}")
 message = fails("READ_BUS|bus")
 _C.inject(0, "")
 check()

@@ -171,6 +171,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("get_strict", [] { return settings().strict; });
   m.def("set_strict", [](bool v) { settings().strict = v; });
   m.def("trace", [](int i, const std::string& path, uint64_t first, uint64_t count) { check(presil_device_trace(device(i), path.empty() ? nullptr : path.c_str(), first, count), "trace"); }, release);
+  m.def("device_address", [](int i, uintptr_t p) { return address_of(i, reinterpret_cast<const void*>(p)).value; });
   m.def("inject", [](int i, const std::string& fault) { check(presil_inject(device(i), fault.empty() ? nullptr : fault.c_str()), "inject"); });
 }
 
