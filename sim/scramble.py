@@ -13,10 +13,10 @@ import sys
 
 def main(header, regex, out):
     text = open(header, encoding="utf-8").read()
-    arrays = re.findall(r"^\s*(VlUnpacked<.*>)\s*/\*(\d+):0\*/\s*(\w+);", text, re.M)
-    chosen = [(name, int(high) + 1) for _, high, name in arrays if re.search(regex, name)]
+    arrays = [(name, int(high) + 1) for high, name in re.findall(r"^\s*VlUnpacked<[^;]*?/\*(\d+):0\*/[^;]*>\s+(\w+);", text, re.M) if "__V" not in name]
+    chosen = [(name, width) for name, width in arrays if re.search(regex, name)]
     if not chosen:
-        sys.exit(f"scramble.py: no unpacked array of {header} matches {regex!r}; there are: {', '.join(n for *_, n in arrays)}")
+        sys.exit(f"scramble.py: no unpacked array of {header} matches {regex!r}; there are: {', '.join(n for n, _ in arrays)}")
     for name, width in chosen:
         if width not in (8, 16) and width % 32:
             sys.exit(f"scramble.py: {name} is {width} bits wide: expected 8, 16, or a multiple of 32")

@@ -4,7 +4,7 @@ if(DEFINED PRESIL_WITH_SIM AND NOT PRESIL_WITH_SIM)
   return()
 endif()
 include(${CMAKE_CURRENT_LIST_DIR}/../../sim/presil_add_chip.cmake)
-presil_add_chip(NAME stub TOP presil_stub_top CHIP stub CLOCK_MHZ 500 BUILDS fast check trace
+presil_add_chip(NAME stub TOP presil_stub_top CHIP stub CLOCK_MHZ 500 BUILDS fast check trace SCRAMBLE __buffer$
                 SOURCES ${CMAKE_CURRENT_LIST_DIR}/../rtl/presil_stub_top.sv)
 
 add_executable(test_transport ${CMAKE_CURRENT_LIST_DIR}/test_transport.c)
