@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cocotb tests of presil_top: registers, ring, DMA with random stalls, bus errors, malformed descriptors. Run by test_cocotb.py."""
+
+import cocotb
+from bench import CONFIG, COUNTERS, ERRORS, MEMORY_BYTES, RING_LOG2, WORD, Bench, descriptor
+from cocotb.triggers import ClockCycles
+
+SOURCE, TARGET = 0x4000, 0x80000
+
+
+def copy_pair(source: int, target: int, chunk: int, count: int, pitch: int, sp: int = 0):
+    """LOAD of `count` rows of `chunk` bytes, `pitch` apart, one scratchpad word a piece, and the STORE that packs them; ordered by token 0."""
+    words = -(-chunk // WORD)
+    shape = dict(chunk_bytes=chunk, n0=1, n1=count, n2=1, n3=1, word_bytes=WORD, sp_base=sp, sw=WORD, ss0=0, ss1=words * WORD, ss2=0, ss3=0, ds2=0, ds3=0)
+    load = descriptor("LOAD", signal=1, addr_lo=source, addr_hi=0, row_bytes=chunk, pos0=0, step0=0, pad=0, ds1=pitch, **shape)
+    store = descriptor("STORE", wait=1, addr_lo=target, addr_hi=0, ds1=chunk, **shape)
+    return [load, store]
+
+
+@cocotb.test()
+async def registers_identify_the_configuration(dut):
+    b = await Bench.start(dut)
+    assert await b.read("ID") == 0x5052534C
+    assert await b.read("VERSION") >> 16 == 1
+    assert await b.read("CAP_ARRAY") == CONFIG["lanes"] | CONFIG["cells"] << 16
+    assert await b.read("CAP_MEMORY") == WORD | CONFIG["banks"] << 16
+    assert await b.read("CAP_BANK") == CONFIG["bank_words"]
+    assert await b.read("CAP_ACC") == CONFIG["acc_rows"]
+    assert await b.read("CONFIG_HASH") == CONFIG["hash"]
+    await b.write("ID", 0)
+    assert await b.read("ID") == 0x5052534C
+    assert await b.read("STATUS") & 3 == 0
+
+
+@cocotb.test()
+async def an_empty_launch_interrupts_once_and_can_be_masked(dut):
+    b = await Bench.start(dut)
+    assert await b.launch([descriptor("NOP")]) == 1
+    assert not dut.irq.value and await b.read("IRQ_STATUS") == 0
+    assert await b.read("RING_HEAD") == 1
+    await b.write("IRQ_ENABLE", 0)
+    await b.doorbell([descriptor("NOP")])
+    await ClockCycles(dut.clk, 400)
+    assert not dut.irq.value and await b.read("IRQ_STATUS") == 1
+    await b.write("IRQ_ENABLE", 3)
+    await ClockCycles(dut.clk, 4)
+    assert dut.irq.value
+
+
+@cocotb.test()
+async def ring_wraps_around(dut):
+    b = await Bench.start(dut, stall=0.2)
+    total = 0
+    for count in (7, 16, 1, 13, 16, 9):
+        assert await b.launch([descriptor("NOP")] * count) == 1
+        total += count
+        assert await b.read("RING_HEAD") == total
+    assert total > 3 << RING_LOG2
+
+
+async def random_copies(dut, stall):
+    b = await Bench.start(dut, stall)
+    image = bytes(b.random.getrandbits(8) for _ in range(MEMORY_BYTES - 0x1000))
+    b.store(0x1000, image)
+    expected = bytearray(b.load(0, MEMORY_BYTES))
+    checked = 0
+    for _ in range(25):
+        chunk = b.random.choice([1, 2, WORD - 1, WORD, WORD + 1, 3 * WORD, 5 * WORD + 7])
+        count = b.random.randint(1, 9)
+        pitch = chunk + b.random.randint(0, 90)
+        source = SOURCE + b.random.choice([0, 1, WORD - 1, 4096 - 3, b.random.randrange(8192)])
+        target = TARGET + b.random.randrange(0x20000)
+        assert await b.launch(copy_pair(source, target, chunk, count, pitch)) == 1
+        packed = b"".join(bytes(expected[source + i * pitch:source + i * pitch + chunk]) for i in range(count))
+        expected[target:target + len(packed)] = packed
+        # Whole memory: a stray write shows.
+        assert b.load(0x1000, MEMORY_BYTES - 0x1000) == bytes(expected[0x1000:]), (chunk, count, pitch, source, target)
+        checked += len(packed)
+    assert checked > 1000
+
+
+@cocotb.test()
+async def dma_copies_any_alignment(dut):
+    await random_copies(dut, 0.0)
+
+
+@cocotb.test()
+async def dma_copies_under_random_stalls(dut):
+    await random_copies(dut, 0.4)
+
+
+async def recovers(b):
+    data = bytes(range(100))
+    b.store(SOURCE, data)
+    assert await b.launch(copy_pair(SOURCE, TARGET, 100, 1, 100)) == 1
+    assert b.load(TARGET, 100) == data
+
+
+async def expect_error(b, descriptors, code, index, address=None):
+    status = await b.launch(descriptors)
+    assert status & 2, status
+    assert await b.read("ERROR_CODE") == ERRORS[code], (code, await b.read("ERROR_CODE"))
+    assert await b.read("ERROR_INDEX") == index
+    if address is not None:
+        found = await b.read("ERROR_ADDR_LO")
+        assert address <= found < address + 4096, (hex(address), hex(found))
+    assert await b.read("STATUS") & 2
+    await b.queue_reset()
+    assert await b.read("STATUS") == 0 and await b.read("ERROR_CODE") == 0
+    assert await b.read("RING_HEAD") == 0 and await b.read("WAIT_TOKENS0") == 0
+
+
+@cocotb.test()
+async def bus_errors_stop_the_queue_and_name_the_descriptor(dut):
+    for stall in (0.0,):
+        b = await Bench.start(dut, stall)
+        b.memory.bad = range(SOURCE + 5 * WORD, SOURCE + 5 * WORD + 1)
+        await expect_error(b, [descriptor("NOP"), *copy_pair(SOURCE, TARGET, WORD, 9, WORD)], "READ_BUS", 1, SOURCE)
+        b.memory.bad = range(TARGET + 3 * WORD, TARGET + 3 * WORD + 1)
+        await expect_error(b, copy_pair(SOURCE, TARGET, WORD, 9, WORD), "WRITE_BUS", 1, TARGET)
+        b.memory.bad = range(0, 128)
+        await expect_error(b, [descriptor("NOP")], "FETCH_BUS", 0)
+        b.memory.bad = range(0)
+        await recovers(b)
+
+
+@cocotb.test()
+async def malformed_descriptors_are_refused_by_name(dut):
+    b = await Bench.start(dut)
+    load, store = copy_pair(SOURCE, TARGET, WORD, 2, WORD)
+    unknown = bytearray(load)
+    unknown[0] = unknown[0] & 0xF0 | 0xE
+    old = bytearray(load)
+    old[0] = old[0] & 0x0F | 0x70
+    await expect_error(b, [bytes(unknown)], "OPCODE", 0)
+    await expect_error(b, [descriptor("VECTOR")], "OPCODE", 0)
+    await expect_error(b, [descriptor("NOP"), bytes(old)], "VERSION", 1)
+    for name in ("chunk_bytes", "n0", "n1", "n2", "n3", "word_bytes"):
+        fields = dict(chunk_bytes=WORD, n0=1, n1=1, n2=1, n3=1, word_bytes=WORD, addr_lo=SOURCE, row_bytes=WORD, signal=1)
+        await expect_error(b, [descriptor("LOAD", **{**fields, name: 0})], "FIELD", 0)
+    await expect_error(b, [descriptor("LOAD", chunk_bytes=WORD, n0=1, n1=1, n2=1, n3=1, word_bytes=WORD + 1, addr_lo=SOURCE, row_bytes=WORD)], "FIELD", 0)
+    size = CONFIG["banks"] * CONFIG["bank_words"] * WORD
+    await expect_error(b, copy_pair(SOURCE, TARGET, WORD, 2, WORD, sp=size - WORD), "SPAD_RANGE", 0)
+    await expect_error(b, [load] * 17, "RING", 0)
+    await recovers(b)
+    assert store
+
+
+@cocotb.test()
+async def tokens_overflow_is_an_error_and_a_missing_token_waits(dut):
+    b = await Bench.start(dut)
+    load, store = copy_pair(SOURCE, TARGET, WORD, 1, WORD)
+    await b.doorbell([store])
+    await ClockCycles(dut.clk, 600)
+    assert await b.read("STATUS") & 1 and not dut.irq.value
+    assert await b.read("WAIT_MASK0") == 0
+    assert await b.read(0x074 + 4 * 3) == 1 and await b.read(0x088 + 4 * 3) == 0
+    await b.doorbell([load])
+    assert await b.interrupt() == 1
+
+
+@cocotb.test()
+async def counters_charge_every_cycle_to_one_cause(dut):
+    b = await Bench.start(dut, stall=0.3)
+    await b.write("CONTROL", 4)
+    for _ in range(3):
+        assert await b.launch(copy_pair(SOURCE, TARGET, 3 * WORD + 5, 6, 4 * WORD)) == 1
+    await b.write("CONTROL", 2)
+    cycles = await b.counter("cycles")
+    assert cycles > 100
+    for engine in range(5):
+        causes = [await b.counter(16 * engine + cause) for cause in range(16)]
+        assert sum(causes) == cycles, (engine, causes, cycles)
+    assert await b.counter("launches") == 3 and await b.counter("descriptors") == 6
+    assert await b.counter("write_bytes") == 3 * 6 * (3 * WORD + 5)
+    assert await b.counter("read_bytes") == WORD * await b.counter("read_beats")
+    again = await b.read(COUNTERS + 8 * 80)
+    assert again == cycles & 0xFFFFFFFF
