@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dot-product array: CELLS dot products of one activation row a cycle with two sets of weights, int8 or bf16, and the addition to the
+// old accumulator row. docs/numerics.md clauses 3 and 4.
+// Throughput: one row and one weight word a cycle. Latency of a row: operands 1, dot 1, fp32 value 1, accumulate 1; then acc_we with
+// the new row. The old row is asked for in the value stage (acc_re) and used one cycle later; a row that comes again in the very next
+// cycle takes the new value from the accumulate stage, two cycles later from the memory's own bypass.
+// Reset: the valid bits; payload is not reset. Errors: none.
+module presil_array import presil_config_pkg::*; (
+  input  logic                         clk,
+  input  logic                         rst,
+  // weights: word of one cell into one set
+  input  logic                         wgt_valid,
+  input  logic                         wgt_set,
+  input  logic [$clog2(CELLS)-1:0]     wgt_cell,
+  input  logic                         wgt_bf16,
+  input  logic                         wgt_skip,      // specials are zeros
+  input  logic                         wgt_absent,    // the code 0x0001 contributes nothing, not even with infinity
+  input  logic [8*LANES-1:0]           wgt_data,
+  // activation row
+  input  logic                         row_valid,
+  input  logic                         row_pad,       // every lane is row_pad_byte (int8) or zero (bf16)
+  input  logic [7:0]                   row_pad_byte,
+  input  logic                         row_bf16,
+  input  logic                         row_skip,
+  input  logic                         row_set,
+  input  logic                         row_first,     // the old accumulator counts as +0
+  input  logic                         row_last,      // last row of its descriptor
+  input  logic                         row_half,
+  input  logic [$clog2(ACC_ROWS)-1:0]  row_acc,
+  input  logic [8*LANES-1:0]           row_data,
+  // accumulators
+  output logic                         acc_next_re,   // acc_re of the next cycle
+  output logic                         acc_next_half,
+  output logic                         acc_re,
+  output logic                         acc_half,
+  output logic [$clog2(ACC_ROWS)-1:0]  acc_raddr,
+  input  logic [31:0]                  acc_q [CELLS],
+  output logic                         acc_we,
+  output logic                         acc_whalf,
+  output logic [$clog2(ACC_ROWS)-1:0]  acc_waddr,
+  output logic [31:0]                  acc_wdata [CELLS],
+  output logic                         acc_wlast,
+  output logic                         busy           // a row is in the pipeline
+);
+  import presil_fp_pkg::*;
+
+  localparam int unsigned PAIRS = LANES / 2;           // bf16 elements; pairs of int8 elements
+  localparam int unsigned QUADS = LANES / 4;           // 32-bit pieces of an operand
+  localparam int unsigned ROW_BITS = $clog2(ACC_ROWS);
+  localparam int unsigned LOG_PAIRS = $clog2(PAIRS);
+  localparam int unsigned G = (LOG_PAIRS > 5) ? 16 - LOG_PAIRS : 11;      // guard bits of the alignment
+  localparam logic [31:0] PAIR_BIAS = 32'd32512;       // makes the sum of two int8 products fit 16 bits without a sign
+  localparam logic [31:0] DOT_BIAS = PAIR_BIAS * PAIRS;
+  localparam logic [31:0] EXP_BIAS = 32'd779 + G;      // 2 * 256 of the stored exponents + 268 + (G - 1)
+  localparam logic [31:0] EXP_SPECIAL = 32'd511;       // stored exponent of infinity and NaN
+  localparam logic [31:0] ABSENT = 32'h100;            // mark beside a stored significand
+
+  typedef logic [15:0] bytes_t [LANES];
+  typedef logic [31:0] pairs_t [PAIRS];
+  typedef logic [31:0] cells_t [CELLS];
+  typedef logic [31:0] double_t [2*CELLS];
+
+  // int8: sign-extended. bf16: sign in bit 31 and significand (0 for a zero); exponent field + 256, or 0 for a zero, so that a product
+  // with a zero never has the largest exponent. Elements are held in a fixed permutation, the same for rows and weights.
+  bytes_t w8 [2*CELLS], r8;
+  pairs_t wman [2*CELLS], wexp [2*CELLS], rman, rexp;
+  logic [1:0] wspecial;
+  logic rspecial;
+
+  logic v1, v2, v3, bf1, bf2, bf3, set1, first1, first2, first3, last1, last2, last3, half1, half2, half3, special2, forward3;
+  logic [ROW_BITS-1:0] addr1, addr2, addr3;
+  cells_t dots8, specials, vals;
+  double_t dots16;                                     // sums, then largest exponents (stored bias)
+
+  // ---------------------------------------------------------------- operands
+  function automatic logic [31:0] sext8(input logic [31:0] b);
+    return ((b & 32'hff) ^ 32'h80) - 32'h80;
+  endfunction
+
+  function automatic bytes_t bytes_row();
+    for (int unsigned j = 0; j < QUADS; j++) begin
+      bytes_row[j]           = 16'(sext8(row_data[32*j +: 32]));
+      bytes_row[QUADS + j]   = 16'(sext8(row_data[32*j +: 32] >> 8));
+      bytes_row[2*QUADS + j] = 16'(sext8(row_data[32*j +: 32] >> 16));
+      bytes_row[3*QUADS + j] = 16'(sext8(row_data[32*j +: 32] >> 24));
+    end
+  endfunction
+
+  function automatic bytes_t bytes_pad();
+    for (int unsigned j = 0; j < LANES; j++) bytes_pad[j] = 16'(sext8({24'd0, row_pad_byte}));
+  endfunction
+
+  function automatic bytes_t bytes_weight();
+    for (int unsigned j = 0; j < QUADS; j++) begin
+      bytes_weight[j]           = 16'(sext8(wgt_data[32*j +: 32]));
+      bytes_weight[QUADS + j]   = 16'(sext8(wgt_data[32*j +: 32] >> 8));
+      bytes_weight[2*QUADS + j] = 16'(sext8(wgt_data[32*j +: 32] >> 16));
+      bytes_weight[3*QUADS + j] = 16'(sext8(wgt_data[32*j +: 32] >> 24));
+    end
+  endfunction
+
+  // h: a bf16 in the high half of 32 bits. top: the first exponent field that counts as zero (255 to skip specials, else 256)
+  function automatic logic [31:0] significand(input logic [31:0] h, input logic [31:0] top);
+    logic [31:0] e, m;
+    e = (h >> 23) & 32'hff;
+    m = ((h >> 16) & 32'h7f) | 32'h80;
+    m = (((e - 32'd1) & 32'h1ff) < top - 32'd1) ? m : 32'd0;
+    return (h & FP_SIGN) | m;
+  endfunction
+
+  function automatic logic [31:0] exponent(input logic [31:0] h, input logic [31:0] top);
+    logic [31:0] e;
+    e = (h >> 23) & 32'hff;
+    return (((e - 32'd1) & 32'h1ff) < top - 32'd1) ? (e | 32'h100) : 32'd0;
+  endfunction
+
+  function automatic pairs_t man_row(input logic [31:0] top);
+    for (int unsigned j = 0; j < QUADS; j++) begin
+      man_row[j]         = significand(row_data[32*j +: 32] << 16, top);
+      man_row[QUADS + j] = significand(row_data[32*j +: 32], top);
+    end
+  endfunction
+
+  function automatic pairs_t exp_row(input logic [31:0] top);
+    for (int unsigned j = 0; j < QUADS; j++) begin
+      exp_row[j]         = exponent(row_data[32*j +: 32] << 16, top);
+      exp_row[QUADS + j] = exponent(row_data[32*j +: 32], top);
+    end
+  endfunction
+
+  function automatic pairs_t zeros();
+    for (int unsigned j = 0; j < PAIRS; j++) zeros[j] = 32'd0;
+  endfunction
+
+  function automatic pairs_t man_weight(input logic [31:0] top, input logic [31:0] mark);
+    for (int unsigned j = 0; j < QUADS; j++) begin
+      man_weight[j]         = significand(wgt_data[32*j +: 32] << 16, top) | (((wgt_data[32*j +: 32] & 32'hffff) == 32'd1) ? mark : 32'd0);
+      man_weight[QUADS + j] = significand(wgt_data[32*j +: 32], top) | (((wgt_data[32*j +: 32] >> 16) == 32'd1) ? mark : 32'd0);
+    end
+  endfunction
+
+  function automatic pairs_t exp_weight(input logic [31:0] top);
+    for (int unsigned j = 0; j < QUADS; j++) begin
+      exp_weight[j]         = exponent(wgt_data[32*j +: 32] << 16, top);
+      exp_weight[QUADS + j] = exponent(wgt_data[32*j +: 32], top);
+    end
+  endfunction
+
+  // not zero if any element of an operand is infinite or NaN
+  function automatic logic [31:0] special_row();
+    logic [31:0] s;
+    s = 32'd0;
+    for (int unsigned j = 0; j < QUADS; j++) begin
+      s |= ((row_data[32*j +: 32] & 32'h7f80) == 32'h7f80) ? 32'd1 : 32'd0;
+      s |= ((row_data[32*j +: 32] & FP_INF) == FP_INF) ? 32'd1 : 32'd0;
+    end
+    return s;
+  endfunction
+
+  function automatic logic [31:0] special_weight();
+    logic [31:0] s;
+    s = 32'd0;
+    for (int unsigned j = 0; j < QUADS; j++) begin
+      s |= ((wgt_data[32*j +: 32] & 32'h7f80) == 32'h7f80) ? 32'd1 : 32'd0;
+      s |= ((wgt_data[32*j +: 32] & FP_INF) == FP_INF) ? 32'd1 : 32'd0;
+    end
+    return s;
+  endfunction
+
+  logic [31:0] row_top, wgt_top;
+  assign row_top = row_skip ? 32'd255 : 32'd256;
+  assign wgt_top = wgt_skip ? 32'd255 : 32'd256;
+
+  always_ff @(posedge clk) begin
+    if (wgt_valid) begin
+      if (wgt_bf16) begin
+        wman[{31'd0, wgt_set} * CELLS + 32'(wgt_cell)] <= man_weight(wgt_top, wgt_absent ? ABSENT : 32'd0);
+        wexp[{31'd0, wgt_set} * CELLS + 32'(wgt_cell)] <= exp_weight(wgt_top);
+        wspecial[wgt_set] <= (wgt_cell != '0 && wspecial[wgt_set]) || (!wgt_skip && special_weight() != 32'd0);
+      end else begin
+        w8[{31'd0, wgt_set} * CELLS + 32'(wgt_cell)] <= bytes_weight();
+      end
+    end
+    if (row_valid) begin
+      if (row_bf16) begin
+        if (row_pad) begin
+          rman <= zeros();
+          rexp <= zeros();
+          rspecial <= 1'b0;
+        end else begin
+          rman <= man_row(row_top);
+          rexp <= exp_row(row_top);
+          rspecial <= !row_skip && special_row() != 32'd0;
+        end
+      end else begin
+        if (row_pad) r8 <= bytes_pad();
+        else r8 <= bytes_row();
+      end
+    end
+  end
+
+  // ---------------------------------------------------------------- dot products
+  logic [31:0] base1;
+  assign base1 = set1 ? CELLS : 32'd0;
+
+  function automatic cells_t dot_int8();
+    for (int unsigned c = 0; c < CELLS; c++) begin
+      logic [31:0] s;
+      s = 32'd0;
+      for (int unsigned i = 0; i < PAIRS; i++)
+        s += {16'd0, 16'(r8[i] * w8[base1 + c][i] + r8[PAIRS + i] * w8[base1 + c][PAIRS + i] + PAIR_BIAS[15:0])};
+      dot_int8[c] = s - DOT_BIAS;
+    end
+  endfunction
+
+  // each product aligned to the largest exponent of its cell, rounded half up; the sum is exact. Sums, then largest exponents.
+  function automatic double_t dot_bf16();
+    for (int unsigned c = 0; c < CELLS; c++) begin
+      logic [31:0] mx, s;
+      mx = 32'd0;
+      for (int unsigned i = 0; i < PAIRS; i++) begin
+        logic [31:0] e;
+        e = rexp[i] + wexp[base1 + c][i];
+        mx = (e > mx) ? e : mx;
+      end
+      s = 32'd0;
+      for (int unsigned i = 0; i < PAIRS; i++) begin
+        logic [31:0] x, m, d;
+        x = rman[i] ^ wman[base1 + c][i];
+        m = ((rman[i] & 32'hff) * (wman[base1 + c][i] & 32'hff)) << G;
+        d = mx - (rexp[i] + wexp[base1 + c][i]);
+        d = (d > 32'd31) ? 32'd31 : d;
+        m = ((m >> d[4:0]) + 32'd1) >> 1;
+        s += (x >= FP_SIGN) ? (32'd0 - m) : m;
+      end
+      dot_bf16[c] = s;
+      dot_bf16[CELLS + c] = mx;
+    end
+  endfunction
+
+  // what infinities and NaNs make of each cell: its value, or 0 where none counts. Only evaluated when a special is about.
+  function automatic cells_t dot_special();
+    for (int unsigned c = 0; c < CELLS; c++) begin
+      logic [31:0] pos, neg, nan;
+      pos = 32'd0; neg = 32'd0; nan = 32'd0;
+      for (int unsigned i = 0; i < PAIRS; i++) begin
+        logic [31:0] re, we, rm, wm, bad, inf;
+        re = rexp[i]; we = wexp[base1 + c][i]; rm = rman[i]; wm = wman[base1 + c][i];
+        inf = (re == EXP_SPECIAL || we == EXP_SPECIAL) ? 32'd1 : 32'd0;
+        bad = ((re == EXP_SPECIAL && (rm & 32'h7f) != 32'd0) || (we == EXP_SPECIAL && (wm & 32'h7f) != 32'd0)
+               || re == 32'd0 || we == 32'd0) ? inf : 32'd0;
+        inf = ((wm & ABSENT) != 32'd0) ? 32'd0 : inf;
+        bad = ((wm & ABSENT) != 32'd0) ? 32'd0 : bad;
+        nan |= bad;
+        pos |= ((rm ^ wm) < FP_SIGN) ? inf : 32'd0;
+        neg |= ((rm ^ wm) < FP_SIGN) ? 32'd0 : inf;
+      end
+      nan |= pos & neg;
+      dot_special[c] = (nan != 32'd0) ? FP_NAN : (pos != 32'd0) ? FP_INF : (neg != 32'd0) ? (FP_INF | FP_SIGN) : 32'd0;
+    end
+  endfunction
+
+  // sum * 2^(emax - 268 - (G - 1)), rounded once
+  function automatic cells_t value_bf16();
+    for (int unsigned c = 0; c < CELLS; c++) begin
+      logic [31:0] f, e, r;
+      f = i2f(dots16[c]);
+      e = ((f >> 23) & 32'hff) + dots16[CELLS + c] - EXP_BIAS;
+      r = (f & 32'h807f_ffff) | (e << 23);
+      r = (e > 32'd254) ? ((f & FP_SIGN) | FP_INF) : r;
+      r = ((e - 32'd1) >= FP_SIGN) ? (f & FP_SIGN) : r;
+      value_bf16[c] = (f == 32'd0) ? 32'd0 : r;
+    end
+  endfunction
+
+  function automatic cells_t value_special();
+    cells_t v;
+    v = value_bf16();
+    for (int unsigned c = 0; c < CELLS; c++) value_special[c] = (specials[c] != 32'd0) ? specials[c] : v[c];
+  endfunction
+
+  // ---------------------------------------------------------------- accumulation
+  function automatic cells_t old_row();
+    for (int unsigned c = 0; c < CELLS; c++) old_row[c] = first3 ? 32'd0 : forward3 ? acc_wdata[c] : acc_q[c];
+  endfunction
+
+  function automatic cells_t sum_int();
+    cells_t old;
+    old = old_row();
+    for (int unsigned c = 0; c < CELLS; c++) sum_int[c] = old[c] + vals[c];
+  endfunction
+
+  function automatic cells_t sum_fp();
+    cells_t old;
+    old = old_row();
+    for (int unsigned c = 0; c < CELLS; c++) sum_fp[c] = fp_add(old[c], vals[c]);
+  endfunction
+
+  assign acc_next_re = v1 && !first1;
+  assign acc_next_half = half1;
+  assign acc_re = v2 && !first2;
+  assign acc_half = half2;
+  assign acc_raddr = addr2;
+  assign busy = v1 || v2 || v3 || acc_we;
+
+  always_ff @(posedge clk) begin
+    v1 <= row_valid; v2 <= v1; v3 <= v2; acc_we <= v3;
+    if (row_valid) begin
+      bf1 <= row_bf16; set1 <= row_set; first1 <= row_first; last1 <= row_last; half1 <= row_half; addr1 <= row_acc;
+    end
+    if (v1) begin
+      bf2 <= bf1; first2 <= first1; last2 <= last1; half2 <= half1; addr2 <= addr1;
+      special2 <= bf1 && (rspecial || wspecial[set1]);
+      if (bf1) begin
+        dots16 <= dot_bf16();
+        if (rspecial || wspecial[set1]) specials <= dot_special();
+      end else begin
+        dots8 <= dot_int8();
+      end
+    end
+    if (v2) begin
+      bf3 <= bf2; first3 <= first2; last3 <= last2; half3 <= half2; addr3 <= addr2;
+      forward3 <= v3 && addr3 == addr2 && half3 == half2;
+      if (special2) vals <= value_special();
+      else if (bf2) vals <= value_bf16();
+      else vals <= dots8;
+    end
+    if (v3) begin
+      acc_whalf <= half3; acc_waddr <= addr3; acc_wlast <= last3;
+      if (bf3) acc_wdata <= sum_fp();
+      else acc_wdata <= sum_int();
+    end
+    if (rst) begin
+      v1 <= 1'b0; v2 <= 1'b0; v3 <= 1'b0; acc_we <= 1'b0;
+    end
+  end
+endmodule
