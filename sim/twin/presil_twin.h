@@ -38,6 +38,12 @@ void presil_twin_threads(presil_twin *twin, unsigned threads); /* 1 (default) ..
 int presil_twin_execute(presil_twin *twin, const presil_desc *list, size_t count, const presil_twin_memory *memory, presil_twin_write_fn on_write,
                         void *context, presil_twin_error *error);
 
+/* Fills scratchpad and accumulators with pseudo-random bits of the seed: what is undefined at a launch's start must not show in its results. */
+void presil_twin_scramble(presil_twin *twin, uint64_t seed);
+
+/* Chooses the inner loops: "generic", "avx2", "avx512", or NULL for the best that the CPU has (the default). Same bits. -1: unknown, or not on this CPU. */
+int presil_twin_simd(presil_twin *twin, const char *name);
+
 /* For block tests: direct view of the state after execute. */
 uint8_t *presil_twin_scratchpad(presil_twin *twin, size_t *bytes);
 #ifdef __cplusplus

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* twin_epilogue.c - EPILOGUE (docs/isa.md section 5): parameters and addresses; the arithmetic is in the kernels. */
+#include <string.h>
+
+#include "twin_internal.h"
+
+static int range_error(const twin_run *run, uint32_t index, uint64_t byte, const char *what) {
+    uint64_t word = run->twin->dims.word;
+    return twin_fail((twin_run *)(uintptr_t)run, PRESIL_ERROR_SPAD_RANGE, index, byte & ~(word - 1), what);
+}
+
+/* Bias and scale words into cells_pad elements each. */
+static int read_parameters(twin_run *run, uint32_t base, uint32_t index, uint32_t *bias, uint32_t *scale) {
+    const presil_twin *twin = run->twin;
+    uint32_t word = twin->dims.word, words = (4 * twin->dims.cells + word - 1) / word;
+    for (uint32_t i = 0; i < 2 * words; i++) {
+        uint32_t at = (base + i) & 0xffffu, done = (i % words) * word, left = 4 * twin->dims.cells - done;
+        if (at >= twin->dims.words) return range_error(run, index, (uint64_t)at * word, "parameter address");
+        memcpy((uint8_t *)(i < words ? bias : scale) + done, twin->spad + (size_t)at * word, left < word ? left : word);
+    }
+    return 0;
+}
+
+/* The scratchpad address of a row of `cells` elements of e bytes: in a slot of a word, or from a word's start. */
+static uint32_t row_address(const twin_dims *dims, uint32_t address, uint32_t e) {
+    uint32_t bytes = dims->cells * e, unit = dims->word;
+    if (bytes <= dims->word / 2)
+        for (unit = 1; unit < bytes;) unit *= 2;
+    return address & ~(unit - 1);
+}
+
+int twin_epilogue(twin_run *run, const presil_desc *d, uint32_t index) {
+    presil_twin *twin = run->twin;
+    const twin_dims *dims = &twin->dims;
+    uint32_t bias[TWIN_MAX_CELLS] = {0}, scale[TWIN_MAX_CELLS] = {0};
+    twin_post post = {
+        .bias = bias, .scale = scale, .acc_fp32 = presil_epilogue_acc_fp32(d) != 0, .bias_en = presil_epilogue_bias_en(d) != 0,
+        .scale_en = presil_epilogue_scale_en(d) != 0, .res_en = presil_epilogue_res_en(d) != 0, .clamp_en = presil_epilogue_clamp_en(d) != 0,
+        .res_type = presil_epilogue_res_type(d), .out_type = presil_epilogue_out_type(d), .res_scale = presil_epilogue_res_scale(d),
+        .clamp_lo = presil_epilogue_clamp_lo(d), .clamp_hi = presil_epilogue_clamp_hi(d), .res_zp = presil_epilogue_res_zp(d),
+        .out_zp = presil_epilogue_out_zp(d), .int_lo = presil_epilogue_int_lo(d), .int_hi = presil_epilogue_int_hi(d),
+    };
+    static const uint32_t sizes[4] = {1, 2, 4, 4};
+    uint32_t rows = presil_epilogue_rows(d), bytes = dims->words * dims->word;
+    uint32_t e_out = sizes[post.out_type], e_res = sizes[post.res_type];
+    uint32_t out = presil_epilogue_out_base(d), res = presil_epilogue_res_base(d);
+    const uint32_t *acc = twin->acc[presil_epilogue_half(d)] + (size_t)presil_epilogue_acc_base(d) * dims->cells_pad;
+    int reads_res = post.res_en && post.out_type != PRESIL_OUT_RAW32;
+    if ((post.bias_en || post.scale_en) && read_parameters(run, presil_epilogue_param_base(d), index, bias, scale)) return -1;
+    for (uint32_t r = 0; r < rows; r++, acc += dims->cells_pad, out += presil_epilogue_out_pitch(d), res += presil_epilogue_res_pitch(d)) {
+        uint32_t to = row_address(dims, out, e_out), from = row_address(dims, res, e_res);
+        if (reads_res && (from >= bytes || dims->cells * e_res > bytes - from)) return range_error(run, index, from, "residual address");
+        if (to >= bytes || dims->cells * e_out > bytes - to) return range_error(run, index, to, "output address");
+        twin->kernels->post_row(dims, &post, acc, reads_res ? twin->spad + from : NULL, twin->spad + to);
+    }
+    return 0;
+}

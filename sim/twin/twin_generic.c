@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* twin_generic.c - the kernels in portable integer C, clause by clause as docs/numerics.md has them: what the vector kernels are compared with. */
+#include <string.h>
+
+#include "twin_fp.h"
+#include "twin_internal.h"
+
+unsigned twin_alignment_bits(uint32_t lanes) {
+    uint32_t n = lanes / 2;
+    unsigned log2 = n > 1 ? twin_top_bit(n - 1) + 1 : 0;
+    return 16 - log2 < 11 ? 16 - log2 : 11;
+}
+
+static void pack(const twin_dims *dims, const uint8_t *const *weights, void *packed) {
+    for (uint32_t c = 0; c < dims->cells; c++) memcpy((uint8_t *)packed + (size_t)c * dims->lanes, weights[c], dims->lanes);
+}
+
+static void pack_int8(const twin_dims *dims, const uint8_t *const *weights, void *packed) { pack(dims, weights, packed); }
+
+static void pack_bf16(const twin_dims *dims, const uint8_t *const *weights, int absent, int skip_special, void *packed) {
+    (void)absent;
+    (void)skip_special;
+    pack(dims, weights, packed);
+}
+
+static void rows_int8(const twin_dims *dims, const void *packed, const twin_rows *rows) {
+    for (uint32_t r = 0; r < rows->count; r++) {
+        uint32_t *acc = rows->acc + (size_t)r * dims->cells_pad;
+        const int8_t *a = (const int8_t *)rows->rows[r], *w = packed;
+        for (uint32_t c = 0; c < dims->cells; c++, w += dims->lanes) {
+            int32_t sum = 0;
+            for (uint32_t i = 0; i < dims->lanes; i++) sum += a[i] * w[i];
+            acc[c] = (rows->first ? 0 : acc[c]) + (uint32_t)sum;
+        }
+    }
+}
+
+static inline uint32_t load16(const uint8_t *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8; }
+
+/* Clause 4.2: 0 if no special counts, else 1 with *v the result. */
+static int special(const uint8_t *a, const uint8_t *w, uint32_t n, int absent, uint32_t *v) {
+    int nan = 0, plus = 0, minus = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t x = load16(a + 2 * i) << 16, y = load16(w + 2 * i) << 16;
+        if (absent && y == 0x00010000u) continue;
+        if (twin_exponent(x) != 255 && twin_exponent(y) != 255) continue;
+        uint32_t p = twin_mul(x, y);
+        nan |= p == TWIN_NAN;
+        plus |= p == TWIN_INF;
+        minus |= p == (TWIN_INF | TWIN_SIGN);
+    }
+    if (!nan && !plus && !minus) return 0;
+    *v = nan || (plus && minus) ? TWIN_NAN : plus ? TWIN_INF : TWIN_INF | TWIN_SIGN;
+    return 1;
+}
+
+/* Clause 4: the dot product of one block, as fp32. */
+static uint32_t dot_bf16(const uint8_t *a, const uint8_t *w, uint32_t n, unsigned g, int absent, int skip_special) {
+    uint32_t v, m[TWIN_MAX_LANES / 2], e[TWIN_MAX_LANES / 2], emax = 0, negative[TWIN_MAX_LANES / 2];
+    if (!skip_special && special(a, w, n, absent, &v)) return v;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t x = load16(a + 2 * i), y = load16(w + 2 * i), ex = (x >> 7) & 255u, ey = (y >> 7) & 255u;
+        int counts = !(absent && y == 1) && ex != 255 && ey != 255;
+        m[i] = counts && ex && ey ? (128 + (x & 127u)) * (128 + (y & 127u)) : 0;
+        e[i] = ex + ey;
+        negative[i] = (x ^ y) >> 15;
+        if (m[i] && e[i] > emax) emax = e[i];
+    }
+    int64_t sum = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t d = emax - e[i];
+        if (!m[i] || d >= 28) continue;
+        int64_t t = (int64_t)((((uint64_t)m[i] << g >> d) + 1) >> 1);
+        sum += negative[i] ? -t : t;
+    }
+    if (!sum) return 0;
+    return twin_round(sum < 0 ? TWIN_SIGN : 0, (uint64_t)(sum < 0 ? -sum : sum), (int)emax - 268 - (int)(g - 1));
+}
+
+static void rows_bf16(const twin_dims *dims, const void *packed, const twin_rows *rows) {
+    unsigned g = twin_alignment_bits(dims->lanes);
+    for (uint32_t r = 0; r < rows->count; r++) {
+        uint32_t *acc = rows->acc + (size_t)r * dims->cells_pad;
+        const uint8_t *w = packed;
+        for (uint32_t c = 0; c < dims->cells; c++, w += dims->lanes) {
+            uint32_t v = dot_bf16(rows->rows[r], w, dims->lanes / 2, g, rows->absent, rows->skip_special);
+            acc[c] = twin_add(rows->first ? 0 : acc[c], v);
+        }
+    }
+}
+
+/* Steps 4 and 5 of isa.md section 5. */
+static uint32_t residual_and_clamp(const twin_post *post, uint32_t v, const uint8_t *res, uint32_t c) {
+    if (post->res_en) {
+        uint32_t q;
+        if (post->res_type == PRESIL_RES_INT8) {
+            int32_t i = (int32_t)((uint32_t)(int8_t)res[c] - (uint32_t)post->res_zp);
+            q = twin_mul(twin_i2f(i), post->res_scale);
+        } else if (post->res_type == PRESIL_RES_BF16) {
+            q = load16(res + 2 * c) << 16;
+        } else {
+            memcpy(&q, res + 4 * c, 4);
+        }
+        v = twin_add(v, q);
+    }
+    if (post->clamp_en) {
+        if (twin_compare(v, post->clamp_lo) == -1) v = post->clamp_lo;
+        else if (twin_compare(v, post->clamp_hi) == 1) v = post->clamp_hi;
+    }
+    return v;
+}
+
+static uint8_t to_int8(const twin_post *post, uint32_t v) {
+    int32_t i = (int32_t)((uint32_t)twin_f2i(v) + (uint32_t)post->out_zp);
+    i = i < post->int_lo ? post->int_lo : i > post->int_hi ? post->int_hi : i;
+    return (uint8_t)i;
+}
+
+static void post_row(const twin_dims *dims, const twin_post *post, const uint32_t *acc, const uint8_t *res, uint8_t *out) {
+    for (uint32_t c = 0; c < dims->cells; c++) {
+        uint32_t v = acc[c];
+        if (post->bias_en) v = post->acc_fp32 ? twin_add(v, post->bias[c]) : v + post->bias[c];
+        if (post->out_type != PRESIL_OUT_RAW32) {
+            if (!post->acc_fp32) v = twin_i2f((int32_t)v);
+            if (post->scale_en) v = twin_mul(v, post->scale[c]);
+            v = residual_and_clamp(post, v, res, c);
+        }
+        uint16_t b = (uint16_t)twin_f2b(v);
+        switch (post->out_type) {
+        case PRESIL_OUT_INT8: out[c] = to_int8(post, v); break;
+        case PRESIL_OUT_BF16: memcpy(out + 2 * (size_t)c, &b, 2); break;
+        default: memcpy(out + 4 * (size_t)c, &v, 4); break;
+        }
+    }
+}
+
+static void split(const uint8_t *source, uint8_t *out, size_t elements, unsigned term) {
+    for (size_t i = 0; i < elements; i++) {
+        uint32_t x;
+        uint16_t t[3];
+        memcpy(&x, source + 4 * i, 4);
+        twin_split(x, t);
+        memcpy(out + 2 * i, &t[term], 2);
+    }
+}
+
+const twin_kernels twin_kernels_generic = {"generic", pack_int8, rows_int8, pack_bf16, rows_bf16, post_row, split};
