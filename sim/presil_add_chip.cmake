@@ -18,6 +18,7 @@ set(PRESIL_MARCH native CACHE STRING "Instruction set of the simulator libraries
 include(ProcessorCount)
 ProcessorCount(_presil_processors)
 set(PRESIL_SIM_JOBS ${_presil_processors} CACHE STRING "Compilers at once for one simulator library")
+option(PRESIL_SIM_TRIM "Take needless zeroing out of the generated C++ of fast and trace (sim/trim.py)" ON)
 set(PRESIL_SIM_DIR ${CMAKE_CURRENT_LIST_DIR} CACHE INTERNAL "")
 # One verilated model compiles at a time, with PRESIL_SIM_JOBS compilers.
 set_property(GLOBAL APPEND PROPERTY JOB_POOLS presil_model=1)
@@ -128,6 +129,10 @@ function(_presil_add_library build)
   _presil_verilator_flags(${build} flags)
   list(TRANSFORM A_INCLUDE PREPEND -I OUTPUT_VARIABLE includes)
   list(TRANSFORM A_PARAMETERS PREPEND -G OUTPUT_VARIABLE parameters)
+  set(trim)
+  if(PRESIL_SIM_TRIM AND NOT build STREQUAL "check")
+    set(trim COMMAND ${Python3_EXECUTABLE} ${PRESIL_SIM_DIR}/trim.py ${mdir} > ${mdir}/trim.log)
+  endif()
   string(REPLACE ";" " " cflags "-fPIC -fvisibility=hidden -fno-gnu-unique ${PRESIL_MODEL_CXXFLAGS}")
 
   add_custom_command(OUTPUT ${mdir}/Vchip.mk
@@ -135,7 +140,8 @@ function(_presil_add_library build)
     COMMAND ${CMAKE_COMMAND} -E make_directory ${mdir}
     COMMAND ${CMAKE_COMMAND} -E env VERILATOR_ROOT=${VERILATOR_ROOT} ${PRESIL_VERILATOR} ${flags} --quiet --Mdir ${mdir} --top-module ${A_TOP}
             -CFLAGS "${cflags}" ${includes} ${parameters} ${A_SOURCES}
-    DEPENDS ${A_SOURCES} ${A_DEPENDS}
+    ${trim}
+    DEPENDS ${A_SOURCES} ${A_DEPENDS} ${PRESIL_SIM_DIR}/trim.py
     COMMENT "Verilating ${A_NAME} (${build})" VERBATIM)
   add_custom_command(OUTPUT ${mdir}/libVchip.a
     COMMAND ${CMAKE_COMMAND} -E env --unset=MAKEFLAGS --unset=MFLAGS
