@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""How fast a simulator library of the Presil chip runs: simulated kHz of tiled layers on a busy chip, and of an idle one.
+
+usage: speed.py LIBRARY --generated DIR [--tiles N] [--rounds N] [--only TEXT] [--memory MODEL] [--once]
+
+DIR holds presil_desc.py of rtl/generate.py. Each layer is a double-buffered stream of tiles of 32 x 32 pixels: load, matrix, epilogue, store.
+1x1 keeps everything busy (the worst case), 3x3 with residual the array. No results are looked at: that is what the tests do. --once: one
+round without the idle chip, for perf. Prints the best round of each, and the matrix engine's share of busy cycles.
+"""
+import argparse
+import ctypes as c
+import importlib.util
+import random
+import struct
+import time
+from pathlib import Path
+
+RING, RING_BASE_LO, RING_LOG2, RING_TAIL, CONTROL, STATUS, IRQ_STATUS, IRQ_ENABLE, IRQ_CLEAR, COUNTERS = 0, 0x20, 0x28, 0x30, 0x34, 0x38, 0x4C, 0x50, 0x54, 0x400
+CONFIG_HASH, ERROR_CODE, ERROR_INDEX = 0x18, 0x3C, 0x40
+ACT, WEIGHTS, PARAMS, RESIDUAL, OUT = 0x100000, 0x800000, 0x8F0000, 0x900000, 0xA00000  # DRAM bytes
+MEMORY_BYTES, RING_ENTRIES_LOG2 = 64 << 20, 10
+OPS = ("open close info last_error read32 write32 region mem_read mem_write sync_for_device sync_for_host launch wait cycles reset trace write_log "
+       "write_log_fetch bus_fault set_memory_model inject").split()
+
+
+class Ops(c.Structure):
+    _fields_ = [("size", c.c_uint32), ("abi", c.c_uint32), *((name, c.c_void_p) for name in OPS)]
+
+
+class Options(c.Structure):
+    _fields_ = [("size", c.c_uint32), ("abi", c.c_uint32), ("memory_fd", c.c_int), ("reserved0", c.c_uint32), ("memory_bytes", c.c_uint64), ("memory_base", c.c_uint64),
+                ("memory_model", c.c_char_p), ("seed", c.c_uint64), ("options", c.c_char_p), ("log", c.c_void_p), ("log_context", c.c_void_p)]
+
+
+class Info(c.Structure):
+    _fields_ = [("size", c.c_uint32), ("abi", c.c_uint32), ("capabilities", c.c_uint32), ("clock_mhz", c.c_uint32),
+                ("chip", c.c_char * 32), ("config", c.c_char * 32), ("build", c.c_char * 32), ("text", c.c_char * 128)]
+
+
+class Wait(c.Structure):
+    _fields_ = [("size", c.c_uint32), ("reason", c.c_uint32), ("deadline_cycles", c.c_uint64), ("deadline_ns", c.c_uint64), ("hang_cycles", c.c_uint64),
+                ("cancel", c.c_void_p), ("progress", c.c_void_p), ("progress_context", c.c_void_p), ("cycles", c.c_uint64)]
+
+
+class Chip:
+    """A library's transport, with errors as exceptions."""
+
+    def __init__(self, path, memory_model):
+        library = c.CDLL(str(path))
+        library.presil_transport_entry.restype = c.POINTER(Ops)
+        self.ops = library.presil_transport_entry().contents
+        self.handle = c.c_void_p()
+        error = c.create_string_buffer(256)
+        options = Options(c.sizeof(Options), 1, -1, 0, MEMORY_BYTES, 0, memory_model.encode(), 1, None, None, None)
+        open_ = c.CFUNCTYPE(c.c_int, c.POINTER(Options), c.POINTER(c.c_void_p), c.c_char_p, c.c_size_t)(self.ops.open)
+        if open_(c.byref(options), c.byref(self.handle), error, 256):
+            raise RuntimeError(error.value.decode())
+
+    def call(self, name, *arguments):
+        if c.CFUNCTYPE(c.c_int, c.c_void_p, *(type(a) for a in arguments))(getattr(self.ops, name))(self.handle, *arguments):
+            text = c.CFUNCTYPE(c.c_char_p, c.c_void_p)(self.ops.last_error)(self.handle)
+            raise RuntimeError(f"{name}: {text.decode()}")
+
+    def read(self, offset):
+        value = c.c_uint32()
+        self.call("read32", c.c_uint32(offset), c.pointer(value))
+        return value.value
+
+    def write(self, offset, value):
+        self.call("write32", c.c_uint32(offset), c.c_uint32(value & 0xFFFFFFFF))
+
+    def memory_write(self, address, data):
+        self.call("mem_write", c.c_uint64(address), c.c_char_p(bytes(data)), c.c_uint64(len(data)))
+
+    def info(self):
+        info = Info()
+        self.call("info", c.pointer(info))
+        return info
+
+    def wait(self, cycles):
+        w = Wait(size=c.sizeof(Wait), deadline_cycles=cycles)
+        start = time.perf_counter()
+        self.call("wait", c.pointer(w))
+        return w.cycles, time.perf_counter() - start, w.reason
+
+    def counter(self, engine, cause):
+        at = COUNTERS + 8 * (engine * 16 + cause)
+        return self.read(at) | self.read(at + 4) << 32
+
+
+def descriptor(isa, kind, wait, signal, **values):
+    words = [0] * isa.WORDS
+    values |= {"opcode": isa.OPCODES[kind], "isa": isa.ISA_VERSION, "wait": wait, "signal": signal}
+    for name, value in values.items():
+        word, low, width, _ = isa.FIELDS[kind].get(name) or isa.FIELDS["COMMON"][name]
+        words[word] |= (value & (1 << width) - 1) << low
+    return struct.pack("<32I", *words)
+
+
+def load(isa, wait, signal, address, sp_word, rows, row_words, word):
+    size = row_words * word
+    return descriptor(isa, "LOAD", wait, signal, addr_lo=address, row_bytes=size, chunk_bytes=size, n0=1, n1=rows, n2=1, n3=1, word_bytes=word, ds1=size,
+                      sp_base=sp_word * word, sw=word, ss1=size)
+
+
+# Tokens as bits of `wait`: LOAD 0 operands, 1 parameters; MATRIX 4 accumulators full, 5 operands free; EPILOGUE 8 accumulators free, 9 parameters free,
+# 10 output full; STORE 12 output free.
+def layer(isa, config, bf16, kernel, residual, tiles):
+    """Descriptors of `tiles` tiles of side x side pixels, CELLS output channels, one channel block."""
+    word, cells = config["word_bytes"], config["cells"]
+    side = 32 if config["acc_rows"] >= 1024 else 8
+    rows, span = side * side, side + kernel - 1
+    size = 2 if bf16 else 1
+    out_bytes = side * cells * size
+    act_words, weight_words, param_words, out_words = span * span, kernel * kernel * cells, 2 * -(-4 * cells // word), -(-rows * cells * size // word)
+    at, buffers = 0, {}
+    for name, words in (("act", act_words), ("wgt", weight_words), ("par", param_words), ("res", out_words), ("out", out_words)):
+        buffers[name] = (at, at + words)
+        at += 2 * words
+    if at > config["banks"] * config["bank_words"]:
+        raise ValueError(f"{at} words don't fit the scratchpad")
+    out = []
+    for i in range(tiles):
+        act, wgt, par, res, result = (buffers[n][i & 1] for n in ("act", "wgt", "par", "res", "out"))
+        again = i >= 2
+        out.append(load(isa, again << 5, 0, ACT, act, span, span, word))
+        out.append(load(isa, 0, 1, WEIGHTS, wgt, kernel * kernel, cells, word))
+        out.append(load(isa, again << 9, 0 if residual else 2, PARAMS, par, 1, param_words, word))
+        if residual:
+            out.append(load(isa, 0, 2, RESIDUAL, res, out_words // min(16, out_words), min(16, out_words), word))
+        out.append(descriptor(isa, "MATRIX", 1 | again << 8, 3, bf16=bf16, first=1, half=i & 1, act_base=act, wgt_base=wgt, nx=side, ny=side, sx=1, sy=1, kx=kernel, ky=kernel,
+                              ncb=1, dx=1, dy=1, lim_x=span, lim_y=span, x_stride=1, y_stride=span, idx=1, idy=1))
+        out.append(descriptor(isa, "EPILOGUE", 1 << 4 | 2 | again << 12, 7, acc_fp32=bf16, half=i & 1, bias_en=1, scale_en=1, res_en=residual, res_type=1 if bf16 else 0,
+                              out_type=1 if bf16 else 0, rows=rows, param_base=par, out_base=result * word, out_pitch=cells * size, res_base=res * word, res_pitch=cells * size,
+                              res_scale=0x3F800000, int_lo=-128, int_hi=127))
+        out.append(descriptor(isa, "STORE", 1 << 10, 1, addr_lo=OUT + i * rows * cells * size, chunk_bytes=out_bytes, n0=1, n1=side, n2=1, n3=1, word_bytes=word,
+                              ds1=out_bytes, sp_base=result * word, sw=word, ss1=out_bytes))
+    return out
+
+
+def fill(chip, bf16):
+    """Random operands: bytes, or bf16 of both signs between 0.5 and 2."""
+    random.seed(1)
+    count = (OUT - ACT) // 2
+    bits = random.getrandbits(16 * count).to_bytes(2 * count, "little")
+    if bf16:
+        high = bytes(b & 0x80 | 0x3F for b in bits[1::2])
+        bits = b"".join(bytes(p) for p in zip(bits[::2], high)) if count < 1000 else _interleave(bits[::2], high)
+    chip.memory_write(ACT, bits)
+    chip.memory_write(PARAMS, struct.pack("<f", 0.004) * 4096 if bf16 else struct.pack("<i", 300) * 32 + struct.pack("<f", 0.002) * 4064)
+
+
+def _interleave(low, high):
+    out = bytearray(2 * len(low))
+    out[::2], out[1::2] = low, high
+    return out
+
+
+def run(chip, descriptors, tail):
+    """One launch; returns (cycles, seconds, share of cycles that the matrix engine was busy)."""
+    entries = 1 << RING_ENTRIES_LOG2
+    if len(descriptors) > entries:
+        raise ValueError(f"{len(descriptors)} descriptors, but the ring has {entries}")
+    for i, d in enumerate(descriptors):
+        chip.memory_write(RING + (tail + i) % entries * len(d), d)
+    chip.write(CONTROL, 4)
+    chip.call("launch", c.c_uint64(1))
+    chip.write(RING_TAIL, tail + len(descriptors))
+    cycles, seconds, reason = chip.wait(50_000_000)
+    if reason or chip.read(STATUS) & 2:
+        raise RuntimeError(f"wait ended with {reason}, status {chip.read(STATUS):#x}, error {chip.read(ERROR_CODE)} at descriptor {chip.read(ERROR_INDEX)}")
+    chip.write(IRQ_CLEAR, 3)
+    chip.write(CONTROL, 2)
+    return cycles, seconds, chip.counter(1, 0) / cycles
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("library", type=Path)
+    parser.add_argument("--generated", type=Path, required=True)
+    parser.add_argument("--tiles", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--memory", default="default")
+    parser.add_argument("--once", action="store_true")
+    args = parser.parse_args()
+    spec = importlib.util.spec_from_file_location("presil_desc", args.generated / "presil_desc.py")
+    isa = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(isa)
+    chip = Chip(args.library.resolve(), args.memory)
+    info = chip.info()
+    config = isa.CONFIGS[info.config.decode()]
+    if chip.read(CONFIG_HASH) != config["hash"]:
+        raise SystemExit(f"the chip's CONFIG_HASH {chip.read(CONFIG_HASH):#x} is not that of {args.generated}, {config['hash']:#x}")
+    print(f"{info.chip.decode()} {info.config.decode()} {info.build.decode()}: {info.text.decode()}")
+    for offset, value in ((RING_BASE_LO, RING), (RING_LOG2, RING_ENTRIES_LOG2), (IRQ_ENABLE, 3)):
+        chip.write(offset, value)
+    tail = 0
+    layers = [(f"{'bf16' if bf16 else 'int8'} {k}x{k}{' residual' if res else ''}", bf16, k, res) for bf16 in (0, 1) for k, res in ((1, 0), (3, 1))]
+    for name, bf16, kernel, residual in layers:
+        if args.only not in name:
+            continue
+        descriptors = layer(isa, config, bf16, kernel, residual, args.tiles // (kernel * kernel) + 2)
+        fill(chip, bf16)
+        results = []
+        for _ in range(1 if args.once else args.rounds):
+            results.append(run(chip, descriptors, tail))
+            tail += len(descriptors)
+        cycles, _, busy = results[0]
+        if any(r[0] != cycles for r in results):
+            raise SystemExit(f"{name}: cycles differ: {[r[0] for r in results]}")
+        print(f"{name:16} {cycles:9} cycles  {max(n / s for n, s, _ in results) / 1e3:7.0f} kHz  matrix busy {100 * busy:5.1f} %")
+    if not args.once and args.only in "idle":
+        best = max(n / s for n, s, _ in (chip.wait(1_000_000) for _ in range(args.rounds)))
+        print(f"{'idle':16} {'':9}         {best / 1e3:7.0f} kHz")
+
+
+if __name__ == "__main__":
+    main()
