@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files of the repository, as git or the directory knows them."""
+
+import subprocess
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LEFT_OUT = {".git", ".venv", "build", "__pycache__", ".pytest_cache", ".hypothesis", ".cache"}
+
+
+@cache
+def tracked() -> tuple[Path, ...]:
+    """Paths relative to the root. In an unpacked archive: everything but what tools leave behind."""
+    if (ROOT / ".git").exists():
+        names = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z"], capture_output=True, check=False)
+        if names.returncode == 0:
+            return tuple(Path(name) for name in names.stdout.decode().split("\0") if name and (ROOT / name).is_file())
+    found = (path.relative_to(ROOT) for path in ROOT.rglob("*") if path.is_file())
+    return tuple(path for path in found if not LEFT_OUT & set(path.parts))
+
+
+@cache
+def text(path: Path) -> str | None:
+    """Contents, or None of a binary file."""
+    raw = (ROOT / path).read_bytes()
+    return None if b"\0" in raw[:4096] else raw.decode()

