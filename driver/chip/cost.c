@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which tilings fit, and what each costs: cycles of every engine and of the bus, whichever is most, plus what can't overlap. */
+#include <stdlib.h>
+#include <string.h>
+#include "nest.h"
+
+enum { DESCRIPTOR_CYCLES = 6, EPILOGUE_CYCLES = 30, LAUNCH_CYCLES = 400 };
+
+static uint32_t most_group_blocks(const chip_problem *p)
+{
+    uint32_t most = 1;
+    for (uint32_t g = 0; g < p->cell_groups; g++) {
+        uint32_t first, count;
+        chip_problem_blocks(p, g, &first, &count);
+        if (count > most) most = count;
+        if (!p->layout || p->layout->groups == 1) break;
+    }
+    return most;
+}
+
+static int64_t axis_most(int64_t outs, int64_t ks, int64_t stride, int64_t dilation, int64_t input_dilation, int64_t size)
+{
+    return max64(1, min64(size, ((outs - 1) * stride + (ks - 1) * dilation) / input_dilation + 1));
+}
+
+static void derive(const chip_problem *p, chip_tiling *t)
+{
+    const presil_config *c = p->config;
+    int64_t rows, columns, blocks = min64(t->part_blocks, max64(1, p->blocks));
+    if (p->act == ACT_PACKED) {
+        rows = chip_packed_map(p, 0, t->band_h).count;
+        columns = t->tile_w;
+    } else {
+        rows = axis_most(t->band_h, t->part_ky, p->stride_y, p->dilation_y, p->input_dilation_y, p->in_h);
+        columns = axis_most(t->tile_w, t->part_kx, p->stride_x, p->dilation_x, p->input_dilation_x, p->in_w);
+    }
+    int64_t pitch = min64(rows * columns, 1 << 20);
+    if (blocks > 1) pitch |= 1; /* blocks of a pixel in different banks */
+    t->act_row_words = (uint32_t)min64(columns, 1 << 20);
+    t->act_pitch = (uint32_t)pitch;
+    t->act_slot_words = (uint32_t)min64(pitch * blocks, 1 << 28);
+    t->wgt_slot_words = (uint32_t)min64(min64(blocks, most_group_blocks(p)) * t->part_ky * t->part_kx * c->cells, 1 << 28);
+    chip_unit out = chip_unit_of(c, p->out_esize), res = chip_unit_of(c, p->res_esize ? p->res_esize : 1);
+    uint32_t pixels = t->tile_h * t->tile_w;
+    t->out_unit_words = pixels * out.words | (out.words == 1);
+    t->out_slot_words = (uint32_t)ceil_div(t->store_groups, out.groups_per_unit) * t->out_unit_words;
+    t->res_unit_words = pixels * res.words | (res.words == 1);
+    t->res_slot_words = p->has_res ? (uint32_t)ceil_div(t->store_groups, res.groups_per_unit) * t->res_unit_words : 0;
+}
+
+static uint64_t total_words(const chip_problem *p, const chip_tiling *t)
+{
+    return (uint64_t)t->act_slots * t->act_slot_words + (uint64_t)t->wgt_slots * t->wgt_slot_words + (uint64_t)t->out_slots * t->out_slot_words +
+           (uint64_t)t->res_slots * t->res_slot_words + (uint64_t)t->param_slots * t->param_groups * p->param_words;
+}
+
+bool chip_tiling_fit(const chip_problem *p, chip_tiling *t)
+{
+    derive(p, t);
+    uint64_t words = total_words(p, t);
+    t->total_words = (uint32_t)(words > UINT32_MAX ? UINT32_MAX : words);
+    return words <= chip_words(p->config) && t->act_pitch < 65536 && t->tile_h * t->tile_w * t->interleave <= p->config->acc_rows;
+}
+
+static int64_t parts_of(const chip_problem *p, const chip_tiling *t)
+{
+    return max64(1, ceil_div(p->blocks, t->part_blocks) * ceil_div(p->grid_y, t->part_ky) * ceil_div(p->grid_x, t->part_kx));
+}
+
+/* Slots of activations and weights from what the other buffers leave. first: which of them is served first. */
+static bool give_slots(const chip_problem *p, chip_tiling *t, bool act_first)
+{
+    int64_t parts = parts_of(p, t) * p->terms, bands = ceil_div(p->out_h, t->band_h) * ceil_div(p->out_w, t->tile_w) * p->images;
+    int64_t act_want = t->group_outer ? bands * parts : min64(2, bands) * parts;
+    int64_t wgt_want = (t->group_outer ? (int64_t)t->store_groups + t->interleave : p->cell_groups) * parts;
+    if (p->wgt_per_image && !t->group_outer) wgt_want = min64(wgt_want, 4 * parts);
+    act_want = min64(act_want, NEST_SLOTS), wgt_want = min64(wgt_want, NEST_SLOTS);
+    t->act_slots = t->wgt_slots = 0;
+    int64_t left = (int64_t)chip_words(p->config) - (int64_t)total_words(p, t);
+    int64_t act_min = min64(act_want, 2), wgt_min = min64(wgt_want, 2);
+    if (act_min * t->act_slot_words + wgt_min * t->wgt_slot_words > left) act_min = wgt_min = 1;
+    if (act_min * t->act_slot_words + wgt_min * t->wgt_slot_words > left) return false;
+    left -= act_min * t->act_slot_words + wgt_min * t->wgt_slot_words;
+    for (int k = 0; k < 2; k++) {
+        bool act = act_first == (k == 0);
+        int64_t min = act ? act_min : wgt_min, more = (act ? act_want : wgt_want) - min, size = act ? t->act_slot_words : t->wgt_slot_words;
+        more = min64(more, left / size);
+        left -= more * size;
+        if (act) t->act_slots = (uint32_t)(min + more);
+        else t->wgt_slots = (uint32_t)(min + more);
+    }
+    return true;
+}
+
+/* LOAD cycles and bus beats of one word of activations. */
+static void act_word_cost(const chip_problem *p, double *cycles, double *beats)
+{
+    double wide = p->convert ? 2 : 1, columns = (double)p->config->word_bytes * wide / p->in.esize;
+    *cycles = *beats = wide * p->config->lanes / p->config->word_bytes;
+    if (*cycles < wide) *cycles = wide;
+    if (p->act == ACT_TRANSPOSED) *cycles = (p->block + columns) / columns;
+    if (p->act == ACT_ELEMENTS) *cycles = *beats = (double)p->block * wide;
+    if (p->act == ACT_PACKED) {
+        bool run = p->in.sc == p->in.esize && p->in.sx == p->in_c * p->in.esize;
+        *cycles = wide * p->pack_rows * (run ? 1 : (double)p->kernel_x * (double)p->in_c / (double)p->blocks);
+        *beats = *cycles * 0.15;
+    }
+}
+
+static void estimate(const chip_problem *p, chip_tiling *t)
+{
+    const presil_config *c = p->config;
+    int64_t parts = parts_of(p, t), keyed = parts * p->terms, columns = ceil_div(p->out_w, t->tile_w), bands = ceil_div(p->out_h, t->band_h) * columns * p->images;
+    int64_t tiles = ceil_div(p->out_h, t->tile_h) * columns * p->images, sets = ceil_div(p->cell_groups, t->store_groups);
+    int64_t chunks = ceil_div(p->cell_groups, t->interleave), pass_parts = parts * p->passes;
+    double pixels = (double)p->out_h * (double)p->out_w * (double)p->images, rows = pixels / (double)tiles;
+    double blocks_all = p->layout ? (double)(p->layout->term_bytes / ((uint64_t)c->cells * c->word_bytes)) : (double)p->blocks * p->cell_groups; /* of all groups */
+    double matrix = (double)tiles * blocks_all * p->passes * (rows > c->cells ? rows : c->cells) + (double)(tiles * p->cell_groups * pass_parts) * DESCRIPTOR_CYCLES;
+    chip_unit out = chip_unit_of(c, p->out_esize), res = chip_unit_of(c, p->res_esize ? p->res_esize : 1);
+    uint32_t row_words = p->has_res && res.words > out.words ? res.words : out.words;
+    double epilogue = pixels * p->cell_groups * row_words + (double)(tiles * p->cell_groups) * EPILOGUE_CYCLES;
+    /* Loads of each operand: once if it stays, else as often as the loops come back to it. */
+    double band_words = (double)(t->act_pitch * max64(1, p->blocks) * ceil_div(p->grid_y, t->part_ky) * ceil_div(p->grid_x, t->part_kx));
+    double act_times = (double)(keyed > t->act_slots ? p->passes : p->terms);
+    if (keyed > t->act_slots) act_times *= (double)chunks;
+    else if (t->group_outer && bands * keyed > t->act_slots) act_times *= (double)sets;
+    double wgt_words = blocks_all * c->cells, wgt_times;
+    int64_t wgt_keys = (t->group_outer ? min64(t->store_groups, p->cell_groups) : p->cell_groups) * keyed;
+    if (wgt_keys <= t->wgt_slots) wgt_times = (double)p->terms * (double)(p->wgt_per_image ? p->images : 1);
+    else wgt_times = (double)tiles * p->passes;
+    double act_cycles, act_beats, wide = p->wgt_convert ? 2 : 1;
+    act_word_cost(p, &act_cycles, &act_beats);
+    double act = (double)bands * band_words * act_times, wgt = wgt_words * wgt_times;
+    double res_beats = p->has_res && p->res.sy ? pixels * (double)p->out_c * p->res_esize / c->word_bytes : 0;
+    double load = act * act_cycles + wgt * wide * (p->wgt == WGT_COLUMNS ? 1 + (double)p->block / c->cells : 1) + res_beats;
+    double store_bytes = (double)min64(p->out_c, (int64_t)t->store_groups * c->cells) * p->out_esize;
+    double store = pixels * (double)p->out_c * p->out_esize / c->word_bytes * (store_bytes < c->word_bytes ? c->word_bytes / store_bytes : 1);
+    double bus = act * act_beats + wgt * wide + res_beats + store;
+    /* What can't overlap: the first operands, the last output, and slots too few to load ahead. */
+    double first = (double)t->wgt_slot_words / (t->part_blocks > 1 || t->part_ky > 1 ? 4 : 1) + (double)t->act_slot_words * act_cycles / (double)(t->band_h > 4 ? t->band_h / 4 : 1);
+    double most = matrix, worst[3] = {epilogue, load, bus};
+    for (int i = 0; i < 3; i++) most = worst[i] > most ? worst[i] : most;
+    double sum = matrix + epilogue + load + bus - most;
+    if (t->act_slots == 1 && bands * parts > 1) most += load;
+    if (t->wgt_slots == 1 && p->cell_groups * parts > 1) most += load;
+    t->estimate = (uint64_t)(most + 0.02 * sum + first + LAUNCH_CYCLES);
+}
+
+typedef struct { const chip_problem *p; chip_tiling *list; uint32_t capacity, count; } candidates;
+
+static void consider(candidates *k, chip_tiling t)
+{
+    for (int way = 0; way < 2; way++) {
+        t.out_slots = 2;
+        t.res_slots = k->p->has_res ? 2 : 0;
+        derive(k->p, &t);
+        bool ok = give_slots(k->p, &t, way == 0);
+        if (!ok) {
+            t.out_slots = 1;
+            t.res_slots = k->p->has_res ? 1 : 0;
+            ok = give_slots(k->p, &t, way == 0);
+        }
+        if (!ok || !chip_tiling_fit(k->p, &t)) continue;
+        /* A band of several tiles pays only where its parts stay. */
+        if (t.band_h > t.tile_h && parts_of(k->p, &t) * k->p->terms > t.act_slots) continue;
+        estimate(k->p, &t);
+        uint32_t at = k->count;
+        if (at == k->capacity) {
+            if (k->list[at - 1].estimate <= t.estimate) continue;
+            at--;
+        } else {
+            k->count++;
+        }
+        while (at > 0 && k->list[at - 1].estimate > t.estimate) {
+            k->list[at] = k->list[at - 1];
+            at--;
+        }
+        k->list[at] = t;
+    }
+}
+
+static void consider_parts(candidates *k, chip_tiling t)
+{
+    const chip_problem *p = k->p;
+    int64_t blocks = max64(1, p->blocks), before = -1;
+    for (int64_t cut = 1; cut <= 64; cut *= 2) {
+        int64_t size = min64(255, ceil_div(blocks, cut));
+        if (size == before) break;
+        before = size;
+        t.part_blocks = (uint32_t)size;
+        t.part_ky = p->grid_y < 255 ? p->grid_y : 255;
+        t.part_kx = p->grid_x < 255 ? p->grid_x : 255;
+        bool whole = t.part_ky == p->grid_y && t.part_kx == p->grid_x;
+        uint32_t had = k->count;
+        if (whole || size == 1) consider(k, t);
+        if (size == 1 && k->count == had && (p->grid_y > 1 || p->grid_x > 1)) { /* not even one block fits: cut the kernel too */
+            t.part_ky = 1;
+            consider(k, t);
+            for (t.part_kx = (t.part_kx + 1) / 2; k->count == had && p->grid_x > 1; t.part_kx = (t.part_kx + 1) / 2) {
+                consider(k, t);
+                if (t.part_kx == 1) break;
+            }
+        }
+    }
+}
+
+static void consider_groups(candidates *k, chip_tiling t)
+{
+    const chip_problem *p = k->p;
+    chip_unit out = chip_unit_of(p->config, p->out_esize), res = chip_unit_of(p->config, p->res_esize ? p->res_esize : 4);
+    uint32_t unit = out.groups_per_unit > res.groups_per_unit ? out.groups_per_unit : res.groups_per_unit;
+    uint32_t most = p->cell_groups > 16 ? 16 : p->cell_groups;
+    for (uint32_t groups = unit;; groups *= 2) {
+        t.store_groups = groups;
+        if (groups < t.interleave && groups < most) continue;
+        for (t.group_outer = 0; t.group_outer < 2; t.group_outer++) consider_parts(k, t);
+        if (groups >= most) break;
+    }
+}
+
+static void consider_tiles(candidates *k, chip_tiling t)
+{
+    const chip_problem *p = k->p;
+    for (t.interleave = 1; t.interleave <= 8 && (t.interleave == 1 || t.interleave < 2 * p->cell_groups); t.interleave *= 2) {
+        int64_t most = p->config->acc_rows / t.interleave / t.tile_w;
+        if (most < 1) break;
+        int64_t least = ceil_div(p->out_h, min64(most, p->out_h)), before = -1;
+        for (int64_t split = 0; split < 6; split++) {
+            int64_t tiles = split == 0 ? least : split == 1 ? least + 1 : least << (split - 1), h = ceil_div(p->out_h, tiles);
+            if (h == before || (split > 1 && h * t.tile_w < p->config->cells && before > 0)) continue;
+            before = h;
+            t.tile_h = (uint32_t)h;
+            int64_t count = ceil_div(p->out_h, h);
+            t.band_h = t.tile_h;
+            consider_groups(k, t);
+            bool halo = p->act == ACT_PACKED || p->grid_y > 1;
+            for (int64_t per = 4; halo && per < count; per *= 3) {
+                t.band_h = (uint32_t)(per * h);
+                consider_groups(k, t);
+            }
+            if (count > 1 && halo) {
+                t.band_h = (uint32_t)(count * h);
+                consider_groups(k, t);
+            }
+        }
+    }
+}
+
+int chip_tilings(const chip_problem *p, chip_tiling *list, uint32_t capacity, uint32_t *count, presil_error_buffer *error)
+{
+    candidates k = {p, list, capacity, 0};
+    chip_tiling t = {0};
+    if (p->param_words) {
+        uint32_t per = 256 / p->param_words, sixteenth = chip_words(p->config) / 16 / p->param_words;
+        if (per > sixteenth) per = sixteenth;
+        t.param_groups = per < 1 ? 1 : per < p->cell_groups ? per : p->cell_groups;
+        t.param_slots = t.param_groups < p->cell_groups ? 2 : 1;
+    }
+    for (int64_t cut = 1;; cut *= 2) {
+        int64_t w = ceil_div(p->out_w, cut);
+        t.tile_w = (uint32_t)w;
+        if (w <= p->config->acc_rows) consider_tiles(&k, t);
+        if (w == 1 || (k.count && cut > 1)) break;
+        if (k.count && w <= 256) break;
+    }
+    *count = k.count;
+    if (!k.count) return chip_fail(error, PRESIL_EUNSUPPORTED, "no tile of this operator fits the scratchpad of %u words", chip_words(p->config));
+    return PRESIL_OK;
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operations of the engines in program order, with what each must wait for; their order in the ring and their tokens (docs/isa.md section 1). */
+#include <stdlib.h>
+#include <string.h>
+#include "chip.h"
+
+/* Timing of the default memory model: cycles from a request to its first beat, and what an engine needs to start. */
+enum { READ_LATENCY = 120, START_CYCLES = 4, EPILOGUE_LATENCY = 24, MATRIX_LATENCY = 16 };
+
+static chip_op discard; /* where operations go when memory is out; the plan then fails */
+
+chip_op *chip_emit(chip_builder *b, uint32_t engine)
+{
+    if (b->count == b->capacity) {
+        size_t capacity = b->capacity ? 2 * b->capacity : 256;
+        chip_op *ops = realloc(b->ops, capacity * sizeof *ops);
+        if (!ops) {
+            b->failed = true;
+            return &discard;
+        }
+        b->ops = ops;
+        b->capacity = capacity;
+    }
+    static const uint32_t opcode[CHIP_ENGINES] = {PRESIL_OP_LOAD, PRESIL_OP_MATRIX, PRESIL_OP_EPILOGUE, PRESIL_OP_STORE};
+    chip_op *op = &b->ops[b->count++];
+    memset(op, 0, sizeof *op);
+    op->engine = engine;
+    presil_desc_opcode_set(&op->d, opcode[engine]);
+    presil_desc_isa_set(&op->d, PRESIL_ISA_VERSION);
+    presil_desc_tag_set(&op->d, b->tile);
+    b->seq[engine]++;
+    return op;
+}
+
+void chip_builder_cut(chip_builder *b)
+{
+    if (b->cut_count == b->cut_capacity) {
+        size_t capacity = b->cut_capacity ? 2 * b->cut_capacity : 16;
+        size_t *cuts = realloc(b->cuts, capacity * sizeof *cuts);
+        if (!cuts) {
+            b->failed = true;
+            return;
+        }
+        b->cuts = cuts;
+        b->cut_capacity = capacity;
+    }
+    b->cuts[b->cut_count++] = b->count;
+    memset(b->seq, 0, sizeof b->seq);
+}
+
+void chip_builder_free(chip_builder *b)
+{
+    free(b->ops);
+    free(b->cuts);
+    memset(b, 0, sizeof *b);
+}
+
+/* Completion times of one engine's operations, by sequence number. */
+typedef struct { uint64_t *done; uint32_t count; uint64_t free; } engine_clock;
+
+/* Start of op i, and the clocks moved on. Program order is an order of execution, so that everything it needs is known already. */
+static uint64_t advance(engine_clock *clock, const chip_op *op)
+{
+    uint64_t start = clock[op->engine].free;
+    for (uint32_t e = 0; e < CHIP_ENGINES; e++) {
+        if (op->need[e] && clock[e].done[op->need[e]] > start) start = clock[e].done[op->need[e]];
+    }
+    engine_clock *own = &clock[op->engine];
+    uint64_t last = own->count ? own->done[own->count] : 0, done;
+    switch (op->engine) {
+    case LOAD: /* requests run ahead of data: latency is paid once while they keep coming */
+        done = (start + READ_LATENCY > last ? start + READ_LATENCY : last) + op->cycles;
+        own->free = done > start + READ_LATENCY ? done - READ_LATENCY : start + 1;
+        break;
+    case MATRIX:
+        own->free = start + op->cycles + START_CYCLES;
+        done = own->free + MATRIX_LATENCY;
+        break;
+    case EPILOGUE:
+        own->free = start + op->cycles + START_CYCLES;
+        done = own->free + EPILOGUE_LATENCY;
+        break;
+    default:
+        own->free = start + op->cycles + START_CYCLES;
+        done = own->free + 2;
+        break;
+    }
+    own->done[++own->count] = done;
+    return start;
+}
+
+static bool clocks_new(engine_clock *clock, size_t ops)
+{
+    uint64_t *done = malloc(CHIP_ENGINES * (ops + 1) * sizeof *done);
+    if (!done) return false;
+    for (uint32_t e = 0; e < CHIP_ENGINES; e++) clock[e] = (engine_clock){done + e * (ops + 1), 0, 0};
+    return true;
+}
+
+uint64_t chip_builder_time(const chip_builder *b, uint64_t *starts)
+{
+    uint64_t total = 0;
+    engine_clock clock[CHIP_ENGINES];
+    if (!clocks_new(clock, b->count)) return UINT64_MAX;
+    size_t i = 0;
+    for (size_t s = 0; s <= b->cut_count; s++) {
+        size_t end = s < b->cut_count ? b->cuts[s] : b->count;
+        uint64_t beats = 0, last = 0;
+        for (uint32_t e = 0; e < CHIP_ENGINES; e++) clock[e].count = 0, clock[e].free = 0;
+        for (; i < end; i++) {
+            uint64_t start = advance(clock, &b->ops[i]);
+            if (starts) starts[i] = start;
+            beats += b->ops[i].beats;
+        }
+        for (uint32_t e = 0; e < CHIP_ENGINES; e++) {
+            if (clock[e].count && clock[e].done[clock[e].count] > last) last = clock[e].done[clock[e].count];
+        }
+        total += (last > beats + READ_LATENCY ? last : beats + READ_LATENCY) + READ_LATENCY;
+    }
+    free(clock[0].done);
+    return total;
+}
+
+/* Counter of `engine` that it gives to `consumer`, 0..3: one for each other engine. */
+static uint32_t token_slot(uint32_t engine, uint32_t consumer) { return consumer < engine ? consumer : consumer - 1; }
+
+/* One segment: merges the engines' queues by estimated start, so that no full queue holds back what could start, then turns needs into tokens. Both
+ * engines of a pair work in order: the k-th signal of a counter answers its k-th wait. */
+static void order_segment(chip_op *ops, size_t count, const uint64_t *starts, uint32_t *order, uint32_t *queue)
+{
+    uint32_t head[CHIP_ENGINES], tail[CHIP_ENGINES];
+    uint32_t base[CHIP_ENGINES], n[CHIP_ENGINES] = {0};
+    for (size_t i = 0; i < count; i++) n[ops[i].engine]++;
+    for (uint32_t e = 0, at = 0; e < CHIP_ENGINES; at += n[e], e++) base[e] = head[e] = tail[e] = at;
+    for (size_t i = 0; i < count; i++) queue[tail[ops[i].engine]++] = (uint32_t)i;
+    for (size_t out = 0; out < count; out++) {
+        uint32_t best = CHIP_ENGINES;
+        for (uint32_t e = 0; e < CHIP_ENGINES; e++) {
+            if (head[e] < tail[e] && (best == CHIP_ENGINES || starts[queue[head[e]]] < starts[queue[head[best]]])) best = e;
+        }
+        order[out] = queue[head[best]++];
+    }
+    uint32_t synced[CHIP_ENGINES][CHIP_ENGINES] = {{0}};
+    for (size_t k = 0; k < count; k++) {
+        chip_op *op = &ops[order[k]];
+        for (uint32_t e = 0; e < CHIP_ENGINES; e++) {
+            if (e == op->engine || op->need[e] <= synced[op->engine][e]) continue;
+            synced[op->engine][e] = op->need[e];
+            chip_op *giver = &ops[queue[base[e] + op->need[e] - 1]];
+            uint32_t slot = token_slot(e, op->engine);
+            presil_desc_signal_set(&giver->d, presil_desc_signal(&giver->d) | 1u << slot);
+            presil_desc_wait_set(&op->d, presil_desc_wait(&op->d) | 1u << (4 * e + slot));
+        }
+    }
+}
+
+static uint64_t mix(uint64_t h, uint64_t v)
+{
+    h = (h ^ v) * 0x9e3779b97f4a7c15u;
+    return h ^ (h >> 29);
+}
+
+/* Of the commands, with DRAM addresses reduced to their offset in the page. */
+static uint64_t signature_of(const presil_plan *plan)
+{
+    uint64_t h = mix(plan->config.hash, plan->count);
+    for (size_t i = 0; i < plan->count; i++) {
+        const presil_desc *d = &plan->list[i];
+        uint32_t opcode = presil_desc_opcode(d);
+        bool bus = opcode == PRESIL_OP_LOAD || opcode == PRESIL_OP_STORE;
+        h = mix(h, (uint64_t)d->w[0] << 32 | d->w[1]);
+        for (uint32_t w = 3; w < 24; w++) {
+            uint32_t v = d->w[w];
+            if (bus && w == 3) v &= 4095u;
+            if (bus && w == 4) v = 0;
+            h = mix(h, v);
+        }
+    }
+    return h;
+}
+
+int chip_plan_from(chip_builder *b, presil_plan *plan, presil_error_buffer *error)
+{
+    size_t n = b->count;
+    plan->list = malloc((n ? n : 1) * sizeof *plan->list);
+    plan->segment_ends = malloc((b->cut_count + 1) * sizeof *plan->segment_ends);
+    uint64_t *starts = malloc((n ? n : 1) * sizeof *starts);
+    uint32_t *scratch = malloc((n ? n : 1) * 2 * sizeof *scratch);
+    if (b->failed || !plan->list || !plan->segment_ends || !starts || !scratch) {
+        free(starts);
+        free(scratch);
+        return chip_fail(error, PRESIL_EHOSTMEM, "no host memory for a plan of %zu descriptors", n);
+    }
+    plan->estimate = chip_builder_time(b, starts);
+    size_t first = 0;
+    for (size_t s = 0; s <= b->cut_count; s++) {
+        size_t end = s < b->cut_count ? b->cuts[s] : n;
+        order_segment(b->ops + first, end - first, starts + first, scratch, scratch + n);
+        for (size_t k = 0; k < end - first; k++) plan->list[first + k] = b->ops[first + scratch[k]].d;
+        plan->segment_ends[s] = end;
+        first = end;
+    }
+    plan->segments = (uint32_t)b->cut_count + 1;
+    plan->count = n;
+    plan->signature = signature_of(plan);
+    free(starts);
+    free(scratch);
+    return PRESIL_OK;
+}

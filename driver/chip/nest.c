@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The loop nest. Tiles of output pixels and sets of cell groups, in either order; for each: all parts of the reduction into an accumulator half, then
+ * the epilogue into an output slot, then the store. Operands lie in slots that are found again by key: what fits stays, what doesn't streams through.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include "nest.h"
+#include "presil_spad.h"
+
+nest_slot *nest_find(nest_pool *pool, uint64_t key, bool *hit)
+{
+    nest_slot *oldest = &pool->slot[0];
+    pool->clock++;
+    for (uint32_t i = 0; i < pool->count; i++) {
+        nest_slot *slot = &pool->slot[i];
+        if (slot->key == key) {
+            slot->stamp = pool->clock;
+            *hit = true;
+            return slot;
+        }
+        if (slot->stamp < oldest->stamp) oldest = slot;
+    }
+    oldest->key = key;
+    oldest->stamp = pool->clock;
+    oldest->loaded = 0;
+    for (uint32_t i = 0; i < NEST_ROW_MARKS; i++) oldest->war[i] = oldest->reader[i];
+    *hit = false;
+    return oldest;
+}
+
+static void marks_of(const nest_pool *pool, int64_t row0, int64_t rows, uint32_t *first, uint32_t *last)
+{
+    *first = (uint32_t)(row0 / pool->rows_per_mark);
+    *last = (uint32_t)((row0 + rows - 1) / pool->rows_per_mark);
+    if (*last >= NEST_ROW_MARKS) *last = NEST_ROW_MARKS - 1;
+}
+
+void nest_read(const nest_pool *pool, nest_slot *slot, chip_op *op, uint32_t seq, int64_t row0, int64_t rows)
+{
+    uint32_t first, last;
+    marks_of(pool, row0, rows, &first, &last);
+    chip_need(op, LOAD, slot->writer);
+    for (uint32_t i = first; i <= last; i++) slot->reader[i] = seq;
+}
+
+void nest_write(const nest_pool *pool, nest_slot *slot, chip_op *op, uint32_t seq, int64_t row0, int64_t rows)
+{
+    uint32_t first, last;
+    marks_of(pool, row0, rows, &first, &last);
+    slot->writer = seq;
+    for (uint32_t i = first; i <= last; i++) chip_need(op, pool->consumer, slot->war[i]);
+}
+
+static void pool_reset(nest_pool *pool)
+{
+    for (uint32_t i = 0; i < pool->count; i++) {
+        uint32_t base = pool->slot[i].base;
+        pool->slot[i] = (nest_slot){.key = UINT64_MAX, .base = base};
+    }
+    pool->clock = 0;
+}
+
+static bool pool_place(presil_spad *spad, nest_pool *pool, uint32_t slots, uint32_t words, uint32_t consumer, int64_t rows, const char *tag)
+{
+    uint32_t base = 0;
+    pool->count = slots;
+    pool->consumer = consumer;
+    pool->rows_per_mark = (uint32_t)max64(1, ceil_div(rows, NEST_ROW_MARKS));
+    if (slots && presil_spad_alloc(spad, slots * words, 1, tag, &base) != PRESIL_SPAD_OK) return false;
+    for (uint32_t i = 0; i < slots; i++) pool->slot[i].base = base + i * words;
+    pool_reset(pool);
+    return true;
+}
+
+static int nest_place(nest *s)
+{
+    const chip_tiling *t = s->t;
+    presil_spad spad;
+    presil_spad_init(&spad, chip_words(s->p->config));
+    uint32_t out = 0;
+    bool ok = pool_place(&spad, &s->act, t->act_slots, t->act_slot_words, MATRIX, t->act_row_words ? t->act_pitch / t->act_row_words : 1, "activations") &&
+              pool_place(&spad, &s->wgt, t->wgt_slots, t->wgt_slot_words, MATRIX, 1, "weights") &&
+              pool_place(&spad, &s->res, t->res_slots, t->res_slot_words, EPILOGUE, 1, "residual") &&
+              pool_place(&spad, &s->param, t->param_slots, t->param_groups * s->p->param_words, EPILOGUE, 1, "parameters") &&
+              presil_spad_alloc(&spad, t->out_slots * t->out_slot_words, 1, "output", &out) == PRESIL_SPAD_OK;
+    if (!ok) return chip_fail(s->error, PRESIL_EUNSUPPORTED, "tiling of %u words does not fit the scratchpad of %u", t->total_words, chip_words(s->p->config));
+    for (uint32_t i = 0; i < 2; i++) s->out[i] = (nest_out){out + i % t->out_slots * t->out_slot_words, 0};
+    return PRESIL_OK;
+}
+
+static int nest_parts(nest *s)
+{
+    const chip_problem *p = s->p;
+    const chip_tiling *t = s->t;
+    uint32_t count = (uint32_t)(ceil_div(p->blocks, t->part_blocks) * ceil_div(p->grid_y, t->part_ky) * ceil_div(p->grid_x, t->part_kx)), at = 0;
+    s->parts = calloc(count ? count : 1, sizeof *s->parts);
+    if (!s->parts) return chip_fail(s->error, PRESIL_EHOSTMEM, "no host memory for %u parts", count);
+    for (uint32_t cb = 0; cb < p->blocks; cb += t->part_blocks) {
+        for (uint32_t ky = 0; ky < p->grid_y; ky += t->part_ky) {
+            for (uint32_t kx = 0; kx < p->grid_x; kx += t->part_kx) {
+                s->parts[at++] = (nest_part){cb, (uint32_t)min64(t->part_blocks, p->blocks - cb), ky, (uint32_t)min64(t->part_ky, p->grid_y - ky), kx,
+                                             (uint32_t)min64(t->part_kx, p->grid_x - kx)};
+            }
+        }
+    }
+    s->part_count = at;
+    return PRESIL_OK;
+}
+
+/* What MATRIX needs to know of the input of output rows [y0, y0 + ny) of a tile. Rows are those of the band. */
+typedef struct { int64_t row0, rows, ox, oy, lim_x, lim_y, sx, sy, dx, dy; } matrix_view;
+
+static matrix_view view_of(const chip_problem *p, const nest_tile *t, const nest_part *part, int64_t y0, int64_t ny)
+{
+    matrix_view v = {.sx = p->stride_x, .sy = p->stride_y, .dx = p->dilation_x, .dy = p->dilation_y};
+    if (p->act == ACT_PACKED) {
+        chip_packed_rows all = chip_packed_map(p, t->band_y0, t->band_ny), own = chip_packed_map(p, y0, ny);
+        int64_t first = (own.first - all.first) / all.step + (int64_t)part->ky * p->pack_rows * p->dilation_y / all.step;
+        int64_t last = first + ((ny - 1) * p->stride_y + ((int64_t)part->nky - 1) * p->pack_rows * p->dilation_y) / all.step;
+        v.row0 = first, v.rows = last - first + 1, v.oy = first, v.lim_x = t->nx, v.lim_y = all.count;
+        v.sx = 1, v.dx = 1, v.sy = p->stride_y / all.step, v.dy = p->grid_y > 1 ? p->pack_rows * p->dilation_y / all.step : 1;
+        return v;
+    }
+    chip_axis band = chip_axis_map(t->band_y0, t->band_ny, part->ky, part->nky, p->stride_y, p->dilation_y, p->pad_y, p->input_dilation_y, p->in_h);
+    chip_axis y = chip_axis_map(y0, ny, part->ky, part->nky, p->stride_y, p->dilation_y, p->pad_y, p->input_dilation_y, p->in_h);
+    chip_axis x = chip_axis_map(t->x0, t->nx, part->kx, part->nkx, p->stride_x, p->dilation_x, p->pad_x, p->input_dilation_x, p->in_w);
+    bool empty = x.count == 0 || y.count == 0;
+    v.row0 = empty ? 0 : y.first - band.first, v.rows = empty ? 0 : y.count, v.ox = x.o, v.oy = y.o + (y.first - band.first) * p->input_dilation_y;
+    v.lim_x = empty ? 0 : x.count, v.lim_y = empty ? 0 : band.count;
+    return v;
+}
+
+typedef struct { uint32_t g, half, acc_base, pass; bool first; int64_t y0, ny; } matrix_job;
+
+static void emit_matrix(nest *s, const nest_tile *t, const nest_part *part, const nest_part *piece, const matrix_job *j, const matrix_view *whole, nest_slot *act, nest_slot *wgt)
+{
+    const chip_problem *p = s->p;
+    const presil_config *c = p->config;
+    matrix_view v = *whole;
+    int64_t offset = piece->cb - part->cb; /* planes of the slot */
+    if (p->act == ACT_PACKED) v.oy += (int64_t)(piece->ky - part->ky) * v.dy;
+    else v.oy += (piece->ky - part->ky) * p->dilation_y, v.ox += (piece->kx - part->kx) * p->dilation_x;
+    chip_op *op = chip_emit(s->b, MATRIX);
+    presil_desc *d = &op->d;
+    uint32_t seq = s->b->seq[MATRIX], rows = (uint32_t)(t->nx * j->ny), blocks = piece->ncb * piece->nky * piece->nkx;
+    chip_need(op, EPILOGUE, s->acc_read[j->half]);
+    if (act) nest_read(&s->act, act, op, seq, v.row0, v.rows);
+    nest_read(&s->wgt, wgt, op, seq, 0, 1);
+    presil_matrix_bf16_set(d, p->bf16);
+    presil_matrix_first_set(d, j->first);
+    presil_matrix_half_set(d, j->half);
+    presil_matrix_skip_special_set(d, j->pass + 1 < p->passes);
+    presil_matrix_absent_set(d, p->absent);
+    presil_matrix_act_base_set(d, act ? act->base + (uint32_t)offset * s->t->act_pitch : 0);
+    presil_matrix_wgt_base_set(d, wgt->base + (uint32_t)((((int64_t)piece->cb - part->cb) * part->nky + (piece->ky - part->ky)) * part->nkx) * c->cells);
+    presil_matrix_acc_base_set(d, j->acc_base);
+    presil_matrix_ncb_set(d, piece->ncb);
+    presil_matrix_cb_stride_set(d, s->t->act_pitch);
+    presil_matrix_pad_set(d, p->pad_byte);
+    presil_matrix_idx_set(d, (uint32_t)p->input_dilation_x);
+    presil_matrix_idy_set(d, (uint32_t)p->input_dilation_y);
+    /* One column of pixels and one of kernel positions: walked along x, the engine's inner loop. */
+    bool swap = t->nx == 1 && p->grid_x == 1 && p->input_dilation_x == 1 && p->input_dilation_y == 1 && v.lim_x == 1 && v.ox == 0;
+    presil_matrix_nx_set(d, swap ? (uint32_t)j->ny : (uint32_t)t->nx);
+    presil_matrix_ny_set(d, swap ? 1 : (uint32_t)j->ny);
+    presil_matrix_sx_set(d, swap ? (uint32_t)v.sy : (uint32_t)v.sx);
+    presil_matrix_sy_set(d, swap ? 1 : (uint32_t)v.sy);
+    presil_matrix_kx_set(d, swap ? piece->nky : piece->nkx);
+    presil_matrix_ky_set(d, swap ? 1 : piece->nky);
+    presil_matrix_dx_set(d, swap ? (uint32_t)v.dy : (uint32_t)v.dx);
+    presil_matrix_dy_set(d, swap ? 1 : (uint32_t)v.dy);
+    presil_matrix_ox_set(d, swap ? (int32_t)v.oy : (int32_t)v.ox);
+    presil_matrix_oy_set(d, swap ? 0 : (int32_t)v.oy);
+    presil_matrix_lim_x_set(d, swap ? (uint32_t)v.lim_y : (uint32_t)v.lim_x);
+    presil_matrix_lim_y_set(d, swap ? (uint32_t)v.lim_x : (uint32_t)v.lim_y);
+    presil_matrix_x_stride_set(d, swap ? s->t->act_row_words : 1);
+    presil_matrix_y_stride_set(d, s->t->act_row_words);
+    op->cycles = blocks * (rows > c->cells ? rows : c->cells);
+}
+
+static void nest_reset(nest *s)
+{
+    pool_reset(&s->act);
+    pool_reset(&s->wgt);
+    pool_reset(&s->res);
+    pool_reset(&s->param);
+    s->out[0].stored = s->out[1].stored = 0;
+    s->acc_read[0] = s->acc_read[1] = 0;
+    s->half = s->out_next = 0;
+}
+
+static const uint8_t terms_of_pass[6][2] = {{2, 0}, {1, 1}, {0, 2}, {1, 0}, {0, 1}, {0, 0}};
+
+/* The weights of one part, whole, or piece by piece each followed by its MATRIX, so that the first of a launch starts early. */
+static void run_part(nest *s, const nest_tile *t, uint32_t index, const matrix_job *job, bool cold)
+{
+    const chip_problem *p = s->p;
+    const nest_part *part = &s->parts[index];
+    uint32_t first, count, term_a = p->passes > 1 ? terms_of_pass[job->pass][0] : 0, term_w = p->passes > 1 ? terms_of_pass[job->pass][1] : 0;
+    chip_problem_blocks(p, job->g, &first, &count);
+    uint32_t low = part->cb > first ? part->cb : first, high = part->cb + part->ncb < first + count ? part->cb + part->ncb : first + count;
+    if (low >= high) return;
+    nest_part own = *part;
+    own.cb = low, own.ncb = high - low;
+    matrix_view v = view_of(p, t, part, job->y0, job->ny);
+    bool hit, loaded;
+    nest_slot *act = NULL;
+    if (v.rows) {
+        act = nest_find(&s->act, (t->band_key * s->part_count + index) * CHIP_TERMS + term_a, &hit);
+        nest_load_act(s, act, t, part, term_a, v.row0 + v.rows);
+    }
+    uint64_t image = p->wgt_per_image ? (uint64_t)t->n : 0;
+    nest_slot *wgt = nest_find(&s->wgt, ((image * p->cell_groups + job->g) * s->part_count + index) * CHIP_TERMS + term_w, &loaded);
+    nest_slot plane;
+    if (act) { /* the group's blocks begin inside the slot */
+        plane = *act;
+        plane.base += (low - part->cb) * s->t->act_pitch;
+    }
+    matrix_job j = *job;
+    uint32_t steps = !loaded && cold ? (own.ncb > 1 ? own.ncb : own.nky) : 1;
+    if (steps > 6) steps = 6;
+    uint32_t length = own.ncb > 1 ? own.ncb : own.nky, base = wgt->base;
+    for (uint32_t i = 0, at = 0; i < steps; i++) {
+        uint32_t end = (uint32_t)((uint64_t)length * (i + 1) / steps);
+        nest_part piece = own;
+        if (own.ncb > 1) piece.cb = own.cb + at, piece.ncb = end - at;
+        else piece.ky = own.ky + at, piece.nky = end - at;
+        if (steps == 1) piece = own;
+        if (!loaded) {
+            wgt->base = base + (((piece.cb - own.cb) * own.nky + (piece.ky - own.ky)) * own.nkx) * p->config->cells;
+            nest_load_wgt(s, wgt, job->g, t->n, &piece, term_w);
+            wgt->base = base;
+        }
+        emit_matrix(s, t, &own, &piece, &j, &v, act ? &plane : NULL, wgt);
+        j.first = false;
+        at = end;
+    }
+    if (act) memcpy(act->reader, plane.reader, sizeof plane.reader);
+}
+
+/* A reduction over nothing: one block of padding, whose weights don't matter because int8 zeros times anything are zero. */
+static void run_nothing(nest *s, const nest_tile *t, const matrix_job *j)
+{
+    chip_op *op = chip_emit(s->b, MATRIX);
+    presil_desc *d = &op->d;
+    chip_need(op, EPILOGUE, s->acc_read[j->half]);
+    presil_matrix_first_set(d, 1);
+    presil_matrix_half_set(d, j->half);
+    presil_matrix_acc_base_set(d, j->acc_base);
+    presil_matrix_nx_set(d, (uint32_t)t->nx);
+    presil_matrix_ny_set(d, (uint32_t)j->ny);
+    presil_matrix_sx_set(d, 1), presil_matrix_sy_set(d, 1), presil_matrix_dx_set(d, 1), presil_matrix_dy_set(d, 1);
+    presil_matrix_kx_set(d, 1), presil_matrix_ky_set(d, 1), presil_matrix_ncb_set(d, 1);
+    presil_matrix_idx_set(d, 1), presil_matrix_idy_set(d, 1);
+    op->cycles = (uint32_t)(t->nx * j->ny) + s->p->config->cells;
+}
+
+typedef struct { uint32_t g0, groups, out_slot; nest_slot *res; } superjob;
+
+static void emit_epilogue(nest *s, const nest_tile *t, superjob *job, const matrix_job *m)
+{
+    const chip_problem *p = s->p;
+    int64_t word = p->config->word_bytes, row = (m->y0 - t->y0) * t->nx, rows = m->ny * t->nx;
+    bool hit;
+    if (p->has_res && !job->res) {
+        job->res = nest_find(&s->res, s->b->count, &hit); /* used once: any fresh key */
+        nest_load_res(s, job->res, t, job->g0, job->groups);
+    }
+    nest_slot *param = NULL;
+    if (p->param_words) {
+        uint32_t set = m->g / s->t->param_groups;
+        param = nest_find(&s->param, set, &hit);
+        if (!hit) nest_load_params(s, param, set * s->t->param_groups, (uint32_t)min64(s->t->param_groups, p->cell_groups - set * s->t->param_groups));
+    }
+    chip_op *op = chip_emit(s->b, EPILOGUE);
+    uint32_t seq = s->b->seq[EPILOGUE];
+    presil_desc *d = &op->d;
+    uint32_t tag = presil_desc_tag(d);
+    *d = p->epilogue;
+    presil_desc_opcode_set(d, PRESIL_OP_EPILOGUE);
+    presil_desc_isa_set(d, PRESIL_ISA_VERSION);
+    presil_desc_tag_set(d, tag);
+    chip_need(op, MATRIX, s->b->seq[MATRIX]);
+    chip_need(op, STORE, s->out[job->out_slot].stored);
+    s->acc_read[m->half] = seq;
+    presil_epilogue_half_set(d, m->half);
+    presil_epilogue_rows_set(d, (uint32_t)rows);
+    presil_epilogue_acc_base_set(d, m->acc_base);
+    chip_unit out = chip_unit_of(p->config, p->out_esize), res = chip_unit_of(p->config, p->res_esize ? p->res_esize : 1);
+    uint32_t index = m->g - job->g0;
+    presil_epilogue_out_pitch_set(d, (uint32_t)(out.words * word));
+    presil_epilogue_out_base_set(d, (uint32_t)((s->out[job->out_slot].base + (int64_t)index / out.groups_per_unit * s->t->out_unit_words + row * out.words) * word +
+                                               index % out.groups_per_unit * p->config->cells * p->out_esize));
+    if (job->res) {
+        nest_read(&s->res, job->res, op, seq, 0, 1);
+        presil_epilogue_res_pitch_set(d, (uint32_t)(res.words * word));
+        presil_epilogue_res_base_set(d, (uint32_t)((job->res->base + (int64_t)index / res.groups_per_unit * s->t->res_unit_words + row * res.words) * word +
+                                                   index % res.groups_per_unit * p->config->cells * p->res_esize));
+    }
+    if (param) {
+        nest_read(&s->param, param, op, seq, 0, 1);
+        presil_epilogue_param_base_set(d, param->base + m->g % s->t->param_groups * p->param_words);
+    }
+    op->cycles = (uint32_t)rows * (job->res && res.words > out.words ? res.words : out.words);
+}
+
+/* Rows of a tile are worked off in pieces: a short first one when nothing is loaded yet, a short last one when nothing follows. */
+static uint32_t cut_rows(const nest *s, const nest_tile *t, bool cold, bool last, int64_t end[3])
+{
+    int64_t cells = s->p->config->cells, early = ceil_div(4 * cells, t->nx), late = ceil_div(2 * cells, t->nx), at = 0;
+    uint32_t n = 0;
+    if (cold && t->ny - early >= early) end[n++] = at = early;
+    if (last && t->ny - at - late >= late) end[n++] = t->ny - late;
+    end[n++] = t->ny;
+    return n;
+}
+
+static void run_superjob(nest *s, const nest_tile *t, uint32_t g0, uint32_t groups, bool cold, bool last)
+{
+    const chip_problem *p = s->p;
+    superjob job = {g0, groups, s->out_next % s->t->out_slots, NULL};
+    chip_unit unit = chip_unit_of(p->config, p->out_esize);
+    int64_t end[3];
+    uint32_t tile_rows = s->t->tile_h * s->t->tile_w;
+    s->out_next++;
+    for (uint32_t at = g0; at < g0 + groups; at += s->t->interleave) {
+        uint32_t together = (uint32_t)min64(s->t->interleave, g0 + groups - at);
+        bool first_set = cold && at == g0, last_set = last && at + together == g0 + groups;
+        uint32_t cuts = cut_rows(s, t, first_set, last_set, end), half = s->half;
+        s->half ^= 1;
+        for (uint32_t cut = 0; cut < cuts; cut++) {
+            int64_t y = cut ? end[cut - 1] : 0, ny = end[cut] - y;
+            matrix_job m = {.half = half, .y0 = t->y0 + y, .ny = ny};
+            for (uint32_t pass = 0; pass < p->passes && p->blocks; pass++) {
+                for (uint32_t i = 0; i < s->part_count; i++) {
+                    for (uint32_t k = 0; k < together; k++) {
+                        uint32_t low, count;
+                        chip_problem_blocks(p, at + k, &low, &count);
+                        m.g = at + k, m.pass = pass, m.acc_base = k * tile_rows + (uint32_t)(y * t->nx);
+                        m.first = pass == 0 && s->parts[i].ky == 0 && s->parts[i].kx == 0 && low >= s->parts[i].cb && low < s->parts[i].cb + s->parts[i].ncb;
+                        run_part(s, t, i, &m, first_set && cut == 0);
+                    }
+                }
+            }
+            for (uint32_t k = 0; k < together; k++) {
+                m.g = at + k, m.acc_base = k * tile_rows + (uint32_t)(y * t->nx);
+                if (!p->blocks) run_nothing(s, t, &m);
+                emit_epilogue(s, t, &job, &m);
+                bool closes = (m.g + 1 - g0) % unit.groups_per_unit == 0 || m.g + 1 == g0 + groups;
+                uint32_t begin = m.g - (m.g - g0) % unit.groups_per_unit;
+                if (last && closes) nest_store(s, job.out_slot, t, y, ny, g0, begin, m.g + 1 - begin, s->b->seq[EPILOGUE]); /* units leave as they are complete */
+            }
+        }
+    }
+    if (!last) nest_store(s, job.out_slot, t, 0, t->ny, g0, g0, groups, s->b->seq[EPILOGUE]);
+}
+
+/* All tiles in order; index from 0. */
+typedef struct { uint64_t per_band, bands, columns, count; } tile_space;
+
+static tile_space space_of(const chip_problem *p, const chip_tiling *t)
+{
+    tile_space sp = {t->band_h / t->tile_h, (uint64_t)ceil_div(p->out_h, t->band_h), (uint64_t)ceil_div(p->out_w, t->tile_w), 0};
+    sp.count = (uint64_t)ceil_div(p->out_h, t->tile_h) * sp.columns * (uint64_t)p->images;
+    return sp;
+}
+
+static nest_tile tile_at(const chip_problem *p, const chip_tiling *t, const tile_space *sp, uint64_t index)
+{
+    uint64_t per_column = (uint64_t)ceil_div(p->out_h, t->tile_h), row = index % per_column, column = index / per_column % sp->columns;
+    nest_tile k = {.n = (int64_t)(index / per_column / sp->columns), .x0 = (int64_t)column * t->tile_w, .y0 = (int64_t)row * t->tile_h};
+    k.nx = min64(t->tile_w, p->out_w - k.x0);
+    k.ny = min64(t->tile_h, p->out_h - k.y0);
+    uint64_t band = row / sp->per_band;
+    k.band_y0 = (int64_t)band * t->band_h;
+    k.band_ny = min64(t->band_h, p->out_h - k.band_y0);
+    k.band_key = ((uint64_t)k.n * sp->columns + column) * sp->bands + band;
+    return k;
+}
+
+int chip_nest(const chip_problem *p, const chip_tiling *t, chip_builder *b, presil_error_buffer *error)
+{
+    nest *s = calloc(1, sizeof *s);
+    if (!s) return chip_fail(error, PRESIL_EHOSTMEM, "no host memory for a plan");
+    s->p = p, s->t = t, s->b = b, s->error = error;
+    int status = nest_place(s);
+    if (status == PRESIL_OK) status = nest_parts(s);
+    tile_space sp = space_of(p, t);
+    uint64_t sets = (uint64_t)ceil_div(p->cell_groups, t->store_groups), total = sets * sp.count;
+    size_t segment = b->count;
+    bool cold = true;
+    for (uint64_t i = 0; status == PRESIL_OK && i < total; i++) {
+        uint64_t set = t->group_outer ? i / sp.count : i % sets, index = t->group_outer ? i % sp.count : i / sets;
+        nest_tile tile = tile_at(p, t, &sp, index);
+        uint32_t g0 = (uint32_t)set * t->store_groups;
+        if (b->count - segment > CHIP_SEGMENT_LIMIT) {
+            chip_builder_cut(b);
+            segment = b->count;
+            nest_reset(s);
+            cold = true;
+        }
+        b->tile = (uint32_t)i;
+        run_superjob(s, &tile, g0, (uint32_t)min64(t->store_groups, p->cell_groups - g0), cold, i + 1 == total);
+        cold = false;
+        if (b->count - segment > 1u << CHIP_RING_LOG2) {
+            status = chip_fail(error, PRESIL_EUNSUPPORTED, "a reduction over %u blocks needs more than the %u commands of a launch", p->blocks * p->grid_y * p->grid_x, 1u << CHIP_RING_LOG2);
+        }
+    }
+    free(s->parts);
+    free(s);
+    return status;
+}

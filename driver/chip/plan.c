@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Plans: choosing a tiling, what a plan reads and writes, and where in the output an address lies. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "chip.h"
+
+enum { SIMULATED = 6, FORCED = 1024, REMEMBERED = 512 };
+
+presil_plan *chip_plan_new(const presil_config *config, const char *label, const char *default_label)
+{
+    presil_plan *plan = calloc(1, sizeof *plan);
+    if (!plan) return NULL;
+    plan->config = *config;
+    plan->passes = 1;
+    plan->segments = 1;
+    (void)snprintf(plan->label, sizeof plan->label, "%s", label ? label : default_label);
+    return plan;
+}
+
+void chip_plan_free(presil_plan *plan)
+{
+    if (!plan) return;
+    free(plan->list);
+    free(plan->segment_ends);
+    free(plan->reads);
+    free(plan->writes);
+    free(plan);
+}
+
+int chip_plan_info(const presil_plan *plan, presil_plan_info *out)
+{
+    *out = (presil_plan_info){.label = plan->label, .macs = plan->macs, .passes = plan->passes, .peak_macs_per_cycle = plan->peak, .descriptors = plan->count,
+                              .signature = plan->signature, .segments = plan->segments, .reads = plan->reads, .writes = plan->writes,
+                              .read_count = plan->read_count, .write_count = plan->write_count};
+    return PRESIL_OK;
+}
+
+/* ---- the choice, remembered by the shape of the problem --------------------------------------------------------------------------------------- */
+static struct { uint64_t key; chip_tiling tiling; } remembered[REMEMBERED];
+static pthread_mutex_t remembered_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static uint64_t mix(uint64_t h, uint64_t v)
+{
+    h = (h ^ v) * 0x9e3779b97f4a7c15u;
+    return h ^ (h >> 29);
+}
+
+/* Everything that a tiling depends on: the shape, the strides, not the addresses. Never 0. */
+static uint64_t shape_key(const chip_problem *p)
+{
+    const int64_t v[] = {p->config->hash, p->bf16, p->convert, p->absent, p->passes, p->images, p->out_h, p->out_w, p->out_c, p->in_h, p->in_w, p->in_c, p->stride_y, p->stride_x,
+                         p->pad_y, p->pad_x, p->dilation_y, p->dilation_x, p->input_dilation_y, p->input_dilation_x, p->grid_y, p->grid_x, p->blocks, p->kernel_x,
+                         p->pack_rows, p->act, p->wgt, p->has_res, p->wgt_per_image, p->wgt_convert, p->wgt_esize, p->out_esize, p->res_esize, p->param_words,
+                         p->in.sn, p->in.sy, p->in.sx, p->in.sc, p->in.esize, p->out.sn, p->out.sy, p->out.sx, p->out.sc, p->res.sn, p->res.sy, p->res.sx, p->res.sc,
+                         p->wgt_sn, p->wgt_so, p->wgt_sk, p->layout ? p->layout->groups : 0};
+    uint64_t h = 1;
+    for (size_t i = 0; i < sizeof v / sizeof *v; i++) h = mix(h, (uint64_t)v[i]);
+    return h ? h : 1;
+}
+
+static bool recall(uint64_t key, chip_tiling *out)
+{
+    pthread_mutex_lock(&remembered_lock);
+    bool hit = remembered[key % REMEMBERED].key == key;
+    if (hit) *out = remembered[key % REMEMBERED].tiling;
+    pthread_mutex_unlock(&remembered_lock);
+    return hit;
+}
+
+static void remember(uint64_t key, const chip_tiling *tiling)
+{
+    pthread_mutex_lock(&remembered_lock);
+    remembered[key % REMEMBERED].key = key;
+    remembered[key % REMEMBERED].tiling = *tiling;
+    pthread_mutex_unlock(&remembered_lock);
+}
+
+static int choose(const chip_problem *p, chip_tiling *out, presil_error_buffer *error)
+{
+    chip_tiling list[SIMULATED];
+    uint32_t count;
+    uint64_t best = UINT64_MAX;
+    int status = chip_tilings(p, list, SIMULATED, &count, error);
+    if (status != PRESIL_OK) return status;
+    for (uint32_t i = 0; i < count; i++) {
+        chip_builder b = {.config = p->config};
+        status = chip_nest(p, &list[i], &b, error);
+        uint64_t cycles = status == PRESIL_OK && !b.failed ? chip_builder_time(&b, NULL) : UINT64_MAX;
+        bool large = b.count > 20000; /* the estimate alone decides */
+        chip_builder_free(&b);
+        if (cycles < best) best = cycles, *out = list[i];
+        if (large && best != UINT64_MAX) break;
+    }
+    return best == UINT64_MAX ? status != PRESIL_OK ? status : chip_fail(error, PRESIL_EHOSTMEM, "no host memory to plan") : PRESIL_OK;
+}
+
+/* The n-th of tilings spread over all that are legal. */
+static int force(const chip_problem *p, uint32_t n, chip_tiling *out, presil_error_buffer *error)
+{
+    chip_tiling *list = malloc(FORCED * sizeof *list);
+    if (!list) return chip_fail(error, PRESIL_EHOSTMEM, "no host memory for tilings");
+    uint32_t count;
+    int status = chip_tilings(p, list, FORCED, &count, error);
+    if (status == PRESIL_OK) *out = list[(uint64_t)n * (count > 8 ? count / 7 : 1) % count];
+    free(list);
+    return status;
+}
+
+int chip_solve(const chip_problem *p, uint32_t forced, presil_plan *plan, presil_error_buffer *error)
+{
+    chip_tiling tiling;
+    uint64_t key = shape_key(p);
+    int status = PRESIL_OK;
+    if (forced) {
+        status = force(p, forced, &tiling, error);
+    } else if (!recall(key, &tiling)) {
+        status = choose(p, &tiling, error);
+        if (status == PRESIL_OK) remember(key, &tiling);
+    }
+    if (status != PRESIL_OK) return status;
+    chip_builder b = {.config = p->config};
+    status = chip_nest(p, &tiling, &b, error);
+    if (status == PRESIL_OK) status = chip_plan_from(&b, plan, error);
+    chip_builder_free(&b);
+    plan->tiling = tiling;
+#ifndef NDEBUG
+    char text[256];
+    size_t first = 0;
+    for (uint32_t s = 0; status == PRESIL_OK && s < plan->segments; s++) {
+        if (chip_check_plan(p->config, plan->list + first, plan->segment_ends[s] - first, text, sizeof text)) status = chip_fail(error, PRESIL_EDESC, "plan is wrong: %s", text);
+        first = plan->segment_ends[s];
+    }
+#endif
+    return status;
+}
+
+/* ---- ranges ------------------------------------------------------------------------------------------------------------------------------------ */
+typedef struct { int64_t n, stride; } dim;
+
+static int by_stride(const void *a, const void *b)
+{
+    int64_t x = ((const dim *)a)->stride, y = ((const dim *)b)->stride;
+    return x < y ? -1 : x > y;
+}
+
+static int by_base(const void *a, const void *b)
+{
+    uint64_t x = ((const presil_byte_range *)a)->base.value, y = ((const presil_byte_range *)b)->base.value;
+    return x < y ? -1 : x > y;
+}
+
+/* Appends the ranges of a view; merged along dimensions that touch. exact = false: one range from first to last byte. */
+static bool add_view(presil_byte_range **list, size_t *count, size_t *capacity, const chip_view *v, const int64_t shape[4], bool exact)
+{
+    dim d[4] = {{shape[0], v->sn}, {shape[1], v->sy}, {shape[2], v->sx}, {shape[3], v->sc}};
+    uint64_t base = v->base;
+    for (int i = 0; i < 4; i++) {
+        if (d[i].n == 0) return true;
+        if (d[i].n == 1) d[i].stride = 0;
+        if (d[i].stride < 0) { /* the same bytes, walked upwards */
+            base += (uint64_t)((d[i].n - 1) * d[i].stride);
+            d[i].stride = -d[i].stride;
+        }
+        if (d[i].stride == 0) d[i].n = 1;
+    }
+    qsort(d, 4, sizeof *d, by_stride);
+    int64_t run = v->esize, outer = 0, n[4], s[4], ranges = 1;
+    for (int i = 0; i < 4; i++) {
+        if (d[i].n == 1) continue;
+        if (!exact || (outer == 0 && d[i].stride <= run)) {
+            run += (d[i].n - 1) * d[i].stride;
+        } else {
+            n[outer] = d[i].n;
+            s[outer++] = d[i].stride;
+            ranges *= d[i].n;
+        }
+    }
+    if (*count + (size_t)ranges > *capacity) {
+        size_t more = *count + (size_t)ranges;
+        presil_byte_range *grown = realloc(*list, more * sizeof *grown);
+        if (!grown) return false;
+        *list = grown;
+        *capacity = more;
+    }
+    for (int64_t i = 0; i < ranges; i++) {
+        int64_t rest = i, at = 0;
+        for (int64_t k = 0; k < outer; k++) {
+            at += rest % n[k] * s[k];
+            rest /= n[k];
+        }
+        (*list)[(*count)++] = (presil_byte_range){{base + (uint64_t)at}, (uint64_t)run};
+    }
+    return true;
+}
+
+static uint32_t merge(presil_byte_range *list, size_t count)
+{
+    size_t out = 0;
+    bool sorted = true;
+    for (size_t i = 1; i < count && sorted; i++) sorted = list[i - 1].base.value <= list[i].base.value;
+    if (!sorted) qsort(list, count, sizeof *list, by_base);
+    for (size_t i = 0; i < count; i++) {
+        presil_byte_range *last = out ? &list[out - 1] : NULL;
+        if (last && list[i].base.value <= last->base.value + last->bytes) {
+            uint64_t end = list[i].base.value + list[i].bytes;
+            if (end > last->base.value + last->bytes) last->bytes = end - last->base.value;
+        } else {
+            list[out++] = list[i];
+        }
+    }
+    return (uint32_t)out;
+}
+
+int chip_plan_ranges(presil_plan *plan, const chip_view *const *reads, const int64_t (*read_shapes)[4], uint32_t count, const presil_byte_range *extra, uint32_t extra_count,
+                     presil_error_buffer *error)
+{
+    size_t n = 0, capacity = 0;
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < count; i++) ok = add_view(&plan->reads, &n, &capacity, reads[i], read_shapes[i], false);
+    for (uint32_t i = 0; ok && i < extra_count; i++) {
+        chip_view v = {.base = extra[i].base.value, .sc = 1, .esize = 1};
+        int64_t shape[4] = {1, 1, 1, (int64_t)extra[i].bytes};
+        ok = add_view(&plan->reads, &n, &capacity, &v, shape, false);
+    }
+    if (ok) plan->read_count = merge(plan->reads, n);
+    n = capacity = 0;
+    if (ok) ok = add_view(&plan->writes, &n, &capacity, &plan->out, plan->out_shape, true);
+    if (ok) plan->write_count = merge(plan->writes, n);
+    return ok ? PRESIL_OK : chip_fail(error, PRESIL_EHOSTMEM, "no host memory for the ranges of a plan");
+}
+
+/* ---- describe ---------------------------------------------------------------------------------------------------------------------------------- */
+static bool store_covers(const presil_desc *d, uint64_t address)
+{
+    if (presil_desc_opcode(d) != PRESIL_OP_STORE) return false;
+    uint64_t base = (uint64_t)presil_store_addr_hi(d) << 32 | presil_store_addr_lo(d), row = (uint64_t)presil_store_n0(d) * presil_store_chunk_bytes(d);
+    for (uint32_t i3 = 0; i3 < presil_store_n3(d); i3++) {
+        for (uint32_t i2 = 0; i2 < presil_store_n2(d); i2++) {
+            int64_t at = (int64_t)i3 * presil_store_ds3(d) + (int64_t)i2 * presil_store_ds2(d), step = presil_store_ds1(d);
+            for (uint32_t i1 = 0; i1 < presil_store_n1(d); i1++) {
+                if (address - (base + (uint64_t)(at + (int64_t)i1 * step)) < row) return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Index of the element at `offset` bytes of the output; false: between elements. */
+static bool find_element(const presil_plan *plan, int64_t offset, int64_t index[4])
+{
+    const int64_t stride[4] = {plan->out.sn, plan->out.sy, plan->out.sx, plan->out.sc};
+    int order[4] = {0, 1, 2, 3};
+    for (int i = 0; i < 4; i++) index[i] = 0;
+    for (int i = 0; i < 4; i++) {
+        for (int k = i + 1; k < 4; k++) {
+            int64_t a = stride[order[i]] < 0 ? -stride[order[i]] : stride[order[i]], b = stride[order[k]] < 0 ? -stride[order[k]] : stride[order[k]];
+            if (b > a) {
+                int swap = order[i];
+                order[i] = order[k];
+                order[k] = swap;
+            }
+        }
+    }
+    for (int i = 0; i < 4; i++) { /* from the lowest address of the view */
+        if (plan->out_shape[i] > 1 && stride[i] < 0) offset -= (plan->out_shape[i] - 1) * stride[i];
+    }
+    for (int i = 0; i < 4; i++) {
+        int k = order[i];
+        int64_t s = stride[k] < 0 ? -stride[k] : stride[k];
+        if (plan->out_shape[k] <= 1 || s == 0) continue;
+        int64_t at = offset / s;
+        if (offset < 0 || at >= plan->out_shape[k]) return false;
+        offset -= at * s;
+        index[k] = stride[k] < 0 ? plan->out_shape[k] - 1 - at : at;
+    }
+    return offset >= 0 && offset < plan->out.esize;
+}
+
+int chip_plan_describe(const presil_plan *plan, presil_daddr address, char *text, size_t bytes)
+{
+    int64_t index[4];
+    size_t k = 0;
+    if (!plan->write_count || !find_element(plan, (int64_t)(address.value - plan->out.base), index)) {
+        return chip_fail(&(presil_error_buffer){text, bytes}, PRESIL_EINVAL, "0x%llx is no element of the output", (unsigned long long)address.value);
+    }
+    while (k < plan->count && !store_covers(&plan->list[k], address.value)) k++;
+    if (k < plan->count) {
+        (void)snprintf(text, bytes, "output [%lld, %lld, %lld, %lld], tile %u, descriptor %zu (STORE)", (long long)index[0], (long long)index[1], (long long)index[2],
+                       (long long)index[3], presil_desc_tag(&plan->list[k]), k);
+    } else {
+        (void)snprintf(text, bytes, "output [%lld, %lld, %lld, %lld]", (long long)index[0], (long long)index[1], (long long)index[2], (long long)index[3]);
+    }
+    return PRESIL_OK;
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a plan to a running chip: ring, doorbell, interrupt, errors, counters, and why it doesn't move. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include "chip.h"
+#include "regs.h"
+
+static const char *const engine_names[PRESIL_ENGINES] = {"LOAD", "MATRIX", "EPILOGUE", "STORE", "VECTOR"};
+
+/* Register accesses that stop at the first failure. */
+typedef struct { const presil_link *link; int status; } port;
+
+static void put(port *p, uint32_t reg, uint32_t value)
+{
+    if (p->status == 0) p->status = p->link->ops->write32(p->link->handle, reg, value);
+}
+
+static uint32_t get(port *p, uint32_t reg)
+{
+    uint32_t value = 0;
+    if (p->status == 0) p->status = p->link->ops->read32(p->link->handle, reg, &value);
+    return value;
+}
+
+static int port_status(const port *p, presil_error_buffer *error)
+{
+    if (p->status == 0) return PRESIL_OK;
+    int status = p->status == PRESIL_TRANSPORT_ESTOPPED ? PRESIL_ESTOPPED : PRESIL_EDEAD;
+    return chip_fail(error, status, "register access failed: %s", p->link->ops->last_error(p->link->handle));
+}
+
+int chip_reset(presil_chip *chip, const presil_link *link, const presil_command_memory *memory, presil_error_buffer *error)
+{
+    (void)chip;
+    port p = {link, 0};
+    if (memory->bytes < (uint64_t)sizeof(presil_desc) << CHIP_RING_LOG2) return chip_fail(error, PRESIL_EINVAL, "command memory of %llu bytes is too small", (unsigned long long)memory->bytes);
+    put(&p, REG_IRQ_ENABLE, 0);
+    put(&p, REG_CONTROL, CONTROL_QUEUE_RESET | CONTROL_COUNTER_CLEAR);
+    put(&p, REG_IRQ_CLEAR, IRQ_DONE | IRQ_ERROR);
+    put(&p, REG_RING_BASE_LO, (uint32_t)memory->base.value);
+    put(&p, REG_RING_BASE_HI, (uint32_t)(memory->base.value >> 32));
+    put(&p, REG_RING_LOG2, CHIP_RING_LOG2);
+    put(&p, REG_IRQ_ENABLE, IRQ_DONE | IRQ_ERROR);
+    uint32_t status = get(&p, REG_STATUS);
+    int result = port_status(&p, error);
+    if (result == PRESIL_OK && (status & (STATUS_BUSY | STATUS_ERROR))) result = chip_fail(error, PRESIL_EDEAD, "the chip is not idle after a queue reset: STATUS 0x%08x", status);
+    return result;
+}
+
+static size_t segment_first(const presil_plan *plan, uint32_t segment) { return segment ? plan->segment_ends[segment - 1] : 0; }
+
+int chip_submit(presil_chip *chip, const presil_link *link, const presil_command_memory *memory, const presil_plan *plan, uint32_t segment, presil_error_buffer *error)
+{
+    size_t first = segment_first(plan, segment), count = plan->segment_ends[segment] - first;
+    uint64_t bytes = count * sizeof(presil_desc);
+    if (bytes > memory->bytes) return chip_fail(error, PRESIL_EINVAL, "%zu descriptors don't fit the command memory", count);
+    if (memory->host) {
+        memcpy(memory->host, plan->list + first, bytes);
+        if (link->ops->sync_for_device && link->ops->sync_for_device(link->handle, memory->base, bytes)) return chip_fail(error, PRESIL_EDEAD, "%s", link->ops->last_error(link->handle));
+    } else if (bytes && link->ops->mem_write(link->handle, memory->base, plan->list + first, bytes)) {
+        return chip_fail(error, PRESIL_EDEAD, "can't write the ring: %s", link->ops->last_error(link->handle));
+    }
+    port p = {link, 0};
+    put(&p, REG_CONTROL, CONTROL_QUEUE_RESET | CONTROL_COUNTER_CLEAR); /* every launch begins at ring entry 0 */
+    put(&p, REG_IRQ_CLEAR, IRQ_DONE | IRQ_ERROR);
+    put(&p, REG_RING_TAIL, (uint32_t)count);
+    chip->launches_submitted++;
+    chip->segment = segment;
+    return port_status(&p, error);
+}
+
+static const char *error_name(uint32_t code)
+{
+    static const char *const names[] = {"no error", "unknown opcode", "wrong descriptor version", "illegal descriptor field", "bus error on a read", "bus error on a write",
+                                        "bus error on a descriptor fetch", "token counter overflow", "scratchpad address out of range", "ring overrun"};
+    return code < sizeof names / sizeof *names ? names[code] : "unknown error";
+}
+
+static const char *opcode_name(const presil_desc *d)
+{
+    uint32_t op = presil_desc_opcode(d);
+    return op == PRESIL_OP_NOP ? "NOP" : op <= PRESIL_ENGINES ? engine_names[op - 1] : "?";
+}
+
+int chip_service(presil_chip *chip, const presil_link *link, const presil_plan *plan, presil_service *out)
+{
+    port p = {link, 0};
+    uint32_t irq = get(&p, REG_IRQ_STATUS);
+    *out = (presil_service){.result = PRESIL_SERVICE_BUSY};
+    if (irq & IRQ_ERROR) {
+        uint32_t code = get(&p, REG_ERROR_CODE), index = get(&p, REG_ERROR_INDEX);
+        uint64_t address = (uint64_t)get(&p, REG_ERROR_ADDR_HI) << 32;
+        address |= get(&p, REG_ERROR_ADDR_LO);
+        bool bus = code == PRESIL_ERROR_READ_BUS || code == PRESIL_ERROR_WRITE_BUS || code == PRESIL_ERROR_FETCH_BUS;
+        size_t at = plan ? segment_first(plan, chip->segment) + index : 0;
+        const presil_desc *d = plan && at < plan->count ? &plan->list[at] : NULL;
+        out->result = PRESIL_SERVICE_ERROR;
+        out->status = bus ? PRESIL_EBUS : PRESIL_EDESC;
+        (void)snprintf(out->text, sizeof out->text, "%s: %s (code %u) in descriptor %u (%s, tile %u) at address 0x%llx", plan ? plan->label : "launch", error_name(code), code,
+                       index, d ? opcode_name(d) : "?", d ? presil_desc_tag(d) : 0, (unsigned long long)address);
+    } else if (irq & IRQ_DONE) {
+        out->result = PRESIL_SERVICE_DONE;
+    }
+    if (irq) put(&p, REG_IRQ_CLEAR, irq);
+    return port_status(&p, NULL);
+}
+
+static void append(char *text, size_t bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void append(char *text, size_t bytes, const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list args;
+    va_start(args, format);
+    if (used + 1 < bytes) (void)vsnprintf(text + used, bytes - used, format, args);
+    va_end(args);
+}
+
+int chip_why(presil_chip *chip, const presil_link *link, const presil_plan *plan, char *text, size_t bytes)
+{
+    static const char *const causes[PRESIL_CAUSES] = {"busy", "no descriptor", "waits for LOAD", "waits for MATRIX", "waits for EPILOGUE", "waits for STORE", "waits for VECTOR",
+                                                      "waits for weights", "waits for the scratchpad", "bus request not accepted", "bus data not there",
+                                                      "waits for bus responses", "draining", "stopped by an error", "?", "?"};
+    port p = {link, 0};
+    uint32_t status = get(&p, REG_STATUS), cause = get(&p, REG_WAIT_CAUSE), head = get(&p, REG_RING_HEAD), tail = get(&p, REG_RING_TAIL);
+    uint32_t tokens[PRESIL_ENGINES];
+    for (uint32_t e = 0; e < PRESIL_ENGINES; e++) tokens[e] = get(&p, REG_WAIT_TOKENS + 4 * e);
+    if (bytes) text[0] = 0;
+    append(text, bytes, "%s: ring head %u of %u", plan ? plan->label : "launch", head, tail);
+    for (uint32_t e = 0; e < PRESIL_ENGINES; e++) {
+        uint32_t mask = get(&p, REG_WAIT_MASK + 4 * e), index = get(&p, REG_WAIT_INDEX + 4 * e), why = cause >> (4 * e) & 15u;
+        bool active = status >> (STATUS_ACTIVE_SHIFT + e) & 1u;
+        if (!active && !mask) continue;
+        append(text, bytes, "; %s: %s", engine_names[e], causes[why]);
+        if (!mask) continue;
+        size_t at = plan ? segment_first(plan, chip->segment) + index : 0;
+        append(text, bytes, ", descriptor %u", index);
+        if (plan && at < plan->count) append(text, bytes, " (%s, tile %u)", opcode_name(&plan->list[at]), presil_desc_tag(&plan->list[at]));
+        for (uint32_t t = 0; t < 4 * PRESIL_ENGINES; t++) {
+            if ((mask >> t & 1u) && !(tokens[t / 4] >> (8 * (t % 4)) & 255u)) append(text, bytes, " lacks token %u of %s", t % 4, engine_names[t / 4]);
+        }
+    }
+    return port_status(&p, NULL);
+}
+
+int chip_counters(presil_chip *chip, const presil_link *link, presil_report *out)
+{
+    (void)chip;
+    port p = {link, 0};
+    put(&p, REG_CONTROL, CONTROL_COUNTER_SNAPSHOT);
+    uint64_t value[COUNTER_FETCH_BEATS + 1];
+    for (uint32_t n = 0; n <= COUNTER_FETCH_BEATS; n++) {
+        value[n] = get(&p, REG_COUNTERS + 8 * n);
+        value[n] |= (uint64_t)get(&p, REG_COUNTERS + 8 * n + 4) << 32;
+    }
+    int status = port_status(&p, NULL);
+    if (status != PRESIL_OK) return status;
+    for (uint32_t e = 0; e < PRESIL_ENGINES; e++) {
+        for (uint32_t c = 0; c < PRESIL_CAUSES; c++) out->stalls[e][c] += value[e * PRESIL_CAUSES + c];
+    }
+    out->cycles += value[COUNTER_CYCLES];
+    out->read_beats += value[COUNTER_READ_BEATS];
+    out->write_beats += value[COUNTER_WRITE_BEATS];
+    out->read_bytes += value[COUNTER_READ_BYTES];
+    out->write_bytes += value[COUNTER_WRITE_BYTES];
+    out->descriptors += value[COUNTER_DESCRIPTORS];
+    return PRESIL_OK;
+}

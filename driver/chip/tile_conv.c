@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* conv2d in the normal form. */
+#include <string.h>
+#include "chip.h"
+
+static uint32_t element_bytes(uint32_t dtype) { return dtype == PRESIL_INT8 ? 1 : dtype == PRESIL_BF16 ? 2 : 4; }
+
+static chip_view view_of(const presil_tensor *t)
+{
+    int64_t e = element_bytes(t->dtype);
+    return (chip_view){t->data.value, t->stride[0] * e, t->stride[1] * e, t->stride[2] * e, t->stride[3] * e, (uint32_t)e, t->dtype};
+}
+
+static int check(const presil_conv2d_desc *d, const presil_layout *l, presil_error_buffer *error)
+{
+    const int64_t *in = d->input.shape, *out = d->output.shape;
+    if (d->input.ndim != 4 || d->output.ndim != 4) return chip_fail(error, PRESIL_EINVAL, "input and output have 4 dimensions (N, H, W, C), not %u and %u", d->input.ndim, d->output.ndim);
+    if (in[0] != out[0]) return chip_fail(error, PRESIL_EINVAL, "input has %lld images, output %lld", (long long)in[0], (long long)out[0]);
+    if (in[3] != l->in_channels || out[3] != l->out_channels) {
+        return chip_fail(error, PRESIL_EINVAL, "weights want %lld input and %lld output channels, tensors have %lld and %lld", (long long)l->in_channels, (long long)l->out_channels, (long long)in[3], (long long)out[3]);
+    }
+    for (int i = 0; i < 2; i++) {
+        int64_t dilation = d->dilation[i] ? d->dilation[i] : 1, input_dilation = d->input_dilation[i] ? d->input_dilation[i] : 1;
+        if (d->stride[i] < 1) return chip_fail(error, PRESIL_EINVAL, "stride[%d] is %lld", i, (long long)d->stride[i]);
+        if (dilation != l->dilation[i] || input_dilation != l->input_dilation[i]) return chip_fail(error, PRESIL_EINVAL, "dilation differs from what the weights were packed for");
+        if (d->padding[i] < INT32_MIN || d->padding[i] > INT32_MAX) return chip_fail(error, PRESIL_EINVAL, "padding[%d] is %lld", i, (long long)d->padding[i]);
+    }
+    bool ok = l->compute == PRESIL_COMPUTE_INT8 ? d->input.dtype == PRESIL_INT8
+              : l->compute == PRESIL_COMPUTE_FP32 ? d->input.dtype == PRESIL_FP32
+                                                  : d->input.dtype == PRESIL_FP32 || d->input.dtype == PRESIL_BF16;
+    if (!ok) return chip_fail(error, PRESIL_EINVAL, "input dtype %u does not go with compute %u of the weights", d->input.dtype, l->compute);
+    const presil_tensor *r = d->epilogue.residual;
+    if (r && (r->ndim != 4 || memcmp(r->shape, out, sizeof r->shape))) return chip_fail(error, PRESIL_EINVAL, "the residual's shape is not the output's");
+    return PRESIL_OK;
+}
+
+static void fill(const presil_chip *chip, const presil_conv2d_desc *d, const presil_layout *l, presil_daddr packed, chip_problem *p)
+{
+    p->config = &chip->config;
+    p->bf16 = l->compute != PRESIL_COMPUTE_INT8;
+    p->absent = l->absent;
+    p->esize = l->esize;
+    p->block = l->block;
+    p->terms = l->terms;
+    p->passes = l->terms > 1 ? 6 : 1;
+    p->images = d->output.shape[0], p->out_h = d->output.shape[1], p->out_w = d->output.shape[2], p->out_c = d->output.shape[3];
+    p->in_h = d->input.shape[1], p->in_w = d->input.shape[2], p->in_c = d->input.shape[3];
+    p->stride_y = d->stride[0], p->stride_x = d->stride[1];
+    p->pad_y = d->padding[0], p->pad_x = d->padding[1];
+    p->dilation_y = l->dilation[0], p->dilation_x = l->dilation[1];
+    p->input_dilation_y = l->input_dilation[0], p->input_dilation_x = l->input_dilation[1];
+    p->grid_y = l->grid_y, p->grid_x = l->grid_x, p->blocks = l->blocks;
+    p->kernel_x = (uint32_t)l->kernel[1];
+    p->pack_rows = l->pack_rows;
+    p->cell_groups = l->cell_groups;
+    p->pad_byte = p->bf16 ? 0 : d->pad_value & 255u;
+    p->param_words = l->param_words;
+    p->layout = l;
+    p->packed = packed.value;
+    p->wgt = WGT_IMAGE;
+    p->in = view_of(&d->input);
+    p->out = view_of(&d->output);
+    p->convert = p->bf16 && d->input.dtype == PRESIL_FP32;
+    if (d->epilogue.residual) p->res = view_of(d->epilogue.residual);
+    p->act = ACT_ELEMENTS;
+    if (p->in.sc == p->in.esize || p->in_c == 1) {
+        p->act = ACT_DIRECT;
+        p->in.sc = p->in.esize;
+    } else if (p->in.sx == p->in.esize) {
+        p->act = ACT_TRANSPOSED;
+    }
+    if (l->packed) p->act = ACT_PACKED;
+}
+
+int chip_plan_conv2d(const presil_chip *chip, const presil_conv2d_desc *d, const presil_layout *l, presil_daddr packed, presil_plan **out, presil_error_buffer *error)
+{
+    chip_problem p = {0};
+    int status = check(d, l, error);
+    if (status != PRESIL_OK) return status;
+    fill(chip, d, l, packed, &p);
+    status = chip_epilogue_template(&p, &d->epilogue, d->output.dtype, l->has_bias, l->has_scale, error);
+    if (status != PRESIL_OK) return status;
+    presil_plan *plan = chip_plan_new(&chip->config, d->label, "conv2d");
+    if (!plan) return chip_fail(error, PRESIL_EHOSTMEM, "no host memory for a plan");
+    plan->out = p.out;
+    memcpy(plan->out_shape, d->output.shape, sizeof plan->out_shape);
+    plan->passes = p.passes;
+    plan->peak = (uint64_t)p.block * chip->config.cells;
+    plan->macs = (uint64_t)(p.images * p.out_h * p.out_w * p.out_c) * (uint64_t)(l->group_channels * l->kernel[0] * l->kernel[1]);
+    const chip_view in_view = p.in, res_view = p.res, *const views[] = {&in_view, &res_view};
+    int64_t shapes[2][4];
+    memcpy(shapes[0], d->input.shape, sizeof shapes[0]);
+    memcpy(shapes[1], d->output.shape, sizeof shapes[1]);
+    presil_byte_range weights = {packed, l->bytes};
+    bool empty = p.images * p.out_h * p.out_w * p.out_c == 0;
+    if (empty) {
+        chip_builder b = {.config = &chip->config};
+        status = chip_plan_from(&b, plan, error);
+        chip_builder_free(&b);
+    } else {
+        status = chip_plan_ranges(plan, views, (const int64_t(*)[4])shapes, p.has_res ? 2 : 1, &weights, 1, error);
+        chip_problem_normalise(&p);
+        if (status == PRESIL_OK) status = chip_problem_check(&p, error);
+        if (status == PRESIL_OK) status = chip_solve(&p, d->tiling, plan, error);
+    }
+    if (status != PRESIL_OK) {
+        chip_plan_free(plan);
+        return status;
+    }
+    *out = plan;
+    return PRESIL_OK;
+}
