@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Descriptors by field name, from the layout that rtl/generate.py generates (the one thing that oracle, RTL and twin share)."""
+import importlib.util
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+
+GENERATOR = Path(__file__).resolve().parents[2] / "rtl" / "generate.py"
+
+
+@cache
+def generated():
+    """The generated presil_desc.py as a namespace: WORDS, ISA_VERSION, OPCODES, ENUMS, FIELDS, CONFIGS."""
+    spec = importlib.util.spec_from_file_location("presil_generate", GENERATOR)
+    generate = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(generate)
+    read = lambda name: generate.json.loads((GENERATOR.parent / name).read_text())
+    names = {}
+    exec(generate.py_module(read("descriptors.json"), {n: c for n, c in read("configs.json").items() if n != "_"}), names)
+    return SimpleNamespace(**{k: v for k, v in names.items() if k.isupper()})
+
+
+def config(name):
+    """LANES, CELLS, ... of a named configuration, in the generated spelling (lanes, cells, word_bytes, banks, bank_words, acc_rows)."""
+    return SimpleNamespace(**generated().CONFIGS[name])
+
+
+def encode(opcode, **fields):
+    """A descriptor, 32 words, from an opcode name and fields; `wait`, `signal`, `tag` and `isa` too; the others are 0."""
+    g = generated()
+    values = {"opcode": g.OPCODES[opcode], "isa": g.ISA_VERSION, **fields}
+    table = {**g.FIELDS["COMMON"], **g.FIELDS.get(opcode, {})}
+    words = [0] * g.WORDS
+    for name, value in values.items():
+        word, low, width, is_signed = table[name]
+        limit = (-(1 << width - 1), 1 << width - 1) if is_signed else (0, 1 << width)
+        if not limit[0] <= value < limit[1]:
+            raise ValueError(f"{opcode}.{name} = {value} does not fit {width} bits")
+        words[word] |= (value & (1 << width) - 1) << low
+    return words
+
+
+def decode(words):
+    """All fields of a descriptor as attributes; `kind` is the opcode's name or None."""
+    g = generated()
+    kind = {v: k for k, v in g.OPCODES.items()}.get(words[0] & 15)
+    out = SimpleNamespace(kind=kind)
+    for name, (word, low, width, is_signed) in {**g.FIELDS["COMMON"], **g.FIELDS.get(kind, {})}.items():
+        value = words[word] >> low & (1 << width) - 1
+        setattr(out, name, value - (1 << width) if is_signed and value >> width - 1 else value)
+    return out
+
+
+def enum(kind, name):
+    return generated().ENUMS[kind][name]
+
+
+def enum_name(kind, value):
+    return next(n for n, v in generated().ENUMS[kind].items() if v == value)
+
+
+def to_bytes(words):
+    """The 128 bytes of a descriptor in the ring."""
+    return b"".join(w.to_bytes(4, "little") for w in words)

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A chip without time: executes descriptors (isa.md) on a DRAM image, engine by engine as the tokens allow.
+
+    machine = Machine("tiny", dram=bytearray(1 << 16))
+    result = machine.launch([encode("LOAD", ...), ...])       # result.error, result.hang, result.undefined; machine.memory.dram
+
+Each descriptor is executed as a whole when its tokens are there; `schedule` (a random.Random) picks among the engines that can start,
+so that a launch whose result depends on the order shows as different results. What the contract leaves open is followed as 'undefined'
+byte by byte: compare only bytes with machine.memory.dram_defined set.
+"""
+from collections import deque
+from dataclasses import dataclass, field
+
+from . import layout
+from .engines import ENGINES, ChipError
+
+QUEUE = 4          # descriptors an engine's queue holds
+TOKEN_LIMIT = 255
+OWNERS = ("LOAD", "MATRIX", "EPILOGUE", "STORE")   # of the token counters, four each
+
+
+class Memory:
+    """DRAM, scratchpad and accumulators with a defined flag for every byte and cell. DRAM keeps its flags from launch to launch."""
+
+    def __init__(self, config, dram, base=0):
+        self.config, self.dram, self.base = config, dram, base
+        self.dram_defined = bytearray(b"\1") * len(dram)
+        self.spad_bytes = config.banks * config.bank_words * config.word_bytes
+        self.start_launch()
+
+    def start_launch(self):
+        """Section 1: scratchpad and accumulators are undefined at the start of a launch."""
+        self.spad, self.spad_defined = bytearray(self.spad_bytes), bytearray(self.spad_bytes)
+        self.accumulators = [[[None] * self.config.cells for _ in range(self.config.acc_rows)] for _ in range(2)]
+        self.undefined, self.violations, self.index = [], [], 0
+
+    def expect(self, condition, text):
+        """Notes a rule of isa.md that binds the driver and that the chip does not check."""
+        if not condition:
+            self.violations.append((self.index, text))
+
+    def note(self, what, address, flags):
+        if not all(flags):
+            self.undefined.append((self.index, what, address + list(flags).index(0)))
+
+    def read_dram(self, address, count):
+        """(values, flags); the range is read in whole beats."""
+        word = self.config.word_bytes
+        first, last = address // word * word, -(-(address + count) // word) * word
+        if first < self.base:
+            raise ChipError("READ_BUS", first)
+        if last > self.base + len(self.dram):
+            raise ChipError("READ_BUS", max(first, (self.base + len(self.dram)) // word * word))
+        at = address - self.base
+        return self.dram[at:at + count], self.dram_defined[at:at + count]
+
+    def write_dram(self, address, content):
+        for k, (value, defined) in enumerate(content):
+            at = address + k - self.base
+            if not 0 <= at < len(self.dram):
+                raise ChipError("WRITE_BUS", address + k)
+            self.dram[at], self.dram_defined[at] = value, defined
+
+    def check_spad(self, address):
+        if not 0 <= address < self.spad_bytes:
+            raise ChipError("SPAD_RANGE", address // self.config.word_bytes * self.config.word_bytes)
+
+    def write_spad(self, address, content):
+        """Bytes [(value, defined)] within one word."""
+        self.check_spad(address)
+        end = address + len(content)
+        self.spad[address:end], self.spad_defined[address:end] = bytes(v for v, _ in content), bytes(d for _, d in content)
+
+    def read_spad(self, address, count):
+        """Bytes [(value, defined)] within one word."""
+        self.check_spad(address)
+        end = address + count
+        self.note("scratchpad", address, self.spad_defined[address:end])
+        return list(zip(self.spad[address:end], self.spad_defined[address:end]))
+
+    def read_spad_row(self, address, count):
+        word, out = self.config.word_bytes, []
+        while count:
+            part = min(count, word - address % word)
+            out += self.read_spad(address, part)
+            address, count = address + part, count - part
+        return out
+
+    def read_word(self, word, whole=False):
+        """The first LANES bytes of a scratchpad word (all with `whole`)."""
+        size = self.config.word_bytes
+        return self.read_spad(word * size, size if whole else self.config.lanes)
+
+
+@dataclass
+class Result:
+    """error: (code name, descriptor index, address) or None; hang: what the engines wait for, or None; undefined: (index, what, address)
+    of reads of undefined bytes; violations: (index, rule) of driver rules broken; executed: indices in the order of execution."""
+    error: tuple | None = None
+    hang: str | None = None
+    undefined: list = field(default_factory=list)
+    violations: list = field(default_factory=list)
+    executed: list = field(default_factory=list)
+
+
+def check(d, config):
+    """Section 1: what the command processor refuses, or None: OPCODE, then VERSION, then FIELD."""
+    if d.kind in (None, "VECTOR"):
+        return "OPCODE"
+    if d.isa != layout.generated().ISA_VERSION:
+        return "VERSION"
+    counts = ("n0", "n1", "n2", "n3", "chunk_bytes", "word_bytes", "nx", "ny", "kx", "ky", "ncb", "idx", "idy", "sx", "sy", "rows")
+    if any(getattr(d, name, 1) == 0 for name in counts):
+        return "FIELD"
+    return "FIELD" if broken_limit(d, config) else None
+
+
+def broken_limit(d, config):
+    if d.kind == "MATRIX":
+        return d.nx * d.ny + d.acc_base > config.acc_rows
+    if d.kind == "EPILOGUE":
+        return d.rows + d.acc_base > config.acc_rows
+    if d.kind == "STORE":
+        return d.word_bytes > config.word_bytes
+    if d.kind == "LOAD":
+        size = 2 if d.conv else 1 << d.esize_log2
+        return d.word_bytes > config.word_bytes * (2 if d.conv else 1) or (d.transpose and (d.n0 != 1 or d.n1 > config.lanes // size))
+    return False
+
+
+class Machine:
+    """config: a name of configs.json or a namespace of its keys; dram: the image, changed in place, at DRAM address base."""
+
+    def __init__(self, config, dram, base=0):
+        self.config = layout.config(config) if isinstance(config, str) else config
+        self.memory = Memory(self.config, dram, base)
+
+    def launch_ring(self, ring_base, size, head, tail, schedule=None):
+        """The descriptors head..tail-1 (free-running counts) of a ring in DRAM."""
+        if (tail - head) & 0xFFFFFFFF > size:
+            return Result(error=("RING", head, 0))
+        program = []
+        for count in range((tail - head) & 0xFFFFFFFF):
+            at = ring_base - self.memory.base + (head + count) % size * 128
+            raw = self.memory.dram[at:at + 128]
+            program.append([int.from_bytes(raw[i:i + 4], "little") for i in range(0, 128, 4)])
+        return self.launch(program, head, schedule)
+
+    def launch(self, program, first_index=0, schedule=None):
+        """One launch of descriptors (lists of 32 words)."""
+        self.memory.start_launch()
+        return Launch(self, program, first_index, schedule).run()
+
+
+class Launch:
+    """The state of a launch: tokens, queues, the command processor's position."""
+
+    def __init__(self, machine, program, first_index, schedule):
+        self.machine, self.memory, self.schedule = machine, machine.memory, schedule
+        self.program = deque((first_index + i & 0xFFFFFFFF, layout.decode(words)) for i, words in enumerate(program))
+        self.queues = {name: deque() for name in OWNERS}
+        self.tokens, self.result = [0] * 20, Result()
+
+    def run(self):
+        try:
+            while True:
+                self.dispatch()
+                ready = [name for name in OWNERS if self.queues[name] and not self.missing(self.queues[name][0][1])]
+                if not ready:
+                    break
+                self.execute(self.schedule.choice(ready) if self.schedule else ready[-1])
+        except ChipError as error:
+            self.result.error = (error.code, self.memory.index, error.address)
+        else:
+            self.result.hang = self.waiting()
+        self.result.undefined, self.result.violations = self.memory.undefined, self.memory.violations
+        return self.result
+
+    def dispatch(self):
+        """Hands descriptors to the queues, in order, until one is full."""
+        while self.program:
+            index, d = self.program[0]
+            self.memory.index = index
+            code = check(d, self.machine.config)
+            if code:
+                raise ChipError(code)
+            if d.kind != "NOP":
+                if len(self.queues[d.kind]) == QUEUE:
+                    return
+                self.queues[d.kind].append((index, d))
+            else:
+                self.memory.expect(d.wait == 0 and d.signal == 0, "NOP with tokens")
+            self.program.popleft()
+
+    def missing(self, d):
+        return [t for t in range(20) if d.wait >> t & 1 and not self.tokens[t]]
+
+    def execute(self, name):
+        index, d = self.queues[name].popleft()
+        self.memory.index = index
+        for t in range(20):
+            self.tokens[t] -= d.wait >> t & 1
+        ENGINES[name](d, self.memory)
+        self.result.executed.append(index)
+        first = 4 * OWNERS.index(name)
+        for s in range(4):
+            self.tokens[first + s] += d.signal >> s & 1
+            if self.tokens[first + s] > TOKEN_LIMIT:
+                raise ChipError("TOKEN_OVERFLOW")
+
+    def waiting(self):
+        """Text for descriptors that never start, or None."""
+        stuck = [f"{name}: descriptor {q[0][0]} waits for token {self.missing(q[0][1])}" for name, q in self.queues.items() if q]
+        return "; ".join(stuck) or None
