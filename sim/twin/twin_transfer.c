@@ -93,7 +93,7 @@ static void write_piece(const transfer *t, const uint8_t *row, int64_t pos, uint
     } else {
         uint32_t before = (uint32_t)(from - pos) >> shift, inside = (uint32_t)(to - from) >> shift;
         fill(spad, s, before, t->pad);
-        if (t->conv) t->run->twin->kernels->split(row + from, spad + s + before, inside, t->conv - 1u);
+        if (t->conv) t->run->twin->kernels->split(row + from, spad + s + before, inside / 2, t->conv - 1u);
         else memcpy(spad + s + before, row + from, inside);
         fill(spad, s + before + inside, out - before - inside, t->pad);
     }
