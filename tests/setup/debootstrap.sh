@@ -25,6 +25,7 @@ fail() { echo "FAILED: $1" >&2; exit 1; }
 command -v debootstrap >/dev/null || skip "needs debootstrap (apt-get install debootstrap)"
 [ ! -e "$system" ] || fail "$system exists; remove it or name another place with --root"
 
+mkdir -p "$REPOSITORY/build"
 mounted=()
 bind() { # PATH: shows a directory of this system in the other, read-only
   mkdir -p "$system$1"
@@ -48,7 +49,7 @@ copy_in() { # PATH...: files of this system that say how to reach mirrors
 }
 
 mirror=$(sed -n 's/^URIs: *\(http[^ ]*\/debian\)\/*$/\1/p; s/^deb \(\[[^]]*\] \)\?\(http[^ ]*\/debian\)\/* .*/\2/p' \
-  /etc/apt/sources.list /etc/apt/sources.list.d/debian.* 2>/dev/null | head -n 1)
+  /etc/apt/sources.list /etc/apt/sources.list.d/debian.* 2>/dev/null | head -n 1) || true
 # A proxy that apt uses is debootstrap's, too.
 eval "$(apt-config shell http_proxy Acquire::http::Proxy)"
 if [ -n "${http_proxy:-}" ]; then export http_proxy; fi
@@ -56,7 +57,7 @@ if [ -n "${http_proxy:-}" ]; then export http_proxy; fi
 echo "== debootstrap from ${mirror:=http://deb.debian.org/debian}"
 debootstrap --variant=minbase bookworm "$system" "$mirror" >"$REPOSITORY/build/debootstrap.log" 2>&1 || fail "debootstrap: build/debootstrap.log"
 rm -f "$system/etc/apt/sources.list"
-copy_in /etc/apt/sources.list.d/debian.sources /etc/resolv.conf /etc/hosts /etc/pip.conf /etc/ssl/certs/ca-certificates.crt
+copy_in /etc/apt/sources.list.d/debian.sources /etc/resolv.conf /etc/hosts
 [ -e "$system/etc/apt/sources.list.d/debian.sources" ] || echo "deb $mirror bookworm main" >"$system/etc/apt/sources.list"
 for conf in /etc/apt/apt.conf /etc/apt/apt.conf.d/*; do
   if grep -qsiE 'proxy|check-(valid-until|date)' "$conf"; then copy_in "$conf"; fi
@@ -69,8 +70,17 @@ for place in $(python3 -m pip config list 2>/dev/null | grep -oE "(file://)?/[^ 
   if [ -d "$place" ]; then bind "$place"; fi
 done
 
+# pip's configuration of this system, whichever file it stands in; certificates under a name that ca-certificates' installation leaves alone.
+bundle=/etc/ssl/presil-test-ca.crt
 settings=(HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8)
-while IFS= read -r line; do settings+=("$line"); done < <(env | grep -E '^(PIP_[A-Z_]*|[a-z]+_proxy|[A-Z]+_PROXY|SSL_CERT_FILE|REQUESTS_CA_BUNDLE)=' || true)
+while IFS='=' read -r name value; do settings+=("$name=$value"); done < <(python3 -m pip config list 2>/dev/null \
+  | sed -nE "s/^[^=]*\.(find-links|index-url|extra-index-url|proxy|timeout|default-timeout)='(.*)'$/\1=\2/p" \
+  | awk -F= '{ name = "PIP_" toupper($1); gsub("-", "_", name); print name "=" substr($0, length($1) + 2) }')
+while IFS= read -r line; do settings+=("$line"); done < <(env | grep -E '^([a-z]+_proxy|[A-Z]+_PROXY)=' || true)
+if [ -e /etc/ssl/certs/ca-certificates.crt ]; then
+  mkdir -p "$system/etc/ssl" && cp -L /etc/ssl/certs/ca-certificates.crt "$system$bundle"
+  settings+=("PIP_CERT=$bundle" "SSL_CERT_FILE=$bundle")
+fi
 inside() { env -i "${settings[@]}" chroot "$system" "$@"; }
 
 for program in gcc g++ python3 pip make cmake; do
