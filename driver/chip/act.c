@@ -23,7 +23,7 @@ static void load_transposed(nest *s, nest_slot *slot, const act_range *r, uint32
 {
     const chip_problem *p = s->p;
     int64_t word = p->config->word_bytes, e = p->in.esize, columns = r->nx, lines = r->rows, line_bytes = p->in.sy, line_words = r->row_bytes;
-    if (r->nx == 1 || (p->in.sy == r->nx * p->in.sx && r->row_bytes == r->nx * word)) {
+    if ((r->nx == 1 ? p->in.sy == e : p->in.sy == r->nx * p->in.sx) && r->row_bytes == r->nx * word) {
         columns *= lines;
         lines = 1;
     }
@@ -68,14 +68,14 @@ static void load_elements(nest *s, nest_slot *slot, const act_range *r, uint32_t
 /* A packed piece: elements [first, first + count) of the slice, `pos` bytes from the image row's start for output column 0. */
 typedef struct { int64_t first, count, channel, pos; } packed_piece;
 
-static void load_packed_piece(nest *s, nest_slot *slot, const nest_tile *t, int64_t row0, int64_t rows, const packed_piece *piece, uint32_t term)
+static void load_packed_piece(nest *s, nest_slot *slot, const nest_tile *t, int64_t first_block, int64_t row0, int64_t rows, const packed_piece *piece, uint32_t term)
 {
     const chip_problem *p = s->p;
     int64_t word = p->config->word_bytes, e = p->in.esize, row_words = s->t->act_row_words;
     chip_packed_rows map = chip_packed_map(p, t->band_y0, t->band_ny);
     int64_t y0 = map.first + row0 * map.step, origin = y0 < 0 ? 0 : y0;
     int64_t slice = p->pack_rows > 1 ? piece->first * p->esize : piece->first % p->block * p->esize;
-    int64_t slice_block = p->pack_rows > 1 ? 0 : piece->first / p->block, slice_bytes = (int64_t)p->kernel_x * p->in_c * p->esize;
+    int64_t slice_block = p->pack_rows > 1 ? 0 : piece->first / p->block - first_block, slice_bytes = (int64_t)p->kernel_x * p->in_c * p->esize;
     load_shape l = {.row_bytes = (p->in_w - 1) * p->in.sx + (p->in.sc == e && p->in.sx == p->in_c * e ? p->in_c : piece->count) * e,
                     .pos0 = t->x0 * p->stride_x * p->in.sx + piece->pos, .step0 = p->stride_x * p->in.sx, .chunk_bytes = piece->count * e,
                     .word_bytes = (int64_t)p->block * e, .esize = p->in.esize, .conv = conv_of(p, term), .pad = p->pad_byte,
@@ -97,21 +97,22 @@ static void load_packed_piece(nest *s, nest_slot *slot, const nest_tile *t, int6
 }
 
 /* Slices of kernel columns × channels: whole where they are contiguous in memory, else by kernel column or element. */
-static void load_packed(nest *s, nest_slot *slot, const nest_tile *t, int64_t row0, int64_t rows, uint32_t term)
+static void load_packed(nest *s, nest_slot *slot, const nest_tile *t, const nest_part *part, int64_t row0, int64_t rows, uint32_t term)
 {
     const chip_problem *p = s->p;
-    int64_t e = p->in.esize, slice = (int64_t)p->kernel_x * p->in_c;
-    bool channels = p->in.sc == e || p->in_c == 1, columns = channels && (p->in.sx == p->in_c * e);
+    int64_t e = p->in.esize, slice = (int64_t)p->kernel_x * p->in_c, low = 0, high = slice;
+    if (p->pack_rows == 1) low = (int64_t)part->cb * p->block, high = min64(slice, low + (int64_t)part->ncb * p->block);
+    bool channels = (p->in.sc == e || p->in_c == 1) && p->in.sx >= p->in_c * e, columns = channels && (p->in.sx == p->in_c * e);
     if (columns) {
-        packed_piece piece = {0, slice, 0, -p->pad_x * p->in.sx};
-        load_packed_piece(s, slot, t, row0, rows, &piece, term);
+        packed_piece piece = {low, high - low, 0, -p->pad_x * p->in.sx + low * e};
+        load_packed_piece(s, slot, t, part->cb, row0, rows, &piece, term);
         return;
     }
-    for (int64_t i = 0; i < slice;) {
+    for (int64_t i = low; i < high;) {
         int64_t kx = i / p->in_c, c = i % p->in_c;
         int64_t count = channels ? min64(p->in_c - c, p->pack_rows > 1 ? slice : p->block - i % p->block) : 1;
         packed_piece piece = {i, count, c, (kx - p->pad_x) * p->in.sx};
-        load_packed_piece(s, slot, t, row0, rows, &piece, term);
+        load_packed_piece(s, slot, t, part->cb, row0, rows, &piece, term);
         i += count;
     }
 }
@@ -123,7 +124,7 @@ void nest_load_act(nest *s, nest_slot *slot, const nest_tile *t, const nest_part
     int64_t row0 = slot->loaded, count = rows - row0, word = p->config->word_bytes;
     slot->loaded = rows;
     if (p->act == ACT_PACKED) {
-        load_packed(s, slot, t, row0, count, term);
+        load_packed(s, slot, t, part, row0, count, term);
         return;
     }
     chip_axis y = chip_axis_map(t->band_y0, t->band_ny, part->ky, part->nky, p->stride_y, p->dilation_y, p->pad_y, p->input_dilation_y, p->in_h);

@@ -66,11 +66,12 @@ void chip_problem_normalise(chip_problem *p)
 {
     bool unpacked = p->act != ACT_PACKED;
     /* A dimension of one output has any stride; a kernel of one position any dilation. */
+    if (p->in_w == 1 && !unpacked) p->in.sx = p->in_c * p->in.esize;
     if (p->out_w == 1) p->stride_x = 1;
     if (p->out_h == 1) p->stride_y = 1;
     if (p->grid_x == 1 && unpacked) p->dilation_x = 1;
     if (p->grid_y == 1 && p->pack_rows == 1) p->dilation_y = 1;
-    if (unpacked && p->grid_x == 1 && p->pad_x == 0 && p->input_dilation_x == 1 && p->stride_x > 0 && (p->out_w - 1) * p->stride_x < p->in_w) {
+    if (unpacked && p->act != ACT_TRANSPOSED && p->grid_x == 1 && p->pad_x == 0 && p->input_dilation_x == 1 && p->stride_x > 0 && (p->out_w - 1) * p->stride_x < p->in_w) {
         p->in.sx *= p->stride_x;
         p->in_w = p->out_w;
         p->stride_x = 1;
@@ -119,8 +120,8 @@ int chip_problem_check(const chip_problem *p, presil_error_buffer *error)
         return chip_fail(error, PRESIL_EUNSUPPORTED, "a stride or dilation above 65535 or a padding above 32767 (16384 for layers with few channels)");
     }
     if (p->has_res && p->res.sc < 0) return chip_fail(error, PRESIL_EUNSUPPORTED, "the residual's channel stride is negative: make it contiguous");
-    if (p->act == ACT_PACKED && (p->in.sx < 0 || p->in.sc < 0)) {
-        return chip_fail(error, PRESIL_EUNSUPPORTED, "a first layer (few channels) with a negative stride along columns or channels: make the input contiguous");
+    if (p->act == ACT_PACKED && p->in.sx < p->in.esize) {
+        return chip_fail(error, PRESIL_EUNSUPPORTED, "a first layer (few channels) with a zero or negative stride along columns: make the input contiguous");
     }
     return PRESIL_OK;
 }
