@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * core.h - what the files of driver/core share: the device, its queue, and the functions that cross files.
+ *
+ * Threads: `lock` guards the queue, streams and events; `heap_lock` the allocator. Whoever has set `running` (the worker, or a caller that waits) is the runner:
+ * it alone touches the chip, the transport and the twin's view, without holding `lock`.
+ */
+#ifndef PRESIL_CORE_H
+#define PRESIL_CORE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include "presil.h"
+#include "presil_chip.h"
+#include "presil_heap.h"
+
+#define ERROR_TEXT 512
+#define MEMORY_BASE 0x100000000ull      /* not 0, so that device and host addresses can't be mixed up unnoticed */
+#define STAGING_BYTES (1ull << 20)      /* for copies through the chip */
+#define DEFAULT_HANG_CYCLES 200000u
+#define QUEUE_LIMIT 1024u               /* items; a caller further ahead waits */
+
+/* ---- ranges.c: lists of DRAM byte ranges */
+typedef struct {
+    presil_byte_range *at;
+    size_t count, capacity;
+    bool lost; /* host memory was full: the list is not complete */
+} range_list;
+
+void ranges_add(range_list *list, presil_daddr base, uint64_t bytes);
+void ranges_merge(range_list *list); /* sorted and disjoint afterwards */
+void ranges_free(range_list *list);
+
+/* ---- the queue */
+typedef enum { ITEM_LAUNCH, ITEM_COPY, ITEM_EVENT, ITEM_WAIT } item_kind;
+
+typedef struct {
+    void *host_to;         /* or to */
+    const void *host_from; /* or from */
+    presil_daddr to, from;
+    uint64_t bytes;
+    void *owned;           /* freed afterwards; NULL: none */
+} copy_item;
+
+typedef struct {
+    item_kind kind;
+    presil_stream *stream;
+    uint64_t seq;        /* position in the device's queue, from 1 */
+    presil_plan *plan;   /* LAUNCH: owned unless list */
+    presil_list *list;   /* LAUNCH: a reference, which keeps the plan */
+    uint64_t plan_ns;
+    copy_item copy;
+    presil_event *event; /* EVENT: a reference */
+    presil_device *wait_device; /* WAIT: a reference, until it has passed wait_seq */
+    uint64_t wait_seq;
+} work_item;
+
+struct presil_stream {
+    presil_device *device;
+    presil_stream *next;
+    presil_list *recording;
+    uint64_t last_seq;      /* of the last item enqueued */
+    int error;              /* sticky; its item and text below */
+    uint64_t error_seq;
+    char error_text[ERROR_TEXT];
+};
+
+struct presil_event {
+    presil_device *device;
+    atomic_int references;
+    uint64_t seq;           /* 0: never recorded */
+    uint64_t cycles;
+    bool clocked;
+};
+
+typedef struct { presil_plan *plan; uint64_t plan_ns; } recorded_plan;
+
+struct presil_list {
+    presil_device *device;
+    atomic_int references;
+    recorded_plan *plans;
+    size_t count, capacity;
+};
+
+struct presil_pool {
+    presil_device *device;
+    uint32_t index;
+};
+
+struct presil_weights {
+    presil_device *device;
+    presil_layout *layout;
+    presil_daddr packed;
+    uint64_t bytes;
+};
+
+struct presil_device {
+    atomic_int references; /* the handle and every object that points here */
+    atomic_bool closed;
+    unsigned process;      /* fork_generation at open */
+
+    /* as opened */
+    char config[32], build[32];
+    char *library_path, *memory_model;
+    uint64_t seed, hang_cycles;
+    uint32_t twin_threads;
+    bool no_map;
+
+    /* chip and transport */
+    const presil_chip_ops *chip_ops;
+    presil_chip *chip;
+    presil_chip_limits limits;
+    atomic_int mode;
+    atomic_bool started; /* the transport is open and the chip probed */
+    bool dead;
+    bool maps;           /* the transport works on our mapping */
+    presil_link link;
+    presil_transport_info transport;
+
+    /* memory */
+    int memory_fd;
+    uint8_t *mapping;
+    uint64_t memory_bytes;
+    presil_daddr memory_base;
+    presil_command_memory command;
+    presil_daddr staging;
+    pthread_mutex_t heap_lock;
+    presil_heap heap;
+
+    /* queue */
+    pthread_mutex_t lock;
+    pthread_cond_t work, done;
+    work_item *items; /* a ring of `capacity` */
+    size_t head, pending, capacity;
+    _Atomic uint64_t submitted, completed; /* written under lock */
+    unsigned waiters;
+    bool running, kicked, quit, worker_started;
+    pthread_t runner, worker;
+    presil_stream default_stream;
+    presil_stream *streams;
+
+    /* cancelling: items up to cancel_seq are dropped; the flag stops a running one */
+    _Atomic uint64_t cancel_seq;
+    volatile int cancel_flag;
+
+    /* launches; the runner's */
+    uint64_t launches;
+    uint64_t clock; /* of the chip, after the last launch */
+    char *trace_path;
+    uint64_t trace_first, trace_count;
+    bool tracing;
+    uint8_t *view;  /* the twin's private view of memory (VERIFY), or its staging memory if the transport does not map */
+    bool view_is_copy;
+    range_list twin_writes;
+    pthread_mutex_t report_lock;
+    presil_report_fn report;
+    presil_progress_fn progress;
+    void *report_context, *progress_context;
+};
+
+/* ---- error.c, log.c */
+/* Sets the thread's error text and returns status. */
+__attribute__((format(printf, 2, 3))) int presil_fail(int status, const char *format, ...);
+__attribute__((format(printf, 1, 2))) void presil_warn(const char *format, ...);
+void presil_log_transport(void *context, const char *text);
+int presil_transport_failed(const presil_device *device, const char *doing, int error); /* status for a presil_transport_error, with the transport's text */
+/* Copies a caller's struct of `size` bytes into one of ours; 0, or EINVAL if it is too small for `least` or has an unknown tail that is not zero. */
+int presil_take(void *to, size_t to_bytes, const void *from, uint32_t size, size_t least, const char *what);
+
+/* ---- device.c */
+int presil_enter(const presil_device *device); /* 0, or EINVAL, ENODEV with text: first thing in every function of the API */
+void presil_device_hold(presil_device *device);
+void presil_device_drop(presil_device *device);
+int presil_start_if_needed(presil_device *device); /* for modes with a chip; takes the queue's exclusive section */
+extern atomic_uint presil_fork_generation;
+
+/* ---- library.c */
+int presil_library_transport(const presil_device *device, const presil_transport_ops **out);
+int presil_library_chip(const presil_device *device, const char *name, const presil_chip_ops **out);
+
+/* ---- start.c */
+int presil_choose_chip(presil_device *device); /* at open: by configuration, or by what the simulator library says */
+int presil_start(presil_device *device);   /* runner; opens the transport unless it is open */
+int presil_recover(presil_device *device); /* runner; after a failed launch. On failure the device is dead and the text says why */
+
+/* ---- memory.c */
+int presil_memory_open(presil_device *device);
+void presil_memory_close(presil_device *device);
+int presil_memory_reserve_commands(presil_device *device);
+bool presil_memory_contains(const presil_device *device, presil_daddr address, uint64_t bytes);
+bool presil_memory_home_is_mapping(const presil_device *device); /* else the transport has the bytes */
+uint8_t *presil_memory_at(const presil_device *device, presil_daddr address); /* in the mapping */
+int presil_memory_read(presil_device *device, presil_daddr from, void *to, uint64_t bytes);       /* runner */
+int presil_memory_write(presil_device *device, presil_daddr to, const void *from, uint64_t bytes); /* runner */
+int presil_memory_upload(presil_device *device); /* runner; what the memfd holds goes to a transport that does not map */
+
+/* ---- queue.c */
+int presil_queue_open(presil_device *device);
+void presil_queue_close(presil_device *device); /* joins the worker; the queue is empty */
+/* Appends the item, filling stream and seq. run_now: an idle device runs it at once in this thread. */
+int presil_queue_push(presil_device *device, presil_stream *stream, work_item *item, bool run_now);
+int presil_queue_wait(presil_device *device, uint64_t seq); /* runs items itself if nobody does; EINVAL from a callback of the runner */
+bool presil_queue_passed(presil_device *device, uint64_t seq); /* sets the worker going if not */
+int presil_exclusive_begin(presil_device *device); /* everything enqueued has passed, and this thread is the runner */
+void presil_exclusive_end(presil_device *device);
+presil_stream *presil_stream_of(presil_device *device, presil_stream *stream); /* NULL with text if it is another device's */
+bool presil_cancelled(presil_device *device, uint64_t seq);
+void presil_cancel_all(presil_device *device);
+
+/* ---- execute.c: what the runner does with an item; returns a status with text */
+int presil_execute(presil_device *device, const work_item *item);
+void presil_item_free(work_item *item);
+
+/* ---- launch.c, model.c, verify.c */
+int presil_launch(presil_device *device, const work_item *item);
+int presil_launch_rtl(presil_device *device, const presil_plan *plan, const presil_plan_info *info, uint64_t seq, presil_report *report);
+int presil_launch_model(presil_device *device, const presil_plan *plan, const presil_plan_info *info, presil_report *report);
+int presil_launch_verify(presil_device *device, const presil_plan *plan, const presil_plan_info *info, uint64_t seq, presil_report *report);
+int presil_twin_run(presil_device *device, const presil_plan *plan, uint8_t *memory, uint32_t log_writes, presil_report *report);
+int presil_view_stage(presil_device *device, const presil_plan_info *info); /* the twin's copy of what the plan touches, where the transport has the bytes */
+void presil_view_close(presil_device *device);
+uint64_t presil_now_ns(void);
+/* Checks the plan's ranges, then records or enqueues it; owns it from here on. */
+int presil_plan_enqueue(presil_device *device, presil_stream *stream, presil_plan *plan, uint64_t plan_ns);
+
+/* ---- event.c, record.c */
+void presil_event_drop(presil_event *event);
+void presil_event_passed(presil_event *event); /* runner */
+int presil_list_append(presil_list *list, presil_plan *plan, uint64_t plan_ns);
+void presil_list_drop(presil_list *list);
+
+#endif

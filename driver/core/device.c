@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Devices: opening, closing, mode, and everything that needs an idle device. */
+#include "core.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- fork: a child has the memory, but neither worker nor simulator */
+atomic_uint presil_fork_generation;
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+static void in_child(void) { (void)atomic_fetch_add(&presil_fork_generation, 1); }
+static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, in_child); }
+
+int presil_enter(const presil_device *device) {
+    if (!device) return presil_fail(PRESIL_EINVAL, "the device is NULL");
+    if (device->process != atomic_load_explicit(&presil_fork_generation, memory_order_relaxed))
+        return presil_fail(PRESIL_ENODEV, "this process was forked after the device was opened: open one of its own (with Python's multiprocessing: start method \"spawn\")");
+    if (atomic_load_explicit(&device->closed, memory_order_relaxed)) return presil_fail(PRESIL_ENODEV, "the device is closed");
+    return PRESIL_OK;
+}
+
+/* ---- life */
+void presil_device_hold(presil_device *device) { (void)atomic_fetch_add(&device->references, 1); }
+
+void presil_device_drop(presil_device *device) {
+    if (atomic_fetch_sub(&device->references, 1) != 1) return;
+    if (device->process != atomic_load(&presil_fork_generation)) return; /* locks may be held by threads that are not in this process */
+    if (device->chip) device->chip_ops->destroy(device->chip);
+    (void)pthread_mutex_destroy(&device->lock);
+    (void)pthread_mutex_destroy(&device->heap_lock);
+    (void)pthread_mutex_destroy(&device->report_lock);
+    (void)pthread_cond_destroy(&device->work);
+    (void)pthread_cond_destroy(&device->done);
+    free(device->library_path);
+    free(device->memory_model);
+    free(device->trace_path);
+    free(device);
+}
+
+/* "16G", "512M", bytes; 0 on nonsense. */
+static uint64_t parse_bytes(const char *text) {
+    char *end = NULL;
+    errno = 0;
+    const unsigned long long value = strtoull(text, &end, 0);
+    unsigned shift = 0;
+    if (*end == 'k' || *end == 'K') shift = 10;
+    if (*end == 'm' || *end == 'M') shift = 20;
+    if (*end == 'g' || *end == 'G') shift = 30;
+    if (shift) end++;
+    if (*end == 'i') end++;
+    if (*end == 'B') end++;
+    if (errno || end == text || *end || *text == '-' || value > UINT64_MAX >> 30) return 0;
+    return (uint64_t)value << shift;
+}
+
+static int choose_memory(presil_device *device, uint64_t wanted) {
+    const char *text = getenv("PRESIL_MEMORY");
+    uint64_t bytes = wanted ? wanted : 16ull << 30;
+    if (!wanted && text && *text) {
+        bytes = parse_bytes(text);
+        if (!bytes) return presil_fail(PRESIL_EINVAL, "PRESIL_MEMORY=%s is no number of bytes (such as 4G)", text);
+    }
+    bytes &= ~(uint64_t)(PRESIL_HEAP_PAGE - 1);
+    if (bytes == 0 || bytes / PRESIL_HEAP_PAGE >= UINT32_MAX) return presil_fail(PRESIL_EINVAL, "device memory of %llu bytes: 4096 to 2^44 - 4096 expected", (unsigned long long)bytes);
+    device->memory_bytes = bytes;
+    return PRESIL_OK;
+}
+
+static char *copy_text(const char *text, int *status) {
+    if (!text) return NULL;
+    const size_t bytes = strlen(text) + 1;
+    char *copy = malloc(bytes);
+    if (!copy) *status = presil_fail(PRESIL_EHOSTMEM, "presil_device_open: host memory is full");
+    else memcpy(copy, text, bytes);
+    return copy;
+}
+
+static int is_name(const char *text, size_t bytes) {
+    const size_t n = strlen(text);
+    return n > 0 && n < bytes && strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == n && *text != '.';
+}
+
+static int read_options(presil_device *device, const presil_device_options *o) {
+    const char *config = o->config ? o->config : "base", *build = o->build ? o->build : "fast";
+    if (o->mode > PRESIL_MODE_VERIFY) return presil_fail(PRESIL_EINVAL, "presil_device_open: mode %u is not one of presil_mode", o->mode);
+    if (!is_name(config, sizeof device->config)) return presil_fail(PRESIL_EINVAL, "presil_device_open: \"%s\" is not the name of a configuration", config);
+    if (!is_name(build, sizeof device->build)) return presil_fail(PRESIL_EINVAL, "presil_device_open: \"%s\" is not the name of a build", build);
+    (void)snprintf(device->config, sizeof device->config, "%s", config);
+    (void)snprintf(device->build, sizeof device->build, "%s", build);
+    int status = choose_memory(device, o->memory_bytes);
+    device->library_path = copy_text(o->library, &status);
+    device->memory_model = copy_text(o->memory_model, &status);
+    atomic_init(&device->mode, (int)o->mode);
+    device->seed = o->seed;
+    device->hang_cycles = o->hang_cycles ? o->hang_cycles : DEFAULT_HANG_CYCLES;
+    device->twin_threads = o->twin_threads ? o->twin_threads : 1;
+    device->no_map = o->no_map != 0;
+    return status;
+}
+
+static int check_mode(const presil_device *device, int mode) {
+    if (mode == PRESIL_MODE_RTL || (device->limits.has_executor && device->chip_ops->execute)) return PRESIL_OK;
+    return presil_fail(PRESIL_EUNSUPPORTED, "the chip \"%s\" has no model in C: only mode RTL works", device->chip_ops->name);
+}
+
+static void close_parts(presil_device *device) {
+    if (device->link.handle) device->link.ops->close(device->link.handle);
+    device->link.handle = NULL;
+    presil_view_close(device);
+    presil_queue_close(device);
+    presil_memory_close(device);
+}
+
+int presil_device_open(const presil_device_options *options, presil_device **out) {
+    if (!out) return presil_fail(PRESIL_EINVAL, "presil_device_open: out is NULL");
+    presil_device_options o = {.size = sizeof o};
+    int status = options ? presil_take(&o, sizeof o, options, options->size, 2 * sizeof(uint32_t), "presil_device_options") : PRESIL_OK;
+    if (status) return status;
+    (void)pthread_once(&fork_once, watch_forks);
+    presil_device *device = calloc(1, sizeof *device);
+    if (!device) return presil_fail(PRESIL_EHOSTMEM, "presil_device_open: host memory is full");
+    atomic_init(&device->references, 1);
+    device->process = atomic_load(&presil_fork_generation);
+    device->memory_fd = -1;
+    device->default_stream.device = device;
+    (void)pthread_mutex_init(&device->lock, NULL);
+    (void)pthread_mutex_init(&device->heap_lock, NULL);
+    (void)pthread_mutex_init(&device->report_lock, NULL);
+    (void)pthread_cond_init(&device->work, NULL);
+    (void)pthread_cond_init(&device->done, NULL);
+    status = read_options(device, &o);
+    if (!status) status = presil_queue_open(device);
+    if (!status) status = presil_memory_open(device);
+    if (!status) status = presil_choose_chip(device);
+    if (!status) status = check_mode(device, (int)o.mode);
+    if (!status) status = presil_memory_reserve_commands(device);
+    if (status) {
+        close_parts(device);
+        presil_device_drop(device);
+        return status;
+    }
+    *out = device;
+    return PRESIL_OK;
+}
+
+static void report_leaks(presil_device *device) {
+    for (presil_stream *s = &device->default_stream; s; s = s == &device->default_stream ? device->streams : s->next) {
+        if (s->error) presil_warn("presil_device_close: an error was never asked for: %s: %s", presil_status_name((presil_status)s->error), s->error_text);
+    }
+    presil_memory_stats stats = {.size = sizeof stats};
+    if (presil_memory_get_stats(device, &stats) == PRESIL_OK && stats.active_blocks)
+        presil_warn("presil_device_close: %llu blocks (%llu bytes) of device memory were never freed", (unsigned long long)stats.active_blocks, (unsigned long long)stats.allocated);
+}
+
+void presil_device_close(presil_device *device) {
+    if (!device || presil_enter(device)) return;
+    if (presil_exclusive_begin(device)) {
+        presil_warn("presil_device_close: called from a callback of the device; it stays open");
+        return;
+    }
+    report_leaks(device);
+    atomic_store(&device->closed, true);
+    presil_exclusive_end(device);
+    presil_list_drop(device->default_stream.recording);
+    device->default_stream.recording = NULL;
+    close_parts(device);
+    presil_device_drop(device);
+}
+
+/* ---- an idle device */
+int presil_start_if_needed(presil_device *device) {
+    if (atomic_load_explicit(&device->started, memory_order_acquire)) return PRESIL_OK;
+    int status = presil_exclusive_begin(device);
+    if (status) return status;
+    status = presil_start(device);
+    presil_exclusive_end(device);
+    return status;
+}
+
+int presil_device_start(presil_device *device) {
+    const int entered = presil_enter(device);
+    return entered ? entered : presil_start_if_needed(device);
+}
+
+int presil_device_get_info(presil_device *device, presil_device_info *out) {
+    const int entered = presil_enter(device);
+    if (entered) return entered;
+    if (!out || out->size < 2 * sizeof(uint32_t)) return presil_fail(PRESIL_EINVAL, "presil_device_get_info: out->size must be sizeof(presil_device_info)");
+    presil_device_info info = {.size = sizeof info};
+    const int status = device->chip_ops->info(device->chip, &info);
+    if (status) return presil_fail(status, "the chip \"%s\" gives no information", device->chip_ops->name);
+    info.size = out->size;
+    info.mode = (uint32_t)atomic_load(&device->mode);
+    info.memory_bytes = device->memory_bytes;
+    info.memory_base = device->memory_base;
+    (void)snprintf(info.chip, sizeof info.chip, "%s", device->chip_ops->name);
+    (void)snprintf(info.config, sizeof info.config, "%s", device->config);
+    (void)snprintf(info.build, sizeof info.build, "%s", device->build);
+    (void)snprintf(info.simulator, sizeof info.simulator, "%s", atomic_load(&device->started) ? device->transport.text : "");
+    memcpy(out, &info, out->size < sizeof info ? out->size : sizeof info);
+    return PRESIL_OK;
+}
+
+int presil_device_set_mode(presil_device *device, presil_mode mode) {
+    const int entered = presil_enter(device);
+    if (entered) return entered;
+    if ((unsigned)mode > PRESIL_MODE_VERIFY) return presil_fail(PRESIL_EINVAL, "presil_device_set_mode: %d is not one of presil_mode", (int)mode);
+    int status = check_mode(device, (int)mode);
+    if (!status) status = presil_exclusive_begin(device);
+    if (status) return status;
+    if ((int)mode != atomic_load(&device->mode) && atomic_load(&device->started) && !device->dead) status = presil_recover(device); /* a clean queue for the new mode */
+    if (!status) atomic_store(&device->mode, (int)mode);
+    presil_exclusive_end(device);
+    return status;
+}
+
+int presil_device_set_memory_model(presil_device *device, const char *memory_model, uint64_t seed) {
+    const int entered = presil_enter(device);
+    if (entered) return entered;
+    int status = PRESIL_OK;
+    char *copy = copy_text(memory_model, &status);
+    if (!status) status = presil_exclusive_begin(device);
+    if (status) {
+        free(copy);
+        return status;
+    }
+    if (device->link.handle) {
+        const int error = device->link.ops->set_memory_model(device->link.handle, memory_model, seed);
+        if (error) status = presil_transport_failed(device, "presil_device_set_memory_model", error);
+    }
+    if (!status) {
+        char *old = device->memory_model;
+        device->memory_model = copy;
+        device->seed = seed;
+        copy = old;
+    }
+    presil_exclusive_end(device);
+    free(copy);
+    return status;
+}
+
+int presil_device_reset(presil_device *device) {
+    const int entered = presil_enter(device);
+    if (entered) return entered;
+    presil_cancel_all(device);
+    int status = presil_exclusive_begin(device);
+    if (status) return status;
+    device->cancel_flag = 0;
+    (void)pthread_mutex_lock(&device->lock);
+    device->default_stream.error = PRESIL_OK;
+    for (presil_stream *s = device->streams; s; s = s->next) s->error = PRESIL_OK;
+    (void)pthread_mutex_unlock(&device->lock);
+    if (atomic_load(&device->started)) status = presil_recover(device);
+    presil_exclusive_end(device);
+    return status;
+}
+
+void presil_device_cancel(presil_device *device) {
+    /* In a signal handler: no locks, no texts. */
+    if (device && !atomic_load(&device->closed)) presil_cancel_all(device);
+}
+
+int presil_device_trace(presil_device *device, const char *path, uint64_t first_launch, uint64_t launches) {
+    const int entered = presil_enter(device);
+    if (entered) return entered;
+    if (path && launches == 0) return presil_fail(PRESIL_EINVAL, "presil_device_trace: no launches to trace");
+    int status = path ? presil_start_if_needed(device) : PRESIL_OK;
+    char *copy = status ? NULL : copy_text(path, &status);
+    if (!status) status = presil_exclusive_begin(device);
+    if (status) {
+        free(copy);
+        return status;
+    }
+    if (path && !(device->transport.capabilities & PRESIL_CAP_TRACE)) {
+        free(copy);
+        presil_exclusive_end(device);
+        return presil_fail(PRESIL_EUNSUPPORTED, "presil_device_trace: build \"%s\" of \"%s\" can't trace: use build \"trace\"", device->build, device->config);
+    }
+    if (device->tracing) (void)device->link.ops->trace(device->link.handle, NULL, 0, 0);
+    device->tracing = false;
+    free(device->trace_path);
+    device->trace_path = copy;
+    device->trace_first = first_launch > device->launches ? first_launch : device->launches;
+    device->trace_count = launches;
+    presil_exclusive_end(device);
+    return PRESIL_OK;
+}
+
+int presil_inject(presil_device *device, const char *fault) {
+    const int entered = presil_enter(device);
+    if (entered) return entered;
+    int status = presil_start_if_needed(device);
+    if (!status) status = presil_exclusive_begin(device);
+    if (status) return status;
+    const int error = device->link.ops->inject ? device->link.ops->inject(device->link.handle, fault) : PRESIL_TRANSPORT_ENOSYS;
+    if (error) status = presil_transport_failed(device, "presil_inject", error);
+    presil_exclusive_end(device);
+    return status;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Error texts of the calling thread, names of statuses, and the check of sized structs. */
+#include "core.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static _Thread_local char error_text[ERROR_TEXT];
+
+int presil_fail(int status, const char *format, ...) {
+    char text[ERROR_TEXT]; /* arguments may point into error_text */
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    memcpy(error_text, text, sizeof text);
+    return status;
+}
+
+const char *presil_error_text(void) { return error_text; }
+
+const char *presil_status_name(presil_status status) {
+    static const char *const names[] = {"OK", "EINVAL", "ENOMEM", "EHOSTMEM", "EUNSUPPORTED", "ENODEV", "EBUS", "EDESC", "EHUNG", "ECANCELLED", "ESTOPPED", "EMISMATCH", "EDEAD"};
+    const int index = -(int)status;
+    return index >= 0 && index < (int)(sizeof names / sizeof *names) ? names[index] : "unknown status";
+}
+
+int presil_transport_failed(const presil_device *device, const char *doing, int error) {
+    const char *text = device->link.handle ? device->link.ops->last_error(device->link.handle) : "not open";
+    int status = PRESIL_EBUS;
+    switch (error) {
+    case PRESIL_TRANSPORT_EINVAL: status = PRESIL_EINVAL; break;
+    case PRESIL_TRANSPORT_ENOMEM: status = PRESIL_EHOSTMEM; break;
+    case PRESIL_TRANSPORT_EIO: status = PRESIL_EDEAD; break;
+    case PRESIL_TRANSPORT_ENOSYS: status = PRESIL_EUNSUPPORTED; break;
+    case PRESIL_TRANSPORT_ESTOPPED: status = PRESIL_ESTOPPED; break;
+    default: break;
+    }
+    return presil_fail(status, "%s: %s", doing, text && *text ? text : "the transport gave no reason");
+}
+
+int presil_take(void *to, size_t to_bytes, const void *from, uint32_t size, size_t least, const char *what) {
+    if (size < least) return presil_fail(PRESIL_EINVAL, "%s: size is %u, at least %zu expected: set it to sizeof(struct)", what, size, least);
+    for (size_t i = to_bytes; i < size; i++) {
+        if (((const unsigned char *)from)[i]) return presil_fail(PRESIL_EINVAL, "%s: byte %zu is not zero, but this library knows only %zu bytes: it is older than the header", what, i, to_bytes);
+    }
+    memset(to, 0, to_bytes);
+    memcpy(to, from, size < to_bytes ? size : to_bytes);
+    return PRESIL_OK;
+}

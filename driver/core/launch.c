@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One launch: the chip in mode RTL, and what is common to all modes (numbering, tracing, report). */
+#define _POSIX_C_SOURCE 200809L
+#include "core.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { FIRST_POLL_CYCLES = 256, SPURIOUS_INTERRUPTS = 1000 };
+
+uint64_t presil_now_ns(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* ---- the chip */
+typedef struct {
+    presil_device *device;
+    const presil_plan *plan;
+    const presil_plan_info *info;
+    uint64_t seq, cycles; /* cycles: of the waits before the one that reports progress */
+    presil_progress_fn progress;
+    void *progress_context;
+} rtl_launch;
+
+static void on_progress(void *context, uint64_t cycles) {
+    const rtl_launch *launch = context;
+    launch->progress(launch->progress_context, launch->info->label, launch->device->launches - 1, launch->cycles + cycles);
+}
+
+static int stuck(const rtl_launch *launch, const char *what) {
+    char why[ERROR_TEXT / 2] = "";
+    presil_device *device = launch->device;
+    (void)device->chip_ops->why(device->chip, &device->link, launch->plan, why, sizeof why);
+    return presil_fail(PRESIL_EHUNG, "%s: %s", what, *why ? why : "the chip does not say what it waits for");
+}
+
+static int chip_error(const rtl_launch *launch, const presil_service *service) {
+    const presil_device *device = launch->device;
+    presil_bus_fault fault = {0};
+    const int status = service->status ? service->status : PRESIL_EBUS;
+    if (status == PRESIL_EBUS && device->link.ops->bus_fault && device->link.ops->bus_fault(device->link.handle, &fault) == 0 && fault.valid)
+        return presil_fail(status, "%s; the bus saw a %s of 0x%llx, outside the memory, in cycle %llu", service->text, fault.is_write ? "write" : "read",
+                           (unsigned long long)fault.address.value, (unsigned long long)fault.cycle);
+    return presil_fail(status, "%s", service->text);
+}
+
+/* Waits in steps: to the interrupt, or (a chip that has none) for intervals that grow, so that the transport's watchdog still gets its turn. */
+static int wait_done(rtl_launch *launch) {
+    presil_device *device = launch->device;
+    char text[64];
+    for (unsigned spurious = 0; spurious < SPURIOUS_INTERRUPTS;) {
+        presil_wait w = {.size = sizeof w, .hang_cycles = device->hang_cycles, .cancel = &device->cancel_flag, .progress = launch->progress ? on_progress : NULL, .progress_context = launch};
+        if (!device->limits.has_interrupt) {
+            const uint64_t interval = FIRST_POLL_CYCLES + launch->cycles / 4;
+            w.deadline_cycles = interval < 2 * device->hang_cycles ? interval : 2 * device->hang_cycles;
+        }
+        const int error = device->link.ops->wait(device->link.handle, &w);
+        if (error) return presil_transport_failed(device, "the simulator stopped", error);
+        launch->cycles += w.cycles;
+        if (w.reason == PRESIL_WAIT_CANCELLED) {
+            if (presil_cancelled(device, launch->seq)) return presil_fail(PRESIL_ECANCELLED, "cancelled after %llu cycles", (unsigned long long)launch->cycles);
+            continue;
+        }
+        if (w.reason == PRESIL_WAIT_HUNG) {
+            (void)snprintf(text, sizeof text, "no progress for %llu cycles", (unsigned long long)device->hang_cycles);
+            return stuck(launch, text);
+        }
+        presil_service service = {0};
+        const int status = device->chip_ops->service(device->chip, &device->link, launch->plan, &service);
+        if (status) return presil_fail(status, "asking the chip failed: %s", service.text);
+        if (service.result == PRESIL_SERVICE_DONE) return PRESIL_OK;
+        if (service.result == PRESIL_SERVICE_ERROR) return chip_error(launch, &service);
+        spurious = w.reason == PRESIL_WAIT_IRQ ? spurious + 1 : 0;
+    }
+    return stuck(launch, "the interrupt stays on, but the chip says that it is busy");
+}
+
+static int run_segment(rtl_launch *launch, uint32_t segment, presil_report *report) {
+    presil_device *device = launch->device;
+    char text[ERROR_TEXT] = "";
+    presil_error_buffer buffer = {text, sizeof text};
+    const int error = device->link.ops->launch(device->link.handle, launch->info->signature + segment);
+    if (error) return presil_transport_failed(device, "preparing the launch", error);
+    int status = device->chip_ops->submit(device->chip, &device->link, &device->command, launch->plan, segment, &buffer);
+    if (status) return presil_fail(status, "%s", text);
+    status = wait_done(launch);
+    if (status) return status;
+    status = device->chip_ops->counters(device->chip, &device->link, report);
+    return status ? presil_fail(status, "the counters can't be read") : PRESIL_OK;
+}
+
+static void sync_ranges(const presil_device *device, int (*sync)(presil_transport *, presil_daddr, uint64_t), const presil_byte_range *ranges, uint32_t count) {
+    for (uint32_t i = 0; sync && i < count; i++) (void)sync(device->link.handle, ranges[i].base, ranges[i].bytes);
+}
+
+int presil_launch_rtl(presil_device *device, const presil_plan *plan, const presil_plan_info *info, uint64_t seq, presil_report *report) {
+    rtl_launch launch = {.device = device, .plan = plan, .info = info, .seq = seq};
+    (void)pthread_mutex_lock(&device->report_lock);
+    launch.progress = device->progress;
+    launch.progress_context = device->progress_context;
+    (void)pthread_mutex_unlock(&device->report_lock);
+    const uint64_t start = presil_now_ns();
+    int status = PRESIL_OK;
+    if (device->maps) sync_ranges(device, device->link.ops->sync_for_device, info->reads, info->read_count);
+    for (uint32_t segment = 0; segment < info->segments && !status; segment++) status = run_segment(&launch, segment, report);
+    if (device->maps) sync_ranges(device, device->link.ops->sync_for_host, info->writes, info->write_count);
+    if (!status) (void)device->link.ops->cycles(device->link.handle, &device->clock);
+    if (status) {
+        char text[ERROR_TEXT];
+        (void)snprintf(text, sizeof text, "%s", presil_error_text());
+        status = presil_recover(device) ? presil_fail(PRESIL_EDEAD, "%.200s; then: %.200s", text, presil_error_text()) : presil_fail(status, "%s", text);
+    }
+    report->sim_ns += presil_now_ns() - start;
+    return status;
+}
+
+/* ---- around it */
+static void trace_begin(presil_device *device, uint64_t launch) {
+    if (!device->trace_path || device->tracing || launch != device->trace_first || !atomic_load(&device->started)) return;
+    const int error = device->link.ops->trace(device->link.handle, device->trace_path, 0, UINT64_MAX);
+    if (error) {
+        (void)presil_transport_failed(device, "tracing", error);
+        presil_warn("%s", presil_error_text());
+    }
+    device->tracing = !error;
+}
+
+static void trace_end(presil_device *device, uint64_t launch) {
+    if (!device->tracing || launch + 1 < device->trace_first + device->trace_count) return;
+    (void)device->link.ops->trace(device->link.handle, NULL, 0, 0);
+    device->tracing = false;
+    free(device->trace_path);
+    device->trace_path = NULL;
+}
+
+static int run(presil_device *device, const work_item *item, int mode, const presil_plan_info *info, presil_report *report) {
+    if (mode == PRESIL_MODE_MODEL) return presil_launch_model(device, item->plan, info, report);
+    const int status = presil_start(device); /* a list may have been recorded in mode MODEL */
+    if (status) return status;
+    if (device->dead) return presil_fail(PRESIL_EDEAD, "the device is unusable until presil_device_reset()");
+    trace_begin(device, report->launch);
+    const int ran = mode == PRESIL_MODE_RTL ? presil_launch_rtl(device, item->plan, info, item->seq, report) : presil_launch_verify(device, item->plan, info, item->seq, report);
+    trace_end(device, report->launch);
+    return ran;
+}
+
+int presil_launch(presil_device *device, const work_item *item) {
+    const uint64_t start = presil_now_ns();
+    presil_plan_info info;
+    int status = device->chip_ops->plan_info(item->plan, &info);
+    if (status) return presil_fail(status, "the plan can't be read");
+    const int mode = atomic_load(&device->mode);
+    presil_report report = {.size = sizeof report, .mode = (uint32_t)mode, .launch = device->launches++, .macs = info.macs, .passes = info.passes,
+                            .peak_macs_per_cycle = info.peak_macs_per_cycle, .descriptors = 0, .verified = -1};
+    (void)snprintf(report.label, sizeof report.label, "%s", info.label ? info.label : "");
+    status = run(device, item, mode, &info, &report);
+    if (status) status = presil_fail(status, "%s: %s", report.label, presil_error_text());
+    report.status = (uint32_t)-status;
+    report.host_ns = item->plan_ns + (presil_now_ns() - start) - report.sim_ns - report.twin_ns;
+    (void)pthread_mutex_lock(&device->report_lock);
+    const presil_report_fn function = device->report;
+    void *context = device->report_context;
+    (void)pthread_mutex_unlock(&device->report_lock);
+    if (function) {
+        char text[ERROR_TEXT];
+        (void)snprintf(text, sizeof text, "%s", presil_error_text());
+        function(context, &report);
+        if (status) status = presil_fail(status, "%s", text);
+    }
+    return status;
+}

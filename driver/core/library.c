@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finding simulator and chip libraries. They stay loaded until the process ends: C++ runtimes leave thread-local destructors behind, which must not
+ * outlive their code.
+ */
+#define _GNU_SOURCE
+#include "core.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PATH_BYTES = 4096 };
+
+/* The directory of this library (or of the program, if it is linked statically). */
+static void own_directory(char *out, size_t bytes) {
+    Dl_info info;
+    out[0] = 0;
+    if (dladdr((const void *)(uintptr_t)&presil_device_open, &info) && info.dli_fname) (void)snprintf(out, bytes, "%s", info.dli_fname);
+    char *slash = strrchr(out, '/');
+    if (slash) *slash = 0;
+    else (void)snprintf(out, bytes, ".");
+}
+
+static bool is_there(const char *directory, size_t length, const char *name, char *path) {
+    if (length == 0) return false;
+    const int n = snprintf(path, PATH_BYTES, "%.*s/%s", (int)length, directory, name);
+    return n > 0 && n < PATH_BYTES && access(path, R_OK) == 0;
+}
+
+/* PRESIL_LIBRARY_PATH (directories separated by colons), then beside libpresil, then its lib/. */
+static int find_library(const char *name, char *path) {
+    const char *places = getenv("PRESIL_LIBRARY_PATH");
+    for (const char *at = places; at && *at;) {
+        const size_t length = strcspn(at, ":");
+        if (is_there(at, length, name, path)) return PRESIL_OK;
+        at += length + (at[length] == ':');
+    }
+    char own[PATH_BYTES - 8], below[PATH_BYTES];
+    own_directory(own, sizeof own);
+    if (is_there(own, strlen(own), name, path)) return PRESIL_OK;
+    (void)snprintf(below, sizeof below, "%s/lib", own);
+    if (is_there(below, strlen(below), name, path)) return PRESIL_OK;
+    return presil_fail(PRESIL_ENODEV, "%s is neither in PRESIL_LIBRARY_PATH (%.150s) nor in %.150s: build it (cmake target %.*s), or choose another chip or build", name,
+                       places ? places : "not set", own, (int)(strlen(name) - 6), name + 3);
+}
+
+static int load(const char *path, const char *symbol, void **entry) {
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library) return presil_fail(PRESIL_ENODEV, "can't load %s: %s", path, dlerror());
+    *entry = dlsym(library, symbol);
+    if (!*entry) {
+        (void)dlclose(library);
+        return presil_fail(PRESIL_ENODEV, "%s has no %s: it is not a library for Presil", path, symbol);
+    }
+    return PRESIL_OK;
+}
+
+int presil_library_transport(const presil_device *device, const presil_transport_ops **out) {
+    char name[128], found[PATH_BYTES];
+    const char *path = device->library_path;
+    if (!path) {
+        (void)snprintf(name, sizeof name, "libpresil_sim_%s_%s.so", device->config, device->build);
+        const int status = find_library(name, found);
+        if (status) return status;
+        path = found;
+    }
+    void *entry = NULL;
+    const int status = load(path, "presil_transport_entry", &entry);
+    if (status) return status;
+    presil_transport_entry_fn function;
+    memcpy(&function, &entry, sizeof function); /* ISO C has no cast from object to function pointers */
+    const presil_transport_ops *ops = function();
+    if (!ops || ops->abi != PRESIL_TRANSPORT_ABI || ops->size < sizeof *ops)
+        return presil_fail(PRESIL_ENODEV, "%s: transport ABI %u expected, %u found: rebuild it", path, PRESIL_TRANSPORT_ABI, ops ? ops->abi : 0);
+    *out = ops;
+    return PRESIL_OK;
+}
+
+int presil_library_chip(const presil_device *device, const char *chip, const presil_chip_ops **out) {
+    char name[128], path[PATH_BYTES];
+    const presil_chip_ops *builtin = presil_chip_builtin();
+    if (builtin && strcmp(builtin->name, chip) == 0) {
+        *out = builtin;
+        return PRESIL_OK;
+    }
+    (void)snprintf(name, sizeof name, "libpresil_chip_%s.so", chip);
+    const char *slash = device->library_path ? strrchr(device->library_path, '/') : NULL; /* a chip of the user's own lies beside its simulator */
+    if (!slash || !is_there(device->library_path, (size_t)(slash - device->library_path), name, path)) {
+        const int status = find_library(name, path);
+        if (status) return status;
+    }
+    void *entry = NULL;
+    const int status = load(path, "presil_chip_entry", &entry);
+    if (status) return status;
+    presil_chip_entry_fn function;
+    memcpy(&function, &entry, sizeof function);
+    const presil_chip_ops *ops = function();
+    if (!ops || ops->abi != PRESIL_CHIP_ABI || ops->size < sizeof *ops) return presil_fail(PRESIL_ENODEV, "%s: chip ABI %u expected, %u found: rebuild it", path, PRESIL_CHIP_ABI, ops ? ops->abi : 0);
+    if (strcmp(ops->name, chip) != 0) return presil_fail(PRESIL_ENODEV, "%s is for the chip \"%s\", not \"%s\"", path, ops->name, chip);
+    *out = ops;
+    return PRESIL_OK;
+}

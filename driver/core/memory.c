@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Device memory: a sparse memfd that the simulator and the host map, and blocks of it. */
+#define _GNU_SOURCE
+#include "core.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* ---- the mapping */
+int presil_memory_open(presil_device *device) {
+    const uint64_t pages = device->memory_bytes / PRESIL_HEAP_PAGE;
+    device->memory_base.value = MEMORY_BASE;
+    device->memory_fd = memfd_create("presil", MFD_CLOEXEC);
+    if (device->memory_fd < 0) return presil_fail(PRESIL_EHOSTMEM, "device memory: memfd_create failed: %s", strerror(errno));
+    if (ftruncate(device->memory_fd, (off_t)device->memory_bytes)) return presil_fail(PRESIL_EHOSTMEM, "device memory: no sparse file of %llu bytes: %s", (unsigned long long)device->memory_bytes, strerror(errno));
+    void *mapping = mmap(NULL, device->memory_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, device->memory_fd, 0);
+    if (mapping == MAP_FAILED) return presil_fail(PRESIL_EHOSTMEM, "device memory: %llu bytes can't be mapped: %s; set PRESIL_MEMORY lower", (unsigned long long)device->memory_bytes, strerror(errno));
+    device->mapping = mapping;
+    if (presil_heap_init(&device->heap, (uint32_t)pages)) return presil_fail(PRESIL_EHOSTMEM, "device memory: host memory is full");
+    return PRESIL_OK;
+}
+
+void presil_memory_close(presil_device *device) {
+    presil_heap_destroy(&device->heap);
+    if (device->mapping) (void)munmap(device->mapping, device->memory_bytes);
+    device->mapping = NULL;
+    if (device->memory_fd >= 0) (void)close(device->memory_fd);
+    device->memory_fd = -1;
+}
+
+/* The first blocks, in every mode, so that addresses of tensors do not depend on it. They count as neither allocated nor free afterwards. */
+int presil_memory_reserve_commands(presil_device *device) {
+    const uint64_t command_pages = (device->limits.command_bytes + PRESIL_HEAP_PAGE - 1) / PRESIL_HEAP_PAGE, staging_pages = STAGING_BYTES / PRESIL_HEAP_PAGE;
+    uint32_t page = 0;
+    if (presil_heap_alloc(&device->heap, 0, command_pages + staging_pages, &page)) {
+        return presil_fail(PRESIL_ENOMEM, "device memory of %llu bytes has no room for the chip's commands (%llu) and the copy buffer (%llu): set PRESIL_MEMORY higher",
+                           (unsigned long long)device->memory_bytes, (unsigned long long)device->limits.command_bytes, (unsigned long long)STAGING_BYTES);
+    }
+    device->command.base.value = device->memory_base.value + (uint64_t)page * PRESIL_HEAP_PAGE;
+    device->command.bytes = command_pages * PRESIL_HEAP_PAGE;
+    device->staging.value = device->command.base.value + device->command.bytes;
+    return PRESIL_OK;
+}
+
+bool presil_memory_contains(const presil_device *device, presil_daddr address, uint64_t bytes) {
+    const uint64_t offset = address.value - device->memory_base.value;
+    return address.value >= device->memory_base.value && offset <= device->memory_bytes && bytes <= device->memory_bytes - offset;
+}
+
+bool presil_memory_home_is_mapping(const presil_device *device) { return !atomic_load_explicit(&device->started, memory_order_acquire) || device->maps; }
+
+uint8_t *presil_memory_at(const presil_device *device, presil_daddr address) { return device->mapping + (address.value - device->memory_base.value); }
+
+void *presil_host_pointer(presil_device *device, presil_daddr address, uint64_t bytes) {
+    if (presil_enter(device) || device->no_map || !presil_memory_home_is_mapping(device)) return NULL;
+    return presil_memory_contains(device, address, bytes) ? presil_memory_at(device, address) : NULL;
+}
+
+int presil_device_address(presil_device *device, const void *p, presil_daddr *out) {
+    if (presil_enter(device) || !out || device->no_map || !presil_memory_home_is_mapping(device)) return 0;
+    const uintptr_t at = (uintptr_t)p, from = (uintptr_t)device->mapping;
+    if (at < from || at - from >= device->memory_bytes) return 0;
+    out->value = device->memory_base.value + (at - from);
+    return 1;
+}
+
+/* ---- bytes, wherever they are */
+int presil_memory_read(presil_device *device, presil_daddr from, void *to, uint64_t bytes) {
+    if (presil_memory_home_is_mapping(device)) {
+        memmove(to, presil_memory_at(device, from), bytes);
+        return PRESIL_OK;
+    }
+    const int error = device->link.ops->mem_read(device->link.handle, from, to, bytes);
+    return error ? presil_transport_failed(device, "reading device memory", error) : PRESIL_OK;
+}
+
+int presil_memory_write(presil_device *device, presil_daddr to, const void *from, uint64_t bytes) {
+    if (presil_memory_home_is_mapping(device)) {
+        memmove(presil_memory_at(device, to), from, bytes);
+        return PRESIL_OK;
+    }
+    const int error = device->link.ops->mem_write(device->link.handle, to, from, bytes);
+    return error ? presil_transport_failed(device, "writing device memory", error) : PRESIL_OK;
+}
+
+int presil_memory_upload(presil_device *device) {
+    off_t at = 0;
+    while ((at = lseek(device->memory_fd, at, SEEK_DATA)) >= 0) {
+        const off_t end = lseek(device->memory_fd, at, SEEK_HOLE);
+        if (end < 0) break;
+        const presil_daddr to = {device->memory_base.value + (uint64_t)at};
+        const int error = device->link.ops->mem_write(device->link.handle, to, device->mapping + at, (uint64_t)(end - at));
+        if (error) return presil_transport_failed(device, "moving device memory to the transport", error);
+        at = end;
+    }
+    return PRESIL_OK;
+}
+
+/* ---- blocks */
+int presil_alloc(presil_device *device, presil_stream *stream, presil_pool *pool, uint64_t bytes, presil_daddr *out) {
+    const int entered = presil_enter(device);
+    if (entered) return entered;
+    if (!out) return presil_fail(PRESIL_EINVAL, "presil_alloc: out is NULL");
+    if (!presil_stream_of(device, stream)) return PRESIL_EINVAL;
+    if (pool && pool->device != device) return presil_fail(PRESIL_EINVAL, "presil_alloc: the pool belongs to another device");
+    if (bytes == 0) {
+        out->value = 0;
+        return PRESIL_OK;
+    }
+    uint32_t page = 0;
+    const uint64_t pages = (bytes - 1) / PRESIL_HEAP_PAGE + 1;
+    (void)pthread_mutex_lock(&device->heap_lock);
+    const int status = presil_heap_alloc(&device->heap, pool ? pool->index : 0, pages, &page);
+    presil_heap_stats stats = {0};
+    if (status) presil_heap_get_stats(&device->heap, &stats);
+    (void)pthread_mutex_unlock(&device->heap_lock);
+    if (status == PRESIL_HEAP_NO_HOST_MEMORY) return presil_fail(PRESIL_EHOSTMEM, "presil_alloc: host memory is full");
+    if (status) {
+        const char *why = pages > device->heap.pages ? "more than the device has" : pages > device->heap.pages - stats.allocated ? "more than is free" : "enough is free, but not in one piece";
+        return presil_fail(PRESIL_ENOMEM, "out of device memory: %llu bytes asked for; %s (%llu bytes in all, %llu in use by %llu blocks, largest gap %llu); PRESIL_MEMORY sets the size",
+                           (unsigned long long)bytes, why, (unsigned long long)device->memory_bytes, (unsigned long long)(stats.allocated * PRESIL_HEAP_PAGE),
+                           (unsigned long long)stats.live, (unsigned long long)(stats.largest_free * PRESIL_HEAP_PAGE));
+    }
+    out->value = device->memory_base.value + (uint64_t)page * PRESIL_HEAP_PAGE;
+    return PRESIL_OK;
+}
+
+int presil_free(presil_device *device, presil_daddr address) {
+    const int entered = presil_enter(device);
+    if (entered) return entered;
+    if (address.value == 0) return PRESIL_OK;
+    int status = -1;
+    if (presil_memory_contains(device, address, 1) && address.value % PRESIL_HEAP_PAGE == 0 && address.value != device->command.base.value) {
+        (void)pthread_mutex_lock(&device->heap_lock);
+        status = presil_heap_free(&device->heap, (uint32_t)((address.value - device->memory_base.value) / PRESIL_HEAP_PAGE));
+        (void)pthread_mutex_unlock(&device->heap_lock);
+    }
+    return status ? presil_fail(PRESIL_EINVAL, "presil_free: no block starts at 0x%llx (freed twice?)", (unsigned long long)address.value) : PRESIL_OK;
+}
+
+int presil_memory_get_stats(presil_device *device, presil_memory_stats *out) {
+    const int entered = presil_enter(device);
+    if (entered) return entered;
+    if (!out || out->size < 2 * sizeof(uint32_t)) return presil_fail(PRESIL_EINVAL, "presil_memory_get_stats: out->size must be sizeof(presil_memory_stats)");
+    presil_heap_stats s;
+    (void)pthread_mutex_lock(&device->heap_lock);
+    presil_heap_get_stats(&device->heap, &s);
+    /* The driver's own block is not the user's. */
+    const uint64_t own = presil_heap_size(&device->heap, (uint32_t)((device->command.base.value - device->memory_base.value) / PRESIL_HEAP_PAGE));
+    (void)pthread_mutex_unlock(&device->heap_lock);
+    const uint64_t page = PRESIL_HEAP_PAGE;
+    const presil_memory_stats stats = {
+        .size = out->size, .allocated = (s.allocated - own) * page, .allocated_peak = (s.allocated_peak - own) * page, .reserved = (s.reserved - own) * page,
+        .reserved_peak = (s.reserved_peak - own) * page, .active_blocks = s.live - 1, .allocations = s.allocations - 1, .frees = s.frees, .failures = s.failures,
+        .capacity = (device->heap.pages - own) * page, .largest_free = s.largest_free * page,
+    };
+    memcpy(out, &stats, out->size < sizeof stats ? out->size : sizeof stats);
+    return PRESIL_OK;
+}
+
+void presil_memory_reset_peak(presil_device *device) {
+    if (presil_enter(device)) return;
+    (void)pthread_mutex_lock(&device->heap_lock);
+    presil_heap_reset_peak(&device->heap);
+    (void)pthread_mutex_unlock(&device->heap_lock);
+}
+
+static void punch(void *context, uint32_t page, uint32_t pages) {
+    const presil_device *device = context;
+    (void)fallocate(device->memory_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)page * PRESIL_HEAP_PAGE, (off_t)pages * PRESIL_HEAP_PAGE);
+}
+
+/* Work that was enqueued before its blocks were freed may still read them: the pages go once it has passed. */
+void presil_memory_empty_cache(presil_device *device) {
+    if (presil_enter(device) || presil_exclusive_begin(device)) return;
+    (void)pthread_mutex_lock(&device->heap_lock);
+    presil_heap_release(&device->heap, punch, device);
+    (void)pthread_mutex_unlock(&device->heap_lock);
+    presil_exclusive_end(device);
+}
+
+int presil_pool_create(presil_device *device, presil_pool **out) {
+    const int entered = presil_enter(device);
+    if (entered) return entered;
+    if (!out) return presil_fail(PRESIL_EINVAL, "presil_pool_create: out is NULL");
+    presil_pool *pool = malloc(sizeof *pool);
+    if (!pool) return presil_fail(PRESIL_EHOSTMEM, "presil_pool_create: host memory is full");
+    (void)pthread_mutex_lock(&device->heap_lock);
+    const int status = presil_heap_pool_create(&device->heap, &pool->index);
+    (void)pthread_mutex_unlock(&device->heap_lock);
+    if (status) {
+        free(pool);
+        return presil_fail(PRESIL_EHOSTMEM, "presil_pool_create: host memory is full");
+    }
+    pool->device = device;
+    presil_device_hold(device);
+    *out = pool;
+    return PRESIL_OK;
+}
+
+void presil_pool_destroy(presil_pool *pool) {
+    if (!pool) return;
+    presil_device *device = pool->device;
+    if (!presil_enter(device)) {
+        (void)pthread_mutex_lock(&device->heap_lock);
+        const uint32_t live = presil_heap_pool_destroy(&device->heap, pool->index);
+        (void)pthread_mutex_unlock(&device->heap_lock);
+        if (live) presil_warn("presil_pool_destroy: %u blocks are not free; they move to the default pool", live);
+    }
+    presil_device_drop(device);
+    free(pool);
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The queue of a device: one order for all its streams, which makes reuse of freed blocks across streams safe, and events within a device trivial.
+ *
+ * A thread switch costs more than a small launch. So the worker is only woken when the queue gets long or a launch is heavy; a caller that waits runs what
+ * is left itself. `running` says that somebody does.
+ */
+#include "core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_CAPACITY = 64, SHORT_QUEUE = 4 };
+
+int presil_queue_open(presil_device *device) {
+    device->items = malloc(FIRST_CAPACITY * sizeof *device->items);
+    if (!device->items) return presil_fail(PRESIL_EHOSTMEM, "presil_device_open: host memory is full");
+    device->capacity = FIRST_CAPACITY;
+    return PRESIL_OK;
+}
+
+/* ---- running; these are called with the lock held */
+static void note_error(presil_stream *stream, int status, uint64_t seq) {
+    if (stream->error) return; /* the first one wins */
+    stream->error = status;
+    stream->error_seq = seq;
+    memcpy(stream->error_text, presil_error_text(), ERROR_TEXT);
+    stream->error_text[ERROR_TEXT - 1] = 0;
+}
+
+static void run_one(presil_device *device) {
+    work_item item = device->items[device->head];
+    device->head = (device->head + 1) % device->capacity;
+    device->pending--;
+    (void)pthread_mutex_unlock(&device->lock);
+    const int status = presil_execute(device, &item);
+    presil_item_free(&item);
+    (void)pthread_mutex_lock(&device->lock);
+    if (status) note_error(item.stream, status, item.seq);
+    atomic_store_explicit(&device->completed, item.seq, memory_order_release);
+    if (device->waiters) (void)pthread_cond_broadcast(&device->done);
+}
+
+static void start_running(presil_device *device) {
+    device->running = true;
+    device->runner = pthread_self();
+}
+
+static void *worker_main(void *context) {
+    presil_device *device = context;
+    (void)pthread_mutex_lock(&device->lock);
+    while (!device->quit) {
+        if (!device->kicked || device->running || device->pending == 0) {
+            if (!device->running && device->pending == 0) device->kicked = false;
+            (void)pthread_cond_wait(&device->work, &device->lock);
+            continue;
+        }
+        start_running(device);
+        while (device->pending) run_one(device);
+        device->running = false;
+        device->kicked = false;
+        if (device->waiters) (void)pthread_cond_broadcast(&device->done);
+    }
+    (void)pthread_mutex_unlock(&device->lock);
+    return NULL;
+}
+
+static void kick(presil_device *device) {
+    if (device->kicked) return;
+    if (!device->worker_started) {
+        /* Without a worker everything still runs, when somebody waits. */
+        if (pthread_create(&device->worker, NULL, worker_main, device)) return;
+        device->worker_started = true;
+    }
+    device->kicked = true;
+    if (!device->running) (void)pthread_cond_signal(&device->work);
+}
+
+static void stop_running(presil_device *device) {
+    device->running = false;
+    if (device->waiters) (void)pthread_cond_broadcast(&device->done);
+    if (device->pending == 0) device->kicked = false;
+    else if (device->kicked) (void)pthread_cond_signal(&device->work);
+    else if (device->pending >= SHORT_QUEUE) kick(device);
+}
+
+static bool is_runner(const presil_device *device) { return device->running && pthread_equal(device->runner, pthread_self()); }
+
+static int wait_locked(presil_device *device, uint64_t seq) {
+    if (is_runner(device)) return presil_fail(PRESIL_EINVAL, "a callback of the device can't wait for it");
+    while (atomic_load_explicit(&device->completed, memory_order_relaxed) < seq) {
+        if (!device->running) {
+            start_running(device);
+            while (device->pending && atomic_load_explicit(&device->completed, memory_order_relaxed) < seq) run_one(device);
+            stop_running(device);
+        } else {
+            device->waiters++;
+            (void)pthread_cond_wait(&device->done, &device->lock);
+            device->waiters--;
+        }
+    }
+    return PRESIL_OK;
+}
+
+/* ---- interface */
+static int grow(presil_device *device) {
+    work_item *items = malloc(device->capacity * 2 * sizeof *items);
+    if (!items) return presil_fail(PRESIL_EHOSTMEM, "the queue can't grow: host memory is full");
+    const size_t first = device->capacity - device->head;
+    memcpy(items, device->items + device->head, first * sizeof *items);
+    memcpy(items + first, device->items, device->head * sizeof *items);
+    free(device->items);
+    device->items = items;
+    device->head = 0;
+    device->capacity *= 2;
+    return PRESIL_OK;
+}
+
+/* Takes milliseconds: worth a thread switch at once. */
+static bool is_heavy(const presil_device *device, const work_item *item) {
+    if (item->kind != ITEM_LAUNCH || atomic_load(&device->mode) == PRESIL_MODE_MODEL) return false;
+    presil_plan_info info;
+    return !device->chip_ops->plan_info(item->plan, &info) && info.macs > (1u << 22);
+}
+
+int presil_queue_push(presil_device *device, presil_stream *stream, work_item *item, bool run_now) {
+    item->stream = stream;
+    const bool heavy = is_heavy(device, item);
+    (void)pthread_mutex_lock(&device->lock);
+    int status = PRESIL_OK;
+    if (device->pending >= QUEUE_LIMIT) status = wait_locked(device, atomic_load_explicit(&device->submitted, memory_order_relaxed) - QUEUE_LIMIT / 2);
+    if (!status && device->pending == device->capacity) status = grow(device);
+    if (!status) {
+        item->seq = atomic_load_explicit(&device->submitted, memory_order_relaxed) + 1;
+        device->items[(device->head + device->pending) % device->capacity] = *item;
+        device->pending++;
+        stream->last_seq = item->seq;
+        atomic_store_explicit(&device->submitted, item->seq, memory_order_release);
+        if (run_now && device->pending == 1 && !device->running) {
+            start_running(device);
+            run_one(device);
+            stop_running(device);
+        } else if (heavy || device->pending >= SHORT_QUEUE) {
+            kick(device);
+        }
+    }
+    (void)pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+int presil_queue_wait(presil_device *device, uint64_t seq) {
+    if (atomic_load_explicit(&device->completed, memory_order_acquire) >= seq) return PRESIL_OK;
+    (void)pthread_mutex_lock(&device->lock);
+    const int status = wait_locked(device, seq);
+    (void)pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+bool presil_queue_passed(presil_device *device, uint64_t seq) {
+    if (atomic_load_explicit(&device->completed, memory_order_acquire) >= seq) return true;
+    (void)pthread_mutex_lock(&device->lock);
+    kick(device); /* whoever polls must not wait for ever */
+    (void)pthread_mutex_unlock(&device->lock);
+    return false;
+}
+
+int presil_exclusive_begin(presil_device *device) {
+    int status = PRESIL_OK;
+    (void)pthread_mutex_lock(&device->lock);
+    while (!status && (device->running || device->pending)) {
+        if (device->pending || is_runner(device)) {
+            status = wait_locked(device, atomic_load_explicit(&device->submitted, memory_order_relaxed));
+        } else {
+            device->waiters++;
+            (void)pthread_cond_wait(&device->done, &device->lock);
+            device->waiters--;
+        }
+    }
+    if (!status) start_running(device);
+    (void)pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+void presil_exclusive_end(presil_device *device) {
+    (void)pthread_mutex_lock(&device->lock);
+    stop_running(device);
+    (void)pthread_mutex_unlock(&device->lock);
+}
+
+/* ---- cancelling */
+bool presil_cancelled(presil_device *device, uint64_t seq) {
+    if (!device->cancel_flag) return false;
+    if (seq <= atomic_load(&device->cancel_seq)) return true;
+    device->cancel_flag = 0; /* meant for work that has passed */
+    return false;
+}
+
+/* Async-signal-safe: two lock-free stores. */
+void presil_cancel_all(presil_device *device) {
+    atomic_store(&device->cancel_seq, atomic_load(&device->submitted));
+    device->cancel_flag = 1;
+}
+
+/* ---- the end */
+void presil_queue_close(presil_device *device) {
+    (void)pthread_mutex_lock(&device->lock);
+    device->quit = true;
+    (void)pthread_cond_broadcast(&device->work);
+    const bool join = device->worker_started;
+    (void)pthread_mutex_unlock(&device->lock);
+    if (join) (void)pthread_join(device->worker, NULL);
+    free(device->items);
+    device->items = NULL;
+    device->capacity = device->pending = 0;
+}

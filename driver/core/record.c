@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Recorded command lists. */
+#include "core.h"
+
+#include <stdlib.h>
+
+int presil_record_begin(presil_device *device, presil_stream *stream) {
+    const int entered = presil_enter(device);
+    if (entered) return entered;
+    stream = presil_stream_of(device, stream);
+    if (!stream) return PRESIL_EINVAL;
+    if (stream->recording) return presil_fail(PRESIL_EINVAL, "presil_record_begin: the stream is recording already");
+    presil_list *list = calloc(1, sizeof *list);
+    if (!list) return presil_fail(PRESIL_EHOSTMEM, "presil_record_begin: host memory is full");
+    list->device = device;
+    atomic_init(&list->references, 1);
+    presil_device_hold(device);
+    stream->recording = list;
+    return PRESIL_OK;
+}
+
+int presil_record_end(presil_device *device, presil_stream *stream, presil_list **out) {
+    const int entered = presil_enter(device);
+    if (entered) return entered;
+    stream = presil_stream_of(device, stream);
+    if (!stream) return PRESIL_EINVAL;
+    if (!out) return presil_fail(PRESIL_EINVAL, "presil_record_end: out is NULL");
+    if (!stream->recording) return presil_fail(PRESIL_EINVAL, "presil_record_end: the stream is not recording");
+    *out = stream->recording;
+    stream->recording = NULL;
+    return PRESIL_OK;
+}
+
+int presil_list_append(presil_list *list, presil_plan *plan, uint64_t plan_ns) {
+    if (list->count == list->capacity) {
+        const size_t capacity = list->capacity ? list->capacity * 2 : 16;
+        recorded_plan *plans = realloc(list->plans, capacity * sizeof *plans);
+        if (!plans) return presil_fail(PRESIL_EHOSTMEM, "recording: host memory is full");
+        list->plans = plans;
+        list->capacity = capacity;
+    }
+    list->plans[list->count++] = (recorded_plan){plan, plan_ns};
+    return PRESIL_OK;
+}
+
+void presil_list_drop(presil_list *list) {
+    if (!list || atomic_fetch_sub(&list->references, 1) != 1) return;
+    for (size_t i = 0; i < list->count; i++) list->device->chip_ops->plan_free(list->plans[i].plan);
+    free(list->plans);
+    presil_device_drop(list->device);
+    free(list);
+}
+
+int presil_list_submit(presil_list *list, presil_stream *stream) {
+    if (!list) return presil_fail(PRESIL_EINVAL, "presil_list_submit: list is NULL");
+    presil_device *device = list->device;
+    int status = presil_enter(device);
+    if (status) return status;
+    stream = presil_stream_of(device, stream);
+    if (!stream) return PRESIL_EINVAL;
+    if (stream->recording) return presil_fail(PRESIL_EINVAL, "presil_list_submit: the stream is recording");
+    if (atomic_load(&device->mode) != PRESIL_MODE_MODEL) status = presil_start_if_needed(device);
+    for (size_t i = 0; i < list->count && !status; i++) {
+        (void)atomic_fetch_add(&list->references, 1);
+        work_item item = {.kind = ITEM_LAUNCH, .plan = list->plans[i].plan, .list = list, .plan_ns = list->plans[i].plan_ns};
+        status = presil_queue_push(device, stream, &item, false);
+        if (status) presil_list_drop(list);
+    }
+    return status;
+}
+
+void presil_list_destroy(presil_list *list) { presil_list_drop(list); }

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Callbacks, and the names of what reports count. */
+#include "core.h"
+#include "presil_desc.h"
+
+void presil_set_report(presil_device *device, presil_report_fn fn, void *context) {
+    if (presil_enter(device)) return;
+    (void)pthread_mutex_lock(&device->report_lock);
+    device->report = fn;
+    device->report_context = context;
+    (void)pthread_mutex_unlock(&device->report_lock);
+}
+
+void presil_set_progress(presil_device *device, presil_progress_fn fn, void *context) {
+    if (presil_enter(device)) return;
+    (void)pthread_mutex_lock(&device->report_lock);
+    device->progress = fn;
+    device->progress_context = context;
+    (void)pthread_mutex_unlock(&device->report_lock);
+}
+
+const char *presil_engine_name(uint32_t engine) {
+    static const char *const names[PRESIL_ENGINES] = {"load", "matrix", "epilogue", "store", "vector"};
+    return engine < PRESIL_ENGINES ? names[engine] : NULL;
+}
+
+const char *presil_cause_name(uint32_t cause) {
+    static const char *const names[PRESIL_CAUSES] = {
+        [PRESIL_CAUSE_BUSY] = "busy", [PRESIL_CAUSE_COMMAND] = "command", [PRESIL_CAUSE_WAIT_LOAD] = "wait_load", [PRESIL_CAUSE_WAIT_MATRIX] = "wait_matrix",
+        [PRESIL_CAUSE_WAIT_EPILOGUE] = "wait_epilogue", [PRESIL_CAUSE_WAIT_STORE] = "wait_store", [PRESIL_CAUSE_WAIT_VECTOR] = "wait_vector",
+        [PRESIL_CAUSE_WEIGHTS] = "weights", [PRESIL_CAUSE_SCRATCHPAD] = "scratchpad", [PRESIL_CAUSE_BUS_REQUEST] = "bus_request",
+        [PRESIL_CAUSE_BUS_DATA] = "bus_data", [PRESIL_CAUSE_BUS_RESPONSE] = "bus_response", [PRESIL_CAUSE_DRAIN] = "drain", [PRESIL_CAUSE_ERROR] = "error",
+    };
+    return cause < PRESIL_CAUSES ? names[cause] : NULL;
+}

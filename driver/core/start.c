@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bringing a chip up: transport, identification, reset; and again after a failed launch. */
+#include "core.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int open_transport(presil_device *device) {
+    int status = presil_library_transport(device, &device->link.ops);
+    if (status) return status;
+    const presil_transport_options options = {
+        .size = sizeof options, .abi = PRESIL_TRANSPORT_ABI, .memory_fd = device->memory_fd, .memory_bytes = device->memory_bytes, .memory_base = device->memory_base,
+        .memory_model = device->memory_model, .seed = device->seed, .log = presil_log_transport,
+    };
+    char text[256] = "";
+    presil_transport *handle = NULL;
+    const int error = device->link.ops->open(&options, &handle, text, sizeof text);
+    if (error) return presil_fail(error == PRESIL_TRANSPORT_EINVAL ? PRESIL_EINVAL : PRESIL_ENODEV, "the simulator of %s does not open: %s", device->config, text);
+    device->link.handle = handle;
+    device->transport = (presil_transport_info){.size = sizeof device->transport};
+    const int failed = device->link.ops->info(handle, &device->transport);
+    if (failed) status = presil_transport_failed(device, "asking the simulator what it is", failed);
+    if (!status && device->transport.abi != PRESIL_TRANSPORT_ABI) status = presil_fail(PRESIL_ENODEV, "the simulator says ABI %u, %u expected: rebuild it", device->transport.abi, PRESIL_TRANSPORT_ABI);
+    return status;
+}
+
+/* Finds the region with our memory; sets maps. */
+static int check_memory(presil_device *device) {
+    presil_region region;
+    for (uint32_t i = 0; device->link.ops->region(device->link.handle, i, &region) == 0; i++) {
+        const uint64_t offset = device->memory_base.value - region.base.value;
+        if (device->memory_base.value < region.base.value || offset > region.bytes || device->memory_bytes > region.bytes - offset) continue;
+        device->maps = !device->no_map && (device->transport.capabilities & PRESIL_CAP_MAPS) && region.host;
+        return PRESIL_OK;
+    }
+    return presil_fail(PRESIL_ENODEV, "no memory region of the transport has the %llu bytes at 0x%llx: set PRESIL_MEMORY lower", (unsigned long long)device->memory_bytes,
+                       (unsigned long long)device->memory_base.value);
+}
+
+static int use_chip(presil_device *device, const presil_chip_ops *ops, const char *config) {
+    char text[ERROR_TEXT] = "";
+    presil_error_buffer error = {text, sizeof text};
+    presil_chip *chip = NULL;
+    const int status = ops->create(config, &chip, &error);
+    if (status) return presil_fail(status, "%s", text);
+    device->chip_ops = ops;
+    device->chip = chip;
+    return PRESIL_OK;
+}
+
+static int reset_chip(presil_device *device) {
+    char text[ERROR_TEXT] = "";
+    presil_error_buffer error = {text, sizeof text};
+    device->command.host = device->maps ? presil_memory_at(device, device->command.base) : NULL;
+    const int status = device->chip_ops->reset(device->chip, &device->link, &device->command, &error);
+    return status ? presil_fail(status, "the chip does not reset: %s", text) : PRESIL_OK;
+}
+
+static int probe_chip(presil_device *device) {
+    char text[ERROR_TEXT] = "";
+    presil_error_buffer error = {text, sizeof text};
+    const int status = device->chip_ops->probe(device->chip, &device->link, &error);
+    return status ? presil_fail(status, "%s", text) : reset_chip(device);
+}
+
+static void close_transport(presil_device *device) {
+    if (device->link.handle) device->link.ops->close(device->link.handle);
+    device->link.handle = NULL;
+    device->maps = false;
+}
+
+static int check_limits(presil_device *device) {
+    const int status = device->chip_ops->limits(device->chip, &device->limits);
+    if (status) return presil_fail(status, "the chip \"%s\" gives no limits", device->chip_ops->name);
+    const uint64_t end = device->memory_base.value + device->memory_bytes;
+    if (device->limits.address_bits < 64 && end > 1ull << device->limits.address_bits)
+        return presil_fail(PRESIL_EINVAL, "the chip has %u address bits: memory of %llu bytes at 0x%llx is out of its reach; set PRESIL_MEMORY lower", device->limits.address_bits,
+                           (unsigned long long)device->memory_bytes, (unsigned long long)device->memory_base.value);
+    return PRESIL_OK;
+}
+
+int presil_choose_chip(presil_device *device) {
+    const presil_chip_ops *builtin = presil_chip_builtin();
+    const bool ask_library = device->library_path && atomic_load(&device->mode) != PRESIL_MODE_MODEL;
+    int status = ask_library || !builtin ? PRESIL_EINVAL : use_chip(device, builtin, device->config);
+    if (status && !ask_library && atomic_load(&device->mode) == PRESIL_MODE_MODEL) {
+        char unknown[ERROR_TEXT];
+        (void)snprintf(unknown, sizeof unknown, "%s", presil_error_text());
+        const presil_chip_ops *ops = NULL; /* a configuration of a chip of its own, named as the chip */
+        if (presil_library_chip(device, device->config, &ops)) return presil_fail(PRESIL_EINVAL, "%s", unknown);
+        status = use_chip(device, ops, device->config);
+    } else if (status) {
+        const presil_chip_ops *ops = NULL;
+        status = open_transport(device);
+        if (!status) status = presil_library_chip(device, device->transport.chip, &ops);
+        if (!status) status = use_chip(device, ops, device->transport.config);
+    }
+    return status ? status : check_limits(device);
+}
+
+int presil_start(presil_device *device) {
+    if (atomic_load(&device->started)) return PRESIL_OK;
+    int status = device->link.handle ? PRESIL_OK : open_transport(device);
+    if (!status && strcmp(device->transport.chip, device->chip_ops->name) != 0)
+        status = presil_fail(PRESIL_ENODEV, "the simulator library is of the chip \"%s\", the device was opened for \"%s\"", device->transport.chip, device->chip_ops->name);
+    if (!status) status = check_memory(device);
+    if (!status && !device->maps) status = presil_memory_upload(device);
+    if (!status) status = probe_chip(device);
+    if (status) {
+        close_transport(device);
+        return status;
+    }
+    atomic_store_explicit(&device->started, true, memory_order_release);
+    return PRESIL_OK;
+}
+
+int presil_recover(presil_device *device) {
+    device->dead = false;
+    const int error = device->link.ops->reset(device->link.handle);
+    int status = error ? presil_transport_failed(device, "reset", error) : reset_chip(device);
+    if (!error && device->link.ops->cycles) (void)device->link.ops->cycles(device->link.handle, &device->clock);
+    if (status) {
+        device->dead = true;
+        status = presil_fail(PRESIL_EDEAD, "%s; the device is unusable until presil_device_reset()", presil_error_text());
+    }
+    return status;
+}

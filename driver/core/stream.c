@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Streams: sticky errors over the one queue of the device. */
+#include "core.h"
+
+#include <stdlib.h>
+
+presil_stream *presil_stream_of(presil_device *device, presil_stream *stream) {
+    if (!stream) return &device->default_stream;
+    if (stream->device == device) return stream;
+    (void)presil_fail(PRESIL_EINVAL, "the stream belongs to another device");
+    return NULL;
+}
+
+int presil_stream_create(presil_device *device, int priority, presil_stream **out) {
+    const int entered = presil_enter(device);
+    if (entered) return entered;
+    (void)priority; /* one queue: program order is the only priority */
+    if (!out) return presil_fail(PRESIL_EINVAL, "presil_stream_create: out is NULL");
+    presil_stream *stream = calloc(1, sizeof *stream);
+    if (!stream) return presil_fail(PRESIL_EHOSTMEM, "presil_stream_create: host memory is full");
+    stream->device = device;
+    presil_device_hold(device);
+    (void)pthread_mutex_lock(&device->lock);
+    stream->next = device->streams;
+    device->streams = stream;
+    (void)pthread_mutex_unlock(&device->lock);
+    *out = stream;
+    return PRESIL_OK;
+}
+
+void presil_stream_destroy(presil_stream *stream) {
+    if (!stream) return;
+    presil_device *device = stream->device;
+    if (!presil_enter(device)) {
+        if (presil_queue_wait(device, stream->last_seq)) return; /* from a callback: it is still in use */
+        (void)pthread_mutex_lock(&device->lock);
+        for (presil_stream **at = &device->streams; *at; at = &(*at)->next) {
+            if (*at != stream) continue;
+            *at = stream->next;
+            break;
+        }
+        (void)pthread_mutex_unlock(&device->lock);
+        if (stream->error) presil_warn("presil_stream_destroy: an error was never asked for: %s: %s", presil_status_name((presil_status)stream->error), stream->error_text);
+    }
+    presil_list_drop(stream->recording);
+    presil_device_drop(device);
+    free(stream);
+}
+
+/* Returns and clears the stream's error; with the lock held. */
+static int take_error(presil_stream *stream) {
+    const int status = stream->error;
+    if (!status) return PRESIL_OK;
+    stream->error = PRESIL_OK;
+    return presil_fail(status, "%s", stream->error_text);
+}
+
+int presil_stream_synchronize(presil_device *device, presil_stream *stream) {
+    const int entered = presil_enter(device);
+    if (entered) return entered;
+    stream = presil_stream_of(device, stream);
+    if (!stream) return PRESIL_EINVAL;
+    int status = presil_queue_wait(device, stream->last_seq);
+    if (status) return status;
+    (void)pthread_mutex_lock(&device->lock);
+    status = take_error(stream);
+    (void)pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+int presil_stream_query(presil_device *device, presil_stream *stream) {
+    if (presil_enter(device)) return 1;
+    stream = presil_stream_of(device, stream);
+    return stream ? presil_queue_passed(device, stream->last_seq) : 1;
+}
+
+int presil_device_synchronize(presil_device *device) {
+    const int entered = presil_enter(device);
+    if (entered) return entered;
+    int status = presil_queue_wait(device, atomic_load(&device->submitted));
+    if (status) return status;
+    (void)pthread_mutex_lock(&device->lock);
+    presil_stream *first = device->default_stream.error ? &device->default_stream : NULL;
+    for (presil_stream *s = device->streams; s; s = s->next) {
+        if (s->error && (!first || s->error_seq < first->error_seq)) first = s;
+    }
+    if (first) {
+        const int error = take_error(first);
+        device->default_stream.error = PRESIL_OK;
+        for (presil_stream *s = device->streams; s; s = s->next) s->error = PRESIL_OK;
+        status = error;
+    }
+    (void)pthread_mutex_unlock(&device->lock);
+    return status;
+}

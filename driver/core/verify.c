@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Mode VERIFY: the twin runs first, on a private copy-on-write view of memory; then the chip on the real one. Compared is every byte that either wrote.
+ *
+ * Order matters for in-place operators: pages that the twin has not written show the real memory, so the twin has to be done before the chip writes. For the
+ * same reason a byte that only the chip wrote can't be judged by value afterwards: that it was written at all is the difference.
+ */
+#define _GNU_SOURCE
+#include "core.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define CHUNK 65536u
+
+/* ---- the view */
+static int view_open(presil_device *device) {
+    if (device->view && !device->view_is_copy) return PRESIL_OK;
+    presil_view_close(device);
+    void *view = mmap(NULL, device->memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, device->memory_fd, 0);
+    if (view == MAP_FAILED) return presil_fail(PRESIL_EHOSTMEM, "no private view of device memory: %s", strerror(errno));
+    device->view = view;
+    return PRESIL_OK;
+}
+
+/* After each launch: private pages drop back to what the memfd holds. Only those that the twin wrote can be private. */
+static void view_refresh(presil_device *device) {
+    if (!device->view || device->view_is_copy) return;
+    if (device->twin_writes.lost) {
+        (void)madvise(device->view, device->memory_bytes, MADV_DONTNEED);
+        return;
+    }
+    for (size_t i = 0; i < device->twin_writes.count; i++) {
+        const uint64_t page = PRESIL_HEAP_PAGE;
+        const uint64_t from = (device->twin_writes.at[i].base.value - device->memory_base.value) & ~(page - 1);
+        uint64_t to = 0;
+        /* Rows of a tensor share pages: one call for a run of them. */
+        for (;; i++) {
+            const presil_byte_range *r = &device->twin_writes.at[i];
+            to = (r->base.value + r->bytes - device->memory_base.value + page - 1) & ~(page - 1);
+            if (i + 1 == device->twin_writes.count || r[1].base.value - device->memory_base.value > to) break;
+        }
+        (void)madvise(device->view + from, to - from, MADV_DONTNEED);
+    }
+}
+
+/* ---- comparing */
+typedef struct {
+    presil_device *device;
+    const presil_plan *plan;
+    presil_report *report;
+    uint8_t *buffer; /* CHUNK bytes, where the transport has the memory */
+    uint64_t differences, first;
+    uint8_t rtl, twin;
+} comparison;
+
+static void note(comparison *c, uint64_t address, uint8_t rtl, uint8_t twin) {
+    if (c->differences++ == 0) {
+        c->first = address;
+        c->rtl = rtl;
+        c->twin = twin;
+    }
+}
+
+static int compare_range(comparison *c, uint64_t base, uint64_t bytes) {
+    const presil_device *device = c->device;
+    for (uint64_t at = 0; at < bytes; at += CHUNK) {
+        const uint64_t n = bytes - at < CHUNK ? bytes - at : CHUNK;
+        const uint8_t *twin = device->view + (base + at - device->memory_base.value), *rtl = device->mapping + (base + at - device->memory_base.value);
+        if (c->buffer) {
+            const int status = presil_memory_read(c->device, (presil_daddr){base + at}, c->buffer, n);
+            if (status) return status;
+            rtl = c->buffer;
+        }
+        if (memcmp(rtl, twin, n) == 0) continue;
+        for (uint64_t i = 0; i < n; i++) {
+            if (rtl[i] != twin[i]) note(c, base + at + i, rtl[i], twin[i]);
+        }
+    }
+    return PRESIL_OK;
+}
+
+/* What is in one sorted list but not in the other: its bytes, and the first of them. */
+static uint64_t only_in(const presil_byte_range *a, size_t a_count, const presil_byte_range *b, size_t b_count, uint64_t *first) {
+    uint64_t bytes = 0;
+    size_t j = 0;
+    for (size_t i = 0; i < a_count; i++) {
+        uint64_t at = a[i].base.value;
+        const uint64_t end = at + a[i].bytes;
+        while (at < end) {
+            while (j < b_count && b[j].base.value + b[j].bytes <= at) j++;
+            const bool covered = j < b_count && b[j].base.value <= at;
+            const uint64_t next = j == b_count ? end : covered ? b[j].base.value + b[j].bytes : b[j].base.value;
+            const uint64_t stop = next < end ? next : end;
+            if (!covered) {
+                if (bytes == 0) *first = at;
+                bytes += stop - at;
+            }
+            at = stop;
+        }
+    }
+    return bytes;
+}
+
+__attribute__((format(printf, 3, 4))) static int mismatch(const comparison *c, uint64_t address, const char *format, ...) {
+    char what[160], where[128] = "";
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    if (c->device->chip_ops->describe(c->plan, (presil_daddr){address}, where, sizeof where)) (void)snprintf(where, sizeof where, "outside every output of the operator");
+    (void)snprintf(c->report->difference, sizeof c->report->difference, "%.127s, at 0x%llx: %.110s", where, (unsigned long long)address, what);
+    c->report->verified = 0;
+    return presil_fail(PRESIL_EMISMATCH, "RTL and model differ: %s", c->report->difference);
+}
+
+static int compare(comparison *c, const range_list *rtl) {
+    const range_list *twin = &c->device->twin_writes;
+    for (size_t i = 0; i < twin->count; i++) {
+        const int status = compare_range(c, twin->at[i].base.value, twin->at[i].bytes);
+        if (status) return status;
+    }
+    uint64_t stray_at = 0, missing_at = 0, stray = 0, missing = 0;
+    if (rtl) {
+        stray = only_in(rtl->at, rtl->count, twin->at, twin->count, &stray_at);
+        missing = only_in(twin->at, twin->count, rtl->at, rtl->count, &missing_at);
+    }
+    if (c->differences) return mismatch(c, c->first, "RTL 0x%02x, model 0x%02x; %llu bytes differ, %llu written by RTL alone", c->rtl, c->twin, (unsigned long long)c->differences, (unsigned long long)stray);
+    if (stray) return mismatch(c, stray_at, "a stray write: the RTL wrote %llu bytes that the model did not", (unsigned long long)stray);
+    if (missing) return mismatch(c, missing_at, "the RTL never wrote %llu bytes that the model did", (unsigned long long)missing);
+    c->report->verified = 1;
+    return PRESIL_OK;
+}
+
+/* ---- the launch */
+static int fetch_log(presil_device *device, range_list *out) {
+    const presil_write_range *ranges = NULL;
+    size_t count = 0;
+    const int error = device->link.ops->write_log_fetch(device->link.handle, &ranges, &count);
+    if (error) return presil_transport_failed(device, "fetching the log of writes", error);
+    for (size_t i = 0; i < count; i++) ranges_add(out, ranges[i].base, ranges[i].bytes);
+    ranges_merge(out);
+    return PRESIL_OK;
+}
+
+static int check_rtl(presil_device *device, const presil_plan *plan, bool logged, presil_report *report) {
+    comparison c = {.device = device, .plan = plan, .report = report};
+    range_list rtl = {0};
+    int status = logged ? fetch_log(device, &rtl) : PRESIL_OK;
+    if (!status && !presil_memory_home_is_mapping(device)) {
+        c.buffer = malloc(CHUNK);
+        if (!c.buffer) status = presil_fail(PRESIL_EHOSTMEM, "no host memory to compare with");
+    }
+    if (!status && (rtl.lost || device->twin_writes.lost)) {
+        presil_warn("%s: not compared: no host memory for the list of what was written", report->label);
+    } else if (!status) {
+        status = compare(&c, logged ? &rtl : NULL);
+    }
+    free(c.buffer);
+    ranges_free(&rtl);
+    return status;
+}
+
+static int prepare(presil_device *device, const presil_plan_info *info) {
+    return presil_memory_home_is_mapping(device) ? view_open(device) : presil_view_stage(device, info);
+}
+
+int presil_launch_verify(presil_device *device, const presil_plan *plan, const presil_plan_info *info, uint64_t seq, presil_report *report) {
+    int status = prepare(device, info);
+    if (status) return status;
+    char refused[ERROR_TEXT] = "";
+    const int twin = presil_twin_run(device, plan, device->view, 1, report);
+    if (twin) (void)snprintf(refused, sizeof refused, "%s", presil_error_text());
+    const bool logged = (device->transport.capabilities & PRESIL_CAP_WRITE_LOG) && device->link.ops->write_log(device->link.handle, 1) == 0;
+    status = presil_launch_rtl(device, plan, info, seq, report);
+    if (!status && twin) {
+        (void)snprintf(report->difference, sizeof report->difference, "the model refused what the RTL did: %.200s", refused);
+        report->verified = 0;
+        status = presil_fail(PRESIL_EMISMATCH, "%s", report->difference);
+    } else if (!status) {
+        status = check_rtl(device, plan, logged, report);
+    }
+    if (logged) (void)device->link.ops->write_log(device->link.handle, 0);
+    view_refresh(device);
+    return status;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Packed weights: laid out by the chip, written into a block of device memory in stream order. */
+#include "core.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+
+static int check(const presil_weights_desc *d) {
+    if (!d->weight) return presil_fail(PRESIL_EINVAL, "presil_weights_desc: weight is NULL");
+    if (d->compute > PRESIL_COMPUTE_FP32) return presil_fail(PRESIL_EINVAL, "presil_weights_desc: compute %u is not one of presil_compute", d->compute);
+    if (d->weight_dtype > PRESIL_FP32) return presil_fail(PRESIL_EINVAL, "presil_weights_desc: weight_dtype %u: INT8, BF16 or FP32 expected", d->weight_dtype);
+    if (d->groups == 0) return presil_fail(PRESIL_EINVAL, "presil_weights_desc: groups is 0");
+    for (int i = 0; i < 4; i++) {
+        if (d->shape[i] <= 0) return presil_fail(PRESIL_EINVAL, "presil_weights_desc: shape[%d] is %lld, at least 1 expected", i, (long long)d->shape[i]);
+    }
+    return PRESIL_OK;
+}
+
+/* An idle device whose memory is mapped takes the bytes in place. Otherwise queued work may still use the block (freed, in program order), so they go through the queue. */
+static int write_packed(presil_device *device, presil_weights *weights, const presil_weights_desc *d) {
+    char text[ERROR_TEXT] = "";
+    presil_error_buffer error = {text, sizeof text};
+    if (presil_memory_home_is_mapping(device) && atomic_load(&device->completed) == atomic_load(&device->submitted)) {
+        const int status = device->chip_ops->pack(device->chip, weights->layout, d, presil_memory_at(device, weights->packed), &error);
+        return status ? presil_fail(status, "packing weights: %s", text) : PRESIL_OK;
+    }
+    void *buffer = malloc(weights->bytes);
+    if (!buffer) return presil_fail(PRESIL_EHOSTMEM, "packing weights: no host memory for %llu bytes", (unsigned long long)weights->bytes);
+    int status = device->chip_ops->pack(device->chip, weights->layout, d, buffer, &error);
+    if (status) (void)presil_fail(status, "packing weights: %s", text);
+    work_item item = {.kind = ITEM_COPY, .copy = {.to = weights->packed, .host_from = buffer, .bytes = weights->bytes, .owned = buffer}};
+    if (!status) status = presil_queue_push(device, &device->default_stream, &item, true);
+    if (status) free(buffer);
+    return status;
+}
+
+static void give_back(const presil_weights *weights, presil_device *device) {
+    if (presil_free(device, weights->packed)) presil_warn("packed weights: %s", presil_error_text());
+}
+
+int presil_weights_create(presil_device *device, const presil_weights_desc *desc, presil_weights **out) {
+    int status = presil_enter(device);
+    if (status) return status;
+    if (!desc || !out) return presil_fail(PRESIL_EINVAL, "presil_weights_create: desc or out is NULL");
+    presil_weights_desc d;
+    status = presil_take(&d, sizeof d, desc, desc->size, offsetof(presil_weights_desc, bias), "presil_weights_desc");
+    if (status) return status;
+    d.size = sizeof d;
+    status = check(&d);
+    if (!status && device->no_map && atomic_load(&device->mode) != PRESIL_MODE_MODEL) status = presil_start_if_needed(device);
+    if (status) return status;
+    presil_weights *weights = calloc(1, sizeof *weights);
+    if (!weights) return presil_fail(PRESIL_EHOSTMEM, "presil_weights_create: host memory is full");
+    weights->device = device;
+    char text[ERROR_TEXT] = "";
+    presil_error_buffer error = {text, sizeof text};
+    status = device->chip_ops->layout(device->chip, &d, &weights->layout, &weights->bytes, &error);
+    if (status) {
+        free(weights);
+        return presil_fail(status, "weights: %s", text);
+    }
+    status = presil_alloc(device, NULL, NULL, weights->bytes, &weights->packed);
+    if (!status) {
+        status = write_packed(device, weights, &d);
+        if (status) give_back(weights, device);
+    }
+    if (status) {
+        device->chip_ops->layout_free(weights->layout);
+        free(weights);
+        return status;
+    }
+    presil_device_hold(device);
+    *out = weights;
+    return PRESIL_OK;
+}
+
+/* Launches in the queue keep their order before whatever the block is used for next. */
+void presil_weights_destroy(presil_weights *weights) {
+    if (!weights) return;
+    if (!presil_enter(weights->device)) give_back(weights, weights->device);
+    weights->device->chip_ops->layout_free(weights->layout);
+    presil_device_drop(weights->device);
+    free(weights);
+}
+
+uint64_t presil_weights_bytes(const presil_weights *weights) { return weights ? weights->bytes : 0; }
