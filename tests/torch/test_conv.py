@@ -42,7 +42,8 @@ def test_random_conv2d(seed):
     args = (c["stride"], c["padding"], c["dilation"], c["groups"])
     expected = F.conv2d(x.float(), w.float(), None if b is None else b.float(), *args).to(dtype)
     got = F.conv2d(x.to("presil"), w.to("presil"), None if b is None else b.to("presil"), *args)
-    assert got.is_contiguous(memory_format=torch.channels_last if c["last"] and c["c"] > 1 else torch.contiguous_format) or got.numel() <= got.shape[1]
+    if min(x.shape[1:]) > 1:  # otherwise both layouts have the same strides
+        assert got.is_contiguous(memory_format=torch.channels_last if c["last"] else torch.contiguous_format)
     close(got, expected, dtype)
 
 

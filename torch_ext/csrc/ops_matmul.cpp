@@ -100,7 +100,7 @@ Tensor presil_mv(const Tensor& a, const Tensor& x) {
 Tensor presil_dot(const Tensor& x, const Tensor& y) {
   if (x.dim() != 1 || y.dim() != 1 || x.size(0) != y.size(0) || !same_chip_dtype({&x, &y}))
     return on_host("aten::dot", "dtype or shape", x.device().index(), [&](HostViews& v) { return at::dot(v.to_host(x), v.to_host(y)); });
-  return product("dot", x.unsqueeze(0).unsqueeze(0), y.unsqueeze(1).unsqueeze(0), {}, x.scalar_type(), compute_for(x.scalar_type())).view({});
+  return product("dot", x.unsqueeze(0).unsqueeze(0), y.unsqueeze(1).unsqueeze(0), {}, x.scalar_type(), compute_for(x.scalar_type())).view(c10::IntArrayRef{});
 }
 
 Tensor presil_int_mm(const Tensor& a, const Tensor& b) {

@@ -11,6 +11,12 @@ from rich.console import Console
 EXIT_MISMATCH, EXIT_USAGE = 1, 2
 
 
+def _console() -> Console:
+    """Of the terminal's width, but never so narrow that the table is cut."""
+    console = Console()
+    return console if console.width >= 120 else Console(width=120)
+
+
 def _write_json(path: str | None, value: dict) -> None:
     if path:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -54,7 +60,7 @@ def main() -> None:
 def demo(json_path: str) -> None:
     """ResNet-18, 224x224, bf16: every convolution and the linear layer on the RTL, each compared byte for byte with the C twin."""
     from torch_presil.cosim import Options
-    console = Console()
+    console = _console()
     result = _run_cosim(Options("torchvision.models:resnet18", mode="verify"), console)
     _finish(result, json_path, console)
 
@@ -76,7 +82,7 @@ def cosim(model, shape, dtype, chip, mode, layers, json_path, trace, trace_file,
     """Co-simulate MODEL: package.module:callable or path/to/file.py:callable, returning a torch.nn.Module."""
     from torch_presil.cosim import Options
     from torch_presil.models import ModelError, parse_shape
-    console = Console()
+    console = _console()
     try:
         size = parse_shape(shape)
     except ModelError as error:
@@ -92,7 +98,7 @@ def cosim(model, shape, dtype, chip, mode, layers, json_path, trace, trace_file,
 def bench(json_path, only) -> None:
     """The figures of docs/performance.md, measured side by side in one run."""
     from torch_presil import bench as figures
-    console = Console()
+    console = _console()
     result = figures.run(only, console)
     figures.print_result(result, console)
     _write_json(json_path, result)
