@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "twin_host_float.h"
 #include "twin_internal.h"
 
 enum { ENGINES = 4 }; /* LOAD, MATRIX, EPILOGUE, STORE: opcode - 1 */
@@ -141,7 +142,11 @@ static int run_oldest(launch *l, unsigned engine) {
     uint32_t index = l->queue[engine][0];
     const presil_desc *d = &l->list[index];
     for (unsigned t = 0; t < TWIN_TOKENS; t++) l->tokens[t] -= presil_desc_wait(d) >> t & 1u;
-    if (engines[engine](&l->run, d, index)) return -1;
+    /* The split of fp32 in LOAD needs subnormal remainders; MATRIX sets the mode in each of its threads. */
+    unsigned mode = twin_float_enter(engine == PRESIL_OP_EPILOGUE - 1);
+    int failed = engines[engine](&l->run, d, index);
+    twin_float_leave(mode);
+    if (failed) return -1;
     for (unsigned s = 0; s < 4; s++)
         if ((presil_desc_signal(d) >> s & 1u) && ++l->tokens[4 * engine + s] > 255)
             return twin_fail(&l->run, PRESIL_ERROR_TOKEN_OVERFLOW, index, 0, "token count above 255, address");

@@ -5,8 +5,6 @@
 #include "twin_internal.h"
 
 #ifdef PRESIL_TWIN_X86
-extern const twin_kernels twin_kernels_avx2, twin_kernels_avx512;
-
 static int has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 
 static int has_avx512(void) {

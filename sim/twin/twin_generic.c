@@ -5,12 +5,6 @@
 #include "twin_fp.h"
 #include "twin_internal.h"
 
-unsigned twin_alignment_bits(uint32_t lanes) {
-    uint32_t n = lanes / 2;
-    unsigned log2 = n > 1 ? twin_top_bit(n - 1) + 1 : 0;
-    return 16 - log2 < 11 ? 16 - log2 : 11;
-}
-
 static void pack(const twin_dims *dims, const uint8_t *const *weights, void *packed) {
     for (uint32_t c = 0; c < dims->cells; c++) memcpy((uint8_t *)packed + (size_t)c * dims->lanes, weights[c], dims->lanes);
 }
@@ -54,8 +48,7 @@ static int special(const uint8_t *a, const uint8_t *w, uint32_t n, int absent, u
     return 1;
 }
 
-/* Clause 4: the dot product of one block, as fp32. */
-static uint32_t dot_bf16(const uint8_t *a, const uint8_t *w, uint32_t n, unsigned g, int absent, int skip_special) {
+uint32_t twin_dot_bf16(const uint8_t *a, const uint8_t *w, uint32_t n, unsigned g, int absent, int skip_special) {
     uint32_t v, m[TWIN_MAX_LANES / 2], e[TWIN_MAX_LANES / 2], emax = 0, negative[TWIN_MAX_LANES / 2];
     if (!skip_special && special(a, w, n, absent, &v)) return v;
     for (uint32_t i = 0; i < n; i++) {
@@ -83,7 +76,7 @@ static void rows_bf16(const twin_dims *dims, const void *packed, const twin_rows
         uint32_t *acc = rows->acc + (size_t)r * dims->cells_pad;
         const uint8_t *w = packed;
         for (uint32_t c = 0; c < dims->cells; c++, w += dims->lanes) {
-            uint32_t v = dot_bf16(rows->rows[r], w, dims->lanes / 2, g, rows->absent, rows->skip_special);
+            uint32_t v = twin_dot_bf16(rows->rows[r], w, dims->lanes / 2, g, rows->absent, rows->skip_special);
             acc[c] = twin_add(rows->first ? 0 : acc[c], v);
         }
     }

@@ -41,6 +41,9 @@ typedef struct {
 } twin_kernels;
 
 extern const twin_kernels twin_kernels_generic;
+#ifdef PRESIL_TWIN_X86
+extern const twin_kernels twin_kernels_avx2, twin_kernels_avx512;
+#endif
 const twin_kernels *twin_kernels_best(void);
 const twin_kernels *twin_kernels_named(const char *name); /* NULL: unknown, or the CPU lacks it */
 
@@ -80,5 +83,14 @@ int twin_store(twin_run *run, const presil_desc *d, uint32_t index);
 int twin_matrix(twin_run *run, const presil_desc *d, uint32_t index);
 int twin_epilogue(twin_run *run, const presil_desc *d, uint32_t index);
 size_t twin_matrix_workspace(const presil_config *config); /* bytes a thread needs */
-unsigned twin_alignment_bits(uint32_t lanes);              /* G of numerics.md 4.4 */
+
+/* G of numerics.md 4.4, for n = lanes / 2 elements. */
+static inline unsigned twin_alignment_bits(uint32_t lanes) {
+    uint32_t n = lanes / 2;
+    unsigned log2 = n > 1 ? 32u - (unsigned)__builtin_clz(n - 1) : 0;
+    return 16 - log2 < 11 ? 16 - log2 : 11;
+}
+
+/* numerics.md clause 4 in integers: the dot product of n bf16, as fp32. */
+uint32_t twin_dot_bf16(const uint8_t *a, const uint8_t *w, uint32_t n, unsigned g, int absent, int skip_special);
 #endif

@@ -2,6 +2,7 @@
 /* twin_matrix.c - MATRIX (docs/isa.md section 4): the addresses; the arithmetic is in the kernels. */
 #include <string.h>
 
+#include "twin_host_float.h"
 #include "twin_internal.h"
 
 /* Rows whose accumulators are kept hot while all weight blocks pass over them. */
@@ -147,7 +148,9 @@ static void run_part(void *context, unsigned part, unsigned parts) {
     uint32_t total = m->nx * m->ny, share = (total + parts - 1) / parts;
     uint32_t from = part * share, to = from + share > total ? total : from + share;
     uint8_t *workspace = m->run->twin->workspace + part * m->run->twin->workspace_bytes;
+    unsigned mode = twin_float_enter(1); /* of this thread */
     for (; from < to; from += TILE_ROWS) run_tile(m, from, to - from < TILE_ROWS ? to : from + TILE_ROWS, workspace);
+    twin_float_leave(mode);
 }
 
 int twin_matrix(twin_run *run, const presil_desc *d, uint32_t index) {

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* twin_avx2.c - the inner loops for AVX2 with FMA: vectors of 8 cells. */
+#include <immintrin.h>
+
+#define WIDTH 8u
+#define VF __m256
+#define VI __m256i
+#define V_SET1 _mm256_set1_epi32
+#define V_SET1_F _mm256_set1_ps
+#define V_LOAD_I(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define V_LOAD_F _mm256_loadu_ps
+#define V_STORE_F _mm256_storeu_ps
+#define V_MAX_U8 _mm256_max_epu8
+#define V_ADD_I8 _mm256_add_epi8
+#define V_AND_I _mm256_and_si256
+#define V_AND_F _mm256_and_ps
+#define V_MAX_I32 _mm256_max_epi32
+#define V_ADD_I32 _mm256_add_epi32
+#define V_SUB_I32 _mm256_sub_epi32
+#define V_SRL(x, n) _mm256_srli_epi32(x, n)
+#define V_SLL(x, n) _mm256_slli_epi32(x, n)
+#define V_MAX_F _mm256_max_ps
+#define V_MUL _mm256_mul_ps
+#define V_ADD_F _mm256_add_ps
+#define V_FMA _mm256_fmadd_ps
+#define V_TRUNCATE _mm256_cvttps_epi32
+#define V_FROM_I32 _mm256_cvtepi32_ps
+#define V_CAST_F _mm256_castsi256_ps
+#define V_CAST_I _mm256_castps_si256
+#define V_SIGNED_HALF(p) _mm256_or_ps(_mm256_and_ps(p, V_CAST_F(V_SET1((int32_t)0x80000000u))), V_SET1_F(0.5f))
+#define V_CANONICAL(x) _mm256_blendv_ps(x, V_CAST_F(V_SET1(0x7fc00000)), _mm256_cmp_ps(x, x, _CMP_UNORD_Q))
+
+#include "twin_simd_bf16.h"
+#include "twin_simd_post.h"
+
+#define ROWS 4u
+
+/* int8: operands widened to 16 bits for vpmaddwd (its 8-bit form saturates). Packed: int16 weights as [lane / 2][cell][lane % 2]. */
+static void pack_int8(const twin_dims *dims, const uint8_t *const *weights, void *packed) {
+    int16_t *out = packed;
+    uint32_t pad = dims->cells_pad, pairs = (dims->lanes + 1) / 2;
+    memset(out, 0, (size_t)pairs * pad * 4);
+    for (uint32_t c = 0; c < dims->cells; c++)
+        for (uint32_t i = 0; i < dims->lanes; i++) out[((size_t)(i / 2) * pad + c) * 2 + i % 2] = (int8_t)weights[c][i];
+}
+
+INLINE void block_int8(const twin_dims *dims, const int16_t *packed, const int16_t *a, size_t a_pitch, uint32_t count, uint32_t cell, int first,
+                       uint32_t *acc) {
+    const int16_t *w = packed + 2 * (size_t)cell;
+    VI sum[ROWS][2];
+    for (uint32_t r = 0; r < count; r++) sum[r][0] = sum[r][1] = V_SET1(0);
+    for (uint32_t g = 0; g < (dims->lanes + 1) / 2; g++, w += 2 * (size_t)dims->cells_pad) {
+        VI w0 = V_LOAD_I(w), w1 = V_LOAD_I(w + 2 * WIDTH);
+        for (uint32_t r = 0; r < count; r++) {
+            int32_t two;
+            memcpy(&two, a + r * a_pitch + 2 * (size_t)g, 4);
+            VI x = V_SET1(two);
+            sum[r][0] = V_ADD_I32(sum[r][0], _mm256_madd_epi16(x, w0));
+            sum[r][1] = V_ADD_I32(sum[r][1], _mm256_madd_epi16(x, w1));
+        }
+    }
+    for (uint32_t r = 0; r < count; r++)
+        for (uint32_t v = 0; v < 2; v++) {
+            __m256i *to = (__m256i *)(void *)(acc + (size_t)r * dims->cells_pad + cell + WIDTH * v);
+            _mm256_storeu_si256(to, first ? sum[r][v] : V_ADD_I32(_mm256_loadu_si256(to), sum[r][v]));
+        }
+}
+
+static void rows_int8(const twin_dims *dims, const void *packed, const twin_rows *rows) {
+    int16_t a[ROWS * (TWIN_MAX_LANES + 2)] __attribute__((aligned(32)));
+    const size_t pitch = (dims->lanes + 1) & ~(size_t)1;
+    for (uint32_t r = 0; r < rows->count;) {
+        uint32_t left = rows->count - r, count = left >= ROWS ? ROWS : 1;
+        for (uint32_t i = 0; i < count; i++) {
+            const int8_t *from = (const int8_t *)rows->rows[r + i];
+            for (uint32_t b = 0; b < dims->lanes; b++) a[i * pitch + b] = from[b];
+            if (dims->lanes & 1) a[i * pitch + dims->lanes] = 0;
+        }
+        for (uint32_t c = 0; c < dims->cells_pad; c += 2 * WIDTH) { /* cells_pad is a multiple of 16 */
+            uint32_t *acc = rows->acc + (size_t)r * dims->cells_pad;
+            if (count == ROWS) block_int8(dims, packed, a, pitch, ROWS, c, rows->first, acc);
+            else block_int8(dims, packed, a, pitch, 1, c, rows->first, acc);
+        }
+        r += count;
+    }
+}
+
+const twin_kernels twin_kernels_avx2 = {"avx2", pack_int8, rows_int8, pack_bf16, rows_bf16, post_row, split};

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * twin_simd_bf16.h - the bf16 dot product over vectors of cells, for the vector width that the including file defines:
+ * WIDTH, VF, VI and the operations V_* used below. Why floats are exact here: twin_simd_plan.h.
+ */
+#ifndef PRESIL_TWIN_SIMD_BF16_H
+#define PRESIL_TWIN_SIMD_BF16_H
+#include "twin_simd_plan.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* Largest exponent sum of each cell, from the byte codes; not below E_LOW (all products zero: any value does). */
+INLINE void emax_codes(const twin_dims *dims, const uint8_t *codes, const bf16_row *row, int high, uint32_t vectors, VI *emax) {
+    VI m[2] = {V_SET1(0), V_SET1(0)};
+    for (uint32_t g = 0; g < (dims->lanes / 2 + 3) / 4; g++, codes += 4 * (size_t)dims->cells_pad) {
+        int32_t four;
+        memcpy(&four, row->codes + 4 * g, 4);
+        VI a = V_SET1(four);
+        for (uint32_t v = 0; v < vectors; v++) m[v] = V_MAX_U8(m[v], V_ADD_I8(a, V_LOAD_I(codes + 4 * WIDTH * v)));
+    }
+    for (uint32_t v = 0; v < vectors; v++) {
+        VI x = V_MAX_U8(m[v], V_SRL(m[v], 16));
+        x = V_AND_I(V_MAX_U8(x, V_SRL(x, 8)), V_SET1(255));
+        emax[v] = V_MAX_I32(V_ADD_I32(x, V_SET1(high - 254)), V_SET1(E_LOW));
+    }
+}
+
+/* The same from the floats, for exponents too far apart for the codes: the largest product of the operands' powers of two. */
+INLINE void emax_floats(const twin_dims *dims, const float *w, const bf16_row *row, uint32_t vectors, VI *emax) {
+    VF power = V_CAST_F(V_SET1(0x7f800000)), m[2] = {V_SET1_F(0.0f), V_SET1_F(0.0f)};
+    for (uint32_t i = 0; i < dims->lanes / 2; i++, w += dims->cells_pad) {
+        VF a = V_CAST_F(V_SET1((int32_t)(row->a[i] & 0x7f800000u)));
+        for (uint32_t v = 0; v < vectors; v++) m[v] = V_MAX_F(m[v], V_MUL(a, V_AND_F(power, V_LOAD_F(w + WIDTH * v))));
+    }
+    for (uint32_t v = 0; v < vectors; v++) emax[v] = V_MAX_I32(V_ADD_I32(V_SRL(V_CAST_I(m[v]), 23), V_SET1(127)), V_SET1(E_LOW));
+}
+
+/* 2^(bias - 127 + e) for each element, or with minus 2^(bias - 127 - e). */
+INLINE VF power_of_two(int32_t bias, VI e, int minus) {
+    return V_CAST_F(V_SLL(minus ? V_SUB_I32(V_SET1(bias), e) : V_ADD_I32(V_SET1(bias), e), 23));
+}
+
+INLINE void row_cells(const twin_dims *dims, const float *w, const uint8_t *codes, const bf16_row *row, int high, int use_codes, int first,
+                      uint32_t vectors, uint32_t *acc) {
+    VI emax[2], sum[2] = {V_SET1(0), V_SET1(0)};
+    VF scale[2];
+    const int32_t g = (int32_t)twin_alignment_bits(dims->lanes);
+    if (use_codes) emax_codes(dims, codes, row, high, vectors, emax);
+    else emax_floats(dims, w, row, vectors, emax);
+    for (uint32_t v = 0; v < vectors; v++) scale[v] = power_of_two(267 + g + 127, emax[v], 1);
+    for (uint32_t i = 0; i < dims->lanes / 2; i++, w += dims->cells_pad) {
+        VF a = V_CAST_F(V_SET1((int32_t)row->a[i]));
+        for (uint32_t v = 0; v < vectors; v++) {
+            VF p = V_MUL(a, V_LOAD_F(w + WIDTH * v));
+            sum[v] = V_ADD_I32(sum[v], V_TRUNCATE(V_FMA(p, scale[v], V_SIGNED_HALF(p))));
+        }
+    }
+    for (uint32_t v = 0; v < vectors; v++) {
+        VF dot = V_MUL(V_FROM_I32(sum[v]), power_of_two(127 - 267 - g, emax[v], 0));
+        VF old = first ? V_SET1_F(0.0f) : V_LOAD_F((const float *)(const void *)(acc + WIDTH * v));
+        V_STORE_F((float *)(void *)(acc + WIDTH * v), V_CANONICAL(V_ADD_F(old, dot)));
+    }
+}
+
+static void rows_bf16(const twin_dims *dims, const void *packed, const twin_rows *rows) {
+    const bf16_header *header = packed;
+    const float *w = packed_floats(dims, (void *)(uintptr_t)packed);
+    const uint8_t *codes = packed_codes(dims, (void *)(uintptr_t)packed);
+    bf16_row row;
+    for (uint32_t r = 0; r < rows->count; r++) {
+        bf16_path path = decode_row(rows->rows[r], dims->lanes / 2, rows->skip_special, header->e, &row);
+        if (path == PATH_INTEGER) {
+            integer_row(dims, header, rows, r);
+            continue;
+        }
+        uint32_t *acc = rows->acc + (size_t)r * dims->cells_pad;
+        int high = row.e.high + header->e.high;
+        uint32_t c = 0;
+        for (; c + 2 * WIDTH <= dims->cells_pad; c += 2 * WIDTH) {
+            if (path == PATH_CODES) row_cells(dims, w + c, codes + 4 * (size_t)c, &row, high, 1, rows->first, 2, acc + c);
+            else row_cells(dims, w + c, codes, &row, high, 0, rows->first, 2, acc + c);
+        }
+        if (c < dims->cells_pad) {
+            if (path == PATH_CODES) row_cells(dims, w + c, codes + 4 * (size_t)c, &row, high, 1, rows->first, 1, acc + c);
+            else row_cells(dims, w + c, codes, &row, high, 0, rows->first, 1, acc + c);
+        }
+    }
+}
+#endif

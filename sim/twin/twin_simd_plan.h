@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * twin_simd_plan.h - what both vector kernel sets share; included once by each, compiled with its flags (plain loops that the compiler vectorises).
+ *
+ * Why the bf16 dot product may use host floats. Let x = m * 2^(G-1-d) be an aligned product before its rounding (numerics.md 4.4), so t = trunc(x + 1/2).
+ * The product p of two decoded bf16 is exact in fp32 (16 bits), and x = p * 2^(267+G-emax) exactly. fma(p, 2^k, 1/2) truncated gives t:
+ *   x >= 2^23: x is an even integer, and x + 1/2 rounds back to x;  1/2 <= x < 2^23: x + 1/2 is exact (at most 24 bits);
+ *   x < 1/2: x <= 1/2 - 2^-17, so the rounded sum stays below 1.   Signs are symmetric.
+ * It needs every p and both scale factors normal: 152 <= e_i <= 380 for all products; other rows take the integer path.
+ */
+#ifndef PRESIL_TWIN_SIMD_PLAN_H
+#define PRESIL_TWIN_SIMD_PLAN_H
+#include <string.h>
+
+#include "twin_fp.h"
+#include "twin_internal.h"
+
+#define E_LOW 152  /* range of exponent sums for the float path */
+#define E_HIGH 380
+#define SPREAD 63  /* widest range of exponents that fits the byte codes */
+
+/*
+ * Byte codes of exponents: 0 for zero, else E - max + 127, in 64..127. Sums of two nonzero codes are 128..254 and greater than any sum with a zero.
+ */
+typedef struct {
+    int special; /* infinity or NaN that counts */
+    int low, high; /* exponent fields of the nonzero values; low > high: all zero */
+} exponents;
+
+typedef struct {
+    const uint8_t *weights[TWIN_MAX_CELLS]; /* for the integer path */
+    exponents e;
+} bf16_header;
+
+#define HEADER_BYTES ((sizeof(bf16_header) + 63) / 64 * 64)
+
+static inline float *packed_floats(const twin_dims *dims, void *packed) {
+    (void)dims;
+    return (float *)(void *)((uint8_t *)packed + HEADER_BYTES);
+}
+
+/* Codes of four consecutive lanes of a cell are one 32-bit word: [lane / 4][cell][lane % 4]. */
+static inline uint8_t *packed_codes(const twin_dims *dims, void *packed) {
+    return (uint8_t *)packed + HEADER_BYTES + (size_t)(dims->lanes / 2) * dims->cells_pad * sizeof(float);
+}
+
+static inline int wide(exponents e) { return e.high - e.low > SPREAD; }
+
+/* Cleans n bf16: what counts as zero becomes zero (its sign kept), so that the rest needs no cases. */
+static inline exponents clean(const uint8_t *source, uint16_t *restrict out, uint32_t n, int absent, int skip_special) {
+    uint16_t low = 0xffff, high = 0, special = 0;
+    const uint16_t gone = absent ? 1 : 0; /* code 0 is zero anyway */
+    memcpy(out, source, 2 * (size_t)n);
+    for (uint32_t i = 0; i < n; i++) {
+        uint16_t x = out[i], e = (uint16_t)((x >> 7) & 255);
+        uint16_t is_special = (uint16_t)(e == 255), dead = (uint16_t)(x == gone || e == 0 || is_special);
+        special = (uint16_t)(special | is_special);
+        e = dead ? 0 : e;
+        out[i] = dead ? (uint16_t)(x & 0x8000u) : x;
+        high = e > high ? e : high;
+        e = (uint16_t)(e - 1); /* zero becomes the greatest */
+        low = e < low ? e : low;
+    }
+    return (exponents){special && !skip_special, low == 0xffff ? 256 : low + 1, high};
+}
+
+static inline uint8_t code(uint16_t x, int high) {
+    unsigned e = (x >> 7) & 255u;
+    return (uint8_t)(e ? e + 127u - (unsigned)high : 0);
+}
+
+static inline exponents widen(exponents a, exponents b) {
+    return (exponents){a.special | b.special, a.low < b.low ? a.low : b.low, a.high > b.high ? a.high : b.high};
+}
+
+static void pack_bf16(const twin_dims *dims, const uint8_t *const *weights, int absent, int skip_special, void *packed) {
+    bf16_header *header = packed;
+    float *floats = packed_floats(dims, packed);
+    uint8_t *codes = packed_codes(dims, packed);
+    uint32_t n = dims->lanes / 2, pad = dims->cells_pad;
+    uint16_t cleaned[TWIN_MAX_LANES / 2];
+    uint32_t *bits = (uint32_t *)(void *)floats;
+    exponents all = {0, 256, 0};
+    for (uint32_t c = 0; c < pad; c++) {
+        if (c >= dims->cells) {
+            for (uint32_t i = 0; i < n; i++) bits[(size_t)i * pad + c] = 0;
+            continue;
+        }
+        header->weights[c] = weights[c];
+        all = widen(all, clean(weights[c], cleaned, n, absent, skip_special));
+        for (uint32_t i = 0; i < n; i++) bits[(size_t)i * pad + c] = (uint32_t)cleaned[i] << 16;
+    }
+    header->e = all;
+    if (wide(all)) return;
+    memset(codes, 0, (size_t)((n + 3) / 4) * 4 * pad);
+    for (uint32_t i = 0; i < n; i++) {
+        uint8_t *to = codes + (size_t)(i / 4) * 4 * pad + i % 4;
+        for (uint32_t c = 0; c < pad; c++) to[4 * (size_t)c] = code((uint16_t)(bits[(size_t)i * pad + c] >> 16), all.high);
+    }
+}
+
+typedef enum { PATH_CODES, PATH_FLOATS, PATH_INTEGER } bf16_path;
+
+/* A row decoded for the vector loops. */
+typedef struct {
+    uint32_t a[TWIN_MAX_LANES / 2] __attribute__((aligned(64)));
+    uint8_t codes[TWIN_MAX_LANES / 2 + 4] __attribute__((aligned(64)));
+    exponents e;
+} bf16_row;
+
+static inline bf16_path decode_row(const uint8_t *source, uint32_t n, int skip_special, exponents w, bf16_row *row) {
+    uint16_t cleaned[TWIN_MAX_LANES / 2];
+    exponents e = clean(source, cleaned, n, 0, skip_special);
+    row->e = e;
+    if (e.special || w.special) return PATH_INTEGER;
+    if (e.low <= e.high && w.low <= w.high && (e.low + w.low < E_LOW || e.high + w.high > E_HIGH)) return PATH_INTEGER;
+    for (uint32_t i = 0; i < n; i++) row->a[i] = (uint32_t)cleaned[i] << 16;
+    if (wide(e) || wide(w)) return PATH_FLOATS;
+    for (uint32_t i = 0; i < n; i++) row->codes[i] = code(cleaned[i], e.high);
+    for (uint32_t i = n; i % 4; i++) row->codes[i] = 0;
+    return PATH_CODES;
+}
+
+static void integer_row(const twin_dims *dims, const bf16_header *header, const twin_rows *rows, uint32_t r) {
+    uint32_t *acc = rows->acc + (size_t)r * dims->cells_pad;
+    unsigned g = twin_alignment_bits(dims->lanes);
+    for (uint32_t c = 0; c < dims->cells; c++) {
+        uint32_t v = twin_dot_bf16(rows->rows[r], header->weights[c], dims->lanes / 2, g, rows->absent, rows->skip_special);
+        acc[c] = twin_add(rows->first ? 0 : acc[c], v);
+    }
+}
+#endif
