@@ -2,10 +2,13 @@
 """oracle.machine: small programs as a driver would write them against oracle.operators; each engine's rules by hand; errors; undefined."""
 import random
 import struct
+from fractions import Fraction
+from types import SimpleNamespace
 
 import pytest
 
 from oracle import layout, numerics as n, operators
+from oracle.engines import Operand, accumulate
 from oracle.layout import encode
 from oracle.machine import Machine
 from oracle.support import bf16, fp32, rng
@@ -200,14 +203,62 @@ def test_undefined_follows_the_value():
 
 def test_skipped_and_absent_lanes_are_defined():
     """bf16: what an absent weight or a skipped special meets does not matter."""
-    from oracle.engines import Operand, accumulate
-    from types import SimpleNamespace
     pairs = lambda codes, flags: [(b, f) for c, f in zip(codes, flags) for b in (c & 255, c >> 8)]
     a_flags, one = [1, 0], 0x3F80
     for skip, absent, weight, defined in ((0, 1, 0x0001, True), (0, 0, 0x0001, False), (0, 0, 0, False), (1, 0, 0x7F80, True), (0, 1, 0x8001, False)):
         d = SimpleNamespace(bf16=1, skip_special=skip, absent=absent)
         got = accumulate(d, 0, Operand(d, pairs([one, 0x1234], a_flags)), Operand(d, pairs([one, weight], [1, 1])))
         assert got == (0x3F800000 if defined else None)
+
+
+def run_epilogue(m, residual, **fields):
+    """Accumulator row 0 of zeros through an EPILOGUE over scratchpad words 8 and 9 filled with 0xEE; those words afterwards."""
+    c, word = m.config, m.config.word_bytes
+    fill = encode("LOAD", chunk_bytes=2 * word, word_bytes=word, sw=word, n0=1, n1=1, n2=1, n3=1, sp_base=8 * word, pad=0xEEEEEEEE)
+    put(m, IN_A, residual, "B")
+    res = encode("LOAD", addr_lo=IN_A, row_bytes=len(residual), chunk_bytes=len(residual), word_bytes=word, sw=word, n0=1, n1=1, n2=1, n3=1, sp_base=4 * word)
+    weights = encode("LOAD", chunk_bytes=c.lanes, word_bytes=c.lanes, n0=c.cells + 1, n1=1, n2=1, n3=1, sp_base=16 * word, ss0=word, signal=1)
+    mac = encode("MATRIX", first=1, act_base=16, wgt_base=17, nx=1, ny=1, sx=1, sy=1, kx=1, ky=1, ncb=1, lim_x=1, lim_y=1, idx=1, idy=1, wait=1, signal=1)
+    epi = encode("EPILOGUE", rows=1, out_pitch=word, wait=1 << 4, signal=1, **fields)
+    store = encode("STORE", addr_lo=OUT, chunk_bytes=2 * word, word_bytes=word, sw=word, n0=1, n1=1, n2=1, n3=1, sp_base=8 * word, wait=1 << 8)
+    result = m.launch([fill, res, weights, mac, epi, store])
+    assert (result.error, result.hang, result.violations) == (None, None, [])
+    return [v if f else None for v, f in zip(m.memory.dram[OUT:OUT + 2 * word], m.memory.dram_defined[OUT:])]
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_epilogue_rows_in_words_and_slots(chip):
+    """Residuals and outputs of 1, 2 and 4 bytes; a slot leaves the rest of its word, a row of whole words does not."""
+    c = layout.config(chip)
+    word, cells = c.word_bytes, c.cells
+    int8, half, single = (layout.enum("OUT", name) for name in ("INT8", "BF16", "FP32"))
+    ones = dict(res_en=1, res_base=4 * word, res_scale=0x3F800000)
+    values = [(7 * i) % 100 for i in range(cells)]
+    slot = cells <= word // 2
+    got = run_epilogue(machine(chip), values, out_type=int8, out_base=8 * word + (word // 2 if slot else 0), int_lo=-128, int_hi=127, res_type=0, **ones)
+    assert got == ([0xEE] * (word // 2) + values + [0xEE] * word if slot else values + [None] * (word - cells) + [0xEE] * word)
+    rows = [n.round32(Fraction(v), precision=8) >> 16 for v in values]
+    got = run_epilogue(machine(chip), [b for v in rows for b in (v & 255, v >> 8)], out_type=single, out_base=5 * word, res_type=1, **ones)
+    assert got == [0xEE] * (2 * word)                                  # written elsewhere
+    got = run_epilogue(machine(chip), [b for v in rows for b in (v & 255, v >> 8)], out_type=half, out_base=8 * word, res_type=1, **ones)
+    assert got[:2 * cells] == [b for v in rows for b in (v & 255, v >> 8)]
+    assert got[2 * cells:] == [None] * (-2 * cells % word) + [0xEE] * (2 * word - 2 * cells - (-2 * cells % word))
+
+
+def test_matrix_input_dilation_and_pad():
+    """One row of activations, dilated by two, a 1x3 kernel of ones: pads where nothing is."""
+    m, c = machine("tiny"), layout.config("tiny")
+    put(m, IN_A, [10, 20, 30], "B")
+    put(m, IN_B, [1, 1, 1], "B")
+    program = [encode("LOAD", addr_lo=IN_A, row_bytes=3, chunk_bytes=1, word_bytes=1, step0=1, n0=3, n1=1, n2=1, n3=1, ss0=16),
+               encode("LOAD", addr_lo=IN_B, row_bytes=3, chunk_bytes=1, word_bytes=1, step0=1, n0=3, n1=c.cells, n2=1, n3=1, sp_base=48, ss0=16 * c.cells, ss1=16, signal=1),
+               encode("MATRIX", first=1, wgt_base=3, nx=7, ny=1, sx=1, sy=1, kx=3, ky=1, ncb=1, dx=1, ox=-1, lim_x=3, lim_y=1, x_stride=1, idx=2, idy=1, pad=1,
+                      wait=1, signal=1),
+               encode("EPILOGUE", rows=7, out_type=3, out_base=0x1000, out_pitch=32, wait=1 << 4, signal=1),
+               encode("STORE", addr_lo=OUT, chunk_bytes=4, word_bytes=4, n0=1, n1=7, n2=1, n3=1, ds1=4, sp_base=0x1000, ss1=32, wait=1 << 8)]
+    assert m.launch(program).error is None
+    x = [1, 10, 1, 20, 1, 30, 1, 1, 1]
+    assert get(m, OUT, 7, "I") == [sum(x[i:i + 3]) for i in range(7)]
 
 
 def valid(kind):
