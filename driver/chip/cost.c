@@ -183,8 +183,8 @@ static void consider_parts(candidates *k, chip_tiling t)
 {
     const chip_problem *p = k->p;
     int64_t blocks = max64(1, p->blocks), before = -1;
-    for (int64_t cut = 1; cut <= 64; cut *= 2) {
-        int64_t size = min64(255, ceil_div(blocks, cut));
+    for (int64_t cut = ceil_div(blocks, 255);; cut *= 2) {
+        int64_t size = ceil_div(blocks, cut);
         if (size == before) break;
         before = size;
         t.part_blocks = (uint32_t)size;

@@ -125,7 +125,7 @@ int chip_solve(const chip_problem *p, uint32_t forced, presil_plan *plan, presil
     if (status == PRESIL_OK) status = chip_plan_from(&b, plan, error);
     chip_builder_free(&b);
     plan->tiling = tiling;
-#ifndef NDEBUG
+#ifdef PRESIL_CHECK_PLANS
     char text[256];
     size_t first = 0;
     for (uint32_t s = 0; status == PRESIL_OK && s < plan->segments; s++) {

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The plan checker finds what is planted; big operators pass it; a plan's ranges and descriptions. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "tile_fixture.h"
+
+static presil_plan *matmul_plan(fixture *f, int64_t m, int64_t n, int64_t k, uint32_t compute)
+{
+    presil_error_buffer e = {f->text, sizeof f->text};
+    uint32_t dtype = compute == PRESIL_COMPUTE_INT8 ? PRESIL_INT8 : compute == PRESIL_COMPUTE_BF16 ? PRESIL_BF16 : PRESIL_FP32;
+    presil_matmul_desc d = {.size = sizeof d, .compute = compute, .a = {.data = {0x110000000}, .dtype = dtype, .ndim = 3, .shape = {1, m, k}, .stride = {m * k, k, 1}},
+                            .b = {.data = {0x210000000}, .dtype = dtype, .ndim = 3, .shape = {1, k, n}, .stride = {k * n, n, 1}},
+                            .out = {.data = {0x310000000}, .dtype = PRESIL_FP32, .ndim = 3, .shape = {1, m, n}, .stride = {m * n, n, 1}}};
+    presil_plan *plan = NULL;
+    int status = chip_plan_matmul(f->chip, &d, &plan, &e);
+    if (status != PRESIL_OK) print_error("%s\n", f->text);
+    assert_int_equal(status, PRESIL_OK);
+    return plan;
+}
+
+static int check(const presil_plan *plan, char *text, size_t bytes)
+{
+    size_t first = 0;
+    for (uint32_t s = 0; s < plan->segments; s++) {
+        if (chip_check_plan(&plan->config, plan->list + first, plan->segment_ends[s] - first, text, bytes)) return -1;
+        first = plan->segment_ends[s];
+    }
+    return 0;
+}
+
+/* Each wait and each signal of a plan is needed: without any one of them the checker objects. */
+static void every_token_is_needed(void **state)
+{
+    (void)state;
+    fixture f;
+    fixture_open(&f, "tiny", 0);
+    presil_plan *plan = matmul_plan(&f, 150, 40, 64, PRESIL_COMPUTE_BF16);
+    char text[256] = "";
+    assert_int_equal(check(plan, text, sizeof text), 0);
+    uint32_t planted = 0;
+    for (size_t i = 0; i < plan->count; i++) {
+        presil_desc saved = plan->list[i];
+        uint32_t wait = presil_desc_wait(&saved), signal = presil_desc_signal(&saved);
+        for (uint32_t t = 0; t < 20; t++) {
+            if (!(wait >> t & 1u)) continue;
+            presil_desc_wait_set(&plan->list[i], wait & ~(1u << t));
+            assert_int_equal(check(plan, text, sizeof text), -1);
+            planted++;
+        }
+        plan->list[i] = saved;
+        for (uint32_t t = 0; t < 4; t++) {
+            if (!(signal >> t & 1u)) continue;
+            presil_desc_signal_set(&plan->list[i], signal & ~(1u << t));
+            assert_int_equal(check(plan, text, sizeof text), -1);
+            planted++;
+        }
+        plan->list[i] = saved;
+    }
+    assert_true(planted > 50);
+    chip_plan_free(plan);
+    fixture_close(&f);
+}
+
+/* A wait and its signal taken away together leave tokens balanced: then a hazard must be found. */
+static void missing_pairs_are_hazards(void **state)
+{
+    (void)state;
+    fixture f;
+    fixture_open(&f, "tiny", 0);
+    presil_plan *plan = matmul_plan(&f, 150, 40, 64, PRESIL_COMPUTE_INT8);
+    char text[256] = "";
+    uint32_t planted = 0;
+    for (uint32_t t = 0; t < 16; t++) {
+        presil_desc *copy = malloc(plan->count * sizeof *copy);
+        memcpy(copy, plan->list, plan->count * sizeof *copy);
+        bool used = false;
+        for (size_t i = 0; i < plan->count; i++) {
+            used |= presil_desc_wait(&copy[i]) >> t & 1u;
+            presil_desc_wait_set(&copy[i], presil_desc_wait(&copy[i]) & ~(1u << t));
+            if (presil_desc_opcode(&copy[i]) - 1 == t / 4) presil_desc_signal_set(&copy[i], presil_desc_signal(&copy[i]) & ~(1u << (t % 4)));
+        }
+        if (used) {
+            assert_int_equal(chip_check_plan(&plan->config, copy, plan->count, text, sizeof text), -1);
+            planted++;
+        }
+        free(copy);
+    }
+    assert_true(planted >= 5);
+    chip_plan_free(plan);
+    fixture_close(&f);
+}
+
+static void big_operators(void **state)
+{
+    (void)state;
+    const int64_t shapes[][3] = {{4096, 4096, 4096}, {1, 32000, 4096}, {100000, 10, 10}, {64, 64, 200000}, {30, 100000, 30}};
+    static const char *const configs[] = {"tiny", "odd", "base", "wide"};
+    for (uint32_t k = 0; k < 4; k++) {
+        fixture f;
+        fixture_open(&f, configs[k], 0);
+        for (uint32_t i = k < 2 ? 1 : 0; i < 5; i++) {
+            presil_plan *plan = matmul_plan(&f, shapes[i][0], shapes[i][1], shapes[i][2], PRESIL_COMPUTE_BF16);
+            char text[256] = "";
+            int status = check(plan, text, sizeof text);
+            if (status) print_error("%s, shape %u: %s\n", configs[k], i, text);
+            assert_int_equal(status, 0);
+            assert_true(plan->count > 4);
+            chip_plan_free(plan);
+        }
+        fixture_close(&f);
+    }
+}
+
+static void ranges_and_descriptions(void **state)
+{
+    (void)state;
+    fixture f;
+    fixture_open(&f, "tiny", 0);
+    presil_plan *plan = matmul_plan(&f, 10, 12, 8, PRESIL_COMPUTE_BF16);
+    presil_plan_info info;
+    char text[128] = "";
+    chip_plan_info(plan, &info);
+    assert_int_equal(info.write_count, 1);
+    assert_int_equal(info.writes[0].base.value, 0x310000000);
+    assert_int_equal(info.writes[0].bytes, 10 * 12 * 4);
+    assert_int_equal(info.read_count, 2);
+    assert_int_equal(info.reads[0].bytes, 10 * 8 * 2);
+    assert_int_equal(info.macs, 10 * 12 * 8);
+    assert_int_equal(chip_plan_describe(plan, (presil_daddr){0x310000000 + (7 * 12 + 5) * 4}, text, sizeof text), PRESIL_OK);
+    assert_non_null(strstr(text, "output [0, 0, 7, 5], tile"));
+    assert_non_null(strstr(text, "(STORE)"));
+    assert_true(chip_plan_describe(plan, (presil_daddr){0x310000000 - 4}, text, sizeof text) != PRESIL_OK);
+    uint64_t signature = info.signature;
+    chip_plan_free(plan);
+    plan = matmul_plan(&f, 10, 12, 8, PRESIL_COMPUTE_BF16);
+    chip_plan_info(plan, &info);
+    assert_true(info.signature == signature);
+    chip_plan_free(plan);
+    fixture_close(&f);
+}
+
+static void terms_of_fp32(void **state)
+{
+    (void)state;
+    const struct { uint32_t x; uint16_t t[3]; } list[] = {{0x3f8fffff, {0x3f90, 0xb400, 0}}, {0x3f800000, {0x3f80, 0, 0}}, {0x80000001, {0x8000, 0, 0}}, {0x7f7fffff, {0x7f7f, 0x7b7f, 0x777f}},
+                                                          {0x7f800001, {0x7fc0, 0, 0}}, {0xff800000, {0xff80, 0, 0}}, {0x00ffffff, {0x0100, 0, 0}}};
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        uint16_t t[3];
+        chip_split_fp32(list[i].x, t);
+        for (int k = 0; k < 3; k++) {
+            if (i == 3 && k) continue; /* only the sum matters there, below */
+            assert_int_equal(t[k], list[i].t[k]);
+        }
+    }
+    uint32_t checked = 0;
+    for (uint32_t x = 0x20000000; x < 0x7f000000; x += 0x10fed, checked++) {
+        uint16_t t[3];
+        double sum = 0;
+        float f, v;
+        memcpy(&f, &x, 4);
+        chip_split_fp32(x, t);
+        for (int k = 0; k < 3; k++) {
+            uint32_t u = (uint32_t)t[k] << 16;
+            memcpy(&v, &u, 4);
+            sum += (double)v;
+        }
+        assert_true(sum == (double)f);
+    }
+    assert_true(checked > 10000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_token_is_needed), cmocka_unit_test(missing_pairs_are_hazards), cmocka_unit_test(big_operators),
+                                       cmocka_unit_test(ranges_and_descriptions), cmocka_unit_test(terms_of_fp32)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+# The chip's half of the driver on the twin: plans against plain loops, the plan checker, weight packing. Every plan is checked (PRESIL_CHECK_PLANS).
+set(driver ${CMAKE_CURRENT_LIST_DIR}/../../driver)
+file(GLOB chip_sources CONFIGURE_DEPENDS ${driver}/chip/*.c)
+add_library(presil_tile_fixture STATIC ${chip_sources} ${driver}/core/presil_spad.c ${CMAKE_CURRENT_LIST_DIR}/tile_fixture.c)
+set_target_properties(presil_tile_fixture PROPERTIES C_STANDARD 11 C_STANDARD_REQUIRED ON)
+target_compile_definitions(presil_tile_fixture PRIVATE _GNU_SOURCE PRESIL_CHECK_PLANS)
+target_compile_options(presil_tile_fixture PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion)
+target_include_directories(presil_tile_fixture PUBLIC ${driver}/include ${driver}/core ${driver}/chip ${CMAKE_CURRENT_LIST_DIR})
+find_package(Threads REQUIRED)
+target_link_libraries(presil_tile_fixture PUBLIC presil_twin presil_generated Threads::Threads m)
+
+presil_c_test(tile_conv "test_tile_conv.c" presil_tile_fixture)
+presil_c_test(tile_matmul "test_tile_matmul.c" presil_tile_fixture)
+presil_c_test(tile_check "test_tile_check.c" presil_tile_fixture)
