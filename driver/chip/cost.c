@@ -163,6 +163,8 @@ static void consider(candidates *k, chip_tiling t)
         if (!ok || !chip_tiling_fit(k->p, &t)) continue;
         /* A band of several tiles pays only where its parts stay. */
         if (t.band_h > t.tile_h && parts_of(k->p, &t) * k->p->terms > t.act_slots) continue;
+        /* What is summed in one accumulator half is one launch. */
+        if (parts_of(k->p, &t) * k->p->passes * min64(t.store_groups, k->p->cell_groups) > (1 << CHIP_RING_LOG2) / 4) continue;
         estimate(k->p, &t);
         uint32_t at = k->count;
         if (at == k->capacity) {
