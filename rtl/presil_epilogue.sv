@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Epilogue engine: accumulators to scratchpad through bias, scale, residual, clamp and conversion (docs/isa.md section 5).
+// Throughput: one row a cycle, or one word of its output or residual a cycle where a row takes more than one. Latency: parameters
+// (2 * words) + 10 cycles to the first word; the parameters of the next descriptor are read while the rows of this one are issued.
 // Reset: synchronous, active high; payload is not reset. Errors: none of its own; res_index and epi_index name the descriptor of the
 // request on the port, for the scratchpad's range check.
-module presil_epilogue import presil_config_pkg::*; (
+module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; (
   input  logic              clk,
   input  logic              rst,
   input  logic              start_valid,
@@ -33,4 +35,211 @@ module presil_epilogue import presil_config_pkg::*; (
   output logic              epi_full,
   input  logic              epi_ready
 );
+  localparam int unsigned ROW_BITS = $clog2(ACC_ROWS);
+  localparam int unsigned LOG_WORD = $clog2(WORD);
+  localparam int unsigned RES_WORDS = (4 * CELLS + WORD - 1) / WORD;
+  localparam int unsigned RES_BITS = (RES_WORDS > 1) ? $clog2(RES_WORDS) : 1;
+  localparam logic [7:0] WORDS1 = 8'((CELLS + WORD - 1) / WORD);        // words that a row of 1-, 2- and 4-byte elements takes
+  localparam logic [7:0] WORDS2 = 8'((2 * CELLS + WORD - 1) / WORD);
+  localparam logic [7:0] WORDS4 = 8'((4 * CELLS + WORD - 1) / WORD);
+  localparam logic [WORD-1:0] MASK1 = ~({WORD{1'b1}} << CELLS);           // bytes of a row at the beginning of a word
+  localparam logic [WORD-1:0] MASK2 = ~({WORD{1'b1}} << 2 * CELLS);
+  localparam logic [WORD-1:0] MASK4 = ~({WORD{1'b1}} << 4 * CELLS);
+  localparam logic IN_SLOT1 = CELLS <= WORD / 2;                        // a row shares its word with others
+  localparam logic IN_SLOT2 = 2 * CELLS <= WORD / 2;
+  localparam logic IN_SLOT4 = 4 * CELLS <= WORD / 2;
+
+  function automatic logic [7:0] words_of(input logic [1:0] kind);      // RES_* and OUT_* agree up to FP32
+    return (kind == OUT_INT8) ? WORDS1 : (kind == OUT_BF16) ? WORDS2 : WORDS4;
+  endfunction
+
+  function automatic logic in_slot_of(input logic [1:0] kind);
+    return (kind == OUT_INT8) ? IN_SLOT1 : (kind == OUT_BF16) ? IN_SLOT2 : IN_SLOT4;
+  endfunction
+
+  // word address of a byte address plus k words; addresses beyond 16 bits must not wrap into the memory
+  function automatic logic [15:0] word_addr(input logic [31:0] byte_addr, input logic [7:0] k);
+    logic [31:0] w;
+    w = (byte_addr >> LOG_WORD) + {24'd0, k};
+    return (w > 32'hffff) ? 16'hffff : w[15:0];
+  endfunction
+
+  // ---------------------------------------------------------------- two descriptor slots, taken in turn, free again when done
+  logic [1:0] held, fresh, par_left;       // fresh: no row issued yet; par_left: parameters not all granted
+  logic in_slot, take;
+  logic [1:0]  f_otype [2], f_rtype [2];
+  logic        f_half [2], f_res [2];
+  logic [15:0] f_rows [2], f_param [2];
+  logic [ROW_BITS-1:0] f_acc [2];
+  logic [31:0] f_out [2], f_out_pitch [2], f_resb [2], f_res_pitch [2], f_index [2];
+  logic d_par;
+  assign d_par = start_desc[EPILOGUE_BIAS_EN_WORD][EPILOGUE_BIAS_EN_LSB] || start_desc[EPILOGUE_SCALE_EN_WORD][EPILOGUE_SCALE_EN_LSB];
+  assign start_ready = !held[in_slot] && !halt;
+  assign take = start_valid && start_ready;
+
+  // ---------------------------------------------------------------- parameter reads, ahead of the rows
+  logic par_slot, par_req, par_grant, par_end;
+  logic [7:0] par_no;                      // word: biases, then scales
+  assign par_slot = par_left[in_slot] ? in_slot : !in_slot;             // the older one first
+  assign par_req = par_left[par_slot] && !halt;
+  assign par_grant = par_req && res_ready;
+  assign par_end = par_grant && par_no == 8'(2 * WORDS4 - 8'd1);
+
+  // ---------------------------------------------------------------- row sequencer
+  logic seq_valid, seq_slot, seq_next, seq_load, seq_first, res_shares, want, need_res, step, row_end, desc_end;
+  logic [15:0] rows_left;
+  logic [ROW_BITS-1:0] acc_no;
+  logic [31:0] res_at;
+  logic [7:0] step_no, steps, res_words, gap;
+
+  // parameters first: they are few, and the next descriptor waits for them; they are used two cycles after the row is issued
+  assign need_res = f_res[seq_slot] && step_no < res_words;
+  assign row_end = step_no + 8'd1 == steps;
+  assign want = seq_valid && !halt && gap == 8'd0 && !(row_end && acc_taken[f_half[seq_slot]]);
+  assign step = want && (!need_res || (!par_req && res_ready));
+  assign desc_end = step && row_end && rows_left == 16'd1;
+  assign seq_load = (!seq_valid || desc_end) && fresh[seq_next] && !par_left[seq_next];
+
+  assign res_valid = par_req || (want && need_res);
+  assign res_addr = par_req ? (f_param[par_slot] + {8'd0, par_no}) : word_addr(res_at, step_no);
+  assign res_index = par_req ? f_index[par_slot] : f_index[seq_slot];
+
+  logic [7:0] n_out, n_res;
+  assign n_out = words_of(f_otype[seq_next]);
+  assign n_res = words_of(f_rtype[seq_next]);
+
+  // what each grant reads, beside its data two cycles later
+  logic p1_par, p2_par, p1_res, p2_res, p1_scale, p2_scale, p1_slot, p2_slot;
+  logic [7:0] p1_word, p2_word;
+  // rows: issue, accumulator read, arithmetic
+  logic r1_valid, r2_valid, r1_slot, r2_slot, r1_first, r2_first, r1_last, r2_last;
+  logic [7:0] r1_quad, r2_quad;
+  logic [LOG_WORD-1:0] res_off;
+  assign res_off = res_at[LOG_WORD-1:0];
+
+  always_ff @(posedge clk) begin
+    if (take) begin
+      f_otype[in_slot] <= start_desc[EPILOGUE_OUT_TYPE_WORD][EPILOGUE_OUT_TYPE_LSB +: EPILOGUE_OUT_TYPE_WIDTH];
+      f_rtype[in_slot] <= start_desc[EPILOGUE_RES_TYPE_WORD][EPILOGUE_RES_TYPE_LSB +: EPILOGUE_RES_TYPE_WIDTH];
+      f_half[in_slot] <= start_desc[EPILOGUE_HALF_WORD][EPILOGUE_HALF_LSB];
+      f_res[in_slot] <= start_desc[EPILOGUE_RES_EN_WORD][EPILOGUE_RES_EN_LSB]
+                        && start_desc[EPILOGUE_OUT_TYPE_WORD][EPILOGUE_OUT_TYPE_LSB +: EPILOGUE_OUT_TYPE_WIDTH] != OUT_RAW32;
+      f_rows[in_slot] <= start_desc[EPILOGUE_ROWS_WORD][EPILOGUE_ROWS_LSB +: EPILOGUE_ROWS_WIDTH];
+      f_acc[in_slot] <= start_desc[EPILOGUE_ACC_BASE_WORD][EPILOGUE_ACC_BASE_LSB +: ROW_BITS];
+      f_param[in_slot] <= start_desc[EPILOGUE_PARAM_BASE_WORD][EPILOGUE_PARAM_BASE_LSB +: EPILOGUE_PARAM_BASE_WIDTH];
+      f_out[in_slot] <= start_desc[EPILOGUE_OUT_BASE_WORD];
+      f_out_pitch[in_slot] <= start_desc[EPILOGUE_OUT_PITCH_WORD];
+      f_resb[in_slot] <= start_desc[EPILOGUE_RES_BASE_WORD];
+      f_res_pitch[in_slot] <= start_desc[EPILOGUE_RES_PITCH_WORD];
+      f_index[in_slot] <= start_index;
+      held[in_slot] <= 1'b1;
+      fresh[in_slot] <= 1'b1;
+      par_left[in_slot] <= d_par;
+      in_slot <= !in_slot;
+    end
+    if (done) held[out_slot] <= 1'b0;
+
+    if (par_grant) par_no <= par_end ? 8'd0 : (par_no + 8'd1);
+    if (par_end) par_left[par_slot] <= 1'b0;
+
+    if (gap != 8'd0) gap <= gap - 8'd1;
+    if (step) begin
+      step_no <= row_end ? 8'd0 : (step_no + 8'd1);
+      if (row_end) begin
+        rows_left <= rows_left - 16'd1;
+        acc_no <= acc_no + 1'b1;
+        res_at <= res_at + f_res_pitch[seq_slot];
+        seq_first <= 1'b0;
+      end
+    end
+    if (seq_load) begin
+      seq_valid <= 1'b1;
+      fresh[seq_next] <= 1'b0;
+      seq_slot <= seq_next;
+      seq_next <= !seq_next;
+      seq_first <= 1'b1;
+      rows_left <= f_rows[seq_next];
+      acc_no <= f_acc[seq_next];
+      res_at <= f_resb[seq_next];
+      step_no <= 8'd0;
+      res_words <= n_res;
+      res_shares <= in_slot_of(f_rtype[seq_next]);
+      steps <= (f_res[seq_next] && n_res > n_out) ? n_res : n_out;
+    end else if (desc_end) begin
+      seq_valid <= 1'b0;
+    end
+    if (desc_end) gap <= words_of(f_otype[seq_slot]) - 8'd1;     // its last row still has words to put out
+
+    p1_par <= par_grant; p2_par <= p1_par;
+    p1_res <= step && need_res; p2_res <= p1_res;
+    if (par_grant) begin
+      p1_scale <= par_no >= WORDS4;
+      p1_word <= (par_no >= WORDS4) ? (par_no - WORDS4) : par_no;
+      p1_slot <= par_slot;
+    end else if (step) begin
+      p1_word <= step_no;
+    end
+    p2_scale <= p1_scale; p2_word <= p1_word; p2_slot <= p1_slot;
+
+    r1_valid <= step && row_end; r2_valid <= r1_valid;
+    if (step && row_end) begin
+      r1_slot <= seq_slot; r1_first <= seq_first; r1_last <= rows_left == 16'd1;
+      r1_quad <= res_shares ? 8'(res_off >> 2) : 8'd0;
+      acc_row <= acc_no;
+      acc_half <= f_half[seq_slot];
+    end
+    if (r1_valid) begin
+      r2_slot <= r1_slot; r2_first <= r1_first; r2_last <= r1_last; r2_quad <= r1_quad;
+    end
+
+    if (rst) begin
+      held <= 2'b00; fresh <= 2'b00; par_left <= 2'b00; in_slot <= 1'b0; seq_valid <= 1'b0; seq_next <= 1'b0; par_no <= 8'd0;
+      gap <= 8'd0; p1_par <= 1'b0; p2_par <= 1'b0; p1_res <= 1'b0; p2_res <= 1'b0; r1_valid <= 1'b0; r2_valid <= 1'b0;
+    end
+  end
+
+  assign acc_re = r1_valid;
+
+  // ---------------------------------------------------------------- arithmetic
+  logic out_slot, out_first, out_head, out_last, pipe_busy;
+  logic [7:0] out_word;
+
+  presil_epilogue_pipe u_pipe (
+    .clk, .rst, .cfg_valid(take), .cfg_slot(in_slot), .desc(start_desc),
+    .par_valid(p2_par && res_rvalid), .par_slot(p2_slot), .par_scale(p2_scale), .par_word(p2_word),
+    .res_valid(p2_res && res_rvalid), .res_word(p2_word[RES_BITS-1:0]), .rdata(res_rdata),
+    .row_valid(r2_valid), .row_slot(r2_slot), .row_first(r2_first), .row_last(r2_last), .row_quad(r2_quad), .acc_q,
+    .out_valid(epi_valid), .out_slot, .out_first, .out_head, .out_last, .out_word, .out_data(epi_data), .busy(pipe_busy));
+
+  // ---------------------------------------------------------------- output address
+  logic [31:0] out_at, out_now;
+  logic out_shares;
+  logic [WORD-1:0] slot_mask;
+  assign out_now = out_first ? f_out[out_slot] : out_head ? (out_at + f_out_pitch[out_slot]) : out_at;
+  assign out_shares = in_slot_of(f_otype[out_slot]);
+  assign slot_mask = (f_otype[out_slot] == OUT_INT8) ? MASK1 : (f_otype[out_slot] == OUT_BF16) ? MASK2 : MASK4;
+  assign epi_addr = word_addr(out_now, out_word);
+  assign epi_index = f_index[out_slot];
+  assign epi_full = !out_shares;
+  assign epi_mask = out_shares ? (slot_mask << out_now[LOG_WORD-1:0]) : '1;
+  always_ff @(posedge clk) if (epi_valid) out_at <= out_now;
+
+  // ---------------------------------------------------------------- state
+  logic flowing;
+  assign flowing = p1_par || p2_par || p1_res || p2_res || r1_valid || r2_valid || pipe_busy;
+  assign done = epi_valid && out_last;
+  assign active = held != 2'b00;
+  assign idle = !flowing && (held == 2'b00 || halt);
+
+  always_comb begin
+    if (step || par_grant) cause = CAUSE_BUSY;
+    else if ((res_valid && !res_ready) || (epi_valid && !epi_ready)) cause = CAUSE_SCRATCHPAD;
+    else if (flowing && !seq_valid) cause = CAUSE_DRAIN;
+    else cause = CAUSE_BUSY;
+  end
+
+`ifndef SYNTHESIS
+  a_write: assert property (@(posedge clk) disable iff (rst) !(epi_valid && !epi_ready));
+  a_read: assert property (@(posedge clk) disable iff (rst) !((p2_par || p2_res) && !res_rvalid));
+`endif
 endmodule

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix engine: address generator, weight loader, dot-product array, two accumulator memories (docs/isa.md section 4).
+// Throughput: one activation row a cycle; no bubble between blocks or descriptors that have at least CELLS rows. With fewer rows:
+// CELLS cycles a block. Latency from the start of a descriptor to its done: CELLS + rows + 9 cycles.
 // Reset: synchronous, active high; memories and payload are not reset. Errors: none of its own; act_index and wgt_index name the
 // descriptor of the request on the port, for the scratchpad's range check.
-module presil_matrix import presil_config_pkg::*; (
+module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
   input  logic              clk,
   input  logic              rst,
   input  logic              start_valid,
@@ -32,4 +34,118 @@ module presil_matrix import presil_config_pkg::*; (
   output logic [31:0]       acc_q [CELLS],
   output logic [1:0]        acc_taken       // the read port of half h belongs to this engine in the next cycle: no acc_re then
 );
+  localparam int unsigned ROW_BITS = $clog2(ACC_ROWS);
+
+  // ---------------------------------------------------------------- descriptors: one running, one behind it
+  logic agen_ready, wgt_in_ready, take;
+  logic [2:0] held;                   // descriptors taken and not done
+  assign start_ready = agen_ready && wgt_in_ready && !halt;
+  assign take = start_valid && start_ready;
+
+  logic row_valid, row_take, row_pad, row_end, row_last, row_first, row_half, row_bf16, row_skip, can, ready_set, row_set;
+  logic [ROW_BITS-1:0] row_acc;
+  logic [7:0] row_pad_byte;
+
+  presil_agen u_agen (
+    .clk, .rst, .in_valid(take), .in_ready(agen_ready), .desc(start_desc), .index(start_index),
+    .row_valid, .row_take, .row_addr(act_addr), .row_pad, .row_pad_byte, .row_acc, .row_end, .row_last, .row_first, .row_half,
+    .row_bf16, .row_skip, .row_index(act_index));
+
+  logic arr_wgt_set, arr_wgt_bf16, arr_wgt_skip, arr_wgt_absent, arr_wgt_valid, wgt_busy;
+  logic [$clog2(CELLS)-1:0] arr_wgt_cell;
+
+  presil_weights u_weights (
+    .clk, .rst, .halt, .in_valid(take), .in_ready(wgt_in_ready), .desc(start_desc), .index(start_index),
+    .block_done(row_take && row_end), .block_ready(ready_set), .row_set,
+    .rd_valid(wgt_valid), .rd_addr(wgt_addr), .rd_index(wgt_index), .rd_ready(wgt_ready),
+    .arr_valid(arr_wgt_valid), .arr_set(arr_wgt_set), .arr_cell(arr_wgt_cell), .arr_bf16(arr_wgt_bf16), .arr_skip(arr_wgt_skip),
+    .arr_absent(arr_wgt_absent), .busy(wgt_busy));
+
+  // ---------------------------------------------------------------- rows: two cycles from grant to data, read or not
+  assign can = row_valid && ready_set && !halt;
+  assign act_valid = can && !row_pad;
+  assign row_take = can && (row_pad || act_ready);
+
+  typedef struct packed {
+    logic pad, set, first, last, half, bf16, skip;
+    logic [7:0] pad_byte;
+    logic [ROW_BITS-1:0] acc;
+  } row_t;
+  row_t p1, p2;
+  logic p1_valid, p2_valid;
+
+  always_ff @(posedge clk) begin
+    p1_valid <= row_take;
+    p2_valid <= p1_valid;
+    if (row_take)
+      p1 <= '{pad: row_pad, set: row_set, first: row_first, last: row_last, half: row_half, bf16: row_bf16, skip: row_skip,
+              pad_byte: row_pad_byte, acc: row_acc};
+    if (p1_valid) p2 <= p1;
+    if (rst) begin
+      p1_valid <= 1'b0;
+      p2_valid <= 1'b0;
+    end
+  end
+
+  // ---------------------------------------------------------------- array and accumulators
+  logic next_re, next_half, m_re, m_half, m_we, m_whalf, m_wlast, array_busy;
+  logic [ROW_BITS-1:0] m_raddr, m_waddr;
+  logic [31:0] m_q [CELLS];
+  logic [31:0] m_wdata [CELLS];
+  logic [31:0] q0 [CELLS];
+  logic [31:0] q1 [CELLS];
+
+  presil_array u_array (
+    .clk, .rst,
+    .wgt_valid(arr_wgt_valid && wgt_rvalid), .wgt_set(arr_wgt_set), .wgt_cell(arr_wgt_cell), .wgt_bf16(arr_wgt_bf16),
+    .wgt_skip(arr_wgt_skip), .wgt_absent(arr_wgt_absent), .wgt_data(wgt_rdata[8*LANES-1:0]),
+    .row_valid(p2_valid && (p2.pad || act_rvalid)), .row_pad(p2.pad), .row_pad_byte(p2.pad_byte), .row_bf16(p2.bf16), .row_skip(p2.skip),
+    .row_set(p2.set), .row_first(p2.first), .row_last(p2.last), .row_half(p2.half), .row_acc(p2.acc), .row_data(act_rdata[8*LANES-1:0]),
+    .acc_next_re(next_re), .acc_next_half(next_half), .acc_re(m_re), .acc_half(m_half), .acc_raddr(m_raddr), .acc_q(m_q),
+    .acc_we(m_we), .acc_whalf(m_whalf), .acc_waddr(m_waddr), .acc_wdata(m_wdata), .acc_wlast(m_wlast), .busy(array_busy));
+
+  logic m_re0, m_re1, m_half_q, e_half_q;
+  assign m_re0 = m_re && !m_half;
+  assign m_re1 = m_re && m_half;
+  assign acc_taken = {next_re && next_half, next_re && !next_half};
+  presil_accumulator u_half0 (
+    .clk, .re(m_re0 || (acc_re && !acc_half)), .raddr(m_re0 ? m_raddr : acc_row), .q(q0),
+    .we(m_we && !m_whalf), .waddr(m_waddr), .wdata(m_wdata));
+  presil_accumulator u_half1 (
+    .clk, .re(m_re1 || (acc_re && acc_half)), .raddr(m_re1 ? m_raddr : acc_row), .q(q1),
+    .we(m_we && m_whalf), .waddr(m_waddr), .wdata(m_wdata));
+  assign m_q = m_half_q ? q1 : q0;
+  assign acc_q = e_half_q ? q1 : q0;
+
+  if (LANES < WORD) begin : g_unused       // the array reads the first LANES bytes of a word
+    logic unused;
+    assign unused = &{1'b0, act_rdata[8*WORD-1:8*LANES], wgt_rdata[8*WORD-1:8*LANES]};
+  end
+
+  // ---------------------------------------------------------------- state
+  logic flowing;
+  assign flowing = p1_valid || p2_valid || array_busy;
+  assign done = m_we && m_wlast;
+  assign active = held != 3'd0;
+  assign idle = !flowing && !wgt_busy && (held == 3'd0 || halt);
+
+  always_comb begin
+    if (row_take) cause = CAUSE_BUSY;
+    else if (act_valid) cause = CAUSE_SCRATCHPAD;
+    else if (row_valid || !flowing) cause = CAUSE_WEIGHTS;
+    else cause = CAUSE_DRAIN;
+  end
+
+  always_ff @(posedge clk) begin
+    m_half_q <= m_half;
+    e_half_q <= acc_half;
+    held <= held + {2'b0, take} - {2'b0, done};
+    if (rst) held <= 3'd0;
+  end
+
+`ifndef SYNTHESIS
+  a_act: assert property (@(posedge clk) disable iff (rst) !(p2_valid && !p2.pad && !act_rvalid));
+  a_wgt: assert property (@(posedge clk) disable iff (rst) !(arr_wgt_valid && !wgt_rvalid));
+  a_port: assert property (@(posedge clk) disable iff (rst) !(acc_re && m_re && acc_half == m_half));
+`endif
 endmodule

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// Address generator of the matrix engine: channel block, kernel row, kernel column, output row, output column (docs/isa.md section 4).
+// Throughput: one activation row a cycle, without a bubble between descriptors. Latency: 2 cycles from descriptor to first row, and
+// 16 more where input dilation needs divisions (hidden while an earlier descriptor runs).
+// Positions are kept as quotient and remainder by the input dilation, so that no step divides.
+// Reset: the valid bits. Errors: none (fields are checked at decode).
+module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
+  input  logic        clk,
+  input  logic        rst,
+  input  logic        in_valid,       // MATRIX descriptor
+  output logic        in_ready,
+  input  logic [31:0] desc [32],
+  input  logic [31:0] index,
+  output logic        row_valid,      // a row waits to be read
+  input  logic        row_take,
+  output logic [15:0] row_addr,       // scratchpad word of an inside row
+  output logic        row_pad,        // outside: not read
+  output logic [7:0]  row_pad_byte,
+  output logic [$clog2(ACC_ROWS)-1:0] row_acc,
+  output logic        row_end,        // last row of its weight block
+  output logic        row_last,       // last row of its descriptor
+  output logic        row_first,      // the old accumulator counts as +0
+  output logic        row_half,
+  output logic        row_bf16,
+  output logic        row_skip,
+  output logic [31:0] row_index
+);
+  // ---------------------------------------------------------------- set-up: fields of the next descriptor, offsets divided by idx, idy
+  localparam int unsigned NDIV = 6;   // ox, sx, dx, oy, sy, dy
+  logic set_valid, set_load, set_ready;
+  logic [4:0]  div_left;
+  logic [15:0] quo [NDIV];
+  logic [8:0]  rem [NDIV];
+  logic neg_x, neg_y;
+  logic [15:0] s_nx, s_ny, s_ncb, s_lim_x, s_lim_y, s_x_stride, s_y_stride, s_cb_stride, s_act_base;
+  logic [$clog2(ACC_ROWS)-1:0] s_acc_base, acc_base, acc;
+  logic [7:0]  s_kx, s_ky, s_idx, s_idy, s_pad;
+  logic s_bf16, s_first, s_half, s_skip;
+  logic [31:0] s_index;
+
+  logic [15:0] d_ox, d_oy;
+  assign d_ox = desc[MATRIX_OX_WORD][MATRIX_OX_LSB +: MATRIX_OX_WIDTH];
+  assign d_oy = desc[MATRIX_OY_WORD][MATRIX_OY_LSB +: MATRIX_OY_WIDTH];
+  assign in_ready = !set_valid;
+  assign set_ready = set_valid && div_left == 5'd0;
+
+  always_ff @(posedge clk) begin
+    if (in_valid && in_ready) begin
+      set_valid <= 1'b1;
+      neg_x <= d_ox[15];
+      neg_y <= d_oy[15];
+      quo[0] <= d_ox[15] ? (16'd0 - d_ox) : d_ox;
+      quo[1] <= desc[MATRIX_SX_WORD][MATRIX_SX_LSB +: MATRIX_SX_WIDTH];
+      quo[2] <= desc[MATRIX_DX_WORD][MATRIX_DX_LSB +: MATRIX_DX_WIDTH];
+      quo[3] <= d_oy[15] ? (16'd0 - d_oy) : d_oy;
+      quo[4] <= desc[MATRIX_SY_WORD][MATRIX_SY_LSB +: MATRIX_SY_WIDTH];
+      quo[5] <= desc[MATRIX_DY_WORD][MATRIX_DY_LSB +: MATRIX_DY_WIDTH];
+      for (int unsigned k = 0; k < NDIV; k++) rem[k] <= 9'd0;
+      div_left <= (desc[MATRIX_IDX_WORD][MATRIX_IDX_LSB +: MATRIX_IDX_WIDTH] == 8'd1
+                   && desc[MATRIX_IDY_WORD][MATRIX_IDY_LSB +: MATRIX_IDY_WIDTH] == 8'd1) ? 5'd0 : 5'd16;
+      s_nx <= desc[MATRIX_NX_WORD][MATRIX_NX_LSB +: MATRIX_NX_WIDTH];
+      s_ny <= desc[MATRIX_NY_WORD][MATRIX_NY_LSB +: MATRIX_NY_WIDTH];
+      s_kx <= desc[MATRIX_KX_WORD][MATRIX_KX_LSB +: MATRIX_KX_WIDTH];
+      s_ky <= desc[MATRIX_KY_WORD][MATRIX_KY_LSB +: MATRIX_KY_WIDTH];
+      s_ncb <= desc[MATRIX_NCB_WORD][MATRIX_NCB_LSB +: MATRIX_NCB_WIDTH];
+      s_lim_x <= desc[MATRIX_LIM_X_WORD][MATRIX_LIM_X_LSB +: MATRIX_LIM_X_WIDTH];
+      s_lim_y <= desc[MATRIX_LIM_Y_WORD][MATRIX_LIM_Y_LSB +: MATRIX_LIM_Y_WIDTH];
+      s_x_stride <= desc[MATRIX_X_STRIDE_WORD][MATRIX_X_STRIDE_LSB +: MATRIX_X_STRIDE_WIDTH];
+      s_y_stride <= desc[MATRIX_Y_STRIDE_WORD][MATRIX_Y_STRIDE_LSB +: MATRIX_Y_STRIDE_WIDTH];
+      s_cb_stride <= desc[MATRIX_CB_STRIDE_WORD][MATRIX_CB_STRIDE_LSB +: MATRIX_CB_STRIDE_WIDTH];
+      s_acc_base <= desc[MATRIX_ACC_BASE_WORD][MATRIX_ACC_BASE_LSB +: $clog2(ACC_ROWS)];
+      s_act_base <= desc[MATRIX_ACT_BASE_WORD][MATRIX_ACT_BASE_LSB +: MATRIX_ACT_BASE_WIDTH];
+      s_idx <= desc[MATRIX_IDX_WORD][MATRIX_IDX_LSB +: MATRIX_IDX_WIDTH];
+      s_idy <= desc[MATRIX_IDY_WORD][MATRIX_IDY_LSB +: MATRIX_IDY_WIDTH];
+      s_pad <= desc[MATRIX_PAD_WORD][MATRIX_PAD_LSB +: MATRIX_PAD_WIDTH];
+      s_bf16 <= desc[MATRIX_BF16_WORD][MATRIX_BF16_LSB];
+      s_first <= desc[MATRIX_FIRST_WORD][MATRIX_FIRST_LSB];
+      s_half <= desc[MATRIX_HALF_WORD][MATRIX_HALF_LSB];
+      s_skip <= desc[MATRIX_SKIP_SPECIAL_WORD][MATRIX_SKIP_SPECIAL_LSB];
+      s_index <= index;
+    end else if (set_load) begin
+      set_valid <= 1'b0;
+    end else if (set_valid && div_left != 5'd0) begin
+      div_left <= div_left - 5'd1;
+      for (int unsigned k = 0; k < NDIV; k++) begin      // one quotient bit of each, most significant first
+        if ({rem[k][7:0], quo[k][15]} >= {1'b0, (k < 3) ? s_idx : s_idy}) begin
+          rem[k] <= {rem[k][7:0], quo[k][15]} - {1'b0, (k < 3) ? s_idx : s_idy};
+          quo[k] <= {quo[k][14:0], 1'b1};
+        end else begin
+          rem[k] <= {rem[k][7:0], quo[k][15]};
+          quo[k] <= {quo[k][14:0], 1'b0};
+        end
+      end
+    end
+    if (rst) set_valid <= 1'b0;
+  end
+
+  // ---------------------------------------------------------------- running descriptor
+  logic run_valid, adv, end_x, end_y, end_kx, end_ky, end_cb, blk_end, desc_end;
+  logic [15:0] nx, ny, ncb, lim_x, lim_y, x_stride, y_stride, cb_stride;
+  logic [7:0]  kxn, kyn, idx, idy, pad;
+  logic bf16, first, half, skip;
+  logic [31:0] id;
+  logic [15:0] x, y, cb, cb_addr;
+  logic [7:0]  kx, ky;
+  logic [31:0] step_xq, kern_xq, step_yq, kern_yq, org_xq, org_yq;      // quotients: stride, dilation, origin
+  logic [8:0]  step_xr, kern_xr, step_yr, kern_yr, org_xr, org_yr;      // remainders
+  logic [31:0] xq, yq, kxq, kyq;                                        // position, and position of the block's first column and row
+  logic [8:0]  xr, yr, kxr, kyr;
+
+  function automatic logic [31:0] origin_quo(input logic [15:0] q, input logic [8:0] r, input logic neg);
+    return neg ? (32'd0 - {16'd0, q} - ((r != 9'd0) ? 32'd1 : 32'd0)) : {16'd0, q};
+  endfunction
+
+  function automatic logic [8:0] origin_rem(input logic [8:0] r, input logic [7:0] d, input logic neg);
+    return (neg && r != 9'd0) ? ({1'b0, d} - r) : r;
+  endfunction
+
+  // (quotient, remainder) + (quotient, remainder): packed as {quotient, remainder}
+  function automatic logic [40:0] advance(input logic [31:0] q, input logic [8:0] r, input logic [31:0] dq, input logic [8:0] dr, input logic [7:0] d);
+    logic [8:0] s;
+    s = r + dr;
+    return (s >= {1'b0, d}) ? {q + dq + 32'd1, s - {1'b0, d}} : {q + dq, s};
+  endfunction
+
+  assign end_x = x + 16'd1 == nx;
+  assign end_y = y + 16'd1 == ny;
+  assign end_kx = kx + 8'd1 == kxn;
+  assign end_ky = ky + 8'd1 == kyn;
+  assign end_cb = cb + 16'd1 == ncb;
+  assign blk_end = end_x && end_y;
+  assign desc_end = blk_end && end_kx && end_ky && end_cb;
+  assign adv = run_valid && (!row_valid || row_take);
+  assign set_load = set_ready && (!run_valid || (adv && desc_end));
+
+  logic [31:0] o_xq, o_yq;
+  logic [8:0] o_xr, o_yr;
+  assign o_xq = origin_quo(quo[0], rem[0], neg_x);
+  assign o_xr = origin_rem(rem[0], s_idx, neg_x);
+  assign o_yq = origin_quo(quo[3], rem[3], neg_y);
+  assign o_yr = origin_rem(rem[3], s_idy, neg_y);
+
+  always_ff @(posedge clk) begin
+    if (adv) begin
+      row_valid <= 1'b1;
+      row_addr <= cb_addr + xq[15:0] * x_stride + yq[15:0] * y_stride;
+      row_pad <= !(xq < {16'd0, lim_x} && yq < {16'd0, lim_y} && xr == 9'd0 && yr == 9'd0);
+      row_pad_byte <= pad;
+      row_acc <= acc;
+      row_end <= blk_end;
+      row_last <= desc_end;
+      row_first <= first && cb == 16'd0 && ky == 8'd0 && kx == 8'd0;
+      row_half <= half;
+      row_bf16 <= bf16;
+      row_skip <= skip;
+      row_index <= id;
+    end else if (row_take) begin
+      row_valid <= 1'b0;
+    end
+
+    if (set_load) begin
+      run_valid <= 1'b1;
+      nx <= s_nx; ny <= s_ny; kxn <= s_kx; kyn <= s_ky; ncb <= s_ncb; lim_x <= s_lim_x; lim_y <= s_lim_y;
+      x_stride <= s_x_stride; y_stride <= s_y_stride; cb_stride <= s_cb_stride; acc_base <= s_acc_base;
+      idx <= s_idx; idy <= s_idy; pad <= s_pad; bf16 <= s_bf16; first <= s_first; half <= s_half; skip <= s_skip; id <= s_index;
+      step_xq <= {16'd0, quo[1]}; step_xr <= rem[1]; kern_xq <= {16'd0, quo[2]}; kern_xr <= rem[2];
+      step_yq <= {16'd0, quo[4]}; step_yr <= rem[4]; kern_yq <= {16'd0, quo[5]}; kern_yr <= rem[5];
+      org_xq <= o_xq; org_xr <= o_xr; org_yq <= o_yq; org_yr <= o_yr;
+      xq <= o_xq; xr <= o_xr; kxq <= o_xq; kxr <= o_xr;
+      yq <= o_yq; yr <= o_yr; kyq <= o_yq; kyr <= o_yr;
+      x <= 16'd0; y <= 16'd0; kx <= 8'd0; ky <= 8'd0; cb <= 16'd0;
+      cb_addr <= s_act_base; acc <= s_acc_base;
+    end else if (adv) begin
+      if (desc_end) run_valid <= 1'b0;
+      acc <= blk_end ? acc_base : (acc + 1'b1);
+      if (!end_x) begin
+        x <= x + 16'd1;
+        {xq, xr} <= advance(xq, xr, step_xq, step_xr, idx);
+      end else begin
+        x <= 16'd0;
+        xq <= kxq; xr <= kxr;
+        if (!end_y) begin
+          y <= y + 16'd1;
+          {yq, yr} <= advance(yq, yr, step_yq, step_yr, idy);
+        end else begin
+          y <= 16'd0;
+          yq <= kyq; yr <= kyr;
+          if (!end_kx) begin
+            kx <= kx + 8'd1;
+            {kxq, kxr} <= advance(kxq, kxr, kern_xq, kern_xr, idx);
+            {xq, xr} <= advance(kxq, kxr, kern_xq, kern_xr, idx);
+          end else begin
+            kx <= 8'd0;
+            kxq <= org_xq; kxr <= org_xr; xq <= org_xq; xr <= org_xr;
+            if (!end_ky) begin
+              ky <= ky + 8'd1;
+              {kyq, kyr} <= advance(kyq, kyr, kern_yq, kern_yr, idy);
+              {yq, yr} <= advance(kyq, kyr, kern_yq, kern_yr, idy);
+            end else begin
+              ky <= 8'd0;
+              kyq <= org_yq; kyr <= org_yr; yq <= org_yq; yr <= org_yr;
+              cb <= cb + 16'd1;
+              cb_addr <= cb_addr + cb_stride;
+            end
+          end
+        end
+      end
+    end
+    if (rst) begin
+      run_valid <= 1'b0;
+      row_valid <= 1'b0;
+    end
+  end
+endmodule

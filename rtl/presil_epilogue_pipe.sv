@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arithmetic of the epilogue (docs/isa.md section 5): CELLS values a cycle through bias, fp32, scale, residual, clamp, conversion.
+// Two descriptors may be inside: `slot` selects the fields and parameters of each.
+// Latency: 7 cycles from the accumulator row to the first word of the output. Throughput: one row a cycle, or one output word a cycle.
+// Reset: the valid bits; payload is not reset. Errors: none.
+module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, presil_fp_pkg::*; #(
+  localparam int unsigned RES_WORDS = (4 * CELLS + WORD - 1) / WORD,     // words of a row of 4-byte elements
+  localparam int unsigned RES_BITS = (RES_WORDS > 1) ? $clog2(RES_WORDS) : 1
+) (
+  input  logic              clk,
+  input  logic              rst,
+  input  logic              cfg_valid,      // take the arithmetic fields of a descriptor
+  input  logic              cfg_slot,
+  input  logic [31:0]       desc [32],
+  input  logic              par_valid,      // rdata is a parameter word
+  input  logic              par_slot,
+  input  logic              par_scale,      // of the scales, else of the biases
+  input  logic [7:0]        par_word,
+  input  logic              res_valid,      // rdata is a residual word
+  input  logic [RES_BITS-1:0] res_word,
+  input  logic [8*WORD-1:0] rdata,
+  input  logic              row_valid,      // acc_q is a row; its residual words have arrived, the last one in this cycle
+  input  logic              row_slot,
+  input  logic              row_first,      // first and last row of the descriptor
+  input  logic              row_last,
+  input  logic [7:0]        row_quad,       // residual: where the row begins in its word, in units of 4 bytes
+  input  logic [31:0]       acc_q [CELLS],
+  output logic              out_valid,      // word of an output row
+  output logic              out_slot,
+  output logic              out_first,      // first word of the descriptor
+  output logic              out_head,       // first word of its row
+  output logic              out_last,       // last word of the descriptor
+  output logic [7:0]        out_word,
+  output logic [8*WORD-1:0] out_data,
+  output logic              busy
+);
+  localparam int unsigned QUADS = WORD / 4;
+  localparam int unsigned WORDS1 = (CELLS + WORD - 1) / WORD;
+  localparam int unsigned WORDS2 = (2 * CELLS + WORD - 1) / WORD;
+  // a row of at most half a word is repeated so that it stands in every slot; its size as a power of two, in units of 4 bytes
+  localparam int unsigned SLOT1 = (CELLS > WORD / 2) ? QUADS : (1 << $clog2(CELLS)) / 4;
+  localparam int unsigned SLOT2 = (2 * CELLS > WORD / 2) ? QUADS : (2 << $clog2(CELLS)) / 4;
+  localparam int unsigned SLOT4 = (4 * CELLS > WORD / 2) ? QUADS : (4 << $clog2(CELLS)) / 4;
+
+  typedef logic [31:0] cells_t [CELLS];
+  typedef logic [31:0] quads_t [QUADS];
+
+  // ---------------------------------------------------------------- fields of two descriptors
+  logic c_fp32 [2], c_bias [2], c_scale [2], c_res [2], c_clamp [2];
+  logic [1:0] c_rtype [2], c_otype [2];
+  logic [31:0] c_rzp [2], c_rscale [2], c_lo [2], c_hi [2], c_keylo [2], c_keyhi [2], c_ozp [2], c_ilo [2], c_ihi [2];
+
+  // order-preserving map of fp32 to unsigned; both zeros give the same
+  function automatic logic [31:0] fp_key(input logic [31:0] f);
+    logic [31:0] k;
+    k = (f >= FP_SIGN) ? ~f : (f | FP_SIGN);
+    return ((f & FP_INF) == 32'd0) ? FP_SIGN : k;
+  endfunction
+
+  function automatic logic [31:0] flush(input logic [31:0] f);
+    return ((f & FP_INF) == 32'd0) ? (f & FP_SIGN) : f;
+  endfunction
+
+  function automatic logic is_nan(input logic [31:0] f);
+    return (f & ~FP_SIGN) > FP_INF;
+  endfunction
+
+  logic [31:0] d_lo, d_hi;
+  assign d_lo = desc[EPILOGUE_CLAMP_LO_WORD];
+  assign d_hi = desc[EPILOGUE_CLAMP_HI_WORD];
+
+  always_ff @(posedge clk) if (cfg_valid) begin
+    c_fp32[cfg_slot] <= desc[EPILOGUE_ACC_FP32_WORD][EPILOGUE_ACC_FP32_LSB];
+    c_bias[cfg_slot] <= desc[EPILOGUE_BIAS_EN_WORD][EPILOGUE_BIAS_EN_LSB];
+    c_scale[cfg_slot] <= desc[EPILOGUE_SCALE_EN_WORD][EPILOGUE_SCALE_EN_LSB];
+    c_res[cfg_slot] <= desc[EPILOGUE_RES_EN_WORD][EPILOGUE_RES_EN_LSB];
+    c_clamp[cfg_slot] <= desc[EPILOGUE_CLAMP_EN_WORD][EPILOGUE_CLAMP_EN_LSB];
+    c_rtype[cfg_slot] <= desc[EPILOGUE_RES_TYPE_WORD][EPILOGUE_RES_TYPE_LSB +: EPILOGUE_RES_TYPE_WIDTH];
+    c_otype[cfg_slot] <= desc[EPILOGUE_OUT_TYPE_WORD][EPILOGUE_OUT_TYPE_LSB +: EPILOGUE_OUT_TYPE_WIDTH];
+    c_rzp[cfg_slot] <= desc[EPILOGUE_RES_ZP_WORD];
+    c_rscale[cfg_slot] <= desc[EPILOGUE_RES_SCALE_WORD];
+    c_lo[cfg_slot] <= flush(d_lo);
+    c_hi[cfg_slot] <= flush(d_hi);
+    c_keylo[cfg_slot] <= is_nan(d_lo) ? 32'd0 : fp_key(d_lo);             // no value compares below or above a NaN
+    c_keyhi[cfg_slot] <= is_nan(d_hi) ? 32'hffff_ffff : fp_key(d_hi);
+    c_ozp[cfg_slot] <= desc[EPILOGUE_OUT_ZP_WORD] ^ FP_SIGN;              // offset binary: the compares are unsigned
+    c_ilo[cfg_slot] <= desc[EPILOGUE_INT_LO_WORD] ^ FP_SIGN;
+    c_ihi[cfg_slot] <= desc[EPILOGUE_INT_HI_WORD] ^ FP_SIGN;
+  end
+
+  // ---------------------------------------------------------------- parameters and residual words
+  cells_t bias [2], scale [2];
+  logic [8*WORD-1:0] rbuf [RES_WORDS];
+
+  function automatic cells_t new_bias();
+    for (int unsigned c = 0; c < CELLS; c++)
+      new_bias[c] = (c / QUADS == 32'(par_word)) ? rdata[32*(c % QUADS) +: 32] : bias[par_slot][c];
+  endfunction
+
+  function automatic cells_t new_scale();
+    for (int unsigned c = 0; c < CELLS; c++)
+      new_scale[c] = (c / QUADS == 32'(par_word)) ? rdata[32*(c % QUADS) +: 32] : scale[par_slot][c];
+  endfunction
+
+  always_ff @(posedge clk) begin
+    if (par_valid) begin
+      if (par_scale) scale[par_slot] <= new_scale();
+      else bias[par_slot] <= new_bias();
+    end
+    if (res_valid) rbuf[res_word] <= rdata;
+  end
+
+  // ---------------------------------------------------------------- stages
+  logic v2, v3, v4, v5, v6, v7;
+  logic [5:0] slots, firsts, lasts;         // of stages 2 to 7, bit 0 the youngest
+  logic [7:0] quad2;
+  cells_t s1, s2, s3, s4, s5, s6, r2, r3;
+  quads_t o7;
+  logic sl2, sl3, sl4, sl5, sl6, sl7;
+  assign {sl7, sl6, sl5, sl4, sl3, sl2} = slots;
+
+  function automatic cells_t bias_int();
+    for (int unsigned c = 0; c < CELLS; c++) bias_int[c] = acc_q[c] + bias[row_slot][c];
+  endfunction
+
+  function automatic cells_t bias_fp();
+    for (int unsigned c = 0; c < CELLS; c++) bias_fp[c] = fp_add(acc_q[c], bias[row_slot][c]);
+  endfunction
+
+  function automatic cells_t to_fp();
+    for (int unsigned c = 0; c < CELLS; c++) to_fp[c] = i2f(s1[c]);
+  endfunction
+
+  function automatic cells_t res_bytes();
+    for (int unsigned j = 0; j < CELLS / 4; j++) begin
+      logic [31:0] h;
+      h = rbuf[0][32*(32'(quad2) + j) +: 32];
+      res_bytes[4*j]     = (((h & 32'hff) ^ 32'h80) - 32'h80) - c_rzp[sl2];
+      res_bytes[4*j + 1] = ((((h >> 8) & 32'hff) ^ 32'h80) - 32'h80) - c_rzp[sl2];
+      res_bytes[4*j + 2] = ((((h >> 16) & 32'hff) ^ 32'h80) - 32'h80) - c_rzp[sl2];
+      res_bytes[4*j + 3] = (((h >> 24) ^ 32'h80) - 32'h80) - c_rzp[sl2];
+    end
+  endfunction
+
+  function automatic cells_t res_halves();
+    for (int unsigned c = 0; c < CELLS; c++) begin
+      logic [31:0] h;
+      h = rbuf[RES_BITS'((c >> 1) / QUADS)][32*(32'(quad2) + ((c >> 1) % QUADS)) +: 32];
+      res_halves[c] = ((c & 32'd1) != 32'd0) ? (h & 32'hffff_0000) : (h << 16);
+    end
+  endfunction
+
+  function automatic cells_t res_words();
+    for (int unsigned c = 0; c < CELLS; c++) res_words[c] = rbuf[RES_BITS'(c / QUADS)][32*(32'(quad2) + (c % QUADS)) +: 32];
+  endfunction
+
+  function automatic cells_t scaled();
+    for (int unsigned c = 0; c < CELLS; c++) scaled[c] = fp_mul(s2[c], scale[sl3][c]);
+  endfunction
+
+  function automatic cells_t res_fp();
+    for (int unsigned c = 0; c < CELLS; c++) res_fp[c] = i2f(r2[c]);
+  endfunction
+
+  function automatic cells_t res_scaled();
+    cells_t f;
+    f = res_fp();
+    for (int unsigned c = 0; c < CELLS; c++) res_scaled[c] = fp_mul(f[c], c_rscale[sl3]);
+  endfunction
+
+  function automatic cells_t summed();
+    for (int unsigned c = 0; c < CELLS; c++) summed[c] = fp_add(s3[c], r3[c]);
+  endfunction
+
+  function automatic cells_t clamped();
+    for (int unsigned c = 0; c < CELLS; c++) begin
+      logic [31:0] k, r;
+      k = fp_key(s4[c]);
+      r = (k > c_keyhi[sl5]) ? c_hi[sl5] : s4[c];
+      r = (k < c_keylo[sl5]) ? c_lo[sl5] : r;
+      clamped[c] = ((s4[c] & ~FP_SIGN) > FP_INF) ? s4[c] : r;
+    end
+  endfunction
+
+  function automatic cells_t to_int8();
+    for (int unsigned c = 0; c < CELLS; c++) begin
+      logic [31:0] i;
+      i = f2i(s5[c]) + c_ozp[sl6];
+      i = (i > c_ihi[sl6]) ? c_ihi[sl6] : i;
+      i = (i < c_ilo[sl6]) ? c_ilo[sl6] : i;
+      to_int8[c] = i & 32'hff;
+    end
+  endfunction
+
+  function automatic cells_t to_bf16();
+    for (int unsigned c = 0; c < CELLS; c++) to_bf16[c] = f2b(s5[c]);
+  endfunction
+
+  always_ff @(posedge clk) begin
+    v2 <= row_valid; v3 <= v2; v4 <= v3; v5 <= v4; v6 <= v5; v7 <= v6;
+    if (busy || row_valid) begin
+      slots <= {slots[4:0], row_slot};
+      firsts <= {firsts[4:0], row_first};
+      lasts <= {lasts[4:0], row_last};
+    end
+    if (row_valid) begin
+      quad2 <= row_quad;
+      if (!c_bias[row_slot]) s1 <= acc_q;
+      else if (c_fp32[row_slot]) s1 <= bias_fp();
+      else s1 <= bias_int();
+    end
+    if (v2) begin
+      if (c_fp32[sl2] || c_otype[sl2] == OUT_RAW32) s2 <= s1;
+      else s2 <= to_fp();
+      if (c_res[sl2]) begin
+        if (c_rtype[sl2] == RES_INT8) r2 <= res_bytes();
+        else if (c_rtype[sl2] == RES_BF16) r2 <= res_halves();
+        else r2 <= res_words();
+      end
+    end
+    if (v3) begin
+      if (c_scale[sl3] && c_otype[sl3] != OUT_RAW32) s3 <= scaled();
+      else s3 <= s2;
+      if (c_res[sl3]) begin
+        if (c_rtype[sl3] == RES_INT8) r3 <= res_scaled();
+        else r3 <= r2;
+      end
+    end
+    if (v4) begin
+      if (c_res[sl4] && c_otype[sl4] != OUT_RAW32) s4 <= summed();
+      else s4 <= s3;
+    end
+    if (v5) begin
+      if (c_clamp[sl5] && c_otype[sl5] != OUT_RAW32) s5 <= clamped();
+      else s5 <= s4;
+    end
+    if (v6) begin
+      if (c_otype[sl6] == OUT_INT8) s6 <= to_int8();
+      else if (c_otype[sl6] == OUT_BF16) s6 <= to_bf16();
+      else s6 <= s5;
+    end
+    if (rst) begin
+      v2 <= 1'b0; v3 <= 1'b0; v4 <= 1'b0; v5 <= 1'b0; v6 <= 1'b0; v7 <= 1'b0;
+    end
+  end
+
+  // ---------------------------------------------------------------- output words
+  logic [7:0] word7;
+  logic slot7, last7, more7;               // more7: further words of the row whose first one is out
+  logic [31:0] wsel;
+  assign wsel = v7 ? 32'd0 : 32'(word7);
+
+  function automatic quads_t pack1();
+    for (int unsigned q = 0; q < QUADS; q++) begin
+      logic [31:0] c;
+      c = 4 * (q % SLOT1) + wsel * WORD;
+      pack1[q] = (c < CELLS) ? (s6[c] | (s6[c + 1] << 8) | (s6[c + 2] << 16) | (s6[c + 3] << 24)) : 32'd0;
+    end
+  endfunction
+
+  function automatic quads_t pack2();
+    for (int unsigned q = 0; q < QUADS; q++) begin
+      logic [31:0] c;
+      c = 2 * (q % SLOT2) + wsel * (WORD / 2);
+      pack2[q] = (c < CELLS) ? (s6[c] | (s6[c + 1] << 16)) : 32'd0;
+    end
+  endfunction
+
+  function automatic quads_t pack4();
+    for (int unsigned q = 0; q < QUADS; q++) begin
+      logic [31:0] c;
+      c = (q % SLOT4) + wsel * QUADS;
+      pack4[q] = (c < CELLS) ? s6[c] : 32'd0;
+    end
+  endfunction
+
+  logic now_slot;
+  logic [1:0] now_type;
+  logic [7:0] now_words;
+  assign now_slot = v7 ? sl7 : slot7;
+  assign now_type = c_otype[now_slot];
+  assign now_words = (now_type == OUT_INT8) ? 8'(WORDS1) : (now_type == OUT_BF16) ? 8'(WORDS2) : 8'(RES_WORDS);
+
+  always_ff @(posedge clk) begin
+    out_valid <= v7 || more7;
+    if (v7 || more7) begin
+      if (now_type == OUT_INT8) o7 <= pack1();
+      else if (now_type == OUT_BF16) o7 <= pack2();
+      else o7 <= pack4();
+      out_slot <= now_slot;
+      out_head <= v7;
+      out_word <= wsel[7:0];
+      out_first <= v7 && firsts[5];
+      out_last <= (v7 ? lasts[5] : last7) && wsel[7:0] + 8'd1 == now_words;
+      word7 <= wsel[7:0] + 8'd1;
+      more7 <= wsel[7:0] + 8'd1 != now_words;
+      if (v7) begin
+        slot7 <= sl7;
+        last7 <= lasts[5];
+      end
+    end
+    if (rst) begin
+      out_valid <= 1'b0;
+      more7 <= 1'b0;
+    end
+  end
+
+  for (genvar g = 0; g < QUADS; g++) begin : g_out
+    assign out_data[32*g +: 32] = o7[g];
+  end
+
+  assign busy = v2 || v3 || v4 || v5 || v6 || v7 || more7 || out_valid;
+endmodule

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weight loader of the matrix engine: reads the blocks of a descriptor, CELLS words each, into alternating weight sets, up to two
+// blocks ahead of the one whose rows have all been granted; it runs on into the next descriptor.
+// Because rows and weights both take two cycles from grant to operand, grants alone order them: a row may be granted once all
+// words of its block have been, and a set may be requested again once the last row of its old block has been granted.
+// Throughput: one word a cycle, without a bubble between blocks or descriptors. Reset: synchronous. Errors: none.
+module presil_weights import presil_config_pkg::*, presil_desc_pkg::*; (
+  input  logic        clk,
+  input  logic        rst,
+  input  logic        halt,           // request nothing more
+  input  logic        in_valid,       // MATRIX descriptor
+  output logic        in_ready,
+  input  logic [31:0] desc [32],
+  input  logic [31:0] index,
+  input  logic        block_done,     // the last row of a block is granted in this cycle
+  output logic        block_ready,    // the oldest unfinished block's weights are all granted
+  output logic        row_set,        // and lie in this set
+  output logic        rd_valid,       // scratchpad read port
+  output logic [15:0] rd_addr,
+  output logic [31:0] rd_index,
+  input  logic        rd_ready,
+  output logic        arr_valid,      // two cycles after the grant, beside the data: where it goes
+  output logic        arr_set,
+  output logic [$clog2(CELLS)-1:0] arr_cell,
+  output logic        arr_bf16,
+  output logic        arr_skip,
+  output logic        arr_absent,
+  output logic        busy            // words on their way
+);
+  localparam int unsigned CELL_BITS = $clog2(CELLS);
+  localparam logic [CELL_BITS-1:0] LAST_CELL = CELL_BITS'(CELLS - 1);
+
+  logic valid, bf16, skip, absent, last_col, last_row, last_cb, grant, block_end, desc_end, load_set;
+  logic [15:0] addr, cb_left;
+  logic [7:0] kx_left, ky_left, kxn, kyn;
+  logic [CELL_BITS-1:0] cell_no;
+  logic [1:0] begun, full;            // blocks begun, and completely granted, beyond those finished: 0 to 2
+  logic [31:0] id;
+
+  assign last_col = kx_left == 8'd1;
+  assign last_row = ky_left == 8'd1;
+  assign last_cb = cb_left == 16'd1;
+  assign rd_valid = valid && !halt && (cell_no != '0 || begun != 2'd2);
+  assign rd_addr = addr;
+  assign rd_index = id;
+  assign grant = rd_valid && rd_ready;
+  assign block_end = grant && cell_no == LAST_CELL;
+  assign desc_end = block_end && last_col && last_row && last_cb;
+  assign in_ready = !valid || desc_end;
+  assign block_ready = full != 2'd0;
+
+  logic p_valid, p_set, p_bf16, p_skip, p_absent;
+  logic [CELL_BITS-1:0] p_cell;
+  assign busy = p_valid || arr_valid;
+
+  always_ff @(posedge clk) begin
+    if (in_valid && in_ready) begin
+      valid <= 1'b1;
+      addr <= desc[MATRIX_WGT_BASE_WORD][MATRIX_WGT_BASE_LSB +: MATRIX_WGT_BASE_WIDTH];
+      kxn <= desc[MATRIX_KX_WORD][MATRIX_KX_LSB +: MATRIX_KX_WIDTH];
+      kyn <= desc[MATRIX_KY_WORD][MATRIX_KY_LSB +: MATRIX_KY_WIDTH];
+      kx_left <= desc[MATRIX_KX_WORD][MATRIX_KX_LSB +: MATRIX_KX_WIDTH];
+      ky_left <= desc[MATRIX_KY_WORD][MATRIX_KY_LSB +: MATRIX_KY_WIDTH];
+      cb_left <= desc[MATRIX_NCB_WORD][MATRIX_NCB_LSB +: MATRIX_NCB_WIDTH];
+      bf16 <= desc[MATRIX_BF16_WORD][MATRIX_BF16_LSB];
+      skip <= desc[MATRIX_SKIP_SPECIAL_WORD][MATRIX_SKIP_SPECIAL_LSB];
+      absent <= desc[MATRIX_ABSENT_WORD][MATRIX_ABSENT_LSB];
+      id <= index;
+    end else if (grant) begin
+      addr <= addr + 16'd1;
+      if (block_end) begin
+        kx_left <= last_col ? kxn : (kx_left - 8'd1);
+        if (last_col) ky_left <= last_row ? kyn : (ky_left - 8'd1);
+        if (last_col && last_row) cb_left <= cb_left - 16'd1;
+      end
+      if (desc_end) valid <= 1'b0;
+    end
+    if (grant) begin
+      cell_no <= block_end ? '0 : (cell_no + 1'b1);
+      p_set <= load_set; p_cell <= cell_no; p_bf16 <= bf16; p_skip <= skip; p_absent <= absent;
+    end
+    if (block_end) load_set <= !load_set;
+    if (block_done) row_set <= !row_set;
+    begun <= begun + {1'b0, grant && cell_no == '0} - {1'b0, block_done};
+    full <= full + {1'b0, block_end} - {1'b0, block_done};
+    p_valid <= grant;
+    arr_valid <= p_valid;
+    arr_set <= p_set; arr_cell <= p_cell; arr_bf16 <= p_bf16; arr_skip <= p_skip; arr_absent <= p_absent;
+    if (rst) begin
+      valid <= 1'b0; cell_no <= '0; begun <= 2'd0; full <= 2'd0; load_set <= 1'b0; row_set <= 1'b0;
+      p_valid <= 1'b0; arr_valid <= 1'b0;
+    end
+  end
+
+`ifndef SYNTHESIS
+  a_ahead: assert property (@(posedge clk) disable iff (rst) full <= begun && begun <= 2'd2);
+  a_done: assert property (@(posedge clk) disable iff (rst) !(block_done && !block_ready));
+`endif
+endmodule
