@@ -45,13 +45,17 @@ int twin_epilogue(twin_run *run, const presil_desc *d, uint32_t index) {
     uint32_t e_out = sizes[post.out_type], e_res = sizes[post.res_type];
     uint32_t out = presil_epilogue_out_base(d), res = presil_epilogue_res_base(d);
     const uint32_t *acc = twin->acc[presil_epilogue_half(d)] + (size_t)presil_epilogue_acc_base(d) * dims->cells_pad;
+    uint8_t copy[4 * TWIN_MAX_CELLS];
     int reads_res = post.res_en && post.out_type != PRESIL_OUT_RAW32;
     if ((post.bias_en || post.scale_en) && read_parameters(run, presil_epilogue_param_base(d), index, bias, scale)) return -1;
     for (uint32_t r = 0; r < rows; r++, acc += dims->cells_pad, out += presil_epilogue_out_pitch(d), res += presil_epilogue_res_pitch(d)) {
         uint32_t to = row_address(dims, out, e_out), from = row_address(dims, res, e_res);
         if (reads_res && (from >= bytes || dims->cells * e_res > bytes - from)) return range_error(run, index, from, "residual address");
         if (to >= bytes || dims->cells * e_out > bytes - to) return range_error(run, index, to, "output address");
-        twin->kernels->post_row(dims, &post, acc, reads_res ? twin->spad + from : NULL, twin->spad + to);
+        const uint8_t *residual = reads_res ? twin->spad + from : NULL;
+        if (residual && from < to + dims->cells * e_out && to < from + dims->cells * e_res) /* a row is read before it is written */
+            residual = memcpy(copy, residual, (size_t)dims->cells * e_res);
+        twin->kernels->post_row(dims, &post, acc, residual, twin->spad + to);
     }
     return 0;
 }

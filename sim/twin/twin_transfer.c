@@ -91,11 +91,16 @@ static void write_piece(const transfer *t, const uint8_t *row, int64_t pos, uint
     if (!row || from >= to) {
         fill(spad, s, out, t->pad);
     } else {
-        uint32_t before = (uint32_t)(from - pos) >> shift, inside = (uint32_t)(to - from) >> shift;
+        uint32_t before = (uint32_t)(from - pos) >> shift, elements = (uint32_t)(to - from) / 4, inside = t->conv ? 2 * elements : (uint32_t)(to - from);
         fill(spad, s, before, t->pad);
-        if (t->conv) t->run->twin->kernels->split(row + from, spad + s + before, inside / 2, t->conv - 1u);
+        if (t->conv) t->run->twin->kernels->split(row + from, spad + s + before, elements, t->conv - 1u);
         else memcpy(spad + s + before, row + from, inside);
         fill(spad, s + before + inside, out - before - inside, t->pad);
+        if (t->conv && (to - from) % 4 == 2 && to < t->row_bytes - 1) { /* an odd address leaves half of the last element in the word */
+            uint8_t half[2];
+            t->run->twin->kernels->split(row + to - 2, half, 1, t->conv - 1u);
+            spad[s + out - 1] = half[0];
+        }
     }
     if (!off && out < t->word) fill(spad, s + out, t->word - out, t->pad);
 }
@@ -141,9 +146,13 @@ static int transpose_row(const transfer *t, const uint8_t *row, uint32_t k, uint
         if (base >= t->spad_bytes) return range_error(t, base);
         if (k == 0) fill(spad, base, t->word, t->pad);
         int64_t pos = t->pos0 + (int64_t)j * size;
-        if (!row || pos < 0 || pos + size > t->row_bytes) fill(spad, base + k * e, e, t->pad);
-        else if (t->conv) t->run->twin->kernels->split(row + pos, spad + base + k * e, 1, t->conv - 1u);
-        else memcpy(spad + base + k * e, row + pos, e);
+        int64_t from = pos < 0 ? 0 : pos, to = pos + size > t->row_bytes ? t->row_bytes : pos + size;
+        if (row && to - from == size && t->conv) {
+            t->run->twin->kernels->split(row + pos, spad + base + k * e, 1, t->conv - 1u);
+            continue;
+        }
+        fill(spad, base + k * e, e, t->pad);
+        if (row && from < to && !t->conv) memcpy(spad + base + k * e + (from - pos), row + from, (size_t)(to - from));
     }
     return 0;
 }
