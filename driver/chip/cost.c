@@ -141,6 +141,8 @@ static void estimate(const chip_problem *p, chip_tiling *t)
     double most = matrix, worst[3] = {epilogue, load, bus};
     for (int i = 0; i < 3; i++) most = worst[i] > most ? worst[i] : most;
     double sum = matrix + epilogue + load + bus - most;
+    /* With little to sum the epilogue is a whole job behind when the last sum is ready. */
+    if (matrix < 1.2 * epilogue) first += rows * row_words;
     if (t->act_slots == 1 && bands * parts > 1) most += load;
     if (t->wgt_slots == 1 && p->cell_groups * parts > 1) most += load;
     t->estimate = (uint64_t)(most + 0.02 * sum + first + LAUNCH_CYCLES);

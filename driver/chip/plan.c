@@ -6,7 +6,7 @@
 #include <string.h>
 #include "chip.h"
 
-enum { SIMULATED = 6, FORCED = 1024, REMEMBERED = 512 };
+enum { SIMULATED = 12, FORCED = 1024, REMEMBERED = 512 };
 
 presil_plan *chip_plan_new(const presil_config *config, const char *label, const char *default_label)
 {
