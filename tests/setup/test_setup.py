@@ -157,12 +157,15 @@ def test_an_unfinished_environment_is_made_anew(tree):
     code = ("find_python; make_venv() { echo made >>calls; mkdir -p .venv/bin; ln -sf \"$PYTHON\" .venv/bin/python; }; fetch_and_install() { echo installed >>calls; [ -e works ]; }; "
             "ensure_venv run")
     assert bash(tree, code).returncode != 0
-    assert not list((tree / ".venv").glob(".presil-*"))
+    assert not (tree / ".venv" / ".presil-packages").exists()
     (tree / "works").touch()
     assert bash(tree, code).returncode == 0
     assert (tree / "calls").read_text().split() == ["made", "installed", "made", "installed"]
     assert bash(tree, code).returncode == 0
     assert (tree / "calls").read_text().split() == ["made", "installed", "made", "installed"], "a finished environment was touched"
+    (tree / ".venv" / ".presil-place").write_text("/elsewhere 3.11\n")
+    assert bash(tree, code).returncode == 0
+    assert (tree / "calls").read_text().split()[4:] == ["made", "installed"], "an environment that was moved was trusted"
 
 
 def test_minimal_debian():
