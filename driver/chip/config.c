@@ -62,12 +62,12 @@ typedef struct { uint32_t reg, value; const char *what; } expectation;
 int chip_probe(presil_chip *chip, const presil_link *link, presil_error_buffer *error)
 {
     const presil_config *c = &chip->config;
-    const expectation list[] = {{REG_ID, REG_ID_VALUE, "identification"},
-                                {REG_CAP_ARRAY, c->lanes | c->cells << 16, "array (lanes, cells << 16)"},
-                                {REG_CAP_MEMORY, c->word_bytes | c->banks << 16, "memory (word bytes, banks << 16)"},
-                                {REG_CAP_BANK, c->bank_words, "words of a bank"},
-                                {REG_CAP_ACC, c->acc_rows, "accumulator rows"},
-                                {REG_CONFIG_HASH, c->hash, "configuration hash: the library was built from other descriptors or configurations; rebuild it"}};
+    const expectation list[] = {{PRESIL_REG_ID, REG_ID_VALUE, "identification"},
+                                {PRESIL_REG_CAP_ARRAY, c->lanes | c->cells << 16, "array (lanes, cells << 16)"},
+                                {PRESIL_REG_CAP_MEMORY, c->word_bytes | c->banks << 16, "memory (word bytes, banks << 16)"},
+                                {PRESIL_REG_CAP_BANK, c->bank_words, "words of a bank"},
+                                {PRESIL_REG_CAP_ACC, c->acc_rows, "accumulator rows"},
+                                {PRESIL_REG_CONFIG_HASH, c->hash, "configuration hash: the library was built from other descriptors or configurations; rebuild it"}};
     uint32_t value;
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         if (link->ops->read32(link->handle, list[i].reg, &value)) {
@@ -78,7 +78,7 @@ int chip_probe(presil_chip *chip, const presil_link *link, presil_error_buffer *
                              value, list[i].value, list[i].what);
         }
     }
-    if (link->ops->read32(link->handle, REG_VERSION, &value) || value >> 16 != REG_VERSION_MAJOR) {
+    if (link->ops->read32(link->handle, PRESIL_REG_VERSION, &value) || value >> 16 != REG_VERSION_MAJOR) {
         return chip_fail(error, PRESIL_ENODEV, "chip version %u.%u; this driver knows version %d", value >> 16, value & 0xffffu, REG_VERSION_MAJOR);
     }
     return PRESIL_OK;

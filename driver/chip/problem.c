@@ -126,11 +126,12 @@ int chip_problem_check(const chip_problem *p, presil_error_buffer *error)
     return PRESIL_OK;
 }
 
+/* Subnormals as zero of their sign: the chip compares bounds as they are. */
 static uint32_t float_bits(float f)
 {
     uint32_t u;
     memcpy(&u, &f, sizeof u);
-    return u;
+    return u & 0x7f800000u ? u : u & 0x80000000u;
 }
 
 int chip_epilogue_template(chip_problem *p, const presil_epilogue *epilogue, uint32_t out_dtype, bool bias, bool scale, presil_error_buffer *error)

@@ -35,16 +35,16 @@ int chip_reset(presil_chip *chip, const presil_link *link, const presil_command_
     (void)chip;
     port p = {link, 0};
     if (memory->bytes < (uint64_t)sizeof(presil_desc) << CHIP_RING_LOG2) return chip_fail(error, PRESIL_EINVAL, "command memory of %llu bytes is too small", (unsigned long long)memory->bytes);
-    put(&p, REG_IRQ_ENABLE, 0);
-    put(&p, REG_CONTROL, CONTROL_QUEUE_RESET | CONTROL_COUNTER_CLEAR);
-    put(&p, REG_IRQ_CLEAR, IRQ_DONE | IRQ_ERROR);
-    put(&p, REG_RING_BASE_LO, (uint32_t)memory->base.value);
-    put(&p, REG_RING_BASE_HI, (uint32_t)(memory->base.value >> 32));
-    put(&p, REG_RING_LOG2, CHIP_RING_LOG2);
-    put(&p, REG_IRQ_ENABLE, IRQ_DONE | IRQ_ERROR);
-    uint32_t status = get(&p, REG_STATUS);
+    put(&p, PRESIL_REG_IRQ_ENABLE, 0);
+    put(&p, PRESIL_REG_CONTROL, CONTROL_QUEUE_RESET | CONTROL_COUNTER_CLEAR);
+    put(&p, PRESIL_REG_IRQ_CLEAR, IRQ_DONE | IRQ_ERROR);
+    put(&p, PRESIL_REG_RING_BASE_LO, (uint32_t)memory->base.value);
+    put(&p, PRESIL_REG_RING_BASE_HI, (uint32_t)(memory->base.value >> 32));
+    put(&p, PRESIL_REG_RING_LOG2, CHIP_RING_LOG2);
+    put(&p, PRESIL_REG_IRQ_ENABLE, IRQ_DONE | IRQ_ERROR);
+    uint32_t status = get(&p, PRESIL_REG_STATUS);
     int result = port_status(&p, error);
-    if (result == PRESIL_OK && (status & (STATUS_BUSY | STATUS_ERROR))) result = chip_fail(error, PRESIL_EDEAD, "the chip is not idle after a queue reset: STATUS 0x%08x", status);
+    if (result == PRESIL_OK && (status & (PRESIL_STATUS_BUSY_MASK | PRESIL_STATUS_ERROR_MASK))) result = chip_fail(error, PRESIL_EDEAD, "the chip is not idle after a queue reset: STATUS 0x%08x", status);
     return result;
 }
 
@@ -62,9 +62,9 @@ int chip_submit(presil_chip *chip, const presil_link *link, const presil_command
         return chip_fail(error, PRESIL_EDEAD, "can't write the ring: %s", link->ops->last_error(link->handle));
     }
     port p = {link, 0};
-    put(&p, REG_CONTROL, CONTROL_QUEUE_RESET | CONTROL_COUNTER_CLEAR); /* every launch begins at ring entry 0 */
-    put(&p, REG_IRQ_CLEAR, IRQ_DONE | IRQ_ERROR);
-    put(&p, REG_RING_TAIL, (uint32_t)count);
+    put(&p, PRESIL_REG_CONTROL, CONTROL_QUEUE_RESET | CONTROL_COUNTER_CLEAR); /* every launch begins at ring entry 0 */
+    put(&p, PRESIL_REG_IRQ_CLEAR, IRQ_DONE | IRQ_ERROR);
+    put(&p, PRESIL_REG_RING_TAIL, (uint32_t)count);
     chip->launches_submitted++;
     chip->segment = segment;
     return port_status(&p, error);
@@ -86,12 +86,12 @@ static const char *opcode_name(const presil_desc *d)
 int chip_service(presil_chip *chip, const presil_link *link, const presil_plan *plan, presil_service *out)
 {
     port p = {link, 0};
-    uint32_t irq = get(&p, REG_IRQ_STATUS);
+    uint32_t irq = get(&p, PRESIL_REG_IRQ_STATUS);
     *out = (presil_service){.result = PRESIL_SERVICE_BUSY};
     if (irq & IRQ_ERROR) {
-        uint32_t code = get(&p, REG_ERROR_CODE), index = get(&p, REG_ERROR_INDEX);
-        uint64_t address = (uint64_t)get(&p, REG_ERROR_ADDR_HI) << 32;
-        address |= get(&p, REG_ERROR_ADDR_LO);
+        uint32_t code = get(&p, PRESIL_REG_ERROR_CODE), index = get(&p, PRESIL_REG_ERROR_INDEX);
+        uint64_t address = (uint64_t)get(&p, PRESIL_REG_ERROR_ADDR_HI) << 32;
+        address |= get(&p, PRESIL_REG_ERROR_ADDR_LO);
         bool bus = code == PRESIL_ERROR_READ_BUS || code == PRESIL_ERROR_WRITE_BUS || code == PRESIL_ERROR_FETCH_BUS;
         size_t at = plan ? segment_first(plan, chip->segment) + index : 0;
         const presil_desc *d = plan && at < plan->count ? &plan->list[at] : NULL;
@@ -102,7 +102,7 @@ int chip_service(presil_chip *chip, const presil_link *link, const presil_plan *
     } else if (irq & IRQ_DONE) {
         out->result = PRESIL_SERVICE_DONE;
     }
-    if (irq) put(&p, REG_IRQ_CLEAR, irq);
+    if (irq) put(&p, PRESIL_REG_IRQ_CLEAR, irq);
     return port_status(&p, NULL);
 }
 
@@ -122,14 +122,14 @@ int chip_why(presil_chip *chip, const presil_link *link, const presil_plan *plan
                                                       "waits for weights", "waits for the scratchpad", "bus request not accepted", "bus data not there",
                                                       "waits for bus responses", "draining", "stopped by an error", "?", "?"};
     port p = {link, 0};
-    uint32_t status = get(&p, REG_STATUS), cause = get(&p, REG_WAIT_CAUSE), head = get(&p, REG_RING_HEAD), tail = get(&p, REG_RING_TAIL);
+    uint32_t status = get(&p, PRESIL_REG_STATUS), cause = get(&p, PRESIL_REG_WAIT_CAUSE), head = get(&p, PRESIL_REG_RING_HEAD), tail = get(&p, PRESIL_REG_RING_TAIL);
     uint32_t tokens[PRESIL_ENGINES];
-    for (uint32_t e = 0; e < PRESIL_ENGINES; e++) tokens[e] = get(&p, REG_WAIT_TOKENS + 4 * e);
+    for (uint32_t e = 0; e < PRESIL_ENGINES; e++) tokens[e] = get(&p, PRESIL_REG_WAIT_TOKENS0 + 4 * e);
     if (bytes) text[0] = 0;
     append(text, bytes, "%s: ring head %u of %u", plan ? plan->label : "launch", head, tail);
     for (uint32_t e = 0; e < PRESIL_ENGINES; e++) {
-        uint32_t mask = get(&p, REG_WAIT_MASK + 4 * e), index = get(&p, REG_WAIT_INDEX + 4 * e), why = cause >> (4 * e) & 15u;
-        bool active = status >> (STATUS_ACTIVE_SHIFT + e) & 1u;
+        uint32_t mask = get(&p, PRESIL_REG_WAIT_MASK0 + 4 * e), index = get(&p, PRESIL_REG_WAIT_INDEX0 + 4 * e), why = cause >> (4 * e) & 15u;
+        bool active = status >> (PRESIL_STATUS_ACTIVE_SHIFT + e) & 1u;
         if (!active && !mask) continue;
         append(text, bytes, "; %s: %s", engine_names[e], causes[why]);
         if (!mask) continue;
@@ -147,11 +147,11 @@ int chip_counters(presil_chip *chip, const presil_link *link, presil_report *out
 {
     (void)chip;
     port p = {link, 0};
-    put(&p, REG_CONTROL, CONTROL_COUNTER_SNAPSHOT);
-    uint64_t value[COUNTER_FETCH_BEATS + 1];
-    for (uint32_t n = 0; n <= COUNTER_FETCH_BEATS; n++) {
-        value[n] = get(&p, REG_COUNTERS + 8 * n);
-        value[n] |= (uint64_t)get(&p, REG_COUNTERS + 8 * n + 4) << 32;
+    put(&p, PRESIL_REG_CONTROL, CONTROL_COUNTER_SNAPSHOT);
+    uint64_t value[COUNTERS];
+    for (uint32_t n = 0; n < COUNTERS; n++) {
+        value[n] = get(&p, PRESIL_REG_COUNTER(n));
+        value[n] |= (uint64_t)get(&p, PRESIL_REG_COUNTER(n) + 4) << 32;
     }
     int status = port_status(&p, NULL);
     if (status != PRESIL_OK) return status;
@@ -164,5 +164,8 @@ int chip_counters(presil_chip *chip, const presil_link *link, presil_report *out
     out->read_bytes += value[COUNTER_READ_BYTES];
     out->write_bytes += value[COUNTER_WRITE_BYTES];
     out->descriptors += value[COUNTER_DESCRIPTORS];
+    bool worked = value[MATRIX * PRESIL_CAUSES + PRESIL_CAUSE_BUSY] != 0;
+    out->fill += worked ? value[COUNTER_MATRIX_FIRST] : 0;
+    out->drain += worked ? value[COUNTER_CYCLES] - value[COUNTER_MATRIX_LAST] : 0;
     return PRESIL_OK;
 }
