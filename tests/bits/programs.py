@@ -40,7 +40,8 @@ class Program:
                  family_values(s, "bf16", ("normal", "wide", "mixed")[self.index % 3], (quarter // 2,)),
                  family_values(s, "fp32", ("normal", "wide", "mixed")[self.index % 3], (quarter // 4,)),
                  family_values(s, "bf16", "subnormal", (quarter // 2,))]
-        parts[3][s.chance(parts[3].shape, 20)] = 0x0001
+        for part, percent in ((1, 10), (3, 20)):
+            parts[part][s.chance(parts[part].shape, percent)] = 0x0001        # the code of an absent weight, beside specials and without
         data = b"".join(p.astype(p.dtype.newbyteorder("<")).tobytes() for p in parts)
         image[INPUT:INPUT + len(data)] = data
         return image

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Descriptors by field name, from the layout that rtl/generate.py generates (the one thing that oracle, RTL and twin share)."""
-import importlib.util
+import subprocess
+import sys
+import tempfile
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,13 +12,12 @@ GENERATOR = Path(__file__).resolve().parents[2] / "rtl" / "generate.py"
 
 @cache
 def generated():
-    """The generated presil_desc.py as a namespace: WORDS, ISA_VERSION, OPCODES, ENUMS, FIELDS, CONFIGS."""
-    spec = importlib.util.spec_from_file_location("presil_generate", GENERATOR)
-    generate = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(generate)
-    read = lambda name: generate.json.loads((GENERATOR.parent / name).read_text())
-    names = {}
-    exec(generate.py_module(read("descriptors.json"), {n: c for n, c in read("configs.json").items() if n != "_"}), names)
+    """The generated presil_desc.py as a namespace: WORDS, ISA_VERSION, OPCODES, ENUMS, FIELDS, CONFIGS. Generated anew in each process: a
+    build directory's may be older than the sources."""
+    with tempfile.TemporaryDirectory() as out:
+        subprocess.run([sys.executable, str(GENERATOR), "--out", out], check=True)
+        names = {}
+        exec((Path(out) / "presil_desc.py").read_text(), names)
     return SimpleNamespace(**{k: v for k, v in names.items() if k.isupper()})
 
 
