@@ -57,10 +57,6 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
     return ((f & FP_INF) == 32'd0) ? FP_SIGN : k;
   endfunction
 
-  function automatic logic [31:0] flush(input logic [31:0] f);
-    return ((f & FP_INF) == 32'd0) ? (f & FP_SIGN) : f;
-  endfunction
-
   function automatic logic is_nan(input logic [31:0] f);
     return (f & ~FP_SIGN) > FP_INF;
   endfunction
@@ -79,8 +75,8 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
     c_otype[cfg_slot] <= desc[EPILOGUE_OUT_TYPE_WORD][EPILOGUE_OUT_TYPE_LSB +: EPILOGUE_OUT_TYPE_WIDTH];
     c_rzp[cfg_slot] <= desc[EPILOGUE_RES_ZP_WORD];
     c_rscale[cfg_slot] <= desc[EPILOGUE_RES_SCALE_WORD];
-    c_lo[cfg_slot] <= flush(d_lo);
-    c_hi[cfg_slot] <= flush(d_hi);
+    c_lo[cfg_slot] <= d_lo;
+    c_hi[cfg_slot] <= d_hi;
     c_keylo[cfg_slot] <= is_nan(d_lo) ? 32'd0 : fp_key(d_lo);             // no value compares below or above a NaN
     c_keyhi[cfg_slot] <= is_nan(d_hi) ? 32'hffff_ffff : fp_key(d_hi);
     c_ozp[cfg_slot] <= desc[EPILOGUE_OUT_ZP_WORD] ^ FP_SIGN;              // offset binary: the compares are unsigned
