@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+# The driver's core: allocators against naive models, queue, events, errors, the three modes on a transport without a simulator, the stub chip on its RTL.
+set(core_libraries ${CMAKE_CURRENT_BINARY_DIR}/libraries)
+function(presil_test_library name source)
+  add_library(${name} MODULE ${source})
+  target_compile_options(${name} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion)
+  set_target_properties(${name} PROPERTIES C_STANDARD 11 C_STANDARD_REQUIRED ON C_VISIBILITY_PRESET hidden LIBRARY_OUTPUT_DIRECTORY ${core_libraries})
+  target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_LIST_DIR} ${CMAKE_CURRENT_LIST_DIR}/../../driver/include ${CMAKE_CURRENT_LIST_DIR}/../../driver/chip)
+  target_link_libraries(${name} PRIVATE ${CMAKE_DL_LIBS} ${ARGN})
+endfunction()
+presil_test_library(presil_sim_tiny_soft ${CMAKE_CURRENT_LIST_DIR}/soft_transport.c presil_twin m)
+presil_test_library(presil_sim_tiny_nomap ${CMAKE_CURRENT_LIST_DIR}/transport_nomap.c)
+presil_test_library(presil_chip_stub ${CMAKE_CURRENT_LIST_DIR}/../chip_stub/chip_stub.c)
+
+# presil_core_test(NAME): test_core_NAME.c
+function(presil_core_test name)
+  presil_c_test(core_${name} "test_core_${name}.c;core_fixture.c" presil_static)
+  add_dependencies(test_core_${name} presil_sim_tiny_soft presil_sim_tiny_nomap presil_chip_stub)
+  set_tests_properties(c_core_${name} PROPERTIES ENVIRONMENT
+    "PRESIL_LIBRARY_PATH=${core_libraries}:${CMAKE_BINARY_DIR}/lib;PRESIL_NOMAP_LIBRARY=${core_libraries}/libpresil_sim_tiny_soft.so;PRESIL_MEMORY=")
+endfunction()
+presil_core_test(spad)
+presil_core_test(heap)
+presil_core_test(memory)
+presil_core_test(queue)
+presil_core_test(errors)
+presil_core_test(verify)
+presil_core_test(submit)
+if(TARGET presil_sim_stub_fast)
+  presil_core_test(stub)
+  add_dependencies(test_core_stub presil_sim_stub_fast presil_sim_stub_check)
+endif()
