@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* twin_avx2.c - the inner loops for AVX2 with FMA: vectors of 8 cells. */
 #include <immintrin.h>
+#include <stdint.h>
+#include <string.h>
 
 #define WIDTH 8u
 #define VF __m256
@@ -30,8 +32,60 @@
 #define V_SIGNED_HALF(p) _mm256_or_ps(_mm256_and_ps(p, V_CAST_F(V_SET1((int32_t)0x80000000u))), V_SET1_F(0.5f))
 #define V_CANONICAL(x) _mm256_blendv_ps(x, V_CAST_F(V_SET1(0x7fc00000)), _mm256_cmp_ps(x, x, _CMP_UNORD_Q))
 
+#define V_SUB_F _mm256_sub_ps
+#define V_MIN_F _mm256_min_ps
+#define V_TO_I32 _mm256_cvtps_epi32
+#define V_ZERO_NAN(x) _mm256_and_ps(x, _mm256_cmp_ps(x, x, _CMP_ORD_Q))
+/* V_SELECT_op(a, b, x, y): a op b ? x : y, for each element */
+#define V_SELECT_LT_F(a, b, x, y) _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_LT_OQ))
+#define V_SELECT_GT_I(a, b, x, y) _mm256_blendv_epi8(y, x, _mm256_cmpgt_epi32(a, b))
+#define V_SELECT_EQ_I(a, b, x, y) _mm256_blendv_epi8(y, x, _mm256_cmpeq_epi32(a, b))
+#define INLINE static inline __attribute__((always_inline))
+
+/* `count` elements from memory, widened, and back, narrowed; nothing beyond them is touched. */
+INLINE VI v_load_int8(const uint8_t *p, unsigned count) {
+    uint64_t bytes = 0;
+    memcpy(&bytes, p, count);
+    return _mm256_cvtepi8_epi32(_mm_cvtsi64_si128((long long)bytes));
+}
+
+INLINE VI v_load_uint16(const uint8_t *p, unsigned count) {
+    uint16_t halves[8] = {0};
+    memcpy(halves, p, 2 * (size_t)count);
+    return _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)halves));
+}
+
+INLINE VI v_load_word(const uint8_t *p, unsigned count) {
+    uint32_t words[8] = {0};
+    memcpy(words, p, 4 * (size_t)count);
+    return V_LOAD_I(words);
+}
+
+INLINE void v_store_word(uint8_t *p, VI v, unsigned count) {
+    uint32_t words[8];
+    _mm256_storeu_si256((__m256i *)(void *)words, v);
+    memcpy(p, words, 4 * (size_t)count);
+}
+
+INLINE void v_store_uint16(uint8_t *p, VI v, unsigned count) {
+    uint32_t words[8];
+    uint16_t halves[8];
+    _mm256_storeu_si256((__m256i *)(void *)words, v);
+    for (int i = 0; i < 8; i++) halves[i] = (uint16_t)words[i];
+    memcpy(p, halves, 2 * (size_t)count);
+}
+
+INLINE void v_store_int8(uint8_t *p, VI v, unsigned count) {
+    uint32_t words[8];
+    uint8_t bytes[8];
+    _mm256_storeu_si256((__m256i *)(void *)words, v);
+    for (int i = 0; i < 8; i++) bytes[i] = (uint8_t)words[i];
+    memcpy(p, bytes, count);
+}
+
 #include "twin_simd_bf16.h"
 #include "twin_simd_post.h"
+#include "twin_simd_split.h"
 
 #define ROWS 4u
 

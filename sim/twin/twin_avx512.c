@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* twin_avx512.c - the inner loops for AVX-512 with VNNI: vectors of 16 cells. */
 #include <immintrin.h>
+#include <stdint.h>
+#include <string.h>
 
 #define WIDTH 16u
 #define VF __m512
@@ -32,8 +34,29 @@
     V_CAST_F(_mm512_ternarylogic_epi32(V_CAST_I(p), V_SET1((int32_t)0x80000000u), V_SET1(0x3f000000), 0xea))
 #define V_CANONICAL(x) _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), x, V_CAST_F(V_SET1(0x7fc00000)))
 
+#define V_SUB_F _mm512_sub_ps
+#define V_MIN_F _mm512_min_ps
+#define V_TO_I32 _mm512_cvtps_epi32
+#define V_ZERO_NAN(x) _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, x, _CMP_ORD_Q), x)
+/* V_SELECT_op(a, b, x, y): a op b ? x : y, for each element */
+#define V_SELECT_LT_F(a, b, x, y) _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x)
+#define V_SELECT_GT_I(a, b, x, y) _mm512_mask_blend_epi32(_mm512_cmpgt_epi32_mask(a, b), y, x)
+#define V_SELECT_EQ_I(a, b, x, y) _mm512_mask_blend_epi32(_mm512_cmpeq_epi32_mask(a, b), y, x)
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE __mmask16 first_lanes(unsigned count) { return (__mmask16)((1u << count) - 1u); }
+
+/* `count` elements from memory, widened, and back, narrowed; nothing beyond them is touched. */
+INLINE VI v_load_int8(const uint8_t *p, unsigned count) { return _mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(first_lanes(count), p)); }
+INLINE VI v_load_uint16(const uint8_t *p, unsigned count) { return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(first_lanes(count), p)); }
+INLINE VI v_load_word(const uint8_t *p, unsigned count) { return _mm512_maskz_loadu_epi32(first_lanes(count), p); }
+INLINE void v_store_int8(uint8_t *p, VI v, unsigned count) { _mm_mask_storeu_epi8(p, first_lanes(count), _mm512_cvtepi32_epi8(v)); }
+INLINE void v_store_uint16(uint8_t *p, VI v, unsigned count) { _mm256_mask_storeu_epi16(p, first_lanes(count), _mm512_cvtepi32_epi16(v)); }
+INLINE void v_store_word(uint8_t *p, VI v, unsigned count) { _mm512_mask_storeu_epi32(p, first_lanes(count), v); }
+
 #include "twin_simd_bf16.h"
 #include "twin_simd_post.h"
+#include "twin_simd_split.h"
 
 #define ROWS 8u
 

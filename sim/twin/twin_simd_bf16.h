@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * twin_simd_bf16.h - the bf16 dot product over vectors of cells, for the vector width that the including file defines:
- * WIDTH, VF, VI and the operations V_* used below. Why floats are exact here: twin_simd_plan.h.
+ * WIDTH, VF, VI, INLINE and the operations V_* used below. Why floats are exact here: twin_simd_plan.h.
  */
 #ifndef PRESIL_TWIN_SIMD_BF16_H
 #define PRESIL_TWIN_SIMD_BF16_H
 #include "twin_simd_plan.h"
-
-#define INLINE static inline __attribute__((always_inline))
 
 /* Largest exponent sum of each cell, from the byte codes; not below E_LOW (all products zero: any value does). */
 INLINE void emax_codes(const twin_dims *dims, const uint8_t *codes, const bf16_row *row, int high, uint32_t vectors, VI *emax) {

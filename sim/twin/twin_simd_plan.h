@@ -46,27 +46,48 @@ static inline uint8_t *packed_codes(const twin_dims *dims, void *packed) {
 
 static inline int wide(exponents e) { return e.high - e.low > SPREAD; }
 
-/* Cleans n bf16: what counts as zero becomes zero (its sign kept), so that the rest needs no cases. */
+/*
+ * Cleans n bf16: what counts as zero becomes zero (its sign kept), so that the rest needs no cases. out has room for n rounded up to LANES_STEP.
+ * Masks instead of conditions, and steps of constant length: so the compiler makes vectors of it.
+ */
+#define LANES_STEP 32
 static inline exponents clean(const uint8_t *source, uint16_t *restrict out, uint32_t n, int absent, int skip_special) {
-    uint16_t low = 0xffff, high = 0, special = 0;
+    uint16_t low[LANES_STEP], high[LANES_STEP], special[LANES_STEP];
     const uint16_t gone = absent ? 1 : 0; /* code 0 is zero anyway */
-    memcpy(out, source, 2 * (size_t)n);
-    for (uint32_t i = 0; i < n; i++) {
-        uint16_t x = out[i], e = (uint16_t)((x >> 7) & 255);
-        uint16_t is_special = (uint16_t)(e == 255), dead = (uint16_t)(x == gone || e == 0 || is_special);
-        special = (uint16_t)(special | is_special);
-        e = dead ? 0 : e;
-        out[i] = dead ? (uint16_t)(x & 0x8000u) : x;
-        high = e > high ? e : high;
-        e = (uint16_t)(e - 1); /* zero becomes the greatest */
-        low = e < low ? e : low;
+    memset(low, 0xff, sizeof low);
+    memset(high, 0, sizeof high);
+    memset(special, 0, sizeof special);
+    for (uint32_t at = 0; at < n; at += LANES_STEP) {
+        uint16_t x[LANES_STEP] = {0};
+        if (n - at >= LANES_STEP) memcpy(x, source + 2 * (size_t)at, sizeof x);
+        else memcpy(x, source + 2 * (size_t)at, 2 * (size_t)(n - at));
+        for (int i = 0; i < LANES_STEP; i++) {
+            uint16_t e = (uint16_t)((x[i] >> 7) & 255);
+            uint16_t is_special = e == 255 ? 0xffff : 0, dead = (uint16_t)(is_special | (e == 0 ? 0xffff : 0) | (x[i] == gone ? 0xffff : 0));
+            special[i] = (uint16_t)(special[i] | is_special);
+            e = (uint16_t)(e & ~dead);
+            out[at + (uint32_t)i] = (uint16_t)(x[i] & (0x8000u | (uint16_t)~dead));
+            high[i] = e > high[i] ? e : high[i];
+            e = (uint16_t)(e - 1); /* zero becomes the greatest */
+            low[i] = e < low[i] ? e : low[i];
+        }
     }
-    return (exponents){special && !skip_special, low == 0xffff ? 256 : low + 1, high};
+    exponents all = {0, 0xffff, 0};
+    for (int half = LANES_STEP / 2; half; half /= 2)
+        for (int i = 0; i < half; i++) {
+            special[i] = (uint16_t)(special[i] | special[i + half]);
+            high[i] = high[i] > high[i + half] ? high[i] : high[i + half];
+            low[i] = low[i] < low[i + half] ? low[i] : low[i + half];
+        }
+    all.special = special[0] && !skip_special;
+    all.high = high[0];
+    all.low = low[0] == 0xffff ? 256 : low[0] + 1;
+    return all;
 }
 
 static inline uint8_t code(uint16_t x, int high) {
     unsigned e = (x >> 7) & 255u;
-    return (uint8_t)(e ? e + 127u - (unsigned)high : 0);
+    return (uint8_t)((e + 127u - (unsigned)high) & (e ? 255u : 0u));
 }
 
 static inline exponents widen(exponents a, exponents b) {
@@ -78,7 +99,7 @@ static void pack_bf16(const twin_dims *dims, const uint8_t *const *weights, int 
     float *floats = packed_floats(dims, packed);
     uint8_t *codes = packed_codes(dims, packed);
     uint32_t n = dims->lanes / 2, pad = dims->cells_pad;
-    uint16_t cleaned[TWIN_MAX_LANES / 2];
+    uint16_t cleaned[TWIN_MAX_LANES / 2 + LANES_STEP];
     uint32_t *bits = (uint32_t *)(void *)floats;
     exponents all = {0, 256, 0};
     for (uint32_t c = 0; c < pad; c++) {
@@ -92,10 +113,11 @@ static void pack_bf16(const twin_dims *dims, const uint8_t *const *weights, int 
     }
     header->e = all;
     if (wide(all)) return;
-    memset(codes, 0, (size_t)((n + 3) / 4) * 4 * pad);
+    if (n % 4) memset(codes + (size_t)(n / 4) * 4 * pad, 0, 4 * (size_t)pad);
     for (uint32_t i = 0; i < n; i++) {
         uint8_t *to = codes + (size_t)(i / 4) * 4 * pad + i % 4;
-        for (uint32_t c = 0; c < pad; c++) to[4 * (size_t)c] = code((uint16_t)(bits[(size_t)i * pad + c] >> 16), all.high);
+        const uint32_t *from = bits + (size_t)i * pad;
+        for (uint32_t c = 0; c < pad; c++) to[4 * (size_t)c] = code((uint16_t)(from[c] >> 16), all.high);
     }
 }
 
@@ -103,22 +125,23 @@ typedef enum { PATH_CODES, PATH_FLOATS, PATH_INTEGER } bf16_path;
 
 /* A row decoded for the vector loops. */
 typedef struct {
-    uint32_t a[TWIN_MAX_LANES / 2] __attribute__((aligned(64)));
-    uint8_t codes[TWIN_MAX_LANES / 2 + 4] __attribute__((aligned(64)));
+    uint32_t a[TWIN_MAX_LANES / 2 + LANES_STEP] __attribute__((aligned(64)));
+    uint8_t codes[TWIN_MAX_LANES / 2 + LANES_STEP] __attribute__((aligned(64)));
     exponents e;
 } bf16_row;
 
 static inline bf16_path decode_row(const uint8_t *source, uint32_t n, int skip_special, exponents w, bf16_row *row) {
-    uint16_t cleaned[TWIN_MAX_LANES / 2];
+    uint16_t cleaned[TWIN_MAX_LANES / 2 + LANES_STEP];
     exponents e = clean(source, cleaned, n, 0, skip_special);
     row->e = e;
     if (e.special || w.special) return PATH_INTEGER;
     if (e.low <= e.high && w.low <= w.high && (e.low + w.low < E_LOW || e.high + w.high > E_HIGH)) return PATH_INTEGER;
-    for (uint32_t i = 0; i < n; i++) row->a[i] = (uint32_t)cleaned[i] << 16;
-    if (wide(e) || wide(w)) return PATH_FLOATS;
-    for (uint32_t i = 0; i < n; i++) row->codes[i] = code(cleaned[i], e.high);
-    for (uint32_t i = n; i % 4; i++) row->codes[i] = 0;
-    return PATH_CODES;
+    for (uint32_t at = 0; at < n; at += LANES_STEP) /* beyond n: zeros */
+        for (uint32_t i = 0; i < LANES_STEP; i++) {
+            row->a[at + i] = (uint32_t)cleaned[at + i] << 16;
+            row->codes[at + i] = code(cleaned[at + i], e.high);
+        }
+    return wide(e) || wide(w) ? PATH_FLOATS : PATH_CODES;
 }
 
 static void integer_row(const twin_dims *dims, const bf16_header *header, const twin_rows *rows, uint32_t r) {

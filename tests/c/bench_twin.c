@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bench_twin.c - speed of the twin on layer shapes of ResNet-50, base configuration, one thread.
- * usage: bench_twin [SIMD [SECONDS]]     (SIMD: generic, avx2, avx512; default the CPU's best. SECONDS for each figure, default 0.5)
+ * usage: bench_twin [SIMD [SECONDS]]     (SIMD: generic, avx2, avx512; default the CPU's best. SECONDS of CPU time for each figure, default 0.5)
  * Prints one line for each shape and operand type: GMAC/s of useful multiplications (LOAD, MATRIX, EPILOGUE, STORE of whole tiles).
  */
 #include <stdio.h>
@@ -16,11 +16,8 @@ typedef struct { const char *name; uint32_t h, k, c, out; } shape;
 
 static const shape shapes[] = {{"3x3x256->64 at 14x14", 14, 3, 256, 64}, {"1x1x64->256 at 32x32 (of 56x56)", 32, 1, 64, 256}, {"1x1x2048->64 at 7x7", 7, 1, 2048, 64}};
 
-static double now(void) {
-    struct timespec t;
-    timespec_get(&t, TIME_UTC);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+/* Of this process, so that other load counts little. */
+static double now(void) { return (double)clock() / CLOCKS_PER_SEC; }
 
 /* Descriptors of a tile: activations once, then for each cell group weights, matrix, epilogue, store. */
 static size_t tile(const presil_config *c, const shape *s, int bf16, presil_desc *list) {
