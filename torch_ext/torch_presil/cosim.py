@@ -104,13 +104,13 @@ def device_input(options: Options, x: torch.Tensor) -> torch.Tensor:
 
 
 def bound(stalls: dict) -> str:
-    matrix = stalls["MATRIX"]
-    busy = matrix.get("BUSY", 0)
-    others = {cause: cycles for cause, cycles in matrix.items() if cause != "BUSY"}
+    matrix = stalls["matrix"]
+    busy = matrix["busy"]
+    others = {cause: cycles for cause, cycles in matrix.items() if cause != "busy"}
     cause = max(others, key=others.get)
     if busy >= others[cause]:
         return "compute"
-    return PEAK_CAUSES.get(cause.lower(), "overhead")
+    return PEAK_CAUSES.get(cause, "overhead")
 
 
 def merge(reports: list) -> dict:
