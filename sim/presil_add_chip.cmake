@@ -110,7 +110,7 @@ endfunction()
 
 # Sets <out> to Verilator's flags of a build.
 function(_presil_verilator_flags build out)
-  set(flags --cc --prefix Vchip -O3 --unroll-count 1 -fno-slice --expand-limit 4 -Wno-fatal --output-split 20000 --timescale 1ns/1ps)
+  set(flags --cc --prefix Vchip -O3 --unroll-count 1 -fno-slice --expand-limit 4 -Wno-fatal -Wno-lint -Wno-style --output-split 20000 --timescale 1ns/1ps)
   if(build STREQUAL "check")
     list(APPEND flags --assert --coverage-user --x-assign unique --x-initial unique)
   else()
