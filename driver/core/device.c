@@ -248,7 +248,7 @@ int presil_device_reset(presil_device *device) {
     presil_cancel_all(device);
     int status = presil_exclusive_begin(device);
     if (status) return status;
-    device->cancel_flag = 0;
+    __atomic_store_n(&device->cancel_flag, 0, __ATOMIC_RELAXED);
     (void)pthread_mutex_lock(&device->lock);
     device->default_stream.error = PRESIL_OK;
     for (presil_stream *s = device->streams; s; s = s->next) s->error = PRESIL_OK;

@@ -189,16 +189,19 @@ void presil_exclusive_end(presil_device *device) {
 
 /* ---- cancelling */
 bool presil_cancelled(presil_device *device, uint64_t seq) {
-    if (!device->cancel_flag) return false;
+    if (!__atomic_load_n(&device->cancel_flag, __ATOMIC_SEQ_CST)) return false;
     if (seq <= atomic_load(&device->cancel_seq)) return true;
-    device->cancel_flag = 0; /* meant for work that has passed */
-    return false;
+    /* Meant for work that has passed. Looked at again, so that a signal in between is not lost. */
+    __atomic_store_n(&device->cancel_flag, 0, __ATOMIC_SEQ_CST);
+    if (seq > atomic_load(&device->cancel_seq)) return false;
+    __atomic_store_n(&device->cancel_flag, 1, __ATOMIC_SEQ_CST);
+    return true;
 }
 
 /* Async-signal-safe: two lock-free stores. */
 void presil_cancel_all(presil_device *device) {
     atomic_store(&device->cancel_seq, atomic_load(&device->submitted));
-    device->cancel_flag = 1;
+    __atomic_store_n(&device->cancel_flag, 1, __ATOMIC_SEQ_CST);
 }
 
 /* ---- the end */

@@ -232,7 +232,7 @@ static void run(presil_transport *t) {
 
 static void run_until_cancelled(const presil_wait *w) {
     const struct timespec nap = {0, 1000000};
-    while (!w->cancel || !*w->cancel) (void)nanosleep(&nap, NULL);
+    while (!w->cancel || !__atomic_load_n(w->cancel, __ATOMIC_RELAXED)) (void)nanosleep(&nap, NULL);
 }
 
 static int soft_wait(presil_transport *t, presil_wait *w) {
