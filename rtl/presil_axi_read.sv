@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// AXI4 read side of the chip: arbitrates LOAD (ID 0) and descriptor fetch (ID 1) onto AR, routes R by ID, counts what is outstanding.
+// AR is registered (one burst a cycle); R passes through. At most 256 LOAD bursts outstanding; the fetcher asks only for what it has room
+// for, so R never waits for more than the scratchpad. Reset: synchronous, only when idle.
+// Errors: SLVERR or DECERR of a LOAD beat raises err_valid one cycle later with the beat's address and the descriptor's index.
+module presil_axi_read import presil_config_pkg::*; #(
+  localparam int unsigned LW = $clog2(WORD)
+) (
+  input  logic           clk,
+  input  logic           rst,
+  input  logic           halt,               // accept no more bursts
+  output logic           load_idle,          // no LOAD burst outstanding
+  input  logic           load_valid,
+  output logic           load_ready,
+  input  logic [39-LW:0] load_beat,
+  input  logic [7:0]     load_len,
+  input  logic [31:0]    load_index,
+  output logic           load_rvalid,
+  input  logic           load_rready,
+  input  logic           fetch_valid,
+  output logic           fetch_ready,
+  input  logic [39-LW:0] fetch_beat,
+  input  logic [7:0]     fetch_len,
+  output logic           fetch_rvalid,       // always accepted
+  output logic           err_valid,
+  output logic [31:0]    err_index,
+  output logic [39:0]    err_addr,
+  output logic [3:0]     arid,
+  output logic [39:0]    araddr,
+  output logic [7:0]     arlen,
+  output logic           arvalid,
+  input  logic           arready,
+  input  logic           rid,                // low bit
+  input  logic           rresp,              // high bit: SLVERR or DECERR
+  input  logic           rlast,
+  input  logic           rvalid,
+  output logic           rready
+);
+  localparam int unsigned DEPTH = 256;
+  logic [39-LW:0] q_beat [DEPTH];            // outstanding LOAD bursts, oldest at tail
+  logic [31:0]    q_index [DEPTH];
+  logic [7:0]     head, tail, beat;          // beat: of the oldest burst
+  logic [8:0]     count;
+  logic           free, push, pop, take;
+
+  assign free         = !arvalid || arready;
+  assign fetch_ready  = free;
+  assign load_ready   = free && !fetch_valid && !halt && !count[8];
+  assign push         = load_valid && load_ready;
+  assign load_rvalid  = rvalid && !rid;
+  assign fetch_rvalid = rvalid && rid;
+  assign rready       = rid || load_rready;
+  assign take         = load_rvalid && load_rready;
+  assign pop          = take && rlast;
+  assign load_idle    = count == 9'd0;
+
+  always_ff @(posedge clk) begin
+    if (arready) arvalid <= 1'b0;
+    if (fetch_valid && free) begin
+      arvalid <= 1'b1;  arid <= 4'd1;  araddr <= {fetch_beat, {LW{1'b0}}};  arlen <= fetch_len;
+    end
+    if (push) begin
+      arvalid <= 1'b1;  arid <= 4'd0;  araddr <= {load_beat, {LW{1'b0}}};  arlen <= load_len;
+      q_beat[head] <= load_beat;  q_index[head] <= load_index;
+      head <= head + 8'd1;
+    end
+    if (take) beat <= rlast ? 8'd0 : beat + 8'd1;
+    if (pop) tail <= tail + 8'd1;
+    if (push != pop) count <= push ? count + 9'd1 : count - 9'd1;
+    err_valid <= take && rresp;
+    if (take && rresp) begin
+      err_index <= q_index[tail];
+      err_addr  <= {q_beat[tail] + (40-LW)'(beat), {LW{1'b0}}};
+    end
+    if (rst) begin
+      arvalid <= 1'b0;  head <= 8'd0;  tail <= 8'd0;  beat <= 8'd0;  count <= 9'd0;  err_valid <= 1'b0;
+    end
+  end
+endmodule

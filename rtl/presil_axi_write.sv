@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// AXI4 write side of the chip: STORE's bursts onto AW (registered), its beats onto W (passed through, never ahead of their AW), B.
+// At most 128 bursts outstanding. Reset: synchronous, only when idle.
+// Halt: no burst is accepted any more; beats that are owed are sent with zero strobes.
+// Errors: SLVERR or DECERR raises err_valid one cycle later with the burst's address and the descriptor's index.
+module presil_axi_write import presil_config_pkg::*; #(
+  localparam int unsigned LW = $clog2(WORD)
+) (
+  input  logic            clk,
+  input  logic            rst,
+  input  logic            halt,
+  output logic            idle,               // nothing outstanding
+  input  logic            burst_valid,
+  output logic            burst_ready,
+  input  logic [39-LW:0]  burst_beat,
+  input  logic [7:0]      burst_len,
+  input  logic [31:0]     burst_index,
+  input  logic            beat_valid,
+  output logic            beat_ready,
+  input  logic [WORD-1:0] beat_strb,
+  output logic            response,           // a burst was acknowledged
+  output logic            err_valid,
+  output logic [31:0]     err_index,
+  output logic [39:0]     err_addr,
+  output logic [39:0]     awaddr,
+  output logic [7:0]      awlen,
+  output logic            awvalid,
+  input  logic            awready,
+  output logic [WORD-1:0] wstrb,
+  output logic            wlast,
+  output logic            wvalid,
+  input  logic            wready,
+  input  logic            bresp,              // high bit: SLVERR or DECERR
+  input  logic            bvalid
+);
+  localparam int unsigned DEPTH = 128;
+  logic [39-LW:0] q_beat [DEPTH];             // outstanding bursts: sent up to `data`, acknowledged up to `tail`
+  logic [7:0]     q_len [DEPTH];
+  logic [31:0]    q_index [DEPTH];
+  logic [7:0]     head, data, tail;           // one bit more than the index
+  logic [7:0]     issued;                     // bursts whose address has been accepted
+  logic [7:0]     beat;
+  logic           drain, push, owed;
+
+  assign burst_ready = (!awvalid || awready) && !halt && (head - tail) != 8'd128;
+  assign push        = burst_valid && burst_ready;
+  assign owed        = data != issued;
+  assign wvalid      = owed && (beat_valid || drain);
+  assign beat_ready  = (owed && wready) || drain;
+  assign wstrb       = drain ? '0 : beat_strb;
+  assign wlast       = beat == q_len[data[6:0]];
+  assign response    = bvalid;
+  assign idle        = head == tail && !awvalid;
+
+  always_ff @(posedge clk) begin
+    // strobes must not change while a beat waits
+    if (halt && !(wvalid && !wready)) drain <= 1'b1;
+    if (awvalid && awready) begin
+      awvalid <= 1'b0;  issued <= issued + 8'd1;
+    end
+    if (push) begin
+      awvalid <= 1'b1;  awaddr <= {burst_beat, {LW{1'b0}}};  awlen <= burst_len;
+      q_beat[head[6:0]] <= burst_beat;  q_len[head[6:0]] <= burst_len;  q_index[head[6:0]] <= burst_index;
+      head <= head + 8'd1;
+    end
+    if (wvalid && wready) begin
+      beat <= wlast ? 8'd0 : beat + 8'd1;
+      if (wlast) data <= data + 8'd1;
+    end
+    err_valid <= bvalid && bresp;
+    if (bvalid) begin
+      tail <= tail + 8'd1;
+      if (bresp) begin
+        err_index <= q_index[tail[6:0]];
+        err_addr  <= {q_beat[tail[6:0]], {LW{1'b0}}};
+      end
+    end
+    if (rst) begin
+      awvalid <= 1'b0;  head <= 8'd0;  data <= 8'd0;  tail <= 8'd0;  issued <= 8'd0;  beat <= 8'd0;  drain <= 1'b0;  err_valid <= 1'b0;
+    end
+  end
+endmodule

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// Command processor: fetches descriptors from the ring (bursts of up to 8, 16 buffered), decodes and checks them in order, hands them to
+// the engines' queues, and rules launch, completion, error stop and queue reset (docs/isa.md section 1).
+// One descriptor every 3 cycles; doorbell to fetch request 2, descriptor received to queue 3. Reset: synchronous.
+// Errors: OPCODE, VERSION, FIELD, FETCH_BUS, RING from here; those of the engines come in; the first wins and halts everything.
+module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
+  localparam int unsigned LW = $clog2(WORD)
+) (
+  input  logic              clk,
+  input  logic              rst,
+  // registers
+  input  logic [39:12]      ring_base,
+  input  logic [4:0]        ring_log2,
+  input  logic [31:0]       ring_tail,
+  input  logic              doorbell,          // ring_tail was written in the last cycle
+  input  logic              queue_reset,
+  output logic [31:0]       ring_head,
+  output logic              busy,
+  output logic              error,             // stopped, everything drained
+  output logic [3:0]        error_code,
+  output logic [31:0]       error_index,
+  output logic [39:0]       error_addr,
+  output logic              irq_done,          // pulses
+  output logic              irq_error,
+  // fetch
+  output logic              fetch_valid,
+  input  logic              fetch_ready,
+  output logic [39-LW:0]    fetch_beat,
+  output logic [7:0]        fetch_len,
+  input  logic              fetch_rvalid,
+  input  logic [8*WORD-1:0] fetch_rdata,
+  input  logic              fetch_rerror,
+  // engines
+  output logic              halt,
+  output logic              engine_rst,        // everything is idle: queues, engines and tokens to their start state
+  output logic              launch,            // first cycle of a launch
+  output logic              decoded,           // a descriptor was handed over
+  output logic [3:0]        push,              // LOAD, MATRIX, EPILOGUE, STORE
+  output logic [31:0]       push_desc [32],
+  output logic [31:0]       push_index,
+  input  logic [3:0]        room,
+  input  logic              all_empty,         // queues
+  input  logic              all_idle,          // engines and bus
+  input  logic [3:0]        fail_code,         // 0: none
+  input  logic [31:0]       fail_index,
+  input  logic [39:0]       fail_addr
+);
+  localparam int unsigned BEATS = 128 / WORD;  // of a descriptor; WORD <= 128
+  localparam int unsigned SLOTS = 16;
+  localparam int unsigned BW = $clog2(SLOTS * BEATS);
+
+  logic [8*WORD-1:0] buffer [SLOTS*BEATS];
+  logic [31:0] asked, got;                     // running counts of descriptors: requested, received (whole)
+  logic [31:0] asked_beats, got_beats;         // of beats; buffer index is their low bits
+  logic [1:0]  state;                          // 0: next descriptor, 1: check, 2: hand over
+  logic        resetting;
+  logic [31:0] size, ahead, to_end, fetch_count;
+  logic [3:0]  own_code;
+  logic [31:0] own_index;
+  logic [39:0] own_addr;
+
+  typedef logic [31:0] desc_t [32];
+  function automatic desc_t take(input logic [31:0] n);
+    logic [8*WORD-1:0] beat;
+    for (int unsigned b = 0; b < BEATS; b++) begin
+      beat = buffer[BW'(n * BEATS + b)];
+      for (int unsigned i = 0; i < WORD / 4; i++) take[b * (WORD / 4) + i] = beat[32*i +: 32];
+    end
+  endfunction
+
+  logic [31:0] desc [32];
+  logic [3:0]  opcode;
+  assign opcode = desc[0][3:0];
+  assign push_desc = desc;
+  assign push_index = ring_head;
+
+  // ---- what decode refuses ------------------------------------------------------------------------------------------
+  function automatic logic bad_moves();
+    logic zero, conv;
+    logic [31:0] word;
+    logic [1:0]  size_log2;
+    zero = desc[LOAD_N0_WORD][LOAD_N0_LSB +: 16] == 16'd0 || desc[LOAD_N1_WORD][LOAD_N1_LSB +: 16] == 16'd0 || desc[LOAD_N2_WORD][LOAD_N2_LSB +: 16] == 16'd0
+        || desc[LOAD_N3_WORD][LOAD_N3_LSB +: 16] == 16'd0 || desc[LOAD_CHUNK_BYTES_WORD][LOAD_CHUNK_BYTES_LSB +: 16] == 16'd0;
+    word = 32'(desc[LOAD_WORD_BYTES_WORD][LOAD_WORD_BYTES_LSB +: 16]);
+    if (opcode == OP_STORE) return zero || word == 32'd0 || word > WORD;
+    conv = desc[LOAD_CONV_WORD][LOAD_CONV_LSB +: 2] != CONV_NONE;
+    size_log2 = conv ? 2'd1 : desc[LOAD_ESIZE_LOG2_WORD][LOAD_ESIZE_LOG2_LSB +: 2];
+    if (desc[LOAD_TRANSPOSE_WORD][LOAD_TRANSPOSE_LSB]
+        && (desc[LOAD_N0_WORD][LOAD_N0_LSB +: 16] != 16'd1 || 32'(desc[LOAD_N1_WORD][LOAD_N1_LSB +: 16]) > (LANES >> size_log2))) return 1'b1;
+    return zero || word == 32'd0 || word > (conv ? 2 * WORD : WORD);
+  endfunction
+  function automatic logic bad_matrix();
+    logic [31:0] nx, ny;
+    nx = 32'(desc[MATRIX_NX_WORD][MATRIX_NX_LSB +: 16]);
+    ny = 32'(desc[MATRIX_NY_WORD][MATRIX_NY_LSB +: 16]);
+    return nx == 32'd0 || ny == 32'd0 || desc[MATRIX_SX_WORD][MATRIX_SX_LSB +: 16] == 16'd0 || desc[MATRIX_SY_WORD][MATRIX_SY_LSB +: 16] == 16'd0
+        || desc[MATRIX_KX_WORD][MATRIX_KX_LSB +: 8] == 8'd0 || desc[MATRIX_KY_WORD][MATRIX_KY_LSB +: 8] == 8'd0
+        || desc[MATRIX_NCB_WORD][MATRIX_NCB_LSB +: 16] == 16'd0 || desc[MATRIX_IDX_WORD][MATRIX_IDX_LSB +: 8] == 8'd0
+        || desc[MATRIX_IDY_WORD][MATRIX_IDY_LSB +: 8] == 8'd0
+        || 33'(nx * ny) + 33'(desc[MATRIX_ACC_BASE_WORD][MATRIX_ACC_BASE_LSB +: 16]) > 33'(ACC_ROWS);
+  endfunction
+  function automatic logic bad_epilogue();
+    logic [31:0] rows;
+    rows = 32'(desc[EPILOGUE_ROWS_WORD][EPILOGUE_ROWS_LSB +: 16]);
+    return rows == 32'd0 || rows + 32'(desc[EPILOGUE_ACC_BASE_WORD][EPILOGUE_ACC_BASE_LSB +: 16]) > ACC_ROWS;
+  endfunction
+  function automatic logic [3:0] check();
+    logic bad;
+    if (opcode >= OP_VECTOR) return ERROR_OPCODE;
+    if (desc[COMMON_ISA_WORD][COMMON_ISA_LSB +: COMMON_ISA_WIDTH] != ISA_VERSION) return ERROR_VERSION;
+    bad = 1'b0;
+    if (opcode == OP_LOAD || opcode == OP_STORE) bad = bad_moves();
+    if (opcode == OP_MATRIX) bad = bad_matrix();
+    if (opcode == OP_EPILOGUE) bad = bad_epilogue();
+    return bad ? ERROR_FIELD : ERROR_NONE;
+  endfunction
+
+  // ---- fetch --------------------------------------------------------------------------------------------------------
+  // up to 8 descriptors, not beyond the tail, the ring's end or 4 KiB (32 descriptors; the base is 4 KiB-aligned)
+  assign size   = 32'd1 << ring_log2;
+  assign ahead  = ring_tail - asked;
+  assign to_end = ((ring_log2 < 5'd5) ? size : 32'd32) - (asked & (((ring_log2 < 5'd5) ? size : 32'd32) - 32'd1));
+  always_comb begin
+    fetch_count = 32'd8;
+    if (ahead < fetch_count) fetch_count = ahead;
+    if (to_end < fetch_count) fetch_count = to_end;
+  end
+
+  always_ff @(posedge clk) begin
+    logic handed;
+    logic [39:0] at;                           // 128-byte aligned
+    launch <= 1'b0;  irq_done <= 1'b0;  irq_error <= 1'b0;  decoded <= 1'b0;  engine_rst <= 1'b0;
+    push <= 4'd0;  own_code <= ERROR_NONE;
+
+    if (fetch_valid && fetch_ready) fetch_valid <= 1'b0;
+    if (busy && !halt && !fetch_valid && ahead != 32'd0 && !doorbell && asked + fetch_count - ring_head <= SLOTS) begin
+      at = {ring_base, 12'd0} + {1'b0, asked & (size - 32'd1), 7'd0};
+      fetch_valid <= 1'b1;  fetch_beat <= (40-LW)'(at >> LW);  fetch_len <= 8'(fetch_count * BEATS - 32'd1);
+      asked <= asked + fetch_count;  asked_beats <= asked_beats + fetch_count * BEATS;
+    end
+    if (fetch_rvalid) begin
+      buffer[BW'(got_beats)] <= fetch_rdata;
+      got_beats <= got_beats + 32'd1;
+      if ((got_beats & (BEATS - 1)) == BEATS - 1) got <= got + 32'd1;
+      if (fetch_rerror && !halt) begin
+        own_code <= ERROR_FETCH_BUS;  own_index <= got;
+        own_addr <= {ring_base, 12'd0} + {1'b0, got & (size - 32'd1), 7'd0} + {8'd0, (got_beats & (BEATS - 1)) * WORD};
+      end
+    end
+
+    // decode
+    handed = 1'b0;
+    if (state == 2'd0 && ring_head != got && busy && !halt) begin
+      desc <= take(ring_head);  state <= 2'd1;
+    end
+    if (state == 2'd1) begin
+      state <= 2'd2;
+      if (check() != ERROR_NONE && own_code == ERROR_NONE) begin
+        own_code <= check();  own_index <= ring_head;  own_addr <= 40'd0;
+      end
+    end
+    if (state == 2'd2 && !halt && own_code == ERROR_NONE) begin
+      handed = opcode == OP_NOP || (opcode == OP_LOAD && room[0]) || (opcode == OP_MATRIX && room[1]) || (opcode == OP_EPILOGUE && room[2])
+            || (opcode == OP_STORE && room[3]);
+      if (handed) push <= {opcode == OP_STORE, opcode == OP_EPILOGUE, opcode == OP_MATRIX, opcode == OP_LOAD};
+    end
+    if (push != 4'd0 || (state == 2'd3)) begin
+      // the descriptor is in its queue: room is up to date in the next cycle
+      state <= 2'd0;
+    end
+    if (handed) begin
+      state <= 2'd3;  decoded <= 1'b1;
+    end
+    if (state == 2'd3) ring_head <= ring_head + 32'd1;
+
+    // launch and completion
+    if (doorbell && !error && !resetting) begin
+      if (!busy) begin
+        busy <= 1'b1;  launch <= 1'b1;
+      end
+      if (ring_tail - ring_head > size && own_code == ERROR_NONE) begin
+        own_code <= ERROR_RING;  own_index <= ring_head;  own_addr <= 40'd0;
+      end
+    end
+    if (busy && !halt && !doorbell && !launch && ring_head == ring_tail && own_code == ERROR_NONE && fail_code == ERROR_NONE && push == 4'd0 && state == 2'd0
+        && all_empty && all_idle) begin
+      busy <= 1'b0;  irq_done <= 1'b1;
+    end
+
+    // error stop: the first wins
+    if (!halt && (fail_code != ERROR_NONE || own_code != ERROR_NONE)) begin
+      halt <= 1'b1;
+      error_code  <= (fail_code != ERROR_NONE) ? fail_code : own_code;
+      error_index <= (fail_code != ERROR_NONE) ? fail_index : own_index;
+      error_addr  <= (fail_code != ERROR_NONE) ? fail_addr : own_addr;
+    end
+    if (halt) begin
+      push <= 4'd0;  state <= 2'd0;
+    end
+    if (queue_reset) begin
+      resetting <= 1'b1;  halt <= 1'b1;  busy <= 1'b1;  launch <= 1'b0;
+    end
+    if (halt && busy && all_idle && !fetch_valid && asked_beats == got_beats && !queue_reset) begin
+      busy <= 1'b0;
+      if (!resetting) begin
+        error <= 1'b1;  irq_error <= 1'b1;
+      end else engine_rst <= 1'b1;
+    end
+    if (engine_rst || rst) begin
+      halt <= 1'b0;  error <= 1'b0;  error_code <= ERROR_NONE;  error_index <= 32'd0;  error_addr <= 40'd0;  resetting <= 1'b0;
+      ring_head <= 32'd0;  asked <= 32'd0;  got <= 32'd0;  asked_beats <= 32'd0;  got_beats <= 32'd0;  state <= 2'd0;  push <= 4'd0;  own_code <= ERROR_NONE;
+    end
+    if (rst) begin
+      busy <= 1'b0;  fetch_valid <= 1'b0;  launch <= 1'b0;  irq_done <= 1'b0;  irq_error <= 1'b0;  engine_rst <= 1'b0;  decoded <= 1'b0;
+    end
+  end
+endmodule

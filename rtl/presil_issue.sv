@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the command processor keeps for one engine: queue of 4 descriptors, token wait, signal masks of descriptors in flight, cause.
+// Latency from push to start_valid: 2 (tokens there). Reset: synchronous (chip or queue reset). Errors: none.
+module presil_issue import presil_desc_pkg::*; (
+  input  logic        clk,
+  input  logic        rst,
+  input  logic        halt,            // start nothing new
+  input  logic        push,            // only with room
+  input  logic [31:0] push_desc [32],
+  input  logic [31:0] push_index,
+  output logic        room,
+  output logic        empty,           // no descriptor waits or is about to start
+  output logic        ask,             // the oldest waits for the tokens in want
+  output logic [19:0] want,
+  output logic [31:0] want_index,
+  input  logic        grant,
+  input  logic [19:0] have,
+  output logic        start_valid,
+  input  logic        start_ready,
+  output logic [31:0] start_desc [32],
+  output logic [31:0] start_index,
+  input  logic        done,
+  output logic [3:0]  give,            // tokens that the completing descriptor signals
+  output logic [31:0] done_index,      // oldest in flight
+  input  logic        active,
+  input  logic [3:0]  engine_cause,
+  output logic [3:0]  cause
+);
+  typedef logic [31:0] desc_t [32];
+  desc_t       q_desc [4];
+  logic [31:0] q_index [4];
+  logic [19:0] q_wait [4];
+  logic [1:0]  head, tail;
+  logic [2:0]  held;
+  // in flight
+  logic [31:0] f_index [8];
+  logic [3:0]  f_give [8];
+  logic [2:0]  f_head, f_tail;
+
+  assign room       = !held[2];
+  assign empty      = held == 3'd0 && !start_valid;
+  assign ask        = held != 3'd0 && !start_valid && !halt;
+  assign want       = (held != 3'd0) ? q_wait[tail] : 20'd0;
+  assign want_index = q_index[tail];
+  assign give       = done ? f_give[f_tail] : 4'd0;
+  assign done_index = f_index[f_tail];
+
+  always_comb begin
+    logic [19:0] missing;
+    missing = want & ~have;
+    cause = CAUSE_BUSY;
+    if (halt) cause = CAUSE_ERROR;
+    else if (active) cause = engine_cause;
+    else if (start_valid) cause = CAUSE_BUSY;
+    else if (held == 3'd0) cause = CAUSE_COMMAND;
+    else if (missing[3:0] != 4'd0) cause = CAUSE_WAIT_LOAD;
+    else if (missing[7:4] != 4'd0) cause = CAUSE_WAIT_MATRIX;
+    else if (missing[11:8] != 4'd0) cause = CAUSE_WAIT_EPILOGUE;
+    else if (missing[15:12] != 4'd0) cause = CAUSE_WAIT_STORE;
+    else if (missing != 20'd0) cause = CAUSE_WAIT_VECTOR;
+  end
+
+  always_ff @(posedge clk) begin
+    if (push) begin
+      q_desc[head]  <= push_desc;
+      q_index[head] <= push_index;
+      q_wait[head]  <= push_desc[COMMON_WAIT_WORD][COMMON_WAIT_LSB +: COMMON_WAIT_WIDTH];
+      head <= head + 2'd1;
+    end
+    if (start_valid && start_ready) begin
+      start_valid <= 1'b0;
+      f_index[f_head] <= start_index;
+      f_give[f_head]  <= start_desc[COMMON_SIGNAL_WORD][COMMON_SIGNAL_LSB +: COMMON_SIGNAL_WIDTH];
+      f_head <= f_head + 3'd1;
+    end
+    if (grant) begin
+      start_valid <= 1'b1;
+      start_desc  <= q_desc[tail];
+      start_index <= q_index[tail];
+      tail <= tail + 2'd1;
+    end
+    if (push != grant) held <= push ? held + 3'd1 : held - 3'd1;
+    if (done) f_tail <= f_tail + 3'd1;
+    if (rst) begin
+      head <= 2'd0;  tail <= 2'd0;  held <= 3'd0;  start_valid <= 1'b0;  f_head <= 3'd0;  f_tail <= 3'd0;
+    end
+  end
+endmodule

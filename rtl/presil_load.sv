@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// LOAD engine (docs/isa.md section 2): DRAM rows to scratchpad words, with padding, conversion and transposition.
+// Address side (presil_rows, presil_bursts) runs up to 256 rows and five descriptors ahead of the data side; between them a queue of rows.
+// Data side: presil_load_walk cuts rows into pieces (at most a scratchpad word each, half a word of a conversion), one a cycle; pipeline
+// align, (split), merge with padding. A chunk that overlaps the next and doesn't fit in the window of 16 beats is read for itself.
+// Reset: synchronous, only when idle. Errors: SPAD_RANGE here, READ_BUS in presil_axi_read.
+module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
+  localparam int unsigned LW = $clog2(WORD),
+  localparam int unsigned NW = WORD / 4
+) (
+  input  logic              clk,
+  input  logic              rst,
+  input  logic              start_valid,
+  output logic              start_ready,
+  input  logic [31:0]       start_desc [32],
+  input  logic [31:0]       start_index,
+  output logic              done,
+  output logic              active,
+  output logic [3:0]        cause,
+  input  logic              halt,
+  output logic              idle,               // nothing of its own in flight; presil_axi_read knows the bus
+  output logic              err_valid,          // SPAD_RANGE
+  output logic [31:0]       err_index,
+  output logic [31:0]       err_addr,
+  output logic              burst_valid,
+  input  logic              burst_ready,
+  output logic [39-LW:0]    burst_beat,
+  output logic [7:0]        burst_len,
+  output logic [31:0]       burst_index,
+  input  logic              rvalid,
+  output logic              rready,
+  input  logic [8*WORD-1:0] rdata,
+  output logic              ld_valid,
+  output logic [15:0]       ld_addr,
+  output logic [8*WORD-1:0] ld_data,
+  output logic [WORD-1:0]   ld_mask,
+  output logic              ld_full,
+  input  logic              ld_ready
+);
+  // ---- descriptor -------------------------------------------------------------------------------------------------
+  logic        own_chunks;                      // chunks are read one by one
+  logic        is_transpose;
+  logic [15:0] d_chunk, d_n0;
+  logic [31:0] d_step0;
+  logic [49:0] d_span;
+  assign d_chunk      = start_desc[LOAD_CHUNK_BYTES_WORD][LOAD_CHUNK_BYTES_LSB +: LOAD_CHUNK_BYTES_WIDTH];
+  assign d_n0         = start_desc[LOAD_N0_WORD][LOAD_N0_LSB +: LOAD_N0_WIDTH];
+  assign d_step0      = start_desc[LOAD_STEP0_WORD];
+  assign is_transpose = start_desc[LOAD_TRANSPOSE_WORD][LOAD_TRANSPOSE_LSB];
+  assign own_chunks   = d_n0 != 16'd1 && d_step0 < 32'(d_chunk) && 32'(d_chunk) > 14 * WORD;
+
+  logic start;
+  logic       full;                             // of descriptors between address and data side
+  logic [3:0] held;                             // descriptors not done
+  logic rows_ready;
+  assign start_ready = rows_ready && !full && !held[3] && !halt;
+  assign start       = start_valid && start_ready;
+  always_comb begin
+    d_span = 50'(d_chunk);
+    if (start && !own_chunks) d_span = 50'(d_chunk) + 50'(d_n0 - 16'd1) * 50'(d_step0);
+  end
+
+  // ---- address side -----------------------------------------------------------------------------------------------
+  logic           row_valid, row_ready, row_last1, row_last, run_ready;
+  logic [39-LW:0] row_beat;
+  logic [31:0]    row_beats, row_s, row_index;
+  logic [49:0]    row_rel, row_pos;
+  presil_rows u_rows (.clk, .rst, .start_valid(start), .start_ready(rows_ready), .index(start_index),
+    .addr({start_desc[LOAD_ADDR_HI_WORD][7:0], start_desc[LOAD_ADDR_LO_WORD]}),
+    .ds1(start_desc[LOAD_DS1_WORD]), .ds2(start_desc[LOAD_DS2_WORD]), .ds3(start_desc[LOAD_DS3_WORD]), .sp(start_desc[LOAD_SP_BASE_WORD]),
+    .ss0(start_desc[LOAD_SS0_WORD]), .ss1(is_transpose ? 32'd0 : start_desc[LOAD_SS1_WORD]), .ss2(start_desc[LOAD_SS2_WORD]), .ss3(start_desc[LOAD_SS3_WORD]),
+    .n0(own_chunks ? d_n0 : 16'd1), .n1(start_desc[LOAD_N1_WORD][LOAD_N1_LSB +: LOAD_N1_WIDTH]),
+    .n2(start_desc[LOAD_N2_WORD][LOAD_N2_LSB +: LOAD_N2_WIDTH]), .n3(start_desc[LOAD_N3_WORD][LOAD_N3_LSB +: LOAD_N3_WIDTH]),
+    .pos0({{18{start_desc[LOAD_POS0_WORD][31]}}, start_desc[LOAD_POS0_WORD]}), .step0(d_step0), .span(d_span),
+    .row_bytes(start_desc[LOAD_ROW_BYTES_WORD]), .row_limit(start_desc[LOAD_ROW_LIMIT_WORD][LOAD_ROW_LIMIT_LSB +: LOAD_ROW_LIMIT_WIDTH]),
+    .rp0(start_desc[LOAD_RP0_WORD][LOAD_RP0_LSB +: LOAD_RP0_WIDTH]), .rp1(start_desc[LOAD_RP1_WORD][LOAD_RP1_LSB +: LOAD_RP1_WIDTH]),
+    .rp2(start_desc[LOAD_RP2_WORD][LOAD_RP2_LSB +: LOAD_RP2_WIDTH]), .rp3(start_desc[LOAD_RP3_WORD][LOAD_RP3_LSB +: LOAD_RP3_WIDTH]),
+    .row_valid, .row_ready, .row_beat, .row_beats, .row_rel, .row_pos, .row_index, .row_s, .row_last1, .row_last);
+
+  logic        rows_full;
+  logic [31:0] bursts_index;
+  logic        bursts_valid;
+  assign row_ready   = !rows_full && (row_beats == 32'd0 || run_ready);
+  assign burst_valid = bursts_valid && !halt;
+  assign burst_index = bursts_index;
+  presil_bursts u_bursts (.clk, .rst, .run_valid(row_valid && row_ready && row_beats != 32'd0), .run_ready, .run_beat(row_beat), .run_beats(row_beats),
+    .burst_valid(bursts_valid), .burst_ready(burst_ready && !halt), .burst_beat, .burst_len);
+  always_ff @(posedge clk) if (row_valid && row_ready && row_beats != 32'd0) bursts_index <= row_index;
+
+  // ---- data side --------------------------------------------------------------------------------------------------
+  logic stall, tr_busy;
+  logic piece_valid, piece_done, piece_full, piece_conv, piece_half, piece_tr, piece_set, piece_group;
+  logic [1:0]  piece_term;
+  logic [3:0]  piece_slot;
+  logic [LW-1:0] piece_shift, piece_k;
+  logic [LW:0] piece_vlo, piece_vhi, piece_mlo, piece_mhi;
+  logic [15:0] piece_addr;
+  logic [31:0] piece_pad;
+  logic        rx;
+  logic [3:0]  rx_slot;
+  logic        waiting, working, pipe_empty;
+  logic        tr_open;
+  logic        group_valid, group_last;
+  logic [31:0] group_s, group_sw, group_pad, group_index;
+  logic [LW:0] group_cols, group_bytes;
+  logic [1:0]  group_size;
+  logic        walk_err;
+  logic [31:0] walk_err_index, walk_err_addr;
+
+  assign rx = rvalid && rready && !halt;
+  presil_load_walk u_walk (.clk, .rst, .start, .start_desc, .start_index, .own_chunks, .full,
+    .row_valid(row_valid && row_ready), .row_beats, .row_rel, .row_pos, .row_s, .row_last1, .row_last, .rows_full,
+    .halt, .rx, .rx_slot, .rx_ready(rready), .stall, .pipe_empty, .tr_open, .tr_busy, .waiting, .working,
+    .piece_valid, .piece_done, .piece_full, .piece_conv, .piece_term, .piece_half, .piece_tr, .piece_set, .piece_group, .piece_slot, .piece_shift, .piece_k,
+    .piece_vlo, .piece_vhi, .piece_mlo, .piece_mhi, .piece_addr, .piece_pad,
+    .group_valid, .group_last, .group_s, .group_sw, .group_pad, .group_index, .group_cols, .group_bytes, .group_size,
+    .err_valid(walk_err), .err_index(walk_err_index), .err_addr(walk_err_addr));
+
+  logic [31:0] x [NW];
+  logic [31:0] t [NW];
+  presil_align u_align (.clk, .we(rx), .wslot(rx_slot), .wdata(rdata), .en(piece_valid && !stall), .slot(piece_slot), .shift(piece_shift), .x);
+
+  // what travels with the data: b behind align, c behind split
+  typedef struct packed {
+    logic done, full, conv, half, tr, set, group;
+    logic [LW-1:0] k;
+    logic [LW:0] vlo, vhi, mlo, mhi;
+    logic [15:0] addr;
+    logic [31:0] pad;
+  } piece_t;
+  piece_t b, c;
+  logic b_valid, c_valid;
+  logic [1:0] b_term;
+  presil_split u_split (.clk, .en(b_valid && b.conv && !stall), .term(b_term - 2'd1), .x, .t);
+
+  function automatic logic [8*WORD-1:0] merge(input logic conv, input logic [LW:0] vlo, input logic [LW:0] vhi, input logic [31:0] pad);
+    logic [31:0] w [NW];
+    if (conv) begin
+      for (int unsigned i = 0; i < NW / 2; i++) w[i] = t[2*i] | (t[2*i+1] << 16);
+      for (int unsigned i = 0; i < NW / 2; i++) w[i + NW / 2] = w[i];
+    end else begin
+      for (int unsigned i = 0; i < NW; i++) w[i] = x[i];
+    end
+    if (vlo != '0 || 32'(vhi) != WORD) begin
+      for (int unsigned i = 0; i < NW; i++) begin
+        logic [31:0] m;
+        m = presil_word_pkg::range_mask(i, 32'(vlo), 32'(vhi));
+        w[i] = (w[i] & m) | (pad & ~m);
+      end
+    end
+    for (int unsigned i = 0; i < NW; i++) merge[32*i +: 32] = w[i];
+  endfunction
+  function automatic logic [WORD-1:0] bytes(input logic [LW:0] lo, input logic [LW:0] hi);
+    return ({WORD{1'b1}} << lo) & ~({WORD{1'b1}} << hi);
+  endfunction
+
+  logic o_done;
+  assign stall      = ld_valid && !ld_ready;
+  assign pipe_empty = !piece_valid && !b_valid && !c_valid;
+
+  // ---- transposition ----------------------------------------------------------------------------------------------
+  logic        row_lo, row_hi, row_set, row_group, col_go, col_valid, col_done;
+  logic [LW-1:0] row_k;
+  logic [8*WORD-1:0] row, col;
+  logic [15:0] col_addr;
+  logic        tr_err;
+  logic [31:0] tr_err_index, tr_err_addr;
+  logic        seq_set;
+  logic [LW-1:0] seq_j;
+  logic [1:0]  seq_size;
+  logic [LW:0] seq_bytes;
+  logic [31:0] seq_pad;
+  presil_load_columns u_columns (.clk, .rst, .group_valid, .group_last, .group_s, .group_sw, .group_pad, .group_index, .group_cols, .group_bytes, .group_size,
+    .rows_in((row_lo || row_hi) && row_group), .rows_set(row_set), .open(tr_open), .busy(tr_busy), .hold(stall),
+    .col_go, .col_set(seq_set), .col_j(seq_j), .col_size(seq_size), .col_bytes(seq_bytes), .col_pad(seq_pad), .col_valid, .col_addr, .col_done,
+    .err_valid(tr_err), .err_index(tr_err_index), .err_addr(tr_err_addr));
+  presil_transpose u_transpose (.clk, .row_lo, .row_hi, .row_set, .row_k, .row, .col_en(col_go), .col_set(seq_set), .col_j(seq_j), .col_size(seq_size),
+    .col_bytes(seq_bytes), .pad(seq_pad), .col);
+
+  // ---- pipeline ---------------------------------------------------------------------------------------------------
+  always_ff @(posedge clk) begin
+    row_lo <= 1'b0;
+    row_hi <= 1'b0;
+    if (!stall) begin
+      piece_t m;
+      logic   take;
+      b_valid <= piece_valid;
+      if (piece_valid) begin
+        b_term <= piece_term;
+        b <= '{done: piece_done, full: piece_full, conv: piece_conv, half: piece_half, tr: piece_tr, set: piece_set, group: piece_group,
+               k: piece_k, vlo: piece_vlo, vhi: piece_vhi, mlo: piece_mlo, mhi: piece_mhi, addr: piece_addr, pad: piece_pad};
+      end
+      c_valid <= b_valid && b.conv;
+      if (b_valid && b.conv) c <= b;
+      m    = c_valid ? c : b;
+      take = c_valid || (b_valid && !b.conv);
+      ld_valid <= (take && !m.tr) || col_valid;
+      if (take && m.tr) begin
+        row <= merge(m.conv, m.vlo, m.vhi, m.pad);
+        row_lo <= !m.conv || !m.half;  row_hi <= !m.conv || m.half;
+        row_set <= m.set;  row_k <= m.k;  row_group <= m.group;
+      end else if (take) begin
+        ld_data <= merge(m.conv, m.vlo, m.vhi, m.pad);
+        ld_addr <= m.addr;  ld_full <= m.full;  o_done <= m.done;
+        if (!m.full) ld_mask <= bytes(m.mlo, m.mhi);
+      end
+      if (col_valid) begin
+        ld_data <= col;
+        ld_addr <= col_addr;  ld_full <= 1'b1;  o_done <= col_done;
+      end
+    end
+    if (rst) begin
+      b_valid <= 1'b0;  c_valid <= 1'b0;  ld_valid <= 1'b0;
+    end
+  end
+
+  assign done   = ld_valid && ld_ready && o_done;
+  assign active = held != 4'd0;
+  assign idle   = held == 4'd0 || halt;
+  always_ff @(posedge clk) begin
+    if (start != done) held <= start ? held + 4'd1 : held - 4'd1;
+    if (active) begin
+      if (stall) cause <= CAUSE_SCRATCHPAD;
+      else if (working) cause <= CAUSE_BUSY;
+      else if (waiting) cause <= (burst_valid && !burst_ready) ? CAUSE_BUS_REQUEST : CAUSE_BUS_DATA;
+      else if (ld_valid || !pipe_empty || tr_busy) cause <= CAUSE_DRAIN;
+      else cause <= CAUSE_BUSY;
+    end
+    err_valid <= walk_err || tr_err;
+    if (walk_err || tr_err) begin
+      err_index <= tr_err ? tr_err_index : walk_err_index;
+      err_addr  <= tr_err ? tr_err_addr : walk_err_addr;
+    end
+    if (rst) begin
+      held <= 4'd0;  err_valid <= 1'b0;
+    end
+  end
+endmodule

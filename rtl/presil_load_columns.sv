@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sequencer of transposed columns: for each complete group of rows, one column a cycle to scratchpad addresses s, s+sw, ...
+// Two groups: one is filled while the other drains. Reset: synchronous, only control.
+// Errors: SPAD_RANGE, one cycle after the column that would be outside (it isn't written).
+module presil_load_columns import presil_config_pkg::*; #(
+  localparam int unsigned LW = $clog2(WORD)
+) (
+  input  logic          clk,
+  input  logic          rst,
+  input  logic          group_valid,        // a group's last row was issued; its parameters
+  input  logic          group_last,         // last group of the descriptor
+  input  logic [31:0]   group_s, group_sw, group_pad, group_index,
+  input  logic [LW:0]   group_cols, group_bytes,
+  input  logic [1:0]    group_size,
+  input  logic          rows_in,            // the last row of group rows_set is being written
+  input  logic          rows_set,
+  output logic          open,               // room for another group
+  output logic          busy,
+  input  logic          hold,
+  output logic          col_go,
+  output logic          col_set,
+  output logic [LW-1:0] col_j,
+  output logic [1:0]    col_size,
+  output logic [LW:0]   col_bytes,
+  output logic [31:0]   col_pad,
+  output logic          col_valid,          // the column is in presil_transpose's register
+  output logic [15:0]   col_addr,
+  output logic          col_done,           // last of the descriptor
+  output logic          err_valid,
+  output logic [31:0]   err_index, err_addr
+);
+  localparam logic [31:0] WORDS = BANKS * BANK_WORDS;
+  logic [1:0]  count;
+  logic [1:0]  full;                        // all rows of a set are in
+  logic        head;
+  logic        g_last [2];
+  logic [31:0] g_s [2], g_sw [2], g_pad [2], g_index [2];
+  logic [LW:0] g_cols [2], g_bytes [2];
+  logic [1:0]  g_size [2];
+
+  assign open      = !(count[1] || (count[0] && group_valid));
+  assign busy      = count != 2'd0 || group_valid || col_valid;
+  assign col_go    = count != 2'd0 && full[col_set] && !hold;
+  assign col_size  = g_size[col_set];
+  assign col_bytes = g_bytes[col_set];
+  assign col_pad   = g_pad[col_set];
+
+  always_ff @(posedge clk) begin
+    logic last;
+    last = col_go && 32'(col_j) + 32'd1 >= 32'(g_cols[col_set]);
+    err_valid <= 1'b0;
+    if (!hold) col_valid <= 1'b0;
+    if (group_valid) begin
+      g_last[head] <= group_last;  g_s[head] <= group_s;  g_sw[head] <= group_sw;  g_pad[head] <= group_pad;  g_index[head] <= group_index;
+      g_cols[head] <= group_cols;  g_bytes[head] <= group_bytes;  g_size[head] <= group_size;
+      head <= !head;
+    end
+    if (rows_in) full[rows_set] <= 1'b1;
+    if (col_go) begin
+      col_valid <= (g_s[col_set] >> LW) < WORDS;
+      err_valid <= (g_s[col_set] >> LW) >= WORDS;
+      err_index <= g_index[col_set];
+      err_addr  <= {g_s[col_set][31:LW], {LW{1'b0}}};
+      col_addr  <= 16'(g_s[col_set] >> LW);
+      col_done  <= last && g_last[col_set];
+      g_s[col_set] <= g_s[col_set] + g_sw[col_set];
+      col_j <= col_j + LW'(1);
+      if (last) begin
+        col_j <= '0;  full[col_set] <= 1'b0;  col_set <= !col_set;
+      end
+    end
+    if (group_valid != last) count <= group_valid ? count + 2'd1 : count - 2'd1;
+    if (rst) begin
+      count <= 2'd0;  full <= 2'd0;  head <= 1'b0;  col_set <= 1'b0;  col_j <= '0;  col_valid <= 1'b0;  err_valid <= 1'b0;
+    end
+  end
+endmodule

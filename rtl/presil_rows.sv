@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Row walker of LOAD and STORE: the loops i3, i2, i1 (and i0, where every chunk is read for itself) of a descriptor, docs/isa.md sections 2 and 3.
+// Gives for each row (or chunk) its scratchpad address, its position and the beats of DRAM to move.
+// Latency 2 from start; one row a cycle. Reset: synchronous, only control. Errors: none.
+module presil_rows import presil_config_pkg::*; #(
+  localparam int unsigned LW = $clog2(WORD)
+) (
+  input  logic           clk,
+  input  logic           rst,
+  input  logic           start_valid,
+  output logic           start_ready,
+  input  logic [31:0]    index,                // of the descriptor: travels with its rows
+  input  logic [39:0]    addr,
+  input  logic [31:0]    ds1, ds2, ds3,
+  input  logic [31:0]    sp, ss0, ss1, ss2, ss3,
+  input  logic [15:0]    n0, n1, n2, n3,       // n0: 1 if a row is moved as a whole
+  input  logic [49:0]    pos0,                 // position of the first byte
+  input  logic [31:0]    step0,
+  input  logic [49:0]    span,                 // bytes from there
+  input  logic [31:0]    row_bytes,            // positions that exist: 0 to row_bytes-1
+  input  logic [15:0]    row_limit,
+  input  logic [15:0]    rp0,
+  input  logic [7:0]     rp1, rp2, rp3,
+  output logic           row_valid,
+  input  logic           row_ready,
+  output logic [39-LW:0] row_beat,             // first beat address; valid if row_beats != 0
+  output logic [31:0]    row_beats,            // 0: nothing to read, all padding
+  output logic [49:0]    row_rel,              // position 0 counted from the first byte of the first beat
+  output logic [49:0]    row_pos,
+  output logic [31:0]    row_index,
+  output logic [31:0]    row_s,
+  output logic           row_last1,            // last i1
+  output logic           row_last              // last row of the descriptor
+);
+  logic        run;
+  logic [39:0] a, a2, a3;
+  logic [31:0] s1, s2, s3, s, r, r2, r3;
+  logic [49:0] pos;
+  logic [15:0] i0, i1, i2, i3;                 // iterations left after this one
+
+  // what the descriptor fixes
+  logic [39:0] c_ds1, c_ds2, c_ds3;
+  logic [31:0] c_ss0, c_ss1, c_ss2, c_ss3, c_rp1, c_rp2, c_rp3, c_row_bytes;
+  logic [15:0] c_n0, c_n1, c_n2, c_limit;
+  logic [31:0] c_index;
+  logic [49:0] c_pos0, c_span, c_step0;
+
+  assign start_ready = !run;
+
+  function automatic logic [31:0] sext8(input logic [7:0] v);
+    return {{24{v[7]}}, v};
+  endfunction
+  function automatic logic [39:0] sext32(input logic [31:0] v);
+    return {{8{v[31]}}, v};
+  endfunction
+
+  always_ff @(posedge clk) begin
+    if (row_valid && row_ready) row_valid <= 1'b0;
+    if (start_valid && start_ready) begin
+      run <= 1'b1;
+      a <= addr;  a2 <= addr;  a3 <= addr;
+      s <= sp;  s1 <= sp;  s2 <= sp;  s3 <= sp;
+      r <= {{16{rp0[15]}}, rp0};  r2 <= {{16{rp0[15]}}, rp0};  r3 <= {{16{rp0[15]}}, rp0};
+      pos <= pos0;  c_index <= index;
+      i0 <= n0 - 16'd1;  i1 <= n1 - 16'd1;  i2 <= n2 - 16'd1;  i3 <= n3 - 16'd1;
+      c_ds1 <= sext32(ds1);  c_ds2 <= sext32(ds2);  c_ds3 <= sext32(ds3);
+      c_ss0 <= ss0;  c_ss1 <= ss1;  c_ss2 <= ss2;  c_ss3 <= ss3;
+      c_rp1 <= sext8(rp1);  c_rp2 <= sext8(rp2);  c_rp3 <= sext8(rp3);
+      c_n0 <= n0 - 16'd1;  c_n1 <= n1 - 16'd1;  c_n2 <= n2 - 16'd1;
+      c_limit <= row_limit;  c_row_bytes <= row_bytes;
+      c_pos0 <= pos0;  c_span <= span;  c_step0 <= {18'd0, step0};
+    end
+    if (run && (!row_valid || row_ready)) begin
+      logic [49:0] from, to;
+      logic [39:0] first, last;
+      logic        out;
+      from  = pos[49] ? 50'd0 : pos;
+      to    = pos + c_span;
+      out   = c_limit != 16'd0 && r >= {16'd0, c_limit};       // a negative row position is a large one
+      if (to[49]) to = 50'd0;
+      if (to > {18'd0, c_row_bytes}) to = {18'd0, c_row_bytes};
+      out   = out || to <= from;
+      first = a + from[39:0];
+      last  = a + to[39:0] - 40'd1;
+      row_valid <= 1'b1;
+      row_beat  <= first[39:LW];
+      row_beats <= out ? 32'd0 : 32'((last >> LW) - (first >> LW)) + 32'd1;
+      row_rel   <= {{(50-LW){1'b0}}, first[LW-1:0]} - from;
+      row_pos   <= pos;
+      row_index <= c_index;
+      row_s     <= s;
+      row_last1 <= i1 == 16'd0;
+      row_last  <= i0 == 16'd0 && i1 == 16'd0 && i2 == 16'd0 && i3 == 16'd0;
+      if (i0 != 16'd0) begin
+        i0 <= i0 - 16'd1;  pos <= pos + c_step0;  s <= s + c_ss0;
+      end else begin
+        i0 <= c_n0;  pos <= c_pos0;
+        if (i1 != 16'd0) begin
+          i1 <= i1 - 16'd1;  a <= a + c_ds1;  s <= s1 + c_ss1;  s1 <= s1 + c_ss1;  r <= r + c_rp1;
+        end else begin
+          i1 <= c_n1;
+          if (i2 != 16'd0) begin
+            i2 <= i2 - 16'd1;  a <= a2 + c_ds2;  a2 <= a2 + c_ds2;  r <= r2 + c_rp2;  r2 <= r2 + c_rp2;
+            s <= s2 + c_ss2;  s1 <= s2 + c_ss2;  s2 <= s2 + c_ss2;
+          end else begin
+            i2 <= c_n2;  i3 <= i3 - 16'd1;
+            a <= a3 + c_ds3;  a2 <= a3 + c_ds3;  a3 <= a3 + c_ds3;  r <= r3 + c_rp3;  r2 <= r3 + c_rp3;  r3 <= r3 + c_rp3;
+            s <= s3 + c_ss3;  s1 <= s3 + c_ss3;  s2 <= s3 + c_ss3;  s3 <= s3 + c_ss3;
+            if (i3 == 16'd0) run <= 1'b0;
+          end
+        end
+      end
+    end
+    if (rst) begin
+      run <= 1'b0;  row_valid <= 1'b0;
+    end
+  end
+endmodule

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scratchpad: BANKS banks of BANK_WORDS words, word a in bank a mod BANKS; four read and two write clients (docs/rtl.md).
+// Fixed priority: act, wgt, st, res; ep, ld. Grant in the same cycle, data two cycles after the grant, one access a bank and port a cycle.
+// Reset: the valid bits only. Errors: an address outside the memory is granted, does nothing and raises range_valid in the next cycle.
+module presil_scratchpad import presil_config_pkg::*; (
+  input  logic              clk,
+  input  logic              rst,
+  input  logic              act_valid, wgt_valid, st_valid, res_valid,
+  input  logic [15:0]       act_addr, wgt_addr, st_addr, res_addr,
+  output logic              act_ready, wgt_ready, st_ready, res_ready,
+  output logic              act_rvalid, wgt_rvalid, st_rvalid, res_rvalid,
+  output logic [8*WORD-1:0] act_rdata, wgt_rdata, st_rdata, res_rdata,
+  input  logic              ep_valid, ld_valid,
+  input  logic [15:0]       ep_addr, ld_addr,
+  input  logic [8*WORD-1:0] ep_data, ld_data,
+  input  logic [WORD-1:0]   ep_mask, ld_mask,
+  input  logic              ep_full, ld_full,
+  output logic              ep_ready, ld_ready,
+  input  logic [31:0]       act_index, wgt_index, res_index, ep_index,
+  output logic              range_valid,
+  output logic [31:0]       range_index,
+  output logic [31:0]       range_addr          // byte address
+);
+  localparam logic [31:0] WORDS = BANKS * BANK_WORDS;
+
+  logic [31:0] bank_act, bank_wgt, bank_st, bank_res, bank_ep, bank_ld;
+  localparam int unsigned AW = $clog2(BANK_WORDS);
+  logic [AW-1:0] row_act, row_wgt, row_st, row_res, row_ep, row_ld;
+  assign bank_act = 32'(act_addr) % BANKS;
+  assign bank_wgt = 32'(wgt_addr) % BANKS;
+  assign bank_st  = 32'(st_addr) % BANKS;
+  assign bank_res = 32'(res_addr) % BANKS;
+  assign bank_ep  = 32'(ep_addr) % BANKS;
+  assign bank_ld  = 32'(ld_addr) % BANKS;
+  assign row_act = AW'(32'(act_addr) / BANKS);
+  assign row_wgt = AW'(32'(wgt_addr) / BANKS);
+  assign row_st  = AW'(32'(st_addr) / BANKS);
+  assign row_res = AW'(32'(res_addr) / BANKS);
+  assign row_ep  = AW'(32'(ep_addr) / BANKS);
+  assign row_ld  = AW'(32'(ld_addr) / BANKS);
+
+  assign act_ready = 1'b1;
+  assign wgt_ready = !(act_valid && bank_act == bank_wgt);
+  assign st_ready  = !((act_valid && bank_act == bank_st) || (wgt_valid && bank_wgt == bank_st));
+  assign res_ready = !((act_valid && bank_act == bank_res) || (wgt_valid && bank_wgt == bank_res) || (st_valid && bank_st == bank_res));
+  assign ep_ready  = 1'b1;
+  assign ld_ready  = !(ep_valid && bank_ep == bank_ld);
+
+  // one bit a bank
+  logic [BANKS-1:0] re_act, re_wgt, re_st, re_res, we_ep, we_ld;
+  logic bad_act, bad_wgt, bad_res, bad_ep;
+  assign bad_act = 32'(act_addr) >= WORDS;
+  assign bad_wgt = 32'(wgt_addr) >= WORDS;
+  assign bad_res = 32'(res_addr) >= WORDS;
+  assign bad_ep  = 32'(ep_addr) >= WORDS;
+  assign re_act = BANKS'(act_valid && !bad_act) << bank_act;
+  assign re_wgt = BANKS'(wgt_valid && wgt_ready && !bad_wgt) << bank_wgt;
+  assign re_st  = BANKS'(st_valid && st_ready) << bank_st;
+  assign re_res = BANKS'(res_valid && res_ready && !bad_res) << bank_res;
+  assign we_ep  = BANKS'(ep_valid && !bad_ep) << bank_ep;
+  assign we_ld  = BANKS'(ld_valid && ld_ready) << bank_ld;
+
+  logic [8*WORD-1:0] q [BANKS];
+  for (genvar b = 0; b < BANKS; b++) begin : g_bank
+    presil_bank u_bank (.clk, .re_act(re_act[b]), .re_wgt(re_wgt[b]), .re_st(re_st[b]), .re_res(re_res[b]),
+      .row_act, .row_wgt, .row_st, .row_res, .q(q[b]), .we_ep(we_ep[b]), .we_ld(we_ld[b]), .row_ep, .row_ld,
+      .full_ep(ep_full), .full_ld(ld_full), .data_ep(ep_data), .data_ld(ld_data), .mask_ep(ep_mask), .mask_ld(ld_mask));
+  end
+
+  localparam int unsigned BW = $clog2(BANKS);
+  logic act_v1, wgt_v1, st_v1, res_v1;
+  logic [BW-1:0] act_b1, wgt_b1, st_b1, res_b1;
+  always_ff @(posedge clk) begin
+    act_v1 <= act_valid;
+    wgt_v1 <= wgt_valid && wgt_ready;
+    st_v1  <= st_valid && st_ready;
+    res_v1 <= res_valid && res_ready;
+    act_b1 <= BW'(bank_act);  wgt_b1 <= BW'(bank_wgt);  st_b1 <= BW'(bank_st);  res_b1 <= BW'(bank_res);
+    act_rvalid <= act_v1;  wgt_rvalid <= wgt_v1;  st_rvalid <= st_v1;  res_rvalid <= res_v1;
+    if (act_v1) act_rdata <= q[act_b1];
+    if (wgt_v1) wgt_rdata <= q[wgt_b1];
+    if (st_v1)  st_rdata  <= q[st_b1];
+    if (res_v1) res_rdata <= q[res_b1];
+    range_valid <= (act_valid && bad_act) || (wgt_valid && bad_wgt) || (res_valid && bad_res) || (ep_valid && bad_ep);
+    if ((act_valid && bad_act) || (wgt_valid && bad_wgt) || (res_valid && bad_res) || (ep_valid && bad_ep)) begin
+      range_index <= (act_valid && bad_act) ? act_index : (wgt_valid && bad_wgt) ? wgt_index : (ep_valid && bad_ep) ? ep_index : res_index;
+      range_addr  <= ((act_valid && bad_act) ? 32'(act_addr) : (wgt_valid && bad_wgt) ? 32'(wgt_addr) : (ep_valid && bad_ep) ? 32'(ep_addr) : 32'(res_addr)) * WORD;
+    end
+    if (rst) begin
+      act_v1 <= 1'b0;  wgt_v1 <= 1'b0;  st_v1 <= 1'b0;  res_v1 <= 1'b0;
+      act_rvalid <= 1'b0;  wgt_rvalid <= 1'b0;  st_rvalid <= 1'b0;  res_rvalid <= 1'b0;
+      range_valid <= 1'b0;
+    end
+  end
+endmodule

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Read-only registers behind the register block: identification, status, error, wait states. Looked up only on request, latency 1.
+// Also the interrupt flags: set by pulses, cleared by IRQ_CLEAR or queue reset. Reset: synchronous. Errors: none.
+module presil_status import presil_config_pkg::*; (
+  input  logic        clk,
+  input  logic        rst,
+  input  logic        req,
+  input  logic [11:0] req_addr,
+  output logic [31:0] rdata,
+  input  logic        busy,
+  input  logic        error,
+  input  logic [3:0]  error_code,
+  input  logic [31:0] error_index,
+  input  logic [39:0] error_addr,
+  input  logic        set_done, set_error,
+  input  logic        clear_done, clear_error,
+  output logic        irq_done, irq_error,
+  input  logic [3:0]  active,
+  input  logic [3:0]  cause [4],
+  input  logic [31:0] counts [5],
+  input  logic [19:0] want [4],
+  input  logic [31:0] want_index [4]
+);
+  localparam logic [15:0] VERSION_MAJOR = 16'd1, VERSION_MINOR = 16'd0;
+
+  function automatic logic [31:0] look(input logic [11:0] a);
+    case (a)
+      12'h000: return 32'h5052_534c;
+      12'h004: return {VERSION_MAJOR, VERSION_MINOR};
+      12'h008: return {16'(CELLS), 16'(LANES)};
+      12'h00c: return {16'(BANKS), 16'(WORD)};
+      12'h010: return BANK_WORDS;
+      12'h014: return ACC_ROWS;
+      12'h018: return CONFIG_HASH;
+      12'h01c: return 32'd3;
+      12'h038: return {20'd0, active[3], active[2], active[1], active[0], 6'd0, error, busy};
+      12'h03c: return {28'd0, error_code};
+      12'h040: return error_index;
+      12'h044: return error_addr[31:0];
+      12'h048: return {24'd0, error_addr[39:32]};
+      12'h04c: return {30'd0, irq_error, irq_done};
+      12'h058: return {12'd0, presil_desc_pkg::CAUSE_COMMAND, cause[3], cause[2], cause[1], cause[0]};
+      12'h060: return counts[0];
+      12'h064: return counts[1];
+      12'h068: return counts[2];
+      12'h06c: return counts[3];
+      12'h070: return counts[4];
+      12'h074: return {12'd0, want[0]};
+      12'h078: return {12'd0, want[1]};
+      12'h07c: return {12'd0, want[2]};
+      12'h080: return {12'd0, want[3]};
+      12'h088: return want_index[0];
+      12'h08c: return want_index[1];
+      12'h090: return want_index[2];
+      12'h094: return want_index[3];
+      default: return 32'd0;
+    endcase
+  endfunction
+
+  always_ff @(posedge clk) begin
+    if (req) rdata <= look(req_addr);
+    if (set_done) irq_done <= 1'b1;
+    else if (clear_done) irq_done <= 1'b0;
+    if (set_error) irq_error <= 1'b1;
+    else if (clear_error) irq_error <= 1'b0;
+    if (rst) begin
+      irq_done <= 1'b0;  irq_error <= 1'b0;
+    end
+  end
+endmodule

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// STORE engine (docs/isa.md section 3): scratchpad words to contiguous DRAM rows of any byte alignment.
+// Address side (presil_rows, presil_bursts) runs ahead; presil_store_pack puts the pieces (at most a scratchpad word each) together to beats.
+// One read and one beat a cycle; the next descriptor starts while responses are outstanding. Reset: synchronous, only when idle.
+// Errors: SPAD_RANGE here, WRITE_BUS in presil_axi_write.
+module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
+  localparam int unsigned LW = $clog2(WORD)
+) (
+  input  logic              clk,
+  input  logic              rst,
+  input  logic              start_valid,
+  output logic              start_ready,
+  input  logic [31:0]       start_desc [32],
+  input  logic [31:0]       start_index,
+  output logic              done,
+  output logic              active,
+  output logic [3:0]        cause,
+  input  logic              halt,
+  output logic              idle,              // nothing of its own in flight; presil_axi_write knows the bus
+  output logic              err_valid,         // SPAD_RANGE
+  output logic [31:0]       err_index,
+  output logic [31:0]       err_addr,
+  output logic              st_valid,
+  output logic [15:0]       st_addr,
+  input  logic              st_ready,
+  input  logic              st_rvalid,
+  input  logic [8*WORD-1:0] st_rdata,
+  output logic              burst_valid,
+  input  logic              burst_ready,
+  output logic [39-LW:0]    burst_beat,
+  output logic [7:0]        burst_len,
+  output logic [31:0]       burst_index,
+  output logic              beat_valid,
+  input  logic              beat_ready,
+  output logic [8*WORD-1:0] beat_data,
+  output logic [WORD-1:0]   beat_strb,
+  output logic [LW:0]       beat_bytes,        // strobes set
+  input  logic              response           // a burst was acknowledged
+);
+  localparam logic [31:0] WORDS = BANKS * BANK_WORDS;
+
+  // ---- address side -----------------------------------------------------------------------------------------------
+  logic [15:0] d_chunk, d_n0;
+  logic [31:0] d_bytes;
+  logic        start, rows_ready, row_valid, row_ready, row_last, run_ready, bursts_valid;
+  logic [39-LW:0] row_beat;
+  logic [31:0] row_beats, row_s, row_index, a_index;
+  logic [LW-1:0] row_at;                       // byte offset of the row in its first beat
+  logic [49:0] unused_rel, unused_pos;
+  logic        unused_last1;
+  assign d_chunk = start_desc[STORE_CHUNK_BYTES_WORD][STORE_CHUNK_BYTES_LSB +: STORE_CHUNK_BYTES_WIDTH];
+  assign d_n0    = start_desc[STORE_N0_WORD][STORE_N0_LSB +: STORE_N0_WIDTH];
+  assign d_bytes = 32'(d_chunk) * 32'(d_n0);
+  assign row_at  = unused_rel[LW-1:0];
+  presil_rows u_rows (.clk, .rst, .start_valid(start), .start_ready(rows_ready), .index(start_index),
+    .addr({start_desc[STORE_ADDR_HI_WORD][7:0], start_desc[STORE_ADDR_LO_WORD]}),
+    .ds1(start_desc[STORE_DS1_WORD]), .ds2(start_desc[STORE_DS2_WORD]), .ds3(start_desc[STORE_DS3_WORD]), .sp(start_desc[STORE_SP_BASE_WORD]),
+    .ss0(32'd0), .ss1(start_desc[STORE_SS1_WORD]), .ss2(start_desc[STORE_SS2_WORD]), .ss3(start_desc[STORE_SS3_WORD]),
+    .n0(16'd1), .n1(start_desc[STORE_N1_WORD][STORE_N1_LSB +: STORE_N1_WIDTH]),
+    .n2(start_desc[STORE_N2_WORD][STORE_N2_LSB +: STORE_N2_WIDTH]), .n3(start_desc[STORE_N3_WORD][STORE_N3_LSB +: STORE_N3_WIDTH]),
+    .pos0(50'd0), .step0(32'd0), .span(50'(d_bytes)), .row_bytes(d_bytes), .row_limit(16'd0), .rp0(16'd0), .rp1(8'd0), .rp2(8'd0), .rp3(8'd0),
+    .row_valid, .row_ready, .row_beat, .row_beats, .row_rel(unused_rel), .row_pos(unused_pos), .row_index, .row_s, .row_last1(unused_last1), .row_last);
+
+  logic [4:0] rows_held;
+  assign row_ready   = !rows_held[4] && run_ready;
+  assign burst_valid = bursts_valid && !halt;
+  assign burst_index = a_index;
+  presil_bursts u_bursts (.clk, .rst, .run_valid(row_valid && row_ready), .run_ready, .run_beat(row_beat), .run_beats(row_beats),
+    .burst_valid(bursts_valid), .burst_ready(burst_ready && !halt), .burst_beat, .burst_len);
+
+  // ---- descriptors: started, read, addressed, done ------------------------------------------------------------------
+  logic [2:0]  head, walk, tail;               // running counts mod 8; at most 4 between head and walk
+  logic [3:0]  held;
+  logic [15:0] bursts, responses;              // running counts
+  logic [15:0] owed;                           // responses that the oldest descriptor waits for; negative: later ones' are in
+  logic [15:0] q_chunk [8], q_n0 [8], q_word [8], q_bursts [8];
+  logic [31:0] q_index [8], q_sw [8], q_ss0 [8];
+  logic        q_ordered [8];
+  logic [7:0]  addressed;                      // all bursts of descriptor i are counted in q_bursts[i]
+  logic [7:0]  read;                           // all words read
+  logic [2:0]  addr_at;
+  logic        a_last;
+  assign start_ready = rows_ready && held < 4'd6 && !halt;
+  assign start       = start_valid && start_ready;
+  assign active      = held != 4'd0;
+  assign owed        = q_bursts[tail] - responses;
+  assign done        = active && read[tail] && (!q_ordered[tail] || (addressed[tail] && (owed == 16'd0 || owed[15])));
+
+  // ---- the row being walked -----------------------------------------------------------------------------------------
+  logic [3:0]  rq_head, rq_tail;
+  logic [31:0] rq_s [16];
+  logic [LW-1:0] rq_at [16];
+  logic        rq_last [16];
+  logic        w_have, w_last;
+  logic [31:0] w_s, w_cs, w_left, w_len, d_sw, d_ss0, d_index, d_word, d_size;
+  logic [15:0] w_n0, d_more;
+  logic [LW-1:0] w_at;
+  logic        d_have, pack_room, pack_idle, out, go, row_end;
+  assign w_len    = (w_left < d_word) ? w_left : d_word;
+  assign out      = w_have && ((w_s >> LW) >= WORDS);
+  assign st_valid = w_have && pack_room && !out && !halt;
+  assign st_addr  = 16'(w_s >> LW);
+  assign go       = st_valid && st_ready;
+  assign row_end  = w_left <= d_word && w_n0 == 16'd0;
+  presil_store_pack u_pack (.clk, .rst, .piece(go), .piece_from(w_s[LW-1:0]), .piece_at(w_at), .piece_len((LW+1)'(w_len)), .piece_end(row_end),
+    .room(pack_room), .idle(pack_idle), .rvalid(st_rvalid), .rdata(st_rdata), .beat_valid, .beat_ready, .beat_data, .beat_strb, .beat_bytes);
+
+  always_ff @(posedge clk) begin
+    logic pop, burst, take;
+    // address side
+    burst = burst_valid && burst_ready;
+    if (burst) bursts <= bursts + 16'd1;
+    if (response) responses <= responses + 16'd1;
+    // all bursts of a descriptor are out when its last row has left presil_bursts
+    if (a_last && burst && run_ready) begin
+      addressed[addr_at] <= 1'b1;  q_bursts[addr_at] <= bursts + 16'd1;  addr_at <= addr_at + 3'd1;  a_last <= 1'b0;
+    end
+    if (row_valid && row_ready) begin
+      a_index <= row_index;  a_last <= row_last;
+      rq_s[rq_head] <= row_s;  rq_at[rq_head] <= row_at;  rq_last[rq_head] <= row_last;
+      rq_head <= rq_head + 4'd1;
+    end
+    // data side
+    if (go) begin
+      w_at <= w_at + w_len[LW-1:0];
+      w_s  <= w_s + d_sw;
+      w_left <= w_left - w_len;
+      if (w_left <= d_word) begin
+        w_s <= w_cs + d_ss0;  w_cs <= w_cs + d_ss0;  w_left <= d_size;  w_n0 <= w_n0 - 16'd1;
+      end
+      if (row_end) begin
+        w_have <= 1'b0;
+        if (w_last) begin
+          d_have <= 1'b0;  read[walk] <= 1'b1;  walk <= walk + 3'd1;
+        end
+      end
+    end
+    pop = d_have && rows_held != 5'd0 && (!w_have || (go && row_end && !w_last));
+    if (pop) begin
+      w_have <= 1'b1;  w_s <= rq_s[rq_tail];  w_cs <= rq_s[rq_tail];  w_at <= rq_at[rq_tail];  w_last <= rq_last[rq_tail];
+      w_left <= d_size;  w_n0 <= d_more;
+      rq_tail <= rq_tail + 4'd1;
+    end
+    if ((row_valid && row_ready) != pop) rows_held <= pop ? rows_held - 5'd1 : rows_held + 5'd1;
+    // descriptors
+    take = !d_have && walk != head;
+    if (take) begin
+      d_have <= 1'b1;
+      d_sw <= q_sw[walk];  d_ss0 <= q_ss0[walk];  d_index <= q_index[walk];
+      d_word <= 32'(q_word[walk]);  d_size <= 32'(q_chunk[walk]);  d_more <= q_n0[walk] - 16'd1;
+    end
+    if (start) begin
+      q_chunk[head] <= d_chunk;  q_n0[head] <= d_n0;  q_word[head] <= start_desc[STORE_WORD_BYTES_WORD][STORE_WORD_BYTES_LSB +: STORE_WORD_BYTES_WIDTH];
+      q_index[head] <= start_index;  q_sw[head] <= start_desc[STORE_SW_WORD];  q_ss0[head] <= start_desc[STORE_SS0_WORD];
+      q_ordered[head] <= start_desc[STORE_ORDERED_WORD][STORE_ORDERED_LSB];
+      addressed[head] <= 1'b0;  read[head] <= 1'b0;  head <= head + 3'd1;
+    end
+    if (done) tail <= tail + 3'd1;
+    if (start != done) held <= start ? held + 4'd1 : held - 4'd1;
+    err_valid <= out && !halt;
+    if (out) begin
+      err_index <= d_index;  err_addr <= {w_s[31:LW], {LW{1'b0}}};
+    end
+    if (rst) begin
+      head <= 3'd0;  walk <= 3'd0;  tail <= 3'd0;  held <= 4'd0;  addr_at <= 3'd0;  a_last <= 1'b0;  d_have <= 1'b0;  w_have <= 1'b0;
+      bursts <= 16'd0;  responses <= 16'd0;  rq_head <= 4'd0;  rq_tail <= 4'd0;  rows_held <= 5'd0;  err_valid <= 1'b0;
+    end
+  end
+
+  assign idle = halt || (held == 4'd0 && pack_idle && !bursts_valid && !row_valid);
+  always_ff @(posedge clk) begin
+    if (active) begin
+      if (go) cause <= CAUSE_BUSY;
+      else if (st_valid) cause <= CAUSE_SCRATCHPAD;
+      else if (burst_valid && !burst_ready) cause <= CAUSE_BUS_REQUEST;
+      else if (beat_valid && !beat_ready) cause <= CAUSE_BUS_DATA;
+      else if (!d_have && walk == head && pack_idle) cause <= CAUSE_BUS_RESPONSE;
+      else if (!w_have) cause <= CAUSE_DRAIN;
+      else cause <= CAUSE_BUSY;
+    end
+  end
+endmodule
