@@ -145,6 +145,7 @@ typedef struct {
     uint32_t cycles;             /* estimate: engine occupied */
     uint32_t beats;              /* estimate: bus */
     uint32_t engine;
+    bool reads_residual;         /* EPILOGUE */
 } chip_op;
 
 typedef struct {
@@ -161,8 +162,8 @@ typedef struct {
 chip_op *chip_emit(chip_builder *b, uint32_t engine);      /* never NULL; seq[engine] is its number */
 void chip_builder_cut(chip_builder *b);                    /* a new segment begins: nothing may be carried over */
 void chip_builder_free(chip_builder *b);
-/* Estimated cycles of all segments; fills start times if `starts` is not NULL. */
-uint64_t chip_builder_time(const chip_builder *b, uint64_t *starts);
+/* timing.c: estimated cycles of all segments, and of them before the first and after the last work of MATRIX; fills start times if `starts` is not NULL. */
+uint64_t chip_builder_time(const chip_builder *b, uint64_t *starts, uint64_t *edges);
 static inline void chip_need(chip_op *op, uint32_t engine, uint32_t seq) { if (seq > op->need[engine]) op->need[engine] = seq; }
 
 /* ---- plans ------------------------------------------------------------------------------------------------------------------------------------ */

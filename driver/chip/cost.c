@@ -78,7 +78,8 @@ static bool give_slots(const chip_problem *p, chip_tiling *t, bool act_first)
     t->act_slots = t->wgt_slots = 0;
     int64_t left = (int64_t)chip_words(p->config) - (int64_t)total_words(p, t);
     int64_t act_min = min64(act_want, 2), wgt_min = min64(wgt_want, 2);
-    if (act_min * t->act_slot_words + wgt_min * t->wgt_slot_words > left) act_min = wgt_min = 1;
+    if (act_min * t->act_slot_words + wgt_min * t->wgt_slot_words > left) act_min = 1;
+    if (act_min * t->act_slot_words + wgt_min * t->wgt_slot_words > left) wgt_min = 1;
     if (act_min * t->act_slot_words + wgt_min * t->wgt_slot_words > left) return false;
     left -= act_min * t->act_slot_words + wgt_min * t->wgt_slot_words;
     for (int k = 0; k < 2; k++) {
@@ -137,13 +138,17 @@ static void estimate(const chip_problem *p, chip_tiling *t)
     double store = pixels * (double)p->out_c * p->out_esize / c->word_bytes * (store_bytes < c->word_bytes ? c->word_bytes / store_bytes : 1);
     double bus = act * act_beats + wgt * wide + res_beats + store;
     /* What can't overlap: the first operands, the last output, and slots too few to load ahead. */
-    double first = (double)t->wgt_slot_words / (t->part_blocks > 1 || t->part_ky > 1 ? 4 : 1) + (double)t->act_slot_words * act_cycles / (double)(t->band_h > 4 ? t->band_h / 4 : 1);
+    double part_rows = (double)min64((int64_t)t->tile_h * t->tile_w, 4 * c->cells), act_part = (double)t->act_slot_words * act_cycles * part_rows / ((double)t->band_h * t->tile_w);
+    double wgt_part = (double)t->wgt_slot_words * wide / (double)min64(6, t->part_blocks > 1 ? t->part_blocks : t->part_ky);
+    double first_load = (double)(t->act_slot_words * keyed * t->tile_h) * act_cycles / t->band_h + blocks_all / p->cell_groups * c->cells * wide * t->interleave * p->terms;
+    double first_sum = blocks_all / p->cell_groups * p->passes * t->interleave * (rows > c->cells ? rows : c->cells);
+    double first = act_part + wgt_part + (first_load > first_sum ? first_load - first_sum : 0);
     double most = matrix, worst[3] = {epilogue, load, bus};
     for (int i = 0; i < 3; i++) most = worst[i] > most ? worst[i] : most;
     double sum = matrix + epilogue + load + bus - most;
     /* With little to sum the epilogue is a whole job behind when the last sum is ready. */
     if (matrix < 1.2 * epilogue) first += rows * row_words;
-    if (t->act_slots == 1 && bands * parts > 1) most += load;
+    if (t->act_slots == 1 && bands * parts > 1 && t->band_h == t->tile_h) most += load;
     if (t->wgt_slots == 1 && p->cell_groups * parts > 1) most += load;
     t->estimate = (uint64_t)(most + 0.02 * sum + first + LAUNCH_CYCLES);
 }
@@ -238,12 +243,13 @@ static void consider_tiles(candidates *k, chip_tiling t)
             t.band_h = t.tile_h;
             consider_groups(k, t);
             bool halo = p->act == ACT_PACKED || p->grid_y > 1;
-            for (int64_t per = 4; halo && per < count; per *= 3) {
+            static const int64_t cuts[] = {1, 2, 3, 4, 6, 9, 14};
+            int64_t last = 1;
+            for (size_t i = 0; halo && i < sizeof cuts / sizeof *cuts; i++) { /* bands of equal numbers of tiles */
+                int64_t per = ceil_div(count, cuts[i]);
+                if (per == last || per == 1) break;
+                last = per;
                 t.band_h = (uint32_t)(per * h);
-                consider_groups(k, t);
-            }
-            if (count > 1 && halo) {
-                t.band_h = (uint32_t)(count * h);
                 consider_groups(k, t);
             }
         }

@@ -4,9 +4,6 @@
 #include <string.h>
 #include "chip.h"
 
-/* Timing of the default memory model: cycles from a request to its first beat, and what an engine needs to start. */
-enum { READ_LATENCY = 120, START_CYCLES = 4, EPILOGUE_LATENCY = 24, MATRIX_LATENCY = 16 };
-
 static chip_op discard; /* where operations go when memory is out; the plan then fails */
 
 chip_op *chip_emit(chip_builder *b, uint32_t engine)
@@ -53,72 +50,6 @@ void chip_builder_free(chip_builder *b)
     free(b->ops);
     free(b->cuts);
     memset(b, 0, sizeof *b);
-}
-
-/* Completion times of one engine's operations, by sequence number. */
-typedef struct { uint64_t *done; uint32_t count; uint64_t free; } engine_clock;
-
-/* Start of op i, and the clocks moved on. Program order is an order of execution, so that everything it needs is known already. */
-static uint64_t advance(engine_clock *clock, const chip_op *op)
-{
-    uint64_t start = clock[op->engine].free;
-    for (uint32_t e = 0; e < CHIP_ENGINES; e++) {
-        if (op->need[e] && clock[e].done[op->need[e]] > start) start = clock[e].done[op->need[e]];
-    }
-    engine_clock *own = &clock[op->engine];
-    uint64_t last = own->count ? own->done[own->count] : 0, done;
-    switch (op->engine) {
-    case LOAD: /* requests run ahead of data: latency is paid once while they keep coming */
-        done = (start + READ_LATENCY > last ? start + READ_LATENCY : last) + op->cycles;
-        own->free = done > start + READ_LATENCY ? done - READ_LATENCY : start + 1;
-        break;
-    case MATRIX:
-        own->free = start + op->cycles + START_CYCLES;
-        done = own->free + MATRIX_LATENCY;
-        break;
-    case EPILOGUE:
-        own->free = start + op->cycles + START_CYCLES;
-        done = own->free + EPILOGUE_LATENCY;
-        break;
-    default:
-        own->free = start + op->cycles + START_CYCLES;
-        done = own->free + 2;
-        break;
-    }
-    own->done[++own->count] = done;
-    return start;
-}
-
-static bool clocks_new(engine_clock *clock, size_t ops)
-{
-    uint64_t *done = malloc(CHIP_ENGINES * (ops + 1) * sizeof *done);
-    if (!done) return false;
-    for (uint32_t e = 0; e < CHIP_ENGINES; e++) clock[e] = (engine_clock){done + e * (ops + 1), 0, 0};
-    return true;
-}
-
-uint64_t chip_builder_time(const chip_builder *b, uint64_t *starts)
-{
-    uint64_t total = 0;
-    engine_clock clock[CHIP_ENGINES];
-    if (!clocks_new(clock, b->count)) return UINT64_MAX;
-    size_t i = 0;
-    for (size_t s = 0; s <= b->cut_count; s++) {
-        size_t end = s < b->cut_count ? b->cuts[s] : b->count;
-        uint64_t beats = 0, last = 0;
-        for (uint32_t e = 0; e < CHIP_ENGINES; e++) clock[e].count = 0, clock[e].free = 0;
-        for (; i < end; i++) {
-            uint64_t start = advance(clock, &b->ops[i]);
-            if (starts) starts[i] = start;
-            beats += b->ops[i].beats;
-        }
-        for (uint32_t e = 0; e < CHIP_ENGINES; e++) {
-            if (clock[e].count && clock[e].done[clock[e].count] > last) last = clock[e].done[clock[e].count];
-        }
-        total += (last > beats + READ_LATENCY ? last : beats + READ_LATENCY) + READ_LATENCY;
-    }
-    free(clock[0].done);
-    return total;
 }
 
 /* Counter of `engine` that it gives to `consumer`, 0..3: one for each other engine. */
@@ -191,7 +122,8 @@ int chip_plan_from(chip_builder *b, presil_plan *plan, presil_error_buffer *erro
         free(scratch);
         return chip_fail(error, PRESIL_EHOSTMEM, "no host memory for a plan of %zu descriptors", n);
     }
-    plan->estimate = chip_builder_time(b, starts);
+    uint64_t edges;
+    plan->estimate = chip_builder_time(b, starts, &edges);
     size_t first = 0;
     for (size_t s = 0; s <= b->cut_count; s++) {
         size_t end = s < b->cut_count ? b->cuts[s] : n;

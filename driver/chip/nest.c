@@ -133,12 +133,25 @@ static matrix_view view_of(const chip_problem *p, const nest_tile *t, const nest
 
 typedef struct { uint32_t g, half, acc_base, pass; bool first; int64_t y0, ny; } matrix_job;
 
-static void emit_matrix(nest *s, const nest_tile *t, const nest_part *part, const nest_part *piece, const matrix_job *j, const matrix_view *whole, nest_slot *act, nest_slot *wgt)
+/* Rows of the band, from its first, that a job reads through the kernel rows of `piece`. */
+static int64_t rows_needed(const chip_problem *p, const nest_tile *t, const nest_part *part, const nest_part *piece, const matrix_job *j)
+{
+    if (p->act == ACT_PACKED) {
+        int64_t last = (j->y0 + j->ny - 1 - t->band_y0) * p->stride_y + ((int64_t)piece->ky + piece->nky - 1) * p->pack_rows * p->dilation_y;
+        return last / chip_packed_map(p, t->band_y0, t->band_ny).step + 1;
+    }
+    chip_axis band = chip_axis_map(t->band_y0, t->band_ny, part->ky, part->nky, p->stride_y, p->dilation_y, p->pad_y, p->input_dilation_y, p->in_h);
+    chip_axis own = chip_axis_map(j->y0, j->ny, piece->ky, piece->nky, p->stride_y, p->dilation_y, p->pad_y, p->input_dilation_y, p->in_h);
+    return own.count ? own.first + own.count - band.first : 0;
+}
+
+/* low: the first block in the weight slot. */
+static void emit_matrix(nest *s, const nest_tile *t, const nest_part *part, uint32_t low, const nest_part *piece, const matrix_job *j, const matrix_view *whole, nest_slot *act, nest_slot *wgt)
 {
     const chip_problem *p = s->p;
     const presil_config *c = p->config;
     matrix_view v = *whole;
-    int64_t offset = piece->cb - part->cb; /* planes of the slot */
+    uint32_t plane = piece->cb - part->cb; /* of the activation slot */
     if (p->act == ACT_PACKED) v.oy += (int64_t)(piece->ky - part->ky) * v.dy;
     else v.oy += (piece->ky - part->ky) * p->dilation_y, v.ox += (piece->kx - part->kx) * p->dilation_x;
     chip_op *op = chip_emit(s->b, MATRIX);
@@ -152,8 +165,8 @@ static void emit_matrix(nest *s, const nest_tile *t, const nest_part *part, cons
     presil_matrix_half_set(d, j->half);
     presil_matrix_skip_special_set(d, j->pass + 1 < p->passes);
     presil_matrix_absent_set(d, p->absent);
-    presil_matrix_act_base_set(d, act ? act->base + (uint32_t)offset * s->t->act_pitch : 0);
-    presil_matrix_wgt_base_set(d, wgt->base + (uint32_t)((((int64_t)piece->cb - part->cb) * part->nky + (piece->ky - part->ky)) * part->nkx) * c->cells);
+    presil_matrix_act_base_set(d, act ? act->base + plane * s->t->act_pitch : 0);
+    presil_matrix_wgt_base_set(d, wgt->base + ((piece->cb - low) * part->nky + (piece->ky - part->ky)) * part->nkx * c->cells);
     presil_matrix_acc_base_set(d, j->acc_base);
     presil_matrix_ncb_set(d, piece->ncb);
     presil_matrix_cb_stride_set(d, s->t->act_pitch);
@@ -205,18 +218,9 @@ static void run_part(nest *s, const nest_tile *t, uint32_t index, const matrix_j
     own.cb = low, own.ncb = high - low;
     matrix_view v = view_of(p, t, part, job->y0, job->ny);
     bool hit, loaded;
-    nest_slot *act = NULL;
-    if (v.rows) {
-        act = nest_find(&s->act, (t->band_key * s->part_count + index) * CHIP_TERMS + term_a, &hit);
-        nest_load_act(s, act, t, part, term_a, v.row0 + v.rows);
-    }
+    nest_slot *act = v.rows ? nest_find(&s->act, (t->band_key * s->part_count + index) * CHIP_TERMS + term_a, &hit) : NULL;
     uint64_t image = p->wgt_per_image ? (uint64_t)t->n : 0;
     nest_slot *wgt = nest_find(&s->wgt, ((image * p->cell_groups + job->g) * s->part_count + index) * CHIP_TERMS + term_w, &loaded);
-    nest_slot plane;
-    if (act) { /* the group's blocks begin inside the slot */
-        plane = *act;
-        plane.base += (low - part->cb) * s->t->act_pitch;
-    }
     matrix_job j = *job;
     uint32_t steps = !loaded && cold ? (own.ncb > 1 ? own.ncb : own.nky) : 1;
     if (steps > 6) steps = 6;
@@ -232,11 +236,11 @@ static void run_part(nest *s, const nest_tile *t, uint32_t index, const matrix_j
             nest_load_wgt(s, wgt, job->g, t->n, &piece, term_w);
             wgt->base = base;
         }
-        emit_matrix(s, t, &own, &piece, &j, &v, act ? &plane : NULL, wgt);
+        if (act) nest_load_act(s, act, t, part, term_a, rows_needed(p, t, part, &piece, job));
+        emit_matrix(s, t, part, low, &piece, &j, &v, act, wgt);
         j.first = false;
         at = end;
     }
-    if (act) memcpy(act->reader, plane.reader, sizeof plane.reader);
 }
 
 /* A reduction over nothing: one block of padding, whose weights don't matter because int8 zeros times anything are zero. */
@@ -294,6 +298,7 @@ static void emit_epilogue(nest *s, const nest_tile *t, superjob *job, const matr
                                                index % out.groups_per_unit * p->config->cells * p->out_esize));
     if (job->res) {
         nest_read(&s->res, job->res, op, seq, 0, 1);
+        op->reads_residual = true;
         presil_epilogue_res_pitch_set(d, (uint32_t)(res.words * word));
         presil_epilogue_res_base_set(d, (uint32_t)((job->res->base + (int64_t)index / res.groups_per_unit * s->t->res_unit_words + row * res.words) * word +
                                                    index % res.groups_per_unit * p->config->cells * p->res_esize));
@@ -305,12 +310,13 @@ static void emit_epilogue(nest *s, const nest_tile *t, superjob *job, const matr
     op->cycles = (uint32_t)rows * (job->res && res.words > out.words ? res.words : out.words);
 }
 
-/* Rows of a tile are worked off in pieces: a short first one when nothing is loaded yet, a short last one when nothing follows. */
-static uint32_t cut_rows(const nest *s, const nest_tile *t, bool cold, bool last, int64_t end[3])
+/* Rows of a tile are worked off in pieces: short ones first when nothing is loaded yet, a short last one when nothing follows. */
+static uint32_t cut_rows(const nest *s, const nest_tile *t, bool cold, bool last, int64_t end[4])
 {
-    int64_t cells = s->p->config->cells, early = ceil_div(4 * cells, t->nx), late = ceil_div(2 * cells, t->nx), at = 0;
+    int64_t cells = s->p->config->cells, early = ceil_div(2 * cells, t->nx), late = ceil_div(2 * cells, t->nx), at = 0;
     uint32_t n = 0;
-    if (cold && t->ny - early >= early) end[n++] = at = early;
+    if (cold && t->ny >= 2 * early) end[n++] = at = early;
+    if (cold && t->ny >= 8 * early) end[n++] = at = 4 * early;
     if (last && t->ny - at - late >= late) end[n++] = t->ny - late;
     end[n++] = t->ny;
     return n;
@@ -321,7 +327,7 @@ static void run_superjob(nest *s, const nest_tile *t, uint32_t g0, uint32_t grou
     const chip_problem *p = s->p;
     superjob job = {g0, groups, s->out_next % s->t->out_slots, NULL};
     chip_unit unit = chip_unit_of(p->config, p->out_esize);
-    int64_t end[3];
+    int64_t end[4];
     uint32_t tile_rows = s->t->tile_h * s->t->tile_w;
     s->out_next++;
     for (uint32_t at = g0; at < g0 + groups; at += s->t->interleave) {

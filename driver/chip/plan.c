@@ -6,7 +6,7 @@
 #include <string.h>
 #include "chip.h"
 
-enum { SIMULATED = 12, FORCED = 1024, REMEMBERED = 512 };
+enum { SIMULATED = 12, FORCED = 1024, REMEMBERED = 512, WANTED_EDGES = 700 }; /* WANTED_EDGES: cycles of fill and drain that cost nothing extra */
 
 presil_plan *chip_plan_new(const presil_config *config, const char *label, const char *default_label)
 {
@@ -87,7 +87,8 @@ static int choose(const chip_problem *p, chip_tiling *out, presil_error_buffer *
     for (uint32_t i = 0; i < count; i++) {
         chip_builder b = {.config = p->config};
         status = chip_nest(p, &list[i], &b, error);
-        uint64_t cycles = status == PRESIL_OK && !b.failed ? chip_builder_time(&b, NULL) : UINT64_MAX;
+        uint64_t edges = 0, cycles = status == PRESIL_OK && !b.failed ? chip_builder_time(&b, NULL, &edges) : UINT64_MAX;
+        if (cycles != UINT64_MAX && edges > WANTED_EDGES) cycles += (edges - WANTED_EDGES) / 2;
         bool large = b.count > 20000; /* the estimate alone decides */
         chip_builder_free(&b);
         if (cycles < best) best = cycles, *out = list[i];
