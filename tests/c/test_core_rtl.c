@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The core on the chip's RTL (tiny): equal bits, equal cycles, copies through the chip, faults and recovery, with and without a mapping. */
+#define _GNU_SOURCE
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include "core_fixture.h"
+
+static uint64_t cycles_of(presil_device *d, const matmul_buffers *m, unsigned seed) {
+    reports_begin(d);
+    EXPECT_OK(matmul_enqueue(d, NULL, m));
+    matmul_check(d, m, seed);
+    assert_true(report_count >= 1);
+    return reports[0].cycles;
+}
+
+/* Whatever happened before, whichever mode with a clock, wherever the pages are: the same cycles. */
+static void equal_bits_and_cycles(void **state) {
+    (void)state;
+    presil_device *d = open_device(PRESIL_MODE_RTL, "fast");
+    matmul_buffers m = matmul_alloc(d, 1);
+    const uint64_t cycles = cycles_of(d, &m, 1);
+    assert_true(cycles > 100);
+    EXPECT_OK(presil_nop(d, NULL));
+    EXPECT_OK(presil_device_synchronize(d));
+    assert_int_equal(cycles_of(d, &m, 1), cycles);
+    matmul_buffers n = matmul_alloc(d, 2);
+    assert_int_equal(cycles_of(d, &n, 2), cycles);
+    EXPECT_OK(presil_device_reset(d));
+    assert_int_equal(cycles_of(d, &m, 1), cycles);
+    EXPECT_OK(presil_device_set_mode(d, PRESIL_MODE_VERIFY));
+    assert_int_equal(cycles_of(d, &n, 2), cycles);
+    assert_int_equal(reports[0].verified, 1);
+    for (int e = 0; e < PRESIL_ENGINES; e++) {
+        uint64_t sum = 0;
+        for (int c = 0; c < PRESIL_CAUSES; c++) sum += reports[0].stalls[e][c];
+        assert_int_equal(sum, cycles);
+    }
+    matmul_free(d, m);
+    matmul_free(d, n);
+    presil_device_close(d);
+
+    (void)setenv("PRESIL_NOMAP_LIBRARY", getenv("PRESIL_TINY_LIBRARY"), 1);
+    d = open_device(PRESIL_MODE_VERIFY, "nomap");
+    m = matmul_alloc(d, 3);
+    assert_null(presil_host_pointer(d, m.a, 1));
+    assert_int_equal(cycles_of(d, &m, 3), cycles);
+    assert_int_equal(reports[0].verified, 1);
+    matmul_free(d, m);
+    presil_device_close(d);
+    assert_string_equal(log_text(), "");
+}
+
+static void copies_through_the_chip(void **state) {
+    (void)state;
+    static uint8_t from[70001], to[70001];
+    presil_device *d = open_device(PRESIL_MODE_VERIFY, "fast");
+    presil_daddr a, b;
+    EXPECT_OK(presil_alloc(d, NULL, NULL, sizeof from + 64, &a));
+    EXPECT_OK(presil_alloc(d, NULL, NULL, sizeof from + 64, &b));
+    static const size_t sizes[] = {1, 15, 16, 17, 4095, 4097, 65536, 70001};
+    reports_begin(d);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const presil_daddr x = {a.value + i}, y = {b.value + 3 * i};
+        for (size_t k = 0; k < sizes[i]; k++) from[k] = (uint8_t)((k * 2654435761u + i) >> 9);
+        memset(to, 0, sizes[i]);
+        EXPECT_OK(presil_copy_to_device(d, NULL, x, from, sizes[i], PRESIL_COPY_DMA));
+        EXPECT_OK(presil_copy_on_device(d, NULL, y, x, sizes[i], PRESIL_COPY_DMA));
+        EXPECT_OK(presil_copy_to_host(d, NULL, to, y, sizes[i], PRESIL_COPY_DMA));
+        EXPECT_OK(presil_device_synchronize(d));
+        assert_memory_equal(from, to, sizes[i]);
+    }
+    assert_int_equal(report_count, 3 * sizeof sizes / sizeof *sizes);
+    for (size_t i = 0; i < report_count; i++) assert_int_equal(reports[i].verified, 1);
+    EXPECT_OK(presil_free(d, a));
+    EXPECT_OK(presil_free(d, b));
+    presil_device_close(d);
+}
+
+static void faults_and_recovery(void **state) {
+    (void)state;
+    static const struct { const char *fault; int status; const char *text; } cases[] = {
+        {"slverr", PRESIL_EBUS, "bus error"}, {"decerr", PRESIL_EBUS, "bus error"}, {"fatal@150", PRESIL_ESTOPPED, "fatal"}, {"stop@150", PRESIL_ESTOPPED, "stop"},
+    };
+    presil_device *d = open_device(PRESIL_MODE_VERIFY, "fast");
+    matmul_buffers m = matmul_alloc(d, 4);
+    const uint64_t cycles = cycles_of(d, &m, 4);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char fault[64];
+        (void)snprintf(fault, sizeof fault, "%s@0x%" PRIx64, cases[i].fault, m.a.value + 64);
+        EXPECT_OK(presil_inject(d, cases[i].status == PRESIL_EBUS ? fault : cases[i].fault));
+        reports_begin(d);
+        EXPECT_OK(matmul_enqueue(d, NULL, &m));
+        EXPECT_STATUS(presil_device_synchronize(d), cases[i].status);
+        EXPECT_TEXT(cases[i].text);
+        assert_int_equal(reports[0].status, -cases[i].status);
+        assert_int_equal(reports[0].verified, -1);
+        EXPECT_OK(presil_inject(d, NULL));
+        assert_int_equal(cycles_of(d, &m, 4), cycles); /* as if nothing had been */
+        assert_int_equal(reports[0].verified, 1);
+    }
+    matmul_free(d, m);
+    presil_device_close(d);
+}
+
+static void *cancel_soon(void *context) {
+    const struct timespec nap = {0, 300000000};
+    (void)nanosleep(&nap, NULL);
+    presil_device_cancel(context);
+    return NULL;
+}
+
+static void cancelling(void **state) {
+    (void)state;
+    presil_device *d = open_device(PRESIL_MODE_RTL, "fast");
+    matmul_buffers m = matmul_alloc(d, 5);
+    const uint64_t cycles = cycles_of(d, &m, 5);
+    EXPECT_OK(presil_inject(d, "slow=20000000")); /* 20 ms a cycle */
+    pthread_t thread;
+    struct timespec before, after;
+    (void)clock_gettime(CLOCK_MONOTONIC, &before);
+    assert_int_equal(pthread_create(&thread, NULL, cancel_soon, d), 0);
+    EXPECT_OK(matmul_enqueue(d, NULL, &m));
+    EXPECT_STATUS(presil_device_synchronize(d), PRESIL_ECANCELLED);
+    (void)clock_gettime(CLOCK_MONOTONIC, &after);
+    assert_true(after.tv_sec - before.tv_sec <= 2);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    EXPECT_OK(presil_inject(d, NULL));
+    assert_int_equal(cycles_of(d, &m, 5), cycles);
+    matmul_free(d, m);
+    presil_device_close(d);
+}
+
+static void several_devices(void **state) {
+    (void)state;
+    presil_device *d[3];
+    matmul_buffers m[3];
+    const presil_mode modes[3] = {PRESIL_MODE_RTL, PRESIL_MODE_VERIFY, PRESIL_MODE_MODEL};
+    for (unsigned i = 0; i < 3; i++) {
+        d[i] = open_device(modes[i], "fast");
+        m[i] = matmul_alloc(d[i], i);
+    }
+    for (int round = 0; round < 5; round++) {
+        for (unsigned i = 0; i < 3; i++) EXPECT_OK(matmul_enqueue(d[i], NULL, &m[i]));
+    }
+    for (unsigned i = 0; i < 3; i++) matmul_check(d[i], &m[i], i);
+    for (unsigned i = 0; i < 3; i++) {
+        matmul_free(d[i], m[i]);
+        presil_device_close(d[i]);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(equal_bits_and_cycles), cmocka_unit_test(copies_through_the_chip), cmocka_unit_test(faults_and_recovery),
+                                       cmocka_unit_test(cancelling), cmocka_unit_test(several_devices)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
