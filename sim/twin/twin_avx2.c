@@ -15,7 +15,6 @@
 #define V_MAX_U8 _mm256_max_epu8
 #define V_ADD_I8 _mm256_add_epi8
 #define V_AND_I _mm256_and_si256
-#define V_AND_F _mm256_and_ps
 #define V_MAX_I32 _mm256_max_epi32
 #define V_ADD_I32 _mm256_add_epi32
 #define V_SUB_I32 _mm256_sub_epi32
@@ -40,6 +39,9 @@
 #define V_SELECT_LT_F(a, b, x, y) _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_LT_OQ))
 #define V_SELECT_GT_I(a, b, x, y) _mm256_blendv_epi8(y, x, _mm256_cmpgt_epi32(a, b))
 #define V_SELECT_EQ_I(a, b, x, y) _mm256_blendv_epi8(y, x, _mm256_cmpeq_epi32(a, b))
+/* Whether low < e < high for any element. */
+#define V_ANY_BETWEEN(e, low, high) \
+    (_mm256_movemask_epi8(_mm256_and_si256(_mm256_cmpgt_epi32(e, V_SET1(low)), _mm256_cmpgt_epi32(V_SET1(high), e))) != 0)
 #define INLINE static inline __attribute__((always_inline))
 
 /* `count` elements from memory, widened, and back, narrowed; nothing beyond them is touched. */

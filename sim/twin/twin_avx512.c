@@ -15,7 +15,6 @@
 #define V_MAX_U8 _mm512_max_epu8
 #define V_ADD_I8 _mm512_add_epi8
 #define V_AND_I _mm512_and_si512
-#define V_AND_F _mm512_and_ps
 #define V_MAX_I32 _mm512_max_epi32
 #define V_ADD_I32 _mm512_add_epi32
 #define V_SUB_I32 _mm512_sub_epi32
@@ -42,6 +41,9 @@
 #define V_SELECT_LT_F(a, b, x, y) _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x)
 #define V_SELECT_GT_I(a, b, x, y) _mm512_mask_blend_epi32(_mm512_cmpgt_epi32_mask(a, b), y, x)
 #define V_SELECT_EQ_I(a, b, x, y) _mm512_mask_blend_epi32(_mm512_cmpeq_epi32_mask(a, b), y, x)
+/* Whether low < e < high for any element. */
+#define V_ANY_BETWEEN(e, low, high) \
+    (_mm512_mask_cmplt_epi32_mask(_mm512_cmpgt_epi32_mask(e, V_SET1(low)), e, V_SET1(high)) != 0)
 #define INLINE static inline __attribute__((always_inline))
 
 INLINE __mmask16 first_lanes(unsigned count) { return (__mmask16)((1u << count) - 1u); }

@@ -6,7 +6,8 @@
  * The product p of two decoded bf16 is exact in fp32 (16 bits), and x = p * 2^(267+G-emax) exactly. fma(p, 2^k, 1/2) truncated gives t:
  *   x >= 2^23: x is an even integer, and x + 1/2 rounds back to x;  1/2 <= x < 2^23: x + 1/2 is exact (at most 24 bits);
  *   x < 1/2: x <= 1/2 - 2^-17, so the rounded sum stays below 1.   Signs are symmetric.
- * It needs every p and both scale factors normal: 152 <= e_i <= 380 for all products; other rows take the integer path.
+ * It needs both scale factors normal and no p infinite: 153 <= emax and e_i <= 380; anything else takes the integer path. A product below 2^-126 is
+ * flushed to zero by the host's mode; its x is below 2^(152-emax) <= 1/2, so its t is 0 indeed.
  */
 #ifndef PRESIL_TWIN_SIMD_PLAN_H
 #define PRESIL_TWIN_SIMD_PLAN_H
@@ -15,7 +16,7 @@
 #include "twin_fp.h"
 #include "twin_internal.h"
 
-#define E_LOW 152  /* range of exponent sums for the float path */
+#define E_LOW 153 /* least emax and greatest exponent sum for the float path */
 #define E_HIGH 380
 #define SPREAD 63  /* widest range of exponents that fits the byte codes */
 
@@ -135,7 +136,7 @@ static inline bf16_path decode_row(const uint8_t *source, uint32_t n, int skip_s
     exponents e = clean(source, cleaned, n, 0, skip_special);
     row->e = e;
     if (e.special || w.special) return PATH_INTEGER;
-    if (e.low <= e.high && w.low <= w.high && (e.low + w.low < E_LOW || e.high + w.high > E_HIGH)) return PATH_INTEGER;
+    if (e.high + w.high > E_HIGH) return PATH_INTEGER;
     for (uint32_t at = 0; at < n; at += LANES_STEP) /* beyond n: zeros */
         for (uint32_t i = 0; i < LANES_STEP; i++) {
             row->a[at + i] = (uint32_t)cleaned[at + i] << 16;
@@ -144,10 +145,11 @@ static inline bf16_path decode_row(const uint8_t *source, uint32_t n, int skip_s
     return wide(e) || wide(w) ? PATH_FLOATS : PATH_CODES;
 }
 
-static void integer_row(const twin_dims *dims, const bf16_header *header, const twin_rows *rows, uint32_t r) {
-    uint32_t *acc = rows->acc + (size_t)r * dims->cells_pad;
+/* Cells [from, from + count) of a row, without what pads the cells. */
+static void integer_cells(const twin_dims *dims, const bf16_header *header, const twin_rows *rows, uint32_t r, uint32_t from, uint32_t count) {
+    uint32_t *acc = rows->acc + (size_t)r * dims->cells_pad, end = from + count < dims->cells ? from + count : dims->cells;
     unsigned g = twin_alignment_bits(dims->lanes);
-    for (uint32_t c = 0; c < dims->cells; c++) {
+    for (uint32_t c = from; c < end; c++) {
         uint32_t v = twin_dot_bf16(rows->rows[r], header->weights[c], dims->lanes / 2, g, rows->absent, rows->skip_special);
         acc[c] = twin_add(rows->first ? 0 : acc[c], v);
     }

@@ -28,6 +28,10 @@ static uint16_t random_bf16(uint64_t *state, unsigned kind) {
     case 3: return (uint16_t)(sign | (60 + below(state, 140)) << 7 | fraction); /* across the limit of the float path */
     case 4: return (uint16_t)(sign | (1 + below(state, 254)) << 7 | fraction);
     case 5: return (uint16_t)next_random(state);
+    case 8: return (uint16_t)(sign | (70 + below(state, 14)) << 7 | fraction); /* sums around the least emax of the float path */
+    case 9: return (uint16_t)(sign | (186 + below(state, 6)) << 7 | fraction); /* and around its greatest sum */
+    case 10: /* sparse, at the limit of the codes */
+        return (uint16_t)(below(state, 6) ? sign : sign | (below(state, 2) ? 95 + below(state, 4) : 158 + below(state, 4)) << 7 | fraction);
     case 6: return (uint16_t)(sign | (below(state, 2) ? 0 : 1)); /* zeros, the code of an absent weight */
     default: return (uint16_t)(below(state, 40) ? sign | (120 + below(state, 12)) << 7 | fraction : sign | 0x7f80u | fraction * below(state, 2));
     }
@@ -40,9 +44,10 @@ static void fill_spad(presil_twin *twin, const presil_config *config, int bf16, 
     presil_twin_scramble(twin, seed);
     if (!bf16) return;
     uint64_t state = seed;
-    unsigned kind = 0;
+    unsigned kind = 0, everywhere = below(&state, 4) ? 0 : 8 + below(&state, 3);
     for (size_t i = 0; i < bytes; i += 2) {
-        if (i % (config->word_bytes * 16u) == 0) kind = below(&state, 3) ? 0 : below(&state, 8);
+        if (everywhere) kind = everywhere;
+        else if (i % (config->word_bytes * 16u) == 0) kind = below(&state, 3) ? 0 : below(&state, 8);
         uint16_t v = random_bf16(&state, kind);
         memcpy(spad + i, &v, 2);
     }
