@@ -119,20 +119,25 @@ static void load_packed(nest *s, nest_slot *slot, const nest_tile *t, const nest
 
 void nest_load_act(nest *s, nest_slot *slot, const nest_tile *t, const nest_part *part, uint32_t term, int64_t rows)
 {
-    const chip_problem *p = s->p;
     if (rows <= slot->loaded) return;
-    int64_t row0 = slot->loaded, count = rows - row0, word = p->config->word_bytes;
+    nest_load_act_blocks(s, slot, t, part, term, rows, 0, part->ncb);
     slot->loaded = rows;
+}
+
+void nest_load_act_blocks(nest *s, nest_slot *slot, const nest_tile *t, const nest_part *part, uint32_t term, int64_t rows, uint32_t first, uint32_t blocks)
+{
+    const chip_problem *p = s->p;
+    int64_t row0 = slot->loaded, count = rows - row0, word = p->config->word_bytes;
     if (p->act == ACT_PACKED) {
         load_packed(s, slot, t, part, row0, count, term);
         return;
     }
     chip_axis y = chip_axis_map(t->band_y0, t->band_ny, part->ky, part->nky, p->stride_y, p->dilation_y, p->pad_y, p->input_dilation_y, p->in_h);
     chip_axis x = chip_axis_map(t->x0, t->nx, part->kx, part->nkx, p->stride_x, p->dilation_x, p->pad_x, p->input_dilation_x, p->in_w);
-    int64_t c0 = (int64_t)part->cb * p->block;
+    int64_t c0 = (int64_t)(part->cb + first) * p->block;
     act_range r = {row0, count, x.count, p->in.base + (uint64_t)(t->n * p->in.sn + (y.first + row0) * p->in.sy + x.first * p->in.sx + c0 * p->in.sc),
-                   (slot->base + row0 * s->t->act_row_words) * word, min64(p->in_c - c0, (int64_t)part->ncb * p->block), s->t->act_row_words * word,
-                   s->t->act_pitch * word};
+                   (slot->base + first * s->t->act_pitch + row0 * s->t->act_row_words) * word, min64(p->in_c - c0, (int64_t)blocks * p->block),
+                   s->t->act_row_words * word, s->t->act_pitch * word};
     if (p->act == ACT_DIRECT) load_direct(s, slot, &r, term);
     else if (p->act == ACT_TRANSPOSED) load_transposed(s, slot, &r, term);
     else load_elements(s, slot, &r, term);

@@ -203,6 +203,8 @@ static void nest_reset(nest *s)
     s->half = s->out_next = 0;
 }
 
+enum { SHORT_BURST = 2 }; /* beats */
+
 static const uint8_t terms_of_pass[6][2] = {{2, 0}, {1, 1}, {0, 2}, {1, 0}, {0, 1}, {0, 0}};
 
 /* The weights of one part, whole, or piece by piece each followed by its MATRIX, so that the first of a launch starts early. */
@@ -224,6 +226,9 @@ static void run_part(nest *s, const nest_tile *t, uint32_t index, const matrix_j
     matrix_job j = *job;
     uint32_t steps = !loaded && cold ? (own.ncb > 1 ? own.ncb : own.nky) : 1;
     if (steps > 6) steps = 6;
+    /* Activations too come block by block, unless their pieces of a pixel would be short bursts. */
+    bool by_blocks = steps > 1 && own.ncb == part->ncb && own.ncb > 1 && act && act->loaded == 0 && p->act != ACT_PACKED;
+    if (by_blocks && (own.ncb / steps) * p->config->lanes < SHORT_BURST * p->config->word_bytes) by_blocks = false;
     uint32_t length = own.ncb > 1 ? own.ncb : own.nky, base = wgt->base;
     for (uint32_t i = 0, at = 0; i < steps; i++) {
         uint32_t end = (uint32_t)((uint64_t)length * (i + 1) / steps);
@@ -236,11 +241,13 @@ static void run_part(nest *s, const nest_tile *t, uint32_t index, const matrix_j
             nest_load_wgt(s, wgt, job->g, t->n, &piece, term_w);
             wgt->base = base;
         }
-        if (act) nest_load_act(s, act, t, part, term_a, rows_needed(p, t, part, &piece, job));
+        if (by_blocks) nest_load_act_blocks(s, act, t, part, term_a, rows_needed(p, t, part, &piece, job), piece.cb - part->cb, piece.ncb);
+        else if (act) nest_load_act(s, act, t, part, term_a, rows_needed(p, t, part, &piece, job));
         emit_matrix(s, t, part, low, &piece, &j, &v, act, wgt);
         j.first = false;
         at = end;
     }
+    if (by_blocks) act->loaded = rows_needed(p, t, part, part, job);
 }
 
 /* A reduction over nothing: one block of padding, whose weights don't matter because int8 zeros times anything are zero. */
@@ -330,8 +337,10 @@ static void run_superjob(nest *s, const nest_tile *t, uint32_t g0, uint32_t grou
     int64_t end[4];
     uint32_t tile_rows = s->t->tile_h * s->t->tile_w;
     s->out_next++;
-    for (uint32_t at = g0; at < g0 + groups; at += s->t->interleave) {
-        uint32_t together = (uint32_t)min64(s->t->interleave, g0 + groups - at);
+    /* At the end group by group, if nothing has to be loaded again for it: the last epilogue is short then. */
+    uint32_t most = last && s->part_count * p->terms <= s->t->act_slots ? 1 : s->t->interleave;
+    for (uint32_t at = g0; at < g0 + groups; at += most) {
+        uint32_t together = (uint32_t)min64(most, g0 + groups - at);
         bool first_set = cold && at == g0, last_set = last && at + together == g0 + groups;
         uint32_t cuts = cut_rows(s, t, first_set, last_set, end), half = s->half;
         s->half ^= 1;
@@ -385,6 +394,14 @@ static nest_tile tile_at(const chip_problem *p, const chip_tiling *t, const tile
     return k;
 }
 
+/* Where the epilogue takes as long as the sums it would end a whole tile after them: the last tile gets smaller and smaller, if its weights stay. */
+static bool halve(const nest *s, const nest_tile *t, uint32_t groups)
+{
+    const chip_problem *p = s->p;
+    bool light = p->blocks * p->grid_y * p->grid_x * p->passes <= 4, stay = groups * s->part_count * p->terms <= s->t->wgt_slots;
+    return light && stay && t->ny > 1 && t->ny * t->nx >= 6 * p->config->cells;
+}
+
 int chip_nest(const chip_problem *p, const chip_tiling *t, chip_builder *b, presil_error_buffer *error)
 {
     nest *s = calloc(1, sizeof *s);
@@ -407,7 +424,15 @@ int chip_nest(const chip_problem *p, const chip_tiling *t, chip_builder *b, pres
             cold = true;
         }
         b->tile = (uint32_t)i;
-        run_superjob(s, &tile, g0, (uint32_t)min64(t->store_groups, p->cell_groups - g0), cold, i + 1 == total);
+        uint32_t groups = (uint32_t)min64(t->store_groups, p->cell_groups - g0);
+        while (i + 1 == total && halve(s, &tile, groups)) {
+            nest_tile part = tile;
+            part.ny = tile.ny / 2;
+            run_superjob(s, &part, g0, groups, cold, false);
+            tile.y0 += part.ny, tile.ny -= part.ny;
+            cold = false;
+        }
+        run_superjob(s, &tile, g0, groups, cold, i + 1 == total);
         cold = false;
         if (b->count - segment > 1u << CHIP_RING_LOG2) {
             status = chip_fail(error, PRESIL_EUNSUPPORTED, "a reduction over %u blocks needs more than the %u commands of a launch", p->blocks * p->grid_y * p->grid_x, 1u << CHIP_RING_LOG2);

@@ -55,6 +55,8 @@ void nest_write(const nest_pool *pool, nest_slot *slot, chip_op *op, uint32_t se
 
 /* loads.c: each makes sure that what is named lies in the slot, and emits the LOADs for what is missing. */
 void nest_load_act(nest *s, nest_slot *slot, const nest_tile *tile, const nest_part *part, uint32_t term, int64_t rows);
+/* Rows [loaded, rows) of blocks [first, first + blocks) of the part; the caller counts them as loaded when all blocks are there. */
+void nest_load_act_blocks(nest *s, nest_slot *slot, const nest_tile *tile, const nest_part *part, uint32_t term, int64_t rows, uint32_t first, uint32_t blocks);
 void nest_load_wgt(nest *s, nest_slot *slot, uint32_t g, int64_t n, const nest_part *part, uint32_t term);
 void nest_load_res(nest *s, nest_slot *slot, const nest_tile *tile, uint32_t g0, uint32_t groups);
 void nest_load_params(nest *s, nest_slot *slot, uint32_t g0, uint32_t groups);
