@@ -115,7 +115,8 @@ PRESIL_API void presil_memory_empty_cache(presil_device *device);
 PRESIL_CHECKED int presil_pool_create(presil_device *device, presil_pool **out);
 PRESIL_API void presil_pool_destroy(presil_pool *pool); /* its blocks must be free */
 
-/* Host address of device memory (the mapping; shared, so no copies), or NULL if the transport does not map or the range is not inside the device's memory. */
+/* Host address of device memory (the mapping; shared, so no copies), or NULL if the transport does not map or the range is not inside the device's memory.
+ * Whether it maps is known once it is open: with a transport that might not, call presil_device_start() first. */
 PRESIL_API void *presil_host_pointer(presil_device *device, presil_daddr address, uint64_t bytes);
 /* The reverse: 1 and *out if p lies in the mapping of the device. */
 PRESIL_API int presil_device_address(presil_device *device, const void *p, presil_daddr *out);
