@@ -122,6 +122,7 @@ class Bench:
             await with_timeout(RisingEdge(self.dut.irq), microseconds, "us")
         status = await self.read("IRQ_STATUS")
         await self.write("IRQ_CLEAR", status)
+        await ClockCycles(self.dut.clk, 3)  # the pin is registered
         return status
 
     async def launch(self, descriptors: list) -> int:
