@@ -135,7 +135,8 @@ function(_presil_add_library build)
   endif()
   string(REPLACE ";" " " cflags "-fPIC -fvisibility=hidden -fno-gnu-unique ${PRESIL_MODEL_CXXFLAGS}")
 
-  add_custom_command(OUTPUT ${mdir}/Vchip.mk
+  # The header is named as a by-product so that ninja looks at it again after verilating: or else the harness would stay compiled against the layout of the old model.
+  add_custom_command(OUTPUT ${mdir}/Vchip.mk BYPRODUCTS ${mdir}/Vchip.h ${mdir}/Vchip___024root.h
     COMMAND ${CMAKE_COMMAND} -E rm -rf ${mdir}
     COMMAND ${CMAKE_COMMAND} -E make_directory ${mdir}
     COMMAND ${CMAKE_COMMAND} -E env VERILATOR_ROOT=${VERILATOR_ROOT} ${PRESIL_VERILATOR} ${flags} --quiet --Mdir ${mdir} --top-module ${A_TOP}
