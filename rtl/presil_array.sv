@@ -60,12 +60,12 @@ module presil_array import presil_config_pkg::*; (
   typedef logic [31:0] cells_t [CELLS];
   typedef logic [31:0] double_t [2*CELLS];
 
-  // int8: sign-extended. bf16: sign in bit 31 and significand (0 for a zero); exponent field + 256, or 0 for a zero, so that a product
+  // int8: sign-extended. bf16: sign in bit 31 and significand (0 for a zero), in an array each for weights; exponent field + 256, or 0 for a zero, so that a product
   // with a zero never has the largest exponent. Elements are held in a fixed permutation, the same for rows and weights.
   // Weights lie lane by lane, so that the loops below run along the cells: no sum across a vector, twice as fast in simulation.
   typedef logic [15:0] cells16_t [CELLS];
   cells16_t w8 [2][LANES];
-  cells_t wman [2][PAIRS], wexp [2][PAIRS];
+  cells_t wman [2][PAIRS], wexp [2][PAIRS], wsign [2][PAIRS];
   bytes_t r8;
   pairs_t rman, rexp;
   logic [1:0] wspecial;
@@ -186,8 +186,10 @@ module presil_array import presil_config_pkg::*; (
     for (int unsigned j = 0; j < QUADS; j++) begin
       logic [31:0] h;
       h = wgt_data[32*j +: 32];
-      wman[wgt_set][j][wgt_cell]         = significand(h << 16, top) | (((h & 32'hffff) == 32'd1) ? mark : 32'd0);
-      wman[wgt_set][QUADS + j][wgt_cell] = significand(h, top) | (((h >> 16) == 32'd1) ? mark : 32'd0);
+      wman[wgt_set][j][wgt_cell]          = significand(h << 16, top) & 32'hff;
+      wman[wgt_set][QUADS + j][wgt_cell]  = significand(h, top) & 32'hff;
+      wsign[wgt_set][j][wgt_cell]         = ((h << 16) & FP_SIGN) | (((h & 32'hffff) == 32'd1) ? mark : 32'd0);
+      wsign[wgt_set][QUADS + j][wgt_cell] = (h & FP_SIGN) | (((h >> 16) == 32'd1) ? mark : 32'd0);
       wexp[wgt_set][j][wgt_cell]         = exponent(h << 16, top);
       wexp[wgt_set][QUADS + j][wgt_cell] = exponent(h, top);
     end
@@ -213,9 +215,8 @@ module presil_array import presil_config_pkg::*; (
 
   // a product m * 2^G aligned by d and rounded half up
   function automatic logic [31:0] aligned(input logic [31:0] m, input logic [31:0] d);
-    logic [31:0] k;
-    k = (d > 32'd31) ? 32'd31 : d;
-    return ((m >> k[4:0]) + 32'd1) >> 1;
+    d = (d > 32'd31) ? 32'd31 : d;
+    return ((m >> d[4:0]) + 32'd1) >> 1;
   endfunction
 
   // Each product aligned to the largest exponent of its cell; the sum is exact. Sums, then largest exponents.
@@ -228,11 +229,11 @@ module presil_array import presil_config_pkg::*; (
     for (int unsigned i = 0; i < PAIRS; i += 2)
       for (int unsigned c = 0; c < CELLS; c++) begin
         logic [31:0] t0, t1, s;
-        t0 = aligned(((rman[i] & 32'hff) << G) * (wman[set1][i][c] & 32'hff), dot_bf16[CELLS + c] - (rexp[i] + wexp[set1][i][c]));
-        t1 = aligned(((rman[i + 1] & 32'hff) << G) * (wman[set1][i + 1][c] & 32'hff), dot_bf16[CELLS + c] - (rexp[i + 1] + wexp[set1][i + 1][c]));
+        t0 = aligned(((rman[i] & 32'hff) << G) * wman[set1][i][c], dot_bf16[CELLS + c] - (rexp[i] + wexp[set1][i][c]));
+        t1 = aligned(((rman[i + 1] & 32'hff) << G) * wman[set1][i + 1][c], dot_bf16[CELLS + c] - (rexp[i + 1] + wexp[set1][i + 1][c]));
         s = dot_bf16[c];
-        s = ((rman[i] ^ wman[set1][i][c]) >= FP_SIGN) ? (s - t0) : (s + t0);
-        s = ((rman[i + 1] ^ wman[set1][i + 1][c]) >= FP_SIGN) ? (s - t1) : (s + t1);
+        s = ((rman[i] ^ wsign[set1][i][c]) >= FP_SIGN) ? (s - t0) : (s + t0);
+        s = ((rman[i + 1] ^ wsign[set1][i + 1][c]) >= FP_SIGN) ? (s - t1) : (s + t1);
         dot_bf16[c] = s;
       end
   endfunction
@@ -243,16 +244,16 @@ module presil_array import presil_config_pkg::*; (
       logic [31:0] pos, neg, nan;
       pos = 32'd0; neg = 32'd0; nan = 32'd0;
       for (int unsigned i = 0; i < PAIRS; i++) begin
-        logic [31:0] re, we, rm, wm, bad, inf;
-        re = rexp[i]; we = wexp[set1][i][c]; rm = rman[i]; wm = wman[set1][i][c];
+        logic [31:0] re, we, rm, wm, ws, bad, inf;
+        re = rexp[i]; we = wexp[set1][i][c]; rm = rman[i]; wm = wman[set1][i][c]; ws = wsign[set1][i][c];
         inf = (re == EXP_SPECIAL || we == EXP_SPECIAL) ? 32'd1 : 32'd0;
         bad = ((re == EXP_SPECIAL && (rm & 32'h7f) != 32'd0) || (we == EXP_SPECIAL && (wm & 32'h7f) != 32'd0)
                || re == 32'd0 || we == 32'd0) ? inf : 32'd0;
-        inf = ((wm & ABSENT) != 32'd0) ? 32'd0 : inf;
-        bad = ((wm & ABSENT) != 32'd0) ? 32'd0 : bad;
+        inf = ((ws & ABSENT) != 32'd0) ? 32'd0 : inf;
+        bad = ((ws & ABSENT) != 32'd0) ? 32'd0 : bad;
         nan |= bad;
-        pos |= ((rm ^ wm) < FP_SIGN) ? inf : 32'd0;
-        neg |= ((rm ^ wm) < FP_SIGN) ? 32'd0 : inf;
+        pos |= ((rm ^ ws) < FP_SIGN) ? inf : 32'd0;
+        neg |= ((rm ^ ws) < FP_SIGN) ? 32'd0 : inf;
       end
       nan |= pos & neg;
       dot_special[c] = (nan != 32'd0) ? NAN32 : (pos != 32'd0) ? FP_INF : (neg != 32'd0) ? (FP_INF | FP_SIGN) : 32'd0;

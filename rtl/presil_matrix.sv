@@ -118,8 +118,8 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
   assign acc_q = e_half_q ? q1 : q0;
 
   if (LANES < WORD) begin : g_unused       // the array reads the first LANES bytes of a word
-    logic unused;
-    assign unused = &{1'b0, act_rdata[8*WORD-1:8*LANES], wgt_rdata[8*WORD-1:8*LANES]};
+    logic unused_bytes;
+    assign unused_bytes = &{1'b0, act_rdata[8*WORD-1:8*LANES], wgt_rdata[8*WORD-1:8*LANES]};
   end
 
   // ---------------------------------------------------------------- state
