@@ -108,90 +108,6 @@ static int nest_parts(nest *s)
     return PRESIL_OK;
 }
 
-/* What MATRIX needs to know of the input of output rows [y0, y0 + ny) of a tile. Rows are those of the band. */
-typedef struct { int64_t row0, rows, ox, oy, lim_x, lim_y, sx, sy, dx, dy; } matrix_view;
-
-static matrix_view view_of(const chip_problem *p, const nest_tile *t, const nest_part *part, int64_t y0, int64_t ny)
-{
-    matrix_view v = {.sx = p->stride_x, .sy = p->stride_y, .dx = p->dilation_x, .dy = p->dilation_y};
-    if (p->act == ACT_PACKED) {
-        chip_packed_rows all = chip_packed_map(p, t->band_y0, t->band_ny), own = chip_packed_map(p, y0, ny);
-        int64_t first = (own.first - all.first) / all.step + (int64_t)part->ky * p->pack_rows * p->dilation_y / all.step;
-        int64_t last = first + ((ny - 1) * p->stride_y + ((int64_t)part->nky - 1) * p->pack_rows * p->dilation_y) / all.step;
-        v.row0 = first, v.rows = last - first + 1, v.oy = first, v.lim_x = t->nx, v.lim_y = all.count;
-        v.sx = 1, v.dx = 1, v.sy = p->stride_y / all.step, v.dy = p->grid_y > 1 ? p->pack_rows * p->dilation_y / all.step : 1;
-        return v;
-    }
-    chip_axis band = chip_axis_map(t->band_y0, t->band_ny, part->ky, part->nky, p->stride_y, p->dilation_y, p->pad_y, p->input_dilation_y, p->in_h);
-    chip_axis y = chip_axis_map(y0, ny, part->ky, part->nky, p->stride_y, p->dilation_y, p->pad_y, p->input_dilation_y, p->in_h);
-    chip_axis x = chip_axis_map(t->x0, t->nx, part->kx, part->nkx, p->stride_x, p->dilation_x, p->pad_x, p->input_dilation_x, p->in_w);
-    bool empty = x.count == 0 || y.count == 0;
-    v.row0 = empty ? 0 : y.first - band.first, v.rows = empty ? 0 : y.count, v.ox = x.o, v.oy = y.o + (y.first - band.first) * p->input_dilation_y;
-    v.lim_x = empty ? 0 : x.count, v.lim_y = empty ? 0 : band.count;
-    return v;
-}
-
-typedef struct { uint32_t g, half, acc_base, pass; bool first; int64_t y0, ny; } matrix_job;
-
-/* Rows of the band, from its first, that a job reads through the kernel rows of `piece`. */
-static int64_t rows_needed(const chip_problem *p, const nest_tile *t, const nest_part *part, const nest_part *piece, const matrix_job *j)
-{
-    if (p->act == ACT_PACKED) {
-        int64_t last = (j->y0 + j->ny - 1 - t->band_y0) * p->stride_y + ((int64_t)piece->ky + piece->nky - 1) * p->pack_rows * p->dilation_y;
-        return last / chip_packed_map(p, t->band_y0, t->band_ny).step + 1;
-    }
-    chip_axis band = chip_axis_map(t->band_y0, t->band_ny, part->ky, part->nky, p->stride_y, p->dilation_y, p->pad_y, p->input_dilation_y, p->in_h);
-    chip_axis own = chip_axis_map(j->y0, j->ny, piece->ky, piece->nky, p->stride_y, p->dilation_y, p->pad_y, p->input_dilation_y, p->in_h);
-    return own.count ? own.first + own.count - band.first : 0;
-}
-
-/* low: the first block in the weight slot. */
-static void emit_matrix(nest *s, const nest_tile *t, const nest_part *part, uint32_t low, const nest_part *piece, const matrix_job *j, const matrix_view *whole, nest_slot *act, nest_slot *wgt)
-{
-    const chip_problem *p = s->p;
-    const presil_config *c = p->config;
-    matrix_view v = *whole;
-    uint32_t plane = piece->cb - part->cb; /* of the activation slot */
-    if (p->act == ACT_PACKED) v.oy += (int64_t)(piece->ky - part->ky) * v.dy;
-    else v.oy += (piece->ky - part->ky) * p->dilation_y, v.ox += (piece->kx - part->kx) * p->dilation_x;
-    chip_op *op = chip_emit(s->b, MATRIX);
-    presil_desc *d = &op->d;
-    uint32_t seq = s->b->seq[MATRIX], rows = (uint32_t)(t->nx * j->ny), blocks = piece->ncb * piece->nky * piece->nkx;
-    chip_need(op, EPILOGUE, s->acc_read[j->half]);
-    if (act) nest_read(&s->act, act, op, seq, v.row0, v.rows);
-    nest_read(&s->wgt, wgt, op, seq, 0, 1);
-    presil_matrix_bf16_set(d, p->bf16);
-    presil_matrix_first_set(d, j->first);
-    presil_matrix_half_set(d, j->half);
-    presil_matrix_skip_special_set(d, j->pass + 1 < p->passes);
-    presil_matrix_absent_set(d, p->absent);
-    presil_matrix_act_base_set(d, act ? act->base + plane * s->t->act_pitch : 0);
-    presil_matrix_wgt_base_set(d, wgt->base + ((piece->cb - low) * part->nky + (piece->ky - part->ky)) * part->nkx * c->cells);
-    presil_matrix_acc_base_set(d, j->acc_base);
-    presil_matrix_ncb_set(d, piece->ncb);
-    presil_matrix_cb_stride_set(d, s->t->act_pitch);
-    presil_matrix_pad_set(d, p->pad_byte);
-    presil_matrix_idx_set(d, (uint32_t)p->input_dilation_x);
-    presil_matrix_idy_set(d, (uint32_t)p->input_dilation_y);
-    /* One column of pixels and one of kernel positions: walked along x, the engine's inner loop. */
-    bool swap = t->nx == 1 && p->grid_x == 1 && p->input_dilation_x == 1 && p->input_dilation_y == 1 && v.lim_x == 1 && v.ox == 0;
-    presil_matrix_nx_set(d, swap ? (uint32_t)j->ny : (uint32_t)t->nx);
-    presil_matrix_ny_set(d, swap ? 1 : (uint32_t)j->ny);
-    presil_matrix_sx_set(d, swap ? (uint32_t)v.sy : (uint32_t)v.sx);
-    presil_matrix_sy_set(d, swap ? 1 : (uint32_t)v.sy);
-    presil_matrix_kx_set(d, swap ? piece->nky : piece->nkx);
-    presil_matrix_ky_set(d, swap ? 1 : piece->nky);
-    presil_matrix_dx_set(d, swap ? (uint32_t)v.dy : (uint32_t)v.dx);
-    presil_matrix_dy_set(d, swap ? 1 : (uint32_t)v.dy);
-    presil_matrix_ox_set(d, swap ? (int32_t)v.oy : (int32_t)v.ox);
-    presil_matrix_oy_set(d, swap ? 0 : (int32_t)v.oy);
-    presil_matrix_lim_x_set(d, swap ? (uint32_t)v.lim_y : (uint32_t)v.lim_x);
-    presil_matrix_lim_y_set(d, swap ? (uint32_t)v.lim_x : (uint32_t)v.lim_y);
-    presil_matrix_x_stride_set(d, swap ? s->t->act_row_words : 1);
-    presil_matrix_y_stride_set(d, s->t->act_row_words);
-    op->cycles = blocks * (rows > c->cells ? rows : c->cells);
-}
-
 static void nest_reset(nest *s)
 {
     pool_reset(&s->act);
@@ -203,73 +119,9 @@ static void nest_reset(nest *s)
     s->half = s->out_next = 0;
 }
 
-enum { SHORT_BURST = 2 }; /* beats */
-
-static const uint8_t terms_of_pass[6][2] = {{2, 0}, {1, 1}, {0, 2}, {1, 0}, {0, 1}, {0, 0}};
-
-/* The weights of one part, whole, or piece by piece each followed by its MATRIX, so that the first of a launch starts early. */
-static void run_part(nest *s, const nest_tile *t, uint32_t index, const matrix_job *job, bool cold)
-{
-    const chip_problem *p = s->p;
-    const nest_part *part = &s->parts[index];
-    uint32_t first, count, term_a = p->passes > 1 ? terms_of_pass[job->pass][0] : 0, term_w = p->passes > 1 ? terms_of_pass[job->pass][1] : 0;
-    chip_problem_blocks(p, job->g, &first, &count);
-    uint32_t low = part->cb > first ? part->cb : first, high = part->cb + part->ncb < first + count ? part->cb + part->ncb : first + count;
-    if (low >= high) return;
-    nest_part own = *part;
-    own.cb = low, own.ncb = high - low;
-    matrix_view v = view_of(p, t, part, job->y0, job->ny);
-    bool hit, loaded;
-    nest_slot *act = v.rows ? nest_find(&s->act, (t->band_key * s->part_count + index) * CHIP_TERMS + term_a, &hit) : NULL;
-    uint64_t image = p->wgt_per_image ? (uint64_t)t->n : 0;
-    nest_slot *wgt = nest_find(&s->wgt, ((image * p->cell_groups + job->g) * s->part_count + index) * CHIP_TERMS + term_w, &loaded);
-    matrix_job j = *job;
-    uint32_t steps = !loaded && cold ? (own.ncb > 1 ? own.ncb : own.nky) : 1;
-    if (steps > 6) steps = 6;
-    /* Activations too come block by block, unless their pieces of a pixel would be short bursts. */
-    bool by_blocks = steps > 1 && own.ncb == part->ncb && own.ncb > 1 && act && act->loaded == 0 && p->act != ACT_PACKED;
-    if (by_blocks && (own.ncb / steps) * p->config->lanes < SHORT_BURST * p->config->word_bytes) by_blocks = false;
-    uint32_t length = own.ncb > 1 ? own.ncb : own.nky, base = wgt->base;
-    for (uint32_t i = 0, at = 0; i < steps; i++) {
-        uint32_t end = (uint32_t)((uint64_t)length * (i + 1) / steps);
-        nest_part piece = own;
-        if (own.ncb > 1) piece.cb = own.cb + at, piece.ncb = end - at;
-        else piece.ky = own.ky + at, piece.nky = end - at;
-        if (steps == 1) piece = own;
-        if (!loaded) {
-            wgt->base = base + (((piece.cb - own.cb) * own.nky + (piece.ky - own.ky)) * own.nkx) * p->config->cells;
-            nest_load_wgt(s, wgt, job->g, t->n, &piece, term_w);
-            wgt->base = base;
-        }
-        if (by_blocks) nest_load_act_blocks(s, act, t, part, term_a, rows_needed(p, t, part, &piece, job), piece.cb - part->cb, piece.ncb);
-        else if (act) nest_load_act(s, act, t, part, term_a, rows_needed(p, t, part, &piece, job));
-        emit_matrix(s, t, part, low, &piece, &j, &v, act, wgt);
-        j.first = false;
-        at = end;
-    }
-    if (by_blocks) act->loaded = rows_needed(p, t, part, part, job);
-}
-
-/* A reduction over nothing: one block of padding, whose weights don't matter because int8 zeros times anything are zero. */
-static void run_nothing(nest *s, const nest_tile *t, const matrix_job *j)
-{
-    chip_op *op = chip_emit(s->b, MATRIX);
-    presil_desc *d = &op->d;
-    chip_need(op, EPILOGUE, s->acc_read[j->half]);
-    presil_matrix_first_set(d, 1);
-    presil_matrix_half_set(d, j->half);
-    presil_matrix_acc_base_set(d, j->acc_base);
-    presil_matrix_nx_set(d, (uint32_t)t->nx);
-    presil_matrix_ny_set(d, (uint32_t)j->ny);
-    presil_matrix_sx_set(d, 1), presil_matrix_sy_set(d, 1), presil_matrix_dx_set(d, 1), presil_matrix_dy_set(d, 1);
-    presil_matrix_kx_set(d, 1), presil_matrix_ky_set(d, 1), presil_matrix_ncb_set(d, 1);
-    presil_matrix_idx_set(d, 1), presil_matrix_idy_set(d, 1);
-    op->cycles = (uint32_t)(t->nx * j->ny) + s->p->config->cells;
-}
-
 typedef struct { uint32_t g0, groups, out_slot; nest_slot *res; } superjob;
 
-static void emit_epilogue(nest *s, const nest_tile *t, superjob *job, const matrix_job *m)
+static void emit_epilogue(nest *s, const nest_tile *t, superjob *job, const nest_sum *m)
 {
     const chip_problem *p = s->p;
     int64_t word = p->config->word_bytes, row = (m->y0 - t->y0) * t->nx, rows = m->ny * t->nx;
@@ -346,7 +198,7 @@ static void run_superjob(nest *s, const nest_tile *t, uint32_t g0, uint32_t grou
         s->half ^= 1;
         for (uint32_t cut = 0; cut < cuts; cut++) {
             int64_t y = cut ? end[cut - 1] : 0, ny = end[cut] - y;
-            matrix_job m = {.half = half, .y0 = t->y0 + y, .ny = ny};
+            nest_sum m = {.half = half, .y0 = t->y0 + y, .ny = ny};
             for (uint32_t pass = 0; pass < p->passes && p->blocks; pass++) {
                 for (uint32_t i = 0; i < s->part_count; i++) {
                     for (uint32_t k = 0; k < together; k++) {
@@ -354,13 +206,13 @@ static void run_superjob(nest *s, const nest_tile *t, uint32_t g0, uint32_t grou
                         chip_problem_blocks(p, at + k, &low, &count);
                         m.g = at + k, m.pass = pass, m.acc_base = k * tile_rows + (uint32_t)(y * t->nx);
                         m.first = pass == 0 && s->parts[i].ky == 0 && s->parts[i].kx == 0 && low >= s->parts[i].cb && low < s->parts[i].cb + s->parts[i].ncb;
-                        run_part(s, t, i, &m, first_set && cut == 0);
+                        nest_sum_part(s, t, i, &m, first_set && cut == 0);
                     }
                 }
             }
             for (uint32_t k = 0; k < together; k++) {
                 m.g = at + k, m.acc_base = k * tile_rows + (uint32_t)(y * t->nx);
-                if (!p->blocks) run_nothing(s, t, &m);
+                if (!p->blocks) nest_sum_nothing(s, t, &m);
                 emit_epilogue(s, t, &job, &m);
                 bool closes = (m.g + 1 - g0) % unit.groups_per_unit == 0 || m.g + 1 == g0 + groups;
                 uint32_t begin = m.g - (m.g - g0) % unit.groups_per_unit;

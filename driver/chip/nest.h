@@ -48,11 +48,17 @@ typedef struct {
     uint32_t part_count;
 } nest;
 
+/* Rows [y0, y0 + ny) of a tile and cell group g in an accumulator half. first: the sum begins; pass: of those in docs/numerics.md 5. */
+typedef struct { uint32_t g, half, acc_base, pass; bool first; int64_t y0, ny; } nest_sum;
+
 /* The slot that holds key, or the least recently used one, emptied for it. *hit tells. */
 nest_slot *nest_find(nest_pool *pool, uint64_t key, bool *hit);
 void nest_read(const nest_pool *pool, nest_slot *slot, chip_op *op, uint32_t seq, int64_t row0, int64_t rows);
 void nest_write(const nest_pool *pool, nest_slot *slot, chip_op *op, uint32_t seq, int64_t row0, int64_t rows);
 
+/* sums.c: adds part `index` of the reduction, loading what isn't there; cold: the launch has just begun. */
+void nest_sum_part(nest *s, const nest_tile *tile, uint32_t index, const nest_sum *sum, bool cold);
+void nest_sum_nothing(nest *s, const nest_tile *tile, const nest_sum *sum);
 /* loads.c: each makes sure that what is named lies in the slot, and emits the LOADs for what is missing. */
 void nest_load_act(nest *s, nest_slot *slot, const nest_tile *tile, const nest_part *part, uint32_t term, int64_t rows);
 /* Rows [loaded, rows) of blocks [first, first + blocks) of the part; the caller counts them as loaded when all blocks are there. */
