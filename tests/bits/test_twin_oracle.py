@@ -15,7 +15,8 @@ COUNT = {"tiny": 500, "odd": 200, "base": 60}
 def compare(machine, expected, twin_dram, what):
     """Number of bytes compared."""
     memory = machine.memory
-    for at, (want, got, defined) in enumerate(zip(memory.dram, twin_dram, memory.dram_defined)):
+    assert len(memory.dram) == len(twin_dram)
+    for at, (want, got, defined) in enumerate(zip(memory.dram, twin_dram, memory.dram_defined)) if memory.dram != twin_dram else ():
         assert not defined or want == got, f"{what}: DRAM byte {at:#x}: twin {got:#04x}, oracle {want:#04x}; {expected}"
     return sum(memory.dram_defined)
 
