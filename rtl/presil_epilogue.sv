@@ -117,6 +117,7 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; (
   logic [LOG_WORD-1:0] res_off;
   assign res_off = res_at[LOG_WORD-1:0];
 
+  logic out_slot, out_first, out_head, out_last, pipe_busy;
   always_ff @(posedge clk) begin
     if (take) begin
       f_otype[in_slot] <= start_desc[EPILOGUE_OUT_TYPE_WORD][EPILOGUE_OUT_TYPE_LSB +: EPILOGUE_OUT_TYPE_WIDTH];
@@ -201,7 +202,6 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; (
   assign acc_re = r1_valid;
 
   // ---------------------------------------------------------------- arithmetic
-  logic out_slot, out_first, out_head, out_last, pipe_busy;
   logic [7:0] out_word;
 
   presil_epilogue_pipe u_pipe (
