@@ -2,6 +2,7 @@
 #include "device.h"
 
 #include <c10/util/Exception.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <array>
@@ -47,6 +48,29 @@ presil_mode mode_number(const std::string& mode) {
   TORCH_CHECK_VALUE(false, "presil: mode must be 'rtl', 'model' or 'verify', got '", mode, "'");
 }
 
+// Ctrl-C ends a running launch: a call into the driver may take minutes, and Python looks at signals only after it. The old handler
+// (Python's: KeyboardInterrupt) runs as well.
+struct sigaction previous_interrupt;
+
+void on_interrupt(int number, siginfo_t* info, void* context) {
+  for (int i = 0; i < kMaxDevices; i++)
+    if (auto* handle = slots()[i].handle.load()) presil_device_cancel(handle);
+  if (previous_interrupt.sa_flags & SA_SIGINFO)
+    previous_interrupt.sa_sigaction(number, info, context);
+  else if (previous_interrupt.sa_handler != SIG_DFL && previous_interrupt.sa_handler != SIG_IGN)
+    previous_interrupt.sa_handler(number);
+}
+
+void catch_interrupt() {
+  struct sigaction action {};
+  action.sa_sigaction = on_interrupt;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  sigemptyset(&action.sa_mask);
+  // Without a handler of Python's the default stays: the signal ends the process.
+  if (sigaction(SIGINT, nullptr, &previous_interrupt) == 0 && previous_interrupt.sa_handler != SIG_DFL && previous_interrupt.sa_handler != SIG_IGN)
+    sigaction(SIGINT, &action, nullptr);
+}
+
 presil_device* open_device(int index) {
   std::lock_guard<std::mutex> lock(open_mutex());
   Slot& slot = slots()[index];
@@ -68,6 +92,8 @@ presil_device* open_device(int index) {
   TORCH_CHECK(slot.base, "presil:", index, ": the transport does not map device memory, which PyTorch tensors need");
   slot.bytes = info.memory_bytes;
   slot.handle.store(handle);
+  static const bool caught = (catch_interrupt(), true);
+  (void)caught;
   return handle;
 }
 

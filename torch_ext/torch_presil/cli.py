@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-EXIT_MISMATCH, EXIT_USAGE = 1, 2
+EXIT_MISMATCH, EXIT_USAGE, EXIT_FAILURE = 1, 2, 4
 
 
 def _console() -> Console:
@@ -28,16 +28,23 @@ def _run_cosim(options, console: Console) -> dict:
     from torch_presil.models import ModelError
     try:
         with report.LiveProgress(console) as live:
-            options.progress = live.stage
+            options.progress, options.announce = live.stage, live.layers
             return cosim.run(options)
     except (ModelError, ValueError) as error:
         console.print(f"[red]presil: {error}[/red]")
         sys.exit(EXIT_USAGE)
     except KeyboardInterrupt:
-        from torch_presil import _C
-        _C.cancel(0)
-        console.print("[yellow]interrupted; nothing was kept[/yellow]")
-        sys.exit(130)
+        _interrupted(console)
+    except RuntimeError as error:
+        if "ECANCELLED" in str(error):
+            _interrupted(console)
+        console.print(f"[red]{error}[/red]", highlight=False)
+        sys.exit(EXIT_FAILURE)
+
+
+def _interrupted(console: Console) -> None:
+    console.print("[yellow]interrupted; nothing was written[/yellow]")
+    sys.exit(130)
 
 
 def _finish(result: dict, json_path: str | None, console: Console) -> None:

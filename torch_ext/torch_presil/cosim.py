@@ -38,6 +38,7 @@ class Options:
     check_layers: bool = True  # each layer fed its fp32 input, compared with fp32 (in mode "model": the same bits)
     baseline: bool = True      # time PyTorch fp32 on one CPU thread
     progress: object = None    # callable(stage: str, done: int, of: int)
+    announce: object = None    # callable({layer: MACs}), once the layers are known
     zero_layer: str | None = None   # control: this layer's weights are set to zero on the chip
     other_input: bool = False       # control: the chip gets another input
 
@@ -270,6 +271,8 @@ def run(options: Options) -> dict:
     _C.set_mode("model")
     prepared = prepare(options)
     names = select(prepared.infos, options.trace or options.layers)
+    if options.announce:
+        options.announce({n: prepared.reference.get_submodule(n).macs(prepared.infos[n]["shape"]) for n in names})
     _C.collect_reports(True)
     if options.mode != "model":
         options.tell("starting the simulator")

@@ -90,10 +90,14 @@ class LiveProgress:
         self.text = f"{name} {done + 1}/{of}" if of and "forward" not in name else name
         self.running = "forward" in name
         self.begun, self.seen, self.cycles, self.last = time.perf_counter(), {}, 0, ("", 0, 0)
-        if not self.console.is_terminal:
+        if not self.console.is_terminal and done == 0:
             self.console.print(f"  [{time.perf_counter() - self.started:6.1f} s] {self.text}", highlight=False)
 
     running = False
+
+    def layers(self, macs: dict) -> None:
+        """Layer -> MACs, in order: what the time left is estimated from."""
+        self.macs = macs
 
     def line(self) -> Text:
         elapsed = time.perf_counter() - self.started
