@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """How fast a simulator library of the Presil chip runs: simulated kHz of tiled layers on a busy chip, and of an idle one.
 
-usage: speed.py LIBRARY --generated DIR [--tiles N] [--rounds N] [--only TEXT] [--memory MODEL] [--once]
+usage: speed.py LIBRARY --generated DIR [--tiles N] [--rounds N] [--only TEXT] [--memory MODEL] [--once | --train]
 
 DIR holds presil_desc.py of rtl/generate.py. Each layer is a double-buffered stream of tiles of 32 x 32 pixels: load, matrix, epilogue, store.
 1x1 keeps everything busy (the worst case), 3x3 with residual the array. No results are looked at: that is what the tests do. --once: one
-round without the idle chip, for perf. kHz are of the thread's CPU time. Prints the best round of each, and the matrix engine's share of busy cycles.
+round without the idle chip, for perf. --train: a short run through everything that the chip has, to be profiled for the compiler. kHz are of the thread's CPU time. Prints the best round of each, and the matrix engine's share of busy cycles.
 """
 import argparse
 import ctypes as c
@@ -140,6 +140,42 @@ def layer(isa, config, bf16, kernel, residual, tiles):
     return out
 
 
+def features(isa, config):
+    """One launch of descriptors that don't wait for each other: every conversion, transposition, padding, stride, output and residual type."""
+    word, cells, lanes = config["word_bytes"], config["cells"], config["lanes"]
+    rows, words = 16, config["banks"] * config["bank_words"]
+    base = {"addr_lo": ACT, "n0": 1, "n2": 1, "n3": 1, "sw": word, "word_bytes": word}
+    out = []
+    for conv in (1, 2, 3):
+        out.append(descriptor(isa, "LOAD", 0, 0, **base | {"conv": conv, "esize_log2": 2, "row_bytes": 8 * word, "chunk_bytes": 8 * word, "word_bytes": 2 * word, "n1": rows, "ds1": 8 * word, "ss1": 4 * word}))
+    for esize_log2, conv in ((0, 0), (1, 0), (2, 1), (2, 2)):
+        size = 2 if conv else 1 << esize_log2
+        chunk = word * 2 if conv else word
+        out.append(descriptor(isa, "LOAD", 0, 0, **base | {"conv": conv, "esize_log2": esize_log2, "transpose": 1, "row_bytes": chunk, "chunk_bytes": chunk, "word_bytes": chunk, "n1": lanes // size,
+                                                           "ds1": chunk + 4, "n2": 4, "ds2": 4096, "ss2": 64 * word}))
+    for odd in (0, 3, 5):  # padding left and right of rows, rows outside, odd addresses, short words packed
+        out.append(descriptor(isa, "LOAD", 0, 0, **base | {"addr_lo": ACT + odd, "row_bytes": 10 * word, "pos0": -word, "chunk_bytes": 12 * word, "n1": rows, "ds1": 10 * word, "ss1": 12 * word, "rp0": -2,
+                                                           "rp1": 1, "row_limit": rows - 3, "pad": 0x01020304}))
+        out.append(descriptor(isa, "LOAD", 0, 0, **base | {"addr_lo": ACT + odd, "row_bytes": 96, "pos0": -9, "step0": 6, "chunk_bytes": 15, "word_bytes": 15, "n0": 16, "ss0": word, "n1": rows, "ds1": 96,
+                                                           "ss1": 16 * word}))
+    for bf16 in (0, 1):
+        for stride, dilation, spread in ((1, 1, 1), (2, 2, 1), (1, 1, 2)):
+            out.append(descriptor(isa, "MATRIX", 0, 0, bf16=bf16, first=1, half=bf16, skip_special=spread == 2, absent=stride == 2, act_base=0, wgt_base=words // 2, nx=7, ny=7, sx=stride, sy=stride, kx=3, ky=3,
+                                  ncb=2, dx=dilation, dy=dilation, ox=-1, oy=-1, lim_x=7, lim_y=7, x_stride=1, y_stride=7, cb_stride=49, idx=spread, idy=spread, pad=7))
+    for out_type in range(4):
+        for res_type in range(3):
+            pitch, res_pitch = (1, 2, 4, 4)[out_type] * cells, (1, 2, 4)[res_type] * cells
+            pitch, res_pitch = (p if p & p - 1 == 0 or p > word // 2 else 1 << p.bit_length() for p in (pitch, res_pitch))
+            pitch, res_pitch = (p if p <= word // 2 else -(-p // word) * word for p in (pitch, res_pitch))
+            out.append(descriptor(isa, "EPILOGUE", 0, 0, acc_fp32=res_type & 1, bias_en=1, scale_en=out_type != 3, res_en=out_type != 3, res_type=res_type, out_type=out_type, clamp_en=res_type != 2, rows=48,
+                                  param_base=8, out_base=words // 2 * word, out_pitch=pitch, res_base=64 * word, res_pitch=res_pitch, res_zp=3, res_scale=0x3F800000, clamp_lo=0, clamp_hi=0x42C80000,
+                                  int_lo=-128, int_hi=127))
+    for odd, ordered in ((0, 0), (1, 1), (7, 0)):
+        out.append(descriptor(isa, "STORE", 0, 0, ordered=ordered, addr_lo=OUT + odd, chunk_bytes=4 * word, n0=2, n1=8, n2=1, n3=1, word_bytes=word, ds1=9 * word, sw=word, ss0=4 * word, ss1=8 * word))
+        out.append(descriptor(isa, "STORE", 0, 0, ordered=ordered, addr_lo=OUT + odd, chunk_bytes=9, n0=8, n1=8, n2=1, n3=1, word_bytes=9, ds1=80, ss0=word, ss1=8 * word))
+    return out
+
+
 def fill(chip, bf16):
     """Random operands: bytes, or bf16 of both signs between 0.5 and 2."""
     random.seed(1)
@@ -185,6 +221,7 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--memory", default="default")
     parser.add_argument("--once", action="store_true")
+    parser.add_argument("--train", action="store_true")
     args = parser.parse_args()
     spec = importlib.util.spec_from_file_location("presil_desc", args.generated / "presil_desc.py")
     isa = importlib.util.module_from_spec(spec)
@@ -197,6 +234,13 @@ def main():
     print(f"{info.chip.decode()} {info.config.decode()} {info.build.decode()}: {info.text.decode()}")
     for offset, value in ((RING_BASE_LO, RING), (RING_LOG2, RING_ENTRIES_LOG2), (IRQ_ENABLE, 3)):
         chip.write(offset, value)
+    if args.train:
+        args.tiles, args.rounds, args.once = 12, 1, True
+        for bf16 in (0, 1):
+            fill(chip, bf16)
+            for _ in range(2):
+                run(chip, features(isa, config))
+        chip.wait(2000)
     layers = [(f"{'bf16' if bf16 else 'int8'} {k}x{k}{' residual' if res else ''}", bf16, k, res) for bf16 in (0, 1) for k, res in ((1, 0), (3, 1))]
     for name, bf16, kernel, residual in layers:
         if args.only not in name:
