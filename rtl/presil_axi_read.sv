@@ -64,14 +64,16 @@ module presil_axi_read import presil_config_pkg::*; #(
       q_beat[head] <= load_beat;  q_index[head] <= load_index;
       head <= head + 8'd1;
     end
-    if (take) beat <= rlast ? 8'd0 : beat + 8'd1;
-    if (pop) tail <= tail + 8'd1;
-    if (push != pop) count <= push ? count + 9'd1 : count - 9'd1;
     err_valid <= take && rresp;
-    if (take && rresp) begin
-      err_index <= q_index[tail];
-      err_addr  <= {q_beat[tail] + (40-LW)'(beat), {LW{1'b0}}};
+    if (take) begin
+      if (rresp) begin
+        err_index <= q_index[tail];
+        err_addr  <= {q_beat[tail] + (40-LW)'(beat), {LW{1'b0}}};
+      end
+      beat <= rlast ? 8'd0 : beat + 8'd1;
+      if (rlast) tail <= tail + 8'd1;
     end
+    if (push != pop) count <= push ? count + 9'd1 : count - 9'd1;
     if (rst) begin
       arvalid <= 1'b0;  head <= 8'd0;  tail <= 8'd0;  beat <= 8'd0;  count <= 9'd0;  err_valid <= 1'b0;
     end

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // AXI4 write side of the chip: STORE's bursts onto AW (registered), its beats onto W (passed through, never ahead of their AW), B.
 // At most 128 bursts outstanding. Reset: synchronous, only when idle.
-// Halt: no burst is accepted any more; beats that are owed are sent with zero strobes.
+// Halt: no burst is accepted any more; beats that are owed are sent with zero strobes, and presil_store_pack holds its beat.
 // Errors: SLVERR or DECERR raises err_valid one cycle later with the burst's address and the descriptor's index.
 module presil_axi_write import presil_config_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)
@@ -46,7 +46,7 @@ module presil_axi_write import presil_config_pkg::*; #(
   assign push        = burst_valid && burst_ready;
   assign owed        = data != issued;
   assign wvalid      = owed && (beat_valid || drain);
-  assign beat_ready  = (owed && wready) || drain;
+  assign beat_ready  = owed && wready && !drain;
   assign wstrb       = drain ? '0 : beat_strb;
   assign wlast       = beat == q_len[data[6:0]];
   assign response    = bvalid;
@@ -69,11 +69,11 @@ module presil_axi_write import presil_config_pkg::*; #(
     end
     err_valid <= bvalid && bresp;
     if (bvalid) begin
-      tail <= tail + 8'd1;
       if (bresp) begin
         err_index <= q_index[tail[6:0]];
         err_addr  <= {q_beat[tail[6:0]], {LW{1'b0}}};
       end
+      tail <= tail + 8'd1;
     end
     if (rst) begin
       awvalid <= 1'b0;  head <= 8'd0;  data <= 8'd0;  tail <= 8'd0;  issued <= 8'd0;  beat <= 8'd0;  drain <= 1'b0;  err_valid <= 1'b0;

@@ -25,13 +25,12 @@ module presil_bursts import presil_config_pkg::*; #(
   assign run_ready   = left == 32'd0 || (burst_ready && left == now);
 
   always_ff @(posedge clk) begin
-    if (burst_valid && burst_ready) begin
-      burst_beat <= burst_beat + (40-LW)'(now);
-      left       <= left - now;
-    end
     if (run_valid && run_ready) begin
       burst_beat <= run_beat;
       left       <= run_beats;
+    end else if (burst_valid && burst_ready) begin
+      burst_beat <= burst_beat + (40-LW)'(now);
+      left       <= left - now;
     end
     if (rst) left <= 32'd0;
   end

@@ -126,86 +126,84 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
     if (to_end < fetch_count) fetch_count = to_end;
   end
 
-  always_ff @(posedge clk) begin
-    logic handed;
-    logic [39:0] at;                           // 128-byte aligned
-    launch <= 1'b0;  irq_done <= 1'b0;  irq_error <= 1'b0;  decoded <= 1'b0;  engine_rst <= 1'b0;
-    push <= 4'd0;  own_code <= ERROR_NONE;
+  // the descriptor in decode
+  logic take_now;
+  assign take_now = state == 2'd0 && ring_head != got && busy && !halt;
+  always_ff @(posedge clk) if (take_now) desc <= take(ring_head);
 
-    if (fetch_valid && fetch_ready) fetch_valid <= 1'b0;
-    if (busy && !halt && !fetch_valid && ahead != 32'd0 && !doorbell && asked + fetch_count - ring_head <= SLOTS) begin
+  // Everything that is looked at is looked at first: a register that is read behind an assignment to it costs Verilator a shadow copy.
+  always_ff @(posedge clk) begin
+    logic handed, fetch, ask, finished, drained, lost, own;
+    logic [3:0]  code;
+    logic [31:0] code_index;
+    logic [39:0] at, code_addr;                // at: 128-byte aligned
+    own      = own_code != ERROR_NONE;
+    ask      = busy && !halt && !fetch_valid && ahead != 32'd0 && !doorbell && asked + fetch_count - ring_head <= SLOTS;
+    fetch    = fetch_valid && fetch_ready;
+    handed   = state == 2'd2 && !halt && !own && (opcode == OP_NOP || (opcode == OP_LOAD && room[0]) || (opcode == OP_MATRIX && room[1])
+            || (opcode == OP_EPILOGUE && room[2]) || (opcode == OP_STORE && room[3]));
+    finished = busy && !halt && !doorbell && !launch && !queue_reset && ring_head == ring_tail && !own && fail_code == ERROR_NONE && state == 2'd0
+            && all_empty && all_idle;
+    drained  = halt && busy && !queue_reset && all_idle && !fetch_valid && asked_beats == got_beats;
+    lost     = doorbell && !error && !resetting && ring_tail - ring_head > size;
+    code     = ERROR_NONE;  code_index = ring_head;  code_addr = 40'd0;
+
+    launch     <= doorbell && !error && !resetting && !busy && !queue_reset;
+    irq_done   <= finished;
+    irq_error  <= drained && !resetting;
+    decoded    <= handed;
+    engine_rst <= drained && resetting;
+    push       <= 4'd0;
+
+    if (ask) begin
       at = {ring_base, 12'd0} + {1'b0, asked & (size - 32'd1), 7'd0};
       fetch_valid <= 1'b1;  fetch_beat <= (40-LW)'(at >> LW);  fetch_len <= 8'(fetch_count * BEATS - 32'd1);
       asked <= asked + fetch_count;  asked_beats <= asked_beats + fetch_count * BEATS;
-    end
+    end else if (fetch) fetch_valid <= 1'b0;
+
+    // decode: 0 next descriptor, 1 check, 2 hand over, 3 into its queue
+    case (state)
+      2'd0: if (take_now) state <= 2'd1;
+      2'd1: begin
+        state <= 2'd2;  code = check();
+      end
+      2'd2: if (handed) begin
+        state <= 2'd3;
+        push <= {opcode == OP_STORE, opcode == OP_EPILOGUE, opcode == OP_MATRIX, opcode == OP_LOAD};
+      end
+      default: begin
+        state <= 2'd0;  ring_head <= ring_head + 32'd1;
+      end
+    endcase
+    if (lost) code = ERROR_RING;
     if (fetch_rvalid) begin
+      if (fetch_rerror) begin
+        code = ERROR_FETCH_BUS;  code_index = got;
+        code_addr = {ring_base, 12'd0} + {1'b0, got & (size - 32'd1), 7'd0} + {8'd0, (got_beats & (BEATS - 1)) * WORD};
+      end
       buffer[BW'(got_beats)] <= fetch_rdata;
-      got_beats <= got_beats + 32'd1;
       if ((got_beats & (BEATS - 1)) == BEATS - 1) got <= got + 32'd1;
-      if (fetch_rerror && !halt) begin
-        own_code <= ERROR_FETCH_BUS;  own_index <= got;
-        own_addr <= {ring_base, 12'd0} + {1'b0, got & (size - 32'd1), 7'd0} + {8'd0, (got_beats & (BEATS - 1)) * WORD};
-      end
-    end
-
-    // decode
-    handed = 1'b0;
-    if (state == 2'd0 && ring_head != got && busy && !halt) begin
-      desc <= take(ring_head);  state <= 2'd1;
-    end
-    if (state == 2'd1) begin
-      state <= 2'd2;
-      if (check() != ERROR_NONE && own_code == ERROR_NONE) begin
-        own_code <= check();  own_index <= ring_head;  own_addr <= 40'd0;
-      end
-    end
-    if (state == 2'd2 && !halt && own_code == ERROR_NONE) begin
-      handed = opcode == OP_NOP || (opcode == OP_LOAD && room[0]) || (opcode == OP_MATRIX && room[1]) || (opcode == OP_EPILOGUE && room[2])
-            || (opcode == OP_STORE && room[3]);
-      if (handed) push <= {opcode == OP_STORE, opcode == OP_EPILOGUE, opcode == OP_MATRIX, opcode == OP_LOAD};
-    end
-    if (push != 4'd0 || (state == 2'd3)) begin
-      // the descriptor is in its queue: room is up to date in the next cycle
-      state <= 2'd0;
-    end
-    if (handed) begin
-      state <= 2'd3;  decoded <= 1'b1;
-    end
-    if (state == 2'd3) ring_head <= ring_head + 32'd1;
-
-    // launch and completion
-    if (doorbell && !error && !resetting) begin
-      if (!busy) begin
-        busy <= 1'b1;  launch <= 1'b1;
-      end
-      if (ring_tail - ring_head > size && own_code == ERROR_NONE) begin
-        own_code <= ERROR_RING;  own_index <= ring_head;  own_addr <= 40'd0;
-      end
-    end
-    if (busy && !halt && !doorbell && !launch && ring_head == ring_tail && own_code == ERROR_NONE && fail_code == ERROR_NONE && push == 4'd0 && state == 2'd0
-        && all_empty && all_idle) begin
-      busy <= 1'b0;  irq_done <= 1'b1;
+      got_beats <= got_beats + 32'd1;
     end
 
     // error stop: the first wins
-    if (!halt && (fail_code != ERROR_NONE || own_code != ERROR_NONE)) begin
-      halt <= 1'b1;
-      error_code  <= (fail_code != ERROR_NONE) ? fail_code : own_code;
-      error_index <= (fail_code != ERROR_NONE) ? fail_index : own_index;
-      error_addr  <= (fail_code != ERROR_NONE) ? fail_addr : own_addr;
+    if (!halt && (own || fail_code != ERROR_NONE)) begin
+      error_code  <= own ? own_code : fail_code;
+      error_index <= own ? own_index : fail_index;
+      error_addr  <= own ? own_addr : fail_addr;
+    end
+    if (!halt && !own && code != ERROR_NONE) begin
+      own_code <= code;  own_index <= code_index;  own_addr <= code_addr;
     end
     if (halt) begin
       push <= 4'd0;  state <= 2'd0;
-    end
-    if (queue_reset) begin
-      resetting <= 1'b1;  halt <= 1'b1;  busy <= 1'b1;  launch <= 1'b0;
-    end
-    if (halt && busy && all_idle && !fetch_valid && asked_beats == got_beats && !queue_reset) begin
-      busy <= 1'b0;
-      if (!resetting) begin
-        error <= 1'b1;  irq_error <= 1'b1;
-      end else engine_rst <= 1'b1;
-    end
+    end else if (own || fail_code != ERROR_NONE || queue_reset) halt <= 1'b1;
+
+    // launch and completion
+    if (finished || drained) busy <= 1'b0;
+    else if (queue_reset || (doorbell && !error && !resetting)) busy <= 1'b1;
+    if (drained && !resetting) error <= 1'b1;
+    if (queue_reset) resetting <= 1'b1;
     if (engine_rst || rst) begin
       halt <= 1'b0;  error <= 1'b0;  error_code <= ERROR_NONE;  error_index <= 32'd0;  error_addr <= 40'd0;  resetting <= 1'b0;
       ring_head <= 32'd0;  asked <= 32'd0;  got <= 32'd0;  asked_beats <= 32'd0;  got_beats <= 32'd0;  state <= 2'd0;  push <= 4'd0;  own_code <= ERROR_NONE;

@@ -2,7 +2,7 @@
 // Counters of docs/isa.md section 6: while a launch runs every cycle is charged to one cause of each engine. Live values, and the copy that
 // the last snapshot made, which is what the registers show (n: rtl/presil.rdl COUNTERS).
 // One array and one dynamic increment an engine: a loop over all counters would cost simulation time in every cycle.
-// Read latency 1. Reset: synchronous, all zero. Errors: none.
+// Read latency 1. Reset: synchronous; counters read zero, snapshots are undefined until the first one. Errors: none.
 module presil_counters import presil_config_pkg::*; import presil_desc_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)
 ) (
@@ -23,37 +23,50 @@ module presil_counters import presil_config_pkg::*; import presil_desc_pkg::*; #
   output logic [31:0] rdata
 );
   typedef logic [63:0] causes_t [16];
-  causes_t c_load, c_matrix, c_epilogue, c_store, s_load, s_matrix, s_epilogue, s_store;
-  logic [63:0] cycles, read_beats, write_beats, bytes, descriptors, launches, fetch_beats, start, first, last;
+  // running counts, never cleared (that would make Verilator copy the arrays in every cycle); at the last clear; at the last snapshot, both
+  causes_t c_load, c_matrix, c_epilogue, c_store, z_load, z_matrix, z_epilogue, z_store;
+  causes_t s_load, s_matrix, s_epilogue, s_store, y_load, y_matrix, y_epilogue, y_store;
+  logic [63:0] cycles, z_cycles, read_beats, write_beats, bytes, descriptors, launches, fetch_beats, start, first, last;
   logic        seen;                   // MATRIX was busy in this launch
   causes_t     s_other;                // counters 80 to 95
 
   function automatic logic [63:0] pick(input logic [6:0] n);
     case (n[6:4])
-      3'd0: return s_load[n[3:0]];
-      3'd1: return s_matrix[n[3:0]];
-      3'd2: return s_epilogue[n[3:0]];
-      3'd3: return s_store[n[3:0]];
+      3'd0: return s_load[n[3:0]] - y_load[n[3:0]];
+      3'd1: return s_matrix[n[3:0]] - y_matrix[n[3:0]];
+      3'd2: return s_epilogue[n[3:0]] - y_epilogue[n[3:0]];
+      3'd3: return s_store[n[3:0]] - y_store[n[3:0]];
       3'd4: return (n[3:0] == CAUSE_COMMAND) ? s_other[0] : 64'd0;   // VECTOR never has a descriptor
       3'd5: return s_other[n[3:0]];
       default: return 64'd0;
     endcase
   endfunction
 
+  // what reads the counters comes before what changes them: no shadow copies
   always_ff @(posedge clk) begin
+    if (req) rdata <= req_word[0] ? 32'(pick(req_word[7:1]) >> 32) : 32'(pick(req_word[7:1]));
+    if (snapshot) begin
+      s_load <= c_load;  s_matrix <= c_matrix;  s_epilogue <= c_epilogue;  s_store <= c_store;
+      y_load <= z_load;  y_matrix <= z_matrix;  y_epilogue <= z_epilogue;  y_store <= z_store;
+      s_other[0] <= cycles - z_cycles;  s_other[1] <= read_beats;  s_other[2] <= write_beats;  s_other[3] <= read_beats << LW;  s_other[4] <= bytes;
+      s_other[5] <= descriptors;  s_other[6] <= launches;  s_other[7] <= fetch_beats;  s_other[8] <= first - start;  s_other[9] <= last - start;
+    end
+    if (clear || rst) begin
+      z_load <= c_load;  z_matrix <= c_matrix;  z_epilogue <= c_epilogue;  z_store <= c_store;  z_cycles <= rst ? 64'd0 : cycles;
+    end
+    if (launch) begin
+      start <= cycles;  first <= cycles;  last <= cycles;  seen <= 1'b0;
+      launches <= launches + 64'd1;
+    end else if (busy && cause[1] == CAUSE_BUSY) begin
+      if (!seen) first <= cycles;
+      last <= cycles;  seen <= 1'b1;
+    end
     if (busy) begin
       c_load[cause[0]]     <= c_load[cause[0]] + 64'd1;
       c_matrix[cause[1]]   <= c_matrix[cause[1]] + 64'd1;
       c_epilogue[cause[2]] <= c_epilogue[cause[2]] + 64'd1;
       c_store[cause[3]]    <= c_store[cause[3]] + 64'd1;
       cycles <= cycles + 64'd1;
-      if (cause[1] == CAUSE_BUSY) begin
-        last <= cycles;  seen <= 1'b1;
-        if (!seen) first <= cycles;
-      end
-    end
-    if (launch) begin
-      launches <= launches + 64'd1;  start <= cycles;  first <= cycles;  last <= cycles;  seen <= 1'b0;
     end
     if (descriptor) descriptors <= descriptors + 64'd1;
     if (read_beat) read_beats <= read_beats + 64'd1;
@@ -61,20 +74,11 @@ module presil_counters import presil_config_pkg::*; import presil_desc_pkg::*; #
     if (write_beat) begin
       write_beats <= write_beats + 64'd1;  bytes <= bytes + 64'(write_bytes);
     end
-    if (snapshot) begin
-      s_load <= c_load;  s_matrix <= c_matrix;  s_epilogue <= c_epilogue;  s_store <= c_store;
-      s_other[0] <= cycles;  s_other[1] <= read_beats;  s_other[2] <= write_beats;  s_other[3] <= read_beats << LW;  s_other[4] <= bytes;
-      s_other[5] <= descriptors;  s_other[6] <= launches;  s_other[7] <= fetch_beats;  s_other[8] <= first - start;  s_other[9] <= last - start;
-    end
-    if (req) rdata <= req_word[0] ? 32'(pick(req_word[7:1]) >> 32) : 32'(pick(req_word[7:1]));
     if (clear || rst) begin
-      c_load <= '{default: 64'd0};  c_matrix <= '{default: 64'd0};  c_epilogue <= '{default: 64'd0};  c_store <= '{default: 64'd0};
-      cycles <= 64'd0;  read_beats <= 64'd0;  write_beats <= 64'd0;  bytes <= 64'd0;  descriptors <= 64'd0;  launches <= 64'd0;
-      fetch_beats <= 64'd0;  start <= 64'd0;  first <= 64'd0;  last <= 64'd0;  seen <= 1'b0;
+      read_beats <= 64'd0;  write_beats <= 64'd0;  bytes <= 64'd0;  descriptors <= 64'd0;  launches <= 64'd0;  fetch_beats <= 64'd0;
     end
     if (rst) begin
-      s_load <= '{default: 64'd0};  s_matrix <= '{default: 64'd0};  s_epilogue <= '{default: 64'd0};  s_store <= '{default: 64'd0};
-      s_other <= '{default: 64'd0};
+      cycles <= 64'd0;  start <= 64'd0;  first <= 64'd0;  last <= 64'd0;  seen <= 1'b0;
     end
   end
 endmodule

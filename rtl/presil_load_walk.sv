@@ -92,10 +92,8 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
     logic        p_go, p_row_end, p_word_end, p_chunk_end, p_need;
     p_go = 1'b0;  p_row_end = 1'b0;  p_word_end = 1'b0;  p_chunk_end = 1'b0;  p_need = 1'b0;
     working <= 1'b0;
-    group_valid <= 1'b0;
     err_valid <= 1'b0;
     if (!stall) piece_valid <= 1'b0;
-    if (rx) got <= got + 32'd1;
     if (!stall) released <= freed;
 
     if (w_have && !stall) begin
@@ -165,30 +163,32 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
     end
     waiting <= w_have && !stall && !p_go;
 
-    // next word, chunk, row
-    if (p_word_end) begin
-      w_pos <= w_pos + 50'(len);  w_left <= w_left - len;  w_s <= w_s + d_sw;
-    end
-    if (p_chunk_end) begin
-      w_n0 <= w_n0 - 16'd1;
-      w_pos <= w_cpos + 50'(d_step0);  w_cpos <= w_cpos + 50'(d_step0);
-      w_s <= w_cs + d_ss0;  w_cs <= w_cs + d_ss0;  w_left <= d_chunk;
-    end
+    // next word, chunk, row; no register is read behind an assignment to it: Verilator would keep a shadow copy
+    pop = d_have && rows_held != 9'd0 && (!w_have || (p_row_end && !w_last));
+    // next descriptor: not before words that take the longer way (conversion, transposition) have left the pipeline
+    out = !d_have && queued != 3'd0
+       && (!(d_conv || d_tr) || (pipe_empty && !tr_busy && !group_valid) || {d_conv, d_tr} == {dq_term[dq_tail] != CONV_NONE, dq_tr[dq_tail]});
+    group_valid <= p_row_end && d_tr && w_last1;
     if (p_row_end) begin
-      w_have <= 1'b0;
-      slot0  <= slot0 + w_beats;
-      freed  <= slot0 + w_beats;
-      w_k    <= w_last1 ? 7'd0 : w_k + 7'd1;
-      if (w_last) d_have <= 1'b0;
       if (d_tr && w_last1) begin
         w_set <= !w_set;
-        group_valid <= 1'b1;  group_last <= w_last;
+        group_last <= w_last;
         group_s <= w_cs;  group_sw <= d_sw;  group_pad <= d_pad;  group_index <= d_index;
         group_cols <= (LW+1)'((d_conv ? d_chunk >> 1 : d_chunk) > WORD ? WORD >> d_size : (d_conv ? d_chunk >> 1 : d_chunk) >> d_size);
         group_bytes <= (LW+1)'((32'(w_k) + 32'd1) << d_size);  group_size <= d_size;
       end
+      freed <= slot0 + w_beats;
+      slot0 <= slot0 + w_beats;
+      w_k   <= w_last1 ? 7'd0 : w_k + 7'd1;
+      if (w_last) d_have <= 1'b0;
+      if (!pop) w_have <= 1'b0;
+    end else if (p_chunk_end) begin
+      w_n0 <= w_n0 - 16'd1;
+      w_pos <= w_cpos + 50'(d_step0);  w_s <= w_cs + d_ss0;  w_left <= d_chunk;
+      w_cpos <= w_cpos + 50'(d_step0);  w_cs <= w_cs + d_ss0;
+    end else if (p_word_end) begin
+      w_pos <= w_pos + 50'(len);  w_left <= w_left - len;  w_s <= w_s + d_sw;
     end
-    pop = d_have && rows_held != 9'd0 && (!w_have || (p_row_end && !w_last));
     if (pop) begin
       w_have  <= 1'b1;
       w_rel   <= rq_rel[rq_tail];  w_pos <= rq_pos[rq_tail];  w_cpos <= rq_pos[rq_tail];
@@ -205,8 +205,6 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
     end
     if (row_valid != pop) rows_held <= row_valid ? rows_held + 9'd1 : rows_held - 9'd1;
 
-    // next descriptor: not before words that take the longer way (conversion, transposition) have left the pipeline
-    out = !d_have && queued != 3'd0 && (!(d_conv || d_tr) || (pipe_empty && !tr_busy && !group_valid) || {d_conv, d_tr} == {dq_term[dq_tail] != CONV_NONE, dq_tr[dq_tail]});
     if (out) begin
       d_have <= 1'b1;  w_k <= 7'd0;
       d_conv <= dq_term[dq_tail] != CONV_NONE;  d_tr <= dq_tr[dq_tail];  d_term <= dq_term[dq_tail];  d_size <= dq_size[dq_tail];
@@ -229,6 +227,7 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
                         : start_desc[LOAD_ESIZE_LOG2_WORD][LOAD_ESIZE_LOG2_LSB +: LOAD_ESIZE_LOG2_WIDTH];
       dq_head <= dq_head + 2'd1;
     end
+    if (rx) got <= got + 32'd1;
     if (start != out) queued <= start ? queued + 3'd1 : queued - 3'd1;
     if (rst) begin
       queued <= 3'd0;  dq_head <= 2'd0;  dq_tail <= 2'd0;  d_have <= 1'b0;

@@ -55,7 +55,10 @@ module presil_rows import presil_config_pkg::*; #(
   endfunction
 
   always_ff @(posedge clk) begin
-    if (row_valid && row_ready) row_valid <= 1'b0;
+    // no register is read behind an assignment to it: Verilator would keep a shadow copy
+    logic free;
+    free = !row_valid || row_ready;
+    if (free) row_valid <= run;
     if (start_valid && start_ready) begin
       run <= 1'b1;
       a <= addr;  a2 <= addr;  a3 <= addr;
@@ -69,8 +72,7 @@ module presil_rows import presil_config_pkg::*; #(
       c_n0 <= n0 - 16'd1;  c_n1 <= n1 - 16'd1;  c_n2 <= n2 - 16'd1;
       c_limit <= row_limit;  c_row_bytes <= row_bytes;
       c_pos0 <= pos0;  c_span <= span;  c_step0 <= {18'd0, step0};
-    end
-    if (run && (!row_valid || row_ready)) begin
+    end else if (run && free) begin
       logic [49:0] from, to;
       logic [39:0] first, last;
       logic        out;
@@ -82,7 +84,6 @@ module presil_rows import presil_config_pkg::*; #(
       out   = out || to <= from;
       first = a + from[39:0];
       last  = a + to[39:0] - 40'd1;
-      row_valid <= 1'b1;
       row_beat  <= first[39:LW];
       row_beats <= out ? 32'd0 : 32'((last >> LW) - (first >> LW)) + 32'd1;
       row_rel   <= {{(50-LW){1'b0}}, first[LW-1:0]} - from;

@@ -102,40 +102,49 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign st_addr  = 16'(w_s >> LW);
   assign go       = st_valid && st_ready;
   assign row_end  = w_left <= d_word && w_n0 == 16'd0;
-  presil_store_pack u_pack (.clk, .rst, .piece(go), .piece_from(w_s[LW-1:0]), .piece_at(w_at), .piece_len((LW+1)'(w_len)), .piece_end(row_end),
+  presil_store_pack u_pack (.clk, .rst, .halt, .piece(go), .piece_from(w_s[LW-1:0]), .piece_at(w_at), .piece_len((LW+1)'(w_len)), .piece_end(row_end),
     .room(pack_room), .idle(pack_idle), .rvalid(st_rvalid), .rdata(st_rdata), .beat_valid, .beat_ready, .beat_data, .beat_strb, .beat_bytes);
 
   always_ff @(posedge clk) begin
-    logic pop, burst, take;
+    logic pop, burst, take, chunk_end;
+    // no register is read behind an assignment to it: Verilator would keep a shadow copy
+    pop = d_have && rows_held != 5'd0 && (!w_have || (go && row_end && !w_last));
+    take = !d_have && walk != head;
+    chunk_end = w_left <= d_word;
     // address side
     burst = burst_valid && burst_ready;
-    if (burst) bursts <= bursts + 16'd1;
     if (response) responses <= responses + 16'd1;
     // all bursts of a descriptor are out when its last row has left presil_bursts
     if (a_last && burst && run_ready) begin
       addressed[addr_at] <= 1'b1;  q_bursts[addr_at] <= bursts + 16'd1;  addr_at <= addr_at + 3'd1;  a_last <= 1'b0;
     end
+    if (burst) bursts <= bursts + 16'd1;
     if (row_valid && row_ready) begin
       a_index <= row_index;  a_last <= row_last;
       rq_s[rq_head] <= row_s;  rq_at[rq_head] <= row_at;  rq_last[rq_head] <= row_last;
       rq_head <= rq_head + 4'd1;
     end
     // data side
-    if (go) begin
+    if (take) begin
+      d_have <= 1'b1;
+      d_sw <= q_sw[walk];  d_ss0 <= q_ss0[walk];  d_index <= q_index[walk];
+      d_word <= 32'(q_word[walk]);  d_size <= 32'(q_chunk[walk]);  d_more <= q_n0[walk] - 16'd1;
+    end
+    if (start) begin
+      addressed[head] <= 1'b0;  read[head] <= 1'b0;
+    end
+    if (go && row_end && w_last) begin
+      d_have <= 1'b0;  read[walk] <= 1'b1;  walk <= walk + 3'd1;
+    end
+    if (go && row_end && !pop) w_have <= 1'b0;
+    if (go && !pop) begin
       w_at <= w_at + w_len[LW-1:0];
-      w_s  <= w_s + d_sw;
-      w_left <= w_left - w_len;
-      if (w_left <= d_word) begin
-        w_s <= w_cs + d_ss0;  w_cs <= w_cs + d_ss0;  w_left <= d_size;  w_n0 <= w_n0 - 16'd1;
-      end
-      if (row_end) begin
-        w_have <= 1'b0;
-        if (w_last) begin
-          d_have <= 1'b0;  read[walk] <= 1'b1;  walk <= walk + 3'd1;
-        end
+      if (chunk_end) begin
+        w_s <= w_cs + d_ss0;  w_left <= d_size;  w_n0 <= w_n0 - 16'd1;  w_cs <= w_cs + d_ss0;
+      end else begin
+        w_s <= w_s + d_sw;  w_left <= w_left - w_len;
       end
     end
-    pop = d_have && rows_held != 5'd0 && (!w_have || (go && row_end && !w_last));
     if (pop) begin
       w_have <= 1'b1;  w_s <= rq_s[rq_tail];  w_cs <= rq_s[rq_tail];  w_at <= rq_at[rq_tail];  w_last <= rq_last[rq_tail];
       w_left <= d_size;  w_n0 <= d_more;
@@ -143,17 +152,11 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
     end
     if ((row_valid && row_ready) != pop) rows_held <= pop ? rows_held - 5'd1 : rows_held + 5'd1;
     // descriptors
-    take = !d_have && walk != head;
-    if (take) begin
-      d_have <= 1'b1;
-      d_sw <= q_sw[walk];  d_ss0 <= q_ss0[walk];  d_index <= q_index[walk];
-      d_word <= 32'(q_word[walk]);  d_size <= 32'(q_chunk[walk]);  d_more <= q_n0[walk] - 16'd1;
-    end
     if (start) begin
       q_chunk[head] <= d_chunk;  q_n0[head] <= d_n0;  q_word[head] <= start_desc[STORE_WORD_BYTES_WORD][STORE_WORD_BYTES_LSB +: STORE_WORD_BYTES_WIDTH];
       q_index[head] <= start_index;  q_sw[head] <= start_desc[STORE_SW_WORD];  q_ss0[head] <= start_desc[STORE_SS0_WORD];
       q_ordered[head] <= start_desc[STORE_ORDERED_WORD][STORE_ORDERED_LSB];
-      addressed[head] <= 1'b0;  read[head] <= 1'b0;  head <= head + 3'd1;
+      head <= head + 3'd1;
     end
     if (done) tail <= tail + 3'd1;
     if (start != done) held <= start ? held + 4'd1 : held - 4'd1;

@@ -8,6 +8,7 @@ module presil_store_pack import presil_config_pkg::*; #(
 ) (
   input  logic              clk,
   input  logic              rst,
+  input  logic              halt,              // make no more beats
   input  logic              piece,             // read granted
   input  logic [LW-1:0]     piece_from,
   input  logic [LW-1:0]     piece_at,
@@ -82,10 +83,10 @@ module presil_store_pack import presil_config_pkg::*; #(
     if (rvalid) begin
       fifo[data] <= rdata;  data <= data + 3'd1;
     end
-    if (flush && (!beat_valid || beat_ready)) begin
+    if (flush && !halt && (!beat_valid || beat_ready)) begin
       beat_valid <= 1'b1;  beat_data <= acc;  beat_strb <= bytes('0, flush_bytes);  beat_bytes <= flush_bytes;
       flush <= 1'b0;
-    end else if (ready != 4'd0 && (!beat_valid || beat_ready)) begin
+    end else if (ready != 4'd0 && !halt && (!beat_valid || beat_ready)) begin
       logic [LW-1:0] at, lo, r;
       logic [LW:0]   stop, top;
       pop  = 1'b1;

@@ -212,26 +212,25 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign all_idle = (&idle) && read_idle && write_idle;
 
   // ---- errors, counters, interrupt ------------------------------------------------------------------------------------
+  logic fail;
+  assign fail = overflow != 4'd0 || store_err || load_err || range_valid || write_err || read_err;
   always_comb begin
     fail_code = ERROR_NONE;  fail_index = 32'd0;  fail_addr = 40'd0;
-    if (overflow != 4'd0) begin
-      fail_code = ERROR_TOKEN_OVERFLOW;
-      fail_index = overflow[0] ? done_index[0] : overflow[1] ? done_index[1] : overflow[2] ? done_index[2] : done_index[3];
-    end
-    if (store_err) begin
-      fail_code = ERROR_SPAD_RANGE;  fail_index = store_err_index;  fail_addr = {8'd0, store_err_addr};
-    end
-    if (load_err) begin
-      fail_code = ERROR_SPAD_RANGE;  fail_index = load_err_index;  fail_addr = {8'd0, load_err_addr};
-    end
-    if (range_valid) begin
-      fail_code = ERROR_SPAD_RANGE;  fail_index = range_index;  fail_addr = {8'd0, range_addr};
-    end
-    if (write_err) begin
-      fail_code = ERROR_WRITE_BUS;  fail_index = write_err_index;  fail_addr = write_err_addr;
-    end
-    if (read_err) begin
-      fail_code = ERROR_READ_BUS;  fail_index = read_err_index;  fail_addr = read_err_addr;
+    if (fail) begin
+      if (read_err) begin
+        fail_code = ERROR_READ_BUS;  fail_index = read_err_index;  fail_addr = read_err_addr;
+      end else if (write_err) begin
+        fail_code = ERROR_WRITE_BUS;  fail_index = write_err_index;  fail_addr = write_err_addr;
+      end else if (range_valid) begin
+        fail_code = ERROR_SPAD_RANGE;  fail_index = range_index;  fail_addr = {8'd0, range_addr};
+      end else if (load_err) begin
+        fail_code = ERROR_SPAD_RANGE;  fail_index = load_err_index;  fail_addr = {8'd0, load_err_addr};
+      end else if (store_err) begin
+        fail_code = ERROR_SPAD_RANGE;  fail_index = store_err_index;  fail_addr = {8'd0, store_err_addr};
+      end else begin
+        fail_code = ERROR_TOKEN_OVERFLOW;
+        fail_index = overflow[0] ? done_index[0] : overflow[1] ? done_index[1] : overflow[2] ? done_index[2] : done_index[3];
+      end
     end
   end
   presil_counters u_counters (.clk, .rst, .busy, .launch, .cause, .descriptor(decoded), .read_beat(load_rvalid && load_rready), .fetch_beat(fetch_rvalid),
