@@ -35,6 +35,13 @@ static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline uint32_t chip_words(const presil_config *c) { return c->banks * c->bank_words; }
 
+/* Bus beats of each of several rows, `stride` apart: about, where they are not aligned alike. */
+static inline int64_t chip_row_beats(uint64_t address, int64_t bytes, int64_t stride, int64_t word)
+{
+    int64_t offset = (int64_t)(address % (uint64_t)word);
+    return stride % word ? ceil_div(bytes, word) + (bytes % word != 1) : ceil_div(offset + bytes, word);
+}
+
 /* ---- packed weights --------------------------------------------------------------------------------------------------------------------------- */
 /* The image in DRAM: parameters of every cell group (bias words, scale words), then for each term the weight blocks of every cell group:
  * [group][channel block][kernel row][kernel column][cell], one scratchpad word each (docs/numerics.md 5, docs/isa.md 5). */

@@ -99,7 +99,7 @@ static void act_word_cost(const chip_problem *p, double *cycles, double *beats)
     double wide = p->convert ? 2 : 1, columns = (double)p->config->word_bytes * wide / p->in.esize;
     *cycles = *beats = wide * p->config->lanes / p->config->word_bytes;
     if (*cycles < wide) *cycles = wide;
-    if (p->act == ACT_TRANSPOSED) *cycles = (p->block + columns) / columns;
+    if (p->act == ACT_TRANSPOSED) *cycles = p->block > columns ? p->block / columns : 1;
     if (p->act == ACT_ELEMENTS) *cycles = *beats = (double)p->block * wide;
     if (p->act == ACT_PACKED) {
         bool run = p->in.sc == p->in.esize && p->in.sx == p->in_c * p->in.esize;
@@ -133,7 +133,7 @@ static void estimate(const chip_problem *p, chip_tiling *t)
     act_word_cost(p, &act_cycles, &act_beats);
     double act = (double)bands * band_words * act_times, wgt = wgt_words * wgt_times;
     double res_beats = p->has_res && p->res.sy ? pixels * (double)p->out_c * p->res_esize / c->word_bytes : 0;
-    double load = act * act_cycles + wgt * wide * (p->wgt == WGT_COLUMNS ? 1 + (double)p->block / c->cells : 1) + res_beats;
+    double load = act * act_cycles + wgt * wide * (p->wgt == WGT_COLUMNS && p->block > c->cells ? (double)p->block / c->cells : 1) + res_beats;
     double store_bytes = (double)min64(p->out_c, (int64_t)t->store_groups * c->cells) * p->out_esize;
     double store = pixels * (double)p->out_c * p->out_esize / c->word_bytes * (store_bytes < c->word_bytes ? c->word_bytes / store_bytes : 1);
     double bus = act * act_beats + wgt * wide + res_beats + store;

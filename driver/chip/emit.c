@@ -55,6 +55,35 @@ void chip_builder_free(chip_builder *b)
 /* Counter of `engine` that it gives to `consumer`, 0..3: one for each other engine. */
 static uint32_t token_slot(uint32_t engine, uint32_t consumer) { return consumer < engine ? consumer : consumer - 1; }
 
+/* No counter may pass 255: the giver of a token waits for the taker of the one TOKEN_LEAD before it. In program order that taker has been emitted already. */
+static bool bound_tokens(chip_op *ops, size_t count)
+{
+    enum { TOKEN_LEAD = 200 };
+    uint32_t n[CHIP_ENGINES] = {0}, *at = malloc((count + 1) * 2 * sizeof *at), *takers = at + count + 1; /* at: operation of each engine's sequence number */
+    if (!at) return false;
+    for (size_t i = 0; i < count; i++) n[ops[i].engine]++;
+    for (uint32_t giver = 0; giver < CHIP_ENGINES; giver++) {
+        uint32_t given = 0;
+        for (size_t i = 0; i < count; i++) {
+            if (ops[i].engine == giver) at[given++] = (uint32_t)i;
+        }
+        for (uint32_t taker = 0; taker < CHIP_ENGINES; taker++) {
+            uint32_t synced = 0, tokens = 0, seq = 0;
+            if (taker == giver || n[giver] <= TOKEN_LEAD) continue;
+            for (size_t i = 0; i < count; i++) {
+                if (ops[i].engine != taker) continue;
+                seq++;
+                if (ops[i].need[giver] <= synced) continue;
+                synced = ops[i].need[giver];
+                takers[tokens++] = seq;
+                if (tokens > TOKEN_LEAD) chip_need(&ops[at[synced - 1]], taker, takers[tokens - 1 - TOKEN_LEAD]);
+            }
+        }
+    }
+    free(at);
+    return true;
+}
+
 /* One segment: merges the engines' queues by estimated start, so that no full queue holds back what could start, then turns needs into tokens. Both
  * engines of a pair work in order: the k-th signal of a counter answers its k-th wait. */
 static void order_segment(chip_op *ops, size_t count, const uint64_t *starts, uint32_t *order, uint32_t *queue)
@@ -122,9 +151,20 @@ int chip_plan_from(chip_builder *b, presil_plan *plan, presil_error_buffer *erro
         free(scratch);
         return chip_fail(error, PRESIL_EHOSTMEM, "no host memory for a plan of %zu descriptors", n);
     }
+    size_t first = 0;
+    for (size_t s = 0; s <= b->cut_count; s++) {
+        size_t end = s < b->cut_count ? b->cuts[s] : n;
+        b->failed |= !bound_tokens(b->ops + first, end - first);
+        first = end;
+    }
     uint64_t edges;
     plan->estimate = chip_builder_time(b, starts, &edges);
-    size_t first = 0;
+    if (b->failed || plan->estimate == UINT64_MAX) {
+        free(starts);
+        free(scratch);
+        return chip_fail(error, PRESIL_EHOSTMEM, "no host memory to order a plan of %zu descriptors", n);
+    }
+    first = 0;
     for (size_t s = 0; s <= b->cut_count; s++) {
         size_t end = s < b->cut_count ? b->cuts[s] : n;
         order_segment(b->ops + first, end - first, starts + first, scratch, scratch + n);

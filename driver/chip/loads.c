@@ -41,8 +41,8 @@ chip_op *emit_load(nest *s, nest_pool *pool, nest_slot *slot, int64_t row0, int6
     /* Estimates: a row costs its beats, a chunk its words. */
     int64_t rows_read = l->n[1] * l->n[2] * l->n[3];
     int64_t span = min64(l->row_bytes, (l->n[0] - 1) * l->step0 + l->chunk_bytes);
-    int64_t beats = rows_read * (ceil_div(span, word) + (span % word ? 1 : 0));
-    int64_t words = l->transpose ? rows_read + l->n[2] * l->n[3] * l->chunk_bytes / l->esize
+    int64_t beats = rows_read * chip_row_beats(l->addr + (uint64_t)max64(0, l->pos0), span, l->n[1] > 1 ? l->ds[1] : word, word);
+    int64_t words = l->transpose ? l->n[2] * l->n[3] * max64(l->n[1], l->chunk_bytes / l->esize) /* rows in while columns go out */
                                  : rows_read * l->n[0] * ceil_div(l->chunk_bytes, l->word_bytes) * (l->conv ? 2 : 1);
     op->beats = (uint32_t)beats;
     op->cycles = (uint32_t)max64(beats, words);

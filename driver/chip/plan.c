@@ -6,7 +6,7 @@
 #include <string.h>
 #include "chip.h"
 
-enum { SIMULATED = 12, FORCED = 1024, REMEMBERED = 512, WANTED_EDGES = 700 }; /* WANTED_EDGES: cycles of fill and drain that cost nothing extra */
+enum { SIMULATED = 12, SIMULATED_COMMANDS = 20000, FORCED = 1024, REMEMBERED = 512, WANTED_EDGES = 700 }; /* WANTED_EDGES: cycles of fill and drain that cost nothing extra */
 
 presil_plan *chip_plan_new(const presil_config *config, const char *label, const char *default_label)
 {
@@ -82,6 +82,7 @@ static int choose(const chip_problem *p, chip_tiling *out, presil_error_buffer *
     chip_tiling list[SIMULATED];
     uint32_t count;
     uint64_t best = UINT64_MAX;
+    size_t emitted = 0;
     int status = chip_tilings(p, list, SIMULATED, &count, error);
     if (status != PRESIL_OK) return status;
     for (uint32_t i = 0; i < count; i++) {
@@ -89,10 +90,10 @@ static int choose(const chip_problem *p, chip_tiling *out, presil_error_buffer *
         status = chip_nest(p, &list[i], &b, error);
         uint64_t edges = 0, cycles = status == PRESIL_OK && !b.failed ? chip_builder_time(&b, NULL, &edges) : UINT64_MAX;
         if (cycles != UINT64_MAX && edges > WANTED_EDGES) cycles += (edges - WANTED_EDGES) / 2;
-        bool large = b.count > 20000; /* the estimate alone decides */
+        emitted += b.count;
         chip_builder_free(&b);
         if (cycles < best) best = cycles, *out = list[i];
-        if (large && best != UINT64_MAX) break;
+        if (emitted > SIMULATED_COMMANDS && best != UINT64_MAX) break; /* long lists differ little: the estimate decides */
     }
     return best == UINT64_MAX ? status != PRESIL_OK ? status : chip_fail(error, PRESIL_EHOSTMEM, "no host memory to plan") : PRESIL_OK;
 }

@@ -29,7 +29,7 @@ static void emit_store(nest *s, nest_out *slot, const store_shape *l, uint32_t a
     presil_store_ss2_set(d, (int32_t)l->ss[2]);
     presil_store_ss3_set(d, (int32_t)l->ss[3]);
     int64_t rows = l->n[1] * l->n[2] * l->n[3], row_bytes = l->n[0] * l->chunk_bytes;
-    op->beats = (uint32_t)(rows * (ceil_div(row_bytes, word) + (row_bytes % word ? 1 : 0)));
+    op->beats = (uint32_t)(rows * chip_row_beats(l->addr, row_bytes, l->n[1] > 1 ? l->ds[1] : word, word));
     op->cycles = (uint32_t)max64(op->beats, rows * l->n[0] * ceil_div(l->chunk_bytes, l->word_bytes));
 }
 
