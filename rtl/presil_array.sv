@@ -62,10 +62,11 @@ module presil_array import presil_config_pkg::*; (
 
   // int8: sign-extended. bf16: sign in bit 31 and significand (0 for a zero), in an array each for weights; exponent field + 256, or 0 for a zero, so that a product
   // with a zero never has the largest exponent. Elements are held in a fixed permutation, the same for rows and weights.
-  // Weights lie lane by lane, so that the loops below run along the cells: no sum across a vector, twice as fast in simulation.
+  // Weights lie lane by lane, so that the loops below run along the cells: no sum across a vector, twice as fast in simulation. The set
+  // is the second dimension, so that a synthesizer sees a choice between two cells' weights and not between two arrays.
   typedef logic [15:0] cells16_t [CELLS];
-  cells16_t w8 [2][LANES];
-  cells_t wman [2][PAIRS], wexp [2][PAIRS], wsign [2][PAIRS];
+  cells16_t w8 [LANES][2];
+  cells_t wman [PAIRS][2], wexp [PAIRS][2], wsign [PAIRS][2];
   bytes_t r8;
   pairs_t rman, rexp;
   logic [1:0] wspecial;
@@ -175,10 +176,10 @@ module presil_array import presil_config_pkg::*; (
   // simulator keep a list of its elements.
   function automatic void put_int8();
     for (int unsigned j = 0; j < QUADS; j++) begin
-      w8[wgt_set][j][wgt_cell]           = 16'(sext8(wgt_data[32*j +: 32]));
-      w8[wgt_set][QUADS + j][wgt_cell]   = 16'(sext8(wgt_data[32*j +: 32] >> 8));
-      w8[wgt_set][2*QUADS + j][wgt_cell] = 16'(sext8(wgt_data[32*j +: 32] >> 16));
-      w8[wgt_set][3*QUADS + j][wgt_cell] = 16'(sext8(wgt_data[32*j +: 32] >> 24));
+      w8[j][wgt_set][wgt_cell]           = 16'(sext8(wgt_data[32*j +: 32]));
+      w8[QUADS + j][wgt_set][wgt_cell]   = 16'(sext8(wgt_data[32*j +: 32] >> 8));
+      w8[2*QUADS + j][wgt_set][wgt_cell] = 16'(sext8(wgt_data[32*j +: 32] >> 16));
+      w8[3*QUADS + j][wgt_set][wgt_cell] = 16'(sext8(wgt_data[32*j +: 32] >> 24));
     end
   endfunction
 
@@ -186,12 +187,12 @@ module presil_array import presil_config_pkg::*; (
     for (int unsigned j = 0; j < QUADS; j++) begin
       logic [31:0] h;
       h = wgt_data[32*j +: 32];
-      wman[wgt_set][j][wgt_cell]          = significand(h << 16, top) & 32'hff;
-      wman[wgt_set][QUADS + j][wgt_cell]  = significand(h, top) & 32'hff;
-      wsign[wgt_set][j][wgt_cell]         = ((h << 16) & FP_SIGN) | (((h & 32'hffff) == 32'd1) ? mark : 32'd0);
-      wsign[wgt_set][QUADS + j][wgt_cell] = (h & FP_SIGN) | (((h >> 16) == 32'd1) ? mark : 32'd0);
-      wexp[wgt_set][j][wgt_cell]         = exponent(h << 16, top);
-      wexp[wgt_set][QUADS + j][wgt_cell] = exponent(h, top);
+      wman[j][wgt_set][wgt_cell]          = significand(h << 16, top) & 32'hff;
+      wman[QUADS + j][wgt_set][wgt_cell]  = significand(h, top) & 32'hff;
+      wsign[j][wgt_set][wgt_cell]         = ((h << 16) & FP_SIGN) | (((h & 32'hffff) == 32'd1) ? mark : 32'd0);
+      wsign[QUADS + j][wgt_set][wgt_cell] = (h & FP_SIGN) | (((h >> 16) == 32'd1) ? mark : 32'd0);
+      wexp[j][wgt_set][wgt_cell]         = exponent(h << 16, top);
+      wexp[QUADS + j][wgt_set][wgt_cell] = exponent(h, top);
     end
   endfunction
 
@@ -201,10 +202,10 @@ module presil_array import presil_config_pkg::*; (
     for (int unsigned i = 0; i < LANES; i += 8)
       for (int unsigned c = 0; c < CELLS; c++) begin
         logic [15:0] p0, p1, p2, p3;
-        p0 = r8[i] * w8[set1][i][c] + r8[i + 1] * w8[set1][i + 1][c] + PAIR_BIAS[15:0];
-        p1 = r8[i + 2] * w8[set1][i + 2][c] + r8[i + 3] * w8[set1][i + 3][c] + PAIR_BIAS[15:0];
-        p2 = r8[i + 4] * w8[set1][i + 4][c] + r8[i + 5] * w8[set1][i + 5][c] + PAIR_BIAS[15:0];
-        p3 = r8[i + 6] * w8[set1][i + 6][c] + r8[i + 7] * w8[set1][i + 7][c] + PAIR_BIAS[15:0];
+        p0 = r8[i] * w8[i][set1][c] + r8[i + 1] * w8[i + 1][set1][c] + PAIR_BIAS[15:0];
+        p1 = r8[i + 2] * w8[i + 2][set1][c] + r8[i + 3] * w8[i + 3][set1][c] + PAIR_BIAS[15:0];
+        p2 = r8[i + 4] * w8[i + 4][set1][c] + r8[i + 5] * w8[i + 5][set1][c] + PAIR_BIAS[15:0];
+        p3 = r8[i + 6] * w8[i + 6][set1][c] + r8[i + 7] * w8[i + 7][set1][c] + PAIR_BIAS[15:0];
         dot_int8[c] = dot_int8[c] + {16'd0, p0} + {16'd0, p1} + {16'd0, p2} + {16'd0, p3};
       end
   endfunction
@@ -224,16 +225,16 @@ module presil_array import presil_config_pkg::*; (
     for (int unsigned c = 0; c < 2 * CELLS; c++) dot_bf16[c] = 32'd0;
     for (int unsigned i = 0; i < PAIRS; i += 4)
       for (int unsigned c = 0; c < CELLS; c++)
-        dot_bf16[CELLS + c] = larger(dot_bf16[CELLS + c], larger(larger(rexp[i] + wexp[set1][i][c], rexp[i + 1] + wexp[set1][i + 1][c]),
-                                                                  larger(rexp[i + 2] + wexp[set1][i + 2][c], rexp[i + 3] + wexp[set1][i + 3][c])));
+        dot_bf16[CELLS + c] = larger(dot_bf16[CELLS + c], larger(larger(rexp[i] + wexp[i][set1][c], rexp[i + 1] + wexp[i + 1][set1][c]),
+                                                                  larger(rexp[i + 2] + wexp[i + 2][set1][c], rexp[i + 3] + wexp[i + 3][set1][c])));
     for (int unsigned i = 0; i < PAIRS; i += 2)
       for (int unsigned c = 0; c < CELLS; c++) begin
         logic [31:0] t0, t1, s;
-        t0 = aligned(((rman[i] & 32'hff) << G) * wman[set1][i][c], dot_bf16[CELLS + c] - (rexp[i] + wexp[set1][i][c]));
-        t1 = aligned(((rman[i + 1] & 32'hff) << G) * wman[set1][i + 1][c], dot_bf16[CELLS + c] - (rexp[i + 1] + wexp[set1][i + 1][c]));
+        t0 = aligned(((rman[i] & 32'hff) << G) * wman[i][set1][c], dot_bf16[CELLS + c] - (rexp[i] + wexp[i][set1][c]));
+        t1 = aligned(((rman[i + 1] & 32'hff) << G) * wman[i + 1][set1][c], dot_bf16[CELLS + c] - (rexp[i + 1] + wexp[i + 1][set1][c]));
         s = dot_bf16[c];
-        s = ((rman[i] ^ wsign[set1][i][c]) >= FP_SIGN) ? (s - t0) : (s + t0);
-        s = ((rman[i + 1] ^ wsign[set1][i + 1][c]) >= FP_SIGN) ? (s - t1) : (s + t1);
+        s = ((rman[i] ^ wsign[i][set1][c]) >= FP_SIGN) ? (s - t0) : (s + t0);
+        s = ((rman[i + 1] ^ wsign[i + 1][set1][c]) >= FP_SIGN) ? (s - t1) : (s + t1);
         dot_bf16[c] = s;
       end
   endfunction
@@ -245,7 +246,7 @@ module presil_array import presil_config_pkg::*; (
       pos = 32'd0; neg = 32'd0; nan = 32'd0;
       for (int unsigned i = 0; i < PAIRS; i++) begin
         logic [31:0] re, we, rm, wm, ws, bad, inf;
-        re = rexp[i]; we = wexp[set1][i][c]; rm = rman[i]; wm = wman[set1][i][c]; ws = wsign[set1][i][c];
+        re = rexp[i]; we = wexp[i][set1][c]; rm = rman[i]; wm = wman[i][set1][c]; ws = wsign[i][set1][c];
         inf = (re == EXP_SPECIAL || we == EXP_SPECIAL) ? 32'd1 : 32'd0;
         bad = ((re == EXP_SPECIAL && (rm & 32'h7f) != 32'd0) || (we == EXP_SPECIAL && (wm & 32'h7f) != 32'd0)
                || re == 32'd0 || we == 32'd0) ? inf : 32'd0;
