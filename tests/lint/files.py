@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The files of the repository, as git or the directory knows them."""
 
+import os
 import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("PRESIL_BUILD_DIR", ROOT / "build" / "check")) / "lint"
 LEFT_OUT = {".git", ".venv", "build", "__pycache__", ".pytest_cache", ".hypothesis", ".cache"}
 
 
@@ -25,3 +28,12 @@ def text(path: Path) -> str | None:
     """Contents, or None of a binary file."""
     raw = (ROOT / path).read_bytes()
     return None if b"\0" in raw[:4096] else raw.decode()
+
+
+def sources(config: str) -> list[Path]:
+    """All files of the chip in one configuration, packages first."""
+    out = BUILD / config
+    subprocess.run([sys.executable, str(ROOT / "rtl" / "generate.py"), "--out", str(out), "--config", config], check=True)
+    files = sorted(out.glob("*.sv")) + sorted((ROOT / "rtl").glob("*.sv"))
+    assert any(file.name == "presil_top.sv" for file in files)
+    return sorted(files, key=lambda file: (not file.name.endswith("_pkg.sv"), file.parent != out, file.name))

