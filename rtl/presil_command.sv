@@ -152,7 +152,7 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
     irq_done   <= finished;
     irq_error  <= drained && !resetting;
     decoded    <= handed;
-    engine_rst <= drained && resetting;
+    engine_rst <= (drained && resetting) || (queue_reset && !busy);   // at once if there is nothing to drain
     push       <= 4'd0;
 
     if (ask) begin
@@ -197,13 +197,13 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
     end
     if (halt) begin
       push <= 4'd0;  state <= 2'd0;
-    end else if (own || fail_code != ERROR_NONE || queue_reset) halt <= 1'b1;
+    end else if (own || fail_code != ERROR_NONE || (queue_reset && busy)) halt <= 1'b1;
 
     // launch and completion
     if (finished || drained) busy <= 1'b0;
-    else if (queue_reset || (doorbell && !error && !resetting)) busy <= 1'b1;
+    else if (doorbell && !error && !resetting && !queue_reset) busy <= 1'b1;
     if (drained && !resetting) error <= 1'b1;
-    if (queue_reset) resetting <= 1'b1;
+    if (queue_reset && busy) resetting <= 1'b1;
     if (engine_rst || rst) begin
       halt <= 1'b0;  error <= 1'b0;  error_code <= ERROR_NONE;  error_index <= 32'd0;  error_addr <= 40'd0;  resetting <= 1'b0;
       ring_head <= 32'd0;  asked <= 32'd0;  got <= 32'd0;  asked_beats <= 32'd0;  got_beats <= 32'd0;  state <= 2'd0;  push <= 4'd0;  own_code <= ERROR_NONE;
