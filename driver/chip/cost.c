@@ -59,6 +59,10 @@ bool chip_tiling_fit(const chip_problem *p, chip_tiling *t)
     derive(p, t);
     uint64_t words = total_words(p, t);
     t->total_words = (uint32_t)(words > UINT32_MAX ? UINT32_MAX : words);
+    /* MATRIX counts input positions in 16 signed bits from the slot's first row. */
+    int64_t span_y = (int64_t)t->band_h * p->stride_y + (int64_t)t->part_ky * p->pack_rows * p->dilation_y;
+    int64_t span_x = p->act == ACT_PACKED ? t->tile_w : (int64_t)t->tile_w * p->stride_x + (int64_t)t->part_kx * p->dilation_x;
+    if (max64(span_y, span_x) > INT16_MAX - p->pad_y - p->pad_x && (t->band_h > 1 || t->tile_w > 1 || t->part_ky > 1 || t->part_kx > 1)) return false;
     return words <= chip_words(p->config) && t->act_pitch < 65536 && t->tile_h * t->tile_w * t->interleave <= p->config->acc_rows;
 }
 
