@@ -235,7 +235,7 @@ def main():
     for offset, value in ((RING_BASE_LO, RING), (RING_LOG2, RING_ENTRIES_LOG2), (IRQ_ENABLE, 3)):
         chip.write(offset, value)
     if args.train:
-        args.tiles, args.rounds, args.once = 12, 1, True
+        args.tiles, args.rounds, args.once = 40, 1, True
         for bf16 in (0, 1):
             fill(chip, bf16)
             for _ in range(2):

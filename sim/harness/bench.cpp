@@ -64,10 +64,12 @@ void Bench::hold_reset() {
     pins_->rst = 1;
     for (unsigned i = 0; i < kResetCycles; i++) {
         memory_.abandon(*pins_);
+        eval();
         cycle();
     }
     memory_.abandon(*pins_);
     pins_->rst = 0;
+    eval();
     for (unsigned i = 0; i < kResetCycles; i++) cycle();
 }
 

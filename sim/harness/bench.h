@@ -55,6 +55,7 @@ public:
 private:
     static constexpr unsigned kResetCycles = 8, kRegisterTimeout = 1000;
 
+    // With clk low after every change of an input: sim/trim.py relies on it.
     void eval() {
 #if PRESIL_SIM_TRACE
         chip_->eval();  // marks what tracing has to look at
