@@ -25,12 +25,13 @@ module presil_bursts import presil_config_pkg::*; #(
   assign run_ready   = left == 32'd0 || (burst_ready && left == now);
 
   always_ff @(posedge clk) begin
-    if (run_valid && run_ready) begin
-      burst_beat <= run_beat;
-      left       <= run_beats;
-    end else if (burst_valid && burst_ready) begin
+    // registers are read before they are assigned, also in branches: otherwise Verilator keeps shadow copies
+    if (burst_valid && burst_ready && !(left == now && run_valid)) begin
       burst_beat <= burst_beat + (40-LW)'(now);
       left       <= left - now;
+    end else if (run_valid && run_ready) begin
+      burst_beat <= run_beat;
+      left       <= run_beats;
     end
     if (rst) left <= 32'd0;
   end

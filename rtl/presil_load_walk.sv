@@ -163,13 +163,19 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
     end
     waiting <= w_have && !stall && !p_go;
 
-    // next word, chunk, row; no register is read behind an assignment to it: Verilator would keep a shadow copy
+    // next word, chunk, row; no register is read behind an assignment to it, not even in another branch: Verilator would keep a shadow copy
     pop = d_have && rows_held != 9'd0 && (!w_have || (p_row_end && !w_last));
     // next descriptor: not before words that take the longer way (conversion, transposition) have left the pipeline
     out = !d_have && queued != 3'd0
        && (!(d_conv || d_tr) || (pipe_empty && !tr_busy && !group_valid) || {d_conv, d_tr} == {dq_term[dq_tail] != CONV_NONE, dq_tr[dq_tail]});
     group_valid <= p_row_end && d_tr && w_last1;
-    if (p_row_end) begin
+    if (p_word_end && !p_chunk_end) begin
+      w_pos <= w_pos + 50'(len);  w_left <= w_left - len;  w_s <= w_s + d_sw;
+    end else if (p_chunk_end && !p_row_end) begin
+      w_n0 <= w_n0 - 16'd1;
+      w_pos <= w_cpos + 50'(d_step0);  w_s <= w_cs + d_ss0;  w_left <= d_chunk;
+      w_cpos <= w_cpos + 50'(d_step0);  w_cs <= w_cs + d_ss0;
+    end else if (p_row_end) begin
       if (d_tr && w_last1) begin
         w_set <= !w_set;
         group_last <= w_last;
@@ -182,12 +188,6 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
       w_k   <= w_last1 ? 7'd0 : w_k + 7'd1;
       if (w_last) d_have <= 1'b0;
       if (!pop) w_have <= 1'b0;
-    end else if (p_chunk_end) begin
-      w_n0 <= w_n0 - 16'd1;
-      w_pos <= w_cpos + 50'(d_step0);  w_s <= w_cs + d_ss0;  w_left <= d_chunk;
-      w_cpos <= w_cpos + 50'(d_step0);  w_cs <= w_cs + d_ss0;
-    end else if (p_word_end) begin
-      w_pos <= w_pos + 50'(len);  w_left <= w_left - len;  w_s <= w_s + d_sw;
     end
     if (pop) begin
       w_have  <= 1'b1;

@@ -55,24 +55,12 @@ module presil_rows import presil_config_pkg::*; #(
   endfunction
 
   always_ff @(posedge clk) begin
-    // no register is read behind an assignment to it: Verilator would keep a shadow copy
-    logic free;
-    free = !row_valid || row_ready;
+    // no register is read behind an assignment to it, not even in another branch: Verilator would keep a shadow copy
+    logic free, begins;
+    free   = !row_valid || row_ready;
+    begins = start_valid && !run;
     if (free) row_valid <= run;
-    if (start_valid && start_ready) begin
-      run <= 1'b1;
-      a <= addr;  a2 <= addr;  a3 <= addr;
-      s <= sp;  s1 <= sp;  s2 <= sp;  s3 <= sp;
-      r <= {{16{rp0[15]}}, rp0};  r2 <= {{16{rp0[15]}}, rp0};  r3 <= {{16{rp0[15]}}, rp0};
-      pos <= pos0;  c_index <= index;
-      i0 <= n0 - 16'd1;  i1 <= n1 - 16'd1;  i2 <= n2 - 16'd1;  i3 <= n3 - 16'd1;
-      c_ds1 <= sext32(ds1);  c_ds2 <= sext32(ds2);  c_ds3 <= sext32(ds3);
-      c_ss0 <= ss0;  c_ss1 <= ss1;  c_ss2 <= ss2;  c_ss3 <= ss3;
-      c_rp1 <= sext8(rp1);  c_rp2 <= sext8(rp2);  c_rp3 <= sext8(rp3);
-      c_n0 <= n0 - 16'd1;  c_n1 <= n1 - 16'd1;  c_n2 <= n2 - 16'd1;
-      c_limit <= row_limit;  c_row_bytes <= row_bytes;
-      c_pos0 <= pos0;  c_span <= span;  c_step0 <= {18'd0, step0};
-    end else if (run && free) begin
+    if (run && free) begin
       logic [49:0] from, to;
       logic [39:0] first, last;
       logic        out;
@@ -111,6 +99,19 @@ module presil_rows import presil_config_pkg::*; #(
           end
         end
       end
+    end else if (begins) begin
+      run <= 1'b1;
+      a <= addr;  a2 <= addr;  a3 <= addr;
+      s <= sp;  s1 <= sp;  s2 <= sp;  s3 <= sp;
+      r <= {{16{rp0[15]}}, rp0};  r2 <= {{16{rp0[15]}}, rp0};  r3 <= {{16{rp0[15]}}, rp0};
+      pos <= pos0;  c_index <= index;
+      i0 <= n0 - 16'd1;  i1 <= n1 - 16'd1;  i2 <= n2 - 16'd1;  i3 <= n3 - 16'd1;
+      c_ds1 <= sext32(ds1);  c_ds2 <= sext32(ds2);  c_ds3 <= sext32(ds3);
+      c_ss0 <= ss0;  c_ss1 <= ss1;  c_ss2 <= ss2;  c_ss3 <= ss3;
+      c_rp1 <= sext8(rp1);  c_rp2 <= sext8(rp2);  c_rp3 <= sext8(rp3);
+      c_n0 <= n0 - 16'd1;  c_n1 <= n1 - 16'd1;  c_n2 <= n2 - 16'd1;
+      c_limit <= row_limit;  c_row_bytes <= row_bytes;
+      c_pos0 <= pos0;  c_span <= span;  c_step0 <= {18'd0, step0};
     end
     if (rst) begin
       run <= 1'b0;  row_valid <= 1'b0;

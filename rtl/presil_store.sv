@@ -125,24 +125,16 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
       rq_head <= rq_head + 4'd1;
     end
     // data side
-    if (take) begin
-      d_have <= 1'b1;
-      d_sw <= q_sw[walk];  d_ss0 <= q_ss0[walk];  d_index <= q_index[walk];
-      d_word <= 32'(q_word[walk]);  d_size <= 32'(q_chunk[walk]);  d_more <= q_n0[walk] - 16'd1;
-    end
     if (start) begin
       addressed[head] <= 1'b0;  read[head] <= 1'b0;
-    end
-    if (go && row_end && w_last) begin
-      d_have <= 1'b0;  read[walk] <= 1'b1;  walk <= walk + 3'd1;
     end
     if (go && row_end && !pop) w_have <= 1'b0;
     if (go && !pop) begin
       w_at <= w_at + w_len[LW-1:0];
-      if (chunk_end) begin
-        w_s <= w_cs + d_ss0;  w_left <= d_size;  w_n0 <= w_n0 - 16'd1;  w_cs <= w_cs + d_ss0;
-      end else begin
+      if (!chunk_end) begin
         w_s <= w_s + d_sw;  w_left <= w_left - w_len;
+      end else begin
+        w_s <= w_cs + d_ss0;  w_left <= d_size;  w_n0 <= w_n0 - 16'd1;  w_cs <= w_cs + d_ss0;
       end
     end
     if (pop) begin
@@ -152,6 +144,14 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
     end
     if ((row_valid && row_ready) != pop) rows_held <= pop ? rows_held - 5'd1 : rows_held + 5'd1;
     // descriptors
+    if (take) begin
+      d_have <= 1'b1;
+      d_sw <= q_sw[walk];  d_ss0 <= q_ss0[walk];  d_index <= q_index[walk];
+      d_word <= 32'(q_word[walk]);  d_size <= 32'(q_chunk[walk]);  d_more <= q_n0[walk] - 16'd1;
+    end
+    if (go && row_end && w_last) begin
+      d_have <= 1'b0;  read[walk] <= 1'b1;  walk <= walk + 3'd1;
+    end
     if (start) begin
       q_chunk[head] <= d_chunk;  q_n0[head] <= d_n0;  q_word[head] <= start_desc[STORE_WORD_BYTES_WORD][STORE_WORD_BYTES_LSB +: STORE_WORD_BYTES_WIDTH];
       q_index[head] <= start_index;  q_sw[head] <= start_desc[STORE_SW_WORD];  q_ss0[head] <= start_desc[STORE_SS0_WORD];
