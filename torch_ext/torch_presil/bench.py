@@ -5,6 +5,7 @@ import fnmatch
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -107,11 +108,13 @@ def builds(tell) -> dict:
         return {}
     figures = {}
     with tempfile.TemporaryDirectory(prefix="presil-bench-") as folder:
-        configure = ["cmake", "-S", str(root), "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DPRESIL_CONFIGS=base", "-DPRESIL_SIM_BUILDS=fast", "-DPRESIL_CCACHE=OFF"]
+        configure = ["cmake", "-S", str(root), "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DPRESIL_SIM_CONFIGS=base", "-DPRESIL_SIM_BUILDS=fast",
+                     f"-DPython3_EXECUTABLE={sys.executable}"]
         tell("configuring a clean build")
         environment = {**os.environ, "CCACHE_DISABLE": "1"}
-        if subprocess.run(configure, env=environment, capture_output=True).returncode:
-            return {}
+        done = subprocess.run(configure, env=environment, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"configuring a clean build failed:\n{done.stderr[-2000:]}")
         for target, name in (("presil", None), ("presil_sim_base_fast", "rtl_build_seconds"), ("torch_presil_C", "torch_ext_build_seconds")):
             tell(f"building {target}")
             start = time.perf_counter()
