@@ -88,7 +88,7 @@ typedef struct {
     uint32_t grid_y, grid_x, blocks;        /* MATRIX loops over the whole reduction */
     uint32_t kernel_x;                      /* packed: columns of the kernel in a slice */
     uint32_t pack_rows;                     /* packed: kernel rows in a block, else 1 */
-    uint32_t cell_groups;
+    uint32_t cell_groups, most_blocks;      /* most_blocks: of the blocks, how many a cell group uses at most */
     uint32_t pad_byte;
     chip_act_kind act;
     chip_wgt_kind wgt;

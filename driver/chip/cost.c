@@ -6,18 +6,6 @@
 
 enum { DESCRIPTOR_CYCLES = 6, EPILOGUE_CYCLES = 30, LAUNCH_CYCLES = 400 };
 
-static uint32_t most_group_blocks(const chip_problem *p)
-{
-    uint32_t most = 1;
-    for (uint32_t g = 0; g < p->cell_groups; g++) {
-        uint32_t first, count;
-        chip_problem_blocks(p, g, &first, &count);
-        if (count > most) most = count;
-        if (!p->layout || p->layout->groups == 1) break;
-    }
-    return most;
-}
-
 static int64_t axis_most(int64_t outs, int64_t ks, int64_t stride, int64_t dilation, int64_t input_dilation, int64_t size)
 {
     return max64(1, min64(size, ((outs - 1) * stride + (ks - 1) * dilation) / input_dilation + 1));
@@ -39,7 +27,7 @@ static void derive(const chip_problem *p, chip_tiling *t)
     t->act_row_words = (uint32_t)min64(columns, 1 << 20);
     t->act_pitch = (uint32_t)pitch;
     t->act_slot_words = (uint32_t)min64(pitch * blocks, 1 << 28);
-    t->wgt_slot_words = (uint32_t)min64(min64(blocks, most_group_blocks(p)) * t->part_ky * t->part_kx * c->cells, 1 << 28);
+    t->wgt_slot_words = (uint32_t)min64(min64(blocks, p->most_blocks) * t->part_ky * t->part_kx * c->cells, 1 << 28);
     chip_unit out = chip_unit_of(c, p->out_esize), res = chip_unit_of(c, p->res_esize ? p->res_esize : 1);
     uint32_t pixels = t->tile_h * t->tile_w;
     t->out_unit_words = pixels * out.words | (out.words == 1);

@@ -53,6 +53,12 @@ static void fill(const presil_chip *chip, const presil_conv2d_desc *d, const pre
     p->kernel_x = (uint32_t)l->kernel[1];
     p->pack_rows = l->pack_rows;
     p->cell_groups = l->cell_groups;
+    p->most_blocks = 1;
+    for (uint32_t g = 0; g < (l->groups > 1 ? l->cell_groups : 1); g++) {
+        uint32_t first, count;
+        chip_layout_blocks(l, g, &first, &count);
+        if (count > p->most_blocks) p->most_blocks = count;
+    }
     p->pad_byte = p->bf16 ? 0 : d->pad_value & 255u;
     p->param_words = l->param_words;
     p->layout = l;
