@@ -45,6 +45,17 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   assign set_ready = set_valid && div_left == 5'd0;
 
   always_ff @(posedge clk) begin
+    if (set_load) set_valid <= 1'b0;
+    if (set_valid && div_left != 5'd0) begin
+      for (int unsigned k = 0; k < NDIV; k++) begin      // one quotient bit of each, most significant first
+        logic [8:0] r, d;
+        r = {rem[k][7:0], quo[k][15]};
+        d = {1'b0, (k < 3) ? s_idx : s_idy};
+        quo[k] <= {quo[k][14:0], r >= d};
+        rem[k] <= (r >= d) ? (r - d) : r;
+      end
+      div_left <= div_left - 5'd1;
+    end
     if (in_valid && in_ready) begin
       set_valid <= 1'b1;
       neg_x <= d_ox[15];
@@ -78,19 +89,6 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
       s_half <= desc[MATRIX_HALF_WORD][MATRIX_HALF_LSB];
       s_skip <= desc[MATRIX_SKIP_SPECIAL_WORD][MATRIX_SKIP_SPECIAL_LSB];
       s_index <= index;
-    end else if (set_load) begin
-      set_valid <= 1'b0;
-    end else if (set_valid && div_left != 5'd0) begin
-      div_left <= div_left - 5'd1;
-      for (int unsigned k = 0; k < NDIV; k++) begin      // one quotient bit of each, most significant first
-        if ({rem[k][7:0], quo[k][15]} >= {1'b0, (k < 3) ? s_idx : s_idy}) begin
-          rem[k] <= {rem[k][7:0], quo[k][15]} - {1'b0, (k < 3) ? s_idx : s_idy};
-          quo[k] <= {quo[k][14:0], 1'b1};
-        end else begin
-          rem[k] <= {rem[k][7:0], quo[k][15]};
-          quo[k] <= {quo[k][14:0], 1'b0};
-        end
-      end
     end
     if (rst) set_valid <= 1'b0;
   end
@@ -116,13 +114,6 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
     return (neg && r != 9'd0) ? ({1'b0, d} - r) : r;
   endfunction
 
-  // (quotient, remainder) + (quotient, remainder): packed as {quotient, remainder}
-  function automatic logic [40:0] advance(input logic [31:0] q, input logic [8:0] r, input logic [31:0] dq, input logic [8:0] dr, input logic [7:0] d);
-    logic [8:0] s;
-    s = r + dr;
-    return (s >= {1'b0, d}) ? {q + dq + 32'd1, s - {1'b0, d}} : {q + dq, s};
-  endfunction
-
   assign end_x = x + 16'd1 == nx;
   assign end_y = y + 16'd1 == ny;
   assign end_kx = kx + 8'd1 == kxn;
@@ -133,14 +124,11 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   assign adv = run_valid && (!row_valid || row_take);
   assign set_load = set_ready && (!run_valid || (adv && desc_end));
 
-  logic [31:0] o_xq, o_yq;
-  logic [8:0] o_xr, o_yr;
-  assign o_xq = origin_quo(quo[0], rem[0], neg_x);
-  assign o_xr = origin_rem(rem[0], s_idx, neg_x);
-  assign o_yq = origin_quo(quo[3], rem[3], neg_y);
-  assign o_yr = origin_rem(rem[3], s_idy, neg_y);
-
+  // No register is read behind an assignment to it in the text, here and elsewhere: a simulator would keep a shadow copy of it.
   always_ff @(posedge clk) begin
+    logic [31:0] next;
+    logic [8:0] sum;
+    logic carry;
     if (adv) begin
       row_valid <= 1'b1;
       row_addr <= cb_addr + xq[15:0] * x_stride + yq[15:0] * y_stride;
@@ -158,44 +146,48 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
       row_valid <= 1'b0;
     end
 
-    if (set_load) begin
-      run_valid <= 1'b1;
-      nx <= s_nx; ny <= s_ny; kxn <= s_kx; kyn <= s_ky; ncb <= s_ncb; lim_x <= s_lim_x; lim_y <= s_lim_y;
-      x_stride <= s_x_stride; y_stride <= s_y_stride; cb_stride <= s_cb_stride; acc_base <= s_acc_base;
-      idx <= s_idx; idy <= s_idy; pad <= s_pad; bf16 <= s_bf16; first <= s_first; half <= s_half; skip <= s_skip; id <= s_index;
-      step_xq <= {16'd0, quo[1]}; step_xr <= rem[1]; kern_xq <= {16'd0, quo[2]}; kern_xr <= rem[2];
-      step_yq <= {16'd0, quo[4]}; step_yr <= rem[4]; kern_yq <= {16'd0, quo[5]}; kern_yr <= rem[5];
-      org_xq <= o_xq; org_xr <= o_xr; org_yq <= o_yq; org_yr <= o_yr;
-      xq <= o_xq; xr <= o_xr; kxq <= o_xq; kxr <= o_xr;
-      yq <= o_yq; yr <= o_yr; kyq <= o_yq; kyr <= o_yr;
-      x <= 16'd0; y <= 16'd0; kx <= 8'd0; ky <= 8'd0; cb <= 16'd0;
-      cb_addr <= s_act_base; acc <= s_acc_base;
-    end else if (adv) begin
+    if (adv) begin
       if (desc_end) run_valid <= 1'b0;
       acc <= blk_end ? acc_base : (acc + 1'b1);
       if (!end_x) begin
         x <= x + 16'd1;
-        {xq, xr} <= advance(xq, xr, step_xq, step_xr, idx);
+        sum = xr + step_xr;
+        carry = sum >= {1'b0, idx};
+        xq <= xq + step_xq + {31'd0, carry};
+        xr <= carry ? (sum - {1'b0, idx}) : sum;
       end else begin
         x <= 16'd0;
-        xq <= kxq; xr <= kxr;
+        xq <= kxq;
+        xr <= kxr;
         if (!end_y) begin
           y <= y + 16'd1;
-          {yq, yr} <= advance(yq, yr, step_yq, step_yr, idy);
+          sum = yr + step_yr;
+          carry = sum >= {1'b0, idy};
+          yq <= yq + step_yq + {31'd0, carry};
+          yr <= carry ? (sum - {1'b0, idy}) : sum;
         end else begin
           y <= 16'd0;
-          yq <= kyq; yr <= kyr;
+          yq <= kyq;
+          yr <= kyr;
           if (!end_kx) begin
             kx <= kx + 8'd1;
-            {kxq, kxr} <= advance(kxq, kxr, kern_xq, kern_xr, idx);
-            {xq, xr} <= advance(kxq, kxr, kern_xq, kern_xr, idx);
+            sum = kxr + kern_xr;
+            carry = sum >= {1'b0, idx};
+            next = kxq + kern_xq + {31'd0, carry};
+            sum = carry ? (sum - {1'b0, idx}) : sum;
+            xq <= next; kxq <= next;
+            xr <= sum; kxr <= sum;
           end else begin
             kx <= 8'd0;
             kxq <= org_xq; kxr <= org_xr; xq <= org_xq; xr <= org_xr;
             if (!end_ky) begin
               ky <= ky + 8'd1;
-              {kyq, kyr} <= advance(kyq, kyr, kern_yq, kern_yr, idy);
-              {yq, yr} <= advance(kyq, kyr, kern_yq, kern_yr, idy);
+              sum = kyr + kern_yr;
+              carry = sum >= {1'b0, idy};
+              next = kyq + kern_yq + {31'd0, carry};
+              sum = carry ? (sum - {1'b0, idy}) : sum;
+              yq <= next; kyq <= next;
+              yr <= sum; kyr <= sum;
             end else begin
               ky <= 8'd0;
               kyq <= org_yq; kyr <= org_yr; yq <= org_yq; yr <= org_yr;
@@ -205,6 +197,24 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
           end
         end
       end
+    end
+    if (set_load) begin
+      run_valid <= 1'b1;
+      nx <= s_nx; ny <= s_ny; kxn <= s_kx; kyn <= s_ky; ncb <= s_ncb; lim_x <= s_lim_x; lim_y <= s_lim_y;
+      x_stride <= s_x_stride; y_stride <= s_y_stride; cb_stride <= s_cb_stride; acc_base <= s_acc_base;
+      idx <= s_idx; idy <= s_idy; pad <= s_pad; bf16 <= s_bf16; first <= s_first; half <= s_half; skip <= s_skip; id <= s_index;
+      step_xq <= {16'd0, quo[1]}; step_xr <= rem[1]; kern_xq <= {16'd0, quo[2]}; kern_xr <= rem[2];
+      step_yq <= {16'd0, quo[4]}; step_yr <= rem[4]; kern_yq <= {16'd0, quo[5]}; kern_yr <= rem[5];
+      next = origin_quo(quo[0], rem[0], neg_x);
+      sum = origin_rem(rem[0], s_idx, neg_x);
+      org_xq <= next; xq <= next; kxq <= next;
+      org_xr <= sum; xr <= sum; kxr <= sum;
+      next = origin_quo(quo[3], rem[3], neg_y);
+      sum = origin_rem(rem[3], s_idy, neg_y);
+      org_yq <= next; yq <= next; kyq <= next;
+      org_yr <= sum; yr <= sum; kyr <= sum;
+      x <= 16'd0; y <= 16'd0; kx <= 8'd0; ky <= 8'd0; cb <= 16'd0;
+      cb_addr <= s_act_base; acc <= s_acc_base;
     end
     if (rst) begin
       run_valid <= 1'b0;

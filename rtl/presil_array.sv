@@ -2,8 +2,8 @@
 // Dot-product array: CELLS dot products of one activation row a cycle with two sets of weights, int8 or bf16, and the addition to the
 // old accumulator row. docs/numerics.md clauses 3 and 4.
 // Throughput: one row and one weight word a cycle. Latency of a row: operands 1, dot 1, fp32 value 1, accumulate 1; then acc_we with
-// the new row. The old row is asked for in the value stage (acc_re) and used one cycle later; a row that comes again in the very next
-// cycle takes the new value from the accumulate stage, two cycles later from the memory's own bypass.
+// the new row. The old row is asked for in the value stage (acc_re) and used one cycle later; a row that comes again one cycle later
+// takes the new value from the accumulate stage, two cycles later from a copy taken while it was written.
 // Reset: the valid bits; payload is not reset. Errors: none.
 module presil_array import presil_config_pkg::*; (
   input  logic                         clk,
@@ -72,9 +72,9 @@ module presil_array import presil_config_pkg::*; (
   logic [1:0] wspecial;
   logic rspecial;
 
-  logic v1, v2, v3, bf1, bf2, bf3, set1, first1, first2, first3, last1, last2, last3, half1, half2, half3, special2, forward3;
+  logic v1, v2, v3, bf1, bf2, bf3, set1, first1, first2, first3, last1, last2, last3, half1, half2, half3, special2, forward3, copied3;
   logic [ROW_BITS-1:0] addr1, addr2, addr3;
-  cells_t dots8, specials, vals;
+  cells_t dots8, specials, vals, copy;
   double_t dots16;                                     // sums, then largest exponents (stored bias)
 
   // ---------------------------------------------------------------- operands
@@ -281,20 +281,25 @@ module presil_array import presil_config_pkg::*; (
   endfunction
 
   // ---------------------------------------------------------------- accumulation
-  function automatic cells_t old_row();
-    for (int unsigned c = 0; c < CELLS; c++) old_row[c] = first3 ? 32'd0 : forward3 ? acc_wdata[c] : acc_q[c];
+  // A loop for each source of the old row: an adder with a multiplexer before it, written so that no loop chooses.
+  function automatic cells_t int_next();
+    for (int unsigned c = 0; c < CELLS; c++) int_next[c] = acc_q[c] + vals[c];
   endfunction
 
-  function automatic cells_t sum_int();
-    cells_t old;
-    old = old_row();
-    for (int unsigned c = 0; c < CELLS; c++) sum_int[c] = old[c] + vals[c];
+  function automatic cells_t int_again();
+    for (int unsigned c = 0; c < CELLS; c++) int_again[c] = (forward3 ? acc_wdata[c] : copy[c]) + vals[c];
   endfunction
 
-  function automatic cells_t sum_fp();
-    cells_t old;
-    old = old_row();
-    for (int unsigned c = 0; c < CELLS; c++) sum_fp[c] = fp_add(old[c], vals[c]);
+  function automatic cells_t fp_next();
+    for (int unsigned c = 0; c < CELLS; c++) fp_next[c] = fp_add(acc_q[c], vals[c]);
+  endfunction
+
+  function automatic cells_t fp_again();
+    for (int unsigned c = 0; c < CELLS; c++) fp_again[c] = fp_add(forward3 ? acc_wdata[c] : copy[c], vals[c]);
+  endfunction
+
+  function automatic cells_t fp_first();
+    for (int unsigned c = 0; c < CELLS; c++) fp_first[c] = (vals[c] == FP_SIGN) ? 32'd0 : vals[c];
   endfunction
 
   assign acc_next_re = v1 && !first1;
@@ -304,11 +309,34 @@ module presil_array import presil_config_pkg::*; (
   assign acc_raddr = addr2;
   assign busy = v1 || v2 || v3 || acc_we;
 
+  // the last stage first: no register is read behind an assignment to it
   always_ff @(posedge clk) begin
-    v1 <= row_valid; v2 <= v1; v3 <= v2; acc_we <= v3;
-    if (row_valid) begin
-      bf1 <= row_bf16; set1 <= row_set; first1 <= row_first; last1 <= row_last; half1 <= row_half; addr1 <= row_acc;
+    logic again;
+    again = acc_we && acc_waddr == addr2 && acc_whalf == half2;
+    if (v2 && again) copy <= acc_wdata;
+    acc_we <= v3;
+    if (v3) begin
+      acc_whalf <= half3; acc_waddr <= addr3; acc_wlast <= last3;
+      if (first3) begin
+        if (bf3) acc_wdata <= fp_first();
+        else acc_wdata <= vals;
+      end else if (forward3 || copied3) begin
+        if (bf3) acc_wdata <= fp_again();
+        else acc_wdata <= int_again();
+      end else begin
+        if (bf3) acc_wdata <= fp_next();
+        else acc_wdata <= int_next();
+      end
     end
+    if (v2) begin
+      forward3 <= v3 && addr3 == addr2 && half3 == half2;
+      copied3 <= again;
+      bf3 <= bf2; first3 <= first2; last3 <= last2; half3 <= half2; addr3 <= addr2;
+      if (special2) vals <= value_special();
+      else if (bf2) vals <= value_bf16();
+      else vals <= dots8;
+    end
+    v3 <= v2;
     if (v1) begin
       bf2 <= bf1; first2 <= first1; last2 <= last1; half2 <= half1; addr2 <= addr1;
       special2 <= bf1 && (rspecial || wspecial[set1]);
@@ -319,18 +347,11 @@ module presil_array import presil_config_pkg::*; (
         dots8 <= dot_int8();
       end
     end
-    if (v2) begin
-      bf3 <= bf2; first3 <= first2; last3 <= last2; half3 <= half2; addr3 <= addr2;
-      forward3 <= v3 && addr3 == addr2 && half3 == half2;
-      if (special2) vals <= value_special();
-      else if (bf2) vals <= value_bf16();
-      else vals <= dots8;
+    v2 <= v1;
+    if (row_valid) begin
+      bf1 <= row_bf16; set1 <= row_set; first1 <= row_first; last1 <= row_last; half1 <= row_half; addr1 <= row_acc;
     end
-    if (v3) begin
-      acc_whalf <= half3; acc_waddr <= addr3; acc_wlast <= last3;
-      if (bf3) acc_wdata <= sum_fp();
-      else acc_wdata <= sum_int();
-    end
+    v1 <= row_valid;
     if (wgt_valid) begin
       if (wgt_bf16) begin
         put_bf16(wgt_top, wgt_absent ? ABSENT : 32'd0);

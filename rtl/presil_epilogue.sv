@@ -104,10 +104,6 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; (
   assign res_addr = par_req ? (f_param[par_slot] + {8'd0, par_no}) : word_addr(res_at, step_no);
   assign res_index = par_req ? f_index[par_slot] : f_index[seq_slot];
 
-  logic [7:0] n_out, n_res;
-  assign n_out = words_of(f_otype[seq_next]);
-  assign n_res = words_of(f_rtype[seq_next]);
-
   // what each grant reads, beside its data two cycles later
   logic p1_par, p2_par, p1_res, p2_res, p1_scale, p2_scale, p1_slot, p2_slot;
   logic [7:0] p1_word, p2_word;
@@ -117,8 +113,69 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; (
   logic [LOG_WORD-1:0] res_off;
   assign res_off = res_at[LOG_WORD-1:0];
 
-  logic out_slot, out_first, out_head, out_last, pipe_busy;
+  // of the arithmetic's output: what is written now, and what will be in the next cycle
+  logic out_slot, out_last, next_valid, next_slot, next_first, next_head, next_last, pipe_busy;
+  logic [7:0] next_word;
+
+  // no register is read behind an assignment to it: a simulator would keep a shadow copy
   always_ff @(posedge clk) begin
+    logic [7:0] n_out, n_res;
+    p2_par <= p1_par;
+    p2_res <= p1_res;
+    p2_scale <= p1_scale; p2_word <= p1_word; p2_slot <= p1_slot;
+    p1_par <= par_grant;
+    p1_res <= step && need_res;
+    if (par_grant) begin
+      p1_scale <= par_no >= WORDS4;
+      p1_word <= (par_no >= WORDS4) ? (par_no - WORDS4) : par_no;
+      p1_slot <= par_slot;
+      par_no <= par_end ? 8'd0 : (par_no + 8'd1);
+    end else if (step) begin
+      p1_word <= step_no;
+    end
+
+    if (r1_valid) begin
+      r2_slot <= r1_slot; r2_first <= r1_first; r2_last <= r1_last; r2_quad <= r1_quad;
+    end
+    r2_valid <= r1_valid;
+    r1_valid <= step && row_end;
+    if (gap != 8'd0) gap <= gap - 8'd1;
+    if (step) begin
+      step_no <= row_end ? 8'd0 : (step_no + 8'd1);
+      if (row_end) begin
+        r1_slot <= seq_slot; r1_first <= seq_first; r1_last <= rows_left == 16'd1;
+        r1_quad <= res_shares ? 8'(res_off >> 2) : 8'd0;
+        acc_row <= acc_no;
+        acc_half <= f_half[seq_slot];
+        if (rows_left == 16'd1) begin
+          gap <= words_of(f_otype[seq_slot]) - 8'd1;         // its last row still has words to put out
+          seq_valid <= 1'b0;
+        end
+        rows_left <= rows_left - 16'd1;
+        acc_no <= acc_no + 1'b1;
+        res_at <= res_at + f_res_pitch[seq_slot];
+        seq_first <= 1'b0;
+      end
+    end
+    if (seq_load) begin
+      n_out = words_of(f_otype[seq_next]);
+      n_res = words_of(f_rtype[seq_next]);
+      seq_valid <= 1'b1;
+      fresh[seq_next] <= 1'b0;
+      seq_slot <= seq_next;
+      seq_first <= 1'b1;
+      rows_left <= f_rows[seq_next];
+      acc_no <= f_acc[seq_next];
+      res_at <= f_resb[seq_next];
+      step_no <= 8'd0;
+      res_words <= n_res;
+      res_shares <= in_slot_of(f_rtype[seq_next]);
+      steps <= (f_res[seq_next] && n_res > n_out) ? n_res : n_out;
+      seq_next <= !seq_next;
+    end
+
+    if (par_end) par_left[par_slot] <= 1'b0;
+    if (done) held[out_slot] <= 1'b0;
     if (take) begin
       f_otype[in_slot] <= start_desc[EPILOGUE_OUT_TYPE_WORD][EPILOGUE_OUT_TYPE_LSB +: EPILOGUE_OUT_TYPE_WIDTH];
       f_rtype[in_slot] <= start_desc[EPILOGUE_RES_TYPE_WORD][EPILOGUE_RES_TYPE_LSB +: EPILOGUE_RES_TYPE_WIDTH];
@@ -138,60 +195,6 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; (
       par_left[in_slot] <= d_par;
       in_slot <= !in_slot;
     end
-    if (done) held[out_slot] <= 1'b0;
-
-    if (par_grant) par_no <= par_end ? 8'd0 : (par_no + 8'd1);
-    if (par_end) par_left[par_slot] <= 1'b0;
-
-    if (gap != 8'd0) gap <= gap - 8'd1;
-    if (step) begin
-      step_no <= row_end ? 8'd0 : (step_no + 8'd1);
-      if (row_end) begin
-        rows_left <= rows_left - 16'd1;
-        acc_no <= acc_no + 1'b1;
-        res_at <= res_at + f_res_pitch[seq_slot];
-        seq_first <= 1'b0;
-      end
-    end
-    if (seq_load) begin
-      seq_valid <= 1'b1;
-      fresh[seq_next] <= 1'b0;
-      seq_slot <= seq_next;
-      seq_next <= !seq_next;
-      seq_first <= 1'b1;
-      rows_left <= f_rows[seq_next];
-      acc_no <= f_acc[seq_next];
-      res_at <= f_resb[seq_next];
-      step_no <= 8'd0;
-      res_words <= n_res;
-      res_shares <= in_slot_of(f_rtype[seq_next]);
-      steps <= (f_res[seq_next] && n_res > n_out) ? n_res : n_out;
-    end else if (desc_end) begin
-      seq_valid <= 1'b0;
-    end
-    if (desc_end) gap <= words_of(f_otype[seq_slot]) - 8'd1;     // its last row still has words to put out
-
-    p1_par <= par_grant; p2_par <= p1_par;
-    p1_res <= step && need_res; p2_res <= p1_res;
-    if (par_grant) begin
-      p1_scale <= par_no >= WORDS4;
-      p1_word <= (par_no >= WORDS4) ? (par_no - WORDS4) : par_no;
-      p1_slot <= par_slot;
-    end else if (step) begin
-      p1_word <= step_no;
-    end
-    p2_scale <= p1_scale; p2_word <= p1_word; p2_slot <= p1_slot;
-
-    r1_valid <= step && row_end; r2_valid <= r1_valid;
-    if (step && row_end) begin
-      r1_slot <= seq_slot; r1_first <= seq_first; r1_last <= rows_left == 16'd1;
-      r1_quad <= res_shares ? 8'(res_off >> 2) : 8'd0;
-      acc_row <= acc_no;
-      acc_half <= f_half[seq_slot];
-    end
-    if (r1_valid) begin
-      r2_slot <= r1_slot; r2_first <= r1_first; r2_last <= r1_last; r2_quad <= r1_quad;
-    end
 
     if (rst) begin
       held <= 2'b00; fresh <= 2'b00; par_left <= 2'b00; in_slot <= 1'b0; seq_valid <= 1'b0; seq_next <= 1'b0; par_no <= 8'd0;
@@ -202,27 +205,34 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; (
   assign acc_re = r1_valid;
 
   // ---------------------------------------------------------------- arithmetic
-  logic [7:0] out_word;
 
   presil_epilogue_pipe u_pipe (
     .clk, .rst, .cfg_valid(take), .cfg_slot(in_slot), .desc(start_desc),
     .par_valid(p2_par && res_rvalid), .par_slot(p2_slot), .par_scale(p2_scale), .par_word(p2_word),
     .res_valid(p2_res && res_rvalid), .res_word(p2_word[RES_BITS-1:0]), .rdata(res_rdata),
     .row_valid(r2_valid), .row_slot(r2_slot), .row_first(r2_first), .row_last(r2_last), .row_quad(r2_quad), .acc_q,
-    .out_valid(epi_valid), .out_slot, .out_first, .out_head, .out_last, .out_word, .out_data(epi_data), .busy(pipe_busy));
+    .next_valid, .next_slot, .next_first, .next_head, .next_last, .next_word, .out_valid(epi_valid), .out_data(epi_data), .busy(pipe_busy));
 
-  // ---------------------------------------------------------------- output address
-  logic [31:0] out_at, out_now;
-  logic out_shares;
-  logic [WORD-1:0] slot_mask;
-  assign out_now = out_first ? f_out[out_slot] : out_head ? (out_at + f_out_pitch[out_slot]) : out_at;
-  assign out_shares = in_slot_of(f_otype[out_slot]);
-  assign slot_mask = (f_otype[out_slot] == OUT_INT8) ? MASK1 : (f_otype[out_slot] == OUT_BF16) ? MASK2 : MASK4;
-  assign epi_addr = word_addr(out_now, out_word);
-  assign epi_index = f_index[out_slot];
-  assign epi_full = !out_shares;
-  assign epi_mask = out_shares ? (slot_mask << out_now[LOG_WORD-1:0]) : '1;
-  always_ff @(posedge clk) if (epi_valid) out_at <= out_now;
+  // ---------------------------------------------------------------- output address, of the next cycle's word
+  logic [31:0] out_at;
+  always_ff @(posedge clk) begin
+    logic [31:0] at;
+    logic shares;
+    if (next_valid) begin
+      at = next_first ? f_out[next_slot] : next_head ? (out_at + f_out_pitch[next_slot]) : out_at;
+      shares = in_slot_of(f_otype[next_slot]);
+      out_at <= at;
+      epi_addr <= word_addr(at, next_word);
+      epi_index <= f_index[next_slot];
+      epi_full <= !shares;
+      if (shares)
+        epi_mask <= ((f_otype[next_slot] == OUT_INT8) ? MASK1 : (f_otype[next_slot] == OUT_BF16) ? MASK2 : MASK4) << at[LOG_WORD-1:0];
+      else
+        epi_mask <= '1;
+      out_slot <= next_slot;
+      out_last <= next_last;
+    end
+  end
 
   // ---------------------------------------------------------------- state
   logic flowing;

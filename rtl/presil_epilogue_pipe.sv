@@ -25,12 +25,13 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
   input  logic              row_last,
   input  logic [7:0]        row_quad,       // residual: where the row begins in its word, in units of 4 bytes
   input  logic [31:0]       acc_q [CELLS],
+  output logic              next_valid,     // out_valid of the next cycle, and what that word is:
+  output logic              next_slot,
+  output logic              next_first,     // first word of the descriptor
+  output logic              next_head,      // first word of its row
+  output logic              next_last,      // last word of the descriptor
+  output logic [7:0]        next_word,
   output logic              out_valid,      // word of an output row
-  output logic              out_slot,
-  output logic              out_first,      // first word of the descriptor
-  output logic              out_head,       // first word of its row
-  output logic              out_last,       // last word of the descriptor
-  output logic [7:0]        out_word,
   output logic [8*WORD-1:0] out_data,
   output logic              busy
 );
@@ -108,12 +109,12 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
 
   // ---------------------------------------------------------------- stages
   logic v2, v3, v4, v5, v6, v7;
-  logic [5:0] slots, firsts, lasts;         // of stages 2 to 7, bit 0 the youngest
+  logic sl2, sl3, sl4, sl5, sl6, sl7;       // slot, first row, last row of each stage
+  logic fi2, fi3, fi4, fi5, fi6, fi7;
+  logic la2, la3, la4, la5, la6, la7;
   logic [7:0] quad2;
   cells_t s1, s2, s3, s4, s5, s6, r2, r3;
   quads_t o7;
-  logic sl2, sl3, sl4, sl5, sl6, sl7;
-  assign {sl7, sl6, sl5, sl4, sl3, sl2} = slots;
 
   function automatic cells_t bias_int();
     for (int unsigned c = 0; c < CELLS; c++) bias_int[c] = acc_q[c] + bias[row_slot][c];
@@ -192,20 +193,40 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
     for (int unsigned c = 0; c < CELLS; c++) to_bf16[c] = f2b(s5[c]);
   endfunction
 
+  // the last stage first: no register is read behind an assignment to it
   always_ff @(posedge clk) begin
-    v2 <= row_valid; v3 <= v2; v4 <= v3; v5 <= v4; v6 <= v5; v7 <= v6;
-    if (busy || row_valid) begin
-      slots <= {slots[4:0], row_slot};
-      firsts <= {firsts[4:0], row_first};
-      lasts <= {lasts[4:0], row_last};
+    v7 <= v6;
+    if (v6) begin
+      sl7 <= sl6; fi7 <= fi6; la7 <= la6;
+      if (c_otype[sl6] == OUT_INT8) s6 <= to_int8();
+      else if (c_otype[sl6] == OUT_BF16) s6 <= to_bf16();
+      else s6 <= s5;
     end
-    if (row_valid) begin
-      quad2 <= row_quad;
-      if (!c_bias[row_slot]) s1 <= acc_q;
-      else if (c_fp32[row_slot]) s1 <= bias_fp();
-      else s1 <= bias_int();
+    v6 <= v5;
+    if (v5) begin
+      sl6 <= sl5; fi6 <= fi5; la6 <= la5;
+      if (c_clamp[sl5] && c_otype[sl5] != OUT_RAW32) s5 <= clamped();
+      else s5 <= s4;
     end
+    v5 <= v4;
+    if (v4) begin
+      sl5 <= sl4; fi5 <= fi4; la5 <= la4;
+      if (c_res[sl4] && c_otype[sl4] != OUT_RAW32) s4 <= summed();
+      else s4 <= s3;
+    end
+    v4 <= v3;
+    if (v3) begin
+      sl4 <= sl3; fi4 <= fi3; la4 <= la3;
+      if (c_scale[sl3] && c_otype[sl3] != OUT_RAW32) s3 <= scaled();
+      else s3 <= s2;
+      if (c_res[sl3]) begin
+        if (c_rtype[sl3] == RES_INT8) r3 <= res_scaled();
+        else r3 <= r2;
+      end
+    end
+    v3 <= v2;
     if (v2) begin
+      sl3 <= sl2; fi3 <= fi2; la3 <= la2;
       if (c_fp32[sl2] || c_otype[sl2] == OUT_RAW32) s2 <= s1;
       else s2 <= to_fp();
       if (c_res[sl2]) begin
@@ -214,26 +235,13 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
         else r2 <= res_words();
       end
     end
-    if (v3) begin
-      if (c_scale[sl3] && c_otype[sl3] != OUT_RAW32) s3 <= scaled();
-      else s3 <= s2;
-      if (c_res[sl3]) begin
-        if (c_rtype[sl3] == RES_INT8) r3 <= res_scaled();
-        else r3 <= r2;
-      end
-    end
-    if (v4) begin
-      if (c_res[sl4] && c_otype[sl4] != OUT_RAW32) s4 <= summed();
-      else s4 <= s3;
-    end
-    if (v5) begin
-      if (c_clamp[sl5] && c_otype[sl5] != OUT_RAW32) s5 <= clamped();
-      else s5 <= s4;
-    end
-    if (v6) begin
-      if (c_otype[sl6] == OUT_INT8) s6 <= to_int8();
-      else if (c_otype[sl6] == OUT_BF16) s6 <= to_bf16();
-      else s6 <= s5;
+    v2 <= row_valid;
+    if (row_valid) begin
+      sl2 <= row_slot; fi2 <= row_first; la2 <= row_last;
+      quad2 <= row_quad;
+      if (!c_bias[row_slot]) s1 <= acc_q;
+      else if (c_fp32[row_slot]) s1 <= bias_fp();
+      else s1 <= bias_int();
     end
     if (rst) begin
       v2 <= 1'b0; v3 <= 1'b0; v4 <= 1'b0; v5 <= 1'b0; v6 <= 1'b0; v7 <= 1'b0;
@@ -270,29 +278,28 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
     end
   endfunction
 
-  logic now_slot;
-  logic [1:0] now_type;
-  logic [7:0] now_words;
-  assign now_slot = v7 ? sl7 : slot7;
-  assign now_type = c_otype[now_slot];
-  assign now_words = (now_type == OUT_INT8) ? 8'(WORDS1) : (now_type == OUT_BF16) ? 8'(WORDS2) : 8'(RES_WORDS);
+  logic [1:0] next_type;
+  logic [7:0] next_words;
+  assign next_valid = v7 || more7;
+  assign next_slot = v7 ? sl7 : slot7;
+  assign next_head = v7;
+  assign next_first = v7 && fi7;
+  assign next_word = wsel[7:0];
+  assign next_type = c_otype[next_slot];
+  assign next_words = (next_type == OUT_INT8) ? 8'(WORDS1) : (next_type == OUT_BF16) ? 8'(WORDS2) : 8'(RES_WORDS);
+  assign next_last = (v7 ? la7 : last7) && wsel[7:0] + 8'd1 == next_words;
 
   always_ff @(posedge clk) begin
-    out_valid <= v7 || more7;
-    if (v7 || more7) begin
-      if (now_type == OUT_INT8) o7 <= pack1();
-      else if (now_type == OUT_BF16) o7 <= pack2();
+    out_valid <= next_valid;
+    if (next_valid) begin
+      if (next_type == OUT_INT8) o7 <= pack1();
+      else if (next_type == OUT_BF16) o7 <= pack2();
       else o7 <= pack4();
-      out_slot <= now_slot;
-      out_head <= v7;
-      out_word <= wsel[7:0];
-      out_first <= v7 && firsts[5];
-      out_last <= (v7 ? lasts[5] : last7) && wsel[7:0] + 8'd1 == now_words;
+      more7 <= wsel[7:0] + 8'd1 != next_words;
       word7 <= wsel[7:0] + 8'd1;
-      more7 <= wsel[7:0] + 8'd1 != now_words;
       if (v7) begin
         slot7 <= sl7;
-        last7 <= lasts[5];
+        last7 <= la7;
       end
     end
     if (rst) begin

@@ -54,6 +54,28 @@ module presil_weights import presil_config_pkg::*, presil_desc_pkg::*; (
   assign busy = p_valid || arr_valid;
 
   always_ff @(posedge clk) begin
+    arr_valid <= p_valid;
+    if (p_valid) begin
+      arr_set <= p_set; arr_cell <= p_cell; arr_bf16 <= p_bf16; arr_skip <= p_skip; arr_absent <= p_absent;
+    end
+    if (grant) begin
+      addr <= addr + 16'd1;
+      if (block_end) begin
+        kx_left <= last_col ? kxn : (kx_left - 8'd1);
+        if (last_col) ky_left <= last_row ? kyn : (ky_left - 8'd1);
+        if (last_col && last_row) cb_left <= cb_left - 16'd1;
+      end
+      if (desc_end) valid <= 1'b0;
+    end
+    if (grant) begin
+      p_set <= load_set; p_cell <= cell_no; p_bf16 <= bf16; p_skip <= skip; p_absent <= absent;
+    end
+    begun <= begun + {1'b0, grant && cell_no == '0} - {1'b0, block_done};
+    full <= full + {1'b0, block_end} - {1'b0, block_done};
+    if (grant) cell_no <= block_end ? '0 : (cell_no + 1'b1);
+    if (block_end) load_set <= !load_set;
+    if (block_done) row_set <= !row_set;
+    p_valid <= grant;
     if (in_valid && in_ready) begin
       valid <= 1'b1;
       addr <= desc[MATRIX_WGT_BASE_WORD][MATRIX_WGT_BASE_LSB +: MATRIX_WGT_BASE_WIDTH];
@@ -66,26 +88,7 @@ module presil_weights import presil_config_pkg::*, presil_desc_pkg::*; (
       skip <= desc[MATRIX_SKIP_SPECIAL_WORD][MATRIX_SKIP_SPECIAL_LSB];
       absent <= desc[MATRIX_ABSENT_WORD][MATRIX_ABSENT_LSB];
       id <= index;
-    end else if (grant) begin
-      addr <= addr + 16'd1;
-      if (block_end) begin
-        kx_left <= last_col ? kxn : (kx_left - 8'd1);
-        if (last_col) ky_left <= last_row ? kyn : (ky_left - 8'd1);
-        if (last_col && last_row) cb_left <= cb_left - 16'd1;
-      end
-      if (desc_end) valid <= 1'b0;
     end
-    if (grant) begin
-      cell_no <= block_end ? '0 : (cell_no + 1'b1);
-      p_set <= load_set; p_cell <= cell_no; p_bf16 <= bf16; p_skip <= skip; p_absent <= absent;
-    end
-    if (block_end) load_set <= !load_set;
-    if (block_done) row_set <= !row_set;
-    begun <= begun + {1'b0, grant && cell_no == '0} - {1'b0, block_done};
-    full <= full + {1'b0, block_end} - {1'b0, block_done};
-    p_valid <= grant;
-    arr_valid <= p_valid;
-    arr_set <= p_set; arr_cell <= p_cell; arr_bf16 <= p_bf16; arr_skip <= p_skip; arr_absent <= p_absent;
     if (rst) begin
       valid <= 1'b0; cell_no <= '0; begun <= 2'd0; full <= 2'd0; load_set <= 1'b0; row_set <= 1'b0;
       p_valid <= 1'b0; arr_valid <= 1'b0;
