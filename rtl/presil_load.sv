@@ -155,7 +155,7 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
   endfunction
 
   logic o_done;
-  assign stall      = ld_valid && !ld_ready;
+
   assign pipe_empty = !piece_valid && !b_valid && !c_valid;
 
   // ---- transposition ----------------------------------------------------------------------------------------------
@@ -177,13 +177,36 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
   presil_transpose u_transpose (.clk, .row_lo, .row_hi, .row_set, .row_k, .row, .col_en(col_go), .col_set(seq_set), .col_j(seq_j), .col_size(seq_size),
     .col_bytes(seq_bytes), .pad(seq_pad), .col);
 
+  // A word whose bank the epilogue is writing may be passed by the next one (other address, not the last of its descriptor): otherwise an
+  // epilogue that writes a word in two cycles would hold LOAD, which comes through the banks behind it, to the same pace.
+  logic        parked, blocked, in_plain, in_done, p_full, p_done;
+  logic [15:0] in_addr, p_addr;
+  logic [8*WORD-1:0] p_data;
+  logic [WORD-1:0] p_mask;
+  assign blocked  = ld_valid && !ld_ready;
+  assign in_plain = col_valid || (c_valid ? !c.tr : b_valid && !b.conv && !b.tr);
+  assign in_addr  = col_valid ? col_addr : c_valid ? c.addr : b.addr;
+  assign in_done  = col_valid ? col_done : c_valid ? c.done : b.done;
+  assign stall    = parked || (blocked && !(in_plain && !in_done && in_addr != ld_addr));
+
   // ---- pipeline ---------------------------------------------------------------------------------------------------
   always_ff @(posedge clk) begin
     row_lo <= 1'b0;
     row_hi <= 1'b0;
-    if (!stall) begin
+    if (parked) begin
+      // one of the two is tried after the other
+      if (!ld_ready) begin
+        p_data <= ld_data;  p_addr <= ld_addr;  p_full <= ld_full;  p_done <= o_done;  p_mask <= ld_mask;
+      end
+      ld_data <= p_data;  ld_addr <= p_addr;  ld_full <= p_full;  o_done <= p_done;  ld_mask <= p_mask;
+      if (ld_ready) parked <= 1'b0;
+    end else if (!stall) begin
       piece_t m;
       logic   take;
+      if (blocked) begin
+        p_data <= ld_data;  p_addr <= ld_addr;  p_full <= ld_full;  p_done <= o_done;  p_mask <= ld_mask;
+        parked <= 1'b1;
+      end
       b_valid <= piece_valid;
       if (piece_valid) begin
         b_term <= piece_term;
@@ -210,7 +233,7 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
       end
     end
     if (rst) begin
-      b_valid <= 1'b0;  c_valid <= 1'b0;  ld_valid <= 1'b0;
+      b_valid <= 1'b0;  c_valid <= 1'b0;  ld_valid <= 1'b0;  parked <= 1'b0;
     end
   end
 

@@ -91,7 +91,7 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
     logic        half, more, pop, ready, out;
     logic        p_go, p_row_end, p_word_end, p_chunk_end, p_need;
     p_go = 1'b0;  p_row_end = 1'b0;  p_word_end = 1'b0;  p_chunk_end = 1'b0;  p_need = 1'b0;
-    working <= 1'b0;
+    if (!stall) working <= 1'b0;
     err_valid <= 1'b0;
     if (!stall) piece_valid <= 1'b0;
     if (!stall) released <= freed;
