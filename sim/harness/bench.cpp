@@ -63,14 +63,20 @@ void Bench::hold_reset() {
     idle_inputs();
     pins_->rst = 1;
     for (unsigned i = 0; i < kResetCycles; i++) {
-        memory_.abandon(*pins_);
-        eval();
+        abandon_bus();
         cycle();
     }
-    memory_.abandon(*pins_);
     pins_->rst = 0;
-    eval();
+    abandon_bus();
     for (unsigned i = 0; i < kResetCycles; i++) cycle();
+}
+
+void Bench::abandon_bus() {
+    memory_.abandon(*pins_);
+#if PRESIL_SIM_CHECK
+    stability_.forget();
+#endif
+    eval();
 }
 
 void Bench::idle_inputs() {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "axi_memory.h"
+#include "axi_stability.h"
 #include "pins.h"
 #include "stopped.h"
 #include "verilated.h"
@@ -65,6 +66,9 @@ private:
     }
 
     void cycle() {
+#if PRESIL_SIM_CHECK
+        stability_.sample(*pins_);
+#endif
         memory_.sample(*pins_, now_);
         pins_->clk = 1;
         eval();
@@ -81,6 +85,7 @@ private:
     }
 
     void hold_reset();
+    void abandon_bus();
     void idle_inputs();
     void scramble(uint64_t launch);
     void write_coverage();
@@ -90,6 +95,9 @@ private:
     std::string coverage_;
     uint64_t now_ = 0;
     AxiMemory memory_;
+#if PRESIL_SIM_CHECK
+    AxiStability stability_;
+#endif
     std::unique_ptr<VerilatedContext> context_;
     std::unique_ptr<Vchip> chip_;
     Pins *pins_ = nullptr;

@@ -21,6 +21,8 @@ enum {
     STUB_FATAL = 2,
     STUB_START_HANG = 4,
     STUB_STOP = 8,
+    STUB_CHANGE_AR = 16, /* with STUB_START: breaches of the bus protocol */
+    STUB_EARLY_WLAST = 32,
     /* STATUS */
     STUB_BUSY = 1,
     STUB_DONE = 2,

@@ -5,7 +5,8 @@
 // Registers (32 bits; byte offsets; others read 0 and ignore writes, accesses above 0xff answer SLVERR):
 //   0x00 ID       0x50534c43                0x04 WORD     bytes of a bus beat
 //   0x08 SRC_LO   0x0c SRC_HI   0x10 DST_LO   0x14 DST_HI: multiples of CHUNK*WORD bytes
-//   0x18 BEATS    1 ...; 0 copies nothing   0x1c CONTROL  write 1 start, 2 $fatal, 4 start that never ends, 8 $stop
+//   0x18 BEATS    1 ...; 0 copies nothing   0x1c CONTROL  write 1 start, 2 $fatal, 4 start that never ends, 8 $stop;
+//                                                          1 with 16: ARADDR changes while it waits; 1 with 32: WLAST comes early
 //   0x20 STATUS   0 busy, 1 done, 2 bus error (1 and 2: write 1 to clear)
 //   0x24 CYCLES   clock cycles from start to done
 // The reader fetches CHUNK beats a burst into one of two buffers, the writer drains the other. Throughput: one beat a cycle each way.
@@ -69,6 +70,7 @@ module presil_stub_top #(
 
     logic [31:0] src_lo, src_hi, dst_lo, dst_hi, beats, cycles;
     logic busy, done, bus_error, hang, start;
+    logic [1:0] rude;  // breaches of the bus protocol that the harness has to find
 
     // ---- registers
     logic        bvalid_q, rvalid_q;
@@ -142,7 +144,7 @@ module presil_stub_top #(
     assign {m_axi_arid, m_axi_awid} = {4'd2, 4'd3};
     assign {m_axi_arburst, m_axi_awburst} = {2'b01, 2'b01};
     assign {m_axi_arsize, m_axi_awsize} = {2{3'($clog2(WORD))}};
-    assign m_axi_araddr = ar_addr;
+    assign m_axi_araddr = ar_addr ^ {27'd0, rude[0] && cycles[0], 12'd0};
     assign m_axi_awaddr = aw_addr;
     assign m_axi_arlen = 8'(ar_now - 1);
     assign m_axi_awlen = 8'(aw_now - 1);
@@ -153,7 +155,7 @@ module presil_stub_top #(
     assign m_axi_wvalid = w_open;
     assign m_axi_wdata = buffer[{w_chunk[0], w_at}];
     assign m_axi_wstrb = '1;
-    assign m_axi_wlast = w_at == 4'(CHUNK - 1) || w_left == 1;
+    assign m_axi_wlast = w_at == 4'(CHUNK - 1) || w_left == 1 || (rude[1] && w_at == 4'd3);
 
     always_ff @(posedge clk) begin
         if (m_axi_arvalid && m_axi_arready) begin
@@ -189,6 +191,7 @@ module presil_stub_top #(
         if (wr && s_axil_awaddr == 12'h20 && s_axil_wdata[2]) bus_error <= 1'b0;
         if (start) begin
             {busy, done, hang, w_open} <= {2'b10, s_axil_wdata[2], 1'b0};
+            rude <= s_axil_wdata[5:4];
             {ar_chunk, r_chunk, w_chunk, r_at, w_at, cycles} <= '0;
             ar_left <= s_axil_wdata[2] ? 0 : beats;
             r_left <= beats;
@@ -199,7 +202,7 @@ module presil_stub_top #(
             aw_addr <= {dst_hi[7:0], dst_lo};
         end
         if (rst) begin
-            {busy, done, bus_error, hang, w_open} <= '0;
+            {busy, done, bus_error, hang, w_open, rude} <= '0;
             {ar_left, r_left, aw_left, w_left, b_left, ar_chunk, r_chunk, w_chunk, r_at, w_at, cycles} <= '0;
         end
     end
