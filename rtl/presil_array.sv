@@ -286,16 +286,16 @@ module presil_array import presil_config_pkg::*; (
     for (int unsigned c = 0; c < CELLS; c++) int_next[c] = acc_q[c] + vals[c];
   endfunction
 
-  function automatic cells_t int_again();
-    for (int unsigned c = 0; c < CELLS; c++) int_again[c] = (forward3 ? acc_wdata[c] : copy[c]) + vals[c];
-  endfunction
-
   function automatic cells_t fp_next();
     for (int unsigned c = 0; c < CELLS; c++) fp_next[c] = fp_add(acc_q[c], vals[c]);
   endfunction
 
-  function automatic cells_t fp_again();
-    for (int unsigned c = 0; c < CELLS; c++) fp_again[c] = fp_add(forward3 ? acc_wdata[c] : copy[c], vals[c]);
+  function automatic cells_t row_again();
+    if (bf3) begin
+      for (int unsigned c = 0; c < CELLS; c++) row_again[c] = fp_add(forward3 ? acc_wdata[c] : copy[c], vals[c]);
+    end else begin
+      for (int unsigned c = 0; c < CELLS; c++) row_again[c] = (forward3 ? acc_wdata[c] : copy[c]) + vals[c];
+    end
   endfunction
 
   function automatic cells_t fp_first();
@@ -312,7 +312,9 @@ module presil_array import presil_config_pkg::*; (
   // the last stage first: no register is read behind an assignment to it
   always_ff @(posedge clk) begin
     logic again;
+    automatic cells_t sums;
     again = acc_we && acc_waddr == addr2 && acc_whalf == half2;
+    if (v3 && (forward3 || copied3)) sums = row_again();
     if (v2 && again) copy <= acc_wdata;
     acc_we <= v3;
     if (v3) begin
@@ -321,8 +323,7 @@ module presil_array import presil_config_pkg::*; (
         if (bf3) acc_wdata <= fp_first();
         else acc_wdata <= vals;
       end else if (forward3 || copied3) begin
-        if (bf3) acc_wdata <= fp_again();
-        else acc_wdata <= int_again();
+        acc_wdata <= sums;
       end else begin
         if (bf3) acc_wdata <= fp_next();
         else acc_wdata <= int_next();
