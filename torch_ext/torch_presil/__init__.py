@@ -63,7 +63,3 @@ __all__ = ["backends", "device_module"]
 @atexit.register
 def _wait_for_the_chip() -> None:
     _C.synchronize_all()
-
-
-def _autoload() -> None:
-    """Entry point of torch.backends: importing this module is all. Never raises, so that `import torch` can't break."""

@@ -53,6 +53,8 @@ def _finish(result: dict, json_path: str | None, console: Console) -> None:
     _write_json(json_path, result)
     if json_path:
         console.print(f"JSON: {json_path}")
+    if "trace" in result:
+        console.print(f"Waveform: {result['trace']}")
     if result["mode"] == "verify" and not result["total"].get("bit_exact"):
         sys.exit(EXIT_MISMATCH)
 

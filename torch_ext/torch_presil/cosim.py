@@ -4,6 +4,7 @@
 import statistics
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import torch
 from torch import fx
@@ -286,7 +287,10 @@ def run(options: Options) -> dict:
     else:
         _C.set_mode(options.mode)
         if options.trace:
-            _C.trace(0, options.trace_path or f"waveforms/{names[0]}.fst", 0, 1 << 30)
+            path = Path(options.trace_path or f"waveforms/{names[0]}.fst")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _C.trace(0, str(path), 0, 1 << 30)
+            result["trace"] = str(path)
         start = time.perf_counter()
         reports, host = run_layers_alone(options, prepared, names), {}
         seconds, out = time.perf_counter() - start, None
