@@ -23,9 +23,10 @@ def installed(tmp_path_factory) -> Path:
     return place / "site"
 
 
-def run(installed: Path, code: str) -> str:
+def run(installed: Path, code: str, before: str = "") -> str:
+    """Output of code with the package at hand; directories of `before` come first on the path."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PRESIL_")}
-    environment.update(PYTHONPATH=str(installed), PRESIL_CHIP="tiny", PRESIL_MODE="verify")
+    environment.update(PYTHONPATH=f"{before}:{installed}", PRESIL_CHIP="tiny", PRESIL_MODE="verify")
     done = subprocess.run([sys.executable, "-c", code], cwd=installed.parent, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout.strip()
@@ -33,6 +34,19 @@ def run(installed: Path, code: str) -> str:
 
 def test_import_torch_is_enough(installed):
     assert run(installed, "import torch; print(torch.ones(2, device='presil').sum().item(), torch.presil.__file__)") == f"2.0 {installed}/torch_presil/device_module.py"
+
+
+@pytest.mark.parametrize("first, second", [("torch", "torch_presil"), ("torch_presil", "torch")])
+def test_either_import_may_come_first(installed, first, second):
+    assert run(installed, f"import {first}; import {second}; import torch; print(torch.ones(2, device='presil').sum().item())") == "2.0"
+
+
+def test_a_broken_device_does_not_break_torch(installed, tmp_path):
+    (tmp_path / "torch_presil").mkdir()
+    (tmp_path / "torch_presil" / "__init__.py").write_text("raise ImportError('built for another torch')\n")
+    code = ("import warnings; warnings.simplefilter('ignore')\nwith warnings.catch_warnings(record=True) as seen:\n    warnings.simplefilter('always')\n"
+            "    import torch\nprint(torch.ones(2).sum().item(), [str(w.message) for w in seen if 'presil' in str(w.message)])")
+    assert run(installed, code, str(tmp_path)) == "2.0 ['the device presil is not available: ImportError: built for another torch']"
 
 
 def test_the_chip_runs(installed):
