@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device guard (devices, streams, events) and hooks: what c10 asks a device for.
-#include "allocator.h"
-#include "device.h"
-#include "generator.h"
+#include "runtime/allocator.h"
+#include "runtime/device.h"
+#include "runtime/generator.h"
 
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // presil::conv2d, presil::linear and their int8 variants: convolution or linear layer with everything that the chip's epilogue does behind it.
-#include "chip_ops.h"
-#include "fallback.h"
+#include "ops/chip_ops.h"
+#include "host/fallback.h"
 
 #include <torch/library.h>
 

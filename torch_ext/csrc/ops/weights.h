@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packed weights: each (weight, bias, scale, geometry, compute type) is packed for the chip once and dropped when any of its storages is written or freed.
 #pragma once
-#include "device.h"
+#include "runtime/device.h"
 
 #include <ATen/ATen.h>
 

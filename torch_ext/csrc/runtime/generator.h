@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The device's random generator owns a CPU generator, so that random operators give the CPU's stream for the same seed.
 #pragma once
-#include "device.h"
+#include "runtime/device.h"
 
 #include <ATen/core/Generator.h>
 

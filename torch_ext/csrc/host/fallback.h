@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that the chip does not compute run on the CPU's kernel over the mapped memory, counted, and are errors in strict mode.
 #pragma once
-#include "alias.h"
+#include "host/alias.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products. What the chip takes (float32 and bfloat16; int8 for _int_mm) runs there whatever the strides; the rest, and every invalid call, is the CPU's.
-#include "chip_ops.h"
-#include "fallback.h"
+#include "ops/chip_ops.h"
+#include "host/fallback.h"
 
 #include <ATen/native/Resize.h>
 #include <torch/library.h>

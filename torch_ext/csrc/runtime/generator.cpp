@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "generator.h"
+#include "runtime/generator.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 

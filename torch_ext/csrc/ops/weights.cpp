@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "weights.h"
-#include "alias.h"
+#include "ops/weights.h"
+#include "host/alias.h"
 
 #include <list>
 #include <mutex>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device.h"
+#include "runtime/device.h"
 
 #include <c10/util/Exception.h>
 #include <signal.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Creation, copies and views: the operators that every device must have, and those whose composite kernel is worse than the CPU's own.
-#include "allocator.h"
-#include "fallback.h"
-#include "weights.h"
+#include "runtime/allocator.h"
+#include "host/fallback.h"
+#include "ops/weights.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/TensorFactories.h>

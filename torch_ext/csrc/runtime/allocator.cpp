@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "allocator.h"
-#include "device.h"
+#include "runtime/allocator.h"
+#include "runtime/device.h"
 
 #include <map>
 #include <mutex>

@@ -3,7 +3,7 @@
 // A view set lives for one operator call. finish() carries back what the CPU kernel changed of its inputs (resize_, set_, strides);
 // to_device() maps results: an input's view to the input itself, a view of known storage to a device view, new memory is adopted.
 #pragma once
-#include "device.h"
+#include "runtime/device.h"
 
 #include <ATen/ATen.h>
 #include <c10/util/SmallVector.h>

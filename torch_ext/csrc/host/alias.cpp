@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "alias.h"
-#include "allocator.h"
+#include "host/alias.h"
+#include "runtime/allocator.h"
 
 #include <c10/core/CPUAllocator.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // convolution_overrideable and its backward: 1-D and 2-D, plain and transposed, of float32 and bfloat16 on the chip; every other combination by the CPU's
 // convolution on the mapping (the boxed fallback can't reach it: the CPU has no kernel of this name).
-#include "chip_ops.h"
-#include "fallback.h"
+#include "ops/chip_ops.h"
+#include "host/fallback.h"
 
 #include <torch/library.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "chip_ops.h"
+#include "ops/chip_ops.h"
 
 namespace presil {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fallback.h"
-#include "generator.h"
-#include "weights.h"
+#include "host/fallback.h"
+#include "runtime/generator.h"
+#include "ops/weights.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/library.h>

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// torch_presil._C, one bind_*.cpp a topic; only files in this folder include pybind and libtorch_python.
+#pragma once
+#include <pybind11/pybind11.h>
+
+namespace presil {
+
+void bind_device(pybind11::module_& m);    // devices, settings
+void bind_reports(pybind11::module_& m);   // launches' reports, host operators
+
+}  // namespace presil

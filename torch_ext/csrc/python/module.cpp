@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/bind.h"
+
+PYBIND11_MODULE(_C, m) {
+  presil::bind_device(m);
+  presil::bind_reports(m);
+}
