@@ -93,7 +93,7 @@ def get_device_name(device=None) -> str:
 
 
 def get_amp_supported_dtype() -> list:
-    return [torch.bfloat16]
+    return [torch.bfloat16, torch.float16]
 
 
 def manual_seed(seed: int) -> None:
