@@ -47,6 +47,7 @@ typedef struct {
     item_kind kind;
     presil_stream *stream;
     uint64_t seq;        /* position in the device's queue, from 1 */
+    uint64_t origin;     /* LAUNCH: of presil_set_origin */
     presil_plan *plan;   /* LAUNCH: owned unless list */
     presil_list *list;   /* LAUNCH: a reference, which keeps the plan */
     uint64_t plan_ns;
@@ -62,7 +63,7 @@ struct presil_stream {
     presil_list *recording;
     uint64_t last_seq;      /* of the last item enqueued */
     int error;              /* sticky; its item and text below */
-    uint64_t error_seq;
+    uint64_t error_seq, error_origin;
     char error_text[ERROR_TEXT];
 };
 
@@ -104,7 +105,7 @@ struct presil_device {
     char config[32], build[32];
     char *library_path, *memory_model;
     uint64_t seed, hang_cycles;
-    uint32_t twin_threads;
+    atomic_uint twin_threads;
     bool no_map;
 
     /* chip and transport */
@@ -127,6 +128,8 @@ struct presil_device {
     presil_daddr staging;
     pthread_mutex_t heap_lock;
     presil_heap heap;
+    presil_heap_counter own[PRESIL_HEAP_COUNTERS][PRESIL_HEAP_KINDS]; /* the driver's own block */
+    uint64_t memory_limit; /* pages; 0: none */
 
     /* queue */
     pthread_mutex_t lock;
@@ -139,6 +142,8 @@ struct presil_device {
     pthread_t runner, worker;
     presil_stream default_stream;
     presil_stream *streams;
+    atomic_uint errors; /* streams with one; written under lock */
+    char *affinity;     /* the worker's CPUs; NULL: any, and whoever waits may run launches */
 
     /* cancelling: items up to cancel_seq are dropped; the flag stops a running one */
     _Atomic uint64_t cancel_seq;
@@ -164,6 +169,8 @@ struct presil_device {
 __attribute__((format(printf, 2, 3))) int presil_fail(int status, const char *format, ...);
 __attribute__((format(printf, 1, 2))) void presil_warn(const char *format, ...);
 void presil_log_transport(void *context, const char *text);
+void presil_set_error_origin(uint64_t origin); /* after presil_fail, which clears it */
+uint64_t presil_origin(void); /* of the caller's launch */
 int presil_transport_failed(const presil_device *device, const char *doing, int error); /* status for a presil_transport_error, with the transport's text */
 /* Copies a caller's struct of `size` bytes into one of ours; 0, or EINVAL if it is too small for `least` or has an unknown tail that is not zero. */
 int presil_take(void *to, size_t to_bytes, const void *from, uint32_t size, size_t least, const char *what);
@@ -197,6 +204,7 @@ int presil_memory_upload(presil_device *device); /* runner; what the memfd holds
 
 /* ---- queue.c */
 int presil_queue_open(presil_device *device);
+int presil_queue_set_affinity(presil_device *device, const char *cpus); /* checks, keeps a copy, and moves a running worker */
 void presil_queue_close(presil_device *device); /* joins the worker; the queue is empty */
 /* Appends the item, filling stream and seq. run_now: an idle device runs it at once in this thread. */
 int presil_queue_push(presil_device *device, presil_stream *stream, work_item *item, bool run_now);
@@ -204,6 +212,7 @@ int presil_queue_wait(presil_device *device, uint64_t seq); /* runs items itself
 bool presil_queue_passed(presil_device *device, uint64_t seq); /* sets the worker going if not */
 int presil_exclusive_begin(presil_device *device); /* everything enqueued has passed, and this thread is the runner */
 void presil_exclusive_end(presil_device *device);
+void presil_stream_clear_error(presil_stream *stream); /* with the lock held */
 presil_stream *presil_stream_of(presil_device *device, presil_stream *stream); /* NULL with text if it is another device's */
 bool presil_cancelled(presil_device *device, uint64_t seq);
 void presil_cancel_all(presil_device *device);

@@ -37,6 +37,7 @@ void presil_device_drop(presil_device *device) {
     free(device->library_path);
     free(device->memory_model);
     free(device->trace_path);
+    free(device->affinity);
     free(device);
 }
 
@@ -96,7 +97,7 @@ static int read_options(presil_device *device, const presil_device_options *o) {
     atomic_init(&device->mode, (int)o->mode);
     device->seed = o->seed;
     device->hang_cycles = o->hang_cycles ? o->hang_cycles : DEFAULT_HANG_CYCLES;
-    device->twin_threads = o->twin_threads ? o->twin_threads : 1;
+    atomic_init(&device->twin_threads, o->twin_threads ? o->twin_threads : 1);
     device->no_map = o->no_map != 0;
     return status;
 }
@@ -133,6 +134,8 @@ int presil_device_open(const presil_device_options *options, presil_device **out
     (void)pthread_cond_init(&device->done, NULL);
     status = read_options(device, &o);
     if (!status) status = presil_queue_open(device);
+    const char *affinity = o.affinity ? o.affinity : getenv("PRESIL_AFFINITY");
+    if (!status && affinity) status = presil_queue_set_affinity(device, affinity);
     if (!status) status = presil_memory_open(device);
     if (!status) status = presil_choose_chip(device);
     if (!status) status = check_mode(device, (int)o.mode);
@@ -242,6 +245,17 @@ int presil_device_set_memory_model(presil_device *device, const char *memory_mod
     return status;
 }
 
+int presil_device_set_twin_threads(presil_device *device, uint32_t threads) {
+    const int entered = presil_enter(device);
+    if (!entered) atomic_store_explicit(&device->twin_threads, threads ? threads : 1, memory_order_relaxed);
+    return entered;
+}
+
+int presil_device_set_affinity(presil_device *device, const char *cpus) {
+    const int entered = presil_enter(device);
+    return entered ? entered : presil_queue_set_affinity(device, cpus);
+}
+
 int presil_device_reset(presil_device *device) {
     const int entered = presil_enter(device);
     if (entered) return entered;
@@ -250,8 +264,8 @@ int presil_device_reset(presil_device *device) {
     if (status) return status;
     __atomic_store_n(&device->cancel_flag, 0, __ATOMIC_RELAXED);
     (void)pthread_mutex_lock(&device->lock);
-    device->default_stream.error = PRESIL_OK;
-    for (presil_stream *s = device->streams; s; s = s->next) s->error = PRESIL_OK;
+    presil_stream_clear_error(&device->default_stream);
+    for (presil_stream *s = device->streams; s; s = s->next) presil_stream_clear_error(s);
     (void)pthread_mutex_unlock(&device->lock);
     if (atomic_load(&device->started)) status = presil_recover(device);
     presil_exclusive_end(device);

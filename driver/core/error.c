@@ -7,6 +7,8 @@
 #include <string.h>
 
 static _Thread_local char error_text[ERROR_TEXT];
+static _Thread_local uint64_t error_origin;
+static _Atomic(presil_origin_fn) origin_function;
 
 int presil_fail(int status, const char *format, ...) {
     char text[ERROR_TEXT]; /* arguments may point into error_text */
@@ -15,8 +17,19 @@ int presil_fail(int status, const char *format, ...) {
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
     memcpy(error_text, text, sizeof text);
+    error_origin = 0;
     return status;
 }
+
+void presil_set_origin(presil_origin_fn origin) { atomic_store(&origin_function, origin); }
+
+uint64_t presil_origin(void) {
+    const presil_origin_fn function = atomic_load_explicit(&origin_function, memory_order_acquire);
+    return function ? function() : 0;
+}
+
+void presil_set_error_origin(uint64_t origin) { error_origin = origin; }
+uint64_t presil_error_origin(void) { return error_origin; }
 
 const char *presil_error_text(void) { return error_text; }
 

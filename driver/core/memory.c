@@ -43,6 +43,7 @@ int presil_memory_reserve_commands(presil_device *device) {
     device->command.base.value = device->memory_base.value + (uint64_t)page * PRESIL_HEAP_PAGE;
     device->command.bytes = command_pages * PRESIL_HEAP_PAGE;
     device->staging.value = device->command.base.value + device->command.bytes;
+    memcpy(device->own, device->heap.counters, sizeof device->own);
     return PRESIL_OK;
 }
 
@@ -114,13 +115,17 @@ int presil_alloc(presil_device *device, presil_stream *stream, presil_pool *pool
     uint32_t page = 0;
     const uint64_t pages = (bytes - 1) / PRESIL_HEAP_PAGE + 1;
     (void)pthread_mutex_lock(&device->heap_lock);
-    const int status = presil_heap_alloc(&device->heap, pool ? pool->index : 0, pages, &page);
     presil_heap_stats stats = {0};
+    const uint64_t in_use = device->heap.counters[PRESIL_HEAP_PAGES][PRESIL_HEAP_ALL].current - device->own[PRESIL_HEAP_PAGES][PRESIL_HEAP_ALL].current;
+    const bool beyond = device->memory_limit && (pages > device->memory_limit || in_use > device->memory_limit - pages);
+    if (beyond) device->heap.failures++;
+    const int status = beyond ? PRESIL_HEAP_FULL : presil_heap_alloc(&device->heap, pool ? pool->index : 0, pages, &page);
+    if (!status) presil_heap_note_request(&device->heap, page, bytes);
     if (status) presil_heap_get_stats(&device->heap, &stats);
     (void)pthread_mutex_unlock(&device->heap_lock);
     if (status == PRESIL_HEAP_NO_HOST_MEMORY) return presil_fail(PRESIL_EHOSTMEM, "presil_alloc: host memory is full");
     if (status) {
-        const char *why = pages > device->heap.pages ? "more than the device has" : pages > device->heap.pages - stats.allocated ? "more than is free" : "enough is free, but not in one piece";
+        const char *why = beyond ? "more than the limit that was set" : pages > device->heap.pages ? "more than the device has" : pages > device->heap.pages - stats.allocated ? "more than is free" : "enough is free, but not in one piece";
         return presil_fail(PRESIL_ENOMEM, "out of device memory: %llu bytes asked for; %s (%llu bytes in all, %llu in use by %llu blocks, largest gap %llu); PRESIL_MEMORY sets the size",
                            (unsigned long long)bytes, why, (unsigned long long)device->memory_bytes, (unsigned long long)(stats.allocated * PRESIL_HEAP_PAGE),
                            (unsigned long long)stats.live, (unsigned long long)(stats.largest_free * PRESIL_HEAP_PAGE));
@@ -150,16 +155,79 @@ int presil_memory_get_stats(presil_device *device, presil_memory_stats *out) {
     (void)pthread_mutex_lock(&device->heap_lock);
     presil_heap_get_stats(&device->heap, &s);
     /* The driver's own block is not the user's. */
-    const uint64_t own = presil_heap_size(&device->heap, (uint32_t)((device->command.base.value - device->memory_base.value) / PRESIL_HEAP_PAGE));
+    const uint64_t own = device->own[PRESIL_HEAP_PAGES][PRESIL_HEAP_ALL].current, own_allocations = device->own[PRESIL_HEAP_BLOCKS][PRESIL_HEAP_ALL].gained;
     (void)pthread_mutex_unlock(&device->heap_lock);
     const uint64_t page = PRESIL_HEAP_PAGE;
     const presil_memory_stats stats = {
         .size = out->size, .allocated = (s.allocated - own) * page, .allocated_peak = (s.allocated_peak - own) * page, .reserved = (s.reserved - own) * page,
-        .reserved_peak = (s.reserved_peak - own) * page, .active_blocks = s.live - 1, .allocations = s.allocations - 1, .frees = s.frees, .failures = s.failures,
+        .reserved_peak = (s.reserved_peak - own) * page, .active_blocks = s.live - 1, .allocations = s.allocations - own_allocations, .frees = s.frees, .failures = s.failures,
         .capacity = (device->heap.pages - own) * page, .largest_free = s.largest_free * page,
     };
     memcpy(out, &stats, out->size < sizeof stats ? out->size : sizeof stats);
     return PRESIL_OK;
+}
+
+static presil_memory_counter without_own(presil_heap_counter c, presil_heap_counter own, uint64_t unit) {
+    return (presil_memory_counter){(c.current - own.current) * unit, (c.peak - own.current) * unit, (c.gained - own.gained) * unit, c.lost * unit};
+}
+
+int presil_memory_get_counters(presil_device *device, presil_memory_counters *out) {
+    const int entered = presil_enter(device);
+    if (entered) return entered;
+    if (!out || out->size < 2 * sizeof(uint32_t)) return presil_fail(PRESIL_EINVAL, "presil_memory_get_counters: out->size must be sizeof(presil_memory_counters)");
+    static const uint64_t units[] = {[PRESIL_MEMORY_BLOCKS] = 1, [PRESIL_MEMORY_BYTES] = PRESIL_HEAP_PAGE, [PRESIL_MEMORY_REQUESTED] = 1,
+                                     [PRESIL_MEMORY_RESERVED] = PRESIL_HEAP_PAGE, [PRESIL_MEMORY_SEGMENTS] = 1};
+    presil_memory_counters all = {.size = out->size};
+    (void)pthread_mutex_lock(&device->heap_lock);
+    all.failures = device->heap.failures;
+    all.flushes = device->heap.flushes;
+    for (int i = 0; i < PRESIL_MEMORY_COUNTERS; i++) {
+        for (int kind = 0; kind < PRESIL_MEMORY_KINDS; kind++) all.counter[i][kind] = without_own(device->heap.counters[i][kind], device->own[i][kind], units[i]);
+    }
+    (void)pthread_mutex_unlock(&device->heap_lock);
+    memcpy(out, &all, out->size < sizeof all ? out->size : sizeof all);
+    return PRESIL_OK;
+}
+
+int presil_memory_snapshot(presil_device *device, presil_memory_block *blocks, uint64_t capacity, uint64_t *count) {
+    const int entered = presil_enter(device);
+    if (entered) return entered;
+    if (!count || (capacity && !blocks)) return presil_fail(PRESIL_EINVAL, "presil_memory_snapshot: count or blocks is NULL");
+    const uint32_t own = (uint32_t)((device->command.base.value - device->memory_base.value) / PRESIL_HEAP_PAGE);
+    uint64_t found = 0;
+    (void)pthread_mutex_lock(&device->heap_lock);
+    for (uint32_t n = 0; n != UINT32_MAX; n = device->heap.nodes[n].above) {
+        const presil_heap_node *node = &device->heap.nodes[n];
+        if (node->arena == 0 || node->page == own) continue;
+        if (found < capacity) {
+            blocks[found] = (presil_memory_block){.address.value = device->memory_base.value + (uint64_t)node->page * PRESIL_HEAP_PAGE, .bytes = (uint64_t)node->pages * PRESIL_HEAP_PAGE,
+                                                  .requested = node->live ? node->requested : 0, .pool = (node->arena - 1) / 2,
+                                                  .kind = node->arena & 1 ? PRESIL_MEMORY_SMALL : PRESIL_MEMORY_LARGE, .live = node->live};
+        }
+        found++;
+    }
+    (void)pthread_mutex_unlock(&device->heap_lock);
+    *count = found;
+    return PRESIL_OK;
+}
+
+int presil_memory_set_limit(presil_device *device, uint64_t bytes) {
+    const int entered = presil_enter(device);
+    if (entered) return entered;
+    (void)pthread_mutex_lock(&device->heap_lock);
+    device->memory_limit = bytes / PRESIL_HEAP_PAGE + (bytes > 0 && bytes < PRESIL_HEAP_PAGE);
+    (void)pthread_mutex_unlock(&device->heap_lock);
+    return PRESIL_OK;
+}
+
+void presil_memory_reset_totals(presil_device *device) {
+    if (presil_enter(device)) return;
+    (void)pthread_mutex_lock(&device->heap_lock);
+    presil_heap_reset_totals(&device->heap);
+    for (int i = 0; i < PRESIL_HEAP_COUNTERS; i++) {
+        for (int kind = 0; kind < PRESIL_HEAP_KINDS; kind++) device->own[i][kind].gained = device->own[i][kind].lost = 0;
+    }
+    (void)pthread_mutex_unlock(&device->heap_lock);
 }
 
 void presil_memory_reset_peak(presil_device *device) {
@@ -207,10 +275,11 @@ void presil_pool_destroy(presil_pool *pool) {
     presil_device *device = pool->device;
     if (!presil_enter(device)) {
         (void)pthread_mutex_lock(&device->heap_lock);
-        const uint32_t live = presil_heap_pool_destroy(&device->heap, pool->index);
+        (void)presil_heap_pool_destroy(&device->heap, pool->index);
         (void)pthread_mutex_unlock(&device->heap_lock);
-        if (live) presil_warn("presil_pool_destroy: %u blocks are not free; they move to the default pool", live);
     }
     presil_device_drop(device);
     free(pool);
 }
+
+uint32_t presil_pool_number(const presil_pool *pool) { return pool ? pool->index : 0; }

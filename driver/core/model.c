@@ -16,7 +16,7 @@ int presil_twin_run(presil_device *device, const presil_plan *plan, uint8_t *mem
     char text[ERROR_TEXT] = "";
     presil_error_buffer error = {text, sizeof text};
     const presil_executor_memory window = {.base = device->memory_base, .bytes = device->memory_bytes, .host = memory, .on_write = log_writes ? on_write : NULL,
-                                           .context = device, .threads = device->twin_threads};
+                                           .context = device, .threads = atomic_load_explicit(&device->twin_threads, memory_order_relaxed)};
     device->twin_writes.count = 0;
     device->twin_writes.lost = false;
     const uint64_t start = presil_now_ns();

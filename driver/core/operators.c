@@ -32,7 +32,7 @@ int presil_plan_enqueue(presil_device *device, presil_stream *stream, presil_pla
     if (!status && stream->recording) {
         status = presil_list_append(stream->recording, plan, plan_ns);
     } else if (!status) {
-        work_item item = {.kind = ITEM_LAUNCH, .plan = plan, .plan_ns = plan_ns};
+        work_item item = {.kind = ITEM_LAUNCH, .plan = plan, .plan_ns = plan_ns, .origin = presil_origin()};
         status = presil_queue_push(device, stream, &item, false);
     }
     if (status) device->chip_ops->plan_free(plan);

@@ -169,9 +169,28 @@ void presil_heap_destroy(presil_heap *heap) {
     memset(heap, 0, sizeof *heap);
 }
 
-static void count_reserved(presil_heap *heap, uint64_t pages) {
-    heap->stats.reserved += pages;
-    if (heap->stats.reserved > heap->stats.reserved_peak) heap->stats.reserved_peak = heap->stats.reserved;
+/* ---- statistics */
+static void count_one(presil_heap_counter *c, int64_t change) {
+    if (change >= 0) c->gained += (uint64_t)change;
+    else c->lost += (uint64_t)-change;
+    c->current += (uint64_t)change;
+    if (c->current > c->peak) c->peak = c->current;
+}
+
+static void count(presil_heap *heap, int quantity, uint32_t arena, int64_t change) {
+    count_one(&heap->counters[quantity][PRESIL_HEAP_ALL], change);
+    count_one(&heap->counters[quantity][arena & 1 ? PRESIL_HEAP_SMALL : PRESIL_HEAP_LARGE], change);
+}
+
+static int64_t beside(const presil_heap *heap, uint32_t n, uint32_t arena) {
+    const uint32_t below = heap->nodes[n].below, above = heap->nodes[n].above;
+    return (below != NONE && heap->nodes[below].arena == arena) + (above != NONE && heap->nodes[above].arena == arena);
+}
+
+/* A raw block becomes the arena's, or (sign -1) the reverse: a run of its own, the end of one, or the link between two. */
+static void count_reserved(presil_heap *heap, uint32_t n, uint32_t arena, int64_t sign) {
+    count(heap, PRESIL_HEAP_RESERVED, arena, sign * heap->nodes[n].pages);
+    count(heap, PRESIL_HEAP_RUNS, arena, sign * (1 - beside(heap, n, arena)));
 }
 
 /* A free block of the arena with at least `pages`, taken from its bin or carved from raw memory. */
@@ -190,8 +209,8 @@ static uint32_t take(presil_heap *heap, uint32_t arena, uint32_t pages) {
     if (n == NONE) return NONE;
     bin_remove(heap, n);
     split(heap, n, run);
+    count_reserved(heap, n, arena, 1);
     heap->nodes[n].arena = arena;
-    count_reserved(heap, run);
     return n;
 }
 
@@ -205,19 +224,19 @@ int presil_heap_alloc(presil_heap *heap, uint32_t pool, uint64_t pages, uint32_t
         n = take(heap, arena_of(pool, want), (uint32_t)want);
         if (n == NONE) {
             presil_heap_release(heap, NULL, NULL);
+            heap->flushes++;
             n = take(heap, arena_of(pool, want), (uint32_t)want);
         }
     }
     if (n == NONE) {
-        heap->stats.failures++;
+        heap->failures++;
         return PRESIL_HEAP_FULL;
     }
     split(heap, n, (uint32_t)want);
     heap->nodes[n].live = 1;
-    heap->stats.live++;
-    heap->stats.allocations++;
-    heap->stats.allocated += want;
-    if (heap->stats.allocated > heap->stats.allocated_peak) heap->stats.allocated_peak = heap->stats.allocated;
+    heap->nodes[n].requested = 0;
+    count(heap, PRESIL_HEAP_BLOCKS, heap->nodes[n].arena, 1);
+    count(heap, PRESIL_HEAP_PAGES, heap->nodes[n].arena, (int64_t)want);
     *page = heap->nodes[n].page;
     return PRESIL_HEAP_OK;
 }
@@ -233,12 +252,20 @@ uint32_t presil_heap_size(const presil_heap *heap, uint32_t page) {
     return n == NONE ? 0 : heap->nodes[n].pages;
 }
 
+void presil_heap_note_request(presil_heap *heap, uint32_t page, uint64_t bytes) {
+    const uint32_t n = live_at(heap, page);
+    if (n == NONE) return;
+    count(heap, PRESIL_HEAP_REQUESTED, heap->nodes[n].arena, (int64_t)(bytes - heap->nodes[n].requested));
+    heap->nodes[n].requested = bytes;
+}
+
 int presil_heap_free(presil_heap *heap, uint32_t page) {
     const uint32_t n = live_at(heap, page);
     if (n == NONE) return -1;
-    heap->stats.allocated -= heap->nodes[n].pages;
-    heap->stats.live--;
-    heap->stats.frees++;
+    const uint32_t arena = heap->nodes[n].arena;
+    count(heap, PRESIL_HEAP_BLOCKS, arena, -1);
+    count(heap, PRESIL_HEAP_PAGES, arena, -(int64_t)heap->nodes[n].pages);
+    count(heap, PRESIL_HEAP_REQUESTED, arena, -(int64_t)heap->nodes[n].requested);
     heap->nodes[n].live = 0;
     (void)merge(heap, n);
     return 0;
@@ -248,8 +275,8 @@ void presil_heap_release(presil_heap *heap, void (*hole)(void *context, uint32_t
     for (uint32_t n = 0; n != NONE; n = heap->nodes[n].above) {
         if (heap->nodes[n].live || heap->nodes[n].arena == RAW) continue;
         if (hole) hole(context, heap->nodes[n].page, heap->nodes[n].pages);
-        heap->stats.reserved -= heap->nodes[n].pages;
         bin_remove(heap, n);
+        count_reserved(heap, n, heap->nodes[n].arena, -1);
         heap->nodes[n].arena = RAW;
         n = merge(heap, n);
     }
@@ -276,11 +303,13 @@ uint32_t presil_heap_pool_destroy(presil_heap *heap, uint32_t pool) {
         presil_heap_node *node = &heap->nodes[n];
         if (node->arena != 1 + 2 * pool && node->arena != 2 + 2 * pool) continue;
         if (node->live) {
+            count_reserved(heap, n, node->arena, -1);
+            count_reserved(heap, n, node->arena - 2 * pool, 1);
             node->arena -= 2 * pool;
             live++;
         } else {
             bin_remove(heap, n);
-            heap->stats.reserved -= node->pages;
+            count_reserved(heap, n, node->arena, -1);
             node->arena = RAW;
             n = merge(heap, n);
         }
@@ -291,7 +320,9 @@ uint32_t presil_heap_pool_destroy(presil_heap *heap, uint32_t pool) {
 }
 
 void presil_heap_get_stats(const presil_heap *heap, presil_heap_stats *out) {
-    *out = heap->stats;
+    const presil_heap_counter *blocks = heap->counters[PRESIL_HEAP_BLOCKS], *pages = heap->counters[PRESIL_HEAP_PAGES], *reserved = heap->counters[PRESIL_HEAP_RESERVED];
+    *out = (presil_heap_stats){.allocated = pages->current, .allocated_peak = pages->peak, .reserved = reserved->current, .reserved_peak = reserved->peak,
+                               .live = blocks->current, .allocations = blocks->gained, .frees = blocks->lost, .failures = heap->failures};
     uint32_t run = 0, largest = 0;
     for (uint32_t n = 0; n != NONE; n = heap->nodes[n].above) {
         run = heap->nodes[n].live ? 0 : run + heap->nodes[n].pages;
@@ -301,6 +332,14 @@ void presil_heap_get_stats(const presil_heap *heap, presil_heap_stats *out) {
 }
 
 void presil_heap_reset_peak(presil_heap *heap) {
-    heap->stats.allocated_peak = heap->stats.allocated;
-    heap->stats.reserved_peak = heap->stats.reserved;
+    for (int i = 0; i < PRESIL_HEAP_COUNTERS; i++) {
+        for (int kind = 0; kind < PRESIL_HEAP_KINDS; kind++) heap->counters[i][kind].peak = heap->counters[i][kind].current;
+    }
+}
+
+void presil_heap_reset_totals(presil_heap *heap) {
+    for (int i = 0; i < PRESIL_HEAP_COUNTERS; i++) {
+        for (int kind = 0; kind < PRESIL_HEAP_KINDS; kind++) heap->counters[i][kind].gained = heap->counters[i][kind].lost = 0;
+    }
+    heap->failures = heap->flushes = 0;
 }

@@ -21,7 +21,13 @@ typedef struct {
     uint64_t live, allocations, frees, failures, largest_free;   /* largest_free: pages of the largest run without a live block */
 } presil_heap_stats;
 
+/* One quantity over the arenas of all pools, of small blocks, of large blocks. gained and lost: sums of the changes up and down. */
+typedef struct { uint64_t current, peak, gained, lost; } presil_heap_counter;
+enum { PRESIL_HEAP_BLOCKS, PRESIL_HEAP_PAGES, PRESIL_HEAP_REQUESTED, PRESIL_HEAP_RESERVED, PRESIL_HEAP_RUNS, PRESIL_HEAP_COUNTERS };
+enum { PRESIL_HEAP_ALL, PRESIL_HEAP_SMALL, PRESIL_HEAP_LARGE, PRESIL_HEAP_KINDS };
+
 typedef struct {
+    uint64_t requested; /* bytes, of a live block; 0 if nobody said */
     uint32_t page, pages;
     uint32_t below, above; /* neighbours by address */
     uint32_t previous, next; /* in the bin; next also links unused nodes */
@@ -42,7 +48,8 @@ typedef struct {
     uint32_t node_count, node_capacity, unused;
     presil_heap_arena *arenas; /* 0: raw; 1 + 2*pool: small, 2 + 2*pool: large */
     uint32_t arena_count;
-    presil_heap_stats stats;
+    presil_heap_counter counters[PRESIL_HEAP_COUNTERS][PRESIL_HEAP_KINDS]; /* runs: neighbouring blocks of one arena, live or cached */
+    uint64_t failures, flushes; /* flushes: caches given back because a block did not fit */
 } presil_heap;
 
 /* 0, or -1 when the host's memory is full. pages >= 1. Pool 0 exists from the start. */
@@ -52,6 +59,8 @@ void presil_heap_destroy(presil_heap *heap);
 enum { PRESIL_HEAP_OK = 0, PRESIL_HEAP_FULL = -1, PRESIL_HEAP_NO_HOST_MEMORY = -2 };
 /* pages >= 1. *page is untouched on failure. A full heap gives back what every pool caches before it fails. */
 int presil_heap_alloc(presil_heap *heap, uint32_t pool, uint64_t pages, uint32_t *page);
+/* Notes how many bytes of the live block at the page were asked for. */
+void presil_heap_note_request(presil_heap *heap, uint32_t page, uint64_t bytes);
 /* 0, or -1 if no live block starts at the page. */
 int presil_heap_free(presil_heap *heap, uint32_t page);
 /* Size of the live block that starts at the page, or 0. */
@@ -65,6 +74,7 @@ uint32_t presil_heap_pool_destroy(presil_heap *heap, uint32_t pool);
 
 void presil_heap_get_stats(const presil_heap *heap, presil_heap_stats *out);
 void presil_heap_reset_peak(presil_heap *heap);
+void presil_heap_reset_totals(presil_heap *heap); /* gained, lost, failures and flushes count from 0 again */
 /* 0, or -1 and the first violated invariant in text. */
 int presil_heap_check(const presil_heap *heap, char *text, size_t bytes);
 

@@ -27,7 +27,7 @@ static int in_some_bin(const presil_heap *heap, uint32_t n) {
 }
 
 int presil_heap_check(const presil_heap *heap, char *text, size_t bytes) {
-    uint64_t at = 0, allocated = 0, reserved = 0, live = 0;
+    uint64_t at = 0, allocated = 0, reserved = 0, live = 0, runs = 0;
     uint32_t below = NONE;
     for (uint32_t n = 0; n != NONE; below = n, n = heap->nodes[n].above) {
         const presil_heap_node *node = &heap->nodes[n];
@@ -42,9 +42,16 @@ int presil_heap_check(const presil_heap *heap, char *text, size_t bytes) {
         allocated += node->live ? node->pages : 0;
         live += node->live;
         reserved += node->arena ? node->pages : 0;
+        runs += node->arena && (below == NONE || heap->nodes[below].arena != node->arena);
     }
     if (at != heap->pages) return violated(text, bytes, "nodes cover %llu of %u pages", (unsigned long long)at, heap->pages);
-    if (allocated != heap->stats.allocated || reserved != heap->stats.reserved || live != heap->stats.live)
-        return violated(text, bytes, "counted %llu allocated, %llu reserved pages, %llu blocks; the statistics differ", (unsigned long long)allocated, (unsigned long long)reserved, (unsigned long long)live);
+    const uint64_t found[] = {live, allocated, reserved, runs};
+    static const int quantities[] = {PRESIL_HEAP_BLOCKS, PRESIL_HEAP_PAGES, PRESIL_HEAP_RESERVED, PRESIL_HEAP_RUNS};
+    for (int i = 0; i < 4; i++) {
+        const presil_heap_counter *c = heap->counters[quantities[i]];
+        if (c[0].current != found[i] || c[1].current + c[2].current != found[i])
+            return violated(text, bytes, "counted %llu of quantity %d, the statistics say %llu = %llu small + %llu large", (unsigned long long)found[i], quantities[i],
+                            (unsigned long long)c[0].current, (unsigned long long)c[1].current, (unsigned long long)c[2].current);
+    }
     return 0;
 }

@@ -3,10 +3,12 @@
  * The queue of a device: one order for all its streams, which makes reuse of freed blocks across streams safe, and events within a device trivial.
  *
  * A thread switch costs more than a small launch. So the worker is only woken when the queue gets long or a launch is heavy; a caller that waits runs what
- * is left itself. `running` says that somebody does.
+ * is left itself, unless the user has chosen the worker's CPUs. `running` says that somebody does.
  */
+#define _GNU_SOURCE
 #include "core.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,10 +22,12 @@ int presil_queue_open(presil_device *device) {
 }
 
 /* ---- running; these are called with the lock held */
-static void note_error(presil_stream *stream, int status, uint64_t seq) {
+static void note_error(presil_stream *stream, int status, const work_item *item) {
     if (stream->error) return; /* the first one wins */
+    (void)atomic_fetch_add(&stream->device->errors, 1);
     stream->error = status;
-    stream->error_seq = seq;
+    stream->error_seq = item->seq;
+    stream->error_origin = item->origin;
     memcpy(stream->error_text, presil_error_text(), ERROR_TEXT);
     stream->error_text[ERROR_TEXT - 1] = 0;
 }
@@ -36,7 +40,7 @@ static void run_one(presil_device *device) {
     const int status = presil_execute(device, &item);
     presil_item_free(&item);
     (void)pthread_mutex_lock(&device->lock);
-    if (status) note_error(item.stream, status, item.seq);
+    if (status) note_error(item.stream, status, &item);
     atomic_store_explicit(&device->completed, item.seq, memory_order_release);
     if (device->waiters) (void)pthread_cond_broadcast(&device->done);
 }
@@ -65,12 +69,69 @@ static void *worker_main(void *context) {
     return NULL;
 }
 
+/* ---- the worker's CPUs */
+static const char *read_number(const char *text, unsigned *value) {
+    *value = 0;
+    if (*text < '0' || *text > '9') return NULL;
+    while (*text >= '0' && *text <= '9' && *value < CPU_SETSIZE) *value = *value * 10 + (unsigned)(*text++ - '0');
+    return *value < CPU_SETSIZE ? text : NULL;
+}
+
+/* "2,4-7"; 0, or -1 on nonsense. */
+static int read_cpus(const char *text, cpu_set_t *cpus) {
+    CPU_ZERO(cpus);
+    for (;; text++) {
+        unsigned first, last;
+        text = read_number(text, &first);
+        last = first;
+        if (text && *text == '-') text = read_number(text + 1, &last);
+        if (!text || last < first) return -1;
+        for (unsigned cpu = first; cpu <= last; cpu++) CPU_SET(cpu, cpus);
+        if (!*text) return 0;
+        if (*text != ',') return -1;
+    }
+}
+
+static void move_worker(presil_device *device) {
+    cpu_set_t cpus;
+    if (!read_cpus(device->affinity, &cpus)) (void)pthread_setaffinity_np(device->worker, sizeof cpus, &cpus);
+}
+
+/* Asks the system with the calling thread, because there may be no worker yet. */
+static int check_cpus(const char *text) {
+    cpu_set_t cpus, before;
+    if (read_cpus(text, &cpus)) return presil_fail(PRESIL_EINVAL, "affinity \"%s\": a list of CPUs such as \"0\" or \"2,4-7\" expected", text);
+    if (pthread_getaffinity_np(pthread_self(), sizeof before, &before)) return PRESIL_OK;
+    const int error = pthread_setaffinity_np(pthread_self(), sizeof cpus, &cpus);
+    (void)pthread_setaffinity_np(pthread_self(), sizeof before, &before);
+    return error ? presil_fail(PRESIL_EINVAL, "affinity \"%s\": this process may use none of these CPUs", text) : PRESIL_OK;
+}
+
+int presil_queue_set_affinity(presil_device *device, const char *cpus) {
+    char *copy = NULL;
+    if (cpus && *cpus) {
+        const int status = check_cpus(cpus);
+        if (status) return status;
+        copy = strdup(cpus);
+        if (!copy) return presil_fail(PRESIL_EHOSTMEM, "affinity: host memory is full");
+    }
+    (void)pthread_mutex_lock(&device->lock);
+    free(device->affinity);
+    device->affinity = copy;
+    cpu_set_t own;
+    if (device->worker_started && copy) move_worker(device);
+    else if (device->worker_started && !pthread_getaffinity_np(pthread_self(), sizeof own, &own)) (void)pthread_setaffinity_np(device->worker, sizeof own, &own);
+    (void)pthread_mutex_unlock(&device->lock);
+    return PRESIL_OK;
+}
+
 static void kick(presil_device *device) {
     if (device->kicked) return;
     if (!device->worker_started) {
         /* Without a worker everything still runs, when somebody waits. */
         if (pthread_create(&device->worker, NULL, worker_main, device)) return;
         device->worker_started = true;
+        if (device->affinity) move_worker(device);
     }
     device->kicked = true;
     if (!device->running) (void)pthread_cond_signal(&device->work);
@@ -89,7 +150,8 @@ static bool is_runner(const presil_device *device) { return device->running && p
 static int wait_locked(presil_device *device, uint64_t seq) {
     if (is_runner(device)) return presil_fail(PRESIL_EINVAL, "a callback of the device can't wait for it");
     while (atomic_load_explicit(&device->completed, memory_order_relaxed) < seq) {
-        if (!device->running) {
+        if (device->affinity && device->pending) kick(device);
+        if (!device->running && !(device->affinity && device->worker_started)) {
             start_running(device);
             while (device->pending && atomic_load_explicit(&device->completed, memory_order_relaxed) < seq) run_one(device);
             stop_running(device);
@@ -136,7 +198,9 @@ int presil_queue_push(presil_device *device, presil_stream *stream, work_item *i
         device->pending++;
         stream->last_seq = item->seq;
         atomic_store_explicit(&device->submitted, item->seq, memory_order_release);
-        if (run_now && device->pending == 1 && !device->running) {
+        if (device->affinity) {
+            kick(device);
+        } else if (run_now && device->pending == 1 && !device->running) {
             start_running(device);
             run_one(device);
             stop_running(device);

@@ -40,6 +40,7 @@ void presil_stream_destroy(presil_stream *stream) {
             break;
         }
         (void)pthread_mutex_unlock(&device->lock);
+        if (stream->error) (void)atomic_fetch_sub(&device->errors, 1);
         if (stream->error) presil_warn("presil_stream_destroy: an error was never asked for: %s: %s", presil_status_name((presil_status)stream->error), stream->error_text);
     }
     presil_list_drop(stream->recording);
@@ -47,12 +48,19 @@ void presil_stream_destroy(presil_stream *stream) {
     free(stream);
 }
 
+void presil_stream_clear_error(presil_stream *stream) {
+    if (stream->error) (void)atomic_fetch_sub(&stream->device->errors, 1);
+    stream->error = PRESIL_OK;
+}
+
 /* Returns and clears the stream's error; with the lock held. */
 static int take_error(presil_stream *stream) {
     const int status = stream->error;
     if (!status) return PRESIL_OK;
-    stream->error = PRESIL_OK;
-    return presil_fail(status, "%s", stream->error_text);
+    presil_stream_clear_error(stream);
+    (void)presil_fail(status, "%s", stream->error_text);
+    presil_set_error_origin(stream->error_origin);
+    return status;
 }
 
 int presil_stream_synchronize(presil_device *device, presil_stream *stream) {
@@ -78,17 +86,16 @@ int presil_device_synchronize(presil_device *device) {
     const int entered = presil_enter(device);
     if (entered) return entered;
     int status = presil_queue_wait(device, atomic_load(&device->submitted));
-    if (status) return status;
+    if (status || !atomic_load(&device->errors)) return status;
     (void)pthread_mutex_lock(&device->lock);
     presil_stream *first = device->default_stream.error ? &device->default_stream : NULL;
     for (presil_stream *s = device->streams; s; s = s->next) {
         if (s->error && (!first || s->error_seq < first->error_seq)) first = s;
     }
     if (first) {
-        const int error = take_error(first);
-        device->default_stream.error = PRESIL_OK;
-        for (presil_stream *s = device->streams; s; s = s->next) s->error = PRESIL_OK;
-        status = error;
+        status = take_error(first);
+        presil_stream_clear_error(&device->default_stream);
+        for (presil_stream *s = device->streams; s; s = s->next) presil_stream_clear_error(s);
     }
     (void)pthread_mutex_unlock(&device->lock);
     return status;

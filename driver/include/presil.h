@@ -66,6 +66,12 @@ typedef enum { PRESIL_COMPUTE_INT8 = 0, PRESIL_COMPUTE_BF16 = 1, PRESIL_COMPUTE_
 PRESIL_API const char *presil_error_text(void); /* of the calling thread's last failure; never NULL */
 PRESIL_API const char *presil_status_name(presil_status status);
 
+/* Where launches come from. `origin` (process-wide; NULL: none) is called on the enqueuing thread, without locks held, for every operator and list; what it
+ * returns travels with the launch to its report, and to presil_error_origin() of the thread that is told of the launch's failure (0: not known). */
+typedef uint64_t (*presil_origin_fn)(void);
+PRESIL_API void presil_set_origin(presil_origin_fn origin);
+PRESIL_API uint64_t presil_error_origin(void);
+
 /* ---- devices ---------------------------------------------------------------------------------------------------------------------------------- */
 typedef struct {
     uint32_t size;
@@ -79,6 +85,7 @@ typedef struct {
     uint64_t hang_cycles;     /* watchdog; 0: 200000 */
     uint32_t twin_threads;    /* 0: 1 */
     uint32_t no_map;          /* test: pretend that the transport can't map */
+    const char *affinity;     /* see presil_device_set_affinity; NULL: PRESIL_AFFINITY, or no restriction */
 } presil_device_options;
 
 typedef struct {
@@ -95,6 +102,9 @@ PRESIL_CHECKED int presil_device_start(presil_device *device);
 PRESIL_CHECKED int presil_device_get_info(presil_device *device, presil_device_info *out);
 PRESIL_CHECKED int presil_device_set_mode(presil_device *device, presil_mode mode); /* waits until idle, resets the queue */
 PRESIL_CHECKED int presil_device_set_memory_model(presil_device *device, const char *memory_model, uint64_t seed);
+PRESIL_CHECKED int presil_device_set_twin_threads(presil_device *device, uint32_t threads); /* of coming launches; 0: 1. Same bits with any number */
+/* CPUs for the device's worker, such as "2,4-7"; "" or NULL: no restriction. While it is set, launches run on the worker only, never on a thread that waits. */
+PRESIL_CHECKED int presil_device_set_affinity(presil_device *device, const char *cpus);
 PRESIL_CHECKED int presil_device_reset(presil_device *device);       /* drops queued work, resets the chip; memory is kept */
 PRESIL_CHECKED int presil_device_synchronize(presil_device *device); /* all streams; first error wins */
 PRESIL_API void presil_device_cancel(presil_device *device);         /* async-signal-safe: the running launch ends with ECANCELLED */
@@ -106,14 +116,47 @@ typedef struct {
     uint64_t allocated, allocated_peak, reserved, reserved_peak, active_blocks, allocations, frees, failures, capacity, largest_free;
 } presil_memory_stats;
 
+/* One quantity: now, its maximum since the last reset, and the sums of its changes up and down. */
+typedef struct { uint64_t current, peak, gained, lost; } presil_memory_counter;
+enum {
+    PRESIL_MEMORY_BLOCKS = 0,    /* live blocks */
+    PRESIL_MEMORY_BYTES = 1,     /* of live blocks, rounded up as they are */
+    PRESIL_MEMORY_REQUESTED = 2, /* bytes that were asked for */
+    PRESIL_MEMORY_RESERVED = 3,  /* bytes of live and cached blocks */
+    PRESIL_MEMORY_SEGMENTS = 4,  /* runs of neighbouring blocks, live or cached, of one pool and kind */
+    PRESIL_MEMORY_COUNTERS = 5
+};
+enum { PRESIL_MEMORY_ALL = 0, PRESIL_MEMORY_SMALL = 1, PRESIL_MEMORY_LARGE = 2, PRESIL_MEMORY_KINDS = 3 }; /* small: up to 1 MiB */
+typedef struct {
+    uint32_t size, reserved0;
+    uint64_t failures, flushes; /* flushes: the caches were given back because a block did not fit */
+    presil_memory_counter counter[PRESIL_MEMORY_COUNTERS][PRESIL_MEMORY_KINDS];
+} presil_memory_counters;
+
+/* A block that is live, or cached (freed, kept for reuse by its pool). */
+typedef struct {
+    presil_daddr address;
+    uint64_t bytes, requested;
+    uint32_t pool;      /* number of its pool, 0: the default one */
+    uint32_t kind;      /* PRESIL_MEMORY_SMALL or _LARGE */
+    uint32_t live;
+    uint32_t reserved0;
+} presil_memory_block;
+
 /* Blocks are 4 KiB-aligned; reuse follows program order of (alloc, free) calls on a stream, never observed completion. bytes = 0 gives address 0. */
 PRESIL_CHECKED int presil_alloc(presil_device *device, presil_stream *stream, presil_pool *pool, uint64_t bytes, presil_daddr *out);
 PRESIL_CHECKED int presil_free(presil_device *device, presil_daddr address);
 PRESIL_CHECKED int presil_memory_get_stats(presil_device *device, presil_memory_stats *out);
+PRESIL_CHECKED int presil_memory_get_counters(presil_device *device, presil_memory_counters *out);
+/* Writes up to `capacity` blocks in order of address, and to *count how many there are. */
+PRESIL_CHECKED int presil_memory_snapshot(presil_device *device, presil_memory_block *blocks, uint64_t capacity, uint64_t *count);
 PRESIL_API void presil_memory_reset_peak(presil_device *device);
+PRESIL_API void presil_memory_reset_totals(presil_device *device); /* gained, lost, failures and flushes count from 0 again */
+PRESIL_CHECKED int presil_memory_set_limit(presil_device *device, uint64_t bytes); /* allocated bytes beyond it are ENOMEM; 0: none */
 PRESIL_API void presil_memory_empty_cache(presil_device *device);
 PRESIL_CHECKED int presil_pool_create(presil_device *device, presil_pool **out);
-PRESIL_API void presil_pool_destroy(presil_pool *pool); /* its blocks must be free */
+PRESIL_API void presil_pool_destroy(presil_pool *pool); /* live blocks move to the default pool */
+PRESIL_API uint32_t presil_pool_number(const presil_pool *pool); /* as in presil_memory_block; NULL: 0. Numbers of destroyed pools are used again */
 
 /* Host address of device memory (the mapping; shared, so no copies), or NULL if the transport does not map or the range is not inside the device's memory.
  * Whether it maps is known once it is open: with a transport that might not, call presil_device_start() first. */
@@ -229,6 +272,7 @@ typedef struct {
     uint64_t sim_ns, twin_ns, host_ns; /* wall time inside the transport, inside the twin, planning and everything else of this launch */
     uint64_t fill, drain;           /* cycles before the matrix engine's first and after its last busy one; summed over the launch's segments */
     char difference[256];           /* first difference: tensor coordinate, tile, descriptor */
+    uint64_t origin;                /* of presil_set_origin */
 } presil_report;
 
 typedef void (*presil_report_fn)(void *context, const presil_report *report);                          /* after each launch, on the thread that ran it */

@@ -44,6 +44,31 @@ static void a_failed_launch_is_reported_and_recovered(void **state) {
     }
 }
 
+static uint64_t next_origin;
+static uint64_t origin(void) { return ++next_origin; }
+
+static void a_failure_knows_where_it_was_launched(void **state) {
+    (void)state;
+    presil_device *d = open_device(PRESIL_MODE_RTL, NULL);
+    matmul_buffers m = matmul_alloc(d, 1);
+    reports_begin(d);
+    next_origin = 40;
+    presil_set_origin(origin);
+    EXPECT_OK(matmul_enqueue(d, NULL, &m));
+    EXPECT_OK(presil_device_synchronize(d));
+    EXPECT_OK(presil_inject(d, "slverr"));
+    EXPECT_OK(matmul_enqueue(d, NULL, &m));
+    EXPECT_OK(matmul_enqueue(d, NULL, &m));
+    presil_set_origin(NULL);
+    EXPECT_STATUS(presil_device_synchronize(d), PRESIL_EBUS);
+    assert_int_equal(presil_error_origin(), 42);
+    assert_int_equal(reports[1].origin, 42);
+    EXPECT_STATUS(presil_free(d, (presil_daddr){1}), PRESIL_EINVAL);
+    assert_int_equal(presil_error_origin(), 0); /* of the last failure only */
+    matmul_free(d, m);
+    presil_device_close(d);
+}
+
 static void a_dead_device_says_so(void **state) {
     (void)state;
     presil_device *d = open_device(PRESIL_MODE_RTL, NULL);
@@ -282,7 +307,8 @@ static void libraries_that_do_not_do(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_failed_launch_is_reported_and_recovered), cmocka_unit_test(a_dead_device_says_so), cmocka_unit_test(errors_stick_to_their_stream), cmocka_unit_test(cancelling),
+        cmocka_unit_test(a_failed_launch_is_reported_and_recovered), cmocka_unit_test(a_failure_knows_where_it_was_launched),
+        cmocka_unit_test(a_dead_device_says_so), cmocka_unit_test(errors_stick_to_their_stream), cmocka_unit_test(cancelling),
         cmocka_unit_test(reset_drops_what_is_queued), cmocka_unit_test(modes_switch_when_idle), cmocka_unit_test(arguments_are_checked), cmocka_unit_test(libraries_that_do_not_do),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 /* The queue: order, worker and caller, streams, events, two threads, two devices, recording, callbacks, fork. */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +42,34 @@ static void wait_for(atomic_int *value, int expected) {
     const struct timespec nap = {0, 1000000};
     for (int i = 0; i < 10000 && atomic_load(value) < expected; i++) (void)nanosleep(&nap, NULL);
     assert_true(atomic_load(value) >= expected);
+}
+
+static void chosen_cpus_make_the_worker_run_it(void **state) {
+    (void)state;
+    presil_device *d = open_device(PRESIL_MODE_RTL, NULL);
+    EXPECT_STATUS(presil_device_set_affinity(d, "0-"), PRESIL_EINVAL);
+    EXPECT_TEXT("list of CPUs");
+    EXPECT_STATUS(presil_device_set_affinity(d, "1000"), PRESIL_EINVAL);
+    EXPECT_TEXT("may use none");
+    EXPECT_OK(presil_device_set_affinity(d, "0"));
+    matmul_buffers m = matmul_alloc(d, 1);
+    atomic_store(&ran, 0);
+    presil_set_report(d, on_report, NULL);
+    for (int i = 0; i < 20; i++) {
+        EXPECT_OK(matmul_enqueue(d, NULL, &m));
+        EXPECT_OK(presil_device_synchronize(d));
+        assert_int_equal(atomic_load(&ran), i + 1);
+        assert_false(pthread_equal(ran_on[i], pthread_self()));
+        cpu_set_t cpus;
+        assert_int_equal(pthread_getaffinity_np(ran_on[i], sizeof cpus, &cpus), 0);
+        assert_int_equal(CPU_COUNT(&cpus), 1);
+    }
+    matmul_check(d, &m, 1);
+    EXPECT_OK(presil_device_set_affinity(d, ""));
+    EXPECT_OK(matmul_enqueue(d, NULL, &m));
+    EXPECT_OK(presil_device_synchronize(d));
+    matmul_free(d, m);
+    presil_device_close(d);
 }
 
 static void the_worker_runs_ahead(void **state) {
@@ -273,7 +302,8 @@ static void freed_blocks_are_reused_in_order(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_caller_that_waits_runs_it_itself), cmocka_unit_test(the_worker_runs_ahead), cmocka_unit_test(the_host_is_held_back), cmocka_unit_test(two_threads),
+        cmocka_unit_test(a_caller_that_waits_runs_it_itself), cmocka_unit_test(chosen_cpus_make_the_worker_run_it),
+        cmocka_unit_test(the_worker_runs_ahead), cmocka_unit_test(the_host_is_held_back), cmocka_unit_test(two_threads),
         cmocka_unit_test(events), cmocka_unit_test(recording), cmocka_unit_test(a_callback_can_not_wait), cmocka_unit_test(a_forked_child_gets_enodev),
         cmocka_unit_test(freed_blocks_are_reused_in_order),
     };
