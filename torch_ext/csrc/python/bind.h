@@ -6,6 +6,7 @@
 namespace presil {
 
 void bind_device(pybind11::module_& m);    // devices, settings
+void bind_distributed(pybind11::module_& m);  // torch.distributed's backend
 void bind_reports(pybind11::module_& m);   // launches' reports, host operators
 
 }  // namespace presil

@@ -3,5 +3,6 @@
 
 PYBIND11_MODULE(_C, m) {
   presil::bind_device(m);
+  presil::bind_distributed(m);
   presil::bind_reports(m);
 }
