@@ -174,6 +174,14 @@ uint64_t chip_builder_time(const chip_builder *b, uint64_t *starts, uint64_t *ed
 static inline void chip_need(chip_op *op, uint32_t engine, uint32_t seq) { if (seq > op->need[engine]) op->need[engine] = seq; }
 
 /* ---- plans ------------------------------------------------------------------------------------------------------------------------------------ */
+/* An operator of a merged plan: its output, and which descriptors are its own. */
+typedef struct {
+    chip_view out;
+    int64_t out_shape[4];
+    char label[64];
+    size_t first, end;
+} chip_part;
+
 struct presil_plan {
     presil_config config;
     presil_desc *list;
@@ -187,11 +195,16 @@ struct presil_plan {
     chip_view out;                 /* as the caller gave it: [n][y][x][c] */
     int64_t out_shape[4];
     chip_tiling tiling;
+    chip_part *parts;              /* merged plans only */
+    uint32_t part_count;
 };
 int chip_plan_from(chip_builder *b, presil_plan *plan, presil_error_buffer *error); /* order, tokens, signature */
 presil_plan *chip_plan_new(const presil_config *config, const char *label, const char *default_label);
 int chip_plan_ranges(presil_plan *plan, const chip_view *const *reads, const int64_t (*read_shapes)[4], uint32_t count, const presil_byte_range *extra, uint32_t extra_count,
                      presil_error_buffer *error);
+uint32_t chip_merge_ranges(presil_byte_range *list, size_t count); /* sorts and joins in place; returns how many are left */
+uint64_t chip_plan_signature(const presil_plan *plan);             /* of the commands, DRAM addresses reduced to their offset in the page */
+static inline uint32_t chip_token_slot(uint32_t engine, uint32_t consumer) { return consumer < engine ? consumer : consumer - 1; } /* 0..3: counter of `engine` that it gives to `consumer` */
 void chip_plan_free(presil_plan *plan);
 int chip_plan_info(const presil_plan *plan, presil_plan_info *out);
 int chip_plan_describe(const presil_plan *plan, presil_daddr address, char *text, size_t bytes);
@@ -207,6 +220,7 @@ int chip_plan_conv2d(const presil_chip *chip, const presil_conv2d_desc *desc, co
 int chip_plan_matmul(const presil_chip *chip, const presil_matmul_desc *desc, presil_plan **out, presil_error_buffer *error);
 int chip_plan_copy(const presil_chip *chip, presil_daddr to, presil_daddr from, uint64_t bytes, presil_plan **out, presil_error_buffer *error);
 int chip_plan_nop(const presil_chip *chip, presil_plan **out, presil_error_buffer *error);
+int chip_merge(const presil_chip *chip, const presil_plan *const *plans, uint32_t count, const char *label, presil_plan **out, presil_error_buffer *error);
 
 int chip_probe(presil_chip *chip, const presil_link *link, presil_error_buffer *error);
 int chip_reset(presil_chip *chip, const presil_link *link, const presil_command_memory *memory, presil_error_buffer *error);

@@ -52,9 +52,6 @@ void chip_builder_free(chip_builder *b)
     memset(b, 0, sizeof *b);
 }
 
-/* Counter of `engine` that it gives to `consumer`, 0..3: one for each other engine. */
-static uint32_t token_slot(uint32_t engine, uint32_t consumer) { return consumer < engine ? consumer : consumer - 1; }
-
 /* No counter may pass 255: the giver of a token waits for the taker of the one TOKEN_LEAD before it. In program order that taker has been emitted already. */
 static bool bound_tokens(chip_op *ops, size_t count)
 {
@@ -107,7 +104,7 @@ static void order_segment(chip_op *ops, size_t count, const uint64_t *starts, ui
             if (e == op->engine || op->need[e] <= synced[op->engine][e]) continue;
             synced[op->engine][e] = op->need[e];
             chip_op *giver = &ops[queue[base[e] + op->need[e] - 1]];
-            uint32_t slot = token_slot(e, op->engine);
+            uint32_t slot = chip_token_slot(e, op->engine);
             presil_desc_signal_set(&giver->d, presil_desc_signal(&giver->d) | 1u << slot);
             presil_desc_wait_set(&op->d, presil_desc_wait(&op->d) | 1u << (4 * e + slot));
         }
@@ -120,8 +117,7 @@ static uint64_t mix(uint64_t h, uint64_t v)
     return h ^ (h >> 29);
 }
 
-/* Of the commands, with DRAM addresses reduced to their offset in the page. */
-static uint64_t signature_of(const presil_plan *plan)
+uint64_t chip_plan_signature(const presil_plan *plan)
 {
     uint64_t h = mix(plan->config.hash, plan->count);
     for (size_t i = 0; i < plan->count; i++) {
@@ -174,7 +170,7 @@ int chip_plan_from(chip_builder *b, presil_plan *plan, presil_error_buffer *erro
     }
     plan->segments = (uint32_t)b->cut_count + 1;
     plan->count = n;
-    plan->signature = signature_of(plan);
+    plan->signature = chip_plan_signature(plan);
     free(starts);
     free(scratch);
     return PRESIL_OK;

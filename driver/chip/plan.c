@@ -26,6 +26,7 @@ void chip_plan_free(presil_plan *plan)
     free(plan->segment_ends);
     free(plan->reads);
     free(plan->writes);
+    free(plan->parts);
     free(plan);
 }
 
@@ -197,7 +198,7 @@ static bool add_view(presil_byte_range **list, size_t *count, size_t *capacity, 
     return true;
 }
 
-static uint32_t merge(presil_byte_range *list, size_t count)
+uint32_t chip_merge_ranges(presil_byte_range *list, size_t count)
 {
     size_t out = 0;
     bool sorted = true;
@@ -226,10 +227,10 @@ int chip_plan_ranges(presil_plan *plan, const chip_view *const *reads, const int
         int64_t shape[4] = {1, 1, 1, (int64_t)extra[i].bytes};
         ok = add_view(&plan->reads, &n, &capacity, &v, shape, false);
     }
-    if (ok) plan->read_count = merge(plan->reads, n);
+    if (ok) plan->read_count = chip_merge_ranges(plan->reads, n);
     n = capacity = 0;
     if (ok) ok = add_view(&plan->writes, &n, &capacity, &plan->out, plan->out_shape, true);
-    if (ok) plan->write_count = merge(plan->writes, n);
+    if (ok) plan->write_count = chip_merge_ranges(plan->writes, n);
     return ok ? PRESIL_OK : chip_fail(error, PRESIL_EHOSTMEM, "no host memory for the ranges of a plan");
 }
 
@@ -250,9 +251,9 @@ static bool store_covers(const presil_desc *d, uint64_t address)
 }
 
 /* Index of the element at `offset` bytes of the output; false: between elements. */
-static bool find_element(const presil_plan *plan, int64_t offset, int64_t index[4])
+static bool find_element(const chip_part *part, int64_t offset, int64_t index[4])
 {
-    const int64_t stride[4] = {plan->out.sn, plan->out.sy, plan->out.sx, plan->out.sc};
+    const int64_t stride[4] = {part->out.sn, part->out.sy, part->out.sx, part->out.sc};
     int order[4] = {0, 1, 2, 3};
     for (int i = 0; i < 4; i++) index[i] = 0;
     for (int i = 0; i < 4; i++) {
@@ -266,33 +267,45 @@ static bool find_element(const presil_plan *plan, int64_t offset, int64_t index[
         }
     }
     for (int i = 0; i < 4; i++) { /* from the lowest address of the view */
-        if (plan->out_shape[i] > 1 && stride[i] < 0) offset -= (plan->out_shape[i] - 1) * stride[i];
+        if (part->out_shape[i] > 1 && stride[i] < 0) offset -= (part->out_shape[i] - 1) * stride[i];
     }
     for (int i = 0; i < 4; i++) {
         int k = order[i];
         int64_t s = stride[k] < 0 ? -stride[k] : stride[k];
-        if (plan->out_shape[k] <= 1 || s == 0) continue;
+        if (part->out_shape[k] <= 1 || s == 0) continue;
         int64_t at = offset / s;
-        if (offset < 0 || at >= plan->out_shape[k]) return false;
+        if (offset < 0 || at >= part->out_shape[k]) return false;
         offset -= at * s;
-        index[k] = stride[k] < 0 ? plan->out_shape[k] - 1 - at : at;
+        index[k] = stride[k] < 0 ? part->out_shape[k] - 1 - at : at;
     }
-    return offset >= 0 && offset < plan->out.esize;
+    return offset >= 0 && offset < part->out.esize;
+}
+
+/* A merged plan may reuse memory: the last operator that wrote the address is the one to blame. */
+static bool find_part(const presil_plan *plan, uint64_t address, chip_part *out, int64_t index[4])
+{
+    if (plan->write_count && !plan->parts) {
+        *out = (chip_part){.out = plan->out, .end = plan->count};
+        memcpy(out->out_shape, plan->out_shape, sizeof out->out_shape);
+        return find_element(out, (int64_t)(address - plan->out.base), index);
+    }
+    for (uint32_t i = plan->part_count; i-- > 0;) {
+        *out = plan->parts[i];
+        if (find_element(out, (int64_t)(address - out->out.base), index)) return true;
+    }
+    return false;
 }
 
 int chip_plan_describe(const presil_plan *plan, presil_daddr address, char *text, size_t bytes)
 {
     int64_t index[4];
-    size_t k = 0;
-    if (!plan->write_count || !find_element(plan, (int64_t)(address.value - plan->out.base), index)) {
+    chip_part part;
+    if (!find_part(plan, address.value, &part, index)) {
         return chip_fail(&(presil_error_buffer){text, bytes}, PRESIL_EINVAL, "0x%llx is no element of the output", (unsigned long long)address.value);
     }
-    while (k < plan->count && !store_covers(&plan->list[k], address.value)) k++;
-    if (k < plan->count) {
-        (void)snprintf(text, bytes, "output [%lld, %lld, %lld, %lld], tile %u, descriptor %zu (STORE)", (long long)index[0], (long long)index[1], (long long)index[2],
-                       (long long)index[3], presil_desc_tag(&plan->list[k]), k);
-    } else {
-        (void)snprintf(text, bytes, "output [%lld, %lld, %lld, %lld]", (long long)index[0], (long long)index[1], (long long)index[2], (long long)index[3]);
-    }
+    size_t k = part.first;
+    while (k < part.end && !store_covers(&plan->list[k], address.value)) k++;
+    int used = snprintf(text, bytes, "%s%soutput [%lld, %lld, %lld, %lld]", part.label, *part.label ? ": " : "", (long long)index[0], (long long)index[1], (long long)index[2], (long long)index[3]);
+    if (k < part.end && used > 0 && (size_t)used < bytes) (void)snprintf(text + used, bytes - (size_t)used, ", tile %u, descriptor %zu (STORE)", presil_desc_tag(&plan->list[k]), k);
     return PRESIL_OK;
 }

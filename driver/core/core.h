@@ -82,6 +82,7 @@ struct presil_list {
     atomic_int references;
     recorded_plan *plans;
     size_t count, capacity;
+    atomic_bool submitted;
 };
 
 struct presil_pool {

@@ -51,6 +51,36 @@ void presil_list_drop(presil_list *list) {
     free(list);
 }
 
+int presil_list_merge(presil_list *list, const char *label) {
+    if (!list) return presil_fail(PRESIL_EINVAL, "presil_list_merge: list is NULL");
+    presil_device *device = list->device;
+    const int entered = presil_enter(device);
+    if (entered) return entered;
+    if (atomic_load(&list->submitted)) return presil_fail(PRESIL_EINVAL, "presil_list_merge: the list is submitted already");
+    if (!device->chip_ops->merge) return presil_fail(PRESIL_EUNSUPPORTED, "presil_list_merge: this chip takes one operator a launch");
+    if (list->count < 2) return PRESIL_OK;
+    const presil_plan **plans = malloc(list->count * sizeof *plans);
+    if (!plans) return presil_fail(PRESIL_EHOSTMEM, "presil_list_merge: host memory is full");
+    const uint64_t start = presil_now_ns();
+    uint64_t ns = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        plans[i] = list->plans[i].plan;
+        ns += list->plans[i].plan_ns;
+    }
+    char text[ERROR_TEXT] = "";
+    presil_error_buffer error = {text, sizeof text};
+    presil_plan *merged = NULL;
+    const int status = device->chip_ops->merge(device->chip, plans, (uint32_t)list->count, label, &merged, &error);
+    free(plans);
+    if (status) return presil_fail(status, "presil_list_merge: %s", text);
+    for (size_t i = 0; i < list->count; i++) device->chip_ops->plan_free(list->plans[i].plan);
+    list->plans[0] = (recorded_plan){merged, ns + presil_now_ns() - start};
+    list->count = 1;
+    return PRESIL_OK;
+}
+
+uint32_t presil_list_launches(const presil_list *list) { return list ? (uint32_t)list->count : 0; }
+
 int presil_list_submit(presil_list *list, presil_stream *stream) {
     if (!list) return presil_fail(PRESIL_EINVAL, "presil_list_submit: list is NULL");
     presil_device *device = list->device;
@@ -59,6 +89,7 @@ int presil_list_submit(presil_list *list, presil_stream *stream) {
     stream = presil_stream_of(device, stream);
     if (!stream) return PRESIL_EINVAL;
     if (stream->recording) return presil_fail(PRESIL_EINVAL, "presil_list_submit: the stream is recording");
+    atomic_store(&list->submitted, true);
     if (atomic_load(&device->mode) != PRESIL_MODE_MODEL) status = presil_start_if_needed(device);
     const uint64_t origin = presil_origin();
     for (size_t i = 0; i < list->count && !status; i++) {

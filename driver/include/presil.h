@@ -253,6 +253,10 @@ PRESIL_CHECKED int presil_nop(presil_device *device, presil_stream *stream); /* 
 /* Record without submitting: between begin and end, operators on the stream are planned and kept. Addresses and weights must stay valid while the list lives. */
 PRESIL_CHECKED int presil_record_begin(presil_device *device, presil_stream *stream);
 PRESIL_CHECKED int presil_record_end(presil_device *device, presil_stream *stream, presil_list **out);
+/* Makes the recorded operators one launch with one report: each sees what those before it wrote, no doorbell between them. The bits stay, the cycles don't.
+ * Before the first submit. EUNSUPPORTED if the chip can't: the list then stays a launch an operator. */
+PRESIL_CHECKED int presil_list_merge(presil_list *list, const char *label);
+PRESIL_API uint32_t presil_list_launches(const presil_list *list);
 PRESIL_CHECKED int presil_list_submit(presil_list *list, presil_stream *stream);
 PRESIL_API void presil_list_destroy(presil_list *list);
 

@@ -97,6 +97,8 @@ typedef struct {
     int (*why)(presil_chip *chip, const presil_link *link, const presil_plan *plan, char *text, size_t bytes); /* what every engine waits for */
     int (*counters)(presil_chip *chip, const presil_link *link, presil_report *out); /* ADDS those of the last launch: cycles, stalls, bytes, beats, descriptors */
     int (*execute)(presil_chip *chip, const presil_plan *plan, const presil_executor_memory *memory, presil_error_buffer *error); /* NULL if there is none */
+    /* One plan that does what `plans` do one after the other, as one launch. NULL if the chip can't. Plans that were merged already are refused. */
+    int (*merge)(const presil_chip *chip, const presil_plan *const *plans, uint32_t count, const char *label, presil_plan **out, presil_error_buffer *error);
 } presil_chip_ops;
 
 /* The chip in rtl/, built into libpresil. Others: a shared object that exports presil_chip_entry, named libpresil_chip_<name>.so. */

@@ -218,6 +218,23 @@ static void recording(void **state) {
     assert_int_equal(report_count, 6);
     assert_int_equal(reports[5].verified, 1);
     matmul_check(d, &m, 4);
+    /* As one launch. */
+    reports_begin(d);
+    EXPECT_OK(presil_record_begin(d, NULL));
+    for (int i = 0; i < 3; i++) EXPECT_OK(matmul_enqueue(d, NULL, &m));
+    EXPECT_OK(presil_record_end(d, NULL, &list));
+    assert_int_equal(presil_list_launches(list), 3);
+    EXPECT_OK(presil_list_merge(list, "three"));
+    assert_int_equal(presil_list_launches(list), 1);
+    for (int i = 0; i < 2; i++) EXPECT_OK(presil_list_submit(list, NULL));
+    EXPECT_STATUS(presil_list_merge(list, "late"), PRESIL_EINVAL);
+    EXPECT_OK(presil_device_synchronize(d));
+    presil_list_destroy(list);
+    assert_int_equal(report_count, 2);
+    assert_int_equal(reports[1].verified, 1);
+    assert_string_equal(reports[1].label, "three");
+    assert_int_equal(reports[1].macs, 3 * MATMUL_N * MATMUL_N * MATMUL_N);
+    matmul_check(d, &m, 4);
     /* Left open at close. */
     EXPECT_OK(presil_record_begin(d, NULL));
     EXPECT_OK(presil_nop(d, NULL));
