@@ -5,7 +5,7 @@ import copy
 
 import torch
 from torch import nn
-from torch_presil.vision import torchvision
+from torchvision import models
 
 
 def train(model, x, y, steps=2):
@@ -26,7 +26,6 @@ def errors(parameters, exact):
 
 def test_resnet18_trains_like_on_the_cpu():
     """Two SGD steps: as close to float64 as the CPU's float32 is, within a factor of four."""
-    models = torchvision().models
     torch.manual_seed(3)
     host = models.resnet18(num_classes=10)
     exact, device = copy.deepcopy(host).double(), copy.deepcopy(host).to("presil")

@@ -10,8 +10,6 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from torch_presil.vision import torchvision
-
 __all__ = ["ModelError", "load_model", "calibrate_batch_norm", "seeded_inputs", "parse_shape", "select"]
 
 
@@ -33,8 +31,6 @@ def _import(name: str):
         spec.loader.exec_module(module)
     else:
         try:
-            if source.split(".")[0] == "torchvision":
-                torchvision()
             module = importlib.import_module(source)
         except ImportError as error:
             raise ModelError(f"model {name!r}: can't import {source}: {error}") from error

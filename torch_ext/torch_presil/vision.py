@@ -1,36 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Import of torchvision beside a CPU build of torch, whose wheel carries CUDA-linked operators that don't load.
+"""torchvision beside a CPU build of torch: the wheel that pip finds carries CUDA-linked operators, which don't load there.
 
-torchvision registers fake kernels for its operators at import and needs their schemas for that. Where its own library did not
-load, the missing schemas are defined here; they have no kernels, and calling one raises PyTorch's usual error.
+Without its operators torchvision can't even be imported: its Python registers fake kernels for them by name. From `import torch_presil` on, an import of
+torchvision whose library did not load gets the same operators from this package (csrc/vision): kernels for the CPU, which a presil tensor reaches
+through the fallback. torchvision's own Python then adds shapes, autograd and autocast, as it does for its own kernels. A torchvision that loads is left alone.
 """
 
-import importlib
+import importlib.abc
+import importlib.machinery
+import sys
 
-import torch
+from torch_presil import _C
 
-_SCHEMAS = {
-    "nms": "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
-    "qnms": "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
-    "roi_align": "(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, int sampling_ratio, bool aligned) -> Tensor",
-}
-
-_library = None
+_EXTENSION = "torchvision.extension"
 
 
-def torchvision():
-    """The torchvision module, importable whether or not its compiled operators load."""
-    global _library
-    try:
-        return importlib.import_module("torchvision")
-    except RuntimeError as error:
-        if "torchvision::" not in str(error):
-            raise
-    _library = torch.library.Library("torchvision", "FRAGMENT")
-    for name, schema in _SCHEMAS.items():
-        if not hasattr(torch.ops.torchvision, name):
-            _library.define(name + schema)
-    import sys
-    for module in [m for m in sys.modules if m == "torchvision" or m.startswith("torchvision.")]:
-        del sys.modules[module]
-    return importlib.import_module("torchvision")
+def _provide_operators(extension) -> None:
+    """Gives `extension` (the module torchvision.extension, executed) our operators if its own library did not load."""
+    if not extension._has_ops():
+        _C.define_vision_operators()
+        extension._has_ops = lambda: True
+
+
+class _Loader(importlib.abc.Loader):
+    """Python's own loader of torchvision.extension, with our operators behind it: the next lines of torchvision's __init__ need them."""
+
+    def __init__(self, loader):
+        self._loader = loader
+
+    def create_module(self, spec):
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module) -> None:
+        self._loader.exec_module(module)
+        _provide_operators(module)
+
+    def __getattr__(self, name):
+        return getattr(self._loader, name)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name != _EXTENSION:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader)
+        return spec
+
+
+def install() -> None:
+    """Called once, by `import torch_presil`. A torchvision whose import failed before gets its operators too, so that the next try succeeds."""
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+    if _EXTENSION in sys.modules:
+        _provide_operators(sys.modules[_EXTENSION])

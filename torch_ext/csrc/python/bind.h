@@ -8,5 +8,6 @@ namespace presil {
 void bind_device(pybind11::module_& m);    // devices, settings
 void bind_distributed(pybind11::module_& m);  // torch.distributed's backend
 void bind_reports(pybind11::module_& m);   // launches' reports, host operators
+void bind_vision(pybind11::module_& m);    // torchvision's operators
 
 }  // namespace presil

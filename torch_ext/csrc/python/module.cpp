@@ -5,4 +5,5 @@ PYBIND11_MODULE(_C, m) {
   presil::bind_device(m);
   presil::bind_distributed(m);
   presil::bind_reports(m);
+  presil::bind_vision(m);
 }
