@@ -78,7 +78,7 @@ static void load_packed_piece(nest *s, nest_slot *slot, const nest_tile *t, int6
     int64_t slice_block = p->pack_rows > 1 ? 0 : piece->first / p->block - first_block, slice_bytes = (int64_t)p->kernel_x * p->in_c * p->esize;
     load_shape l = {.row_bytes = (p->in_w - 1) * p->in.sx + (p->in.sc == e && p->in.sx == p->in_c * e ? p->in_c : piece->count) * e,
                     .pos0 = t->x0 * p->stride_x * p->in.sx + piece->pos, .step0 = p->stride_x * p->in.sx, .chunk_bytes = piece->count * e,
-                    .word_bytes = (int64_t)p->block * e, .esize = p->in.esize, .conv = conv_of(p, term), .pad = p->pad_byte,
+                    .word_bytes = (int64_t)p->block * e, .esize = p->in.esize, .conv = conv_of(p, term), .pad = p->pad_byte * 0x01010101u,
                     .sw = s->t->act_pitch * word, .ss = {word, row_words * word, slice_bytes, 0}};
     bool loops = map.step <= 127 && p->dilation_y <= 127;
     for (int64_t j = 0; j < (loops ? 1 : rows); j++) {
@@ -130,6 +130,10 @@ void nest_load_act_blocks(nest *s, nest_slot *slot, const nest_tile *t, const ne
     int64_t row0 = slot->loaded, count = rows - row0, word = p->config->word_bytes;
     if (p->act == ACT_PACKED) {
         load_packed(s, slot, t, part, row0, count, term);
+        return;
+    }
+    if (p->act == ACT_WINDOWS) {
+        nest_load_windows(s, slot, t, part, term, count, first, blocks);
         return;
     }
     chip_axis y = chip_axis_map(t->band_y0, t->band_ny, part->ky, part->nky, p->stride_y, p->dilation_y, p->pad_y, p->input_dilation_y, p->in_h);

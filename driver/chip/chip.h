@@ -33,6 +33,9 @@ static inline int64_t ceil_div(int64_t a, int64_t b) { return a >= 0 ? (a + b - 
 static inline int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
+/* bf16 terms of an operand, and passes over their products (docs/numerics.md 5). */
+static inline uint32_t chip_terms(uint32_t compute) { return compute == PRESIL_COMPUTE_FP32 ? CHIP_TERMS : compute == PRESIL_COMPUTE_FP16 ? 2 : 1; }
+static inline uint32_t chip_passes(uint32_t terms) { return terms == 3 ? 6 : terms == 2 ? 4 : 1; }
 static inline uint32_t chip_words(const presil_config *c) { return c->banks * c->bank_words; }
 
 /* Bus beats of each of several rows, `stride` apart: about, where they are not aligned alike. */
@@ -63,6 +66,7 @@ void chip_layout_blocks(const presil_layout *layout, uint32_t g, uint32_t *first
 /* Words before the blocks of cell group g within a term. */
 uint64_t chip_layout_group_words(const presil_layout *layout, uint32_t g);
 void chip_layout_init(const presil_chip *chip, const presil_weights_desc *desc, presil_layout *layout);
+void chip_layout_view(const presil_chip *chip, const presil_weights_desc *desc, presil_layout *layout); /* for a kernel by view: never packed */
 int chip_layout(const presil_chip *chip, const presil_weights_desc *desc, presil_layout **out, uint64_t *bytes, presil_error_buffer *error);
 int chip_pack(const presil_chip *chip, const presil_layout *layout, const presil_weights_desc *desc, void *to, presil_error_buffer *error);
 void chip_layout_free(presil_layout *layout);
@@ -72,16 +76,22 @@ void chip_split_fp32(uint32_t x, uint16_t terms[CHIP_TERMS]);
 /* Strides in bytes. An image is [y][x][channel]. */
 typedef struct { uint64_t base; int64_t sn, sy, sx, sc; uint32_t esize, dtype; } chip_view;
 
-/* How activations lie in memory: channels contiguous, pixels contiguous (transposing LOAD), packed first layer, anything (element by element). */
-typedef enum { ACT_DIRECT, ACT_TRANSPOSED, ACT_PACKED, ACT_ELEMENTS } chip_act_kind;
-/* Weights: packed image; matrix with the reduction contiguous; matrix with the output channels contiguous. */
-typedef enum { WGT_IMAGE, WGT_ROWS, WGT_COLUMNS } chip_wgt_kind;
+/* How activations lie in memory: channels contiguous, pixels contiguous (transposing LOAD), packed first layer, anything (element by element);
+ * windows of the input for a weight gradient. */
+typedef enum { ACT_DIRECT, ACT_TRANSPOSED, ACT_PACKED, ACT_ELEMENTS, ACT_WINDOWS } chip_act_kind;
+/* Weights: packed image; or by view, with the reduction contiguous, with the output channels contiguous, anyhow, of several groups; gradients for a weight gradient. */
+typedef enum { WGT_IMAGE, WGT_ROWS, WGT_COLUMNS, WGT_ELEMENTS, WGT_GROUPS, WGT_LANES } chip_wgt_kind;
+
+/* One of the three dimensions that a weight gradient sums over: position i of the gradient meets position i*stride + k*dilation - pad of the input, of `size`,
+ * k the kernel's row or column (or 0). act, wgt: bytes between positions of input and gradient. */
+typedef enum { KERNEL_NONE, KERNEL_ROW, KERNEL_COLUMN } chip_kernel_axis;
+typedef struct { int64_t count, stride, dilation, pad, size, act, wgt; chip_kernel_axis axis; } chip_sum_axis;
 
 typedef struct {
     const presil_config *config;
     bool bf16, absent, convert;             /* convert: fp32 in memory, bf16 terms in the scratchpad */
     uint32_t esize, block;                  /* scratchpad bytes of an element, elements of a block */
-    uint32_t passes, terms;                 /* 1 and 1, or 6 and 3 */
+    uint32_t passes, terms;                 /* 1 and 1, 4 and 2, or 6 and 3 */
     int64_t images, out_h, out_w, out_c;    /* output */
     int64_t in_h, in_w, in_c;               /* input */
     int64_t stride_y, stride_x, pad_y, pad_x, dilation_y, dilation_x, input_dilation_y, input_dilation_x;
@@ -97,9 +107,12 @@ typedef struct {
     /* weights: image */
     const presil_layout *layout;
     uint64_t packed;
-    /* weights: matrix [images][out_c][in_c] */
+    /* weights: view [images][out_c][in_c][grid_y][grid_x] */
     uint64_t wgt_base;
-    int64_t wgt_sn, wgt_so, wgt_sk;         /* bytes */
+    int64_t wgt_sn, wgt_so, wgt_sk, wgt_sy, wgt_sx; /* bytes; sy, sx: kernel rows and columns */
+    /* weight gradient: blocks are [outer][lanes / block][inner] */
+    chip_sum_axis outer, inner, lane;
+    int64_t kernel_w;
     bool wgt_per_image, wgt_convert;
     uint32_t wgt_esize;                     /* in memory */
     presil_desc epilogue;                   /* template: everything but addresses, rows, half */
@@ -218,6 +231,7 @@ int chip_solve(const chip_problem *p, uint32_t forced, presil_plan *plan, presil
 
 int chip_plan_conv2d(const presil_chip *chip, const presil_conv2d_desc *desc, const presil_layout *layout, presil_daddr packed, presil_plan **out, presil_error_buffer *error);
 int chip_plan_matmul(const presil_chip *chip, const presil_matmul_desc *desc, presil_plan **out, presil_error_buffer *error);
+int chip_plan_weight_grad(const presil_chip *chip, const presil_conv2d_weight_grad_desc *desc, presil_plan **out, presil_error_buffer *error);
 int chip_plan_copy(const presil_chip *chip, presil_daddr to, presil_daddr from, uint64_t bytes, presil_plan **out, presil_error_buffer *error);
 int chip_plan_nop(const presil_chip *chip, presil_plan **out, presil_error_buffer *error);
 int chip_merge(const presil_chip *chip, const presil_plan *const *plans, uint32_t count, const char *label, presil_plan **out, presil_error_buffer *error);

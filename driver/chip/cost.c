@@ -92,6 +92,7 @@ static void act_word_cost(const chip_problem *p, double *cycles, double *beats)
     *cycles = *beats = wide * p->config->lanes / p->config->word_bytes;
     if (*cycles < wide) *cycles = wide;
     if (p->act == ACT_TRANSPOSED) *cycles = p->block > columns ? p->block / columns : 1;
+    if (p->act == ACT_WINDOWS && !(p->lane.act == p->in.esize && p->lane.stride == 1)) *cycles = p->in.sc == p->in.esize ? p->block > columns ? p->block / columns : 1 : p->block;
     if (p->act == ACT_ELEMENTS) *cycles = *beats = (double)p->block * wide;
     if (p->act == ACT_PACKED) {
         bool run = p->in.sc == p->in.esize && p->in.sx == p->in_c * p->in.esize;
@@ -125,7 +126,9 @@ static void estimate(const chip_problem *p, chip_tiling *t)
     act_word_cost(p, &act_cycles, &act_beats);
     double act = (double)bands * band_words * act_times, wgt = wgt_words * wgt_times;
     double res_beats = p->has_res && p->res.sy ? pixels * (double)p->out_c * p->res_esize / c->word_bytes : 0;
-    double load = act * act_cycles + wgt * wide * (p->wgt == WGT_COLUMNS && p->block > c->cells ? (double)p->block / c->cells : 1) + res_beats;
+    bool single = p->wgt == WGT_ELEMENTS || (p->wgt == WGT_LANES && p->lane.wgt != p->wgt_esize && p->wgt_so != p->wgt_esize);
+    double wgt_cycles = wide * (single ? p->block : p->wgt == WGT_COLUMNS && p->block > c->cells ? (double)p->block / c->cells : 1);
+    double load = act * act_cycles + wgt * wgt_cycles + res_beats;
     double store_bytes = (double)min64(p->out_c, (int64_t)t->store_groups * c->cells) * p->out_esize;
     double store = pixels * (double)p->out_c * p->out_esize / c->word_bytes * (store_bytes < c->word_bytes ? c->word_bytes / store_bytes : 1);
     double bus = act * act_beats + wgt * wide + res_beats + store;
@@ -147,6 +150,13 @@ static void estimate(const chip_problem *p, chip_tiling *t)
 
 typedef struct { const chip_problem *p; chip_tiling *list; uint32_t capacity, count; } candidates;
 
+/* LOADs of windows that one accumulator half needs, about: each kernel position has its own, for every run of blocks, padding before and after. */
+static int64_t window_commands(const chip_problem *p, const chip_tiling *t)
+{
+    int64_t parts = parts_of(p, t), keyed = parts * p->terms, runs = 3 * ceil_div(p->blocks, min64(t->part_blocks, p->inner.count)) + parts;
+    return runs * t->tile_h * (keyed > t->act_slots ? p->passes : p->terms);
+}
+
 static void consider(candidates *k, chip_tiling t)
 {
     for (int way = 0; way < 2; way++) {
@@ -164,6 +174,7 @@ static void consider(candidates *k, chip_tiling t)
         if (t.band_h > t.tile_h && parts_of(k->p, &t) * k->p->terms > t.act_slots) continue;
         /* What is summed in one accumulator half is one launch. */
         if (parts_of(k->p, &t) * k->p->passes * min64(t.store_groups, k->p->cell_groups) > (1 << CHIP_RING_LOG2) / 4) continue;
+        if (k->p->act == ACT_WINDOWS && window_commands(k->p, &t) > (1 << CHIP_RING_LOG2) * 3 / 4) continue;
         estimate(k->p, &t);
         uint32_t at = k->count;
         if (at == k->capacity) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LOAD descriptors for weights, parameters and residuals. Activations: act.c. */
+/* LOAD descriptors for parameters and residuals, and what all LOADs share. Activations: act.c; weights: wgt.c; weight gradients: windows.c. */
 #include "nest.h"
 #include "emit_load.h"
 
@@ -19,7 +19,7 @@ chip_op *emit_load(nest *s, nest_pool *pool, nest_slot *slot, int64_t row0, int6
     presil_load_step0_set(d, (int32_t)l->step0);
     presil_load_chunk_bytes_set(d, (uint32_t)l->chunk_bytes);
     presil_load_word_bytes_set(d, (uint32_t)l->word_bytes);
-    presil_load_pad_set(d, l->pad * 0x01010101u);
+    presil_load_pad_set(d, l->pad);
     presil_load_n0_set(d, (uint32_t)l->n[0]);
     presil_load_n1_set(d, (uint32_t)l->n[1]);
     presil_load_n2_set(d, (uint32_t)l->n[2]);
@@ -49,69 +49,6 @@ chip_op *emit_load(nest *s, nest_pool *pool, nest_slot *slot, int64_t row0, int6
     return op;
 }
 
-static uint32_t conv_of(bool convert, uint32_t term) { return convert ? PRESIL_CONV_TERM0 + term : PRESIL_CONV_NONE; }
-
-static void load_image(nest *s, nest_slot *slot, uint32_t g, const nest_part *part, uint32_t term)
-{
-    const chip_problem *p = s->p;
-    const presil_config *c = p->config;
-    uint32_t first, count;
-    chip_problem_blocks(p, g, &first, &count);
-    int64_t block = (int64_t)c->cells * c->word_bytes;
-    uint64_t words = chip_layout_group_words(p->layout, g) + (((uint64_t)(part->cb - first) * p->grid_y + part->ky) * p->grid_x + part->kx) * c->cells;
-    int64_t blocks = (int64_t)part->ncb * part->nky * part->nkx;
-    load_shape l = {.addr = p->packed + p->layout->weights_offset + term * p->layout->term_bytes + words * c->word_bytes,
-                    .row_bytes = blocks * block, .step0 = block, .chunk_bytes = block, .word_bytes = c->word_bytes, .n = {blocks, 1, 1, 1}, .esize = 1,
-                    .sp_base = (int64_t)slot->base * c->word_bytes, .sw = c->word_bytes, .ss = {block, 0, 0, 0}};
-    emit_load(s, &s->wgt, slot, 0, 1, &l);
-}
-
-/* Matrix [o][k] with k contiguous: a row for each cell; what is beyond the matrix is padding. */
-static void load_rows(nest *s, nest_slot *slot, uint32_t g, int64_t n, const nest_part *part, uint32_t term)
-{
-    const chip_problem *p = s->p;
-    const presil_config *c = p->config;
-    int64_t o = (int64_t)g * c->cells, k = (int64_t)part->cb * p->block, source = p->wgt_esize, word = c->word_bytes;
-    load_shape l = {.addr = p->wgt_base + (uint64_t)(n * p->wgt_sn + o * p->wgt_so + k * source), .row_bytes = min64(p->in_c - k, (int64_t)part->ncb * p->block) * source,
-                    .chunk_bytes = (int64_t)part->ncb * p->block * source, .word_bytes = p->block * source, .n = {1, c->cells, 1, 1}, .ds = {0, p->wgt_so, 0, 0},
-                    .esize = p->wgt_esize, .conv = conv_of(p->wgt_convert, term), .sp_base = slot->base * word, .sw = c->cells * word, .ss = {0, word, 0, 0},
-                    .rp = {0, 1, 0, 0}, .row_limit = min64(p->out_c - o, c->cells)};
-    emit_load(s, &s->wgt, slot, 0, 1, &l);
-}
-
-/* Matrix [o][k] with o contiguous: transposed, as many cells at a time as a word has elements. */
-static void load_columns(nest *s, nest_slot *slot, uint32_t g, int64_t n, const nest_part *part, uint32_t term)
-{
-    const chip_problem *p = s->p;
-    const presil_config *c = p->config;
-    int64_t o = (int64_t)g * c->cells, source = p->wgt_esize, word = c->word_bytes, valid = min64(p->out_c - o, c->cells);
-    int64_t most = word * (p->wgt_convert ? 2 : 1) / source;
-    for (int64_t cell = 0; cell < c->cells; cell += most) {
-        int64_t cells = min64(most, c->cells - cell);
-        for (int64_t cb = 0; cb < part->ncb;) {
-            int64_t k = (part->cb + cb) * p->block, rest = p->in_c - k;
-            bool whole = rest >= p->block;
-            int64_t blocks = whole ? min64(part->ncb - cb, rest / p->block) : 1;
-            load_shape l = {.addr = p->wgt_base + (uint64_t)(n * p->wgt_sn + min64(o + cell, p->out_c - 1) * source + k * p->wgt_sk),
-                            .row_bytes = max64(0, min64(cells, valid - cell)) * source, .chunk_bytes = cells * source, .word_bytes = cells * source,
-                            .n = {1, whole ? p->block : rest, blocks, 1}, .ds = {0, p->wgt_sk, p->block * p->wgt_sk, 0}, .esize = p->wgt_esize,
-                            .conv = conv_of(p->wgt_convert, term), .transpose = 1, .sp_base = (slot->base + cb * c->cells + cell) * word, .sw = word,
-                            .ss = {0, 0, c->cells * word, 0}};
-            emit_load(s, &s->wgt, slot, 0, 1, &l);
-            cb += blocks;
-        }
-    }
-}
-
-void nest_load_wgt(nest *s, nest_slot *slot, uint32_t g, int64_t n, const nest_part *part, uint32_t term)
-{
-    switch (s->p->wgt) {
-    case WGT_IMAGE: load_image(s, slot, g, part, term); break;
-    case WGT_ROWS: load_rows(s, slot, g, n, part, term); break;
-    case WGT_COLUMNS: load_columns(s, slot, g, n, part, term); break;
-    }
-}
-
 void nest_load_params(nest *s, nest_slot *slot, uint32_t g0, uint32_t groups)
 {
     const chip_problem *p = s->p;
@@ -119,6 +56,14 @@ void nest_load_params(nest *s, nest_slot *slot, uint32_t g0, uint32_t groups)
     load_shape l = {.addr = p->packed + (uint64_t)(g0 * group), .row_bytes = groups * group, .step0 = group, .chunk_bytes = group, .word_bytes = word, .n = {groups, 1, 1, 1},
                     .esize = 1, .sp_base = slot->base * word, .sw = word, .ss = {group, 0, 0, 0}};
     emit_load(s, &s->param, slot, 0, 1, &l);
+}
+
+void emit_padding(nest *s, nest_pool *pool, nest_slot *slot, int64_t row0, int64_t rows, const pad_shape *f)
+{
+    const uint32_t word = s->p->config->word_bytes;
+    load_shape l = {.addr = s->p->in.base, .row_bytes = word, .chunk_bytes = word, .word_bytes = word, .n = {1, f->n[0], f->n[1], f->n[2]}, .esize = 1, .pad = f->pad,
+                    .sp_base = f->sp_base, .sw = word, .ss = {0, f->ss[0], f->ss[1], f->ss[2]}, .rp = {-1, 0, 0, 0}, .row_limit = 1};
+    if (l.n[1] && l.n[2] && l.n[3]) emit_load(s, pool, slot, row0, rows, &l);
 }
 
 /* Pixels as loops of a LOAD: read as one run (gaps too) where that takes fewer beats, else a row each. span: bytes of a pixel. */

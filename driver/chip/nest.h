@@ -63,6 +63,10 @@ void nest_sum_nothing(nest *s, const nest_tile *tile, const nest_sum *sum);
 void nest_load_act(nest *s, nest_slot *slot, const nest_tile *tile, const nest_part *part, uint32_t term, int64_t rows);
 /* Rows [loaded, rows) of blocks [first, first + blocks) of the part; the caller counts them as loaded when all blocks are there. */
 void nest_load_act_blocks(nest *s, nest_slot *slot, const nest_tile *tile, const nest_part *part, uint32_t term, int64_t rows, uint32_t first, uint32_t blocks);
+/* windows.c: weight gradients. Rows [loaded, loaded + rows) of the input's windows; cell group g of the output's gradient. */
+void nest_load_windows(nest *s, nest_slot *slot, const nest_tile *tile, const nest_part *part, uint32_t term, int64_t rows, uint32_t first, uint32_t blocks);
+void nest_load_lanes(nest *s, nest_slot *slot, uint32_t g, int64_t n, const nest_part *part, uint32_t term);
+/* wgt.c */
 void nest_load_wgt(nest *s, nest_slot *slot, uint32_t g, int64_t n, const nest_part *part, uint32_t term);
 void nest_load_res(nest *s, nest_slot *slot, const nest_tile *tile, uint32_t g0, uint32_t groups);
 void nest_load_params(nest *s, nest_slot *slot, uint32_t g0, uint32_t groups);

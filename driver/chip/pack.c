@@ -79,7 +79,7 @@ uint64_t chip_layout_group_words(const presil_layout *l, uint32_t g)
     return words;
 }
 
-void chip_layout_init(const presil_chip *chip, const presil_weights_desc *desc, presil_layout *l)
+static void layout_init(const presil_chip *chip, const presil_weights_desc *desc, bool may_pack, presil_layout *l)
 {
     const presil_config *c = &chip->config;
     memset(l, 0, sizeof *l);
@@ -99,9 +99,9 @@ void chip_layout_init(const presil_chip *chip, const presil_weights_desc *desc, 
     l->has_scale = desc->scale != NULL;
     l->esize = desc->compute == PRESIL_COMPUTE_INT8 ? 1 : 2;
     l->block = c->lanes / l->esize;
-    l->terms = desc->compute == PRESIL_COMPUTE_FP32 ? CHIP_TERMS : 1;
+    l->terms = chip_terms(desc->compute);
     uint32_t lanes = c->lanes / l->esize;
-    l->packed = l->groups == 1 && l->dilation[1] == 1 && l->input_dilation[0] == 1 && l->input_dilation[1] == 1 && l->kernel[0] * l->kernel[1] > 1 &&
+    l->packed = may_pack && l->groups == 1 && l->dilation[1] == 1 && l->input_dilation[0] == 1 && l->input_dilation[1] == 1 && l->kernel[0] * l->kernel[1] > 1 &&
                 l->in_channels * l->esize <= c->lanes / 2;
     l->pack_rows = 1;
     if (l->packed) {
@@ -125,6 +125,9 @@ void chip_layout_init(const presil_chip *chip, const presil_weights_desc *desc, 
     l->bytes = l->weights_offset + l->terms * l->term_bytes;
 }
 
+void chip_layout_init(const presil_chip *chip, const presil_weights_desc *desc, presil_layout *l) { layout_init(chip, desc, true, l); }
+void chip_layout_view(const presil_chip *chip, const presil_weights_desc *desc, presil_layout *l) { layout_init(chip, desc, false, l); }
+
 int chip_layout(const presil_chip *chip, const presil_weights_desc *desc, presil_layout **out, uint64_t *bytes, presil_error_buffer *error)
 {
     for (int i = 0; i < 4; i++) {
@@ -132,9 +135,9 @@ int chip_layout(const presil_chip *chip, const presil_weights_desc *desc, presil
     }
     uint32_t groups = desc->groups ? desc->groups : 1;
     if (desc->shape[0] % groups) return chip_fail(error, PRESIL_EINVAL, "%lld output channels are not divisible by %u groups", (long long)desc->shape[0], groups);
-    if (desc->compute > PRESIL_COMPUTE_FP32) return chip_fail(error, PRESIL_EINVAL, "compute %u is none of int8, bf16, fp32", desc->compute);
+    if (desc->compute > PRESIL_COMPUTE_FP16) return chip_fail(error, PRESIL_EINVAL, "compute %u is none of int8, bf16, fp32, fp16", desc->compute);
     bool ok = desc->compute == PRESIL_COMPUTE_INT8 ? desc->weight_dtype == PRESIL_INT8
-              : desc->compute == PRESIL_COMPUTE_FP32 ? desc->weight_dtype == PRESIL_FP32
+              : desc->compute >= PRESIL_COMPUTE_FP32 ? desc->weight_dtype == PRESIL_FP32
                                                      : desc->weight_dtype == PRESIL_FP32 || desc->weight_dtype == PRESIL_BF16;
     if (!ok) return chip_fail(error, PRESIL_EINVAL, "weight dtype %u does not go with compute %u", desc->weight_dtype, desc->compute);
     for (int i = 0; i < 2; i++) {

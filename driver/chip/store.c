@@ -58,6 +58,28 @@ static void store_pixels(nest *s, nest_out *slot, const nest_tile *t, int64_t ro
     emit_store(s, slot, l, after);
 }
 
+/* Channels lie apart, but pixels along x or y follow each other: a row of the DMA gathers one channel of them. */
+static bool store_lines(nest *s, nest_out *slot, const nest_tile *t, int64_t row0, int64_t rows, int64_t c, int64_t channels, int64_t base, int64_t pixel_bytes, uint32_t after)
+{
+    const chip_view *out = &s->p->out;
+    int64_t e = s->p->out_esize, line = t->nx * pixel_bytes, nx = t->nx, ny = rows;
+    store_shape l = {.addr = out->base + (uint64_t)(c * out->sc + t->n * out->sn + (t->y0 + row0) * out->sy + t->x0 * out->sx), .word_bytes = e,
+                     .n = {1, ny, channels, 1}, .ds = {0, out->sy, out->sc, 0}, .sp_base = base + row0 * line, .sw = pixel_bytes, .ss = {0, line, e, 0}};
+    bool along_x = nx > 1 && out->sx == e, along_y = ny > 1 && out->sy == e;
+    if ((along_x && out->sy == nx * e) || (nx == 1 && along_y)) {
+        l.chunk_bytes = nx * ny * e, l.n[1] = 1;
+    } else if (along_x) {
+        l.chunk_bytes = nx * e;
+    } else if (along_y) {
+        l.chunk_bytes = ny * e, l.sw = line, l.n[1] = nx, l.ds[1] = out->sx, l.ss[1] = pixel_bytes;
+    } else {
+        return false;
+    }
+    if (l.chunk_bytes > UINT16_MAX) return false;
+    emit_store(s, slot, &l, after);
+    return true;
+}
+
 static void store_elements(nest *s, nest_out *slot, const nest_tile *t, int64_t row0, int64_t rows, int64_t c, int64_t channels, int64_t base, int64_t pixel_bytes, uint32_t after)
 {
     const chip_view *out = &s->p->out;
@@ -91,7 +113,7 @@ void nest_store(nest *s, uint32_t slot_index, const nest_tile *t, int64_t row0, 
     for (; c0 < c1; c0 += per_unit, base += plane) {
         int64_t channels = min64(per_unit, c1 - c0);
         if (p->out.sc != e) {
-            store_elements(s, slot, t, row0, rows, c0, channels, base, pixel, after);
+            if (!store_lines(s, slot, t, row0, rows, c0, channels, base, pixel, after)) store_elements(s, slot, t, row0, rows, c0, channels, base, pixel, after);
             continue;
         }
         store_shape l = {.addr = p->out.base + (uint64_t)(c0 * e), .chunk_bytes = channels * e, .word_bytes = word, .sp_base = base, .sw = word};

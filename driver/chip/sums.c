@@ -87,8 +87,7 @@ static void emit_matrix(nest *s, const nest_tile *t, const nest_part *part, uint
 /* A whole pixel's piece shorter than this many beats is not worth a burst of its own. */
 enum { SHORT_BURST = 2 }; /* beats */
 
-static const uint8_t terms_of_pass[6][2] = {{2, 0}, {1, 1}, {0, 2}, {1, 0}, {0, 1}, {0, 0}};
-
+static const uint8_t terms_of_six[6][2] = {{2, 0}, {1, 1}, {0, 2}, {1, 0}, {0, 1}, {0, 0}}, terms_of_four[4][2] = {{1, 1}, {1, 0}, {0, 1}, {0, 0}};
 
 /* What is summed by one MATRIX at the start of a launch, and how many blocks of activations, from the piece's first, are loaded before it. */
 typedef struct { nest_part part; uint32_t act_blocks; } cold_piece;
@@ -153,8 +152,9 @@ void nest_sum_part(nest *s, const nest_tile *t, uint32_t index, const nest_sum *
 {
     const chip_problem *p = s->p;
     const nest_part *part = &s->parts[index];
-    uint32_t first, count, term[2] = {0, 0};
-    if (p->passes > 1) term[0] = terms_of_pass[sum->pass][0], term[1] = terms_of_pass[sum->pass][1];
+    uint32_t first, count, term[2];
+    const uint8_t *terms = p->passes == 6 ? terms_of_six[sum->pass] : p->passes == 4 ? terms_of_four[sum->pass] : terms_of_six[5];
+    term[0] = terms[0], term[1] = terms[1];
     chip_problem_blocks(p, sum->g, &first, &count);
     uint32_t low = part->cb > first ? part->cb : first, high = part->cb + part->ncb < first + count ? part->cb + part->ncb : first + count;
     if (low >= high) return;

@@ -26,12 +26,45 @@ static int check(const presil_conv2d_desc *d, const presil_layout *l, presil_err
         if (d->padding[i] < INT32_MIN || d->padding[i] > INT32_MAX) return chip_fail(error, PRESIL_EINVAL, "padding[%d] is %lld", i, (long long)d->padding[i]);
     }
     bool ok = l->compute == PRESIL_COMPUTE_INT8 ? d->input.dtype == PRESIL_INT8
-              : l->compute == PRESIL_COMPUTE_FP32 ? d->input.dtype == PRESIL_FP32
+              : l->compute >= PRESIL_COMPUTE_FP32 ? d->input.dtype == PRESIL_FP32
                                                   : d->input.dtype == PRESIL_FP32 || d->input.dtype == PRESIL_BF16;
     if (!ok) return chip_fail(error, PRESIL_EINVAL, "input dtype %u does not go with compute %u of the weights", d->input.dtype, l->compute);
     const presil_tensor *r = d->epilogue.residual;
     if (r && (r->ndim != 4 || memcmp(r->shape, out, sizeof r->shape))) return chip_fail(error, PRESIL_EINVAL, "the residual's shape is not the output's");
     return PRESIL_OK;
+}
+
+/* The layout that a kernel by view has: never packed; for what does not depend on where the weights come from. */
+static int layout_of_view(const presil_chip *chip, const presil_conv2d_desc *d, presil_layout *l, presil_error_buffer *error)
+{
+    const presil_tensor *k = &d->kernel;
+    uint32_t groups = d->groups ? d->groups : 1;
+    if (k->ndim != 4) return chip_fail(error, PRESIL_EINVAL, "a kernel by view has 4 dimensions (O, KH, KW, I), not %u", k->ndim);
+    for (int i = 0; i < 4; i++) {
+        if (k->shape[i] < 1 || k->shape[i] > INT32_MAX) return chip_fail(error, PRESIL_EINVAL, "kernel shape[%d] is %lld", i, (long long)k->shape[i]);
+    }
+    if (k->shape[0] % groups) return chip_fail(error, PRESIL_EINVAL, "%lld output channels are not divisible by %u groups", (long long)k->shape[0], groups);
+    bool ok = d->compute == PRESIL_COMPUTE_BF16 ? k->dtype == PRESIL_FP32 || k->dtype == PRESIL_BF16 : d->compute > PRESIL_COMPUTE_BF16 && d->compute <= PRESIL_COMPUTE_FP16 && k->dtype == PRESIL_FP32;
+    if (!ok) return chip_fail(error, PRESIL_EINVAL, "kernel dtype %u does not go with compute %u", k->dtype, d->compute);
+    for (int i = 0; i < 2; i++) {
+        if (d->dilation[i] < 0 || d->input_dilation[i] < 0) return chip_fail(error, PRESIL_EINVAL, "negative dilation");
+    }
+    const presil_weights_desc w = {.compute = d->compute, .groups = groups, .shape = {k->shape[0], k->shape[3], k->shape[1], k->shape[2]},
+                                   .dilation = {d->dilation[0], d->dilation[1]}, .input_dilation = {d->input_dilation[0], d->input_dilation[1]}};
+    chip_layout_view(chip, &w, l);
+    return PRESIL_OK;
+}
+
+static void fill_kernel(const presil_conv2d_desc *d, chip_problem *p)
+{
+    const presil_tensor *k = &d->kernel;
+    int64_t e = element_bytes(k->dtype);
+    p->wgt_base = k->data.value;
+    p->wgt_esize = (uint32_t)e;
+    p->wgt_convert = k->dtype == PRESIL_FP32;
+    p->wgt_so = k->stride[0] * e, p->wgt_sy = k->stride[1] * e, p->wgt_sx = k->stride[2] * e, p->wgt_sk = k->stride[3] * e;
+    if (k->shape[3] == 1) p->wgt_sk = e;
+    p->wgt = p->layout->groups > 1 ? WGT_GROUPS : p->wgt_sk == e ? WGT_ROWS : p->wgt_so == e || k->shape[0] == 1 ? WGT_COLUMNS : WGT_ELEMENTS;
 }
 
 static void fill(const presil_chip *chip, const presil_conv2d_desc *d, const presil_layout *l, presil_daddr packed, chip_problem *p)
@@ -42,7 +75,7 @@ static void fill(const presil_chip *chip, const presil_conv2d_desc *d, const pre
     p->esize = l->esize;
     p->block = l->block;
     p->terms = l->terms;
-    p->passes = l->terms > 1 ? 6 : 1;
+    p->passes = chip_passes(l->terms);
     p->images = d->output.shape[0], p->out_h = d->output.shape[1], p->out_w = d->output.shape[2], p->out_c = d->output.shape[3];
     p->in_h = d->input.shape[1], p->in_w = d->input.shape[2], p->in_c = d->input.shape[3];
     p->stride_y = d->stride[0], p->stride_x = d->stride[1];
@@ -81,9 +114,17 @@ static void fill(const presil_chip *chip, const presil_conv2d_desc *d, const pre
 int chip_plan_conv2d(const presil_chip *chip, const presil_conv2d_desc *d, const presil_layout *l, presil_daddr packed, presil_plan **out, presil_error_buffer *error)
 {
     chip_problem p = {0};
+    presil_layout view;
+    bool by_view = l == NULL;
+    if (by_view) {
+        int wrong = layout_of_view(chip, d, &view, error);
+        if (wrong != PRESIL_OK) return wrong;
+        l = &view;
+    }
     int status = check(d, l, error);
     if (status != PRESIL_OK) return status;
     fill(chip, d, l, packed, &p);
+    if (by_view) fill_kernel(d, &p);
     status = chip_epilogue_template(&p, &d->epilogue, d->output.dtype, l->has_bias, l->has_scale, error);
     if (status != PRESIL_OK) return status;
     presil_plan *plan = chip_plan_new(&chip->config, d->label, "conv2d");
@@ -93,10 +134,13 @@ int chip_plan_conv2d(const presil_chip *chip, const presil_conv2d_desc *d, const
     plan->passes = p.passes;
     plan->peak = (uint64_t)p.block * chip->config.cells;
     plan->macs = (uint64_t)(p.images * p.out_h * p.out_w * p.out_c) * (uint64_t)(l->group_channels * l->kernel[0] * l->kernel[1]);
-    const chip_view in_view = p.in, res_view = p.res, *const views[] = {&in_view, &res_view};
-    int64_t shapes[2][4];
+    const chip_view in_view = p.in, res_view = p.res, kernel_view = by_view ? view_of(&d->kernel) : (chip_view){0};
+    const chip_view *views[3] = {&in_view};
+    int64_t shapes[3][4];
+    uint32_t reads = 1;
     memcpy(shapes[0], d->input.shape, sizeof shapes[0]);
-    memcpy(shapes[1], d->output.shape, sizeof shapes[1]);
+    if (p.has_res) memcpy(shapes[reads], d->output.shape, sizeof shapes[0]), views[reads++] = &res_view;
+    if (by_view) memcpy(shapes[reads], d->kernel.shape, sizeof shapes[0]), views[reads++] = &kernel_view;
     presil_byte_range weights = {packed, l->bytes};
     bool empty = p.images * p.out_h * p.out_w * p.out_c == 0;
     if (empty) {
@@ -104,7 +148,7 @@ int chip_plan_conv2d(const presil_chip *chip, const presil_conv2d_desc *d, const
         status = chip_plan_from(&b, plan, error);
         chip_builder_free(&b);
     } else {
-        status = chip_plan_ranges(plan, views, (const int64_t(*)[4])shapes, p.has_res ? 2 : 1, &weights, 1, error);
+        status = chip_plan_ranges(plan, views, (const int64_t(*)[4])shapes, reads, &weights, by_view ? 0 : 1, error);
         chip_problem_normalise(&p);
         if (status == PRESIL_OK) status = chip_problem_check(&p, error);
         if (status == PRESIL_OK) status = chip_solve(&p, d->tiling, plan, error);

@@ -35,8 +35,8 @@ static int check(const presil_matmul_desc *d, presil_error_buffer *error)
     }
     for (int i = 0; i < 2; i++) {
         uint32_t t = i ? d->b.dtype : d->a.dtype;
-        bool ok = d->compute == PRESIL_COMPUTE_INT8 ? t == PRESIL_INT8 : d->compute == PRESIL_COMPUTE_FP32 ? t == PRESIL_FP32 : t == PRESIL_FP32 || t == PRESIL_BF16;
-        if (!ok || d->compute > PRESIL_COMPUTE_FP32) return chip_fail(error, PRESIL_EINVAL, "dtype %u of %s does not go with compute %u", t, i ? "b" : "a", d->compute);
+        bool ok = d->compute == PRESIL_COMPUTE_INT8 ? t == PRESIL_INT8 : d->compute >= PRESIL_COMPUTE_FP32 ? t == PRESIL_FP32 : t == PRESIL_FP32 || t == PRESIL_BF16;
+        if (!ok || d->compute > PRESIL_COMPUTE_FP16) return chip_fail(error, PRESIL_EINVAL, "dtype %u of %s does not go with compute %u", t, i ? "b" : "a", d->compute);
     }
     const presil_tensor *r = d->epilogue.residual;
     if (r && (r->ndim != 3 || memcmp(r->shape, o, 3 * sizeof *o))) return chip_fail(error, PRESIL_EINVAL, "the residual's shape is not the output's");
@@ -50,8 +50,8 @@ static void fill(const presil_chip *chip, const presil_matmul_desc *d, const mat
     p->bf16 = d->compute != PRESIL_COMPUTE_INT8;
     p->esize = p->bf16 ? 2 : 1;
     p->block = chip->config.lanes / p->esize;
-    p->terms = d->compute == PRESIL_COMPUTE_FP32 ? CHIP_TERMS : 1;
-    p->passes = p->terms > 1 ? 6 : 1;
+    p->terms = chip_terms(d->compute);
+    p->passes = chip_passes(p->terms);
     p->images = a->batch;
     p->out_h = p->in_h = 1;
     p->out_w = p->in_w = a->rows;
@@ -76,10 +76,10 @@ static void fill(const presil_chip *chip, const presil_matmul_desc *d, const mat
     if (p->in.sc == p->in.esize) p->act = ACT_DIRECT;
     else if (p->in.sx == p->in.esize || p->in_w == 1) p->act = p->in_w == 1 ? ACT_ELEMENTS : ACT_TRANSPOSED;
     else p->act = ACT_ELEMENTS;
-    p->wgt = p->wgt_sk == b->esize ? WGT_ROWS : WGT_COLUMNS;
+    p->wgt = p->wgt_sk == b->esize ? WGT_ROWS : p->wgt_so == b->esize || b->columns == 1 ? WGT_COLUMNS : WGT_ELEMENTS;
 }
 
-/* Columns of weights must be contiguous one way or the other; activations may lie anyhow. */
+/* Weights load best where they are contiguous one way or the other; activations may lie anyhow. */
 static bool weights_fit(const matrix *b) { return b->sr == b->esize || b->sc == b->esize || b->rows == 1 || b->columns == 1; }
 
 int chip_plan_matmul(const presil_chip *chip, const presil_matmul_desc *d, presil_plan **result, presil_error_buffer *error)
@@ -104,7 +104,7 @@ int chip_plan_matmul(const presil_chip *chip, const presil_matmul_desc *d, presi
     bool columns_dense = out.sc == out.esize || out.columns == 1, rows_dense = out.sr == out.esize || out.rows == 1;
     matrix at = transposed(a);
     bool swap = !columns_dense && rows_dense;
-    if (swap ? !weights_fit(&at) : !weights_fit(&b)) swap = !swap;
+    if (swap ? !weights_fit(&at) && weights_fit(&b) : !weights_fit(&b) && weights_fit(&at)) swap = !swap;
     if (swap) {
         matrix bt = transposed(b);
         a = bt, b = at, out = transposed(out), res = transposed(res);
@@ -119,12 +119,8 @@ int chip_plan_matmul(const presil_chip *chip, const presil_matmul_desc *d, presi
         status = chip_plan_from(&none, plan, error);
         chip_builder_free(&none);
     } else if (status == PRESIL_OK) {
-        if (!weights_fit(&b)) {
-            status = chip_fail(error, PRESIL_EUNSUPPORTED, "both matrices have strides above 1 in rows and columns: make one of them contiguous");
-        } else {
-            chip_problem_normalise(&p);
-            status = chip_problem_check(&p, error);
-        }
+        chip_problem_normalise(&p);
+        status = chip_problem_check(&p, error);
         if (status == PRESIL_OK) status = chip_solve(&p, d->tiling, plan, error);
     }
     if (status != PRESIL_OK) {

@@ -57,7 +57,7 @@ int presil_matmul(presil_device *device, presil_stream *stream, const presil_mat
     if (status) return status;
     d.size = sizeof d;
     if (d.reserved0) return presil_fail(PRESIL_EINVAL, "presil_matmul_desc: reserved0 is %u, 0 expected", d.reserved0);
-    if (d.compute > PRESIL_COMPUTE_FP32) return presil_fail(PRESIL_EINVAL, "presil_matmul_desc: compute %u is not one of presil_compute", d.compute);
+    if (d.compute > PRESIL_COMPUTE_FP16) return presil_fail(PRESIL_EINVAL, "presil_matmul_desc: compute %u is not one of presil_compute", d.compute);
     status = check_tensor("a", &d.a);
     if (!status) status = check_tensor("b", &d.b);
     if (!status) status = check_tensor("out", &d.out);
@@ -81,18 +81,41 @@ int presil_conv2d(presil_device *device, presil_stream *stream, const presil_con
     if (status) return status;
     d.size = sizeof d;
     if (d.reserved0) return presil_fail(PRESIL_EINVAL, "presil_conv2d_desc: reserved0 is %u, 0 expected", d.reserved0);
-    if (!d.weights) return presil_fail(PRESIL_EINVAL, "presil_conv2d_desc: weights is NULL");
-    if (d.weights->device != device) return presil_fail(PRESIL_EINVAL, "presil_conv2d_desc: the weights are on another device");
+    if (!d.weights && d.kernel.ndim == 0) return presil_fail(PRESIL_EINVAL, "presil_conv2d_desc: neither weights nor a kernel is given");
+    if (d.weights && d.kernel.ndim) return presil_fail(PRESIL_EINVAL, "presil_conv2d_desc: both weights and a kernel are given");
+    if (d.weights && d.weights->device != device) return presil_fail(PRESIL_EINVAL, "presil_conv2d_desc: the weights are on another device");
     status = check_tensor("input", &d.input);
     if (!status) status = check_tensor("output", &d.output);
+    if (!status) status = check_tensor("kernel", &d.kernel);
     if (!status && d.epilogue.residual) status = check_tensor("residual", d.epilogue.residual);
     if (status) return status;
     const uint64_t start = presil_now_ns();
     char text[ERROR_TEXT] = "";
     presil_error_buffer error = {text, sizeof text};
     presil_plan *plan = NULL;
-    status = device->chip_ops->plan_conv2d(device->chip, &d, d.weights->layout, d.weights->packed, &plan, &error);
+    status = device->chip_ops->plan_conv2d(device->chip, &d, d.weights ? d.weights->layout : NULL, d.weights ? d.weights->packed : (presil_daddr){0}, &plan, &error);
     if (status) return presil_fail(status, "%s: %s", d.label ? d.label : "conv2d", text);
+    return presil_plan_enqueue(device, stream, plan, presil_now_ns() - start);
+}
+
+int presil_conv2d_weight_grad(presil_device *device, presil_stream *stream, const presil_conv2d_weight_grad_desc *desc) {
+    int status = begin(device, &stream);
+    if (status) return status;
+    if (!desc) return presil_fail(PRESIL_EINVAL, "presil_conv2d_weight_grad: desc is NULL");
+    presil_conv2d_weight_grad_desc d;
+    status = presil_take(&d, sizeof d, desc, desc->size, offsetof(presil_conv2d_weight_grad_desc, groups), "presil_conv2d_weight_grad_desc");
+    if (status) return status;
+    d.size = sizeof d;
+    status = check_tensor("input", &d.input);
+    if (!status) status = check_tensor("grad", &d.grad);
+    if (!status) status = check_tensor("out", &d.out);
+    if (status) return status;
+    const uint64_t start = presil_now_ns();
+    char text[ERROR_TEXT] = "";
+    presil_error_buffer error = {text, sizeof text};
+    presil_plan *plan = NULL;
+    status = device->chip_ops->plan_weight_grad(device->chip, &d, &plan, &error);
+    if (status) return presil_fail(status, "%s: %s", d.label ? d.label : "conv2d_weight_grad", text);
     return presil_plan_enqueue(device, stream, plan, presil_now_ns() - start);
 }
 

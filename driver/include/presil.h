@@ -60,8 +60,9 @@ typedef enum { PRESIL_MODE_RTL = 0, PRESIL_MODE_MODEL = 1, PRESIL_MODE_VERIFY = 
 
 typedef enum { PRESIL_INT8 = 0, PRESIL_BF16 = 1, PRESIL_FP32 = 2, PRESIL_INT32 = 3 } presil_dtype;
 
-/* How products are formed: INT8 needs int8 operands; BF16: bf16 or fp32 operands (rounded on load); FP32: fp32 operands, six passes (docs/numerics.md 5). */
-typedef enum { PRESIL_COMPUTE_INT8 = 0, PRESIL_COMPUTE_BF16 = 1, PRESIL_COMPUTE_FP32 = 2 } presil_compute;
+/* How products are formed: INT8 needs int8 operands; BF16: bf16 or fp32 operands (rounded on load); FP32: fp32 operands, six passes (docs/numerics.md 5);
+ * FP16: fp32 operands that are float16 values (two bf16 terms hold them), four passes, the same bits as FP32. */
+typedef enum { PRESIL_COMPUTE_INT8 = 0, PRESIL_COMPUTE_BF16 = 1, PRESIL_COMPUTE_FP32 = 2, PRESIL_COMPUTE_FP16 = 3 } presil_compute;
 
 PRESIL_API const char *presil_error_text(void); /* of the calling thread's last failure; never NULL */
 PRESIL_API const char *presil_status_name(presil_status status);
@@ -232,6 +233,10 @@ typedef struct {
     presil_epilogue epilogue;
     uint32_t tiling;    /* test: 0 best; n > 0: the n-th forced tiling (same bits) */
     uint32_t reserved0;
+    /* With weights NULL: the kernel as it lies in device memory (O, KH, KW, I/groups; strides of any sign, so that a kernel may be turned or its channels exchanged),
+     * read by the launch itself; no bias, no scale, no packing (docs/numerics.md 5), not for COMPUTE_INT8. */
+    presil_tensor kernel;
+    uint32_t compute, groups; /* presil_compute; groups 0: 1 */
 } presil_conv2d_desc;
 
 /* out[b] = a[b] · b[b] (+ residual): a: [B, M, K], b: [B, K, N], out: [B, M, N]; batch strides may be 0. */
@@ -245,7 +250,20 @@ typedef struct {
     uint32_t reserved0;
 } presil_matmul_desc;
 
+/* Gradient of a convolution's weights: out[o, ky, kx, c] = sum over n, y, x of grad[n, y, x, o] * input[n, y*stride + ky*dilation - padding, likewise x, c of o's group].
+ * grad: N, OH, OW, O. input: N, H, W, C. out: O, KH, KW, C/groups, rows of its kernel following each other (stride[1] = KW*stride[2]). Order: docs/numerics.md 5. */
+typedef struct {
+    uint32_t size;
+    uint32_t compute; /* presil_compute, not INT8 */
+    const char *label;
+    presil_tensor input, grad, out;
+    int64_t stride[2], padding[2], dilation[2];
+    uint32_t groups; /* 0: 1 */
+    uint32_t tiling;
+} presil_conv2d_weight_grad_desc;
+
 /* EUNSUPPORTED for layouts that the chip's LOAD can't fetch (the text says which); sizes are never refused. */
+PRESIL_CHECKED int presil_conv2d_weight_grad(presil_device *device, presil_stream *stream, const presil_conv2d_weight_grad_desc *desc);
 PRESIL_CHECKED int presil_conv2d(presil_device *device, presil_stream *stream, const presil_conv2d_desc *desc);
 PRESIL_CHECKED int presil_matmul(presil_device *device, presil_stream *stream, const presil_matmul_desc *desc);
 PRESIL_CHECKED int presil_nop(presil_device *device, presil_stream *stream); /* an empty launch */
@@ -266,7 +284,7 @@ typedef struct {
     char label[64];
     uint64_t launch;                /* running number of the device */
     uint64_t macs;                  /* nominal: output elements × channels per group × kernel, or M·N·K */
-    uint64_t passes;                /* 6 for COMPUTE_FP32, else 1 */
+    uint64_t passes;                /* 6 for COMPUTE_FP32, 4 for COMPUTE_FP16, else 1 */
     uint64_t peak_macs_per_cycle;   /* of the array for this compute type */
     uint64_t cycles;                /* doorbell to idle; 0 in mode MODEL (no clock) */
     uint64_t stalls[PRESIL_ENGINES][PRESIL_CAUSES]; /* cycles; each engine's sum = cycles */

@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-#define PRESIL_CHIP_ABI 1u
+#define PRESIL_CHIP_ABI 2u
 
 typedef struct presil_chip presil_chip;     /* one instance: configuration and state */
 typedef struct presil_layout presil_layout; /* how a weights tensor is packed */
@@ -83,7 +83,9 @@ typedef struct {
     int (*pack)(const presil_chip *chip, const presil_layout *layout, const presil_weights_desc *desc, void *to, presil_error_buffer *error); /* writes `bytes` */
     void (*layout_free)(presil_layout *layout);
 
+    /* layout NULL: the kernel by view, desc->kernel; EUNSUPPORTED if the chip wants it packed. */
     int (*plan_conv2d)(const presil_chip *chip, const presil_conv2d_desc *desc, const presil_layout *layout, presil_daddr packed, presil_plan **out, presil_error_buffer *error);
+    int (*plan_weight_grad)(const presil_chip *chip, const presil_conv2d_weight_grad_desc *desc, presil_plan **out, presil_error_buffer *error);
     int (*plan_matmul)(const presil_chip *chip, const presil_matmul_desc *desc, presil_plan **out, presil_error_buffer *error);
     int (*plan_copy)(const presil_chip *chip, presil_daddr to, presil_daddr from, uint64_t bytes, presil_plan **out, presil_error_buffer *error);
     int (*plan_nop)(const presil_chip *chip, presil_plan **out, presil_error_buffer *error);

@@ -29,6 +29,7 @@ static conv_case random_case(fixture *f, const char *config)
     c.res_dtype = between(f, 0, 2);
     uint32_t layout = between(f, 0, 5);
     c.layout = layout > 3 ? 0 : (int)layout;
+    c.out_layout = between(f, 0, 1) ? 0 : (int)between(f, 0, 3);
     c.n = between(f, 1, 2), c.h = between(f, 1, 14), c.w = between(f, 1, 14);
     c.c = between(f, 1, between(f, 0, 1) ? 8 : 130), c.o = between(f, 1, 70);
     if (between(f, 0, 4) == 0) {
@@ -40,6 +41,7 @@ static conv_case random_case(fixture *f, const char *config)
         c.dilation[i] = between(f, 0, 3) ? 1 : between(f, 1, 3), c.input_dilation[i] = between(f, 0, 5) ? 1 : between(f, 1, 3);
     }
     c.tiling = between(f, 0, 1) ? 0 : between(f, 1, 9);
+    if (c.compute && between(f, 0, 2) == 0) c.view = (int)between(f, 1, 4), c.bias = c.scale = false;
     return c;
 }
 
@@ -47,7 +49,7 @@ static void random_convolutions(void **state)
 {
     (void)state;
     int64_t elements = 0;
-    for (uint32_t seed = 0; seed < 400; seed++) {
+    for (uint32_t seed = 0; seed < 600; seed++) {
         fixture f;
         fixture_open(&f, configs[seed % 3], seed);
         conv_case c = random_case(&f, configs[seed % 3]);
@@ -106,7 +108,7 @@ static void forced_tilings_give_the_same_bytes(void **state)
             fixture f;
             fixture_open(&f, configs[seed % 4], seed + 7000);
             conv_case c = random_case(&f, configs[seed % 4]);
-            c.tiling = tiling, c.layout = 0, c.h += 4, c.w += 4, c.o += 40 * c.groups, c.n = 1;
+            c.tiling = tiling, c.layout = c.out_layout = 0, c.h += 4, c.w += 4, c.o += 40 * c.groups, c.n = 1;
             for (int i = 0; i < 2; i++) c.k[i] = c.k[i] > 4 ? 4 : c.k[i], c.dilation[i] = 1;
             int64_t n = fixture_conv(&f, &c, tiling ? got : want);
             if (n <= 0) print_error("seed %u tiling %u: %s\n", seed, tiling, f.text);

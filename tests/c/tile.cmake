@@ -12,5 +12,6 @@ target_link_libraries(presil_tile_fixture PUBLIC presil_twin presil_generated Th
 
 presil_c_test(tile_conv "test_tile_conv.c" presil_tile_fixture)
 presil_c_test(tile_matmul "test_tile_matmul.c" presil_tile_fixture)
+presil_c_test(tile_grad "test_tile_grad.c" presil_tile_fixture)
 presil_c_test(tile_check "test_tile_check.c" presil_tile_fixture)
 presil_c_test(tile_merge "test_tile_merge.c" presil_tile_fixture)

@@ -128,13 +128,13 @@ static bool close_to(double got, double want, double magnitude, uint32_t compute
         q = q < k->e->int_lo ? k->e->int_lo : q > k->e->int_hi ? k->e->int_hi : q;
         return fabs(got - q) <= (fabs(want - floor(want) - 0.5) < 1e-3 ? 1 : 0);
     }
-    double scale = k->has_scale ? fabs(k->scale) : 1, tolerance = magnitude * scale * (compute == PRESIL_COMPUTE_INT8 ? 1e-7 : compute == PRESIL_COMPUTE_FP32 ? 2e-6 : 1e-6);
+    double scale = k->has_scale ? fabs(k->scale) : 1, tolerance = magnitude * scale * (compute == PRESIL_COMPUTE_INT8 ? 1e-7 : compute >= PRESIL_COMPUTE_FP32 ? 2e-6 : 1e-6);
     tolerance += (fabs(want) + 1) * (k->out_dtype == PRESIL_BF16 ? 0.0042 : compute == PRESIL_COMPUTE_INT8 && k->out_dtype == PRESIL_INT32 ? 0 : 1e-6);
     return fabs(got - want) <= tolerance;
 }
 
 /* bf16 value of an element as the chip sees it with compute BF16. */
-static double seen(const void *at, uint32_t dtype, uint32_t compute)
+double fixture_seen(const void *at, uint32_t dtype, uint32_t compute)
 {
     if (dtype == PRESIL_FP32 && compute == PRESIL_COMPUTE_BF16) {
         uint32_t x;
@@ -146,7 +146,7 @@ static double seen(const void *at, uint32_t dtype, uint32_t compute)
     return fixture_get(at, dtype);
 }
 
-static void make_tensor(fixture *f, presil_tensor *t, uint32_t dtype, uint32_t ndim, const int64_t *shape, const int64_t *stride, bool fill)
+void fixture_tensor(fixture *f, presil_tensor *t, uint32_t dtype, uint32_t ndim, const int64_t *shape, const int64_t *stride, bool fill)
 {
     int64_t span = 1;
     *t = (presil_tensor){.dtype = dtype, .ndim = ndim};
@@ -159,13 +159,13 @@ static void make_tensor(fixture *f, presil_tensor *t, uint32_t dtype, uint32_t n
     if (fill) fixture_fill(f, t->data.value, (uint64_t)span, dtype);
 }
 
-static const uint8_t *element(fixture *f, const presil_tensor *t, int64_t a, int64_t b, int64_t c, int64_t d)
+const uint8_t *fixture_element(fixture *f, const presil_tensor *t, int64_t a, int64_t b, int64_t c, int64_t d)
 {
     int64_t at = a * t->stride[0] + b * t->stride[1] + c * t->stride[2] + d * t->stride[3];
     return (const uint8_t *)fixture_host(f, t->data.value) + at * element_bytes(t->dtype);
 }
 
-static void choose_strides(int layout, int64_t h, int64_t w, int64_t c, int64_t stride[4])
+void fixture_strides(int layout, int64_t h, int64_t w, int64_t c, int64_t stride[4])
 {
     int64_t pixel = layout == 1 ? c + 3 : c;
     stride[3] = 1, stride[2] = pixel, stride[1] = pixel * w + (layout == 1 ? 5 : 0), stride[0] = stride[1] * h + (layout == 1 ? 7 : 0);
@@ -208,17 +208,17 @@ static int64_t compare_conv(fixture *f, const conv_case *c, const presil_conv2d_
                 int64_t uy = y * c->stride[0] - c->pad[0] + ky * c->dilation[0], ux = x * c->stride[1] - c->pad[1] + kx * c->dilation[1];
                 bool in = uy >= 0 && ux >= 0 && uy % c->input_dilation[0] == 0 && ux % c->input_dilation[1] == 0 && uy / c->input_dilation[0] < c->h && ux / c->input_dilation[1] < c->w;
                 for (int64_t ch = 0; ch < cg; ch++) {
-                    double a = in ? seen(element(f, &d->input, n, uy / c->input_dilation[0], ux / c->input_dilation[1], o / og * cg + ch), c->in_dtype, c->compute)
+                    double a = in ? fixture_seen(fixture_element(f, &d->input, n, uy / c->input_dilation[0], ux / c->input_dilation[1], o / og * cg + ch), c->in_dtype, c->compute)
                                   : (double)(int8_t)d->pad_value;
-                    double b = seen(w->weight + ((o * cg + ch) * c->k[0] * c->k[1] + ky * c->k[1] + kx) * element_bytes(c->weight_dtype), c->weight_dtype, c->compute);
+                    double b = fixture_seen(w->weight + ((o * cg + ch) * c->k[0] * c->k[1] + ky * c->k[1] + kx) * element_bytes(c->weight_dtype), c->weight_dtype, c->compute);
                     sum += a * b;
                     magnitude += fabs(a * b);
                 }
             }
         }
         finish k = {c->bias ? c->compute == PRESIL_COMPUTE_INT8 ? w->ibias[o] : (double)w->bias[o] : 0, (double)w->scale[o],
-                    res ? fixture_get(element(f, res, n, y, x, o), c->res_dtype) : 0, &d->epilogue, c->out_dtype, c->scale, res && c->res_dtype == PRESIL_INT8};
-        double got = fixture_get(element(f, &d->output, n, y, x, o), c->out_dtype), want = finished(sum, &k);
+                    res ? fixture_get(fixture_element(f, res, n, y, x, o), c->res_dtype) : 0, &d->epilogue, c->out_dtype, c->scale, res && c->res_dtype == PRESIL_INT8};
+        double got = fixture_get(fixture_element(f, &d->output, n, y, x, o), c->out_dtype), want = finished(sum, &k);
         if (!close_to(got, want, magnitude, c->compute, &k)) {
             (void)snprintf(f->text, sizeof f->text, "output [%lld, %lld, %lld, %lld] is %.9g, expected %.9g", (long long)n, (long long)y, (long long)x, (long long)o, got, want);
             return -1;
@@ -226,6 +226,24 @@ static int64_t compare_conv(fixture *f, const conv_case *c, const presil_conv2d_
         checked++;
     }
     return checked;
+}
+
+/* The weights in device memory, laid out as c->view says. */
+static void view_kernel(fixture *f, const conv_case *c, const weights *w, presil_tensor *t)
+{
+    int64_t cg = c->c / c->groups, kh = c->k[0], kw = c->k[1], e = element_bytes(c->weight_dtype);
+    const int64_t shape[4] = {c->o, kh, kw, cg};
+    const int64_t strides[4][4] = {{cg * kh * kw, kw, 1, kh * kw}, {kh * kw * cg, kw * cg, cg, 1}, {kh * kw, kw, 1, c->o * kh * kw}, {cg * kh * kw * 6, kw * 3, 2, kh * kw * 4}};
+    fixture_tensor(f, t, c->weight_dtype, 4, shape, strides[c->view - 1], true);
+    if (c->view == 3) {
+        t->data.value += (uint64_t)((kh * kw - 1) * e);
+        t->stride[1] = -kw, t->stride[2] = -1;
+    }
+    for (int64_t i = 0; i < c->o * cg * kh * kw; i++) {
+        int64_t x = i % kw, y = i / kw % kh, ch = i / kw / kh % cg, o = i / kw / kh / cg;
+        int64_t at = (int64_t)(t->data.value - FIXTURE_BASE) + (o * t->stride[0] + y * t->stride[1] + x * t->stride[2] + ch * t->stride[3]) * e;
+        memcpy(f->memory + at, w->weight + i * e, (size_t)e);
+    }
 }
 
 int64_t fixture_conv(fixture *f, const conv_case *c, uint8_t *out_copy)
@@ -243,14 +261,14 @@ int64_t fixture_conv(fixture *f, const conv_case *c, uint8_t *out_copy)
     if (out[0] < 1 || out[1] < 1) return 0;
     weights *w = malloc(sizeof *w);
     make_weights(f, c, w);
-    choose_strides(c->layout, c->h, c->w, c->c, stride);
-    make_tensor(f, &d.input, c->in_dtype, 4, (const int64_t[]){c->n, c->h, c->w, c->c}, stride, true);
-    choose_strides(c->layout == 2 ? 0 : c->layout, out[0], out[1], c->o, stride);
-    make_tensor(f, &d.output, c->out_dtype, 4, (const int64_t[]){c->n, out[0], out[1], c->o}, stride, true);
+    fixture_strides(c->layout, c->h, c->w, c->c, stride);
+    fixture_tensor(f, &d.input, c->in_dtype, 4, (const int64_t[]){c->n, c->h, c->w, c->c}, stride, true);
+    fixture_strides(c->out_layout, out[0], out[1], c->o, stride);
+    fixture_tensor(f, &d.output, c->out_dtype, 4, (const int64_t[]){c->n, out[0], out[1], c->o}, stride, true);
     presil_tensor res;
     if (c->residual) {
-        choose_strides(c->layout == 1 ? 1 : 0, out[0], out[1], c->o, stride);
-        make_tensor(f, &res, c->res_dtype, 4, (const int64_t[]){c->n, out[0], out[1], c->o}, stride, true);
+        fixture_strides(c->layout == 1 ? 1 : 0, out[0], out[1], c->o, stride);
+        fixture_tensor(f, &res, c->res_dtype, 4, (const int64_t[]){c->n, out[0], out[1], c->o}, stride, true);
         d.epilogue.residual = &res;
         d.epilogue.residual_scale = 0.37f;
         d.epilogue.residual_zero_point = 5;
@@ -261,7 +279,11 @@ int64_t fixture_conv(fixture *f, const conv_case *c, uint8_t *out_copy)
     presil_plan *plan;
     uint64_t bytes;
     int64_t result = -1;
-    if (ops->layout(f->chip, &w->desc, &layout, &bytes, &e) == PRESIL_OK) {
+    if (c->view) {
+        view_kernel(f, c, w, &d.kernel);
+        d.compute = c->compute, d.groups = c->groups;
+        if (ops->plan_conv2d(f->chip, &d, NULL, (presil_daddr){0}, &plan, &e) == PRESIL_OK && fixture_run(f, plan)) result = compare_conv(f, c, &d, w, c->residual ? &res : NULL);
+    } else if (ops->layout(f->chip, &w->desc, &layout, &bytes, &e) == PRESIL_OK) {
         uint64_t packed = fixture_alloc(f, bytes);
         if (ops->pack(f->chip, layout, &w->desc, fixture_host(f, packed), &e) == PRESIL_OK && ops->plan_conv2d(f->chip, &d, layout, (presil_daddr){packed}, &plan, &e) == PRESIL_OK &&
             fixture_run(f, plan)) {
@@ -281,13 +303,14 @@ int64_t fixture_matmul(fixture *f, const matmul_case *c, uint8_t *out_copy)
     f->used = 0;
     presil_matmul_desc d = {.size = sizeof d, .compute = c->compute, .label = "test", .tiling = c->tiling};
     int64_t m = c->m, n = c->n, k = c->k;
-    make_tensor(f, &d.a, c->a_dtype, 3, (const int64_t[]){c->batch, m, k}, (const int64_t[]){m * k, c->transpose_a ? 1 : k, c->transpose_a ? m : 1}, true);
-    make_tensor(f, &d.b, c->b_dtype, 3, (const int64_t[]){c->batch, k, n}, (const int64_t[]){c->share_b ? 0 : k * n, c->transpose_b ? 1 : n, c->transpose_b ? k : 1}, true);
-    make_tensor(f, &d.out, c->out_dtype, 3, (const int64_t[]){c->batch, m, n}, (const int64_t[]){m * n, c->transpose_out ? 1 : n, c->transpose_out ? m : 1}, true);
+    int64_t apart = c->loose ? 2 : 1;
+    fixture_tensor(f, &d.a, c->a_dtype, 3, (const int64_t[]){c->batch, m, k}, (const int64_t[]){apart * m * k, apart * (c->transpose_a ? 1 : k), apart * (c->transpose_a ? m : 1)}, true);
+    fixture_tensor(f, &d.b, c->b_dtype, 3, (const int64_t[]){c->batch, k, n}, (const int64_t[]){c->share_b ? 0 : apart * k * n, apart * (c->transpose_b ? 1 : n), apart * (c->transpose_b ? k : 1)}, true);
+    fixture_tensor(f, &d.out, c->out_dtype, 3, (const int64_t[]){c->batch, m, n}, (const int64_t[]){m * n, c->transpose_out ? 1 : n, c->transpose_out ? m : 1}, true);
     presil_tensor res;
     uint32_t res_dtype = c->out_dtype == PRESIL_INT8 ? PRESIL_INT8 : PRESIL_FP32;
     if (c->residual) {
-        make_tensor(f, &res, res_dtype, 3, (const int64_t[]){c->batch, m, n},
+        fixture_tensor(f, &res, res_dtype, 3, (const int64_t[]){c->batch, m, n},
                     c->broadcast_residual ? (const int64_t[]){0, 0, 1} : (const int64_t[]){m * n, c->transpose_out ? 1 : n, c->transpose_out ? m : 1}, true);
         d.epilogue.residual = &res;
         d.epilogue.residual_scale = 0.5f;
@@ -300,12 +323,12 @@ int64_t fixture_matmul(fixture *f, const matmul_case *c, uint8_t *out_copy)
         int64_t x = i % n, y = i / n % m, b = i / n / m;
         double sum = 0, magnitude = 0;
         for (int64_t j = 0; j < k; j++) {
-            double p = seen(element(f, &d.a, b, y, j, 0), c->a_dtype, c->compute) * seen(element(f, &d.b, b, j, x, 0), c->b_dtype, c->compute);
+            double p = fixture_seen(fixture_element(f, &d.a, b, y, j, 0), c->a_dtype, c->compute) * fixture_seen(fixture_element(f, &d.b, b, j, x, 0), c->b_dtype, c->compute);
             sum += p;
             magnitude += fabs(p);
         }
-        finish end = {0, 1, c->residual ? fixture_get(element(f, &res, b, y, x, 0), res_dtype) : 0, &d.epilogue, c->out_dtype, false, c->residual && res_dtype == PRESIL_INT8};
-        double got = fixture_get(element(f, &d.out, b, y, x, 0), c->out_dtype), want = finished(sum, &end);
+        finish end = {0, 1, c->residual ? fixture_get(fixture_element(f, &res, b, y, x, 0), res_dtype) : 0, &d.epilogue, c->out_dtype, false, c->residual && res_dtype == PRESIL_INT8};
+        double got = fixture_get(fixture_element(f, &d.out, b, y, x, 0), c->out_dtype), want = finished(sum, &end);
         if (!close_to(got, want, magnitude, c->compute, &end)) {
             (void)snprintf(f->text, sizeof f->text, "out [%lld, %lld, %lld] is %.9g, expected %.9g", (long long)b, (long long)y, (long long)x, got, want);
             return -1;

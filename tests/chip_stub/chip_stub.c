@@ -91,6 +91,11 @@ static int stub_conv2d(const presil_chip *chip, const presil_conv2d_desc *desc, 
     return fail(error, PRESIL_EUNSUPPORTED, "the stub chip only copies");
 }
 
+static int stub_weight_grad(const presil_chip *chip, const presil_conv2d_weight_grad_desc *desc, presil_plan **out, presil_error_buffer *error) {
+    (void)chip, (void)desc, (void)out;
+    return fail(error, PRESIL_EUNSUPPORTED, "the stub chip only copies");
+}
+
 static int stub_matmul(const presil_chip *chip, const presil_matmul_desc *desc, presil_plan **out, presil_error_buffer *error) {
     (void)chip, (void)desc, (void)out;
     return fail(error, PRESIL_EUNSUPPORTED, "the stub chip only copies");
@@ -185,7 +190,7 @@ __attribute__((visibility("default"))) const presil_chip_ops *presil_chip_entry(
     static const presil_chip_ops ops = {
         .size = sizeof ops, .abi = PRESIL_CHIP_ABI, .name = "stub", .create = stub_create, .destroy = stub_destroy, .limits = stub_limits, .info = stub_info,
         .probe = stub_probe, .reset = stub_reset, .layout = stub_layout, .pack = stub_pack, .layout_free = stub_layout_free, .plan_conv2d = stub_conv2d,
-        .plan_matmul = stub_matmul, .plan_copy = stub_copy, .plan_nop = stub_nop, .plan_info = stub_plan_info, .describe = stub_describe,
+        .plan_weight_grad = stub_weight_grad, .plan_matmul = stub_matmul, .plan_copy = stub_copy, .plan_nop = stub_nop, .plan_info = stub_plan_info, .describe = stub_describe,
         .plan_free = stub_plan_free, .submit = stub_submit, .service = stub_service, .why = stub_why, .counters = stub_counters, .execute = NULL,
     };
     return &ops;
