@@ -33,7 +33,7 @@ def run(installed: Path, code: str, before: str = "") -> str:
 
 
 def test_import_torch_is_enough(installed):
-    assert run(installed, "import torch; print(torch.ones(2, device='presil').sum().item(), torch.presil.__file__)") == f"2.0 {installed}/torch_presil/device_module.py"
+    assert run(installed, "import torch; print(torch.ones(2, device='presil').sum().item(), torch.presil.__file__)") == f"2.0 {installed}/torch_presil/device/__init__.py"
 
 
 @pytest.mark.parametrize("first, second", [("torch", "torch_presil"), ("torch_presil", "torch")])

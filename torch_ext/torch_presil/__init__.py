@@ -49,17 +49,17 @@ def _load_native():
 
 _C = _load_native()
 
-from . import backends, device_module, distributed, meta, vision  # noqa: E402
+from . import backends, device, distributed, meta, vision  # noqa: E402
 
 torch.utils.rename_privateuse1_backend("presil")
-torch._register_device_module("presil", device_module)
+torch._register_device_module("presil", device)
 torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True)
 torch.backends.presil = backends.settings
 sys.modules["torch.backends.presil"] = backends.settings
 distributed.register()
 vision.install()
 
-__all__ = ["backends", "device_module"]
+__all__ = ["backends", "device"]
 
 
 @atexit.register

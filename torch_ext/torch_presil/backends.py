@@ -4,13 +4,18 @@
 import contextlib
 import types
 
+import torch
+
 from torch_presil import _C
 
 
 class _Settings(types.ModuleType):
-    """mode, chip, build, memory_model, fp32_precision, strict. An unknown name raises, so that a typing error can't pass."""
+    """mode, chip, build, memory_model, memory_model_seed, fp32_precision, strict, deterministic, launch_blocking, affinity.
 
-    _NAMES = ("mode", "chip", "build", "memory_model", "fp32_precision", "strict")
+    An unknown name raises, so that a typing error can't pass.
+    """
+
+    _NAMES = ("mode", "chip", "build", "memory_model", "memory_model_seed", "fp32_precision", "strict", "deterministic", "launch_blocking", "affinity")
 
     @property
     def mode(self) -> str:
@@ -46,27 +51,71 @@ class _Settings(types.ModuleType):
 
     @memory_model.setter
     def memory_model(self, value: str) -> None:
-        _C.set_memory_model(value, 0)
+        _C.set_memory_model(value, _C.get_memory_model_seed())
+
+    @property
+    def memory_model_seed(self) -> int:
+        """Of the memory model's random state; 0 by default."""
+        return _C.get_memory_model_seed()
+
+    @memory_model_seed.setter
+    def memory_model_seed(self, value: int) -> None:
+        _C.set_memory_model(_C.get_memory_model(), value)
 
     @property
     def fp32_precision(self) -> str:
-        """"ieee": float32 tensors compute at fp32 accuracy (three bf16 terms, six passes); "bf16": one term."""
-        return "bf16" if _C.get_fp32_as_bf16() else "ieee"
+        """"ieee": float32 tensors compute at fp32 accuracy (three bf16 terms, six passes); "bf16": one term; "none" (default): as PyTorch's own settings say.
+
+        Those are torch.backends.fp32_precision, torch.backends.mkldnn.{matmul,conv}.fp32_precision and torch.set_float32_matmul_precision, read as for the CPU:
+        "bf16" and "medium" give one term; "tf32" and "high" give full accuracy, because the chip has no tf32 and no sum of two bfloat16.
+        """
+        return _C.get_fp32_precision()
 
     @fp32_precision.setter
     def fp32_precision(self, value: str) -> None:
-        if value not in ("ieee", "bf16"):
-            raise ValueError(f"fp32_precision must be 'ieee' or 'bf16', got {value!r}")
-        _C.set_fp32_as_bf16(value == "bf16")
+        _C.set_fp32_precision(value)
 
     @property
     def strict(self) -> bool:
-        """True: an operator that would run on the host raises instead."""
+        """True: an operator that would run on the host raises instead (PRESIL_STRICT=1)."""
         return _C.get_strict()
 
     @strict.setter
     def strict(self, value: bool) -> None:
         _C.set_strict(bool(value))
+
+    @property
+    def deterministic(self) -> bool:
+        """True, always: the chip and the twin give the same bits and cycles every time. torch.use_deterministic_algorithms acts on operators of the host as on the CPU."""
+        return True
+
+    @deterministic.setter
+    def deterministic(self, value: bool) -> None:
+        if not value:
+            raise ValueError("torch.backends.presil.deterministic is always True: there is no faster way that is not deterministic")
+
+    @property
+    def launch_blocking(self) -> bool:
+        """True: every launch is waited for, so that its error is raised on the line that made it (PRESIL_LAUNCH_BLOCKING=1)."""
+        return _C.get_launch_blocking()
+
+    @launch_blocking.setter
+    def launch_blocking(self, value: bool) -> None:
+        _C.set_launch_blocking(bool(value))
+
+    @property
+    def affinity(self) -> str:
+        """CPUs of the devices' workers, such as "2,4-7" (PRESIL_AFFINITY); "": any. While set, launches run on the workers only."""
+        return _C.get_affinity()
+
+    @affinity.setter
+    def affinity(self, value: str) -> None:
+        _C.set_affinity(value)
+
+    @property
+    def threads(self) -> int:
+        """Of the twin and of operators on the host: torch.set_num_threads."""
+        return torch.get_num_threads()
 
     def __setattr__(self, name, value):
         if not name.startswith("_") and name not in self._NAMES:
@@ -75,7 +124,7 @@ class _Settings(types.ModuleType):
 
     @contextlib.contextmanager
     def flags(self, **values):
-        """Settings inside a `with`, restored afterwards."""
+        """Settings inside a `with`, restored afterwards, also those that were set before another was refused."""
         before = {name: getattr(self, name) for name in values}
         try:
             for name, value in values.items():

@@ -22,6 +22,7 @@ struct RedirectingCpuAllocator final : c10::Allocator {
   c10::DataPtr allocate(size_t n) override {
     if (tls_heap < 0 || n == 0) return plain_cpu_allocator->allocate(n);
     void* p = device_malloc(tls_heap, n);
+    wait_pending(tls_heap);  // another thread may have enqueued work on the block and freed it since this operator waited
     return {p, p, &device_free, c10::Device(c10::kCPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &free_any; }

@@ -56,8 +56,8 @@ constexpr int kNhwc[] = {0, 2, 3, 1};
 
 }  // namespace
 
-presil_compute compute_for(c10::ScalarType dtype) {
-  return dtype == c10::kFloat && !settings().fp32_as_bf16 ? PRESIL_COMPUTE_FP32 : PRESIL_COMPUTE_BF16;
+presil_compute compute_for(c10::ScalarType dtype, Fp32Op op) {
+  return dtype == c10::kFloat && !fp32_as_bf16(op) ? PRESIL_COMPUTE_FP32 : PRESIL_COMPUTE_BF16;
 }
 bool chip_dtype(c10::ScalarType dtype) { return dtype == c10::kFloat || dtype == c10::kBFloat16; }
 

@@ -22,7 +22,7 @@ struct ConvGeometry {
   int64_t groups = 1;
 };
 
-presil_compute compute_for(c10::ScalarType dtype);  // float32 or bfloat16, by torch.backends.presil.fp32_precision
+presil_compute compute_for(c10::ScalarType dtype, Fp32Op op = Fp32Op::matmul);  // float32 (by fp32_as_bf16) or bfloat16
 bool chip_dtype(c10::ScalarType dtype);             // float32 or bfloat16
 
 // input: 4-D, logical NCHW; output: NCHW with unit channel stride (channels_last). Enqueues; false: the chip can't fetch this layout or geometry.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Creation, copies and views: the operators that every device must have, and those whose composite kernel is worse than the CPU's own.
 #include "runtime/allocator.h"
+#include "runtime/pinned.h"
 #include "host/fallback.h"
 #include "ops/weights.h"
 
@@ -38,8 +39,9 @@ Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride, std::option
   return at::detail::empty_strided_generic(size, stride, &device_allocator(), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), element_type_or_default(dtype));
 }
 
-Tensor copy_from(const Tensor& self, const Tensor& to, bool) {
+Tensor copy_from(const Tensor& self, const Tensor& to, bool non_blocking) {
   if (to.device().type() == kDevice) weights_changed(to);
+  if (non_blocking && copy_later(self, to)) return to;
   for (const Tensor* t : {&self, &to})
     if (t->device().type() == kDevice) wait_pending(t->device().index());
   // Two devices: each has its own views.

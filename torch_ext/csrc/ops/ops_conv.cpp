@@ -69,7 +69,7 @@ Tensor convolution(const Tensor& x, const Tensor& w, const OptionalTensor& bias,
   WeightRequest request;
   request.weight = w;
   request.bias = b;
-  request.compute = compute_for(x.scalar_type());
+  request.compute = compute_for(x.scalar_type(), Fp32Op::conv);
   request.groups = groups;
   request.dilation = problem.geometry.dilation;
   request.input_dilation = problem.geometry.input_dilation;

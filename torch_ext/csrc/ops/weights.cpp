@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/weights.h"
 #include "host/alias.h"
+#include "runtime/allocator.h"
 
 #include <list>
 #include <mutex>
@@ -155,5 +156,7 @@ void clear_weights_cache() {
   drop_entries([](const Entry&) { return true; });
 }
 size_t weights_cache_entries() { return cache_entries.load(); }
+
+static const int registered = (register_cache(&clear_weights_cache), 0);
 
 }  // namespace presil

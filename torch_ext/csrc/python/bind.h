@@ -5,7 +5,10 @@
 
 namespace presil {
 
-void bind_device(pybind11::module_& m);    // devices, settings
+void bind_device(pybind11::module_& m);    // devices
+void bind_settings(pybind11::module_& m);  // torch.backends.presil
+void bind_memory(pybind11::module_& m);    // pools, snapshot, pinned memory's statistics
+void bind_errors(pybind11::module_& m);    // table of exceptions, where launches come from
 void bind_distributed(pybind11::module_& m);  // torch.distributed's backend
 void bind_reports(pybind11::module_& m);   // launches' reports, host operators
 void bind_vision(pybind11::module_& m);    // torchvision's operators

@@ -3,6 +3,9 @@
 
 PYBIND11_MODULE(_C, m) {
   presil::bind_device(m);
+  presil::bind_settings(m);
+  presil::bind_memory(m);
+  presil::bind_errors(m);
   presil::bind_distributed(m);
   presil::bind_reports(m);
   presil::bind_vision(m);

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device guard (devices, streams, events) and hooks: what c10 asks a device for.
-#include "runtime/allocator.h"
+// Device guard: devices, streams and events, as c10 asks for them.
 #include "runtime/device.h"
-#include "runtime/generator.h"
 
-#include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 namespace presil {
@@ -12,6 +9,14 @@ namespace {
 
 c10::Device make_device(int index) { return c10::Device(kDevice, static_cast<c10::DeviceIndex>(index)); }
 int index_or_current(c10::Device d) { return d.index() < 0 ? current_device() : d.index(); }
+
+void read_clock(void* event, uint64_t* cycles) {
+  const int status = presil_event_cycles(static_cast<presil_event*>(event), cycles);
+  if (status == PRESIL_EUNSUPPORTED)
+    raise_text(status, "presil: elapsed_time is simulated time, and the event was recorded in mode 'model', which has no clock. Modes with one: 'rtl', 'verify' "
+                       "(torch.backends.presil.mode, PRESIL_MODE)");
+  check(status, "elapsed_time");
+}
 
 struct Guard final : c10::impl::DeviceGuardImplInterface {
   static constexpr c10::DeviceType static_type = kDevice;
@@ -30,7 +35,13 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     if (d.index() >= 0) set_device_unchecked(d.index());
   }
   c10::DeviceIndex deviceCount() const noexcept override { return static_cast<c10::DeviceIndex>(device_count()); }
-  c10::DeviceCapability getDeviceCapability(c10::Device) const override { return {}; }
+  // What tensors may hold: all but quantized types.
+  c10::DeviceCapability getDeviceCapability(c10::Device) const override {
+    c10::DeviceCapability capability;
+    auto& types = capability.capability_data.supported_scalar_types;
+    types.has_QInt8 = types.has_QUInt8 = types.has_QInt32 = types.has_QUInt4x2 = types.has_QUInt2x4 = 0;
+    return capability;
+  }
 
   c10::Stream getStream(c10::Device d) const override {
     const int i = index_or_current(d);
@@ -48,6 +59,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     set_current_stream_id(i, s.id());
     return old;
   }
+  void* getStreamNativeHandle(const c10::Stream s) const override { return stream_of(s.device_index(), s.id()); }
   bool queryStream(const c10::Stream& s) const override {
     auto* d = opened(s.device_index());
     return !d || presil_stream_query(d, stream_of(s.device_index(), s.id()));
@@ -79,8 +91,8 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   void destroyEvent(void* event, c10::DeviceIndex) const noexcept override { presil_event_destroy(static_cast<presil_event*>(event)); }
   double elapsedTime(void* first, void* second, c10::DeviceIndex index) const override {
     uint64_t from = 0, to = 0;
-    check(presil_event_cycles(static_cast<presil_event*>(first), &from), "elapsed_time");
-    check(presil_event_cycles(static_cast<presil_event*>(second), &to), "elapsed_time");
+    read_clock(first, &from);
+    read_clock(second, &to);
     presil_device_info info{};
     info.size = sizeof info;
     check(presil_device_get_info(device(index), &info), "elapsed_time");
@@ -88,43 +100,6 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
 };
 C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard)
-
-struct Hooks final : at::PrivateUse1HooksInterface {
-  bool isBuilt() const override { return true; }
-  bool isAvailable() const override { return true; }
-  bool hasPrimaryContext(c10::DeviceIndex index) const override { return opened(index) != nullptr; }
-  const at::Generator& getDefaultGenerator(c10::DeviceIndex index) const override { return default_generator(index); }
-  at::Generator getNewGenerator(c10::DeviceIndex index) const override { return new_generator(index); }
-  c10::Device getDeviceFromPtr(void* p) const override {
-    const int i = device_of_pointer(p);
-    TORCH_CHECK(i >= 0, "presil: pointer ", p, " is not in the memory of a presil device");
-    return make_device(i);
-  }
-  c10::Allocator* getPinnedMemoryAllocator() const override { return &host_allocator(); }
-  bool isPinnedPtr(const void* p) const override { return is_pinned(p); }
-  c10::DeviceIndex deviceCount() const override { return static_cast<c10::DeviceIndex>(device_count()); }
-  c10::DeviceIndex getCurrentDevice() const override { return static_cast<c10::DeviceIndex>(current_device()); }
-  void setCurrentDevice(c10::DeviceIndex d) const override { set_device(d); }
-  c10::DeviceIndex exchangeDevice(c10::DeviceIndex d) const override {
-    const auto old = getCurrentDevice();
-    set_device(d);
-    return old;
-  }
-  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex d) const override {
-    const auto old = getCurrentDevice();
-    if (d >= 0) set_device(d);
-    return old;
-  }
-  void resizePrivateUse1Bytes(const c10::Storage& s, size_t bytes) const override {
-    const int i = s.device().index();
-    wait_pending(i);
-    void* p = device_malloc(i, bytes);
-    if (p && s.data()) memcpy(p, s.data(), std::min(s.nbytes(), bytes));
-    s.unsafeGetStorageImpl()->set_data_ptr_noswap({p, p, &device_free, make_device(i)});
-    s.unsafeGetStorageImpl()->set_nbytes(bytes);
-  }
-};
-const int registered = (at::RegisterPrivateUse1HooksInterface(new Hooks), c10::register_privateuse1_backend("presil"), 0);
 
 }  // namespace
 }  // namespace presil

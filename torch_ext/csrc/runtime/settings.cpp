@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/settings.h"
+#include "runtime/device.h"
+
+#include <ATen/Context.h>
+
+#include <cstdlib>
+
+namespace presil {
+namespace {
+
+std::string environment(const char* name, const char* fallback) {
+  const char* value = std::getenv(name);
+  return value && *value ? value : fallback;
+}
+
+bool switched_on(const char* name) {
+  const std::string value = environment(name, "0");
+  return value != "0" && value != "false" && value != "off";
+}
+
+}  // namespace
+
+Settings& settings() {
+  static auto* s = [] {
+    auto* created = new Settings;
+    created->chip = environment("PRESIL_CHIP", "base");
+    created->mode = environment("PRESIL_MODE", "rtl");
+    created->build = environment("PRESIL_BUILD", "fast");
+    created->memory_model = environment("PRESIL_MEMORY_MODEL", "");
+    created->affinity = environment("PRESIL_AFFINITY", "");
+    created->strict = switched_on("PRESIL_STRICT");
+    created->launch_blocking = switched_on("PRESIL_LAUNCH_BLOCKING");
+    return created;
+  }();
+  return *s;
+}
+
+bool fp32_as_bf16(Fp32Op op) {
+  const Fp32Precision own = settings().fp32;
+  if (own != Fp32Precision::follow) return own == Fp32Precision::bf16;
+  return at::globalContext().float32Precision(at::Float32Backend::MKLDNN, op == Fp32Op::conv ? at::Float32Op::CONV : at::Float32Op::MATMUL) == at::Float32Precision::BF16;
+}
+
+void apply_mode(const std::string& mode) {
+  const presil_mode number = mode_number(mode);
+  for (int i = 0; i < device_count(); i++)
+    if (auto* handle = opened(i)) check(presil_device_set_mode(handle, number), "switching the mode");
+  settings().mode = mode;
+}
+
+void apply_memory_model(const std::string& model, uint64_t seed) {
+  for (int i = 0; i < device_count(); i++)
+    if (auto* handle = opened(i)) check(presil_device_set_memory_model(handle, model.empty() ? nullptr : model.c_str(), seed), "memory model");
+  settings().memory_model = model;
+  settings().seed = seed;
+}
+
+void apply_affinity(const std::string& cpus) {
+  for (int i = 0; i < device_count(); i++) check(presil_device_set_affinity(device(i), cpus.c_str()), "affinity");
+  settings().affinity = cpus;
+}
+
+void set_before_first_use(std::string& setting, const std::string& value, const char* what) {
+  if (setting == value) return;
+  for (int i = 0; i < device_count(); i++)
+    TORCH_CHECK(!opened(i), "presil: ", what, " can't change after the device was first used (it is ", setting, "). Set it, or its environment variable, at the start of the program.");
+  setting = value;
+}
+
+}  // namespace presil
