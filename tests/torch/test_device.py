@@ -140,3 +140,46 @@ if pid == 0:
 raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """
     assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0
+
+
+def test_memory_nobody_wrote_is_filled_under_deterministic_algorithms():
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert torch.empty(3, 4, device="presil").isnan().all() and torch.empty_strided((2, 3), (1, 2), device="presil").isnan().all()
+        assert (torch.empty(5, dtype=torch.int32, device="presil") == 2 ** 31 - 1).all()
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_split_points_may_lie_on_the_device():
+    x = torch.randn(7, 3, requires_grad=True)
+    d = x.detach().to("presil").requires_grad_()
+    for a, b in zip(torch.tensor_split(x, torch.tensor([2, 5])), torch.tensor_split(d, torch.tensor([2, 5], device="presil"))):
+        assert torch.equal(b.cpu(), a)
+        b.sum().backward(retain_graph=True)
+    assert torch.equal(d.grad.cpu(), torch.ones(7, 3))
+
+
+@pytest.mark.parametrize("make", [lambda x: x.to_sparse(), lambda x: x.to_sparse_csr(), lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.quint8), lambda x: x.to_mkldnn(),
+                                  lambda x: torch.sparse_coo_tensor(torch.zeros(1, 2, dtype=torch.int64, device="presil"), x[0, :2], (4,))])
+def test_layouts_that_cannot_live_here_are_refused_with_a_text(make):
+    with pytest.raises(NotImplementedError, match="the device"):
+        make(torch.ones(3, 3, device="presil"))
+
+
+def test_lists_of_many_tensors():
+    tensors = [torch.randn(3) for _ in range(100)]
+    moved = [t.to("presil") for t in tensors]
+    views = torch._foreach_add(moved, moved[::-1])
+    for i, v in enumerate(views):
+        assert torch.equal(v.cpu(), tensors[i] + tensors[-1 - i])
+    torch._foreach_mul_(moved, 2)
+    assert all(torch.equal(m.cpu(), 2 * t) for m, t in zip(moved, tensors))
+
+
+def test_batch_sizes_of_a_packed_sequence_stay_on_the_cpu():
+    x = torch.randn(5, 3, 4)
+    packed = torch.nn.utils.rnn.pack_padded_sequence(x.to("presil"), torch.tensor([5, 3, 2]))
+    expected = torch.nn.utils.rnn.pack_padded_sequence(x, torch.tensor([5, 3, 2]))
+    assert packed.batch_sizes.device.type == "cpu" and torch.equal(packed.batch_sizes, expected.batch_sizes)
+    assert torch.equal(packed.data.cpu(), expected.data)

@@ -56,36 +56,69 @@ AllocateOnDevice::AllocateOnDevice(int index) : previous_(tls_heap) {
 }
 AllocateOnDevice::~AllocateOnDevice() { tls_heap = previous_; }
 
+int PointerIndex::find(const void* key) const {
+  if (C10_UNLIKELY(many_ != nullptr)) {
+    const auto it = many_->find(key);
+    return it == many_->end() ? -1 : it->second;
+  }
+  for (size_t i = 0; i < keys_.size(); i++)
+    if (keys_[i] == key) return static_cast<int>(i);
+  return -1;
+}
+void PointerIndex::add(const void* key) {
+  constexpr size_t kMany = 24;
+  keys_.push_back(key);
+  if (C10_LIKELY(keys_.size() < kMany)) return;
+  if (!many_) {
+    many_ = std::make_unique<ska::flat_hash_map<const void*, int>>();
+    for (size_t i = 0; i < keys_.size(); i++) many_->emplace(keys_[i], static_cast<int>(i));
+  }
+  many_->emplace(key, static_cast<int>(keys_.size()) - 1);
+}
+
+int HostViews::storage_position(c10::StorageImpl* dev) {
+  const int known = dev_storages_.find(dev);
+  if (known >= 0) return known;
+  // The view holds a reference, so that a kernel that stores its input keeps the device memory alive.
+  c10::intrusive_ptr_target* target = dev;
+  c10::raw::intrusive_ptr::incref(target);
+  void* data = dev->_mutable_data_ptr_no_checks().get();
+  c10::Storage cpu(c10::Storage::use_byte_size_t{}, dev->nbytes(), c10::DataPtr(data, target, &drop_reference, c10::Device(c10::kCPU)), c10::GetCPUAllocator(), true);
+  dev_storages_.add(dev);
+  cpu_storages_.add(cpu.unsafeGetStorageImpl());
+  storages_.push_back({dev, std::move(cpu), data, dev->nbytes()});
+  return static_cast<int>(storages_.size()) - 1;
+}
+
 c10::Storage HostViews::to_host(const c10::Storage& s) {
   auto* impl = s.unsafeGetStorageImpl();
-  if (impl->device_type() != kDevice) return s;
-  for (auto& pair : storages_)
-    if (pair.dev == impl) return pair.cpu;
-  // The view holds a reference, so that a kernel that stores its input keeps the device memory alive.
-  c10::intrusive_ptr_target* target = impl;
-  c10::raw::intrusive_ptr::incref(target);
-  void* data = impl->_mutable_data_ptr_no_checks().get();
-  c10::Storage cpu(c10::Storage::use_byte_size_t{}, impl->nbytes(), c10::DataPtr(data, target, &drop_reference, c10::Device(c10::kCPU)), c10::GetCPUAllocator(), true);
-  storages_.push_back({impl, cpu, data, impl->nbytes()});
-  return cpu;
+  if (impl->device_type() != kDevice) {
+    cpu_tensor_ = true;
+    return s;
+  }
+  return storages_[storage_position(impl)].cpu;
 }
 
 at::Tensor HostViews::to_host(const at::Tensor& t) {
   if (!t.defined()) return t;
-  if (t.device().type() != kDevice) {
+  auto* impl = t.unsafeGetTensorImpl();
+  if (impl->device_type() != kDevice) {
     if (t.has_storage()) cpu_inputs_.push_back(t.storage().unsafeGetStorageImpl());
     if (t.dim() > 0) cpu_tensor_ = true;
     return t;
   }
-  const int index = t.device().index();
+  const int index = impl->device().index();
   TORCH_CHECK(index_ < 0 || index_ == index, "Expected all tensors to be on the same device, but found at least two devices, presil:", index_, " and presil:", index, "!");
   index_ = index;
-  for (auto& pair : tensors_)
-    if (pair.dev.is_same(t)) return pair.cpu;
-  auto* impl = t.unsafeGetTensorImpl();
-  at::Tensor cpu = at::detail::make_tensor<c10::TensorImpl>(to_host(impl->storage()), c10::DispatchKeySet(c10::DispatchKey::CPU), impl->dtype());
+  const int known = dev_tensors_.find(impl);
+  if (known >= 0) return tensors_[known].cpu;
+  TORCH_CHECK_NOT_IMPLEMENTED(impl->has_storage() && impl->layout() == c10::kStrided, "presil: an operand has layout ", impl->layout(), "; the device holds strided tensors only");
+  const int storage = storage_position(impl->unsafe_storage().unsafeGetStorageImpl());
+  at::Tensor cpu = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storages_[storage].cpu), c10::DispatchKeySet(c10::DispatchKey::CPU), impl->dtype());
   copy_metadata(impl, cpu.unsafeGetTensorImpl());
-  tensors_.push_back({t, cpu});
+  dev_tensors_.add(impl);
+  cpu_tensors_.add(cpu.unsafeGetTensorImpl());
+  tensors_.push_back({t, cpu, storage});
   return cpu;
 }
 
@@ -105,8 +138,8 @@ c10::DataPtr HostViews::adopt(c10::StorageImpl* cpu, size_t bytes) {
 
 c10::Storage HostViews::device_storage(const c10::Storage& cpu) {
   auto* impl = cpu.unsafeGetStorageImpl();
-  for (auto& pair : storages_)
-    if (pair.cpu.unsafeGetStorageImpl() == impl) return c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(pair.dev));
+  const int known = cpu_storages_.find(impl);
+  if (known >= 0) return c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storages_[known].dev));
   for (auto& pair : adopted_)
     if (pair.first == impl) return pair.second;
   const size_t bytes = cpu.nbytes();
@@ -117,8 +150,8 @@ c10::Storage HostViews::device_storage(const c10::Storage& cpu) {
 
 at::Tensor HostViews::to_device(const at::Tensor& t) {
   if (!t.defined() || t.device().type() != c10::kCPU || index_ < 0) return t;
-  for (auto& pair : tensors_)
-    if (pair.cpu.is_same(t)) return pair.dev;
+  const int known = cpu_tensors_.find(t.unsafeGetTensorImpl());
+  if (known >= 0) return tensors_[known].dev;
   TORCH_CHECK_NOT_IMPLEMENTED(t.layout() == c10::kStrided && !t.is_quantized(), "presil: the result has layout ", t.layout(), t.is_quantized() ? " and is quantized" : "",
                               "; the device holds strided tensors only. Compute this operator on the CPU: x.cpu()");
   for (auto* impl : cpu_inputs_)
@@ -147,10 +180,7 @@ void HostViews::finish() {
       dev->set_storage_offset(cpu->storage_offset());
       dev->set_sizes_and_strides(cpu->sizes(), cpu->strides());
     }
-    bool same = false;
-    for (auto& s : storages_)
-      same |= s.dev == dev->storage().unsafeGetStorageImpl() && s.cpu.unsafeGetStorageImpl() == cpu->storage().unsafeGetStorageImpl();
-    if (C10_UNLIKELY(!same)) {
+    if (C10_UNLIKELY(cpu->unsafe_storage().unsafeGetStorageImpl() != storages_[pair.storage].cpu.unsafeGetStorageImpl())) {
       keep_.push_back(pair.cpu);
       dev->set_storage_keep_dtype(device_storage(cpu->storage()));
     }

@@ -7,20 +7,35 @@
 
 #include <ATen/ATen.h>
 #include <c10/util/SmallVector.h>
+#include <c10/util/flat_hash_map.h>
+
+#include <memory>
 
 namespace presil {
 
+// Position of a pointer in a list that is short but for lists of tensors (foreach operators).
+class PointerIndex {
+ public:
+  int find(const void* key) const;  // -1: unknown
+  void add(const void* key);        // at the next position
+
+ private:
+  c10::SmallVector<const void*, 8> keys_;
+  std::unique_ptr<ska::flat_hash_map<const void*, int>> many_;
+};
+
 class HostViews {
  public:
-  // CPU view of a device tensor; others pass through. Raises on operands of different presil devices.
+  // CPU view of a device tensor; others pass through. Raises on operands of different presil devices and on layouts without a CPU view (sparse, quantized).
   at::Tensor to_host(const at::Tensor& t);
   c10::Storage to_host(const c10::Storage& s);
+  // Raises NotImplementedError for a result that can't live on the device (sparse, mkldnn, quantized).
   at::Tensor to_device(const at::Tensor& t);
   void finish();
 
   int index() const { return index_; }          // device of the operands, -1: none yet
   void set_index(int index) { index_ = index; }
-  bool has_cpu_tensor() const { return cpu_tensor_; }  // a CPU operand with dimensions was passed
+  bool has_cpu_tensor() const { return cpu_tensor_; }  // a CPU operand with dimensions, or a CPU storage, was passed
 
  private:
   struct StoragePair {
@@ -31,12 +46,15 @@ class HostViews {
   };
   struct TensorPair {
     at::Tensor dev, cpu;
+    int storage;  // position in storages_
   };
+  int storage_position(c10::StorageImpl* dev);
   c10::Storage device_storage(const c10::Storage& cpu);
   c10::DataPtr adopt(c10::StorageImpl* cpu, size_t bytes);
 
   c10::SmallVector<StoragePair, 4> storages_;
   c10::SmallVector<TensorPair, 4> tensors_;
+  PointerIndex dev_storages_, cpu_storages_, dev_tensors_, cpu_tensors_;
   c10::SmallVector<std::pair<c10::StorageImpl*, c10::Storage>, 2> adopted_;
   c10::SmallVector<c10::StorageImpl*, 4> cpu_inputs_;
   c10::SmallVector<at::Tensor, 4> keep_;

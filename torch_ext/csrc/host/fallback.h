@@ -6,6 +6,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 
+#include <atomic>
 #include <map>
 #include <string>
 
@@ -21,7 +22,19 @@ struct HostOperator {
 // Since the last reset, by operator name.
 std::map<std::string, HostOperator> host_operators();
 void reset_host_operators();
-// For native kernels that decide to compute on the host: counts, checks strict mode.
+
+// Counters of one operator; they live for ever. Counting takes no lock.
+struct HostSite {
+  std::string name;
+  std::atomic<int64_t> calls{0}, nanoseconds{0};
+  std::atomic<bool> explained{false};
+  std::string reason;  // of the first call since the last reset; under the registry's lock
+};
+HostSite& host_site(const std::string& name);
+// Raises in strict mode; to be called before anything is changed.
+void refuse_in_strict_mode(const char* name, const std::string& reason);
+void note_host_operator(HostSite& site, const char* reason, int64_t nanoseconds);
+// For native kernels that decide to compute on the host: checks strict mode, counts.
 void note_host_operator(const char* name, const std::string& reason, double seconds = 0);
 
 // Views for a native kernel that computes on the host: waits for the chip, maps the arguments.

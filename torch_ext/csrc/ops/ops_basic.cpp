@@ -9,6 +9,7 @@
 #include <ATen/native/TensorFactories.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/tensor_split_native.h>
 #include <ATen/ops/view_native.h>
 #include <torch/library.h>
 
@@ -23,12 +24,18 @@ c10::Device device_or_current(std::optional<c10::Device> d) {
 }
 c10::ScalarType element_type_or_default(std::optional<c10::ScalarType> dtype) { return dtype.value_or(c10::typeMetaToScalarType(at::get_default_dtype())); }
 
+// torch.use_deterministic_algorithms: memory nobody wrote has a known content (NaN, or the largest integer), as on every device.
+Tensor filled_if_deterministic(Tensor t) {
+  if (C10_UNLIKELY(at::globalContext().deterministicAlgorithms() && at::globalContext().deterministicFillUninitializedMemory())) at::native::fill_empty_deterministic_(t);
+  return t;
+}
+
 Tensor empty_memory_format(c10::IntArrayRef size, std::optional<c10::ScalarType> dtype, std::optional<c10::Layout> layout, std::optional<c10::Device> device,
                            std::optional<bool> pin, std::optional<c10::MemoryFormat> format) {
   TORCH_CHECK(!pin.value_or(false), "Only dense CPU tensors can be pinned");
   TORCH_CHECK_NOT_IMPLEMENTED(layout.value_or(c10::kStrided) == c10::kStrided, "presil: only strided tensors live on the device, got layout ", *layout);
   const c10::DeviceGuard guard(device_or_current(device));
-  return at::detail::empty_generic(size, &device_allocator(), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), element_type_or_default(dtype), format);
+  return filled_if_deterministic(at::detail::empty_generic(size, &device_allocator(), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), element_type_or_default(dtype), format));
 }
 
 Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride, std::optional<c10::ScalarType> dtype, std::optional<c10::Layout> layout, std::optional<c10::Device> device,
@@ -36,7 +43,7 @@ Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride, std::option
   TORCH_CHECK(!pin.value_or(false), "Only dense CPU tensors can be pinned");
   TORCH_CHECK_NOT_IMPLEMENTED(layout.value_or(c10::kStrided) == c10::kStrided, "presil: only strided tensors live on the device, got layout ", *layout);
   const c10::DeviceGuard guard(device_or_current(device));
-  return at::detail::empty_strided_generic(size, stride, &device_allocator(), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), element_type_or_default(dtype));
+  return filled_if_deterministic(at::detail::empty_strided_generic(size, stride, &device_allocator(), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), element_type_or_default(dtype)));
 }
 
 Tensor copy_from(const Tensor& self, const Tensor& to, bool non_blocking) {
@@ -79,6 +86,9 @@ bool has_compatible_shallow_copy_type(const Tensor& a, const Tensor& b) {
   auto dense = [](const Tensor& t) { return t.layout() == c10::kStrided && (t.is_cpu() || t.device().type() == kDevice); };
   return dense(a) && dense(b);
 }
+
+// The split points are read by the host. On both keys, because the composite kernel, which refuses an index tensor of the device, stands on both.
+std::vector<Tensor> tensor_split(const Tensor& self, const Tensor& indices, int64_t dim) { return at::native::tensor_split(self, indices.device().type() == kDevice ? indices.cpu() : indices, dim); }
 
 // The fused cells have no CPU kernel: the same formulas out of elementwise operators.
 std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& cx, const OptionalTensor& input_bias, const OptionalTensor& hidden_bias) {
@@ -144,15 +154,18 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("view", at::native::view);
   m.impl("_reshape_alias", at::native::_reshape_alias);
   m.impl("_efficientzerotensor", efficient_zero);
+  m.impl("tensor_split.tensor_indices_or_sections", tensor_split);
   m.impl("_has_compatible_shallow_copy_type", has_compatible_shallow_copy_type);
   m.impl("_thnn_fused_lstm_cell", lstm_cell);
   m.impl("_thnn_fused_lstm_cell_backward_impl", lstm_cell_backward);
   m.impl("_thnn_fused_gru_cell", gru_cell);
   m.impl("_thnn_fused_gru_cell_backward", gru_cell_backward);
   for (const char* name : {"native_layer_norm", "native_layer_norm_backward", "native_group_norm", "native_group_norm_backward", "addr", "_stack", "mish_backward",
-                           "native_channel_shuffle", "all.dims_out", "any.dims_out", "linalg__powsum"})
+                           "native_channel_shuffle", "mode.values", "all.dims_out", "any.dims_out", "linalg__powsum"})
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&fallback>());
 }
+
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) { m.impl("tensor_split.tensor_indices_or_sections", tensor_split); }
 
 }  // namespace
 }  // namespace presil

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the chip computes: how far from exact a product may be, and the CPU run that is made of the device's products.
+
+A call that launches on the chip can't be bit-equal to the CPU. Two things hold instead, and both are checked:
+
+1. Each single product (mm, bmm, addmm, baddbmm, mv, dot, convolution, its backward, ...) lies within the bound of docs/numerics.md 6 of its value in float64, computed from its
+   own operands: dropped terms 2^-23, alignment 2^-20, accumulation 1.1 (B+1) 2^-24, each times sum |a*w| (sum over blocks of max |a*w| is at most that), B <= the number of
+   terms; plus the roundings outside the array (alpha, beta, the output's dtype) and 2^-126 for what is flushed. The output's rounding is relative to the exact value.
+2. The whole call is bit-equal to the CPU's in which each of those products was replaced by the device's (Substitute): whatever a composite operator does around its products is held
+   to tolerance 0, however it amplifies the products' errors.
+
+Scaled-dot-product attention is taken apart on the CPU as on the device (SDPBackend.MATH) for that.
+"""
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map
+
+from torch_presil import _C
+
+from . import compare
+from .transfer import Transfer
+
+aten = torch.ops.aten
+UNIT = {torch.float64: 2.0 ** -53, torch.float32: 2.0 ** -24, torch.bfloat16: 2.0 ** -8, torch.float16: 2.0 ** -11}
+TINY = {torch.float64: 0.0, torch.float32: 2.0 ** -126, torch.bfloat16: 2.0 ** -126, torch.float16: 2.0 ** -25}
+
+
+class Launches:
+    """Context: `count()` of the launches since the last call of it, on all devices."""
+
+    def __enter__(self):
+        _C.collect_reports(True)
+        return self
+
+    def count(self) -> int:
+        torch.presil.synchronize()
+        return len(_C.take_reports())
+
+    def __exit__(self, *exc):
+        torch.presil.synchronize()
+        _C.collect_reports(False)
+        return False
+
+
+def _convolution(x, w, bias, *geometry):
+    return [(aten.convolution(x, w, bias, *geometry), w[0].numel() if not geometry[3] else w.numel() // w.shape[1])]
+
+
+def _convolution_backward(grad, x, w, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask):
+    grads = aten.convolution_backward(grad, x, w, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask)
+    outputs = grad.numel() // max(grad.shape[1], 1)
+    return list(zip(grads, (w.numel(), max(outputs, x.numel() // max(x.shape[1], 1)), outputs)))
+
+
+def _plain(function):
+    return lambda a, b, *rest: [(function(a, b), a.shape[-1])]
+
+
+def _added(function):
+    def exact(self, a, b, *, beta=1, alpha=1):
+        return [(beta * self + alpha * function(a, b), a.shape[-1] + 2)]
+    return exact
+
+
+# Operator -> the exact values and the number of terms of each output; called with the operands, and again with their magnitudes.
+PRODUCTS = {
+    aten.mm: _plain(torch.mm), aten.bmm: _plain(torch.bmm), aten.mv: _plain(torch.mv), aten.dot: _plain(torch.dot), aten.vdot: _plain(torch.dot),
+    aten.addmm: _added(torch.mm), aten.baddbmm: _added(torch.bmm), aten.addmv: _added(torch.mv), aten._int_mm: _plain(torch.mm),
+    aten.linear: lambda x, w, bias=None: [(torch.nn.functional.linear(x, w, bias), w.shape[-1] + 1)],
+    aten.addbmm: _added(lambda a, b: torch.bmm(a, b).sum(0)), aten.addr: _added(torch.outer),
+    aten.convolution: _convolution, aten.convolution_backward: _convolution_backward,
+}
+
+
+def bound_exceeded(packet, args, kwargs, results) -> str | None:
+    """results: the device's, brought to the CPU; args: the CPU's operands."""
+    exact = PRODUCTS[packet]
+    kwargs = {k: v for k, v in kwargs.items() if k != "out"}
+    wide = tree_map(lambda t: t.double() if isinstance(t, torch.Tensor) else t, (args, kwargs))
+    magnitude = tree_map(lambda v: v.abs() if isinstance(v, torch.Tensor) else v, wide)
+    magnitude[1].update({k: abs(v) for k, v in kwargs.items() if k in ("alpha", "beta")})
+    values, sums = exact(*wide[0], **wide[1]), exact(*magnitude[0], **magnitude[1])
+    for i, (got, (value, terms), (total, _)) in enumerate(zip(results, values, sums)):
+        if got is None or value is None:
+            continue
+        unit = UNIT.get(got.dtype, 0.0)
+        # Zero is exact, and a single term needs no sum: the bound counts what there is.
+        error = (2.0 ** -23 + 2.0 ** -20 + 1.1 * (terms + 1) * 2.0 ** -24) * total + (terms + 1) * 2.0 ** -126
+        allowed = error + 1.01 * unit * (value.abs() + error) + TINY.get(got.dtype, 0.0)
+        difference = _outside(got, value, allowed)
+        if difference:
+            return f"{packet} output {i}: {difference}"
+    return None
+
+
+def _outside(got, value, allowed) -> str | None:
+    if got.shape != value.shape:
+        return f"shape {tuple(got.shape)} instead of {tuple(value.shape)}"
+    rounded = value.to(got.dtype)
+    special = ~rounded.isfinite() if got.dtype.is_floating_point else torch.zeros_like(value, dtype=torch.bool)
+    wrong = torch.where(special, ~((got == rounded) | (got.isnan() & rounded.isnan())), ~((got.double() - value).abs() <= allowed))
+    if not wrong.any():
+        return None
+    where = tuple(wrong.nonzero()[0].tolist())
+    return f"{int(wrong.sum())} of {got.numel()} values outside the bound, first at {where}: {got[where].item()!r}, exact {value[where].item()!r} ± {allowed[where].item():.3g}"
+
+
+class Substitute(TorchDispatchMode):
+    """On the CPU: products are computed by the device and checked against their bound; everything else is the CPU's. `faults` lists the bounds that were exceeded."""
+
+    def __init__(self, launches: Launches):
+        super().__init__()
+        self.launches, self.faults, self.products = launches, [], 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        packet = function.overloadpacket
+        if packet not in PRODUCTS:
+            return function(*args, **kwargs)
+        before = tree_map(lambda t: t.clone() if isinstance(t, torch.Tensor) else t, (args, kwargs))
+        move = Transfer("presil")
+        moved = move((args, kwargs))
+        self.launches.count()
+        result = function(*moved[0], **moved[1])
+        if not self.launches.count():
+            return function(*args, **kwargs)
+        self.products += 1
+        back = {id(copy): original for original, copy in move.tensors.values()}
+        flat = tree_flatten(result)[0]
+        values = [t.cpu() if isinstance(t, torch.Tensor) else t for t in flat]
+        fault = bound_exceeded(packet, *before, values)
+        if fault:
+            self.faults.append(fault)
+        given = iter([self._return(t, v, back) for t, v in zip(flat, values)])
+        return tree_map(lambda _: next(given), result)
+
+    @staticmethod
+    def _return(t, value, back):
+        original = back.get(id(t))
+        if original is None:
+            return value
+        return original.resize_(value.shape).copy_(value) if original.shape != value.shape else original.copy_(value)
+
+
+def explain(run_on_cpu, launches: Launches, got, device: str) -> str | None:
+    """Whether `got`, which the device computed with launches, is what its products make of it. run_on_cpu: the same call with fresh arguments."""
+    mode = Substitute(launches)
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH), mode:
+        expected = run_on_cpu()
+    if mode.faults:
+        return mode.faults[0]
+    difference = compare.trees(got, expected, device, strides=False)
+    return f"around {mode.products} product(s) of the chip: {difference}" if difference else None

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runner finds what it is there to find: wrong bits, layouts, aliases, products outside their bound, crashes and hangs."""
+
+import pytest
+import torch
+from parity import compare, expected, pool, products
+from parity.transfer import Transfer
+
+import torch_presil  # noqa: F401
+
+
+@pytest.mark.parametrize("got, reference", [([1.0, 2.0], [1.0, 2.0000002]), ([0.0], [-0.0]), ([float("nan")], [1.0]), ([float("inf")], [float("-inf")])])
+def test_any_bit_counts(got, reference):
+    assert compare.values(torch.tensor(got), torch.tensor(reference))
+    assert compare.values(torch.tensor(got).to("presil"), torch.tensor(got)) is None
+
+
+def test_layout_and_aliases_count():
+    a = torch.zeros(3, 4)
+    assert "strides" in compare.tensors(a.t().contiguous().t(), a, "cpu")
+    assert "dtype" in compare.tensors(a.double(), a, "cpu")
+    assert compare.aliases([a[1:], a.clone()], [a]) == [((0,), 4), ((), 0)]
+
+
+@pytest.mark.parametrize("shift", [0, 3])
+def test_arguments_keep_strides_offsets_and_aliases(shift):
+    whole = torch.arange(24.0).view(4, 6)
+    arguments = (whole[1:, ::2], [whole.t()], {"k": torch.randn(3, requires_grad=True)})
+    moved = Transfer("presil", shift)(arguments)
+    assert moved[0].stride() == (6, 2) and moved[0].storage_offset() == 6 + shift and torch.equal(moved[0].cpu(), arguments[0])
+    assert moved[1][0].untyped_storage().data_ptr() == moved[0].untyped_storage().data_ptr()
+    assert moved[2]["k"].requires_grad and moved[2]["k"].device.type == "presil"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_bound_takes_the_chips_product_and_refuses_a_worse_one(dtype):
+    a, b = torch.randn(20, 70).to(dtype), torch.randn(70, 9).to(dtype)
+    good = (a.to("presil") @ b.to("presil")).cpu()
+    assert products.bound_exceeded(torch.ops.aten.mm, (a, b), {}, [good]) is None
+    bad = good.clone()
+    bad[3, 4] += (a.float().abs() @ b.float().abs())[3, 4] * (2.0 ** -17 if dtype == torch.float32 else 2.0 ** -6)
+    assert "(3, 4)" in products.bound_exceeded(torch.ops.aten.mm, (a, b), {}, [bad])
+
+
+def test_substitution_is_exact_around_products():
+    x, w = torch.randn(5, 33), torch.randn(33, 8)
+    with products.Launches() as launches:
+        got = (x.to("presil") @ w.to("presil")).tanh()
+        assert launches.count() == 1
+        assert products.explain(lambda: (x @ w).tanh(), launches, got, "presil") is None
+        assert "around 1 product" in products.explain(lambda: (x @ w).tanh(), launches, got + 2.0 ** -20, "presil")
+
+
+def test_crash_and_hang_are_named_and_the_rest_goes_on():
+    tasks = [{"entry": name, "dtype": "float32", "first": 0, "every": 1} for name in ("fine", "crash", "hang", "fine")]
+    answers = pool.run(tasks, module="faulty_worker", workers=1, cpu_limit=1, wall_limit=60)
+    texts = {a["entry"]: a.get("crash", "") for a in answers}
+    assert len(answers) == 4 and not texts["fine"]
+    assert "status -6" in texts["crash"] and "sample 7, forward" in texts["crash"]
+    assert "no end after" in texts["hang"]
+
+
+def test_expectations_want_what_they_name_and_no_more():
+    case = expected.Case(["a*"], ["float32"], ["forward"], "why", samples=[1])
+    answer = {"entry": "add", "dtype": "float32", "first": 0, "every": 1, "ran": {"forward": 3}, "failed": {"forward": {"1": "x"}}}
+    assert expected.judge([answer], [case]) == []
+    assert "sample 2: y" in expected.judge([answer | {"failed": {"forward": {"1": "x", "2": "y"}}}], [case])[0]
+    assert "passes" in expected.judge([answer | {"failed": {}}], [case])[0]
+    assert "passes in 2 of 3" in expected.judge([answer], [expected.Case(["add"], ["float32"], ["forward"], "why")])[0]
