@@ -47,8 +47,12 @@ def test_substitution_is_exact_around_products():
     with products.Launches() as launches:
         got = (x.to("presil") @ w.to("presil")).tanh()
         assert launches.count() == 1
-        assert products.explain(lambda: (x @ w).tanh(), launches, got, "presil") is None
-        assert "around 1 product" in products.explain(lambda: (x @ w).tanh(), launches, got + 2.0 ** -20, "presil")
+
+        def again(context):
+            with context:
+                return (x @ w).tanh()
+        assert products.explain(again, launches, got, "presil") is None
+        assert "around 1 product" in products.explain(again, launches, got + 2.0 ** -20, "presil")
 
 
 def test_crash_and_hang_are_named_and_the_rest_goes_on():

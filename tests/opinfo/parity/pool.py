@@ -12,6 +12,8 @@ from pathlib import Path
 
 from .worker import PROGRESS_BYTES
 
+# MKL's results otherwise depend on the alignment of its operands, on the CPU alone too (linalg.lstsq).
+REPRODUCIBLE = {"MKL_CBWR": "COMPATIBLE"}
 HERE = Path(__file__).resolve().parents[1]
 
 
@@ -29,7 +31,7 @@ class Worker:
         self.number, self.task = number, None
         self.progress, self.log = folder / f"progress{number}", folder / f"log{number}"
         self.progress.write_bytes(b" " * PROGRESS_BYTES)
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{HERE}{os.pathsep}{os.environ.get('PYTHONPATH', '')}", "PYTHONWARNINGS": "ignore"}
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", **REPRODUCIBLE, "PYTHONPATH": f"{HERE}{os.pathsep}{os.environ.get('PYTHONPATH', '')}", "PYTHONWARNINGS": "ignore"}
         self.process = subprocess.Popen([sys.executable, "-m", module, str(self.progress)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log.open("wb"), env=environment)
         self.seen, self.seen_cpu, self.seen_wall = b"", 0.0, time.monotonic()
 

@@ -16,11 +16,13 @@ class Transfer:
         self.device, self.shift = device, shift
         self.storages, self.tensors = {}, {}
         self.inputs, self.leaves, self.bases = [], [], []
+        self.used = False  # whether anything was on, or named, a device
 
     def __call__(self, tree):
         return tree_map(self._leaf, tree)
 
     def _leaf(self, value):
+        self.used |= isinstance(value, (torch.Tensor, torch.Generator, torch.device)) or (isinstance(value, str) and value == "cpu")
         if isinstance(value, torch.Tensor):
             return self._tensor(value)
         if isinstance(value, torch.Generator):
