@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "jit/lower.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/passes/dead_code_elimination.h>
+#include <torch/csrc/jit/passes/freeze_module.h>
+#include <torch/csrc/jit/passes/frozen_conv_folding.h>
+#include <torch/csrc/jit/passes/frozen_linear_folding.h>
+#include <torch/csrc/jit/passes/inliner.h>
+#include <torch/csrc/jit/passes/remove_dropout.h>
+#include <torch/csrc/jit/passes/remove_mutation.h>
+
+namespace presil {
+namespace {
+
+using torch::jit::Block;
+using torch::jit::Graph;
+using torch::jit::Module;
+using torch::jit::Node;
+
+void for_each_node(Block* block, const std::function<void(Node*)>& visit) {
+  for (Node* node : block->nodes()) {
+    for (Block* inner : node->blocks()) for_each_node(inner, visit);
+    visit(node);
+  }
+}
+
+bool is_dropout(const std::string& name) { return name.find("dropout") != std::string::npos; }
+
+// A frozen module computes as in eval mode, so training mode may only be left behind where it changes nothing.
+void refuse_training(const Module& module, const std::string& method) {
+  const auto graph = module.get_method(method).graph()->copy();
+  torch::jit::Inline(*graph);
+  for_each_node(graph->block(), [&](Node* node) {
+    const std::string kind = node->kind().toUnqualString();
+    const bool reads = node->kind() == torch::jit::prim::GetAttr && node->s(torch::jit::attr::name) == "training";
+    if (reads || is_dropout(kind) || kind == "batch_norm" || kind == "instance_norm")
+      TORCH_CHECK_VALUE(false, "presil: lowering needs a module in eval mode, and ", method, "() depends on training mode (", reads ? "it reads self.training" : kind,
+                        "). Call .eval() before torch.jit.script or torch.jit.trace");
+  });
+}
+
+void fold(std::shared_ptr<Graph>& graph) {
+  torch::jit::removeDropout(graph);
+  torch::jit::RemoveListMutation(graph);
+  torch::jit::RemoveTensorMutation(graph);
+  bool changed = true;
+  while (changed) {
+    changed = torch::jit::FoldFrozenConvBatchnorm(graph);
+    changed |= torch::jit::FoldFrozenConvAddOrSub(graph);
+    changed |= torch::jit::FoldFrozenConvMulOrDiv(graph);
+    changed |= torch::jit::FoldFrozenLinearBatchnorm(graph);
+  }
+  torch::jit::EliminateDeadCode(graph);
+}
+
+// Applies f to the tensors of a constant; false: it holds none that f changes.
+bool map_tensors(c10::IValue& value, const std::function<at::Tensor(const at::Tensor&)>& f) {
+  if (value.isTensor()) {
+    const at::Tensor before = value.toTensor(), after = before.defined() ? f(before) : before;
+    value = after;
+    return !after.is_same(before);
+  }
+  if (!value.isTuple() && !value.isTensorList() && !value.isList()) return false;
+  bool changed = false;
+  std::vector<c10::IValue> items = value.isTuple() ? value.toTuple()->elements().vec() : value.toList().vec();
+  for (auto& item : items) changed |= map_tensors(item, f);
+  if (!changed) return false;
+  if (value.isTuple()) {
+    value = c10::ivalue::Tuple::create(std::move(items));
+  } else {
+    c10::impl::GenericList list(value.toList().elementType());
+    for (auto& item : items) list.push_back(item);
+    value = list;
+  }
+  return true;
+}
+
+void map_constants(Block* block, const std::function<at::Tensor(const at::Tensor&)>& f) {
+  for_each_node(block, [&](Node* node) {
+    if (node->kind() != torch::jit::prim::Constant || node->output()->mustBeNone()) return;
+    auto value = torch::jit::toIValue(node->output());
+    if (!value || !map_tensors(*value, f)) return;
+    torch::jit::WithInsertPoint here(node);
+    if (auto moved = torch::jit::tryInsertConstant(*node->owningGraph(), *value)) {
+      (*moved)->setType(value->isTensor() ? c10::TypePtr(c10::TensorType::get()) : node->output()->type());
+      node->output()->replaceAllUsesWith(*moved);
+    }
+  });
+}
+
+}  // namespace
+
+Module lower_module(const Module& module, const std::vector<std::string>& methods, std::optional<c10::ScalarType> dtype) {
+  Module source = module;
+  if (module.is_training()) {
+    for (const auto& name : methods) refuse_training(module, name);
+    source = module.clone();
+    source.eval();
+  }
+  Module frozen = torch::jit::freeze_module(source, methods);
+  for (const auto& name : methods) {
+    auto graph = frozen.get_method(name).graph();
+    map_constants(graph->block(), [](const at::Tensor& t) { return t.detach().to(at::kCPU); });
+    fold(graph);
+    if (dtype) map_constants(graph->block(), [&](const at::Tensor& t) { return t.is_floating_point() ? t.to(*dtype) : t; });
+    fuse_layers(graph->block());
+    torch::jit::EliminateDeadCode(graph);
+  }
+  if (dtype) frozen.to(*dtype);
+  return frozen;
+}
+
+void move_constants(Block* block, c10::Device device) {
+  map_constants(block, [&](const at::Tensor& t) { return t.to(device); });
+  for_each_node(block, [&](Node* node) {
+    const auto* schema = node->maybeSchema();
+    const auto position = schema ? schema->argumentIndexWithName("device") : std::nullopt;
+    if (!position || !node->kind().is_aten()) return;
+    for (const auto& argument : schema->arguments())
+      if (argument.type()->isSubtypeOf(*c10::TensorType::get())) return;  // x.to(device="cpu") is what the user wrote
+    const auto value = torch::jit::toIValue(node->input(*position));
+    if (!value || !value->isDevice() || !value->toDevice().is_cpu()) return;
+    torch::jit::WithInsertPoint here(node);
+    node->replaceInput(*position, node->owningGraph()->insertConstant(device));
+  });
+}
+
+}  // namespace presil
