@@ -49,17 +49,18 @@ def _load_native():
 
 _C = _load_native()
 
-from . import backends, device, distributed, meta, vision  # noqa: E402
+from . import backends, compiler, device, distributed, meta, vision  # noqa: E402
 
 torch.utils.rename_privateuse1_backend("presil")
 torch._register_device_module("presil", device)
 torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True)
 torch.backends.presil = backends.settings
 sys.modules["torch.backends.presil"] = backends.settings
+compiler.install()
 distributed.register()
 vision.install()
 
-__all__ = ["backends", "device"]
+__all__ = ["backends", "compiler", "device"]
 
 
 @atexit.register

@@ -3,6 +3,7 @@
 #include "host/alias.h"
 #include "runtime/allocator.h"
 
+#include <algorithm>
 #include <list>
 #include <mutex>
 
@@ -32,6 +33,8 @@ struct TensorKey {
 
 struct Entry {
   TensorKey weight, bias, scale;
+  std::array<TensorKey, 4> norm;
+  double norm_eps;
   presil_compute compute;
   int64_t groups;
   std::array<int64_t, 2> dilation, input_dilation;
@@ -40,11 +43,21 @@ struct Entry {
   int device;
   std::shared_ptr<presil_weights> packed;
 
+  explicit Entry(const WeightRequest& r)
+      : weight(r.weight), bias(r.bias), scale(r.scale), norm{TensorKey(r.norm[0]), TensorKey(r.norm[1]), TensorKey(r.norm[2]), TensorKey(r.norm[3])}, norm_eps(r.norm_eps),
+        compute(r.compute), groups(r.groups), dilation(r.dilation), input_dilation(r.input_dilation), transposed(r.transposed), device(r.weight.device().index()) {
+    for (const auto* t : {&r.weight, &r.bias, &r.scale, &r.norm[0], &r.norm[1], &r.norm[2], &r.norm[3]})
+      if (t->defined()) alive.emplace_back(t->storage().getWeakStorageImpl());
+  }
   bool matches(const WeightRequest& r) const {
-    return compute == r.compute && groups == r.groups && dilation == r.dilation && input_dilation == r.input_dilation && transposed == r.transposed &&
+    for (size_t i = 0; i < norm.size(); i++)
+      if (!(norm[i] == TensorKey(r.norm[i]))) return false;
+    return norm_eps == r.norm_eps && compute == r.compute && groups == r.groups && dilation == r.dilation && input_dilation == r.input_dilation && transposed == r.transposed &&
            weight == TensorKey(r.weight) && bias == TensorKey(r.bias) && scale == TensorKey(r.scale);
   }
-  bool uses(const c10::StorageImpl* s) const { return weight.storage == s || bias.storage == s || scale.storage == s; }
+  bool uses(const c10::StorageImpl* s) const {
+    return weight.storage == s || bias.storage == s || scale.storage == s || std::any_of(norm.begin(), norm.end(), [s](const TensorKey& k) { return k.storage == s; });
+  }
   bool expired() const {
     for (const auto& w : alive)
       if (w.expired()) return true;
@@ -54,6 +67,7 @@ struct Entry {
 
 std::mutex cache_mutex;
 std::atomic<size_t> cache_entries{0};
+std::atomic<uint64_t> epoch{0};
 std::unordered_multimap<c10::StorageImpl*, std::shared_ptr<Entry>>& cache() {
   static auto* m = new std::unordered_multimap<c10::StorageImpl*, std::shared_ptr<Entry>>;  // key: the weight's storage
   return *m;
@@ -72,6 +86,7 @@ void drop_entries(Predicate&& unwanted) {
         ++it;
       }
     cache_entries = cache().size();
+    if (!dropped.empty()) epoch++;
   }
   for (auto& entry : dropped) wait_pending(entry->device);
 }
@@ -92,6 +107,18 @@ at::Tensor as_forward_kernel(const at::Tensor& w, int64_t groups) {
   return w.reshape({groups, s[0] / groups, s[1], s[2], s[3]}).transpose(1, 2).reshape({groups * s[1], s[0] / groups, s[2], s[3]}).flip({2, 3}).contiguous();
 }
 
+// Weight and bias of the layer with the batch-norm behind it in fp32: the chip rounds them once, when it loads them.
+void fold_norm(HostViews& views, const WeightRequest& r, at::Tensor& weight, at::Tensor& bias) {
+  const auto value = [&](size_t i) { return views.to_host(r.norm[i]).to(c10::kFloat); };
+  at::Tensor factor = (value(1) + r.norm_eps).rsqrt();
+  if (r.norm[2].defined()) factor = factor * value(2);
+  at::Tensor shift = -value(0);
+  if (bias.defined()) shift = shift + bias.to(c10::kFloat);
+  bias = shift * factor;
+  if (r.norm[3].defined()) bias = bias + value(3);
+  weight = (weight.to(c10::kFloat) * factor.view({-1, 1, 1, 1})).contiguous();
+}
+
 std::shared_ptr<presil_weights> pack(const WeightRequest& r, int index) {
   wait_pending(index);
   HostViews views;
@@ -100,6 +127,7 @@ std::shared_ptr<presil_weights> pack(const WeightRequest& r, int index) {
     if (r.transposed) weight = as_forward_kernel(weight, r.groups);
   }
   at::Tensor bias = r.bias.defined() ? views.to_host(r.bias) : at::Tensor();
+  if (r.norm[0].defined()) fold_norm(views, r, weight, bias);
   if (bias.defined()) bias = bias.to(r.compute == PRESIL_COMPUTE_INT8 ? c10::kInt : c10::kFloat).contiguous();
   const at::Tensor scale = r.scale.defined() ? views.to_host(r.scale).to(c10::kFloat).contiguous() : at::Tensor();
 
@@ -135,11 +163,8 @@ std::shared_ptr<presil_weights> packed_weights(const WeightRequest& r) {
       if (it->second->matches(r) && !it->second->expired()) return it->second->packed;
   }
   drop_entries([](const Entry& e) { return e.expired(); });
-  const int index = r.weight.device().index();
-  auto entry = std::make_shared<Entry>(
-      Entry{TensorKey(r.weight), TensorKey(r.bias), TensorKey(r.scale), r.compute, r.groups, r.dilation, r.input_dilation, r.transposed, {}, index, pack(r, index)});
-  for (const auto* t : {&r.weight, &r.bias, &r.scale})
-    if (t->defined()) entry->alive.emplace_back(t->storage().getWeakStorageImpl());
+  auto entry = std::make_shared<Entry>(r);
+  entry->packed = pack(r, entry->device);
   std::lock_guard<std::mutex> lock(cache_mutex);
   cache().emplace(storage, entry);
   cache_entries = cache().size();
@@ -155,6 +180,7 @@ void weights_changed(const at::Tensor& written) {
 void clear_weights_cache() {
   drop_entries([](const Entry&) { return true; });
 }
+uint64_t weights_epoch() { return epoch.load(); }
 size_t weights_cache_entries() { return cache_entries.load(); }
 
 static const int registered = (register_cache(&clear_weights_cache), 0);

@@ -17,11 +17,14 @@ struct WeightRequest {
   int64_t groups = 1;
   std::array<int64_t, 2> dilation{1, 1}, input_dilation{1, 1};
   bool transposed = false;   // the kernel of a transposed convolution
+  std::array<at::Tensor, 4> norm;  // running mean and variance, weight, bias of a batch-norm in eval mode to fold in; undefined mean: none
+  double norm_eps = 0;
 };
 
 // Shared: launches that were enqueued with it must finish before the last reference goes; weights_changed and the cache wait for them.
 std::shared_ptr<presil_weights> packed_weights(const WeightRequest& request);
 void weights_changed(const at::Tensor& written);  // a kernel is about to write this tensor
+uint64_t weights_epoch();  // changes whenever packed weights are dropped
 void clear_weights_cache();
 size_t weights_cache_entries();
 

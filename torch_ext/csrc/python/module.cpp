@@ -7,6 +7,7 @@ PYBIND11_MODULE(_C, m) {
   presil::bind_memory(m);
   presil::bind_errors(m);
   presil::bind_distributed(m);
+  presil::bind_compiler(m);
   presil::bind_reports(m);
   presil::bind_vision(m);
 }

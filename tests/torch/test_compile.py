@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.compile on the device: the backend "presil" against eager mode and the CPU, its partitions and launches, dynamic shapes, training, and the other backends."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from torch_presil.compiler import backend
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    backend.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def close(got, expected, tolerance=2e-5):
+    scale = expected.float().abs().max().item() or 1.0
+    torch.testing.assert_close(got.detach().cpu().float(), expected.detach().float(), rtol=0, atol=tolerance * scale)
+
+
+def compilations() -> int:
+    return torch._dynamo.utils.counters["stats"]["unique_graphs"]
+
+
+def launches_of(function) -> list:
+    with torch.presil.reports() as reports:
+        function()
+        return [r["label"] for r in reports.take()]
+
+
+class Block(nn.Module):
+    def __init__(self, c, o, stride=1, activation=F.relu):
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(c, o, 3, stride, 1, bias=False), nn.BatchNorm2d(o)
+        self.conv2, self.bn2 = nn.Conv2d(o, o, 3, 1, 1, bias=False), nn.BatchNorm2d(o)
+        self.down = nn.Sequential(nn.Conv2d(c, o, 1, stride, bias=False), nn.BatchNorm2d(o)) if stride > 1 or c != o else nn.Identity()
+        self.activation = activation
+
+    def forward(self, x):
+        y = self.activation(self.bn1(self.conv1(x)))
+        return self.activation(self.bn2(self.conv2(y)) + self.down(x))
+
+
+def with_statistics(model):
+    """Running statistics and affine parameters that are not the neutral ones."""
+    for m in model.modules():
+        if isinstance(m, nn.BatchNorm2d):
+            nn.init.uniform_(m.running_mean, -0.5, 0.5)
+            nn.init.uniform_(m.running_var, 0.5, 2)
+            nn.init.uniform_(m.weight, 0.5, 1.5)
+            nn.init.uniform_(m.bias, -0.5, 0.5)
+    return model.eval()
+
+
+class Attention(nn.Module):
+    def __init__(self, width=32, heads=4):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        b, s, w = x.shape
+        q, k, v = self.qkv(self.norm1(x)).view(b, s, 3, self.heads, w // self.heads).permute(2, 0, 3, 1, 4)
+        scores = (q @ k.transpose(-1, -2)) * (w // self.heads) ** -0.5
+        x = x + self.out((scores.softmax(-1) @ v).transpose(1, 2).reshape(b, s, w))
+        return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("last", [False, True])
+def test_residual_blocks_are_one_launch(dtype, last):
+    model = with_statistics(nn.Sequential(Block(3, 8), Block(8, 16, 2), Block(16, 16, activation=F.relu6))).to(dtype)
+    x = torch.randn(2, 3, 13, 10).to(dtype)
+    device, X = copy.deepcopy(model).to("presil"), x.to("presil")
+    if last:
+        X = X.contiguous(memory_format=torch.channels_last)
+    compiled = torch.compile(device, backend="presil")
+    with torch.no_grad():
+        expected = model.float()(x.float())
+        got = compiled(X)
+        close(got, expected, 2e-5 if dtype == torch.float32 else 3e-2)
+        assert got.stride() == device(X).stride()
+        assert launches_of(lambda: compiled(X)) == ["inference.0"]
+    graph, = backend.graphs
+    assert (graph.partitions, graph.chip_operators, graph.refused) == (1, 8, [])  # 6 convolutions of 3x3 and 2 of 1x1
+    assert graph.folded == 8 + 3 + 6 and graph.host_operators == {}
+    assert 0 < graph.arena_bytes < graph.arena_bytes_without_reuse
+
+
+def test_lists_are_recorded_once_and_weights_may_change():
+    model = with_statistics(Block(4, 4)).to("presil")
+    compiled = torch.compile(model, backend="presil")
+    x = torch.randn(1, 4, 6, 6, device="presil")
+    with torch.no_grad():
+        for _ in range(10):
+            y = compiled(x)
+        graph, = backend.graphs
+        assert graph.launches == 10 and graph.recordings <= 3
+        kept, before = y, y.cpu()
+        model.bn1.running_mean.add_(1)
+        model.conv2.weight.mul_(0.5)
+        model.conv1.weight.data.add_(0.25)
+        close(compiled(x), copy.deepcopy(model).cpu()(x.cpu()))
+        assert torch.equal(kept.cpu(), before)  # a result that is kept is not written again
+    assert compilations() == 1
+
+
+def test_outputs_of_many_calls_live_side_by_side():
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 8)).to("presil")
+    compiled = torch.compile(model, backend="presil")
+    inputs = [torch.randn(4, 8, device="presil") for _ in range(40)]  # more than lists are kept
+    with torch.no_grad():
+        results = [compiled(x) for x in inputs]
+        for x, y in zip(inputs, results):
+            close(y, model(x).cpu())
+
+
+def test_mlp_with_dynamic_batch():
+    model = nn.Sequential(nn.Linear(20, 33), nn.ReLU(), nn.Linear(33, 33), nn.ReLU6(), nn.Linear(33, 7))
+    device = copy.deepcopy(model).to("presil")
+    compiled = torch.compile(device, backend="presil")
+    with torch.no_grad():
+        for batch in (2, 3, 8, 17, 1):
+            x = torch.randn(batch, 20)
+            close(compiled(x.to("presil")), model(x))
+    assert compilations() <= 3
+    assert all(g.partitions == 1 and g.chip_operators == 3 and not g.refused for g in backend.graphs)
+
+
+def test_five_batches_and_four_lengths():
+    model = Attention()
+    compiled = torch.compile(copy.deepcopy(model).to("presil"), backend="presil")
+    with torch.no_grad():
+        for batch in (2, 3, 4, 6, 9):
+            for length in (5, 8, 11, 16):
+                x = torch.randn(batch, length, 32)
+                close(compiled(x.to("presil")), model(x))
+    assert compilations() <= 3
+    assert not [r for g in backend.graphs for r in g.refused]
+
+
+def test_transformer_partitions():
+    model = Attention().eval()
+    device = copy.deepcopy(model).to("presil")
+    compiled = torch.compile(device, backend="presil")
+    x = torch.randn(2, 6, 32)
+    with torch.no_grad():
+        close(compiled(x.to("presil")), model(x))
+        names = launches_of(lambda: compiled(x.to("presil")))
+    graph, = backend.graphs
+    assert graph.chip_operators == 6 and len(names) == graph.partitions <= 6
+    assert graph.folded == 2  # both residual adds
+
+
+def train(model, x, target, steps, wrap=lambda m: m):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    run, losses = wrap(model), []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(run(x), target)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach().cpu())
+    return torch.stack(losses)
+
+
+@pytest.mark.parametrize("bw", ["left out", "given"])
+def test_training(bw):
+    def count(gm, inputs):
+        count.calls += 1
+        return gm.forward
+    count.calls = 0
+    kwargs = {} if bw == "left out" else {"options": {"bw_compiler": count}}
+    model = nn.Sequential(Block(3, 8), Block(8, 8, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 5)).train()
+    device = copy.deepcopy(model).to("presil")
+    x, target = torch.randn(4, 3, 12, 12), torch.tensor([0, 3, 2, 4])
+    expected = train(model, x, target, 3)
+    got = train(device, x.to("presil"), target.to("presil"), 3, lambda m: torch.compile(m, backend="presil", **kwargs))
+    close(got, expected, 2e-4)
+    for a, b in zip(model.state_dict().values(), device.state_dict().values()):
+        close(b, a, 2e-3)
+    assert count.calls == (1 if bw == "given" else 0)
+    assert [g.kind for g in backend.graphs] == (["forward"] if bw == "given" else ["forward", "backward"])
+    assert backend.graphs[0].partitions >= 1 and compilations() == 1
+
+
+def test_a_frozen_norm_is_not_folded_where_backward_needs_the_convolution():
+    model = with_statistics(Block(3, 4))
+    device = copy.deepcopy(model).to("presil")
+    x = torch.randn(1, 3, 8, 8)
+    torch.compile(device, backend="presil")(x.to("presil")).square().sum().backward()
+    model(x).square().sum().backward()
+    for a, b in zip(model.parameters(), device.parameters()):
+        close(b.grad, a.grad, 1e-4)
+
+
+def test_resnet18():
+    from torchvision.models import resnet18
+    model = with_statistics(resnet18())
+    device = copy.deepcopy(model).to("presil")
+    compiled = torch.compile(device, backend="presil")
+    x = torch.randn(1, 3, 64, 64)
+    with torch.no_grad():
+        close(compiled(x.to("presil")), model(x), 1e-4)
+        names = launches_of(lambda: compiled(x.to("presil")))
+    graph, = backend.graphs
+    # Before the max-pool, between it and the average-pool, behind that.
+    assert len(names) == graph.partitions == 3 and graph.chip_operators == 21 and not graph.refused
+    assert set(graph.host_operators) == {"aten.max_pool2d_with_indices.default", "aten.mean.dim"} | set(graph.host_operators) & {"aten.reshape.default"}
+
+
+def test_one_launch_on_the_rtl(verify):
+    model = with_statistics(Block(3, 8)).to("presil")
+    compiled = torch.compile(model, backend="presil")
+    x = torch.randn(1, 3, 7, 7, device="presil")
+    with torch.no_grad(), torch.presil.reports() as reports:
+        y = compiled(x)
+        report, = reports.take()
+        close(y, copy.deepcopy(model).cpu()(x.cpu()))
+    assert report["verified"] == 1 and report["cycles"] > 0 and report["label"] == "inference.0"
+
+
+@pytest.mark.parametrize("name", ["eager", "aot_eager"])
+def test_other_backends(name):
+    model = nn.Sequential(Block(3, 8), nn.Flatten(), nn.Linear(8 * 36, 5)).train()
+    device = copy.deepcopy(model).to("presil")
+    x, target = torch.randn(2, 3, 6, 6), torch.tensor([1, 4])
+    close(train(device, x.to("presil"), target.to("presil"), 2, lambda m: torch.compile(m, backend=name)), train(model, x, target, 2), 2e-4)
+
+
+def test_inductor_names_the_way_out():
+    x = torch.randn(4, 4, device="presil")
+    with pytest.raises(Exception, match='backend="presil"'):
+        torch.compile(lambda t: t @ t + 1)(x)
+
+
+def test_unknown_options_are_refused():
+    with pytest.raises(Exception, match="has no option fast"):
+        torch.compile(nn.Linear(2, 2).to("presil"), backend="presil", options={"fast": True})(torch.randn(1, 2, device="presil"))

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/recording.h"
+
+namespace presil {
+
+Recording::Recording(int index) : index_(index) { device(index); }
+Recording::~Recording() { presil_list_destroy(list_); }
+
+std::shared_ptr<presil_weights> Recording::hold(WeightRequest request) {
+  held_.push_back({request, packed_weights(request)});
+  return held_.back().packed;
+}
+
+Recording::Op& Recording::add(const std::string& label, bool matmul, const at::Tensor& a, const at::Tensor& out, const Tail& tail) {
+  TORCH_CHECK(!list_, "presil: the recording is finished");
+  Op op;
+  op.label = label;
+  op.matmul = matmul;
+  op.a = a;
+  op.out = out;
+  if (tail.residual) op.fusion.residual = *tail.residual;
+  op.fusion.clamp = tail.low || tail.high;
+  op.fusion.low = tail.low.value_or(-std::numeric_limits<double>::infinity());
+  op.fusion.high = tail.high.value_or(std::numeric_limits<double>::infinity());
+  ops_.push_back(std::move(op));
+  return ops_.back();
+}
+
+void Recording::conv2d(const std::string& label, const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias, const std::vector<std::optional<at::Tensor>>& norm,
+                       double eps, const ConvGeometry& geometry, bool transposed, const Tail& tail, const at::Tensor& out) {
+  WeightRequest request;
+  request.weight = weight;
+  if (bias) request.bias = *bias;
+  for (size_t i = 0; i < norm.size() && i < request.norm.size(); i++)
+    if (norm[i]) request.norm[i] = *norm[i];
+  request.norm_eps = eps;
+  request.compute = compute_for(x.scalar_type());
+  request.groups = geometry.groups;
+  request.dilation = geometry.dilation;
+  request.input_dilation = geometry.input_dilation;
+  request.transposed = transposed;
+  auto packed = hold(std::move(request));
+  Op& op = add(label, false, x, out, tail);
+  op.weights = std::move(packed);
+  op.geometry = geometry;
+}
+
+void Recording::linear(const std::string& label, const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias, const Tail& tail, const at::Tensor& out) {
+  const auto pixels = [](const at::Tensor& t) { return t.unsqueeze(0).unsqueeze(2).permute({0, 3, 1, 2}); };  // [rows, C] as one image of rows × 1 pixels
+  Tail as_image = tail;
+  if (tail.residual) as_image.residual = pixels(*tail.residual);
+  conv2d(label, pixels(x), weight.unsqueeze(2).unsqueeze(3), bias, {}, 0, {}, false, as_image, pixels(out));
+}
+
+void Recording::matmul(const std::string& label, const at::Tensor& a, const at::Tensor& b, const Tail& tail, const at::Tensor& out) { add(label, true, a, out, tail).b = b; }
+
+void Recording::finish(const std::string& label) {
+  TORCH_CHECK(!list_, "presil: the recording is finished");
+  epoch_ = weights_epoch();
+  for (const Held& h : held_) TORCH_CHECK(packed_weights(h.request) == h.packed, "presil: a weight of ", label, " was written while it was recorded");
+  auto* handle = device(index_);
+  auto* stream = current_stream(index_);
+  check(presil_record_begin(handle, stream), "recording a partition");
+  std::string refused;
+  try {
+    for (const Op& op : ops_) {
+      const bool done = op.matmul ? chip_matmul(op.label.c_str(), op.a, op.b, op.out, compute_for(op.a.scalar_type()), op.fusion)
+                                  : chip_conv2d(op.label.c_str(), op.a, op.weights, op.out, op.geometry, op.fusion, 0);
+      if (!done) {
+        refused = op.label + ": " + presil_error_text();
+        break;
+      }
+    }
+  } catch (...) {
+    presil_list* broken = nullptr;
+    if (presil_record_end(handle, stream, &broken) == PRESIL_OK) presil_list_destroy(broken);
+    throw;
+  }
+  check(presil_record_end(handle, stream, &list_), "recording a partition");
+  TORCH_CHECK_NOT_IMPLEMENTED(refused.empty(), "presil: ", refused);
+  const int merged = presil_list_merge(list_, label.c_str());
+  if (merged != PRESIL_EUNSUPPORTED) check(merged, "merging a partition");  // another chip may take one operator a launch
+  operators_ = ops_.size();
+  ops_.clear();
+}
+
+void Recording::submit() {
+  TORCH_CHECK(list_, "presil: finish() the recording first");
+  check(presil_list_submit(list_, current_stream(index_)), "submitting a partition");
+  mark_pending(index_);
+}
+
+bool Recording::valid() const {
+  const uint64_t now = weights_epoch();
+  if (now == epoch_) return true;
+  for (const Held& h : held_)
+    if (packed_weights(h.request) != h.packed) return false;
+  epoch_ = now;
+  return true;
+}
+
+}  // namespace presil

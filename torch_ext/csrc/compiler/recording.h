@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// A partition of a compiled graph as one launch: operators with fixed addresses and packed weights, recorded once, submitted as often as wanted.
+#pragma once
+#include "ops/chip_ops.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace presil {
+
+// Behind the array: residual of the output's shape, then clamp to [low, high].
+struct Tail {
+  std::optional<at::Tensor> residual;
+  std::optional<double> low, high;
+};
+
+class Recording {
+ public:
+  explicit Recording(int index);
+  ~Recording();
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+  // Operators, in order. Tensors must be on the device and stay where they are while the recording is submitted; weights are held, the others are not.
+  // x: [N, C, H, W] channels_last; out: [N, O, H', W'] channels_last. norm: mean, variance, weight and bias (either may be undefined) of a batch-norm to fold, or empty.
+  void conv2d(const std::string& label, const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias, const std::vector<std::optional<at::Tensor>>& norm, double eps,
+              const ConvGeometry& geometry, bool transposed, const Tail& tail, const at::Tensor& out);
+  // x: [rows, K] with rows evenly spaced, weight: [N, K] to be packed, out: [rows, N].
+  void linear(const std::string& label, const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias, const Tail& tail, const at::Tensor& out);
+  // a: [B, M, K], b: [B, K, N], out: [B, M, N]; one of the two inner strides of b is 1.
+  void matmul(const std::string& label, const at::Tensor& a, const at::Tensor& b, const Tail& tail, const at::Tensor& out);
+
+  // Plans everything and merges it to one launch. Raises NotImplementedError with the chip's reason if an operator can't run on these layouts.
+  void finish(const std::string& label);
+  void submit();         // on the current stream
+  bool valid() const;    // false: a weight was written since; record anew
+  uint32_t launches() const { return presil_list_launches(list_); }
+  size_t operators() const { return operators_; }
+
+ private:
+  struct Op {
+    std::string label;
+    bool matmul;
+    at::Tensor a, b, out;
+    std::shared_ptr<presil_weights> weights;
+    ConvGeometry geometry;
+    Fusion fusion;
+  };
+  struct Held {
+    WeightRequest request;
+    std::shared_ptr<presil_weights> packed;
+  };
+  std::shared_ptr<presil_weights> hold(WeightRequest request);
+  Op& add(const std::string& label, bool matmul, const at::Tensor& a, const at::Tensor& out, const Tail& tail);
+
+  int index_;
+  std::vector<Op> ops_;     // until finish()
+  std::vector<Held> held_;
+  mutable uint64_t epoch_ = 0;
+  size_t operators_ = 0;
+  presil_list* list_ = nullptr;
+};
+
+}  // namespace presil

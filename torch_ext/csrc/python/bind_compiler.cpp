@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/bind.h"
+
+#include "compiler/recording.h"
+
+#include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
+
+namespace py = pybind11;
+
+namespace presil {
+
+void bind_compiler(py::module_& m) {
+  using OptionalTensor = std::optional<at::Tensor>;
+  using Pair = std::array<int64_t, 2>;
+  py::class_<Recording, std::shared_ptr<Recording>>(m, "Recording")
+      .def(py::init<int>())
+      .def("conv2d", [](Recording& r, const std::string& label, const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias, const std::vector<OptionalTensor>& norm, double eps,
+                        Pair stride, Pair padding, Pair dilation, Pair input_dilation, int64_t groups, bool transposed, const OptionalTensor& residual, std::optional<double> low,
+                        std::optional<double> high, const at::Tensor& out) {
+        r.conv2d(label, x, weight, bias, norm, eps, ConvGeometry{stride, padding, dilation, input_dilation, groups}, transposed, Tail{residual, low, high}, out);
+      })
+      .def("linear", [](Recording& r, const std::string& label, const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias, const OptionalTensor& residual, std::optional<double> low,
+                        std::optional<double> high, const at::Tensor& out) { r.linear(label, x, weight, bias, Tail{residual, low, high}, out); })
+      .def("matmul", [](Recording& r, const std::string& label, const at::Tensor& a, const at::Tensor& b, const OptionalTensor& residual, std::optional<double> low, std::optional<double> high,
+                        const at::Tensor& out) { r.matmul(label, a, b, Tail{residual, low, high}, out); })
+      .def("finish", &Recording::finish, py::call_guard<py::gil_scoped_release>())
+      .def("submit", &Recording::submit, py::call_guard<py::gil_scoped_release>())
+      .def("valid", &Recording::valid, py::call_guard<py::gil_scoped_release>())
+      .def_property_readonly("launches", &Recording::launches)
+      .def_property_readonly("operators", &Recording::operators);
+}
+
+}  // namespace presil

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.compile(model, backend="presil"): graphs of ATen operators from aot_autograd, their chip operators gathered to partitions of one launch each."""
+
+import functools
+from dataclasses import dataclass, field
+
+import torch
+from torch import fx
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.aot_autograd import make_boxed_func
+from torch._guards import TracingContext
+from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+from torch.fx.passes.operator_support import OperatorSupportBase
+
+from torch_presil.compiler import calls, fusion, layout
+from torch_presil.compiler.partition import ChipPartition
+
+aten = torch.ops.aten
+
+
+@dataclass
+class Statistics:
+    """Of one compiled graph. kind: "inference", "forward" or "backward". launches, recordings: so far."""
+    kind: str
+    partitions: int = 0
+    chip_operators: int = 0
+    folded: int = 0
+    host_operators: dict = field(default_factory=dict)
+    launches: int = 0
+    recordings: int = 0
+    arena_bytes: int = 0
+    arena_bytes_without_reuse: int = 0
+    refused: list = field(default_factory=list)
+
+
+graphs: list = []  # Statistics of every graph compiled since reset()
+
+
+class _Recordable(OperatorSupportBase):
+    def __init__(self, nodes):
+        self.nodes = nodes
+
+    def is_node_supported(self, submodules, node) -> bool:
+        return node in self.nodes
+
+
+def _partition(gm: fx.GraphModule, nodes: set, statistics: Statistics) -> None:
+    names = [f"torch.ops.{t}" for t in calls.VIEWS] + [str(t) for t in calls.VIEWS]
+    partitioner = CapabilityBasedPartitioner(gm, _Recordable(nodes), allows_single_node_partition=True, non_compute_ops=names)
+    found = [p for p in partitioner.propose_partitions() if any(n.target in calls.CALLS for n in p.nodes)]
+    for p in found:
+        _trim(p)
+    before = {n.target for n in gm.graph.nodes if n.op == "call_module"}
+    partitioner.fuse_partitions(found)
+    for number, node in enumerate(n for n in list(gm.graph.nodes) if n.op == "call_module" and n.target not in before):
+        part = ChipPartition(gm.get_submodule(node.target), f"{statistics.kind}.{number}", statistics)
+        setattr(gm, node.target, part)
+        statistics.partitions += 1
+        statistics.chip_operators += len(part.calls)
+
+
+def _trim(partition) -> None:
+    """Views at the edges stay outside: inside they would only have to be undone."""
+    changed = True
+    while changed:
+        changed = False
+        for node in list(partition.nodes):
+            if node.target in calls.VIEWS and (not any(s in partition.nodes for s in node.all_input_nodes) or not any(u in partition.nodes for u in node.users)):
+                del partition.nodes[node]
+                changed = True
+
+
+def _loosen_views(gm: fx.GraphModule) -> None:
+    """Outside of partitions tensors may be NHWC where the trace had them NCHW: a view that may not fit becomes a reshape, as_strided gets the strides it was traced on."""
+    for node in list(gm.graph.nodes):
+        if node.op != "call_function":
+            continue
+        if node.target in calls.STRICT_VIEWS:
+            node.target = aten.reshape.default
+        elif node.target in (aten.as_strided.default, aten.view.dtype):
+            _keep_order(gm, node, 0)
+
+
+def _keep_order(gm, node, index) -> None:
+    source = node.args[index]
+    value = source.meta.get("val") if isinstance(source, fx.Node) else None
+    order = layout.order_of(value) if isinstance(value, torch.Tensor) and value.device.type == "presil" and value.dim() > 1 else None
+    if order is not None:
+        with gm.graph.inserting_before(node):
+            kept = gm.graph.call_function(layout.keep_order, (source, order))
+        kept.meta["val"] = value
+        node.args = tuple(kept if i == index else a for i, a in enumerate(node.args))
+
+
+def _is_nhwc(value) -> bool:
+    """A tensor that makes eager mode's convolutions keep NHWC; the trace doesn't know that of this device."""
+    return isinstance(value, torch.Tensor) and value.dim() == 4 and layout.order_of(value) == (0, 2, 3, 1)
+
+
+def _restore_results(gm: fx.GraphModule, kind: str) -> None:
+    """What the user gets has the strides that eager mode would give; what is saved for backward keeps its own."""
+    output = next(iter(reversed(gm.graph.nodes)))
+    results = list(output.args[0]) if isinstance(output.args[0], (tuple, list)) else None
+    if results is None:
+        return
+    count, context = len(results), TracingContext.try_get()
+    if kind == "forward" and context is not None and context.fw_metadata is not None:
+        m = context.fw_metadata
+        count = len(m.output_info) + m.num_intermediate_bases + len(getattr(m, "mutated_inp_runtime_indices", ()))
+    keeps_nhwc = any(_is_nhwc(n.meta.get("val")) for n in gm.graph.nodes if n.op == "placeholder")
+    for i, source in enumerate(results[:count]):
+        value = source.meta.get("val") if isinstance(source, fx.Node) and source.op != "placeholder" else None
+        order = layout.order_of(value) if isinstance(value, torch.Tensor) and value.device.type == "presil" and value.dim() > 2 else None
+        if order is not None and not (keeps_nhwc and order == (0, 1, 2, 3)):
+            with gm.graph.inserting_before(output):
+                results[i] = gm.graph.call_function(layout.keep_order, (source, order))
+                results[i].meta["val"] = value
+    output.args = (tuple(results),)
+
+
+def compile_graph(gm: fx.GraphModule, example_inputs, kind: str):
+    """A boxed callable. kind: "inference" (weights may be packed once), "forward" or "backward"."""
+    statistics = Statistics(kind)
+    graphs.append(statistics)
+    gm = fx.GraphModule(gm, gm.graph)
+    statistics.folded = fusion.fuse(gm, kind == "inference")
+    nodes = layout.recordable(gm)
+    has_chip = any(n.target in calls.CALLS for n in gm.graph.nodes)
+    if has_chip:
+        _partition(gm, nodes, statistics)
+        _loosen_views(gm)
+        _restore_results(gm, kind)
+    for node in gm.graph.nodes:
+        if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload) and node.target not in calls.VIEWS:
+            statistics.host_operators[str(node.target)] = statistics.host_operators.get(str(node.target), 0) + 1
+    gm.graph.lint()
+    gm.recompile()
+    return make_boxed_func(gm.forward)
+
+
+def presil(gm: fx.GraphModule, example_inputs, *, fw_compiler=None, bw_compiler=None, options=None, **unknown):
+    """The backend. fw_compiler, bw_compiler: (graph module, inputs) -> callable in place of ours, by keyword or in torch.compile's options=."""
+    options = dict(options or {})
+    fw_compiler = options.pop("fw_compiler", fw_compiler)
+    bw_compiler = options.pop("bw_compiler", bw_compiler)
+    if options or unknown:
+        raise ValueError(f'torch.compile(backend="presil") has no option {", ".join([*options, *unknown])}; it has fw_compiler and bw_compiler')
+    boxed = lambda f: (lambda g, inputs: make_boxed_func(f(g, inputs)))  # noqa: E731
+    forward = boxed(fw_compiler) if fw_compiler else functools.partial(compile_graph, kind="forward")
+    inference = boxed(fw_compiler) if fw_compiler else functools.partial(compile_graph, kind="inference")
+    backward = boxed(bw_compiler) if bw_compiler else functools.partial(compile_graph, kind="backward")
+    return aot_autograd(fw_compiler=forward, bw_compiler=backward, inference_compiler=inference)(gm, example_inputs)
+
+
+def reset() -> None:
+    """Forgets the statistics; torch._dynamo.reset() forgets the graphs."""
+    graphs.clear()

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One partition of a compiled graph at run time: a memory plan for each set of shapes, a command list for each set of addresses, one launch a call.
+
+Values inside the partition live in an arena that belongs to the partition; results are new tensors, because the caller may keep them. The allocator hands out the
+same addresses again in a loop, so a list is recorded a few times and then only submitted.
+"""
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+import torch
+from torch import fx
+
+from torch_presil import _C
+from torch_presil.compiler import calls, layout
+
+PAGE = 4096      # the driver's own granularity: timing depends on addresses within a page only
+MOST_PLANS, MOST_LISTS = 64, 16
+
+
+@dataclass
+class Plan:
+    """Memory for one set of shapes: offsets in the arena, sizes of the results."""
+    offset: dict                 # node -> bytes from the arena's start
+    results: dict                # node -> meta tensor of what leaves
+    bytes: int
+    naive_bytes: int             # without reuse
+    arena: torch.Tensor = None
+    lists: OrderedDict = field(default_factory=OrderedDict)
+
+
+def _round(n):
+    return (n + PAGE - 1) // PAGE * PAGE
+
+
+def place(sizes: dict, birth: dict, death: dict) -> tuple:
+    """Offsets so that blocks whose lives overlap don't: the largest first, each at the lowest place. Returns (offsets, bytes)."""
+    offset, total = {}, 0
+    for node in sorted(sizes, key=lambda n: -sizes[n]):
+        taken = sorted((offset[o], offset[o] + sizes[o]) for o in offset if birth[o] <= death[node] and birth[node] <= death[o])
+        at = 0
+        for start, end in taken:
+            if start - at >= sizes[node]:
+                break
+            at = max(at, end)
+        offset[node] = at
+        total = max(total, at + sizes[node])
+    return offset, total
+
+
+class ChipPartition(torch.nn.Module):
+    """Replaces a submodule of chip operators and views. module: computes the same operator by operator, where a list can't."""
+
+    def __init__(self, module: fx.GraphModule, name: str, statistics):
+        super().__init__()
+        object.__setattr__(self, "module", module)  # not a submodule: its parameters are the graph's inputs
+        self.name, self.statistics = name, statistics
+        self.nodes = list(module.graph.nodes)
+        self.inputs = [n for n in self.nodes if n.op == "placeholder"]
+        self.output = self.nodes[-1].args[0]
+        self.single = isinstance(self.output, fx.Node)
+        self.calls = [n for n in self.nodes if n.target in calls.CALLS]
+        self.base = self._bases()
+        outputs = [self.output] if self.single else list(self.output)
+        self.escaping = list(dict.fromkeys(self.base[n] for n in outputs if self.base.get(n) in set(self.calls)))
+        self.convert = [self._conversion(n) for n in self.inputs]
+        self.plans, self.lock = OrderedDict(), threading.Lock()
+        self.reasons = {}
+
+    def _bases(self):
+        """Node -> the call or input whose memory it is."""
+        base = {}
+        for n in self.nodes:
+            if n.op == "call_function":
+                base[n] = n if n.target in calls.CALLS else base[n.args[0]]
+            elif n.op == "placeholder":
+                base[n] = n
+        return base
+
+    def _conversion(self, node):
+        """"nhwc", "rows", "weight" or None: what an input has to be."""
+        kinds = set()
+        for user in node.users:
+            residual = calls.RESIDUAL.get(user.target)
+            if residual is None:
+                kinds.add(None)
+                continue
+            reads = [user.args[0]] + ([user.args[residual]] if user.args[residual] is not None else [])
+            if user.target is calls.product:
+                kinds.add(None)
+            elif node in reads:
+                kinds.add("nhwc" if user.target is calls.conv else "rows")
+            else:
+                kinds.add("weight")
+        return next(iter(kinds)) if len(kinds) == 1 else "nhwc" if "nhwc" in kinds else "rows" if "rows" in kinds else None
+
+    # ---- a call
+    def forward(self, *args):
+        args = [self._converted(a, kind) for a, kind in zip(args, self.convert)]
+        shapes, addresses = [], []
+        for a, kind in zip(args, self.convert):
+            if isinstance(a, torch.Tensor):
+                addresses.append(a.data_ptr())
+                if kind != "weight":
+                    shapes.append((a.shape, a.stride()))
+            else:
+                shapes.append(a)
+        index = next(a.device.index for a in args if isinstance(a, torch.Tensor))
+        where = (index, torch.accelerator.current_stream(index).stream_id, _C.get_fp32_as_bf16())
+        key = (tuple(shapes), where)
+        with self.lock:
+            plan = self.plans.get(key)
+            if plan is None:
+                plan = self.plans[key] = self._plan(args)
+                if len(self.plans) > MOST_PLANS:
+                    self.plans.popitem(last=False)
+            if isinstance(plan, str):
+                return self.module(*args)
+            results = {n: torch.empty_like(meta, device=args_device(args)) for n, meta in plan.results.items()}
+            addresses.extend(t.data_ptr() for t in results.values())
+            addresses = tuple(addresses)
+            recording = plan.lists.get(addresses)
+            if recording is None or not recording.valid():
+                try:
+                    recording = plan.lists[addresses] = self._record(plan, args, results)
+                except NotImplementedError as error:
+                    self._give_up(key, str(error))
+                    return self.module(*args)
+                if len(plan.lists) > MOST_LISTS:
+                    plan.lists.popitem(last=False)
+            else:
+                plan.lists.move_to_end(addresses)
+            recording.submit()
+        self.statistics.launches += recording.launches
+        return self._results(args, results)
+
+    @staticmethod
+    def _converted(a, kind):
+        if kind == "nhwc":
+            return a.contiguous(memory_format=torch.channels_last)
+        return a.contiguous() if kind == "rows" else a
+
+    def _give_up(self, key, reason):
+        self.plans[key] = reason
+        self.reasons[reason] = self.reasons.get(reason, 0) + 1
+        self.statistics.refused.append(f"{self.name}: {reason}")
+
+    def _walk(self, values, on_call):
+        """Runs the views; on_call(node, arguments) gives the tensor of each chip operator."""
+        for n in self.nodes:
+            if n.op != "call_function":
+                continue
+            args = fx.map_arg(n.args, lambda a: values[a])
+            values[n] = on_call(n, args) if n.target in calls.CALLS else n.target(*args)
+        return values
+
+    def _results(self, args, results):
+        if self.single and self.output in results:
+            return results[self.output]
+        outputs = [self.output] if self.single else self.output
+        values = dict(zip(self.inputs, args))
+        values.update(results)
+
+        def value(n):  # what leaves as a view of a result
+            if not isinstance(n, fx.Node):
+                return n
+            if n not in values:
+                values[n] = n.target(*fx.map_arg(n.args, value))
+            return values[n]
+        out = [value(n) for n in outputs]
+        return out[0] if self.single else tuple(out)
+
+    # ---- planning and recording
+    def _plan(self, args):
+        metas = {n: torch.empty_strided(a.shape, a.stride(), dtype=a.dtype, device="meta") if isinstance(a, torch.Tensor) else a for n, a in zip(self.inputs, args)}
+        made = {}
+
+        def on_call(node, arguments):
+            made[node] = layout.result(node.target, arguments)
+            return made[node]
+        try:
+            self._walk(dict(metas), on_call)
+        except (layout.NotRecordable, RuntimeError) as error:
+            self.statistics.refused.append(f"{self.name}: {error}")
+            return str(error)
+        inner = {n: _round(t.numel() * t.element_size()) for n, t in made.items() if n not in self.escaping}
+        step = {n: i for i, n in enumerate(self.nodes)}
+        death = {n: step[n] for n in inner}
+        for n in self.nodes:
+            for source in n.all_input_nodes:
+                if self.base.get(source) in death:
+                    death[self.base[source]] = max(death[self.base[source]], step[n])
+        offset, total = place(inner, step, self._last_readers(death))
+        plan = Plan(offset, {n: made[n] for n in self.escaping}, total, sum(inner.values()))
+        if total:
+            plan.arena = torch.empty(total, dtype=torch.uint8, device=args_device(args))
+        self.statistics.arena_bytes += total
+        self.statistics.arena_bytes_without_reuse += plan.naive_bytes
+        plan.made = made
+        return plan
+
+    def _last_readers(self, death):
+        """A view's readers read its base."""
+        step = {n: i for i, n in enumerate(self.nodes)}
+        for n in self.nodes:
+            if n in self.base and self.base[n] in death and self.base[n] is not n:
+                for user in n.users:
+                    death[self.base[n]] = max(death[self.base[n]], step[user])
+        return death
+
+    def _record(self, plan, args, results):
+        recording = _C.Recording(args_device(args).index)
+        storage = plan.arena.untyped_storage() if plan.arena is not None else None
+
+        def on_call(node, arguments):
+            out = results.get(node)
+            if out is None:
+                meta = plan.made[node]
+                out = torch.empty(0, dtype=meta.dtype, device=args_device(args)).set_(storage, plan.offset[node] // meta.element_size(), meta.shape, meta.stride())
+            add(recording, node, arguments, out)
+            return out
+        self._walk(dict(zip(self.inputs, args)), on_call)
+        recording.finish(self.name)
+        self.statistics.recordings += 1
+        return recording
+
+
+def args_device(args):
+    return next(a.device for a in args if isinstance(a, torch.Tensor))
+
+
+def batched(t):
+    return t if t.dim() == 3 else t.unsqueeze(0)
+
+
+def add(recording, node, args, out):
+    """Appends a chip operator to a recording. Tensors as in calls.py, out as layout.result() made it."""
+    label, target = node.meta.get("label", node.name), node.target
+    residual, low, high = args[calls.RESIDUAL[target]:calls.RESIDUAL[target] + 3]
+    if target is calls.conv:
+        x, weight, bias, norm, eps, stride, padding, dilation, transposed, _, groups = args[:11]
+        stride, padding, dilation, input_dilation = list(stride), list(padding), list(dilation), [1, 1]
+        if transposed:
+            stride, padding, input_dilation = [1, 1], [d * (k - 1) - p for d, k, p in zip(dilation, weight.shape[2:], padding)], stride
+        recording.conv2d(label, x, weight, bias, list(norm), eps, stride, padding, dilation, input_dilation, groups, transposed, residual, low, high, out)
+    elif target is calls.linear:
+        recording.linear(label, args[0], args[1], args[2], residual, low, high, out)
+    else:
+        if residual is not None:
+            residual = batched(residual.expand(out.shape))
+        recording.matmul(label, batched(args[0]), batched(args[1]), residual, low, high, batched(out))
