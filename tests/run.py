@@ -36,6 +36,7 @@ class Stage:
     label: str = ""
     preset: str = ""
     quick: bool = False
+    nightly: bool = False
     skips: int = 0
     args: list[str] = field(default_factory=list)
     prepare: list[str] = field(default_factory=list)
@@ -200,12 +201,13 @@ def select(stages: list[Stage], options: argparse.Namespace) -> list[Stage]:
         raise SystemExit(f"no stage {', '.join(sorted(unknown))}; there are {', '.join(stage.name for stage in stages)}")
     if options.stage:
         return [stage for stage in stages if stage.name in options.stage]
-    return [stage for stage in stages if stage.quick or not options.quick]
+    return [stage for stage in stages if (stage.quick or not options.quick) and (options.nightly or not stage.nightly)]
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="presil test", description="Runs the tests. Arguments after -- go to pytest or ctest.")
     parser.add_argument("--quick", action="store_true", help="only the stages marked quick; tests see PRESIL_QUICK=1")
+    parser.add_argument("--nightly", action="store_true", help="also the stages marked nightly, which take long")
     parser.add_argument("--stage", action="append", default=[], metavar="NAME", help="only this stage; may be given several times")
     parser.add_argument("--list", action="store_true", help="name the stages and end")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the outcome as JSON")
@@ -228,7 +230,7 @@ def main(arguments: list[str]) -> int:
         return 2
     if options.list:
         for stage in stages:
-            print(f"{stage.name:<12} {stage.kind:<7} {'quick  ' if stage.quick else '       '} ≤ {stage.timeout:.0f} s  {' '.join(stage.path) or stage.label}")
+            print(f"{stage.name:<12} {stage.kind:<7} {'quick  ' if stage.quick else 'nightly' if stage.nightly else '       '} ≤ {stage.timeout:.0f} s  {' '.join(stage.path) or stage.label}")
         return 0
     logs = ROOT / "build" / "logs" / "test"
     logs.mkdir(parents=True, exist_ok=True)

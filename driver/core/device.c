@@ -53,7 +53,7 @@ static uint64_t parse_bytes(const char *text) {
     if (shift) end++;
     if (*end == 'i') end++;
     if (*end == 'B') end++;
-    if (errno || end == text || *end || *text == '-' || value > UINT64_MAX >> 30) return 0;
+    if (errno || end == text || *end || *text == '-' || value > UINT64_MAX >> shift) return 0;
     return (uint64_t)value << shift;
 }
 

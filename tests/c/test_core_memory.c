@@ -293,6 +293,9 @@ static void size_from_the_environment(void **state) {
     EXPECT_OK(presil_device_get_info(d, &info));
     assert_int_equal(info.memory_bytes, 32u << 20);
     presil_device_close(d);
+    (void)setenv("PRESIL_MEMORY", "17179869184", 1); /* without a unit, above 2^34 - 1 */
+    EXPECT_OK(presil_device_open(&options, &d));
+    presil_device_close(d);
     const char *const wrong[] = {"much", "-1", "5X", "0", "99999999999999999999"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         (void)setenv("PRESIL_MEMORY", wrong[i], 1);

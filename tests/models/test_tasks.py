@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Detection, segmentation, recurrent networks, and weights of more than a GiB."""
+
+import copy
+
+import pytest
+import torch
+from compare import compare, evaluate, moved
+from torch import nn
+from torchvision import models
+
+
+def detections(build, size: int):
+    """Of a detector on the CPU and on the device; random weights, their scores spread so that boxes come out."""
+    torch.manual_seed(0)
+    model = build(weights=None, weights_backbone=None, num_classes=11).eval()
+    image = [torch.rand(3, size, size)]
+    with torch.inference_mode():
+        expected = model(image)[0]
+        got = copy.deepcopy(model).to("presil")([image[0].to("presil")])[0]
+    return expected, {k: v.cpu() for k, v in got.items()}
+
+
+@pytest.mark.parametrize(("name", "size"), [("fasterrcnn_mobilenet_v3_large_320_fpn", 224), ("ssdlite320_mobilenet_v3_large", 224)])
+def test_detector_finds_the_cpus_boxes(name, size):
+    expected, got = detections(getattr(models.detection, name), size)
+    assert len(expected["boxes"]) > 10 and len(got["boxes"]) == len(expected["boxes"])
+    order = torch.cdist(got["boxes"], expected["boxes"]).argmin(1)  # scores of a random network lie close: ranks may swap
+    assert order.unique().numel() == order.numel()
+    assert torch.equal(got["labels"], expected["labels"][order])
+    torch.testing.assert_close(got["boxes"], expected["boxes"][order], rtol=1e-4, atol=1e-2)
+    torch.testing.assert_close(got["scores"], expected["scores"][order], rtol=1e-4, atol=1e-5)
+
+
+def test_fasterrcnn_trains_a_step():
+    torch.manual_seed(0)
+    host = models.detection.fasterrcnn_mobilenet_v3_large_320_fpn(weights=None, weights_backbone=None, num_classes=5).train()
+    device = copy.deepcopy(host).to("presil")
+    image, target = torch.rand(3, 224, 224), {"boxes": torch.tensor([[20.0, 30.0, 120.0, 150.0]]), "labels": torch.tensor([2])}
+    losses = []
+    for model, x, t in ((host, image, target), (device, image.to("presil"), moved(target, "presil"))):
+        torch.manual_seed(5)
+        loss = sum(model([x], [t]).values())
+        loss.backward()
+        losses.append(loss.item())
+    assert losses[1] == pytest.approx(losses[0], rel=1e-3)
+    total = [torch.cat([p.grad.cpu().flatten() for p in m.parameters() if p.grad is not None]) for m in (host, device)]
+    assert torch.nn.functional.cosine_similarity(*total, dim=0) > 0.999
+
+
+def test_deeplabv3_segments_and_trains():
+    model = models.segmentation.deeplabv3_mobilenet_v3_large(weights=None, weights_backbone=None, num_classes=21)
+    compare(copy.deepcopy(model), (torch.rand(1, 3, 224, 224),), None)
+    target = torch.randint(0, 21, (2, 224, 224))
+    compare(model, (torch.rand(2, 3, 224, 224),), lambda out: nn.functional.cross_entropy(out["out"], target.to(out["out"].device)))
+
+
+class Tagger(nn.Module):
+    def __init__(self, bidirectional: bool):
+        super().__init__()
+        self.embedding = nn.Embedding(100, 48)
+        self.lstm = nn.LSTM(48, 64, num_layers=2, batch_first=True, bidirectional=bidirectional, dropout=0.1)
+        self.head = nn.Linear(128 if bidirectional else 64, 12)
+
+    def forward(self, tokens):
+        return self.head(self.lstm(self.embedding(tokens))[0])
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_lstm(bidirectional):
+    target = torch.randint(0, 12, (4, 23))
+    compare(Tagger(bidirectional), (torch.randint(0, 100, (4, 23)),), lambda out: nn.functional.cross_entropy(out.flatten(0, 1), target.flatten().to(out.device)))
+
+
+def test_weights_of_more_than_a_gib():
+    """A block stack of 1.07 GiB: forward against the CPU; packing and freeing leaves nothing behind."""
+    torch.presil.empty_cache()
+    before = torch.presil.memory_allocated()
+    with torch.device("meta"):
+        model = nn.Sequential(*(m for _ in range(17) for m in (nn.Linear(4096, 4096, bias=False), nn.ReLU())))
+    model = model.to_empty(device="cpu")
+    for p in model.parameters():
+        nn.init.normal_(p, std=0.02)
+    assert sum(p.nbytes for p in model.parameters()) >= 1 << 30
+    x = torch.randn(3, 4096)
+    expected = evaluate(model, (x,)).outputs["output"]
+    model.to("presil")
+    got = evaluate(model, (x.to("presil"),)).outputs["output"]
+    assert (got - expected).norm() <= 1e-5 * expected.norm()
+    del model, p
+    torch.presil.synchronize()
+    from torch_presil import _C
+    _C.clear_weights_cache()
+    assert torch.presil.memory_allocated() == before
