@@ -109,7 +109,7 @@ typedef struct {
     uint64_t packed;
     /* weights: view [images][out_c][in_c][grid_y][grid_x] */
     uint64_t wgt_base;
-    int64_t wgt_sn, wgt_so, wgt_sk, wgt_sy, wgt_sx; /* bytes; sy, sx: kernel rows and columns */
+    int64_t wgt_sn, wgt_so, wgt_sk, wgt_sy, wgt_sx, wgt_sg; /* bytes; sy, sx: kernel rows and columns; sg: groups of outputs */
     /* weight gradient: blocks are [outer][lanes / block][inner] */
     chip_sum_axis outer, inner, lane;
     int64_t kernel_w;

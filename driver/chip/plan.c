@@ -55,7 +55,7 @@ static uint64_t shape_key(const chip_problem *p)
                          p->pad_y, p->pad_x, p->dilation_y, p->dilation_x, p->input_dilation_y, p->input_dilation_x, p->grid_y, p->grid_x, p->blocks, p->kernel_x,
                          p->pack_rows, p->act, p->wgt, p->has_res, p->wgt_per_image, p->wgt_convert, p->wgt_esize, p->out_esize, p->res_esize, p->param_words,
                          p->in.sn, p->in.sy, p->in.sx, p->in.sc, p->in.esize, p->out.sn, p->out.sy, p->out.sx, p->out.sc, p->res.sn, p->res.sy, p->res.sx, p->res.sc,
-                         p->wgt_sn, p->wgt_so, p->wgt_sk, p->wgt_sy, p->wgt_sx, p->layout ? p->layout->groups : 0,
+                         p->wgt_sn, p->wgt_so, p->wgt_sk, p->wgt_sy, p->wgt_sx, p->wgt_sg, p->layout ? p->layout->groups : 0,
                          p->lane.count, p->lane.stride, p->lane.dilation, p->lane.pad, p->lane.size, p->lane.act, p->lane.wgt, p->lane.axis, p->inner.count, p->inner.stride,
                          p->inner.dilation, p->inner.pad, p->inner.size, p->outer.count, p->outer.stride, p->outer.dilation, p->outer.pad, p->outer.size, p->kernel_w};
     uint64_t h = 1;

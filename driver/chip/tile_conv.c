@@ -63,8 +63,21 @@ static void fill_kernel(const presil_conv2d_desc *d, chip_problem *p)
     p->wgt_esize = (uint32_t)e;
     p->wgt_convert = k->dtype == PRESIL_FP32;
     p->wgt_so = k->stride[0] * e, p->wgt_sy = k->stride[1] * e, p->wgt_sx = k->stride[2] * e, p->wgt_sk = k->stride[3] * e;
+    p->wgt_sg = d->group_stride ? d->group_stride * e : p->layout->group_outputs * p->wgt_so;
     if (k->shape[3] == 1) p->wgt_sk = e;
     p->wgt = p->layout->groups > 1 ? WGT_GROUPS : p->wgt_sk == e ? WGT_ROWS : p->wgt_so == e || k->shape[0] == 1 ? WGT_COLUMNS : WGT_ELEMENTS;
+}
+
+/* From the kernel's lowest byte to its highest. */
+static presil_byte_range kernel_range(const chip_problem *p)
+{
+    const int64_t n[5] = {p->layout->groups, p->layout->group_outputs, p->layout->group_channels, p->grid_y, p->grid_x}, s[5] = {p->wgt_sg, p->wgt_so, p->wgt_sk, p->wgt_sy, p->wgt_sx};
+    int64_t low = 0, high = p->wgt_esize;
+    for (int i = 0; i < 5; i++) {
+        if (s[i] < 0) low += (n[i] - 1) * s[i];
+        else high += (n[i] - 1) * s[i];
+    }
+    return (presil_byte_range){{p->wgt_base + (uint64_t)low}, (uint64_t)(high - low)};
 }
 
 static void fill(const presil_chip *chip, const presil_conv2d_desc *d, const presil_layout *l, presil_daddr packed, chip_problem *p)
@@ -134,21 +147,20 @@ int chip_plan_conv2d(const presil_chip *chip, const presil_conv2d_desc *d, const
     plan->passes = p.passes;
     plan->peak = (uint64_t)p.block * chip->config.cells;
     plan->macs = (uint64_t)(p.images * p.out_h * p.out_w * p.out_c) * (uint64_t)(l->group_channels * l->kernel[0] * l->kernel[1]);
-    const chip_view in_view = p.in, res_view = p.res, kernel_view = by_view ? view_of(&d->kernel) : (chip_view){0};
-    const chip_view *views[3] = {&in_view};
-    int64_t shapes[3][4];
+    const chip_view in_view = p.in, res_view = p.res;
+    const chip_view *views[2] = {&in_view};
+    int64_t shapes[2][4];
     uint32_t reads = 1;
     memcpy(shapes[0], d->input.shape, sizeof shapes[0]);
     if (p.has_res) memcpy(shapes[reads], d->output.shape, sizeof shapes[0]), views[reads++] = &res_view;
-    if (by_view) memcpy(shapes[reads], d->kernel.shape, sizeof shapes[0]), views[reads++] = &kernel_view;
-    presil_byte_range weights = {packed, l->bytes};
+    presil_byte_range weights = by_view ? kernel_range(&p) : (presil_byte_range){packed, l->bytes};
     bool empty = p.images * p.out_h * p.out_w * p.out_c == 0;
     if (empty) {
         chip_builder b = {.config = &chip->config};
         status = chip_plan_from(&b, plan, error);
         chip_builder_free(&b);
     } else {
-        status = chip_plan_ranges(plan, views, (const int64_t(*)[4])shapes, reads, &weights, by_view ? 0 : 1, error);
+        status = chip_plan_ranges(plan, views, (const int64_t(*)[4])shapes, reads, &weights, 1, error);
         chip_problem_normalise(&p);
         if (status == PRESIL_OK) status = chip_problem_check(&p, error);
         if (status == PRESIL_OK) status = chip_solve(&p, d->tiling, plan, error);

@@ -134,8 +134,8 @@ static void load_groups(nest *s, nest_slot *slot, const wgt_place *at, const nes
         for (int64_t group = at->o / og; group * og < o_end;) {
             int64_t o = max64(group * og, at->o), cells = min64((group + 1) * og, o_end) - o, c = max64(group * cg, c0), lanes = min64((group + 1) * cg, c_end) - c, groups = 1;
             if (cells == og && lanes == cg) groups = max64(1, min64((o_end - o) / og, (c_end - c) / cg));
-            wgt_rectangle r = {p->wgt_base + (uint64_t)(o * p->wgt_so + (c - group * cg) * p->wgt_sk + part->ky * p->wgt_sy + part->kx * p->wgt_sx), lanes, cells, groups,
-                               at->sp_base + cb * at->block + (o - at->o) * word + (c - c0) * p->esize, og * p->wgt_so, og * word + cg * p->esize};
+            wgt_rectangle r = {p->wgt_base + (uint64_t)(group * p->wgt_sg + (o - group * og) * p->wgt_so + (c - group * cg) * p->wgt_sk + part->ky * p->wgt_sy + part->kx * p->wgt_sx), lanes, cells, groups,
+                               at->sp_base + cb * at->block + (o - at->o) * word + (c - c0) * p->esize, p->wgt_sg, og * word + cg * p->esize};
             if (lanes > 0) load_rectangle(s, slot, &r, at, part, term, ABSENT);
             group += groups;
         }

@@ -237,6 +237,7 @@ typedef struct {
      * read by the launch itself; no bias, no scale, no packing (docs/numerics.md 5), not for COMPUTE_INT8. */
     presil_tensor kernel;
     uint32_t compute, groups; /* presil_compute; groups 0: 1 */
+    int64_t group_stride;     /* elements between the kernels of one group of outputs and the next; 0: O/groups * kernel.stride[0] */
 } presil_conv2d_desc;
 
 /* out[b] = a[b] · b[b] (+ residual): a: [B, M, K], b: [B, K, N], out: [B, M, N]; batch strides may be 0. */

@@ -137,10 +137,30 @@ static int open_row(const transfer *t, uint64_t address, int inside, const uint8
     return 0;
 }
 
+/* A whole row, all columns inside and aligned: converted at once, then one element a column. */
+static int transpose_whole_row(const transfer *t, const uint8_t *row, uint32_t k, uint32_t e, uint32_t columns, uint32_t s) {
+    uint8_t *spad = t->run->twin->spad;
+    uint16_t terms[2 * TWIN_MAX_LANES];
+    const uint8_t *from = row + t->pos0;
+    if (t->conv) {
+        t->run->twin->kernels->split(from, (uint8_t *)terms, columns, t->conv - 1u);
+        from = (const uint8_t *)terms;
+    }
+    for (uint32_t j = 0; j < columns; j++, s += t->sw) {
+        if (s >= t->spad_bytes) return range_error(t, s);
+        if (k == 0) fill(spad, s, t->word, t->pad);
+        if (e == 2) memcpy(spad + s + k * 2, from + j * 2, 2);
+        else memcpy(spad + s + k * e, from + j * e, e);
+    }
+    return 0;
+}
+
 /* Row i1 of a transposing load becomes element i1 of every column's word. k = 0 also pads the words. */
 static int transpose_row(const transfer *t, const uint8_t *row, uint32_t k, uint32_t source_log2, uint32_t s) {
     uint8_t *spad = t->run->twin->spad;
     uint32_t size = 1u << source_log2, e = t->conv ? 2u : size, columns = t->chunk >> source_log2;
+    if (row && t->pos0 >= 0 && t->pos0 + (int64_t)t->chunk <= t->row_bytes && columns <= 2 * TWIN_MAX_LANES && !((s | t->sw) & (t->word - 1)))
+        return transpose_whole_row(t, row, k, e, columns, s);
     for (uint32_t j = 0; j < columns; j++, s += t->sw) {
         uint32_t base = s & ~(t->word - 1);
         if (base >= t->spad_bytes) return range_error(t, base);

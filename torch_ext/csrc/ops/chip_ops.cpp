@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/chip_ops.h"
+#include "host/fallback.h"
+
+#include <chrono>
 
 namespace presil {
 namespace {
@@ -57,24 +60,47 @@ constexpr int kNhwc[] = {0, 2, 3, 1};
 }  // namespace
 
 presil_compute compute_for(c10::ScalarType dtype, Fp32Op op) {
+  if (dtype == c10::kHalf) return PRESIL_COMPUTE_FP16;
   return dtype == c10::kFloat && !fp32_as_bf16(op) ? PRESIL_COMPUTE_FP32 : PRESIL_COMPUTE_BF16;
 }
-bool chip_dtype(c10::ScalarType dtype) { return dtype == c10::kFloat || dtype == c10::kBFloat16; }
+bool chip_dtype(c10::ScalarType dtype) { return dtype == c10::kFloat || dtype == c10::kBFloat16 || dtype == c10::kHalf; }
+c10::ScalarType memory_type(c10::ScalarType dtype) { return dtype == c10::kHalf ? c10::kFloat : dtype; }
+
+namespace {
+// Not a fallback (the operator is the chip's), so strict mode allows it.
+at::Tensor converted(HostSite& site, const char* reason, const at::Tensor& t, c10::ScalarType dtype) {
+  const int index = t.device().index();
+  wait_pending(index);
+  const auto start = std::chrono::steady_clock::now();
+  HostViews views;
+  AllocateOnDevice scope(index);
+  const at::Tensor out = views.to_device(views.to_host(t).to(dtype));
+  note_host_operator(site, reason, std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
+  return out;
+}
+}  // namespace
+
+at::Tensor widened(const at::Tensor& t) {
+  static HostSite& site = host_site("presil::widen");
+  return t.defined() && t.scalar_type() == c10::kHalf ? converted(site, "float16 operands are widened to float32", t, c10::kFloat) : t;
+}
+at::Tensor rounded(const at::Tensor& t, c10::ScalarType dtype) {
+  static HostSite& site = host_site("presil::round");
+  return dtype == c10::kHalf && t.scalar_type() != c10::kHalf ? converted(site, "float32 results are rounded to float16", t, c10::kHalf) : t;
+}
 
 int64_t conv_output_size(int64_t input, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation) {
   return (input + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
 }
 
-bool chip_conv2d(const char* label, const at::Tensor& input, const std::shared_ptr<presil_weights>& weights, const at::Tensor& output, const ConvGeometry& g, const Fusion& fusion,
-                 uint8_t pad_value) {
+namespace {
+
+bool enqueue_conv2d(presil_conv2d_desc& desc, const char* label, const at::Tensor& input, const at::Tensor& output, const ConvGeometry& g, const Fusion& fusion) {
   const int index = input.device().index();
-  presil_conv2d_desc desc{};
   desc.size = sizeof desc;
-  desc.pad_value = pad_value;
   desc.label = label;
   desc.input = describe(input, kNhwc);
   desc.output = describe(output, kNhwc);
-  desc.weights = weights.get();
   for (int i = 0; i < 2; i++) {
     desc.stride[i] = g.stride[i];
     desc.padding[i] = g.padding[i];
@@ -86,6 +112,52 @@ bool chip_conv2d(const char* label, const at::Tensor& input, const std::shared_p
   desc.epilogue = describe(fusion, fusion.residual.defined() ? &residual : nullptr);
   weights_changed(output);
   return enqueued(presil_conv2d(device(index), current_stream(index), &desc), index, label);
+}
+
+}  // namespace
+
+bool chip_conv2d(const char* label, const at::Tensor& input, const std::shared_ptr<presil_weights>& weights, const at::Tensor& output, const ConvGeometry& g, const Fusion& fusion,
+                 uint8_t pad_value) {
+  presil_conv2d_desc desc{};
+  desc.pad_value = pad_value;
+  desc.weights = weights.get();
+  return enqueue_conv2d(desc, label, input, output, g, fusion);
+}
+
+bool chip_conv2d(const char* label, const at::Tensor& input, const KernelView& kernel, presil_compute compute, const at::Tensor& output, const ConvGeometry& g, const Fusion& fusion) {
+  presil_conv2d_desc desc{};
+  const at::Tensor& t = kernel.storage;
+  desc.kernel.data = address_of(t.device().index(), t.storage().data());
+  desc.kernel.data.value += static_cast<uint64_t>(kernel.at) * t.element_size();
+  desc.kernel.dtype = element_type(t.scalar_type());
+  desc.kernel.ndim = 4;
+  for (int i = 0; i < 4; i++) {
+    desc.kernel.shape[i] = kernel.shape[i];
+    desc.kernel.stride[i] = kernel.stride[i];
+  }
+  desc.group_stride = kernel.group_stride;
+  desc.compute = compute;
+  desc.groups = static_cast<uint32_t>(g.groups);
+  return enqueue_conv2d(desc, label, input, output, g, fusion);
+}
+
+bool chip_weight_grad(const char* label, const at::Tensor& input, const at::Tensor& grad, const at::Tensor& out, presil_compute compute, const ConvGeometry& g) {
+  const int index = grad.device().index();
+  presil_conv2d_weight_grad_desc desc{};
+  desc.size = sizeof desc;
+  desc.compute = compute;
+  desc.label = label;
+  desc.input = describe(input, kNhwc);
+  desc.grad = describe(grad, kNhwc);
+  desc.out = describe(out, kNhwc);
+  desc.groups = static_cast<uint32_t>(g.groups);
+  for (int i = 0; i < 2; i++) {
+    desc.stride[i] = g.stride[i];
+    desc.padding[i] = g.padding[i];
+    desc.dilation[i] = g.dilation[i];
+  }
+  weights_changed(out);
+  return enqueued(presil_conv2d_weight_grad(device(index), current_stream(index), &desc), index, label);
 }
 
 bool chip_matmul(const char* label, const at::Tensor& a, const at::Tensor& b, const at::Tensor& out, presil_compute compute, const Fusion& fusion) {

@@ -1,25 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// convolution_overrideable and its backward: 1-D and 2-D, plain and transposed, of float32 and bfloat16 on the chip; every other combination by the CPU's
+// convolution_overrideable: 1-D and 2-D, plain and transposed, of float32, bfloat16 and float16 on the chip; every other combination by the CPU's
 // convolution on the mapping (the boxed fallback can't reach it: the CPU has no kernel of this name).
-#include "ops/chip_ops.h"
+#include "ops/conv.h"
 #include "host/fallback.h"
 
 #include <torch/library.h>
 
 namespace presil {
-namespace {
 
 using at::Tensor;
-using OptionalTensor = std::optional<Tensor>;
 using Ints = c10::IntArrayRef;
-
-Tensor defined_or_empty(const OptionalTensor& t) { return t && t->defined() ? *t : Tensor(); }
 
 int device_index_of(std::initializer_list<const Tensor*> tensors) {
   for (const Tensor* t : tensors)
     if (t->defined() && t->device().type() == kDevice) return t->device().index();
   return current_device();
 }
+
+namespace {
 
 bool on_chip(const Tensor& x, const Tensor& w, const Tensor& b) {
   const bool tensors_ok = x.dim() == 4 && w.dim() == 4 && chip_dtype(x.scalar_type()) && w.scalar_type() == x.scalar_type() && w.device() == x.device() && x.numel() > 0 && w.numel() > 0;
@@ -28,7 +26,7 @@ bool on_chip(const Tensor& x, const Tensor& w, const Tensor& b) {
 
 Tensor convolution_on_host(const Tensor& x, const Tensor& w, const Tensor& b, Ints stride, Ints padding, Ints dilation, bool transposed, Ints output_padding, int64_t groups, const char* reason) {
   return on_host("aten::convolution_overrideable", reason, device_index_of({&x, &w}), [&](HostViews& v) {
-    return at::convolution(v.to_host(x), v.to_host(w), b.defined() ? OptionalTensor(v.to_host(b)) : std::nullopt, stride, padding, dilation, transposed, output_padding, groups);
+    return at::convolution(v.to_host(x), v.to_host(w), b.defined() ? std::optional<Tensor>(v.to_host(b)) : std::nullopt, stride, padding, dilation, transposed, output_padding, groups);
   });
 }
 
@@ -59,8 +57,8 @@ Problem geometry_of(const Tensor& x, const Tensor& w, Ints stride, Ints padding,
   return p;
 }
 
-Tensor convolution(const Tensor& x, const Tensor& w, const OptionalTensor& bias, Ints stride, Ints padding, Ints dilation, bool transposed, Ints output_padding, int64_t groups) {
-  const Tensor b = defined_or_empty(bias);
+Tensor convolution(const Tensor& x, const Tensor& w, const std::optional<Tensor>& bias, Ints stride, Ints padding, Ints dilation, bool transposed, Ints output_padding, int64_t groups) {
+  const Tensor b = bias && bias->defined() ? *bias : Tensor();
   const auto host = [&](const char* reason) { return convolution_on_host(x, w, b, stride, padding, dilation, transposed, output_padding, groups, reason); };
   if (!on_chip(x, w, b)) return host(x.dim() != 4 ? "3-D" : "dtype, devices or empty operand");
   const Problem problem = geometry_of(x, w, stride, padding, dilation, transposed, output_padding, groups);
@@ -77,24 +75,16 @@ Tensor convolution(const Tensor& x, const Tensor& w, const OptionalTensor& bias,
   const auto packed = packed_weights(request);
 
   const bool channels_last = x.suggest_memory_format() == c10::MemoryFormat::ChannelsLast || w.suggest_memory_format() == c10::MemoryFormat::ChannelsLast;
-  const Tensor input = x.is_contiguous(c10::MemoryFormat::ChannelsLast) ? x : x.contiguous(c10::MemoryFormat::ChannelsLast);
-  Tensor output = at::empty(problem.output, x.options(), c10::MemoryFormat::ChannelsLast);
+  const Tensor wide = widened(x), input = wide.is_contiguous(c10::MemoryFormat::ChannelsLast) ? wide : wide.contiguous(c10::MemoryFormat::ChannelsLast);
+  Tensor output = at::empty(problem.output, input.options(), c10::MemoryFormat::ChannelsLast);
   if (!chip_conv2d(transposed ? "conv_transpose2d" : "conv2d", input, packed, output, problem.geometry, {}, 0)) return host(presil_error_text());
+  output = rounded(output, x.scalar_type());
   // A caller that works in NCHW may view the result as such.
   return channels_last ? output : output.contiguous();
 }
 
-std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad, const Tensor& x, const Tensor& w, Ints stride, Ints padding, Ints dilation, bool transposed, Ints output_padding,
-                                                        int64_t groups, std::array<bool, 3> mask) {
-  const std::vector<int64_t> bias_size{transposed ? w.size(1) * groups : w.size(0)};
-  return on_host("aten::convolution_backward_overrideable", "gradients are computed by the host", device_index_of({&x, &grad, &w}), [&](HostViews& v) {
-    return at::convolution_backward(v.to_host(grad), v.to_host(x), v.to_host(w), c10::OptionalIntArrayRef(bias_size), stride, padding, dilation, transposed, output_padding, groups, mask);
-  });
-}
-
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("convolution_overrideable", convolution);
-  m.impl("convolution_backward_overrideable", convolution_backward);
 }
 
 }  // namespace

@@ -41,32 +41,50 @@ Tensor empty_output(const Tensor& x, const Tensor& w, const ConvGeometry& g, c10
   return at::empty({x.size(0), w.size(0), h, v}, x.options().dtype(dtype), c10::MemoryFormat::ChannelsLast);
 }
 
+// relu and relu6 have one epilogue; anything else is refused.
+bool known_activation(c10::string_view a) { return a == "none" || a == "relu" || a == "relu6"; }
+
+// What the chip has no format for (float64): the same by the CPU's operators, on the mapping.
+Tensor conv2d_on_host(const Tensor& x, const Tensor& w, const OptionalTensor& bias, const ConvGeometry& g, const OptionalTensor& residual, c10::string_view activation, c10::ScalarType dtype) {
+  TORCH_CHECK_VALUE(known_activation(activation), "presil: activation must be 'none', 'relu' or 'relu6', got '", activation, "'");
+  return on_host("presil::conv2d", "the chip has no such dtype", x.device().index(), [&](HostViews& v) {
+    const auto optional = [&](const OptionalTensor& t) { return t && t->defined() ? OptionalTensor(v.to_host(*t)) : std::nullopt; };
+    Tensor y = at::conv2d(v.to_host(x), v.to_host(w), optional(bias), g.stride, g.padding, g.dilation, g.groups);
+    if (const auto r = optional(residual)) y = y + *r;
+    if (activation == "relu") y = y.relu();
+    if (activation == "relu6") y = y.clamp(0, 6);
+    return y.to(dtype).contiguous(c10::MemoryFormat::ChannelsLast);
+  });
+}
+
 Tensor run(const char* label, const Tensor& x, const WeightRequest& request, const Tensor& out, const ConvGeometry& g, Fusion& fusion, const OptionalTensor& residual, uint8_t pad) {
   if (residual && residual->defined()) {
     TORCH_CHECK_VALUE(residual->sizes() == out.sizes() && residual->device() == out.device(), "presil: the residual must have the output's shape ", out.sizes(), " and device, got ", residual->sizes());
-    fusion.residual = residual->contiguous(c10::MemoryFormat::ChannelsLast);
+    fusion.residual = widened(*residual).contiguous(c10::MemoryFormat::ChannelsLast);
   }
   if (out.numel() == 0) return out;
-  const Tensor input = x.contiguous(c10::MemoryFormat::ChannelsLast);
+  const Tensor input = widened(x).contiguous(c10::MemoryFormat::ChannelsLast);
   TORCH_CHECK(chip_conv2d(label, input, packed_weights(request), out, g, fusion, pad), "presil: ", label, ": ", presil_error_text());
   return out;
 }
 
 Tensor conv2d(const Tensor& x, const Tensor& w, const OptionalTensor& bias, Ints stride, Ints padding, Ints dilation, int64_t groups, const OptionalTensor& residual,
               c10::string_view activation, std::optional<c10::ScalarType> out_dtype, c10::string_view label) {
-  TORCH_CHECK_TYPE(chip_dtype(x.scalar_type()) && w.scalar_type() == x.scalar_type(), "presil::conv2d: input and weight must both be float32 or bfloat16, got ", x.scalar_type(), " and ", w.scalar_type());
+  TORCH_CHECK_TYPE(at::isFloatingType(x.scalar_type()) && w.scalar_type() == x.scalar_type(), "presil::conv2d: input and weight must have the same floating-point dtype, got ", x.scalar_type(), " and ",
+                   w.scalar_type());
   const ConvGeometry g = make_geometry(stride, padding, dilation, groups);
   const c10::ScalarType dtype = out_dtype.value_or(x.scalar_type());
-  TORCH_CHECK_TYPE(chip_dtype(dtype), "presil::conv2d: out_dtype must be float32 or bfloat16, got ", dtype);
+  TORCH_CHECK_TYPE(at::isFloatingType(dtype), "presil::conv2d: out_dtype must be a floating-point dtype, got ", dtype);
+  if (!chip_dtype(x.scalar_type()) || !chip_dtype(dtype)) return conv2d_on_host(x, w, bias, g, residual, activation, dtype);
   Fusion fusion;
   set_activation(fusion, activation);
   WeightRequest request;
   request.weight = w;
   if (bias && bias->defined()) request.bias = *bias;
-  request.compute = compute_for(x.scalar_type());
+  request.compute = compute_for(x.scalar_type(), Fp32Op::conv);
   request.groups = groups;
   request.dilation = g.dilation;
-  return run(std::string(label).c_str(), x, request, empty_output(x, w, g, dtype), g, fusion, residual, 0);
+  return rounded(run(std::string(label).c_str(), x, request, empty_output(x, w, g, memory_type(dtype)), g, fusion, residual, 0), dtype);
 }
 
 Tensor conv2d_int8(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& scale, Ints stride, Ints padding, Ints dilation, int64_t groups, int64_t input_zero_point,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products. What the chip takes (float32 and bfloat16; int8 for _int_mm) runs there whatever the strides; the rest, and every invalid call, is the CPU's.
+// Matrix products. What the chip takes (float32, bfloat16, float16; int8 for _int_mm) runs there whatever the strides; the rest, and every invalid call, is the CPU's.
 #include "ops/chip_ops.h"
 #include "host/fallback.h"
 
@@ -19,30 +19,19 @@ bool same_chip_dtype(std::initializer_list<const Tensor*> tensors) {
   return chip_dtype(first.scalar_type());
 }
 
-// The chip's LOAD wants one of the two innermost strides to be 1, and no other overlap.
-Tensor loadable(const Tensor& t) {
-  const auto ok = [&](int fast, int slow) {
-    return (t.size(fast) == 1 || t.stride(fast) == 1) && (t.size(slow) == 1 || t.stride(slow) >= std::max<int64_t>(t.size(fast), 1));
-  };
-  if ((ok(2, 1) || ok(1, 2)) && (t.size(0) == 1 || t.stride(0) >= 0)) return t;
-  note_host_operator("presil::layout", "operand with strides that the chip can't load is copied");
-  return t.contiguous();
-}
-
-// [B,M,K] x [B,K,N] (+ residual [B,M,N], broadcast by strides). Shapes and dtypes are checked by the callers.
+// [B,M,K] x [B,K,N] (+ residual [B,M,N], broadcast by strides). Shapes and dtypes are checked by the callers; LOAD takes any strides.
 Tensor product(const char* label, const Tensor& a, const Tensor& b, const Tensor& residual, c10::ScalarType out_type, presil_compute compute) {
   const int64_t batch = a.size(0), m = a.size(1), n = b.size(2);
-  Tensor out = at::empty({batch, m, n}, a.options().dtype(out_type));
-  if (out.numel() == 0) return out;
-  if (a.size(2) == 0) return residual.defined() ? out.copy_(residual) : out.zero_();
+  Tensor out = at::empty({batch, m, n}, a.options().dtype(memory_type(out_type)));
+  if (out.numel() == 0) return rounded(out, out_type);
+  if (a.size(2) == 0) return rounded(residual.defined() ? out.copy_(residual) : out.zero_(), out_type);
   Fusion fusion;
   if (residual.defined()) {
-    const bool ok = (n == 1 || residual.stride(2) == 1) && residual.scalar_type() == out_type;
-    fusion.residual = ok ? residual : residual.to(out_type).contiguous();
+    const Tensor wide = widened(residual);
+    fusion.residual = wide.scalar_type() == c10::kFloat || wide.scalar_type() == c10::kBFloat16 ? wide : wide.to(c10::kFloat);
   }
-  if (chip_matmul(label, loadable(a), loadable(b), out, compute, fusion)) return out;
-  TORCH_CHECK(chip_matmul(label, a.contiguous(), b.contiguous(), out, compute, fusion), "presil: ", label, ": ", presil_error_text());
-  return out;
+  TORCH_CHECK(chip_matmul(label, widened(a), widened(b), out, compute, fusion), "presil: ", label, ": ", presil_error_text());
+  return rounded(out, out_type);
 }
 
 Tensor presil_mm(const Tensor& a, const Tensor& b) {
@@ -57,11 +46,20 @@ Tensor presil_bmm(const Tensor& a, const Tensor& b) {
   return product("bmm", a, b, {}, a.scalar_type(), compute_for(a.scalar_type()));
 }
 
-// beta * self + alpha * product: alone beta in {0, 1} and alpha = 1 fit the epilogue; other factors are applied by the host to the fp32-rounded product.
-Tensor scaled(const Tensor& self, const Tensor& result, const Scalar& beta, const Scalar& alpha) {
-  Tensor out = result;
+// beta * self + alpha * product: alone beta in {0, 1} and alpha = 1 fit the epilogue; other factors are applied by the host to the fp32 product, rounded once.
+Tensor scaled(const Tensor& self, const Tensor& product, const Scalar& beta, const Scalar& alpha, c10::ScalarType out_type) {
+  Tensor out = product;
   if (!alpha.equal(1)) out = out.mul(alpha);
-  return beta.equal(0) ? out : out.add(self, beta);
+  if (!beta.equal(0)) out = out.add(self.to(c10::kFloat), beta);
+  return out.to(out_type);
+}
+
+// a, b: [B, M, K], [B, K, N]; self: expanded to [B, M, N].
+Tensor add_product(const char* label, const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha, c10::ScalarType out_type) {
+  const auto compute = compute_for(a.scalar_type());
+  if (alpha.equal(1) && beta.equal(1)) return product(label, a, b, self, out_type, compute);
+  if (alpha.equal(1) && beta.equal(0)) return product(label, a, b, {}, out_type, compute);
+  return scaled(self, product(label, a, b, {}, c10::kFloat, compute), beta, alpha, out_type);
 }
 
 bool addable(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha) {
@@ -73,10 +71,7 @@ Tensor presil_addmm(const Tensor& self, const Tensor& a, const Tensor& b, const 
   if (!fits)
     return on_host("aten::addmm", "dtype or shape", self.device().type() == kDevice ? self.device().index() : current_device(),
                    [&](HostViews& v) { return at::addmm(v.to_host(self), v.to_host(a), v.to_host(b), beta, alpha); });
-  const auto compute = compute_for(a.scalar_type());
-  const Tensor expanded = self.expand({a.size(0), b.size(1)});
-  if (alpha.equal(1) && beta.equal(1)) return product("addmm", a.unsqueeze(0), b.unsqueeze(0), expanded.unsqueeze(0), a.scalar_type(), compute).squeeze(0);
-  return scaled(expanded, product("addmm", a.unsqueeze(0), b.unsqueeze(0), {}, a.scalar_type(), compute).squeeze(0), beta, alpha);
+  return add_product("addmm", self.expand({a.size(0), b.size(1)}).unsqueeze(0), a.unsqueeze(0), b.unsqueeze(0), beta, alpha, a.scalar_type()).squeeze(0);
 }
 
 Tensor presil_baddbmm(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha) {
@@ -85,16 +80,13 @@ Tensor presil_baddbmm(const Tensor& self, const Tensor& a, const Tensor& b, cons
   if (!fits)
     return on_host("aten::baddbmm", "dtype or shape", self.device().type() == kDevice ? self.device().index() : current_device(),
                    [&](HostViews& v) { return at::baddbmm(v.to_host(self), v.to_host(a), v.to_host(b), beta, alpha); });
-  const auto compute = compute_for(a.scalar_type());
-  const Tensor expanded = self.expand({a.size(0), a.size(1), b.size(2)});
-  if (alpha.equal(1) && beta.equal(1)) return product("baddbmm", a, b, expanded, a.scalar_type(), compute);
-  return scaled(expanded, product("baddbmm", a, b, {}, a.scalar_type(), compute), beta, alpha);
+  return add_product("baddbmm", self.expand({a.size(0), a.size(1), b.size(2)}), a, b, beta, alpha, a.scalar_type());
 }
 
 Tensor presil_mv(const Tensor& a, const Tensor& x) {
   if (a.dim() != 2 || x.dim() != 1 || a.size(1) != x.size(0) || !same_chip_dtype({&a, &x}))
     return on_host("aten::mv", "dtype or shape", a.device().index(), [&](HostViews& v) { return at::mv(v.to_host(a), v.to_host(x)); });
-  return product("mv", a.unsqueeze(0), x.view({1, -1, 1}), {}, a.scalar_type(), compute_for(a.scalar_type())).view({a.size(0)});
+  return product("mv", a.unsqueeze(0), x.unsqueeze(0).unsqueeze(2), {}, a.scalar_type(), compute_for(a.scalar_type())).view({a.size(0)});
 }
 
 Tensor presil_dot(const Tensor& x, const Tensor& y) {
@@ -121,7 +113,53 @@ Tensor& addmm_out(const Tensor& s, const Tensor& a, const Tensor& b, const Scala
 Tensor& baddbmm_out(const Tensor& s, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha, Tensor& out) { return into(out, presil_baddbmm(s, a, b, beta, alpha)); }
 Tensor& int_mm_out(const Tensor& a, const Tensor& b, Tensor& out) { return into(out, presil_int_mm(a, b)); }
 
+// Results in float32 of bfloat16 or float16 operands: the sum as the chip has it, not rounded.
+void check_out_dtype(const char* name, const Tensor& a, const Tensor& b, c10::ScalarType out_dtype) {
+  const auto t = a.scalar_type();
+  TORCH_CHECK(b.scalar_type() == t, name, ": expected both matrices to have the same dtype, but got ", t, " and ", b.scalar_type());
+  TORCH_CHECK(out_dtype == t || (out_dtype == c10::kFloat && (t == c10::kHalf || t == c10::kBFloat16)), name, ": out_dtype must be the operands' dtype, or float32 for float16 and bfloat16 operands; got ",
+              out_dtype, " for ", t);
+}
+Tensor mm_dtype(const Tensor& a, const Tensor& b, c10::ScalarType out_dtype) {
+  check_out_dtype("mm", a, b, out_dtype);
+  if (out_dtype == a.scalar_type() || a.dim() != 2 || b.dim() != 2 || a.size(1) != b.size(0) || !same_chip_dtype({&a, &b})) return presil_mm(a, b).to(out_dtype);
+  return product("mm", a.unsqueeze(0), b.unsqueeze(0), {}, out_dtype, compute_for(a.scalar_type())).squeeze(0);
+}
+Tensor bmm_dtype(const Tensor& a, const Tensor& b, c10::ScalarType out_dtype) {
+  check_out_dtype("bmm", a, b, out_dtype);
+  if (out_dtype == a.scalar_type() || a.dim() != 3 || b.dim() != 3 || a.size(0) != b.size(0) || a.size(2) != b.size(1) || !same_chip_dtype({&a, &b})) return presil_bmm(a, b).to(out_dtype);
+  return product("bmm", a, b, {}, out_dtype, compute_for(a.scalar_type()));
+}
+Tensor addmm_dtype(const Tensor& self, const Tensor& a, const Tensor& b, c10::ScalarType out_dtype, const Scalar& beta, const Scalar& alpha) {
+  check_out_dtype("addmm", a, b, out_dtype);
+  TORCH_CHECK(a.dim() == 2 && b.dim() == 2 && a.size(1) == b.size(0), "addmm: mat1 and mat2 shapes cannot be multiplied (", a.sizes(), " and ", b.sizes(), ")");
+  if (!same_chip_dtype({&a, &b})) return presil_addmm(self, a, b, beta, alpha).to(out_dtype);
+  return add_product("addmm", self.expand({a.size(0), b.size(1)}).unsqueeze(0), a.unsqueeze(0), b.unsqueeze(0), beta, alpha, out_dtype).squeeze(0);
+}
+Tensor baddbmm_dtype(const Tensor& self, const Tensor& a, const Tensor& b, c10::ScalarType out_dtype, const Scalar& beta, const Scalar& alpha) {
+  check_out_dtype("baddbmm", a, b, out_dtype);
+  TORCH_CHECK(a.dim() == 3 && b.dim() == 3 && a.size(0) == b.size(0) && a.size(2) == b.size(1), "baddbmm: batch1 and batch2 shapes cannot be multiplied (", a.sizes(), " and ", b.sizes(), ")");
+  if (!same_chip_dtype({&a, &b})) return presil_baddbmm(self, a, b, beta, alpha).to(out_dtype);
+  return add_product("baddbmm", self.expand({a.size(0), a.size(1), b.size(2)}), a, b, beta, alpha, out_dtype);
+}
+Tensor& mm_dtype_out(const Tensor& a, const Tensor& b, c10::ScalarType d, Tensor& out) { return into(out, mm_dtype(a, b, d)); }
+Tensor& bmm_dtype_out(const Tensor& a, const Tensor& b, c10::ScalarType d, Tensor& out) { return into(out, bmm_dtype(a, b, d)); }
+Tensor& addmm_dtype_out(const Tensor& s, const Tensor& a, const Tensor& b, c10::ScalarType d, const Scalar& beta, const Scalar& alpha, Tensor& out) {
+  return into(out, addmm_dtype(s, a, b, d, beta, alpha));
+}
+Tensor& baddbmm_dtype_out(const Tensor& s, const Tensor& a, const Tensor& b, c10::ScalarType d, const Scalar& beta, const Scalar& alpha, Tensor& out) {
+  return into(out, baddbmm_dtype(s, a, b, d, beta, alpha));
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("mm.dtype", mm_dtype);
+  m.impl("mm.dtype_out", mm_dtype_out);
+  m.impl("bmm.dtype", bmm_dtype);
+  m.impl("bmm.dtype_out", bmm_dtype_out);
+  m.impl("addmm.dtype", addmm_dtype);
+  m.impl("addmm.dtype_out", addmm_dtype_out);
+  m.impl("baddbmm.dtype", baddbmm_dtype);
+  m.impl("baddbmm.dtype_out", baddbmm_dtype_out);
   m.impl("mm", presil_mm);
   m.impl("mm.out", mm_out);
   m.impl("bmm", presil_bmm);

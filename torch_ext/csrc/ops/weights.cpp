@@ -123,6 +123,7 @@ std::shared_ptr<presil_weights> pack(const WeightRequest& r, int index) {
   wait_pending(index);
   HostViews views;
   at::Tensor weight = views.to_host(r.weight);
+  if (weight.scalar_type() == c10::kHalf) weight = weight.to(c10::kFloat);
   if (weight.scalar_type() == c10::kFloat || weight.scalar_type() == c10::kBFloat16 || weight.scalar_type() == c10::kChar) {
     if (r.transposed) weight = as_forward_kernel(weight, r.groups);
   }

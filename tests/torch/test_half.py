@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""float16 on the chip: exact products, fp32 sums, one rounding (docs/numerics.md 5)."""
+
+import struct
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch_presil import _C
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from oracle import operators  # noqa: E402
+
+
+def bits(t):
+    return t.detach().cpu().contiguous().view(torch.int32).numpy().astype("uint32")
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 2), (4, 70, 5), (1, 33, 3)])
+def test_matmul_equals_the_oracle_bit_for_bit(shape):
+    m, k, n = shape
+    a, b = torch.randn(m, k).half(), torch.randn(k, n).half()
+    a[0, :2] = torch.tensor([6e-8, 65504.0]).half()  # a subnormal and the largest
+    expected = operators.matmul([bits(a.float())], [bits(b.float())], dtype="fp32", lanes=64, cells=32)
+    want = torch.tensor([struct.unpack("f", struct.pack("I", v))[0] for v in expected]).reshape(m, n)
+    got = a.to("presil") @ b.to("presil")
+    assert got.dtype == torch.float16
+    assert torch.equal(got.cpu(), want.half())
+    wide = torch.mm(a.to("presil"), b.to("presil"), out_dtype=torch.float32)
+    assert torch.equal(wide.cpu().view(torch.int32), want.view(torch.int32))
+
+
+def test_same_bits_as_float32():
+    x, w, b = torch.randn(2, 20, 9, 9).half(), torch.randn(12, 20, 3, 3).half(), torch.randn(12).half()
+    half = F.conv2d(x.to("presil"), w.to("presil"), b.to("presil"), padding=1)
+    full = F.conv2d(x.float().to("presil"), w.float().to("presil"), b.float().to("presil"), padding=1)
+    assert torch.equal(half.cpu(), full.cpu().half())
+
+
+def test_overflow_infinity_and_nan():
+    a = torch.tensor([[60000.0, 60000.0], [float("inf"), 1.0], [float("nan"), 0.0], [6e-8, 0.0]]).half()
+    b = torch.tensor([[1.0, -1.0], [1.0, 0.0]]).half()
+    torch.testing.assert_close((a.to("presil") @ b.to("presil")).cpu(), (a.float() @ b.float()).half(), rtol=0, atol=0, equal_nan=True)
+
+
+def test_products_run_on_the_chip_in_four_passes():
+    x = torch.randn(2, 40, 16, dtype=torch.float16).to("presil")
+    _C.reset_host_operators()
+    _C.collect_reports(True)
+    torch.baddbmm(torch.randn(1, 40, 40, dtype=torch.float16).to("presil"), x, x.transpose(1, 2))
+    torch.addmm(torch.randn(40, dtype=torch.float16).to("presil"), x[0], x[1].t(), beta=0.5, alpha=2)
+    torch.mv(x[0], x[1, 0])
+    torch.presil.synchronize()
+    reports = _C.take_reports()
+    _C.collect_reports(False)
+    assert [r["label"] for r in reports] == ["baddbmm", "addmm", "mv"] and all(r["passes"] == 4 for r in reports)
+    assert {"presil::widen", "presil::round"} <= set(_C.host_operators())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_results_in_float32(dtype):
+    a, b, c = (torch.randn(*s).to(dtype) for s in ((2, 9, 30), (2, 30, 7), (2, 9, 7)))
+    A, B, C = a.to("presil"), b.to("presil"), c.to("presil")
+    exact = a.double() @ b.double()
+    for got, want in ((torch.bmm(A, B, out_dtype=torch.float32), exact), (torch.mm(A[0], B[0], out_dtype=torch.float32), exact[0]),
+                      (torch.addmm(C[0].float(), A[0], B[0], out_dtype=torch.float32), exact[0] + c[0].double()),
+                      (torch.baddbmm(C.float(), A, B, out_dtype=torch.float32, beta=2.0), exact + 2 * c.double())):
+        assert got.dtype == torch.float32
+        torch.testing.assert_close(got.cpu().double(), want, rtol=2e-6, atol=2e-5)
+    out = torch.empty(9, 7, device="presil")
+    torch.mm(A[0], B[0], out_dtype=torch.float32, out=out)
+    torch.testing.assert_close(out.cpu().double(), exact[0], rtol=2e-6, atol=2e-5)
+    with pytest.raises(RuntimeError, match="out_dtype"):
+        torch.mm(A[0], B[0], out_dtype=torch.float64)
+
+
+def test_autocast_and_linear():
+    linear = torch.nn.Linear(48, 20).to("presil")
+    x = torch.randn(5, 48)
+    with torch.autocast("presil", dtype=torch.float16):
+        y = linear(x.to("presil"))
+    assert y.dtype == torch.float16
+    host = torch.nn.functional.linear(x.half().float(), linear.weight.cpu().half().float(), linear.bias.cpu().half().float())
+    torch.testing.assert_close(y.float().cpu(), host, rtol=1e-3, atol=1e-3)
+
+
+def test_rtl_equals_twin(verify):
+    x = torch.randn(1, 12, 7, 7, dtype=torch.float16).to("presil")
+    F.conv2d(x, torch.randn(9, 12, 3, 3, dtype=torch.float16).to("presil")).cpu()
+    (x.flatten(2)[0] @ x.flatten(2)[0].t()).cpu()

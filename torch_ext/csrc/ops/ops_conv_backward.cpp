@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// convolution_backward_overrideable: three launches, which read kernel, input and gradient where they lie (docs/numerics.md 5). Nothing is packed, turned or
+// copied by the host, but for float16's widening. What the chip doesn't take is the CPU's convolution_backward on the mapping.
+#include "ops/conv.h"
+#include "host/fallback.h"
+
+#include <torch/library.h>
+
+#include <numeric>
+
+namespace presil {
+namespace {
+
+using at::Tensor;
+using Ints = c10::IntArrayRef;
+
+struct Arguments {
+  std::array<int64_t, 2> stride, padding, dilation;
+  bool transposed;
+  int64_t groups;
+  presil_compute compute;
+};
+
+// The kernel by which the gradient of the input is computed, for rows and columns that start at `start` and go on by `step` (plain convolutions: turned).
+KernelView gradient_kernel(const Tensor& w, const Arguments& a, std::array<int64_t, 2> start, std::array<int64_t, 2> step, std::array<int64_t, 2> count) {
+  KernelView k;
+  k.storage = w;
+  k.at = w.storage_offset() + start[0] * w.stride(2) + start[1] * w.stride(3);
+  const int64_t inputs = w.size(1), outputs = w.size(0) / a.groups;  // plain: of a group
+  if (a.transposed) {
+    k.shape = {w.size(0), count[0], count[1], w.size(1)};
+    k.stride = {w.stride(0), step[0] * w.stride(2), step[1] * w.stride(3), w.stride(1)};
+  } else {
+    k.shape = {inputs * a.groups, count[0], count[1], outputs};
+    k.stride = {w.stride(1), step[0] * w.stride(2), step[1] * w.stride(3), w.stride(0)};
+  }
+  k.group_stride = outputs * w.stride(0);
+  return k;
+}
+
+// One axis of a phase: the positions of the input that are `phase` modulo the stride meet every stride-th row of the kernel.
+struct PhaseAxis {
+  int64_t start, step, count, padding;
+};
+
+PhaseAxis phase_axis(int64_t kernel, int64_t stride, int64_t padding, int64_t dilation, int64_t phase) {
+  int64_t first = 0;
+  while ((phase + padding - first * dilation) % stride != 0) first++;  // below stride, as it has no factor in common with dilation
+  const int64_t count = first < kernel ? (kernel - 1 - first) / stride + 1 : 0;
+  const int64_t base = (phase + padding - first * dilation) / stride;
+  return {first + (count - 1) * stride, -stride, count, (count - 1) * dilation - base};
+}
+
+// The gradient of a strided convolution's input: a dense convolution for each phase of the stride, so that no product with a skipped position is computed.
+bool input_gradient_by_phases(const Tensor& grad, const Tensor& w, const Tensor& out, const Arguments& a) {
+  for (int64_t y = 0; y < a.stride[0]; y++)
+    for (int64_t x = 0; x < a.stride[1]; x++) {
+      if (y >= out.size(2) || x >= out.size(3)) continue;
+      const PhaseAxis rows = phase_axis(w.size(2), a.stride[0], a.padding[0], a.dilation[0], y), columns = phase_axis(w.size(3), a.stride[1], a.padding[1], a.dilation[1], x);
+      ConvGeometry g;
+      g.dilation = a.dilation;
+      g.padding = {rows.padding, columns.padding};
+      g.groups = a.groups;
+      const Tensor target = out.slice(2, y, out.size(2), a.stride[0]).slice(3, x, out.size(3), a.stride[1]);
+      if (!chip_conv2d("conv2d_input_grad", grad, gradient_kernel(w, a, {rows.start, columns.start}, {rows.step, columns.step}, {rows.count, columns.count}), a.compute, target, g, {})) return false;
+    }
+  return true;
+}
+
+bool input_gradient(const Tensor& grad, const Tensor& w, const Tensor& out, const Arguments& a) {
+  ConvGeometry g;
+  g.dilation = a.dilation;
+  g.groups = a.groups;
+  const std::array<int64_t, 2> size{w.size(2), w.size(3)};
+  if (a.transposed) {
+    g.stride = a.stride;
+    g.padding = a.padding;
+    return chip_conv2d("conv_transpose2d_input_grad", grad, gradient_kernel(w, a, {0, 0}, {1, 1}, size), a.compute, out, g, {});
+  }
+  bool phases = a.stride[0] * a.stride[1] > 1;
+  for (int i = 0; i < 2; i++) phases &= std::gcd(a.stride[i], a.dilation[i]) == 1 && size[i] >= a.stride[i];
+  if (phases) return input_gradient_by_phases(grad, w, out, a);
+  for (int i = 0; i < 2; i++) {
+    g.input_dilation[i] = a.stride[i];
+    g.padding[i] = a.dilation[i] * (size[i] - 1) - a.padding[i];
+  }
+  return chip_conv2d("conv2d_input_grad", grad, gradient_kernel(w, a, {size[0] - 1, size[1] - 1}, {-1, -1}, size), a.compute, out, g, {});
+}
+
+bool weight_gradient(const Tensor& grad, const Tensor& x, const Tensor& out, const Arguments& a) {
+  ConvGeometry g;
+  g.stride = a.stride;
+  g.padding = a.padding;
+  g.dilation = a.dilation;
+  g.groups = a.groups;
+  if (a.transposed) return chip_weight_grad("conv_transpose2d_weight_grad", grad, x, out, a.compute, g);
+  return chip_weight_grad("conv2d_weight_grad", x, grad, out, a.compute, g);
+}
+
+// A sum over images and pixels is the gradient of a kernel of one position that saw ones: one 1.0, seen with strides of zero.
+bool bias_gradient(const Tensor& grad, const Tensor& out, presil_compute compute) {
+  static const float one = 1.0f;
+  const Tensor ones = at::empty({1}, grad.options().dtype(c10::kFloat));
+  const int index = grad.device().index();
+  check(presil_copy_to_device(device(index), current_stream(index), address_of(index, ones.data_ptr()), &one, sizeof one, PRESIL_COPY_DIRECT), "bias gradient");
+  mark_pending(index);
+  const Tensor input = ones.as_strided({grad.size(0), 1, grad.size(2), grad.size(3)}, {0, 0, 0, 0});
+  return chip_weight_grad("conv2d_bias_grad", input, grad, out.view({-1, 1, 1, 1}), compute, {});
+}
+
+bool on_chip(const Tensor& grad, const Tensor& x, const Tensor& w, Ints stride) {
+  for (const Tensor* t : {&grad, &x, &w})
+    if (t->dim() != 4 || t->numel() == 0 || !chip_dtype(t->scalar_type()) || t->scalar_type() != grad.scalar_type() || t->device() != grad.device() || t->is_neg()) return false;
+  return stride.size() == 2;
+}
+
+using Gradients = std::tuple<Tensor, Tensor, Tensor>;
+
+Gradients backward_on_host(const Tensor& grad, const Tensor& x, const Tensor& w, Ints stride, Ints padding, Ints dilation, bool transposed, Ints output_padding, int64_t groups,
+                           std::array<bool, 3> mask, const char* reason) {
+  const std::vector<int64_t> bias_size{transposed ? w.size(1) * groups : w.size(0)};
+  return on_host("aten::convolution_backward_overrideable", reason, device_index_of({&x, &grad, &w}), [&](HostViews& v) {
+    return at::convolution_backward(v.to_host(grad), v.to_host(x), v.to_host(w), c10::OptionalIntArrayRef(bias_size), stride, padding, dilation, transposed, output_padding, groups, mask);
+  });
+}
+
+Gradients convolution_backward(const Tensor& grad, const Tensor& x, const Tensor& w, Ints stride, Ints padding, Ints dilation, bool transposed, Ints output_padding, int64_t groups,
+                               std::array<bool, 3> mask) {
+  const auto host = [&](std::array<bool, 3> wanted, const char* reason) { return backward_on_host(grad, x, w, stride, padding, dilation, transposed, output_padding, groups, wanted, reason); };
+  if (!on_chip(grad, x, w, stride)) return host(mask, x.dim() != 4 ? "3-D" : "dtype, devices or empty operand");
+  const auto dtype = x.scalar_type();
+  const Arguments a{{stride[0], stride[1]}, {padding[0], padding[1]}, {dilation[0], dilation[1]}, transposed, groups, compute_for(dtype, Fp32Op::conv)};
+  const Tensor g = widened(grad), in = mask[1] ? widened(x) : x, kernel = mask[0] ? widened(w) : w;
+  const auto like = [&](const Tensor& t) { return at::empty(t.sizes(), t.options().dtype(memory_type(dtype)), t.suggest_memory_format()); };
+  std::array<Tensor, 3> out;
+  std::array<bool, 3> left{};
+  std::string reason;
+  const auto launched = [&](int i, bool ok) {
+    if (ok) return;
+    left[i] = true;
+    reason = presil_error_text();
+  };
+  if (mask[0]) {
+    const bool last = x.suggest_memory_format() == c10::MemoryFormat::ChannelsLast || w.suggest_memory_format() == c10::MemoryFormat::ChannelsLast;
+    out[0] = at::empty(x.sizes(), g.options(), last ? c10::MemoryFormat::ChannelsLast : c10::MemoryFormat::Contiguous);
+    launched(0, input_gradient(g, kernel, out[0], a));
+  }
+  if (mask[1]) launched(1, weight_gradient(g, in, out[1] = like(w), a));
+  if (mask[2]) launched(2, bias_gradient(g, out[2] = at::empty({g.size(1)}, g.options()), a.compute));
+  if (left[0] || left[1] || left[2]) {
+    auto rest = host(left, reason.c_str());
+    if (left[0]) out[0] = std::get<0>(rest);
+    if (left[1]) out[1] = std::get<1>(rest);
+    if (left[2]) out[2] = std::get<2>(rest);
+  }
+  for (Tensor& t : out)
+    if (t.defined()) t = rounded(t, dtype);
+  return {out[0], out[1], out[2]};
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("convolution_backward_overrideable", convolution_backward);
+}
+
+}  // namespace
+}  // namespace presil
