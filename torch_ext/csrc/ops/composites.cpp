@@ -124,37 +124,6 @@ const Tensor& resize_output(const Tensor& out, c10::IntArrayRef size, c10::Devic
   return out;
 }
 
-// Products with a wider result than their operands: those of the operands, widened, which the chip multiplies exactly.
-void check_widening(const char* name, const Tensor& a, const Tensor& b, c10::ScalarType to) {
-  TORCH_CHECK(a.scalar_type() == b.scalar_type(), name, ": expected both matrices to have the same dtype, got ", a.scalar_type(), " and ", b.scalar_type());
-  TORCH_CHECK(to == a.scalar_type() || (to == at::kFloat && at::isReducedFloatingType(a.scalar_type())), name, ": out_dtype must be the operands' dtype ", a.scalar_type(),
-              ", or float32 for float16 and bfloat16 operands; got ", to);
-}
-Tensor mm_dtype(const Tensor& a, const Tensor& b, c10::ScalarType to) {
-  check_widening("mm", a, b, to);
-  return at::mm(a.to(to), b.to(to));
-}
-Tensor bmm_dtype(const Tensor& a, const Tensor& b, c10::ScalarType to) {
-  check_widening("bmm", a, b, to);
-  return at::bmm(a.to(to), b.to(to));
-}
-Tensor addmm_dtype(const Tensor& self, const Tensor& a, const Tensor& b, c10::ScalarType to, const at::Scalar& beta, const at::Scalar& alpha) {
-  check_widening("addmm", a, b, to);
-  return at::addmm(self.to(to), a.to(to), b.to(to), beta, alpha);
-}
-Tensor baddbmm_dtype(const Tensor& self, const Tensor& a, const Tensor& b, c10::ScalarType to, const at::Scalar& beta, const at::Scalar& alpha) {
-  check_widening("baddbmm", a, b, to);
-  return at::baddbmm(self.to(to), a.to(to), b.to(to), beta, alpha);
-}
-Tensor& mm_dtype_out(const Tensor& a, const Tensor& b, c10::ScalarType to, Tensor& out) { return into(out, mm_dtype(a, b, to)); }
-Tensor& bmm_dtype_out(const Tensor& a, const Tensor& b, c10::ScalarType to, Tensor& out) { return into(out, bmm_dtype(a, b, to)); }
-Tensor& addmm_dtype_out(const Tensor& self, const Tensor& a, const Tensor& b, c10::ScalarType to, const at::Scalar& beta, const at::Scalar& alpha, Tensor& out) {
-  return into(out, addmm_dtype(self, a, b, to, beta, alpha));
-}
-Tensor& baddbmm_dtype_out(const Tensor& self, const Tensor& a, const Tensor& b, c10::ScalarType to, const at::Scalar& beta, const at::Scalar& alpha, Tensor& out) {
-  return into(out, baddbmm_dtype(self, a, b, to, beta, alpha));
-}
-
 std::tuple<Tensor, Tensor, Tensor> linear_backward(const Tensor& input, const Tensor& grad, const Tensor& weight, std::array<bool, 3> wanted) {
   const Tensor rows = grad.reshape({-1, grad.size(-1)});
   return {wanted[0] ? at::mm(rows, weight).view(input.sizes()) : Tensor(), wanted[1] ? at::mm(rows.t(), input.reshape({-1, input.size(-1)})) : Tensor(), wanted[2] ? rows.sum(0) : Tensor()};
@@ -168,14 +137,6 @@ std::tuple<Tensor, Tensor> matmul_backward(const Tensor& grad, const Tensor& a, 
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("mm.dtype", mm_dtype);
-  m.impl("mm.dtype_out", mm_dtype_out);
-  m.impl("bmm.dtype", bmm_dtype);
-  m.impl("bmm.dtype_out", bmm_dtype_out);
-  m.impl("addmm.dtype", addmm_dtype);
-  m.impl("addmm.dtype_out", addmm_dtype_out);
-  m.impl("baddbmm.dtype", baddbmm_dtype);
-  m.impl("baddbmm.dtype_out", baddbmm_dtype_out);
   m.impl("linear_backward", linear_backward);
   m.impl("matmul_backward", matmul_backward);
   m.impl("batch_norm_stats", batch_norm_stats);
