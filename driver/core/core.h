@@ -51,6 +51,7 @@ typedef struct {
     presil_plan *plan;   /* LAUNCH: owned unless list */
     presil_list *list;   /* LAUNCH: a reference, which keeps the plan */
     uint64_t plan_ns;
+    uint64_t tag;        /* of the thread that enqueued it */
     copy_item copy;
     presil_event *event; /* EVENT: a reference */
     presil_device *wait_device; /* WAIT: a reference, until it has passed wait_seq */

@@ -155,7 +155,7 @@ int presil_launch(presil_device *device, const work_item *item) {
     if (status) return presil_fail(status, "the plan can't be read");
     const int mode = atomic_load(&device->mode);
     presil_report report = {.size = sizeof report, .mode = (uint32_t)mode, .launch = device->launches++, .macs = info.macs, .passes = info.passes,
-                            .peak_macs_per_cycle = info.peak_macs_per_cycle, .descriptors = 0, .verified = -1, .origin = item->origin};
+                            .peak_macs_per_cycle = info.peak_macs_per_cycle, .descriptors = 0, .verified = -1, .origin = item->origin, .tag = item->tag};
     (void)snprintf(report.label, sizeof report.label, "%s", info.label ? info.label : "");
     status = run(device, item, mode, &info, &report);
     if (status) status = presil_fail(status, "%s: %s", report.label, presil_error_text());

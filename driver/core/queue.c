@@ -178,6 +178,14 @@ static int grow(presil_device *device) {
     return PRESIL_OK;
 }
 
+static _Thread_local uint64_t thread_tag;
+
+uint64_t presil_set_tag(uint64_t tag) {
+    const uint64_t before = thread_tag;
+    thread_tag = tag;
+    return before;
+}
+
 /* Takes milliseconds: worth a thread switch at once. */
 static bool is_heavy(const presil_device *device, const work_item *item) {
     if (item->kind != ITEM_LAUNCH || atomic_load(&device->mode) == PRESIL_MODE_MODEL) return false;
@@ -187,6 +195,7 @@ static bool is_heavy(const presil_device *device, const work_item *item) {
 
 int presil_queue_push(presil_device *device, presil_stream *stream, work_item *item, bool run_now) {
     item->stream = stream;
+    item->tag = thread_tag;
     const bool heavy = is_heavy(device, item);
     (void)pthread_mutex_lock(&device->lock);
     int status = PRESIL_OK;

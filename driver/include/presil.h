@@ -296,11 +296,15 @@ typedef struct {
     uint64_t fill, drain;           /* cycles before the matrix engine's first and after its last busy one; summed over the launch's segments */
     char difference[256];           /* first difference: tensor coordinate, tile, descriptor */
     uint64_t origin;                /* of presil_set_origin */
+    uint64_t tag;                   /* of presil_set_tag, of the thread that enqueued the launch */
 } presil_report;
 
 typedef void (*presil_report_fn)(void *context, const presil_report *report);                          /* after each launch, on the thread that ran it */
 typedef void (*presil_progress_fn)(void *context, const char *label, uint64_t launch, uint64_t cycles); /* about every 50 ms during a launch */
 PRESIL_API void presil_set_report(presil_device *device, presil_report_fn fn, void *context);
+/* A number that the reports of what the calling thread enqueues from now on carry: whoever opens an operator or a range sets it, and restores what it returns,
+ * the one before (0: none), when that ends. Unlike `origin` nobody computes it a launch. */
+PRESIL_API uint64_t presil_set_tag(uint64_t tag);
 PRESIL_API void presil_set_progress(presil_device *device, presil_progress_fn fn, void *context);
 PRESIL_API const char *presil_engine_name(uint32_t engine); /* NULL past the last */
 PRESIL_API const char *presil_cause_name(uint32_t cause);   /* NULL for unused */

@@ -38,6 +38,33 @@ static void a_caller_that_waits_runs_it_itself(void **state) {
     presil_device_close(d);
 }
 
+static void *tagged_elsewhere(void *context) {
+    (void)context;
+    assert_int_equal(presil_set_tag(99), 0);
+    return NULL;
+}
+
+static void reports_carry_the_tag_of_their_thread(void **state) {
+    (void)state;
+    presil_device *d = open_device(PRESIL_MODE_MODEL, NULL);
+    matmul_buffers m = matmul_alloc(d, 1);
+    pthread_t other;
+    reports_begin(d);
+    EXPECT_OK(matmul_enqueue(d, NULL, &m));
+    assert_int_equal(presil_set_tag(7), 0);
+    EXPECT_OK(matmul_enqueue(d, NULL, &m));
+    assert_int_equal(pthread_create(&other, NULL, tagged_elsewhere, NULL), 0);
+    assert_int_equal(pthread_join(other, NULL), 0);
+    EXPECT_OK(matmul_enqueue(d, NULL, &m));
+    assert_int_equal(presil_set_tag(0), 7);
+    EXPECT_OK(presil_device_synchronize(d)); /* the tag at the call counts, not the one when it runs */
+    assert_int_equal(reports[0].tag, 0);
+    assert_int_equal(reports[1].tag, 7);
+    assert_int_equal(reports[2].tag, 7);
+    matmul_free(d, m);
+    presil_device_close(d);
+}
+
 static void wait_for(atomic_int *value, int expected) {
     const struct timespec nap = {0, 1000000};
     for (int i = 0; i < 10000 && atomic_load(value) < expected; i++) (void)nanosleep(&nap, NULL);
@@ -320,7 +347,7 @@ static void freed_blocks_are_reused_in_order(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_caller_that_waits_runs_it_itself), cmocka_unit_test(chosen_cpus_make_the_worker_run_it),
-        cmocka_unit_test(the_worker_runs_ahead), cmocka_unit_test(the_host_is_held_back), cmocka_unit_test(two_threads),
+        cmocka_unit_test(reports_carry_the_tag_of_their_thread), cmocka_unit_test(the_worker_runs_ahead), cmocka_unit_test(the_host_is_held_back), cmocka_unit_test(two_threads),
         cmocka_unit_test(events), cmocka_unit_test(recording), cmocka_unit_test(a_callback_can_not_wait), cmocka_unit_test(a_forked_child_gets_enodev),
         cmocka_unit_test(freed_blocks_are_reused_in_order),
     };

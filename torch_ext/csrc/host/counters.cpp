@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How often and for how long the host computed, by operator.
 #include "host/fallback.h"
+#include "observe/recorder.h"
+#include "observe/source.h"
 
 #include <memory>
 #include <mutex>
@@ -46,10 +48,11 @@ void reset_host_operators() {
 }
 
 void refuse_in_strict_mode(const char* name, const std::string& reason) {
-  TORCH_CHECK(!settings().strict, "presil: strict mode: operator ", name, " would run on the host (", reason, "). Set torch.backends.presil.strict = False to allow it.");
+  TORCH_CHECK(!settings().strict, "presil: strict mode: operator ", name, " would run on the host (", reason, ")", source_text(current_source()), ". Set torch.backends.presil.strict = False to allow it.");
 }
 
 void note_host_operator(HostSite& site, const char* reason, int64_t nanoseconds) {
+  observe_host(site.name.c_str(), reason);
   site.calls.fetch_add(1, std::memory_order_relaxed);
   site.nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
   if (C10_LIKELY(site.explained.load(std::memory_order_relaxed))) return;

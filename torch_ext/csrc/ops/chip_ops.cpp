@@ -51,6 +51,7 @@ presil_epilogue describe(const Fusion& f, const presil_tensor* residual) {
 bool enqueued(int status, int index, const char* label) {
   if (status == PRESIL_EUNSUPPORTED) return false;
   check(status, label);
+  observe_launch();
   mark_pending(index);
   return true;
 }

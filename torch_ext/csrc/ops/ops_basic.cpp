@@ -3,6 +3,7 @@
 #include "runtime/allocator.h"
 #include "runtime/pinned.h"
 #include "host/fallback.h"
+#include "observe/recorder.h"
 #include "ops/weights.h"
 
 #include <ATen/EmptyTensor.h>
@@ -46,15 +47,26 @@ Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride, std::option
   return filled_if_deterministic(at::detail::empty_strided_generic(size, stride, &device_allocator(), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), element_type_or_default(dtype)));
 }
 
+const char* copy_reason(const Tensor& from, const Tensor& to) {
+  if (from.device().type() != kDevice) return "copy to the device";
+  if (to.device().type() != kDevice) return "copy to the host";
+  if (from.device() != to.device()) return "copy between devices";
+  return from.scalar_type() != to.scalar_type() ? "conversion to another dtype" : from.strides() != to.strides() ? "conversion to another layout" : "copy on the device";
+}
+
 Tensor copy_from(const Tensor& self, const Tensor& to, bool non_blocking) {
   if (to.device().type() == kDevice) weights_changed(to);
-  if (non_blocking && copy_later(self, to)) return to;
+  if (non_blocking && copy_later(self, to)) {
+    observe_moved(to.nbytes(), copy_reason(self, to));
+    return to;
+  }
   for (const Tensor* t : {&self, &to})
     if (t->device().type() == kDevice) wait_pending(t->device().index());
   // Two devices: each has its own views.
   HostViews from_views, to_views;
   Tensor source = from_views.to_host(self), target = to_views.to_host(to);
   target.copy_(source);
+  observe_moved(to.nbytes(), copy_reason(self, to));
   return to;
 }
 

@@ -2,6 +2,7 @@
 #include "ops/weights.h"
 #include "host/alias.h"
 #include "runtime/allocator.h"
+#include "observe/recorder.h"
 
 #include <algorithm>
 #include <list>
@@ -121,6 +122,7 @@ void fold_norm(HostViews& views, const WeightRequest& r, at::Tensor& weight, at:
 
 std::shared_ptr<presil_weights> pack(const WeightRequest& r, int index) {
   wait_pending(index);
+  const uint64_t start = observe_now_ns();
   HostViews views;
   at::Tensor weight = views.to_host(r.weight);
   if (weight.scalar_type() == c10::kHalf) weight = weight.to(c10::kFloat);
@@ -150,6 +152,7 @@ std::shared_ptr<presil_weights> pack(const WeightRequest& r, int index) {
   }
   presil_weights* out = nullptr;
   check(presil_weights_create(device(index), &desc, &out), "packing weights");
+  observe_step("presil::pack_weights", "weights are packed for the chip once", presil_weights_bytes(out), observe_now_ns() - start);
   return std::shared_ptr<presil_weights>(out, [](presil_weights* w) { presil_weights_destroy(w); });
 }
 

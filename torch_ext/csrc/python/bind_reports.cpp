@@ -2,6 +2,7 @@
 #include "python/bind.h"
 
 #include "host/fallback.h"
+#include "observe/launches.h"
 #include "runtime/device.h"
 
 #include <pybind11/stl.h>
@@ -20,10 +21,13 @@ bool collecting = false;
 std::atomic<uint64_t> progress_launch{0}, progress_cycles{0};
 char progress_label[64] = "";
 
-void on_report(void*, const presil_report* report) {
-  std::lock_guard<std::mutex> lock(report_mutex);
-  if (collecting) reports.push_back(*report);
-}
+struct Collector final : LaunchListener {
+  void launched(int, const presil_report& report) override {
+    std::lock_guard<std::mutex> lock(report_mutex);
+    reports.push_back(report);
+  }
+};
+Collector collector;
 void on_progress(void*, const char* label, uint64_t launch, uint64_t cycles) {
   std::lock_guard<std::mutex> lock(report_mutex);
   snprintf(progress_label, sizeof progress_label, "%s", label);
@@ -66,12 +70,10 @@ py::dict to_dict(const presil_report& r) {
   return d;
 }
 void collect_reports(bool on) {
-  for (int i = 0; i < device_count(); i++) {
-    presil_set_report(device(i), on ? &on_report : nullptr, nullptr);
-    presil_set_progress(device(i), on ? &on_progress : nullptr, nullptr);
-  }
-  std::lock_guard<std::mutex> lock(report_mutex);
+  for (int i = 0; i < device_count(); i++) presil_set_progress(device(i), on ? &on_progress : nullptr, nullptr);
+  if (on != collecting) on ? add_listener(&collector) : remove_listener(&collector);
   collecting = on;
+  std::lock_guard<std::mutex> lock(report_mutex);
   reports.clear();
 }
 

@@ -8,6 +8,8 @@ PYBIND11_MODULE(_C, m) {
   presil::bind_errors(m);
   presil::bind_distributed(m);
   presil::bind_compiler(m);
+  presil::bind_host(m);
+  presil::bind_observe(m);
   presil::bind_reports(m);
   presil::bind_vision(m);
 }

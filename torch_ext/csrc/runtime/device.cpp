@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/device.h"
 
+#include "observe/launches.h"
+
 #include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
 #include <pthread.h>
@@ -82,6 +84,7 @@ presil_device* open_device(int index) {
   TORCH_CHECK(slot.base, "presil:", index, ": the transport does not map device memory, which PyTorch tensors need");
   slot.bytes = info.memory_bytes;
   slot.handle.store(handle);
+  listen_to(index, handle);
   static const bool once = (once_in_a_process(), true);
   (void)once;
   return handle;

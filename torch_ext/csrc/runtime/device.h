@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The devices as torch sees them: one presil_device an index, opened at first use; the calling thread's current device.
 #pragma once
+#include "observe/recorder.h"
 #include "runtime/errors.h"
 #include "runtime/settings.h"
 #include "runtime/streams.h"
@@ -39,6 +40,7 @@ void finish_all() noexcept;  // waits for all devices; errors are left
 void mark_pending(int index);
 // Host access to device memory comes after this: returns at once if nothing is enqueued; raises what the launches raised.
 inline void wait_pending(int index) {
+  const ObservedWait observed;
   if (auto* handle = opened(index)) check(presil_device_synchronize(handle), "waiting for the chip");
 }
 

@@ -15,12 +15,13 @@ from torch_presil.device.random import (default_generators, get_rng_state, get_r
                                         set_rng_state, set_rng_state_all)
 from torch_presil.device.reports import host_operators, reports, reset_host_operators
 from torch_presil.device.streams import Event, Stream, StreamContext, current_stream, default_stream, set_stream, stream
+from torch_presil.explain import explain
 
 AcceleratorError = torch.AcceleratorError
 
 __all__ = ["AcceleratorError", "DeferredPresilCallError", "DeviceProperties", "Event", "MemPool", "OutOfMemoryError", "Stream", "StreamContext", "amp",
            "caching_allocator_alloc", "caching_allocator_delete", "can_device_access_peer", "current_device", "current_stream", "default_generators", "default_stream",
-           "device", "device_count", "device_of", "empty_cache", "empty_host_cache", "get_allocator_backend", "get_amp_supported_dtype", "get_arch_list",
+           "device", "device_count", "device_of", "empty_cache", "empty_host_cache", "explain", "get_allocator_backend", "get_amp_supported_dtype", "get_arch_list",
            "get_device_capability", "get_device_name", "get_device_properties", "get_per_process_memory_fraction", "get_rng_state", "get_rng_state_all", "has_half",
            "host_memory_stats", "host_memory_stats_as_nested_dict", "host_operators", "init", "initial_seed", "is_available", "is_bf16_supported", "is_initialized",
            "manual_seed", "manual_seed_all", "max_memory_allocated", "max_memory_reserved", "mem_get_info", "memory", "memory_allocated", "memory_reserved",

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "observe/launches.h"
+
+#include "runtime/device.h"
+
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+namespace presil {
+namespace {
+
+struct Listeners {
+  std::mutex mutex;
+  std::vector<LaunchListener*> list;
+};
+Listeners& listeners() {
+  static auto* l = new Listeners;
+  return *l;
+}
+
+void on_report(void* context, const presil_report* report) {
+  std::lock_guard<std::mutex> lock(listeners().mutex);
+  for (auto* listener : listeners().list) listener->launched(static_cast<int>(reinterpret_cast<intptr_t>(context)), *report);
+}
+
+void connect(int index, presil_device* device, bool on) { presil_set_report(device, on ? &on_report : nullptr, reinterpret_cast<void*>(static_cast<intptr_t>(index))); }
+
+void connect_all(bool on) {
+  for (int i = 0; i < device_count(); i++)
+    if (auto* d = opened(i)) connect(i, d, on);
+}
+
+}  // namespace
+
+void add_listener(LaunchListener* listener) {
+  {
+    std::lock_guard<std::mutex> lock(listeners().mutex);
+    listeners().list.push_back(listener);
+  }
+  connect_all(true);
+}
+
+void remove_listener(LaunchListener* listener) {
+  bool last;
+  {
+    std::lock_guard<std::mutex> lock(listeners().mutex);
+    auto& list = listeners().list;
+    list.erase(std::remove(list.begin(), list.end(), listener), list.end());
+    last = list.empty();
+  }
+  if (last) connect_all(false);
+}
+
+void listen_to(int index, presil_device* device) {
+  std::lock_guard<std::mutex> lock(listeners().mutex);
+  if (!listeners().list.empty()) connect(index, device, true);
+}
+
+uint32_t set_tag(TagHalf half, uint32_t value) {
+  static thread_local uint64_t tag = 0;
+  const int shift = half == TagHalf::Correlation ? 32 : 0;
+  const uint32_t before = static_cast<uint32_t>(tag >> shift);
+  tag = (tag & ~(uint64_t{0xffffffff} << shift)) | uint64_t{value} << shift;
+  (void)presil_set_tag(tag);
+  return before;
+}
+
+}  // namespace presil

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The driver has one report function a device; this hands each report to all who listen.
+#pragma once
+#include <presil.h>
+
+namespace presil {
+
+class LaunchListener {
+ public:
+  virtual ~LaunchListener() = default;
+  // On the thread that ran the launch, with the device's queue held: must be short, and must not call the device.
+  virtual void launched(int device, const presil_report& report) = 0;
+};
+
+// A listener hears the launches that end between the two calls; when remove returns, none of its calls runs any more.
+void add_listener(LaunchListener* listener);
+void remove_listener(LaunchListener* listener);
+// A device was opened: who listens already will hear it too.
+void listen_to(int index, presil_device* device);
+
+// The upper half of a launch's tag is the profiler's correlation, the lower half the recorder's site.
+enum class TagHalf { Site, Correlation };
+uint32_t set_tag(TagHalf half, uint32_t value);  // of the calling thread; returns the value before
+inline uint32_t tag_site(uint64_t tag) { return static_cast<uint32_t>(tag); }
+inline uint32_t tag_correlation(uint64_t tag) { return static_cast<uint32_t>(tag >> 32); }
+
+}  // namespace presil
