@@ -48,8 +48,9 @@ def _load_native():
 
 
 _C = _load_native()
+_C.set_library_folders([str(Path(p).parent) + os.sep for p in (torch.__file__, __file__, Path(__file__).resolve())])
 
-from . import backends, compiler, device, distributed, meta, vision  # noqa: E402
+from . import backends, compiler, device, distributed, interchange, meta, vision  # noqa: E402
 
 torch.utils.rename_privateuse1_backend("presil")
 torch._register_device_module("presil", device)
@@ -57,6 +58,7 @@ torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module
 torch.backends.presil = backends.settings
 sys.modules["torch.backends.presil"] = backends.settings
 compiler.install()
+interchange.install()
 distributed.register()
 vision.install()
 
