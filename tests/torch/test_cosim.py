@@ -10,7 +10,7 @@ import warnings
 import pytest
 import torch
 from torch_presil import _C, cosim
-from torch_presil.models import ModelError, calibrate_batch_norm, load_model, parse_shape, seeded_inputs, select
+from torch_presil.models import ModelError, calibrate_batch_norm, load_model, parse_batches, parse_shape, seeded_inputs, select
 
 RESNET18 = "torchvision.models:resnet18"
 LAYER_COSINE = {"bf16": 0.999, "int8": 0.99, "fp32": 0.999999}
@@ -124,3 +124,45 @@ def test_reports_are_complete(rtl):
     for engine, causes in taken[0]["stalls"].items():
         assert sum(causes.values()) == taken[0]["cycles"], engine
     assert _C.get_mode() == "rtl"
+
+
+SMALL = """
+from torch import nn
+def make():
+    return nn.Sequential(nn.Conv2d(8, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 32, 3), nn.Flatten(), nn.Linear(32 * 14 * 14, 10))
+def one():
+    return nn.Sequential(nn.Conv2d(8, 4, 3), nn.Flatten(0))
+"""
+
+
+@pytest.fixture
+def small(tmp_path):
+    path = tmp_path / "small.py"
+    path.write_text(SMALL)
+    return str(path)
+
+
+def test_latency_and_throughput_by_batch(small):
+    result = run(model=f"{small}:make", shape=(1, 8, 16, 16), mode="rtl", batches=(1, 2, 32))
+    clock = result["properties"]["clock_mhz"]
+    assert [row["batch"] for row in result["batches"]] == [1, 2, 32]
+    for row in result["batches"]:
+        assert row["images_per_second_simulated"] == pytest.approx(row["batch"] * clock * 1e6 / row["latency_cycles"])
+        assert row["macs"] == row["batch"] * result["total"]["macs"]
+    assert result["batches"][0]["latency_cycles"] == result["total"]["latency_cycles"] == result["total"]["cycles"] > 0
+    cycles = [row["latency_cycles"] for row in result["batches"]]
+    assert cycles[0] < cycles[1] < 2 * cycles[0] and cycles[1] < cycles[2] < 32 * cycles[0]
+
+
+def test_batches_without_a_clock_and_wrong_ones(small):
+    result = run(model=f"{small}:make", shape=(1, 8, 16, 16), batches=(1, 2))
+    for row in [result["total"], *result["batches"]]:
+        assert row["latency_cycles"] is None and row["images_per_second_simulated"] is None
+    with pytest.raises(ValueError, match="does not keep the first dimension"):
+        run(model=f"{small}:one", shape=(1, 8, 16, 16), batches=(2,))
+    with pytest.raises(ValueError, match="can't be combined"):
+        run(model=f"{small}:make", layers="*", batches=(2,))
+    assert parse_batches("1, 2,32") == (1, 2, 32) and parse_batches(None) == ()
+    for text in ("0", "a", "1,,2", "-1"):
+        with pytest.raises(ModelError, match="expected positive numbers"):
+            parse_batches(text)

@@ -86,18 +86,19 @@ def demo(json_path: str) -> None:
 @click.option("--trace-file", default=None, help="Where the waveform goes (default: waveforms/LAYER.fst).")
 @click.option("--weights", default=None, help="State dict (torch.save), loaded with weights_only=True.")
 @click.option("--seed", default=0, show_default=True, help="Of initialisation, calibration and input.")
+@click.option("--batches", default=None, help="Also run these batch sizes, such as 1,2,4,8,16,32: latency and throughput in simulated time.")
 @click.option("--no-check", is_flag=True, help="Skip the per-layer comparison with fp32.")
-def cosim(model, shape, dtype, chip, mode, layers, json_path, trace, trace_file, weights, seed, no_check) -> None:
+def cosim(model, shape, dtype, chip, mode, layers, json_path, trace, trace_file, weights, seed, batches, no_check) -> None:
     """Co-simulate MODEL: package.module:callable or path/to/file.py:callable, returning a torch.nn.Module."""
     from torch_presil.cosim import Options
-    from torch_presil.models import ModelError, parse_shape
+    from torch_presil.models import ModelError, parse_batches, parse_shape
     console = _console()
     try:
-        size = parse_shape(shape)
+        size, sizes = parse_shape(shape), parse_batches(batches)
     except ModelError as error:
         console.print(f"[red]presil: {error}[/red]")
         sys.exit(EXIT_USAGE)
-    options = Options(model, size, dtype, chip, "rtl" if trace and mode == "model" else mode, layers, weights, trace, trace_file, seed, check_layers=not no_check)
+    options = Options(model, size, dtype, chip, "rtl" if trace and mode == "model" else mode, layers, weights, trace, trace_file, seed, check_layers=not no_check, batches=sizes)
     _finish(_run_cosim(options, console), json_path, console)
 
 

@@ -38,6 +38,7 @@ class Options:
     forwards: int = 2          # the last one is measured
     check_layers: bool = True  # each layer fed its fp32 input, compared with fp32 (in mode "model": the same bits)
     baseline: bool = True      # time PyTorch fp32 on one CPU thread
+    batches: tuple = ()        # also run with each of these as the first dimension, for latency and throughput
     progress: object = None    # callable(stage: str, done: int, of: int)
     announce: object = None    # callable({layer: MACs}), once the layers are known
     zero_layer: str | None = None   # control: this layer's weights are set to zero on the chip
@@ -262,10 +263,39 @@ def run_forward(options: Options, prepared: Prepared) -> tuple:
     return out, _C.take_reports(), seconds, _C.host_operators()
 
 
+def latency(reports: list, batch: int, clock_mhz: int) -> dict:
+    """Simulated time of one forward: all its launches after each other; what ran on the host takes none. None without a clock (mode "model")."""
+    cycles = sum(r["cycles"] for r in reports) or None
+    return {"latency_cycles": cycles, "images_per_second_simulated": batch * clock_mhz * 1e6 / cycles if cycles else None}
+
+
+def measure_batches(options: Options, prepared: Prepared, clock_mhz: int, verify: bool) -> list:
+    """One row a batch size: latency, throughput and utilization of a forward with seeded inputs."""
+    rows, layers = [], len(prepared.infos)
+    for batch in options.batches:
+        options.tell(f"batch {batch}", 0, layers)
+        x = device_input(options, seeded_inputs((batch, *options.shape[1:]), 1, options.seed + 1)[0])
+        _C.set_mode(options.mode)
+        _C.take_reports()
+        with torch.inference_mode():
+            out = prepared.device(x)
+            _C.synchronize(0)
+        if len(out) != batch:
+            raise ValueError(f"--batches {batch}: the model returned {len(out)} rows; it does not keep the first dimension, so a throughput has no meaning")
+        reports = _C.take_reports()
+        merged = merge(reports)
+        exact = merged["bit_exact"] or False if verify else None
+        rows.append({"batch": batch, **latency(reports, batch, clock_mhz), "macs": merged["macs"], "utilization": merged["utilization"] if merged["cycles"] else None,
+                     "bit_exact": exact, "sim_seconds": merged["sim_ns"] * 1e-9})
+    return rows
+
+
 def run(options: Options) -> dict:
     """The co-simulation; see the README for the JSON's members."""
     if options.dtype not in DTYPES or options.mode not in MODES:
         raise ValueError(f"dtype must be one of {DTYPES}, mode one of {MODES}; got {options.dtype!r}, {options.mode!r}")
+    if options.batches and (options.layers or options.trace):
+        raise ValueError("--batches measures whole forwards: it can't be combined with --layers or --trace")
     if options.trace:
         _C.set_build("trace")
     _C.set_chip(options.chip)
@@ -314,6 +344,8 @@ def run(options: Options) -> dict:
     sim = sum(r["sim_ns"] for r in reports) * 1e-9
     twin = sum(r["twin_ns"] for r in reports) * 1e-9
     total.update({"sim_seconds": sim, "twin_seconds": twin, "host_seconds": seconds - sim - twin, "wall_seconds": seconds, "launches": len(reports)})
+    total.update(latency(reports if whole else [], options.shape[0], result["properties"]["clock_mhz"]))
+    result["batches"] = measure_batches(options, prepared, result["properties"]["clock_mhz"], verify)
     if options.baseline and whole:
         options.tell("timing PyTorch on the CPU")
         layouts = measure_cpu(prepared.source, prepared.example)

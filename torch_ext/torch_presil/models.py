@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-__all__ = ["ModelError", "load_model", "calibrate_batch_norm", "seeded_inputs", "parse_shape", "select"]
+__all__ = ["ModelError", "load_model", "calibrate_batch_norm", "seeded_inputs", "parse_shape", "parse_batches", "select"]
 
 
 class ModelError(ValueError):
@@ -95,6 +95,14 @@ def calibrate_batch_norm(model: nn.Module, inputs: list) -> int:
         m.momentum = momentum
         m.eval()
     return len(norms)
+
+
+def parse_batches(text: str | None) -> tuple:
+    """'1,2,4' to (1, 2, 4); None to ()."""
+    parts = text.split(",") if text else []
+    if not all(p.strip().isdigit() and int(p) > 0 for p in parts):
+        raise ModelError(f"--batches {text!r}: expected positive numbers separated by commas, such as 1,2,4,8,16,32")
+    return tuple(int(p) for p in parts)
 
 
 def select(names, pattern: str | None) -> list:

@@ -51,6 +51,21 @@ def print_result(result: dict, console: Console | None = None) -> None:
     if host:
         console.print("On the host instead of the chip: " + "; ".join(f"{r['name'].replace('aten::', '')} ×{r['calls']} ({r['reason']})" for r in host))
     _print_totals(result, console)
+    if result["batches"]:
+        console.print(_batch_table(result))
+
+
+def _batch_table(result: dict) -> Table:
+    table = Table(title=f"Latency and throughput in simulated time at {result['properties']['clock_mhz']} MHz" + ("" if result["mode"] != "model" else " (mode model has no clock)"),
+                  title_justify="left")
+    for name in ("batch", "latency, cycles", "latency, ms", "images/s", "use", "simulated in"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in result["batches"]:
+        cycles = row["latency_cycles"]
+        clocked = [f"{cycles:,}", f"{cycles / result['properties']['clock_mhz'] / 1e3:.2f}", f"{row['images_per_second_simulated']:,.1f}", f"{100 * row['utilization']:.1f} %",
+                   f"{row['sim_seconds']:.1f} s"] if cycles else ["no clock", "", "", "", ""]
+        table.add_row(str(row["batch"]), *clocked)
+    return table
 
 
 def _add(table: Table, name: str, row: dict, verify: bool, clocked: bool) -> None:
