@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/known-differences.md: each line has a test that exists, and each entry here a line."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = {
+    "host-fallback": "test_device.py::test_fallback_mutates_resizes_and_aliases_like_the_cpu",
+    "explain": "test_explain.py::test_chip_host_composite_and_metadata",
+    "explain-metadata": "test_explain.py::test_chip_host_composite_and_metadata",
+    "explain-backward-line": "test_explain.py::test_backward_has_the_line_of_its_forward",
+    "explain-one": "test_explain.py::test_one_at_a_time_and_usable_after_an_error",
+    "strict": "test_explain.py::test_strict_names_operator_reason_and_line",
+    "weights-packed": "test_explain.py::test_weights_are_packed_once",
+    "mixed-devices": "test_device.py::test_mixed_devices_are_refused",
+    "simulated-time": "test_profiler.py::test_kernels_in_simulated_time",
+    "no-clock": "test_profiler.py::test_no_clock_no_time",
+    "profiler-track": "test_profiler.py::test_kernels_in_simulated_time",
+    "profiler-host-operators": "test_profiler.py::test_linked_to_the_operator",
+    "printing": "test_printing.py::test_nothing_runs",
+    "numpy": "test_interchange.py::test_numpy",
+    "dlpack-device": "test_dlpack.py::test_device",
+    "no-ipc": "test_dataloader.py::test_sending_is_refused",
+    "share-memory": "test_known_differences.py::test_share_memory_does_nothing",
+    "fork": "test_dataloader.py::test_device_tensors_do_not_leave_a_forked_worker",
+    "pinned": "test_dataloader.py::test_pinned_batches_and_a_shuffle",
+    "type-names": "test_interchange.py::test_type_names",
+    "sparse-quantized": "test_known_differences.py::test_sparse_and_quantized_are_refused",
+    "fp32-split": "test_matmul.py::test_fp32_precision_setting",
+    "random-stream": "test_device.py::test_random_numbers_are_the_cpus",
+    "privateuse2": "test_known_differences.py::test_one_backend_key",
+    "opaque-tensor": "test_known_differences.py::test_tensors_have_storage_and_strides",
+    "jit-passes": "test_known_differences.py::test_no_torchscript_passes",
+}
+
+
+def lines() -> list:
+    text = (ROOT / "docs/known-differences.md").read_text()
+    found = re.findall(r"^- (.*)$", text, re.M)
+    names = [re.match(r"\*\*([a-z0-9-]+)\*\*: ", line) for line in found]
+    assert all(names), f"a line without a name: {[line for line, n in zip(found, names, strict=True) if not n]}"
+    return [n[1] for n in names]
+
+
+def test_each_line_has_a_test():
+    assert len(lines()) == len(set(lines())) > 20
+    assert set(lines()) - set(TESTS) == set(), "lines without a test: name one in TESTS"
+    assert set(TESTS) - set(lines()) == set(), "entries of TESTS without a line"
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_the_test_exists(name):
+    file, function = TESTS[name].split("::")
+    tree = ast.parse((ROOT / "tests" / ("" if "/" in file else "torch") / file).read_text())
+    assert function in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+
+
+def test_share_memory_does_nothing():
+    t = torch.ones(3).to("presil")
+    before = t.data_ptr()
+    assert t.share_memory_() is t and t.data_ptr() == before
+
+
+def test_sparse_and_quantized_are_refused():
+    with pytest.raises((NotImplementedError, RuntimeError), match="presil|Sparse"):
+        torch.eye(3).to_sparse().to("presil").add(1)
+    with pytest.raises((NotImplementedError, RuntimeError)):
+        torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8).to("presil")
+
+
+def test_one_backend_key():
+    keys = torch._C._dispatch_keys(torch.ones(2).to("presil"))
+    assert keys.has(torch._C.DispatchKey.PrivateUse1)
+    for key in ("PrivateUse2", "PrivateUse3"):
+        registered = torch._C._dispatch_get_registrations_for_dispatch_key(key)
+        assert not registered, registered[:3]
+
+
+def test_tensors_have_storage_and_strides():
+    t = torch.ones(2, 3).to("presil")
+    assert torch._C._has_storage(t) and t.t().stride() == (1, 3) and t.t().untyped_storage().data_ptr() == t.untyped_storage().data_ptr()
+
+
+def test_no_torchscript_passes():
+    sources = [p for p in (ROOT / "torch_ext").rglob("*") if p.suffix in (".cpp", ".h", ".py")]
+    assert sources and not [p for p in sources if re.search(r"RegisterPass|registerPostPass|registerPrePass|_jit_register_decomposition", p.read_text())]
