@@ -216,7 +216,7 @@ void enqueued() {
   if (top) top->launches = true;
 }
 
-void on_host(const char* op, const std::string& reason) {
+void on_host(const char* op, const char* reason) {
   if (top && top->site) {
     // Kernels name themselves without the overload.
     const size_t n = strlen(op);
@@ -226,7 +226,7 @@ void on_host(const char* op, const std::string& reason) {
       return;
     }
   }
-  step(op, reason.c_str(), 0, 0);
+  step(op, reason, 0, 0);
 }
 
 void moved(uint64_t bytes, const char* reason) {

@@ -26,7 +26,7 @@ struct ObservedRow {
 namespace observe_detail {
 extern std::atomic<bool> recording;
 void enqueued();
-void on_host(const char* op, const std::string& reason);
+void on_host(const char* op, const char* reason);
 void moved(uint64_t bytes, const char* reason);
 void waited(uint64_t ns);
 void step(const char* name, const char* reason, uint64_t bytes, uint64_t ns);
@@ -36,7 +36,7 @@ inline bool observing() noexcept { return observe_detail::recording.load(std::me
 
 // What the rest of the extension tells; each costs one relaxed load while nobody records.
 inline void observe_launch() { if (observing()) observe_detail::enqueued(); }
-inline void observe_host(const char* op, const std::string& reason) { if (observing()) observe_detail::on_host(op, reason); }
+inline void observe_host(const char* op, const char* reason) { if (observing()) observe_detail::on_host(op, reason); }
 // The open operator copied or converted this many bytes (of the result) with the CPU.
 inline void observe_moved(uint64_t bytes, const char* reason) { if (observing()) observe_detail::moved(bytes, reason); }
 inline void observe_wait(uint64_t ns) { if (observing()) observe_detail::waited(ns); }
