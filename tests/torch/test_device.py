@@ -163,7 +163,7 @@ def test_split_points_may_lie_on_the_device():
 @pytest.mark.parametrize("make", [lambda x: x.to_sparse(), lambda x: x.to_sparse_csr(), lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.quint8), lambda x: x.to_mkldnn(),
                                   lambda x: torch.sparse_coo_tensor(torch.zeros(1, 2, dtype=torch.int64, device="presil"), x[0, :2], (4,))])
 def test_layouts_that_cannot_live_here_are_refused_with_a_text(make):
-    with pytest.raises(NotImplementedError, match="the device"):
+    with pytest.raises(NotImplementedError, match="th(e|is) device"):
         make(torch.ones(3, 3, device="presil"))
 
 

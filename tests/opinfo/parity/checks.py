@@ -20,12 +20,14 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from . import compare
-from .products import REPETITIONS, Launches, contradiction, disturb, explain
+from .products import Launches, explain, no_worse
 from .transfer import Transfer
 
 DEVICE = "presil"
 # Their results are not initialised: run under deterministic algorithms, which fill them.
 UNINITIALISED = {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "resize_", "resize_as_"}
+# The CPU gives other bits from call to call (LAPACK's gelsy, in MKL: for the same operands at the same alignment, with MKL_CBWR too).
+UNREPRODUCIBLE = {"linalg.lstsq"}
 
 
 @dataclass
@@ -54,8 +56,8 @@ class Checker:
         """function(arguments) on both devices; arguments are (input, args, kwargs)."""
         arguments = (sample.input, sample.args, sample.kwargs)
 
-        def run(device, context=contextlib.nullcontext()):
-            move = Transfer(device, shift)
+        def run(device, context=contextlib.nullcontext(), wide=False):
+            move = Transfer(device, shift, wide)
             moved = move(arguments)
             torch.manual_seed(self.seed)
             torch.use_deterministic_algorithms(self.fill, warn_only=True)
@@ -75,8 +77,8 @@ class Checker:
         everything = (got.value, from_device.inputs, from_device.bases), (expected.value, from_cpu.inputs, from_cpu.bases)
         where = DEVICE if from_device.used else "cpu"  # a factory without a device argument
 
-        def again(context=contextlib.nullcontext()):
-            outcome, move = run("cpu", context)
+        def again(context=contextlib.nullcontext(), wide=False):
+            outcome, move = run("cpu", context, wide)
             if outcome.error is not None:
                 raise outcome.error
             return outcome.value, move.inputs, move.bases
@@ -84,8 +86,8 @@ class Checker:
             difference = explain(again, self.launches, everything[0], where)
         else:
             difference = compare.trees(everything[0], everything[1], where, strides)
-            if difference:
-                difference = contradiction([everything[1]] + [again() for i in range(REPETITIONS) if disturb(i)], everything[0], where, difference)
+        if difference and self.op.name in UNREPRODUCIBLE:
+            difference = no_worse([everything[1][:2]] + [again()[:2] for _ in range(8)], again(wide=True)[:2], everything[0][:2], where, difference)
         if difference is None:
             mine, theirs = (compare.aliases(tree_flatten(o.value)[0], m.inputs) for o, m in ((got, from_device), (expected, from_cpu)))
             if mine != theirs and not launched:

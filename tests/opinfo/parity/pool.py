@@ -12,7 +12,7 @@ from pathlib import Path
 
 from .worker import PROGRESS_BYTES
 
-# MKL's results otherwise depend on the alignment of its operands, on the CPU alone too (linalg.lstsq).
+# MKL's results otherwise depend on the alignment of its operands, on the CPU alone too.
 REPRODUCIBLE = {"MKL_CBWR": "COMPATIBLE"}
 HERE = Path(__file__).resolve().parents[1]
 

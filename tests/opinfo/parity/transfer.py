@@ -8,12 +8,12 @@ from torch.utils._pytree import tree_map
 class Transfer:
     """Copies a call's arguments to `device`: one new storage for each storage, so that aliases stay aliases.
 
-    shift: elements put in front of each storage, so that every tensor is a view with an offset.
+    wide: float32 becomes float64. shift: elements put in front of each storage, so that every tensor is a view with an offset.
     Sparse tensors and tensor subclasses go through Tensor.to(). `leaves` are the copied tensors that require a gradient, in order of their first appearance.
     """
 
-    def __init__(self, device: str, shift: int = 0):
-        self.device, self.shift = device, shift
+    def __init__(self, device: str, shift: int = 0, wide: bool = False):
+        self.device, self.shift, self.wide = device, shift, wide
         self.storages, self.tensors = {}, {}
         self.inputs, self.leaves, self.bases = [], [], []
         self.used = False  # whether anything was on, or named, a device
@@ -34,6 +34,10 @@ class Transfer:
         return value
 
     def _tensor(self, t):
+        if self.wide and t.dtype == torch.float32:
+            copy = t.detach().double().requires_grad_(t.requires_grad)
+            self.inputs.append(copy)
+            return copy
         known = self.tensors.get(id(t))
         if known is not None:
             return known[1]

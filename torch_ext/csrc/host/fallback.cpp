@@ -131,24 +131,11 @@ class Call {
   at::Generator swap_;
 };
 
-// Layouts that have no tensor of ours behind them.
-void refuse_layout(const c10::OperatorHandle& op, const char* what) {
-  TORCH_CHECK_NOT_IMPLEMENTED(false, "presil: ", op.operator_name(), ": ", what, " tensors can't live on the device, which holds strided tensors only. "
-                              "Keep them on the CPU, and move what you compute from them with .to(\"presil\").");
-}
-void refuse_sparse(const c10::OperatorHandle& op, torch::jit::Stack*) { refuse_layout(op, "sparse"); }
-void refuse_quantized(const c10::OperatorHandle& op, torch::jit::Stack*) { refuse_layout(op, "quantized"); }
-void refuse_nested(const c10::OperatorHandle& op, torch::jit::Stack*) { refuse_layout(op, "nested"); }
-
 }  // namespace
 
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) { Call(op, stack).run(); }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }
-TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_sparse>()); }
-TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_sparse>()); }
-TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_quantized>()); }
-TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_nested>()); }
 TORCH_LIBRARY_IMPL(aten, Conjugate, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
 TORCH_LIBRARY_IMPL(aten, Negative, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
 
