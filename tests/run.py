@@ -204,12 +204,25 @@ def select(stages: list[Stage], options: argparse.Namespace) -> list[Stage]:
     return [stage for stage in stages if (stage.quick or not options.quick) and (options.nightly or not stage.nightly)]
 
 
+UPSTREAM = ("test/test_torch.py", "test/test_view_ops.py", "test/nn/test_convolution.py", "test/test_linalg.py")
+
+
+def upstream_stage(source: Path) -> Stage:
+    """PyTorch's own files; tests/pytorch_source holds the plugin and the exceptions."""
+    missing = [name for name in UPSTREAM if not (source / name).is_file()]
+    if missing:
+        raise SystemExit(f"--pytorch-source {source}: no {', '.join(missing)} there; expected the root of PyTorch's source tree, version 2.13.0")
+    plugin = ["-p", "plugin", "--import-mode=importlib", f"--rootdir={source.resolve()}", "-c", str(ROOT / "pyproject.toml")]
+    return Stage("pytorch", "pytest", 7200, path=[str((source / name).resolve()) for name in UPSTREAM], skips=1 << 30, args=plugin)
+
+
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="presil test", description="Runs the tests. Arguments after -- go to pytest or ctest.")
     parser.add_argument("--quick", action="store_true", help="only the stages marked quick; tests see PRESIL_QUICK=1")
     parser.add_argument("--nightly", action="store_true", help="also the stages marked nightly, which take long")
     parser.add_argument("--stage", action="append", default=[], metavar="NAME", help="only this stage; may be given several times")
     parser.add_argument("--list", action="store_true", help="name the stages and end")
+    parser.add_argument("--pytorch-source", type=Path, metavar="DIR", help="instead: PyTorch's own test files from its source tree of the same version, with our list of exceptions")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the outcome as JSON")
     own, extra = arguments, []
     if "--" in arguments:
@@ -224,7 +237,7 @@ def main(arguments: list[str]) -> int:
     options = parse(arguments)
     stages = load_stages(Path(__file__).with_name("stages.toml"))
     try:
-        chosen = select(stages, options)
+        chosen = [upstream_stage(options.pytorch_source)] if options.pytorch_source else select(stages, options)
     except SystemExit as error:
         print(f"presil test: {error}", file=sys.stderr)
         return 2
@@ -235,6 +248,8 @@ def main(arguments: list[str]) -> int:
     logs = ROOT / "build" / "logs" / "test"
     logs.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, "PRESIL_BUILD_DIR": str(build_directory(Stage("", "", 0))), "PYTHONUNBUFFERED": "1"}
+    if options.pytorch_source:
+        environment["PYTHONPATH"] = os.pathsep.join([str(ROOT / "tests" / "pytorch_source"), environment.get("PYTHONPATH", "")])
     if options.quick:
         environment["PRESIL_QUICK"] = "1"
     start = time.monotonic()
