@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from cmake_project import BUILD, build, built
-from torch_presil.vision import torchvision
+import torchvision
 
 HERE = Path(__file__).parent
 LIBRARY = BUILD / "python" / "torch_presil" / "libtorch_presil.so"
@@ -39,7 +39,7 @@ def programs(tmp_path_factory):
 def models(tmp_path_factory):
     torch.manual_seed(0)
     folder = tmp_path_factory.mktemp("models")
-    model = torch.jit.script(torchvision().models.resnet18(weights=None).eval())
+    model = torch.jit.script(torchvision.models.resnet18(weights=None).eval())
     torch.jit.save(model, folder / "scripted.pt")
     torch.jit.save(torch._C._jit_to_backend("presil", model, {"forward": ""}), folder / "lowered.pt")
     return folder
@@ -60,7 +60,7 @@ def test_status_tells_what_went_wrong(programs, models, tmp_path):
     assert run(programs / "run_model").returncode == 2
     missing = run(programs / "run_model", tmp_path / "none.pt", tmp_path / "none.pt")
     assert missing.returncode == 3 and "none.pt" in missing.stderr
-    other = torch.jit.script(torchvision().models.resnet18(weights=None).eval())  # other weights
+    other = torch.jit.script(torchvision.models.resnet18(weights=None).eval())  # other weights
     torch.jit.save(other, tmp_path / "other.pt")
     assert run(programs / "run_model", tmp_path / "other.pt", models / "lowered.pt").returncode == 1
 

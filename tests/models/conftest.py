@@ -13,9 +13,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 import pytest  # noqa: E402
 import torch  # noqa: E402
 import torch_presil  # noqa: E402
-from torch_presil.vision import torchvision  # noqa: E402
-
-torchvision()
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch_presil import _C
-from torch_presil.vision import torchvision
+import torchvision
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
 
@@ -76,7 +76,7 @@ class Block(nn.Module):
 @pytest.fixture(scope="module")
 def resnet18():
     torch.manual_seed(3)
-    return normalised(torchvision().models.resnet18(weights=None))
+    return normalised(torchvision.models.resnet18(weights=None))
 
 
 @pytest.fixture
