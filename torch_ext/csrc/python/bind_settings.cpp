@@ -32,7 +32,6 @@ void bind_settings(py::module_& m) {
   m.def("get_memory_model_seed", [] { return settings().seed; });
   m.def("get_affinity", [] { return settings().affinity; });
   m.def("set_affinity", &apply_affinity, release);
-  m.def("fp32_as_bf16", [] { return py::make_tuple(fp32_as_bf16(Fp32Op::matmul), fp32_as_bf16(Fp32Op::conv)); });  // what holds now, PyTorch's settings included
   m.def("get_fp32_precision", [] { return precision_name(settings().fp32); });
   m.def("set_fp32_precision", [](const std::string& v) { settings().fp32 = precision_number(v); });
   m.def("fp32_as_bf16", [](bool conv) { return fp32_as_bf16(conv ? Fp32Op::conv : Fp32Op::matmul); });

@@ -107,7 +107,7 @@ class ChipPartition(torch.nn.Module):
             else:
                 shapes.append(a)
         index = next(a.device.index for a in args if isinstance(a, torch.Tensor))
-        where = (index, torch.accelerator.current_stream(index).stream_id, _C.fp32_as_bf16())
+        where = (index, torch.accelerator.current_stream(index).stream_id, _C.fp32_as_bf16(False), _C.fp32_as_bf16(True))
         key = (tuple(shapes), where)
         with self.lock:
             plan = self.plans.get(key)
