@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`pip install .` gives a package that stands alone: no build tree, no path into the sources, loaded by `import torch`."""
 
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,10 +25,13 @@ def installed(tmp_path_factory) -> Path:
     return place / "site"
 
 
-def run(installed: Path, code: str, before: str = "") -> str:
+def clean() -> dict:
+    return {name: value for name, value in os.environ.items() if not name.startswith("PRESIL_")}
+
+
+def run(installed: Path, code: str, before: str = "", **more: str) -> str:
     """Output of code with the package at hand; directories of `before` come first on the path."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PRESIL_")}
-    environment.update(PYTHONPATH=f"{before}:{installed}", PRESIL_CHIP="tiny", PRESIL_MODE="verify")
+    environment = {**clean(), "PYTHONPATH": f"{before}:{installed}", "PRESIL_CHIP": "tiny", "PRESIL_MODE": "verify", "PRESIL_CACHE": str(installed.parent / "no-cache"), **more}
     done = subprocess.run([sys.executable, "-c", code], cwd=installed.parent, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout.strip()
@@ -61,6 +66,62 @@ def test_nothing_points_into_the_sources(installed):
     assert len([path for path in libraries if path.name.startswith("libpresil.so")]) == 1
     for path in libraries:
         assert str(ROOT / "build").encode() not in path.read_bytes(), path
+
+
+def test_it_runs_on_older_processors(installed):
+    """Shipped simulators are x86-64-v2: no AVX register. (The driver's twin has AVX kernels, entered where the processor has them.)"""
+    code = subprocess.run(["objdump", "-d", "--no-show-raw-insn", installed / "torch_presil" / "lib" / "libpresil_sim_tiny_fast.so"], capture_output=True, text=True, check=True).stdout
+    assert "%xmm0" in code and "%ymm" not in code and "%zmm" not in code
+
+
+def test_the_tag_says_what_it_needs(installed):
+    tags = next(installed.glob("torch_presil-*.dist-info/WHEEL")).read_text()
+    assert "Tag: cp311-cp311-manylinux_2_" in tags and "linux_x86_64\n" not in tags.replace("manylinux", "")
+
+
+def test_diagnose_finds_nothing_wrong(installed):
+    said = run(installed, "import json, subprocess, sys; print(subprocess.run([sys.executable, '-m', 'torch_presil.diagnose', '--json'], capture_output=True, text=True).stdout)")
+    report = json.loads(said)
+    assert report["ok"] and report["simulators"]["libraries"] == {"tiny_fast": "ok"} and report["versions"]["torch_presil_path"].startswith(str(installed))
+
+
+@pytest.fixture(scope="module")
+def own_simulator(installed, tmp_path_factory):
+    """(cache, what the build said) after the first use on this machine."""
+    cache = tmp_path_factory.mktemp("cache")
+    done = subprocess.run([sys.executable, "-m", "torch_presil.simulators", "tiny"], capture_output=True, text=True, timeout=300, env={**clean(), "PYTHONPATH": str(installed), "PRESIL_CACHE": str(cache)})
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.strip()).parent.parent == cache
+    return cache, done.stderr
+
+
+def test_the_simulator_is_built_once_for_this_machine(installed, own_simulator):
+    cache, said = own_simulator
+    assert "building the simulator of chip tiny" in said and re.search(r"presil: +\d+ s  ", said)  # progress
+    code = "import torch; torch.ones(9, 9, device='presil') @ torch.ones(9, 9, device='presil'); torch.presil.synchronize(); print([l.split()[-1] for l in open('/proc/self/maps') if 'sim_tiny' in l][0])"
+    assert run(installed, code, PRESIL_CACHE=str(cache)).startswith(str(cache))
+    assert run(installed, code, PRESIL_CACHE=str(cache / "other")).startswith(str(installed))
+    again = "from torch_presil import simulators; import time; t = time.time(); simulators.ensure('tiny'); print(time.time() - t < 5)"
+    assert run(installed, again, PRESIL_CACHE=str(cache)) == "True"
+
+
+def test_without_a_compiler_the_shipped_one_serves(installed, tmp_path):
+    code = "import io; from torch_presil import simulators; out = io.StringIO(); print(simulators.ensure('tiny', out=out), out.getvalue())"
+    said = run(installed, code, PRESIL_CACHE=str(tmp_path), PATH=str(tmp_path))
+    assert said.startswith("None presil: using the simulator that came with the package") and "g++" in said
+
+
+def test_find_package_in_the_wheel(installed, tmp_path):
+    (tmp_path / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.25)\nproject(x C CXX)\nfind_package(Presil 0.1 REQUIRED COMPONENTS driver torch)\n"
+                                             f"add_executable(x {ROOT}/tests/libtorch/driver_only.c)\ntarget_link_libraries(x PRIVATE Presil::driver)\n"
+                                             "get_target_property(where Presil::torch IMPORTED_LOCATION)\nfile(WRITE ${CMAKE_BINARY_DIR}/where ${where})\n")
+    import torch
+    for command in (["cmake", "-S", tmp_path, "-B", tmp_path / "b", "-G", "Ninja", f"-DPresil_DIR={installed}/torch_presil/cmake", f"-DTorch_DIR={Path(torch.__file__).parent}/share/cmake/Torch"],
+                    ["cmake", "--build", tmp_path / "b"], [tmp_path / "b" / "x"]):
+        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"})
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert done.stdout == "base 64 lanes\n"
+    assert (tmp_path / "b" / "where").read_text() == f"{installed}/torch_presil/libtorch_presil.so"
 
 
 def test_the_command_is_there(installed):

