@@ -17,13 +17,13 @@ from importlib import metadata
 from pathlib import Path
 
 import torch_presil
-from torch_presil import loading
+from torch_presil import loading, simulators
 
 # Of /proc/cpuinfo, what each level of x86-64 adds.
 LEVELS = {"x86-64-v2": {"cx16", "lahf_lm", "popcnt", "pni", "sse4_1", "sse4_2", "ssse3"},
           "x86-64-v3": {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"},
           "x86-64-v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}}
-TOOLS = {"g++": "--version", "make": "--version", "cmake": "--version", "ninja": "--version", "verilator": "--version"}
+TOOLS = ("g++", "make", "cmake", "ninja")
 
 
 class Report:
@@ -105,7 +105,7 @@ def cpu(report: Report) -> None:
         report.error(f"the CPU lacks {', '.join(sorted(LEVELS['x86-64-v2'] - flags))}: x86-64-v2 is needed")
 
 
-def simulators(report: Report) -> None:
+def libraries(report: Report) -> None:
     """Simulator libraries by name. Each is loaded once, which runs nothing of the chip."""
     path = os.environ.get("PRESIL_LIBRARY_PATH", "")
     out = report.sections["simulators"] = {"path": path, "libraries": {}}
@@ -133,16 +133,20 @@ def _try_library(path: Path) -> str:
 
 
 def tools(report: Report) -> None:
-    """What building a simulator takes."""
+    """What building a simulator takes: programs, and packages of Python."""
     out = report.sections["tools"] = {}
-    for name, flag in TOOLS.items():
-        program = shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
+    for name in TOOLS:
+        program = simulators.program(name)
         out[name] = None
         if program:
-            done = subprocess.run([program, flag], capture_output=True, text=True, timeout=60)
+            done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60)
             out[name] = (done.stdout.strip().splitlines() or [f"{program} does not run"])[0]
-    missing = [name for name in ("g++", "make", "cmake", "verilator") if not out[name]]
-    if missing:
+    for name, distribution in simulators.MODULES.items():
+        try:
+            out[name] = metadata.version(distribution)
+        except metadata.PackageNotFoundError:
+            out[name] = None
+    if missing := simulators.missing_tools():
         report.warn(f"simulators can't be built here: {', '.join(missing)} missing. Those that are installed work, and so does mode 'model'")
 
 
@@ -184,7 +188,7 @@ def driver(report: Report) -> None:
 
 def diagnose() -> Report:
     report = Report()
-    for part in (versions, backend, driver, cpu, simulators, tools, surroundings):
+    for part in (versions, backend, driver, cpu, libraries, tools, surroundings):
         part(report)
     return report
 

