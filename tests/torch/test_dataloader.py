@@ -3,6 +3,7 @@
 
 import pytest
 import torch
+import torch_presil  # noqa: F401  a spawned worker imports this file, and has no conftest.py
 from torch import multiprocessing
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
@@ -24,7 +25,7 @@ class OnTheDevice(Squares):
 def test_workers(method):
     a = torch.randn(8, 8).to("presil")
     a @ a  # the device is open, and work is in flight
-    loader = DataLoader(Squares(), batch_size=4, num_workers=2, multiprocessing_context=method)
+    loader = DataLoader(Squares(), batch_size=4, num_workers=2, multiprocessing_context=method, persistent_workers=True)
     for _ in range(2):
         batches = [(x.to("presil"), i) for x, i in loader]
         assert torch.cat([i for _, i in batches]).tolist() == list(range(12))
