@@ -2,11 +2,12 @@
 """Every operator that PyTorch requires of a device is accounted for, and the table's claims hold in the dispatcher."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
 from torch.nn import functional as F
-from torch_presil import operators
+from torch_presil import operators, operators_page
 
 TABLE = operators.table()
 REQUIRED = operators.required()
@@ -110,3 +111,13 @@ def test_command(capsys):
     assert {e["name"]: e["kind"] for e in entries} == {"mm.out": "chip", "_coalesce": "refused", "_coalesced_": "refused"}
     assert operators.main(["there_is_no_such"]) == 1
     assert "no operator" in capsys.readouterr().err
+
+
+def test_the_page_in_docs_is_current():
+    """Its first part is the table; its second names every entry of PyTorch's operator database that declares one of our types."""
+    from torch.testing._internal.common_methods_invocations import op_db
+    page = (Path(__file__).parents[2] / "docs" / "operators.md").read_text()
+    assert page.startswith(operators_page.table_part()), "python -m torch_presil.operators --write docs/operators.md"
+    measured = page[page.index("## Measured"):]
+    declared = {e.name + (f".{e.variant_test_name}" if e.variant_test_name else "") for e in op_db if set(operators_page.DTYPES.values()) & set(e.supported_dtypes("cpu"))}
+    assert not [name for name in declared if f"`{name}`" not in measured]

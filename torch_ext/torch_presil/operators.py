@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of operators (operators.toml): what runs on the chip, what on the host, what is refused.
 
-python -m torch_presil.operators [NAME ...]   how each operator (e.g. mm.out, "*lstm*") is handled; all of them without a name; --json for programs
+python -m torch_presil.operators [NAME ...]        how each operator (e.g. mm.out, "*lstm*") is handled; all of them without a name; --json for programs
+python -m torch_presil.operators --write FILE      measures a sample of every operator of PyTorch's test database, and writes docs/operators.md
 """
 
 import argparse
@@ -56,7 +57,12 @@ def main(arguments=None) -> int:
     parser = argparse.ArgumentParser(prog="python -m torch_presil.operators", description="How presil handles PyTorch's operators.")
     parser.add_argument("names", nargs="*", help="operators, with * and ?; default: all")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--write", metavar="FILE", help="measure, and write the page docs/operators.md (minutes; needs PyTorch's test dependencies)")
     options = parser.parse_args(arguments)
+    if options.write:
+        from torch_presil import operators_page
+        operators_page.write(options.write)
+        return 0
     chosen = [o for o in table().values() if not options.names or any(fnmatch.fnmatch(o.name, p.removeprefix("aten::")) for p in options.names)]
     if not chosen:
         print(f"no operator named {' '.join(options.names)}: those that PyTorch composes of others are not in the table, they run through the others", file=sys.stderr)

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's optimiser database on the device beside the CPU: every input of every entry, one parameter at a time, foreach, fused and capturable.
+
+The first three are bit-equal to the CPU's same form (around the chip's own products, where an optimiser multiplies matrices: parity/products.py). The capturable form doesn't exist
+on the CPU: its parameters are held to the CPU's plain form in float64, no further from it than eight times the CPU's float32 (parity/products.py, no_worse).
+"""
+
+import copy
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+import torch_presil  # noqa: F401
+from parity import compare, expected
+from parity.products import Launches, explain, no_worse
+from torch.testing._internal.common_optimizers import optim_db
+
+SEED = int(os.environ.get("PRESIL_SEED", "0"))
+FORMS = {"forloop": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}, "capturable": {"capturable": True}}
+STEPS = 4
+NUMBERS = {"step", "eta", "mu", "mu_product", "t"}  # of the schedule: on the CPU unless capturable
+ENTRIES = {info.optim_cls.__name__: info for info in optim_db}
+COUNTED = (15, 192)  # entries, and runs of their inputs in every form
+
+
+def supported(info, form):
+    return form == "forloop" or form in info.supported_impls and (form != "fused" or "cpu" in info.supports_fused_on)
+
+
+def trained(info, case, device, form, dtype=torch.float32):
+    """Parameters and state after some steps with seeded gradients, from the same start."""
+    generator = torch.Generator().manual_seed(SEED)
+    shapes = [(5, 4)] if info.optim_cls.__name__ == "Muon" else [(5, 4), (5,)] if info.only_supports_sparse_grads else [(5, 4), (5,), ()]
+    parameters = [torch.nn.Parameter(torch.randn(s, generator=generator).to(dtype).to(device)) for s in shapes]
+    kwargs = copy.deepcopy(case.kwargs)
+    if form != "forloop" or "foreach" in info.supported_impls:
+        kwargs.update(FORMS[form])
+    if form == "capturable" and isinstance(kwargs.get("lr"), torch.Tensor):
+        kwargs["lr"] = kwargs["lr"].to(device)
+    optimizer = info.optim_cls(parameters, **kwargs)
+    for _ in range(STEPS):
+        gradients = [torch.randn(s, generator=generator).to(dtype).to(device) for s in shapes]
+        if info.only_supports_sparse_grads:
+            gradients = [g.to_sparse() for g in gradients]
+
+        def closure():
+            for p, g in zip(parameters, gradients):
+                p.grad = g.clone()
+            return sum((p * p.grad).sum() for p in parameters)
+        closure()
+        optimizer.step(closure if info.step_requires_closure else None)
+    state = [{k: v for k, v in optimizer.state[p].items() if isinstance(v, torch.Tensor) and k not in NUMBERS} for p in parameters]
+    return [p.detach() for p in parameters], [s[k] for s in state for k in sorted(s)]
+
+
+def difference(info, case, form, launches):
+    try:
+        reference = trained(info, case, "cpu", "forloop" if form == "capturable" else form)
+    except Exception as error:
+        try:
+            trained(info, case, "presil", form)
+        except Exception as mine:
+            return None if type(mine) is type(error) else f"raises {type(mine).__name__} instead of {type(error).__name__}"
+        return f"does not raise {type(error).__name__}: {error}"
+    launches.count()
+    try:
+        got = trained(info, case, "presil", form)
+    except Exception as error:  # is this case's answer
+        return f"raises {type(error).__name__}: {str(error)[:200]}"
+    if form == "capturable":
+        return no_worse([reference[0]], trained(info, case, "cpu", "forloop", torch.float64)[0], got[0], "presil", "not the CPU's plain form")
+    if launches.count():
+        def again(context):
+            with context:
+                return trained(info, case, "cpu", form)
+        return explain(again, launches, got, "presil")
+    return compare.trees(got, reference, "presil", False)
+
+
+@pytest.fixture(scope="module")
+def answers():
+    print(f"\nseed {SEED}")
+    found = []
+    with Launches() as launches:
+        for name, info in ENTRIES.items():
+            answer = {"entry": name, "dtype": "float32", "first": 0, "every": 1, "ran": Counter(), "failed": {}}
+            for form in FORMS:
+                if not supported(info, form):
+                    continue
+                for index, case in enumerate(info.optim_inputs_func(device="cpu")):
+                    if form == "forloop" or not any(f in case.kwargs for f in ("foreach", "fused", "capturable", "differentiable")):
+                        answer["ran"][form] += 1
+                        text = difference(info, case, form, launches)
+                        if text:
+                            answer["failed"].setdefault(form, {})[str(index)] = text
+            found.append(answer)
+    return found
+
+
+def test_every_entry_and_input_is_there(answers):
+    ran = sum(sum(a["ran"].values()) for a in answers)
+    failed = sum(len(cases) for a in answers for cases in a["failed"].values())
+    print(f"{len(ENTRIES)} optimisers, {ran} runs, {100 * (1 - failed / ran):.2f} % pass")
+    assert (len(ENTRIES), ran) == COUNTED
+
+
+def test_what_fails_is_what_is_expected(answers):
+    lines = expected.judge(answers, expected.load(Path(__file__).with_name("expected_optimizers.toml")))
+    assert not lines, f"{len(lines)} not as expected_optimizers.toml says (seed {SEED}):\n" + "\n".join(lines[:60])
