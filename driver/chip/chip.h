@@ -234,6 +234,8 @@ int chip_plan_matmul(const presil_chip *chip, const presil_matmul_desc *desc, pr
 int chip_plan_weight_grad(const presil_chip *chip, const presil_conv2d_weight_grad_desc *desc, presil_plan **out, presil_error_buffer *error);
 int chip_plan_copy(const presil_chip *chip, presil_daddr to, presil_daddr from, uint64_t bytes, presil_plan **out, presil_error_buffer *error);
 int chip_plan_nop(const presil_chip *chip, presil_plan **out, presil_error_buffer *error);
+int chip_save(const presil_plan *plan, presil_daddr base, void *to, uint64_t *size, presil_error_buffer *error);
+int chip_load(const presil_chip *chip, const void *from, uint64_t size, presil_daddr base, uint64_t bytes, presil_plan **out, presil_error_buffer *error);
 int chip_merge(const presil_chip *chip, const presil_plan *const *plans, uint32_t count, const char *label, presil_plan **out, presil_error_buffer *error);
 
 int chip_probe(presil_chip *chip, const presil_link *link, presil_error_buffer *error);

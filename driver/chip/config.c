@@ -90,6 +90,7 @@ const presil_chip_ops *presil_chip_builtin(void)
         .size = sizeof(presil_chip_ops), .abi = PRESIL_CHIP_ABI, .name = "presil", .create = chip_create, .destroy = chip_destroy, .limits = chip_limits, .info = chip_info,
         .probe = chip_probe, .reset = chip_reset, .layout = chip_layout, .pack = chip_pack, .layout_free = chip_layout_free, .plan_conv2d = chip_plan_conv2d, .plan_weight_grad = chip_plan_weight_grad,
         .plan_matmul = chip_plan_matmul, .plan_copy = chip_plan_copy, .plan_nop = chip_plan_nop, .plan_info = chip_plan_info, .describe = chip_plan_describe,
-        .plan_free = chip_plan_free, .submit = chip_submit, .service = chip_service, .why = chip_why, .counters = chip_counters, .execute = chip_execute, .merge = chip_merge};
+        .plan_free = chip_plan_free, .submit = chip_submit, .service = chip_service, .why = chip_why, .counters = chip_counters, .execute = chip_execute, .merge = chip_merge, .save = chip_save,
+        .load = chip_load};
     return &ops;
 }

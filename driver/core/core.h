@@ -96,6 +96,7 @@ struct presil_weights {
     presil_layout *layout;
     presil_daddr packed;
     uint64_t bytes;
+    bool placed; /* in the caller's memory */
 };
 
 struct presil_device {

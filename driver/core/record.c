@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Recorded command lists. */
 #include "core.h"
+#include "presil_image.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 int presil_record_begin(presil_device *device, presil_stream *stream) {
     const int entered = presil_enter(device);
@@ -102,3 +105,82 @@ int presil_list_submit(presil_list *list, presil_stream *stream) {
 }
 
 void presil_list_destroy(presil_list *list) { presil_list_drop(list); }
+
+/* ---- as bytes: the number of plans, then for each its size and its image, both padded to 8 bytes */
+static uint64_t padded(uint64_t bytes) { return (bytes + 7) & ~(uint64_t)7; }
+
+int presil_list_save(const presil_list *list, presil_daddr base, void *to, uint64_t *size) {
+    if (!list || !size) return presil_fail(PRESIL_EINVAL, "presil_list_save: list or size is NULL");
+    const presil_chip_ops *chip = list->device->chip_ops;
+    if (!chip->save) return presil_fail(PRESIL_EUNSUPPORTED, "presil_list_save: this chip's commands can't be stored");
+    char text[ERROR_TEXT] = "";
+    presil_error_buffer error = {text, sizeof text};
+    uint64_t need = 8;
+    for (size_t i = 0; i < list->count; i++) {
+        uint64_t bytes = 0;
+        const int status = chip->save(list->plans[i].plan, base, NULL, &bytes, &error);
+        if (status) return presil_fail(status, "presil_list_save: %s", text);
+        need += 8 + padded(bytes);
+    }
+    if (to && *size < need) return presil_fail(PRESIL_EINVAL, "presil_list_save: %llu bytes needed, room for %llu", (unsigned long long)need, (unsigned long long)*size);
+    *size = need;
+    if (!to) return PRESIL_OK;
+    uint8_t *p = to;
+    memset(p, 0, need);
+    memcpy(p, &(uint64_t){list->count}, 8);
+    p += 8;
+    for (size_t i = 0; i < list->count; i++) {
+        uint64_t bytes = need;
+        const int status = chip->save(list->plans[i].plan, base, p + 8, &bytes, &error);
+        if (status) return presil_fail(status, "presil_list_save: %s", text);
+        memcpy(p, &bytes, 8);
+        p += 8 + padded(bytes);
+    }
+    return PRESIL_OK;
+}
+
+static int load_plans(presil_list *list, const uint8_t *from, uint64_t size, presil_daddr base, uint64_t bytes) {
+    char text[ERROR_TEXT] = "";
+    presil_error_buffer error = {text, sizeof text};
+    uint64_t count, at = 8;
+    memcpy(&count, from, 8);
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t length;
+        if (size - at < 8) return presil_fail(PRESIL_EINVAL, "presil_list_load: the commands end after %llu of %llu launches", (unsigned long long)i, (unsigned long long)count);
+        memcpy(&length, from + at, 8);
+        at += 8;
+        if (length > size - at || padded(length) > size - at) return presil_fail(PRESIL_EINVAL, "presil_list_load: launch %llu has %llu bytes, %llu are left", (unsigned long long)i, (unsigned long long)length, (unsigned long long)(size - at));
+        presil_plan *plan = NULL;
+        int status = list->device->chip_ops->load(list->device->chip, from + at, length, base, bytes, &plan, &error);
+        if (status) return presil_fail(status, "presil_list_load: %s", text);
+        status = presil_list_append(list, plan, 0);
+        if (status) {
+            list->device->chip_ops->plan_free(plan);
+            return status;
+        }
+        at += padded(length);
+    }
+    return at == size ? PRESIL_OK : presil_fail(PRESIL_EINVAL, "presil_list_load: %llu bytes behind the last launch", (unsigned long long)(size - at));
+}
+
+int presil_list_load(presil_device *device, const void *from, uint64_t size, presil_daddr base, uint64_t bytes, presil_list **out) {
+    int status = presil_enter(device);
+    if (status) return status;
+    if (!from || !out || size < 8) return presil_fail(PRESIL_EINVAL, "presil_list_load: from or out is NULL, or size %llu is below 8", (unsigned long long)size);
+    if (!device->chip_ops->load) return presil_fail(PRESIL_EUNSUPPORTED, "presil_list_load: this chip's commands can't be stored");
+    if (base.value % PRESIL_HEAP_PAGE || !presil_memory_contains(device, base, bytes)) return presil_fail(PRESIL_EINVAL, "presil_list_load: 0x%llx is not 4 KiB-aligned in device memory", (unsigned long long)base.value);
+    presil_list *list = calloc(1, sizeof *list);
+    if (!list) return presil_fail(PRESIL_EHOSTMEM, "presil_list_load: host memory is full");
+    list->device = device;
+    atomic_init(&list->references, 1);
+    presil_device_hold(device);
+    status = load_plans(list, from, size, base, bytes);
+    if (status) {
+        char text[ERROR_TEXT];
+        (void)snprintf(text, sizeof text, "%s", presil_error_text());
+        presil_list_drop(list);
+        return presil_fail(status, "%s", text);
+    }
+    *out = list;
+    return PRESIL_OK;
+}

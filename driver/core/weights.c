@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Packed weights: laid out by the chip, written into a block of device memory in stream order. */
 #include "core.h"
+#include "presil_image.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -35,10 +36,20 @@ static int write_packed(presil_device *device, presil_weights *weights, const pr
 }
 
 static void give_back(const presil_weights *weights, presil_device *device) {
-    if (presil_free(device, weights->packed)) presil_warn("packed weights: %s", presil_error_text());
+    if (!weights->placed && presil_free(device, weights->packed)) presil_warn("packed weights: %s", presil_error_text());
 }
 
-int presil_weights_create(presil_device *device, const presil_weights_desc *desc, presil_weights **out) {
+static int find_place(presil_device *device, presil_weights *weights, presil_daddr place, uint64_t bytes) {
+    if (!place.value) return presil_alloc(device, NULL, NULL, weights->bytes, &weights->packed);
+    if (weights->bytes > bytes) return presil_fail(PRESIL_ENOMEM, "weights: packed they take %llu bytes, the place has %llu", (unsigned long long)weights->bytes, (unsigned long long)bytes);
+    if (place.value % PRESIL_HEAP_PAGE || !presil_memory_contains(device, place, weights->bytes))
+        return presil_fail(PRESIL_EINVAL, "weights: place 0x%llx is not 4 KiB-aligned in device memory", (unsigned long long)place.value);
+    weights->placed = true;
+    weights->packed = place;
+    return PRESIL_OK;
+}
+
+int presil_weights_create_at(presil_device *device, const presil_weights_desc *desc, presil_daddr place, uint64_t bytes, presil_weights **out) {
     int status = presil_enter(device);
     if (status) return status;
     if (!desc || !out) return presil_fail(PRESIL_EINVAL, "presil_weights_create: desc or out is NULL");
@@ -59,7 +70,7 @@ int presil_weights_create(presil_device *device, const presil_weights_desc *desc
         free(weights);
         return presil_fail(status, "weights: %s", text);
     }
-    status = presil_alloc(device, NULL, NULL, weights->bytes, &weights->packed);
+    status = find_place(device, weights, place, bytes);
     if (!status) {
         status = write_packed(device, weights, &d);
         if (status) give_back(weights, device);
@@ -73,6 +84,8 @@ int presil_weights_create(presil_device *device, const presil_weights_desc *desc
     *out = weights;
     return PRESIL_OK;
 }
+
+int presil_weights_create(presil_device *device, const presil_weights_desc *desc, presil_weights **out) { return presil_weights_create_at(device, desc, (presil_daddr){0}, 0, out); }
 
 /* Launches in the queue keep their order before whatever the block is used for next. */
 void presil_weights_destroy(presil_weights *weights) {

@@ -101,6 +101,9 @@ typedef struct {
     int (*execute)(presil_chip *chip, const presil_plan *plan, const presil_executor_memory *memory, presil_error_buffer *error); /* NULL if there is none */
     /* One plan that does what `plans` do one after the other, as one launch. NULL if the chip can't. Plans that were merged already are refused. */
     int (*merge)(const presil_chip *chip, const presil_plan *const *plans, uint32_t count, const char *label, presil_plan **out, presil_error_buffer *error);
+    /* As presil_list_save and presil_list_load, for one plan; NULL if the chip has no such format. What is loaded has been checked to stay inside [base, base + bytes). */
+    int (*save)(const presil_plan *plan, presil_daddr base, void *to, uint64_t *size, presil_error_buffer *error);
+    int (*load)(const presil_chip *chip, const void *from, uint64_t size, presil_daddr base, uint64_t bytes, presil_plan **out, presil_error_buffer *error);
 } presil_chip_ops;
 
 /* The chip in rtl/, built into libpresil. Others: a shared object that exports presil_chip_entry, named libpresil_chip_<name>.so. */

@@ -1,14 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/recording.h"
+#include "ops/placed_weights.h"
+
+#include <presil_image.h>
 
 namespace presil {
+namespace {
+
+constexpr uint64_t kPage = 4096;  // blocks of the driver begin at one; so does what is placed
+uint64_t pages(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+}  // namespace
 
 Recording::Recording(int index) : index_(index) { device(index); }
 Recording::~Recording() { presil_list_destroy(list_); }
 
 std::shared_ptr<presil_weights> Recording::hold(WeightRequest request) {
-  held_.push_back({request, packed_weights(request)});
-  return held_.back().packed;
+  auto packed = place_ ? packed_weights_at(request, {place_}, place_end_ - place_) : packed_weights(request);
+  if (place_) place_ += pages(presil_weights_bytes(packed.get()));
+  held_.push_back({std::move(request), packed});
+  return packed;
+}
+void Recording::place_weights(uint64_t address, uint64_t bytes) {
+  place_ = address;
+  place_end_ = address + bytes;
+}
+uint64_t Recording::weights_bytes() const {
+  uint64_t sum = 0;
+  for (const Held& h : held_) sum += pages(presil_weights_bytes(h.packed.get()));
+  return sum;
 }
 
 Recording::Op& Recording::add(const std::string& label, bool matmul, const at::Tensor& a, const at::Tensor& out, const Tail& tail) {
@@ -57,7 +77,7 @@ void Recording::matmul(const std::string& label, const at::Tensor& a, const at::
 void Recording::finish(const std::string& label) {
   TORCH_CHECK(!list_, "presil: the recording is finished");
   epoch_ = weights_epoch();
-  for (const Held& h : held_) TORCH_CHECK(packed_weights(h.request) == h.packed, "presil: a weight of ", label, " was written while it was recorded");
+  for (const Held& h : held_) TORCH_CHECK(place_ || packed_weights(h.request) == h.packed, "presil: a weight of ", label, " was written while it was recorded");
   auto* handle = device(index_);
   auto* stream = current_stream(index_);
   check(presil_record_begin(handle, stream), "recording a partition");
@@ -92,11 +112,20 @@ void Recording::submit() {
 
 bool Recording::valid() const {
   const uint64_t now = weights_epoch();
-  if (now == epoch_) return true;
+  if (now == epoch_ || place_) return true;
   for (const Held& h : held_)
     if (packed_weights(h.request) != h.packed) return false;
   epoch_ = now;
   return true;
+}
+
+std::string Recording::save(uint64_t base) const {
+  TORCH_CHECK(list_, "presil: finish() the recording first");
+  uint64_t size = 0;
+  check(presil_list_save(list_, {base}, nullptr, &size), "saving commands");
+  std::string bytes(size, '\0');
+  check(presil_list_save(list_, {base}, bytes.data(), &size), "saving commands");
+  return bytes;
 }
 
 }  // namespace presil

@@ -31,10 +31,15 @@ class Recording {
   // a: [B, M, K], b: [B, K, N], out: [B, M, N]; one of the two inner strides of b is 1.
   void matmul(const std::string& label, const at::Tensor& a, const at::Tensor& b, const Tail& tail, const at::Tensor& out);
 
+  // Weights of coming operators are packed into [address, address + bytes), each at a page, instead of blocks of their own: for programs that are saved.
+  void place_weights(uint64_t address, uint64_t bytes);
+  uint64_t weights_bytes() const;  // of all so far, each rounded to pages
+
   // Plans everything and merges it to one launch. Raises NotImplementedError with the chip's reason if an operator can't run on these layouts.
   void finish(const std::string& label);
   void submit();         // on the current stream
   bool valid() const;    // false: a weight was written since; record anew
+  std::string save(uint64_t base) const;  // the command list as bytes, addresses relative to base (docs/aot.md)
   uint32_t launches() const { return presil_list_launches(list_); }
   size_t operators() const { return operators_; }
 
@@ -55,6 +60,7 @@ class Recording {
   Op& add(const std::string& label, bool matmul, const at::Tensor& a, const at::Tensor& out, const Tail& tail);
 
   int index_;
+  uint64_t place_ = 0, place_end_ = 0;
   std::vector<Op> ops_;     // until finish()
   std::vector<Held> held_;
   mutable uint64_t epoch_ = 0;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/weights.h"
+#include "ops/placed_weights.h"
 #include "host/alias.h"
+
+#include <presil_image.h>
 #include "runtime/allocator.h"
 #include "observe/recorder.h"
 
@@ -120,7 +122,7 @@ void fold_norm(HostViews& views, const WeightRequest& r, at::Tensor& weight, at:
   weight = (weight.to(c10::kFloat) * factor.view({-1, 1, 1, 1})).contiguous();
 }
 
-std::shared_ptr<presil_weights> pack(const WeightRequest& r, int index) {
+std::shared_ptr<presil_weights> pack(const WeightRequest& r, int index, presil_daddr place = {}, uint64_t place_bytes = 0) {
   wait_pending(index);
   const uint64_t start = observe_now_ns();
   HostViews views;
@@ -151,7 +153,7 @@ std::shared_ptr<presil_weights> pack(const WeightRequest& r, int index) {
     desc.input_dilation[i] = r.input_dilation[i];
   }
   presil_weights* out = nullptr;
-  check(presil_weights_create(device(index), &desc, &out), "packing weights");
+  check(presil_weights_create_at(device(index), &desc, place, place_bytes, &out), "packing weights");
   observe_step("presil::pack_weights", "weights are packed for the chip once", presil_weights_bytes(out), observe_now_ns() - start);
   return std::shared_ptr<presil_weights>(out, [](presil_weights* w) { presil_weights_destroy(w); });
 }
@@ -174,6 +176,8 @@ std::shared_ptr<presil_weights> packed_weights(const WeightRequest& r) {
   cache_entries = cache().size();
   return entry->packed;
 }
+
+std::shared_ptr<presil_weights> packed_weights_at(const WeightRequest& r, presil_daddr place, uint64_t bytes) { return pack(r, r.weight.device().index(), place, bytes); }
 
 void weights_changed(const at::Tensor& written) {
   if (cache_entries.load(std::memory_order_relaxed) == 0 || !written.has_storage()) return;

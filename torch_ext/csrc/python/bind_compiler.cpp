@@ -26,6 +26,9 @@ void bind_compiler(py::module_& m) {
                         const at::Tensor& out) { r.matmul(label, a, b, Tail{residual, low, high}, out); })
       .def("finish", &Recording::finish, py::call_guard<py::gil_scoped_release>())
       .def("submit", &Recording::submit, py::call_guard<py::gil_scoped_release>())
+      .def("place_weights", &Recording::place_weights)
+      .def_property_readonly("weights_bytes", &Recording::weights_bytes)
+      .def("save", [](const Recording& r, uint64_t base) { return py::bytes(r.save(base)); })
       .def("valid", &Recording::valid, py::call_guard<py::gil_scoped_release>())
       .def_property_readonly("launches", &Recording::launches)
       .def_property_readonly("operators", &Recording::operators);

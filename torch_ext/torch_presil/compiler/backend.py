@@ -124,7 +124,7 @@ def compile_graph(gm: fx.GraphModule, example_inputs, kind: str):
     graphs.append(statistics)
     gm = fx.GraphModule(gm, gm.graph)
     statistics.folded = fusion.fuse(gm, kind == "inference")
-    nodes = layout.recordable(gm)
+    nodes, _ = layout.recordable(gm)
     has_chip = any(n.target in calls.CALLS for n in gm.graph.nodes)
     if has_chip:
         _partition(gm, nodes, statistics)

@@ -16,9 +16,9 @@ def _value(node):
     return node.meta.get("val") if isinstance(node, fx.Node) else None
 
 
-def _on_chip(*nodes) -> bool:
+def _on_chip(where, *nodes) -> bool:
     values = [_value(n) for n in nodes if n is not None]
-    return all(isinstance(v, torch.Tensor) and v.device.type == "presil" and v.dtype in CHIP_DTYPES and v.dtype == values[0].dtype for v in values)
+    return all(isinstance(v, torch.Tensor) and v.device.type == where and v.dtype in CHIP_DTYPES and v.dtype == values[0].dtype for v in values)
 
 
 def _constant(node) -> bool:
@@ -26,20 +26,21 @@ def _constant(node) -> bool:
     return node is None or (isinstance(node, fx.Node) and node.op in ("placeholder", "get_attr"))
 
 
-def _conv(node):
+def _conv(node, where):
     x, weight, bias, stride, padding, dilation, transposed, output_padding, groups = node.args
-    if not (_on_chip(x, weight, bias) and _value(x).dim() == 4 and _constant(weight) and _constant(bias)):
+    if not (_on_chip(where, x, weight, bias) and _value(x).dim() == 4 and _constant(weight) and _constant(bias)):
         return None
     return calls.conv, (x, weight, bias, (), 0.0, stride, padding, dilation, transposed, output_padding, groups, None, None, None)
 
 
 def _weight_of(b, inference):
     """w of t(w), if w can be packed: a parameter that no training step is about to change."""
-    return b.args[0] if inference and b.op == "call_function" and b.target is aten.t.default and _constant(b.args[0]) else None
+    turned = b.op == "call_function" and (b.target is aten.t.default or (b.target is aten.permute.default and list(b.args[1]) == [1, 0]))
+    return b.args[0] if inference and turned and _constant(b.args[0]) else None
 
 
-def _product(a, b, bias, inference):
-    if not _on_chip(a, b, *([] if bias is None else [bias])):
+def _product(a, b, bias, inference, where):
+    if not _on_chip(where, a, b, *([] if bias is None else [bias])):
         return None
     weight = _weight_of(b, inference)
     if weight is not None and _constant(bias) and (bias is None or _value(bias).dim() == 1):
@@ -47,16 +48,16 @@ def _product(a, b, bias, inference):
     return calls.product, (a, b, bias, None, None)
 
 
-def _chip_call(node, inference):
+def _chip_call(node, inference, where):
     """(function, arguments) of the chip operator that computes this node, or None."""
     if node.op != "call_function":
         return None
     if node.target is aten.convolution.default:
-        return _conv(node)
+        return _conv(node, where)
     if node.target in (aten.mm.default, aten.bmm.default):
-        return _product(node.args[0], node.args[1], None, inference)
+        return _product(node.args[0], node.args[1], None, inference, where)
     if node.target in (aten.addmm.default, aten.baddbmm.default) and all(v == 1 for v in node.kwargs.values()):
-        return _product(node.args[1], node.args[2], node.args[0], inference)
+        return _product(node.args[1], node.args[2], node.args[0], inference, where)
     return None
 
 
@@ -144,11 +145,11 @@ def _shape_args(node):
     return (-1, int(columns)) if isinstance(columns, int) else (int(rows), -1)
 
 
-def fuse(gm: fx.GraphModule, inference: bool) -> int:
-    """Rewrites the graph in place; returns how many nodes were folded into chip operators."""
+def fuse(gm: fx.GraphModule, inference: bool, where: str = "presil") -> int:
+    """Rewrites the graph in place; returns how many nodes were folded into chip operators. where: the device that it was traced on."""
     folded = 0
     for node in list(gm.graph.nodes):
-        found = _chip_call(node, inference)
+        found = _chip_call(node, inference, where)
         if found is None:
             continue
         with gm.graph.inserting_before(node):

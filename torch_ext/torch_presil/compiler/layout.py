@@ -65,9 +65,9 @@ def _hinted(argument):
     return argument.node.hint if isinstance(argument, torch.SymInt) else argument
 
 
-def recordable(gm: fx.GraphModule) -> set:
-    """Nodes that can stand in a command list: chip operators and the views between them."""
-    found, simulated = set(), {}
+def recordable(gm: fx.GraphModule) -> tuple:
+    """(nodes that can stand in a command list: chip operators and the views between them; for the others of these kinds: why not)."""
+    found, reasons, simulated = set(), {}, {}
 
     def lookup(n):
         value = simulated.get(n, n.meta.get("val"))
@@ -85,11 +85,11 @@ def recordable(gm: fx.GraphModule) -> set:
                     simulated[node] = result(node.target, [_as_input(node, i, a, found) for i, a in enumerate(args)])
                 found.add(node)
                 continue
-            except (NotRecordable, RuntimeError, TypeError):
-                pass
+            except (NotRecordable, RuntimeError, TypeError) as error:
+                reasons[node] = str(error).splitlines()[0]
         if isinstance(value, torch.Tensor):
             simulated[node] = meta_tensor(value)
-    return found
+    return found, reasons
 
 
 def _check_sources(node, found):

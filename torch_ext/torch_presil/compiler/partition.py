@@ -22,6 +22,7 @@ MOST_PLANS, MOST_LISTS = 64, 16
 @dataclass
 class Plan:
     """Memory for one set of shapes: offsets in the arena, sizes of the results."""
+    made: dict                   # chip operator -> meta tensor
     offset: dict                 # node -> bytes from the arena's start
     results: dict                # node -> meta tensor of what leaves
     bytes: int
@@ -30,7 +31,7 @@ class Plan:
     lists: OrderedDict = field(default_factory=OrderedDict)
 
 
-def _round(n):
+def rounded(n: int) -> int:
     return (n + PAGE - 1) // PAGE * PAGE
 
 
@@ -172,58 +173,64 @@ class ChipPartition(torch.nn.Module):
         return out[0] if self.single else tuple(out)
 
     # ---- planning and recording
-    def _plan(self, args):
-        metas = {n: torch.empty_strided(a.shape, a.stride(), dtype=a.dtype, device="meta") if isinstance(a, torch.Tensor) else a for n, a in zip(self.inputs, args)}
+    def memory_plan(self, metas) -> Plan:
+        """Of inputs like these (meta tensors and numbers). Raises NotRecordable or RuntimeError where the chip can't read or a view doesn't fit."""
         made = {}
 
         def on_call(node, arguments):
             made[node] = layout.result(node.target, arguments)
             return made[node]
+        self._walk(dict(zip(self.inputs, metas)), on_call)
+        inner = {n: rounded(t.numel() * t.element_size()) for n, t in made.items() if n not in self.escaping}
+        step = {n: i for i, n in enumerate(self.nodes)}
+        offset, total = place(inner, step, self._last_readers(inner, step))
+        return Plan(made, offset, {n: made[n] for n in self.escaping}, total, sum(inner.values()))
+
+    def _plan(self, args):
         try:
-            self._walk(dict(metas), on_call)
+            plan = self.memory_plan([torch.empty_strided(a.shape, a.stride(), dtype=a.dtype, device="meta") if isinstance(a, torch.Tensor) else a for a in args])
         except (layout.NotRecordable, RuntimeError) as error:
             self.statistics.refused.append(f"{self.name}: {error}")
             return str(error)
-        inner = {n: _round(t.numel() * t.element_size()) for n, t in made.items() if n not in self.escaping}
-        step = {n: i for i, n in enumerate(self.nodes)}
+        if plan.bytes:
+            plan.arena = torch.empty(plan.bytes, dtype=torch.uint8, device=args_device(args))
+        self.statistics.arena_bytes += plan.bytes
+        self.statistics.arena_bytes_without_reuse += plan.naive_bytes
+        return plan
+
+    def _last_readers(self, inner, step):
+        """The last step that reads each value, or a view of it."""
         death = {n: step[n] for n in inner}
         for n in self.nodes:
             for source in n.all_input_nodes:
                 if self.base.get(source) in death:
                     death[self.base[source]] = max(death[self.base[source]], step[n])
-        offset, total = place(inner, step, self._last_readers(death))
-        plan = Plan(offset, {n: made[n] for n in self.escaping}, total, sum(inner.values()))
-        if total:
-            plan.arena = torch.empty(total, dtype=torch.uint8, device=args_device(args))
-        self.statistics.arena_bytes += total
-        self.statistics.arena_bytes_without_reuse += plan.naive_bytes
-        plan.made = made
-        return plan
-
-    def _last_readers(self, death):
-        """A view's readers read its base."""
-        step = {n: i for i, n in enumerate(self.nodes)}
-        for n in self.nodes:
-            if n in self.base and self.base[n] in death and self.base[n] is not n:
-                for user in n.users:
-                    death[self.base[n]] = max(death[self.base[n]], step[user])
         return death
 
-    def _record(self, plan, args, results):
-        recording = _C.Recording(args_device(args).index)
-        storage = plan.arena.untyped_storage() if plan.arena is not None else None
-
+    def record(self, recording, values, memory) -> dict:
+        """Appends everything to a recording. values: input -> tensor; memory(node) gives where a chip operator writes. Returns all values."""
         def on_call(node, arguments):
-            out = results.get(node)
-            if out is None:
-                meta = plan.made[node]
-                out = torch.empty(0, dtype=meta.dtype, device=args_device(args)).set_(storage, plan.offset[node] // meta.element_size(), meta.shape, meta.stride())
+            out = memory(node)
             add(recording, node, arguments, out)
             return out
-        self._walk(dict(zip(self.inputs, args)), on_call)
+        return self._walk(values, on_call)
+
+    def _record(self, plan, args, results):
+        device = args_device(args)
+        recording = _C.Recording(device.index)
+
+        def memory(node):
+            out = results.get(node)
+            return out if out is not None else tensor_in(plan.arena, plan.offset[node], plan.made[node])
+        self.record(recording, dict(zip(self.inputs, args)), memory)
         recording.finish(self.name)
         self.statistics.recordings += 1
         return recording
+
+
+def tensor_in(arena, offset, meta):
+    """A tensor like meta, `offset` bytes into the arena."""
+    return torch.empty(0, dtype=meta.dtype, device=arena.device).set_(arena.untyped_storage(), offset // meta.element_size(), meta.shape, meta.stride())
 
 
 def args_device(args):

@@ -19,7 +19,7 @@ from torch_presil.explain import explain
 
 AcceleratorError = torch.AcceleratorError
 
-__all__ = ["AcceleratorError", "DeferredPresilCallError", "DeviceProperties", "Event", "MemPool", "OutOfMemoryError", "Stream", "StreamContext", "amp",
+__all__ = ["AcceleratorError", "DeferredPresilCallError", "DeviceProperties", "Event", "MemPool", "OutOfMemoryError", "Stream", "StreamContext", "amp", "aot_save",
            "caching_allocator_alloc", "caching_allocator_delete", "can_device_access_peer", "current_device", "current_stream", "default_generators", "default_stream",
            "device", "device_count", "device_of", "empty_cache", "empty_host_cache", "explain", "get_allocator_backend", "get_amp_supported_dtype", "get_arch_list",
            "get_device_capability", "get_device_name", "get_device_properties", "get_per_process_memory_fraction", "get_rng_state", "get_rng_state_all", "has_half",
@@ -31,6 +31,12 @@ __all__ = ["AcceleratorError", "DeferredPresilCallError", "DeviceProperties", "E
            "stream", "streams", "synchronize", "use_mem_pool"]
 
 has_half = True
+
+
+def aot_save(program, path) -> dict:
+    """Saves a torch.export program for presil-run: command lists, packed weights, signature (torch_presil.aot, docs/aot.md)."""
+    from torch_presil.aot import aot_save as save
+    return save(program, path)
 
 
 class DeferredPresilCallError(Exception):

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* program.h - a program compiled ahead of time (docs/aot.md): read from a file, placed in a device's memory, run. */
+#ifndef PRESIL_PROGRAM_H
+#define PRESIL_PROGRAM_H
+
+#include <stdint.h>
+#include "presil.h"
+
+#define PROGRAM_DIMS 8
+
+/* Of an input or output: dtype a presil_dtype; strides in elements; offset in bytes from the arena's start. */
+typedef struct {
+    char name[64];
+    uint32_t dtype, ndim;
+    uint64_t offset;
+    int64_t shape[PROGRAM_DIMS], stride[PROGRAM_DIMS];
+} program_tensor;
+
+typedef struct {
+    char chip[32], config[64];
+    uint32_t config_hash, inputs, outputs;
+    uint64_t arena_bytes;
+    program_tensor *tensors; /* inputs, then outputs */
+    /* the file, and where its parts lie in it */
+    uint8_t *file;
+    uint64_t file_bytes, commands_offset, commands_bytes, constants_offset;
+    uint32_t constants;
+} program;
+
+/* 0, or -1 with text. Everything is checked but the commands, which program_place() has proved by the chip. */
+int program_read(const char *path, program *out, char *text, size_t text_bytes);
+void program_free(program *p);
+uint64_t program_elements(const program_tensor *t);
+uint32_t program_element_bytes(uint32_t dtype);
+
+typedef struct { presil_device *device; presil_daddr arena; presil_list *list; } placed_program;
+
+/* Copies the constants into device memory and loads the commands. A presil_status with presil_error_text(). */
+int program_place(const program *p, presil_device *device, placed_program *out);
+void program_remove(placed_program *p);
+/* dense: the tensor's elements in C order. In stream order; set copies `dense` before it returns, get waits. */
+int program_set(const placed_program *p, const program_tensor *t, const void *dense);
+int program_get(const placed_program *p, const program_tensor *t, void *dense);
+
+#endif
