@@ -147,3 +147,10 @@ def test_a_bundle_spares_other_files(tmp_path):
     done = subprocess.run([ROOT / "presil", "bundle", tmp_path], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and "holds other files" in done.stderr
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_bundle_refuses_another_python(tmp_path):
+    script = tmp_path / "install"
+    subprocess.run(["bash", "-c", f"source {ROOT}/presil; write_install 3.99 {script}"], check=True)
+    done = subprocess.run([script, tmp_path / "new"], capture_output=True, text=True, timeout=60, env={**os.environ, "PRESIL_PYTHON": sys.executable})
+    assert done.returncode == 2 and "these wheels are for Python 3.99" in done.stderr and not (tmp_path / "new").exists()
