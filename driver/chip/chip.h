@@ -85,7 +85,7 @@ typedef enum { WGT_IMAGE, WGT_ROWS, WGT_COLUMNS, WGT_ELEMENTS, WGT_GROUPS, WGT_L
 /* One of the three dimensions that a weight gradient sums over: position i of the gradient meets position i*stride + k*dilation - pad of the input, of `size`,
  * k the kernel's row or column (or 0). act, wgt: bytes between positions of input and gradient. */
 typedef enum { KERNEL_NONE, KERNEL_ROW, KERNEL_COLUMN } chip_kernel_axis;
-typedef struct { int64_t count, stride, dilation, pad, size, act, wgt; chip_kernel_axis axis; } chip_sum_axis;
+typedef struct { int64_t count, stride, dilation, pad, size, act, wgt, axis; } chip_sum_axis; /* axis: chip_kernel_axis; no padding bytes, as problems are compared */
 
 typedef struct {
     const presil_config *config;
@@ -158,6 +158,9 @@ chip_axis chip_axis_map(int64_t out0, int64_t outs, int64_t k0, int64_t ks, int6
 typedef struct { int64_t first, count, step; } chip_packed_rows;
 chip_packed_rows chip_packed_map(const chip_problem *p, int64_t out0, int64_t outs);
 
+/* Whose address a LOAD or STORE has. */
+enum { OPERAND_NONE, OPERAND_INPUT, OPERAND_WEIGHTS, OPERAND_PACKED, OPERAND_RESIDUAL, OPERAND_OUTPUT, CHIP_OPERANDS };
+
 /* ---- operations ------------------------------------------------------------------------------------------------------------------------------- */
 typedef struct {
     presil_desc d;
@@ -165,6 +168,7 @@ typedef struct {
     uint32_t cycles;             /* estimate: engine occupied */
     uint32_t beats;              /* estimate: bus */
     uint32_t engine;
+    uint8_t operand;             /* LOAD, STORE: chip_operand that the address lies in */
     bool reads_residual;         /* EPILOGUE */
 } chip_op;
 
@@ -198,6 +202,7 @@ typedef struct {
 struct presil_plan {
     presil_config config;
     presil_desc *list;
+    uint8_t *operands;             /* of each descriptor: whose address it has */
     size_t count;
     size_t *segment_ends;
     uint32_t segments;
@@ -228,6 +233,10 @@ int chip_check_plan(const presil_config *config, const presil_desc *list, size_t
 int chip_nest(const chip_problem *p, const chip_tiling *t, chip_builder *b, presil_error_buffer *error);
 /* Chooses a tiling (forced: the n-th) and fills the plan's command list. */
 int chip_solve(const chip_problem *p, uint32_t forced, presil_plan *plan, presil_error_buffer *error);
+
+/* templates.c: the commands of an equal problem planned before, at this one's addresses. */
+bool chip_template_recall(const chip_problem *p, presil_plan *plan);
+void chip_template_remember(const chip_problem *p, const presil_plan *plan);
 
 int chip_plan_conv2d(const presil_chip *chip, const presil_conv2d_desc *desc, const presil_layout *layout, presil_daddr packed, presil_plan **out, presil_error_buffer *error);
 int chip_plan_matmul(const presil_chip *chip, const presil_matmul_desc *desc, presil_plan **out, presil_error_buffer *error);

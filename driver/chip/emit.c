@@ -139,10 +139,11 @@ int chip_plan_from(chip_builder *b, presil_plan *plan, presil_error_buffer *erro
 {
     size_t n = b->count;
     plan->list = malloc((n ? n : 1) * sizeof *plan->list);
+    plan->operands = malloc(n ? n : 1);
     plan->segment_ends = malloc((b->cut_count + 1) * sizeof *plan->segment_ends);
     uint64_t *starts = malloc((n ? n : 1) * sizeof *starts);
     uint32_t *scratch = malloc((n ? n : 1) * 2 * sizeof *scratch);
-    if (b->failed || !plan->list || !plan->segment_ends || !starts || !scratch) {
+    if (b->failed || !plan->list || !plan->operands || !plan->segment_ends || !starts || !scratch) {
         free(starts);
         free(scratch);
         return chip_fail(error, PRESIL_EHOSTMEM, "no host memory for a plan of %zu descriptors", n);
@@ -164,7 +165,10 @@ int chip_plan_from(chip_builder *b, presil_plan *plan, presil_error_buffer *erro
     for (size_t s = 0; s <= b->cut_count; s++) {
         size_t end = s < b->cut_count ? b->cuts[s] : n;
         order_segment(b->ops + first, end - first, starts + first, scratch, scratch + n);
-        for (size_t k = 0; k < end - first; k++) plan->list[first + k] = b->ops[first + scratch[k]].d;
+        for (size_t k = 0; k < end - first; k++) {
+            plan->list[first + k] = b->ops[first + scratch[k]].d;
+            plan->operands[first + k] = b->ops[first + scratch[k]].operand;
+        }
         plan->segment_ends[s] = end;
         first = end;
     }

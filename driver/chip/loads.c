@@ -8,6 +8,7 @@ chip_op *emit_load(nest *s, nest_pool *pool, nest_slot *slot, int64_t row0, int6
     const uint32_t word = s->p->config->word_bytes;
     chip_op *op = chip_emit(s->b, LOAD);
     presil_desc *d = &op->d;
+    op->operand = pool == &s->act ? OPERAND_INPUT : pool == &s->res ? OPERAND_RESIDUAL : pool == &s->param || s->p->wgt == WGT_IMAGE ? OPERAND_PACKED : OPERAND_WEIGHTS;
     nest_write(pool, slot, op, s->b->seq[LOAD], row0, rows);
     presil_load_conv_set(d, l->conv);
     presil_load_transpose_set(d, l->transpose);

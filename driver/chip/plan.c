@@ -23,6 +23,7 @@ void chip_plan_free(presil_plan *plan)
 {
     if (!plan) return;
     free(plan->list);
+    free(plan->operands);
     free(plan->segment_ends);
     free(plan->reads);
     free(plan->writes);
@@ -113,7 +114,7 @@ static int force(const chip_problem *p, uint32_t n, chip_tiling *out, presil_err
     return status;
 }
 
-int chip_solve(const chip_problem *p, uint32_t forced, presil_plan *plan, presil_error_buffer *error)
+static int make(const chip_problem *p, uint32_t forced, presil_plan *plan, presil_error_buffer *error)
 {
     chip_tiling tiling;
     uint64_t key = shape_key(p);
@@ -130,6 +131,16 @@ int chip_solve(const chip_problem *p, uint32_t forced, presil_plan *plan, presil
     if (status == PRESIL_OK) status = chip_plan_from(&b, plan, error);
     chip_builder_free(&b);
     plan->tiling = tiling;
+    return status;
+}
+
+int chip_solve(const chip_problem *p, uint32_t forced, presil_plan *plan, presil_error_buffer *error)
+{
+    int status = PRESIL_OK;
+    if (forced || !chip_template_recall(p, plan)) {
+        status = make(p, forced, plan, error);
+        if (status == PRESIL_OK && !forced) chip_template_remember(p, plan);
+    }
 #ifdef PRESIL_CHECK_PLANS
     char text[256];
     size_t first = 0;

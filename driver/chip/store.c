@@ -9,6 +9,7 @@ static void emit_store(nest *s, nest_out *slot, const store_shape *l, uint32_t a
     int64_t word = s->p->config->word_bytes;
     chip_op *op = chip_emit(s->b, STORE);
     presil_desc *d = &op->d;
+    op->operand = OPERAND_OUTPUT;
     chip_need(op, EPILOGUE, after);
     slot->stored = s->b->seq[STORE];
     presil_store_addr_lo_set(d, (uint32_t)l->addr);

@@ -126,7 +126,8 @@ static void fill(const presil_chip *chip, const presil_conv2d_desc *d, const pre
 
 int chip_plan_conv2d(const presil_chip *chip, const presil_conv2d_desc *d, const presil_layout *l, presil_daddr packed, presil_plan **out, presil_error_buffer *error)
 {
-    chip_problem p = {0};
+    chip_problem p;
+    memset(&p, 0, sizeof p); /* compared byte by byte: templates.c */
     presil_layout view;
     bool by_view = l == NULL;
     if (by_view) {

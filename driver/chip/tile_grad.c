@@ -124,7 +124,8 @@ int chip_plan_weight_grad(const presil_chip *chip, const presil_conv2d_weight_gr
 {
     int status = check(d, error);
     if (status != PRESIL_OK) return status;
-    chip_problem p = {0};
+    chip_problem p;
+    memset(&p, 0, sizeof p); /* compared byte by byte: templates.c */
     fill(chip, d, &p);
     const presil_epilogue plain = {0};
     status = chip_epilogue_template(&p, &plain, d->out.dtype, false, false, error);

@@ -109,7 +109,8 @@ int chip_plan_matmul(const presil_chip *chip, const presil_matmul_desc *d, presi
         matrix bt = transposed(b);
         a = bt, b = at, out = transposed(out), res = transposed(res);
     }
-    chip_problem p = {0};
+    chip_problem p;
+    memset(&p, 0, sizeof p); /* compared byte by byte: templates.c */
     fill(chip, d, &a, &b, &out, has_res ? &res : NULL, &p);
     plan->passes = p.passes;
     plan->peak = (uint64_t)p.block * chip->config.cells;
