@@ -30,6 +30,7 @@ TARGETS = {
     "empty_launch_cycles": ("cycles", 300, 150, False),
     "fill_drain_int8_max_cycles": ("cycles", 1500, 800, False), "fill_drain_bf16_max_cycles": ("cycles", 1500, 800, False),
     "twin_resnet50_int8_gmacs": ("GMAC/s", 15, 50, True), "twin_resnet50_bf16_gmacs": ("GMAC/s", 4, 8, True),
+    "matmul16_bf16_enqueue_us": ("µs", 5, 3, False), "matmul16_bf16_synchronize_us": ("µs", 20, 10, False),
     "rtl_build_seconds": ("s", 60, 40, False), "torch_ext_build_seconds": ("s", 60, 40, False),
 }
 AVX2_MUST = {"resnet50_int8_gmacs": 2.0, "resnet50_bf16_gmacs": 0.9}
@@ -101,6 +102,31 @@ def empty_launch(tell) -> dict:
     return {"empty_launch_cycles": cycles}
 
 
+def small_matmul(tell) -> dict:
+    """CPU time of the calling thread for a 16x16x16 bf16 matmul on the twin: enqueued, and enqueued and waited for; the best of several rounds."""
+    tell("16x16x16 matmul on the twin")
+    _C.set_mode("model")
+    a, b = (torch.randn(16, 16).bfloat16().to("presil") for _ in range(2))
+    best = [float("inf")] * 2
+
+    def measure(which, products, wait_inside):
+        spent = 0.0
+        for _ in range(1000):
+            start = time.thread_time()
+            for _ in range(products):
+                torch.mm(a, b)
+            if wait_inside:
+                _C.synchronize(0)
+            spent += time.thread_time() - start
+            _C.synchronize(0)
+        best[which] = min(best[which], spent / (1000 * products) * 1e6)
+
+    for _ in range(5):
+        measure(0, 2, False)
+        measure(1, 1, True)
+    return {"matmul16_bf16_enqueue_us": best[0], "matmul16_bf16_synchronize_us": best[1]}
+
+
 def builds(tell) -> dict:
     """A clean build of the simulator library of `base`, and of torch_ext, with two jobs, in a folder of their own."""
     root, build = Path(__file__).resolve().parents[2], os.environ.get("PRESIL_BUILD_DIR")
@@ -127,7 +153,7 @@ def builds(tell) -> dict:
     return figures
 
 
-PARTS = {"empty_launch": lambda tell: empty_launch(tell), "matmul": matmul1024, "resnet50_int8": lambda tell: resnet50("int8", tell), "resnet50_bf16": lambda tell: resnet50("bf16", tell),
+PARTS = {"empty_launch": lambda tell: empty_launch(tell), "small_matmul": small_matmul, "matmul": matmul1024, "resnet50_int8": lambda tell: resnet50("int8", tell), "resnet50_bf16": lambda tell: resnet50("bf16", tell),
          "build": builds}
 
 
