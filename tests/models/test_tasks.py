@@ -2,6 +2,7 @@
 """Detection, segmentation, recurrent networks, and weights of more than a GiB."""
 
 import copy
+import gc
 
 import pytest
 import torch
@@ -10,31 +11,33 @@ from torch import nn
 from torchvision import models
 
 
-def detections(build, size: int):
-    """Of a detector on the CPU and on the device; random weights, their scores spread so that boxes come out."""
+def spread_scores(model: nn.Module) -> nn.Module:
+    """Random heads score everything alike, and which boxes are kept would hang on last bits: their weights are made larger."""
+    for name, p in model.named_parameters():
+        if ("cls" in name or "classification" in name or "bbox_reg" in name or "regression_head" in name) and p.dim() > 1:
+            nn.init.normal_(p, std=4.0 / p[0].numel() ** 0.5)
+    return model
+
+
+@pytest.mark.parametrize(("name", "options"), [("fasterrcnn_mobilenet_v3_large_320_fpn", {"box_score_thresh": 0.3}), ("ssdlite320_mobilenet_v3_large", {"score_thresh": 0.3})])
+def test_detector_finds_the_cpus_boxes(name, options):
     torch.manual_seed(0)
-    model = build(weights=None, weights_backbone=None, num_classes=11).eval()
-    image = [torch.rand(3, size, size)]
+    model = spread_scores(getattr(models.detection, name)(weights=None, weights_backbone=None, num_classes=6, **options)).eval()
+    image = torch.rand(3, 224, 224)
     with torch.inference_mode():
-        expected = model(image)[0]
-        got = copy.deepcopy(model).to("presil")([image[0].to("presil")])[0]
-    return expected, {k: v.cpu() for k, v in got.items()}
-
-
-@pytest.mark.parametrize(("name", "size"), [("fasterrcnn_mobilenet_v3_large_320_fpn", 224), ("ssdlite320_mobilenet_v3_large", 224)])
-def test_detector_finds_the_cpus_boxes(name, size):
-    expected, got = detections(getattr(models.detection, name), size)
-    assert len(expected["boxes"]) > 10 and len(got["boxes"]) == len(expected["boxes"])
-    order = torch.cdist(got["boxes"], expected["boxes"]).argmin(1)  # scores of a random network lie close: ranks may swap
-    assert order.unique().numel() == order.numel()
-    assert torch.equal(got["labels"], expected["labels"][order])
+        expected = model([image])[0]
+        got = {k: v.cpu() for k, v in copy.deepcopy(model).to("presil")([image.to("presil")])[0].items()}
+    assert 5 < len(expected["boxes"]) < 100 and len(got["boxes"]) == len(expected["boxes"])
+    keys = [torch.cat([r["boxes"], 1e4 * r["labels"][:, None]], 1) for r in (got, expected)]
+    order = torch.cdist(*keys).argmin(1)  # equal scores may swap ranks
+    assert order.unique().numel() == order.numel() and torch.equal(got["labels"], expected["labels"][order])
     torch.testing.assert_close(got["boxes"], expected["boxes"][order], rtol=1e-4, atol=1e-2)
     torch.testing.assert_close(got["scores"], expected["scores"][order], rtol=1e-4, atol=1e-5)
 
 
 def test_fasterrcnn_trains_a_step():
     torch.manual_seed(0)
-    host = models.detection.fasterrcnn_mobilenet_v3_large_320_fpn(weights=None, weights_backbone=None, num_classes=5).train()
+    host = spread_scores(models.detection.fasterrcnn_mobilenet_v3_large_320_fpn(weights=None, weights_backbone=None, num_classes=5)).train()
     device = copy.deepcopy(host).to("presil")
     image, target = torch.rand(3, 224, 224), {"boxes": torch.tensor([[20.0, 30.0, 120.0, 150.0]]), "labels": torch.tensor([2])}
     losses = []
@@ -75,6 +78,7 @@ def test_lstm(bidirectional):
 def test_weights_of_more_than_a_gib():
     """A block stack of 1.07 GiB: forward against the CPU; packing and freeing leaves nothing behind."""
     torch.presil.empty_cache()
+    gc.collect()
     before = torch.presil.memory_allocated()
     with torch.device("meta"):
         model = nn.Sequential(*(m for _ in range(17) for m in (nn.Linear(4096, 4096, bias=False), nn.ReLU())))
