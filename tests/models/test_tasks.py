@@ -11,18 +11,21 @@ from torch import nn
 from torchvision import models
 
 
-def spread_scores(model: nn.Module) -> nn.Module:
-    """Random heads score everything alike, and which boxes are kept would hang on last bits: their weights are made larger."""
-    for name, p in model.named_parameters():
-        if ("cls" in name or "classification" in name or "bbox_reg" in name or "regression_head" in name) and p.dim() > 1:
-            nn.init.normal_(p, std=4.0 / p[0].numel() ** 0.5)
+def calibrated(model: nn.Module) -> nn.Module:
+    """With statistics of noise in its batch norms: a fresh network's signal dies on the way, all scores are equal, and which boxes are kept hangs on last bits."""
+    model.train()
+    for m in model.modules():
+        if isinstance(m, nn.BatchNorm2d):
+            m.momentum = None
+    with torch.inference_mode():
+        model.backbone(torch.rand(4, 3, 320, 320))
     return model
 
 
-@pytest.mark.parametrize(("name", "options"), [("fasterrcnn_mobilenet_v3_large_320_fpn", {"box_score_thresh": 0.3}), ("ssdlite320_mobilenet_v3_large", {"score_thresh": 0.3})])
+@pytest.mark.parametrize(("name", "options"), [("fasterrcnn_mobilenet_v3_large_320_fpn", {"box_score_thresh": 0.3}), ("ssdlite320_mobilenet_v3_large", {"score_thresh": 0.33})])
 def test_detector_finds_the_cpus_boxes(name, options):
     torch.manual_seed(0)
-    model = spread_scores(getattr(models.detection, name)(weights=None, weights_backbone=None, num_classes=6, **options)).eval()
+    model = calibrated(getattr(models.detection, name)(weights=None, weights_backbone=None, num_classes=6, **options)).eval()
     image = torch.rand(3, 224, 224)
     with torch.inference_mode():
         expected = model([image])[0]
@@ -36,8 +39,10 @@ def test_detector_finds_the_cpus_boxes(name, options):
 
 
 def test_fasterrcnn_trains_a_step():
+    """No proposal is dropped by rank, so that last bits of scores don't choose what is trained on."""
+    everything = {"rpn_pre_nms_top_n_train": 10000, "rpn_post_nms_top_n_train": 10000, "rpn_nms_thresh": 1.0}
     torch.manual_seed(0)
-    host = spread_scores(models.detection.fasterrcnn_mobilenet_v3_large_320_fpn(weights=None, weights_backbone=None, num_classes=5)).train()
+    host = models.detection.fasterrcnn_mobilenet_v3_large_320_fpn(weights=None, weights_backbone=None, num_classes=5, **everything).train()
     device = copy.deepcopy(host).to("presil")
     image, target = torch.rand(3, 224, 224), {"boxes": torch.tensor([[20.0, 30.0, 120.0, 150.0]]), "labels": torch.tensor([2])}
     losses = []
