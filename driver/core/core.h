@@ -97,6 +97,7 @@ struct presil_weights {
     presil_daddr packed;
     uint64_t bytes;
     bool placed; /* in the caller's memory */
+    presil_weights_desc desc; /* as packed, without pointers */
 };
 
 struct presil_device {

@@ -282,4 +282,19 @@ void presil_pool_destroy(presil_pool *pool) {
     free(pool);
 }
 
+void presil_pool_keep(presil_pool *pool, int keep) {
+    if (!pool || presil_enter(pool->device)) return;
+    (void)pthread_mutex_lock(&pool->device->heap_lock);
+    presil_heap_pool_keep(&pool->device->heap, pool->index, keep);
+    (void)pthread_mutex_unlock(&pool->device->heap_lock);
+}
+
+int presil_memory_pool_of(presil_device *device, presil_daddr address, uint32_t *number) {
+    if (presil_enter(device) || !number || !presil_memory_contains(device, address, 1) || address.value % PRESIL_HEAP_PAGE) return 0;
+    (void)pthread_mutex_lock(&device->heap_lock);
+    const int unknown = presil_heap_pool_of(&device->heap, (uint32_t)((address.value - device->memory_base.value) / PRESIL_HEAP_PAGE), number);
+    (void)pthread_mutex_unlock(&device->heap_lock);
+    return !unknown;
+}
+
 uint32_t presil_pool_number(const presil_pool *pool) { return pool ? pool->index : 0; }

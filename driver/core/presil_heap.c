@@ -273,7 +273,7 @@ int presil_heap_free(presil_heap *heap, uint32_t page) {
 
 void presil_heap_release(presil_heap *heap, void (*hole)(void *context, uint32_t page, uint32_t pages), void *context) {
     for (uint32_t n = 0; n != NONE; n = heap->nodes[n].above) {
-        if (heap->nodes[n].live || heap->nodes[n].arena == RAW) continue;
+        if (heap->nodes[n].live || heap->nodes[n].arena == RAW || heap->arenas[heap->nodes[n].arena].used == 2) continue;
         if (hole) hole(context, heap->nodes[n].page, heap->nodes[n].pages);
         bin_remove(heap, n);
         count_reserved(heap, n, heap->nodes[n].arena, -1);
@@ -281,6 +281,15 @@ void presil_heap_release(presil_heap *heap, void (*hole)(void *context, uint32_t
         n = merge(heap, n);
     }
 }
+
+int presil_heap_pool_of(const presil_heap *heap, uint32_t page, uint32_t *pool) {
+    const uint32_t n = live_at(heap, page);
+    if (n == NONE) return -1;
+    *pool = (heap->nodes[n].arena - 1) / 2;
+    return 0;
+}
+
+void presil_heap_pool_keep(presil_heap *heap, uint32_t pool, int keep) { heap->arenas[1 + 2 * pool].used = heap->arenas[2 + 2 * pool].used = keep ? 2 : 1; }
 
 int presil_heap_pool_create(presil_heap *heap, uint32_t *pool) {
     uint32_t found = 1;

@@ -38,7 +38,7 @@ typedef struct {
 typedef struct {
     uint32_t head[PRESIL_HEAP_BINS];
     uint64_t filled[(PRESIL_HEAP_BINS + 63) / 64];
-    uint32_t used; /* the pool exists */
+    uint32_t used; /* the pool exists; 2: and keeps its cached blocks */
 } presil_heap_arena;
 
 typedef struct {
@@ -69,6 +69,9 @@ uint32_t presil_heap_size(const presil_heap *heap, uint32_t page);
 void presil_heap_release(presil_heap *heap, void (*hole)(void *context, uint32_t page, uint32_t pages), void *context);
 
 int presil_heap_pool_create(presil_heap *heap, uint32_t *pool);
+/* The pool of the live block that starts at the page; 0, or -1 if there is none. */
+int presil_heap_pool_of(const presil_heap *heap, uint32_t page, uint32_t *pool);
+void presil_heap_pool_keep(presil_heap *heap, uint32_t pool, int keep); /* kept: its cached blocks are not released */
 /* Live blocks of the pool, which move to pool 0. */
 uint32_t presil_heap_pool_destroy(presil_heap *heap, uint32_t pool);
 

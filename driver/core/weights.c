@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int check(const presil_weights_desc *d) {
     if (!d->weight) return presil_fail(PRESIL_EINVAL, "presil_weights_desc: weight is NULL");
@@ -39,6 +40,28 @@ static void give_back(const presil_weights *weights, presil_device *device) {
     if (!weights->placed && presil_free(device, weights->packed)) presil_warn("packed weights: %s", presil_error_text());
 }
 
+static presil_weights_desc without_pointers(presil_weights_desc d) {
+    d.weight = d.bias = NULL;
+    d.scale = NULL;
+    for (int i = 0; i < 4; i++) d.stride[i] = 0;
+    return d;
+}
+
+int presil_weights_update(presil_weights *weights, const presil_weights_desc *desc) {
+    if (!weights || !desc) return presil_fail(PRESIL_EINVAL, "presil_weights_update: weights or desc is NULL");
+    int status = presil_enter(weights->device);
+    if (status) return status;
+    presil_weights_desc d;
+    status = presil_take(&d, sizeof d, desc, desc->size, offsetof(presil_weights_desc, bias), "presil_weights_desc");
+    if (status) return status;
+    d.size = sizeof d;
+    status = check(&d);
+    if (status) return status;
+    const presil_weights_desc identity = without_pointers(d);
+    if (memcmp(&identity, &weights->desc, sizeof identity)) return presil_fail(PRESIL_EINVAL, "presil_weights_update: shape, dtype, compute type, groups or dilation differ from those that were packed");
+    return write_packed(weights->device, weights, &d);
+}
+
 static int find_place(presil_device *device, presil_weights *weights, presil_daddr place, uint64_t bytes) {
     if (!place.value) return presil_alloc(device, NULL, NULL, weights->bytes, &weights->packed);
     if (weights->bytes > bytes) return presil_fail(PRESIL_ENOMEM, "weights: packed they take %llu bytes, the place has %llu", (unsigned long long)weights->bytes, (unsigned long long)bytes);
@@ -63,6 +86,7 @@ int presil_weights_create_at(presil_device *device, const presil_weights_desc *d
     presil_weights *weights = calloc(1, sizeof *weights);
     if (!weights) return presil_fail(PRESIL_EHOSTMEM, "presil_weights_create: host memory is full");
     weights->device = device;
+    weights->desc = without_pointers(d);
     char text[ERROR_TEXT] = "";
     presil_error_buffer error = {text, sizeof text};
     status = device->chip_ops->layout(device->chip, &d, &weights->layout, &weights->bytes, &error);

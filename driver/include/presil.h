@@ -151,12 +151,16 @@ PRESIL_CHECKED int presil_memory_get_stats(presil_device *device, presil_memory_
 PRESIL_CHECKED int presil_memory_get_counters(presil_device *device, presil_memory_counters *out);
 /* Writes up to `capacity` blocks in order of address, and to *count how many there are. */
 PRESIL_CHECKED int presil_memory_snapshot(presil_device *device, presil_memory_block *blocks, uint64_t capacity, uint64_t *count);
+/* 1 and the number of its pool, if a live block starts at the address; else 0. */
+PRESIL_API int presil_memory_pool_of(presil_device *device, presil_daddr address, uint32_t *number);
 PRESIL_API void presil_memory_reset_peak(presil_device *device);
 PRESIL_API void presil_memory_reset_totals(presil_device *device); /* gained, lost, failures and flushes count from 0 again */
 PRESIL_CHECKED int presil_memory_set_limit(presil_device *device, uint64_t bytes); /* allocated bytes beyond it are ENOMEM; 0: none */
 PRESIL_API void presil_memory_empty_cache(presil_device *device);
 PRESIL_CHECKED int presil_pool_create(presil_device *device, presil_pool **out);
 PRESIL_API void presil_pool_destroy(presil_pool *pool); /* live blocks move to the default pool */
+/* keep 1: blocks freed in it stay the pool's, whatever is short of memory, until it is destroyed or told 0: for whoever goes on using their addresses. */
+PRESIL_API void presil_pool_keep(presil_pool *pool, int keep);
 PRESIL_API uint32_t presil_pool_number(const presil_pool *pool); /* as in presil_memory_block; NULL: 0. Numbers of destroyed pools are used again */
 
 /* Host address of device memory (the mapping; shared, so no copies), or NULL if the transport does not map or the range is not inside the device's memory.
@@ -219,6 +223,8 @@ typedef struct {
 } presil_weights_desc;
 
 PRESIL_CHECKED int presil_weights_create(presil_device *device, const presil_weights_desc *desc, presil_weights **out);
+/* Packs other values of the same shape, dtypes and compute type at the same address, after the launches that were enqueued so far. */
+PRESIL_CHECKED int presil_weights_update(presil_weights *weights, const presil_weights_desc *desc);
 PRESIL_API void presil_weights_destroy(presil_weights *weights); /* after the launches that use them; NULL is allowed */
 PRESIL_API uint64_t presil_weights_bytes(const presil_weights *weights); /* packed, in device memory */
 

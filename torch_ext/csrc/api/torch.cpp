@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <presil/torch.h>
 
+#include "graph/capture.h"
 #include "host/fallback.h"
 #include "ops/weights.h"
 
@@ -49,6 +50,7 @@ presil_tensor describe(const at::Tensor& tensor, at::IntArrayRef order) {
 
 bool launch(const char* op, const at::Tensor& written, const std::function<int(presil_device*, presil_stream*)>& enqueue) {
   const int index = index_of(written);
+  refuse_capture(index, op, "a graph has to know what a launch reads, which this interface does not say");
   weights_changed(written);
   const int status = enqueue(presil::device(index), current_stream(index));
   if (status == PRESIL_EUNSUPPORTED) return false;
@@ -58,6 +60,7 @@ bool launch(const char* op, const at::Tensor& written, const std::function<int(p
 }
 
 Host::Host(const char* op, const char* reason, const at::Tensor& any_operand) : index_(index_of(any_operand)) {
+  refuse_capture(index_, op, "its kernel computes without operators of PyTorch, which is not recorded");
   note_host_operator(op, reason);
   wait_pending(index_);
 }

@@ -4,6 +4,8 @@
 
 #include <presil_image.h>
 
+#include "graph/capture.h"
+
 namespace presil {
 namespace {
 
@@ -12,7 +14,14 @@ uint64_t pages(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
 }  // namespace
 
-Recording::Recording(int index) : index_(index) { device(index); }
+namespace {
+void refuse_partition(int index) { refuse_capture(index, "a partition of torch.compile", "it is one recorded launch already; capture the model without torch.compile"); }
+}  // namespace
+
+Recording::Recording(int index) : index_(index) {
+  refuse_partition(index);
+  device(index);
+}
 Recording::~Recording() { presil_list_destroy(list_); }
 
 std::shared_ptr<presil_weights> Recording::hold(WeightRequest request) {
@@ -106,6 +115,7 @@ void Recording::finish(const std::string& label) {
 
 void Recording::submit() {
   TORCH_CHECK(list_, "presil: finish() the recording first");
+  refuse_partition(index_);
   check(presil_list_submit(list_, current_stream(index_)), "submitting a partition");
   mark_pending(index_);
 }

@@ -8,9 +8,13 @@ namespace presil {
 namespace {
 
 thread_local int tls_heap = -1;
+thread_local AllocationPlan* tls_plan = nullptr;
 c10::Allocator* plain_cpu_allocator = nullptr;
 
 void free_any(void* p) {
+  if (C10_UNLIKELY(tls_plan != nullptr && tls_plan->replaying))
+    for (const auto& block : tls_plan->blocks)
+      if (block.result && block.data == p) return;  // a graph's
   if (device_of_pointer(p) >= 0)
     device_free(p);
   else
@@ -20,13 +24,22 @@ void free_any(void* p) {
 // Replaces the CPU allocator once a fallback ran; outside fallbacks it passes everything on.
 struct RedirectingCpuAllocator final : c10::Allocator {
   c10::DataPtr allocate(size_t n) override {
+    if (C10_UNLIKELY(tls_plan != nullptr && tls_plan->replaying && n)) return planned(n);
     if (tls_heap < 0 || n == 0) return plain_cpu_allocator->allocate(n);
     void* p = device_malloc(tls_heap, n);
+    if (C10_UNLIKELY(tls_plan != nullptr)) tls_plan->blocks.push_back({p, n, false});
     wait_pending(tls_heap);  // another thread may have enqueued work on the block and freed it since this operator waited
     return {p, p, &device_free, c10::Device(c10::kCPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &free_any; }
   void copy_data(void* to, const void* from, size_t n) const override { memcpy(to, from, n); }
+
+ private:
+  static c10::DataPtr planned(size_t n) {
+    const size_t i = tls_plan->next++;
+    if (i >= tls_plan->blocks.size() || !tls_plan->blocks[i].result || tls_plan->blocks[i].bytes != n) return plain_cpu_allocator->allocate(n);
+    return {tls_plan->blocks[i].data, tls_plan->blocks[i].data, &c10::detail::deleteNothing, c10::Device(c10::kCPU)};
+  }
 };
 
 void install_redirecting_allocator() {
@@ -40,6 +53,8 @@ void install_redirecting_allocator() {
 
 void drop_reference(void* p) { c10::raw::intrusive_ptr::decref(static_cast<c10::intrusive_ptr_target*>(p)); }
 
+}  // namespace
+
 void copy_metadata(const c10::TensorImpl* from, c10::TensorImpl* to) {
   to->set_storage_offset(from->storage_offset());
   to->set_sizes_and_strides(from->sizes(), from->strides());
@@ -48,7 +63,12 @@ void copy_metadata(const c10::TensorImpl* from, c10::TensorImpl* to) {
   if (from->is_neg()) to->_set_neg(true);
 }
 
-}  // namespace
+AllocationPlan* exchange_allocation_plan(AllocationPlan* plan) noexcept { return std::exchange(tls_plan, plan); }
+
+c10::StorageImpl* viewed_storage(const c10::Storage& cpu) {
+  const auto& data = cpu.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks();
+  return data.get_deleter() == &drop_reference ? static_cast<c10::StorageImpl*>(static_cast<c10::intrusive_ptr_target*>(data.get_context())) : nullptr;
+}
 
 AllocateOnDevice::AllocateOnDevice(int index) : previous_(tls_heap) {
   install_redirecting_allocator();

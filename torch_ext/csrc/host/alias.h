@@ -74,4 +74,20 @@ class AllocateOnDevice {
   int previous_;
 };
 
+// What the CPU kernel of one operator allocates, in order. A graph notes it, and hands the memory of the results out again when it replays the operator.
+struct AllocationPlan {
+  struct Block {
+    void* data;
+    size_t bytes;
+    bool result;
+  };
+  c10::SmallVector<Block, 4> blocks;
+  size_t next = 0;
+  bool replaying = false;
+};
+AllocationPlan* exchange_allocation_plan(AllocationPlan* plan) noexcept;  // the calling thread's; null: none
+
+c10::StorageImpl* viewed_storage(const c10::Storage& cpu);  // the device storage behind a view of HostViews, or null
+void copy_metadata(const c10::TensorImpl* from, c10::TensorImpl* to);  // sizes, strides, offset, conjugate and negative bits
+
 }  // namespace presil

@@ -4,7 +4,6 @@
 #include "runtime/generator.h"
 #include "ops/weights.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <torch/library.h>
 
 #include <chrono>
@@ -31,7 +30,9 @@ class Call {
       if (facts_.random) use_device_generator();
     }
     const auto start = std::chrono::steady_clock::now();
+    HostCapture capture(index, op_, *stack_, first_, swap_);
     redispatch();
+    capture.done(*stack_);
     views_.finish();
     map_results();
     note_host_operator(*facts_.site, kReason, std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
@@ -87,19 +88,7 @@ class Call {
   void redispatch() {
     AllocateOnDevice scope(views_.index());
     if (C10_LIKELY(!swap_.defined())) return op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack_);
-    static std::mutex engine_mutex;
-    std::lock_guard<std::mutex> lock(engine_mutex);
-    auto* cpu = at::get_generator_or_default<at::CPUGeneratorImpl>(std::nullopt, at::detail::getDefaultCPUGenerator());
-    auto* own = static_cast<at::CPUGeneratorImpl*>(swap_.unsafeGetGeneratorImpl());
-    struct Restore {
-      at::CPUGeneratorImpl *cpu, *own;
-      at::mt19937 saved;
-      ~Restore() {
-        own->set_engine(cpu->engine());
-        cpu->set_engine(saved);
-      }
-    } restore{cpu, own, cpu->engine()};
-    cpu->set_engine(own->engine());
+    const UseAsDefaultEngine engine(swap_);
     op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack_);
   }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that the chip does not compute run on the CPU's kernel over the mapped memory, counted, and are errors in strict mode.
 #pragma once
+#include "graph/capture.h"
 #include "host/alias.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -44,10 +45,13 @@ auto on_host(const char* name, const std::string& reason, int index, Function&& 
   wait_pending(index);
   HostViews views;
   views.set_index(index);
+  HostTrace trace(index, name);
   auto result = [&] {
     AllocateOnDevice scope(index);
     return compute(views);
   }();
+  if constexpr (std::is_same_v<decltype(result), at::Tensor>) trace.done({result});
+  else std::apply([&](auto&... t) { trace.done({t...}); }, result);
   views.finish();
   if constexpr (std::is_same_v<decltype(result), at::Tensor>) return views.to_device(result);
   else return std::apply([&](auto&... t) { return std::make_tuple(views.to_device(t)...); }, result);

@@ -4,6 +4,8 @@
 
 #include <chrono>
 
+#include "graph/capture.h"
+
 namespace presil {
 namespace {
 
@@ -75,7 +77,10 @@ at::Tensor converted(HostSite& site, const char* reason, const at::Tensor& t, c1
   const auto start = std::chrono::steady_clock::now();
   HostViews views;
   AllocateOnDevice scope(index);
-  const at::Tensor out = views.to_device(views.to_host(t).to(dtype));
+  HostTrace trace(index, site.name.c_str());
+  const at::Tensor result = views.to_host(t).to(dtype);
+  trace.done({result});
+  const at::Tensor out = views.to_device(result);
   note_host_operator(site, reason, std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
   return out;
 }
@@ -96,7 +101,7 @@ int64_t conv_output_size(int64_t input, int64_t kernel, int64_t stride, int64_t 
 
 namespace {
 
-bool enqueue_conv2d(presil_conv2d_desc& desc, const char* label, const at::Tensor& input, const at::Tensor& output, const ConvGeometry& g, const Fusion& fusion) {
+bool enqueue_conv2d(presil_conv2d_desc& desc, const char* label, const at::Tensor& input, const at::Tensor& kernel, const at::Tensor& output, const ConvGeometry& g, const Fusion& fusion) {
   const int index = input.device().index();
   desc.size = sizeof desc;
   desc.label = label;
@@ -112,7 +117,7 @@ bool enqueue_conv2d(presil_conv2d_desc& desc, const char* label, const at::Tenso
   if (fusion.residual.defined()) residual = describe(fusion.residual, kNhwc);
   desc.epilogue = describe(fusion, fusion.residual.defined() ? &residual : nullptr);
   weights_changed(output);
-  return enqueued(presil_conv2d(device(index), current_stream(index), &desc), index, label);
+  return enqueued(launch(index, label, {&input, &kernel, &fusion.residual}, output, [&](presil_stream* s) { return presil_conv2d(device(index), s, &desc); }), index, label);
 }
 
 }  // namespace
@@ -122,7 +127,7 @@ bool chip_conv2d(const char* label, const at::Tensor& input, const std::shared_p
   presil_conv2d_desc desc{};
   desc.pad_value = pad_value;
   desc.weights = weights.get();
-  return enqueue_conv2d(desc, label, input, output, g, fusion);
+  return enqueue_conv2d(desc, label, input, {}, output, g, fusion);
 }
 
 bool chip_conv2d(const char* label, const at::Tensor& input, const KernelView& kernel, presil_compute compute, const at::Tensor& output, const ConvGeometry& g, const Fusion& fusion) {
@@ -139,7 +144,7 @@ bool chip_conv2d(const char* label, const at::Tensor& input, const KernelView& k
   desc.group_stride = kernel.group_stride;
   desc.compute = compute;
   desc.groups = static_cast<uint32_t>(g.groups);
-  return enqueue_conv2d(desc, label, input, output, g, fusion);
+  return enqueue_conv2d(desc, label, input, kernel.storage, output, g, fusion);
 }
 
 bool chip_weight_grad(const char* label, const at::Tensor& input, const at::Tensor& grad, const at::Tensor& out, presil_compute compute, const ConvGeometry& g) {
@@ -158,7 +163,7 @@ bool chip_weight_grad(const char* label, const at::Tensor& input, const at::Tens
     desc.dilation[i] = g.dilation[i];
   }
   weights_changed(out);
-  return enqueued(presil_conv2d_weight_grad(device(index), current_stream(index), &desc), index, label);
+  return enqueued(launch(index, label, {&input, &grad}, out, [&](presil_stream* s) { return presil_conv2d_weight_grad(device(index), s, &desc); }), index, label);
 }
 
 bool chip_matmul(const char* label, const at::Tensor& a, const at::Tensor& b, const at::Tensor& out, presil_compute compute, const Fusion& fusion) {
@@ -174,7 +179,7 @@ bool chip_matmul(const char* label, const at::Tensor& a, const at::Tensor& b, co
   if (fusion.residual.defined()) residual = describe(fusion.residual, {0, 1, 2});
   desc.epilogue = describe(fusion, fusion.residual.defined() ? &residual : nullptr);
   weights_changed(out);
-  return enqueued(presil_matmul(device(index), current_stream(index), &desc), index, label);
+  return enqueued(launch(index, label, {&a, &b, &fusion.residual}, out, [&](presil_stream* s) { return presil_matmul(device(index), s, &desc); }), index, label);
 }
 
 }  // namespace presil

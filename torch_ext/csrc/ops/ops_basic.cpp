@@ -55,8 +55,10 @@ const char* copy_reason(const Tensor& from, const Tensor& to) {
 }
 
 Tensor copy_from(const Tensor& self, const Tensor& to, bool non_blocking) {
+  const auto& here = self.device().type() == kDevice ? self : to;
+  HostTrace trace(here.device().index(), "aten::copy_");
   if (to.device().type() == kDevice) weights_changed(to);
-  if (non_blocking && copy_later(self, to)) {
+  if (non_blocking && !capturing(here.device().index(), nullptr) && copy_later(self, to)) {
     observe_moved(to.nbytes(), copy_reason(self, to));
     return to;
   }
@@ -66,6 +68,7 @@ Tensor copy_from(const Tensor& self, const Tensor& to, bool non_blocking) {
   HostViews from_views, to_views;
   Tensor source = from_views.to_host(self), target = to_views.to_host(to);
   target.copy_(source);
+  trace.done({});
   observe_moved(to.nbytes(), copy_reason(self, to));
   return to;
 }
@@ -76,6 +79,7 @@ Tensor copy_from_and_resize(const Tensor& self, const Tensor& to) {
 }
 
 c10::Scalar local_scalar_dense(const Tensor& self) {
+  refuse_capture(self.device().index(), "aten::_local_scalar_dense", "a value that the host sees (.item(), bool(), printing) is not there yet when a graph is captured");
   wait_pending(self.device().index());
   HostViews views;
   return at::_local_scalar_dense(views.to_host(self));

@@ -102,8 +102,12 @@ bool bias_gradient(const Tensor& grad, const Tensor& out, presil_compute compute
   static const float one = 1.0f;
   const Tensor ones = at::empty({1}, grad.options().dtype(c10::kFloat));
   const int index = grad.device().index();
-  check(presil_copy_to_device(device(index), current_stream(index), address_of(index, ones.data_ptr()), &one, sizeof one, PRESIL_COPY_DIRECT), "bias gradient");
-  mark_pending(index);
+  if (capturing(index, nullptr)) {
+    ones.fill_(1);  // a step of the graph, which has to write it in every replay
+  } else {
+    check(presil_copy_to_device(device(index), current_stream(index), address_of(index, ones.data_ptr()), &one, sizeof one, PRESIL_COPY_DIRECT), "bias gradient");
+    mark_pending(index);
+  }
   const Tensor input = ones.as_strided({grad.size(0), 1, grad.size(2), grad.size(3)}, {0, 0, 0, 0});
   return chip_weight_grad("conv2d_bias_grad", input, grad, out.view({-1, 1, 1, 1}), compute, {});
 }

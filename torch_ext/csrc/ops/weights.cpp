@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/placed_weights.h"
+#include "graph/capture.h"
 #include "host/alias.h"
 
 #include <presil_image.h>
@@ -49,7 +50,7 @@ struct Entry {
   explicit Entry(const WeightRequest& r)
       : weight(r.weight), bias(r.bias), scale(r.scale), norm{TensorKey(r.norm[0]), TensorKey(r.norm[1]), TensorKey(r.norm[2]), TensorKey(r.norm[3])}, norm_eps(r.norm_eps),
         compute(r.compute), groups(r.groups), dilation(r.dilation), input_dilation(r.input_dilation), transposed(r.transposed), device(r.weight.device().index()) {
-    for (const auto* t : {&r.weight, &r.bias, &r.scale, &r.norm[0], &r.norm[1], &r.norm[2], &r.norm[3]})
+    for (const auto* t : r.operands())
       if (t->defined()) alive.emplace_back(t->storage().getWeakStorageImpl());
   }
   bool matches(const WeightRequest& r) const {
@@ -122,45 +123,63 @@ void fold_norm(HostViews& views, const WeightRequest& r, at::Tensor& weight, at:
   weight = (weight.to(c10::kFloat) * factor.view({-1, 1, 1, 1})).contiguous();
 }
 
+// What the driver packs, with the tensors that it points to.
+struct Prepared {
+  at::Tensor weight, bias, scale;
+  presil_weights_desc desc{};
+};
+
+Prepared prepare(const WeightRequest& r, int index) {
+  wait_pending(index);
+  HostViews views;
+  Prepared p;
+  p.weight = views.to_host(r.weight);
+  if (p.weight.scalar_type() == c10::kHalf) p.weight = p.weight.to(c10::kFloat);
+  if (p.weight.scalar_type() == c10::kFloat || p.weight.scalar_type() == c10::kBFloat16 || p.weight.scalar_type() == c10::kChar) {
+    if (r.transposed) p.weight = as_forward_kernel(p.weight, r.groups);
+  }
+  if (r.bias.defined()) p.bias = views.to_host(r.bias);
+  if (r.norm[0].defined()) fold_norm(views, r, p.weight, p.bias);
+  if (p.bias.defined()) p.bias = p.bias.to(r.compute == PRESIL_COMPUTE_INT8 ? c10::kInt : c10::kFloat).contiguous();
+  if (r.scale.defined()) p.scale = views.to_host(r.scale).to(c10::kFloat).contiguous();
+  p.desc.size = sizeof p.desc;
+  p.desc.compute = r.compute;
+  p.desc.weight = p.weight.const_data_ptr();
+  p.desc.weight_dtype = driver_dtype(p.weight.scalar_type());
+  p.desc.groups = static_cast<uint32_t>(r.groups);
+  for (int i = 0; i < 4; i++) {
+    p.desc.shape[i] = p.weight.size(i);
+    p.desc.stride[i] = p.weight.stride(i);
+  }
+  p.desc.bias = p.bias.defined() ? p.bias.const_data_ptr() : nullptr;
+  p.desc.scale = p.scale.defined() ? p.scale.const_data_ptr<float>() : nullptr;
+  for (int i = 0; i < 2; i++) {
+    p.desc.dilation[i] = r.dilation[i];
+    p.desc.input_dilation[i] = r.input_dilation[i];
+  }
+  return p;
+}
+
 std::shared_ptr<presil_weights> pack(const WeightRequest& r, int index, presil_daddr place = {}, uint64_t place_bytes = 0) {
   wait_pending(index);
   const uint64_t start = observe_now_ns();
-  HostViews views;
-  at::Tensor weight = views.to_host(r.weight);
-  if (weight.scalar_type() == c10::kHalf) weight = weight.to(c10::kFloat);
-  if (weight.scalar_type() == c10::kFloat || weight.scalar_type() == c10::kBFloat16 || weight.scalar_type() == c10::kChar) {
-    if (r.transposed) weight = as_forward_kernel(weight, r.groups);
-  }
-  at::Tensor bias = r.bias.defined() ? views.to_host(r.bias) : at::Tensor();
-  if (r.norm[0].defined()) fold_norm(views, r, weight, bias);
-  if (bias.defined()) bias = bias.to(r.compute == PRESIL_COMPUTE_INT8 ? c10::kInt : c10::kFloat).contiguous();
-  const at::Tensor scale = r.scale.defined() ? views.to_host(r.scale).to(c10::kFloat).contiguous() : at::Tensor();
-
-  presil_weights_desc desc{};
-  desc.size = sizeof desc;
-  desc.compute = r.compute;
-  desc.weight = weight.const_data_ptr();
-  desc.weight_dtype = driver_dtype(weight.scalar_type());
-  desc.groups = static_cast<uint32_t>(r.groups);
-  for (int i = 0; i < 4; i++) {
-    desc.shape[i] = weight.size(i);
-    desc.stride[i] = weight.stride(i);
-  }
-  desc.bias = bias.defined() ? bias.const_data_ptr() : nullptr;
-  desc.scale = scale.defined() ? scale.const_data_ptr<float>() : nullptr;
-  for (int i = 0; i < 2; i++) {
-    desc.dilation[i] = r.dilation[i];
-    desc.input_dilation[i] = r.input_dilation[i];
-  }
+  const Prepared prepared = prepare(r, index);
   presil_weights* out = nullptr;
-  check(presil_weights_create_at(device(index), &desc, place, place_bytes, &out), "packing weights");
+  check(presil_weights_create_at(device(index), &prepared.desc, place, place_bytes, &out), "packing weights");
   observe_step("presil::pack_weights", "weights are packed for the chip once", presil_weights_bytes(out), observe_now_ns() - start);
   return std::shared_ptr<presil_weights>(out, [](presil_weights* w) { presil_weights_destroy(w); });
 }
 
+std::vector<std::pair<CapturedWeights*, std::array<const c10::StorageImpl*, 7>>>& captured() {
+  static auto* list = new std::vector<std::pair<CapturedWeights*, std::array<const c10::StorageImpl*, 7>>>;  // under cache_mutex
+  return *list;
+}
+std::atomic<size_t> captured_entries{0};
+
 }  // namespace
 
 std::shared_ptr<presil_weights> packed_weights(const WeightRequest& r) {
+  if (auto* recorder = capturing(r.weight.device().index(), "packing weights")) return record_weights(recorder, r);
   auto* storage = r.weight.storage().unsafeGetStorageImpl();
   {
     std::lock_guard<std::mutex> lock(cache_mutex);
@@ -180,9 +199,41 @@ std::shared_ptr<presil_weights> packed_weights(const WeightRequest& r) {
 std::shared_ptr<presil_weights> packed_weights_at(const WeightRequest& r, presil_daddr place, uint64_t bytes) { return pack(r, r.weight.device().index(), place, bytes); }
 
 void weights_changed(const at::Tensor& written) {
-  if (cache_entries.load(std::memory_order_relaxed) == 0 || !written.has_storage()) return;
-  const auto* s = written.storage().unsafeGetStorageImpl();
-  drop_entries([s](const Entry& e) { return e.uses(s); });
+  if ((cache_entries.load(std::memory_order_relaxed) || captured_entries.load(std::memory_order_relaxed)) && written.has_storage()) weights_changed(written.storage().unsafeGetStorageImpl());
+}
+void weights_changed(const c10::StorageImpl* s) {
+  if (captured_entries.load(std::memory_order_relaxed)) {
+    std::lock_guard<std::mutex> lock(cache_mutex);
+    for (auto& [weights, storages] : captured())
+      if (std::find(storages.begin(), storages.end(), s) != storages.end()) weights->mark_stale();
+  }
+  if (cache_entries.load(std::memory_order_relaxed)) drop_entries([s](const Entry& e) { return e.uses(s); });
+}
+
+CapturedWeights::CapturedWeights(const WeightRequest& request) : request_(request), index_(request.weight.device().index()), packed_(pack(request, index_)) {
+  std::array<const c10::StorageImpl*, 7> storages{};
+  const auto operands = request_.operands();
+  for (size_t i = 0; i < operands.size(); i++)
+    if (operands[i]->defined()) storages[i] = operands[i]->storage().unsafeGetStorageImpl();
+  std::lock_guard<std::mutex> lock(cache_mutex);
+  captured().emplace_back(this, storages);
+  captured_entries = captured().size();
+}
+CapturedWeights::~CapturedWeights() {
+  std::lock_guard<std::mutex> lock(cache_mutex);
+  auto& list = captured();
+  list.erase(std::remove_if(list.begin(), list.end(), [this](const auto& e) { return e.first == this; }), list.end());
+  captured_entries = list.size();
+}
+bool CapturedWeights::reads(const void* memory) const {
+  for (const auto* t : request_.operands())
+    if (t->defined() && t->storage().data() == memory) return true;
+  return false;
+}
+void CapturedWeights::refresh() {
+  if (!stale_.exchange(false)) return;
+  const Prepared prepared = prepare(request_, index_);
+  check(presil_weights_update(packed_.get(), &prepared.desc), "packing weights again");
 }
 
 void clear_weights_cache() {

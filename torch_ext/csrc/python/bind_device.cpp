@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/bind.h"
 
+#include "graph/capture.h"
 #include "ops/weights.h"
 #include "runtime/device.h"
 #include "runtime/generator.h"
@@ -45,7 +46,10 @@ void bind_device(py::module_& m) {
   m.def("is_open", [](int i) { return opened(i) != nullptr; });
   m.def("open", [](int i) { device(i); }, release);
   m.def("start", [](int i) { check(presil_device_start(device(i)), "starting the simulator"); }, release);
-  m.def("synchronize", [](int i) { if (opened(checked_index(i))) check(presil_device_synchronize(device(i)), "synchronize"); }, release);
+  m.def("synchronize", [](int i) {
+    refuse_capture(checked_index(i), "synchronize", "wait for the whole graph after a replay");
+    if (opened(i)) check(presil_device_synchronize(device(i)), "synchronize");
+  }, release);
   m.def("synchronize_all", &finish_all, release);
   m.def("reset", [](int i) { check(presil_device_reset(device(i)), "device reset"); }, release);
   m.def("stream_priority", [](int64_t id) { return stream_priority(id); });

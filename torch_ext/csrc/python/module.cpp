@@ -10,6 +10,7 @@ PYBIND11_MODULE(_C, m) {
   presil::bind_compiler(m);
   presil::bind_host(m);
   presil::bind_observe(m);
+  presil::bind_graph(m);
   presil::bind_reports(m);
   presil::bind_vision(m);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/allocator.h"
+#include "graph/capture.h"
 #include "runtime/device.h"
 #include "runtime/pools.h"
 
@@ -123,7 +124,8 @@ c10::DeviceAllocator& device_allocator() {
 void* device_malloc(int index, size_t bytes) {
   if (bytes == 0) return nullptr;
   auto* handle = device(index);
-  presil_pool* pool = current_pool_handle(index);
+  presil_pool* pool = capture_pool(index);
+  if (C10_LIKELY(!pool)) pool = current_pool_handle(index);
   presil_daddr address{};
   int status = presil_alloc(handle, nullptr, pool, bytes, &address);
   if (C10_UNLIKELY(status == PRESIL_ENOMEM)) {

@@ -41,4 +41,21 @@ at::Generator new_generator(int index) {
 }
 at::Generator host_generator(const at::Generator& generator) { return static_cast<DeviceGenerator*>(generator.unsafeGetGeneratorImpl())->host; }
 
+namespace {
+std::mutex& engine_mutex() {
+  static auto* m = new std::mutex;
+  return *m;
+}
+}  // namespace
+
+UseAsDefaultEngine::UseAsDefaultEngine(const at::Generator& host)
+    : lock_(engine_mutex()), cpu_(at::get_generator_or_default<at::CPUGeneratorImpl>(std::nullopt, at::detail::getDefaultCPUGenerator())),
+      own_(static_cast<at::CPUGeneratorImpl*>(host.unsafeGetGeneratorImpl())), saved_(cpu_->engine()) {
+  cpu_->set_engine(own_->engine());
+}
+UseAsDefaultEngine::~UseAsDefaultEngine() {
+  own_->set_engine(cpu_->engine());
+  cpu_->set_engine(saved_);
+}
+
 }  // namespace presil

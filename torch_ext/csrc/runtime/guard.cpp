@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device guard: devices, streams and events, as c10 asks for them.
+#include "graph/capture.h"
 #include "runtime/device.h"
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -9,6 +10,8 @@ namespace {
 
 c10::Device make_device(int index) { return c10::Device(kDevice, static_cast<c10::DeviceIndex>(index)); }
 int index_or_current(c10::Device d) { return d.index() < 0 ? current_device() : d.index(); }
+
+constexpr const char* kNoWait = "a replay waits where it has to; wait for the whole graph after it";
 
 void read_clock(void* event, uint64_t* cycles) {
   const int status = presil_event_cycles(static_cast<presil_event*>(event), cycles);
@@ -64,11 +67,14 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     auto* d = opened(s.device_index());
     return !d || presil_stream_query(d, stream_of(s.device_index(), s.id()));
   }
+  bool isStreamCapturing(const c10::Stream& s) const override { return stream_is_capturing(s.device_index(), s.id()); }
   void synchronizeStream(const c10::Stream& s) const override {
+    refuse_capture(s.device_index(), "synchronize of a stream", kNoWait);
     if (auto* d = opened(s.device_index())) check(presil_stream_synchronize(d, stream_of(s.device_index(), s.id())), "stream synchronize");
   }
   void synchronizeDevice(c10::DeviceIndex index) const override {
     const int i = index < 0 ? current_device() : index;
+    refuse_capture(i, "synchronize", kNoWait);
     if (auto* d = opened(i)) check(presil_device_synchronize(d), "synchronize");
   }
 

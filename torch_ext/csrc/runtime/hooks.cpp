@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hooks: what ATen asks an accelerator for, and the device's name.
+#include "graph/capture.h"
 #include "runtime/allocator.h"
 #include "runtime/device.h"
 #include "runtime/generator.h"
@@ -40,6 +41,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   }
   void resizePrivateUse1Bytes(const c10::Storage& s, size_t bytes) const override {
     const int i = s.device().index();
+    if (s.nbytes()) refuse_capture(i, "resize of a storage", "it moves memory that holds data: give it the right size before");
     wait_pending(i);
     void* p = device_malloc(i, bytes);
     if (p && s.data()) memcpy(p, s.data(), std::min(s.nbytes(), bytes));

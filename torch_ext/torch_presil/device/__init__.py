@@ -16,14 +16,16 @@ from torch_presil.device.random import (default_generators, get_rng_state, get_r
 from torch_presil.device.reports import host_operators, reports, reset_host_operators
 from torch_presil.device.streams import Event, Stream, StreamContext, current_stream, default_stream, set_stream, stream
 from torch_presil.explain import explain
+from torch_presil.graphs import PresilGraph, graph, graph_pool_handle, is_current_stream_capturing, make_graphed_callables
 
 AcceleratorError = torch.AcceleratorError
 
-__all__ = ["AcceleratorError", "DeferredPresilCallError", "DeviceProperties", "Event", "MemPool", "OutOfMemoryError", "Stream", "StreamContext", "amp", "aot_save",
+__all__ = ["AcceleratorError", "DeferredPresilCallError", "DeviceProperties", "Event", "MemPool", "OutOfMemoryError", "PresilGraph", "Stream", "StreamContext", "amp", "aot_save",
            "caching_allocator_alloc", "caching_allocator_delete", "can_device_access_peer", "current_device", "current_stream", "default_generators", "default_stream",
            "device", "device_count", "device_of", "empty_cache", "empty_host_cache", "explain", "get_allocator_backend", "get_amp_supported_dtype", "get_arch_list",
-           "get_device_capability", "get_device_name", "get_device_properties", "get_per_process_memory_fraction", "get_rng_state", "get_rng_state_all", "has_half",
-           "host_memory_stats", "host_memory_stats_as_nested_dict", "host_operators", "init", "initial_seed", "is_available", "is_bf16_supported", "is_initialized",
+           "get_device_capability", "get_device_name", "get_device_properties", "get_per_process_memory_fraction", "get_rng_state", "get_rng_state_all", "graph", "graph_pool_handle", "has_half",
+           "host_memory_stats", "host_memory_stats_as_nested_dict", "host_operators", "init", "initial_seed", "is_available", "is_bf16_supported", "is_current_stream_capturing",
+           "is_initialized", "make_graphed_callables",
            "manual_seed", "manual_seed_all", "max_memory_allocated", "max_memory_reserved", "mem_get_info", "memory", "memory_allocated", "memory_reserved",
            "memory_snapshot", "memory_stats", "memory_stats_as_nested_dict", "memory_summary", "random", "reports", "reset_accumulated_host_memory_stats",
            "reset_accumulated_memory_stats", "reset_device", "reset_host_operators", "reset_max_memory_allocated", "reset_peak_host_memory_stats",
