@@ -22,7 +22,7 @@ def calibrated(model: nn.Module) -> nn.Module:
     return model
 
 
-@pytest.mark.parametrize(("name", "options"), [("fasterrcnn_mobilenet_v3_large_320_fpn", {"box_score_thresh": 0.3}), ("ssdlite320_mobilenet_v3_large", {"score_thresh": 0.33})])
+@pytest.mark.parametrize(("name", "options"), [("fasterrcnn_mobilenet_v3_large_320_fpn", {"box_score_thresh": 0.05}), ("ssdlite320_mobilenet_v3_large", {"score_thresh": 0.33})])
 def test_detector_finds_the_cpus_boxes(name, options):
     torch.manual_seed(0)
     model = calibrated(getattr(models.detection, name)(weights=None, weights_backbone=None, num_classes=6, **options)).eval()
@@ -30,7 +30,7 @@ def test_detector_finds_the_cpus_boxes(name, options):
     with torch.inference_mode():
         expected = model([image])[0]
         got = {k: v.cpu() for k, v in copy.deepcopy(model).to("presil")([image.to("presil")])[0].items()}
-    assert 5 < len(expected["boxes"]) < 100 and len(got["boxes"]) == len(expected["boxes"])
+    assert 3 < len(expected["boxes"]) < 100 and len(got["boxes"]) == len(expected["boxes"])
     keys = [torch.cat([r["boxes"], 1e4 * r["labels"][:, None]], 1) for r in (got, expected)]
     order = torch.cdist(*keys).argmin(1)  # equal scores may swap ranks
     assert order.unique().numel() == order.numel() and torch.equal(got["labels"], expected["labels"][order])

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/recording.h"
+#include "graph/capture.h"
 #include "ops/placed_weights.h"
 
 #include <presil_image.h>
-
-#include "graph/capture.h"
 
 namespace presil {
 namespace {
@@ -12,9 +11,6 @@ namespace {
 constexpr uint64_t kPage = 4096;  // blocks of the driver begin at one; so does what is placed
 uint64_t pages(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
-}  // namespace
-
-namespace {
 void refuse_partition(int index) { refuse_capture(index, "a partition of torch.compile", "it is one recorded launch already; capture the model without torch.compile"); }
 }  // namespace
 

@@ -177,7 +177,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_thnn_fused_gru_cell", gru_cell);
   m.impl("_thnn_fused_gru_cell_backward", gru_cell_backward);
   for (const char* name : {"native_layer_norm", "native_layer_norm_backward", "native_group_norm", "native_group_norm_backward", "addr", "_stack", "mish_backward",
-                           "native_channel_shuffle", "silu_backward", "mode.values", "all.dims_out", "any.dims_out", "linalg__powsum"})
+                           "native_channel_shuffle", "silu_backward", "smooth_l1_loss", "mse_loss", "mode.values", "all.dims_out", "any.dims_out", "linalg__powsum"})
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&fallback>());
 }
 

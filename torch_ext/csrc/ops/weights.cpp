@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/placed_weights.h"
 #include "graph/capture.h"
 #include "host/alias.h"
+#include "observe/recorder.h"
+#include "ops/placed_weights.h"
+#include "runtime/allocator.h"
 
 #include <presil_image.h>
-#include "runtime/allocator.h"
-#include "observe/recorder.h"
 
 #include <algorithm>
 #include <list>
