@@ -67,7 +67,7 @@ bool addable(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar&
 }
 
 Tensor presil_addmm(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha) {
-  const bool fits = a.dim() == 2 && b.dim() == 2 && a.size(1) == b.size(0) && self.dim() <= 2 && addable(self, a, b, beta, alpha) && at::is_expandable_to(self.sizes(), {a.size(0), b.size(1)});
+  const bool fits = a.dim() == 2 && b.dim() == 2 && a.size(1) == b.size(0) && a.size(1) > 0 && self.dim() <= 2 && addable(self, a, b, beta, alpha) && at::is_expandable_to(self.sizes(), {a.size(0), b.size(1)});
   if (!fits)
     return on_host("aten::addmm", "dtype or shape", self.device().type() == kDevice ? self.device().index() : current_device(),
                    [&](HostViews& v) { return at::addmm(v.to_host(self), v.to_host(a), v.to_host(b), beta, alpha); });
