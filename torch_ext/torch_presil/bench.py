@@ -31,6 +31,8 @@ TARGETS = {
     "fill_drain_int8_max_cycles": ("cycles", 1500, 800, False), "fill_drain_bf16_max_cycles": ("cycles", 1500, 800, False),
     "twin_resnet50_int8_gmacs": ("GMAC/s", 15, 50, True), "twin_resnet50_bf16_gmacs": ("GMAC/s", 4, 8, True),
     "matmul16_bf16_enqueue_us": ("µs", 5, 3, False), "matmul16_bf16_synchronize_us": ("µs", 20, 10, False),
+    "graph_host_replay_us": ("µs", 2.0, 0.5, False), "graph_host_eager_us": ("µs", 10, 2.5, False), "graph_host_replay_vs_eager": ("×", 0.5, 0.2, False),
+    "graph_chip_replay_us": ("µs", 20, 10, False), "graph_chip_eager_us": ("µs", 40, 15, False), "graph_chip_replay_vs_eager": ("×", 0.9, 0.6, False),
     "rtl_build_seconds": ("s", 60, 40, False), "torch_ext_build_seconds": ("s", 60, 40, False),
 }
 AVX2_MUST = {"resnet50_int8_gmacs": 2.0, "resnet50_bf16_gmacs": 0.9}
