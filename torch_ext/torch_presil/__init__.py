@@ -45,6 +45,5 @@ vision.install()
 __all__ = ["backends", "compiler", "device"]
 
 
-@atexit.register
-def _wait_for_the_chip() -> None:
-    _C.synchronize_all()
+# Before the interpreter goes; handlers that were registered later, the user's, run first and may still use the device.
+atexit.register(_C.before_exit)

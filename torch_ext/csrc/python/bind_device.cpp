@@ -4,6 +4,7 @@
 #include "graph/capture.h"
 #include "ops/weights.h"
 #include "runtime/device.h"
+#include "runtime/exit.h"
 #include "runtime/generator.h"
 
 #include <pybind11/stl.h>
@@ -50,7 +51,7 @@ void bind_device(py::module_& m) {
     refuse_capture(checked_index(i), "synchronize", "wait for the whole graph after a replay");
     if (opened(i)) check(presil_device_synchronize(device(i)), "synchronize");
   }, release);
-  m.def("synchronize_all", &finish_all, release);
+  m.def("before_exit", [] { drain_autograd(); finish_all(); }, release);
   m.def("reset", [](int i) { check(presil_device_reset(device(i)), "device reset"); }, release);
   m.def("stream_priority", [](int64_t id) { return stream_priority(id); });
   m.def("cancel", [](int i) { if (opened(i)) presil_device_cancel(opened(i)); });

@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Exits: runs a script that ends right after it used the device, many times, and counts the runs that did not end cleanly.
+
+    tests/torch/exits.py [--count 1000] [--workers 4] [--case backward] [--fresh] [--json]
+
+The scripts end at once, with autograd's threads on. More workers than CPUs make the race more likely. Importing torch takes longer than all else; so a worker
+imports it once and forks a child for each run, before any use of the device: the child's interpreter ends as any other. --fresh starts a new interpreter each time.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import json
+import os
+import subprocess
+import sys
+import time
+
+PRELUDE = "import os, sys, threading, time, signal, torch, torch_presil\nx = torch.ones(8, 8, device='presil', requires_grad=True)\n"
+# name -> (code, exit code, what it shows)
+CASES = {
+    "backward": ("(x @ x).relu().sum().backward()\n", 0, "right after a backward"),
+    "graph_kept": ("y = (x @ x).relu().sum(); y.backward(retain_graph=True); z = y * 2\n", 0, "with graphs alive"),
+    "python_nodes": ("""class F(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a):
+        ctx.kept = [a]
+        return a * 2
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+x.register_hook(lambda g: g * 1)
+F.apply(x @ x).sum().backward()
+""", 0, "after nodes and hooks in Python"),
+    "launches": ("[x.detach() @ x.detach() for _ in range(50)]\n", 0, "with launches in the queue"),
+    "in_thread": ("threading.Thread(target=lambda: (x @ x).sum().backward()).start()\n", 0, "main ends first"),
+    "os_exit": ("[x.detach() @ x.detach() for _ in range(50)]; (x @ x).sum().backward(); os._exit(7)\n", 7, "os._exit with launches in the queue"),
+    "os_exit_in_thread": ("def f():\n    (x @ x).sum().backward()\n    os._exit(8)\nthreading.Thread(target=f).start()\nwhile True: x.detach() @ x.detach()\n", 8, "os._exit in another thread"),
+    "sigterm": ("threading.Timer(0.02, lambda: os.kill(os.getpid(), signal.SIGTERM)).start()\nwhile True: (x @ x).sum().backward()\n", -15, "SIGTERM in a backward"),
+    "interrupt": ("""threading.Timer(0.02, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    while True: (x @ x).sum().backward()
+except (KeyboardInterrupt, torch.AcceleratorError):
+    sys.exit(9)
+""", 9, "Ctrl-C in a backward"),
+    "exception": ("(x @ x).sum().backward()\nraise SystemExit(5)\n", 5, "an exit code of the user's"),
+}
+
+
+# One worker: forks `count` children one after the other; prints a line of JSON for each that went wrong, and a last one.
+FORKING = """
+import json, os, signal, sys, tempfile, time, threading, torch, torch_presil
+code, expected, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+errors = tempfile.TemporaryFile()
+for _ in range(count):
+    errors.seek(0), errors.truncate()
+    pid = os.fork()
+    if pid == 0:
+        os.dup2(errors.fileno(), 2)
+        break
+    deadline = time.monotonic() + 120
+    while (done := os.waitpid(pid, os.WNOHANG))[0] == 0 and time.monotonic() < deadline:
+        time.sleep(0.002)
+    if done[0] == 0:
+        os.kill(pid, signal.SIGKILL), os.waitpid(pid, 0)
+        print(json.dumps("did not end within 120 s"), flush=True)
+        continue
+    found = os.waitstatus_to_exitcode(done[1])
+    errors.seek(0)
+    if found != expected:
+        print(json.dumps(f"exit code {found} (expected {expected}): {errors.read().decode().strip()[-300:]}"), flush=True)
+else:
+    print(json.dumps(None), flush=True)
+    os._exit(0)
+exec(code)
+"""
+
+
+def run_forked(case: str, count: int) -> list:
+    """What was wrong with the runs that did not end as expected."""
+    code, expected, _ = CASES[case]
+    done = subprocess.run([sys.executable, "-c", FORKING, PRELUDE + code, str(expected), str(count)], stdout=subprocess.PIPE, text=True)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    return lines[:-1] if lines and lines[-1] is None else [*lines, f"the worker ended with {done.returncode}"]
+
+
+def run_fresh(case: str, count: int) -> list:
+    code, expected, _ = CASES[case]
+    problems = []
+    for _ in range(count):
+        done = subprocess.run([sys.executable, "-c", PRELUDE + code], capture_output=True, text=True)
+        if done.returncode != expected:
+            problems.append(f"exit code {done.returncode} (expected {expected}): {done.stderr.strip()[-300:]}")
+    return problems
+
+
+def run_many(case: str, count: int, workers: int, fresh: bool = False, progress=None) -> collections.Counter:
+    """Problems and how often; in batches, so that there is something to tell on the way."""
+    problems = collections.Counter()
+    batch = 1 if fresh else max(1, min(50, count // workers))
+    batches = [batch] * (count // batch) + ([count % batch] if count % batch else [])
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        futures = {pool.submit(run_fresh if fresh else run_forked, case, n): n for n in batches}
+        done = 0
+        for future in concurrent.futures.as_completed(futures):
+            problems.update(future.result())
+            done += futures[future]
+            if progress:
+                progress(done, problems.total())
+    return problems
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=1000, help="runs (1000)")
+    parser.add_argument("--workers", type=int, default=2 * (os.cpu_count() or 1), help="at a time (twice the CPUs)")
+    parser.add_argument("--case", choices=CASES, default="backward", help="which end (backward)")
+    parser.add_argument("--fresh", action="store_true", help="a new interpreter for each run")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    start = time.monotonic()
+
+    def progress(done, bad):
+        print(f"{options.case}: {done} of {options.count}, {bad} bad, {time.monotonic() - start:.0f} s", file=sys.stderr)
+
+    problems = run_many(options.case, options.count, options.workers, options.fresh, progress)
+    bad = problems.total()
+    if options.json:
+        print(json.dumps({"case": options.case, "runs": options.count, "bad": bad, "problems": problems, "seconds": round(time.monotonic() - start, 1)}))
+    else:
+        print(f"{options.case} ({CASES[options.case][2]}): {options.count} exits, {bad} bad, {time.monotonic() - start:.0f} s")
+        for problem, times in problems.most_common():
+            print(f"{times} x {problem}")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process ends cleanly at any moment (tests/torch/exits.py runs the same 1,000 times)."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+spec = importlib.util.spec_from_file_location("exits", Path(__file__).with_name("exits.py"))
+exits = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(exits)
+
+
+@pytest.mark.parametrize("case", exits.CASES)
+def test_it_ends(case):
+    problems = exits.run_many(case, 16 if case in ("backward", "python_nodes") else 2, workers=2)
+    assert not problems
