@@ -131,7 +131,7 @@ function(_presil_compile_model flags archive depends)
     COMMAND ${CMAKE_COMMAND} -DDIR=${mdir} -P ${PRESIL_SIM_DIR}/clean_model.cmake
     COMMAND ${CMAKE_COMMAND} -E env --unset=MAKEFLAGS --unset=MFLAGS
             ${PRESIL_MAKE} -s -C ${mdir} -f Vchip.mk -j${PRESIL_SIM_JOBS} libVchip.a VERILATOR_ROOT=${VERILATOR_ROOT} CXX=${CMAKE_CXX_COMPILER}
-            AR=${CMAKE_AR} PYTHON3=${Python3_EXECUTABLE} OBJCACHE=${CMAKE_CXX_COMPILER_LAUNCHER} OPT_FAST=-O3 OPT_GLOBAL=-O3 CFG_CXXFLAGS_PCH_I=-include
+            AR=${CMAKE_AR} PYTHON3=${Python3_EXECUTABLE} OBJCACHE=$<$<BOOL:${PRESIL_CCACHE}>:${PRESIL_CCACHE}> OPT_FAST=-O3 OPT_GLOBAL=-O3 CFG_CXXFLAGS_PCH_I=-include
             USER_CPPFLAGS=${flags} > ${mdir}/make.log
     COMMAND ${CMAKE_COMMAND} -DFROM=${mdir}/libVchip.a -DTO=${mdir}/${archive} -P ${PRESIL_SIM_DIR}/clean_model.cmake
     DEPENDS ${mdir}/Vchip.mk ${depends}
