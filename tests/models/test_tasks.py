@@ -19,6 +19,10 @@ def calibrated(model: nn.Module) -> nn.Module:
             m.momentum = None
     with torch.inference_mode():
         model.backbone(torch.rand(4, 3, 320, 320))
+    # Frozen norms can't; there the signal has grown to hundreds, and boxes of a pixel's width would move by a third of it from float32 to float64.
+    for name, p in model.named_parameters():
+        if "rpn.head" in name or "box_predictor" in name:
+            p.data.mul_(0.01)
     return model
 
 
@@ -30,7 +34,7 @@ def test_detector_finds_the_cpus_boxes(name, options):
     with torch.inference_mode():
         expected = model([image])[0]
         got = {k: v.cpu() for k, v in copy.deepcopy(model).to("presil")([image.to("presil")])[0].items()}
-    assert 3 < len(expected["boxes"]) < 100 and len(got["boxes"]) == len(expected["boxes"])
+    assert 3 < len(expected["boxes"]) <= 100 and len(got["boxes"]) == len(expected["boxes"])
     keys = [torch.cat([r["boxes"], 1e4 * r["labels"][:, None]], 1) for r in (got, expected)]
     order = torch.cdist(*keys).argmin(1)  # equal scores may swap ranks
     assert order.unique().numel() == order.numel() and torch.equal(got["labels"], expected["labels"][order])
@@ -39,8 +43,8 @@ def test_detector_finds_the_cpus_boxes(name, options):
 
 
 def test_fasterrcnn_trains_a_step():
-    """No proposal is dropped by rank, so that last bits of scores don't choose what is trained on."""
-    everything = {"rpn_pre_nms_top_n_train": 10000, "rpn_post_nms_top_n_train": 10000, "rpn_nms_thresh": 1.0}
+    """All proposals are trained on: which ones a sample has, and in which order, hangs on last bits of scores (float32 and float64 on the CPU differ as much)."""
+    everything = {"rpn_pre_nms_top_n_train": 10000, "rpn_post_nms_top_n_train": 10000, "rpn_nms_thresh": 1.0, "rpn_batch_size_per_image": 100000, "box_batch_size_per_image": 100000}
     torch.manual_seed(0)
     host = models.detection.fasterrcnn_mobilenet_v3_large_320_fpn(weights=None, weights_backbone=None, num_classes=5, **everything).train()
     device = copy.deepcopy(host).to("presil")
@@ -51,9 +55,9 @@ def test_fasterrcnn_trains_a_step():
         loss = sum(model([x], [t]).values())
         loss.backward()
         losses.append(loss.item())
-    assert losses[1] == pytest.approx(losses[0], rel=1e-3)
+    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
     total = [torch.cat([p.grad.cpu().flatten() for p in m.parameters() if p.grad is not None]) for m in (host, device)]
-    assert torch.nn.functional.cosine_similarity(*total, dim=0) > 0.999
+    assert torch.nn.functional.cosine_similarity(*total, dim=0) > 0.9999
 
 
 def test_deeplabv3_segments_and_trains():

@@ -27,7 +27,9 @@ def accuracy(kind: str) -> str:
 
 
 @pytest.fixture(autouse=True)
-def pytorch_defaults():
+def pytorch_defaults(monkeypatch):
+    # torch.testing._internal, which other tests import, forbids these assignments for the whole process.
+    monkeypatch.setattr(torch.backends, "__allow_nonbracketed_mutation_flag", True)
     yield
     torch.set_float32_matmul_precision("highest")
     torch.backends.fp32_precision = "none"
