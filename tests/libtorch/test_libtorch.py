@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from cmake_project import BUILD, build, built
+import torch_presil  # noqa: F401  (torchvision needs its operators)
 import torchvision
 
 HERE = Path(__file__).parent
