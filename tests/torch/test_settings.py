@@ -27,15 +27,15 @@ def accuracy(kind: str) -> str:
 
 
 @pytest.fixture(autouse=True)
-def pytorch_defaults(monkeypatch):
+def pytorch_defaults():
     # torch.testing._internal, which other tests import, forbids these assignments for the whole process.
-    monkeypatch.setattr(torch.backends, "__allow_nonbracketed_mutation_flag", True)
-    yield
-    torch.set_float32_matmul_precision("highest")
-    torch.backends.fp32_precision = "none"
-    torch.backends.mkldnn.fp32_precision = "none"
-    torch.backends.mkldnn.matmul.fp32_precision = "none"
-    torch.backends.mkldnn.conv.fp32_precision = "none"
+    with torch.backends.__allow_nonbracketed_mutation():
+        yield
+        torch.set_float32_matmul_precision("highest")
+        torch.backends.fp32_precision = "none"
+        torch.backends.mkldnn.fp32_precision = "none"
+        torch.backends.mkldnn.matmul.fp32_precision = "none"
+        torch.backends.mkldnn.conv.fp32_precision = "none"
 
 
 @pytest.mark.parametrize("setting, expected", [("highest", "ieee"), ("high", "ieee"), ("medium", "bf16")])
