@@ -38,8 +38,8 @@ F.apply(x @ x).sum().backward()
     "os_exit": ("[x.detach() @ x.detach() for _ in range(50)]; (x @ x).sum().backward(); os._exit(7)\n", 7, "os._exit with launches in the queue"),
     "os_exit_in_thread": ("def f():\n    (x @ x).sum().backward()\n    os._exit(8)\nthreading.Thread(target=f).start()\nwhile True: x.detach() @ x.detach()\n", 8, "os._exit in another thread"),
     "sigterm": ("threading.Timer(0.02, lambda: os.kill(os.getpid(), signal.SIGTERM)).start()\nwhile True: (x @ x).sum().backward()\n", -15, "SIGTERM in a backward"),
-    "interrupt": ("""threading.Timer(0.02, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-try:
+    "interrupt": ("""try:
+    threading.Timer(0.02, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     while True: (x @ x).sum().backward()
 except (KeyboardInterrupt, torch.AcceleratorError):
     sys.exit(9)
@@ -50,7 +50,7 @@ except (KeyboardInterrupt, torch.AcceleratorError):
 
 # One worker: forks `count` children one after the other; prints a line of JSON for each that went wrong, and a last one.
 FORKING = """
-import json, os, signal, sys, tempfile, time, threading, torch, torch_presil
+import faulthandler, json, os, signal, sys, tempfile, time, threading, torch, torch_presil
 code, expected, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 errors = tempfile.TemporaryFile()
 for _ in range(count):
@@ -58,13 +58,15 @@ for _ in range(count):
     pid = os.fork()
     if pid == 0:
         os.dup2(errors.fileno(), 2)
+        faulthandler.dump_traceback_later(100)
         break
     deadline = time.monotonic() + 120
     while (done := os.waitpid(pid, os.WNOHANG))[0] == 0 and time.monotonic() < deadline:
         time.sleep(0.002)
     if done[0] == 0:
         os.kill(pid, signal.SIGKILL), os.waitpid(pid, 0)
-        print(json.dumps("did not end within 120 s"), flush=True)
+        errors.seek(0)
+        print(json.dumps(f"did not end within 120 s: {errors.read().decode().strip()[-1500:]}"), flush=True)
         continue
     found = os.waitstatus_to_exitcode(done[1])
     errors.seek(0)

@@ -40,7 +40,9 @@ bool is_library(PyCodeObject* code) {
   static const bool known = [] {
     int i = 0;
     for (const char* name : {"torch", "torch_presil"}) {
-      PyObject* module = PyImport_ImportModule(name);
+      PyObject* key = PyUnicode_FromString(name);
+      PyObject* module = key ? PyImport_GetModule(key) : nullptr;  // an import would run bytecode, and could take a KeyboardInterrupt that is lost here
+      Py_XDECREF(key);
       PyObject* file = module ? PyObject_GetAttrString(module, "__file__") : nullptr;
       if (file && PyUnicode_Check(file)) {
         const std::string path = PyUnicode_AsUTF8(file);
