@@ -4,6 +4,7 @@
 #include "runtime/pinned.h"
 #include "host/fallback.h"
 #include "observe/recorder.h"
+#include "ops/one_device.h"
 #include "ops/weights.h"
 
 #include <ATen/EmptyTensor.h>
@@ -172,10 +173,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_efficientzerotensor", efficient_zero);
   m.impl("tensor_split.tensor_indices_or_sections", tensor_split);
   m.impl("_has_compatible_shallow_copy_type", has_compatible_shallow_copy_type);
-  m.impl("_thnn_fused_lstm_cell", lstm_cell);
-  m.impl("_thnn_fused_lstm_cell_backward_impl", lstm_cell_backward);
-  m.impl("_thnn_fused_gru_cell", gru_cell);
-  m.impl("_thnn_fused_gru_cell_backward", gru_cell_backward);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "_thnn_fused_lstm_cell", lstm_cell);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "_thnn_fused_lstm_cell_backward_impl", lstm_cell_backward);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "_thnn_fused_gru_cell", gru_cell);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "_thnn_fused_gru_cell_backward", gru_cell_backward);
   for (const char* name : {"native_layer_norm", "native_layer_norm_backward", "native_group_norm", "native_group_norm_backward", "addr", "_stack", "mish_backward",
                            "native_channel_shuffle", "silu_backward", "smooth_l1_loss", "mse_loss", "mode.values", "all.dims_out", "any.dims_out", "linalg__powsum"})
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&fallback>());

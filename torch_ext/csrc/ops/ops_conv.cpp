@@ -3,6 +3,7 @@
 // convolution on the mapping (the boxed fallback can't reach it: the CPU has no kernel of this name).
 #include "ops/conv.h"
 #include "host/fallback.h"
+#include "ops/one_device.h"
 
 #include <torch/library.h>
 
@@ -84,7 +85,7 @@ Tensor convolution(const Tensor& x, const Tensor& w, const std::optional<Tensor>
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("convolution_overrideable", convolution);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "convolution_overrideable", convolution);
 }
 
 }  // namespace

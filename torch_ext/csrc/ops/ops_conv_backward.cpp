@@ -3,6 +3,7 @@
 // copied by the host, but for float16's widening. What the chip doesn't take is the CPU's convolution_backward on the mapping.
 #include "ops/conv.h"
 #include "host/fallback.h"
+#include "ops/one_device.h"
 
 #include <torch/library.h>
 
@@ -163,7 +164,7 @@ Gradients convolution_backward(const Tensor& grad, const Tensor& x, const Tensor
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("convolution_backward_overrideable", convolution_backward);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "convolution_backward_overrideable", convolution_backward);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // presil::conv2d, presil::linear and their int8 variants: convolution or linear layer with everything that the chip's epilogue does behind it.
 #include "ops/chip_ops.h"
 #include "host/fallback.h"
+#include "ops/one_device.h"
 
 #include <torch/library.h>
 
@@ -144,10 +145,10 @@ TORCH_LIBRARY(presil, m) {
         "int residual_zero_point=0, bool relu=False, str label='linear_int8') -> Tensor");
 }
 TORCH_LIBRARY_IMPL(presil, PrivateUse1, m) {
-  m.impl("conv2d", conv2d);
-  m.impl("conv2d_int8", conv2d_int8);
-  m.impl("linear", linear);
-  m.impl("linear_int8", linear_int8);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "conv2d", conv2d);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "conv2d_int8", conv2d_int8);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "linear", linear);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "linear_int8", linear_int8);
 }
 
 }  // namespace

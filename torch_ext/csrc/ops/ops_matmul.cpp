@@ -2,6 +2,7 @@
 // Matrix products. What the chip takes (float32, bfloat16, float16; int8 for _int_mm) runs there whatever the strides; the rest, and every invalid call, is the CPU's.
 #include "ops/chip_ops.h"
 #include "host/fallback.h"
+#include "ops/one_device.h"
 
 #include <ATen/native/Resize.h>
 #include <torch/library.h>
@@ -152,26 +153,26 @@ Tensor& baddbmm_dtype_out(const Tensor& s, const Tensor& a, const Tensor& b, c10
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("mm.dtype", mm_dtype);
-  m.impl("mm.dtype_out", mm_dtype_out);
-  m.impl("bmm.dtype", bmm_dtype);
-  m.impl("bmm.dtype_out", bmm_dtype_out);
-  m.impl("addmm.dtype", addmm_dtype);
-  m.impl("addmm.dtype_out", addmm_dtype_out);
-  m.impl("baddbmm.dtype", baddbmm_dtype);
-  m.impl("baddbmm.dtype_out", baddbmm_dtype_out);
-  m.impl("mm", presil_mm);
-  m.impl("mm.out", mm_out);
-  m.impl("bmm", presil_bmm);
-  m.impl("bmm.out", bmm_out);
-  m.impl("addmm", presil_addmm);
-  m.impl("addmm.out", addmm_out);
-  m.impl("baddbmm", presil_baddbmm);
-  m.impl("baddbmm.out", baddbmm_out);
-  m.impl("mv", presil_mv);
-  m.impl("dot", presil_dot);
-  m.impl("_int_mm", presil_int_mm);
-  m.impl("_int_mm.out", int_mm_out);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "mm.dtype", mm_dtype);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "mm.dtype_out", mm_dtype_out);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "bmm.dtype", bmm_dtype);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "bmm.dtype_out", bmm_dtype_out);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "addmm.dtype", addmm_dtype);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "addmm.dtype_out", addmm_dtype_out);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "baddbmm.dtype", baddbmm_dtype);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "baddbmm.dtype_out", baddbmm_dtype_out);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "mm", presil_mm);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "mm.out", mm_out);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "bmm", presil_bmm);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "bmm.out", bmm_out);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "addmm", presil_addmm);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "addmm.out", addmm_out);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "baddbmm", presil_baddbmm);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "baddbmm.out", baddbmm_out);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "mv", presil_mv);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "dot", presil_dot);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "_int_mm", presil_int_mm);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "_int_mm.out", int_mm_out);
 }
 
 }  // namespace
