@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import tomllib
 from pathlib import Path
@@ -38,6 +39,19 @@ def test_help_names_every_command(tree):
     assert done.returncode == 0
     for command in ("demo", "cosim", "bench", "test", "info", "build", "clean"):
         assert re.search(rf"^  {command}\b", done.stdout, re.M), command
+
+
+@pytest.mark.parametrize("command", ["demo", "bench", "cosim", "info", "test"])
+def test_help_of_a_command_builds_nothing(tree, command):
+    for needed in ("tests/run.py", "torch_ext/torch_presil/cli.py"):
+        (tree / needed).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / needed, tree / needed)
+    (tree / ".venv" / "bin").mkdir(parents=True)
+    (tree / ".venv" / "bin" / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (tree / ".venv" / "bin" / "python").chmod(0o755)
+    done = presil(tree, command, "--help")
+    assert done.returncode == 0 and f"presil {command}" in done.stdout, done.stderr
+    assert not (tree / "build" / "logs").exists()
 
 
 @pytest.mark.parametrize("arguments", [[], ["frobnicate"], ["build", "nonsense"], ["--verilator"]])
