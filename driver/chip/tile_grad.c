@@ -8,6 +8,8 @@
 
 static uint32_t element_bytes(uint32_t dtype) { return dtype == PRESIL_BF16 ? 2 : 4; }
 
+static bool rows_follow(const presil_tensor *t) { return t->shape[1] == 1 || t->shape[2] == 1 || t->stride[1] == t->shape[2] * t->stride[2]; }
+
 static int check(const presil_conv2d_weight_grad_desc *d, presil_error_buffer *error)
 {
     const presil_tensor *all[] = {&d->input, &d->grad, &d->out};
@@ -31,8 +33,12 @@ static int check(const presil_conv2d_weight_grad_desc *d, presil_error_buffer *e
         if (d->stride[i] < 1 || d->dilation[i] < 1) return chip_fail(error, PRESIL_EINVAL, "stride and dilation are at least 1");
         if (d->padding[i] < INT32_MIN || d->padding[i] > INT32_MAX) return chip_fail(error, PRESIL_EINVAL, "padding[%d] is %lld", i, (long long)d->padding[i]);
     }
-    if (out[1] > 1 && out[2] > 1 && d->out.stride[1] != out[2] * d->out.stride[2]) return chip_fail(error, PRESIL_EUNSUPPORTED, "the kernel's rows don't follow each other in the result");
-    return PRESIL_OK;
+    if (!rows_follow(&d->out)) return chip_fail(error, PRESIL_EUNSUPPORTED, "the kernel's rows don't follow each other in the result");
+    const presil_tensor *r = d->residual;
+    if (!r) return PRESIL_OK;
+    if (r->ndim != 4 || memcmp(r->shape, out, sizeof r->shape)) return chip_fail(error, PRESIL_EINVAL, "the residual's shape is not that of out");
+    if (r->dtype != PRESIL_FP32 && r->dtype != PRESIL_BF16) return chip_fail(error, PRESIL_EINVAL, "residual dtype %u is none of bf16, fp32", r->dtype);
+    return rows_follow(r) ? PRESIL_OK : chip_fail(error, PRESIL_EUNSUPPORTED, "the kernel's rows don't follow each other in the residual");
 }
 
 /* Two axes as one: positions of the inner go on where the outer's next begins, in both operands, and none is padding. */
@@ -68,10 +74,23 @@ static void choose_lanes(chip_problem *p, chip_sum_axis a[3])
     p->blocks = (uint32_t)blocks_of(a, lane, p->block);
 }
 
+static chip_view tensor_view(const presil_tensor *t)
+{
+    int64_t e = element_bytes(t->dtype);
+    return (chip_view){t->data.value, t->stride[0] * e, t->stride[1] * e, t->stride[2] * e, t->stride[3] * e, (uint32_t)e, t->dtype};
+}
+
+/* A tensor of kernels as the matmul's result: rows are (kernel position, channel), cells outputs, images groups. */
+static chip_view result_view(const presil_tensor *t, int64_t group_outputs)
+{
+    int64_t e = element_bytes(t->dtype);
+    return (chip_view){t->data.value, group_outputs * t->stride[0] * e, t->stride[t->shape[2] > 1 ? 2 : 1] * e, t->stride[3] * e, t->stride[0] * e, (uint32_t)e, t->dtype};
+}
+
 static void fill(const presil_chip *chip, const presil_conv2d_weight_grad_desc *d, chip_problem *p)
 {
     const presil_tensor *in = &d->input, *grad = &d->grad, *out = &d->out;
-    int64_t ie = element_bytes(in->dtype), ge = element_bytes(grad->dtype), oe = element_bytes(out->dtype), groups = d->groups ? d->groups : 1;
+    int64_t ie = element_bytes(in->dtype), ge = element_bytes(grad->dtype), groups = d->groups ? d->groups : 1;
     p->config = &chip->config;
     p->bf16 = true;
     p->esize = 2;
@@ -91,7 +110,8 @@ static void fill(const presil_chip *chip, const presil_conv2d_weight_grad_desc *
     p->convert = in->dtype == PRESIL_FP32;
     p->wgt_convert = grad->dtype == PRESIL_FP32;
     p->in = (chip_view){in->data.value, p->out_w * in->stride[3] * ie, 0, in->stride[3] * ie, in->stride[3] * ie, (uint32_t)ie, in->dtype};
-    p->out = (chip_view){out->data.value, p->out_c * out->stride[0] * oe, out->stride[out->shape[2] > 1 ? 2 : 1] * oe, out->stride[3] * oe, out->stride[0] * oe, (uint32_t)oe, out->dtype};
+    p->out = result_view(out, p->out_c);
+    if (d->residual) p->res = result_view(d->residual, p->out_c);
     p->wgt_base = grad->data.value;
     p->wgt_so = grad->stride[3] * ge;
     p->wgt_sn = p->out_c * p->wgt_so;
@@ -116,7 +136,7 @@ static int check_fields(const chip_problem *p, presil_error_buffer *error)
         return chip_fail(error, PRESIL_EUNSUPPORTED, "stride %lld over %lld padded positions; the chip's LOAD checks 16 bits of them in steps of at most 127", (long long)lane->stride, (long long)lane->size);
     }
     bool ok = fits(lane->stride * lane->act) && fits(inner->stride * inner->act) && fits(lane->wgt) && fits(inner->wgt) && fits(lane->size * p->in.esize) &&
-              fits(p->wgt_so * p->config->cells) && fits(p->in.sc * p->block) && fits(p->out.sc) && fits(p->out.sx) && fits(p->out.sy);
+              fits(p->wgt_so * p->config->cells) && fits(p->in.sc * p->block) && fits(p->out.sc) && fits(p->out.sx) && fits(p->out.sy) && fits(p->res.sc * p->config->cells) && fits(p->res.sx) && fits(p->res.sy);
     return ok ? PRESIL_OK : chip_fail(error, PRESIL_EUNSUPPORTED, "a stride is 2 GiB or more; the chip's descriptors hold 32 bits: make the tensors contiguous");
 }
 
@@ -127,28 +147,27 @@ int chip_plan_weight_grad(const presil_chip *chip, const presil_conv2d_weight_gr
     chip_problem p;
     memset(&p, 0, sizeof p); /* compared byte by byte: templates.c */
     fill(chip, d, &p);
-    const presil_epilogue plain = {0};
-    status = chip_epilogue_template(&p, &plain, d->out.dtype, false, false, error);
+    const presil_epilogue epilogue = {.residual = d->residual};
+    status = chip_epilogue_template(&p, &epilogue, d->out.dtype, false, false, error);
     if (status == PRESIL_OK) status = check_fields(&p, error);
     if (status != PRESIL_OK) return status;
     presil_plan *plan = chip_plan_new(&chip->config, d->label, "conv2d_weight_grad");
     if (!plan) return chip_fail(error, PRESIL_EHOSTMEM, "no host memory for a plan");
-    const presil_tensor *tensors[] = {&d->input, &d->grad, &d->out};
+    const presil_tensor *const tensors[] = {&d->input, &d->grad, d->residual};
+    const uint32_t reads = d->residual ? 3 : 2;
     chip_view views[3];
+    const chip_view *const read_views[] = {&views[0], &views[1], &views[2]};
     int64_t shapes[3][4];
-    for (int i = 0; i < 3; i++) {
-        const presil_tensor *t = tensors[i];
-        int64_t e = element_bytes(t->dtype);
-        views[i] = (chip_view){t->data.value, t->stride[0] * e, t->stride[1] * e, t->stride[2] * e, t->stride[3] * e, (uint32_t)e, t->dtype};
-        memcpy(shapes[i], t->shape, sizeof shapes[i]);
+    for (uint32_t i = 0; i < reads; i++) {
+        views[i] = tensor_view(tensors[i]);
+        memcpy(shapes[i], tensors[i]->shape, sizeof shapes[i]);
     }
-    const chip_view *const reads[] = {&views[0], &views[1]};
-    plan->out = views[2];
+    plan->out = tensor_view(&d->out);
     memcpy(plan->out_shape, d->out.shape, sizeof plan->out_shape);
     plan->passes = p.passes;
     plan->peak = (uint64_t)p.block * chip->config.cells;
     plan->macs = (uint64_t)(p.images * p.out_h * p.out_w * p.out_c) * (uint64_t)(d->grad.shape[0] * d->grad.shape[1] * d->grad.shape[2]);
-    status = chip_plan_ranges(plan, reads, (const int64_t(*)[4])shapes, 2, NULL, 0, error);
+    status = chip_plan_ranges(plan, read_views, (const int64_t(*)[4])shapes, reads, NULL, 0, error);
     if (status == PRESIL_OK) status = chip_solve(&p, d->tiling, plan, error);
     if (status != PRESIL_OK) {
         chip_plan_free(plan);

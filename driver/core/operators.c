@@ -109,6 +109,7 @@ int presil_conv2d_weight_grad(presil_device *device, presil_stream *stream, cons
     status = check_tensor("input", &d.input);
     if (!status) status = check_tensor("grad", &d.grad);
     if (!status) status = check_tensor("out", &d.out);
+    if (!status && d.residual) status = check_tensor("residual", d.residual);
     if (status) return status;
     const uint64_t start = presil_now_ns();
     char text[ERROR_TEXT] = "";

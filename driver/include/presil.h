@@ -267,6 +267,7 @@ typedef struct {
     int64_t stride[2], padding[2], dilation[2];
     uint32_t groups; /* 0: 1 */
     uint32_t tiling;
+    const presil_tensor *residual; /* NULL: none. Added in fp32; shape of out and rows like its, FP32 or BF16. May be out itself: the sum over several launches */
 } presil_conv2d_weight_grad_desc;
 
 /* EUNSUPPORTED for layouts that the chip's LOAD can't fetch (the text says which); sizes are never refused. */

@@ -101,18 +101,23 @@ int64_t conv_output_size(int64_t input, int64_t kernel, int64_t stride, int64_t 
 
 namespace {
 
+template <typename Desc>
+void set_geometry(Desc& desc, const ConvGeometry& g) {
+  for (int i = 0; i < 2; i++) {
+    desc.stride[i] = g.stride[i];
+    desc.padding[i] = g.padding[i];
+    desc.dilation[i] = g.dilation[i];
+  }
+}
+
 bool enqueue_conv2d(presil_conv2d_desc& desc, const char* label, const at::Tensor& input, const at::Tensor& kernel, const at::Tensor& output, const ConvGeometry& g, const Fusion& fusion) {
   const int index = input.device().index();
   desc.size = sizeof desc;
   desc.label = label;
   desc.input = describe(input, kNhwc);
   desc.output = describe(output, kNhwc);
-  for (int i = 0; i < 2; i++) {
-    desc.stride[i] = g.stride[i];
-    desc.padding[i] = g.padding[i];
-    desc.dilation[i] = g.dilation[i];
-    desc.input_dilation[i] = g.input_dilation[i];
-  }
+  set_geometry(desc, g);
+  for (int i = 0; i < 2; i++) desc.input_dilation[i] = g.input_dilation[i];
   presil_tensor residual{};
   if (fusion.residual.defined()) residual = describe(fusion.residual, kNhwc);
   desc.epilogue = describe(fusion, fusion.residual.defined() ? &residual : nullptr);
@@ -147,7 +152,8 @@ bool chip_conv2d(const char* label, const at::Tensor& input, const KernelView& k
   return enqueue_conv2d(desc, label, input, kernel.storage, output, g, fusion);
 }
 
-bool chip_weight_grad(const char* label, const at::Tensor& input, const at::Tensor& grad, const at::Tensor& out, presil_compute compute, const ConvGeometry& g) {
+bool chip_weight_grad(const char* label, const at::Tensor& input, const at::Tensor& grad, const at::Tensor& out, presil_compute compute, const ConvGeometry& g,
+                      const at::Tensor& residual) {
   const int index = grad.device().index();
   presil_conv2d_weight_grad_desc desc{};
   desc.size = sizeof desc;
@@ -157,13 +163,14 @@ bool chip_weight_grad(const char* label, const at::Tensor& input, const at::Tens
   desc.grad = describe(grad, kNhwc);
   desc.out = describe(out, kNhwc);
   desc.groups = static_cast<uint32_t>(g.groups);
-  for (int i = 0; i < 2; i++) {
-    desc.stride[i] = g.stride[i];
-    desc.padding[i] = g.padding[i];
-    desc.dilation[i] = g.dilation[i];
+  set_geometry(desc, g);
+  presil_tensor added{};
+  if (residual.defined()) {
+    added = describe(residual, kNhwc);
+    desc.residual = &added;
   }
   weights_changed(out);
-  return enqueued(launch(index, label, {&input, &grad}, out, [&](presil_stream* s) { return presil_conv2d_weight_grad(device(index), s, &desc); }), index, label);
+  return enqueued(launch(index, label, {&input, &grad, &residual}, out, [&](presil_stream* s) { return presil_conv2d_weight_grad(device(index), s, &desc); }), index, label);
 }
 
 bool chip_matmul(const char* label, const at::Tensor& a, const at::Tensor& b, const at::Tensor& out, presil_compute compute, const Fusion& fusion) {

@@ -41,8 +41,10 @@ struct KernelView {
   int64_t group_stride = 0;                  // between groups of outputs
 };
 bool chip_conv2d(const char* label, const at::Tensor& input, const KernelView& kernel, presil_compute compute, const at::Tensor& output, const ConvGeometry& geometry, const Fusion& fusion);
-// Gradient of a kernel: input and grad 4-D, logical NCHW, any strides; out: O, C/groups, KH, KW, dense.
-bool chip_weight_grad(const char* label, const at::Tensor& input, const at::Tensor& grad, const at::Tensor& out, presil_compute compute, const ConvGeometry& geometry);
+// Gradient of a kernel: input and grad 4-D, logical NCHW, any strides; out: O, C/groups, KH, KW, rows of its kernels following each other.
+// residual: added in float32; undefined, or of out's shape, or out itself.
+bool chip_weight_grad(const char* label, const at::Tensor& input, const at::Tensor& grad, const at::Tensor& out, presil_compute compute, const ConvGeometry& geometry,
+                      const at::Tensor& residual = {});
 // a: [B, M, K], b: [B, K, N], out: [B, M, N].
 bool chip_matmul(const char* label, const at::Tensor& a, const at::Tensor& b, const at::Tensor& out, presil_compute compute, const Fusion& fusion);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// convolution_overrideable: 1-D and 2-D, plain and transposed, of float32, bfloat16 and float16 on the chip; every other combination by the CPU's
+// convolution_overrideable: 1-D to 3-D, plain and transposed, of float32, bfloat16 and float16 on the chip; every other combination by the CPU's
 // convolution on the mapping (the boxed fallback can't reach it: the CPU has no kernel of this name).
 #include "ops/conv.h"
 #include "host/fallback.h"
@@ -18,10 +18,40 @@ int device_index_of(std::initializer_list<const Tensor*> tensors) {
   return current_device();
 }
 
+const ConvLabels& conv_labels(bool transposed, bool depth) {
+  static constexpr ConvLabels kLabels[2][2] = {{{"conv2d", "conv2d_input_grad", "conv2d_weight_grad", "conv2d_bias_grad"},
+                                                {"conv_transpose2d", "conv_transpose2d_input_grad", "conv_transpose2d_weight_grad", "conv2d_bias_grad"}},
+                                               {{"conv3d", "conv3d_input_grad", "conv3d_weight_grad", "conv3d_bias_grad"},
+                                                {"conv_transpose3d", "conv_transpose3d_input_grad", "conv_transpose3d_weight_grad", "conv3d_bias_grad"}}};
+  return kLabels[depth][transposed];
+}
+
+ConvArguments plane_arguments(Ints stride, Ints padding, Ints dilation, bool transposed, int64_t groups, presil_compute compute) {
+  const auto last_two = [](Ints v) { return std::array<int64_t, 2>{v[v.size() - 2], v[v.size() - 1]}; };
+  return {last_two(stride), last_two(padding), last_two(dilation), transposed, groups, compute};
+}
+
+ConvGeometry forward_geometry(const ConvArguments& a, const Tensor& weight) {
+  ConvGeometry g;
+  g.groups = a.groups;
+  g.dilation = a.dilation;
+  for (int i = 0; i < 2; i++) {
+    (a.transposed ? g.input_dilation : g.stride)[i] = a.stride[i];
+    g.padding[i] = a.transposed ? a.dilation[i] * (weight.size(i - 2) - 1) - a.padding[i] : a.padding[i];
+  }
+  return g;
+}
+
+int64_t forward_size(int64_t input, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation, bool transposed, int64_t output_padding) {
+  if (transposed) return (input - 1) * stride - 2 * padding + dilation * (kernel - 1) + output_padding + 1;
+  return conv_output_size(input, kernel, stride, padding, dilation);
+}
+
 namespace {
 
 bool on_chip(const Tensor& x, const Tensor& w, const Tensor& b) {
-  const bool tensors_ok = x.dim() == 4 && w.dim() == 4 && chip_dtype(x.scalar_type()) && w.scalar_type() == x.scalar_type() && w.device() == x.device() && x.numel() > 0 && w.numel() > 0;
+  const bool tensors_ok = (x.dim() == 4 || x.dim() == 5) && w.dim() == x.dim() && chip_dtype(x.scalar_type()) && w.scalar_type() == x.scalar_type() && w.device() == x.device() && x.numel() > 0 &&
+                          w.numel() > 0;
   return tensors_ok && (!b.defined() || (b.device() == x.device() && b.scalar_type() == x.scalar_type()));
 }
 
@@ -31,54 +61,45 @@ Tensor convolution_on_host(const Tensor& x, const Tensor& w, const Tensor& b, In
   });
 }
 
-struct Problem {
-  ConvGeometry geometry;
-  std::array<int64_t, 4> output{};
-  bool possible = true;
-};
-
-Problem geometry_of(const Tensor& x, const Tensor& w, Ints stride, Ints padding, Ints dilation, bool transposed, Ints output_padding, int64_t groups) {
-  Problem p;
-  p.geometry.groups = groups;
-  p.output = {x.size(0), transposed ? w.size(1) * groups : w.size(0), 0, 0};
-  for (int i = 0; i < 2; i++) {
-    const int64_t k = w.size(2 + i);
-    p.geometry.dilation[i] = dilation[i];
-    if (transposed) {
-      p.geometry.input_dilation[i] = stride[i];
-      p.geometry.padding[i] = dilation[i] * (k - 1) - padding[i];
-      p.output[2 + i] = (x.size(2 + i) - 1) * stride[i] - 2 * padding[i] + dilation[i] * (k - 1) + output_padding[i] + 1;
-    } else {
-      p.geometry.stride[i] = stride[i];
-      p.geometry.padding[i] = padding[i];
-      p.output[2 + i] = conv_output_size(x.size(2 + i), k, stride[i], padding[i], dilation[i]);
-    }
-    p.possible &= p.output[2 + i] > 0 && stride[i] > 0;
+// Empty: no position of an axis is left.
+std::vector<int64_t> output_sizes(const Tensor& x, const Tensor& w, Ints stride, Ints padding, Ints dilation, bool transposed, Ints output_padding, int64_t groups) {
+  std::vector<int64_t> sizes{x.size(0), transposed ? w.size(1) * groups : w.size(0)};
+  for (size_t i = 0; i < stride.size(); i++) {
+    if (stride[i] <= 0) return {};
+    sizes.push_back(forward_size(x.size(2 + i), w.size(2 + i), stride[i], padding[i], dilation[i], transposed, output_padding[i]));
+    if (sizes.back() <= 0) return {};
   }
-  return p;
+  return sizes;
+}
+
+bool forward_2d(const Tensor& input, const Tensor& w, const Tensor& b, const Tensor& output, const ConvArguments& a) {
+  const ConvGeometry geometry = forward_geometry(a, w);
+  WeightRequest request;
+  request.weight = w;
+  request.bias = b;
+  request.compute = a.compute;
+  request.groups = a.groups;
+  request.dilation = geometry.dilation;
+  request.input_dilation = geometry.input_dilation;
+  request.transposed = a.transposed;
+  return chip_conv2d(conv_labels(a.transposed, false).forward, input, packed_weights(request), output, geometry, {}, 0);
 }
 
 Tensor convolution(const Tensor& x, const Tensor& w, const std::optional<Tensor>& bias, Ints stride, Ints padding, Ints dilation, bool transposed, Ints output_padding, int64_t groups) {
   const Tensor b = bias && bias->defined() ? *bias : Tensor();
   const auto host = [&](const char* reason) { return convolution_on_host(x, w, b, stride, padding, dilation, transposed, output_padding, groups, reason); };
-  if (!on_chip(x, w, b)) return host(x.dim() != 4 ? "3-D" : "dtype, devices or empty operand");
-  const Problem problem = geometry_of(x, w, stride, padding, dilation, transposed, output_padding, groups);
-  if (!problem.possible) return host("empty or invalid output");
+  if (!on_chip(x, w, b)) return host("dtype, devices or empty operand");
+  const std::vector<int64_t> sizes = output_sizes(x, w, stride, padding, dilation, transposed, output_padding, groups);
+  if (sizes.empty()) return host("empty or invalid output");
+  const bool depth = x.dim() == 5;
+  const ConvArguments plane = plane_arguments(stride, padding, dilation, transposed, groups, compute_for(x.scalar_type(), Fp32Op::conv));
 
-  WeightRequest request;
-  request.weight = w;
-  request.bias = b;
-  request.compute = compute_for(x.scalar_type(), Fp32Op::conv);
-  request.groups = groups;
-  request.dilation = problem.geometry.dilation;
-  request.input_dilation = problem.geometry.input_dilation;
-  request.transposed = transposed;
-  const auto packed = packed_weights(request);
-
-  const bool channels_last = x.suggest_memory_format() == c10::MemoryFormat::ChannelsLast || w.suggest_memory_format() == c10::MemoryFormat::ChannelsLast;
-  const Tensor wide = widened(x), input = wide.is_contiguous(c10::MemoryFormat::ChannelsLast) ? wide : wide.contiguous(c10::MemoryFormat::ChannelsLast);
-  Tensor output = at::empty(problem.output, input.options(), c10::MemoryFormat::ChannelsLast);
-  if (!chip_conv2d(transposed ? "conv_transpose2d" : "conv2d", input, packed, output, problem.geometry, {}, 0)) return host(presil_error_text());
+  const auto last = depth ? c10::MemoryFormat::ChannelsLast3d : c10::MemoryFormat::ChannelsLast;
+  const bool channels_last = x.suggest_memory_format() == last || w.suggest_memory_format() == last;
+  const Tensor wide = widened(x), input = wide.is_contiguous(last) ? wide : wide.contiguous(last);
+  Tensor output = at::empty(sizes, input.options(), last);
+  const bool done = depth ? chip_conv3d(input, w, widened(b), output, {plane, stride[0], padding[0], dilation[0]}) : forward_2d(input, w, b, output, plane);
+  if (!done) return host(presil_error_text());
   output = rounded(output, x.scalar_type());
   // A caller that works in NCHW may view the result as such.
   return channels_last ? output : output.contiguous();

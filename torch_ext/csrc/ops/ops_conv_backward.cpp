@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// convolution_backward_overrideable: three launches, which read kernel, input and gradient where they lie (docs/numerics.md 5). Nothing is packed, turned or
+// convolution_backward_overrideable: launches which read kernel, input and gradient where they lie (docs/numerics.md 5). Nothing is packed, turned or
 // copied by the host, but for float16's widening. What the chip doesn't take is the CPU's convolution_backward on the mapping.
 #include "ops/conv.h"
 #include "host/fallback.h"
@@ -15,15 +15,8 @@ namespace {
 using at::Tensor;
 using Ints = c10::IntArrayRef;
 
-struct Arguments {
-  std::array<int64_t, 2> stride, padding, dilation;
-  bool transposed;
-  int64_t groups;
-  presil_compute compute;
-};
-
 // The kernel by which the gradient of the input is computed, for rows and columns that start at `start` and go on by `step` (plain convolutions: turned).
-KernelView gradient_kernel(const Tensor& w, const Arguments& a, std::array<int64_t, 2> start, std::array<int64_t, 2> step, std::array<int64_t, 2> count) {
+KernelView gradient_kernel(const Tensor& w, const ConvArguments& a, std::array<int64_t, 2> start, std::array<int64_t, 2> step, std::array<int64_t, 2> count) {
   KernelView k;
   k.storage = w;
   k.at = w.storage_offset() + start[0] * w.stride(2) + start[1] * w.stride(3);
@@ -53,7 +46,7 @@ PhaseAxis phase_axis(int64_t kernel, int64_t stride, int64_t padding, int64_t di
 }
 
 // The gradient of a strided convolution's input: a dense convolution for each phase of the stride, so that no product with a skipped position is computed.
-bool input_gradient_by_phases(const Tensor& grad, const Tensor& w, const Tensor& out, const Arguments& a) {
+bool input_gradient_by_phases(const ConvLabels& labels, const Tensor& grad, const Tensor& w, const Tensor& out, const ConvArguments& a, const Tensor& residual) {
   for (int64_t y = 0; y < a.stride[0]; y++)
     for (int64_t x = 0; x < a.stride[1]; x++) {
       if (y >= out.size(2) || x >= out.size(3)) continue;
@@ -62,13 +55,16 @@ bool input_gradient_by_phases(const Tensor& grad, const Tensor& w, const Tensor&
       g.dilation = a.dilation;
       g.padding = {rows.padding, columns.padding};
       g.groups = a.groups;
-      const Tensor target = out.slice(2, y, out.size(2), a.stride[0]).slice(3, x, out.size(3), a.stride[1]);
-      if (!chip_conv2d("conv2d_input_grad", grad, gradient_kernel(w, a, {rows.start, columns.start}, {rows.step, columns.step}, {rows.count, columns.count}), a.compute, target, g, {})) return false;
+      const auto phase = [&](const Tensor& t) { return t.slice(2, y, t.size(2), a.stride[0]).slice(3, x, t.size(3), a.stride[1]); };
+      const KernelView kernel = gradient_kernel(w, a, {rows.start, columns.start}, {rows.step, columns.step}, {rows.count, columns.count});
+      if (!chip_conv2d(labels.input_grad, grad, kernel, a.compute, phase(out), g, {residual.defined() ? phase(residual) : residual})) return false;
     }
   return true;
 }
 
-bool input_gradient(const Tensor& grad, const Tensor& w, const Tensor& out, const Arguments& a) {
+}  // namespace
+
+bool chip_input_gradient(const ConvLabels& labels, const Tensor& grad, const Tensor& w, const Tensor& out, const ConvArguments& a, const Tensor& residual) {
   ConvGeometry g;
   g.dilation = a.dilation;
   g.groups = a.groups;
@@ -76,47 +72,53 @@ bool input_gradient(const Tensor& grad, const Tensor& w, const Tensor& out, cons
   if (a.transposed) {
     g.stride = a.stride;
     g.padding = a.padding;
-    return chip_conv2d("conv_transpose2d_input_grad", grad, gradient_kernel(w, a, {0, 0}, {1, 1}, size), a.compute, out, g, {});
+    return chip_conv2d(labels.input_grad, grad, gradient_kernel(w, a, {0, 0}, {1, 1}, size), a.compute, out, g, {residual});
   }
   bool phases = a.stride[0] * a.stride[1] > 1;
   for (int i = 0; i < 2; i++) phases &= std::gcd(a.stride[i], a.dilation[i]) == 1 && size[i] >= a.stride[i];
-  if (phases) return input_gradient_by_phases(grad, w, out, a);
+  if (phases) return input_gradient_by_phases(labels, grad, w, out, a, residual);
   for (int i = 0; i < 2; i++) {
     g.input_dilation[i] = a.stride[i];
     g.padding[i] = a.dilation[i] * (size[i] - 1) - a.padding[i];
   }
-  return chip_conv2d("conv2d_input_grad", grad, gradient_kernel(w, a, {size[0] - 1, size[1] - 1}, {-1, -1}, size), a.compute, out, g, {});
+  return chip_conv2d(labels.input_grad, grad, gradient_kernel(w, a, {size[0] - 1, size[1] - 1}, {-1, -1}, size), a.compute, out, g, {residual});
 }
 
-bool weight_gradient(const Tensor& grad, const Tensor& x, const Tensor& out, const Arguments& a) {
+bool chip_weight_gradient(const ConvLabels& labels, const Tensor& grad, const Tensor& x, const Tensor& out, const ConvArguments& a, const Tensor& residual) {
   ConvGeometry g;
   g.stride = a.stride;
   g.padding = a.padding;
   g.dilation = a.dilation;
   g.groups = a.groups;
-  if (a.transposed) return chip_weight_grad("conv_transpose2d_weight_grad", grad, x, out, a.compute, g);
-  return chip_weight_grad("conv2d_weight_grad", x, grad, out, a.compute, g);
+  return a.transposed ? chip_weight_grad(labels.weight_grad, grad, x, out, a.compute, g, residual) : chip_weight_grad(labels.weight_grad, x, grad, out, a.compute, g, residual);
+}
+
+Tensor chip_constant(float value, const Tensor& like) {
+  const Tensor constant = at::empty({1}, like.options().dtype(c10::kFloat));
+  const int index = like.device().index();
+  if (capturing(index, nullptr)) {
+    constant.fill_(value);  // a step of the graph, which has to write it in every replay
+    return constant;
+  }
+  static const float zero = 0, one = 1;  // the copy reads it later
+  TORCH_INTERNAL_ASSERT(value == zero || value == one);
+  check(presil_copy_to_device(device(index), current_stream(index), address_of(index, constant.data_ptr()), value == one ? &one : &zero, sizeof one, PRESIL_COPY_DIRECT), "constant");
+  mark_pending(index);
+  return constant;
 }
 
 // A sum over images and pixels is the gradient of a kernel of one position that saw ones: one 1.0, seen with strides of zero.
-bool bias_gradient(const Tensor& grad, const Tensor& out, presil_compute compute) {
-  static const float one = 1.0f;
-  const Tensor ones = at::empty({1}, grad.options().dtype(c10::kFloat));
-  const int index = grad.device().index();
-  if (capturing(index, nullptr)) {
-    ones.fill_(1);  // a step of the graph, which has to write it in every replay
-  } else {
-    check(presil_copy_to_device(device(index), current_stream(index), address_of(index, ones.data_ptr()), &one, sizeof one, PRESIL_COPY_DIRECT), "bias gradient");
-    mark_pending(index);
-  }
-  const Tensor input = ones.as_strided({grad.size(0), 1, grad.size(2), grad.size(3)}, {0, 0, 0, 0});
-  return chip_weight_grad("conv2d_bias_grad", input, grad, out.view({-1, 1, 1, 1}), compute, {});
+bool chip_bias_gradient(const ConvLabels& labels, const Tensor& grad, const Tensor& out, presil_compute compute) {
+  const Tensor input = chip_constant(1, grad).as_strided({grad.size(0), 1, grad.size(2), grad.size(3)}, {0, 0, 0, 0});
+  return chip_weight_grad(labels.bias_grad, input, grad, out.view({-1, 1, 1, 1}), compute, {});
 }
+
+namespace {
 
 bool on_chip(const Tensor& grad, const Tensor& x, const Tensor& w, Ints stride) {
   for (const Tensor* t : {&grad, &x, &w})
-    if (t->dim() != 4 || t->numel() == 0 || !chip_dtype(t->scalar_type()) || t->scalar_type() != grad.scalar_type() || t->device() != grad.device() || t->is_neg()) return false;
-  return stride.size() == 2;
+    if (t->dim() != x.dim() || t->numel() == 0 || !chip_dtype(t->scalar_type()) || t->scalar_type() != grad.scalar_type() || t->device() != grad.device() || t->is_neg()) return false;
+  return stride.size() + 2 == static_cast<size_t>(x.dim()) && (x.dim() == 4 || x.dim() == 5);
 }
 
 using Gradients = std::tuple<Tensor, Tensor, Tensor>;
@@ -132,11 +134,13 @@ Gradients backward_on_host(const Tensor& grad, const Tensor& x, const Tensor& w,
 Gradients convolution_backward(const Tensor& grad, const Tensor& x, const Tensor& w, Ints stride, Ints padding, Ints dilation, bool transposed, Ints output_padding, int64_t groups,
                                std::array<bool, 3> mask) {
   const auto host = [&](std::array<bool, 3> wanted, const char* reason) { return backward_on_host(grad, x, w, stride, padding, dilation, transposed, output_padding, groups, wanted, reason); };
-  if (!on_chip(grad, x, w, stride)) return host(mask, x.dim() != 4 ? "3-D" : "dtype, devices or empty operand");
+  if (!on_chip(grad, x, w, stride)) return host(mask, "dtype, devices or empty operand");
   const auto dtype = x.scalar_type();
-  const Arguments a{{stride[0], stride[1]}, {padding[0], padding[1]}, {dilation[0], dilation[1]}, transposed, groups, compute_for(dtype, Fp32Op::conv)};
+  const bool depth = x.dim() == 5;
+  const Conv3dArguments a{plane_arguments(stride, padding, dilation, transposed, groups, compute_for(dtype, Fp32Op::conv)), stride[0], padding[0], dilation[0]};
+  const ConvLabels& labels = conv_labels(transposed, depth);
   const Tensor g = widened(grad), in = mask[1] ? widened(x) : x, kernel = mask[0] ? widened(w) : w;
-  const auto like = [&](const Tensor& t) { return at::empty(t.sizes(), t.options().dtype(memory_type(dtype)), t.suggest_memory_format()); };
+  const auto like = [&](const Tensor& t, c10::MemoryFormat format) { return at::empty(t.sizes(), t.options().dtype(memory_type(dtype)), format); };
   std::array<Tensor, 3> out;
   std::array<bool, 3> left{};
   std::string reason;
@@ -146,12 +150,18 @@ Gradients convolution_backward(const Tensor& grad, const Tensor& x, const Tensor
     reason = presil_error_text();
   };
   if (mask[0]) {
-    const bool last = x.suggest_memory_format() == c10::MemoryFormat::ChannelsLast || w.suggest_memory_format() == c10::MemoryFormat::ChannelsLast;
-    out[0] = at::empty(x.sizes(), g.options(), last ? c10::MemoryFormat::ChannelsLast : c10::MemoryFormat::Contiguous);
-    launched(0, input_gradient(g, kernel, out[0], a));
+    const auto format = x.suggest_memory_format() == c10::MemoryFormat::Contiguous ? w.suggest_memory_format() : x.suggest_memory_format();
+    out[0] = like(x, format);
+    launched(0, depth ? chip_conv3d_input_gradient(g, kernel, out[0], a) : chip_input_gradient(labels, g, kernel, out[0], a.plane));
   }
-  if (mask[1]) launched(1, weight_gradient(g, in, out[1] = like(w), a));
-  if (mask[2]) launched(2, bias_gradient(g, out[2] = at::empty({g.size(1)}, g.options()), a.compute));
+  if (mask[1]) {
+    out[1] = like(w, w.suggest_memory_format());
+    launched(1, depth ? chip_conv3d_weight_gradient(g, in, out[1], a) : chip_weight_gradient(labels, g, in, out[1], a.plane));
+  }
+  if (mask[2]) {
+    out[2] = at::empty({g.size(1)}, g.options());
+    launched(2, depth ? chip_conv3d_bias_gradient(g, out[2], a.plane.compute) : chip_bias_gradient(labels, g, out[2], a.plane.compute));
+  }
   if (left[0] || left[1] || left[2]) {
     auto rest = host(left, reason.c_str());
     if (left[0]) out[0] = std::get<0>(rest);
