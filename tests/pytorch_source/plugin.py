@@ -15,7 +15,10 @@ os.environ.setdefault("PRESIL_MODE", "model")
 
 import pytest  # noqa: E402
 import torch_presil  # noqa: E402,F401
+from torch.testing._internal.common_device_type import PrivateUse1TestBase  # noqa: E402
 
+# PyTorch does this when it makes the first class, whose name then ends in PRIVATEUSE1, the others' in PRESIL. So all end in PRESIL.
+PrivateUse1TestBase.setUpClass()
 EXCEPTIONS = Path(os.environ.get("PRESIL_PYTORCH_EXCEPTIONS", Path(__file__).with_name("exceptions.toml")))
 
 

@@ -16,6 +16,12 @@ from torch.testing._internal.common_device_type import instantiate_device_type_t
 from torch.testing._internal.common_utils import TestCase
 import torch
 
+class TestEarlier(TestCase):
+    def test_nothing(self, device):
+        pass
+
+instantiate_device_type_tests(TestEarlier, globals())
+
 class TestForm(TestCase):
     def test_device(self, device):
         self.assertEqual(torch.ones(3, device=device).device.type, "presil")
@@ -44,7 +50,7 @@ def sources(path: Path, known: int) -> Path:
 
 
 def listed() -> str:
-    return "".join(f'["test/{name}"]\n"TestFormPRIVATEUSE1.test_known_presil" = "wrong on purpose"\n' for name in FILES)
+    return "".join(f'["test/{name}"]\n"TestFormPRESIL.test_known_presil" = "wrong on purpose"\n' for name in FILES)
 
 
 @pytest.mark.parametrize(("known", "exceptions", "status"), [(3, "", 0), (4, "", 1), (4, listed(), 0), (3, listed(), 1)],
@@ -52,7 +58,7 @@ def listed() -> str:
 def test_exceptions_are_exact(tmp_path, known, exceptions, status):
     returned, report, text = run(sources(tmp_path, known), exceptions)
     assert returned == status, text
-    assert report["passed"] + report["failed"] + report["skipped"] == 8, text
+    assert report["passed"] + report["failed"] + report["skipped"] == 12, text
 
 
 def test_a_directory_without_the_files_is_refused(tmp_path):
