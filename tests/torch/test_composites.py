@@ -117,3 +117,29 @@ def test_backward_of_linear_and_matmul():
         y.backward(grad)
         for got, expected in zip(torch.ops.aten.matmul_backward(grad.to("presil"), p.detach().to("presil"), q.detach().to("presil"), [True, True]), (p.grad, q.grad)):
             close(got, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("reduction", ["sum", "mean", "none"])
+def test_chunked_linear_cross_entropy_accumulates_in_float32_as_on_the_cpu(dtype, reduction):
+    seed = 5
+    generator = torch.Generator().manual_seed(seed)
+    x, w = (torch.randn(shape, generator=generator).to(dtype) for shape in ((96, 16), (64, 16)))
+    target = torch.randint(64, (96,), generator=generator)
+    options = torch.nn.LinearCrossEntropyOptions()
+    exact = F.linear_cross_entropy(x.double(), w.double(), target, reduction=reduction)
+    got = F.linear_cross_entropy(x.to("presil"), w.to("presil"), target.to("presil"), reduction=reduction, options=options)
+    expected = F.linear_cross_entropy(x, w, target, reduction=reduction, options=options)
+    unit = torch.finfo(dtype).eps / 2
+    assert ((expected.double() - exact).abs() <= 1.01 * unit * exact.abs()).all(), f"the CPU, seed {seed}"
+    assert ((got.cpu().double() - exact).abs() <= 1.01 * unit * exact.abs()).all(), f"seed {seed}"
+
+
+def test_addr_and_stack_in_place_and_into_out_are_the_cpus():
+    a, x, y = torch.tensor(1.0), torch.randn(5), torch.randn(10)
+    for device in ("cpu", "presil"):
+        with pytest.raises(RuntimeError, match="2D tensor expected, got 0D"):
+            a.to(device, copy=True).addr_(x.to(device), y.to(device))
+    out = torch.empty(0, device="presil")
+    torch._stack([x.to("presil"), x.to("presil")], 1, out=out)
+    close(out, torch.stack([x, x], 1), rtol=0, atol=0)
