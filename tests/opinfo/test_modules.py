@@ -7,24 +7,22 @@ the CPU, which adds gates in another order. They are held to the float64 result,
 The fused layers of transformers in evaluation are off here on both sides, because the CPU's are another algorithm; tests/torch/test_attention.py has them.
 """
 
+import contextlib
 import copy
 import os
-import warnings
-from collections import Counter
 from pathlib import Path
 
 import pytest
 import torch
 import torch_presil  # noqa: F401
-from parity import compare, expected
+from parity import checks, compare, databases
 from parity.products import Launches, explain, no_worse
 from torch.testing._internal.common_modules import module_db
 from torch.utils._pytree import tree_flatten, tree_map
 
 SEED = int(os.environ.get("PRESIL_SEED", "0"))
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
-# LinearCrossEntropyLoss: around its products a few of its samples differ by one rounding, and why is not known; until then it is held to what recurrent modules are.
-OTHER_BITS = ("nn.RNN", "nn.LSTM", "nn.GRU", "nn.LinearCrossEntropyLoss")
+OTHER_BITS = ("nn.RNN", "nn.LSTM", "nn.GRU")
 ENTRIES = {info.name: info for info in module_db}
 COUNTED = (114, 7236)  # entries, and runs of their inputs in both types and both modes
 
@@ -52,27 +50,20 @@ def result(info, case, device, dtype, training):
 
 
 def difference(info, case, dtype, training, launches):
-    try:
-        reference = result(info, case, "cpu", dtype, training)
-    except Exception as error:
-        try:
-            result(info, case, "presil", dtype, training)
-        except Exception as mine:
-            return None if type(mine) is type(error) else f"raises {type(mine).__name__} instead of {type(error).__name__}"
-        return f"does not raise {type(error).__name__}: {error}"
-    launches.count()
-    try:
-        got = result(info, case, "presil", dtype, training)
-    except Exception as error:  # is this case's answer
-        return f"raises {type(error).__name__}: {str(error)[:200]}"
-    if dtype == torch.float32 and info.name.startswith(OTHER_BITS) or info.name.startswith(OTHER_BITS[:3]):
-        return no_worse([reference], result(info, case, "cpu", torch.float64, training), got, "presil", "other bits than the CPU's")
-    if launches.count():
-        def again(context):
-            with context:
-                return result(info, case, "cpu", dtype, training)
-        return explain(again, launches, got, "presil")
-    return compare.trees(got, reference, "presil", False)
+    def run(device, context=contextlib.nullcontext(), dtype=dtype):
+        with context:
+            return result(info, case, device, dtype, training)
+
+    def wide():
+        return run("cpu", dtype=torch.float64)
+
+    def compared(got, reference, launched):
+        if info.name.startswith(OTHER_BITS):
+            return no_worse([reference], wide(), got, "presil", "other bits than the CPU's")
+        if launched:
+            return explain(lambda context: run("cpu", context), launches, got, "presil", lambda context: run("presil", context), wide)
+        return compare.trees(got, reference, "presil", False)
+    return databases.difference(run, launches, compared)
 
 
 @pytest.fixture(scope="module")
@@ -81,34 +72,27 @@ def answers():
     enabled = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     found = []
-    warnings.simplefilter("ignore")  # pytest restores the filters
+    checks.quiet()  # pytest restores the filters of warnings
     with Launches() as launches, torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         for name, info in ENTRIES.items():
             for label, dtype in DTYPES.items():
                 if dtype not in info.dtypes:
                     continue
-                answer = {"entry": name, "dtype": label, "first": 0, "every": 1, "ran": Counter(), "failed": {}}
+                answer = databases.answer_for(name, label)
                 for check, training in (("train", True), ("eval", False)):
                     torch.manual_seed(SEED)
                     for index, case in enumerate(info.module_inputs_func(info, device="cpu", dtype=dtype, requires_grad=True, training=training)):
                         if case.forward_input is None:
                             continue
-                        answer["ran"][check] += 1
-                        text = difference(info, case, dtype, training, launches)
-                        if text:
-                            answer["failed"].setdefault(check, {})[str(index)] = text
+                        databases.note(answer, check, index, difference(info, case, dtype, training, launches))
                 found.append(answer)
     torch.backends.mha.set_fastpath_enabled(enabled)
     return found
 
 
 def test_every_entry_and_input_is_there(answers):
-    ran = sum(sum(a["ran"].values()) for a in answers)
-    failed = sum(len(cases) for a in answers for cases in a["failed"].values())
-    print(f"{len(ENTRIES)} modules, {ran} runs of forward and backward, {100 * (1 - failed / ran):.2f} % pass")
-    assert (len(ENTRIES), ran) == COUNTED
+    databases.assert_counted(answers, "modules", COUNTED)
 
 
 def test_what_fails_is_what_is_expected(answers):
-    lines = expected.judge(answers, expected.load(Path(__file__).with_name("expected_modules.toml")))
-    assert not lines, f"{len(lines)} not as expected_modules.toml says (seed {SEED}):\n" + "\n".join(lines[:60])
+    databases.assert_as_expected(answers, Path(__file__).with_name("expected_modules.toml"), SEED)

@@ -5,15 +5,15 @@ The first three are bit-equal to the CPU's same form (around the chip's own prod
 on the CPU: its parameters are held to the CPU's plain form in float64, no further from it than eight times the CPU's float32 (parity/products.py, no_worse).
 """
 
+import contextlib
 import copy
 import os
-from collections import Counter
 from pathlib import Path
 
 import pytest
 import torch
 import torch_presil  # noqa: F401
-from parity import compare, expected
+from parity import compare, databases
 from parity.products import Launches, explain, no_worse
 from torch.testing._internal.common_optimizers import optim_db
 
@@ -56,27 +56,15 @@ def trained(info, case, device, form, dtype=torch.float32):
 
 
 def difference(info, case, form, launches):
-    try:
-        reference = trained(info, case, "cpu", "forloop" if form == "capturable" else form)
-    except Exception as error:
-        try:
-            trained(info, case, "presil", form)
-        except Exception as mine:
-            return None if type(mine) is type(error) else f"raises {type(mine).__name__} instead of {type(error).__name__}"
-        return f"does not raise {type(error).__name__}: {error}"
-    launches.count()
-    try:
-        got = trained(info, case, "presil", form)
-    except Exception as error:  # is this case's answer
-        return f"raises {type(error).__name__}: {str(error)[:200]}"
-    if form == "capturable":
-        return no_worse([reference[0]], trained(info, case, "cpu", "forloop", torch.float64)[0], got[0], "presil", "not the CPU's plain form")
-    if launches.count():
-        def again(context):
-            with context:
-                return trained(info, case, "cpu", form)
-        return explain(again, launches, got, "presil")
-    return compare.trees(got, reference, "presil", False)
+    def run(device, context=contextlib.nullcontext()):
+        with context:
+            return trained(info, case, device, "forloop" if form == "capturable" and device == "cpu" else form)
+
+    def compared(got, reference, launched):
+        if form == "capturable":
+            return no_worse([reference[0]], trained(info, case, "cpu", "forloop", torch.float64)[0], got[0], "presil", "not the CPU's plain form")
+        return explain(lambda context: run("cpu", context), launches, got, "presil") if launched else compare.trees(got, reference, "presil", False)
+    return databases.difference(run, launches, compared)
 
 
 @pytest.fixture(scope="module")
@@ -85,27 +73,20 @@ def answers():
     found = []
     with Launches() as launches:
         for name, info in ENTRIES.items():
-            answer = {"entry": name, "dtype": "float32", "first": 0, "every": 1, "ran": Counter(), "failed": {}}
+            answer = databases.answer_for(name, "float32")
             for form in FORMS:
                 if not supported(info, form):
                     continue
                 for index, case in enumerate(info.optim_inputs_func(device="cpu")):
                     if form == "forloop" or not any(f in case.kwargs for f in ("foreach", "fused", "capturable", "differentiable")):
-                        answer["ran"][form] += 1
-                        text = difference(info, case, form, launches)
-                        if text:
-                            answer["failed"].setdefault(form, {})[str(index)] = text
+                        databases.note(answer, form, index, difference(info, case, form, launches))
             found.append(answer)
     return found
 
 
 def test_every_entry_and_input_is_there(answers):
-    ran = sum(sum(a["ran"].values()) for a in answers)
-    failed = sum(len(cases) for a in answers for cases in a["failed"].values())
-    print(f"{len(ENTRIES)} optimisers, {ran} runs, {100 * (1 - failed / ran):.2f} % pass")
-    assert (len(ENTRIES), ran) == COUNTED
+    databases.assert_counted(answers, "optimisers", COUNTED)
 
 
 def test_what_fails_is_what_is_expected(answers):
-    lines = expected.judge(answers, expected.load(Path(__file__).with_name("expected_optimizers.toml")))
-    assert not lines, f"{len(lines)} not as expected_optimizers.toml says (seed {SEED}):\n" + "\n".join(lines[:60])
+    databases.assert_as_expected(answers, Path(__file__).with_name("expected_optimizers.toml"), SEED)

@@ -7,4 +7,5 @@
     checks      forward, view, noncontiguous, inplace, out, grad of one sample; errors of an entry
     worker      a process that runs entries; pool: several of them under a watchdog
     expected    what may fail, and why
+    databases   what the runners of modules and optimisers share
 """

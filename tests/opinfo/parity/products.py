@@ -12,6 +12,8 @@ A call that launches on the chip can't be bit-equal to the CPU. Two things hold 
 For that the CPU takes composite operators apart where the device does: what has a composite kernel and none of the CPU's is entered, and scaled-dot-product attention is SDPBackend.MATH.
 """
 
+import contextlib
+
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
@@ -178,15 +180,31 @@ def no_worse(runs: list, wide, got, device: str, difference: str) -> str | None:
     return compare.trees(got, runs[0], device, strides=False, exact=near)
 
 
-def explain(run_on_cpu, launches: Launches, got, device: str) -> str | None:
-    """Whether `got`, which the device computed with launches, is what its products make of it. run_on_cpu(context): the same call, made inside the context, with fresh arguments."""
+NOT_COMPARABLE = "not comparable"
+
+
+class Transparent(TorchDispatchMode):
+    """Changes nothing but what PyTorch itself does under a dispatch mode."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        return function(*args, **(kwargs or {}))
+
+
+def explain(run_on_cpu, launches: Launches, got, device: str, run_on_device=None, wide=None) -> str | None:
+    """Whether `got`, which the device computed with launches, is what its products make of it. run_on_cpu(context): the same call, made inside the context, with fresh arguments.
+
+    run_on_device(context), wide() (in float64, on the CPU): given where PyTorch takes another way under a dispatch mode (cross entropy with smoothed labels and weights sums in another order): then the device
+    under a mode must have the bits, and without one be no further from float64 than no_worse() allows.
+    """
     mode = Substitute(launches)
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         try:
             expected = run_on_cpu(mode)
         except Exception as error:  # a fault of this comparison; it is a failure of the sample, not the end of the entry
-            return f"not comparable: the CPU's run with the device's products raises {type(error).__name__}: {error}"
+            return f"{NOT_COMPARABLE}: the CPU's run with the device's products raises {type(error).__name__}: {error}"
     if mode.faults:
         return mode.faults[0]
     difference = compare.trees(got, expected, device, strides=False)
+    if difference and run_on_device:
+        difference = compare.trees(run_on_device(Transparent()), expected, device, strides=False) or no_worse([run_on_cpu(contextlib.nullcontext())], wide(), got, device, difference)
     return f"around {mode.products} product(s) of the chip: {difference}" if difference else None
