@@ -13,5 +13,11 @@ spec.loader.exec_module(exits)
 
 @pytest.mark.parametrize("case", exits.CASES)
 def test_it_ends(case):
-    problems = exits.run_many(case, 16 if case in ("backward", "python_nodes") else 2, workers=2)
+    problems = exits.run_many(case, 16 if case in ("backward", "python_nodes") else 4 if case == "preempted" else 2, workers=2)
     assert not problems
+
+
+def test_the_race_shows_where_nobody_waits_for_autograd():
+    """The control: without it the test above could be blind."""
+    problems = exits.run_many("preempted", 6, workers=2, drain=False)
+    assert any("terminate called without an active exception" in text for text in problems), problems
