@@ -62,6 +62,16 @@ if(_presil_cpu_macros MATCHES "__AVX512F__")
 else()
   set(_presil_vector_flags -mmemset-strategy=unrolled_loop:512:noalign,libcall:-1:noalign -mmemcpy-strategy=unrolled_loop:512:noalign,libcall:-1:noalign)
 endif()
+# Noted in the library, so that the dynamic linker refuses it on a lesser processor: else its first such instruction would end the process.
+set(_presil_isa_level)
+if(_presil_cpu_macros MATCHES "__AVX512VL__" AND _presil_cpu_macros MATCHES "__AVX512BW__" AND _presil_cpu_macros MATCHES "__AVX512DQ__")
+  set(_presil_isa_level -Wl,-z,x86-64-v4)
+elseif(_presil_cpu_macros MATCHES "__AVX")
+  set(_presil_isa_level -Wl,-z,x86-64-v3)
+elseif(_presil_cpu_macros MATCHES "__SSE3__")
+  set(_presil_isa_level -Wl,-z,x86-64-v2)
+endif()
+set(PRESIL_MODEL_LINK_OPTIONS ${_presil_isa_level} CACHE INTERNAL "")
 set(PRESIL_MODEL_CXXFLAGS -march=${PRESIL_MARCH} ${_presil_vector_flags} CACHE INTERNAL "")
 
 # Sets <out> to the macros that model, runtime and harness of a build must agree on.
@@ -142,7 +152,7 @@ endfunction()
 function(_presil_link_library library archive)
   set_target_properties(${library} PROPERTIES LINKER_LANGUAGE CXX LINK_DEPENDS "${mdir}/${archive};${PRESIL_SIM_DIR}/harness/exports.map")
   target_link_libraries(${library} PRIVATE ${mdir}/${archive} presil_sim_runtime_${build})
-  target_link_options(${library} PRIVATE -Wl,--version-script=${PRESIL_SIM_DIR}/harness/exports.map -Wl,-Bsymbolic -Wl,--no-undefined)
+  target_link_options(${library} PRIVATE -Wl,--version-script=${PRESIL_SIM_DIR}/harness/exports.map -Wl,-Bsymbolic -Wl,--no-undefined ${PRESIL_MODEL_LINK_OPTIONS})
 endfunction()
 
 # Makes ${mdir}/profile by running A_TRAIN on a library with counters in it.

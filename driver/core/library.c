@@ -49,7 +49,12 @@ static int find_library(const char *name, char *path) {
 
 static int load(const char *path, const char *symbol, void **entry) {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library) return presil_fail(PRESIL_ENODEV, "can't load %s: %s", path, dlerror());
+    if (!library) {
+        const char *text = dlerror();
+        if (!strstr(text, "ISA level")) return presil_fail(PRESIL_ENODEV, "can't load %s: %s", path, text);
+        return presil_fail(PRESIL_ENODEV, "can't load %.200s: it was built for a processor that has instructions which this one lacks: build it on this machine ('./presil build', "
+                           "or 'python -m torch_presil.simulators'), or use mode 'model'", path);
+    }
     *entry = dlsym(library, symbol);
     if (!*entry) {
         (void)dlclose(library);

@@ -89,6 +89,21 @@ def test_diagnose_sees_broken_and_missing_simulators(tmp_path):
     assert said.returncode == 1 and "simulator library base_check: " in texts and "needs the simulator library libpresil_sim_base_fast.so" in texts and "PRESIL_MODE=model" in texts
 
 
+def test_a_simulator_for_another_processor_is_refused(tmp_path):
+    """A library that the linker marked for a level of x86-64 above all that there are."""
+    (tmp_path / "x.c").write_text("int presil_transport_entry(void) { return 0; }\n")
+    made = tmp_path / "libpresil_sim_base_fast.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-Wl,-z,x86-64-v2", "-o", made, tmp_path / "x.c"], check=True)
+    note = bytes.fromhex("028000c0" "04000000")  # GNU_PROPERTY_X86_ISA_1_NEEDED, four bytes
+    data = made.read_bytes()
+    at = data.index(note) + len(note)
+    made.write_bytes(data[:at] + bytes([data[at] | 0x80]) + data[at + 1:])
+    done = python("-c", "import torch, torch_presil\ntorch.ones(2, 2, device='presil')", PRESIL_LIBRARY_PATH=str(tmp_path), PRESIL_MODE="rtl")
+    assert done.returncode == 1 and "built for a processor that has instructions which this one lacks: build it on this machine" in done.stderr, done.stderr
+    report = json.loads(python("-m", "torch_presil.diagnose", "--json", PRESIL_LIBRARY_PATH=str(tmp_path), PRESIL_MODE="rtl").stdout)
+    assert "instructions which this one lacks: build it here" in report["simulators"]["libraries"]["base_fast"]
+
+
 # ---- the wheel
 
 def library(folder: Path, code: str, *options: str) -> Path:
@@ -97,35 +112,48 @@ def library(folder: Path, code: str, *options: str) -> Path:
     return folder / "x.so"
 
 
+def write_wheel(file: Path, libraries: dict[str, Path]) -> Path:
+    """A wheel without digests, as a build leaves it to be tagged."""
+    name = "-".join(file.name.split("-")[:2])
+    texts = {f"{name}.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: cp311-cp311-linux_x86_64\n",
+             f"{name}.dist-info/METADATA": "Metadata-Version: 2.1\nName: {}\nVersion: {}\n".format(*name.split("-"))}
+    with zipfile.ZipFile(file, "w") as archive:
+        for at, path in libraries.items():
+            archive.write(path, at)
+        for at, text in texts.items():
+            archive.writestr(at, text)
+        archive.writestr(f"{name}.dist-info/RECORD", "".join(f"{at},,\n" for at in (*libraries, *texts, f"{name}.dist-info/RECORD")))
+    return file
+
+
 @pytest.fixture
 def wheel(tmp_path):
     def make(code: str, *options: str) -> Path:
-        file = tmp_path / "thing-1.0-cp311-cp311-linux_x86_64.whl"
-        with zipfile.ZipFile(file, "w") as archive:
-            archive.write(library(tmp_path, code, *options), "thing/x.so")
-            archive.writestr("thing-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: cp311-cp311-linux_x86_64\n")
-            archive.writestr("thing-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: thing\nVersion: 1.0\n")
-            archive.writestr("thing-1.0.dist-info/RECORD", "")
-        return file
+        return write_wheel(tmp_path / "thing-1.0-cp311-cp311-linux_x86_64.whl", {"thing/x.so": library(tmp_path, code, *options)})
     return make
 
 
 @pytest.mark.parametrize("code, options, tag", [
-    ("int f(void) { return 1; }", (), "manylinux_2_17_x86_64"),
-    # The reference is to that version of the symbol whatever the compiling system's default is.
-    ('#include <unistd.h>\n__asm__(".symver getentropy, getentropy@GLIBC_2.25"); int f(char *p) { return getentropy(p, 1); }', (), "manylinux_2_25_x86_64")])
-def test_the_tag_follows_the_symbols(wheel, tmp_path, code, options, tag):
+    ("int f(void) { return 1; }", (), "manylinux_2_5_x86_64"),
+    # The reference is to that version of the symbol whatever the compiling system's default is. No platform is named 2.25: the next one.
+    ('#include <unistd.h>\n__asm__(".symver getentropy, getentropy@GLIBC_2.25"); int f(char *p) { return getentropy(p, 1); }', (), "manylinux_2_26_x86_64"),
+    # glibc 2.38 goes with gcc 12's libstdc++ still, which ends at 3.4.30.
+    ("int newer(void); int f(void) { return newer(); }", ("-Wl,--no-as-needed", "libstdc++.so.6"), "manylinux_2_39_x86_64")])
+def test_the_tag_follows_the_symbols(wheel, tmp_path, monkeypatch, code, options, tag):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "newer.map").write_text("GLIBCXX_3.4.32 { global: newer; local: *; };")
+    library(tmp_path, "int newer(void) { return 1; }", "-Wl,-soname,libstdc++.so.6", "-Wl,--version-script=newer.map").rename("libstdc++.so.6")
     made = presil_wheel.retag(wheel(code, *options))
     assert made.name == f"thing-1.0-cp311-cp311-{tag}.whl" and not (tmp_path / "thing-1.0-cp311-cp311-linux_x86_64.whl").exists()
     with zipfile.ZipFile(made) as archive:
         assert f"Tag: cp311-cp311-{tag}\n" in archive.read("thing-1.0.dist-info/WHEEL").decode()
         rows = list(csv.reader(archive.read("thing-1.0.dist-info/RECORD").decode().splitlines()))
-        assert {row[0] for row in rows} == set(archive.namelist())
+        assert {row[0] for row in rows} == {name for name in archive.namelist() if not name.endswith("/")}
         for name, digest, size in rows:
             if not name.endswith("RECORD"):
                 data = archive.read(name)
                 assert digest == "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode() and int(size) == len(data)
-    done = subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--target", tmp_path / "site", made], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--only-binary", ":all:", "--platform", tag, "--target", tmp_path / "site", made], capture_output=True, text=True)
     assert done.returncode == 0 and (tmp_path / "site" / "thing" / "x.so").exists(), done.stderr
 
 
@@ -135,8 +163,9 @@ def test_a_foreign_library_is_refused(wheel, tmp_path):
         presil_wheel.retag(wheel("int f(void); int g(void) { return f(); }", str(other)))
 
 
-def test_our_own_libraries_have_a_tag():
-    tag = presil_wheel.platform_tag(PACKAGE)
+def test_our_own_libraries_have_a_tag(tmp_path):
+    file = tmp_path / "torch_presil-1.0-cp311-cp311-linux_x86_64.whl"
+    tag = presil_wheel.platform_tag(write_wheel(file, {f"torch_presil/{path.name}": path for path in (*PACKAGE.glob("*.so"), BUILD / "lib" / "libpresil.so.0")}))
     assert tag.startswith("manylinux_2_") and tag.endswith("_x86_64")
     glibc = float(os.confstr("CS_GNU_LIBC_VERSION").split()[1].split(".")[1])
     assert int(tag.split("_")[2]) <= max(glibc, 39)

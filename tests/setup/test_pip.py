@@ -25,6 +25,11 @@ def installed(tmp_path_factory) -> Path:
     return place / "site"
 
 
+# The twin's kernels for AVX2 and AVX-512, which twin_dispatch.c enters where the processor has them.
+KERNELS = {"split", "rows_bf16", "rows_int8", "post_row", "pack_bf16", "pack_int8"}
+WIDE = re.compile(r"<(\w+)[.\w]*>:")
+
+
 def clean() -> dict:
     return {name: value for name, value in os.environ.items() if not name.startswith("PRESIL_")}
 
@@ -72,6 +77,21 @@ def test_it_runs_on_older_processors(installed):
     """Shipped simulators are x86-64-v2: no AVX register. (The driver's twin has AVX kernels, entered where the processor has them.)"""
     code = subprocess.run(["objdump", "-d", "--no-show-raw-insn", installed / "torch_presil" / "lib" / "libpresil_sim_tiny_fast.so"], capture_output=True, text=True, check=True).stdout
     assert "%xmm0" in code and "%ymm" not in code and "%zmm" not in code
+    for library in installed.rglob("*.so*"):
+        # A wide register anywhere else would be used on every processor.
+        code = subprocess.run(["objdump", "-d", "--no-show-raw-insn", library], capture_output=True, text=True, check=True).stdout
+        wide = [block.split("\n", 1)[0] for block in code.split("\n\n") if "%ymm" in block or "%zmm" in block]
+        assert {WIDE.search(name)[1] for name in wide} <= (KERNELS if library.name.startswith("libpresil.so") else set()), library.name
+
+
+def isa_needed(library) -> str:
+    return subprocess.run(["readelf", "-n", library], capture_output=True, text=True, check=True).stdout.partition("x86 ISA needed: ")[2].split("\n")[0]
+
+
+def test_simulators_say_which_processor_they_need(installed, own_simulator):
+    assert isa_needed(installed / "torch_presil" / "lib" / "libpresil_sim_tiny_fast.so") == "x86-64-v2"
+    level = json.loads(run(installed, "import json, torch_presil.diagnose as d; r = d.Report(); d.cpu(r); print(json.dumps(r.sections['cpu']['level']))"))
+    assert isa_needed(next(own_simulator[0].rglob("libpresil_sim_tiny_fast.so"))) == level
 
 
 def test_the_tag_says_what_it_needs(installed):

@@ -129,7 +129,10 @@ def _try_library(path: Path) -> str:
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code, str(path)], capture_output=True, text=True, timeout=60)
     if done.returncode < 0:
         return f"ends the process with signal {-done.returncode}; it was built for another CPU: build it here"
-    return "ok" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["?"])[-1]
+    said = (done.stderr.strip().splitlines() or ["?"])[-1]
+    if "ISA level" in said:
+        said += "; it was built for a processor that has instructions which this one lacks: build it here ('./presil build', or 'python -m torch_presil.simulators')"
+    return "ok" if done.returncode == 0 else said
 
 
 def tools(report: Report) -> None:

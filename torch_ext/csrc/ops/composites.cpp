@@ -2,8 +2,8 @@
 // Operators that PyTorch expects of a device, but that its CPU has no kernel for, out of those that it has: the parts of synchronised batch norm,
 // backward of rms_norm, dropout that gives its mask; and depthwise convolutions, products with a wider result, backward of linear and matmul, all of
 // which are the chip's products and convolutions.
-#include <ATen/ATen.h>
-#include <ATen/native/Resize.h>
+#include "ops/out.h"
+
 #include <torch/library.h>
 
 namespace presil {
@@ -13,11 +13,6 @@ using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
 bool has(const OptionalTensor& t) { return t && t->defined(); }
-Tensor& into(Tensor& out, const Tensor& result) {
-  TORCH_CHECK(out.scalar_type() == result.scalar_type(), "Expected out tensor to have dtype ", result.scalar_type(), ", but got ", out.scalar_type(), " instead");
-  at::native::resize_output(out, result.sizes());
-  return out.copy_(result);
-}
 
 // Statistics of float16 and bfloat16 are kept in float32.
 c10::ScalarType statistics_type(const Tensor& t) { return at::isReducedFloatingType(t.scalar_type()) ? at::kFloat : t.scalar_type(); }

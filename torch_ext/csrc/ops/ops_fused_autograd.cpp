@@ -65,7 +65,7 @@ struct Conv2d : torch::autograd::Function<Conv2d> {
   }
 };
 
-Tensor conv2d(const Tensor& x, const Tensor& w, const OptionalTensor& bias, Ints stride, Ints padding, Ints dilation, int64_t groups, const OptionalTensor& residual, c10::string_view activation,
+Tensor conv2d_with_gradient(const Tensor& x, const Tensor& w, const OptionalTensor& bias, Ints stride, Ints padding, Ints dilation, int64_t groups, const OptionalTensor& residual, c10::string_view activation,
               std::optional<c10::ScalarType> out_dtype, c10::string_view label) {
   const auto wants = [](const OptionalTensor& t) { return t && t->defined() && t->requires_grad(); };
   if (!at::GradMode::is_enabled() || !(x.requires_grad() || w.requires_grad() || wants(bias) || wants(residual))) {
@@ -76,11 +76,11 @@ Tensor conv2d(const Tensor& x, const Tensor& w, const OptionalTensor& bias, Ints
 }
 
 // A linear layer is a 1x1 convolution over rows: [*, K] as one image of `rows` pixels.
-Tensor linear(const Tensor& x, const Tensor& w, const OptionalTensor& bias, const OptionalTensor& residual, c10::string_view activation, std::optional<c10::ScalarType> out_dtype, c10::string_view label) {
+Tensor linear_with_gradient(const Tensor& x, const Tensor& w, const OptionalTensor& bias, const OptionalTensor& residual, c10::string_view activation, std::optional<c10::ScalarType> out_dtype, c10::string_view label) {
   const auto pixels = [](const Tensor& t) { return t.reshape({1, -1, 1, t.size(-1)}).permute({0, 3, 2, 1}); };
   TORCH_CHECK_VALUE(w.dim() == 2, "presil: the weight of a linear layer must be 2-D (out, in), got ", w.sizes());
   const int64_t one[] = {1, 1}, zero[] = {0, 0};
-  const Tensor y = conv2d(pixels(x), w.view({w.size(0), w.size(1), 1, 1}), bias, one, zero, one, 1, residual && residual->defined() ? OptionalTensor(pixels(*residual)) : std::nullopt, activation,
+  const Tensor y = conv2d_with_gradient(pixels(x), w.view({w.size(0), w.size(1), 1, 1}), bias, one, zero, one, 1, residual && residual->defined() ? OptionalTensor(pixels(*residual)) : std::nullopt, activation,
                           out_dtype, label);
   auto sizes = x.sizes().vec();
   sizes.back() = w.size(0);
@@ -88,8 +88,8 @@ Tensor linear(const Tensor& x, const Tensor& w, const OptionalTensor& bias, cons
 }
 
 TORCH_LIBRARY_IMPL(presil, AutogradPrivateUse1, m) {
-  m.impl("conv2d", conv2d);
-  m.impl("linear", linear);
+  m.impl("conv2d", conv2d_with_gradient);
+  m.impl("linear", linear_with_gradient);
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 #include "ops/chip_ops.h"
 #include "host/fallback.h"
 #include "ops/one_device.h"
+#include "ops/out.h"
 
-#include <ATen/native/Resize.h>
 #include <torch/library.h>
 
 namespace presil {
@@ -102,12 +102,6 @@ Tensor presil_int_mm(const Tensor& a, const Tensor& b) {
   return product("_int_mm", a.unsqueeze(0), b.unsqueeze(0), {}, c10::kInt, PRESIL_COMPUTE_INT8).squeeze(0);
 }
 
-// out=: computed aside and copied, so that overlap of out with an operand is harmless.
-Tensor& into(Tensor& out, const Tensor& result) {
-  TORCH_CHECK(out.scalar_type() == result.scalar_type(), "Expected out tensor to have dtype ", result.scalar_type(), ", but got ", out.scalar_type(), " instead");
-  at::native::resize_output(out, result.sizes());
-  return out.copy_(result);
-}
 Tensor& mm_out(const Tensor& a, const Tensor& b, Tensor& out) { return into(out, presil_mm(a, b)); }
 Tensor& bmm_out(const Tensor& a, const Tensor& b, Tensor& out) { return into(out, presil_bmm(a, b)); }
 Tensor& addmm_out(const Tensor& s, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha, Tensor& out) { return into(out, presil_addmm(s, a, b, beta, alpha)); }

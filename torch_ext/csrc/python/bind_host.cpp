@@ -4,7 +4,7 @@
 #include "host/alias.h"
 #include "runtime/device.h"
 
-#include <torch/extension.h>
+#include <torch/csrc/utils/pybind.h>
 
 namespace presil {
 

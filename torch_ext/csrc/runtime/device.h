@@ -17,6 +17,7 @@
 namespace presil {
 
 constexpr auto kDevice = c10::DeviceType::PrivateUse1;
+inline c10::Device make_device(int index) { return c10::Device(kDevice, static_cast<c10::DeviceIndex>(index)); }
 constexpr int kMaxDevices = 8;
 
 int device_count() noexcept;

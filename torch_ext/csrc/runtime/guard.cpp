@@ -8,7 +8,6 @@
 namespace presil {
 namespace {
 
-c10::Device make_device(int index) { return c10::Device(kDevice, static_cast<c10::DeviceIndex>(index)); }
 int index_or_current(c10::Device d) { return d.index() < 0 ? current_device() : d.index(); }
 
 constexpr const char* kNoWait = "a replay waits where it has to; wait for the whole graph after it";

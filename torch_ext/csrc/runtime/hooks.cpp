@@ -11,8 +11,6 @@
 namespace presil {
 namespace {
 
-c10::Device make_device(int index) { return c10::Device(kDevice, static_cast<c10::DeviceIndex>(index)); }
-
 struct Hooks final : at::PrivateUse1HooksInterface {
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return true; }
