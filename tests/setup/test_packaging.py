@@ -98,7 +98,7 @@ def test_a_simulator_for_another_processor_is_refused(tmp_path):
     data = made.read_bytes()
     at = data.index(note) + len(note)
     made.write_bytes(data[:at] + bytes([data[at] | 0x80]) + data[at + 1:])
-    done = python("-c", "import torch, torch_presil\ntorch.ones(2, 2, device='presil')", PRESIL_LIBRARY_PATH=str(tmp_path), PRESIL_MODE="rtl")
+    done = python("-c", "import torch, torch_presil\nx = torch.ones(2, 2, device='presil'); (x @ x).cpu()", PRESIL_LIBRARY_PATH=str(tmp_path), PRESIL_MODE="rtl")
     assert done.returncode == 1 and "built for a processor that has instructions which this one lacks: build it on this machine" in done.stderr, done.stderr
     report = json.loads(python("-m", "torch_presil.diagnose", "--json", PRESIL_LIBRARY_PATH=str(tmp_path), PRESIL_MODE="rtl").stdout)
     assert "instructions which this one lacks: build it here" in report["simulators"]["libraries"]["base_fast"]
