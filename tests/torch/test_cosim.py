@@ -158,6 +158,8 @@ def test_batches_without_a_clock_and_wrong_ones(small):
     result = run(model=f"{small}:make", shape=(1, 8, 16, 16), batches=(1, 2))
     for row in [result["total"], *result["batches"]]:
         assert row["latency_cycles"] is None and row["images_per_second_simulated"] is None
+    for row in [result["total"], *result["layers"]]:
+        assert row["macs"] >= 0 and [row[name] for name in ("cycles", "utilization", "dram_bytes", "stalls")] == [None] * 4, row
     with pytest.raises(ValueError, match="does not keep the first dimension"):
         run(model=f"{small}:one", shape=(1, 8, 16, 16), batches=(2,))
     with pytest.raises(ValueError, match="can't be combined"):

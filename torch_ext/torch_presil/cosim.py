@@ -116,6 +116,9 @@ def bound(stalls: dict) -> str:
     return PEAK_CAUSES.get(cause, "overhead")
 
 
+CLOCKED = ("cycles", "utilization", "dram_bytes", "fill_drain", "stalls")  # null in mode "model", which has no clock
+
+
 def merge(reports: list) -> dict:
     """Several launches of one layer as one: counters add up; exact only if every one was compared and equal."""
     out = {"macs": 0, "cycles": 0, "dram_bytes": 0, "peak": 0, "sim_ns": 0, "twin_ns": 0, "launches": len(reports), "descriptors": 0, "fill_drain": 0, "stalls": {}, "differences": []}
@@ -138,6 +141,8 @@ def merge(reports: list) -> dict:
             out["differences"].append(r["difference"])
     out["bit_exact"] = None if all(v < 0 for v in verified) else all(v == 1 for v in verified)
     out["utilization"] = out["macs"] / out["peak"] if out["peak"] else 0.0
+    if not out["cycles"]:
+        out.update(dict.fromkeys(CLOCKED))
     return out
 
 
@@ -285,13 +290,42 @@ def measure_batches(options: Options, prepared: Prepared, clock_mhz: int, verify
         reports = _C.take_reports()
         merged = merge(reports)
         exact = merged["bit_exact"] or False if verify else None
-        rows.append({"batch": batch, **latency(reports, batch, clock_mhz), "macs": merged["macs"], "utilization": merged["utilization"] if merged["cycles"] else None,
+        rows.append({"batch": batch, **latency(reports, batch, clock_mhz), "macs": merged["macs"], "utilization": merged["utilization"],
                      "bit_exact": exact, "sim_seconds": merged["sim_ns"] * 1e-9})
     return rows
 
 
 def run(options: Options) -> dict:
-    """The co-simulation; see the README for the JSON's members."""
+    """The co-simulation; see the README for the JSON's members. In mode "model" what a clock or a bus would count is null."""
+    prepared, names = _begin(options)
+    verify, whole = options.mode == "verify", options.layers is None and options.trace is None
+    result = {"model": options.model, "chip": options.chip, "dtype": options.dtype, "mode": options.mode, "input": list(options.shape), "seed": options.seed,
+              "properties": _C.properties(0), "prepare_seconds": prepared.prepare_seconds}
+    if whole:
+        out, reports, seconds, host = run_forward(options, prepared)
+    else:
+        reports, seconds, result["trace"] = _run_chosen(options, prepared, names)
+        out, host = None, {}
+    rows = _rows(options, prepared, names, reports, host, verify)
+    total = layer_row("total", merge(reports), {}, verify) if reports else {}
+    sim = sum(r["sim_ns"] for r in reports) * 1e-9
+    twin = sum(r["twin_ns"] for r in reports) * 1e-9
+    total.update({"sim_seconds": sim, "twin_seconds": twin, "host_seconds": seconds - sim - twin, "wall_seconds": seconds, "launches": len(reports)})
+    total.update(latency(reports if whole else [], options.shape[0], result["properties"]["clock_mhz"]))
+    result["batches"] = measure_batches(options, prepared, result["properties"]["clock_mhz"], verify)
+    if options.baseline and whole:
+        options.tell("timing PyTorch on the CPU")
+        layouts = measure_cpu(prepared.source, prepared.example)
+        total["cpu_layouts"], total["cpu_seconds"] = layouts, min(layouts.values())
+    if whole:
+        options.tell("comparing with PyTorch")
+        total["agreement"] = agreement(options, prepared, out)
+    _C.collect_reports(False)
+    return {**{k: v for k, v in result.items() if k != "trace" or v}, "total": total, "layers": rows}
+
+
+def _begin(options: Options) -> tuple:
+    """Checks the options, sets the device up, and prepares the model: (prepared, names of the layers that were asked for)."""
     if options.dtype not in DTYPES or options.mode not in MODES:
         raise ValueError(f"dtype must be one of {DTYPES}, mode one of {MODES}; got {options.dtype!r}, {options.mode!r}")
     if options.batches and (options.layers or options.trace):
@@ -308,24 +342,27 @@ def run(options: Options) -> dict:
     if options.mode != "model":
         options.tell("starting the simulator")
         _C.start(0)
-    verify = options.mode == "verify"
-    result = {"model": options.model, "chip": options.chip, "dtype": options.dtype, "mode": options.mode, "input": list(options.shape), "seed": options.seed,
-              "properties": _C.properties(0), "prepare_seconds": prepared.prepare_seconds}
-    whole = options.layers is None and options.trace is None
-    if whole:
-        out, reports, seconds, host = run_forward(options, prepared)
-    else:
-        _C.set_mode(options.mode)
-        if options.trace:
-            path = Path(options.trace_path or f"waveforms/{names[0]}.fst")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _C.trace(0, str(path), 0, 1 << 30)
-            result["trace"] = str(path)
-        start = time.perf_counter()
-        reports, host = run_layers_alone(options, prepared, names), {}
-        seconds, out = time.perf_counter() - start, None
-        if options.trace:
-            _C.trace(0, "", 0, 0)
+    return prepared, names
+
+
+def _run_chosen(options: Options, prepared: Prepared, names: list) -> tuple:
+    """(reports, wall seconds, path of the waveforms or None) of the chosen layers alone."""
+    _C.set_mode(options.mode)
+    path = None
+    if options.trace:
+        path = Path(options.trace_path or f"waveforms/{names[0]}.fst")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _C.trace(0, str(path), 0, 1 << 30)
+    start = time.perf_counter()
+    reports = run_layers_alone(options, prepared, names)
+    seconds = time.perf_counter() - start
+    if options.trace:
+        _C.trace(0, "", 0, 0)
+    return reports, seconds, str(path) if path else None
+
+
+def _rows(options: Options, prepared: Prepared, names: list, reports: list, host: dict, verify: bool) -> list:
+    """One row a layer or operator: the chip's, then the host's, which have no counters."""
     by_name = {}
     for r in reports:
         by_name.setdefault(r["label"], []).append(r)
@@ -338,23 +375,9 @@ def run(options: Options) -> dict:
         cosines = check_layers(options, prepared, names)
         for row in rows:
             row["cosine"] = cosines.get(row["name"])
-    rows += [{"name": n, "shape": None, "where": "host", "macs": 0, "cycles": 0, "utilization": 0.0, "dram_bytes": 0, "stalls": {}, "bound": None, "bit_exact": None,
-              "calls": h["calls"], "seconds": h["seconds"], "reason": h["reason"]} for n, h in host.items()]
-    total = layer_row("total", merge(reports), {}, verify) if reports else {}
-    sim = sum(r["sim_ns"] for r in reports) * 1e-9
-    twin = sum(r["twin_ns"] for r in reports) * 1e-9
-    total.update({"sim_seconds": sim, "twin_seconds": twin, "host_seconds": seconds - sim - twin, "wall_seconds": seconds, "launches": len(reports)})
-    total.update(latency(reports if whole else [], options.shape[0], result["properties"]["clock_mhz"]))
-    result["batches"] = measure_batches(options, prepared, result["properties"]["clock_mhz"], verify)
-    if options.baseline and whole:
-        options.tell("timing PyTorch on the CPU")
-        layouts = measure_cpu(prepared.source, prepared.example)
-        total["cpu_layouts"], total["cpu_seconds"] = layouts, min(layouts.values())
-    if whole:
-        options.tell("comparing with PyTorch")
-        total["agreement"] = agreement(options, prepared, out)
-    _C.collect_reports(False)
-    return {**result, "total": total, "layers": rows}
+    clocked = dict.fromkeys(CLOCKED) if options.mode == "model" else {"cycles": 0, "utilization": 0.0, "dram_bytes": 0, "stalls": {}}
+    return rows + [{"name": n, "shape": None, "where": "host", "macs": 0, **clocked, "bound": None, "bit_exact": None, "calls": h["calls"], "seconds": h["seconds"], "reason": h["reason"]}
+                   for n, h in host.items()]
 
 
 def agreement(options: Options, prepared: Prepared, out: torch.Tensor) -> dict:
