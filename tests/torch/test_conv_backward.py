@@ -17,19 +17,26 @@ from oracle import operators  # noqa: E402
 BITS = {torch.float32: 2**-21, torch.bfloat16: 2**-8, torch.float16: 2**-10}
 
 
-def gradients(f, tensors, grad):
+def gradients(f, tensors, grad, host=None):
+    """host: a set that gains the host operators of the backward pass."""
     leaves = [None if t is None else t.detach().requires_grad_() for t in tensors]
     y = f(*leaves)
-    y.backward(grad(y))
+    g = grad(y)
+    _C.reset_host_operators()
+    y.backward(g)
+    if host is not None:
+        host.update(_C.host_operators())
     return [None if leaf is None else leaf.grad for leaf in leaves]
 
 
 def check(f, tensors, grad, dtype, seed):
-    """Against float64 on the operands as rounded; the error allowed is that of docs/numerics.md 6 for the sum of magnitudes."""
+    """Against float64 on the operands as rounded; the error allowed is that of docs/numerics.md 6 for the sum of magnitudes. The host moves nothing in backward but float16's conversions."""
+    host = set()
     tensors = [None if t is None else t.to(dtype) for t in tensors]
     exact = gradients(f, [None if t is None else t.double() for t in tensors], grad)
     magnitude = gradients(f, [None if t is None else t.double().abs() for t in tensors], lambda y: grad(y).abs())
-    got = gradients(f, [None if t is None else t.to("presil") for t in tensors], lambda y: grad(y).to("presil"))
+    got = gradients(f, [None if t is None else t.to("presil") for t in tensors], lambda y: grad(y).to("presil"), host)
+    assert host <= ({"presil::widen", "presil::round"} if dtype == torch.float16 else set()), (seed, host)
     for e, m, g in zip(exact, magnitude, got):
         if e is None:
             continue
@@ -73,9 +80,7 @@ def test_random_conv2d(seed):
     if c["last"]:
         x, w = (t.contiguous(memory_format=torch.channels_last) for t in (x, w))
     b = torch.randn(c["o"], generator=g) if c["bias"] else None
-    _C.reset_host_operators()
     got = check(lambda x, w, b=None: F.conv2d(x, w, b, **c["args"]), [x, w, b], grad_like(c["still"], c["last"]), c["dtype"], seed)
-    assert not any("backward" in name for name in _C.host_operators()), _C.host_operators()
     if c["last"] and min(x.shape[1:]) > 1:
         assert got[0].is_contiguous(memory_format=torch.channels_last)
 
@@ -88,14 +93,12 @@ def test_random_conv_transpose2d(seed):
     w = torch.randn(c["c"], max(1, c["o"] // c["groups"]), *c["kernel"], generator=g)
     args = dict(c["args"], output_padding=tuple(r.randint(0, max(s, d) - 1) for s, d in zip(c["args"]["stride"], c["args"]["dilation"])))
     b = torch.randn(w.shape[1] * c["groups"], generator=g) if c["bias"] else None
-    _C.reset_host_operators()
     check(lambda x, w, b=None: F.conv_transpose2d(x, w, b, **args), [x, w, b], grad_like(c["still"], c["last"]), c["dtype"], seed)
-    assert not any("backward" in name for name in _C.host_operators()), _C.host_operators()
 
 
 def test_one_dimension_and_unbatched():
-    x, w, b = torch.randn(2, 6, 30), torch.randn(5, 3, 4), torch.randn(5 * 2)
-    check(lambda x, w, b: F.conv1d(x, w.repeat(2, 1, 1), b, stride=2, padding=1, groups=2), [x, w, b], grad_like(False, False), torch.float32, 0)
+    x, w, b = torch.randn(2, 6, 30), torch.randn(10, 3, 4), torch.randn(10)
+    check(lambda x, w, b: F.conv1d(x, w, b, stride=2, padding=1, groups=2), [x, w, b], grad_like(False, False), torch.float32, 0)
     check(lambda x, w: F.conv_transpose1d(x, w, stride=2), [torch.randn(6, 9), torch.randn(6, 4, 3)], grad_like(True, False), torch.float32, 0)
 
 
