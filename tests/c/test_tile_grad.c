@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gradients of weights through plan and twin, against plain loops: layouts, strides, padding, groups, all choices of lanes; forced tilings give the same bytes. */
+/* Gradients of weights through plan and twin, against plain loops: layouts, strides, padding, groups, all choices of lanes; residuals, in place too; forced tilings give the same bytes. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,6 +16,8 @@ typedef struct {
     uint32_t compute, in_dtype, grad_dtype, out_dtype, tiling;
     int in_layout, grad_layout, out_layout; /* out: 0 OIHW, 1 OHWI */
     bool still;                             /* the gradient is one value: strides 0 */
+    int residual;                           /* 0 none, 1 another tensor, 2 the result itself */
+    uint32_t residual_dtype;
     int64_t groups, n, oh, ow, c, o, k[2], stride[2], pad[2], dilation[2], spare[2];
 } grad_case;
 
@@ -29,6 +31,8 @@ static grad_case random_case(fixture *f)
     c.out_dtype = between(f, 0, 1) ? PRESIL_BF16 : PRESIL_FP32;
     c.in_layout = (int)between(f, 0, 3), c.grad_layout = (int)between(f, 0, 3), c.out_layout = (int)between(f, 0, 1);
     c.still = between(f, 0, 5) == 0;
+    c.residual = (int)between(f, 0, 2);
+    c.residual_dtype = c.residual == 2 ? c.out_dtype : between(f, 0, 1) ? PRESIL_BF16 : PRESIL_FP32;
     c.n = between(f, 0, 3) ? between(f, 1, 3) : between(f, 10, 40);
     c.oh = between(f, 1, c.n > 3 ? 3 : 12), c.ow = between(f, 1, c.n > 3 ? 3 : 40);
     c.c = between(f, 1, between(f, 0, 1) ? 5 : 70), c.o = between(f, 1, between(f, 0, 1) ? 5 : 70);
@@ -42,7 +46,7 @@ static grad_case random_case(fixture *f)
     return c;
 }
 
-static bool describe(fixture *f, const grad_case *c, presil_conv2d_weight_grad_desc *d)
+static bool describe(fixture *f, const grad_case *c, presil_conv2d_weight_grad_desc *d, presil_tensor *residual)
 {
     int64_t size[2], out[2] = {c->oh, c->ow}, stride[4], cg = c->c / c->groups;
     f->used = 0;
@@ -60,7 +64,22 @@ static bool describe(fixture *f, const grad_case *c, presil_conv2d_weight_grad_d
     int64_t k = c->k[0] * c->k[1];
     const int64_t plain[4] = {cg * k, c->k[1], 1, k}, last[4] = {cg * k, c->k[1] * cg, cg, 1};
     fixture_tensor(f, &d->out, c->out_dtype, 4, (const int64_t[]){c->o, c->k[0], c->k[1], cg}, c->out_layout ? last : plain, true);
+    if (c->residual == 0) return true;
+    *residual = d->out;
+    if (c->residual == 1) fixture_tensor(f, residual, c->residual_dtype, 4, d->out.shape, c->out_layout ? plain : last, true);
+    d->residual = residual;
     return true;
+}
+
+/* What the residual holds, in order of out's elements; zeros without one. The launch may write over it. */
+static float *before(fixture *f, const grad_case *c, const presil_conv2d_weight_grad_desc *d)
+{
+    int64_t cg = c->c / c->groups, n = c->o * cg * c->k[0] * c->k[1];
+    float *values = calloc((size_t)n, sizeof *values);
+    for (int64_t i = 0; d->residual && i < n; i++) {
+        values[i] = (float)fixture_get(fixture_element(f, d->residual, i / cg / c->k[1] / c->k[0], i / cg / c->k[1] % c->k[0], i / cg % c->k[1], i % cg), d->residual->dtype);
+    }
+    return values;
 }
 
 static int64_t run_case(fixture *f, const grad_case *c, uint8_t *copy)
@@ -69,11 +88,13 @@ static int64_t run_case(fixture *f, const grad_case *c, uint8_t *copy)
     presil_error_buffer e = {f->text, sizeof f->text};
     presil_plan *plan;
     int64_t cg = c->c / c->groups, og = c->o / c->groups, checked = 0;
-    if (!describe(f, c, &d)) return 0;
-    if (presil_chip_builtin()->plan_weight_grad(f->chip, &d, &plan, &e) != PRESIL_OK || !fixture_run(f, plan)) return -1;
+    presil_tensor residual;
+    if (!describe(f, c, &d, &residual)) return 0;
+    float *added = before(f, c, &d);
+    if (presil_chip_builtin()->plan_weight_grad(f->chip, &d, &plan, &e) != PRESIL_OK || !fixture_run(f, plan)) return free(added), -1;
     for (int64_t i = 0; i < c->o * cg * c->k[0] * c->k[1]; i++) {
         int64_t ch = i % cg, kx = i / cg % c->k[1], ky = i / cg / c->k[1] % c->k[0], o = i / cg / c->k[1] / c->k[0];
-        double sum = 0, magnitude = 0;
+        double sum = added[i], magnitude = fabs(sum);
         for (int64_t j = 0; j < c->n * c->oh * c->ow; j++) {
             int64_t x = j % c->ow, y = j / c->ow % c->oh, n = j / c->ow / c->oh;
             int64_t ux = x * c->stride[1] + kx * c->dilation[1] - c->pad[1], uy = y * c->stride[0] + ky * c->dilation[0] - c->pad[0];
@@ -86,10 +107,11 @@ static int64_t run_case(fixture *f, const grad_case *c, uint8_t *copy)
         double got = fixture_get(fixture_element(f, &d.out, o, ky, kx, ch), c->out_dtype), tolerance = magnitude * (c->compute == PRESIL_COMPUTE_FP16 ? 2e-5 : 2e-6) + (c->out_dtype == PRESIL_BF16 ? 0.0042 : 1e-6) * (fabs(sum) + 1e-3);
         if (!(fabs(got - sum) <= tolerance)) {
             (void)snprintf(f->text, sizeof f->text, "gradient [%lld, %lld, %lld, %lld] is %.9g, expected %.9g", (long long)o, (long long)ky, (long long)kx, (long long)ch, got, sum);
-            return -1;
+            return free(added), -1;
         }
         checked++;
     }
+    free(added);
     if (copy) memcpy(copy, fixture_host(f, d.out.data.value), (size_t)checked * (c->out_dtype == PRESIL_BF16 ? 2 : 4));
     return checked;
 }
@@ -144,7 +166,8 @@ static void refusals(void **state)
     presil_conv2d_weight_grad_desc d;
     presil_error_buffer e = {f.text, sizeof f.text};
     presil_plan *plan;
-    assert_true(describe(&f, &c, &d));
+    presil_tensor residual;
+    assert_true(describe(&f, &c, &d, &residual));
     d.groups = 2;
     assert_int_equal(chip_plan_weight_grad(f.chip, &d, &plan, &e), PRESIL_EINVAL);
     assert_non_null(strstr(f.text, "don't fit together"));
@@ -152,6 +175,14 @@ static void refusals(void **state)
     assert_int_equal(chip_plan_weight_grad(f.chip, &d, &plan, &e), PRESIL_EINVAL);
     d.compute = PRESIL_COMPUTE_FP32, d.out.stride[1] = 100;
     assert_int_equal(chip_plan_weight_grad(f.chip, &d, &plan, &e), PRESIL_EUNSUPPORTED);
+    d.out.stride[1] = 3, residual = d.out, d.residual = &residual;
+    residual.stride[1] = 100;
+    assert_int_equal(chip_plan_weight_grad(f.chip, &d, &plan, &e), PRESIL_EUNSUPPORTED);
+    residual.stride[1] = 3, residual.shape[0] = 2;
+    assert_int_equal(chip_plan_weight_grad(f.chip, &d, &plan, &e), PRESIL_EINVAL);
+    assert_non_null(strstr(f.text, "residual's shape"));
+    residual.shape[0] = 3, residual.dtype = PRESIL_INT8;
+    assert_int_equal(chip_plan_weight_grad(f.chip, &d, &plan, &e), PRESIL_EINVAL);
     fixture_close(&f);
 }
 
