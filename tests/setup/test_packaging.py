@@ -183,3 +183,14 @@ def test_a_bundle_refuses_another_python(tmp_path):
     subprocess.run(["bash", "-c", f"source {ROOT}/presil; write_install 3.99 {script}"], check=True)
     done = subprocess.run([script, tmp_path / "new"], capture_output=True, text=True, timeout=60, env={**os.environ, "PRESIL_PYTHON": sys.executable})
     assert done.returncode == 2 and "these wheels are for Python 3.99" in done.stderr and not (tmp_path / "new").exists()
+
+
+def test_a_bundle_names_the_missing_venv(tmp_path):
+    """Debian's Python without python3-venv."""
+    version = "{}.{}".format(*sys.version_info)
+    script, bare = tmp_path / "install", tmp_path / "python"
+    subprocess.run(["bash", "-c", f"source {ROOT}/presil; write_install {version} {script}"], check=True)
+    bare.write_text(f"#!/bin/sh\ncase $2 in *ensurepip*) exit 1 ;; esac\nexec {sys.executable} \"$@\"\n")
+    bare.chmod(0o755)
+    done = subprocess.run([script, tmp_path / "new"], capture_output=True, text=True, timeout=60, env={**os.environ, "PRESIL_PYTHON": str(bare)})
+    assert done.returncode == 2 and f"apt-get install python{version}-venv" in done.stderr and len(done.stderr.splitlines()) == 1 and not (tmp_path / "new").exists()

@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -109,7 +110,15 @@ def test_diagnose_finds_nothing_wrong(installed):
 def own_simulator(installed, tmp_path_factory):
     """(cache, what the build said) after the first use on this machine."""
     cache = tmp_path_factory.mktemp("cache")
-    done = subprocess.run([sys.executable, "-m", "torch_presil.simulators", "tiny"], capture_output=True, text=True, timeout=300, env={**clean(), "PYTHONPATH": str(installed), "PRESIL_CACHE": str(cache)})
+    command, environment = [sys.executable, "-m", "torch_presil.simulators", "tiny"], {**clean(), "PYTHONPATH": str(installed), "PRESIL_CACHE": str(cache)}
+    # Ctrl-C in the middle leaves no compiler behind, and what the next attempt can go on from.
+    first = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+    while not re.search(r"presil: +\d+ s +\[", line := first.stderr.readline()):
+        assert line, "ended before it could be interrupted"
+    first.send_signal(signal.SIGINT)
+    assert first.wait(30) == 130 and "interrupted" in first.stderr.read()
+    assert not subprocess.run(["pgrep", "-f", str(cache)], capture_output=True, text=True).stdout
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
     assert done.returncode == 0, done.stderr
     assert Path(done.stdout.strip()).parent.parent == cache
     return cache, done.stderr

@@ -136,7 +136,7 @@ def builds(tell) -> dict:
         return {}
     figures = {}
     with tempfile.TemporaryDirectory(prefix="presil-bench-") as folder:
-        configure = ["cmake", "-S", str(root), "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DPRESIL_SIM_CONFIGS=base", "-DPRESIL_SIM_BUILDS=fast",
+        configure = ["cmake", "-S", str(root), "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DPRESIL_SIM_CONFIGS=base", "-DPRESIL_SIM_BUILDS=fast", "-DPRESIL_UNITY=ON",
                      f"-DPython3_EXECUTABLE={sys.executable}"]
         tell("configuring a clean build")
         environment = {**os.environ, "CCACHE_DISABLE": "1"}

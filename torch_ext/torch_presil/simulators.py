@@ -11,6 +11,7 @@ import importlib.util
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -107,7 +108,7 @@ def _build(chip: str, library: Path, log: Path, out) -> Path | None:
 
 def _run(command: list[str], environment: dict, log, out, start: float) -> int:
     """Runs with the output in the log and what it is at on `out`, every two seconds where that isn't a terminal."""
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
     told, terminal = time.monotonic(), out.isatty()
     try:
         for line in process.stdout:
@@ -120,7 +121,8 @@ def _run(command: list[str], environment: dict, log, out, start: float) -> int:
         return process.wait()
     finally:
         if process.poll() is None:
-            process.terminate()
+            # All of it, or else the compilers would go on in a folder that the next build uses.
+            os.killpg(process.pid, signal.SIGTERM)
             process.wait()
         if terminal:
             print("\r\033[K", end="", file=out)
@@ -138,7 +140,11 @@ def main() -> int:
     import argparse
     parser = argparse.ArgumentParser(prog="python -m torch_presil.simulators", description="Builds the fast simulator of a chip for this machine.")
     parser.add_argument("chip", nargs="?", default="base", help="configuration (default: base)")
-    library = ensure(parser.parse_args().chip, force=True)
+    try:
+        library = ensure(parser.parse_args().chip, force=True)
+    except KeyboardInterrupt:
+        print("presil: interrupted; the next build goes on from here", file=sys.stderr)
+        return 130
     if library:
         print(library)
     elif not SOURCES.is_dir():
