@@ -25,7 +25,7 @@ int chip_execute(presil_chip *chip, const presil_plan *plan, const presil_execut
         size_t count = plan->segment_ends[s] - first;
         if (presil_twin_execute(chip->twin, plan->list + first, count, &window, memory->on_write ? on_write : NULL, &to, &e)) {
             bool bus = e.code == PRESIL_ERROR_READ_BUS || e.code == PRESIL_ERROR_WRITE_BUS;
-            return chip_fail(error, e.deadlock ? PRESIL_EHUNG : bus ? PRESIL_EBUS : PRESIL_EDESC, "%s: descriptor %zu: %s", plan->label, first + e.index, e.text);
+            return chip_fail(error, e.deadlock ? PRESIL_EHUNG : bus ? PRESIL_EBUS : PRESIL_EDESC, "descriptor %zu: %s", first + e.index, e.text);
         }
         first = plan->segment_ends[s];
     }

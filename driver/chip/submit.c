@@ -97,8 +97,7 @@ int chip_service(presil_chip *chip, const presil_link *link, const presil_plan *
         const presil_desc *d = plan && at < plan->count ? &plan->list[at] : NULL;
         out->result = PRESIL_SERVICE_ERROR;
         out->status = bus ? PRESIL_EBUS : PRESIL_EDESC;
-        (void)snprintf(out->text, sizeof out->text, "%s: %s (code %u) in descriptor %u (%s, tile %u) at address 0x%llx", plan ? plan->label : "launch", error_name(code), code,
-                       index, d ? opcode_name(d) : "?", d ? presil_desc_tag(d) : 0, (unsigned long long)address);
+        (void)snprintf(out->text, sizeof out->text, "%s (code %u) in descriptor %u (%s, tile %u) at address 0x%llx", error_name(code), code, index, d ? opcode_name(d) : "?", d ? presil_desc_tag(d) : 0, (unsigned long long)address);
     } else if (irq & IRQ_DONE) {
         out->result = PRESIL_SERVICE_DONE;
     }
@@ -126,7 +125,7 @@ int chip_why(presil_chip *chip, const presil_link *link, const presil_plan *plan
     uint32_t tokens[PRESIL_ENGINES];
     for (uint32_t e = 0; e < PRESIL_ENGINES; e++) tokens[e] = get(&p, PRESIL_REG_WAIT_TOKENS0 + 4 * e);
     if (bytes) text[0] = 0;
-    append(text, bytes, "%s: ring head %u of %u", plan ? plan->label : "launch", head, tail);
+    append(text, bytes, "ring head %u of %u", head, tail);
     for (uint32_t e = 0; e < PRESIL_ENGINES; e++) {
         uint32_t mask = get(&p, PRESIL_REG_WAIT_MASK0 + 4 * e), index = get(&p, PRESIL_REG_WAIT_INDEX0 + 4 * e), why = cause >> (4 * e) & 15u;
         bool active = status >> (PRESIL_STATUS_ACTIVE_SHIFT + e) & 1u;
