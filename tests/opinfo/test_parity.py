@@ -3,7 +3,7 @@
 
 import pytest
 import torch
-from parity import compare, expected, pool, products
+from parity import compare, expected, pool, products, worker
 from parity.transfer import Transfer
 
 import torch_presil  # noqa: F401
@@ -71,3 +71,40 @@ def test_expectations_want_what_they_name_and_no_more():
     assert "sample 2: y" in expected.judge([answer | {"failed": {"forward": {"1": "x", "2": "y"}}}], [case])[0]
     assert "passes" in expected.judge([answer | {"failed": {}}], [case])[0]
     assert "passes in 2 of 3" in expected.judge([answer], [expected.Case(["add"], ["float32"], ["forward"], "why")])[0]
+
+
+def rounded_towards_zero(a, b):
+    wide = torch.mm(a, b, out_dtype=torch.float32)
+    return (wide.view(torch.int32) & -0x10000).view(torch.float32).to(a.dtype)
+
+
+def sum_elsewhere(a, b, *, alpha=1, out):
+    return (a.cpu() + alpha * b.cpu()).to("presil")
+
+
+def resized_to_the_transposed(a, b, *, out):
+    result = torch.mm(a, b).t()
+    return out.resize_(result.shape).copy_(result)
+
+
+def copied(x, size):
+    return x.cpu().view(size).to("presil")
+
+
+@pytest.mark.parametrize("entry, dtype, operator, fault, found", [
+    ("mm", torch.bfloat16, "mm", rounded_towards_zero, {"forward": "outside the bound", "view": "outside the bound"}),
+    ("add", torch.int64, "add.out", sum_elsewhere, {"inplace": "values differ", "out": "values differ"}),
+    ("mm", torch.int64, "mm.out", resized_to_the_transposed, {"out": "shape"}),
+    ("view", torch.int64, "view", copied, {"forward": "results alias inputs"})])
+def test_a_fault_planted_in_the_device_is_found(entry, dtype, operator, fault, found):
+    """A wrong rounding in an operator of the chip, a result that is not what it should alias, out= of a wrong shape, a view that is a copy."""
+    checks_run = tuple(found)
+    run = lambda: worker.run_entry(worker.entries()[entry], dtype, lambda text: None, checks_run)
+    assert run()["failed"] == {}
+    library = torch.library.Library("aten", "IMPL")  # noqa: TOR901
+    try:
+        library.impl(operator, fault, "PrivateUse1", allow_override=True)
+        failed = run()["failed"]
+    finally:
+        library._destroy()
+    assert {c for c in found if any(found[c] in text for text in failed.get(c, {}).values())} == set(found), failed

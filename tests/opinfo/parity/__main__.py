@@ -17,7 +17,7 @@ def main() -> int:
     parser.add_argument("--check", action="append", default=[], help="only this check beside forward (view, noncontiguous, inplace, out, grad, error)")
     parser.add_argument("--quick", action="store_true", help="every 8th sample")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=pool.cores(), help="processes; default: one a processor")
     parser.add_argument("--json", type=Path, metavar="FILE", help="all answers as JSON")
     options = parser.parse_args()
     tasks = report.tasks(options.dtype or list(DTYPES), options.entry, options.check, 8 if options.quick else 1, options.seed)

@@ -59,7 +59,12 @@ class Worker:
         return self.process.wait()
 
 
-def run(tasks: list[dict], module: str = "parity.worker", workers: int = 2, cpu_limit: float = 60, wall_limit: float = 300, told=None) -> list[dict]:
+def cores() -> int:
+    """Processors that this process may use, no more than the memory of a small machine has workers for."""
+    return min(8, len(os.sched_getaffinity(0)))
+
+
+def run(tasks: list[dict], module: str = "parity.worker", workers: int = cores(), cpu_limit: float = 60, wall_limit: float = 300, told=None) -> list[dict]:
     """Runs each task (JSON; as the module's main() takes it) and gives its answer: the task with what the worker added.
 
     A check may use cpu_limit seconds of processor and wall_limit seconds of time. A task whose process died, or was ended for that, is answered with
