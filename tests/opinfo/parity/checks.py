@@ -128,7 +128,8 @@ class Checker:
         return run(strided_like) or run(lambda t, device: torch.empty(0, dtype=t.dtype, device=device))
 
     def out_beside_result(self, function, sample, flat):
-        """What PyTorch can't run under a dispatch mode on the CPU (matmul with a strided out=): the device's out= holds the bits of its result without, which the forward check has compared."""
+        """What PyTorch can't run under a dispatch mode on the CPU (matmul with a strided out=): the device's out= holds the bits
+        of its result without, which the forward check has compared."""
         plain, outs = (call(f, *Transfer(DEVICE)((sample.input, sample.args, sample.kwargs))) for f in (lambda x, args, kwargs: self.op(x, *args, **kwargs), function))
         if plain.error or outs.error:
             return f"raises {plain.error or outs.error}"

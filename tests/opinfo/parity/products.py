@@ -193,8 +193,8 @@ class Transparent(TorchDispatchMode):
 def explain(run_on_cpu, launches: Launches, got, device: str, run_on_device=None, wide=None) -> str | None:
     """Whether `got`, which the device computed with launches, is what its products make of it. run_on_cpu(context): the same call, made inside the context, with fresh arguments.
 
-    run_on_device(context), wide() (in float64, on the CPU): given where PyTorch takes another way under a dispatch mode (cross entropy with smoothed labels and weights sums in another order): then the device
-    under a mode must have the bits, and without one be no further from float64 than no_worse() allows.
+    run_on_device(context), wide() (in float64, on the CPU): given where PyTorch takes another way under a dispatch mode (cross entropy with smoothed labels and weights sums in another order):
+    then the device under a mode must have the bits, and without one be no further from float64 than no_worse() allows.
     """
     mode = Substitute(launches)
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):

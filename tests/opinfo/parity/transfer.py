@@ -9,7 +9,7 @@ class Transfer:
     """Copies a call's arguments to `device`: one new storage for each storage, so that aliases stay aliases.
 
     wide: float32 becomes float64. shift: elements put in front of each storage, so that every tensor is a view with an offset.
-    Sparse tensors and tensor subclasses go through Tensor.to(). `leaves` are the copied tensors that require a gradient, in order of their first appearance.
+    Sparse tensors and tensor subclasses go through Tensor.to(); what is on `meta` stays there. `leaves` are the copied tensors that require a gradient, in order of their first appearance.
     """
 
     def __init__(self, device: str, shift: int = 0, wide: bool = False):
@@ -41,7 +41,10 @@ class Transfer:
         known = self.tensors.get(id(t))
         if known is not None:
             return known[1]
-        copy = self._strided(t.detach()) if t.layout == torch.strided and not t.is_quantized and type(t) in (torch.Tensor, torch.nn.Parameter) else t.detach().to(self.device, copy=True)
+        if t.device.type == "meta":  # an error input: on another device than the rest
+            copy = t.detach().clone()
+        else:
+            copy = self._strided(t.detach()) if t.layout == torch.strided and not t.is_quantized and type(t) in (torch.Tensor, torch.nn.Parameter) else t.detach().to(self.device, copy=True)
         if t.requires_grad:
             copy.requires_grad_()
             self.leaves.append(copy)
