@@ -2,6 +2,9 @@
 """torch.compile on the device: the backend "presil" against eager mode and the CPU, its partitions and launches, dynamic shapes, training, and the other backends."""
 
 import copy
+import importlib.metadata
+import tomllib
+from pathlib import Path
 
 import pytest
 import torch
@@ -136,6 +139,17 @@ def test_mlp_with_dynamic_batch():
     assert all(g.partitions == 1 and g.chip_operators == 3 and not g.refused for g in backend.graphs)
 
 
+def test_a_convolutional_model_with_five_batches():
+    model = with_statistics(Block(3, 6, 2))
+    compiled = torch.compile(copy.deepcopy(model).to("presil"), backend="presil")
+    with torch.no_grad():
+        for batch in (2, 3, 1, 8, 5):
+            x = torch.randn(batch, 3, 9, 9)
+            close(compiled(x.to("presil")), model(x))
+    assert compilations() <= 3
+    assert all(g.partitions == 1 and not g.refused and not g.left_out for g in backend.graphs)
+
+
 def test_five_batches_and_four_lengths():
     model = Attention()
     compiled = torch.compile(copy.deepcopy(model).to("presil"), backend="presil")
@@ -193,6 +207,88 @@ def test_training(bw):
     assert backend.graphs[0].partitions >= 1 and compilations() == 1
 
 
+def one_step(model, x, target, run=None):
+    """(loss, gradients, parameters and statistics after a step of SGD)."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    loss = F.cross_entropy((model if run is None else run)(x), target)
+    loss.backward()
+    optimizer.step()
+    return [loss.detach().cpu(), *(p.grad.cpu() for p in model.parameters()), *(t.cpu() for t in model.state_dict().values())]
+
+
+def test_a_training_step_of_resnet18():
+    from torchvision.models import resnet18
+    models = {kind: resnet18(num_classes=10).train().to("presil") for kind in ("eager", "left out", "given")}
+    for m in models.values():
+        m.load_state_dict(models["eager"].state_dict())
+    x, target = torch.randn(2, 3, 40, 40, device="presil"), torch.tensor([1, 7], device="presil")
+    compiled = {"left out": torch.compile(models["left out"], backend="presil"),
+                "given": torch.compile(models["given"], backend="presil", options={"bw_compiler": lambda gm, inputs: gm.forward})}
+    expected = one_step(models["eager"], x, target)
+    rows = {}
+    for kind, run in compiled.items():
+        with torch.presil.explain() as e:
+            got = one_step(models[kind], x, target, run)
+        for a, b in zip(got, expected, strict=True):
+            close(a, b, 1e-4)
+        rows[kind] = e.operators()
+        packed, = (r for r in rows[kind] if r["op"] == "presil::pack_weights")
+        assert packed["calls"] == 20  # of the convolutions, once; backward reads them where they lie
+    forward, backward, other = backend.graphs  # bw_compiler given: it has the backward graph
+    assert (forward.partitions, forward.chip_operators, forward.left_out) == (other.partitions, other.chip_operators, other.left_out) == (18, 21, {})
+    assert (backward.chip_operators, backward.left_out, backward.refused) == (41, {}, [])  # the image has no gradient
+    on_chip = {kind: {r["op"]: r["launches"] for r in rows[kind] if r["where"] == "chip"} for kind in rows}
+    assert on_chip["left out"] == {f"presil::{g.kind}.{i}": 1 for g in (forward, backward) for i in range(g.partitions)}
+    assert backward.partitions <= 20  # a convolution's gradients are together
+    assert sum(n for name, n in on_chip["given"].items() if "convolution_backward" in name) >= 39
+    assert not any("conv" in name or "mm" in name for g in (forward, backward) for name in g.host_operators)
+
+
+class Gradients(nn.Module):
+    """Convolutions of all kinds behind each other, so that gradients meet: groups, strides, dilation, transposed, biases, a sum."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Conv2d(4, 8, 3, 2, 1), nn.Conv2d(8, 8, 3, padding=2, dilation=2, groups=2)
+        self.c, self.d = nn.Conv2d(8, 8, 1, bias=False), nn.ConvTranspose2d(8, 4, 3, 2, 1, output_padding=1)
+
+    def forward(self, x):
+        h = self.a(x)
+        return self.d(self.b(h) + self.c(h))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("last", [False, True])
+def test_gradients_of_convolutions_are_one_launch(dtype, last):
+    model = Gradients().to(dtype)
+    if last:
+        model = model.to(memory_format=torch.channels_last)
+    device, x = copy.deepcopy(model).to("presil"), torch.randn(2, 4, 9, 10).to(dtype)
+    compiled, model = torch.compile(device, backend="presil"), model.float()
+    for _ in range(2):  # other weights in the same memory
+        for m in (model, device):
+            m.zero_grad()
+        X, Y = x.to("presil").requires_grad_(), x.float().clone().requires_grad_()
+        with torch.presil.reports() as reports:
+            out = compiled(X)
+            reports.take()
+            out.square().sum().backward()
+            assert [r["label"] for r in reports.take()] == ["backward.0"]
+        model(Y).square().sum().backward()
+        tolerance = 5e-5 if dtype == torch.float32 else 4e-2
+        close(X.grad, Y.grad, tolerance)
+        assert X.grad.stride() == X.stride()
+        for a, b in zip(device.parameters(), model.parameters()):
+            close(a.grad, b.grad, tolerance)
+            assert a.grad.stride() == a.stride()
+        with torch.no_grad():
+            for a, b in zip(device.parameters(), model.parameters()):
+                b.mul_(0.75)
+                a.mul_(0.75)
+    backward = backend.graphs[1]
+    assert (backward.chip_operators, backward.folded, backward.refused) == (11, 1, [])  # 3 biases, 4 weights, 4 inputs
+
+
 def test_a_frozen_norm_is_not_folded_where_backward_needs_the_convolution():
     model = with_statistics(Block(3, 4))
     device = copy.deepcopy(model).to("presil")
@@ -235,14 +331,76 @@ def test_other_backends(name):
     device = copy.deepcopy(model).to("presil")
     x, target = torch.randn(2, 3, 6, 6), torch.tensor([1, 4])
     close(train(device, x.to("presil"), target.to("presil"), 2, lambda m: torch.compile(m, backend=name)), train(model, x, target, 2), 2e-4)
+    for model, x in ((Attention(), torch.randn(2, 5, 32)), (Gradients(), torch.randn(1, 4, 7, 7)), (Sequence().eval(), torch.randn(1, 4, 11))):
+        with torch.no_grad():
+            close(torch.compile(copy.deepcopy(model).to("presil"), backend=name)(x.to("presil")), model(x))
 
 
-def test_inductor_names_the_way_out():
-    x = torch.randn(4, 4, device="presil")
-    with pytest.raises(Exception, match='backend="presil"'):
-        torch.compile(lambda t: t @ t + 1)(x)
+@pytest.mark.parametrize("grad", [False, True])
+def test_inductor_names_the_way_out(grad):
+    model, x = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).to("presil"), torch.randn(1, 3, 6, 6, device="presil")
+    with pytest.raises(Exception, match='use torch.compile\\(model, backend="presil"\\)') as error, torch.set_grad_enabled(grad):
+        torch.compile(model)(x)
+    assert str(error.value).count("no code generator") == 1
+
+
+def test_the_backends_entry_point():
+    with open(Path(__file__).resolve().parents[2] / "pyproject.toml", "rb") as f:
+        entry, = tomllib.load(f)["project"]["entry-points"]["torch_dynamo_backends"].items()
+    found = importlib.metadata.EntryPoint(*entry, group="torch_dynamo_backends")
+    assert found.name == "presil" and found.load() is backend.presil
+    assert "presil" in torch._dynamo.list_backends()
 
 
 def test_unknown_options_are_refused():
     with pytest.raises(Exception, match="has no option fast"):
         torch.compile(nn.Linear(2, 2).to("presil"), backend="presil", options={"fast": True})(torch.randn(1, 2, device="presil"))
+
+
+class Sequence(nn.Module):
+    """1-D: a residual block with batch-norm, strides, groups, a transposed layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.norm = nn.Conv1d(4, 8, 5, 2, 2, bias=False), nn.BatchNorm1d(8)
+        self.b, self.c = nn.Conv1d(8, 8, 3, padding=2, dilation=2, groups=2), nn.ConvTranspose1d(8, 6, 4, 2, 1)
+
+    def forward(self, x):
+        h = F.relu(self.norm(self.a(x)))
+        return self.c(F.relu(self.b(h) + h))
+
+
+def test_1d_convolutions_are_one_launch():
+    model = Sequence().eval()
+    nn.init.uniform_(model.norm.running_mean, -0.5, 0.5)
+    nn.init.uniform_(model.norm.weight, 0.5, 1.5)
+    device, x = copy.deepcopy(model).to("presil"), torch.randn(2, 4, 19)
+    compiled = torch.compile(device, backend="presil")
+    with torch.no_grad():
+        got = compiled(x.to("presil"))
+        close(got, model(x))
+        assert got.is_contiguous()
+        assert launches_of(lambda: compiled(x.to("presil"))) == ["inference.0"]
+    graph, = backend.graphs
+    assert (graph.chip_operators, graph.folded, graph.left_out) == (3, 4, {})  # norm, activation; residual, activation
+    model.train(), device.train()
+    one_step_of = lambda m, x, run: [run(x).square().mean().backward(), *(p.grad.cpu() for p in m.parameters())][1:]  # noqa: E731
+    for a, b in zip(one_step_of(device, x.to("presil"), compiled), one_step_of(model, x, model), strict=True):
+        close(a, b, 1e-4)
+    assert backend.graphs[-1].kind == "backward" and backend.graphs[-1].chip_operators == 7 and not backend.graphs[-1].left_out
+
+
+def test_what_is_in_no_partition_says_why():
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(4 * 16, 5)).half()
+    device, x = copy.deepcopy(model).to("presil"), torch.randn(2, 3, 6, 6).half()
+    compiled = torch.compile(device, backend="presil")
+    with torch.no_grad():
+        close(compiled(x.to("presil")), model.float()(x.float()), 2e-3)
+        with torch.presil.explain() as e:
+            compiled(x.to("presil"))
+    graph, = backend.graphs
+    reason = "float16: a launch takes float32 and bfloat16"
+    assert graph.partitions == 0 and graph.left_out == {"convolution": reason, "addmm": reason}
+    notes = {r["op"]: r["reason"] for r in e.operators() if r["where"] == "composite" and r["reason"]}
+    assert notes == {"presil::inference.convolution": f"in no partition: {reason}", "presil::inference.addmm": f"in no partition: {reason}"}
+    assert e.totals()["chip"]["launches"] == 2

@@ -129,6 +129,24 @@ def half(step: int, rank: int):
     return torch.randn(4, 3, 8, 8, generator=g), torch.randint(0, 5, (4,), generator=g)
 
 
+def check_capture_is_refused(rank, device):
+    x = torch.full((4,), 1.0 + rank, device=device)
+    g = torch.presil.PresilGraph()
+    with pytest.raises(RuntimeError, match="all_?reduce can't be captured.*between two graphs"):
+        with torch.presil.graph(g):
+            y = x * 2
+            dist.all_reduce(y)
+    first, second = torch.presil.PresilGraph(), torch.presil.PresilGraph()
+    with torch.presil.graph(first):
+        y = x * 2
+    with torch.presil.graph(second, pool=first.pool()):
+        z = y + 1
+    first.replay()
+    dist.all_reduce(y)
+    second.replay()
+    equal(z, torch.full((4,), 7.0))
+
+
 def check_ddp(rank, device):
     model = nn.parallel.DistributedDataParallel(small_model(device), broadcast_buffers=False)
     alone = small_model(device)
@@ -165,7 +183,7 @@ def check_timeout(rank, device):
     dist.barrier()
 
 
-CHECKS = [check_reductions, check_gathers_and_exchanges, check_work_objects, check_that_launches_come_first, check_refusals, check_ddp, check_timeout]
+CHECKS = [check_reductions, check_gathers_and_exchanges, check_work_objects, check_that_launches_come_first, check_refusals, check_capture_is_refused, check_ddp, check_timeout]
 
 
 def worker(rank: int, folder: str, seconds: int) -> None:

@@ -83,6 +83,27 @@ def test_rtl_bits_and_cycles(rtl):
     assert replayed == eager and all(cycles > 0 for _, cycles in eager) and len(eager) == 2
 
 
+def test_resnet18_on_the_rtl(rtl):
+    model = models.resnet18(weights=None, num_classes=10).eval().bfloat16().to("presil")
+    x = torch.randn(1, 3, 32, 32, device="presil", dtype=torch.bfloat16)
+
+    def timed(function):
+        torch.presil.synchronize()
+        with torch.presil.reports() as reports:
+            result = function()
+            return result, [(r["label"], r["cycles"]) for r in reports.take()]
+
+    with torch.no_grad():
+        model(x)  # packs weights
+        g, y = captured(lambda: model(x))
+        for _ in range(2):
+            x.copy_(torch.randn(1, 3, 32, 32))
+            expected, eager = timed(lambda: model(x))
+            _, replayed = timed(g.replay)
+            assert torch.equal(y, expected)
+            assert replayed == eager and len(eager) == 21 and all(cycles > 0 for _, cycles in eager)
+
+
 def train(model, optimizer, x, target):
     optimizer.zero_grad(set_to_none=False)
     loss = nn.functional.cross_entropy(model(x), target)
@@ -209,6 +230,7 @@ REFUSED = {
     "stream": (lambda x: torch.accelerator.current_stream().synchronize(), "synchronize"),
     "generator": (lambda x: x.normal_(generator=torch.Generator("presil")), "aten::normal_.*register_generator_state"),
     "resize": (lambda x: x.resize_(100), "aten::resize_"),
+    "torch.compile": (lambda x: torch.compile(lambda t: t @ t, backend="presil")(x), "partition of torch.compile"),
 }
 
 

@@ -2,6 +2,7 @@
 #include "c10d/process_group.h"
 
 #include "c10d/host_work.h"
+#include "graph/capture.h"
 #include "ops/weights.h"
 
 namespace presil {
@@ -46,7 +47,10 @@ class Call {
   template <typename Start>
   WorkPtr run(Start&& start) {
     TORCH_CHECK_VALUE(views_->index() < 0 || !views_->has_cpu_tensor(), "presil: ", name_, ": expected all tensors on presil:", views_->index(), ", found one on the CPU");
-    if (views_->index() >= 0) wait_pending(views_->index());
+    if (views_->index() >= 0) {
+      refuse_capture(views_->index(), name_, "it is no operator that a replay could repeat by itself, the other processes take part: put it between two graphs");
+      wait_pending(views_->index());
+    }
     return c10::make_intrusive<HostWork>(type_, start(), views_, std::move(outputs_));
   }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/recording.h"
 #include "graph/capture.h"
+#include "observe/recorder.h"
 #include "ops/placed_weights.h"
 
+#include <ATen/record_function.h>
 #include <presil_image.h>
 
 namespace presil {
@@ -12,6 +14,16 @@ constexpr uint64_t kPage = 4096;  // blocks of the driver begin at one; so does 
 uint64_t pages(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
 void refuse_partition(int index) { refuse_capture(index, "a partition of torch.compile", "it is one recorded launch already; capture the model without torch.compile"); }
+
+Fusion fusion_of(const Tail& tail) {
+  Fusion f;
+  if (tail.residual) f.residual = *tail.residual;
+  f.clamp = tail.low || tail.high;
+  f.low = tail.low.value_or(-std::numeric_limits<double>::infinity());
+  f.high = tail.high.value_or(std::numeric_limits<double>::infinity());
+  return f;
+}
+
 }  // namespace
 
 Recording::Recording(int index) : index_(index) {
@@ -36,51 +48,52 @@ uint64_t Recording::weights_bytes() const {
   return sum;
 }
 
-Recording::Op& Recording::add(const std::string& label, bool matmul, const at::Tensor& a, const at::Tensor& out, const Tail& tail) {
+void Recording::add(const std::string& label, std::function<bool()> enqueue) {
   TORCH_CHECK(!list_, "presil: the recording is finished");
-  Op op;
-  op.label = label;
-  op.matmul = matmul;
-  op.a = a;
-  op.out = out;
-  if (tail.residual) op.fusion.residual = *tail.residual;
-  op.fusion.clamp = tail.low || tail.high;
-  op.fusion.low = tail.low.value_or(-std::numeric_limits<double>::infinity());
-  op.fusion.high = tail.high.value_or(std::numeric_limits<double>::infinity());
-  ops_.push_back(std::move(op));
-  return ops_.back();
+  ops_.push_back({label, std::move(enqueue)});
 }
 
 void Recording::conv2d(const std::string& label, const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias, const std::vector<std::optional<at::Tensor>>& norm,
-                       double eps, const ConvGeometry& geometry, bool transposed, const Tail& tail, const at::Tensor& out) {
+                       double eps, const ConvGeometry& geometry, bool transposed, const Tail& tail, const at::Tensor& out, Fp32Op precision) {
   WeightRequest request;
   request.weight = weight;
   if (bias) request.bias = *bias;
   for (size_t i = 0; i < norm.size() && i < request.norm.size(); i++)
     if (norm[i]) request.norm[i] = *norm[i];
   request.norm_eps = eps;
-  request.compute = compute_for(x.scalar_type());
+  request.compute = compute_for(x.scalar_type(), precision);
   request.groups = geometry.groups;
   request.dilation = geometry.dilation;
   request.input_dilation = geometry.input_dilation;
   request.transposed = transposed;
-  auto packed = hold(std::move(request));
-  Op& op = add(label, false, x, out, tail);
-  op.weights = std::move(packed);
-  op.geometry = geometry;
+  add(label, [=, packed = hold(std::move(request)), fusion = fusion_of(tail)] { return chip_conv2d(label.c_str(), x, packed, out, geometry, fusion, 0); });
 }
 
 void Recording::linear(const std::string& label, const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias, const Tail& tail, const at::Tensor& out) {
   const auto pixels = [](const at::Tensor& t) { return t.unsqueeze(0).unsqueeze(2).permute({0, 3, 1, 2}); };  // [rows, C] as one image of rows × 1 pixels
   Tail as_image = tail;
   if (tail.residual) as_image.residual = pixels(*tail.residual);
-  conv2d(label, pixels(x), weight.unsqueeze(2).unsqueeze(3), bias, {}, 0, {}, false, as_image, pixels(out));
+  conv2d(label, pixels(x), weight.unsqueeze(2).unsqueeze(3), bias, {}, 0, {}, false, as_image, pixels(out), Fp32Op::matmul);
 }
 
-void Recording::matmul(const std::string& label, const at::Tensor& a, const at::Tensor& b, const Tail& tail, const at::Tensor& out) { add(label, true, a, out, tail).b = b; }
+void Recording::matmul(const std::string& label, const at::Tensor& a, const at::Tensor& b, const Tail& tail, const at::Tensor& out) {
+  add(label, [=, compute = compute_for(a.scalar_type()), fusion = fusion_of(tail)] { return chip_matmul(label.c_str(), a, b, out, compute, fusion); });
+}
+
+void Recording::input_grad(const std::string& label, const at::Tensor& grad, const at::Tensor& weight, const ConvArguments& conv, const std::optional<at::Tensor>& residual, const at::Tensor& out) {
+  add(label, [=, before = residual.value_or(at::Tensor())] { return chip_input_gradient(conv_labels(conv.transposed, false), grad, weight, out, conv, before); });
+}
+void Recording::weight_grad(const std::string& label, const at::Tensor& grad, const at::Tensor& x, const ConvArguments& conv, const at::Tensor& out) {
+  add(label, [=] { return chip_weight_gradient(conv_labels(conv.transposed, false), grad, x, out, conv); });
+}
+void Recording::bias_grad(const std::string& label, const at::Tensor& grad, const at::Tensor& out) {
+  if (!one_.defined()) one_ = at::ones({1}, grad.options().dtype(c10::kFloat));
+  add(label, [=, one = one_, compute = compute_for(grad.scalar_type(), Fp32Op::conv)] { return chip_bias_gradient(conv_labels(false, false), grad, one, out, compute); });
+}
 
 void Recording::finish(const std::string& label) {
   TORCH_CHECK(!list_, "presil: the recording is finished");
+  name_ = "presil::" + label;
   epoch_ = weights_epoch();
   for (const Held& h : held_) TORCH_CHECK(place_ || packed_weights(h.request) == h.packed, "presil: a weight of ", label, " was written while it was recorded");
   auto* handle = device(index_);
@@ -89,9 +102,7 @@ void Recording::finish(const std::string& label) {
   std::string refused;
   try {
     for (const Op& op : ops_) {
-      const bool done = op.matmul ? chip_matmul(op.label.c_str(), op.a, op.b, op.out, compute_for(op.a.scalar_type()), op.fusion)
-                                  : chip_conv2d(op.label.c_str(), op.a, op.weights, op.out, op.geometry, op.fusion, 0);
-      if (!done) {
+      if (!op.enqueue()) {
         refused = op.label + ": " + presil_error_text();
         break;
       }
@@ -112,7 +123,10 @@ void Recording::finish(const std::string& label) {
 void Recording::submit() {
   TORCH_CHECK(list_, "presil: finish() the recording first");
   refuse_partition(index_);
+  at::RecordFunction observed(at::RecordScope::FUNCTION);
+  if (C10_UNLIKELY(observed.isActive())) observed.before(name_);
   check(presil_list_submit(list_, current_stream(index_)), "submitting a partition");
+  observe_launch();
   mark_pending(index_);
 }
 

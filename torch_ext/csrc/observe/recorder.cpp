@@ -166,7 +166,7 @@ void find_line(Frame& frame, const at::RecordFunction& fn) {
 std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn) {
   if (!observing()) return nullptr;
   const bool node = fn.scope() == at::RecordScope::BACKWARD_FUNCTION;
-  const bool device = !node && on_device(fn.inputs()) && fn.operator_name();
+  const bool device = !node && (fn.operator_name() ? on_device(fn.inputs()) : std::string_view(fn.name()).substr(0, 8) == "presil::");
   if (!node && !device) return nullptr;
   auto frame = std::make_unique<Frame>();
   frame->parent = top;
@@ -249,6 +249,12 @@ void step(const char* name, const char* reason, uint64_t bytes, uint64_t ns) {
   r.calls++;
   r.host_bytes += bytes;
   r.host_ns += ns;
+}
+
+void note(const std::string& name, const std::string& reason) {
+  const uint32_t source = top ? top->source : current_source();
+  std::lock_guard<std::mutex> lock(recorder().mutex);
+  recorder().row(recorder().site({name, source, top && top->backward}), "composite", reason).calls++;
 }
 
 }  // namespace observe_detail

@@ -30,6 +30,7 @@ void on_host(const char* op, const char* reason);
 void moved(uint64_t bytes, const char* reason);
 void waited(uint64_t ns);
 void step(const char* name, const char* reason, uint64_t bytes, uint64_t ns);
+void note(const std::string& name, const std::string& reason);
 }  // namespace observe_detail
 
 inline bool observing() noexcept { return observe_detail::recording.load(std::memory_order_relaxed); }
@@ -42,6 +43,8 @@ inline void observe_moved(uint64_t bytes, const char* reason) { if (observing())
 inline void observe_wait(uint64_t ns) { if (observing()) observe_detail::waited(ns); }
 // Work of ours that is no operator, done by the host: a row of its own.
 inline void observe_step(const char* name, const char* reason, uint64_t bytes, uint64_t ns) { if (observing()) observe_detail::step(name, reason, bytes, ns); }
+// Something about operators that have rows of their own: a row "composite".
+inline void observe_note(const std::string& name, const std::string& reason) { if (observing()) observe_detail::note(name, reason); }
 
 uint64_t observe_now_ns();
 

@@ -29,6 +29,7 @@ const ConvLabels& conv_labels(bool transposed, bool depth);
 bool chip_input_gradient(const ConvLabels& labels, const at::Tensor& grad, const at::Tensor& weight, const at::Tensor& out, const ConvArguments& a, const at::Tensor& residual = {});
 bool chip_weight_gradient(const ConvLabels& labels, const at::Tensor& grad, const at::Tensor& input, const at::Tensor& out, const ConvArguments& a, const at::Tensor& residual = {});
 bool chip_bias_gradient(const ConvLabels& labels, const at::Tensor& grad, const at::Tensor& out, presil_compute compute);
+bool chip_bias_gradient(const ConvLabels& labels, const at::Tensor& grad, const at::Tensor& one, const at::Tensor& out, presil_compute compute);  // one: a 1.0 that lives as long as the launch
 at::Tensor chip_constant(float value, const at::Tensor& like);  // one float32 on the device of `like`, written in stream order, to be seen with strides of zero
 
 // Convolutions over depth, rows and columns: 5-D tensors, three values in each of the lists. False: the chip can't, and *out is not to be used.

@@ -109,7 +109,10 @@ Tensor chip_constant(float value, const Tensor& like) {
 
 // A sum over images and pixels is the gradient of a kernel of one position that saw ones: one 1.0, seen with strides of zero.
 bool chip_bias_gradient(const ConvLabels& labels, const Tensor& grad, const Tensor& out, presil_compute compute) {
-  const Tensor input = chip_constant(1, grad).as_strided({grad.size(0), 1, grad.size(2), grad.size(3)}, {0, 0, 0, 0});
+  return chip_bias_gradient(labels, grad, chip_constant(1, grad), out, compute);
+}
+bool chip_bias_gradient(const ConvLabels& labels, const Tensor& grad, const Tensor& one, const Tensor& out, presil_compute compute) {
+  const Tensor input = one.as_strided({grad.size(0), 1, grad.size(2), grad.size(3)}, {0, 0, 0, 0});
   return chip_weight_grad(labels.bias_grad, input, grad, out.view({-1, 1, 1, 1}), compute, {});
 }
 

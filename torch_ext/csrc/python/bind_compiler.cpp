@@ -24,6 +24,15 @@ void bind_compiler(py::module_& m) {
                         std::optional<double> high, const at::Tensor& out) { r.linear(label, x, weight, bias, Tail{residual, low, high}, out); })
       .def("matmul", [](Recording& r, const std::string& label, const at::Tensor& a, const at::Tensor& b, const OptionalTensor& residual, std::optional<double> low, std::optional<double> high,
                         const at::Tensor& out) { r.matmul(label, a, b, Tail{residual, low, high}, out); })
+      .def("input_grad", [](Recording& r, const std::string& label, const at::Tensor& grad, const at::Tensor& weight, Pair stride, Pair padding, Pair dilation, bool transposed, int64_t groups,
+                            const OptionalTensor& residual, const at::Tensor& out) {
+        r.input_grad(label, grad, weight, ConvArguments{stride, padding, dilation, transposed, groups, compute_for(grad.scalar_type(), Fp32Op::conv)}, residual, out);
+      })
+      .def("weight_grad", [](Recording& r, const std::string& label, const at::Tensor& grad, const at::Tensor& x, Pair stride, Pair padding, Pair dilation, bool transposed, int64_t groups,
+                             const at::Tensor& out) {
+        r.weight_grad(label, grad, x, ConvArguments{stride, padding, dilation, transposed, groups, compute_for(grad.scalar_type(), Fp32Op::conv)}, out);
+      })
+      .def("bias_grad", &Recording::bias_grad)
       .def("finish", &Recording::finish, py::call_guard<py::gil_scoped_release>())
       .def("submit", &Recording::submit, py::call_guard<py::gil_scoped_release>())
       .def("place_weights", &Recording::place_weights)

@@ -111,6 +111,7 @@ void bind_observe(py::module_& m) {
   set_source_hook(&source_from_python);
   m.def("set_library_folders", [](std::vector<std::string> folders) { library_folders() = std::move(folders); });
   m.def("current_source", [] { return line_of(current_source()); });
+  m.def("note_operator", [](const std::string& name, const std::string& reason) { observe_note(name, reason); });
   m.def("start_recording", py::overload_cast<>(&start_recording), py::call_guard<py::gil_scoped_release>());
   m.def("stop_recording", &rows_as_dicts);
 }

@@ -62,7 +62,7 @@ def _chip_graph(exported):
 
 
 def _refuse_host(gm) -> None:
-    found, reasons = layout.recordable(gm)
+    found, reasons = layout.recordable(gm, edges=False)
     host = {}
     for n in gm.graph.nodes:
         if n.op == "call_function" and n not in found:

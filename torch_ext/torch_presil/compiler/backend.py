@@ -9,7 +9,7 @@ from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func
 from torch._guards import TracingContext
-from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner, Partition
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from torch_presil.compiler import calls, fusion, layout
@@ -20,11 +20,13 @@ aten = torch.ops.aten
 
 @dataclass
 class Statistics:
-    """Of one compiled graph. kind: "inference", "forward" or "backward". launches, recordings: so far."""
+    """Of one compiled graph. kind: "inference", "forward" or "backward". left_out: operator that the chip has -> why it is in no partition. refused: what a partition met
+    at run time and computed operator by operator. launches, recordings: so far."""
     kind: str
     partitions: int = 0
     chip_operators: int = 0
     folded: int = 0
+    left_out: dict = field(default_factory=dict)
     host_operators: dict = field(default_factory=dict)
     launches: int = 0
     recordings: int = 0
@@ -50,6 +52,9 @@ def _partition(gm: fx.GraphModule, nodes: set, statistics: Statistics) -> None:
     found = [p for p in partitioner.propose_partitions() if any(n.target in calls.CALLS for n in p.nodes)]
     for p in found:
         _trim(p)
+    if statistics.kind == "backward":
+        _gather_gradients(found)
+        found = [part for p in found for part in _connected(p) if any(n.target in calls.CALLS for n in part.nodes)]
     before = {n.target for n in gm.graph.nodes if n.op == "call_module"}
     partitioner.fuse_partitions(found)
     for number, node in enumerate(n for n in list(gm.graph.nodes) if n.op == "call_module" and n.target not in before):
@@ -68,6 +73,37 @@ def _trim(partition) -> None:
             if node.target in calls.VIEWS and (not any(s in partition.nodes for s in node.all_input_nodes) or not any(u in partition.nodes for u in node.users)):
                 del partition.nodes[node]
                 changed = True
+
+
+def _descendants(node) -> set:
+    seen, left = set(), [node]
+    while left:
+        new = set(left.pop().users) - seen
+        seen |= new
+        left.extend(new)
+    return seen
+
+
+def _gather_gradients(partitions) -> None:
+    """A convolution's gradients of weight and bias join that of its input, from which they read the same. The partitioner, which starts at the end, has them all in one."""
+    at = {n.args[:9]: p for p in partitions for n in p.nodes if n.target is calls.input_grad}
+    taken = {n for p in partitions for n in p.nodes}
+    for p in partitions:
+        for node in [n for n in p.nodes if n.target in calls.GRADIENTS and n.target is not calls.input_grad]:
+            home = at.get(node.args[:9], p)
+            if home is not p and not _descendants(node) & taken:  # nothing behind it may lead back
+                del p.nodes[node]
+                home.nodes[node] = None
+
+
+def _connected(partition) -> list:
+    """The partition's pieces that have no value in common. The gradients of two layers' weights have nothing to wait for in each other, but memory to keep until then."""
+    groups = []  # [nodes, tensors that they read or write]
+    for node in partition.nodes:
+        touched = {node, *(n for n in node.all_input_nodes if isinstance(n.meta.get("val"), torch.Tensor))}
+        joined = [g for g in groups if g[1] & touched]
+        groups = [g for g in groups if g not in joined] + [[[n for g in joined for n in g[0]] + [node], set(touched).union(*(g[1] for g in joined))]]
+    return [Partition(partition.id if i == 0 else None, nodes) for i, (nodes, _) in enumerate(groups)]
 
 
 def _loosen_views(gm: fx.GraphModule) -> None:
@@ -118,18 +154,29 @@ def _restore_results(gm: fx.GraphModule, kind: str) -> None:
     output.args = (tuple(results),)
 
 
+def _note_left_out(gm: fx.GraphModule, reasons: dict, statistics: Statistics) -> None:
+    for node in list(gm.graph.nodes):
+        reason = reasons.get(node, "no partition fits") if node.target in calls.CALLS else fusion.why_not(node)
+        if node.op == "call_function" and reason is not None:
+            name = node.meta.get("label", node.name)
+            statistics.left_out[name] = reason
+            with gm.graph.inserting_before(node):
+                gm.graph.call_function(calls.left_out, (f"presil::{statistics.kind}.{name}", f"in no partition: {reason}"))
+
+
 def compile_graph(gm: fx.GraphModule, example_inputs, kind: str):
     """A boxed callable. kind: "inference" (weights may be packed once), "forward" or "backward"."""
     statistics = Statistics(kind)
     graphs.append(statistics)
     gm = fx.GraphModule(gm, gm.graph)
     statistics.folded = fusion.fuse(gm, kind == "inference")
-    nodes, _ = layout.recordable(gm)
+    nodes, reasons = layout.recordable(gm)
     has_chip = any(n.target in calls.CALLS for n in gm.graph.nodes)
     if has_chip:
         _partition(gm, nodes, statistics)
         _loosen_views(gm)
         _restore_results(gm, kind)
+    _note_left_out(gm, reasons, statistics)
     for node in gm.graph.nodes:
         if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload) and node.target not in calls.VIEWS:
             statistics.host_operators[str(node.target)] = statistics.host_operators.get(str(node.target), 0) + 1

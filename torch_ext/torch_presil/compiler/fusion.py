@@ -27,10 +27,40 @@ def _constant(node) -> bool:
 
 
 def _conv(node, where):
-    x, weight, bias, stride, padding, dilation, transposed, output_padding, groups = node.args
-    if not (_on_chip(where, x, weight, bias) and _value(x).dim() == 4 and _constant(weight) and _constant(bias)):
+    x, weight, bias, *geometry = node.args
+    if not (_on_chip(where, x, weight, bias) and _value(x).dim() in (3, 4) and _constant(weight) and _constant(bias)):
         return None
-    return calls.conv, (x, weight, bias, (), 0.0, stride, padding, dilation, transposed, output_padding, groups, None, None, None)
+    if _value(x).dim() == 3:
+        x, geometry = _with_height(x, node), _with_height_geometry(geometry)
+    return calls.conv, (x, weight, bias, (), 0.0, *geometry, None, None, None)
+
+
+def _with_height(node, user):
+    """A tensor of a 1-D convolution `user`, seen as (N, C, 1, L)."""
+    with node.graph.inserting_before(user):
+        seen = node.graph.call_function(aten.unsqueeze.default, (node, 2))
+    seen.meta["val"] = aten.unsqueeze.default(_value(node), 2)
+    return seen
+
+
+def _with_height_geometry(geometry):
+    stride, padding, dilation, transposed, output_padding, groups = geometry
+    return [[1, *stride], [0, *padding], [1, *dilation], transposed, [0, *output_padding], groups]
+
+
+def _replace(node, call) -> None:
+    """node: of any dimensions; call: of four, or as many."""
+    value = _value(node)
+    call.meta = dict(node.meta)
+    if value.dim() == 3 and call.target in (calls.conv, calls.input_grad, calls.weight_grad):
+        call.meta["val"] = aten.unsqueeze.default(value, 2)
+        with call.graph.inserting_after(call):
+            flat = call.graph.call_function(aten.squeeze.dim, (call, 2))
+        flat.meta = dict(node.meta)
+        node.replace_all_uses_with(flat)
+    else:
+        node.replace_all_uses_with(call)
+    node.graph.erase_node(node)
 
 
 def _weight_of(b, inference):
@@ -61,6 +91,41 @@ def _chip_call(node, inference, where):
     return None
 
 
+def _split_backward(node, where) -> bool:
+    """convolution_backward becomes one chip operator a gradient that is wanted."""
+    grad, x, weight, _, *geometry, mask = node.args
+    if not (_on_chip(where, grad, x, weight) and _value(x).dim() in (3, 4) and all(u.target is operator.getitem and mask[u.args[1]] for u in node.users)):
+        return False
+    if _value(x).dim() == 3:
+        grad, x, geometry = _with_height(grad, node), _with_height(x, node), _with_height_geometry(geometry)
+    for u in list(node.users):
+        target = calls.GRADIENTS[u.args[1]]
+        with u.graph.inserting_before(u):
+            call = u.graph.call_function(target, (grad, x, weight, *geometry, *([None] if target in calls.RESIDUAL else [])))
+        _replace(u, call)
+        call.meta["label"] = f"{node.name}.{target.__name__}"
+    node.graph.erase_node(node)
+    return True
+
+
+CHIP_OPERATORS = (aten.convolution.default, aten.convolution_backward.default, aten.mm.default, aten.bmm.default, aten.addmm.default, aten.baddbmm.default)
+
+
+def why_not(node, where: str = "presil"):
+    """Why an operator that the chip has is left to run by itself; None for other operators."""
+    if node.target not in CHIP_OPERATORS:
+        return None
+    values = [v for v in map(_value, node.all_input_nodes) if isinstance(v, torch.Tensor)]
+    if any(v.device.type != where for v in values):
+        return f"an operand on {next(v.device for v in values if v.device.type != where)}"
+    other = next((v.dtype for v in values if v.dtype not in CHIP_DTYPES), None)
+    if other is not None:
+        return f"{str(other)[6:]}: a launch takes {' and '.join(str(d)[6:] for d in CHIP_DTYPES)}"
+    if "convolution" in str(node.target):
+        return "a convolution in 3-D" if values[0].dim() > 4 else "its weight is computed in the graph"
+    return "factors other than 1"
+
+
 def _only_user(node):
     return next(iter(node.users)) if len(node.users) == 1 else None
 
@@ -82,16 +147,16 @@ def _move(node, behind):
     behind.prepend(node)
 
 
-def _fold_norm(node) -> bool:
-    user = _only_user(node)
+def _fold_norm(node, tail) -> bool:
+    user = _only_user(tail)
     if node.target is not calls.conv or user is None or user.target is not aten._native_batch_norm_legit_no_training.default or node.args[calls.NORM]:
         return False
     x, scale, shift, mean, variance, _, eps = user.args
-    if x is not node or not all(_constant(n) for n in (scale, shift, mean, variance)) or any(u.target is not operator.getitem or u.args[1] != 0 for u in user.users):
+    if x is not tail or not all(_constant(n) for n in (scale, shift, mean, variance)) or any(u.target is not operator.getitem or u.args[1] != 0 for u in user.users):
         return False
     _set(node, norm=(calls.NORM, (mean, variance, scale, shift)), eps=(calls.NORM + 1, eps))
     for u in list(user.users):
-        u.replace_all_uses_with(node)
+        u.replace_all_uses_with(tail)
         u.graph.erase_node(u)
     node.graph.erase_node(user)
     return True
@@ -114,10 +179,11 @@ def _bounds(user):
 
 def _fold_user(node, tail) -> bool:
     """Folds the only user of `tail`, which is the call itself or a view of it."""
-    user, at = _only_user(tail), calls.RESIDUAL[node.target]
-    if user is None or user.op != "call_function" or node.args[at + 1] is not None or node.args[at + 2] is not None:
+    user, at = _only_user(tail), calls.RESIDUAL.get(node.target)
+    clamped = node.target in calls.CLAMPED
+    if user is None or at is None or user.op != "call_function" or (clamped and (node.args[at + 1] is not None or node.args[at + 2] is not None)):
         return False
-    bounds = _bounds(user)
+    bounds = _bounds(user) if clamped else None
     if bounds is not None:
         _set(node, low=(at + 1, bounds[0]), high=(at + 2, bounds[1]))
     elif user.target is aten.add.Tensor and not user.kwargs and node.args[at] is None:
@@ -126,11 +192,8 @@ def _fold_user(node, tail) -> bool:
             return False
         _move(node, user)
         if tail is not node:
-            with user.graph.inserting_before(node):
-                viewed = user.graph.call_function(aten.view.default, (other, list(_shape_args(node))))
-                viewed.meta["val"] = aten.view.default(_value(other), list(_value(node).shape))
+            other = _viewed_like(node, other)
             _move(tail, user)
-            other = viewed
         _set(node, residual=(at, other))
     else:
         return False
@@ -139,35 +202,55 @@ def _fold_user(node, tail) -> bool:
     return True
 
 
+def _viewed_like(node, other):
+    """`other`, of the shape of a view of the call, in the shape of the call."""
+    args = (aten.unsqueeze.default, 2) if _value(node).dim() == 4 else (aten.view.default, list(_shape_args(node)))
+    with node.graph.inserting_before(node):
+        viewed = node.graph.call_function(args[0], (other, args[1]))
+    viewed.meta["val"] = args[0](_value(other), 2 if _value(node).dim() == 4 else list(_value(node).shape))
+    return viewed
+
+
 def _shape_args(node):
     """The shape of a 2-D call, symbolic sizes left to view()."""
     rows, columns = _value(node).shape
     return (-1, int(columns)) if isinstance(columns, int) else (int(rows), -1)
 
 
+def _is_shape_only(node, view) -> bool:
+    """A view of a call through which what follows can be folded: of a product's rows, or of a 1-D convolution."""
+    shape = _value(node).shape
+    if len(shape) == 4:
+        return view.target is aten.squeeze.dim
+    return view.target in calls.STRICT_VIEWS and len(shape) == 2 and any(isinstance(s, int) for s in shape)
+
+
 def fuse(gm: fx.GraphModule, inference: bool, where: str = "presil") -> int:
     """Rewrites the graph in place; returns how many nodes were folded into chip operators. where: the device that it was traced on."""
     folded = 0
     for node in list(gm.graph.nodes):
+        if node.target is aten.convolution_backward.default:
+            _split_backward(node, where)
+            continue
         found = _chip_call(node, inference, where)
         if found is None:
             continue
         with gm.graph.inserting_before(node):
             call = gm.graph.call_function(*found)
-        call.meta = dict(node.meta)
+        _replace(node, call)
         call.meta["label"] = node.name
-        node.replace_all_uses_with(call)
-        gm.graph.erase_node(node)
     for node in list(gm.graph.nodes):
         if node.target not in calls.CALLS:
             continue
-        while _fold_norm(node) or _fold_user(node, node):
+        while _fold_norm(node, node) or _fold_user(node, node):
             folded += 1
         view = _only_user(node)
-        shape = _value(node).shape
-        if view is not None and view.target in calls.STRICT_VIEWS and len(shape) == 2 and any(isinstance(s, int) for s in shape):
-            while _fold_user(node, view):
+        if view is not None and _is_shape_only(node, view):
+            while _fold_norm(node, view) or _fold_user(node, view):
                 folded += 1
+    for node in list(gm.graph.nodes):  # between two 1-D convolutions
+        if node.target is aten.unsqueeze.default and node.args[1] == 2 and node.args[0].target is aten.squeeze.dim and node.args[0].args[1] == 2:
+            node.replace_all_uses_with(node.args[0].args[0])
     gm.graph.eliminate_dead_code()
     gm.graph.lint()
     return folded

@@ -7,6 +7,7 @@ really meet (on meta tensors, symbolic sizes at their hints).
 
 import torch
 from torch import fx
+from torch._prims_common import suggest_memory_format
 
 from torch_presil.compiler import calls
 
@@ -46,7 +47,7 @@ def _rows(t):
 
 def result(target, args) -> torch.Tensor:
     """An empty tensor as the chip writes it, on the device of the operands. Raises NotRecordable where these operands can't be fetched as they are."""
-    first, residual = args[0], args[calls.RESIDUAL[target]]
+    first, residual = args[0], args[calls.RESIDUAL[target]] if target in calls.RESIDUAL else None
     if target is calls.conv:
         size = calls.conv_size(first, args[1], *args[5:11])
         _need(min(size) > 0 and first.numel() > 0, "an empty convolution")
@@ -55,18 +56,33 @@ def result(target, args) -> torch.Tensor:
     if target is calls.linear:
         _need(_rows(first) and first.numel() > 0 and (residual is None or _rows(residual)), "a linear layer of rows that are not contiguous")
         return torch.empty([first.shape[0], args[1].shape[0]], dtype=first.dtype, device=first.device)
+    if target in calls.GRADIENTS:
+        return _gradient(target, first, args[1], args[2], residual)
     a, b = args[:2]
     _need(loadable(a) and loadable(b), "a product of matrices with strides that the chip can't load")
     _need(residual is None or residual.shape[-1] == 1 or residual.stride(-1) == 1, "a residual without contiguous rows")
     return torch.empty([*a.shape[:-1], b.shape[-1]], dtype=a.dtype, device=a.device)
 
 
+def _gradient(target, grad, x, weight, residual):
+    weight = calls.kernel(weight)
+    _need(min(grad.numel(), x.numel(), weight.numel()) > 0, "an empty convolution")
+    _need(residual is None or _nhwc(residual), "a gradient added to a tensor that is not channels_last")
+    if target is calls.input_grad:
+        return torch.empty(x.shape, dtype=x.dtype, device=x.device, memory_format=torch.channels_last)
+    if target is calls.weight_grad:
+        return torch.empty(weight.shape, dtype=weight.dtype, device=weight.device, memory_format=suggest_memory_format(weight))
+    return torch.empty([grad.shape[1]], dtype=grad.dtype, device=grad.device)
+
+
 def _hinted(argument):
     return argument.node.hint if isinstance(argument, torch.SymInt) else argument
 
 
-def recordable(gm: fx.GraphModule) -> tuple:
-    """(nodes that can stand in a command list: chip operators and the views between them; for the others of these kinds: why not)."""
+def recordable(gm: fx.GraphModule, edges: bool = True) -> tuple:
+    """(nodes that can stand in a command list: chip operators and the views between them; for the others of these kinds: why not).
+
+    edges: views of what comes from outside stay outside, where their results are converted."""
     found, reasons, simulated = set(), {}, {}
 
     def lookup(n):
@@ -81,7 +97,7 @@ def recordable(gm: fx.GraphModule) -> tuple:
                 if node.target in calls.VIEWS:
                     simulated[node] = node.target(*args)
                 else:
-                    _check_sources(node, found)
+                    _check_sources(node, found, edges)
                     simulated[node] = result(node.target, [_as_input(node, i, a, found) for i, a in enumerate(args)])
                 found.add(node)
                 continue
@@ -92,22 +108,29 @@ def recordable(gm: fx.GraphModule) -> tuple:
     return found, reasons
 
 
-def _check_sources(node, found):
+def _inside(node, found) -> bool:
+    """Whether a node, or what it is a view of, is computed in the list."""
+    while node in found and node.target in calls.VIEWS:
+        node = node.args[0]
+    return node in found
+
+
+def _check_sources(node, found, edges):
     """A convolution reads what a convolution wrote or what is converted at the partition's edge, never a view inside."""
-    if node.target is calls.conv:
-        for source in (node.args[0], node.args[calls.RESIDUAL[calls.conv]]):
-            _need(source is None or source not in found or source.target is calls.conv, "a convolution of a view")
+    for i, kind in calls.READS.get(node.target, {}).items():
+        source = node.args[i]
+        if kind == "nhwc" and source in found and source.target not in calls.WRITES_NHWC:
+            _need(edges and not _inside(source, found), "a convolution of a view")
 
 
 def _as_input(node, index, value, found):
     """What comes from outside of the chip is converted to the layout that the operator wants."""
-    if not isinstance(value, torch.Tensor) or node.args[index] in found:
+    if not isinstance(value, torch.Tensor) or _inside(node.args[index], found):
         return value
-    if node.target is calls.conv and index in (0, calls.RESIDUAL[calls.conv]):
+    kind = calls.READS.get(node.target, {}).get(index)
+    if kind == "nhwc":
         return value.contiguous(memory_format=torch.channels_last)
-    if node.target is calls.linear and index in (0, calls.RESIDUAL[calls.linear]):
-        return value.contiguous()
-    return value
+    return value.contiguous() if kind == "rows" else value
 
 
 def keep_order(x: torch.Tensor, order: tuple) -> torch.Tensor:

@@ -67,7 +67,6 @@ class ChipPartition(torch.nn.Module):
         self.escaping = list(dict.fromkeys(self.base[n] for n in outputs if self.base.get(n) in set(self.calls)))
         self.convert = [self._conversion(n) for n in self.inputs]
         self.plans, self.lock = OrderedDict(), threading.Lock()
-        self.reasons = {}
 
     def _bases(self):
         """Node -> the call or input whose memory it is."""
@@ -83,17 +82,8 @@ class ChipPartition(torch.nn.Module):
         """"nhwc", "rows", "weight" or None: what an input has to be."""
         kinds = set()
         for user in node.users:
-            residual = calls.RESIDUAL.get(user.target)
-            if residual is None:
-                kinds.add(None)
-                continue
-            reads = [user.args[0]] + ([user.args[residual]] if user.args[residual] is not None else [])
-            if user.target is calls.product:
-                kinds.add(None)
-            elif node in reads:
-                kinds.add("nhwc" if user.target is calls.conv else "rows")
-            else:
-                kinds.add("weight")
+            reads = calls.READS.get(user.target, {})
+            kinds |= {reads.get(i) for i, a in enumerate(user.args) if a is node or (isinstance(a, (tuple, list)) and node in a)}
         return next(iter(kinds)) if len(kinds) == 1 else "nhwc" if "nhwc" in kinds else "rows" if "rows" in kinds else None
 
     # ---- a call
@@ -117,7 +107,7 @@ class ChipPartition(torch.nn.Module):
                 if len(self.plans) > MOST_PLANS:
                     self.plans.popitem(last=False)
             if isinstance(plan, str):
-                return self.module(*args)
+                return self._one_by_one(args, plan)
             results = {n: torch.empty_like(meta, device=args_device(args)) for n, meta in plan.results.items()}
             addresses.extend(t.data_ptr() for t in results.values())
             addresses = tuple(addresses)
@@ -127,7 +117,7 @@ class ChipPartition(torch.nn.Module):
                     recording = plan.lists[addresses] = self._record(plan, args, results)
                 except NotImplementedError as error:
                     self._give_up(key, str(error))
-                    return self.module(*args)
+                    return self._one_by_one(args, str(error))
                 if len(plan.lists) > MOST_LISTS:
                     plan.lists.popitem(last=False)
             else:
@@ -142,9 +132,12 @@ class ChipPartition(torch.nn.Module):
             return a.contiguous(memory_format=torch.channels_last)
         return a.contiguous() if kind == "rows" else a
 
+    def _one_by_one(self, args, reason):
+        calls.left_out(f"presil::{self.name}", f"no launch of its own: {reason}")
+        return self.module(*args)
+
     def _give_up(self, key, reason):
         self.plans[key] = reason
-        self.reasons[reason] = self.reasons.get(reason, 0) + 1
         self.statistics.refused.append(f"{self.name}: {reason}")
 
     def _walk(self, values, on_call):
@@ -244,15 +237,26 @@ def batched(t):
 def add(recording, node, args, out):
     """Appends a chip operator to a recording. Tensors as in calls.py, out as layout.result() made it."""
     label, target = node.meta.get("label", node.name), node.target
-    residual, low, high = args[calls.RESIDUAL[target]:calls.RESIDUAL[target] + 3]
+    at = calls.RESIDUAL.get(target)
+    residual, low, high = [*args[at:at + 3], None, None][:3] if at is not None else (None, None, None)
     if target is calls.conv:
         x, weight, bias, norm, eps, stride, padding, dilation, transposed, _, groups = args[:11]
+        weight = calls.kernel(weight)
         stride, padding, dilation, input_dilation = list(stride), list(padding), list(dilation), [1, 1]
         if transposed:
             stride, padding, input_dilation = [1, 1], [d * (k - 1) - p for d, k, p in zip(dilation, weight.shape[2:], padding)], stride
         recording.conv2d(label, x, weight, bias, list(norm), eps, stride, padding, dilation, input_dilation, groups, transposed, residual, low, high, out)
     elif target is calls.linear:
         recording.linear(label, args[0], args[1], args[2], residual, low, high, out)
+    elif target in calls.GRADIENTS:
+        grad, x, weight, stride, padding, dilation, transposed, _, groups = args[:9]
+        geometry = [list(stride), list(padding), list(dilation), transposed, groups]
+        if target is calls.input_grad:
+            recording.input_grad(label, grad, calls.kernel(weight), *geometry, residual, out)
+        elif target is calls.weight_grad:
+            recording.weight_grad(label, grad, x, *geometry, out)
+        else:
+            recording.bias_grad(label, grad, out)
     else:
         if residual is not None:
             residual = batched(residual.expand(out.shape))
