@@ -3,6 +3,7 @@
 
 import copy
 import importlib.metadata
+import json
 import tomllib
 from pathlib import Path
 
@@ -287,6 +288,40 @@ def test_gradients_of_convolutions_are_one_launch(dtype, last):
                 a.mul_(0.75)
     backward = backend.graphs[1]
     assert (backward.chip_operators, backward.folded, backward.refused) == (11, 1, [])  # 3 biases, 4 weights, 4 inputs
+
+
+def kernels_of(function, path):
+    """The launches that torch.profiler shows: (label, its operator, cycles)."""
+    activities = torch.profiler.ProfilerActivity
+    with torch.profiler.profile(activities=[activities.CPU, activities.PrivateUse1]) as p:
+        function()
+    p.export_chrome_trace(str(path))
+    return [(e["name"], e["args"].get("operator"), e["args"]["cycles"]) for e in json.loads(path.read_text())["traceEvents"] if e.get("cat") == "kernel"]
+
+
+@pytest.mark.parametrize("mode", ["rtl", "model"])
+def test_partitions_and_replays_under_explain_and_profiler(mode, tmp_path):
+    with torch.backends.presil.flags(mode=mode), torch.no_grad():
+        model, x = with_statistics(Block(3, 4)).to("presil"), torch.randn(1, 3, 6, 6, device="presil")
+        compiled, graph = torch.compile(model, backend="presil"), torch.presil.PresilGraph()
+        compiled(x)
+        with torch.presil.graph(graph):
+            model(x)
+        for function, names in ((lambda: compiled(x), ["inference.0"]), (graph.replay, ["conv2d"] * 3)):
+            torch.presil.synchronize()
+            with torch.presil.reports() as reports, torch.presil.explain() as e:
+                function()
+                cycles = [r["cycles"] for r in reports.take()]
+            rows = [r for r in e.operators() if r["where"] == "chip"]
+            assert sum(r["launches"] for r in rows) == len(names) and {r["op"].removeprefix("presil::") for r in rows} == set(names)
+            shown = kernels_of(function, tmp_path / "trace.json")
+            assert [name for name, _, _ in shown] == names
+            if mode == "model":
+                assert all(r["cycles"] is None for r in rows) and {c for _, _, c in shown} <= {None, "null"}
+            else:
+                assert sum(r["cycles"] for r in rows) == sum(cycles) > 0 and [c for _, _, c in shown] == cycles
+            if names == ["inference.0"]:
+                assert rows[0]["calls"] == 1 and rows[0]["lines"] and shown[0][1] == "presil::inference.0"
 
 
 def test_a_frozen_norm_is_not_folded_where_backward_needs_the_convolution():

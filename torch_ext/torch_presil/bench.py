@@ -33,6 +33,8 @@ TARGETS = {
     "matmul16_bf16_enqueue_us": ("µs", 5, 3, False), "matmul16_bf16_synchronize_us": ("µs", 20, 10, False),
     "graph_host_replay_us": ("µs", 2.0, 0.5, False), "graph_host_eager_us": ("µs", 10, 2.5, False), "graph_host_replay_vs_eager": ("×", 0.5, 0.2, False),
     "graph_chip_replay_us": ("µs", 20, 10, False), "graph_chip_eager_us": ("µs", 40, 15, False), "graph_chip_replay_vs_eager": ("×", 0.9, 0.6, False),
+    "resnet18_eager_host_us": ("µs", 15000, 5000, False), "resnet18_compiled_host_us": ("µs", 8000, 2500, False), "resnet18_compiled_vs_eager": ("×", 0.9, 0.5, False),
+    "resnet18_compile_seconds": ("s", 30, 10, False),
     "rtl_build_seconds": ("s", 60, 40, False), "torch_ext_build_seconds": ("s", 60, 40, False),
 }
 AVX2_MUST = {"resnet50_int8_gmacs": 2.0, "resnet50_bf16_gmacs": 0.9}
@@ -193,7 +195,40 @@ def graph(tell) -> dict:
     return figures
 
 
-PARTS = {"graph": graph, "empty_launch": lambda tell: empty_launch(tell), "small_matmul": small_matmul, "matmul": matmul1024, "resnet50_int8": lambda tell: resnet50("int8", tell), "resnet50_bf16": lambda tell: resnet50("bf16", tell),
+def compiled(tell) -> dict:
+    """ResNet-18 at 32x32, batch 1, bf16 on the twin: seconds until torch.compile's first result, and what a forward costs the host, which is its time less the twin's. Best of 10."""
+    from torchvision.models import resnet18
+    _C.set_mode("model")
+    torch._dynamo.reset()
+    model, x = resnet18().eval().bfloat16().to("presil"), torch.randn(1, 3, 32, 32).bfloat16().to("presil")
+
+    def host_us(function) -> float:
+        times = []
+        for _ in range(10):
+            torch.presil.synchronize()
+            with torch.presil.reports() as reports:
+                start = time.perf_counter()
+                function(x)
+                torch.presil.synchronize()
+                times.append(time.perf_counter() - start - sum(r["twin_ns"] for r in reports.take()) / 1e9)
+        return min(times) * 1e6
+
+    with torch.no_grad():
+        tell("ResNet-18 in eager mode: cost of the host")
+        model(x)
+        figures = {"resnet18_eager_host_us": host_us(model)}
+        tell("ResNet-18 compiled")
+        start = time.perf_counter()
+        run = torch.compile(model, backend="presil")
+        run(x).cpu()
+        figures["resnet18_compile_seconds"] = time.perf_counter() - start
+        run(x)
+        figures["resnet18_compiled_host_us"] = host_us(run)
+    figures["resnet18_compiled_vs_eager"] = figures["resnet18_compiled_host_us"] / figures["resnet18_eager_host_us"]
+    return figures
+
+
+PARTS = {"graph": graph, "compiled": compiled, "empty_launch": lambda tell: empty_launch(tell), "small_matmul": small_matmul, "matmul": matmul1024, "resnet50_int8": lambda tell: resnet50("int8", tell), "resnet50_bf16": lambda tell: resnet50("bf16", tell),
          "build": builds}
 
 
