@@ -21,7 +21,8 @@ import time
 
 # What the control takes away: that the module waits for autograd's threads.
 NO_DRAIN = "import atexit; atexit.unregister(torch_presil._C.before_exit)\n"
-PRELUDE = "import os, sys, threading, time, signal, torch, torch_presil\nx = torch.ones(8, 8, device='presil', requires_grad=True)\n"
+# A shell starts its background jobs with SIGINT ignored, which children inherit.
+PRELUDE = "import os, sys, threading, time, signal, torch, torch_presil\nsignal.signal(signal.SIGINT, signal.default_int_handler)\nx = torch.ones(8, 8, device='presil', requires_grad=True)\n"
 # name -> (code, exit code, what it shows)
 CASES = {
     "backward": ("(x @ x).relu().sum().backward()\n", 0, "right after a backward"),
