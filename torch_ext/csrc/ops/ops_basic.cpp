@@ -177,7 +177,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   PRESIL_IMPL_ON_ONE_DEVICE(m, "_thnn_fused_lstm_cell_backward_impl", lstm_cell_backward);
   PRESIL_IMPL_ON_ONE_DEVICE(m, "_thnn_fused_gru_cell", gru_cell);
   PRESIL_IMPL_ON_ONE_DEVICE(m, "_thnn_fused_gru_cell_backward", gru_cell_backward);
-  for (const char* name : {"native_layer_norm", "native_layer_norm_backward", "native_group_norm", "native_group_norm_backward", "addr", "addr.out", "addr_", "_stack", "_stack.out", "mish_backward",
+  for (const char* name : {"native_layer_norm", "native_layer_norm_backward", "native_group_norm", "native_group_norm_backward", "addr", "addr.out", "addr_", "_stack", "_stack.out", "narrow_copy", "mish_backward",
                            "native_channel_shuffle", "silu_backward", "smooth_l1_loss", "mse_loss", "mode.values", "all.dims_out", "any.dims_out", "linalg__powsum"})
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&fallback>());
 }
