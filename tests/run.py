@@ -122,13 +122,18 @@ def end_group(process: subprocess.Popen) -> None:
             process.wait(5)
 
 
+def default_interrupt() -> None:
+    """A shell starts its background jobs with SIGINT ignored, and tests of Ctrl-C would inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def execute(command: list[str], log: Path, deadline: float, progress: Progress, environment: dict) -> int | None:
     """Exit status, or None when the time ran out."""
     with log.open("ab") as output:
         output.write(f"$ {shlex.join(command)}\n".encode())
         output.flush()
         process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment,
-                                   start_new_session=True)
+                                   start_new_session=True, preexec_fn=default_interrupt)
         try:
             while process.poll() is None:
                 if time.monotonic() > deadline:
