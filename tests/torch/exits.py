@@ -23,31 +23,26 @@ import time
 NO_DRAIN = "import atexit; atexit.unregister(torch_presil._C.before_exit)\n"
 # A shell starts its background jobs with SIGINT ignored, which children inherit.
 PRELUDE = "import os, sys, threading, time, signal, torch, torch_presil\nsignal.signal(signal.SIGINT, signal.default_int_handler)\nx = torch.ones(8, 8, device='presil', requires_grad=True)\n"
-# name -> (code, exit code, what it shows)
-CASES = {
-    "backward": ("(x @ x).relu().sum().backward()\n", 0, "right after a backward"),
-    "graph_kept": ("y = (x @ x).relu().sum(); y.backward(retain_graph=True); z = y * 2\n", 0, "with graphs alive"),
-    "python_nodes": ("""class F(torch.autograd.Function):
+# A node in Python, up to the body of its backward.
+NODE = """class F(torch.autograd.Function):
     @staticmethod
     def forward(ctx, a):
         ctx.kept = [a]
         return a * 2
     @staticmethod
     def backward(ctx, g):
-        return g * 2
+"""
+# name -> (code, exit code, what it shows)
+CASES = {
+    "backward": ("(x @ x).relu().sum().backward()\n", 0, "right after a backward"),
+    "graph_kept": ("y = (x @ x).relu().sum(); y.backward(retain_graph=True); z = y * 2\n", 0, "with graphs alive"),
+    "python_nodes": (NODE + """        return g * 2
 x.register_hook(lambda g: g * 1)
 F.apply(x @ x).sum().backward()
 """, 0, "after nodes and hooks in Python"),
     "preempted": ("""os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 sys.setswitchinterval(10)
-class F(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, a):
-        ctx.kept = [a]
-        return a * 2
-    @staticmethod
-    def backward(ctx, g):
-        os.setpriority(os.PRIO_PROCESS, 0, 19)  # of autograd's thread
+""" + NODE + """        os.setpriority(os.PRIO_PROCESS, 0, 19)  # of autograd's thread
         return g * 2
 torch.autograd.grad(F.apply(x).sum(), x)
 """, 0, "autograd's thread loses its CPU to the main thread before it drops its last node"),
