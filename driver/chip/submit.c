@@ -23,6 +23,15 @@ static uint32_t get(port *p, uint32_t reg)
     return value;
 }
 
+static void get_many(port *p, const uint32_t *regs, size_t count, uint32_t *values)
+{
+    if (p->link->ops->read32_many) {
+        if (p->status == 0) p->status = p->link->ops->read32_many(p->link->handle, regs, count, values);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) values[i] = get(p, regs[i]);
+}
+
 static int port_status(const port *p, presil_error_buffer *error)
 {
     if (p->status == 0) return PRESIL_OK;
@@ -147,11 +156,14 @@ int chip_counters(presil_chip *chip, const presil_link *link, presil_report *out
     (void)chip;
     port p = {link, 0};
     put(&p, PRESIL_REG_CONTROL, CONTROL_COUNTER_SNAPSHOT);
+    uint32_t offset[2 * COUNTERS], half[2 * COUNTERS] = {0};
     uint64_t value[COUNTERS];
     for (uint32_t n = 0; n < COUNTERS; n++) {
-        value[n] = get(&p, PRESIL_REG_COUNTER(n));
-        value[n] |= (uint64_t)get(&p, PRESIL_REG_COUNTER(n) + 4) << 32;
+        offset[2 * n] = PRESIL_REG_COUNTER(n);
+        offset[2 * n + 1] = PRESIL_REG_COUNTER(n) + 4;
     }
+    get_many(&p, offset, 2 * COUNTERS, half);
+    for (uint32_t n = 0; n < COUNTERS; n++) value[n] = half[2 * n] | (uint64_t)half[2 * n + 1] << 32;
     int status = port_status(&p, NULL);
     if (status != PRESIL_OK) return status;
     for (uint32_t e = 0; e < PRESIL_ENGINES; e++) {

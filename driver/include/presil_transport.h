@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-#define PRESIL_TRANSPORT_ABI 1u
+#define PRESIL_TRANSPORT_ABI 2u
 
 typedef struct presil_transport presil_transport;
 
@@ -118,6 +118,8 @@ typedef struct {
     int (*set_memory_model)(presil_transport *t, const char *memory_model, uint64_t seed); /* between launches */
     /* Fault injection for tests: "slverr@ADDR", "decerr@ADDR", "fatal@CYCLE", "stop@CYCLE", "slow=NS_PER_CYCLE"; NULL: none. ENOSYS where not built in. */
     int (*inject)(presil_transport *t, const char *fault);
+    /* read32 of `count` offsets in order, as one exchange with a peer for whom each costs a journey. NULL: there is no gain, use read32. */
+    int (*read32_many)(presil_transport *t, const uint32_t *offsets, size_t count, uint32_t *values);
 } presil_transport_ops;
 
 /* The one symbol of a transport library. */
