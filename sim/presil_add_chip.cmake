@@ -111,7 +111,7 @@ function(_presil_add_runtime build)
     list(APPEND sources ${v}/verilated_cov.cpp)
   endif()
   set(h ${PRESIL_SIM_DIR}/harness)
-  add_library(presil_sim_runtime_${build} STATIC EXCLUDE_FROM_ALL ${sources} ${h}/settings.cpp ${h}/write_log.cpp ${h}/device_memory.cpp ${h}/hooks.cpp)
+  add_library(presil_sim_runtime_${build} STATIC EXCLUDE_FROM_ALL ${sources} ${h}/axi_memory.cpp ${h}/settings.cpp ${h}/write_log.cpp ${h}/device_memory.cpp ${h}/hooks.cpp)
   set_target_properties(presil_sim_runtime_${build} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON
                         CXX_EXTENSIONS ON)
   target_include_directories(presil_sim_runtime_${build} SYSTEM PUBLIC ${v} ${v}/vltstd)
@@ -200,7 +200,7 @@ function(_presil_add_library build)
 
   # The harness, as objects: the library for training links them too.
   set(h ${PRESIL_SIM_DIR}/harness)
-  add_library(${target}_harness OBJECT EXCLUDE_FROM_ALL ${h}/bench.cpp ${h}/axi_memory.cpp ${h}/waiter.cpp ${h}/transport.cpp)
+  add_library(${target}_harness OBJECT EXCLUDE_FROM_ALL ${h}/bench.cpp ${h}/waiter.cpp ${h}/transport.cpp)
   add_dependencies(${target}_harness ${target}_verilate)
   set_target_properties(${target}_harness PROPERTIES CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON UNITY_BUILD ON
                         POSITION_INDEPENDENT_CODE ON)

@@ -9,64 +9,61 @@
 
 namespace presil {
 
-void AxiMemory::map(uint64_t base, uint8_t *host, uint64_t bytes) {
+void AxiMemoryState::map(uint64_t base, uint8_t *host, uint64_t bytes) {
     base_ = base;
     host_ = host;
     bytes_ = bytes;
 }
 
-void AxiMemory::configure(const MemorySettings &settings, uint64_t seed) {
+void AxiMemoryState::configure(const MemorySettings &settings, uint64_t seed) {
     latency_ = settings.latency;
     response_ = settings.response;
     bursts_ = static_cast<unsigned>(settings.bursts);
-    rate_ = settings.bytes ? settings.bytes : 2 * kWord;
-    credit_limit_ = rate_ + kWord - 1;
-    stall_ = settings.stall;
-    seed_ = seed;
+    rate_ = settings.bytes ? settings.bytes : 2 * word_;
+    credit_limit_ = rate_ + word_ - 1;
+    stalls_.configure(settings.stall, seed);
 }
 
-void AxiMemory::set_faults(const Fault *faults, size_t count) {
+void AxiMemoryState::set_faults(const Fault *faults, size_t count) {
     bus_fault_count_ = 0;
     for (size_t i = 0; i < count; i++) {
         if (faults[i].kind == Fault::kSlverr || faults[i].kind == Fault::kDecerr) bus_faults_[bus_fault_count_++] = faults[i];
     }
 }
 
-void AxiMemory::launch(Pins &p, uint64_t launch, uint64_t now) {
+void AxiMemoryState::start(uint64_t launch, uint64_t now) {
     credit_ = 0;
     read_last_ = false;
-    stall_key_ = mix64(seed_ + mix64(launch + 1));
+    stalls_.launch(launch, now);
     launch_cycle_ = now;
     last_beat_ = now;
     fault_ = {};
-    drive(p, now);  // the ready signals of the first cycle belong to this launch too
 }
 
-void AxiMemory::abandon(Pins &p) {
+void AxiMemoryState::forget() {
     reads_.clear();
     writes_.clear();
     answers_.clear();
     read_taken_ = answer_taken_ = false;
-    p.m_axi_rvalid = p.m_axi_bvalid = p.m_axi_wready = p.m_axi_arready = p.m_axi_awready = 0;
 }
 
-bool AxiMemory::fault_near(uint64_t first, uint64_t bytes) const {
+bool AxiMemoryState::fault_near(uint64_t first, uint64_t bytes) const {
     for (size_t i = 0; i < bus_fault_count_; i++) {
         if (bus_faults_[i].value - first < bytes) return true;
     }
     return false;
 }
 
-uint8_t AxiMemory::check_beat(uint64_t address, bool is_write, uint64_t now) {
+uint8_t AxiMemoryState::check_beat(uint64_t address, bool is_write, uint64_t now) {
     uint8_t response = address - base_ < bytes_ && address >= base_ ? kOkay : kDecerr;
     for (size_t i = 0; i < bus_fault_count_; i++) {
-        if (bus_faults_[i].value - address < kWord && response == kOkay) response = bus_faults_[i].kind == Fault::kSlverr ? kSlverr : kDecerr;
+        if (bus_faults_[i].value - address < word_ && response == kOkay) response = bus_faults_[i].kind == Fault::kSlverr ? kSlverr : kDecerr;
     }
     if (response == kDecerr && !fault_.valid) fault_ = {1, is_write, {address}, now - launch_cycle_};
     return response;
 }
 
-void AxiMemory::store_strobed(uint8_t *to, const uint8_t *from, uint64_t mask) {
+void AxiMemoryState::store_strobed(uint8_t *to, const uint8_t *from, uint64_t mask) {
     const unsigned low = static_cast<unsigned>(__builtin_ctzll(mask));
     const uint64_t run = mask >> low;
     if ((run & (run + 1)) == 0) {  // one run of bytes, as in every burst of a contiguous store
@@ -79,15 +76,15 @@ void AxiMemory::store_strobed(uint8_t *to, const uint8_t *from, uint64_t mask) {
     }
 }
 
-void AxiMemory::wrong_burst(const char *channel, uint64_t address, unsigned length, unsigned size, unsigned kind) {
+void AxiMemoryState::wrong_burst(const char *channel, uint64_t address, unsigned length, unsigned size, unsigned kind) const {
     char text[256];
     snprintf(text, sizeof text,
              "the chip broke the bus protocol: %s at 0x%" PRIx64 " with length %u (%u beats), size %u, burst %u: expected INCR (1) with full beats (size %u) that don't cross 4 KiB",
-             channel, address, length, length + 1, size, kind, kSizeLog2);
+             channel, address, length, length + 1, size, kind, static_cast<unsigned>(__builtin_ctz(word_)));
     throw Stopped(text);
 }
 
-void AxiMemory::wrong_last(const Burst &b) {
+void AxiMemoryState::wrong_last(const Burst &b) {
     char text[160];
     snprintf(text, sizeof text, "the chip broke the bus protocol: WLAST is wrong in the write burst at 0x%" PRIx64 ": %u beats are left", b.address, b.beats);
     throw Stopped(text);

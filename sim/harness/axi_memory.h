@@ -2,13 +2,13 @@
 // The memory behind the chip's AXI4 master: latency, shared bandwidth, random back-pressure, bounds, faults. Timing rules: docs/simulation.md.
 // Of each clock cycle, sample() looks at the settled pins before the rising edge, and drive() sets the inputs after it, so that the order
 // of evaluation between chip and memory never matters.
+// Pins is anything with members named as the ports of the chip: a verilated root, or a plain struct in other simulators (AxiPins in axi_pins.h).
 #pragma once
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string>
 
-#include "pins.h"
 #include "presil_transport.h"
 #include "random.h"
 #include "ring.h"
@@ -19,53 +19,48 @@ namespace presil {
 
 enum : uint8_t { kOkay = 0, kSlverr = 2, kDecerr = 3 };
 
-class AxiMemory {
+// Random back-pressure: in each cycle each channel is held up with a probability. One draw a cycle, 12 bits a channel.
+class Stalls {
 public:
+    enum : uint64_t { kAr = 1, kR = 2, kAw = 4, kW = 8, kB = 16 };
+
+    void configure(uint32_t chance, uint64_t seed) {  // in 4096ths
+        chance_ = chance;
+        seed_ = seed;
+    }
+    void launch(uint64_t launch, uint64_t now) {
+        key_ = mix64(seed_ + mix64(launch + 1));
+        start_ = now;
+    }
+    // The channels that are held up in cycle `now`.
+    uint64_t at(uint64_t now) const {
+        if (!chance_) return 0;
+        const uint64_t draw = random64(key_, now - start_);
+        uint64_t out = 0;
+        for (unsigned i = 0; i < 5; i++) out |= static_cast<uint64_t>((draw >> (12 * i) & 0xfff) < chance_) << i;
+        return out;
+    }
+
+private:
+    uint32_t chance_ = 0;
+    uint64_t seed_ = 0, key_ = 0, start_ = 0;
+};
+
+// What doesn't depend on the pins: the region, the parameters, and what is rare.
+class AxiMemoryState {
+public:
+    explicit AxiMemoryState(unsigned word) : word_(word), rate_(word), credit_limit_(2 * word - 1) {}
+
     // The mapped region; base and bytes are multiples of 4096.
     void map(uint64_t base, uint8_t *host, uint64_t bytes);
     void configure(const MemorySettings &settings, uint64_t seed);
     void set_faults(const Fault *faults, size_t count);
     WriteLog &write_log() { return log_; }
 
-    // No burst is waiting or moving.
-    bool idle(const Pins &p) const { return reads_.count() + writes_.count() + answers_.count() + p.m_axi_rvalid + p.m_axi_bvalid == 0; }
-    // Puts all state to a function of (seed, launch); `now` becomes cycle 0 of the stalls. Only when idle.
-    void launch(Pins &p, uint64_t launch, uint64_t now);
-    // Forgets every burst, as a reset of the chip does.
-    void abandon(Pins &p);
-
     uint64_t last_beat() const { return last_beat_; }  // cycle of the last handshake on any channel
     const presil_bus_fault &fault() const { return fault_; }
 
-    void sample(const Pins &p, uint64_t now) {
-        if (p.m_axi_arvalid & p.m_axi_arready) accept_read(p, now);
-        if (p.m_axi_awvalid & p.m_axi_awready) accept_write(p, now);
-        if (p.m_axi_wvalid & p.m_axi_wready) take_beat(p, now);
-        read_taken_ = p.m_axi_rvalid & p.m_axi_rready;
-        answer_taken_ = p.m_axi_bvalid & p.m_axi_bready;
-        if (read_taken_ | answer_taken_) last_beat_ = now;
-    }
-
-    void drive(Pins &p, uint64_t now) {
-        const uint64_t stalls = stall_ ? stalled(now) : 0;
-        p.m_axi_arready = (reads_.count() < bursts_) & !(stalls & kStallAr);
-        p.m_axi_awready = (writes_.count() + answers_.count() < bursts_) & !(stalls & kStallAw);
-        if (read_taken_) p.m_axi_rvalid = 0;
-        if (answer_taken_) p.m_axi_bvalid = 0;
-        credit_ = credit_ + rate_ < credit_limit_ ? credit_ + rate_ : credit_limit_;
-        bool read = reads_.count() && !p.m_axi_rvalid && reads_.front().ready <= now && !(stalls & kStallR);
-        bool write = writes_.count() && p.m_axi_wvalid && !(stalls & kStallW);
-        if (read && write && credit_ < 2 * kWord) (read_last_ ? read : write) = false;
-        read = read && credit_ >= kWord;
-        write = write && credit_ >= kWord;
-        if (read) offer_beat(p, now);
-        if (write) credit_ -= kWord;
-        if (read != write) read_last_ = read;
-        p.m_axi_wready = write;
-        if (answers_.count() && !p.m_axi_bvalid && answers_.front().ready <= now && !(stalls & kStallB)) offer_answer(p);
-    }
-
-private:
+protected:
     struct Burst {
         uint8_t *host;     // of the next beat
         uint64_t address;  // of the next beat, aligned down to the beat
@@ -79,9 +74,85 @@ private:
         uint64_t ready;
         uint8_t id, response;
     };
-    enum : uint64_t { kStallAr = 1, kStallR = 2, kStallAw = 4, kStallW = 8, kStallB = 16 };
     static constexpr unsigned kRing = 256;
 
+    void start(uint64_t launch, uint64_t now);
+    void forget();
+    bool fault_near(uint64_t first, uint64_t bytes) const;
+    uint8_t check_beat(uint64_t address, bool is_write, uint64_t now);
+    static void store_strobed(uint8_t *to, const uint8_t *from, uint64_t mask);
+    [[noreturn]] void wrong_burst(const char *channel, uint64_t address, unsigned length, unsigned size, unsigned kind) const;
+    [[noreturn]] static void wrong_last(const Burst &b);
+
+    const unsigned word_;  // bytes of a beat
+    uint64_t base_ = 0, bytes_ = 0;
+    uint8_t *host_ = nullptr;
+    uint64_t latency_ = 100, response_ = 40;
+    unsigned bursts_ = kRing;
+    uint64_t rate_, credit_limit_, credit_ = 0;  // bytes
+    bool read_last_ = false;                     // who got the last beat that both could have had
+    bool read_taken_ = false, answer_taken_ = false;
+    Stalls stalls_;
+    uint64_t launch_cycle_ = 0, last_beat_ = 0;
+    Fault bus_faults_[kMaxFaults];
+    size_t bus_fault_count_ = 0;
+    presil_bus_fault fault_ = {};
+    WriteLog log_;
+    Ring<Burst, kRing> reads_, writes_;
+    Ring<Answer, kRing> answers_;
+};
+
+template <class Pins>
+class AxiMemory : public AxiMemoryState {
+public:
+    static constexpr unsigned kWord = sizeof(Pins::m_axi_wdata);
+
+    AxiMemory() : AxiMemoryState(kWord) {}
+
+    // No burst is waiting or moving.
+    bool idle(const Pins &p) const { return reads_.count() + writes_.count() + answers_.count() + p.m_axi_rvalid + p.m_axi_bvalid == 0; }
+
+    // Puts all state to a function of (seed, launch); `now` becomes cycle 0 of the stalls. Only when idle.
+    void launch(Pins &p, uint64_t launch, uint64_t now) {
+        start(launch, now);
+        drive(p, now);  // the ready signals of the first cycle belong to this launch too
+    }
+
+    // Forgets every burst, as a reset of the chip does.
+    void abandon(Pins &p) {
+        forget();
+        p.m_axi_rvalid = p.m_axi_bvalid = p.m_axi_wready = p.m_axi_arready = p.m_axi_awready = 0;
+    }
+
+    void sample(const Pins &p, uint64_t now) {
+        if (p.m_axi_arvalid & p.m_axi_arready) accept_read(p, now);
+        if (p.m_axi_awvalid & p.m_axi_awready) accept_write(p, now);
+        if (p.m_axi_wvalid & p.m_axi_wready) take_beat(p, now);
+        read_taken_ = p.m_axi_rvalid & p.m_axi_rready;
+        answer_taken_ = p.m_axi_bvalid & p.m_axi_bready;
+        if (read_taken_ | answer_taken_) last_beat_ = now;
+    }
+
+    void drive(Pins &p, uint64_t now) {
+        const uint64_t stalls = stalls_.at(now);
+        p.m_axi_arready = (reads_.count() < bursts_) & !(stalls & Stalls::kAr);
+        p.m_axi_awready = (writes_.count() + answers_.count() < bursts_) & !(stalls & Stalls::kAw);
+        if (read_taken_) p.m_axi_rvalid = 0;
+        if (answer_taken_) p.m_axi_bvalid = 0;
+        credit_ = credit_ + rate_ < credit_limit_ ? credit_ + rate_ : credit_limit_;
+        bool read = reads_.count() && !p.m_axi_rvalid && reads_.front().ready <= now && !(stalls & Stalls::kR);
+        bool write = writes_.count() && p.m_axi_wvalid && !(stalls & Stalls::kW);
+        if (read && write && credit_ < 2 * kWord) (read_last_ ? read : write) = false;
+        read = read && credit_ >= kWord;
+        write = write && credit_ >= kWord;
+        if (read) offer_beat(p, now);
+        if (write) credit_ -= kWord;
+        if (read != write) read_last_ = read;
+        p.m_axi_wready = write;
+        if (answers_.count() && !p.m_axi_bvalid && answers_.front().ready <= now && !(stalls & Stalls::kB)) offer_answer(p);
+    }
+
+private:
     void accept_read(const Pins &p, uint64_t now) {
         reads_.push(burst("AR", p.m_axi_araddr, p.m_axi_arlen, p.m_axi_arsize, p.m_axi_arburst, p.m_axi_arid));
         Burst &b = reads_.back();
@@ -151,18 +222,10 @@ private:
         answers_.pop();
     }
 
-    // One draw a cycle, 12 bits a channel.
-    uint64_t stalled(uint64_t now) const {
-        const uint64_t draw = random64(stall_key_, now - launch_cycle_);
-        uint64_t out = 0;
-        for (unsigned i = 0; i < 5; i++) out |= static_cast<uint64_t>((draw >> (12 * i) & 0xfff) < stall_) << i;
-        return out;
-    }
-
     Burst burst(const char *channel, uint64_t address, unsigned length, unsigned size, unsigned kind, unsigned id) {
         const uint64_t first = address & ~uint64_t{kWord - 1};
         const unsigned beats = length + 1;
-        if (size != kSizeLog2 || kind != 1 || first / 4096 != (first + beats * kWord - 1) / 4096) wrong_burst(channel, address, length, size, kind);
+        if (1u << size != kWord || kind != 1 || first / 4096 != (first + beats * kWord - 1) / 4096) wrong_burst(channel, address, length, size, kind);
         const bool inside = first >= base_ && first - base_ < bytes_;  // the region and every burst end at a multiple of 4 KiB at the latest
         Burst b;
         b.host = inside ? host_ + (first - base_) : nullptr;
@@ -174,28 +237,6 @@ private:
         b.worst = kOkay;
         return b;
     }
-
-    bool fault_near(uint64_t first, uint64_t bytes) const;
-    uint8_t check_beat(uint64_t address, bool is_write, uint64_t now);
-    static void store_strobed(uint8_t *to, const uint8_t *from, uint64_t mask);
-    [[noreturn]] static void wrong_burst(const char *channel, uint64_t address, unsigned length, unsigned size, unsigned kind);
-    [[noreturn]] static void wrong_last(const Burst &b);
-
-    uint64_t base_ = 0, bytes_ = 0;
-    uint8_t *host_ = nullptr;
-    uint64_t latency_ = 100, response_ = 40;
-    unsigned bursts_ = kRing;
-    uint64_t rate_ = kWord, credit_limit_ = 2 * kWord - 1, credit_ = 0;  // bytes
-    bool read_last_ = false;                                            // who got the last beat that both could have had
-    bool read_taken_ = false, answer_taken_ = false;
-    uint32_t stall_ = 0;
-    uint64_t seed_ = 0, stall_key_ = 0, launch_cycle_ = 0, last_beat_ = 0;
-    Fault bus_faults_[kMaxFaults];
-    size_t bus_fault_count_ = 0;
-    presil_bus_fault fault_ = {};
-    WriteLog log_;
-    Ring<Burst, kRing> reads_, writes_;
-    Ring<Answer, kRing> answers_;
 };
 
 }  // namespace presil

@@ -36,7 +36,7 @@ public:
     // Makes this model the one that Verilator's runtime means on this thread.
     void enter() { Verilated::threadContextp(context_.get()); }
 
-    AxiMemory &memory() { return memory_; }
+    AxiMemory<Pins> &memory() { return memory_; }
     Pins &pins() { return *pins_; }
     uint64_t now() const { return now_; }  // rising edges so far, over all models
 
@@ -94,7 +94,7 @@ private:
     uint64_t models_ = 0;
     std::string coverage_;
     uint64_t now_ = 0;
-    AxiMemory memory_;
+    AxiMemory<Pins> memory_;
 #if PRESIL_SIM_CHECK
     AxiStability stability_;
 #endif

@@ -14,6 +14,5 @@ using Pins = Vchip___024root;
 inline constexpr unsigned kWord = sizeof(Pins::m_axi_wdata);  // bytes of a bus beat
 static_assert(sizeof(Pins::m_axi_rdata) == kWord, "read and write data have one width");
 static_assert(kWord >= 4 && kWord <= 128 && (kWord & (kWord - 1)) == 0, "a beat has 4 to 128 bytes");
-inline constexpr unsigned kSizeLog2 = kWord == 4 ? 2 : kWord == 8 ? 3 : kWord == 16 ? 4 : kWord == 32 ? 5 : kWord == 64 ? 6 : 7;
 
 }  // namespace presil
