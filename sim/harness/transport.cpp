@@ -295,7 +295,7 @@ int sim_inject(presil_transport *t, const char *text) {
 const presil_transport_ops kOps = {
     sizeof(presil_transport_ops), PRESIL_TRANSPORT_ABI,
     sim_open, sim_close, sim_info, sim_last_error, sim_read32, sim_write32, sim_region, sim_mem_read, sim_mem_write, sim_sync, sim_sync,
-    sim_launch, sim_wait, sim_cycles, sim_reset, sim_trace, sim_write_log, sim_write_log_fetch, sim_bus_fault, sim_set_memory_model, sim_inject,
+    sim_launch, sim_wait, sim_cycles, sim_reset, sim_trace, sim_write_log, sim_write_log_fetch, sim_bus_fault, sim_set_memory_model, sim_inject, nullptr,
 };
 
 }  // namespace
