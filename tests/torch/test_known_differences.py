@@ -31,6 +31,7 @@ TESTS = {
     "graph-restores": "test_graph.py::test_whole_training_step",
     "graph-refused": "test_graph.py::test_refused_with_the_operators_name",
     "graph-weights": "test_graph.py::test_resnet18_bits",
+    "data-parallel": "test_known_differences.py::test_data_parallel_is_not_in_this_torch",
     "collectives": "test_distributed.py::check_that_launches_come_first",
     "collectives-capture": "test_distributed.py::check_capture_is_refused",
     "printing": "test_printing.py::test_nothing_runs",
@@ -83,6 +84,12 @@ def test_sparse_and_quantized_are_refused():
         torch.eye(3).to_sparse().to("presil").add(1)
     with pytest.raises((NotImplementedError, RuntimeError)):
         torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8).to("presil")
+
+
+def test_data_parallel_is_not_in_this_torch():
+    assert not hasattr(torch._C, "_scatter"), "this torch could scatter: try DataParallel, and change the line in docs/known-differences.md"
+    with pytest.raises(AttributeError, match="_scatter"):
+        torch.nn.DataParallel(torch.nn.Linear(2, 2).to("presil:0"), device_ids=[0])(torch.ones(2, 2, device="presil:0"))
 
 
 def test_one_backend_key():

@@ -5,7 +5,6 @@
 
 namespace presil {
 
-int device_index_of(std::initializer_list<const at::Tensor*> tensors);  // of the first on this device, else the current one
 
 // Rows and columns of a convolution as PyTorch gives them.
 struct ConvArguments {

@@ -12,12 +12,6 @@ namespace presil {
 using at::Tensor;
 using Ints = c10::IntArrayRef;
 
-int device_index_of(std::initializer_list<const Tensor*> tensors) {
-  for (const Tensor* t : tensors)
-    if (t->defined() && t->device().type() == kDevice) return t->device().index();
-  return current_device();
-}
-
 const ConvLabels& conv_labels(bool transposed, bool depth) {
   static constexpr ConvLabels kLabels[2][2] = {{{"conv2d", "conv2d_input_grad", "conv2d_weight_grad", "conv2d_bias_grad"},
                                                 {"conv_transpose2d", "conv_transpose2d_input_grad", "conv_transpose2d_weight_grad", "conv2d_bias_grad"}},
@@ -50,13 +44,12 @@ int64_t forward_size(int64_t input, int64_t kernel, int64_t stride, int64_t padd
 namespace {
 
 bool on_chip(const Tensor& x, const Tensor& w, const Tensor& b) {
-  const bool tensors_ok = (x.dim() == 4 || x.dim() == 5) && w.dim() == x.dim() && chip_dtype(x.scalar_type()) && w.scalar_type() == x.scalar_type() && w.device() == x.device() && x.numel() > 0 &&
-                          w.numel() > 0;
-  return tensors_ok && (!b.defined() || (b.device() == x.device() && b.scalar_type() == x.scalar_type()));
+  const bool tensors_ok = (x.dim() == 4 || x.dim() == 5) && w.dim() == x.dim() && chip_dtype(x.scalar_type()) && w.scalar_type() == x.scalar_type() && x.numel() > 0 && w.numel() > 0;
+  return tensors_ok && (!b.defined() || b.scalar_type() == x.scalar_type());
 }
 
 Tensor convolution_on_host(const Tensor& x, const Tensor& w, const Tensor& b, Ints stride, Ints padding, Ints dilation, bool transposed, Ints output_padding, int64_t groups, const char* reason) {
-  return on_host("aten::convolution_overrideable", reason, device_index_of({&x, &w}), [&](HostViews& v) {
+  return on_host("aten::convolution_overrideable", reason, x.device().index(), [&](HostViews& v) {
     return at::convolution(v.to_host(x), v.to_host(w), b.defined() ? std::optional<Tensor>(v.to_host(b)) : std::nullopt, stride, padding, dilation, transposed, output_padding, groups);
   });
 }
@@ -88,7 +81,7 @@ bool forward_2d(const Tensor& input, const Tensor& w, const Tensor& b, const Ten
 Tensor convolution(const Tensor& x, const Tensor& w, const std::optional<Tensor>& bias, Ints stride, Ints padding, Ints dilation, bool transposed, Ints output_padding, int64_t groups) {
   const Tensor b = bias && bias->defined() ? *bias : Tensor();
   const auto host = [&](const char* reason) { return convolution_on_host(x, w, b, stride, padding, dilation, transposed, output_padding, groups, reason); };
-  if (!on_chip(x, w, b)) return host("dtype, devices or empty operand");
+  if (!on_chip(x, w, b)) return host("dtype or empty operand");
   const std::vector<int64_t> sizes = output_sizes(x, w, stride, padding, dilation, transposed, output_padding, groups);
   if (sizes.empty()) return host("empty or invalid output");
   const bool depth = x.dim() == 5;

@@ -120,7 +120,7 @@ namespace {
 
 bool on_chip(const Tensor& grad, const Tensor& x, const Tensor& w, Ints stride) {
   for (const Tensor* t : {&grad, &x, &w})
-    if (t->dim() != x.dim() || t->numel() == 0 || !chip_dtype(t->scalar_type()) || t->scalar_type() != grad.scalar_type() || t->device() != grad.device() || t->is_neg()) return false;
+    if (t->dim() != x.dim() || t->numel() == 0 || !chip_dtype(t->scalar_type()) || t->scalar_type() != grad.scalar_type() || t->is_neg()) return false;
   return stride.size() + 2 == static_cast<size_t>(x.dim()) && (x.dim() == 4 || x.dim() == 5);
 }
 
@@ -129,7 +129,7 @@ using Gradients = std::tuple<Tensor, Tensor, Tensor>;
 Gradients backward_on_host(const Tensor& grad, const Tensor& x, const Tensor& w, Ints stride, Ints padding, Ints dilation, bool transposed, Ints output_padding, int64_t groups,
                            std::array<bool, 3> mask, const char* reason) {
   const std::vector<int64_t> bias_size{transposed ? w.size(1) * groups : w.size(0)};
-  return on_host("aten::convolution_backward_overrideable", reason, device_index_of({&x, &grad, &w}), [&](HostViews& v) {
+  return on_host("aten::convolution_backward_overrideable", reason, x.device().index(), [&](HostViews& v) {
     return at::convolution_backward(v.to_host(grad), v.to_host(x), v.to_host(w), c10::OptionalIntArrayRef(bias_size), stride, padding, dilation, transposed, output_padding, groups, mask);
   });
 }
@@ -137,7 +137,7 @@ Gradients backward_on_host(const Tensor& grad, const Tensor& x, const Tensor& w,
 Gradients convolution_backward(const Tensor& grad, const Tensor& x, const Tensor& w, Ints stride, Ints padding, Ints dilation, bool transposed, Ints output_padding, int64_t groups,
                                std::array<bool, 3> mask) {
   const auto host = [&](std::array<bool, 3> wanted, const char* reason) { return backward_on_host(grad, x, w, stride, padding, dilation, transposed, output_padding, groups, wanted, reason); };
-  if (!on_chip(grad, x, w, stride)) return host(mask, "dtype, devices or empty operand");
+  if (!on_chip(grad, x, w, stride)) return host(mask, "dtype or empty operand");
   const auto dtype = x.scalar_type();
   const bool depth = x.dim() == 5;
   const Conv3dArguments a{plane_arguments(stride, padding, dilation, transposed, groups, compute_for(dtype, Fp32Op::conv)), stride[0], padding[0], dilation[0]};

@@ -16,7 +16,7 @@ using at::Tensor;
 bool same_chip_dtype(std::initializer_list<const Tensor*> tensors) {
   const Tensor& first = **tensors.begin();
   for (const Tensor* t : tensors)
-    if (t->device() != first.device() || t->scalar_type() != first.scalar_type() || t->is_neg() || t->is_conj()) return false;
+    if (t->scalar_type() != first.scalar_type() || t->is_neg() || t->is_conj()) return false;
   return chip_dtype(first.scalar_type());
 }
 
@@ -37,13 +37,13 @@ Tensor product(const char* label, const Tensor& a, const Tensor& b, const Tensor
 
 Tensor presil_mm(const Tensor& a, const Tensor& b) {
   if (a.dim() != 2 || b.dim() != 2 || a.size(1) != b.size(0) || !same_chip_dtype({&a, &b}))
-    return on_host("aten::mm", "dtype or shape", a.device().type() == kDevice ? a.device().index() : b.device().index(), [&](HostViews& v) { return at::mm(v.to_host(a), v.to_host(b)); });
+    return on_host("aten::mm", "dtype or shape", a.device().index(), [&](HostViews& v) { return at::mm(v.to_host(a), v.to_host(b)); });
   return product("mm", a.unsqueeze(0), b.unsqueeze(0), {}, a.scalar_type(), compute_for(a.scalar_type())).squeeze(0);
 }
 
 Tensor presil_bmm(const Tensor& a, const Tensor& b) {
   if (a.dim() != 3 || b.dim() != 3 || a.size(0) != b.size(0) || a.size(2) != b.size(1) || !same_chip_dtype({&a, &b}))
-    return on_host("aten::bmm", "dtype or shape", a.device().type() == kDevice ? a.device().index() : b.device().index(), [&](HostViews& v) { return at::bmm(v.to_host(a), v.to_host(b)); });
+    return on_host("aten::bmm", "dtype or shape", a.device().index(), [&](HostViews& v) { return at::bmm(v.to_host(a), v.to_host(b)); });
   return product("bmm", a, b, {}, a.scalar_type(), compute_for(a.scalar_type()));
 }
 
@@ -70,7 +70,7 @@ bool addable(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar&
 Tensor presil_addmm(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha) {
   const bool fits = a.dim() == 2 && b.dim() == 2 && a.size(1) == b.size(0) && a.size(1) > 0 && self.dim() <= 2 && addable(self, a, b, beta, alpha) && at::is_expandable_to(self.sizes(), {a.size(0), b.size(1)});
   if (!fits)
-    return on_host("aten::addmm", "dtype or shape", self.device().type() == kDevice ? self.device().index() : current_device(),
+    return on_host("aten::addmm", "dtype or shape", self.device().index(),
                    [&](HostViews& v) { return at::addmm(v.to_host(self), v.to_host(a), v.to_host(b), beta, alpha); });
   return add_product("addmm", self.expand({a.size(0), b.size(1)}).unsqueeze(0), a.unsqueeze(0), b.unsqueeze(0), beta, alpha, a.scalar_type()).squeeze(0);
 }
@@ -79,7 +79,7 @@ Tensor presil_baddbmm(const Tensor& self, const Tensor& a, const Tensor& b, cons
   const bool fits = a.dim() == 3 && b.dim() == 3 && a.size(0) == b.size(0) && a.size(2) == b.size(1) && self.dim() <= 3 && addable(self, a, b, beta, alpha) &&
                     at::is_expandable_to(self.sizes(), {a.size(0), a.size(1), b.size(2)});
   if (!fits)
-    return on_host("aten::baddbmm", "dtype or shape", self.device().type() == kDevice ? self.device().index() : current_device(),
+    return on_host("aten::baddbmm", "dtype or shape", self.device().index(),
                    [&](HostViews& v) { return at::baddbmm(v.to_host(self), v.to_host(a), v.to_host(b), beta, alpha); });
   return add_product("baddbmm", self.expand({a.size(0), a.size(1), b.size(2)}), a, b, beta, alpha, a.scalar_type());
 }
@@ -97,7 +97,7 @@ Tensor presil_dot(const Tensor& x, const Tensor& y) {
 }
 
 Tensor presil_int_mm(const Tensor& a, const Tensor& b) {
-  if (a.dim() != 2 || b.dim() != 2 || a.size(1) != b.size(0) || a.scalar_type() != c10::kChar || b.scalar_type() != c10::kChar || a.device() != b.device())
+  if (a.dim() != 2 || b.dim() != 2 || a.size(1) != b.size(0) || a.scalar_type() != c10::kChar || b.scalar_type() != c10::kChar)
     return on_host("aten::_int_mm", "dtype or shape", a.device().index(), [&](HostViews& v) { return at::_int_mm(v.to_host(a), v.to_host(b)); });
   return product("_int_mm", a.unsqueeze(0), b.unsqueeze(0), {}, c10::kInt, PRESIL_COMPUTE_INT8).squeeze(0);
 }
