@@ -2,6 +2,7 @@
 """All of torchvision's 80 classification models, forward, against the CPU; writes docs/torchvision.md with the times under PRESIL_UPDATE_DOCS=1. Stage `nightly`."""
 
 import os
+import re
 import time
 from pathlib import Path
 
@@ -21,30 +22,39 @@ Forward of one image in float32, mode `model` (the twin), against PyTorch on the
 """
 
 
-def input_size(name: str) -> int:
-    """What the model's weights were trained for, by torchvision's own record."""
+def input_size(name: str, model: torch.nn.Module) -> int:
+    """What the model was built for, or its weights were trained for by torchvision's own record."""
+    if hasattr(model, "image_size"):  # vision transformers take no other
+        return model.image_size
     crop = models.get_model_weights(name).DEFAULT.transforms().crop_size
     return crop[0] if isinstance(crop, (list, tuple)) else crop
 
 
+def measured() -> dict:
+    """The rows of the page as it is: {model: "size | device | CPU"}."""
+    return dict(re.findall(r"^\| (\w+) \| (\d.*) \|$", PAGE.read_text(), re.M)) if PAGE.exists() else {}
+
+
 @pytest.fixture(scope="module")
 def rows():
+    """Those of this run; they take the place of the page's."""
     collected = {}
     yield collected
-    if os.environ.get("PRESIL_UPDATE_DOCS") and len(collected) == 80:
-        PAGE.write_text(HEADER + "".join(f"| {n} | {s} | {d:.1f} | {c:.1f} |\n" for n, (s, d, c) in sorted(collected.items())))
+    if os.environ.get("PRESIL_UPDATE_DOCS"):
+        PAGE.write_text(HEADER + "".join(f"| {name} | {row} |\n" for name, row in sorted((measured() | collected).items())))
 
 
 @pytest.mark.parametrize("name", models.list_models(module=models))
 def test_forward(name, rows):
     model = models.get_model(name, **({"init_weights": True} if name in ("googlenet", "inception_v3") else {})).eval()
-    size = input_size(name)
+    size = input_size(name, model)
     inputs = (torch.randn(1, 3, size, size),)
     start = time.perf_counter()
     cpu = evaluate(model, inputs).outputs
     middle = time.perf_counter()
     device = evaluate(model.to("presil"), moved(inputs, "presil")).outputs
     torch.presil.synchronize()
-    rows[name] = (size, time.perf_counter() - middle, middle - start)
+    seconds = time.perf_counter() - middle
     exact = evaluate(model.to("cpu").double(), moved(inputs, dtype=torch.float64)).outputs
     assert_close("outputs", device, cpu, exact)
+    rows[name] = f"{size} | {seconds:.1f} | {middle - start:.1f}"
