@@ -107,6 +107,8 @@ struct presil_device {
 
     /* as opened */
     char config[32], build[32];
+    bool config_given, build_given;
+    char transport_spec[160]; /* "inproc", or "socket:..." */
     char *library_path, *memory_model;
     uint64_t seed, hang_cycles;
     atomic_uint twin_threads;
@@ -186,14 +188,18 @@ void presil_device_drop(presil_device *device);
 int presil_start_if_needed(presil_device *device); /* for modes with a chip; takes the queue's exclusive section */
 extern atomic_uint presil_fork_generation;
 
-/* ---- library.c */
+/* ---- library.c, transport.c */
+int presil_choose_transport(presil_device *device, const char *list, uint32_t index); /* sets transport_spec; list NULL: from the environment */
+bool presil_transport_is_socket(const presil_device *device);
 int presil_library_transport(const presil_device *device, const presil_transport_ops **out);
 int presil_library_chip(const presil_device *device, const char *name, const presil_chip_ops **out);
 
 /* ---- start.c */
 int presil_choose_chip(presil_device *device); /* at open: by configuration, or by what the simulator library says */
 int presil_start(presil_device *device);   /* runner; opens the transport unless it is open */
-int presil_recover(presil_device *device); /* runner; after a failed launch. On failure the device is dead and the text says why */
+/* Runner; after a failed launch, or because it was asked for (then it is no failure that a new peer has not the old one's memory: a warning says so).
+ * On failure the device is dead and the text says why. */
+int presil_recover(presil_device *device, bool asked);
 
 /* ---- memory.c */
 int presil_memory_open(presil_device *device);

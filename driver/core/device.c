@@ -89,6 +89,8 @@ static int read_options(presil_device *device, const presil_device_options *o) {
     if (o->mode > PRESIL_MODE_VERIFY) return presil_fail(PRESIL_EINVAL, "presil_device_open: mode %u is not one of presil_mode", o->mode);
     if (!is_name(config, sizeof device->config)) return presil_fail(PRESIL_EINVAL, "presil_device_open: \"%s\" is not the name of a configuration", config);
     if (!is_name(build, sizeof device->build)) return presil_fail(PRESIL_EINVAL, "presil_device_open: \"%s\" is not the name of a build", build);
+    device->config_given = o->config != NULL;
+    device->build_given = o->build != NULL;
     (void)snprintf(device->config, sizeof device->config, "%s", config);
     (void)snprintf(device->build, sizeof device->build, "%s", build);
     int status = choose_memory(device, o->memory_bytes);
@@ -99,7 +101,8 @@ static int read_options(presil_device *device, const presil_device_options *o) {
     device->hang_cycles = o->hang_cycles ? o->hang_cycles : DEFAULT_HANG_CYCLES;
     atomic_init(&device->twin_threads, o->twin_threads ? o->twin_threads : 1);
     device->no_map = o->no_map != 0;
-    return status;
+    if (!status && o->reserved0) status = presil_fail(PRESIL_EINVAL, "presil_device_open: reserved0 is not zero");
+    return status ? status : presil_choose_transport(device, o->transport, o->transport_index);
 }
 
 static int check_mode(const presil_device *device, int mode) {
@@ -202,6 +205,7 @@ int presil_device_get_info(presil_device *device, presil_device_info *out) {
     (void)snprintf(info.chip, sizeof info.chip, "%s", device->chip_ops->name);
     (void)snprintf(info.config, sizeof info.config, "%s", device->config);
     (void)snprintf(info.build, sizeof info.build, "%s", device->build);
+    (void)snprintf(info.transport, sizeof info.transport, "%s", device->transport_spec);
     (void)snprintf(info.simulator, sizeof info.simulator, "%s", atomic_load(&device->started) ? device->transport.text : "");
     memcpy(out, &info, out->size < sizeof info ? out->size : sizeof info);
     return PRESIL_OK;
@@ -214,7 +218,7 @@ int presil_device_set_mode(presil_device *device, presil_mode mode) {
     int status = check_mode(device, (int)mode);
     if (!status) status = presil_exclusive_begin(device);
     if (status) return status;
-    if ((int)mode != atomic_load(&device->mode) && atomic_load(&device->started) && !device->dead) status = presil_recover(device); /* a clean queue for the new mode */
+    if ((int)mode != atomic_load(&device->mode) && atomic_load(&device->started) && !device->dead) status = presil_recover(device, false); /* a clean queue for the new mode */
     if (!status) atomic_store(&device->mode, (int)mode);
     presil_exclusive_end(device);
     return status;
@@ -267,7 +271,7 @@ int presil_device_reset(presil_device *device) {
     presil_stream_clear_error(&device->default_stream);
     for (presil_stream *s = device->streams; s; s = s->next) presil_stream_clear_error(s);
     (void)pthread_mutex_unlock(&device->lock);
-    if (atomic_load(&device->started)) status = presil_recover(device);
+    if (atomic_load(&device->started)) status = presil_recover(device, true);
     presil_exclusive_end(device);
     return status;
 }

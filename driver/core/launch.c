@@ -93,8 +93,13 @@ static int run_segment(rtl_launch *launch, uint32_t segment, presil_report *repo
     return status ? presil_fail(status, "the counters can't be read") : PRESIL_OK;
 }
 
-static void sync_ranges(const presil_device *device, int (*sync)(presil_transport *, presil_daddr, uint64_t), const presil_byte_range *ranges, uint32_t count) {
-    for (uint32_t i = 0; sync && i < count; i++) (void)sync(device->link.handle, ranges[i].base, ranges[i].bytes);
+static int sync_ranges(const presil_device *device, int (*sync)(presil_transport *, presil_daddr, uint64_t), const presil_byte_range *ranges, uint32_t count) {
+    if (!device->maps || !sync || device->transport.capabilities & PRESIL_CAP_COHERENT) return PRESIL_OK;
+    for (uint32_t i = 0; i < count; i++) {
+        const int error = sync(device->link.handle, ranges[i].base, ranges[i].bytes);
+        if (error) return presil_transport_failed(device, "synchronising memory", error);
+    }
+    return PRESIL_OK;
 }
 
 int presil_launch_rtl(presil_device *device, const presil_plan *plan, const presil_plan_info *info, uint64_t seq, presil_report *report) {
@@ -104,15 +109,14 @@ int presil_launch_rtl(presil_device *device, const presil_plan *plan, const pres
     launch.progress_context = device->progress_context;
     (void)pthread_mutex_unlock(&device->report_lock);
     const uint64_t start = presil_now_ns();
-    int status = PRESIL_OK;
-    if (device->maps) sync_ranges(device, device->link.ops->sync_for_device, info->reads, info->read_count);
+    int status = sync_ranges(device, device->link.ops->sync_for_device, info->reads, info->read_count);
     for (uint32_t segment = 0; segment < info->segments && !status; segment++) status = run_segment(&launch, segment, report);
-    if (device->maps) sync_ranges(device, device->link.ops->sync_for_host, info->writes, info->write_count);
+    if (!status) status = sync_ranges(device, device->link.ops->sync_for_host, info->writes, info->write_count);
     if (!status) (void)device->link.ops->cycles(device->link.handle, &device->clock);
     if (status) {
         char text[ERROR_TEXT];
         (void)snprintf(text, sizeof text, "%s", presil_error_text());
-        status = presil_recover(device) ? presil_fail(PRESIL_EDEAD, "%.200s; then: %.200s", text, presil_error_text()) : presil_fail(status, "%s", text);
+        status = presil_recover(device, false) ? presil_fail(PRESIL_EDEAD, "%.200s; then: %.200s", text, presil_error_text()) : presil_fail(status, "%s", text);
     }
     report->sim_ns += presil_now_ns() - start;
     return status;

@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "core.h"
+#include "client.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -64,6 +65,10 @@ static int load(const char *path, const char *symbol, void **entry) {
 }
 
 int presil_library_transport(const presil_device *device, const presil_transport_ops **out) {
+    if (presil_transport_is_socket(device)) {
+        *out = presil_socket_ops();
+        return PRESIL_OK;
+    }
     char name[128], found[PATH_BYTES];
     const char *path = device->library_path;
     if (!path) {

@@ -14,9 +14,11 @@
 int presil_memory_open(presil_device *device) {
     const uint64_t pages = device->memory_bytes / PRESIL_HEAP_PAGE;
     device->memory_base.value = MEMORY_BASE;
-    device->memory_fd = memfd_create("presil", MFD_CLOEXEC);
+    device->memory_fd = memfd_create("presil", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (device->memory_fd < 0) return presil_fail(PRESIL_EHOSTMEM, "device memory: memfd_create failed: %s", strerror(errno));
     if (ftruncate(device->memory_fd, (off_t)device->memory_bytes)) return presil_fail(PRESIL_EHOSTMEM, "device memory: no sparse file of %llu bytes: %s", (unsigned long long)device->memory_bytes, strerror(errno));
+    /* A server maps it too, and would be killed if it shrank. */
+    if (fcntl(device->memory_fd, F_ADD_SEALS, F_SEAL_SHRINK)) return presil_fail(PRESIL_EHOSTMEM, "device memory: it can't be sealed: %s", strerror(errno));
     void *mapping = mmap(NULL, device->memory_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, device->memory_fd, 0);
     if (mapping == MAP_FAILED) return presil_fail(PRESIL_EHOSTMEM, "device memory: %llu bytes can't be mapped: %s; set PRESIL_MEMORY lower", (unsigned long long)device->memory_bytes, strerror(errno));
     device->mapping = mapping;

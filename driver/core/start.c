@@ -11,10 +11,12 @@ static int open_transport(presil_device *device) {
     const presil_transport_options options = {
         .size = sizeof options, .abi = PRESIL_TRANSPORT_ABI, .memory_fd = device->memory_fd, .memory_bytes = device->memory_bytes, .memory_base = device->memory_base,
         .memory_model = device->memory_model, .seed = device->seed, .log = presil_log_transport,
+        .options = presil_transport_is_socket(device) ? strchr(device->transport_spec, ':') + 1 : NULL,
     };
-    char text[256] = "";
+    char text[ERROR_TEXT] = "";
     presil_transport *handle = NULL;
     const int error = device->link.ops->open(&options, &handle, text, sizeof text);
+    if (error && presil_transport_is_socket(device)) return presil_fail(error == PRESIL_TRANSPORT_EINVAL ? PRESIL_EINVAL : PRESIL_ENODEV, "%s", text);
     if (error) return presil_fail(error == PRESIL_TRANSPORT_EINVAL ? PRESIL_EINVAL : PRESIL_ENODEV, "the simulator of %s does not open: %s", device->config, text);
     device->link.handle = handle;
     device->transport = (presil_transport_info){.size = sizeof device->transport};
@@ -79,9 +81,22 @@ static int check_limits(presil_device *device) {
     return PRESIL_OK;
 }
 
+/* A server says what it has; what was asked for must be that. */
+static int take_names(presil_device *device) {
+    const presil_transport_info *there = &device->transport;
+    if (!presil_transport_is_socket(device)) return PRESIL_OK;
+    const bool other_config = device->config_given && strcmp(there->config, device->config) != 0, other_build = device->build_given && strcmp(there->build, device->build) != 0;
+    if (other_config || other_build)
+        return presil_fail(PRESIL_EINVAL, "%s has configuration \"%s\", build \"%s\"; \"%s\", \"%s\" was asked for: ask for what it has, or start another server", device->transport_spec, there->config, there->build,
+                           device->config_given ? device->config : "any", device->build_given ? device->build : "any");
+    (void)snprintf(device->config, sizeof device->config, "%s", there->config);
+    (void)snprintf(device->build, sizeof device->build, "%s", there->build);
+    return PRESIL_OK;
+}
+
 int presil_choose_chip(presil_device *device) {
     const presil_chip_ops *builtin = presil_chip_builtin();
-    const bool ask_library = device->library_path && atomic_load(&device->mode) != PRESIL_MODE_MODEL;
+    const bool ask_library = (device->library_path || presil_transport_is_socket(device)) && atomic_load(&device->mode) != PRESIL_MODE_MODEL;
     int status = ask_library || !builtin ? PRESIL_EINVAL : use_chip(device, builtin, device->config);
     if (status && !ask_library && atomic_load(&device->mode) == PRESIL_MODE_MODEL) {
         char unknown[ERROR_TEXT];
@@ -92,6 +107,7 @@ int presil_choose_chip(presil_device *device) {
     } else if (status) {
         const presil_chip_ops *ops = NULL;
         status = open_transport(device);
+        if (!status) status = take_names(device);
         if (!status) status = presil_library_chip(device, device->transport.chip, &ops);
         if (!status) status = use_chip(device, ops, device->transport.config);
     }
@@ -103,6 +119,9 @@ int presil_start(presil_device *device) {
     int status = device->link.handle ? PRESIL_OK : open_transport(device);
     if (!status && strcmp(device->transport.chip, device->chip_ops->name) != 0)
         status = presil_fail(PRESIL_ENODEV, "the simulator library is of the chip \"%s\", the device was opened for \"%s\"", device->transport.chip, device->chip_ops->name);
+    if (!status && presil_transport_is_socket(device) && strcmp(device->transport.config, device->config) != 0)
+        status = presil_fail(PRESIL_ENODEV, "%s has configuration \"%s\", the device was opened as \"%s\": open it with the configuration of the server (PRESIL_CHIP)", device->transport_spec,
+                             device->transport.config, device->config);
     if (!status) status = check_memory(device);
     if (!status && !device->maps) status = presil_memory_upload(device);
     if (!status) status = probe_chip(device);
@@ -114,11 +133,17 @@ int presil_start(presil_device *device) {
     return PRESIL_OK;
 }
 
-int presil_recover(presil_device *device) {
+int presil_recover(presil_device *device, bool asked) {
     device->dead = false;
     const int error = device->link.ops->reset(device->link.handle);
-    int status = error ? presil_transport_failed(device, "reset", error) : reset_chip(device);
-    if (!error && device->link.ops->cycles) (void)device->link.ops->cycles(device->link.handle, &device->clock);
+    int status = error < 0 ? presil_transport_failed(device, "reset", error) : reset_chip(device);
+    if (error == PRESIL_TRANSPORT_MEMORY_LOST && !status) {
+        static const char lost[] = "the new peer has not the memory of the old one: everything on the device is lost, load it again";
+        if (asked) presil_warn("%s: %s", device->transport_spec, lost);
+        else status = presil_fail(PRESIL_EDEAD, "%s: %s", device->transport_spec, lost);
+    }
+    if (error >= 0 && device->link.ops->cycles) (void)device->link.ops->cycles(device->link.handle, &device->clock);
+    if (error < 0) device->tracing = false;
     if (status) {
         device->dead = true;
         status = presil_fail(PRESIL_EDEAD, "%s; the device is unusable until presil_device_reset()", presil_error_text());

@@ -87,6 +87,12 @@ typedef struct {
     uint32_t twin_threads;    /* 0: 1 */
     uint32_t no_map;          /* test: pretend that the transport can't map */
     const char *affinity;     /* see presil_device_set_affinity; NULL: PRESIL_AFFINITY, or no restriction */
+    /* "inproc": a simulator library in this process. "socket:PATH[,copy][,timeout=SECONDS]": a server in another (docs/transport-protocol.md), which says what
+     * chip and configuration there are; config and build, if given, must be its own. Several, separated by ";": one for each device, by transport_index; "inproc" alone
+     * is for all. NULL: PRESIL_TRANSPORT (not if `library` is given), else "inproc". */
+    const char *transport;
+    uint32_t transport_index;
+    uint32_t reserved0;
 } presil_device_options;
 
 typedef struct {
@@ -94,9 +100,10 @@ typedef struct {
     char chip[32], config[32], build[32], simulator[128];
     uint64_t memory_bytes;
     presil_daddr memory_base;
+    char transport[160]; /* as chosen from presil_device_options: "inproc", "socket:PATH..." */
 } presil_device_info;
 
-/* Mode MODEL never touches a simulator library; RTL and VERIFY load it at the first launch (or presil_device_start). */
+/* Mode MODEL never touches a simulator library, nor a server; RTL and VERIFY load it at the first launch (or presil_device_start), or connect to it here. */
 PRESIL_CHECKED int presil_device_open(const presil_device_options *options, presil_device **out);
 PRESIL_API void presil_device_close(presil_device *device); /* waits for work, reports leaks to the log; NULL is allowed */
 PRESIL_CHECKED int presil_device_start(presil_device *device);
@@ -106,7 +113,7 @@ PRESIL_CHECKED int presil_device_set_memory_model(presil_device *device, const c
 PRESIL_CHECKED int presil_device_set_twin_threads(presil_device *device, uint32_t threads); /* of coming launches; 0: 1. Same bits with any number */
 /* CPUs for the device's worker, such as "2,4-7"; "" or NULL: no restriction. While it is set, launches run on the worker only, never on a thread that waits. */
 PRESIL_CHECKED int presil_device_set_affinity(presil_device *device, const char *cpus);
-PRESIL_CHECKED int presil_device_reset(presil_device *device);       /* drops queued work, resets the chip; memory is kept */
+PRESIL_CHECKED int presil_device_reset(presil_device *device);       /* drops queued work, resets the chip; memory is kept. Finds a server that was started again */
 PRESIL_CHECKED int presil_device_synchronize(presil_device *device); /* all streams; first error wins */
 PRESIL_API void presil_device_cancel(presil_device *device);         /* async-signal-safe: the running launch ends with ECANCELLED */
 PRESIL_CHECKED int presil_device_trace(presil_device *device, const char *path, uint64_t first_launch, uint64_t launches); /* FST of coming launches (needs build "trace"); NULL: off */

@@ -90,12 +90,17 @@ PRESIL_SERVE_API const char *presil_serve_error_text(const presil_server *server
 #define PRESIL_SERVE_ENDED 2
 PRESIL_SERVE_API int presil_serve_next(presil_server *server, presil_request *out, int timeout_ms);
 
+/* In OPEN, before reply_done: what the client is told instead of the options' info and of one region with its memory. At most 16 regions; host is not looked at;
+ * NULL: as it is. */
+PRESIL_SERVE_API int presil_serve_describe(presil_server *server, const presil_transport_info *info, const presil_region *regions, uint32_t count);
+
 /* Simulated cycles since OPEN, sent with every reply from now on. */
 PRESIL_SERVE_API void presil_serve_set_cycles(presil_server *server, uint64_t cycles);
 
 /*
  * Answers of the request last handed out; each exactly once. status: 0 or a presil_transport_error, with a text for people (NULL: none).
- * WRITE32, MEM_WRITE, SYNC_* and LAUNCH are posted: their failure is kept, and told with the client's next request that has an answer.
+ * WRITE32, MEM_WRITE, SYNC_DEVICE and LAUNCH are posted: their failure is kept, and told instead of the next answer; what the client has sent in between is
+ * not handed out (but for RESET, which forgets the failure).
  * A failed request of any kind is answered with reply_done.
  */
 PRESIL_SERVE_API int presil_serve_reply_done(presil_server *server, int status, const char *text);
@@ -106,9 +111,10 @@ PRESIL_SERVE_API int presil_serve_reply_ranges(presil_server *server, const pres
 PRESIL_SERVE_API int presil_serve_reply_fault(presil_server *server, const presil_bus_fault *fault);
 
 /*
- * During WAIT, every millisecond of wall time or so (more often costs little: it looks at the clock first): sends progress, which is also what tells the
+ * cycles: simulated by this WAIT so far. During WAIT, every millisecond of wall time or so (more often costs little: it looks at the clock first): sends progress, which is also what tells the
  * client that this side lives; sees cancellation, the wall-time deadline, and a client that has gone; refuses other clients.
- * 0: go on; else the presil_wait_reason to answer with (CANCELLED also if the client has gone or the server is stopped).
+ * 0: go on; else the presil_wait_reason to answer with (CANCELLED also if the client has gone or the server is stopped). Any other request that takes longer
+ * than a second should call it too, with 0: the client takes a server that is silent for 10 s (its `timeout`) to be dead.
  */
 PRESIL_SERVE_API uint32_t presil_serve_poll(presil_server *server, uint64_t cycles);
 

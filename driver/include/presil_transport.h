@@ -37,7 +37,11 @@ enum presil_transport_capability {
     PRESIL_CAP_TRACE = 1u << 1,     /* trace() works in this library */
     PRESIL_CAP_WRITE_LOG = 1u << 2, /* write_log() works */
     PRESIL_CAP_MAPS = 1u << 3,      /* regions have host pointers */
+    PRESIL_CAP_COHERENT = 1u << 4,  /* chip and host see one memory at all times: sync_for_device and sync_for_host have nothing to do */
 };
+
+/* What reset() returns instead of 0 where it worked, but the device's memory was in a peer that is no more. */
+#define PRESIL_TRANSPORT_MEMORY_LOST 1
 
 /* in: open. size = sizeof(struct); unknown tail is ignored, missing tail is zero. */
 typedef struct {
@@ -110,7 +114,7 @@ typedef struct {
     int (*launch)(presil_transport *t, uint64_t launch);
     int (*wait)(presil_transport *t, presil_wait *w);
     int (*cycles)(presil_transport *t, uint64_t *cycles); /* clock cycles since open */
-    int (*reset)(presil_transport *t);                    /* reset pin; a stopped model is made anew. DRAM is kept. */
+    int (*reset)(presil_transport *t);                    /* reset pin; a stopped model is made anew. DRAM is kept; else PRESIL_TRANSPORT_MEMORY_LOST. */
     int (*trace)(presil_transport *t, const char *path, uint64_t first_cycle, uint64_t last_cycle); /* FST of a window counted from now; path NULL: off */
     int (*write_log)(presil_transport *t, int on);
     int (*write_log_fetch)(presil_transport *t, const presil_write_range **ranges, size_t *count); /* valid until the next call */

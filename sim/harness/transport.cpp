@@ -150,7 +150,7 @@ int sim_info(presil_transport *t, presil_transport_info *out) {
     presil_transport_info info = {};
     info.size = sizeof info;
     info.abi = PRESIL_TRANSPORT_ABI;
-    info.capabilities = PRESIL_CAP_CLOCKED | PRESIL_CAP_WRITE_LOG;
+    info.capabilities = PRESIL_CAP_CLOCKED | PRESIL_CAP_WRITE_LOG | PRESIL_CAP_COHERENT;
     if (PRESIL_SIM_TRACE) info.capabilities |= PRESIL_CAP_TRACE;
     if (t->settings.map) info.capabilities |= PRESIL_CAP_MAPS;
     info.clock_mhz = PRESIL_SIM_CLOCK_MHZ;

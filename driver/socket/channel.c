@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "channel.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PASSED_FDS = 8, REST_MS = 1000 }; /* REST_MS: for the rest of a message that has begun */
+
+int channel_open(channel *c, int fd) {
+    *c = (channel){.fd = fd, .capacity = PROTOCOL_HEADER + PROTOCOL_PAYLOAD};
+    c->buffer = malloc(c->capacity);
+    if (c->buffer) return 0;
+    channel_close(c);
+    return -ENOMEM;
+}
+
+void channel_close(channel *c) {
+    if (c->fd >= 0) (void)close(c->fd);
+    free(c->buffer);
+    *c = (channel){.fd = -1};
+}
+
+uint64_t channel_now_ms(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000u + (uint64_t)t.tv_nsec / 1000000u;
+}
+
+bool channel_address(const char *path, struct sockaddr_un *out, socklen_t *bytes) {
+    const size_t n = strlen(path);
+    *out = (struct sockaddr_un){.sun_family = AF_UNIX};
+    if (n == 0 || n >= sizeof out->sun_path) return false;
+    memcpy(out->sun_path, path, n + 1);
+    *bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n + 1);
+    return true;
+}
+
+int channel_send(int fd, struct iovec *parts, size_t count, int timeout_ms, int pass_fd) {
+    union { struct cmsghdr header; char bytes[CMSG_SPACE(sizeof(int))]; } control;
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
+    if (pass_fd >= 0) {
+        memset(&control, 0, sizeof control);
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof control.bytes;
+        struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+        *c = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+        memcpy(CMSG_DATA(c), &pass_fd, sizeof pass_fd);
+    }
+    bool begun = false;
+    while (message.msg_iovlen) {
+        const ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0 && errno == EINTR) continue;
+        if (sent < 0 && (errno != EAGAIN || (timeout_ms == 0 && !begun))) return -errno;
+        if (sent < 0) {
+            struct pollfd p = {.fd = fd, .events = POLLOUT};
+            const int ready = poll(&p, 1, timeout_ms ? timeout_ms : REST_MS);
+            if (ready == 0) return -ETIMEDOUT;
+            if (ready < 0 && errno != EINTR) return -errno;
+            continue;
+        }
+        begun = true;
+        message.msg_control = NULL;
+        message.msg_controllen = 0;
+        size_t left = (size_t)sent;
+        while (message.msg_iovlen && left >= message.msg_iov->iov_len) {
+            left -= message.msg_iov->iov_len;
+            message.msg_iov++;
+            message.msg_iovlen--;
+        }
+        if (!message.msg_iovlen) break;
+        message.msg_iov->iov_base = (char *)message.msg_iov->iov_base + left;
+        message.msg_iov->iov_len -= left;
+    }
+    return 0;
+}
+
+static void make_room(channel *c) {
+    if (c->start == 0 || c->end < c->capacity) return;
+    memmove(c->buffer, c->buffer + c->start, c->end - c->start);
+    c->end -= c->start;
+    c->start = 0;
+}
+
+int channel_receive(channel *c) {
+    make_room(c);
+    if (c->end == c->capacity) return -ENOBUFS;
+    ssize_t n = 0;
+    do n = recv(c->fd, c->buffer + c->end, c->capacity - c->end, MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    if (n < 0) return -errno;
+    c->end += (size_t)n;
+    return (int)n;
+}
+
+int channel_receive_fd(channel *c, int *fd, unsigned *extra) {
+    make_room(c);
+    if (c->end == c->capacity) return -ENOBUFS;
+    union { struct cmsghdr header; char bytes[CMSG_SPACE(PASSED_FDS * sizeof(int))]; } control;
+    struct iovec part = {c->buffer + c->end, c->capacity - c->end};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+    ssize_t n = 0;
+    do n = recvmsg(c->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    while (n < 0 && errno == EINTR);
+    if (n < 0) return -errno;
+    if (message.msg_flags & MSG_CTRUNC) ++*extra;
+    for (struct cmsghdr *h = CMSG_FIRSTHDR(&message); h; h = CMSG_NXTHDR(&message, h)) {
+        if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS) continue;
+        for (size_t i = 0; i < (h->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
+            int passed = -1;
+            memcpy(&passed, CMSG_DATA(h) + i * sizeof(int), sizeof passed);
+            if (*fd < 0) {
+                *fd = passed;
+            } else {
+                (void)close(passed);
+                ++*extra;
+            }
+        }
+    }
+    c->end += (size_t)n;
+    return (int)n;
+}
+
+int channel_frame(const channel *c, protocol_frame *out, const uint8_t **payload, char *text, size_t text_bytes) {
+    if (c->end - c->start < PROTOCOL_HEADER) return 0;
+    if (protocol_header(c->buffer + c->start, out, text, text_bytes)) return -1;
+    *payload = c->buffer + c->start + PROTOCOL_HEADER;
+    return c->end - c->start >= PROTOCOL_HEADER + (size_t)out->length;
+}
+
+void channel_pop(channel *c, const protocol_frame *frame) {
+    c->start += PROTOCOL_HEADER + (size_t)frame->length;
+    if (c->start == c->end) c->start = c->end = 0;
+}
+
+size_t channel_pending(const channel *c) { return c->end - c->start; }

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A server's life: its socket, and clients that come and go. */
+#define _GNU_SOURCE
+#include "server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+uint64_t presil_server_now_ns(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+int presil_server_fail(presil_server *s, int status, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(s->error, sizeof s->error, format, args);
+    va_end(args);
+    return status;
+}
+
+void presil_server_log(presil_server *s, const char *format, ...) {
+    if (!s->log) return;
+    char text[SERVER_TEXT];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    s->log(s->log_context, text);
+}
+
+bool presil_server_stopped(const presil_server *s) { return s->stop && *s->stop; }
+
+/* ---- opening */
+static int wrong(char *error, size_t bytes, int status, const char *format, const char *path, const char *why) {
+    if (error && bytes) (void)snprintf(error, bytes, format, path, why);
+    return status;
+}
+
+/* A socket file that nobody answers on is left from a server that was killed. */
+static int remove_stale(const char *path, const struct sockaddr_un *address, socklen_t bytes, char *error, size_t error_bytes) {
+    struct stat file;
+    if (lstat(path, &file)) return errno == ENOENT ? 0 : wrong(error, error_bytes, PRESIL_SERVE_ESYSTEM, "%s: %s", path, strerror(errno));
+    if (!S_ISSOCK(file.st_mode)) return wrong(error, error_bytes, PRESIL_SERVE_EINVAL, "%s is there and %s: choose another path", path, "no socket");
+    const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const int refused = probe < 0 || (connect(probe, (const struct sockaddr *)address, bytes) && errno == ECONNREFUSED);
+    if (probe >= 0) (void)close(probe);
+    if (!refused) return wrong(error, error_bytes, PRESIL_SERVE_EINVAL, "%s: %s", path, "another server answers there: choose another path, or end it");
+    return unlink(path) && errno != ENOENT ? wrong(error, error_bytes, PRESIL_SERVE_ESYSTEM, "%s can't be replaced: %s", path, strerror(errno)) : 0;
+}
+
+static int listen_at(presil_server *s, const char *path, char *error, size_t error_bytes) {
+    struct sockaddr_un address;
+    socklen_t bytes = 0;
+    if (!path || !channel_address(path, &address, &bytes)) return wrong(error, error_bytes, PRESIL_SERVE_EINVAL, "\"%s\" is no path of a socket: %s expected", path ? path : "", "1 to 107 bytes");
+    const int stale = remove_stale(path, &address, bytes, error, error_bytes);
+    if (stale) return stale;
+    s->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (s->listener < 0 || bind(s->listener, (const struct sockaddr *)&address, bytes)) return wrong(error, error_bytes, PRESIL_SERVE_ESYSTEM, "no socket at %s: %s", path, strerror(errno));
+    (void)snprintf(s->path, sizeof s->path, "%s", path);
+    struct stat file;
+    if (lstat(path, &file) == 0) {
+        s->file_device = (uint64_t)file.st_dev;
+        s->file_inode = (uint64_t)file.st_ino;
+    }
+    /* Before listen(): until then nobody can connect. */
+    if (chmod(path, S_IRUSR | S_IWUSR) || listen(s->listener, 8)) return wrong(error, error_bytes, PRESIL_SERVE_ESYSTEM, "can't listen at %s: %s", path, strerror(errno));
+    return 0;
+}
+
+presil_server *presil_server_create(const presil_serve_options *options) {
+    presil_serve_options o = {0};
+    memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
+    presil_server *s = calloc(1, sizeof *s);
+    if (!s) return NULL;
+    s->copy_memory = o.copy_memory != 0;
+    s->once = o.once != 0;
+    s->stop = o.stop;
+    s->log = o.log;
+    s->log_context = o.log_context;
+    s->info = o.info;
+    s->listener = s->memory_fd = s->client.fd = -1;
+    return s;
+}
+
+int presil_serve_open(const presil_serve_options *options, presil_server **out, char *error, size_t error_bytes) {
+    if (!options || !out || options->size < offsetof(presil_serve_options, info)) return wrong(error, error_bytes, PRESIL_SERVE_EINVAL, "%s: %s", "presil_serve_open", "options (with size) and out must be given");
+    presil_server *s = presil_server_create(options);
+    if (!s) return wrong(error, error_bytes, PRESIL_SERVE_ESYSTEM, "%s: %s", "presil_serve_open", "no memory");
+    const int status = listen_at(s, options->path, error, error_bytes);
+    if (status) {
+        presil_serve_close(s);
+        return status;
+    }
+    *out = s;
+    return 0;
+}
+
+void presil_serve_close(presil_server *s) {
+    if (!s) return;
+    presil_server_drop(s, "the server ends");
+    struct stat file;
+    if (*s->path && lstat(s->path, &file) == 0 && (uint64_t)file.st_dev == s->file_device && (uint64_t)file.st_ino == s->file_inode) (void)unlink(s->path);
+    if (s->listener >= 0) (void)close(s->listener);
+    free(s);
+}
+
+const char *presil_serve_error_text(const presil_server *s) { return s ? s->error : "the server is NULL"; }
+
+/* ---- clients */
+static int peer_of(int fd) {
+    struct ucred who = {0};
+    socklen_t bytes = sizeof who;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) ? 0 : (int)who.pid;
+}
+
+static void send_message(int fd, uint16_t type, const void *payload, size_t bytes) {
+    uint8_t header[PROTOCOL_HEADER];
+    protocol_put_header(header, (protocol_frame){.type = type, .length = (uint32_t)bytes});
+    struct iovec parts[2] = {{header, sizeof header}, {(void *)(uintptr_t)payload, bytes}};
+    (void)channel_send(fd, parts, bytes ? 2 : 1, 0, -1);
+}
+
+static void send_farewell(int fd, uint16_t type, const char *text) {
+    uint8_t payload[8 + SERVER_TEXT];
+    protocol_writer w = {payload, sizeof payload, 0, false};
+    if (type == PROTOCOL_REFUSED) protocol_put32(&w, PROTOCOL_VERSION);
+    protocol_put_text(&w, text);
+    send_message(fd, type, payload, w.used);
+}
+
+void presil_server_tell(presil_server *s, uint16_t type, const void *payload, size_t bytes) {
+    if (s->state == CLIENT_OPEN && !s->lost) send_message(s->client.fd, type, payload, bytes);
+}
+
+void presil_server_adopt(presil_server *s, int fd) {
+    const int pid = peer_of(fd);
+    if (s->state != CLIENT_NONE) {
+        char text[SERVER_TEXT];
+        (void)snprintf(text, sizeof text, "process %d is connected to %s, and there is one client at a time: end it, or start another server", s->pid, *s->path ? s->path : "this server");
+        presil_server_log(s, "refused process %d: process %d is connected", pid, s->pid);
+        send_farewell(fd, PROTOCOL_REFUSED, text);
+        (void)close(fd);
+        return;
+    }
+    if (fcntl(fd, F_SETFL, O_NONBLOCK) || channel_open(&s->client, fd)) {
+        presil_server_log(s, "a client can't be served: %s", strerror(errno));
+        channel_close(&s->client);
+        return;
+    }
+    s->state = CLIENT_GREETING;
+    s->pid = pid;
+    s->greeting_until = channel_now_ms() + SERVER_GREETING_MS;
+    s->expected = s->region_count = 0;
+    s->extra_fds = 0;
+    s->lost = s->told_close = false;
+    s->posted_status = 0;
+    s->cycles = 0;
+    s->told = s->info;
+}
+
+void presil_server_accept(presil_server *s) {
+    for (int fd = 0; s->listener >= 0 && (fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;) presil_server_adopt(s, fd);
+}
+
+void presil_server_lose(presil_server *s, const char *text) {
+    if (s->lost) return;
+    (void)snprintf(s->lost_text, sizeof s->lost_text, "%s", text);
+    s->lost = true;
+}
+
+void presil_server_drop(presil_server *s, const char *farewell) {
+    if (s->state == CLIENT_NONE) return;
+    if (farewell) send_farewell(s->client.fd, s->state == CLIENT_OPEN ? PROTOCOL_GOODBYE : PROTOCOL_REFUSED, farewell);
+    channel_close(&s->client);
+    if (s->memory_fd >= 0) (void)close(s->memory_fd);
+    s->memory_fd = -1;
+    s->state = CLIENT_NONE;
+    s->outstanding = s->lost = false;
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Devices whose chip is in another process (here: in a thread behind a socket): the driver's whole way, in each mode, mapped and copying; peers that go and come back. */
+#define _GNU_SOURCE
+#include "core_fixture.h"
+#include "socket_fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static presil_device *open_at(presil_mode mode, const char *spec) {
+    const presil_device_options options = {.size = sizeof options, .mode = mode, .memory_bytes = 64u << 20, .transport = spec};
+    presil_device *device = NULL;
+    EXPECT_OK(presil_device_open(&options, &device));
+    return device;
+}
+
+static void run_matmuls(presil_device *device, unsigned count) {
+    for (unsigned seed = 0; seed < count; seed++) {
+        const matmul_buffers m = matmul_alloc(device, seed);
+        EXPECT_OK(matmul_enqueue(device, NULL, &m));
+        matmul_check(device, &m, seed);
+        matmul_free(device, m);
+    }
+}
+
+/* ---- */
+static void computes_in_every_mode(void **state) {
+    (void)state;
+    soft_server s;
+    for (int copy = 0; copy < 3; copy++) { /* 0: mapped; 1: the server refuses; 2: the client asks for it */
+        char spec[160];
+        soft_server_name(&s);
+        soft_server_start(&s, copy == 1);
+        (void)snprintf(spec, sizeof spec, "%s%s", s.spec, copy == 2 ? ",copy" : "");
+        static const presil_mode modes[] = {PRESIL_MODE_RTL, PRESIL_MODE_VERIFY, PRESIL_MODE_MODEL};
+        for (size_t i = 0; i < 3; i++) {
+            presil_device *device = open_at(modes[i], spec);
+            if (modes[i] == PRESIL_MODE_MODEL) {
+                presil_device_close(device);
+                continue;
+            }
+            reports_begin(device);
+            run_matmuls(device, 4);
+            assert_int_equal(report_count, 4);
+            for (size_t n = 0; n < 4; n++) {
+                assert_int_equal(reports[n].verified, modes[i] == PRESIL_MODE_VERIFY ? 1 : -1);
+                assert_true(reports[n].cycles >= 107); /* the soft transport's clock */
+            }
+            presil_daddr block;
+            EXPECT_OK(presil_alloc(device, NULL, NULL, 4096, &block));
+            assert_int_equal(presil_host_pointer(device, block, 4096) != NULL, copy == 0);
+            EXPECT_OK(presil_free(device, block));
+            presil_device_info info = {.size = sizeof info};
+            EXPECT_OK(presil_device_get_info(device, &info));
+            assert_string_equal(info.transport, spec);
+            assert_string_equal(info.config, "tiny");
+            assert_string_equal(info.build, "soft");
+            presil_device_close(device);
+        }
+        soft_server_stop(&s);
+        assert_int_equal(access(s.path, F_OK), -1);
+    }
+}
+
+static void the_model_needs_no_server(void **state) {
+    (void)state;
+    soft_server s;
+    soft_server_name(&s);
+    presil_device_options options = {.size = sizeof options, .mode = PRESIL_MODE_MODEL, .config = "tiny", .memory_bytes = 64u << 20, .transport = s.spec};
+    presil_device *device = NULL;
+    EXPECT_OK(presil_device_open(&options, &device));
+    run_matmuls(device, 2);
+    EXPECT_OK(presil_device_set_mode(device, PRESIL_MODE_RTL));
+    EXPECT_STATUS(presil_device_start(device), PRESIL_ENODEV);
+    EXPECT_TEXT("nobody answers there");
+    soft_server_start(&s, false);
+    run_matmuls(device, 2);
+    presil_device_close(device);
+    /* Opened for another configuration than the server's. */
+    options.config = "base";
+    EXPECT_OK(presil_device_open(&options, &device));
+    EXPECT_OK(presil_device_set_mode(device, PRESIL_MODE_RTL));
+    EXPECT_STATUS(presil_device_start(device), PRESIL_ENODEV);
+    EXPECT_TEXT("\"tiny\"");
+    presil_device_close(device);
+    options.mode = PRESIL_MODE_RTL;
+    EXPECT_STATUS(presil_device_open(&options, &device), PRESIL_EINVAL);
+    EXPECT_TEXT("has configuration \"tiny\"");
+    soft_server_stop(&s);
+}
+
+static void wrong_transports_are_refused(void **state) {
+    (void)state;
+    static const struct { const char *spec, *text; uint32_t index; } cases[] = {
+        {"tcp:1", "expected", 0}, {"socket:", "expected", 0}, {"socket:/x,slow", "options are", 0}, {"socket:/x,timeout=0", "timeout=SECONDS", 0}, {"socket:/x,timeout=1x", "timeout=SECONDS", 0},
+        {"socket:/x;socket:/y", "has 2 entries", 2}, {"socket:/nowhere/x", "nobody answers", 0}, {"inproc;what", "expected", 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const presil_device_options options = {.size = sizeof options, .transport = cases[i].spec, .transport_index = cases[i].index, .memory_bytes = 64u << 20};
+        presil_device *device = NULL;
+        assert_true(presil_device_open(&options, &device) < 0);
+        EXPECT_TEXT(cases[i].text);
+    }
+    const presil_device_options both = {.size = sizeof both, .transport = "socket:/x", .library = "x.so"};
+    presil_device *device = NULL;
+    EXPECT_STATUS(presil_device_open(&both, &device), PRESIL_EINVAL);
+    EXPECT_TEXT("can't both be given");
+}
+
+static void each_device_has_its_server(void **state) {
+    (void)state;
+    soft_server s[2];
+    presil_device *device[2];
+    char list[300];
+    for (int i = 0; i < 2; i++) {
+        soft_server_name(&s[i]);
+        soft_server_start(&s[i], i == 1);
+    }
+    (void)snprintf(list, sizeof list, "%s;%s", s[0].spec, s[1].spec);
+    assert_int_equal(setenv("PRESIL_TRANSPORT", list, 1), 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        const presil_device_options options = {.size = sizeof options, .transport_index = i, .memory_bytes = 64u << 20};
+        EXPECT_OK(presil_device_open(&options, &device[i]));
+    }
+    assert_int_equal(unsetenv("PRESIL_TRANSPORT"), 0);
+    for (int i = 0; i < 2; i++) run_matmuls(device[i], 2);
+    for (int i = 0; i < 2; i++) {
+        presil_device_close(device[i]);
+        soft_server_stop(&s[i]);
+        assert_non_null(strstr(s[i].log, "connects"));
+    }
+}
+
+static void a_second_client_is_told_of_the_first(void **state) {
+    (void)state;
+    soft_server s;
+    soft_server_name(&s);
+    soft_server_start(&s, false);
+    presil_device *first = open_at(PRESIL_MODE_RTL, s.spec), *second = NULL;
+    const presil_device_options options = {.size = sizeof options, .memory_bytes = 64u << 20, .transport = s.spec};
+    char pid[32];
+    (void)snprintf(pid, sizeof pid, "process %d is connected", (int)getpid());
+    EXPECT_STATUS(presil_device_open(&options, &second), PRESIL_ENODEV);
+    EXPECT_TEXT(pid);
+    run_matmuls(first, 1);
+    presil_device_close(first);
+    second = open_at(PRESIL_MODE_RTL, s.spec);
+    run_matmuls(second, 1);
+    presil_device_close(second);
+    soft_server_stop(&s);
+}
+
+static void a_server_that_comes_back_works_again(void **state) {
+    (void)state;
+    soft_server s;
+    for (int copy = 0; copy < 2; copy++) {
+        soft_server_name(&s);
+        soft_server_start(&s, copy);
+        presil_device *device = open_at(PRESIL_MODE_RTL, s.spec);
+        presil_set_log(NULL, NULL);
+        const matmul_buffers m = matmul_alloc(device, 5);
+        EXPECT_OK(matmul_enqueue(device, NULL, &m));
+        matmul_check(device, &m, 5);
+        soft_server_stop(&s);
+        EXPECT_OK(matmul_enqueue(device, NULL, &m));
+        EXPECT_STATUS(presil_device_synchronize(device), PRESIL_EDEAD);
+        EXPECT_TEXT(s.path);
+        EXPECT_TEXT("the server ends");
+        EXPECT_STATUS(presil_device_reset(device), PRESIL_EDEAD);
+        EXPECT_TEXT("nobody answers");
+        soft_server_start(&s, copy);
+        EXPECT_OK(presil_device_reset(device));
+        EXPECT_OK(matmul_enqueue(device, NULL, &m));
+        if (!copy) matmul_check(device, &m, 5); /* memory was ours */
+        EXPECT_OK(presil_device_synchronize(device));
+        run_matmuls(device, 2);
+        matmul_free(device, m);
+        presil_device_close(device);
+        soft_server_stop(&s);
+    }
+}
+
+static void faults_come_through(void **state) {
+    (void)state;
+    static const struct { const char *fault; presil_status status; const char *text; } cases[] = {
+        {"slverr", PRESIL_EBUS, "bus error on a read"}, {"fatal", PRESIL_ESTOPPED, "$fatal"}, {"hang", PRESIL_EHUNG, "no progress for 200000 cycles"}, {"flip@0x100000000", PRESIL_OK, ""}};
+    soft_server s;
+    soft_server_name(&s);
+    soft_server_start(&s, false);
+    presil_device *device = open_at(PRESIL_MODE_RTL, s.spec);
+    const matmul_buffers m = matmul_alloc(device, 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        EXPECT_OK(presil_inject(device, cases[i].fault));
+        EXPECT_OK(matmul_enqueue(device, NULL, &m));
+        EXPECT_STATUS(presil_device_synchronize(device), cases[i].status);
+        if (cases[i].status) EXPECT_TEXT(cases[i].text);
+        EXPECT_OK(matmul_enqueue(device, NULL, &m));
+        matmul_check(device, &m, 1);
+    }
+    EXPECT_STATUS(presil_device_set_memory_model(device, "nonsense", 1), PRESIL_EINVAL);
+    EXPECT_TEXT("unknown memory model");
+    EXPECT_OK(presil_device_set_memory_model(device, "ideal", 1));
+    EXPECT_OK(presil_device_set_mode(device, PRESIL_MODE_VERIFY));
+    EXPECT_OK(presil_inject(device, "stray@0x100000000"));
+    EXPECT_OK(matmul_enqueue(device, NULL, &m));
+    EXPECT_STATUS(presil_device_synchronize(device), PRESIL_EMISMATCH);
+    EXPECT_TEXT("stray write");
+    matmul_free(device, m);
+    presil_device_close(device);
+    soft_server_stop(&s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(computes_in_every_mode), cmocka_unit_test(the_model_needs_no_server), cmocka_unit_test(wrong_transports_are_refused),
+        cmocka_unit_test(each_device_has_its_server), cmocka_unit_test(a_second_client_is_told_of_the_first), cmocka_unit_test(a_server_that_comes_back_works_again),
+        cmocka_unit_test(faults_come_through)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
