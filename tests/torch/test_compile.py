@@ -100,6 +100,32 @@ def test_residual_blocks_are_one_launch(dtype, last):
     assert 0 < graph.arena_bytes < graph.arena_bytes_without_reuse
 
 
+def test_autocast_is_one_launch():
+    model = with_statistics(nn.Sequential(Block(3, 8), Block(8, 16, 2), nn.Flatten(), nn.Linear(16 * 30, 7)))
+    device, x = copy.deepcopy(model).to("presil"), torch.randn(2, 3, 11, 9)
+    compiled, X = torch.compile(device, backend="presil"), x.to("presil")
+    with torch.no_grad(), torch.autocast("presil", dtype=torch.bfloat16):
+        for _ in range(2):
+            got = compiled(X)
+            assert got.dtype == torch.bfloat16
+            close(got.float(), model(x), 3e-2)
+            for m in (model, device):  # packed weights are those of the float32 parameters
+                m[0].conv1.weight.data.mul_(1.5)
+                m[3].bias.data.add_(1)
+        assert launches_of(lambda: compiled(X)) == ["inference.0", "addmm"]  # flattening NHWC is a copy; a launch of one operator has its name
+    graph, = backend.graphs
+    assert (graph.chip_operators, graph.left_out, graph.refused) == (7, {}, [])
+    assert graph.host_operators == {"aten._to_copy.default": 2, "aten.reshape.default": 1}  # of the input, which two convolutions read
+
+
+def test_autocast_has_the_bits_of_operator_by_operator():
+    layers = nn.Sequential(nn.Conv2d(5, 6, 3), nn.ReLU(), nn.Conv2d(6, 4, 2), nn.Flatten(), nn.Linear(4 * 16, 3)).to("presil")
+    x = torch.randn(3, 5, 7, 7, device="presil")
+    with torch.no_grad(), torch.autocast("presil", dtype=torch.bfloat16):
+        assert torch.equal(torch.compile(layers, backend="presil")(x), layers(x))  # bias rounded to bfloat16 too
+    assert not backend.graphs[0].left_out
+
+
 def test_lists_are_recorded_once_and_weights_may_change():
     model = with_statistics(Block(4, 4)).to("presil")
     compiled = torch.compile(model, backend="presil")

@@ -61,6 +61,7 @@ void Recording::conv2d(const std::string& label, const at::Tensor& x, const at::
   for (size_t i = 0; i < norm.size() && i < request.norm.size(); i++)
     if (norm[i]) request.norm[i] = *norm[i];
   request.norm_eps = eps;
+  if (weight.scalar_type() != x.scalar_type()) request.rounded = x.scalar_type();
   request.compute = compute_for(x.scalar_type(), precision);
   request.groups = geometry.groups;
   request.dilation = geometry.dilation;

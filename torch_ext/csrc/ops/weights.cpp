@@ -39,6 +39,7 @@ struct Entry {
   TensorKey weight, bias, scale;
   std::array<TensorKey, 4> norm;
   double norm_eps;
+  c10::ScalarType rounded;
   presil_compute compute;
   int64_t groups;
   std::array<int64_t, 2> dilation, input_dilation;
@@ -49,14 +50,14 @@ struct Entry {
 
   explicit Entry(const WeightRequest& r)
       : weight(r.weight), bias(r.bias), scale(r.scale), norm{TensorKey(r.norm[0]), TensorKey(r.norm[1]), TensorKey(r.norm[2]), TensorKey(r.norm[3])}, norm_eps(r.norm_eps),
-        compute(r.compute), groups(r.groups), dilation(r.dilation), input_dilation(r.input_dilation), transposed(r.transposed), device(r.weight.device().index()) {
+        rounded(r.rounded), compute(r.compute), groups(r.groups), dilation(r.dilation), input_dilation(r.input_dilation), transposed(r.transposed), device(r.weight.device().index()) {
     for (const auto* t : r.operands())
       if (t->defined()) alive.emplace_back(t->storage().getWeakStorageImpl());
   }
   bool matches(const WeightRequest& r) const {
     for (size_t i = 0; i < norm.size(); i++)
       if (!(norm[i] == TensorKey(r.norm[i]))) return false;
-    return norm_eps == r.norm_eps && compute == r.compute && groups == r.groups && dilation == r.dilation && input_dilation == r.input_dilation && transposed == r.transposed &&
+    return norm_eps == r.norm_eps && rounded == r.rounded && compute == r.compute && groups == r.groups && dilation == r.dilation && input_dilation == r.input_dilation && transposed == r.transposed &&
            weight == TensorKey(r.weight) && bias == TensorKey(r.bias) && scale == TensorKey(r.scale);
   }
   bool uses(const c10::StorageImpl* s) const {
@@ -134,11 +135,15 @@ Prepared prepare(const WeightRequest& r, int index) {
   HostViews views;
   Prepared p;
   p.weight = views.to_host(r.weight);
+  if (r.bias.defined()) p.bias = views.to_host(r.bias);
+  if (r.rounded != c10::ScalarType::Undefined) {
+    p.weight = p.weight.to(r.rounded);
+    if (p.bias.defined()) p.bias = p.bias.to(r.rounded);
+  }
   if (p.weight.scalar_type() == c10::kHalf) p.weight = p.weight.to(c10::kFloat);
   if (p.weight.scalar_type() == c10::kFloat || p.weight.scalar_type() == c10::kBFloat16 || p.weight.scalar_type() == c10::kChar) {
     if (r.transposed) p.weight = as_forward_kernel(p.weight, r.groups);
   }
-  if (r.bias.defined()) p.bias = views.to_host(r.bias);
   if (r.norm[0].defined()) fold_norm(views, r, p.weight, p.bias);
   if (p.bias.defined()) p.bias = p.bias.to(r.compute == PRESIL_COMPUTE_INT8 ? c10::kInt : c10::kFloat).contiguous();
   if (r.scale.defined()) p.scale = views.to_host(r.scale).to(c10::kFloat).contiguous();

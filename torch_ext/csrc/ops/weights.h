@@ -14,6 +14,7 @@ struct WeightRequest {
   at::Tensor weight;         // O, I/groups, KH, KW (transposed: I, O/groups, KH, KW); on the device
   at::Tensor bias;           // O values: floating point, or int32 for int8; may be undefined
   at::Tensor scale;          // O fp32 values; may be undefined
+  c10::ScalarType rounded = c10::ScalarType::Undefined;  // weight and bias are converted to this first; Undefined: they are what the layer computes with
   presil_compute compute = PRESIL_COMPUTE_FP32;
   int64_t groups = 1;
   std::array<int64_t, 2> dilation{1, 1}, input_dilation{1, 1};

@@ -23,9 +23,14 @@ def kernel(weight):
     return weight.unsqueeze(2) if weight.dim() == 3 else weight
 
 
+def like(x, constant):
+    """A weight or bias in the type of x."""
+    return None if constant is None else constant.to(x.dtype)
+
+
 def conv(x, weight, bias, norm, eps, stride, padding, dilation, transposed, output_padding, groups, residual, low, high):
-    """x: (N, C, H, W); weight: (O, I, KH, KW), or (O, I, KW). norm: () or (mean, variance, weight, bias) of a batch-norm in eval mode. residual: the output's shape."""
-    y = aten.convolution.default(x, kernel(weight), bias, stride, padding, dilation, transposed, output_padding, groups)
+    """x: (N, C, H, W); weight: (O, I, KH, KW), or (O, I, KW); it and bias are converted to the type of x. norm: () or (mean, variance, weight, bias) of a batch-norm in eval mode. residual: the output's shape."""
+    y = aten.convolution.default(x, like(x, kernel(weight)), like(x, bias), stride, padding, dilation, transposed, output_padding, groups)
     if norm:
         mean, variance, scale, shift = norm
         y = aten._native_batch_norm_legit_no_training.default(y, scale, shift, mean, variance, 0.0, eps)[0]
@@ -43,7 +48,8 @@ def conv_size(x, weight, stride, padding, dilation, transposed, output_padding, 
 
 
 def linear(x, weight, bias, residual, low, high):
-    """x: (rows, K), weight: (N, K), which the chip keeps packed. residual: (rows, N)."""
+    """x: (rows, K), weight: (N, K), which the chip keeps packed; it and bias are converted to the type of x. residual: (rows, N)."""
+    weight, bias = like(x, weight), like(x, bias)
     y = aten.mm.default(x, weight.t()) if bias is None else aten.addmm.default(bias, x, weight.t())
     return _tail(y, residual, low, high)
 

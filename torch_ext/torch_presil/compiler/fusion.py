@@ -21,8 +21,17 @@ def _on_chip(where, *nodes) -> bool:
     return all(isinstance(v, torch.Tensor) and v.device.type == where and v.dtype in CHIP_DTYPES and v.dtype == values[0].dtype for v in values)
 
 
+def _unconverted(node):
+    """The tensor behind a conversion (autocast's, say) from one of the chip's types to another: packing converts."""
+    if not isinstance(node, fx.Node) or node.target is not aten._to_copy.default or set(node.kwargs) != {"dtype"}:
+        return node
+    source = _value(node.args[0])
+    return node.args[0] if source.dtype in CHIP_DTYPES else node
+
+
 def _constant(node) -> bool:
     """Known before the graph runs, so that it can be packed."""
+    node = _unconverted(node)
     return node is None or (isinstance(node, fx.Node) and node.op in ("placeholder", "get_attr"))
 
 
@@ -32,7 +41,7 @@ def _conv(node, where):
         return None
     if _value(x).dim() == 3:
         x, geometry = _with_height(x, node), _with_height_geometry(geometry)
-    return calls.conv, (x, weight, bias, (), 0.0, *geometry, None, None, None)
+    return calls.conv, (x, _unconverted(weight), _unconverted(bias), (), 0.0, *geometry, None, None, None)
 
 
 def _with_height(node, user):
@@ -74,7 +83,7 @@ def _product(a, b, bias, inference, where):
         return None
     weight = _weight_of(b, inference)
     if weight is not None and _constant(bias) and (bias is None or _value(bias).dim() == 1):
-        return calls.linear, (a, weight, bias, None, None, None)
+        return calls.linear, (a, _unconverted(weight), _unconverted(bias), None, None, None)
     return calls.product, (a, b, bias, None, None)
 
 

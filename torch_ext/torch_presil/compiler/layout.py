@@ -101,7 +101,7 @@ def recordable(gm: fx.GraphModule, edges: bool = True) -> tuple:
                     simulated[node] = result(node.target, [_as_input(node, i, a, found) for i, a in enumerate(args)])
                 found.add(node)
                 continue
-            except (NotRecordable, RuntimeError, TypeError) as error:
+            except (NotRecordable, RuntimeError, TypeError, ValueError) as error:
                 reasons[node] = str(error).splitlines()[0]
         if isinstance(value, torch.Tensor):
             simulated[node] = meta_tensor(value)

@@ -182,7 +182,7 @@ class ChipPartition(torch.nn.Module):
     def _plan(self, args):
         try:
             plan = self.memory_plan([torch.empty_strided(a.shape, a.stride(), dtype=a.dtype, device="meta") if isinstance(a, torch.Tensor) else a for a in args])
-        except (layout.NotRecordable, RuntimeError) as error:
+        except (layout.NotRecordable, RuntimeError, ValueError) as error:
             self.statistics.refused.append(f"{self.name}: {error}")
             return str(error)
         if plan.bytes:
