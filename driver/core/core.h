@@ -112,7 +112,7 @@ struct presil_device {
     char *library_path, *memory_model;
     uint64_t seed, hang_cycles;
     atomic_uint twin_threads;
-    bool no_map;
+    bool no_map, host_memory;
 
     /* chip and transport */
     const presil_chip_ops *chip_ops;

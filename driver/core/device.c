@@ -101,7 +101,7 @@ static int read_options(presil_device *device, const presil_device_options *o) {
     device->hang_cycles = o->hang_cycles ? o->hang_cycles : DEFAULT_HANG_CYCLES;
     atomic_init(&device->twin_threads, o->twin_threads ? o->twin_threads : 1);
     device->no_map = o->no_map != 0;
-    if (!status && o->reserved0) status = presil_fail(PRESIL_EINVAL, "presil_device_open: reserved0 is not zero");
+    device->host_memory = o->host_memory != 0;
     return status ? status : presil_choose_transport(device, o->transport, o->transport_index);
 }
 

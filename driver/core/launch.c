@@ -102,6 +102,25 @@ static int sync_ranges(const presil_device *device, int (*sync)(presil_transport
     return PRESIL_OK;
 }
 
+/* Where bytes are at home in our mapping, and the transport has not got it: what is written in part goes there too. */
+static int send_memory(const presil_device *device, const presil_byte_range *ranges, uint32_t count) {
+    if (device->maps || !device->host_memory) return PRESIL_OK;
+    for (uint32_t i = 0; i < count; i++) {
+        const int error = device->link.ops->mem_write(device->link.handle, ranges[i].base, presil_memory_at(device, ranges[i].base), ranges[i].bytes);
+        if (error) return presil_transport_failed(device, "sending memory", error);
+    }
+    return PRESIL_OK;
+}
+
+static int fetch_memory(const presil_device *device, const presil_byte_range *ranges, uint32_t count) {
+    if (device->maps || !device->host_memory) return PRESIL_OK;
+    for (uint32_t i = 0; i < count; i++) {
+        const int error = device->link.ops->mem_read(device->link.handle, ranges[i].base, presil_memory_at(device, ranges[i].base), ranges[i].bytes);
+        if (error) return presil_transport_failed(device, "fetching memory", error);
+    }
+    return PRESIL_OK;
+}
+
 int presil_launch_rtl(presil_device *device, const presil_plan *plan, const presil_plan_info *info, uint64_t seq, presil_report *report) {
     rtl_launch launch = {.device = device, .plan = plan, .info = info, .seq = seq};
     (void)pthread_mutex_lock(&device->report_lock);
@@ -110,8 +129,11 @@ int presil_launch_rtl(presil_device *device, const presil_plan *plan, const pres
     (void)pthread_mutex_unlock(&device->report_lock);
     const uint64_t start = presil_now_ns();
     int status = sync_ranges(device, device->link.ops->sync_for_device, info->reads, info->read_count);
+    if (!status) status = send_memory(device, info->reads, info->read_count);
+    if (!status) status = send_memory(device, info->writes, info->write_count);
     for (uint32_t segment = 0; segment < info->segments && !status; segment++) status = run_segment(&launch, segment, report);
     if (!status) status = sync_ranges(device, device->link.ops->sync_for_host, info->writes, info->write_count);
+    if (!status) status = fetch_memory(device, info->writes, info->write_count);
     if (!status) (void)device->link.ops->cycles(device->link.handle, &device->clock);
     if (status) {
         char text[ERROR_TEXT];

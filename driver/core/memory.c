@@ -54,7 +54,7 @@ bool presil_memory_contains(const presil_device *device, presil_daddr address, u
     return address.value >= device->memory_base.value && offset <= device->memory_bytes && bytes <= device->memory_bytes - offset;
 }
 
-bool presil_memory_home_is_mapping(const presil_device *device) { return !atomic_load_explicit(&device->started, memory_order_acquire) || device->maps; }
+bool presil_memory_home_is_mapping(const presil_device *device) { return !atomic_load_explicit(&device->started, memory_order_acquire) || device->maps || device->host_memory; }
 
 uint8_t *presil_memory_at(const presil_device *device, presil_daddr address) { return device->mapping + (address.value - device->memory_base.value); }
 

@@ -123,7 +123,7 @@ int presil_start(presil_device *device) {
         status = presil_fail(PRESIL_ENODEV, "%s has configuration \"%s\", the device was opened as \"%s\": open it with the configuration of the server (PRESIL_CHIP)", device->transport_spec,
                              device->transport.config, device->config);
     if (!status) status = check_memory(device);
-    if (!status && !device->maps) status = presil_memory_upload(device);
+    if (!status && !device->maps && !device->host_memory) status = presil_memory_upload(device);
     if (!status) status = probe_chip(device);
     if (status) {
         close_transport(device);
@@ -137,7 +137,7 @@ int presil_recover(presil_device *device, bool asked) {
     device->dead = false;
     const int error = device->link.ops->reset(device->link.handle);
     int status = error < 0 ? presil_transport_failed(device, "reset", error) : reset_chip(device);
-    if (error == PRESIL_TRANSPORT_MEMORY_LOST && !status) {
+    if (error == PRESIL_TRANSPORT_MEMORY_LOST && !status && !device->host_memory) {
         static const char lost[] = "the new peer has not the memory of the old one: everything on the device is lost, load it again";
         if (asked) presil_warn("%s: %s", device->transport_spec, lost);
         else status = presil_fail(PRESIL_EDEAD, "%s: %s", device->transport_spec, lost);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Two matrices multiplied on the chip, in C, without Python: allocate, copy, matmul, copy back, compare with a plain loop.
- * usage: matmul [M N K] [rtl|model|verify]     (default 64 48 100 rtl; the simulator library is searched as presil.h says)
+ * usage: matmul [--transport inproc|socket:PATH] [M N K] [rtl|model|verify]     (default 64 48 100 rtl; the simulator library is searched as presil.h says)
  */
 #include <math.h>
 #include <stdio.h>
@@ -68,13 +68,18 @@ int main(int argc, char **argv)
 {
     int64_t m = 64, n = 48, k = 100;
     presil_device_options options = {.size = sizeof options, .mode = PRESIL_MODE_RTL};
+    if (argc >= 3 && !strcmp(argv[1], "--transport")) {
+        options.transport = argv[2];
+        argc -= 2;
+        argv += 2;
+    }
     if (argc >= 4) m = atoll(argv[1]), n = atoll(argv[2]), k = atoll(argv[3]);
     if (argc == 2 || argc == 5) {
         const char *mode = argv[argc - 1];
         options.mode = !strcmp(mode, "model") ? PRESIL_MODE_MODEL : !strcmp(mode, "verify") ? PRESIL_MODE_VERIFY : PRESIL_MODE_RTL;
     }
     if (m < 1 || n < 1 || k < 1) {
-        (void)fprintf(stderr, "usage: matmul [M N K] [rtl|model|verify]\n");
+        (void)fprintf(stderr, "usage: matmul [--transport TRANSPORT] [M N K] [rtl|model|verify]\n");
         return 2;
     }
     float *a = malloc((size_t)(m * k) * 4), *b = malloc((size_t)(k * n) * 4), *out = malloc((size_t)(m * n) * 4);

@@ -92,7 +92,9 @@ typedef struct {
      * is for all. NULL: PRESIL_TRANSPORT (not if `library` is given), else "inproc". */
     const char *transport;
     uint32_t transport_index;
-    uint32_t reserved0;
+    /* 1: presil_host_pointer works also where the transport does not map. Bytes then stay in this process: a launch sends what it reads and fetches what it
+     * writes. 0: they move to the transport when it starts. */
+    uint32_t host_memory;
 } presil_device_options;
 
 typedef struct {
@@ -170,7 +172,7 @@ PRESIL_API void presil_pool_destroy(presil_pool *pool); /* live blocks move to t
 PRESIL_API void presil_pool_keep(presil_pool *pool, int keep);
 PRESIL_API uint32_t presil_pool_number(const presil_pool *pool); /* as in presil_memory_block; NULL: 0. Numbers of destroyed pools are used again */
 
-/* Host address of device memory (the mapping; shared, so no copies), or NULL if the transport does not map or the range is not inside the device's memory.
+/* Host address of device memory (the mapping; shared, so no copies), or NULL if the transport does not map (without `host_memory`) or the range is not inside the device's memory.
  * Whether it maps is known once it is open: with a transport that might not, call presil_device_start() first. */
 PRESIL_API void *presil_host_pointer(presil_device *device, presil_daddr address, uint64_t bytes);
 /* The reverse: 1 and *out if p lies in the mapping of the device. */

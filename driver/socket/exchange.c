@@ -105,7 +105,7 @@ static int receive_answer(presil_transport *t, uint32_t kind, uint32_t sequence,
         if (got < 0) return got;
         const uint64_t now = channel_now_ms();
         if (got && !cancelled) heard = now;
-        if (!got && now - heard >= (uint64_t)t->timeout_ms) {
+        if ((!got || cancelled) && now - heard >= (uint64_t)t->timeout_ms) {
             t->was_silent = true;
             return socket_lost(t, "the peer said nothing for %.3g s; %s to %s expected (it hangs, or is stopped: start it again, then reset the device)", t->timeout_ms / 1000.0,
                                kind == PRESIL_REQUEST_WAIT ? "progress or an answer" : "an answer", protocol_name(kind));

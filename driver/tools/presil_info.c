@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* presil-info: what a device is. usage: presil-info [CONFIG [BUILD]] [--rtl]   (--rtl: load the simulator library and let the chip identify itself) */
+/* presil-info: what a device is. usage: presil-info [CONFIG [BUILD]] [--rtl] [--transport TRANSPORT]
+ * --rtl: load the simulator library, or connect to the server of the transport, and let the chip identify itself */
 #include <stdio.h>
 #include <string.h>
 #include "presil.h"
@@ -16,7 +17,8 @@ int main(int argc, char **argv)
     int position = 0;
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--rtl")) options.mode = PRESIL_MODE_RTL;
-        else if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) return puts("usage: presil-info [CONFIG [BUILD]] [--rtl]") < 0;
+        else if (!strcmp(argv[i], "--transport") && i + 1 < argc) options.transport = argv[++i];
+        else if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) return puts("usage: presil-info [CONFIG [BUILD]] [--rtl] [--transport inproc|socket:PATH]") < 0;
         else if (position++ == 0) options.config = argv[i];
         else options.build = argv[i];
     }
@@ -30,6 +32,7 @@ int main(int argc, char **argv)
     }
     (void)printf("driver         %s\n", PRESIL_VERSION);
     (void)printf("chip           %s, configuration %s (hash %08x)\n", info.chip, info.config, info.config_hash);
+    (void)printf("transport      %s\n", info.transport);
     if (options.mode == PRESIL_MODE_RTL) (void)printf("simulator      %s, build %s\n", info.simulator, info.build);
     else (void)printf("simulator      not loaded (--rtl loads it)\n");
     (void)printf("array          %u bytes of reduction x %u output channels: %u int8 or %u bf16 multiply-accumulates a cycle\n", info.lanes, info.cells, info.lanes * info.cells,

@@ -15,6 +15,7 @@ static const char usage[] =
     "  --mode MODE         rtl (default), model (the C twin: same bits, no clock) or verify (both, compared)\n"
     "  --build BUILD       of the simulator: fast (default), check, trace\n"
     "  --library FILE      simulator library (default: by the program's chip, from PRESIL_LIBRARY_PATH)\n"
+    "  --transport TEXT    inproc (default), or socket:PATH[,copy][,timeout=SECONDS]: a server in another process\n"
     "  --memory-model TEXT as in docs/simulation.md\n"
     "  --json FILE         launches and cycles (- : standard output)\n"
     "bfloat16 is kept as its bits (uint16). Exit: 0, 1 RTL and model differ, 2 wrong arguments or files, 4 the device failed.\n";
@@ -56,10 +57,10 @@ static int fail(int status, const char *text)
 
 static int parse(int argc, char **argv, arguments *a)
 {
-    static const char *const named[] = {"--mode", "--build", "--library", "--memory-model", "--json"};
+    static const char *const named[] = {"--mode", "--build", "--library", "--memory-model", "--transport", "--json"};
     a->mode = "rtl";
     for (int i = 1; i < argc; i++) {
-        const char **const slot[] = {&a->mode, &a->device.build, &a->device.library, &a->device.memory_model, &a->json};
+        const char **const slot[] = {&a->mode, &a->device.build, &a->device.library, &a->device.memory_model, &a->device.transport, &a->json};
         size_t k = 0;
         while (k < sizeof named / sizeof *named && strcmp(argv[i], named[k]) != 0) k++;
         if (k < sizeof named / sizeof *named) {

@@ -10,12 +10,12 @@ from torch_presil import _C
 
 
 class _Settings(types.ModuleType):
-    """mode, chip, build, memory_model, memory_model_seed, fp32_precision, strict, deterministic, launch_blocking, affinity.
+    """mode, chip, build, transport, memory_model, memory_model_seed, fp32_precision, strict, deterministic, launch_blocking, affinity.
 
     An unknown name raises, so that a typing error can't pass.
     """
 
-    _NAMES = ("mode", "chip", "build", "memory_model", "memory_model_seed", "fp32_precision", "strict", "deterministic", "launch_blocking", "affinity")
+    _NAMES = ("mode", "chip", "build", "transport", "memory_model", "memory_model_seed", "fp32_precision", "strict", "deterministic", "launch_blocking", "affinity")
 
     @property
     def mode(self) -> str:
@@ -43,6 +43,16 @@ class _Settings(types.ModuleType):
     @build.setter
     def build(self, value: str) -> None:
         _C.set_build(value)
+
+    @property
+    def transport(self) -> str:
+        """"inproc" (default): the simulator runs in this process. "socket:PATH[,copy][,timeout=SECONDS]": in another one, such as presil-serve or presil-vp, which also says
+        which chip it is; several devices: one entry each, separated by ";" (PRESIL_TRANSPORT; docs/transport-protocol.md). Before the first use of a device."""
+        return _C.get_transport()
+
+    @transport.setter
+    def transport(self, value: str) -> None:
+        _C.set_transport(value)
 
     @property
     def memory_model(self) -> str:

@@ -23,18 +23,28 @@ def _write_json(path: str | None, value: dict) -> None:
         Path(path).write_text(json.dumps(value, indent=1) + "\n")
 
 
-def _own_simulator(chip: str) -> None:
-    """Before the first run of an installed package: the simulator built for this machine, if it can be."""
-    from torch_presil import simulators
-    if simulators.ensure(chip):
+transport_option = click.option("--transport", default=None, metavar="TRANSPORT",
+                                help="inproc, or socket:PATH[,copy][,timeout=SECONDS]: the chip is in another process. [default: PRESIL_TRANSPORT, or inproc]")
+
+
+def _own_simulator(chip: str | None, transport: str | None) -> None:
+    """Before the first run of an installed package: the simulator built for this machine, if it can be; none where the chip is in another process."""
+    from torch_presil import _C, simulators
+    if (transport or _C.get_transport()) == "inproc" and simulators.ensure(chip or _C.get_chip()):
         simulators.use()
+
+
+def _use(transport: str | None) -> None:
+    from torch_presil import _C
+    if transport:
+        _C.set_transport(transport)
 
 
 def _run_cosim(options, console: Console) -> dict:
     from torch_presil import cosim, report
     from torch_presil.models import ModelError
     if options.mode != "model" and not options.trace:
-        _own_simulator(options.chip)
+        _own_simulator(options.chip, options.transport)
     try:
         with report.LiveProgress(console) as live:
             options.progress, options.announce = live.stage, live.layers
@@ -75,11 +85,12 @@ def main() -> None:
 
 @main.command()
 @click.option("--json", "json_path", default="build/demo.json", show_default=True, help="Where the table goes as JSON.")
-def demo(json_path: str) -> None:
+@transport_option
+def demo(json_path: str, transport: str | None) -> None:
     """ResNet-18, 224x224, bf16: every convolution and the linear layer on the RTL, each compared byte for byte with the C twin."""
     from torch_presil.cosim import Options
     console = _console()
-    result = _run_cosim(Options("torchvision.models:resnet18", mode="verify"), console)
+    result = _run_cosim(Options("torchvision.models:resnet18", mode="verify", transport=transport), console)
     _finish(result, json_path, console)
 
 
@@ -87,7 +98,8 @@ def demo(json_path: str) -> None:
 @click.argument("model")
 @click.option("--input", "shape", default="1,3,224,224", show_default=True, help="Shape of the input.")
 @click.option("--dtype", type=click.Choice(["bf16", "int8", "fp32"]), default="bf16", show_default=True)
-@click.option("--chip", default="base", show_default=True, help="Configuration (rtl/configs.json).")
+@click.option("--chip", default=None, help="Configuration (rtl/configs.json). [default: PRESIL_CHIP, or base; what the server of --transport has]")
+@transport_option
 @click.option("--mode", type=click.Choice(["rtl", "model", "verify"]), default="rtl", show_default=True, help="RTL, its C twin, or both compared byte for byte.")
 @click.option("--layers", default=None, help="Run only layers whose name matches this pattern, each fed its fp32 input.")
 @click.option("--json", "json_path", default=None, help="Write the result as JSON.")
@@ -97,7 +109,7 @@ def demo(json_path: str) -> None:
 @click.option("--seed", default=0, show_default=True, help="Of initialisation, calibration and input.")
 @click.option("--batches", default=None, help="Also run these batch sizes, such as 1,2,4,8,16,32: latency and throughput in simulated time.")
 @click.option("--no-check", is_flag=True, help="Skip the per-layer comparison with fp32.")
-def cosim(model, shape, dtype, chip, mode, layers, json_path, trace, trace_file, weights, seed, batches, no_check) -> None:
+def cosim(model, shape, dtype, chip, transport, mode, layers, json_path, trace, trace_file, weights, seed, batches, no_check) -> None:
     """Co-simulate MODEL: package.module:callable or path/to/file.py:callable, returning a torch.nn.Module."""
     from torch_presil.cosim import Options
     from torch_presil.models import ModelError, parse_batches, parse_shape
@@ -107,17 +119,20 @@ def cosim(model, shape, dtype, chip, mode, layers, json_path, trace, trace_file,
     except ModelError as error:
         console.print(f"[red]presil: {error}[/red]")
         sys.exit(EXIT_USAGE)
-    options = Options(model, size, dtype, chip, "rtl" if trace and mode == "model" else mode, layers, weights, trace, trace_file, seed, check_layers=not no_check, batches=sizes)
+    options = Options(model, size, dtype, chip, "rtl" if trace and mode == "model" else mode, layers, weights, trace, trace_file, seed, check_layers=not no_check, batches=sizes,
+                      transport=transport)
     _finish(_run_cosim(options, console), json_path, console)
 
 
 @main.command()
 @click.option("--json", "json_path", default=None, help="Write the figures as JSON.")
 @click.option("--only", default=None, help="Only figures whose name matches this pattern.")
-def bench(json_path, only) -> None:
+@transport_option
+def bench(json_path, only, transport) -> None:
     """The figures of docs/performance.md, measured side by side in one run."""
     from torch_presil import bench as figures
-    _own_simulator("base")
+    _own_simulator("base", transport)
+    _use(transport)
     console = _console()
     result = figures.run(only, console)
     figures.print_result(result, console)
@@ -128,10 +143,12 @@ def bench(json_path, only) -> None:
 
 @main.command()
 @click.option("--json", "as_json", is_flag=True)
-def info(as_json) -> None:
+@transport_option
+def info(as_json, transport) -> None:
     """The device, its configuration, simulator and memory."""
     import torch_presil  # noqa: F401
     from torch_presil import _C
+    _use(transport)
     values = {**_C.properties(0), "mode": _C.get_mode()}
     if as_json:
         print(json.dumps(values, indent=1))

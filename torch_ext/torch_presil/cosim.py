@@ -28,7 +28,7 @@ class Options:
     model: str
     shape: tuple = (1, 3, 224, 224)
     dtype: str = "bf16"
-    chip: str = "base"
+    chip: str | None = None    # None: "base", or what the transport's server has
     mode: str = "rtl"
     layers: str | None = None
     weights: str | None = None
@@ -39,6 +39,7 @@ class Options:
     check_layers: bool = True  # each layer fed its fp32 input, compared with fp32 (in mode "model": the same bits)
     baseline: bool = True      # time PyTorch fp32 on one CPU thread
     batches: tuple = ()        # also run with each of these as the first dimension, for latency and throughput
+    transport: str | None = None  # torch.backends.presil.transport; None: as it is
     progress: object = None    # callable(stage: str, done: int, of: int)
     announce: object = None    # callable({layer: MACs}), once the layers are known
     zero_layer: str | None = None   # control: this layer's weights are set to zero on the chip
@@ -332,7 +333,14 @@ def _begin(options: Options) -> tuple:
         raise ValueError("--batches measures whole forwards: it can't be combined with --layers or --trace")
     if options.trace:
         _C.set_build("trace")
-    _C.set_chip(options.chip)
+    if options.transport:
+        _C.set_transport(options.transport)
+    if options.chip:
+        _C.set_chip(options.chip)
+    elif _C.get_transport() != "inproc" and options.mode != "model":
+        _C.set_mode(options.mode)
+        _C.open(0)  # the server says which chip it has
+    options.chip = _C.get_chip()
     _C.set_mode("model")
     prepared = prepare(options)
     names = select(prepared.infos, options.trace or options.layers)

@@ -70,7 +70,7 @@ def versions(report: Report) -> None:
 
 def backend(report: Report) -> None:
     """Whether the device is there, and who else wants its place."""
-    out = report.sections["device"] = {"loaded": torch_presil.load_error is None, "devices": 0, "mode": None, "chip": None, "build": None}
+    out = report.sections["device"] = {"loaded": torch_presil.load_error is None, "devices": 0, "mode": None, "chip": None, "build": None, "transport": None}
     try:
         installed = [e.name for e in metadata.entry_points(group="torch.backends")]
     except Exception as error:  # a broken distribution of somebody else's
@@ -86,7 +86,7 @@ def backend(report: Report) -> None:
     import torch
     out["devices"] = torch.presil.device_count()
     settings = torch_presil._C
-    out.update(mode=settings.get_mode(), chip=settings.get_chip(), build=settings.get_build())
+    out.update(mode=settings.get_mode(), chip=settings.get_chip(), build=settings.get_build(), transport=settings.get_transport())
 
 
 def cpu(report: Report) -> None:
@@ -118,9 +118,22 @@ def libraries(report: Report) -> None:
             report.warn(f"simulator library {name}: {state}")
     device = report.sections["device"]
     wanted = f"{device['chip']}_{device['build']}"
-    if device["mode"] in ("rtl", "verify") and wanted not in out["libraries"]:
+    if device["transport"] not in (None, "inproc"):
+        sockets(report, device["transport"])
+    elif device["mode"] in ("rtl", "verify") and wanted not in out["libraries"]:
         report.error(f"mode {device['mode']} needs the simulator library libpresil_sim_{wanted}.so, and $PRESIL_LIBRARY_PATH ({path or 'empty'}) has "
                      f"{', '.join(out['libraries']) or 'none'}: run './presil build' in the sources, choose a chip that is there (PRESIL_CHIP), or PRESIL_MODE=model")
+
+
+def sockets(report: Report, transport: str) -> None:
+    """Whether somebody listens at each device's socket; nobody is connected to."""
+    out = report.sections["sockets"] = {}
+    listening = {line.split()[-1] for line in Path("/proc/net/unix").read_text().splitlines() if line.split()[3] == "00010000"}
+    for entry in transport.split(";"):
+        path = entry.removeprefix("socket:").split(",")[0]
+        out[path] = "listening" if path in listening else "nobody listens"
+        if out[path] != "listening":
+            report.error(f"PRESIL_TRANSPORT={transport}: nobody listens at {path}: start the server there (presil-serve, or another of docs/transport-protocol.md)")
 
 
 def _try_library(path: Path) -> str:

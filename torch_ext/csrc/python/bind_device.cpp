@@ -24,6 +24,7 @@ py::dict properties(int index) {
   d["config"] = info.config;
   d["build"] = info.build;
   d["simulator"] = info.simulator;
+  d["transport"] = info.transport;
   d["lanes"] = info.lanes;
   d["cells"] = info.cells;
   d["word_bytes"] = info.word_bytes;

@@ -24,9 +24,11 @@ void bind_settings(py::module_& m) {
   m.def("get_mode", [] { return settings().mode; });
   m.def("set_mode", &apply_mode, release);
   m.def("get_chip", [] { return settings().chip; });
-  m.def("set_chip", [](const std::string& v) { set_before_first_use(settings().chip, v, "chip"); });
+  m.def("set_chip", [](const std::string& v) { set_before_first_use(settings().chip, v, "chip"); settings().chip_given = true; });
   m.def("get_build", [] { return settings().build; });
-  m.def("set_build", [](const std::string& v) { set_before_first_use(settings().build, v, "build"); });
+  m.def("set_build", [](const std::string& v) { set_before_first_use(settings().build, v, "build"); settings().build_given = true; });
+  m.def("get_transport", [] { return settings().transport; });
+  m.def("set_transport", [](const std::string& v) { set_before_first_use(settings().transport, v.empty() ? "inproc" : v, "transport"); });
   m.def("get_memory_model", [] { return settings().memory_model; });
   m.def("set_memory_model", &apply_memory_model, release);
   m.def("get_memory_model_seed", [] { return settings().seed; });

@@ -69,8 +69,13 @@ presil_device* open_device(int index) {
   presil_device_options options{};
   options.size = sizeof options;
   options.mode = mode_number(s.mode);
-  options.config = s.chip.c_str();
-  options.build = s.build.c_str();
+  // A server says what it has, unless something was asked for; the twin alone needs a name.
+  const bool ask = transport_is_remote() && options.mode != PRESIL_MODE_MODEL;
+  options.config = ask && !s.chip_given ? nullptr : s.chip.c_str();
+  options.build = transport_is_remote() && !s.build_given ? nullptr : s.build.c_str();
+  options.transport = s.transport.c_str();
+  options.transport_index = static_cast<uint32_t>(index);
+  options.host_memory = 1;
   options.memory_model = s.memory_model.empty() ? nullptr : s.memory_model.c_str();
   options.seed = s.seed;
   options.twin_threads = static_cast<uint32_t>(at::get_num_threads());
@@ -81,7 +86,11 @@ presil_device* open_device(int index) {
   info.size = sizeof info;
   check(presil_device_get_info(handle, &info), "reading device properties");
   slot.base = static_cast<char*>(presil_host_pointer(handle, info.memory_base, info.memory_bytes));
-  TORCH_CHECK(slot.base, "presil:", index, ": the transport does not map device memory, which PyTorch tensors need");
+  TORCH_CHECK(slot.base, "presil:", index, ": device memory is not mapped, which PyTorch tensors need");
+  if (ask) {
+    settings().chip = info.config;
+    settings().build = info.build;
+  }
   slot.bytes = info.memory_bytes;
   slot.handle.store(handle);
   listen_to(index, handle);

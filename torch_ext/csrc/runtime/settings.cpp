@@ -27,6 +27,9 @@ Settings& settings() {
     created->chip = environment("PRESIL_CHIP", "base");
     created->mode = environment("PRESIL_MODE", "rtl");
     created->build = environment("PRESIL_BUILD", "fast");
+    created->transport = environment("PRESIL_TRANSPORT", "inproc");
+    created->chip_given = !environment("PRESIL_CHIP", "").empty();
+    created->build_given = !environment("PRESIL_BUILD", "").empty();
     created->memory_model = environment("PRESIL_MEMORY_MODEL", "");
     created->affinity = environment("PRESIL_AFFINITY", "");
     created->strict = switched_on("PRESIL_STRICT");
@@ -35,6 +38,8 @@ Settings& settings() {
   }();
   return *s;
 }
+
+bool transport_is_remote() { return settings().transport != "inproc"; }
 
 bool fp32_as_bf16(Fp32Op op) {
   const Fp32Precision own = settings().fp32;

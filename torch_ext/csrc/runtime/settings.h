@@ -13,6 +13,8 @@ enum class Fp32Precision { follow, ieee, bf16 };
 struct Settings {
   std::string chip;          // PRESIL_CHIP
   std::string build;         // PRESIL_BUILD
+  std::string transport;     // PRESIL_TRANSPORT: "inproc", or "socket:PATH[,options]" for each device, separated by ';'
+  bool chip_given = false, build_given = false;  // else a server's own are taken
   std::string mode;          // PRESIL_MODE
   std::string memory_model;  // PRESIL_MEMORY_MODEL; empty: the default one
   std::string affinity;      // PRESIL_AFFINITY
@@ -34,5 +36,6 @@ void apply_memory_model(const std::string& model, uint64_t seed);
 void apply_affinity(const std::string& cpus);
 // Before the first use of a device only. setting: of settings().
 void set_before_first_use(std::string& setting, const std::string& value, const char* what);
+bool transport_is_remote();
 
 }  // namespace presil
