@@ -248,6 +248,8 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
       else if (waiting) cause <= (burst_valid && !burst_ready) ? CAUSE_BUS_REQUEST : CAUSE_BUS_DATA;
       else if (ld_valid || !pipe_empty || tr_busy) cause <= CAUSE_DRAIN;
       else cause <= CAUSE_BUSY;
+    end else begin
+      cause <= CAUSE_BUSY;  // of the first cycle of the next descriptor: never what the last one left
     end
     err_valid <= walk_err || tr_err;
     if (walk_err || tr_err) begin

@@ -180,6 +180,8 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
       else if (!d_have && walk == head && pack_idle) cause <= CAUSE_BUS_RESPONSE;
       else if (!w_have) cause <= CAUSE_DRAIN;
       else cause <= CAUSE_BUSY;
+    end else begin
+      cause <= CAUSE_BUSY;  // of the first cycle of the next descriptor: never what the last one left
     end
   end
 endmodule

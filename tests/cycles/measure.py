@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the gated operators on the RTL and prints {name: cycles} as JSON.
+"""Runs the gated operators on the RTL and prints {name: {"cycles": N, "stalls": [{engine: {cause: cycles}} of each launch]}} as JSON.
 
 usage: measure.py [--order forward|shuffled] [--shift PAGES] [--slow NS] [--memory-model TEXT] [--seed N]     (chip, build: PRESIL_CHIP, PRESIL_BUILD)
 """
@@ -88,7 +88,7 @@ def main() -> None:
         operators[name]()
         reports = finished_reports()
         assert reports, name
-        out[name] = sum(r["cycles"] for r in reports)
+        out[name] = {"cycles": sum(r["cycles"] for r in reports), "stalls": [r["stalls"] for r in reports]}
         for r in reports:
             for engine, causes in r["stalls"].items():
                 assert sum(causes.values()) == r["cycles"], (name, engine, causes, r["cycles"])
