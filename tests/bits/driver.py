@@ -16,7 +16,8 @@ ENGINES, CAUSES = 5, 16
 
 class Options(C.Structure):
     _fields_ = [("size", C.c_uint32), ("mode", C.c_uint32), ("config", C.c_char_p), ("build", C.c_char_p), ("library", C.c_char_p), ("memory_bytes", C.c_uint64),
-                ("memory_model", C.c_char_p), ("seed", C.c_uint64), ("hang_cycles", C.c_uint64), ("twin_threads", C.c_uint32), ("no_map", C.c_uint32)]
+                ("memory_model", C.c_char_p), ("seed", C.c_uint64), ("hang_cycles", C.c_uint64), ("twin_threads", C.c_uint32), ("no_map", C.c_uint32),
+                ("affinity", C.c_char_p), ("transport", C.c_char_p), ("transport_index", C.c_uint32)]
 
 
 class Tensor(C.Structure):
@@ -68,6 +69,9 @@ def _load():
     lib.presil_error_text.restype = C.c_char_p
     lib.presil_host_pointer.restype = C.c_void_p
     lib.presil_host_pointer.argtypes = [C.c_void_p, C.c_uint64, C.c_uint64]
+    lib.presil_copy_to_device.argtypes = [C.c_void_p, C.c_void_p, C.c_uint64, C.c_void_p, C.c_uint64, C.c_int]
+    lib.presil_copy_to_host.argtypes = [C.c_void_p, C.c_void_p, C.c_void_p, C.c_uint64, C.c_uint64, C.c_int]
+    lib.presil_device_start.argtypes = [C.c_void_p]
     lib.presil_free.argtypes = [C.c_void_p, C.c_uint64]
     lib.presil_alloc.argtypes = [C.c_void_p, C.c_void_p, C.c_void_p, C.c_uint64, C.POINTER(C.c_uint64)]
     for name in ("presil_device_close", "presil_weights_destroy"):
@@ -82,13 +86,16 @@ LIB = None
 class Device:
     """One device; use as a context. launch reports of the last synchronize() are in `reports`."""
 
-    def __init__(self, config: str, mode: str = "verify", build: str = "fast", memory_model: str = "", seed: int = 0, memory_bytes: int = 1 << 30, no_map: bool = False):
+    def __init__(self, config: str, mode: str = "verify", build: str | None = "fast", memory_model: str = "", seed: int = 0, memory_bytes: int = 1 << 30, no_map: bool = False,
+                 transport: str = "inproc"):
         global LIB
         LIB = LIB or _load()
         os.environ.setdefault("PRESIL_LIBRARY_PATH", str(library_directory()))
         self.handle, self.reports, self.buffers = C.c_void_p(), [], []
-        options = Options(C.sizeof(Options), MODES[mode], config.encode(), build.encode(), None, memory_bytes, memory_model.encode() or None, seed, 0, 0, int(no_map))
+        options = Options(C.sizeof(Options), MODES[mode], config.encode(), build and build.encode(), None, memory_bytes, memory_model.encode() or None, seed, 0, 0, int(no_map),
+                          None, transport.encode(), 0)
         self.check(LIB.presil_device_open(C.byref(options), C.byref(self.handle)))
+        self.check(LIB.presil_device_start(self.handle) if transport != "inproc" else 0)  # it may not map: known once it is open
         self._callback = REPORT_FN(lambda _, r: self.reports.append(Report.from_buffer_copy(r.contents)))
         LIB.presil_set_report(self.handle, self._callback, None)
 
@@ -123,14 +130,23 @@ class Device:
     def put(self, array: np.ndarray) -> int:
         array = np.ascontiguousarray(array)
         address = self.alloc(array.nbytes)
-        if array.nbytes:
-            C.memmove(LIB.presil_host_pointer(self.handle, address, array.nbytes), array.ctypes.data, array.nbytes)
+        host = LIB.presil_host_pointer(self.handle, address, array.nbytes)
+        if host:
+            C.memmove(host, array.ctypes.data, array.nbytes)
+        elif array.nbytes:
+            self.check(LIB.presil_copy_to_device(self.handle, None, address, array.ctypes.data, array.nbytes, 0))
+            self.check(LIB.presil_device_synchronize(self.handle))
         return address
 
     def view(self, address: int, shape, dtype) -> np.ndarray:
         """A copy of device memory."""
         size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-        buffer = (C.c_char * size).from_address(LIB.presil_host_pointer(self.handle, address, size))
+        buffer, host = (C.c_char * size)(), LIB.presil_host_pointer(self.handle, address, size)
+        if host:
+            C.memmove(buffer, host, size)
+        elif size:
+            self.check(LIB.presil_copy_to_host(self.handle, None, buffer, address, size, 0))
+            self.check(LIB.presil_device_synchronize(self.handle))
         return np.frombuffer(bytes(buffer), dtype=dtype).reshape(shape)
 
     def synchronize(self) -> list:

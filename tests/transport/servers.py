@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chips in other processes: starts a program that serves a socket, and ends it."""
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+BUILD = Path(os.environ["PRESIL_BUILD_DIR"])
+START_SECONDS = 30
+
+# What serves a chip of a configuration: the command, and whether it has a clock. {socket} and {config} are filled in.
+SERVERS = {
+    "socket": "presil-serve {socket} --library {lib}/libpresil_sim_{config}_fast.so",
+    "socket-copy": "presil-serve {socket} --copy --library {lib}/libpresil_sim_{config}_fast.so",
+    "dpi": "presil-dpi-{config} +presil_socket={socket}",
+}
+
+
+class Server:
+    """A context; `transport` is what the driver is given."""
+
+    def __init__(self, name: str, config: str, folder: Path):
+        self.path, self.log = folder / f"{name}.sock", folder / f"{name}.log"
+        program, *arguments = SERVERS[name].format(socket=self.path, config=config, lib=BUILD / "lib").split()
+        self.command = [str(BUILD / "bin" / program), *arguments]
+        self.transport = f"socket:{self.path}"
+
+    def __enter__(self):
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(self.command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        end = time.monotonic() + START_SECONDS
+        while not self.path.exists():
+            assert self.process.poll() is None, f"{' '.join(self.command)} ended: {self.log.read_text()}"
+            assert time.monotonic() < end, f"{' '.join(self.command)}: no socket within {START_SECONDS} s"
+            time.sleep(0.01)
+        return self
+
+    def __exit__(self, *exc):
+        self.process.terminate()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
