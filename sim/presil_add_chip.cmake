@@ -89,6 +89,17 @@ function(_presil_build_macros build out)
       PRESIL_SIM_TRACE=${trace} PRESIL_SIM_CHECK=${check} PARENT_SCOPE)
 endfunction()
 
+# Sets <out> to what the writer of waveforms needs.
+function(_presil_find_compression out)
+  find_path(PRESIL_LZ4_INCLUDE lz4.h)
+  find_library(PRESIL_LZ4 lz4)
+  find_package(ZLIB)
+  if(NOT PRESIL_LZ4 OR NOT PRESIL_LZ4_INCLUDE OR NOT ZLIB_FOUND)
+    message(FATAL_ERROR "Builds with waveforms (trace) need lz4 and zlib: install liblz4-dev and zlib1g-dev")
+  endif()
+  set(${out} ${PRESIL_LZ4} ZLIB::ZLIB PARENT_SCOPE)
+endfunction()
+
 # Verilator's runtime and what of the harness doesn't know the model: once a build.
 function(_presil_add_runtime build)
   if(TARGET presil_sim_runtime_${build})
@@ -100,13 +111,8 @@ function(_presil_add_runtime build)
   set(libraries)
   if(build STREQUAL "trace")
     list(APPEND sources ${v}/verilated_fst_c.cpp)
-    find_path(PRESIL_LZ4_INCLUDE lz4.h)
-    find_library(PRESIL_LZ4 lz4)
-    find_package(ZLIB)
-    if(NOT PRESIL_LZ4 OR NOT PRESIL_LZ4_INCLUDE OR NOT ZLIB_FOUND)
-      message(FATAL_ERROR "Builds with waveforms (trace) need lz4 and zlib: install liblz4-dev and zlib1g-dev")
-    endif()
-    list(APPEND libraries ${PRESIL_LZ4} ZLIB::ZLIB)
+    _presil_find_compression(compression)
+    list(APPEND libraries ${compression})
   elseif(build STREQUAL "check")
     list(APPEND sources ${v}/verilated_cov.cpp)
   endif()
@@ -139,7 +145,7 @@ endfunction()
 function(_presil_compile_model flags archive depends)
   add_custom_command(OUTPUT ${mdir}/${archive}
     COMMAND ${CMAKE_COMMAND} -DDIR=${mdir} -P ${PRESIL_SIM_DIR}/clean_model.cmake
-    COMMAND ${CMAKE_COMMAND} -E env --unset=MAKEFLAGS --unset=MFLAGS
+    COMMAND ${CMAKE_COMMAND} -E env --unset=MAKEFLAGS --unset=MFLAGS SYSTEMC_INCLUDE=${PRESIL_SYSTEMC_INCLUDE}
             ${PRESIL_MAKE} -s -C ${mdir} -f Vchip.mk -j${PRESIL_SIM_JOBS} libVchip.a VERILATOR_ROOT=${VERILATOR_ROOT} CXX=${CMAKE_CXX_COMPILER}
             AR=${CMAKE_AR} PYTHON3=${Python3_EXECUTABLE} OBJCACHE=$<$<BOOL:${PRESIL_CCACHE}>:${PRESIL_CCACHE}> OPT_FAST=-O3 OPT_GLOBAL=-O3 CFG_CXXFLAGS_PCH_I=-include
             USER_CPPFLAGS=${flags} > ${mdir}/make.log
@@ -151,7 +157,7 @@ endfunction()
 
 function(_presil_link_library library archive)
   set_target_properties(${library} PROPERTIES LINKER_LANGUAGE CXX LINK_DEPENDS "${mdir}/${archive};${PRESIL_SIM_DIR}/harness/exports.map")
-  target_link_libraries(${library} PRIVATE ${mdir}/${archive} presil_sim_runtime_${build})
+  target_link_libraries(${library} PRIVATE ${mdir}/${archive} ${runtime})
   target_link_options(${library} PRIVATE -Wl,--version-script=${PRESIL_SIM_DIR}/harness/exports.map -Wl,-Bsymbolic -Wl,--no-undefined ${PRESIL_MODEL_LINK_OPTIONS})
 endfunction()
 
@@ -178,6 +184,7 @@ function(_presil_add_library build)
   set(target presil_sim_${A_NAME}_${build})
   set(mdir ${CMAKE_CURRENT_BINARY_DIR}/${target}.dir/model)
   _presil_add_runtime(${build})
+  set(runtime presil_sim_runtime_${build})
   _presil_verilator_flags(${build} flags)
   list(TRANSFORM A_INCLUDE PREPEND -I OUTPUT_VARIABLE includes)
   list(TRANSFORM A_PARAMETERS PREPEND -G OUTPUT_VARIABLE parameters)

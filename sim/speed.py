@@ -21,8 +21,9 @@ CONFIG_HASH, ERROR_CODE, ERROR_INDEX = 0x18, 0x3C, 0x40
 ACT, WEIGHTS, PARAMS, RESIDUAL, OUT = 0x100000, 0x800000, 0x8F0000, 0x900000, 0xA00000  # DRAM bytes
 MEMORY_BYTES, RING_ENTRIES_LOG2 = 64 << 20, 10
 IDLE_CYCLES = 1_000_000
+ABI = 2  # PRESIL_TRANSPORT_ABI
 OPS = ("open close info last_error read32 write32 region mem_read mem_write sync_for_device sync_for_host launch wait cycles reset trace write_log "
-       "write_log_fetch bus_fault set_memory_model inject").split()
+       "write_log_fetch bus_fault set_memory_model inject read32_many").split()
 
 
 class Ops(c.Structure):
@@ -53,7 +54,7 @@ class Chip:
         self.ops = library.presil_transport_entry().contents
         self.handle = c.c_void_p()
         error = c.create_string_buffer(256)
-        options = Options(c.sizeof(Options), 1, -1, 0, MEMORY_BYTES, 0, memory_model.encode(), 1, None, None, None)
+        options = Options(c.sizeof(Options), ABI, -1, 0, MEMORY_BYTES, 0, memory_model.encode(), 1, None, None, None)
         open_ = c.CFUNCTYPE(c.c_int, c.POINTER(Options), c.POINTER(c.c_void_p), c.c_char_p, c.c_size_t)(self.ops.open)
         if open_(c.byref(options), c.byref(self.handle), error, 256):
             raise RuntimeError(error.value.decode())

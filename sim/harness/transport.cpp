@@ -15,12 +15,33 @@
 #include "stopped.h"
 #include "waiter.h"
 
+namespace presil {
+
+class BenchWait : public Waitable {
+public:
+    explicit BenchWait(Bench &bench) : bench_(bench) {}
+    uint64_t now() const override { return bench_.now(); }
+    uint64_t last_beat() const override { return bench_.memory().last_beat(); }
+    bool irq() const override { return bench_.pins().irq; }
+    void run(uint64_t limit) override { bench_.run(limit); }
+    void end(const Fault &fault) override {
+        if (fault.kind == Fault::kFatal) vl_fatal("inject", 0, "", "injected $fatal");
+        vl_stop("inject", 0, "");
+    }
+
+private:
+    Bench &bench_;
+};
+
+}  // namespace presil
+
 struct presil_transport {
-    explicit presil_transport(uint64_t seed) : bench(seed), waiter(bench) {}
+    explicit presil_transport(uint64_t seed) : bench(seed), bench_wait(bench), waiter(bench_wait) {}
 
     presil::DeviceMemory memory;  // outlives the bench that points into it
     presil::Console console;
     presil::Bench bench;
+    presil::BenchWait bench_wait;
     presil::Waiter waiter;
     presil::TransportSettings settings;
     presil::MemorySettings memory_settings;

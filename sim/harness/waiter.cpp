@@ -43,7 +43,7 @@ void Waiter::set_faults(const Fault *faults, size_t count) {
 uint64_t Waiter::slice_limit(const presil_wait &w, uint64_t start) const {
     uint64_t limit = slice_;
     if (w.deadline_cycles) limit = std::min(limit, start + w.deadline_cycles - bench_.now());
-    if (w.hang_cycles) limit = std::min(limit, std::max(start, bench_.memory().last_beat()) + w.hang_cycles - bench_.now());
+    if (w.hang_cycles) limit = std::min(limit, std::max(start, bench_.last_beat()) + w.hang_cycles - bench_.now());
     if (fault_armed_ && fault_origin_ + fault_.value > bench_.now()) limit = std::min(limit, fault_origin_ + fault_.value - bench_.now());
     return limit;
 }
@@ -51,11 +51,11 @@ uint64_t Waiter::slice_limit(const presil_wait &w, uint64_t start) const {
 // The interrupt comes first: what has finished is reported as finished. Then what depends on simulated time, then on wall time.
 bool Waiter::ended(presil_wait *w, uint64_t start, uint64_t start_ns) const {
     const uint64_t now = bench_.now();
-    if (bench_.pins().irq) {
+    if (bench_.irq()) {
         w->reason = PRESIL_WAIT_IRQ;
     } else if (w->deadline_cycles && now - start >= w->deadline_cycles) {
         w->reason = PRESIL_WAIT_DEADLINE;
-    } else if (w->hang_cycles && now - std::max(start, bench_.memory().last_beat()) >= w->hang_cycles) {
+    } else if (w->hang_cycles && now - std::max(start, bench_.last_beat()) >= w->hang_cycles) {
         w->reason = PRESIL_WAIT_HUNG;
     } else if (w->cancel && *w->cancel) {
         w->reason = PRESIL_WAIT_CANCELLED;
@@ -70,8 +70,7 @@ bool Waiter::ended(presil_wait *w, uint64_t start, uint64_t start_ns) const {
 void Waiter::strike() {
     if (!fault_armed_ || bench_.now() < fault_origin_ + fault_.value) return;
     fault_armed_ = false;
-    if (fault_.kind == Fault::kFatal) vl_fatal("inject", 0, "", "injected $fatal");
-    vl_stop("inject", 0, "");
+    bench_.end(fault_);
 }
 
 void Waiter::wait(presil_wait *w) {

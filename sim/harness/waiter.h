@@ -1,18 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// wait(): clocks the bench until the interrupt, a deadline, a cancellation or the watchdog. Runs in slices of about a millisecond of wall time;
+// wait(): clocks a chip until the interrupt, a deadline, a cancellation or the watchdog. Runs in slices of about a millisecond of wall time;
 // where a slice ends never changes what is simulated.
 #pragma once
 #include <cstdint>
 
-#include "bench.h"
 #include "presil_transport.h"
 #include "settings.h"
 
 namespace presil {
 
+// What is waited for: a chip with its clock.
+class Waitable {
+public:
+    virtual ~Waitable() = default;
+    virtual uint64_t now() const = 0;        // cycles so far
+    virtual uint64_t last_beat() const = 0;  // cycle of the last handshake on the bus
+    virtual bool irq() const = 0;
+    virtual void run(uint64_t limit) = 0;       // until the interrupt is high, at most `limit` cycles
+    virtual void end(const Fault &fault) = 0;   // kFatal or kStop, as if the model had done it. Throws Stopped
+};
+
 class Waiter {
 public:
-    explicit Waiter(Bench &bench) : bench_(bench) {}
+    explicit Waiter(Waitable &bench) : bench_(bench) {}
 
     // Sets w->reason and w->cycles. Throws Stopped.
     void wait(presil_wait *w);
@@ -26,7 +36,7 @@ private:
     bool ended(presil_wait *w, uint64_t start, uint64_t start_ns) const;
     void strike();
 
-    Bench &bench_;
+    Waitable &bench_;
     uint64_t slice_ = 256;  // cycles
     uint64_t fault_origin_ = 0;
     uint64_t slow_ns_ = 0;  // a cycle

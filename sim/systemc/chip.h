@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The chip as a module of a platform, whatever is inside: RTL or twin.
+#pragma once
+#include <tlm_utils/simple_initiator_socket.h>
+#include <tlm_utils/simple_target_socket.h>
+
+#include <string>
+
+#include "axi_tlm.h"
+#include "clock.h"
+
+namespace presil {
+
+class Chip : public sc_core::sc_module, public Clocked {
+public:
+    tlm_utils::simple_target_socket<Chip> registers;    // 4 KiB, words of 32 bits, blocking
+    tlm_utils::simple_initiator_socket<Chip> memory;    // axi_tlm.h
+    sc_core::sc_out<bool> irq;                          // level
+
+    explicit Chip(sc_core::sc_module_name name);
+
+    virtual unsigned word() const = 0;  // bytes of a beat on `memory`
+    // The following are called from one thread process. Time passes in reset() and run() only.
+    virtual void reset() = 0;                          // the bus and its targets are reset by the caller
+    virtual bool idle() const = 0;                     // nothing is outstanding on `memory`
+    virtual void launch(uint64_t launch) = 0;          // what is random in the chip's surroundings, as a function of the seed and this
+    virtual void run(uint64_t cycles) = 0;             // until the interrupt is high, the chip has stopped, or so many cycles have passed
+    virtual uint64_t cycles() const = 0;               // edges so far
+    virtual uint64_t last_beat() const = 0;            // cycle of the last handshake on the bus
+    virtual const std::string &stopped() const = 0;    // why the model ended itself; empty: it didn't. reset() starts it again
+    virtual bool trace(const std::string &path, uint64_t first, uint64_t last) = 0;  // FST of a window counted from now; empty: off. False: the file can't be made
+    virtual bool traces() const = 0;
+    virtual std::string about() const = 0;  // for people: what was built, with what
+
+protected:
+    // Register access; the response of the bus, or -1: no answer. May let time pass.
+    virtual int access(bool write, uint32_t offset, uint32_t *value) = 0;
+    virtual tlm::tlm_sync_enum backward(tlm::tlm_generic_payload &payload, tlm::tlm_phase &phase, sc_core::sc_time &delay) = 0;
+
+private:
+    void b_transport(tlm::tlm_generic_payload &payload, sc_core::sc_time &delay);
+    unsigned transport_dbg(tlm::tlm_generic_payload &payload);
+    tlm::tlm_sync_enum nb_transport_bw(tlm::tlm_generic_payload &payload, tlm::tlm_phase &phase, sc_core::sc_time &delay) { return backward(payload, phase, delay); }
+};
+
+// What a library with a verilated chip exports (extern "C", by name): a chip on `clock`, or null with a text.
+constexpr const char *kRtlChipEntry = "presil_sc_chip";
+using RtlChipEntry = Chip *(*)(const char *name, Clock &clock, uint64_t seed, std::string *error);
+
+}  // namespace presil

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+// presil_transport_ops over the platform. Simulated time passes in open, read32, write32, wait and reset only.
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <new>
+
+#include "device_memory.h"
+#include "platform.h"
+#include "settings.h"
+#include "stage.h"
+#include "stopped.h"
+#include "waiter.h"
+
+namespace {
+
+using namespace presil;
+
+class PlatformWait : public Waitable {
+public:
+    explicit PlatformWait(Platform &platform) : platform_(platform) {}
+    uint64_t now() const override { return platform_.chip().cycles(); }
+    uint64_t last_beat() const override { return platform_.chip().last_beat(); }
+    bool irq() const override { return platform_.irq(); }
+    void run(uint64_t limit) override {
+        platform_.chip().run(limit);
+        if (!platform_.stopped().empty()) throw Stopped(platform_.stopped());
+    }
+    void end(const Fault &fault) override { throw Stopped(fault.kind == Fault::kFatal ? "injected $fatal" : "injected $stop"); }
+
+private:
+    Platform &platform_;
+};
+
+Platform *offered = nullptr;
+Stage *stage = nullptr;
+
+}  // namespace
+
+struct presil_transport {
+    explicit presil_transport(Platform &p) : platform(p), wait(p), waiter(wait) {}
+
+    Platform &platform;
+    DeviceMemory memory;
+    PlatformWait wait;
+    Waiter waiter;
+    TransportSettings settings;
+    MemorySettings memory_settings;
+    uint64_t cycles_before = 0;  // of the chip, when this transport was opened
+    std::vector<presil_write_range> ranges;
+    std::string error, stop_reason;
+    bool stopped = false;
+};
+
+namespace {
+
+bool taken = false;
+
+int fail(presil_transport *t, int code, std::string text) {
+    t->error = std::move(text);
+    return code;
+}
+
+int stop(presil_transport *t, const std::string &why) {
+    t->stopped = true;
+    t->stop_reason = why;
+    return fail(t, PRESIL_TRANSPORT_ESTOPPED, why);
+}
+
+// Runs `body`, which returns a code; what it throws becomes one.
+template <class Body>
+int guarded(presil_transport *t, Body body) {
+    if (t->stopped) return fail(t, PRESIL_TRANSPORT_ESTOPPED, "a reset is needed: " + t->stop_reason);
+    try {
+        const int code = stage->perform(body);
+        return t->platform.stopped().empty() ? code : stop(t, t->platform.stopped());
+    } catch (const Stopped &s) {
+        return stop(t, s.what());
+    } catch (const std::bad_alloc &) {
+        return fail(t, PRESIL_TRANSPORT_ENOMEM, "out of host memory");
+    } catch (const std::exception &e) {
+        return fail(t, PRESIL_TRANSPORT_EIO, e.what());
+    }
+}
+
+std::string hex(uint64_t value) {
+    char text[32];
+    snprintf(text, sizeof text, "0x%" PRIx64, value);
+    return text;
+}
+
+int op_open(const presil_transport_options *options, presil_transport **out, char *error, size_t error_bytes) {
+    std::string text;
+    int code = PRESIL_TRANSPORT_EINVAL;
+    presil_transport_options o = {};
+    o.memory_fd = -1;
+    if (!options || !out || options->size < offsetof(presil_transport_options, memory_base)) {
+        text = "open: options and out must be given, options->size set";
+    } else if (!offered || taken) {
+        text = "open: the platform is in use, or there is none";
+    } else {
+        memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
+        auto t = std::make_unique<presil_transport>(*offered);
+        if (o.abi != PRESIL_TRANSPORT_ABI) {
+            text = "open: ABI " + std::to_string(PRESIL_TRANSPORT_ABI) + " expected, " + std::to_string(o.abi) + " given";
+        } else if (parse_memory_settings(o.memory_model, offered->chip().word(), &t->memory_settings, &text) && parse_transport_settings(o.options, &t->settings, &text) &&
+                   t->memory.open(o.memory_fd, o.memory_base.value, o.memory_bytes, &text)) {
+            Platform &p = t->platform;
+            p.dram().map(t->memory.base(), t->memory.host(), t->memory.bytes());
+            p.dram().configure(t->memory_settings, o.seed);
+            stage->perform([&] {
+                p.reset();
+                p.launch(0);
+                return 0;
+            });
+            if (p.stopped().empty()) {
+                t->cycles_before = p.chip().cycles();
+                taken = true;
+                *out = t.release();
+                return 0;
+            }
+            text = p.stopped();
+            code = PRESIL_TRANSPORT_ESTOPPED;
+            p.dram().map(0, nullptr, 0);
+        }
+    }
+    if (error && error_bytes) snprintf(error, error_bytes, "%s", text.c_str());
+    return code;
+}
+
+// What the chip was doing for this client has to end before its memory goes.
+void op_close(presil_transport *t) {
+    if (!t) return;
+    t->platform.chip().trace("", 0, 0);
+    stage->perform([&] {
+        t->platform.reset();
+        return 0;
+    });
+    t->platform.dram().state().write_log().stop();
+    t->platform.dram().state().set_faults(nullptr, 0);
+    t->platform.dram().map(0, nullptr, 0);
+    taken = false;
+    delete t;
+}
+
+int op_info(presil_transport *t, presil_transport_info *out) {
+    presil_transport_info info = {};
+    const PlatformSettings &s = t->platform.settings();
+    info.size = sizeof info;
+    info.abi = PRESIL_TRANSPORT_ABI;
+    info.capabilities = PRESIL_CAP_CLOCKED | PRESIL_CAP_WRITE_LOG;
+    if (t->platform.chip().traces()) info.capabilities |= PRESIL_CAP_TRACE;
+    if (t->settings.map) info.capabilities |= PRESIL_CAP_MAPS;
+    info.clock_mhz = s.clock_mhz;
+    snprintf(info.chip, sizeof info.chip, "presil");
+    snprintf(info.config, sizeof info.config, "%s", s.config.c_str());
+    snprintf(info.build, sizeof info.build, "%s", s.build.c_str());
+    snprintf(info.text, sizeof info.text, "%s", t->platform.chip().about().c_str());
+    *out = info;
+    return 0;
+}
+
+const char *op_last_error(presil_transport *t) { return t->error.c_str(); }
+
+int access(presil_transport *t, bool write, uint32_t offset, uint32_t *value) {
+    const char *what = write ? "write" : "read";
+    if (offset % 4 || offset > 0xffc) return fail(t, PRESIL_TRANSPORT_EINVAL, std::string(what) + "32: offset " + hex(offset) + " is not a multiple of 4 below 0x1000");
+    return guarded(t, [&] {
+        const tlm::tlm_response_status status = t->platform.host().access(write, t->platform.settings().registers + offset, value);
+        if (status == tlm::TLM_OK_RESPONSE) return 0;
+        return fail(t, PRESIL_TRANSPORT_EBUS, std::string(what) + " of register " + hex(offset) + (status == tlm::TLM_ADDRESS_ERROR_RESPONSE ? ": answered DECERR" : ": answered with an error, or not at all"));
+    });
+}
+
+int op_read32(presil_transport *t, uint32_t offset, uint32_t *value) {
+    uint32_t read = 0;
+    const int code = access(t, false, offset, &read);
+    if (!code) *value = read;
+    return code;
+}
+
+int op_write32(presil_transport *t, uint32_t offset, uint32_t value) { return access(t, true, offset, &value); }
+
+int op_region(presil_transport *t, uint32_t index, presil_region *out) {
+    if (index) return fail(t, PRESIL_TRANSPORT_EINVAL, "region: there is one");
+    *out = {{t->memory.base()}, t->memory.bytes(), t->settings.map ? t->memory.host() : nullptr};
+    return 0;
+}
+
+int outside(presil_transport *t, const char *what, presil_daddr address, uint64_t bytes) {
+    return fail(t, PRESIL_TRANSPORT_EBUS,
+                std::string(what) + ": " + std::to_string(bytes) + " bytes at " + hex(address.value) + " are outside the memory, " + hex(t->memory.base()) + " to " + hex(t->memory.base() + t->memory.bytes()));
+}
+
+int op_mem_read(presil_transport *t, presil_daddr from, void *to, uint64_t bytes) {
+    const uint8_t *p = t->memory.at(from.value, bytes);
+    if (!p) return outside(t, "mem_read", from, bytes);
+    memcpy(to, p, bytes);
+    return 0;
+}
+
+int op_mem_write(presil_transport *t, presil_daddr to, const void *from, uint64_t bytes) {
+    uint8_t *p = t->memory.at(to.value, bytes);
+    if (!p) return outside(t, "mem_write", to, bytes);
+    memcpy(p, from, bytes);
+    return 0;
+}
+
+int op_sync(presil_transport *t, presil_daddr base, uint64_t bytes) { return t->memory.at(base.value, bytes) ? 0 : outside(t, "sync", base, bytes); }
+
+int op_launch(presil_transport *t, uint64_t launch) {
+    return guarded(t, [&] {
+        if (!t->platform.idle()) return fail(t, PRESIL_TRANSPORT_EINVAL, "launch: bus transactions are outstanding");
+        t->platform.launch(launch);
+        t->waiter.launched();
+        return 0;
+    });
+}
+
+int op_wait(presil_transport *t, presil_wait *w) {
+    if (!w || w->size < sizeof *w) return fail(t, PRESIL_TRANSPORT_EINVAL, "wait: size must be set");
+    return guarded(t, [&] {
+        t->waiter.wait(w);
+        return 0;
+    });
+}
+
+int op_cycles(presil_transport *t, uint64_t *cycles) {
+    *cycles = t->platform.chip().cycles() - t->cycles_before;
+    return 0;
+}
+
+int op_reset(presil_transport *t) {
+    t->stopped = false;
+    return guarded(t, [&] {
+        t->platform.reset();
+        t->platform.launch(0);
+        return 0;
+    });
+}
+
+int op_trace(presil_transport *t, const char *path, uint64_t first, uint64_t last) {
+    if (!t->platform.chip().traces()) return fail(t, PRESIL_TRANSPORT_ENOSYS, "trace: this chip's library (build " + t->platform.settings().build + ") has no tracing; the trace build has");
+    if (path && (!*path || last < first)) return fail(t, PRESIL_TRANSPORT_EINVAL, "trace: a path and first_cycle <= last_cycle are needed");
+    return guarded(t, [&] { return t->platform.chip().trace(path ? path : "", first, last) ? 0 : fail(t, PRESIL_TRANSPORT_EINVAL, std::string("trace: cannot write ") + path); });
+}
+
+int op_write_log(presil_transport *t, int on) {
+    return guarded(t, [&] {
+        WriteLog &log = t->platform.dram().state().write_log();
+        on ? log.start(t->memory.bytes()) : log.stop();
+        return 0;
+    });
+}
+
+int op_write_log_fetch(presil_transport *t, const presil_write_range **ranges, size_t *count) try {
+    WriteLog &log = t->platform.dram().state().write_log();
+    if (!log.on()) return fail(t, PRESIL_TRANSPORT_EINVAL, "write_log_fetch: the log is off");
+    log.take(t->memory.base(), &t->ranges);
+    *ranges = t->ranges.data();
+    *count = t->ranges.size();
+    return 0;
+} catch (const std::bad_alloc &) {
+    return fail(t, PRESIL_TRANSPORT_ENOMEM, "out of host memory");
+}
+
+int op_bus_fault(presil_transport *t, presil_bus_fault *out) {
+    *out = t->platform.dram().state().fault();
+    return 0;
+}
+
+int op_set_memory_model(presil_transport *t, const char *memory_model, uint64_t seed) {
+    return guarded(t, [&] {
+        if (!t->platform.idle()) return fail(t, PRESIL_TRANSPORT_EINVAL, "set_memory_model: bus transactions are outstanding");
+        std::string error;
+        if (!parse_memory_settings(memory_model, t->platform.chip().word(), &t->memory_settings, &error)) return fail(t, PRESIL_TRANSPORT_EINVAL, error);
+        t->platform.dram().configure(t->memory_settings, seed);
+        return 0;
+    });
+}
+
+int op_inject(presil_transport *t, const char *text) {
+    Fault faults[kMaxFaults];
+    size_t count = 0;
+    std::string error;
+    if (!parse_faults(text, faults, &count, &error)) return fail(t, PRESIL_TRANSPORT_EINVAL, error);
+    t->platform.dram().state().set_faults(faults, count);
+    t->waiter.set_faults(faults, count);
+    return 0;
+}
+
+const presil_transport_ops kOps = {
+    sizeof(presil_transport_ops), PRESIL_TRANSPORT_ABI,
+    op_open, op_close, op_info, op_last_error, op_read32, op_write32, op_region, op_mem_read, op_mem_write, op_sync, op_sync,
+    op_launch, op_wait, op_cycles, op_reset, op_trace, op_write_log, op_write_log_fetch, op_bus_fault, op_set_memory_model, op_inject, nullptr,
+};
+
+}  // namespace
+
+namespace presil {
+
+void offer_platform(Platform *platform) {
+    offered = platform;
+    if (!stage) stage = new Stage("stage");  // lives as long as the simulation, which nothing ends but the process
+}
+const presil_transport_ops *platform_transport() { return &kOps; }
+
+}  // namespace presil
