@@ -2,6 +2,7 @@
 """Chips in other processes: starts a program that serves a socket, and ends it."""
 
 import os
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -18,7 +19,7 @@ SERVERS = {
 
 
 class Server:
-    """A context; `transport` is what the driver is given."""
+    """A context; `transport` is what the driver is given. kill() and start() are for those who watch a server die and come back."""
 
     def __init__(self, name: str, config: str, folder: Path):
         self.path, self.log = folder / f"{name}.sock", folder / f"{name}.log"
@@ -27,6 +28,15 @@ class Server:
         self.transport = f"socket:{self.path}"
 
     def __enter__(self):
+        self.start()
+        return self
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def start(self) -> None:
+        self.path.unlink(missing_ok=True)
         with self.log.open("w") as log:
             self.process = subprocess.Popen(self.command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         end = time.monotonic() + START_SECONDS
@@ -34,9 +44,9 @@ class Server:
             assert self.process.poll() is None, f"{' '.join(self.command)} ended: {self.log.read_text()}"
             assert time.monotonic() < end, f"{' '.join(self.command)}: no socket within {START_SECONDS} s"
             time.sleep(0.01)
-        return self
 
     def __exit__(self, *exc):
+        self.process.send_signal(signal.SIGCONT)
         self.process.terminate()
         try:
             self.process.wait(10)
