@@ -30,37 +30,65 @@ sc_core::sc_time period(uint32_t mhz) { return sc_core::sc_time(1e6 / mhz, sc_co
 
 Platform::Platform(sc_core::sc_module_name name, const PlatformSettings &settings)
     : sc_module(name), settings_(settings), clock_("clock", period(settings.clock_mhz)),
-      bus_clock_(settings.bus_mhz && settings.bus_mhz != settings.clock_mhz ? std::make_unique<Clock>("bus_clock", period(settings.bus_mhz)) : nullptr), irq_("irq"), host_("host"),
-      control_("control", nullptr), bus_("bus", bus_clock_ ? bus_clock_.get() : &clock_) {
+      bus_clock_(settings.bus_mhz && settings.bus_mhz != settings.clock_mhz ? std::make_unique<Clock>("bus_clock", period(settings.bus_mhz)) : nullptr),
+      bus_cycle_(bus_clock_ ? *bus_clock_ : clock_), chip_irq_("chip_irq"), host_irq_("host_irq"), no_irq_("no_irq", Interrupts::kInputs - 1), host_("host"), control_("control", nullptr),
+      bus_("bus", &bus_cycle_), interrupts_("interrupts") {
     std::string error;
     chip_.reset(settings.make("chip", clock_, settings.seed, &error));
     if (!chip_) throw std::runtime_error("the chip can't be made: " + error);
-    dram_ = Dram::make("dram", bus_clock_ ? *bus_clock_ : clock_, chip_->word());
+    dram_ = Dram::make("dram", bus_cycle_, chip_->word());
+    if (settings.traffic.load) traffic_ = std::make_unique<Traffic>("traffic", bus_cycle_, chip_->word(), settings.traffic);
 
     host_.socket.bind(control_.add_master());
     control_.add_target(settings.registers, 4096, true).bind(chip_->registers);
+    control_.add_target(settings.interrupts, Interrupts::kBytes, true).bind(interrupts_.registers);
     chip_->memory.bind(bus_.add_master());
+    if (traffic_) traffic_->socket.bind(bus_.add_master());
     bus_.add_default_target().bind(dram_->socket);
-    chip_->irq(irq_);
+    chip_->irq(chip_irq_);
+    interrupts_.inputs[0](chip_irq_);
+    for (unsigned i = 1; i < Interrupts::kInputs; i++) interrupts_.inputs[i](no_irq_[i - 1]);
+    interrupts_.output(host_irq_);
 }
 
 Platform::~Platform() = default;
 
-void Platform::reset() {
-    bus_.abandon();
-    dram_->abandon();
-    dram_->forgive();
-    chip_->reset();
+void Platform::map(uint64_t base, uint8_t *host, uint64_t bytes) {
+    if (traffic_) traffic_->stop();
+    if (traffic_ && host && settings_.traffic.bytes > bytes) throw std::runtime_error("traffic.bytes is more than the memory has, " + std::to_string(bytes));
+    abandon_bus();
+    memory_base_ = base;
+    dram_->map(base, host, bytes);
+}
+
+void Platform::trace(sc_core::sc_trace_file *file) {
+    sc_core::sc_trace(file, chip_irq_, "chip_irq");
+    sc_core::sc_trace(file, host_irq_, "host_irq");
+    if (traffic_) sc_core::sc_trace(file, traffic_->moved(), "traffic_beats");
+}
+
+void Platform::abandon_bus() {
+    if (traffic_) traffic_->stop();
     bus_.abandon();
     dram_->abandon();
 }
 
+void Platform::reset() {
+    abandon_bus();
+    dram_->forgive();
+    chip_->reset();
+    abandon_bus();
+}
+
+// What the second master had under way would reach into the launch: it is dropped. The chip has nothing under way.
 void Platform::launch(uint64_t launch) {
     clock_.align();
     if (bus_clock_) bus_clock_->align();
+    if (traffic_) abandon_bus();
     bus_.launch();
     chip_->launch(launch);
     dram_->launch(launch);
+    if (traffic_) traffic_->launch(launch, memory_base_);
 }
 
 }  // namespace presil

@@ -6,8 +6,10 @@
 
 #include "chip.h"
 #include "dram.h"
+#include "interrupts.h"
 #include "presil_transport.h"
 #include "router.h"
+#include "traffic.h"
 
 namespace presil {
 
@@ -17,7 +19,9 @@ struct PlatformSettings {
     uint32_t clock_mhz = 1000;   // of the chip
     uint32_t bus_mhz = 0;        // of bus and memory; 0: the chip's clock
     uint64_t seed = 0;           // of the model's start values
-    uint64_t registers = 0x0;    // address of the chip's registers on the register bus
+    uint64_t registers = 0x0;    // addresses on the register bus: the chip's registers, 4 KiB,
+    uint64_t interrupts = 0x1000;  // and the interrupt controller's
+    TrafficSettings traffic;
 };
 
 // The host's side of the register bus.
@@ -39,7 +43,11 @@ public:
     // From a thread process.
     void reset();
     void launch(uint64_t launch);
-    bool idle() const { return chip_->idle() && dram_->idle(); }
+    bool idle() const { return chip_->idle() && (traffic_ || dram_->idle()); }
+    // The memory, or none (host null). Only when idle.
+    void map(uint64_t base, uint8_t *host, uint64_t bytes);
+    // The platform's signals, for a file of sc_create_vcd_trace_file; before the simulation starts.
+    void trace(sc_core::sc_trace_file *file);
     // Why the platform can't go on until reset(); empty: it can.
     const std::string &stopped() const { return chip_->stopped().empty() ? dram_->breach() : chip_->stopped(); }
 
@@ -47,17 +55,25 @@ public:
     Chip &chip() { return *chip_; }
     Dram &dram() { return *dram_; }
     Host &host() { return host_; }
-    bool irq() const { return irq_.read(); }
+    const Traffic *traffic() const { return traffic_.get(); }
+    bool irq() const { return chip_irq_.read(); }
 
 private:
+    void abandon_bus();
+
     PlatformSettings settings_;
     Clock clock_;
     std::unique_ptr<Clock> bus_clock_;  // null: the chip's
-    sc_core::sc_signal<bool> irq_;
+    Clock &bus_cycle_;
+    sc_core::sc_signal<bool> chip_irq_, host_irq_;
+    sc_core::sc_vector<sc_core::sc_signal<bool>> no_irq_;
     Host host_;
     Router control_, bus_;
+    Interrupts interrupts_;
     std::unique_ptr<Chip> chip_;
     std::unique_ptr<Dram> dram_;
+    std::unique_ptr<Traffic> traffic_;  // null: none
+    uint64_t memory_base_ = 0;
 };
 
 // The transport over the process's one platform, for the thread that made it, outside of the simulation: every call lets the simulation run until it is

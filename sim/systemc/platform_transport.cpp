@@ -89,7 +89,7 @@ std::string hex(uint64_t value) {
     return text;
 }
 
-int op_open(const presil_transport_options *options, presil_transport **out, char *error, size_t error_bytes) {
+int op_open(const presil_transport_options *options, presil_transport **out, char *error, size_t error_bytes) try {
     std::string text;
     int code = PRESIL_TRANSPORT_EINVAL;
     presil_transport_options o = {};
@@ -106,7 +106,7 @@ int op_open(const presil_transport_options *options, presil_transport **out, cha
         } else if (parse_memory_settings(o.memory_model, offered->chip().word(), &t->memory_settings, &text) && parse_transport_settings(o.options, &t->settings, &text) &&
                    t->memory.open(o.memory_fd, o.memory_base.value, o.memory_bytes, &text)) {
             Platform &p = t->platform;
-            p.dram().map(t->memory.base(), t->memory.host(), t->memory.bytes());
+            p.map(t->memory.base(), t->memory.host(), t->memory.bytes());
             p.dram().configure(t->memory_settings, o.seed);
             stage->perform([&] {
                 p.reset();
@@ -121,11 +121,15 @@ int op_open(const presil_transport_options *options, presil_transport **out, cha
             }
             text = p.stopped();
             code = PRESIL_TRANSPORT_ESTOPPED;
-            p.dram().map(0, nullptr, 0);
+            p.map(0, nullptr, 0);
         }
     }
     if (error && error_bytes) snprintf(error, error_bytes, "%s", text.c_str());
     return code;
+} catch (const std::exception &e) {
+    offered->map(0, nullptr, 0);
+    if (error && error_bytes) snprintf(error, error_bytes, "open: %s", e.what());
+    return PRESIL_TRANSPORT_EINVAL;
 }
 
 // What the chip was doing for this client has to end before its memory goes.
@@ -138,7 +142,7 @@ void op_close(presil_transport *t) {
     });
     t->platform.dram().state().write_log().stop();
     t->platform.dram().state().set_faults(nullptr, 0);
-    t->platform.dram().map(0, nullptr, 0);
+    t->platform.map(0, nullptr, 0);
     taken = false;
     delete t;
 }

@@ -14,6 +14,7 @@ START_SECONDS = 30
 SERVERS = {
     "socket": "presil-serve {socket} --library {lib}/libpresil_sim_{config}_fast.so",
     "socket-copy": "presil-serve {socket} --copy --library {lib}/libpresil_sim_{config}_fast.so",
+    "systemc": "presil-vp {tests}/systemc/vp_{config}.ini --socket {socket}",
     "dpi": "presil-dpi-{config} +presil_socket={socket}",
 }
 
@@ -23,7 +24,7 @@ class Server:
 
     def __init__(self, name: str, config: str, folder: Path):
         self.path, self.log = folder / f"{name}.sock", folder / f"{name}.log"
-        program, *arguments = SERVERS[name].format(socket=self.path, config=config, lib=BUILD / "lib").split()
+        program, *arguments = SERVERS[name].format(socket=self.path, config=config, lib=BUILD / "lib", tests=Path(__file__).parent.parent).split()
         self.command = [str(BUILD / "bin" / program), *arguments]
         self.transport = f"socket:{self.path}"
 

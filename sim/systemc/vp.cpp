@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// presil-vp: the SystemC platform as a process of its own, driven through a socket (docs/systemc.md, docs/transport-protocol.md).
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+
+#include "config.h"
+#include "presil_serve.h"
+
+namespace {
+
+using presil::VpSettings;
+
+const char usage[] =
+    "usage: presil-vp CONFIG [--socket PATH] [--once] [--quiet]\n"
+    "  CONFIG    key = value in sections: chip, bus, map, traffic, trace, server (docs/systemc.md)\n"
+    "  --socket  listens there instead of at the file's server.socket; clients use it as socket:PATH\n"
+    "  --once    ends when the first client has gone\n"
+    "  --quiet   says nothing about clients that come and go\n";
+
+volatile int stop = 0;
+
+void on_signal(int number) { stop = number; }
+
+void on_log(void *, const char *text) { fprintf(stderr, "presil-vp: %s\n", text); }
+
+// Where libraries of chips are: beside this program's lib/, and what the driver searches.
+std::string find_library(const VpSettings &s) {
+    if (!s.library.empty()) return s.library;
+    const std::string name = "libpresil_sim_" + s.platform.config + "_" + s.platform.build + ".so";
+    const char *more = getenv("PRESIL_LIBRARY_PATH");
+    std::string places = more ? std::string(more) + ":" : "";
+    char self[4096];
+    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length > 0) {
+        const std::string path(self, static_cast<size_t>(length));
+        places += path.substr(0, path.rfind('/')) + "/../lib";
+    }
+    for (size_t at = 0; at <= places.size();) {
+        const size_t end = std::min(places.find(':', at), places.size());
+        const std::string file = places.substr(at, end - at) + "/" + name;
+        if (end > at && access(file.c_str(), R_OK) == 0) return file;
+        at = end + 1;
+    }
+    throw std::runtime_error(name + " is not in " + places + ": build it (PRESIL_SYSTEMC_CONFIGS), or name it with chip.library");
+}
+
+presil::RtlChipEntry load(const std::string &path) {
+    void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!library) throw std::runtime_error(std::string("the chip's library can't be opened: ") + dlerror());
+    const auto entry = reinterpret_cast<presil::RtlChipEntry>(dlsym(library, presil::kRtlChipEntry));
+    if (!entry) throw std::runtime_error(path + " is not the library of a chip for SystemC: it has no " + presil::kRtlChipEntry);
+    return entry;
+}
+
+// SystemC's own exit and the usual one both leave the platform as it is: its modules live as long as the process.
+int serve(const VpSettings &s, presil_serve_options options) {
+    options.path = s.socket.c_str();
+    presil_server *server = nullptr;
+    char error[512] = "";
+    if (presil_serve_open(&options, &server, error, sizeof error)) throw std::runtime_error(error);
+    if (options.log) fprintf(stderr, "presil-vp: %s %s, chip %u MHz, bus %u MHz, traffic %u %%: PRESIL_TRANSPORT=socket:%s\n", s.platform.config.c_str(), s.platform.build.c_str(),
+                             s.platform.clock_mhz, s.platform.bus_mhz ? s.platform.bus_mhz : s.platform.clock_mhz, s.platform.traffic.load, s.socket.c_str());
+    const int status = presil_serve_transport(server, presil::platform_transport());
+    if (status) fprintf(stderr, "presil-vp: %s\n", presil_serve_error_text(server));
+    presil_serve_close(server);
+    return status != 0;
+}
+
+int run(const char *config, const char *socket, const presil_serve_options &options) {
+    VpSettings settings;
+    std::string error;
+    if (!presil::read_config(config, &settings, &error)) throw std::runtime_error(error);
+    if (socket) settings.socket = socket;
+    if (settings.socket.empty()) throw std::runtime_error("where to listen? --socket PATH, or server.socket in the configuration");
+    settings.platform.make = load(find_library(settings));
+    auto *platform = new presil::Platform("platform", settings.platform);
+    presil::offer_platform(platform);
+    sc_core::sc_trace_file *vcd = nullptr;
+    if (!settings.platform_vcd.empty()) {
+        vcd = sc_core::sc_create_vcd_trace_file(settings.platform_vcd.c_str());
+        platform->trace(vcd);
+    }
+    const int status = serve(settings, options);
+    if (vcd) sc_core::sc_close_vcd_trace_file(vcd);
+    return status;
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) int sc_main(int argc, char **argv) try {
+    presil_serve_options options = {};
+    options.size = sizeof options;
+    options.stop = &stop;
+    options.log = on_log;
+    const char *config = nullptr, *socket = nullptr;
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--socket") && i + 1 < argc) {
+            socket = argv[++i];
+        } else if (!strcmp(argv[i], "--once")) {
+            options.once = 1;
+        } else if (!strcmp(argv[i], "--quiet")) {
+            options.log = nullptr;
+        } else if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) {
+            return fputs(usage, stdout) < 0;
+        } else if (*argv[i] != '-' && !config) {
+            config = argv[i];
+        } else {
+            fprintf(stderr, "presil-vp: what is %s?\n%s", argv[i], usage);
+            return 2;
+        }
+    }
+    if (!config) {
+        fputs(usage, stderr);
+        return 2;
+    }
+    signal(SIGINT, on_signal);
+    signal(SIGTERM, on_signal);
+    return run(config, socket, options);
+} catch (const std::exception &e) {
+    fprintf(stderr, "presil-vp: %s\n", e.what());
+    return 1;
+}
