@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // presil-vp: the SystemC platform as a process of its own, driven through a socket (docs/systemc.md, docs/transport-protocol.md).
-#include <dlfcn.h>
-#include <unistd.h>
-
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 
 #include "config.h"
 #include "presil_serve.h"
+#include "presil_tlm.h"
 
 namespace {
 
@@ -28,35 +25,6 @@ volatile int stop = 0;
 void on_signal(int number) { stop = number; }
 
 void on_log(void *, const char *text) { fprintf(stderr, "presil-vp: %s\n", text); }
-
-// Where libraries of chips are: beside this program's lib/, and what the driver searches.
-std::string find_library(const VpSettings &s) {
-    if (!s.library.empty()) return s.library;
-    const std::string name = "libpresil_sim_" + s.platform.config + "_" + s.platform.build + ".so";
-    const char *more = getenv("PRESIL_LIBRARY_PATH");
-    std::string places = more ? std::string(more) + ":" : "";
-    char self[4096];
-    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (length > 0) {
-        const std::string path(self, static_cast<size_t>(length));
-        places += path.substr(0, path.rfind('/')) + "/../lib";
-    }
-    for (size_t at = 0; at <= places.size();) {
-        const size_t end = std::min(places.find(':', at), places.size());
-        const std::string file = places.substr(at, end - at) + "/" + name;
-        if (end > at && access(file.c_str(), R_OK) == 0) return file;
-        at = end + 1;
-    }
-    throw std::runtime_error(name + " is not in " + places + ": build it (PRESIL_SYSTEMC_CONFIGS), or name it with chip.library");
-}
-
-presil::RtlChipEntry load(const std::string &path) {
-    void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!library) throw std::runtime_error(std::string("the chip's library can't be opened: ") + dlerror());
-    const auto entry = reinterpret_cast<presil::RtlChipEntry>(dlsym(library, presil::kRtlChipEntry));
-    if (!entry) throw std::runtime_error(path + " is not the library of a chip for SystemC: it has no " + presil::kRtlChipEntry);
-    return entry;
-}
 
 // SystemC's own exit and the usual one both leave the platform as it is: its modules live as long as the process.
 int serve(const VpSettings &s, presil_serve_options options) {
@@ -78,7 +46,7 @@ int run(const char *config, const char *socket, const presil_serve_options &opti
     if (!presil::read_config(config, &settings, &error)) throw std::runtime_error(error);
     if (socket) settings.socket = socket;
     if (settings.socket.empty()) throw std::runtime_error("where to listen? --socket PATH, or server.socket in the configuration");
-    settings.platform.make = load(find_library(settings));
+    settings.platform.make = presil::load_chip(settings.library, settings.platform.config, settings.platform.build);
     auto *platform = new presil::Platform("platform", settings.platform);
     presil::offer_platform(platform);
     sc_core::sc_trace_file *vcd = nullptr;
