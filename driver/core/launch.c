@@ -155,12 +155,18 @@ static void trace_begin(presil_device *device, uint64_t launch) {
     device->tracing = !error;
 }
 
-static void trace_end(presil_device *device, uint64_t launch) {
-    if (!device->tracing || launch + 1 < device->trace_first + device->trace_count) return;
-    (void)device->link.ops->trace(device->link.handle, NULL, 0, 0);
+/* A waveform that can't be written (a full disk) has stopped the model: the launch has its results, but is not what was asked for. */
+static int trace_end(presil_device *device, uint64_t launch) {
+    if (!device->tracing || launch + 1 < device->trace_first + device->trace_count) return PRESIL_OK;
+    const int error = device->link.ops->trace(device->link.handle, NULL, 0, 0);
+    int status = error ? presil_transport_failed(device, "tracing", error) : PRESIL_OK;
     device->tracing = false;
     free(device->trace_path);
     device->trace_path = NULL;
+    if (!status) return PRESIL_OK;
+    char text[ERROR_TEXT];
+    (void)snprintf(text, sizeof text, "%s", presil_error_text());
+    return presil_recover(device, false) ? presil_fail(PRESIL_EDEAD, "%.200s; then: %.200s", text, presil_error_text()) : presil_fail(status, "%s", text);
 }
 
 static int run(presil_device *device, const work_item *item, int mode, const presil_plan_info *info, presil_report *report) {
@@ -170,8 +176,11 @@ static int run(presil_device *device, const work_item *item, int mode, const pre
     if (device->dead) return presil_fail(PRESIL_EDEAD, "the device is unusable until presil_device_reset()");
     trace_begin(device, report->launch);
     const int ran = mode == PRESIL_MODE_RTL ? presil_launch_rtl(device, item->plan, info, item->seq, report) : presil_launch_verify(device, item->plan, info, item->seq, report);
-    trace_end(device, report->launch);
-    return ran;
+    if (!ran) return trace_end(device, report->launch);
+    char text[ERROR_TEXT];
+    (void)snprintf(text, sizeof text, "%s", presil_error_text());
+    (void)trace_end(device, report->launch);
+    return presil_fail(ran, "%s", text);
 }
 
 int presil_launch(presil_device *device, const work_item *item) {

@@ -51,7 +51,8 @@ public:
 
     // Writes cycles [first, last] to an FST at path; empty: off. Returns false where the file can't be made.
     bool trace(const std::string &path, uint64_t first, uint64_t last);
-    void end_trace();
+    void end_trace();  // throws Stopped where it can't be written
+    void drop_trace() noexcept;
 
 private:
     static constexpr unsigned kResetCycles = 8, kRegisterTimeout = 1000;
@@ -109,6 +110,7 @@ private:
     }
     void dump_now(uint64_t phase);
 
+    [[noreturn]] void fail_trace(const char *why);
     std::unique_ptr<VerilatedFstC> fst_;
     std::string trace_path_;
     uint64_t trace_first_ = 0, trace_cycles_ = 0;

@@ -81,7 +81,7 @@ int guarded(presil_transport *t, Body body) {
     } catch (const Stopped &stop) {
         t->stopped = true;
         t->stop_reason = stop.what();
-        t->bench.end_trace();
+        t->bench.drop_trace();
         return fail(t, PRESIL_TRANSPORT_ESTOPPED, stop.what());
     } catch (const std::bad_alloc &) {
         return fail(t, PRESIL_TRANSPORT_ENOMEM, "out of host memory");
