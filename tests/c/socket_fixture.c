@@ -53,7 +53,7 @@ void soft_server_start(soft_server *s, bool copy_memory) {
 
 void soft_server_stop(soft_server *s) {
     if (!s->running) return;
-    s->stop = 1;
+    __atomic_store_n(&s->stop, 1, __ATOMIC_RELAXED);
     assert_int_equal(pthread_join(s->thread, NULL), 0);
     presil_serve_close(s->server);
     s->running = false;

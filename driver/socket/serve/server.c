@@ -39,7 +39,7 @@ void presil_server_log(presil_server *s, const char *format, ...) {
     s->log(s->log_context, text);
 }
 
-bool presil_server_stopped(const presil_server *s) { return s->stop && *s->stop; }
+bool presil_server_stopped(const presil_server *s) { return s->stop && __atomic_load_n(s->stop, __ATOMIC_RELAXED); }
 
 /* ---- opening */
 static int wrong(char *error, size_t bytes, int status, const char *format, const char *path, const char *why) {
