@@ -37,11 +37,11 @@ def presil(tree: Path, *arguments: str, **environment) -> subprocess.CompletedPr
 def test_help_names_every_command(tree):
     done = presil(tree, "--help")
     assert done.returncode == 0
-    for command in ("demo", "cosim", "bench", "test", "info", "build", "clean"):
+    for command in ("demo", "cosim", "vp", "bench", "test", "info", "build", "clean"):
         assert re.search(rf"^  {command}\b", done.stdout, re.M), command
 
 
-@pytest.mark.parametrize("command", ["demo", "bench", "cosim", "info", "test"])
+@pytest.mark.parametrize("command", ["demo", "bench", "cosim", "info", "vp", "test"])
 def test_help_of_a_command_builds_nothing(tree, command):
     for needed in ("tests/run.py", "torch_ext/torch_presil/cli.py"):
         (tree / needed).parent.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `presil` command: demo, cosim, bench, info."""
+"""The `presil` command: demo, cosim, vp, bench, info."""
 
 import json
 import sys
@@ -122,6 +122,33 @@ def cosim(model, shape, dtype, chip, transport, mode, layers, json_path, trace, 
     options = Options(model, size, dtype, chip, "rtl" if trace and mode == "model" else mode, layers, weights, trace, trace_file, seed, check_layers=not no_check, batches=sizes,
                       transport=transport)
     _finish(_run_cosim(options, console), json_path, console)
+
+
+@main.command()
+@click.argument("config", required=False)
+@click.option("--chip", default="base", show_default=True, help="Configuration (rtl/configs.json) of the platform that is made without CONFIG.")
+@click.option("--dtype", type=click.Choice(["bf16", "int8", "fp32"]), default="bf16", show_default=True)
+@click.option("--model", default="torchvision.models:resnet18", show_default=True, help="package.module:callable or path/to/file.py:callable.")
+@click.option("--input", "shape", default="1,3,224,224", show_default=True, help="Shape of the input.")
+@click.option("--json", "json_path", default="build/vp.json", show_default=True, help="Where the table goes as JSON.")
+def vp(config: str | None, chip: str, dtype: str, model: str, shape: str, json_path: str) -> None:
+    """A model on the chip in a SystemC platform: starts presil-vp with CONFIG (docs/systemc.md; without: the plain platform), drives it through its socket, each layer compared
+    byte for byte with the C twin, and ends it."""
+    from torch_presil.cosim import Options
+    from torch_presil.models import ModelError, parse_shape
+    from torch_presil.vp import Platform
+    console = _console()
+    try:
+        platform = Platform(config, chip, lambda line: console.print(line, style="dim", highlight=False))
+        with platform:
+            result = _run_cosim(Options(model, parse_shape(shape), dtype, None, "verify", transport=platform.transport), console)
+    except (FileNotFoundError, ModelError) as error:
+        console.print(f"[red]presil: {error}[/red]")
+        sys.exit(EXIT_USAGE)
+    except RuntimeError as error:
+        console.print(f"[red]presil: {error}[/red]", highlight=False)
+        sys.exit(EXIT_FAILURE)
+    _finish(result, json_path, console)
 
 
 @main.command()
