@@ -110,7 +110,7 @@ function(_presil_add_runtime build)
   _presil_build_macros(${build} macros)
   set(libraries)
   if(build STREQUAL "trace")
-    list(APPEND sources ${v}/verilated_fst_c.cpp)
+    list(APPEND sources ${v}/verilated_fst_c.cpp ${PRESIL_SIM_DIR}/harness/waveform.cpp)
     if(EXISTS ${v}/fstcpp/fstcpp_assertion.h)  # else it is the writer of older Verilators, which reports
       set_source_files_properties(${v}/verilated_fst_c.cpp PROPERTIES COMPILE_OPTIONS "-include;${PRESIL_SIM_DIR}/harness/fst_checks.h")
     endif()

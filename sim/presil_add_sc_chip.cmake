@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # presil_add_sc_chip: verilates a top module with the ports of presil_top (docs/rtl.md) as a SystemC module between TLM-2.0 bridges (docs/systemc.md).
 #
-#   presil_add_sc_chip(NAME mychip TOP my_top SOURCES a.sv b.sv ... [CONFIG base] [CLOCK_MHZ 1000] [BUILDS fast check trace] [INCLUDE dirs...]
+#   presil_add_sc_chip(NAME mychip TOP my_top SOURCES a.sv b.sv ... [CONFIG base] [CHIP presil] [CLOCK_MHZ 1000] [BUILDS fast check trace] [INCLUDE dirs...]
 #                      [PARAMETERS WORD=32 ...] [SCRAMBLE regex] [TRAIN command...] [DEPENDS files...])
 #
 # Arguments as of presil_add_chip. Each build becomes the target presil_sc_<NAME>_<build>: libpresil_sim_<NAME>_systemc.so (fast), _systemc_check, _systemc_trace.
@@ -35,7 +35,10 @@ function(_presil_add_sc_runtime build)
   list(TRANSFORM macros REPLACE "^VM_SC=0$" "VM_SC=1")
   set(libraries presil_systemc_kernel)
   if(build STREQUAL "trace")
-    list(APPEND sources ${v}/verilated_fst_c.cpp)
+    list(APPEND sources ${v}/verilated_fst_c.cpp ${PRESIL_SIM_DIR}/harness/waveform.cpp)
+    if(EXISTS ${v}/fstcpp/fstcpp_assertion.h)
+      set_source_files_properties(${v}/verilated_fst_c.cpp PROPERTIES COMPILE_OPTIONS "-include;${PRESIL_SIM_DIR}/harness/fst_checks.h")
+    endif()
     _presil_find_compression(compression)
     list(APPEND libraries ${compression})
   elseif(build STREQUAL "check")
@@ -96,7 +99,7 @@ function(_presil_add_sc_library build)
                         INSTALL_RPATH "$ORIGIN")
   set_target_properties(${target}_harness PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS ON)
   target_include_directories(${target}_harness SYSTEM PRIVATE ${mdir})
-  target_compile_definitions(${target}_harness PRIVATE PRESIL_SIM_CONFIG="${A_CONFIG}" PRESIL_SIM_BUILD="systemc${suffix}" PRESIL_SIM_CLOCK_MHZ=${A_CLOCK_MHZ})
+  target_compile_definitions(${target}_harness PRIVATE PRESIL_SIM_CHIP="${A_CHIP}" PRESIL_SIM_CONFIG="${A_CONFIG}" PRESIL_SIM_BUILD="systemc${suffix}" PRESIL_SIM_CLOCK_MHZ=${A_CLOCK_MHZ})
   target_compile_options(${target}_harness PRIVATE -O3 ${PRESIL_MODEL_CXXFLAGS} -fno-gnu-unique -Wall -Wextra)
   target_link_libraries(${target}_harness PRIVATE ${runtime})
   target_link_libraries(${target} PRIVATE ${mdir}/libVchip.a ${runtime})
@@ -112,11 +115,11 @@ function(_presil_add_sc_library build)
 endfunction()
 
 function(presil_add_sc_chip)
-  cmake_parse_arguments(A "" "NAME;TOP;CONFIG;CLOCK_MHZ;SCRAMBLE" "SOURCES;BUILDS;INCLUDE;PARAMETERS;TRAIN;DEPENDS" ${ARGN})
+  cmake_parse_arguments(A "" "NAME;TOP;CONFIG;CHIP;CLOCK_MHZ;SCRAMBLE" "SOURCES;BUILDS;INCLUDE;PARAMETERS;TRAIN;DEPENDS" ${ARGN})
   if(NOT A_NAME OR NOT A_TOP OR NOT A_SOURCES OR A_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "presil_add_sc_chip: NAME, TOP and SOURCES are needed; unknown: ${A_UNPARSED_ARGUMENTS}")
   endif()
-  foreach(default "CONFIG;${A_NAME}" "CLOCK_MHZ;1000" "BUILDS;fast")
+  foreach(default "CONFIG;${A_NAME}" "CHIP;presil" "CLOCK_MHZ;1000" "BUILDS;fast")
     list(GET default 0 key)
     list(GET default 1 value)
     if(NOT A_${key})

@@ -23,7 +23,7 @@ void Bench::restart() {
     drop_trace();
     write_coverage();
 #if PRESIL_SIM_TRACE
-    fst_.reset();
+    waveform_.detach();
 #endif
     chip_.reset();
     context_ = std::make_unique<VerilatedContext>();
@@ -139,88 +139,17 @@ int Bench::read32(uint32_t offset, uint32_t *value) {
 
 #if PRESIL_SIM_TRACE
 
-namespace {
-
-// An FST is blocks of a type, a length (8 bytes, the first is the highest) that counts itself, and contents; the first block is the header, written last. The writer does not look
-// whether its stream failed.
-bool is_whole(const std::string &path) {
-    std::FILE *file = std::fopen(path.c_str(), "rb");
-    if (!file) return false;
-    std::fseek(file, 0, SEEK_END);
-    const long size = std::ftell(file);
-    long at = 0;
-    unsigned char head[9];
-    bool good = size > 0;
-    while (good && at < size) {
-        std::fseek(file, at, SEEK_SET);
-        good = std::fread(head, 1, sizeof head, file) == sizeof head && head[0] != 255;
-        uint64_t length = 0;
-        for (int i = 1; i < 9; i++) length = length << 8 | head[i];
-        good = good && length >= 8 && length <= static_cast<uint64_t>(size - at - 1);
-        at += 1 + static_cast<long>(length);
-    }
-    std::fclose(file);
-    return good;
-}
-
-}  // namespace
-
 bool Bench::trace(const std::string &path, uint64_t first, uint64_t last) {
-    end_trace();
-    if (path.empty()) return true;
-    FILE *probe = fopen(path.c_str(), "wb");  // an early answer: the writer itself opens the file when the window begins
-    if (!probe) return false;
-    fclose(probe);
-    if (!fst_) {
-        fst_ = std::make_unique<VerilatedFstC>();
-        chip_->trace(fst_.get(), 99);
-    }
-    trace_path_ = path;
-    trace_first_ = now_ + first;
-    trace_cycles_ = last - first + 1 ? last - first + 1 : UINT64_MAX;
+    if (!path.empty()) return waveform_.start(*chip_, path, now_ + first, now_ + last);
+    waveform_.end();
     return true;
 }
 
-void Bench::dump_now(uint64_t phase) {
-    try {
-        if (!fst_->isOpen()) fst_->open(trace_path_.c_str());
-        fst_->dump((now_ - 1) * 2 * kHalfPeriod + phase);
-    } catch (const Stopped &stop) {
-        fail_trace(stop.what());
-    }
-    if (phase && now_ - 1 - trace_first_ == trace_cycles_ - 1) end_trace();
-}
-
-void Bench::end_trace() {
-    trace_cycles_ = 0;
-    if (!fst_ || !fst_->isOpen()) return;
-    try {
-        fst_->close();
-    } catch (const Stopped &stop) {
-        fail_trace(stop.what());
-    }
-    if (!is_whole(trace_path_)) fail_trace("its end is missing");
-}
-
-// The writer can't be used any more, not even destroyed: that writes too.
-void Bench::fail_trace(const char *why) {
-    trace_cycles_ = 0;
-    (void)fst_.release();
-    throw Stopped("the waveform " + trace_path_ + " can't be written: is the disk full? " + why);
-}
-
-void Bench::drop_trace() noexcept {
-    try {
-        end_trace();
-    } catch (const Stopped &) {
-        // it was on the way out anyway
-    }
-}
+void Bench::drop_trace() noexcept { waveform_.drop(); }
 
 #else
 
 bool Bench::trace(const std::string &, uint64_t, uint64_t) { return false; }
-void Bench::end_trace() {}
 void Bench::drop_trace() noexcept {}
 
 #endif

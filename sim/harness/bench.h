@@ -12,7 +12,7 @@
 #include "stopped.h"
 #include "verilated.h"
 #if PRESIL_SIM_TRACE
-#include "verilated_fst_c.h"
+#include "waveform.h"
 #endif
 
 void Vchip___024root___eval(Vchip___024root *root);
@@ -51,7 +51,6 @@ public:
 
     // Writes cycles [first, last] to an FST at path; empty: off. Returns false where the file can't be made.
     bool trace(const std::string &path, uint64_t first, uint64_t last);
-    void end_trace();  // throws Stopped where it can't be written
     void drop_trace() noexcept;
 
 private:
@@ -75,13 +74,13 @@ private:
         eval();
         now_++;
 #if PRESIL_SIM_TRACE
-        dump(0);
+        waveform_.dump(now_ - 1, 0);
 #endif
         memory_.drive(*pins_, now_);
         pins_->clk = 0;
         eval();
 #if PRESIL_SIM_TRACE
-        dump(kHalfPeriod);
+        waveform_.dump(now_ - 1, Waveform::kHalfPeriod);
 #endif
     }
 
@@ -104,16 +103,7 @@ private:
     Pins *pins_ = nullptr;
 
 #if PRESIL_SIM_TRACE
-    static constexpr uint64_t kHalfPeriod = 500;  // of the trace's time unit; a cycle is 1000
-    void dump(uint64_t phase) {
-        if (now_ - 1 - trace_first_ < trace_cycles_) dump_now(phase);
-    }
-    void dump_now(uint64_t phase);
-
-    [[noreturn]] void fail_trace(const char *why);
-    std::unique_ptr<VerilatedFstC> fst_;
-    std::string trace_path_;
-    uint64_t trace_first_ = 0, trace_cycles_ = 0;
+    Waveform waveform_;
 #endif
 };
 

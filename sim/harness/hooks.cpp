@@ -60,11 +60,6 @@ extern "C" int presil_sim_printf(const char *format, ...) {
     return length;
 }
 
-namespace presil {
-[[noreturn]] void trace_failed(const char *what);  // fst_checks.h
-void trace_failed(const char *what) { throw Stopped(std::string("the writer of waveforms failed (") + what + ")"); }
-}  // namespace presil
-
 void vl_finish(const char *filename, int line, const char *) VL_MT_UNSAFE { throw presil::Stopped("the model called $finish" + presil::place(filename, line)); }
 
 void vl_stop(const char *filename, int line, const char *) VL_MT_UNSAFE {

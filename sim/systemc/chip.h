@@ -19,7 +19,8 @@ public:
 
     explicit Chip(sc_core::sc_module_name name);
 
-    virtual unsigned word() const = 0;  // bytes of a beat on `memory`
+    virtual const char *kind() const = 0;  // names the driver's knowledge of it (presil_chip.h)
+    virtual unsigned word() const = 0;     // bytes of a beat on `memory`
     // The following are called from one thread process. Time passes in reset() and run() only.
     virtual void reset() = 0;                          // the bus and its targets are reset by the caller
     virtual bool idle() const = 0;                     // nothing is outstanding on `memory`

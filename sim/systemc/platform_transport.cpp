@@ -135,9 +135,8 @@ int op_open(const presil_transport_options *options, presil_transport **out, cha
 // What the chip was doing for this client has to end before its memory goes.
 void op_close(presil_transport *t) {
     if (!t) return;
-    t->platform.chip().trace("", 0, 0);
     stage->perform([&] {
-        t->platform.reset();
+        t->platform.reset();  // ends a waveform too
         return 0;
     });
     t->platform.dram().state().write_log().stop();
@@ -156,7 +155,7 @@ int op_info(presil_transport *t, presil_transport_info *out) {
     if (t->platform.chip().traces()) info.capabilities |= PRESIL_CAP_TRACE;
     if (t->settings.map) info.capabilities |= PRESIL_CAP_MAPS;
     info.clock_mhz = s.clock_mhz;
-    snprintf(info.chip, sizeof info.chip, "presil");
+    snprintf(info.chip, sizeof info.chip, "%s", t->platform.chip().kind());
     snprintf(info.config, sizeof info.config, "%s", s.config.c_str());
     snprintf(info.build, sizeof info.build, "%s", s.build.c_str());
     snprintf(info.text, sizeof info.text, "%s", t->platform.chip().about().c_str());

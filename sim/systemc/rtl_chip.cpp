@@ -8,7 +8,8 @@
 #include "random.h"
 #include "stop.h"
 #if PRESIL_SIM_TRACE
-#include "verilated_fst_c.h"
+#include "stopped.h"
+#include "waveform.h"
 #endif
 #if PRESIL_SIM_SCRAMBLE
 #include "Vchip___024root.h"
@@ -26,8 +27,9 @@ using Pins = Vchip___024root;
 class RtlChip : public Chip {
 public:
     RtlChip(sc_core::sc_module_name name, Clock &clock, uint64_t seed);
-    ~RtlChip() override { end_trace(); }
+    ~RtlChip() override { drop_trace(); }
 
+    const char *kind() const override { return PRESIL_SIM_CHIP; }
     unsigned word() const override { return Bridge::kWord; }
     void reset() override;
     bool idle() const override { return axi_.idle(); }
@@ -53,7 +55,8 @@ private:
     tlm::tlm_sync_enum backward(tlm::tlm_generic_payload &payload, tlm::tlm_phase &phase, sc_core::sc_time &delay) override { return axi_.backward(payload, phase, delay); }
     void pass(uint64_t cycles);
     void look_for_stop();
-    void end_trace();
+    void drop_trace() noexcept;
+    void stop(const std::string &why);
     void dump(uint64_t phase);
 
     Clock &clock_;
@@ -67,9 +70,7 @@ private:
     uint64_t cycles_ = 0, last_beat_ = 0, limit_at_ = 0;
     std::string stopped_;
 #if PRESIL_SIM_TRACE
-    std::unique_ptr<VerilatedFstC> fst_;
-    std::string trace_path_;
-    uint64_t trace_first_ = 0, trace_cycles_ = 0;
+    Waveform waveform_;
 #endif
 };
 
@@ -87,6 +88,7 @@ RtlChip::RtlChip(sc_core::sc_module_name name, Clock &clock, uint64_t seed)
 void RtlChip::edge() {
     if (!stopped_.empty()) return;
     dump(500);
+    if (!stopped_.empty()) return;
     if (axi_.edge()) last_beat_ = cycles_;
     axil_.edge();
     cycles_++;
@@ -98,6 +100,7 @@ void RtlChip::edge() {
 void RtlChip::present() {
     if (!stopped_.empty()) return;
     dump(0);
+    if (!stopped_.empty()) return;
     if (!rst_.value) axi_.present();
     axil_.present();
     look_for_stop();
@@ -115,8 +118,12 @@ void RtlChip::settle() {
 // A model that has ended itself is not clocked any more.
 void RtlChip::look_for_stop() {
     if (stop_reason().empty() && axi_.breach().empty()) return;
-    stopped_ = stop_reason().empty() ? axi_.breach() : stop_reason();
-    end_trace();
+    stop(stop_reason().empty() ? axi_.breach() : stop_reason());
+}
+
+void RtlChip::stop(const std::string &why) {
+    stopped_ = why;
+    drop_trace();
     evaluation_.coming = false;
     axil_.abandon();
     limit_.notify(sc_core::SC_ZERO_TIME);
@@ -135,7 +142,7 @@ void RtlChip::run(uint64_t cycles) {
 }
 
 void RtlChip::reset() {
-    end_trace();
+    drop_trace();
     forget_stop();
     axi_.forgive();
     stopped_.clear();
@@ -162,39 +169,27 @@ int RtlChip::access(bool write, uint32_t offset, uint32_t *value) { return stopp
 #if PRESIL_SIM_TRACE
 
 bool RtlChip::trace(const std::string &path, uint64_t first, uint64_t last) {
-    end_trace();
-    if (path.empty()) return true;
-    FILE *probe = fopen(path.c_str(), "wb");  // an early answer: the writer itself opens the file when the window begins
-    if (!probe) return false;
-    fclose(probe);
-    if (!fst_) {
-        fst_ = std::make_unique<VerilatedFstC>();
-        model_.trace(fst_.get(), 99);
-    }
-    trace_path_ = path;
-    trace_first_ = cycles_ + first;
-    trace_cycles_ = last - first + 1 ? last - first + 1 : UINT64_MAX;
+    if (!path.empty()) return waveform_.start(model_, path, cycles_ + first, cycles_ + last);
+    waveform_.end();
     return true;
 }
 
-// phase 0: after the edge of the last cycle; 500: when its inputs have settled, which shows at the next edge.
+// phase 0: after the edge of the last cycle; kHalfPeriod: when its inputs have settled, which shows at the next edge. The kernel calls this: nothing may be thrown into it.
 void RtlChip::dump(uint64_t phase) {
-    if (cycles_ - 1 - trace_first_ >= trace_cycles_) return;
-    if (!fst_->isOpen()) fst_->open(trace_path_.c_str());
-    fst_->dump((cycles_ - 1) * 1000 + phase);
-    if (phase && cycles_ - 1 - trace_first_ == trace_cycles_ - 1) end_trace();
+    try {
+        waveform_.dump(cycles_ - 1, phase);
+    } catch (const Stopped &reason) {
+        stop(reason.what());
+    }
 }
 
-void RtlChip::end_trace() {
-    trace_cycles_ = 0;
-    if (fst_ && fst_->isOpen()) fst_->close();
-}
+void RtlChip::drop_trace() noexcept { waveform_.drop(); }
 
 #else
 
 bool RtlChip::trace(const std::string &, uint64_t, uint64_t) { return false; }
 void RtlChip::dump(uint64_t) {}
-void RtlChip::end_trace() {}
+void RtlChip::drop_trace() noexcept {}
 
 #endif
 

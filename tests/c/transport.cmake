@@ -7,6 +7,11 @@ include(${CMAKE_CURRENT_LIST_DIR}/../../sim/presil_add_chip.cmake)
 presil_add_chip(NAME stub TOP presil_stub_top CHIP stub CLOCK_MHZ 500 BUILDS fast check trace SCRAMBLE __buffer$
                 SOURCES ${CMAKE_CURRENT_LIST_DIR}/../rtl/presil_stub_top.sv)
 
+if(PRESIL_SYSTEMC_CONFIGS)
+  include(${CMAKE_CURRENT_LIST_DIR}/../../sim/presil_add_sc_chip.cmake)
+  presil_add_sc_chip(NAME stub TOP presil_stub_top CHIP stub CLOCK_MHZ 500 BUILDS fast trace SOURCES ${CMAKE_CURRENT_LIST_DIR}/../rtl/presil_stub_top.sv)
+endif()
+
 add_executable(test_transport ${CMAKE_CURRENT_LIST_DIR}/test_transport.c)
 set_target_properties(test_transport PROPERTIES C_STANDARD 11)
 target_include_directories(test_transport PRIVATE ${CMAKE_CURRENT_LIST_DIR}/../../driver/include)

@@ -2,6 +2,7 @@
 """The files of the repository, as git or the directory knows them."""
 
 import os
+import shutil
 import subprocess
 import sys
 from functools import cache
@@ -14,8 +15,8 @@ LEFT_OUT = {".git", ".venv", "build", "__pycache__", ".pytest_cache", ".hypothes
 
 @cache
 def tracked() -> tuple[Path, ...]:
-    """Paths relative to the root. In an unpacked archive: everything but what tools leave behind."""
-    if (ROOT / ".git").exists():
+    """Paths relative to the root. In an unpacked archive, or without git: everything but what tools leave behind."""
+    if (ROOT / ".git").exists() and shutil.which("git"):
         names = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z"], capture_output=True, check=False)
         if names.returncode == 0:
             return tuple(Path(name) for name in names.stdout.decode().split("\0") if name and (ROOT / name).is_file())
