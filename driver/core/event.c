@@ -98,7 +98,7 @@ int presil_event_cycles(presil_event *event, uint64_t *cycles) {
     const bool clocked = event->clocked;
     const uint64_t value = event->cycles;
     (void)pthread_mutex_unlock(&event->device->lock);
-    if (!clocked) return presil_fail(PRESIL_EUNSUPPORTED, "presil_event_cycles: mode MODEL has no clock; modes RTL and VERIFY have the chip's");
+    if (!clocked) return presil_fail(PRESIL_EUNSUPPORTED, "presil_event_cycles: mode MODEL has no clock, nor has a loosely timed chip in another process; modes RTL and VERIFY have the RTL's");
     *cycles = value;
     return PRESIL_OK;
 }

@@ -194,6 +194,8 @@ int presil_launch(presil_device *device, const work_item *item) {
     (void)snprintf(report.label, sizeof report.label, "%s", info.label ? info.label : "");
     status = run(device, item, mode, &info, &report);
     if (status) status = presil_fail(status, "%s: %s", report.label, presil_error_text());
+    /* A chip without a clock is a model, wherever it runs. */
+    if (mode != PRESIL_MODE_MODEL && atomic_load(&device->started) && !(device->transport.capabilities & PRESIL_CAP_CLOCKED)) report.mode = PRESIL_MODE_MODEL;
     report.status = (uint32_t)-status;
     report.host_ns = item->plan_ns + (presil_now_ns() - start) - report.sim_ns - report.twin_ns;
     (void)pthread_mutex_lock(&device->report_lock);

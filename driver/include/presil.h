@@ -196,7 +196,7 @@ PRESIL_CHECKED int presil_event_record(presil_event *event, presil_stream *strea
 PRESIL_CHECKED int presil_event_wait(presil_event *event, presil_stream *stream); /* the stream waits */
 PRESIL_CHECKED int presil_event_synchronize(presil_event *event);                 /* the caller waits */
 PRESIL_API int presil_event_query(presil_event *event);                           /* 1: passed or never recorded */
-PRESIL_CHECKED int presil_event_cycles(presil_event *event, uint64_t *cycles);    /* chip clock at the event; EUNSUPPORTED in mode MODEL */
+PRESIL_CHECKED int presil_event_cycles(presil_event *event, uint64_t *cycles);    /* chip clock at the event; EUNSUPPORTED without a clock */
 
 /* ---- operators ---------------------------------------------------------------------------------------------------------------------------------- */
 /* A view; strides in elements, any sign; unused dimensions: none. dtype of the elements in memory. */
@@ -297,7 +297,7 @@ PRESIL_API void presil_list_destroy(presil_list *list);
 
 /* ---- reports ------------------------------------------------------------------------------------------------------------------------------------ */
 typedef struct {
-    uint32_t size, mode;
+    uint32_t size, mode;            /* presil_mode; MODEL too where the transport has no clock */
     char label[64];
     uint64_t launch;                /* running number of the device */
     uint64_t macs;                  /* nominal: output elements × channels per group × kernel, or M·N·K */

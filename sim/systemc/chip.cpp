@@ -9,6 +9,7 @@ Chip::Chip(sc_core::sc_module_name name) : sc_module(name), registers("registers
     registers.register_b_transport(this, &Chip::b_transport);
     registers.register_transport_dbg(this, &Chip::transport_dbg);
     memory.register_nb_transport_bw(this, &Chip::nb_transport_bw);
+    memory.register_invalidate_direct_mem_ptr(this, &Chip::invalidate_direct_mem_ptr);
 }
 
 void Chip::b_transport(tlm::tlm_generic_payload &payload, sc_core::sc_time &delay) {
@@ -29,8 +30,8 @@ void Chip::b_transport(tlm::tlm_generic_payload &payload, sc_core::sc_time &dela
         payload.set_response_status(tlm::TLM_ADDRESS_ERROR_RESPONSE);
         return;
     }
-    if (delay != sc_core::SC_ZERO_TIME) wait(delay);
-    delay = sc_core::SC_ZERO_TIME;
+    if (!loosely_timed() && delay != sc_core::SC_ZERO_TIME) wait(delay);
+    delay = loosely_timed() ? delay + access_time() : sc_core::SC_ZERO_TIME;
     uint32_t value = 0;
     const bool write = payload.is_write();
     if (write) memcpy(&value, payload.get_data_ptr(), 4);

@@ -4,6 +4,7 @@
 #include <tlm_utils/simple_initiator_socket.h>
 #include <tlm_utils/simple_target_socket.h>
 
+#include <functional>
 #include <string>
 
 #include "axi_tlm.h"
@@ -21,6 +22,9 @@ public:
 
     virtual const char *kind() const = 0;  // names the driver's knowledge of it (presil_chip.h)
     virtual unsigned word() const = 0;     // bytes of a beat on `memory`
+    virtual bool loosely_timed() const { return false; }  // without a clock: simulated time is an estimate, register accesses annotate theirs
+    using WriteWatch = std::function<void(uint64_t address, uint64_t bytes)>;
+    virtual void watch_writes(WriteWatch) {}  // told of what is written past the memory's sockets; null: nobody is
     // The following are called from one thread process. Time passes in reset() and run() only.
     virtual void reset() = 0;                          // the bus and its targets are reset by the caller
     virtual bool idle() const = 0;                     // nothing is outstanding on `memory`
@@ -34,6 +38,8 @@ public:
     virtual std::string about() const = 0;  // for people: what was built, with what
 
 protected:
+    virtual void direct_memory_changed() {}  // what get_direct_mem_ptr gave must not be used any more
+    virtual sc_core::sc_time access_time() const { return sc_core::SC_ZERO_TIME; }  // loosely timed: of a register access
     // Register access; the response of the bus, or -1: no answer. May let time pass.
     virtual int access(bool write, uint32_t offset, uint32_t *value) = 0;
     virtual tlm::tlm_sync_enum backward(tlm::tlm_generic_payload &payload, tlm::tlm_phase &phase, sc_core::sc_time &delay) = 0;
@@ -41,10 +47,13 @@ protected:
 private:
     void b_transport(tlm::tlm_generic_payload &payload, sc_core::sc_time &delay);
     unsigned transport_dbg(tlm::tlm_generic_payload &payload);
+    void invalidate_direct_mem_ptr(sc_dt::uint64, sc_dt::uint64) { direct_memory_changed(); }
     tlm::tlm_sync_enum nb_transport_bw(tlm::tlm_generic_payload &payload, tlm::tlm_phase &phase, sc_core::sc_time &delay) { return backward(payload, phase, delay); }
 };
 
-// What a library with a verilated chip exports (extern "C", by name): a chip on `clock`, or null with a text.
+// A chip on `clock`, or null with a text.
+using ChipMaker = std::function<Chip *(const char *name, Clock &clock, uint64_t seed, std::string *error)>;
+// One is what a library with a verilated chip exports (extern "C", by name).
 constexpr const char *kRtlChipEntry = "presil_sc_chip";
 using RtlChipEntry = Chip *(*)(const char *name, Clock &clock, uint64_t seed, std::string *error);
 

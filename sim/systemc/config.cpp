@@ -50,6 +50,8 @@ bool read_config(const std::string &path, VpSettings *out, std::string *error) {
         {"chip.library", word(&s.library)},
         {"chip.clock_mhz", number(&p.clock_mhz, 1, 10000)},
         {"chip.seed", number(&p.seed, 0, UINT64_MAX)},
+        {"chip.check", number(&p.check, 0, 1)},
+        {"chip.quantum_ns", number(&p.quantum_ns, 1, 1000000)},
         {"bus.clock_mhz", number(&p.bus_mhz, 1, 10000)},
         {"map.registers", number(&p.registers, 0, UINT32_MAX)},
         {"map.interrupts", number(&p.interrupts, 0, UINT32_MAX)},

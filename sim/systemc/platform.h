@@ -3,7 +3,11 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <vector>
+#include <systemc>
+#include <tlm>
 
+#include "checker.h"
 #include "chip.h"
 #include "dram.h"
 #include "interrupts.h"
@@ -11,16 +15,20 @@
 #include "router.h"
 #include "traffic.h"
 
+#include <tlm_utils/tlm_quantumkeeper.h>
+
 namespace presil {
 
 struct PlatformSettings {
-    RtlChipEntry make = nullptr;  // of the verilated chip's library
+    ChipMaker make;              // of the chip
     std::string config, build;   // what it is, for info()
     uint32_t clock_mhz = 1000;   // of the chip
     uint32_t bus_mhz = 0;        // of bus and memory; 0: the chip's clock
     uint64_t seed = 0;           // of the model's start values
     uint64_t registers = 0x0;    // addresses on the register bus: the chip's registers, 4 KiB,
     uint64_t interrupts = 0x1000;  // and the interrupt controller's
+    uint32_t quantum_ns = 1000;  // of a loosely timed chip (build twin): how far time may be run ahead
+    bool check = false;          // a protocol checker on every socket; check builds have them anyway
     TrafficSettings traffic;
 };
 
@@ -30,8 +38,14 @@ public:
     tlm_utils::simple_initiator_socket<Host> socket;
 
     explicit Host(sc_core::sc_module_name name) : sc_module(name), socket("socket") {}
-    // From a thread process. TLM_OK_RESPONSE, or what went wrong.
+    // From a thread process. TLM_OK_RESPONSE, or what went wrong. Time that was annotated is kept until the quantum is full, or synchronize().
     tlm::tlm_response_status access(bool write, uint64_t address, uint32_t *value);
+    void synchronize() {
+        if (keeper_.get_local_time() != sc_core::SC_ZERO_TIME) keeper_.sync();
+    }
+
+private:
+    tlm_utils::tlm_quantumkeeper keeper_;
 };
 
 class Platform : public sc_core::sc_module {
@@ -49,7 +63,8 @@ public:
     // The platform's signals, for a file of sc_create_vcd_trace_file; before the simulation starts.
     void trace(sc_core::sc_trace_file *file);
     // Why the platform can't go on until reset(); empty: it can.
-    const std::string &stopped() const { return chip_->stopped().empty() ? dram_->breach() : chip_->stopped(); }
+    const std::string &stopped() const { return !chip_->stopped().empty() ? chip_->stopped() : !dram_->breach().empty() ? dram_->breach() : protocol_breach_; }
+    const std::vector<std::unique_ptr<Checker>> &checkers() const { return checkers_; }
 
     const PlatformSettings &settings() const { return settings_; }
     Chip &chip() { return *chip_; }
@@ -60,6 +75,8 @@ public:
 
 private:
     void abandon_bus();
+    template <class From, class To>
+    void connect(const char *name, From &from, To &to);
 
     PlatformSettings settings_;
     Clock clock_;
@@ -74,6 +91,8 @@ private:
     std::unique_ptr<Dram> dram_;
     std::unique_ptr<Traffic> traffic_;  // null: none
     uint64_t memory_base_ = 0;
+    std::string protocol_breach_;
+    std::vector<std::unique_ptr<Checker>> checkers_;  // none, or one for each connection
 };
 
 // The transport over the process's one platform, for the thread that made it, outside of the simulation: every call lets the simulation run until it is

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // presil_transport_ops over the platform. Simulated time passes in open, read32, write32, wait and reset only.
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
@@ -23,6 +24,7 @@ public:
     uint64_t last_beat() const override { return platform_.chip().last_beat(); }
     bool irq() const override { return platform_.irq(); }
     void run(uint64_t limit) override {
+        platform_.host().synchronize();
         platform_.chip().run(limit);
         if (!platform_.stopped().empty()) throw Stopped(platform_.stopped());
     }
@@ -140,6 +142,7 @@ void op_close(presil_transport *t) {
         return 0;
     });
     t->platform.dram().state().write_log().stop();
+    t->platform.chip().watch_writes({});
     t->platform.dram().state().set_faults(nullptr, 0);
     t->platform.map(0, nullptr, 0);
     taken = false;
@@ -151,7 +154,8 @@ int op_info(presil_transport *t, presil_transport_info *out) {
     const PlatformSettings &s = t->platform.settings();
     info.size = sizeof info;
     info.abi = PRESIL_TRANSPORT_ABI;
-    info.capabilities = PRESIL_CAP_CLOCKED | PRESIL_CAP_WRITE_LOG;
+    info.capabilities = PRESIL_CAP_WRITE_LOG;
+    if (!t->platform.chip().loosely_timed()) info.capabilities |= PRESIL_CAP_CLOCKED;
     if (t->platform.chip().traces()) info.capabilities |= PRESIL_CAP_TRACE;
     if (t->settings.map) info.capabilities |= PRESIL_CAP_MAPS;
     info.clock_mhz = s.clock_mhz;
@@ -165,24 +169,36 @@ int op_info(presil_transport *t, presil_transport_info *out) {
 
 const char *op_last_error(presil_transport *t) { return t->error.c_str(); }
 
+// In the simulation.
 int access(presil_transport *t, bool write, uint32_t offset, uint32_t *value) {
     const char *what = write ? "write" : "read";
     if (offset % 4 || offset > 0xffc) return fail(t, PRESIL_TRANSPORT_EINVAL, std::string(what) + "32: offset " + hex(offset) + " is not a multiple of 4 below 0x1000");
-    return guarded(t, [&] {
-        const tlm::tlm_response_status status = t->platform.host().access(write, t->platform.settings().registers + offset, value);
-        if (status == tlm::TLM_OK_RESPONSE) return 0;
-        return fail(t, PRESIL_TRANSPORT_EBUS, std::string(what) + " of register " + hex(offset) + (status == tlm::TLM_ADDRESS_ERROR_RESPONSE ? ": answered DECERR" : ": answered with an error, or not at all"));
+    const tlm::tlm_response_status status = t->platform.host().access(write, t->platform.settings().registers + offset, value);
+    if (status == tlm::TLM_OK_RESPONSE) return 0;
+    return fail(t, PRESIL_TRANSPORT_EBUS, std::string(what) + " of register " + hex(offset) + (status == tlm::TLM_ADDRESS_ERROR_RESPONSE ? ": answered DECERR" : ": answered with an error, or not at all"));
+}
+
+// Letting the simulation run and stopping it again costs more than an access.
+int op_read32_many(presil_transport *t, const uint32_t *offsets, size_t count, uint32_t *values) try {
+    std::vector<uint32_t> read(count);
+    const int code = guarded(t, [&] {
+        for (size_t i = 0; i < count; i++) {
+            const int failed = access(t, false, offsets[i], &read[i]);
+            if (failed) return failed;
+        }
+        return 0;
     });
-}
-
-int op_read32(presil_transport *t, uint32_t offset, uint32_t *value) {
-    uint32_t read = 0;
-    const int code = access(t, false, offset, &read);
-    if (!code) *value = read;
+    if (!code) std::copy(read.begin(), read.end(), values);
     return code;
+} catch (const std::bad_alloc &) {
+    return fail(t, PRESIL_TRANSPORT_ENOMEM, "out of host memory");
 }
 
-int op_write32(presil_transport *t, uint32_t offset, uint32_t value) { return access(t, true, offset, &value); }
+int op_read32(presil_transport *t, uint32_t offset, uint32_t *value) { return op_read32_many(t, &offset, 1, value); }
+
+int op_write32(presil_transport *t, uint32_t offset, uint32_t value) {
+    return guarded(t, [&] { return access(t, true, offset, &value); });
+}
 
 int op_region(presil_transport *t, uint32_t index, presil_region *out) {
     if (index) return fail(t, PRESIL_TRANSPORT_EINVAL, "region: there is one");
@@ -248,10 +264,21 @@ int op_trace(presil_transport *t, const char *path, uint64_t first, uint64_t las
     return guarded(t, [&] { return t->platform.chip().trace(path ? path : "", first, last) ? 0 : fail(t, PRESIL_TRANSPORT_EINVAL, std::string("trace: cannot write ") + path); });
 }
 
+// Writes by DMI, which the DRAM doesn't see.
+void note_write(presil_transport *t, uint64_t address, uint64_t bytes) {
+    WriteLog &log = t->platform.dram().state().write_log();
+    for (uint64_t at = address - t->memory.base(), end = at + bytes; at < end;) {
+        const uint64_t first = at % 64, count = std::min(64 - first, end - at);
+        log.add(at - first, (~uint64_t{0} >> (64 - count)) << first);
+        at += count;
+    }
+}
+
 int op_write_log(presil_transport *t, int on) {
     return guarded(t, [&] {
         WriteLog &log = t->platform.dram().state().write_log();
         on ? log.start(t->memory.bytes()) : log.stop();
+        t->platform.chip().watch_writes(on ? Chip::WriteWatch([t](uint64_t address, uint64_t bytes) { note_write(t, address, bytes); }) : Chip::WriteWatch());
         return 0;
     });
 }
@@ -295,7 +322,7 @@ int op_inject(presil_transport *t, const char *text) {
 const presil_transport_ops kOps = {
     sizeof(presil_transport_ops), PRESIL_TRANSPORT_ABI,
     op_open, op_close, op_info, op_last_error, op_read32, op_write32, op_region, op_mem_read, op_mem_write, op_sync, op_sync,
-    op_launch, op_wait, op_cycles, op_reset, op_trace, op_write_log, op_write_log_fetch, op_bus_fault, op_set_memory_model, op_inject, nullptr,
+    op_launch, op_wait, op_cycles, op_reset, op_trace, op_write_log, op_write_log_fetch, op_bus_fault, op_set_memory_model, op_inject, op_read32_many,
 };
 
 }  // namespace

@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "twin_module.h"
+
 namespace presil {
 
 namespace {
@@ -38,7 +40,8 @@ std::string find_chip(const std::string &name) {
 
 }  // namespace
 
-RtlChipEntry load_chip(const std::string &file, const std::string &config, const std::string &build) {
+ChipMaker load_chip(const std::string &file, const std::string &config, const std::string &build) {
+    if (file.empty() && build == "twin") return [config](const char *name, Clock &clock, uint64_t, std::string *error) { return make_twin_chip(name, config, clock, error); };
     const std::string path = file.empty() ? find_chip("libpresil_sim_" + config + "_" + build + ".so") : file;
     void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // for ever: the kernel keeps pointing into it
     if (!library) throw std::runtime_error(std::string("the chip's library can't be opened: ") + dlerror());

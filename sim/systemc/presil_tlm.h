@@ -18,13 +18,13 @@
 
 namespace presil {
 
-// Opens the library of a verilated chip (file), or finds libpresil_sim_<config>_<build>.so in PRESIL_LIBRARY_PATH and beside this library. Throws
-// std::runtime_error.
-RtlChipEntry load_chip(const std::string &file, const std::string &config, const std::string &build);
+// Opens the library of a verilated chip (file), or finds libpresil_sim_<config>_<build>.so in PRESIL_LIBRARY_PATH and beside this library. Build "twin":
+// the C twin, loosely timed, which needs no library. Throws std::runtime_error.
+ChipMaker load_chip(const std::string &file, const std::string &config, const std::string &build);
 
 struct TlmChipOptions {
     std::string config = "base";
-    std::string build = "systemc";  // systemc_check: assertions; systemc_trace: waveforms (chip().trace)
+    std::string build = "systemc";  // systemc_check: assertions; systemc_trace: waveforms (chip().trace); twin: the C twin, loosely timed, memory by DMI
     std::string library;            // a file, instead of searching for one by config and build
     uint32_t clock_mhz = 1000;
     uint64_t seed = 0;  // of the check build's start values

@@ -88,6 +88,10 @@ void Router::grant(unsigned t, unsigned read) {
         const tlm::tlm_sync_enum answer = (*target.socket)->nb_transport_fw(payload, phase, delay);
         if (answer == tlm::TLM_COMPLETED) phase = tlm::BEGIN_RESP;
         if (answer != tlm::TLM_ACCEPTED) (void)backward(static_cast<int>(t), payload, phase, delay);
+        if (beats_ && !read && payload.get_extension<AxiExtension>()->offered) {  // its first beat was held back with it
+            phase = BEGIN_BEAT;
+            (void)(*target.socket)->nb_transport_fw(payload, phase, delay);
+        }
         return;
     }
 }
@@ -95,6 +99,7 @@ void Router::grant(unsigned t, unsigned read) {
 unsigned Router::master_of(tlm::tlm_generic_payload &payload) const { return beats_ ? payload.get_extension<AxiExtension>()->route[level_] : routes_.at(&payload).master; }
 
 tlm::tlm_sync_enum Router::forward(int master, tlm::tlm_generic_payload &payload, tlm::tlm_phase &phase, sc_core::sc_time &delay) {
+    if (phase == BEGIN_BEAT && masters_[static_cast<size_t>(master)].want[0] == &payload) return tlm::TLM_ACCEPTED;  // goes after its BEGIN_REQ
     if (phase != tlm::BEGIN_REQ) {
         const unsigned t = beats_ ? static_cast<unsigned>(decode(payload.get_address())) : routes_.at(&payload).target;
         if (phase == tlm::END_RESP && !beats_) routes_.erase(&payload);

@@ -36,4 +36,4 @@ def test_driver_and_torch():
     environment = {**os.environ, "PRESIL_CHIP": "tiny", "PRESIL_BUILD": "systemc", "PRESIL_LIBRARY_PATH": str(library("tiny", "systemc").parent)}
     done = subprocess.run([sys.executable, str(HERE.parent / "cycles" / "measure.py")], env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert json.loads(done.stdout) == json.loads((HERE.parent / "cycles" / "baseline.json").read_text())["tiny"]
+    assert {name: m["cycles"] for name, m in json.loads(done.stdout).items()} == json.loads((HERE.parent / "cycles" / "baseline.json").read_text())["tiny"]

@@ -10,12 +10,16 @@ from pathlib import Path
 BUILD = Path(os.environ["PRESIL_BUILD_DIR"])
 START_SECONDS = 30
 
-# What serves a chip of a configuration: the command, and whether it has a clock. {socket} and {config} are filled in.
+# What serves a chip of a configuration: the command. {socket}, {config}, {lib} and {tests} are filled in.
 SERVERS = {
     "socket": "presil-serve {socket} --library {lib}/libpresil_sim_{config}_fast.so",
     "socket-copy": "presil-serve {socket} --copy --library {lib}/libpresil_sim_{config}_fast.so",
     "systemc": "presil-vp {tests}/systemc/vp_{config}.ini --socket {socket}",
     "dpi": "presil-dpi-{config} +presil_socket={socket}",
+}
+# Those without a clock: the same bits, no cycles.
+MODELS = {
+    "systemc-twin": "presil-vp {tests}/systemc/vp_{config}_twin.ini --socket {socket}",
 }
 
 
@@ -23,8 +27,9 @@ class Server:
     """A context; `transport` is what the driver is given. kill() and start() are for those who watch a server die and come back."""
 
     def __init__(self, name: str, config: str, folder: Path):
+        self.name = name
         self.path, self.log = folder / f"{name}.sock", folder / f"{name}.log"
-        program, *arguments = SERVERS[name].format(socket=self.path, config=config, lib=BUILD / "lib", tests=Path(__file__).parent.parent).split()
+        program, *arguments = (SERVERS | MODELS)[name].format(socket=self.path, config=config, lib=BUILD / "lib", tests=Path(__file__).parent.parent).split()
         self.command = [str(BUILD / "bin" / program), *arguments]
         self.transport = f"socket:{self.path}"
 

@@ -11,7 +11,7 @@ from bits import driver
 from bits.generate import cases
 from bits.sweep import Counts, Run, check
 
-from .servers import SERVERS, Server
+from .servers import MODELS, SERVERS, Server
 
 SEED, SHARE = int(os.environ.get("PRESIL_SEED", "1")), int(os.environ.get("PRESIL_SHARE", "12"))
 MODEL = "latency=37,response=11,stall=0.1"
@@ -31,7 +31,7 @@ def measured(device, some) -> list:
     return found
 
 
-@pytest.fixture(scope="module", params=SERVERS)
+@pytest.fixture(scope="module", params=[*SERVERS, *MODELS])
 def server(request, tmp_path_factory):
     with Server(request.param, "tiny", tmp_path_factory.mktemp(request.param)) as s:
         yield s
@@ -47,7 +47,13 @@ def test_same_bits_as_the_oracle(server):
 
 
 def test_same_cycles_as_in_process(server):
-    """Also with back-pressure, and for a second client of the same server."""
+    """Also with back-pressure, and for a second client of the same server. Without a clock: none, and the reports say so."""
+    if server.name in MODELS:
+        with driver.Device("tiny", mode="rtl", build=None, transport=server.transport) as device:
+            run = Run(device, share()[0])
+            run.run(Counts())
+        assert run.reports and all((r.mode, r.cycles) == (driver.MODES["model"], 0) for r in run.reports)
+        return
     for model in ("", MODEL):
         with driver.Device("tiny", mode="rtl", build=None, transport=server.transport, memory_model=model, seed=5) as device:
             there = measured(device, share()[::2])

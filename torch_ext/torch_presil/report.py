@@ -31,7 +31,7 @@ def _exact(value) -> Text:
 def print_result(result: dict, console: Console | None = None) -> None:
     """Table of layers, totals, what ran on the host and why, agreement with PyTorch."""
     console = console or Console(width=None)
-    total, verify, clocked = result["total"], result["mode"] == "verify", result["mode"] != "model"
+    total, verify, clocked = result["total"], result["mode"] == "verify", result["total"].get("cycles") is not None
     table = Table(title=f"{result['model']} {'×'.join(map(str, result['input']))} {result['dtype']} on {result['chip']}, mode {result['mode']}", title_justify="left")
     table.add_column("layer", no_wrap=True)
     table.add_column("output", no_wrap=True)

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "presil_twin_chip.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "presil_regs.h"
+
+enum { ID_VALUE = 0x5052534c, VERSION_MAJOR = 1, COUNTER_DESCRIPTORS = 85, COUNTER_LAUNCHES = 86, LAUNCH_CYCLES = 300, RING_LOG2_MOST = 16 };
+
+struct presil_twin_chip {
+    const presil_config *config;
+    presil_twin *twin;
+    uint32_t ring_lo, ring_hi, ring_log2, head, tail, irq, irq_enable, error_code, error_index;
+    uint64_t error_address;
+    uint64_t descriptors, launches, descriptors_shown, launches_shown; /* shown: at the last snapshot */
+    int pending;
+    presil_desc *list;
+    size_t capacity;
+};
+
+presil_twin_chip *presil_twin_chip_create(const char *config) {
+    const presil_config *c = presil_configs;
+    while (c->name && strcmp(c->name, config) != 0) c++;
+    presil_twin_chip *chip = c->name ? calloc(1, sizeof *chip) : NULL;
+    if (!chip) return NULL;
+    chip->config = c;
+    chip->twin = presil_twin_create(c);
+    if (chip->twin) return chip;
+    free(chip);
+    return NULL;
+}
+
+void presil_twin_chip_destroy(presil_twin_chip *chip) {
+    if (!chip) return;
+    presil_twin_destroy(chip->twin);
+    free(chip->list);
+    free(chip);
+}
+
+const presil_config *presil_twin_chip_config(const presil_twin_chip *chip) { return chip->config; }
+void presil_twin_chip_threads(presil_twin_chip *chip, unsigned threads) { presil_twin_threads(chip->twin, threads); }
+
+static void reset_queue(presil_twin_chip *chip) {
+    chip->head = chip->tail = chip->error_code = chip->error_index = 0;
+    chip->error_address = 0;
+    chip->pending = 0;
+}
+
+void presil_twin_chip_reset(presil_twin_chip *chip) {
+    reset_queue(chip);
+    chip->ring_lo = chip->ring_hi = chip->ring_log2 = chip->irq = chip->irq_enable = 0;
+    chip->descriptors = chip->launches = chip->descriptors_shown = chip->launches_shown = 0;
+}
+
+/* ---- registers */
+static uint32_t counter(const presil_twin_chip *chip, uint32_t offset) {
+    const uint32_t n = (offset - PRESIL_REG_COUNTER(0)) / 8;
+    const uint64_t value = n == COUNTER_DESCRIPTORS ? chip->descriptors_shown : n == COUNTER_LAUNCHES ? chip->launches_shown : 0;
+    return (uint32_t)(offset & 4 ? value >> 32 : value);
+}
+
+uint32_t presil_twin_chip_read(const presil_twin_chip *chip, uint32_t offset) {
+    const presil_config *c = chip->config;
+    switch (offset) {
+    case PRESIL_REG_ID: return ID_VALUE;
+    case PRESIL_REG_VERSION: return (uint32_t)VERSION_MAJOR << PRESIL_VERSION_MAJOR_SHIFT;
+    case PRESIL_REG_CAP_ARRAY: return c->lanes | c->cells << PRESIL_CAP_ARRAY_CELLS_SHIFT;
+    case PRESIL_REG_CAP_MEMORY: return c->word_bytes | c->banks << PRESIL_CAP_MEMORY_BANKS_SHIFT;
+    case PRESIL_REG_CAP_BANK: return c->bank_words;
+    case PRESIL_REG_CAP_ACC: return c->acc_rows;
+    case PRESIL_REG_CONFIG_HASH: return c->hash;
+    case PRESIL_REG_CAP_FEATURES: return PRESIL_CAP_FEATURES_INT8_MASK | PRESIL_CAP_FEATURES_BF16_MASK;
+    case PRESIL_REG_RING_BASE_LO: return chip->ring_lo;
+    case PRESIL_REG_RING_BASE_HI: return chip->ring_hi;
+    case PRESIL_REG_RING_LOG2: return chip->ring_log2;
+    case PRESIL_REG_RING_HEAD: return chip->head;
+    case PRESIL_REG_RING_TAIL: return chip->tail;
+    case PRESIL_REG_STATUS: return (chip->pending ? PRESIL_STATUS_BUSY_MASK : 0u) | (chip->error_code ? PRESIL_STATUS_ERROR_MASK : 0u);
+    case PRESIL_REG_ERROR_CODE: return chip->error_code;
+    case PRESIL_REG_ERROR_INDEX: return chip->error_index;
+    case PRESIL_REG_ERROR_ADDR_LO: return (uint32_t)chip->error_address;
+    case PRESIL_REG_ERROR_ADDR_HI: return (uint32_t)(chip->error_address >> 32) & PRESIL_ERROR_ADDR_HI_VALUE_MASK;
+    case PRESIL_REG_IRQ_STATUS: return chip->irq;
+    case PRESIL_REG_IRQ_ENABLE: return chip->irq_enable;
+    default: return offset >= PRESIL_REG_COUNTER(0) ? counter(chip, offset) : 0;
+    }
+}
+
+static void control(presil_twin_chip *chip, uint32_t value) {
+    if (value & PRESIL_CONTROL_QUEUE_RESET_MASK) reset_queue(chip);
+    if (value & PRESIL_CONTROL_COUNTER_CLEAR_MASK) chip->descriptors = chip->launches = 0;
+    if (value & PRESIL_CONTROL_COUNTER_SNAPSHOT_MASK) {
+        chip->descriptors_shown = chip->descriptors;
+        chip->launches_shown = chip->launches;
+    }
+}
+
+void presil_twin_chip_write(presil_twin_chip *chip, uint32_t offset, uint32_t value) {
+    const uint32_t both = PRESIL_IRQ_STATUS_DONE_MASK | PRESIL_IRQ_STATUS_ERROR_MASK;
+    switch (offset) {
+    case PRESIL_REG_RING_BASE_LO: chip->ring_lo = value; break;
+    case PRESIL_REG_RING_BASE_HI: chip->ring_hi = value & PRESIL_RING_BASE_HI_VALUE_MASK; break;
+    case PRESIL_REG_RING_LOG2: chip->ring_log2 = value & PRESIL_RING_LOG2_VALUE_MASK; break;
+    case PRESIL_REG_RING_TAIL:
+        chip->tail = value;
+        chip->pending = !chip->error_code; /* a stopped queue does nothing until it is reset */
+        break;
+    case PRESIL_REG_CONTROL: control(chip, value); break;
+    case PRESIL_REG_IRQ_ENABLE: chip->irq_enable = value & both; break;
+    case PRESIL_REG_IRQ_CLEAR: chip->irq &= ~value; break;
+    default: break;
+    }
+}
+
+int presil_twin_chip_pending(const presil_twin_chip *chip) { return chip->pending; }
+int presil_twin_chip_irq(const presil_twin_chip *chip) { return (chip->irq & chip->irq_enable) != 0; }
+
+/* ---- a launch */
+/* The descriptors between head and tail into `list`. An error code of docs/isa.md section 1, with its place in *error. */
+static int fetch(presil_twin_chip *chip, const presil_twin_memory *memory, uint32_t count, presil_twin_error *error) {
+    const uint64_t ring = (uint64_t)chip->ring_hi << 32 | chip->ring_lo;
+    const uint32_t entries = chip->ring_log2 <= RING_LOG2_MOST ? 1u << chip->ring_log2 : 0;
+    presil_desc *list = count > chip->capacity && count <= entries ? realloc(chip->list, count * sizeof *list) : chip->list;
+    if (count > entries || (count && !list)) return error->code = PRESIL_ERROR_RING;
+    if (count > chip->capacity) chip->capacity = count;
+    chip->list = list;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t address = ring + (uint64_t)((chip->head + i) & (entries - 1)) * sizeof(presil_desc), offset = address - memory->base;
+        if (address < memory->base || offset > memory->bytes || sizeof(presil_desc) > memory->bytes - offset) {
+            error->index = i;
+            error->address = address;
+            return error->code = PRESIL_ERROR_FETCH_BUS;
+        }
+        memcpy(&chip->list[i], memory->host + offset, sizeof(presil_desc));
+    }
+    return PRESIL_ERROR_NONE;
+}
+
+static uint64_t positions(const presil_desc *d) { return (uint64_t)presil_load_n0(d) * presil_load_n1(d) * presil_load_n2(d) * presil_load_n3(d); } /* STORE has them in the same place */
+
+/* Bytes over the bus and rows through the array, each at one a cycle, whichever takes longer. */
+uint64_t presil_twin_chip_estimate(presil_twin_chip *chip, const presil_twin_memory *memory) {
+    const uint32_t word = chip->config->word_bytes, count = chip->tail - chip->head;
+    uint64_t bus = 0, array = 0;
+    presil_twin_error error = {0};
+    if (!chip->pending || fetch(chip, memory, count, &error)) return LAUNCH_CYCLES;
+    for (uint32_t i = 0; i < count; i++) {
+        const presil_desc *d = &chip->list[i];
+        const uint32_t opcode = presil_desc_opcode(d);
+        if (opcode == PRESIL_OP_LOAD || opcode == PRESIL_OP_STORE) bus += positions(d) * ((presil_load_chunk_bytes(d) + word - 1) / word);
+        if (opcode == PRESIL_OP_MATRIX) array += (uint64_t)presil_matrix_nx(d) * presil_matrix_ny(d) * presil_matrix_kx(d) * presil_matrix_ky(d) * presil_matrix_ncb(d);
+        bus += sizeof *d / word;
+    }
+    return LAUNCH_CYCLES + (bus > array ? bus : array);
+}
+
+void presil_twin_chip_run(presil_twin_chip *chip, const presil_twin_memory *memory, presil_twin_write_fn on_write, void *context) {
+    if (!chip->pending) return;
+    const uint32_t count = chip->tail - chip->head;
+    presil_twin_error error = {0};
+    if (!fetch(chip, memory, count, &error)) (void)presil_twin_execute(chip->twin, chip->list, count, memory, on_write, context, &error);
+    if (error.code) {
+        chip->error_code = (uint32_t)error.code;
+        chip->error_index = chip->head + error.index;
+        chip->error_address = error.address;
+    }
+    chip->pending = 0;
+    chip->head = chip->tail;
+    chip->descriptors += count;
+    chip->launches++;
+    if (error.deadlock) return; /* the chip would hang, without an interrupt */
+    chip->irq |= error.code ? PRESIL_IRQ_STATUS_ERROR_MASK : PRESIL_IRQ_STATUS_DONE_MASK;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The twin behind the chip's registers: what a driver does and sees, and what stops it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+#include "presil_regs.h"
+#include "presil_twin_chip.h"
+
+enum { BASE_LO = 0x10000, ENTRIES_LOG2 = 3, MEMORY = 1 << 16, BOTH = PRESIL_IRQ_STATUS_DONE_MASK | PRESIL_IRQ_STATUS_ERROR_MASK };
+static uint8_t memory[MEMORY];
+static const presil_twin_memory window = {BASE_LO, MEMORY, memory};
+
+static void put_desc(uint32_t entry, uint32_t opcode) {
+    presil_desc d = {0};
+    presil_desc_isa_set(&d, 1);
+    presil_desc_opcode_set(&d, opcode);
+    memcpy(memory + entry * sizeof d, &d, sizeof d);
+}
+
+static presil_twin_chip *ready(void) {
+    presil_twin_chip *chip = presil_twin_chip_create("tiny");
+    assert_non_null(chip);
+    memset(memory, 0, sizeof memory);
+    for (uint32_t i = 0; i < 1u << ENTRIES_LOG2; i++) put_desc(i, PRESIL_OP_NOP);
+    presil_twin_chip_write(chip, PRESIL_REG_RING_BASE_LO, BASE_LO);
+    presil_twin_chip_write(chip, PRESIL_REG_RING_LOG2, ENTRIES_LOG2);
+    presil_twin_chip_write(chip, PRESIL_REG_IRQ_ENABLE, BOTH);
+    return chip;
+}
+
+static void ring(presil_twin_chip *chip, uint32_t tail) {
+    presil_twin_chip_write(chip, PRESIL_REG_RING_TAIL, tail);
+    assert_int_equal(presil_twin_chip_pending(chip), 1);
+    assert_true(presil_twin_chip_read(chip, PRESIL_REG_STATUS) & PRESIL_STATUS_BUSY_MASK);
+    presil_twin_chip_run(chip, &window, NULL, NULL);
+    assert_int_equal(presil_twin_chip_pending(chip), 0);
+}
+
+static void says_what_it_is(void **state) {
+    (void)state;
+    presil_twin_chip *chip = presil_twin_chip_create("base");
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_ID), 0x5052534c);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_CAP_ARRAY), 64 | 32 << 16);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_CONFIG_HASH), presil_twin_chip_config(chip)->hash);
+    presil_twin_chip_destroy(chip);
+    assert_null(presil_twin_chip_create("gone"));
+}
+
+static void launches_and_interrupts(void **state) {
+    (void)state;
+    presil_twin_chip *chip = ready();
+    ring(chip, 5);
+    assert_int_equal(presil_twin_chip_irq(chip), 1);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_IRQ_STATUS), PRESIL_IRQ_STATUS_DONE_MASK);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_RING_HEAD), 5);
+    presil_twin_chip_write(chip, PRESIL_REG_IRQ_ENABLE, 0);
+    assert_int_equal(presil_twin_chip_irq(chip), 0);
+    presil_twin_chip_write(chip, PRESIL_REG_IRQ_ENABLE, BOTH);
+    presil_twin_chip_write(chip, PRESIL_REG_IRQ_CLEAR, BOTH);
+    assert_int_equal(presil_twin_chip_irq(chip), 0);
+    ring(chip, 12); /* over the ring's end */
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_IRQ_STATUS), PRESIL_IRQ_STATUS_DONE_MASK);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_COUNTER(85)), 0); /* of the last snapshot */
+    presil_twin_chip_write(chip, PRESIL_REG_CONTROL, PRESIL_CONTROL_COUNTER_SNAPSHOT_MASK);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_COUNTER(85)), 12);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_COUNTER(86)), 2);
+    presil_twin_chip_destroy(chip);
+}
+
+static void errors_stop_the_queue(void **state) {
+    (void)state;
+    presil_twin_chip *chip = ready();
+    put_desc(3, 15); /* no such opcode */
+    ring(chip, 5);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_ERROR_CODE), PRESIL_ERROR_OPCODE);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_ERROR_INDEX), 3);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_IRQ_STATUS), PRESIL_IRQ_STATUS_ERROR_MASK);
+    assert_true(presil_twin_chip_read(chip, PRESIL_REG_STATUS) & PRESIL_STATUS_ERROR_MASK);
+    presil_twin_chip_write(chip, PRESIL_REG_RING_TAIL, 6); /* refused until a reset of the queue */
+    assert_int_equal(presil_twin_chip_pending(chip), 0);
+    presil_twin_chip_write(chip, PRESIL_REG_CONTROL, PRESIL_CONTROL_QUEUE_RESET_MASK);
+    presil_twin_chip_write(chip, PRESIL_REG_IRQ_CLEAR, BOTH);
+    put_desc(3, PRESIL_OP_NOP);
+    ring(chip, 4);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_IRQ_STATUS), PRESIL_IRQ_STATUS_DONE_MASK);
+    presil_twin_chip_destroy(chip);
+}
+
+static void a_ring_outside_of_memory(void **state) {
+    (void)state;
+    presil_twin_chip *chip = ready();
+    presil_twin_chip_write(chip, PRESIL_REG_RING_BASE_HI, 1);
+    ring(chip, 1);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_ERROR_CODE), PRESIL_ERROR_FETCH_BUS);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_ERROR_ADDR_HI), 1);
+    presil_twin_chip_reset(chip);
+    presil_twin_chip_write(chip, PRESIL_REG_RING_BASE_LO, BASE_LO);
+    presil_twin_chip_write(chip, PRESIL_REG_RING_LOG2, ENTRIES_LOG2);
+    ring(chip, 9); /* more than the ring has */
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_ERROR_CODE), PRESIL_ERROR_RING);
+    presil_twin_chip_destroy(chip);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(says_what_it_is), cmocka_unit_test(launches_and_interrupts), cmocka_unit_test(errors_stop_the_queue), cmocka_unit_test(a_ring_outside_of_memory)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
