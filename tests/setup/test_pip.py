@@ -20,7 +20,7 @@ def installed(tmp_path_factory) -> Path:
     place = tmp_path_factory.mktemp("pip")
     # Packages that it needs are those of .venv; a build that must download torch again would prove no more.
     command = [sys.executable, "-m", "pip", "install", "--no-build-isolation", "--no-deps", "--no-index", "--target", str(place / "site"),
-               "-C", f"build-dir={place / 'build'}", "-C", "cmake.define.PRESIL_SIM_CONFIGS=tiny", str(ROOT)]
+               "--config-settings", f"build-dir={place / 'build'}", "--config-settings", "cmake.define.PRESIL_SIM_CONFIGS=tiny", str(ROOT)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
     return place / "site"
