@@ -51,7 +51,9 @@ int run(const char *config, const char *socket, const presil_serve_options &opti
     presil::offer_platform(platform);
     sc_core::sc_trace_file *vcd = nullptr;
     if (!settings.platform_vcd.empty()) {
-        vcd = sc_core::sc_create_vcd_trace_file(settings.platform_vcd.c_str());
+        const std::string &file = settings.platform_vcd, end = ".vcd";  // SystemC adds it
+        const bool named = file.size() > end.size() && file.compare(file.size() - end.size(), end.size(), end) == 0;
+        vcd = sc_core::sc_create_vcd_trace_file((named ? file.substr(0, file.size() - end.size()) : file).c_str());
         platform->trace(vcd);
     }
     const int status = serve(settings, options);

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -124,3 +125,14 @@ def test_wrong_configurations_are_named(tmp_path, text, expected):
     vp = Platform(tmp_path, text)
     done = subprocess.run(vp.command, capture_output=True, text=True, timeout=30)
     assert done.returncode == 1 and expected in done.stderr
+
+
+def test_platform_signals_as_vcd(tmp_path):
+    with Platform(tmp_path, TINY + f"[trace]\nplatform = {tmp_path}/signals.vcd\n[traffic]\nload = 20\n") as platform:
+        done = subprocess.run([str(BUILD / "bin" / "matmul"), "8", "8", "8"], env={**os.environ, "PRESIL_TRANSPORT": platform.transport}, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+    text = (tmp_path / "signals.vcd").read_text()
+    names = dict(re.findall(r"\$var \w+ +\d+ +(\S+) +(\w+)", text))
+    code = {name: key for key, name in names.items()}
+    assert {"chip_irq", "host_irq", "traffic_beats"} <= set(code)
+    assert text.count(f"\n1{code['chip_irq']}\n") >= 1 and text.count(f"\n0{code['chip_irq']}\n") >= 1
