@@ -106,6 +106,19 @@ def test_diagnose_finds_nothing_wrong(installed):
     assert report["ok"] and report["simulators"]["libraries"] == {"tiny_fast": "ok"} and report["versions"]["torch_presil_path"].startswith(str(installed))
 
 
+def processes_with(text: str) -> list:
+    """Command lines that hold it."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = entry.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:  # it has just ended
+            continue
+        if text in line:
+            found.append(line)
+    return found
+
+
 @pytest.fixture(scope="module")
 def own_simulator(installed, tmp_path_factory):
     """(cache, what the build said) after the first use on this machine."""
@@ -117,7 +130,7 @@ def own_simulator(installed, tmp_path_factory):
         assert line, "ended before it could be interrupted"
     first.send_signal(signal.SIGINT)
     assert first.wait(30) == 130 and "interrupted" in first.stderr.read()
-    assert not subprocess.run(["pgrep", "-f", str(cache)], capture_output=True, text=True).stdout
+    assert not processes_with(str(cache))
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
     assert done.returncode == 0, done.stderr
     assert Path(done.stdout.strip()).parent.parent == cache
