@@ -183,6 +183,19 @@ function(_presil_train_model)
     COMMENT "Profiling the model of ${A_NAME} (${build})")
 endfunction()
 
+# The check build's overwriting of memories: what it knows of them, for the harness.
+function(_presil_add_scramble)
+  if(NOT build STREQUAL "check" OR NOT A_SCRAMBLE)
+    return()
+  endif()
+  add_custom_command(OUTPUT ${mdir}/scramble.inc
+    COMMAND ${Python3_EXECUTABLE} ${PRESIL_SIM_DIR}/scramble.py ${mdir}/Vchip___024root.h "${A_SCRAMBLE}" ${mdir}/scramble.inc
+    DEPENDS ${mdir}/Vchip.mk ${PRESIL_SIM_DIR}/scramble.py VERBATIM)
+  add_custom_target(${target}_scramble DEPENDS ${mdir}/scramble.inc)
+  add_dependencies(${target}_harness ${target}_scramble)
+  target_compile_definitions(${target}_harness PRIVATE PRESIL_SIM_SCRAMBLE=1)
+endfunction()
+
 function(_presil_add_library build)
   set(target presil_sim_${A_NAME}_${build})
   set(mdir ${CMAKE_CURRENT_BINARY_DIR}/${target}.dir/model)
@@ -232,14 +245,7 @@ function(_presil_add_library build)
   add_library(${target} SHARED $<TARGET_OBJECTS:${target}_harness>)
   add_dependencies(${target} ${target}_model)
   _presil_link_library(${target} libVchip.a)
-  if(build STREQUAL "check" AND A_SCRAMBLE)
-    add_custom_command(OUTPUT ${mdir}/scramble.inc
-      COMMAND ${Python3_EXECUTABLE} ${PRESIL_SIM_DIR}/scramble.py ${mdir}/Vchip___024root.h "${A_SCRAMBLE}" ${mdir}/scramble.inc
-      DEPENDS ${mdir}/Vchip.mk ${PRESIL_SIM_DIR}/scramble.py VERBATIM)
-    add_custom_target(${target}_scramble DEPENDS ${mdir}/scramble.inc)
-    add_dependencies(${target}_harness ${target}_scramble)
-    target_compile_definitions(${target}_harness PRIVATE PRESIL_SIM_SCRAMBLE=1)
-  endif()
+  _presil_add_scramble()
 endfunction()
 
 function(presil_add_chip)

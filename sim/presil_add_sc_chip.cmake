@@ -104,14 +104,7 @@ function(_presil_add_sc_library build)
   target_link_libraries(${target}_harness PRIVATE ${runtime})
   target_link_libraries(${target} PRIVATE ${mdir}/libVchip.a ${runtime})
   target_link_options(${target} PRIVATE -Wl,--no-undefined ${PRESIL_MODEL_LINK_OPTIONS})
-  if(build STREQUAL "check" AND A_SCRAMBLE)
-    add_custom_command(OUTPUT ${mdir}/scramble.inc
-      COMMAND ${Python3_EXECUTABLE} ${PRESIL_SIM_DIR}/scramble.py ${mdir}/Vchip___024root.h "${A_SCRAMBLE}" ${mdir}/scramble.inc
-      DEPENDS ${mdir}/Vchip.mk ${PRESIL_SIM_DIR}/scramble.py VERBATIM)
-    add_custom_target(${target}_scramble DEPENDS ${mdir}/scramble.inc)
-    add_dependencies(${target}_harness ${target}_scramble)
-    target_compile_definitions(${target}_harness PRIVATE PRESIL_SIM_SCRAMBLE=1)
-  endif()
+  _presil_add_scramble()
 endfunction()
 
 function(presil_add_sc_chip)
