@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Generates what descriptors.json, configs.json and presil.rdl define: presil_desc_pkg.sv, presil_config_pkg.sv, presil_desc.h,
-presil_config.h, presil_desc.py; registers: presil_regs.h, presil_regs.sv, presil_regs_pkg.sv (PeakRDL), docs/registers.md.
+"""Generates what descriptors.json, configs.json and presil.rdl define: presil_desc_pkg.sv, presil_config_pkg.sv,
+presil_desc.h, presil_config.h, presil_desc.py; registers: presil_regs.h, presil_regs.sv, presil_regs_pkg.sv
+(PeakRDL), docs/registers.md.
 
 usage: generate.py --out DIR [--config NAME] [--docs FILE]
-       --config adds what Verilator needs of that configuration: presil_config_pkg.sv and the register block with its lint rules
+       --config adds what Verilator needs of that configuration: presil_config_pkg.sv and the register block with its
+       lint rules
        --docs writes the register table, which is kept in docs/registers.md
 """
+
 import argparse
 import json
 import re
@@ -34,7 +37,8 @@ def config_hash(name, config):
 
 
 def used(package, lines):
-    """One more parameter that reads all others, so that lint doesn't call those of a package unused that a design has no need of."""
+    """One more parameter that reads all others, so that lint doesn't call those of a package unused that a design has
+    no need of."""
     names = [name for line in lines for name in re.findall(r"localparam [^=]*?(\w+) =", line)]
     return f"  localparam logic {package}_unused = &{{" + ", ".join(names) + "};"
 
@@ -48,8 +52,11 @@ def desc_pkg(isa):
         out += [f"  localparam logic [{width - 1}:0] {enum}_{n} = {width}'d{v};" for n, v in items.items()]
     for kind, name, word, low, width, _ in fields(isa):
         p = f"{kind}_{name.upper()}"
-        out += [f"  localparam int unsigned {p}_WORD = {word};", f"  localparam int unsigned {p}_LSB = {low};",
-                f"  localparam int unsigned {p}_WIDTH = {width};"]
+        out += [
+            f"  localparam int unsigned {p}_WORD = {word};",
+            f"  localparam int unsigned {p}_LSB = {low};",
+            f"  localparam int unsigned {p}_WIDTH = {width};",
+        ]
     return "\n".join([*out, used("presil_desc_pkg", out), "endpackage", ""])
 
 
@@ -63,9 +70,14 @@ def config_pkg(name, config):
 
 
 def c_header(isa):
-    out = [f"/* SPDX-License-Identifier: Apache-2.0 */\n/* {NOTICE} */", "#ifndef PRESIL_DESC_H\n#define PRESIL_DESC_H",
-           "#include <stdint.h>", f"#define PRESIL_DESC_WORDS {isa['words']}", f"#define PRESIL_ISA_VERSION {isa['isa_version']}",
-           "typedef struct { uint32_t w[PRESIL_DESC_WORDS]; } presil_desc;"]
+    out = [
+        f"/* SPDX-License-Identifier: Apache-2.0 */\n/* {NOTICE} */",
+        "#ifndef PRESIL_DESC_H\n#define PRESIL_DESC_H",
+        "#include <stdint.h>",
+        f"#define PRESIL_DESC_WORDS {isa['words']}",
+        f"#define PRESIL_ISA_VERSION {isa['isa_version']}",
+        "typedef struct { uint32_t w[PRESIL_DESC_WORDS]; } presil_desc;",
+    ]
     out.append("enum { " + ", ".join(f"PRESIL_OP_{n} = {v}" for n, v in isa["opcodes"].items()) + " };")
     for enum, items in isa["enums"].items():
         out.append("enum { " + ", ".join(f"PRESIL_{enum}_{n} = {v}" for n, v in items.items()) + " };")
@@ -78,27 +90,44 @@ def c_header(isa):
         else:
             get = f"(d->w[{word}] >> {low}) & 0x{mask:x}u"
         out.append(f"static inline {ctype} {fn}(const presil_desc *d) {{ return {get}; }}")
-        out.append(f"static inline void {fn}_set(presil_desc *d, {ctype} v) {{ d->w[{word}] = (d->w[{word}] & ~(0x{mask:x}u << {low})) "
-                   f"| (((uint32_t)v & 0x{mask:x}u) << {low}); }}")
+        out.append(
+            f"static inline void {fn}_set(presil_desc *d, {ctype} v) {{ d->w[{word}] = (d->w[{word}] & ~(0x{mask:x}u << {low})) "
+            f"| (((uint32_t)v & 0x{mask:x}u) << {low}); }}"
+        )
     return "\n".join([*out, "#endif", ""])
 
 
 def c_config(configs):
-    out = [f"/* SPDX-License-Identifier: Apache-2.0 */\n/* {NOTICE} */", "#ifndef PRESIL_CONFIG_H\n#define PRESIL_CONFIG_H",
-           "#include <stdint.h>",
-           "typedef struct { const char *name; uint32_t lanes, cells, word_bytes, banks, bank_words, acc_rows, clock_mhz, hash; } presil_config;",
-           "static const presil_config presil_configs[] = {"]
+    out = [
+        f"/* SPDX-License-Identifier: Apache-2.0 */\n/* {NOTICE} */",
+        "#ifndef PRESIL_CONFIG_H\n#define PRESIL_CONFIG_H",
+        "#include <stdint.h>",
+        "typedef struct { const char *name; uint32_t lanes, cells, word_bytes, banks, bank_words, acc_rows, clock_mhz, hash; } presil_config;",
+        "static const presil_config presil_configs[] = {",
+    ]
     keys = ("lanes", "cells", "word_bytes", "banks", "bank_words", "acc_rows", "clock_mhz")
     for name, config in configs.items():
-        out.append(f'  {{"{name}", ' + ", ".join(str(config[k]) for k in keys) + f", 0x{config_hash(name, config):08x}u}},")
+        out.append(
+            f'  {{"{name}", ' + ", ".join(str(config[k]) for k in keys) + f", 0x{config_hash(name, config):08x}u}},"
+        )
     return "\n".join([*out, "  {0, 0, 0, 0, 0, 0, 0, 0, 0}", "};", "#endif", ""])
 
 
 def py_module(isa, configs):
     table = {k: {n: (w, lo, wd, s) for kk, n, w, lo, wd, s in fields(isa) if kk == k} for k in ("COMMON", *KINDS)}
-    return "\n".join(["# SPDX-License-Identifier: Apache-2.0", f'"""{NOTICE}"""', f"WORDS = {isa['words']}", f"ISA_VERSION = {isa['isa_version']}",
-                      f"OPCODES = {isa['opcodes']!r}", f"ENUMS = {isa['enums']!r}", f"FIELDS = {table!r}",
-                      f"CONFIGS = {({n: {**c, 'hash': config_hash(n, c)} for n, c in configs.items()})!r}", ""])
+    return "\n".join(
+        [
+            "# SPDX-License-Identifier: Apache-2.0",
+            f'"""{NOTICE}"""',
+            f"WORDS = {isa['words']}",
+            f"ISA_VERSION = {isa['isa_version']}",
+            f"OPCODES = {isa['opcodes']!r}",
+            f"ENUMS = {isa['enums']!r}",
+            f"FIELDS = {table!r}",
+            f"CONFIGS = { ({n: {**c, 'hash': config_hash(n, c)} for n, c in configs.items()})!r}",
+            "",
+        ]
+    )
 
 
 def main():
@@ -110,8 +139,13 @@ def main():
     isa = json.loads((HERE / "descriptors.json").read_text())
     configs = {n: c for n, c in json.loads((HERE / "configs.json").read_text()).items() if n != "_"}
     args.out.mkdir(parents=True, exist_ok=True)
-    files = {"presil_desc_pkg.sv": desc_pkg(isa), "presil_desc.h": c_header(isa), "presil_config.h": c_config(configs), "presil_desc.py": py_module(isa, configs),
-             "presil_regs.h": registers.c_header()}
+    files = {
+        "presil_desc_pkg.sv": desc_pkg(isa),
+        "presil_desc.h": c_header(isa),
+        "presil_config.h": c_config(configs),
+        "presil_desc.py": py_module(isa, configs),
+        "presil_regs.h": registers.c_header(),
+    }
     if args.config:
         files |= registers.regblock(args.out / "regblock")
         files["presil_config_pkg.sv"] = config_pkg(args.config, configs[args.config])

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One half of the accumulators: ACC_ROWS rows of CELLS 32-bit values, one read and one write port (a macro may replace the memory).
-// A read gives its row one cycle later; one of the row that is written in the same cycle gives the old value. Contents are not reset.
+// One half of the accumulators: ACC_ROWS rows of CELLS 32-bit values, one read and one write port (a macro may
+// replace the memory).
+// A read gives its row one cycle later; one of the row that is written in the same cycle gives the old value.
+// Contents are not reset.
 module presil_accumulator import presil_config_pkg::*; (
   input  logic                        clk,
   input  logic                        re,

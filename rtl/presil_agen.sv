@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Address generator of the matrix engine: channel block, kernel row, kernel column, output row, output column (docs/isa.md section 4).
-// Throughput: one activation row a cycle, without a bubble between descriptors. Latency: 2 cycles from descriptor to first row, and
+// Address generator of the matrix engine: channel block, kernel row, kernel column, output row, output column
+// (docs/isa.md section 4).
+// Throughput: one activation row a cycle, without a bubble between descriptors. Latency: 2 cycles from descriptor to
+// first row, and
 // 16 more where input dilation needs divisions (hidden while an earlier descriptor runs).
 // Positions are kept as quotient and remainder by the input dilation, so that no step divides.
 // Reset: the valid bits. Errors: none (fields are checked at decode).
@@ -25,7 +27,8 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   output logic        row_skip,
   output logic [31:0] row_index
 );
-  // ---------------------------------------------------------------- set-up: fields of the next descriptor, offsets divided by idx, idy
+  // ---------------------------------------------------------------- set-up: fields of the next descriptor, offsets
+  // divided by idx, idy
   localparam int unsigned NDIV = 6;   // ox, sx, dx, oy, sy, dy
   logic set_valid, set_load, set_ready;
   logic [4:0]  div_left;
@@ -124,7 +127,8 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   assign adv = run_valid && (!row_valid || row_take);
   assign set_load = set_ready && (!run_valid || (adv && desc_end));
 
-  // No register is read behind an assignment to it in the text, here and elsewhere: a simulator would keep a shadow copy of it.
+  // No register is read behind an assignment to it in the text, here and elsewhere: a simulator would keep a shadow
+  // copy of it.
   always_ff @(posedge clk) begin
     logic [31:0] next;
     logic [8:0] sum;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Window of the last 16 beats of LOAD's data, and the byte shifter behind it: x = 32-bit words of {beat slot+1, beat slot} >> 8*shift.
+// Window of the last 16 beats of LOAD's data, and the byte shifter behind it: x = 32-bit words of {beat slot+1, beat
+// slot} >> 8*shift.
 // Latency 1 from `en`, one word a cycle. A beat written in a cycle can be read in the next. No reset, no errors.
 module presil_align import presil_config_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD),

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dot-product array: CELLS dot products of one activation row a cycle with two sets of weights, int8 or bf16, and the addition to the
+// Dot-product array: CELLS dot products of one activation row a cycle with two sets of weights, int8 or bf16, and the
+// addition to the
 // old accumulator row. docs/numerics.md clauses 3 and 4.
-// Throughput: one row and one weight word a cycle. Latency of a row: operands 1, dot 1, fp32 value 1, accumulate 1; then acc_we with
-// the new row. The old row is asked for in the value stage (acc_re) and used one cycle later; a row that comes again one cycle later
+// Throughput: one row and one weight word a cycle. Latency of a row: operands 1, dot 1, fp32 value 1, accumulate 1;
+// then acc_we with
+// the new row. The old row is asked for in the value stage (acc_re) and used one cycle later; a row that comes again
+// one cycle later
 // takes the new value from the accumulate stage, two cycles later from a copy taken while it was written.
 // Reset: the valid bits; payload is not reset. Errors: none.
 module presil_array import presil_config_pkg::*; (
@@ -60,9 +63,12 @@ module presil_array import presil_config_pkg::*; (
   typedef logic [31:0] cells_t [CELLS];
   typedef logic [31:0] double_t [2*CELLS];
 
-  // int8: sign-extended. bf16: sign in bit 31 and significand (0 for a zero), in an array each for weights; exponent field + 256, or 0 for a zero, so that a product
-  // with a zero never has the largest exponent. Elements are held in a fixed permutation, the same for rows and weights.
-  // Weights lie lane by lane, so that the loops below run along the cells: no sum across a vector, twice as fast in simulation. The set
+  // int8: sign-extended. bf16: sign in bit 31 and significand (0 for a zero), in an array each for weights; exponent
+  // field + 256, or 0 for a zero, so that a product
+  // with a zero never has the largest exponent. Elements are held in a fixed permutation, the same for rows and
+  // weights.
+  // Weights lie lane by lane, so that the loops below run along the cells: no sum across a vector, twice as fast in
+  // simulation. The set
   // is the second dimension, so that a synthesizer sees a choice between two cells' weights and not between two arrays.
   typedef logic [15:0] cells16_t [CELLS];
   cells16_t w8 [LANES][2];
@@ -95,7 +101,8 @@ module presil_array import presil_config_pkg::*; (
     for (int unsigned j = 0; j < LANES; j++) bytes_pad[j] = 16'(sext8({24'd0, row_pad_byte}));
   endfunction
 
-  // h: a bf16 in the high half of 32 bits. top: the first exponent field that counts as zero (255 to skip specials, else 256)
+  // h: a bf16 in the high half of 32 bits. top: the first exponent field that counts as zero (255 to skip specials,
+  // else 256)
   function automatic logic [31:0] significand(input logic [31:0] h, input logic [31:0] top);
     logic [31:0] e, m;
     e = (h >> 23) & 32'hff;
@@ -172,7 +179,8 @@ module presil_array import presil_config_pkg::*; (
     end
   end
 
-  // One cell of a set. Blocking, in the process that reads the sets and after it has: a non-blocking assignment to a column makes a
+  // One cell of a set. Blocking, in the process that reads the sets and after it has: a non-blocking assignment to a
+  // column makes a
   // simulator keep a list of its elements.
   function automatic void put_int8();
     for (int unsigned j = 0; j < QUADS; j++) begin
@@ -239,7 +247,8 @@ module presil_array import presil_config_pkg::*; (
       end
   endfunction
 
-  // what infinities and NaNs make of each cell: its value, or 0 where none counts. Only evaluated when a special is about.
+  // what infinities and NaNs make of each cell: its value, or 0 where none counts. Only evaluated when a special is
+  // about.
   function automatic cells_t dot_special();
     for (int unsigned c = 0; c < CELLS; c++) begin
       logic [31:0] pos, neg, nan;

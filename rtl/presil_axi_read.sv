@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// AXI4 read side of the chip: arbitrates LOAD (ID 0) and descriptor fetch (ID 1) onto AR, routes R by ID, counts what is outstanding.
-// AR is registered (one burst a cycle); R passes through. At most 256 LOAD bursts outstanding; the fetcher asks only for what it has room
+// AXI4 read side of the chip: arbitrates LOAD (ID 0) and descriptor fetch (ID 1) onto AR, routes R by ID, counts what
+// is outstanding.
+// AR is registered (one burst a cycle); R passes through. At most 256 LOAD bursts outstanding; the fetcher asks only
+// for what it has room
 // for, so R never waits for more than the scratchpad. Reset: synchronous, only when idle.
-// Errors: SLVERR or DECERR of a LOAD beat raises err_valid one cycle later with the beat's address and the descriptor's index.
+// Errors: SLVERR or DECERR of a LOAD beat raises err_valid one cycle later with the beat's address and the
+// descriptor's index.
 module presil_axi_read import presil_config_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)
 ) (

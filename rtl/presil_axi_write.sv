@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// AXI4 write side of the chip: STORE's bursts onto AW (registered), its beats onto W (passed through, never ahead of their AW), B.
+// AXI4 write side of the chip: STORE's bursts onto AW (registered), its beats onto W (passed through, never ahead of
+// their AW), B.
 // At most 128 bursts outstanding. Reset: synchronous, only when idle.
-// Halt: no burst is accepted any more; beats that are owed are sent with zero strobes, and presil_store_pack holds its beat.
+// Halt: no burst is accepted any more; beats that are owed are sent with zero strobes, and presil_store_pack holds
+// its beat.
 // Errors: SLVERR or DECERR raises err_valid one cycle later with the burst's address and the descriptor's index.
 module presil_axi_write import presil_config_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)

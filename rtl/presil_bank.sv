@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One scratchpad bank: 1 read and 1 write port, synchronous read (1 cycle), byte write mask. No reset. A vendor's memory macro replaces
-// `mem`. The multiplexers of clients sit inside the guards: as wires a word would be copied in every bank in every cycle.
+// One scratchpad bank: 1 read and 1 write port, synchronous read (1 cycle), byte write mask. No reset. A vendor's
+// memory macro replaces
+// `mem`. The multiplexers of clients sit inside the guards: as wires a word would be copied in every bank in every
+// cycle.
 module presil_bank import presil_config_pkg::*; #(
   localparam int unsigned AW = $clog2(BANK_WORDS)
 ) (

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cuts runs of beats into AXI bursts that respect 4 KiB (so at most 4096/WORD beats, <= 256 for WORD >= 16, which is required).
+// Cuts runs of beats into AXI bursts that respect 4 KiB (so at most 4096/WORD beats, <= 256 for WORD >= 16, which is
+// required).
 // Combinational from its state; one burst a cycle, also across runs. Reset: synchronous. Errors: none.
 module presil_bursts import presil_config_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)

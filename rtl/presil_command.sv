@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Command processor: fetches descriptors from the ring (bursts of up to 8, 16 buffered), decodes and checks them in order, hands them to
+// Command processor: fetches descriptors from the ring (bursts of up to 8, 16 buffered), decodes and checks them in
+// order, hands them to
 // the engines' queues, and rules launch, completion, error stop and queue reset (docs/isa.md section 1).
 // One descriptor every 3 cycles; doorbell to fetch request 2, descriptor received to queue 3. Reset: synchronous.
-// Errors: OPCODE, VERSION, FIELD, FETCH_BUS, RING from here; those of the engines come in; the first wins and halts everything.
+// Errors: OPCODE, VERSION, FIELD, FETCH_BUS, RING from here; those of the engines come in; the first wins and halts
+// everything.
 module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)
 ) (
@@ -74,7 +76,7 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign push_desc = desc;
   assign push_index = ring_head;
 
-  // ---- what decode refuses ------------------------------------------------------------------------------------------
+  // ---- what decode refuses ------------------------------------------------------------------
   function automatic logic bad_moves();
     logic zero, conv;
     logic [31:0] word;
@@ -115,7 +117,7 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
     return bad ? ERROR_FIELD : ERROR_NONE;
   endfunction
 
-  // ---- fetch --------------------------------------------------------------------------------------------------------
+  // ---- fetch --------------------------------------------------------------------------------
   // up to 8 descriptors, not beyond the tail, the ring's end or 4 KiB (32 descriptors; the base is 4 KiB-aligned)
   assign size   = 32'd1 << ring_log2;
   assign ahead  = ring_tail - asked;
@@ -131,7 +133,8 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign take_now = state == 2'd0 && ring_head != got && busy && !halt;
   always_ff @(posedge clk) if (take_now) desc <= take(ring_head);
 
-  // Everything that is looked at is looked at first: a register that is read behind an assignment to it costs Verilator a shadow copy.
+  // Everything that is looked at is looked at first: a register that is read behind an assignment to it costs
+  // Verilator a shadow copy.
   always_ff @(posedge clk) begin
     logic handed, fetch, ask, finished, drained, lost, own;
     logic [3:0]  code;

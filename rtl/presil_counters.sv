@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counters of docs/isa.md section 6: while a launch runs every cycle is charged to one cause of each engine. Live values, and the copy that
+// Counters of docs/isa.md section 6: while a launch runs every cycle is charged to one cause of each engine. Live
+// values, and the copy that
 // the last snapshot made, which is what the registers show (n: rtl/presil.rdl COUNTERS).
 // One array and one dynamic increment an engine: a loop over all counters would cost simulation time in every cycle.
 // Read latency 1. Reset: synchronous; counters read zero, snapshots are undefined until the first one. Errors: none.
@@ -23,7 +24,8 @@ module presil_counters import presil_config_pkg::*; import presil_desc_pkg::*; #
   output logic [31:0] rdata
 );
   typedef logic [63:0] causes_t [16];
-  // running counts, never cleared (that would make Verilator copy the arrays in every cycle); at the last clear; at the last snapshot, both
+  // running counts, never cleared (that would make Verilator copy the arrays in every cycle); at the last clear; at
+  // the last snapshot, both
   causes_t c_load, c_matrix, c_epilogue, c_store, z_load, z_matrix, z_epilogue, z_store;
   causes_t s_load, s_matrix, s_epilogue, s_store, y_load, y_matrix, y_epilogue, y_store;
   logic [63:0] cycles, z_cycles, read_beats, write_beats, bytes, descriptors, launches, fetch_beats, start, first, last;

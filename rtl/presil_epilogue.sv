@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Epilogue engine: accumulators to scratchpad through bias, scale, residual, clamp and conversion (docs/isa.md section 5).
-// Throughput: one row a cycle, or one word of its output or residual a cycle where a row takes more than one. Latency: parameters
-// (2 * words) + 10 cycles to the first word; the parameters of the next descriptor are read while the rows of this one are issued.
-// Reset: synchronous, active high; payload is not reset. Errors: none of its own; res_index and epi_index name the descriptor of the
+// Epilogue engine: accumulators to scratchpad through bias, scale, residual, clamp and conversion (docs/isa.md
+// section 5).
+// Throughput: one row a cycle, or one word of its output or residual a cycle where a row takes more than one.
+// Latency: parameters
+// (2 * words) + 10 cycles to the first word; the parameters of the next descriptor are read while the rows of this
+// one are issued.
+// Reset: synchronous, active high; payload is not reset. Errors: none of its own; res_index and epi_index name the
+// descriptor of the
 // request on the port, for the scratchpad's range check.
 module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; (
   input  logic              clk,
@@ -64,7 +68,8 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; (
     return (w > 32'hffff) ? 16'hffff : w[15:0];
   endfunction
 
-  // ---------------------------------------------------------------- two descriptor slots, taken in turn, free again when done
+  // ---------------------------------------------------------------- two descriptor slots, taken in turn, free again
+  // when done
   logic [1:0] held, fresh, par_left;       // fresh: no row issued yet; par_left: parameters not all granted
   logic in_slot, take;
   logic [1:0]  f_otype [2], f_rtype [2];
@@ -92,7 +97,8 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; (
   logic [31:0] res_at;
   logic [7:0] step_no, steps, res_words, gap;
 
-  // parameters first: they are few, and the next descriptor waits for them; they are used two cycles after the row is issued
+  // parameters first: they are few, and the next descriptor waits for them; they are used two cycles after the row is
+  // issued
   assign need_res = f_res[seq_slot] && step_no < res_words;
   assign row_end = step_no + 8'd1 == steps;
   assign want = seq_valid && !halt && gap == 8'd0 && !(row_end && acc_taken[f_half[seq_slot]]);

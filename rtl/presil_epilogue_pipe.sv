@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic of the epilogue (docs/isa.md section 5): CELLS values a cycle through bias, fp32, scale, residual, clamp, conversion.
+// Arithmetic of the epilogue (docs/isa.md section 5): CELLS values a cycle through bias, fp32, scale, residual,
+// clamp, conversion.
 // Two descriptors may be inside: `slot` selects the fields and parameters of each.
-// Latency: 7 cycles from the accumulator row to the first word of the output. Throughput: one row a cycle, or one output word a cycle.
+// Latency: 7 cycles from the accumulator row to the first word of the output. Throughput: one row a cycle, or one
+// output word a cycle.
 // Reset: the valid bits; payload is not reset. Errors: none.
 module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, presil_fp_pkg::*; #(
   localparam int unsigned RES_WORDS = (4 * CELLS + WORD - 1) / WORD,     // words of a row of 4-byte elements
@@ -38,7 +40,8 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
   localparam int unsigned QUADS = WORD / 4;
   localparam int unsigned WORDS1 = (CELLS + WORD - 1) / WORD;
   localparam int unsigned WORDS2 = (2 * CELLS + WORD - 1) / WORD;
-  // a row of at most half a word is repeated so that it stands in every slot; its size as a power of two, in units of 4 bytes
+  // a row of at most half a word is repeated so that it stands in every slot; its size as a power of two, in units of
+  // 4 bytes
   localparam int unsigned SLOT1 = (CELLS > WORD / 2) ? QUADS : (1 << $clog2(CELLS)) / 4;
   localparam int unsigned SLOT2 = (2 * CELLS > WORD / 2) ? QUADS : (2 << $clog2(CELLS)) / 4;
   localparam int unsigned SLOT4 = (4 * CELLS > WORD / 2) ? QUADS : (4 << $clog2(CELLS)) / 4;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // fp32 and bf16 arithmetic of docs/numerics.md clauses 1 and 2: combinational functions on 32-bit integers.
-// Every intermediate is 32 bits wide and every choice is a select, so that a loop over an array of operands becomes vector code in
+// Every intermediate is 32 bits wide and every choice is a select, so that a loop over an array of operands becomes
+// vector code in
 // simulation. Operands with exponent field 0 are zeros of their sign; NaN results are canonical.
 package presil_fp_pkg;
   localparam logic [31:0] FP_SIGN = 32'h8000_0000;

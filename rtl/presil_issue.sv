@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the command processor keeps for one engine: queue of 4 descriptors, token wait, signal masks of descriptors in flight, cause.
+// What the command processor keeps for one engine: queue of 4 descriptors, token wait, signal masks of descriptors in
+// flight, cause.
 // Latency from push to start_valid: 2 (tokens there). Reset: synchronous (chip or queue reset). Errors: none.
 module presil_issue import presil_desc_pkg::*; (
   input  logic        clk,

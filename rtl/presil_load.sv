@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // LOAD engine (docs/isa.md section 2): DRAM rows to scratchpad words, with padding, conversion and transposition.
-// Address side (presil_rows, presil_bursts) runs up to 256 rows and five descriptors ahead of the data side; between them a queue of rows.
-// Data side: presil_load_walk cuts rows into pieces (at most a scratchpad word each, half a word of a conversion), one a cycle; pipeline
-// align, (split), merge with padding. A chunk that overlaps the next and doesn't fit in the window of 16 beats is read for itself.
+// Address side (presil_rows, presil_bursts) runs up to 256 rows and five descriptors ahead of the data side; between
+// them a queue of rows.
+// Data side: presil_load_walk cuts rows into pieces (at most a scratchpad word each, half a word of a conversion),
+// one a cycle; pipeline
+// align, (split), merge with padding. A chunk that overlaps the next and doesn't fit in the window of 16 beats is
+// read for itself.
 // Reset: synchronous, only when idle. Errors: SPAD_RANGE here, READ_BUS in presil_axi_read.
 module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD),
@@ -37,7 +40,7 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
   output logic              ld_full,
   input  logic              ld_ready
 );
-  // ---- descriptor -------------------------------------------------------------------------------------------------
+  // ---- descriptor ---------------------------------------------------------------------------
   logic        own_chunks;                      // chunks are read one by one
   logic        is_transpose;
   logic [15:0] d_chunk, d_n0;
@@ -60,7 +63,7 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
     if (start && !own_chunks) d_span = 50'(d_chunk) + 50'(d_n0 - 16'd1) * 50'(d_step0);
   end
 
-  // ---- address side -----------------------------------------------------------------------------------------------
+  // ---- address side -------------------------------------------------------------------------
   logic           row_valid, row_ready, row_last1, row_last, run_ready;
   logic [39-LW:0] row_beat;
   logic [31:0]    row_beats, row_s, row_index;
@@ -87,7 +90,7 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
     .burst_valid(bursts_valid), .burst_ready(burst_ready && !halt), .burst_beat, .burst_len);
   always_ff @(posedge clk) if (row_valid && row_ready && row_beats != 32'd0) bursts_index <= row_index;
 
-  // ---- data side --------------------------------------------------------------------------------------------------
+  // ---- data side ----------------------------------------------------------------------------
   logic stall, tr_busy;
   logic piece_valid, piece_done, piece_full, piece_conv, piece_half, piece_tr, piece_set, piece_group;
   logic [1:0]  piece_term;
@@ -158,7 +161,7 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
 
   assign pipe_empty = !piece_valid && !b_valid && !c_valid;
 
-  // ---- transposition ----------------------------------------------------------------------------------------------
+  // ---- transposition ------------------------------------------------------------------------
   logic        row_lo, row_hi, row_set, row_group, col_go, col_valid, col_done;
   logic [LW-1:0] row_k;
   logic [8*WORD-1:0] row, col;
@@ -177,8 +180,10 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
   presil_transpose u_transpose (.clk, .row_lo, .row_hi, .row_set, .row_k, .row, .col_en(col_go), .col_set(seq_set), .col_j(seq_j), .col_size(seq_size),
     .col_bytes(seq_bytes), .pad(seq_pad), .col);
 
-  // A word whose bank the epilogue is writing may be passed by the next one (other address, not the last of its descriptor): otherwise an
-  // epilogue that writes a word in two cycles would hold LOAD, which comes through the banks behind it, to the same pace.
+  // A word whose bank the epilogue is writing may be passed by the next one (other address, not the last of its
+  // descriptor): otherwise an
+  // epilogue that writes a word in two cycles would hold LOAD, which comes through the banks behind it, to the same
+  // pace.
   logic        parked, blocked, in_plain, in_done, p_full, p_done;
   logic [15:0] in_addr, p_addr;
   logic [8*WORD-1:0] p_data;
@@ -189,7 +194,7 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign in_done  = col_valid ? col_done : c_valid ? c.done : b.done;
   assign stall    = parked || (blocked && !(in_plain && !in_done && in_addr != ld_addr));
 
-  // ---- pipeline ---------------------------------------------------------------------------------------------------
+  // ---- pipeline -----------------------------------------------------------------------------
   always_ff @(posedge clk) begin
     row_lo <= 1'b0;
     row_hi <= 1'b0;

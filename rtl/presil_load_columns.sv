@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sequencer of transposed columns: for each complete group of rows, one column a cycle to scratchpad addresses s, s+sw, ...
+// Sequencer of transposed columns: for each complete group of rows, one column a cycle to scratchpad addresses s,
+// s+sw, ...
 // Two groups: one is filled while the other drains. Reset: synchronous, only control.
 // Errors: SPAD_RANGE, one cycle after the column that would be outside (it isn't written).
 module presil_load_columns import presil_config_pkg::*; #(

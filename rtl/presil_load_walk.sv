@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Data side of LOAD: takes rows in order, cuts their chunks into pieces of at most one scratchpad word (half a word of a conversion) and
+// Data side of LOAD: takes rows in order, cuts their chunks into pieces of at most one scratchpad word (half a word
+// of a conversion) and
 // issues a piece as soon as the beats that it needs are in the window. One piece a cycle, also across rows.
-// Beats of a row are numbered from its first one; `slot0` is the running count of beats before the row, slots are that count mod 16.
-// Reset: synchronous, only control. Errors: SPAD_RANGE, one cycle after the piece that would be outside (it isn't issued).
+// Beats of a row are numbered from its first one; `slot0` is the running count of beats before the row, slots are
+// that count mod 16.
+// Reset: synchronous, only control. Errors: SPAD_RANGE, one cycle after the piece that would be outside (it isn't
+// issued).
 module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)
 ) (
@@ -49,7 +52,7 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
   localparam logic [31:0] WORDS = BANKS * BANK_WORDS;
   localparam logic [31:0] HALF = WORD / 2;
 
-  // ---- descriptors that wait for the data side ----------------------------------------------------------------------
+  // ---- descriptors that wait for the data side ----------------------------------------------
   logic [1:0]  dq_head, dq_tail;
   logic [2:0]  queued;
   assign full = queued[2];
@@ -63,7 +66,7 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
   logic [31:0] d_step0, d_sw, d_ss0, d_row_bytes, d_pad, d_index, d_chunk, d_word;
   logic [15:0] d_n0;
 
-  // ---- queue of rows ------------------------------------------------------------------------------------------------
+  // ---- queue of rows ------------------------------------------------------------------------
   logic [7:0]  rq_head, rq_tail;
   logic [8:0]  rows_held;
   assign rows_full = rows_held[8];
@@ -71,7 +74,7 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
   logic [31:0] rq_s [256], rq_beats [256];
   logic [1:0]  rq_last [256];
 
-  // ---- the row being walked -----------------------------------------------------------------------------------------
+  // ---- the row being walked -----------------------------------------------------------------
   logic        w_have, w_half, w_last1, w_last;
   logic [49:0] w_rel, w_pos, w_cpos;          // position of the word, of the chunk
   logic [31:0] w_s, w_cs, w_left, w_beats;
@@ -163,7 +166,8 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
     end
     waiting <= w_have && !stall && !p_go;
 
-    // next word, chunk, row; no register is read behind an assignment to it, not even in another branch: Verilator would keep a shadow copy
+    // next word, chunk, row; no register is read behind an assignment to it, not even in another branch: Verilator
+    // would keep a shadow copy
     pop = d_have && rows_held != 9'd0 && (!w_have || (p_row_end && !w_last));
     // next descriptor: not before words that take the longer way (conversion, transposition) have left the pipeline
     out = !d_have && queued != 3'd0

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix engine: address generator, weight loader, dot-product array, two accumulator memories (docs/isa.md section 4).
-// Throughput: one activation row a cycle; no bubble between blocks or descriptors that have at least CELLS rows. With fewer rows:
+// Throughput: one activation row a cycle; no bubble between blocks or descriptors that have at least CELLS rows. With
+// fewer rows:
 // CELLS cycles a block. Latency from the start of a descriptor to its done: CELLS + rows + 9 cycles.
-// Reset: synchronous, active high; memories and payload are not reset. Errors: none of its own; act_index and wgt_index name the
+// Reset: synchronous, active high; memories and payload are not reset. Errors: none of its own; act_index and
+// wgt_index name the
 // descriptor of the request on the port, for the scratchpad's range check.
 module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
   input  logic              clk,

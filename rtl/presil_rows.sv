@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Row walker of LOAD and STORE: the loops i3, i2, i1 (and i0, where every chunk is read for itself) of a descriptor, docs/isa.md sections 2 and 3.
+// Row walker of LOAD and STORE: the loops i3, i2, i1 (and i0, where every chunk is read for itself) of a descriptor,
+// docs/isa.md sections 2 and 3.
 // Gives for each row (or chunk) its scratchpad address, its position and the beats of DRAM to move.
 // Latency 2 from start; one row a cycle. Reset: synchronous, only control. Errors: none.
 module presil_rows import presil_config_pkg::*; #(

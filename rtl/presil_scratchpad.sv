@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scratchpad: BANKS banks of BANK_WORDS words, word a in bank a mod BANKS; four read and two write clients (docs/rtl.md).
-// Fixed priority: act, wgt, st, res; ep, ld. Grant in the same cycle, data two cycles after the grant, one access a bank and port a cycle.
-// Reset: the valid bits only. Errors: an address outside the memory is granted, does nothing and raises range_valid in the next cycle.
+// Scratchpad: BANKS banks of BANK_WORDS words, word a in bank a mod BANKS; four read and two write clients
+// (docs/rtl.md).
+// Fixed priority: act, wgt, st, res; ep, ld. Grant in the same cycle, data two cycles after the grant, one access a
+// bank and port a cycle.
+// Reset: the valid bits only. Errors: an address outside the memory is granted, does nothing and raises range_valid
+// in the next cycle.
 module presil_scratchpad import presil_config_pkg::*; (
   input  logic              clk,
   input  logic              rst,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Splits fp32 words into bf16 terms (docs/numerics.md section 6): t = term 0, 1 or 2 of each x, in the low half of 32 bits.
+// Splits fp32 words into bf16 terms (docs/numerics.md section 6): t = term 0, 1 or 2 of each x, in the low half of 32
+// bits.
 // Latency 1 from `en`, one word a cycle. No reset, no errors.
 module presil_split import presil_config_pkg::*; #(
   localparam int unsigned NW = WORD / 4
@@ -26,7 +27,8 @@ module presil_split import presil_config_pkg::*; #(
     end
   endfunction
 
-  // What term 0 leaves of the 24-bit significand is an integer of at most 16 bits; term 1 is its leading 8 bits, rounded, term 2 the rest.
+  // What term 0 leaves of the 24-bit significand is an integer of at most 16 bits; term 1 is its leading 8 bits,
+  // rounded, term 2 the rest.
   function automatic words_t split12();
     for (int unsigned i = 0; i < NW; i++) begin
       logic [31:0] v, e, m, q, d, a, neg1, neg2, u, t1, t2, r;

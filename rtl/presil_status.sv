@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Read-only registers behind the register block: identification, status, error, wait states. Looked up only on request, latency 1.
+// Read-only registers behind the register block: identification, status, error, wait states. Looked up only on
+// request, latency 1.
 // Also the interrupt flags: set by pulses, cleared by IRQ_CLEAR or queue reset. Reset: synchronous. Errors: none.
 module presil_status import presil_config_pkg::*; (
   input  logic        clk,

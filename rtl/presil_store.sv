@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // STORE engine (docs/isa.md section 3): scratchpad words to contiguous DRAM rows of any byte alignment.
-// Address side (presil_rows, presil_bursts) runs ahead; presil_store_pack puts the pieces (at most a scratchpad word each) together to beats.
-// One read and one beat a cycle; the next descriptor starts while responses are outstanding. Reset: synchronous, only when idle.
+// Address side (presil_rows, presil_bursts) runs ahead; presil_store_pack puts the pieces (at most a scratchpad word
+// each) together to beats.
+// One read and one beat a cycle; the next descriptor starts while responses are outstanding. Reset: synchronous, only
+// when idle.
 // Errors: SPAD_RANGE here, WRITE_BUS in presil_axi_write.
 module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)
@@ -39,7 +41,7 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
 );
   localparam logic [31:0] WORDS = BANKS * BANK_WORDS;
 
-  // ---- address side -----------------------------------------------------------------------------------------------
+  // ---- address side -------------------------------------------------------------------------
   logic [15:0] d_chunk, d_n0;
   logic [31:0] d_bytes;
   logic        start, rows_ready, row_valid, row_ready, row_last, run_ready, bursts_valid;
@@ -68,7 +70,7 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
   presil_bursts u_bursts (.clk, .rst, .run_valid(row_valid && row_ready), .run_ready, .run_beat(row_beat), .run_beats(row_beats),
     .burst_valid(bursts_valid), .burst_ready(burst_ready && !halt), .burst_beat, .burst_len);
 
-  // ---- descriptors: started, read, addressed, done ------------------------------------------------------------------
+  // ---- descriptors: started, read, addressed, done ------------------------------------------
   logic [2:0]  head, walk, tail;               // running counts mod 8; at most 4 between head and walk
   logic [3:0]  held;
   logic [15:0] bursts, responses;              // running counts
@@ -86,7 +88,7 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign owed        = q_bursts[tail] - responses;
   assign done        = active && read[tail] && (!q_ordered[tail] || (addressed[tail] && (owed == 16'd0 || owed[15])));
 
-  // ---- the row being walked -----------------------------------------------------------------------------------------
+  // ---- the row being walked -----------------------------------------------------------------
   logic [3:0]  rq_head, rq_tail;
   logic [31:0] rq_s [16];
   logic [LW-1:0] rq_at [16];

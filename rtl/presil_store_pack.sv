@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Puts the pieces that STORE reads (length at byte offset `from` of a scratchpad word) together to beats at byte offset `at`.
+// Puts the pieces that STORE reads (length at byte offset `from` of a scratchpad word) together to beats at byte
+// offset `at`.
 // Up to 8 pieces between grant and beat. One piece a cycle; a row whose last piece crosses a beat takes one cycle more.
 // Reset: synchronous, only control. Errors: none.
 module presil_store_pack import presil_config_pkg::*; #(

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The 20 token counters (docs/isa.md section 1) and who may take which: an engine gets its tokens if all are there and no engine before it
+// The 20 token counters (docs/isa.md section 1) and who may take which: an engine gets its tokens if all are there
+// and no engine before it
 // takes one of the same in this cycle. A signal can be taken in the next cycle. Reset and `clear`: all zero.
 // Errors: overflow, in the cycle of the signal.
 module presil_tokens (

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole chip: AXI4-Lite registers, command processor, four engines, scratchpad, one AXI4 master.
-// Reset: synchronous, active high, at least two cycles. Ports: docs/rtl.md "Top ports". Errors: registers, docs/isa.md section 1.
+// Reset: synchronous, active high, at least two cycles. Ports: docs/rtl.md "Top ports". Errors: registers,
+// docs/isa.md section 1.
 module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)
 ) (
@@ -56,7 +57,7 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   input  logic              m_axi_rvalid,
   output logic              m_axi_rready
 );
-  // ---- registers --------------------------------------------------------------------------------------------------
+  // ---- registers ----------------------------------------------------------------------------
   presil_regs_pkg::presil_regs__in_t  hw_in;
   presil_regs_pkg::presil_regs__out_t hw_out;
   presil_regs u_regs (.clk, .rst, .s_axil_awready, .s_axil_awvalid, .s_axil_awaddr, .s_axil_awprot, .s_axil_wready, .s_axil_wvalid, .s_axil_wdata,
@@ -113,7 +114,7 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign hw_in.RING_HEAD.value.next = ring_head;
   assign hw_in.RING_TAIL.value.hwclr = engine_rst;
 
-  // ---- command processor ------------------------------------------------------------------------------------------
+  // ---- command processor --------------------------------------------------------------------
   logic        busy, error, halt, launch, decoded, fetch_valid, fetch_ready, fetch_rvalid, pulse_done, pulse_error, all_empty, all_idle;
   logic [3:0]  error_code, fail_code;
   logic [31:0] error_index, fail_index, push_index;
@@ -128,7 +129,7 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
     .fetch_valid, .fetch_ready, .fetch_beat, .fetch_len, .fetch_rvalid, .fetch_rdata(m_axi_rdata), .fetch_rerror(m_axi_rresp[1]),
     .halt, .engine_rst, .launch, .decoded, .push, .push_desc, .push_index, .room, .all_empty, .all_idle, .fail_code, .fail_index, .fail_addr);
 
-  // ---- issue: 0 LOAD, 1 MATRIX, 2 EPILOGUE, 3 STORE -----------------------------------------------------------------
+  // ---- issue: 0 LOAD, 1 MATRIX, 2 EPILOGUE, 3 STORE -----------------------------------------
   logic        clean;                              // reset of engines and queues
   logic [3:0]  ask, grant, start_valid, start_ready, done, active, overflow;
   logic [19:0] want [4], have;
@@ -151,7 +152,7 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
     .want_index(want_index[3]), .grant(grant[3]), .have, .start_valid(start_valid[3]), .start_ready(start_ready[3]), .start_desc(store_desc),
     .start_index(start_index[3]), .done(done[3]), .give(give[3]), .done_index(done_index[3]), .active(active[3]), .engine_cause(engine_cause[3]), .cause(cause[3]));
 
-  // ---- engines and scratchpad ---------------------------------------------------------------------------------------
+  // ---- engines and scratchpad ---------------------------------------------------------------
   logic [3:0]  idle;
   logic        act_valid, act_ready, act_rvalid, wgt_valid, wgt_ready, wgt_rvalid, st_valid, st_ready, st_rvalid, res_valid, res_ready, res_rvalid;
   logic [15:0] act_addr, wgt_addr, st_addr, res_addr, ld_addr, epi_addr;
@@ -194,7 +195,7 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
     .ep_valid(epi_valid), .ld_valid, .ep_addr(epi_addr), .ld_addr, .ep_data(epi_data), .ld_data, .ep_mask(epi_mask), .ld_mask, .ep_full(epi_full), .ld_full,
     .ep_ready(epi_ready), .ld_ready, .act_index, .wgt_index, .res_index, .ep_index(epi_index), .range_valid, .range_index, .range_addr);
 
-  // ---- bus ----------------------------------------------------------------------------------------------------------
+  // ---- bus ----------------------------------------------------------------------------------
   assign m_axi_arsize  = 3'(LW);
   assign m_axi_arburst = 2'b01;
   assign m_axi_awsize  = 3'(LW);
@@ -211,7 +212,7 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
     .wvalid(m_axi_wvalid), .wready(m_axi_wready), .bresp(m_axi_bresp[1]), .bvalid(m_axi_bvalid));
   assign all_idle = (&idle) && read_idle && write_idle;
 
-  // ---- errors, counters, interrupt ------------------------------------------------------------------------------------
+  // ---- errors, counters, interrupt ----------------------------------------------------------
   logic fail;
   assign fail = overflow != 4'd0 || store_err || load_err || range_valid || write_err || read_err;
   always_comb begin

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two buffers of WORD rows: rows go in (row k: element k of every column), columns come out as scratchpad words.
-// Row in: 1 cycle. Column out: latency 1 from `col_en`. One row and one column a cycle, of different buffers. No reset, no errors.
+// Row in: 1 cycle. Column out: latency 1 from `col_en`. One row and one column a cycle, of different buffers. No
+// reset, no errors.
 module presil_transpose import presil_config_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD),
   localparam int unsigned NW = WORD / 4

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weight loader of the matrix engine: reads the blocks of a descriptor, CELLS words each, into alternating weight sets, up to two
+// Weight loader of the matrix engine: reads the blocks of a descriptor, CELLS words each, into alternating weight
+// sets, up to two
 // blocks ahead of the one whose rows have all been granted; it runs on into the next descriptor.
-// Because rows and weights both take two cycles from grant to operand, grants alone order them: a row may be granted once all
+// Because rows and weights both take two cycles from grant to operand, grants alone order them: a row may be granted
+// once all
 // words of its block have been, and a set may be requested again once the last row of its old block has been granted.
 // Throughput: one word a cycle, without a bubble between blocks or descriptors. Reset: synchronous. Errors: none.
 module presil_weights import presil_config_pkg::*, presil_desc_pkg::*; (

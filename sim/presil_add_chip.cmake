@@ -1,18 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 # presil_add_chip: verilates a top module with the ports of presil_top (docs/rtl.md) into transport libraries.
 #
-#   presil_add_chip(NAME mychip TOP my_top SOURCES a.sv b.sv ... [CONFIG base] [CHIP presil] [CLOCK_MHZ 1000] [BUILDS fast check trace]
+#   presil_add_chip(NAME mychip TOP my_top SOURCES a.sv b.sv ... [CONFIG base] [CHIP presil] [CLOCK_MHZ 1000] [BUILDS
+#   fast check trace]
 #                   [INCLUDE dirs...] [PARAMETERS WORD=32 ...] [SCRAMBLE regex] [TRAIN command...] [DEPENDS files...])
 #
-# Each build becomes the target presil_sim_<NAME>_<build>: libpresil_sim_<NAME>_<build>.so, exporting presil_transport_entry (driver/include/presil_transport.h).
-#   CONFIG, CHIP, CLOCK_MHZ   what the library says of itself: CONFIG (default NAME), CHIP names the vtable behind presil_chip.h
+# Each build becomes the target presil_sim_<NAME>_<build>: libpresil_sim_<NAME>_<build>.so, exporting
+# presil_transport_entry (driver/include/presil_transport.h).
+#   CONFIG, CHIP, CLOCK_MHZ   what the library says of itself: CONFIG (default NAME), CHIP names the vtable behind
+#   presil_chip.h
 #   BUILDS     fast: everyday; check: assertions, cover properties, random start values; trace: fast with FST waveforms
-#   SOURCES    in the order in which Verilator has to read them: packages first. Files made by a custom command of the same directory are welcome.
-#   TRAIN      command that exercises a library (LIBRARY stands for its path) for about a second: fast is then compiled a second time with the profile
-#              of that run. Everything worth being fast has to occur in it. Without it, or if it fails, fast is compiled without a profile.
-#   SCRAMBLE   regex over Verilator's names of unpacked arrays (memories) that the check build overwrites at every launch
+#   SOURCES    in the order in which Verilator has to read them: packages first. Files made by a custom command of the
+#   same directory are welcome.
+#   TRAIN      command that exercises a library (LIBRARY stands for its path) for about a second: fast is then
+#   compiled a second time with the profile
+#              of that run. Everything worth being fast has to occur in it. Without it, or if it fails, fast is
+#              compiled without a profile.
+#   SCRAMBLE   regex over Verilator's names of unpacked arrays (memories) that the check build overwrites at every
+#   launch
 #
-# Variables: VERILATOR_ROOT (cache or environment; default: the verilator package of the Python found), PRESIL_MARCH (native, x86-64-v3, ...),
+# Variables: VERILATOR_ROOT (cache or environment; default: the verilator package of the Python found), PRESIL_MARCH
+# (native, x86-64-v3, ...),
 # PRESIL_SIM_JOBS (compilers at once for one library).
 
 include_guard(GLOBAL)
@@ -51,7 +59,8 @@ function(_presil_find_verilator)
   find_program(PRESIL_MAKE NAMES gmake make REQUIRED)
 endfunction()
 
-# With AVX-512 gcc halves its vectors unless told otherwise: full ones are 8 to 14 % faster here. Without it gcc calls memset and memcpy for
+# With AVX-512 gcc halves its vectors unless told otherwise: full ones are 8 to 14 % faster here. Without it gcc calls
+# memset and memcpy for
 # what should be a few vector stores.
 execute_process(COMMAND ${CMAKE_CXX_COMPILER} -march=${PRESIL_MARCH} -dM -E -x c++ /dev/null OUTPUT_VARIABLE _presil_cpu_macros RESULT_VARIABLE _presil_bad_march)
 if(_presil_bad_march)
@@ -62,7 +71,8 @@ if(_presil_cpu_macros MATCHES "__AVX512F__")
 else()
   set(_presil_vector_flags -mmemset-strategy=unrolled_loop:512:noalign,libcall:-1:noalign -mmemcpy-strategy=unrolled_loop:512:noalign,libcall:-1:noalign)
 endif()
-# Noted in the library, so that the dynamic linker refuses it on a lesser processor: else its first such instruction would end the process.
+# Noted in the library, so that the dynamic linker refuses it on a lesser processor: else its first such instruction
+# would end the process.
 set(_presil_isa_level)
 if(_presil_cpu_macros MATCHES "__AVX512VL__" AND _presil_cpu_macros MATCHES "__AVX512BW__" AND _presil_cpu_macros MATCHES "__AVX512DQ__")
   set(_presil_isa_level -Wl,-z,x86-64-v4)
@@ -214,7 +224,8 @@ function(_presil_add_library build)
   endif()
   string(REPLACE ";" " " cflags "-fPIC -fvisibility=hidden -fno-gnu-unique ${PRESIL_MODEL_CXXFLAGS}")
 
-  # The header is named as a by-product so that ninja looks at it again after verilating: or else the harness would stay compiled against the layout of the old model.
+  # The header is named as a by-product so that ninja looks at it again after verilating: or else the harness would
+  # stay compiled against the layout of the old model.
   add_custom_command(OUTPUT ${mdir}/Vchip.mk BYPRODUCTS ${mdir}/Vchip.h ${mdir}/Vchip___024root.h
     COMMAND ${CMAKE_COMMAND} -E rm -rf ${mdir}
     COMMAND ${CMAKE_COMMAND} -E make_directory ${mdir}

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-# presil_add_sc_chip: verilates a top module with the ports of presil_top (docs/rtl.md) as a SystemC module between TLM-2.0 bridges (docs/systemc.md).
+# presil_add_sc_chip: verilates a top module with the ports of presil_top (docs/rtl.md) as a SystemC module between
+# TLM-2.0 bridges (docs/systemc.md).
 #
-#   presil_add_sc_chip(NAME mychip TOP my_top SOURCES a.sv b.sv ... [CONFIG base] [CHIP presil] [CLOCK_MHZ 1000] [BUILDS fast check trace] [INCLUDE dirs...]
+#   presil_add_sc_chip(NAME mychip TOP my_top SOURCES a.sv b.sv ... [CONFIG base] [CHIP presil] [CLOCK_MHZ 1000]
+#   [BUILDS fast check trace] [INCLUDE dirs...]
 #                      [PARAMETERS WORD=32 ...] [SCRAMBLE regex] [TRAIN command...] [DEPENDS files...])
 #
-# Arguments as of presil_add_chip. Each build becomes the target presil_sc_<NAME>_<build>: libpresil_sim_<NAME>_systemc.so (fast), _systemc_check, _systemc_trace.
-# Such a library exports the chip (sim/systemc/chip.h), for presil-vp and presil_tlm.h, and presil_transport_entry: the default platform around it.
+# Arguments as of presil_add_chip. Each build becomes the target presil_sc_<NAME>_<build>:
+# libpresil_sim_<NAME>_systemc.so (fast), _systemc_check, _systemc_trace.
+# Such a library exports the chip (sim/systemc/chip.h), for presil-vp and presil_tlm.h, and presil_transport_entry:
+# the default platform around it.
 include_guard(GLOBAL)
 include(${CMAKE_CURRENT_LIST_DIR}/presil_add_chip.cmake)
 

@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How fast a simulator library of the Presil chip runs: simulated kHz of tiled layers on a busy chip, and of an idle one.
+"""How fast a simulator library of the Presil chip runs: simulated kHz of tiled layers on a busy chip, and of an idle
+one.
 
 usage: speed.py LIBRARY --generated DIR [--tiles N] [--rounds N] [--only TEXT] [--memory MODEL] [--once | --train]
 
-DIR holds presil_desc.py of rtl/generate.py. Each layer is a double-buffered stream of tiles of 32 x 32 pixels: load, matrix, epilogue, store.
-1x1 keeps everything busy (the worst case), 3x3 with residual the array. No results are looked at: that is what the tests do. --once: one
-round without the idle chip, for perf. --train: a short run through everything that the chip has, to be profiled for the compiler. kHz are of the thread's CPU time. Prints the best round of each, and the matrix engine's share of busy cycles.
+DIR holds presil_desc.py of rtl/generate.py. Each layer is a double-buffered stream of tiles of 32 x 32 pixels: load,
+matrix, epilogue, store.
+1x1 keeps everything busy (the worst case), 3x3 with residual the array. No results are looked at: that is what the
+tests do. --once: one round without the idle chip, for perf. --train: a short run through everything that the chip
+has, to be profiled for the compiler. kHz are of the thread's CPU time. Prints the best round of each, and the matrix
+engine's share of busy cycles.
 """
+
 import argparse
 import ctypes as c
 import importlib.util
@@ -16,14 +21,27 @@ import struct
 import time
 from pathlib import Path
 
-RING, RING_BASE_LO, RING_LOG2, RING_TAIL, CONTROL, STATUS, IRQ_STATUS, IRQ_ENABLE, IRQ_CLEAR, COUNTERS = 0, 0x20, 0x28, 0x30, 0x34, 0x38, 0x4C, 0x50, 0x54, 0x400
+RING, RING_BASE_LO, RING_LOG2, RING_TAIL, CONTROL, STATUS, IRQ_STATUS, IRQ_ENABLE, IRQ_CLEAR, COUNTERS = (
+    0,
+    0x20,
+    0x28,
+    0x30,
+    0x34,
+    0x38,
+    0x4C,
+    0x50,
+    0x54,
+    0x400,
+)
 CONFIG_HASH, ERROR_CODE, ERROR_INDEX = 0x18, 0x3C, 0x40
 ACT, WEIGHTS, PARAMS, RESIDUAL, OUT = 0x100000, 0x800000, 0x8F0000, 0x900000, 0xA00000  # DRAM bytes
 MEMORY_BYTES, RING_ENTRIES_LOG2 = 64 << 20, 10
 IDLE_CYCLES = 1_000_000
 ABI = 2  # PRESIL_TRANSPORT_ABI
-OPS = ("open close info last_error read32 write32 region mem_read mem_write sync_for_device sync_for_host launch wait cycles reset trace write_log "
-       "write_log_fetch bus_fault set_memory_model inject read32_many").split()
+OPS = (
+    "open close info last_error read32 write32 region mem_read mem_write sync_for_device sync_for_host launch wait cycles reset trace write_log "
+    "write_log_fetch bus_fault set_memory_model inject read32_many"
+).split()
 
 
 class Ops(c.Structure):
@@ -31,18 +49,46 @@ class Ops(c.Structure):
 
 
 class Options(c.Structure):
-    _fields_ = [("size", c.c_uint32), ("abi", c.c_uint32), ("memory_fd", c.c_int), ("reserved0", c.c_uint32), ("memory_bytes", c.c_uint64), ("memory_base", c.c_uint64),
-                ("memory_model", c.c_char_p), ("seed", c.c_uint64), ("options", c.c_char_p), ("log", c.c_void_p), ("log_context", c.c_void_p)]
+    _fields_ = [
+        ("size", c.c_uint32),
+        ("abi", c.c_uint32),
+        ("memory_fd", c.c_int),
+        ("reserved0", c.c_uint32),
+        ("memory_bytes", c.c_uint64),
+        ("memory_base", c.c_uint64),
+        ("memory_model", c.c_char_p),
+        ("seed", c.c_uint64),
+        ("options", c.c_char_p),
+        ("log", c.c_void_p),
+        ("log_context", c.c_void_p),
+    ]
 
 
 class Info(c.Structure):
-    _fields_ = [("size", c.c_uint32), ("abi", c.c_uint32), ("capabilities", c.c_uint32), ("clock_mhz", c.c_uint32),
-                ("chip", c.c_char * 32), ("config", c.c_char * 32), ("build", c.c_char * 32), ("text", c.c_char * 128)]
+    _fields_ = [
+        ("size", c.c_uint32),
+        ("abi", c.c_uint32),
+        ("capabilities", c.c_uint32),
+        ("clock_mhz", c.c_uint32),
+        ("chip", c.c_char * 32),
+        ("config", c.c_char * 32),
+        ("build", c.c_char * 32),
+        ("text", c.c_char * 128),
+    ]
 
 
 class Wait(c.Structure):
-    _fields_ = [("size", c.c_uint32), ("reason", c.c_uint32), ("deadline_cycles", c.c_uint64), ("deadline_ns", c.c_uint64), ("hang_cycles", c.c_uint64),
-                ("cancel", c.c_void_p), ("progress", c.c_void_p), ("progress_context", c.c_void_p), ("cycles", c.c_uint64)]
+    _fields_ = [
+        ("size", c.c_uint32),
+        ("reason", c.c_uint32),
+        ("deadline_cycles", c.c_uint64),
+        ("deadline_ns", c.c_uint64),
+        ("hang_cycles", c.c_uint64),
+        ("cancel", c.c_void_p),
+        ("progress", c.c_void_p),
+        ("progress_context", c.c_void_p),
+        ("cycles", c.c_uint64),
+    ]
 
 
 class Chip:
@@ -60,7 +106,9 @@ class Chip:
             raise RuntimeError(error.value.decode())
 
     def call(self, name, *arguments):
-        if c.CFUNCTYPE(c.c_int, c.c_void_p, *(type(a) for a in arguments))(getattr(self.ops, name))(self.handle, *arguments):
+        if c.CFUNCTYPE(c.c_int, c.c_void_p, *(type(a) for a in arguments))(getattr(self.ops, name))(
+            self.handle, *arguments
+        ):
             text = c.CFUNCTYPE(c.c_char_p, c.c_void_p)(self.ops.last_error)(self.handle)
             raise RuntimeError(f"{name}: {text.decode()}")
 
@@ -102,11 +150,28 @@ def descriptor(isa, kind, wait, signal, **values):
 
 def load(isa, wait, signal, address, sp_word, rows, row_words, word):
     size = row_words * word
-    return descriptor(isa, "LOAD", wait, signal, addr_lo=address, row_bytes=size, chunk_bytes=size, n0=1, n1=rows, n2=1, n3=1, word_bytes=word, ds1=size,
-                      sp_base=sp_word * word, sw=word, ss1=size)
+    return descriptor(
+        isa,
+        "LOAD",
+        wait,
+        signal,
+        addr_lo=address,
+        row_bytes=size,
+        chunk_bytes=size,
+        n0=1,
+        n1=rows,
+        n2=1,
+        n3=1,
+        word_bytes=word,
+        ds1=size,
+        sp_base=sp_word * word,
+        sw=word,
+        ss1=size,
+    )
 
 
-# Tokens as bits of `wait`: LOAD 0 operands, 1 parameters; MATRIX 4 accumulators full, 5 operands free; EPILOGUE 8 accumulators free, 9 parameters free,
+# Tokens as bits of `wait`: LOAD 0 operands, 1 parameters; MATRIX 4 accumulators full, 5 operands free; EPILOGUE 8
+# accumulators free, 9 parameters free,
 # 10 output full; STORE 12 output free.
 def layer(isa, config, bf16, kernel, residual, tiles):
     """Descriptors of `tiles` tiles of side x side pixels, CELLS output channels, one channel block."""
@@ -115,9 +180,20 @@ def layer(isa, config, bf16, kernel, residual, tiles):
     rows, span = side * side, side + kernel - 1
     size = 2 if bf16 else 1
     out_bytes = side * cells * size
-    act_words, weight_words, param_words, out_words = span * span, kernel * kernel * cells, 2 * -(-4 * cells // word), -(-rows * cells * size // word)
+    act_words, weight_words, param_words, out_words = (
+        span * span,
+        kernel * kernel * cells,
+        2 * -(-4 * cells // word),
+        -(-rows * cells * size // word),
+    )
     at, buffers = 0, {}
-    for name, words in (("act", act_words), ("wgt", weight_words), ("par", param_words), ("res", out_words), ("out", out_words)):
+    for name, words in (
+        ("act", act_words),
+        ("wgt", weight_words),
+        ("par", param_words),
+        ("res", out_words),
+        ("out", out_words),
+    ):
         buffers[name] = (at, at + words)
         at += 2 * words
     if at > config["banks"] * config["bank_words"]:
@@ -131,49 +207,287 @@ def layer(isa, config, bf16, kernel, residual, tiles):
         out.append(load(isa, again << 9, 0 if residual else 2, PARAMS, par, 1, param_words, word))
         if residual:
             out.append(load(isa, 0, 2, RESIDUAL, res, out_words // min(16, out_words), min(16, out_words), word))
-        out.append(descriptor(isa, "MATRIX", 1 | again << 8, 3, bf16=bf16, first=1, half=i & 1, act_base=act, wgt_base=wgt, nx=side, ny=side, sx=1, sy=1, kx=kernel, ky=kernel,
-                              ncb=1, dx=1, dy=1, lim_x=span, lim_y=span, x_stride=1, y_stride=span, idx=1, idy=1))
-        out.append(descriptor(isa, "EPILOGUE", 1 << 4 | 2 | again << 12, 7, acc_fp32=bf16, half=i & 1, bias_en=1, scale_en=1, res_en=residual, res_type=1 if bf16 else 0,
-                              out_type=1 if bf16 else 0, rows=rows, param_base=par, out_base=result * word, out_pitch=cells * size, res_base=res * word, res_pitch=cells * size,
-                              res_scale=0x3F800000, int_lo=-128, int_hi=127))
-        out.append(descriptor(isa, "STORE", 1 << 10, 1, addr_lo=OUT + i * rows * cells * size, chunk_bytes=out_bytes, n0=1, n1=side, n2=1, n3=1, word_bytes=word,
-                              ds1=out_bytes, sp_base=result * word, sw=word, ss1=out_bytes))
+        out.append(
+            descriptor(
+                isa,
+                "MATRIX",
+                1 | again << 8,
+                3,
+                bf16=bf16,
+                first=1,
+                half=i & 1,
+                act_base=act,
+                wgt_base=wgt,
+                nx=side,
+                ny=side,
+                sx=1,
+                sy=1,
+                kx=kernel,
+                ky=kernel,
+                ncb=1,
+                dx=1,
+                dy=1,
+                lim_x=span,
+                lim_y=span,
+                x_stride=1,
+                y_stride=span,
+                idx=1,
+                idy=1,
+            )
+        )
+        out.append(
+            descriptor(
+                isa,
+                "EPILOGUE",
+                1 << 4 | 2 | again << 12,
+                7,
+                acc_fp32=bf16,
+                half=i & 1,
+                bias_en=1,
+                scale_en=1,
+                res_en=residual,
+                res_type=1 if bf16 else 0,
+                out_type=1 if bf16 else 0,
+                rows=rows,
+                param_base=par,
+                out_base=result * word,
+                out_pitch=cells * size,
+                res_base=res * word,
+                res_pitch=cells * size,
+                res_scale=0x3F800000,
+                int_lo=-128,
+                int_hi=127,
+            )
+        )
+        out.append(
+            descriptor(
+                isa,
+                "STORE",
+                1 << 10,
+                1,
+                addr_lo=OUT + i * rows * cells * size,
+                chunk_bytes=out_bytes,
+                n0=1,
+                n1=side,
+                n2=1,
+                n3=1,
+                word_bytes=word,
+                ds1=out_bytes,
+                sp_base=result * word,
+                sw=word,
+                ss1=out_bytes,
+            )
+        )
     return out
 
 
 def features(isa, config):
-    """One launch of descriptors that don't wait for each other: every conversion, transposition, padding, stride, output and residual type."""
+    """One launch of descriptors that don't wait for each other: every conversion, transposition, padding, stride,
+    output and residual type."""
     word, cells, lanes = config["word_bytes"], config["cells"], config["lanes"]
     rows, words = 16, config["banks"] * config["bank_words"]
     base = {"addr_lo": ACT, "n0": 1, "n2": 1, "n3": 1, "sw": word, "word_bytes": word}
     out = []
     for conv in (1, 2, 3):
-        out.append(descriptor(isa, "LOAD", 0, 0, **base | {"conv": conv, "esize_log2": 2, "row_bytes": 8 * word, "chunk_bytes": 8 * word, "word_bytes": 2 * word, "n1": rows, "ds1": 8 * word, "ss1": 4 * word}))
+        out.append(
+            descriptor(
+                isa,
+                "LOAD",
+                0,
+                0,
+                **base
+                | {
+                    "conv": conv,
+                    "esize_log2": 2,
+                    "row_bytes": 8 * word,
+                    "chunk_bytes": 8 * word,
+                    "word_bytes": 2 * word,
+                    "n1": rows,
+                    "ds1": 8 * word,
+                    "ss1": 4 * word,
+                },
+            )
+        )
     for esize_log2, conv in ((0, 0), (1, 0), (2, 1), (2, 2)):
         size = 2 if conv else 1 << esize_log2
         chunk = word * 2 if conv else word
-        out.append(descriptor(isa, "LOAD", 0, 0, **base | {"conv": conv, "esize_log2": esize_log2, "transpose": 1, "row_bytes": chunk, "chunk_bytes": chunk, "word_bytes": chunk, "n1": lanes // size,
-                                                           "ds1": chunk + 4, "n2": 4, "ds2": 4096, "ss2": 64 * word}))
+        out.append(
+            descriptor(
+                isa,
+                "LOAD",
+                0,
+                0,
+                **base
+                | {
+                    "conv": conv,
+                    "esize_log2": esize_log2,
+                    "transpose": 1,
+                    "row_bytes": chunk,
+                    "chunk_bytes": chunk,
+                    "word_bytes": chunk,
+                    "n1": lanes // size,
+                    "ds1": chunk + 4,
+                    "n2": 4,
+                    "ds2": 4096,
+                    "ss2": 64 * word,
+                },
+            )
+        )
     for odd in (0, 3, 5):  # padding left and right of rows, rows outside, odd addresses, short words packed
-        out.append(descriptor(isa, "LOAD", 0, 0, **base | {"addr_lo": ACT + odd, "row_bytes": 10 * word, "pos0": -word, "chunk_bytes": 12 * word, "n1": rows, "ds1": 10 * word, "ss1": 12 * word, "rp0": -2,
-                                                           "rp1": 1, "row_limit": rows - 3, "pad": 0x01020304}))
-        out.append(descriptor(isa, "LOAD", 0, 0, **base | {"addr_lo": ACT + odd, "row_bytes": 96, "pos0": -9, "step0": 6, "chunk_bytes": 15, "word_bytes": 15, "n0": 16, "ss0": word, "n1": rows, "ds1": 96,
-                                                           "ss1": 16 * word}))
+        out.append(
+            descriptor(
+                isa,
+                "LOAD",
+                0,
+                0,
+                **base
+                | {
+                    "addr_lo": ACT + odd,
+                    "row_bytes": 10 * word,
+                    "pos0": -word,
+                    "chunk_bytes": 12 * word,
+                    "n1": rows,
+                    "ds1": 10 * word,
+                    "ss1": 12 * word,
+                    "rp0": -2,
+                    "rp1": 1,
+                    "row_limit": rows - 3,
+                    "pad": 0x01020304,
+                },
+            )
+        )
+        out.append(
+            descriptor(
+                isa,
+                "LOAD",
+                0,
+                0,
+                **base
+                | {
+                    "addr_lo": ACT + odd,
+                    "row_bytes": 96,
+                    "pos0": -9,
+                    "step0": 6,
+                    "chunk_bytes": 15,
+                    "word_bytes": 15,
+                    "n0": 16,
+                    "ss0": word,
+                    "n1": rows,
+                    "ds1": 96,
+                    "ss1": 16 * word,
+                },
+            )
+        )
     for bf16 in (0, 1):
         for stride, dilation, spread in ((1, 1, 1), (2, 2, 1), (1, 1, 2)):
-            out.append(descriptor(isa, "MATRIX", 0, 0, bf16=bf16, first=1, half=bf16, skip_special=spread == 2, absent=stride == 2, act_base=0, wgt_base=words // 2, nx=7, ny=7, sx=stride, sy=stride, kx=3, ky=3,
-                                  ncb=2, dx=dilation, dy=dilation, ox=-1, oy=-1, lim_x=7, lim_y=7, x_stride=1, y_stride=7, cb_stride=49, idx=spread, idy=spread, pad=7))
+            out.append(
+                descriptor(
+                    isa,
+                    "MATRIX",
+                    0,
+                    0,
+                    bf16=bf16,
+                    first=1,
+                    half=bf16,
+                    skip_special=spread == 2,
+                    absent=stride == 2,
+                    act_base=0,
+                    wgt_base=words // 2,
+                    nx=7,
+                    ny=7,
+                    sx=stride,
+                    sy=stride,
+                    kx=3,
+                    ky=3,
+                    ncb=2,
+                    dx=dilation,
+                    dy=dilation,
+                    ox=-1,
+                    oy=-1,
+                    lim_x=7,
+                    lim_y=7,
+                    x_stride=1,
+                    y_stride=7,
+                    cb_stride=49,
+                    idx=spread,
+                    idy=spread,
+                    pad=7,
+                )
+            )
     for out_type in range(4):
         for res_type in range(3):
             pitch, res_pitch = (1, 2, 4, 4)[out_type] * cells, (1, 2, 4)[res_type] * cells
-            pitch, res_pitch = (p if p & p - 1 == 0 or p > word // 2 else 1 << p.bit_length() for p in (pitch, res_pitch))
+            pitch, res_pitch = (
+                p if p & p - 1 == 0 or p > word // 2 else 1 << p.bit_length() for p in (pitch, res_pitch)
+            )
             pitch, res_pitch = (p if p <= word // 2 else -(-p // word) * word for p in (pitch, res_pitch))
-            out.append(descriptor(isa, "EPILOGUE", 0, 0, acc_fp32=res_type & 1, bias_en=1, scale_en=out_type != 3, res_en=out_type != 3, res_type=res_type, out_type=out_type, clamp_en=res_type != 2, rows=48,
-                                  param_base=8, out_base=words // 2 * word, out_pitch=pitch, res_base=64 * word, res_pitch=res_pitch, res_zp=3, res_scale=0x3F800000, clamp_lo=0, clamp_hi=0x42C80000,
-                                  int_lo=-128, int_hi=127))
+            out.append(
+                descriptor(
+                    isa,
+                    "EPILOGUE",
+                    0,
+                    0,
+                    acc_fp32=res_type & 1,
+                    bias_en=1,
+                    scale_en=out_type != 3,
+                    res_en=out_type != 3,
+                    res_type=res_type,
+                    out_type=out_type,
+                    clamp_en=res_type != 2,
+                    rows=48,
+                    param_base=8,
+                    out_base=words // 2 * word,
+                    out_pitch=pitch,
+                    res_base=64 * word,
+                    res_pitch=res_pitch,
+                    res_zp=3,
+                    res_scale=0x3F800000,
+                    clamp_lo=0,
+                    clamp_hi=0x42C80000,
+                    int_lo=-128,
+                    int_hi=127,
+                )
+            )
     for odd, ordered in ((0, 0), (1, 1), (7, 0)):
-        out.append(descriptor(isa, "STORE", 0, 0, ordered=ordered, addr_lo=OUT + odd, chunk_bytes=4 * word, n0=2, n1=8, n2=1, n3=1, word_bytes=word, ds1=9 * word, sw=word, ss0=4 * word, ss1=8 * word))
-        out.append(descriptor(isa, "STORE", 0, 0, ordered=ordered, addr_lo=OUT + odd, chunk_bytes=9, n0=8, n1=8, n2=1, n3=1, word_bytes=9, ds1=80, ss0=word, ss1=8 * word))
+        out.append(
+            descriptor(
+                isa,
+                "STORE",
+                0,
+                0,
+                ordered=ordered,
+                addr_lo=OUT + odd,
+                chunk_bytes=4 * word,
+                n0=2,
+                n1=8,
+                n2=1,
+                n3=1,
+                word_bytes=word,
+                ds1=9 * word,
+                sw=word,
+                ss0=4 * word,
+                ss1=8 * word,
+            )
+        )
+        out.append(
+            descriptor(
+                isa,
+                "STORE",
+                0,
+                0,
+                ordered=ordered,
+                addr_lo=OUT + odd,
+                chunk_bytes=9,
+                n0=8,
+                n1=8,
+                n2=1,
+                n3=1,
+                word_bytes=9,
+                ds1=80,
+                ss0=word,
+                ss1=8 * word,
+            )
+        )
     return out
 
 
@@ -186,7 +500,10 @@ def fill(chip, bf16):
         high = bytes(b & 0x80 | 0x3F for b in bits[1::2])
         bits = b"".join(bytes(p) for p in zip(bits[::2], high)) if count < 1000 else _interleave(bits[::2], high)
     chip.memory_write(ACT, bits)
-    chip.memory_write(PARAMS, struct.pack("<f", 0.004) * 4096 if bf16 else struct.pack("<i", 300) * 32 + struct.pack("<f", 0.002) * 4064)
+    chip.memory_write(
+        PARAMS,
+        struct.pack("<f", 0.004) * 4096 if bf16 else struct.pack("<i", 300) * 32 + struct.pack("<f", 0.002) * 4064,
+    )
 
 
 def _interleave(low, high):
@@ -207,7 +524,9 @@ def run(chip, descriptors):
     chip.write(RING_TAIL, len(descriptors))
     cycles, seconds, reason = chip.wait(50_000_000)
     if reason or chip.read(STATUS) & 2:
-        raise RuntimeError(f"wait ended with {reason}, status {chip.read(STATUS):#x}, error {chip.read(ERROR_CODE)} at descriptor {chip.read(ERROR_INDEX)}")
+        raise RuntimeError(
+            f"wait ended with {reason}, status {chip.read(STATUS):#x}, error {chip.read(ERROR_CODE)} at descriptor {chip.read(ERROR_INDEX)}"
+        )
     chip.write(IRQ_CLEAR, 3)
     chip.write(CONTROL, 2)
     return cycles, seconds, chip.counter(1, 0) / cycles
@@ -231,7 +550,9 @@ def main():
     info = chip.info()
     config = isa.CONFIGS[info.config.decode()]
     if chip.read(CONFIG_HASH) != config["hash"]:
-        raise SystemExit(f"the chip's CONFIG_HASH {chip.read(CONFIG_HASH):#x} is not that of {args.generated}, {config['hash']:#x}")
+        raise SystemExit(
+            f"the chip's CONFIG_HASH {chip.read(CONFIG_HASH):#x} is not that of {args.generated}, {config['hash']:#x}"
+        )
     print(f"{info.chip.decode()} {info.config.decode()} {info.build.decode()}: {info.text.decode()}")
     for offset, value in ((RING_BASE_LO, RING), (RING_LOG2, RING_ENTRIES_LOG2), (IRQ_ENABLE, 3)):
         chip.write(offset, value)
@@ -242,7 +563,11 @@ def main():
             for _ in range(2):
                 run(chip, features(isa, config))
         chip.wait(2000)
-    layers = [(f"{'bf16' if bf16 else 'int8'} {k}x{k}{' residual' if res else ''}", bf16, k, res) for bf16 in (0, 1) for k, res in ((1, 0), (3, 1))]
+    layers = [
+        (f"{'bf16' if bf16 else 'int8'} {k}x{k}{' residual' if res else ''}", bf16, k, res)
+        for bf16 in (0, 1)
+        for k, res in ((1, 0), (3, 1))
+    ]
     for name, bf16, kernel, residual in layers:
         if args.only not in name:
             continue
@@ -254,7 +579,9 @@ def main():
         cycles, _, busy = results[0]
         if any(r[0] != cycles for r in results):
             raise SystemExit(f"{name}: cycles differ: {[r[0] for r in results]}")
-        print(f"{name:16} {cycles:9} cycles  {max(n / s for n, s, _ in results) / 1e3:7.0f} kHz  matrix busy {100 * busy:5.1f} %")
+        print(
+            f"{name:16} {cycles:9} cycles  {max(n / s for n, s, _ in results) / 1e3:7.0f} kHz  matrix busy {100 * busy:5.1f} %"
+        )
     if not args.once and args.only in "idle":
         best = max(n / s for n, s, _ in (chip.wait(IDLE_CYCLES) for _ in range(args.rounds)))
         print(f"{'idle':16} {'':9}         {best / 1e3:7.0f} kHz")

@@ -4,24 +4,37 @@
 
 usage: trim.py DIR        (edits DIR/Vchip*.cpp in place)
 
-1. Verilator zeroes every local array of an inlined function, and every wide value that a memory may be written with, on every evaluation, used or not. The
-   latter are only read where they were set. Reading the former before writing it would be reading X in Verilog; the check build, which is not
-   trimmed, starts them with random values, so RTL that depends on them differs there. Only element widths without unused bits are trimmed:
+1. Verilator zeroes every local array of an inlined function, and every wide value that a memory may be written with,
+   on every evaluation, used or not. The
+   latter are only read where they were set. Reading the former before writing it would be reading X in Verilog; the
+   check build, which is not
+   trimmed, starts them with random values, so RTL that depends on them differs there. Only element widths without
+   unused bits are trimmed:
    the bits above a width have to stay 0.
 2. In a model for SystemC (--sc) a wide output port is written through a temporary on the heap: a static one does.
-3. Each evaluation begins with the logic between inputs and registers. The harness evaluates with clk low after every change of an input, so that the
-   evaluation with clk high, which changes nothing else, need not do it again. Left alone if that logic reads clk. (With --sc clk itself is one of the inputs
+3. Each evaluation begins with the logic between inputs and registers. The harness evaluates with clk low after every
+   change of an input, so that the
+   evaluation with clk high, which changes nothing else, need not do it again. Left alone if that logic reads clk.
+   (With --sc clk itself is one of the inputs
    that this logic copies: that is done first, and always.)
 """
+
 import re
 import sys
 from pathlib import Path
 
 # (declaration)(width-1)(name) and what zeroes it
 NAME = r"(__V(?:func_|task_|dlyVal__)\w+)"
-ARRAY = re.compile(r"(    VlUnpacked<[^;]*?/\*(\d+):0\*/[^;]*> " + NAME + r";\n)    for \(int __Vi0 = 0; __Vi0 < \d+; \+\+__Vi0\) \{\n        \3\[__Vi0\] = 0;\n    \}\n")
+ARRAY = re.compile(
+    r"(    VlUnpacked<[^;]*?/\*(\d+):0\*/[^;]*> "
+    + NAME
+    + r";\n)    for \(int __Vi0 = 0; __Vi0 < \d+; \+\+__Vi0\) \{\n        \3\[__Vi0\] = 0;\n    \}\n"
+)
 WIDE = re.compile(r"(    VlWide<\d+>/\*(\d+):0\*/ " + NAME + r";\n)    VL_ZERO_W\(\d+, \3\);\n")
-INPUT_LOOP = re.compile(r"(    vlSelfRef\.__VicoFirstIteration = 1U;\n)    (do \{\n.*?\n    \} while \(vlSelfRef\.__VicoPhaseResult\);\n)", re.S)
+INPUT_LOOP = re.compile(
+    r"(    vlSelfRef\.__VicoFirstIteration = 1U;\n)    (do \{\n.*?\n    \} while \(vlSelfRef\.__VicoPhaseResult\);\n)",
+    re.S,
+)
 PORT = re.compile(r"VL_ASSIGN_ISI\(1, (vlSelfRef\.__Vcellinp__\w+__clk), vlSelfRef\.clk\);")
 STATIC_WIDE = """
 #undef VL_ASSIGN_SWW
@@ -56,7 +69,9 @@ def main(folder):
     reads_clk = any(re.search(r"(\b|__)clk\b", PORT.sub("", part)) for part in logic)
     header = Path(folder) / "Vchip__pch.h"
     if port and "STATIC_WIDE" not in header.read_text():
-        header.write_text(header.read_text().replace("#endif  // guard", "// STATIC_WIDE" + STATIC_WIDE + "#endif  // guard"))
+        header.write_text(
+            header.read_text().replace("#endif  // guard", "// STATIC_WIDE" + STATIC_WIDE + "#endif  // guard")
+        )
     guarded = 0
     for path, text in texts.items():
         new = WIDE.sub(keep_declaration, ARRAY.sub(keep_declaration, text))

@@ -74,10 +74,31 @@ def commands(stage: Stage, report: Path, extra: list[str]) -> list[list[str]]:
     """What the stage runs; the last one writes a JUnit report."""
     before = [shlex.split(line) for line in stage.prepare]
     if stage.kind == "pytest":
-        run = [sys.executable, "-m", "pytest", "-v", "--tb=short", f"--junitxml={report}", *stage.path, *stage.args, *extra]
+        run = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-v",
+            "--tb=short",
+            f"--junitxml={report}",
+            *stage.path,
+            *stage.args,
+            *extra,
+        ]
     elif stage.kind == "ctest":
-        run = ["ctest", "--test-dir", str(build_directory(stage)), "-L", f"^{stage.label}$", "--output-on-failure", "--no-tests=error",
-               "--output-junit", str(report), *stage.args, *extra]
+        run = [
+            "ctest",
+            "--test-dir",
+            str(build_directory(stage)),
+            "-L",
+            f"^{stage.label}$",
+            "--output-on-failure",
+            "--no-tests=error",
+            "--output-junit",
+            str(report),
+            *stage.args,
+            *extra,
+        ]
     else:
         raise SystemExit(f"tests/stages.toml: {stage.name}: unknown kind {stage.kind!r} (pytest, ctest)")
     return [*before, run]
@@ -94,7 +115,7 @@ class Progress:
         elapsed = time.monotonic() - self.start
         if self.live:
             line = f"{SPINNER[self.beat % 4]} {self.name:<12} {elapsed:6.1f} s  {self._activity(log)}"
-            sys.stdout.write("\r\033[K" + line[:shutil.get_terminal_size().columns - 1])
+            sys.stdout.write("\r\033[K" + line[: shutil.get_terminal_size().columns - 1])
             self.beat += 1
         elif elapsed - self.told >= (10 if self.told else 2):
             self.told = elapsed
@@ -132,8 +153,16 @@ def execute(command: list[str], log: Path, deadline: float, progress: Progress, 
     with log.open("ab") as output:
         output.write(f"$ {shlex.join(command)}\n".encode())
         output.flush()
-        process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment,
-                                   start_new_session=True, preexec_fn=default_interrupt)
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,
+            preexec_fn=default_interrupt,
+        )
         try:
             while process.poll() is None:
                 if time.monotonic() > deadline:
@@ -153,7 +182,9 @@ def count(report: Path, outcome: Outcome) -> None:
         bad = case.find("failure") if case.find("failure") is not None else case.find("error")
         skip = case.find("skipped")
         if bad is not None:
-            outcome.fail(f"{name}: {(bad.get('message') or '').splitlines()[0][:200] if bad.get('message') else 'failed'}")
+            outcome.fail(
+                f"{name}: {(bad.get('message') or '').splitlines()[0][:200] if bad.get('message') else 'failed'}"
+            )
         elif skip is not None or case.get("status") in ("notrun", "disabled"):
             outcome.skipped += 1
             outcome.skip_reasons.append(f"{name}: {(skip.get('message') if skip is not None else '') or 'not run'}")
@@ -190,7 +221,9 @@ def run_stage(stage: Stage, logs: Path, environment: dict, extra: list[str]) -> 
 
 def print_outcome(outcome: Outcome) -> None:
     word = "FAILED" if outcome.failed else "passed"
-    print(f"{word}  {outcome.name:<12} {outcome.seconds:6.1f} s  {outcome.passed} passed, {outcome.failed} failed, {outcome.skipped} skipped")
+    print(
+        f"{word}  {outcome.name:<12} {outcome.seconds:6.1f} s  {outcome.passed} passed, {outcome.failed} failed, {outcome.skipped} skipped"
+    )
     for reason in outcome.failures:
         print(f"        {reason}")
     if outcome.failed:
@@ -203,7 +236,9 @@ def print_outcome(outcome: Outcome) -> None:
 def select(stages: list[Stage], options: argparse.Namespace) -> list[Stage]:
     unknown = set(options.stage) - {stage.name for stage in stages}
     if unknown:
-        raise SystemExit(f"no stage {', '.join(sorted(unknown))}; there are {', '.join(stage.name for stage in stages)}")
+        raise SystemExit(
+            f"no stage {', '.join(sorted(unknown))}; there are {', '.join(stage.name for stage in stages)}"
+        )
     if options.stage:
         return [stage for stage in stages if stage.name in options.stage]
     return [stage for stage in stages if (stage.quick or not options.quick) and (options.nightly or not stage.nightly)]
@@ -216,23 +251,48 @@ def upstream_stage(source: Path) -> Stage:
     """PyTorch's own files; tests/pytorch_source holds the plugin and the exceptions."""
     missing = [name for name in UPSTREAM if not (source / name).is_file()]
     if missing:
-        raise SystemExit(f"--pytorch-source {source}: no {', '.join(missing)} there; expected the root of PyTorch's source tree, version 2.13.0")
-    plugin = ["-p", "plugin", "--import-mode=importlib", f"--rootdir={source.resolve()}", "-c", str(ROOT / "pyproject.toml")]
-    return Stage("pytorch", "pytest", 7200, path=[str((source / name).resolve()) for name in UPSTREAM], skips=1 << 30, args=plugin)
+        raise SystemExit(
+            f"--pytorch-source {source}: no {', '.join(missing)} there; expected the root of PyTorch's source tree, version 2.13.0"
+        )
+    plugin = [
+        "-p",
+        "plugin",
+        "--import-mode=importlib",
+        f"--rootdir={source.resolve()}",
+        "-c",
+        str(ROOT / "pyproject.toml"),
+    ]
+    return Stage(
+        "pytorch",
+        "pytest",
+        7200,
+        path=[str((source / name).resolve()) for name in UPSTREAM],
+        skips=1 << 30,
+        args=plugin,
+    )
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="presil test", description="Runs the tests. Arguments after -- go to pytest or ctest.")
+    parser = argparse.ArgumentParser(
+        prog="presil test", description="Runs the tests. Arguments after -- go to pytest or ctest."
+    )
     parser.add_argument("--quick", action="store_true", help="only the stages marked quick; tests see PRESIL_QUICK=1")
     parser.add_argument("--nightly", action="store_true", help="also the stages marked nightly, which take long")
-    parser.add_argument("--stage", action="append", default=[], metavar="NAME", help="only this stage; may be given several times")
+    parser.add_argument(
+        "--stage", action="append", default=[], metavar="NAME", help="only this stage; may be given several times"
+    )
     parser.add_argument("--list", action="store_true", help="name the stages and end")
-    parser.add_argument("--pytorch-source", type=Path, metavar="DIR", help="instead: PyTorch's own test files from its source tree of the same version, with our list of exceptions")
+    parser.add_argument(
+        "--pytorch-source",
+        type=Path,
+        metavar="DIR",
+        help="instead: PyTorch's own test files from its source tree of the same version, with our list of exceptions",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the outcome as JSON")
     own, extra = arguments, []
     if "--" in arguments:
         cut = arguments.index("--")
-        own, extra = arguments[:cut], arguments[cut + 1:]
+        own, extra = arguments[:cut], arguments[cut + 1 :]
     options = parser.parse_args(own)
     options.extra = extra
     return options
@@ -248,13 +308,17 @@ def main(arguments: list[str]) -> int:
         return 2
     if options.list:
         for stage in stages:
-            print(f"{stage.name:<12} {stage.kind:<7} {'quick  ' if stage.quick else 'nightly' if stage.nightly else '       '} ≤ {stage.timeout:.0f} s  {' '.join(stage.path) or stage.label}")
+            print(
+                f"{stage.name:<12} {stage.kind:<7} {'quick  ' if stage.quick else 'nightly' if stage.nightly else '       '} ≤ {stage.timeout:.0f} s  {' '.join(stage.path) or stage.label}"
+            )
         return 0
     logs = ROOT / "build" / "logs" / "test"
     logs.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, "PRESIL_BUILD_DIR": str(build_directory(Stage("", "", 0))), "PYTHONUNBUFFERED": "1"}
     if options.pytorch_source:
-        environment["PYTHONPATH"] = os.pathsep.join([str(ROOT / "tests" / "pytorch_source"), environment.get("PYTHONPATH", "")])
+        environment["PYTHONPATH"] = os.pathsep.join(
+            [str(ROOT / "tests" / "pytorch_source"), environment.get("PYTHONPATH", "")]
+        )
     if options.quick:
         environment["PRESIL_QUICK"] = "1"
     start = time.monotonic()

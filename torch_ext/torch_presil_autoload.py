@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entry point of torch.backends, which `import torch` calls in its last lines; a module of its own, because what it loads may fail.
+"""Entry point of torch.backends, which `import torch` calls in its last lines; a module of its own, because what it
+loads may fail.
 
 Nothing here may raise: a device that can't be loaded must not take torch with it.
 """
@@ -15,4 +16,6 @@ def load() -> None:
     try:
         import torch_presil  # noqa: F401
     except Exception as error:
-        warnings.warn(f"the device presil is not available: {type(error).__name__}: {error}", RuntimeWarning, stacklevel=2)
+        warnings.warn(
+            f"the device presil is not available: {type(error).__name__}: {error}", RuntimeWarning, stacklevel=2
+        )

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* npy.h - arrays in NumPy's file format, version 1 to 3: little-endian, int8, int32, float32, float16's size for bfloat16 (its bits, as uint16 or as two opaque bytes). */
+/* npy.h - arrays in NumPy's file format, version 1 to 3: little-endian, int8, int32, float32, float16's size for
+ * bfloat16 (its bits, as uint16 or as two opaque bytes). */
 #ifndef PRESIL_NPY_H
 #define PRESIL_NPY_H
 
@@ -11,7 +12,7 @@
 typedef struct {
     uint32_t dtype, ndim; /* presil_dtype */
     int64_t shape[NPY_DIMS];
-    void *data;           /* C order; freed by npy_free */
+    void *data; /* C order; freed by npy_free */
     uint64_t bytes;
 } npy_array;
 

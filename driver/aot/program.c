@@ -10,11 +10,18 @@
 #include <string.h>
 
 /* docs/aot.md. All little-endian; this code runs on little-endian machines only. */
-enum { VERSION = 1, HEADER_BYTES = 192, TENSOR_BYTES = 208, CONSTANT_BYTES = 24, CRC_AT = 20, MOST_TENSORS = 4096, MOST_CONSTANTS = 1 << 20 };
+enum {
+    VERSION = 1,
+    HEADER_BYTES = 192,
+    TENSOR_BYTES = 208,
+    CONSTANT_BYTES = 24,
+    CRC_AT = 20,
+    MOST_TENSORS = 4096,
+    MOST_CONSTANTS = 1 << 20
+};
 static const char magic[8] = "PRESILPR";
 
-static uint32_t crc32_of(uint32_t crc, const uint8_t *p, uint64_t n)
-{
+static uint32_t crc32_of(uint32_t crc, const uint8_t *p, uint64_t n) {
     static uint32_t table[256];
     if (!table[1]) {
         for (uint32_t i = 0; i < 256; i++) {
@@ -29,8 +36,7 @@ static uint32_t crc32_of(uint32_t crc, const uint8_t *p, uint64_t n)
 }
 
 static int wrong(char *text, size_t bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static int wrong(char *text, size_t bytes, const char *format, ...)
-{
+static int wrong(char *text, size_t bytes, const char *format, ...) {
     va_list args;
     va_start(args, format);
     (void)vsnprintf(text, bytes, format, args);
@@ -38,28 +44,33 @@ static int wrong(char *text, size_t bytes, const char *format, ...)
     return -1;
 }
 
-static uint32_t u32(const uint8_t *p) { uint32_t v; memcpy(&v, p, 4); return v; }
-static uint64_t u64(const uint8_t *p) { uint64_t v; memcpy(&v, p, 8); return v; }
+static uint32_t u32(const uint8_t *p) {
+    uint32_t v;
+    memcpy(&v, p, 4);
+    return v;
+}
+static uint64_t u64(const uint8_t *p) {
+    uint64_t v;
+    memcpy(&v, p, 8);
+    return v;
+}
 
 uint32_t program_element_bytes(uint32_t dtype) { return dtype == PRESIL_INT8 ? 1 : dtype == PRESIL_BF16 ? 2 : 4; }
 
-uint64_t program_elements(const program_tensor *t)
-{
+uint64_t program_elements(const program_tensor *t) {
     uint64_t n = 1;
     for (uint32_t i = 0; i < t->ndim; i++) n *= (uint64_t)t->shape[i];
     return n;
 }
 
 /* Names are shown and go into JSON: what is no plain character becomes '?'. */
-static void make_plain(char *name)
-{
+static void make_plain(char *name) {
     for (; *name; name++) {
         if (*name < ' ' || *name > '~' || *name == '"' || *name == '\\') *name = '?';
     }
 }
 
-static int read_file(const char *path, program *out, char *text, size_t bytes)
-{
+static int read_file(const char *path, program *out, char *text, size_t bytes) {
     FILE *f = fopen(path, "rb");
     long size = -1;
     if (!f) return wrong(text, bytes, "%s: %s", path, strerror(errno));
@@ -73,12 +84,14 @@ static int read_file(const char *path, program *out, char *text, size_t bytes)
 }
 
 /* Positive sizes, non-negative strides, every element inside the arena. */
-static bool tensor_fits(const program_tensor *t, uint64_t arena)
-{
+static bool tensor_fits(const program_tensor *t, uint64_t arena) {
     uint64_t last = t->offset, elements = 1;
-    if (t->dtype > PRESIL_INT32 || t->ndim > PROGRAM_DIMS || !memchr(t->name, 0, sizeof t->name) || t->offset > arena) return false;
+    if (t->dtype > PRESIL_INT32 || t->ndim > PROGRAM_DIMS || !memchr(t->name, 0, sizeof t->name) || t->offset > arena)
+        return false;
     for (uint32_t i = 0; i < t->ndim; i++) {
-        if (t->shape[i] < 1 || t->stride[i] < 0 || (uint64_t)t->shape[i] > arena / elements + 1 || (uint64_t)t->stride[i] > arena) return false;
+        if (t->shape[i] < 1 || t->stride[i] < 0 || (uint64_t)t->shape[i] > arena / elements + 1 ||
+            (uint64_t)t->stride[i] > arena)
+            return false;
         elements *= (uint64_t)t->shape[i];
         if (elements > arena) return false;
         if (t->stride[i] && (uint64_t)(t->shape[i] - 1) > arena / (uint64_t)t->stride[i]) return false;
@@ -88,15 +101,21 @@ static bool tensor_fits(const program_tensor *t, uint64_t arena)
     return last + program_element_bytes(t->dtype) <= arena;
 }
 
-static int parse(const char *path, program *p, char *text, size_t bytes)
-{
+static int parse(const char *path, program *p, char *text, size_t bytes) {
     const uint8_t *h = p->file;
-    if (p->file_bytes < HEADER_BYTES || memcmp(h, magic, sizeof magic) != 0) return wrong(text, bytes, "%s: not a program of Presil (its first eight bytes are not PRESILPR)", path);
-    if (u32(h + 8) != VERSION) return wrong(text, bytes, "%s: format version %u, this program knows %d: save it again", path, u32(h + 8), VERSION);
-    if (u64(h + 24) != p->file_bytes) return wrong(text, bytes, "%s: %llu bytes, %llu expected: the file is truncated", path, (unsigned long long)p->file_bytes, (unsigned long long)u64(h + 24));
+    if (p->file_bytes < HEADER_BYTES || memcmp(h, magic, sizeof magic) != 0)
+        return wrong(text, bytes, "%s: not a program of Presil (its first eight bytes are not PRESILPR)", path);
+    if (u32(h + 8) != VERSION)
+        return wrong(text, bytes, "%s: format version %u, this program knows %d: save it again", path, u32(h + 8),
+                     VERSION);
+    if (u64(h + 24) != p->file_bytes)
+        return wrong(text, bytes, "%s: %llu bytes, %llu expected: the file is truncated", path,
+                     (unsigned long long)p->file_bytes, (unsigned long long)u64(h + 24));
     const uint8_t zero[4] = {0};
     uint32_t crc = crc32_of(crc32_of(crc32_of(0, h, CRC_AT), zero, 4), h + CRC_AT + 4, p->file_bytes - CRC_AT - 4);
-    if (crc != u32(h + CRC_AT)) return wrong(text, bytes, "%s: checksum 0x%08x, 0x%08x expected: the file is damaged", path, crc, u32(h + CRC_AT));
+    if (crc != u32(h + CRC_AT))
+        return wrong(text, bytes, "%s: checksum 0x%08x, 0x%08x expected: the file is damaged", path, crc,
+                     u32(h + CRC_AT));
     memcpy(p->chip, h + 32, sizeof p->chip - 1);
     memcpy(p->config, h + 64, sizeof p->config - 1);
     make_plain(p->chip);
@@ -107,11 +126,15 @@ static int parse(const char *path, program *p, char *text, size_t bytes)
     p->constants = u32(h + 140);
     p->arena_bytes = u64(h + 144);
     p->commands_bytes = u64(h + 152);
-    if (p->inputs > MOST_TENSORS || p->outputs > MOST_TENSORS || p->constants > MOST_CONSTANTS) return wrong(text, bytes, "%s: %u inputs, %u outputs, %u constants: the header is damaged", path, p->inputs, p->outputs, p->constants);
-    const uint64_t tensors = (uint64_t)(p->inputs + p->outputs) * TENSOR_BYTES, constants = (uint64_t)p->constants * CONSTANT_BYTES;
+    if (p->inputs > MOST_TENSORS || p->outputs > MOST_TENSORS || p->constants > MOST_CONSTANTS)
+        return wrong(text, bytes, "%s: %u inputs, %u outputs, %u constants: the header is damaged", path, p->inputs,
+                     p->outputs, p->constants);
+    const uint64_t tensors = (uint64_t)(p->inputs + p->outputs) * TENSOR_BYTES,
+                   constants = (uint64_t)p->constants * CONSTANT_BYTES;
     p->constants_offset = HEADER_BYTES + tensors;
     p->commands_offset = p->constants_offset + constants;
-    if (p->commands_offset > p->file_bytes || p->commands_bytes > p->file_bytes - p->commands_offset) return wrong(text, bytes, "%s: its tables don't fit into the file: the header is damaged", path);
+    if (p->commands_offset > p->file_bytes || p->commands_bytes > p->file_bytes - p->commands_offset)
+        return wrong(text, bytes, "%s: its tables don't fit into the file: the header is damaged", path);
     p->tensors = calloc(p->inputs + p->outputs + 1u, sizeof *p->tensors);
     if (!p->tensors) return wrong(text, bytes, "no host memory");
     for (uint32_t i = 0; i < p->inputs + p->outputs; i++) {
@@ -123,19 +146,22 @@ static int parse(const char *path, program *p, char *text, size_t bytes)
         t->offset = u64(from + 72);
         memcpy(t->shape, from + 80, sizeof t->shape);
         memcpy(t->stride, from + 144, sizeof t->stride);
-        if (!tensor_fits(t, p->arena_bytes)) return wrong(text, bytes, "%s: %s %u does not fit the program's memory of %llu bytes: the file is damaged", path, i < p->inputs ? "input" : "output", i < p->inputs ? i : i - p->inputs, (unsigned long long)p->arena_bytes);
+        if (!tensor_fits(t, p->arena_bytes))
+            return wrong(text, bytes, "%s: %s %u does not fit the program's memory of %llu bytes: the file is damaged",
+                         path, i < p->inputs ? "input" : "output", i < p->inputs ? i : i - p->inputs,
+                         (unsigned long long)p->arena_bytes);
         make_plain(t->name);
     }
     for (uint32_t i = 0; i < p->constants; i++) {
         const uint8_t *c = h + p->constants_offset + (uint64_t)i * CONSTANT_BYTES;
         const uint64_t at = u64(c), n = u64(c + 8), file = u64(c + 16);
-        if (at > p->arena_bytes || n > p->arena_bytes - at || file > p->file_bytes || n > p->file_bytes - file) return wrong(text, bytes, "%s: constant %u does not fit: the file is damaged", path, i);
+        if (at > p->arena_bytes || n > p->arena_bytes - at || file > p->file_bytes || n > p->file_bytes - file)
+            return wrong(text, bytes, "%s: constant %u does not fit: the file is damaged", path, i);
     }
     return 0;
 }
 
-int program_read(const char *path, program *out, char *text, size_t bytes)
-{
+int program_read(const char *path, program *out, char *text, size_t bytes) {
     memset(out, 0, sizeof *out);
     int status = read_file(path, out, text, bytes);
     if (status == 0) status = parse(path, out, text, bytes);
@@ -143,26 +169,26 @@ int program_read(const char *path, program *out, char *text, size_t bytes)
     return status;
 }
 
-void program_free(program *p)
-{
+void program_free(program *p) {
     free(p->tensors);
     free(p->file);
     memset(p, 0, sizeof *p);
 }
 
-static int fill(const program *p, placed_program *out)
-{
+static int fill(const program *p, placed_program *out) {
     int status = PRESIL_OK;
     for (uint32_t i = 0; i < p->constants && !status; i++) {
         const uint8_t *c = p->file + p->constants_offset + (uint64_t)i * CONSTANT_BYTES;
-        status = presil_copy_to_device(out->device, NULL, (presil_daddr){out->arena.value + u64(c)}, p->file + u64(c + 16), u64(c + 8), PRESIL_COPY_DIRECT);
+        status = presil_copy_to_device(out->device, NULL, (presil_daddr){out->arena.value + u64(c)},
+                                       p->file + u64(c + 16), u64(c + 8), PRESIL_COPY_DIRECT);
     }
     if (!status) status = presil_device_synchronize(out->device);
-    return status ? status : presil_list_load(out->device, p->file + p->commands_offset, p->commands_bytes, out->arena, p->arena_bytes, &out->list);
+    return status ? status
+                  : presil_list_load(out->device, p->file + p->commands_offset, p->commands_bytes, out->arena,
+                                     p->arena_bytes, &out->list);
 }
 
-int program_place(const program *p, presil_device *device, placed_program *out)
-{
+int program_place(const program *p, presil_device *device, placed_program *out) {
     *out = (placed_program){.device = device};
     int status = presil_alloc(device, NULL, NULL, p->arena_bytes, &out->arena);
     if (!status) status = fill(p, out);
@@ -170,23 +196,20 @@ int program_place(const program *p, presil_device *device, placed_program *out)
     return status;
 }
 
-void program_remove(placed_program *p)
-{
+void program_remove(placed_program *p) {
     presil_list_destroy(p->list);
     if (p->arena.value) (void)!presil_free(p->device, p->arena);
     *p = (placed_program){0};
 }
 
 /* Bytes of memory that the tensor's elements span, gaps too. */
-static uint64_t span(const program_tensor *t)
-{
+static uint64_t span(const program_tensor *t) {
     uint64_t last = 0;
     for (uint32_t i = 0; i < t->ndim; i++) last += (uint64_t)(t->shape[i] - 1) * (uint64_t)t->stride[i];
     return (last + 1) * program_element_bytes(t->dtype);
 }
 
-static void transfer(const program_tensor *t, uint8_t *strided, uint8_t *dense, bool in)
-{
+static void transfer(const program_tensor *t, uint8_t *strided, uint8_t *dense, bool in) {
     const uint32_t e = program_element_bytes(t->dtype);
     int64_t index[PROGRAM_DIMS] = {0};
     for (uint64_t n = program_elements(t); n > 0; n--, dense += e) {
@@ -197,14 +220,14 @@ static void transfer(const program_tensor *t, uint8_t *strided, uint8_t *dense, 
     }
 }
 
-int program_set(const placed_program *p, const program_tensor *t, const void *dense)
-{
+int program_set(const placed_program *p, const program_tensor *t, const void *dense) {
     uint8_t *buffer = calloc(1, span(t)), *from = malloc(program_elements(t) * program_element_bytes(t->dtype) + 1);
     int status = PRESIL_EHOSTMEM;
     if (buffer && from) {
         memcpy(from, dense, program_elements(t) * program_element_bytes(t->dtype));
         transfer(t, buffer, from, true);
-        status = presil_copy_to_device(p->device, NULL, (presil_daddr){p->arena.value + t->offset}, buffer, span(t), PRESIL_COPY_DIRECT);
+        status = presil_copy_to_device(p->device, NULL, (presil_daddr){p->arena.value + t->offset}, buffer, span(t),
+                                       PRESIL_COPY_DIRECT);
         if (!status) status = presil_device_synchronize(p->device);
     }
     free(buffer);
@@ -212,11 +235,11 @@ int program_set(const placed_program *p, const program_tensor *t, const void *de
     return status;
 }
 
-int program_get(const placed_program *p, const program_tensor *t, void *dense)
-{
+int program_get(const placed_program *p, const program_tensor *t, void *dense) {
     uint8_t *buffer = malloc(span(t));
     if (!buffer) return PRESIL_EHOSTMEM;
-    int status = presil_copy_to_host(p->device, NULL, buffer, (presil_daddr){p->arena.value + t->offset}, span(t), PRESIL_COPY_DIRECT);
+    int status = presil_copy_to_host(p->device, NULL, buffer, (presil_daddr){p->arena.value + t->offset}, span(t),
+                                     PRESIL_COPY_DIRECT);
     if (!status) status = presil_device_synchronize(p->device);
     if (!status) transfer(t, buffer, dense, false);
     free(buffer);

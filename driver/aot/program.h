@@ -33,7 +33,11 @@ void program_free(program *p);
 uint64_t program_elements(const program_tensor *t);
 uint32_t program_element_bytes(uint32_t dtype);
 
-typedef struct { presil_device *device; presil_daddr arena; presil_list *list; } placed_program;
+typedef struct {
+    presil_device *device;
+    presil_daddr arena;
+    presil_list *list;
+} placed_program;
 
 /* Copies the constants into device memory and loads the commands. A presil_status with presil_error_text(). */
 int program_place(const program *p, presil_device *device, placed_program *out);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Proves a command list. Tokens are turned into a happens-before relation (vector clocks over the engines); every access to a scratchpad word or an
- * accumulator row must be ordered after what it depends on. Also: fields, deadlock with queues of four, token overflow, use of what was never written.
+ * Proves a command list. Tokens are turned into a happens-before relation (vector clocks over the engines); every
+ * access to a scratchpad word or an accumulator row must be ordered after what it depends on. Also: fields, deadlock
+ * with queues of four, token overflow, use of what was never written.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,13 +11,26 @@
 
 enum { QUEUE = 4, TOKENS = 20 };
 
-typedef struct { uint32_t writer_seq, reader_seq[CHIP_ENGINES]; uint8_t writer; } cell_state; /* writer: engine + 1, 0: never written */
+typedef struct {
+    uint32_t writer_seq, reader_seq[CHIP_ENGINES];
+    uint8_t writer;
+} cell_state; /* writer: engine + 1, 0: never written */
 
-typedef struct { cell_state cell; uint8_t open; } acc_state; /* open: a sum is being formed or waits for its epilogue */
+typedef struct {
+    cell_state cell;
+    uint8_t open;
+} acc_state; /* open: a sum is being formed or waits for its epilogue */
 
-typedef struct { uint32_t *list; uint32_t count, started, delivered; uint32_t known[CHIP_ENGINES]; } engine_state;
+typedef struct {
+    uint32_t *list;
+    uint32_t count, started, delivered;
+    uint32_t known[CHIP_ENGINES];
+} engine_state;
 
-typedef struct { uint32_t clock[CHIP_ENGINES]; uint32_t seq; } moment; /* start of a descriptor: operations of each engine known to be complete */
+typedef struct {
+    uint32_t clock[CHIP_ENGINES];
+    uint32_t seq;
+} moment; /* start of a descriptor: operations of each engine known to be complete */
 
 typedef struct {
     const presil_config *config;
@@ -25,31 +39,30 @@ typedef struct {
     char *text;
     size_t bytes;
     cell_state *spad;
-    acc_state *acc;                /* [2][ACC_ROWS] */
+    acc_state *acc; /* [2][ACC_ROWS] */
     engine_state engine[CHIP_ENGINES];
-    moment *at;                    /* of each descriptor */
-    uint32_t *giver[TOKENS];       /* descriptor of the k-th signal */
+    moment *at;              /* of each descriptor */
+    uint32_t *giver[TOKENS]; /* descriptor of the k-th signal */
     uint32_t given[TOKENS], taken[TOKENS];
     int consumer[TOKENS];
-    uint32_t *taken_before[TOKENS];/* waits on the counter by the consumer's operations up to its seq */
-    size_t index;                  /* of the descriptor under examination */
-    uint32_t self;                 /* its engine */
+    uint32_t *taken_before[TOKENS]; /* waits on the counter by the consumer's operations up to its seq */
+    size_t index;                   /* of the descriptor under examination */
+    uint32_t self;                  /* its engine */
 } checker;
 
-static int wrong(checker *k, const char *what, int64_t a, int64_t b)
-{
+static int wrong(checker *k, const char *what, int64_t a, int64_t b) {
     static const char *const names[] = {"NOP", "LOAD", "MATRIX", "EPILOGUE", "STORE"};
     uint32_t op = presil_desc_opcode(&k->list[k->index]);
-    (void)snprintf(k->text, k->bytes, "descriptor %zu (%s, tile %u): %s (%lld, %lld)", k->index, op < 5 ? names[op] : "?", presil_desc_tag(&k->list[k->index]), what,
-                   (long long)a, (long long)b);
+    (void)snprintf(k->text, k->bytes, "descriptor %zu (%s, tile %u): %s (%lld, %lld)", k->index,
+                   op < 5 ? names[op] : "?", presil_desc_tag(&k->list[k->index]), what, (long long)a, (long long)b);
     return -1;
 }
 
-static int access_cell(checker *k, cell_state *c, bool write, bool may_be_undefined, const char *what, int64_t where)
-{
+static int access_cell(checker *k, cell_state *c, bool write, bool may_be_undefined, const char *what, int64_t where) {
     const uint32_t *clock = k->at[k->index].clock;
     if (!write && !c->writer && !may_be_undefined) return wrong(k, "reads what was never written", where, 0);
-    if (c->writer && c->writer - 1u != k->self && clock[c->writer - 1u] < c->writer_seq) return wrong(k, what, where, c->writer - 1);
+    if (c->writer && c->writer - 1u != k->self && clock[c->writer - 1u] < c->writer_seq)
+        return wrong(k, what, where, c->writer - 1);
     if (write) {
         for (uint32_t e = 0; e < CHIP_ENGINES; e++) {
             if (e != k->self && clock[e] < c->reader_seq[e]) return wrong(k, what, where, e);
@@ -62,31 +75,34 @@ static int access_cell(checker *k, cell_state *c, bool write, bool may_be_undefi
     return 0;
 }
 
-static int access_word(checker *k, int64_t word, bool write, bool may_be_undefined)
-{
-    if (word < 0 || word >= chip_words(k->config)) return wrong(k, "outside the scratchpad", word, chip_words(k->config));
-    return access_cell(k, &k->spad[word], write, may_be_undefined, write ? "overwrites a word in use" : "reads a word too early", word);
+static int access_word(checker *k, int64_t word, bool write, bool may_be_undefined) {
+    if (word < 0 || word >= chip_words(k->config))
+        return wrong(k, "outside the scratchpad", word, chip_words(k->config));
+    return access_cell(k, &k->spad[word], write, may_be_undefined,
+                       write ? "overwrites a word in use" : "reads a word too early", word);
 }
 
-static int access_bytes(checker *k, int64_t address, int64_t bytes, bool write)
-{
+static int access_bytes(checker *k, int64_t address, int64_t bytes, bool write) {
     int64_t word = k->config->word_bytes;
     if (address < 0) return wrong(k, "negative scratchpad address", address, 0);
     if (address % word + bytes > word) return wrong(k, "a word crosses its scratchpad word", address, bytes);
     return access_word(k, address / word, write, false);
 }
 
-/* ---- the engines' accesses --------------------------------------------------------------------------------------------------------------------- */
-static int check_load(checker *k, const presil_desc *d)
-{
-    int64_t word = k->config->word_bytes, n[4] = {presil_load_n0(d), presil_load_n1(d), presil_load_n2(d), presil_load_n3(d)};
-    int64_t chunk = presil_load_chunk_bytes(d), piece = presil_load_word_bytes(d), wide = presil_load_conv(d) ? 2 : 1, e = 1 << presil_load_esize_log2(d);
+/* ---- the engines' accesses ------------------------------------------------------------------ */
+static int check_load(checker *k, const presil_desc *d) {
+    int64_t word = k->config->word_bytes,
+            n[4] = {presil_load_n0(d), presil_load_n1(d), presil_load_n2(d), presil_load_n3(d)};
+    int64_t chunk = presil_load_chunk_bytes(d), piece = presil_load_word_bytes(d), wide = presil_load_conv(d) ? 2 : 1,
+            e = 1 << presil_load_esize_log2(d);
     if (!n[0] || !n[1] || !n[2] || !n[3] || !chunk || !piece) return wrong(k, "a count is zero", n[0], chunk);
     if (piece > word * wide) return wrong(k, "word_bytes too large", piece, word * wide);
     if (presil_load_step0(d) < 0) return wrong(k, "step0 is negative", presil_load_step0(d), 0);
-    if (wide == 2 && (chunk % 4 || piece % 4 || presil_load_pos0(d) % 4 || presil_load_step0(d) % 4)) return wrong(k, "conversion of parts of fp32", chunk, piece);
+    if (wide == 2 && (chunk % 4 || piece % 4 || presil_load_pos0(d) % 4 || presil_load_step0(d) % 4))
+        return wrong(k, "conversion of parts of fp32", chunk, piece);
     bool transpose = presil_load_transpose(d);
-    if (transpose && (n[0] != 1 || n[1] > (int64_t)k->config->lanes / (wide == 2 ? 2 : e) || chunk > word * wide)) return wrong(k, "transposed block too large", n[1], chunk);
+    if (transpose && (n[0] != 1 || n[1] > (int64_t)k->config->lanes / (wide == 2 ? 2 : e) || chunk > word * wide))
+        return wrong(k, "transposed block too large", n[1], chunk);
     for (int64_t i3 = 0; i3 < n[3]; i3++) {
         for (int64_t i2 = 0; i2 < n[2]; i2++) {
             int64_t outer = (int64_t)presil_load_sp_base(d) + i2 * presil_load_ss2(d) + i3 * presil_load_ss3(d);
@@ -111,16 +127,17 @@ static int check_load(checker *k, const presil_desc *d)
     return 0;
 }
 
-static int check_store(checker *k, const presil_desc *d)
-{
-    int64_t n[4] = {presil_store_n0(d), presil_store_n1(d), presil_store_n2(d), presil_store_n3(d)}, chunk = presil_store_chunk_bytes(d), piece = presil_store_word_bytes(d);
+static int check_store(checker *k, const presil_desc *d) {
+    int64_t n[4] = {presil_store_n0(d), presil_store_n1(d), presil_store_n2(d), presil_store_n3(d)},
+            chunk = presil_store_chunk_bytes(d), piece = presil_store_word_bytes(d);
     if (!n[0] || !n[1] || !n[2] || !n[3] || !chunk || !piece) return wrong(k, "a count is zero", n[0], chunk);
     if (piece > k->config->word_bytes) return wrong(k, "word_bytes too large", piece, k->config->word_bytes);
     for (int64_t i3 = 0; i3 < n[3]; i3++) {
         for (int64_t i2 = 0; i2 < n[2]; i2++) {
             for (int64_t i1 = 0; i1 < n[1]; i1++) {
                 for (int64_t i0 = 0; i0 < n[0]; i0++) {
-                    int64_t at = (int64_t)presil_store_sp_base(d) + i0 * presil_store_ss0(d) + i1 * presil_store_ss1(d) + i2 * presil_store_ss2(d) + i3 * presil_store_ss3(d);
+                    int64_t at = (int64_t)presil_store_sp_base(d) + i0 * presil_store_ss0(d) +
+                                 i1 * presil_store_ss1(d) + i2 * presil_store_ss2(d) + i3 * presil_store_ss3(d);
                     for (int64_t w = 0, left = chunk; left > 0; w++, left -= piece) {
                         if (access_bytes(k, at + w * presil_store_sw(d), min64(left, piece), false)) return -1;
                     }
@@ -131,24 +148,32 @@ static int check_store(checker *k, const presil_desc *d)
     return 0;
 }
 
-static int check_acc(checker *k, uint32_t half, uint32_t base, uint32_t rows, bool first, bool read)
-{
+static int check_acc(checker *k, uint32_t half, uint32_t base, uint32_t rows, bool first, bool read) {
     if (!rows || base + rows > k->config->acc_rows) return wrong(k, "outside the accumulators", base, rows);
     for (uint32_t r = base; r < base + rows; r++) {
         acc_state *a = &k->acc[half * k->config->acc_rows + r];
-        if (read ? !a->open : first ? a->open : !a->open) return wrong(k, read ? "reads a row without a sum" : first ? "begins over an unread sum" : "adds to no sum", half, r);
-        if (access_cell(k, &a->cell, !read, false, read ? "reads a row too early" : "overwrites a row in use", r)) return -1;
+        if (read ? !a->open : first ? a->open : !a->open)
+            return wrong(k,
+                         read    ? "reads a row without a sum"
+                         : first ? "begins over an unread sum"
+                                 : "adds to no sum",
+                         half, r);
+        if (access_cell(k, &a->cell, !read, false, read ? "reads a row too early" : "overwrites a row in use", r))
+            return -1;
         a->open = !read;
     }
     return 0;
 }
 
-static int check_matrix(checker *k, const presil_desc *d)
-{
-    int64_t nx = presil_matrix_nx(d), ny = presil_matrix_ny(d), kx = presil_matrix_kx(d), ky = presil_matrix_ky(d), ncb = presil_matrix_ncb(d);
+static int check_matrix(checker *k, const presil_desc *d) {
+    int64_t nx = presil_matrix_nx(d), ny = presil_matrix_ny(d), kx = presil_matrix_kx(d), ky = presil_matrix_ky(d),
+            ncb = presil_matrix_ncb(d);
     int64_t idx = presil_matrix_idx(d), idy = presil_matrix_idy(d);
-    if (!nx || !ny || !kx || !ky || !ncb || !idx || !idy || !presil_matrix_sx(d) || !presil_matrix_sy(d)) return wrong(k, "a count is zero", nx, ny);
-    if (check_acc(k, presil_matrix_half(d), presil_matrix_acc_base(d), (uint32_t)(nx * ny), presil_matrix_first(d), false)) return -1;
+    if (!nx || !ny || !kx || !ky || !ncb || !idx || !idy || !presil_matrix_sx(d) || !presil_matrix_sy(d))
+        return wrong(k, "a count is zero", nx, ny);
+    if (check_acc(k, presil_matrix_half(d), presil_matrix_acc_base(d), (uint32_t)(nx * ny), presil_matrix_first(d),
+                  false))
+        return -1;
     bool touches = presil_matrix_lim_x(d) && presil_matrix_lim_y(d);
     for (int64_t w = 0; w < ncb * ky * kx * k->config->cells; w++) {
         if (access_word(k, presil_matrix_wgt_base(d) + w, false, !touches)) return -1;
@@ -161,7 +186,8 @@ static int check_matrix(checker *k, const presil_desc *d)
                 for (int64_t i = 0; i < kx; i++) {
                     int64_t ux = presil_matrix_ox(d) + x * presil_matrix_sx(d) + i * presil_matrix_dx(d);
                     if (ux < 0 || ux % idx || ux / idx >= presil_matrix_lim_x(d)) continue;
-                    int64_t word = presil_matrix_act_base(d) + ux / idx * presil_matrix_x_stride(d) + uy / idy * presil_matrix_y_stride(d);
+                    int64_t word = presil_matrix_act_base(d) + ux / idx * presil_matrix_x_stride(d) +
+                                   uy / idy * presil_matrix_y_stride(d);
                     for (int64_t cb = 0; cb < ncb; cb++) {
                         if (access_word(k, word + cb * presil_matrix_cb_stride(d), false, false)) return -1;
                     }
@@ -172,8 +198,7 @@ static int check_matrix(checker *k, const presil_desc *d)
     return 0;
 }
 
-static int check_rows(checker *k, int64_t base, int64_t pitch, int64_t rows, int64_t esize, bool write)
-{
+static int check_rows(checker *k, int64_t base, int64_t pitch, int64_t rows, int64_t esize, bool write) {
     int64_t bytes = k->config->cells * esize, word = k->config->word_bytes;
     for (int64_t r = 0; r < rows; r++) {
         int64_t at = base + r * pitch;
@@ -186,8 +211,7 @@ static int check_rows(checker *k, int64_t base, int64_t pitch, int64_t rows, int
     return 0;
 }
 
-static int check_epilogue(checker *k, const presil_desc *d)
-{
+static int check_epilogue(checker *k, const presil_desc *d) {
     static const int64_t res_bytes[] = {1, 2, 4, 4}, out_bytes[] = {1, 2, 4, 4};
     uint32_t rows = presil_epilogue_rows(d);
     if (check_acc(k, presil_epilogue_half(d), presil_epilogue_acc_base(d), rows, false, true)) return -1;
@@ -197,14 +221,16 @@ static int check_epilogue(checker *k, const presil_desc *d)
             if (access_word(k, presil_epilogue_param_base(d) + w, false, false)) return -1;
         }
     }
-    if (presil_epilogue_res_en(d) && check_rows(k, presil_epilogue_res_base(d), presil_epilogue_res_pitch(d), rows, res_bytes[presil_epilogue_res_type(d)], false)) return -1;
-    return check_rows(k, presil_epilogue_out_base(d), presil_epilogue_out_pitch(d), rows, out_bytes[presil_epilogue_out_type(d)], true);
+    if (presil_epilogue_res_en(d) && check_rows(k, presil_epilogue_res_base(d), presil_epilogue_res_pitch(d), rows,
+                                                res_bytes[presil_epilogue_res_type(d)], false))
+        return -1;
+    return check_rows(k, presil_epilogue_out_base(d), presil_epilogue_out_pitch(d), rows,
+                      out_bytes[presil_epilogue_out_type(d)], true);
 }
 
-/* ---- tokens ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- tokens --------------------------------------------------------------------------------- */
 /* Starts the next descriptor of engine e if its tokens are there: 1 started, 0 waits, -1 wrong. */
-static int start(checker *k, uint32_t e)
-{
+static int start(checker *k, uint32_t e) {
     engine_state *s = &k->engine[e];
     if (s->started == s->delivered) return 0;
     k->index = s->list[s->started];
@@ -218,7 +244,8 @@ static int start(checker *k, uint32_t e)
     m->seq = ++s->started;
     for (uint32_t t = 0; t < TOKENS; t++) {
         if (wait >> t & 1u) {
-            if (k->consumer[t] >= 0 && k->consumer[t] != (int)e) return wrong(k, "two engines take from one counter", t, k->consumer[t]);
+            if (k->consumer[t] >= 0 && k->consumer[t] != (int)e)
+                return wrong(k, "two engines take from one counter", t, k->consumer[t]);
             k->consumer[t] = (int)e;
             const moment *from = &k->at[k->giver[t][k->taken[t]++]];
             uint32_t owner = t / 4;
@@ -230,7 +257,10 @@ static int start(checker *k, uint32_t e)
         k->taken_before[t][k->index] = k->taken[t];
     }
     memcpy(m->clock, s->known, sizeof m->clock);
-    int status = e == LOAD ? check_load(k, d) : e == MATRIX ? check_matrix(k, d) : e == EPILOGUE ? check_epilogue(k, d) : check_store(k, d);
+    int status = e == LOAD       ? check_load(k, d)
+                 : e == MATRIX   ? check_matrix(k, d)
+                 : e == EPILOGUE ? check_epilogue(k, d)
+                                 : check_store(k, d);
     if (status) return -1;
     for (uint32_t i = 0; i < 4; i++) {
         if (signal >> i & 1u) k->giver[4 * e + i][k->given[4 * e + i]++] = (uint32_t)k->index;
@@ -238,9 +268,9 @@ static int start(checker *k, uint32_t e)
     return 1;
 }
 
-/* When the k-th signal is given, how many of the earlier ones may still be there: those whose taker is not known to have started. */
-static int check_overflow(checker *k)
-{
+/* When the k-th signal is given, how many of the earlier ones may still be there: those whose taker is not known to
+ * have started. */
+static int check_overflow(checker *k) {
     for (uint32_t t = 0; t < TOKENS; t++) {
         int taker = k->consumer[t];
         for (uint32_t i = 0; i < k->given[t]; i++) {
@@ -258,15 +288,15 @@ static int check_overflow(checker *k)
     return 0;
 }
 
-static int run(checker *k)
-{
+static int run(checker *k) {
     size_t fetched = 0, done = 0, total = k->count;
     for (bool moved = true; moved;) {
         moved = false;
         while (fetched < k->count) {
             const presil_desc *d = &k->list[fetched];
             k->index = fetched;
-            if (presil_desc_isa(d) != PRESIL_ISA_VERSION) return wrong(k, "isa version", presil_desc_isa(d), PRESIL_ISA_VERSION);
+            if (presil_desc_isa(d) != PRESIL_ISA_VERSION)
+                return wrong(k, "isa version", presil_desc_isa(d), PRESIL_ISA_VERSION);
             uint32_t op = presil_desc_opcode(d);
             if (op == PRESIL_OP_NOP) {
                 if (presil_desc_wait(d) || presil_desc_signal(d)) return wrong(k, "NOP with tokens", 0, 0);
@@ -290,7 +320,8 @@ static int run(checker *k)
         for (uint32_t e = 0; e < CHIP_ENGINES; e++) {
             if (k->engine[e].started < k->engine[e].delivered) {
                 k->index = k->engine[e].list[k->engine[e].started];
-                return wrong(k, "deadlock: waits for tokens that nobody gives", presil_desc_wait(&k->list[k->index]), 0);
+                return wrong(k, "deadlock: waits for tokens that nobody gives", presil_desc_wait(&k->list[k->index]),
+                             0);
             }
         }
         return wrong(k, "deadlock", 0, 0);
@@ -298,8 +329,7 @@ static int run(checker *k)
     return check_overflow(k);
 }
 
-int chip_check_plan(const presil_config *config, const presil_desc *list, size_t count, char *text, size_t bytes)
-{
+int chip_check_plan(const presil_config *config, const presil_desc *list, size_t count, char *text, size_t bytes) {
     checker k = {.config = config, .list = list, .count = count, .text = text, .bytes = bytes};
     size_t n = count ? count : 1;
     k.spad = calloc(chip_words(config), sizeof *k.spad);

@@ -7,8 +7,7 @@
 #include "presil_twin.h"
 #include "regs.h"
 
-static int chip_create(const char *name, presil_chip **out, presil_error_buffer *error)
-{
+static int chip_create(const char *name, presil_chip **out, presil_error_buffer *error) {
     const presil_config *c = presil_configs;
     if (!name) name = "base";
     while (c->name && strcmp(c->name, name)) c++;
@@ -27,22 +26,23 @@ static int chip_create(const char *name, presil_chip **out, presil_error_buffer 
     return PRESIL_OK;
 }
 
-static void chip_destroy(presil_chip *chip)
-{
+static void chip_destroy(presil_chip *chip) {
     if (!chip) return;
     presil_twin_destroy(chip->twin);
     free(chip);
 }
 
-static int chip_limits(const presil_chip *chip, presil_chip_limits *out)
-{
+static int chip_limits(const presil_chip *chip, presil_chip_limits *out) {
     (void)chip;
-    *out = (presil_chip_limits){.address_bits = 40, .buffer_alignment = 4096, .command_bytes = (uint64_t)sizeof(presil_desc) << CHIP_RING_LOG2, .has_interrupt = 1, .has_executor = 1};
+    *out = (presil_chip_limits){.address_bits = 40,
+                                .buffer_alignment = 4096,
+                                .command_bytes = (uint64_t)sizeof(presil_desc) << CHIP_RING_LOG2,
+                                .has_interrupt = 1,
+                                .has_executor = 1};
     return PRESIL_OK;
 }
 
-static int chip_info(const presil_chip *chip, presil_device_info *out)
-{
+static int chip_info(const presil_chip *chip, presil_device_info *out) {
     const presil_config *c = &chip->config;
     out->lanes = c->lanes;
     out->cells = c->cells;
@@ -57,40 +57,69 @@ static int chip_info(const presil_chip *chip, presil_device_info *out)
     return PRESIL_OK;
 }
 
-typedef struct { uint32_t reg, value; const char *what; } expectation;
+typedef struct {
+    uint32_t reg, value;
+    const char *what;
+} expectation;
 
-int chip_probe(presil_chip *chip, const presil_link *link, presil_error_buffer *error)
-{
+int chip_probe(presil_chip *chip, const presil_link *link, presil_error_buffer *error) {
     const presil_config *c = &chip->config;
-    const expectation list[] = {{PRESIL_REG_ID, REG_ID_VALUE, "identification"},
-                                {PRESIL_REG_CAP_ARRAY, c->lanes | c->cells << 16, "array (lanes, cells << 16)"},
-                                {PRESIL_REG_CAP_MEMORY, c->word_bytes | c->banks << 16, "memory (word bytes, banks << 16)"},
-                                {PRESIL_REG_CAP_BANK, c->bank_words, "words of a bank"},
-                                {PRESIL_REG_CAP_ACC, c->acc_rows, "accumulator rows"},
-                                {PRESIL_REG_CONFIG_HASH, c->hash, "configuration hash: the library was built from other descriptors or configurations; rebuild it"}};
+    const expectation list[] = {
+        {PRESIL_REG_ID, REG_ID_VALUE, "identification"},
+        {PRESIL_REG_CAP_ARRAY, c->lanes | c->cells << 16, "array (lanes, cells << 16)"},
+        {PRESIL_REG_CAP_MEMORY, c->word_bytes | c->banks << 16, "memory (word bytes, banks << 16)"},
+        {PRESIL_REG_CAP_BANK, c->bank_words, "words of a bank"},
+        {PRESIL_REG_CAP_ACC, c->acc_rows, "accumulator rows"},
+        {PRESIL_REG_CONFIG_HASH, c->hash,
+         "configuration hash: the library was built from other descriptors or configurations; rebuild it"}};
     uint32_t value;
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         if (link->ops->read32(link->handle, list[i].reg, &value)) {
-            return chip_fail(error, PRESIL_ENODEV, "can't read register 0x%03x: %s", list[i].reg, link->ops->last_error(link->handle));
+            return chip_fail(error, PRESIL_ENODEV, "can't read register 0x%03x: %s", list[i].reg,
+                             link->ops->last_error(link->handle));
         }
         if (value != list[i].value) {
-            return chip_fail(error, PRESIL_ENODEV, "this is not a presil chip of configuration '%s': register 0x%03x is 0x%08x, expected 0x%08x (%s)", c->name, list[i].reg,
-                             value, list[i].value, list[i].what);
+            return chip_fail(
+                error, PRESIL_ENODEV,
+                "this is not a presil chip of configuration '%s': register 0x%03x is 0x%08x, expected 0x%08x (%s)",
+                c->name, list[i].reg, value, list[i].value, list[i].what);
         }
     }
     if (link->ops->read32(link->handle, PRESIL_REG_VERSION, &value) || value >> 16 != REG_VERSION_MAJOR) {
-        return chip_fail(error, PRESIL_ENODEV, "chip version %u.%u; this driver knows version %d", value >> 16, value & 0xffffu, REG_VERSION_MAJOR);
+        return chip_fail(error, PRESIL_ENODEV, "chip version %u.%u; this driver knows version %d", value >> 16,
+                         value & 0xffffu, REG_VERSION_MAJOR);
     }
     return PRESIL_OK;
 }
 
-const presil_chip_ops *presil_chip_builtin(void)
-{
-    static const presil_chip_ops ops = {
-        .size = sizeof(presil_chip_ops), .abi = PRESIL_CHIP_ABI, .name = "presil", .create = chip_create, .destroy = chip_destroy, .limits = chip_limits, .info = chip_info,
-        .probe = chip_probe, .reset = chip_reset, .layout = chip_layout, .pack = chip_pack, .layout_free = chip_layout_free, .plan_conv2d = chip_plan_conv2d, .plan_weight_grad = chip_plan_weight_grad,
-        .plan_matmul = chip_plan_matmul, .plan_copy = chip_plan_copy, .plan_nop = chip_plan_nop, .plan_info = chip_plan_info, .describe = chip_plan_describe,
-        .plan_free = chip_plan_free, .submit = chip_submit, .service = chip_service, .why = chip_why, .counters = chip_counters, .execute = chip_execute, .merge = chip_merge, .save = chip_save,
-        .load = chip_load};
+const presil_chip_ops *presil_chip_builtin(void) {
+    static const presil_chip_ops ops = {.size = sizeof(presil_chip_ops),
+                                        .abi = PRESIL_CHIP_ABI,
+                                        .name = "presil",
+                                        .create = chip_create,
+                                        .destroy = chip_destroy,
+                                        .limits = chip_limits,
+                                        .info = chip_info,
+                                        .probe = chip_probe,
+                                        .reset = chip_reset,
+                                        .layout = chip_layout,
+                                        .pack = chip_pack,
+                                        .layout_free = chip_layout_free,
+                                        .plan_conv2d = chip_plan_conv2d,
+                                        .plan_weight_grad = chip_plan_weight_grad,
+                                        .plan_matmul = chip_plan_matmul,
+                                        .plan_copy = chip_plan_copy,
+                                        .plan_nop = chip_plan_nop,
+                                        .plan_info = chip_plan_info,
+                                        .describe = chip_plan_describe,
+                                        .plan_free = chip_plan_free,
+                                        .submit = chip_submit,
+                                        .service = chip_service,
+                                        .why = chip_why,
+                                        .counters = chip_counters,
+                                        .execute = chip_execute,
+                                        .merge = chip_merge,
+                                        .save = chip_save,
+                                        .load = chip_load};
     return &ops;
 }

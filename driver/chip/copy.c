@@ -2,8 +2,8 @@
 /* Copies through the chip's own DMA, and the empty launch. */
 #include "chip.h"
 
-static void emit_copy(chip_builder *b, uint64_t to, uint64_t from, int64_t bytes, uint32_t slot, uint32_t slot_bytes, uint32_t stored)
-{
+static void emit_copy(chip_builder *b, uint64_t to, uint64_t from, int64_t bytes, uint32_t slot, uint32_t slot_bytes,
+                      uint32_t stored) {
     const uint32_t word = b->config->word_bytes;
     int64_t chunk = min64(bytes, 32768), n = bytes / chunk;
     chip_op *op = chip_emit(b, LOAD);
@@ -37,8 +37,8 @@ static void emit_copy(chip_builder *b, uint64_t to, uint64_t from, int64_t bytes
     op->cycles = op->beats = (uint32_t)ceil_div(bytes, word) + 1;
 }
 
-int chip_plan_copy(const presil_chip *chip, presil_daddr to, presil_daddr from, uint64_t bytes, presil_plan **out, presil_error_buffer *error)
-{
+int chip_plan_copy(const presil_chip *chip, presil_daddr to, presil_daddr from, uint64_t bytes, presil_plan **out,
+                   presil_error_buffer *error) {
     enum { SLOTS = 4 };
     const presil_config *c = &chip->config;
     presil_plan *plan = chip_plan_new(c, NULL, "copy");
@@ -77,11 +77,11 @@ int chip_plan_copy(const presil_chip *chip, presil_daddr to, presil_daddr from, 
     return PRESIL_OK;
 }
 
-int chip_plan_nop(const presil_chip *chip, presil_plan **out, presil_error_buffer *error)
-{
+int chip_plan_nop(const presil_chip *chip, presil_plan **out, presil_error_buffer *error) {
     presil_plan *plan = chip_plan_new(&chip->config, NULL, "nop");
     chip_builder b = {.config = &chip->config};
-    int status = plan ? chip_plan_from(&b, plan, error) : chip_fail(error, PRESIL_EHOSTMEM, "no host memory for a plan");
+    int status =
+        plan ? chip_plan_from(&b, plan, error) : chip_fail(error, PRESIL_EHOSTMEM, "no host memory for a plan");
     if (status != PRESIL_OK) {
         chip_plan_free(plan);
         return status;

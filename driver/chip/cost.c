@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which tilings fit, and what each costs: cycles of every engine and of the bus, whichever is most, plus what can't overlap. */
+/* Which tilings fit, and what each costs: cycles of every engine and of the bus, whichever is most, plus what can't
+ * overlap. */
 #include <stdlib.h>
 #include <string.h>
 #include "nest.h"
 
 enum { DESCRIPTOR_CYCLES = 6, EPILOGUE_CYCLES = 30, LAUNCH_CYCLES = 400 };
 
-static int64_t axis_most(int64_t outs, int64_t ks, int64_t stride, int64_t dilation, int64_t input_dilation, int64_t size)
-{
+static int64_t axis_most(int64_t outs, int64_t ks, int64_t stride, int64_t dilation, int64_t input_dilation,
+                         int64_t size) {
     return max64(1, min64(size, ((outs - 1) * stride + (ks - 1) * dilation) / input_dilation + 1));
 }
 
-static void derive(const chip_problem *p, chip_tiling *t)
-{
+static void derive(const chip_problem *p, chip_tiling *t) {
     const presil_config *c = p->config;
     int64_t rows, columns, blocks = min64(t->part_blocks, max64(1, p->blocks));
     if (p->act == ACT_PACKED) {
@@ -36,33 +36,36 @@ static void derive(const chip_problem *p, chip_tiling *t)
     t->res_slot_words = p->has_res ? (uint32_t)ceil_div(t->store_groups, res.groups_per_unit) * t->res_unit_words : 0;
 }
 
-static uint64_t total_words(const chip_problem *p, const chip_tiling *t)
-{
-    return (uint64_t)t->act_slots * t->act_slot_words + (uint64_t)t->wgt_slots * t->wgt_slot_words + (uint64_t)t->out_slots * t->out_slot_words +
-           (uint64_t)t->res_slots * t->res_slot_words + (uint64_t)t->param_slots * t->param_groups * p->param_words;
+static uint64_t total_words(const chip_problem *p, const chip_tiling *t) {
+    return (uint64_t)t->act_slots * t->act_slot_words + (uint64_t)t->wgt_slots * t->wgt_slot_words +
+           (uint64_t)t->out_slots * t->out_slot_words + (uint64_t)t->res_slots * t->res_slot_words +
+           (uint64_t)t->param_slots * t->param_groups * p->param_words;
 }
 
-bool chip_tiling_fit(const chip_problem *p, chip_tiling *t)
-{
+bool chip_tiling_fit(const chip_problem *p, chip_tiling *t) {
     derive(p, t);
     uint64_t words = total_words(p, t);
     t->total_words = (uint32_t)(words > UINT32_MAX ? UINT32_MAX : words);
     /* MATRIX counts input positions in 16 signed bits from the slot's first row. */
     int64_t span_y = (int64_t)t->band_h * p->stride_y + (int64_t)t->part_ky * p->pack_rows * p->dilation_y;
-    int64_t span_x = p->act == ACT_PACKED ? t->tile_w : (int64_t)t->tile_w * p->stride_x + (int64_t)t->part_kx * p->dilation_x;
-    if (max64(span_y, span_x) > INT16_MAX - p->pad_y - p->pad_x && (t->band_h > 1 || t->tile_w > 1 || t->part_ky > 1 || t->part_kx > 1)) return false;
-    return words <= chip_words(p->config) && t->act_pitch < 65536 && t->tile_h * t->tile_w * t->interleave <= p->config->acc_rows;
+    int64_t span_x =
+        p->act == ACT_PACKED ? t->tile_w : (int64_t)t->tile_w * p->stride_x + (int64_t)t->part_kx * p->dilation_x;
+    if (max64(span_y, span_x) > INT16_MAX - p->pad_y - p->pad_x &&
+        (t->band_h > 1 || t->tile_w > 1 || t->part_ky > 1 || t->part_kx > 1))
+        return false;
+    return words <= chip_words(p->config) && t->act_pitch < 65536 &&
+           t->tile_h * t->tile_w * t->interleave <= p->config->acc_rows;
 }
 
-static int64_t parts_of(const chip_problem *p, const chip_tiling *t)
-{
-    return max64(1, ceil_div(p->blocks, t->part_blocks) * ceil_div(p->grid_y, t->part_ky) * ceil_div(p->grid_x, t->part_kx));
+static int64_t parts_of(const chip_problem *p, const chip_tiling *t) {
+    return max64(1, ceil_div(p->blocks, t->part_blocks) * ceil_div(p->grid_y, t->part_ky) *
+                        ceil_div(p->grid_x, t->part_kx));
 }
 
 /* Slots of activations and weights from what the other buffers leave. first: which of them is served first. */
-static bool give_slots(const chip_problem *p, chip_tiling *t, bool act_first)
-{
-    int64_t parts = parts_of(p, t) * p->terms, bands = ceil_div(p->out_h, t->band_h) * ceil_div(p->out_w, t->tile_w) * p->images;
+static bool give_slots(const chip_problem *p, chip_tiling *t, bool act_first) {
+    int64_t parts = parts_of(p, t) * p->terms,
+            bands = ceil_div(p->out_h, t->band_h) * ceil_div(p->out_w, t->tile_w) * p->images;
     int64_t act_want = t->group_outer ? bands * parts : min64(2, bands) * parts;
     int64_t wgt_want = (t->group_outer ? (int64_t)t->store_groups + t->interleave : p->cell_groups) * parts;
     if (p->wgt_per_image && !t->group_outer) wgt_want = min64(wgt_want, 4 * parts);
@@ -76,23 +79,26 @@ static bool give_slots(const chip_problem *p, chip_tiling *t, bool act_first)
     left -= act_min * t->act_slot_words + wgt_min * t->wgt_slot_words;
     for (int k = 0; k < 2; k++) {
         bool act = act_first == (k == 0);
-        int64_t min = act ? act_min : wgt_min, more = (act ? act_want : wgt_want) - min, size = act ? t->act_slot_words : t->wgt_slot_words;
+        int64_t min = act ? act_min : wgt_min, more = (act ? act_want : wgt_want) - min,
+                size = act ? t->act_slot_words : t->wgt_slot_words;
         more = min64(more, left / size);
         left -= more * size;
-        if (act) t->act_slots = (uint32_t)(min + more);
-        else t->wgt_slots = (uint32_t)(min + more);
+        if (act)
+            t->act_slots = (uint32_t)(min + more);
+        else
+            t->wgt_slots = (uint32_t)(min + more);
     }
     return true;
 }
 
 /* LOAD cycles and bus beats of one word of activations. */
-static void act_word_cost(const chip_problem *p, double *cycles, double *beats)
-{
+static void act_word_cost(const chip_problem *p, double *cycles, double *beats) {
     double wide = p->convert ? 2 : 1, columns = (double)p->config->word_bytes * wide / p->in.esize;
     *cycles = *beats = wide * p->config->lanes / p->config->word_bytes;
     if (*cycles < wide) *cycles = wide;
     if (p->act == ACT_TRANSPOSED) *cycles = p->block > columns ? p->block / columns : 1;
-    if (p->act == ACT_WINDOWS && !(p->lane.act == p->in.esize && p->lane.stride == 1)) *cycles = p->in.sc == p->in.esize ? p->block > columns ? p->block / columns : 1 : p->block;
+    if (p->act == ACT_WINDOWS && !(p->lane.act == p->in.esize && p->lane.stride == 1))
+        *cycles = p->in.sc == p->in.esize ? p->block > columns ? p->block / columns : 1 : p->block;
     if (p->act == ACT_ELEMENTS) *cycles = *beats = (double)p->block * wide;
     if (p->act == ACT_PACKED) {
         bool run = p->in.sc == p->in.esize && p->in.sx == p->in_c * p->in.esize;
@@ -101,41 +107,56 @@ static void act_word_cost(const chip_problem *p, double *cycles, double *beats)
     }
 }
 
-static void estimate(const chip_problem *p, chip_tiling *t)
-{
+static void estimate(const chip_problem *p, chip_tiling *t) {
     const presil_config *c = p->config;
-    int64_t parts = parts_of(p, t), keyed = parts * p->terms, columns = ceil_div(p->out_w, t->tile_w), bands = ceil_div(p->out_h, t->band_h) * columns * p->images;
-    int64_t tiles = ceil_div(p->out_h, t->tile_h) * columns * p->images, sets = ceil_div(p->cell_groups, t->store_groups);
+    int64_t parts = parts_of(p, t), keyed = parts * p->terms, columns = ceil_div(p->out_w, t->tile_w),
+            bands = ceil_div(p->out_h, t->band_h) * columns * p->images;
+    int64_t tiles = ceil_div(p->out_h, t->tile_h) * columns * p->images,
+            sets = ceil_div(p->cell_groups, t->store_groups);
     int64_t chunks = ceil_div(p->cell_groups, t->interleave), pass_parts = parts * p->passes;
     double pixels = (double)p->out_h * (double)p->out_w * (double)p->images, rows = pixels / (double)tiles;
-    double blocks_all = p->layout ? (double)(p->layout->term_bytes / ((uint64_t)c->cells * c->word_bytes)) : (double)p->blocks * p->cell_groups; /* of all groups */
-    double matrix = (double)tiles * blocks_all * p->passes * (rows > c->cells ? rows : c->cells) + (double)(tiles * p->cell_groups * pass_parts) * DESCRIPTOR_CYCLES;
+    double blocks_all = p->layout ? (double)(p->layout->term_bytes / ((uint64_t)c->cells * c->word_bytes))
+                                  : (double)p->blocks * p->cell_groups; /* of all groups */
+    double matrix = (double)tiles * blocks_all * p->passes * (rows > c->cells ? rows : c->cells) +
+                    (double)(tiles * p->cell_groups * pass_parts) * DESCRIPTOR_CYCLES;
     chip_unit out = chip_unit_of(c, p->out_esize), res = chip_unit_of(c, p->res_esize ? p->res_esize : 1);
     uint32_t row_words = p->has_res && res.words > out.words ? res.words : out.words;
     double epilogue = pixels * p->cell_groups * row_words + (double)(tiles * p->cell_groups) * EPILOGUE_CYCLES;
     /* Loads of each operand: once if it stays, else as often as the loops come back to it. */
-    double band_words = (double)(t->act_pitch * max64(1, p->blocks) * ceil_div(p->grid_y, t->part_ky) * ceil_div(p->grid_x, t->part_kx));
+    double band_words = (double)(t->act_pitch * max64(1, p->blocks) * ceil_div(p->grid_y, t->part_ky) *
+                                 ceil_div(p->grid_x, t->part_kx));
     double act_times = (double)(keyed > t->act_slots ? p->passes : p->terms);
-    if (keyed > t->act_slots) act_times *= (double)chunks;
-    else if (t->group_outer && bands * keyed > t->act_slots) act_times *= (double)sets;
+    if (keyed > t->act_slots)
+        act_times *= (double)chunks;
+    else if (t->group_outer && bands * keyed > t->act_slots)
+        act_times *= (double)sets;
     double wgt_words = blocks_all * c->cells, wgt_times;
     int64_t wgt_keys = (t->group_outer ? min64(t->store_groups, p->cell_groups) : p->cell_groups) * keyed;
-    if (wgt_keys <= t->wgt_slots) wgt_times = (double)p->terms * (double)(p->wgt_per_image ? p->images : 1);
-    else wgt_times = (double)tiles * p->passes;
+    if (wgt_keys <= t->wgt_slots)
+        wgt_times = (double)p->terms * (double)(p->wgt_per_image ? p->images : 1);
+    else
+        wgt_times = (double)tiles * p->passes;
     double act_cycles, act_beats, wide = p->wgt_convert ? 2 : 1;
     act_word_cost(p, &act_cycles, &act_beats);
     double act = (double)bands * band_words * act_times, wgt = wgt_words * wgt_times;
     double res_beats = p->has_res && p->res.sy ? pixels * (double)p->out_c * p->res_esize / c->word_bytes : 0;
-    bool single = p->wgt == WGT_ELEMENTS || (p->wgt == WGT_LANES && p->lane.wgt != p->wgt_esize && p->wgt_so != p->wgt_esize);
-    double wgt_cycles = wide * (single ? p->block : p->wgt == WGT_COLUMNS && p->block > c->cells ? (double)p->block / c->cells : 1);
+    bool single =
+        p->wgt == WGT_ELEMENTS || (p->wgt == WGT_LANES && p->lane.wgt != p->wgt_esize && p->wgt_so != p->wgt_esize);
+    double wgt_cycles = wide * (single                                         ? p->block
+                                : p->wgt == WGT_COLUMNS && p->block > c->cells ? (double)p->block / c->cells
+                                                                               : 1);
     double load = act * act_cycles + wgt * wgt_cycles + res_beats;
     double store_bytes = (double)min64(p->out_c, (int64_t)t->store_groups * c->cells) * p->out_esize;
-    double store = pixels * (double)p->out_c * p->out_esize / c->word_bytes * (store_bytes < c->word_bytes ? c->word_bytes / store_bytes : 1);
+    double store = pixels * (double)p->out_c * p->out_esize / c->word_bytes *
+                   (store_bytes < c->word_bytes ? c->word_bytes / store_bytes : 1);
     double bus = act * act_beats + wgt * wide + res_beats + store;
     /* What can't overlap: the first operands, the last output, and slots too few to load ahead. */
-    double part_rows = (double)min64((int64_t)t->tile_h * t->tile_w, 4 * c->cells), act_part = (double)t->act_slot_words * act_cycles * part_rows / ((double)t->band_h * t->tile_w);
-    double wgt_part = (double)t->wgt_slot_words * wide / (double)min64(6, t->part_blocks > 1 ? t->part_blocks : t->part_ky);
-    double first_load = (double)(t->act_slot_words * keyed * t->tile_h) * act_cycles / t->band_h + blocks_all / p->cell_groups * c->cells * wide * t->interleave * p->terms;
+    double part_rows = (double)min64((int64_t)t->tile_h * t->tile_w, 4 * c->cells),
+           act_part = (double)t->act_slot_words * act_cycles * part_rows / ((double)t->band_h * t->tile_w);
+    double wgt_part =
+        (double)t->wgt_slot_words * wide / (double)min64(6, t->part_blocks > 1 ? t->part_blocks : t->part_ky);
+    double first_load = (double)(t->act_slot_words * keyed * t->tile_h) * act_cycles / t->band_h +
+                        blocks_all / p->cell_groups * c->cells * wide * t->interleave * p->terms;
     double first_sum = blocks_all / p->cell_groups * p->passes * t->interleave * (rows > c->cells ? rows : c->cells);
     double first = act_part + wgt_part + (first_load > first_sum ? first_load - first_sum : 0);
     double most = matrix, worst[3] = {epilogue, load, bus};
@@ -148,17 +169,21 @@ static void estimate(const chip_problem *p, chip_tiling *t)
     t->estimate = (uint64_t)(most + 0.02 * sum + first + LAUNCH_CYCLES);
 }
 
-typedef struct { const chip_problem *p; chip_tiling *list; uint32_t capacity, count; } candidates;
+typedef struct {
+    const chip_problem *p;
+    chip_tiling *list;
+    uint32_t capacity, count;
+} candidates;
 
-/* LOADs of windows that one accumulator half needs, about: each kernel position has its own, for every run of blocks, padding before and after. */
-static int64_t window_commands(const chip_problem *p, const chip_tiling *t)
-{
-    int64_t parts = parts_of(p, t), keyed = parts * p->terms, runs = 3 * ceil_div(p->blocks, min64(t->part_blocks, p->inner.count)) + parts;
+/* LOADs of windows that one accumulator half needs, about: each kernel position has its own, for every run of blocks,
+ * padding before and after. */
+static int64_t window_commands(const chip_problem *p, const chip_tiling *t) {
+    int64_t parts = parts_of(p, t), keyed = parts * p->terms,
+            runs = 3 * ceil_div(p->blocks, min64(t->part_blocks, p->inner.count)) + parts;
     return runs * t->tile_h * (keyed > t->act_slots ? p->passes : p->terms);
 }
 
-static void consider(candidates *k, chip_tiling t)
-{
+static void consider(candidates *k, chip_tiling t) {
     for (int way = 0; way < 2; way++) {
         t.out_slots = 2;
         t.res_slots = k->p->has_res ? 2 : 0;
@@ -173,7 +198,8 @@ static void consider(candidates *k, chip_tiling t)
         /* A band of several tiles pays only where its parts stay. */
         if (t.band_h > t.tile_h && parts_of(k->p, &t) * k->p->terms > t.act_slots) continue;
         /* What is summed in one accumulator half is one launch. */
-        if (parts_of(k->p, &t) * k->p->passes * min64(t.store_groups, k->p->cell_groups) > (1 << CHIP_RING_LOG2) / 4) continue;
+        if (parts_of(k->p, &t) * k->p->passes * min64(t.store_groups, k->p->cell_groups) > (1 << CHIP_RING_LOG2) / 4)
+            continue;
         if (k->p->act == ACT_WINDOWS && window_commands(k->p, &t) > (1 << CHIP_RING_LOG2) * 3 / 4) continue;
         estimate(k->p, &t);
         uint32_t at = k->count;
@@ -191,8 +217,7 @@ static void consider(candidates *k, chip_tiling t)
     }
 }
 
-static void consider_parts(candidates *k, chip_tiling t)
-{
+static void consider_parts(candidates *k, chip_tiling t) {
     const chip_problem *p = k->p;
     int64_t blocks = max64(1, p->blocks), before = -1;
     for (int64_t cut = ceil_div(blocks, 255);; cut *= 2) {
@@ -205,7 +230,8 @@ static void consider_parts(candidates *k, chip_tiling t)
         bool whole = t.part_ky == p->grid_y && t.part_kx == p->grid_x;
         uint32_t had = k->count;
         if (whole || size == 1) consider(k, t);
-        if (size == 1 && k->count == had && (p->grid_y > 1 || p->grid_x > 1)) { /* not even one block fits: cut the kernel too */
+        if (size == 1 && k->count == had &&
+            (p->grid_y > 1 || p->grid_x > 1)) { /* not even one block fits: cut the kernel too */
             t.part_ky = 1;
             consider(k, t);
             for (t.part_kx = (t.part_kx + 1) / 2; k->count == had && p->grid_x > 1; t.part_kx = (t.part_kx + 1) / 2) {
@@ -216,10 +242,10 @@ static void consider_parts(candidates *k, chip_tiling t)
     }
 }
 
-static void consider_groups(candidates *k, chip_tiling t)
-{
+static void consider_groups(candidates *k, chip_tiling t) {
     const chip_problem *p = k->p;
-    chip_unit out = chip_unit_of(p->config, p->out_esize), res = chip_unit_of(p->config, p->res_esize ? p->res_esize : 4);
+    chip_unit out = chip_unit_of(p->config, p->out_esize),
+              res = chip_unit_of(p->config, p->res_esize ? p->res_esize : 4);
     uint32_t unit = out.groups_per_unit > res.groups_per_unit ? out.groups_per_unit : res.groups_per_unit;
     uint32_t most = p->cell_groups > 16 ? 16 : p->cell_groups;
     for (uint32_t groups = unit;; groups *= 2) {
@@ -230,15 +256,18 @@ static void consider_groups(candidates *k, chip_tiling t)
     }
 }
 
-static void consider_tiles(candidates *k, chip_tiling t)
-{
+static void consider_tiles(candidates *k, chip_tiling t) {
     const chip_problem *p = k->p;
-    for (t.interleave = 1; t.interleave <= 8 && (t.interleave == 1 || t.interleave < 2 * p->cell_groups); t.interleave *= 2) {
+    for (t.interleave = 1; t.interleave <= 8 && (t.interleave == 1 || t.interleave < 2 * p->cell_groups);
+         t.interleave *= 2) {
         int64_t most = p->config->acc_rows / t.interleave / t.tile_w;
         if (most < 1) break;
         int64_t least = ceil_div(p->out_h, min64(most, p->out_h)), before = -1;
         for (int64_t split = 0; split < 6; split++) {
-            int64_t tiles = split == 0 ? least : split == 1 ? least + 1 : least << (split - 1), h = ceil_div(p->out_h, tiles);
+            int64_t tiles = split == 0   ? least
+                            : split == 1 ? least + 1
+                                         : least << (split - 1),
+                    h = ceil_div(p->out_h, tiles);
             if (h == before || (split > 1 && h * t.tile_w < p->config->cells && before > 0)) continue;
             before = h;
             t.tile_h = (uint32_t)h;
@@ -259,8 +288,8 @@ static void consider_tiles(candidates *k, chip_tiling t)
     }
 }
 
-int chip_tilings(const chip_problem *p, chip_tiling *list, uint32_t capacity, uint32_t *count, presil_error_buffer *error)
-{
+int chip_tilings(const chip_problem *p, chip_tiling *list, uint32_t capacity, uint32_t *count,
+                 presil_error_buffer *error) {
     candidates k = {p, list, capacity, 0};
     chip_tiling t = {0};
     if (p->param_words) {
@@ -277,6 +306,8 @@ int chip_tilings(const chip_problem *p, chip_tiling *list, uint32_t capacity, ui
         if (k.count && w <= 256) break;
     }
     *count = k.count;
-    if (!k.count) return chip_fail(error, PRESIL_EUNSUPPORTED, "no tile of this operator fits the scratchpad of %u words", chip_words(p->config));
+    if (!k.count)
+        return chip_fail(error, PRESIL_EUNSUPPORTED, "no tile of this operator fits the scratchpad of %u words",
+                         chip_words(p->config));
     return PRESIL_OK;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations of the engines in program order, with what each must wait for; their order in the ring and their tokens (docs/isa.md section 1). */
+/* Operations of the engines in program order, with what each must wait for; their order in the ring and their tokens
+ * (docs/isa.md section 1). */
 #include <stdlib.h>
 #include <string.h>
 #include "chip.h"
 
 static chip_op discard; /* where operations go when memory is out; the plan then fails */
 
-chip_op *chip_emit(chip_builder *b, uint32_t engine)
-{
+chip_op *chip_emit(chip_builder *b, uint32_t engine) {
     if (b->count == b->capacity) {
         size_t capacity = b->capacity ? 2 * b->capacity : 256;
         chip_op *ops = realloc(b->ops, capacity * sizeof *ops);
@@ -18,7 +18,8 @@ chip_op *chip_emit(chip_builder *b, uint32_t engine)
         b->ops = ops;
         b->capacity = capacity;
     }
-    static const uint32_t opcode[CHIP_ENGINES] = {PRESIL_OP_LOAD, PRESIL_OP_MATRIX, PRESIL_OP_EPILOGUE, PRESIL_OP_STORE};
+    static const uint32_t opcode[CHIP_ENGINES] = {PRESIL_OP_LOAD, PRESIL_OP_MATRIX, PRESIL_OP_EPILOGUE,
+                                                  PRESIL_OP_STORE};
     chip_op *op = &b->ops[b->count++];
     memset(op, 0, sizeof *op);
     op->engine = engine;
@@ -29,8 +30,7 @@ chip_op *chip_emit(chip_builder *b, uint32_t engine)
     return op;
 }
 
-void chip_builder_cut(chip_builder *b)
-{
+void chip_builder_cut(chip_builder *b) {
     if (b->cut_count == b->cut_capacity) {
         size_t capacity = b->cut_capacity ? 2 * b->cut_capacity : 16;
         size_t *cuts = realloc(b->cuts, capacity * sizeof *cuts);
@@ -45,18 +45,18 @@ void chip_builder_cut(chip_builder *b)
     memset(b->seq, 0, sizeof b->seq);
 }
 
-void chip_builder_free(chip_builder *b)
-{
+void chip_builder_free(chip_builder *b) {
     free(b->ops);
     free(b->cuts);
     memset(b, 0, sizeof *b);
 }
 
-/* No counter may pass 255: the giver of a token waits for the taker of the one TOKEN_LEAD before it. In program order that taker has been emitted already. */
-static bool bound_tokens(chip_op *ops, size_t count)
-{
+/* No counter may pass 255: the giver of a token waits for the taker of the one TOKEN_LEAD before it. In program order
+ * that taker has been emitted already. */
+static bool bound_tokens(chip_op *ops, size_t count) {
     enum { TOKEN_LEAD = 200 };
-    uint32_t n[CHIP_ENGINES] = {0}, *at = malloc((count + 1) * 2 * sizeof *at), *takers = at + count + 1; /* at: operation of each engine's sequence number */
+    uint32_t n[CHIP_ENGINES] = {0}, *at = malloc((count + 1) * 2 * sizeof *at),
+             *takers = at + count + 1; /* at: operation of each engine's sequence number */
     if (!at) return false;
     for (size_t i = 0; i < count; i++) n[ops[i].engine]++;
     for (uint32_t giver = 0; giver < CHIP_ENGINES; giver++) {
@@ -81,10 +81,9 @@ static bool bound_tokens(chip_op *ops, size_t count)
     return true;
 }
 
-/* One segment: merges the engines' queues by estimated start, so that no full queue holds back what could start, then turns needs into tokens. Both
- * engines of a pair work in order: the k-th signal of a counter answers its k-th wait. */
-static void order_segment(chip_op *ops, size_t count, const uint64_t *starts, uint32_t *order, uint32_t *queue)
-{
+/* One segment: merges the engines' queues by estimated start, so that no full queue holds back what could start, then
+ * turns needs into tokens. Both engines of a pair work in order: the k-th signal of a counter answers its k-th wait. */
+static void order_segment(chip_op *ops, size_t count, const uint64_t *starts, uint32_t *order, uint32_t *queue) {
     uint32_t head[CHIP_ENGINES], tail[CHIP_ENGINES];
     uint32_t base[CHIP_ENGINES], n[CHIP_ENGINES] = {0};
     for (size_t i = 0; i < count; i++) n[ops[i].engine]++;
@@ -93,7 +92,8 @@ static void order_segment(chip_op *ops, size_t count, const uint64_t *starts, ui
     for (size_t out = 0; out < count; out++) {
         uint32_t best = CHIP_ENGINES;
         for (uint32_t e = 0; e < CHIP_ENGINES; e++) {
-            if (head[e] < tail[e] && (best == CHIP_ENGINES || starts[queue[head[e]]] < starts[queue[head[best]]])) best = e;
+            if (head[e] < tail[e] && (best == CHIP_ENGINES || starts[queue[head[e]]] < starts[queue[head[best]]]))
+                best = e;
         }
         order[out] = queue[head[best]++];
     }
@@ -111,14 +111,12 @@ static void order_segment(chip_op *ops, size_t count, const uint64_t *starts, ui
     }
 }
 
-static uint64_t mix(uint64_t h, uint64_t v)
-{
+static uint64_t mix(uint64_t h, uint64_t v) {
     h = (h ^ v) * 0x9e3779b97f4a7c15u;
     return h ^ (h >> 29);
 }
 
-uint64_t chip_plan_signature(const presil_plan *plan)
-{
+uint64_t chip_plan_signature(const presil_plan *plan) {
     uint64_t h = mix(plan->config.hash, plan->count);
     for (size_t i = 0; i < plan->count; i++) {
         const presil_desc *d = &plan->list[i];
@@ -135,8 +133,7 @@ uint64_t chip_plan_signature(const presil_plan *plan)
     return h;
 }
 
-int chip_plan_from(chip_builder *b, presil_plan *plan, presil_error_buffer *error)
-{
+int chip_plan_from(chip_builder *b, presil_plan *plan, presil_error_buffer *error) {
     size_t n = b->count;
     plan->list = malloc((n ? n : 1) * sizeof *plan->list);
     plan->operands = malloc(n ? n : 1);

@@ -13,11 +13,16 @@ typedef struct {
 } load_shape;
 
 /* Pixels in DRAM (dx, dy bytes apart) and in the scratchpad (px, py). span: bytes wanted of each. */
-typedef struct { int64_t nx, ny, dx, dy, px, py, span; } load_grid;
+typedef struct {
+    int64_t nx, ny, dx, dy, px, py, span;
+} load_grid;
 
 chip_op *emit_load(nest *s, nest_pool *pool, nest_slot *slot, int64_t row0, int64_t rows, const load_shape *l);
 /* Words that are padding, in three loops; counts may be 0. */
-typedef struct { int64_t n[3], ss[3], sp_base; uint32_t pad; } pad_shape;
+typedef struct {
+    int64_t n[3], ss[3], sp_base;
+    uint32_t pad;
+} pad_shape;
 void emit_padding(nest *s, nest_pool *pool, nest_slot *slot, int64_t row0, int64_t rows, const pad_shape *f);
 void load_pixels(load_shape *l, const load_grid *grid, int64_t word);
 

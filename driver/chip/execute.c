@@ -3,17 +3,18 @@
 #include "chip.h"
 #include "presil_twin.h"
 
-typedef struct { const presil_executor_memory *memory; } sink;
+typedef struct {
+    const presil_executor_memory *memory;
+} sink;
 
-static void on_write(void *context, uint64_t address, uint64_t bytes, uint32_t index)
-{
+static void on_write(void *context, uint64_t address, uint64_t bytes, uint32_t index) {
     const presil_executor_memory *m = ((const sink *)context)->memory;
     (void)index;
     m->on_write(m->context, (presil_daddr){address}, bytes);
 }
 
-int chip_execute(presil_chip *chip, const presil_plan *plan, const presil_executor_memory *memory, presil_error_buffer *error)
-{
+int chip_execute(presil_chip *chip, const presil_plan *plan, const presil_executor_memory *memory,
+                 presil_error_buffer *error) {
     if (!chip->twin) chip->twin = presil_twin_create(&chip->config);
     if (!chip->twin) return chip_fail(error, PRESIL_EHOSTMEM, "no host memory for the twin");
     presil_twin_threads(chip->twin, memory->threads ? memory->threads : 1);
@@ -23,9 +24,14 @@ int chip_execute(presil_chip *chip, const presil_plan *plan, const presil_execut
     for (uint32_t s = 0; s < plan->segments; s++) {
         presil_twin_error e = {0};
         size_t count = plan->segment_ends[s] - first;
-        if (presil_twin_execute(chip->twin, plan->list + first, count, &window, memory->on_write ? on_write : NULL, &to, &e)) {
+        if (presil_twin_execute(chip->twin, plan->list + first, count, &window, memory->on_write ? on_write : NULL, &to,
+                                &e)) {
             bool bus = e.code == PRESIL_ERROR_READ_BUS || e.code == PRESIL_ERROR_WRITE_BUS;
-            return chip_fail(error, e.deadlock ? PRESIL_EHUNG : bus ? PRESIL_EBUS : PRESIL_EDESC, "descriptor %zu: %s", first + e.index, e.text);
+            return chip_fail(error,
+                             e.deadlock ? PRESIL_EHUNG
+                             : bus      ? PRESIL_EBUS
+                                        : PRESIL_EDESC,
+                             "descriptor %zu: %s", first + e.index, e.text);
         }
         first = plan->segment_ends[s];
     }

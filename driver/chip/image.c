@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plan as bytes, to be run later by another process, at another place in memory: little-endian, DRAM addresses relative to the block that holds everything
- * the plan touches. What is read back is proved like a plan of our own, and must stay inside its block.
+ * A plan as bytes, to be run later by another process, at another place in memory: little-endian, DRAM addresses
+ * relative to the block that holds everything the plan touches. What is read back is proved like a plan of our own, and
+ * must stay inside its block.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,31 +24,41 @@ _Static_assert(sizeof(image_header) == 120, "the layout of docs/aot.md");
 #error "images are little-endian: swap here"
 #endif
 
-static bool on_bus(const presil_desc *d) { return presil_desc_opcode(d) == PRESIL_OP_LOAD || presil_desc_opcode(d) == PRESIL_OP_STORE; }
+static bool on_bus(const presil_desc *d) {
+    return presil_desc_opcode(d) == PRESIL_OP_LOAD || presil_desc_opcode(d) == PRESIL_OP_STORE;
+}
 
 /* LOAD and STORE have their address at the same place. */
-static void move_by(presil_desc *d, uint64_t delta)
-{
+static void move_by(presil_desc *d, uint64_t delta) {
     uint64_t address = ((uint64_t)presil_load_addr_hi(d) << 32 | presil_load_addr_lo(d)) + delta;
     presil_load_addr_lo_set(d, (uint32_t)address);
     presil_load_addr_hi_set(d, (uint32_t)(address >> 32));
 }
 
-int chip_save(const presil_plan *plan, presil_daddr base, void *to, uint64_t *bytes, presil_error_buffer *error)
-{
-    image_header h = {.magic = IMAGE_MAGIC, .version = IMAGE_VERSION, .config_hash = plan->config.hash, .segments = plan->segments, .count = plan->count, .macs = plan->macs,
-                      .passes = plan->passes, .peak = plan->peak, .estimate = plan->estimate};
+int chip_save(const presil_plan *plan, presil_daddr base, void *to, uint64_t *bytes, presil_error_buffer *error) {
+    image_header h = {.magic = IMAGE_MAGIC,
+                      .version = IMAGE_VERSION,
+                      .config_hash = plan->config.hash,
+                      .segments = plan->segments,
+                      .count = plan->count,
+                      .macs = plan->macs,
+                      .passes = plan->passes,
+                      .peak = plan->peak,
+                      .estimate = plan->estimate};
     uint64_t need = sizeof h + plan->segments * sizeof(uint64_t) + plan->count * sizeof *plan->list;
     if (!to) {
         *bytes = need;
         return PRESIL_OK;
     }
-    if (*bytes < need) return chip_fail(error, PRESIL_EINVAL, "an image of %llu bytes doesn't fit %llu", (unsigned long long)need, (unsigned long long)*bytes);
+    if (*bytes < need)
+        return chip_fail(error, PRESIL_EINVAL, "an image of %llu bytes doesn't fit %llu", (unsigned long long)need,
+                         (unsigned long long)*bytes);
     memcpy(h.label, plan->label, sizeof h.label);
     uint8_t *p = to;
     memcpy(p, &h, sizeof h);
     p += sizeof h;
-    for (uint32_t s = 0; s < plan->segments; s++, p += sizeof(uint64_t)) memcpy(p, &(uint64_t){plan->segment_ends[s]}, sizeof(uint64_t));
+    for (uint32_t s = 0; s < plan->segments; s++, p += sizeof(uint64_t))
+        memcpy(p, &(uint64_t){plan->segment_ends[s]}, sizeof(uint64_t));
     for (size_t i = 0; i < plan->count; i++, p += sizeof(presil_desc)) {
         presil_desc d = plan->list[i];
         if (on_bus(&d)) move_by(&d, 0 - base.value);
@@ -57,13 +68,17 @@ int chip_save(const presil_plan *plan, presil_daddr base, void *to, uint64_t *by
     return PRESIL_OK;
 }
 
-static bool inside(int64_t at, int64_t length, uint64_t bytes) { return at >= 0 && length >= 0 && (uint64_t)length <= bytes && (uint64_t)at <= bytes - (uint64_t)length; }
+static bool inside(int64_t at, int64_t length, uint64_t bytes) {
+    return at >= 0 && length >= 0 && (uint64_t)length <= bytes && (uint64_t)at <= bytes - (uint64_t)length;
+}
 
 /* Rows of a LOAD beyond row_limit are not read, so each row is looked at. */
-static bool load_inside(const presil_desc *d, uint64_t bytes)
-{
-    int64_t base = (int64_t)((uint64_t)presil_load_addr_hi(d) << 32 | presil_load_addr_lo(d)), row_bytes = (int64_t)presil_load_row_bytes(d);
-    int64_t from = max64(0, presil_load_pos0(d)), last = (int64_t)presil_load_pos0(d) + ((int64_t)presil_load_n0(d) - 1) * presil_load_step0(d) + presil_load_chunk_bytes(d);
+static bool load_inside(const presil_desc *d, uint64_t bytes) {
+    int64_t base = (int64_t)((uint64_t)presil_load_addr_hi(d) << 32 | presil_load_addr_lo(d)),
+            row_bytes = (int64_t)presil_load_row_bytes(d);
+    int64_t from = max64(0, presil_load_pos0(d)), last = (int64_t)presil_load_pos0(d) +
+                                                         ((int64_t)presil_load_n0(d) - 1) * presil_load_step0(d) +
+                                                         presil_load_chunk_bytes(d);
     int64_t length = min64(row_bytes, last) - from;
     uint64_t rows = (uint64_t)presil_load_n1(d) * presil_load_n2(d);
     if (presil_load_step0(d) < 0 || rows > MOST_ROWS || rows * presil_load_n3(d) > MOST_ROWS) return false;
@@ -71,56 +86,75 @@ static bool load_inside(const presil_desc *d, uint64_t bytes)
     for (int64_t i3 = 0; i3 < presil_load_n3(d); i3++) {
         for (int64_t i2 = 0; i2 < presil_load_n2(d); i2++) {
             for (int64_t i1 = 0; i1 < presil_load_n1(d); i1++) {
-                int64_t row = presil_load_rp0(d) + i1 * presil_load_rp1(d) + i2 * presil_load_rp2(d) + i3 * presil_load_rp3(d);
+                int64_t row =
+                    presil_load_rp0(d) + i1 * presil_load_rp1(d) + i2 * presil_load_rp2(d) + i3 * presil_load_rp3(d);
                 if (presil_load_row_limit(d) && (row < 0 || row >= presil_load_row_limit(d))) continue;
-                if (!inside(base + i1 * presil_load_ds1(d) + i2 * presil_load_ds2(d) + i3 * presil_load_ds3(d) + from, length, bytes)) return false;
+                if (!inside(base + i1 * presil_load_ds1(d) + i2 * presil_load_ds2(d) + i3 * presil_load_ds3(d) + from,
+                            length, bytes))
+                    return false;
             }
         }
     }
     return true;
 }
 
-static bool store_inside(const presil_desc *d, uint64_t bytes)
-{
+static bool store_inside(const presil_desc *d, uint64_t bytes) {
     int64_t low = (int64_t)((uint64_t)presil_store_addr_hi(d) << 32 | presil_store_addr_lo(d)), high = low;
-    const int64_t reach[3] = {((int64_t)presil_store_n1(d) - 1) * presil_store_ds1(d), ((int64_t)presil_store_n2(d) - 1) * presil_store_ds2(d), ((int64_t)presil_store_n3(d) - 1) * presil_store_ds3(d)};
+    const int64_t reach[3] = {((int64_t)presil_store_n1(d) - 1) * presil_store_ds1(d),
+                              ((int64_t)presil_store_n2(d) - 1) * presil_store_ds2(d),
+                              ((int64_t)presil_store_n3(d) - 1) * presil_store_ds3(d)};
     for (int i = 0; i < 3; i++) {
-        if (reach[i] < 0) low += reach[i];
-        else high += reach[i];
+        if (reach[i] < 0)
+            low += reach[i];
+        else
+            high += reach[i];
     }
     high += (int64_t)presil_store_n0(d) * presil_store_chunk_bytes(d);
     return inside(low, high - low, bytes);
 }
 
-static int check(const uint8_t *ends, presil_plan *plan, uint64_t bytes, presil_error_buffer *error)
-{
+static int check(const uint8_t *ends, presil_plan *plan, uint64_t bytes, presil_error_buffer *error) {
     size_t first = 0;
     for (size_t i = 0; i < plan->count; i++) {
         const presil_desc *d = &plan->list[i];
-        bool ok = presil_desc_opcode(d) == PRESIL_OP_LOAD ? load_inside(d, bytes) : presil_desc_opcode(d) == PRESIL_OP_STORE ? store_inside(d, bytes) : true;
+        bool ok = presil_desc_opcode(d) == PRESIL_OP_LOAD    ? load_inside(d, bytes)
+                  : presil_desc_opcode(d) == PRESIL_OP_STORE ? store_inside(d, bytes)
+                                                             : true;
         if (!ok) return chip_fail(error, PRESIL_EINVAL, "descriptor %zu reaches outside of the program's memory", i);
     }
     for (uint32_t s = 0; s < plan->segments; s++) {
         uint64_t end;
         char text[256];
         memcpy(&end, ends + s * sizeof end, sizeof end);
-        if (end < first || end > plan->count || end - first > (uint64_t)1 << CHIP_RING_LOG2 || (s + 1 == plan->segments && end != plan->count)) return chip_fail(error, PRESIL_EINVAL, "launch %u of the image ends at %llu", s, (unsigned long long)end);
+        if (end < first || end > plan->count || end - first > (uint64_t)1 << CHIP_RING_LOG2 ||
+            (s + 1 == plan->segments && end != plan->count))
+            return chip_fail(error, PRESIL_EINVAL, "launch %u of the image ends at %llu", s, (unsigned long long)end);
         plan->segment_ends[s] = (size_t)end;
-        if (chip_check_plan(&plan->config, plan->list + first, (size_t)end - first, text, sizeof text)) return chip_fail(error, PRESIL_EINVAL, "the commands are damaged: %s", text);
+        if (chip_check_plan(&plan->config, plan->list + first, (size_t)end - first, text, sizeof text))
+            return chip_fail(error, PRESIL_EINVAL, "the commands are damaged: %s", text);
         first = (size_t)end;
     }
     return PRESIL_OK;
 }
 
-int chip_load(const presil_chip *chip, const void *from, uint64_t size, presil_daddr base, uint64_t bytes, presil_plan **result, presil_error_buffer *error)
-{
+int chip_load(const presil_chip *chip, const void *from, uint64_t size, presil_daddr base, uint64_t bytes,
+              presil_plan **result, presil_error_buffer *error) {
     image_header h;
-    if (size < sizeof h) return chip_fail(error, PRESIL_EINVAL, "an image of commands has at least %zu bytes, found %llu", sizeof h, (unsigned long long)size);
+    if (size < sizeof h)
+        return chip_fail(error, PRESIL_EINVAL, "an image of commands has at least %zu bytes, found %llu", sizeof h,
+                         (unsigned long long)size);
     memcpy(&h, from, sizeof h);
-    if (h.magic != IMAGE_MAGIC || h.version != IMAGE_VERSION) return chip_fail(error, PRESIL_EINVAL, "no image of commands of version %d: found 0x%08x, version %u", IMAGE_VERSION, h.magic, h.version);
-    if (h.config_hash != chip->config.hash) return chip_fail(error, PRESIL_ENODEV, "the commands are for another chip: configuration hash 0x%08x, this one is %s, 0x%08x", h.config_hash, chip->config.name, chip->config.hash);
-    if (h.count > MOST_DESCRIPTORS || h.segments == 0 || h.segments > h.count + 1 || size != sizeof h + h.segments * sizeof(uint64_t) + h.count * sizeof(presil_desc)) {
-        return chip_fail(error, PRESIL_EINVAL, "an image of %llu descriptors in %u launches doesn't have %llu bytes", (unsigned long long)h.count, h.segments, (unsigned long long)size);
+    if (h.magic != IMAGE_MAGIC || h.version != IMAGE_VERSION)
+        return chip_fail(error, PRESIL_EINVAL, "no image of commands of version %d: found 0x%08x, version %u",
+                         IMAGE_VERSION, h.magic, h.version);
+    if (h.config_hash != chip->config.hash)
+        return chip_fail(error, PRESIL_ENODEV,
+                         "the commands are for another chip: configuration hash 0x%08x, this one is %s, 0x%08x",
+                         h.config_hash, chip->config.name, chip->config.hash);
+    if (h.count > MOST_DESCRIPTORS || h.segments == 0 || h.segments > h.count + 1 ||
+        size != sizeof h + h.segments * sizeof(uint64_t) + h.count * sizeof(presil_desc)) {
+        return chip_fail(error, PRESIL_EINVAL, "an image of %llu descriptors in %u launches doesn't have %llu bytes",
+                         (unsigned long long)h.count, h.segments, (unsigned long long)size);
     }
     h.label[sizeof h.label - 1] = 0;
     for (char *c = h.label; *c; c++) { /* it goes into reports and JSON */
@@ -138,7 +172,8 @@ int chip_load(const presil_chip *chip, const void *from, uint64_t size, presil_d
     }
     if (!plan || !plan->list || !plan->segment_ends || !plan->reads || !plan->writes) {
         chip_plan_free(plan);
-        return chip_fail(error, PRESIL_EHOSTMEM, "no host memory for an image of %llu descriptors", (unsigned long long)h.count);
+        return chip_fail(error, PRESIL_EHOSTMEM, "no host memory for an image of %llu descriptors",
+                         (unsigned long long)h.count);
     }
     const uint8_t *ends = (const uint8_t *)from + sizeof h;
     memcpy(plan->list, ends + h.segments * sizeof(uint64_t), plan->count * sizeof *plan->list);

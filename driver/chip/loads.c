@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LOAD descriptors for parameters and residuals, and what all LOADs share. Activations: act.c; weights: wgt.c; weight gradients: windows.c. */
+/* LOAD descriptors for parameters and residuals, and what all LOADs share. Activations: act.c; weights: wgt.c; weight
+ * gradients: windows.c. */
 #include "nest.h"
 #include "emit_load.h"
 
-chip_op *emit_load(nest *s, nest_pool *pool, nest_slot *slot, int64_t row0, int64_t rows, const load_shape *l)
-{
+chip_op *emit_load(nest *s, nest_pool *pool, nest_slot *slot, int64_t row0, int64_t rows, const load_shape *l) {
     const uint32_t word = s->p->config->word_bytes;
     chip_op *op = chip_emit(s->b, LOAD);
     presil_desc *d = &op->d;
-    op->operand = pool == &s->act ? OPERAND_INPUT : pool == &s->res ? OPERAND_RESIDUAL : pool == &s->param || s->p->wgt == WGT_IMAGE ? OPERAND_PACKED : OPERAND_WEIGHTS;
+    op->operand = pool == &s->act                               ? OPERAND_INPUT
+                  : pool == &s->res                             ? OPERAND_RESIDUAL
+                  : pool == &s->param || s->p->wgt == WGT_IMAGE ? OPERAND_PACKED
+                                                                : OPERAND_WEIGHTS;
     nest_write(pool, slot, op, s->b->seq[LOAD], row0, rows);
     presil_load_conv_set(d, l->conv);
     presil_load_transpose_set(d, l->transpose);
@@ -42,34 +45,52 @@ chip_op *emit_load(nest *s, nest_pool *pool, nest_slot *slot, int64_t row0, int6
     /* Estimates: a row costs its beats, a chunk its words. */
     int64_t rows_read = l->n[1] * l->n[2] * l->n[3];
     int64_t span = min64(l->row_bytes, (l->n[0] - 1) * l->step0 + l->chunk_bytes);
-    int64_t beats = rows_read * chip_row_beats(l->addr + (uint64_t)max64(0, l->pos0), span, l->n[1] > 1 ? l->ds[1] : word, word);
-    int64_t words = l->transpose ? l->n[2] * l->n[3] * max64(l->n[1], l->chunk_bytes / l->esize) /* rows in while columns go out */
-                                 : rows_read * l->n[0] * ceil_div(l->chunk_bytes, l->word_bytes) * (l->conv ? 2 : 1);
+    int64_t beats =
+        rows_read * chip_row_beats(l->addr + (uint64_t)max64(0, l->pos0), span, l->n[1] > 1 ? l->ds[1] : word, word);
+    int64_t words =
+        l->transpose ? l->n[2] * l->n[3] * max64(l->n[1], l->chunk_bytes / l->esize) /* rows in while columns go out */
+                     : rows_read * l->n[0] * ceil_div(l->chunk_bytes, l->word_bytes) * (l->conv ? 2 : 1);
     op->beats = (uint32_t)beats;
     op->cycles = (uint32_t)max64(beats, words);
     return op;
 }
 
-void nest_load_params(nest *s, nest_slot *slot, uint32_t g0, uint32_t groups)
-{
+void nest_load_params(nest *s, nest_slot *slot, uint32_t g0, uint32_t groups) {
     const chip_problem *p = s->p;
     int64_t word = p->config->word_bytes, group = p->param_words * word;
-    load_shape l = {.addr = p->packed + (uint64_t)(g0 * group), .row_bytes = groups * group, .step0 = group, .chunk_bytes = group, .word_bytes = word, .n = {groups, 1, 1, 1},
-                    .esize = 1, .sp_base = slot->base * word, .sw = word, .ss = {group, 0, 0, 0}};
+    load_shape l = {.addr = p->packed + (uint64_t)(g0 * group),
+                    .row_bytes = groups * group,
+                    .step0 = group,
+                    .chunk_bytes = group,
+                    .word_bytes = word,
+                    .n = {groups, 1, 1, 1},
+                    .esize = 1,
+                    .sp_base = slot->base * word,
+                    .sw = word,
+                    .ss = {group, 0, 0, 0}};
     emit_load(s, &s->param, slot, 0, 1, &l);
 }
 
-void emit_padding(nest *s, nest_pool *pool, nest_slot *slot, int64_t row0, int64_t rows, const pad_shape *f)
-{
+void emit_padding(nest *s, nest_pool *pool, nest_slot *slot, int64_t row0, int64_t rows, const pad_shape *f) {
     const uint32_t word = s->p->config->word_bytes;
-    load_shape l = {.addr = s->p->in.base, .row_bytes = word, .chunk_bytes = word, .word_bytes = word, .n = {1, f->n[0], f->n[1], f->n[2]}, .esize = 1, .pad = f->pad,
-                    .sp_base = f->sp_base, .sw = word, .ss = {0, f->ss[0], f->ss[1], f->ss[2]}, .rp = {-1, 0, 0, 0}, .row_limit = 1};
+    load_shape l = {.addr = s->p->in.base,
+                    .row_bytes = word,
+                    .chunk_bytes = word,
+                    .word_bytes = word,
+                    .n = {1, f->n[0], f->n[1], f->n[2]},
+                    .esize = 1,
+                    .pad = f->pad,
+                    .sp_base = f->sp_base,
+                    .sw = word,
+                    .ss = {0, f->ss[0], f->ss[1], f->ss[2]},
+                    .rp = {-1, 0, 0, 0},
+                    .row_limit = 1};
     if (l.n[1] && l.n[2] && l.n[3]) emit_load(s, pool, slot, row0, rows, &l);
 }
 
-/* Pixels as loops of a LOAD: read as one run (gaps too) where that takes fewer beats, else a row each. span: bytes of a pixel. */
-void load_pixels(load_shape *l, const load_grid *grid, int64_t word)
-{
+/* Pixels as loops of a LOAD: read as one run (gaps too) where that takes fewer beats, else a row each. span: bytes of a
+ * pixel. */
+void load_pixels(load_shape *l, const load_grid *grid, int64_t word) {
     int64_t nx = grid->nx, ny = grid->ny, dx = grid->dx, dy = grid->dy, px = grid->px, py = grid->py;
     if (nx == 1 || (dy == nx * dx && py == nx * px)) {
         if (nx == 1) dx = dy, px = py;
@@ -77,7 +98,8 @@ void load_pixels(load_shape *l, const load_grid *grid, int64_t word)
         ny = 1, dy = 0, py = 0;
     }
     int64_t run = (nx - 1) * dx + grid->span;
-    int64_t run_beats = ceil_div(run, word), pixel_beats = nx * (ceil_div(grid->span, word) + (dx % word || l->addr % (uint64_t)word ? 1 : 0));
+    int64_t run_beats = ceil_div(run, word),
+            pixel_beats = nx * (ceil_div(grid->span, word) + (dx % word || l->addr % (uint64_t)word ? 1 : 0));
     bool as_run = dx >= 0 && run < INT32_MAX && nx <= 65535 && (run_beats <= pixel_beats || dx == grid->span);
     l->row_bytes = as_run ? run : grid->span;
     l->step0 = as_run ? dx : 0;
@@ -93,13 +115,16 @@ void load_pixels(load_shape *l, const load_grid *grid, int64_t word)
 }
 
 /* Channels [c0, c0 + channels) of the residual into units beginning at word `base`. */
-static void load_res_channels(nest *s, nest_slot *slot, const nest_tile *t, int64_t c0, int64_t channels, int64_t base, int64_t word_bytes, int64_t plane)
-{
+static void load_res_channels(nest *s, nest_slot *slot, const nest_tile *t, int64_t c0, int64_t channels, int64_t base,
+                              int64_t word_bytes, int64_t plane) {
     const chip_problem *p = s->p;
     int64_t word = p->config->word_bytes, e = p->res_esize;
     chip_unit unit = chip_unit_of(p->config, p->res_esize);
     int64_t pixel = unit.words * word;
-    load_shape l = {.addr = p->res.base + (uint64_t)(t->n * p->res.sn + t->y0 * p->res.sy + t->x0 * p->res.sx + c0 * p->res.sc), .esize = 1, .sp_base = base * word};
+    load_shape l = {.addr = p->res.base +
+                            (uint64_t)(t->n * p->res.sn + t->y0 * p->res.sy + t->x0 * p->res.sx + c0 * p->res.sc),
+                    .esize = 1,
+                    .sp_base = base * word};
     if (p->res.sc == e) {
         load_grid grid = {t->nx, t->ny, p->res.sx, p->res.sy, pixel, t->nx * pixel, channels * e};
         load_pixels(&l, &grid, word);
@@ -117,8 +142,7 @@ static void load_res_channels(nest *s, nest_slot *slot, const nest_tile *t, int6
     emit_load(s, &s->res, slot, 0, 1, &l);
 }
 
-void nest_load_res(nest *s, nest_slot *slot, const nest_tile *t, uint32_t g0, uint32_t groups)
-{
+void nest_load_res(nest *s, nest_slot *slot, const nest_tile *t, uint32_t g0, uint32_t groups) {
     const chip_problem *p = s->p;
     int64_t word = p->config->word_bytes;
     chip_unit unit = chip_unit_of(p->config, p->res_esize);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Several plans as one launch. Between two of them every engine waits for what the other engines did before, and the last STORE waits for its write
- * responses ("ordered"): what follows sees its bytes. Nothing inside a plan changes, so neither do its bits.
+ * Several plans as one launch. Between two of them every engine waits for what the other engines did before, and the
+ * last STORE waits for its write responses ("ordered"): what follows sees its bytes. Nothing inside a plan changes, so
+ * neither do its bits.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,17 +16,16 @@ typedef struct {
     presil_desc *last[CHIP_ENGINES]; /* of each engine in this launch; NULL: none yet */
 } launch;
 
-static bool engine_of(const presil_desc *d, uint32_t *engine)
-{
+static bool engine_of(const presil_desc *d, uint32_t *engine) {
     uint32_t op = presil_desc_opcode(d);
     *engine = op - 1;
     return op != PRESIL_OP_NOP;
 }
 
-/* Appends `count` descriptors of an independent list. A token is added for each pair of engines that has none across the seam already: if the last descriptor of the giver
- * signals the taker, the taker has waited for it; if the first of the taker waits for the giver, it waits for a later descriptor. */
-static void join(launch *l, const presil_desc *from, size_t count)
-{
+/* Appends `count` descriptors of an independent list. A token is added for each pair of engines that has none across
+ * the seam already: if the last descriptor of the giver signals the taker, the taker has waited for it; if the first of
+ * the taker waits for the giver, it waits for a later descriptor. */
+static void join(launch *l, const presil_desc *from, size_t count) {
     presil_desc *first[CHIP_ENGINES] = {NULL}, *to = l->list + l->count;
     uint32_t giver, taker;
     memcpy(to, from, count * sizeof *to);
@@ -36,7 +36,8 @@ static void join(launch *l, const presil_desc *from, size_t count)
     for (giver = 0; giver < CHIP_ENGINES; giver++) {
         for (taker = 0; taker < CHIP_ENGINES; taker++) {
             if (giver == taker || !l->last[giver] || !first[taker]) continue;
-            uint32_t slot = chip_token_slot(giver, taker), signal = presil_desc_signal(l->last[giver]), wait = presil_desc_wait(first[taker]);
+            uint32_t slot = chip_token_slot(giver, taker), signal = presil_desc_signal(l->last[giver]),
+                     wait = presil_desc_wait(first[taker]);
             if ((signal >> slot & 1u) || (wait >> (4 * giver + slot) & 1u)) continue;
             presil_desc_signal_set(l->last[giver], signal | 1u << slot);
             presil_desc_wait_set(first[taker], wait | 1u << (4 * giver + slot));
@@ -48,8 +49,7 @@ static void join(launch *l, const presil_desc *from, size_t count)
     l->count += count;
 }
 
-static bool add_ranges(presil_byte_range **list, size_t *count, const presil_byte_range *more, uint32_t n)
-{
+static bool add_ranges(presil_byte_range **list, size_t *count, const presil_byte_range *more, uint32_t n) {
     presil_byte_range *grown = realloc(*list, (*count + n + 1) * sizeof *grown);
     if (!grown) return false;
     *list = grown;
@@ -57,8 +57,7 @@ static bool add_ranges(presil_byte_range **list, size_t *count, const presil_byt
     return true;
 }
 
-static bool allocate(presil_plan *out, const presil_plan *const *plans, uint32_t count)
-{
+static bool allocate(presil_plan *out, const presil_plan *const *plans, uint32_t count) {
     size_t descriptors = 0, segments = 0;
     for (uint32_t i = 0; i < count; i++) descriptors += plans[i]->count, segments += plans[i]->segments;
     out->list = malloc((descriptors + 1) * sizeof *out->list);
@@ -68,8 +67,7 @@ static bool allocate(presil_plan *out, const presil_plan *const *plans, uint32_t
 }
 
 /* Nominal work adds up; passes and peak are those of the part with the most work. */
-static void sum_up(presil_plan *out, const presil_plan *const *plans, uint32_t count)
-{
+static void sum_up(presil_plan *out, const presil_plan *const *plans, uint32_t count) {
     uint64_t most = 0;
     out->peak = plans[0]->peak;
     for (uint32_t i = 0; i < count; i++) {
@@ -84,18 +82,20 @@ static void sum_up(presil_plan *out, const presil_plan *const *plans, uint32_t c
     }
 }
 
-int chip_merge(const presil_chip *chip, const presil_plan *const *plans, uint32_t count, const char *label, presil_plan **result, presil_error_buffer *error)
-{
+int chip_merge(const presil_chip *chip, const presil_plan *const *plans, uint32_t count, const char *label,
+               presil_plan **result, presil_error_buffer *error) {
     if (count == 0) return chip_fail(error, PRESIL_EINVAL, "nothing to merge");
     presil_plan *out = chip_plan_new(&chip->config, label, "list");
     size_t reads = 0, writes = 0;
     bool ok = out && allocate(out, plans, count);
     for (uint32_t i = 0; ok && i < count; i++) {
-        ok = !plans[i]->parts && add_ranges(&out->reads, &reads, plans[i]->reads, plans[i]->read_count) && add_ranges(&out->writes, &writes, plans[i]->writes, plans[i]->write_count);
+        ok = !plans[i]->parts && add_ranges(&out->reads, &reads, plans[i]->reads, plans[i]->read_count) &&
+             add_ranges(&out->writes, &writes, plans[i]->writes, plans[i]->write_count);
     }
     if (!ok) {
         chip_plan_free(out);
-        return chip_fail(error, PRESIL_EHOSTMEM, "no host memory to merge %u plans, or one of them is merged already", count);
+        return chip_fail(error, PRESIL_EHOSTMEM, "no host memory to merge %u plans, or one of them is merged already",
+                         count);
     }
     out->read_count = chip_merge_ranges(out->reads, reads);
     out->write_count = chip_merge_ranges(out->writes, writes);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loop nest. Tiles of output pixels and sets of cell groups, in either order; for each: all parts of the reduction into an accumulator half, then
- * the epilogue into an output slot, then the store. Operands lie in slots that are found again by key: what fits stays, what doesn't streams through.
+ * The loop nest. Tiles of output pixels and sets of cell groups, in either order; for each: all parts of the reduction
+ * into an accumulator half, then the epilogue into an output slot, then the store. Operands lie in slots that are found
+ * again by key: what fits stays, what doesn't streams through.
  */
 #include <stdlib.h>
 #include <string.h>
 #include "nest.h"
 #include "presil_spad.h"
 
-nest_slot *nest_find(nest_pool *pool, uint64_t key, bool *hit)
-{
+nest_slot *nest_find(nest_pool *pool, uint64_t key, bool *hit) {
     nest_slot *oldest = &pool->slot[0];
     pool->clock++;
     for (uint32_t i = 0; i < pool->count; i++) {
@@ -29,31 +29,27 @@ nest_slot *nest_find(nest_pool *pool, uint64_t key, bool *hit)
     return oldest;
 }
 
-static void marks_of(const nest_pool *pool, int64_t row0, int64_t rows, uint32_t *first, uint32_t *last)
-{
+static void marks_of(const nest_pool *pool, int64_t row0, int64_t rows, uint32_t *first, uint32_t *last) {
     *first = (uint32_t)(row0 / pool->rows_per_mark);
     *last = (uint32_t)((row0 + rows - 1) / pool->rows_per_mark);
     if (*last >= NEST_ROW_MARKS) *last = NEST_ROW_MARKS - 1;
 }
 
-void nest_read(const nest_pool *pool, nest_slot *slot, chip_op *op, uint32_t seq, int64_t row0, int64_t rows)
-{
+void nest_read(const nest_pool *pool, nest_slot *slot, chip_op *op, uint32_t seq, int64_t row0, int64_t rows) {
     uint32_t first, last;
     marks_of(pool, row0, rows, &first, &last);
     chip_need(op, LOAD, slot->writer);
     for (uint32_t i = first; i <= last; i++) slot->reader[i] = seq;
 }
 
-void nest_write(const nest_pool *pool, nest_slot *slot, chip_op *op, uint32_t seq, int64_t row0, int64_t rows)
-{
+void nest_write(const nest_pool *pool, nest_slot *slot, chip_op *op, uint32_t seq, int64_t row0, int64_t rows) {
     uint32_t first, last;
     marks_of(pool, row0, rows, &first, &last);
     slot->writer = seq;
     for (uint32_t i = first; i <= last; i++) chip_need(op, pool->consumer, slot->war[i]);
 }
 
-static void pool_reset(nest_pool *pool)
-{
+static void pool_reset(nest_pool *pool) {
     for (uint32_t i = 0; i < pool->count; i++) {
         uint32_t base = pool->slot[i].base;
         pool->slot[i] = (nest_slot){.key = UINT64_MAX, .base = base};
@@ -61,8 +57,8 @@ static void pool_reset(nest_pool *pool)
     pool->clock = 0;
 }
 
-static bool pool_place(presil_spad *spad, nest_pool *pool, uint32_t slots, uint32_t words, uint32_t consumer, int64_t rows, const char *tag)
-{
+static bool pool_place(presil_spad *spad, nest_pool *pool, uint32_t slots, uint32_t words, uint32_t consumer,
+                       int64_t rows, const char *tag) {
     uint32_t base = 0;
     pool->count = slots;
     pool->consumer = consumer;
@@ -73,34 +69,39 @@ static bool pool_place(presil_spad *spad, nest_pool *pool, uint32_t slots, uint3
     return true;
 }
 
-static int nest_place(nest *s)
-{
+static int nest_place(nest *s) {
     const chip_tiling *t = s->t;
     presil_spad spad;
     presil_spad_init(&spad, chip_words(s->p->config));
     uint32_t out = 0;
-    bool ok = pool_place(&spad, &s->act, t->act_slots, t->act_slot_words, MATRIX, t->act_row_words ? t->act_pitch / t->act_row_words : 1, "activations") &&
-              pool_place(&spad, &s->wgt, t->wgt_slots, t->wgt_slot_words, MATRIX, 1, "weights") &&
-              pool_place(&spad, &s->res, t->res_slots, t->res_slot_words, EPILOGUE, 1, "residual") &&
-              pool_place(&spad, &s->param, t->param_slots, t->param_groups * s->p->param_words, EPILOGUE, 1, "parameters") &&
-              presil_spad_alloc(&spad, t->out_slots * t->out_slot_words, 1, "output", &out) == PRESIL_SPAD_OK;
-    if (!ok) return chip_fail(s->error, PRESIL_EUNSUPPORTED, "tiling of %u words does not fit the scratchpad of %u", t->total_words, chip_words(s->p->config));
+    bool ok =
+        pool_place(&spad, &s->act, t->act_slots, t->act_slot_words, MATRIX,
+                   t->act_row_words ? t->act_pitch / t->act_row_words : 1, "activations") &&
+        pool_place(&spad, &s->wgt, t->wgt_slots, t->wgt_slot_words, MATRIX, 1, "weights") &&
+        pool_place(&spad, &s->res, t->res_slots, t->res_slot_words, EPILOGUE, 1, "residual") &&
+        pool_place(&spad, &s->param, t->param_slots, t->param_groups * s->p->param_words, EPILOGUE, 1, "parameters") &&
+        presil_spad_alloc(&spad, t->out_slots * t->out_slot_words, 1, "output", &out) == PRESIL_SPAD_OK;
+    if (!ok)
+        return chip_fail(s->error, PRESIL_EUNSUPPORTED, "tiling of %u words does not fit the scratchpad of %u",
+                         t->total_words, chip_words(s->p->config));
     for (uint32_t i = 0; i < 2; i++) s->out[i] = (nest_out){out + i % t->out_slots * t->out_slot_words, 0};
     return PRESIL_OK;
 }
 
-static int nest_parts(nest *s)
-{
+static int nest_parts(nest *s) {
     const chip_problem *p = s->p;
     const chip_tiling *t = s->t;
-    uint32_t count = (uint32_t)(ceil_div(p->blocks, t->part_blocks) * ceil_div(p->grid_y, t->part_ky) * ceil_div(p->grid_x, t->part_kx)), at = 0;
+    uint32_t count = (uint32_t)(ceil_div(p->blocks, t->part_blocks) * ceil_div(p->grid_y, t->part_ky) *
+                                ceil_div(p->grid_x, t->part_kx)),
+             at = 0;
     s->parts = calloc(count ? count : 1, sizeof *s->parts);
     if (!s->parts) return chip_fail(s->error, PRESIL_EHOSTMEM, "no host memory for %u parts", count);
     for (uint32_t cb = 0; cb < p->blocks; cb += t->part_blocks) {
         for (uint32_t ky = 0; ky < p->grid_y; ky += t->part_ky) {
             for (uint32_t kx = 0; kx < p->grid_x; kx += t->part_kx) {
-                s->parts[at++] = (nest_part){cb, (uint32_t)min64(t->part_blocks, p->blocks - cb), ky, (uint32_t)min64(t->part_ky, p->grid_y - ky), kx,
-                                             (uint32_t)min64(t->part_kx, p->grid_x - kx)};
+                s->parts[at++] = (nest_part){cb, (uint32_t)min64(t->part_blocks, p->blocks - cb),
+                                             ky, (uint32_t)min64(t->part_ky, p->grid_y - ky),
+                                             kx, (uint32_t)min64(t->part_kx, p->grid_x - kx)};
             }
         }
     }
@@ -108,8 +109,7 @@ static int nest_parts(nest *s)
     return PRESIL_OK;
 }
 
-static void nest_reset(nest *s)
-{
+static void nest_reset(nest *s) {
     pool_reset(&s->act);
     pool_reset(&s->wgt);
     pool_reset(&s->res);
@@ -119,10 +119,12 @@ static void nest_reset(nest *s)
     s->half = s->out_next = 0;
 }
 
-typedef struct { uint32_t g0, groups, out_slot; nest_slot *res; } superjob;
+typedef struct {
+    uint32_t g0, groups, out_slot;
+    nest_slot *res;
+} superjob;
 
-static void emit_epilogue(nest *s, const nest_tile *t, superjob *job, const nest_sum *m)
-{
+static void emit_epilogue(nest *s, const nest_tile *t, superjob *job, const nest_sum *m) {
     const chip_problem *p = s->p;
     int64_t word = p->config->word_bytes, row = (m->y0 - t->y0) * t->nx, rows = m->ny * t->nx;
     bool hit;
@@ -134,7 +136,9 @@ static void emit_epilogue(nest *s, const nest_tile *t, superjob *job, const nest
     if (p->param_words) {
         uint32_t set = m->g / s->t->param_groups;
         param = nest_find(&s->param, set, &hit);
-        if (!hit) nest_load_params(s, param, set * s->t->param_groups, (uint32_t)min64(s->t->param_groups, p->cell_groups - set * s->t->param_groups));
+        if (!hit)
+            nest_load_params(s, param, set * s->t->param_groups,
+                             (uint32_t)min64(s->t->param_groups, p->cell_groups - set * s->t->param_groups));
     }
     chip_op *op = chip_emit(s->b, EPILOGUE);
     uint32_t seq = s->b->seq[EPILOGUE];
@@ -150,17 +154,24 @@ static void emit_epilogue(nest *s, const nest_tile *t, superjob *job, const nest
     presil_epilogue_half_set(d, m->half);
     presil_epilogue_rows_set(d, (uint32_t)rows);
     presil_epilogue_acc_base_set(d, m->acc_base);
-    chip_unit out = chip_unit_of(p->config, p->out_esize), res = chip_unit_of(p->config, p->res_esize ? p->res_esize : 1);
+    chip_unit out = chip_unit_of(p->config, p->out_esize),
+              res = chip_unit_of(p->config, p->res_esize ? p->res_esize : 1);
     uint32_t index = m->g - job->g0;
     presil_epilogue_out_pitch_set(d, (uint32_t)(out.words * word));
-    presil_epilogue_out_base_set(d, (uint32_t)((s->out[job->out_slot].base + (int64_t)index / out.groups_per_unit * s->t->out_unit_words + row * out.words) * word +
-                                               index % out.groups_per_unit * p->config->cells * p->out_esize));
+    presil_epilogue_out_base_set(
+        d, (uint32_t)((s->out[job->out_slot].base + (int64_t)index / out.groups_per_unit * s->t->out_unit_words +
+                       row * out.words) *
+                          word +
+                      index % out.groups_per_unit * p->config->cells * p->out_esize));
     if (job->res) {
         nest_read(&s->res, job->res, op, seq, 0, 1);
         op->reads_residual = true;
         presil_epilogue_res_pitch_set(d, (uint32_t)(res.words * word));
-        presil_epilogue_res_base_set(d, (uint32_t)((job->res->base + (int64_t)index / res.groups_per_unit * s->t->res_unit_words + row * res.words) * word +
-                                                   index % res.groups_per_unit * p->config->cells * p->res_esize));
+        presil_epilogue_res_base_set(
+            d, (uint32_t)((job->res->base + (int64_t)index / res.groups_per_unit * s->t->res_unit_words +
+                           row * res.words) *
+                              word +
+                          index % res.groups_per_unit * p->config->cells * p->res_esize));
     }
     if (param) {
         nest_read(&s->param, param, op, seq, 0, 1);
@@ -169,9 +180,9 @@ static void emit_epilogue(nest *s, const nest_tile *t, superjob *job, const nest
     op->cycles = (uint32_t)rows * (job->res && res.words > out.words ? res.words : out.words);
 }
 
-/* Rows of a tile are worked off in pieces: short ones first when nothing is loaded yet, a short last one when nothing follows. */
-static uint32_t cut_rows(const nest *s, const nest_tile *t, bool cold, bool last, int64_t end[4])
-{
+/* Rows of a tile are worked off in pieces: short ones first when nothing is loaded yet, a short last one when nothing
+ * follows. */
+static uint32_t cut_rows(const nest *s, const nest_tile *t, bool cold, bool last, int64_t end[4]) {
     int64_t cells = s->p->config->cells, early = ceil_div(2 * cells, t->nx), late = ceil_div(2 * cells, t->nx), at = 0;
     uint32_t n = 0;
     if (cold && t->ny >= 2 * early) end[n++] = at = early;
@@ -181,8 +192,7 @@ static uint32_t cut_rows(const nest *s, const nest_tile *t, bool cold, bool last
     return n;
 }
 
-static void run_superjob(nest *s, const nest_tile *t, uint32_t g0, uint32_t groups, bool cold, bool last)
-{
+static void run_superjob(nest *s, const nest_tile *t, uint32_t g0, uint32_t groups, bool cold, bool last) {
     const chip_problem *p = s->p;
     superjob job = {g0, groups, s->out_next % s->t->out_slots, NULL};
     chip_unit unit = chip_unit_of(p->config, p->out_esize);
@@ -205,7 +215,8 @@ static void run_superjob(nest *s, const nest_tile *t, uint32_t g0, uint32_t grou
                         uint32_t low, count;
                         chip_problem_blocks(p, at + k, &low, &count);
                         m.g = at + k, m.pass = pass, m.acc_base = k * tile_rows + (uint32_t)(y * t->nx);
-                        m.first = pass == 0 && s->parts[i].ky == 0 && s->parts[i].kx == 0 && low >= s->parts[i].cb && low < s->parts[i].cb + s->parts[i].ncb;
+                        m.first = pass == 0 && s->parts[i].ky == 0 && s->parts[i].kx == 0 && low >= s->parts[i].cb &&
+                                  low < s->parts[i].cb + s->parts[i].ncb;
                         nest_sum_part(s, t, i, &m, first_set && cut == 0);
                     }
                 }
@@ -216,7 +227,9 @@ static void run_superjob(nest *s, const nest_tile *t, uint32_t g0, uint32_t grou
                 emit_epilogue(s, t, &job, &m);
                 bool closes = (m.g + 1 - g0) % unit.groups_per_unit == 0 || m.g + 1 == g0 + groups;
                 uint32_t begin = m.g - (m.g - g0) % unit.groups_per_unit;
-                if (last && closes) nest_store(s, job.out_slot, t, y, ny, g0, begin, m.g + 1 - begin, s->b->seq[EPILOGUE]); /* units leave as they are complete */
+                if (last && closes)
+                    nest_store(s, job.out_slot, t, y, ny, g0, begin, m.g + 1 - begin,
+                               s->b->seq[EPILOGUE]); /* units leave as they are complete */
             }
         }
     }
@@ -224,19 +237,23 @@ static void run_superjob(nest *s, const nest_tile *t, uint32_t g0, uint32_t grou
 }
 
 /* All tiles in order; index from 0. */
-typedef struct { uint64_t per_band, bands, columns, count; } tile_space;
+typedef struct {
+    uint64_t per_band, bands, columns, count;
+} tile_space;
 
-static tile_space space_of(const chip_problem *p, const chip_tiling *t)
-{
-    tile_space sp = {t->band_h / t->tile_h, (uint64_t)ceil_div(p->out_h, t->band_h), (uint64_t)ceil_div(p->out_w, t->tile_w), 0};
+static tile_space space_of(const chip_problem *p, const chip_tiling *t) {
+    tile_space sp = {t->band_h / t->tile_h, (uint64_t)ceil_div(p->out_h, t->band_h),
+                     (uint64_t)ceil_div(p->out_w, t->tile_w), 0};
     sp.count = (uint64_t)ceil_div(p->out_h, t->tile_h) * sp.columns * (uint64_t)p->images;
     return sp;
 }
 
-static nest_tile tile_at(const chip_problem *p, const chip_tiling *t, const tile_space *sp, uint64_t index)
-{
-    uint64_t per_column = (uint64_t)ceil_div(p->out_h, t->tile_h), row = index % per_column, column = index / per_column % sp->columns;
-    nest_tile k = {.n = (int64_t)(index / per_column / sp->columns), .x0 = (int64_t)column * t->tile_w, .y0 = (int64_t)row * t->tile_h};
+static nest_tile tile_at(const chip_problem *p, const chip_tiling *t, const tile_space *sp, uint64_t index) {
+    uint64_t per_column = (uint64_t)ceil_div(p->out_h, t->tile_h), row = index % per_column,
+             column = index / per_column % sp->columns;
+    nest_tile k = {.n = (int64_t)(index / per_column / sp->columns),
+                   .x0 = (int64_t)column * t->tile_w,
+                   .y0 = (int64_t)row * t->tile_h};
     k.nx = min64(t->tile_w, p->out_w - k.x0);
     k.ny = min64(t->tile_h, p->out_h - k.y0);
     uint64_t band = row / sp->per_band;
@@ -246,16 +263,16 @@ static nest_tile tile_at(const chip_problem *p, const chip_tiling *t, const tile
     return k;
 }
 
-/* Where the epilogue takes as long as the sums it would end a whole tile after them: the last tile gets smaller and smaller, if its weights stay. */
-static bool halve(const nest *s, const nest_tile *t, uint32_t groups)
-{
+/* Where the epilogue takes as long as the sums it would end a whole tile after them: the last tile gets smaller and
+ * smaller, if its weights stay. */
+static bool halve(const nest *s, const nest_tile *t, uint32_t groups) {
     const chip_problem *p = s->p;
-    bool light = p->blocks * p->grid_y * p->grid_x * p->passes <= 4, stay = groups * s->part_count * p->terms <= s->t->wgt_slots;
+    bool light = p->blocks * p->grid_y * p->grid_x * p->passes <= 4,
+         stay = groups * s->part_count * p->terms <= s->t->wgt_slots;
     return light && stay && t->ny > 1 && t->ny * t->nx >= 6 * p->config->cells;
 }
 
-int chip_nest(const chip_problem *p, const chip_tiling *t, chip_builder *b, presil_error_buffer *error)
-{
+int chip_nest(const chip_problem *p, const chip_tiling *t, chip_builder *b, presil_error_buffer *error) {
     nest *s = calloc(1, sizeof *s);
     if (!s) return chip_fail(error, PRESIL_EHOSTMEM, "no host memory for a plan");
     s->p = p, s->t = t, s->b = b, s->error = error;
@@ -287,7 +304,9 @@ int chip_nest(const chip_problem *p, const chip_tiling *t, chip_builder *b, pres
         run_superjob(s, &tile, g0, groups, cold, i + 1 == total);
         cold = false;
         if (b->count - segment > 1u << CHIP_RING_LOG2) {
-            status = chip_fail(error, PRESIL_EUNSUPPORTED, "a reduction over %u blocks needs more than the %u commands of a launch", p->blocks * p->grid_y * p->grid_x, 1u << CHIP_RING_LOG2);
+            status = chip_fail(error, PRESIL_EUNSUPPORTED,
+                               "a reduction over %u blocks needs more than the %u commands of a launch",
+                               p->blocks * p->grid_y * p->grid_x, 1u << CHIP_RING_LOG2);
         }
     }
     free(s->parts);

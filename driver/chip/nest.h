@@ -8,29 +8,34 @@
 #define NEST_ROW_MARKS 32u /* a slot's readers are remembered by ranges of its rows */
 #define NEST_SLOTS 64u
 
-/* A scratchpad range that LOAD fills and one engine reads. Readers of the former contents must be done before a row is overwritten: war. */
+/* A scratchpad range that LOAD fills and one engine reads. Readers of the former contents must be done before a row is
+ * overwritten: war. */
 typedef struct {
     uint64_t key;
     uint32_t base, stamp, writer;
-    int64_t loaded;                   /* rows that are there (or on their way) */
+    int64_t loaded; /* rows that are there (or on their way) */
     uint32_t reader[NEST_ROW_MARKS], war[NEST_ROW_MARKS];
 } nest_slot;
 
 typedef struct {
     nest_slot slot[NEST_SLOTS];
-    uint32_t count, clock, consumer;  /* consumer: the engine that reads */
+    uint32_t count, clock, consumer; /* consumer: the engine that reads */
     uint32_t rows_per_mark;
 } nest_pool;
 
 /* An output slot, filled by EPILOGUE, emptied by STORE. */
-typedef struct { uint32_t base, stored; } nest_out;
+typedef struct {
+    uint32_t base, stored;
+} nest_out;
 
 /* A part of the reduction: blocks and kernel positions. */
-typedef struct { uint32_t cb, ncb, ky, nky, kx, nkx; } nest_part;
+typedef struct {
+    uint32_t cb, ncb, ky, nky, kx, nkx;
+} nest_part;
 
 /* Output pixels of one job and the band of input they read from. */
 typedef struct {
-    int64_t n, x0, nx, y0, ny;        /* of the tile */
+    int64_t n, x0, nx, y0, ny; /* of the tile */
     int64_t band_y0, band_ny;
     uint64_t band_key;
 } nest_tile;
@@ -43,13 +48,18 @@ typedef struct {
     nest_pool act, wgt, res, param;
     nest_out out[2];
     uint32_t out_next;
-    uint32_t half, acc_read[2];       /* last EPILOGUE of each accumulator half */
+    uint32_t half, acc_read[2]; /* last EPILOGUE of each accumulator half */
     nest_part *parts;
     uint32_t part_count;
 } nest;
 
-/* Rows [y0, y0 + ny) of a tile and cell group g in an accumulator half. first: the sum begins; pass: of those in docs/numerics.md 5. */
-typedef struct { uint32_t g, half, acc_base, pass; bool first; int64_t y0, ny; } nest_sum;
+/* Rows [y0, y0 + ny) of a tile and cell group g in an accumulator half. first: the sum begins; pass: of those in
+ * docs/numerics.md 5. */
+typedef struct {
+    uint32_t g, half, acc_base, pass;
+    bool first;
+    int64_t y0, ny;
+} nest_sum;
 
 /* The slot that holds key, or the least recently used one, emptied for it. *hit tells. */
 nest_slot *nest_find(nest_pool *pool, uint64_t key, bool *hit);
@@ -61,16 +71,22 @@ void nest_sum_part(nest *s, const nest_tile *tile, uint32_t index, const nest_su
 void nest_sum_nothing(nest *s, const nest_tile *tile, const nest_sum *sum);
 /* loads.c: each makes sure that what is named lies in the slot, and emits the LOADs for what is missing. */
 void nest_load_act(nest *s, nest_slot *slot, const nest_tile *tile, const nest_part *part, uint32_t term, int64_t rows);
-/* Rows [loaded, rows) of blocks [first, first + blocks) of the part; the caller counts them as loaded when all blocks are there. */
-void nest_load_act_blocks(nest *s, nest_slot *slot, const nest_tile *tile, const nest_part *part, uint32_t term, int64_t rows, uint32_t first, uint32_t blocks);
-/* windows.c: weight gradients. Rows [loaded, loaded + rows) of the input's windows; cell group g of the output's gradient. */
-void nest_load_windows(nest *s, nest_slot *slot, const nest_tile *tile, const nest_part *part, uint32_t term, int64_t rows, uint32_t first, uint32_t blocks);
+/* Rows [loaded, rows) of blocks [first, first + blocks) of the part; the caller counts them as loaded when all blocks
+ * are there. */
+void nest_load_act_blocks(nest *s, nest_slot *slot, const nest_tile *tile, const nest_part *part, uint32_t term,
+                          int64_t rows, uint32_t first, uint32_t blocks);
+/* windows.c: weight gradients. Rows [loaded, loaded + rows) of the input's windows; cell group g of the output's
+ * gradient. */
+void nest_load_windows(nest *s, nest_slot *slot, const nest_tile *tile, const nest_part *part, uint32_t term,
+                       int64_t rows, uint32_t first, uint32_t blocks);
 void nest_load_lanes(nest *s, nest_slot *slot, uint32_t g, int64_t n, const nest_part *part, uint32_t term);
 /* wgt.c */
 void nest_load_wgt(nest *s, nest_slot *slot, uint32_t g, int64_t n, const nest_part *part, uint32_t term);
 void nest_load_res(nest *s, nest_slot *slot, const nest_tile *tile, uint32_t g0, uint32_t groups);
 void nest_load_params(nest *s, nest_slot *slot, uint32_t g0, uint32_t groups);
-/* store.c: rows [row0, row0 + rows) of the tile, cell groups [g0, g0 + groups) of a slot that begins with group first_group. */
-void nest_store(nest *s, uint32_t slot_base, const nest_tile *tile, int64_t row0, int64_t rows, uint32_t first_group, uint32_t g0, uint32_t groups, uint32_t after);
+/* store.c: rows [row0, row0 + rows) of the tile, cell groups [g0, g0 + groups) of a slot that begins with group
+ * first_group. */
+void nest_store(nest *s, uint32_t slot_base, const nest_tile *tile, int64_t row0, int64_t rows, uint32_t first_group,
+                uint32_t g0, uint32_t groups, uint32_t after);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packed weights: the scratchpad image of every weight block, as docs/numerics.md section 5 orders them, and the epilogue's parameters beside them. */
+/* Packed weights: the scratchpad image of every weight block, as docs/numerics.md section 5 orders them, and the
+ * epilogue's parameters beside them. */
 #include <stdlib.h>
 #include <string.h>
 #include "chip.h"
@@ -8,23 +9,20 @@ enum { ABSENT = 0x0001 }; /* bf16 code of a weight of another group */
 
 static uint16_t round_bf16(uint32_t x) { return (uint16_t)((x + 0x7fffu + ((x >> 16) & 1u)) >> 16); }
 
-static float as_float(uint32_t u)
-{
+static float as_float(uint32_t u) {
     float f;
     memcpy(&f, &u, sizeof f);
     return f;
 }
 
-static uint32_t as_bits(float f)
-{
+static uint32_t as_bits(float f) {
     uint32_t u;
     memcpy(&u, &f, sizeof u);
     return u;
 }
 
 /* Rounds to 8 bits with unbounded exponent, then flushes what is below 2^-126. */
-static uint16_t term_of(float f)
-{
+static uint16_t term_of(float f) {
     bool small = f < 1.0f && f > -1.0f;
     uint16_t t = round_bf16(as_bits(small ? f * 0x1p64f : f));
     if (!small) return t;
@@ -33,8 +31,7 @@ static uint16_t term_of(float f)
     return (uint16_t)(as_bits(v * 0x1p-64f) >> 16);
 }
 
-void chip_split_fp32(uint32_t x, uint16_t terms[CHIP_TERMS])
-{
+void chip_split_fp32(uint32_t x, uint16_t terms[CHIP_TERMS]) {
     uint32_t exponent = (x >> 23) & 255u;
     uint16_t sign = (uint16_t)((x >> 16) & 0x8000u);
     terms[1] = terms[2] = 0;
@@ -54,8 +51,7 @@ void chip_split_fp32(uint32_t x, uint16_t terms[CHIP_TERMS])
     terms[2] = term_of(rest);
 }
 
-void chip_layout_blocks(const presil_layout *l, uint32_t g, uint32_t *first, uint32_t *count)
-{
+void chip_layout_blocks(const presil_layout *l, uint32_t g, uint32_t *first, uint32_t *count) {
     if (l->groups == 1) {
         *first = 0;
         *count = l->blocks;
@@ -67,8 +63,7 @@ void chip_layout_blocks(const presil_layout *l, uint32_t g, uint32_t *first, uin
     *count = (uint32_t)(c1 / l->block) - *first + 1;
 }
 
-uint64_t chip_layout_group_words(const presil_layout *l, uint32_t g)
-{
+uint64_t chip_layout_group_words(const presil_layout *l, uint32_t g) {
     uint64_t block_words = (uint64_t)l->grid_y * l->grid_x * l->config.cells, words = 0;
     if (l->groups == 1) return (uint64_t)g * l->blocks * block_words;
     for (uint32_t i = 0; i < g; i++) {
@@ -79,8 +74,7 @@ uint64_t chip_layout_group_words(const presil_layout *l, uint32_t g)
     return words;
 }
 
-static void layout_init(const presil_chip *chip, const presil_weights_desc *desc, bool may_pack, presil_layout *l)
-{
+static void layout_init(const presil_chip *chip, const presil_weights_desc *desc, bool may_pack, presil_layout *l) {
     const presil_config *c = &chip->config;
     memset(l, 0, sizeof *l);
     l->config = *c;
@@ -101,7 +95,8 @@ static void layout_init(const presil_chip *chip, const presil_weights_desc *desc
     l->block = c->lanes / l->esize;
     l->terms = chip_terms(desc->compute);
     uint32_t lanes = c->lanes / l->esize;
-    l->packed = may_pack && l->groups == 1 && l->dilation[1] == 1 && l->input_dilation[0] == 1 && l->input_dilation[1] == 1 && l->kernel[0] * l->kernel[1] > 1 &&
+    l->packed = may_pack && l->groups == 1 && l->dilation[1] == 1 && l->input_dilation[0] == 1 &&
+                l->input_dilation[1] == 1 && l->kernel[0] * l->kernel[1] > 1 &&
                 l->in_channels * l->esize <= c->lanes / 2;
     l->pack_rows = 1;
     if (l->packed) {
@@ -125,23 +120,35 @@ static void layout_init(const presil_chip *chip, const presil_weights_desc *desc
     l->bytes = l->weights_offset + l->terms * l->term_bytes;
 }
 
-void chip_layout_init(const presil_chip *chip, const presil_weights_desc *desc, presil_layout *l) { layout_init(chip, desc, true, l); }
-void chip_layout_view(const presil_chip *chip, const presil_weights_desc *desc, presil_layout *l) { layout_init(chip, desc, false, l); }
+void chip_layout_init(const presil_chip *chip, const presil_weights_desc *desc, presil_layout *l) {
+    layout_init(chip, desc, true, l);
+}
+void chip_layout_view(const presil_chip *chip, const presil_weights_desc *desc, presil_layout *l) {
+    layout_init(chip, desc, false, l);
+}
 
-int chip_layout(const presil_chip *chip, const presil_weights_desc *desc, presil_layout **out, uint64_t *bytes, presil_error_buffer *error)
-{
+int chip_layout(const presil_chip *chip, const presil_weights_desc *desc, presil_layout **out, uint64_t *bytes,
+                presil_error_buffer *error) {
     for (int i = 0; i < 4; i++) {
-        if (desc->shape[i] < 0 || desc->shape[i] > INT32_MAX) return chip_fail(error, PRESIL_EINVAL, "weight shape[%d] is %lld", i, (long long)desc->shape[i]);
+        if (desc->shape[i] < 0 || desc->shape[i] > INT32_MAX)
+            return chip_fail(error, PRESIL_EINVAL, "weight shape[%d] is %lld", i, (long long)desc->shape[i]);
     }
     uint32_t groups = desc->groups ? desc->groups : 1;
-    if (desc->shape[0] % groups) return chip_fail(error, PRESIL_EINVAL, "%lld output channels are not divisible by %u groups", (long long)desc->shape[0], groups);
-    if (desc->compute > PRESIL_COMPUTE_FP16) return chip_fail(error, PRESIL_EINVAL, "compute %u is none of int8, bf16, fp32, fp16", desc->compute);
+    if (desc->shape[0] % groups)
+        return chip_fail(error, PRESIL_EINVAL, "%lld output channels are not divisible by %u groups",
+                         (long long)desc->shape[0], groups);
+    if (desc->compute > PRESIL_COMPUTE_FP16)
+        return chip_fail(error, PRESIL_EINVAL, "compute %u is none of int8, bf16, fp32, fp16", desc->compute);
     bool ok = desc->compute == PRESIL_COMPUTE_INT8 ? desc->weight_dtype == PRESIL_INT8
-              : desc->compute >= PRESIL_COMPUTE_FP32 ? desc->weight_dtype == PRESIL_FP32
-                                                     : desc->weight_dtype == PRESIL_FP32 || desc->weight_dtype == PRESIL_BF16;
-    if (!ok) return chip_fail(error, PRESIL_EINVAL, "weight dtype %u does not go with compute %u", desc->weight_dtype, desc->compute);
+              : desc->compute >= PRESIL_COMPUTE_FP32
+                  ? desc->weight_dtype == PRESIL_FP32
+                  : desc->weight_dtype == PRESIL_FP32 || desc->weight_dtype == PRESIL_BF16;
+    if (!ok)
+        return chip_fail(error, PRESIL_EINVAL, "weight dtype %u does not go with compute %u", desc->weight_dtype,
+                         desc->compute);
     for (int i = 0; i < 2; i++) {
-        if (desc->dilation[i] < 0 || desc->input_dilation[i] < 0) return chip_fail(error, PRESIL_EINVAL, "negative dilation");
+        if (desc->dilation[i] < 0 || desc->input_dilation[i] < 0)
+            return chip_fail(error, PRESIL_EINVAL, "negative dilation");
     }
     presil_layout *l = malloc(sizeof *l);
     if (!l) return chip_fail(error, PRESIL_EHOSTMEM, "no host memory for a weight layout");
@@ -154,8 +161,8 @@ int chip_layout(const presil_chip *chip, const presil_weights_desc *desc, presil
 void chip_layout_free(presil_layout *layout) { free(layout); }
 
 /* Where element `lane` of block (cb, gy, gx) comes from; false: beyond the reduction. */
-static bool element_source(const presil_layout *l, uint32_t cb, uint32_t gy, uint32_t gx, uint32_t lane, int64_t *c, int64_t *ky, int64_t *kx)
-{
+static bool element_source(const presil_layout *l, uint32_t cb, uint32_t gy, uint32_t gx, uint32_t lane, int64_t *c,
+                           int64_t *ky, int64_t *kx) {
     if (!l->packed) {
         *c = (int64_t)cb * l->block + lane;
         *ky = gy;
@@ -173,11 +180,15 @@ static bool element_source(const presil_layout *l, uint32_t cb, uint32_t gy, uin
     return s < l->slice_elements && row < l->pack_rows && *ky < l->kernel[0];
 }
 
-typedef struct { int64_t offset; bool present; int64_t c; } lane_source; /* offset in the weight tensor but for the output channel and the group */
+typedef struct {
+    int64_t offset;
+    bool present;
+    int64_t c;
+} lane_source; /* offset in the weight tensor but for the output channel and the group */
 
 /* One weight word of every cell; all terms at once. */
-static void pack_block(const presil_layout *l, const presil_weights_desc *desc, const lane_source *lanes, uint32_t g, uint8_t *to)
-{
+static void pack_block(const presil_layout *l, const presil_weights_desc *desc, const lane_source *lanes, uint32_t g,
+                       uint8_t *to) {
     const presil_config *cfg = &l->config;
     const uint8_t *weight = desc->weight;
     for (uint32_t cell = 0; cell < cfg->cells; cell++, to += cfg->word_bytes) {
@@ -206,8 +217,7 @@ static void pack_block(const presil_layout *l, const presil_weights_desc *desc, 
     }
 }
 
-static void pack_params(const presil_layout *l, const presil_weights_desc *desc, uint8_t *to)
-{
+static void pack_params(const presil_layout *l, const presil_weights_desc *desc, uint8_t *to) {
     const presil_config *c = &l->config;
     size_t half = (size_t)l->param_words / 2 * c->word_bytes;
     for (int64_t o = 0; l->param_words && o < l->out_channels; o++) {
@@ -218,8 +228,8 @@ static void pack_params(const presil_layout *l, const presil_weights_desc *desc,
     }
 }
 
-int chip_pack(const presil_chip *chip, const presil_layout *l, const presil_weights_desc *desc, void *to, presil_error_buffer *error)
-{
+int chip_pack(const presil_chip *chip, const presil_layout *l, const presil_weights_desc *desc, void *to,
+              presil_error_buffer *error) {
     (void)chip;
     uint8_t *image = to;
     memset(image, 0, l->bytes);

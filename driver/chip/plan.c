@@ -6,10 +6,15 @@
 #include <string.h>
 #include "chip.h"
 
-enum { SIMULATED = 12, SIMULATED_COMMANDS = 20000, FORCED = 1024, REMEMBERED = 512, WANTED_EDGES = 700 }; /* WANTED_EDGES: cycles of fill and drain that cost nothing extra */
+enum {
+    SIMULATED = 12,
+    SIMULATED_COMMANDS = 20000,
+    FORCED = 1024,
+    REMEMBERED = 512,
+    WANTED_EDGES = 700
+}; /* WANTED_EDGES: cycles of fill and drain that cost nothing extra */
 
-presil_plan *chip_plan_new(const presil_config *config, const char *label, const char *default_label)
-{
+presil_plan *chip_plan_new(const presil_config *config, const char *label, const char *default_label) {
     presil_plan *plan = calloc(1, sizeof *plan);
     if (!plan) return NULL;
     plan->config = *config;
@@ -19,8 +24,7 @@ presil_plan *chip_plan_new(const presil_config *config, const char *label, const
     return plan;
 }
 
-void chip_plan_free(presil_plan *plan)
-{
+void chip_plan_free(presil_plan *plan) {
     if (!plan) return;
     free(plan->list);
     free(plan->operands);
@@ -31,41 +35,114 @@ void chip_plan_free(presil_plan *plan)
     free(plan);
 }
 
-int chip_plan_info(const presil_plan *plan, presil_plan_info *out)
-{
-    *out = (presil_plan_info){.label = plan->label, .macs = plan->macs, .passes = plan->passes, .peak_macs_per_cycle = plan->peak, .descriptors = plan->count,
-                              .signature = plan->signature, .segments = plan->segments, .reads = plan->reads, .writes = plan->writes,
-                              .read_count = plan->read_count, .write_count = plan->write_count};
+int chip_plan_info(const presil_plan *plan, presil_plan_info *out) {
+    *out = (presil_plan_info){.label = plan->label,
+                              .macs = plan->macs,
+                              .passes = plan->passes,
+                              .peak_macs_per_cycle = plan->peak,
+                              .descriptors = plan->count,
+                              .signature = plan->signature,
+                              .segments = plan->segments,
+                              .reads = plan->reads,
+                              .writes = plan->writes,
+                              .read_count = plan->read_count,
+                              .write_count = plan->write_count};
     return PRESIL_OK;
 }
 
-/* ---- the choice, remembered by the shape of the problem --------------------------------------------------------------------------------------- */
-static struct { uint64_t key; chip_tiling tiling; } remembered[REMEMBERED];
+/* ---- the choice, remembered by the shape of the problem ------------------------------------- */
+static struct {
+    uint64_t key;
+    chip_tiling tiling;
+} remembered[REMEMBERED];
 static pthread_mutex_t remembered_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static uint64_t mix(uint64_t h, uint64_t v)
-{
+static uint64_t mix(uint64_t h, uint64_t v) {
     h = (h ^ v) * 0x9e3779b97f4a7c15u;
     return h ^ (h >> 29);
 }
 
 /* Everything that a tiling depends on: the shape, the strides, not the addresses. Never 0. */
-static uint64_t shape_key(const chip_problem *p)
-{
-    const int64_t v[] = {p->config->hash, p->bf16, p->convert, p->absent, p->passes, p->images, p->out_h, p->out_w, p->out_c, p->in_h, p->in_w, p->in_c, p->stride_y, p->stride_x,
-                         p->pad_y, p->pad_x, p->dilation_y, p->dilation_x, p->input_dilation_y, p->input_dilation_x, p->grid_y, p->grid_x, p->blocks, p->kernel_x,
-                         p->pack_rows, p->act, p->wgt, p->has_res, p->wgt_per_image, p->wgt_convert, p->wgt_esize, p->out_esize, p->res_esize, p->param_words,
-                         p->in.sn, p->in.sy, p->in.sx, p->in.sc, p->in.esize, p->out.sn, p->out.sy, p->out.sx, p->out.sc, p->res.sn, p->res.sy, p->res.sx, p->res.sc,
-                         p->wgt_sn, p->wgt_so, p->wgt_sk, p->wgt_sy, p->wgt_sx, p->wgt_sg, p->layout ? p->layout->groups : 0,
-                         p->lane.count, p->lane.stride, p->lane.dilation, p->lane.pad, p->lane.size, p->lane.act, p->lane.wgt, p->lane.axis, p->inner.count, p->inner.stride,
-                         p->inner.dilation, p->inner.pad, p->inner.size, p->outer.count, p->outer.stride, p->outer.dilation, p->outer.pad, p->outer.size, p->kernel_w};
+static uint64_t shape_key(const chip_problem *p) {
+    const int64_t v[] = {p->config->hash,
+                         p->bf16,
+                         p->convert,
+                         p->absent,
+                         p->passes,
+                         p->images,
+                         p->out_h,
+                         p->out_w,
+                         p->out_c,
+                         p->in_h,
+                         p->in_w,
+                         p->in_c,
+                         p->stride_y,
+                         p->stride_x,
+                         p->pad_y,
+                         p->pad_x,
+                         p->dilation_y,
+                         p->dilation_x,
+                         p->input_dilation_y,
+                         p->input_dilation_x,
+                         p->grid_y,
+                         p->grid_x,
+                         p->blocks,
+                         p->kernel_x,
+                         p->pack_rows,
+                         p->act,
+                         p->wgt,
+                         p->has_res,
+                         p->wgt_per_image,
+                         p->wgt_convert,
+                         p->wgt_esize,
+                         p->out_esize,
+                         p->res_esize,
+                         p->param_words,
+                         p->in.sn,
+                         p->in.sy,
+                         p->in.sx,
+                         p->in.sc,
+                         p->in.esize,
+                         p->out.sn,
+                         p->out.sy,
+                         p->out.sx,
+                         p->out.sc,
+                         p->res.sn,
+                         p->res.sy,
+                         p->res.sx,
+                         p->res.sc,
+                         p->wgt_sn,
+                         p->wgt_so,
+                         p->wgt_sk,
+                         p->wgt_sy,
+                         p->wgt_sx,
+                         p->wgt_sg,
+                         p->layout ? p->layout->groups : 0,
+                         p->lane.count,
+                         p->lane.stride,
+                         p->lane.dilation,
+                         p->lane.pad,
+                         p->lane.size,
+                         p->lane.act,
+                         p->lane.wgt,
+                         p->lane.axis,
+                         p->inner.count,
+                         p->inner.stride,
+                         p->inner.dilation,
+                         p->inner.pad,
+                         p->inner.size,
+                         p->outer.count,
+                         p->outer.stride,
+                         p->outer.dilation,
+                         p->outer.pad,
+                         p->outer.size,
+                         p->kernel_w};
     uint64_t h = 1;
     for (size_t i = 0; i < sizeof v / sizeof *v; i++) h = mix(h, (uint64_t)v[i]);
     return h ? h : 1;
 }
 
-static bool recall(uint64_t key, chip_tiling *out)
-{
+static bool recall(uint64_t key, chip_tiling *out) {
     pthread_mutex_lock(&remembered_lock);
     bool hit = remembered[key % REMEMBERED].key == key;
     if (hit) *out = remembered[key % REMEMBERED].tiling;
@@ -73,16 +150,14 @@ static bool recall(uint64_t key, chip_tiling *out)
     return hit;
 }
 
-static void remember(uint64_t key, const chip_tiling *tiling)
-{
+static void remember(uint64_t key, const chip_tiling *tiling) {
     pthread_mutex_lock(&remembered_lock);
     remembered[key % REMEMBERED].key = key;
     remembered[key % REMEMBERED].tiling = *tiling;
     pthread_mutex_unlock(&remembered_lock);
 }
 
-static int choose(const chip_problem *p, chip_tiling *out, presil_error_buffer *error)
-{
+static int choose(const chip_problem *p, chip_tiling *out, presil_error_buffer *error) {
     chip_tiling list[SIMULATED];
     uint32_t count;
     uint64_t best = UINT64_MAX;
@@ -92,19 +167,22 @@ static int choose(const chip_problem *p, chip_tiling *out, presil_error_buffer *
     for (uint32_t i = 0; i < count; i++) {
         chip_builder b = {.config = p->config};
         status = chip_nest(p, &list[i], &b, error);
-        uint64_t edges = 0, cycles = status == PRESIL_OK && !b.failed ? chip_builder_time(&b, NULL, &edges) : UINT64_MAX;
+        uint64_t edges = 0,
+                 cycles = status == PRESIL_OK && !b.failed ? chip_builder_time(&b, NULL, &edges) : UINT64_MAX;
         if (cycles != UINT64_MAX && edges > WANTED_EDGES) cycles += (edges - WANTED_EDGES) / 2;
         emitted += b.count;
         chip_builder_free(&b);
         if (cycles < best) best = cycles, *out = list[i];
-        if (emitted > SIMULATED_COMMANDS && best != UINT64_MAX) break; /* long lists differ little: the estimate decides */
+        if (emitted > SIMULATED_COMMANDS && best != UINT64_MAX)
+            break; /* long lists differ little: the estimate decides */
     }
-    return best == UINT64_MAX ? status != PRESIL_OK ? status : chip_fail(error, PRESIL_EHOSTMEM, "no host memory to plan") : PRESIL_OK;
+    return best == UINT64_MAX
+               ? status != PRESIL_OK ? status : chip_fail(error, PRESIL_EHOSTMEM, "no host memory to plan")
+               : PRESIL_OK;
 }
 
 /* The n-th of tilings spread over all that are legal. */
-static int force(const chip_problem *p, uint32_t n, chip_tiling *out, presil_error_buffer *error)
-{
+static int force(const chip_problem *p, uint32_t n, chip_tiling *out, presil_error_buffer *error) {
     chip_tiling *list = malloc(FORCED * sizeof *list);
     if (!list) return chip_fail(error, PRESIL_EHOSTMEM, "no host memory for tilings");
     uint32_t count;
@@ -114,8 +192,7 @@ static int force(const chip_problem *p, uint32_t n, chip_tiling *out, presil_err
     return status;
 }
 
-static int make(const chip_problem *p, uint32_t forced, presil_plan *plan, presil_error_buffer *error)
-{
+static int make(const chip_problem *p, uint32_t forced, presil_plan *plan, presil_error_buffer *error) {
     chip_tiling tiling;
     uint64_t key = shape_key(p);
     int status = PRESIL_OK;
@@ -134,8 +211,7 @@ static int make(const chip_problem *p, uint32_t forced, presil_plan *plan, presi
     return status;
 }
 
-int chip_solve(const chip_problem *p, uint32_t forced, presil_plan *plan, presil_error_buffer *error)
-{
+int chip_solve(const chip_problem *p, uint32_t forced, presil_plan *plan, presil_error_buffer *error) {
     int status = PRESIL_OK;
     if (forced || !chip_template_recall(p, plan)) {
         status = make(p, forced, plan, error);
@@ -145,31 +221,33 @@ int chip_solve(const chip_problem *p, uint32_t forced, presil_plan *plan, presil
     char text[256];
     size_t first = 0;
     for (uint32_t s = 0; status == PRESIL_OK && s < plan->segments; s++) {
-        if (chip_check_plan(p->config, plan->list + first, plan->segment_ends[s] - first, text, sizeof text)) status = chip_fail(error, PRESIL_EDESC, "plan is wrong: %s", text);
+        if (chip_check_plan(p->config, plan->list + first, plan->segment_ends[s] - first, text, sizeof text))
+            status = chip_fail(error, PRESIL_EDESC, "plan is wrong: %s", text);
         first = plan->segment_ends[s];
     }
 #endif
     return status;
 }
 
-/* ---- ranges ------------------------------------------------------------------------------------------------------------------------------------ */
-typedef struct { int64_t n, stride; } dim;
+/* ---- ranges --------------------------------------------------------------------------------- */
+typedef struct {
+    int64_t n, stride;
+} dim;
 
-static int by_stride(const void *a, const void *b)
-{
+static int by_stride(const void *a, const void *b) {
     int64_t x = ((const dim *)a)->stride, y = ((const dim *)b)->stride;
     return x < y ? -1 : x > y;
 }
 
-static int by_base(const void *a, const void *b)
-{
+static int by_base(const void *a, const void *b) {
     uint64_t x = ((const presil_byte_range *)a)->base.value, y = ((const presil_byte_range *)b)->base.value;
     return x < y ? -1 : x > y;
 }
 
-/* Appends the ranges of a view; merged along dimensions that touch. exact = false: one range from first to last byte. */
-static bool add_view(presil_byte_range **list, size_t *count, size_t *capacity, const chip_view *v, const int64_t shape[4], bool exact)
-{
+/* Appends the ranges of a view; merged along dimensions that touch. exact = false: one range from first to last byte.
+ */
+static bool add_view(presil_byte_range **list, size_t *count, size_t *capacity, const chip_view *v,
+                     const int64_t shape[4], bool exact) {
     dim d[4] = {{shape[0], v->sn}, {shape[1], v->sy}, {shape[2], v->sx}, {shape[3], v->sc}};
     uint64_t base = v->base;
     for (int i = 0; i < 4; i++) {
@@ -211,8 +289,7 @@ static bool add_view(presil_byte_range **list, size_t *count, size_t *capacity, 
     return true;
 }
 
-uint32_t chip_merge_ranges(presil_byte_range *list, size_t count)
-{
+uint32_t chip_merge_ranges(presil_byte_range *list, size_t count) {
     size_t out = 0;
     bool sorted = true;
     for (size_t i = 1; i < count && sorted; i++) sorted = list[i - 1].base.value <= list[i].base.value;
@@ -229,12 +306,12 @@ uint32_t chip_merge_ranges(presil_byte_range *list, size_t count)
     return (uint32_t)out;
 }
 
-int chip_plan_ranges(presil_plan *plan, const chip_view *const *reads, const int64_t (*read_shapes)[4], uint32_t count, const presil_byte_range *extra, uint32_t extra_count,
-                     presil_error_buffer *error)
-{
+int chip_plan_ranges(presil_plan *plan, const chip_view *const *reads, const int64_t (*read_shapes)[4], uint32_t count,
+                     const presil_byte_range *extra, uint32_t extra_count, presil_error_buffer *error) {
     size_t n = 0, capacity = 0;
     bool ok = true;
-    for (uint32_t i = 0; ok && i < count; i++) ok = add_view(&plan->reads, &n, &capacity, reads[i], read_shapes[i], false);
+    for (uint32_t i = 0; ok && i < count; i++)
+        ok = add_view(&plan->reads, &n, &capacity, reads[i], read_shapes[i], false);
     for (uint32_t i = 0; ok && i < extra_count; i++) {
         chip_view v = {.base = extra[i].base.value, .sc = 1, .esize = 1};
         int64_t shape[4] = {1, 1, 1, (int64_t)extra[i].bytes};
@@ -247,14 +324,15 @@ int chip_plan_ranges(presil_plan *plan, const chip_view *const *reads, const int
     return ok ? PRESIL_OK : chip_fail(error, PRESIL_EHOSTMEM, "no host memory for the ranges of a plan");
 }
 
-/* ---- describe ---------------------------------------------------------------------------------------------------------------------------------- */
-static bool store_covers(const presil_desc *d, uint64_t address)
-{
+/* ---- describe ------------------------------------------------------------------------------- */
+static bool store_covers(const presil_desc *d, uint64_t address) {
     if (presil_desc_opcode(d) != PRESIL_OP_STORE) return false;
-    uint64_t base = (uint64_t)presil_store_addr_hi(d) << 32 | presil_store_addr_lo(d), row = (uint64_t)presil_store_n0(d) * presil_store_chunk_bytes(d);
+    uint64_t base = (uint64_t)presil_store_addr_hi(d) << 32 | presil_store_addr_lo(d),
+             row = (uint64_t)presil_store_n0(d) * presil_store_chunk_bytes(d);
     for (uint32_t i3 = 0; i3 < presil_store_n3(d); i3++) {
         for (uint32_t i2 = 0; i2 < presil_store_n2(d); i2++) {
-            int64_t at = (int64_t)i3 * presil_store_ds3(d) + (int64_t)i2 * presil_store_ds2(d), step = presil_store_ds1(d);
+            int64_t at = (int64_t)i3 * presil_store_ds3(d) + (int64_t)i2 * presil_store_ds2(d),
+                    step = presil_store_ds1(d);
             for (uint32_t i1 = 0; i1 < presil_store_n1(d); i1++) {
                 if (address - (base + (uint64_t)(at + (int64_t)i1 * step)) < row) return true;
             }
@@ -264,14 +342,14 @@ static bool store_covers(const presil_desc *d, uint64_t address)
 }
 
 /* Index of the element at `offset` bytes of the output; false: between elements. */
-static bool find_element(const chip_part *part, int64_t offset, int64_t index[4])
-{
+static bool find_element(const chip_part *part, int64_t offset, int64_t index[4]) {
     const int64_t stride[4] = {part->out.sn, part->out.sy, part->out.sx, part->out.sc};
     int order[4] = {0, 1, 2, 3};
     for (int i = 0; i < 4; i++) index[i] = 0;
     for (int i = 0; i < 4; i++) {
         for (int k = i + 1; k < 4; k++) {
-            int64_t a = stride[order[i]] < 0 ? -stride[order[i]] : stride[order[i]], b = stride[order[k]] < 0 ? -stride[order[k]] : stride[order[k]];
+            int64_t a = stride[order[i]] < 0 ? -stride[order[i]] : stride[order[i]],
+                    b = stride[order[k]] < 0 ? -stride[order[k]] : stride[order[k]];
             if (b > a) {
                 int swap = order[i];
                 order[i] = order[k];
@@ -295,8 +373,7 @@ static bool find_element(const chip_part *part, int64_t offset, int64_t index[4]
 }
 
 /* A merged plan may reuse memory: the last operator that wrote the address is the one to blame. */
-static bool find_part(const presil_plan *plan, uint64_t address, chip_part *out, int64_t index[4])
-{
+static bool find_part(const presil_plan *plan, uint64_t address, chip_part *out, int64_t index[4]) {
     if (plan->write_count && !plan->parts) {
         *out = (chip_part){.out = plan->out, .end = plan->count};
         memcpy(out->out_shape, plan->out_shape, sizeof out->out_shape);
@@ -309,16 +386,19 @@ static bool find_part(const presil_plan *plan, uint64_t address, chip_part *out,
     return false;
 }
 
-int chip_plan_describe(const presil_plan *plan, presil_daddr address, char *text, size_t bytes)
-{
+int chip_plan_describe(const presil_plan *plan, presil_daddr address, char *text, size_t bytes) {
     int64_t index[4];
     chip_part part;
     if (!find_part(plan, address.value, &part, index)) {
-        return chip_fail(&(presil_error_buffer){text, bytes}, PRESIL_EINVAL, "0x%llx is no element of the output", (unsigned long long)address.value);
+        return chip_fail(&(presil_error_buffer){text, bytes}, PRESIL_EINVAL, "0x%llx is no element of the output",
+                         (unsigned long long)address.value);
     }
     size_t k = part.first;
     while (k < part.end && !store_covers(&plan->list[k], address.value)) k++;
-    int used = snprintf(text, bytes, "%s%soutput [%lld, %lld, %lld, %lld]", part.label, *part.label ? ": " : "", (long long)index[0], (long long)index[1], (long long)index[2], (long long)index[3]);
-    if (k < part.end && used > 0 && (size_t)used < bytes) (void)snprintf(text + used, bytes - (size_t)used, ", tile %u, descriptor %zu (STORE)", presil_desc_tag(&plan->list[k]), k);
+    int used = snprintf(text, bytes, "%s%soutput [%lld, %lld, %lld, %lld]", part.label, *part.label ? ": " : "",
+                        (long long)index[0], (long long)index[1], (long long)index[2], (long long)index[3]);
+    if (k < part.end && used > 0 && (size_t)used < bytes)
+        (void)snprintf(text + used, bytes - (size_t)used, ", tile %u, descriptor %zu (STORE)",
+                       presil_desc_tag(&plan->list[k]), k);
     return PRESIL_OK;
 }

@@ -9,22 +9,22 @@
 static const char *const engine_names[PRESIL_ENGINES] = {"LOAD", "MATRIX", "EPILOGUE", "STORE", "VECTOR"};
 
 /* Register accesses that stop at the first failure. */
-typedef struct { const presil_link *link; int status; } port;
+typedef struct {
+    const presil_link *link;
+    int status;
+} port;
 
-static void put(port *p, uint32_t reg, uint32_t value)
-{
+static void put(port *p, uint32_t reg, uint32_t value) {
     if (p->status == 0) p->status = p->link->ops->write32(p->link->handle, reg, value);
 }
 
-static uint32_t get(port *p, uint32_t reg)
-{
+static uint32_t get(port *p, uint32_t reg) {
     uint32_t value = 0;
     if (p->status == 0) p->status = p->link->ops->read32(p->link->handle, reg, &value);
     return value;
 }
 
-static void get_many(port *p, const uint32_t *regs, size_t count, uint32_t *values)
-{
+static void get_many(port *p, const uint32_t *regs, size_t count, uint32_t *values) {
     if (p->link->ops->read32_many) {
         if (p->status == 0) p->status = p->link->ops->read32_many(p->link->handle, regs, count, values);
         return;
@@ -32,18 +32,19 @@ static void get_many(port *p, const uint32_t *regs, size_t count, uint32_t *valu
     for (size_t i = 0; i < count; i++) values[i] = get(p, regs[i]);
 }
 
-static int port_status(const port *p, presil_error_buffer *error)
-{
+static int port_status(const port *p, presil_error_buffer *error) {
     if (p->status == 0) return PRESIL_OK;
     int status = p->status == PRESIL_TRANSPORT_ESTOPPED ? PRESIL_ESTOPPED : PRESIL_EDEAD;
     return chip_fail(error, status, "register access failed: %s", p->link->ops->last_error(p->link->handle));
 }
 
-int chip_reset(presil_chip *chip, const presil_link *link, const presil_command_memory *memory, presil_error_buffer *error)
-{
+int chip_reset(presil_chip *chip, const presil_link *link, const presil_command_memory *memory,
+               presil_error_buffer *error) {
     (void)chip;
     port p = {link, 0};
-    if (memory->bytes < (uint64_t)sizeof(presil_desc) << CHIP_RING_LOG2) return chip_fail(error, PRESIL_EINVAL, "command memory of %llu bytes is too small", (unsigned long long)memory->bytes);
+    if (memory->bytes < (uint64_t)sizeof(presil_desc) << CHIP_RING_LOG2)
+        return chip_fail(error, PRESIL_EINVAL, "command memory of %llu bytes is too small",
+                         (unsigned long long)memory->bytes);
     put(&p, PRESIL_REG_IRQ_ENABLE, 0);
     put(&p, PRESIL_REG_CONTROL, CONTROL_QUEUE_RESET | CONTROL_COUNTER_CLEAR);
     put(&p, PRESIL_REG_IRQ_CLEAR, IRQ_DONE | IRQ_ERROR);
@@ -53,20 +54,25 @@ int chip_reset(presil_chip *chip, const presil_link *link, const presil_command_
     put(&p, PRESIL_REG_IRQ_ENABLE, IRQ_DONE | IRQ_ERROR);
     uint32_t status = get(&p, PRESIL_REG_STATUS);
     int result = port_status(&p, error);
-    if (result == PRESIL_OK && (status & (PRESIL_STATUS_BUSY_MASK | PRESIL_STATUS_ERROR_MASK))) result = chip_fail(error, PRESIL_EDEAD, "the chip is not idle after a queue reset: STATUS 0x%08x", status);
+    if (result == PRESIL_OK && (status & (PRESIL_STATUS_BUSY_MASK | PRESIL_STATUS_ERROR_MASK)))
+        result = chip_fail(error, PRESIL_EDEAD, "the chip is not idle after a queue reset: STATUS 0x%08x", status);
     return result;
 }
 
-static size_t segment_first(const presil_plan *plan, uint32_t segment) { return segment ? plan->segment_ends[segment - 1] : 0; }
+static size_t segment_first(const presil_plan *plan, uint32_t segment) {
+    return segment ? plan->segment_ends[segment - 1] : 0;
+}
 
-int chip_submit(presil_chip *chip, const presil_link *link, const presil_command_memory *memory, const presil_plan *plan, uint32_t segment, presil_error_buffer *error)
-{
+int chip_submit(presil_chip *chip, const presil_link *link, const presil_command_memory *memory,
+                const presil_plan *plan, uint32_t segment, presil_error_buffer *error) {
     size_t first = segment_first(plan, segment), count = plan->segment_ends[segment] - first;
     uint64_t bytes = count * sizeof(presil_desc);
-    if (bytes > memory->bytes) return chip_fail(error, PRESIL_EINVAL, "%zu descriptors don't fit the command memory", count);
+    if (bytes > memory->bytes)
+        return chip_fail(error, PRESIL_EINVAL, "%zu descriptors don't fit the command memory", count);
     if (memory->host) {
         memcpy(memory->host, plan->list + first, bytes);
-        if (link->ops->sync_for_device && link->ops->sync_for_device(link->handle, memory->base, bytes)) return chip_fail(error, PRESIL_EDEAD, "%s", link->ops->last_error(link->handle));
+        if (link->ops->sync_for_device && link->ops->sync_for_device(link->handle, memory->base, bytes))
+            return chip_fail(error, PRESIL_EDEAD, "%s", link->ops->last_error(link->handle));
     } else if (bytes && link->ops->mem_write(link->handle, memory->base, plan->list + first, bytes)) {
         return chip_fail(error, PRESIL_EDEAD, "can't write the ring: %s", link->ops->last_error(link->handle));
     }
@@ -79,21 +85,26 @@ int chip_submit(presil_chip *chip, const presil_link *link, const presil_command
     return port_status(&p, error);
 }
 
-static const char *error_name(uint32_t code)
-{
-    static const char *const names[] = {"no error", "unknown opcode", "wrong descriptor version", "illegal descriptor field", "bus error on a read", "bus error on a write",
-                                        "bus error on a descriptor fetch", "token counter overflow", "scratchpad address out of range", "ring overrun"};
+static const char *error_name(uint32_t code) {
+    static const char *const names[] = {"no error",
+                                        "unknown opcode",
+                                        "wrong descriptor version",
+                                        "illegal descriptor field",
+                                        "bus error on a read",
+                                        "bus error on a write",
+                                        "bus error on a descriptor fetch",
+                                        "token counter overflow",
+                                        "scratchpad address out of range",
+                                        "ring overrun"};
     return code < sizeof names / sizeof *names ? names[code] : "unknown error";
 }
 
-static const char *opcode_name(const presil_desc *d)
-{
+static const char *opcode_name(const presil_desc *d) {
     uint32_t op = presil_desc_opcode(d);
     return op == PRESIL_OP_NOP ? "NOP" : op <= PRESIL_ENGINES ? engine_names[op - 1] : "?";
 }
 
-int chip_service(presil_chip *chip, const presil_link *link, const presil_plan *plan, presil_service *out)
-{
+int chip_service(presil_chip *chip, const presil_link *link, const presil_plan *plan, presil_service *out) {
     port p = {link, 0};
     uint32_t irq = get(&p, PRESIL_REG_IRQ_STATUS);
     *out = (presil_service){.result = PRESIL_SERVICE_BUSY};
@@ -106,7 +117,9 @@ int chip_service(presil_chip *chip, const presil_link *link, const presil_plan *
         const presil_desc *d = plan && at < plan->count ? &plan->list[at] : NULL;
         out->result = PRESIL_SERVICE_ERROR;
         out->status = bus ? PRESIL_EBUS : PRESIL_EDESC;
-        (void)snprintf(out->text, sizeof out->text, "%s (code %u) in descriptor %u (%s, tile %u) at address 0x%llx", error_name(code), code, index, d ? opcode_name(d) : "?", d ? presil_desc_tag(d) : 0, (unsigned long long)address);
+        (void)snprintf(out->text, sizeof out->text, "%s (code %u) in descriptor %u (%s, tile %u) at address 0x%llx",
+                       error_name(code), code, index, d ? opcode_name(d) : "?", d ? presil_desc_tag(d) : 0,
+                       (unsigned long long)address);
     } else if (irq & IRQ_DONE) {
         out->result = PRESIL_SERVICE_DONE;
     }
@@ -115,8 +128,7 @@ int chip_service(presil_chip *chip, const presil_link *link, const presil_plan *
 }
 
 static void append(char *text, size_t bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static void append(char *text, size_t bytes, const char *format, ...)
-{
+static void append(char *text, size_t bytes, const char *format, ...) {
     size_t used = strlen(text);
     va_list args;
     va_start(args, format);
@@ -124,35 +136,50 @@ static void append(char *text, size_t bytes, const char *format, ...)
     va_end(args);
 }
 
-int chip_why(presil_chip *chip, const presil_link *link, const presil_plan *plan, char *text, size_t bytes)
-{
-    static const char *const causes[PRESIL_CAUSES] = {"busy", "no descriptor", "waits for LOAD", "waits for MATRIX", "waits for EPILOGUE", "waits for STORE", "waits for VECTOR",
-                                                      "waits for weights", "waits for the scratchpad", "bus request not accepted", "bus data not there",
-                                                      "waits for bus responses", "draining", "stopped by an error", "?", "?"};
+int chip_why(presil_chip *chip, const presil_link *link, const presil_plan *plan, char *text, size_t bytes) {
+    static const char *const causes[PRESIL_CAUSES] = {"busy",
+                                                      "no descriptor",
+                                                      "waits for LOAD",
+                                                      "waits for MATRIX",
+                                                      "waits for EPILOGUE",
+                                                      "waits for STORE",
+                                                      "waits for VECTOR",
+                                                      "waits for weights",
+                                                      "waits for the scratchpad",
+                                                      "bus request not accepted",
+                                                      "bus data not there",
+                                                      "waits for bus responses",
+                                                      "draining",
+                                                      "stopped by an error",
+                                                      "?",
+                                                      "?"};
     port p = {link, 0};
-    uint32_t status = get(&p, PRESIL_REG_STATUS), cause = get(&p, PRESIL_REG_WAIT_CAUSE), head = get(&p, PRESIL_REG_RING_HEAD), tail = get(&p, PRESIL_REG_RING_TAIL);
+    uint32_t status = get(&p, PRESIL_REG_STATUS), cause = get(&p, PRESIL_REG_WAIT_CAUSE),
+             head = get(&p, PRESIL_REG_RING_HEAD), tail = get(&p, PRESIL_REG_RING_TAIL);
     uint32_t tokens[PRESIL_ENGINES];
     for (uint32_t e = 0; e < PRESIL_ENGINES; e++) tokens[e] = get(&p, PRESIL_REG_WAIT_TOKENS0 + 4 * e);
     if (bytes) text[0] = 0;
     append(text, bytes, "ring head %u of %u", head, tail);
     for (uint32_t e = 0; e < PRESIL_ENGINES; e++) {
-        uint32_t mask = get(&p, PRESIL_REG_WAIT_MASK0 + 4 * e), index = get(&p, PRESIL_REG_WAIT_INDEX0 + 4 * e), why = cause >> (4 * e) & 15u;
+        uint32_t mask = get(&p, PRESIL_REG_WAIT_MASK0 + 4 * e), index = get(&p, PRESIL_REG_WAIT_INDEX0 + 4 * e),
+                 why = cause >> (4 * e) & 15u;
         bool active = status >> (PRESIL_STATUS_ACTIVE_SHIFT + e) & 1u;
         if (!active && !mask) continue;
         append(text, bytes, "; %s: %s", engine_names[e], causes[why]);
         if (!mask) continue;
         size_t at = plan ? segment_first(plan, chip->segment) + index : 0;
         append(text, bytes, ", descriptor %u", index);
-        if (plan && at < plan->count) append(text, bytes, " (%s, tile %u)", opcode_name(&plan->list[at]), presil_desc_tag(&plan->list[at]));
+        if (plan && at < plan->count)
+            append(text, bytes, " (%s, tile %u)", opcode_name(&plan->list[at]), presil_desc_tag(&plan->list[at]));
         for (uint32_t t = 0; t < 4 * PRESIL_ENGINES; t++) {
-            if ((mask >> t & 1u) && !(tokens[t / 4] >> (8 * (t % 4)) & 255u)) append(text, bytes, " lacks token %u of %s", t % 4, engine_names[t / 4]);
+            if ((mask >> t & 1u) && !(tokens[t / 4] >> (8 * (t % 4)) & 255u))
+                append(text, bytes, " lacks token %u of %s", t % 4, engine_names[t / 4]);
         }
     }
     return port_status(&p, NULL);
 }
 
-int chip_counters(presil_chip *chip, const presil_link *link, presil_report *out)
-{
+int chip_counters(presil_chip *chip, const presil_link *link, presil_report *out) {
     (void)chip;
     port p = {link, 0};
     put(&p, PRESIL_REG_CONTROL, CONTROL_COUNTER_SNAPSHOT);

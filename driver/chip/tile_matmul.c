@@ -1,51 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matmul in the normal form: pixels are rows of one operand, cells columns of the other; and plain copies, which are LOADs and STOREs. */
+/* Matmul in the normal form: pixels are rows of one operand, cells columns of the other; and plain copies, which are
+ * LOADs and STOREs. */
 #include <string.h>
 #include "chip.h"
 
 static uint32_t element_bytes(uint32_t dtype) { return dtype == PRESIL_INT8 ? 1 : dtype == PRESIL_BF16 ? 2 : 4; }
 
 /* A batch of matrices: rows × columns, strides in bytes. Strides of dimensions of size 1 don't matter and are 0. */
-typedef struct { uint64_t base; int64_t batch, rows, columns, sb, sr, sc; uint32_t esize, dtype; } matrix;
+typedef struct {
+    uint64_t base;
+    int64_t batch, rows, columns, sb, sr, sc;
+    uint32_t esize, dtype;
+} matrix;
 
-static matrix matrix_of(const presil_tensor *t)
-{
+static matrix matrix_of(const presil_tensor *t) {
     int64_t e = element_bytes(t->dtype);
-    matrix m = {t->data.value, t->shape[0], t->shape[1], t->shape[2], t->stride[0] * e, t->stride[1] * e, t->stride[2] * e, (uint32_t)e, t->dtype};
+    matrix m = {t->data.value,    t->shape[0],      t->shape[1], t->shape[2], t->stride[0] * e,
+                t->stride[1] * e, t->stride[2] * e, (uint32_t)e, t->dtype};
     if (m.batch == 1) m.sb = 0;
     if (m.rows == 1) m.sr = 0;
     if (m.columns == 1) m.sc = 0;
     return m;
 }
 
-static matrix transposed(matrix m)
-{
+static matrix transposed(matrix m) {
     matrix t = m;
     t.rows = m.columns, t.columns = m.rows, t.sr = m.sc, t.sc = m.sr;
     return t;
 }
 
-static int check(const presil_matmul_desc *d, presil_error_buffer *error)
-{
+static int check(const presil_matmul_desc *d, presil_error_buffer *error) {
     const int64_t *a = d->a.shape, *b = d->b.shape, *o = d->out.shape;
-    if (d->a.ndim != 3 || d->b.ndim != 3 || d->out.ndim != 3) return chip_fail(error, PRESIL_EINVAL, "a, b, out have 3 dimensions, not %u, %u, %u", d->a.ndim, d->b.ndim, d->out.ndim);
+    if (d->a.ndim != 3 || d->b.ndim != 3 || d->out.ndim != 3)
+        return chip_fail(error, PRESIL_EINVAL, "a, b, out have 3 dimensions, not %u, %u, %u", d->a.ndim, d->b.ndim,
+                         d->out.ndim);
     if (a[0] != b[0] || a[0] != o[0] || a[1] != o[1] || a[2] != b[1] || b[2] != o[2]) {
-        return chip_fail(error, PRESIL_EINVAL, "[%lld, %lld, %lld] x [%lld, %lld, %lld] is not [%lld, %lld, %lld]", (long long)a[0], (long long)a[1], (long long)a[2],
-                         (long long)b[0], (long long)b[1], (long long)b[2], (long long)o[0], (long long)o[1], (long long)o[2]);
+        return chip_fail(error, PRESIL_EINVAL, "[%lld, %lld, %lld] x [%lld, %lld, %lld] is not [%lld, %lld, %lld]",
+                         (long long)a[0], (long long)a[1], (long long)a[2], (long long)b[0], (long long)b[1],
+                         (long long)b[2], (long long)o[0], (long long)o[1], (long long)o[2]);
     }
     for (int i = 0; i < 2; i++) {
         uint32_t t = i ? d->b.dtype : d->a.dtype;
-        bool ok = d->compute == PRESIL_COMPUTE_INT8 ? t == PRESIL_INT8 : d->compute >= PRESIL_COMPUTE_FP32 ? t == PRESIL_FP32 : t == PRESIL_FP32 || t == PRESIL_BF16;
-        if (!ok || d->compute > PRESIL_COMPUTE_FP16) return chip_fail(error, PRESIL_EINVAL, "dtype %u of %s does not go with compute %u", t, i ? "b" : "a", d->compute);
+        bool ok = d->compute == PRESIL_COMPUTE_INT8   ? t == PRESIL_INT8
+                  : d->compute >= PRESIL_COMPUTE_FP32 ? t == PRESIL_FP32
+                                                      : t == PRESIL_FP32 || t == PRESIL_BF16;
+        if (!ok || d->compute > PRESIL_COMPUTE_FP16)
+            return chip_fail(error, PRESIL_EINVAL, "dtype %u of %s does not go with compute %u", t, i ? "b" : "a",
+                             d->compute);
     }
     const presil_tensor *r = d->epilogue.residual;
-    if (r && (r->ndim != 3 || memcmp(r->shape, o, 3 * sizeof *o))) return chip_fail(error, PRESIL_EINVAL, "the residual's shape is not the output's");
+    if (r && (r->ndim != 3 || memcmp(r->shape, o, 3 * sizeof *o)))
+        return chip_fail(error, PRESIL_EINVAL, "the residual's shape is not the output's");
     return PRESIL_OK;
 }
 
 /* Pixels [rows of a], cells [columns of b]. */
-static void fill(const presil_chip *chip, const presil_matmul_desc *d, const matrix *a, const matrix *b, const matrix *out, const matrix *res, chip_problem *p)
-{
+static void fill(const presil_chip *chip, const presil_matmul_desc *d, const matrix *a, const matrix *b,
+                 const matrix *out, const matrix *res, chip_problem *p) {
     p->config = &chip->config;
     p->bf16 = d->compute != PRESIL_COMPUTE_INT8;
     p->esize = p->bf16 ? 2 : 1;
@@ -73,17 +84,22 @@ static void fill(const presil_chip *chip, const presil_matmul_desc *d, const mat
     p->wgt_per_image = b->batch > 1 && b->sb != 0;
     if (p->in_c == 1) p->in.sc = p->in.esize, p->wgt_sk = b->esize;
     if (p->out_c == 1) p->out.sc = p->out.esize, p->res.sc = p->res.esize;
-    if (p->in.sc == p->in.esize) p->act = ACT_DIRECT;
-    else if (p->in.sx == p->in.esize || p->in_w == 1) p->act = p->in_w == 1 ? ACT_ELEMENTS : ACT_TRANSPOSED;
-    else p->act = ACT_ELEMENTS;
+    if (p->in.sc == p->in.esize)
+        p->act = ACT_DIRECT;
+    else if (p->in.sx == p->in.esize || p->in_w == 1)
+        p->act = p->in_w == 1 ? ACT_ELEMENTS : ACT_TRANSPOSED;
+    else
+        p->act = ACT_ELEMENTS;
     p->wgt = p->wgt_sk == b->esize ? WGT_ROWS : p->wgt_so == b->esize || b->columns == 1 ? WGT_COLUMNS : WGT_ELEMENTS;
 }
 
 /* Weights load best where they are contiguous one way or the other; activations may lie anyhow. */
-static bool weights_fit(const matrix *b) { return b->sr == b->esize || b->sc == b->esize || b->rows == 1 || b->columns == 1; }
+static bool weights_fit(const matrix *b) {
+    return b->sr == b->esize || b->sc == b->esize || b->rows == 1 || b->columns == 1;
+}
 
-int chip_plan_matmul(const presil_chip *chip, const presil_matmul_desc *d, presil_plan **result, presil_error_buffer *error)
-{
+int chip_plan_matmul(const presil_chip *chip, const presil_matmul_desc *d, presil_plan **result,
+                     presil_error_buffer *error) {
     int status = check(d, error);
     if (status != PRESIL_OK) return status;
     matrix a = matrix_of(&d->a), b = matrix_of(&d->b), out = matrix_of(&d->out), res = {0};
@@ -95,9 +111,12 @@ int chip_plan_matmul(const presil_chip *chip, const presil_matmul_desc *d, presi
     const int64_t shape[4] = {out.batch, 1, out.rows, out.columns};
     memcpy(plan->out_shape, shape, sizeof shape);
     plan->macs = (uint64_t)(out.batch * out.rows * out.columns) * (uint64_t)a.columns;
-    chip_view va = {a.base, a.sb, 0, a.sr, a.sc, a.esize, a.dtype}, vb = {b.base, b.sb, 0, b.sr, b.sc, b.esize, b.dtype}, vr = {res.base, res.sb, 0, res.sr, res.sc, res.esize, res.dtype};
+    chip_view va = {a.base, a.sb, 0, a.sr, a.sc, a.esize, a.dtype},
+              vb = {b.base, b.sb, 0, b.sr, b.sc, b.esize, b.dtype},
+              vr = {res.base, res.sb, 0, res.sr, res.sc, res.esize, res.dtype};
     const chip_view *const views[] = {&va, &vb, &vr};
-    const int64_t shapes[3][4] = {{a.batch, 1, a.rows, a.columns}, {b.batch, 1, b.rows, b.columns}, {out.batch, 1, out.rows, out.columns}};
+    const int64_t shapes[3][4] = {
+        {a.batch, 1, a.rows, a.columns}, {b.batch, 1, b.rows, b.columns}, {out.batch, 1, out.rows, out.columns}};
     bool empty = out.batch * out.rows * out.columns == 0;
     if (!empty) status = chip_plan_ranges(plan, views, shapes, has_res ? 3 : 2, NULL, 0, error);
     /* The product of the transposes has its output channels where the output is contiguous. */

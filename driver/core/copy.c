@@ -1,27 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies: directly (memcpy in the mapping, or the transport's access), or through the chip's own DMA by way of the staging block. */
+/* Copies: directly (memcpy in the mapping, or the transport's access), or through the chip's own DMA by way of the
+ * staging block. */
 #include "core.h"
 
 #include <stdlib.h>
 
 static int check_range(const presil_device *device, presil_daddr address, uint64_t bytes) {
     if (presil_memory_contains(device, address, bytes)) return PRESIL_OK;
-    return presil_fail(PRESIL_EINVAL, "copy: %llu bytes at 0x%llx are not in device memory (0x%llx to 0x%llx)", (unsigned long long)bytes, (unsigned long long)address.value,
-                       (unsigned long long)device->memory_base.value, (unsigned long long)(device->memory_base.value + device->memory_bytes));
+    return presil_fail(PRESIL_EINVAL, "copy: %llu bytes at 0x%llx are not in device memory (0x%llx to 0x%llx)",
+                       (unsigned long long)bytes, (unsigned long long)address.value,
+                       (unsigned long long)device->memory_base.value,
+                       (unsigned long long)(device->memory_base.value + device->memory_bytes));
 }
 
 /* Bytes of a transport that does not map are there only once it runs. */
 static int need_memory(presil_device *device) {
-    return device->no_map && atomic_load(&device->mode) != PRESIL_MODE_MODEL ? presil_start_if_needed(device) : PRESIL_OK;
+    return device->no_map && atomic_load(&device->mode) != PRESIL_MODE_MODEL ? presil_start_if_needed(device)
+                                                                             : PRESIL_OK;
 }
 
-static int begin(presil_device *device, presil_stream **stream, const void *host, uint64_t bytes, bool has_host, presil_copy_path path) {
+static int begin(presil_device *device, presil_stream **stream, const void *host, uint64_t bytes, bool has_host,
+                 presil_copy_path path) {
     const int entered = presil_enter(device);
     if (entered) return entered;
     *stream = presil_stream_of(device, *stream);
     if (!*stream) return PRESIL_EINVAL;
     if ((*stream)->recording) return presil_fail(PRESIL_EINVAL, "copies can't be recorded: end the recording first");
-    if (path != PRESIL_COPY_DIRECT && path != PRESIL_COPY_DMA) return presil_fail(PRESIL_EINVAL, "copy: %d is not one of presil_copy_path", (int)path);
+    if (path != PRESIL_COPY_DIRECT && path != PRESIL_COPY_DMA)
+        return presil_fail(PRESIL_EINVAL, "copy: %d is not one of presil_copy_path", (int)path);
     if (has_host && !host && bytes) return presil_fail(PRESIL_EINVAL, "copy: the host buffer is NULL");
     return need_memory(device);
 }
@@ -38,18 +44,23 @@ static int plan_copy(presil_device *device, presil_daddr to, presil_daddr from, 
     return status ? presil_fail(status, "copy by DMA: %s", text) : PRESIL_OK;
 }
 
-/* Plans one launch for each staging block before the first is enqueued, so that a refusal leaves nothing half done. to or from is the staging block, or neither (count 1). */
-static int plan_all(presil_device *device, presil_daddr to, presil_daddr from, uint64_t bytes, uint64_t step, bool to_staging, bool from_staging, presil_plan **plans, uint64_t *planned) {
+/* Plans one launch for each staging block before the first is enqueued, so that a refusal leaves nothing half done. to
+ * or from is the staging block, or neither (count 1). */
+static int plan_all(presil_device *device, presil_daddr to, presil_daddr from, uint64_t bytes, uint64_t step,
+                    bool to_staging, bool from_staging, presil_plan **plans, uint64_t *planned) {
     for (uint64_t at = 0; at < bytes; at += step) {
-        const presil_daddr block_to = {to_staging ? device->staging.value : to.value + at}, block_from = {from_staging ? device->staging.value : from.value + at};
-        const int status = plan_copy(device, block_to, block_from, bytes - at < step ? bytes - at : step, &plans[*planned]);
+        const presil_daddr block_to = {to_staging ? device->staging.value : to.value + at},
+                           block_from = {from_staging ? device->staging.value : from.value + at};
+        const int status =
+            plan_copy(device, block_to, block_from, bytes - at < step ? bytes - at : step, &plans[*planned]);
         if (status) return status;
         ++*planned;
     }
     return PRESIL_OK;
 }
 
-static int copy_dma(presil_device *device, presil_stream *stream, presil_daddr to, void *host_to, presil_daddr from, const void *host_from, uint64_t bytes) {
+static int copy_dma(presil_device *device, presil_stream *stream, presil_daddr to, void *host_to, presil_daddr from,
+                    const void *host_from, uint64_t bytes) {
     int status = atomic_load(&device->mode) == PRESIL_MODE_MODEL ? PRESIL_OK : presil_start_if_needed(device);
     if (status || bytes == 0) return status;
     const bool staged = host_to || host_from;
@@ -60,17 +71,24 @@ static int copy_dma(presil_device *device, presil_stream *stream, presil_daddr t
     status = plan_all(device, to, from, bytes, step, host_to != NULL, host_from != NULL, plans, &planned);
     for (uint64_t i = 0; i < count && !status; i++) {
         const uint64_t at = i * step, n = bytes - at < step ? bytes - at : step;
-        if (host_from) status = push_copy(device, stream, (copy_item){.to = device->staging, .host_from = (const char *)host_from + at, .bytes = n}, false);
+        if (host_from)
+            status = push_copy(
+                device, stream,
+                (copy_item){.to = device->staging, .host_from = (const char *)host_from + at, .bytes = n}, false);
         if (status) break;
         status = presil_plan_enqueue(device, stream, plans[used++], 0);
-        if (!status && host_to) status = push_copy(device, stream, (copy_item){.host_to = (char *)host_to + at, .from = device->staging, .bytes = n}, false);
+        if (!status && host_to)
+            status =
+                push_copy(device, stream,
+                          (copy_item){.host_to = (char *)host_to + at, .from = device->staging, .bytes = n}, false);
     }
     while (used < planned) device->chip_ops->plan_free(plans[used++]);
     free(plans);
     return status;
 }
 
-int presil_copy_to_device(presil_device *device, presil_stream *stream, presil_daddr to, const void *from, uint64_t bytes, presil_copy_path path) {
+int presil_copy_to_device(presil_device *device, presil_stream *stream, presil_daddr to, const void *from,
+                          uint64_t bytes, presil_copy_path path) {
     int status = begin(device, &stream, from, bytes, true, path);
     if (!status) status = check_range(device, to, bytes);
     if (status || bytes == 0) return status;
@@ -78,7 +96,8 @@ int presil_copy_to_device(presil_device *device, presil_stream *stream, presil_d
     return push_copy(device, stream, (copy_item){.to = to, .host_from = from, .bytes = bytes}, true);
 }
 
-int presil_copy_to_host(presil_device *device, presil_stream *stream, void *to, presil_daddr from, uint64_t bytes, presil_copy_path path) {
+int presil_copy_to_host(presil_device *device, presil_stream *stream, void *to, presil_daddr from, uint64_t bytes,
+                        presil_copy_path path) {
     int status = begin(device, &stream, to, bytes, true, path);
     if (!status) status = check_range(device, from, bytes);
     if (status || bytes == 0) return status;
@@ -86,7 +105,8 @@ int presil_copy_to_host(presil_device *device, presil_stream *stream, void *to, 
     return push_copy(device, stream, (copy_item){.host_to = to, .from = from, .bytes = bytes}, true);
 }
 
-int presil_copy_on_device(presil_device *device, presil_stream *stream, presil_daddr to, presil_daddr from, uint64_t bytes, presil_copy_path path) {
+int presil_copy_on_device(presil_device *device, presil_stream *stream, presil_daddr to, presil_daddr from,
+                          uint64_t bytes, presil_copy_path path) {
     int status = begin(device, &stream, NULL, bytes, false, path);
     if (!status) status = check_range(device, to, bytes);
     if (!status) status = check_range(device, from, bytes);
@@ -111,18 +131,24 @@ static uint64_t last_seq(presil_device *device, presil_stream *stream) {
     return seq;
 }
 
-/* The source reads into a buffer, the target writes it; each queue waits for the other, so that neither block is reused too early. */
-int presil_copy_peer(presil_device *to_device, presil_daddr to, presil_device *from_device, presil_daddr from, presil_stream *stream, uint64_t bytes) {
+/* The source reads into a buffer, the target writes it; each queue waits for the other, so that neither block is reused
+ * too early. */
+int presil_copy_peer(presil_device *to_device, presil_daddr to, presil_device *from_device, presil_daddr from,
+                     presil_stream *stream, uint64_t bytes) {
     if (to_device == from_device) return presil_copy_on_device(to_device, stream, to, from, bytes, PRESIL_COPY_DIRECT);
-    presil_stream *to_stream = stream && stream->device == to_device ? stream : NULL, *from_stream = stream && stream->device == from_device ? stream : NULL;
-    if (stream && !to_stream && !from_stream) return presil_fail(PRESIL_EINVAL, "presil_copy_peer: the stream belongs to neither device");
+    presil_stream *to_stream = stream && stream->device == to_device ? stream : NULL,
+                  *from_stream = stream && stream->device == from_device ? stream : NULL;
+    if (stream && !to_stream && !from_stream)
+        return presil_fail(PRESIL_EINVAL, "presil_copy_peer: the stream belongs to neither device");
     int status = begin(to_device, &to_stream, NULL, bytes, false, PRESIL_COPY_DIRECT);
     if (!status) status = begin(from_device, &from_stream, NULL, bytes, false, PRESIL_COPY_DIRECT);
     if (!status) status = check_range(to_device, to, bytes);
     if (!status) status = check_range(from_device, from, bytes);
     if (status || bytes == 0) return status;
     void *buffer = malloc(bytes);
-    if (!buffer) return presil_fail(PRESIL_EHOSTMEM, "presil_copy_peer: no host memory for %llu bytes", (unsigned long long)bytes);
+    if (!buffer)
+        return presil_fail(PRESIL_EHOSTMEM, "presil_copy_peer: no host memory for %llu bytes",
+                           (unsigned long long)bytes);
     status = push_copy(from_device, from_stream, (copy_item){.host_to = buffer, .from = from, .bytes = bytes}, true);
     const uint64_t read = status ? 0 : last_seq(from_device, from_stream);
     if (!status) status = push_wait(to_device, to_stream, from_device, read);
@@ -131,7 +157,8 @@ int presil_copy_peer(presil_device *to_device, presil_daddr to, presil_device *f
         free(buffer);
         return status;
     }
-    status = push_copy(to_device, to_stream, (copy_item){.to = to, .host_from = buffer, .bytes = bytes, .owned = buffer}, true);
+    status = push_copy(to_device, to_stream,
+                       (copy_item){.to = to, .host_from = buffer, .bytes = bytes, .owned = buffer}, true);
     if (status) free(buffer);
     return status;
 }

@@ -2,8 +2,9 @@
 /*
  * core.h - what the files of driver/core share: the device, its queue, and the functions that cross files.
  *
- * Threads: `lock` guards the queue, streams and events; `heap_lock` the allocator. Whoever has set `running` (the worker, or a caller that waits) is the runner:
- * it alone touches the chip, the transport and the twin's view, without holding `lock`.
+ * Threads: `lock` guards the queue, streams and events; `heap_lock` the allocator. Whoever has set `running` (the
+ * worker, or a caller that waits) is the runner: it alone touches the chip, the transport and the twin's view, without
+ * holding `lock`.
  */
 #ifndef PRESIL_CORE_H
 #define PRESIL_CORE_H
@@ -16,10 +17,10 @@
 #include "presil_heap.h"
 
 #define ERROR_TEXT 512
-#define MEMORY_BASE 0x100000000ull      /* not 0, so that device and host addresses can't be mixed up unnoticed */
-#define STAGING_BYTES (1ull << 20)      /* for copies through the chip */
+#define MEMORY_BASE 0x100000000ull /* not 0, so that device and host addresses can't be mixed up unnoticed */
+#define STAGING_BYTES (1ull << 20) /* for copies through the chip */
 #define DEFAULT_HANG_CYCLES 200000u
-#define QUEUE_LIMIT 1024u               /* items; a caller further ahead waits */
+#define QUEUE_LIMIT 1024u /* items; a caller further ahead waits */
 
 /* ---- ranges.c: lists of DRAM byte ranges */
 typedef struct {
@@ -40,20 +41,20 @@ typedef struct {
     const void *host_from; /* or from */
     presil_daddr to, from;
     uint64_t bytes;
-    void *owned;           /* freed afterwards; NULL: none */
+    void *owned; /* freed afterwards; NULL: none */
 } copy_item;
 
 typedef struct {
     item_kind kind;
     presil_stream *stream;
-    uint64_t seq;        /* position in the device's queue, from 1 */
-    uint64_t origin;     /* LAUNCH: of presil_set_origin */
-    presil_plan *plan;   /* LAUNCH: owned unless list */
-    presil_list *list;   /* LAUNCH: a reference, which keeps the plan */
+    uint64_t seq;      /* position in the device's queue, from 1 */
+    uint64_t origin;   /* LAUNCH: of presil_set_origin */
+    presil_plan *plan; /* LAUNCH: owned unless list */
+    presil_list *list; /* LAUNCH: a reference, which keeps the plan */
     uint64_t plan_ns;
-    uint64_t tag;        /* of the thread that enqueued it */
+    uint64_t tag; /* of the thread that enqueued it */
     copy_item copy;
-    presil_event *event; /* EVENT: a reference */
+    presil_event *event;        /* EVENT: a reference */
     presil_device *wait_device; /* WAIT: a reference, until it has passed wait_seq */
     uint64_t wait_seq;
 } work_item;
@@ -62,8 +63,8 @@ struct presil_stream {
     presil_device *device;
     presil_stream *next;
     presil_list *recording;
-    uint64_t last_seq;      /* of the last item enqueued */
-    int error;              /* sticky; its item and text below */
+    uint64_t last_seq; /* of the last item enqueued */
+    int error;         /* sticky; its item and text below */
     uint64_t error_seq, error_origin;
     char error_text[ERROR_TEXT];
 };
@@ -71,12 +72,15 @@ struct presil_stream {
 struct presil_event {
     presil_device *device;
     atomic_int references;
-    uint64_t seq;           /* 0: never recorded */
+    uint64_t seq; /* 0: never recorded */
     uint64_t cycles;
     bool clocked;
 };
 
-typedef struct { presil_plan *plan; uint64_t plan_ns; } recorded_plan;
+typedef struct {
+    presil_plan *plan;
+    uint64_t plan_ns;
+} recorded_plan;
 
 struct presil_list {
     presil_device *device;
@@ -96,14 +100,14 @@ struct presil_weights {
     presil_layout *layout;
     presil_daddr packed;
     uint64_t bytes;
-    bool placed; /* in the caller's memory */
+    bool placed;              /* in the caller's memory */
     presil_weights_desc desc; /* as packed, without pointers */
 };
 
 struct presil_device {
     atomic_int references; /* the handle and every object that points here */
     atomic_bool closed;
-    unsigned process;      /* fork_generation at open */
+    unsigned process; /* fork_generation at open */
 
     /* as opened */
     char config[32], build[32];
@@ -121,7 +125,7 @@ struct presil_device {
     atomic_int mode;
     atomic_bool started; /* the transport is open and the chip probed */
     bool dead;
-    bool maps;           /* the transport works on our mapping */
+    bool maps; /* the transport works on our mapping */
     presil_link link;
     presil_transport_info transport;
 
@@ -135,7 +139,7 @@ struct presil_device {
     pthread_mutex_t heap_lock;
     presil_heap heap;
     presil_heap_counter own[PRESIL_HEAP_COUNTERS][PRESIL_HEAP_KINDS]; /* the driver's own block */
-    uint64_t memory_limit; /* pages; 0: none */
+    uint64_t memory_limit;                                            /* pages; 0: none */
 
     /* queue */
     pthread_mutex_t lock;
@@ -161,7 +165,7 @@ struct presil_device {
     char *trace_path;
     uint64_t trace_first, trace_count;
     bool tracing;
-    uint8_t *view;  /* the twin's private view of memory (VERIFY), or its staging memory if the transport does not map */
+    uint8_t *view; /* the twin's private view of memory (VERIFY), or its staging memory if the transport does not map */
     bool view_is_copy;
     range_list twin_writes;
     pthread_mutex_t report_lock;
@@ -176,29 +180,33 @@ __attribute__((format(printf, 2, 3))) int presil_fail(int status, const char *fo
 __attribute__((format(printf, 1, 2))) void presil_warn(const char *format, ...);
 void presil_log_transport(void *context, const char *text);
 void presil_set_error_origin(uint64_t origin); /* after presil_fail, which clears it */
-uint64_t presil_origin(void); /* of the caller's launch */
-int presil_transport_failed(const presil_device *device, const char *doing, int error); /* status for a presil_transport_error, with the transport's text */
-/* Copies a caller's struct of `size` bytes into one of ours; 0, or EINVAL if it is too small for `least` or has an unknown tail that is not zero. */
+uint64_t presil_origin(void);                  /* of the caller's launch */
+int presil_transport_failed(const presil_device *device, const char *doing,
+                            int error); /* status for a presil_transport_error, with the transport's text */
+/* Copies a caller's struct of `size` bytes into one of ours; 0, or EINVAL if it is too small for `least` or has an
+ * unknown tail that is not zero. */
 int presil_take(void *to, size_t to_bytes, const void *from, uint32_t size, size_t least, const char *what);
 
 /* ---- device.c */
-int presil_enter(const presil_device *device); /* 0, or EINVAL, ENODEV with text: first thing in every function of the API */
+int presil_enter(
+    const presil_device *device); /* 0, or EINVAL, ENODEV with text: first thing in every function of the API */
 void presil_device_hold(presil_device *device);
 void presil_device_drop(presil_device *device);
 int presil_start_if_needed(presil_device *device); /* for modes with a chip; takes the queue's exclusive section */
 extern atomic_uint presil_fork_generation;
 
 /* ---- library.c, transport.c */
-int presil_choose_transport(presil_device *device, const char *list, uint32_t index); /* sets transport_spec; list NULL: from the environment */
+int presil_choose_transport(presil_device *device, const char *list,
+                            uint32_t index); /* sets transport_spec; list NULL: from the environment */
 bool presil_transport_is_socket(const presil_device *device);
 int presil_library_transport(const presil_device *device, const presil_transport_ops **out);
 int presil_library_chip(const presil_device *device, const char *name, const presil_chip_ops **out);
 
 /* ---- start.c */
 int presil_choose_chip(presil_device *device); /* at open: by configuration, or by what the simulator library says */
-int presil_start(presil_device *device);   /* runner; opens the transport unless it is open */
-/* Runner; after a failed launch, or because it was asked for (then it is no failure that a new peer has not the old one's memory: a warning says so).
- * On failure the device is dead and the text says why. */
+int presil_start(presil_device *device);       /* runner; opens the transport unless it is open */
+/* Runner; after a failed launch, or because it was asked for (then it is no failure that a new peer has not the old
+ * one's memory: a warning says so). On failure the device is dead and the text says why. */
 int presil_recover(presil_device *device, bool asked);
 
 /* ---- memory.c */
@@ -206,24 +214,28 @@ int presil_memory_open(presil_device *device);
 void presil_memory_close(presil_device *device);
 int presil_memory_reserve_commands(presil_device *device);
 bool presil_memory_contains(const presil_device *device, presil_daddr address, uint64_t bytes);
-bool presil_memory_home_is_mapping(const presil_device *device); /* else the transport has the bytes */
+bool presil_memory_home_is_mapping(const presil_device *device);              /* else the transport has the bytes */
 uint8_t *presil_memory_at(const presil_device *device, presil_daddr address); /* in the mapping */
-int presil_memory_read(presil_device *device, presil_daddr from, void *to, uint64_t bytes);       /* runner */
+int presil_memory_read(presil_device *device, presil_daddr from, void *to, uint64_t bytes);        /* runner */
 int presil_memory_write(presil_device *device, presil_daddr to, const void *from, uint64_t bytes); /* runner */
-int presil_memory_upload(presil_device *device); /* runner; what the memfd holds goes to a transport that does not map */
+int presil_memory_upload(
+    presil_device *device); /* runner; what the memfd holds goes to a transport that does not map */
 
 /* ---- queue.c */
 int presil_queue_open(presil_device *device);
-int presil_queue_set_affinity(presil_device *device, const char *cpus); /* checks, keeps a copy, and moves a running worker */
-void presil_queue_close(presil_device *device); /* joins the worker; the queue is empty */
+int presil_queue_set_affinity(presil_device *device,
+                              const char *cpus); /* checks, keeps a copy, and moves a running worker */
+void presil_queue_close(presil_device *device);  /* joins the worker; the queue is empty */
 /* Appends the item, filling stream and seq. run_now: an idle device runs it at once in this thread. */
 int presil_queue_push(presil_device *device, presil_stream *stream, work_item *item, bool run_now);
-int presil_queue_wait(presil_device *device, uint64_t seq); /* runs items itself if nobody does; EINVAL from a callback of the runner */
+int presil_queue_wait(presil_device *device,
+                      uint64_t seq); /* runs items itself if nobody does; EINVAL from a callback of the runner */
 bool presil_queue_passed(presil_device *device, uint64_t seq); /* sets the worker going if not */
 int presil_exclusive_begin(presil_device *device); /* everything enqueued has passed, and this thread is the runner */
 void presil_exclusive_end(presil_device *device);
 void presil_stream_clear_error(presil_stream *stream); /* with the lock held */
-presil_stream *presil_stream_of(presil_device *device, presil_stream *stream); /* NULL with text if it is another device's */
+presil_stream *presil_stream_of(presil_device *device,
+                                presil_stream *stream); /* NULL with text if it is another device's */
 bool presil_cancelled(presil_device *device, uint64_t seq);
 void presil_cancel_all(presil_device *device);
 
@@ -233,11 +245,17 @@ void presil_item_free(work_item *item);
 
 /* ---- launch.c, model.c, verify.c */
 int presil_launch(presil_device *device, const work_item *item);
-int presil_launch_rtl(presil_device *device, const presil_plan *plan, const presil_plan_info *info, uint64_t seq, presil_report *report);
-int presil_launch_model(presil_device *device, const presil_plan *plan, const presil_plan_info *info, presil_report *report);
-int presil_launch_verify(presil_device *device, const presil_plan *plan, const presil_plan_info *info, uint64_t seq, presil_report *report);
-int presil_twin_run(presil_device *device, const presil_plan *plan, uint8_t *memory, uint32_t log_writes, presil_report *report);
-int presil_view_stage(presil_device *device, const presil_plan_info *info); /* the twin's copy of what the plan touches, where the transport has the bytes */
+int presil_launch_rtl(presil_device *device, const presil_plan *plan, const presil_plan_info *info, uint64_t seq,
+                      presil_report *report);
+int presil_launch_model(presil_device *device, const presil_plan *plan, const presil_plan_info *info,
+                        presil_report *report);
+int presil_launch_verify(presil_device *device, const presil_plan *plan, const presil_plan_info *info, uint64_t seq,
+                         presil_report *report);
+int presil_twin_run(presil_device *device, const presil_plan *plan, uint8_t *memory, uint32_t log_writes,
+                    presil_report *report);
+int presil_view_stage(
+    presil_device *device,
+    const presil_plan_info *info); /* the twin's copy of what the plan touches, where the transport has the bytes */
 void presil_view_close(presil_device *device);
 uint64_t presil_now_ns(void);
 /* Checks the plan's ranges, then records or enqueues it; owns it from here on. */

@@ -17,8 +17,10 @@ static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, in_child); }
 int presil_enter(const presil_device *device) {
     if (!device) return presil_fail(PRESIL_EINVAL, "the device is NULL");
     if (device->process != atomic_load_explicit(&presil_fork_generation, memory_order_relaxed))
-        return presil_fail(PRESIL_ENODEV, "this process was forked after the device was opened: open one of its own (with Python's multiprocessing: start method \"spawn\")");
-    if (atomic_load_explicit(&device->closed, memory_order_relaxed)) return presil_fail(PRESIL_ENODEV, "the device is closed");
+        return presil_fail(PRESIL_ENODEV, "this process was forked after the device was opened: open one of its own "
+                                          "(with Python's multiprocessing: start method \"spawn\")");
+    if (atomic_load_explicit(&device->closed, memory_order_relaxed))
+        return presil_fail(PRESIL_ENODEV, "the device is closed");
     return PRESIL_OK;
 }
 
@@ -27,7 +29,8 @@ void presil_device_hold(presil_device *device) { (void)atomic_fetch_add(&device-
 
 void presil_device_drop(presil_device *device) {
     if (atomic_fetch_sub(&device->references, 1) != 1) return;
-    if (device->process != atomic_load(&presil_fork_generation)) return; /* locks may be held by threads that are not in this process */
+    if (device->process != atomic_load(&presil_fork_generation))
+        return; /* locks may be held by threads that are not in this process */
     if (device->chip) device->chip_ops->destroy(device->chip);
     (void)pthread_mutex_destroy(&device->lock);
     (void)pthread_mutex_destroy(&device->heap_lock);
@@ -65,7 +68,9 @@ static int choose_memory(presil_device *device, uint64_t wanted) {
         if (!bytes) return presil_fail(PRESIL_EINVAL, "PRESIL_MEMORY=%s is no number of bytes (such as 4G)", text);
     }
     bytes &= ~(uint64_t)(PRESIL_HEAP_PAGE - 1);
-    if (bytes == 0 || bytes / PRESIL_HEAP_PAGE >= UINT32_MAX) return presil_fail(PRESIL_EINVAL, "device memory of %llu bytes: 4096 to 2^44 - 4096 expected", (unsigned long long)bytes);
+    if (bytes == 0 || bytes / PRESIL_HEAP_PAGE >= UINT32_MAX)
+        return presil_fail(PRESIL_EINVAL, "device memory of %llu bytes: 4096 to 2^44 - 4096 expected",
+                           (unsigned long long)bytes);
     device->memory_bytes = bytes;
     return PRESIL_OK;
 }
@@ -74,21 +79,27 @@ static char *copy_text(const char *text, int *status) {
     if (!text) return NULL;
     const size_t bytes = strlen(text) + 1;
     char *copy = malloc(bytes);
-    if (!copy) *status = presil_fail(PRESIL_EHOSTMEM, "presil_device_open: host memory is full");
-    else memcpy(copy, text, bytes);
+    if (!copy)
+        *status = presil_fail(PRESIL_EHOSTMEM, "presil_device_open: host memory is full");
+    else
+        memcpy(copy, text, bytes);
     return copy;
 }
 
 static int is_name(const char *text, size_t bytes) {
     const size_t n = strlen(text);
-    return n > 0 && n < bytes && strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == n && *text != '.';
+    return n > 0 && n < bytes &&
+           strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == n && *text != '.';
 }
 
 static int read_options(presil_device *device, const presil_device_options *o) {
     const char *config = o->config ? o->config : "base", *build = o->build ? o->build : "fast";
-    if (o->mode > PRESIL_MODE_VERIFY) return presil_fail(PRESIL_EINVAL, "presil_device_open: mode %u is not one of presil_mode", o->mode);
-    if (!is_name(config, sizeof device->config)) return presil_fail(PRESIL_EINVAL, "presil_device_open: \"%s\" is not the name of a configuration", config);
-    if (!is_name(build, sizeof device->build)) return presil_fail(PRESIL_EINVAL, "presil_device_open: \"%s\" is not the name of a build", build);
+    if (o->mode > PRESIL_MODE_VERIFY)
+        return presil_fail(PRESIL_EINVAL, "presil_device_open: mode %u is not one of presil_mode", o->mode);
+    if (!is_name(config, sizeof device->config))
+        return presil_fail(PRESIL_EINVAL, "presil_device_open: \"%s\" is not the name of a configuration", config);
+    if (!is_name(build, sizeof device->build))
+        return presil_fail(PRESIL_EINVAL, "presil_device_open: \"%s\" is not the name of a build", build);
     device->config_given = o->config != NULL;
     device->build_given = o->build != NULL;
     (void)snprintf(device->config, sizeof device->config, "%s", config);
@@ -107,7 +118,8 @@ static int read_options(presil_device *device, const presil_device_options *o) {
 
 static int check_mode(const presil_device *device, int mode) {
     if (mode == PRESIL_MODE_RTL || (device->limits.has_executor && device->chip_ops->execute)) return PRESIL_OK;
-    return presil_fail(PRESIL_EUNSUPPORTED, "the chip \"%s\" has no model in C: only mode RTL works", device->chip_ops->name);
+    return presil_fail(PRESIL_EUNSUPPORTED, "the chip \"%s\" has no model in C: only mode RTL works",
+                       device->chip_ops->name);
 }
 
 static void close_parts(presil_device *device) {
@@ -121,7 +133,9 @@ static void close_parts(presil_device *device) {
 int presil_device_open(const presil_device_options *options, presil_device **out) {
     if (!out) return presil_fail(PRESIL_EINVAL, "presil_device_open: out is NULL");
     presil_device_options o = {.size = sizeof o};
-    int status = options ? presil_take(&o, sizeof o, options, options->size, 2 * sizeof(uint32_t), "presil_device_options") : PRESIL_OK;
+    int status = options
+                     ? presil_take(&o, sizeof o, options, options->size, 2 * sizeof(uint32_t), "presil_device_options")
+                     : PRESIL_OK;
     if (status) return status;
     (void)pthread_once(&fork_once, watch_forks);
     presil_device *device = calloc(1, sizeof *device);
@@ -154,11 +168,14 @@ int presil_device_open(const presil_device_options *options, presil_device **out
 
 static void report_leaks(presil_device *device) {
     for (presil_stream *s = &device->default_stream; s; s = s == &device->default_stream ? device->streams : s->next) {
-        if (s->error) presil_warn("presil_device_close: an error was never asked for: %s: %s", presil_status_name((presil_status)s->error), s->error_text);
+        if (s->error)
+            presil_warn("presil_device_close: an error was never asked for: %s: %s",
+                        presil_status_name((presil_status)s->error), s->error_text);
     }
     presil_memory_stats stats = {.size = sizeof stats};
     if (presil_memory_get_stats(device, &stats) == PRESIL_OK && stats.active_blocks)
-        presil_warn("presil_device_close: %llu blocks (%llu bytes) of device memory were never freed", (unsigned long long)stats.active_blocks, (unsigned long long)stats.allocated);
+        presil_warn("presil_device_close: %llu blocks (%llu bytes) of device memory were never freed",
+                    (unsigned long long)stats.active_blocks, (unsigned long long)stats.allocated);
 }
 
 void presil_device_close(presil_device *device) {
@@ -194,7 +211,8 @@ int presil_device_start(presil_device *device) {
 int presil_device_get_info(presil_device *device, presil_device_info *out) {
     const int entered = presil_enter(device);
     if (entered) return entered;
-    if (!out || out->size < 2 * sizeof(uint32_t)) return presil_fail(PRESIL_EINVAL, "presil_device_get_info: out->size must be sizeof(presil_device_info)");
+    if (!out || out->size < 2 * sizeof(uint32_t))
+        return presil_fail(PRESIL_EINVAL, "presil_device_get_info: out->size must be sizeof(presil_device_info)");
     presil_device_info info = {.size = sizeof info};
     const int status = device->chip_ops->info(device->chip, &info);
     if (status) return presil_fail(status, "the chip \"%s\" gives no information", device->chip_ops->name);
@@ -206,7 +224,8 @@ int presil_device_get_info(presil_device *device, presil_device_info *out) {
     (void)snprintf(info.config, sizeof info.config, "%s", device->config);
     (void)snprintf(info.build, sizeof info.build, "%s", device->build);
     (void)snprintf(info.transport, sizeof info.transport, "%s", device->transport_spec);
-    (void)snprintf(info.simulator, sizeof info.simulator, "%s", atomic_load(&device->started) ? device->transport.text : "");
+    (void)snprintf(info.simulator, sizeof info.simulator, "%s",
+                   atomic_load(&device->started) ? device->transport.text : "");
     memcpy(out, &info, out->size < sizeof info ? out->size : sizeof info);
     return PRESIL_OK;
 }
@@ -214,11 +233,13 @@ int presil_device_get_info(presil_device *device, presil_device_info *out) {
 int presil_device_set_mode(presil_device *device, presil_mode mode) {
     const int entered = presil_enter(device);
     if (entered) return entered;
-    if ((unsigned)mode > PRESIL_MODE_VERIFY) return presil_fail(PRESIL_EINVAL, "presil_device_set_mode: %d is not one of presil_mode", (int)mode);
+    if ((unsigned)mode > PRESIL_MODE_VERIFY)
+        return presil_fail(PRESIL_EINVAL, "presil_device_set_mode: %d is not one of presil_mode", (int)mode);
     int status = check_mode(device, (int)mode);
     if (!status) status = presil_exclusive_begin(device);
     if (status) return status;
-    if ((int)mode != atomic_load(&device->mode) && atomic_load(&device->started) && !device->dead) status = presil_recover(device, false); /* a clean queue for the new mode */
+    if ((int)mode != atomic_load(&device->mode) && atomic_load(&device->started) && !device->dead)
+        status = presil_recover(device, false); /* a clean queue for the new mode */
     if (!status) atomic_store(&device->mode, (int)mode);
     presil_exclusive_end(device);
     return status;
@@ -295,7 +316,9 @@ int presil_device_trace(presil_device *device, const char *path, uint64_t first_
     if (path && !(device->transport.capabilities & PRESIL_CAP_TRACE)) {
         free(copy);
         presil_exclusive_end(device);
-        return presil_fail(PRESIL_EUNSUPPORTED, "presil_device_trace: build \"%s\" of \"%s\" can't trace: use build \"trace\"", device->build, device->config);
+        return presil_fail(PRESIL_EUNSUPPORTED,
+                           "presil_device_trace: build \"%s\" of \"%s\" can't trace: use build \"trace\"",
+                           device->build, device->config);
     }
     if (device->tracing) (void)device->link.ops->trace(device->link.handle, NULL, 0, 0);
     device->tracing = false;
@@ -313,7 +336,8 @@ int presil_inject(presil_device *device, const char *fault) {
     int status = presil_start_if_needed(device);
     if (!status) status = presil_exclusive_begin(device);
     if (status) return status;
-    const int error = device->link.ops->inject ? device->link.ops->inject(device->link.handle, fault) : PRESIL_TRANSPORT_ENOSYS;
+    const int error =
+        device->link.ops->inject ? device->link.ops->inject(device->link.handle, fault) : PRESIL_TRANSPORT_ENOSYS;
     if (error) status = presil_transport_failed(device, "presil_inject", error);
     presil_exclusive_end(device);
     return status;

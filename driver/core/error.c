@@ -34,7 +34,8 @@ uint64_t presil_error_origin(void) { return error_origin; }
 const char *presil_error_text(void) { return error_text; }
 
 const char *presil_status_name(presil_status status) {
-    static const char *const names[] = {"OK", "EINVAL", "ENOMEM", "EHOSTMEM", "EUNSUPPORTED", "ENODEV", "EBUS", "EDESC", "EHUNG", "ECANCELLED", "ESTOPPED", "EMISMATCH", "EDEAD"};
+    static const char *const names[] = {"OK",    "EINVAL", "ENOMEM",     "EHOSTMEM", "EUNSUPPORTED", "ENODEV", "EBUS",
+                                        "EDESC", "EHUNG",  "ECANCELLED", "ESTOPPED", "EMISMATCH",    "EDEAD"};
     const int index = -(int)status;
     return index >= 0 && index < (int)(sizeof names / sizeof *names) ? names[index] : "unknown status";
 }
@@ -54,9 +55,15 @@ int presil_transport_failed(const presil_device *device, const char *doing, int 
 }
 
 int presil_take(void *to, size_t to_bytes, const void *from, uint32_t size, size_t least, const char *what) {
-    if (size < least) return presil_fail(PRESIL_EINVAL, "%s: size is %u, at least %zu expected: set it to sizeof(struct)", what, size, least);
+    if (size < least)
+        return presil_fail(PRESIL_EINVAL, "%s: size is %u, at least %zu expected: set it to sizeof(struct)", what, size,
+                           least);
     for (size_t i = to_bytes; i < size; i++) {
-        if (((const unsigned char *)from)[i]) return presil_fail(PRESIL_EINVAL, "%s: byte %zu is not zero, but this library knows only %zu bytes: it is older than the header", what, i, to_bytes);
+        if (((const unsigned char *)from)[i])
+            return presil_fail(
+                PRESIL_EINVAL,
+                "%s: byte %zu is not zero, but this library knows only %zu bytes: it is older than the header", what, i,
+                to_bytes);
     }
     memset(to, 0, to_bytes);
     memcpy(to, from, size < to_bytes ? size : to_bytes);

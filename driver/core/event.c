@@ -25,7 +25,9 @@ void presil_event_drop(presil_event *event) {
 
 void presil_event_destroy(presil_event *event) { presil_event_drop(event); }
 
-static int enter(const presil_event *event) { return event ? presil_enter(event->device) : presil_fail(PRESIL_EINVAL, "the event is NULL"); }
+static int enter(const presil_event *event) {
+    return event ? presil_enter(event->device) : presil_fail(PRESIL_EINVAL, "the event is NULL");
+}
 
 static uint64_t seq_of(presil_event *event) {
     (void)pthread_mutex_lock(&event->device->lock);
@@ -56,7 +58,8 @@ int presil_event_record(presil_event *event, presil_stream *stream) {
 /* The last one to pass wins: later records of the same event are later in the queue. */
 void presil_event_passed(presil_event *event) {
     presil_device *device = event->device;
-    const bool clocked = atomic_load(&device->mode) != PRESIL_MODE_MODEL && (!atomic_load(&device->started) || (device->transport.capabilities & PRESIL_CAP_CLOCKED));
+    const bool clocked = atomic_load(&device->mode) != PRESIL_MODE_MODEL &&
+                         (!atomic_load(&device->started) || (device->transport.capabilities & PRESIL_CAP_CLOCKED));
     (void)pthread_mutex_lock(&device->lock);
     event->cycles = device->clock;
     event->clocked = clocked;
@@ -84,7 +87,9 @@ int presil_event_synchronize(presil_event *event) {
     return entered ? entered : presil_queue_wait(event->device, seq_of(event));
 }
 
-int presil_event_query(presil_event *event) { return enter(event) ? 1 : presil_queue_passed(event->device, seq_of(event)); }
+int presil_event_query(presil_event *event) {
+    return enter(event) ? 1 : presil_queue_passed(event->device, seq_of(event));
+}
 
 int presil_event_cycles(presil_event *event, uint64_t *cycles) {
     const int entered = enter(event);
@@ -98,7 +103,9 @@ int presil_event_cycles(presil_event *event, uint64_t *cycles) {
     const bool clocked = event->clocked;
     const uint64_t value = event->cycles;
     (void)pthread_mutex_unlock(&event->device->lock);
-    if (!clocked) return presil_fail(PRESIL_EUNSUPPORTED, "presil_event_cycles: mode MODEL has no clock, nor has a loosely timed chip in another process; modes RTL and VERIFY have the RTL's");
+    if (!clocked)
+        return presil_fail(PRESIL_EUNSUPPORTED, "presil_event_cycles: mode MODEL has no clock, nor has a loosely timed "
+                                                "chip in another process; modes RTL and VERIFY have the RTL's");
     *cycles = value;
     return PRESIL_OK;
 }

@@ -8,7 +8,9 @@
 /* Between two blocks of a device whose memory is not mapped: through a buffer. */
 static int copy_unmapped(presil_device *device, const copy_item *copy) {
     void *buffer = malloc(copy->bytes);
-    if (!buffer) return presil_fail(PRESIL_EHOSTMEM, "copy on the device: no host memory for %llu bytes", (unsigned long long)copy->bytes);
+    if (!buffer)
+        return presil_fail(PRESIL_EHOSTMEM, "copy on the device: no host memory for %llu bytes",
+                           (unsigned long long)copy->bytes);
     int status = presil_memory_read(device, copy->from, buffer, copy->bytes);
     if (!status) status = presil_memory_write(device, copy->to, buffer, copy->bytes);
     free(buffer);
@@ -30,13 +32,19 @@ static int copy_bytes(presil_device *device, const copy_item *copy) {
 int presil_execute(presil_device *device, const work_item *item) {
     switch (item->kind) {
     case ITEM_EVENT: presil_event_passed(item->event); return PRESIL_OK;
-    /* The other queue's items up to there were enqueued earlier, and wait for nothing later: no circle. A closed device has passed everything. */
-    case ITEM_WAIT: return atomic_load(&item->wait_device->closed) ? PRESIL_OK : presil_queue_wait(item->wait_device, item->wait_seq);
+    /* The other queue's items up to there were enqueued earlier, and wait for nothing later: no circle. A closed device
+     * has passed everything. */
+    case ITEM_WAIT:
+        return atomic_load(&item->wait_device->closed) ? PRESIL_OK
+                                                       : presil_queue_wait(item->wait_device, item->wait_seq);
     case ITEM_COPY:
-        if (presil_cancelled(device, item->seq)) return presil_fail(PRESIL_ECANCELLED, "a copy of %llu bytes was cancelled before it began", (unsigned long long)item->copy.bytes);
+        if (presil_cancelled(device, item->seq))
+            return presil_fail(PRESIL_ECANCELLED, "a copy of %llu bytes was cancelled before it began",
+                               (unsigned long long)item->copy.bytes);
         return copy_bytes(device, &item->copy);
     case ITEM_LAUNCH:
-        if (presil_cancelled(device, item->seq)) return presil_fail(PRESIL_ECANCELLED, "the launch was cancelled before it began");
+        if (presil_cancelled(device, item->seq))
+            return presil_fail(PRESIL_ECANCELLED, "the launch was cancelled before it began");
         return presil_launch(device, item);
     }
     return PRESIL_OK;
@@ -44,8 +52,10 @@ int presil_execute(presil_device *device, const work_item *item) {
 
 void presil_item_free(work_item *item) {
     if (item->kind == ITEM_LAUNCH) {
-        if (item->list) presil_list_drop(item->list);
-        else item->stream->device->chip_ops->plan_free(item->plan);
+        if (item->list)
+            presil_list_drop(item->list);
+        else
+            item->stream->device->chip_ops->plan_free(item->plan);
     }
     if (item->kind == ITEM_COPY) free(item->copy.owned);
     if (item->kind == ITEM_EVENT) presil_event_drop(item->event);

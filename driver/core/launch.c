@@ -28,7 +28,8 @@ typedef struct {
 
 static void on_progress(void *context, uint64_t cycles) {
     const rtl_launch *launch = context;
-    launch->progress(launch->progress_context, launch->info->label, launch->device->launches - 1, launch->cycles + cycles);
+    launch->progress(launch->progress_context, launch->info->label, launch->device->launches - 1,
+                     launch->cycles + cycles);
 }
 
 static int stuck(const rtl_launch *launch, const char *what) {
@@ -42,18 +43,25 @@ static int chip_error(const rtl_launch *launch, const presil_service *service) {
     const presil_device *device = launch->device;
     presil_bus_fault fault = {0};
     const int status = service->status ? service->status : PRESIL_EBUS;
-    if (status == PRESIL_EBUS && device->link.ops->bus_fault && device->link.ops->bus_fault(device->link.handle, &fault) == 0 && fault.valid)
-        return presil_fail(status, "%s; the bus saw a %s of 0x%llx, outside the memory, in cycle %llu", service->text, fault.is_write ? "write" : "read",
-                           (unsigned long long)fault.address.value, (unsigned long long)fault.cycle);
+    if (status == PRESIL_EBUS && device->link.ops->bus_fault &&
+        device->link.ops->bus_fault(device->link.handle, &fault) == 0 && fault.valid)
+        return presil_fail(status, "%s; the bus saw a %s of 0x%llx, outside the memory, in cycle %llu", service->text,
+                           fault.is_write ? "write" : "read", (unsigned long long)fault.address.value,
+                           (unsigned long long)fault.cycle);
     return presil_fail(status, "%s", service->text);
 }
 
-/* Waits in steps: to the interrupt, or (a chip that has none) for intervals that grow, so that the transport's watchdog still gets its turn. */
+/* Waits in steps: to the interrupt, or (a chip that has none) for intervals that grow, so that the transport's watchdog
+ * still gets its turn. */
 static int wait_done(rtl_launch *launch) {
     presil_device *device = launch->device;
     char text[64];
     for (unsigned spurious = 0; spurious < SPURIOUS_INTERRUPTS;) {
-        presil_wait w = {.size = sizeof w, .hang_cycles = device->hang_cycles, .cancel = &device->cancel_flag, .progress = launch->progress ? on_progress : NULL, .progress_context = launch};
+        presil_wait w = {.size = sizeof w,
+                         .hang_cycles = device->hang_cycles,
+                         .cancel = &device->cancel_flag,
+                         .progress = launch->progress ? on_progress : NULL,
+                         .progress_context = launch};
         if (!device->limits.has_interrupt) {
             const uint64_t interval = FIRST_POLL_CYCLES + launch->cycles / 4;
             w.deadline_cycles = interval < 2 * device->hang_cycles ? interval : 2 * device->hang_cycles;
@@ -62,7 +70,9 @@ static int wait_done(rtl_launch *launch) {
         if (error) return presil_transport_failed(device, "the simulator stopped", error);
         launch->cycles += w.cycles;
         if (w.reason == PRESIL_WAIT_CANCELLED) {
-            if (presil_cancelled(device, launch->seq)) return presil_fail(PRESIL_ECANCELLED, "cancelled after %llu cycles", (unsigned long long)launch->cycles);
+            if (presil_cancelled(device, launch->seq))
+                return presil_fail(PRESIL_ECANCELLED, "cancelled after %llu cycles",
+                                   (unsigned long long)launch->cycles);
             continue;
         }
         if (w.reason == PRESIL_WAIT_HUNG) {
@@ -85,7 +95,8 @@ static int run_segment(rtl_launch *launch, uint32_t segment, presil_report *repo
     presil_error_buffer buffer = {text, sizeof text};
     const int error = device->link.ops->launch(device->link.handle, launch->info->signature + segment);
     if (error) return presil_transport_failed(device, "preparing the launch", error);
-    int status = device->chip_ops->submit(device->chip, &device->link, &device->command, launch->plan, segment, &buffer);
+    int status =
+        device->chip_ops->submit(device->chip, &device->link, &device->command, launch->plan, segment, &buffer);
     if (status) return presil_fail(status, "%s", text);
     status = wait_done(launch);
     if (status) return status;
@@ -93,7 +104,8 @@ static int run_segment(rtl_launch *launch, uint32_t segment, presil_report *repo
     return status ? presil_fail(status, "the counters can't be read") : PRESIL_OK;
 }
 
-static int sync_ranges(const presil_device *device, int (*sync)(presil_transport *, presil_daddr, uint64_t), const presil_byte_range *ranges, uint32_t count) {
+static int sync_ranges(const presil_device *device, int (*sync)(presil_transport *, presil_daddr, uint64_t),
+                       const presil_byte_range *ranges, uint32_t count) {
     if (!device->maps || !sync || device->transport.capabilities & PRESIL_CAP_COHERENT) return PRESIL_OK;
     for (uint32_t i = 0; i < count; i++) {
         const int error = sync(device->link.handle, ranges[i].base, ranges[i].bytes);
@@ -106,7 +118,8 @@ static int sync_ranges(const presil_device *device, int (*sync)(presil_transport
 static int send_memory(const presil_device *device, const presil_byte_range *ranges, uint32_t count) {
     if (device->maps || !device->host_memory) return PRESIL_OK;
     for (uint32_t i = 0; i < count; i++) {
-        const int error = device->link.ops->mem_write(device->link.handle, ranges[i].base, presil_memory_at(device, ranges[i].base), ranges[i].bytes);
+        const int error = device->link.ops->mem_write(device->link.handle, ranges[i].base,
+                                                      presil_memory_at(device, ranges[i].base), ranges[i].bytes);
         if (error) return presil_transport_failed(device, "sending memory", error);
     }
     return PRESIL_OK;
@@ -115,13 +128,15 @@ static int send_memory(const presil_device *device, const presil_byte_range *ran
 static int fetch_memory(const presil_device *device, const presil_byte_range *ranges, uint32_t count) {
     if (device->maps || !device->host_memory) return PRESIL_OK;
     for (uint32_t i = 0; i < count; i++) {
-        const int error = device->link.ops->mem_read(device->link.handle, ranges[i].base, presil_memory_at(device, ranges[i].base), ranges[i].bytes);
+        const int error = device->link.ops->mem_read(device->link.handle, ranges[i].base,
+                                                     presil_memory_at(device, ranges[i].base), ranges[i].bytes);
         if (error) return presil_transport_failed(device, "fetching memory", error);
     }
     return PRESIL_OK;
 }
 
-int presil_launch_rtl(presil_device *device, const presil_plan *plan, const presil_plan_info *info, uint64_t seq, presil_report *report) {
+int presil_launch_rtl(presil_device *device, const presil_plan *plan, const presil_plan_info *info, uint64_t seq,
+                      presil_report *report) {
     rtl_launch launch = {.device = device, .plan = plan, .info = info, .seq = seq};
     (void)pthread_mutex_lock(&device->report_lock);
     launch.progress = device->progress;
@@ -131,14 +146,17 @@ int presil_launch_rtl(presil_device *device, const presil_plan *plan, const pres
     int status = sync_ranges(device, device->link.ops->sync_for_device, info->reads, info->read_count);
     if (!status) status = send_memory(device, info->reads, info->read_count);
     if (!status) status = send_memory(device, info->writes, info->write_count);
-    for (uint32_t segment = 0; segment < info->segments && !status; segment++) status = run_segment(&launch, segment, report);
+    for (uint32_t segment = 0; segment < info->segments && !status; segment++)
+        status = run_segment(&launch, segment, report);
     if (!status) status = sync_ranges(device, device->link.ops->sync_for_host, info->writes, info->write_count);
     if (!status) status = fetch_memory(device, info->writes, info->write_count);
     if (!status) (void)device->link.ops->cycles(device->link.handle, &device->clock);
     if (status) {
         char text[ERROR_TEXT];
         (void)snprintf(text, sizeof text, "%s", presil_error_text());
-        status = presil_recover(device, false) ? presil_fail(PRESIL_EDEAD, "%.200s; then: %.200s", text, presil_error_text()) : presil_fail(status, "%s", text);
+        status = presil_recover(device, false)
+                     ? presil_fail(PRESIL_EDEAD, "%.200s; then: %.200s", text, presil_error_text())
+                     : presil_fail(status, "%s", text);
     }
     report->sim_ns += presil_now_ns() - start;
     return status;
@@ -146,7 +164,8 @@ int presil_launch_rtl(presil_device *device, const presil_plan *plan, const pres
 
 /* ---- around it */
 static void trace_begin(presil_device *device, uint64_t launch) {
-    if (!device->trace_path || device->tracing || launch != device->trace_first || !atomic_load(&device->started)) return;
+    if (!device->trace_path || device->tracing || launch != device->trace_first || !atomic_load(&device->started))
+        return;
     const int error = device->link.ops->trace(device->link.handle, device->trace_path, 0, UINT64_MAX);
     if (error) {
         (void)presil_transport_failed(device, "tracing", error);
@@ -155,7 +174,8 @@ static void trace_begin(presil_device *device, uint64_t launch) {
     device->tracing = !error;
 }
 
-/* A waveform that can't be written (a full disk) has stopped the model: the launch has its results, but is not what was asked for. */
+/* A waveform that can't be written (a full disk) has stopped the model: the launch has its results, but is not what was
+ * asked for. */
 static int trace_end(presil_device *device, uint64_t launch) {
     if (!device->tracing || launch + 1 < device->trace_first + device->trace_count) return PRESIL_OK;
     const int error = device->link.ops->trace(device->link.handle, NULL, 0, 0);
@@ -166,16 +186,19 @@ static int trace_end(presil_device *device, uint64_t launch) {
     if (!status) return PRESIL_OK;
     char text[ERROR_TEXT];
     (void)snprintf(text, sizeof text, "%s", presil_error_text());
-    return presil_recover(device, false) ? presil_fail(PRESIL_EDEAD, "%.200s; then: %.200s", text, presil_error_text()) : presil_fail(status, "%s", text);
+    return presil_recover(device, false) ? presil_fail(PRESIL_EDEAD, "%.200s; then: %.200s", text, presil_error_text())
+                                         : presil_fail(status, "%s", text);
 }
 
-static int run(presil_device *device, const work_item *item, int mode, const presil_plan_info *info, presil_report *report) {
+static int run(presil_device *device, const work_item *item, int mode, const presil_plan_info *info,
+               presil_report *report) {
     if (mode == PRESIL_MODE_MODEL) return presil_launch_model(device, item->plan, info, report);
     const int status = presil_start(device); /* a list may have been recorded in mode MODEL */
     if (status) return status;
     if (device->dead) return presil_fail(PRESIL_EDEAD, "the device is unusable until presil_device_reset()");
     trace_begin(device, report->launch);
-    const int ran = mode == PRESIL_MODE_RTL ? presil_launch_rtl(device, item->plan, info, item->seq, report) : presil_launch_verify(device, item->plan, info, item->seq, report);
+    const int ran = mode == PRESIL_MODE_RTL ? presil_launch_rtl(device, item->plan, info, item->seq, report)
+                                            : presil_launch_verify(device, item->plan, info, item->seq, report);
     if (!ran) return trace_end(device, report->launch);
     char text[ERROR_TEXT];
     (void)snprintf(text, sizeof text, "%s", presil_error_text());
@@ -189,13 +212,23 @@ int presil_launch(presil_device *device, const work_item *item) {
     int status = device->chip_ops->plan_info(item->plan, &info);
     if (status) return presil_fail(status, "the plan can't be read");
     const int mode = atomic_load(&device->mode);
-    presil_report report = {.size = sizeof report, .mode = (uint32_t)mode, .launch = device->launches++, .macs = info.macs, .passes = info.passes,
-                            .peak_macs_per_cycle = info.peak_macs_per_cycle, .descriptors = 0, .verified = -1, .origin = item->origin, .tag = item->tag};
+    presil_report report = {.size = sizeof report,
+                            .mode = (uint32_t)mode,
+                            .launch = device->launches++,
+                            .macs = info.macs,
+                            .passes = info.passes,
+                            .peak_macs_per_cycle = info.peak_macs_per_cycle,
+                            .descriptors = 0,
+                            .verified = -1,
+                            .origin = item->origin,
+                            .tag = item->tag};
     (void)snprintf(report.label, sizeof report.label, "%s", info.label ? info.label : "");
     status = run(device, item, mode, &info, &report);
     if (status) status = presil_fail(status, "%s: %s", report.label, presil_error_text());
     /* A chip without a clock is a model, wherever it runs. */
-    if (mode != PRESIL_MODE_MODEL && atomic_load(&device->started) && !(device->transport.capabilities & PRESIL_CAP_CLOCKED)) report.mode = PRESIL_MODE_MODEL;
+    if (mode != PRESIL_MODE_MODEL && atomic_load(&device->started) &&
+        !(device->transport.capabilities & PRESIL_CAP_CLOCKED))
+        report.mode = PRESIL_MODE_MODEL;
     report.status = (uint32_t)-status;
     report.host_ns = item->plan_ns + (presil_now_ns() - start) - report.sim_ns - report.twin_ns;
     (void)pthread_mutex_lock(&device->report_lock);

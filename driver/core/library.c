@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding simulator and chip libraries. They stay loaded until the process ends: C++ runtimes leave thread-local destructors behind, which must not
- * outlive their code.
+ * Finding simulator and chip libraries. They stay loaded until the process ends: C++ runtimes leave thread-local
+ * destructors behind, which must not outlive their code.
  */
 #define _GNU_SOURCE
 #include "core.h"
@@ -19,10 +19,13 @@ enum { PATH_BYTES = 4096 };
 static void own_directory(char *out, size_t bytes) {
     Dl_info info;
     out[0] = 0;
-    if (dladdr((const void *)(uintptr_t)&presil_device_open, &info) && info.dli_fname) (void)snprintf(out, bytes, "%s", info.dli_fname);
+    if (dladdr((const void *)(uintptr_t)&presil_device_open, &info) && info.dli_fname)
+        (void)snprintf(out, bytes, "%s", info.dli_fname);
     char *slash = strrchr(out, '/');
-    if (slash) *slash = 0;
-    else (void)snprintf(out, bytes, ".");
+    if (slash)
+        *slash = 0;
+    else
+        (void)snprintf(out, bytes, ".");
 }
 
 static bool is_there(const char *directory, size_t length, const char *name, char *path) {
@@ -44,8 +47,10 @@ static int find_library(const char *name, char *path) {
     if (is_there(own, strlen(own), name, path)) return PRESIL_OK;
     (void)snprintf(below, sizeof below, "%s/lib", own);
     if (is_there(below, strlen(below), name, path)) return PRESIL_OK;
-    return presil_fail(PRESIL_ENODEV, "%s is neither in PRESIL_LIBRARY_PATH (%.150s) nor in %.150s: build it (cmake target %.*s), or choose another chip or build", name,
-                       places ? places : "not set", own, (int)(strlen(name) - 6), name + 3);
+    return presil_fail(PRESIL_ENODEV,
+                       "%s is neither in PRESIL_LIBRARY_PATH (%.150s) nor in %.150s: build it (cmake target %.*s), or "
+                       "choose another chip or build",
+                       name, places ? places : "not set", own, (int)(strlen(name) - 6), name + 3);
 }
 
 static int load(const char *path, const char *symbol, void **entry) {
@@ -53,8 +58,11 @@ static int load(const char *path, const char *symbol, void **entry) {
     if (!library) {
         const char *text = dlerror();
         if (!strstr(text, "ISA level")) return presil_fail(PRESIL_ENODEV, "can't load %s: %s", path, text);
-        return presil_fail(PRESIL_ENODEV, "can't load %.200s: it was built for a processor that has instructions which this one lacks: build it on this machine ('./presil build', "
-                           "or 'python -m torch_presil.simulators'), or use mode 'model'", path);
+        return presil_fail(PRESIL_ENODEV,
+                           "can't load %.200s: it was built for a processor that has instructions which this one "
+                           "lacks: build it on this machine ('./presil build', "
+                           "or 'python -m torch_presil.simulators'), or use mode 'model'",
+                           path);
     }
     *entry = dlsym(library, symbol);
     if (!*entry) {
@@ -84,7 +92,8 @@ int presil_library_transport(const presil_device *device, const presil_transport
     memcpy(&function, &entry, sizeof function); /* ISO C has no cast from object to function pointers */
     const presil_transport_ops *ops = function();
     if (!ops || ops->abi != PRESIL_TRANSPORT_ABI || ops->size < sizeof *ops)
-        return presil_fail(PRESIL_ENODEV, "%s: transport ABI %u expected, %u found: rebuild it", path, PRESIL_TRANSPORT_ABI, ops ? ops->abi : 0);
+        return presil_fail(PRESIL_ENODEV, "%s: transport ABI %u expected, %u found: rebuild it", path,
+                           PRESIL_TRANSPORT_ABI, ops ? ops->abi : 0);
     *out = ops;
     return PRESIL_OK;
 }
@@ -97,7 +106,8 @@ int presil_library_chip(const presil_device *device, const char *chip, const pre
         return PRESIL_OK;
     }
     (void)snprintf(name, sizeof name, "libpresil_chip_%s.so", chip);
-    const char *slash = device->library_path ? strrchr(device->library_path, '/') : NULL; /* a chip of the user's own lies beside its simulator */
+    const char *slash = device->library_path ? strrchr(device->library_path, '/')
+                                             : NULL; /* a chip of the user's own lies beside its simulator */
     if (!slash || !is_there(device->library_path, (size_t)(slash - device->library_path), name, path)) {
         const int status = find_library(name, path);
         if (status) return status;
@@ -108,8 +118,11 @@ int presil_library_chip(const presil_device *device, const char *chip, const pre
     presil_chip_entry_fn function;
     memcpy(&function, &entry, sizeof function);
     const presil_chip_ops *ops = function();
-    if (!ops || ops->abi != PRESIL_CHIP_ABI || ops->size < sizeof *ops) return presil_fail(PRESIL_ENODEV, "%s: chip ABI %u expected, %u found: rebuild it", path, PRESIL_CHIP_ABI, ops ? ops->abi : 0);
-    if (strcmp(ops->name, chip) != 0) return presil_fail(PRESIL_ENODEV, "%s is for the chip \"%s\", not \"%s\"", path, ops->name, chip);
+    if (!ops || ops->abi != PRESIL_CHIP_ABI || ops->size < sizeof *ops)
+        return presil_fail(PRESIL_ENODEV, "%s: chip ABI %u expected, %u found: rebuild it", path, PRESIL_CHIP_ABI,
+                           ops ? ops->abi : 0);
+    if (strcmp(ops->name, chip) != 0)
+        return presil_fail(PRESIL_ENODEV, "%s is for the chip \"%s\", not \"%s\"", path, ops->name, chip);
     *out = ops;
     return PRESIL_OK;
 }

@@ -22,8 +22,10 @@ static void emit(const char *text) {
     void (*function)(void *, const char *) = log_function;
     void *context = log_context;
     (void)pthread_mutex_unlock(&log_lock);
-    if (function) function(context, text);
-    else (void)fprintf(stderr, "presil: %s\n", text);
+    if (function)
+        function(context, text);
+    else
+        (void)fprintf(stderr, "presil: %s\n", text);
 }
 
 void presil_warn(const char *format, ...) {

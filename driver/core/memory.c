@@ -15,14 +15,22 @@ int presil_memory_open(presil_device *device) {
     const uint64_t pages = device->memory_bytes / PRESIL_HEAP_PAGE;
     device->memory_base.value = MEMORY_BASE;
     device->memory_fd = memfd_create("presil", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (device->memory_fd < 0) return presil_fail(PRESIL_EHOSTMEM, "device memory: memfd_create failed: %s", strerror(errno));
-    if (ftruncate(device->memory_fd, (off_t)device->memory_bytes)) return presil_fail(PRESIL_EHOSTMEM, "device memory: no sparse file of %llu bytes: %s", (unsigned long long)device->memory_bytes, strerror(errno));
+    if (device->memory_fd < 0)
+        return presil_fail(PRESIL_EHOSTMEM, "device memory: memfd_create failed: %s", strerror(errno));
+    if (ftruncate(device->memory_fd, (off_t)device->memory_bytes))
+        return presil_fail(PRESIL_EHOSTMEM, "device memory: no sparse file of %llu bytes: %s",
+                           (unsigned long long)device->memory_bytes, strerror(errno));
     /* A server maps it too, and would be killed if it shrank. */
-    if (fcntl(device->memory_fd, F_ADD_SEALS, F_SEAL_SHRINK)) return presil_fail(PRESIL_EHOSTMEM, "device memory: it can't be sealed: %s", strerror(errno));
-    void *mapping = mmap(NULL, device->memory_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, device->memory_fd, 0);
-    if (mapping == MAP_FAILED) return presil_fail(PRESIL_EHOSTMEM, "device memory: %llu bytes can't be mapped: %s; set PRESIL_MEMORY lower", (unsigned long long)device->memory_bytes, strerror(errno));
+    if (fcntl(device->memory_fd, F_ADD_SEALS, F_SEAL_SHRINK))
+        return presil_fail(PRESIL_EHOSTMEM, "device memory: it can't be sealed: %s", strerror(errno));
+    void *mapping =
+        mmap(NULL, device->memory_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, device->memory_fd, 0);
+    if (mapping == MAP_FAILED)
+        return presil_fail(PRESIL_EHOSTMEM, "device memory: %llu bytes can't be mapped: %s; set PRESIL_MEMORY lower",
+                           (unsigned long long)device->memory_bytes, strerror(errno));
     device->mapping = mapping;
-    if (presil_heap_init(&device->heap, (uint32_t)pages)) return presil_fail(PRESIL_EHOSTMEM, "device memory: host memory is full");
+    if (presil_heap_init(&device->heap, (uint32_t)pages))
+        return presil_fail(PRESIL_EHOSTMEM, "device memory: host memory is full");
     return PRESIL_OK;
 }
 
@@ -34,13 +42,18 @@ void presil_memory_close(presil_device *device) {
     device->memory_fd = -1;
 }
 
-/* The first blocks, in every mode, so that addresses of tensors do not depend on it. They count as neither allocated nor free afterwards. */
+/* The first blocks, in every mode, so that addresses of tensors do not depend on it. They count as neither allocated
+ * nor free afterwards. */
 int presil_memory_reserve_commands(presil_device *device) {
-    const uint64_t command_pages = (device->limits.command_bytes + PRESIL_HEAP_PAGE - 1) / PRESIL_HEAP_PAGE, staging_pages = STAGING_BYTES / PRESIL_HEAP_PAGE;
+    const uint64_t command_pages = (device->limits.command_bytes + PRESIL_HEAP_PAGE - 1) / PRESIL_HEAP_PAGE,
+                   staging_pages = STAGING_BYTES / PRESIL_HEAP_PAGE;
     uint32_t page = 0;
     if (presil_heap_alloc(&device->heap, 0, command_pages + staging_pages, &page)) {
-        return presil_fail(PRESIL_ENOMEM, "device memory of %llu bytes has no room for the chip's commands (%llu) and the copy buffer (%llu): set PRESIL_MEMORY higher",
-                           (unsigned long long)device->memory_bytes, (unsigned long long)device->limits.command_bytes, (unsigned long long)STAGING_BYTES);
+        return presil_fail(PRESIL_ENOMEM,
+                           "device memory of %llu bytes has no room for the chip's commands (%llu) and the copy buffer "
+                           "(%llu): set PRESIL_MEMORY higher",
+                           (unsigned long long)device->memory_bytes, (unsigned long long)device->limits.command_bytes,
+                           (unsigned long long)STAGING_BYTES);
     }
     device->command.base.value = device->memory_base.value + (uint64_t)page * PRESIL_HEAP_PAGE;
     device->command.bytes = command_pages * PRESIL_HEAP_PAGE;
@@ -51,12 +64,17 @@ int presil_memory_reserve_commands(presil_device *device) {
 
 bool presil_memory_contains(const presil_device *device, presil_daddr address, uint64_t bytes) {
     const uint64_t offset = address.value - device->memory_base.value;
-    return address.value >= device->memory_base.value && offset <= device->memory_bytes && bytes <= device->memory_bytes - offset;
+    return address.value >= device->memory_base.value && offset <= device->memory_bytes &&
+           bytes <= device->memory_bytes - offset;
 }
 
-bool presil_memory_home_is_mapping(const presil_device *device) { return !atomic_load_explicit(&device->started, memory_order_acquire) || device->maps || device->host_memory; }
+bool presil_memory_home_is_mapping(const presil_device *device) {
+    return !atomic_load_explicit(&device->started, memory_order_acquire) || device->maps || device->host_memory;
+}
 
-uint8_t *presil_memory_at(const presil_device *device, presil_daddr address) { return device->mapping + (address.value - device->memory_base.value); }
+uint8_t *presil_memory_at(const presil_device *device, presil_daddr address) {
+    return device->mapping + (address.value - device->memory_base.value);
+}
 
 void *presil_host_pointer(presil_device *device, presil_daddr address, uint64_t bytes) {
     if (presil_enter(device) || device->no_map || !presil_memory_home_is_mapping(device)) return NULL;
@@ -96,7 +114,8 @@ int presil_memory_upload(presil_device *device) {
         const off_t end = lseek(device->memory_fd, at, SEEK_HOLE);
         if (end < 0) break;
         const presil_daddr to = {device->memory_base.value + (uint64_t)at};
-        const int error = device->link.ops->mem_write(device->link.handle, to, device->mapping + at, (uint64_t)(end - at));
+        const int error =
+            device->link.ops->mem_write(device->link.handle, to, device->mapping + at, (uint64_t)(end - at));
         if (error) return presil_transport_failed(device, "moving device memory to the transport", error);
         at = end;
     }
@@ -109,7 +128,8 @@ int presil_alloc(presil_device *device, presil_stream *stream, presil_pool *pool
     if (entered) return entered;
     if (!out) return presil_fail(PRESIL_EINVAL, "presil_alloc: out is NULL");
     if (!presil_stream_of(device, stream)) return PRESIL_EINVAL;
-    if (pool && pool->device != device) return presil_fail(PRESIL_EINVAL, "presil_alloc: the pool belongs to another device");
+    if (pool && pool->device != device)
+        return presil_fail(PRESIL_EINVAL, "presil_alloc: the pool belongs to another device");
     if (bytes == 0) {
         out->value = 0;
         return PRESIL_OK;
@@ -118,19 +138,27 @@ int presil_alloc(presil_device *device, presil_stream *stream, presil_pool *pool
     const uint64_t pages = (bytes - 1) / PRESIL_HEAP_PAGE + 1;
     (void)pthread_mutex_lock(&device->heap_lock);
     presil_heap_stats stats = {0};
-    const uint64_t in_use = device->heap.counters[PRESIL_HEAP_PAGES][PRESIL_HEAP_ALL].current - device->own[PRESIL_HEAP_PAGES][PRESIL_HEAP_ALL].current;
+    const uint64_t in_use = device->heap.counters[PRESIL_HEAP_PAGES][PRESIL_HEAP_ALL].current -
+                            device->own[PRESIL_HEAP_PAGES][PRESIL_HEAP_ALL].current;
     const bool beyond = device->memory_limit && (pages > device->memory_limit || in_use > device->memory_limit - pages);
     if (beyond) device->heap.failures++;
-    const int status = beyond ? PRESIL_HEAP_FULL : presil_heap_alloc(&device->heap, pool ? pool->index : 0, pages, &page);
+    const int status =
+        beyond ? PRESIL_HEAP_FULL : presil_heap_alloc(&device->heap, pool ? pool->index : 0, pages, &page);
     if (!status) presil_heap_note_request(&device->heap, page, bytes);
     if (status) presil_heap_get_stats(&device->heap, &stats);
     (void)pthread_mutex_unlock(&device->heap_lock);
     if (status == PRESIL_HEAP_NO_HOST_MEMORY) return presil_fail(PRESIL_EHOSTMEM, "presil_alloc: host memory is full");
     if (status) {
-        const char *why = beyond ? "more than the limit that was set" : pages > device->heap.pages ? "more than the device has" : pages > device->heap.pages - stats.allocated ? "more than is free" : "enough is free, but not in one piece";
-        return presil_fail(PRESIL_ENOMEM, "out of device memory: %llu bytes asked for; %s (%llu bytes in all, %llu in use by %llu blocks, largest gap %llu); PRESIL_MEMORY sets the size",
-                           (unsigned long long)bytes, why, (unsigned long long)device->memory_bytes, (unsigned long long)(stats.allocated * PRESIL_HEAP_PAGE),
-                           (unsigned long long)stats.live, (unsigned long long)(stats.largest_free * PRESIL_HEAP_PAGE));
+        const char *why = beyond                                         ? "more than the limit that was set"
+                          : pages > device->heap.pages                   ? "more than the device has"
+                          : pages > device->heap.pages - stats.allocated ? "more than is free"
+                                                                         : "enough is free, but not in one piece";
+        return presil_fail(PRESIL_ENOMEM,
+                           "out of device memory: %llu bytes asked for; %s (%llu bytes in all, %llu in use by %llu "
+                           "blocks, largest gap %llu); PRESIL_MEMORY sets the size",
+                           (unsigned long long)bytes, why, (unsigned long long)device->memory_bytes,
+                           (unsigned long long)(stats.allocated * PRESIL_HEAP_PAGE), (unsigned long long)stats.live,
+                           (unsigned long long)(stats.largest_free * PRESIL_HEAP_PAGE));
     }
     out->value = device->memory_base.value + (uint64_t)page * PRESIL_HEAP_PAGE;
     return PRESIL_OK;
@@ -141,50 +169,71 @@ int presil_free(presil_device *device, presil_daddr address) {
     if (entered) return entered;
     if (address.value == 0) return PRESIL_OK;
     int status = -1;
-    if (presil_memory_contains(device, address, 1) && address.value % PRESIL_HEAP_PAGE == 0 && address.value != device->command.base.value) {
+    if (presil_memory_contains(device, address, 1) && address.value % PRESIL_HEAP_PAGE == 0 &&
+        address.value != device->command.base.value) {
         (void)pthread_mutex_lock(&device->heap_lock);
-        status = presil_heap_free(&device->heap, (uint32_t)((address.value - device->memory_base.value) / PRESIL_HEAP_PAGE));
+        status =
+            presil_heap_free(&device->heap, (uint32_t)((address.value - device->memory_base.value) / PRESIL_HEAP_PAGE));
         (void)pthread_mutex_unlock(&device->heap_lock);
     }
-    return status ? presil_fail(PRESIL_EINVAL, "presil_free: no block starts at 0x%llx (freed twice?)", (unsigned long long)address.value) : PRESIL_OK;
+    return status ? presil_fail(PRESIL_EINVAL, "presil_free: no block starts at 0x%llx (freed twice?)",
+                                (unsigned long long)address.value)
+                  : PRESIL_OK;
 }
 
 int presil_memory_get_stats(presil_device *device, presil_memory_stats *out) {
     const int entered = presil_enter(device);
     if (entered) return entered;
-    if (!out || out->size < 2 * sizeof(uint32_t)) return presil_fail(PRESIL_EINVAL, "presil_memory_get_stats: out->size must be sizeof(presil_memory_stats)");
+    if (!out || out->size < 2 * sizeof(uint32_t))
+        return presil_fail(PRESIL_EINVAL, "presil_memory_get_stats: out->size must be sizeof(presil_memory_stats)");
     presil_heap_stats s;
     (void)pthread_mutex_lock(&device->heap_lock);
     presil_heap_get_stats(&device->heap, &s);
     /* The driver's own block is not the user's. */
-    const uint64_t own = device->own[PRESIL_HEAP_PAGES][PRESIL_HEAP_ALL].current, own_allocations = device->own[PRESIL_HEAP_BLOCKS][PRESIL_HEAP_ALL].gained;
+    const uint64_t own = device->own[PRESIL_HEAP_PAGES][PRESIL_HEAP_ALL].current,
+                   own_allocations = device->own[PRESIL_HEAP_BLOCKS][PRESIL_HEAP_ALL].gained;
     (void)pthread_mutex_unlock(&device->heap_lock);
     const uint64_t page = PRESIL_HEAP_PAGE;
     const presil_memory_stats stats = {
-        .size = out->size, .allocated = (s.allocated - own) * page, .allocated_peak = (s.allocated_peak - own) * page, .reserved = (s.reserved - own) * page,
-        .reserved_peak = (s.reserved_peak - own) * page, .active_blocks = s.live - 1, .allocations = s.allocations - own_allocations, .frees = s.frees, .failures = s.failures,
-        .capacity = (device->heap.pages - own) * page, .largest_free = s.largest_free * page,
+        .size = out->size,
+        .allocated = (s.allocated - own) * page,
+        .allocated_peak = (s.allocated_peak - own) * page,
+        .reserved = (s.reserved - own) * page,
+        .reserved_peak = (s.reserved_peak - own) * page,
+        .active_blocks = s.live - 1,
+        .allocations = s.allocations - own_allocations,
+        .frees = s.frees,
+        .failures = s.failures,
+        .capacity = (device->heap.pages - own) * page,
+        .largest_free = s.largest_free * page,
     };
     memcpy(out, &stats, out->size < sizeof stats ? out->size : sizeof stats);
     return PRESIL_OK;
 }
 
 static presil_memory_counter without_own(presil_heap_counter c, presil_heap_counter own, uint64_t unit) {
-    return (presil_memory_counter){(c.current - own.current) * unit, (c.peak - own.current) * unit, (c.gained - own.gained) * unit, c.lost * unit};
+    return (presil_memory_counter){(c.current - own.current) * unit, (c.peak - own.current) * unit,
+                                   (c.gained - own.gained) * unit, c.lost * unit};
 }
 
 int presil_memory_get_counters(presil_device *device, presil_memory_counters *out) {
     const int entered = presil_enter(device);
     if (entered) return entered;
-    if (!out || out->size < 2 * sizeof(uint32_t)) return presil_fail(PRESIL_EINVAL, "presil_memory_get_counters: out->size must be sizeof(presil_memory_counters)");
-    static const uint64_t units[] = {[PRESIL_MEMORY_BLOCKS] = 1, [PRESIL_MEMORY_BYTES] = PRESIL_HEAP_PAGE, [PRESIL_MEMORY_REQUESTED] = 1,
-                                     [PRESIL_MEMORY_RESERVED] = PRESIL_HEAP_PAGE, [PRESIL_MEMORY_SEGMENTS] = 1};
+    if (!out || out->size < 2 * sizeof(uint32_t))
+        return presil_fail(PRESIL_EINVAL,
+                           "presil_memory_get_counters: out->size must be sizeof(presil_memory_counters)");
+    static const uint64_t units[] = {[PRESIL_MEMORY_BLOCKS] = 1,
+                                     [PRESIL_MEMORY_BYTES] = PRESIL_HEAP_PAGE,
+                                     [PRESIL_MEMORY_REQUESTED] = 1,
+                                     [PRESIL_MEMORY_RESERVED] = PRESIL_HEAP_PAGE,
+                                     [PRESIL_MEMORY_SEGMENTS] = 1};
     presil_memory_counters all = {.size = out->size};
     (void)pthread_mutex_lock(&device->heap_lock);
     all.failures = device->heap.failures;
     all.flushes = device->heap.flushes;
     for (int i = 0; i < PRESIL_MEMORY_COUNTERS; i++) {
-        for (int kind = 0; kind < PRESIL_MEMORY_KINDS; kind++) all.counter[i][kind] = without_own(device->heap.counters[i][kind], device->own[i][kind], units[i]);
+        for (int kind = 0; kind < PRESIL_MEMORY_KINDS; kind++)
+            all.counter[i][kind] = without_own(device->heap.counters[i][kind], device->own[i][kind], units[i]);
     }
     (void)pthread_mutex_unlock(&device->heap_lock);
     memcpy(out, &all, out->size < sizeof all ? out->size : sizeof all);
@@ -194,7 +243,8 @@ int presil_memory_get_counters(presil_device *device, presil_memory_counters *ou
 int presil_memory_snapshot(presil_device *device, presil_memory_block *blocks, uint64_t capacity, uint64_t *count) {
     const int entered = presil_enter(device);
     if (entered) return entered;
-    if (!count || (capacity && !blocks)) return presil_fail(PRESIL_EINVAL, "presil_memory_snapshot: count or blocks is NULL");
+    if (!count || (capacity && !blocks))
+        return presil_fail(PRESIL_EINVAL, "presil_memory_snapshot: count or blocks is NULL");
     const uint32_t own = (uint32_t)((device->command.base.value - device->memory_base.value) / PRESIL_HEAP_PAGE);
     uint64_t found = 0;
     (void)pthread_mutex_lock(&device->heap_lock);
@@ -202,9 +252,13 @@ int presil_memory_snapshot(presil_device *device, presil_memory_block *blocks, u
         const presil_heap_node *node = &device->heap.nodes[n];
         if (node->arena == 0 || node->page == own) continue;
         if (found < capacity) {
-            blocks[found] = (presil_memory_block){.address.value = device->memory_base.value + (uint64_t)node->page * PRESIL_HEAP_PAGE, .bytes = (uint64_t)node->pages * PRESIL_HEAP_PAGE,
-                                                  .requested = node->live ? node->requested : 0, .pool = (node->arena - 1) / 2,
-                                                  .kind = node->arena & 1 ? PRESIL_MEMORY_SMALL : PRESIL_MEMORY_LARGE, .live = node->live};
+            blocks[found] = (presil_memory_block){.address.value = device->memory_base.value +
+                                                                   (uint64_t)node->page * PRESIL_HEAP_PAGE,
+                                                  .bytes = (uint64_t)node->pages * PRESIL_HEAP_PAGE,
+                                                  .requested = node->live ? node->requested : 0,
+                                                  .pool = (node->arena - 1) / 2,
+                                                  .kind = node->arena & 1 ? PRESIL_MEMORY_SMALL : PRESIL_MEMORY_LARGE,
+                                                  .live = node->live};
         }
         found++;
     }
@@ -227,7 +281,8 @@ void presil_memory_reset_totals(presil_device *device) {
     (void)pthread_mutex_lock(&device->heap_lock);
     presil_heap_reset_totals(&device->heap);
     for (int i = 0; i < PRESIL_HEAP_COUNTERS; i++) {
-        for (int kind = 0; kind < PRESIL_HEAP_KINDS; kind++) device->own[i][kind].gained = device->own[i][kind].lost = 0;
+        for (int kind = 0; kind < PRESIL_HEAP_KINDS; kind++)
+            device->own[i][kind].gained = device->own[i][kind].lost = 0;
     }
     (void)pthread_mutex_unlock(&device->heap_lock);
 }
@@ -241,7 +296,8 @@ void presil_memory_reset_peak(presil_device *device) {
 
 static void punch(void *context, uint32_t page, uint32_t pages) {
     const presil_device *device = context;
-    (void)fallocate(device->memory_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)page * PRESIL_HEAP_PAGE, (off_t)pages * PRESIL_HEAP_PAGE);
+    (void)fallocate(device->memory_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)page * PRESIL_HEAP_PAGE,
+                    (off_t)pages * PRESIL_HEAP_PAGE);
 }
 
 /* Work that was enqueued before its blocks were freed may still read them: the pages go once it has passed. */
@@ -292,9 +348,12 @@ void presil_pool_keep(presil_pool *pool, int keep) {
 }
 
 int presil_memory_pool_of(presil_device *device, presil_daddr address, uint32_t *number) {
-    if (presil_enter(device) || !number || !presil_memory_contains(device, address, 1) || address.value % PRESIL_HEAP_PAGE) return 0;
+    if (presil_enter(device) || !number || !presil_memory_contains(device, address, 1) ||
+        address.value % PRESIL_HEAP_PAGE)
+        return 0;
     (void)pthread_mutex_lock(&device->heap_lock);
-    const int unknown = presil_heap_pool_of(&device->heap, (uint32_t)((address.value - device->memory_base.value) / PRESIL_HEAP_PAGE), number);
+    const int unknown = presil_heap_pool_of(
+        &device->heap, (uint32_t)((address.value - device->memory_base.value) / PRESIL_HEAP_PAGE), number);
     (void)pthread_mutex_unlock(&device->heap_lock);
     return !unknown;
 }

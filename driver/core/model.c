@@ -12,11 +12,17 @@ static void on_write(void *context, presil_daddr address, uint64_t bytes) {
     ranges_add(&device->twin_writes, address, bytes);
 }
 
-int presil_twin_run(presil_device *device, const presil_plan *plan, uint8_t *memory, uint32_t log_writes, presil_report *report) {
+int presil_twin_run(presil_device *device, const presil_plan *plan, uint8_t *memory, uint32_t log_writes,
+                    presil_report *report) {
     char text[ERROR_TEXT] = "";
     presil_error_buffer error = {text, sizeof text};
-    const presil_executor_memory window = {.base = device->memory_base, .bytes = device->memory_bytes, .host = memory, .on_write = log_writes ? on_write : NULL,
-                                           .context = device, .threads = atomic_load_explicit(&device->twin_threads, memory_order_relaxed)};
+    const presil_executor_memory window = {.base = device->memory_base,
+                                           .bytes = device->memory_bytes,
+                                           .host = memory,
+                                           .on_write = log_writes ? on_write : NULL,
+                                           .context = device,
+                                           .threads =
+                                               atomic_load_explicit(&device->twin_threads, memory_order_relaxed)};
     device->twin_writes.count = 0;
     device->twin_writes.lost = false;
     const uint64_t start = presil_now_ns();
@@ -30,8 +36,10 @@ int presil_twin_run(presil_device *device, const presil_plan *plan, uint8_t *mem
 static int view_open(presil_device *device) {
     if (device->view && device->view_is_copy) return PRESIL_OK;
     presil_view_close(device);
-    void *view = mmap(NULL, device->memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (view == MAP_FAILED) return presil_fail(PRESIL_EHOSTMEM, "no address space for the model's memory: %s", strerror(errno));
+    void *view =
+        mmap(NULL, device->memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (view == MAP_FAILED)
+        return presil_fail(PRESIL_EHOSTMEM, "no address space for the model's memory: %s", strerror(errno));
     device->view = view;
     device->view_is_copy = true;
     return PRESIL_OK;
@@ -39,7 +47,8 @@ static int view_open(presil_device *device) {
 
 static int stage(presil_device *device, const presil_byte_range *ranges, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
-        const int status = presil_memory_read(device, ranges[i].base, device->view + (ranges[i].base.value - device->memory_base.value), ranges[i].bytes);
+        const int status = presil_memory_read(
+            device, ranges[i].base, device->view + (ranges[i].base.value - device->memory_base.value), ranges[i].bytes);
         if (status) return status;
     }
     return PRESIL_OK;
@@ -61,16 +70,19 @@ void presil_view_close(presil_device *device) {
 }
 
 static int write_back(presil_device *device) {
-    if (device->twin_writes.lost) return presil_fail(PRESIL_EHOSTMEM, "no host memory for the list of what the model wrote");
+    if (device->twin_writes.lost)
+        return presil_fail(PRESIL_EHOSTMEM, "no host memory for the list of what the model wrote");
     for (size_t i = 0; i < device->twin_writes.count; i++) {
         const presil_byte_range *r = &device->twin_writes.at[i];
-        const int status = presil_memory_write(device, r->base, device->view + (r->base.value - device->memory_base.value), r->bytes);
+        const int status =
+            presil_memory_write(device, r->base, device->view + (r->base.value - device->memory_base.value), r->bytes);
         if (status) return status;
     }
     return PRESIL_OK;
 }
 
-int presil_launch_model(presil_device *device, const presil_plan *plan, const presil_plan_info *info, presil_report *report) {
+int presil_launch_model(presil_device *device, const presil_plan *plan, const presil_plan_info *info,
+                        presil_report *report) {
     report->descriptors = info->descriptors;
     if (presil_memory_home_is_mapping(device)) return presil_twin_run(device, plan, device->mapping, 0, report);
     int status = presil_view_stage(device, info);

@@ -13,11 +13,14 @@ static int begin(presil_device *device, presil_stream **stream) {
     return atomic_load(&device->mode) == PRESIL_MODE_MODEL ? PRESIL_OK : presil_start_if_needed(device);
 }
 
-static int check_ranges(const presil_device *device, const char *label, const char *what, const presil_byte_range *ranges, uint32_t count) {
+static int check_ranges(const presil_device *device, const char *label, const char *what,
+                        const presil_byte_range *ranges, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         if (presil_memory_contains(device, ranges[i].base, ranges[i].bytes)) continue;
-        return presil_fail(PRESIL_EINVAL, "%s %s %llu bytes at 0x%llx, which are not in device memory (0x%llx to 0x%llx)", label, what, (unsigned long long)ranges[i].bytes,
-                           (unsigned long long)ranges[i].base.value, (unsigned long long)device->memory_base.value,
+        return presil_fail(PRESIL_EINVAL,
+                           "%s %s %llu bytes at 0x%llx, which are not in device memory (0x%llx to 0x%llx)", label, what,
+                           (unsigned long long)ranges[i].bytes, (unsigned long long)ranges[i].base.value,
+                           (unsigned long long)device->memory_base.value,
                            (unsigned long long)(device->memory_base.value + device->memory_bytes));
     }
     return PRESIL_OK;
@@ -40,10 +43,12 @@ int presil_plan_enqueue(presil_device *device, presil_stream *stream, presil_pla
 }
 
 static int check_tensor(const char *what, const presil_tensor *t) {
-    if (t->dtype > PRESIL_INT32) return presil_fail(PRESIL_EINVAL, "%s: dtype %u is not one of presil_dtype", what, t->dtype);
+    if (t->dtype > PRESIL_INT32)
+        return presil_fail(PRESIL_EINVAL, "%s: dtype %u is not one of presil_dtype", what, t->dtype);
     if (t->ndim > 4) return presil_fail(PRESIL_EINVAL, "%s: %u dimensions, at most 4 expected", what, t->ndim);
     for (uint32_t i = 0; i < t->ndim; i++) {
-        if (t->shape[i] < 0) return presil_fail(PRESIL_EINVAL, "%s: shape[%u] is %lld", what, i, (long long)t->shape[i]);
+        if (t->shape[i] < 0)
+            return presil_fail(PRESIL_EINVAL, "%s: shape[%u] is %lld", what, i, (long long)t->shape[i]);
     }
     return PRESIL_OK;
 }
@@ -57,7 +62,8 @@ int presil_matmul(presil_device *device, presil_stream *stream, const presil_mat
     if (status) return status;
     d.size = sizeof d;
     if (d.reserved0) return presil_fail(PRESIL_EINVAL, "presil_matmul_desc: reserved0 is %u, 0 expected", d.reserved0);
-    if (d.compute > PRESIL_COMPUTE_FP16) return presil_fail(PRESIL_EINVAL, "presil_matmul_desc: compute %u is not one of presil_compute", d.compute);
+    if (d.compute > PRESIL_COMPUTE_FP16)
+        return presil_fail(PRESIL_EINVAL, "presil_matmul_desc: compute %u is not one of presil_compute", d.compute);
     status = check_tensor("a", &d.a);
     if (!status) status = check_tensor("b", &d.b);
     if (!status) status = check_tensor("out", &d.out);
@@ -81,9 +87,12 @@ int presil_conv2d(presil_device *device, presil_stream *stream, const presil_con
     if (status) return status;
     d.size = sizeof d;
     if (d.reserved0) return presil_fail(PRESIL_EINVAL, "presil_conv2d_desc: reserved0 is %u, 0 expected", d.reserved0);
-    if (!d.weights && d.kernel.ndim == 0) return presil_fail(PRESIL_EINVAL, "presil_conv2d_desc: neither weights nor a kernel is given");
-    if (d.weights && d.kernel.ndim) return presil_fail(PRESIL_EINVAL, "presil_conv2d_desc: both weights and a kernel are given");
-    if (d.weights && d.weights->device != device) return presil_fail(PRESIL_EINVAL, "presil_conv2d_desc: the weights are on another device");
+    if (!d.weights && d.kernel.ndim == 0)
+        return presil_fail(PRESIL_EINVAL, "presil_conv2d_desc: neither weights nor a kernel is given");
+    if (d.weights && d.kernel.ndim)
+        return presil_fail(PRESIL_EINVAL, "presil_conv2d_desc: both weights and a kernel are given");
+    if (d.weights && d.weights->device != device)
+        return presil_fail(PRESIL_EINVAL, "presil_conv2d_desc: the weights are on another device");
     status = check_tensor("input", &d.input);
     if (!status) status = check_tensor("output", &d.output);
     if (!status) status = check_tensor("kernel", &d.kernel);
@@ -93,17 +102,20 @@ int presil_conv2d(presil_device *device, presil_stream *stream, const presil_con
     char text[ERROR_TEXT] = "";
     presil_error_buffer error = {text, sizeof text};
     presil_plan *plan = NULL;
-    status = device->chip_ops->plan_conv2d(device->chip, &d, d.weights ? d.weights->layout : NULL, d.weights ? d.weights->packed : (presil_daddr){0}, &plan, &error);
+    status = device->chip_ops->plan_conv2d(device->chip, &d, d.weights ? d.weights->layout : NULL,
+                                           d.weights ? d.weights->packed : (presil_daddr){0}, &plan, &error);
     if (status) return presil_fail(status, "%s: %s", d.label ? d.label : "conv2d", text);
     return presil_plan_enqueue(device, stream, plan, presil_now_ns() - start);
 }
 
-int presil_conv2d_weight_grad(presil_device *device, presil_stream *stream, const presil_conv2d_weight_grad_desc *desc) {
+int presil_conv2d_weight_grad(presil_device *device, presil_stream *stream,
+                              const presil_conv2d_weight_grad_desc *desc) {
     int status = begin(device, &stream);
     if (status) return status;
     if (!desc) return presil_fail(PRESIL_EINVAL, "presil_conv2d_weight_grad: desc is NULL");
     presil_conv2d_weight_grad_desc d;
-    status = presil_take(&d, sizeof d, desc, desc->size, offsetof(presil_conv2d_weight_grad_desc, groups), "presil_conv2d_weight_grad_desc");
+    status = presil_take(&d, sizeof d, desc, desc->size, offsetof(presil_conv2d_weight_grad_desc, groups),
+                         "presil_conv2d_weight_grad_desc");
     if (status) return status;
     d.size = sizeof d;
     status = check_tensor("input", &d.input);

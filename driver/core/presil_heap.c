@@ -41,8 +41,10 @@ static int reserve_nodes(presil_heap *heap) {
 
 static uint32_t new_node(presil_heap *heap) {
     uint32_t n = heap->unused;
-    if (n != NONE) heap->unused = heap->nodes[n].next;
-    else n = heap->node_count++;
+    if (n != NONE)
+        heap->unused = heap->nodes[n].next;
+    else
+        n = heap->node_count++;
     return n;
 }
 
@@ -65,8 +67,10 @@ static void bin_insert(presil_heap *heap, uint32_t n) {
     node->previous = previous;
     node->next = next;
     if (next != NONE) heap->nodes[next].previous = n;
-    if (previous != NONE) heap->nodes[previous].next = n;
-    else arena->head[bin] = n;
+    if (previous != NONE)
+        heap->nodes[previous].next = n;
+    else
+        arena->head[bin] = n;
     arena->filled[bin / 64] |= 1ull << (bin % 64);
 }
 
@@ -75,8 +79,10 @@ static void bin_remove(presil_heap *heap, uint32_t n) {
     presil_heap_arena *arena = &heap->arenas[node->arena];
     const uint32_t bin = bin_of(node->pages);
     if (node->next != NONE) heap->nodes[node->next].previous = node->previous;
-    if (node->previous != NONE) heap->nodes[node->previous].next = node->next;
-    else arena->head[bin] = node->next;
+    if (node->previous != NONE)
+        heap->nodes[node->previous].next = node->next;
+    else
+        arena->head[bin] = node->next;
     if (arena->head[bin] == NONE) arena->filled[bin / 64] &= ~(1ull << (bin % 64));
 }
 
@@ -99,7 +105,8 @@ static void split(presil_heap *heap, uint32_t n, uint32_t pages) {
     if (heap->nodes[n].pages == pages) return;
     const uint32_t rest = new_node(heap);
     presil_heap_node *low = &heap->nodes[n], *high = &heap->nodes[rest];
-    *high = (presil_heap_node){.page = low->page + pages, .pages = low->pages - pages, .below = n, .above = low->above, .arena = low->arena};
+    *high = (presil_heap_node){
+        .page = low->page + pages, .pages = low->pages - pages, .below = n, .above = low->above, .arena = low->arena};
     if (low->above != NONE) heap->nodes[low->above].below = rest;
     low->above = rest;
     low->pages = pages;
@@ -108,7 +115,8 @@ static void split(presil_heap *heap, uint32_t n, uint32_t pages) {
 }
 
 static int same_gap(const presil_heap *heap, uint32_t a, uint32_t b) {
-    return a != NONE && b != NONE && !heap->nodes[a].live && !heap->nodes[b].live && heap->nodes[a].arena == heap->nodes[b].arena;
+    return a != NONE && b != NONE && !heap->nodes[a].live && !heap->nodes[b].live &&
+           heap->nodes[a].arena == heap->nodes[b].arena;
 }
 
 /* Merges the free block n, which is in no bin, with its neighbours and bins the result, whose node is returned. */
@@ -145,7 +153,8 @@ int presil_heap_init(presil_heap *heap, uint32_t pages) {
     heap->pages = pages;
     heap->unused = NONE;
     /* One word a page of a sparse table: pages that nobody allocates cost nothing. */
-    void *table = mmap(NULL, (size_t)pages * sizeof(uint32_t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *table = mmap(NULL, (size_t)pages * sizeof(uint32_t), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (table == MAP_FAILED) return -1;
     heap->first = table;
     heap->arenas = malloc(3 * sizeof *heap->arenas);
@@ -171,8 +180,10 @@ void presil_heap_destroy(presil_heap *heap) {
 
 /* ---- statistics */
 static void count_one(presil_heap_counter *c, int64_t change) {
-    if (change >= 0) c->gained += (uint64_t)change;
-    else c->lost += (uint64_t)-change;
+    if (change >= 0)
+        c->gained += (uint64_t)change;
+    else
+        c->lost += (uint64_t)-change;
     c->current += (uint64_t)change;
     if (c->current > c->peak) c->peak = c->current;
 }
@@ -187,7 +198,8 @@ static int64_t beside(const presil_heap *heap, uint32_t n, uint32_t arena) {
     return (below != NONE && heap->nodes[below].arena == arena) + (above != NONE && heap->nodes[above].arena == arena);
 }
 
-/* A raw block becomes the arena's, or (sign -1) the reverse: a run of its own, the end of one, or the link between two. */
+/* A raw block becomes the arena's, or (sign -1) the reverse: a run of its own, the end of one, or the link between two.
+ */
 static void count_reserved(presil_heap *heap, uint32_t n, uint32_t arena, int64_t sign) {
     count(heap, PRESIL_HEAP_RESERVED, arena, sign * heap->nodes[n].pages);
     count(heap, PRESIL_HEAP_RUNS, arena, sign * (1 - beside(heap, n, arena)));
@@ -273,7 +285,8 @@ int presil_heap_free(presil_heap *heap, uint32_t page) {
 
 void presil_heap_release(presil_heap *heap, void (*hole)(void *context, uint32_t page, uint32_t pages), void *context) {
     for (uint32_t n = 0; n != NONE; n = heap->nodes[n].above) {
-        if (heap->nodes[n].live || heap->nodes[n].arena == RAW || heap->arenas[heap->nodes[n].arena].used == 2) continue;
+        if (heap->nodes[n].live || heap->nodes[n].arena == RAW || heap->arenas[heap->nodes[n].arena].used == 2)
+            continue;
         if (hole) hole(context, heap->nodes[n].page, heap->nodes[n].pages);
         bin_remove(heap, n);
         count_reserved(heap, n, heap->nodes[n].arena, -1);
@@ -289,7 +302,9 @@ int presil_heap_pool_of(const presil_heap *heap, uint32_t page, uint32_t *pool) 
     return 0;
 }
 
-void presil_heap_pool_keep(presil_heap *heap, uint32_t pool, int keep) { heap->arenas[1 + 2 * pool].used = heap->arenas[2 + 2 * pool].used = keep ? 2 : 1; }
+void presil_heap_pool_keep(presil_heap *heap, uint32_t pool, int keep) {
+    heap->arenas[1 + 2 * pool].used = heap->arenas[2 + 2 * pool].used = keep ? 2 : 1;
+}
 
 int presil_heap_pool_create(presil_heap *heap, uint32_t *pool) {
     uint32_t found = 1;
@@ -329,9 +344,16 @@ uint32_t presil_heap_pool_destroy(presil_heap *heap, uint32_t pool) {
 }
 
 void presil_heap_get_stats(const presil_heap *heap, presil_heap_stats *out) {
-    const presil_heap_counter *blocks = heap->counters[PRESIL_HEAP_BLOCKS], *pages = heap->counters[PRESIL_HEAP_PAGES], *reserved = heap->counters[PRESIL_HEAP_RESERVED];
-    *out = (presil_heap_stats){.allocated = pages->current, .allocated_peak = pages->peak, .reserved = reserved->current, .reserved_peak = reserved->peak,
-                               .live = blocks->current, .allocations = blocks->gained, .frees = blocks->lost, .failures = heap->failures};
+    const presil_heap_counter *blocks = heap->counters[PRESIL_HEAP_BLOCKS], *pages = heap->counters[PRESIL_HEAP_PAGES],
+                              *reserved = heap->counters[PRESIL_HEAP_RESERVED];
+    *out = (presil_heap_stats){.allocated = pages->current,
+                               .allocated_peak = pages->peak,
+                               .reserved = reserved->current,
+                               .reserved_peak = reserved->peak,
+                               .live = blocks->current,
+                               .allocations = blocks->gained,
+                               .frees = blocks->lost,
+                               .failures = heap->failures};
     uint32_t run = 0, largest = 0;
     for (uint32_t n = 0; n != NONE; n = heap->nodes[n].above) {
         run = heap->nodes[n].live ? 0 : run + heap->nodes[n].pages;
@@ -342,13 +364,15 @@ void presil_heap_get_stats(const presil_heap *heap, presil_heap_stats *out) {
 
 void presil_heap_reset_peak(presil_heap *heap) {
     for (int i = 0; i < PRESIL_HEAP_COUNTERS; i++) {
-        for (int kind = 0; kind < PRESIL_HEAP_KINDS; kind++) heap->counters[i][kind].peak = heap->counters[i][kind].current;
+        for (int kind = 0; kind < PRESIL_HEAP_KINDS; kind++)
+            heap->counters[i][kind].peak = heap->counters[i][kind].current;
     }
 }
 
 void presil_heap_reset_totals(presil_heap *heap) {
     for (int i = 0; i < PRESIL_HEAP_COUNTERS; i++) {
-        for (int kind = 0; kind < PRESIL_HEAP_KINDS; kind++) heap->counters[i][kind].gained = heap->counters[i][kind].lost = 0;
+        for (int kind = 0; kind < PRESIL_HEAP_KINDS; kind++)
+            heap->counters[i][kind].gained = heap->counters[i][kind].lost = 0;
     }
     heap->failures = heap->flushes = 0;
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * presil_heap.h - the caching allocator of device memory, in pages of 4 KiB. It keeps its books in host memory and never looks at the device's.
+ * presil_heap.h - the caching allocator of device memory, in pages of 4 KiB. It keeps its books in host memory and
+ * never looks at the device's.
  *
- * Deterministic: the same calls give the same pages. A block is raw (never used, or given back by presil_heap_release), cached (freed, kept by the
- * arena it came from) or live. Every pool has two arenas: small blocks (up to 1 MiB), carved from raw runs of 2 MiB, and large ones, so that a long-lived
- * scalar does not split the gap of an activation. Sizes are rounded up to 16 classes an octave; the best fit is taken, the rest of it stays in
- * the arena, neighbours of the same arena are merged. O(1) but for blocks of one class with different sizes. Not thread-safe.
+ * Deterministic: the same calls give the same pages. A block is raw (never used, or given back by presil_heap_release),
+ * cached (freed, kept by the arena it came from) or live. Every pool has two arenas: small blocks (up to 1 MiB), carved
+ * from raw runs of 2 MiB, and large ones, so that a long-lived scalar does not split the gap of an activation. Sizes
+ * are rounded up to 16 classes an octave; the best fit is taken, the rest of it stays in the arena, neighbours of the
+ * same arena are merged. O(1) but for blocks of one class with different sizes. Not thread-safe.
  */
 #ifndef PRESIL_HEAP_H
 #define PRESIL_HEAP_H
@@ -18,18 +20,29 @@
 
 typedef struct {
     uint64_t allocated, allocated_peak, reserved, reserved_peak; /* pages; reserved: live and cached */
-    uint64_t live, allocations, frees, failures, largest_free;   /* largest_free: pages of the largest run without a live block */
+    uint64_t live, allocations, frees, failures,
+        largest_free; /* largest_free: pages of the largest run without a live block */
 } presil_heap_stats;
 
-/* One quantity over the arenas of all pools, of small blocks, of large blocks. gained and lost: sums of the changes up and down. */
-typedef struct { uint64_t current, peak, gained, lost; } presil_heap_counter;
-enum { PRESIL_HEAP_BLOCKS, PRESIL_HEAP_PAGES, PRESIL_HEAP_REQUESTED, PRESIL_HEAP_RESERVED, PRESIL_HEAP_RUNS, PRESIL_HEAP_COUNTERS };
+/* One quantity over the arenas of all pools, of small blocks, of large blocks. gained and lost: sums of the changes up
+ * and down. */
+typedef struct {
+    uint64_t current, peak, gained, lost;
+} presil_heap_counter;
+enum {
+    PRESIL_HEAP_BLOCKS,
+    PRESIL_HEAP_PAGES,
+    PRESIL_HEAP_REQUESTED,
+    PRESIL_HEAP_RESERVED,
+    PRESIL_HEAP_RUNS,
+    PRESIL_HEAP_COUNTERS
+};
 enum { PRESIL_HEAP_ALL, PRESIL_HEAP_SMALL, PRESIL_HEAP_LARGE, PRESIL_HEAP_KINDS };
 
 typedef struct {
     uint64_t requested; /* bytes, of a live block; 0 if nobody said */
     uint32_t page, pages;
-    uint32_t below, above; /* neighbours by address */
+    uint32_t below, above;   /* neighbours by address */
     uint32_t previous, next; /* in the bin; next also links unused nodes */
     uint32_t arena;
     uint32_t live;
@@ -43,13 +56,14 @@ typedef struct {
 
 typedef struct {
     uint32_t pages;
-    uint32_t *first;          /* page -> node + 1 of the block that starts there, else 0 */
-    presil_heap_node *nodes;  /* node 0 starts at page 0 */
+    uint32_t *first;         /* page -> node + 1 of the block that starts there, else 0 */
+    presil_heap_node *nodes; /* node 0 starts at page 0 */
     uint32_t node_count, node_capacity, unused;
     presil_heap_arena *arenas; /* 0: raw; 1 + 2*pool: small, 2 + 2*pool: large */
     uint32_t arena_count;
-    presil_heap_counter counters[PRESIL_HEAP_COUNTERS][PRESIL_HEAP_KINDS]; /* runs: neighbouring blocks of one arena, live or cached */
-    uint64_t failures, flushes; /* flushes: caches given back because a block did not fit */
+    presil_heap_counter counters[PRESIL_HEAP_COUNTERS]
+                                [PRESIL_HEAP_KINDS]; /* runs: neighbouring blocks of one arena, live or cached */
+    uint64_t failures, flushes;                      /* flushes: caches given back because a block did not fit */
 } presil_heap;
 
 /* 0, or -1 when the host's memory is full. pages >= 1. Pool 0 exists from the start. */

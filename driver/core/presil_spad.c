@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scratchpad allocator: a sorted array of live blocks. A tile has about ten of them, so linear walks beat any tree. */
+/* The scratchpad allocator: a sorted array of live blocks. A tile has about ten of them, so linear walks beat any tree.
+ */
 #include "presil_spad.h"
 
 #include <stdarg.h>
@@ -24,7 +25,8 @@ static uint32_t used_within(const presil_spad *spad, uint32_t low, uint32_t high
 }
 
 /* Best gap of [low, high): its index in the array and the aligned address, or 0 if there is none. */
-static int find_gap(const presil_spad *spad, uint32_t low, uint32_t high, uint32_t size, uint32_t align, uint32_t *index, uint32_t *address) {
+static int find_gap(const presil_spad *spad, uint32_t low, uint32_t high, uint32_t size, uint32_t align,
+                    uint32_t *index, uint32_t *address) {
     uint32_t best = UINT32_MAX;
     uint32_t from = low;
     for (uint32_t i = 0; i <= spad->count; i++) {
@@ -48,8 +50,10 @@ static int fail(presil_spad *spad, int error) {
     return error;
 }
 
-int presil_spad_alloc_within(presil_spad *spad, uint32_t low, uint32_t high, uint32_t size, uint32_t align, const char *tag, uint32_t *address) {
-    if (size == 0 || align == 0 || (align & (align - 1)) != 0 || low >= high || high > spad->capacity) return fail(spad, PRESIL_SPAD_EINVAL);
+int presil_spad_alloc_within(presil_spad *spad, uint32_t low, uint32_t high, uint32_t size, uint32_t align,
+                             const char *tag, uint32_t *address) {
+    if (size == 0 || align == 0 || (align & (align - 1)) != 0 || low >= high || high > spad->capacity)
+        return fail(spad, PRESIL_SPAD_EINVAL);
     const uint64_t first = ((uint64_t)low + align - 1) & ~((uint64_t)align - 1);
     if (first + size > high) return fail(spad, PRESIL_SPAD_ETOOLARGE);
     if (size > high - low - used_within(spad, low, high)) return fail(spad, PRESIL_SPAD_EFULL);
@@ -103,18 +107,27 @@ __attribute__((format(printf, 3, 4))) static int violated(char *text, size_t byt
 
 int presil_spad_check(const presil_spad *spad, char *text, size_t bytes) {
     uint64_t sum = 0, end = 0;
-    if (spad->count > PRESIL_SPAD_BLOCKS) return violated(text, bytes, "%u blocks, at most %u", spad->count, PRESIL_SPAD_BLOCKS);
+    if (spad->count > PRESIL_SPAD_BLOCKS)
+        return violated(text, bytes, "%u blocks, at most %u", spad->count, PRESIL_SPAD_BLOCKS);
     for (uint32_t i = 0; i < spad->count; i++) {
         const presil_spad_block *b = &spad->blocks[i];
         if (b->size == 0) return violated(text, bytes, "block %u (%s) is empty", i, b->tag);
-        if (b->address < end) return violated(text, bytes, "block %u (%s) at %u overlaps the one before, which ends at %llu", i, b->tag, b->address, (unsigned long long)end);
+        if (b->address < end)
+            return violated(text, bytes, "block %u (%s) at %u overlaps the one before, which ends at %llu", i, b->tag,
+                            b->address, (unsigned long long)end);
         end = (uint64_t)b->address + b->size;
-        if (end > spad->capacity) return violated(text, bytes, "block %u (%s) ends at %llu of %u", i, b->tag, (unsigned long long)end, spad->capacity);
+        if (end > spad->capacity)
+            return violated(text, bytes, "block %u (%s) ends at %llu of %u", i, b->tag, (unsigned long long)end,
+                            spad->capacity);
         sum += b->size;
     }
-    if (sum != spad->used) return violated(text, bytes, "blocks sum to %llu, used says %u", (unsigned long long)sum, spad->used);
-    if (spad->high_water < spad->used) return violated(text, bytes, "high water %u below used %u", spad->high_water, spad->used);
-    if (spad->allocations - spad->frees != spad->count) return violated(text, bytes, "%u allocations - %u frees, but %u blocks", spad->allocations, spad->frees, spad->count);
+    if (sum != spad->used)
+        return violated(text, bytes, "blocks sum to %llu, used says %u", (unsigned long long)sum, spad->used);
+    if (spad->high_water < spad->used)
+        return violated(text, bytes, "high water %u below used %u", spad->high_water, spad->used);
+    if (spad->allocations - spad->frees != spad->count)
+        return violated(text, bytes, "%u allocations - %u frees, but %u blocks", spad->allocations, spad->frees,
+                        spad->count);
     return 0;
 }
 
@@ -122,7 +135,8 @@ uint32_t presil_spad_leaks(const presil_spad *spad, char *text, size_t bytes) {
     size_t at = 0;
     if (bytes) text[0] = 0;
     for (uint32_t i = 0; i < spad->count && at < bytes; i++) {
-        const int n = snprintf(text + at, bytes - at, "%s%s %u@%u", i ? ", " : "", spad->blocks[i].tag, spad->blocks[i].size, spad->blocks[i].address);
+        const int n = snprintf(text + at, bytes - at, "%s%s %u@%u", i ? ", " : "", spad->blocks[i].tag,
+                               spad->blocks[i].size, spad->blocks[i].address);
         at += n > 0 ? (size_t)n : 0;
     }
     return spad->count;

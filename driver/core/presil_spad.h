@@ -2,9 +2,10 @@
 /*
  * presil_spad.h - the scratchpad allocator of the tilers.
  *
- * Addresses and sizes are in units of the caller's choice (driver/chip: scratchpad words). The caller owns the struct; nothing is allocated on
- * the heap and no device memory is read. Deterministic: the same calls give the same addresses on every host. Not thread-safe.
- * Placement: best fit; among equal gaps the lowest address; within a gap the lowest aligned address.
+ * Addresses and sizes are in units of the caller's choice (driver/chip: scratchpad words). The caller owns the struct;
+ * nothing is allocated on the heap and no device memory is read. Deterministic: the same calls give the same addresses
+ * on every host. Not thread-safe. Placement: best fit; among equal gaps the lowest address; within a gap the lowest
+ * aligned address.
  */
 #ifndef PRESIL_SPAD_H
 #define PRESIL_SPAD_H
@@ -16,9 +17,9 @@
 
 enum presil_spad_error {
     PRESIL_SPAD_OK = 0,
-    PRESIL_SPAD_EINVAL = -1,      /* size 0, alignment not a power of two, an empty range, an address that is no block */
-    PRESIL_SPAD_ETOOLARGE = -2,   /* more than the whole range, even if it were empty */
-    PRESIL_SPAD_EFULL = -3,       /* more than what is free in the range now */
+    PRESIL_SPAD_EINVAL = -1,    /* size 0, alignment not a power of two, an empty range, an address that is no block */
+    PRESIL_SPAD_ETOOLARGE = -2, /* more than the whole range, even if it were empty */
+    PRESIL_SPAD_EFULL = -3,     /* more than what is free in the range now */
     PRESIL_SPAD_EFRAGMENTED = -4, /* enough is free, but no gap (with this alignment) is large enough */
     PRESIL_SPAD_EBLOCKS = -5,     /* PRESIL_SPAD_BLOCKS blocks are live */
 };
@@ -41,10 +42,12 @@ typedef struct {
 /* Empties the allocator. capacity >= 1. */
 void presil_spad_init(presil_spad *spad, uint32_t capacity);
 
-/* size >= 1, align: a power of two >= 1. tag: what the block is for, shown by reports (NULL: "?"). *address is untouched on failure. */
+/* size >= 1, align: a power of two >= 1. tag: what the block is for, shown by reports (NULL: "?"). *address is
+ * untouched on failure. */
 int presil_spad_alloc(presil_spad *spad, uint32_t size, uint32_t align, const char *tag, uint32_t *address);
 /* The same within [low, high): for operands that shall lie in banks of their own. */
-int presil_spad_alloc_within(presil_spad *spad, uint32_t low, uint32_t high, uint32_t size, uint32_t align, const char *tag, uint32_t *address);
+int presil_spad_alloc_within(presil_spad *spad, uint32_t low, uint32_t high, uint32_t size, uint32_t align,
+                             const char *tag, uint32_t *address);
 /* address: as given by alloc. */
 int presil_spad_free(presil_spad *spad, uint32_t address);
 

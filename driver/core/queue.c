@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The queue of a device: one order for all its streams, which makes reuse of freed blocks across streams safe, and events within a device trivial.
+ * The queue of a device: one order for all its streams, which makes reuse of freed blocks across streams safe, and
+ * events within a device trivial.
  *
- * A thread switch costs more than a small launch. So the worker is only woken when the queue gets long or a launch is heavy; a caller that waits runs what
- * is left itself, unless the user has chosen the worker's CPUs. `running` says that somebody does.
+ * A thread switch costs more than a small launch. So the worker is only woken when the queue gets long or a launch is
+ * heavy; a caller that waits runs what is left itself, unless the user has chosen the worker's CPUs. `running` says
+ * that somebody does.
  */
 #define _GNU_SOURCE
 #include "core.h"
@@ -100,11 +102,13 @@ static void move_worker(presil_device *device) {
 /* Asks the system with the calling thread, because there may be no worker yet. */
 static int check_cpus(const char *text) {
     cpu_set_t cpus, before;
-    if (read_cpus(text, &cpus)) return presil_fail(PRESIL_EINVAL, "affinity \"%s\": a list of CPUs such as \"0\" or \"2,4-7\" expected", text);
+    if (read_cpus(text, &cpus))
+        return presil_fail(PRESIL_EINVAL, "affinity \"%s\": a list of CPUs such as \"0\" or \"2,4-7\" expected", text);
     if (pthread_getaffinity_np(pthread_self(), sizeof before, &before)) return PRESIL_OK;
     const int error = pthread_setaffinity_np(pthread_self(), sizeof cpus, &cpus);
     (void)pthread_setaffinity_np(pthread_self(), sizeof before, &before);
-    return error ? presil_fail(PRESIL_EINVAL, "affinity \"%s\": this process may use none of these CPUs", text) : PRESIL_OK;
+    return error ? presil_fail(PRESIL_EINVAL, "affinity \"%s\": this process may use none of these CPUs", text)
+                 : PRESIL_OK;
 }
 
 int presil_queue_set_affinity(presil_device *device, const char *cpus) {
@@ -119,8 +123,10 @@ int presil_queue_set_affinity(presil_device *device, const char *cpus) {
     free(device->affinity);
     device->affinity = copy;
     cpu_set_t own;
-    if (device->worker_started && copy) move_worker(device);
-    else if (device->worker_started && !pthread_getaffinity_np(pthread_self(), sizeof own, &own)) (void)pthread_setaffinity_np(device->worker, sizeof own, &own);
+    if (device->worker_started && copy)
+        move_worker(device);
+    else if (device->worker_started && !pthread_getaffinity_np(pthread_self(), sizeof own, &own))
+        (void)pthread_setaffinity_np(device->worker, sizeof own, &own);
     (void)pthread_mutex_unlock(&device->lock);
     return PRESIL_OK;
 }
@@ -140,12 +146,17 @@ static void kick(presil_device *device) {
 static void stop_running(presil_device *device) {
     device->running = false;
     if (device->waiters) (void)pthread_cond_broadcast(&device->done);
-    if (device->pending == 0) device->kicked = false;
-    else if (device->kicked) (void)pthread_cond_signal(&device->work);
-    else if (device->pending >= SHORT_QUEUE) kick(device);
+    if (device->pending == 0)
+        device->kicked = false;
+    else if (device->kicked)
+        (void)pthread_cond_signal(&device->work);
+    else if (device->pending >= SHORT_QUEUE)
+        kick(device);
 }
 
-static bool is_runner(const presil_device *device) { return device->running && pthread_equal(device->runner, pthread_self()); }
+static bool is_runner(const presil_device *device) {
+    return device->running && pthread_equal(device->runner, pthread_self());
+}
 
 static int wait_locked(presil_device *device, uint64_t seq) {
     if (is_runner(device)) return presil_fail(PRESIL_EINVAL, "a callback of the device can't wait for it");
@@ -153,7 +164,8 @@ static int wait_locked(presil_device *device, uint64_t seq) {
         if (device->affinity && device->pending) kick(device);
         if (!device->running && !(device->affinity && device->worker_started)) {
             start_running(device);
-            while (device->pending && atomic_load_explicit(&device->completed, memory_order_relaxed) < seq) run_one(device);
+            while (device->pending && atomic_load_explicit(&device->completed, memory_order_relaxed) < seq)
+                run_one(device);
             stop_running(device);
         } else {
             device->waiters++;
@@ -199,7 +211,8 @@ int presil_queue_push(presil_device *device, presil_stream *stream, work_item *i
     const bool heavy = is_heavy(device, item);
     (void)pthread_mutex_lock(&device->lock);
     int status = PRESIL_OK;
-    if (device->pending >= QUEUE_LIMIT) status = wait_locked(device, atomic_load_explicit(&device->submitted, memory_order_relaxed) - QUEUE_LIMIT / 2);
+    if (device->pending >= QUEUE_LIMIT)
+        status = wait_locked(device, atomic_load_explicit(&device->submitted, memory_order_relaxed) - QUEUE_LIMIT / 2);
     if (!status && device->pending == device->capacity) status = grow(device);
     if (!status) {
         item->seq = atomic_load_explicit(&device->submitted, memory_order_relaxed) + 1;

@@ -39,8 +39,10 @@ void ranges_merge(range_list *list) {
     for (size_t i = 1; i < list->count; i++) {
         presil_byte_range *last = &list->at[to];
         const uint64_t end = last->base.value + last->bytes, other = list->at[i].base.value + list->at[i].bytes;
-        if (list->at[i].base.value > end) list->at[++to] = list->at[i];
-        else if (other > end) last->bytes = other - last->base.value;
+        if (list->at[i].base.value > end)
+            list->at[++to] = list->at[i];
+        else if (other > end)
+            last->bytes = other - last->base.value;
     }
     list->count = to + 1;
 }

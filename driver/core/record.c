@@ -59,8 +59,10 @@ int presil_list_merge(presil_list *list, const char *label) {
     presil_device *device = list->device;
     const int entered = presil_enter(device);
     if (entered) return entered;
-    if (atomic_load(&list->submitted)) return presil_fail(PRESIL_EINVAL, "presil_list_merge: the list is submitted already");
-    if (!device->chip_ops->merge) return presil_fail(PRESIL_EUNSUPPORTED, "presil_list_merge: this chip takes one operator a launch");
+    if (atomic_load(&list->submitted))
+        return presil_fail(PRESIL_EINVAL, "presil_list_merge: the list is submitted already");
+    if (!device->chip_ops->merge)
+        return presil_fail(PRESIL_EUNSUPPORTED, "presil_list_merge: this chip takes one operator a launch");
     if (list->count < 2) return PRESIL_OK;
     const presil_plan **plans = malloc(list->count * sizeof *plans);
     if (!plans) return presil_fail(PRESIL_EHOSTMEM, "presil_list_merge: host memory is full");
@@ -97,7 +99,11 @@ int presil_list_submit(presil_list *list, presil_stream *stream) {
     const uint64_t origin = presil_origin();
     for (size_t i = 0; i < list->count && !status; i++) {
         (void)atomic_fetch_add(&list->references, 1);
-        work_item item = {.kind = ITEM_LAUNCH, .plan = list->plans[i].plan, .list = list, .plan_ns = list->plans[i].plan_ns, .origin = origin};
+        work_item item = {.kind = ITEM_LAUNCH,
+                          .plan = list->plans[i].plan,
+                          .list = list,
+                          .plan_ns = list->plans[i].plan_ns,
+                          .origin = origin};
         status = presil_queue_push(device, stream, &item, false);
         if (status) presil_list_drop(list);
     }
@@ -122,7 +128,9 @@ int presil_list_save(const presil_list *list, presil_daddr base, void *to, uint6
         if (status) return presil_fail(status, "presil_list_save: %s", text);
         need += 8 + padded(bytes);
     }
-    if (to && *size < need) return presil_fail(PRESIL_EINVAL, "presil_list_save: %llu bytes needed, room for %llu", (unsigned long long)need, (unsigned long long)*size);
+    if (to && *size < need)
+        return presil_fail(PRESIL_EINVAL, "presil_list_save: %llu bytes needed, room for %llu",
+                           (unsigned long long)need, (unsigned long long)*size);
     *size = need;
     if (!to) return PRESIL_OK;
     uint8_t *p = to;
@@ -146,10 +154,14 @@ static int load_plans(presil_list *list, const uint8_t *from, uint64_t size, pre
     memcpy(&count, from, 8);
     for (uint64_t i = 0; i < count; i++) {
         uint64_t length;
-        if (size - at < 8) return presil_fail(PRESIL_EINVAL, "presil_list_load: the commands end after %llu of %llu launches", (unsigned long long)i, (unsigned long long)count);
+        if (size - at < 8)
+            return presil_fail(PRESIL_EINVAL, "presil_list_load: the commands end after %llu of %llu launches",
+                               (unsigned long long)i, (unsigned long long)count);
         memcpy(&length, from + at, 8);
         at += 8;
-        if (length > size - at || padded(length) > size - at) return presil_fail(PRESIL_EINVAL, "presil_list_load: launch %llu has %llu bytes, %llu are left", (unsigned long long)i, (unsigned long long)length, (unsigned long long)(size - at));
+        if (length > size - at || padded(length) > size - at)
+            return presil_fail(PRESIL_EINVAL, "presil_list_load: launch %llu has %llu bytes, %llu are left",
+                               (unsigned long long)i, (unsigned long long)length, (unsigned long long)(size - at));
         presil_plan *plan = NULL;
         int status = list->device->chip_ops->load(list->device->chip, from + at, length, base, bytes, &plan, &error);
         if (status) return presil_fail(status, "presil_list_load: %s", text);
@@ -160,15 +172,23 @@ static int load_plans(presil_list *list, const uint8_t *from, uint64_t size, pre
         }
         at += padded(length);
     }
-    return at == size ? PRESIL_OK : presil_fail(PRESIL_EINVAL, "presil_list_load: %llu bytes behind the last launch", (unsigned long long)(size - at));
+    return at == size ? PRESIL_OK
+                      : presil_fail(PRESIL_EINVAL, "presil_list_load: %llu bytes behind the last launch",
+                                    (unsigned long long)(size - at));
 }
 
-int presil_list_load(presil_device *device, const void *from, uint64_t size, presil_daddr base, uint64_t bytes, presil_list **out) {
+int presil_list_load(presil_device *device, const void *from, uint64_t size, presil_daddr base, uint64_t bytes,
+                     presil_list **out) {
     int status = presil_enter(device);
     if (status) return status;
-    if (!from || !out || size < 8) return presil_fail(PRESIL_EINVAL, "presil_list_load: from or out is NULL, or size %llu is below 8", (unsigned long long)size);
-    if (!device->chip_ops->load) return presil_fail(PRESIL_EUNSUPPORTED, "presil_list_load: this chip's commands can't be stored");
-    if (base.value % PRESIL_HEAP_PAGE || !presil_memory_contains(device, base, bytes)) return presil_fail(PRESIL_EINVAL, "presil_list_load: 0x%llx is not 4 KiB-aligned in device memory", (unsigned long long)base.value);
+    if (!from || !out || size < 8)
+        return presil_fail(PRESIL_EINVAL, "presil_list_load: from or out is NULL, or size %llu is below 8",
+                           (unsigned long long)size);
+    if (!device->chip_ops->load)
+        return presil_fail(PRESIL_EUNSUPPORTED, "presil_list_load: this chip's commands can't be stored");
+    if (base.value % PRESIL_HEAP_PAGE || !presil_memory_contains(device, base, bytes))
+        return presil_fail(PRESIL_EINVAL, "presil_list_load: 0x%llx is not 4 KiB-aligned in device memory",
+                           (unsigned long long)base.value);
     presil_list *list = calloc(1, sizeof *list);
     if (!list) return presil_fail(PRESIL_EHOSTMEM, "presil_list_load: host memory is full");
     list->device = device;

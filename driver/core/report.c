@@ -26,10 +26,20 @@ const char *presil_engine_name(uint32_t engine) {
 
 const char *presil_cause_name(uint32_t cause) {
     static const char *const names[PRESIL_CAUSES] = {
-        [PRESIL_CAUSE_BUSY] = "busy", [PRESIL_CAUSE_COMMAND] = "command", [PRESIL_CAUSE_WAIT_LOAD] = "wait_load", [PRESIL_CAUSE_WAIT_MATRIX] = "wait_matrix",
-        [PRESIL_CAUSE_WAIT_EPILOGUE] = "wait_epilogue", [PRESIL_CAUSE_WAIT_STORE] = "wait_store", [PRESIL_CAUSE_WAIT_VECTOR] = "wait_vector",
-        [PRESIL_CAUSE_WEIGHTS] = "weights", [PRESIL_CAUSE_SCRATCHPAD] = "scratchpad", [PRESIL_CAUSE_BUS_REQUEST] = "bus_request",
-        [PRESIL_CAUSE_BUS_DATA] = "bus_data", [PRESIL_CAUSE_BUS_RESPONSE] = "bus_response", [PRESIL_CAUSE_DRAIN] = "drain", [PRESIL_CAUSE_ERROR] = "error",
+        [PRESIL_CAUSE_BUSY] = "busy",
+        [PRESIL_CAUSE_COMMAND] = "command",
+        [PRESIL_CAUSE_WAIT_LOAD] = "wait_load",
+        [PRESIL_CAUSE_WAIT_MATRIX] = "wait_matrix",
+        [PRESIL_CAUSE_WAIT_EPILOGUE] = "wait_epilogue",
+        [PRESIL_CAUSE_WAIT_STORE] = "wait_store",
+        [PRESIL_CAUSE_WAIT_VECTOR] = "wait_vector",
+        [PRESIL_CAUSE_WEIGHTS] = "weights",
+        [PRESIL_CAUSE_SCRATCHPAD] = "scratchpad",
+        [PRESIL_CAUSE_BUS_REQUEST] = "bus_request",
+        [PRESIL_CAUSE_BUS_DATA] = "bus_data",
+        [PRESIL_CAUSE_BUS_RESPONSE] = "bus_response",
+        [PRESIL_CAUSE_DRAIN] = "drain",
+        [PRESIL_CAUSE_ERROR] = "error",
     };
     return cause < PRESIL_CAUSES ? names[cause] : NULL;
 }

@@ -9,20 +9,31 @@ static int open_transport(presil_device *device) {
     int status = presil_library_transport(device, &device->link.ops);
     if (status) return status;
     const presil_transport_options options = {
-        .size = sizeof options, .abi = PRESIL_TRANSPORT_ABI, .memory_fd = device->memory_fd, .memory_bytes = device->memory_bytes, .memory_base = device->memory_base,
-        .memory_model = device->memory_model, .seed = device->seed, .log = presil_log_transport,
+        .size = sizeof options,
+        .abi = PRESIL_TRANSPORT_ABI,
+        .memory_fd = device->memory_fd,
+        .memory_bytes = device->memory_bytes,
+        .memory_base = device->memory_base,
+        .memory_model = device->memory_model,
+        .seed = device->seed,
+        .log = presil_log_transport,
         .options = presil_transport_is_socket(device) ? strchr(device->transport_spec, ':') + 1 : NULL,
     };
     char text[ERROR_TEXT] = "";
     presil_transport *handle = NULL;
     const int error = device->link.ops->open(&options, &handle, text, sizeof text);
-    if (error && presil_transport_is_socket(device)) return presil_fail(error == PRESIL_TRANSPORT_EINVAL ? PRESIL_EINVAL : PRESIL_ENODEV, "%s", text);
-    if (error) return presil_fail(error == PRESIL_TRANSPORT_EINVAL ? PRESIL_EINVAL : PRESIL_ENODEV, "the simulator of %s does not open: %s", device->config, text);
+    if (error && presil_transport_is_socket(device))
+        return presil_fail(error == PRESIL_TRANSPORT_EINVAL ? PRESIL_EINVAL : PRESIL_ENODEV, "%s", text);
+    if (error)
+        return presil_fail(error == PRESIL_TRANSPORT_EINVAL ? PRESIL_EINVAL : PRESIL_ENODEV,
+                           "the simulator of %s does not open: %s", device->config, text);
     device->link.handle = handle;
     device->transport = (presil_transport_info){.size = sizeof device->transport};
     const int failed = device->link.ops->info(handle, &device->transport);
     if (failed) status = presil_transport_failed(device, "asking the simulator what it is", failed);
-    if (!status && device->transport.abi != PRESIL_TRANSPORT_ABI) status = presil_fail(PRESIL_ENODEV, "the simulator says ABI %u, %u expected: rebuild it", device->transport.abi, PRESIL_TRANSPORT_ABI);
+    if (!status && device->transport.abi != PRESIL_TRANSPORT_ABI)
+        status = presil_fail(PRESIL_ENODEV, "the simulator says ABI %u, %u expected: rebuild it", device->transport.abi,
+                             PRESIL_TRANSPORT_ABI);
     return status;
 }
 
@@ -31,12 +42,15 @@ static int check_memory(presil_device *device) {
     presil_region region;
     for (uint32_t i = 0; device->link.ops->region(device->link.handle, i, &region) == 0; i++) {
         const uint64_t offset = device->memory_base.value - region.base.value;
-        if (device->memory_base.value < region.base.value || offset > region.bytes || device->memory_bytes > region.bytes - offset) continue;
+        if (device->memory_base.value < region.base.value || offset > region.bytes ||
+            device->memory_bytes > region.bytes - offset)
+            continue;
         device->maps = !device->no_map && (device->transport.capabilities & PRESIL_CAP_MAPS) && region.host;
         return PRESIL_OK;
     }
-    return presil_fail(PRESIL_ENODEV, "no memory region of the transport has the %llu bytes at 0x%llx: set PRESIL_MEMORY lower", (unsigned long long)device->memory_bytes,
-                       (unsigned long long)device->memory_base.value);
+    return presil_fail(PRESIL_ENODEV,
+                       "no memory region of the transport has the %llu bytes at 0x%llx: set PRESIL_MEMORY lower",
+                       (unsigned long long)device->memory_bytes, (unsigned long long)device->memory_base.value);
 }
 
 static int use_chip(presil_device *device, const presil_chip_ops *ops, const char *config) {
@@ -76,8 +90,11 @@ static int check_limits(presil_device *device) {
     if (status) return presil_fail(status, "the chip \"%s\" gives no limits", device->chip_ops->name);
     const uint64_t end = device->memory_base.value + device->memory_bytes;
     if (device->limits.address_bits < 64 && end > 1ull << device->limits.address_bits)
-        return presil_fail(PRESIL_EINVAL, "the chip has %u address bits: memory of %llu bytes at 0x%llx is out of its reach; set PRESIL_MEMORY lower", device->limits.address_bits,
-                           (unsigned long long)device->memory_bytes, (unsigned long long)device->memory_base.value);
+        return presil_fail(
+            PRESIL_EINVAL,
+            "the chip has %u address bits: memory of %llu bytes at 0x%llx is out of its reach; set PRESIL_MEMORY lower",
+            device->limits.address_bits, (unsigned long long)device->memory_bytes,
+            (unsigned long long)device->memory_base.value);
     return PRESIL_OK;
 }
 
@@ -85,9 +102,13 @@ static int check_limits(presil_device *device) {
 static int take_names(presil_device *device) {
     const presil_transport_info *there = &device->transport;
     if (!presil_transport_is_socket(device)) return PRESIL_OK;
-    const bool other_config = device->config_given && strcmp(there->config, device->config) != 0, other_build = device->build_given && strcmp(there->build, device->build) != 0;
+    const bool other_config = device->config_given && strcmp(there->config, device->config) != 0,
+               other_build = device->build_given && strcmp(there->build, device->build) != 0;
     if (other_config || other_build)
-        return presil_fail(PRESIL_EINVAL, "%s has configuration \"%s\", build \"%s\"; \"%s\", \"%s\" was asked for: ask for what it has, or start another server", device->transport_spec, there->config, there->build,
+        return presil_fail(PRESIL_EINVAL,
+                           "%s has configuration \"%s\", build \"%s\"; \"%s\", \"%s\" was asked for: ask for what it "
+                           "has, or start another server",
+                           device->transport_spec, there->config, there->build,
                            device->config_given ? device->config : "any", device->build_given ? device->build : "any");
     (void)snprintf(device->config, sizeof device->config, "%s", there->config);
     (void)snprintf(device->build, sizeof device->build, "%s", there->build);
@@ -96,7 +117,8 @@ static int take_names(presil_device *device) {
 
 int presil_choose_chip(presil_device *device) {
     const presil_chip_ops *builtin = presil_chip_builtin();
-    const bool ask_library = (device->library_path || presil_transport_is_socket(device)) && atomic_load(&device->mode) != PRESIL_MODE_MODEL;
+    const bool ask_library =
+        (device->library_path || presil_transport_is_socket(device)) && atomic_load(&device->mode) != PRESIL_MODE_MODEL;
     int status = ask_library || !builtin ? PRESIL_EINVAL : use_chip(device, builtin, device->config);
     if (status && !ask_library && atomic_load(&device->mode) == PRESIL_MODE_MODEL) {
         char unknown[ERROR_TEXT];
@@ -118,10 +140,14 @@ int presil_start(presil_device *device) {
     if (atomic_load(&device->started)) return PRESIL_OK;
     int status = device->link.handle ? PRESIL_OK : open_transport(device);
     if (!status && strcmp(device->transport.chip, device->chip_ops->name) != 0)
-        status = presil_fail(PRESIL_ENODEV, "the simulator library is of the chip \"%s\", the device was opened for \"%s\"", device->transport.chip, device->chip_ops->name);
+        status =
+            presil_fail(PRESIL_ENODEV, "the simulator library is of the chip \"%s\", the device was opened for \"%s\"",
+                        device->transport.chip, device->chip_ops->name);
     if (!status && presil_transport_is_socket(device) && strcmp(device->transport.config, device->config) != 0)
-        status = presil_fail(PRESIL_ENODEV, "%s has configuration \"%s\", the device was opened as \"%s\": open it with the configuration of the server (PRESIL_CHIP)", device->transport_spec,
-                             device->transport.config, device->config);
+        status = presil_fail(PRESIL_ENODEV,
+                             "%s has configuration \"%s\", the device was opened as \"%s\": open it with the "
+                             "configuration of the server (PRESIL_CHIP)",
+                             device->transport_spec, device->transport.config, device->config);
     if (!status) status = check_memory(device);
     if (!status && !device->maps && !device->host_memory) status = presil_memory_upload(device);
     if (!status) status = probe_chip(device);
@@ -138,15 +164,19 @@ int presil_recover(presil_device *device, bool asked) {
     const int error = device->link.ops->reset(device->link.handle);
     int status = error < 0 ? presil_transport_failed(device, "reset", error) : reset_chip(device);
     if (error == PRESIL_TRANSPORT_MEMORY_LOST && !status && !device->host_memory) {
-        static const char lost[] = "the new peer has not the memory of the old one: everything on the device is lost, load it again";
-        if (asked) presil_warn("%s: %s", device->transport_spec, lost);
-        else status = presil_fail(PRESIL_EDEAD, "%s: %s", device->transport_spec, lost);
+        static const char lost[] =
+            "the new peer has not the memory of the old one: everything on the device is lost, load it again";
+        if (asked)
+            presil_warn("%s: %s", device->transport_spec, lost);
+        else
+            status = presil_fail(PRESIL_EDEAD, "%s: %s", device->transport_spec, lost);
     }
     if (error >= 0 && device->link.ops->cycles) (void)device->link.ops->cycles(device->link.handle, &device->clock);
     if (error < 0) device->tracing = false;
     if (status) {
         device->dead = true;
-        status = presil_fail(PRESIL_EDEAD, "%s; the device is unusable until presil_device_reset()", presil_error_text());
+        status =
+            presil_fail(PRESIL_EDEAD, "%s; the device is unusable until presil_device_reset()", presil_error_text());
     }
     return status;
 }

@@ -41,7 +41,9 @@ void presil_stream_destroy(presil_stream *stream) {
         }
         (void)pthread_mutex_unlock(&device->lock);
         if (stream->error) (void)atomic_fetch_sub(&device->errors, 1);
-        if (stream->error) presil_warn("presil_stream_destroy: an error was never asked for: %s: %s", presil_status_name((presil_status)stream->error), stream->error_text);
+        if (stream->error)
+            presil_warn("presil_stream_destroy: an error was never asked for: %s: %s",
+                        presil_status_name((presil_status)stream->error), stream->error_text);
     }
     presil_list_drop(stream->recording);
     presil_device_drop(device);

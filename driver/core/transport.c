@@ -8,12 +8,18 @@
 
 static const char in_process[] = "inproc", socket_prefix[] = "socket:";
 
-bool presil_transport_is_socket(const presil_device *device) { return strncmp(device->transport_spec, socket_prefix, sizeof socket_prefix - 1) == 0; }
+bool presil_transport_is_socket(const presil_device *device) {
+    return strncmp(device->transport_spec, socket_prefix, sizeof socket_prefix - 1) == 0;
+}
 
 static int use_entry(presil_device *device, const char *entry, size_t bytes) {
-    const bool known = (bytes == sizeof in_process - 1 && memcmp(entry, in_process, bytes) == 0) || (bytes >= sizeof socket_prefix && memcmp(entry, socket_prefix, sizeof socket_prefix - 1) == 0);
+    const bool known = (bytes == sizeof in_process - 1 && memcmp(entry, in_process, bytes) == 0) ||
+                       (bytes >= sizeof socket_prefix && memcmp(entry, socket_prefix, sizeof socket_prefix - 1) == 0);
     if (!known || bytes >= sizeof device->transport_spec)
-        return presil_fail(PRESIL_EINVAL, "transport \"%.*s\": \"inproc\" or \"socket:PATH[,copy][,timeout=SECONDS]\" expected, at most %zu bytes", bytes < 200 ? (int)bytes : 200, entry, sizeof device->transport_spec - 1);
+        return presil_fail(
+            PRESIL_EINVAL,
+            "transport \"%.*s\": \"inproc\" or \"socket:PATH[,copy][,timeout=SECONDS]\" expected, at most %zu bytes",
+            bytes < 200 ? (int)bytes : 200, entry, sizeof device->transport_spec - 1);
     (void)snprintf(device->transport_spec, sizeof device->transport_spec, "%.*s", (int)bytes, entry);
     return PRESIL_OK;
 }
@@ -22,11 +28,19 @@ int presil_choose_transport(presil_device *device, const char *list, uint32_t in
     if (!list && !device->library_path) list = getenv("PRESIL_TRANSPORT");
     if (!list || !*list) list = in_process;
     if (strcmp(list, in_process) == 0) return use_entry(device, list, strlen(list));
-    if (device->library_path) return presil_fail(PRESIL_EINVAL, "transport \"%.120s\" and library \"%.120s\" can't both be given: the server has the library", list, device->library_path);
+    if (device->library_path)
+        return presil_fail(
+            PRESIL_EINVAL,
+            "transport \"%.120s\" and library \"%.120s\" can't both be given: the server has the library", list,
+            device->library_path);
     const char *entry = list;
     for (uint32_t i = 0; i < index; i++) {
         entry = strchr(entry, ';');
-        if (!entry) return presil_fail(PRESIL_EINVAL, "transport \"%.200s\" has %u entries, device %u needs one of its own: separate them with \";\"", list, i + 1, index);
+        if (!entry)
+            return presil_fail(
+                PRESIL_EINVAL,
+                "transport \"%.200s\" has %u entries, device %u needs one of its own: separate them with \";\"", list,
+                i + 1, index);
         entry++;
     }
     return use_entry(device, entry, strcspn(entry, ";"));

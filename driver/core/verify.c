@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mode VERIFY: the twin runs first, on a private copy-on-write view of memory; then the chip on the real one. Compared is every byte that either wrote.
+ * Mode VERIFY: the twin runs first, on a private copy-on-write view of memory; then the chip on the real one. Compared
+ * is every byte that either wrote.
  *
- * Order matters for in-place operators: pages that the twin has not written show the real memory, so the twin has to be done before the chip writes. For the
- * same reason a byte that only the chip wrote can't be judged by value afterwards: that it was written at all is the difference.
+ * Order matters for in-place operators: pages that the twin has not written show the real memory, so the twin has to be
+ * done before the chip writes. For the same reason a byte that only the chip wrote can't be judged by value afterwards:
+ * that it was written at all is the difference.
  */
 #define _GNU_SOURCE
 #include "core.h"
@@ -21,8 +23,10 @@
 static int view_open(presil_device *device) {
     if (device->view && !device->view_is_copy) return PRESIL_OK;
     presil_view_close(device);
-    void *view = mmap(NULL, device->memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, device->memory_fd, 0);
-    if (view == MAP_FAILED) return presil_fail(PRESIL_EHOSTMEM, "no private view of device memory: %s", strerror(errno));
+    void *view =
+        mmap(NULL, device->memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, device->memory_fd, 0);
+    if (view == MAP_FAILED)
+        return presil_fail(PRESIL_EHOSTMEM, "no private view of device memory: %s", strerror(errno));
     device->view = view;
     return PRESIL_OK;
 }
@@ -70,7 +74,8 @@ static int compare_range(comparison *c, uint64_t base, uint64_t bytes) {
     const presil_device *device = c->device;
     for (uint64_t at = 0; at < bytes; at += CHUNK) {
         const uint64_t n = bytes - at < CHUNK ? bytes - at : CHUNK;
-        const uint8_t *twin = device->view + (base + at - device->memory_base.value), *rtl = device->mapping + (base + at - device->memory_base.value);
+        const uint8_t *twin = device->view + (base + at - device->memory_base.value),
+                      *rtl = device->mapping + (base + at - device->memory_base.value);
         if (c->buffer) {
             const int status = presil_memory_read(c->device, (presil_daddr){base + at}, c->buffer, n);
             if (status) return status;
@@ -85,7 +90,8 @@ static int compare_range(comparison *c, uint64_t base, uint64_t bytes) {
 }
 
 /* What is in one sorted list but not in the other: its bytes, and the first of them. */
-static uint64_t only_in(const presil_byte_range *a, size_t a_count, const presil_byte_range *b, size_t b_count, uint64_t *first) {
+static uint64_t only_in(const presil_byte_range *a, size_t a_count, const presil_byte_range *b, size_t b_count,
+                        uint64_t *first) {
     uint64_t bytes = 0;
     size_t j = 0;
     for (size_t i = 0; i < a_count; i++) {
@@ -106,14 +112,17 @@ static uint64_t only_in(const presil_byte_range *a, size_t a_count, const presil
     return bytes;
 }
 
-__attribute__((format(printf, 3, 4))) static int mismatch(const comparison *c, uint64_t address, const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static int mismatch(const comparison *c, uint64_t address, const char *format,
+                                                          ...) {
     char what[160], where[128] = "";
     va_list args;
     va_start(args, format);
     (void)vsnprintf(what, sizeof what, format, args);
     va_end(args);
-    if (c->device->chip_ops->describe(c->plan, (presil_daddr){address}, where, sizeof where)) (void)snprintf(where, sizeof where, "outside every output of the operator");
-    (void)snprintf(c->report->difference, sizeof c->report->difference, "%.127s, at 0x%llx: %.110s", where, (unsigned long long)address, what);
+    if (c->device->chip_ops->describe(c->plan, (presil_daddr){address}, where, sizeof where))
+        (void)snprintf(where, sizeof where, "outside every output of the operator");
+    (void)snprintf(c->report->difference, sizeof c->report->difference, "%.127s, at 0x%llx: %.110s", where,
+                   (unsigned long long)address, what);
     c->report->verified = 0;
     return presil_fail(PRESIL_EMISMATCH, "RTL and model differ: %s", c->report->difference);
 }
@@ -129,9 +138,15 @@ static int compare(comparison *c, const range_list *rtl) {
         stray = only_in(rtl->at, rtl->count, twin->at, twin->count, &stray_at);
         missing = only_in(twin->at, twin->count, rtl->at, rtl->count, &missing_at);
     }
-    if (c->differences) return mismatch(c, c->first, "RTL 0x%02x, model 0x%02x; %llu bytes differ, %llu written by RTL alone", c->rtl, c->twin, (unsigned long long)c->differences, (unsigned long long)stray);
-    if (stray) return mismatch(c, stray_at, "a stray write: the RTL wrote %llu bytes that the model did not", (unsigned long long)stray);
-    if (missing) return mismatch(c, missing_at, "the RTL never wrote %llu bytes that the model did", (unsigned long long)missing);
+    if (c->differences)
+        return mismatch(c, c->first, "RTL 0x%02x, model 0x%02x; %llu bytes differ, %llu written by RTL alone", c->rtl,
+                        c->twin, (unsigned long long)c->differences, (unsigned long long)stray);
+    if (stray)
+        return mismatch(c, stray_at, "a stray write: the RTL wrote %llu bytes that the model did not",
+                        (unsigned long long)stray);
+    if (missing)
+        return mismatch(c, missing_at, "the RTL never wrote %llu bytes that the model did",
+                        (unsigned long long)missing);
     c->report->verified = 1;
     return PRESIL_OK;
 }
@@ -169,16 +184,19 @@ static int prepare(presil_device *device, const presil_plan_info *info) {
     return presil_memory_home_is_mapping(device) ? view_open(device) : presil_view_stage(device, info);
 }
 
-int presil_launch_verify(presil_device *device, const presil_plan *plan, const presil_plan_info *info, uint64_t seq, presil_report *report) {
+int presil_launch_verify(presil_device *device, const presil_plan *plan, const presil_plan_info *info, uint64_t seq,
+                         presil_report *report) {
     int status = prepare(device, info);
     if (status) return status;
     char refused[ERROR_TEXT] = "";
     const int twin = presil_twin_run(device, plan, device->view, 1, report);
     if (twin) (void)snprintf(refused, sizeof refused, "%s", presil_error_text());
-    const bool logged = (device->transport.capabilities & PRESIL_CAP_WRITE_LOG) && device->link.ops->write_log(device->link.handle, 1) == 0;
+    const bool logged = (device->transport.capabilities & PRESIL_CAP_WRITE_LOG) &&
+                        device->link.ops->write_log(device->link.handle, 1) == 0;
     status = presil_launch_rtl(device, plan, info, seq, report);
     if (!status && twin) {
-        (void)snprintf(report->difference, sizeof report->difference, "the model refused what the RTL did: %.200s", refused);
+        (void)snprintf(report->difference, sizeof report->difference, "the model refused what the RTL did: %.200s",
+                       refused);
         report->verified = 0;
         status = presil_fail(PRESIL_EMISMATCH, "%s", report->difference);
     } else if (!status) {

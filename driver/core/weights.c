@@ -9,35 +9,46 @@
 
 static int check(const presil_weights_desc *d) {
     if (!d->weight) return presil_fail(PRESIL_EINVAL, "presil_weights_desc: weight is NULL");
-    if (d->compute > PRESIL_COMPUTE_FP16) return presil_fail(PRESIL_EINVAL, "presil_weights_desc: compute %u is not one of presil_compute", d->compute);
-    if (d->weight_dtype > PRESIL_FP32) return presil_fail(PRESIL_EINVAL, "presil_weights_desc: weight_dtype %u: INT8, BF16 or FP32 expected", d->weight_dtype);
+    if (d->compute > PRESIL_COMPUTE_FP16)
+        return presil_fail(PRESIL_EINVAL, "presil_weights_desc: compute %u is not one of presil_compute", d->compute);
+    if (d->weight_dtype > PRESIL_FP32)
+        return presil_fail(PRESIL_EINVAL, "presil_weights_desc: weight_dtype %u: INT8, BF16 or FP32 expected",
+                           d->weight_dtype);
     if (d->groups == 0) return presil_fail(PRESIL_EINVAL, "presil_weights_desc: groups is 0");
     for (int i = 0; i < 4; i++) {
-        if (d->shape[i] <= 0) return presil_fail(PRESIL_EINVAL, "presil_weights_desc: shape[%d] is %lld, at least 1 expected", i, (long long)d->shape[i]);
+        if (d->shape[i] <= 0)
+            return presil_fail(PRESIL_EINVAL, "presil_weights_desc: shape[%d] is %lld, at least 1 expected", i,
+                               (long long)d->shape[i]);
     }
     return PRESIL_OK;
 }
 
-/* An idle device whose memory is mapped takes the bytes in place. Otherwise queued work may still use the block (freed, in program order), so they go through the queue. */
+/* An idle device whose memory is mapped takes the bytes in place. Otherwise queued work may still use the block (freed,
+ * in program order), so they go through the queue. */
 static int write_packed(presil_device *device, presil_weights *weights, const presil_weights_desc *d) {
     char text[ERROR_TEXT] = "";
     presil_error_buffer error = {text, sizeof text};
     if (presil_memory_home_is_mapping(device) && atomic_load(&device->completed) == atomic_load(&device->submitted)) {
-        const int status = device->chip_ops->pack(device->chip, weights->layout, d, presil_memory_at(device, weights->packed), &error);
+        const int status =
+            device->chip_ops->pack(device->chip, weights->layout, d, presil_memory_at(device, weights->packed), &error);
         return status ? presil_fail(status, "packing weights: %s", text) : PRESIL_OK;
     }
     void *buffer = malloc(weights->bytes);
-    if (!buffer) return presil_fail(PRESIL_EHOSTMEM, "packing weights: no host memory for %llu bytes", (unsigned long long)weights->bytes);
+    if (!buffer)
+        return presil_fail(PRESIL_EHOSTMEM, "packing weights: no host memory for %llu bytes",
+                           (unsigned long long)weights->bytes);
     int status = device->chip_ops->pack(device->chip, weights->layout, d, buffer, &error);
     if (status) (void)presil_fail(status, "packing weights: %s", text);
-    work_item item = {.kind = ITEM_COPY, .copy = {.to = weights->packed, .host_from = buffer, .bytes = weights->bytes, .owned = buffer}};
+    work_item item = {.kind = ITEM_COPY,
+                      .copy = {.to = weights->packed, .host_from = buffer, .bytes = weights->bytes, .owned = buffer}};
     if (!status) status = presil_queue_push(device, &device->default_stream, &item, true);
     if (status) free(buffer);
     return status;
 }
 
 static void give_back(const presil_weights *weights, presil_device *device) {
-    if (!weights->placed && presil_free(device, weights->packed)) presil_warn("packed weights: %s", presil_error_text());
+    if (!weights->placed && presil_free(device, weights->packed))
+        presil_warn("packed weights: %s", presil_error_text());
 }
 
 static presil_weights_desc without_pointers(presil_weights_desc d) {
@@ -58,21 +69,28 @@ int presil_weights_update(presil_weights *weights, const presil_weights_desc *de
     status = check(&d);
     if (status) return status;
     const presil_weights_desc identity = without_pointers(d);
-    if (memcmp(&identity, &weights->desc, sizeof identity)) return presil_fail(PRESIL_EINVAL, "presil_weights_update: shape, dtype, compute type, groups or dilation differ from those that were packed");
+    if (memcmp(&identity, &weights->desc, sizeof identity))
+        return presil_fail(
+            PRESIL_EINVAL,
+            "presil_weights_update: shape, dtype, compute type, groups or dilation differ from those that were packed");
     return write_packed(weights->device, weights, &d);
 }
 
 static int find_place(presil_device *device, presil_weights *weights, presil_daddr place, uint64_t bytes) {
     if (!place.value) return presil_alloc(device, NULL, NULL, weights->bytes, &weights->packed);
-    if (weights->bytes > bytes) return presil_fail(PRESIL_ENOMEM, "weights: packed they take %llu bytes, the place has %llu", (unsigned long long)weights->bytes, (unsigned long long)bytes);
+    if (weights->bytes > bytes)
+        return presil_fail(PRESIL_ENOMEM, "weights: packed they take %llu bytes, the place has %llu",
+                           (unsigned long long)weights->bytes, (unsigned long long)bytes);
     if (place.value % PRESIL_HEAP_PAGE || !presil_memory_contains(device, place, weights->bytes))
-        return presil_fail(PRESIL_EINVAL, "weights: place 0x%llx is not 4 KiB-aligned in device memory", (unsigned long long)place.value);
+        return presil_fail(PRESIL_EINVAL, "weights: place 0x%llx is not 4 KiB-aligned in device memory",
+                           (unsigned long long)place.value);
     weights->placed = true;
     weights->packed = place;
     return PRESIL_OK;
 }
 
-int presil_weights_create_at(presil_device *device, const presil_weights_desc *desc, presil_daddr place, uint64_t bytes, presil_weights **out) {
+int presil_weights_create_at(presil_device *device, const presil_weights_desc *desc, presil_daddr place, uint64_t bytes,
+                             presil_weights **out) {
     int status = presil_enter(device);
     if (status) return status;
     if (!desc || !out) return presil_fail(PRESIL_EINVAL, "presil_weights_create: desc or out is NULL");
@@ -81,7 +99,8 @@ int presil_weights_create_at(presil_device *device, const presil_weights_desc *d
     if (status) return status;
     d.size = sizeof d;
     status = check(&d);
-    if (!status && device->no_map && atomic_load(&device->mode) != PRESIL_MODE_MODEL) status = presil_start_if_needed(device);
+    if (!status && device->no_map && atomic_load(&device->mode) != PRESIL_MODE_MODEL)
+        status = presil_start_if_needed(device);
     if (status) return status;
     presil_weights *weights = calloc(1, sizeof *weights);
     if (!weights) return presil_fail(PRESIL_EHOSTMEM, "presil_weights_create: host memory is full");
@@ -109,7 +128,9 @@ int presil_weights_create_at(presil_device *device, const presil_weights_desc *d
     return PRESIL_OK;
 }
 
-int presil_weights_create(presil_device *device, const presil_weights_desc *desc, presil_weights **out) { return presil_weights_create_at(device, desc, (presil_daddr){0}, 0, out); }
+int presil_weights_create(presil_device *device, const presil_weights_desc *desc, presil_weights **out) {
+    return presil_weights_create_at(device, desc, (presil_daddr){0}, 0, out);
+}
 
 /* Launches in the queue keep their order before whatever the block is used for next. */
 void presil_weights_destroy(presil_weights *weights) {

@@ -3,12 +3,14 @@
  * presil.h - the driver's public C API: devices, memory, streams, events, matmul and convolution on the chip, reports.
  *
  * Rules that hold everywhere
- * - Functions return PRESIL_OK or a negative presil_status; outputs are untouched on failure; presil_error_text() of the calling thread says what was
- *   expected, what was found and what to do.
+ * - Functions return PRESIL_OK or a negative presil_status; outputs are untouched on failure; presil_error_text() of
+ * the calling thread says what was expected, what was found and what to do.
  * - Structs start with `size` = sizeof(struct): a missing tail counts as zero. Reserved members must be zero (checked).
- * - Calls that take a stream enqueue and return; work of one stream runs in order, on the device's worker (or on a caller that is about to wait).
- *   Errors found at execution stick to the stream: the next synchronize returns and clears them. Arguments are checked at the call.
- * - All functions may be called from any thread. Device addresses are presil_daddr (presil_transport.h), host memory void *.
+ * - Calls that take a stream enqueue and return; work of one stream runs in order, on the device's worker (or on a
+ * caller that is about to wait). Errors found at execution stick to the stream: the next synchronize returns and clears
+ * them. Arguments are checked at the call.
+ * - All functions may be called from any thread. Device addresses are presil_daddr (presil_transport.h), host memory
+ * void *.
  */
 #ifndef PRESIL_H
 #define PRESIL_H
@@ -34,7 +36,7 @@ extern "C" {
 #define PRESIL_CAUSES 16 /* PRESIL_CAUSE_* of docs/isa.md section 6; unused ones are 0 */
 
 typedef struct presil_device presil_device;
-typedef struct presil_stream presil_stream;   /* NULL: the device's default stream */
+typedef struct presil_stream presil_stream; /* NULL: the device's default stream */
 typedef struct presil_event presil_event;
 typedef struct presil_weights presil_weights; /* packed weights in device memory */
 typedef struct presil_list presil_list;       /* a recorded command list */
@@ -47,53 +49,62 @@ typedef enum {
     PRESIL_EHOSTMEM = -3,     /* host memory is full */
     PRESIL_EUNSUPPORTED = -4, /* the chip (or this layout) can't do it; nothing was done: compute it on the host */
     PRESIL_ENODEV = -5,       /* no simulator library, chip not understood, or device closed */
-    PRESIL_EBUS = -6,         /* bus error during a launch; outputs of the launch undefined, device was reset and is usable */
-    PRESIL_EDESC = -7,        /* the chip refused a descriptor; as EBUS */
-    PRESIL_EHUNG = -8,        /* no progress; as EBUS. The text says what each engine waits for */
-    PRESIL_ECANCELLED = -9,   /* presil_device_cancel(); as EBUS */
-    PRESIL_ESTOPPED = -10,    /* $fatal, $finish or an assertion in the model; as EBUS */
-    PRESIL_EMISMATCH = -11,   /* verify: RTL and twin differ; outputs are the RTL's */
-    PRESIL_EDEAD = -12,       /* the device is unusable until presil_device_reset() */
+    PRESIL_EBUS = -6,  /* bus error during a launch; outputs of the launch undefined, device was reset and is usable */
+    PRESIL_EDESC = -7, /* the chip refused a descriptor; as EBUS */
+    PRESIL_EHUNG = -8, /* no progress; as EBUS. The text says what each engine waits for */
+    PRESIL_ECANCELLED = -9, /* presil_device_cancel(); as EBUS */
+    PRESIL_ESTOPPED = -10,  /* $fatal, $finish or an assertion in the model; as EBUS */
+    PRESIL_EMISMATCH = -11, /* verify: RTL and twin differ; outputs are the RTL's */
+    PRESIL_EDEAD = -12,     /* the device is unusable until presil_device_reset() */
 } presil_status;
 
 typedef enum { PRESIL_MODE_RTL = 0, PRESIL_MODE_MODEL = 1, PRESIL_MODE_VERIFY = 2 } presil_mode;
 
 typedef enum { PRESIL_INT8 = 0, PRESIL_BF16 = 1, PRESIL_FP32 = 2, PRESIL_INT32 = 3 } presil_dtype;
 
-/* How products are formed: INT8 needs int8 operands; BF16: bf16 or fp32 operands (rounded on load); FP32: fp32 operands, six passes (docs/numerics.md 5);
- * FP16: fp32 operands that are float16 values (two bf16 terms hold them), four passes, the same bits as FP32. */
-typedef enum { PRESIL_COMPUTE_INT8 = 0, PRESIL_COMPUTE_BF16 = 1, PRESIL_COMPUTE_FP32 = 2, PRESIL_COMPUTE_FP16 = 3 } presil_compute;
+/* How products are formed: INT8 needs int8 operands; BF16: bf16 or fp32 operands (rounded on load); FP32: fp32
+ * operands, six passes (docs/numerics.md 5); FP16: fp32 operands that are float16 values (two bf16 terms hold them),
+ * four passes, the same bits as FP32. */
+typedef enum {
+    PRESIL_COMPUTE_INT8 = 0,
+    PRESIL_COMPUTE_BF16 = 1,
+    PRESIL_COMPUTE_FP32 = 2,
+    PRESIL_COMPUTE_FP16 = 3
+} presil_compute;
 
 PRESIL_API const char *presil_error_text(void); /* of the calling thread's last failure; never NULL */
 PRESIL_API const char *presil_status_name(presil_status status);
 
-/* Where launches come from. `origin` (process-wide; NULL: none) is called on the enqueuing thread, without locks held, for every operator and list; what it
- * returns travels with the launch to its report, and to presil_error_origin() of the thread that is told of the launch's failure (0: not known). */
+/* Where launches come from. `origin` (process-wide; NULL: none) is called on the enqueuing thread, without locks held,
+ * for every operator and list; what it returns travels with the launch to its report, and to presil_error_origin() of
+ * the thread that is told of the launch's failure (0: not known). */
 typedef uint64_t (*presil_origin_fn)(void);
 PRESIL_API void presil_set_origin(presil_origin_fn origin);
 PRESIL_API uint64_t presil_error_origin(void);
 
-/* ---- devices ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- devices -------------------------------------------------------------------------------- */
 typedef struct {
     uint32_t size;
     uint32_t mode;            /* presil_mode */
     const char *config;       /* NULL: "base" */
     const char *build;        /* NULL: "fast" */
-    const char *library;      /* path of a simulator library; NULL: libpresil_sim_<config>_<build>.so from PRESIL_LIBRARY_PATH, then beside libpresil */
+    const char *library;      /* path of a simulator library; NULL: libpresil_sim_<config>_<build>.so from
+                                 PRESIL_LIBRARY_PATH, then beside libpresil */
     uint64_t memory_bytes;    /* 0: PRESIL_MEMORY or 16 GiB; sparse memfd */
     const char *memory_model; /* see presil_transport_options; NULL: default */
     uint64_t seed;
-    uint64_t hang_cycles;     /* watchdog; 0: 200000 */
-    uint32_t twin_threads;    /* 0: 1 */
-    uint32_t no_map;          /* test: pretend that the transport can't map */
-    const char *affinity;     /* see presil_device_set_affinity; NULL: PRESIL_AFFINITY, or no restriction */
-    /* "inproc": a simulator library in this process. "socket:PATH[,copy][,timeout=SECONDS]": a server in another (docs/transport-protocol.md), which says what
-     * chip and configuration there are; config and build, if given, must be its own. Several, separated by ";": one for each device, by transport_index; "inproc" alone
-     * is for all. NULL: PRESIL_TRANSPORT (not if `library` is given), else "inproc". */
+    uint64_t hang_cycles;  /* watchdog; 0: 200000 */
+    uint32_t twin_threads; /* 0: 1 */
+    uint32_t no_map;       /* test: pretend that the transport can't map */
+    const char *affinity;  /* see presil_device_set_affinity; NULL: PRESIL_AFFINITY, or no restriction */
+    /* "inproc": a simulator library in this process. "socket:PATH[,copy][,timeout=SECONDS]": a server in another
+     * (docs/transport-protocol.md), which says what chip and configuration there are; config and build, if given, must
+     * be its own. Several, separated by ";": one for each device, by transport_index; "inproc" alone is for all. NULL:
+     * PRESIL_TRANSPORT (not if `library` is given), else "inproc". */
     const char *transport;
     uint32_t transport_index;
-    /* 1: presil_host_pointer works also where the transport does not map. Bytes then stay in this process: a launch sends what it reads and fetches what it
-     * writes. 0: they move to the transport when it starts. */
+    /* 1: presil_host_pointer works also where the transport does not map. Bytes then stay in this process: a launch
+     * sends what it reads and fetches what it writes. 0: they move to the transport when it starts. */
     uint32_t host_memory;
 } presil_device_options;
 
@@ -105,29 +116,40 @@ typedef struct {
     char transport[160]; /* as chosen from presil_device_options: "inproc", "socket:PATH..." */
 } presil_device_info;
 
-/* Mode MODEL never touches a simulator library, nor a server; RTL and VERIFY load it at the first launch (or presil_device_start), or connect to it here. */
+/* Mode MODEL never touches a simulator library, nor a server; RTL and VERIFY load it at the first launch (or
+ * presil_device_start), or connect to it here. */
 PRESIL_CHECKED int presil_device_open(const presil_device_options *options, presil_device **out);
-PRESIL_API void presil_device_close(presil_device *device); /* waits for work, reports leaks to the log; NULL is allowed */
+PRESIL_API void presil_device_close(
+    presil_device *device); /* waits for work, reports leaks to the log; NULL is allowed */
 PRESIL_CHECKED int presil_device_start(presil_device *device);
 PRESIL_CHECKED int presil_device_get_info(presil_device *device, presil_device_info *out);
-PRESIL_CHECKED int presil_device_set_mode(presil_device *device, presil_mode mode); /* waits until idle, resets the queue */
+PRESIL_CHECKED int presil_device_set_mode(presil_device *device,
+                                          presil_mode mode); /* waits until idle, resets the queue */
 PRESIL_CHECKED int presil_device_set_memory_model(presil_device *device, const char *memory_model, uint64_t seed);
-PRESIL_CHECKED int presil_device_set_twin_threads(presil_device *device, uint32_t threads); /* of coming launches; 0: 1. Same bits with any number */
-/* CPUs for the device's worker, such as "2,4-7"; "" or NULL: no restriction. While it is set, launches run on the worker only, never on a thread that waits. */
+PRESIL_CHECKED int presil_device_set_twin_threads(
+    presil_device *device, uint32_t threads); /* of coming launches; 0: 1. Same bits with any number */
+/* CPUs for the device's worker, such as "2,4-7"; "" or NULL: no restriction. While it is set, launches run on the
+ * worker only, never on a thread that waits. */
 PRESIL_CHECKED int presil_device_set_affinity(presil_device *device, const char *cpus);
-PRESIL_CHECKED int presil_device_reset(presil_device *device);       /* drops queued work, resets the chip; memory is kept. Finds a server that was started again */
+PRESIL_CHECKED int presil_device_reset(presil_device *device); /* drops queued work, resets the chip; memory is kept.
+                                                                  Finds a server that was started again */
 PRESIL_CHECKED int presil_device_synchronize(presil_device *device); /* all streams; first error wins */
-PRESIL_API void presil_device_cancel(presil_device *device);         /* async-signal-safe: the running launch ends with ECANCELLED */
-PRESIL_CHECKED int presil_device_trace(presil_device *device, const char *path, uint64_t first_launch, uint64_t launches); /* FST of coming launches (needs build "trace"); NULL: off */
+PRESIL_API void presil_device_cancel(
+    presil_device *device); /* async-signal-safe: the running launch ends with ECANCELLED */
+PRESIL_CHECKED int presil_device_trace(presil_device *device, const char *path, uint64_t first_launch,
+                                       uint64_t launches); /* FST of coming launches (needs build "trace"); NULL: off */
 
-/* ---- memory ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- memory --------------------------------------------------------------------------------- */
 typedef struct {
     uint32_t size, reserved0;
-    uint64_t allocated, allocated_peak, reserved, reserved_peak, active_blocks, allocations, frees, failures, capacity, largest_free;
+    uint64_t allocated, allocated_peak, reserved, reserved_peak, active_blocks, allocations, frees, failures, capacity,
+        largest_free;
 } presil_memory_stats;
 
 /* One quantity: now, its maximum since the last reset, and the sums of its changes up and down. */
-typedef struct { uint64_t current, peak, gained, lost; } presil_memory_counter;
+typedef struct {
+    uint64_t current, peak, gained, lost;
+} presil_memory_counter;
 enum {
     PRESIL_MEMORY_BLOCKS = 0,    /* live blocks */
     PRESIL_MEMORY_BYTES = 1,     /* of live blocks, rounded up as they are */
@@ -136,7 +158,12 @@ enum {
     PRESIL_MEMORY_SEGMENTS = 4,  /* runs of neighbouring blocks, live or cached, of one pool and kind */
     PRESIL_MEMORY_COUNTERS = 5
 };
-enum { PRESIL_MEMORY_ALL = 0, PRESIL_MEMORY_SMALL = 1, PRESIL_MEMORY_LARGE = 2, PRESIL_MEMORY_KINDS = 3 }; /* small: up to 1 MiB */
+enum {
+    PRESIL_MEMORY_ALL = 0,
+    PRESIL_MEMORY_SMALL = 1,
+    PRESIL_MEMORY_LARGE = 2,
+    PRESIL_MEMORY_KINDS = 3
+}; /* small: up to 1 MiB */
 typedef struct {
     uint32_t size, reserved0;
     uint64_t failures, flushes; /* flushes: the caches were given back because a block did not fit */
@@ -147,45 +174,60 @@ typedef struct {
 typedef struct {
     presil_daddr address;
     uint64_t bytes, requested;
-    uint32_t pool;      /* number of its pool, 0: the default one */
-    uint32_t kind;      /* PRESIL_MEMORY_SMALL or _LARGE */
+    uint32_t pool; /* number of its pool, 0: the default one */
+    uint32_t kind; /* PRESIL_MEMORY_SMALL or _LARGE */
     uint32_t live;
     uint32_t reserved0;
 } presil_memory_block;
 
-/* Blocks are 4 KiB-aligned; reuse follows program order of (alloc, free) calls on a stream, never observed completion. bytes = 0 gives address 0. */
-PRESIL_CHECKED int presil_alloc(presil_device *device, presil_stream *stream, presil_pool *pool, uint64_t bytes, presil_daddr *out);
+/* Blocks are 4 KiB-aligned; reuse follows program order of (alloc, free) calls on a stream, never observed completion.
+ * bytes = 0 gives address 0. */
+PRESIL_CHECKED int presil_alloc(presil_device *device, presil_stream *stream, presil_pool *pool, uint64_t bytes,
+                                presil_daddr *out);
 PRESIL_CHECKED int presil_free(presil_device *device, presil_daddr address);
 PRESIL_CHECKED int presil_memory_get_stats(presil_device *device, presil_memory_stats *out);
 PRESIL_CHECKED int presil_memory_get_counters(presil_device *device, presil_memory_counters *out);
 /* Writes up to `capacity` blocks in order of address, and to *count how many there are. */
-PRESIL_CHECKED int presil_memory_snapshot(presil_device *device, presil_memory_block *blocks, uint64_t capacity, uint64_t *count);
+PRESIL_CHECKED int presil_memory_snapshot(presil_device *device, presil_memory_block *blocks, uint64_t capacity,
+                                          uint64_t *count);
 /* 1 and the number of its pool, if a live block starts at the address; else 0. */
 PRESIL_API int presil_memory_pool_of(presil_device *device, presil_daddr address, uint32_t *number);
 PRESIL_API void presil_memory_reset_peak(presil_device *device);
-PRESIL_API void presil_memory_reset_totals(presil_device *device); /* gained, lost, failures and flushes count from 0 again */
-PRESIL_CHECKED int presil_memory_set_limit(presil_device *device, uint64_t bytes); /* allocated bytes beyond it are ENOMEM; 0: none */
+PRESIL_API void presil_memory_reset_totals(
+    presil_device *device); /* gained, lost, failures and flushes count from 0 again */
+PRESIL_CHECKED int presil_memory_set_limit(presil_device *device,
+                                           uint64_t bytes); /* allocated bytes beyond it are ENOMEM; 0: none */
 PRESIL_API void presil_memory_empty_cache(presil_device *device);
 PRESIL_CHECKED int presil_pool_create(presil_device *device, presil_pool **out);
 PRESIL_API void presil_pool_destroy(presil_pool *pool); /* live blocks move to the default pool */
-/* keep 1: blocks freed in it stay the pool's, whatever is short of memory, until it is destroyed or told 0: for whoever goes on using their addresses. */
+/* keep 1: blocks freed in it stay the pool's, whatever is short of memory, until it is destroyed or told 0: for whoever
+ * goes on using their addresses. */
 PRESIL_API void presil_pool_keep(presil_pool *pool, int keep);
-PRESIL_API uint32_t presil_pool_number(const presil_pool *pool); /* as in presil_memory_block; NULL: 0. Numbers of destroyed pools are used again */
+PRESIL_API uint32_t presil_pool_number(
+    const presil_pool *pool); /* as in presil_memory_block; NULL: 0. Numbers of destroyed pools are used again */
 
-/* Host address of device memory (the mapping; shared, so no copies), or NULL if the transport does not map (without `host_memory`) or the range is not inside the device's memory.
- * Whether it maps is known once it is open: with a transport that might not, call presil_device_start() first. */
+/* Host address of device memory (the mapping; shared, so no copies), or NULL if the transport does not map (without
+ * `host_memory`) or the range is not inside the device's memory. Whether it maps is known once it is open: with a
+ * transport that might not, call presil_device_start() first. */
 PRESIL_API void *presil_host_pointer(presil_device *device, presil_daddr address, uint64_t bytes);
 /* The reverse: 1 and *out if p lies in the mapping of the device. */
 PRESIL_API int presil_device_address(presil_device *device, const void *p, presil_daddr *out);
 
 /* In stream order; the host buffer must stay valid until the stream has passed it. */
-typedef enum { PRESIL_COPY_DIRECT = 0, PRESIL_COPY_DMA = 1 } presil_copy_path; /* DMA: staged through the chip's LOAD and STORE */
-PRESIL_CHECKED int presil_copy_to_device(presil_device *device, presil_stream *stream, presil_daddr to, const void *from, uint64_t bytes, presil_copy_path path);
-PRESIL_CHECKED int presil_copy_to_host(presil_device *device, presil_stream *stream, void *to, presil_daddr from, uint64_t bytes, presil_copy_path path);
-PRESIL_CHECKED int presil_copy_on_device(presil_device *device, presil_stream *stream, presil_daddr to, presil_daddr from, uint64_t bytes, presil_copy_path path);
-PRESIL_CHECKED int presil_copy_peer(presil_device *to_device, presil_daddr to, presil_device *from_device, presil_daddr from, presil_stream *stream, uint64_t bytes);
+typedef enum {
+    PRESIL_COPY_DIRECT = 0,
+    PRESIL_COPY_DMA = 1
+} presil_copy_path; /* DMA: staged through the chip's LOAD and STORE */
+PRESIL_CHECKED int presil_copy_to_device(presil_device *device, presil_stream *stream, presil_daddr to,
+                                         const void *from, uint64_t bytes, presil_copy_path path);
+PRESIL_CHECKED int presil_copy_to_host(presil_device *device, presil_stream *stream, void *to, presil_daddr from,
+                                       uint64_t bytes, presil_copy_path path);
+PRESIL_CHECKED int presil_copy_on_device(presil_device *device, presil_stream *stream, presil_daddr to,
+                                         presil_daddr from, uint64_t bytes, presil_copy_path path);
+PRESIL_CHECKED int presil_copy_peer(presil_device *to_device, presil_daddr to, presil_device *from_device,
+                                    presil_daddr from, presil_stream *stream, uint64_t bytes);
 
-/* ---- streams and events ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- streams and events --------------------------------------------------------------------- */
 PRESIL_CHECKED int presil_stream_create(presil_device *device, int priority, presil_stream **out);
 PRESIL_API void presil_stream_destroy(presil_stream *stream); /* after its work */
 PRESIL_CHECKED int presil_stream_synchronize(presil_device *device, presil_stream *stream);
@@ -196,9 +238,10 @@ PRESIL_CHECKED int presil_event_record(presil_event *event, presil_stream *strea
 PRESIL_CHECKED int presil_event_wait(presil_event *event, presil_stream *stream); /* the stream waits */
 PRESIL_CHECKED int presil_event_synchronize(presil_event *event);                 /* the caller waits */
 PRESIL_API int presil_event_query(presil_event *event);                           /* 1: passed or never recorded */
-PRESIL_CHECKED int presil_event_cycles(presil_event *event, uint64_t *cycles);    /* chip clock at the event; EUNSUPPORTED without a clock */
+PRESIL_CHECKED int presil_event_cycles(presil_event *event,
+                                       uint64_t *cycles); /* chip clock at the event; EUNSUPPORTED without a clock */
 
-/* ---- operators ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- operators ------------------------------------------------------------------------------ */
 /* A view; strides in elements, any sign; unused dimensions: none. dtype of the elements in memory. */
 typedef struct {
     presil_daddr data;
@@ -209,35 +252,41 @@ typedef struct {
 
 /* docs/isa.md section 5, docs/numerics.md section 7. Zero-initialised: plain conversion. */
 typedef struct {
-    uint32_t clamp;     /* 1: clamp_lo, clamp_hi in fp32 (ReLU: 0, +inf). Not for int8 outputs. */
+    uint32_t clamp; /* 1: clamp_lo, clamp_hi in fp32 (ReLU: 0, +inf). Not for int8 outputs. */
     float clamp_lo, clamp_hi;
-    int32_t out_zero_point, int_lo, int_hi; /* int8 outputs: after adding the zero point; ReLU: int_lo = out_zero_point */
-    int32_t residual_zero_point;            /* int8 residual */
-    float residual_scale;                   /* int8 residual: scale of the residual / scale of the output */
-    const presil_tensor *residual;          /* NULL: none. Shape of the output; any strides with a unit or zero innermost one (0: broadcast over rows) */
+    int32_t out_zero_point, int_lo,
+        int_hi;                    /* int8 outputs: after adding the zero point; ReLU: int_lo = out_zero_point */
+    int32_t residual_zero_point;   /* int8 residual */
+    float residual_scale;          /* int8 residual: scale of the residual / scale of the output */
+    const presil_tensor *residual; /* NULL: none. Shape of the output; any strides with a unit or zero innermost one (0:
+                                      broadcast over rows) */
 } presil_epilogue;
 
-/* Weights in host memory (or mapped device memory), read during the call. shape O, I/groups, KH, KW; strides in elements, may be negative (flipped kernels). */
+/* Weights in host memory (or mapped device memory), read during the call. shape O, I/groups, KH, KW; strides in
+ * elements, may be negative (flipped kernels). */
 typedef struct {
     uint32_t size;
-    uint32_t compute;                /* presil_compute */
+    uint32_t compute; /* presil_compute */
     const void *weight;
-    uint32_t weight_dtype;           /* FP32, BF16 or INT8 */
+    uint32_t weight_dtype; /* FP32, BF16 or INT8 */
     uint32_t groups;
     int64_t shape[4], stride[4];
-    const void *bias;                /* O values: fp32, or int32 for COMPUTE_INT8 (zero point already folded in: docs/numerics.md 7); NULL: none */
-    const float *scale;              /* O values; NULL: none */
-    int64_t dilation[2];             /* of the convolutions they will be used for: decides packing (docs/numerics.md 5) */
+    const void *bias;   /* O values: fp32, or int32 for COMPUTE_INT8 (zero point already folded in: docs/numerics.md 7);
+                           NULL: none */
+    const float *scale; /* O values; NULL: none */
+    int64_t dilation[2]; /* of the convolutions they will be used for: decides packing (docs/numerics.md 5) */
     int64_t input_dilation[2];
 } presil_weights_desc;
 
 PRESIL_CHECKED int presil_weights_create(presil_device *device, const presil_weights_desc *desc, presil_weights **out);
-/* Packs other values of the same shape, dtypes and compute type at the same address, after the launches that were enqueued so far. */
+/* Packs other values of the same shape, dtypes and compute type at the same address, after the launches that were
+ * enqueued so far. */
 PRESIL_CHECKED int presil_weights_update(presil_weights *weights, const presil_weights_desc *desc);
 PRESIL_API void presil_weights_destroy(presil_weights *weights); /* after the launches that use them; NULL is allowed */
 PRESIL_API uint64_t presil_weights_bytes(const presil_weights *weights); /* packed, in device memory */
 
-/* input and output in NHWC order of dimensions (whatever the strides): N, H, W, C. Output positions: oh·stride + kh·dilation − padding in the dilated input. */
+/* input and output in NHWC order of dimensions (whatever the strides): N, H, W, C. Output positions: oh·stride +
+ * kh·dilation − padding in the dilated input. */
 typedef struct {
     uint32_t size;
     uint32_t pad_value; /* int8: the input's zero point as a byte; else 0 */
@@ -246,13 +295,15 @@ typedef struct {
     const presil_weights *weights;
     int64_t stride[2], padding[2], dilation[2], input_dilation[2];
     presil_epilogue epilogue;
-    uint32_t tiling;    /* test: 0 best; n > 0: the n-th forced tiling (same bits) */
+    uint32_t tiling; /* test: 0 best; n > 0: the n-th forced tiling (same bits) */
     uint32_t reserved0;
-    /* With weights NULL: the kernel as it lies in device memory (O, KH, KW, I/groups; strides of any sign, so that a kernel may be turned or its channels exchanged),
-     * read by the launch itself; no bias, no scale, no packing (docs/numerics.md 5), not for COMPUTE_INT8. */
+    /* With weights NULL: the kernel as it lies in device memory (O, KH, KW, I/groups; strides of any sign, so that a
+     * kernel may be turned or its channels exchanged), read by the launch itself; no bias, no scale, no packing
+     * (docs/numerics.md 5), not for COMPUTE_INT8. */
     presil_tensor kernel;
     uint32_t compute, groups; /* presil_compute; groups 0: 1 */
-    int64_t group_stride;     /* elements between the kernels of one group of outputs and the next; 0: O/groups * kernel.stride[0] */
+    int64_t group_stride;     /* elements between the kernels of one group of outputs and the next; 0: O/groups *
+                                 kernel.stride[0] */
 } presil_conv2d_desc;
 
 /* out[b] = a[b] · b[b] (+ residual): a: [B, M, K], b: [B, K, N], out: [B, M, N]; batch strides may be 0. */
@@ -266,8 +317,9 @@ typedef struct {
     uint32_t reserved0;
 } presil_matmul_desc;
 
-/* Gradient of a convolution's weights: out[o, ky, kx, c] = sum over n, y, x of grad[n, y, x, o] * input[n, y*stride + ky*dilation - padding, likewise x, c of o's group].
- * grad: N, OH, OW, O. input: N, H, W, C. out: O, KH, KW, C/groups, rows of its kernel following each other (stride[1] = KW*stride[2]). Order: docs/numerics.md 5. */
+/* Gradient of a convolution's weights: out[o, ky, kx, c] = sum over n, y, x of grad[n, y, x, o] * input[n, y*stride +
+ * ky*dilation - padding, likewise x, c of o's group]. grad: N, OH, OW, O. input: N, H, W, C. out: O, KH, KW, C/groups,
+ * rows of its kernel following each other (stride[1] = KW*stride[2]). Order: docs/numerics.md 5. */
 typedef struct {
     uint32_t size;
     uint32_t compute; /* presil_compute, not INT8 */
@@ -276,55 +328,65 @@ typedef struct {
     int64_t stride[2], padding[2], dilation[2];
     uint32_t groups; /* 0: 1 */
     uint32_t tiling;
-    const presil_tensor *residual; /* NULL: none. Added in fp32; shape of out and rows like its, FP32 or BF16. May be out itself: the sum over several launches */
+    const presil_tensor *residual; /* NULL: none. Added in fp32; shape of out and rows like its, FP32 or BF16. May be
+                                      out itself: the sum over several launches */
 } presil_conv2d_weight_grad_desc;
 
 /* EUNSUPPORTED for layouts that the chip's LOAD can't fetch (the text says which); sizes are never refused. */
-PRESIL_CHECKED int presil_conv2d_weight_grad(presil_device *device, presil_stream *stream, const presil_conv2d_weight_grad_desc *desc);
+PRESIL_CHECKED int presil_conv2d_weight_grad(presil_device *device, presil_stream *stream,
+                                             const presil_conv2d_weight_grad_desc *desc);
 PRESIL_CHECKED int presil_conv2d(presil_device *device, presil_stream *stream, const presil_conv2d_desc *desc);
 PRESIL_CHECKED int presil_matmul(presil_device *device, presil_stream *stream, const presil_matmul_desc *desc);
 PRESIL_CHECKED int presil_nop(presil_device *device, presil_stream *stream); /* an empty launch */
 
-/* Record without submitting: between begin and end, operators on the stream are planned and kept. Addresses and weights must stay valid while the list lives. */
+/* Record without submitting: between begin and end, operators on the stream are planned and kept. Addresses and weights
+ * must stay valid while the list lives. */
 PRESIL_CHECKED int presil_record_begin(presil_device *device, presil_stream *stream);
 PRESIL_CHECKED int presil_record_end(presil_device *device, presil_stream *stream, presil_list **out);
-/* Makes the recorded operators one launch with one report: each sees what those before it wrote, no doorbell between them. The bits stay, the cycles don't.
- * Before the first submit. EUNSUPPORTED if the chip can't: the list then stays a launch an operator. */
+/* Makes the recorded operators one launch with one report: each sees what those before it wrote, no doorbell between
+ * them. The bits stay, the cycles don't. Before the first submit. EUNSUPPORTED if the chip can't: the list then stays a
+ * launch an operator. */
 PRESIL_CHECKED int presil_list_merge(presil_list *list, const char *label);
 PRESIL_API uint32_t presil_list_launches(const presil_list *list);
 PRESIL_CHECKED int presil_list_submit(presil_list *list, presil_stream *stream);
 PRESIL_API void presil_list_destroy(presil_list *list);
 
-/* ---- reports ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- reports -------------------------------------------------------------------------------- */
 typedef struct {
-    uint32_t size, mode;            /* presil_mode; MODEL too where the transport has no clock */
+    uint32_t size, mode; /* presil_mode; MODEL too where the transport has no clock */
     char label[64];
-    uint64_t launch;                /* running number of the device */
-    uint64_t macs;                  /* nominal: output elements × channels per group × kernel, or M·N·K */
-    uint64_t passes;                /* 6 for COMPUTE_FP32, 4 for COMPUTE_FP16, else 1 */
-    uint64_t peak_macs_per_cycle;   /* of the array for this compute type */
-    uint64_t cycles;                /* doorbell to idle; 0 in mode MODEL (no clock) */
+    uint64_t launch;              /* running number of the device */
+    uint64_t macs;                /* nominal: output elements × channels per group × kernel, or M·N·K */
+    uint64_t passes;              /* 6 for COMPUTE_FP32, 4 for COMPUTE_FP16, else 1 */
+    uint64_t peak_macs_per_cycle; /* of the array for this compute type */
+    uint64_t cycles;              /* doorbell to idle; 0 in mode MODEL (no clock) */
     uint64_t stalls[PRESIL_ENGINES][PRESIL_CAUSES]; /* cycles; each engine's sum = cycles */
     uint64_t read_bytes, write_bytes, read_beats, write_beats, descriptors;
-    int32_t verified;               /* VERIFY: 1 equal, 0 differs; -1 not compared */
-    uint32_t status;                /* -presil_status */
-    uint64_t sim_ns, twin_ns, host_ns; /* wall time inside the transport, inside the twin, planning and everything else of this launch */
-    uint64_t fill, drain;           /* cycles before the matrix engine's first and after its last busy one; summed over the launch's segments */
-    char difference[256];           /* first difference: tensor coordinate, tile, descriptor */
-    uint64_t origin;                /* of presil_set_origin */
-    uint64_t tag;                   /* of presil_set_tag, of the thread that enqueued the launch */
+    int32_t verified; /* VERIFY: 1 equal, 0 differs; -1 not compared */
+    uint32_t status;  /* -presil_status */
+    uint64_t sim_ns, twin_ns,
+        host_ns; /* wall time inside the transport, inside the twin, planning and everything else of this launch */
+    uint64_t fill, drain; /* cycles before the matrix engine's first and after its last busy one; summed over the
+                             launch's segments */
+    char difference[256]; /* first difference: tensor coordinate, tile, descriptor */
+    uint64_t origin;      /* of presil_set_origin */
+    uint64_t tag;         /* of presil_set_tag, of the thread that enqueued the launch */
 } presil_report;
 
-typedef void (*presil_report_fn)(void *context, const presil_report *report);                          /* after each launch, on the thread that ran it */
-typedef void (*presil_progress_fn)(void *context, const char *label, uint64_t launch, uint64_t cycles); /* about every 50 ms during a launch */
+typedef void (*presil_report_fn)(void *context,
+                                 const presil_report *report); /* after each launch, on the thread that ran it */
+typedef void (*presil_progress_fn)(void *context, const char *label, uint64_t launch,
+                                   uint64_t cycles); /* about every 50 ms during a launch */
 PRESIL_API void presil_set_report(presil_device *device, presil_report_fn fn, void *context);
-/* A number that the reports of what the calling thread enqueues from now on carry: whoever opens an operator or a range sets it, and restores what it returns,
- * the one before (0: none), when that ends. Unlike `origin` nobody computes it a launch. */
+/* A number that the reports of what the calling thread enqueues from now on carry: whoever opens an operator or a range
+ * sets it, and restores what it returns, the one before (0: none), when that ends. Unlike `origin` nobody computes it a
+ * launch. */
 PRESIL_API uint64_t presil_set_tag(uint64_t tag);
 PRESIL_API void presil_set_progress(presil_device *device, presil_progress_fn fn, void *context);
 PRESIL_API const char *presil_engine_name(uint32_t engine); /* NULL past the last */
 PRESIL_API const char *presil_cause_name(uint32_t cause);   /* NULL for unused */
-PRESIL_API void presil_set_log(void (*log)(void *context, const char *text), void *context); /* process-wide; default: stderr on warnings */
+PRESIL_API void presil_set_log(void (*log)(void *context, const char *text),
+                               void *context); /* process-wide; default: stderr on warnings */
 
 /* Test only: passed to the transport's inject(); EUNSUPPORTED where not built in. */
 PRESIL_CHECKED int presil_inject(presil_device *device, const char *fault);

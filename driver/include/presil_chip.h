@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * presil_chip.h - the seam between the driver's core and the knowledge of one chip: how operators become commands, how they are submitted, what its
- * registers and counters mean. The core (memory, streams, reports, verify, capture) uses nothing else. The chip of rtl/ is driver/chip/;
- * a second, smaller one stands in tests/. A chip with a programming model of its own implements this vtable over the transport: registers, memory, interrupt.
+ * presil_chip.h - the seam between the driver's core and the knowledge of one chip: how operators become commands, how
+ * they are submitted, what its registers and counters mean. The core (memory, streams, reports, verify, capture) uses
+ * nothing else. The chip of rtl/ is driver/chip/; a second, smaller one stands in tests/. A chip with a programming
+ * model of its own implements this vtable over the transport: registers, memory, interrupt.
  *
- * Functions return a presil_status (presil.h) and, on failure, leave a text in `error` (error_bytes includes the 0). Called by one thread at a time for each chip object,
- * but for layout/plan/pack/describe and *_free, which only read the chip and may run on any thread.
+ * Functions return a presil_status (presil.h) and, on failure, leave a text in `error` (error_bytes includes the 0).
+ * Called by one thread at a time for each chip object, but for layout/plan/pack/describe and *_free, which only read
+ * the chip and may run on any thread.
  */
 #ifndef PRESIL_CHIP_H
 #define PRESIL_CHIP_H
@@ -22,13 +24,24 @@ typedef struct presil_chip presil_chip;     /* one instance: configuration and s
 typedef struct presil_layout presil_layout; /* how a weights tensor is packed */
 typedef struct presil_plan presil_plan;     /* an opaque command list with what it reads and writes */
 
-typedef struct { char *text; size_t bytes; } presil_error_buffer;
+typedef struct {
+    char *text;
+    size_t bytes;
+} presil_error_buffer;
 
 /* A transport and how to call it. */
-typedef struct { const presil_transport_ops *ops; presil_transport *handle; } presil_link;
+typedef struct {
+    const presil_transport_ops *ops;
+    presil_transport *handle;
+} presil_link;
 
-/* Command memory that the core gives to the chip: ring_bytes of DRAM, 4 KiB-aligned. host: where it is mapped, or NULL (then write it with mem_write). */
-typedef struct { presil_daddr base; uint64_t bytes; void *host; } presil_command_memory;
+/* Command memory that the core gives to the chip: ring_bytes of DRAM, 4 KiB-aligned. host: where it is mapped, or NULL
+ * (then write it with mem_write). */
+typedef struct {
+    presil_daddr base;
+    uint64_t bytes;
+    void *host;
+} presil_command_memory;
 
 typedef struct {
     uint32_t address_bits;     /* of the bus master */
@@ -38,13 +51,17 @@ typedef struct {
     uint32_t has_executor;     /* execute() works: modes MODEL and VERIFY */
 } presil_chip_limits;
 
-typedef struct { presil_daddr base; uint64_t bytes; } presil_byte_range;
+typedef struct {
+    presil_daddr base;
+    uint64_t bytes;
+} presil_byte_range;
 
 typedef struct {
     const char *label;
     uint64_t macs, passes, peak_macs_per_cycle, descriptors;
-    uint64_t signature;  /* hash of the commands with addresses reduced to what timing can depend on (offset in the page): seed of the launch */
-    uint32_t segments;   /* launches needed; 1 unless the commands exceed the command memory */
+    uint64_t signature; /* hash of the commands with addresses reduced to what timing can depend on (offset in the
+                           page): seed of the launch */
+    uint32_t segments;  /* launches needed; 1 unless the commands exceed the command memory */
     const presil_byte_range *reads, *writes; /* sorted, merged; owned by the plan */
     uint32_t read_count, write_count;
 } presil_plan_info;
@@ -52,9 +69,9 @@ typedef struct {
 enum presil_service_result { PRESIL_SERVICE_BUSY = 0, PRESIL_SERVICE_DONE = 1, PRESIL_SERVICE_ERROR = 2 };
 
 typedef struct {
-    int result;        /* presil_service_result */
-    int status;        /* ERROR: presil_status (EBUS, EDESC) */
-    char text[256];    /* ERROR: code, descriptor and its label, address, in words */
+    int result;     /* presil_service_result */
+    int status;     /* ERROR: presil_status (EBUS, EDESC) */
+    char text[256]; /* ERROR: code, descriptor and its label, address, in words */
 } presil_service;
 
 /* A window of DRAM for the executor; writes are reported in order. */
@@ -75,38 +92,56 @@ typedef struct {
     void (*destroy)(presil_chip *chip);
     int (*limits)(const presil_chip *chip, presil_chip_limits *out);
     int (*info)(const presil_chip *chip, presil_device_info *out); /* fills array and memory sizes, clock, hash */
-    /* Reads identification and capabilities; refuses (ENODEV) a chip that is not what create() was told, saying what differs. */
+    /* Reads identification and capabilities; refuses (ENODEV) a chip that is not what create() was told, saying what
+     * differs. */
     int (*probe)(presil_chip *chip, const presil_link *link, presil_error_buffer *error);
-    int (*reset)(presil_chip *chip, const presil_link *link, const presil_command_memory *memory, presil_error_buffer *error); /* after it the chip is idle and ready for submit */
+    int (*reset)(presil_chip *chip, const presil_link *link, const presil_command_memory *memory,
+                 presil_error_buffer *error); /* after it the chip is idle and ready for submit */
 
-    int (*layout)(const presil_chip *chip, const presil_weights_desc *desc, presil_layout **out, uint64_t *bytes, presil_error_buffer *error);
-    int (*pack)(const presil_chip *chip, const presil_layout *layout, const presil_weights_desc *desc, void *to, presil_error_buffer *error); /* writes `bytes` */
+    int (*layout)(const presil_chip *chip, const presil_weights_desc *desc, presil_layout **out, uint64_t *bytes,
+                  presil_error_buffer *error);
+    int (*pack)(const presil_chip *chip, const presil_layout *layout, const presil_weights_desc *desc, void *to,
+                presil_error_buffer *error); /* writes `bytes` */
     void (*layout_free)(presil_layout *layout);
 
     /* layout NULL: the kernel by view, desc->kernel; EUNSUPPORTED if the chip wants it packed. */
-    int (*plan_conv2d)(const presil_chip *chip, const presil_conv2d_desc *desc, const presil_layout *layout, presil_daddr packed, presil_plan **out, presil_error_buffer *error);
-    int (*plan_weight_grad)(const presil_chip *chip, const presil_conv2d_weight_grad_desc *desc, presil_plan **out, presil_error_buffer *error);
-    int (*plan_matmul)(const presil_chip *chip, const presil_matmul_desc *desc, presil_plan **out, presil_error_buffer *error);
-    int (*plan_copy)(const presil_chip *chip, presil_daddr to, presil_daddr from, uint64_t bytes, presil_plan **out, presil_error_buffer *error);
+    int (*plan_conv2d)(const presil_chip *chip, const presil_conv2d_desc *desc, const presil_layout *layout,
+                       presil_daddr packed, presil_plan **out, presil_error_buffer *error);
+    int (*plan_weight_grad)(const presil_chip *chip, const presil_conv2d_weight_grad_desc *desc, presil_plan **out,
+                            presil_error_buffer *error);
+    int (*plan_matmul)(const presil_chip *chip, const presil_matmul_desc *desc, presil_plan **out,
+                       presil_error_buffer *error);
+    int (*plan_copy)(const presil_chip *chip, presil_daddr to, presil_daddr from, uint64_t bytes, presil_plan **out,
+                     presil_error_buffer *error);
     int (*plan_nop)(const presil_chip *chip, presil_plan **out, presil_error_buffer *error);
     int (*plan_info)(const presil_plan *plan, presil_plan_info *out);
     /* "output [n, y, x, c], tile 3, descriptor 17 (STORE)" for a DRAM address that the plan writes. */
     int (*describe)(const presil_plan *plan, presil_daddr address, char *text, size_t bytes);
     void (*plan_free)(presil_plan *plan);
 
-    int (*submit)(presil_chip *chip, const presil_link *link, const presil_command_memory *memory, const presil_plan *plan, uint32_t segment, presil_error_buffer *error); /* up to the doorbell */
-    int (*service)(presil_chip *chip, const presil_link *link, const presil_plan *plan, presil_service *out); /* after an interrupt, or polled; acknowledges it */
-    int (*why)(presil_chip *chip, const presil_link *link, const presil_plan *plan, char *text, size_t bytes); /* what every engine waits for */
-    int (*counters)(presil_chip *chip, const presil_link *link, presil_report *out); /* ADDS those of the last launch: cycles, stalls, bytes, beats, descriptors */
-    int (*execute)(presil_chip *chip, const presil_plan *plan, const presil_executor_memory *memory, presil_error_buffer *error); /* NULL if there is none */
-    /* One plan that does what `plans` do one after the other, as one launch. NULL if the chip can't. Plans that were merged already are refused. */
-    int (*merge)(const presil_chip *chip, const presil_plan *const *plans, uint32_t count, const char *label, presil_plan **out, presil_error_buffer *error);
-    /* As presil_list_save and presil_list_load, for one plan; NULL if the chip has no such format. What is loaded has been checked to stay inside [base, base + bytes). */
+    int (*submit)(presil_chip *chip, const presil_link *link, const presil_command_memory *memory,
+                  const presil_plan *plan, uint32_t segment, presil_error_buffer *error); /* up to the doorbell */
+    int (*service)(presil_chip *chip, const presil_link *link, const presil_plan *plan,
+                   presil_service *out); /* after an interrupt, or polled; acknowledges it */
+    int (*why)(presil_chip *chip, const presil_link *link, const presil_plan *plan, char *text,
+               size_t bytes); /* what every engine waits for */
+    int (*counters)(presil_chip *chip, const presil_link *link,
+                    presil_report *out); /* ADDS those of the last launch: cycles, stalls, bytes, beats, descriptors */
+    int (*execute)(presil_chip *chip, const presil_plan *plan, const presil_executor_memory *memory,
+                   presil_error_buffer *error); /* NULL if there is none */
+    /* One plan that does what `plans` do one after the other, as one launch. NULL if the chip can't. Plans that were
+     * merged already are refused. */
+    int (*merge)(const presil_chip *chip, const presil_plan *const *plans, uint32_t count, const char *label,
+                 presil_plan **out, presil_error_buffer *error);
+    /* As presil_list_save and presil_list_load, for one plan; NULL if the chip has no such format. What is loaded has
+     * been checked to stay inside [base, base + bytes). */
     int (*save)(const presil_plan *plan, presil_daddr base, void *to, uint64_t *size, presil_error_buffer *error);
-    int (*load)(const presil_chip *chip, const void *from, uint64_t size, presil_daddr base, uint64_t bytes, presil_plan **out, presil_error_buffer *error);
+    int (*load)(const presil_chip *chip, const void *from, uint64_t size, presil_daddr base, uint64_t bytes,
+                presil_plan **out, presil_error_buffer *error);
 } presil_chip_ops;
 
-/* The chip in rtl/, built into libpresil. Others: a shared object that exports presil_chip_entry, named libpresil_chip_<name>.so. */
+/* The chip in rtl/, built into libpresil. Others: a shared object that exports presil_chip_entry, named
+ * libpresil_chip_<name>.so. */
 typedef const presil_chip_ops *(*presil_chip_entry_fn)(void);
 const presil_chip_ops *presil_chip_builtin(void);
 

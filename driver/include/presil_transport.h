@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * presil_transport.h - the seam between the driver and whatever carries it to a chip: a Verilated model in a shared object, a socket, a board.
+ * presil_transport.h - the seam between the driver and whatever carries it to a chip: a Verilated model in a shared
+ * object, a socket, a board.
  *
- * A transport library exports `const presil_transport_ops *presil_transport_entry(void)`. Everything here is C; no exception, no allocator and
- * no C++ type crosses. One thread at a time calls into a transport. Addresses of the device are presil_daddr; host memory is void *.
- * Every function returns 0 or a negative presil_transport_error; on failure outputs are untouched and last_error() gives the text.
+ * A transport library exports `const presil_transport_ops *presil_transport_entry(void)`. Everything here is C; no
+ * exception, no allocator and no C++ type crosses. One thread at a time calls into a transport. Addresses of the device
+ * are presil_daddr; host memory is void *. Every function returns 0 or a negative presil_transport_error; on failure
+ * outputs are untouched and last_error() gives the text.
  */
 #ifndef PRESIL_TRANSPORT_H
 #define PRESIL_TRANSPORT_H
@@ -21,15 +23,18 @@ extern "C" {
 typedef struct presil_transport presil_transport;
 
 /* A byte address on the device's DRAM bus. A struct, so that it can't be mixed up with a host pointer or a size. */
-typedef struct { uint64_t value; } presil_daddr;
+typedef struct {
+    uint64_t value;
+} presil_daddr;
 
 enum presil_transport_error {
-    PRESIL_TRANSPORT_EINVAL = -1,   /* bad argument; nothing was done */
+    PRESIL_TRANSPORT_EINVAL = -1, /* bad argument; nothing was done */
     PRESIL_TRANSPORT_ENOMEM = -2,
-    PRESIL_TRANSPORT_EIO = -3,      /* the peer or file failed; the transport is unusable until reset or reopened */
-    PRESIL_TRANSPORT_ENOSYS = -4,   /* capability not there */
-    PRESIL_TRANSPORT_EBUS = -5,     /* register access answered with an error, or an address outside every region */
-    PRESIL_TRANSPORT_ESTOPPED = -6, /* $fatal, $stop, $finish or an assertion inside the model: reset() starts a new one */
+    PRESIL_TRANSPORT_EIO = -3,    /* the peer or file failed; the transport is unusable until reset or reopened */
+    PRESIL_TRANSPORT_ENOSYS = -4, /* capability not there */
+    PRESIL_TRANSPORT_EBUS = -5,   /* register access answered with an error, or an address outside every region */
+    PRESIL_TRANSPORT_ESTOPPED =
+        -6, /* $fatal, $stop, $finish or an assertion inside the model: reset() starts a new one */
 };
 
 enum presil_transport_capability {
@@ -37,7 +42,8 @@ enum presil_transport_capability {
     PRESIL_CAP_TRACE = 1u << 1,     /* trace() works in this library */
     PRESIL_CAP_WRITE_LOG = 1u << 2, /* write_log() works */
     PRESIL_CAP_MAPS = 1u << 3,      /* regions have host pointers */
-    PRESIL_CAP_COHERENT = 1u << 4,  /* chip and host see one memory at all times: sync_for_device and sync_for_host have nothing to do */
+    PRESIL_CAP_COHERENT = 1u
+        << 4, /* chip and host see one memory at all times: sync_for_device and sync_for_host have nothing to do */
 };
 
 /* What reset() returns instead of 0 where it worked, but the device's memory was in a peer that is no more. */
@@ -46,12 +52,13 @@ enum presil_transport_capability {
 /* in: open. size = sizeof(struct); unknown tail is ignored, missing tail is zero. */
 typedef struct {
     uint32_t size;
-    uint32_t abi;             /* PRESIL_TRANSPORT_ABI */
-    int memory_fd;            /* memfd with the device DRAM, or -1: the transport brings its own memory. Stays the caller's. */
+    uint32_t abi;  /* PRESIL_TRANSPORT_ABI */
+    int memory_fd; /* memfd with the device DRAM, or -1: the transport brings its own memory. Stays the caller's. */
     uint32_t reserved0;
     uint64_t memory_bytes;    /* multiple of 4096 */
     presil_daddr memory_base; /* device address of the first byte, multiple of 4096 */
-    const char *memory_model; /* "default", "ideal", or "latency=100,bytes=64,stall=0.05,..." (docs/simulation.md); NULL: default */
+    const char *memory_model; /* "default", "ideal", or "latency=100,bytes=64,stall=0.05,..." (docs/simulation.md);
+                                 NULL: default */
     uint64_t seed;            /* of everything random in the harness */
     const char *options;      /* "key=value,..." for this transport alone; NULL: none */
     void (*log)(void *context, const char *text); /* may be NULL */
@@ -76,26 +83,35 @@ enum presil_wait_reason {
     PRESIL_WAIT_IRQ = 0,       /* the interrupt is high */
     PRESIL_WAIT_DEADLINE = 1,  /* the deadline passed */
     PRESIL_WAIT_CANCELLED = 2, /* *cancel became non-zero (looked at every 10 ms of wall time or more often) */
-    PRESIL_WAIT_HUNG = 3,      /* the watchdog: no bus beat and no change of the chip's progress signal for hang_cycles */
+    PRESIL_WAIT_HUNG = 3, /* the watchdog: no bus beat and no change of the chip's progress signal for hang_cycles */
 };
 
 typedef struct {
     uint32_t size;
-    uint32_t reason;                /* out: presil_wait_reason */
-    uint64_t deadline_cycles;       /* in: at most so many more cycles; 0: none */
-    uint64_t deadline_ns;           /* in: at most so much wall time; 0: none */
-    uint64_t hang_cycles;           /* in: watchdog; 0: off */
-    const volatile int *cancel;     /* in: may be NULL */
-    void (*progress)(void *context, uint64_t cycles); /* in: called about every 50 ms of wall time, from this thread; may be NULL */
+    uint32_t reason;            /* out: presil_wait_reason */
+    uint64_t deadline_cycles;   /* in: at most so many more cycles; 0: none */
+    uint64_t deadline_ns;       /* in: at most so much wall time; 0: none */
+    uint64_t hang_cycles;       /* in: watchdog; 0: off */
+    const volatile int *cancel; /* in: may be NULL */
+    void (*progress)(void *context,
+                     uint64_t cycles); /* in: called about every 50 ms of wall time, from this thread; may be NULL */
     void *progress_context;
-    uint64_t cycles;                /* out: cycles simulated by this call */
+    uint64_t cycles; /* out: cycles simulated by this call */
 } presil_wait;
 
-/* A DRAM byte range that the chip wrote (strobed bytes only), since the log was switched on or last fetched; sorted, disjoint. */
-typedef struct { presil_daddr base; uint64_t bytes; } presil_write_range;
+/* A DRAM byte range that the chip wrote (strobed bytes only), since the log was switched on or last fetched; sorted,
+ * disjoint. */
+typedef struct {
+    presil_daddr base;
+    uint64_t bytes;
+} presil_write_range;
 
 /* The first bus fault since launch(): an access outside the mapped regions. */
-typedef struct { uint32_t valid, is_write; presil_daddr address; uint64_t cycle; } presil_bus_fault;
+typedef struct {
+    uint32_t valid, is_write;
+    presil_daddr address;
+    uint64_t cycle;
+} presil_bus_fault;
 
 typedef struct {
     uint32_t size, abi; /* sizeof, PRESIL_TRANSPORT_ABI: checked by the driver before anything else is called */
@@ -110,19 +126,25 @@ typedef struct {
     int (*mem_write)(presil_transport *t, presil_daddr to, const void *from, uint64_t bytes);
     int (*sync_for_device)(presil_transport *t, presil_daddr base, uint64_t bytes);
     int (*sync_for_host)(presil_transport *t, presil_daddr base, uint64_t bytes);
-    /* Before a doorbell: puts the memory model, its random state and every arbiter of the harness in a state that depends on (seed, launch) alone. */
+    /* Before a doorbell: puts the memory model, its random state and every arbiter of the harness in a state that
+     * depends on (seed, launch) alone. */
     int (*launch)(presil_transport *t, uint64_t launch);
     int (*wait)(presil_transport *t, presil_wait *w);
     int (*cycles)(presil_transport *t, uint64_t *cycles); /* clock cycles since open */
-    int (*reset)(presil_transport *t);                    /* reset pin; a stopped model is made anew. DRAM is kept; else PRESIL_TRANSPORT_MEMORY_LOST. */
-    int (*trace)(presil_transport *t, const char *path, uint64_t first_cycle, uint64_t last_cycle); /* FST of a window counted from now; path NULL: off */
+    int (*reset)(presil_transport *
+                     t); /* reset pin; a stopped model is made anew. DRAM is kept; else PRESIL_TRANSPORT_MEMORY_LOST. */
+    int (*trace)(presil_transport *t, const char *path, uint64_t first_cycle,
+                 uint64_t last_cycle); /* FST of a window counted from now; path NULL: off */
     int (*write_log)(presil_transport *t, int on);
-    int (*write_log_fetch)(presil_transport *t, const presil_write_range **ranges, size_t *count); /* valid until the next call */
+    int (*write_log_fetch)(presil_transport *t, const presil_write_range **ranges,
+                           size_t *count); /* valid until the next call */
     int (*bus_fault)(presil_transport *t, presil_bus_fault *out);
     int (*set_memory_model)(presil_transport *t, const char *memory_model, uint64_t seed); /* between launches */
-    /* Fault injection for tests: "slverr@ADDR", "decerr@ADDR", "fatal@CYCLE", "stop@CYCLE", "slow=NS_PER_CYCLE"; NULL: none. ENOSYS where not built in. */
+    /* Fault injection for tests: "slverr@ADDR", "decerr@ADDR", "fatal@CYCLE", "stop@CYCLE", "slow=NS_PER_CYCLE"; NULL:
+     * none. ENOSYS where not built in. */
     int (*inject)(presil_transport *t, const char *fault);
-    /* read32 of `count` offsets in order, as one exchange with a peer for whom each costs a journey. NULL: there is no gain, use read32. */
+    /* read32 of `count` offsets in order, as one exchange with a peer for whom each costs a journey. NULL: there is no
+     * gain, use read32. */
     int (*read32_many)(presil_transport *t, const uint32_t *offsets, size_t count, uint32_t *values);
 } presil_transport_ops;
 

@@ -42,7 +42,10 @@ bool channel_address(const char *path, struct sockaddr_un *out, socklen_t *bytes
 }
 
 int channel_send(int fd, struct iovec *parts, size_t count, int timeout_ms, int pass_fd) {
-    union { struct cmsghdr header; char bytes[CMSG_SPACE(sizeof(int))]; } control;
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
     if (pass_fd >= 0) {
         memset(&control, 0, sizeof control);
@@ -101,9 +104,13 @@ int channel_receive(channel *c) {
 int channel_receive_fd(channel *c, int *fd, unsigned *extra) {
     make_room(c);
     if (c->end == c->capacity) return -ENOBUFS;
-    union { struct cmsghdr header; char bytes[CMSG_SPACE(PASSED_FDS * sizeof(int))]; } control;
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(PASSED_FDS * sizeof(int))];
+    } control;
     struct iovec part = {c->buffer + c->end, c->capacity - c->end};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
     ssize_t n = 0;
     do n = recvmsg(c->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     while (n < 0 && errno == EINTR);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* channel.h - messages over a connected Unix-domain socket: sending with a deadline, receiving into a buffer, a file descriptor on the way. Both ends use it. */
+/* channel.h - messages over a connected Unix-domain socket: sending with a deadline, receiving into a buffer, a file
+ * descriptor on the way. Both ends use it. */
 #ifndef PRESIL_CHANNEL_H
 #define PRESIL_CHANNEL_H
 
@@ -22,13 +23,15 @@ uint64_t channel_now_ms(void);
 /* Fills in the address of a path; false: too long or empty. */
 bool channel_address(const char *path, struct sockaddr_un *out, socklen_t *bytes);
 
-/* Sends all of it. timeout_ms: without a byte going out (0: what does not fit at once is not waited for). pass_fd: goes with the first byte; -1: none.
- * 0 or -errno (-ETIMEDOUT: the peer does not read). Changes parts. */
+/* Sends all of it. timeout_ms: without a byte going out (0: what does not fit at once is not waited for). pass_fd: goes
+ * with the first byte; -1: none. 0 or -errno (-ETIMEDOUT: the peer does not read). Changes parts. */
 int channel_send(int fd, struct iovec *parts, size_t count, int timeout_ms, int pass_fd);
 
-/* Receives what is there. > 0: bytes; 0: the peer has closed; -EAGAIN: nothing; another -errno. Descriptors that come along are closed. */
+/* Receives what is there. > 0: bytes; 0: the peer has closed; -EAGAIN: nothing; another -errno. Descriptors that come
+ * along are closed. */
 int channel_receive(channel *c);
-/* The same; the first descriptor that comes along goes to *fd (the caller's now), any further one is closed and *extra counts it. */
+/* The same; the first descriptor that comes along goes to *fd (the caller's now), any further one is closed and *extra
+ * counts it. */
 int channel_receive_fd(channel *c, int *fd, unsigned *extra);
 
 /* 1: a whole message starts at *payload - PROTOCOL_HEADER; 0: more has to come; -1 with a text: nonsense. */

@@ -32,23 +32,31 @@ static int client_read32_many(presil_transport *t, const uint32_t *offsets, size
     return 0;
 }
 
-static int client_read32(presil_transport *t, uint32_t offset, uint32_t *value) { return client_read32_many(t, &offset, 1, value); }
+static int client_read32(presil_transport *t, uint32_t offset, uint32_t *value) {
+    return client_read32_many(t, &offset, 1, value);
+}
 
-static int client_write32(presil_transport *t, uint32_t offset, uint32_t value) { return socket_post(t, &(presil_request){.kind = PRESIL_REQUEST_WRITE32, .offset = offset, .value = value}); }
+static int client_write32(presil_transport *t, uint32_t offset, uint32_t value) {
+    return socket_post(t, &(presil_request){.kind = PRESIL_REQUEST_WRITE32, .offset = offset, .value = value});
+}
 
 /* ---- memory */
 static int client_region(presil_transport *t, uint32_t index, presil_region *out) {
-    if (index >= t->welcome.region_count) return socket_fail(t, PRESIL_TRANSPORT_EINVAL, "region: there are %u", t->welcome.region_count);
+    if (index >= t->welcome.region_count)
+        return socket_fail(t, PRESIL_TRANSPORT_EINVAL, "region: there are %u", t->welcome.region_count);
     *out = t->welcome.regions[index];
     const uint64_t base = t->options.memory_base.value;
-    const bool ours = t->mapping && out->base.value >= base && out->base.value - base <= t->options.memory_bytes && out->bytes <= t->options.memory_bytes - (out->base.value - base);
+    const bool ours = t->mapping && out->base.value >= base && out->base.value - base <= t->options.memory_bytes &&
+                      out->bytes <= t->options.memory_bytes - (out->base.value - base);
     out->host = ours ? (char *)t->mapping + (out->base.value - base) : NULL;
     return 0;
 }
 
 static int client_mem_read(presil_transport *t, presil_daddr from, void *to, uint64_t bytes) {
     for (uint64_t at = 0; at < bytes; at += PRESIL_SERVE_CHUNK) {
-        const presil_request q = {.kind = PRESIL_REQUEST_MEM_READ, .address = from.value + at, .bytes = bytes - at < PRESIL_SERVE_CHUNK ? bytes - at : PRESIL_SERVE_CHUNK};
+        const presil_request q = {.kind = PRESIL_REQUEST_MEM_READ,
+                                  .address = from.value + at,
+                                  .bytes = bytes - at < PRESIL_SERVE_CHUNK ? bytes - at : PRESIL_SERVE_CHUNK};
         protocol_reader body;
         const int status = socket_ask(t, &q, NULL, &body, NULL);
         if (status) return status;
@@ -61,13 +69,18 @@ static int client_mem_read(presil_transport *t, presil_daddr from, void *to, uin
 static int client_mem_write(presil_transport *t, presil_daddr to, const void *from, uint64_t bytes) {
     int status = 0;
     for (uint64_t at = 0; at < bytes && !status; at += PRESIL_SERVE_CHUNK) {
-        const presil_request q = {.kind = PRESIL_REQUEST_MEM_WRITE, .address = to.value + at, .bytes = bytes - at < PRESIL_SERVE_CHUNK ? bytes - at : PRESIL_SERVE_CHUNK, .data = (const char *)from + at};
+        const presil_request q = {.kind = PRESIL_REQUEST_MEM_WRITE,
+                                  .address = to.value + at,
+                                  .bytes = bytes - at < PRESIL_SERVE_CHUNK ? bytes - at : PRESIL_SERVE_CHUNK,
+                                  .data = (const char *)from + at};
         status = socket_post(t, &q);
     }
     return status;
 }
 
-static bool nothing_to_sync(const presil_transport *t) { return t->mapping && t->welcome.info.capabilities & PRESIL_CAP_COHERENT; }
+static bool nothing_to_sync(const presil_transport *t) {
+    return t->mapping && t->welcome.info.capabilities & PRESIL_CAP_COHERENT;
+}
 
 static int client_sync_for_device(presil_transport *t, presil_daddr base, uint64_t bytes) {
     if (nothing_to_sync(t)) return 0;
@@ -76,15 +89,20 @@ static int client_sync_for_device(presil_transport *t, presil_daddr base, uint64
 
 static int client_sync_for_host(presil_transport *t, presil_daddr base, uint64_t bytes) {
     if (nothing_to_sync(t)) return 0;
-    return socket_ask_done(t, &(presil_request){.kind = PRESIL_REQUEST_SYNC_HOST, .address = base.value, .bytes = bytes});
+    return socket_ask_done(t,
+                           &(presil_request){.kind = PRESIL_REQUEST_SYNC_HOST, .address = base.value, .bytes = bytes});
 }
 
 /* ---- running */
-static int client_launch(presil_transport *t, uint64_t launch) { return socket_post(t, &(presil_request){.kind = PRESIL_REQUEST_LAUNCH, .launch = launch}); }
+static int client_launch(presil_transport *t, uint64_t launch) {
+    return socket_post(t, &(presil_request){.kind = PRESIL_REQUEST_LAUNCH, .launch = launch});
+}
 
 static int client_wait(presil_transport *t, presil_wait *w) {
     if (!w || w->size < sizeof *w) return socket_fail(t, PRESIL_TRANSPORT_EINVAL, "wait: size must be set");
-    const presil_request q = {.kind = PRESIL_REQUEST_WAIT, .wait = {.deadline_cycles = w->deadline_cycles, .deadline_ns = w->deadline_ns, .hang_cycles = w->hang_cycles}};
+    const presil_request q = {
+        .kind = PRESIL_REQUEST_WAIT,
+        .wait = {.deadline_cycles = w->deadline_cycles, .deadline_ns = w->deadline_ns, .hang_cycles = w->hang_cycles}};
     const socket_watch watch = {w->cancel, w->progress, w->progress_context};
     protocol_reader body;
     const int status = socket_ask(t, &q, &watch, &body, NULL);
@@ -111,17 +129,23 @@ static int client_cycles(presil_transport *t, uint64_t *cycles) {
 static int client_trace(presil_transport *t, const char *path, uint64_t first, uint64_t last) {
     char absolute[PATH_MAX], here[PATH_MAX];
     if (path && *path && *path != '/') {
-        if (!getcwd(here, sizeof here) || (size_t)snprintf(absolute, sizeof absolute, "%s/%s", here, path) >= sizeof absolute) return socket_fail(t, PRESIL_TRANSPORT_EINVAL, "trace: the path %s is too long", path);
+        if (!getcwd(here, sizeof here) ||
+            (size_t)snprintf(absolute, sizeof absolute, "%s/%s", here, path) >= sizeof absolute)
+            return socket_fail(t, PRESIL_TRANSPORT_EINVAL, "trace: the path %s is too long", path);
         path = absolute;
     }
-    return socket_ask_done(t, &(presil_request){.kind = PRESIL_REQUEST_TRACE, .first_cycle = first, .last_cycle = last, .text = path});
+    return socket_ask_done(
+        t, &(presil_request){.kind = PRESIL_REQUEST_TRACE, .first_cycle = first, .last_cycle = last, .text = path});
 }
 
-static int client_write_log(presil_transport *t, int on) { return socket_ask_done(t, &(presil_request){.kind = PRESIL_REQUEST_WRITE_LOG, .value = on != 0}); }
+static int client_write_log(presil_transport *t, int on) {
+    return socket_ask_done(t, &(presil_request){.kind = PRESIL_REQUEST_WRITE_LOG, .value = on != 0});
+}
 
 static int keep_ranges(presil_transport *t, protocol_reader *body, size_t *count) {
     const size_t n = (body->bytes - body->used) / 16;
-    if ((body->bytes - body->used) % 16 || *count + n > RANGES_MOST) return socket_malformed(t, PRESIL_REQUEST_WRITE_LOG_FETCH);
+    if ((body->bytes - body->used) % 16 || *count + n > RANGES_MOST)
+        return socket_malformed(t, PRESIL_REQUEST_WRITE_LOG_FETCH);
     if (*count + n > t->range_capacity) {
         const size_t capacity = 2 * (*count + n);
         presil_write_range *grown = realloc(t->ranges, capacity * sizeof *grown);
@@ -172,7 +196,8 @@ static int client_bus_fault(presil_transport *t, presil_bus_fault *out) {
 static int client_set_memory_model(presil_transport *t, const char *memory_model, uint64_t seed) {
     char *copy = memory_model ? strdup(memory_model) : NULL;
     if (memory_model && !copy) return socket_fail(t, PRESIL_TRANSPORT_ENOMEM, "no host memory");
-    const int status = socket_ask_done(t, &(presil_request){.kind = PRESIL_REQUEST_MEMORY_MODEL, .text = memory_model, .seed = seed});
+    const int status =
+        socket_ask_done(t, &(presil_request){.kind = PRESIL_REQUEST_MEMORY_MODEL, .text = memory_model, .seed = seed});
     if (status) {
         free(copy);
         return status;
@@ -183,15 +208,36 @@ static int client_set_memory_model(presil_transport *t, const char *memory_model
     return 0;
 }
 
-static int client_inject(presil_transport *t, const char *fault) { return socket_ask_done(t, &(presil_request){.kind = PRESIL_REQUEST_INJECT, .text = fault}); }
+static int client_inject(presil_transport *t, const char *fault) {
+    return socket_ask_done(t, &(presil_request){.kind = PRESIL_REQUEST_INJECT, .text = fault});
+}
 
 const presil_transport_ops *presil_socket_ops(void) {
     static const presil_transport_ops ops = {
-        .size = sizeof ops, .abi = PRESIL_TRANSPORT_ABI, .open = socket_open, .close = socket_close, .info = client_info, .last_error = client_last_error,
-        .read32 = client_read32, .write32 = client_write32, .region = client_region, .mem_read = client_mem_read, .mem_write = client_mem_write,
-        .sync_for_device = client_sync_for_device, .sync_for_host = client_sync_for_host, .launch = client_launch, .wait = client_wait, .cycles = client_cycles,
-        .reset = socket_reset, .trace = client_trace, .write_log = client_write_log, .write_log_fetch = client_write_log_fetch, .bus_fault = client_bus_fault,
-        .set_memory_model = client_set_memory_model, .inject = client_inject, .read32_many = client_read32_many,
+        .size = sizeof ops,
+        .abi = PRESIL_TRANSPORT_ABI,
+        .open = socket_open,
+        .close = socket_close,
+        .info = client_info,
+        .last_error = client_last_error,
+        .read32 = client_read32,
+        .write32 = client_write32,
+        .region = client_region,
+        .mem_read = client_mem_read,
+        .mem_write = client_mem_write,
+        .sync_for_device = client_sync_for_device,
+        .sync_for_host = client_sync_for_host,
+        .launch = client_launch,
+        .wait = client_wait,
+        .cycles = client_cycles,
+        .reset = socket_reset,
+        .trace = client_trace,
+        .write_log = client_write_log,
+        .write_log_fetch = client_write_log_fetch,
+        .bus_fault = client_bus_fault,
+        .set_memory_model = client_set_memory_model,
+        .inject = client_inject,
+        .read32_many = client_read32_many,
     };
     return &ops;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* client.h - the driver's end of the socket transport: presil_transport_ops whose options are "PATH[,copy][,timeout=SECONDS]". */
+/* client.h - the driver's end of the socket transport: presil_transport_ops whose options are
+ * "PATH[,copy][,timeout=SECONDS]". */
 #ifndef PRESIL_SOCKET_CLIENT_H
 #define PRESIL_SOCKET_CLIENT_H
 
@@ -40,26 +41,30 @@ __attribute__((format(printf, 2, 3))) int socket_lost(presil_transport *t, const
 
 /* ---- exchange.c */
 typedef struct {
-    const volatile int *cancel;     /* looked at every 10 ms; NULL: none */
+    const volatile int *cancel; /* looked at every 10 ms; NULL: none */
     void (*progress)(void *context, uint64_t cycles);
     void *progress_context;
 } socket_watch;
 
 /* Sends with the next exchange. data: of MEM_WRITE, q->bytes of them. */
 int socket_post(presil_transport *t, const presil_request *q);
-/* Sends what was posted and this request, waits for the answer. 0: *body is at what was asked for, valid until the next call (pop: socket_finish); *more: of WRITE_LOG_FETCH. */
-int socket_ask(presil_transport *t, const presil_request *q, const socket_watch *watch, protocol_reader *body, bool *more);
+/* Sends what was posted and this request, waits for the answer. 0: *body is at what was asked for, valid until the next
+ * call (pop: socket_finish); *more: of WRITE_LOG_FETCH. */
+int socket_ask(presil_transport *t, const presil_request *q, const socket_watch *watch, protocol_reader *body,
+               bool *more);
 int socket_next_part(presil_transport *t, protocol_reader *body, bool *more); /* after *more */
-int socket_ask_done(presil_transport *t, const presil_request *q); /* without a body */
+int socket_ask_done(presil_transport *t, const presil_request *q);            /* without a body */
 int socket_malformed(presil_transport *t, uint32_t kind);
 /* Sends OPEN with the memory, reads the welcome. */
-int socket_greet(presil_transport *t, const presil_request *q, const protocol_hello *hello, int pass_fd, protocol_welcome *out);
+int socket_greet(presil_transport *t, const presil_request *q, const protocol_hello *hello, int pass_fd,
+                 protocol_welcome *out);
 
 /* ---- connect.c */
 int socket_open(const presil_transport_options *options, presil_transport **out, char *error, size_t error_bytes);
 void socket_close(presil_transport *t);
 int socket_reset(presil_transport *t);
 /* The same over a connected socket (tests); takes fd. */
-int socket_open_fd(const presil_transport_options *options, int fd, presil_transport **out, char *error, size_t error_bytes);
+int socket_open_fd(const presil_transport_options *options, int fd, presil_transport **out, char *error,
+                   size_t error_bytes);
 
 #endif

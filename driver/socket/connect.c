@@ -17,7 +17,10 @@ enum { DEFAULT_TIMEOUT_MS = 10000, CONNECT_STEP_MS = 10 };
 /* ---- options */
 static int parse_options(presil_transport *t, const char *text) {
     const char *end = text + strcspn(text, ",");
-    if (end == text || (size_t)(end - text) >= sizeof t->path) return socket_fail(t, PRESIL_TRANSPORT_EINVAL, "socket:%.120s: socket:PATH[,copy][,timeout=SECONDS] expected, PATH of 1 to 107 bytes", text);
+    if (end == text || (size_t)(end - text) >= sizeof t->path)
+        return socket_fail(t, PRESIL_TRANSPORT_EINVAL,
+                           "socket:%.120s: socket:PATH[,copy][,timeout=SECONDS] expected, PATH of 1 to 107 bytes",
+                           text);
     (void)snprintf(t->path, sizeof t->path, "%.*s", (int)(end - text), text);
     t->timeout_ms = DEFAULT_TIMEOUT_MS;
     while (*end) {
@@ -29,16 +32,22 @@ static int parse_options(presil_transport *t, const char *text) {
             t->copy = true;
         } else if (strncmp(option, "timeout=", 8) == 0) {
             const double seconds = strtod(option + 8, &stop);
-            if (stop != end || !(seconds >= 0.05 && seconds <= 3600)) return socket_fail(t, PRESIL_TRANSPORT_EINVAL, "socket:%s: timeout=SECONDS of 0.05 to 3600 expected, \"%.*s\" found", t->path, (int)bytes, option);
+            if (stop != end || !(seconds >= 0.05 && seconds <= 3600))
+                return socket_fail(t, PRESIL_TRANSPORT_EINVAL,
+                                   "socket:%s: timeout=SECONDS of 0.05 to 3600 expected, \"%.*s\" found", t->path,
+                                   (int)bytes, option);
             t->timeout_ms = (int)(seconds * 1000);
         } else {
-            return socket_fail(t, PRESIL_TRANSPORT_EINVAL, "socket:%s: the options are copy and timeout=SECONDS, \"%.*s\" found", t->path, (int)bytes, option);
+            return socket_fail(t, PRESIL_TRANSPORT_EINVAL,
+                               "socket:%s: the options are copy and timeout=SECONDS, \"%.*s\" found", t->path,
+                               (int)bytes, option);
         }
     }
     return 0;
 }
 
-static presil_transport *create(const presil_transport_options *options, const char *spec, int *status, char *error, size_t error_bytes) {
+static presil_transport *create(const presil_transport_options *options, const char *spec, int *status, char *error,
+                                size_t error_bytes) {
     presil_transport *t = calloc(1, sizeof *t);
     *status = PRESIL_TRANSPORT_ENOMEM;
     if (!t) return NULL;
@@ -58,38 +67,56 @@ static presil_transport *create(const presil_transport_options *options, const c
 static int connect_to(presil_transport *t, int *out) {
     struct sockaddr_un address;
     socklen_t bytes = 0;
-    if (!channel_address(t->path, &address, &bytes)) return socket_fail(t, PRESIL_TRANSPORT_EINVAL, "socket:%s is no path of a socket", t->path);
+    if (!channel_address(t->path, &address, &bytes))
+        return socket_fail(t, PRESIL_TRANSPORT_EINVAL, "socket:%s is no path of a socket", t->path);
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return socket_fail(t, PRESIL_TRANSPORT_EIO, "socket:%s: no socket: %s", t->path, strerror(errno));
     const uint64_t until = channel_now_ms() + (uint64_t)t->timeout_ms;
     int failed = 0;
-    while ((failed = connect(fd, (const struct sockaddr *)&address, bytes) ? errno : 0) != 0 && (failed == EAGAIN || failed == EINTR) && channel_now_ms() < until) (void)poll(NULL, 0, CONNECT_STEP_MS);
+    while ((failed = connect(fd, (const struct sockaddr *)&address, bytes) ? errno : 0) != 0 &&
+           (failed == EAGAIN || failed == EINTR) && channel_now_ms() < until)
+        (void)poll(NULL, 0, CONNECT_STEP_MS);
     if (!failed) {
         *out = fd;
         return 0;
     }
     (void)close(fd);
     if (failed == ENOENT || failed == ECONNREFUSED)
-        return socket_fail(t, PRESIL_TRANSPORT_EIO, "socket:%s: nobody answers there: start the server (presil-serve %s --library LIBRARY), or correct PRESIL_TRANSPORT", t->path, t->path);
-    return socket_fail(t, PRESIL_TRANSPORT_EIO, "socket:%s: %s", t->path, failed == EAGAIN ? "the server's queue of clients is full" : strerror(failed));
+        return socket_fail(t, PRESIL_TRANSPORT_EIO,
+                           "socket:%s: nobody answers there: start the server (presil-serve %s --library LIBRARY), or "
+                           "correct PRESIL_TRANSPORT",
+                           t->path, t->path);
+    return socket_fail(t, PRESIL_TRANSPORT_EIO, "socket:%s: %s", t->path,
+                       failed == EAGAIN ? "the server's queue of clients is full" : strerror(failed));
 }
 
 static int map_memory(presil_transport *t) {
     if (t->mapping) return 0;
-    void *mapping = mmap(NULL, t->options.memory_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, t->options.memory_fd, 0);
-    if (mapping == MAP_FAILED) return socket_fail(t, PRESIL_TRANSPORT_ENOMEM, "socket:%s: %llu bytes can't be mapped: %s", t->path, (unsigned long long)t->options.memory_bytes, strerror(errno));
+    void *mapping = mmap(NULL, t->options.memory_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                         t->options.memory_fd, 0);
+    if (mapping == MAP_FAILED)
+        return socket_fail(t, PRESIL_TRANSPORT_ENOMEM, "socket:%s: %llu bytes can't be mapped: %s", t->path,
+                           (unsigned long long)t->options.memory_bytes, strerror(errno));
     t->mapping = mapping;
     return 0;
 }
 
-/* The device has found out what its chip is; and who maps can't go on with a peer that doesn't, nor the other way round. */
+/* The device has found out what its chip is; and who maps can't go on with a peer that doesn't, nor the other way
+ * round. */
 static int check_same(presil_transport *t, const protocol_welcome *now) {
     const presil_transport_info *was = &t->welcome.info;
     if (!t->greeted) return 0;
     if (strcmp(was->chip, now->info.chip) != 0 || strcmp(was->config, now->info.config) != 0)
-        return socket_lost(t, "the new peer has the chip \"%s\", configuration \"%s\"; \"%s\", \"%s\" expected: start that one, or open another device", now->info.chip, now->info.config, was->chip, was->config);
-    if ((now->flags ^ t->welcome.flags) & PROTOCOL_WELCOME_MAPPED) return socket_lost(t, "the new peer %s the memory, the old one did otherwise", now->flags & PROTOCOL_WELCOME_MAPPED ? "maps" : "does not map");
-    if (was->capabilities & ~now->info.capabilities) return socket_lost(t, "the new peer has capabilities 0x%x, 0x%x expected", now->info.capabilities, was->capabilities);
+        return socket_lost(t,
+                           "the new peer has the chip \"%s\", configuration \"%s\"; \"%s\", \"%s\" expected: start "
+                           "that one, or open another device",
+                           now->info.chip, now->info.config, was->chip, was->config);
+    if ((now->flags ^ t->welcome.flags) & PROTOCOL_WELCOME_MAPPED)
+        return socket_lost(t, "the new peer %s the memory, the old one did otherwise",
+                           now->flags & PROTOCOL_WELCOME_MAPPED ? "maps" : "does not map");
+    if (was->capabilities & ~now->info.capabilities)
+        return socket_lost(t, "the new peer has capabilities 0x%x, 0x%x expected", now->info.capabilities,
+                           was->capabilities);
     return 0;
 }
 
@@ -97,12 +124,18 @@ static int greet(presil_transport *t, int fd) {
     if (channel_open(&t->link, fd)) return socket_fail(t, PRESIL_TRANSPORT_ENOMEM, "socket:%s: no memory", t->path);
     const bool hand_over = !t->copy && t->options.memory_fd >= 0;
     const presil_request q = {.kind = PRESIL_REQUEST_OPEN, .open = t->options};
-    const protocol_hello hello = {.version = PROTOCOL_VERSION, .abi = PRESIL_TRANSPORT_ABI, .flags = hand_over ? PROTOCOL_OPEN_MEMORY_FD : 0, .client = program_invocation_short_name};
+    const protocol_hello hello = {.version = PROTOCOL_VERSION,
+                                  .abi = PRESIL_TRANSPORT_ABI,
+                                  .flags = hand_over ? PROTOCOL_OPEN_MEMORY_FD : 0,
+                                  .client = program_invocation_short_name};
     protocol_welcome welcome;
     int status = socket_greet(t, &q, &hello, hand_over ? t->options.memory_fd : -1, &welcome);
     if (status) return status;
-    if (welcome.abi != PRESIL_TRANSPORT_ABI) return socket_lost(t, "transport ABI %u expected, %u found: both sides have to come from the same release", PRESIL_TRANSPORT_ABI, welcome.abi);
-    if (welcome.flags & PROTOCOL_WELCOME_MAPPED && !hand_over) return socket_lost(t, "protocol: the peer maps memory that it was not given");
+    if (welcome.abi != PRESIL_TRANSPORT_ABI)
+        return socket_lost(t, "transport ABI %u expected, %u found: both sides have to come from the same release",
+                           PRESIL_TRANSPORT_ABI, welcome.abi);
+    if (welcome.flags & PROTOCOL_WELCOME_MAPPED && !hand_over)
+        return socket_lost(t, "protocol: the peer maps memory that it was not given");
     status = check_same(t, &welcome);
     if (!status && welcome.flags & PROTOCOL_WELCOME_MAPPED) status = map_memory(t);
     if (status) {
@@ -129,7 +162,9 @@ static int finish_open(presil_transport *t, int status, presil_transport **out, 
 
 static int check_arguments(const presil_transport_options *o, char *error, size_t error_bytes) {
     if (o->size >= sizeof *o && o->abi == PRESIL_TRANSPORT_ABI && o->options && o->memory_bytes) return 0;
-    (void)snprintf(error, error_bytes, "socket: presil_transport_options of ABI %u with memory and \"PATH[,...]\" as options expected", PRESIL_TRANSPORT_ABI);
+    (void)snprintf(error, error_bytes,
+                   "socket: presil_transport_options of ABI %u with memory and \"PATH[,...]\" as options expected",
+                   PRESIL_TRANSPORT_ABI);
     return PRESIL_TRANSPORT_EINVAL;
 }
 
@@ -142,7 +177,8 @@ int socket_open(const presil_transport_options *options, presil_transport **out,
     return finish_open(t, status, out, error, error_bytes);
 }
 
-int socket_open_fd(const presil_transport_options *options, int fd, presil_transport **out, char *error, size_t error_bytes) {
+int socket_open_fd(const presil_transport_options *options, int fd, presil_transport **out, char *error,
+                   size_t error_bytes) {
     int status = check_arguments(options, error, error_bytes);
     presil_transport *t = status ? NULL : create(options, options->options, &status, error, error_bytes);
     if (!t) {

@@ -32,7 +32,9 @@ int socket_lost(presil_transport *t, const char *format, ...) {
     return socket_fail(t, PRESIL_TRANSPORT_EIO, "socket:%s: %s", t->path, text);
 }
 
-int socket_malformed(presil_transport *t, uint32_t kind) { return socket_lost(t, "protocol: the peer's answer to %s is malformed", protocol_name(kind)); }
+int socket_malformed(presil_transport *t, uint32_t kind) {
+    return socket_lost(t, "protocol: the peer's answer to %s is malformed", protocol_name(kind));
+}
 
 /* ---- receiving */
 /* What the peer says before it ends the connection is worth more than that it ended. */
@@ -46,7 +48,9 @@ static int ended(presil_transport *t, const char *why) {
             protocol_reader r = {payload, frame.length, 0, false};
             if (frame.type == PROTOCOL_REFUSED) (void)protocol_get32(&r);
             const char *said = protocol_get_text(&r, t->answer_text, sizeof t->answer_text);
-            return socket_lost(t, "the peer %s: %.400s", frame.type == PROTOCOL_REFUSED ? "refuses" : "ended the connection", said ? said : "it gives no reason");
+            return socket_lost(t, "the peer %s: %.400s",
+                               frame.type == PROTOCOL_REFUSED ? "refuses" : "ended the connection",
+                               said ? said : "it gives no reason");
         }
         channel_pop(&t->link, &frame);
     }
@@ -80,18 +84,21 @@ static int aside(presil_transport *t, const protocol_frame *frame, const uint8_t
         if (t->options.log) t->options.log(t->options.log_context, text);
         return 0;
     }
-    if (frame->type == PROTOCOL_REFUSED || frame->type == PROTOCOL_GOODBYE) return ended(t, "the peer has closed the connection");
+    if (frame->type == PROTOCOL_REFUSED || frame->type == PROTOCOL_GOODBYE)
+        return ended(t, "the peer has closed the connection");
     return socket_lost(t, "protocol: the peer sends %s, an answer expected", protocol_name(frame->type));
 }
 
 /* The answer to `sequence`; the caller pops it. */
-static int receive_answer(presil_transport *t, uint32_t kind, uint32_t sequence, const socket_watch *watch, protocol_frame *frame, const uint8_t **payload) {
+static int receive_answer(presil_transport *t, uint32_t kind, uint32_t sequence, const socket_watch *watch,
+                          protocol_frame *frame, const uint8_t **payload) {
     char text[256];
     uint64_t heard = channel_now_ms();
     bool cancelled = false;
     for (;;) {
         int found = 0;
-        while ((found = channel_frame(&t->link, frame, payload, text, sizeof text)) == 1 && frame->type != PROTOCOL_ANSWER) {
+        while ((found = channel_frame(&t->link, frame, payload, text, sizeof text)) == 1 &&
+               frame->type != PROTOCOL_ANSWER) {
             const protocol_frame done = *frame;
             const int failed = aside(t, frame, *payload, watch);
             if (failed) return failed;
@@ -99,7 +106,9 @@ static int receive_answer(presil_transport *t, uint32_t kind, uint32_t sequence,
             if (!cancelled) heard = channel_now_ms();
         }
         if (found < 0) return socket_lost(t, "protocol: %s", text);
-        if (found && frame->sequence != sequence) return socket_lost(t, "protocol: an answer with sequence %u, %u (%s) expected", frame->sequence, sequence, protocol_name(kind));
+        if (found && frame->sequence != sequence)
+            return socket_lost(t, "protocol: an answer with sequence %u, %u (%s) expected", frame->sequence, sequence,
+                               protocol_name(kind));
         if (found) return 0;
         const int got = await(t, watch && watch->cancel ? TICK_MS : t->timeout_ms);
         if (got < 0) return got;
@@ -107,8 +116,12 @@ static int receive_answer(presil_transport *t, uint32_t kind, uint32_t sequence,
         if (got && !cancelled) heard = now;
         if ((!got || cancelled) && now - heard >= (uint64_t)t->timeout_ms) {
             t->was_silent = true;
-            return socket_lost(t, "the peer said nothing for %.3g s; %s to %s expected (it hangs, or is stopped: start it again, then reset the device)", t->timeout_ms / 1000.0,
-                               kind == PRESIL_REQUEST_WAIT ? "progress or an answer" : "an answer", protocol_name(kind));
+            return socket_lost(t,
+                               "the peer said nothing for %.3g s; %s to %s expected (it hangs, or is stopped: start it "
+                               "again, then reset the device)",
+                               t->timeout_ms / 1000.0,
+                               kind == PRESIL_REQUEST_WAIT ? "progress or an answer" : "an answer",
+                               protocol_name(kind));
         }
         if (watch && watch->cancel && !cancelled && __atomic_load_n(watch->cancel, __ATOMIC_RELAXED)) {
             uint8_t header[PROTOCOL_HEADER];
@@ -134,18 +147,23 @@ static int send_parts(presil_transport *t, struct iovec *parts, size_t count, ui
     if (!failed) return 0;
     if (failed == -ETIMEDOUT) {
         t->was_silent = true;
-        return socket_lost(t, "the peer read nothing for %.3g s, while %s was sent", t->timeout_ms / 1000.0, protocol_name(kind));
+        return socket_lost(t, "the peer read nothing for %.3g s, while %s was sent", t->timeout_ms / 1000.0,
+                           protocol_name(kind));
     }
-    return ended(t, failed == -EPIPE ? "the peer has closed the connection: start it again, then reset the device" : strerror(-failed));
+    return ended(t, failed == -EPIPE ? "the peer has closed the connection: start it again, then reset the device"
+                                     : strerror(-failed));
 }
 
 /* Header and payload without MEM_WRITE's data, at `to`. Bytes used, or 0: does not fit. */
-static size_t encode(presil_transport *t, const presil_request *q, const protocol_hello *hello, uint8_t *to, size_t capacity) {
+static size_t encode(presil_transport *t, const presil_request *q, const protocol_hello *hello, uint8_t *to,
+                     size_t capacity) {
     if (capacity < PROTOCOL_HEADER) return 0;
     protocol_writer w = {to + PROTOCOL_HEADER, capacity - PROTOCOL_HEADER, 0, false};
     if (!protocol_encode_request(&w, q, hello)) return 0;
     const size_t data = q->kind == PRESIL_REQUEST_MEM_WRITE ? (size_t)q->bytes : 0;
-    protocol_put_header(to, (protocol_frame){.type = (uint16_t)q->kind, .sequence = t->sequence++, .length = (uint32_t)(w.used + data)});
+    protocol_put_header(
+        to,
+        (protocol_frame){.type = (uint16_t)q->kind, .sequence = t->sequence++, .length = (uint32_t)(w.used + data)});
     return PROTOCOL_HEADER + w.used;
 }
 
@@ -167,8 +185,10 @@ int socket_post(presil_transport *t, const presil_request *q) {
     return 0;
 }
 
-/* The common end of every answer: status, cycles, where the body is. The frame stays in the buffer until the next exchange pops it by reading on. */
-static int read_answer(presil_transport *t, uint32_t kind, const protocol_frame *frame, const uint8_t *payload, protocol_reader *body, bool *more) {
+/* The common end of every answer: status, cycles, where the body is. The frame stays in the buffer until the next
+ * exchange pops it by reading on. */
+static int read_answer(presil_transport *t, uint32_t kind, const protocol_frame *frame, const uint8_t *payload,
+                       protocol_reader *body, bool *more) {
     protocol_answer answer;
     *body = (protocol_reader){payload, frame->length, 0, false};
     if (protocol_get_answer(body, &answer, t->answer_text)) return socket_malformed(t, kind);
@@ -177,15 +197,20 @@ static int read_answer(presil_transport *t, uint32_t kind, const protocol_frame 
     channel_pop(&t->link, frame); /* the bytes stay until something is received */
     t->cycles = answer.cycles;
     t->cycles_known = true;
-    return answer.status ? socket_fail(t, answer.status, "%s", answer.text && *answer.text ? answer.text : "the peer gives no reason") : 0;
+    return answer.status ? socket_fail(t, answer.status, "%s",
+                                       answer.text && *answer.text ? answer.text : "the peer gives no reason")
+                         : 0;
 }
 
-int socket_ask(presil_transport *t, const presil_request *q, const socket_watch *watch, protocol_reader *body, bool *more) {
+int socket_ask(presil_transport *t, const presil_request *q, const socket_watch *watch, protocol_reader *body,
+               bool *more) {
     if (t->link.fd < 0) return no_peer(t);
     uint8_t request[REQUEST_BYTES + 4 * PRESIL_SERVE_REGISTERS];
     const uint32_t sequence = t->sequence;
     const size_t bytes = encode(t, q, NULL, request, sizeof request);
-    if (!bytes) return socket_fail(t, PRESIL_TRANSPORT_EINVAL, "%s: a text has at most %u bytes", protocol_name(q->kind), PROTOCOL_TEXT);
+    if (!bytes)
+        return socket_fail(t, PRESIL_TRANSPORT_EINVAL, "%s: a text has at most %u bytes", protocol_name(q->kind),
+                           PROTOCOL_TEXT);
     struct iovec parts[2] = {{t->posted, t->posted_bytes}, {request, bytes}};
     protocol_frame frame;
     const uint8_t *payload = NULL;
@@ -208,12 +233,15 @@ int socket_ask_done(presil_transport *t, const presil_request *q) {
     return protocol_read_end(&body) ? 0 : socket_malformed(t, q->kind);
 }
 
-int socket_greet(presil_transport *t, const presil_request *q, const protocol_hello *hello, int pass_fd, protocol_welcome *out) {
+int socket_greet(presil_transport *t, const presil_request *q, const protocol_hello *hello, int pass_fd,
+                 protocol_welcome *out) {
     uint8_t request[PROTOCOL_HEADER + REQUEST_BYTES];
     char text[256] = "";
     t->sequence = 0;
     const size_t bytes = encode(t, q, hello, request, sizeof request);
-    if (!bytes) return socket_fail(t, PRESIL_TRANSPORT_EINVAL, "socket:%s: a text has at most %u bytes", t->path, PROTOCOL_TEXT);
+    if (!bytes)
+        return socket_fail(t, PRESIL_TRANSPORT_EINVAL, "socket:%s: a text has at most %u bytes", t->path,
+                           PROTOCOL_TEXT);
     struct iovec part = {request, bytes};
     protocol_frame frame;
     protocol_reader body;

@@ -8,7 +8,11 @@
 #define TEXT_MAX (4u + PROTOCOL_TEXT)
 
 /* Every message: its name, and the lengths of payload that it can have. */
-static const struct { uint16_t type; const char *name; uint32_t least, most; } types[] = {
+static const struct {
+    uint16_t type;
+    const char *name;
+    uint32_t least, most;
+} types[] = {
     {PRESIL_REQUEST_OPEN, "OPEN", 4, 48 + 3 * TEXT_MAX},
     {PRESIL_REQUEST_CLOSE, "CLOSE", 0, 0},
     {PRESIL_REQUEST_READ32, "READ32", 8, 4 + 4 * PRESIL_SERVE_REGISTERS},
@@ -44,7 +48,8 @@ const char *protocol_name(uint32_t type) {
 }
 
 bool protocol_is_posted(uint32_t kind) {
-    return kind == PRESIL_REQUEST_WRITE32 || kind == PRESIL_REQUEST_MEM_WRITE || kind == PRESIL_REQUEST_SYNC_DEVICE || kind == PRESIL_REQUEST_LAUNCH || kind == PRESIL_REQUEST_CLOSE;
+    return kind == PRESIL_REQUEST_WRITE32 || kind == PRESIL_REQUEST_MEM_WRITE || kind == PRESIL_REQUEST_SYNC_DEVICE ||
+           kind == PRESIL_REQUEST_LAUNCH || kind == PRESIL_REQUEST_CLOSE;
 }
 
 void protocol_put_header(uint8_t *to, protocol_frame frame) {
@@ -57,10 +62,13 @@ void protocol_put_header(uint8_t *to, protocol_frame frame) {
 
 int protocol_header(const uint8_t *from, protocol_frame *out, char *text, size_t text_bytes) {
     protocol_reader r = {from, PROTOCOL_HEADER, 0, false};
-    const uint32_t magic = protocol_get32(&r), type = protocol_get32(&r), sequence = protocol_get32(&r), length = protocol_get32(&r);
-    const protocol_frame frame = {.type = (uint16_t)type, .flags = (uint16_t)(type >> 16), .sequence = sequence, .length = length};
+    const uint32_t magic = protocol_get32(&r), type = protocol_get32(&r), sequence = protocol_get32(&r),
+                   length = protocol_get32(&r);
+    const protocol_frame frame = {
+        .type = (uint16_t)type, .flags = (uint16_t)(type >> 16), .sequence = sequence, .length = length};
     if (magic != PROTOCOL_MAGIC) {
-        (void)snprintf(text, text_bytes, "a message starts with 0x%08x, \"PRSL\" (0x%08x) expected", magic, PROTOCOL_MAGIC);
+        (void)snprintf(text, text_bytes, "a message starts with 0x%08x, \"PRSL\" (0x%08x) expected", magic,
+                       PROTOCOL_MAGIC);
         return -1;
     }
     size_t i = 0;
@@ -70,7 +78,8 @@ int protocol_header(const uint8_t *from, protocol_frame *out, char *text, size_t
         return -1;
     }
     if (frame.length < types[i].least || frame.length > types[i].most) {
-        (void)snprintf(text, text_bytes, "a message %s of %u bytes, %u to %u expected", types[i].name, frame.length, types[i].least, types[i].most);
+        (void)snprintf(text, text_bytes, "a message %s of %u bytes, %u to %u expected", types[i].name, frame.length,
+                       types[i].least, types[i].most);
         return -1;
     }
     *out = frame;
@@ -149,10 +158,14 @@ const char *protocol_get_text(protocol_reader *r, char *buffer, size_t buffer_by
 bool protocol_read_end(const protocol_reader *r) { return !r->failed && r->used == r->bytes; }
 
 /* ---- requests */
-static int decode_open(protocol_reader *r, presil_request *out, protocol_hello *hello, protocol_scratch *scratch, char *text, size_t text_bytes) {
+static int decode_open(protocol_reader *r, presil_request *out, protocol_hello *hello, protocol_scratch *scratch,
+                       char *text, size_t text_bytes) {
     hello->version = protocol_get32(r);
     if (hello->version != PROTOCOL_VERSION) {
-        (void)snprintf(text, text_bytes, "protocol version %u expected, %u found: both sides have to come from releases of the same protocol", PROTOCOL_VERSION, hello->version);
+        (void)snprintf(
+            text, text_bytes,
+            "protocol version %u expected, %u found: both sides have to come from releases of the same protocol",
+            PROTOCOL_VERSION, hello->version);
         return -1;
     }
     hello->abi = protocol_get32(r);
@@ -167,10 +180,13 @@ static int decode_open(protocol_reader *r, presil_request *out, protocol_hello *
     hello->client = protocol_get_text(r, scratch->text[2], sizeof scratch->text[2]);
     if (!protocol_read_end(r)) return 0; /* the caller says so */
     const uint64_t base = out->open.memory_base.value, bytes = out->open.memory_bytes;
-    if (reserved || hello->flags & ~(uint32_t)PROTOCOL_OPEN_MEMORY_FD) (void)snprintf(text, text_bytes, "OPEN: flags 0x%x and reserved 0x%x are not known", hello->flags, reserved);
+    if (reserved || hello->flags & ~(uint32_t)PROTOCOL_OPEN_MEMORY_FD)
+        (void)snprintf(text, text_bytes, "OPEN: flags 0x%x and reserved 0x%x are not known", hello->flags, reserved);
     else if (!bytes || bytes % 4096 || base % 4096 || bytes > UINT64_MAX - base)
-        (void)snprintf(text, text_bytes, "OPEN: memory of %llu bytes at 0x%llx: multiples of 4096 below 2^64 expected", (unsigned long long)bytes, (unsigned long long)base);
-    else return 0;
+        (void)snprintf(text, text_bytes, "OPEN: memory of %llu bytes at 0x%llx: multiples of 4096 below 2^64 expected",
+                       (unsigned long long)bytes, (unsigned long long)base);
+    else
+        return 0;
     return -1;
 }
 
@@ -181,7 +197,8 @@ static void decode_offsets(protocol_reader *r, presil_request *out, protocol_scr
     out->offsets = scratch->offsets;
 }
 
-int protocol_decode_request(const protocol_frame *frame, const uint8_t *payload, presil_request *out, protocol_hello *hello, protocol_scratch *scratch, char *text, size_t text_bytes) {
+int protocol_decode_request(const protocol_frame *frame, const uint8_t *payload, presil_request *out,
+                            protocol_hello *hello, protocol_scratch *scratch, char *text, size_t text_bytes) {
     protocol_reader reader = {payload, frame->length, 0, false}, *r = &reader;
     *out = (presil_request){.kind = frame->type, .wait.size = sizeof(presil_wait)};
     text[0] = 0;
@@ -228,9 +245,7 @@ int protocol_decode_request(const protocol_frame *frame, const uint8_t *payload,
     case PRESIL_REQUEST_RESET:
     case PRESIL_REQUEST_WRITE_LOG_FETCH:
     case PRESIL_REQUEST_BUS_FAULT: break;
-    default:
-        (void)snprintf(text, text_bytes, "%s is no request", protocol_name(frame->type));
-        return -1;
+    default: (void)snprintf(text, text_bytes, "%s is no request", protocol_name(frame->type)); return -1;
     }
     if (protocol_read_end(r)) return 0;
     (void)snprintf(text, text_bytes, "a malformed %s of %u bytes", protocol_name(frame->type), frame->length);
@@ -326,8 +341,10 @@ void protocol_put_welcome(protocol_writer *w, const protocol_welcome *welcome) {
 
 static void get_name(protocol_reader *r, char *to, size_t bytes) {
     const uint8_t *from = protocol_get_bytes(r, bytes);
-    if (!from || !memchr(from, 0, bytes)) r->failed = true;
-    else memcpy(to, from, bytes);
+    if (!from || !memchr(from, 0, bytes))
+        r->failed = true;
+    else
+        memcpy(to, from, bytes);
 }
 
 int protocol_get_welcome(protocol_reader *r, protocol_welcome *out, char *text, size_t text_bytes) {
@@ -339,7 +356,8 @@ int protocol_get_welcome(protocol_reader *r, protocol_welcome *out, char *text, 
     out->abi = protocol_get32(r);
     out->flags = protocol_get32(r);
     const uint32_t capabilities = protocol_get32(r), clock_mhz = protocol_get32(r);
-    out->info = (presil_transport_info){.size = sizeof out->info, .abi = out->abi, .capabilities = capabilities, .clock_mhz = clock_mhz};
+    out->info = (presil_transport_info){
+        .size = sizeof out->info, .abi = out->abi, .capabilities = capabilities, .clock_mhz = clock_mhz};
     get_name(r, out->info.chip, sizeof out->info.chip);
     get_name(r, out->info.config, sizeof out->info.config);
     get_name(r, out->info.build, sizeof out->info.build);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * protocol.h - the messages of docs/transport-protocol.md: framing, encoding, decoding. Both ends use it; it does no input or output and allocates nothing.
+ * protocol.h - the messages of docs/transport-protocol.md: framing, encoding, decoding. Both ends use it; it does no
+ * input or output and allocates nothing.
  *
- * Everything is little-endian. A message is a header of PROTOCOL_HEADER bytes and `length` bytes of payload. Every length that comes from a peer is checked
- * here: protocol_header() holds the header's against the type, a protocol_reader never reads past the payload, protocol_read_end() wants nothing left over.
+ * Everything is little-endian. A message is a header of PROTOCOL_HEADER bytes and `length` bytes of payload. Every
+ * length that comes from a peer is checked here: protocol_header() holds the header's against the type, a
+ * protocol_reader never reads past the payload, protocol_read_end() wants nothing left over.
  */
 #ifndef PRESIL_PROTOCOL_H
 #define PRESIL_PROTOCOL_H
@@ -16,7 +18,7 @@
 #define PROTOCOL_VERSION 1u
 #define PROTOCOL_MAGIC 0x4c535250u /* "PRSL" */
 #define PROTOCOL_HEADER 16u
-#define PROTOCOL_TEXT 4096u        /* bytes of any text */
+#define PROTOCOL_TEXT 4096u /* bytes of any text */
 #define PROTOCOL_REGIONS 16u
 #define PROTOCOL_PAYLOAD (PRESIL_SERVE_CHUNK + 4096u)
 #define PROTOCOL_RANGES (PRESIL_SERVE_CHUNK / 16u) /* of one answer to WRITE_LOG_FETCH */
@@ -72,9 +74,10 @@ void protocol_put_bytes(protocol_writer *w, const void *from, size_t bytes);
 void protocol_put_text(protocol_writer *w, const char *text); /* NULL is not "" */
 uint32_t protocol_get32(protocol_reader *r);
 uint64_t protocol_get64(protocol_reader *r);
-const uint8_t *protocol_get_bytes(protocol_reader *r, size_t bytes);                 /* NULL: too short */
-const char *protocol_get_text(protocol_reader *r, char *buffer, size_t buffer_bytes); /* NULL: none, or too short, or longer than the buffer */
-bool protocol_read_end(const protocol_reader *r);                                     /* all was there, and nothing is left */
+const uint8_t *protocol_get_bytes(protocol_reader *r, size_t bytes); /* NULL: too short */
+const char *protocol_get_text(protocol_reader *r, char *buffer,
+                              size_t buffer_bytes); /* NULL: none, or too short, or longer than the buffer */
+bool protocol_read_end(const protocol_reader *r);   /* all was there, and nothing is left */
 
 /* ---- requests: presil_request is filled in from the payload, or the payload from it */
 typedef struct { /* what the pointers of a decoded request point to */
@@ -88,8 +91,10 @@ typedef struct {
 } protocol_hello;
 
 /* 0, or -1 with a text. The payload has to outlive the request's `data`. hello: of OPEN. */
-int protocol_decode_request(const protocol_frame *frame, const uint8_t *payload, presil_request *out, protocol_hello *hello, protocol_scratch *scratch, char *text, size_t text_bytes);
-/* Everything but `data` of MEM_WRITE, which follows the payload's first 8 bytes. hello: of OPEN. false: a text was too long. */
+int protocol_decode_request(const protocol_frame *frame, const uint8_t *payload, presil_request *out,
+                            protocol_hello *hello, protocol_scratch *scratch, char *text, size_t text_bytes);
+/* Everything but `data` of MEM_WRITE, which follows the payload's first 8 bytes. hello: of OPEN. false: a text was too
+ * long. */
 bool protocol_encode_request(protocol_writer *w, const presil_request *request, const protocol_hello *hello);
 
 /* ---- answers: status, cycles; then the text of a failure, or what was asked for */
@@ -111,6 +116,7 @@ typedef struct {
 } protocol_welcome;
 
 void protocol_put_welcome(protocol_writer *w, const protocol_welcome *welcome);
-int protocol_get_welcome(protocol_reader *r, protocol_welcome *out, char *text, size_t text_bytes); /* 0, or -1 with a text */
+int protocol_get_welcome(protocol_reader *r, protocol_welcome *out, char *text,
+                         size_t text_bytes); /* 0, or -1 with a text */
 
 #endif

@@ -5,22 +5,25 @@
 #include <string.h>
 #include "presil.h"
 
-static int fail(const char *what)
-{
+static int fail(const char *what) {
     (void)fprintf(stderr, "presil-info: %s: %s\n", what, presil_error_text());
     return 1;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     presil_device_options options = {.size = sizeof options, .mode = PRESIL_MODE_MODEL};
     int position = 0;
     for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--rtl")) options.mode = PRESIL_MODE_RTL;
-        else if (!strcmp(argv[i], "--transport") && i + 1 < argc) options.transport = argv[++i];
-        else if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) return puts("usage: presil-info [CONFIG [BUILD]] [--rtl] [--transport inproc|socket:PATH]") < 0;
-        else if (position++ == 0) options.config = argv[i];
-        else options.build = argv[i];
+        if (!strcmp(argv[i], "--rtl"))
+            options.mode = PRESIL_MODE_RTL;
+        else if (!strcmp(argv[i], "--transport") && i + 1 < argc)
+            options.transport = argv[++i];
+        else if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help"))
+            return puts("usage: presil-info [CONFIG [BUILD]] [--rtl] [--transport inproc|socket:PATH]") < 0;
+        else if (position++ == 0)
+            options.config = argv[i];
+        else
+            options.build = argv[i];
     }
     presil_device *device;
     if (presil_device_open(&options, &device)) return fail("can't open the device");
@@ -33,15 +36,20 @@ int main(int argc, char **argv)
     (void)printf("driver         %s\n", PRESIL_VERSION);
     (void)printf("chip           %s, configuration %s (hash %08x)\n", info.chip, info.config, info.config_hash);
     (void)printf("transport      %s\n", info.transport);
-    if (options.mode == PRESIL_MODE_RTL) (void)printf("simulator      %s, build %s\n", info.simulator, info.build);
-    else (void)printf("simulator      not loaded (--rtl loads it)\n");
-    (void)printf("array          %u bytes of reduction x %u output channels: %u int8 or %u bf16 multiply-accumulates a cycle\n", info.lanes, info.cells, info.lanes * info.cells,
-                 info.lanes / 2 * info.cells);
-    (void)printf("scratchpad     %u banks x %u words x %u bytes = %llu KiB\n", info.banks, info.bank_words, info.word_bytes,
-                 (unsigned long long)info.banks * info.bank_words * info.word_bytes / 1024);
+    if (options.mode == PRESIL_MODE_RTL)
+        (void)printf("simulator      %s, build %s\n", info.simulator, info.build);
+    else
+        (void)printf("simulator      not loaded (--rtl loads it)\n");
+    (void)printf(
+        "array          %u bytes of reduction x %u output channels: %u int8 or %u bf16 multiply-accumulates a cycle\n",
+        info.lanes, info.cells, info.lanes * info.cells, info.lanes / 2 * info.cells);
+    (void)printf("scratchpad     %u banks x %u words x %u bytes = %llu KiB\n", info.banks, info.bank_words,
+                 info.word_bytes, (unsigned long long)info.banks * info.bank_words * info.word_bytes / 1024);
     (void)printf("accumulators   2 x %u rows x %u\n", info.acc_rows, info.cells);
-    (void)printf("clock          %u MHz: %.2f int8 TOPS\n", info.clock_mhz, 2e-6 * info.lanes * info.cells * info.clock_mhz);
-    (void)printf("memory         %.1f GiB from 0x%llx\n", (double)info.memory_bytes / (double)(1 << 30), (unsigned long long)info.memory_base.value);
+    (void)printf("clock          %u MHz: %.2f int8 TOPS\n", info.clock_mhz,
+                 2e-6 * info.lanes * info.cells * info.clock_mhz);
+    (void)printf("memory         %.1f GiB from 0x%llx\n", (double)info.memory_bytes / (double)(1 << 30),
+                 (unsigned long long)info.memory_base.value);
     presil_device_close(device);
     return 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* presil-run: runs a program of torch.presil.aot_save on arrays in files. Neither Python nor torch: what goes to the board. */
+/* presil-run: runs a program of torch.presil.aot_save on arrays in files. Neither Python nor torch: what goes to the
+ * board. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,7 +19,8 @@ static const char usage[] =
     "  --transport TEXT    inproc (default), or socket:PATH[,copy][,timeout=SECONDS]: a server in another process\n"
     "  --memory-model TEXT as in docs/simulation.md\n"
     "  --json FILE         launches and cycles (- : standard output)\n"
-    "bfloat16 is kept as its bits (uint16). Exit: 0, 1 RTL and model differ, 2 wrong arguments or files, 4 the device failed.\n";
+    "bfloat16 is kept as its bits (uint16). Exit: 0, 1 RTL and model differ, 2 wrong arguments or files, 4 the device "
+    "failed.\n";
 
 enum { EXIT_DIFFERS = 1, EXIT_USAGE = 2, EXIT_DEVICE = 4, MOST_FILES = 256 };
 
@@ -29,12 +31,15 @@ typedef struct {
     presil_device_options device;
 } arguments;
 
-typedef struct { presil_report *at; size_t count, capacity; bool lost; } report_list;
+typedef struct {
+    presil_report *at;
+    size_t count, capacity;
+    bool lost;
+} report_list;
 
 static const char *const dtypes[] = {"int8", "bfloat16", "float32", "int32"};
 
-static void on_report(void *context, const presil_report *report)
-{
+static void on_report(void *context, const presil_report *report) {
     report_list *list = context;
     if (list->count == list->capacity) {
         size_t capacity = list->capacity ? 2 * list->capacity : 16;
@@ -49,22 +54,22 @@ static void on_report(void *context, const presil_report *report)
     list->at[list->count++] = *report;
 }
 
-static int fail(int status, const char *text)
-{
+static int fail(int status, const char *text) {
     (void)fprintf(stderr, "presil-run: %s\n", text);
     return status;
 }
 
-static int parse(int argc, char **argv, arguments *a)
-{
+static int parse(int argc, char **argv, arguments *a) {
     static const char *const named[] = {"--mode", "--build", "--library", "--memory-model", "--transport", "--json"};
     a->mode = "rtl";
     for (int i = 1; i < argc; i++) {
-        const char **const slot[] = {&a->mode, &a->device.build, &a->device.library, &a->device.memory_model, &a->device.transport, &a->json};
+        const char **const slot[] = {
+            &a->mode, &a->device.build, &a->device.library, &a->device.memory_model, &a->device.transport, &a->json};
         size_t k = 0;
         while (k < sizeof named / sizeof *named && strcmp(argv[i], named[k]) != 0) k++;
         if (k < sizeof named / sizeof *named) {
-            if (++i == argc) return (void)fprintf(stderr, "presil-run: %s needs a value\n%s", named[k], usage), EXIT_USAGE;
+            if (++i == argc)
+                return (void)fprintf(stderr, "presil-run: %s needs a value\n%s", named[k], usage), EXIT_USAGE;
             *slot[k] = argv[i];
         } else if (!strcmp(argv[i], "--info")) {
             a->info = true;
@@ -84,41 +89,42 @@ static int parse(int argc, char **argv, arguments *a)
     static const char *const modes[] = {"rtl", "model", "verify"};
     a->device.mode = 0;
     while (a->device.mode < 3 && strcmp(a->mode, modes[a->device.mode]) != 0) a->device.mode++;
-    if (a->device.mode == 3) return (void)fprintf(stderr, "presil-run: --mode %s: rtl, model or verify expected\n", a->mode), EXIT_USAGE;
+    if (a->device.mode == 3)
+        return (void)fprintf(stderr, "presil-run: --mode %s: rtl, model or verify expected\n", a->mode), EXIT_USAGE;
     return a->program ? 0 : ((void)fputs(usage, stderr), EXIT_USAGE);
 }
 
-static void print_shape(FILE *to, const int64_t *shape, uint32_t ndim)
-{
+static void print_shape(FILE *to, const int64_t *shape, uint32_t ndim) {
     (void)fputc('[', to);
     for (uint32_t i = 0; i < ndim; i++) (void)fprintf(to, "%s%" PRId64, i ? ", " : "", shape[i]);
     (void)fputc(']', to);
 }
 
-static int print_info(const program *p)
-{
-    (void)printf("chip %s, configuration %s (hash %08x), memory %" PRIu64 " bytes\n", p->chip, p->config, p->config_hash, p->arena_bytes);
+static int print_info(const program *p) {
+    (void)printf("chip %s, configuration %s (hash %08x), memory %" PRIu64 " bytes\n", p->chip, p->config,
+                 p->config_hash, p->arena_bytes);
     for (uint32_t i = 0; i < p->inputs + p->outputs; i++) {
-        (void)printf("%s %u  %s  %s ", i < p->inputs ? "input " : "output", i < p->inputs ? i : i - p->inputs, p->tensors[i].name, dtypes[p->tensors[i].dtype]);
+        (void)printf("%s %u  %s  %s ", i < p->inputs ? "input " : "output", i < p->inputs ? i : i - p->inputs,
+                     p->tensors[i].name, dtypes[p->tensors[i].dtype]);
         print_shape(stdout, p->tensors[i].shape, p->tensors[i].ndim);
         (void)putchar('\n');
     }
     return 0;
 }
 
-static bool fits(const program_tensor *t, const npy_array *a)
-{
-    return a->dtype == t->dtype && a->ndim == t->ndim && (t->ndim == 0 || memcmp(a->shape, t->shape, t->ndim * sizeof *t->shape) == 0);
+static bool fits(const program_tensor *t, const npy_array *a) {
+    return a->dtype == t->dtype && a->ndim == t->ndim &&
+           (t->ndim == 0 || memcmp(a->shape, t->shape, t->ndim * sizeof *t->shape) == 0);
 }
 
 /* All inputs are read and checked before the device is touched. */
-static int read_inputs(const program *p, const arguments *a, npy_array *inputs)
-{
+static int read_inputs(const program *p, const arguments *a, npy_array *inputs) {
     char text[512];
     for (uint32_t i = 0; i < p->inputs; i++) {
         if (npy_read(a->files[i], &inputs[i], text, sizeof text)) return fail(EXIT_USAGE, text);
         if (fits(&p->tensors[i], &inputs[i])) continue;
-        (void)fprintf(stderr, "presil-run: %s: input %u (%s) is %s ", a->files[i], i, p->tensors[i].name, dtypes[p->tensors[i].dtype]);
+        (void)fprintf(stderr, "presil-run: %s: input %u (%s) is %s ", a->files[i], i, p->tensors[i].name,
+                      dtypes[p->tensors[i].dtype]);
         print_shape(stderr, p->tensors[i].shape, p->tensors[i].ndim);
         (void)fprintf(stderr, ", the file has %s ", dtypes[inputs[i].dtype]);
         print_shape(stderr, inputs[i].shape, inputs[i].ndim);
@@ -128,8 +134,7 @@ static int read_inputs(const program *p, const arguments *a, npy_array *inputs)
     return 0;
 }
 
-static int write_output(const placed_program *placed, const program_tensor *t, const char *path)
-{
+static int write_output(const placed_program *placed, const program_tensor *t, const char *path) {
     char text[512];
     npy_array a = {.dtype = t->dtype, .ndim = t->ndim, .bytes = program_elements(t) * program_element_bytes(t->dtype)};
     memcpy(a.shape, t->shape, sizeof a.shape);
@@ -142,34 +147,40 @@ static int write_output(const placed_program *placed, const program_tensor *t, c
 }
 
 /* Cycles are null in mode model, which has no clock. */
-static void print_cycles(FILE *to, const report_list *reports, size_t i)
-{
+static void print_cycles(FILE *to, const report_list *reports, size_t i) {
     uint64_t cycles = 0;
     for (size_t k = 0; k < reports->count; k++) cycles += i == reports->count || i == k ? reports->at[k].cycles : 0;
-    if (reports->count && reports->at[0].mode == PRESIL_MODE_MODEL) (void)fputs("null", to);
-    else (void)fprintf(to, "%" PRIu64, cycles);
+    if (reports->count && reports->at[0].mode == PRESIL_MODE_MODEL)
+        (void)fputs("null", to);
+    else
+        (void)fprintf(to, "%" PRIu64, cycles);
 }
 
-static int write_json(const arguments *a, const program *p, const report_list *reports)
-{
+static int write_json(const arguments *a, const program *p, const report_list *reports) {
     FILE *f = strcmp(a->json, "-") == 0 ? stdout : fopen(a->json, "w");
     if (!f) return (void)fprintf(stderr, "presil-run: %s: can't be written\n", a->json), EXIT_USAGE;
-    (void)fprintf(f, "{\"chip\": \"%s\", \"config\": \"%s\", \"config_hash\": %u, \"mode\": \"%s\", \"cycles\": ", p->chip, p->config, p->config_hash, a->mode);
+    (void)fprintf(f,
+                  "{\"chip\": \"%s\", \"config\": \"%s\", \"config_hash\": %u, \"mode\": \"%s\", \"cycles\": ", p->chip,
+                  p->config, p->config_hash, a->mode);
     print_cycles(f, reports, reports->count);
     (void)fputs(", \"launches\": [", f);
     for (size_t i = 0; i < reports->count; i++) {
         const presil_report *r = &reports->at[i];
         (void)fprintf(f, "%s{\"label\": \"%s\", \"cycles\": ", i ? ", " : "", r->label);
         print_cycles(f, reports, i);
-        (void)fprintf(f, ", \"macs\": %" PRIu64 ", \"descriptors\": %" PRIu64 ", \"read_bytes\": %" PRIu64 ", \"write_bytes\": %" PRIu64 ", \"verified\": %s}", r->macs, r->descriptors, r->read_bytes,
-                      r->write_bytes, r->verified < 0 ? "null" : r->verified ? "true" : "false");
+        (void)fprintf(f,
+                      ", \"macs\": %" PRIu64 ", \"descriptors\": %" PRIu64 ", \"read_bytes\": %" PRIu64
+                      ", \"write_bytes\": %" PRIu64 ", \"verified\": %s}",
+                      r->macs, r->descriptors, r->read_bytes, r->write_bytes,
+                      r->verified < 0 ? "null"
+                      : r->verified   ? "true"
+                                      : "false");
     }
     (void)fputs("]}\n", f);
     return f != stdout && fclose(f) ? EXIT_USAGE : 0;
 }
 
-static int run(const program *p, const arguments *a, presil_device *device, const npy_array *inputs)
-{
+static int run(const program *p, const arguments *a, presil_device *device, const npy_array *inputs) {
     placed_program placed;
     report_list reports = {0};
     int status = program_place(p, device, &placed);
@@ -180,7 +191,8 @@ static int run(const program *p, const arguments *a, presil_device *device, cons
     if (!status) status = presil_device_synchronize(device);
     presil_set_report(device, NULL, NULL);
     int result = status ? fail(status == PRESIL_EMISMATCH ? EXIT_DIFFERS : EXIT_DEVICE, presil_error_text()) : 0;
-    for (uint32_t i = 0; i < p->outputs && !result; i++) result = write_output(&placed, &p->tensors[p->inputs + i], a->files[p->inputs + i]);
+    for (uint32_t i = 0; i < p->outputs && !result; i++)
+        result = write_output(&placed, &p->tensors[p->inputs + i], a->files[p->inputs + i]);
     if (!result && a->json) result = write_json(a, p, &reports);
     free(reports.at);
     program_remove(&placed);
@@ -188,8 +200,7 @@ static int run(const program *p, const arguments *a, presil_device *device, cons
 }
 
 /* Another chip is refused with both names before anything is placed. */
-static int open_device(const program *p, arguments *a, presil_device **out)
-{
+static int open_device(const program *p, arguments *a, presil_device **out) {
     presil_device_info info = {.size = sizeof info};
     a->device.size = sizeof a->device;
     a->device.config = p->config;
@@ -197,17 +208,19 @@ static int open_device(const program *p, arguments *a, presil_device **out)
     if (presil_device_open(&a->device, out)) return fail(EXIT_DEVICE, presil_error_text());
     int status = presil_device_get_info(*out, &info) ? fail(EXIT_DEVICE, presil_error_text()) : 0;
     if (!status && (strcmp(info.chip, p->chip) != 0 || info.config_hash != p->config_hash)) {
-        (void)fprintf(stderr, "presil-run: %s is for the chip %s, configuration %s, hash %08x; this one is %s, %s, hash %08x: save the program again for this chip\n", a->program, p->chip, p->config,
-                      p->config_hash, info.chip, info.config, info.config_hash);
+        (void)fprintf(stderr,
+                      "presil-run: %s is for the chip %s, configuration %s, hash %08x; this one is %s, %s, hash %08x: "
+                      "save the program again for this chip\n",
+                      a->program, p->chip, p->config, p->config_hash, info.chip, info.config, info.config_hash);
         status = EXIT_USAGE;
     }
-    if (!status && a->device.mode != PRESIL_MODE_MODEL && presil_device_start(*out)) status = fail(EXIT_DEVICE, presil_error_text());
+    if (!status && a->device.mode != PRESIL_MODE_MODEL && presil_device_start(*out))
+        status = fail(EXIT_DEVICE, presil_error_text());
     if (status) presil_device_close(*out);
     return status;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     static arguments a;
     char text[512];
     program p;
@@ -220,7 +233,8 @@ int main(int argc, char **argv)
         return status;
     }
     if (a.count != p.inputs + p.outputs) {
-        (void)fprintf(stderr, "presil-run: %s has %u inputs and %u outputs, %u files were given\n", a.program, p.inputs, p.outputs, a.count);
+        (void)fprintf(stderr, "presil-run: %s has %u inputs and %u outputs, %u files were given\n", a.program, p.inputs,
+                      p.outputs, a.count);
         program_free(&p);
         return EXIT_USAGE;
     }

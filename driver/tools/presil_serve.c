@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * presil-serve: offers a simulator library (or any other transport of presil_transport.h) to another process, through a socket (docs/transport-protocol.md).
- * usage: presil-serve PATH --library LIBRARY.so [--copy] [--once] [--quiet]
+ * presil-serve: offers a simulator library (or any other transport of presil_transport.h) to another process, through a
+ * socket (docs/transport-protocol.md). usage: presil-serve PATH --library LIBRARY.so [--copy] [--once] [--quiet]
  */
 #include <dlfcn.h>
 #include <signal.h>
@@ -9,13 +9,12 @@
 #include <string.h>
 #include "presil_serve.h"
 
-static const char usage[] =
-    "usage: presil-serve PATH --library LIBRARY.so [--copy] [--once] [--quiet]\n"
-    "  PATH        of the socket, at most 107 bytes; clients use it as socket:PATH\n"
-    "  --library   a transport: libpresil_sim_base_fast.so, ...\n"
-    "  --copy      memory travels in messages, although both sides could map it\n"
-    "  --once      ends when the first client has gone\n"
-    "  --quiet     says nothing about clients that come and go\n";
+static const char usage[] = "usage: presil-serve PATH --library LIBRARY.so [--copy] [--once] [--quiet]\n"
+                            "  PATH        of the socket, at most 107 bytes; clients use it as socket:PATH\n"
+                            "  --library   a transport: libpresil_sim_base_fast.so, ...\n"
+                            "  --copy      memory travels in messages, although both sides could map it\n"
+                            "  --once      ends when the first client has gone\n"
+                            "  --quiet     says nothing about clients that come and go\n";
 
 static volatile int stop;
 
@@ -56,13 +55,20 @@ int main(int argc, char **argv) {
     presil_serve_options options = {.size = sizeof options, .stop = &stop, .log = on_log};
     const char *library = NULL;
     for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--library") && i + 1 < argc) library = argv[++i];
-        else if (!strcmp(argv[i], "--copy")) options.copy_memory = 1;
-        else if (!strcmp(argv[i], "--once")) options.once = 1;
-        else if (!strcmp(argv[i], "--quiet")) options.log = NULL;
-        else if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) return fputs(usage, stdout) < 0;
-        else if (*argv[i] != '-' && !options.path) options.path = argv[i];
-        else return (void)fprintf(stderr, "presil-serve: what is %s?\n%s", argv[i], usage), 2;
+        if (!strcmp(argv[i], "--library") && i + 1 < argc)
+            library = argv[++i];
+        else if (!strcmp(argv[i], "--copy"))
+            options.copy_memory = 1;
+        else if (!strcmp(argv[i], "--once"))
+            options.once = 1;
+        else if (!strcmp(argv[i], "--quiet"))
+            options.log = NULL;
+        else if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help"))
+            return fputs(usage, stdout) < 0;
+        else if (*argv[i] != '-' && !options.path)
+            options.path = argv[i];
+        else
+            return (void)fprintf(stderr, "presil-serve: what is %s?\n%s", argv[i], usage), 2;
     }
     if (!options.path || !library) return (void)fputs(usage, stderr), 2;
     const presil_transport_ops *ops = load(library);

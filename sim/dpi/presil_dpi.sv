@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Drives a chip with the ports of presil_top (docs/rtl.md "Top ports") from another process: registers and reset as the driver asks for them, and
-// the memory behind the AXI4 master. IEEE 1800-2017 and DPI-C, nothing else; libpresil_dpi has the C side (presil_dpi.cpp, docs/dpi.md).
+// Drives a chip with the ports of presil_top (docs/rtl.md "Top ports") from another process: registers and reset as
+// the driver asks for them, and
+// the memory behind the AXI4 master. IEEE 1800-2017 and DPI-C, nothing else; libpresil_dpi has the C side
+// (presil_dpi.cpp, docs/dpi.md).
 //
-// The pins are sampled at the rising edge and driven after the falling one, so no order of processes matters. Where the driver asks for nothing, the
+// The pins are sampled at the rising edge and driven after the falling one, so no order of processes matters. Where
+// the driver asks for nothing, the
 // function for the falling edge does not return: simulated time stands still.
 module presil_dpi #(
   parameter int unsigned WORD      = 64,        // bytes of a bus beat, 4 to 128
@@ -64,7 +67,8 @@ module presil_dpi #(
   output logic              m_axi_rvalid,
   input  logic              m_axi_rready
 );
-  // Whole bytes, in the order of presil_dpi.cpp's structs read from their end: a packed struct begins with its highest bits.
+  // Whole bytes, in the order of presil_dpi.cpp's structs read from their end: a packed struct begins with its
+  // highest bits.
   typedef struct packed {
     bit [1023:0] wdata;
     bit [127:0]  wstrb;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A testbench of the whole: clock, the chip of rtl/, and the module that a driver in another process reaches it through. Takes +presil_socket=PATH.
+// A testbench of the whole: clock, the chip of rtl/, and the module that a driver in another process reaches it
+// through. Takes +presil_socket=PATH.
 module presil_dpi_top import presil_config_pkg::*;
 #(
   parameter int unsigned CLOCK_MHZ = 1000,

@@ -15,141 +15,142 @@ namespace presil {
 #endif
 
 Bench::~Bench() {
-    drop_trace();
-    write_coverage();
+  drop_trace();
+  write_coverage();
 }
 
 void Bench::restart() {
-    drop_trace();
-    write_coverage();
+  drop_trace();
+  write_coverage();
 #if PRESIL_SIM_TRACE
-    waveform_.detach();
+  waveform_.detach();
 #endif
-    chip_.reset();
-    context_ = std::make_unique<VerilatedContext>();
-    enter();
-    models_++;
+  chip_.reset();
+  context_ = std::make_unique<VerilatedContext>();
+  enter();
+  models_++;
 #if PRESIL_SIM_CHECK
-    context_->randReset(2);
-    context_->randSeed(static_cast<int>(mix64(seed_ + models_) & 0x7fffffff) | 1);
+  context_->randReset(2);
+  context_->randSeed(static_cast<int>(mix64(seed_ + models_) & 0x7fffffff) | 1);
 #endif
 #if PRESIL_SIM_TRACE
-    context_->traceEverOn(true);
+  context_->traceEverOn(true);
 #endif
-    chip_ = std::make_unique<Vchip>(context_.get(), "");
-    pins_ = chip_->rootp;
-    pins_->clk = 0;
-    pins_->rst = 1;
-    chip_->eval();  // initial blocks; the fast path of eval() has none
-    hold_reset();
+  chip_ = std::make_unique<Vchip>(context_.get(), "");
+  pins_ = chip_->rootp;
+  pins_->clk = 0;
+  pins_->rst = 1;
+  chip_->eval();  // initial blocks; the fast path of eval() has none
+  hold_reset();
 }
 
 void Bench::write_coverage() {
 #if VM_COVERAGE
-    if (chip_ && !coverage_.empty()) context_->coveragep()->write((coverage_ + "." + std::to_string(models_)).c_str());
+  if (chip_ && !coverage_.empty()) context_->coveragep()->write((coverage_ + "." + std::to_string(models_)).c_str());
 #endif
 }
 
 void Bench::reset() {
 #if PRESIL_SIM_CHECK
-    restart();
+  restart();
 #else
-    hold_reset();
+  hold_reset();
 #endif
 }
 
 // What the chip asks for before the reset has reached all of it is not answered.
 void Bench::hold_reset() {
-    idle_inputs();
-    pins_->rst = 1;
-    for (unsigned i = 0; i < kResetCycles; i++) {
-        abandon_bus();
-        cycle();
-    }
-    pins_->rst = 0;
+  idle_inputs();
+  pins_->rst = 1;
+  for (unsigned i = 0; i < kResetCycles; i++) {
     abandon_bus();
-    for (unsigned i = 0; i < kResetCycles; i++) cycle();
+    cycle();
+  }
+  pins_->rst = 0;
+  abandon_bus();
+  for (unsigned i = 0; i < kResetCycles; i++) cycle();
 }
 
 void Bench::abandon_bus() {
-    memory_.abandon(*pins_);
+  memory_.abandon(*pins_);
 #if PRESIL_SIM_CHECK
-    stability_.forget();
+  stability_.forget();
 #endif
-    eval();
+  eval();
 }
 
 void Bench::idle_inputs() {
-    pins_->s_axil_awvalid = pins_->s_axil_wvalid = pins_->s_axil_bready = pins_->s_axil_arvalid = pins_->s_axil_rready = 0;
-    memory_.abandon(*pins_);
+  pins_->s_axil_awvalid = pins_->s_axil_wvalid = pins_->s_axil_bready = pins_->s_axil_arvalid = pins_->s_axil_rready =
+      0;
+  memory_.abandon(*pins_);
 }
 
 void Bench::launch(uint64_t launch) {
-    memory_.launch(*pins_, launch, now_);
-    scramble(launch);
-    eval();
+  memory_.launch(*pins_, launch, now_);
+  scramble(launch);
+  eval();
 }
 
 // Scratchpad and accumulators are undefined at the start of a launch: where the build knows them, it overwrites them.
 void Bench::scramble([[maybe_unused]] uint64_t launch) {
 #if PRESIL_SIM_SCRAMBLE
-    scramble_memories(*pins_, mix64(seed_ ^ mix64(launch)));
+  scramble_memories(*pins_, mix64(seed_ ^ mix64(launch)));
 #endif
 }
 
 int Bench::write32(uint32_t offset, uint32_t value) {
-    Pins &p = *pins_;
-    p.s_axil_awaddr = offset & 0xfff;
-    p.s_axil_wdata = value;
-    p.s_axil_wstrb = 0xf;
-    p.s_axil_awvalid = p.s_axil_wvalid = p.s_axil_bready = 1;
-    int response = -1;
-    for (unsigned i = 0; i < kRegisterTimeout && response < 0; i++) {
-        eval();
-        const bool address = p.s_axil_awvalid & p.s_axil_awready, data = p.s_axil_wvalid & p.s_axil_wready;
-        if (p.s_axil_bvalid) response = p.s_axil_bresp;
-        cycle();
-        if (address) p.s_axil_awvalid = 0;
-        if (data) p.s_axil_wvalid = 0;
-    }
-    p.s_axil_awvalid = p.s_axil_wvalid = p.s_axil_bready = 0;
+  Pins& p = *pins_;
+  p.s_axil_awaddr = offset & 0xfff;
+  p.s_axil_wdata = value;
+  p.s_axil_wstrb = 0xf;
+  p.s_axil_awvalid = p.s_axil_wvalid = p.s_axil_bready = 1;
+  int response = -1;
+  for (unsigned i = 0; i < kRegisterTimeout && response < 0; i++) {
     eval();
-    return response;
+    const bool address = p.s_axil_awvalid & p.s_axil_awready, data = p.s_axil_wvalid & p.s_axil_wready;
+    if (p.s_axil_bvalid) response = p.s_axil_bresp;
+    cycle();
+    if (address) p.s_axil_awvalid = 0;
+    if (data) p.s_axil_wvalid = 0;
+  }
+  p.s_axil_awvalid = p.s_axil_wvalid = p.s_axil_bready = 0;
+  eval();
+  return response;
 }
 
-int Bench::read32(uint32_t offset, uint32_t *value) {
-    Pins &p = *pins_;
-    p.s_axil_araddr = offset & 0xfff;
-    p.s_axil_arvalid = p.s_axil_rready = 1;
-    int response = -1;
-    for (unsigned i = 0; i < kRegisterTimeout && response < 0; i++) {
-        eval();
-        const bool address = p.s_axil_arvalid & p.s_axil_arready;
-        if (p.s_axil_rvalid) {
-            response = p.s_axil_rresp;
-            *value = p.s_axil_rdata;
-        }
-        cycle();
-        if (address) p.s_axil_arvalid = 0;
-    }
-    p.s_axil_arvalid = p.s_axil_rready = 0;
+int Bench::read32(uint32_t offset, uint32_t* value) {
+  Pins& p = *pins_;
+  p.s_axil_araddr = offset & 0xfff;
+  p.s_axil_arvalid = p.s_axil_rready = 1;
+  int response = -1;
+  for (unsigned i = 0; i < kRegisterTimeout && response < 0; i++) {
     eval();
-    return response;
+    const bool address = p.s_axil_arvalid & p.s_axil_arready;
+    if (p.s_axil_rvalid) {
+      response = p.s_axil_rresp;
+      *value = p.s_axil_rdata;
+    }
+    cycle();
+    if (address) p.s_axil_arvalid = 0;
+  }
+  p.s_axil_arvalid = p.s_axil_rready = 0;
+  eval();
+  return response;
 }
 
 #if PRESIL_SIM_TRACE
 
-bool Bench::trace(const std::string &path, uint64_t first, uint64_t last) {
-    if (!path.empty()) return waveform_.start(*chip_, path, now_ + first, now_ + last);
-    waveform_.end();
-    return true;
+bool Bench::trace(const std::string& path, uint64_t first, uint64_t last) {
+  if (!path.empty()) return waveform_.start(*chip_, path, now_ + first, now_ + last);
+  waveform_.end();
+  return true;
 }
 
 void Bench::drop_trace() noexcept { waveform_.drop(); }
 
 #else
 
-bool Bench::trace(const std::string &, uint64_t, uint64_t) { return false; }
+bool Bench::trace(const std::string&, uint64_t, uint64_t) { return false; }
 void Bench::drop_trace() noexcept {}
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One chip on its bench: the verilated model, its clock, the memory on its bus, register accesses, tracing. Throws Stopped when the model
-// ends itself or breaks the bus protocol; after that only restart() is allowed.
+// One chip on its bench: the verilated model, its clock, the memory on its bus, register accesses, tracing. Throws
+// Stopped when the model ends itself or breaks the bus protocol; after that only restart() is allowed.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -15,95 +15,95 @@
 #include "waveform.h"
 #endif
 
-void Vchip___024root___eval(Vchip___024root *root);
+void Vchip___024root___eval(Vchip___024root* root);
 
 namespace presil {
 
 class Bench {
-public:
-    explicit Bench(uint64_t seed) : seed_(seed) {}
-    ~Bench();
-    Bench(const Bench &) = delete;
-    Bench &operator=(const Bench &) = delete;
+ public:
+  explicit Bench(uint64_t seed) : seed_(seed) {}
+  ~Bench();
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
 
-    // A new model in place of the old one, and a reset. Drops a trace.
-    void restart();
-    // Where each model that ends leaves its coverage: path.1, path.2, ...; empty: nowhere.
-    void set_coverage(const std::string &path) { coverage_ = path; }
-    // The reset pin for kResetCycles; the check build makes a new model with other random start values.
-    void reset();
-    void launch(uint64_t launch);
-    // Makes this model the one that Verilator's runtime means on this thread.
-    void enter() { Verilated::threadContextp(context_.get()); }
+  // A new model in place of the old one, and a reset. Drops a trace.
+  void restart();
+  // Where each model that ends leaves its coverage: path.1, path.2, ...; empty: nowhere.
+  void set_coverage(const std::string& path) { coverage_ = path; }
+  // The reset pin for kResetCycles; the check build makes a new model with other random start values.
+  void reset();
+  void launch(uint64_t launch);
+  // Makes this model the one that Verilator's runtime means on this thread.
+  void enter() { Verilated::threadContextp(context_.get()); }
 
-    AxiMemory<Pins> &memory() { return memory_; }
-    Pins &pins() { return *pins_; }
-    uint64_t now() const { return now_; }  // rising edges so far, over all models
+  AxiMemory<Pins>& memory() { return memory_; }
+  Pins& pins() { return *pins_; }
+  uint64_t now() const { return now_; }  // rising edges so far, over all models
 
-    // Runs until the interrupt is high, at most `limit` cycles.
-    void run(uint64_t limit) {
-        for (uint64_t i = 0; i < limit && !pins_->irq; i++) cycle();
-    }
+  // Runs until the interrupt is high, at most `limit` cycles.
+  void run(uint64_t limit) {
+    for (uint64_t i = 0; i < limit && !pins_->irq; i++) cycle();
+  }
 
-    // Register accesses, as bus cycles. Return the bus response (0: okay), or -1: no answer within kRegisterTimeout.
-    int read32(uint32_t offset, uint32_t *value);
-    int write32(uint32_t offset, uint32_t value);
+  // Register accesses, as bus cycles. Return the bus response (0: okay), or -1: no answer within kRegisterTimeout.
+  int read32(uint32_t offset, uint32_t* value);
+  int write32(uint32_t offset, uint32_t value);
 
-    // Writes cycles [first, last] to an FST at path; empty: off. Returns false where the file can't be made.
-    bool trace(const std::string &path, uint64_t first, uint64_t last);
-    void drop_trace() noexcept;
+  // Writes cycles [first, last] to an FST at path; empty: off. Returns false where the file can't be made.
+  bool trace(const std::string& path, uint64_t first, uint64_t last);
+  void drop_trace() noexcept;
 
-private:
-    static constexpr unsigned kResetCycles = 8, kRegisterTimeout = 1000;
+ private:
+  static constexpr unsigned kResetCycles = 8, kRegisterTimeout = 1000;
 
-    // With clk low after every change of an input: sim/trim.py relies on it.
-    void eval() {
+  // With clk low after every change of an input: sim/trim.py relies on it.
+  void eval() {
 #if PRESIL_SIM_TRACE
-        chip_->eval();  // marks what tracing has to look at
+    chip_->eval();  // marks what tracing has to look at
 #else
-        Vchip___024root___eval(pins_);  // what eval() calls, without its bookkeeping: 8 % of a cycle
+    Vchip___024root___eval(pins_);  // what eval() calls, without its bookkeeping: 8 % of a cycle
 #endif
-    }
+  }
 
-    void cycle() {
+  void cycle() {
 #if PRESIL_SIM_CHECK
-        stability_.sample(*pins_);
+    stability_.sample(*pins_);
 #endif
-        memory_.sample(*pins_, now_);
-        pins_->clk = 1;
-        eval();
-        now_++;
+    memory_.sample(*pins_, now_);
+    pins_->clk = 1;
+    eval();
+    now_++;
 #if PRESIL_SIM_TRACE
-        waveform_.dump(now_ - 1, 0);
+    waveform_.dump(now_ - 1, 0);
 #endif
-        memory_.drive(*pins_, now_);
-        pins_->clk = 0;
-        eval();
+    memory_.drive(*pins_, now_);
+    pins_->clk = 0;
+    eval();
 #if PRESIL_SIM_TRACE
-        waveform_.dump(now_ - 1, Waveform::kHalfPeriod);
+    waveform_.dump(now_ - 1, Waveform::kHalfPeriod);
 #endif
-    }
+  }
 
-    void hold_reset();
-    void abandon_bus();
-    void idle_inputs();
-    void scramble(uint64_t launch);
-    void write_coverage();
+  void hold_reset();
+  void abandon_bus();
+  void idle_inputs();
+  void scramble(uint64_t launch);
+  void write_coverage();
 
-    uint64_t seed_;
-    uint64_t models_ = 0;
-    std::string coverage_;
-    uint64_t now_ = 0;
-    AxiMemory<Pins> memory_;
+  uint64_t seed_;
+  uint64_t models_ = 0;
+  std::string coverage_;
+  uint64_t now_ = 0;
+  AxiMemory<Pins> memory_;
 #if PRESIL_SIM_CHECK
-    AxiStability stability_;
+  AxiStability stability_;
 #endif
-    std::unique_ptr<VerilatedContext> context_;
-    std::unique_ptr<Vchip> chip_;
-    Pins *pins_ = nullptr;
+  std::unique_ptr<VerilatedContext> context_;
+  std::unique_ptr<Vchip> chip_;
+  Pins* pins_ = nullptr;
 
 #if PRESIL_SIM_TRACE
-    Waveform waveform_;
+  Waveform waveform_;
 #endif
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ports of the verilated top (every chip is verilated with the prefix Vchip), as members of the model's root: without the references
-// of the model class in between.
+// The ports of the verilated top (every chip is verilated with the prefix Vchip), as members of the model's root:
+// without the references of the model class in between.
 #pragma once
 #include <type_traits>
 

@@ -5,21 +5,20 @@
 
 namespace presil {
 
-template <class T, unsigned N>
-class Ring {
-    static_assert((N & (N - 1)) == 0, "a power of two");
+template <class T, unsigned N> class Ring {
+  static_assert((N & (N - 1)) == 0, "a power of two");
 
-public:
-    unsigned count() const { return tail_ - head_; }
-    T &front() { return entries_[head_ % N]; }
-    T &back() { return entries_[(tail_ - 1) % N]; }
-    void push(const T &entry) { entries_[tail_++ % N] = entry; }
-    void pop() { head_++; }
-    void clear() { head_ = tail_ = 0; }
+ public:
+  unsigned count() const { return tail_ - head_; }
+  T& front() { return entries_[head_ % N]; }
+  T& back() { return entries_[(tail_ - 1) % N]; }
+  void push(const T& entry) { entries_[tail_++ % N] = entry; }
+  void pop() { head_++; }
+  void clear() { head_ = tail_ = 0; }
 
-private:
-    uint32_t head_ = 0, tail_ = 0;  // free-running
-    T entries_[N];
+ private:
+  uint32_t head_ = 0, tail_ = 0;  // free-running
+  T entries_[N];
 };
 
 }  // namespace presil

@@ -9,124 +9,133 @@ namespace presil {
 namespace {
 
 // Cuts the next item off a comma-separated list; false at its end.
-bool next_item(const char **at, std::string *item) {
-    if (!**at) return false;
-    const char *p = *at;
-    while (*p && *p != ',') p++;
-    item->assign(*at, p);
-    *at = *p ? p + 1 : p;
-    return true;
+bool next_item(const char** at, std::string* item) {
+  if (!**at) return false;
+  const char* p = *at;
+  while (*p && *p != ',') p++;
+  item->assign(*at, p);
+  *at = *p ? p + 1 : p;
+  return true;
 }
 
-bool split(const std::string &item, char separator, std::string *key, std::string *value) {
-    const size_t at = item.find(separator);
-    if (at == std::string::npos) return false;
-    *key = item.substr(0, at);
-    *value = item.substr(at + 1);
-    return true;
+bool split(const std::string& item, char separator, std::string* key, std::string* value) {
+  const size_t at = item.find(separator);
+  if (at == std::string::npos) return false;
+  *key = item.substr(0, at);
+  *value = item.substr(at + 1);
+  return true;
 }
 
-bool parse_number(const std::string &text, uint64_t low, uint64_t high, uint64_t *out) {
-    if (text.empty() || text[0] == '-') return false;
-    char *end = nullptr;
-    const unsigned long long value = strtoull(text.c_str(), &end, 0);
-    if (*end || value < low || value > high) return false;
-    *out = value;
-    return true;
+bool parse_number(const std::string& text, uint64_t low, uint64_t high, uint64_t* out) {
+  if (text.empty() || text[0] == '-') return false;
+  char* end = nullptr;
+  const unsigned long long value = strtoull(text.c_str(), &end, 0);
+  if (*end || value < low || value > high) return false;
+  *out = value;
+  return true;
 }
 
-bool parse_probability(const std::string &text, uint32_t *out) {
-    char *end = nullptr;
-    const double value = strtod(text.c_str(), &end);
-    if (text.empty() || *end || !(value >= 0.0 && value <= 0.9)) return false;
-    *out = static_cast<uint32_t>(std::lround(value * 4096));
-    return true;
+bool parse_probability(const std::string& text, uint32_t* out) {
+  char* end = nullptr;
+  const double value = strtod(text.c_str(), &end);
+  if (text.empty() || *end || !(value >= 0.0 && value <= 0.9)) return false;
+  *out = static_cast<uint32_t>(std::lround(value * 4096));
+  return true;
 }
 
-bool set_memory_parameter(const std::string &item, MemorySettings *s, std::string *error) {
-    std::string key, value;
-    if (!split(item, '=', &key, &value)) {
-        *error = "memory model: expected \"default\", \"ideal\" or key=value, found \"" + item + "\"";
-        return false;
-    }
-    bool good = false;
-    const char *range = "one of latency, response, bytes, bursts, stall";
-    if (key == "latency" || key == "response") {
-        range = "1 to 1000000 cycles";
-        good = parse_number(value, 1, 1000000, key == "latency" ? &s->latency : &s->response);
-    } else if (key == "bytes") {
-        range = "bytes a cycle, 0 (no limit) to 65536";
-        good = parse_number(value, 0, 65536, &s->bytes);
-    } else if (key == "bursts") {
-        range = "1 to 256";
-        good = parse_number(value, 1, 256, &s->bursts);
-    } else if (key == "stall") {
-        range = "a probability, 0 to 0.9";
-        good = parse_probability(value, &s->stall);
-    }
-    if (!good) *error = "memory model: \"" + item + "\": expected " + range;
-    return good;
+bool set_memory_parameter(const std::string& item, MemorySettings* s, std::string* error) {
+  std::string key, value;
+  if (!split(item, '=', &key, &value)) {
+    *error = "memory model: expected \"default\", \"ideal\" or key=value, found \"" + item + "\"";
+    return false;
+  }
+  bool good = false;
+  const char* range = "one of latency, response, bytes, bursts, stall";
+  if (key == "latency" || key == "response") {
+    range = "1 to 1000000 cycles";
+    good = parse_number(value, 1, 1000000, key == "latency" ? &s->latency : &s->response);
+  } else if (key == "bytes") {
+    range = "bytes a cycle, 0 (no limit) to 65536";
+    good = parse_number(value, 0, 65536, &s->bytes);
+  } else if (key == "bursts") {
+    range = "1 to 256";
+    good = parse_number(value, 1, 256, &s->bursts);
+  } else if (key == "stall") {
+    range = "a probability, 0 to 0.9";
+    good = parse_probability(value, &s->stall);
+  }
+  if (!good) *error = "memory model: \"" + item + "\": expected " + range;
+  return good;
 }
 
 }  // namespace
 
-bool parse_memory_settings(const char *text, unsigned word, MemorySettings *out, std::string *error) {
-    MemorySettings s;
-    s.bytes = word;
-    std::string item;
-    const char *at = text ? text : "";
-    for (bool first = true; next_item(&at, &item); first = false) {
-        if (first && item == "default") continue;
-        if (first && item == "ideal") {
-            s.latency = 1;
-            s.response = 1;
-            s.bytes = 0;
-            continue;
-        }
-        if (!set_memory_parameter(item, &s, error)) return false;
+bool parse_memory_settings(const char* text, unsigned word, MemorySettings* out, std::string* error) {
+  MemorySettings s;
+  s.bytes = word;
+  std::string item;
+  const char* at = text ? text : "";
+  for (bool first = true; next_item(&at, &item); first = false) {
+    if (first && item == "default") continue;
+    if (first && item == "ideal") {
+      s.latency = 1;
+      s.response = 1;
+      s.bytes = 0;
+      continue;
     }
-    *out = s;
-    return true;
+    if (!set_memory_parameter(item, &s, error)) return false;
+  }
+  *out = s;
+  return true;
 }
 
-bool parse_transport_settings(const char *text, TransportSettings *out, std::string *error) {
-    TransportSettings s;
-    std::string item;
-    for (const char *at = text ? text : ""; next_item(&at, &item);) {
-        if (item == "map=0" || item == "map=1") {
-            s.map = item == "map=1";
-        } else if (item.rfind("coverage=", 0) == 0) {
-            s.coverage = item.substr(9);
-        } else {
-            *error = "options: expected map=0, map=1 or coverage=PATH, found \"" + item + "\"";
-            return false;
-        }
+bool parse_transport_settings(const char* text, TransportSettings* out, std::string* error) {
+  TransportSettings s;
+  std::string item;
+  for (const char* at = text ? text : ""; next_item(&at, &item);) {
+    if (item == "map=0" || item == "map=1") {
+      s.map = item == "map=1";
+    } else if (item.rfind("coverage=", 0) == 0) {
+      s.coverage = item.substr(9);
+    } else {
+      *error = "options: expected map=0, map=1 or coverage=PATH, found \"" + item + "\"";
+      return false;
     }
-    *out = s;
-    return true;
+  }
+  *out = s;
+  return true;
 }
 
-bool parse_faults(const char *text, Fault *out, size_t *count, std::string *error) {
-    static const struct { const char *name; char separator; Fault::Kind kind; } kinds[] = {
-        {"slverr", '@', Fault::kSlverr}, {"decerr", '@', Fault::kDecerr}, {"fatal", '@', Fault::kFatal}, {"stop", '@', Fault::kStop}, {"slow", '=', Fault::kSlow}};
-    size_t n = 0;
-    std::string item, key, value;
-    for (const char *at = text ? text : ""; next_item(&at, &item);) {
-        bool good = false;
-        for (const auto &k : kinds) {
-            if (n < kMaxFaults && split(item, k.separator, &key, &value) && key == k.name) {
-                out[n].kind = k.kind;
-                good = parse_number(value, 0, k.kind == Fault::kSlow ? 1000000000u : UINT64_MAX, &out[n].value);
-            }
-        }
-        if (!good) {
-            *error = "inject: expected at most 8 of slverr@ADDR, decerr@ADDR, fatal@CYCLE, stop@CYCLE, slow=NS_PER_CYCLE; found \"" + item + "\"";
-            return false;
-        }
-        n++;
+bool parse_faults(const char* text, Fault* out, size_t* count, std::string* error) {
+  static const struct {
+    const char* name;
+    char separator;
+    Fault::Kind kind;
+  } kinds[] = {{"slverr", '@', Fault::kSlverr},
+               {"decerr", '@', Fault::kDecerr},
+               {"fatal", '@', Fault::kFatal},
+               {"stop", '@', Fault::kStop},
+               {"slow", '=', Fault::kSlow}};
+  size_t n = 0;
+  std::string item, key, value;
+  for (const char* at = text ? text : ""; next_item(&at, &item);) {
+    bool good = false;
+    for (const auto& k : kinds) {
+      if (n < kMaxFaults && split(item, k.separator, &key, &value) && key == k.name) {
+        out[n].kind = k.kind;
+        good = parse_number(value, 0, k.kind == Fault::kSlow ? 1000000000u : UINT64_MAX, &out[n].value);
+      }
     }
-    *count = n;
-    return true;
+    if (!good) {
+      *error = "inject: expected at most 8 of slverr@ADDR, decerr@ADDR, fatal@CYCLE, stop@CYCLE, slow=NS_PER_CYCLE; "
+               "found \"" +
+               item + "\"";
+      return false;
+    }
+    n++;
+  }
+  *count = n;
+  return true;
 }
 
 }  // namespace presil

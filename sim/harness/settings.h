@@ -9,32 +9,33 @@ namespace presil {
 
 // Parameters of the memory behind the AXI port; exact meaning in docs/simulation.md.
 struct MemorySettings {
-    uint64_t latency = 100;  // cycles from the AR handshake to the earliest handshake of its first R beat, >= 1
-    uint64_t response = 40;  // cycles from the handshake of the last W beat to the earliest B handshake, >= 1
-    uint64_t bytes = 0;      // bytes a cycle, reads and writes together; 0: no limit
-    uint64_t bursts = 256;   // bursts that wait or move, in each direction, 1 to 256
-    uint32_t stall = 0;      // chance, in 4096ths, that a channel is held up in a cycle
+  uint64_t latency = 100;  // cycles from the AR handshake to the earliest handshake of its first R beat, >= 1
+  uint64_t response = 40;  // cycles from the handshake of the last W beat to the earliest B handshake, >= 1
+  uint64_t bytes = 0;      // bytes a cycle, reads and writes together; 0: no limit
+  uint64_t bursts = 256;   // bursts that wait or move, in each direction, 1 to 256
+  uint32_t stall = 0;      // chance, in 4096ths, that a channel is held up in a cycle
 };
 
-// text: NULL or "default", "ideal", or a list of parameters, which may start with one of these names. word: bytes of a bus beat.
-// Returns true and sets out, or false and sets error (and leaves out alone).
-bool parse_memory_settings(const char *text, unsigned word, MemorySettings *out, std::string *error);
+// text: NULL or "default", "ideal", or a list of parameters, which may start with one of these names. word: bytes of a
+// bus beat. Returns true and sets out, or false and sets error (and leaves out alone).
+bool parse_memory_settings(const char* text, unsigned word, MemorySettings* out, std::string* error);
 
-// Options of this transport: "map=0" (regions have no host pointer), "coverage=PATH" (builds with coverage write PATH.1, PATH.2, ..., one for each model).
+// Options of this transport: "map=0" (regions have no host pointer), "coverage=PATH" (builds with coverage write
+// PATH.1, PATH.2, ..., one for each model).
 struct TransportSettings {
-    bool map = true;
-    std::string coverage;
+  bool map = true;
+  std::string coverage;
 };
-bool parse_transport_settings(const char *text, TransportSettings *out, std::string *error);
+bool parse_transport_settings(const char* text, TransportSettings* out, std::string* error);
 
 // One injected fault: "slverr@ADDR", "decerr@ADDR", "fatal@CYCLE", "stop@CYCLE", "slow=NS_PER_CYCLE"; numbers as in C.
 struct Fault {
-    enum Kind { kSlverr, kDecerr, kFatal, kStop, kSlow } kind;
-    uint64_t value;
+  enum Kind { kSlverr, kDecerr, kFatal, kStop, kSlow } kind;
+  uint64_t value;
 };
 inline constexpr size_t kMaxFaults = 8;
 
 // A comma-separated list of at most kMaxFaults; returns false and sets error on a bad one.
-bool parse_faults(const char *text, Fault *out, size_t *count, std::string *error);
+bool parse_faults(const char* text, Fault* out, size_t* count, std::string* error);
 
 }  // namespace presil

@@ -13,85 +13,87 @@ constexpr uint64_t kMillisecond = 1000000, kProgressPeriod = 50 * kMillisecond;
 constexpr uint64_t kShortSlice = kMillisecond / 2, kLongSlice = 2 * kMillisecond;
 
 uint64_t wall_ns() {
-    timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
 }
 
 void sleep_ns(uint64_t ns) {
-    const timespec t = {static_cast<time_t>(ns / 1000000000u), static_cast<long>(ns % 1000000000u)};
-    nanosleep(&t, nullptr);
+  const timespec t = {static_cast<time_t>(ns / 1000000000u), static_cast<long>(ns % 1000000000u)};
+  nanosleep(&t, nullptr);
 }
 
 }  // namespace
 
-void Waiter::set_faults(const Fault *faults, size_t count) {
-    fault_armed_ = false;
-    slow_ns_ = 0;
-    fault_origin_ = bench_.now();
-    for (size_t i = 0; i < count; i++) {
-        if (faults[i].kind == Fault::kSlow) slow_ns_ = faults[i].value;
-        if (faults[i].kind == Fault::kFatal || faults[i].kind == Fault::kStop) {
-            fault_ = faults[i];
-            fault_armed_ = true;
-        }
+void Waiter::set_faults(const Fault* faults, size_t count) {
+  fault_armed_ = false;
+  slow_ns_ = 0;
+  fault_origin_ = bench_.now();
+  for (size_t i = 0; i < count; i++) {
+    if (faults[i].kind == Fault::kSlow) slow_ns_ = faults[i].value;
+    if (faults[i].kind == Fault::kFatal || faults[i].kind == Fault::kStop) {
+      fault_ = faults[i];
+      fault_armed_ = true;
     }
-    if (slow_ns_) slice_ = 1;
+  }
+  if (slow_ns_) slice_ = 1;
 }
 
 // The next cycle at which something is due that depends on simulated time. At least 1.
-uint64_t Waiter::slice_limit(const presil_wait &w, uint64_t start) const {
-    uint64_t limit = slice_;
-    if (w.deadline_cycles) limit = std::min(limit, start + w.deadline_cycles - bench_.now());
-    if (w.hang_cycles) limit = std::min(limit, std::max(start, bench_.last_beat()) + w.hang_cycles - bench_.now());
-    if (fault_armed_ && fault_origin_ + fault_.value > bench_.now()) limit = std::min(limit, fault_origin_ + fault_.value - bench_.now());
-    return limit;
+uint64_t Waiter::slice_limit(const presil_wait& w, uint64_t start) const {
+  uint64_t limit = slice_;
+  if (w.deadline_cycles) limit = std::min(limit, start + w.deadline_cycles - bench_.now());
+  if (w.hang_cycles) limit = std::min(limit, std::max(start, bench_.last_beat()) + w.hang_cycles - bench_.now());
+  if (fault_armed_ && fault_origin_ + fault_.value > bench_.now())
+    limit = std::min(limit, fault_origin_ + fault_.value - bench_.now());
+  return limit;
 }
 
-// The interrupt comes first: what has finished is reported as finished. Then what depends on simulated time, then on wall time.
-bool Waiter::ended(presil_wait *w, uint64_t start, uint64_t start_ns) const {
-    const uint64_t now = bench_.now();
-    if (bench_.irq()) {
-        w->reason = PRESIL_WAIT_IRQ;
-    } else if (w->deadline_cycles && now - start >= w->deadline_cycles) {
-        w->reason = PRESIL_WAIT_DEADLINE;
-    } else if (w->hang_cycles && now - std::max(start, bench_.last_beat()) >= w->hang_cycles) {
-        w->reason = PRESIL_WAIT_HUNG;
-    } else if (w->cancel && *w->cancel) {
-        w->reason = PRESIL_WAIT_CANCELLED;
-    } else if (w->deadline_ns && wall_ns() - start_ns >= w->deadline_ns) {
-        w->reason = PRESIL_WAIT_DEADLINE;
-    } else {
-        return false;
-    }
-    return true;
+// The interrupt comes first: what has finished is reported as finished. Then what depends on simulated time, then on
+// wall time.
+bool Waiter::ended(presil_wait* w, uint64_t start, uint64_t start_ns) const {
+  const uint64_t now = bench_.now();
+  if (bench_.irq()) {
+    w->reason = PRESIL_WAIT_IRQ;
+  } else if (w->deadline_cycles && now - start >= w->deadline_cycles) {
+    w->reason = PRESIL_WAIT_DEADLINE;
+  } else if (w->hang_cycles && now - std::max(start, bench_.last_beat()) >= w->hang_cycles) {
+    w->reason = PRESIL_WAIT_HUNG;
+  } else if (w->cancel && *w->cancel) {
+    w->reason = PRESIL_WAIT_CANCELLED;
+  } else if (w->deadline_ns && wall_ns() - start_ns >= w->deadline_ns) {
+    w->reason = PRESIL_WAIT_DEADLINE;
+  } else {
+    return false;
+  }
+  return true;
 }
 
 void Waiter::strike() {
-    if (!fault_armed_ || bench_.now() < fault_origin_ + fault_.value) return;
-    fault_armed_ = false;
-    bench_.end(fault_);
+  if (!fault_armed_ || bench_.now() < fault_origin_ + fault_.value) return;
+  fault_armed_ = false;
+  bench_.end(fault_);
 }
 
-void Waiter::wait(presil_wait *w) {
-    const uint64_t start = bench_.now(), start_ns = wall_ns();
-    uint64_t then = start_ns, reported = start_ns;
-    while (!ended(w, start, start_ns)) {
-        strike();
-        const uint64_t before = bench_.now(), limit = slice_limit(*w, start);
-        bench_.run(limit);
-        if (slow_ns_) sleep_ns(slow_ns_ * (bench_.now() - before));
-        const uint64_t ns = wall_ns();
-        if (ns - then < kShortSlice && limit == slice_ && slice_ < 65536) slice_ *= 2;
-        if (ns - then > kLongSlice && slice_ > 1) slice_ /= 2;
-        then = ns;
-        if (w->progress && ns - reported >= kProgressPeriod) {
-            reported = ns;
-            w->progress(w->progress_context, bench_.now() - start);
-            then = wall_ns();
-        }
+void Waiter::wait(presil_wait* w) {
+  const uint64_t start = bench_.now(), start_ns = wall_ns();
+  uint64_t then = start_ns, reported = start_ns;
+  while (!ended(w, start, start_ns)) {
+    strike();
+    const uint64_t before = bench_.now(), limit = slice_limit(*w, start);
+    bench_.run(limit);
+    if (slow_ns_) sleep_ns(slow_ns_ * (bench_.now() - before));
+    const uint64_t ns = wall_ns();
+    if (ns - then < kShortSlice && limit == slice_ && slice_ < 65536) slice_ *= 2;
+    if (ns - then > kLongSlice && slice_ > 1) slice_ /= 2;
+    then = ns;
+    if (w->progress && ns - reported >= kProgressPeriod) {
+      reported = ns;
+      w->progress(w->progress_context, bench_.now() - start);
+      then = wall_ns();
     }
-    w->cycles = bench_.now() - start;
+  }
+  w->cycles = bench_.now() - start;
 }
 
 }  // namespace presil

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// wait(): clocks a chip until the interrupt, a deadline, a cancellation or the watchdog. Runs in slices of about a millisecond of wall time;
-// where a slice ends never changes what is simulated.
+// wait(): clocks a chip until the interrupt, a deadline, a cancellation or the watchdog. Runs in slices of about a
+// millisecond of wall time; where a slice ends never changes what is simulated.
 #pragma once
 #include <cstdint>
 
@@ -11,37 +11,38 @@ namespace presil {
 
 // What is waited for: a chip with its clock.
 class Waitable {
-public:
-    virtual ~Waitable() = default;
-    virtual uint64_t now() const = 0;        // cycles so far
-    virtual uint64_t last_beat() const = 0;  // cycle of the last handshake on the bus
-    virtual bool irq() const = 0;
-    virtual void run(uint64_t limit) = 0;       // until the interrupt is high, at most `limit` cycles
-    virtual void end(const Fault &fault) = 0;   // kFatal or kStop, as if the model had done it. Throws Stopped
+ public:
+  virtual ~Waitable() = default;
+  virtual uint64_t now() const = 0;        // cycles so far
+  virtual uint64_t last_beat() const = 0;  // cycle of the last handshake on the bus
+  virtual bool irq() const = 0;
+  virtual void run(uint64_t limit) = 0;      // until the interrupt is high, at most `limit` cycles
+  virtual void end(const Fault& fault) = 0;  // kFatal or kStop, as if the model had done it. Throws Stopped
 };
 
 class Waiter {
-public:
-    explicit Waiter(Waitable &bench) : bench_(bench) {}
+ public:
+  explicit Waiter(Waitable& bench) : bench_(bench) {}
 
-    // Sets w->reason and w->cycles. Throws Stopped.
-    void wait(presil_wait *w);
+  // Sets w->reason and w->cycles. Throws Stopped.
+  void wait(presil_wait* w);
 
-    // kFatal and kStop strike once, so many cycles after the next launched() (or after now, if the chip is running); kSlow stays.
-    void set_faults(const Fault *faults, size_t count);
-    void launched() { fault_origin_ = bench_.now(); }
+  // kFatal and kStop strike once, so many cycles after the next launched() (or after now, if the chip is running);
+  // kSlow stays.
+  void set_faults(const Fault* faults, size_t count);
+  void launched() { fault_origin_ = bench_.now(); }
 
-private:
-    uint64_t slice_limit(const presil_wait &w, uint64_t start) const;
-    bool ended(presil_wait *w, uint64_t start, uint64_t start_ns) const;
-    void strike();
+ private:
+  uint64_t slice_limit(const presil_wait& w, uint64_t start) const;
+  bool ended(presil_wait* w, uint64_t start, uint64_t start_ns) const;
+  void strike();
 
-    Waitable &bench_;
-    uint64_t slice_ = 256;  // cycles
-    uint64_t fault_origin_ = 0;
-    uint64_t slow_ns_ = 0;  // a cycle
-    bool fault_armed_ = false;
-    Fault fault_ = {};
+  Waitable& bench_;
+  uint64_t slice_ = 256;  // cycles
+  uint64_t fault_origin_ = 0;
+  uint64_t slow_ns_ = 0;  // a cycle
+  bool fault_armed_ = false;
+  Fault fault_ = {};
 };
 
 }  // namespace presil

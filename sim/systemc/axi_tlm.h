@@ -4,9 +4,10 @@
 //   read   BEGIN_REQ  END_REQ   BEGIN_BEAT END_BEAT ...              BEGIN_RESP END_RESP
 //   write  BEGIN_REQ  END_REQ   BEGIN_BEAT END_BEAT (every beat)     BEGIN_RESP END_RESP
 //
-// BEGIN_REQ is AxVALID, END_REQ AxREADY: the handshake is at the initiator's next clock edge. A read's beats come from the target, the last one as BEGIN_RESP;
-// a write's go to the target, and BEGIN_RESP is BVALID. END_BEAT of a write is WREADY; END_BEAT and END_RESP otherwise are sent at the edge of the handshake.
-// Between peers who know the beats (they say so when asked through transport_dbg: asks_for_beats) reads and writes have a request channel each, as in AXI.
+// BEGIN_REQ is AxVALID, END_REQ AxREADY: the handshake is at the initiator's next clock edge. A read's beats come from
+// the target, the last one as BEGIN_RESP; a write's go to the target, and BEGIN_RESP is BVALID. END_BEAT of a write is
+// WREADY; END_BEAT and END_RESP otherwise are sent at the edge of the handshake. Between peers who know the beats (they
+// say so when asked through transport_dbg: asks_for_beats) reads and writes have a request channel each, as in AXI.
 // Others see the base protocol and whole bursts, and one request at a time.
 #pragma once
 #include <cstdint>
@@ -25,63 +26,68 @@ constexpr unsigned kMaxWord = 128, kMaxRouters = 4;
 
 // Ignorable. What AXI has and the generic payload hasn't, and where the burst is.
 struct AxiExtension : tlm::tlm_extension<AxiExtension> {
-    uint8_t id = 0, word = 0;       // word: bytes of a beat
-    uint16_t beats = 0;             // of the burst
-    uint16_t beat = 0;              // the one that is offered or moves next
-    uint8_t response = kAxiOkay;    // read: of this beat. write: of the burst
-    bool offered = false;           // write: BEGIN_BEAT of `beat` has been sent, END_BEAT not
-    bool knows_beats = false;       // set by a target that was asked
-    uint8_t route[kMaxRouters] = {};  // each router's note of the master, by its level
-    uint64_t strobes[kPage / 64] = {};  // write: a bit a byte of the burst, lowest first; a beat's are there from its BEGIN_BEAT
-    struct Burst *burst = nullptr;      // whose extension this is: the initiator's own note
+  uint8_t id = 0, word = 0;         // word: bytes of a beat
+  uint16_t beats = 0;               // of the burst
+  uint16_t beat = 0;                // the one that is offered or moves next
+  uint8_t response = kAxiOkay;      // read: of this beat. write: of the burst
+  bool offered = false;             // write: BEGIN_BEAT of `beat` has been sent, END_BEAT not
+  bool knows_beats = false;         // set by a target that was asked
+  uint8_t route[kMaxRouters] = {};  // each router's note of the master, by its level
+  uint64_t strobes[kPage / 64] =
+      {};  // write: a bit a byte of the burst, lowest first; a beat's are there from its BEGIN_BEAT
+  struct Burst* burst = nullptr;  // whose extension this is: the initiator's own note
 
-    tlm::tlm_extension_base *clone() const override { return new AxiExtension(*this); }
-    void copy_from(const tlm::tlm_extension_base &from) override { *this = static_cast<const AxiExtension &>(from); }
+  tlm::tlm_extension_base* clone() const override { return new AxiExtension(*this); }
+  void copy_from(const tlm::tlm_extension_base& from) override { *this = static_cast<const AxiExtension&>(from); }
 };
 
 // A payload with its data, from a pool that has it back when the last reference is dropped.
 struct Burst {
-    tlm::tlm_generic_payload payload;
-    AxiExtension axi;
-    bool read = false;
-    bool answered = false;           // whole bursts: the response has come, and counts from
-    sc_core::sc_time answered_at;    // here on
-    uint8_t enables[kPage];  // of a write to a target that doesn't know beats
-    alignas(64) uint8_t data[kPage];
+  tlm::tlm_generic_payload payload;
+  AxiExtension axi;
+  bool read = false;
+  bool answered = false;         // whole bursts: the response has come, and counts from
+  sc_core::sc_time answered_at;  // here on
+  uint8_t enables[kPage];        // of a write to a target that doesn't know beats
+  alignas(64) uint8_t data[kPage];
 };
 
 class BurstPool : public tlm::tlm_mm_interface {
-public:
-    BurstPool() = default;
-    ~BurstPool() override;
-    BurstPool(const BurstPool &) = delete;
-    BurstPool &operator=(const BurstPool &) = delete;
+ public:
+  BurstPool() = default;
+  ~BurstPool() override;
+  BurstPool(const BurstPool&) = delete;
+  BurstPool& operator=(const BurstPool&) = delete;
 
-    // With one reference. address: of the first beat.
-    Burst *make(bool read, uint64_t address, unsigned beats, unsigned word, unsigned id);
-    // The burst of a payload that a pool made.
-    static Burst *of(tlm::tlm_generic_payload &payload) { return payload.get_extension<AxiExtension>()->burst; }
-    size_t alive() const { return alive_; }
-    // Takes back every burst that is out, references or not. Whoever holds one has to forget it too.
-    void abandon();
+  // With one reference. address: of the first beat.
+  Burst* make(bool read, uint64_t address, unsigned beats, unsigned word, unsigned id);
+  // The burst of a payload that a pool made.
+  static Burst* of(tlm::tlm_generic_payload& payload) { return payload.get_extension<AxiExtension>()->burst; }
+  size_t alive() const { return alive_; }
+  // Takes back every burst that is out, references or not. Whoever holds one has to forget it too.
+  void abandon();
 
-    void free(tlm::tlm_generic_payload *payload) override;
+  void free(tlm::tlm_generic_payload* payload) override;
 
-private:
-    std::vector<Burst *> all_, free_;
-    size_t alive_ = 0;
+ private:
+  std::vector<Burst*> all_, free_;
+  size_t alive_ = 0;
 };
 
 inline tlm::tlm_response_status to_status(uint8_t response) {
-    return response == kAxiOkay ? tlm::TLM_OK_RESPONSE : response == kAxiDecerr ? tlm::TLM_ADDRESS_ERROR_RESPONSE : tlm::TLM_GENERIC_ERROR_RESPONSE;
+  return response == kAxiOkay     ? tlm::TLM_OK_RESPONSE
+         : response == kAxiDecerr ? tlm::TLM_ADDRESS_ERROR_RESPONSE
+                                  : tlm::TLM_GENERIC_ERROR_RESPONSE;
 }
 inline uint8_t to_response(tlm::tlm_response_status status) {
-    return status == tlm::TLM_OK_RESPONSE ? uint8_t{kAxiOkay} : status == tlm::TLM_ADDRESS_ERROR_RESPONSE ? uint8_t{kAxiDecerr} : uint8_t{kAxiSlverr};
+  return status == tlm::TLM_OK_RESPONSE              ? uint8_t{kAxiOkay}
+         : status == tlm::TLM_ADDRESS_ERROR_RESPONSE ? uint8_t{kAxiDecerr}
+                                                     : uint8_t{kAxiSlverr};
 }
 
 // Asks a target, without simulated time, whether it knows the beats.
-bool asks_for_beats(tlm::tlm_fw_transport_if<> &target);
+bool asks_for_beats(tlm::tlm_fw_transport_if<>& target);
 // For targets: true if this debug access is that question; it is answered.
-bool answers_beats(tlm::tlm_generic_payload &payload);
+bool answers_beats(tlm::tlm_generic_payload& payload);
 
 }  // namespace presil

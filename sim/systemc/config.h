@@ -8,13 +8,13 @@
 namespace presil {
 
 struct VpSettings {
-    PlatformSettings platform;
-    std::string library;       // of the chip: a path, or empty: libpresil_sim_<config>_<build>.so where such libraries are
-    std::string socket;        // to listen at
-    std::string platform_vcd;  // sc_trace of the platform's signals; empty: none
+  PlatformSettings platform;
+  std::string library;  // of the chip: a path, or empty: libpresil_sim_<config>_<build>.so where such libraries are
+  std::string socket;   // to listen at
+  std::string platform_vcd;  // sc_trace of the platform's signals; empty: none
 };
 
 // Reads the file. Returns false with a text that names the line.
-bool read_config(const std::string &path, VpSettings *out, std::string *error);
+bool read_config(const std::string& path, VpSettings* out, std::string* error);
 
 }  // namespace presil

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verilated chip (--sc) between its bridges. Compiled once for each configuration and build, into a library that the platform opens.
+// The verilated chip (--sc) between its bridges. Compiled once for each configuration and build, into a library that
+// the platform opens.
 #include <tlm>
 
 #include "Vchip.h"
@@ -25,169 +26,179 @@ using Pins = Vchip___024root;
 #endif
 
 class RtlChip : public Chip {
-public:
-    RtlChip(sc_core::sc_module_name name, Clock &clock, uint64_t seed);
-    ~RtlChip() override { drop_trace(); }
+ public:
+  RtlChip(sc_core::sc_module_name name, Clock& clock, uint64_t seed);
+  ~RtlChip() override { drop_trace(); }
 
-    const char *kind() const override { return PRESIL_SIM_CHIP; }
-    unsigned word() const override { return Bridge::kWord; }
-    void reset() override;
-    bool idle() const override { return axi_.idle(); }
-    void launch(uint64_t launch) override;
-    void run(uint64_t cycles) override;
-    uint64_t cycles() const override { return cycles_; }
-    uint64_t last_beat() const override { return last_beat_; }
-    const std::string &stopped() const override { return stopped_; }
-    bool trace(const std::string &path, uint64_t first, uint64_t last) override;
-    bool traces() const override { return PRESIL_SIM_TRACE; }
-    std::string about() const override { return std::string("Verilator ") + Verilated::productVersion() + " --sc, SystemC " + sc_core::sc_version(); }
+  const char* kind() const override { return PRESIL_SIM_CHIP; }
+  unsigned word() const override { return Bridge::kWord; }
+  void reset() override;
+  bool idle() const override { return axi_.idle(); }
+  void launch(uint64_t launch) override;
+  void run(uint64_t cycles) override;
+  uint64_t cycles() const override { return cycles_; }
+  uint64_t last_beat() const override { return last_beat_; }
+  const std::string& stopped() const override { return stopped_; }
+  bool trace(const std::string& path, uint64_t first, uint64_t last) override;
+  bool traces() const override { return PRESIL_SIM_TRACE; }
+  std::string about() const override {
+    return std::string("Verilator ") + Verilated::productVersion() + " --sc, SystemC " + sc_core::sc_version();
+  }
 
-    void edge() override;
-    void present() override;
-    void settle() override;
-    void start_of_simulation() override { axi_.ask(); }
+  void edge() override;
+  void present() override;
+  void settle() override;
+  void start_of_simulation() override { axi_.ask(); }
 
-private:
-    using Bridge = AxiBridge<Vchip>;
-    static constexpr unsigned kResetCycles = 8;
+ private:
+  using Bridge = AxiBridge<Vchip>;
+  static constexpr unsigned kResetCycles = 8;
 
-    int access(bool write, uint32_t offset, uint32_t *value) override;
-    tlm::tlm_sync_enum backward(tlm::tlm_generic_payload &payload, tlm::tlm_phase &phase, sc_core::sc_time &delay) override { return axi_.backward(payload, phase, delay); }
-    void pass(uint64_t cycles);
-    void look_for_stop();
-    void drop_trace() noexcept;
-    void stop(const std::string &why);
-    void dump(uint64_t phase);
+  int access(bool write, uint32_t offset, uint32_t* value) override;
+  tlm::tlm_sync_enum backward(tlm::tlm_generic_payload& payload, tlm::tlm_phase& phase,
+                              sc_core::sc_time& delay) override {
+    return axi_.backward(payload, phase, delay);
+  }
+  void pass(uint64_t cycles);
+  void look_for_stop();
+  void drop_trace() noexcept;
+  void stop(const std::string& why);
+  void dump(uint64_t phase);
 
-    Clock &clock_;
-    const uint64_t seed_;
-    sc_core::sc_event never_, limit_;
-    Evaluation evaluation_;
-    Pin<bool> clk_, rst_;
-    Bridge axi_;
-    AxilBridge<Vchip> axil_;
-    Vchip model_;
-    uint64_t cycles_ = 0, last_beat_ = 0, limit_at_ = 0;
-    std::string stopped_;
+  Clock& clock_;
+  const uint64_t seed_;
+  sc_core::sc_event never_, limit_;
+  Evaluation evaluation_;
+  Pin<bool> clk_, rst_;
+  Bridge axi_;
+  AxilBridge<Vchip> axil_;
+  Vchip model_;
+  uint64_t cycles_ = 0, last_beat_ = 0, limit_at_ = 0;
+  std::string stopped_;
 #if PRESIL_SIM_TRACE
-    Waveform waveform_;
+  Waveform waveform_;
 #endif
 };
 
-RtlChip::RtlChip(sc_core::sc_module_name name, Clock &clock, uint64_t seed)
-    : Chip(name), clock_(clock), seed_(seed), clk_(evaluation_.now), rst_(never_), axi_(memory, never_, evaluation_), axil_(never_, evaluation_), model_("model") {
-    model_.clk(clk_);
-    model_.rst(rst_);
-    model_.irq(irq);
-    axi_.bind(model_);
-    axil_.bind(model_);
-    rst_.value = true;
-    clock_.add(this, Clock::kEdge | Clock::kPresent | Clock::kSettle);
+RtlChip::RtlChip(sc_core::sc_module_name name, Clock& clock, uint64_t seed)
+    : Chip(name), clock_(clock), seed_(seed), clk_(evaluation_.now), rst_(never_), axi_(memory, never_, evaluation_),
+      axil_(never_, evaluation_), model_("model") {
+  model_.clk(clk_);
+  model_.rst(rst_);
+  model_.irq(irq);
+  axi_.bind(model_);
+  axil_.bind(model_);
+  rst_.value = true;
+  clock_.add(this, Clock::kEdge | Clock::kPresent | Clock::kSettle);
 }
 
 void RtlChip::edge() {
-    if (!stopped_.empty()) return;
-    dump(500);
-    if (!stopped_.empty()) return;
-    if (axi_.edge()) last_beat_ = cycles_;
-    axil_.edge();
-    cycles_++;
-    clk_.value = true;
-    evaluation_.coming = true;
-    evaluation_.now.notify();
+  if (!stopped_.empty()) return;
+  dump(500);
+  if (!stopped_.empty()) return;
+  if (axi_.edge()) last_beat_ = cycles_;
+  axil_.edge();
+  cycles_++;
+  clk_.value = true;
+  evaluation_.coming = true;
+  evaluation_.now.notify();
 }
 
 void RtlChip::present() {
-    if (!stopped_.empty()) return;
-    dump(0);
-    if (!stopped_.empty()) return;
-    if (!rst_.value) axi_.present();
-    axil_.present();
-    look_for_stop();
+  if (!stopped_.empty()) return;
+  dump(0);
+  if (!stopped_.empty()) return;
+  if (!rst_.value) axi_.present();
+  axil_.present();
+  look_for_stop();
 }
 
 void RtlChip::settle() {
-    if (!stopped_.empty()) return;
-    evaluation_.coming = false;
-    clk_.value = false;
-    evaluation_.now.notify();
-    axil_.settle();
-    if (cycles_ == limit_at_) limit_.notify(sc_core::SC_ZERO_TIME);
+  if (!stopped_.empty()) return;
+  evaluation_.coming = false;
+  clk_.value = false;
+  evaluation_.now.notify();
+  axil_.settle();
+  if (cycles_ == limit_at_) limit_.notify(sc_core::SC_ZERO_TIME);
 }
 
 // A model that has ended itself is not clocked any more.
 void RtlChip::look_for_stop() {
-    if (stop_reason().empty() && axi_.breach().empty()) return;
-    stop(stop_reason().empty() ? axi_.breach() : stop_reason());
+  if (stop_reason().empty() && axi_.breach().empty()) return;
+  stop(stop_reason().empty() ? axi_.breach() : stop_reason());
 }
 
-void RtlChip::stop(const std::string &why) {
-    stopped_ = why;
-    drop_trace();
-    evaluation_.coming = false;
-    axil_.abandon();
-    limit_.notify(sc_core::SC_ZERO_TIME);
+void RtlChip::stop(const std::string& why) {
+  stopped_ = why;
+  drop_trace();
+  evaluation_.coming = false;
+  axil_.abandon();
+  limit_.notify(sc_core::SC_ZERO_TIME);
 }
 
 // Wakes up when the inputs of the last cycle have settled.
 void RtlChip::pass(uint64_t cycles) {
-    for (limit_at_ = cycles_ + cycles; cycles_ < limit_at_ && stopped_.empty();) wait(limit_);
-    wait(sc_core::SC_ZERO_TIME);
+  for (limit_at_ = cycles_ + cycles; cycles_ < limit_at_ && stopped_.empty();) wait(limit_);
+  wait(sc_core::SC_ZERO_TIME);
 }
 
 void RtlChip::run(uint64_t cycles) {
-    for (limit_at_ = cycles_ + cycles; cycles_ < limit_at_ && stopped_.empty() && !irq.read();) wait(limit_ | irq.posedge_event());
-    while (evaluation_.coming) wait(sc_core::SC_ZERO_TIME);
-    wait(sc_core::SC_ZERO_TIME);
+  for (limit_at_ = cycles_ + cycles; cycles_ < limit_at_ && stopped_.empty() && !irq.read();)
+    wait(limit_ | irq.posedge_event());
+  while (evaluation_.coming) wait(sc_core::SC_ZERO_TIME);
+  wait(sc_core::SC_ZERO_TIME);
 }
 
 void RtlChip::reset() {
-    drop_trace();
-    forget_stop();
-    axi_.forgive();
-    stopped_.clear();
-    axil_.abandon();
-    axi_.abandon_bus();
-    rst_.value = true;
-    pass(kResetCycles);
-    rst_.value = false;
-    axi_.abandon_bus();
-    evaluation_.changed();
-    pass(kResetCycles);
+  drop_trace();
+  forget_stop();
+  axi_.forgive();
+  stopped_.clear();
+  axil_.abandon();
+  axi_.abandon_bus();
+  rst_.value = true;
+  pass(kResetCycles);
+  rst_.value = false;
+  axi_.abandon_bus();
+  evaluation_.changed();
+  pass(kResetCycles);
 }
 
 void RtlChip::launch([[maybe_unused]] uint64_t launch) {
-    last_beat_ = cycles_;
+  last_beat_ = cycles_;
 #if PRESIL_SIM_SCRAMBLE
-    scramble_memories(*model_.rootp, mix64(seed_ ^ mix64(launch)));
-    evaluation_.changed();
+  scramble_memories(*model_.rootp, mix64(seed_ ^ mix64(launch)));
+  evaluation_.changed();
 #endif
 }
 
-int RtlChip::access(bool write, uint32_t offset, uint32_t *value) { return stopped_.empty() ? axil_.access(write, offset, value) : -1; }
+int RtlChip::access(bool write, uint32_t offset, uint32_t* value) {
+  return stopped_.empty() ? axil_.access(write, offset, value) : -1;
+}
 
 #if PRESIL_SIM_TRACE
 
-bool RtlChip::trace(const std::string &path, uint64_t first, uint64_t last) {
-    if (!path.empty()) return waveform_.start(model_, path, cycles_ + first, cycles_ + last);
-    waveform_.end();
-    return true;
+bool RtlChip::trace(const std::string& path, uint64_t first, uint64_t last) {
+  if (!path.empty()) return waveform_.start(model_, path, cycles_ + first, cycles_ + last);
+  waveform_.end();
+  return true;
 }
 
-// phase 0: after the edge of the last cycle; kHalfPeriod: when its inputs have settled, which shows at the next edge. The kernel calls this: nothing may be thrown into it.
+// phase 0: after the edge of the last cycle; kHalfPeriod: when its inputs have settled, which shows at the next edge.
+// The kernel calls this: nothing may be thrown into it.
 void RtlChip::dump(uint64_t phase) {
-    try {
-        waveform_.dump(cycles_ - 1, phase);
-    } catch (const Stopped &reason) {
-        stop(reason.what());
-    }
+  try {
+    waveform_.dump(cycles_ - 1, phase);
+  } catch (const Stopped& reason) {
+    stop(reason.what());
+  }
 }
 
 void RtlChip::drop_trace() noexcept { waveform_.drop(); }
 
 #else
 
-bool RtlChip::trace(const std::string &, uint64_t, uint64_t) { return false; }
+bool RtlChip::trace(const std::string&, uint64_t, uint64_t) { return false; }
 void RtlChip::dump(uint64_t) {}
 void RtlChip::drop_trace() noexcept {}
 
@@ -197,16 +208,17 @@ void RtlChip::drop_trace() noexcept {}
 
 }  // namespace presil
 
-extern "C" __attribute__((visibility("default"))) presil::Chip *presil_sc_chip(const char *name, presil::Clock &clock, uint64_t seed, std::string *error) try {
+extern "C" __attribute__((visibility("default"))) presil::Chip* presil_sc_chip(const char* name, presil::Clock& clock,
+                                                                               uint64_t seed, std::string* error) try {
 #if PRESIL_SIM_CHECK
-    Verilated::threadContextp()->randReset(2);
-    Verilated::threadContextp()->randSeed(static_cast<int>(presil::mix64(seed + 1) & 0x7fffffff) | 1);
+  Verilated::threadContextp()->randReset(2);
+  Verilated::threadContextp()->randSeed(static_cast<int>(presil::mix64(seed + 1) & 0x7fffffff) | 1);
 #endif
 #if PRESIL_SIM_TRACE
-    Verilated::threadContextp()->traceEverOn(true);
+  Verilated::threadContextp()->traceEverOn(true);
 #endif
-    return new presil::RtlChip(name, clock, seed);
-} catch (const std::exception &e) {
-    *error = e.what();
-    return nullptr;
+  return new presil::RtlChip(name, clock, seed);
+} catch (const std::exception& e) {
+  *error = e.what();
+  return nullptr;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * presil_twin.h - the C functional twin: executes the chip's descriptors (docs/isa.md) with the chip's bits (docs/numerics.md), without a clock.
- * A twin is one chip's scratchpad, accumulators and tokens; not thread-safe; several twins may run at once.
+ * presil_twin.h - the C functional twin: executes the chip's descriptors (docs/isa.md) with the chip's bits
+ * (docs/numerics.md), without a clock. A twin is one chip's scratchpad, accumulators and tokens; not thread-safe;
+ * several twins may run at once.
  */
 #ifndef PRESIL_TWIN_H
 #define PRESIL_TWIN_H
@@ -16,9 +17,13 @@ extern "C" {
 typedef struct presil_twin presil_twin;
 
 /* The DRAM as the twin sees it: one window. An access outside it is error READ_BUS or WRITE_BUS, as on the chip. */
-typedef struct { uint64_t base, bytes; uint8_t *host; } presil_twin_memory;
+typedef struct {
+    uint64_t base, bytes;
+    uint8_t *host;
+} presil_twin_memory;
 
-/* Called for every contiguous range of DRAM bytes written, in order; may be NULL. index: position of the STORE in the list. */
+/* Called for every contiguous range of DRAM bytes written, in order; may be NULL. index: position of the STORE in the
+ * list. */
 typedef void (*presil_twin_write_fn)(void *context, uint64_t address, uint64_t bytes, uint32_t index);
 
 typedef struct {
@@ -32,16 +37,20 @@ typedef struct {
 
 presil_twin *presil_twin_create(const presil_config *config); /* NULL: out of memory */
 void presil_twin_destroy(presil_twin *twin);                  /* NULL is allowed */
-void presil_twin_threads(presil_twin *twin, unsigned threads); /* 1 (default) .. 64: threads used inside one descriptor; same bits */
+void presil_twin_threads(presil_twin *twin,
+                         unsigned threads); /* 1 (default) .. 64: threads used inside one descriptor; same bits */
 
-/* Runs a list as one launch (tokens start at zero; scratchpad and accumulators are undefined). 0, or -1 with *error filled. Engines run in an order that their tokens allow. */
-int presil_twin_execute(presil_twin *twin, const presil_desc *list, size_t count, const presil_twin_memory *memory, presil_twin_write_fn on_write,
-                        void *context, presil_twin_error *error);
+/* Runs a list as one launch (tokens start at zero; scratchpad and accumulators are undefined). 0, or -1 with *error
+ * filled. Engines run in an order that their tokens allow. */
+int presil_twin_execute(presil_twin *twin, const presil_desc *list, size_t count, const presil_twin_memory *memory,
+                        presil_twin_write_fn on_write, void *context, presil_twin_error *error);
 
-/* Fills scratchpad and accumulators with pseudo-random bits of the seed: what is undefined at a launch's start must not show in its results. */
+/* Fills scratchpad and accumulators with pseudo-random bits of the seed: what is undefined at a launch's start must not
+ * show in its results. */
 void presil_twin_scramble(presil_twin *twin, uint64_t seed);
 
-/* Chooses the inner loops: "generic", "avx2", "avx512", or NULL for the best that the CPU has (the default). Same bits. -1: unknown, or not on this CPU. */
+/* Chooses the inner loops: "generic", "avx2", "avx512", or NULL for the best that the CPU has (the default). Same bits.
+ * -1: unknown, or not on this CPU. */
 int presil_twin_simd(presil_twin *twin, const char *name);
 
 /* For block tests: direct view of the state after execute. */

@@ -27,12 +27,16 @@ static int allocate_workspace(presil_twin *twin, unsigned threads) {
 }
 
 presil_twin *presil_twin_create(const presil_config *config) {
-    if (config->cells > TWIN_MAX_CELLS || config->lanes > TWIN_MAX_LANES || config->lanes > config->word_bytes) return NULL;
+    if (config->cells > TWIN_MAX_CELLS || config->lanes > TWIN_MAX_LANES || config->lanes > config->word_bytes)
+        return NULL;
     presil_twin *twin = calloc(1, sizeof *twin);
     if (!twin) return NULL;
     twin->config = *config;
-    twin->dims = (twin_dims){.lanes = config->lanes, .cells = config->cells, .cells_pad = (config->cells + 15u) & ~15u,
-                             .word = config->word_bytes, .words = config->banks * config->bank_words};
+    twin->dims = (twin_dims){.lanes = config->lanes,
+                             .cells = config->cells,
+                             .cells_pad = (config->cells + 15u) & ~15u,
+                             .word = config->word_bytes,
+                             .words = config->banks * config->bank_words};
     twin->kernels = twin_kernels_best();
     twin->threads = 1;
     /* The kernels may read a vector from an activation row's start, so the last word needs room behind it. */
@@ -111,7 +115,9 @@ typedef struct {
 } launch;
 
 static const char *refusal(int code) {
-    return code == PRESIL_ERROR_OPCODE ? "unknown opcode, address" : code == PRESIL_ERROR_VERSION ? "wrong isa version, address" : "field out of range, address";
+    return code == PRESIL_ERROR_OPCODE    ? "unknown opcode, address"
+           : code == PRESIL_ERROR_VERSION ? "wrong isa version, address"
+                                          : "field out of range, address";
 }
 
 /* Decodes until a queue is full or the list is over. */
@@ -138,7 +144,8 @@ static uint32_t missing(const launch *l, unsigned engine) {
 }
 
 static int run_oldest(launch *l, unsigned engine) {
-    static int (*const engines[ENGINES])(twin_run *, const presil_desc *, uint32_t) = {twin_load, twin_matrix, twin_epilogue, twin_store};
+    static int (*const engines[ENGINES])(twin_run *, const presil_desc *, uint32_t) = {twin_load, twin_matrix,
+                                                                                       twin_epilogue, twin_store};
     uint32_t index = l->queue[engine][0];
     const presil_desc *d = &l->list[index];
     for (unsigned t = 0; t < TWIN_TOKENS; t++) l->tokens[t] -= presil_desc_wait(d) >> t & 1u;
@@ -169,18 +176,21 @@ static int deadlock(launch *l) {
             e->wait_mask = mask;
         }
         if (used < sizeof e->text)
-            used += (size_t)snprintf(e->text + used, sizeof e->text - used, "%s%s descriptor %u waits for", used ? "; " : "deadlock: ",
-                                     engine_names[engine], (unsigned)index);
+            used += (size_t)snprintf(e->text + used, sizeof e->text - used, "%s%s descriptor %u waits for",
+                                     used ? "; " : "deadlock: ", engine_names[engine], (unsigned)index);
         for (unsigned t = 0; t < TWIN_TOKENS && used < sizeof e->text; t++)
-            if (mask >> t & 1u) used += (size_t)snprintf(e->text + used, sizeof e->text - used, " token %u (%s)", t, engine_names[t / 4]);
+            if (mask >> t & 1u)
+                used +=
+                    (size_t)snprintf(e->text + used, sizeof e->text - used, " token %u (%s)", t, engine_names[t / 4]);
     }
     return -1;
 }
 
-int presil_twin_execute(presil_twin *twin, const presil_desc *list, size_t count, const presil_twin_memory *memory, presil_twin_write_fn on_write,
-                        void *context, presil_twin_error *error) {
+int presil_twin_execute(presil_twin *twin, const presil_desc *list, size_t count, const presil_twin_memory *memory,
+                        presil_twin_write_fn on_write, void *context, presil_twin_error *error) {
     /* Consumers first: like on the chip, where they run at once, tokens do not pile up. */
-    static const unsigned order[ENGINES] = {PRESIL_OP_STORE - 1, PRESIL_OP_EPILOGUE - 1, PRESIL_OP_MATRIX - 1, PRESIL_OP_LOAD - 1};
+    static const unsigned order[ENGINES] = {PRESIL_OP_STORE - 1, PRESIL_OP_EPILOGUE - 1, PRESIL_OP_MATRIX - 1,
+                                            PRESIL_OP_LOAD - 1};
     presil_twin_error local;
     launch l = {.run = {twin, memory, on_write, context, error ? error : &local}, .list = list, .count = count};
     memset(l.run.error, 0, sizeof *l.run.error);

@@ -40,8 +40,9 @@
 #define V_SELECT_GT_I(a, b, x, y) _mm256_blendv_epi8(y, x, _mm256_cmpgt_epi32(a, b))
 #define V_SELECT_EQ_I(a, b, x, y) _mm256_blendv_epi8(y, x, _mm256_cmpeq_epi32(a, b))
 /* Whether low < e < high for any element. */
-#define V_ANY_BETWEEN(e, low, high) \
-    (_mm256_movemask_epi8(_mm256_and_si256(_mm256_cmpgt_epi32(e, V_SET1(low)), _mm256_cmpgt_epi32(V_SET1(high), e))) != 0)
+#define V_ANY_BETWEEN(e, low, high)                                                                                    \
+    (_mm256_movemask_epi8(                                                                                             \
+         _mm256_and_si256(_mm256_cmpgt_epi32(e, V_SET1(low)), _mm256_cmpgt_epi32(V_SET1(high), e))) != 0)
 #define INLINE static inline __attribute__((always_inline))
 
 /* `count` elements from memory, widened, and back, narrowed; nothing beyond them is touched. */
@@ -91,7 +92,8 @@ INLINE void v_store_int8(uint8_t *p, VI v, unsigned count) {
 
 #define ROWS 4u
 
-/* int8: operands widened to 16 bits for vpmaddwd (its 8-bit form saturates). Packed: int16 weights as [lane / 2][cell][lane % 2]. */
+/* int8: operands widened to 16 bits for vpmaddwd (its 8-bit form saturates). Packed: int16 weights as [lane /
+ * 2][cell][lane % 2]. */
 static void pack_int8(const twin_dims *dims, const uint8_t *const *weights, void *packed) {
     int16_t *out = packed;
     uint32_t pad = dims->cells_pad, pairs = (dims->lanes + 1) / 2;
@@ -100,8 +102,8 @@ static void pack_int8(const twin_dims *dims, const uint8_t *const *weights, void
         for (uint32_t i = 0; i < dims->lanes; i++) out[((size_t)(i / 2) * pad + c) * 2 + i % 2] = (int8_t)weights[c][i];
 }
 
-INLINE void block_int8(const twin_dims *dims, const int16_t *packed, const int16_t *a, size_t a_pitch, uint32_t count, uint32_t cell, int first,
-                       uint32_t *acc) {
+INLINE void block_int8(const twin_dims *dims, const int16_t *packed, const int16_t *a, size_t a_pitch, uint32_t count,
+                       uint32_t cell, int first, uint32_t *acc) {
     const int16_t *w = packed + 2 * (size_t)cell;
     VI sum[ROWS][2];
     for (uint32_t r = 0; r < count; r++) sum[r][0] = sum[r][1] = V_SET1(0);
@@ -134,8 +136,10 @@ static void rows_int8(const twin_dims *dims, const void *packed, const twin_rows
         }
         for (uint32_t c = 0; c < dims->cells_pad; c += 2 * WIDTH) { /* cells_pad is a multiple of 16 */
             uint32_t *acc = rows->acc + (size_t)r * dims->cells_pad;
-            if (count == ROWS) block_int8(dims, packed, a, pitch, ROWS, c, rows->first, acc);
-            else block_int8(dims, packed, a, pitch, 1, c, rows->first, acc);
+            if (count == ROWS)
+                block_int8(dims, packed, a, pitch, ROWS, c, rows->first, acc);
+            else
+                block_int8(dims, packed, a, pitch, 1, c, rows->first, acc);
         }
         r += count;
     }

@@ -5,7 +5,14 @@
 #include <string.h>
 #include "presil_regs.h"
 
-enum { ID_VALUE = 0x5052534c, VERSION_MAJOR = 1, COUNTER_DESCRIPTORS = 85, COUNTER_LAUNCHES = 86, LAUNCH_CYCLES = 300, RING_LOG2_MOST = 16 };
+enum {
+    ID_VALUE = 0x5052534c,
+    VERSION_MAJOR = 1,
+    COUNTER_DESCRIPTORS = 85,
+    COUNTER_LAUNCHES = 86,
+    LAUNCH_CYCLES = 300,
+    RING_LOG2_MOST = 16
+};
 
 struct presil_twin_chip {
     const presil_config *config;
@@ -55,7 +62,9 @@ void presil_twin_chip_reset(presil_twin_chip *chip) {
 /* ---- registers */
 static uint32_t counter(const presil_twin_chip *chip, uint32_t offset) {
     const uint32_t n = (offset - PRESIL_REG_COUNTER(0)) / 8;
-    const uint64_t value = n == COUNTER_DESCRIPTORS ? chip->descriptors_shown : n == COUNTER_LAUNCHES ? chip->launches_shown : 0;
+    const uint64_t value = n == COUNTER_DESCRIPTORS ? chip->descriptors_shown
+                           : n == COUNTER_LAUNCHES  ? chip->launches_shown
+                                                    : 0;
     return (uint32_t)(offset & 4 ? value >> 32 : value);
 }
 
@@ -75,7 +84,8 @@ uint32_t presil_twin_chip_read(const presil_twin_chip *chip, uint32_t offset) {
     case PRESIL_REG_RING_LOG2: return chip->ring_log2;
     case PRESIL_REG_RING_HEAD: return chip->head;
     case PRESIL_REG_RING_TAIL: return chip->tail;
-    case PRESIL_REG_STATUS: return (chip->pending ? PRESIL_STATUS_BUSY_MASK : 0u) | (chip->error_code ? PRESIL_STATUS_ERROR_MASK : 0u);
+    case PRESIL_REG_STATUS:
+        return (chip->pending ? PRESIL_STATUS_BUSY_MASK : 0u) | (chip->error_code ? PRESIL_STATUS_ERROR_MASK : 0u);
     case PRESIL_REG_ERROR_CODE: return chip->error_code;
     case PRESIL_REG_ERROR_INDEX: return chip->error_index;
     case PRESIL_REG_ERROR_ADDR_LO: return (uint32_t)chip->error_address;
@@ -116,16 +126,19 @@ int presil_twin_chip_pending(const presil_twin_chip *chip) { return chip->pendin
 int presil_twin_chip_irq(const presil_twin_chip *chip) { return (chip->irq & chip->irq_enable) != 0; }
 
 /* ---- a launch */
-/* The descriptors between head and tail into `list`. An error code of docs/isa.md section 1, with its place in *error. */
+/* The descriptors between head and tail into `list`. An error code of docs/isa.md section 1, with its place in *error.
+ */
 static int fetch(presil_twin_chip *chip, const presil_twin_memory *memory, uint32_t count, presil_twin_error *error) {
     const uint64_t ring = (uint64_t)chip->ring_hi << 32 | chip->ring_lo;
     const uint32_t entries = chip->ring_log2 <= RING_LOG2_MOST ? 1u << chip->ring_log2 : 0;
-    presil_desc *list = count > chip->capacity && count <= entries ? realloc(chip->list, count * sizeof *list) : chip->list;
+    presil_desc *list =
+        count > chip->capacity && count <= entries ? realloc(chip->list, count * sizeof *list) : chip->list;
     if (count > entries || (count && !list)) return error->code = PRESIL_ERROR_RING;
     if (count > chip->capacity) chip->capacity = count;
     chip->list = list;
     for (uint32_t i = 0; i < count; i++) {
-        const uint64_t address = ring + (uint64_t)((chip->head + i) & (entries - 1)) * sizeof(presil_desc), offset = address - memory->base;
+        const uint64_t address = ring + (uint64_t)((chip->head + i) & (entries - 1)) * sizeof(presil_desc),
+                       offset = address - memory->base;
         if (address < memory->base || offset > memory->bytes || sizeof(presil_desc) > memory->bytes - offset) {
             error->index = i;
             error->address = address;
@@ -136,7 +149,9 @@ static int fetch(presil_twin_chip *chip, const presil_twin_memory *memory, uint3
     return PRESIL_ERROR_NONE;
 }
 
-static uint64_t positions(const presil_desc *d) { return (uint64_t)presil_load_n0(d) * presil_load_n1(d) * presil_load_n2(d) * presil_load_n3(d); } /* STORE has them in the same place */
+static uint64_t positions(const presil_desc *d) {
+    return (uint64_t)presil_load_n0(d) * presil_load_n1(d) * presil_load_n2(d) * presil_load_n3(d);
+} /* STORE has them in the same place */
 
 /* Bytes over the bus and rows through the array, each at one a cycle, whichever takes longer. */
 uint64_t presil_twin_chip_estimate(presil_twin_chip *chip, const presil_twin_memory *memory) {
@@ -147,18 +162,23 @@ uint64_t presil_twin_chip_estimate(presil_twin_chip *chip, const presil_twin_mem
     for (uint32_t i = 0; i < count; i++) {
         const presil_desc *d = &chip->list[i];
         const uint32_t opcode = presil_desc_opcode(d);
-        if (opcode == PRESIL_OP_LOAD || opcode == PRESIL_OP_STORE) bus += positions(d) * ((presil_load_chunk_bytes(d) + word - 1) / word);
-        if (opcode == PRESIL_OP_MATRIX) array += (uint64_t)presil_matrix_nx(d) * presil_matrix_ny(d) * presil_matrix_kx(d) * presil_matrix_ky(d) * presil_matrix_ncb(d);
+        if (opcode == PRESIL_OP_LOAD || opcode == PRESIL_OP_STORE)
+            bus += positions(d) * ((presil_load_chunk_bytes(d) + word - 1) / word);
+        if (opcode == PRESIL_OP_MATRIX)
+            array += (uint64_t)presil_matrix_nx(d) * presil_matrix_ny(d) * presil_matrix_kx(d) * presil_matrix_ky(d) *
+                     presil_matrix_ncb(d);
         bus += sizeof *d / word;
     }
     return LAUNCH_CYCLES + (bus > array ? bus : array);
 }
 
-void presil_twin_chip_run(presil_twin_chip *chip, const presil_twin_memory *memory, presil_twin_write_fn on_write, void *context) {
+void presil_twin_chip_run(presil_twin_chip *chip, const presil_twin_memory *memory, presil_twin_write_fn on_write,
+                          void *context) {
     if (!chip->pending) return;
     const uint32_t count = chip->tail - chip->head;
     presil_twin_error error = {0};
-    if (!fetch(chip, memory, count, &error)) (void)presil_twin_execute(chip->twin, chip->list, count, memory, on_write, context, &error);
+    if (!fetch(chip, memory, count, &error))
+        (void)presil_twin_execute(chip->twin, chip->list, count, memory, on_write, context, &error);
     if (error.code) {
         chip->error_code = (uint32_t)error.code;
         chip->error_index = chip->head + error.index;

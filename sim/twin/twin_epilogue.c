@@ -34,11 +34,22 @@ int twin_epilogue(twin_run *run, const presil_desc *d, uint32_t index) {
     const twin_dims *dims = &twin->dims;
     uint32_t bias[TWIN_MAX_CELLS] = {0}, scale[TWIN_MAX_CELLS] = {0};
     twin_post post = {
-        .bias = bias, .scale = scale, .acc_fp32 = presil_epilogue_acc_fp32(d) != 0, .bias_en = presil_epilogue_bias_en(d) != 0,
-        .scale_en = presil_epilogue_scale_en(d) != 0, .res_en = presil_epilogue_res_en(d) != 0, .clamp_en = presil_epilogue_clamp_en(d) != 0,
-        .res_type = presil_epilogue_res_type(d), .out_type = presil_epilogue_out_type(d), .res_scale = presil_epilogue_res_scale(d),
-        .clamp_lo = presil_epilogue_clamp_lo(d), .clamp_hi = presil_epilogue_clamp_hi(d), .res_zp = presil_epilogue_res_zp(d),
-        .out_zp = presil_epilogue_out_zp(d), .int_lo = presil_epilogue_int_lo(d), .int_hi = presil_epilogue_int_hi(d),
+        .bias = bias,
+        .scale = scale,
+        .acc_fp32 = presil_epilogue_acc_fp32(d) != 0,
+        .bias_en = presil_epilogue_bias_en(d) != 0,
+        .scale_en = presil_epilogue_scale_en(d) != 0,
+        .res_en = presil_epilogue_res_en(d) != 0,
+        .clamp_en = presil_epilogue_clamp_en(d) != 0,
+        .res_type = presil_epilogue_res_type(d),
+        .out_type = presil_epilogue_out_type(d),
+        .res_scale = presil_epilogue_res_scale(d),
+        .clamp_lo = presil_epilogue_clamp_lo(d),
+        .clamp_hi = presil_epilogue_clamp_hi(d),
+        .res_zp = presil_epilogue_res_zp(d),
+        .out_zp = presil_epilogue_out_zp(d),
+        .int_lo = presil_epilogue_int_lo(d),
+        .int_hi = presil_epilogue_int_hi(d),
     };
     static const uint32_t sizes[4] = {1, 2, 4, 4};
     uint32_t rows = presil_epilogue_rows(d), bytes = dims->words * dims->word;
@@ -47,13 +58,17 @@ int twin_epilogue(twin_run *run, const presil_desc *d, uint32_t index) {
     const uint32_t *acc = twin->acc[presil_epilogue_half(d)] + (size_t)presil_epilogue_acc_base(d) * dims->cells_pad;
     uint8_t copy[4 * TWIN_MAX_CELLS];
     int reads_res = post.res_en && post.out_type != PRESIL_OUT_RAW32;
-    if ((post.bias_en || post.scale_en) && read_parameters(run, presil_epilogue_param_base(d), index, bias, scale)) return -1;
-    for (uint32_t r = 0; r < rows; r++, acc += dims->cells_pad, out += presil_epilogue_out_pitch(d), res += presil_epilogue_res_pitch(d)) {
+    if ((post.bias_en || post.scale_en) && read_parameters(run, presil_epilogue_param_base(d), index, bias, scale))
+        return -1;
+    for (uint32_t r = 0; r < rows;
+         r++, acc += dims->cells_pad, out += presil_epilogue_out_pitch(d), res += presil_epilogue_res_pitch(d)) {
         uint32_t to = row_address(dims, out, e_out), from = row_address(dims, res, e_res);
-        if (reads_res && (from >= bytes || dims->cells * e_res > bytes - from)) return range_error(run, index, from, "residual address");
+        if (reads_res && (from >= bytes || dims->cells * e_res > bytes - from))
+            return range_error(run, index, from, "residual address");
         if (to >= bytes || dims->cells * e_out > bytes - to) return range_error(run, index, to, "output address");
         const uint8_t *residual = reads_res ? twin->spad + from : NULL;
-        if (residual && from < to + dims->cells * e_out && to < from + dims->cells * e_res) /* a row is read before it is written */
+        if (residual && from < to + dims->cells * e_out &&
+            to < from + dims->cells * e_res) /* a row is read before it is written */
             residual = memcpy(copy, residual, (size_t)dims->cells * e_res);
         twin->kernels->post_row(dims, &post, acc, residual, twin->spad + to);
     }

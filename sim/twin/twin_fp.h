@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * twin_fp.h - docs/numerics.md clauses 2 and 6 on bit patterns, in integers only: independent of the rounding mode and flush settings of the
- * caller. The vector kernels use the host's float units instead and are tested against these functions.
+ * twin_fp.h - docs/numerics.md clauses 2 and 6 on bit patterns, in integers only: independent of the rounding mode and
+ * flush settings of the caller. The vector kernels use the host's float units instead and are tested against these
+ * functions.
  */
 #ifndef PRESIL_TWIN_FP_H
 #define PRESIL_TWIN_FP_H
@@ -133,7 +134,8 @@ static inline void twin_split(uint32_t x, uint16_t t[3]) {
     uint32_t top = twin_f2b(x);
     if ((top & 0x7fffu) == 0x7f80u) top--;
     t[0] = (uint16_t)top;
-    /* The remainders are integers in units of the last place of x, that is 2^(E-150); t[0] may have the next exponent. */
+    /* The remainders are integers in units of the last place of x, that is 2^(E-150); t[0] may have the next exponent.
+     */
     int unit = (int)twin_exponent(x) - 150;
     int32_t m = (int32_t)twin_significand(x);
     int32_t m0 = (int32_t)((128u | (top & 127u)) << (16 + ((top >> 7) & 255u) - twin_exponent(x)));

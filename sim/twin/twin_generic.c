@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* twin_generic.c - the kernels in portable integer C, clause by clause as docs/numerics.md has them: what the vector kernels are compared with. */
+/* twin_generic.c - the kernels in portable integer C, clause by clause as docs/numerics.md has them: what the vector
+ * kernels are compared with. */
 #include <string.h>
 
 #include "twin_fp.h"
 #include "twin_internal.h"
 
 static void pack(const twin_dims *dims, const uint8_t *const *weights, void *packed) {
-    for (uint32_t c = 0; c < dims->cells; c++) memcpy((uint8_t *)packed + (size_t)c * dims->lanes, weights[c], dims->lanes);
+    for (uint32_t c = 0; c < dims->cells; c++)
+        memcpy((uint8_t *)packed + (size_t)c * dims->lanes, weights[c], dims->lanes);
 }
 
-static void pack_int8(const twin_dims *dims, const uint8_t *const *weights, void *packed) { pack(dims, weights, packed); }
+static void pack_int8(const twin_dims *dims, const uint8_t *const *weights, void *packed) {
+    pack(dims, weights, packed);
+}
 
-static void pack_bf16(const twin_dims *dims, const uint8_t *const *weights, int absent, int skip_special, void *packed) {
+static void pack_bf16(const twin_dims *dims, const uint8_t *const *weights, int absent, int skip_special,
+                      void *packed) {
     (void)absent;
     (void)skip_special;
     pack(dims, weights, packed);
@@ -97,8 +102,10 @@ static uint32_t residual_and_clamp(const twin_post *post, uint32_t v, const uint
         v = twin_add(v, q);
     }
     if (post->clamp_en) {
-        if (twin_compare(v, post->clamp_lo) == -1) v = post->clamp_lo;
-        else if (twin_compare(v, post->clamp_hi) == 1) v = post->clamp_hi;
+        if (twin_compare(v, post->clamp_lo) == -1)
+            v = post->clamp_lo;
+        else if (twin_compare(v, post->clamp_hi) == 1)
+            v = post->clamp_hi;
     }
     return v;
 }
@@ -109,7 +116,8 @@ static uint8_t to_int8(const twin_post *post, uint32_t v) {
     return (uint8_t)i;
 }
 
-static void post_row(const twin_dims *dims, const twin_post *post, const uint32_t *acc, const uint8_t *res, uint8_t *out) {
+static void post_row(const twin_dims *dims, const twin_post *post, const uint32_t *acc, const uint8_t *res,
+                     uint8_t *out) {
     for (uint32_t c = 0; c < dims->cells; c++) {
         uint32_t v = acc[c];
         if (post->bias_en) v = post->acc_fp32 ? twin_add(v, post->bias[c]) : v + post->bias[c];

@@ -4,14 +4,17 @@
 #define PRESIL_TWIN_INTERNAL_H
 #include "presil_twin.h"
 
-#define TWIN_QUEUE 4  /* descriptors an engine holds, as on the chip: bounds how far decoding runs ahead */
+#define TWIN_QUEUE 4 /* descriptors an engine holds, as on the chip: bounds how far decoding runs ahead */
 #define TWIN_TOKENS 20
 #define TWIN_MAX_CELLS 256
 #define TWIN_MAX_LANES 512
 
-typedef struct { uint32_t lanes, cells, cells_pad, word, words; } twin_dims; /* cells_pad: cells rounded up to 16; words: scratchpad words */
+typedef struct {
+    uint32_t lanes, cells, cells_pad, word, words;
+} twin_dims; /* cells_pad: cells rounded up to 16; words: scratchpad words */
 
-/* Rows of one weight block. rows[i]: LANES activation bytes; acc: row i at acc + i*cells_pad; add to zero instead of the old value if first. */
+/* Rows of one weight block. rows[i]: LANES activation bytes; acc: row i at acc + i*cells_pad; add to zero instead of
+ * the old value if first. */
 typedef struct {
     const uint8_t *const *rows;
     uint32_t *acc;
@@ -27,7 +30,8 @@ typedef struct {
     int32_t res_zp, out_zp, int_lo, int_hi;
 } twin_post;
 
-/* One implementation of the inner loops. The packed weights are private to it; pack and rows of one kernel set go together. */
+/* One implementation of the inner loops. The packed weights are private to it; pack and rows of one kernel set go
+ * together. */
 typedef struct {
     const char *name;
     void (*pack_int8)(const twin_dims *dims, const uint8_t *const *weights, void *packed);
@@ -35,7 +39,8 @@ typedef struct {
     void (*pack_bf16)(const twin_dims *dims, const uint8_t *const *weights, int absent, int skip_special, void *packed);
     void (*rows_bf16)(const twin_dims *dims, const void *packed, const twin_rows *rows);
     /* acc: cells values; res, out: cells elements of the descriptor's types; res may be NULL without res_en. */
-    void (*post_row)(const twin_dims *dims, const twin_post *post, const uint32_t *acc, const uint8_t *res, uint8_t *out);
+    void (*post_row)(const twin_dims *dims, const twin_post *post, const uint32_t *acc, const uint8_t *res,
+                     uint8_t *out);
     /* fp32 source elements to term t (0..2), bf16. */
     void (*split)(const uint8_t *source, uint8_t *out, size_t elements, unsigned term);
 } twin_kernels;
@@ -50,7 +55,8 @@ const twin_kernels *twin_kernels_named(const char *name); /* NULL: unknown, or t
 typedef struct twin_pool twin_pool;
 twin_pool *twin_pool_create(unsigned threads);
 void twin_pool_destroy(twin_pool *pool);
-/* Calls work(context, part, parts) for every part in 0..parts-1, parts = threads of the pool, and returns when all have returned. */
+/* Calls work(context, part, parts) for every part in 0..parts-1, parts = threads of the pool, and returns when all have
+ * returned. */
 void twin_pool_run(twin_pool *pool, void (*work)(void *context, unsigned part, unsigned parts), void *context);
 
 struct presil_twin {

@@ -21,20 +21,41 @@ typedef struct {
 
 static void fields(matrix *m, twin_run *run, const presil_desc *d, uint32_t index) {
     *m = (matrix){
-        .run = run, .index = index, .nx = presil_matrix_nx(d), .ny = presil_matrix_ny(d), .kx = presil_matrix_kx(d), .ky = presil_matrix_ky(d),
-        .ncb = presil_matrix_ncb(d), .idx = presil_matrix_idx(d), .idy = presil_matrix_idy(d),
-        .sx = (int32_t)presil_matrix_sx(d), .sy = (int32_t)presil_matrix_sy(d), .dx = (int32_t)presil_matrix_dx(d), .dy = (int32_t)presil_matrix_dy(d),
-        .ox = presil_matrix_ox(d), .oy = presil_matrix_oy(d), .lim_x = (int32_t)presil_matrix_lim_x(d), .lim_y = (int32_t)presil_matrix_lim_y(d),
-        .act_base = presil_matrix_act_base(d), .wgt_base = presil_matrix_wgt_base(d), .x_stride = presil_matrix_x_stride(d),
-        .y_stride = presil_matrix_y_stride(d), .cb_stride = presil_matrix_cb_stride(d), .acc_base = presil_matrix_acc_base(d),
-        .half = presil_matrix_half(d), .bf16 = presil_matrix_bf16(d) != 0, .first = presil_matrix_first(d) != 0,
-        .skip_special = presil_matrix_skip_special(d) != 0, .absent = presil_matrix_absent(d) != 0,
+        .run = run,
+        .index = index,
+        .nx = presil_matrix_nx(d),
+        .ny = presil_matrix_ny(d),
+        .kx = presil_matrix_kx(d),
+        .ky = presil_matrix_ky(d),
+        .ncb = presil_matrix_ncb(d),
+        .idx = presil_matrix_idx(d),
+        .idy = presil_matrix_idy(d),
+        .sx = (int32_t)presil_matrix_sx(d),
+        .sy = (int32_t)presil_matrix_sy(d),
+        .dx = (int32_t)presil_matrix_dx(d),
+        .dy = (int32_t)presil_matrix_dy(d),
+        .ox = presil_matrix_ox(d),
+        .oy = presil_matrix_oy(d),
+        .lim_x = (int32_t)presil_matrix_lim_x(d),
+        .lim_y = (int32_t)presil_matrix_lim_y(d),
+        .act_base = presil_matrix_act_base(d),
+        .wgt_base = presil_matrix_wgt_base(d),
+        .x_stride = presil_matrix_x_stride(d),
+        .y_stride = presil_matrix_y_stride(d),
+        .cb_stride = presil_matrix_cb_stride(d),
+        .acc_base = presil_matrix_acc_base(d),
+        .half = presil_matrix_half(d),
+        .bf16 = presil_matrix_bf16(d) != 0,
+        .first = presil_matrix_first(d) != 0,
+        .skip_special = presil_matrix_skip_special(d) != 0,
+        .absent = presil_matrix_absent(d) != 0,
     };
     memset(m->pad, m->bf16 ? 0 : (int)presil_matrix_pad(d), sizeof m->pad);
 }
 
 /* The input coordinate of output coordinate `at` and kernel coordinate k, or -1 if it is padding. */
-static inline int32_t input(int32_t origin, int32_t at, int32_t stride, int32_t k, int32_t dilation, uint32_t spread, int32_t limit) {
+static inline int32_t input(int32_t origin, int32_t at, int32_t stride, int32_t k, int32_t dilation, uint32_t spread,
+                            int32_t limit) {
     int32_t u = origin + at * stride + k * dilation;
     if (u < 0) return -1;
     if (spread != 1) {
@@ -71,7 +92,8 @@ static int surely_inside(const matrix *m) {
     y = y >= m->lim_y ? m->lim_y - 1 : y;
     if (x < 0) x = 0;
     if (y < 0) y = 0;
-    uint64_t last = m->act_base + (uint64_t)x * m->x_stride + (uint64_t)y * m->y_stride + (uint64_t)(m->ncb - 1) * m->cb_stride;
+    uint64_t last =
+        m->act_base + (uint64_t)x * m->x_stride + (uint64_t)y * m->y_stride + (uint64_t)(m->ncb - 1) * m->cb_stride;
     return last_weight <= dims->words && last < dims->words;
 }
 
@@ -83,27 +105,32 @@ static int check_range(const matrix *m) {
             for (uint32_t kx = 0; kx < m->kx; kx++) {
                 for (uint32_t c = 0; c < dims->cells; c++) {
                     uint32_t w = (weight_word(m, cb, ky, kx) + c) & 0xffffu;
-                    if (w >= dims->words) return twin_fail(m->run, PRESIL_ERROR_SPAD_RANGE, m->index, (uint64_t)w * dims->word, "weight address");
+                    if (w >= dims->words)
+                        return twin_fail(m->run, PRESIL_ERROR_SPAD_RANGE, m->index, (uint64_t)w * dims->word,
+                                         "weight address");
                 }
                 for (uint32_t y = 0; y < m->ny; y++)
                     for (uint32_t x = 0; x < m->nx; x++) {
                         int32_t ux = input_x(m, x, kx), uy = input_y(m, y, ky);
                         uint32_t w = ux < 0 || uy < 0 ? 0 : activation_word(m, ux, uy, cb);
                         if (w >= dims->words)
-                            return twin_fail(m->run, PRESIL_ERROR_SPAD_RANGE, m->index, (uint64_t)w * dims->word, "activation address");
+                            return twin_fail(m->run, PRESIL_ERROR_SPAD_RANGE, m->index, (uint64_t)w * dims->word,
+                                             "activation address");
                     }
             }
     return 0;
 }
 
 /* Activation words of output rows [from, to) for one weight block. */
-static void gather(const matrix *m, uint32_t cb, uint32_t ky, uint32_t kx, uint32_t from, uint32_t to, const uint8_t **rows) {
+static void gather(const matrix *m, uint32_t cb, uint32_t ky, uint32_t kx, uint32_t from, uint32_t to,
+                   const uint8_t **rows) {
     const presil_twin *twin = m->run->twin;
     uint32_t y = from / m->nx, x = from % m->nx;
     int32_t uy = input_y(m, y, ky);
     for (uint32_t r = from; r < to; r++) {
         int32_t ux = input_x(m, x, kx);
-        rows[r - from] = ux < 0 || uy < 0 ? m->pad : twin->spad + (size_t)activation_word(m, ux, uy, cb) * twin->dims.word;
+        rows[r - from] =
+            ux < 0 || uy < 0 ? m->pad : twin->spad + (size_t)activation_word(m, ux, uy, cb) * twin->dims.word;
         if (++x == m->nx) {
             x = 0;
             uy = input_y(m, ++y, ky);
@@ -124,13 +151,18 @@ static void run_tile(const matrix *m, uint32_t from, uint32_t to, uint8_t *works
     const twin_dims *dims = &twin->dims;
     const uint8_t **list = (const uint8_t **)(void *)(workspace + packed_bytes(dims));
     const uint8_t *weights[TWIN_MAX_CELLS];
-    twin_rows rows = {.rows = list, .acc = twin->acc[m->half] + (size_t)(m->acc_base + from) * dims->cells_pad, .count = to - from,
-                      .first = m->first, .skip_special = m->skip_special, .absent = m->absent};
+    twin_rows rows = {.rows = list,
+                      .acc = twin->acc[m->half] + (size_t)(m->acc_base + from) * dims->cells_pad,
+                      .count = to - from,
+                      .first = m->first,
+                      .skip_special = m->skip_special,
+                      .absent = m->absent};
     for (uint32_t cb = 0; cb < m->ncb; cb++)
         for (uint32_t ky = 0; ky < m->ky; ky++)
             for (uint32_t kx = 0; kx < m->kx; kx++) {
                 uint32_t word = weight_word(m, cb, ky, kx);
-                for (uint32_t c = 0; c < dims->cells; c++) weights[c] = twin->spad + (size_t)((word + c) & 0xffffu) * dims->word;
+                for (uint32_t c = 0; c < dims->cells; c++)
+                    weights[c] = twin->spad + (size_t)((word + c) & 0xffffu) * dims->word;
                 gather(m, cb, ky, kx, from, to, list);
                 if (m->bf16) {
                     twin->kernels->pack_bf16(dims, weights, m->absent, m->skip_special, workspace);
@@ -159,7 +191,9 @@ int twin_matrix(twin_run *run, const presil_desc *d, uint32_t index) {
     fields(&m, run, d, index);
     if (!surely_inside(&m) && check_range(&m)) return -1;
     uint64_t work = (uint64_t)m.nx * m.ny * m.kx * m.ky * m.ncb * twin->dims.cells * twin->dims.lanes;
-    if (twin->pool && work >= THREAD_WORK) twin_pool_run(twin->pool, run_part, &m);
-    else run_part(&m, 0, 1);
+    if (twin->pool && work >= THREAD_WORK)
+        twin_pool_run(twin->pool, run_part, &m);
+    else
+        run_part(&m, 0, 1);
     return 0;
 }

@@ -5,7 +5,11 @@
 
 #include "twin_internal.h"
 
-typedef struct { twin_pool *pool; unsigned part; pthread_t thread; } worker;
+typedef struct {
+    twin_pool *pool;
+    unsigned part;
+    pthread_t thread;
+} worker;
 
 struct twin_pool {
     pthread_mutex_t lock;

@@ -8,7 +8,8 @@
 #include "twin_simd_plan.h"
 
 /* Largest exponent sum of each cell, from the byte codes; negative if all its products are zero. */
-INLINE void emax_codes(const twin_dims *dims, const uint8_t *codes, const bf16_row *row, int high, uint32_t vectors, VI *emax) {
+INLINE void emax_codes(const twin_dims *dims, const uint8_t *codes, const bf16_row *row, int high, uint32_t vectors,
+                       VI *emax) {
     VI m[2] = {V_SET1(0), V_SET1(0)};
     for (uint32_t g = 0; g < (dims->lanes / 2 + 3) / 4; g++, codes += 4 * (size_t)dims->cells_pad) {
         int32_t four;
@@ -43,14 +44,17 @@ INLINE VF power_of_two(int32_t bias, VI e, int minus) {
     return V_CAST_F(V_SLL(minus ? V_SUB_I32(V_SET1(bias), e) : V_ADD_I32(V_SET1(bias), e), 23));
 }
 
-/* Adds one row's dot products to `vectors` vectors of cells, or returns 1 without having done so if some cell needs the integer path. */
-INLINE int row_cells(const twin_dims *dims, const float *w, const uint8_t *codes, const bf16_row *row, int high, int use_codes, int first,
-                      uint32_t vectors, uint32_t *acc) {
+/* Adds one row's dot products to `vectors` vectors of cells, or returns 1 without having done so if some cell needs the
+ * integer path. */
+INLINE int row_cells(const twin_dims *dims, const float *w, const uint8_t *codes, const bf16_row *row, int high,
+                     int use_codes, int first, uint32_t vectors, uint32_t *acc) {
     VI emax[2], sum[2] = {V_SET1(0), V_SET1(0)};
     VF scale[2];
     const int32_t g = (int32_t)twin_alignment_bits(dims->lanes);
-    if (use_codes) emax_codes(dims, codes, row, high, vectors, emax);
-    else emax_floats(dims, w, row, vectors, emax);
+    if (use_codes)
+        emax_codes(dims, codes, row, high, vectors, emax);
+    else
+        emax_floats(dims, w, row, vectors, emax);
     for (uint32_t v = 0; v < vectors; v++) {
         if (V_ANY_BETWEEN(emax[v], 0, E_LOW)) return 1;
         emax[v] = V_MAX_I32(emax[v], V_SET1(E_LOW)); /* all products zero: any power does */
@@ -86,10 +90,14 @@ static void rows_bf16(const twin_dims *dims, const void *packed, const twin_rows
         int high = row.e.high + header->e.high, redo;
         for (uint32_t c = 0; c < dims->cells_pad; c += step) {
             if (dims->cells_pad - c < step) step = WIDTH;
-            if (path == PATH_CODES && step == 2 * WIDTH) redo = row_cells(dims, w + c, codes + 4 * (size_t)c, &row, high, 1, rows->first, 2, acc + c);
-            else if (path == PATH_CODES) redo = row_cells(dims, w + c, codes + 4 * (size_t)c, &row, high, 1, rows->first, 1, acc + c);
-            else if (step == 2 * WIDTH) redo = row_cells(dims, w + c, codes, &row, high, 0, rows->first, 2, acc + c);
-            else redo = row_cells(dims, w + c, codes, &row, high, 0, rows->first, 1, acc + c);
+            if (path == PATH_CODES && step == 2 * WIDTH)
+                redo = row_cells(dims, w + c, codes + 4 * (size_t)c, &row, high, 1, rows->first, 2, acc + c);
+            else if (path == PATH_CODES)
+                redo = row_cells(dims, w + c, codes + 4 * (size_t)c, &row, high, 1, rows->first, 1, acc + c);
+            else if (step == 2 * WIDTH)
+                redo = row_cells(dims, w + c, codes, &row, high, 0, rows->first, 2, acc + c);
+            else
+                redo = row_cells(dims, w + c, codes, &row, high, 0, rows->first, 1, acc + c);
             if (redo) integer_cells(dims, header, rows, r, c, step);
         }
     }

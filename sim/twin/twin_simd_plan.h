@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * twin_simd_plan.h - what both vector kernel sets share; included once by each, compiled with its flags (plain loops that the compiler vectorises).
+ * twin_simd_plan.h - what both vector kernel sets share; included once by each, compiled with its flags (plain loops
+ * that the compiler vectorises).
  *
- * Why the bf16 dot product may use host floats. Let x = m * 2^(G-1-d) be an aligned product before its rounding (numerics.md 4.4), so t = trunc(x + 1/2).
- * The product p of two decoded bf16 is exact in fp32 (16 bits), and x = p * 2^(267+G-emax) exactly. fma(p, 2^k, 1/2) truncated gives t:
- *   x >= 2^23: x is an even integer, and x + 1/2 rounds back to x;  1/2 <= x < 2^23: x + 1/2 is exact (at most 24 bits);
- *   x < 1/2: x <= 1/2 - 2^-17, so the rounded sum stays below 1.   Signs are symmetric.
- * It needs both scale factors normal and no p infinite: 153 <= emax and e_i <= 380; anything else takes the integer path. A product below 2^-126 is
- * flushed to zero by the host's mode; its x is below 2^(152-emax) <= 1/2, so its t is 0 indeed.
+ * Why the bf16 dot product may use host floats. Let x = m * 2^(G-1-d) be an aligned product before its rounding
+ * (numerics.md 4.4), so t = trunc(x + 1/2). The product p of two decoded bf16 is exact in fp32 (16 bits), and x = p *
+ * 2^(267+G-emax) exactly. fma(p, 2^k, 1/2) truncated gives t: x >= 2^23: x is an even integer, and x + 1/2 rounds back
+ * to x;  1/2 <= x < 2^23: x + 1/2 is exact (at most 24 bits); x < 1/2: x <= 1/2 - 2^-17, so the rounded sum stays
+ * below 1.   Signs are symmetric. It needs both scale factors normal and no p infinite: 153 <= emax and e_i <= 380;
+ * anything else takes the integer path. A product below 2^-126 is flushed to zero by the host's mode; its x is below
+ * 2^(152-emax) <= 1/2, so its t is 0 indeed.
  */
 #ifndef PRESIL_TWIN_SIMD_PLAN_H
 #define PRESIL_TWIN_SIMD_PLAN_H
@@ -18,13 +20,14 @@
 
 #define E_LOW 153 /* least emax and greatest exponent sum for the float path */
 #define E_HIGH 380
-#define SPREAD 63  /* widest range of exponents that fits the byte codes */
+#define SPREAD 63 /* widest range of exponents that fits the byte codes */
 
 /*
- * Byte codes of exponents: 0 for zero, else E - max + 127, in 64..127. Sums of two nonzero codes are 128..254 and greater than any sum with a zero.
+ * Byte codes of exponents: 0 for zero, else E - max + 127, in 64..127. Sums of two nonzero codes are 128..254 and
+ * greater than any sum with a zero.
  */
 typedef struct {
-    int special; /* infinity or NaN that counts */
+    int special;   /* infinity or NaN that counts */
     int low, high; /* exponent fields of the nonzero values; low > high: all zero */
 } exponents;
 
@@ -48,8 +51,9 @@ static inline uint8_t *packed_codes(const twin_dims *dims, void *packed) {
 static inline int wide(exponents e) { return e.high - e.low > SPREAD; }
 
 /*
- * Cleans n bf16: what counts as zero becomes zero (its sign kept), so that the rest needs no cases. out has room for n rounded up to LANES_STEP.
- * Masks instead of conditions, and steps of constant length: so the compiler makes vectors of it.
+ * Cleans n bf16: what counts as zero becomes zero (its sign kept), so that the rest needs no cases. out has room for n
+ * rounded up to LANES_STEP. Masks instead of conditions, and steps of constant length: so the compiler makes vectors of
+ * it.
  */
 #define LANES_STEP 32
 static inline exponents clean(const uint8_t *source, uint16_t *restrict out, uint32_t n, int absent, int skip_special) {
@@ -60,11 +64,14 @@ static inline exponents clean(const uint8_t *source, uint16_t *restrict out, uin
     memset(special, 0, sizeof special);
     for (uint32_t at = 0; at < n; at += LANES_STEP) {
         uint16_t x[LANES_STEP] = {0};
-        if (n - at >= LANES_STEP) memcpy(x, source + 2 * (size_t)at, sizeof x);
-        else memcpy(x, source + 2 * (size_t)at, 2 * (size_t)(n - at));
+        if (n - at >= LANES_STEP)
+            memcpy(x, source + 2 * (size_t)at, sizeof x);
+        else
+            memcpy(x, source + 2 * (size_t)at, 2 * (size_t)(n - at));
         for (int i = 0; i < LANES_STEP; i++) {
             uint16_t e = (uint16_t)((x[i] >> 7) & 255);
-            uint16_t is_special = e == 255 ? 0xffff : 0, dead = (uint16_t)(is_special | (e == 0 ? 0xffff : 0) | (x[i] == gone ? 0xffff : 0));
+            uint16_t is_special = e == 255 ? 0xffff : 0,
+                     dead = (uint16_t)(is_special | (e == 0 ? 0xffff : 0) | (x[i] == gone ? 0xffff : 0));
             special[i] = (uint16_t)(special[i] | is_special);
             e = (uint16_t)(e & ~dead);
             out[at + (uint32_t)i] = (uint16_t)(x[i] & (0x8000u | (uint16_t)~dead));
@@ -95,7 +102,8 @@ static inline exponents widen(exponents a, exponents b) {
     return (exponents){a.special | b.special, a.low < b.low ? a.low : b.low, a.high > b.high ? a.high : b.high};
 }
 
-static void pack_bf16(const twin_dims *dims, const uint8_t *const *weights, int absent, int skip_special, void *packed) {
+static void pack_bf16(const twin_dims *dims, const uint8_t *const *weights, int absent, int skip_special,
+                      void *packed) {
     bf16_header *header = packed;
     float *floats = packed_floats(dims, packed);
     uint8_t *codes = packed_codes(dims, packed);
@@ -146,11 +154,14 @@ static inline bf16_path decode_row(const uint8_t *source, uint32_t n, int skip_s
 }
 
 /* Cells [from, from + count) of a row, without what pads the cells. */
-static void integer_cells(const twin_dims *dims, const bf16_header *header, const twin_rows *rows, uint32_t r, uint32_t from, uint32_t count) {
-    uint32_t *acc = rows->acc + (size_t)r * dims->cells_pad, end = from + count < dims->cells ? from + count : dims->cells;
+static void integer_cells(const twin_dims *dims, const bf16_header *header, const twin_rows *rows, uint32_t r,
+                          uint32_t from, uint32_t count) {
+    uint32_t *acc = rows->acc + (size_t)r * dims->cells_pad,
+             end = from + count < dims->cells ? from + count : dims->cells;
     unsigned g = twin_alignment_bits(dims->lanes);
     for (uint32_t c = from; c < end; c++) {
-        uint32_t v = twin_dot_bf16(rows->rows[r], header->weights[c], dims->lanes / 2, g, rows->absent, rows->skip_special);
+        uint32_t v =
+            twin_dot_bf16(rows->rows[r], header->weights[c], dims->lanes / 2, g, rows->absent, rows->skip_special);
         acc[c] = twin_add(rows->first ? 0 : acc[c], v);
     }
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * twin_simd_post.h - the epilogue with host floats, for the vector width and the V_ operations that the including file defines.
- * The engine has set the float mode (twin_host_float.h): results and operands are flushed as docs/numerics.md clause 1 wants.
+ * twin_simd_post.h - the epilogue with host floats, for the vector width and the V_ operations that the including file
+ * defines. The engine has set the float mode (twin_host_float.h): results and operands are flushed as docs/numerics.md
+ * clause 1 wants.
  */
 #ifndef PRESIL_TWIN_SIMD_POST_H
 #define PRESIL_TWIN_SIMD_POST_H
@@ -34,18 +35,25 @@ INLINE VI to_bf16(VF f) {
 }
 
 INLINE void write_cells(const twin_post *post, VF v, uint8_t *out, uint32_t at, uint32_t count) {
-    if (post->out_type == PRESIL_OUT_INT8) v_store_int8(out + at, to_int8(post, v), count);
-    else if (post->out_type == PRESIL_OUT_BF16) v_store_uint16(out + 2 * (size_t)at, to_bf16(v), count);
-    else v_store_word(out + 4 * (size_t)at, V_CAST_I(v), count);
+    if (post->out_type == PRESIL_OUT_INT8)
+        v_store_int8(out + at, to_int8(post, v), count);
+    else if (post->out_type == PRESIL_OUT_BF16)
+        v_store_uint16(out + 2 * (size_t)at, to_bf16(v), count);
+    else
+        v_store_word(out + 4 * (size_t)at, V_CAST_I(v), count);
 }
 
-static void post_row(const twin_dims *dims, const twin_post *post, const uint32_t *acc, const uint8_t *res, uint8_t *out) {
+static void post_row(const twin_dims *dims, const twin_post *post, const uint32_t *acc, const uint8_t *res,
+                     uint8_t *out) {
     VF lo = V_CAST_F(V_SET1((int32_t)post->clamp_lo)), hi = V_CAST_F(V_SET1((int32_t)post->clamp_hi));
     for (uint32_t at = 0; at < dims->cells; at += WIDTH) {
         uint32_t count = dims->cells - at < WIDTH ? dims->cells - at : WIDTH;
-        VF v = V_LOAD_F((const float *)(const void *)(acc + at)), b = V_LOAD_F((const float *)(const void *)(post->bias + at));
-        if (post->bias_en && post->acc_fp32) v = V_CANONICAL(V_ADD_F(v, b));
-        else if (post->bias_en) v = V_CAST_F(V_ADD_I32(V_CAST_I(v), V_CAST_I(b)));
+        VF v = V_LOAD_F((const float *)(const void *)(acc + at)),
+           b = V_LOAD_F((const float *)(const void *)(post->bias + at));
+        if (post->bias_en && post->acc_fp32)
+            v = V_CANONICAL(V_ADD_F(v, b));
+        else if (post->bias_en)
+            v = V_CAST_F(V_ADD_I32(V_CAST_I(v), V_CAST_I(b)));
         if (post->out_type != PRESIL_OUT_RAW32) {
             if (!post->acc_fp32) v = V_FROM_I32(V_CAST_I(v));
             if (post->scale_en) v = V_CANONICAL(V_MUL(v, V_LOAD_F((const float *)(const void *)(post->scale + at))));

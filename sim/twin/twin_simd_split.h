@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * twin_simd_split.h - the terms of fp32 (numerics.md clause 6) with host floats, as loops of constant length that the compiler vectorises.
- * The engine has set the float mode (twin_host_float.h): not flushing, because a remainder may be subnormal and still round up to 2^-126.
+ * twin_simd_split.h - the terms of fp32 (numerics.md clause 6) with host floats, as loops of constant length that the
+ * compiler vectorises. The engine has set the float mode (twin_host_float.h): not flushing, because a remainder may be
+ * subnormal and still round up to 2^-126.
  */
 #ifndef PRESIL_TWIN_SIMD_SPLIT_H
 #define PRESIL_TWIN_SIMD_SPLIT_H
@@ -10,7 +11,10 @@
 #include "twin_fp.h"
 
 #define STEP 16
-typedef union { float f[STEP]; uint32_t u[STEP]; } cells16;
+typedef union {
+    float f[STEP];
+    uint32_t u[STEP];
+} cells16;
 #define EACH for (int c = 0; c < STEP; c++)
 
 static inline uint16_t round_bf16(uint32_t v) {
@@ -38,7 +42,8 @@ static inline __attribute__((always_inline)) void split16(const cells16 *x, uint
     EACH {
         uint32_t u = rest.u[c], magnitude = u & 0x7fffffffu, sign = (u >> 16) & 0x8000u;
         /* Below 2^-126 eight bits are finer than the subnormal grid: what rounds up to 2^-126 is decided by value. */
-        uint32_t t = magnitude < 0x00800000u ? (magnitude >= 0x007fc000u ? sign | 0x0080u : 0) : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+        uint32_t t = magnitude < 0x00800000u ? (magnitude >= 0x007fc000u ? sign | 0x0080u : 0)
+                                             : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
         top.u[c] = t << 16;
     }
     if (term == 2) {
@@ -54,9 +59,12 @@ static void split(const uint8_t *source, uint8_t *out, size_t elements, unsigned
         cells16 x = {.u = {0}};
         uint16_t t[STEP];
         memcpy(x.u, source + 4 * at, 4 * count);
-        if (term == 0) split16(&x, t, 0);
-        else if (term == 1) split16(&x, t, 1);
-        else split16(&x, t, 2);
+        if (term == 0)
+            split16(&x, t, 0);
+        else if (term == 1)
+            split16(&x, t, 1);
+        else
+            split16(&x, t, 2);
         memcpy(out + 2 * at, t, 2 * count);
     }
 }

@@ -6,7 +6,8 @@
 
 #define ADDRESS_MASK ((UINT64_C(1) << 40) - 1)
 
-/* The fields of a transfer, in the widths of the address arithmetic: DRAM 64 bits, scratchpad 32 bits with wrap-around. */
+/* The fields of a transfer, in the widths of the address arithmetic: DRAM 64 bits, scratchpad 32 bits with wrap-around.
+ */
 typedef struct {
     twin_run *run;
     uint32_t index, word, spad_bytes;
@@ -21,34 +22,50 @@ typedef struct {
 static void fields_load(transfer *t, twin_run *run, const presil_desc *d, uint32_t index) {
     const twin_dims *dims = &run->twin->dims;
     *t = (transfer){
-        .run = run, .index = index, .word = dims->word, .spad_bytes = dims->words * dims->word,
+        .run = run,
+        .index = index,
+        .word = dims->word,
+        .spad_bytes = dims->words * dims->word,
         .addr = presil_load_addr_lo(d) | (uint64_t)presil_load_addr_hi(d) << 32,
         .ds = {0, presil_load_ds1(d), presil_load_ds2(d), presil_load_ds3(d)},
         .n = {presil_load_n0(d), presil_load_n1(d), presil_load_n2(d), presil_load_n3(d)},
-        .ss = {(uint32_t)presil_load_ss0(d), (uint32_t)presil_load_ss1(d), (uint32_t)presil_load_ss2(d), (uint32_t)presil_load_ss3(d)},
-        .sp_base = presil_load_sp_base(d), .sw = (uint32_t)presil_load_sw(d),
-        .chunk = presil_load_chunk_bytes(d), .piece = presil_load_word_bytes(d),
-        .row_bytes = presil_load_row_bytes(d), .pos0 = presil_load_pos0(d), .step0 = presil_load_step0(d),
-        .pad = presil_load_pad(d), .conv = presil_load_conv(d),
+        .ss = {(uint32_t)presil_load_ss0(d), (uint32_t)presil_load_ss1(d), (uint32_t)presil_load_ss2(d),
+               (uint32_t)presil_load_ss3(d)},
+        .sp_base = presil_load_sp_base(d),
+        .sw = (uint32_t)presil_load_sw(d),
+        .chunk = presil_load_chunk_bytes(d),
+        .piece = presil_load_word_bytes(d),
+        .row_bytes = presil_load_row_bytes(d),
+        .pos0 = presil_load_pos0(d),
+        .step0 = presil_load_step0(d),
+        .pad = presil_load_pad(d),
+        .conv = presil_load_conv(d),
     };
 }
 
 static void fields_store(transfer *t, twin_run *run, const presil_desc *d, uint32_t index) {
     const twin_dims *dims = &run->twin->dims;
     *t = (transfer){
-        .run = run, .index = index, .word = dims->word, .spad_bytes = dims->words * dims->word,
+        .run = run,
+        .index = index,
+        .word = dims->word,
+        .spad_bytes = dims->words * dims->word,
         .addr = presil_store_addr_lo(d) | (uint64_t)presil_store_addr_hi(d) << 32,
         .ds = {0, presil_store_ds1(d), presil_store_ds2(d), presil_store_ds3(d)},
         .n = {presil_store_n0(d), presil_store_n1(d), presil_store_n2(d), presil_store_n3(d)},
-        .ss = {(uint32_t)presil_store_ss0(d), (uint32_t)presil_store_ss1(d), (uint32_t)presil_store_ss2(d), (uint32_t)presil_store_ss3(d)},
-        .sp_base = presil_store_sp_base(d), .sw = (uint32_t)presil_store_sw(d),
-        .chunk = presil_store_chunk_bytes(d), .piece = presil_store_word_bytes(d),
+        .ss = {(uint32_t)presil_store_ss0(d), (uint32_t)presil_store_ss1(d), (uint32_t)presil_store_ss2(d),
+               (uint32_t)presil_store_ss3(d)},
+        .sp_base = presil_store_sp_base(d),
+        .sw = (uint32_t)presil_store_sw(d),
+        .chunk = presil_store_chunk_bytes(d),
+        .piece = presil_store_word_bytes(d),
     };
 }
 
 /*
- * Whether [address, address + bytes), rounded out to the beats the chip moves, leaves the memory window; *bad: the first beat that does.
- * bytes > 0. A window that is not made of whole beats counts as if its last beats were whole, but not for the bytes themselves.
+ * Whether [address, address + bytes), rounded out to the beats the chip moves, leaves the memory window; *bad: the
+ * first beat that does. bytes > 0. A window that is not made of whole beats counts as if its last beats were whole, but
+ * not for the bytes themselves.
  */
 static int outside(const transfer *t, uint64_t address, uint64_t bytes, uint64_t *bad) {
     const presil_twin_memory *m = t->run->memory;
@@ -77,8 +94,8 @@ static void fill(uint8_t *spad, uint32_t to, uint32_t bytes, uint32_t pad) {
 }
 
 /*
- * Writes `bytes` source bytes from position `pos` of a row (row: its byte 0, or NULL if the whole row is padding) at scratchpad address s.
- * The caller has checked s against the memory's end.
+ * Writes `bytes` source bytes from position `pos` of a row (row: its byte 0, or NULL if the whole row is padding) at
+ * scratchpad address s. The caller has checked s against the memory's end.
  */
 static void write_piece(const transfer *t, const uint8_t *row, int64_t pos, uint32_t bytes, uint32_t s) {
     uint8_t *spad = t->run->twin->spad;
@@ -91,12 +108,16 @@ static void write_piece(const transfer *t, const uint8_t *row, int64_t pos, uint
     if (!row || from >= to) {
         fill(spad, s, out, t->pad);
     } else {
-        uint32_t before = (uint32_t)(from - pos) >> shift, elements = (uint32_t)(to - from) / 4, inside = t->conv ? 2 * elements : (uint32_t)(to - from);
+        uint32_t before = (uint32_t)(from - pos) >> shift, elements = (uint32_t)(to - from) / 4,
+                 inside = t->conv ? 2 * elements : (uint32_t)(to - from);
         fill(spad, s, before, t->pad);
-        if (t->conv) t->run->twin->kernels->split(row + from, spad + s + before, elements, t->conv - 1u);
-        else memcpy(spad + s + before, row + from, inside);
+        if (t->conv)
+            t->run->twin->kernels->split(row + from, spad + s + before, elements, t->conv - 1u);
+        else
+            memcpy(spad + s + before, row + from, inside);
         fill(spad, s + before + inside, out - before - inside, t->pad);
-        if (t->conv && (to - from) % 4 == 2 && to < t->row_bytes - 1) { /* an odd address leaves half of the last element in the word */
+        if (t->conv && (to - from) % 4 == 2 &&
+            to < t->row_bytes - 1) { /* an odd address leaves half of the last element in the word */
             uint8_t half[2];
             t->run->twin->kernels->split(row + to - 2, half, 1, t->conv - 1u);
             spad[s + out - 1] = half[0];
@@ -109,8 +130,9 @@ static void write_piece(const transfer *t, const uint8_t *row, int64_t pos, uint
 static int load_row(const transfer *t, const uint8_t *row, uint32_t s) {
     for (uint32_t i0 = 0; i0 < t->n[0]; i0++, s += t->ss[0]) {
         int64_t pos = t->pos0 + (int64_t)i0 * t->step0;
-        if (row && !t->conv && t->piece == t->word && t->sw == t->word && !(t->chunk & (t->word - 1)) && !(s & (t->word - 1)) && pos >= 0 &&
-            pos + t->chunk <= t->row_bytes && s < t->spad_bytes && t->chunk <= t->spad_bytes - s) {
+        if (row && !t->conv && t->piece == t->word && t->sw == t->word && !(t->chunk & (t->word - 1)) &&
+            !(s & (t->word - 1)) && pos >= 0 && pos + t->chunk <= t->row_bytes && s < t->spad_bytes &&
+            t->chunk <= t->spad_bytes - s) {
             memcpy(t->run->twin->spad + s, row + pos, t->chunk);
             continue;
         }
@@ -131,14 +153,16 @@ static int open_row(const transfer *t, uint64_t address, int inside, const uint8
     *row = NULL;
     if (!inside || from >= end) return 0;
     uint64_t bad, first = (address + (uint64_t)from) & ADDRESS_MASK;
-    if (outside(t, first, (uint64_t)(end - from), &bad)) return twin_fail(t->run, PRESIL_ERROR_READ_BUS, t->index, bad, "DRAM read at");
+    if (outside(t, first, (uint64_t)(end - from), &bad))
+        return twin_fail(t->run, PRESIL_ERROR_READ_BUS, t->index, bad, "DRAM read at");
     const presil_twin_memory *m = t->run->memory;
     *row = m->host + (int64_t)(first - m->base) - from;
     return 0;
 }
 
 /* A whole row, all columns inside and aligned: converted at once, then one element a column. */
-static int transpose_whole_row(const transfer *t, const uint8_t *row, uint32_t k, uint32_t e, uint32_t columns, uint32_t s) {
+static int transpose_whole_row(const transfer *t, const uint8_t *row, uint32_t k, uint32_t e, uint32_t columns,
+                               uint32_t s) {
     uint8_t *spad = t->run->twin->spad;
     uint16_t terms[2 * TWIN_MAX_LANES];
     const uint8_t *from = row + t->pos0;
@@ -149,8 +173,10 @@ static int transpose_whole_row(const transfer *t, const uint8_t *row, uint32_t k
     for (uint32_t j = 0; j < columns; j++, s += t->sw) {
         if (s >= t->spad_bytes) return range_error(t, s);
         if (k == 0) fill(spad, s, t->word, t->pad);
-        if (e == 2) memcpy(spad + s + k * 2, from + j * 2, 2);
-        else memcpy(spad + s + k * e, from + j * e, e);
+        if (e == 2)
+            memcpy(spad + s + k * 2, from + j * 2, 2);
+        else
+            memcpy(spad + s + k * e, from + j * e, e);
     }
     return 0;
 }
@@ -159,7 +185,8 @@ static int transpose_whole_row(const transfer *t, const uint8_t *row, uint32_t k
 static int transpose_row(const transfer *t, const uint8_t *row, uint32_t k, uint32_t source_log2, uint32_t s) {
     uint8_t *spad = t->run->twin->spad;
     uint32_t size = 1u << source_log2, e = t->conv ? 2u : size, columns = t->chunk >> source_log2;
-    if (row && t->pos0 >= 0 && t->pos0 + (int64_t)t->chunk <= t->row_bytes && columns <= 2 * TWIN_MAX_LANES && !((s | t->sw) & (t->word - 1)))
+    if (row && t->pos0 >= 0 && t->pos0 + (int64_t)t->chunk <= t->row_bytes && columns <= 2 * TWIN_MAX_LANES &&
+        !((s | t->sw) & (t->word - 1)))
         return transpose_whole_row(t, row, k, e, columns, s);
     for (uint32_t j = 0; j < columns; j++, s += t->sw) {
         uint32_t base = s & ~(t->word - 1);
@@ -187,7 +214,8 @@ int twin_load(twin_run *run, const presil_desc *d, uint32_t index) {
     for (uint32_t i3 = 0; i3 < t.n[3]; i3++)
         for (uint32_t i2 = 0; i2 < t.n[2]; i2++)
             for (uint32_t i1 = 0; i1 < t.n[1]; i1++) {
-                uint64_t address = t.addr + (uint64_t)((int64_t)i1 * t.ds[1] + (int64_t)i2 * t.ds[2] + (int64_t)i3 * t.ds[3]);
+                uint64_t address =
+                    t.addr + (uint64_t)((int64_t)i1 * t.ds[1] + (int64_t)i2 * t.ds[2] + (int64_t)i3 * t.ds[3]);
                 int64_t r = rp0 + (int64_t)i1 * rp1 + (int64_t)i2 * rp2 + (int64_t)i3 * rp3;
                 uint32_t s = t.sp_base + (transposing ? 0 : i1 * t.ss[1]) + i2 * t.ss[2] + i3 * t.ss[3];
                 const uint8_t *row;
@@ -201,7 +229,8 @@ int twin_load(twin_run *run, const presil_desc *d, uint32_t index) {
 static int store_row(const transfer *t, uint8_t *to, uint32_t s) {
     const uint8_t *spad = t->run->twin->spad;
     for (uint32_t i0 = 0; i0 < t->n[0]; i0++, s += t->ss[0]) {
-        if (t->piece == t->word && t->sw == t->word && !(s & (t->word - 1)) && s < t->spad_bytes && t->chunk <= t->spad_bytes - s) {
+        if (t->piece == t->word && t->sw == t->word && !(s & (t->word - 1)) && s < t->spad_bytes &&
+            t->chunk <= t->spad_bytes - s) {
             memcpy(to, spad + s, t->chunk);
             to += t->chunk;
             continue;
@@ -225,11 +254,15 @@ int twin_store(twin_run *run, const presil_desc *d, uint32_t index) {
     for (uint32_t i3 = 0; i3 < t.n[3]; i3++)
         for (uint32_t i2 = 0; i2 < t.n[2]; i2++)
             for (uint32_t i1 = 0; i1 < t.n[1]; i1++) {
-                uint64_t address = t.addr + (uint64_t)((int64_t)i1 * t.ds[1] + (int64_t)i2 * t.ds[2] + (int64_t)i3 * t.ds[3]);
+                uint64_t address =
+                    t.addr + (uint64_t)((int64_t)i1 * t.ds[1] + (int64_t)i2 * t.ds[2] + (int64_t)i3 * t.ds[3]);
                 address &= ADDRESS_MASK;
                 uint64_t bad;
-                if (outside(&t, address, bytes, &bad)) return twin_fail(run, PRESIL_ERROR_WRITE_BUS, index, bad, "DRAM write at");
-                if (store_row(&t, m->host + (address - m->base), t.sp_base + i1 * t.ss[1] + i2 * t.ss[2] + i3 * t.ss[3])) return -1;
+                if (outside(&t, address, bytes, &bad))
+                    return twin_fail(run, PRESIL_ERROR_WRITE_BUS, index, bad, "DRAM write at");
+                if (store_row(&t, m->host + (address - m->base),
+                              t.sp_base + i1 * t.ss[1] + i2 * t.ss[2] + i3 * t.ss[3]))
+                    return -1;
                 if (run->on_write) run->on_write(run->context, address, bytes, index);
             }
     return 0;

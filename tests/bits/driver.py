@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""libpresil from Python through ctypes: the driver alone, without torch. Arrays are numpy; a Device owns what it allocates."""
+"""libpresil from Python through ctypes: the driver alone, without torch. Arrays are numpy; a Device owns what it
+allocates."""
 
 import ctypes as C
 import os
@@ -15,40 +16,121 @@ ENGINES, CAUSES = 5, 16
 
 
 class Options(C.Structure):
-    _fields_ = [("size", C.c_uint32), ("mode", C.c_uint32), ("config", C.c_char_p), ("build", C.c_char_p), ("library", C.c_char_p), ("memory_bytes", C.c_uint64),
-                ("memory_model", C.c_char_p), ("seed", C.c_uint64), ("hang_cycles", C.c_uint64), ("twin_threads", C.c_uint32), ("no_map", C.c_uint32),
-                ("affinity", C.c_char_p), ("transport", C.c_char_p), ("transport_index", C.c_uint32)]
+    _fields_ = [
+        ("size", C.c_uint32),
+        ("mode", C.c_uint32),
+        ("config", C.c_char_p),
+        ("build", C.c_char_p),
+        ("library", C.c_char_p),
+        ("memory_bytes", C.c_uint64),
+        ("memory_model", C.c_char_p),
+        ("seed", C.c_uint64),
+        ("hang_cycles", C.c_uint64),
+        ("twin_threads", C.c_uint32),
+        ("no_map", C.c_uint32),
+        ("affinity", C.c_char_p),
+        ("transport", C.c_char_p),
+        ("transport_index", C.c_uint32),
+    ]
 
 
 class Tensor(C.Structure):
-    _fields_ = [("data", C.c_uint64), ("dtype", C.c_uint32), ("ndim", C.c_uint32), ("shape", C.c_int64 * 4), ("stride", C.c_int64 * 4)]
+    _fields_ = [
+        ("data", C.c_uint64),
+        ("dtype", C.c_uint32),
+        ("ndim", C.c_uint32),
+        ("shape", C.c_int64 * 4),
+        ("stride", C.c_int64 * 4),
+    ]
 
 
 class Epilogue(C.Structure):
-    _fields_ = [("clamp", C.c_uint32), ("clamp_lo", C.c_float), ("clamp_hi", C.c_float), ("out_zero_point", C.c_int32), ("int_lo", C.c_int32), ("int_hi", C.c_int32),
-                ("residual_zero_point", C.c_int32), ("residual_scale", C.c_float), ("residual", C.POINTER(Tensor))]
+    _fields_ = [
+        ("clamp", C.c_uint32),
+        ("clamp_lo", C.c_float),
+        ("clamp_hi", C.c_float),
+        ("out_zero_point", C.c_int32),
+        ("int_lo", C.c_int32),
+        ("int_hi", C.c_int32),
+        ("residual_zero_point", C.c_int32),
+        ("residual_scale", C.c_float),
+        ("residual", C.POINTER(Tensor)),
+    ]
 
 
 class WeightsDesc(C.Structure):
-    _fields_ = [("size", C.c_uint32), ("compute", C.c_uint32), ("weight", C.c_void_p), ("weight_dtype", C.c_uint32), ("groups", C.c_uint32), ("shape", C.c_int64 * 4),
-                ("stride", C.c_int64 * 4), ("bias", C.c_void_p), ("scale", C.c_void_p), ("dilation", C.c_int64 * 2), ("input_dilation", C.c_int64 * 2)]
+    _fields_ = [
+        ("size", C.c_uint32),
+        ("compute", C.c_uint32),
+        ("weight", C.c_void_p),
+        ("weight_dtype", C.c_uint32),
+        ("groups", C.c_uint32),
+        ("shape", C.c_int64 * 4),
+        ("stride", C.c_int64 * 4),
+        ("bias", C.c_void_p),
+        ("scale", C.c_void_p),
+        ("dilation", C.c_int64 * 2),
+        ("input_dilation", C.c_int64 * 2),
+    ]
 
 
 class Conv2dDesc(C.Structure):
-    _fields_ = [("size", C.c_uint32), ("pad_value", C.c_uint32), ("label", C.c_char_p), ("input", Tensor), ("output", Tensor), ("weights", C.c_void_p), ("stride", C.c_int64 * 2),
-                ("padding", C.c_int64 * 2), ("dilation", C.c_int64 * 2), ("input_dilation", C.c_int64 * 2), ("epilogue", Epilogue), ("tiling", C.c_uint32), ("reserved0", C.c_uint32)]
+    _fields_ = [
+        ("size", C.c_uint32),
+        ("pad_value", C.c_uint32),
+        ("label", C.c_char_p),
+        ("input", Tensor),
+        ("output", Tensor),
+        ("weights", C.c_void_p),
+        ("stride", C.c_int64 * 2),
+        ("padding", C.c_int64 * 2),
+        ("dilation", C.c_int64 * 2),
+        ("input_dilation", C.c_int64 * 2),
+        ("epilogue", Epilogue),
+        ("tiling", C.c_uint32),
+        ("reserved0", C.c_uint32),
+    ]
 
 
 class MatmulDesc(C.Structure):
-    _fields_ = [("size", C.c_uint32), ("compute", C.c_uint32), ("label", C.c_char_p), ("a", Tensor), ("b", Tensor), ("out", Tensor), ("epilogue", Epilogue), ("tiling", C.c_uint32),
-                ("reserved0", C.c_uint32)]
+    _fields_ = [
+        ("size", C.c_uint32),
+        ("compute", C.c_uint32),
+        ("label", C.c_char_p),
+        ("a", Tensor),
+        ("b", Tensor),
+        ("out", Tensor),
+        ("epilogue", Epilogue),
+        ("tiling", C.c_uint32),
+        ("reserved0", C.c_uint32),
+    ]
 
 
 class Report(C.Structure):
-    _fields_ = [("size", C.c_uint32), ("mode", C.c_uint32), ("label", C.c_char * 64), ("launch", C.c_uint64), ("macs", C.c_uint64), ("passes", C.c_uint64), ("peak_macs_per_cycle", C.c_uint64),
-                ("cycles", C.c_uint64), ("stalls", (C.c_uint64 * CAUSES) * ENGINES), ("read_bytes", C.c_uint64), ("write_bytes", C.c_uint64), ("read_beats", C.c_uint64),
-                ("write_beats", C.c_uint64), ("descriptors", C.c_uint64), ("verified", C.c_int32), ("status", C.c_uint32), ("sim_ns", C.c_uint64), ("twin_ns", C.c_uint64),
-                ("host_ns", C.c_uint64), ("fill", C.c_uint64), ("drain", C.c_uint64), ("difference", C.c_char * 256)]
+    _fields_ = [
+        ("size", C.c_uint32),
+        ("mode", C.c_uint32),
+        ("label", C.c_char * 64),
+        ("launch", C.c_uint64),
+        ("macs", C.c_uint64),
+        ("passes", C.c_uint64),
+        ("peak_macs_per_cycle", C.c_uint64),
+        ("cycles", C.c_uint64),
+        ("stalls", (C.c_uint64 * CAUSES) * ENGINES),
+        ("read_bytes", C.c_uint64),
+        ("write_bytes", C.c_uint64),
+        ("read_beats", C.c_uint64),
+        ("write_beats", C.c_uint64),
+        ("descriptors", C.c_uint64),
+        ("verified", C.c_int32),
+        ("status", C.c_uint32),
+        ("sim_ns", C.c_uint64),
+        ("twin_ns", C.c_uint64),
+        ("host_ns", C.c_uint64),
+        ("fill", C.c_uint64),
+        ("drain", C.c_uint64),
+        ("difference", C.c_char * 256),
+    ]
 
 
 REPORT_FN = C.CFUNCTYPE(None, C.c_void_p, C.POINTER(Report))
@@ -86,16 +168,41 @@ LIB = None
 class Device:
     """One device; use as a context. launch reports of the last synchronize() are in `reports`."""
 
-    def __init__(self, config: str, mode: str = "verify", build: str | None = "fast", memory_model: str = "", seed: int = 0, memory_bytes: int = 1 << 30, no_map: bool = False,
-                 transport: str = "inproc"):
+    def __init__(
+        self,
+        config: str,
+        mode: str = "verify",
+        build: str | None = "fast",
+        memory_model: str = "",
+        seed: int = 0,
+        memory_bytes: int = 1 << 30,
+        no_map: bool = False,
+        transport: str = "inproc",
+    ):
         global LIB
         LIB = LIB or _load()
         os.environ.setdefault("PRESIL_LIBRARY_PATH", str(library_directory()))
         self.handle, self.reports, self.buffers = C.c_void_p(), [], []
-        options = Options(C.sizeof(Options), MODES[mode], config.encode(), build and build.encode(), None, memory_bytes, memory_model.encode() or None, seed, 0, 0, int(no_map),
-                          None, transport.encode(), 0)
+        options = Options(
+            C.sizeof(Options),
+            MODES[mode],
+            config.encode(),
+            build and build.encode(),
+            None,
+            memory_bytes,
+            memory_model.encode() or None,
+            seed,
+            0,
+            0,
+            int(no_map),
+            None,
+            transport.encode(),
+            0,
+        )
         self.check(LIB.presil_device_open(C.byref(options), C.byref(self.handle)))
-        self.check(LIB.presil_device_start(self.handle) if transport != "inproc" else 0)  # it may not map: known once it is open
+        self.check(
+            LIB.presil_device_start(self.handle) if transport != "inproc" else 0
+        )  # it may not map: known once it is open
         self._callback = REPORT_FN(lambda _, r: self.reports.append(Report.from_buffer_copy(r.contents)))
         LIB.presil_set_report(self.handle, self._callback, None)
 
@@ -157,12 +264,34 @@ class Device:
             taken, self.reports[:] = list(self.reports), []
         return taken
 
-    def weights(self, compute: str, weight: np.ndarray, weight_dtype: str, groups=1, bias=None, scale=None, dilation=(1, 1), input_dilation=(1, 1)) -> C.c_void_p:
-        """weight: (O, I/groups, KH, KW) of bit patterns, any strides; bias and scale: arrays of 4-byte patterns or None."""
+    def weights(
+        self,
+        compute: str,
+        weight: np.ndarray,
+        weight_dtype: str,
+        groups=1,
+        bias=None,
+        scale=None,
+        dilation=(1, 1),
+        input_dilation=(1, 1),
+    ) -> C.c_void_p:
+        """weight: (O, I/groups, KH, KW) of bit patterns, any strides; bias and scale: arrays of 4-byte patterns or
+        None."""
         bias, scale = (None if v is None else np.ascontiguousarray(v) for v in (bias, scale))
         strides = [s // weight.itemsize for s in weight.strides]
-        desc = WeightsDesc(C.sizeof(WeightsDesc), COMPUTE[compute], weight.ctypes.data, DTYPES[weight_dtype], groups, (C.c_int64 * 4)(*weight.shape), (C.c_int64 * 4)(*strides),
-                           None if bias is None else bias.ctypes.data, None if scale is None else scale.ctypes.data, (C.c_int64 * 2)(*dilation), (C.c_int64 * 2)(*input_dilation))
+        desc = WeightsDesc(
+            C.sizeof(WeightsDesc),
+            COMPUTE[compute],
+            weight.ctypes.data,
+            DTYPES[weight_dtype],
+            groups,
+            (C.c_int64 * 4)(*weight.shape),
+            (C.c_int64 * 4)(*strides),
+            None if bias is None else bias.ctypes.data,
+            None if scale is None else scale.ctypes.data,
+            (C.c_int64 * 2)(*dilation),
+            (C.c_int64 * 2)(*input_dilation),
+        )
         out = C.c_void_p()
         self.check(LIB.presil_weights_create(self.handle, C.byref(desc), C.byref(out)))
         return out
@@ -182,6 +311,6 @@ class Device:
 def tensor(address: int, dtype: str, shape, stride=None) -> Tensor:
     """stride in elements; None: dense."""
     if stride is None:
-        stride = [int(np.prod(shape[i + 1:], dtype=np.int64)) for i in range(len(shape))]
+        stride = [int(np.prod(shape[i + 1 :], dtype=np.int64)) for i in range(len(shape))]
     pad = [0] * (4 - len(shape))
     return Tensor(address, DTYPES[dtype], len(shape), (C.c_int64 * 4)(*shape, *pad), (C.c_int64 * 4)(*stride, *pad))

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cases of the operator sweeps (RTL = twin = oracle): shapes, dtypes, epilogues and value families, deterministic and replayable.
+"""The cases of the operator sweeps (RTL = twin = oracle): shapes, dtypes, epilogues and value families, deterministic
+and replayable.
 
     for case in cases("tiny", seed=1, count=1200): print(case.describe()); operands = case.data()
     case("tiny", 1, 417)                    # the same case again, alone
 
-The first directed_count(chip) indices walk through every value of the ranges in RANGES and LIMITS; those after them are random combinations
-of the same ranges, kept below `limit` MACs (times passes). Nothing here knows the driver; tests/bits/reference.py gives the expected bits.
+The first directed_count(chip) indices walk through every value of the ranges in RANGES and LIMITS; those after them
+are random combinations of the same ranges, kept below `limit` MACs (times passes). Nothing here knows the driver;
+tests/bits/reference.py gives the expected bits.
 """
+
 import json
 import random
 from dataclasses import dataclass, replace
@@ -20,22 +23,35 @@ from .values import CONTAINER, FLOAT_FAMILIES, INT_FAMILIES, Stream, family_valu
 DTYPES = ("int8", "bf16", "fp32", "fp32_bf16")
 PASSES = {"int8": 1, "bf16": 1, "fp32": 6, "fp32_bf16": 1}
 ELEMENT = {"int8": "int8", "bf16": "bf16", "fp32": "fp32", "fp32_bf16": "fp32"}
-RANGES = {"kernel": (1, 2, 3, 4, 5, 6, 7, 11), "stride": (1, 2, 3, 4), "dilation": (1, 2, 3), "padding": (0, 1, 2, 3, 4, 5),
-          "channels": (*range(1, 131), 512), "size": tuple(range(1, 58)), "input_dilation": (1, 2, 3)}
-LIMIT = 200_000            # cost of a random case
+RANGES = {
+    "kernel": (1, 2, 3, 4, 5, 6, 7, 11),
+    "stride": (1, 2, 3, 4),
+    "dilation": (1, 2, 3),
+    "padding": (0, 1, 2, 3, 4, 5),
+    "channels": (*range(1, 131), 512),
+    "size": tuple(range(1, 58)),
+    "input_dilation": (1, 2, 3),
+}
+LIMIT = 200_000  # cost of a random case
 ONE, INFINITY = 0x3F800000, 0x7F800000
-CLAMPS = {"relu": (0, INFINITY), "relu6": (0, 0x40C00000), "band": (0xC0000000, 0x3F000000), "point": (0x3F800000, 0x3F800000)}
+CLAMPS = {
+    "relu": (0, INFINITY),
+    "relu6": (0, 0x40C00000),
+    "band": (0xC0000000, 0x3F000000),
+    "point": (0x3F800000, 0x3F800000),
+}
 
 
 @dataclass(frozen=True)
 class EpilogueCase:
     """A variant of the epilogue; what is per channel or per element is made by data()."""
+
     name: str
     out: str
     bias: bool = False
     scale: bool = False
-    residual: str | None = None            # INT8, BF16, FP32
-    clamp: tuple[int, int] | None = None   # fp32 patterns
+    residual: str | None = None  # INT8, BF16, FP32
+    clamp: tuple[int, int] | None = None  # fp32 patterns
     out_zp: int = 0
     int_lo: int = -128
     int_hi: int = 127
@@ -45,21 +61,46 @@ class EpilogueCase:
 
 def _epilogues():
     e, int8, real = EpilogueCase, [], []
-    int8 += [e("raw", "RAW32"), e("raw+bias", "RAW32", bias=True), e("float", "FP32", scale=True), e("half", "BF16", bias=True, scale=True),
-             e("plain8", "INT8"), e("quant", "INT8", True, True, out_zp=3), e("quant relu", "INT8", True, True, out_zp=-128, int_lo=-128),
-             e("quant relu mid", "INT8", True, True, out_zp=-17, int_lo=-17), e("quant relu6", "INT8", True, True, out_zp=-100, int_lo=-100, int_hi=50),
-             e("quant add", "INT8", True, True, "INT8", out_zp=9, res_zp=-20, res_scale=0x3F19999A),
-             e("quant add relu", "INT8", True, True, "INT8", out_zp=-60, int_lo=-60, res_zp=127, res_scale=0x3FC00000),
-             e("quant add half", "INT8", False, True, "BF16"), e("quant add float", "INT8", True, False, "FP32", out_zp=-1),
-             e("float all", "FP32", True, True, "FP32", CLAMPS["relu"]), e("float add8", "FP32", False, True, "INT8", res_zp=5, res_scale=0x3D000000),
-             e("half relu6", "BF16", True, True, "BF16", CLAMPS["relu6"]), e("as float", "FP32", clamp=CLAMPS["band"]),
-             e("plain8 add", "INT8", residual="INT8", out_zp=2, res_zp=-9, res_scale=0x42000000), e("as half add", "BF16", residual="FP32")]
+    int8 += [
+        e("raw", "RAW32"),
+        e("raw+bias", "RAW32", bias=True),
+        e("float", "FP32", scale=True),
+        e("half", "BF16", bias=True, scale=True),
+        e("plain8", "INT8"),
+        e("quant", "INT8", True, True, out_zp=3),
+        e("quant relu", "INT8", True, True, out_zp=-128, int_lo=-128),
+        e("quant relu mid", "INT8", True, True, out_zp=-17, int_lo=-17),
+        e("quant relu6", "INT8", True, True, out_zp=-100, int_lo=-100, int_hi=50),
+        e("quant add", "INT8", True, True, "INT8", out_zp=9, res_zp=-20, res_scale=0x3F19999A),
+        e("quant add relu", "INT8", True, True, "INT8", out_zp=-60, int_lo=-60, res_zp=127, res_scale=0x3FC00000),
+        e("quant add half", "INT8", False, True, "BF16"),
+        e("quant add float", "INT8", True, False, "FP32", out_zp=-1),
+        e("float all", "FP32", True, True, "FP32", CLAMPS["relu"]),
+        e("float add8", "FP32", False, True, "INT8", res_zp=5, res_scale=0x3D000000),
+        e("half relu6", "BF16", True, True, "BF16", CLAMPS["relu6"]),
+        e("as float", "FP32", clamp=CLAMPS["band"]),
+        e("plain8 add", "INT8", residual="INT8", out_zp=2, res_zp=-9, res_scale=0x42000000),
+        e("as half add", "BF16", residual="FP32"),
+    ]
     for out in ("FP32", "BF16"):
-        real += [e("plain", out), e("bias", out, True), e("scale", out, False, True), e("bias scale", out, True, True), e("relu", out, True, clamp=CLAMPS["relu"]),
-                 e("add half", out, True, residual="BF16"), e("add float", out, False, True, "FP32"), e("add half relu", out, True, True, "BF16", CLAMPS["relu"]),
-                 e("add8", out, residual="INT8", res_zp=-3, res_scale=0x3E000000), e("band", out, clamp=CLAMPS["band"]), e("point", out, True, clamp=CLAMPS["point"])]
-    real += [e("to int8", "INT8", True, True, out_zp=7), e("to int8 relu", "INT8", out_zp=-128), e("to int8 add", "INT8", True, True, "INT8", out_zp=-5, res_zp=11,
-                                                                                                     res_scale=0x40000000)]
+        real += [
+            e("plain", out),
+            e("bias", out, True),
+            e("scale", out, False, True),
+            e("bias scale", out, True, True),
+            e("relu", out, True, clamp=CLAMPS["relu"]),
+            e("add half", out, True, residual="BF16"),
+            e("add float", out, False, True, "FP32"),
+            e("add half relu", out, True, True, "BF16", CLAMPS["relu"]),
+            e("add8", out, residual="INT8", res_zp=-3, res_scale=0x3E000000),
+            e("band", out, clamp=CLAMPS["band"]),
+            e("point", out, True, clamp=CLAMPS["point"]),
+        ]
+    real += [
+        e("to int8", "INT8", True, True, out_zp=7),
+        e("to int8 relu", "INT8", out_zp=-128),
+        e("to int8 add", "INT8", True, True, "INT8", out_zp=-5, res_zp=11, res_scale=0x40000000),
+    ]
     return {"int8": tuple(int8), "bf16": tuple(real), "fp32": tuple(real), "fp32_bf16": tuple(real)}
 
 
@@ -72,6 +113,7 @@ FAMILIES = {d: INT_FAMILIES if d == "int8" else FLOAT_FAMILIES for d in DTYPES}
 @dataclass(frozen=True)
 class Case:
     """What both operators have. `cost`: MACs that the chip executes for it, passes included (macs: nominal)."""
+
     chip: str
     seed: int
     index: int
@@ -94,16 +136,27 @@ class Case:
         e, real = self.epilogue, self.dtype != "int8"
         out = {"bias": None, "scale": None, "residual": None}
         if e.bias and real:
-            out["bias"] = family_values(self.stream("bias"), "fp32", "mixed" if self.values in ("mixed", "nan", "infinity") else "wide", (channels,))
+            out["bias"] = family_values(
+                self.stream("bias"),
+                "fp32",
+                "mixed" if self.values in ("mixed", "nan", "infinity") else "wide",
+                (channels,),
+            )
         elif e.bias:
             s = self.stream("bias")
-            magnitude = s.bits((channels,), 31) >> np.where(s.chance((channels,), 10), np.uint64(0), s.below((channels,), 20) + np.uint64(11))
-            out["bias"] = np.where(s.chance((channels,), 50), magnitude, -magnitude).astype(np.uint32)    # mostly small, some of the whole range
+            magnitude = s.bits((channels,), 31) >> np.where(
+                s.chance((channels,), 10), np.uint64(0), s.below((channels,), 20) + np.uint64(11)
+            )
+            out["bias"] = np.where(s.chance((channels,), 50), magnitude, -magnitude).astype(
+                np.uint32
+            )  # mostly small, some of the whole range
         if e.scale:
             family = "full" if self.values == "full" else "normal"
             scale = family_values(self.stream("scale"), "fp32", family, (channels,)) & np.uint32(0x7FFFFFFF)
             quantising = not real and e.out != "FP32" and family == "normal"
-            out["scale"] = (scale - np.uint32(10 << 23)) if quantising else scale                     # so that int8 outputs are not all saturated
+            out["scale"] = (
+                (scale - np.uint32(10 << 23)) if quantising else scale
+            )  # so that int8 outputs are not all saturated
         if e.residual:
             family = "random" if e.residual == "INT8" else self.values if real else "wide"
             out["residual"] = family_values(self.stream("residual"), e.residual.lower(), family, self.output_shape)
@@ -116,6 +169,7 @@ class Case:
 @dataclass(frozen=True)
 class MatmulCase(Case):
     """out[i] = a[i] @ b[i]; transpose_*: the operand lies transposed in memory; shared_b: one b for the batch."""
+
     m: int = 1
     n: int = 1
     k: int = 1
@@ -128,7 +182,18 @@ class MatmulCase(Case):
 
     @property
     def shape_key(self):
-        return self.kind, self.chip, self.dtype, self.batch, self.m, self.n, self.k, self.transpose_a, self.transpose_b, self.shared_b
+        return (
+            self.kind,
+            self.chip,
+            self.dtype,
+            self.batch,
+            self.m,
+            self.n,
+            self.k,
+            self.transpose_a,
+            self.transpose_b,
+            self.shared_b,
+        )
 
     @property
     def output_shape(self):
@@ -139,10 +204,16 @@ class MatmulCase(Case):
         return self.batch * self.m * self.n * self.k
 
     def data(self):
-        """a and b in their memory order ([B][M][K] or [B][K][M]; [B][K][N] or [B][N][K]) and the extras, arrays of bit patterns."""
-        a, b = self.operand("a", (self.batch, self.m, self.k)), self.operand("b", (1 if self.shared_b else self.batch, self.n, self.k))
+        """a and b in their memory order ([B][M][K] or [B][K][M]; [B][K][N] or [B][N][K]) and the extras, arrays of
+        bit patterns."""
+        a, b = (
+            self.operand("a", (self.batch, self.m, self.k)),
+            self.operand("b", (1 if self.shared_b else self.batch, self.n, self.k)),
+        )
         if self.values == "cancel":
-            b[..., 1:self.k // 2 * 2:2] = b[..., 0:self.k // 2 * 2:2]                              # a alternates in sign along k, b must not
+            b[..., 1 : self.k // 2 * 2 : 2] = b[
+                ..., 0 : self.k // 2 * 2 : 2
+            ]  # a alternates in sign along k, b must not
         a, b = (a.swapaxes(1, 2) if self.transpose_a else a), (b if self.transpose_b else b.swapaxes(1, 2))
         return {"a": np.ascontiguousarray(a), "b": np.ascontiguousarray(b), **self.extras(self.n)}
 
@@ -153,7 +224,9 @@ class MatmulCase(Case):
 
 @dataclass(frozen=True)
 class ConvCase(Case):
-    """conv2d of x [N][C][H][W] with w [O][C/groups][KY][KX]; pad: the int8 zero point as a byte; channels_last: how x lies in memory."""
+    """conv2d of x [N][C][H][W] with w [O][C/groups][KY][KX]; pad: the int8 zero point as a byte; channels_last: how x
+    lies in memory."""
+
     batch: int = 1
     channels: int = 1
     size: tuple[int, int] = (1, 1)
@@ -171,13 +244,31 @@ class ConvCase(Case):
 
     @property
     def shape_key(self):
-        return (self.kind, self.chip, self.dtype, self.batch, self.channels, self.size, self.out_channels, self.kernel, self.stride, self.padding,
-                self.dilation, self.groups, self.input_dilation, self.channels_last)
+        return (
+            self.kind,
+            self.chip,
+            self.dtype,
+            self.batch,
+            self.channels,
+            self.size,
+            self.out_channels,
+            self.kernel,
+            self.stride,
+            self.padding,
+            self.dilation,
+            self.groups,
+            self.input_dilation,
+            self.channels_last,
+        )
 
     @property
     def output_size(self):
-        return tuple(((s - 1) * i + 1 + 2 * p - d * (k - 1) - 1) // st + 1 for s, i, p, d, k, st in
-                     zip(self.size, self.input_dilation, self.padding, self.dilation, self.kernel, self.stride))
+        return tuple(
+            ((s - 1) * i + 1 + 2 * p - d * (k - 1) - 1) // st + 1
+            for s, i, p, d, k, st in zip(
+                self.size, self.input_dilation, self.padding, self.dilation, self.kernel, self.stride
+            )
+        )
 
     @property
     def output_shape(self):
@@ -189,25 +280,38 @@ class ConvCase(Case):
         return self.batch * self.out_channels * oh * ow * self.channels // self.groups * self.kernel[0] * self.kernel[1]
 
     def data(self):
-        """x, w and the extras, arrays of bit patterns, in the order of the indices (the test lays them out in memory)."""
+        """x, w and the extras, arrays of bit patterns, in the order of the indices (the test lays them out in
+        memory)."""
         per_group = self.channels // self.groups
         x = self.operand("x", (self.batch, *self.size, self.channels)).transpose(0, 3, 1, 2)
         w = self.operand("w", (self.out_channels, *self.kernel, per_group))
         if self.values == "cancel":
-            w[..., 1:per_group // 2 * 2:2] = w[..., 0:per_group // 2 * 2:2]
-        return {"x": np.ascontiguousarray(x), "w": np.ascontiguousarray(w.transpose(0, 3, 1, 2)), **self.extras(self.out_channels)}
+            w[..., 1 : per_group // 2 * 2 : 2] = w[..., 0 : per_group // 2 * 2 : 2]
+        return {
+            "x": np.ascontiguousarray(x),
+            "w": np.ascontiguousarray(w.transpose(0, 3, 1, 2)),
+            **self.extras(self.out_channels),
+        }
 
     def describe(self):
         x = f"{self.batch}x{self.channels}x{self.size[0]}x{self.size[1]}"
-        parts = [f"conv2d {x} {'nhwc' if self.channels_last else 'nchw'} o{self.out_channels} k{self.kernel[0]}x{self.kernel[1]}"]
-        for name, value, usual in (("stride", self.stride, (1, 1)), ("padding", self.padding, (0, 0)), ("dilation", self.dilation, (1, 1)),
-                                   ("input_dilation", self.input_dilation, (1, 1)), ("groups", self.groups, 1), ("pad", self.pad, 0)):
+        parts = [
+            f"conv2d {x} {'nhwc' if self.channels_last else 'nchw'} o{self.out_channels} k{self.kernel[0]}x{self.kernel[1]}"
+        ]
+        for name, value, usual in (
+            ("stride", self.stride, (1, 1)),
+            ("padding", self.padding, (0, 0)),
+            ("dilation", self.dilation, (1, 1)),
+            ("input_dilation", self.input_dilation, (1, 1)),
+            ("groups", self.groups, 1),
+            ("pad", self.pad, 0),
+        ):
             if value != usual:
                 parts.append(f"{name}={value if isinstance(value, int) else 'x'.join(map(str, value))}")
         return " ".join([*parts, self.tail()])
 
 
-# --- limits of a configuration ---------------------------------------------------------------------------------------------------------
+# --- limits of a configuration ----------------------------------------------------------------
 @cache
 def configurations():
     return json.loads((Path(__file__).resolve().parents[2] / "rtl" / "configs.json").read_text())
@@ -224,7 +328,7 @@ def around(values):
     return sorted({1, 2, *(v + d for v in values for d in (-1, 0, 1) if v + d > 0)})
 
 
-# --- directed cases: every value of every range ------------------------------------------------------------------------------------------
+# --- directed cases: every value of every range -----------------------------------------------
 def directed_matmuls(chip):
     for dtype in DTYPES:
         at = {axis: around(v) for axis, v in limits(chip, dtype).items()}
@@ -232,7 +336,7 @@ def directed_matmuls(chip):
             for value in at[axis]:
                 yield dict(dtype=dtype, **{a: value if a == axis else 3 for a in ("m", "n", "k")})
         corner = {axis: v[-1] for axis, v in limits(chip, dtype).items()}
-        for d in (-1, 0, 1):                                             # all at once: several tiles in every direction
+        for d in (-1, 0, 1):  # all at once: several tiles in every direction
             yield dict(dtype=dtype, **{axis: v + d for axis, v in corner.items()})
 
 
@@ -254,7 +358,9 @@ def directed_convolutions(chip):
             yield dict(kernel=(3, 3), channels=2, out_channels=3, size=(5, 4), padding=(p, other))
     for i in RANGES["input_dilation"]:
         for other in RANGES["input_dilation"]:
-            yield dict(kernel=(3, 3), channels=6, out_channels=3, size=(4, 5), input_dilation=(i, other), padding=(2, 1))
+            yield dict(
+                kernel=(3, 3), channels=6, out_channels=3, size=(4, 5), input_dilation=(i, other), padding=(2, 1)
+            )
     for c in RANGES["channels"]:
         yield dict(kernel=(1, 1) if c % 2 else (3, 3), channels=c, out_channels=3, size=(4, 3), padding=(1, 1))
         yield dict(kernel=(3, 2), channels=c, out_channels=c, groups=c, size=(4, 3))
@@ -269,14 +375,21 @@ def directed_boundaries(chip):
     c = configurations()[chip]
     for dtype in DTYPES:
         e = 1 if dtype == "int8" else 2
-        half = c["lanes"] // 2 // e                                       # most channels that are packed
+        half = c["lanes"] // 2 // e  # most channels that are packed
         for channels in (half - 1, half, half + 1):
             for kernel in ((3, 3), (7, 7), (2, 5)):
                 yield dict(dtype=dtype, kernel=kernel, channels=channels, out_channels=2, size=(7, 8), padding=(1, 2))
         for o in around((c["cells"],)):
             yield dict(dtype=dtype, kernel=(2, 2), channels=3, out_channels=o, size=(3, 3))
             for groups in (2, o):
-                yield dict(dtype=dtype, kernel=(2, 1), channels=groups * 3, out_channels=groups * max(1, o // groups), groups=groups, size=(3, 3))
+                yield dict(
+                    dtype=dtype,
+                    kernel=(2, 1),
+                    channels=groups * 3,
+                    out_channels=groups * max(1, o // groups),
+                    groups=groups,
+                    size=(3, 3),
+                )
         for pixels in around((c["acc_rows"],))[2:]:
             yield dict(dtype=dtype, kernel=(1, 1), channels=5, out_channels=3, size=(1, pixels))
             yield dict(dtype=dtype, kernel=(3, 1), channels=2, out_channels=3, size=(pixels, 1), padding=(1, 0))
@@ -295,9 +408,18 @@ def directed(chip):
             fields["epilogue"] = variants[turn % len(variants)]
             fields["values"] = FAMILIES[dtype][(turn + turn // len(variants)) % len(FAMILIES[dtype])]
             if kind == "matmul":
-                fields.update(transpose_a=bool(turn & 1), transpose_b=bool(turn & 2), batch=2 if turn % 5 == 4 else 1, shared_b=turn % 10 == 4)
+                fields.update(
+                    transpose_a=bool(turn & 1),
+                    transpose_b=bool(turn & 2),
+                    batch=2 if turn % 5 == 4 else 1,
+                    shared_b=turn % 10 == 4,
+                )
             else:
-                fields.update(channels_last=turn % 4 != 3, pad=(0, 0x80, 0x05, 0x7F)[turn % 4] if dtype == "int8" else 0, batch=2 if turn % 7 == 3 else 1)
+                fields.update(
+                    channels_last=turn % 4 != 3,
+                    pad=(0, 0x80, 0x05, 0x7F)[turn % 4] if dtype == "int8" else 0,
+                    batch=2 if turn % 7 == 3 else 1,
+                )
             out.append((kind, fields))
     return tuple(out)
 
@@ -306,18 +428,27 @@ def directed_count(chip):
     return len(directed(chip))
 
 
-# --- random cases --------------------------------------------------------------------------------------------------------------------
+# --- random cases -----------------------------------------------------------------------------
 def random_matmul(r, chip, dtype):
     at = {axis: around(v) for axis, v in limits(chip, dtype).items()}
-    fields = {axis: r.choice((r.choice(at[axis]), r.randint(1, at[axis][-1]), r.randint(1, 9))) for axis in ("m", "n", "k")}
-    fields.update(batch=r.choice((1, 1, 1, 2, 3)), transpose_a=r.random() < 0.4, transpose_b=r.random() < 0.5, shared_b=r.random() < 0.3,
-                  epilogue=r.choice(MATMUL_EPILOGUES[dtype]))
+    fields = {
+        axis: r.choice((r.choice(at[axis]), r.randint(1, at[axis][-1]), r.randint(1, 9))) for axis in ("m", "n", "k")
+    }
+    fields.update(
+        batch=r.choice((1, 1, 1, 2, 3)),
+        transpose_a=r.random() < 0.4,
+        transpose_b=r.random() < 0.5,
+        shared_b=r.random() < 0.3,
+        epilogue=r.choice(MATMUL_EPILOGUES[dtype]),
+    )
     return fields
 
 
 def random_convolution(r, chip, dtype):
     cells = configurations()[chip]["cells"]
-    pair = lambda name, usual: r.choice(((usual, usual), (v := r.choice(RANGES[name]), v), (r.choice(RANGES[name]), r.choice(RANGES[name]))))
+    pair = lambda name, usual: r.choice(
+        ((usual, usual), (v := r.choice(RANGES[name]), v), (r.choice(RANGES[name]), r.choice(RANGES[name])))
+    )
     groups = r.choice((1, 1, 1, 2, "C"))
     channels = r.choice((r.randint(1, 130), r.randint(1, 20), r.choice(around(limits(chip, dtype)["k"]))))
     outputs = r.choice((r.randint(1, 2 * cells + 3), r.choice(around((cells,))), r.randint(1, 6)))
@@ -326,9 +457,20 @@ def random_convolution(r, chip, dtype):
     elif groups == "C":
         groups, outputs = channels, channels * r.choice((1, 1, 2))
     kernel = r.choice(((1, 1), (3, 3), pair("kernel", 3), pair("kernel", 3)))
-    fields = dict(channels=channels, out_channels=outputs, groups=groups, kernel=kernel, stride=pair("stride", 1), padding=pair("padding", 0), dilation=pair("dilation", 1),
-                  input_dilation=pair("input_dilation", 1) if r.random() < 0.2 else (1, 1), batch=r.choice((1, 1, 1, 2, 3)), channels_last=r.random() < 0.75,
-                  pad=r.choice((0, 0x80, r.getrandbits(8))) if dtype == "int8" else 0, epilogue=r.choice(EPILOGUES[dtype]))
+    fields = dict(
+        channels=channels,
+        out_channels=outputs,
+        groups=groups,
+        kernel=kernel,
+        stride=pair("stride", 1),
+        padding=pair("padding", 0),
+        dilation=pair("dilation", 1),
+        input_dilation=pair("input_dilation", 1) if r.random() < 0.2 else (1, 1),
+        batch=r.choice((1, 1, 1, 2, 3)),
+        channels_last=r.random() < 0.75,
+        pad=r.choice((0, 0x80, r.getrandbits(8))) if dtype == "int8" else 0,
+        epilogue=r.choice(EPILOGUES[dtype]),
+    )
     top = r.choice((6, 14, 57))
     fields["size"] = tuple(r.randint(1, top) for _ in range(2))
     return grow_to_output(fields)
@@ -336,7 +478,10 @@ def random_convolution(r, chip, dtype):
 
 def grow_to_output(fields):
     """Makes the input large enough for one output element."""
-    need = [-(-(d * (k - 1) - 2 * p) // i) + 1 for d, k, p, i in zip(fields["dilation"], fields["kernel"], fields["padding"], fields["input_dilation"])]
+    need = [
+        -(-(d * (k - 1) - 2 * p) // i) + 1
+        for d, k, p, i in zip(fields["dilation"], fields["kernel"], fields["padding"], fields["input_dilation"])
+    ]
     return {**fields, "size": tuple(max(1, s, n) for s, n in zip(fields["size"], need))}
 
 
@@ -359,7 +504,15 @@ def shrink_convolution(case, r):
     if what == "size":
         at = r.randrange(2)
         size = tuple(max(1, s // 2) if i == at else s for i, s in enumerate(case.size))
-        return grow_to_output(dict(size=size, dilation=case.dilation, kernel=case.kernel, padding=case.padding, input_dilation=case.input_dilation))
+        return grow_to_output(
+            dict(
+                size=size,
+                dilation=case.dilation,
+                kernel=case.kernel,
+                padding=case.padding,
+                input_dilation=case.input_dilation,
+            )
+        )
     if what == "outputs":
         return dict(out_channels=case.groups * max(1, case.out_channels // case.groups // 2))
     if what == "channels":
@@ -367,7 +520,7 @@ def shrink_convolution(case, r):
     return dict(batch=1)
 
 
-# --- the cases -----------------------------------------------------------------------------------------------------------------------
+# --- the cases --------------------------------------------------------------------------------
 def case(chip, seed, index, limit=LIMIT):
     """The index-th case of a chip and seed."""
     fixed = directed(chip)
@@ -377,12 +530,15 @@ def case(chip, seed, index, limit=LIMIT):
     r = random.Random(f"{chip} {seed} {index}")
     dtype = r.choice(DTYPES)
     kind, draw = (MatmulCase, random_matmul) if r.random() < 0.35 else (ConvCase, random_convolution)
-    drawn = kind(chip=chip, seed=seed, index=index, dtype=dtype, values=r.choice(FAMILIES[dtype]), **draw(r, chip, dtype))
+    drawn = kind(
+        chip=chip, seed=seed, index=index, dtype=dtype, values=r.choice(FAMILIES[dtype]), **draw(r, chip, dtype)
+    )
     return shrink(drawn, r, limit)
 
 
 def cases(chip, seed, count=1500, limit=LIMIT):
-    """Cases 0..count-1 (count below directed_count leaves directed ones out: the smaller sweep takes a stride of them instead)."""
+    """Cases 0..count-1 (count below directed_count leaves directed ones out: the smaller sweep takes a stride of them
+    instead)."""
     fixed = directed_count(chip)
     if count >= fixed:
         return [case(chip, seed, i, limit) for i in range(count)]

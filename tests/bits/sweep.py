@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs generated cases through the driver: lays the operands out in device memory, enqueues, and compares every output bit that the oracle gives."""
+"""Runs generated cases through the driver: lays the operands out in device memory, enqueues, and compares every
+output bit that the oracle gives."""
 
 import ctypes as C
 import struct
@@ -19,7 +20,9 @@ UNSUPPORTED = -4
 
 @dataclass
 class Counts:
-    """Of a sweep: cases run, output elements that RTL and twin agreed on, elements that the oracle confirmed, layouts that the chip can't load."""
+    """Of a sweep: cases run, output elements that RTL and twin agreed on, elements that the oracle confirmed, layouts
+    that the chip can't load."""
+
     cases: int = 0
     elements: int = 0
     confirmed: int = 0
@@ -59,15 +62,36 @@ class Run:
         if channels_last:
             x_tensor = driver.tensor(device.put(x.transpose(0, 2, 3, 1)), OPERAND[c.dtype], (n, h, w, channels))
         else:
-            x_tensor = driver.tensor(device.put(x), OPERAND[c.dtype], (n, h, w, channels), (channels * h * w, w, 1, h * w))
+            x_tensor = driver.tensor(
+                device.put(x), OPERAND[c.dtype], (n, h, w, channels), (channels * h * w, w, 1, h * w)
+            )
         batch, o, oh, ow = c.output_shape
         shape = (batch, oh, ow, o)
         address = device.alloc(int(np.prod(shape)) * driver.BYTES[self.out_type])
-        weights = device.weights(COMPUTE[c.dtype], data["w"], OPERAND[c.dtype], c.groups, data["bias"], data["scale"], c.dilation, c.input_dilation)
+        weights = device.weights(
+            COMPUTE[c.dtype],
+            data["w"],
+            OPERAND[c.dtype],
+            c.groups,
+            data["bias"],
+            data["scale"],
+            c.dilation,
+            c.input_dilation,
+        )
         try:
-            desc = driver.Conv2dDesc(pad_value=c.pad, label=b"sweep", input=x_tensor, output=driver.tensor(address, self.out_type, shape), weights=weights,
-                                     stride=c.stride, padding=c.padding, dilation=c.dilation, input_dilation=c.input_dilation,
-                                     epilogue=self.epilogue(shape, (0, 2, 3, 1)), tiling=tiling)
+            desc = driver.Conv2dDesc(
+                pad_value=c.pad,
+                label=b"sweep",
+                input=x_tensor,
+                output=driver.tensor(address, self.out_type, shape),
+                weights=weights,
+                stride=c.stride,
+                padding=c.padding,
+                dilation=c.dilation,
+                input_dilation=c.input_dilation,
+                epilogue=self.epilogue(shape, (0, 2, 3, 1)),
+                tiling=tiling,
+            )
             device.conv2d(desc)
             self.reports = device.synchronize()
         finally:
@@ -81,9 +105,15 @@ class Run:
         b_strides = (0 if c.shared_b else c.n * c.k, *((1, c.k) if c.transpose_b else (c.n, 1)))
         shape = c.output_shape
         address = device.alloc(int(np.prod(shape)) * driver.BYTES[self.out_type])
-        desc = driver.MatmulDesc(compute=driver.COMPUTE[COMPUTE[c.dtype]], label=b"sweep", a=driver.tensor(device.put(a), OPERAND[c.dtype], (c.batch, c.m, c.k), a_strides),
-                                 b=driver.tensor(device.put(b), OPERAND[c.dtype], (c.batch, c.k, c.n), b_strides), out=driver.tensor(address, self.out_type, shape),
-                                 epilogue=self.epilogue(shape, (0, 1, 2)), tiling=tiling)
+        desc = driver.MatmulDesc(
+            compute=driver.COMPUTE[COMPUTE[c.dtype]],
+            label=b"sweep",
+            a=driver.tensor(device.put(a), OPERAND[c.dtype], (c.batch, c.m, c.k), a_strides),
+            b=driver.tensor(device.put(b), OPERAND[c.dtype], (c.batch, c.k, c.n), b_strides),
+            out=driver.tensor(address, self.out_type, shape),
+            epilogue=self.epilogue(shape, (0, 1, 2)),
+            tiling=tiling,
+        )
         device.matmul(desc)
         self.reports = device.synchronize()
         return device.view(address, shape, NUMPY[self.out_type])
@@ -119,7 +149,9 @@ def check(device: driver.Device, case, counts: Counts, verify: bool, oracle: boo
         wrong = [i for i, (f, w) in enumerate(zip(found, wanted, strict=True)) if f != w & mask]
         if wrong:
             where = wrong[0] if elements is None else elements[wrong[0]]
-            raise AssertionError(f"{case.describe()}: {len(wrong)} of {len(found)} differ, first at {where}: chip 0x{found[wrong[0]]:x}, oracle 0x{wanted[wrong[0]] & mask:x}")
+            raise AssertionError(
+                f"{case.describe()}: {len(wrong)} of {len(found)} differ, first at {where}: chip 0x{found[wrong[0]]:x}, oracle 0x{wanted[wrong[0]] & mask:x}"
+            )
         counts.confirmed += len(found)
     for tiling in tilings:
         again = run.run(counts, tiling)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sweeps' cases cover what they claim: every value of the stated ranges, every dtype, epilogue and value family; replayable."""
+"""The sweeps' cases cover what they claim: every value of the stated ranges, every dtype, epilogue and value family;
+replayable."""
+
 import numpy as np
 import pytest
 
@@ -106,11 +108,17 @@ def test_replay_and_seeds(swept):
 
 def test_smaller_sweep_is_spread_over_the_directed_cases():
     small = g.cases("base", SEED, 150)
-    assert len(small) == 150 and {c.kind for c in small} == {"matmul", "conv2d"} and small[-1].index > 0.9 * g.directed_count("base")
+    assert (
+        len(small) == 150
+        and {c.kind for c in small} == {"matmul", "conv2d"}
+        and small[-1].index > 0.9 * g.directed_count("base")
+    )
 
 
 def floats(data, dtype):
-    return np.concatenate([data[k].ravel() for k in ("a", "b", "x", "w") if k in data]).astype(np.uint64) << np.uint64(16 if dtype == "bf16" else 0)
+    return np.concatenate([data[k].ravel() for k in ("a", "b", "x", "w") if k in data]).astype(np.uint64) << np.uint64(
+        16 if dtype == "bf16" else 0
+    )
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "fp32"])
@@ -129,7 +137,10 @@ def test_float_families_reach_the_corners(swept, dtype):
     assert {0, 0x80000000} <= set(values["subnormal"].tolist()) and set(values["zero"].tolist()) == {0, 0x80000000}
     assert exponent["largest"].max() == 254 and exponent["smallest"].min() == 1 and exponent["smallest"].max() <= 70
     assert exponent["full"].min() == 1 and exponent["full"].max() == 254
-    assert not any((exponent[k] == 255).any() for k in ("normal", "wide", "full", "largest", "smallest", "cancel", "integers", "zero", "subnormal"))
+    assert not any(
+        (exponent[k] == 255).any()
+        for k in ("normal", "wide", "full", "largest", "smallest", "cancel", "integers", "zero", "subnormal")
+    )
     full_fraction = 0x7F0000 if dtype == "bf16" else 0x7FFFFF
     assert (fraction["wide"] == full_fraction).any() and (fraction["wide"] == 0).any()
 
@@ -139,7 +150,14 @@ def test_int8_families_reach_the_corners(swept):
     for c in cases:
         if c.dtype == "int8" and c.values == "all_min":
             assert all((c.data()[k] == 0x80).all() for k in ("a", "b", "x", "w") if k in c.data())
-    assert {0x80, 0x7F} <= {int(v) for c in cases if c.dtype == "int8" and c.values == "extremes" for k in ("a", "x") if k in c.data() for v in np.unique(c.data()[k])}
+    assert {0x80, 0x7F} <= {
+        int(v)
+        for c in cases
+        if c.dtype == "int8" and c.values == "extremes"
+        for k in ("a", "x")
+        if k in c.data()
+        for v in np.unique(c.data()[k])
+    }
 
 
 def test_cancellation_cancels():
@@ -149,7 +167,17 @@ def test_cancellation_cancels():
         for c in g.cases(chip, SEED, 1500):
             if c.kind == "matmul" and c.values == "cancel" and c.k % 2 == 0 and c.dtype == "int8":
                 d = c.data()
-                assert set(operators.matmul(d["a"], d["b"], dtype="int8", lanes=16, cells=8, transpose_a=c.transpose_a, transpose_b=c.transpose_b)) == {0}
+                assert set(
+                    operators.matmul(
+                        d["a"],
+                        d["b"],
+                        dtype="int8",
+                        lanes=16,
+                        cells=8,
+                        transpose_a=c.transpose_a,
+                        transpose_b=c.transpose_b,
+                    )
+                ) == {0}
                 found += 1
     assert found >= 2
 
@@ -161,12 +189,23 @@ def test_containers(swept):
         d = c.data()
         kind = CONTAINER[g.ELEMENT[c.dtype]]
         if c.kind == "matmul":
-            assert d["a"].shape == (c.batch, *((c.k, c.m) if c.transpose_a else (c.m, c.k))) and d["a"].dtype == d["b"].dtype == kind
+            assert (
+                d["a"].shape == (c.batch, *((c.k, c.m) if c.transpose_a else (c.m, c.k)))
+                and d["a"].dtype == d["b"].dtype == kind
+            )
             assert d["b"].shape == (1 if c.shared_b else c.batch, *((c.n, c.k) if c.transpose_b else (c.k, c.n)))
         else:
-            assert d["x"].shape == (c.batch, c.channels, *c.size) and d["w"].shape == (c.out_channels, c.channels // c.groups, *c.kernel)
+            assert d["x"].shape == (c.batch, c.channels, *c.size) and d["w"].shape == (
+                c.out_channels,
+                c.channels // c.groups,
+                *c.kernel,
+            )
         e = c.epilogue
-        assert (d["bias"] is not None) == e.bias and (d["scale"] is not None) == e.scale and (d["residual"] is not None) == bool(e.residual)
+        assert (
+            (d["bias"] is not None) == e.bias
+            and (d["scale"] is not None) == e.scale
+            and (d["residual"] is not None) == bool(e.residual)
+        )
         if e.residual:
             assert d["residual"].shape == c.output_shape and d["residual"].dtype == CONTAINER[e.residual.lower()]
 
@@ -177,7 +216,15 @@ def test_reference_computes_and_varies(swept):
     for c in [c for c in cases if c.cost <= 20_000][::10]:
         assert len(expected(c, c.data())) == int(np.prod(c.output_shape))
     for dtype, family in (("int8", "random"), ("bf16", "normal")):
-        quantised = [c for c in cases if c.cost <= 20_000 and c.dtype == dtype and c.values == family and c.epilogue.out == "INT8" and c.epilogue.scale]
+        quantised = [
+            c
+            for c in cases
+            if c.cost <= 20_000
+            and c.dtype == dtype
+            and c.values == family
+            and c.epilogue.out == "INT8"
+            and c.epilogue.scale
+        ]
         got = [v for c in quantised for v in expected(c, c.data())]
         assert len(set(got)) > 50 and sum(v not in (0x7F, 0x80) for v in got) > len(got) // 5
 
@@ -195,4 +242,6 @@ def test_sample():
     chosen = sample(big[0])[:3]
     everything = expected(big[0], big[0].data())
     strides = np.array(big[0].output_shape)
-    assert expected(big[0], big[0].data(), chosen) == [everything[int(np.ravel_multi_index(at, strides))] for at in chosen]
+    assert expected(big[0], big[0].data(), chosen) == [
+        everything[int(np.ravel_multi_index(at, strides))] for at in chosen
+    ]

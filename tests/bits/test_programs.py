@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random descriptor programs: the C twin writes the bytes that oracle.machine writes (where isa.md defines them) and stops with its errors."""
+"""Random descriptor programs: the C twin writes the bytes that oracle.machine writes (where isa.md defines them) and
+stops with its errors."""
+
 import ctypes as C
 import os
 import random
@@ -18,7 +20,13 @@ CHIPS = ("tiny", "odd")
 
 
 class Config(C.Structure):
-    _fields_ = [("name", C.c_char_p), *((k, C.c_uint32) for k in ("lanes", "cells", "word_bytes", "banks", "bank_words", "acc_rows", "clock_mhz", "hash"))]
+    _fields_ = [
+        ("name", C.c_char_p),
+        *(
+            (k, C.c_uint32)
+            for k in ("lanes", "cells", "word_bytes", "banks", "bank_words", "acc_rows", "clock_mhz", "hash")
+        ),
+    ]
 
 
 class Memory(C.Structure):
@@ -26,13 +34,24 @@ class Memory(C.Structure):
 
 
 class Error(C.Structure):
-    _fields_ = [("code", C.c_int), ("index", C.c_uint32), ("address", C.c_uint64), ("deadlock", C.c_int), ("wait_mask", C.c_uint32), ("text", C.c_char * 160)]
+    _fields_ = [
+        ("code", C.c_int),
+        ("index", C.c_uint32),
+        ("address", C.c_uint64),
+        ("deadlock", C.c_int),
+        ("wait_mask", C.c_uint32),
+        ("text", C.c_char * 160),
+    ]
 
 
 @pytest.fixture(scope="module")
 def twin_library():
     named = os.environ.get("PRESIL_TWIN_LIBRARY")
-    found = [Path(named)] if named else sorted(Path(os.environ.get("PRESIL_BUILD_DIR", "build")).rglob("libpresil_twin_shared.so"))
+    found = (
+        [Path(named)]
+        if named
+        else sorted(Path(os.environ.get("PRESIL_BUILD_DIR", "build")).rglob("libpresil_twin_shared.so"))
+    )
     if not found:
         pytest.skip("libpresil_twin_shared.so is not built (PRESIL_BUILD_DIR, or PRESIL_TWIN_LIBRARY=FILE)")
     lib = C.CDLL(str(found[0].resolve()))
@@ -41,7 +60,15 @@ def twin_library():
     lib.presil_twin_destroy.argtypes = [C.c_void_p]
     lib.presil_twin_scramble.argtypes = [C.c_void_p, C.c_uint64]
     lib.presil_twin_simd.argtypes = [C.c_void_p, C.c_char_p]
-    lib.presil_twin_execute.argtypes = [C.c_void_p, C.c_char_p, C.c_size_t, C.POINTER(Memory), C.c_void_p, C.c_void_p, C.POINTER(Error)]
+    lib.presil_twin_execute.argtypes = [
+        C.c_void_p,
+        C.c_char_p,
+        C.c_size_t,
+        C.POINTER(Memory),
+        C.c_void_p,
+        C.c_void_p,
+        C.POINTER(Error),
+    ]
     return lib
 
 
@@ -55,7 +82,15 @@ def run_twin(lib, chip, one, image, simd):
             pytest.skip(f"no {simd} here")
         buffer, error = (C.c_char * len(image)).from_buffer(image), Error()
         memory = Memory(0, len(image), C.addressof(buffer))
-        status = lib.presil_twin_execute(twin, b"".join(map(to_bytes, one.descriptors)), len(one.descriptors), C.byref(memory), None, None, C.byref(error))
+        status = lib.presil_twin_execute(
+            twin,
+            b"".join(map(to_bytes, one.descriptors)),
+            len(one.descriptors),
+            C.byref(memory),
+            None,
+            None,
+            C.byref(error),
+        )
         return (error if status else None), image
     finally:
         lib.presil_twin_destroy(twin)
@@ -99,7 +134,7 @@ def test_programs_are_legal(chip, expectations):
             assert result.error is None, (one.describe(), result.error)
             stored += changed(machine, one)
             end = OUTPUT + one.dump_offset + ROWS_ZONE * machine.config.word_bytes
-            rows += machine.memory.dram_defined[end - (ROWS_ZONE - ZONE) * machine.config.word_bytes:end].count(1)
+            rows += machine.memory.dram_defined[end - (ROWS_ZONE - ZONE) * machine.config.word_bytes : end].count(1)
         elif result.error:
             assert result.error[1] == one.broken
             codes.add(result.error[0])
@@ -116,14 +151,20 @@ def test_twin_equals_oracle(chip, simd, twin_library, expectations):
         error, image = run_twin(twin_library, chip, one, one.dram(), simd)
         if result.error:
             code, index, address = result.error
-            assert error and (error.code, error.index) == (generated().ENUMS["ERROR"][code], index), (one.describe(), result.error, error and error.text)
+            assert error and (error.code, error.index) == (generated().ENUMS["ERROR"][code], index), (
+                one.describe(),
+                result.error,
+                error and error.text,
+            )
             if code in ("SPAD_RANGE", "READ_BUS"):
                 assert error.address == address, (one.describe(), result.error, error.text)
             continue
         assert error is None, (one.describe(), error and error.text)
         want, got = np.frombuffer(bytes(machine.memory.dram), np.uint8), np.frombuffer(bytes(image), np.uint8)
         wrong = np.flatnonzero((want != got) & defined_bytes(machine))
-        assert not len(wrong), f"{one.describe()} ({simd}): DRAM byte {wrong[0]:#x} is {got[wrong[0]]:#04x}, expected {want[wrong[0]]:#04x}"
+        assert not len(wrong), (
+            f"{one.describe()} ({simd}): DRAM byte {wrong[0]:#x} is {got[wrong[0]]:#04x}, expected {want[wrong[0]]:#04x}"
+        )
         compared += changed(machine, one)
     print(f"{chip} {simd}: {compared} bytes compared")
     assert compared > 1_000 * COUNT

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RTL = twin on every byte written (mode verify) and = oracle: every element of small operators, at least 64 of larger ones; forced tilings give the same bits.
+"""RTL = twin on every byte written (mode verify) and = oracle: every element of small operators, at least 64 of
+larger ones; forced tilings give the same bits.
 
-A failure names its case; replay: PRESIL_CASE="tiny,1,417" pytest tests/bits/test_sweep.py -k replay. PRESIL_SWEEP_MODE=model runs the twin alone.
+A failure names its case; replay: PRESIL_CASE="tiny,1,417" pytest tests/bits/test_sweep.py -k replay.
+PRESIL_SWEEP_MODE=model runs the twin alone.
 """
 
 import os
@@ -16,7 +18,7 @@ from .sweep import Counts, check
 
 SEED = int(os.environ.get("PRESIL_SEED", "1"))
 MODE = os.environ.get("PRESIL_SWEEP_MODE", "verify")
-WIDE = {"tiny": 1150, "odd": 1150, "base": 300}     # cases a chip
+WIDE = {"tiny": 1150, "odd": 1150, "base": 300}  # cases a chip
 LIMITS = {"tiny": 60_000, "odd": 60_000, "base": 200_000}
 PARTS = 6
 
@@ -81,7 +83,13 @@ def test_the_sweep_is_as_wide_as_promised():
 
 
 @pytest.mark.parametrize("chip", ["tiny", "odd"])
-@settings(max_examples=40, deadline=None, derandomize="PRESIL_RANDOM" not in os.environ, suppress_health_check=list(HealthCheck), print_blob=True)
+@settings(
+    max_examples=40,
+    deadline=None,
+    derandomize="PRESIL_RANDOM" not in os.environ,
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
+)
 @given(index=st.integers(100_000, 10_000_000))
 def test_hypothesis_finds_no_case_that_differs(device, chip, index):
     check(device(chip), case(chip, SEED, index, LIMITS[chip]), Counts(), verify=MODE == "verify")

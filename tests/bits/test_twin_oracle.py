@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C twin against oracle.machine: thousands of random descriptors, every defined byte of DRAM equal; and errors and deadlocks."""
+"""The C twin against oracle.machine: thousands of random descriptors, every defined byte of DRAM equal; and errors
+and deadlocks."""
+
 import pytest
 from oracle import layout
 from oracle.machine import Machine
@@ -16,7 +18,9 @@ def compare(machine, expected, twin_dram, what):
     """Number of bytes compared."""
     memory = machine.memory
     assert len(memory.dram) == len(twin_dram)
-    for at, (want, got, defined) in enumerate(zip(memory.dram, twin_dram, memory.dram_defined)) if memory.dram != twin_dram else ():
+    for at, (want, got, defined) in (
+        enumerate(zip(memory.dram, twin_dram, memory.dram_defined)) if memory.dram != twin_dram else ()
+    ):
         assert not defined or want == got, f"{what}: DRAM byte {at:#x}: twin {got:#04x}, oracle {want:#04x}; {expected}"
     return sum(memory.dram_defined)
 
@@ -57,7 +61,11 @@ def test_broken_programs(chip):
             if result.error:
                 code, index, address = result.error
                 # The bus moves whole beats: ERROR_ADDR of a write names the beat.
-                assert (layout.enum("ERROR", code), index, address // word) == (error.code, error.index, error.address // word), what
+                assert (layout.enum("ERROR", code), index, address // word) == (
+                    error.code,
+                    error.index,
+                    error.address // word,
+                ), what
             else:
                 assert error.code == 0, what
             if result.hang is None and result.error is None:

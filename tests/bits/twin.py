@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C twin through ctypes (libpresil_twin_shared.so), as oracle.machine is called: a DRAM image and a list of descriptors."""
+"""The C twin through ctypes (libpresil_twin_shared.so), as oracle.machine is called: a DRAM image and a list of
+descriptors."""
+
 import ctypes as C
 import os
 from pathlib import Path
@@ -8,7 +10,10 @@ from oracle import layout
 
 
 class Config(C.Structure):
-    _fields_ = [("name", C.c_char_p)] + [(n, C.c_uint32) for n in ("lanes", "cells", "word_bytes", "banks", "bank_words", "acc_rows", "clock_mhz", "hash")]
+    _fields_ = [("name", C.c_char_p)] + [
+        (n, C.c_uint32)
+        for n in ("lanes", "cells", "word_bytes", "banks", "bank_words", "acc_rows", "clock_mhz", "hash")
+    ]
 
 
 class Memory(C.Structure):
@@ -16,7 +21,14 @@ class Memory(C.Structure):
 
 
 class Error(C.Structure):
-    _fields_ = [("code", C.c_int), ("index", C.c_uint32), ("address", C.c_uint64), ("deadlock", C.c_int), ("wait_mask", C.c_uint32), ("text", C.c_char * 160)]
+    _fields_ = [
+        ("code", C.c_int),
+        ("index", C.c_uint32),
+        ("address", C.c_uint64),
+        ("deadlock", C.c_int),
+        ("wait_mask", C.c_uint32),
+        ("text", C.c_char * 160),
+    ]
 
 
 def library():
@@ -54,6 +66,8 @@ class Twin:
         flat = (C.c_uint32 * (32 * len(program)))(*(w for d in program for w in d))
         host = (C.c_uint8 * len(dram)).from_buffer(dram)
         memory, error = Memory(base, len(dram), C.addressof(host)), Error()
-        status = self.lib.presil_twin_execute(self.handle, flat, C.c_size_t(len(program)), C.byref(memory), None, None, C.byref(error))
+        status = self.lib.presil_twin_execute(
+            self.handle, flat, C.c_size_t(len(program)), C.byref(memory), None, None, C.byref(error)
+        )
         assert (status != 0) == bool(error.code or error.deadlock)
         return error

@@ -3,16 +3,40 @@
 
 numpy arrays are containers of unsigned patterns here: uint8 int8, uint16 bf16, uint32 fp32 and int32.
 """
+
 import zlib
 
 import numpy as np
 
 CONTAINER = {"int8": np.uint8, "bf16": np.uint16, "fp32": np.uint32, "int32": np.uint32}
 INT_FAMILIES = ("random", "all_min", "extremes", "cancel", "sparse")
-FLOAT_FAMILIES = ("normal", "wide", "full", "largest", "smallest", "cancel", "subnormal", "infinity", "nan", "mixed", "integers", "zero")
+FLOAT_FAMILIES = (
+    "normal",
+    "wide",
+    "full",
+    "largest",
+    "smallest",
+    "cancel",
+    "subnormal",
+    "infinity",
+    "nan",
+    "mixed",
+    "integers",
+    "zero",
+)
 # exponent fields from..to of the finite values of a family
-EXPONENTS = {"normal": (122, 130), "wide": (100, 154), "full": (1, 254), "largest": (185, 254), "smallest": (1, 70), "cancel": (118, 136),
-             "subnormal": (1, 127), "infinity": (120, 134), "nan": (120, 134), "mixed": (90, 160)}
+EXPONENTS = {
+    "normal": (122, 130),
+    "wide": (100, 154),
+    "full": (1, 254),
+    "largest": (185, 254),
+    "smallest": (1, 70),
+    "cancel": (118, 136),
+    "subnormal": (1, 127),
+    "infinity": (120, 134),
+    "nan": (120, 134),
+    "mixed": (90, 160),
+}
 
 
 class Stream:
@@ -38,7 +62,9 @@ def family_values(stream, dtype, family, shape):
     if dtype == "int8":
         return int8_values(stream, family, shape)
     fraction_bits = 7 if dtype == "bf16" else 23
-    patterns = integers(stream, shape, fraction_bits) if family == "integers" else finite(stream, family, shape, fraction_bits)
+    patterns = (
+        integers(stream, shape, fraction_bits) if family == "integers" else finite(stream, family, shape, fraction_bits)
+    )
     special(stream, family, patterns, fraction_bits)
     return patterns.astype(CONTAINER[dtype])
 
@@ -52,7 +78,7 @@ def int8_values(stream, family, shape):
     elif family == "sparse":
         values[stream.chance(shape, 80)] = 0
     elif family == "cancel":
-        values[values == 0x80] = 0x7F                                    # -128 has no negative
+        values[values == 0x80] = 0x7F  # -128 has no negative
         negate_pairs(values, lambda v: (256 - v) & 0xFF)
     return values.astype(np.uint8)
 
@@ -82,7 +108,9 @@ def finite(stream, family, shape, fraction_bits):
 def integers(stream, shape, fraction_bits):
     """-8..8 as floats: every sum is exact, so that any order gives the same."""
     table = [0] + [int(np.float32(v).view(np.uint32)) >> (23 - fraction_bits) for v in range(1, 9)]
-    return np.array(table, dtype=np.uint64)[stream.below(shape, 9)] | stream.bits(shape, 1) << np.uint64(fraction_bits + 8)
+    return np.array(table, dtype=np.uint64)[stream.below(shape, 9)] | stream.bits(shape, 1) << np.uint64(
+        fraction_bits + 8
+    )
 
 
 def special(stream, family, patterns, fraction_bits):
@@ -91,8 +119,12 @@ def special(stream, family, patterns, fraction_bits):
     infinity = np.uint64(255 << fraction_bits)
     nan = infinity | np.maximum(stream.bits(shape, fraction_bits), 1)
     subnormal = np.maximum(stream.bits(shape, fraction_bits), 1)
-    kinds = {"infinity": ((3, infinity),), "nan": ((2, nan),), "subnormal": ((30, subnormal), (10, np.uint64(0)), (5, np.uint64(1))),
-             "mixed": ((2, infinity), (1, nan), (10, subnormal), (10, np.uint64(0)))}.get(family, ())
+    kinds = {
+        "infinity": ((3, infinity),),
+        "nan": ((2, nan),),
+        "subnormal": ((30, subnormal), (10, np.uint64(0)), (5, np.uint64(1))),
+        "mixed": ((2, infinity), (1, nan), (10, subnormal), (10, np.uint64(0))),
+    }.get(family, ())
     for percent, value in kinds:
         at = stream.chance(shape, percent)
         patterns[at] = (sign | value)[at]

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bench_twin.c - speed of the twin on layer shapes of ResNet-50, base configuration, one thread.
- * usage: bench_twin [SIMD [SECONDS]]     (SIMD: generic, avx2, avx512; default the CPU's best. SECONDS of CPU time for each figure, default 0.5)
- * Prints one line for each shape and operand type: GMAC/s of useful multiplications (LOAD, MATRIX, EPILOGUE, STORE of whole tiles).
+ * usage: bench_twin [SIMD [SECONDS]]     (SIMD: generic, avx2, avx512; default the CPU's best. SECONDS of CPU time for
+ * each figure, default 0.5) Prints one line for each shape and operand type: GMAC/s of useful multiplications (LOAD,
+ * MATRIX, EPILOGUE, STORE of whole tiles).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,30 +13,37 @@
 #include "twin_lists.h"
 
 /* One tile: h x h outputs of a kernel k x k over c channels; cell groups of `out` channels one after the other. */
-typedef struct { const char *name; uint32_t h, k, c, out; } shape;
+typedef struct {
+    const char *name;
+    uint32_t h, k, c, out;
+} shape;
 
-static const shape shapes[] = {{"3x3x256->64 at 14x14", 14, 3, 256, 64}, {"1x1x64->256 at 32x32 (of 56x56)", 32, 1, 64, 256}, {"1x1x2048->64 at 7x7", 7, 1, 2048, 64}};
+static const shape shapes[] = {{"3x3x256->64 at 14x14", 14, 3, 256, 64},
+                               {"1x1x64->256 at 32x32 (of 56x56)", 32, 1, 64, 256},
+                               {"1x1x2048->64 at 7x7", 7, 1, 2048, 64}};
 
 /* Of this process, so that other load counts little. */
 static double now(void) { return (double)clock() / CLOCKS_PER_SEC; }
 
 /* Descriptors of a tile: activations once, then for each cell group weights, matrix, epilogue, store. */
 static size_t tile(const presil_config *c, const shape *s, int bf16, presil_desc *list) {
-    uint32_t e = bf16 ? 2 : 1, blocks = s->c * e / c->lanes, groups = s->out / c->cells, rows = s->h * s->h, kernel = s->k * s->k;
+    uint32_t e = bf16 ? 2 : 1, blocks = s->c * e / c->lanes, groups = s->out / c->cells, rows = s->h * s->h,
+             kernel = s->k * s->k;
     uint32_t act = s->h * s->h * blocks, weights = blocks * kernel * c->cells, out_slot = c->word_bytes;
     uint32_t act_base = 0, wgt_base = act, out_base = act + weights;
     size_t n = 0;
     list[n++] = contiguous_load(0, act, c->word_bytes, act_base, 0, 0);
     for (uint32_t g = 0; g < groups; g++) {
-        list[n++] = contiguous_load((uint64_t)(act + g * weights) * c->word_bytes, weights, c->word_bytes, wgt_base * c->word_bytes, g ? TOKEN(MATRIX, 0) : 0, 1);
+        list[n++] = contiguous_load((uint64_t)(act + g * weights) * c->word_bytes, weights, c->word_bytes,
+                                    wgt_base * c->word_bytes, g ? TOKEN(MATRIX, 0) : 0, 1);
         list[n++] = square_matrix(bf16, s->h, s->k, blocks, act_base, wgt_base, TOKEN(LOAD, 0), 3);
-        presil_desc p = plain_epilogue(rows, bf16, bf16 ? PRESIL_OUT_BF16 : PRESIL_OUT_INT8, out_base * c->word_bytes, out_slot,
-                                       TOKEN(MATRIX, 1) | (g ? TOKEN(STORE, 0) : 0), 1);
+        presil_desc p = plain_epilogue(rows, bf16, bf16 ? PRESIL_OUT_BF16 : PRESIL_OUT_INT8, out_base * c->word_bytes,
+                                       out_slot, TOKEN(MATRIX, 1) | (g ? TOKEN(STORE, 0) : 0), 1);
         presil_epilogue_bias_en_set(&p, 1);
         presil_epilogue_scale_en_set(&p, 1);
         list[n++] = p;
-        list[n++] = row_store((act + groups * weights) * c->word_bytes + g * c->cells * e, rows, c->cells * e, s->out * e, out_base * c->word_bytes,
-                              out_slot, TOKEN(EPILOGUE, 0), 1);
+        list[n++] = row_store((act + groups * weights) * c->word_bytes + g * c->cells * e, rows, c->cells * e,
+                              s->out * e, out_base * c->word_bytes, out_slot, TOKEN(EPILOGUE, 0), 1);
     }
     return n;
 }

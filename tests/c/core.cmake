@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The driver's core: allocators against naive models, queue, events, errors, the three modes on a transport without a simulator, the stub chip on its RTL.
+# The driver's core: allocators against naive models, queue, events, errors, the three modes on a transport without a
+# simulator, the stub chip on its RTL.
 set(core_libraries ${CMAKE_CURRENT_BINARY_DIR}/libraries)
 function(presil_test_library name source)
   add_library(${name} MODULE ${source})

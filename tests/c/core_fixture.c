@@ -9,7 +9,8 @@ static char log_buffer[8192];
 
 void expect_status(int found, int expected, const char *call, const char *file, int line) {
     if (found == expected) return;
-    print_error("%s: %s expected, %s found: %s\n", call, presil_status_name((presil_status)expected), presil_status_name((presil_status)found), presil_error_text());
+    print_error("%s: %s expected, %s found: %s\n", call, presil_status_name((presil_status)expected),
+                presil_status_name((presil_status)found), presil_error_text());
     _fail(file, line);
 }
 
@@ -28,7 +29,11 @@ static void on_log(void *context, const char *text) {
 const char *log_text(void) { return log_buffer; }
 
 presil_device *open_device(presil_mode mode, const char *build) {
-    const presil_device_options options = {.size = sizeof options, .mode = mode, .config = "tiny", .build = build ? build : "soft", .memory_bytes = 64u << 20};
+    const presil_device_options options = {.size = sizeof options,
+                                           .mode = mode,
+                                           .config = "tiny",
+                                           .build = build ? build : "soft",
+                                           .memory_bytes = 64u << 20};
     presil_device *device = NULL;
     log_buffer[0] = 0;
     presil_set_log(on_log, NULL);
@@ -37,7 +42,9 @@ presil_device *open_device(presil_mode mode, const char *build) {
 }
 
 /* -8 ... 7: products and sums are exact in every format. */
-static float element(unsigned seed, int i) { return (float)((int)((seed * 7919u + (unsigned)i * 2654435761u) >> 13 & 15u) - 8); }
+static float element(unsigned seed, int i) {
+    return (float)((int)((seed * 7919u + (unsigned)i * 2654435761u) >> 13 & 15u) - 8);
+}
 
 static uint16_t bf16(float value) {
     uint32_t bits;
@@ -68,11 +75,19 @@ void matmul_free(presil_device *device, matmul_buffers m) {
 }
 
 static presil_tensor square(presil_daddr data, presil_dtype dtype) {
-    return (presil_tensor){.data = data, .dtype = dtype, .ndim = 3, .shape = {1, MATMUL_N, MATMUL_N}, .stride = {MATMUL_N * MATMUL_N, MATMUL_N, 1}};
+    return (presil_tensor){.data = data,
+                           .dtype = dtype,
+                           .ndim = 3,
+                           .shape = {1, MATMUL_N, MATMUL_N},
+                           .stride = {MATMUL_N * MATMUL_N, MATMUL_N, 1}};
 }
 
 presil_matmul_desc matmul_desc(const matmul_buffers *m) {
-    return (presil_matmul_desc){.size = sizeof(presil_matmul_desc), .compute = PRESIL_COMPUTE_BF16, .a = square(m->a, PRESIL_BF16), .b = square(m->b, PRESIL_BF16), .out = square(m->out, PRESIL_FP32)};
+    return (presil_matmul_desc){.size = sizeof(presil_matmul_desc),
+                                .compute = PRESIL_COMPUTE_BF16,
+                                .a = square(m->a, PRESIL_BF16),
+                                .b = square(m->b, PRESIL_BF16),
+                                .out = square(m->out, PRESIL_FP32)};
 }
 
 int matmul_enqueue(presil_device *device, presil_stream *stream, const matmul_buffers *m) {
@@ -87,8 +102,10 @@ void matmul_check(presil_device *device, const matmul_buffers *m, unsigned seed)
     for (int i = 0; i < MATMUL_N; i++) {
         for (int j = 0; j < MATMUL_N; j++) {
             float sum = 0;
-            for (int k = 0; k < MATMUL_N; k++) sum += element(seed, i * MATMUL_N + k) * element(seed + 1, k * MATMUL_N + j);
-            if (out[i * MATMUL_N + j] != sum) fail_msg("out[%d, %d] is %g, %g expected", i, j, (double)out[i * MATMUL_N + j], (double)sum);
+            for (int k = 0; k < MATMUL_N; k++)
+                sum += element(seed, i * MATMUL_N + k) * element(seed + 1, k * MATMUL_N + j);
+            if (out[i * MATMUL_N + j] != sum)
+                fail_msg("out[%d, %d] is %g, %g expected", i, j, (double)out[i * MATMUL_N + j], (double)sum);
         }
     }
 }

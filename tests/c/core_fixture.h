@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core_fixture.h - what the tests of the driver's core share: devices on the soft transport, a small matmul, the log. */
+/* core_fixture.h - what the tests of the driver's core share: devices on the soft transport, a small matmul, the log.
+ */
 #ifndef CORE_FIXTURE_H
 #define CORE_FIXTURE_H
 
@@ -24,7 +25,9 @@ presil_device *open_device(presil_mode mode, const char *build);
 const char *log_text(void); /* since the last open_device */
 
 enum { MATMUL_N = 8 };
-typedef struct { presil_daddr a, b, out; } matmul_buffers;
+typedef struct {
+    presil_daddr a, b, out;
+} matmul_buffers;
 
 /* bf16 operands and an fp32 result of MATMUL_N × MATMUL_N, with small integers that depend on seed. */
 matmul_buffers matmul_alloc(presil_device *device, unsigned seed);

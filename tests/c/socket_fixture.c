@@ -45,7 +45,12 @@ static void *run(void *context) {
 void soft_server_start(soft_server *s, bool copy_memory) {
     char error[256] = "";
     s->stop = 0;
-    const presil_serve_options options = {.size = sizeof options, .copy_memory = copy_memory, .path = s->path, .stop = &s->stop, .log = on_log, .log_context = s};
+    const presil_serve_options options = {.size = sizeof options,
+                                          .copy_memory = copy_memory,
+                                          .path = s->path,
+                                          .stop = &s->stop,
+                                          .log = on_log,
+                                          .log_context = s};
     if (presil_serve_open(&options, &s->server, error, sizeof error)) fail_msg("presil_serve_open: %s", error);
     assert_int_equal(pthread_create(&s->thread, NULL, run, s), 0);
     s->running = true;

@@ -84,7 +84,10 @@ static int soft_open(const presil_transport_options *o, presil_transport **out, 
 }
 
 static int soft_info(presil_transport *t, presil_transport_info *out) {
-    *out = (presil_transport_info){.size = sizeof *out, .abi = PRESIL_TRANSPORT_ABI, .capabilities = PRESIL_CAP_CLOCKED | PRESIL_CAP_WRITE_LOG | PRESIL_CAP_MAPS, .clock_mhz = 1000};
+    *out = (presil_transport_info){.size = sizeof *out,
+                                   .abi = PRESIL_TRANSPORT_ABI,
+                                   .capabilities = PRESIL_CAP_CLOCKED | PRESIL_CAP_WRITE_LOG | PRESIL_CAP_MAPS,
+                                   .clock_mhz = 1000};
     (void)snprintf(out->chip, sizeof out->chip, "presil");
     (void)snprintf(out->config, sizeof out->config, "%s", t->config->name);
     (void)snprintf(out->build, sizeof out->build, "soft");
@@ -115,7 +118,9 @@ static int soft_read32(presil_transport *t, uint32_t offset, uint32_t *value) {
     case PRESIL_REG_CONFIG_HASH: *value = c->hash; break;
     case PRESIL_REG_RING_HEAD: *value = t->head; break;
     case PRESIL_REG_RING_TAIL: *value = t->tail; break;
-    case PRESIL_REG_STATUS: *value = (t->pending ? PRESIL_STATUS_BUSY_MASK : 0u) | (t->error_code ? PRESIL_STATUS_ERROR_MASK : 0u); break;
+    case PRESIL_REG_STATUS:
+        *value = (t->pending ? PRESIL_STATUS_BUSY_MASK : 0u) | (t->error_code ? PRESIL_STATUS_ERROR_MASK : 0u);
+        break;
     case PRESIL_REG_ERROR_CODE: *value = t->error_code; break;
     case PRESIL_REG_ERROR_INDEX: *value = t->error_index; break;
     case PRESIL_REG_ERROR_ADDR_LO: *value = (uint32_t)t->error_address; break;
@@ -139,7 +144,8 @@ static int soft_write32(presil_transport *t, uint32_t offset, uint32_t value) {
         t->pending = 1;
         break;
     case PRESIL_REG_CONTROL:
-        if (value & CONTROL_QUEUE_RESET) t->head = t->tail = t->error_code = t->error_index = 0, t->error_address = 0, t->pending = 0;
+        if (value & CONTROL_QUEUE_RESET)
+            t->head = t->tail = t->error_code = t->error_index = 0, t->error_address = 0, t->pending = 0;
         if (value & CONTROL_COUNTER_CLEAR) t->launch_cycles = 0, t->descriptors = 0;
         break;
     case PRESIL_REG_IRQ_ENABLE: t->irq_enable = value; break;
@@ -167,7 +173,9 @@ static int soft_mem_write(presil_transport *t, presil_daddr to, const void *from
     return 0;
 }
 
-static int soft_sync(presil_transport *t, presil_daddr base, uint64_t bytes) { return base.value - t->base + bytes > t->bytes ? PRESIL_TRANSPORT_EBUS : 0; }
+static int soft_sync(presil_transport *t, presil_daddr base, uint64_t bytes) {
+    return base.value - t->base + bytes > t->bytes ? PRESIL_TRANSPORT_EBUS : 0;
+}
 
 static int soft_launch(presil_transport *t, uint64_t launch) {
     if (t->stopped) return fail(t, PRESIL_TRANSPORT_ESTOPPED, "stopped: a reset is needed");
@@ -185,7 +193,10 @@ static void log_write(presil_transport *t, uint64_t address, uint64_t bytes) {
     t->ranges[t->range_count++] = (presil_write_range){{address}, bytes};
 }
 
-typedef struct { presil_transport *t; uint64_t last, last_bytes; } write_sink;
+typedef struct {
+    presil_transport *t;
+    uint64_t last, last_bytes;
+} write_sink;
 
 static void on_write(void *context, uint64_t address, uint64_t bytes, uint32_t index) {
     write_sink *sink = context;
@@ -212,7 +223,9 @@ static void run(presil_transport *t) {
     write_sink sink = {t, 0, 0};
     presil_desc *list = malloc((count ? count : 1) * sizeof *list);
     if (!list) abort();
-    for (uint32_t i = 0; i < count; i++) memcpy(&list[i], t->host + (ring - t->base) + ((t->head + i) & ((1u << t->ring_log2) - 1)) * sizeof *list, sizeof *list);
+    for (uint32_t i = 0; i < count; i++)
+        memcpy(&list[i], t->host + (ring - t->base) + ((t->head + i) & ((1u << t->ring_log2) - 1)) * sizeof *list,
+               sizeof *list);
     const int failed = presil_twin_execute(t->twin, list, count, &memory, on_write, &sink, &error);
     free(list);
     t->launch_cycles = 7 + 100ull * count;
@@ -220,7 +233,8 @@ static void run(presil_transport *t) {
     t->descriptors = count;
     t->head = t->tail;
     t->pending = 0;
-    if (is_fault(t, "skip") && t->range_count) t->range_count--, memset(t->host + (sink.last - t->base), 0xa5, sink.last_bytes);
+    if (is_fault(t, "skip") && t->range_count)
+        t->range_count--, memset(t->host + (sink.last - t->base), 0xa5, sink.last_bytes);
     plant(t);
     if (failed) {
         t->error_code = (uint32_t)error.code;
@@ -312,7 +326,9 @@ static int soft_bus_fault(presil_transport *t, presil_bus_fault *out) {
 
 static int soft_set_memory_model(presil_transport *t, const char *model, uint64_t seed) {
     (void)seed;
-    return model && strcmp(model, "default") != 0 && strcmp(model, "ideal") != 0 ? fail(t, PRESIL_TRANSPORT_EINVAL, "unknown memory model") : 0;
+    return model && strcmp(model, "default") != 0 && strcmp(model, "ideal") != 0
+               ? fail(t, PRESIL_TRANSPORT_EINVAL, "unknown memory model")
+               : 0;
 }
 
 static int soft_inject(presil_transport *t, const char *fault) {
@@ -323,11 +339,29 @@ static int soft_inject(presil_transport *t, const char *fault) {
 const presil_transport_ops *presil_transport_entry(void);
 __attribute__((visibility("default"))) const presil_transport_ops *presil_transport_entry(void) {
     static const presil_transport_ops ops = {
-        .size = sizeof ops, .abi = PRESIL_TRANSPORT_ABI, .open = soft_open, .close = soft_close, .info = soft_info, .last_error = soft_last_error,
-        .read32 = soft_read32, .write32 = soft_write32, .region = soft_region, .mem_read = soft_mem_read, .mem_write = soft_mem_write,
-        .sync_for_device = soft_sync, .sync_for_host = soft_sync, .launch = soft_launch, .wait = soft_wait, .cycles = soft_cycles, .reset = soft_reset,
-        .trace = soft_trace, .write_log = soft_write_log, .write_log_fetch = soft_write_log_fetch, .bus_fault = soft_bus_fault,
-        .set_memory_model = soft_set_memory_model, .inject = soft_inject,
+        .size = sizeof ops,
+        .abi = PRESIL_TRANSPORT_ABI,
+        .open = soft_open,
+        .close = soft_close,
+        .info = soft_info,
+        .last_error = soft_last_error,
+        .read32 = soft_read32,
+        .write32 = soft_write32,
+        .region = soft_region,
+        .mem_read = soft_mem_read,
+        .mem_write = soft_mem_write,
+        .sync_for_device = soft_sync,
+        .sync_for_host = soft_sync,
+        .launch = soft_launch,
+        .wait = soft_wait,
+        .cycles = soft_cycles,
+        .reset = soft_reset,
+        .trace = soft_trace,
+        .write_log = soft_write_log,
+        .write_log_fetch = soft_write_log_fetch,
+        .bus_fault = soft_bus_fault,
+        .set_memory_model = soft_set_memory_model,
+        .inject = soft_inject,
     };
     return &ops;
 }

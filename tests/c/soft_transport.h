@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * soft_transport.h - a transport without a simulator: the chip's registers in C, its descriptors on the twin. For tests of the driver under sanitizers.
- * Configuration: environment PRESIL_SOFT_CONFIG (default tiny). cycles: 100 a descriptor and 7 a launch.
+ * soft_transport.h - a transport without a simulator: the chip's registers in C, its descriptors on the twin. For tests
+ * of the driver under sanitizers. Configuration: environment PRESIL_SOFT_CONFIG (default tiny). cycles: 100 a
+ * descriptor and 7 a launch.
  *
- * inject(), one-shot: "stray@ADDR" a byte is written that no descriptor writes; "flip@ADDR" a bit is wrong after the launch; "skip" the last
- * range that a launch writes is left as it was; "slverr" a bus error; "fatal" the model stops; "hang" no progress; "slow" runs until it is cancelled;
- * "deaf" as fatal, and reset fails too.
+ * inject(), one-shot: "stray@ADDR" a byte is written that no descriptor writes; "flip@ADDR" a bit is wrong after the
+ * launch; "skip" the last range that a launch writes is left as it was; "slverr" a bus error; "fatal" the model stops;
+ * "hang" no progress; "slow" runs until it is cancelled; "deaf" as fatal, and reset fails too.
  */
 #ifndef SOFT_TRANSPORT_H
 #define SOFT_TRANSPORT_H
@@ -14,11 +15,15 @@
 #include <stdint.h>
 
 typedef enum { SOFT_READ, SOFT_WRITE, SOFT_LAUNCH, SOFT_WAIT, SOFT_RESET, SOFT_MEM_READ, SOFT_MEM_WRITE } soft_kind;
-typedef struct { soft_kind kind; uint32_t offset, value; } soft_access;
+typedef struct {
+    soft_kind kind;
+    uint32_t offset, value;
+} soft_access;
 
 enum { SOFT_LOG = 4096 };
 
-/* Exported as soft_log: what was called, in order, since the last call; at most SOFT_LOG of them. Valid until the next one. */
+/* Exported as soft_log: what was called, in order, since the last call; at most SOFT_LOG of them. Valid until the next
+ * one. */
 typedef size_t (*soft_log_fn)(const soft_access **accesses);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Errors: arguments, failures during a launch and recovery from them, stickiness, cancelling, reset, libraries that are not there. */
+/* Errors: arguments, failures during a launch and recovery from them, stickiness, cancelling, reset, libraries that are
+ * not there. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -17,8 +18,14 @@ static void still_works(presil_device *d, const matmul_buffers *m, unsigned seed
 
 static void a_failed_launch_is_reported_and_recovered(void **state) {
     (void)state;
-    static const struct { const char *fault; int status; const char *text; } cases[] = {
-        {"slverr", PRESIL_EBUS, "bus error on a read"}, {"fatal", PRESIL_ESTOPPED, "$fatal"}, {"hang", PRESIL_EHUNG, "no progress for 200000 cycles"},
+    static const struct {
+        const char *fault;
+        int status;
+        const char *text;
+    } cases[] = {
+        {"slverr", PRESIL_EBUS, "bus error on a read"},
+        {"fatal", PRESIL_ESTOPPED, "$fatal"},
+        {"hang", PRESIL_EHUNG, "no progress for 200000 cycles"},
     };
     const presil_mode modes[] = {PRESIL_MODE_RTL, PRESIL_MODE_VERIFY};
     for (size_t mode = 0; mode < 2; mode++) {
@@ -177,7 +184,8 @@ static void modes_switch_when_idle(void **state) {
     presil_device *d = open_device(PRESIL_MODE_MODEL, NULL);
     matmul_buffers m = matmul_alloc(d, 9);
     reports_begin(d);
-    const presil_mode order[] = {PRESIL_MODE_MODEL, PRESIL_MODE_RTL, PRESIL_MODE_VERIFY, PRESIL_MODE_MODEL, PRESIL_MODE_VERIFY};
+    const presil_mode order[] = {PRESIL_MODE_MODEL, PRESIL_MODE_RTL, PRESIL_MODE_VERIFY, PRESIL_MODE_MODEL,
+                                 PRESIL_MODE_VERIFY};
     for (size_t i = 0; i < 5; i++) {
         EXPECT_OK(presil_device_set_mode(d, order[i]));
         still_works(d, &m, 9);
@@ -231,7 +239,10 @@ static void arguments_are_checked(void **state) {
     desc = matmul_desc(&m);
     desc.out.data.value += 64u << 20;
     EXPECT_STATUS(presil_matmul(d, NULL, &desc), PRESIL_EINVAL);
-    struct { presil_matmul_desc desc; uint64_t newer; } later = {.desc = matmul_desc(&m)};
+    struct {
+        presil_matmul_desc desc;
+        uint64_t newer;
+    } later = {.desc = matmul_desc(&m)};
     later.desc.size = sizeof later;
     EXPECT_OK(presil_matmul(d, NULL, &later.desc)); /* an unknown tail of zeros is fine */
     later.newer = 1;
@@ -243,7 +254,12 @@ static void arguments_are_checked(void **state) {
     EXPECT_TEXT("weights");
     presil_weights *weights;
     const float one = 1;
-    presil_weights_desc w = {.size = sizeof w, .weight = &one, .weight_dtype = PRESIL_FP32, .compute = PRESIL_COMPUTE_BF16, .groups = 0, .shape = {1, 1, 1, 1}};
+    presil_weights_desc w = {.size = sizeof w,
+                             .weight = &one,
+                             .weight_dtype = PRESIL_FP32,
+                             .compute = PRESIL_COMPUTE_BF16,
+                             .groups = 0,
+                             .shape = {1, 1, 1, 1}};
     EXPECT_STATUS(presil_weights_create(d, &w, &weights), PRESIL_EINVAL);
     w.groups = 1;
     w.shape[2] = 0;
@@ -262,7 +278,11 @@ static void arguments_are_checked(void **state) {
 static void libraries_that_do_not_do(void **state) {
     (void)state;
     presil_device *d;
-    presil_device_options options = {.size = sizeof options, .mode = PRESIL_MODE_RTL, .config = "tiny", .build = "nowhere", .memory_bytes = 16u << 20};
+    presil_device_options options = {.size = sizeof options,
+                                     .mode = PRESIL_MODE_RTL,
+                                     .config = "tiny",
+                                     .build = "nowhere",
+                                     .memory_bytes = 16u << 20};
     EXPECT_OK(presil_device_open(&options, &d)); /* loaded at the first launch */
     EXPECT_STATUS(presil_nop(d, NULL), PRESIL_ENODEV);
     EXPECT_TEXT("libpresil_sim_tiny_nowhere.so");
@@ -307,9 +327,15 @@ static void libraries_that_do_not_do(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_failed_launch_is_reported_and_recovered), cmocka_unit_test(a_failure_knows_where_it_was_launched),
-        cmocka_unit_test(a_dead_device_says_so), cmocka_unit_test(errors_stick_to_their_stream), cmocka_unit_test(cancelling),
-        cmocka_unit_test(reset_drops_what_is_queued), cmocka_unit_test(modes_switch_when_idle), cmocka_unit_test(arguments_are_checked), cmocka_unit_test(libraries_that_do_not_do),
+        cmocka_unit_test(a_failed_launch_is_reported_and_recovered),
+        cmocka_unit_test(a_failure_knows_where_it_was_launched),
+        cmocka_unit_test(a_dead_device_says_so),
+        cmocka_unit_test(errors_stick_to_their_stream),
+        cmocka_unit_test(cancelling),
+        cmocka_unit_test(reset_drops_what_is_queued),
+        cmocka_unit_test(modes_switch_when_idle),
+        cmocka_unit_test(arguments_are_checked),
+        cmocka_unit_test(libraries_that_do_not_do),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,8 @@ static uint32_t must_alloc(presil_heap *heap, uint32_t pool, uint64_t pages) {
     return page;
 }
 
-/* Everything in single pages, every second freed: half is free, yet nothing of two pages fits; all freed: everything fits again. */
+/* Everything in single pages, every second freed: half is free, yet nothing of two pages fits; all freed: everything
+ * fits again. */
 static void pathological(void **state) {
     (void)state;
     enum { PAGES = 1024 };
@@ -66,7 +67,8 @@ static void optimistic(void **state) {
         const uint32_t first = must_alloc(&heap, 0, pages), fence = must_alloc(&heap, 0, pages);
         assert_int_equal(presil_heap_free(&heap, first), 0);
         assert_int_equal(must_alloc(&heap, 0, pages), first);
-        assert_true(presil_heap_size(&heap, first) >= pages && presil_heap_size(&heap, first) <= pages + pages / 16 + 1);
+        assert_true(presil_heap_size(&heap, first) >= pages &&
+                    presil_heap_size(&heap, first) <= pages + pages / 16 + 1);
         assert_int_equal(presil_heap_free(&heap, first), 0);
         assert_int_equal(presil_heap_free(&heap, fence), 0);
         check(&heap);
@@ -135,7 +137,9 @@ static void pools_keep_their_own(void **state) {
 }
 
 enum { MAP = 3000, LIVE = 200 };
-typedef struct { uint32_t page, pages; } block;
+typedef struct {
+    uint32_t page, pages;
+} block;
 
 /* No overlap, sizes as promised, full only if no run of free pages is long enough. */
 static uint32_t random_run(uint64_t seed, bool map_checks) {
@@ -189,8 +193,13 @@ static void same_calls_same_addresses(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pathological), cmocka_unit_test(pessimistic), cmocka_unit_test(optimistic), cmocka_unit_test(small_blocks_do_not_split_large_gaps),
-        cmocka_unit_test(pools_keep_their_own), cmocka_unit_test(random_against_map), cmocka_unit_test(same_calls_same_addresses),
+        cmocka_unit_test(pathological),
+        cmocka_unit_test(pessimistic),
+        cmocka_unit_test(optimistic),
+        cmocka_unit_test(small_blocks_do_not_split_large_gaps),
+        cmocka_unit_test(pools_keep_their_own),
+        cmocka_unit_test(random_against_map),
+        cmocka_unit_test(same_calls_same_addresses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,8 @@ enum { ARENA = 64 << 10, STEP = 4096 };
 
 /* Two products in one block: out2 = (a · b) · b', with out of the first in fp32 at STEP·3. */
 static presil_list *record(presil_device *d, presil_daddr arena, const matmul_buffers *from) {
-    const presil_daddr at[5] = {arena, {arena.value + STEP}, {arena.value + 2 * STEP}, {arena.value + 3 * STEP}, {arena.value + 4 * STEP}};
+    const presil_daddr at[5] = {
+        arena, {arena.value + STEP}, {arena.value + 2 * STEP}, {arena.value + 3 * STEP}, {arena.value + 4 * STEP}};
     presil_matmul_desc one = matmul_desc(from), two;
     EXPECT_OK(presil_copy_on_device(d, NULL, at[0], from->a, STEP / 32, PRESIL_COPY_DIRECT));
     EXPECT_OK(presil_copy_on_device(d, NULL, at[1], from->b, STEP / 32, PRESIL_COPY_DIRECT));
@@ -30,7 +31,8 @@ static presil_list *record(presil_device *d, presil_daddr arena, const matmul_bu
 
 static void result(presil_device *d, presil_list *list, presil_daddr arena, float out[64]) {
     EXPECT_OK(presil_list_submit(list, NULL));
-    EXPECT_OK(presil_copy_to_host(d, NULL, out, (presil_daddr){arena.value + 3 * STEP}, 64 * sizeof(float), PRESIL_COPY_DIRECT));
+    EXPECT_OK(presil_copy_to_host(d, NULL, out, (presil_daddr){arena.value + 3 * STEP}, 64 * sizeof(float),
+                                  PRESIL_COPY_DIRECT));
     EXPECT_OK(presil_device_synchronize(d));
 }
 
@@ -90,11 +92,13 @@ static void what_is_wrong_is_refused(void **state) {
     presil_list *list = record(d, arena, &m), *loaded = NULL;
     uint64_t size, seed = 7;
     uint8_t *bytes = save(list, arena, &size);
-    EXPECT_STATUS(presil_list_load(d, bytes, size, arena, 3 * STEP, &loaded), PRESIL_EINVAL); /* the last store lies beyond */
+    EXPECT_STATUS(presil_list_load(d, bytes, size, arena, 3 * STEP, &loaded),
+                  PRESIL_EINVAL); /* the last store lies beyond */
     EXPECT_TEXT("outside of the program's memory");
     EXPECT_STATUS(presil_list_load(d, bytes, size, (presil_daddr){arena.value + 64}, STEP, &loaded), PRESIL_EINVAL);
     EXPECT_TEXT("aligned");
-    for (uint64_t cut = 0; cut < size; cut += cut < 256 ? 1 : 1021) assert_true(presil_list_load(d, bytes, cut, arena, ARENA, &loaded) < 0);
+    for (uint64_t cut = 0; cut < size; cut += cut < 256 ? 1 : 1021)
+        assert_true(presil_list_load(d, bytes, cut, arena, ARENA, &loaded) < 0);
     bytes[8 + 8 + 8] ^= 1; /* the hash of the configuration */
     EXPECT_STATUS(presil_list_load(d, bytes, size, arena, ARENA, &loaded), PRESIL_ENODEV);
     EXPECT_TEXT("another chip");
@@ -122,6 +126,7 @@ static void what_is_wrong_is_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(elsewhere_the_same), cmocka_unit_test(what_is_wrong_is_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(elsewhere_the_same),
+                                       cmocka_unit_test(what_is_wrong_is_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

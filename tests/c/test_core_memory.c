@@ -77,20 +77,23 @@ static void full_memory_and_statistics(void **state) {
     assert_string_equal(log_text(), "");
 }
 
-static void expect_counter(presil_device *d, int quantity, int kind, uint64_t current, uint64_t peak, uint64_t gained, uint64_t lost) {
+static void expect_counter(presil_device *d, int quantity, int kind, uint64_t current, uint64_t peak, uint64_t gained,
+                           uint64_t lost) {
     presil_memory_counters c = {.size = sizeof c};
     EXPECT_OK(presil_memory_get_counters(d, &c));
     const presil_memory_counter *found = &c.counter[quantity][kind];
     if (found->current == current && found->peak == peak && found->gained == gained && found->lost == lost) return;
-    fail_msg("quantity %d kind %d: current %llu, peak %llu, gained %llu, lost %llu found; %llu %llu %llu %llu expected", quantity, kind, (unsigned long long)found->current,
-             (unsigned long long)found->peak, (unsigned long long)found->gained, (unsigned long long)found->lost, (unsigned long long)current, (unsigned long long)peak,
-             (unsigned long long)gained, (unsigned long long)lost);
+    fail_msg("quantity %d kind %d: current %llu, peak %llu, gained %llu, lost %llu found; %llu %llu %llu %llu expected",
+             quantity, kind, (unsigned long long)found->current, (unsigned long long)found->peak,
+             (unsigned long long)found->gained, (unsigned long long)found->lost, (unsigned long long)current,
+             (unsigned long long)peak, (unsigned long long)gained, (unsigned long long)lost);
 }
 
 static void counters_snapshot_and_limit(void **state) {
     (void)state;
     presil_device *d = open_device(PRESIL_MODE_MODEL, NULL);
-    for (int quantity = 0; quantity < PRESIL_MEMORY_COUNTERS; quantity++) expect_counter(d, quantity, PRESIL_MEMORY_ALL, 0, 0, 0, 0);
+    for (int quantity = 0; quantity < PRESIL_MEMORY_COUNTERS; quantity++)
+        expect_counter(d, quantity, PRESIL_MEMORY_ALL, 0, 0, 0, 0);
     presil_pool *pool;
     EXPECT_OK(presil_pool_create(d, &pool));
     presil_daddr small, large, own;
@@ -100,7 +103,8 @@ static void counters_snapshot_and_limit(void **state) {
     expect_counter(d, PRESIL_MEMORY_BLOCKS, PRESIL_MEMORY_ALL, 3, 3, 3, 0);
     expect_counter(d, PRESIL_MEMORY_BYTES, PRESIL_MEMORY_SMALL, 3 * 4096, 3 * 4096, 3 * 4096, 0);
     expect_counter(d, PRESIL_MEMORY_BYTES, PRESIL_MEMORY_LARGE, 3 << 20, 3 << 20, 3 << 20, 0);
-    expect_counter(d, PRESIL_MEMORY_REQUESTED, PRESIL_MEMORY_ALL, 5100 + (3 << 20), 5100 + (3 << 20), 5100 + (3 << 20), 0);
+    expect_counter(d, PRESIL_MEMORY_REQUESTED, PRESIL_MEMORY_ALL, 5100 + (3 << 20), 5100 + (3 << 20), 5100 + (3 << 20),
+                   0);
     expect_counter(d, PRESIL_MEMORY_RESERVED, PRESIL_MEMORY_ALL, 7 << 20, 7 << 20, 7 << 20, 0);
     expect_counter(d, PRESIL_MEMORY_SEGMENTS, PRESIL_MEMORY_ALL, 3, 3, 3, 0);
     presil_memory_block blocks[8];
@@ -218,7 +222,8 @@ static void copies_check_their_arguments(void **state) {
     presil_device_close(d);
 }
 
-/* Nothing gets through but registers and mem_read/mem_write; what was stored before the transport started goes along. */
+/* Nothing gets through but registers and mem_read/mem_write; what was stored before the transport started goes along.
+ */
 static void without_mapping(void **state) {
     (void)state;
     const presil_mode modes[] = {PRESIL_MODE_RTL, PRESIL_MODE_VERIFY, PRESIL_MODE_MODEL};
@@ -244,7 +249,12 @@ static void without_mapping(void **state) {
 
 static void option_no_map(void **state) {
     (void)state;
-    const presil_device_options options = {.size = sizeof options, .mode = PRESIL_MODE_VERIFY, .config = "tiny", .build = "soft", .memory_bytes = 64u << 20, .no_map = 1};
+    const presil_device_options options = {.size = sizeof options,
+                                           .mode = PRESIL_MODE_VERIFY,
+                                           .config = "tiny",
+                                           .build = "soft",
+                                           .memory_bytes = 64u << 20,
+                                           .no_map = 1};
     presil_device *d;
     EXPECT_OK(presil_device_open(&options, &d));
     matmul_buffers m = matmul_alloc(d, 5);
@@ -258,7 +268,8 @@ static void option_no_map(void **state) {
 static void between_devices(void **state) {
     (void)state;
     for (int nomap = 0; nomap < 2; nomap++) {
-        presil_device *x = open_device(PRESIL_MODE_MODEL, NULL), *y = open_device(PRESIL_MODE_RTL, nomap ? "nomap" : NULL);
+        presil_device *x = open_device(PRESIL_MODE_MODEL, NULL),
+                      *y = open_device(PRESIL_MODE_RTL, nomap ? "nomap" : NULL);
         EXPECT_OK(presil_device_start(y));
         presil_daddr a, b;
         uint8_t from[10000], to[10000] = {0};
@@ -308,10 +319,17 @@ static void size_from_the_environment(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_and_pointers), cmocka_unit_test(full_memory_and_statistics), cmocka_unit_test(counters_snapshot_and_limit),
-        cmocka_unit_test(leaks_are_logged), cmocka_unit_test(cached_pages_go_back),
-        cmocka_unit_test(copies), cmocka_unit_test(copies_check_their_arguments), cmocka_unit_test(without_mapping), cmocka_unit_test(option_no_map),
-        cmocka_unit_test(between_devices), cmocka_unit_test(size_from_the_environment),
+        cmocka_unit_test(blocks_and_pointers),
+        cmocka_unit_test(full_memory_and_statistics),
+        cmocka_unit_test(counters_snapshot_and_limit),
+        cmocka_unit_test(leaks_are_logged),
+        cmocka_unit_test(cached_pages_go_back),
+        cmocka_unit_test(copies),
+        cmocka_unit_test(copies_check_their_arguments),
+        cmocka_unit_test(without_mapping),
+        cmocka_unit_test(option_no_map),
+        cmocka_unit_test(between_devices),
+        cmocka_unit_test(size_from_the_environment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -143,16 +143,22 @@ static void *writer_main(void *context) {
     writer *w = context;
     presil_stream *stream;
     presil_event *event;
-    if (presil_stream_create(w->device, 0, &stream) || presil_event_create(w->device, &event)) return w->failed = 1, NULL;
+    if (presil_stream_create(w->device, 0, &stream) || presil_event_create(w->device, &event))
+        return w->failed = 1, NULL;
     static uint32_t values[2][500];
     for (uint32_t i = 0; i < 500 && !w->failed; i++) {
         uint32_t back = 0;
         values[w->id][i] = w->id << 16 | i;
         if (presil_copy_to_device(w->device, stream, w->block, &values[w->id][i], 4, PRESIL_COPY_DIRECT)) w->failed = 2;
-        if (presil_copy_on_device(w->device, stream, (presil_daddr){w->block.value + 64}, w->block, 4, i % 3 ? PRESIL_COPY_DIRECT : PRESIL_COPY_DMA)) w->failed = 3;
+        if (presil_copy_on_device(w->device, stream, (presil_daddr){w->block.value + 64}, w->block, 4,
+                                  i % 3 ? PRESIL_COPY_DIRECT : PRESIL_COPY_DMA))
+            w->failed = 3;
         if (presil_event_record(event, stream)) w->failed = 4;
-        if (presil_copy_to_host(w->device, stream, &back, (presil_daddr){w->block.value + 64}, 4, PRESIL_COPY_DIRECT)) w->failed = 5;
-        if (i % 2 ? presil_stream_synchronize(w->device, stream) : (presil_event_synchronize(event) || presil_stream_synchronize(w->device, stream))) w->failed = 6;
+        if (presil_copy_to_host(w->device, stream, &back, (presil_daddr){w->block.value + 64}, 4, PRESIL_COPY_DIRECT))
+            w->failed = 5;
+        if (i % 2 ? presil_stream_synchronize(w->device, stream)
+                  : (presil_event_synchronize(event) || presil_stream_synchronize(w->device, stream)))
+            w->failed = 6;
         if (presil_event_query(event) != 1) w->failed = 7;
         if (back != values[w->id][i]) w->failed = 8;
     }
@@ -306,8 +312,10 @@ static void a_forked_child_gets_enodev(void **state) {
         wrong |= presil_host_pointer(d, m.a, 1) != NULL;
         presil_device_close(d);
         presil_device *own;
-        const presil_device_options options = {.size = sizeof options, .mode = PRESIL_MODE_MODEL, .config = "tiny", .memory_bytes = 16u << 20};
-        wrong |= presil_device_open(&options, &own) != PRESIL_OK || presil_nop(own, NULL) != PRESIL_OK || presil_device_synchronize(own) != PRESIL_OK;
+        const presil_device_options options = {
+            .size = sizeof options, .mode = PRESIL_MODE_MODEL, .config = "tiny", .memory_bytes = 16u << 20};
+        wrong |= presil_device_open(&options, &own) != PRESIL_OK || presil_nop(own, NULL) != PRESIL_OK ||
+                 presil_device_synchronize(own) != PRESIL_OK;
         presil_device_close(own);
         _exit(wrong);
     }
@@ -330,8 +338,15 @@ static void freed_blocks_are_reused_in_order(void **state) {
         EXPECT_OK(matmul_enqueue(d, NULL, &m));
         EXPECT_OK(presil_free(d, m.a));
         float weight[MATMUL_N * MATMUL_N] = {0};
-        const presil_weights_desc desc = {.size = sizeof desc, .compute = PRESIL_COMPUTE_BF16, .weight = weight, .weight_dtype = PRESIL_FP32, .groups = 1,
-                                          .shape = {MATMUL_N, MATMUL_N, 1, 1}, .stride = {MATMUL_N, 1, 1, 1}, .dilation = {1, 1}, .input_dilation = {1, 1}};
+        const presil_weights_desc desc = {.size = sizeof desc,
+                                          .compute = PRESIL_COMPUTE_BF16,
+                                          .weight = weight,
+                                          .weight_dtype = PRESIL_FP32,
+                                          .groups = 1,
+                                          .shape = {MATMUL_N, MATMUL_N, 1, 1},
+                                          .stride = {MATMUL_N, 1, 1, 1},
+                                          .dilation = {1, 1},
+                                          .input_dilation = {1, 1}};
         presil_weights *weights;
         EXPECT_OK(presil_weights_create(d, &desc, &weights));
         assert_true(presil_weights_bytes(weights) > 0);
@@ -346,9 +361,16 @@ static void freed_blocks_are_reused_in_order(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_caller_that_waits_runs_it_itself), cmocka_unit_test(chosen_cpus_make_the_worker_run_it),
-        cmocka_unit_test(reports_carry_the_tag_of_their_thread), cmocka_unit_test(the_worker_runs_ahead), cmocka_unit_test(the_host_is_held_back), cmocka_unit_test(two_threads),
-        cmocka_unit_test(events), cmocka_unit_test(recording), cmocka_unit_test(a_callback_can_not_wait), cmocka_unit_test(a_forked_child_gets_enodev),
+        cmocka_unit_test(a_caller_that_waits_runs_it_itself),
+        cmocka_unit_test(chosen_cpus_make_the_worker_run_it),
+        cmocka_unit_test(reports_carry_the_tag_of_their_thread),
+        cmocka_unit_test(the_worker_runs_ahead),
+        cmocka_unit_test(the_host_is_held_back),
+        cmocka_unit_test(two_threads),
+        cmocka_unit_test(events),
+        cmocka_unit_test(recording),
+        cmocka_unit_test(a_callback_can_not_wait),
+        cmocka_unit_test(a_forked_child_gets_enodev),
         cmocka_unit_test(freed_blocks_are_reused_in_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

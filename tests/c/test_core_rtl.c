@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The core on the chip's RTL (tiny): equal bits, equal cycles, copies through the chip, faults and recovery, with and without a mapping. */
+/* The core on the chip's RTL (tiny): equal bits, equal cycles, copies through the chip, faults and recovery, with and
+ * without a mapping. */
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <pthread.h>
@@ -82,8 +83,15 @@ static void copies_through_the_chip(void **state) {
 
 static void faults_and_recovery(void **state) {
     (void)state;
-    static const struct { const char *fault; int status; const char *text; } cases[] = {
-        {"slverr", PRESIL_EBUS, "bus error"}, {"decerr", PRESIL_EBUS, "bus error"}, {"fatal@150", PRESIL_ESTOPPED, "fatal"}, {"stop@150", PRESIL_ESTOPPED, "stop"},
+    static const struct {
+        const char *fault;
+        int status;
+        const char *text;
+    } cases[] = {
+        {"slverr", PRESIL_EBUS, "bus error"},
+        {"decerr", PRESIL_EBUS, "bus error"},
+        {"fatal@150", PRESIL_ESTOPPED, "fatal"},
+        {"stop@150", PRESIL_ESTOPPED, "stop"},
     };
     presil_device *d = open_device(PRESIL_MODE_VERIFY, "fast");
     matmul_buffers m = matmul_alloc(d, 4);
@@ -154,7 +162,8 @@ static void several_devices(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(equal_bits_and_cycles), cmocka_unit_test(copies_through_the_chip), cmocka_unit_test(faults_and_recovery),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(equal_bits_and_cycles),
+                                       cmocka_unit_test(copies_through_the_chip), cmocka_unit_test(faults_and_recovery),
                                        cmocka_unit_test(cancelling), cmocka_unit_test(several_devices)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,10 +51,13 @@ static void too_many_blocks(void **state) {
 }
 
 enum { CAPACITY = 300 };
-typedef struct { uint32_t address, size; } block;
+typedef struct {
+    uint32_t address, size;
+} block;
 
 /* Best fit, by trying every address: the smallest gap, then the lowest address. */
-static int naive_fit(const uint8_t *map, uint32_t low, uint32_t high, uint32_t size, uint32_t align, uint32_t *address) {
+static int naive_fit(const uint8_t *map, uint32_t low, uint32_t high, uint32_t size, uint32_t align,
+                     uint32_t *address) {
     uint32_t best = UINT32_MAX;
     for (uint32_t from = low; from < high;) {
         if (map[from]) {
@@ -90,8 +93,10 @@ static void random_against_map(void **state) {
                 memset(map + blocks[i].address, 0, blocks[i].size);
                 blocks[i] = blocks[--count];
             } else {
-                const uint32_t low = random32(&random) % 2 ? 0 : random32(&random) % CAPACITY, high = low + 1 + random32(&random) % (CAPACITY - low);
-                const uint32_t size = 1 + random32(&random) % (random32(&random) % 8 ? 20 : 150), align = 1u << random32(&random) % 5;
+                const uint32_t low = random32(&random) % 2 ? 0 : random32(&random) % CAPACITY,
+                               high = low + 1 + random32(&random) % (CAPACITY - low);
+                const uint32_t size = 1 + random32(&random) % (random32(&random) % 8 ? 20 : 150),
+                               align = 1u << random32(&random) % 5;
                 uint32_t expected = 0, found = 0;
                 const int fits = naive_fit(map, low, high, size, align, &expected);
                 const int error = presil_spad_alloc_within(&s, low, high, size, align, "r", &found);
@@ -130,6 +135,7 @@ static void checker_sees_damage(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(errors_say_which), cmocka_unit_test(too_many_blocks), cmocka_unit_test(random_against_map), cmocka_unit_test(checker_sees_damage)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(errors_say_which), cmocka_unit_test(too_many_blocks),
+                                       cmocka_unit_test(random_against_map), cmocka_unit_test(checker_sees_damage)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,12 @@
 enum { BYTES = 16384 };
 
 static presil_device *open_stub(const char *build) {
-    const presil_device_options options = {.size = sizeof options, .mode = PRESIL_MODE_RTL, .config = "stub", .build = build, .memory_bytes = 64u << 20, .hang_cycles = 5000};
+    const presil_device_options options = {.size = sizeof options,
+                                           .mode = PRESIL_MODE_RTL,
+                                           .config = "stub",
+                                           .build = build,
+                                           .memory_bytes = 64u << 20,
+                                           .hang_cycles = 5000};
     presil_device *d;
     EXPECT_OK(presil_device_open(&options, &d));
     presil_device_info info = {.size = sizeof info};
@@ -59,7 +64,8 @@ static void refuses_the_rest(void **state) {
     m.b = m.out = m.a;
     EXPECT_STATUS(matmul_enqueue(d, NULL, &m), PRESIL_EUNSUPPORTED);
     EXPECT_TEXT("only copies");
-    EXPECT_STATUS(presil_copy_on_device(d, NULL, m.a, (presil_daddr){m.a.value + 8}, 16, PRESIL_COPY_DMA), PRESIL_EUNSUPPORTED);
+    EXPECT_STATUS(presil_copy_on_device(d, NULL, m.a, (presil_daddr){m.a.value + 8}, 16, PRESIL_COPY_DMA),
+                  PRESIL_EUNSUPPORTED);
     EXPECT_STATUS(presil_device_set_mode(d, PRESIL_MODE_VERIFY), PRESIL_EUNSUPPORTED);
     EXPECT_STATUS(presil_device_set_mode(d, PRESIL_MODE_MODEL), PRESIL_EUNSUPPORTED);
     EXPECT_OK(presil_nop(d, NULL));
@@ -71,8 +77,14 @@ static void refuses_the_rest(void **state) {
 /* A polled chip has no interrupt that could be missed: the watchdog and stops must work all the same. */
 static void failures(void **state) {
     (void)state;
-    static const struct { const char *control; int status; const char *text; } cases[] = {
-        {"4", PRESIL_EHUNG, "still busy"}, {"2", PRESIL_ESTOPPED, "told to fail"}, {"8", PRESIL_ESTOPPED, ""},
+    static const struct {
+        const char *control;
+        int status;
+        const char *text;
+    } cases[] = {
+        {"4", PRESIL_EHUNG, "still busy"},
+        {"2", PRESIL_ESTOPPED, "told to fail"},
+        {"8", PRESIL_ESTOPPED, ""},
     };
     presil_device *d = open_stub(NULL);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -87,6 +99,7 @@ static void failures(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(copies_and_counts), cmocka_unit_test(refuses_the_rest), cmocka_unit_test(failures)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(copies_and_counts), cmocka_unit_test(refuses_the_rest),
+                                       cmocka_unit_test(failures)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,26 +22,35 @@ static int load_log(void **state) {
     return 0;
 }
 
-typedef struct { soft_kind kind; uint32_t offset; int64_t value; } step; /* value -1: any */
+typedef struct {
+    soft_kind kind;
+    uint32_t offset;
+    int64_t value;
+} step; /* value -1: any */
 
 static void expect_steps(const step *steps, size_t count) {
     const soft_access *log;
     const size_t found = soft_log(&log);
     for (size_t i = 0; i < count && i < found; i++) {
-        if (log[i].kind != steps[i].kind || log[i].offset != steps[i].offset || (steps[i].value >= 0 && log[i].value != (uint32_t)steps[i].value))
-            fail_msg("step %zu: kind %d, register 0x%03x, value 0x%x expected; kind %d, register 0x%03x, value 0x%x found", i, steps[i].kind, steps[i].offset, (unsigned)steps[i].value,
-                     log[i].kind, log[i].offset, log[i].value);
+        if (log[i].kind != steps[i].kind || log[i].offset != steps[i].offset ||
+            (steps[i].value >= 0 && log[i].value != (uint32_t)steps[i].value))
+            fail_msg(
+                "step %zu: kind %d, register 0x%03x, value 0x%x expected; kind %d, register 0x%03x, value 0x%x found",
+                i, steps[i].kind, steps[i].offset, (unsigned)steps[i].value, log[i].kind, log[i].offset, log[i].value);
     }
     assert_true(found >= count);
 }
 
-#define RESET_STEPS                                                                                                                                                \
-    {SOFT_WRITE, PRESIL_REG_IRQ_ENABLE, 0}, {SOFT_WRITE, PRESIL_REG_CONTROL, CONTROL_QUEUE_RESET | CONTROL_COUNTER_CLEAR}, {SOFT_WRITE, PRESIL_REG_IRQ_CLEAR, IRQ_DONE | IRQ_ERROR},         \
-        {SOFT_WRITE, PRESIL_REG_RING_BASE_LO, 0}, {SOFT_WRITE, PRESIL_REG_RING_BASE_HI, 1}, {SOFT_WRITE, PRESIL_REG_RING_LOG2, -1}, {SOFT_WRITE, PRESIL_REG_IRQ_ENABLE, IRQ_DONE | IRQ_ERROR},     \
-        {SOFT_READ, PRESIL_REG_STATUS, 0}
-#define LAUNCH_STEPS                                                                                                                                                \
-    {SOFT_LAUNCH, 0, -1}, {SOFT_WRITE, PRESIL_REG_CONTROL, CONTROL_QUEUE_RESET | CONTROL_COUNTER_CLEAR}, {SOFT_WRITE, PRESIL_REG_IRQ_CLEAR, IRQ_DONE | IRQ_ERROR},                   \
-        {SOFT_WRITE, PRESIL_REG_RING_TAIL, -1}, {SOFT_WAIT, 0, -1}, {SOFT_READ, PRESIL_REG_IRQ_STATUS, -1}
+#define RESET_STEPS                                                                                                    \
+    {SOFT_WRITE, PRESIL_REG_IRQ_ENABLE, 0},                                                                            \
+        {SOFT_WRITE, PRESIL_REG_CONTROL, CONTROL_QUEUE_RESET | CONTROL_COUNTER_CLEAR},                                 \
+        {SOFT_WRITE, PRESIL_REG_IRQ_CLEAR, IRQ_DONE | IRQ_ERROR}, {SOFT_WRITE, PRESIL_REG_RING_BASE_LO, 0},            \
+        {SOFT_WRITE, PRESIL_REG_RING_BASE_HI, 1}, {SOFT_WRITE, PRESIL_REG_RING_LOG2, -1},                              \
+        {SOFT_WRITE, PRESIL_REG_IRQ_ENABLE, IRQ_DONE | IRQ_ERROR}, {SOFT_READ, PRESIL_REG_STATUS, 0}
+#define LAUNCH_STEPS                                                                                                   \
+    {SOFT_LAUNCH, 0, -1}, {SOFT_WRITE, PRESIL_REG_CONTROL, CONTROL_QUEUE_RESET | CONTROL_COUNTER_CLEAR},               \
+        {SOFT_WRITE, PRESIL_REG_IRQ_CLEAR, IRQ_DONE | IRQ_ERROR}, {SOFT_WRITE, PRESIL_REG_RING_TAIL, -1},              \
+        {SOFT_WAIT, 0, -1}, {SOFT_READ, PRESIL_REG_IRQ_STATUS, -1}
 
 static void sequences(void **state) {
     (void)state;
@@ -49,15 +58,21 @@ static void sequences(void **state) {
     const soft_access *log;
     (void)soft_log(&log);
     EXPECT_OK(presil_device_start(d));
-    const step bring_up[] = {{SOFT_READ, PRESIL_REG_ID, REG_ID_VALUE}, {SOFT_READ, PRESIL_REG_CAP_ARRAY, -1}, {SOFT_READ, PRESIL_REG_CAP_MEMORY, -1}, {SOFT_READ, PRESIL_REG_CAP_BANK, -1},
-                             {SOFT_READ, PRESIL_REG_CAP_ACC, -1}, {SOFT_READ, PRESIL_REG_CONFIG_HASH, -1}, {SOFT_READ, PRESIL_REG_VERSION, -1}, RESET_STEPS};
+    const step bring_up[] = {{SOFT_READ, PRESIL_REG_ID, REG_ID_VALUE}, {SOFT_READ, PRESIL_REG_CAP_ARRAY, -1},
+                             {SOFT_READ, PRESIL_REG_CAP_MEMORY, -1},   {SOFT_READ, PRESIL_REG_CAP_BANK, -1},
+                             {SOFT_READ, PRESIL_REG_CAP_ACC, -1},      {SOFT_READ, PRESIL_REG_CONFIG_HASH, -1},
+                             {SOFT_READ, PRESIL_REG_VERSION, -1},      RESET_STEPS};
     expect_steps(bring_up, sizeof bring_up / sizeof *bring_up);
-    /* A launch: clean queue, doorbell, one wait, the interrupt acknowledged, a snapshot; nothing between doorbell and interrupt. */
+    /* A launch: clean queue, doorbell, one wait, the interrupt acknowledged, a snapshot; nothing between doorbell and
+     * interrupt. */
     matmul_buffers m = matmul_alloc(d, 1);
     (void)soft_log(&log);
     EXPECT_OK(matmul_enqueue(d, NULL, &m));
     EXPECT_OK(presil_device_synchronize(d));
-    const step launch[] = {LAUNCH_STEPS, {SOFT_WRITE, PRESIL_REG_IRQ_CLEAR, IRQ_DONE}, {SOFT_WRITE, PRESIL_REG_CONTROL, CONTROL_COUNTER_SNAPSHOT}, {SOFT_READ, PRESIL_REG_COUNTER(0), -1}};
+    const step launch[] = {LAUNCH_STEPS,
+                           {SOFT_WRITE, PRESIL_REG_IRQ_CLEAR, IRQ_DONE},
+                           {SOFT_WRITE, PRESIL_REG_CONTROL, CONTROL_COUNTER_SNAPSHOT},
+                           {SOFT_READ, PRESIL_REG_COUNTER(0), -1}};
     expect_steps(launch, sizeof launch / sizeof *launch);
     /* The same shape at other addresses has the same seed; another shape has another. */
     uint32_t seeds[3];
@@ -81,8 +96,14 @@ static void sequences(void **state) {
     (void)soft_log(&log);
     EXPECT_OK(matmul_enqueue(d, NULL, &m));
     EXPECT_STATUS(presil_device_synchronize(d), PRESIL_EBUS);
-    const step error[] = {LAUNCH_STEPS, {SOFT_READ, PRESIL_REG_ERROR_CODE, -1}, {SOFT_READ, PRESIL_REG_ERROR_INDEX, -1}, {SOFT_READ, PRESIL_REG_ERROR_ADDR_HI, -1}, {SOFT_READ, PRESIL_REG_ERROR_ADDR_LO, -1},
-                          {SOFT_WRITE, PRESIL_REG_IRQ_CLEAR, IRQ_ERROR}, {SOFT_RESET, 0, -1}, RESET_STEPS};
+    const step error[] = {LAUNCH_STEPS,
+                          {SOFT_READ, PRESIL_REG_ERROR_CODE, -1},
+                          {SOFT_READ, PRESIL_REG_ERROR_INDEX, -1},
+                          {SOFT_READ, PRESIL_REG_ERROR_ADDR_HI, -1},
+                          {SOFT_READ, PRESIL_REG_ERROR_ADDR_LO, -1},
+                          {SOFT_WRITE, PRESIL_REG_IRQ_CLEAR, IRQ_ERROR},
+                          {SOFT_RESET, 0, -1},
+                          RESET_STEPS};
     expect_steps(error, sizeof error / sizeof *error);
     matmul_free(d, m);
     matmul_free(d, n);

@@ -128,7 +128,8 @@ static void other_modes_in_between(void **state) {
     desc.epilogue.residual = &residual;
     float out[MATMUL_N * MATMUL_N] = {0};
     EXPECT_OK(presil_copy_to_device(d, NULL, m.out, out, sizeof out, PRESIL_COPY_DIRECT));
-    const presil_mode order[] = {PRESIL_MODE_VERIFY, PRESIL_MODE_MODEL, PRESIL_MODE_VERIFY, PRESIL_MODE_RTL, PRESIL_MODE_VERIFY};
+    const presil_mode order[] = {PRESIL_MODE_VERIFY, PRESIL_MODE_MODEL, PRESIL_MODE_VERIFY, PRESIL_MODE_RTL,
+                                 PRESIL_MODE_VERIFY};
     for (size_t i = 0; i < 5; i++) {
         EXPECT_OK(presil_device_set_mode(d, order[i]));
         EXPECT_OK(presil_matmul(d, NULL, &desc));
@@ -141,8 +142,9 @@ static void other_modes_in_between(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_again_and_again), cmocka_unit_test(in_place_residual), cmocka_unit_test(overlapping_views),
-        cmocka_unit_test(differences_are_found), cmocka_unit_test(other_modes_in_between),
+        cmocka_unit_test(equal_again_and_again),  cmocka_unit_test(in_place_residual),
+        cmocka_unit_test(overlapping_views),      cmocka_unit_test(differences_are_found),
+        cmocka_unit_test(other_modes_in_between),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

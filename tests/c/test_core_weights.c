@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packed weights: changed in stream order, refused where they are others, in a place of the caller's; with and without a mapping. */
+/* Packed weights: changed in stream order, refused where they are others, in a place of the caller's; with and without
+ * a mapping. */
 #include "core_fixture.h"
 #include "presil_image.h"
 
 enum { CHANNELS = 8, PIXELS = 4, OUTPUTS = CHANNELS * PIXELS };
 
-typedef struct { presil_daddr input, output[2]; float values[OUTPUTS]; } pixels;
+typedef struct {
+    presil_daddr input, output[2];
+    float values[OUTPUTS];
+} pixels;
 
 static pixels pixels_alloc(presil_device *d) {
     pixels p;
@@ -25,13 +29,27 @@ static void pixels_free(presil_device *d, const pixels *p) {
 /* A kernel of one position: factor times the unit matrix. */
 static presil_weights_desc scaling(float factor, float weight[CHANNELS * CHANNELS]) {
     for (int i = 0; i < CHANNELS * CHANNELS; i++) weight[i] = i % (CHANNELS + 1) == 0 ? factor : 0;
-    return (presil_weights_desc){.size = sizeof(presil_weights_desc), .compute = PRESIL_COMPUTE_BF16, .weight = weight, .weight_dtype = PRESIL_FP32, .groups = 1,
-                                 .shape = {CHANNELS, CHANNELS, 1, 1}, .stride = {CHANNELS, 1, 1, 1}, .dilation = {1, 1}, .input_dilation = {1, 1}};
+    return (presil_weights_desc){.size = sizeof(presil_weights_desc),
+                                 .compute = PRESIL_COMPUTE_BF16,
+                                 .weight = weight,
+                                 .weight_dtype = PRESIL_FP32,
+                                 .groups = 1,
+                                 .shape = {CHANNELS, CHANNELS, 1, 1},
+                                 .stride = {CHANNELS, 1, 1, 1},
+                                 .dilation = {1, 1},
+                                 .input_dilation = {1, 1}};
 }
 
 static void convolve(presil_device *d, const pixels *p, const presil_weights *weights, presil_daddr output) {
-    presil_tensor t = {.dtype = PRESIL_FP32, .ndim = 4, .shape = {1, 1, PIXELS, CHANNELS}, .stride = {OUTPUTS, OUTPUTS, CHANNELS, 1}};
-    presil_conv2d_desc c = {.size = sizeof c, .input = t, .output = t, .weights = weights, .stride = {1, 1}, .dilation = {1, 1}, .input_dilation = {1, 1}};
+    presil_tensor t = {
+        .dtype = PRESIL_FP32, .ndim = 4, .shape = {1, 1, PIXELS, CHANNELS}, .stride = {OUTPUTS, OUTPUTS, CHANNELS, 1}};
+    presil_conv2d_desc c = {.size = sizeof c,
+                            .input = t,
+                            .output = t,
+                            .weights = weights,
+                            .stride = {1, 1},
+                            .dilation = {1, 1},
+                            .input_dilation = {1, 1}};
     c.input.data = p->input;
     c.output.data = output;
     EXPECT_OK(presil_conv2d(d, NULL, &c));
@@ -132,6 +150,7 @@ static void in_a_place_of_the_callers(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(change_in_order), cmocka_unit_test(others_are_refused), cmocka_unit_test(in_a_place_of_the_callers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(change_in_order), cmocka_unit_test(others_are_refused),
+                                       cmocka_unit_test(in_a_place_of_the_callers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Devices whose chip is in another process (here: in a thread behind a socket): the driver's whole way, in each mode, mapped and copying; peers that go and come back. */
+/* Devices whose chip is in another process (here: in a thread behind a socket): the driver's whole way, in each mode,
+ * mapped and copying; peers that go and come back. */
 #define _GNU_SOURCE
 #include "core_fixture.h"
 #include "socket_fixture.h"
@@ -9,7 +10,8 @@
 #include <unistd.h>
 
 static presil_device *open_at(presil_mode mode, const char *spec) {
-    const presil_device_options options = {.size = sizeof options, .mode = mode, .memory_bytes = 64u << 20, .transport = spec};
+    const presil_device_options options = {
+        .size = sizeof options, .mode = mode, .memory_bytes = 64u << 20, .transport = spec};
     presil_device *device = NULL;
     EXPECT_OK(presil_device_open(&options, &device));
     return device;
@@ -67,7 +69,11 @@ static void the_model_needs_no_server(void **state) {
     (void)state;
     soft_server s;
     soft_server_name(&s);
-    presil_device_options options = {.size = sizeof options, .mode = PRESIL_MODE_MODEL, .config = "tiny", .memory_bytes = 64u << 20, .transport = s.spec};
+    presil_device_options options = {.size = sizeof options,
+                                     .mode = PRESIL_MODE_MODEL,
+                                     .config = "tiny",
+                                     .memory_bytes = 64u << 20,
+                                     .transport = s.spec};
     presil_device *device = NULL;
     EXPECT_OK(presil_device_open(&options, &device));
     run_matmuls(device, 2);
@@ -92,11 +98,22 @@ static void the_model_needs_no_server(void **state) {
 
 static void wrong_transports_are_refused(void **state) {
     (void)state;
-    static const struct { const char *spec, *text; uint32_t index; } cases[] = {
-        {"tcp:1", "expected", 0}, {"socket:", "expected", 0}, {"socket:/x,slow", "options are", 0}, {"socket:/x,timeout=0", "timeout=SECONDS", 0}, {"socket:/x,timeout=1x", "timeout=SECONDS", 0},
-        {"socket:/x;socket:/y", "has 2 entries", 2}, {"socket:/nowhere/x", "nobody answers", 0}, {"inproc;what", "expected", 1}};
+    static const struct {
+        const char *spec, *text;
+        uint32_t index;
+    } cases[] = {{"tcp:1", "expected", 0},
+                 {"socket:", "expected", 0},
+                 {"socket:/x,slow", "options are", 0},
+                 {"socket:/x,timeout=0", "timeout=SECONDS", 0},
+                 {"socket:/x,timeout=1x", "timeout=SECONDS", 0},
+                 {"socket:/x;socket:/y", "has 2 entries", 2},
+                 {"socket:/nowhere/x", "nobody answers", 0},
+                 {"inproc;what", "expected", 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const presil_device_options options = {.size = sizeof options, .transport = cases[i].spec, .transport_index = cases[i].index, .memory_bytes = 64u << 20};
+        const presil_device_options options = {.size = sizeof options,
+                                               .transport = cases[i].spec,
+                                               .transport_index = cases[i].index,
+                                               .memory_bytes = 64u << 20};
         presil_device *device = NULL;
         assert_true(presil_device_open(&options, &device) < 0);
         EXPECT_TEXT(cases[i].text);
@@ -182,8 +199,14 @@ static void a_server_that_comes_back_works_again(void **state) {
 
 static void faults_come_through(void **state) {
     (void)state;
-    static const struct { const char *fault; presil_status status; const char *text; } cases[] = {
-        {"slverr", PRESIL_EBUS, "bus error on a read"}, {"fatal", PRESIL_ESTOPPED, "$fatal"}, {"hang", PRESIL_EHUNG, "no progress for 200000 cycles"}, {"flip@0x100000000", PRESIL_OK, ""}};
+    static const struct {
+        const char *fault;
+        presil_status status;
+        const char *text;
+    } cases[] = {{"slverr", PRESIL_EBUS, "bus error on a read"},
+                 {"fatal", PRESIL_ESTOPPED, "$fatal"},
+                 {"hang", PRESIL_EHUNG, "no progress for 200000 cycles"},
+                 {"flip@0x100000000", PRESIL_OK, ""}};
     soft_server s;
     soft_server_name(&s);
     soft_server_start(&s, false);
@@ -211,9 +234,12 @@ static void faults_come_through(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(computes_in_every_mode), cmocka_unit_test(the_model_needs_no_server), cmocka_unit_test(wrong_transports_are_refused),
-        cmocka_unit_test(each_device_has_its_server), cmocka_unit_test(a_second_client_is_told_of_the_first), cmocka_unit_test(a_server_that_comes_back_works_again),
-        cmocka_unit_test(faults_come_through)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(computes_in_every_mode),
+                                       cmocka_unit_test(the_model_needs_no_server),
+                                       cmocka_unit_test(wrong_transports_are_refused),
+                                       cmocka_unit_test(each_device_has_its_server),
+                                       cmocka_unit_test(a_second_client_is_told_of_the_first),
+                                       cmocka_unit_test(a_server_that_comes_back_works_again),
+                                       cmocka_unit_test(faults_come_through)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Both ends of the socket transport against mutated sessions: valid ones in which messages are bent, cut, doubled, left out, or made of nothing. In one thread, over socketpairs.
- * Environment: PRESIL_FUZZ_MESSAGES for each end (default 100000), PRESIL_FUZZ_SEED (default 1). Run under AddressSanitizer and UBSan (stage c-sanitized).
+ * Both ends of the socket transport against mutated sessions: valid ones in which messages are bent, cut, doubled, left
+ * out, or made of nothing. In one thread, over socketpairs. Environment: PRESIL_FUZZ_MESSAGES for each end (default
+ * 100000), PRESIL_FUZZ_SEED (default 1). Run under AddressSanitizer and UBSan (stage c-sanitized).
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -39,21 +40,36 @@ static uint64_t from_environment(const char *name, uint64_t otherwise) {
 }
 
 /* ---- messages and their mutations */
-typedef struct { uint8_t bytes[ROOM]; size_t used; } message;
+typedef struct {
+    uint8_t bytes[ROOM];
+    size_t used;
+} message;
 typedef enum { AS_IT_IS, BENT, CUT, LENGTH, NONSENSE, TWICE, MISSING, MUTATIONS } mutation;
 static uint64_t seen[MUTATIONS];
 
 /* One message in twelve; most of them a bit here and there. */
 static mutation mutate(message *m) {
-    static const uint32_t interesting[] = {0, 1, 0x7fffffff, 0x80000000, 0xffffffff, PRESIL_SERVE_CHUNK, PRESIL_SERVE_CHUNK + 1, PRESIL_SERVE_REGISTERS, PRESIL_SERVE_REGISTERS + 1, PROTOCOL_TEXT, PROTOCOL_TEXT + 1};
+    static const uint32_t interesting[] = {0,
+                                           1,
+                                           0x7fffffff,
+                                           0x80000000,
+                                           0xffffffff,
+                                           PRESIL_SERVE_CHUNK,
+                                           PRESIL_SERVE_CHUNK + 1,
+                                           PRESIL_SERVE_REGISTERS,
+                                           PRESIL_SERVE_REGISTERS + 1,
+                                           PROTOCOL_TEXT,
+                                           PROTOCOL_TEXT + 1};
     mutation kind = below(12) ? AS_IT_IS : (mutation)(1 + below(MUTATIONS - 1));
     if (kind == CUT && m->used < 2) kind = AS_IT_IS;
     switch (kind) {
     case BENT:
         for (uint32_t n = 1 + below(3); n; n--) {
             const size_t at = below((uint32_t)m->used);
-            if (below(2) || at + 4 > m->used) m->bytes[at] ^= (uint8_t)(1u << below(8));
-            else memcpy(m->bytes + at, &interesting[below(sizeof interesting / sizeof *interesting)], 4);
+            if (below(2) || at + 4 > m->used)
+                m->bytes[at] ^= (uint8_t)(1u << below(8));
+            else
+                memcpy(m->bytes + at, &interesting[below(sizeof interesting / sizeof *interesting)], 4);
         }
         break;
     case CUT: m->used = 1 + below((uint32_t)m->used - 1); break;
@@ -87,9 +103,12 @@ static void new_pair(int pair[2]) {
 }
 
 static void print_seen(const char *who, uint64_t messages, uint64_t sessions, uint64_t what, const char *name) {
-    print_message("%s: %llu messages (seed %llu) in %llu sessions; bent %llu, cut %llu, length %llu, nonsense %llu, twice %llu, missing %llu; %s %llu\n", who, (unsigned long long)messages,
-                  (unsigned long long)from_environment("PRESIL_FUZZ_SEED", 1), (unsigned long long)sessions, (unsigned long long)seen[BENT], (unsigned long long)seen[CUT], (unsigned long long)seen[LENGTH],
-                  (unsigned long long)seen[NONSENSE], (unsigned long long)seen[TWICE], (unsigned long long)seen[MISSING], name, (unsigned long long)what);
+    print_message("%s: %llu messages (seed %llu) in %llu sessions; bent %llu, cut %llu, length %llu, nonsense %llu, "
+                  "twice %llu, missing %llu; %s %llu\n",
+                  who, (unsigned long long)messages, (unsigned long long)from_environment("PRESIL_FUZZ_SEED", 1),
+                  (unsigned long long)sessions, (unsigned long long)seen[BENT], (unsigned long long)seen[CUT],
+                  (unsigned long long)seen[LENGTH], (unsigned long long)seen[NONSENSE], (unsigned long long)seen[TWICE],
+                  (unsigned long long)seen[MISSING], name, (unsigned long long)what);
     memset(seen, 0, sizeof seen);
 }
 
@@ -98,8 +117,19 @@ static uint8_t data[2048];
 static uint32_t offsets[64];
 
 static presil_request random_request(void) {
-    presil_request q = {.kind = 3 + below(16), .offset = 4 * below(1024), .value = random32(), .address = BASE + below(MEMORY), .bytes = below(sizeof data), .launch = random32(), .seed = random32(),
-                        .first_cycle = random32(), .last_cycle = random32(), .count = 1 + below(64), .offsets = offsets, .data = data, .text = below(4) ? "latency=3,some=text" : NULL};
+    presil_request q = {.kind = 3 + below(16),
+                        .offset = 4 * below(1024),
+                        .value = random32(),
+                        .address = BASE + below(MEMORY),
+                        .bytes = below(sizeof data),
+                        .launch = random32(),
+                        .seed = random32(),
+                        .first_cycle = random32(),
+                        .last_cycle = random32(),
+                        .count = 1 + below(64),
+                        .offsets = offsets,
+                        .data = data,
+                        .text = below(4) ? "latency=3,some=text" : NULL};
     q.wait = (presil_wait){.deadline_cycles = random32(), .hang_cycles = random32()};
     return q;
 }
@@ -110,7 +140,8 @@ static void encode(message *m, const presil_request *q, const protocol_hello *he
     if (q->kind == PRESIL_REQUEST_MEM_WRITE) protocol_put_bytes(&w, q->data, q->bytes);
     assert_false(w.failed);
     m->used = PROTOCOL_HEADER + w.used;
-    protocol_put_header(m->bytes, (protocol_frame){.type = (uint16_t)q->kind, .sequence = sequence, .length = (uint32_t)w.used});
+    protocol_put_header(m->bytes,
+                        (protocol_frame){.type = (uint16_t)q->kind, .sequence = sequence, .length = (uint32_t)w.used});
 }
 
 /* What a server promises its caller of a request. */
@@ -118,7 +149,8 @@ static void check_request(const presil_request *q, bool open) {
     assert_in_range(q->kind, PRESIL_REQUEST_OPEN, PRESIL_REQUEST_INJECT);
     assert_int_equal(q->kind == PRESIL_REQUEST_OPEN, !open);
     if (q->kind == PRESIL_REQUEST_READ32) assert_in_range(q->count, 1, PRESIL_SERVE_REGISTERS);
-    if (q->kind == PRESIL_REQUEST_MEM_READ || q->kind == PRESIL_REQUEST_MEM_WRITE) assert_in_range(q->bytes, 0, PRESIL_SERVE_CHUNK);
+    if (q->kind == PRESIL_REQUEST_MEM_READ || q->kind == PRESIL_REQUEST_MEM_WRITE)
+        assert_in_range(q->bytes, 0, PRESIL_SERVE_CHUNK);
     if (q->text) assert_in_range(strlen(q->text), 0, PROTOCOL_TEXT);
     if (q->kind == PRESIL_REQUEST_OPEN) {
         assert_true(q->open.memory_bytes && q->open.memory_bytes % 4096 == 0);
@@ -133,16 +165,25 @@ static void reply(presil_server *s, const presil_request *q) {
     const presil_bus_fault fault = {.valid = 1};
     int status = 0;
     for (uint32_t i = 0; q->kind == PRESIL_REQUEST_READ32 && i < q->count; i++) values[i] = q->offsets[i];
-    for (uint64_t i = 0; q->kind == PRESIL_REQUEST_MEM_WRITE && i < q->bytes; i++) bytes[i] = ((const uint8_t *)q->data)[i];
+    for (uint64_t i = 0; q->kind == PRESIL_REQUEST_MEM_WRITE && i < q->bytes; i++)
+        bytes[i] = ((const uint8_t *)q->data)[i];
     if (q->kind == PRESIL_REQUEST_WAIT && below(4) == 0) (void)presil_serve_poll(s, 5);
-    if (below(16) == 0) status = presil_serve_reply_done(s, PRESIL_TRANSPORT_EBUS, "a fault");
-    else if (q->kind == PRESIL_REQUEST_READ32) status = presil_serve_reply_values(s, values, q->count);
-    else if (q->kind == PRESIL_REQUEST_MEM_READ) status = presil_serve_reply_bytes(s, bytes, q->bytes > 65536 ? 0 : q->bytes);
-    else if (q->kind == PRESIL_REQUEST_WAIT) status = presil_serve_reply_wait(s, below(4), 9);
-    else if (q->kind == PRESIL_REQUEST_WRITE_LOG_FETCH) status = presil_serve_reply_ranges(s, ranges, below(20) ? below(10) : 9000);
-    else if (q->kind == PRESIL_REQUEST_BUS_FAULT) status = presil_serve_reply_fault(s, &fault);
-    else status = presil_serve_reply_done(s, 0, NULL);
-    if (status) status = presil_serve_reply_done(s, PRESIL_TRANSPORT_EINVAL, NULL); /* of more bytes than this test sends */
+    if (below(16) == 0)
+        status = presil_serve_reply_done(s, PRESIL_TRANSPORT_EBUS, "a fault");
+    else if (q->kind == PRESIL_REQUEST_READ32)
+        status = presil_serve_reply_values(s, values, q->count);
+    else if (q->kind == PRESIL_REQUEST_MEM_READ)
+        status = presil_serve_reply_bytes(s, bytes, q->bytes > 65536 ? 0 : q->bytes);
+    else if (q->kind == PRESIL_REQUEST_WAIT)
+        status = presil_serve_reply_wait(s, below(4), 9);
+    else if (q->kind == PRESIL_REQUEST_WRITE_LOG_FETCH)
+        status = presil_serve_reply_ranges(s, ranges, below(20) ? below(10) : 9000);
+    else if (q->kind == PRESIL_REQUEST_BUS_FAULT)
+        status = presil_serve_reply_fault(s, &fault);
+    else
+        status = presil_serve_reply_done(s, 0, NULL);
+    if (status)
+        status = presil_serve_reply_done(s, PRESIL_TRANSPORT_EINVAL, NULL); /* of more bytes than this test sends */
     assert_int_equal(status, 0);
 }
 
@@ -187,11 +228,19 @@ static void server_survives(void **unused) {
         sessions++;
         uint32_t sequence = 0;
         for (uint32_t n = 0; n < SESSION && messages < most && s->state != CLIENT_NONE; n++, messages++) {
-            presil_request q = n ? random_request() : (presil_request){.kind = PRESIL_REQUEST_OPEN, .open = {.memory_base = {BASE}, .memory_bytes = MEMORY, .memory_model = "ideal"}};
+            presil_request q =
+                n ? random_request()
+                  : (presil_request){.kind = PRESIL_REQUEST_OPEN,
+                                     .open = {.memory_base = {BASE}, .memory_bytes = MEMORY, .memory_model = "ideal"}};
             const bool with = n ? below(50) == 0 : below(2) != 0;
-            const protocol_hello hello = {.version = PROTOCOL_VERSION, .abi = PRESIL_TRANSPORT_ABI, .flags = with ? PROTOCOL_OPEN_MEMORY_FD : 0, .client = "fuzz"};
+            const protocol_hello hello = {.version = PROTOCOL_VERSION,
+                                          .abi = PRESIL_TRANSPORT_ABI,
+                                          .flags = with ? PROTOCOL_OPEN_MEMORY_FD : 0,
+                                          .client = "fuzz"};
             encode(&m, &q, &hello, sequence++);
-            if (n && below(20) == 0) protocol_put_header(m.bytes, (protocol_frame){.type = PROTOCOL_CANCEL, .sequence = --sequence}), m.used = PROTOCOL_HEADER;
+            if (n && below(20) == 0)
+                protocol_put_header(m.bytes, (protocol_frame){.type = PROTOCOL_CANCEL, .sequence = --sequence}),
+                    m.used = PROTOCOL_HEADER;
             (void)mutate(&m);
             send_to_server(pair[0], &m, with ? memory : -1);
             if (below(3) == 0) continue; /* several at once */
@@ -220,16 +269,22 @@ static void put_answer(message *m, uint32_t sequence, uint16_t flags, int32_t st
     static uint8_t payload[ROOM / 2];
     protocol_writer w = {payload, sizeof payload, 0, false};
     protocol_put_answer(&w, status, random32());
-    if (status) protocol_put_text(&w, "a failure");
-    else for (size_t i = 0; i < body_bytes / 4; i++) protocol_put32(&w, i ? 0 : below(4));
+    if (status)
+        protocol_put_text(&w, "a failure");
+    else
+        for (size_t i = 0; i < body_bytes / 4; i++) protocol_put32(&w, i ? 0 : below(4));
     if (!status) protocol_put_bytes(&w, "abcd", body_bytes % 4);
     assert_false(w.failed);
-    put_frame(m, (protocol_frame){.type = PROTOCOL_ANSWER, .flags = flags, .sequence = sequence, .length = (uint32_t)w.used}, payload);
+    put_frame(
+        m, (protocol_frame){.type = PROTOCOL_ANSWER, .flags = flags, .sequence = sequence, .length = (uint32_t)w.used},
+        payload);
 }
 
 static void put_aside(message *m) {
     static const uint8_t progress[8], line[8] = {4, 0, 0, 0, 'l', 'i', 'n', 'e'};
-    for (uint32_t n = below(3); n; n--) put_frame(m, (protocol_frame){.type = below(2) ? PROTOCOL_PROGRESS : PROTOCOL_LOG, .length = 8}, m->used % 2 ? progress : line);
+    for (uint32_t n = below(3); n; n--)
+        put_frame(m, (protocol_frame){.type = below(2) ? PROTOCOL_PROGRESS : PROTOCOL_LOG, .length = 8},
+                  m->used % 2 ? progress : line);
 }
 
 static void ignore(void *context, uint64_t cycles) { (void)context, (void)cycles; }
@@ -248,7 +303,11 @@ static int client_asks(const presil_transport_ops *ops, presil_transport *t, int
     memset(values, 0x5a, sizeof values);
     put_aside(&m);
     if (kind == 6 && !status) put_answer(&m, t->sequence, PROTOCOL_MORE, 0, 32);
-    put_answer(&m, t->sequence, 0, status, kind == 0 ? 4 * count : kind == 1 ? bytes : kind == 6 ? 16 * below(40) : bodies[kind]);
+    put_answer(&m, t->sequence, 0, status,
+               kind == 0   ? 4 * count
+               : kind == 1 ? bytes
+               : kind == 6 ? 16 * below(40)
+                           : bodies[kind]);
     *bent = mutate(&m) != AS_IT_IS;
     struct iovec part = {m.bytes, m.used};
     if (m.used) (void)channel_send(peer, &part, 1, 0, -1);
@@ -262,13 +321,16 @@ static int client_asks(const presil_transport_ops *ops, presil_transport *t, int
     switch (kind) {
     case 0:
         result = ops->read32_many(t, registers, count, values);
-        if (result) for (uint32_t i = 0; i < count; i++) assert_int_equal(values[i], 0x5a5a5a5a); /* untouched */
+        if (result)
+            for (uint32_t i = 0; i < count; i++) assert_int_equal(values[i], 0x5a5a5a5a); /* untouched */
         break;
     case 1: result = ops->mem_read(t, (presil_daddr){BASE}, buffer, bytes ? bytes : 1); break;
     case 2:
         result = ops->wait(t, &w);
-        if (!result) assert_in_range(w.reason, 0, PRESIL_WAIT_HUNG);
-        else assert_int_equal(w.reason, 99);
+        if (!result)
+            assert_in_range(w.reason, 0, PRESIL_WAIT_HUNG);
+        else
+            assert_int_equal(w.reason, 99);
         break;
     case 3: result = ops->reset(t); break;
     case 4: result = ops->write_log(t, 1); break;
@@ -296,8 +358,14 @@ static void client_survives(void **unused) {
     state_of_random = from_environment("PRESIL_FUZZ_SEED", 1) + 1000;
     const presil_transport_ops *ops = presil_socket_ops();
     size_t logged = 0;
-    const presil_transport_options options = {.size = sizeof options, .abi = PRESIL_TRANSPORT_ABI, .memory_fd = -1, .memory_bytes = MEMORY, .memory_base = {BASE}, .options = "fuzz,timeout=5",
-                                              .log = ignore_log, .log_context = &logged};
+    const presil_transport_options options = {.size = sizeof options,
+                                              .abi = PRESIL_TRANSPORT_ABI,
+                                              .memory_fd = -1,
+                                              .memory_bytes = MEMORY,
+                                              .memory_base = {BASE},
+                                              .options = "fuzz,timeout=5",
+                                              .log = ignore_log,
+                                              .log_context = &logged};
     uint64_t messages = 0, sessions = 0, answered = 0;
     static message hello;
     while (messages < most) {
@@ -307,7 +375,11 @@ static void client_survives(void **unused) {
         presil_transport *t = NULL;
         new_pair(pair);
         protocol_writer w = {body, sizeof body, 0, false};
-        const protocol_welcome welcome = {.version = PROTOCOL_VERSION, .abi = PRESIL_TRANSPORT_ABI, .region_count = 1, .regions = {{{BASE}, MEMORY, NULL}}, .info = {.chip = "c", .config = "d", .build = "e"}};
+        const protocol_welcome welcome = {.version = PROTOCOL_VERSION,
+                                          .abi = PRESIL_TRANSPORT_ABI,
+                                          .region_count = 1,
+                                          .regions = {{{BASE}, MEMORY, NULL}},
+                                          .info = {.chip = "c", .config = "d", .build = "e"}};
         protocol_put_answer(&w, 0, 0);
         protocol_put_welcome(&w, &welcome);
         hello.used = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each end of the socket transport against a peer that does what it should not: wrong versions, lengths, sequences and descriptors; silence, slowness, and an end in mid-message. */
+/* Each end of the socket transport against a peer that does what it should not: wrong versions, lengths, sequences and
+ * descriptors; silence, slowness, and an end in mid-message. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,10 +36,14 @@ static int memory_fd(unsigned flags, unsigned seals, off_t bytes) {
 static int good_memory(void) { return memory_fd(MFD_ALLOW_SEALING, F_SEAL_SHRINK, MEMORY); }
 
 /* ---- messages by hand */
-typedef struct { uint8_t bytes[4096]; size_t used; } message;
+typedef struct {
+    uint8_t bytes[4096];
+    size_t used;
+} message;
 
 static void header(message *m, uint16_t type, uint16_t flags, uint32_t sequence, uint32_t length) {
-    protocol_put_header(m->bytes + m->used, (protocol_frame){.type = type, .flags = flags, .sequence = sequence, .length = length});
+    protocol_put_header(m->bytes + m->used,
+                        (protocol_frame){.type = type, .flags = flags, .sequence = sequence, .length = length});
     m->used += PROTOCOL_HEADER;
 }
 
@@ -59,8 +64,13 @@ static message good_welcome(void) {
     message m = {.used = PROTOCOL_HEADER};
     protocol_writer w = {m.bytes + PROTOCOL_HEADER, sizeof m.bytes - PROTOCOL_HEADER, 0, false};
     protocol_put_answer(&w, 0, 0);
-    const protocol_welcome welcome = {.version = PROTOCOL_VERSION, .abi = PRESIL_TRANSPORT_ABI, .region_count = 1, .regions = {{{BASE}, MEMORY, NULL}},
-                                      .info = {.capabilities = PRESIL_CAP_CLOCKED, .clock_mhz = 1, .chip = "c", .config = "d", .build = "e", .text = "f"}};
+    const protocol_welcome welcome = {
+        .version = PROTOCOL_VERSION,
+        .abi = PRESIL_TRANSPORT_ABI,
+        .region_count = 1,
+        .regions = {{{BASE}, MEMORY, NULL}},
+        .info = {
+            .capabilities = PRESIL_CAP_CLOCKED, .clock_mhz = 1, .chip = "c", .config = "d", .build = "e", .text = "f"}};
     protocol_put_welcome(&w, &welcome);
     m.used += w.used;
     protocol_put_header(m.bytes, (protocol_frame){.type = PROTOCOL_ANSWER, .length = (uint32_t)w.used});
@@ -75,16 +85,26 @@ static message answer(uint32_t sequence, uint32_t count, const uint32_t *words) 
     return m;
 }
 
-static void say(int fd, const message *m, size_t bytes) { assert_int_equal(send(fd, m->bytes, bytes, MSG_NOSIGNAL), (ssize_t)bytes); }
+static void say(int fd, const message *m, size_t bytes) {
+    assert_int_equal(send(fd, m->bytes, bytes, MSG_NOSIGNAL), (ssize_t)bytes);
+}
 
 /* ---- the client's side: pair[0] is the peer's */
-static int open_client(int *peer, const message *welcome, size_t bytes, const char *options, presil_transport **out, char *error) {
+static int open_client(int *peer, const message *welcome, size_t bytes, const char *options, presil_transport **out,
+                       char *error) {
     int pair[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     assert_int_equal(fcntl(pair[1], F_SETFL, O_NONBLOCK), 0);
-    if (welcome) say(pair[0], welcome, bytes);
-    else assert_int_equal(shutdown(pair[0], SHUT_WR), 0);
-    const presil_transport_options o = {.size = sizeof o, .abi = PRESIL_TRANSPORT_ABI, .memory_fd = -1, .memory_bytes = MEMORY, .memory_base = {BASE}, .options = options};
+    if (welcome)
+        say(pair[0], welcome, bytes);
+    else
+        assert_int_equal(shutdown(pair[0], SHUT_WR), 0);
+    const presil_transport_options o = {.size = sizeof o,
+                                        .abi = PRESIL_TRANSPORT_ABI,
+                                        .memory_fd = -1,
+                                        .memory_bytes = MEMORY,
+                                        .memory_base = {BASE},
+                                        .options = options};
     *peer = pair[0];
     return socket_open_fd(&o, pair[1], out, error, 512);
 }
@@ -162,7 +182,10 @@ static void lost(presil_transport *t, int peer, const char *text) {
 static void bad_answers(void **state) {
     (void)state;
     static const uint32_t words[] = {9, 9, 9, 9};
-    static const struct { uint32_t count; int end; } lengths[] = {{0, 0}, {2, 0}, {1, 3}};
+    static const struct {
+        uint32_t count;
+        int end;
+    } lengths[] = {{0, 0}, {2, 0}, {1, 3}};
     uint32_t value = 5;
     int peer;
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
@@ -216,7 +239,12 @@ static void a_silent_peer_is_given_up(void **state) {
 }
 
 /* ---- a peer in a thread */
-typedef struct { int fd; unsigned progress; bool obeys; uint64_t cancelled_at; } waiting_peer;
+typedef struct {
+    int fd;
+    unsigned progress;
+    bool obeys;
+    uint64_t cancelled_at;
+} waiting_peer;
 
 static void *wait_slowly(void *context) {
     waiting_peer *p = context;
@@ -229,7 +257,8 @@ static void *wait_slowly(void *context) {
         if (send(p->fd, progress.bytes, progress.used, MSG_NOSIGNAL) < 0) return NULL;
         (void)usleep(5000);
     }
-    const message m = answer(1, 4, (const uint32_t[]){p->cancelled_at ? PRESIL_WAIT_CANCELLED : PRESIL_WAIT_IRQ, 0, 1234, 0});
+    const message m =
+        answer(1, 4, (const uint32_t[]){p->cancelled_at ? PRESIL_WAIT_CANCELLED : PRESIL_WAIT_IRQ, 0, 1234, 0});
     for (size_t i = 0; i < m.used; i++) { /* byte by byte */
         if (send(p->fd, m.bytes + i, 1, MSG_NOSIGNAL) < 0) return NULL;
         (void)usleep(500);
@@ -237,7 +266,11 @@ static void *wait_slowly(void *context) {
     return NULL;
 }
 
-typedef struct { unsigned calls; volatile int cancel; uint64_t cancel_at; } watcher;
+typedef struct {
+    unsigned calls;
+    volatile int cancel;
+    uint64_t cancel_at;
+} watcher;
 
 static void on_progress(void *context, uint64_t cycles) {
     watcher *w = context;
@@ -267,8 +300,10 @@ static void a_slow_peer_is_waited_for_and_cancelled(void **state) {
             if (status) fail_msg("%d: %s", cancels, ops->last_error(t));
             assert_int_equal(w.reason, cancels ? PRESIL_WAIT_CANCELLED : PRESIL_WAIT_IRQ);
             assert_int_equal(w.cycles, 1234);
-            if (!cancels) assert_int_equal(seen.calls, 60);
-            else assert_in_range(p.cancelled_at - seen.cancel_at, 0, 60);
+            if (!cancels)
+                assert_int_equal(seen.calls, 60);
+            else
+                assert_in_range(p.cancelled_at - seen.cancel_at, 0, 60);
             uint64_t cycles = 0;
             assert_int_equal(ops->cycles(t, &cycles), 0); /* came with the answer */
             assert_int_equal(cycles, 77);
@@ -288,7 +323,8 @@ static void on_log(void *context, const char *text) {
 }
 
 static presil_server *new_server(int *client) {
-    static const presil_serve_options options = {.size = sizeof options, .log = on_log, .info = {.chip = "c", .config = "d", .build = "e"}};
+    static const presil_serve_options options = {
+        .size = sizeof options, .log = on_log, .info = {.chip = "c", .config = "d", .build = "e"}};
     int pair[2];
     presil_server *s = presil_server_create(&options);
     assert_non_null(s);
@@ -301,8 +337,11 @@ static presil_server *new_server(int *client) {
 static message good_open(uint32_t flags) {
     message m = {.used = PROTOCOL_HEADER};
     protocol_writer w = {m.bytes + PROTOCOL_HEADER, sizeof m.bytes - PROTOCOL_HEADER, 0, false};
-    const presil_request q = {.kind = PRESIL_REQUEST_OPEN, .open = {.memory_base = {BASE}, .memory_bytes = MEMORY, .memory_model = "ideal", .seed = 3}};
-    const protocol_hello hello = {.version = PROTOCOL_VERSION, .abi = PRESIL_TRANSPORT_ABI, .flags = flags, .client = "test"};
+    const presil_request q = {
+        .kind = PRESIL_REQUEST_OPEN,
+        .open = {.memory_base = {BASE}, .memory_bytes = MEMORY, .memory_model = "ideal", .seed = 3}};
+    const protocol_hello hello = {
+        .version = PROTOCOL_VERSION, .abi = PRESIL_TRANSPORT_ABI, .flags = flags, .client = "test"};
     assert_true(protocol_encode_request(&w, &q, &hello));
     m.used += w.used;
     protocol_put_header(m.bytes, (protocol_frame){.type = PRESIL_REQUEST_OPEN, .length = (uint32_t)w.used});
@@ -310,10 +349,17 @@ static message good_open(uint32_t flags) {
 }
 
 static void send_fds(int fd, const message *m, const int *fds, size_t count) {
-    union { struct cmsghdr h; char bytes[CMSG_SPACE(16 * sizeof(int))]; } control = {0};
+    union {
+        struct cmsghdr h;
+        char bytes[CMSG_SPACE(16 * sizeof(int))];
+    } control = {0};
     struct iovec part = {(void *)(uintptr_t)m->bytes, m->used};
-    struct msghdr h = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = CMSG_SPACE(count * sizeof(int))};
-    *CMSG_FIRSTHDR(&h) = (struct cmsghdr){.cmsg_len = CMSG_LEN(count * sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+    struct msghdr h = {.msg_iov = &part,
+                       .msg_iovlen = 1,
+                       .msg_control = control.bytes,
+                       .msg_controllen = CMSG_SPACE(count * sizeof(int))};
+    *CMSG_FIRSTHDR(&h) =
+        (struct cmsghdr){.cmsg_len = CMSG_LEN(count * sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
     memcpy(CMSG_DATA(CMSG_FIRSTHDR(&h)), fds, count * sizeof(int));
     assert_int_equal(sendmsg(fd, &h, 0), (ssize_t)m->used);
 }
@@ -337,8 +383,10 @@ static void refused(const message *m, const int *fds, size_t count, const char *
     int client;
     presil_server *s = new_server(&client);
     presil_request q;
-    if (count) send_fds(client, m, fds, count);
-    else say(client, m, m->used);
+    if (count)
+        send_fds(client, m, fds, count);
+    else
+        say(client, m, m->used);
     assert_int_equal(presil_serve_next(s, &q, 0), 0);
     assert_int_equal(presil_serve_next(s, &q, 0), 0);
     hears(client, PROTOCOL_REFUSED, text);
@@ -371,7 +419,8 @@ static void bad_hellos(void **state) {
     refused(&without, fds, 1, "not announced");
     refused(&with, fds, 2, "one descriptor expected");
     refused(&with, fds, 12, "one descriptor expected");
-    const int unsealed = memory_fd(MFD_ALLOW_SEALING, 0, MEMORY), small = memory_fd(MFD_ALLOW_SEALING, F_SEAL_SHRINK, MEMORY / 2), null = open("/dev/null", O_RDWR);
+    const int unsealed = memory_fd(MFD_ALLOW_SEALING, 0, MEMORY),
+              small = memory_fd(MFD_ALLOW_SEALING, F_SEAL_SHRINK, MEMORY / 2), null = open("/dev/null", O_RDWR);
     char path[64];
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fds[0]);
     const int readable = open(path, O_RDONLY);
@@ -445,8 +494,10 @@ static void posted_failures_come_with_the_next_answer(void **state) {
     int client;
     presil_server *s = open_server(&client);
     presil_request q;
-    const message w = frame(PRESIL_REQUEST_WRITE32, 1, 8, (const uint32_t[]){4, 5}), v = frame(PRESIL_REQUEST_WRITE32, 2, 8, (const uint32_t[]){8, 9}),
-                  r = frame(PRESIL_REQUEST_READ32, 3, 8, (const uint32_t[]){1, 4}), again = frame(PRESIL_REQUEST_READ32, 4, 8, (const uint32_t[]){1, 4});
+    const message w = frame(PRESIL_REQUEST_WRITE32, 1, 8, (const uint32_t[]){4, 5}),
+                  v = frame(PRESIL_REQUEST_WRITE32, 2, 8, (const uint32_t[]){8, 9}),
+                  r = frame(PRESIL_REQUEST_READ32, 3, 8, (const uint32_t[]){1, 4}),
+                  again = frame(PRESIL_REQUEST_READ32, 4, 8, (const uint32_t[]){1, 4});
     say(client, &w, w.used), say(client, &v, v.used), say(client, &r, r.used), say(client, &again, again.used);
     assert_int_equal(presil_serve_next(s, &q, 0), 1);
     assert_true(q.kind == PRESIL_REQUEST_WRITE32 && q.offset == 4 && q.value == 5);
@@ -473,7 +524,8 @@ static void a_wait_sees_cancel_and_the_end(void **state) {
         int client;
         presil_server *s = open_server(&client);
         presil_request q;
-        const message w = frame(PRESIL_REQUEST_WAIT, 1, 24, (const uint32_t[]){0, 0, 0, 0, 9, 0}), stale = frame(PROTOCOL_CANCEL, 0, 0, NULL), cancel = frame(PROTOCOL_CANCEL, 1, 0, NULL),
+        const message w = frame(PRESIL_REQUEST_WAIT, 1, 24, (const uint32_t[]){0, 0, 0, 0, 9, 0}),
+                      stale = frame(PROTOCOL_CANCEL, 0, 0, NULL), cancel = frame(PROTOCOL_CANCEL, 1, 0, NULL),
                       other = frame(PRESIL_REQUEST_RESET, 2, 0, NULL);
         say(client, &w, w.used);
         assert_int_equal(presil_serve_next(s, &q, 0), 1);
@@ -493,8 +545,10 @@ static void a_wait_sees_cancel_and_the_end(void **state) {
         assert_int_equal(next, ends != 0);
         if (next) assert_int_equal(q.kind, PRESIL_REQUEST_CLOSE);
         static const char five[] = {5, 0, 0, 0, 0, 0, 0}, reset[] = "RESET before the answer to WAIT";
-        if (ends < 2) hears(client, PROTOCOL_PROGRESS, five);
-        else hears(client, PROTOCOL_GOODBYE, reset);
+        if (ends < 2)
+            hears(client, PROTOCOL_PROGRESS, five);
+        else
+            hears(client, PROTOCOL_GOODBYE, reset);
         (void)close(client);
         presil_serve_close(s);
     }
@@ -502,8 +556,13 @@ static void a_wait_sees_cancel_and_the_end(void **state) {
 
 int main(void) {
     ops = presil_socket_ops();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_welcomes), cmocka_unit_test(bad_answers), cmocka_unit_test(a_silent_peer_is_given_up), cmocka_unit_test(a_slow_peer_is_waited_for_and_cancelled),
-        cmocka_unit_test(bad_hellos), cmocka_unit_test(bad_requests), cmocka_unit_test(posted_failures_come_with_the_next_answer), cmocka_unit_test(a_wait_sees_cancel_and_the_end)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(bad_welcomes),
+                                       cmocka_unit_test(bad_answers),
+                                       cmocka_unit_test(a_silent_peer_is_given_up),
+                                       cmocka_unit_test(a_slow_peer_is_waited_for_and_cancelled),
+                                       cmocka_unit_test(bad_hellos),
+                                       cmocka_unit_test(bad_requests),
+                                       cmocka_unit_test(posted_failures_come_with_the_next_answer),
+                                       cmocka_unit_test(a_wait_sees_cancel_and_the_end)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,13 +9,17 @@
 #include <cmocka.h>
 #include "tile_fixture.h"
 
-static presil_plan *matmul_plan(fixture *f, int64_t m, int64_t n, int64_t k, uint32_t compute)
-{
+static presil_plan *matmul_plan(fixture *f, int64_t m, int64_t n, int64_t k, uint32_t compute) {
     presil_error_buffer e = {f->text, sizeof f->text};
-    uint32_t dtype = compute == PRESIL_COMPUTE_INT8 ? PRESIL_INT8 : compute == PRESIL_COMPUTE_BF16 ? PRESIL_BF16 : PRESIL_FP32;
-    presil_matmul_desc d = {.size = sizeof d, .compute = compute, .a = {.data = {0x110000000}, .dtype = dtype, .ndim = 3, .shape = {1, m, k}, .stride = {m * k, k, 1}},
-                            .b = {.data = {0x210000000}, .dtype = dtype, .ndim = 3, .shape = {1, k, n}, .stride = {k * n, n, 1}},
-                            .out = {.data = {0x310000000}, .dtype = PRESIL_FP32, .ndim = 3, .shape = {1, m, n}, .stride = {m * n, n, 1}}};
+    uint32_t dtype = compute == PRESIL_COMPUTE_INT8   ? PRESIL_INT8
+                     : compute == PRESIL_COMPUTE_BF16 ? PRESIL_BF16
+                                                      : PRESIL_FP32;
+    presil_matmul_desc d = {
+        .size = sizeof d,
+        .compute = compute,
+        .a = {.data = {0x110000000}, .dtype = dtype, .ndim = 3, .shape = {1, m, k}, .stride = {m * k, k, 1}},
+        .b = {.data = {0x210000000}, .dtype = dtype, .ndim = 3, .shape = {1, k, n}, .stride = {k * n, n, 1}},
+        .out = {.data = {0x310000000}, .dtype = PRESIL_FP32, .ndim = 3, .shape = {1, m, n}, .stride = {m * n, n, 1}}};
     presil_plan *plan = NULL;
     int status = chip_plan_matmul(f->chip, &d, &plan, &e);
     if (status != PRESIL_OK) print_error("%s\n", f->text);
@@ -23,8 +27,7 @@ static presil_plan *matmul_plan(fixture *f, int64_t m, int64_t n, int64_t k, uin
     return plan;
 }
 
-static int check(const presil_plan *plan, char *text, size_t bytes)
-{
+static int check(const presil_plan *plan, char *text, size_t bytes) {
     size_t first = 0;
     for (uint32_t s = 0; s < plan->segments; s++) {
         if (chip_check_plan(&plan->config, plan->list + first, plan->segment_ends[s] - first, text, bytes)) return -1;
@@ -34,8 +37,7 @@ static int check(const presil_plan *plan, char *text, size_t bytes)
 }
 
 /* Each wait and each signal of a plan is needed: without any one of them the checker objects. */
-static void every_token_is_needed(void **state)
-{
+static void every_token_is_needed(void **state) {
     (void)state;
     fixture f;
     fixture_open(&f, "tiny", 0);
@@ -67,8 +69,7 @@ static void every_token_is_needed(void **state)
 }
 
 /* A wait and its signal taken away together leave tokens balanced: then a hazard must be found. */
-static void missing_pairs_are_hazards(void **state)
-{
+static void missing_pairs_are_hazards(void **state) {
     (void)state;
     fixture f;
     fixture_open(&f, "tiny", 0);
@@ -82,7 +83,8 @@ static void missing_pairs_are_hazards(void **state)
         for (size_t i = 0; i < plan->count; i++) {
             used |= presil_desc_wait(&copy[i]) >> t & 1u;
             presil_desc_wait_set(&copy[i], presil_desc_wait(&copy[i]) & ~(1u << t));
-            if (presil_desc_opcode(&copy[i]) - 1 == t / 4) presil_desc_signal_set(&copy[i], presil_desc_signal(&copy[i]) & ~(1u << (t % 4)));
+            if (presil_desc_opcode(&copy[i]) - 1 == t / 4)
+                presil_desc_signal_set(&copy[i], presil_desc_signal(&copy[i]) & ~(1u << (t % 4)));
         }
         if (used) {
             assert_int_equal(chip_check_plan(&plan->config, copy, plan->count, text, sizeof text), -1);
@@ -95,10 +97,10 @@ static void missing_pairs_are_hazards(void **state)
     fixture_close(&f);
 }
 
-static void big_operators(void **state)
-{
+static void big_operators(void **state) {
     (void)state;
-    const int64_t shapes[][3] = {{4096, 4096, 4096}, {1, 32000, 4096}, {100000, 10, 10}, {64, 64, 200000}, {30, 100000, 30}};
+    const int64_t shapes[][3] = {
+        {4096, 4096, 4096}, {1, 32000, 4096}, {100000, 10, 10}, {64, 64, 200000}, {30, 100000, 30}};
     static const char *const configs[] = {"tiny", "odd", "base", "wide"};
     for (uint32_t k = 0; k < 4; k++) {
         fixture f;
@@ -117,8 +119,7 @@ static void big_operators(void **state)
 }
 
 /* Loads that run far ahead of what uses them: a counter would pass 255 if nothing held them back. */
-static void tokens_in_flight_are_bounded(void **state)
-{
+static void tokens_in_flight_are_bounded(void **state) {
     (void)state;
     static const char *const configs[] = {"tiny", "odd", "base", "wide"};
     for (uint32_t k = 0; k < 4; k++) {
@@ -126,13 +127,27 @@ static void tokens_in_flight_are_bounded(void **state)
         fixture_open(&f, configs[k], 0);
         presil_error_buffer e = {f.text, sizeof f.text};
         float weight[1] = {0};
-        presil_weights_desc w = {.size = sizeof w, .compute = PRESIL_COMPUTE_BF16, .weight = weight, .weight_dtype = PRESIL_FP32, .groups = 1, .shape = {768, 3, 16, 16},
+        presil_weights_desc w = {.size = sizeof w,
+                                 .compute = PRESIL_COMPUTE_BF16,
+                                 .weight = weight,
+                                 .weight_dtype = PRESIL_FP32,
+                                 .groups = 1,
+                                 .shape = {768, 3, 16, 16},
                                  .stride = {768, 256, 16, 1}};
         presil_layout *layout;
         uint64_t bytes;
         assert_int_equal(chip_layout(f.chip, &w, &layout, &bytes, &e), PRESIL_OK);
-        presil_conv2d_desc d = {.size = sizeof d, .input = {.data = {0x110000000}, .dtype = PRESIL_BF16, .ndim = 4, .shape = {1, 224, 224, 3}, .stride = {150528, 672, 3, 1}},
-                                .output = {.data = {0x210000000}, .dtype = PRESIL_BF16, .ndim = 4, .shape = {1, 14, 14, 768}, .stride = {150528, 10752, 768, 1}},
+        presil_conv2d_desc d = {.size = sizeof d,
+                                .input = {.data = {0x110000000},
+                                          .dtype = PRESIL_BF16,
+                                          .ndim = 4,
+                                          .shape = {1, 224, 224, 3},
+                                          .stride = {150528, 672, 3, 1}},
+                                .output = {.data = {0x210000000},
+                                           .dtype = PRESIL_BF16,
+                                           .ndim = 4,
+                                           .shape = {1, 14, 14, 768},
+                                           .stride = {150528, 10752, 768, 1}},
                                 .stride = {16, 16}};
         for (d.tiling = 0; d.tiling < 4; d.tiling++) {
             presil_plan *plan;
@@ -148,8 +163,7 @@ static void tokens_in_flight_are_bounded(void **state)
     }
 }
 
-static void ranges_and_descriptions(void **state)
-{
+static void ranges_and_descriptions(void **state) {
     (void)state;
     fixture f;
     fixture_open(&f, "tiny", 0);
@@ -163,7 +177,8 @@ static void ranges_and_descriptions(void **state)
     assert_int_equal(info.read_count, 2);
     assert_int_equal(info.reads[0].bytes, 10 * 8 * 2);
     assert_int_equal(info.macs, 10 * 12 * 8);
-    assert_int_equal(chip_plan_describe(plan, (presil_daddr){0x310000000 + (7 * 12 + 5) * 4}, text, sizeof text), PRESIL_OK);
+    assert_int_equal(chip_plan_describe(plan, (presil_daddr){0x310000000 + (7 * 12 + 5) * 4}, text, sizeof text),
+                     PRESIL_OK);
     assert_non_null(strstr(text, "output [0, 0, 7, 5], tile"));
     assert_non_null(strstr(text, "(STORE)"));
     assert_true(chip_plan_describe(plan, (presil_daddr){0x310000000 - 4}, text, sizeof text) != PRESIL_OK);
@@ -176,11 +191,15 @@ static void ranges_and_descriptions(void **state)
     fixture_close(&f);
 }
 
-static void terms_of_fp32(void **state)
-{
+static void terms_of_fp32(void **state) {
     (void)state;
-    const struct { uint32_t x; uint16_t t[3]; } list[] = {{0x3f8fffff, {0x3f90, 0xb400, 0}}, {0x3f800000, {0x3f80, 0, 0}}, {0x80000001, {0x8000, 0, 0}}, {0x7f7fffff, {0x7f7f, 0x7b7f, 0x777f}},
-                                                          {0x7f800001, {0x7fc0, 0, 0}}, {0xff800000, {0xff80, 0, 0}}, {0x00ffffff, {0x0100, 0, 0}}};
+    const struct {
+        uint32_t x;
+        uint16_t t[3];
+    } list[] = {{0x3f8fffff, {0x3f90, 0xb400, 0}}, {0x3f800000, {0x3f80, 0, 0}},
+                {0x80000001, {0x8000, 0, 0}},      {0x7f7fffff, {0x7f7f, 0x7b7f, 0x777f}},
+                {0x7f800001, {0x7fc0, 0, 0}},      {0xff800000, {0xff80, 0, 0}},
+                {0x00ffffff, {0x0100, 0, 0}}};
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         uint16_t t[3];
         chip_split_fp32(list[i].x, t);
@@ -206,9 +225,10 @@ static void terms_of_fp32(void **state)
     assert_true(checked > 10000);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_token_is_needed), cmocka_unit_test(missing_pairs_are_hazards), cmocka_unit_test(big_operators), cmocka_unit_test(tokens_in_flight_are_bounded),
-                                       cmocka_unit_test(ranges_and_descriptions), cmocka_unit_test(terms_of_fp32)};
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_token_is_needed),   cmocka_unit_test(missing_pairs_are_hazards),
+        cmocka_unit_test(big_operators),           cmocka_unit_test(tokens_in_flight_are_bounded),
+        cmocka_unit_test(ranges_and_descriptions), cmocka_unit_test(terms_of_fp32)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,15 +13,15 @@ static const char *const configs[] = {"tiny", "odd", "base", "wide"};
 
 static uint32_t between(fixture *f, uint32_t low, uint32_t high) { return low + fixture_random(f, high - low + 1); }
 
-static conv_case random_case(fixture *f, const char *config)
-{
+static conv_case random_case(fixture *f, const char *config) {
     conv_case c = {.config = config, .groups = 1};
     uint32_t compute = between(f, 0, 3);
     c.compute = compute > 2 ? 0 : compute;
     uint32_t wide = c.compute == PRESIL_COMPUTE_FP32 ? PRESIL_FP32 : 0;
     c.in_dtype = c.compute == 0 ? PRESIL_INT8 : wide ? wide : between(f, 0, 1) ? PRESIL_BF16 : PRESIL_FP32;
     c.weight_dtype = c.compute == 0 ? PRESIL_INT8 : wide ? wide : between(f, 0, 1) ? PRESIL_BF16 : PRESIL_FP32;
-    c.scale = between(f, 0, 1), c.bias = between(f, 0, 1), c.residual = between(f, 0, 2) == 0, c.clamp = between(f, 0, 1);
+    c.scale = between(f, 0, 1), c.bias = between(f, 0, 1), c.residual = between(f, 0, 2) == 0,
+    c.clamp = between(f, 0, 1);
     c.out_dtype = between(f, 0, 3);
     if (c.compute && c.out_dtype == PRESIL_INT32) c.out_dtype = PRESIL_BF16;
     if (c.out_dtype == PRESIL_INT32) c.scale = c.residual = c.clamp = false;
@@ -38,15 +38,15 @@ static conv_case random_case(fixture *f, const char *config)
     }
     for (int i = 0; i < 2; i++) {
         c.k[i] = between(f, 1, between(f, 0, 3) ? 3 : 7), c.stride[i] = between(f, 1, 3), c.pad[i] = between(f, 0, 3);
-        c.dilation[i] = between(f, 0, 3) ? 1 : between(f, 1, 3), c.input_dilation[i] = between(f, 0, 5) ? 1 : between(f, 1, 3);
+        c.dilation[i] = between(f, 0, 3) ? 1 : between(f, 1, 3),
+        c.input_dilation[i] = between(f, 0, 5) ? 1 : between(f, 1, 3);
     }
     c.tiling = between(f, 0, 1) ? 0 : between(f, 1, 9);
     if (c.compute && between(f, 0, 2) == 0) c.view = (int)between(f, 1, 4), c.bias = c.scale = false;
     return c;
 }
 
-static void random_convolutions(void **state)
-{
+static void random_convolutions(void **state) {
     (void)state;
     int64_t elements = 0;
     for (uint32_t seed = 0; seed < 600; seed++) {
@@ -62,33 +62,56 @@ static void random_convolutions(void **state)
     assert_true(elements > 100000);
 }
 
-static void edge_cases(void **state)
-{
+static void edge_cases(void **state) {
     (void)state;
-    const conv_case base = {.compute = PRESIL_COMPUTE_BF16, .in_dtype = PRESIL_BF16, .weight_dtype = PRESIL_BF16, .out_dtype = PRESIL_FP32, .groups = 1, .n = 1, .h = 9, .w = 9,
-                            .c = 40, .o = 33, .k = {3, 3}, .stride = {1, 1}, .pad = {1, 1}, .dilation = {1, 1}, .input_dilation = {1, 1}, .bias = true};
+    const conv_case base = {.compute = PRESIL_COMPUTE_BF16,
+                            .in_dtype = PRESIL_BF16,
+                            .weight_dtype = PRESIL_BF16,
+                            .out_dtype = PRESIL_FP32,
+                            .groups = 1,
+                            .n = 1,
+                            .h = 9,
+                            .w = 9,
+                            .c = 40,
+                            .o = 33,
+                            .k = {3, 3},
+                            .stride = {1, 1},
+                            .pad = {1, 1},
+                            .dilation = {1, 1},
+                            .input_dilation = {1, 1},
+                            .bias = true};
     conv_case list[16];
     uint32_t n = 0;
     list[n] = base, list[n].k[0] = list[n].k[1] = 11, list[n].pad[0] = list[n].pad[1] = 5, n++;
-    list[n] = base, list[n].h = list[n].w = 57, list[n].c = 3, list[n].k[0] = list[n].k[1] = 7, list[n].stride[0] = list[n].stride[1] = 2, n++;
-    list[n] = base, list[n].h = 60, list[n].w = 60, list[n].c = 5, list[n].k[0] = list[n].k[1] = 56, list[n].pad[0] = 2, n++; /* kernel larger than a scratchpad slot */
-    list[n] = base, list[n].h = 1, list[n].w = 3000, list[n].k[0] = 1, list[n].pad[0] = 0, list[n].c = 9, n++;                 /* wider than the accumulators */
+    list[n] = base, list[n].h = list[n].w = 57, list[n].c = 3, list[n].k[0] = list[n].k[1] = 7,
+    list[n].stride[0] = list[n].stride[1] = 2, n++;
+    list[n] = base, list[n].h = 60, list[n].w = 60, list[n].c = 5, list[n].k[0] = list[n].k[1] = 56, list[n].pad[0] = 2,
+    n++; /* kernel larger than a scratchpad slot */
+    list[n] = base, list[n].h = 1, list[n].w = 3000, list[n].k[0] = 1, list[n].pad[0] = 0, list[n].c = 9,
+    n++; /* wider than the accumulators */
     list[n] = base, list[n].h = 3000, list[n].w = 1, list[n].k[1] = 1, list[n].pad[1] = 0, list[n].c = 9, n++;
-    list[n] = base, list[n].h = 1, list[n].w = 700, list[n].k[0] = 1, list[n].k[1] = 600, list[n].pad[0] = 0, list[n].c = 2, n++; /* more columns than a field holds */
-    list[n] = base, list[n].c = 3000, list[n].h = list[n].w = 4, n++;                                                          /* long reduction */
+    list[n] = base, list[n].h = 1, list[n].w = 700, list[n].k[0] = 1, list[n].k[1] = 600, list[n].pad[0] = 0,
+    list[n].c = 2, n++;                                               /* more columns than a field holds */
+    list[n] = base, list[n].c = 3000, list[n].h = list[n].w = 4, n++; /* long reduction */
     list[n] = base, list[n].o = 900, list[n].h = list[n].w = 3, n++;
-    list[n] = base, list[n].groups = 40, list[n].o = 80, list[n].h = 12, n++;                                                  /* depthwise with a multiplier */
-    list[n] = base, list[n].pad[0] = list[n].pad[1] = 20, list[n].h = list[n].w = 2, n++;                                      /* tiles that lie in the padding */
+    list[n] = base, list[n].groups = 40, list[n].o = 80, list[n].h = 12, n++; /* depthwise with a multiplier */
+    list[n] = base, list[n].pad[0] = list[n].pad[1] = 20, list[n].h = list[n].w = 2,
+    n++; /* tiles that lie in the padding */
     list[n] = base, list[n].input_dilation[0] = list[n].input_dilation[1] = 4, n++;
     list[n] = base, list[n].dilation[0] = 20, list[n].h = 50, n++;
-    list[n] = base, list[n].n = 5, list[n].h = list[n].w = 1, list[n].k[0] = list[n].k[1] = 1, list[n].pad[0] = list[n].pad[1] = 0, n++;
+    list[n] = base, list[n].n = 5, list[n].h = list[n].w = 1, list[n].k[0] = list[n].k[1] = 1,
+    list[n].pad[0] = list[n].pad[1] = 0, n++;
     for (uint32_t i = 0; i < n; i++) {
         for (uint32_t k = 0; k < 4; k++) {
             for (int int8 = 0; int8 < 2; int8++) {
                 fixture f;
                 fixture_open(&f, configs[k], i);
-                if (int8) list[i].compute = PRESIL_COMPUTE_INT8, list[i].in_dtype = list[i].weight_dtype = PRESIL_INT8, list[i].out_dtype = PRESIL_INT32;
-                else list[i].compute = base.compute, list[i].in_dtype = base.in_dtype, list[i].weight_dtype = base.weight_dtype, list[i].out_dtype = base.out_dtype;
+                if (int8)
+                    list[i].compute = PRESIL_COMPUTE_INT8, list[i].in_dtype = list[i].weight_dtype = PRESIL_INT8,
+                    list[i].out_dtype = PRESIL_INT32;
+                else
+                    list[i].compute = base.compute, list[i].in_dtype = base.in_dtype,
+                    list[i].weight_dtype = base.weight_dtype, list[i].out_dtype = base.out_dtype;
                 int64_t r = fixture_conv(&f, &list[i], NULL);
                 if (r <= 0) print_error("case %u, %s, int8 %d: %s\n", i, configs[k], int8, f.text);
                 assert_true(r > 0);
@@ -98,8 +121,7 @@ static void edge_cases(void **state)
     }
 }
 
-static void forced_tilings_give_the_same_bytes(void **state)
-{
+static void forced_tilings_give_the_same_bytes(void **state) {
     (void)state;
     uint8_t *want = malloc(FIXTURE_BYTES / 4), *got = malloc(FIXTURE_BYTES / 4);
     uint32_t distinct = 0;
@@ -125,8 +147,7 @@ static void forced_tilings_give_the_same_bytes(void **state)
 }
 
 /* The n-th tilings are different ones. */
-static void forced_tilings_differ(void **state)
-{
+static void forced_tilings_differ(void **state) {
     (void)state;
     for (uint32_t k = 0; k < 4; k++) {
         fixture f;
@@ -134,19 +155,34 @@ static void forced_tilings_differ(void **state)
         presil_error_buffer e = {f.text, sizeof f.text};
         float weight[1] = {0};
         int64_t o = 2 * (int64_t)f.chip->config.cells;
-        presil_weights_desc w = {.size = sizeof w, .compute = PRESIL_COMPUTE_BF16, .weight = weight, .weight_dtype = PRESIL_FP32, .groups = 1, .shape = {o, 64, 1, 1},
+        presil_weights_desc w = {.size = sizeof w,
+                                 .compute = PRESIL_COMPUTE_BF16,
+                                 .weight = weight,
+                                 .weight_dtype = PRESIL_FP32,
+                                 .groups = 1,
+                                 .shape = {o, 64, 1, 1},
                                  .stride = {64, 1, 1, 1}};
         presil_layout *layout;
         uint64_t bytes;
         assert_int_equal(chip_layout(f.chip, &w, &layout, &bytes, &e), PRESIL_OK);
-        presil_conv2d_desc d = {.size = sizeof d, .input = {.data = {FIXTURE_BASE}, .dtype = PRESIL_BF16, .ndim = 4, .shape = {1, 2, 2, 64}, .stride = {256, 128, 64, 1}},
-                                .output = {.data = {FIXTURE_BASE + 4096}, .dtype = PRESIL_BF16, .ndim = 4, .shape = {1, 2, 2, o}, .stride = {4 * o, 2 * o, o, 1}},
+        presil_conv2d_desc d = {.size = sizeof d,
+                                .input = {.data = {FIXTURE_BASE},
+                                          .dtype = PRESIL_BF16,
+                                          .ndim = 4,
+                                          .shape = {1, 2, 2, 64},
+                                          .stride = {256, 128, 64, 1}},
+                                .output = {.data = {FIXTURE_BASE + 4096},
+                                           .dtype = PRESIL_BF16,
+                                           .ndim = 4,
+                                           .shape = {1, 2, 2, o},
+                                           .stride = {4 * o, 2 * o, o, 1}},
                                 .stride = {1, 1}};
         uint64_t signatures[4];
         for (uint32_t n = 0; n < 3; n++) {
             presil_plan *plan;
             d.tiling = n + 1;
-            assert_int_equal(chip_plan_conv2d(f.chip, &d, layout, (presil_daddr){FIXTURE_BASE + 8192}, &plan, &e), PRESIL_OK);
+            assert_int_equal(chip_plan_conv2d(f.chip, &d, layout, (presil_daddr){FIXTURE_BASE + 8192}, &plan, &e),
+                             PRESIL_OK);
             signatures[n] = plan->signature;
             for (uint32_t i = 0; i < n; i++) assert_true(signatures[i] != signatures[n]);
             chip_plan_free(plan);
@@ -156,9 +192,9 @@ static void forced_tilings_differ(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_convolutions), cmocka_unit_test(edge_cases), cmocka_unit_test(forced_tilings_give_the_same_bytes),
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_convolutions), cmocka_unit_test(edge_cases),
+                                       cmocka_unit_test(forced_tilings_give_the_same_bytes),
                                        cmocka_unit_test(forced_tilings_differ)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

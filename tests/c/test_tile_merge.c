@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plans merged to one launch: proved like any plan, the same bytes as one after the other, cut only where the ring ends. */
+/* Plans merged to one launch: proved like any plan, the same bytes as one after the other, cut only where the ring
+ * ends. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,26 +12,34 @@
 
 enum { CHAIN = 6 };
 
-static presil_tensor matrix(uint64_t address, uint32_t dtype, int64_t rows, int64_t columns)
-{
-    return (presil_tensor){.data = {address}, .dtype = dtype, .ndim = 3, .shape = {1, rows, columns}, .stride = {rows * columns, columns, 1}};
+static presil_tensor matrix(uint64_t address, uint32_t dtype, int64_t rows, int64_t columns) {
+    return (presil_tensor){.data = {address},
+                           .dtype = dtype,
+                           .ndim = 3,
+                           .shape = {1, rows, columns},
+                           .stride = {rows * columns, columns, 1}};
 }
 
 /* x[i + 1] = x[i] · w[i] (+ x[i - 1]): each needs what the one before it stored. Sizes are random. */
-static uint32_t chain(fixture *f, presil_plan **plans, presil_tensor *last)
-{
+static uint32_t chain(fixture *f, presil_plan **plans, presil_tensor *last) {
     presil_error_buffer e = {f->text, sizeof f->text};
     const int64_t rows = 1 + fixture_random(f, 40), width = 1 + fixture_random(f, 60);
     presil_tensor x[CHAIN + 1];
     f->used = 0;
-    for (int i = 0; i <= CHAIN; i++) x[i] = matrix(fixture_alloc(f, (uint64_t)(rows * width * 4)), i ? PRESIL_FP32 : PRESIL_BF16, rows, width);
+    for (int i = 0; i <= CHAIN; i++)
+        x[i] = matrix(fixture_alloc(f, (uint64_t)(rows * width * 4)), i ? PRESIL_FP32 : PRESIL_BF16, rows, width);
     fixture_fill(f, x[0].data.value, (uint64_t)(rows * width), PRESIL_BF16);
     for (int i = 0; i < CHAIN; i++) {
         const presil_tensor w = matrix(fixture_alloc(f, (uint64_t)(width * width * 4)), PRESIL_FP32, width, width);
         fixture_fill(f, w.data.value, (uint64_t)(width * width), PRESIL_FP32);
         char label[16];
         (void)snprintf(label, sizeof label, "step %d", i);
-        presil_matmul_desc d = {.size = sizeof d, .compute = i && fixture_random(f, 2) ? PRESIL_COMPUTE_FP32 : PRESIL_COMPUTE_BF16, .label = label, .a = x[i], .b = w, .out = x[i + 1]};
+        presil_matmul_desc d = {.size = sizeof d,
+                                .compute = i && fixture_random(f, 2) ? PRESIL_COMPUTE_FP32 : PRESIL_COMPUTE_BF16,
+                                .label = label,
+                                .a = x[i],
+                                .b = w,
+                                .out = x[i + 1]};
         if (i > 1) d.epilogue.residual = &x[i - 1];
         if (presil_chip_builtin()->plan_matmul(f->chip, &d, &plans[i], &e)) fail_msg("%s", f->text);
     }
@@ -38,15 +47,13 @@ static uint32_t chain(fixture *f, presil_plan **plans, presil_tensor *last)
     return CHAIN;
 }
 
-static void run(fixture *f, const presil_plan *plan)
-{
+static void run(fixture *f, const presil_plan *plan) {
     presil_error_buffer e = {f->text, sizeof f->text};
     presil_executor_memory m = {.base = {FIXTURE_BASE}, .bytes = FIXTURE_BYTES, .host = f->memory, .threads = 1};
     if (presil_chip_builtin()->execute(f->chip, plan, &m, &e)) fail_msg("%s", f->text);
 }
 
-static void same_bytes_as_one_by_one(void **state)
-{
+static void same_bytes_as_one_by_one(void **state) {
     (void)state;
     static const char *const configs[] = {"tiny", "odd", "base", "wide"};
     for (uint32_t seed = 0; seed < 60; seed++) {
@@ -64,14 +71,17 @@ static void same_bytes_as_one_by_one(void **state)
         size_t descriptors = 0;
         uint64_t macs = 0;
         for (uint32_t i = 0; i < count; i++) descriptors += plans[i]->count, macs += plans[i]->macs;
-        assert_int_equal(presil_chip_builtin()->merge(f.chip, (const presil_plan *const *)plans, count, "all", &merged, &e), PRESIL_OK);
+        assert_int_equal(
+            presil_chip_builtin()->merge(f.chip, (const presil_plan *const *)plans, count, "all", &merged, &e),
+            PRESIL_OK);
         presil_plan_info info;
         assert_int_equal(presil_chip_builtin()->plan_info(merged, &info), PRESIL_OK);
         assert_int_equal(info.segments, 1);
         assert_int_equal(info.descriptors, descriptors);
         assert_int_equal(info.macs, macs);
         assert_string_equal(info.label, "all");
-        if (chip_check_plan(&merged->config, merged->list, merged->count, f.text, sizeof f.text)) fail_msg("seed %u: %s", seed, f.text);
+        if (chip_check_plan(&merged->config, merged->list, merged->count, f.text, sizeof f.text))
+            fail_msg("seed %u: %s", seed, f.text);
         run(&f, merged);
         assert_memory_equal(want, got, bytes);
         /* The last store of every operator but the last waits for its responses. */
@@ -81,9 +91,12 @@ static void same_bytes_as_one_by_one(void **state)
             assert_int_equal(presil_store_ordered(&merged->list[k]), 1);
         }
         char text[256];
-        if (presil_chip_builtin()->describe(merged, last.data, text, sizeof text)) fail_msg("seed %u: %s (%d parts)", seed, text, (int)merged->part_count);
+        if (presil_chip_builtin()->describe(merged, last.data, text, sizeof text))
+            fail_msg("seed %u: %s (%d parts)", seed, text, (int)merged->part_count);
         assert_non_null(strstr(text, "step 5: output [0, 0, 0, 0]"));
-        assert_int_not_equal(presil_chip_builtin()->merge(f.chip, (const presil_plan *const[]){merged, merged}, 2, NULL, &plans[0], &e), PRESIL_OK);
+        assert_int_not_equal(
+            presil_chip_builtin()->merge(f.chip, (const presil_plan *const[]){merged, merged}, 2, NULL, &plans[0], &e),
+            PRESIL_OK);
         presil_chip_builtin()->plan_free(merged);
         for (uint32_t i = 0; i < count; i++) presil_chip_builtin()->plan_free(plans[i]);
         free(want);
@@ -91,9 +104,9 @@ static void same_bytes_as_one_by_one(void **state)
     }
 }
 
-/* Copies have neither MATRIX nor EPILOGUE: what stands beyond them is still waited for. More descriptors than the ring holds: a second doorbell. */
-static void copies_between_and_long_lists(void **state)
-{
+/* Copies have neither MATRIX nor EPILOGUE: what stands beyond them is still waited for. More descriptors than the ring
+ * holds: a second doorbell. */
+static void copies_between_and_long_lists(void **state) {
     (void)state;
     enum { MANY = 12000 };
     fixture f;
@@ -104,11 +117,14 @@ static void copies_between_and_long_lists(void **state)
     uint32_t n = chain(&f, plans, &last);
     const presil_daddr copy = {fixture_alloc(&f, 4096)};
     const uint32_t bytes = (uint32_t)(last.shape[1] * last.shape[2]) * 4;
-    assert_int_equal(presil_chip_builtin()->plan_copy(f.chip, copy, last.data, bytes < 4096 ? bytes : 4096, &plans[n], &e), PRESIL_OK);
+    assert_int_equal(
+        presil_chip_builtin()->plan_copy(f.chip, copy, last.data, bytes < 4096 ? bytes : 4096, &plans[n], &e),
+        PRESIL_OK);
     presil_plan *first[CHAIN + 2];
     memcpy(first, plans, sizeof(presil_plan *) * (n + 1));
     first[n + 1] = plans[0];
-    assert_int_equal(presil_chip_builtin()->merge(f.chip, (const presil_plan *const *)first, n + 2, NULL, &merged, &e), PRESIL_OK);
+    assert_int_equal(presil_chip_builtin()->merge(f.chip, (const presil_plan *const *)first, n + 2, NULL, &merged, &e),
+                     PRESIL_OK);
     if (chip_check_plan(&merged->config, merged->list, merged->count, f.text, sizeof f.text)) fail_msg("%s", f.text);
     run(&f, merged);
     assert_memory_equal(fixture_host(&f, copy.value), fixture_host(&f, last.data.value), bytes < 4096 ? bytes : 4096);
@@ -118,12 +134,15 @@ static void copies_between_and_long_lists(void **state)
     size_t descriptors = 0;
     for (uint32_t i = 0; i < MANY; i++) many[i] = plans[i % n], descriptors += plans[i % n]->count;
     assert_int_equal(presil_chip_builtin()->merge(f.chip, many, MANY, NULL, &merged, &e), PRESIL_OK);
-    assert_true(merged->segments == (descriptors + 65535) / 65536 || merged->segments == (descriptors + 65535) / 65536 + 1);
+    assert_true(merged->segments == (descriptors + 65535) / 65536 ||
+                merged->segments == (descriptors + 65535) / 65536 + 1);
     assert_true(merged->segments > 1);
     size_t from = 0;
     for (uint32_t s = 0; s < merged->segments; s++) {
         assert_true(merged->segment_ends[s] - from <= 65536);
-        if (chip_check_plan(&merged->config, merged->list + from, merged->segment_ends[s] - from, f.text, sizeof f.text)) fail_msg("segment %u: %s", s, f.text);
+        if (chip_check_plan(&merged->config, merged->list + from, merged->segment_ends[s] - from, f.text,
+                            sizeof f.text))
+            fail_msg("segment %u: %s", s, f.text);
         from = merged->segment_ends[s];
     }
     assert_int_equal(from, descriptors);
@@ -132,8 +151,8 @@ static void copies_between_and_long_lists(void **state)
     fixture_close(&f);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bytes_as_one_by_one), cmocka_unit_test(copies_between_and_long_lists)};
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bytes_as_one_by_one),
+                                       cmocka_unit_test(copies_between_and_long_lists)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,8 +50,16 @@ static rig *rig_open_with(const char *memory_model, uint64_t seed, const char *o
     assert_int_equal(ftruncate(r->fd, MEMORY_BYTES), 0);
     r->memory = mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
     assert_ptr_not_equal(r->memory, MAP_FAILED);
-    presil_transport_options o = {.size = sizeof o, .abi = PRESIL_TRANSPORT_ABI, .memory_fd = r->fd, .memory_bytes = MEMORY_BYTES, .memory_base = {BASE},
-                                  .memory_model = memory_model, .seed = seed, .options = options, .log = keep_log, .log_context = r};
+    presil_transport_options o = {.size = sizeof o,
+                                  .abi = PRESIL_TRANSPORT_ABI,
+                                  .memory_fd = r->fd,
+                                  .memory_bytes = MEMORY_BYTES,
+                                  .memory_base = {BASE},
+                                  .memory_model = memory_model,
+                                  .seed = seed,
+                                  .options = options,
+                                  .log = keep_log,
+                                  .log_context = r};
     char error[256] = "";
     if (ops->open(&o, &r->t, error, sizeof error)) fail_msg("open: %s", error);
     for (uint32_t i = 0; i < MEMORY_BYTES / 4; i++) ((uint32_t *)r->memory)[i] = i * 2654435761u;
@@ -119,7 +127,8 @@ static void exports_one_symbol(void **state) {
     void *library = dlopen(library_path, RTLD_NOW | RTLD_LOCAL);
     assert_non_null(library);
     assert_non_null(dlsym(library, "presil_transport_entry"));
-    static const char *const hidden[] = {"vl_fatal", "_Z8vl_fatalPKciS0_S0_", "_ZN9Verilated3t_sE", "presil_sim_printf", "_Z22Vchip___024root___evalP14Vchip___024root"};
+    static const char *const hidden[] = {"vl_fatal", "_Z8vl_fatalPKciS0_S0_", "_ZN9Verilated3t_sE", "presil_sim_printf",
+                                         "_Z22Vchip___024root___evalP14Vchip___024root"};
     for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) assert_null(dlsym(library, hidden[i]));
     dlclose(library);
 }
@@ -149,10 +158,12 @@ static void says_what_it_is(void **state) {
 
 static void refuses_bad_options(void **state) {
     (void)state;
-    static const char *const models[] = {"latency=0", "fast", "stall=2", "latency", "bursts=257", "latency=1x", "ideal,ideal", "default,colour=3"};
+    static const char *const models[] = {"latency=0",  "fast",       "stall=2",     "latency",
+                                         "bursts=257", "latency=1x", "ideal,ideal", "default,colour=3"};
     char error[256];
     presil_transport *t = NULL;
-    presil_transport_options o = {.size = sizeof o, .abi = PRESIL_TRANSPORT_ABI, .memory_fd = -1, .memory_bytes = MEMORY_BYTES};
+    presil_transport_options o = {
+        .size = sizeof o, .abi = PRESIL_TRANSPORT_ABI, .memory_fd = -1, .memory_bytes = MEMORY_BYTES};
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         o.memory_model = models[i];
         assert_int_equal(ops->open(&o, &t, error, sizeof error), PRESIL_TRANSPORT_EINVAL);
@@ -227,18 +238,29 @@ static void memory_is_checked_and_shared(void **state) {
 
 /*
  * By hand, with docs/simulation.md and the chip's header; s is the edge of the start, L latency, R response.
- * N <= 16 beats: AR at s+1; R beats at s+1+L ... s+L+N =: e; AW at e+1; W beats at e+2 ... e+1+N; B at e+1+N+R; done at the next edge:
- * L + 2N + R + 2 cycles. With half a beat a cycle, beats are two edges apart: e = s+1+L+2(N-1), last W at e+2+2(N-1): L + 4N + R.
- * 32 beats: R beats flow until the first W can go, at e+2 with e = s+L+16 the last R of the first burst. Then 16 writes and 15 reads alternate, one
- * a cycle, to e+32; AW at e+33, W to e+49: L + R + 66. Without a bandwidth limit W follows at e+2 ... e+17, AW at e+18, W to e+34: L + R + 51.
+ * N <= 16 beats: AR at s+1; R beats at s+1+L ... s+L+N =: e; AW at e+1; W beats at e+2 ... e+1+N; B at e+1+N+R; done at
+ * the next edge: L + 2N + R + 2 cycles. With half a beat a cycle, beats are two edges apart: e = s+1+L+2(N-1), last W
+ * at e+2+2(N-1): L + 4N + R. 32 beats: R beats flow until the first W can go, at e+2 with e = s+L+16 the last R of the
+ * first burst. Then 16 writes and 15 reads alternate, one a cycle, to e+32; AW at e+33, W to e+49: L + R + 66. Without
+ * a bandwidth limit W follows at e+2 ... e+17, AW at e+18, W to e+34: L + R + 51.
  */
 static void cycles_are_as_calculated(void **state) {
     (void)state;
-    static const struct { const char *model; uint32_t beats, latency, response, rest; } cases[] = {
-        {NULL, 1, 100, 40, 2 + 2}, {NULL, 16, 100, 40, 32 + 2}, {"default", 7, 100, 40, 14 + 2},
-        {"latency=1", 5, 1, 40, 10 + 2}, {"latency=9,response=3", 16, 9, 3, 32 + 2}, {"ideal", 16, 1, 1, 32 + 2},
-        {"bytes=8", 16, 100, 40, 64}, {"latency=20,response=5,bytes=8", 3, 20, 5, 12},
-        {NULL, 32, 100, 40, 66}, {"latency=50", 32, 50, 40, 66}, {"bytes=0", 32, 100, 40, 51}, {"ideal", 32, 1, 1, 51}};
+    static const struct {
+        const char *model;
+        uint32_t beats, latency, response, rest;
+    } cases[] = {{NULL, 1, 100, 40, 2 + 2},
+                 {NULL, 16, 100, 40, 32 + 2},
+                 {"default", 7, 100, 40, 14 + 2},
+                 {"latency=1", 5, 1, 40, 10 + 2},
+                 {"latency=9,response=3", 16, 9, 3, 32 + 2},
+                 {"ideal", 16, 1, 1, 32 + 2},
+                 {"bytes=8", 16, 100, 40, 64},
+                 {"latency=20,response=5,bytes=8", 3, 20, 5, 12},
+                 {NULL, 32, 100, 40, 66},
+                 {"latency=50", 32, 50, 40, 66},
+                 {"bytes=0", 32, 100, 40, 51},
+                 {"ideal", 32, 1, 1, 51}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         rig *r = rig_open(cases[i].model, i);
         assert_int_equal(copy(r, i, TO, FROM, cases[i].beats), cases[i].latency + cases[i].response + cases[i].rest);
@@ -246,7 +268,8 @@ static void cycles_are_as_calculated(void **state) {
     }
 }
 
-/* With a short latency a long copy is bound by bandwidth: read and write of a beat take two slots of the bus, or with half of it four. */
+/* With a short latency a long copy is bound by bandwidth: read and write of a beat take two slots of the bus, or with
+ * half of it four. */
 static void long_copies_share_the_bandwidth(void **state) {
     (void)state;
     rig *r = rig_open("latency=1,response=1", 1);
@@ -290,7 +313,8 @@ static void stalls_come_from_seed_and_launch(void **state) {
         assert_true(by_seed[i] > plain && by_launch[i] > plain);
     }
     unsigned different = 0;
-    for (uint32_t i = 1; i < 4; i++) different += (by_seed[i] != by_seed[0] ? 1u : 0u) + (by_launch[i] != by_launch[0] ? 1u : 0u);
+    for (uint32_t i = 1; i < 4; i++)
+        different += (by_seed[i] != by_seed[0] ? 1u : 0u) + (by_launch[i] != by_launch[0] ? 1u : 0u);
     assert_true(different >= 4); /* equal sums are possible, not usual */
     assert_int_equal(ops->set_memory_model(r->t, "default", 9), 0);
     assert_int_equal(copy(r, 7, TO, FROM, 200), plain);
@@ -332,9 +356,14 @@ static void bounds_are_checked(void **state) {
 static void faults_are_injected(void **state) {
     (void)state;
     rig *r = rig_open(NULL, 1);
-    static const struct { const char *text; uint32_t status, fault; } cases[] = {
-        {"slverr@0x80000035", STUB_DONE | STUB_BUS_ERROR, 0}, {"decerr@0x80000035", STUB_DONE | STUB_BUS_ERROR, 1},
-        {"slverr@0x8001013f", STUB_DONE | STUB_BUS_ERROR, 0}, {"slverr@0x80000140", STUB_DONE, 0}, {"slverr@0x8000ffff,decerr@0x80010140", STUB_DONE, 0}};
+    static const struct {
+        const char *text;
+        uint32_t status, fault;
+    } cases[] = {{"slverr@0x80000035", STUB_DONE | STUB_BUS_ERROR, 0},
+                 {"decerr@0x80000035", STUB_DONE | STUB_BUS_ERROR, 1},
+                 {"slverr@0x8001013f", STUB_DONE | STUB_BUS_ERROR, 0},
+                 {"slverr@0x80000140", STUB_DONE, 0},
+                 {"slverr@0x8000ffff,decerr@0x80010140", STUB_DONE, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(ops->inject(r->t, cases[i].text), 0);
         begin_copy(r, i, TO, FROM, 20, STUB_START);
@@ -401,7 +430,10 @@ static void deadlines_and_watchdog_are_exact(void **state) {
     rig_close(r);
 }
 
-typedef struct { volatile int cancel; uint64_t when; } canceller;
+typedef struct {
+    volatile int cancel;
+    uint64_t when;
+} canceller;
 
 static void *cancel_later(void *context) {
     canceller *c = context;
@@ -435,7 +467,8 @@ static void waits_can_be_cancelled(void **state) {
     }
     assert_int_equal(ops->inject(r->t, NULL), 0);
     uint64_t progress[2] = {0, 0};
-    (void)wait_for(r, (presil_wait){.deadline_ns = 300000000, .progress = count_progress, .progress_context = progress});
+    (void)wait_for(r,
+                   (presil_wait){.deadline_ns = 300000000, .progress = count_progress, .progress_context = progress});
     assert_in_range(progress[0], 2, 6);
     rig_close(r);
 }
@@ -455,8 +488,13 @@ static void a_stopped_model_is_made_anew(void **state) {
     (void)state;
     rig *r = rig_open(NULL, 1);
     const uint32_t want = copy(r, 1, TO, FROM, 30);
-    static const struct { uint32_t control; const char *inject, *text; } cases[] = {
-        {STUB_FATAL, NULL, "told to fail"}, {STUB_STOP, NULL, "$stop"}, {STUB_START_HANG, "fatal@500", "injected $fatal"}, {STUB_START_HANG, "stop@50", "$stop"}};
+    static const struct {
+        uint32_t control;
+        const char *inject, *text;
+    } cases[] = {{STUB_FATAL, NULL, "told to fail"},
+                 {STUB_STOP, NULL, "$stop"},
+                 {STUB_START_HANG, "fatal@500", "injected $fatal"},
+                 {STUB_START_HANG, "stop@50", "$stop"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint32_t value;
         assert_int_equal(ops->inject(r->t, cases[i].inject), 0);
@@ -485,8 +523,13 @@ static void a_stopped_model_is_made_anew(void **state) {
 static void breaches_of_the_protocol_are_found(void **state) {
     (void)state;
     rig *r = rig_open("stall=0.5", 4);
-    static const struct { uint64_t from; uint32_t control; const char *text; } cases[] = {
-        {FROM + 4096 - 128, STUB_START, "AR at 0x80000f80"}, {FROM, STUB_START | STUB_EARLY_WLAST, "WLAST"}, {FROM, STUB_START | STUB_CHANGE_AR, "AR changed"}};
+    static const struct {
+        uint64_t from;
+        uint32_t control;
+        const char *text;
+    } cases[] = {{FROM + 4096 - 128, STUB_START, "AR at 0x80000f80"},
+                 {FROM, STUB_START | STUB_EARLY_WLAST, "WLAST"},
+                 {FROM, STUB_START | STUB_CHANGE_AR, "AR changed"}};
     const bool check = library_path == library_names[1];
     for (size_t i = 0; i < (check ? 3u : 2u); i++) {
         begin_copy(r, i, TO, cases[i].from, 40, cases[i].control);
@@ -529,7 +572,8 @@ static uint64_t big_endian(const uint8_t *p) {
     return value;
 }
 
-/* FST begins with a header block: type 0, length 329, first and last time. A cycle is 1000 time units, its second half begins at 500. */
+/* FST begins with a header block: type 0, length 329, first and last time. A cycle is 1000 time units, its second half
+ * begins at 500. */
 static void traces_the_window(void **state) {
     (void)state;
     rig *r = rig_open(NULL, 1);
@@ -545,7 +589,9 @@ static void traces_the_window(void **state) {
             assert_int_equal(ops->trace(r->t, path, 50, round == 2 ? 100000 : 150), 0);
             assert_int_equal(copy(r, 1, TO, FROM, 30), want);
             if (round == 1) assert_int_equal(ops->trace(r->t, NULL, 0, 0), 0);
-            if (round == 2) assert_int_equal(ops->write32(r->t, STUB_CONTROL, STUB_FATAL), PRESIL_TRANSPORT_ESTOPPED); /* leaves a complete file */
+            if (round == 2)
+                assert_int_equal(ops->write32(r->t, STUB_CONTROL, STUB_FATAL),
+                                 PRESIL_TRANSPORT_ESTOPPED); /* leaves a complete file */
             uint8_t header[330] = {0};
             FILE *f = fopen(path, "rb");
             assert_int_equal(fread(header, 1, sizeof header, f), sizeof header);
@@ -569,12 +615,24 @@ int main(int argc, char **argv) {
         return 2;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exports_one_symbol), cmocka_unit_test(says_what_it_is), cmocka_unit_test(refuses_bad_options),
-        cmocka_unit_test(registers_hold_and_answer), cmocka_unit_test(memory_is_checked_and_shared), cmocka_unit_test(cycles_are_as_calculated),
-        cmocka_unit_test(long_copies_share_the_bandwidth), cmocka_unit_test(cycles_do_not_depend_on_history),
-        cmocka_unit_test(stalls_come_from_seed_and_launch), cmocka_unit_test(bounds_are_checked), cmocka_unit_test(faults_are_injected),
-        cmocka_unit_test(writes_are_logged), cmocka_unit_test(deadlines_and_watchdog_are_exact), cmocka_unit_test(waits_can_be_cancelled),
-        cmocka_unit_test(slow_hosts_give_the_same_cycles), cmocka_unit_test(a_stopped_model_is_made_anew), cmocka_unit_test(breaches_of_the_protocol_are_found), cmocka_unit_test(instances_are_independent),
+        cmocka_unit_test(exports_one_symbol),
+        cmocka_unit_test(says_what_it_is),
+        cmocka_unit_test(refuses_bad_options),
+        cmocka_unit_test(registers_hold_and_answer),
+        cmocka_unit_test(memory_is_checked_and_shared),
+        cmocka_unit_test(cycles_are_as_calculated),
+        cmocka_unit_test(long_copies_share_the_bandwidth),
+        cmocka_unit_test(cycles_do_not_depend_on_history),
+        cmocka_unit_test(stalls_come_from_seed_and_launch),
+        cmocka_unit_test(bounds_are_checked),
+        cmocka_unit_test(faults_are_injected),
+        cmocka_unit_test(writes_are_logged),
+        cmocka_unit_test(deadlines_and_watchdog_are_exact),
+        cmocka_unit_test(waits_can_be_cancelled),
+        cmocka_unit_test(slow_hosts_give_the_same_cycles),
+        cmocka_unit_test(a_stopped_model_is_made_anew),
+        cmocka_unit_test(breaches_of_the_protocol_are_found),
+        cmocka_unit_test(instances_are_independent),
         cmocka_unit_test(traces_the_window),
     };
     int failed = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_twin.c - launches: data movement of a whole tile, tokens, deadlock, every error with its code, index and address. */
+/* test_twin.c - launches: data movement of a whole tile, tokens, deadlock, every error with its code, index and
+ * address. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +14,12 @@
 #define BASE UINT64_C(0x80000000)
 #define BYTES 0x10000u
 
-typedef struct { const presil_config *config; presil_twin *twin; presil_twin_memory memory; presil_twin_error error; } bed;
+typedef struct {
+    const presil_config *config;
+    presil_twin *twin;
+    presil_twin_memory memory;
+    presil_twin_error error;
+} bed;
 
 static void open_bed(bed *b, const char *config) {
     b->config = find_config(config);
@@ -44,7 +50,10 @@ static void expect_error(const presil_desc *list, size_t count, int code, uint32
     close_bed(&b);
 }
 
-typedef struct { uint64_t address, bytes; uint32_t index, calls; } writes;
+typedef struct {
+    uint64_t address, bytes;
+    uint32_t index, calls;
+} writes;
 
 static void count_write(void *context, uint64_t address, uint64_t bytes, uint32_t index) {
     writes *w = context;
@@ -55,7 +64,8 @@ static void count_write(void *context, uint64_t address, uint64_t bytes, uint32_
     w->calls++;
 }
 
-/* int8 2x2 pixels, 3x3 kernel of ones, one channel block of ones: each output counts the inputs that are not padding, times LANES. */
+/* int8 2x2 pixels, 3x3 kernel of ones, one channel block of ones: each output counts the inputs that are not padding,
+ * times LANES. */
 static void test_tile(void **state) {
     (void)state;
     bed b;
@@ -150,12 +160,12 @@ static void test_decode_errors(void **state) {
     list[1] = list[0];
     presil_desc_isa_set(&list[1], 2);
     expect_error(list, 2, PRESIL_ERROR_VERSION, 1, 0);
-#define REFUSED(base, change)                                   \
-    do {                                                        \
-        list[1] = base;                                         \
-        presil_desc *d = &list[1];                              \
-        change;                                                 \
-        expect_error(list, 2, PRESIL_ERROR_FIELD, 1, 0);        \
+#define REFUSED(base, change)                                                                                          \
+    do {                                                                                                               \
+        list[1] = base;                                                                                                \
+        presil_desc *d = &list[1];                                                                                     \
+        change;                                                                                                        \
+        expect_error(list, 2, PRESIL_ERROR_FIELD, 1, 0);                                                               \
     } while (0)
     REFUSED(list[0], presil_load_n0_set(d, 0));
     REFUSED(list[0], presil_load_n1_set(d, 0));
@@ -249,7 +259,8 @@ static void test_deadlock(void **state) {
     assert_int_equal(b.error.deadlock, 1);
     assert_int_equal(b.error.index, 1);
     assert_int_equal(b.error.wait_mask, TOKEN(MATRIX, 2));
-    assert_string_equal(b.error.text, "deadlock: LOAD descriptor 1 waits for token 6 (MATRIX); MATRIX descriptor 2 waits for token 1 (LOAD) token 15 (STORE)");
+    assert_string_equal(b.error.text, "deadlock: LOAD descriptor 1 waits for token 6 (MATRIX); MATRIX descriptor 2 "
+                                      "waits for token 1 (LOAD) token 15 (STORE)");
     /* A fifth waiting LOAD keeps the MATRIX behind it from being decoded, as on the chip. */
     presil_desc queue[6];
     for (int i = 0; i < 5; i++) queue[i] = contiguous_load(BASE, 1, 16, 0, TOKEN(MATRIX, 0), 1);
@@ -264,11 +275,24 @@ static void test_deadlock(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_formats), cmocka_unit_test(test_operations), cmocka_unit_test(test_split), cmocka_unit_test(test_dot_product),
-        cmocka_unit_test(test_dot_product_specials), cmocka_unit_test(test_float_mode_of_caller), cmocka_unit_test(test_tile),
-        cmocka_unit_test(test_load_padding), cmocka_unit_test(test_load_transpose), cmocka_unit_test(test_decode_errors),
-        cmocka_unit_test(test_bus_errors), cmocka_unit_test(test_range_errors), cmocka_unit_test(test_tokens), cmocka_unit_test(test_deadlock),
-        cmocka_unit_test(test_splits_agree), cmocka_unit_test(test_flush_border), cmocka_unit_test(test_kernels_agree), cmocka_unit_test(test_threads_agree),
+        cmocka_unit_test(test_formats),
+        cmocka_unit_test(test_operations),
+        cmocka_unit_test(test_split),
+        cmocka_unit_test(test_dot_product),
+        cmocka_unit_test(test_dot_product_specials),
+        cmocka_unit_test(test_float_mode_of_caller),
+        cmocka_unit_test(test_tile),
+        cmocka_unit_test(test_load_padding),
+        cmocka_unit_test(test_load_transpose),
+        cmocka_unit_test(test_decode_errors),
+        cmocka_unit_test(test_bus_errors),
+        cmocka_unit_test(test_range_errors),
+        cmocka_unit_test(test_tokens),
+        cmocka_unit_test(test_deadlock),
+        cmocka_unit_test(test_splits_agree),
+        cmocka_unit_test(test_flush_border),
+        cmocka_unit_test(test_kernels_agree),
+        cmocka_unit_test(test_threads_agree),
     };
     return cmocka_run_group_tests_name("twin", tests, NULL, NULL);
 }

@@ -9,7 +9,12 @@
 #include "presil_regs.h"
 #include "presil_twin_chip.h"
 
-enum { BASE_LO = 0x10000, ENTRIES_LOG2 = 3, MEMORY = 1 << 16, BOTH = PRESIL_IRQ_STATUS_DONE_MASK | PRESIL_IRQ_STATUS_ERROR_MASK };
+enum {
+    BASE_LO = 0x10000,
+    ENTRIES_LOG2 = 3,
+    MEMORY = 1 << 16,
+    BOTH = PRESIL_IRQ_STATUS_DONE_MASK | PRESIL_IRQ_STATUS_ERROR_MASK
+};
 static uint8_t memory[MEMORY];
 static const presil_twin_memory window = {BASE_LO, MEMORY, memory};
 
@@ -105,6 +110,8 @@ static void a_ring_outside_of_memory(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(says_what_it_is), cmocka_unit_test(launches_and_interrupts), cmocka_unit_test(errors_stop_the_queue), cmocka_unit_test(a_ring_outside_of_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(says_what_it_is), cmocka_unit_test(launches_and_interrupts),
+                                       cmocka_unit_test(errors_stop_the_queue),
+                                       cmocka_unit_test(a_ring_outside_of_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

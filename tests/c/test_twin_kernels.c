@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_twin_kernels.c - every set of inner loops gives the bits of the portable one, on random descriptors of all configurations. */
+/* test_twin_kernels.c - every set of inner loops gives the bits of the portable one, on random descriptors of all
+ * configurations. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,17 +24,26 @@ static uint16_t random_bf16(uint64_t *state, unsigned kind) {
     uint32_t sign = below(state, 2) << 15, fraction = below(state, 3) ? below(state, 128) : below(state, 2) * 127;
     switch (kind) {
     case 0: return (uint16_t)(sign | (120 + below(state, 12)) << 7 | fraction);
-    case 1: return (uint16_t)(below(state, 4) ? sign | (110 + below(state, 30)) << 7 | fraction : sign | fraction * below(state, 2));
-    case 2: return (uint16_t)(sign | (64 + below(state, 66)) << 7 | fraction); /* across the limit of the byte codes */
+    case 1:
+        return (uint16_t)(below(state, 4) ? sign | (110 + below(state, 30)) << 7 | fraction
+                                          : sign | fraction * below(state, 2));
+    case 2: return (uint16_t)(sign | (64 + below(state, 66)) << 7 | fraction);  /* across the limit of the byte codes */
     case 3: return (uint16_t)(sign | (60 + below(state, 140)) << 7 | fraction); /* across the limit of the float path */
     case 4: return (uint16_t)(sign | (1 + below(state, 254)) << 7 | fraction);
     case 5: return (uint16_t)next_random(state);
-    case 8: return (uint16_t)(sign | (70 + below(state, 14)) << 7 | fraction); /* sums around the least emax of the float path */
+    case 8:
+        return (uint16_t)(sign | (70 + below(state, 14)) << 7 |
+                          fraction); /* sums around the least emax of the float path */
     case 9: return (uint16_t)(sign | (186 + below(state, 6)) << 7 | fraction); /* and around its greatest sum */
-    case 10: /* sparse, at the limit of the codes */
-        return (uint16_t)(below(state, 6) ? sign : sign | (below(state, 2) ? 95 + below(state, 4) : 158 + below(state, 4)) << 7 | fraction);
+    case 10:                                                                   /* sparse, at the limit of the codes */
+        return (uint16_t)(below(state, 6)
+                              ? sign
+                              : sign | (below(state, 2) ? 95 + below(state, 4) : 158 + below(state, 4)) << 7 |
+                                    fraction);
     case 6: return (uint16_t)(sign | (below(state, 2) ? 0 : 1)); /* zeros, the code of an absent weight */
-    default: return (uint16_t)(below(state, 40) ? sign | (120 + below(state, 12)) << 7 | fraction : sign | 0x7f80u | fraction * below(state, 2));
+    default:
+        return (uint16_t)(below(state, 40) ? sign | (120 + below(state, 12)) << 7 | fraction
+                                           : sign | 0x7f80u | fraction * below(state, 2));
     }
 }
 
@@ -46,8 +56,10 @@ static void fill_spad(presil_twin *twin, const presil_config *config, int bf16, 
     uint64_t state = seed;
     unsigned kind = 0, everywhere = below(&state, 4) ? 0 : 8 + below(&state, 3);
     for (size_t i = 0; i < bytes; i += 2) {
-        if (everywhere) kind = everywhere;
-        else if (i % (config->word_bytes * 16u) == 0) kind = below(&state, 3) ? 0 : below(&state, 8);
+        if (everywhere)
+            kind = everywhere;
+        else if (i % (config->word_bytes * 16u) == 0)
+            kind = below(&state, 3) ? 0 : below(&state, 8);
         uint16_t v = random_bf16(&state, kind);
         memcpy(spad + i, &v, 2);
     }
@@ -96,9 +108,11 @@ static uint32_t random_fp32(uint64_t *state) {
 
 static presil_desc random_epilogue(const presil_config *c, uint64_t *state, int acc_fp32, uint32_t wait) {
     static const uint32_t sizes[4] = {1, 2, 4, 4};
-    uint32_t rows = 1 + below(state, c->acc_rows < 30 ? c->acc_rows : 30), out_type = below(state, 4), res_type = below(state, 3);
+    uint32_t rows = 1 + below(state, c->acc_rows < 30 ? c->acc_rows : 30), out_type = below(state, 4),
+             res_type = below(state, 3);
     uint32_t word = c->word_bytes, half = c->banks * c->bank_words / 2;
-    uint32_t pitch = (c->cells * sizes[out_type] + word - 1) / word * word, res_pitch = (c->cells * sizes[res_type] + word - 1) / word * word;
+    uint32_t pitch = (c->cells * sizes[out_type] + word - 1) / word * word,
+             res_pitch = (c->cells * sizes[res_type] + word - 1) / word * word;
     presil_desc d = plain_epilogue(rows, acc_fp32, out_type, (half + below(state, 100)) * word, pitch, wait, 0);
     presil_epilogue_half_set(&d, below(state, 2));
     presil_epilogue_acc_base_set(&d, below(state, c->acc_rows - rows + 1));
@@ -120,18 +134,21 @@ static presil_desc random_epilogue(const presil_config *c, uint64_t *state, int 
 }
 
 /* Runs the same list from the same state on both; the scratchpads must agree. */
-static void compare(presil_twin *a, presil_twin *b, const presil_desc *list, size_t count, const char *what, unsigned round) {
+static void compare(presil_twin *a, presil_twin *b, const presil_desc *list, size_t count, const char *what,
+                    unsigned round) {
     uint8_t none = 0;
     presil_twin_memory memory = {0, 0, &none};
     presil_twin_error ea, eb;
-    int ra = presil_twin_execute(a, list, count, &memory, NULL, NULL, &ea), rb = presil_twin_execute(b, list, count, &memory, NULL, NULL, &eb);
+    int ra = presil_twin_execute(a, list, count, &memory, NULL, NULL, &ea),
+        rb = presil_twin_execute(b, list, count, &memory, NULL, NULL, &eb);
     size_t bytes;
     const uint8_t *sa = presil_twin_scratchpad(a, &bytes), *sb = presil_twin_scratchpad(b, NULL);
     assert_int_equal(ra, rb);
     assert_int_equal(ea.code, eb.code);
     assert_int_equal(ea.address, eb.address);
     for (size_t i = 0; i < bytes; i++)
-        if (sa[i] != sb[i]) fail_msg("%s, round %u: scratchpad byte %zu: %02x, portable %02x", what, round, i, sb[i], sa[i]);
+        if (sa[i] != sb[i])
+            fail_msg("%s, round %u: scratchpad byte %zu: %02x, portable %02x", what, round, i, sb[i], sa[i]);
 }
 
 static void kernels_agree(const presil_config *c, const char *name, int threads) {
@@ -184,10 +201,12 @@ void test_threads_agree(void **unused) {
     const presil_config *c = find_config("base");
     presil_twin *a = presil_twin_create(c), *b = presil_twin_create(c);
     presil_twin_threads(b, 3);
-    uint32_t words = c->banks * c->bank_words, pitch = (4 * c->cells + c->word_bytes - 1) / c->word_bytes * c->word_bytes;
+    uint32_t words = c->banks * c->bank_words,
+             pitch = (4 * c->cells + c->word_bytes - 1) / c->word_bytes * c->word_bytes;
     for (unsigned round = 0; round < 8; round++) {
-        presil_desc list[2] = {square_matrix(round & 1, 29, 3, 2, 0, words - 18 * c->cells, 0, 1),
-                               plain_epilogue(29 * 29, 1, PRESIL_OUT_RAW32, 29 * 29 * 2 * c->word_bytes, pitch, TOKEN(MATRIX, 0), 0)};
+        presil_desc list[2] = {
+            square_matrix(round & 1, 29, 3, 2, 0, words - 18 * c->cells, 0, 1),
+            plain_epilogue(29 * 29, 1, PRESIL_OUT_RAW32, 29 * 29 * 2 * c->word_bytes, pitch, TOKEN(MATRIX, 0), 0)};
         fill_spad(a, c, round & 1, round);
         fill_spad(b, c, round & 1, round);
         compare(a, b, list, 2, "3 threads", round);
@@ -214,7 +233,8 @@ void test_splits_agree(void **unused) {
                 twin_kernels_generic.split((const uint8_t *)x, (uint8_t *)expected, n, t);
                 k->split((const uint8_t *)x, (uint8_t *)got, n, t);
                 for (size_t j = 0; j < n; j++)
-                    if (got[j] != expected[j]) fail_msg("%s: term %u of %08x: %04x, portable %04x", names[i], t, x[j], got[j], expected[j]);
+                    if (got[j] != expected[j])
+                        fail_msg("%s: term %u of %08x: %04x, portable %04x", names[i], t, x[j], got[j], expected[j]);
             }
         }
     }
@@ -234,12 +254,19 @@ void test_flush_border(void **unused) {
         for (unsigned round = 0; round < 20000; round++) {
             const twin_dims dims = {.lanes = 16, .cells = 16, .cells_pad = 16, .word = 64, .words = 16};
             uint32_t acc[16], scale[16], bias[16], expected[16], got[16];
-            const twin_post post = {.bias = bias, .scale = scale, .acc_fp32 = 1, .scale_en = 1, .bias_en = (int)(round & 1), .out_type = PRESIL_OUT_FP32};
+            const twin_post post = {.bias = bias,
+                                    .scale = scale,
+                                    .acc_fp32 = 1,
+                                    .scale_en = 1,
+                                    .bias_en = (int)(round & 1),
+                                    .out_type = PRESIL_OUT_FP32};
             for (unsigned c = 0; c < 16; c++) {
                 /* (1 + x)(1 - x) * 2^-126, x = 2^-s: just below the border; or anything near it */
                 unsigned s = 8 + below(&state, 8);
-                acc[c] = below(&state, 2) ? 0x01000000u - (1u << (24 - s)) : 0x00800000u + (next_random(&state) & 0xffffffu);
-                scale[c] = below(&state, 2) ? 0x3f000000u + (1u << (23 - s)) : 0x3f000000u + (next_random(&state) & 0x80ffffffu);
+                acc[c] =
+                    below(&state, 2) ? 0x01000000u - (1u << (24 - s)) : 0x00800000u + (next_random(&state) & 0xffffffu);
+                scale[c] = below(&state, 2) ? 0x3f000000u + (1u << (23 - s))
+                                            : 0x3f000000u + (next_random(&state) & 0x80ffffffu);
                 bias[c] = (acc[c] ^ 0x80000000u) + below(&state, 16);
             }
             twin_kernels_generic.post_row(&dims, &post, acc, NULL, (uint8_t *)expected);
@@ -248,7 +275,8 @@ void test_flush_border(void **unused) {
             twin_float_leave(mode);
             for (unsigned c = 0; c < 16; c++) {
                 kept += expected[c] == 0x00800000u;
-                if (got[c] != expected[c]) fail_msg("%s: %08x * %08x: %08x, portable %08x", names[i], acc[c], scale[c], got[c], expected[c]);
+                if (got[c] != expected[c])
+                    fail_msg("%s: %08x * %08x: %08x, portable %08x", names[i], acc[c], scale[c], got[c], expected[c]);
             }
         }
         assert_true(kept > 100);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_twin_numerics.c - the worked examples of docs/numerics.md, on the integer functions and through MATRIX descriptors with every kernel set. */
+/* test_twin_numerics.c - the worked examples of docs/numerics.md, on the integer functions and through MATRIX
+ * descriptors with every kernel set. */
 #include <fenv.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,8 +36,9 @@ void test_operations(void **state) {
     assert_int_equal(twin_add(0x00800001u, 0x80800000u), 0); /* 2^-149 is flushed */
     assert_int_equal(twin_mul(0x00800000u, 0x3f000000u), 0);
     assert_int_equal(twin_mul(0x7f800000u, 0x80000000u), 0x7fc00000u);
-    assert_int_equal(twin_mul(0x00ffffffu, 0x3f000000u), 0);           /* (1 - 2^-24) * 2^-126 has 24 bits */
-    assert_int_equal(twin_mul(0x00fff800u, 0x3f000400u), 0x00800000u); /* (1 - 2^-26) * 2^-126 rounds up to 2^-126: not below it */
+    assert_int_equal(twin_mul(0x00ffffffu, 0x3f000000u), 0); /* (1 - 2^-24) * 2^-126 has 24 bits */
+    assert_int_equal(twin_mul(0x00fff800u, 0x3f000400u),
+                     0x00800000u); /* (1 - 2^-26) * 2^-126 rounds up to 2^-126: not below it */
     assert_int_equal(twin_i2f(16777217), 0x4b800000u);
     assert_int_equal(twin_i2f(INT32_MIN), 0xcf000000u);
     assert_int_equal(twin_i2f(0), 0);
@@ -80,7 +82,8 @@ void test_split(void **state) {
 }
 
 /* One block of bf16 on `base` by each kernel set: a and w in all lanes given, the rest zero; the first accumulator. */
-static void expect_dot(const uint16_t *a, const uint16_t *w, size_t lanes, int absent, int skip_special, uint32_t expected) {
+static void expect_dot(const uint16_t *a, const uint16_t *w, size_t lanes, int absent, int skip_special,
+                       uint32_t expected) {
     const presil_config *c = find_config("base");
     presil_twin *twin = presil_twin_create(c);
     uint8_t none = 0;
@@ -94,7 +97,8 @@ static void expect_dot(const uint16_t *a, const uint16_t *w, size_t lanes, int a
         memset(spad, 0, (size_t)(1 + c->cells) * c->word_bytes);
         memcpy(spad, a, 2 * lanes);
         memcpy(spad + c->word_bytes, w, 2 * lanes);
-        presil_desc list[2] = {square_matrix(1, 1, 1, 1, 0, 1, 0, 1), plain_epilogue(1, 1, PRESIL_OUT_RAW32, 64 * c->word_bytes, 0, TOKEN(MATRIX, 0), 0)};
+        presil_desc list[2] = {square_matrix(1, 1, 1, 1, 0, 1, 0, 1),
+                               plain_epilogue(1, 1, PRESIL_OUT_RAW32, 64 * c->word_bytes, 0, TOKEN(MATRIX, 0), 0)};
         presil_matrix_absent_set(&list[0], (uint32_t)absent);
         presil_matrix_skip_special_set(&list[0], (uint32_t)skip_special);
         assert_int_equal(presil_twin_execute(twin, list, 2, &memory, NULL, NULL, NULL), 0);
@@ -110,7 +114,8 @@ void test_dot_product(void **state) {
     (void)state;
     const uint16_t one_small[] = {0x3f80, 0x3980}, ones[] = {0x3f80, 0x3f80}; /* 1, 2^-12 */
     expect_dot(one_small, ones, 2, 0, 0, 0x3f800800u);
-    /* Half up in magnitude at 2^-10 of the unit 2^-14: products 1.0 and +-3 * 2^-26 (d = 25): t = 2^14 * 3/2 >> 15 and its neighbours. */
+    /* Half up in magnitude at 2^-10 of the unit 2^-14: products 1.0 and +-3 * 2^-26 (d = 25): t = 2^14 * 3/2 >> 15 and
+     * its neighbours. */
     const uint16_t tie[] = {0x3f80, 0x3300}, tie_w[] = {0x3f80, 0x3f80}, minus_tie[] = {0x3f80, 0xb300};
     expect_dot(tie, tie_w, 2, 0, 0, 0x3f800000u);       /* 2^-25 is half of 2^-24: t = 1, then fp32 ties to even */
     expect_dot(minus_tie, tie_w, 2, 0, 0, 0x3f7fffffu); /* 1 - 2^-24 is representable: t = -1, not 0 */
@@ -118,7 +123,8 @@ void test_dot_product(void **state) {
     expect_dot(cancel, ones, 2, 0, 0, 0);
     const uint16_t zeros[] = {0x8000, 0x0001};
     expect_dot(zeros, ones, 2, 0, 0, 0);
-    const uint16_t tiny[] = {0x0080}, huge[] = {0x7f7f}; /* 2^-126; the product with itself is flushed, that with the largest is not */
+    const uint16_t tiny[] = {0x0080},
+                   huge[] = {0x7f7f}; /* 2^-126; the product with itself is flushed, that with the largest is not */
     expect_dot(tiny, tiny, 1, 0, 0, 0);
     expect_dot(huge, huge, 1, 0, 0, 0x7f800000u);
     expect_dot(tiny, huge, 1, 0, 0, 0x407f0000u);
@@ -126,7 +132,8 @@ void test_dot_product(void **state) {
 
 void test_dot_product_specials(void **state) {
     (void)state;
-    const uint16_t inf_one[] = {0x7f80, 0x3f80}, ones[] = {0x3f80, 0x3f80}, absent[] = {0x0001, 0x3f80}, zero_one[] = {0, 0x3f80};
+    const uint16_t inf_one[] = {0x7f80, 0x3f80}, ones[] = {0x3f80, 0x3f80}, absent[] = {0x0001, 0x3f80},
+                   zero_one[] = {0, 0x3f80};
     const uint16_t infs[] = {0x7f80, 0xff80}, nan_one[] = {0xffff, 0x3f80};
     expect_dot(inf_one, ones, 2, 0, 0, 0x7f800000u);
     expect_dot(inf_one, zero_one, 2, 0, 0, 0x7fc00000u);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The chip's half of the driver on the twin: plans against plain loops, the plan checker, weight packing. Every plan is checked (PRESIL_CHECK_PLANS).
+# The chip's half of the driver on the twin: plans against plain loops, the plan checker, weight packing. Every plan
+# is checked (PRESIL_CHECK_PLANS).
 set(driver ${CMAKE_CURRENT_LIST_DIR}/../../driver)
 file(GLOB chip_sources CONFIGURE_DEPENDS ${driver}/chip/*.c)
 add_library(presil_tile_fixture STATIC ${chip_sources} ${driver}/core/presil_spad.c ${CMAKE_CURRENT_LIST_DIR}/tile_fixture.c)

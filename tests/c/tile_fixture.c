@@ -11,8 +11,7 @@ static uint32_t element_bytes(uint32_t dtype) { return dtype == PRESIL_INT8 ? 1 
 static uint8_t *shared;
 static uint64_t dirty;
 
-void fixture_open(fixture *f, const char *config, uint32_t seed)
-{
+void fixture_open(fixture *f, const char *config, uint32_t seed) {
     memset(f, 0, sizeof *f);
     presil_error_buffer e = {f->text, sizeof f->text};
     if (presil_chip_builtin()->create(config, &f->chip, &e)) abort();
@@ -27,14 +26,12 @@ void fixture_open(fixture *f, const char *config, uint32_t seed)
     dirty = 0;
 }
 
-void fixture_close(fixture *f)
-{
+void fixture_close(fixture *f) {
     presil_chip_builtin()->destroy(f->chip);
     f->memory = NULL;
 }
 
-uint32_t fixture_random(fixture *f, uint32_t below)
-{
+uint32_t fixture_random(fixture *f, uint32_t below) {
     f->seed = f->seed * 1664525u + 1013904223u;
     uint32_t x = f->seed ^ f->seed >> 15;
     x *= 0x2c1b3c6du;
@@ -42,8 +39,7 @@ uint32_t fixture_random(fixture *f, uint32_t below)
     return below ? x % below : x;
 }
 
-uint64_t fixture_alloc(fixture *f, uint64_t bytes)
-{
+uint64_t fixture_alloc(fixture *f, uint64_t bytes) {
     uint64_t at = FIXTURE_BASE + f->used + 64;
     at = (at + 63) & ~(uint64_t)63;
     f->used = at - FIXTURE_BASE + bytes;
@@ -57,15 +53,13 @@ uint64_t fixture_alloc(fixture *f, uint64_t bytes)
 
 void *fixture_host(fixture *f, uint64_t address) { return f->memory + (address - FIXTURE_BASE); }
 
-static float as_float(uint32_t u)
-{
+static float as_float(uint32_t u) {
     float v;
     memcpy(&v, &u, 4);
     return v;
 }
 
-double fixture_get(const void *at, uint32_t dtype)
-{
+double fixture_get(const void *at, uint32_t dtype) {
     uint16_t h;
     int32_t i;
     float v;
@@ -77,8 +71,7 @@ double fixture_get(const void *at, uint32_t dtype)
     }
 }
 
-void fixture_fill(fixture *f, uint64_t address, uint64_t elements, uint32_t dtype)
-{
+void fixture_fill(fixture *f, uint64_t address, uint64_t elements, uint32_t dtype) {
     uint8_t *p = fixture_host(f, address);
     for (uint64_t i = 0; i < elements; i++) {
         float v = ((float)fixture_random(f, 65536) - 32768.0f) / 16384.0f;
@@ -86,19 +79,22 @@ void fixture_fill(fixture *f, uint64_t address, uint64_t elements, uint32_t dtyp
         memcpy(&u, &v, 4);
         uint16_t h = (uint16_t)(u >> 16);
         int8_t b = (int8_t)(fixture_random(f, 256) - 128);
-        if (dtype == PRESIL_INT8) p[i] = (uint8_t)b;
-        else if (dtype == PRESIL_BF16) memcpy(p + 2 * i, &h, 2);
-        else memcpy(p + 4 * i, &v, 4);
+        if (dtype == PRESIL_INT8)
+            p[i] = (uint8_t)b;
+        else if (dtype == PRESIL_BF16)
+            memcpy(p + 2 * i, &h, 2);
+        else
+            memcpy(p + 4 * i, &v, 4);
     }
 }
 
-bool fixture_run(fixture *f, presil_plan *plan)
-{
+bool fixture_run(fixture *f, presil_plan *plan) {
     presil_error_buffer e = {f->text, sizeof f->text};
     size_t first = 0;
     bool ok = true;
     for (uint32_t s = 0; ok && s < plan->segments; s++) {
-        ok = chip_check_plan(&plan->config, plan->list + first, plan->segment_ends[s] - first, f->text, sizeof f->text) == 0;
+        ok = chip_check_plan(&plan->config, plan->list + first, plan->segment_ends[s] - first, f->text,
+                             sizeof f->text) == 0;
         first = plan->segment_ends[s];
     }
     presil_executor_memory m = {.base = {FIXTURE_BASE}, .bytes = FIXTURE_BYTES, .host = f->memory, .threads = 1};
@@ -108,34 +104,43 @@ bool fixture_run(fixture *f, presil_plan *plan)
 }
 
 /* What the epilogue makes of an exact sum, in double. */
-typedef struct { double bias, scale, res; const presil_epilogue *e; uint32_t out_dtype; bool has_scale, res_int8; } finish;
+typedef struct {
+    double bias, scale, res;
+    const presil_epilogue *e;
+    uint32_t out_dtype;
+    bool has_scale, res_int8;
+} finish;
 
-static double finished(double v, const finish *k)
-{
+static double finished(double v, const finish *k) {
     v += k->bias;
     if (k->out_dtype == PRESIL_INT32) return v;
     if (k->has_scale) v *= k->scale;
     v += k->res_int8 ? (k->res - k->e->residual_zero_point) * (double)k->e->residual_scale : k->res;
-    if (k->e->clamp) v = v < (double)k->e->clamp_lo ? (double)k->e->clamp_lo : v > (double)k->e->clamp_hi ? (double)k->e->clamp_hi : v;
+    if (k->e->clamp)
+        v = v<(double)k->e->clamp_lo ? (double)k->e->clamp_lo : v>(double) k->e->clamp_hi ? (double)k->e->clamp_hi : v;
     return v;
 }
 
-/* Error allowed against exact arithmetic: the format of the result, the products' terms, fp32 sums. magnitude: sum of |products|. */
-static bool close_to(double got, double want, double magnitude, uint32_t compute, const finish *k)
-{
+/* Error allowed against exact arithmetic: the format of the result, the products' terms, fp32 sums. magnitude: sum of
+ * |products|. */
+static bool close_to(double got, double want, double magnitude, uint32_t compute, const finish *k) {
     if (k->out_dtype == PRESIL_INT8) {
         double q = nearbyint(want) + k->e->out_zero_point;
         q = q < k->e->int_lo ? k->e->int_lo : q > k->e->int_hi ? k->e->int_hi : q;
         return fabs(got - q) <= (fabs(want - floor(want) - 0.5) < 1e-3 ? 1 : 0);
     }
-    double scale = k->has_scale ? fabs(k->scale) : 1, tolerance = magnitude * scale * (compute == PRESIL_COMPUTE_INT8 ? 1e-7 : compute >= PRESIL_COMPUTE_FP32 ? 2e-6 : 1e-6);
-    tolerance += (fabs(want) + 1) * (k->out_dtype == PRESIL_BF16 ? 0.0042 : compute == PRESIL_COMPUTE_INT8 && k->out_dtype == PRESIL_INT32 ? 0 : 1e-6);
+    double scale = k->has_scale ? fabs(k->scale) : 1, tolerance = magnitude * scale *
+                                                                  (compute == PRESIL_COMPUTE_INT8   ? 1e-7
+                                                                   : compute >= PRESIL_COMPUTE_FP32 ? 2e-6
+                                                                                                    : 1e-6);
+    tolerance += (fabs(want) + 1) * (k->out_dtype == PRESIL_BF16                                      ? 0.0042
+                                     : compute == PRESIL_COMPUTE_INT8 && k->out_dtype == PRESIL_INT32 ? 0
+                                                                                                      : 1e-6);
     return fabs(got - want) <= tolerance;
 }
 
 /* bf16 value of an element as the chip sees it with compute BF16. */
-double fixture_seen(const void *at, uint32_t dtype, uint32_t compute)
-{
+double fixture_seen(const void *at, uint32_t dtype, uint32_t compute) {
     if (dtype == PRESIL_FP32 && compute == PRESIL_COMPUTE_BF16) {
         uint32_t x;
         uint16_t t[CHIP_TERMS];
@@ -146,8 +151,8 @@ double fixture_seen(const void *at, uint32_t dtype, uint32_t compute)
     return fixture_get(at, dtype);
 }
 
-void fixture_tensor(fixture *f, presil_tensor *t, uint32_t dtype, uint32_t ndim, const int64_t *shape, const int64_t *stride, bool fill)
-{
+void fixture_tensor(fixture *f, presil_tensor *t, uint32_t dtype, uint32_t ndim, const int64_t *shape,
+                    const int64_t *stride, bool fill) {
     int64_t span = 1;
     *t = (presil_tensor){.dtype = dtype, .ndim = ndim};
     for (uint32_t i = 0; i < ndim; i++) {
@@ -159,24 +164,27 @@ void fixture_tensor(fixture *f, presil_tensor *t, uint32_t dtype, uint32_t ndim,
     if (fill) fixture_fill(f, t->data.value, (uint64_t)span, dtype);
 }
 
-const uint8_t *fixture_element(fixture *f, const presil_tensor *t, int64_t a, int64_t b, int64_t c, int64_t d)
-{
+const uint8_t *fixture_element(fixture *f, const presil_tensor *t, int64_t a, int64_t b, int64_t c, int64_t d) {
     int64_t at = a * t->stride[0] + b * t->stride[1] + c * t->stride[2] + d * t->stride[3];
     return (const uint8_t *)fixture_host(f, t->data.value) + at * element_bytes(t->dtype);
 }
 
-void fixture_strides(int layout, int64_t h, int64_t w, int64_t c, int64_t stride[4])
-{
+void fixture_strides(int layout, int64_t h, int64_t w, int64_t c, int64_t stride[4]) {
     int64_t pixel = layout == 1 ? c + 3 : c;
-    stride[3] = 1, stride[2] = pixel, stride[1] = pixel * w + (layout == 1 ? 5 : 0), stride[0] = stride[1] * h + (layout == 1 ? 7 : 0);
+    stride[3] = 1, stride[2] = pixel, stride[1] = pixel * w + (layout == 1 ? 5 : 0),
+    stride[0] = stride[1] * h + (layout == 1 ? 7 : 0);
     if (layout == 2) stride[2] = 1, stride[1] = w, stride[3] = w * h, stride[0] = w * h * c;
     if (layout == 3) stride[1] = 2, stride[2] = 2 * h + 1, stride[3] = stride[2] * w, stride[0] = stride[3] * c;
 }
 
-typedef struct { presil_weights_desc desc; uint8_t *weight; float bias[1024], scale[1024]; int32_t ibias[1024]; } weights;
+typedef struct {
+    presil_weights_desc desc;
+    uint8_t *weight;
+    float bias[1024], scale[1024];
+    int32_t ibias[1024];
+} weights;
 
-static void make_weights(fixture *f, const conv_case *c, weights *w)
-{
+static void make_weights(fixture *f, const conv_case *c, weights *w) {
     int64_t count = c->o * (c->c / c->groups) * c->k[0] * c->k[1];
     uint64_t at = f->used;
     uint64_t a = fixture_alloc(f, (uint64_t)count * element_bytes(c->weight_dtype));
@@ -189,38 +197,57 @@ static void make_weights(fixture *f, const conv_case *c, weights *w)
         w->ibias[i] = (int32_t)fixture_random(f, 20000) - 10000;
         w->scale[i] = (float)(fixture_random(f, 1000) + 1) * (c->compute == PRESIL_COMPUTE_INT8 ? 4e-6f : 0.002f);
     }
-    w->desc = (presil_weights_desc){.size = sizeof w->desc, .compute = c->compute, .weight = w->weight, .weight_dtype = c->weight_dtype, .groups = c->groups,
-                                    .shape = {c->o, c->c / c->groups, c->k[0], c->k[1]},
-                                    .stride = {c->c / c->groups * c->k[0] * c->k[1], c->k[0] * c->k[1], c->k[1], 1},
-                                    .bias = c->bias ? c->compute == PRESIL_COMPUTE_INT8 ? (const void *)w->ibias : (const void *)w->bias : NULL,
-                                    .scale = c->scale ? w->scale : NULL, .dilation = {c->dilation[0], c->dilation[1]},
-                                    .input_dilation = {c->input_dilation[0], c->input_dilation[1]}};
+    w->desc = (presil_weights_desc){
+        .size = sizeof w->desc,
+        .compute = c->compute,
+        .weight = w->weight,
+        .weight_dtype = c->weight_dtype,
+        .groups = c->groups,
+        .shape = {c->o, c->c / c->groups, c->k[0], c->k[1]},
+        .stride = {c->c / c->groups * c->k[0] * c->k[1], c->k[0] * c->k[1], c->k[1], 1},
+        .bias = c->bias ? c->compute == PRESIL_COMPUTE_INT8 ? (const void *)w->ibias : (const void *)w->bias : NULL,
+        .scale = c->scale ? w->scale : NULL,
+        .dilation = {c->dilation[0], c->dilation[1]},
+        .input_dilation = {c->input_dilation[0], c->input_dilation[1]}};
 }
 
-static int64_t compare_conv(fixture *f, const conv_case *c, const presil_conv2d_desc *d, const weights *w, const presil_tensor *res)
-{
+static int64_t compare_conv(fixture *f, const conv_case *c, const presil_conv2d_desc *d, const weights *w,
+                            const presil_tensor *res) {
     int64_t checked = 0, cg = c->c / c->groups, og = c->o / c->groups;
     for (int64_t i = 0; i < d->output.shape[0] * d->output.shape[1] * d->output.shape[2] * c->o; i++) {
-        int64_t o = i % c->o, x = i / c->o % d->output.shape[2], y = i / c->o / d->output.shape[2] % d->output.shape[1], n = i / c->o / d->output.shape[2] / d->output.shape[1];
+        int64_t o = i % c->o, x = i / c->o % d->output.shape[2], y = i / c->o / d->output.shape[2] % d->output.shape[1],
+                n = i / c->o / d->output.shape[2] / d->output.shape[1];
         double sum = 0, magnitude = 0;
         for (int64_t ky = 0; ky < c->k[0]; ky++) {
             for (int64_t kx = 0; kx < c->k[1]; kx++) {
-                int64_t uy = y * c->stride[0] - c->pad[0] + ky * c->dilation[0], ux = x * c->stride[1] - c->pad[1] + kx * c->dilation[1];
-                bool in = uy >= 0 && ux >= 0 && uy % c->input_dilation[0] == 0 && ux % c->input_dilation[1] == 0 && uy / c->input_dilation[0] < c->h && ux / c->input_dilation[1] < c->w;
+                int64_t uy = y * c->stride[0] - c->pad[0] + ky * c->dilation[0],
+                        ux = x * c->stride[1] - c->pad[1] + kx * c->dilation[1];
+                bool in = uy >= 0 && ux >= 0 && uy % c->input_dilation[0] == 0 && ux % c->input_dilation[1] == 0 &&
+                          uy / c->input_dilation[0] < c->h && ux / c->input_dilation[1] < c->w;
                 for (int64_t ch = 0; ch < cg; ch++) {
-                    double a = in ? fixture_seen(fixture_element(f, &d->input, n, uy / c->input_dilation[0], ux / c->input_dilation[1], o / og * cg + ch), c->in_dtype, c->compute)
+                    double a = in ? fixture_seen(fixture_element(f, &d->input, n, uy / c->input_dilation[0],
+                                                                 ux / c->input_dilation[1], o / og * cg + ch),
+                                                 c->in_dtype, c->compute)
                                   : (double)(int8_t)d->pad_value;
-                    double b = fixture_seen(w->weight + ((o * cg + ch) * c->k[0] * c->k[1] + ky * c->k[1] + kx) * element_bytes(c->weight_dtype), c->weight_dtype, c->compute);
+                    double b = fixture_seen(w->weight + ((o * cg + ch) * c->k[0] * c->k[1] + ky * c->k[1] + kx) *
+                                                            element_bytes(c->weight_dtype),
+                                            c->weight_dtype, c->compute);
                     sum += a * b;
                     magnitude += fabs(a * b);
                 }
             }
         }
-        finish k = {c->bias ? c->compute == PRESIL_COMPUTE_INT8 ? w->ibias[o] : (double)w->bias[o] : 0, (double)w->scale[o],
-                    res ? fixture_get(fixture_element(f, res, n, y, x, o), c->res_dtype) : 0, &d->epilogue, c->out_dtype, c->scale, res && c->res_dtype == PRESIL_INT8};
+        finish k = {c->bias ? c->compute == PRESIL_COMPUTE_INT8 ? w->ibias[o] : (double)w->bias[o] : 0,
+                    (double)w->scale[o],
+                    res ? fixture_get(fixture_element(f, res, n, y, x, o), c->res_dtype) : 0,
+                    &d->epilogue,
+                    c->out_dtype,
+                    c->scale,
+                    res && c->res_dtype == PRESIL_INT8};
         double got = fixture_get(fixture_element(f, &d->output, n, y, x, o), c->out_dtype), want = finished(sum, &k);
         if (!close_to(got, want, magnitude, c->compute, &k)) {
-            (void)snprintf(f->text, sizeof f->text, "output [%lld, %lld, %lld, %lld] is %.9g, expected %.9g", (long long)n, (long long)y, (long long)x, (long long)o, got, want);
+            (void)snprintf(f->text, sizeof f->text, "output [%lld, %lld, %lld, %lld] is %.9g, expected %.9g",
+                           (long long)n, (long long)y, (long long)x, (long long)o, got, want);
             return -1;
         }
         checked++;
@@ -229,11 +256,13 @@ static int64_t compare_conv(fixture *f, const conv_case *c, const presil_conv2d_
 }
 
 /* The weights in device memory, laid out as c->view says. */
-static void view_kernel(fixture *f, const conv_case *c, const weights *w, presil_tensor *t)
-{
+static void view_kernel(fixture *f, const conv_case *c, const weights *w, presil_tensor *t) {
     int64_t cg = c->c / c->groups, kh = c->k[0], kw = c->k[1], e = element_bytes(c->weight_dtype);
     const int64_t shape[4] = {c->o, kh, kw, cg};
-    const int64_t strides[4][4] = {{cg * kh * kw, kw, 1, kh * kw}, {kh * kw * cg, kw * cg, cg, 1}, {kh * kw, kw, 1, c->o * kh * kw}, {cg * kh * kw * 6, kw * 3, 2, kh * kw * 4}};
+    const int64_t strides[4][4] = {{cg * kh * kw, kw, 1, kh * kw},
+                                   {kh * kw * cg, kw * cg, cg, 1},
+                                   {kh * kw, kw, 1, c->o * kh * kw},
+                                   {cg * kh * kw * 6, kw * 3, 2, kh * kw * 4}};
     fixture_tensor(f, t, c->weight_dtype, 4, shape, strides[c->view - 1], true);
     if (c->view == 3) {
         t->data.value += (uint64_t)((kh * kw - 1) * e);
@@ -241,22 +270,26 @@ static void view_kernel(fixture *f, const conv_case *c, const weights *w, presil
     }
     for (int64_t i = 0; i < c->o * cg * kh * kw; i++) {
         int64_t x = i % kw, y = i / kw % kh, ch = i / kw / kh % cg, o = i / kw / kh / cg;
-        int64_t at = (int64_t)(t->data.value - FIXTURE_BASE) + (o * t->stride[0] + y * t->stride[1] + x * t->stride[2] + ch * t->stride[3]) * e;
+        int64_t at = (int64_t)(t->data.value - FIXTURE_BASE) +
+                     (o * t->stride[0] + y * t->stride[1] + x * t->stride[2] + ch * t->stride[3]) * e;
         memcpy(f->memory + at, w->weight + i * e, (size_t)e);
     }
 }
 
-int64_t fixture_conv(fixture *f, const conv_case *c, uint8_t *out_copy)
-{
+int64_t fixture_conv(fixture *f, const conv_case *c, uint8_t *out_copy) {
     presil_error_buffer e = {f->text, sizeof f->text};
     const presil_chip_ops *ops = presil_chip_builtin();
     f->used = 0;
-    presil_conv2d_desc d = {.size = sizeof d, .pad_value = c->compute == PRESIL_COMPUTE_INT8 ? 0xfbu : 0, .label = "test", .tiling = c->tiling};
+    presil_conv2d_desc d = {.size = sizeof d,
+                            .pad_value = c->compute == PRESIL_COMPUTE_INT8 ? 0xfbu : 0,
+                            .label = "test",
+                            .tiling = c->tiling};
     int64_t out[2], stride[4];
     for (int i = 0; i < 2; i++) {
         int64_t size = ((i ? c->w : c->h) - 1) * c->input_dilation[i] + 1;
         out[i] = (size + 2 * c->pad[i] - (c->k[i] - 1) * c->dilation[i] - 1) / c->stride[i] + 1;
-        d.stride[i] = c->stride[i], d.padding[i] = c->pad[i], d.dilation[i] = c->dilation[i], d.input_dilation[i] = c->input_dilation[i];
+        d.stride[i] = c->stride[i], d.padding[i] = c->pad[i], d.dilation[i] = c->dilation[i],
+        d.input_dilation[i] = c->input_dilation[i];
     }
     if (out[0] < 1 || out[1] < 1) return 0;
     weights *w = malloc(sizeof *w);
@@ -273,7 +306,8 @@ int64_t fixture_conv(fixture *f, const conv_case *c, uint8_t *out_copy)
         d.epilogue.residual_scale = 0.37f;
         d.epilogue.residual_zero_point = 5;
     }
-    if (c->clamp && c->out_dtype != PRESIL_INT8) d.epilogue.clamp = 1, d.epilogue.clamp_lo = 0, d.epilogue.clamp_hi = INFINITY;
+    if (c->clamp && c->out_dtype != PRESIL_INT8)
+        d.epilogue.clamp = 1, d.epilogue.clamp_lo = 0, d.epilogue.clamp_hi = INFINITY;
     d.epilogue.out_zero_point = 3, d.epilogue.int_lo = c->clamp ? 3 : -128, d.epilogue.int_hi = 127;
     presil_layout *layout;
     presil_plan *plan;
@@ -282,13 +316,17 @@ int64_t fixture_conv(fixture *f, const conv_case *c, uint8_t *out_copy)
     if (c->view) {
         view_kernel(f, c, w, &d.kernel);
         d.compute = c->compute, d.groups = c->groups;
-        if (ops->plan_conv2d(f->chip, &d, NULL, (presil_daddr){0}, &plan, &e) == PRESIL_OK && fixture_run(f, plan)) result = compare_conv(f, c, &d, w, c->residual ? &res : NULL);
+        if (ops->plan_conv2d(f->chip, &d, NULL, (presil_daddr){0}, &plan, &e) == PRESIL_OK && fixture_run(f, plan))
+            result = compare_conv(f, c, &d, w, c->residual ? &res : NULL);
     } else if (ops->layout(f->chip, &w->desc, &layout, &bytes, &e) == PRESIL_OK) {
         uint64_t packed = fixture_alloc(f, bytes);
-        if (ops->pack(f->chip, layout, &w->desc, fixture_host(f, packed), &e) == PRESIL_OK && ops->plan_conv2d(f->chip, &d, layout, (presil_daddr){packed}, &plan, &e) == PRESIL_OK &&
+        if (ops->pack(f->chip, layout, &w->desc, fixture_host(f, packed), &e) == PRESIL_OK &&
+            ops->plan_conv2d(f->chip, &d, layout, (presil_daddr){packed}, &plan, &e) == PRESIL_OK &&
             fixture_run(f, plan)) {
             result = compare_conv(f, c, &d, w, c->residual ? &res : NULL);
-            if (out_copy) memcpy(out_copy, fixture_host(f, d.output.data.value), (size_t)(c->n * d.output.stride[0]) * element_bytes(c->out_dtype));
+            if (out_copy)
+                memcpy(out_copy, fixture_host(f, d.output.data.value),
+                       (size_t)(c->n * d.output.stride[0]) * element_bytes(c->out_dtype));
         }
         ops->layout_free(layout);
     }
@@ -297,21 +335,29 @@ int64_t fixture_conv(fixture *f, const conv_case *c, uint8_t *out_copy)
     return result;
 }
 
-int64_t fixture_matmul(fixture *f, const matmul_case *c, uint8_t *out_copy)
-{
+int64_t fixture_matmul(fixture *f, const matmul_case *c, uint8_t *out_copy) {
     presil_error_buffer e = {f->text, sizeof f->text};
     f->used = 0;
     presil_matmul_desc d = {.size = sizeof d, .compute = c->compute, .label = "test", .tiling = c->tiling};
     int64_t m = c->m, n = c->n, k = c->k;
     int64_t apart = c->loose ? 2 : 1;
-    fixture_tensor(f, &d.a, c->a_dtype, 3, (const int64_t[]){c->batch, m, k}, (const int64_t[]){apart * m * k, apart * (c->transpose_a ? 1 : k), apart * (c->transpose_a ? m : 1)}, true);
-    fixture_tensor(f, &d.b, c->b_dtype, 3, (const int64_t[]){c->batch, k, n}, (const int64_t[]){c->share_b ? 0 : apart * k * n, apart * (c->transpose_b ? 1 : n), apart * (c->transpose_b ? k : 1)}, true);
-    fixture_tensor(f, &d.out, c->out_dtype, 3, (const int64_t[]){c->batch, m, n}, (const int64_t[]){m * n, c->transpose_out ? 1 : n, c->transpose_out ? m : 1}, true);
+    fixture_tensor(f, &d.a, c->a_dtype, 3, (const int64_t[]){c->batch, m, k},
+                   (const int64_t[]){apart * m * k, apart * (c->transpose_a ? 1 : k), apart * (c->transpose_a ? m : 1)},
+                   true);
+    fixture_tensor(f, &d.b, c->b_dtype, 3, (const int64_t[]){c->batch, k, n},
+                   (const int64_t[]){c->share_b ? 0 : apart * k * n, apart * (c->transpose_b ? 1 : n),
+                                     apart * (c->transpose_b ? k : 1)},
+                   true);
+    fixture_tensor(f, &d.out, c->out_dtype, 3, (const int64_t[]){c->batch, m, n},
+                   (const int64_t[]){m * n, c->transpose_out ? 1 : n, c->transpose_out ? m : 1}, true);
     presil_tensor res;
     uint32_t res_dtype = c->out_dtype == PRESIL_INT8 ? PRESIL_INT8 : PRESIL_FP32;
     if (c->residual) {
         fixture_tensor(f, &res, res_dtype, 3, (const int64_t[]){c->batch, m, n},
-                    c->broadcast_residual ? (const int64_t[]){0, 0, 1} : (const int64_t[]){m * n, c->transpose_out ? 1 : n, c->transpose_out ? m : 1}, true);
+                       c->broadcast_residual
+                           ? (const int64_t[]){0, 0, 1}
+                           : (const int64_t[]){m * n, c->transpose_out ? 1 : n, c->transpose_out ? m : 1},
+                       true);
         d.epilogue.residual = &res;
         d.epilogue.residual_scale = 0.5f;
     }
@@ -323,18 +369,27 @@ int64_t fixture_matmul(fixture *f, const matmul_case *c, uint8_t *out_copy)
         int64_t x = i % n, y = i / n % m, b = i / n / m;
         double sum = 0, magnitude = 0;
         for (int64_t j = 0; j < k; j++) {
-            double p = fixture_seen(fixture_element(f, &d.a, b, y, j, 0), c->a_dtype, c->compute) * fixture_seen(fixture_element(f, &d.b, b, j, x, 0), c->b_dtype, c->compute);
+            double p = fixture_seen(fixture_element(f, &d.a, b, y, j, 0), c->a_dtype, c->compute) *
+                       fixture_seen(fixture_element(f, &d.b, b, j, x, 0), c->b_dtype, c->compute);
             sum += p;
             magnitude += fabs(p);
         }
-        finish end = {0, 1, c->residual ? fixture_get(fixture_element(f, &res, b, y, x, 0), res_dtype) : 0, &d.epilogue, c->out_dtype, false, c->residual && res_dtype == PRESIL_INT8};
+        finish end = {0,
+                      1,
+                      c->residual ? fixture_get(fixture_element(f, &res, b, y, x, 0), res_dtype) : 0,
+                      &d.epilogue,
+                      c->out_dtype,
+                      false,
+                      c->residual && res_dtype == PRESIL_INT8};
         double got = fixture_get(fixture_element(f, &d.out, b, y, x, 0), c->out_dtype), want = finished(sum, &end);
         if (!close_to(got, want, magnitude, c->compute, &end)) {
-            (void)snprintf(f->text, sizeof f->text, "out [%lld, %lld, %lld] is %.9g, expected %.9g", (long long)b, (long long)y, (long long)x, got, want);
+            (void)snprintf(f->text, sizeof f->text, "out [%lld, %lld, %lld] is %.9g, expected %.9g", (long long)b,
+                           (long long)y, (long long)x, got, want);
             return -1;
         }
         checked++;
     }
-    if (out_copy) memcpy(out_copy, fixture_host(f, d.out.data.value), (size_t)(c->batch * m * n) * element_bytes(c->out_dtype));
+    if (out_copy)
+        memcpy(out_copy, fixture_host(f, d.out.data.value), (size_t)(c->batch * m * n) * element_bytes(c->out_dtype));
     return checked;
 }

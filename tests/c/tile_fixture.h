@@ -12,7 +12,7 @@
 
 typedef struct {
     presil_chip *chip;
-    uint8_t *memory;      /* FIXTURE_BYTES from FIXTURE_BASE */
+    uint8_t *memory; /* FIXTURE_BYTES from FIXTURE_BASE */
     uint64_t used;
     uint32_t seed;
     char text[512];
@@ -33,24 +33,25 @@ typedef struct {
     const char *config;
     uint32_t compute, in_dtype, weight_dtype, out_dtype, res_dtype, groups, tiling;
     bool bias, scale, residual, clamp;
-    int layout, out_layout;             /* 0 NHWC, 1 NHWC with gaps, 2 NCHW, 3 anything */
-    int view;                           /* kernel: 0 packed; by view: 1 OIHW, 2 OHWI, 3 IOHW turned, 4 with gaps */
+    int layout, out_layout; /* 0 NHWC, 1 NHWC with gaps, 2 NCHW, 3 anything */
+    int view;               /* kernel: 0 packed; by view: 1 OIHW, 2 OHWI, 3 IOHW turned, 4 with gaps */
     int64_t n, h, w, c, o, k[2], stride[2], pad[2], dilation[2], input_dilation[2];
 } conv_case;
 
-/* Runs a convolution on the twin and compares every output element with plain loops; returns the number compared, or -1 with text. out_copy: NULL or where to
- * copy the output bytes. */
+/* Runs a convolution on the twin and compares every output element with plain loops; returns the number compared, or -1
+ * with text. out_copy: NULL or where to copy the output bytes. */
 int64_t fixture_conv(fixture *f, const conv_case *c, uint8_t *out_copy);
 
 typedef struct {
     const char *config;
     uint32_t compute, a_dtype, b_dtype, out_dtype, tiling;
-    bool loose;                         /* a and b with strides above 1 everywhere */
+    bool loose; /* a and b with strides above 1 everywhere */
     bool transpose_a, transpose_b, transpose_out, residual, broadcast_residual, share_b;
     int64_t batch, m, n, k;
 } matmul_case;
 
-void fixture_tensor(fixture *f, presil_tensor *t, uint32_t dtype, uint32_t ndim, const int64_t *shape, const int64_t *stride, bool fill);
+void fixture_tensor(fixture *f, presil_tensor *t, uint32_t dtype, uint32_t ndim, const int64_t *shape,
+                    const int64_t *stride, bool fill);
 const uint8_t *fixture_element(fixture *f, const presil_tensor *t, int64_t a, int64_t b, int64_t c, int64_t d);
 void fixture_strides(int layout, int64_t h, int64_t w, int64_t c, int64_t stride[4]);
 /* An operand's element as the chip sees it with this presil_compute. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A transport that does not map: it wraps the one that PRESIL_NOMAP_LIBRARY names, hides its mapping and does not take the driver's memory, so that nothing gets
- * through but registers, mem_read and mem_write.
+ * A transport that does not map: it wraps the one that PRESIL_NOMAP_LIBRARY names, hides its mapping and does not take
+ * the driver's memory, so that nothing gets through but registers, mem_read and mem_write.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -12,7 +12,8 @@
 
 static const presil_transport_ops *inner;
 
-static int nomap_open(const presil_transport_options *options, presil_transport **out, char *error, size_t error_bytes) {
+static int nomap_open(const presil_transport_options *options, presil_transport **out, char *error,
+                      size_t error_bytes) {
     presil_transport_options own = *options;
     own.memory_fd = -1;
     return inner->open(&own, out, error, error_bytes);

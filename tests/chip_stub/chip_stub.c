@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A second, small chip behind presil_chip.h: tests/rtl/presil_stub_top.sv. It copies; it is polled; it has no ring and no executor. It keeps the seam
- * honest, and shows how little a chip with a programming model of its own has to bring.
+ * A second, small chip behind presil_chip.h: tests/rtl/presil_stub_top.sv. It copies; it is polled; it has no ring and
+ * no executor. It keeps the seam honest, and shows how little a chip with a programming model of its own has to bring.
  *
  * PRESIL_STUB_CONTROL (test): what is written to CONTROL instead of START: 2 $fatal, 4 never ends, 8 $stop.
  */
@@ -13,7 +13,9 @@
 #include "presil_chip.h"
 #include "stub_registers.h"
 
-struct presil_chip { uint32_t word; };
+struct presil_chip {
+    uint32_t word;
+};
 struct presil_plan {
     presil_byte_range read, write;
     uint32_t word;
@@ -28,12 +30,14 @@ __attribute__((format(printf, 3, 4))) static int fail(presil_error_buffer *error
 }
 
 static int port_failed(const presil_link *link, int code, presil_error_buffer *error) {
-    return fail(error, code == PRESIL_TRANSPORT_ESTOPPED ? PRESIL_ESTOPPED : PRESIL_EDEAD, "register access failed: %s", link->ops->last_error(link->handle));
+    return fail(error, code == PRESIL_TRANSPORT_ESTOPPED ? PRESIL_ESTOPPED : PRESIL_EDEAD, "register access failed: %s",
+                link->ops->last_error(link->handle));
 }
 
 /* ---- identity */
 static int stub_create(const char *config, presil_chip **out, presil_error_buffer *error) {
-    if (strcmp(config, "stub") != 0) return fail(error, PRESIL_EINVAL, "the stub chip has one configuration, \"stub\", not \"%s\"", config);
+    if (strcmp(config, "stub") != 0)
+        return fail(error, PRESIL_EINVAL, "the stub chip has one configuration, \"stub\", not \"%s\"", config);
     presil_chip *chip = calloc(1, sizeof *chip);
     if (!chip) return fail(error, PRESIL_EHOSTMEM, "no host memory for a chip");
     chip->word = 16; /* probe() confirms it */
@@ -60,11 +64,15 @@ static int stub_probe(presil_chip *chip, const presil_link *link, presil_error_b
     int code = link->ops->read32(link->handle, STUB_ID, &id);
     if (!code) code = link->ops->read32(link->handle, STUB_WORD, &word);
     if (code) return port_failed(link, code, error);
-    if (id != STUB_ID_VALUE || word != chip->word) return fail(error, PRESIL_ENODEV, "not the stub chip: identification 0x%08x, word of %u bytes; expected 0x%08x, %u", id, word, STUB_ID_VALUE, chip->word);
+    if (id != STUB_ID_VALUE || word != chip->word)
+        return fail(error, PRESIL_ENODEV,
+                    "not the stub chip: identification 0x%08x, word of %u bytes; expected 0x%08x, %u", id, word,
+                    STUB_ID_VALUE, chip->word);
     return PRESIL_OK;
 }
 
-static int stub_reset(presil_chip *chip, const presil_link *link, const presil_command_memory *memory, presil_error_buffer *error) {
+static int stub_reset(presil_chip *chip, const presil_link *link, const presil_command_memory *memory,
+                      presil_error_buffer *error) {
     (void)chip, (void)memory;
     uint32_t status = 0;
     int code = link->ops->write32(link->handle, STUB_STATUS, STUB_DONE | STUB_BUS_ERROR);
@@ -74,38 +82,46 @@ static int stub_reset(presil_chip *chip, const presil_link *link, const presil_c
 }
 
 /* ---- plans: copies only */
-static int stub_layout(const presil_chip *chip, const presil_weights_desc *desc, presil_layout **out, uint64_t *bytes, presil_error_buffer *error) {
+static int stub_layout(const presil_chip *chip, const presil_weights_desc *desc, presil_layout **out, uint64_t *bytes,
+                       presil_error_buffer *error) {
     (void)chip, (void)desc, (void)out, (void)bytes;
     return fail(error, PRESIL_EUNSUPPORTED, "the stub chip has no weights");
 }
 
-static int stub_pack(const presil_chip *chip, const presil_layout *layout, const presil_weights_desc *desc, void *to, presil_error_buffer *error) {
+static int stub_pack(const presil_chip *chip, const presil_layout *layout, const presil_weights_desc *desc, void *to,
+                     presil_error_buffer *error) {
     (void)chip, (void)layout, (void)desc, (void)to;
     return fail(error, PRESIL_EUNSUPPORTED, "the stub chip has no weights");
 }
 
 static void stub_layout_free(presil_layout *layout) { (void)layout; }
 
-static int stub_conv2d(const presil_chip *chip, const presil_conv2d_desc *desc, const presil_layout *layout, presil_daddr packed, presil_plan **out, presil_error_buffer *error) {
+static int stub_conv2d(const presil_chip *chip, const presil_conv2d_desc *desc, const presil_layout *layout,
+                       presil_daddr packed, presil_plan **out, presil_error_buffer *error) {
     (void)chip, (void)desc, (void)layout, (void)packed, (void)out;
     return fail(error, PRESIL_EUNSUPPORTED, "the stub chip only copies");
 }
 
-static int stub_weight_grad(const presil_chip *chip, const presil_conv2d_weight_grad_desc *desc, presil_plan **out, presil_error_buffer *error) {
+static int stub_weight_grad(const presil_chip *chip, const presil_conv2d_weight_grad_desc *desc, presil_plan **out,
+                            presil_error_buffer *error) {
     (void)chip, (void)desc, (void)out;
     return fail(error, PRESIL_EUNSUPPORTED, "the stub chip only copies");
 }
 
-static int stub_matmul(const presil_chip *chip, const presil_matmul_desc *desc, presil_plan **out, presil_error_buffer *error) {
+static int stub_matmul(const presil_chip *chip, const presil_matmul_desc *desc, presil_plan **out,
+                       presil_error_buffer *error) {
     (void)chip, (void)desc, (void)out;
     return fail(error, PRESIL_EUNSUPPORTED, "the stub chip only copies");
 }
 
-static int stub_copy(const presil_chip *chip, presil_daddr to, presil_daddr from, uint64_t bytes, presil_plan **out, presil_error_buffer *error) {
+static int stub_copy(const presil_chip *chip, presil_daddr to, presil_daddr from, uint64_t bytes, presil_plan **out,
+                     presil_error_buffer *error) {
     const uint64_t chunk = (uint64_t)STUB_CHUNK * chip->word;
     if (to.value % chunk || from.value % chunk || bytes % chip->word || bytes / chip->word > UINT32_MAX)
-        return fail(error, PRESIL_EUNSUPPORTED, "the stub chip copies multiples of %u bytes between multiples of %" PRIu64 ", not %" PRIu64 " bytes from 0x%" PRIx64 " to 0x%" PRIx64, chip->word,
-                    chunk, bytes, from.value, to.value);
+        return fail(error, PRESIL_EUNSUPPORTED,
+                    "the stub chip copies multiples of %u bytes between multiples of %" PRIu64 ", not %" PRIu64
+                    " bytes from 0x%" PRIx64 " to 0x%" PRIx64,
+                    chip->word, chunk, bytes, from.value, to.value);
     presil_plan *plan = calloc(1, sizeof *plan);
     if (!plan) return fail(error, PRESIL_EHOSTMEM, "no host memory for a plan");
     plan->read = (presil_byte_range){from, bytes};
@@ -115,11 +131,20 @@ static int stub_copy(const presil_chip *chip, presil_daddr to, presil_daddr from
     return PRESIL_OK;
 }
 
-static int stub_nop(const presil_chip *chip, presil_plan **out, presil_error_buffer *error) { return stub_copy(chip, (presil_daddr){0}, (presil_daddr){0}, 0, out, error); }
+static int stub_nop(const presil_chip *chip, presil_plan **out, presil_error_buffer *error) {
+    return stub_copy(chip, (presil_daddr){0}, (presil_daddr){0}, 0, out, error);
+}
 
 static int stub_plan_info(const presil_plan *plan, presil_plan_info *out) {
     const uint32_t ranges = plan->write.bytes != 0;
-    *out = (presil_plan_info){.label = ranges ? "copy" : "nop", .passes = 1, .descriptors = 1, .segments = 1, .reads = &plan->read, .writes = &plan->write, .read_count = ranges, .write_count = ranges};
+    *out = (presil_plan_info){.label = ranges ? "copy" : "nop",
+                              .passes = 1,
+                              .descriptors = 1,
+                              .segments = 1,
+                              .reads = &plan->read,
+                              .writes = &plan->write,
+                              .read_count = ranges,
+                              .write_count = ranges};
     out->signature = (plan->read.base.value % 4096) ^ (plan->write.base.value % 4096) << 16 ^ plan->write.bytes << 32;
     return PRESIL_OK;
 }
@@ -134,13 +159,20 @@ static int stub_describe(const presil_plan *plan, presil_daddr address, char *te
 static void stub_plan_free(presil_plan *plan) { free(plan); }
 
 /* ---- running */
-static int stub_submit(presil_chip *chip, const presil_link *link, const presil_command_memory *memory, const presil_plan *plan, uint32_t segment, presil_error_buffer *error) {
+static int stub_submit(presil_chip *chip, const presil_link *link, const presil_command_memory *memory,
+                       const presil_plan *plan, uint32_t segment, presil_error_buffer *error) {
     (void)memory, (void)segment;
     const char *control = getenv("PRESIL_STUB_CONTROL");
     const uint32_t start = control ? (uint32_t)strtoul(control, NULL, 0) : STUB_START;
-    const struct { uint32_t offset, value; } writes[] = {
-        {STUB_SRC_LO, (uint32_t)plan->read.base.value},  {STUB_SRC_HI, (uint32_t)(plan->read.base.value >> 32)}, {STUB_DST_LO, (uint32_t)plan->write.base.value},
-        {STUB_DST_HI, (uint32_t)(plan->write.base.value >> 32)}, {STUB_BEATS, (uint32_t)(plan->write.bytes / chip->word)}, {STUB_CONTROL, start},
+    const struct {
+        uint32_t offset, value;
+    } writes[] = {
+        {STUB_SRC_LO, (uint32_t)plan->read.base.value},
+        {STUB_SRC_HI, (uint32_t)(plan->read.base.value >> 32)},
+        {STUB_DST_LO, (uint32_t)plan->write.base.value},
+        {STUB_DST_HI, (uint32_t)(plan->write.base.value >> 32)},
+        {STUB_BEATS, (uint32_t)(plan->write.bytes / chip->word)},
+        {STUB_CONTROL, start},
     };
     for (size_t i = 0; i < sizeof writes / sizeof *writes; i++) {
         const int code = link->ops->write32(link->handle, writes[i].offset, writes[i].value);
@@ -170,8 +202,10 @@ static int stub_service(presil_chip *chip, const presil_link *link, const presil
 static int stub_why(presil_chip *chip, const presil_link *link, const presil_plan *plan, char *text, size_t bytes) {
     (void)chip;
     uint32_t status = 0, cycles = 0;
-    if (link->ops->read32(link->handle, STUB_STATUS, &status) || link->ops->read32(link->handle, STUB_CYCLES, &cycles)) return PRESIL_EDEAD;
-    (void)snprintf(text, bytes, "%s after %u cycles of a copy of %" PRIu64 " bytes", status & STUB_BUSY ? "still busy" : "idle", cycles, plan->write.bytes);
+    if (link->ops->read32(link->handle, STUB_STATUS, &status) || link->ops->read32(link->handle, STUB_CYCLES, &cycles))
+        return PRESIL_EDEAD;
+    (void)snprintf(text, bytes, "%s after %u cycles of a copy of %" PRIu64 " bytes",
+                   status & STUB_BUSY ? "still busy" : "idle", cycles, plan->write.bytes);
     return PRESIL_OK;
 }
 
@@ -181,17 +215,39 @@ static int stub_counters(presil_chip *chip, const presil_link *link, presil_repo
     if (link->ops->read32(link->handle, STUB_CYCLES, &cycles)) return PRESIL_EDEAD;
     out->cycles += cycles;
     out->descriptors += 1;
-    for (uint32_t e = 0; e < PRESIL_ENGINES; e++) out->stalls[e][e ? 1 : 0] += cycles; /* its one engine is always busy, the others are not there */
+    for (uint32_t e = 0; e < PRESIL_ENGINES; e++)
+        out->stalls[e][e ? 1 : 0] += cycles; /* its one engine is always busy, the others are not there */
     return PRESIL_OK;
 }
 
 const presil_chip_ops *presil_chip_entry(void);
 __attribute__((visibility("default"))) const presil_chip_ops *presil_chip_entry(void) {
     static const presil_chip_ops ops = {
-        .size = sizeof ops, .abi = PRESIL_CHIP_ABI, .name = "stub", .create = stub_create, .destroy = stub_destroy, .limits = stub_limits, .info = stub_info,
-        .probe = stub_probe, .reset = stub_reset, .layout = stub_layout, .pack = stub_pack, .layout_free = stub_layout_free, .plan_conv2d = stub_conv2d,
-        .plan_weight_grad = stub_weight_grad, .plan_matmul = stub_matmul, .plan_copy = stub_copy, .plan_nop = stub_nop, .plan_info = stub_plan_info, .describe = stub_describe,
-        .plan_free = stub_plan_free, .submit = stub_submit, .service = stub_service, .why = stub_why, .counters = stub_counters, .execute = NULL,
+        .size = sizeof ops,
+        .abi = PRESIL_CHIP_ABI,
+        .name = "stub",
+        .create = stub_create,
+        .destroy = stub_destroy,
+        .limits = stub_limits,
+        .info = stub_info,
+        .probe = stub_probe,
+        .reset = stub_reset,
+        .layout = stub_layout,
+        .pack = stub_pack,
+        .layout_free = stub_layout_free,
+        .plan_conv2d = stub_conv2d,
+        .plan_weight_grad = stub_weight_grad,
+        .plan_matmul = stub_matmul,
+        .plan_copy = stub_copy,
+        .plan_nop = stub_nop,
+        .plan_info = stub_plan_info,
+        .describe = stub_describe,
+        .plan_free = stub_plan_free,
+        .submit = stub_submit,
+        .service = stub_service,
+        .why = stub_why,
+        .counters = stub_counters,
+        .execute = NULL,
     };
     return &ops;
 }

@@ -5,7 +5,6 @@ import itertools
 import os
 import random
 import sys
-from pathlib import Path
 
 import cocotb
 from cocotb.clock import Clock
@@ -21,12 +20,47 @@ SEED = int(os.environ.get("PRESIL_SEED", "1"))
 MEMORY_BYTES = 1 << 20
 RING, RING_LOG2 = 0x0, 4  # 16 entries at address 0
 
-REGISTERS = {"ID": 0x000, "VERSION": 0x004, "CAP_ARRAY": 0x008, "CAP_MEMORY": 0x00C, "CAP_BANK": 0x010, "CAP_ACC": 0x014, "CONFIG_HASH": 0x018, "CAP_FEATURES": 0x01C,
-             "RING_BASE_LO": 0x020, "RING_BASE_HI": 0x024, "RING_LOG2": 0x028, "RING_HEAD": 0x02C, "RING_TAIL": 0x030, "CONTROL": 0x034, "STATUS": 0x038,
-             "ERROR_CODE": 0x03C, "ERROR_INDEX": 0x040, "ERROR_ADDR_LO": 0x044, "ERROR_ADDR_HI": 0x048, "IRQ_STATUS": 0x04C, "IRQ_ENABLE": 0x050, "IRQ_CLEAR": 0x054,
-             "WAIT_CAUSE": 0x058, "WAIT_TOKENS0": 0x060, "WAIT_MASK0": 0x074, "WAIT_INDEX0": 0x088}
+REGISTERS = {
+    "ID": 0x000,
+    "VERSION": 0x004,
+    "CAP_ARRAY": 0x008,
+    "CAP_MEMORY": 0x00C,
+    "CAP_BANK": 0x010,
+    "CAP_ACC": 0x014,
+    "CONFIG_HASH": 0x018,
+    "CAP_FEATURES": 0x01C,
+    "RING_BASE_LO": 0x020,
+    "RING_BASE_HI": 0x024,
+    "RING_LOG2": 0x028,
+    "RING_HEAD": 0x02C,
+    "RING_TAIL": 0x030,
+    "CONTROL": 0x034,
+    "STATUS": 0x038,
+    "ERROR_CODE": 0x03C,
+    "ERROR_INDEX": 0x040,
+    "ERROR_ADDR_LO": 0x044,
+    "ERROR_ADDR_HI": 0x048,
+    "IRQ_STATUS": 0x04C,
+    "IRQ_ENABLE": 0x050,
+    "IRQ_CLEAR": 0x054,
+    "WAIT_CAUSE": 0x058,
+    "WAIT_TOKENS0": 0x060,
+    "WAIT_MASK0": 0x074,
+    "WAIT_INDEX0": 0x088,
+}
 COUNTERS = 0x400
-COUNTER = {"cycles": 80, "read_beats": 81, "write_beats": 82, "read_bytes": 83, "write_bytes": 84, "descriptors": 85, "launches": 86, "fetch_beats": 87, "matrix_first": 88, "matrix_last": 89}
+COUNTER = {
+    "cycles": 80,
+    "read_beats": 81,
+    "write_beats": 82,
+    "read_bytes": 83,
+    "write_bytes": 84,
+    "descriptors": 85,
+    "launches": 86,
+    "fetch_beats": 87,
+    "matrix_first": 88,
+    "matrix_last": 89,
+}
 ERRORS = presil_desc.ENUMS["ERROR"]
 
 
@@ -63,7 +97,8 @@ def pauses(r: random.Random, probability: float):
 
 
 class Bench:
-    """Reset, one chip, its memory and its registers. stall: probability that a channel of the memory pauses in a cycle."""
+    """Reset, one chip, its memory and its registers. stall: probability that a channel of the memory pauses in a
+    cycle."""
 
     def __init__(self, dut):
         self.dut = dut
@@ -83,7 +118,13 @@ class Bench:
         dut.rst.value = 0
         await ClockCycles(dut.clk, 2)
         if stall:
-            for channel in (bench.slave.write_if.aw_channel, bench.slave.write_if.w_channel, bench.slave.write_if.b_channel, bench.slave.read_if.ar_channel, bench.slave.read_if.r_channel):
+            for channel in (
+                bench.slave.write_if.aw_channel,
+                bench.slave.write_if.w_channel,
+                bench.slave.write_if.b_channel,
+                bench.slave.read_if.ar_channel,
+                bench.slave.read_if.r_channel,
+            ):
                 channel.set_pause_generator(pauses(bench.random, stall))
         await bench.write("RING_BASE_LO", RING)
         await bench.write("RING_BASE_HI", 0)
@@ -103,10 +144,10 @@ class Bench:
         return await self.read(COUNTERS + 8 * n) | await self.read(COUNTERS + 8 * n + 4) << 32
 
     def store(self, address: int, data: bytes) -> None:
-        self.memory[address:address + len(data)] = data
+        self.memory[address : address + len(data)] = data
 
     def load(self, address: int, length: int) -> bytes:
-        return bytes(self.memory[address:address + length])
+        return bytes(self.memory[address : address + length])
 
     async def doorbell(self, descriptors: list) -> None:
         """Writes the descriptors into the ring and rings; does not wait."""

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cocotb tests of presil_top: registers, ring, DMA with random stalls, bus errors, malformed descriptors. Run by test_cocotb.py."""
+"""cocotb tests of presil_top: registers, ring, DMA with random stalls, bus errors, malformed descriptors. Run by
+test_cocotb.py."""
 
 import cocotb
 from bench import CONFIG, COUNTERS, ERRORS, MEMORY_BYTES, RING_LOG2, WORD, Bench, descriptor
@@ -9,10 +10,28 @@ SOURCE, TARGET = 0x4000, 0x80000
 
 
 def copy_pair(source: int, target: int, chunk: int, count: int, pitch: int, sp: int = 0):
-    """LOAD of `count` rows of `chunk` bytes, `pitch` apart, one scratchpad word a piece, and the STORE that packs them; ordered by token 0."""
+    """LOAD of `count` rows of `chunk` bytes, `pitch` apart, one scratchpad word a piece, and the STORE that packs
+    them; ordered by token 0."""
     words = -(-chunk // WORD)
-    shape = dict(chunk_bytes=chunk, n0=1, n1=count, n2=1, n3=1, word_bytes=WORD, sp_base=sp, sw=WORD, ss0=0, ss1=words * WORD, ss2=0, ss3=0, ds2=0, ds3=0)
-    load = descriptor("LOAD", signal=1, addr_lo=source, addr_hi=0, row_bytes=chunk, pos0=0, step0=0, pad=0, ds1=pitch, **shape)
+    shape = dict(
+        chunk_bytes=chunk,
+        n0=1,
+        n1=count,
+        n2=1,
+        n3=1,
+        word_bytes=WORD,
+        sp_base=sp,
+        sw=WORD,
+        ss0=0,
+        ss1=words * WORD,
+        ss2=0,
+        ss3=0,
+        ds2=0,
+        ds3=0,
+    )
+    load = descriptor(
+        "LOAD", signal=1, addr_lo=source, addr_hi=0, row_bytes=chunk, pos0=0, step0=0, pad=0, ds1=pitch, **shape
+    )
     store = descriptor("STORE", wait=1, addr_lo=target, addr_hi=0, ds1=chunk, **shape)
     return [load, store]
 
@@ -71,8 +90,8 @@ async def random_copies(dut, stall):
         source = SOURCE + b.random.choice([0, 1, WORD - 1, 4096 - 3, b.random.randrange(8192)])
         target = TARGET + b.random.randrange(0x20000)
         assert await b.launch(copy_pair(source, target, chunk, count, pitch)) == 1
-        packed = b"".join(bytes(expected[source + i * pitch:source + i * pitch + chunk]) for i in range(count))
-        expected[target:target + len(packed)] = packed
+        packed = b"".join(bytes(expected[source + i * pitch : source + i * pitch + chunk]) for i in range(count))
+        expected[target : target + len(packed)] = packed
         # Whole memory: a stray write shows.
         assert b.load(0x1000, MEMORY_BYTES - 0x1000) == bytes(expected[0x1000:]), (chunk, count, pitch, source, target)
         checked += len(packed)
@@ -136,9 +155,20 @@ async def malformed_descriptors_are_refused_by_name(dut):
     await expect_error(b, [descriptor("VECTOR")], "OPCODE", 0)
     await expect_error(b, [descriptor("NOP"), bytes(old)], "VERSION", 1)
     for name in ("chunk_bytes", "n0", "n1", "n2", "n3", "word_bytes"):
-        fields = dict(chunk_bytes=WORD, n0=1, n1=1, n2=1, n3=1, word_bytes=WORD, addr_lo=SOURCE, row_bytes=WORD, signal=1)
+        fields = dict(
+            chunk_bytes=WORD, n0=1, n1=1, n2=1, n3=1, word_bytes=WORD, addr_lo=SOURCE, row_bytes=WORD, signal=1
+        )
         await expect_error(b, [descriptor("LOAD", **{**fields, name: 0})], "FIELD", 0)
-    await expect_error(b, [descriptor("LOAD", chunk_bytes=WORD, n0=1, n1=1, n2=1, n3=1, word_bytes=WORD + 1, addr_lo=SOURCE, row_bytes=WORD)], "FIELD", 0)
+    await expect_error(
+        b,
+        [
+            descriptor(
+                "LOAD", chunk_bytes=WORD, n0=1, n1=1, n2=1, n3=1, word_bytes=WORD + 1, addr_lo=SOURCE, row_bytes=WORD
+            )
+        ],
+        "FIELD",
+        0,
+    )
     size = CONFIG["banks"] * CONFIG["bank_words"] * WORD
     await expect_error(b, copy_pair(SOURCE, TARGET, WORD, 2, WORD, sp=size - WORD), "SPAD_RANGE", 0)
     await expect_error(b, [load] * 17, "RING", 0)

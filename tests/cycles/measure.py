@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the gated operators on the RTL and prints {name: {"cycles": N, "stalls": [{engine: {cause: cycles}} of each launch]}} as JSON.
+"""Runs the gated operators on the RTL and prints {name: {"cycles": N, "stalls": [{engine: {cause: cycles}} of each
+launch]}} as JSON.
 
-usage: measure.py [--order forward|shuffled] [--shift PAGES] [--slow NS] [--memory-model TEXT] [--seed N]     (chip, build: PRESIL_CHIP, PRESIL_BUILD)
+usage: measure.py [--order forward|shuffled] [--shift PAGES] [--slow NS] [--memory-model TEXT] [--seed N]     (chip,
+build: PRESIL_CHIP, PRESIL_BUILD)
 """
 
 import argparse
@@ -32,8 +34,13 @@ def conv(x, w, stride=1, padding=0, groups=1):
 
 def conv_int8(x, w, stride=1, padding=0):
     x, w = x.contiguous(memory_format=torch.channels_last).to("presil"), w.to("presil")
-    bias, scale = torch.zeros(w.shape[0], dtype=torch.int32, device="presil"), torch.full((w.shape[0],), 2e-4, device="presil")
-    return lambda: torch.ops.presil.conv2d_int8(x, w, bias, scale, [stride] * 2, [padding] * 2, [1, 1], 1, 3, -7, relu=True)
+    bias, scale = (
+        torch.zeros(w.shape[0], dtype=torch.int32, device="presil"),
+        torch.full((w.shape[0],), 2e-4, device="presil"),
+    )
+    return lambda: torch.ops.presil.conv2d_int8(
+        x, w, bias, scale, [stride] * 2, [padding] * 2, [1, 1], 1, 3, -7, relu=True
+    )
 
 
 def mm(a, b):
@@ -67,7 +74,9 @@ def cases() -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--order", choices=["forward", "shuffled"], default="forward")
-    parser.add_argument("--shift", type=int, default=0, help="allocate so many pages first: other addresses, equal page offsets")
+    parser.add_argument(
+        "--shift", type=int, default=0, help="allocate so many pages first: other addresses, equal page offsets"
+    )
     parser.add_argument("--slow", type=int, default=0, help="slow the host down by so many ns a cycle")
     parser.add_argument("--memory-model", default="")
     parser.add_argument("--seed", type=int, default=0)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cycle counts and their causes are exact: the same twice, in any order, at other addresses, on both builds, with a slow host; cycles equal baseline.json, tolerance 0.
+"""Cycle counts and their causes are exact: the same twice, in any order, at other addresses, on both builds, with a
+slow host; cycles equal baseline.json, tolerance 0.
 
 PRESIL_UPDATE_BASELINE=1 rewrites the baseline: explain the change in the commit.
 """
@@ -21,7 +22,9 @@ CHIPS = ("tiny", "odd", "base")
 @functools.lru_cache(maxsize=None)
 def measure(chip: str, build: str = "fast", *args: str) -> dict:
     environment = {**os.environ, "PRESIL_CHIP": chip, "PRESIL_BUILD": build}
-    done = subprocess.run([sys.executable, str(HERE / "measure.py"), *args], env=environment, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        [sys.executable, str(HERE / "measure.py"), *args], env=environment, capture_output=True, text=True, timeout=600
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
 
@@ -36,7 +39,9 @@ def test_baseline(chip):
     assert len(cycles) >= 12 and all(c > 0 for c in cycles.values())
     recorded = json.loads(BASELINE.read_text()) if BASELINE.exists() else {}
     if os.environ.get("PRESIL_UPDATE_BASELINE") == "1":
-        notice = {"_": "SPDX-License-Identifier: Apache-2.0. Cycles of tests/cycles/measure.py; PRESIL_UPDATE_BASELINE=1 rewrites them."}
+        notice = {
+            "_": "SPDX-License-Identifier: Apache-2.0. Cycles of tests/cycles/measure.py; PRESIL_UPDATE_BASELINE=1 rewrites them."
+        }
         BASELINE.write_text(json.dumps({**notice, **recorded, chip: cycles}, indent=1) + "\n")
         return
     assert cycles == recorded[chip]

@@ -12,8 +12,10 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 void check_operands(const Tensor& a, const Tensor& b) {
-  TORCH_CHECK_VALUE(a.dim() == 2 && b.dim() == 2 && a.sym_size(1) == b.sym_size(0), "example::matmul_relu: expected (m, k) and (k, n), got ", a.sym_sizes(), " and ", b.sym_sizes());
-  TORCH_CHECK_TYPE(a.scalar_type() == b.scalar_type(), "example::matmul_relu: expected one dtype, got ", a.scalar_type(), " and ", b.scalar_type());
+  TORCH_CHECK_VALUE(a.dim() == 2 && b.dim() == 2 && a.sym_size(1) == b.sym_size(0),
+                    "example::matmul_relu: expected (m, k) and (k, n), got ", a.sym_sizes(), " and ", b.sym_sizes());
+  TORCH_CHECK_TYPE(a.scalar_type() == b.scalar_type(), "example::matmul_relu: expected one dtype, got ",
+                   a.scalar_type(), " and ", b.scalar_type());
 }
 
 Tensor matmul_relu_cpu(const Tensor& a, const Tensor& b) {
@@ -40,14 +42,18 @@ Tensor matmul_relu_presil(const Tensor& a, const Tensor& b) {
   desc.out = presil::api::describe(out.unsqueeze(0));
   desc.epilogue.clamp = 1;
   desc.epilogue.clamp_hi = std::numeric_limits<float>::infinity();
-  const bool done = presil::api::launch("example::matmul_relu", out, [&](presil_device* device, presil_stream* stream) { return presil_matmul(device, stream, &desc); });
+  const bool done = presil::api::launch("example::matmul_relu", out, [&](presil_device* device, presil_stream* stream) {
+    return presil_matmul(device, stream, &desc);
+  });
   return done ? out : at::relu(at::mm(a, b));
 }
 
 struct MatmulRelu : torch::autograd::Function<MatmulRelu> {
   static Tensor forward(AutogradContext* context, const Tensor& a, const Tensor& b) {
     const at::AutoDispatchBelowADInplaceOrView guard;
-    static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("example::matmul_relu", "").typed<Tensor(const Tensor&, const Tensor&)>();
+    static const auto op = c10::Dispatcher::singleton()
+                               .findSchemaOrThrow("example::matmul_relu", "")
+                               .typed<Tensor(const Tensor&, const Tensor&)>();
     const Tensor out = op.call(a, b);
     context->save_for_backward({a, b, out});
     return out;
@@ -61,8 +67,7 @@ struct MatmulRelu : torch::autograd::Function<MatmulRelu> {
 
 Tensor matmul_relu_autograd(const Tensor& a, const Tensor& b) { return MatmulRelu::apply(a, b); }
 
-template <typename T>
-void running_max_rows(const Tensor& in, const Tensor& out) {
+template <typename T> void running_max_rows(const Tensor& in, const Tensor& out) {
   const int64_t n = in.size(-1), rows = n ? in.numel() / n : 0;
   const T* from = in.const_data_ptr<T>();
   T* to = out.mutable_data_ptr<T>();
@@ -81,7 +86,8 @@ Tensor running_max_presil(const Tensor& x) {
   TORCH_CHECK_VALUE(x.dim() > 0, "example::running_max: expected at least one dimension");
   const Tensor in = x.contiguous(), out = at::empty_like(in);
   const presil::api::Host host("example::running_max", "an example of host access", x);
-  AT_DISPATCH_ALL_TYPES(x.scalar_type(), "running_max", [&] { running_max_rows<scalar_t>(host.read(in), host.write(out)); });
+  AT_DISPATCH_ALL_TYPES(x.scalar_type(), "running_max",
+                        [&] { running_max_rows<scalar_t>(host.read(in), host.write(out)); });
   return out;
 }
 

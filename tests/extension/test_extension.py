@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of others on the device: a C++ library with kernels of its own through presil/torch.h, and Python ones composed of existing operators."""
+"""Operators of others on the device: a C++ library with kernels of its own through presil/torch.h, and Python ones
+composed of existing operators."""
 
 import sys
 from pathlib import Path
@@ -21,7 +22,8 @@ def library(tmp_path_factory):
     return folder
 
 
-# opcheck's test_autograd_registration raises NotImplementedError for every device but CPU, CUDA and XPU; the others are the same for ours.
+# opcheck's test_autograd_registration raises NotImplementedError for every device but CPU, CUDA and XPU; the others
+# are the same for ours.
 EVERYWHERE = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
 CHECKS = {"cpu": (*EVERYWHERE, "test_autograd_registration"), "presil": EVERYWHERE}
 
@@ -35,7 +37,11 @@ def close(got, expected, tolerance=1e-5):
 def test_chip_operator(dtype, tolerance):
     a, b = torch.randn(17, 40).to(dtype), torch.randn(40, 9).to(dtype)
     close(torch.ops.example.matmul_relu(a.to("presil"), b.to("presil")), torch.ops.example.matmul_relu(a, b), tolerance)
-    close(torch.ops.example.matmul_relu(a.to("presil"), b.t().contiguous().to("presil").t()), torch.ops.example.matmul_relu(a, b), tolerance)
+    close(
+        torch.ops.example.matmul_relu(a.to("presil"), b.t().contiguous().to("presil").t()),
+        torch.ops.example.matmul_relu(a, b),
+        tolerance,
+    )
 
 
 def test_its_launch_is_one_and_named():
@@ -58,14 +64,18 @@ def test_autograd_of_the_chip_operator():
         results.append((x.grad, y.grad))
     for got, expected in zip(results[1], results[0]):
         close(got, expected)
-    assert torch.autograd.gradcheck(torch.ops.example.matmul_relu, [t.double().to("presil").requires_grad_() for t in (a, b)])
+    assert torch.autograd.gradcheck(
+        torch.ops.example.matmul_relu, [t.double().to("presil").requires_grad_() for t in (a, b)]
+    )
 
 
 def test_host_operator_waits_counts_and_obeys_strict():
     x = torch.randn(5, 33)
     d = x.to("presil")
     _C.reset_host_operators()
-    produced = torch.ops.example.matmul_relu(d, torch.eye(33).to("presil"))  # still in the queue when the host operator comes
+    produced = torch.ops.example.matmul_relu(
+        d, torch.eye(33).to("presil")
+    )  # still in the queue when the host operator comes
     assert torch.equal(torch.ops.example.running_max(produced).cpu(), torch.ops.example.running_max(torch.relu(x)))
     assert _C.host_operators()["example::running_max"]["calls"] == 1
     with torch.backends.presil.flags(strict=True), pytest.raises(RuntimeError, match="example::running_max"):
@@ -85,7 +95,11 @@ def test_weights_written_by_the_extension_are_packed_again():
 def test_opcheck(device):
     a, b = torch.randn(4, 6, device=device), torch.randn(6, 3, device=device)
     torch.library.opcheck(torch.ops.example.matmul_relu, (a, b))
-    torch.library.opcheck(torch.ops.example.matmul_relu, (a.clone().requires_grad_(), b.clone().requires_grad_()), test_utils=CHECKS[device])
+    torch.library.opcheck(
+        torch.ops.example.matmul_relu,
+        (a.clone().requires_grad_(), b.clone().requires_grad_()),
+        test_utils=CHECKS[device],
+    )
     torch.library.opcheck(torch.ops.example.running_max, (a,))
 
 
@@ -98,6 +112,7 @@ def test_bad_operands():
 
 
 # ---- Python
+
 
 @torch.library.custom_op("example_python::scaled_linear", mutates_args=())
 def scaled_linear(x: torch.Tensor, weight: torch.Tensor, scale: float) -> torch.Tensor:

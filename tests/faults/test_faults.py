@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults: each gives a clear error, leaves memory intact, and the next layer runs correctly. One process a fault, because some of them end it."""
+"""Faults: each gives a clear error, leaves memory intact, and the next layer runs correctly. One process a fault,
+because some of them end it."""
 
 import os
 import signal
@@ -42,7 +43,13 @@ check()
 
 
 def run(code: str, timeout: float = 240, **environment) -> str:
-    done = subprocess.run([sys.executable, "-c", PRELUDE + code], capture_output=True, text=True, timeout=timeout, env={**os.environ, **environment})
+    done = subprocess.run(
+        [sys.executable, "-c", PRELUDE + code],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env={**os.environ, **environment},
+    )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
     assert done.stdout.count("RECOVERED") >= 2, done.stdout
     return done.stdout
@@ -101,11 +108,14 @@ check()
 
 
 def test_killed_process_leaves_nothing_behind():
-    code = PRELUDE + """
+    code = (
+        PRELUDE
+        + """
 print("READY", flush=True)
 while True:
     layer()
 """
+    )
     before = set(os.listdir("/dev/shm"))
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     for line in child.stdout:

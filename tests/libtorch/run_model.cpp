@@ -37,13 +37,16 @@ int compare(const char* module_path, const char* lowered_path) {
   // The same lowering from C++, from the module that was loaded.
   c10::Dict<c10::IValue, c10::IValue> spec(c10::StringType::get(), c10::AnyType::get());
   spec.insert("forward", "");
-  auto generated = torch::jit::detail::codegen_backend_module("presil", module, spec, c10::DictType::create(c10::StringType::get(), c10::AnyType::get()));
+  auto generated = torch::jit::detail::codegen_backend_module(
+      "presil", module, spec, c10::DictType::create(c10::StringType::get(), c10::AnyType::get()));
   const double here = difference(generated.forward({x}).toTensor(), expected);
 
   module.to(presil);
   const at::Tensor scripted = module.forward({x.to(presil)}).toTensor();
   const double differences[] = {difference(scripted, expected), difference(on_device, expected), host_input, here};
-  std::printf("devices=%d scripted=%g lowered=%g lowered_from_host=%g codegen=%g python=%d\n", presil::api::device_count(), differences[0], differences[1], differences[2], differences[3], python_in_process());
+  std::printf("devices=%d scripted=%g lowered=%g lowered_from_host=%g codegen=%g python=%d\n",
+              presil::api::device_count(), differences[0], differences[1], differences[2], differences[3],
+              python_in_process());
   if (scripted.device() != presil || on_device.device() != presil || python_in_process()) return 1;
   for (const double d : differences)
     if (!(d <= 1e-5)) return 1;

@@ -23,10 +23,14 @@ def needed(path: Path) -> set:
 
 def test_the_library_does_not_need_python():
     assert {"libpresil.so.0", "libtorch_cpu.so", "libc10.so"} <= needed(LIBRARY)
-    loaded = subprocess.run(["ldd", LIBRARY], capture_output=True, text=True, check=True).stdout  # and nothing that it needs does
+    loaded = subprocess.run(
+        ["ldd", LIBRARY], capture_output=True, text=True, check=True
+    ).stdout  # and nothing that it needs does
     assert "libtorch_cpu.so" in loaded and "not found" not in loaded
     assert "python" not in " ".join(line.split("=>")[0] for line in loaded.splitlines())
-    undefined = subprocess.run(["nm", "-D", "--undefined-only", LIBRARY], capture_output=True, text=True, check=True).stdout.split()
+    undefined = subprocess.run(
+        ["nm", "-D", "--undefined-only", LIBRARY], capture_output=True, text=True, check=True
+    ).stdout.split()
     assert not [name for name in undefined if name.startswith(("Py", "_Py", "THP"))]
     assert any("libtorch_python" in name for name in needed(LIBRARY.with_name("_C.so")))  # the test would see it
 
@@ -48,7 +52,9 @@ def models(tmp_path_factory):
 
 def run(program: Path, *arguments):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-    return subprocess.run([program, *arguments], capture_output=True, text=True, env={**environment, "PRESIL_MODE": "model"}, timeout=300)
+    return subprocess.run(
+        [program, *arguments], capture_output=True, text=True, env={**environment, "PRESIL_MODE": "model"}, timeout=300
+    )
 
 
 def test_resnet18_scripted_and_lowered(programs, models):
@@ -72,9 +78,14 @@ def test_the_driver_alone(programs):
     assert not [name for name in needed(programs / "driver_only") if "torch" in name]
 
 
-@pytest.mark.parametrize("request_, text", [("Presil REQUIRED COMPONENTS warp", "no component 'warp', it has: .*driver"), ("Presil 0.2 REQUIRED", "version")])
+@pytest.mark.parametrize(
+    "request_, text",
+    [("Presil REQUIRED COMPONENTS warp", "no component 'warp', it has: .*driver"), ("Presil 0.2 REQUIRED", "version")],
+)
 def test_find_package_says_what_it_lacks(tmp_path, request_, text):
-    (tmp_path / "CMakeLists.txt").write_text(f"cmake_minimum_required(VERSION 3.25)\nproject(x C)\nfind_package({request_})\n")
+    (tmp_path / "CMakeLists.txt").write_text(
+        f"cmake_minimum_required(VERSION 3.25)\nproject(x C)\nfind_package({request_})\n"
+    )
     result = build(tmp_path, tmp_path / "build")
     assert result.returncode != 0
     assert re.search(text, " ".join(result.stderr.split())), result.stderr

@@ -34,7 +34,9 @@ def text(path: Path) -> str | None:
 def sources(config: str) -> list[Path]:
     """All files of the chip in one configuration, packages first."""
     out = BUILD / config
-    subprocess.run([sys.executable, str(ROOT / "rtl" / "generate.py"), "--out", str(out), "--config", config], check=True)
+    subprocess.run(
+        [sys.executable, str(ROOT / "rtl" / "generate.py"), "--out", str(out), "--config", config], check=True
+    )
     files = sorted(out.glob("*.sv")) + sorted((ROOT / "rtl").glob("*.sv"))
     assert any(file.name == "presil_top.sv" for file in files)
     return sorted(files, key=lambda file: (not file.name.endswith("_pkg.sv"), file.parent != out, file.name))

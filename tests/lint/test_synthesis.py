@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tiny and base elaborate for synthesis with Yosys; docs/synthesis.md holds the cell counts (PRESIL_UPDATE_DOCS=1 rewrites them)."""
+"""tiny and base elaborate for synthesis with Yosys; docs/synthesis.md holds the cell counts (PRESIL_UPDATE_DOCS=1
+rewrites them)."""
 
 import json
 import os
@@ -17,7 +18,8 @@ TOLERANCE = 0.05  # of a count in the table; a larger change deserves a look
 
 
 def synthesize(config: str, further: str = "") -> dict[str, int]:
-    """Word-level cells of all instances below presil_top after elaboration; `further` are commands that Yosys runs then."""
+    """Word-level cells of all instances below presil_top after elaboration; `further` are commands that Yosys runs
+    then."""
     # yowasp's sandbox has the current directory and not much else.
     place = BUILD / config / "synthesis"
     shutil.rmtree(place, ignore_errors=True)
@@ -29,12 +31,19 @@ def synthesize(config: str, further: str = "") -> dict[str, int]:
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
     design = json.loads((place / "cells.json").read_text())["design"]
     kinds = design["num_cells_by_type"]
-    return {"cells": design["num_cells"], "multipliers": kinds.get("$mul", 0), "adders": kinds.get("$add", 0) + kinds.get("$sub", 0),
-            "multiplexers": kinds.get("$mux", 0) + kinds.get("$bmux", 0), "memories": design["num_memories"], "memory_bits": design["num_memory_bits"]}
+    return {
+        "cells": design["num_cells"],
+        "multipliers": kinds.get("$mul", 0),
+        "adders": kinds.get("$add", 0) + kinds.get("$sub", 0),
+        "multiplexers": kinds.get("$mux", 0) + kinds.get("$bmux", 0),
+        "memories": design["num_memories"],
+        "memory_bits": design["num_memory_bits"],
+    }
 
 
 def test_synthesis_checks_tiny():
-    """No combinational loop, no net with two drivers or none. (base outgrows the 4 GiB of yowasp's sandbox after elaboration.)"""
+    """No combinational loop, no net with two drivers or none. (base outgrows the 4 GiB of yowasp's sandbox after
+    elaboration.)"""
     synthesize("tiny", "; proc; opt_clean; check -assert")
 
 
@@ -49,4 +58,6 @@ def test_synthesis_elaborates(config):
     assert line, f"docs/synthesis.md has no row of {config}: {row}"
     written = [int(text) for text in line.group(1).split("|")]
     assert len(written) == len(found)
-    assert all(abs(now - then) <= TOLERANCE * then for now, then in zip(found.values(), written)), f"docs/synthesis.md is out of date; now {row}"
+    assert all(abs(now - then) <= TOLERANCE * then for now, then in zip(found.values(), written)), (
+        f"docs/synthesis.md is out of date; now {row}"
+    )

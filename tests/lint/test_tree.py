@@ -6,8 +6,24 @@ import re
 import pytest
 from files import ROOT, text, tracked
 
-TOP_LEVEL = {"CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md", "pyproject.toml", "presil", ".ci", ".gitignore", ".clang-format",
-             "rtl", "sim", "driver", "torch_ext", "tests", "waveforms", "docs"}
+TOP_LEVEL = {
+    "CMakeLists.txt",
+    "CMakePresets.json",
+    "LICENSE",
+    "README.md",
+    "pyproject.toml",
+    "presil",
+    ".ci",
+    ".gitignore",
+    ".clang-format",
+    "rtl",
+    "sim",
+    "driver",
+    "torch_ext",
+    "tests",
+    "waveforms",
+    "docs",
+}
 WITHOUT_SPDX = {"LICENSE", ".gitignore"}
 CODE = {".c", ".h", ".cpp", ".py", ".sv", ".svh", ".rdl", ".cmake", ".sh"}
 MOST_LINES = 700
@@ -22,8 +38,13 @@ def texts():
 
 
 def test_every_file_names_its_licence():
-    missing = [str(path) for path, body in texts()
-               if path.name not in WITHOUT_SPDX and body.strip() and "SPDX-License-Identifier: Apache-2.0" not in "\n".join(body.splitlines()[:3])]
+    missing = [
+        str(path)
+        for path, body in texts()
+        if path.name not in WITHOUT_SPDX
+        and body.strip()
+        and "SPDX-License-Identifier: Apache-2.0" not in "\n".join(body.splitlines()[:3])
+    ]
     assert not missing
 
 
@@ -32,19 +53,31 @@ def test_licence_is_apache():
 
 
 def test_files_are_short_enough():
-    long = {str(path): body.count("\n") for path, body in texts() if path.suffix in CODE and body.count("\n") >= MOST_LINES}
+    long = {
+        str(path): body.count("\n") for path, body in texts() if path.suffix in CODE and body.count("\n") >= MOST_LINES
+    }
     assert not long
 
 
 def test_no_loose_ends():
-    found = [f"{path}: {match.group()}" for path, body in texts() if path.suffix != ".md" for match in [LOOSE_END.search(body)] if match]
+    found = [
+        f"{path}: {match.group()}"
+        for path, body in texts()
+        if path.suffix != ".md"
+        for match in [LOOSE_END.search(body)]
+        if match
+    ]
     assert not found
 
 
 def test_rtl_waives_no_warning():
-    rtl = [(path, body) for path, body in texts() if path.parts[0] == "rtl" and path.suffix != ".py"]  # registers.py writes rules for PeakRDL's code
+    rtl = [
+        (path, body) for path, body in texts() if path.parts[0] == "rtl" and path.suffix != ".py"
+    ]  # registers.py writes rules for PeakRDL's code
     assert rtl, "no RTL found"
-    assert not [str(path) for path, body in rtl if re.search(r"lint_off|-Wno-|\blint_save\b", body) or path.suffix == ".vlt"]
+    assert not [
+        str(path) for path, body in rtl if re.search(r"lint_off|-Wno-|\blint_save\b", body) or path.suffix == ".vlt"
+    ]
 
 
 def test_top_level():

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A model on the device against the CPU: outputs, gradients of every parameter, one optimiser step.
 
-What is asked. float32 results differ from one correct machine to the next in the last bits, and a network amplifies that; how much it does is measured by
-the CPU itself: its float32 against its float64. The device's float32 must be as close to float64 as the CPU's float32 is, within a factor of FACTOR
-(the chip's bound per product, docs/numerics.md 6, is 2^-21 of the sum of magnitudes; the CPU's is about 2^-23), tensor by tensor, by the 2-norm. A tensor whose CPU
-error is luckily small is measured by the model's median. One float32 run is one throw of the dice where ReLUs bend (regnet, three seeds: the device's error is 2.8, 0.1 and
-0.77 times the CPU's); so what is further away is measured again by the largest error of RUNS of the CPU, each with inputs and parameters moved by up to half a last bit. The optimiser's step has no products: on the same gradients it must equal the CPU's bit for bit.
+What is asked. float32 results differ from one correct machine to the next in the last bits, and a network amplifies
+that; how much it does is measured by the CPU itself: its float32 against its float64. The device's float32 must be as
+close to float64 as the CPU's float32 is, within a factor of FACTOR (the chip's bound per product, docs/numerics.md 6,
+is 2^-21 of the sum of magnitudes; the CPU's is about 2^-23), tensor by tensor, by the 2-norm. A tensor whose CPU
+error is luckily small is measured by the model's median. One float32 run is one throw of the dice where ReLUs bend
+(regnet, three seeds: the device's error is 2.8, 0.1 and
+0.77 times the CPU's); so what is further away is measured again by the largest error of RUNS of the CPU, each with
+inputs and parameters moved by up to half a last bit. The optimiser's step has no products: on the same gradients it
+must equal the CPU's bit for bit.
 """
 
 import copy
@@ -19,7 +23,7 @@ from torch.utils import _pytree as pytree
 
 FACTOR = 4.0
 RUNS = 4
-HALF_BIT = 2.0 ** -24  # relative
+HALF_BIT = 2.0**-24  # relative
 FLOOR = 1e-6  # of a tensor's norm
 
 
@@ -34,11 +38,17 @@ class Result:
 def named_floats(prefix: str, tree) -> dict[str, torch.Tensor]:
     """The floating-point tensors of nested outputs."""
     leaves, _ = pytree.tree_flatten_with_path(dict(tree) if hasattr(tree, "keys") else tree)
-    return {prefix + pytree.keystr(path): leaf.detach().cpu().double() for path, leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()}
+    return {
+        prefix + pytree.keystr(path): leaf.detach().cpu().double()
+        for path, leaf in leaves
+        if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()
+    }
 
 
 def moved(tree, device=None, dtype=None):
-    return pytree.tree_map_only(torch.Tensor, lambda t: t.to(device=device, dtype=dtype if t.is_floating_point() else None), tree)
+    return pytree.tree_map_only(
+        torch.Tensor, lambda t: t.to(device=device, dtype=dtype if t.is_floating_point() else None), tree
+    )
 
 
 def forward(model: nn.Module, inputs, seed: int = 1):
@@ -55,7 +65,10 @@ def train(model: nn.Module, inputs, objective: Callable) -> Result:
     """Forward and backward in training mode; gradients stay in the model too."""
     output = forward(model.train(), inputs)
     objective(output).backward()
-    return Result(named_floats("output", output), {n: p.grad.detach().cpu().double() for n, p in model.named_parameters() if p.grad is not None})
+    return Result(
+        named_floats("output", output),
+        {n: p.grad.detach().cpu().double() for n, p in model.named_parameters() if p.grad is not None},
+    )
 
 
 def relative(value: torch.Tensor, exact: torch.Tensor) -> float:
@@ -66,13 +79,15 @@ def relative(value: torch.Tensor, exact: torch.Tensor) -> float:
 
 def too_far(device: dict, cpus: list[dict], exact: dict) -> list[str]:
     """One line for each tensor that is further from `exact` than FACTOR times the worst of `cpus`."""
-    # A gradient that is mathematically zero (a bias before a normalisation) is noise; it is measured against the largest.
+    # A gradient that is mathematically zero (a bias before a normalisation) is noise; it is measured against the
+    # largest.
     largest = max(float(t.norm() / max(t.numel(), 1) ** 0.5) for t in exact.values())
 
     def error(value, name):
         scale = exact[name].norm().clamp_min(1e-3 * largest * max(exact[name].numel(), 1) ** 0.5).clamp_min(1e-30)
         relative(value[name], exact[name])
         return float((value[name] - exact[name]).norm() / scale)
+
     host = {name: max(error(cpu, name) for cpu in cpus) for name in exact}
     median = sorted(host.values())[len(host) // 2]
     worst = [(error(device, n), max(host[n], median), n) for n in device]
@@ -81,11 +96,16 @@ def too_far(device: dict, cpus: list[dict], exact: dict) -> list[str]:
 
 def assert_close(what: str, device: dict, cpu: dict, exact: dict, more_runs: Callable[[], list[dict]] = list) -> None:
     """more_runs: further results of the CPU's float32, asked for when one is not enough."""
-    assert device and device.keys() == cpu.keys() == exact.keys(), f"{what}: {sorted(set(device) ^ set(cpu))} only on one side"
+    assert device and device.keys() == cpu.keys() == exact.keys(), (
+        f"{what}: {sorted(set(device) ^ set(cpu))} only on one side"
+    )
     bad = too_far(device, [cpu], exact)
     if bad:
         bad = too_far(device, [cpu, *more_runs()], exact)
-    assert not bad, f"{what}: {len(bad)} of {len(device)} tensors are further from float64 than {FACTOR} times the CPU's float32: " + "; ".join(bad[:5])
+    assert not bad, (
+        f"{what}: {len(bad)} of {len(device)} tensors are further from float64 than {FACTOR} times the CPU's float32: "
+        + "; ".join(bad[:5])
+    )
 
 
 def nudged(model: nn.Module, inputs, seed: int) -> tuple:
@@ -93,7 +113,15 @@ def nudged(model: nn.Module, inputs, seed: int) -> tuple:
     generator = torch.Generator().manual_seed(seed)
 
     def nudge(t: torch.Tensor) -> torch.Tensor:
-        return t.detach().double().mul(1 + HALF_BIT * (2 * torch.rand(t.shape, generator=generator, dtype=torch.float64) - 1)).to(t.dtype) if t.is_floating_point() else t
+        return (
+            t.detach()
+            .double()
+            .mul(1 + HALF_BIT * (2 * torch.rand(t.shape, generator=generator, dtype=torch.float64) - 1))
+            .to(t.dtype)
+            if t.is_floating_point()
+            else t
+        )
+
     other = copy.deepcopy(model)
     with torch.no_grad():
         for p in other.parameters():
@@ -117,12 +145,19 @@ def assert_step_equals(model: nn.Module, device_model: nn.Module) -> None:
 
 
 def compare(model: nn.Module, inputs, objective: Callable | None) -> None:
-    """model in float32 on the CPU; inputs a tuple or dict of tensors. objective: output -> scalar loss; None: forward only, in eval mode."""
+    """model in float32 on the CPU; inputs a tuple or dict of tensors. objective: output -> scalar loss; None: forward
+    only, in eval mode."""
     device_model, exact_model = copy.deepcopy(model).to("presil"), copy.deepcopy(model).double()
     run = (lambda m, x: train(m, x, objective)) if objective else evaluate
-    device, exact, cpu = run(device_model, moved(inputs, "presil")), run(exact_model, moved(inputs, dtype=torch.float64)), run(model, inputs)
+    device, exact, cpu = (
+        run(device_model, moved(inputs, "presil")),
+        run(exact_model, moved(inputs, dtype=torch.float64)),
+        run(model, inputs),
+    )
     others = functools.cache(lambda: [run(*nudged(model, inputs, seed)) for seed in range(1, RUNS)])
     assert_close("outputs", device.outputs, cpu.outputs, exact.outputs, lambda: [o.outputs for o in others()])
     if objective:
-        assert_close("gradients", device.gradients, cpu.gradients, exact.gradients, lambda: [o.gradients for o in others()])
+        assert_close(
+            "gradients", device.gradients, cpu.gradients, exact.gradients, lambda: [o.gradients for o in others()]
+        )
         assert_step_equals(model, device_model)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All of torchvision's 80 classification models, forward, against the CPU; writes docs/torchvision.md with the times under PRESIL_UPDATE_DOCS=1. Stage `nightly`."""
+"""All of torchvision's 80 classification models, forward, against the CPU; writes docs/torchvision.md with the times
+under PRESIL_UPDATE_DOCS=1. Stage `nightly`."""
 
 import os
 import re
@@ -42,7 +43,9 @@ def rows():
     collected = {}
     yield collected
     if os.environ.get("PRESIL_UPDATE_DOCS"):
-        PAGE.write_text(HEADER + "".join(f"| {name} | {row} |\n" for name, row in sorted((measured() | collected).items())))
+        PAGE.write_text(
+            HEADER + "".join(f"| {name} | {row} |\n" for name, row in sorted((measured() | collected).items()))
+        )
 
 
 @pytest.mark.parametrize("name", models.list_models(module=models))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small ResNet learns scikit-learn's digits on the device as it does on the CPU; one batch of it on the RTL equals the twin bit for bit."""
+"""A small ResNet learns scikit-learn's digits on the device as it does on the CPU; one batch of it on the RTL equals
+the twin bit for bit."""
 
 import pytest
 import torch
@@ -12,15 +13,29 @@ EPOCHS, BATCH = 10, 64
 class Block(nn.Module):
     def __init__(self, channels: int):
         super().__init__()
-        self.body = nn.Sequential(nn.Conv2d(channels, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels), nn.ReLU(),
-                                  nn.Conv2d(channels, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels))
+        self.body = nn.Sequential(
+            nn.Conv2d(channels, channels, 3, padding=1, bias=False),
+            nn.BatchNorm2d(channels),
+            nn.ReLU(),
+            nn.Conv2d(channels, channels, 3, padding=1, bias=False),
+            nn.BatchNorm2d(channels),
+        )
 
     def forward(self, x):
         return torch.relu(x + self.body(x))
 
 
 def small_resnet() -> nn.Module:
-    return nn.Sequential(nn.Conv2d(1, 16, 3, stride=2, padding=1), nn.ReLU(), Block(16), nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.ReLU(), Block(32), nn.Flatten(), nn.Linear(128, 10))
+    return nn.Sequential(
+        nn.Conv2d(1, 16, 3, stride=2, padding=1),
+        nn.ReLU(),
+        Block(16),
+        nn.Conv2d(16, 32, 3, stride=2, padding=1),
+        nn.ReLU(),
+        Block(32),
+        nn.Flatten(),
+        nn.Linear(128, 10),
+    )
 
 
 def digits():

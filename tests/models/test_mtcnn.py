@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MTCNN of facenet-pytorch, with its trained weights, finds the astronaut's face as on the CPU; its convolutions on the RTL equal the twin's."""
+"""MTCNN of facenet-pytorch, with its trained weights, finds the astronaut's face as on the CPU; its convolutions on
+the RTL equal the twin's."""
 
 import pytest
 import torch
@@ -10,16 +11,21 @@ from torchvision.ops import box_iou
 def astronaut():
     import skimage.data
     from PIL import Image
+
     return Image.fromarray(skimage.data.astronaut())
 
 
 def detector(device: str):
     from facenet_pytorch import MTCNN
+
     return MTCNN(keep_all=True, device=torch.device(device))
 
 
 def test_same_faces_as_on_the_cpu(astronaut):
-    (boxes, scores), (expected, expected_scores) = detector("presil").detect(astronaut), detector("cpu").detect(astronaut)
+    (boxes, scores), (expected, expected_scores) = (
+        detector("presil").detect(astronaut),
+        detector("cpu").detect(astronaut),
+    )
     boxes, expected = boxes.astype(float), expected.astype(float)  # arrays of objects
     assert len(boxes) == len(expected) >= 1
     iou = box_iou(torch.tensor(boxes), torch.tensor(expected)).diagonal()

@@ -12,24 +12,34 @@ from torchvision import models
 
 
 def calibrated(model: nn.Module) -> nn.Module:
-    """With statistics of noise in its batch norms: a fresh network's signal dies on the way, all scores are equal, and which boxes are kept hangs on last bits."""
+    """With statistics of noise in its batch norms: a fresh network's signal dies on the way, all scores are equal,
+    and which boxes are kept hangs on last bits."""
     model.train()
     for m in model.modules():
         if isinstance(m, nn.BatchNorm2d):
             m.momentum = None
     with torch.inference_mode():
         model.backbone(torch.rand(4, 3, 320, 320))
-    # Frozen norms can't; there the signal has grown to hundreds, and boxes of a pixel's width would move by a third of it from float32 to float64.
+    # Frozen norms can't; there the signal has grown to hundreds, and boxes of a pixel's width would move by a third
+    # of it from float32 to float64.
     for name, p in model.named_parameters():
         if "rpn.head" in name or "box_predictor" in name:
             p.data.mul_(0.01)
     return model
 
 
-@pytest.mark.parametrize(("name", "options"), [("fasterrcnn_mobilenet_v3_large_320_fpn", {"box_score_thresh": 0.05}), ("ssdlite320_mobilenet_v3_large", {"score_thresh": 0.33})])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("fasterrcnn_mobilenet_v3_large_320_fpn", {"box_score_thresh": 0.05}),
+        ("ssdlite320_mobilenet_v3_large", {"score_thresh": 0.33}),
+    ],
+)
 def test_detector_finds_the_cpus_boxes(name, options):
     torch.manual_seed(0)
-    model = calibrated(getattr(models.detection, name)(weights=None, weights_backbone=None, num_classes=6, **options)).eval()
+    model = calibrated(
+        getattr(models.detection, name)(weights=None, weights_backbone=None, num_classes=6, **options)
+    ).eval()
     image = torch.rand(3, 224, 224)
     with torch.inference_mode():
         expected = model([image])[0]
@@ -43,12 +53,24 @@ def test_detector_finds_the_cpus_boxes(name, options):
 
 
 def test_fasterrcnn_trains_a_step():
-    """All proposals are trained on: which ones a sample has, and in which order, hangs on last bits of scores (float32 and float64 on the CPU differ as much)."""
-    everything = {"rpn_pre_nms_top_n_train": 10000, "rpn_post_nms_top_n_train": 10000, "rpn_nms_thresh": 1.0, "rpn_batch_size_per_image": 100000, "box_batch_size_per_image": 100000}
+    """All proposals are trained on: which ones a sample has, and in which order, hangs on last bits of scores
+    (float32 and float64 on the CPU differ as much)."""
+    everything = {
+        "rpn_pre_nms_top_n_train": 10000,
+        "rpn_post_nms_top_n_train": 10000,
+        "rpn_nms_thresh": 1.0,
+        "rpn_batch_size_per_image": 100000,
+        "box_batch_size_per_image": 100000,
+    }
     torch.manual_seed(0)
-    host = models.detection.fasterrcnn_mobilenet_v3_large_320_fpn(weights=None, weights_backbone=None, num_classes=5, **everything).train()
+    host = models.detection.fasterrcnn_mobilenet_v3_large_320_fpn(
+        weights=None, weights_backbone=None, num_classes=5, **everything
+    ).train()
     device = copy.deepcopy(host).to("presil")
-    image, target = torch.rand(3, 224, 224), {"boxes": torch.tensor([[20.0, 30.0, 120.0, 150.0]]), "labels": torch.tensor([2])}
+    image, target = (
+        torch.rand(3, 224, 224),
+        {"boxes": torch.tensor([[20.0, 30.0, 120.0, 150.0]]), "labels": torch.tensor([2])},
+    )
     losses = []
     for model, x, t in ((host, image, target), (device, image.to("presil"), moved(target, "presil"))):
         torch.manual_seed(5)
@@ -64,7 +86,11 @@ def test_deeplabv3_segments_and_trains():
     model = models.segmentation.deeplabv3_mobilenet_v3_large(weights=None, weights_backbone=None, num_classes=21)
     compare(copy.deepcopy(model), (torch.rand(1, 3, 224, 224),), None)
     target = torch.randint(0, 21, (2, 224, 224))
-    compare(model, (torch.rand(2, 3, 224, 224),), lambda out: nn.functional.cross_entropy(out["out"], target.to(out["out"].device)))
+    compare(
+        model,
+        (torch.rand(2, 3, 224, 224),),
+        lambda out: nn.functional.cross_entropy(out["out"], target.to(out["out"].device)),
+    )
 
 
 class Tagger(nn.Module):
@@ -81,7 +107,11 @@ class Tagger(nn.Module):
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_lstm(bidirectional):
     target = torch.randint(0, 12, (4, 23))
-    compare(Tagger(bidirectional), (torch.randint(0, 100, (4, 23)),), lambda out: nn.functional.cross_entropy(out.flatten(0, 1), target.flatten().to(out.device)))
+    compare(
+        Tagger(bidirectional),
+        (torch.randint(0, 100, (4, 23)),),
+        lambda out: nn.functional.cross_entropy(out.flatten(0, 1), target.flatten().to(out.device)),
+    )
 
 
 def test_weights_of_more_than_a_gib():
@@ -103,5 +133,6 @@ def test_weights_of_more_than_a_gib():
     del model, p
     torch.presil.synchronize()
     from torch_presil import _C
+
     _C.clear_weights_cache()
     assert torch.presil.memory_allocated() == before

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The smallest model of each of torchvision's 17 classification families at its own size: training step and inference; three models of other tasks."""
+"""The smallest model of each of torchvision's 17 classification families at its own size: training step and
+inference; three models of other tasks."""
 
 import pytest
 import torch
@@ -9,10 +10,23 @@ from torchvision import models
 
 # family -> its smallest model by parameters, input size
 FAMILIES = {
-    "alexnet": ("alexnet", 224), "convnext": ("convnext_tiny", 224), "densenet": ("densenet121", 224), "efficientnet": ("efficientnet_b0", 224), "googlenet": ("googlenet", 224),
-    "inception": ("inception_v3", 299), "maxvit": ("maxvit_t", 224), "mnasnet": ("mnasnet0_5", 224), "mobilenetv2": ("mobilenet_v2", 224), "mobilenetv3": ("mobilenet_v3_small", 224),
-    "regnet": ("regnet_y_400mf", 224), "resnet": ("resnet18", 224), "shufflenetv2": ("shufflenet_v2_x0_5", 224), "squeezenet": ("squeezenet1_1", 224), "swin_transformer": ("swin_t", 224),
-    "vgg": ("vgg11", 224), "vision_transformer": ("vit_b_16", 224),
+    "alexnet": ("alexnet", 224),
+    "convnext": ("convnext_tiny", 224),
+    "densenet": ("densenet121", 224),
+    "efficientnet": ("efficientnet_b0", 224),
+    "googlenet": ("googlenet", 224),
+    "inception": ("inception_v3", 299),
+    "maxvit": ("maxvit_t", 224),
+    "mnasnet": ("mnasnet0_5", 224),
+    "mobilenetv2": ("mobilenet_v2", 224),
+    "mobilenetv3": ("mobilenet_v3_small", 224),
+    "regnet": ("regnet_y_400mf", 224),
+    "resnet": ("resnet18", 224),
+    "shufflenetv2": ("shufflenet_v2_x0_5", 224),
+    "squeezenet": ("squeezenet1_1", 224),
+    "swin_transformer": ("swin_t", 224),
+    "vgg": ("vgg11", 224),
+    "vision_transformer": ("vit_b_16", 224),
 }
 
 
@@ -24,7 +38,7 @@ def classifier(name: str) -> nn.Module:
 def loss_of(output):
     """Cross-entropy, auxiliary classifiers included."""
     heads = output if isinstance(output, tuple) else (output,)
-    target = torch.tensor([3, 7], device=heads[0].device)[:heads[0].shape[0]]
+    target = torch.tensor([3, 7], device=heads[0].device)[: heads[0].shape[0]]
     return sum(nn.functional.cross_entropy(h, target) for h in heads if h is not None)
 
 

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's module database on the device beside the CPU: every input of every entry in float32 and float64, forward and backward, in training and evaluation.
+"""PyTorch's module database on the device beside the CPU: every input of every entry in float32 and float64, forward
+and backward, in training and evaluation.
 
-Compared are outputs, gradients of inputs and parameters, and buffers (running statistics). Without launches: every bit. With launches: the CPU's run around the device's own
-products, each of which must lie within its bound (parity/products.py). Recurrent modules have no run to compare bits with: PyTorch takes its fused cells on every device but
-the CPU, which adds gates in another order. They are held to the float64 result, no further from it than eight times the CPU (parity/products.py, no_worse). Attention is taken apart on the CPU as on the device.
-The fused layers of transformers in evaluation are off here on both sides, because the CPU's are another algorithm; tests/torch/test_attention.py has them.
+Compared are outputs, gradients of inputs and parameters, and buffers (running statistics). Without launches: every
+bit. With launches: the CPU's run around the device's own products, each of which must lie within its bound
+(parity/products.py). Recurrent modules have no run to compare bits with: PyTorch takes its fused cells on every
+device but the CPU, which adds gates in another order. They are held to the float64 result, no further from it than
+eight times the CPU (parity/products.py, no_worse). Attention is taken apart on the CPU as on the device. The fused
+layers of transformers in evaluation are off here on both sides, because the CPU's are another algorithm;
+tests/torch/test_attention.py has them.
 """
 
 import contextlib
@@ -38,14 +42,19 @@ def result(info, case, device, dtype, training):
             return value
         wide = value.detach().to(dtype) if value.is_floating_point() else value.detach()
         return wide.to(device, copy=True).requires_grad_(value.requires_grad)
+
     args, kwargs = tree_map(move, (arguments.args, arguments.kwargs))
     torch.manual_seed(SEED)
     outputs = [t for t in tree_flatten(module(*args, **kwargs))[0] if isinstance(t, torch.Tensor)]
     differentiable = [t for t in outputs if t.requires_grad]
     generator = torch.Generator().manual_seed(SEED)
     if differentiable:
-        torch.autograd.backward(differentiable, [torch.randn(t.shape, generator=generator).to(t) for t in differentiable])
-    leaves = [t for t in tree_flatten((args, kwargs))[0] if isinstance(t, torch.Tensor) and t.requires_grad] + list(module.parameters())
+        torch.autograd.backward(
+            differentiable, [torch.randn(t.shape, generator=generator).to(t) for t in differentiable]
+        )
+    leaves = [t for t in tree_flatten((args, kwargs))[0] if isinstance(t, torch.Tensor) and t.requires_grad] + list(
+        module.parameters()
+    )
     return [t.detach() for t in outputs], [t.grad for t in leaves], [b.detach() for b in module.buffers()]
 
 
@@ -61,8 +70,16 @@ def difference(info, case, dtype, training, launches):
         if info.name.startswith(OTHER_BITS):
             return no_worse([reference], wide(), got, "presil", "other bits than the CPU's")
         if launched:
-            return explain(lambda context: run("cpu", context), launches, got, "presil", lambda context: run("presil", context), wide)
+            return explain(
+                lambda context: run("cpu", context),
+                launches,
+                got,
+                "presil",
+                lambda context: run("presil", context),
+                wide,
+            )
         return compare.trees(got, reference, "presil", False)
+
     return databases.difference(run, launches, compared)
 
 
@@ -81,7 +98,9 @@ def answers():
                 answer = databases.answer_for(name, label)
                 for check, training in (("train", True), ("eval", False)):
                     torch.manual_seed(SEED)
-                    for index, case in enumerate(info.module_inputs_func(info, device="cpu", dtype=dtype, requires_grad=True, training=training)):
+                    for index, case in enumerate(
+                        info.module_inputs_func(info, device="cpu", dtype=dtype, requires_grad=True, training=training)
+                    ):
                         if case.forward_input is None:
                             continue
                         databases.note(answer, check, index, difference(info, case, dtype, training, launches))

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's operator database on the device beside the CPU: every sample of every entry that declares the dtype on the CPU.
+"""PyTorch's operator database on the device beside the CPU: every sample of every entry that declares the dtype on
+the CPU.
 
-What counts: `op.supported_dtypes("cpu")` says which entries, `op.sample_inputs("cpu", dtype, requires_grad=False)` which samples (not reference_inputs; scipy is
-installed, without which a few entries of special functions are missing). Nothing is skipped. What a check is: parity/checks.py. PRESIL_QUICK=1 runs every 8th sample.
+What counts: `op.supported_dtypes("cpu")` says which entries, `op.sample_inputs("cpu", dtype, requires_grad=False)`
+which samples (not reference_inputs; scipy is installed, without which a few entries of special functions are
+missing). Nothing is skipped. What a check is: parity/checks.py. PRESIL_QUICK=1 runs every 8th sample.
 """
 
 import os
@@ -14,9 +16,21 @@ from parity import expected, pool, report
 from parity.worker import DTYPES
 
 SEED = int(os.environ.get("PRESIL_SEED", "0"))
-COUNTS = {"float32": (677, 18762), "bfloat16": (551, 15849), "float16": (546, 15814), "int64": (468, 9302), "bool": (349, 3946)}
+COUNTS = {
+    "float32": (677, 18762),
+    "bfloat16": (551, 15849),
+    "float16": (546, 15814),
+    "int64": (468, 9302),
+    "bool": (349, 3946),
+}
 # Percent of the samples whose forward passes, and of those whose every check passes.
-TARGETS = {"float32": (99.5, 99.0), "bfloat16": (99.0, 99.0), "float16": (99.0, 99.0), "int64": (99.0, 99.0), "bool": (99.0, 99.0)}
+TARGETS = {
+    "float32": (99.5, 99.0),
+    "bfloat16": (99.0, 99.0),
+    "float16": (99.0, 99.0),
+    "int64": (99.0, 99.0),
+    "bool": (99.0, 99.0),
+}
 
 
 @pytest.fixture(scope="session")
@@ -27,6 +41,7 @@ def answers(request):
     def told(done, of, answer):
         if done % 100 == 0:
             print(f"  {done} of {of}: {answer['dtype']} {answer['entry']}", flush=True)
+
     result = pool.run(report.tasks(list(DTYPES), every=every, seed=SEED), told=told)
     print("\n".join(report.summary(result)), flush=True)
     return result
@@ -44,8 +59,12 @@ def test_no_crash_and_no_hang(answers):
 
 @pytest.mark.parametrize("dtype", list(DTYPES))
 def test_what_fails_is_what_is_expected(answers, dtype):
-    lines = expected.judge([a for a in answers if a["dtype"] == dtype], expected.load(Path(__file__).with_name("expectations.toml")))
-    assert not lines, f"{len(lines)} not as tests/opinfo/expectations.toml says (seed {SEED}):\n" + "\n".join(lines[:60])
+    lines = expected.judge(
+        [a for a in answers if a["dtype"] == dtype], expected.load(Path(__file__).with_name("expectations.toml"))
+    )
+    assert not lines, f"{len(lines)} not as tests/opinfo/expectations.toml says (seed {SEED}):\n" + "\n".join(
+        lines[:60]
+    )
 
 
 @pytest.mark.parametrize("dtype", list(DTYPES))

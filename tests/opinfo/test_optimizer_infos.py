@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's optimiser database on the device beside the CPU: every input of every entry, one parameter at a time, foreach, fused and capturable.
+"""PyTorch's optimiser database on the device beside the CPU: every input of every entry, one parameter at a time,
+foreach, fused and capturable.
 
-The first three are bit-equal to the CPU's same form (around the chip's own products, where an optimiser multiplies matrices: parity/products.py). The capturable form doesn't exist
-on the CPU: its parameters are held to the CPU's plain form in float64, no further from it than eight times the CPU's float32 (parity/products.py, no_worse).
+The first three are bit-equal to the CPU's same form (around the chip's own products, where an optimiser multiplies
+matrices: parity/products.py). The capturable form doesn't exist on the CPU: its parameters are held to the CPU's
+plain form in float64, no further from it than eight times the CPU's float32 (parity/products.py, no_worse).
 """
 
 import contextlib
@@ -18,7 +20,12 @@ from parity.products import Launches, explain, no_worse
 from torch.testing._internal.common_optimizers import optim_db
 
 SEED = int(os.environ.get("PRESIL_SEED", "0"))
-FORMS = {"forloop": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}, "capturable": {"capturable": True}}
+FORMS = {
+    "forloop": {"foreach": False},
+    "foreach": {"foreach": True},
+    "fused": {"fused": True},
+    "capturable": {"capturable": True},
+}
 STEPS = 4
 NUMBERS = {"step", "eta", "mu", "mu_product", "t"}  # of the schedule: on the CPU unless capturable
 ENTRIES = {info.optim_cls.__name__: info for info in optim_db}
@@ -32,7 +39,13 @@ def supported(info, form):
 def trained(info, case, device, form, dtype=torch.float32):
     """Parameters and state after some steps with seeded gradients, from the same start."""
     generator = torch.Generator().manual_seed(SEED)
-    shapes = [(5, 4)] if info.optim_cls.__name__ == "Muon" else [(5, 4), (5,)] if info.only_supports_sparse_grads else [(5, 4), (5,), ()]
+    shapes = (
+        [(5, 4)]
+        if info.optim_cls.__name__ == "Muon"
+        else [(5, 4), (5,)]
+        if info.only_supports_sparse_grads
+        else [(5, 4), (5,), ()]
+    )
     parameters = [torch.nn.Parameter(torch.randn(s, generator=generator).to(dtype).to(device)) for s in shapes]
     kwargs = copy.deepcopy(case.kwargs)
     if form != "forloop" or "foreach" in info.supported_impls:
@@ -49,9 +62,13 @@ def trained(info, case, device, form, dtype=torch.float32):
             for p, g in zip(parameters, gradients):
                 p.grad = g.clone()
             return sum((p * p.grad).sum() for p in parameters)
+
         closure()
         optimizer.step(closure if info.step_requires_closure else None)
-    state = [{k: v for k, v in optimizer.state[p].items() if isinstance(v, torch.Tensor) and k not in NUMBERS} for p in parameters]
+    state = [
+        {k: v for k, v in optimizer.state[p].items() if isinstance(v, torch.Tensor) and k not in NUMBERS}
+        for p in parameters
+    ]
     return [p.detach() for p in parameters], [s[k] for s in state for k in sorted(s)]
 
 
@@ -62,8 +79,19 @@ def difference(info, case, form, launches):
 
     def compared(got, reference, launched):
         if form == "capturable":
-            return no_worse([reference[0]], trained(info, case, "cpu", "forloop", torch.float64)[0], got[0], "presil", "not the CPU's plain form")
-        return explain(lambda context: run("cpu", context), launches, got, "presil") if launched else compare.trees(got, reference, "presil", False)
+            return no_worse(
+                [reference[0]],
+                trained(info, case, "cpu", "forloop", torch.float64)[0],
+                got[0],
+                "presil",
+                "not the CPU's plain form",
+            )
+        return (
+            explain(lambda context: run("cpu", context), launches, got, "presil")
+            if launched
+            else compare.trees(got, reference, "presil", False)
+        )
+
     return databases.difference(run, launches, compared)
 
 
@@ -78,7 +106,9 @@ def answers():
                 if not supported(info, form):
                     continue
                 for index, case in enumerate(info.optim_inputs_func(device="cpu")):
-                    if form == "forloop" or not any(f in case.kwargs for f in ("foreach", "fused", "capturable", "differentiable")):
+                    if form == "forloop" or not any(
+                        f in case.kwargs for f in ("foreach", "fused", "capturable", "differentiable")
+                    ):
                         databases.note(answer, form, index, difference(info, case, form, launches))
             found.append(answer)
     return found

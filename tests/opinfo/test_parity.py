@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runner finds what it is there to find: wrong bits, layouts, aliases, products outside their bound, crashes and hangs."""
+"""The runner finds what it is there to find: wrong bits, layouts, aliases, products outside their bound, crashes and
+hangs."""
 
 import pytest
 import torch
@@ -9,7 +10,10 @@ from parity.transfer import Transfer
 import torch_presil  # noqa: F401
 
 
-@pytest.mark.parametrize("got, reference", [([1.0, 2.0], [1.0, 2.0000002]), ([0.0], [-0.0]), ([float("nan")], [1.0]), ([float("inf")], [float("-inf")])])
+@pytest.mark.parametrize(
+    "got, reference",
+    [([1.0, 2.0], [1.0, 2.0000002]), ([0.0], [-0.0]), ([float("nan")], [1.0]), ([float("inf")], [float("-inf")])],
+)
 def test_any_bit_counts(got, reference):
     assert compare.values(torch.tensor(got), torch.tensor(reference))
     assert compare.values(torch.tensor(got).to("presil"), torch.tensor(got)) is None
@@ -27,7 +31,11 @@ def test_arguments_keep_strides_offsets_and_aliases(shift):
     whole = torch.arange(24.0).view(4, 6)
     arguments = (whole[1:, ::2], [whole.t()], {"k": torch.randn(3, requires_grad=True)})
     moved = Transfer("presil", shift)(arguments)
-    assert moved[0].stride() == (6, 2) and moved[0].storage_offset() == 6 + shift and torch.equal(moved[0].cpu(), arguments[0])
+    assert (
+        moved[0].stride() == (6, 2)
+        and moved[0].storage_offset() == 6 + shift
+        and torch.equal(moved[0].cpu(), arguments[0])
+    )
     assert moved[1][0].untyped_storage().data_ptr() == moved[0].untyped_storage().data_ptr()
     assert moved[2]["k"].requires_grad and moved[2]["k"].device.type == "presil"
 
@@ -38,7 +46,7 @@ def test_bound_takes_the_chips_product_and_refuses_a_worse_one(dtype):
     good = (a.to("presil") @ b.to("presil")).cpu()
     assert products.bound_exceeded(torch.ops.aten.mm, (a, b), {}, [good]) is None
     bad = good.clone()
-    bad[3, 4] += (a.float().abs() @ b.float().abs())[3, 4] * (2.0 ** -17 if dtype == torch.float32 else 2.0 ** -6)
+    bad[3, 4] += (a.float().abs() @ b.float().abs())[3, 4] * (2.0**-17 if dtype == torch.float32 else 2.0**-6)
     assert "(3, 4)" in products.bound_exceeded(torch.ops.aten.mm, (a, b), {}, [bad])
 
 
@@ -51,8 +59,9 @@ def test_substitution_is_exact_around_products():
         def again(context):
             with context:
                 return (x @ w).tanh()
+
         assert products.explain(again, launches, got, "presil") is None
-        assert "around 1 product" in products.explain(again, launches, got + 2.0 ** -20, "presil")
+        assert "around 1 product" in products.explain(again, launches, got + 2.0**-20, "presil")
 
 
 def test_crash_and_hang_are_named_and_the_rest_goes_on():
@@ -66,7 +75,14 @@ def test_crash_and_hang_are_named_and_the_rest_goes_on():
 
 def test_expectations_want_what_they_name_and_no_more():
     case = expected.Case(["a*"], ["float32"], ["forward"], "why", samples=[1])
-    answer = {"entry": "add", "dtype": "float32", "first": 0, "every": 1, "ran": {"forward": 3}, "failed": {"forward": {"1": "x"}}}
+    answer = {
+        "entry": "add",
+        "dtype": "float32",
+        "first": 0,
+        "every": 1,
+        "ran": {"forward": 3},
+        "failed": {"forward": {"1": "x"}},
+    }
     assert expected.judge([answer], [case]) == []
     assert "sample 2: y" in expected.judge([answer | {"failed": {"forward": {"1": "x", "2": "y"}}}], [case])[0]
     assert "passes" in expected.judge([answer | {"failed": {}}], [case])[0]
@@ -91,13 +107,24 @@ def copied(x, size):
     return x.cpu().view(size).to("presil")
 
 
-@pytest.mark.parametrize("entry, dtype, operator, fault, found", [
-    ("mm", torch.bfloat16, "mm", rounded_towards_zero, {"forward": "outside the bound", "view": "outside the bound"}),
-    ("add", torch.int64, "add.out", sum_elsewhere, {"inplace": "values differ", "out": "values differ"}),
-    ("mm", torch.int64, "mm.out", resized_to_the_transposed, {"out": "shape"}),
-    ("view", torch.int64, "view", copied, {"forward": "results alias inputs"})])
+@pytest.mark.parametrize(
+    "entry, dtype, operator, fault, found",
+    [
+        (
+            "mm",
+            torch.bfloat16,
+            "mm",
+            rounded_towards_zero,
+            {"forward": "outside the bound", "view": "outside the bound"},
+        ),
+        ("add", torch.int64, "add.out", sum_elsewhere, {"inplace": "values differ", "out": "values differ"}),
+        ("mm", torch.int64, "mm.out", resized_to_the_transposed, {"out": "shape"}),
+        ("view", torch.int64, "view", copied, {"forward": "results alias inputs"}),
+    ],
+)
 def test_a_fault_planted_in_the_device_is_found(entry, dtype, operator, fault, found):
-    """A wrong rounding in an operator of the chip, a result that is not what it should alias, out= of a wrong shape, a view that is a copy."""
+    """A wrong rounding in an operator of the chip, a result that is not what it should alias, out= of a wrong shape,
+    a view that is a copy."""
     checks_run = tuple(found)
     run = lambda: worker.run_entry(worker.entries()[entry], dtype, lambda text: None, checks_run)
     assert run()["failed"] == {}

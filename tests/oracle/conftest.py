@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One seed for everything random here, hypothesis included: PRESIL_SEED, shown in the header."""
+
 import hypothesis
 from hypothesis import core
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each engine does with one descriptor (isa.md sections 2 to 5), on a Memory (oracle.machine).
 
-Every byte and accumulator cell has a defined flag. An undefined operand makes a result undefined unless the result is the same for all
-its values; what was read undefined is noted in memory.undefined.
+Every byte and accumulator cell has a defined flag. An undefined operand makes a result undefined unless the result is
+the same for all its values; what was read undefined is noted in memory.undefined.
 """
+
 from . import fast, layout, numerics
 
 ELEMENT_BYTES = {"INT8": 1, "BF16": 2, "FP32": 4, "RAW32": 4}
@@ -18,7 +19,7 @@ class ChipError(Exception):
         self.code, self.address = code, address
 
 
-# --- LOAD (section 2) ------------------------------------------------------------------------------------------------------------
+# --- LOAD (section 2) -------------------------------------------------------------------------
 def dram_address(d, i1, i2, i3):
     return ((d.addr_hi << 32 | d.addr_lo) + i1 * d.ds1 + i2 * d.ds2 + i3 * d.ds3) & (1 << 40) - 1
 
@@ -40,7 +41,8 @@ def pad_byte(d, address):
 
 
 def source_word(d, row, start, count, to):
-    """`count` source bytes from position start as destination bytes [(value, defined)] for scratchpad address `to`; conversion included."""
+    """`count` source bytes from position start as destination bytes [(value, defined)] for scratchpad address `to`;
+    conversion included."""
     if not d.conv:
         return [row.get(start + k) or pad_byte(d, to + k) for k in range(count)]
     out = []
@@ -62,7 +64,13 @@ def load(d, memory):
             for i1 in range(d.n1):
                 row = load_row(d, memory, i1, i2, i3)
                 for i0 in range(d.n0):
-                    load_chunk(d, memory, row, d.pos0 + i0 * d.step0, d.sp_base + i0 * d.ss0 + i1 * d.ss1 + i2 * d.ss2 + i3 * d.ss3)
+                    load_chunk(
+                        d,
+                        memory,
+                        row,
+                        d.pos0 + i0 * d.step0,
+                        d.sp_base + i0 * d.ss0 + i1 * d.ss1 + i2 * d.ss2 + i3 * d.ss3,
+                    )
 
 
 def load_chunk(d, memory, row, start, to):
@@ -71,7 +79,7 @@ def load_chunk(d, memory, row, start, to):
         address = (to + w * d.sw) & 0xFFFFFFFF
         content = source_word(d, row, start + at, min(d.word_bytes, d.chunk_bytes - at), address)
         offset = address % word
-        content = content[:word - offset]                       # the excess is dropped
+        content = content[: word - offset]  # the excess is dropped
         if offset == 0:
             content += [pad_byte(d, address + k) for k in range(len(content), word)]
         memory.write_spad(address, content)
@@ -92,7 +100,7 @@ def load_transposed(d, memory):
                 memory.write_spad(address, content + [pad_byte(d, address + k) for k in range(len(content), word)])
 
 
-# --- STORE (section 3) -----------------------------------------------------------------------------------------------------------
+# --- STORE (section 3) ------------------------------------------------------------------------
 def store(d, memory):
     word = memory.config.word_bytes
     for i3 in range(d.n3):
@@ -107,7 +115,7 @@ def store(d, memory):
                         memory.write_dram(to + at, memory.read_spad(address, count))
 
 
-# --- MATRIX (section 4) ----------------------------------------------------------------------------------------------------------
+# --- MATRIX (section 4) -----------------------------------------------------------------------
 def matrix(d, memory):
     cells, block = memory.config.cells, 0
     for cb in range(d.ncb):
@@ -124,7 +132,14 @@ def matrix_block(d, memory, weights, cb, ky, kx, first):
     for y in range(d.ny):
         for x in range(d.nx):
             ux, uy = d.ox + x * d.sx + kx * d.dx, d.oy + y * d.sy + ky * d.dy
-            if ux >= 0 and ux % d.idx == 0 and ux // d.idx < d.lim_x and uy >= 0 and uy % d.idy == 0 and uy // d.idy < d.lim_y:
+            if (
+                ux >= 0
+                and ux % d.idx == 0
+                and ux // d.idx < d.lim_x
+                and uy >= 0
+                and uy % d.idy == 0
+                and uy // d.idy < d.lim_y
+            ):
                 word = d.act_base + ux // d.idx * d.x_stride + uy // d.idy * d.y_stride + cb * d.cb_stride
                 activation = Operand(d, memory.read_word(word % WORD_SPACE))
             else:
@@ -139,12 +154,17 @@ class Operand:
 
     def __init__(self, d, content):
         size = 2 if d.bf16 else 1
-        self.codes = [content[i][0] | (content[i + 1][0] << 8 if size == 2 else 0) for i in range(0, len(content), size)]
-        self.defined = [all(flag for _, flag in content[i:i + size]) for i in range(0, len(content), size)]
+        self.codes = [
+            content[i][0] | (content[i + 1][0] << 8 if size == 2 else 0) for i in range(0, len(content), size)
+        ]
+        self.defined = [all(flag for _, flag in content[i : i + size]) for i in range(0, len(content), size)]
         self.all_defined = all(self.defined)
         if d.bf16:
             self.special = any(numerics.is_special16(c) for c in self.codes)
-            self.significands, self.exponents = [fast.SIGNIFICAND[c] for c in self.codes], [fast.EXPONENT[c] for c in self.codes]
+            self.significands, self.exponents = (
+                [fast.SIGNIFICAND[c] for c in self.codes],
+                [fast.EXPONENT[c] for c in self.codes],
+            )
         else:
             self.values = [fast.INT8[c] for c in self.codes]
 
@@ -165,11 +185,14 @@ def accumulate(d, acc, a, w):
         return (acc + sum(map(int.__mul__, a.values, w.values))) & 0xFFFFFFFF
     if a.special or w.special:
         return fast.add(acc, numerics.bf16_dot(a.codes, w.codes, bool(d.skip_special), bool(d.absent)))
-    return fast.add(acc, fast.dot(a.significands, a.exponents, w.significands, w.exponents, numerics.guard_bits(len(a.codes))))
+    return fast.add(
+        acc, fast.dot(a.significands, a.exponents, w.significands, w.exponents, numerics.guard_bits(len(a.codes)))
+    )
 
 
 def known_lanes(d, a, w):
-    """[(a, w)] with each lane that has an undefined operand but contributes nothing whatever it is replaced by (0, 0); None if one may
+    """[(a, w)] with each lane that has an undefined operand but contributes nothing whatever it is replaced by (0,
+    0); None if one may
     contribute."""
     out = []
     for x, x_defined, y, y_defined in zip(a.codes, a.defined, w.codes, w.defined):
@@ -178,7 +201,9 @@ def known_lanes(d, a, w):
             continue
         if d.bf16:
             nothing = (d.absent and y_defined and y == numerics.ABSENT) or (
-                d.skip_special and ((x_defined and numerics.is_special16(x)) or (y_defined and numerics.is_special16(y))))
+                d.skip_special
+                and ((x_defined and numerics.is_special16(x)) or (y_defined and numerics.is_special16(y)))
+            )
         else:
             nothing = (x_defined and x == 0) or (y_defined and y == 0)
         if not nothing:
@@ -187,22 +212,42 @@ def known_lanes(d, a, w):
     return out
 
 
-# --- EPILOGUE (section 5) --------------------------------------------------------------------------------------------------------
+# --- EPILOGUE (section 5) ---------------------------------------------------------------------
 def epilogue(d, memory):
     bias, scale = parameters(d, memory)
     raw = d.out_type == layout.enum("OUT", "RAW32")
-    out, res = layout.enum_name("OUT", d.out_type), layout.enum_name("RES", d.res_type) if d.res_en and not raw else None
+    out, res = (
+        layout.enum_name("OUT", d.out_type),
+        layout.enum_name("RES", d.res_type) if d.res_en and not raw else None,
+    )
     nothing = [None] * memory.config.cells
-    common = dict(out=out, res_type=res or "FP32", res_zp=d.res_zp, res_scale=d.res_scale, clamp=(d.clamp_lo, d.clamp_hi) if d.clamp_en else None,
-                  out_zp=d.out_zp, int_lo=d.int_lo, int_hi=d.int_hi)
+    common = dict(
+        out=out,
+        res_type=res or "FP32",
+        res_zp=d.res_zp,
+        res_scale=d.res_scale,
+        clamp=(d.clamp_lo, d.clamp_hi) if d.clamp_en else None,
+        out_zp=d.out_zp,
+        int_lo=d.int_lo,
+        int_hi=d.int_hi,
+    )
     for r in range(d.rows):
-        residuals = read_row(memory, (d.res_base + r * d.res_pitch) & 0xFFFFFFFF, ELEMENT_BYTES[res]) if res else nothing
+        residuals = (
+            read_row(memory, (d.res_base + r * d.res_pitch) & 0xFFFFFFFF, ELEMENT_BYTES[res]) if res else nothing
+        )
         content = []
         for acc, b, s, q in zip(memory.accumulators[d.half][d.acc_base + r], bias, scale, residuals):
-            if acc is None or (d.bias_en and b is None) or (d.scale_en and not raw and s is None) or (res and q is None):
+            if (
+                acc is None
+                or (d.bias_en and b is None)
+                or (d.scale_en and not raw and s is None)
+                or (res and q is None)
+            ):
                 content += [(0, 0)] * ELEMENT_BYTES[out]
                 continue
-            one = numerics.Epilogue(bias=b if d.bias_en else None, scale=s if d.scale_en else None, residual=q, **common)
+            one = numerics.Epilogue(
+                bias=b if d.bias_en else None, scale=s if d.scale_en else None, residual=q, **common
+            )
             value = numerics.epilogue(acc, bool(d.acc_fp32), one)
             content += [(value >> 8 * k & 255, 1) for k in range(ELEMENT_BYTES[out])]
         write_row(memory, (d.out_base + r * d.out_pitch) & 0xFFFFFFFF, content)
@@ -216,14 +261,16 @@ def parameters(d, memory):
     words = -(-4 * cells // word)
     tables = []
     for first in (0, words):
-        content = [pair for w in range(words) for pair in memory.read_word((d.param_base + first + w) % WORD_SPACE, whole=True)]
-        tables.append(elements(content[:4 * cells], 4))
+        content = [
+            pair for w in range(words) for pair in memory.read_word((d.param_base + first + w) % WORD_SPACE, whole=True)
+        ]
+        tables.append(elements(content[: 4 * cells], 4))
     return tables
 
 
 def elements(content, size):
     """Little-endian elements of [(value, defined)]; None where a byte is undefined."""
-    groups = [content[i:i + size] for i in range(0, len(content), size)]
+    groups = [content[i : i + size] for i in range(0, len(content), size)]
     return [sum(v << 8 * b for b, (v, _) in enumerate(g)) if all(flag for _, flag in g) else None for g in groups]
 
 
@@ -240,13 +287,14 @@ def read_row(memory, address, size):
 
 
 def write_row(memory, address, content):
-    """A row of the epilogue: in a slot the word's other bytes stay; else what is left of the last word becomes undefined."""
+    """A row of the epilogue: in a slot the word's other bytes stay; else what is left of the last word becomes
+    undefined."""
     word = memory.config.word_bytes
     check_row(memory, address, len(content))
     if len(content) > word // 2:
         content = content + [(0, 0)] * (-len(content) % word)
     for at in range(0, len(content), word):
-        memory.write_spad(address + at, content[at:at + word])
+        memory.write_spad(address + at, content[at : at + word])
 
 
 ENGINES = {"LOAD": load, "MATRIX": matrix, "EPILOGUE": epilogue, "STORE": store}

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inner loops of oracle.operators and oracle.machine in plain integers; tests/oracle/test_fast.py holds them equal to
-oracle.numerics. Floating values that are finite are pairs (integer, exponent): integer * 2^exponent.
+"""The inner loops of oracle.operators and oracle.machine in plain integers; tests/oracle/test_fast.py holds them
+equal to oracle.numerics. Floating values that are finite are pairs (integer, exponent): integer * 2^exponent.
 """
+
 from . import numerics
 
 EXP0 = -4096  # exponent of a zero operand: any product with it is far below every other, and its significand is 0
 
 
 def decode_table():
-    """For every bf16 code (signed significand, exponent field); zeros and specials have significand 0 and exponent EXP0."""
+    """For every bf16 code (signed significand, exponent field); zeros and specials have significand 0 and exponent
+    EXP0."""
     table = []
     for code in range(1 << 16):
         exponent, magnitude = code >> 7 & 255, 128 + (code & 127)
@@ -87,7 +89,8 @@ def i2f(i):
 
 
 def round8(x):
-    """(bf16 pattern, is it infinite) of a finite, normal fp32 pattern: RNE on the magnitude bits, which carry into the exponent."""
+    """(bf16 pattern, is it infinite) of a finite, normal fp32 pattern: RNE on the magnitude bits, which carry into
+    the exponent."""
     y = (x + 0x7FFF + (x >> 16 & 1)) >> 16
     return y, y & 0x7FFF == 0x7F80
 
@@ -113,7 +116,7 @@ def split(x):
     if infinite:
         t0 = (x >> 31 << 15) | 0x7F7F
     rest, t0_exponent = (x & 0x7FFFFF) | 0x800000, t0 >> 7 & 255
-    unit = exponent - 150                                  # rest counts units of 2^unit
+    unit = exponent - 150  # rest counts units of 2^unit
     rest -= (128 + (t0 & 127)) << (16 + t0_exponent - exponent)
     if x >> 31:
         rest = -rest
@@ -123,7 +126,8 @@ def split(x):
 
 
 def round_term(value, unit):
-    """(bf16 pattern of value * 2^unit to 8 bits, the rounded value in units); below 2^-126: +0, though the value counts as rounded."""
+    """(bf16 pattern of value * 2^unit to 8 bits, the rounded value in units); below 2^-126: +0, though the value
+    counts as rounded."""
     if value == 0:
         return 0, 0
     magnitude = abs(value)
@@ -140,7 +144,8 @@ def round_term(value, unit):
 
 
 def dot(ma, ea, mw, ew, guard):
-    """numerics.bf16_dot of a block without specials, from the decoded significands and exponents of both operands; absent weights are
+    """numerics.bf16_dot of a block without specials, from the decoded significands and exponents of both operands;
+    absent weights are
     given as zeros."""
     exponents = [x + y for x, y in zip(ea, ew)]
     emax = max(exponents)

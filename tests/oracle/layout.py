@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptors by field name, from the layout that rtl/generate.py generates (the one thing that oracle, RTL and twin share)."""
+"""Descriptors by field name, from the layout that rtl/generate.py generates (the one thing that oracle, RTL and twin
+share)."""
+
 import subprocess
 import sys
 import tempfile
@@ -12,7 +14,8 @@ GENERATOR = Path(__file__).resolve().parents[2] / "rtl" / "generate.py"
 
 @cache
 def generated():
-    """The generated presil_desc.py as a namespace: WORDS, ISA_VERSION, OPCODES, ENUMS, FIELDS, CONFIGS. Generated anew in each process: a
+    """The generated presil_desc.py as a namespace: WORDS, ISA_VERSION, OPCODES, ENUMS, FIELDS, CONFIGS. Generated
+    anew in each process: a
     build directory's may be older than the sources."""
     with tempfile.TemporaryDirectory() as out:
         subprocess.run([sys.executable, str(GENERATOR), "--out", out], check=True)
@@ -22,12 +25,14 @@ def generated():
 
 
 def config(name):
-    """LANES, CELLS, ... of a named configuration, in the generated spelling (lanes, cells, word_bytes, banks, bank_words, acc_rows)."""
+    """LANES, CELLS, ... of a named configuration, in the generated spelling (lanes, cells, word_bytes, banks,
+    bank_words, acc_rows)."""
     return SimpleNamespace(**generated().CONFIGS[name])
 
 
 def encode(opcode, **fields):
-    """A descriptor, 32 words, from an opcode name and fields; `wait`, `signal`, `tag` and `isa` too; the others are 0."""
+    """A descriptor, 32 words, from an opcode name and fields; `wait`, `signal`, `tag` and `isa` too; the others are
+    0."""
     g = generated()
     values = {"opcode": g.OPCODES[opcode], "isa": g.ISA_VERSION, **fields}
     table = {**g.FIELDS["COMMON"], **g.FIELDS.get(opcode, {})}

@@ -2,25 +2,28 @@
 """A chip without time: executes descriptors (isa.md) on a DRAM image, engine by engine as the tokens allow.
 
     machine = Machine("tiny", dram=bytearray(1 << 16))
-    result = machine.launch([encode("LOAD", ...), ...])       # result.error, result.hang, result.undefined; machine.memory.dram
+    result = machine.launch([encode("LOAD", ...), ...])       # result.error, result.hang, result.undefined;
+    machine.memory.dram
 
-Each descriptor is executed as a whole when its tokens are there; `schedule` (a random.Random) picks among the engines that can start,
-so that a launch whose result depends on the order shows as different results. What the contract leaves open is followed as 'undefined'
-byte by byte: compare only bytes with machine.memory.dram_defined set.
+Each descriptor is executed as a whole when its tokens are there; `schedule` (a random.Random) picks among the engines
+that can start, so that a launch whose result depends on the order shows as different results. What the contract
+leaves open is followed as 'undefined' byte by byte: compare only bytes with machine.memory.dram_defined set.
 """
+
 from collections import deque
 from dataclasses import dataclass, field
 
 from . import layout
 from .engines import ENGINES, ChipError
 
-QUEUE = 4          # descriptors an engine's queue holds
+QUEUE = 4  # descriptors an engine's queue holds
 TOKEN_LIMIT = 255
-OWNERS = ("LOAD", "MATRIX", "EPILOGUE", "STORE")   # of the token counters, four each
+OWNERS = ("LOAD", "MATRIX", "EPILOGUE", "STORE")  # of the token counters, four each
 
 
 class Memory:
-    """DRAM, scratchpad and accumulators with a defined flag for every byte and cell. DRAM keeps its flags from launch to launch."""
+    """DRAM, scratchpad and accumulators with a defined flag for every byte and cell. DRAM keeps its flags from launch
+    to launch."""
 
     def __init__(self, config, dram, base=0):
         self.config, self.dram, self.base = config, dram, base
@@ -52,7 +55,7 @@ class Memory:
         if last > self.base + len(self.dram):
             raise ChipError("READ_BUS", max(first, (self.base + len(self.dram)) // word * word))
         at = address - self.base
-        return self.dram[at:at + count], self.dram_defined[at:at + count]
+        return self.dram[at : at + count], self.dram_defined[at : at + count]
 
     def write_dram(self, address, content):
         for k, (value, defined) in enumerate(content):
@@ -69,7 +72,10 @@ class Memory:
         """Bytes [(value, defined)] within one word."""
         self.check_spad(address)
         end = address + len(content)
-        self.spad[address:end], self.spad_defined[address:end] = bytes(v for v, _ in content), bytes(d for _, d in content)
+        self.spad[address:end], self.spad_defined[address:end] = (
+            bytes(v for v, _ in content),
+            bytes(d for _, d in content),
+        )
 
     def read_spad(self, address, count):
         """Bytes [(value, defined)] within one word."""
@@ -94,8 +100,11 @@ class Memory:
 
 @dataclass
 class Result:
-    """error: (code name, descriptor index, address) or None; hang: what the engines wait for, or None; undefined: (index, what, address)
-    of reads of undefined bytes; violations: (index, rule) of driver rules broken; executed: indices in the order of execution."""
+    """error: (code name, descriptor index, address) or None; hang: what the engines wait for, or None; undefined:
+    (index, what, address)
+    of reads of undefined bytes; violations: (index, rule) of driver rules broken; executed: indices in the order of
+    execution."""
+
     error: tuple | None = None
     hang: str | None = None
     undefined: list = field(default_factory=list)
@@ -109,7 +118,24 @@ def check(d, config):
         return "OPCODE"
     if d.isa != layout.generated().ISA_VERSION:
         return "VERSION"
-    counts = ("n0", "n1", "n2", "n3", "chunk_bytes", "word_bytes", "nx", "ny", "kx", "ky", "ncb", "idx", "idy", "sx", "sy", "rows")
+    counts = (
+        "n0",
+        "n1",
+        "n2",
+        "n3",
+        "chunk_bytes",
+        "word_bytes",
+        "nx",
+        "ny",
+        "kx",
+        "ky",
+        "ncb",
+        "idx",
+        "idy",
+        "sx",
+        "sy",
+        "rows",
+    )
     if any(getattr(d, name, 1) == 0 for name in counts):
         return "FIELD"
     return "FIELD" if broken_limit(d, config) else None
@@ -124,12 +150,15 @@ def broken_limit(d, config):
         return d.word_bytes > config.word_bytes
     if d.kind == "LOAD":
         size = 2 if d.conv else 1 << d.esize_log2
-        return d.word_bytes > config.word_bytes * (2 if d.conv else 1) or (d.transpose and (d.n0 != 1 or d.n1 > config.lanes // size))
+        return d.word_bytes > config.word_bytes * (2 if d.conv else 1) or (
+            d.transpose and (d.n0 != 1 or d.n1 > config.lanes // size)
+        )
     return False
 
 
 class Machine:
-    """config: a name of configs.json or a namespace of its keys; dram: the image, changed in place, at DRAM address base."""
+    """config: a name of configs.json or a namespace of its keys; dram: the image, changed in place, at DRAM address
+    base."""
 
     def __init__(self, config, dram, base=0):
         self.config = layout.config(config) if isinstance(config, str) else config
@@ -142,8 +171,8 @@ class Machine:
         program = []
         for count in range((tail - head) & 0xFFFFFFFF):
             at = ring_base - self.memory.base + (head + count) % size * 128
-            raw = self.memory.dram[at:at + 128]
-            program.append([int.from_bytes(raw[i:i + 4], "little") for i in range(0, 128, 4)])
+            raw = self.memory.dram[at : at + 128]
+            program.append([int.from_bytes(raw[i : i + 4], "little") for i in range(0, 128, 4)])
         return self.launch(program, head, schedule)
 
     def launch(self, program, first_index=0, schedule=None):
@@ -210,5 +239,9 @@ class Launch:
 
     def waiting(self):
         """Text for descriptors that never start, or None."""
-        stuck = [f"{name}: descriptor {q[0][0]} waits for token {self.missing(q[0][1])}" for name, q in self.queues.items() if q]
+        stuck = [
+            f"{name}: descriptor {q[0][0]} waits for token {self.missing(q[0][1])}"
+            for name, q in self.queues.items()
+            if q
+        ]
         return "; ".join(stuck) or None

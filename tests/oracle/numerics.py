@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/numerics.md, clause by clause, on bit patterns held in Python ints and computed with fractions.Fraction.
 
-Every floating operand and result is a non-negative int: 32 bits for fp32, 16 for bf16. int8 and int32 operands may be given signed
-or as bit patterns; int32 results are signed. Nothing here is written for speed (oracle.fast is).
+Every floating operand and result is a non-negative int: 32 bits for fp32, 16 for bf16. int8 and int32 operands may be
+given signed or as bit patterns; int32 results are signed. Nothing here is written for speed (oracle.fast is).
 """
+
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -24,7 +25,7 @@ def int32(value):
     return signed(value, 32)
 
 
-# --- section 1: formats ---------------------------------------------------------------------------------------------------
+# --- section 1: formats -----------------------------------------------------------------------
 def sign32(bits):
     return bits >> 31
 
@@ -80,7 +81,8 @@ def round_bits(magnitude, precision):
 
 
 def round32(value, zero_sign=0, precision=24):
-    """Sections 1 and 2: a Fraction to fp32: RNE to `precision` bits, overflow to infinity, below 2^-126 after rounding: zero of its
+    """Sections 1 and 2: a Fraction to fp32: RNE to `precision` bits, overflow to infinity, below 2^-126 after
+    rounding: zero of its
     sign. An exact zero gets `zero_sign`."""
     if value == 0:
         return zero32(zero_sign)
@@ -94,7 +96,7 @@ def round32(value, zero_sign=0, precision=24):
     return sign << 31 | (exponent + 127) << 23 | fraction << 24 - precision
 
 
-# --- section 2: fp32 operations --------------------------------------------------------------------------------------------
+# --- section 2: fp32 operations ---------------------------------------------------------------
 def add(a, b):
     """2.1: exact sum, one rounding."""
     if is_nan32(a) or is_nan32(b):
@@ -144,12 +146,14 @@ def f2b(v):
 
 def less(a, b):
     """a < b as IEEE 754 orders them: false with a NaN, -0 equals +0 (isa.md section 5 step 5)."""
+
     def key(bits):
         return Fraction(2) ** 200 * (-1 if sign32(bits) else 1) if is_inf32(bits) else value32(bits)
+
     return not is_nan32(a) and not is_nan32(b) and key(a) < key(b)
 
 
-# --- sections 3 and 4: dot products ------------------------------------------------------------------------------------------
+# --- sections 3 and 4: dot products -----------------------------------------------------------
 def int8_dot(a, w, acc=0):
     """Section 3: acc + sum of a*w over the bytes of a block, int32 with wrap-around."""
     total = int32(acc)
@@ -214,7 +218,7 @@ def bf16_accumulate(acc, v, first=False):
     return add(zero32(0) if first else acc, v)
 
 
-# --- section 6: splitting ------------------------------------------------------------------------------------------------------
+# --- section 6: splitting ---------------------------------------------------------------------
 def split(x):
     """Section 6: the three bf16 terms (t0, t1, t2) of an fp32 pattern."""
     if is_nan32(x):
@@ -248,11 +252,13 @@ def term(value):
     return 0 if abs(value) < Fraction(2) ** -126 else round32(value, precision=8) >> 16
 
 
-# --- section 7: epilogue of one element ------------------------------------------------------------------------------------------
+# --- section 7: epilogue of one element -------------------------------------------------------
 @dataclass(frozen=True)
 class Epilogue:
-    """Section 7 and isa.md section 5 for one element. None switches a step off; bias is int32 or fp32 as the accumulator is; scale,
+    """Section 7 and isa.md section 5 for one element. None switches a step off; bias is int32 or fp32 as the
+    accumulator is; scale,
     res_scale and the clamp bounds are fp32 patterns; residual is a pattern of res_type."""
+
     out: str = "RAW32"
     bias: int | None = None
     scale: int | None = None

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """conv2d and matmul as numerics.md defines them, for all output elements or a sample.
 
-Data are nested sequences of ints (lists, tuples, or integer numpy arrays used as containers): bit patterns of `dtype`, int8 also signed.
-dtype: "int8", "bf16", "fp32" (six passes) or "fp32_bf16" (fp32 operands, pass (0,0) alone). The result is a list of bit patterns of
-epilogue.out, in the order of `elements`, or of all coordinates in row-major order.
+Data are nested sequences of ints (lists, tuples, or integer numpy arrays used as containers): bit patterns of
+`dtype`, int8 also signed. dtype: "int8", "bf16", "fp32" (six passes) or "fp32_bf16" (fp32 operands, pass (0,0)
+alone). The result is a list of bit patterns of epilogue.out, in the order of `elements`, or of all coordinates in
+row-major order.
 """
+
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -19,8 +21,10 @@ ELEMENT_BYTES = {"int8": 1, "bf16": 2, "fp32": 2, "fp32_bf16": 2}
 
 @dataclass(frozen=True)
 class Epilogue:
-    """numerics.Epilogue for a whole operator: bias and scale are sequences by output channel, residual has the output's shape.
+    """numerics.Epilogue for a whole operator: bias and scale are sequences by output channel, residual has the
+    output's shape.
     `out` None: the accumulator's own type (RAW32 for int8, else FP32)."""
+
     out: str | None = None
     bias: object = None
     scale: object = None
@@ -44,13 +48,22 @@ class Epilogue:
             out=self.out or ("RAW32" if dtype == "int8" else "FP32"),
             bias=None if self.bias is None else int(self.bias[channel]) & 0xFFFFFFFF,
             scale=None if self.scale is None else int(self.scale[channel]) & 0xFFFFFFFF,
-            residual=residual, res_type=self.res_type, res_zp=self.res_zp, res_scale=self.res_scale, clamp=self.clamp,
-            out_zp=self.out_zp, int_lo=self.int_lo, int_hi=self.int_hi)
+            residual=residual,
+            res_type=self.res_type,
+            res_zp=self.res_zp,
+            res_scale=self.res_scale,
+            clamp=self.clamp,
+            out_zp=self.out_zp,
+            int_lo=self.int_lo,
+            int_hi=self.int_hi,
+        )
 
 
 @dataclass
 class Lanes:
-    """Some consecutive elements of one operand as the array sees them: codes, decoded significands and exponents by term."""
+    """Some consecutive elements of one operand as the array sees them: codes, decoded significands and exponents by
+    term."""
+
     codes: list
     significands: list = field(default_factory=list)
     exponents: list = field(default_factory=list)
@@ -76,8 +89,12 @@ def int8_lanes(values):
 
 def bf16_lanes(terms):
     """Lanes of one code list a term."""
-    return Lanes(terms, [[fast.SIGNIFICAND[c] for c in t] for t in terms], [[fast.EXPONENT[c] for c in t] for t in terms],
-                 [any(numerics.is_special16(c) for c in t) for t in terms])
+    return Lanes(
+        terms,
+        [[fast.SIGNIFICAND[c] for c in t] for t in terms],
+        [[fast.EXPONENT[c] for c in t] for t in terms],
+        [any(numerics.is_special16(c) for c in t) for t in terms],
+    )
 
 
 def make_lanes(values, dtype):
@@ -105,7 +122,13 @@ def accumulate(dtype, blocks, absent):
             if a.special[ta] or w.special[tw]:
                 v = numerics.bf16_dot(a.codes[ta], w.codes[tw], skip_special=skip, absent=absent)
             else:
-                v = fast.dot(a.significands[ta], a.exponents[ta], w.significands[tw], w.exponents[tw], numerics.guard_bits(len(a.codes[ta])))
+                v = fast.dot(
+                    a.significands[ta],
+                    a.exponents[ta],
+                    w.significands[tw],
+                    w.exponents[tw],
+                    numerics.guard_bits(len(a.codes[ta])),
+                )
             acc = fast.add(acc, v)
     return acc
 
@@ -113,22 +136,42 @@ def accumulate(dtype, blocks, absent):
 class Convolution:
     """One convolution: caches of decoded activations and weights, and the value of any output element.
 
-    x: [N][C][H][W]; w: [O][C/groups][KY][KX]; padding: (y, x) or ((top, bottom), (left, right)), negative crops; input_dilation: zeros
-    (the pad value) between input pixels, as transposed convolution has them; pad: the byte of padding for int8 (the zero point)."""
+    x: [N][C][H][W]; w: [O][C/groups][KY][KX]; padding: (y, x) or ((top, bottom), (left, right)), negative crops;
+    input_dilation: zeros
+    (the pad value) between input pixels, as transposed convolution has them; pad: the byte of padding for int8 (the
+    zero point)."""
 
-    def __init__(self, x, w, *, dtype, lanes, cells, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1, input_dilation=(1, 1),
-                 pad=0, epilogue=None):
+    def __init__(
+        self,
+        x,
+        w,
+        *,
+        dtype,
+        lanes,
+        cells,
+        stride=(1, 1),
+        padding=(0, 0),
+        dilation=(1, 1),
+        groups=1,
+        input_dilation=(1, 1),
+        pad=0,
+        epilogue=None,
+    ):
         self.x, self.w, self.dtype = x, w, dtype
         self.stride, self.dilation, self.input_dilation = stride, dilation, input_dilation
         self.epilogue = epilogue or Epilogue()
         self.batch, channels, self.size = len(x), len(x[0]), (len(x[0][0]), len(x[0][0][0]))
         kernel = (len(w[0][0]), len(w[0][0][0]))
         assert channels % groups == 0 and len(w) % groups == 0 and len(w[0]) == channels // groups
-        self.reduction = Reduction(channels, kernel, ELEMENT_BYTES[dtype], lanes, cells, len(w), groups, dilation, input_dilation)
+        self.reduction = Reduction(
+            channels, kernel, ELEMENT_BYTES[dtype], lanes, cells, len(w), groups, dilation, input_dilation
+        )
         self.low = [p[0] if isinstance(p, tuple) else p for p in padding]
         high = [p[1] if isinstance(p, tuple) else p for p in padding]
-        self.out_size = tuple((((s - 1) * i + 1 + lo + hi - d * (k - 1) - 1) // st + 1) for s, i, lo, hi, d, k, st in
-                              zip(self.size, input_dilation, self.low, high, dilation, kernel, stride))
+        self.out_size = tuple(
+            (((s - 1) * i + 1 + lo + hi - d * (k - 1) - 1) // st + 1)
+            for s, i, lo, hi, d, k, st in zip(self.size, input_dilation, self.low, high, dilation, kernel, stride)
+        )
         assert min(self.out_size) > 0, "empty output"
         self.absent = groups > 1 and dtype != "int8"
         self.pad_code = pad if dtype == "int8" else 0
@@ -206,12 +249,15 @@ class Convolution:
     def outputs(self, elements=None):
         """The output patterns of the coordinates, or of all."""
         elements = [tuple(map(int, e)) for e in (self.coordinates() if elements is None else elements)]
-        return [numerics.epilogue(acc, self.dtype != "int8", self.epilogue.element(self.dtype, e[1], e))
-                for e, acc in zip(elements, self.accumulators(elements))]
+        return [
+            numerics.epilogue(acc, self.dtype != "int8", self.epilogue.element(self.dtype, e[1], e))
+            for e, acc in zip(elements, self.accumulators(elements))
+        ]
 
 
 def mark_absent(lanes, present):
-    """Gives the weights that are not present the code 0x0001; the others with exponent field 0 are stored as zero of their sign."""
+    """Gives the weights that are not present the code 0x0001; the others with exponent field 0 are stored as zero of
+    their sign."""
     for t, codes in enumerate(lanes.codes):
         lanes.codes[t] = [(c if c >> 7 & 255 else c & 0x8000) if p else numerics.ABSENT for c, p in zip(codes, present)]
 
@@ -222,24 +268,42 @@ def conv2d(x, w, *, elements=None, **options):
 
 
 def transposed_weights(w, groups):
-    """[C][O/groups][KY][KX] of a transposed convolution as [O][C/groups][KY][KX] of the convolution that it is: in and out exchanged
+    """[C][O/groups][KY][KX] of a transposed convolution as [O][C/groups][KY][KX] of the convolution that it is: in
+    and out exchanged
     within each group, the kernel turned by 180 degrees."""
     channels, per_group = len(w), len(w[0])
     size = channels // groups
-    return [[[list(row)[::-1] for row in list(w[g * size + c][o])[::-1]] for c in range(size)] for g in range(groups) for o in range(per_group)]
+    return [
+        [[list(row)[::-1] for row in list(w[g * size + c][o])[::-1]] for c in range(size)]
+        for g in range(groups)
+        for o in range(per_group)
+    ]
 
 
-def conv_transpose2d(x, w, *, stride=(1, 1), padding=(0, 0), output_padding=(0, 0), dilation=(1, 1), groups=1, elements=None, **options):
+def conv_transpose2d(
+    x, w, *, stride=(1, 1), padding=(0, 0), output_padding=(0, 0), dilation=(1, 1), groups=1, elements=None, **options
+):
     """Transposed convolution (torch's meaning of the arguments) as the convolution of the dilated input."""
     kernel = (len(w[0][0]), len(w[0][0][0]))
-    edges = tuple((d * (k - 1) - p, d * (k - 1) - p + extra) for d, k, p, extra in zip(dilation, kernel, padding, output_padding))
-    return Convolution(x, transposed_weights(w, groups), padding=edges, dilation=dilation, groups=groups, input_dilation=tuple(stride),
-                       **options).outputs(elements)
+    edges = tuple(
+        (d * (k - 1) - p, d * (k - 1) - p + extra) for d, k, p, extra in zip(dilation, kernel, padding, output_padding)
+    )
+    return Convolution(
+        x,
+        transposed_weights(w, groups),
+        padding=edges,
+        dilation=dilation,
+        groups=groups,
+        input_dilation=tuple(stride),
+        **options,
+    ).outputs(elements)
 
 
 def matmul(a, b, *, dtype, lanes, cells, transpose_a=False, transpose_b=False, epilogue=None, elements=None):
-    """C[i] = A[i] @ B[i]: a [B][M][K] ([B][K][M] if transpose_a), b [B][K][N] ([B][N][K] if transpose_b); a batch of 1 on either side
-    is shared. A 1x1 convolution over K (section 5); output channels are the columns. elements: coordinates (batch, m, n)."""
+    """C[i] = A[i] @ B[i]: a [B][M][K] ([B][K][M] if transpose_a), b [B][K][N] ([B][N][K] if transpose_b); a batch of
+    1 on either side
+    is shared. A 1x1 convolution over K (section 5); output channels are the columns. elements: coordinates (batch, m,
+    n)."""
     batch = max(len(a), len(b))
     assert len(a) in (1, batch) and len(b) in (1, batch)
     m_count, k_count = (len(a[0][0]), len(a[0])) if transpose_a else (len(a[0]), len(a[0][0]))
@@ -255,7 +319,7 @@ def matmul(a, b, *, dtype, lanes, cells, transpose_a=False, transpose_b=False, e
 
     rows, columns, out = {}, {}, []
     everything = product(range(batch), range(m_count), range(n_count))
-    for i, m, n in ([tuple(map(int, e)) for e in elements] if elements is not None else everything):
+    for i, m, n in [tuple(map(int, e)) for e in elements] if elements is not None else everything:
         ai, bi = a[i if len(a) > 1 else 0], b[i if len(b) > 1 else 0]
         if (i, m) not in rows:
             rows[i, m] = blocks((lambda k: ai[k][m]) if transpose_a else (lambda k: ai[m][k]))

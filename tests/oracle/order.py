@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The order of accumulation of numerics.md section 5: which (kernel row, kernel column, channels) make which block.
 
-A block is a tuple of segments (ky, kx, c0, c1): the channels c0..c1-1 of the kernel position, placed one after the other from lane 0;
-the lanes left over are zero in both operands. Blocks are listed in the order in which they are added.
+A block is a tuple of segments (ky, kx, c0, c1): the channels c0..c1-1 of the kernel position, placed one after the
+other from lane 0; the lanes left over are zero in both operands. Blocks are listed in the order in which they are
+added.
 """
+
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """What section 5 lets the order depend on. element_bytes is that of what the array sees: 1 int8, 2 bf16 (fp32: its terms)."""
+    """What section 5 lets the order depend on. element_bytes is that of what the array sees: 1 int8, 2 bf16 (fp32:
+    its terms)."""
+
     channels: int
     kernel: tuple[int, int]
     element_bytes: int
@@ -28,8 +32,13 @@ class Reduction:
     @property
     def packed(self):
         ky, kx = self.kernel
-        return (self.groups == 1 and self.dilation[1] == 1 and self.input_dilation == (1, 1) and kx * ky > 1
-                and self.channels * self.element_bytes <= self.lanes // 2)
+        return (
+            self.groups == 1
+            and self.dilation[1] == 1
+            and self.input_dilation == (1, 1)
+            and kx * ky > 1
+            and self.channels * self.element_bytes <= self.lanes // 2
+        )
 
     @property
     def packed_rows(self):
@@ -53,9 +62,12 @@ class Reduction:
         first = cell_group * self.cells
         last = min(first + self.cells, self.out_channels) - 1
         low, high = self.group(first)[0], self.group(last)[1]
-        return [((ky, kx, cb * self.n, min((cb + 1) * self.n, self.channels)),)
-                for cb in range(low // self.n, -(-high // self.n))
-                for ky in range(self.kernel[0]) for kx in range(self.kernel[1])]
+        return [
+            ((ky, kx, cb * self.n, min((cb + 1) * self.n, self.channels)),)
+            for cb in range(low // self.n, -(-high // self.n))
+            for ky in range(self.kernel[0])
+            for kx in range(self.kernel[1])
+        ]
 
 
 def packed_blocks(r):
@@ -63,7 +75,10 @@ def packed_blocks(r):
     ky, kx = r.kernel
     if kx * r.channels * r.element_bytes <= r.lanes:
         rows = r.packed_rows
-        return [tuple((y, x, 0, r.channels) for y in range(y0, min(y0 + rows, ky)) for x in range(kx)) for y0 in range(0, ky, rows)]
+        return [
+            tuple((y, x, 0, r.channels) for y in range(y0, min(y0 + rows, ky)) for x in range(kx))
+            for y0 in range(0, ky, rows)
+        ]
     flat = kx * r.channels
     return [tuple(cut(y, s, min(s + r.n, flat), r.channels)) for s in range(0, flat, r.n) for y in range(ky)]
 

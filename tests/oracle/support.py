@@ -1,14 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
 """Values for the oracle's tests: deterministic by seed, with the corners of the formats."""
+
 import os
 import random
 
 SEED = int(os.environ.get("PRESIL_SEED", "20261121"))
-CORNERS32 = [0, 1, 0x7FFFFF, 0x800000, 0x800001, 0xFFFFFF, 0x1000000, 0x33800000, 0x34000000, 0x3F7FFFFF, 0x3F800000, 0x3F800001, 0x3F808000,
-             0x3F818000, 0x40200000, 0x4B800000, 0x4E800000, 0x4F000000, 0x7E800000, 0x7F000000, 0x7F7F8000, 0x7F7FFFFF, 0x7F800000, 0x7F800001,
-             0x7FC00000, 0x7FFFFFFF, 0x0C7FFFFF, 0x0C800000]
+CORNERS32 = [
+    0,
+    1,
+    0x7FFFFF,
+    0x800000,
+    0x800001,
+    0xFFFFFF,
+    0x1000000,
+    0x33800000,
+    0x34000000,
+    0x3F7FFFFF,
+    0x3F800000,
+    0x3F800001,
+    0x3F808000,
+    0x3F818000,
+    0x40200000,
+    0x4B800000,
+    0x4E800000,
+    0x4F000000,
+    0x7E800000,
+    0x7F000000,
+    0x7F7F8000,
+    0x7F7FFFFF,
+    0x7F800000,
+    0x7F800001,
+    0x7FC00000,
+    0x7FFFFFFF,
+    0x0C7FFFFF,
+    0x0C800000,
+]
 CORNERS32 += [c | 1 << 31 for c in CORNERS32]
-CORNERS16 = sorted({c >> 16 for c in CORNERS32} | {0x0001, 0x8001, 0x007F, 0x0080, 0x7F7F, 0xFF7F, 0x7F80, 0xFF80, 0x7F81, 0x3F80, 0x3FFF})
+CORNERS16 = sorted(
+    {c >> 16 for c in CORNERS32}
+    | {0x0001, 0x8001, 0x007F, 0x0080, 0x7F7F, 0xFF7F, 0x7F80, 0xFF80, 0x7F81, 0x3F80, 0x3FFF}
+)
 
 
 def rng(name):
@@ -19,7 +50,16 @@ def rng(name):
 
 def fp32(r, low=1, high=254):
     """A random fp32 pattern with exponent field low..high and a fraction that is often sparse."""
-    fraction = r.choice((r.getrandbits(23), 0, 0x7FFFFF, 1 << r.randrange(23), 0x7FFFFF ^ (1 << r.randrange(23)), r.getrandbits(8) << 15))
+    fraction = r.choice(
+        (
+            r.getrandbits(23),
+            0,
+            0x7FFFFF,
+            1 << r.randrange(23),
+            0x7FFFFF ^ (1 << r.randrange(23)),
+            r.getrandbits(8) << 15,
+        )
+    )
     return r.getrandbits(1) << 31 | r.randint(low, high) << 23 | fraction
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every worked example of docs/numerics.md: the text is in the document as quoted here, and the oracle computes it."""
+
 from fractions import Fraction
 from pathlib import Path
 
@@ -30,30 +31,74 @@ def int8_limit(k):
 EXAMPLES = [
     ("1", "fp32 `0x00400000` (2^-127) + 0 = `0x00000000`", lambda: n.add(0x00400000, 0), 0),
     ("1", "`0x80400000` × 1.0 = `0x80000000`", lambda: n.mul(0x80400000, ONE), 0x80000000),
-    ("1", "NaN produced by any operation is `0x7fc00000` (fp32) or `0x7fc0` (bf16), whatever the operand's sign and payload",
-     lambda: (n.add(0xFF800001, 0), n.mul(ONE, 0x7FFFFFFF), n.f2b(0xFFC12345)), (0x7FC00000, 0x7FC00000, 0x7FC0)),
-    ("2.1", "`0x3f800000` + `0x33800000` (1 + 2^-24) = `0x3f800000` (tie to even)", lambda: n.add(0x3F800000, 0x33800000), 0x3F800000),
-    ("2.1", "x + (−x) = +0; (−0) + (−0) = −0; +0 + −0 = +0; inf − inf, or a NaN operand: NaN",
-     lambda: (n.add(ONE, ONE | 1 << 31), n.add(1 << 31, 1 << 31), n.add(0, 1 << 31), n.add(n.INF32, n.INF32 | 1 << 31)), (0, 1 << 31, 0, n.NAN32)),
+    (
+        "1",
+        "NaN produced by any operation is `0x7fc00000` (fp32) or `0x7fc0` (bf16), whatever the operand's sign and payload",
+        lambda: (n.add(0xFF800001, 0), n.mul(ONE, 0x7FFFFFFF), n.f2b(0xFFC12345)),
+        (0x7FC00000, 0x7FC00000, 0x7FC0),
+    ),
+    (
+        "2.1",
+        "`0x3f800000` + `0x33800000` (1 + 2^-24) = `0x3f800000` (tie to even)",
+        lambda: n.add(0x3F800000, 0x33800000),
+        0x3F800000,
+    ),
+    (
+        "2.1",
+        "x + (−x) = +0; (−0) + (−0) = −0; +0 + −0 = +0; inf − inf, or a NaN operand: NaN",
+        lambda: (
+            n.add(ONE, ONE | 1 << 31),
+            n.add(1 << 31, 1 << 31),
+            n.add(0, 1 << 31),
+            n.add(n.INF32, n.INF32 | 1 << 31),
+        ),
+        (0, 1 << 31, 0, n.NAN32),
+    ),
     ("2.2", "`0x00800000` × `0x3f000000` = `0x00000000`", lambda: n.mul(0x00800000, 0x3F000000), 0),
-    ("2.2", "inf × 0, or a NaN operand: NaN", lambda: (n.mul(n.INF32, 0), n.mul(0x80000001, n.INF32)), (n.NAN32, n.NAN32)),
+    (
+        "2.2",
+        "inf × 0, or a NaN operand: NaN",
+        lambda: (n.mul(n.INF32, 0), n.mul(0x80000001, n.INF32)),
+        (n.NAN32, n.NAN32),
+    ),
     ("2.3", "16777217 gives `0x4b800000`", lambda: n.i2f(16777217), 0x4B800000),
     ("2.3", "0 gives +0", lambda: n.i2f(0), 0),
     ("2.4", "2.5 gives 2, −0.5 gives 0", lambda: (n.f2i(0x40200000), n.f2i(0xBF000000)), (2, 0)),
-    ("2.4", "saturated to ±2^30; NaN gives 0", lambda: (n.f2i(0x7F800000), n.f2i(0xFF7FFFFF), n.f2i(0x7FC00000)), (1 << 30, -(1 << 30), 0)),
-    ("2.5", "`0x3f808000` gives `0x3f80`, `0x3f818000` gives `0x3f82`", lambda: (n.f2b(0x3F808000), n.f2b(0x3F818000)), (0x3F80, 0x3F82)),
+    (
+        "2.4",
+        "saturated to ±2^30; NaN gives 0",
+        lambda: (n.f2i(0x7F800000), n.f2i(0xFF7FFFFF), n.f2i(0x7FC00000)),
+        (1 << 30, -(1 << 30), 0),
+    ),
+    (
+        "2.5",
+        "`0x3f808000` gives `0x3f80`, `0x3f818000` gives `0x3f82`",
+        lambda: (n.f2b(0x3F808000), n.f2b(0x3F818000)),
+        (0x3F80, 0x3F82),
+    ),
     ("3", "K ≤ 131,071 at −128 × −128", lambda: (int8_limit(131071), int8_limit(131072)), (True, False)),
-    ("4", "a = (1.0, 2^-12), w = (1.0, 1.0): emax 254, t = (2^24, ((2^14·2^11 >> 12) + 1) >> 1 = 2^12); S = 2^24 + 2^12, v = 1 + 2^-12 exactly", clause_4_example, (1 + Fraction(1, 4096), 11, 1 + Fraction(1, 4096))),
+    (
+        "4",
+        "a = (1.0, 2^-12), w = (1.0, 1.0): emax 254, t = (2^24, ((2^14·2^11 >> 12) + 1) >> 1 = 2^12); S = 2^24 + 2^12, v = 1 + 2^-12 exactly",
+        clause_4_example,
+        (1 + Fraction(1, 4096), 11, 1 + Fraction(1, 4096)),
+    ),
     ("4.3", "0 ≤ m_i ≤ 65025", lambda: 255 * 255, 65025),
     ("6", "`0x3f8fffff`: t0 = `0x3f90`, t1 = `0xb400`, t2 = 0", lambda: n.split(0x3F8FFFFF), (0x3F90, 0xB400, 0)),
     ("6", "the largest finite value of the sign (`0x7f7f`)", lambda: n.split(0xFF7FFFFF)[0], 0xFF7F),
-    ("6", "x infinite or NaN: t0 = infinity or `0x7fc0`, others +0",
-     lambda: (n.split(0xFF800000), n.split(0xFF800001)), ((0xFF80, 0, 0), (0x7FC0, 0, 0))),
+    (
+        "6",
+        "x infinite or NaN: t0 = infinity or `0x7fc0`, others +0",
+        lambda: (n.split(0xFF800000), n.split(0xFF800001)),
+        ((0xFF80, 0, 0), (0x7FC0, 0, 0)),
+    ),
     ("6", "x with exponent field 0: t0 = zero of its sign, others +0", lambda: n.split(0x807FFFFF), (0x8000, 0, 0)),
 ]
 
 
-@pytest.mark.parametrize("clause, text, compute, expected", EXAMPLES, ids=[f"{c}-{i}" for i, (c, *_) in enumerate(EXAMPLES)])
+@pytest.mark.parametrize(
+    "clause, text, compute, expected", EXAMPLES, ids=[f"{c}-{i}" for i, (c, *_) in enumerate(EXAMPLES)]
+)
 def test_worked_example(clause, text, compute, expected):
     assert text in DOCUMENT, f"clause {clause} no longer says this; adapt the example"
     assert compute() == expected
@@ -74,8 +119,10 @@ def test_packing_text():
     assert [{ky for ky, *_ in b} for b in base.blocks(0)] == [{0, 1, 2}, {3, 4, 5}, {6}]
     bf16_first = Reduction(3, (7, 7), 2, 64, 32, 64)
     assert [{ky for ky, *_ in b} for b in bf16_first.blocks(0)] == [{y} for y in range(7)]
-    cut_slice = Reduction(16, (3, 3), 2, 64, 32, 64)          # 48 elements a slice in blocks of 32: slice block outermost
-    assert [(b[0][0], b[0][1:]) for b in cut_slice.blocks(0)] == [(y, (0, 0, 16)) for y in range(3)] + [(y, (2, 0, 16)) for y in range(3)]
+    cut_slice = Reduction(16, (3, 3), 2, 64, 32, 64)  # 48 elements a slice in blocks of 32: slice block outermost
+    assert [(b[0][0], b[0][1:]) for b in cut_slice.blocks(0)] == [(y, (0, 0, 16)) for y in range(3)] + [
+        (y, (2, 0, 16)) for y in range(3)
+    ]
     assert not Reduction(17, (3, 3), 2, 64, 32, 64).packed
     assert not Reduction(16, (1, 1), 2, 64, 32, 64).packed
     assert not Reduction(16, (3, 3), 2, 64, 32, 64, groups=2).packed
@@ -86,9 +133,9 @@ def test_packing_text():
 
 def test_group_blocks():
     """Section 5 groups: the blocks that hold an input channel of any group of the cell group."""
-    r = Reduction(96, (1, 1), 1, 64, 32, 96, groups=96)         # depthwise: cell group 1 is channels 32..63, in block 0 only
+    r = Reduction(96, (1, 1), 1, 64, 32, 96, groups=96)  # depthwise: cell group 1 is channels 32..63, in block 0 only
     assert [b[0][2:] for b in r.blocks(1)] == [(0, 64)]
     assert [b[0][2:] for b in r.blocks(2)] == [(64, 96)]
-    half = Reduction(128, (1, 1), 1, 64, 32, 48, groups=2)      # cell group 0: outputs 0..31 span both groups
+    half = Reduction(128, (1, 1), 1, 64, 32, 48, groups=2)  # cell group 0: outputs 0..31 span both groups
     assert [b[0][2:] for b in half.blocks(0)] == [(0, 64), (64, 128)]
     assert [b[0][2:] for b in half.blocks(1)] == [(64, 128)]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """oracle.fast equals oracle.numerics."""
+
 from oracle import fast, numerics as n
 from oracle.support import CORNERS16, CORNERS32, any32, bf16, fp32, pairs32, rng
 
@@ -12,7 +13,12 @@ def test_add_and_mul():
 
 def test_conversions():
     r = rng("fast conversions")
-    for x in CORNERS32 + [any32(r) for _ in range(30_000)] + [fp32(r, 1, 30) for _ in range(10_000)] + [fp32(r, 250, 254) for _ in range(5_000)]:
+    for x in (
+        CORNERS32
+        + [any32(r) for _ in range(30_000)]
+        + [fp32(r, 1, 30) for _ in range(10_000)]
+        + [fp32(r, 250, 254) for _ in range(5_000)]
+    ):
         assert fast.f2b(x) == n.f2b(x), f"{x:#x}"
         assert fast.split(x) == n.split(x), f"{x:#x}"
         assert fast.i2f(x) == n.i2f(x), f"{x:#x}"

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""oracle.machine: small programs as a driver would write them against oracle.operators; each engine's rules by hand; errors; undefined."""
+"""oracle.machine: small programs as a driver would write them against oracle.operators; each engine's rules by hand;
+errors; undefined."""
+
 import random
 import struct
 from fractions import Fraction
@@ -24,13 +26,13 @@ def machine(chip, size=0x10000):
 
 def put(m, address, values, kind):
     data = struct.pack(f"<{len(values)}{kind}", *values)
-    m.memory.dram[address:address + len(data)] = data
+    m.memory.dram[address : address + len(data)] = data
 
 
 def get(m, address, count, kind):
     size = struct.calcsize(kind)
-    assert all(m.memory.dram_defined[address:address + count * size]), "undefined output"
-    return list(struct.unpack(f"<{count}{kind}", m.memory.dram[address:address + count * size]))
+    assert all(m.memory.dram_defined[address : address + count * size]), "undefined output"
+    return list(struct.unpack(f"<{count}{kind}", m.memory.dram[address : address + count * size]))
 
 
 def elements(r, dtype, count):
@@ -46,7 +48,7 @@ def matmul_program(chip, dtype, m, k, columns):
     element = 1 if dtype == "int8" else 2
     source, lanes = struct.calcsize(FORMAT[dtype]), c.lanes // element
     blocks, word = -(-k // lanes), c.word_bytes
-    weights = m * blocks                                    # scratchpad word of the first weight block
+    weights = m * blocks  # scratchpad word of the first weight block
     out_word = weights + blocks * c.cells
     program = []
     passes = ((0, 0),) if dtype != "fp32" else operators.FP32_PASSES
@@ -54,22 +56,104 @@ def matmul_program(chip, dtype, m, k, columns):
         conv = {"conv": ta + 1} if dtype == "fp32" else {}
         conv_w = {"conv": tw + 1} if dtype == "fp32" else {}
         wait = {"wait": 1 << 5} if number else {}
-        program.append(encode("LOAD", addr_lo=IN_A, row_bytes=k * source, step0=lanes * source, chunk_bytes=lanes * source, word_bytes=lanes * source,
-                              n0=blocks, n1=m, n2=1, n3=1, ds1=k * source, ss0=word, ss1=blocks * word, **conv, **wait))
+        program.append(
+            encode(
+                "LOAD",
+                addr_lo=IN_A,
+                row_bytes=k * source,
+                step0=lanes * source,
+                chunk_bytes=lanes * source,
+                word_bytes=lanes * source,
+                n0=blocks,
+                n1=m,
+                n2=1,
+                n3=1,
+                ds1=k * source,
+                ss0=word,
+                ss1=blocks * word,
+                **conv,
+                **wait,
+            )
+        )
         for b in range(blocks):
             rows = min(lanes, k - b * lanes)
-            program.append(encode("LOAD", transpose=1, esize_log2=source.bit_length() - 1, addr_lo=IN_B + b * lanes * columns * source,
-                                  row_bytes=columns * source, chunk_bytes=c.cells * source, word_bytes=min(c.cells * source, word * (2 if conv_w else 1)),
-                                  n0=1, n1=rows, n2=1, n3=1, ds1=columns * source, sp_base=(weights + b * c.cells) * word, sw=word,
-                                  signal=1 if b == blocks - 1 else 0, **conv_w))
-        program.append(encode("MATRIX", bf16=int(element == 2), first=int(number == 0), skip_special=int(number < len(passes) - 1), act_base=0, wgt_base=weights,
-                              nx=1, ny=m, sx=1, sy=1, kx=1, ky=1, ncb=blocks, lim_x=1, lim_y=m, x_stride=1, y_stride=blocks, cb_stride=1, idx=1, idy=1,
-                              wait=1, signal=3 if number == len(passes) - 1 else 2))
+            program.append(
+                encode(
+                    "LOAD",
+                    transpose=1,
+                    esize_log2=source.bit_length() - 1,
+                    addr_lo=IN_B + b * lanes * columns * source,
+                    row_bytes=columns * source,
+                    chunk_bytes=c.cells * source,
+                    word_bytes=min(c.cells * source, word * (2 if conv_w else 1)),
+                    n0=1,
+                    n1=rows,
+                    n2=1,
+                    n3=1,
+                    ds1=columns * source,
+                    sp_base=(weights + b * c.cells) * word,
+                    sw=word,
+                    signal=1 if b == blocks - 1 else 0,
+                    **conv_w,
+                )
+            )
+        program.append(
+            encode(
+                "MATRIX",
+                bf16=int(element == 2),
+                first=int(number == 0),
+                skip_special=int(number < len(passes) - 1),
+                act_base=0,
+                wgt_base=weights,
+                nx=1,
+                ny=m,
+                sx=1,
+                sy=1,
+                kx=1,
+                ky=1,
+                ncb=blocks,
+                lim_x=1,
+                lim_y=m,
+                x_stride=1,
+                y_stride=blocks,
+                cb_stride=1,
+                idx=1,
+                idy=1,
+                wait=1,
+                signal=3 if number == len(passes) - 1 else 2,
+            )
+        )
     row_words = -(-4 * c.cells // word)
-    program.append(encode("EPILOGUE", acc_fp32=int(element == 2), rows=m, out_type=layout.enum("OUT", "RAW32" if element == 1 else "FP32"),
-                          out_base=out_word * word, out_pitch=row_words * word, wait=1 << 4, signal=1))
-    program.append(encode("STORE", addr_lo=OUT, chunk_bytes=columns * 4, word_bytes=word, n0=1, n1=m, n2=1, n3=1, ds1=columns * 4, sp_base=out_word * word,
-                          sw=word, ss1=row_words * word, wait=1 << 8, ordered=1))
+    program.append(
+        encode(
+            "EPILOGUE",
+            acc_fp32=int(element == 2),
+            rows=m,
+            out_type=layout.enum("OUT", "RAW32" if element == 1 else "FP32"),
+            out_base=out_word * word,
+            out_pitch=row_words * word,
+            wait=1 << 4,
+            signal=1,
+        )
+    )
+    program.append(
+        encode(
+            "STORE",
+            addr_lo=OUT,
+            chunk_bytes=columns * 4,
+            word_bytes=word,
+            n0=1,
+            n1=m,
+            n2=1,
+            n3=1,
+            ds1=columns * 4,
+            sp_base=out_word * word,
+            sw=word,
+            ss1=row_words * word,
+            wait=1 << 8,
+            ordered=1,
+        )
+    )
     return program
 
 
@@ -86,13 +170,16 @@ def test_matmul_program(chip, dtype):
         put(chip_machine, IN_B, b, FORMAT[dtype])
         result = chip_machine.launch(matmul_program(chip, dtype, m, k, columns), schedule=random.Random(r.random()))
         assert (result.error, result.hang, result.violations) == (None, None, [])
-        rows = [a[i * k:(i + 1) * k] for i in range(m)]
-        want = operators.matmul([rows], [[b[i * columns:(i + 1) * columns] for i in range(k)]], dtype=dtype, lanes=c.lanes, cells=c.cells)
+        rows = [a[i * k : (i + 1) * k] for i in range(m)]
+        want = operators.matmul(
+            [rows], [[b[i * columns : (i + 1) * columns] for i in range(k)]], dtype=dtype, lanes=c.lanes, cells=c.cells
+        )
         assert get(chip_machine, OUT, m * columns, "I") == want
 
 
 def conv_program(chip, h, w, channels, kernel, stride, pad, epilogue, params):
-    """int8 convolution of one channel block, one cell group, NHWC at IN_A, weights [cell][ky][kx][c] at IN_B; -> (program, outputs' size)."""
+    """int8 convolution of one channel block, one cell group, NHWC at IN_A, weights [cell][ky][kx][c] at IN_B; ->
+    (program, outputs' size)."""
     c = layout.config(chip)
     word, e_words = c.word_bytes, -(-4 * c.cells // c.word_bytes)
     weights, oh, ow = h * w, (h + 2 * pad - kernel) // stride + 1, (w + 2 * pad - kernel) // stride + 1
@@ -100,16 +187,104 @@ def conv_program(chip, h, w, channels, kernel, stride, pad, epilogue, params):
     out_word = params_word + 2 * e_words
     slot = word // 2 if c.cells <= word // 2 else word
     program = [
-        encode("LOAD", addr_lo=IN_A, row_bytes=h * w * channels, step0=channels, chunk_bytes=channels, word_bytes=channels, n0=h * w, n1=1, n2=1, n3=1, ss0=word),
-        encode("LOAD", addr_lo=IN_B, row_bytes=channels, chunk_bytes=channels, word_bytes=channels, n0=1, n1=kernel * kernel, n2=c.cells, n3=1,
-               ds1=channels, ds2=channels * kernel * kernel, sp_base=weights * word, ss1=c.cells * word, ss2=word),
-        encode("LOAD", addr_lo=PARAMS, row_bytes=params * 4, chunk_bytes=4 * c.cells, step0=4 * c.cells, word_bytes=word, n0=2, n1=1, n2=1, n3=1,
-               sp_base=params_word * word, sw=word, ss0=e_words * word, signal=1),
-        encode("MATRIX", first=1, half=1, act_base=0, wgt_base=weights, nx=ow, ny=oh, sx=stride, sy=stride, kx=kernel, ky=kernel, dx=1, dy=1, ox=-pad, oy=-pad,
-               ncb=1, lim_x=w, lim_y=h, x_stride=1, y_stride=w, idx=1, idy=1, pad=5, wait=1, signal=1),
-        encode("EPILOGUE", half=1, rows=oh * ow, param_base=params_word, out_base=out_word * word, out_pitch=slot, wait=1 << 4, signal=1, **epilogue),
-        encode("STORE", addr_lo=OUT + 1, chunk_bytes=c.cells, word_bytes=word, n0=1, n1=oh * ow, n2=1, n3=1, ds1=c.cells, sp_base=out_word * word, ss1=slot,
-               wait=1 << 8)]
+        encode(
+            "LOAD",
+            addr_lo=IN_A,
+            row_bytes=h * w * channels,
+            step0=channels,
+            chunk_bytes=channels,
+            word_bytes=channels,
+            n0=h * w,
+            n1=1,
+            n2=1,
+            n3=1,
+            ss0=word,
+        ),
+        encode(
+            "LOAD",
+            addr_lo=IN_B,
+            row_bytes=channels,
+            chunk_bytes=channels,
+            word_bytes=channels,
+            n0=1,
+            n1=kernel * kernel,
+            n2=c.cells,
+            n3=1,
+            ds1=channels,
+            ds2=channels * kernel * kernel,
+            sp_base=weights * word,
+            ss1=c.cells * word,
+            ss2=word,
+        ),
+        encode(
+            "LOAD",
+            addr_lo=PARAMS,
+            row_bytes=params * 4,
+            chunk_bytes=4 * c.cells,
+            step0=4 * c.cells,
+            word_bytes=word,
+            n0=2,
+            n1=1,
+            n2=1,
+            n3=1,
+            sp_base=params_word * word,
+            sw=word,
+            ss0=e_words * word,
+            signal=1,
+        ),
+        encode(
+            "MATRIX",
+            first=1,
+            half=1,
+            act_base=0,
+            wgt_base=weights,
+            nx=ow,
+            ny=oh,
+            sx=stride,
+            sy=stride,
+            kx=kernel,
+            ky=kernel,
+            dx=1,
+            dy=1,
+            ox=-pad,
+            oy=-pad,
+            ncb=1,
+            lim_x=w,
+            lim_y=h,
+            x_stride=1,
+            y_stride=w,
+            idx=1,
+            idy=1,
+            pad=5,
+            wait=1,
+            signal=1,
+        ),
+        encode(
+            "EPILOGUE",
+            half=1,
+            rows=oh * ow,
+            param_base=params_word,
+            out_base=out_word * word,
+            out_pitch=slot,
+            wait=1 << 4,
+            signal=1,
+            **epilogue,
+        ),
+        encode(
+            "STORE",
+            addr_lo=OUT + 1,
+            chunk_bytes=c.cells,
+            word_bytes=word,
+            n0=1,
+            n1=oh * ow,
+            n2=1,
+            n3=1,
+            ds1=c.cells,
+            sp_base=out_word * word,
+            ss1=slot,
+            wait=1 << 8,
+        ),
+    ]
     return program, oh, ow
 
 
@@ -119,7 +294,10 @@ def test_conv_program_with_epilogue(chip):
     r, c = rng(f"machine conv {chip}"), layout.config(chip)
     for h, w, channels, kernel, stride, pad in ((5, 4, 3, 3, 1, 1), (6, 6, c.lanes, 2, 2, 0), (3, 5, 1, 3, 2, 2)):
         x, weight = elements(r, "int8", h * w * channels), elements(r, "int8", c.cells * kernel * kernel * channels)
-        bias, scale = [r.getrandbits(14) for _ in range(c.cells)], [fp32(r, 116, 119) & 0x7FFFFFFF for _ in range(c.cells)]
+        bias, scale = (
+            [r.getrandbits(14) for _ in range(c.cells)],
+            [fp32(r, 116, 119) & 0x7FFFFFFF for _ in range(c.cells)],
+        )
         fields = dict(bias_en=1, scale_en=1, out_zp=-4, int_lo=-4, int_hi=120, out_type=layout.enum("OUT", "INT8"))
         program, oh, ow = conv_program(chip, h, w, channels, kernel, stride, pad, fields, 2 * c.cells)
         m = machine(chip)
@@ -128,10 +306,27 @@ def test_conv_program_with_epilogue(chip):
         assert (result.error, result.hang, result.violations, result.undefined) == (None, None, [], [])
         assert result.executed == [0, 1, 2, 3, 4, 5]
         nested_x = [[[[x[(i * w + j) * channels + ch] for j in range(w)] for i in range(h)] for ch in range(channels)]]
-        nested_w = [[[[weight[((o * kernel + i) * kernel + j) * channels + ch] for j in range(kernel)] for i in range(kernel)] for ch in range(channels)]
-                    for o in range(c.cells)]
-        want = operators.conv2d(nested_x, nested_w, dtype="int8", lanes=c.lanes, cells=c.cells, stride=(stride, stride), padding=(pad, pad), pad=5,
-                                epilogue=operators.Epilogue("INT8", bias, scale, out_zp=-4, int_lo=-4, int_hi=120))
+        nested_w = [
+            [
+                [
+                    [weight[((o * kernel + i) * kernel + j) * channels + ch] for j in range(kernel)]
+                    for i in range(kernel)
+                ]
+                for ch in range(channels)
+            ]
+            for o in range(c.cells)
+        ]
+        want = operators.conv2d(
+            nested_x,
+            nested_w,
+            dtype="int8",
+            lanes=c.lanes,
+            cells=c.cells,
+            stride=(stride, stride),
+            padding=(pad, pad),
+            pad=5,
+            epilogue=operators.Epilogue("INT8", bias, scale, out_zp=-4, int_lo=-4, int_hi=120),
+        )
         got = get(m, OUT + 1, oh * ow * c.cells, "B")
         assert [got[p * c.cells + o] for o in range(c.cells) for p in range(oh * ow)] == want
 
@@ -139,10 +334,27 @@ def test_conv_program_with_epilogue(chip):
 def run_load(m, store_words=4, **fields):
     """A LOAD alone and a STORE of the first scratchpad words; the stored bytes with None where undefined."""
     word = m.config.word_bytes
-    result = m.launch([encode("LOAD", **{**dict(n0=1, n1=1, n2=1, n3=1), **fields}, signal=1),
-                       encode("STORE", addr_lo=OUT, chunk_bytes=word * store_words, word_bytes=word, sw=word, n0=1, n1=1, n2=1, n3=1, wait=1)])
+    result = m.launch(
+        [
+            encode("LOAD", **{**dict(n0=1, n1=1, n2=1, n3=1), **fields}, signal=1),
+            encode(
+                "STORE",
+                addr_lo=OUT,
+                chunk_bytes=word * store_words,
+                word_bytes=word,
+                sw=word,
+                n0=1,
+                n1=1,
+                n2=1,
+                n3=1,
+                wait=1,
+            ),
+        ]
+    )
     assert result.error is None and result.hang is None
-    return [v if f else None for v, f in zip(m.memory.dram[OUT:OUT + word * store_words], m.memory.dram_defined[OUT:])]
+    return [
+        v if f else None for v, f in zip(m.memory.dram[OUT : OUT + word * store_words], m.memory.dram_defined[OUT:])
+    ]
 
 
 def test_load_padding_and_packing():
@@ -156,7 +368,9 @@ def test_load_padding_and_packing():
     got = run_load(m, addr_lo=IN_A, row_bytes=9, step0=2, chunk_bytes=4, word_bytes=4, n0=3, ss0=5)
     assert got[:16] == [1, 2, 3, 4, 0, 3, 4, 5, 6, 0, 5, 6, 7, 8, 0, 0]
     # row limit: row 0 (position -1) and row 2 (position 1 of 1) are padding
-    got = run_load(m, addr_lo=IN_A, row_bytes=16, chunk_bytes=16, word_bytes=16, n1=3, ds1=16, ss1=16, rp0=-1, rp1=1, row_limit=1)
+    got = run_load(
+        m, addr_lo=IN_A, row_bytes=16, chunk_bytes=16, word_bytes=16, n1=3, ds1=16, ss1=16, rp0=-1, rp1=1, row_limit=1
+    )
     assert got[:48] == [0] * 16 + list(range(17, 33)) + [0] * 16
     # words of 3 bytes, the last shorter
     got = run_load(m, addr_lo=IN_A, row_bytes=16, chunk_bytes=7, word_bytes=3, sw=16)
@@ -171,14 +385,41 @@ def test_load_terms_and_transposition():
     values = [0x3F8FFFFF, 0x40490FDB, 0xFF800000, 0x00000001, 0x7F7FFFFF, 0xC2F6E979]
     put(m, IN_A, values, "I")
     for t in range(3):
-        got = run_load(m, addr_lo=IN_A, row_bytes=24, pos0=-4, chunk_bytes=32, word_bytes=32, conv=t + 1, pad=0x22221111)
+        got = run_load(
+            m, addr_lo=IN_A, row_bytes=24, pos0=-4, chunk_bytes=32, word_bytes=32, conv=t + 1, pad=0x22221111
+        )
         halves = [got[k] | got[k + 1] << 8 for k in range(0, 16, 2)]
         assert halves == [0x1111] + [n.split(v)[t] for v in values] + [0x2222]
-        got = run_load(m, transpose=1, esize_log2=2, conv=t + 1, addr_lo=IN_A, row_bytes=12, chunk_bytes=12, word_bytes=12, n1=2, ds1=12, sw=16)
-        assert [[got[16 * j + 2 * k] | got[16 * j + 2 * k + 1] << 8 for k in range(8)] for j in range(3)] == \
-            [[n.split(values[j])[t], n.split(values[3 + j])[t]] + [0] * 6 for j in range(3)]
+        got = run_load(
+            m,
+            transpose=1,
+            esize_log2=2,
+            conv=t + 1,
+            addr_lo=IN_A,
+            row_bytes=12,
+            chunk_bytes=12,
+            word_bytes=12,
+            n1=2,
+            ds1=12,
+            sw=16,
+        )
+        assert [[got[16 * j + 2 * k] | got[16 * j + 2 * k + 1] << 8 for k in range(8)] for j in range(3)] == [
+            [n.split(values[j])[t], n.split(values[3 + j])[t]] + [0] * 6 for j in range(3)
+        ]
     put(m, IN_A, list(range(16)), "B")
-    got = run_load(m, transpose=1, esize_log2=1, addr_lo=IN_A, row_bytes=4, chunk_bytes=6, word_bytes=6, n1=2, ds1=4, sw=16, pad=0x04030201)
+    got = run_load(
+        m,
+        transpose=1,
+        esize_log2=1,
+        addr_lo=IN_A,
+        row_bytes=4,
+        chunk_bytes=6,
+        word_bytes=6,
+        n1=2,
+        ds1=4,
+        sw=16,
+        pad=0x04030201,
+    )
     assert got[:8] == [0, 1, 4, 5, 1, 2, 3, 4] and got[16:20] == [2, 3, 6, 7] and got[32:40] == [1, 2, 3, 4] * 2
 
 
@@ -188,11 +429,48 @@ def test_undefined_follows_the_value():
         m, c = machine("tiny"), layout.config("tiny")
         put(m, IN_A, [1, 2, 3, 4], "B")
         put(m, IN_B, weight, "B")
-        program = [encode("LOAD", addr_lo=IN_A, row_bytes=4, chunk_bytes=2, word_bytes=2, n0=1, n1=1, n2=1, n3=1, sp_base=1),   # bytes 1 and 2 of word 0
-                   encode("LOAD", addr_lo=IN_B, row_bytes=4, pos0=-1, chunk_bytes=16, word_bytes=16, n0=1, n1=c.cells, n2=1, n3=1, sp_base=16, ss1=16, signal=1),
-                   encode("MATRIX", first=1, wgt_base=1, nx=1, ny=1, sx=1, sy=1, kx=1, ky=1, ncb=1, lim_x=1, lim_y=1, idx=1, idy=1, wait=1, signal=1),
-                   encode("EPILOGUE", rows=1, out_type=3, out_base=0x400, out_pitch=32, wait=1 << 4, signal=1),
-                   encode("STORE", addr_lo=OUT, chunk_bytes=4, word_bytes=16, n0=1, n1=1, n2=1, n3=1, sp_base=0x400, wait=1 << 8)]
+        program = [
+            encode(
+                "LOAD", addr_lo=IN_A, row_bytes=4, chunk_bytes=2, word_bytes=2, n0=1, n1=1, n2=1, n3=1, sp_base=1
+            ),  # bytes 1 and 2 of word 0
+            encode(
+                "LOAD",
+                addr_lo=IN_B,
+                row_bytes=4,
+                pos0=-1,
+                chunk_bytes=16,
+                word_bytes=16,
+                n0=1,
+                n1=c.cells,
+                n2=1,
+                n3=1,
+                sp_base=16,
+                ss1=16,
+                signal=1,
+            ),
+            encode(
+                "MATRIX",
+                first=1,
+                wgt_base=1,
+                nx=1,
+                ny=1,
+                sx=1,
+                sy=1,
+                kx=1,
+                ky=1,
+                ncb=1,
+                lim_x=1,
+                lim_y=1,
+                idx=1,
+                idy=1,
+                wait=1,
+                signal=1,
+            ),
+            encode("EPILOGUE", rows=1, out_type=3, out_base=0x400, out_pitch=32, wait=1 << 4, signal=1),
+            encode(
+                "STORE", addr_lo=OUT, chunk_bytes=4, word_bytes=16, n0=1, n1=1, n2=1, n3=1, sp_base=0x400, wait=1 << 8
+            ),
+        ]
         result = m.launch(program)
         assert bool(m.memory.dram_defined[OUT]) == defined
         assert any(what == "scratchpad" for _, what, _ in result.undefined)
@@ -205,25 +483,87 @@ def test_skipped_and_absent_lanes_are_defined():
     """bf16: what an absent weight or a skipped special meets does not matter."""
     pairs = lambda codes, flags: [(b, f) for c, f in zip(codes, flags) for b in (c & 255, c >> 8)]
     a_flags, one = [1, 0], 0x3F80
-    for skip, absent, weight, defined in ((0, 1, 0x0001, True), (0, 0, 0x0001, False), (0, 0, 0, False), (1, 0, 0x7F80, True), (0, 1, 0x8001, False)):
+    for skip, absent, weight, defined in (
+        (0, 1, 0x0001, True),
+        (0, 0, 0x0001, False),
+        (0, 0, 0, False),
+        (1, 0, 0x7F80, True),
+        (0, 1, 0x8001, False),
+    ):
         d = SimpleNamespace(bf16=1, skip_special=skip, absent=absent)
         got = accumulate(d, 0, Operand(d, pairs([one, 0x1234], a_flags)), Operand(d, pairs([one, weight], [1, 1])))
         assert got == (0x3F800000 if defined else None)
 
 
 def run_epilogue(m, residual, **fields):
-    """Accumulator row 0 of zeros through an EPILOGUE over scratchpad words 8 and 9 filled with 0xEE; those words afterwards."""
+    """Accumulator row 0 of zeros through an EPILOGUE over scratchpad words 8 and 9 filled with 0xEE; those words
+    afterwards."""
     c, word = m.config, m.config.word_bytes
-    fill = encode("LOAD", chunk_bytes=2 * word, word_bytes=word, sw=word, n0=1, n1=1, n2=1, n3=1, sp_base=8 * word, pad=0xEEEEEEEE)
+    fill = encode(
+        "LOAD", chunk_bytes=2 * word, word_bytes=word, sw=word, n0=1, n1=1, n2=1, n3=1, sp_base=8 * word, pad=0xEEEEEEEE
+    )
     put(m, IN_A, residual, "B")
-    res = encode("LOAD", addr_lo=IN_A, row_bytes=len(residual), chunk_bytes=len(residual), word_bytes=word, sw=word, n0=1, n1=1, n2=1, n3=1, sp_base=4 * word)
-    weights = encode("LOAD", chunk_bytes=c.lanes, word_bytes=c.lanes, n0=c.cells + 1, n1=1, n2=1, n3=1, sp_base=16 * word, ss0=word, signal=1)
-    mac = encode("MATRIX", first=1, act_base=16, wgt_base=17, nx=1, ny=1, sx=1, sy=1, kx=1, ky=1, ncb=1, lim_x=1, lim_y=1, idx=1, idy=1, wait=1, signal=1)
+    res = encode(
+        "LOAD",
+        addr_lo=IN_A,
+        row_bytes=len(residual),
+        chunk_bytes=len(residual),
+        word_bytes=word,
+        sw=word,
+        n0=1,
+        n1=1,
+        n2=1,
+        n3=1,
+        sp_base=4 * word,
+    )
+    weights = encode(
+        "LOAD",
+        chunk_bytes=c.lanes,
+        word_bytes=c.lanes,
+        n0=c.cells + 1,
+        n1=1,
+        n2=1,
+        n3=1,
+        sp_base=16 * word,
+        ss0=word,
+        signal=1,
+    )
+    mac = encode(
+        "MATRIX",
+        first=1,
+        act_base=16,
+        wgt_base=17,
+        nx=1,
+        ny=1,
+        sx=1,
+        sy=1,
+        kx=1,
+        ky=1,
+        ncb=1,
+        lim_x=1,
+        lim_y=1,
+        idx=1,
+        idy=1,
+        wait=1,
+        signal=1,
+    )
     epi = encode("EPILOGUE", rows=1, out_pitch=word, wait=1 << 4, signal=1, **fields)
-    store = encode("STORE", addr_lo=OUT, chunk_bytes=2 * word, word_bytes=word, sw=word, n0=1, n1=1, n2=1, n3=1, sp_base=8 * word, wait=1 << 8)
+    store = encode(
+        "STORE",
+        addr_lo=OUT,
+        chunk_bytes=2 * word,
+        word_bytes=word,
+        sw=word,
+        n0=1,
+        n1=1,
+        n2=1,
+        n3=1,
+        sp_base=8 * word,
+        wait=1 << 8,
+    )
     result = m.launch([fill, res, weights, mac, epi, store])
     assert (result.error, result.hang, result.violations) == (None, None, [])
-    return [v if f else None for v, f in zip(m.memory.dram[OUT:OUT + 2 * word], m.memory.dram_defined[OUT:])]
+    return [v if f else None for v, f in zip(m.memory.dram[OUT : OUT + 2 * word], m.memory.dram_defined[OUT:])]
 
 
 @pytest.mark.parametrize("chip", CHIPS)
@@ -235,14 +575,39 @@ def test_epilogue_rows_in_words_and_slots(chip):
     ones = dict(res_en=1, res_base=4 * word, res_scale=0x3F800000)
     values = [(7 * i) % 100 for i in range(cells)]
     slot = cells <= word // 2
-    got = run_epilogue(machine(chip), values, out_type=int8, out_base=8 * word + (word // 2 if slot else 0), int_lo=-128, int_hi=127, res_type=0, **ones)
-    assert got == ([0xEE] * (word // 2) + values + [0xEE] * word if slot else values + [None] * (word - cells) + [0xEE] * word)
+    got = run_epilogue(
+        machine(chip),
+        values,
+        out_type=int8,
+        out_base=8 * word + (word // 2 if slot else 0),
+        int_lo=-128,
+        int_hi=127,
+        res_type=0,
+        **ones,
+    )
+    assert got == (
+        [0xEE] * (word // 2) + values + [0xEE] * word if slot else values + [None] * (word - cells) + [0xEE] * word
+    )
     rows = [n.round32(Fraction(v), precision=8) >> 16 for v in values]
-    got = run_epilogue(machine(chip), [b for v in rows for b in (v & 255, v >> 8)], out_type=single, out_base=5 * word, res_type=1, **ones)
-    assert got == [0xEE] * (2 * word)                                  # written elsewhere
-    got = run_epilogue(machine(chip), [b for v in rows for b in (v & 255, v >> 8)], out_type=half, out_base=8 * word, res_type=1, **ones)
-    assert got[:2 * cells] == [b for v in rows for b in (v & 255, v >> 8)]
-    assert got[2 * cells:] == [None] * (-2 * cells % word) + [0xEE] * (2 * word - 2 * cells - (-2 * cells % word))
+    got = run_epilogue(
+        machine(chip),
+        [b for v in rows for b in (v & 255, v >> 8)],
+        out_type=single,
+        out_base=5 * word,
+        res_type=1,
+        **ones,
+    )
+    assert got == [0xEE] * (2 * word)  # written elsewhere
+    got = run_epilogue(
+        machine(chip),
+        [b for v in rows for b in (v & 255, v >> 8)],
+        out_type=half,
+        out_base=8 * word,
+        res_type=1,
+        **ones,
+    )
+    assert got[: 2 * cells] == [b for v in rows for b in (v & 255, v >> 8)]
+    assert got[2 * cells :] == [None] * (-2 * cells % word) + [0xEE] * (2 * word - 2 * cells - (-2 * cells % word))
 
 
 def test_matrix_input_dilation_and_pad():
@@ -250,33 +615,108 @@ def test_matrix_input_dilation_and_pad():
     m, c = machine("tiny"), layout.config("tiny")
     put(m, IN_A, [10, 20, 30], "B")
     put(m, IN_B, [1, 1, 1], "B")
-    program = [encode("LOAD", addr_lo=IN_A, row_bytes=3, chunk_bytes=1, word_bytes=1, step0=1, n0=3, n1=1, n2=1, n3=1, ss0=16),
-               encode("LOAD", addr_lo=IN_B, row_bytes=3, chunk_bytes=1, word_bytes=1, step0=1, n0=3, n1=c.cells, n2=1, n3=1, sp_base=48, ss0=16 * c.cells, ss1=16, signal=1),
-               encode("MATRIX", first=1, wgt_base=3, nx=7, ny=1, sx=1, sy=1, kx=3, ky=1, ncb=1, dx=1, ox=-1, lim_x=3, lim_y=1, x_stride=1, idx=2, idy=1, pad=1,
-                      wait=1, signal=1),
-               encode("EPILOGUE", rows=7, out_type=3, out_base=0x1000, out_pitch=32, wait=1 << 4, signal=1),
-               encode("STORE", addr_lo=OUT, chunk_bytes=4, word_bytes=4, n0=1, n1=7, n2=1, n3=1, ds1=4, sp_base=0x1000, ss1=32, wait=1 << 8)]
+    program = [
+        encode("LOAD", addr_lo=IN_A, row_bytes=3, chunk_bytes=1, word_bytes=1, step0=1, n0=3, n1=1, n2=1, n3=1, ss0=16),
+        encode(
+            "LOAD",
+            addr_lo=IN_B,
+            row_bytes=3,
+            chunk_bytes=1,
+            word_bytes=1,
+            step0=1,
+            n0=3,
+            n1=c.cells,
+            n2=1,
+            n3=1,
+            sp_base=48,
+            ss0=16 * c.cells,
+            ss1=16,
+            signal=1,
+        ),
+        encode(
+            "MATRIX",
+            first=1,
+            wgt_base=3,
+            nx=7,
+            ny=1,
+            sx=1,
+            sy=1,
+            kx=3,
+            ky=1,
+            ncb=1,
+            dx=1,
+            ox=-1,
+            lim_x=3,
+            lim_y=1,
+            x_stride=1,
+            idx=2,
+            idy=1,
+            pad=1,
+            wait=1,
+            signal=1,
+        ),
+        encode("EPILOGUE", rows=7, out_type=3, out_base=0x1000, out_pitch=32, wait=1 << 4, signal=1),
+        encode(
+            "STORE",
+            addr_lo=OUT,
+            chunk_bytes=4,
+            word_bytes=4,
+            n0=1,
+            n1=7,
+            n2=1,
+            n3=1,
+            ds1=4,
+            sp_base=0x1000,
+            ss1=32,
+            wait=1 << 8,
+        ),
+    ]
     assert m.launch(program).error is None
     x = [1, 10, 1, 20, 1, 30, 1, 1, 1]
-    assert get(m, OUT, 7, "I") == [sum(x[i:i + 3]) for i in range(7)]
+    assert get(m, OUT, 7, "I") == [sum(x[i : i + 3]) for i in range(7)]
 
 
 def valid(kind):
     c = layout.config("tiny")
     loop = dict(n0=1, n1=1, n2=1, n3=1, chunk_bytes=4, word_bytes=4)
-    return {"LOAD": dict(loop, addr_lo=IN_A, row_bytes=4), "STORE": dict(loop, addr_lo=OUT), "EPILOGUE": dict(rows=1, out_type=3, out_pitch=32),
-            "MATRIX": dict(first=1, nx=c.acc_rows, ny=1, sx=1, sy=1, kx=1, ky=1, ncb=1, lim_x=1, lim_y=1, idx=1, idy=1)}[kind]
+    return {
+        "LOAD": dict(loop, addr_lo=IN_A, row_bytes=4),
+        "STORE": dict(loop, addr_lo=OUT),
+        "EPILOGUE": dict(rows=1, out_type=3, out_pitch=32),
+        "MATRIX": dict(first=1, nx=c.acc_rows, ny=1, sx=1, sy=1, kx=1, ky=1, ncb=1, lim_x=1, lim_y=1, idx=1, idy=1),
+    }[kind]
 
 
-@pytest.mark.parametrize("kind, fields, code", [
-    ("LOAD", dict(n2=0), "FIELD"), ("LOAD", dict(word_bytes=17), "FIELD"), ("LOAD", dict(conv=1, chunk_bytes=32, word_bytes=32, row_bytes=32), None), ("LOAD", dict(conv=1, word_bytes=36), "FIELD"),
-    ("LOAD", dict(transpose=1, n1=16), None), ("LOAD", dict(transpose=1, n1=17), "FIELD"), ("LOAD", dict(transpose=1, n0=2), "FIELD"),
-    ("LOAD", dict(transpose=1, esize_log2=1, n1=9), "FIELD"), ("LOAD", dict(transpose=1, esize_log2=2, conv=2, n1=8), None),
-    ("STORE", dict(chunk_bytes=0), "FIELD"), ("STORE", dict(word_bytes=32), "FIELD"), ("MATRIX", dict(ncb=0), "FIELD"), ("MATRIX", dict(idy=0), "FIELD"),
-    ("MATRIX", dict(), None), ("MATRIX", dict(acc_base=1), "FIELD"), ("EPILOGUE", dict(rows=64), None), ("EPILOGUE", dict(rows=64, acc_base=1), "FIELD"),
-    ("LOAD", dict(isa=2, n0=0), "VERSION"), ("LOAD", dict(sp_base=4 * 1024 * 16), "SPAD_RANGE"), ("STORE", dict(sp_base=-16 & 0x7FFFFFF0), "SPAD_RANGE"),
-    ("MATRIX", dict(wgt_base=4090), "SPAD_RANGE"), ("LOAD", dict(addr_lo=0x10000), "READ_BUS"), ("LOAD", dict(addr_hi=1), "READ_BUS"),
-    ("STORE", dict(addr_lo=0xFFFE), "WRITE_BUS"), ("LOAD", dict(row_bytes=0, addr_hi=1), None)])
+@pytest.mark.parametrize(
+    "kind, fields, code",
+    [
+        ("LOAD", dict(n2=0), "FIELD"),
+        ("LOAD", dict(word_bytes=17), "FIELD"),
+        ("LOAD", dict(conv=1, chunk_bytes=32, word_bytes=32, row_bytes=32), None),
+        ("LOAD", dict(conv=1, word_bytes=36), "FIELD"),
+        ("LOAD", dict(transpose=1, n1=16), None),
+        ("LOAD", dict(transpose=1, n1=17), "FIELD"),
+        ("LOAD", dict(transpose=1, n0=2), "FIELD"),
+        ("LOAD", dict(transpose=1, esize_log2=1, n1=9), "FIELD"),
+        ("LOAD", dict(transpose=1, esize_log2=2, conv=2, n1=8), None),
+        ("STORE", dict(chunk_bytes=0), "FIELD"),
+        ("STORE", dict(word_bytes=32), "FIELD"),
+        ("MATRIX", dict(ncb=0), "FIELD"),
+        ("MATRIX", dict(idy=0), "FIELD"),
+        ("MATRIX", dict(), None),
+        ("MATRIX", dict(acc_base=1), "FIELD"),
+        ("EPILOGUE", dict(rows=64), None),
+        ("EPILOGUE", dict(rows=64, acc_base=1), "FIELD"),
+        ("LOAD", dict(isa=2, n0=0), "VERSION"),
+        ("LOAD", dict(sp_base=4 * 1024 * 16), "SPAD_RANGE"),
+        ("STORE", dict(sp_base=-16 & 0x7FFFFFF0), "SPAD_RANGE"),
+        ("MATRIX", dict(wgt_base=4090), "SPAD_RANGE"),
+        ("LOAD", dict(addr_lo=0x10000), "READ_BUS"),
+        ("LOAD", dict(addr_hi=1), "READ_BUS"),
+        ("STORE", dict(addr_lo=0xFFFE), "WRITE_BUS"),
+        ("LOAD", dict(row_bytes=0, addr_hi=1), None),
+    ],
+)
 def test_errors(kind, fields, code):
     result = machine("tiny").launch([encode("NOP"), encode(kind, **{**valid(kind), **fields})], first_index=40)
     assert (result.error[:2] if result.error else None) == ((code, 41) if code else None)
@@ -298,7 +738,7 @@ def test_opcode_ring_and_tokens():
     assert machine("tiny").launch([waiting] + [free]).hang is None
     m = machine("tiny")
     for i in range(4):
-        m.memory.dram[i * 128:(i + 1) * 128] = layout.to_bytes(encode("NOP"))
+        m.memory.dram[i * 128 : (i + 1) * 128] = layout.to_bytes(encode("NOP"))
     assert m.launch_ring(0, 4, 0xFFFFFFFE, 2).error is None
     assert m.launch_ring(0, 4, 0, 5).error[0] == "RING"
 

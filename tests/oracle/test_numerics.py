@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""oracle.numerics against IEEE float32 of the host (where the flush rules don't matter), exact fractions and the stated bounds."""
+"""oracle.numerics against IEEE float32 of the host (where the flush rules don't matter), exact fractions and the
+stated bounds."""
+
 from fractions import Fraction
 
 import numpy as np
@@ -8,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from oracle import numerics as n
 from oracle.support import CORNERS16, CORNERS32, any32, bf16, fp32, pairs32, rng
 
-TINY = np.float32(2.0 ** -126)
+TINY = np.float32(2.0**-126)
 
 
 def floats(patterns):
@@ -45,7 +47,7 @@ def test_mul_is_ieee():
 
 def test_flush_boundary():
     """Results around 2^-126: rounded to 24 bits with unbounded exponent first, then flushed if still below."""
-    just_below = n.mul(0x00FFFFFF, 0x3F000000)                  # (2 - 2^-23) 2^-126 / 2: 24 bits hold it, below 2^-126
+    just_below = n.mul(0x00FFFFFF, 0x3F000000)  # (2 - 2^-23) 2^-126 / 2: 24 bits hold it, below 2^-126
     assert just_below == 0
     r, rounded_up = rng("flush"), 0
     for _ in range(20_000):
@@ -63,7 +65,9 @@ def test_flush_boundary():
 
 def test_i2f_is_ieee():
     r = rng("i2f")
-    values = [0, 1, -1, 16777217, 2 ** 31 - 1, -2 ** 31, 33554431, -33554433] + [r.getrandbits(r.randint(1, 32)) - r.getrandbits(31) for _ in range(20_000)]
+    values = [0, 1, -1, 16777217, 2**31 - 1, -(2**31), 33554431, -33554433] + [
+        r.getrandbits(r.randint(1, 32)) - r.getrandbits(31) for _ in range(20_000)
+    ]
     values = [n.int32(v) for v in values]
     for v, want in zip(values, np.array(values, dtype=np.int32).astype(np.float32).view(np.uint32)):
         assert n.i2f(v) == int(want)
@@ -76,7 +80,7 @@ def test_f2i():
         if np.isnan(x):
             assert got == 0
         else:
-            assert got == max(-2 ** 30, min(2 ** 30, int(np.rint(np.clip(x, -2.0 ** 40, 2.0 ** 40)))))
+            assert got == max(-(2**30), min(2**30, int(np.rint(np.clip(x, -(2.0**40), 2.0**40)))))
 
 
 def test_f2b():
@@ -111,13 +115,17 @@ def test_less():
 def test_split_is_exact():
     """Section 6: x = t0 + t1 + t2 for |x| >= 2^-102, at most 8 bits each, zeros of t1 and t2 positive, terms shrink."""
     r = rng("split")
-    values = [c for c in CORNERS32 if 25 <= (c >> 23 & 255) <= 254] + [fp32(r, 25, 254) for _ in range(40_000)] + [fp32(r, 25, 26) for _ in range(2_000)]
+    values = (
+        [c for c in CORNERS32 if 25 <= (c >> 23 & 255) <= 254]
+        + [fp32(r, 25, 254) for _ in range(40_000)]
+        + [fp32(r, 25, 26) for _ in range(2_000)]
+    )
     for x in values:
         t0, t1, t2 = n.split(x)
         assert n.value16(t0) + n.value16(t1) + n.value16(t2) == n.value32(x)
         assert t1 != 0x8000 and t2 != 0x8000 and not any(n.is_special16(t) for t in (t0, t1, t2))
         assert abs(n.value16(t1)) <= abs(n.value16(t0)) / 128 and abs(n.value16(t2)) <= abs(n.value16(t1)) / 128
-    for x in [fp32(r, 1, 24) for _ in range(5_000)]:                  # below: the error is below 2^-126 a term
+    for x in [fp32(r, 1, 24) for _ in range(5_000)]:  # below: the error is below 2^-126 a term
         error = n.value32(x) - sum(map(n.value16, n.split(x)))
         assert abs(error) < 2 * Fraction(2) ** -126
 
@@ -130,7 +138,11 @@ def dot_bound(a, w, v):
     """Section 4's error of one block."""
     largest = max(abs(n.value16(x) * n.value16(y)) for x, y in zip(a, w))
     lanes = len(a)
-    return (lanes - 1) * Fraction(2) ** -(n.guard_bits(lanes) + 14) * largest + Fraction(2) ** -24 * abs(v) + Fraction(2) ** -126
+    return (
+        (lanes - 1) * Fraction(2) ** -(n.guard_bits(lanes) + 14) * largest
+        + Fraction(2) ** -24 * abs(v)
+        + Fraction(2) ** -126
+    )
 
 
 def test_dot_within_its_bound():
@@ -139,7 +151,7 @@ def test_dot_within_its_bound():
         lanes, spread = r.choice((8, 12, 32, 32, 64)), r.choice((0, 3, 12, 40, 100))
         a = [bf16(r, 127 - spread, 127 + spread) if r.random() < 0.9 else 0 for _ in range(lanes)]
         w = [bf16(r, 127 - spread, 127 + spread) for _ in range(lanes)]
-        if r.random() < 0.3:                                         # every second lane cancels the one before
+        if r.random() < 0.3:  # every second lane cancels the one before
             a[1::2], w[1::2] = [x ^ 0x8000 for x in a[::2]], w[::2]
             cancelled += 1
         got = n.bf16_dot(a, w)
@@ -167,27 +179,39 @@ def test_dot_specials():
     assert n.bf16_dot([inf, one], [one, one]) == n.INF32
     assert n.bf16_dot([inf, one], [0xBF80, one]) == n.INF32 | 1 << 31
     assert n.bf16_dot([inf, inf], [one, 0xBF80]) == n.NAN32
-    assert n.bf16_dot([inf, one], [0x0040, one]) == n.NAN32          # a subnormal is zero: infinity x zero
+    assert n.bf16_dot([inf, one], [0x0040, one]) == n.NAN32  # a subnormal is zero: infinity x zero
     assert n.bf16_dot([nan, one], [zero, one]) == n.NAN32
     assert n.bf16_dot([nan, one], [one, one], skip_special=True) == 0x3F800000
     assert n.bf16_dot([one, one], [inf, one], skip_special=True) == 0x3F800000
     assert n.bf16_dot([inf, one], [1, one], absent=True) == 0x3F800000
-    assert n.bf16_dot([inf, one], [1, one]) == n.NAN32               # without `absent` the code is a subnormal zero
+    assert n.bf16_dot([inf, one], [1, one]) == n.NAN32  # without `absent` the code is a subnormal zero
     assert n.bf16_dot([inf, one], [0x8001, one], absent=True) == n.NAN32
     assert n.bf16_dot([0, 0x8000], [one, one]) == 0
     assert n.bf16_dot([one, one], [one, 0xBF80]) == 0
     tiny = 0x0080
-    assert n.bf16_dot([tiny | 0x8000, zero], [0x3F00, zero]) == 0x80000000   # flushed to zero of its sign
+    assert n.bf16_dot([tiny | 0x8000, zero], [0x3F00, zero]) == 0x80000000  # flushed to zero of its sign
     assert n.bf16_dot([0x7F7F, 0x7F7F], [0x7F7F, one]) == n.INF32
 
 
 @settings(max_examples=500, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(CORNERS16) | st.integers(0, 65535), st.sampled_from(CORNERS16) | st.integers(0, 65535)), min_size=2, max_size=32),
-       st.booleans(), st.booleans(), st.randoms(use_true_random=False))
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(CORNERS16) | st.integers(0, 65535), st.sampled_from(CORNERS16) | st.integers(0, 65535)
+        ),
+        min_size=2,
+        max_size=32,
+    ),
+    st.booleans(),
+    st.booleans(),
+    st.randoms(use_true_random=False),
+)
 def test_dot_does_not_depend_on_lane_order(lanes, skip, absent, r):
     shuffled = lanes[:]
     r.shuffle(shuffled)
-    assert n.bf16_dot(*zip(*lanes), skip_special=skip, absent=absent) == n.bf16_dot(*zip(*shuffled), skip_special=skip, absent=absent)
+    assert n.bf16_dot(*zip(*lanes), skip_special=skip, absent=absent) == n.bf16_dot(
+        *zip(*shuffled), skip_special=skip, absent=absent
+    )
     swapped = [(w, a) for a, w in lanes]
     if not absent:
         assert n.bf16_dot(*zip(*swapped), skip_special=skip) == n.bf16_dot(*zip(*lanes), skip_special=skip)
@@ -195,7 +219,7 @@ def test_dot_does_not_depend_on_lane_order(lanes, skip, absent, r):
 
 def test_int8_dot_wraps():
     assert n.int8_dot([-128] * 64, [-128] * 64) == 64 * 16384
-    assert n.int8_dot([0x80] * 64, [0x80] * 64, 2 ** 31 - 1) == n.int32(2 ** 31 - 1 + 64 * 16384) < 0
+    assert n.int8_dot([0x80] * 64, [0x80] * 64, 2**31 - 1) == n.int32(2**31 - 1 + 64 * 16384) < 0
     assert n.int8_dot([127, -1], [-128, 1], -5) == -127 * 128 - 1 - 5
 
 
@@ -203,12 +227,14 @@ def test_epilogue_by_hand():
     e = n.Epilogue
     one, two, half = 0x3F800000, 0x40000000, 0x3F000000
     assert n.epilogue(-5, False, e()) == 0xFFFFFFFB
-    assert n.epilogue(2 ** 31 - 1, False, e(bias=1)) == 0x80000000
-    assert n.epilogue(7, False, e(out="INT8", scale=half, out_zp=3)) == 7          # 3.5 -> 4, + 3
-    assert n.epilogue(5, False, e(out="INT8", scale=half, out_zp=-3)) == 0xFF      # 2.5 -> 2, - 3
+    assert n.epilogue(2**31 - 1, False, e(bias=1)) == 0x80000000
+    assert n.epilogue(7, False, e(out="INT8", scale=half, out_zp=3)) == 7  # 3.5 -> 4, + 3
+    assert n.epilogue(5, False, e(out="INT8", scale=half, out_zp=-3)) == 0xFF  # 2.5 -> 2, - 3
     assert n.epilogue(1000, False, e(out="INT8", out_zp=10)) == 127
-    assert n.epilogue(-1000, False, e(out="INT8", out_zp=10, int_lo=10)) == 10     # ReLU: int_lo = zero point
-    assert n.epilogue(4, False, e(out="INT8", residual=0xFE, res_type="INT8", res_zp=2, res_scale=two)) == 0xFC   # 4 + (-4)*2
+    assert n.epilogue(-1000, False, e(out="INT8", out_zp=10, int_lo=10)) == 10  # ReLU: int_lo = zero point
+    assert (
+        n.epilogue(4, False, e(out="INT8", residual=0xFE, res_type="INT8", res_zp=2, res_scale=two)) == 0xFC
+    )  # 4 + (-4)*2
     assert n.epilogue(two, True, e(out="FP32", residual=0x3F80, res_type="BF16")) == 0x40400000
     assert n.epilogue(0xBF800000, True, e(out="BF16", clamp=(0, n.INF32))) == 0
     assert n.epilogue(0x80000000, True, e(out="FP32", clamp=(0, n.INF32))) == 0x80000000

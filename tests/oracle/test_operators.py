@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """oracle.operators against plain convolutions: exact integers (int8), fractions with the stated bounds (bf16, fp32)."""
+
 import time
 from fractions import Fraction
 from itertools import product
@@ -20,20 +21,44 @@ def tensor(r, shape, value):
     return value(r) if not shape else [tensor(r, shape[1:], value) for _ in range(shape[0])]
 
 
-def naive(x, w, value, *, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1, input_dilation=(1, 1), pad=0, absolute=False):
-    """{coordinate: list of exact products} by the textbook formula on a padded and dilated copy of the input; no order, no blocks."""
+def naive(
+    x,
+    w,
+    value,
+    *,
+    stride=(1, 1),
+    padding=(0, 0),
+    dilation=(1, 1),
+    groups=1,
+    input_dilation=(1, 1),
+    pad=0,
+    absolute=False,
+):
+    """{coordinate: list of exact products} by the textbook formula on a padded and dilated copy of the input; no
+    order, no blocks."""
     batch, channels, h, v = len(x), len(x[0]), len(x[0][0]), len(x[0][0][0])
     rows, cols = (h - 1) * input_dilation[0] + 1, (v - 1) * input_dilation[1] + 1
     ky, kx, per_group = len(w[0][0]), len(w[0][0][0]), len(w) // groups
-    grid = [[[[pad] * (cols + 2 * padding[1]) for _ in range(rows + 2 * padding[0])] for _ in range(channels)] for _ in range(batch)]
+    grid = [
+        [[[pad] * (cols + 2 * padding[1]) for _ in range(rows + 2 * padding[0])] for _ in range(channels)]
+        for _ in range(batch)
+    ]
     for b, c, i, j in product(range(batch), range(channels), range(h), range(v)):
         grid[b][c][i * input_dilation[0] + padding[0]][j * input_dilation[1] + padding[1]] = value(x[b][c][i][j])
     oh = (rows + 2 * padding[0] - dilation[0] * (ky - 1) - 1) // stride[0] + 1
     ow = (cols + 2 * padding[1] - dilation[1] * (kx - 1) - 1) // stride[1] + 1
     for b, o, i, j in product(range(batch), range(len(w)), range(oh), range(ow)):
         g = o // per_group
-        yield (b, o, i, j), [grid[b][g * len(w[0]) + c][i * stride[0] + y * dilation[0]][j * stride[1] + z * dilation[1]] * value(w[o][c][y][z])
-                             for c in range(len(w[0])) for y in range(ky) for z in range(kx)]
+        yield (
+            (b, o, i, j),
+            [
+                grid[b][g * len(w[0]) + c][i * stride[0] + y * dilation[0]][j * stride[1] + z * dilation[1]]
+                * value(w[o][c][y][z])
+                for c in range(len(w[0]))
+                for y in range(ky)
+                for z in range(kx)
+            ],
+        )
 
 
 def int8(r):
@@ -46,10 +71,17 @@ def convolutions(draw):
     groups = draw(st.sampled_from((1, 1, 1, 2, 3)))
     channels, outputs = groups * draw(st.integers(1, 9)), groups * draw(st.integers(1, 8))
     kernel = draw(st.tuples(st.integers(1, 5), st.integers(1, 5)))
-    options = dict(stride=draw(st.tuples(st.integers(1, 3), st.integers(1, 3))), padding=draw(st.tuples(st.integers(0, 3), st.integers(0, 3))),
-                   dilation=draw(st.sampled_from(((1, 1), (1, 1), (2, 1), (1, 2), (3, 2)))), groups=groups,
-                   input_dilation=draw(st.sampled_from(((1, 1), (1, 1), (2, 1), (1, 3)))))
-    size = [draw(st.integers(max(1, d * (k - 1) + 1 - 2 * p), d * (k - 1) + 4)) for d, k, p in zip(options["dilation"], kernel, options["padding"])]
+    options = dict(
+        stride=draw(st.tuples(st.integers(1, 3), st.integers(1, 3))),
+        padding=draw(st.tuples(st.integers(0, 3), st.integers(0, 3))),
+        dilation=draw(st.sampled_from(((1, 1), (1, 1), (2, 1), (1, 2), (3, 2)))),
+        groups=groups,
+        input_dilation=draw(st.sampled_from(((1, 1), (1, 1), (2, 1), (1, 3)))),
+    )
+    size = [
+        draw(st.integers(max(1, d * (k - 1) + 1 - 2 * p), d * (k - 1) + 4))
+        for d, k, p in zip(options["dilation"], kernel, options["padding"])
+    ]
     return (draw(st.integers(1, 2)), channels, *size), (outputs, channels // groups, *kernel), options
 
 
@@ -65,7 +97,9 @@ def test_int8_conv_is_exact(chip, conv, pad, r):
     got = operators.conv2d(x, w, dtype="int8", lanes=lanes, cells=cells, pad=pad, **options)
     assert got == list(want.values()) and len(got) > 0
     some = list(want)[::3]
-    assert operators.conv2d(np.array(x), np.array(w), dtype="int8", lanes=lanes, cells=cells, pad=pad, elements=some, **options) == [want[e] for e in some]
+    assert operators.conv2d(
+        np.array(x), np.array(w), dtype="int8", lanes=lanes, cells=cells, pad=pad, elements=some, **options
+    ) == [want[e] for e in some]
 
 
 def check_blocks(reduction):
@@ -73,20 +107,36 @@ def check_blocks(reduction):
     ky, kx = reduction.kernel
     for o in range(reduction.out_channels):
         low, high = reduction.group(o)
-        seen = [(y, x, c) for block in reduction.blocks(reduction.cell_group(o)) for y, x, c0, c1 in block for c in range(c0, c1)]
+        seen = [
+            (y, x, c)
+            for block in reduction.blocks(reduction.cell_group(o))
+            for y, x, c0, c1 in block
+            for c in range(c0, c1)
+        ]
         assert len(seen) == len(set(seen))
         assert set(product(range(ky), range(kx), range(low, high))) <= set(seen)
-        assert all(sum(c1 - c0 for *_, c0, c1 in block) <= reduction.n for block in reduction.blocks(reduction.cell_group(o)))
+        assert all(
+            sum(c1 - c0 for *_, c0, c1 in block) <= reduction.n for block in reduction.blocks(reduction.cell_group(o))
+        )
 
 
 @settings(max_examples=400, deadline=None)
-@given(st.integers(1, 4), st.integers(1, 40), st.integers(1, 40), st.integers(1, 7), st.integers(1, 11), st.sampled_from(list(CHIPS.values())), st.sampled_from((1, 2)))
+@given(
+    st.integers(1, 4),
+    st.integers(1, 40),
+    st.integers(1, 40),
+    st.integers(1, 7),
+    st.integers(1, 11),
+    st.sampled_from(list(CHIPS.values())),
+    st.sampled_from((1, 2)),
+)
 def test_blocks_cover_the_kernel_once(groups, channels, outputs, ky, kx, chip, element_bytes):
     check_blocks(Reduction(groups * channels, (ky, kx), element_bytes, *chip, groups * outputs, groups))
 
 
 def error_bound(products, dtype, blocks, n_lanes):
-    """Sections 4 and 6; accumulation of bf16 is bounded as there: (blocks + 1) roundings of at most sum|a*w| and a bit."""
+    """Sections 4 and 6; accumulation of bf16 is bounded as there: (blocks + 1) roundings of at most sum|a*w| and a
+    bit."""
     total, largest = sum(map(abs, products)), max(map(abs, products), default=0)
     alignment = blocks * (n_lanes - 1) * Fraction(2) ** -(n.guard_bits(n_lanes) + 14) * largest * Fraction(33, 32)
     rounding = Fraction(11, 10) * (blocks + 1) * Fraction(2) ** -24 * total
@@ -99,7 +149,11 @@ def error_bound(products, dtype, blocks, n_lanes):
 @given(conv=convolutions(), spread=st.sampled_from((0, 5, 30)), r=st.randoms(use_true_random=False))
 def test_float_conv_within_its_bound(chip, dtype, conv, spread, r):
     x_shape, w_shape, options = conv
-    pick = (lambda r: bf16(r, 127 - spread, 127 + spread)) if dtype == "bf16" else (lambda r: fp32(r, 127 - spread, 127 + spread))
+    pick = (
+        (lambda r: bf16(r, 127 - spread, 127 + spread))
+        if dtype == "bf16"
+        else (lambda r: fp32(r, 127 - spread, 127 + spread))
+    )
     value = n.value16 if dtype == "bf16" else n.value32 if dtype == "fp32" else lambda x: n.value16(n.split(x)[0])
     x, w = tensor(r, x_shape, pick), tensor(r, w_shape, pick)
     lanes, cells = CHIPS[chip]
@@ -128,11 +182,15 @@ def test_specials_reach_the_slow_path():
     for _ in range(60):
         groups = r.choice((1, 2))
         dtype = r.choice(("bf16", "fp32", "fp32_bf16"))
+
         def pick(r):
             special = r.random() < 0.04
             if dtype == "bf16":
                 return r.choice((0x7F80, 0xFF80, 0x7FC1, 0x0001, 0x8000)) if special else bf16(r, 120, 134)
-            return r.choice((0x7F800000, 0xFF800000, 0x7F800001, 0x00000001, 0x7F7FFFFF)) if special else fp32(r, 120, 134)
+            return (
+                r.choice((0x7F800000, 0xFF800000, 0x7F800001, 0x00000001, 0x7F7FFFFF)) if special else fp32(r, 120, 134)
+            )
+
         x, w = tensor(r, (1, 6, 4, 4), pick), tensor(r, (4, 6 // groups, 2, 2), pick)
         conv = operators.Convolution(x, w, dtype=dtype, lanes=16, cells=8, groups=groups, padding=(1, 0))
         elements = list(conv.coordinates())
@@ -149,10 +207,16 @@ def test_fp32_specials_have_ieee_class():
     r, seen = rng("classes"), set()
     for _ in range(400):
         k = r.choice((3, 20))
-        a = [r.choice((0x7F800000, 0xFF800000, 0x7FC00000, 0)) if r.random() < 0.08 else fp32(r, 110, 140) for _ in range(k)]
+        a = [
+            r.choice((0x7F800000, 0xFF800000, 0x7FC00000, 0)) if r.random() < 0.08 else fp32(r, 110, 140)
+            for _ in range(k)
+        ]
         b = [r.choice((0x7F800000, 0xFF800000, 0)) if r.random() < 0.08 else fp32(r, 110, 140) for _ in range(k)]
         with np.errstate(all="ignore"):
-            want = np.sum(np.array(a, dtype=np.uint32).view(np.float32).astype(np.float64) * np.array(b, dtype=np.uint32).view(np.float32))
+            want = np.sum(
+                np.array(a, dtype=np.uint32).view(np.float32).astype(np.float64)
+                * np.array(b, dtype=np.uint32).view(np.float32)
+            )
         got = operators.matmul([[a]], [[[v] for v in b]], dtype="fp32", lanes=16, cells=8)[0]
         kind = "nan" if np.isnan(want) else "inf" if want == np.inf else "-inf" if want == -np.inf else "finite"
         assert kind == ("nan" if n.is_nan32(got) else ("-inf" if got >> 31 else "inf") if n.is_inf32(got) else "finite")
@@ -171,10 +235,14 @@ def test_other_groups_cannot_reach_a_cell():
 
 
 def test_order_matters_where_it_should():
-    """The packed and the unpacked order round differently in bf16 (else the order of section 5 is not tested by anything)."""
+    """The packed and the unpacked order round differently in bf16 (else the order of section 5 is not tested by
+    anything)."""
     r, different = rng("order"), 0
     for _ in range(30):
-        x, w = tensor(r, (1, 3, 5, 5), lambda r: bf16(r, 117, 137)), tensor(r, (2, 3, 3, 3), lambda r: bf16(r, 117, 137))
+        x, w = (
+            tensor(r, (1, 3, 5, 5), lambda r: bf16(r, 117, 137)),
+            tensor(r, (2, 3, 3, 3), lambda r: bf16(r, 117, 137)),
+        )
         packed = operators.conv2d(x, w, dtype="bf16", lanes=64, cells=32)
         narrow = operators.conv2d(x, w, dtype="bf16", lanes=16, cells=8)
         different += packed != narrow
@@ -193,9 +261,12 @@ def test_matmul_is_a_1x1_convolution(dtype):
         assert operators.matmul(a_t, b, dtype=dtype, lanes=24, cells=20, transpose_a=True) == got
         assert operators.matmul(a, b_t, dtype=dtype, lanes=24, cells=20, transpose_b=True) == got
         for i in range(2):
-            x, w = [[[[a[i][y][c]] for y in range(m)] for c in range(k)]], [[[[b[i][c][o]]] for c in range(k)] for o in range(cols)]
+            x, w = (
+                [[[[a[i][y][c]] for y in range(m)] for c in range(k)]],
+                [[[[b[i][c][o]]] for c in range(k)] for o in range(cols)],
+            )
             conv = operators.conv2d(x, w, dtype=dtype, lanes=24, cells=20)
-            assert [conv[o * m + y] for y in range(m) for o in range(cols)] == got[i * m * cols:(i + 1) * m * cols]
+            assert [conv[o * m + y] for y in range(m) for o in range(cols)] == got[i * m * cols : (i + 1) * m * cols]
         sample = [(1, m - 1, cols - 1), (0, 0, 0)]
         assert operators.matmul(a, b, dtype=dtype, lanes=24, cells=20, elements=sample) == [got[-1], got[0]]
 
@@ -203,17 +274,34 @@ def test_matmul_is_a_1x1_convolution(dtype):
 def test_transposed_convolution_scatters():
     """int8: input pixel times kernel, added where torch's conv_transpose2d puts it."""
     r = rng("transposed")
-    for groups, stride, padding, extra, dilation in ((1, (2, 2), (1, 1), (1, 1), (1, 1)), (2, (3, 1), (0, 2), (0, 0), (1, 2)), (1, (1, 1), (3, 0), (0, 0), (1, 1))):
+    for groups, stride, padding, extra, dilation in (
+        (1, (2, 2), (1, 1), (1, 1), (1, 1)),
+        (2, (3, 1), (0, 2), (0, 0), (1, 2)),
+        (1, (1, 1), (3, 0), (0, 0), (1, 1)),
+    ):
         channels, per_group, (h, v), (ky, kx) = 4, 3, (6, 5), (3, 2)
         x, w = tensor(r, (1, channels, h, v), int8), tensor(r, (channels, per_group, ky, kx), int8)
-        oh, ow = [(s - 1) * st_ - 2 * p + d * (k - 1) + e + 1 for s, st_, p, d, k, e in zip((h, v), stride, padding, dilation, (ky, kx), extra)]
+        oh, ow = [
+            (s - 1) * st_ - 2 * p + d * (k - 1) + e + 1
+            for s, st_, p, d, k, e in zip((h, v), stride, padding, dilation, (ky, kx), extra)
+        ]
         want = [[[0] * ow for _ in range(oh)] for _ in range(groups * per_group)]
         for c, i, j, o, y, z in product(range(channels), range(h), range(v), range(per_group), range(ky), range(kx)):
             row, col = i * stride[0] + y * dilation[0] - padding[0], j * stride[1] + z * dilation[1] - padding[1]
             if 0 <= row < oh and 0 <= col < ow:
                 want[c // (channels // groups) * per_group + o][row][col] += x[0][c][i][j] * w[c][o][y][z]
-        got = operators.conv_transpose2d(x, w, dtype="int8", lanes=16, cells=8, stride=stride, padding=padding, output_padding=extra,
-                                         dilation=dilation, groups=groups)
+        got = operators.conv_transpose2d(
+            x,
+            w,
+            dtype="int8",
+            lanes=16,
+            cells=8,
+            stride=stride,
+            padding=padding,
+            output_padding=extra,
+            dilation=dilation,
+            groups=groups,
+        )
         assert got == [v & 0xFFFFFFFF for plane in want for row in plane for v in row]
 
 
@@ -221,11 +309,29 @@ def test_epilogue_indices():
     """Bias and scale by output channel, residual by coordinate."""
     r = rng("epilogue")
     x, w = tensor(r, (2, 3, 3, 3), int8), tensor(r, (5, 3, 1, 1), int8)
-    bias, scale, res = [r.randint(-9999, 9999) for _ in range(5)], [fp32(r, 110, 120) & 0x7FFFFFFF for _ in range(5)], tensor(r, (2, 5, 3, 3), int8)
+    bias, scale, res = (
+        [r.randint(-9999, 9999) for _ in range(5)],
+        [fp32(r, 110, 120) & 0x7FFFFFFF for _ in range(5)],
+        tensor(r, (2, 5, 3, 3), int8),
+    )
     common = dict(dtype="int8", lanes=16, cells=8)
     acc = operators.conv2d(x, w, **common)
-    got = operators.conv2d(x, w, epilogue=operators.Epilogue(out="INT8", bias=bias, scale=scale, residual=res, res_type="INT8", res_zp=3,
-                                                             res_scale=0x3F000000, out_zp=-7, int_lo=-100), **common)
+    got = operators.conv2d(
+        x,
+        w,
+        epilogue=operators.Epilogue(
+            out="INT8",
+            bias=bias,
+            scale=scale,
+            residual=res,
+            res_type="INT8",
+            res_zp=3,
+            res_scale=0x3F000000,
+            out_zp=-7,
+            int_lo=-100,
+        ),
+        **common,
+    )
     for (b, o, y, z), a, bits in zip(product(range(2), range(5), range(3), range(3)), acc, got):
         one = n.Epilogue("INT8", bias[o], scale[o], res[b][o][y][z] & 255, "INT8", 3, 0x3F000000, None, -7, -100, 127)
         assert bits == n.epilogue(a, False, one)

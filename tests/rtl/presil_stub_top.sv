@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// presil_stub_top: a small chip with the ports of presil_top and a programming model of its own: registers and a DMA engine that copies beats.
+// presil_stub_top: a small chip with the ports of presil_top and a programming model of its own: registers and a DMA
+// engine that copies beats.
 // It exercises the simulator harness, and it is the second chip behind presil_chip.h (polling, no ring).
 //
 // Registers (32 bits; byte offsets; others read 0 and ignore writes, accesses above 0xff answer SLVERR):
 //   0x00 ID       0x50534c43                0x04 WORD     bytes of a bus beat
 //   0x08 SRC_LO   0x0c SRC_HI   0x10 DST_LO   0x14 DST_HI: multiples of CHUNK*WORD bytes
 //   0x18 BEATS    1 ...; 0 copies nothing   0x1c CONTROL  write 1 start, 2 $fatal, 4 start that never ends, 8 $stop;
-//                                                          1 with 16: ARADDR changes while it waits; 1 with 32: WLAST comes early
+//                                                          1 with 16: ARADDR changes while it waits; 1 with 32: WLAST
+//                                                          comes early
 //   0x20 STATUS   0 busy, 1 done, 2 bus error (1 and 2: write 1 to clear)
 //   0x24 CYCLES   clock cycles from start to done
-// The reader fetches CHUNK beats a burst into one of two buffers, the writer drains the other. Throughput: one beat a cycle each way.
-// Latency: start to first ARVALID 1 cycle. irq is STATUS.done. Reset clears all but the buffers. After a bus error the copy goes on to its end.
+// The reader fetches CHUNK beats a burst into one of two buffers, the writer drains the other. Throughput: one beat a
+// cycle each way.
+// Latency: start to first ARVALID 1 cycle. irq is STATUS.done. Reset clears all but the buffers. After a bus error
+// the copy goes on to its end.
 module presil_stub_top #(
     parameter int unsigned WORD = 16  // bytes of a bus beat: 8, 16, 32, 64, 128
 ) (

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A server of one's own: a "board" of the stub chip (tests/rtl/presil_stub_top.sv, driven by tests/chip_stub/), registers in C, which copies blocks of memory. A clock of its own: two cycles
- * an access, ten a beat. usage: board PATH
+ * A server of one's own: a "board" of the stub chip (tests/rtl/presil_stub_top.sv, driven by tests/chip_stub/),
+ * registers in C, which copies blocks of memory. A clock of its own: two cycles an access, ten a beat. usage: board
+ * PATH
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -17,7 +18,7 @@ enum { WORD = 16, CYCLES_A_BEAT = 10 };
 
 typedef struct {
     presil_server *server;
-    uint8_t *memory; /* the client's, mapped, or ours */
+    uint8_t *memory;                       /* the client's, mapped, or ours */
     uint64_t base, bytes, cycles, running; /* running: cycles until the copy is done */
     uint32_t status, last_cycles, reg[STUB_BEATS / 4 + 1];
 } board;
@@ -32,15 +33,19 @@ static void on_log(void *context, const char *text) {
 }
 
 static uint8_t *at(const board *b, uint64_t address, uint64_t bytes) {
-    return address >= b->base && address - b->base <= b->bytes && bytes <= b->bytes - (address - b->base) ? b->memory + (address - b->base) : NULL;
+    return address >= b->base && address - b->base <= b->bytes && bytes <= b->bytes - (address - b->base)
+               ? b->memory + (address - b->base)
+               : NULL;
 }
 
 /* ---- memory */
 static int open_memory(board *b, const presil_request *q) {
     const int flags = q->open.memory_fd >= 0 ? MAP_SHARED | MAP_NORESERVE : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     void *memory = mmap(NULL, q->open.memory_bytes, PROT_READ | PROT_WRITE, flags, q->open.memory_fd, 0);
-    if (memory == MAP_FAILED) return presil_serve_reply_done(b->server, PRESIL_TRANSPORT_ENOMEM, "the board can't map so much memory");
-    *b = (board){.server = b->server, .memory = memory, .base = q->open.memory_base.value, .bytes = q->open.memory_bytes};
+    if (memory == MAP_FAILED)
+        return presil_serve_reply_done(b->server, PRESIL_TRANSPORT_ENOMEM, "the board can't map so much memory");
+    *b = (board){
+        .server = b->server, .memory = memory, .base = q->open.memory_base.value, .bytes = q->open.memory_bytes};
     return presil_serve_reply_done(b->server, 0, NULL);
 }
 
@@ -90,10 +95,14 @@ static int read_registers(board *b, const presil_request *q) {
 
 static int write_register(board *b, const presil_request *q) {
     b->cycles += 2;
-    if (q->offset == STUB_CONTROL && q->value & STUB_START) start_copy(b);
-    else if (q->offset == STUB_STATUS) b->status &= ~q->value;
-    else if (q->offset <= STUB_BEATS && q->offset % 4 == 0) b->reg[q->offset / 4] = q->value;
-    else return presil_serve_reply_done(b->server, PRESIL_TRANSPORT_EBUS, "the board has no such register");
+    if (q->offset == STUB_CONTROL && q->value & STUB_START)
+        start_copy(b);
+    else if (q->offset == STUB_STATUS)
+        b->status &= ~q->value;
+    else if (q->offset <= STUB_BEATS && q->offset % 4 == 0)
+        b->reg[q->offset / 4] = q->value;
+    else
+        return presil_serve_reply_done(b->server, PRESIL_TRANSPORT_EBUS, "the board has no such register");
     return presil_serve_reply_done(b->server, 0, NULL);
 }
 
@@ -105,16 +114,22 @@ static int run(board *b, const presil_request *q) {
     while (reason > PRESIL_WAIT_HUNG) {
         uint64_t cycles = 1000000;
         if (b->running && b->running < cycles) cycles = b->running;
-        if (q->wait.deadline_cycles && q->wait.deadline_cycles - waited < cycles) cycles = q->wait.deadline_cycles - waited;
+        if (q->wait.deadline_cycles && q->wait.deadline_cycles - waited < cycles)
+            cycles = q->wait.deadline_cycles - waited;
         (void)nanosleep(&step, NULL);
         waited += cycles;
         b->cycles += cycles;
         const uint32_t other = presil_serve_poll(b->server, waited);
-        if (b->running) b->running -= cycles;
-        else if (q->wait.hang_cycles && waited >= q->wait.hang_cycles) reason = PRESIL_WAIT_HUNG;
-        if (b->status & STUB_BUSY && !b->running) b->status = (b->status & ~(uint32_t)STUB_BUSY) | STUB_DONE, reason = PRESIL_WAIT_IRQ;
-        else if (q->wait.deadline_cycles && waited >= q->wait.deadline_cycles) reason = PRESIL_WAIT_DEADLINE;
-        else if (other) reason = other;
+        if (b->running)
+            b->running -= cycles;
+        else if (q->wait.hang_cycles && waited >= q->wait.hang_cycles)
+            reason = PRESIL_WAIT_HUNG;
+        if (b->status & STUB_BUSY && !b->running)
+            b->status = (b->status & ~(uint32_t)STUB_BUSY) | STUB_DONE, reason = PRESIL_WAIT_IRQ;
+        else if (q->wait.deadline_cycles && waited >= q->wait.deadline_cycles)
+            reason = PRESIL_WAIT_DEADLINE;
+        else if (other)
+            reason = other;
     }
     presil_serve_set_cycles(b->server, b->cycles);
     return presil_serve_reply_wait(b->server, reason, waited);
@@ -132,7 +147,9 @@ static int answer(board *b, const presil_request *q) {
     case PRESIL_REQUEST_SYNC_HOST: return access_memory(b, q);
     case PRESIL_REQUEST_WAIT: return run(b, q);
     case PRESIL_REQUEST_LAUNCH: return presil_serve_reply_done(b->server, 0, NULL);
-    case PRESIL_REQUEST_CYCLES: presil_serve_set_cycles(b->server, b->cycles); return presil_serve_reply_done(b->server, 0, NULL);
+    case PRESIL_REQUEST_CYCLES:
+        presil_serve_set_cycles(b->server, b->cycles);
+        return presil_serve_reply_done(b->server, 0, NULL);
     case PRESIL_REQUEST_RESET: b->status = 0, b->running = 0; return presil_serve_reply_done(b->server, 0, NULL);
     case PRESIL_REQUEST_BUS_FAULT: return presil_serve_reply_fault(b->server, NULL);
     default: return presil_serve_reply_done(b->server, PRESIL_TRANSPORT_ENOSYS, "the board can't do that");
@@ -142,11 +159,18 @@ static int answer(board *b, const presil_request *q) {
 int main(int argc, char **argv) {
     char error[256] = "";
     board b = {0};
-    presil_serve_options options = {.size = sizeof options, .path = argc == 2 ? argv[1] : "", .stop = &stop, .log = on_log};
-    options.info = (presil_transport_info){.capabilities = PRESIL_CAP_CLOCKED | PRESIL_CAP_COHERENT, .clock_mhz = 500, .chip = "stub", .config = "stub", .build = "board", .text = "registers in C"};
+    presil_serve_options options = {
+        .size = sizeof options, .path = argc == 2 ? argv[1] : "", .stop = &stop, .log = on_log};
+    options.info = (presil_transport_info){.capabilities = PRESIL_CAP_CLOCKED | PRESIL_CAP_COHERENT,
+                                           .clock_mhz = 500,
+                                           .chip = "stub",
+                                           .config = "stub",
+                                           .build = "board",
+                                           .text = "registers in C"};
     (void)signal(SIGTERM, on_signal);
     (void)signal(SIGINT, on_signal);
-    if (presil_serve_open(&options, &b.server, error, sizeof error)) return (void)fprintf(stderr, "board: %s\n", error), 1;
+    if (presil_serve_open(&options, &b.server, error, sizeof error))
+        return (void)fprintf(stderr, "board: %s\n", error), 1;
     presil_request request;
     int status = 0;
     while (status == 0 && (status = presil_serve_next(b.server, &request, -1)) == 1) status = answer(&b, &request);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pip install .` gives a package that stands alone: no build tree, no path into the sources, loaded by `import torch`."""
+"""`pip install .` gives a package that stands alone: no build tree, no path into the sources, loaded by `import
+torch`."""
 
 import json
 import os
@@ -19,8 +20,22 @@ def installed(tmp_path_factory) -> Path:
     """The package in a directory of its own, with the smallest chip only."""
     place = tmp_path_factory.mktemp("pip")
     # Packages that it needs are those of .venv; a build that must download torch again would prove no more.
-    command = [sys.executable, "-m", "pip", "install", "--no-build-isolation", "--no-deps", "--no-index", "--target", str(place / "site"),
-               "--config-settings", f"build-dir={place / 'build'}", "--config-settings", "cmake.define.PRESIL_SIM_CONFIGS=tiny", str(ROOT)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--no-build-isolation",
+        "--no-deps",
+        "--no-index",
+        "--target",
+        str(place / "site"),
+        "--config-settings",
+        f"build-dir={place / 'build'}",
+        "--config-settings",
+        "cmake.define.PRESIL_SIM_CONFIGS=tiny",
+        str(ROOT),
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
     return place / "site"
@@ -37,32 +52,57 @@ def clean() -> dict:
 
 def run(installed: Path, code: str, before: str = "", **more: str) -> str:
     """Output of code with the package at hand; directories of `before` come first on the path."""
-    environment = {**clean(), "PYTHONPATH": f"{before}:{installed}", "PRESIL_CHIP": "tiny", "PRESIL_MODE": "verify", "PRESIL_CACHE": str(installed.parent / "no-cache"), **more}
-    done = subprocess.run([sys.executable, "-c", code], cwd=installed.parent, env=environment, capture_output=True, text=True, timeout=120)
+    environment = {
+        **clean(),
+        "PYTHONPATH": f"{before}:{installed}",
+        "PRESIL_CHIP": "tiny",
+        "PRESIL_MODE": "verify",
+        "PRESIL_CACHE": str(installed.parent / "no-cache"),
+        **more,
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=installed.parent, env=environment, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout.strip()
 
 
 def test_import_torch_is_enough(installed):
-    assert run(installed, "import torch; print(torch.ones(2, device='presil').sum().item(), torch.presil.__file__)") == f"2.0 {installed}/torch_presil/device/__init__.py"
+    assert (
+        run(installed, "import torch; print(torch.ones(2, device='presil').sum().item(), torch.presil.__file__)")
+        == f"2.0 {installed}/torch_presil/device/__init__.py"
+    )
 
 
 @pytest.mark.parametrize("first, second", [("torch", "torch_presil"), ("torch_presil", "torch")])
 def test_either_import_may_come_first(installed, first, second):
-    assert run(installed, f"import {first}; import {second}; import torch; print(torch.ones(2, device='presil').sum().item())") == "2.0"
+    assert (
+        run(
+            installed,
+            f"import {first}; import {second}; import torch; print(torch.ones(2, device='presil').sum().item())",
+        )
+        == "2.0"
+    )
 
 
 def test_a_broken_device_does_not_break_torch(installed, tmp_path):
     (tmp_path / "torch_presil").mkdir()
     (tmp_path / "torch_presil" / "__init__.py").write_text("raise ImportError('built for another torch')\n")
-    code = ("import warnings; warnings.simplefilter('ignore')\nwith warnings.catch_warnings(record=True) as seen:\n    warnings.simplefilter('always')\n"
-            "    import torch\nprint(torch.ones(2).sum().item(), [str(w.message) for w in seen if 'presil' in str(w.message)])")
-    assert run(installed, code, str(tmp_path)) == "2.0 ['the device presil is not available: ImportError: built for another torch']"
+    code = (
+        "import warnings; warnings.simplefilter('ignore')\nwith warnings.catch_warnings(record=True) as seen:\n    warnings.simplefilter('always')\n"
+        "    import torch\nprint(torch.ones(2).sum().item(), [str(w.message) for w in seen if 'presil' in str(w.message)])"
+    )
+    assert (
+        run(installed, code, str(tmp_path))
+        == "2.0 ['the device presil is not available: ImportError: built for another torch']"
+    )
 
 
 def test_the_chip_runs(installed):
-    code = ("import torch; torch.manual_seed(0); a, b = torch.randn(20, 30), torch.randn(30, 17); "
-            "print((a.to('presil') @ b.to('presil')).cpu().sub(a @ b).abs().max().item() < 1e-4)")
+    code = (
+        "import torch; torch.manual_seed(0); a, b = torch.randn(20, 30), torch.randn(30, 17); "
+        "print((a.to('presil') @ b.to('presil')).cpu().sub(a @ b).abs().max().item() < 1e-4)"
+    )
     assert run(installed, code) == "True"
 
 
@@ -75,23 +115,42 @@ def test_nothing_points_into_the_sources(installed):
 
 
 def test_it_runs_on_older_processors(installed):
-    """Shipped simulators are x86-64-v2: no AVX register. (The driver's twin has AVX kernels, entered where the processor has them.)"""
-    code = subprocess.run(["objdump", "-d", "--no-show-raw-insn", installed / "torch_presil" / "lib" / "libpresil_sim_tiny_fast.so"], capture_output=True, text=True, check=True).stdout
+    """Shipped simulators are x86-64-v2: no AVX register. (The driver's twin has AVX kernels, entered where the
+    processor has them.)"""
+    code = subprocess.run(
+        ["objdump", "-d", "--no-show-raw-insn", installed / "torch_presil" / "lib" / "libpresil_sim_tiny_fast.so"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     assert "%xmm0" in code and "%ymm" not in code and "%zmm" not in code
     for library in installed.rglob("*.so*"):
         # A wide register anywhere else would be used on every processor.
-        code = subprocess.run(["objdump", "-d", "--no-show-raw-insn", library], capture_output=True, text=True, check=True).stdout
+        code = subprocess.run(
+            ["objdump", "-d", "--no-show-raw-insn", library], capture_output=True, text=True, check=True
+        ).stdout
         wide = [block.split("\n", 1)[0] for block in code.split("\n\n") if "%ymm" in block or "%zmm" in block]
-        assert {WIDE.search(name)[1] for name in wide} <= (KERNELS if library.name.startswith("libpresil.so") else set()), library.name
+        assert {WIDE.search(name)[1] for name in wide} <= (
+            KERNELS if library.name.startswith("libpresil.so") else set()
+        ), library.name
 
 
 def isa_needed(library) -> str:
-    return subprocess.run(["readelf", "-n", library], capture_output=True, text=True, check=True).stdout.partition("x86 ISA needed: ")[2].split("\n")[0]
+    return (
+        subprocess.run(["readelf", "-n", library], capture_output=True, text=True, check=True)
+        .stdout.partition("x86 ISA needed: ")[2]
+        .split("\n")[0]
+    )
 
 
 def test_simulators_say_which_processor_they_need(installed, own_simulator):
     assert isa_needed(installed / "torch_presil" / "lib" / "libpresil_sim_tiny_fast.so") == "x86-64-v2"
-    level = json.loads(run(installed, "import json, torch_presil.diagnose as d; r = d.Report(); d.cpu(r); print(json.dumps(r.sections['cpu']['level']))"))
+    level = json.loads(
+        run(
+            installed,
+            "import json, torch_presil.diagnose as d; r = d.Report(); d.cpu(r); print(json.dumps(r.sections['cpu']['level']))",
+        )
+    )
     assert isa_needed(next(own_simulator[0].rglob("libpresil_sim_tiny_fast.so"))) == level
 
 
@@ -101,9 +160,16 @@ def test_the_tag_says_what_it_needs(installed):
 
 
 def test_diagnose_finds_nothing_wrong(installed):
-    said = run(installed, "import json, subprocess, sys; print(subprocess.run([sys.executable, '-m', 'torch_presil.diagnose', '--json'], capture_output=True, text=True).stdout)")
+    said = run(
+        installed,
+        "import json, subprocess, sys; print(subprocess.run([sys.executable, '-m', 'torch_presil.diagnose', '--json'], capture_output=True, text=True).stdout)",
+    )
     report = json.loads(said)
-    assert report["ok"] and report["simulators"]["libraries"] == {"tiny_fast": "ok"} and report["versions"]["torch_presil_path"].startswith(str(installed))
+    assert (
+        report["ok"]
+        and report["simulators"]["libraries"] == {"tiny_fast": "ok"}
+        and report["versions"]["torch_presil_path"].startswith(str(installed))
+    )
 
 
 def processes_with(text: str) -> list:
@@ -123,7 +189,10 @@ def processes_with(text: str) -> list:
 def own_simulator(installed, tmp_path_factory):
     """(cache, what the build said) after the first use on this machine."""
     cache = tmp_path_factory.mktemp("cache")
-    command, environment = [sys.executable, "-m", "torch_presil.simulators", "tiny"], {**clean(), "PYTHONPATH": str(installed), "PRESIL_CACHE": str(cache)}
+    command, environment = (
+        [sys.executable, "-m", "torch_presil.simulators", "tiny"],
+        {**clean(), "PYTHONPATH": str(installed), "PRESIL_CACHE": str(cache)},
+    )
     # Ctrl-C in the middle leaves no compiler behind, and what the next attempt can go on from.
     first = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
     while not re.search(r"presil: +\d+ s +\[", line := first.stderr.readline()):
@@ -154,19 +223,43 @@ def test_without_a_compiler_the_shipped_one_serves(installed, tmp_path):
 
 
 def test_find_package_in_the_wheel(installed, tmp_path):
-    (tmp_path / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.25)\nproject(x C CXX)\nfind_package(Presil 0.1 REQUIRED COMPONENTS driver torch)\n"
-                                             f"add_executable(x {ROOT}/tests/libtorch/driver_only.c)\ntarget_link_libraries(x PRIVATE Presil::driver)\n"
-                                             "get_target_property(where Presil::torch IMPORTED_LOCATION)\nfile(WRITE ${CMAKE_BINARY_DIR}/where ${where})\n")
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.25)\nproject(x C CXX)\nfind_package(Presil 0.1 REQUIRED COMPONENTS driver torch)\n"
+        f"add_executable(x {ROOT}/tests/libtorch/driver_only.c)\ntarget_link_libraries(x PRIVATE Presil::driver)\n"
+        "get_target_property(where Presil::torch IMPORTED_LOCATION)\nfile(WRITE ${CMAKE_BINARY_DIR}/where ${where})\n"
+    )
     import torch
-    for command in (["cmake", "-S", tmp_path, "-B", tmp_path / "b", "-G", "Ninja", f"-DPresil_DIR={installed}/torch_presil/cmake", f"-DTorch_DIR={Path(torch.__file__).parent}/share/cmake/Torch"],
-                    ["cmake", "--build", tmp_path / "b"], [tmp_path / "b" / "x"]):
-        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"})
+
+    for command in (
+        [
+            "cmake",
+            "-S",
+            tmp_path,
+            "-B",
+            tmp_path / "b",
+            "-G",
+            "Ninja",
+            f"-DPresil_DIR={installed}/torch_presil/cmake",
+            f"-DTorch_DIR={Path(torch.__file__).parent}/share/cmake/Torch",
+        ],
+        ["cmake", "--build", tmp_path / "b"],
+        [tmp_path / "b" / "x"],
+    ):
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        )
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert done.stdout == "base 64 lanes\n"
     assert (tmp_path / "b" / "where").read_text() == f"{installed}/torch_presil/libtorch_presil.so"
 
 
 def test_the_command_is_there(installed):
-    said = run(installed, "import sys; sys.argv = ['presil', '--help']; from importlib.metadata import distribution; "
-               "distribution('torch-presil').entry_points.select(group='console_scripts')['presil'].load()()")
+    said = run(
+        installed,
+        "import sys; sys.argv = ['presil', '--help']; from importlib.metadata import distribution; "
+        "distribution('torch-presil').entry_points.select(group='console_scripts')['presil'].load()()",
+    )
     assert "demo" in said and "cosim" in said

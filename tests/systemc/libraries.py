@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Simulator libraries of this build, driven below the driver: sim/speed.py's transport and command lists.
 
-usage: libraries.py CONFIG BUILD MEMORY_MODEL...     what launches leave behind, as JSON. A process of its own: there is one SystemC kernel in each
+usage: libraries.py CONFIG BUILD MEMORY_MODEL...     what launches leave behind, as JSON. A process of its own: there
+is one SystemC kernel in each
 """
 
 import ctypes as c
@@ -29,12 +30,15 @@ isa = _module("presil_desc", BUILD / "generated" / "presil_desc.py")
 
 
 def library(config: str, build: str) -> Path:
-    """The file of a simulator library; builds of the SystemC platform are named systemc, systemc_check, systemc_trace."""
+    """The file of a simulator library; builds of the SystemC platform are named systemc, systemc_check,
+    systemc_trace."""
     name = f"libpresil_sim_{config}_{build}.so"
     for folder in (BUILD / "lib", *map(Path, os.environ.get("PRESIL_LIBRARY_PATH", "").split(":"))):
         if (folder / name).exists():
             return folder / name
-    raise FileNotFoundError(f"{name} is not in {BUILD / 'lib'}: configure with PRESIL_SYSTEMC_CONFIGS (preset check), with libsystemc-dev installed")
+    raise FileNotFoundError(
+        f"{name} is not in {BUILD / 'lib'}: configure with PRESIL_SYSTEMC_CONFIGS (preset check), with libsystemc-dev installed"
+    )
 
 
 class Chip(speed.Chip):
@@ -42,7 +46,11 @@ class Chip(speed.Chip):
 
     def prepare(self, memory_model: str, seed: int) -> None:
         self.call("set_memory_model", c.c_char_p(memory_model.encode()), c.c_uint64(seed))
-        for offset, value in ((speed.RING_BASE_LO, speed.RING), (speed.RING_LOG2, speed.RING_ENTRIES_LOG2), (speed.IRQ_ENABLE, 3)):
+        for offset, value in (
+            (speed.RING_BASE_LO, speed.RING),
+            (speed.RING_LOG2, speed.RING_ENTRIES_LOG2),
+            (speed.IRQ_ENABLE, 3),
+        ):
             self.write(offset, value)
 
     def memory_read(self, address: int, count: int) -> bytes:
@@ -67,15 +75,29 @@ def observe(chip: Chip, descriptors: list[bytes], memory: str, seed: int) -> dic
     before = chip.cycles()
     cycles, _, _ = speed.run(chip, descriptors)
     after = chip.memory_read(speed.OUT, 4 << 20)
-    return {"launch": cycles, "with registers": chip.cycles() - before, "counters": chip.counters(), "memory": hashlib.sha256(after).hexdigest()}
+    return {
+        "launch": cycles,
+        "with registers": chip.cycles() - before,
+        "counters": chip.counters(),
+        "memory": hashlib.sha256(after).hexdigest(),
+    }
 
 
 def main(config_name: str, build: str, memories: list[str]) -> None:
     config = isa.CONFIGS[config_name]
-    lists = {"features": speed.features(isa, config), **{f"bf16 {b} kernel {k}": speed.layer(isa, config, b, k, k == 3, 4) for b in (0, 1) for k in (1, 3)}}
+    lists = {
+        "features": speed.features(isa, config),
+        **{f"bf16 {b} kernel {k}": speed.layer(isa, config, b, k, k == 3, 4) for b in (0, 1) for k in (1, 3)},
+    }
     chip = Chip(library(config_name, build), "default")
-    observe(chip, lists["features"], "ideal", 1)  # the counters of a check build's first launch depend on random start values, in the plain harness too
-    print(json.dumps({m: {name: observe(chip, descriptors, m, 7) for name, descriptors in lists.items()} for m in memories}))
+    observe(
+        chip, lists["features"], "ideal", 1
+    )  # the counters of a check build's first launch depend on random start values, in the plain harness too
+    print(
+        json.dumps(
+            {m: {name: observe(chip, descriptors, m, 7) for name, descriptors in lists.items()} for m in memories}
+        )
+    )
 
 
 if __name__ == "__main__":

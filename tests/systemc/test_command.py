@@ -16,7 +16,14 @@ def make():
 
 def presil(*arguments: str, folder):
     environment = {k: v for k, v in os.environ.items() if k not in ("PRESIL_TRANSPORT", "PRESIL_CHIP", "PRESIL_MODE")}
-    return subprocess.run([sys.executable, "-m", "torch_presil.cli", *arguments], capture_output=True, text=True, timeout=200, cwd=folder, env={**environment, "TMPDIR": str(folder)})
+    return subprocess.run(
+        [sys.executable, "-m", "torch_presil.cli", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        cwd=folder,
+        env={**environment, "TMPDIR": str(folder)},
+    )
 
 
 def model(folder) -> str:

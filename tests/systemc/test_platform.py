@@ -12,12 +12,23 @@ import pytest
 from libraries import library
 
 HERE = Path(__file__).parent
-MEMORY = ["default", "ideal", "latency=37,response=11,bytes=24", "bursts=2,stall=0.1", "latency=5,bytes=40,stall=0.4,bursts=7"]
+MEMORY = [
+    "default",
+    "ideal",
+    "latency=37,response=11,bytes=24",
+    "bursts=2,stall=0.1",
+    "latency=5,bytes=40,stall=0.4,bursts=7",
+]
 
 
 @functools.lru_cache(maxsize=None)
 def observed(build: str) -> dict:
-    done = subprocess.run([sys.executable, str(HERE / "libraries.py"), "tiny", build, *MEMORY], capture_output=True, text=True, timeout=200)
+    done = subprocess.run(
+        [sys.executable, str(HERE / "libraries.py"), "tiny", build, *MEMORY],
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
 
@@ -33,7 +44,20 @@ def test_same_bits_and_cycles(build, memory):
 
 def test_driver_and_torch():
     """The operators of tests/cycles, through PyTorch and the driver."""
-    environment = {**os.environ, "PRESIL_CHIP": "tiny", "PRESIL_BUILD": "systemc", "PRESIL_LIBRARY_PATH": str(library("tiny", "systemc").parent)}
-    done = subprocess.run([sys.executable, str(HERE.parent / "cycles" / "measure.py")], env=environment, capture_output=True, text=True, timeout=300)
+    environment = {
+        **os.environ,
+        "PRESIL_CHIP": "tiny",
+        "PRESIL_BUILD": "systemc",
+        "PRESIL_LIBRARY_PATH": str(library("tiny", "systemc").parent),
+    }
+    done = subprocess.run(
+        [sys.executable, str(HERE.parent / "cycles" / "measure.py")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert {name: m["cycles"] for name, m in json.loads(done.stdout).items()} == json.loads((HERE.parent / "cycles" / "baseline.json").read_text())["tiny"]
+    assert {name: m["cycles"] for name, m in json.loads(done.stdout).items()} == json.loads(
+        (HERE.parent / "cycles" / "baseline.json").read_text()
+    )["tiny"]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""presil-vp: the platform in a process of its own, through the socket; ResNet-18 with the plain harness's bits and cycles; two clocks; a second master."""
+"""presil-vp: the platform in a process of its own, through the socket; ResNet-18 with the plain harness's bits and
+cycles; two clocks; a second master."""
 
 import json
 import os
@@ -47,7 +48,12 @@ class Platform:
 
 
 def run(*command: str, chip: str, transport: str = "inproc", timeout: int = 250):
-    environment = {**os.environ, "PRESIL_CHIP": chip, "PRESIL_TRANSPORT": transport, "PRESIL_LIBRARY_PATH": str(library(chip, "fast").parent)}
+    environment = {
+        **os.environ,
+        "PRESIL_CHIP": chip,
+        "PRESIL_TRANSPORT": transport,
+        "PRESIL_LIBRARY_PATH": str(library(chip, "fast").parent),
+    }
     done = subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, timeout=timeout)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
@@ -83,7 +89,9 @@ def test_a_slower_bus_costs_cycles_and_a_faster_one_saves_them(tmp_path, plain):
         folder.mkdir()
         with Platform(folder, TINY + f"[bus]\nclock_mhz = {mhz}\n") as vp:
             seen[mhz] = cycles(vp.run(MEASURE, chip="tiny"))
-            assert cycles(vp.run(MEASURE, "--order", "shuffled", chip="tiny")) == seen[mhz], "launches depend on what went before"
+            assert cycles(vp.run(MEASURE, "--order", "shuffled", chip="tiny")) == seen[mhz], (
+                "launches depend on what went before"
+            )
     for name, at_1000 in cycles(plain).items():
         assert seen[700][name] > at_1000 > seen[2000][name], name
 
@@ -96,13 +104,20 @@ def test_traffic_costs_cycles_in_proportion_and_repeats(tmp_path, plain):
         with Platform(folder, TINY + f"[traffic]\nload = {load}\nburst = 8\n") as vp:
             last = vp.run(MEASURE, chip="tiny")
             seen.append(cycles(last))
-            assert cycles(vp.run(MEASURE, "--order", "shuffled", chip="tiny")) == seen[-1], "launches depend on what went before"
+            assert cycles(vp.run(MEASURE, "--order", "shuffled", chip="tiny")) == seen[-1], (
+                "launches depend on what went before"
+            )
     long = [name for name, c in seen[0].items() if c > 2000]  # where single bursts of the second master don't decide
     assert len(long) >= 5
     for name in long:
         assert seen[0][name] < seen[1][name] < seen[2][name], name
     gained = sum(seen[2].values()) - sum(seen[0].values())
-    explained = sum(after["matrix"][c] - before["matrix"][c] for n in plain for before, after in zip(plain[n]["stalls"], last[n]["stalls"], strict=True) for c in BUS)
+    explained = sum(
+        after["matrix"][c] - before["matrix"][c]
+        for n in plain
+        for before, after in zip(plain[n]["stalls"], last[n]["stalls"], strict=True)
+        for c in BUS
+    )
     print(f"gained {gained}, explained by the counters {explained}")
     assert abs(gained - explained) <= 0.02 * gained
 
@@ -115,12 +130,15 @@ def test_resnet18(tmp_path):
     assert len(plain["launches"]) >= 20
 
 
-@pytest.mark.parametrize("text,expected", [
-    ("[chip]\nclok = 3\n", "vp.ini:2: no such key: chip.clok"),
-    ("[traffic]\nload = 101\n", 'vp.ini:2: traffic.load can\'t be "101"'),
-    ("nonsense\n", "vp.ini:1: expected [section] or key = value"),
-    ("[chip]\nconfig = gone\n", "libpresil_sim_gone_systemc.so is not in"),
-])
+@pytest.mark.parametrize(
+    "text,expected",
+    [
+        ("[chip]\nclok = 3\n", "vp.ini:2: no such key: chip.clok"),
+        ("[traffic]\nload = 101\n", 'vp.ini:2: traffic.load can\'t be "101"'),
+        ("nonsense\n", "vp.ini:1: expected [section] or key = value"),
+        ("[chip]\nconfig = gone\n", "libpresil_sim_gone_systemc.so is not in"),
+    ],
+)
 def test_wrong_configurations_are_named(tmp_path, text, expected):
     vp = Platform(tmp_path, text)
     done = subprocess.run(vp.command, capture_output=True, text=True, timeout=30)
@@ -129,7 +147,13 @@ def test_wrong_configurations_are_named(tmp_path, text, expected):
 
 def test_platform_signals_as_vcd(tmp_path):
     with Platform(tmp_path, TINY + f"[trace]\nplatform = {tmp_path}/signals.vcd\n[traffic]\nload = 20\n") as platform:
-        done = subprocess.run([str(BUILD / "bin" / "matmul"), "8", "8", "8"], env={**os.environ, "PRESIL_TRANSPORT": platform.transport}, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            [str(BUILD / "bin" / "matmul"), "8", "8", "8"],
+            env={**os.environ, "PRESIL_TRANSPORT": platform.transport},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         assert done.returncode == 0, done.stderr
     text = (tmp_path / "signals.vcd").read_text()
     names = dict(re.findall(r"\$var \w+ +\d+ +(\S+) +(\w+)", text))

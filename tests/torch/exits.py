@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Exits: runs a script that ends right after it used the device, many times, and counts the runs that did not end cleanly.
+"""Exits: runs a script that ends right after it used the device, many times, and counts the runs that did not end
+cleanly.
 
     tests/torch/exits.py [--count 1000] [--workers 4] [--case backward] [--fresh] [--no-drain] [--json]
 
-The scripts end at once, with autograd's threads on. More workers than CPUs make the race more likely. Importing torch takes longer than all else; so a worker
-imports it once and forks a child for each run, before any use of the device: the child's interpreter ends as any other. --fresh starts a new interpreter each time.
---no-drain is the control: the module does not wait for autograd's threads. Case `preempted` makes the race all but certain: one CPU, no switch of the interpreter lock, and an autograd
-thread of lower priority, so that the main thread ends while the other still holds a node in Python. With --no-drain nearly every run of it ends with "terminate called ...".
+The scripts end at once, with autograd's threads on. More workers than CPUs make the race more likely. Importing torch
+takes longer than all else; so a worker imports it once and forks a child for each run, before any use of the device:
+the child's interpreter ends as any other. --fresh starts a new interpreter each time.
+--no-drain is the control: the module does not wait for autograd's threads. Case `preempted` makes the race all but
+certain: one CPU, no switch of the interpreter lock, and an autograd thread of lower priority, so that the main thread
+ends while the other still holds a node in Python. With --no-drain nearly every run of it ends with "terminate called
+...".
 """
 
 import argparse
@@ -36,32 +40,60 @@ NODE = """class F(torch.autograd.Function):
 CASES = {
     "backward": ("(x @ x).relu().sum().backward()\n", 0, "right after a backward"),
     "graph_kept": ("y = (x @ x).relu().sum(); y.backward(retain_graph=True); z = y * 2\n", 0, "with graphs alive"),
-    "python_nodes": (NODE + """        return g * 2
+    "python_nodes": (
+        NODE
+        + """        return g * 2
 x.register_hook(lambda g: g * 1)
 F.apply(x @ x).sum().backward()
-""", 0, "after nodes and hooks in Python"),
-    "preempted": ("""os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+""",
+        0,
+        "after nodes and hooks in Python",
+    ),
+    "preempted": (
+        """os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 sys.setswitchinterval(10)
-""" + NODE + """        os.setpriority(os.PRIO_PROCESS, 0, 19)  # of autograd's thread
+"""
+        + NODE
+        + """        os.setpriority(os.PRIO_PROCESS, 0, 19)  # of autograd's thread
         return g * 2
 torch.autograd.grad(F.apply(x).sum(), x)
-""", 0, "autograd's thread loses its CPU to the main thread before it drops its last node"),
+""",
+        0,
+        "autograd's thread loses its CPU to the main thread before it drops its last node",
+    ),
     "launches": ("[x.detach() @ x.detach() for _ in range(50)]\n", 0, "with launches in the queue"),
     "in_thread": ("threading.Thread(target=lambda: (x @ x).sum().backward()).start()\n", 0, "main ends first"),
-    "os_exit": ("[x.detach() @ x.detach() for _ in range(50)]; (x @ x).sum().backward(); os._exit(7)\n", 7, "os._exit with launches in the queue"),
-    "os_exit_in_thread": ("def f():\n    (x @ x).sum().backward()\n    os._exit(8)\nthreading.Thread(target=f).start()\nwhile True: x.detach() @ x.detach()\n", 8, "os._exit in another thread"),
-    "sigterm": ("threading.Timer(0.02, lambda: os.kill(os.getpid(), signal.SIGTERM)).start()\nwhile True: (x @ x).sum().backward()\n", -15, "SIGTERM in a backward"),
-    "interrupt": ("""try:
+    "os_exit": (
+        "[x.detach() @ x.detach() for _ in range(50)]; (x @ x).sum().backward(); os._exit(7)\n",
+        7,
+        "os._exit with launches in the queue",
+    ),
+    "os_exit_in_thread": (
+        "def f():\n    (x @ x).sum().backward()\n    os._exit(8)\nthreading.Thread(target=f).start()\nwhile True: x.detach() @ x.detach()\n",
+        8,
+        "os._exit in another thread",
+    ),
+    "sigterm": (
+        "threading.Timer(0.02, lambda: os.kill(os.getpid(), signal.SIGTERM)).start()\nwhile True: (x @ x).sum().backward()\n",
+        -15,
+        "SIGTERM in a backward",
+    ),
+    "interrupt": (
+        """try:
     threading.Timer(0.02, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     while True: (x @ x).sum().backward()
 except (KeyboardInterrupt, torch.AcceleratorError):
     sys.exit(9)
-""", 9, "Ctrl-C in a backward"),
+""",
+        9,
+        "Ctrl-C in a backward",
+    ),
     "exception": ("(x @ x).sum().backward()\nraise SystemExit(5)\n", 5, "an exit code of the user's"),
 }
 
 
-# One worker: forks `count` children one after the other; prints a line of JSON for each that went wrong, and a last one.
+# One worker: forks `count` children one after the other; prints a line of JSON for each that went wrong, and a last
+# one.
 FORKING = """
 import faulthandler, json, os, signal, sys, tempfile, time, threading, torch, torch_presil
 code, expected, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -99,7 +131,11 @@ def program(case: str, drain: bool) -> str:
 def run_forked(case: str, count: int, drain: bool) -> list:
     """What was wrong with the runs that did not end as expected."""
     expected = CASES[case][1]
-    done = subprocess.run([sys.executable, "-c", FORKING, program(case, drain), str(expected), str(count)], stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING, program(case, drain), str(expected), str(count)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     return lines[:-1] if lines and lines[-1] is None else [*lines, f"the worker ended with {done.returncode}"]
 
@@ -114,7 +150,9 @@ def run_fresh(case: str, count: int, drain: bool) -> list:
     return problems
 
 
-def run_many(case: str, count: int, workers: int, fresh: bool = False, drain: bool = True, progress=None) -> collections.Counter:
+def run_many(
+    case: str, count: int, workers: int, fresh: bool = False, drain: bool = True, progress=None
+) -> collections.Counter:
     """Problems and how often; in batches, so that there is something to tell on the way."""
     problems = collections.Counter()
     batch = 1 if fresh else max(1, min(50, count // workers))
@@ -142,14 +180,29 @@ def main() -> int:
     start = time.monotonic()
 
     def progress(done, bad):
-        print(f"{options.case}: {done} of {options.count}, {bad} bad, {time.monotonic() - start:.0f} s", file=sys.stderr)
+        print(
+            f"{options.case}: {done} of {options.count}, {bad} bad, {time.monotonic() - start:.0f} s", file=sys.stderr
+        )
 
     problems = run_many(options.case, options.count, options.workers, options.fresh, options.drain, progress)
     bad = problems.total()
     if options.json:
-        print(json.dumps({"case": options.case, "drain": options.drain, "runs": options.count, "bad": bad, "problems": problems, "seconds": round(time.monotonic() - start, 1)}))
+        print(
+            json.dumps(
+                {
+                    "case": options.case,
+                    "drain": options.drain,
+                    "runs": options.count,
+                    "bad": bad,
+                    "problems": problems,
+                    "seconds": round(time.monotonic() - start, 1),
+                }
+            )
+        )
     else:
-        print(f"{options.case} ({CASES[options.case][2]}): {options.count} exits, {bad} bad, {time.monotonic() - start:.0f} s")
+        print(
+            f"{options.case} ({CASES[options.case][2]}): {options.count} exits, {bad} bad, {time.monotonic() - start:.0f} s"
+        )
         for problem, times in problems.most_common():
             print(f"{times} x {problem}")
     return 1 if bad else 0

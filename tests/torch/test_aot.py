@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs compiled ahead of time: presil-run gives the bits and cycles of the launch in this process; what can't run without the host is refused by name."""
+"""Programs compiled ahead of time: presil-run gives the bits and cycles of the launch in this process; what can't run
+without the host is refused by name."""
 
 import json
 import os
@@ -25,13 +26,19 @@ def presil_run(*arguments, status=0):
 
 
 def save_array(path, tensor):
-    np.save(path, tensor.view(torch.int16).numpy().view(np.uint16) if tensor.dtype == torch.bfloat16 else tensor.numpy())
+    np.save(
+        path, tensor.view(torch.int16).numpy().view(np.uint16) if tensor.dtype == torch.bfloat16 else tensor.numpy()
+    )
     return path
 
 
 def load_array(path, dtype):
     array = np.load(path)
-    return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16) if dtype == torch.bfloat16 else torch.from_numpy(array)
+    return (
+        torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+        if dtype == torch.bfloat16
+        else torch.from_numpy(array)
+    )
 
 
 class Trunk(nn.Module):
@@ -40,8 +47,18 @@ class Trunk(nn.Module):
     def __init__(self):
         super().__init__()
         self.stem, self.norm = nn.Conv2d(3, 16, 7, 2, 3, bias=False), nn.BatchNorm2d(16)
-        self.a1, self.an1, self.a2, self.an2 = nn.Conv2d(16, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.Conv2d(16, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16)
-        self.b1, self.bn1, self.b2, self.bn2 = nn.Conv2d(16, 32, 3, 2, 1, bias=False), nn.BatchNorm2d(32), nn.Conv2d(32, 32, 3, 1, 1, bias=False), nn.BatchNorm2d(32)
+        self.a1, self.an1, self.a2, self.an2 = (
+            nn.Conv2d(16, 16, 3, 1, 1, bias=False),
+            nn.BatchNorm2d(16),
+            nn.Conv2d(16, 16, 3, 1, 1, bias=False),
+            nn.BatchNorm2d(16),
+        )
+        self.b1, self.bn1, self.b2, self.bn2 = (
+            nn.Conv2d(16, 32, 3, 2, 1, bias=False),
+            nn.BatchNorm2d(32),
+            nn.Conv2d(32, 32, 3, 1, 1, bias=False),
+            nn.BatchNorm2d(32),
+        )
         self.down, self.dn = nn.Conv2d(16, 32, 1, 2, bias=False), nn.BatchNorm2d(32)
         for m in self.modules():
             if isinstance(m, nn.BatchNorm2d):
@@ -66,8 +83,20 @@ class TwoOfEach(nn.Module):
 
 CASES = {
     "trunk": (Trunk, lambda: (torch.randn(1, 3, 21, 18),)),
-    "convolutions": (lambda: nn.Sequential(nn.Conv2d(4, 9, 3, padding=1), nn.ReLU(), nn.Conv2d(9, 9, 3, groups=3), nn.ReLU6(), nn.ConvTranspose2d(9, 5, 2, stride=2)), lambda: (torch.randn(2, 4, 8, 7),)),
-    "mlp": (lambda: nn.Sequential(nn.Linear(30, 50), nn.ReLU(), nn.Linear(50, 50), nn.ReLU(), nn.Linear(50, 10)), lambda: (torch.randn(5, 30),)),
+    "convolutions": (
+        lambda: nn.Sequential(
+            nn.Conv2d(4, 9, 3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(9, 9, 3, groups=3),
+            nn.ReLU6(),
+            nn.ConvTranspose2d(9, 5, 2, stride=2),
+        ),
+        lambda: (torch.randn(2, 4, 8, 7),),
+    ),
+    "mlp": (
+        lambda: nn.Sequential(nn.Linear(30, 50), nn.ReLU(), nn.Linear(50, 50), nn.ReLU(), nn.Linear(50, 10)),
+        lambda: (torch.randn(5, 30),),
+    ),
     "several inputs and outputs": (TwoOfEach, lambda: (torch.randn(6, 12), torch.randn(6, 12))),
 }
 
@@ -114,12 +143,15 @@ def test_same_bits_and_cycles_on_the_rtl(tmp_path, rtl):
     assert json.loads((tmp_path / "model.json").read_text())["cycles"] is None
 
 
-@pytest.mark.parametrize("model, shape, text", [
-    (nn.Sequential(nn.Conv2d(3, 4, 3), nn.MaxPool2d(2)), (1, 3, 8, 8), "max_pool2d"),
-    (nn.Sequential(nn.Linear(4, 4), nn.Sigmoid()), (2, 4), "aten.sigmoid.default"),
-    (nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten()), (1, 3, 8, 8), "aten.mean.dim"),
-    (nn.Linear(4, 4, dtype=torch.float64), (2, 4), "aten.addmm.default"),
-])
+@pytest.mark.parametrize(
+    "model, shape, text",
+    [
+        (nn.Sequential(nn.Conv2d(3, 4, 3), nn.MaxPool2d(2)), (1, 3, 8, 8), "max_pool2d"),
+        (nn.Sequential(nn.Linear(4, 4), nn.Sigmoid()), (2, 4), "aten.sigmoid.default"),
+        (nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten()), (1, 3, 8, 8), "aten.mean.dim"),
+        (nn.Linear(4, 4, dtype=torch.float64), (2, 4), "aten.addmm.default"),
+    ],
+)
 def test_what_needs_the_host_is_refused_by_name(tmp_path, model, shape, text):
     x = torch.randn(shape, dtype=next(model.parameters()).dtype)
     with pytest.raises(aot.AotError, match=text):
@@ -142,7 +174,9 @@ def test_wrong_arguments_are_named(tmp_path):
     assert "input  0" in presil_run("--info", path) and "[5, 30]" in presil_run("--info", path)
     assert "1 inputs and 1 outputs, 1 files" in presil_run(path, right, status=2)
     np.save(tmp_path / "shape.npy", np.zeros((5, 31), np.float32))
-    assert "float32 [5, 30], the file has float32 [5, 31]" in presil_run(path, tmp_path / "shape.npy", tmp_path / "o.npy", status=2)
+    assert "float32 [5, 30], the file has float32 [5, 31]" in presil_run(
+        path, tmp_path / "shape.npy", tmp_path / "o.npy", status=2
+    )
     np.save(tmp_path / "dtype.npy", np.zeros((5, 30), np.int8))
     assert "the file has int8" in presil_run(path, tmp_path / "dtype.npy", tmp_path / "o.npy", status=2)
     np.save(tmp_path / "double.npy", np.zeros((5, 30)))
@@ -157,6 +191,7 @@ def test_wrong_arguments_are_named(tmp_path):
 
 def with_checksum(data: bytearray) -> bytes:
     import zlib
+
     data[20:24] = bytes(4)
     data[20:24] = zlib.crc32(bytes(data)).to_bytes(4, "little")
     return bytes(data)
@@ -189,7 +224,9 @@ def test_damaged_files_are_refused_and_never_crash(tmp_path):
     for i in range(60):  # with a right checksum: header, tables and commands have to hold by themselves
         data = bytearray(good)
         for _ in range(r.randint(1, 3)):
-            data[r.choice([r.randrange(32, tables), r.randrange(tables, min(len(good), tables + 20000))])] = r.randrange(256)
+            data[r.choice([r.randrange(32, tables), r.randrange(tables, min(len(good), tables + 20000))])] = (
+                r.randrange(256)
+            )
         broken.write_bytes(with_checksum(data))
         done = subprocess.run([RUN, "--mode", "model", broken, array, out], capture_output=True, text=True, timeout=60)
         if done.returncode not in (0, 2, 4):

@@ -20,13 +20,22 @@ def run(q, k, v, **options):
 
 def compare(q, k, v, tolerance=2e-5, **options):
     expected = run(q, k, v, **options)
-    got = run(*(t.to("presil") for t in (q, k, v)), **{name: o.to("presil") if isinstance(o, torch.Tensor) else o for name, o in options.items()})
+    got = run(
+        *(t.to("presil") for t in (q, k, v)),
+        **{name: o.to("presil") if isinstance(o, torch.Tensor) else o for name, o in options.items()},
+    )
     for g, e in zip(got, expected):
         assert g.dtype == e.dtype
         torch.testing.assert_close(g.cpu(), e, rtol=tolerance, atol=tolerance * max(1.0, e.abs().max().item()))
 
 
-MASKS = {"none": None, "bool": torch.rand(7, 9) < 0.7, "added": torch.randn(7, 9), "a head": torch.randn(2, 4, 7, 9), "padding": torch.tensor([1, 1, 1, 1, 1, 1, 1, 0, 0]).bool()[None, None, None]}
+MASKS = {
+    "none": None,
+    "bool": torch.rand(7, 9) < 0.7,
+    "added": torch.randn(7, 9),
+    "a head": torch.randn(2, 4, 7, 9),
+    "padding": torch.tensor([1, 1, 1, 1, 1, 1, 1, 0, 0]).bool()[None, None, None],
+}
 MASKS["bool"][:, 0] = True
 
 
@@ -102,8 +111,11 @@ def test_transformer_layer_with_padding(training):
 @pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 def test_layers_in_eval_mode_keep_their_products_on_the_chip(norm_first, activation):
-    """The CPU has one kernel a layer there (aten::_transformer_encoder_layer_fwd); and padded input stays padded, where the CPU makes a nested tensor."""
-    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 4, 32, activation=activation, norm_first=norm_first, batch_first=True), 2).eval()
+    """The CPU has one kernel a layer there (aten::_transformer_encoder_layer_fwd); and padded input stays padded,
+    where the CPU makes a nested tensor."""
+    encoder = nn.TransformerEncoder(
+        nn.TransformerEncoderLayer(16, 4, 32, activation=activation, norm_first=norm_first, batch_first=True), 2
+    ).eval()
     x, padding = torch.randn(2, 5, 16), torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
     with torch.no_grad():
         expected, unpadded = encoder(x, src_key_padding_mask=padding), encoder(x, mask=torch.ones(5, 5).triu(1).bool())
@@ -119,10 +131,23 @@ def test_layers_in_eval_mode_keep_their_products_on_the_chip(norm_first, activat
 def test_fused_attention_of_different_operands():
     attention = nn.MultiheadAttention(16, 4, batch_first=True).eval()
     q, k, v = torch.randn(2, 3, 16), torch.randn(2, 5, 16), torch.randn(2, 5, 16)
-    arguments = (16, 4, attention.in_proj_weight, attention.in_proj_bias, attention.out_proj.weight, attention.out_proj.bias)
+    arguments = (
+        16,
+        4,
+        attention.in_proj_weight,
+        attention.in_proj_bias,
+        attention.out_proj.weight,
+        attention.out_proj.bias,
+    )
     for average in (False, True):
         with torch.no_grad():
             expected = attention(q, k, v, average_attn_weights=average)
-            got = torch._native_multi_head_attention(*(t.to("presil") for t in (q, k, v)), *(a.to("presil") if isinstance(a, torch.Tensor) else a for a in arguments), None, True, average)
+            got = torch._native_multi_head_attention(
+                *(t.to("presil") for t in (q, k, v)),
+                *(a.to("presil") if isinstance(a, torch.Tensor) else a for a in arguments),
+                None,
+                True,
+                average,
+            )
         for g, e in zip(got, expected, strict=True):
             torch.testing.assert_close(g.cpu(), e, rtol=1e-4, atol=1e-5)

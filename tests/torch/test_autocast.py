@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Automatic mixed precision: every operator of PyTorch's lists computes in the type its policy says, and training with GradScaler converges as on the CPU."""
+"""Automatic mixed precision: every operator of PyTorch's lists computes in the type its policy says, and training
+with GradScaler converges as on the CPU."""
 
 import copy
 import warnings
@@ -26,12 +27,22 @@ def lower_precision_calls():
     batch = randn(2, 4, 8)
     cell = [randn(4, 8), randn(4, 8), randn(32, 8), randn(32, 8)]
     return {
-        "mm": lambda: torch.mm(x, w.t()), "matmul": lambda: x @ w.t(), "addmm": lambda: torch.addmm(b, x, w.t()), "mv": lambda: torch.mv(w, x[0]),
-        "bmm": lambda: torch.bmm(batch, batch.transpose(1, 2)), "baddbmm": lambda: torch.baddbmm(randn(2, 4, 4), batch, batch.transpose(1, 2)),
-        "linear": lambda: F.linear(x, w, b), "einsum": lambda: torch.einsum("ij,kj->ik", x, w), "linalg_vecdot": lambda: torch.linalg.vecdot(x, x),
-        "conv1d": lambda: F.conv1d(image[:, :, 0], kernel[:, :, 0]), "conv2d": lambda: F.conv2d(image, kernel), "conv_transpose2d": lambda: F.conv_transpose2d(image, kernel.transpose(0, 1)),
-        "prelu": lambda: F.prelu(x, randn(1)), "sdpa": lambda: F.scaled_dot_product_attention(batch, batch, batch),
-        "lstm_cell": lambda: torch.lstm_cell(cell[0], (cell[1], cell[1]), cell[2], cell[3])[0], "gru_cell": lambda: torch.gru_cell(x, x, randn(24, 8), randn(24, 8)),
+        "mm": lambda: torch.mm(x, w.t()),
+        "matmul": lambda: x @ w.t(),
+        "addmm": lambda: torch.addmm(b, x, w.t()),
+        "mv": lambda: torch.mv(w, x[0]),
+        "bmm": lambda: torch.bmm(batch, batch.transpose(1, 2)),
+        "baddbmm": lambda: torch.baddbmm(randn(2, 4, 4), batch, batch.transpose(1, 2)),
+        "linear": lambda: F.linear(x, w, b),
+        "einsum": lambda: torch.einsum("ij,kj->ik", x, w),
+        "linalg_vecdot": lambda: torch.linalg.vecdot(x, x),
+        "conv1d": lambda: F.conv1d(image[:, :, 0], kernel[:, :, 0]),
+        "conv2d": lambda: F.conv2d(image, kernel),
+        "conv_transpose2d": lambda: F.conv_transpose2d(image, kernel.transpose(0, 1)),
+        "prelu": lambda: F.prelu(x, randn(1)),
+        "sdpa": lambda: F.scaled_dot_product_attention(batch, batch, batch),
+        "lstm_cell": lambda: torch.lstm_cell(cell[0], (cell[1], cell[1]), cell[2], cell[3])[0],
+        "gru_cell": lambda: torch.gru_cell(x, x, randn(24, 8), randn(24, 8)),
     }
 
 
@@ -39,10 +50,25 @@ def fp32_calls(dtype):
     x = randn(4, 8, dtype=dtype).abs() + 0.1
     y, target = randn(4, 8, dtype=dtype), torch.randint(8, (4,)).to("presil")
     return {
-        "exp": lambda: x.exp(), "log": lambda: x.log(), "rsqrt": lambda: x.rsqrt(), "pow": lambda: x.pow(2.5), "softplus": lambda: F.softplus(x), "layer_norm": lambda: F.layer_norm(x, (8,)),
-        "group_norm": lambda: F.group_norm(x, 2), "mse_loss": lambda: F.mse_loss(x, y), "nll_loss": lambda: F.nll_loss(x, target), "kl_div": lambda: F.kl_div(x.log(), y.softmax(1), reduction="batchmean"),
-        "cross_entropy": lambda: F.cross_entropy(x, target), "bce_with_logits": lambda: F.binary_cross_entropy_with_logits(x, y.sigmoid()), "norm": lambda: x.norm(),
-        "cosine_similarity": lambda: F.cosine_similarity(x, y), "logsumexp": lambda: x.logsumexp(1), "softmax": lambda: x.softmax(1), "sum": lambda: x.sum(), "cumsum": lambda: x.cumsum(0), "prod": lambda: x.prod(),
+        "exp": lambda: x.exp(),
+        "log": lambda: x.log(),
+        "rsqrt": lambda: x.rsqrt(),
+        "pow": lambda: x.pow(2.5),
+        "softplus": lambda: F.softplus(x),
+        "layer_norm": lambda: F.layer_norm(x, (8,)),
+        "group_norm": lambda: F.group_norm(x, 2),
+        "mse_loss": lambda: F.mse_loss(x, y),
+        "nll_loss": lambda: F.nll_loss(x, target),
+        "kl_div": lambda: F.kl_div(x.log(), y.softmax(1), reduction="batchmean"),
+        "cross_entropy": lambda: F.cross_entropy(x, target),
+        "bce_with_logits": lambda: F.binary_cross_entropy_with_logits(x, y.sigmoid()),
+        "norm": lambda: x.norm(),
+        "cosine_similarity": lambda: F.cosine_similarity(x, y),
+        "logsumexp": lambda: x.logsumexp(1),
+        "softmax": lambda: x.softmax(1),
+        "sum": lambda: x.sum(),
+        "cumsum": lambda: x.cumsum(0),
+        "prod": lambda: x.prod(),
     }
 
 
@@ -103,7 +129,7 @@ def test_an_unsupported_dtype_warns_and_disables():
 
 def train(model, x, y, device, dtype, steps):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    scaler = torch.amp.GradScaler(device, enabled=dtype == torch.float16, init_scale=2.0 ** 10)
+    scaler = torch.amp.GradScaler(device, enabled=dtype == torch.float16, init_scale=2.0**10)
     losses = []
     for _ in range(steps):
         optimizer.zero_grad()
@@ -121,11 +147,16 @@ def test_training_follows_the_cpu(dtype):
     model = nn.Sequential(nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 10))
     x, y = torch.randn(16, 1, 8, 8), torch.randint(10, (16,))
     twin = copy.deepcopy(model).to("presil")
-    expected, got = train(model, x, y, "cpu", dtype, 10), train(twin, x.to("presil"), y.to("presil"), "presil", dtype, 10)
+    expected, got = (
+        train(model, x, y, "cpu", dtype, 10),
+        train(twin, x.to("presil"), y.to("presil"), "presil", dtype, 10),
+    )
     assert got[-1] < 0.5 * got[0]
     assert all(p.dtype == p.grad.dtype == torch.float32 for p in twin.parameters())
     # Both round each product to 8 (11) bits; losses follow each other within that.
-    torch.testing.assert_close(torch.tensor(got), torch.tensor(expected), rtol=0, atol=4 * torch.finfo(dtype).eps * expected[0])
+    torch.testing.assert_close(
+        torch.tensor(got), torch.tensor(expected), rtol=0, atol=4 * torch.finfo(dtype).eps * expected[0]
+    )
 
 
 def test_grad_scaler_skips_a_step_with_infinite_gradients_and_halves_the_scale():

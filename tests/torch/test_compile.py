@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.compile on the device: the backend "presil" against eager mode and the CPU, its partitions and launches, dynamic shapes, training, and the other backends."""
+"""torch.compile on the device: the backend "presil" against eager mode and the CPU, its partitions and launches,
+dynamic shapes, training, and the other backends."""
 
 import copy
 import importlib.metadata
@@ -44,7 +45,11 @@ class Block(nn.Module):
         super().__init__()
         self.conv1, self.bn1 = nn.Conv2d(c, o, 3, stride, 1, bias=False), nn.BatchNorm2d(o)
         self.conv2, self.bn2 = nn.Conv2d(o, o, 3, 1, 1, bias=False), nn.BatchNorm2d(o)
-        self.down = nn.Sequential(nn.Conv2d(c, o, 1, stride, bias=False), nn.BatchNorm2d(o)) if stride > 1 or c != o else nn.Identity()
+        self.down = (
+            nn.Sequential(nn.Conv2d(c, o, 1, stride, bias=False), nn.BatchNorm2d(o))
+            if stride > 1 or c != o
+            else nn.Identity()
+        )
         self.activation = activation
 
     def forward(self, x):
@@ -94,7 +99,7 @@ def test_residual_blocks_are_one_launch(dtype, last):
         close(got, expected, 2e-5 if dtype == torch.float32 else 3e-2)
         assert got.stride() == device(X).stride()
         assert launches_of(lambda: compiled(X)) == ["inference.0"]
-    graph, = backend.graphs
+    (graph,) = backend.graphs
     assert (graph.partitions, graph.chip_operators, graph.refused) == (1, 8, [])  # 6 convolutions of 3x3 and 2 of 1x1
     assert graph.folded == 8 + 3 + 6 and graph.host_operators == {}
     assert 0 < graph.arena_bytes < graph.arena_bytes_without_reuse
@@ -112,14 +117,22 @@ def test_autocast_is_one_launch():
             for m in (model, device):  # packed weights are those of the float32 parameters
                 m[0].conv1.weight.data.mul_(1.5)
                 m[3].bias.data.add_(1)
-        assert launches_of(lambda: compiled(X)) == ["inference.0", "addmm"]  # flattening NHWC is a copy; a launch of one operator has its name
-    graph, = backend.graphs
+        assert launches_of(lambda: compiled(X)) == [
+            "inference.0",
+            "addmm",
+        ]  # flattening NHWC is a copy; a launch of one operator has its name
+    (graph,) = backend.graphs
     assert (graph.chip_operators, graph.left_out, graph.refused) == (7, {}, [])
-    assert graph.host_operators == {"aten._to_copy.default": 2, "aten.reshape.default": 1}  # of the input, which two convolutions read
+    assert graph.host_operators == {
+        "aten._to_copy.default": 2,
+        "aten.reshape.default": 1,
+    }  # of the input, which two convolutions read
 
 
 def test_autocast_has_the_bits_of_operator_by_operator():
-    layers = nn.Sequential(nn.Conv2d(5, 6, 3), nn.ReLU(), nn.Conv2d(6, 4, 2), nn.Flatten(), nn.Linear(4 * 16, 3)).to("presil")
+    layers = nn.Sequential(nn.Conv2d(5, 6, 3), nn.ReLU(), nn.Conv2d(6, 4, 2), nn.Flatten(), nn.Linear(4 * 16, 3)).to(
+        "presil"
+    )
     x = torch.randn(3, 5, 7, 7, device="presil")
     with torch.no_grad(), torch.autocast("presil", dtype=torch.bfloat16):
         assert torch.equal(torch.compile(layers, backend="presil")(x), layers(x))  # bias rounded to bfloat16 too
@@ -133,7 +146,7 @@ def test_lists_are_recorded_once_and_weights_may_change():
     with torch.no_grad():
         for _ in range(10):
             y = compiled(x)
-        graph, = backend.graphs
+        (graph,) = backend.graphs
         assert graph.launches == 10 and graph.recordings <= 3
         kept, before = y, y.cpu()
         model.bn1.running_mean.add_(1)
@@ -197,7 +210,7 @@ def test_transformer_partitions():
     with torch.no_grad():
         close(compiled(x.to("presil")), model(x))
         names = launches_of(lambda: compiled(x.to("presil")))
-    graph, = backend.graphs
+    (graph,) = backend.graphs
     assert graph.chip_operators == 6 and len(names) == graph.partitions <= 6
     assert graph.folded == 2  # both residual adds
 
@@ -219,9 +232,18 @@ def test_training(bw):
     def count(gm, inputs):
         count.calls += 1
         return gm.forward
+
     count.calls = 0
     kwargs = {} if bw == "left out" else {"options": {"bw_compiler": count}}
-    model = nn.Sequential(Block(3, 8), Block(8, 8, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 5)).train()
+    model = nn.Sequential(
+        Block(3, 8),
+        Block(8, 8, 2),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(8, 16),
+        nn.ReLU(),
+        nn.Linear(16, 5),
+    ).train()
     device = copy.deepcopy(model).to("presil")
     x, target = torch.randn(4, 3, 12, 12), torch.tensor([0, 3, 2, 4])
     expected = train(model, x, target, 3)
@@ -240,17 +262,26 @@ def one_step(model, x, target, run=None):
     loss = F.cross_entropy((model if run is None else run)(x), target)
     loss.backward()
     optimizer.step()
-    return [loss.detach().cpu(), *(p.grad.cpu() for p in model.parameters()), *(t.cpu() for t in model.state_dict().values())]
+    return [
+        loss.detach().cpu(),
+        *(p.grad.cpu() for p in model.parameters()),
+        *(t.cpu() for t in model.state_dict().values()),
+    ]
 
 
 def test_a_training_step_of_resnet18():
     from torchvision.models import resnet18
+
     models = {kind: resnet18(num_classes=10).train().to("presil") for kind in ("eager", "left out", "given")}
     for m in models.values():
         m.load_state_dict(models["eager"].state_dict())
     x, target = torch.randn(2, 3, 40, 40, device="presil"), torch.tensor([1, 7], device="presil")
-    compiled = {"left out": torch.compile(models["left out"], backend="presil"),
-                "given": torch.compile(models["given"], backend="presil", options={"bw_compiler": lambda gm, inputs: gm.forward})}
+    compiled = {
+        "left out": torch.compile(models["left out"], backend="presil"),
+        "given": torch.compile(
+            models["given"], backend="presil", options={"bw_compiler": lambda gm, inputs: gm.forward}
+        ),
+    }
     expected = one_step(models["eager"], x, target)
     rows = {}
     for kind, run in compiled.items():
@@ -259,10 +290,14 @@ def test_a_training_step_of_resnet18():
         for a, b in zip(got, expected, strict=True):
             close(a, b, 1e-4)
         rows[kind] = e.operators()
-        packed, = (r for r in rows[kind] if r["op"] == "presil::pack_weights")
+        (packed,) = (r for r in rows[kind] if r["op"] == "presil::pack_weights")
         assert packed["calls"] == 20  # of the convolutions, once; backward reads them where they lie
     forward, backward, other = backend.graphs  # bw_compiler given: it has the backward graph
-    assert (forward.partitions, forward.chip_operators, forward.left_out) == (other.partitions, other.chip_operators, other.left_out) == (18, 21, {})
+    assert (
+        (forward.partitions, forward.chip_operators, forward.left_out)
+        == (other.partitions, other.chip_operators, other.left_out)
+        == (18, 21, {})
+    )
     assert (backward.chip_operators, backward.left_out, backward.refused) == (41, {}, [])  # the image has no gradient
     on_chip = {kind: {r["op"]: r["launches"] for r in rows[kind] if r["where"] == "chip"} for kind in rows}
     assert on_chip["left out"] == {f"presil::{g.kind}.{i}": 1 for g in (forward, backward) for i in range(g.partitions)}
@@ -272,7 +307,8 @@ def test_a_training_step_of_resnet18():
 
 
 class Gradients(nn.Module):
-    """Convolutions of all kinds behind each other, so that gradients meet: groups, strides, dilation, transposed, biases, a sum."""
+    """Convolutions of all kinds behind each other, so that gradients meet: groups, strides, dilation, transposed,
+    biases, a sum."""
 
     def __init__(self):
         super().__init__()
@@ -322,7 +358,11 @@ def kernels_of(function, path):
     with torch.profiler.profile(activities=[activities.CPU, activities.PrivateUse1]) as p:
         function()
     p.export_chrome_trace(str(path))
-    return [(e["name"], e["args"].get("operator"), e["args"]["cycles"]) for e in json.loads(path.read_text())["traceEvents"] if e.get("cat") == "kernel"]
+    return [
+        (e["name"], e["args"].get("operator"), e["args"]["cycles"])
+        for e in json.loads(path.read_text())["traceEvents"]
+        if e.get("cat") == "kernel"
+    ]
 
 
 @pytest.mark.parametrize("mode", ["rtl", "model"])
@@ -339,7 +379,9 @@ def test_partitions_and_replays_under_explain_and_profiler(mode, tmp_path):
                 function()
                 cycles = [r["cycles"] for r in reports.take()]
             rows = [r for r in e.operators() if r["where"] == "chip"]
-            assert sum(r["launches"] for r in rows) == len(names) and {r["op"].removeprefix("presil::") for r in rows} == set(names)
+            assert sum(r["launches"] for r in rows) == len(names) and {
+                r["op"].removeprefix("presil::") for r in rows
+            } == set(names)
             shown = kernels_of(function, tmp_path / "trace.json")
             assert [name for name, _, _ in shown] == names
             if mode == "model":
@@ -362,6 +404,7 @@ def test_a_frozen_norm_is_not_folded_where_backward_needs_the_convolution():
 
 def test_resnet18():
     from torchvision.models import resnet18
+
     model = with_statistics(resnet18())
     device = copy.deepcopy(model).to("presil")
     compiled = torch.compile(device, backend="presil")
@@ -369,10 +412,12 @@ def test_resnet18():
     with torch.no_grad():
         close(compiled(x.to("presil")), model(x), 1e-4)
         names = launches_of(lambda: compiled(x.to("presil")))
-    graph, = backend.graphs
+    (graph,) = backend.graphs
     # Before the max-pool, between it and the average-pool, behind that.
     assert len(names) == graph.partitions == 3 and graph.chip_operators == 21 and not graph.refused
-    assert set(graph.host_operators) == {"aten.max_pool2d_with_indices.default", "aten.mean.dim"} | set(graph.host_operators) & {"aten.reshape.default"}
+    assert set(graph.host_operators) == {"aten.max_pool2d_with_indices.default", "aten.mean.dim"} | set(
+        graph.host_operators
+    ) & {"aten.reshape.default"}
 
 
 def test_one_launch_on_the_rtl(verify):
@@ -381,7 +426,7 @@ def test_one_launch_on_the_rtl(verify):
     x = torch.randn(1, 3, 7, 7, device="presil")
     with torch.no_grad(), torch.presil.reports() as reports:
         y = compiled(x)
-        report, = reports.take()
+        (report,) = reports.take()
         close(y, copy.deepcopy(model).cpu()(x.cpu()))
     assert report["verified"] == 1 and report["cycles"] > 0 and report["label"] == "inference.0"
 
@@ -391,8 +436,16 @@ def test_other_backends(name):
     model = nn.Sequential(Block(3, 8), nn.Flatten(), nn.Linear(8 * 36, 5)).train()
     device = copy.deepcopy(model).to("presil")
     x, target = torch.randn(2, 3, 6, 6), torch.tensor([1, 4])
-    close(train(device, x.to("presil"), target.to("presil"), 2, lambda m: torch.compile(m, backend=name)), train(model, x, target, 2), 2e-4)
-    for model, x in ((Attention(), torch.randn(2, 5, 32)), (Gradients(), torch.randn(1, 4, 7, 7)), (Sequence().eval(), torch.randn(1, 4, 11))):
+    close(
+        train(device, x.to("presil"), target.to("presil"), 2, lambda m: torch.compile(m, backend=name)),
+        train(model, x, target, 2),
+        2e-4,
+    )
+    for model, x in (
+        (Attention(), torch.randn(2, 5, 32)),
+        (Gradients(), torch.randn(1, 4, 7, 7)),
+        (Sequence().eval(), torch.randn(1, 4, 11)),
+    ):
         with torch.no_grad():
             close(torch.compile(copy.deepcopy(model).to("presil"), backend=name)(x.to("presil")), model(x))
 
@@ -400,14 +453,17 @@ def test_other_backends(name):
 @pytest.mark.parametrize("grad", [False, True])
 def test_inductor_names_the_way_out(grad):
     model, x = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).to("presil"), torch.randn(1, 3, 6, 6, device="presil")
-    with pytest.raises(Exception, match='use torch.compile\\(model, backend="presil"\\)') as error, torch.set_grad_enabled(grad):
+    with (
+        pytest.raises(Exception, match='use torch.compile\\(model, backend="presil"\\)') as error,
+        torch.set_grad_enabled(grad),
+    ):
         torch.compile(model)(x)
     assert str(error.value).count("no code generator") == 1
 
 
 def test_the_backends_entry_point():
     with open(Path(__file__).resolve().parents[2] / "pyproject.toml", "rb") as f:
-        entry, = tomllib.load(f)["project"]["entry-points"]["torch_dynamo_backends"].items()
+        (entry,) = tomllib.load(f)["project"]["entry-points"]["torch_dynamo_backends"].items()
     found = importlib.metadata.EntryPoint(*entry, group="torch_dynamo_backends")
     assert found.name == "presil" and found.load() is backend.presil
     assert "presil" in torch._dynamo.list_backends()
@@ -415,7 +471,9 @@ def test_the_backends_entry_point():
 
 def test_unknown_options_are_refused():
     with pytest.raises(Exception, match="has no option fast"):
-        torch.compile(nn.Linear(2, 2).to("presil"), backend="presil", options={"fast": True})(torch.randn(1, 2, device="presil"))
+        torch.compile(nn.Linear(2, 2).to("presil"), backend="presil", options={"fast": True})(
+            torch.randn(1, 2, device="presil")
+        )
 
 
 class Sequence(nn.Module):
@@ -442,13 +500,17 @@ def test_1d_convolutions_are_one_launch():
         close(got, model(x))
         assert got.is_contiguous()
         assert launches_of(lambda: compiled(x.to("presil"))) == ["inference.0"]
-    graph, = backend.graphs
+    (graph,) = backend.graphs
     assert (graph.chip_operators, graph.folded, graph.left_out) == (3, 4, {})  # norm, activation; residual, activation
     model.train(), device.train()
     one_step_of = lambda m, x, run: [run(x).square().mean().backward(), *(p.grad.cpu() for p in m.parameters())][1:]  # noqa: E731
     for a, b in zip(one_step_of(device, x.to("presil"), compiled), one_step_of(model, x, model), strict=True):
         close(a, b, 1e-4)
-    assert backend.graphs[-1].kind == "backward" and backend.graphs[-1].chip_operators == 7 and not backend.graphs[-1].left_out
+    assert (
+        backend.graphs[-1].kind == "backward"
+        and backend.graphs[-1].chip_operators == 7
+        and not backend.graphs[-1].left_out
+    )
 
 
 def test_what_is_in_no_partition_says_why():
@@ -459,9 +521,12 @@ def test_what_is_in_no_partition_says_why():
         close(compiled(x.to("presil")), model.float()(x.float()), 2e-3)
         with torch.presil.explain() as e:
             compiled(x.to("presil"))
-    graph, = backend.graphs
+    (graph,) = backend.graphs
     reason = "float16: a launch takes float32 and bfloat16"
     assert graph.partitions == 0 and graph.left_out == {"convolution": reason, "addmm": reason}
     notes = {r["op"]: r["reason"] for r in e.operators() if r["where"] == "composite" and r["reason"]}
-    assert notes == {"presil::inference.convolution": f"in no partition: {reason}", "presil::inference.addmm": f"in no partition: {reason}"}
+    assert notes == {
+        "presil::inference.convolution": f"in no partition: {reason}",
+        "presil::inference.addmm": f"in no partition: {reason}",
+    }
     assert e.totals()["chip"]["launches"] == 2

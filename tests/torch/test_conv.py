@@ -11,21 +11,42 @@ import torch.nn.functional as F
 
 def close(got, expected, dtype=torch.float32):
     scale = expected.float().abs().max().item() if expected.numel() else 0
-    tolerance = dict(rtol=1e-5, atol=3e-6 * scale + 1e-12) if dtype == torch.float32 else dict(rtol=1e-2, atol=1e-2 * scale)
+    tolerance = (
+        dict(rtol=1e-5, atol=3e-6 * scale + 1e-12) if dtype == torch.float32 else dict(rtol=1e-2, atol=1e-2 * scale)
+    )
     torch.testing.assert_close(got.cpu(), expected, **tolerance)
 
 
 def random_case(seed):
     r = random.Random(seed)
     groups = r.choice([1, 1, 1, 2, 4])
-    case = dict(n=r.choice([1, 1, 2, 3]), c=groups * r.choice([1, 2, 3, 8, 17, 40]), o=groups * r.choice([1, 3, 8, 20]), h=r.randint(1, 14), w=r.randint(1, 14),
-                kh=r.choice([1, 1, 2, 3, 5]), kw=r.choice([1, 1, 2, 3, 7]), stride=(r.randint(1, 3), r.randint(1, 3)), padding=(r.randint(0, 3), r.randint(0, 3)),
-                dilation=(r.randint(1, 2), r.randint(1, 2)), groups=groups, bias=r.random() < 0.5, last=r.random() < 0.5, bf16=r.random() < 0.4)
+    case = dict(
+        n=r.choice([1, 1, 2, 3]),
+        c=groups * r.choice([1, 2, 3, 8, 17, 40]),
+        o=groups * r.choice([1, 3, 8, 20]),
+        h=r.randint(1, 14),
+        w=r.randint(1, 14),
+        kh=r.choice([1, 1, 2, 3, 5]),
+        kw=r.choice([1, 1, 2, 3, 7]),
+        stride=(r.randint(1, 3), r.randint(1, 3)),
+        padding=(r.randint(0, 3), r.randint(0, 3)),
+        dilation=(r.randint(1, 2), r.randint(1, 2)),
+        groups=groups,
+        bias=r.random() < 0.5,
+        last=r.random() < 0.5,
+        bf16=r.random() < 0.4,
+    )
     return case
 
 
 def fits(c):
-    return all(c[s] + 2 * p >= d * (k - 1) + 1 for s, p, d, k in (("h", c["padding"][0], c["dilation"][0], c["kh"]), ("w", c["padding"][1], c["dilation"][1], c["kw"])))
+    return all(
+        c[s] + 2 * p >= d * (k - 1) + 1
+        for s, p, d, k in (
+            ("h", c["padding"][0], c["dilation"][0], c["kh"]),
+            ("w", c["padding"][1], c["dilation"][1], c["kw"]),
+        )
+    )
 
 
 @pytest.mark.parametrize("seed", range(120))
@@ -55,11 +76,17 @@ def test_random_transposed(seed):
     w = torch.randn(x.shape[1], r.choice([1, 2, 9]), r.choice([1, 2, 3, 4]), r.choice([1, 2, 3]))
     stride, dilation = r.randint(1, 3), r.randint(1, 2)
     padding, output_padding = r.randint(0, 2), r.randint(0, max(stride, dilation) - 1)
-    size = [(x.shape[2 + i] - 1) * stride - 2 * padding + dilation * (w.shape[2 + i] - 1) + output_padding + 1 for i in range(2)]
+    size = [
+        (x.shape[2 + i] - 1) * stride - 2 * padding + dilation * (w.shape[2 + i] - 1) + output_padding + 1
+        for i in range(2)
+    ]
     if min(size) < 1:
         padding = 0
     expected = F.conv_transpose2d(x, w, None, stride, padding, output_padding, groups, dilation)
-    close(F.conv_transpose2d(x.to("presil"), w.to("presil"), None, stride, padding, output_padding, groups, dilation), expected)
+    close(
+        F.conv_transpose2d(x.to("presil"), w.to("presil"), None, stride, padding, output_padding, groups, dilation),
+        expected,
+    )
 
 
 def test_one_and_three_dimensions_and_unbatched():
@@ -100,13 +127,19 @@ def test_backward_for_every_output_mask(mask, transposed):
 
 def test_weights_are_packed_once_and_dropped_when_they_change():
     from torch_presil import _C
+
     _C.clear_weights_cache()
     x, w = torch.randn(1, 3, 8, 8), torch.randn(4, 3, 3, 3)
     X, W = x.to("presil"), w.to("presil")
     first = F.conv2d(X, W).cpu()
     F.conv2d(X, W)
     assert _C.weights_cache_entries() == 1
-    for change in (lambda t: t.mul_(2), lambda t: t.data.add_(1), lambda t: t[1].fill_(0), lambda t: t.copy_(w.to(t.device))):
+    for change in (
+        lambda t: t.mul_(2),
+        lambda t: t.data.add_(1),
+        lambda t: t[1].fill_(0),
+        lambda t: t.copy_(w.to(t.device)),
+    ):
         change(W)
         change(w)
         close(F.conv2d(X, W), F.conv2d(x, w))
@@ -124,7 +157,9 @@ def test_fused_operators():
     got = torch.ops.presil.conv2d(d[0], d[1], None, [2, 2], [1, 1], [1, 1], 1, None, "relu6")
     close(got, F.relu6(F.conv2d(x, w, None, 2, 1)))
     y, v, c = torch.randn(3, 5, 20), torch.randn(7, 20), torch.randn(7)
-    close(torch.ops.presil.linear(y.to("presil"), v.to("presil"), c.to("presil"), None, "relu"), F.relu(F.linear(y, v, c)))
+    close(
+        torch.ops.presil.linear(y.to("presil"), v.to("presil"), c.to("presil"), None, "relu"), F.relu(F.linear(y, v, c))
+    )
     with pytest.raises(ValueError, match="activation"):
         torch.ops.presil.conv2d(d[0], d[1], activation="tanh")
 

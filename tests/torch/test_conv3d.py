@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions over three dimensions: every multiply-accumulate on the chip, forward and backward, right against float64."""
+"""Convolutions over three dimensions: every multiply-accumulate on the chip, forward and backward, right against
+float64."""
 
 import random
 
@@ -18,17 +19,30 @@ def random_case(seed):
     dilation = [r.randint(1, 2) for _ in kernel]
     stride = [r.randint(1, 3) for _ in kernel]
     # Padding beyond the kernel makes planes that meet nothing else; the CPU refuses it only when transposed.
-    padding = [r.randint(0, d * (k - 1) + (i == 0 and r.random() < 0.3)) for i, (d, k) in enumerate(zip(dilation, kernel))]
+    padding = [
+        r.randint(0, d * (k - 1) + (i == 0 and r.random() < 0.3)) for i, (d, k) in enumerate(zip(dilation, kernel))
+    ]
     size = [max(1, d * (k - 1) + 1 - 2 * p) + r.randint(0, 4) for d, k, p in zip(dilation, kernel, padding)]
     dtype = r.choice([torch.float32, torch.float32, torch.bfloat16, torch.float16])
-    case = dict(n=r.choice([1, 2, 9]), c=groups * r.choice([1, 3, 8]), o=groups * r.choice([1, 2, 20]), size=size, kernel=kernel, bias=r.random() < 0.6, last=r.random() < 0.5,
-                still=r.random() < 0.2, dtype=dtype)
+    case = dict(
+        n=r.choice([1, 2, 9]),
+        c=groups * r.choice([1, 3, 8]),
+        o=groups * r.choice([1, 2, 20]),
+        size=size,
+        kernel=kernel,
+        bias=r.random() < 0.6,
+        last=r.random() < 0.5,
+        still=r.random() < 0.2,
+        dtype=dtype,
+    )
     return r, case, dict(stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
 def run(f, tensors, c, args, seed):
     if c["last"]:
-        tensors = [t.contiguous(memory_format=torch.channels_last_3d) if t is not None and t.dim() == 5 else t for t in tensors]
+        tensors = [
+            t.contiguous(memory_format=torch.channels_last_3d) if t is not None and t.dim() == 5 else t for t in tensors
+        ]
     _C.collect_reports(True)
     try:
         got = check(lambda x, w, b=None: f(x, w, b, **args), tensors, grad_like(c["still"], False), c["dtype"], seed)
@@ -66,8 +80,12 @@ def test_random_conv_transpose3d(seed):
     x = torch.randn(c["n"], c["c"], *c["size"], generator=g)
     w = torch.randn(c["c"], max(1, c["o"] // args["groups"]), *c["kernel"], generator=g)
     b = torch.randn(w.shape[1] * args["groups"], generator=g) if c["bias"] else None
-    sizes = [(n - 1) * s - 2 * p + d * (k - 1) + o + 1
-             for n, s, p, d, k, o in zip(c["size"], args["stride"], args["padding"], args["dilation"], c["kernel"], args["output_padding"])]
+    sizes = [
+        (n - 1) * s - 2 * p + d * (k - 1) + o + 1
+        for n, s, p, d, k, o in zip(
+            c["size"], args["stride"], args["padding"], args["dilation"], c["kernel"], args["output_padding"]
+        )
+    ]
     if min(sizes) < 1:
         args["padding"] = [0, 0, 0]
     run(F.conv_transpose3d, [x, w, b], c, args, seed)
@@ -118,4 +136,8 @@ def test_rtl_equals_twin(verify):
             w = torch.randn(36, 8 // kwargs.get("groups", 1), 3, 3, 3, dtype=dtype).to("presil").requires_grad_()
             y = F.conv3d(x, w, torch.zeros(36, dtype=dtype, device="presil", requires_grad=True), **kwargs)
             y.backward(torch.ones_like(y))
-    F.conv_transpose3d(torch.randn(1, 4, 2, 5, 5).to("presil").requires_grad_(), torch.randn(4, 3, 2, 3, 3).to("presil").requires_grad_(), stride=2).sum().backward()
+    F.conv_transpose3d(
+        torch.randn(1, 4, 2, 5, 5).to("presil").requires_grad_(),
+        torch.randn(4, 3, 2, 3, 3).to("presil").requires_grad_(),
+        stride=2,
+    ).sum().backward()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Backward of convolutions and matrix products: every multiply-accumulate on the chip, no bytes moved by the host, right against float64."""
+"""Backward of convolutions and matrix products: every multiply-accumulate on the chip, no bytes moved by the host,
+right against float64."""
 
 import random
 import struct
@@ -30,7 +31,8 @@ def gradients(f, tensors, grad, host=None):
 
 
 def check(f, tensors, grad, dtype, seed):
-    """Against float64 on the operands as rounded; the error allowed is that of docs/numerics.md 6 for the sum of magnitudes. The host moves nothing in backward but float16's conversions."""
+    """Against float64 on the operands as rounded; the error allowed is that of docs/numerics.md 6 for the sum of
+    magnitudes. The host moves nothing in backward but float16's conversions."""
     host = set()
     tensors = [None if t is None else t.to(dtype) for t in tensors]
     exact = gradients(f, [None if t is None else t.double() for t in tensors], grad)
@@ -42,7 +44,10 @@ def check(f, tensors, grad, dtype, seed):
             continue
         assert g.dtype == dtype and g.shape == e.shape
         bound = 2**-19 * m + BITS[dtype] * e.abs() + 1e-7
-        assert bool(((g.cpu().double() - e).abs() <= bound).all()), (seed, float(((g.cpu().double() - e).abs() - bound).max()))
+        assert bool(((g.cpu().double() - e).abs() <= bound).all()), (
+            seed,
+            float(((g.cpu().double() - e).abs() - bound).max()),
+        )
     return got
 
 
@@ -58,16 +63,35 @@ def random_case(seed):
     padding = tuple(r.randint(0, d * (k - 1)) for d, k in zip(dilation, kernel))
     size = tuple(d * (k - 1) + 1 + r.randint(0, 9) for d, k in zip(dilation, kernel))
     dtype = r.choice([torch.float32, torch.float32, torch.bfloat16, torch.float16])
-    return r, dict(n=r.choice([1, 2, 3, 20]), c=c, o=o, size=size, kernel=kernel, groups=groups, dtype=dtype, last=r.random() < 0.5, still=r.random() < 0.2,
-                   args=dict(stride=stride, padding=padding, dilation=dilation, groups=groups), bias=r.random() < 0.6)
+    return r, dict(
+        n=r.choice([1, 2, 3, 20]),
+        c=c,
+        o=o,
+        size=size,
+        kernel=kernel,
+        groups=groups,
+        dtype=dtype,
+        last=r.random() < 0.5,
+        still=r.random() < 0.2,
+        args=dict(stride=stride, padding=padding, dilation=dilation, groups=groups),
+        bias=r.random() < 0.6,
+    )
 
 
 def grad_like(still, last):
     def make(y):
         if still:
             return torch.full((), 0.75, dtype=y.dtype, device="cpu").expand(y.shape)
-        g = torch.linspace(-1, 1, y.numel(), dtype=torch.float64).mul(37).sin().reshape(y.shape).to(torch.bfloat16).to(y.dtype)
+        g = (
+            torch.linspace(-1, 1, y.numel(), dtype=torch.float64)
+            .mul(37)
+            .sin()
+            .reshape(y.shape)
+            .to(torch.bfloat16)
+            .to(y.dtype)
+        )
         return g.contiguous(memory_format=torch.channels_last) if last else g
+
     return make
 
 
@@ -80,7 +104,13 @@ def test_random_conv2d(seed):
     if c["last"]:
         x, w = (t.contiguous(memory_format=torch.channels_last) for t in (x, w))
     b = torch.randn(c["o"], generator=g) if c["bias"] else None
-    got = check(lambda x, w, b=None: F.conv2d(x, w, b, **c["args"]), [x, w, b], grad_like(c["still"], c["last"]), c["dtype"], seed)
+    got = check(
+        lambda x, w, b=None: F.conv2d(x, w, b, **c["args"]),
+        [x, w, b],
+        grad_like(c["still"], c["last"]),
+        c["dtype"],
+        seed,
+    )
     if c["last"] and min(x.shape[1:]) > 1:
         assert got[0].is_contiguous(memory_format=torch.channels_last)
 
@@ -91,22 +121,47 @@ def test_random_conv_transpose2d(seed):
     g = torch.Generator().manual_seed(seed)
     x = torch.randn(c["n"], c["c"], *[min(s, 12) for s in c["size"]], generator=g)
     w = torch.randn(c["c"], max(1, c["o"] // c["groups"]), *c["kernel"], generator=g)
-    args = dict(c["args"], output_padding=tuple(r.randint(0, max(s, d) - 1) for s, d in zip(c["args"]["stride"], c["args"]["dilation"])))
+    args = dict(
+        c["args"],
+        output_padding=tuple(r.randint(0, max(s, d) - 1) for s, d in zip(c["args"]["stride"], c["args"]["dilation"])),
+    )
     b = torch.randn(w.shape[1] * c["groups"], generator=g) if c["bias"] else None
-    check(lambda x, w, b=None: F.conv_transpose2d(x, w, b, **args), [x, w, b], grad_like(c["still"], c["last"]), c["dtype"], seed)
+    check(
+        lambda x, w, b=None: F.conv_transpose2d(x, w, b, **args),
+        [x, w, b],
+        grad_like(c["still"], c["last"]),
+        c["dtype"],
+        seed,
+    )
 
 
 def test_one_dimension_and_unbatched():
     x, w, b = torch.randn(2, 6, 30), torch.randn(10, 3, 4), torch.randn(10)
-    check(lambda x, w, b: F.conv1d(x, w, b, stride=2, padding=1, groups=2), [x, w, b], grad_like(False, False), torch.float32, 0)
-    check(lambda x, w: F.conv_transpose1d(x, w, stride=2), [torch.randn(6, 9), torch.randn(6, 4, 3)], grad_like(True, False), torch.float32, 0)
+    check(
+        lambda x, w, b: F.conv1d(x, w, b, stride=2, padding=1, groups=2),
+        [x, w, b],
+        grad_like(False, False),
+        torch.float32,
+        0,
+    )
+    check(
+        lambda x, w: F.conv_transpose1d(x, w, stride=2),
+        [torch.randn(6, 9), torch.randn(6, 4, 3)],
+        grad_like(True, False),
+        torch.float32,
+        0,
+    )
 
 
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("kernel,stride,groups", [(3, 1, 1), (3, 2, 1), (1, 1, 1), (1, 2, 1), (3, 2, 12)])
 def test_the_host_moves_nothing(memory_format, dtype, kernel, stride, groups):
-    conv = torch.nn.Conv2d(12, 24, kernel, stride, kernel // 2, groups=groups).to("presil", dtype).to(memory_format=memory_format)
+    conv = (
+        torch.nn.Conv2d(12, 24, kernel, stride, kernel // 2, groups=groups)
+        .to("presil", dtype)
+        .to(memory_format=memory_format)
+    )
     x = torch.randn(2, 12, 14, 14, dtype=dtype).to("presil").contiguous(memory_format=memory_format).requires_grad_()
     y = conv(x)
     grad = torch.ones_like(y)
@@ -122,7 +177,9 @@ def test_the_host_moves_nothing(memory_format, dtype, kernel, stride, groups):
     labels = {r["label"] for r in reports}
     assert labels == {"conv2d_input_grad", "conv2d_weight_grad", "conv2d_bias_grad"}
     assert sum(r["macs"] for r in reports if r["label"] == "conv2d_weight_grad") == y.numel() * 12 // groups * kernel**2
-    assert x.grad.is_contiguous(memory_format=memory_format) and conv.weight.grad.is_contiguous(memory_format=memory_format)
+    assert x.grad.is_contiguous(memory_format=memory_format) and conv.weight.grad.is_contiguous(
+        memory_format=memory_format
+    )
 
 
 def test_matmul_backward_on_the_chip():
@@ -162,25 +219,37 @@ def bits(t):
 
 @pytest.mark.parametrize("n,size", [(1, 5), (6, 2)])
 def test_weight_gradient_equals_the_oracle_bit_for_bit(n, size):
-    """The order of docs/numerics.md 5: columns along the lanes for one image of 5 x 5, images along the lanes for six of 2 x 2."""
+    """The order of docs/numerics.md 5: columns along the lanes for one image of 5 x 5, images along the lanes for six
+    of 2 x 2."""
     x, g = torch.randn(n, 2, size, size), torch.randn(n, 3, size, size)
     padded = F.pad(x, (1, 1, 1, 1))
     lanes = 32
     rows, columns = [], []  # K x (kernel position, channel), K x output channel; pieces of a line filled up with zeros
-    lines = [(slice(0, 1), slice(y, y + 1), slice(0, size)) for y in range(size)] if n == 1 else [(slice(0, n), slice(y, y + 1), slice(v, v + 1)) for y in range(size) for v in range(size)]
+    lines = (
+        [(slice(0, 1), slice(y, y + 1), slice(0, size)) for y in range(size)]
+        if n == 1
+        else [(slice(0, n), slice(y, y + 1), slice(v, v + 1)) for y in range(size) for v in range(size)]
+    )
     for image, row, column in lines:
         line = []
         for k in range(9):
             shift = lambda s, d: slice(s.start + d, s.stop + d)  # noqa: E731
             line += [padded[image, c, shift(row, k // 3), shift(column, k % 3)].reshape(-1) for c in range(2)]
         block = torch.zeros(lanes, 18)
-        block[:line[0].numel()] = torch.stack(line, 1)
+        block[: line[0].numel()] = torch.stack(line, 1)
         other = torch.zeros(lanes, 3)
-        other[:line[0].numel()] = g[image, :, row, column].permute(0, 2, 3, 1).reshape(-1, 3)
+        other[: line[0].numel()] = g[image, :, row, column].permute(0, 2, 3, 1).reshape(-1, 3)
         rows.append(block)
         columns.append(other)
-    expected = operators.matmul([bits(torch.cat(rows).t())], [bits(torch.cat(columns))], dtype="fp32", lanes=64, cells=32)
-    want = torch.tensor([struct.unpack("f", struct.pack("I", v))[0] for v in expected]).reshape(9, 2, 3).permute(2, 1, 0).reshape(3, 2, 3, 3)
+    expected = operators.matmul(
+        [bits(torch.cat(rows).t())], [bits(torch.cat(columns))], dtype="fp32", lanes=64, cells=32
+    )
+    want = (
+        torch.tensor([struct.unpack("f", struct.pack("I", v))[0] for v in expected])
+        .reshape(9, 2, 3)
+        .permute(2, 1, 0)
+        .reshape(3, 2, 3, 3)
+    )
     w = torch.randn(3, 2, 3, 3).to("presil").requires_grad_()
     F.conv2d(x.to("presil"), w, padding=1).backward(g.to("presil"))
     assert torch.equal(w.grad.cpu(), want)
@@ -190,10 +259,24 @@ def test_rtl_equals_twin(verify):
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
         for memory_format in (torch.contiguous_format, torch.channels_last):
             for kwargs in (dict(padding=1), dict(stride=2, padding=1), dict(groups=4), dict(dilation=2)):
-                x = torch.randn(2, 8, 9, 11, dtype=dtype).to("presil").contiguous(memory_format=memory_format).requires_grad_()
-                w = torch.randn(36, 8 // kwargs.get("groups", 1), 3, 3, dtype=dtype).to("presil").contiguous(memory_format=memory_format).requires_grad_()
+                x = (
+                    torch.randn(2, 8, 9, 11, dtype=dtype)
+                    .to("presil")
+                    .contiguous(memory_format=memory_format)
+                    .requires_grad_()
+                )
+                w = (
+                    torch.randn(36, 8 // kwargs.get("groups", 1), 3, 3, dtype=dtype)
+                    .to("presil")
+                    .contiguous(memory_format=memory_format)
+                    .requires_grad_()
+                )
                 y = F.conv2d(x, w, torch.zeros(36, dtype=dtype, device="presil", requires_grad=True), **kwargs)
                 y.backward(torch.ones_like(y))
-        F.conv_transpose2d(torch.randn(1, 8, 5, 5, dtype=dtype).to("presil").requires_grad_(), torch.randn(8, 3, 3, 3, dtype=dtype).to("presil").requires_grad_(), stride=2).sum().backward()
+        F.conv_transpose2d(
+            torch.randn(1, 8, 5, 5, dtype=dtype).to("presil").requires_grad_(),
+            torch.randn(8, 3, 3, 3, dtype=dtype).to("presil").requires_grad_(),
+            stride=2,
+        ).sum().backward()
     a = torch.randn(9, 40).to("presil").requires_grad_()
     (a @ torch.randn(40, 8).to("presil").requires_grad_()).sum().backward()

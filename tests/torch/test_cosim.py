@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Co-simulation: the JSON's members, accuracy per layer and end to end, the controls that must fail, what a wrong call says. On the twin (same bits)."""
+"""Co-simulation: the JSON's members, accuracy per layer and end to end, the controls that must fail, what a wrong
+call says. On the twin (same bits)."""
 
 import json
 import os
@@ -10,7 +11,15 @@ import warnings
 import pytest
 import torch
 from torch_presil import _C, cosim
-from torch_presil.models import ModelError, calibrate_batch_norm, load_model, parse_batches, parse_shape, seeded_inputs, select
+from torch_presil.models import (
+    ModelError,
+    calibrate_batch_norm,
+    load_model,
+    parse_batches,
+    parse_shape,
+    seeded_inputs,
+    select,
+)
 
 RESNET18 = "torchvision.models:resnet18"
 LAYER_COSINE = {"bf16": 0.999, "int8": 0.99, "fp32": 0.999999}
@@ -36,7 +45,9 @@ def passes(result) -> bool:
 def test_every_layer_and_the_whole_agree_with_fp32(result):
     layers = [row for row in result["layers"] if row["where"] == "chip"]
     assert len(layers) == 21 and layers[0]["name"] == "conv1" and layers[-1]["name"] == "fc"
-    assert passes(result), [(r["name"], r["cosine"]) for r in layers if r["cosine"] < LAYER_COSINE[result["dtype"]]] + [result["total"]["agreement"]]
+    assert passes(result), [(r["name"], r["cosine"]) for r in layers if r["cosine"] < LAYER_COSINE[result["dtype"]]] + [
+        result["total"]["agreement"]
+    ]
 
 
 def test_json_members(result):
@@ -63,13 +74,22 @@ def test_the_check_fails_on_a_zeroed_layer_and_on_another_input(dtype, control):
 
 
 def qnnpack_cosine(shape, seed) -> float:
-    """PyTorch's own static quantization of the same model (min/max observers, per-channel weights) on its qnnpack kernels."""
+    """PyTorch's own static quantization of the same model (min/max observers, per-channel weights) on its qnnpack
+    kernels."""
     from torch.ao.quantization import MinMaxObserver, PerChannelMinMaxObserver, QConfig, QConfigMapping
     from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
+
     torch.backends.quantized.engine = "qnnpack"
-    model, calibration, example = load_model(RESNET18, None, seed), seeded_inputs(shape, 8, seed + 2), seeded_inputs(shape, 1, seed + 1)[0]
+    model, calibration, example = (
+        load_model(RESNET18, None, seed),
+        seeded_inputs(shape, 8, seed + 2),
+        seeded_inputs(shape, 1, seed + 1)[0],
+    )
     calibrate_batch_norm(model, calibration)
-    config = QConfig(activation=MinMaxObserver.with_args(dtype=torch.quint8), weight=PerChannelMinMaxObserver.with_args(dtype=torch.qint8, qscheme=torch.per_channel_symmetric))
+    config = QConfig(
+        activation=MinMaxObserver.with_args(dtype=torch.quint8),
+        weight=PerChannelMinMaxObserver.with_args(dtype=torch.qint8, qscheme=torch.per_channel_symmetric),
+    )
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         prepared = prepare_fx(model, QConfigMapping().set_global(config), example)
@@ -89,7 +109,9 @@ def test_layers_pattern_runs_those_alone():
 
 
 def test_a_model_from_a_file_with_weights(tmp_path):
-    (tmp_path / "mine.py").write_text("import torch\ndef make():\n    return torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8 * 36, 5))\n")
+    (tmp_path / "mine.py").write_text(
+        "import torch\ndef make():\n    return torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8 * 36, 5))\n"
+    )
     model = load_model(f"{tmp_path}/mine.py:make")
     torch.save(model.state_dict(), tmp_path / "w.pt")
     result = run(model=f"{tmp_path}/mine.py:make", weights=str(tmp_path / "w.pt"), shape=(2, 3, 8, 8))
@@ -98,20 +120,42 @@ def test_a_model_from_a_file_with_weights(tmp_path):
 
 
 def test_wrong_calls_say_what_was_expected():
-    for call, text in ((lambda: load_model("torchvision"), "package.module:callable"), (lambda: load_model("no.such.module:f"), "can't import"),
-                       (lambda: load_model("missing.py:f"), "there is no file"), (lambda: load_model("math:pi"), "expected a callable"),
-                       (lambda: load_model("math:sqrt2"), "has no"), (lambda: parse_shape("1,x"), "integers"), (lambda: select(["a", "b"], "c*"), "matches none")):
+    for call, text in (
+        (lambda: load_model("torchvision"), "package.module:callable"),
+        (lambda: load_model("no.such.module:f"), "can't import"),
+        (lambda: load_model("missing.py:f"), "there is no file"),
+        (lambda: load_model("math:pi"), "expected a callable"),
+        (lambda: load_model("math:sqrt2"), "has no"),
+        (lambda: parse_shape("1,x"), "integers"),
+        (lambda: select(["a", "b"], "c*"), "matches none"),
+    ):
         with pytest.raises(ModelError, match=text):
             call()
 
 
 def test_command_line(tmp_path):
     out = tmp_path / "r.json"
-    command = [sys.executable, "-m", "torch_presil.cli", "cosim", RESNET18, "--input", "1,3,64,64", "--mode", "model", "--json", str(out)]
+    command = [
+        sys.executable,
+        "-m",
+        "torch_presil.cli",
+        "cosim",
+        RESNET18,
+        "--input",
+        "1,3,64,64",
+        "--mode",
+        "model",
+        "--json",
+        str(out),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=os.environ)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "layer4.1.conv2" in done.stdout and "cosine" in done.stdout and json.loads(out.read_text())["mode"] == "model"
-    bad = subprocess.run([*command[:3], "cosim", "nothing"], capture_output=True, text=True, timeout=100, env=os.environ)
+    assert (
+        "layer4.1.conv2" in done.stdout and "cosine" in done.stdout and json.loads(out.read_text())["mode"] == "model"
+    )
+    bad = subprocess.run(
+        [*command[:3], "cosim", "nothing"], capture_output=True, text=True, timeout=100, env=os.environ
+    )
     assert bad.returncode == 2 and "package.module:callable" in bad.stdout
 
 
@@ -120,7 +164,7 @@ def test_reports_are_complete(rtl):
         a = torch.randn(64, 64, device="presil", dtype=torch.bfloat16)
         (a @ a).cpu()
         taken = reports.take()
-    assert len(taken) == 1 and taken[0]["cycles"] > 0 and taken[0]["macs"] == 64 ** 3
+    assert len(taken) == 1 and taken[0]["cycles"] > 0 and taken[0]["macs"] == 64**3
     for engine, causes in taken[0]["stalls"].items():
         assert sum(causes.values()) == taken[0]["cycles"], engine
     assert _C.get_mode() == "rtl"
@@ -159,7 +203,9 @@ def test_batches_without_a_clock_and_wrong_ones(small):
     for row in [result["total"], *result["batches"]]:
         assert row["latency_cycles"] is None and row["images_per_second_simulated"] is None
     for row in [result["total"], *result["layers"]]:
-        assert row["macs"] >= 0 and [row[name] for name in ("cycles", "utilization", "dram_bytes", "stalls")] == [None] * 4, row
+        assert (
+            row["macs"] >= 0 and [row[name] for name in ("cycles", "utilization", "dram_bytes", "stalls")] == [None] * 4
+        ), row
     with pytest.raises(ValueError, match="does not keep the first dimension"):
         run(model=f"{small}:one", shape=(1, 8, 16, 16), batches=(2,))
     with pytest.raises(ValueError, match="can't be combined"):

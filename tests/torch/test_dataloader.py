@@ -34,7 +34,13 @@ def test_workers(method):
 
 
 def test_pinned_batches_and_a_shuffle():
-    loader = DataLoader(TensorDataset(torch.arange(20.0)), batch_size=5, shuffle=True, pin_memory=True, generator=torch.Generator().manual_seed(1))
+    loader = DataLoader(
+        TensorDataset(torch.arange(20.0)),
+        batch_size=5,
+        shuffle=True,
+        pin_memory=True,
+        generator=torch.Generator().manual_seed(1),
+    )
     seen = []
     for (x,) in loader:
         assert x.is_pinned()
@@ -44,7 +50,7 @@ def test_pinned_batches_and_a_shuffle():
 
 def test_dataset_on_the_device():
     data = TensorDataset(torch.arange(6.0).to("presil"), torch.arange(6).to("presil"))
-    (x, y), = DataLoader(data, batch_size=6)
+    ((x, y),) = DataLoader(data, batch_size=6)
     assert x.device.type == y.device.type == "presil" and y.tolist() == list(range(6))
 
 

@@ -28,7 +28,20 @@ def test_module_surface():
         torch.presil.set_device(5)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int64, torch.int8, torch.uint8, torch.bool, torch.complex64])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        torch.float32,
+        torch.bfloat16,
+        torch.float16,
+        torch.float64,
+        torch.int64,
+        torch.int8,
+        torch.uint8,
+        torch.bool,
+        torch.complex64,
+    ],
+)
 def test_round_trip(dtype):
     x = torch.randint(0, 2, (5, 7)).to(dtype)
     assert torch.equal(x.to("presil").cpu(), x)
@@ -57,7 +70,7 @@ def test_fallback_mutates_resizes_and_aliases_like_the_cpu():
     assert torch.equal(values.cpu(), ((x + 1) * 2).sort(dim=0).values)
     d.resize_(3, 3)
     assert d.shape == (3, 3)
-    assert (d.relu_() is d)
+    assert d.relu_() is d
 
 
 def test_mixed_devices_are_refused():
@@ -70,7 +83,11 @@ def test_random_numbers_are_the_cpus():
     torch.manual_seed(7)
     expected = (torch.rand(10), torch.randn(10), torch.nn.functional.dropout(torch.ones(50), 0.5))
     torch.presil.manual_seed(7)
-    got = (torch.rand(10, device="presil"), torch.randn(10, device="presil"), torch.nn.functional.dropout(torch.ones(50, device="presil"), 0.5))
+    got = (
+        torch.rand(10, device="presil"),
+        torch.randn(10, device="presil"),
+        torch.nn.functional.dropout(torch.ones(50, device="presil"), 0.5),
+    )
     for e, g in zip(expected, got):
         assert torch.equal(g.cpu(), e)
 
@@ -145,8 +162,11 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 def test_memory_nobody_wrote_is_filled_under_deterministic_algorithms():
     torch.use_deterministic_algorithms(True)
     try:
-        assert torch.empty(3, 4, device="presil").isnan().all() and torch.empty_strided((2, 3), (1, 2), device="presil").isnan().all()
-        assert (torch.empty(5, dtype=torch.int32, device="presil") == 2 ** 31 - 1).all()
+        assert (
+            torch.empty(3, 4, device="presil").isnan().all()
+            and torch.empty_strided((2, 3), (1, 2), device="presil").isnan().all()
+        )
+        assert (torch.empty(5, dtype=torch.int32, device="presil") == 2**31 - 1).all()
     finally:
         torch.use_deterministic_algorithms(False)
 
@@ -154,14 +174,24 @@ def test_memory_nobody_wrote_is_filled_under_deterministic_algorithms():
 def test_split_points_may_lie_on_the_device():
     x = torch.randn(7, 3, requires_grad=True)
     d = x.detach().to("presil").requires_grad_()
-    for a, b in zip(torch.tensor_split(x, torch.tensor([2, 5])), torch.tensor_split(d, torch.tensor([2, 5], device="presil"))):
+    for a, b in zip(
+        torch.tensor_split(x, torch.tensor([2, 5])), torch.tensor_split(d, torch.tensor([2, 5], device="presil"))
+    ):
         assert torch.equal(b.cpu(), a)
         b.sum().backward(retain_graph=True)
     assert torch.equal(d.grad.cpu(), torch.ones(7, 3))
 
 
-@pytest.mark.parametrize("make", [lambda x: x.to_sparse(), lambda x: x.to_sparse_csr(), lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.quint8), lambda x: x.to_mkldnn(),
-                                  lambda x: torch.sparse_coo_tensor(torch.zeros(1, 2, dtype=torch.int64, device="presil"), x[0, :2], (4,))])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: x.to_sparse(),
+        lambda x: x.to_sparse_csr(),
+        lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.quint8),
+        lambda x: x.to_mkldnn(),
+        lambda x: torch.sparse_coo_tensor(torch.zeros(1, 2, dtype=torch.int64, device="presil"), x[0, :2], (4,)),
+    ],
+)
 def test_layouts_that_cannot_live_here_are_refused_with_a_text(make):
     with pytest.raises(NotImplementedError, match="th(e|is) device"):
         make(torch.ones(3, 3, device="presil"))

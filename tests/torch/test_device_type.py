@@ -1,23 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's generic device-type tests: its own decorators and base class on this device. (Every entry and sample of its operator database: tests/opinfo.)"""
+"""PyTorch's generic device-type tests: its own decorators and base class on this device. (Every entry and sample of
+its operator database: tests/opinfo.)"""
 
 import torch
-from torch.testing._internal.common_device_type import OpDTypes, deviceCountAtLeast, dtypes, instantiate_device_type_tests, onlyPRIVATEUSE1, ops
+from torch.testing._internal.common_device_type import (
+    OpDTypes,
+    deviceCountAtLeast,
+    dtypes,
+    instantiate_device_type_tests,
+    onlyPRIVATEUSE1,
+    ops,
+)
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.common_utils import TestCase
 
-CHIP = ("mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "dot", "matmul", "nn.functional.linear", "nn.functional.conv1d", "nn.functional.conv2d", "nn.functional.conv_transpose2d")
+CHIP = (
+    "mm",
+    "bmm",
+    "addmm",
+    "baddbmm",
+    "addbmm",
+    "mv",
+    "dot",
+    "matmul",
+    "nn.functional.linear",
+    "nn.functional.conv1d",
+    "nn.functional.conv2d",
+    "nn.functional.conv_transpose2d",
+)
 chip_ops = [op for op in op_db if op.name in CHIP and not op.variant_test_name]
 SAMPLES = 6
 
 
 def moved(sample, *to):
-    return sample.transform(lambda x: x.detach().to(*to).requires_grad_(x.requires_grad) if isinstance(x, torch.Tensor) else x)
+    return sample.transform(
+        lambda x: x.detach().to(*to).requires_grad_(x.requires_grad) if isinstance(x, torch.Tensor) else x
+    )
 
 
 def magnitude(op, sample):
     """What docs/numerics.md 6 measures errors by: the same sums of the operands' absolute values, in float64."""
-    size = moved(sample, torch.float64).transform(lambda x: x.detach().abs() if isinstance(x, torch.Tensor) else abs(x) if isinstance(x, float) else x)
+    size = moved(sample, torch.float64).transform(
+        lambda x: x.detach().abs() if isinstance(x, torch.Tensor) else abs(x) if isinstance(x, float) else x
+    )
     return op(size.input, *size.args, **size.kwargs)
 
 
@@ -27,10 +52,22 @@ class TestDeviceType(TestCase):
     def test_the_class_is_made_for_this_device_alone_with_its_name(self, device):
         self.assertEqual(torch.device(device).type, "presil")
         self.assertEqual(torch.empty(0, device=device).device, torch.device(device))
-        self.assertTrue(type(self).__name__.endswith(("PRIVATEUSE1", "PRESIL")))  # the first class that PyTorch makes in a process, the others
+        self.assertTrue(
+            type(self).__name__.endswith(("PRIVATEUSE1", "PRESIL"))
+        )  # the first class that PyTorch makes in a process, the others
 
     @onlyPRIVATEUSE1
-    @dtypes(torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int8, torch.uint8, torch.int64, torch.bool, torch.complex64)
+    @dtypes(
+        torch.float32,
+        torch.bfloat16,
+        torch.float16,
+        torch.float64,
+        torch.int8,
+        torch.uint8,
+        torch.int64,
+        torch.bool,
+        torch.complex64,
+    )
     def test_every_dtype_goes_there_and_back(self, device, dtype):
         x = torch.testing.make_tensor(3, 5, device="cpu", dtype=dtype)
         self.assertEqual(x.to(device).t().contiguous().cpu(), x.t().contiguous())
@@ -50,7 +87,7 @@ class TestDeviceType(TestCase):
             if dtype.is_floating_point:
                 exact = moved(sample, torch.float64)
                 error = (found.cpu() - op(exact.input, *exact.args, **exact.kwargs)).abs()
-                self.assertEqual(int((error > 2 ** -21 * magnitude(op, sample)).sum()), 0)
+                self.assertEqual(int((error > 2**-21 * magnitude(op, sample)).sum()), 0)
                 self.assertEqual((found.dtype, found.shape), (expected.dtype, expected.shape))
             else:
                 self.assertEqual(found.cpu(), expected)
@@ -63,7 +100,11 @@ class TestDeviceType(TestCase):
         for sample in list(op.sample_inputs("cpu", dtype, requires_grad=True))[:SAMPLES]:
             gradients = []
             for place in (sample, moved(sample, device)):
-                leaves = [t for t in (place.input, *place.args, *place.kwargs.values()) if isinstance(t, torch.Tensor) and t.requires_grad]
+                leaves = [
+                    t
+                    for t in (place.input, *place.args, *place.kwargs.values())
+                    if isinstance(t, torch.Tensor) and t.requires_grad
+                ]
                 out = op(place.input, *place.args, **place.kwargs)
                 gradients.append([g.cpu() for g in torch.autograd.grad(out.sum(), leaves)] if out.numel() else [])
             self.assertEqual(gradients[1], gradients[0])

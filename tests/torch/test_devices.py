@@ -93,5 +93,11 @@ print("done")
 
 
 def test_two_devices():
-    done = subprocess.run([sys.executable, "-c", CODE], env={**os.environ, "PRESIL_DEVICES": "2", "PRESIL_MEMORY": "2G"}, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", CODE],
+        env={**os.environ, "PRESIL_DEVICES": "2", "PRESIL_MEMORY": "2G"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0 and done.stdout == "done\n", done.stderr

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.distributed backend "presil": two processes with a device each. Every check runs in both; the processes are started once."""
+"""torch.distributed backend "presil": two processes with a device each. Every check runs in both; the processes are
+started once."""
 
 import os
 import traceback
@@ -44,9 +45,9 @@ def check_reductions(rank, device):
             equal(x, torch.arange(6) * 2 + 10)
         out = torch.empty(3, dtype=dtype, device=device)
         dist.reduce_scatter_single(out, mine)
-        equal(out, (torch.arange(6) * 2 + 10)[3 * rank:3 * rank + 3])
+        equal(out, (torch.arange(6) * 2 + 10)[3 * rank : 3 * rank + 3])
         dist.reduce_scatter(out, [mine[:3].clone(), mine[3:].clone()])
-        equal(out, (torch.arange(6) * 2 + 10)[3 * rank:3 * rank + 3])
+        equal(out, (torch.arange(6) * 2 + 10)[3 * rank : 3 * rank + 3])
 
 
 def check_gathers_and_exchanges(rank, device):
@@ -121,7 +122,14 @@ def check_refusals(rank, device):
 
 def small_model(device):
     torch.manual_seed(0)
-    return nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(32, 5)).to(device)
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(32, 5),
+    ).to(device)
 
 
 def half(step: int, rank: int):
@@ -183,7 +191,16 @@ def check_timeout(rank, device):
     dist.barrier()
 
 
-CHECKS = [check_reductions, check_gathers_and_exchanges, check_work_objects, check_that_launches_come_first, check_refusals, check_capture_is_refused, check_ddp, check_timeout]
+CHECKS = [
+    check_reductions,
+    check_gathers_and_exchanges,
+    check_work_objects,
+    check_that_launches_come_first,
+    check_refusals,
+    check_capture_is_refused,
+    check_ddp,
+    check_timeout,
+]
 
 
 def worker(rank: int, folder: str, seconds: int) -> None:
@@ -194,7 +211,14 @@ def worker(rank: int, folder: str, seconds: int) -> None:
     for check in CHECKS:
         text = ""
         try:
-            dist.init_process_group("presil", init_method=f"file://{folder}/{check.__name__}.store", rank=rank, world_size=WORLD, timeout=timedelta(seconds=seconds), device_id=device)
+            dist.init_process_group(
+                "presil",
+                init_method=f"file://{folder}/{check.__name__}.store",
+                rank=rank,
+                world_size=WORLD,
+                timeout=timedelta(seconds=seconds),
+                device_id=device,
+            )
             assert dist.get_backend() == "presil"
             check(rank, device)
             dist.destroy_process_group()

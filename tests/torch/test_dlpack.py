@@ -12,11 +12,18 @@ def test_device():
     assert torch.ones(2).__dlpack_device__() == (DLDeviceType.kDLCPU, 0)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.int8, torch.int64, torch.bool, torch.complex64])
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.bfloat16, torch.float16, torch.int8, torch.int64, torch.bool, torch.complex64]
+)
 def test_round_trip_shares_memory(dtype):
     t = torch.ones(3, 4).to(dtype).to("presil")[:, 1:]
     for other in (torch.from_dlpack(t), from_dlpack(to_dlpack(t))):
-        assert other.device == t.device and other.dtype == dtype and other.stride() == t.stride() and other.data_ptr() == t.data_ptr()
+        assert (
+            other.device == t.device
+            and other.dtype == dtype
+            and other.stride() == t.stride()
+            and other.data_ptr() == t.data_ptr()
+        )
     other.zero_()
     assert t.cpu().count_nonzero() == 0
 

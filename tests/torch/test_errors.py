@@ -66,7 +66,7 @@ def test_a_fault_in_a_backward_pass_names_the_node_and_the_forward_line(rtl):
         P.synchronize()
     text = str(caught.value)
     assert re.search(r"launched by the backward pass, in \S*MmBackward0, whose forward was", text), text
-    assert f'line {LINE}, in launch' in text, text
+    assert f"line {LINE}, in launch" in text, text
 
 
 def test_launch_blocking_raises_where_it_was_launched(rtl):
@@ -78,7 +78,12 @@ def test_launch_blocking_raises_where_it_was_launched(rtl):
         _C.inject(0, "")
         launch(x)
     code = "import torch, torch_presil; assert torch.backends.presil.launch_blocking"
-    assert subprocess.run([sys.executable, "-c", code], env={**__import__("os").environ, "PRESIL_LAUNCH_BLOCKING": "1"}, timeout=120).returncode == 0
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], env={**__import__("os").environ, "PRESIL_LAUNCH_BLOCKING": "1"}, timeout=120
+        ).returncode
+        == 0
+    )
 
 
 def test_error_codes_are_the_drivers(rtl):
@@ -125,7 +130,8 @@ def test_lines_of_code_that_is_gone_are_safe(rtl):
 
 
 def test_noting_the_line_is_cheap():
-    """Below 200 ns a launch, measured as the difference of an empty launch's enqueue with and without 8 Python frames on the stack, and printed."""
+    """Below 200 ns a launch, measured as the difference of an empty launch's enqueue with and without 8 Python frames
+    on the stack, and printed."""
     import time
 
     def deep(n, f):
@@ -141,4 +147,6 @@ def test_noting_the_line_is_cheap():
 
     shallow, deeper = (min(deep(n, enqueue) for _ in range(30)) for n in (0, 50))
     print(f"enqueue of an empty launch: {shallow:.0f} ns, under 50 more frames {deeper:.0f} ns")
-    assert deeper - shallow < 1000  # of this loaded machine; what a launch notes is three lines of the user's, so depth costs little
+    assert (
+        deeper - shallow < 1000
+    )  # of this loaded machine; what a launch notes is three lines of the user's, so depth costs little

@@ -13,7 +13,9 @@ spec.loader.exec_module(exits)
 
 @pytest.mark.parametrize("case", exits.CASES)
 def test_it_ends(case):
-    problems = exits.run_many(case, 16 if case in ("backward", "python_nodes") else 4 if case == "preempted" else 2, workers=2)
+    problems = exits.run_many(
+        case, 16 if case in ("backward", "python_nodes") else 4 if case == "preempted" else 2, workers=2
+    )
     assert not problems
 
 

@@ -36,18 +36,29 @@ def test_chip_host_composite_and_metadata():
     assert row(e, "aten::matmul")["where"] == "composite"
     assert row(e, "aten::transpose.int")["where"] == "metadata"
     host = row(e, "aten::exp.out")
-    assert host["where"] == "host" and host["calls"] == 1 and host["reason"] and host["host_seconds"] > 0 and host["launches"] == 0
+    assert (
+        host["where"] == "host"
+        and host["calls"] == 1
+        and host["reason"]
+        and host["host_seconds"] > 0
+        and host["launches"] == 0
+    )
     assert row(e, "aten::exp")["where"] == "composite"
 
 
 def test_the_users_line():
     a = device(8, 8)
     with torch.presil.explain() as e:
-        first = here(); a @ a  # noqa: E702
-        a @ a; second = here()  # noqa: E702
+        first = here()
+        a @ a  # noqa: E702
+        a @ a
+        second = here()  # noqa: E702
         nn.functional.gelu(a)
     lines = row(e, "aten::mm")["lines"]
-    assert {(line["file"], line["line"], line["calls"]) for line in lines} == {(__file__, first, 1), (__file__, second, 1)}
+    assert {(line["file"], line["line"], line["calls"]) for line in lines} == {
+        (__file__, first, 1),
+        (__file__, second, 1),
+    }
     assert lines[0]["function"] == "test_the_users_line"
     (line,) = row(e, "aten::gelu.out", "host")["lines"]
     assert (line["file"], line["line"]) == (__file__, second + 1)
@@ -57,7 +68,8 @@ def test_backward_has_the_line_of_its_forward():
     layer = nn.Linear(32, 16).to("presil")
     x = device(4, 32)
     with torch.presil.explain() as e:
-        forward = here(); y = layer(x)  # noqa: E702
+        forward = here()
+        y = layer(x)  # noqa: E702
         y.sum().backward()
     mm = row(e, "aten::mm", "chip")
     assert mm["calls"] >= 1 and {(line["line"], line["backward"]) for line in mm["lines"]} == {(forward, True)}
@@ -72,7 +84,12 @@ def test_bytes_moved_by_the_host():
         d.cpu()
         d.view(10, 100).t().contiguous()
     moved = {g["reason"]: g["host_bytes"] for g in e.operators() if g["op"] == "aten::_copy_from"}
-    assert moved == {"copy to the device": 4000, "conversion to another dtype": 2000, "copy to the host": 4000, "conversion to another layout": 4000}
+    assert moved == {
+        "copy to the device": 4000,
+        "conversion to another dtype": 2000,
+        "copy to the host": 4000,
+        "conversion to another layout": 4000,
+    }
     assert e.totals()["host"]["host_bytes"] == 14000 and e.totals()["chip"]["launches"] == 0
 
 
@@ -128,7 +145,9 @@ def test_table_json_and_sort(tmp_path):
     layer = nn.Conv2d(3, 4, 3).to("presil")
     with torch.presil.explain() as e, torch.no_grad():
         nn.functional.softmax(layer(device(1, 3, 8, 8)), 1)
-    assert "aten::convolution_overrideable" in str(e) and "test_explain.py" in str(e) and "no kernel on the chip" in str(e)
+    assert (
+        "aten::convolution_overrideable" in str(e) and "test_explain.py" in str(e) and "no kernel on the chip" in str(e)
+    )
     value = e.json(tmp_path / "e.json")
     assert json.loads((tmp_path / "e.json").read_text()) == json.loads(json.dumps(value))
     calls = [g["calls"] for g in e.operators(sort="calls", metadata=True)]
@@ -157,6 +176,7 @@ def test_one_at_a_time_and_usable_after_an_error():
 
 def test_threads():
     import threading
+
     a = device(16, 16)
     with torch.presil.explain() as e:
         threads = [threading.Thread(target=lambda: [a @ a for _ in range(50)]) for _ in range(4)]
@@ -175,4 +195,8 @@ def test_strict_names_operator_reason_and_line():
             line = here() + 1
             a.exp()
     text = str(caught.value)
-    assert "aten::exp" in text and "no kernel on the chip" in text and f"{__file__}:{line} (test_strict_names_operator_reason_and_line)" in text
+    assert (
+        "aten::exp" in text
+        and "no kernel on the chip" in text
+        and f"{__file__}:{line} (test_strict_names_operator_reason_and_line)" in text
+    )

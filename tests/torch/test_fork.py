@@ -26,7 +26,10 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 
 def test_a_forked_child_is_refused_by_name_of_the_cure():
-    run(CHILD.format(before="x = torch.ones(1, device='presil')", child="""assert torch.presil._is_in_bad_fork() and not torch.presil.is_initialized()
+    run(
+        CHILD.format(
+            before="x = torch.ones(1, device='presil')",
+            child="""assert torch.presil._is_in_bad_fork() and not torch.presil.is_initialized()
         for use in (lambda: torch.ones(1, device="presil"), lambda: x + 1, lambda: x @ x, lambda: torch.presil.init()):
             try:
                 use()
@@ -36,11 +39,18 @@ def test_a_forked_child_is_refused_by_name_of_the_cure():
                 raise AssertionError("not refused")
         torch.manual_seed(1); torch.presil.is_available(); torch.presil.device_count()
         del x
-        assert torch.ones(3).sum() == 3"""))
+        assert torch.ones(3).sum() == 3""",
+        )
+    )
 
 
 def test_a_child_forked_before_the_first_use_may_use_the_device():
-    run(CHILD.format(before="torch.manual_seed(1); torch.presil.is_available()", child="assert (torch.ones(4, 4, device='presil') @ torch.ones(4, 4, device='presil')).sum().item() == 64"))
+    run(
+        CHILD.format(
+            before="torch.manual_seed(1); torch.presil.is_available()",
+            child="assert (torch.ones(4, 4, device='presil') @ torch.ones(4, 4, device='presil')).sum().item() == 64",
+        )
+    )
 
 
 def test_two_spawned_processes_have_devices_of_their_own(tmp_path):

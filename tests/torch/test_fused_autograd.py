@@ -18,7 +18,7 @@ def device(*shapes, dtype=torch.float64):
 def test_gradcheck_conv2d(activation, stride, padding, dilation, groups):
     x, w, b = device((2, 4, 5, 4), (6, 4 // groups, 3, 2), (6,))
     out = F.conv2d(x.detach().cpu(), w.detach().cpu(), None, stride, padding, dilation, groups)
-    r, = device(out.shape)
+    (r,) = device(out.shape)
     args = ([stride] * 2, [padding] * 2, [dilation] * 2, groups)
     torch.autograd.gradcheck(lambda x, w, b, r: conv2d(x, w, b, *args, r, activation), (x, w, b, r))
     torch.autograd.gradcheck(lambda x, w: conv2d(x, w, None, *args, None, activation), (x, w))
@@ -35,7 +35,10 @@ def test_gradcheck_linear():
     torch.autograd.gradcheck(lambda x, w: linear(x, w), (x, w))
 
 
-@pytest.mark.parametrize("dtype,out_dtype", [(torch.float32, None), (torch.bfloat16, None), (torch.bfloat16, torch.float32), (torch.float16, None)])
+@pytest.mark.parametrize(
+    "dtype,out_dtype",
+    [(torch.float32, None), (torch.bfloat16, None), (torch.bfloat16, torch.float32), (torch.float16, None)],
+)
 @pytest.mark.parametrize("activation", ["none", "relu", "relu6"])
 def test_gradients_on_the_chip(dtype, out_dtype, activation):
     tensors = [torch.randn(2, 9, 8, 7), torch.randn(12, 9, 3, 3), torch.randn(12), torch.randn(2, 12, 4, 4)]
@@ -57,7 +60,9 @@ def test_gradients_on_the_chip(dtype, out_dtype, activation):
 
 
 def samples(dtype=torch.float32):
-    x, w, b, r = (torch.randn(*s).to("presil", dtype).requires_grad_() for s in ((2, 4, 6, 6), (8, 4, 3, 3), (8,), (2, 8, 6, 6)))
+    x, w, b, r = (
+        torch.randn(*s).to("presil", dtype).requires_grad_() for s in ((2, 4, 6, 6), (8, 4, 3, 3), (8,), (2, 8, 6, 6))
+    )
     yield torch.ops.presil.conv2d.default, (x, w, b, [1, 1], [1, 1], [1, 1], 1, r, "relu")
     yield torch.ops.presil.conv2d.default, (x.detach(), w.detach())
     y, v, c = (torch.randn(*s).to("presil", dtype).requires_grad_() for s in ((3, 5, 10), (7, 10), (7,)))
@@ -68,15 +73,20 @@ def samples(dtype=torch.float32):
 def int8_samples():
     def q(*shape):
         return torch.randint(-100, 100, shape, dtype=torch.int8).to("presil")
+
     bias, scale = torch.randint(-50, 50, (8,), dtype=torch.int32).to("presil"), torch.rand(8).mul(1e-3).to("presil")
-    yield torch.ops.presil.conv2d_int8.default, (q(2, 4, 6, 6), q(8, 4, 3, 3), bias, scale, [1, 1], [1, 1], [1, 1], 1, 3, -5)
+    yield (
+        torch.ops.presil.conv2d_int8.default,
+        (q(2, 4, 6, 6), q(8, 4, 3, 3), bias, scale, [1, 1], [1, 1], [1, 1], 1, 3, -5),
+    )
     yield torch.ops.presil.linear_int8.default, (q(3, 10), q(8, 10), bias, scale, 3, -5)
 
 
 @pytest.mark.parametrize("index", range(6))
 def test_opcheck(index):
     op, args = (list(samples()) + list(int8_samples()))[index]
-    # The check of the registration refuses devices that it doesn't know ("NYI devices other than CPU/CUDA/XPU"): the same question, asked directly.
+    # The check of the registration refuses devices that it doesn't know ("NYI devices other than CPU/CUDA/XPU"): the
+    # same question, asked directly.
     torch.library.opcheck(op, args, test_utils=("test_schema", "test_faketensor", "test_aot_dispatch_dynamic"))
     floating = not op.name().endswith("int8")
     assert torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "AutogradPrivateUse1") == floating

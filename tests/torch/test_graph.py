@@ -65,7 +65,11 @@ def test_resnet18_bits():
 
 def test_rtl_bits_and_cycles(rtl):
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 64, 10)).to("presil").bfloat16()
+    model = (
+        nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 64, 10))
+        .to("presil")
+        .bfloat16()
+    )
     x = torch.randn(1, 3, 8, 8, device="presil", dtype=torch.bfloat16)
     with torch.no_grad():
         model(x)
@@ -114,10 +118,22 @@ def train(model, optimizer, x, target):
 
 def small_model():
     torch.manual_seed(0)
-    return nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.2), nn.Flatten(), nn.Linear(8 * 16, 10)).to("presil")
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Dropout(0.2),
+        nn.Flatten(),
+        nn.Linear(8 * 16, 10),
+    ).to("presil")
 
 
-@pytest.mark.parametrize("kind", [lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9), lambda p: torch.optim.Adam(p, lr=1e-3, capturable=True)], ids=["sgd", "adam"])
+@pytest.mark.parametrize(
+    "kind",
+    [lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9), lambda p: torch.optim.Adam(p, lr=1e-3, capturable=True)],
+    ids=["sgd", "adam"],
+)
 def test_whole_training_step(kind):
     pair = [small_model(), small_model()]
     optimizers = [kind(m.parameters()) for m in pair]

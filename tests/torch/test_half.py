@@ -42,7 +42,9 @@ def test_same_bits_as_float32():
 def test_overflow_infinity_and_nan():
     a = torch.tensor([[60000.0, 60000.0], [float("inf"), 1.0], [float("nan"), 0.0], [6e-8, 0.0]]).half()
     b = torch.tensor([[1.0, -1.0], [1.0, 0.0]]).half()
-    torch.testing.assert_close((a.to("presil") @ b.to("presil")).cpu(), (a.float() @ b.float()).half(), rtol=0, atol=0, equal_nan=True)
+    torch.testing.assert_close(
+        (a.to("presil") @ b.to("presil")).cpu(), (a.float() @ b.float()).half(), rtol=0, atol=0, equal_nan=True
+    )
 
 
 def test_products_run_on_the_chip_in_four_passes():
@@ -64,9 +66,12 @@ def test_results_in_float32(dtype):
     a, b, c = (torch.randn(*s).to(dtype) for s in ((2, 9, 30), (2, 30, 7), (2, 9, 7)))
     A, B, C = a.to("presil"), b.to("presil"), c.to("presil")
     exact = a.double() @ b.double()
-    for got, want in ((torch.bmm(A, B, out_dtype=torch.float32), exact), (torch.mm(A[0], B[0], out_dtype=torch.float32), exact[0]),
-                      (torch.addmm(C[0].float(), A[0], B[0], out_dtype=torch.float32), exact[0] + c[0].double()),
-                      (torch.baddbmm(C.float(), A, B, out_dtype=torch.float32, beta=2.0), exact + 2 * c.double())):
+    for got, want in (
+        (torch.bmm(A, B, out_dtype=torch.float32), exact),
+        (torch.mm(A[0], B[0], out_dtype=torch.float32), exact[0]),
+        (torch.addmm(C[0].float(), A[0], B[0], out_dtype=torch.float32), exact[0] + c[0].double()),
+        (torch.baddbmm(C.float(), A, B, out_dtype=torch.float32, beta=2.0), exact + 2 * c.double()),
+    ):
         assert got.dtype == torch.float32
         torch.testing.assert_close(got.cpu().double(), want, rtol=2e-6, atol=2e-5)
     out = torch.empty(9, 7, device="presil")
@@ -82,7 +87,9 @@ def test_autocast_and_linear():
     with torch.autocast("presil", dtype=torch.float16):
         y = linear(x.to("presil"))
     assert y.dtype == torch.float16
-    host = torch.nn.functional.linear(x.half().float(), linear.weight.cpu().half().float(), linear.bias.cpu().half().float())
+    host = torch.nn.functional.linear(
+        x.half().float(), linear.weight.cpu().half().float(), linear.bias.cpu().half().float()
+    )
     torch.testing.assert_close(y.float().cpu(), host, rtol=1e-3, atol=1e-3)
 
 

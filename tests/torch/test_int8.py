@@ -34,8 +34,16 @@ def test_conv_equals_qnnpack(seed):
     size = dilation * (k - 1) + 1 + r.randint(0, 9)
     sx, zx, sw, so, zo = parameters(r, seed % 2 == 0, o)
     extreme = seed % 5 == 0
-    codes = torch.full((2, c, size, size), 255 if seed % 10 else 0, dtype=torch.uint8) if extreme else torch.randint(0, 256, (2, c, size, size), dtype=torch.uint8)
-    w = torch.full((o, c // groups, k, k), -128, dtype=torch.int8) if extreme else torch.randint(-128, 128, (o, c // groups, k, k), dtype=torch.int8)
+    codes = (
+        torch.full((2, c, size, size), 255 if seed % 10 else 0, dtype=torch.uint8)
+        if extreme
+        else torch.randint(0, 256, (2, c, size, size), dtype=torch.uint8)
+    )
+    w = (
+        torch.full((o, c // groups, k, k), -128, dtype=torch.int8)
+        if extreme
+        else torch.randint(-128, 128, (o, c // groups, k, k), dtype=torch.int8)
+    )
     b = torch.randn(o)
     relu = r.random() < 0.5
     qx = torch._make_per_tensor_quantized_tensor(codes, float(sx), zx)
@@ -45,7 +53,19 @@ def test_conv_equals_qnnpack(seed):
     expected = operator(qx, packed, float(so), zo).int_repr()
     bias, scale = chip_parameters(w, b, sx, zx, sw, so)
     x = (codes.to(torch.int16) - 128).to(torch.int8).to("presil")
-    got = torch.ops.presil.conv2d_int8(x, w.to("presil"), bias.to("presil"), scale.to("presil"), [stride] * 2, [padding] * 2, [dilation] * 2, groups, zx - 128, zo - 128, relu=relu)
+    got = torch.ops.presil.conv2d_int8(
+        x,
+        w.to("presil"),
+        bias.to("presil"),
+        scale.to("presil"),
+        [stride] * 2,
+        [padding] * 2,
+        [dilation] * 2,
+        groups,
+        zx - 128,
+        zo - 128,
+        relu=relu,
+    )
     assert torch.equal((got.cpu().to(torch.int16) + 128).to(torch.uint8), expected)
 
 
@@ -55,7 +75,11 @@ def test_linear_equals_qnnpack(seed):
     torch.backends.quantized.engine = "qnnpack"
     k, o, m = r.choice([1, 30, 64, 200]), r.choice([1, 8, 33, 100]), r.choice([1, 7, 40])
     sx, zx, sw, so, zo = parameters(r, True, o)
-    codes, w, b = torch.randint(0, 256, (m, k), dtype=torch.uint8), torch.randint(-128, 128, (o, k), dtype=torch.int8), torch.randn(o)
+    codes, w, b = (
+        torch.randint(0, 256, (m, k), dtype=torch.uint8),
+        torch.randint(-128, 128, (o, k), dtype=torch.int8),
+        torch.randn(o),
+    )
     qx = torch._make_per_tensor_quantized_tensor(codes, float(sx), zx)
     qw = torch._make_per_channel_quantized_tensor(w, sw.double(), torch.zeros(o, dtype=torch.long), 0)
     expected = torch.ops.quantized.linear(qx, torch.ops.quantized.linear_prepack(qw, b), float(so), zo).int_repr()
@@ -68,10 +92,16 @@ def test_linear_equals_qnnpack(seed):
 def test_fused_residual_is_numerics_section_7():
     from torch_presil.fuse import FusedLayer
     from torch_presil.quantize import QuantizationParameters, QuantizedLayer
+
     layer = FusedLayer("x", torch.nn.Conv2d(12, 10, 3, padding=1))
     layer.activation, layer.has_residual = "relu", True
-    q = QuantizedLayer(layer, QuantizationParameters(0.03, -5), QuantizationParameters(0.02, 7), QuantizationParameters(0.05, 11))
-    x, residual = torch.randint(-128, 128, (2, 12, 9, 8), dtype=torch.int8), torch.randint(-128, 128, (2, 10, 9, 8), dtype=torch.int8)
+    q = QuantizedLayer(
+        layer, QuantizationParameters(0.03, -5), QuantizationParameters(0.02, 7), QuantizationParameters(0.05, 11)
+    )
+    x, residual = (
+        torch.randint(-128, 128, (2, 12, 9, 8), dtype=torch.int8),
+        torch.randint(-128, 128, (2, 10, 9, 8), dtype=torch.int8),
+    )
     expected = q(x, residual)
     got = q.to("presil")(x.to("presil"), residual.to("presil"))
     assert torch.equal(got.cpu(), expected)
@@ -81,4 +111,16 @@ def test_rtl_equals_twin(verify):
     for c, o, k in ((3, 16, 7), (64, 40, 3), (100, 33, 1)):
         x = torch.randint(-128, 128, (1, c, 15, 14), dtype=torch.int8).to("presil")
         w = torch.randint(-128, 128, (o, c, k, k), dtype=torch.int8).to("presil")
-        torch.ops.presil.conv2d_int8(x, w, torch.zeros(o, dtype=torch.int32, device="presil"), torch.full((o,), 1e-3, device="presil"), [2, 2], [k // 2] * 2, [1, 1], 1, -3, 4, relu=True).cpu()
+        torch.ops.presil.conv2d_int8(
+            x,
+            w,
+            torch.zeros(o, dtype=torch.int32, device="presil"),
+            torch.full((o,), 1e-3, device="presil"),
+            [2, 2],
+            [k // 2] * 2,
+            [1, 1],
+            1,
+            -3,
+            4,
+            relu=True,
+        ).cpu()

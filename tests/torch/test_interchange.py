@@ -38,14 +38,23 @@ def test_generated_methods():
     m = nn.Linear(2, 2).presil()
     assert m.weight.is_presil and m.cpu().weight.device.type == "cpu"
     packed = pack_sequence([torch.ones(3, 2), torch.ones(2, 2)]).presil()
-    assert packed.is_presil and packed.data.is_presil and packed.batch_sizes.device.type == "cpu" and not packed.cpu().is_presil
+    assert (
+        packed.is_presil
+        and packed.data.is_presil
+        and packed.batch_sizes.device.type == "cpu"
+        and not packed.cpu().is_presil
+    )
     assert t.untyped_storage().presil().is_presil
 
 
 def test_to_with_everything():
     t = torch.randn(2, 3, 4, 5)
     d = t.to("presil", torch.bfloat16, memory_format=torch.channels_last)
-    assert d.dtype == torch.bfloat16 and d.is_contiguous(memory_format=torch.channels_last) and torch.equal(d.cpu(), t.bfloat16())
+    assert (
+        d.dtype == torch.bfloat16
+        and d.is_contiguous(memory_format=torch.channels_last)
+        and torch.equal(d.cpu(), t.bfloat16())
+    )
     assert d.to("presil") is d and d.to("presil", copy=True) is not d
     assert d.to(t).dtype == torch.float32 and d.to(t).device.type == "cpu"
     assert d.to(memory_format=torch.contiguous_format).is_contiguous() and d.to(d.device, d.dtype) is d
@@ -53,7 +62,10 @@ def test_to_with_everything():
     assert volume.is_contiguous(memory_format=torch.channels_last_3d)
     strided = t.transpose(1, 3)[:, ::2].to("presil")
     assert torch.equal(strided.cpu(), t.transpose(1, 3)[:, ::2]) and strided.device.type == "presil"
-    assert torch.empty_like(d).is_contiguous(memory_format=torch.channels_last) and torch.empty_like(d, device="cpu").device.type == "cpu"
+    assert (
+        torch.empty_like(d).is_contiguous(memory_format=torch.channels_last)
+        and torch.empty_like(d, device="cpu").device.type == "cpu"
+    )
     m = nn.Conv2d(3, 4, 3).to("presil", memory_format=torch.channels_last)
     assert m.weight.is_contiguous(memory_format=torch.channels_last)
 
@@ -77,7 +89,11 @@ def test_type_names():
 
 def test_default_device():
     with torch.device("presil"):
-        assert torch.zeros(2).is_presil and nn.Linear(2, 2).weight.is_presil and torch.zeros(2, device="cpu").device.type == "cpu"
+        assert (
+            torch.zeros(2).is_presil
+            and nn.Linear(2, 2).weight.is_presil
+            and torch.zeros(2, device="cpu").device.type == "cpu"
+        )
     torch.set_default_device("presil")
     try:
         assert torch.arange(3).is_presil and torch.randperm(4).is_presil and torch.tensor([1]).is_presil
@@ -88,7 +104,9 @@ def test_default_device():
 
 def test_device_objects():
     assert torch.device("presil") != torch.device("presil:0") and str(torch.device("presil", 1)) == "presil:1"
-    assert torch.device("presil:0").type == "presil" and hash(torch.device("presil:0")) == hash(torch.device("presil", 0))
+    assert torch.device("presil:0").type == "presil" and hash(torch.device("presil:0")) == hash(
+        torch.device("presil", 0)
+    )
     assert torch._C._get_privateuse1_backend_name() == "presil"
     torch.utils.rename_privateuse1_backend("presil")
     with pytest.raises(RuntimeError, match="already been set"):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TorchScript on the device, and the torch::jit backend "presil" (deprecated upstream, as TorchScript is; no other warnings are let through)."""
+"""TorchScript on the device, and the torch::jit backend "presil" (deprecated upstream, as TorchScript is; no other
+warnings are let through)."""
 
 import copy
 import io
@@ -86,8 +87,17 @@ def block():
 
 # ---- TorchScript on the device
 
-@pytest.mark.parametrize("make", [lambda m, x: torch.jit.trace(m, x), lambda m, x: torch.jit.script(m), lambda m, x: torch.jit.freeze(torch.jit.script(m)),
-                                  lambda m, x: torch.jit.optimize_for_inference(torch.jit.script(m))], ids=["trace", "script", "freeze", "optimize_for_inference"])
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda m, x: torch.jit.trace(m, x),
+        lambda m, x: torch.jit.script(m),
+        lambda m, x: torch.jit.freeze(torch.jit.script(m)),
+        lambda m, x: torch.jit.optimize_for_inference(torch.jit.script(m)),
+    ],
+    ids=["trace", "script", "freeze", "optimize_for_inference"],
+)
 def test_script_on_the_device(block, make):
     x = torch.randn(2, 8, 9, 9)
     expected = block(x).detach()
@@ -111,7 +121,10 @@ def test_save_on_one_device_load_on_the_other(block):
 
 def test_training_of_a_script(block):
     x, target = torch.randn(4, 8, 6, 6), torch.randint(0, 5, (4,))
-    host, device = torch.jit.script(copy.deepcopy(block).train()), torch.jit.script(copy.deepcopy(block).train().to("presil"))
+    host, device = (
+        torch.jit.script(copy.deepcopy(block).train()),
+        torch.jit.script(copy.deepcopy(block).train().to("presil")),
+    )
     F.cross_entropy(host(x), target).backward()
     F.cross_entropy(device(x.to("presil")), target.to("presil")).backward()
     for (name, p), q in zip(host.named_parameters(), device.parameters()):
@@ -128,18 +141,24 @@ def test_export_on_the_device(block):
 
 # ---- the backend
 
+
 @pytest.mark.parametrize("traced", [False, True])
 def test_lowered_resnet18(resnet18, traced):
     x = torch.randn(2, 3, 64, 64)
     expected = resnet18(x).detach()
     lowered = lower(torch.jit.trace(resnet18, x) if traced else torch.jit.script(resnet18))
-    close(lowered(x), expected)                 # from the host and back
+    close(lowered(x), expected)  # from the host and back
     on_device = lowered(x.to("presil"))
     assert on_device.device.type == "presil"
     close(on_device, expected)
     labels, host = launches(lambda: lowered(x.to("presil")))
     # Every convolution and the linear layer is one launch with its batch-norm, residual and relu inside.
-    assert len(labels) == 21 and labels[:3] == ["conv1", "layer1.0.conv1", "layer1.0.conv2"] and "layer2.0.downsample.0" in labels and labels[-1] == "fc"
+    assert (
+        len(labels) == 21
+        and labels[:3] == ["conv1", "layer1.0.conv1", "layer1.0.conv2"]
+        and "layer2.0.downsample.0" in labels
+        and labels[-1] == "fc"
+    )
     assert host == {"aten::max_pool2d_with_indices.out", "aten::mean.out"}
 
 
@@ -179,7 +198,9 @@ def test_selective_lowering(resnet18):
     x = torch.randn(1, 3, 64, 64, device="presil")
     model = torch.jit.script(copy.deepcopy(resnet18).to("presil"))
     expected = model(x)
-    mixed = torch._C._jit_to_backend_selective(model, lambda m: torch._C._jit_to_backend("presil", m, {"forward": ""}), ["layer1", "layer3"])
+    mixed = torch._C._jit_to_backend_selective(
+        model, lambda m: torch._C._jit_to_backend("presil", m, {"forward": ""}), ["layer1", "layer3"]
+    )
     close(mixed(x).detach(), expected.cpu().detach())
     labels, _ = launches(lambda: mixed(x))
     assert "0.conv1" in labels and labels.count("conv2d") > 5  # lowered ones have the names of their part
@@ -235,7 +256,11 @@ def test_unbatched_input_and_other_dtypes():
     module, r = Broadcast().eval(), torch.zeros(1)
     close(lower(torch.jit.script(module))(torch.ones(4, 7, 7), r), module(torch.ones(4, 7, 7), r).detach())
     double = copy.deepcopy(module).double()
-    close(lower(torch.jit.script(double))(torch.ones(2, 4, 7, 7).double(), r.double()), double(torch.ones(2, 4, 7, 7).double(), r.double()).detach(), 1e-12)
+    close(
+        lower(torch.jit.script(double))(torch.ones(2, 4, 7, 7).double(), r.double()),
+        double(torch.ones(2, 4, 7, 7).double(), r.double()).detach(),
+        1e-12,
+    )
 
 
 class Others(nn.Module):
@@ -289,6 +314,7 @@ def test_nested_inputs():
 
 # ---- what is refused
 
+
 def test_training_mode_is_refused_where_it_matters():
     with pytest.raises(ValueError, match=r"eval mode.*\.eval\(\)"):
         lower(torch.jit.script(Block().train()))
@@ -298,8 +324,17 @@ def test_training_mode_is_refused_where_it_matters():
     close(lower(torch.jit.script(module))(torch.ones(2, 3)), module(torch.ones(2, 3)).detach())
 
 
-@pytest.mark.parametrize("spec, text", [({"device": "cuda"}, "'presil' or 'presil:<index>', got 'cuda'"), ({"device": "presil:7"}, "no device 'presil:7'"), ({"dtype": "int8"}, "'float32' or 'bfloat16'"),
-                                        ({"colour": "red"}, r"unknown option 'colour' \(device, dtype\)"), ({"dtype": 3}, "must be a string"), ("fast", "a dictionary of strings")])
+@pytest.mark.parametrize(
+    "spec, text",
+    [
+        ({"device": "cuda"}, "'presil' or 'presil:<index>', got 'cuda'"),
+        ({"device": "presil:7"}, "no device 'presil:7'"),
+        ({"dtype": "int8"}, "'float32' or 'bfloat16'"),
+        ({"colour": "red"}, r"unknown option 'colour' \(device, dtype\)"),
+        ({"dtype": 3}, "must be a string"),
+        ("fast", "a dictionary of strings"),
+    ],
+)
 def test_bad_specs(spec, text):
     with pytest.raises(ValueError, match=text):
         lower(torch.jit.script(nn.Linear(2, 2).eval()), spec)
@@ -319,6 +354,19 @@ def test_errors_name_the_line_of_the_model(block):
 
 
 def test_layers_pass_opcheck():
-    x, w, r = torch.randn(2, 4, 6, 6, device="presil"), torch.randn(3, 4, 3, 3, device="presil"), torch.randn(2, 3, 4, 4, device="presil")
+    x, w, r = (
+        torch.randn(2, 4, 6, 6, device="presil"),
+        torch.randn(3, 4, 3, 3, device="presil"),
+        torch.randn(2, 3, 4, 4, device="presil"),
+    )
     torch.library.opcheck(torch.ops.presil.conv2d_layer, (x, w, None, [1, 1], [0, 0], [1, 1], 1, r, "relu"))
-    torch.library.opcheck(torch.ops.presil.linear_layer, (torch.randn(2, 4, device="presil"), torch.randn(3, 4, device="presil"), torch.randn(3, device="presil"), None, "relu6"))
+    torch.library.opcheck(
+        torch.ops.presil.linear_layer,
+        (
+            torch.randn(2, 4, device="presil"),
+            torch.randn(3, 4, device="presil"),
+            torch.randn(3, device="presil"),
+            None,
+            "relu6",
+        ),
+    )

@@ -87,7 +87,9 @@ def test_sparse_and_quantized_are_refused():
 
 
 def test_data_parallel_is_not_in_this_torch():
-    assert not hasattr(torch._C, "_scatter"), "this torch could scatter: try DataParallel, and change the line in docs/known-differences.md"
+    assert not hasattr(torch._C, "_scatter"), (
+        "this torch could scatter: try DataParallel, and change the line in docs/known-differences.md"
+    )
     with pytest.raises(AttributeError, match="_scatter"):
         torch.nn.DataParallel(torch.nn.Linear(2, 2).to("presil:0"), device_ids=[0])(torch.ones(2, 2, device="presil:0"))
 
@@ -102,9 +104,17 @@ def test_one_backend_key():
 
 def test_tensors_have_storage_and_strides():
     t = torch.ones(2, 3).to("presil")
-    assert torch._C._has_storage(t) and t.t().stride() == (1, 3) and t.t().untyped_storage().data_ptr() == t.untyped_storage().data_ptr()
+    assert (
+        torch._C._has_storage(t)
+        and t.t().stride() == (1, 3)
+        and t.t().untyped_storage().data_ptr() == t.untyped_storage().data_ptr()
+    )
 
 
 def test_no_torchscript_passes():
     sources = [p for p in (ROOT / "torch_ext").rglob("*") if p.suffix in (".cpp", ".h", ".py")]
-    assert sources and not [p for p in sources if re.search(r"RegisterPass|registerPostPass|registerPrePass|_jit_register_decomposition", p.read_text())]
+    assert sources and not [
+        p
+        for p in sources
+        if re.search(r"RegisterPass|registerPostPass|registerPrePass|_jit_register_decomposition", p.read_text())
+    ]

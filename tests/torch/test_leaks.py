@@ -13,13 +13,18 @@ P = torch.presil
 @pytest.fixture(autouse=True)
 def nothing_is_left():
     """Blocks and requested bytes after the test are those before it."""
+
     def blocks():
         P.synchronize()
         gc.collect()
         _C.clear_weights_cache()
         P.empty_host_cache()  # looks at the events of freed blocks
         stats = P.memory_stats()
-        return stats["allocation.all.current"], stats["requested_bytes.all.current"], P.host_memory_stats()["active_bytes.current"]
+        return (
+            stats["allocation.all.current"],
+            stats["requested_bytes.all.current"],
+            P.host_memory_stats()["active_bytes.current"],
+        )
 
     before = blocks()
     yield
@@ -29,7 +34,7 @@ def nothing_is_left():
 def test_allocations_and_views():
     for i in range(10000):
         x = torch.empty(i % 5000 + 1, device="presil")
-        y = x[i % (i % 5000 + 1):].view(-1).unsqueeze(0).t()
+        y = x[i % (i % 5000 + 1) :].view(-1).unsqueeze(0).t()
         del x, y
 
 

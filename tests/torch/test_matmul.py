@@ -4,11 +4,24 @@
 import pytest
 import torch
 
-SHAPES = [(1, 1, 1), (1, 64, 32), (3, 5, 7), (31, 33, 65), (32, 64, 64), (100, 130, 70), (1025, 40, 33), (64, 1000, 2048)]
+SHAPES = [
+    (1, 1, 1),
+    (1, 64, 32),
+    (3, 5, 7),
+    (31, 33, 65),
+    (32, 64, 64),
+    (100, 130, 70),
+    (1025, 40, 33),
+    (64, 1000, 2048),
+]
 
 
 def close(got, expected, dtype):
-    tolerance = dict(rtol=2e-6, atol=1e-5 * expected.abs().max().item() + 1e-12) if dtype == torch.float32 else dict(rtol=1e-2, atol=1e-2 * expected.abs().max().item())
+    tolerance = (
+        dict(rtol=2e-6, atol=1e-5 * expected.abs().max().item() + 1e-12)
+        if dtype == torch.float32
+        else dict(rtol=1e-2, atol=1e-2 * expected.abs().max().item())
+    )
     torch.testing.assert_close(got.cpu(), expected, **tolerance)
 
 
@@ -18,7 +31,12 @@ def test_mm(shape, dtype):
     m, n, k = shape
     a, b = torch.randn(m, k).to(dtype), torch.randn(k, n).to(dtype)
     reference = a.float() @ b.float()
-    for x, y in ((a, b), (a.t().contiguous().t(), b), (a, b.t().contiguous().t()), (a.t().contiguous().t(), b.t().contiguous().t())):
+    for x, y in (
+        (a, b),
+        (a.t().contiguous().t(), b),
+        (a, b.t().contiguous().t()),
+        (a.t().contiguous().t(), b.t().contiguous().t()),
+    ):
         close(x.to("presil") @ y.to("presil"), reference.to(dtype), dtype)
 
 
@@ -40,7 +58,11 @@ def test_all_forms():
     close(torch.addmm(C[0, :, :1], A[0], B[0], beta=2), torch.addmm(c[0, :, :1], a[0], b[0], beta=2), torch.float32)
     close(torch.mv(A[0], B[0, :, 0]), torch.mv(a[0], b[0, :, 0]), torch.float32)
     close(torch.dot(A[0, 0], B[0, :, 0]), torch.dot(a[0, 0], b[0, :, 0]), torch.float32)
-    close(torch.nn.functional.linear(A, B[0].t(), C[0, 0]), torch.nn.functional.linear(a, b[0].t(), c[0, 0]), torch.float32)
+    close(
+        torch.nn.functional.linear(A, B[0].t(), C[0, 0]),
+        torch.nn.functional.linear(a, b[0].t(), c[0, 0]),
+        torch.float32,
+    )
     out = torch.empty(0, device="presil")
     close(torch.mm(A[0], B[0], out=out), a[0] @ b[0], torch.float32)
     square = torch.randn(8, 8)
@@ -62,7 +84,9 @@ def test_other_dtypes_are_the_hosts():
     torch.testing.assert_close((d.to("presil") @ d.t().to("presil")).cpu(), d @ d.t())
 
 
-@pytest.mark.parametrize("shape", [(1, 8, 8), (17, 8, 16), (40, 32, 64), (33, 40, 200), (100, 64, 1000), (20, 8, 20000)])
+@pytest.mark.parametrize(
+    "shape", [(1, 8, 8), (17, 8, 16), (40, 32, 64), (33, 40, 200), (100, 64, 1000), (20, 8, 20000)]
+)
 def test_int_mm_is_exact(shape):
     m, n, k = shape
     a, b = torch.randint(-128, 128, (m, k), dtype=torch.int8), torch.randint(-128, 128, (k, n), dtype=torch.int8)
@@ -78,8 +102,8 @@ def test_fp32_precision_setting():
     with torch.backends.presil.flags(fp32_precision="bf16"):
         coarse = (a.to("presil") @ b.to("presil")).cpu()
     scale = (a.abs() @ b.abs()).max()
-    assert (fine - exact).abs().max() <= 2.0 ** -21 * scale
-    assert 2.0 ** -16 * scale < (coarse - exact).abs().max() < 2.0 ** -7 * scale
+    assert (fine - exact).abs().max() <= 2.0**-21 * scale
+    assert 2.0**-16 * scale < (coarse - exact).abs().max() < 2.0**-7 * scale
 
 
 @pytest.mark.parametrize("special", [float("inf"), float("-inf"), float("nan")])

@@ -30,12 +30,15 @@ def changes(names, action):
 def test_statistics_follow_allocations():
     base = P.memory_allocated()
     P.reset_peak_memory_stats(), P.reset_accumulated_memory_stats()
-    x = torch.empty(100, device="presil")          # 400 bytes: a page
+    x = torch.empty(100, device="presil")  # 400 bytes: a page
     y = torch.empty(3 << 20, dtype=torch.uint8, device="presil")
     assert P.memory_allocated() == base + PAGE + (3 << 20)
     stats = P.memory_stats()
     assert stats["requested_bytes.all.allocated"] == 400 + (3 << 20)
-    assert stats["allocated_bytes.large_pool.allocated"] == 3 << 20 and stats["allocated_bytes.small_pool.allocated"] == PAGE
+    assert (
+        stats["allocated_bytes.large_pool.allocated"] == 3 << 20
+        and stats["allocated_bytes.small_pool.allocated"] == PAGE
+    )
     assert stats["allocation.all.allocated"] == 2 and stats["allocation.all.freed"] == 0
     del y
     stats = P.memory_stats()
@@ -65,12 +68,18 @@ def test_a_freed_block_is_used_again():
     x = torch.empty(1 << 20, device="presil")
     address = x.data_ptr()
     del x
-    segments = changes(["segment.all.allocated", "num_device_alloc"], lambda: torch.empty(1 << 20, device="presil").data_ptr() == address)
+    segments = changes(
+        ["segment.all.allocated", "num_device_alloc"],
+        lambda: torch.empty(1 << 20, device="presil").data_ptr() == address,
+    )
     assert segments == [0, 0]
 
 
 def test_snapshot_adds_up_and_can_be_pickled(tmp_path):
-    x, y = torch.empty(5000, dtype=torch.uint8, device="presil"), torch.empty(2 << 20, dtype=torch.uint8, device="presil")
+    x, y = (
+        torch.empty(5000, dtype=torch.uint8, device="presil"),
+        torch.empty(2 << 20, dtype=torch.uint8, device="presil"),
+    )
     snapshot = pickle.loads(pickle.dumps(P.memory_snapshot()))
     assert sum(s["total_size"] for s in snapshot) == P.memory_reserved()
     assert sum(s["allocated_size"] for s in snapshot) == P.memory_allocated()
@@ -92,7 +101,9 @@ def test_snapshot_adds_up_and_can_be_pickled(tmp_path):
 def test_summary_is_a_table():
     x = torch.empty(1 << 20, device="presil")
     text = P.memory_summary()
-    assert "Allocated memory" in text and "small blocks" in text and len({len(line) for line in text.splitlines()}) == 1, text
+    assert (
+        "Allocated memory" in text and "small blocks" in text and len({len(line) for line in text.splitlines()}) == 1
+    ), text
     assert "small blocks" not in P.memory_summary(abbreviated=True)
     del x
 
@@ -103,7 +114,15 @@ def test_out_of_memory_says_what_was_asked_and_what_there_is():
     with pytest.raises(P.OutOfMemoryError) as caught:
         torch.empty(1 << 40, device="presil")
     text = str(caught.value)
-    for part in ("presil:0 is out of memory", "tried to allocate 4.00 TiB (4398046511104 bytes)", " capacity, ", "are free", "are allocated", "are reserved", "PRESIL_MEMORY"):
+    for part in (
+        "presil:0 is out of memory",
+        "tried to allocate 4.00 TiB (4398046511104 bytes)",
+        " capacity, ",
+        "are free",
+        "are allocated",
+        "are reserved",
+        "PRESIL_MEMORY",
+    ):
         assert part in text, text
     assert P.memory_allocated() == before and P.memory_stats()["num_ooms"] > ooms
     assert (x.fill_(2).sum().item(), x.numel()) == (2 << 20, 1 << 20)
@@ -127,6 +146,7 @@ def test_packed_weights_make_room_before_memory_runs_out():
     torch.nn.functional.conv2d(x, w)
     P.synchronize()
     from torch_presil import _C
+
     assert _C.weights_cache_entries() > 0
     with pytest.raises(P.OutOfMemoryError):
         torch.empty(1 << 40, device="presil")
@@ -140,7 +160,12 @@ def test_pools():
         y = torch.ones(3, device="presil") + 1  # also what the host computes
     z = torch.empty(1 << 20, device="presil")
     assert pool.use_count() >= 2
-    addresses = {b["address"] for s in pool.snapshot() for b in s["blocks"] if b["state"] == "active_allocated" and b["requested_size"] == 4 << 20}
+    addresses = {
+        b["address"]
+        for s in pool.snapshot()
+        for b in s["blocks"]
+        if b["state"] == "active_allocated" and b["requested_size"] == 4 << 20
+    }
     assert len(addresses) == 1
     del x
     w = torch.empty(1 << 20, device="presil")
@@ -155,6 +180,7 @@ def test_pools():
     gc.collect()
     assert P.memory_snapshot(id_) == [] and P.memory_allocated() == live, "live blocks move to the default pool"
     from torch_presil import _C
+
     with pytest.raises(ValueError, match="no memory pool"):
         _C.exchange_pool(0, id_)
     del x, y, z, w

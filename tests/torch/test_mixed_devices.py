@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operands of several devices are refused with PyTorch's text by every product and convolution, as by the fallback: none is copied in silence."""
+"""Operands of several devices are refused with PyTorch's text by every product and convolution, as by the fallback:
+none is copied in silence."""
 
 import itertools
 
@@ -31,7 +32,10 @@ CASES = {
     "presil::conv2d": (torch.ops.presil.conv2d, [r(1, 2, 5, 5), r(3, 2, 3, 3), r(3)]),
     "presil::linear": (torch.ops.presil.linear, [r(4, 4), r(4, 4), r(4)]),
     "sdpa": (F.scaled_dot_product_attention, [r(1, 2, 4, 8), r(1, 2, 4, 8), r(1, 2, 4, 8)]),
-    "lstm_cell": (lambda x, h, c, wi, wh: torch.lstm_cell(x, (h, c), wi, wh), [r(2, 4), r(2, 4), r(2, 4), r(16, 4), r(16, 4)]),
+    "lstm_cell": (
+        lambda x, h, c, wi, wh: torch.lstm_cell(x, (h, c), wi, wh),
+        [r(2, 4), r(2, 4), r(2, 4), r(16, 4), r(16, 4)],
+    ),
     "layer_norm": (lambda x, w, b: F.layer_norm(x, (4,), w, b), [r(2, 4), r(4), r(4)]),
     "add": (torch.add, [r(4), r(4)]),
 }

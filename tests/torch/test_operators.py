@@ -61,8 +61,21 @@ def value_for(argument, name):
         return argument.default_value
     if argument.name == "layout":
         return torch.sparse_coo if "sparse" in name else None
-    plain = {"Tensor": torch.ones(2, 2, device="presil"), "List[Tensor]": [torch.ones(2, 2, device="presil")], "int": 1, "float": 1.0, "bool": False, "number": 1, "str": "",
-             "List[int]": [1, 1], "List[float]": [1.0], "Device": torch.device("presil"), "SymInt": 1, "List[SymInt]": [1, 1], "ScalarType": torch.float32}
+    plain = {
+        "Tensor": torch.ones(2, 2, device="presil"),
+        "List[Tensor]": [torch.ones(2, 2, device="presil")],
+        "int": 1,
+        "float": 1.0,
+        "bool": False,
+        "number": 1,
+        "str": "",
+        "List[int]": [1, 1],
+        "List[float]": [1.0],
+        "Device": torch.device("presil"),
+        "SymInt": 1,
+        "List[SymInt]": [1, 1],
+        "ScalarType": torch.float32,
+    }
     if kind.startswith("Optional["):
         return torch.device("presil") if argument.name == "device" else None
     if argument.name == "dtype":
@@ -82,15 +95,24 @@ def test_a_refused_operator_says_what_to_do(name):
     with pytest.raises(NotImplementedError) as caught, torch.no_grad():
         overload(*positional, **keywords)
     message = str(caught.value)
-    assert message.startswith("presil: aten::") and TABLE[name].text in message or "holds strided tensors. Use the CPU" in message, message
+    assert (
+        message.startswith("presil: aten::")
+        and TABLE[name].text in message
+        or "holds strided tensors. Use the CPU" in message
+    ), message
 
 
 def test_other_layouts_are_refused_at_the_door():
     dense = torch.eye(3)
-    for make, text in ((lambda: dense.to("presil").to_sparse(), "to_dense"), (lambda: dense.to("presil").to_sparse_csr(), "to_dense"), (lambda: dense.to_sparse().to("presil"), "sparse"),
-                       (lambda: torch.sparse_coo_tensor([[0], [1]], [1.0], (2, 2), device="presil"), "sparse"), (lambda: dense.to("presil").to_mkldnn(), "to_mkldnn"),
-                       (lambda: torch.quantize_per_tensor(dense.to("presil"), 0.1, 0, torch.qint8), "int8"),
-                       (lambda: torch.nested.nested_tensor([dense, dense[:2]], device="presil") * 2, "jagged")):
+    for make, text in (
+        (lambda: dense.to("presil").to_sparse(), "to_dense"),
+        (lambda: dense.to("presil").to_sparse_csr(), "to_dense"),
+        (lambda: dense.to_sparse().to("presil"), "sparse"),
+        (lambda: torch.sparse_coo_tensor([[0], [1]], [1.0], (2, 2), device="presil"), "sparse"),
+        (lambda: dense.to("presil").to_mkldnn(), "to_mkldnn"),
+        (lambda: torch.quantize_per_tensor(dense.to("presil"), 0.1, 0, torch.qint8), "int8"),
+        (lambda: torch.nested.nested_tensor([dense, dense[:2]], device="presil") * 2, "jagged"),
+    ):
         with pytest.raises(NotImplementedError, match=text):
             make()
 
@@ -99,25 +121,42 @@ def test_public_operators_avoid_what_is_refused():
     """ctc_loss, dropout, grid_sample, batch norm and LSTM have kernels of several vendors; on presil they run."""
     logits, targets = torch.randn(12, 2, 5).log_softmax(2), torch.randint(1, 5, (2, 4))
     lengths = (torch.tensor([12, 12]), torch.tensor([4, 3]))
-    assert torch.equal(F.ctc_loss(logits.to("presil"), targets.to("presil"), *lengths).cpu(), F.ctc_loss(logits, targets, *lengths))
+    assert torch.equal(
+        F.ctc_loss(logits.to("presil"), targets.to("presil"), *lengths).cpu(), F.ctc_loss(logits, targets, *lengths)
+    )
     x, grid = torch.randn(2, 3, 5, 5), torch.rand(2, 4, 4, 2)
-    assert torch.equal(F.grid_sample(x.to("presil"), grid.to("presil"), align_corners=False).cpu(), F.grid_sample(x, grid, align_corners=False))
-    assert torch.equal(F.batch_norm(x.to("presil"), None, None, training=True).cpu(), F.batch_norm(x, None, None, training=True))
+    assert torch.equal(
+        F.grid_sample(x.to("presil"), grid.to("presil"), align_corners=False).cpu(),
+        F.grid_sample(x, grid, align_corners=False),
+    )
+    assert torch.equal(
+        F.batch_norm(x.to("presil"), None, None, training=True).cpu(), F.batch_norm(x, None, None, training=True)
+    )
 
 
 def test_command(capsys):
     assert operators.main(["mm.out", "_coal*", "--json"]) == 0
     entries = json.loads(capsys.readouterr().out)
-    assert {e["name"]: e["kind"] for e in entries} == {"mm.out": "chip", "_coalesce": "refused", "_coalesced_": "refused"}
+    assert {e["name"]: e["kind"] for e in entries} == {
+        "mm.out": "chip",
+        "_coalesce": "refused",
+        "_coalesced_": "refused",
+    }
     assert operators.main(["there_is_no_such"]) == 1
     assert "no operator" in capsys.readouterr().err
 
 
 def test_the_page_in_docs_is_current():
-    """Its first part is the table; its second names every entry of PyTorch's operator database that declares one of our types."""
+    """Its first part is the table; its second names every entry of PyTorch's operator database that declares one of
+    our types."""
     from torch.testing._internal.common_methods_invocations import op_db
+
     page = (Path(__file__).parents[2] / "docs" / "operators.md").read_text()
     assert page.startswith(operators_page.table_part()), "python -m torch_presil.operators --write docs/operators.md"
-    measured = page[page.index("## Measured"):]
-    declared = {e.name + (f".{e.variant_test_name}" if e.variant_test_name else "") for e in op_db if set(operators_page.DTYPES.values()) & set(e.supported_dtypes("cpu"))}
+    measured = page[page.index("## Measured") :]
+    declared = {
+        e.name + (f".{e.variant_test_name}" if e.variant_test_name else "")
+        for e in op_db
+        if set(operators_page.DTYPES.values()) & set(e.supported_dtypes("cpu"))
+    }
     assert not [name for name in declared if f"`{name}`" not in measured]

@@ -8,13 +8,29 @@ import torch
 from torch import nn
 from torch.optim.optimizer import _default_to_fused_or_foreach
 
-FUSED = {"SGD": dict(lr=0.1, momentum=0.9, nesterov=True), "Adam": dict(lr=0.01, amsgrad=True, weight_decay=0.1), "AdamW": dict(lr=0.01), "Adagrad": dict(lr=0.1)}
-FOREACH = {**FUSED, "RMSprop": dict(centered=True, momentum=0.5), "Adadelta": {}, "Adamax": {}, "NAdam": {}, "RAdam": {}, "ASGD": {}, "Rprop": {}}
+FUSED = {
+    "SGD": dict(lr=0.1, momentum=0.9, nesterov=True),
+    "Adam": dict(lr=0.01, amsgrad=True, weight_decay=0.1),
+    "AdamW": dict(lr=0.01),
+    "Adagrad": dict(lr=0.1),
+}
+FOREACH = {
+    **FUSED,
+    "RMSprop": dict(centered=True, momentum=0.5),
+    "Adadelta": {},
+    "Adamax": {},
+    "NAdam": {},
+    "RAdam": {},
+    "ASGD": {},
+    "Rprop": {},
+}
 
 
 def trained(device, name, steps=4, **options):
     generator = torch.Generator().manual_seed(3)
-    parameters = [nn.Parameter(torch.randn(shape, generator=generator).to(device)) for shape in ((5, 4), (7,), (), (3, 2, 2))]
+    parameters = [
+        nn.Parameter(torch.randn(shape, generator=generator).to(device)) for shape in ((5, 4), (7,), (), (3, 2, 2))
+    ]
     optimizer = getattr(torch.optim, name)(parameters, **options)
     for _ in range(steps):
         for p in parameters:

@@ -20,11 +20,17 @@ def test_blocks_are_cached_and_counted():
     base = P.host_memory_stats()
     x = torch.empty(5000, dtype=torch.uint8).pin_memory()
     stats = P.host_memory_stats()
-    assert stats["active_bytes.current"] == base["active_bytes.current"] + 8192 and stats["active_requests.current"] == base["active_requests.current"] + 1
+    assert (
+        stats["active_bytes.current"] == base["active_bytes.current"] + 8192
+        and stats["active_requests.current"] == base["active_requests.current"] + 1
+    )
     address = x.data_ptr()
     del x
     stats = P.host_memory_stats()
-    assert stats["active_bytes.current"] == base["active_bytes.current"] and stats["allocated_bytes.current"] == base["allocated_bytes.current"] + 8192
+    assert (
+        stats["active_bytes.current"] == base["active_bytes.current"]
+        and stats["allocated_bytes.current"] == base["allocated_bytes.current"] + 8192
+    )
     assert stats["active_bytes.peak"] >= base["active_bytes.current"] + 8192
     x = torch.empty(6000, dtype=torch.uint8).pin_memory()
     assert x.data_ptr() == address

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A repeated operator gets the commands of the first at its own addresses. Every place has values of its own, so that what was read elsewhere shows."""
+"""A repeated operator gets the commands of the first at its own addresses. Every place has values of its own, so that
+what was read elsewhere shows."""
 
 import torch
 import torch.nn.functional as F

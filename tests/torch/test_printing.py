@@ -15,11 +15,23 @@ def plain(t: torch.Tensor) -> str:
 
 
 CASES = {
-    "float": lambda: torch.randn(3, 4), "large": lambda: torch.randn(100, 100), "bf16": lambda: torch.randn(5).bfloat16(), "int": lambda: torch.arange(6).view(2, 3),
-    "bool": lambda: torch.tensor([True, False]), "scalar": lambda: torch.tensor(3.5), "empty": lambda: torch.empty(0, 3), "complex": lambda: torch.randn(3, dtype=torch.complex64),
-    "conj": lambda: torch.randn(3, dtype=torch.complex64).conj(), "neg": lambda: torch.randn(3, dtype=torch.complex64).conj().imag, "strided": lambda: torch.randn(6, 8)[::2, ::3].t(),
-    "expanded": lambda: torch.randn(3, 1).expand(3, 4), "specials": lambda: torch.tensor([float("inf"), float("nan"), -0.0]), "float8": lambda: torch.randn(4).to(torch.float8_e4m3fn),
-    "double": lambda: torch.randn(2, dtype=torch.float64), "five": lambda: torch.randn(2, 2, 2, 2, 2), "quantity": lambda: torch.randn(2000),
+    "float": lambda: torch.randn(3, 4),
+    "large": lambda: torch.randn(100, 100),
+    "bf16": lambda: torch.randn(5).bfloat16(),
+    "int": lambda: torch.arange(6).view(2, 3),
+    "bool": lambda: torch.tensor([True, False]),
+    "scalar": lambda: torch.tensor(3.5),
+    "empty": lambda: torch.empty(0, 3),
+    "complex": lambda: torch.randn(3, dtype=torch.complex64),
+    "conj": lambda: torch.randn(3, dtype=torch.complex64).conj(),
+    "neg": lambda: torch.randn(3, dtype=torch.complex64).conj().imag,
+    "strided": lambda: torch.randn(6, 8)[::2, ::3].t(),
+    "expanded": lambda: torch.randn(3, 1).expand(3, 4),
+    "specials": lambda: torch.tensor([float("inf"), float("nan"), -0.0]),
+    "float8": lambda: torch.randn(4).to(torch.float8_e4m3fn),
+    "double": lambda: torch.randn(2, dtype=torch.float64),
+    "five": lambda: torch.randn(2, 2, 2, 2, 2),
+    "quantity": lambda: torch.randn(2000),
 }
 
 
@@ -61,6 +73,7 @@ def test_item_and_format():
 
 def test_fake_functional_and_zero_tensors():
     from torch._subclasses.fake_tensor import FakeTensorMode
+
     with FakeTensorMode() as mode:
         assert "FakeTensor" in repr(mode.from_tensor(torch.empty(2, device="meta")))
     d = torch.ones(3).to("presil")

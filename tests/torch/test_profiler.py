@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.profiler: launches on their device's track in simulated time, linked to the operator that enqueued them; no clock, no time."""
+"""torch.profiler: launches on their device's track in simulated time, linked to the operator that enqueued them; no
+clock, no time."""
 
 import json
 
@@ -26,7 +27,9 @@ def trace(tmp_path):
 
 
 def model():
-    return nn.Sequential(nn.Conv2d(4, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 10)).to("presil"), torch.randn(1, 4, 8, 8).to("presil")
+    return nn.Sequential(nn.Conv2d(4, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 10)).to("presil"), torch.randn(
+        1, 4, 8, 8
+    ).to("presil")
 
 
 def forward(m, x):
@@ -53,9 +56,18 @@ def test_kernels_in_simulated_time(trace, rtl):
         assert kernel["ts"] == pytest.approx(at, abs=2e-3)  # stands still between launches
         at += report["cycles"] / mhz
         args = kernel["args"]
-        assert (args["cycles"], args["macs"], args["read_bytes"], args["write_bytes"]) == (report["cycles"], report["macs"], report["read_bytes"], report["write_bytes"])
-        assert args["utilization"] == pytest.approx(report["macs"] * report["passes"] / report["cycles"] / report["peak_macs_per_cycle"])
-        assert {e: sum(c.values()) for e, c in args["stalls"].items()} == {e: sum(c.values()) for e, c in report["stalls"].items() if any(c.values())}
+        assert (args["cycles"], args["macs"], args["read_bytes"], args["write_bytes"]) == (
+            report["cycles"],
+            report["macs"],
+            report["read_bytes"],
+            report["write_bytes"],
+        )
+        assert args["utilization"] == pytest.approx(
+            report["macs"] * report["passes"] / report["cycles"] / report["peak_macs_per_cycle"]
+        )
+        assert {e: sum(c.values()) for e, c in args["stalls"].items()} == {
+            e: sum(c.values()) for e, c in report["stalls"].items() if any(c.values())
+        }
     rows = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e.get("name") == "thread_name"}
     assert {rows[k["pid"], k["tid"]] for k in kernels} == {"presil:0 launches (simulated time)"}
 
@@ -77,7 +89,11 @@ def test_no_clock_no_time(trace):
     p, kernels, _ = trace(lambda: forward(m, x))
     assert len(kernels) == 2
     for kernel in kernels:
-        assert kernel["args"]["cycles"] is None and kernel["args"]["utilization"] is None and kernel["args"]["stalls"] is None
+        assert (
+            kernel["args"]["cycles"] is None
+            and kernel["args"]["utilization"] is None
+            and kernel["args"]["stalls"] is None
+        )
         assert kernel["args"]["macs"] > 0 and kernel["dur"] == 0
     assert sum(a.self_device_time_total for a in p.key_averages()) == 0
 
@@ -100,7 +116,10 @@ def test_backward_threads_and_ranges(trace):
 def test_schedule_and_work_from_before(trace):
     a = torch.randn(16, 16).to("presil")
     a @ a
-    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.PRESIL], schedule=torch.profiler.schedule(wait=1, warmup=1, active=2)) as p:
+    with profile(
+        activities=[ProfilerActivity.CPU, ProfilerActivity.PRESIL],
+        schedule=torch.profiler.schedule(wait=1, warmup=1, active=2),
+    ) as p:
         for _ in range(4):
             a @ a
             p.step()

@@ -40,7 +40,9 @@ def test_generators():
     c = torch.Generator().manual_seed(3)
     assert g.device == torch.device("presil:0")
     assert torch.equal(torch.randperm(20, generator=g, device="presil").cpu(), torch.randperm(20, generator=c))
-    assert torch.equal(torch.empty(6, device="presil").exponential_(generator=g).cpu(), torch.empty(6).exponential_(generator=c))
+    assert torch.equal(
+        torch.empty(6, device="presil").exponential_(generator=g).cpu(), torch.empty(6).exponential_(generator=c)
+    )
     twin = g.clone_state()
     assert torch.equal(torch.rand(3, generator=g, device="presil"), torch.rand(3, generator=twin, device="presil"))
     assert P.default_generators[0].device == g.device

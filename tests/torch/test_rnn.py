@@ -10,7 +10,10 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 KINDS = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
 VARIANTS = {
-    "plain": {}, "two layers": {"num_layers": 2}, "both directions": {"bidirectional": True}, "batch first, no bias": {"batch_first": True, "bias": False},
+    "plain": {},
+    "two layers": {"num_layers": 2},
+    "both directions": {"bidirectional": True},
+    "batch first, no bias": {"batch_first": True, "bias": False},
     "deep": {"num_layers": 2, "bidirectional": True, "dropout": 0.5},
 }
 
@@ -93,7 +96,11 @@ def test_gradients_in_float64(kind):
     """The formulas of the fused cells' backward, by finite differences."""
     model = KINDS[kind](3, 4).double().to("presil")
     x = torch.randn(3, 2, 3, dtype=torch.float64).to("presil").requires_grad_()
-    assert torch.autograd.gradcheck(lambda x, *p: torch.func.functional_call(model, dict(zip(dict(model.named_parameters()), p)), x)[0], (x, *model.parameters()), fast_mode=True)
+    assert torch.autograd.gradcheck(
+        lambda x, *p: torch.func.functional_call(model, dict(zip(dict(model.named_parameters()), p)), x)[0],
+        (x, *model.parameters()),
+        fast_mode=True,
+    )
 
 
 def test_the_products_run_on_the_chip():
@@ -109,10 +116,15 @@ def test_training_an_lstm_follows_the_cpu():
     class Model(nn.Module):
         def __init__(self):
             super().__init__()
-            self.embedding, self.lstm, self.head = nn.Embedding(11, 8), nn.LSTM(8, 16, batch_first=True), nn.Linear(16, 11)
+            self.embedding, self.lstm, self.head = (
+                nn.Embedding(11, 8),
+                nn.LSTM(8, 16, batch_first=True),
+                nn.Linear(16, 11),
+            )
 
         def forward(self, tokens):
             return self.head(self.lstm(self.embedding(tokens))[0])
+
     model = Model()
     device = copy.deepcopy(model).to("presil")
     tokens = torch.randint(11, (4, 9))

@@ -9,15 +9,54 @@ import torch
 
 # Names of torch.cuda.__all__ that torch.presil does not have, and why.
 NOT_OURS = {
-    "another vendor's": {"CUDAGraph", "CudaError", "DeferredCudaCallError", "cudart", "cudaStatus", "check_error", "nccl", "nvtx", "tunable", "jiterator", "has_magma",
-                         "current_blas_handle", "current_solver_handle", "get_gencode_flags", "is_tf32_supported", "sparse", "GreenContext", "ExternalStream",
-                         "get_stream_from_external", "set_sync_debug_mode", "get_sync_debug_mode"},
-    "the allocator can't be replaced": {"CUDAPluggableAllocator", "change_current_allocator", "caching_allocator_enable", "caching_allocator_disabled"},
-    "no such sensor in a simulated chip": {"list_gpu_processes", "memory_usage", "device_memory_used", "utilization", "temperature", "power_draw", "clock_rate"},
+    "another vendor's": {
+        "CUDAGraph",
+        "CudaError",
+        "DeferredCudaCallError",
+        "cudart",
+        "cudaStatus",
+        "check_error",
+        "nccl",
+        "nvtx",
+        "tunable",
+        "jiterator",
+        "has_magma",
+        "current_blas_handle",
+        "current_solver_handle",
+        "get_gencode_flags",
+        "is_tf32_supported",
+        "sparse",
+        "GreenContext",
+        "ExternalStream",
+        "get_stream_from_external",
+        "set_sync_debug_mode",
+        "get_sync_debug_mode",
+    },
+    "the allocator can't be replaced": {
+        "CUDAPluggableAllocator",
+        "change_current_allocator",
+        "caching_allocator_enable",
+        "caching_allocator_disabled",
+    },
+    "no such sensor in a simulated chip": {
+        "list_gpu_processes",
+        "memory_usage",
+        "device_memory_used",
+        "utilization",
+        "temperature",
+        "power_draw",
+        "clock_rate",
+    },
     "no memory shared between processes": {"ipc_collect"},
     "deprecated upstream": {"memory_cached", "max_memory_cached", "reset_max_memory_cached"},
     "typed tensors and storages, deprecated": {n for n in torch.cuda.__all__ if n.endswith(("Tensor", "Storage"))},
-    "graphs: torch_presil/graph": {"graph", "graphs", "graph_pool_handle", "make_graphed_callables", "is_current_stream_capturing"},
+    "graphs: torch_presil/graph": {
+        "graph",
+        "graphs",
+        "graph_pool_handle",
+        "make_graphed_callables",
+        "is_current_stream_capturing",
+    },
     "profiler: torch.profiler": {"profiler"},
 }
 
@@ -57,10 +96,27 @@ def test_properties_name_capability():
     assert p.clock_mhz > 0 and p.total_memory == torch.presil.get_device_properties(torch.device("presil")).total_memory
     assert torch.presil.get_device_name() == p.name == "presil-base (64x32)"
     dtypes = torch.accelerator.get_device_capability()["supported_dtypes"]
-    assert {torch.float32, torch.bfloat16, torch.float16, torch.int8, torch.uint8, torch.bool, torch.float64, torch.complex64} <= dtypes
+    assert {
+        torch.float32,
+        torch.bfloat16,
+        torch.float16,
+        torch.int8,
+        torch.uint8,
+        torch.bool,
+        torch.float64,
+        torch.complex64,
+    } <= dtypes
     assert not any("q" in str(d) for d in dtypes), "quantized tensors can't live on the device"
-    assert torch.presil.get_device_capability()["chip_dtypes"] == {torch.float32, torch.bfloat16, torch.float16, torch.int8}
-    assert torch.presil.is_bf16_supported() and torch.presil.get_amp_supported_dtype() == [torch.bfloat16, torch.float16]
+    assert torch.presil.get_device_capability()["chip_dtypes"] == {
+        torch.float32,
+        torch.bfloat16,
+        torch.float16,
+        torch.int8,
+    }
+    assert torch.presil.is_bf16_supported() and torch.presil.get_amp_supported_dtype() == [
+        torch.bfloat16,
+        torch.float16,
+    ]
 
 
 def test_bad_devices_are_refused():

@@ -22,7 +22,9 @@ def net() -> nn.Module:
     return nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(16, 2))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.int8, torch.bool, torch.complex64, torch.float64])
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.bfloat16, torch.float16, torch.int8, torch.bool, torch.complex64, torch.float64]
+)
 @pytest.mark.parametrize("weights_only", [True, False])
 def test_tensor(dtype, weights_only):
     t = (torch.randn(3, 5) * 3).to(dtype)
@@ -30,7 +32,9 @@ def test_tensor(dtype, weights_only):
     assert d.device == torch.device("presil", 0) and d.dtype == dtype and torch.equal(d.cpu(), t)
 
 
-@pytest.mark.parametrize("location", ["cpu", torch.device("cpu"), {"presil:0": "cpu"}, lambda storage, tag: storage.cpu()])
+@pytest.mark.parametrize(
+    "location", ["cpu", torch.device("cpu"), {"presil:0": "cpu"}, lambda storage, tag: storage.cpu()]
+)
 def test_map_location_to_the_cpu(location):
     t = torch.randn(4).to("presil")
     assert round_trip(t, map_location=location).device.type == "cpu"
@@ -73,7 +77,10 @@ def test_pickle_tensor_module_and_optimizer():
     m(torch.randn(2, 3, 4, 4).to("presil")).sum().backward()
     o.step()
     m2, o2 = pickle.loads(pickle.dumps((m, o)))
-    assert all(p.device.type == "presil" and torch.equal(p.cpu(), q.cpu()) for p, q in zip(m2.parameters(), m.parameters(), strict=True))
+    assert all(
+        p.device.type == "presil" and torch.equal(p.cpu(), q.cpu())
+        for p, q in zip(m2.parameters(), m.parameters(), strict=True)
+    )
     state, state2 = o.state_dict()["state"], o2.state_dict()["state"]
     assert all(torch.equal(state[i]["exp_avg"].cpu(), state2[i]["exp_avg"].cpu()) for i in state)
     assert o2.param_groups[0]["params"][0] is next(m2.parameters())
@@ -97,7 +104,10 @@ def test_copies():
 def test_state_dict_both_ways():
     cpu, device = net(), net().to("presil")
     device.load_state_dict(cpu.state_dict())
-    assert all(torch.equal(v, device.state_dict()[k].cpu()) and device.state_dict()[k].device.type == "presil" for k, v in cpu.state_dict().items())
+    assert all(
+        torch.equal(v, device.state_dict()[k].cpu()) and device.state_dict()[k].device.type == "presil"
+        for k, v in cpu.state_dict().items()
+    )
     with torch.no_grad():
         device[1].running_mean.add_(1)
     cpu.load_state_dict(device.state_dict())
@@ -130,12 +140,19 @@ def test_optimizer_state_moves_with_its_parameters():
 
 
 def test_safetensors(tmp_path):
-    tensors = {"a": torch.randn(3, 4).to("presil"), "b": torch.arange(5).to("presil"), "c": torch.randn(4).bfloat16().to("presil")}
+    tensors = {
+        "a": torch.randn(3, 4).to("presil"),
+        "b": torch.arange(5).to("presil"),
+        "c": torch.randn(4).bfloat16().to("presil"),
+    }
     path = str(tmp_path / "x.safetensors")
     safetensors.torch.save_file(tensors, path, metadata={"k": "v"})
     for device in ("presil", "presil:0", torch.device("presil")):
         loaded = safetensors.torch.load_file(path, device=device)
-        assert all(loaded[k].device == torch.device("presil", 0) and torch.equal(loaded[k].cpu(), v.cpu()) for k, v in tensors.items())
+        assert all(
+            loaded[k].device == torch.device("presil", 0) and torch.equal(loaded[k].cpu(), v.cpu())
+            for k, v in tensors.items()
+        )
     assert all(v.device.type == "cpu" for v in safetensors.torch.load_file(path).values())
     m = nn.Linear(3, 4).to("presil")
     safetensors.torch.save_model(m, path)

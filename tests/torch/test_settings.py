@@ -9,16 +9,30 @@ import pytest
 import torch
 
 S = torch.backends.presil
-NAMES = ("mode", "chip", "build", "memory_model", "memory_model_seed", "fp32_precision", "strict", "deterministic", "launch_blocking", "affinity")
+NAMES = (
+    "mode",
+    "chip",
+    "build",
+    "memory_model",
+    "memory_model_seed",
+    "fp32_precision",
+    "strict",
+    "deterministic",
+    "launch_blocking",
+    "affinity",
+)
 
 
 def accuracy(kind: str) -> str:
-    """"ieee" or "bf16", by the error of a product."""
+    """ "ieee" or "bf16", by the error of a product."""
     g = torch.Generator().manual_seed(0)
     a = torch.randn(1, 64, 8, 8, generator=g)
     if kind == "conv":
         w = torch.randn(32, 64, 1, 1, generator=g)
-        got, exact = torch.nn.functional.conv2d(a.to("presil"), w.to("presil")).cpu(), torch.nn.functional.conv2d(a.double(), w.double())
+        got, exact = (
+            torch.nn.functional.conv2d(a.to("presil"), w.to("presil")).cpu(),
+            torch.nn.functional.conv2d(a.double(), w.double()),
+        )
     else:
         got, exact = (a[0, 0].to("presil") @ a[0, 1].to("presil")).cpu(), a[0, 0].double() @ a[0, 1].double()
     error = float((got.double() - exact).norm() / exact.norm())
@@ -79,8 +93,16 @@ def test_flags_restore_also_after_a_refusal():
 
 
 def test_settings_from_the_environment():
-    environment = {**os.environ, "PRESIL_MODE": "verify", "PRESIL_CHIP": "tiny", "PRESIL_BUILD": "check", "PRESIL_MEMORY_MODEL": "ideal", "PRESIL_STRICT": "1",
-                   "PRESIL_LAUNCH_BLOCKING": "1", "PRESIL_AFFINITY": "0"}
+    environment = {
+        **os.environ,
+        "PRESIL_MODE": "verify",
+        "PRESIL_CHIP": "tiny",
+        "PRESIL_BUILD": "check",
+        "PRESIL_MEMORY_MODEL": "ideal",
+        "PRESIL_STRICT": "1",
+        "PRESIL_LAUNCH_BLOCKING": "1",
+        "PRESIL_AFFINITY": "0",
+    }
     code = "import torch, torch_presil; s = torch.backends.presil; print(s.mode, s.chip, s.build, s.memory_model, s.strict, s.launch_blocking, s.affinity)"
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
     assert done.stdout.split() == ["verify", "tiny", "check", "ideal", "True", "True", "0"], done.stderr
@@ -110,7 +132,10 @@ def test_deterministic_algorithms():
         S.deterministic = False
     torch.use_deterministic_algorithms(True)
     try:
-        assert torch.empty(5, device="presil").isnan().all() and torch.empty_strided((2, 3), (3, 1), device="presil").isnan().all()
+        assert (
+            torch.empty(5, device="presil").isnan().all()
+            and torch.empty_strided((2, 3), (3, 1), device="presil").isnan().all()
+        )
         assert (torch.empty(5, dtype=torch.int32, device="presil") == torch.iinfo(torch.int32).max).all()
         assert torch.ones(2, device="presil").resize_(4)[2:].isnan().all()
         torch.utils.deterministic.fill_uninitialized_memory = False

@@ -30,7 +30,11 @@ def test_pool_of_streams():
     assert len({P.Stream().stream_id for _ in range(32)}) == 32
     assert len({P.Stream().stream_id for _ in range(200)}) == 32
     high = P.Stream(priority=-1)
-    assert (high.priority, P.Stream().priority, P.default_stream().priority) == (-1, 0, 0) and P.Stream.priority_range() == (0, -1)
+    assert (high.priority, P.Stream().priority, P.default_stream().priority) == (
+        -1,
+        0,
+        0,
+    ) and P.Stream.priority_range() == (0, -1)
     with pytest.raises(RuntimeError, match="no stream with id 999"):
         P.set_stream(torch.Stream(stream_id=999, device_index=0, device_type=high.device_type))
 

@@ -25,7 +25,9 @@ def in_threads(n, work):
 
 
 def test_launches_host_operators_and_frees_of_two_threads():
-    """Blocks go back and forth between the threads while launches that use them are enqueued: no result is another's."""
+    """Blocks go back and forth between the threads while launches that use them are enqueued: no result is
+    another's."""
+
     def work(i):
         w = torch.eye(64, device="presil")
         for k in range(150):

@@ -21,7 +21,10 @@ def train(model, x, y, steps=2):
 
 
 def errors(parameters, exact):
-    return {n: float((p.detach().cpu().double() - e.detach()).norm() / e.detach().norm().clamp_min(1e-9)) for (n, p), e in zip(parameters, exact)}
+    return {
+        n: float((p.detach().cpu().double() - e.detach()).norm() / e.detach().norm().clamp_min(1e-9))
+        for (n, p), e in zip(parameters, exact)
+    }
 
 
 def test_resnet18_trains_like_on_the_cpu():
@@ -33,7 +36,10 @@ def test_resnet18_trains_like_on_the_cpu():
     expected = train(exact, x.double(), y)
     got_host, got = train(host, x, y), train(device, x.to("presil"), y.to("presil"))
     assert abs(got[-1] - expected[-1]) <= 4 * abs(got_host[-1] - expected[-1]) + 1e-5
-    cpu, chip = errors(host.named_parameters(), exact.parameters()), errors(device.named_parameters(), exact.parameters())
+    cpu, chip = (
+        errors(host.named_parameters(), exact.parameters()),
+        errors(device.named_parameters(), exact.parameters()),
+    )
     for name in cpu:
         assert chip[name] <= 4 * cpu[name] + 1e-6, (name, chip[name], cpu[name])
     host.load_state_dict({k: v.cpu() for k, v in device.state_dict().items()})

@@ -24,12 +24,17 @@ MODELS = {
 
 
 class Server:
-    """A context; `transport` is what the driver is given. kill() and start() are for those who watch a server die and come back."""
+    """A context; `transport` is what the driver is given. kill() and start() are for those who watch a server die and
+    come back."""
 
     def __init__(self, name: str, config: str, folder: Path):
         self.name = name
         self.path, self.log = folder / f"{name}.sock", folder / f"{name}.log"
-        program, *arguments = (SERVERS | MODELS)[name].format(socket=self.path, config=config, lib=BUILD / "lib", tests=Path(__file__).parent.parent).split()
+        program, *arguments = (
+            (SERVERS | MODELS)[name]
+            .format(socket=self.path, config=config, lib=BUILD / "lib", tests=Path(__file__).parent.parent)
+            .split()
+        )
         self.command = [str(BUILD / "bin" / program), *arguments]
         self.transport = f"socket:{self.path}"
 
@@ -44,7 +49,9 @@ class Server:
     def start(self) -> None:
         self.path.unlink(missing_ok=True)
         with self.log.open("w") as log:
-            self.process = subprocess.Popen(self.command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+            self.process = subprocess.Popen(
+                self.command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL
+            )
         end = time.monotonic() + START_SECONDS
         while not self.path.exists():
             assert self.process.poll() is None, f"{' '.join(self.command)} ended: {self.log.read_text()}"

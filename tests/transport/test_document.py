@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/transport-protocol.md is right: a client that is written from the page alone, with its bytes, talks to presil-serve."""
+"""docs/transport-protocol.md is right: a client that is written from the page alone, with its bytes, talks to
+presil-serve."""
 
 import fcntl
 import os
@@ -29,6 +30,7 @@ def block(name: str) -> list:
 
 def receive(connection: socket.socket) -> tuple:
     """(type, sequence, payload)"""
+
     def exactly(n):
         data = b""
         while len(data) < n:
@@ -36,6 +38,7 @@ def receive(connection: socket.socket) -> tuple:
             assert more, "the server has closed the connection"
             data += more
         return data
+
     magic, kind, flags, sequence, length = struct.unpack("<4sHHII", exactly(16))
     assert magic == b"PRSL" and flags == 0
     return kind, sequence, exactly(length)
@@ -67,7 +70,11 @@ def test_the_hello_byte_for_byte(connection):
     kind, sequence, payload = receive(connection)
     found = message(kind, sequence, payload)
     assert len(found) == len(expected) == 16 + 280
-    wrong = [f"byte {i}: {e:#04x} on the page, {f:#04x} found" for i, (e, f) in enumerate(zip(expected, found, strict=True)) if e not in (None, f)]
+    wrong = [
+        f"byte {i}: {e:#04x} on the page, {f:#04x} found"
+        for i, (e, f) in enumerate(zip(expected, found, strict=True))
+        if e not in (None, f)
+    ]
     assert not wrong, "\n".join(wrong)
     # On from there: a register, a posted write that fails, memory in the descriptor, CLOSE.
     connection.sendall(message(3, 1, struct.pack("<II", 1, 0)))
@@ -75,8 +82,15 @@ def test_the_hello_byte_for_byte(connection):
     assert (kind, sequence, len(payload)) == (64, 1, 20) and struct.unpack("<i", payload[:4]) == (0,)
     connection.sendall(message(4, 2, struct.pack("<II", 3, 0)) + message(11, 3))
     kind, sequence, payload = receive(connection)
-    assert (kind, sequence) == (64, 3) and struct.unpack("<i", payload[:4]) == (-1,) and b"WRITE32: write32: offset 0x3" in payload
-    connection.sendall(message(6, 4, struct.pack("<Q", 0x100000000 + 8192) + b"hello") + message(5, 5, struct.pack("<QQ", 0x100000000 + 8192, 5)))
+    assert (
+        (kind, sequence) == (64, 3)
+        and struct.unpack("<i", payload[:4]) == (-1,)
+        and b"WRITE32: write32: offset 0x3" in payload
+    )
+    connection.sendall(
+        message(6, 4, struct.pack("<Q", 0x100000000 + 8192) + b"hello")
+        + message(5, 5, struct.pack("<QQ", 0x100000000 + 8192, 5))
+    )
     kind, sequence, payload = receive(connection)
     assert (kind, sequence, payload[16:]) == (64, 5, b"hello") and os.pread(fd, 5, 8192) == b"hello"
     connection.sendall(message(2, 6))
@@ -89,4 +103,6 @@ def test_another_version_is_refused(connection):
     hello[16] = 2
     connection.sendall(hello)
     kind, _, payload = receive(connection)
-    assert kind == 67 and struct.unpack("<I", payload[:4]) == (1,) and b"protocol version 1 expected, 2 found" in payload
+    assert (
+        kind == 67 and struct.unpack("<I", payload[:4]) == (1,) and b"protocol version 1 expected, 2 found" in payload
+    )

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A waveform on a disk that is full, in a server with a small file system of its own: an error with a text, the server lives, and after a reset the next run works."""
+"""A waveform on a disk that is full, in a server with a small file system of its own: an error with a text, the
+server lives, and after a reset the next run works."""
 
 import os
 import socket
@@ -13,7 +14,11 @@ from .servers import BUILD
 from .test_document import block, memory, message, receive
 from .test_example import BASE, BEATS, CONTROL, DST, SRC, STATUS, ask
 
-NAMESPACE = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), "--mount"]  # in a chroot nobody gets a user namespace
+NAMESPACE = [
+    "unshare",
+    *([] if os.geteuid() == 0 else ["--map-root-user"]),
+    "--mount",
+]  # in a chroot nobody gets a user namespace
 
 
 @pytest.mark.parametrize("build", ["trace", "systemc_trace"])
@@ -37,7 +42,14 @@ def test_tracing_to_a_full_disk(size, build, tmp_path):
             assert receive(s)[0] == 64
 
             def copy():
-                for offset, value in [(SRC, 0), (SRC + 4, BASE >> 32), (DST, 65536), (DST + 4, BASE >> 32), (BEATS, 2000), (CONTROL, 1)]:
+                for offset, value in [
+                    (SRC, 0),
+                    (SRC + 4, BASE >> 32),
+                    (DST, 65536),
+                    (DST + 4, BASE >> 32),
+                    (BEATS, 2000),
+                    (CONTROL, 1),
+                ]:
                     s.sendall(message(4, next(number), struct.pack("<II", offset, value)))
                 status, _, body = ask(s, 10, next(number), struct.pack("<QQQ", 0, 0, 100000))
                 s.sendall(message(4, next(number), struct.pack("<II", STATUS, 2)))
@@ -46,7 +58,7 @@ def test_tracing_to_a_full_disk(size, build, tmp_path):
             file = f"{disk}/x.fst".encode()
             assert ask(s, 13, next(number), struct.pack("<QQI", 0, 2**64 - 1, len(file)) + file)[0] == 0
             answers = [copy() for _ in range(20)]
-            status, _, body = ask(s, 13, next(number), struct.pack("<QQI", 0, 0, 0xffffffff))
+            status, _, body = ask(s, 13, next(number), struct.pack("<QQI", 0, 0, 0xFFFFFFFF))
             if size == "64m":
                 assert status == 0 and all(a[0] == 0 for a in answers)
             else:

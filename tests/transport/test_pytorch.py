@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch on a chip in another process: ResNet-18 gives the same bits in exactly the same cycles, launch by launch; a peer that is killed, frozen or started again; two clients; Ctrl-C."""
+"""PyTorch on a chip in another process: ResNet-18 gives the same bits in exactly the same cycles, launch by launch; a
+peer that is killed, frozen or started again; two clients; Ctrl-C."""
 
 import json
 import os
@@ -71,7 +72,14 @@ class Client:
     def __init__(self, code: str, transport: str):
         environment = {**os.environ, "PRESIL_MODE": "rtl", "PRESIL_TRANSPORT": transport, "PRESIL_MEMORY": "1G"}
         environment.pop("PRESIL_CHIP", None)
-        self.process = subprocess.Popen([sys.executable, "-c", PRELUDE + code], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PRELUDE + code],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
     def until(self, word: str) -> str:
         for line in self.process.stdout:
@@ -89,7 +97,13 @@ class Client:
 
 
 def resnet(**environment) -> dict:
-    done = subprocess.run([sys.executable, "-c", RESNET], capture_output=True, text=True, timeout=400, env={**os.environ, "PRESIL_MODE": "rtl", **environment})
+    done = subprocess.run(
+        [sys.executable, "-c", RESNET],
+        capture_output=True,
+        text=True,
+        timeout=400,
+        env={**os.environ, "PRESIL_MODE": "rtl", **environment},
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -113,7 +127,8 @@ def test_resnet18_has_the_same_bits_and_cycles(name, resnet_here, tmp_path):
 
 @pytest.mark.parametrize("options", ["", ",copy"])
 def test_a_killed_server_is_an_error_and_another_one_works(server, options):
-    client = Client("""
+    client = Client(
+        """
 ask("KILL")
 fails("has closed the connection", "socket:")
 fails("unusable until")
@@ -121,7 +136,9 @@ fails("nobody answers there", call=torch.presil.reset_device)
 ask("START")
 torch.presil.reset_device()
 works()
-""", server.transport + options)
+""",
+        server.transport + options,
+    )
     client.until("KILL")
     server.kill()
     client.go_on()
@@ -133,14 +150,17 @@ works()
 
 
 def test_a_server_killed_in_a_launch_is_an_error(server):
-    client = Client("""
+    client = Client(
+        """
 torch_presil._C.inject(0, "slow=1000000")
 threading.Timer(1.0, lambda: print("KILL", flush=True)).start()
 fails("has closed the connection")
 ask("START")
 torch.presil.reset_device()
 works()
-""", server.transport)
+""",
+        server.transport,
+    )
     client.until("KILL")
     server.kill()
     client.until("FAILED")
@@ -152,13 +172,16 @@ works()
 
 
 def test_a_frozen_server_is_given_up_at_its_deadline(server):
-    client = Client("""
+    client = Client(
+        """
 ask("FREEZE")
 fails("said nothing for 1 s", "start it again")
 ask("RESTART")
 torch.presil.reset_device()
 works()
-""", server.transport + ",timeout=1")
+""",
+        server.transport + ",timeout=1",
+    )
     client.until("FREEZE")
     server.process.send_signal(signal.SIGSTOP)
     client.go_on()
@@ -175,14 +198,23 @@ works()
 def test_a_second_client_is_refused_by_name(server):
     first = Client('ask("FIRST"); works()', server.transport)
     first.until("FIRST")
-    second = subprocess.run([sys.executable, "-c", PRELUDE], capture_output=True, text=True, timeout=120, env={**os.environ, "PRESIL_MODE": "rtl", "PRESIL_TRANSPORT": server.transport})
-    assert second.returncode != 0 and f"process {first.process.pid} is connected" in second.stderr, second.stderr[-2000:]
+    second = subprocess.run(
+        [sys.executable, "-c", PRELUDE],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PRESIL_MODE": "rtl", "PRESIL_TRANSPORT": server.transport},
+    )
+    assert second.returncode != 0 and f"process {first.process.pid} is connected" in second.stderr, second.stderr[
+        -2000:
+    ]
     first.go_on()
     first.ends_well()
 
 
 def test_ctrl_c_ends_a_launch(server):
-    client = Client("""
+    client = Client(
+        """
 torch_presil._C.inject(0, "slow=1000000")
 threading.Timer(0.5, lambda: print("INTERRUPT", flush=True)).start()
 try:
@@ -196,7 +228,9 @@ except KeyboardInterrupt:  # Python's own, in one place or the other
     print("ENDED", flush=True)
 torch_presil._C.inject(0, "")
 works()
-""", server.transport)
+""",
+        server.transport,
+    )
     client.until("INTERRUPT")
     start = time.monotonic()
     client.process.send_signal(signal.SIGINT)
@@ -207,5 +241,11 @@ works()
 
 
 def test_a_server_with_another_configuration_is_named(server):
-    done = subprocess.run([sys.executable, "-c", PRELUDE], capture_output=True, text=True, timeout=120, env={**os.environ, "PRESIL_MODE": "rtl", "PRESIL_CHIP": "base", "PRESIL_TRANSPORT": server.transport})
+    done = subprocess.run(
+        [sys.executable, "-c", PRELUDE],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PRESIL_MODE": "rtl", "PRESIL_CHIP": "base", "PRESIL_TRANSPORT": server.transport},
+    )
     assert done.returncode != 0 and 'has configuration "tiny"' in done.stderr, done.stderr[-2000:]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A share of the sweep of tests/bits on `tiny` over every transport: the same bits as the oracle, and the same cycles and stalls as the simulator library in this process.
+"""A share of the sweep of tests/bits on `tiny` over every transport: the same bits as the oracle, and the same cycles
+and stalls as the simulator library in this process.
 
 Replay a seed with PRESIL_SEED; PRESIL_SHARE=1 runs the whole sweep, not every 12th case.
 """
@@ -47,7 +48,8 @@ def test_same_bits_as_the_oracle(server):
 
 
 def test_same_cycles_as_in_process(server):
-    """Also with back-pressure, and for a second client of the same server. Without a clock: none, and the reports say so."""
+    """Also with back-pressure, and for a second client of the same server. Without a clock: none, and the reports say
+    so."""
     if server.name in MODELS:
         with driver.Device("tiny", mode="rtl", build=None, transport=server.transport) as device:
             run = Run(device, share()[0])
@@ -55,9 +57,13 @@ def test_same_cycles_as_in_process(server):
         assert run.reports and all((r.mode, r.cycles) == (driver.MODES["model"], 0) for r in run.reports)
         return
     for model in ("", MODEL):
-        with driver.Device("tiny", mode="rtl", build=None, transport=server.transport, memory_model=model, seed=5) as device:
+        with driver.Device(
+            "tiny", mode="rtl", build=None, transport=server.transport, memory_model=model, seed=5
+        ) as device:
             there = measured(device, share()[::2])
         with driver.Device("tiny", mode="rtl", memory_model=model, seed=5) as device:
             here = measured(device, share()[::2])
         different = [i for i, (a, b) in enumerate(zip(there, here, strict=True)) if a != b]
-        assert not different and all(cycles for _, reports in here for cycles, *_ in reports), f"cases {different} of the share differ, memory model {model or 'default'}"
+        assert not different and all(cycles for _, reports in here for cycles, *_ in reports), (
+            f"cases {different} of the share differ, memory model {model or 'default'}"
+        )

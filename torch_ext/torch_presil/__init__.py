@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch device `presil`: matmul and convolution on the RTL of an accelerator, everything else on the CPU over the same memory.
+"""PyTorch device `presil`: matmul and convolution on the RTL of an accelerator, everything else on the CPU over the
+same memory.
 
 >>> import torch, torch_presil
 >>> x = torch.randn(8, 64).to("presil")
 >>> y = (x @ x.t()).cpu()
 
-`torch.presil` is the device module (after torch.cuda), `torch.backends.presil` holds the settings: mode ("rtl", "model", "verify"), chip,
-fp32_precision, strict. Importing starts no simulator; the first launch does.
+`torch.presil` is the device module (after torch.cuda), `torch.backends.presil` holds the settings: mode ("rtl",
+"model", "verify"), chip, fp32_precision, strict. Importing starts no simulator; the first launch does.
 """
 
 import atexit
@@ -24,6 +25,7 @@ except ImportError as error:
         raise
     load_error = error
     from . import diagnose
+
     sys.exit(diagnose.main())
 
 import torch  # noqa: E402
@@ -34,7 +36,9 @@ from . import backends, compiler, device, distributed, interchange, losses, meta
 
 torch.utils.rename_privateuse1_backend("presil")
 torch._register_device_module("presil", device)
-torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True)
+torch.utils.generate_methods_for_privateuse1_backend(
+    for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
+)
 torch.backends.presil = backends.settings
 sys.modules["torch.backends.presil"] = backends.settings
 compiler.install()

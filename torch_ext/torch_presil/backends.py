@@ -10,16 +10,30 @@ from torch_presil import _C
 
 
 class _Settings(types.ModuleType):
-    """mode, chip, build, transport, memory_model, memory_model_seed, fp32_precision, strict, deterministic, launch_blocking, affinity.
+    """mode, chip, build, transport, memory_model, memory_model_seed, fp32_precision, strict, deterministic,
+    launch_blocking, affinity.
 
     An unknown name raises, so that a typing error can't pass.
     """
 
-    _NAMES = ("mode", "chip", "build", "transport", "memory_model", "memory_model_seed", "fp32_precision", "strict", "deterministic", "launch_blocking", "affinity")
+    _NAMES = (
+        "mode",
+        "chip",
+        "build",
+        "transport",
+        "memory_model",
+        "memory_model_seed",
+        "fp32_precision",
+        "strict",
+        "deterministic",
+        "launch_blocking",
+        "affinity",
+    )
 
     @property
     def mode(self) -> str:
-        """"rtl" (default), "model" (the C twin: same bits, no clock) or "verify" (both, compared byte for byte). Can change whenever the device is idle."""
+        """ "rtl" (default), "model" (the C twin: same bits, no clock) or "verify" (both, compared byte for byte). Can
+        change whenever the device is idle."""
         return _C.get_mode()
 
     @mode.setter
@@ -46,8 +60,10 @@ class _Settings(types.ModuleType):
 
     @property
     def transport(self) -> str:
-        """"inproc" (default): the simulator runs in this process. "socket:PATH[,copy][,timeout=SECONDS]": in another one, such as presil-serve or presil-vp, which also says
-        which chip it is; several devices: one entry each, separated by ";" (PRESIL_TRANSPORT; docs/transport-protocol.md). Before the first use of a device."""
+        """ "inproc" (default): the simulator runs in this process. "socket:PATH[,copy][,timeout=SECONDS]": in another
+        one, such as presil-serve or presil-vp, which also says
+        which chip it is; several devices: one entry each, separated by ";" (PRESIL_TRANSPORT;
+        docs/transport-protocol.md). Before the first use of a device."""
         return _C.get_transport()
 
     @transport.setter
@@ -56,7 +72,7 @@ class _Settings(types.ModuleType):
 
     @property
     def memory_model(self) -> str:
-        """"" (default: 100 cycles, one bus word a cycle), "ideal", or parameters as in docs/simulation.md."""
+        """ "" (default: 100 cycles, one bus word a cycle), "ideal", or parameters as in docs/simulation.md."""
         return _C.get_memory_model()
 
     @memory_model.setter
@@ -74,10 +90,13 @@ class _Settings(types.ModuleType):
 
     @property
     def fp32_precision(self) -> str:
-        """"ieee": float32 tensors compute at fp32 accuracy (three bf16 terms, six passes); "bf16": one term; "none" (default): as PyTorch's own settings say.
+        """ "ieee": float32 tensors compute at fp32 accuracy (three bf16 terms, six passes); "bf16": one term; "none"
+        (default): as PyTorch's own settings say.
 
-        Those are torch.backends.fp32_precision, torch.backends.mkldnn.{matmul,conv}.fp32_precision and torch.set_float32_matmul_precision, read as for the CPU:
-        "bf16" and "medium" give one term; "tf32" and "high" give full accuracy, because the chip has no tf32 and no sum of two bfloat16.
+        Those are torch.backends.fp32_precision, torch.backends.mkldnn.{matmul,conv}.fp32_precision and
+        torch.set_float32_matmul_precision, read as for the CPU:
+        "bf16" and "medium" give one term; "tf32" and "high" give full accuracy, because the chip has no tf32 and no
+        sum of two bfloat16.
         """
         return _C.get_fp32_precision()
 
@@ -96,17 +115,21 @@ class _Settings(types.ModuleType):
 
     @property
     def deterministic(self) -> bool:
-        """True, always: the chip and the twin give the same bits and cycles every time. torch.use_deterministic_algorithms acts on operators of the host as on the CPU."""
+        """True, always: the chip and the twin give the same bits and cycles every time.
+        torch.use_deterministic_algorithms acts on operators of the host as on the CPU."""
         return True
 
     @deterministic.setter
     def deterministic(self, value: bool) -> None:
         if not value:
-            raise ValueError("torch.backends.presil.deterministic is always True: there is no faster way that is not deterministic")
+            raise ValueError(
+                "torch.backends.presil.deterministic is always True: there is no faster way that is not deterministic"
+            )
 
     @property
     def launch_blocking(self) -> bool:
-        """True: every launch is waited for, so that its error is raised on the line that made it (PRESIL_LAUNCH_BLOCKING=1)."""
+        """True: every launch is waited for, so that its error is raised on the line that made it
+        (PRESIL_LAUNCH_BLOCKING=1)."""
         return _C.get_launch_blocking()
 
     @launch_blocking.setter
@@ -115,7 +138,8 @@ class _Settings(types.ModuleType):
 
     @property
     def affinity(self) -> str:
-        """CPUs of the devices' workers, such as "2,4-7" (PRESIL_AFFINITY); "": any. While set, launches run on the workers only."""
+        """CPUs of the devices' workers, such as "2,4-7" (PRESIL_AFFINITY); "": any. While set, launches run on the
+        workers only."""
         return _C.get_affinity()
 
     @affinity.setter

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`presil bench`: the figures of docs/performance.md, ratios measured side by side in one run, with the CPU they were measured on."""
+"""`presil bench`: the figures of docs/performance.md, ratios measured side by side in one run, with the CPU they were
+measured on."""
 
 import fnmatch
 import json
@@ -19,25 +20,43 @@ from torch_presil import _C, cosim
 
 __all__ = ["run", "print_result", "TARGETS"]
 
-# name: (unit, must, aim, larger is better). Musts of simulated work are for AVX-512, in brackets in the documents for AVX2.
+# name: (unit, must, aim, larger is better). Musts of simulated work are for AVX-512, in brackets in the documents for
+# AVX2.
 TARGETS = {
-    "resnet50_int8_gmacs": ("GMAC/s", 3.0, 7.0, True), "resnet50_bf16_gmacs": ("GMAC/s", 1.5, 2.5, True),
-    "resnet50_int8_vs_cpu": ("×", 25, 8, False), "resnet50_bf16_vs_cpu": ("×", 40, 20, False),
-    "resnet50_int8_utilization": ("", 0.75, 0.88, True), "resnet50_bf16_utilization": ("", 0.75, 0.90, True),
-    "conv3x3_int8_min_utilization": ("", 0.80, 0.88, True), "conv3x3_bf16_min_utilization": ("", 0.80, 0.90, True),
-    "conv1_int8_utilization": ("", 0.50, 0.60, True), "conv1_bf16_utilization": ("", 0.50, 0.60, True),
-    "matmul1024_int8_utilization": ("", 0.95, 0.98, True), "matmul1024_bf16_utilization": ("", 0.95, 0.98, True),
-    "matmul1024_int8_kn_utilization": ("", 0.90, 0.98, True), "matmul1024_bf16_kn_utilization": ("", 0.90, 0.98, True),
+    "resnet50_int8_gmacs": ("GMAC/s", 3.0, 7.0, True),
+    "resnet50_bf16_gmacs": ("GMAC/s", 1.5, 2.5, True),
+    "resnet50_int8_vs_cpu": ("×", 25, 8, False),
+    "resnet50_bf16_vs_cpu": ("×", 40, 20, False),
+    "resnet50_int8_utilization": ("", 0.75, 0.88, True),
+    "resnet50_bf16_utilization": ("", 0.75, 0.90, True),
+    "conv3x3_int8_min_utilization": ("", 0.80, 0.88, True),
+    "conv3x3_bf16_min_utilization": ("", 0.80, 0.90, True),
+    "conv1_int8_utilization": ("", 0.50, 0.60, True),
+    "conv1_bf16_utilization": ("", 0.50, 0.60, True),
+    "matmul1024_int8_utilization": ("", 0.95, 0.98, True),
+    "matmul1024_bf16_utilization": ("", 0.95, 0.98, True),
+    "matmul1024_int8_kn_utilization": ("", 0.90, 0.98, True),
+    "matmul1024_bf16_kn_utilization": ("", 0.90, 0.98, True),
     "empty_launch_cycles": ("cycles", 300, 150, False),
-    "fill_drain_int8_max_cycles": ("cycles", 1500, 800, False), "fill_drain_bf16_max_cycles": ("cycles", 1500, 800, False),
-    "twin_resnet50_int8_gmacs": ("GMAC/s", 15, 50, True), "twin_resnet50_bf16_gmacs": ("GMAC/s", 4, 8, True),
-    "matmul16_bf16_enqueue_us": ("µs", 5, 3, False), "matmul16_bf16_synchronize_us": ("µs", 20, 10, False),
-    "graph_host_replay_us": ("µs", 2.0, 0.5, False), "graph_host_eager_us": ("µs", 10, 2.5, False), "graph_host_replay_vs_eager": ("×", 0.5, 0.2, False),
-    "graph_chip_replay_us": ("µs", 20, 10, False), "graph_chip_eager_us": ("µs", 40, 15, False), "graph_chip_replay_vs_eager": ("×", 0.9, 0.6, False),
-    "resnet18_eager_host_us": ("µs", 15000, 5000, False), "resnet18_compiled_host_us": ("µs", 8000, 2500, False), "resnet18_compiled_vs_eager": ("×", 0.9, 0.5, False),
+    "fill_drain_int8_max_cycles": ("cycles", 1500, 800, False),
+    "fill_drain_bf16_max_cycles": ("cycles", 1500, 800, False),
+    "twin_resnet50_int8_gmacs": ("GMAC/s", 15, 50, True),
+    "twin_resnet50_bf16_gmacs": ("GMAC/s", 4, 8, True),
+    "matmul16_bf16_enqueue_us": ("µs", 5, 3, False),
+    "matmul16_bf16_synchronize_us": ("µs", 20, 10, False),
+    "graph_host_replay_us": ("µs", 2.0, 0.5, False),
+    "graph_host_eager_us": ("µs", 10, 2.5, False),
+    "graph_host_replay_vs_eager": ("×", 0.5, 0.2, False),
+    "graph_chip_replay_us": ("µs", 20, 10, False),
+    "graph_chip_eager_us": ("µs", 40, 15, False),
+    "graph_chip_replay_vs_eager": ("×", 0.9, 0.6, False),
+    "resnet18_eager_host_us": ("µs", 15000, 5000, False),
+    "resnet18_compiled_host_us": ("µs", 8000, 2500, False),
+    "resnet18_compiled_vs_eager": ("×", 0.9, 0.5, False),
     "resnet18_compile_seconds": ("s", 30, 10, False),
     "socket_launch_extra_us": ("µs", 50, 30, False),
-    "rtl_build_seconds": ("s", 60, 40, False), "torch_ext_build_seconds": ("s", 60, 40, False),
+    "rtl_build_seconds": ("s", 60, 40, False),
+    "torch_ext_build_seconds": ("s", 60, 40, False),
 }
 AVX2_MUST = {"resnet50_int8_gmacs": 2.0, "resnet50_bf16_gmacs": 0.9}
 
@@ -45,24 +64,34 @@ AVX2_MUST = {"resnet50_int8_gmacs": 2.0, "resnet50_bf16_gmacs": 0.9}
 def cpu_description() -> dict:
     """Model name and the widest vector extension of this machine."""
     text = Path("/proc/cpuinfo").read_text()
-    model = next((line.split(":", 1)[1].strip() for line in text.splitlines() if line.startswith("model name")), "unknown")
+    model = next(
+        (line.split(":", 1)[1].strip() for line in text.splitlines() if line.startswith("model name")), "unknown"
+    )
     flags = next((line.split() for line in text.splitlines() if line.startswith("flags")), [])
     vector = "AVX-512" if "avx512bw" in flags else "AVX2" if "avx2" in flags else "SSE"
     return {"model": model, "vector": vector, "cores": os.cpu_count()}
 
 
 def resnet50(dtype: str, tell) -> dict:
-    options = cosim.Options("torchvision.models:resnet50", dtype=dtype, mode="rtl", check_layers=False, progress=lambda stage, *_: tell(f"ResNet-50 {dtype}: {stage}"))
+    options = cosim.Options(
+        "torchvision.models:resnet50",
+        dtype=dtype,
+        mode="rtl",
+        check_layers=False,
+        progress=lambda stage, *_: tell(f"ResNet-50 {dtype}: {stage}"),
+    )
     result = cosim.run(options)
     total = result["total"]
     layers = [row for row in result["layers"] if row["where"] == "chip"]
     wide = [row for row in layers if "conv2" in row["name"] and "downsample" not in row["name"]]
-    figures = {f"resnet50_{dtype}_gmacs": total["macs"] / total["sim_seconds"] / 1e9,
-               f"resnet50_{dtype}_vs_cpu": (total["sim_seconds"] + total["host_seconds"]) / total["cpu_seconds"],
-               f"resnet50_{dtype}_utilization": total["utilization"],
-               f"conv3x3_{dtype}_min_utilization": min(row["utilization"] for row in wide),
-               f"conv1_{dtype}_utilization": layers[0]["utilization"],
-               f"fill_drain_{dtype}_max_cycles": max(row["fill_drain"] for row in layers)}
+    figures = {
+        f"resnet50_{dtype}_gmacs": total["macs"] / total["sim_seconds"] / 1e9,
+        f"resnet50_{dtype}_vs_cpu": (total["sim_seconds"] + total["host_seconds"]) / total["cpu_seconds"],
+        f"resnet50_{dtype}_utilization": total["utilization"],
+        f"conv3x3_{dtype}_min_utilization": min(row["utilization"] for row in wide),
+        f"conv1_{dtype}_utilization": layers[0]["utilization"],
+        f"fill_drain_{dtype}_max_cycles": max(row["fill_drain"] for row in layers),
+    }
     options.mode = "model"
     options.baseline = False
     twin = cosim.run(options)["total"]
@@ -109,7 +138,8 @@ def empty_launch(tell) -> dict:
 
 
 def small_matmul(tell) -> dict:
-    """CPU time of the calling thread for a 16x16x16 bf16 matmul on the twin: enqueued, and enqueued and waited for; the best of several rounds."""
+    """CPU time of the calling thread for a 16x16x16 bf16 matmul on the twin: enqueued, and enqueued and waited for;
+    the best of several rounds."""
     tell("16x16x16 matmul on the twin")
     _C.set_mode("model")
     a, b = (torch.randn(16, 16).bfloat16().to("presil") for _ in range(2))
@@ -140,17 +170,35 @@ def builds(tell) -> dict:
         return {}
     figures = {}
     with tempfile.TemporaryDirectory(prefix="presil-bench-") as folder:
-        configure = ["cmake", "-S", str(root), "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DPRESIL_SIM_CONFIGS=base", "-DPRESIL_SIM_BUILDS=fast", "-DPRESIL_UNITY=ON",
-                     f"-DPython3_EXECUTABLE={sys.executable}"]
+        configure = [
+            "cmake",
+            "-S",
+            str(root),
+            "-B",
+            folder,
+            "-G",
+            "Ninja",
+            "-DCMAKE_BUILD_TYPE=Release",
+            "-DPRESIL_SIM_CONFIGS=base",
+            "-DPRESIL_SIM_BUILDS=fast",
+            "-DPRESIL_UNITY=ON",
+            f"-DPython3_EXECUTABLE={sys.executable}",
+        ]
         tell("configuring a clean build")
         environment = {**os.environ, "CCACHE_DISABLE": "1"}
         done = subprocess.run(configure, env=environment, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"configuring a clean build failed:\n{done.stderr[-2000:]}")
-        for target, name in (("presil", None), ("presil_sim_base_fast", "rtl_build_seconds"), ("torch_presil_C", "torch_ext_build_seconds")):
+        for target, name in (
+            ("presil", None),
+            ("presil_sim_base_fast", "rtl_build_seconds"),
+            ("torch_presil_C", "torch_ext_build_seconds"),
+        ):
             tell(f"building {target}")
             start = time.perf_counter()
-            done = subprocess.run(["cmake", "--build", folder, "-j2", "--target", target], env=environment, capture_output=True, text=True)
+            done = subprocess.run(
+                ["cmake", "--build", folder, "-j2", "--target", target], env=environment, capture_output=True, text=True
+            )
             if done.returncode:
                 raise RuntimeError(f"building {target} failed:\n{done.stdout[-2000:]}")
             if name:
@@ -160,7 +208,8 @@ def builds(tell) -> dict:
 
 
 def graph(tell) -> dict:
-    """Replay against eager on the twin, side by side: a chain of 100 host operators of 16 elements, and of 100 products of 16x16x16 in bf16. Best of 20."""
+    """Replay against eager on the twin, side by side: a chain of 100 host operators of 16 elements, and of 100
+    products of 16x16x16 in bf16. Best of 20."""
     _C.set_mode("model")
     x, a = torch.ones(16, device="presil"), torch.eye(16, device="presil", dtype=torch.bfloat16)
 
@@ -193,13 +242,17 @@ def graph(tell) -> dict:
         with torch.presil.graph(captured):
             work()
         figures[f"graph_{name}_replay_us"], figures[f"graph_{name}_eager_us"] = best(captured.replay), best(work)
-        figures[f"graph_{name}_replay_vs_eager"] = figures[f"graph_{name}_replay_us"] / figures[f"graph_{name}_eager_us"]
+        figures[f"graph_{name}_replay_vs_eager"] = (
+            figures[f"graph_{name}_replay_us"] / figures[f"graph_{name}_eager_us"]
+        )
     return figures
 
 
 def compiled(tell) -> dict:
-    """ResNet-18 at 32x32, batch 1, bf16 on the twin: seconds until torch.compile's first result, and what a forward costs the host, which is its time less the twin's. Best of 10."""
+    """ResNet-18 at 32x32, batch 1, bf16 on the twin: seconds until torch.compile's first result, and what a forward
+    costs the host, which is its time less the twin's. Best of 10."""
     from torchvision.models import resnet18
+
     _C.set_mode("model")
     torch._dynamo.reset()
     model, x = resnet18().eval().bfloat16().to("presil"), torch.randn(1, 3, 32, 32).bfloat16().to("presil")
@@ -251,8 +304,19 @@ print(json.dumps({"socket_launch_inproc_us": middle[0], "socket_launch_served_us
 
 
 def socket_launch(tell) -> dict:
-    """An empty launch on the RTL of `base` in this process and through presil-serve, in turns: medians of 200, the best of ten rounds, and what the socket costs."""
-    build, library = os.environ.get("PRESIL_BUILD_DIR"), next((p for f in os.environ.get("PRESIL_LIBRARY_PATH", "").split(":") if (p := Path(f) / "libpresil_sim_base_fast.so").exists()), None)
+    """An empty launch on the RTL of `base` in this process and through presil-serve, in turns: medians of 200, the
+    best of ten rounds, and what the socket costs."""
+    build, library = (
+        os.environ.get("PRESIL_BUILD_DIR"),
+        next(
+            (
+                p
+                for f in os.environ.get("PRESIL_LIBRARY_PATH", "").split(":")
+                if (p := Path(f) / "libpresil_sim_base_fast.so").exists()
+            ),
+            None,
+        ),
+    )
     program = Path(build or "", "bin", "presil-serve")
     if not build or not library or not program.exists():
         return {}
@@ -263,8 +327,17 @@ def socket_launch(tell) -> dict:
         try:
             while not path.exists() and server.poll() is None:
                 time.sleep(0.01)
-            environment = {**os.environ, "PRESIL_DEVICES": "2", "PRESIL_TRANSPORT": f"inproc;socket:{path}", "PRESIL_MODE": "rtl", "PRESIL_MEMORY": "1G", "PRESIL_LIBRARY_PATH": str(library.parent)}
-            done = subprocess.run([sys.executable, "-c", SOCKET_SCRIPT], env=environment, capture_output=True, text=True, timeout=300)
+            environment = {
+                **os.environ,
+                "PRESIL_DEVICES": "2",
+                "PRESIL_TRANSPORT": f"inproc;socket:{path}",
+                "PRESIL_MODE": "rtl",
+                "PRESIL_MEMORY": "1G",
+                "PRESIL_LIBRARY_PATH": str(library.parent),
+            }
+            done = subprocess.run(
+                [sys.executable, "-c", SOCKET_SCRIPT], env=environment, capture_output=True, text=True, timeout=300
+            )
             if done.returncode:
                 raise RuntimeError(f"measuring the socket failed:\n{done.stderr[-2000:]}")
             return json.loads(done.stdout.splitlines()[-1])
@@ -273,8 +346,17 @@ def socket_launch(tell) -> dict:
             server.wait(timeout=30)
 
 
-PARTS = {"graph": graph, "compiled": compiled, "empty_launch": lambda tell: empty_launch(tell), "small_matmul": small_matmul, "matmul": matmul1024, "resnet50_int8": lambda tell: resnet50("int8", tell), "resnet50_bf16": lambda tell: resnet50("bf16", tell),
-         "socket": socket_launch, "build": builds}
+PARTS = {
+    "graph": graph,
+    "compiled": compiled,
+    "empty_launch": lambda tell: empty_launch(tell),
+    "small_matmul": small_matmul,
+    "matmul": matmul1024,
+    "resnet50_int8": lambda tell: resnet50("int8", tell),
+    "resnet50_bf16": lambda tell: resnet50("bf16", tell),
+    "socket": socket_launch,
+    "build": builds,
+}
 
 
 def run(only: str | None, console: Console) -> dict:
@@ -298,13 +380,23 @@ def run(only: str | None, console: Console) -> dict:
         if cpu["vector"] != "AVX-512":
             must = AVX2_MUST.get(name, must)
         ok = value >= must if larger else value <= must
-        checks[name] = {"value": value, "unit": unit, "must": must, "aim": aim, "ok": ok, "aim_reached": value >= aim if larger else value <= aim}
+        checks[name] = {
+            "value": value,
+            "unit": unit,
+            "must": must,
+            "aim": aim,
+            "ok": ok,
+            "aim_reached": value >= aim if larger else value <= aim,
+        }
     return {"cpu": cpu, "figures": figures, "checks": checks}
 
 
 def print_result(result: dict, console: Console) -> None:
     cpu = result["cpu"]
-    table = Table(title=f"{cpu['model']}, {cpu['vector']}, {cpu['cores']} cores (figures of another machine are not comparable)", title_justify="left")
+    table = Table(
+        title=f"{cpu['model']}, {cpu['vector']}, {cpu['cores']} cores (figures of another machine are not comparable)",
+        title_justify="left",
+    )
     for name in ("figure", "measured", "must", "aim", ""):
         table.add_column(name, justify="left" if name in ("figure", "") else "right")
     for name, c in result["checks"].items():
@@ -312,6 +404,12 @@ def print_result(result: dict, console: Console) -> None:
         if c["must"] is None:
             table.add_row(name, f"{value} {c['unit']}", "", "", "")
             continue
-        mark = "[green]aim reached[/green]" if c["aim_reached"] else "[green]ok[/green]" if c["ok"] else "[bold red]MISSED[/bold red]"
+        mark = (
+            "[green]aim reached[/green]"
+            if c["aim_reached"]
+            else "[green]ok[/green]"
+            if c["ok"]
+            else "[bold red]MISSED[/bold red]"
+        )
         table.add_row(name, f"{value} {c['unit']}", f"{c['must']}", f"{c['aim']}", mark)
     console.print(table)

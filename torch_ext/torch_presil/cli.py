@@ -23,19 +23,26 @@ def _write_json(path: str | None, value: dict) -> None:
         Path(path).write_text(json.dumps(value, indent=1) + "\n")
 
 
-transport_option = click.option("--transport", default=None, metavar="TRANSPORT",
-                                help="inproc, or socket:PATH[,copy][,timeout=SECONDS]: the chip is in another process. [default: PRESIL_TRANSPORT, or inproc]")
+transport_option = click.option(
+    "--transport",
+    default=None,
+    metavar="TRANSPORT",
+    help="inproc, or socket:PATH[,copy][,timeout=SECONDS]: the chip is in another process. [default: PRESIL_TRANSPORT, or inproc]",
+)
 
 
 def _own_simulator(chip: str | None, transport: str | None) -> None:
-    """Before the first run of an installed package: the simulator built for this machine, if it can be; none where the chip is in another process."""
+    """Before the first run of an installed package: the simulator built for this machine, if it can be; none where
+    the chip is in another process."""
     from torch_presil import _C, simulators
+
     if (transport or _C.get_transport()) == "inproc" and simulators.ensure(chip or _C.get_chip()):
         simulators.use()
 
 
 def _use(transport: str | None) -> None:
     from torch_presil import _C
+
     if transport:
         _C.set_transport(transport)
 
@@ -43,6 +50,7 @@ def _use(transport: str | None) -> None:
 def _run_cosim(options, console: Console) -> dict:
     from torch_presil import cosim, report
     from torch_presil.models import ModelError
+
     if options.mode != "model" and not options.trace:
         _own_simulator(options.chip, options.transport)
     try:
@@ -68,6 +76,7 @@ def _interrupted(console: Console) -> None:
 
 def _finish(result: dict, json_path: str | None, console: Console) -> None:
     from torch_presil import report
+
     report.print_result(result, console)
     _write_json(json_path, result)
     if json_path:
@@ -87,8 +96,10 @@ def main() -> None:
 @click.option("--json", "json_path", default="build/demo.json", show_default=True, help="Where the table goes as JSON.")
 @transport_option
 def demo(json_path: str, transport: str | None) -> None:
-    """ResNet-18, 224x224, bf16: every convolution and the linear layer on the RTL, each compared byte for byte with the C twin."""
+    """ResNet-18, 224x224, bf16: every convolution and the linear layer on the RTL, each compared byte for byte with
+    the C twin."""
     from torch_presil.cosim import Options
+
     console = _console()
     result = _run_cosim(Options("torchvision.models:resnet18", mode="verify", transport=transport), console)
     _finish(result, json_path, console)
@@ -98,50 +109,96 @@ def demo(json_path: str, transport: str | None) -> None:
 @click.argument("model")
 @click.option("--input", "shape", default="1,3,224,224", show_default=True, help="Shape of the input.")
 @click.option("--dtype", type=click.Choice(["bf16", "int8", "fp32"]), default="bf16", show_default=True)
-@click.option("--chip", default=None, help="Configuration (rtl/configs.json). [default: PRESIL_CHIP, or base; what the server of --transport has]")
+@click.option(
+    "--chip",
+    default=None,
+    help="Configuration (rtl/configs.json). [default: PRESIL_CHIP, or base; what the server of --transport has]",
+)
 @transport_option
-@click.option("--mode", type=click.Choice(["rtl", "model", "verify"]), default="rtl", show_default=True, help="RTL, its C twin, or both compared byte for byte.")
-@click.option("--layers", default=None, help="Run only layers whose name matches this pattern, each fed its fp32 input.")
+@click.option(
+    "--mode",
+    type=click.Choice(["rtl", "model", "verify"]),
+    default="rtl",
+    show_default=True,
+    help="RTL, its C twin, or both compared byte for byte.",
+)
+@click.option(
+    "--layers", default=None, help="Run only layers whose name matches this pattern, each fed its fp32 input."
+)
 @click.option("--json", "json_path", default=None, help="Write the result as JSON.")
 @click.option("--trace", default=None, help="Run this layer alone and write its waveform (FST).")
 @click.option("--trace-file", default=None, help="Where the waveform goes (default: waveforms/LAYER.fst).")
 @click.option("--weights", default=None, help="State dict (torch.save), loaded with weights_only=True.")
 @click.option("--seed", default=0, show_default=True, help="Of initialisation, calibration and input.")
-@click.option("--batches", default=None, help="Also run these batch sizes, such as 1,2,4,8,16,32: latency and throughput in simulated time.")
+@click.option(
+    "--batches",
+    default=None,
+    help="Also run these batch sizes, such as 1,2,4,8,16,32: latency and throughput in simulated time.",
+)
 @click.option("--no-check", is_flag=True, help="Skip the per-layer comparison with fp32.")
-def cosim(model, shape, dtype, chip, transport, mode, layers, json_path, trace, trace_file, weights, seed, batches, no_check) -> None:
+def cosim(
+    model, shape, dtype, chip, transport, mode, layers, json_path, trace, trace_file, weights, seed, batches, no_check
+) -> None:
     """Co-simulate MODEL: package.module:callable or path/to/file.py:callable, returning a torch.nn.Module."""
     from torch_presil.cosim import Options
     from torch_presil.models import ModelError, parse_batches, parse_shape
+
     console = _console()
     try:
         size, sizes = parse_shape(shape), parse_batches(batches)
     except ModelError as error:
         console.print(f"[red]presil: {error}[/red]")
         sys.exit(EXIT_USAGE)
-    options = Options(model, size, dtype, chip, "rtl" if trace and mode == "model" else mode, layers, weights, trace, trace_file, seed, check_layers=not no_check, batches=sizes,
-                      transport=transport)
+    options = Options(
+        model,
+        size,
+        dtype,
+        chip,
+        "rtl" if trace and mode == "model" else mode,
+        layers,
+        weights,
+        trace,
+        trace_file,
+        seed,
+        check_layers=not no_check,
+        batches=sizes,
+        transport=transport,
+    )
     _finish(_run_cosim(options, console), json_path, console)
 
 
 @main.command()
 @click.argument("config", required=False)
-@click.option("--chip", default="base", show_default=True, help="Configuration (rtl/configs.json) of the platform that is made without CONFIG.")
+@click.option(
+    "--chip",
+    default="base",
+    show_default=True,
+    help="Configuration (rtl/configs.json) of the platform that is made without CONFIG.",
+)
 @click.option("--dtype", type=click.Choice(["bf16", "int8", "fp32"]), default="bf16", show_default=True)
-@click.option("--model", default="torchvision.models:resnet18", show_default=True, help="package.module:callable or path/to/file.py:callable.")
+@click.option(
+    "--model",
+    default="torchvision.models:resnet18",
+    show_default=True,
+    help="package.module:callable or path/to/file.py:callable.",
+)
 @click.option("--input", "shape", default="1,3,224,224", show_default=True, help="Shape of the input.")
 @click.option("--json", "json_path", default="build/vp.json", show_default=True, help="Where the table goes as JSON.")
 def vp(config: str | None, chip: str, dtype: str, model: str, shape: str, json_path: str) -> None:
-    """A model on the chip in a SystemC platform: starts presil-vp with CONFIG (docs/systemc.md; without: the plain platform), drives it through its socket, each layer compared
+    """A model on the chip in a SystemC platform: starts presil-vp with CONFIG (docs/systemc.md; without: the plain
+    platform), drives it through its socket, each layer compared
     byte for byte with the C twin, and ends it."""
     from torch_presil.cosim import Options
     from torch_presil.models import ModelError, parse_shape
     from torch_presil.vp import Platform
+
     console = _console()
     try:
         platform = Platform(config, chip, lambda line: console.print(line, style="dim", highlight=False))
         with platform:
-            result = _run_cosim(Options(model, parse_shape(shape), dtype, None, "verify", transport=platform.transport), console)
+            result = _run_cosim(
+                Options(model, parse_shape(shape), dtype, None, "verify", transport=platform.transport), console
+            )
     except (FileNotFoundError, ModelError) as error:
         console.print(f"[red]presil: {error}[/red]")
         sys.exit(EXIT_USAGE)
@@ -158,6 +215,7 @@ def vp(config: str | None, chip: str, dtype: str, model: str, shape: str, json_p
 def bench(json_path, only, transport) -> None:
     """The figures of docs/performance.md, measured side by side in one run."""
     from torch_presil import bench as figures
+
     _own_simulator("base", transport)
     _use(transport)
     console = _console()
@@ -175,6 +233,7 @@ def info(as_json, transport) -> None:
     """The device, its configuration, simulator and memory."""
     import torch_presil  # noqa: F401
     from torch_presil import _C
+
     _use(transport)
     values = {**_C.properties(0), "mode": _C.get_mode()}
     if as_json:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Co-simulation of a model: every convolution and linear layer on the chip, the rest on the host; cycles, causes, agreement with PyTorch as one JSON-ready dict."""
+"""Co-simulation of a model: every convolution and linear layer on the chip, the rest on the host; cycles, causes,
+agreement with PyTorch as one JSON-ready dict."""
 
 import statistics
 import time
@@ -20,7 +21,14 @@ DTYPES = ("bf16", "int8", "fp32")
 MODES = ("rtl", "model", "verify")
 
 # What bounds a launch, in one word, by the cause that held the matrix engine up most.
-PEAK_CAUSES = {"wait_load": "load", "wait_store": "store", "wait_epilogue": "epilogue", "weights": "weights", "bus_data": "load", "bus_request": "load"}
+PEAK_CAUSES = {
+    "wait_load": "load",
+    "wait_store": "store",
+    "wait_epilogue": "epilogue",
+    "weights": "weights",
+    "bus_data": "load",
+    "bus_request": "load",
+}
 
 
 @dataclass
@@ -28,22 +36,22 @@ class Options:
     model: str
     shape: tuple = (1, 3, 224, 224)
     dtype: str = "bf16"
-    chip: str | None = None    # None: "base", or what the transport's server has
+    chip: str | None = None  # None: "base", or what the transport's server has
     mode: str = "rtl"
     layers: str | None = None
     weights: str | None = None
     trace: str | None = None
     trace_path: str | None = None
     seed: int = 0
-    forwards: int = 2          # the last one is measured
+    forwards: int = 2  # the last one is measured
     check_layers: bool = True  # each layer fed its fp32 input, compared with fp32 (in mode "model": the same bits)
-    baseline: bool = True      # time PyTorch fp32 on one CPU thread
-    batches: tuple = ()        # also run with each of these as the first dimension, for latency and throughput
+    baseline: bool = True  # time PyTorch fp32 on one CPU thread
+    batches: tuple = ()  # also run with each of these as the first dimension, for latency and throughput
     transport: str | None = None  # torch.backends.presil.transport; None: as it is
-    progress: object = None    # callable(stage: str, done: int, of: int)
-    announce: object = None    # callable({layer: MACs}), once the layers are known
-    zero_layer: str | None = None   # control: this layer's weights are set to zero on the chip
-    other_input: bool = False       # control: the chip gets another input
+    progress: object = None  # callable(stage: str, done: int, of: int)
+    announce: object = None  # callable({layer: MACs}), once the layers are known
+    zero_layer: str | None = None  # control: this layer's weights are set to zero on the chip
+    other_input: bool = False  # control: the chip gets another input
 
     def tell(self, stage: str, done: int = 0, of: int = 0) -> None:
         if self.progress:
@@ -53,6 +61,7 @@ class Options:
 @dataclass
 class Prepared:
     """A model ready for the chip: `reference` fp32 on the CPU, `device` on the chip, `infos` per layer."""
+
     source: torch.nn.Module
     reference: fx.GraphModule
     device: fx.GraphModule
@@ -70,7 +79,8 @@ def cosine(a: torch.Tensor, b: torch.Tensor) -> float:
 
 
 def prepare(options: Options) -> Prepared:
-    """Loads, calibrates, fuses, quantizes if asked, and moves to the device; packs the weights by one forward in mode `model`."""
+    """Loads, calibrates, fuses, quantizes if asked, and moves to the device; packs the weights by one forward in mode
+    `model`."""
     started = time.perf_counter()
     options.tell("loading model")
     model = load_model(options.model, options.weights, options.seed)
@@ -82,13 +92,17 @@ def prepare(options: Options) -> Prepared:
     options.tell("fusing")
     with torch.inference_mode():
         reference = fuse(model, example)
-    infos = {n.target: {"shape": list(n.meta["tensor_meta"].shape), "input": list(n.args[0].meta["tensor_meta"].shape)}
-             for n in reference.graph.nodes if n.op == "call_module" and isinstance(reference.get_submodule(n.target), FusedLayer)}
+    infos = {
+        n.target: {"shape": list(n.meta["tensor_meta"].shape), "input": list(n.args[0].meta["tensor_meta"].shape)}
+        for n in reference.graph.nodes
+        if n.op == "call_module" and isinstance(reference.get_submodule(n.target), FusedLayer)
+    }
     if options.dtype == "int8":
         options.tell("quantizing")
         device = quantize(reference, calibration)
     else:
         import copy
+
         device = copy.deepcopy(reference)
         if options.dtype == "bf16":
             device = device.to(torch.bfloat16)
@@ -122,7 +136,19 @@ CLOCKED = ("cycles", "utilization", "dram_bytes", "fill_drain", "stalls")  # nul
 
 def merge(reports: list) -> dict:
     """Several launches of one layer as one: counters add up; exact only if every one was compared and equal."""
-    out = {"macs": 0, "cycles": 0, "dram_bytes": 0, "peak": 0, "sim_ns": 0, "twin_ns": 0, "launches": len(reports), "descriptors": 0, "fill_drain": 0, "stalls": {}, "differences": []}
+    out = {
+        "macs": 0,
+        "cycles": 0,
+        "dram_bytes": 0,
+        "peak": 0,
+        "sim_ns": 0,
+        "twin_ns": 0,
+        "launches": len(reports),
+        "descriptors": 0,
+        "fill_drain": 0,
+        "stalls": {},
+        "differences": [],
+    }
     verified = []
     for r in reports:
         out["macs"] += r["macs"]
@@ -151,10 +177,23 @@ def layer_row(name: str, merged: dict, info: dict, verify: bool) -> dict:
     exact = merged["bit_exact"]
     if verify and exact is None:
         exact = False
-    return {"name": name, "shape": info.get("shape"), "input": info.get("input"), "where": "chip", "macs": merged["macs"], "cycles": merged["cycles"],
-            "utilization": merged["utilization"], "dram_bytes": merged["dram_bytes"], "stalls": merged["stalls"],
-            "bound": bound(merged["stalls"]) if merged["cycles"] else None, "bit_exact": exact, "descriptors": merged["descriptors"], "fill_drain": merged["fill_drain"],
-            "sim_seconds": merged["sim_ns"] * 1e-9, "differences": merged["differences"]}
+    return {
+        "name": name,
+        "shape": info.get("shape"),
+        "input": info.get("input"),
+        "where": "chip",
+        "macs": merged["macs"],
+        "cycles": merged["cycles"],
+        "utilization": merged["utilization"],
+        "dram_bytes": merged["dram_bytes"],
+        "stalls": merged["stalls"],
+        "bound": bound(merged["stalls"]) if merged["cycles"] else None,
+        "bit_exact": exact,
+        "descriptors": merged["descriptors"],
+        "fill_drain": merged["fill_drain"],
+        "sim_seconds": merged["sim_ns"] * 1e-9,
+        "differences": merged["differences"],
+    }
 
 
 def measure_cpu(model, x) -> dict:
@@ -270,9 +309,13 @@ def run_forward(options: Options, prepared: Prepared) -> tuple:
 
 
 def latency(reports: list, batch: int, clock_mhz: int) -> dict:
-    """Simulated time of one forward: all its launches after each other; what ran on the host takes none. None without a clock (mode "model")."""
+    """Simulated time of one forward: all its launches after each other; what ran on the host takes none. None without
+    a clock (mode "model")."""
     cycles = sum(r["cycles"] for r in reports) or None
-    return {"latency_cycles": cycles, "images_per_second_simulated": batch * clock_mhz * 1e6 / cycles if cycles else None}
+    return {
+        "latency_cycles": cycles,
+        "images_per_second_simulated": batch * clock_mhz * 1e6 / cycles if cycles else None,
+    }
 
 
 def measure_batches(options: Options, prepared: Prepared, clock_mhz: int, verify: bool) -> list:
@@ -287,21 +330,40 @@ def measure_batches(options: Options, prepared: Prepared, clock_mhz: int, verify
             out = prepared.device(x)
             _C.synchronize(0)
         if len(out) != batch:
-            raise ValueError(f"--batches {batch}: the model returned {len(out)} rows; it does not keep the first dimension, so a throughput has no meaning")
+            raise ValueError(
+                f"--batches {batch}: the model returned {len(out)} rows; it does not keep the first dimension, so a throughput has no meaning"
+            )
         reports = _C.take_reports()
         merged = merge(reports)
         exact = merged["bit_exact"] or False if verify else None
-        rows.append({"batch": batch, **latency(reports, batch, clock_mhz), "macs": merged["macs"], "utilization": merged["utilization"],
-                     "bit_exact": exact, "sim_seconds": merged["sim_ns"] * 1e-9})
+        rows.append(
+            {
+                "batch": batch,
+                **latency(reports, batch, clock_mhz),
+                "macs": merged["macs"],
+                "utilization": merged["utilization"],
+                "bit_exact": exact,
+                "sim_seconds": merged["sim_ns"] * 1e-9,
+            }
+        )
     return rows
 
 
 def run(options: Options) -> dict:
-    """The co-simulation; see the README for the JSON's members. In mode "model" what a clock or a bus would count is null."""
+    """The co-simulation; see the README for the JSON's members. In mode "model" what a clock or a bus would count is
+    null."""
     prepared, names = _begin(options)
     verify, whole = options.mode == "verify", options.layers is None and options.trace is None
-    result = {"model": options.model, "chip": options.chip, "dtype": options.dtype, "mode": options.mode, "input": list(options.shape), "seed": options.seed,
-              "properties": _C.properties(0), "prepare_seconds": prepared.prepare_seconds}
+    result = {
+        "model": options.model,
+        "chip": options.chip,
+        "dtype": options.dtype,
+        "mode": options.mode,
+        "input": list(options.shape),
+        "seed": options.seed,
+        "properties": _C.properties(0),
+        "prepare_seconds": prepared.prepare_seconds,
+    }
     if whole:
         out, reports, seconds, host = run_forward(options, prepared)
     else:
@@ -311,7 +373,15 @@ def run(options: Options) -> dict:
     total = layer_row("total", merge(reports), {}, verify) if reports else {}
     sim = sum(r["sim_ns"] for r in reports) * 1e-9
     twin = sum(r["twin_ns"] for r in reports) * 1e-9
-    total.update({"sim_seconds": sim, "twin_seconds": twin, "host_seconds": seconds - sim - twin, "wall_seconds": seconds, "launches": len(reports)})
+    total.update(
+        {
+            "sim_seconds": sim,
+            "twin_seconds": twin,
+            "host_seconds": seconds - sim - twin,
+            "wall_seconds": seconds,
+            "launches": len(reports),
+        }
+    )
     total.update(latency(reports if whole else [], options.shape[0], result["properties"]["clock_mhz"]))
     result["batches"] = measure_batches(options, prepared, result["properties"]["clock_mhz"], verify)
     if options.baseline and whole:
@@ -326,7 +396,8 @@ def run(options: Options) -> dict:
 
 
 def _begin(options: Options) -> tuple:
-    """Checks the options, sets the device up, and prepares the model: (prepared, names of the layers that were asked for)."""
+    """Checks the options, sets the device up, and prepares the model: (prepared, names of the layers that were asked
+    for)."""
     if options.dtype not in DTYPES or options.mode not in MODES:
         raise ValueError(f"dtype must be one of {DTYPES}, mode one of {MODES}; got {options.dtype!r}, {options.mode!r}")
     if options.batches and (options.layers or options.trace):
@@ -383,16 +454,38 @@ def _rows(options: Options, prepared: Prepared, names: list, reports: list, host
         cosines = check_layers(options, prepared, names)
         for row in rows:
             row["cosine"] = cosines.get(row["name"])
-    clocked = dict.fromkeys(CLOCKED) if options.mode == "model" else {"cycles": 0, "utilization": 0.0, "dram_bytes": 0, "stalls": {}}
-    return rows + [{"name": n, "shape": None, "where": "host", "macs": 0, **clocked, "bound": None, "bit_exact": None, "calls": h["calls"], "seconds": h["seconds"], "reason": h["reason"]}
-                   for n, h in host.items()]
+    clocked = (
+        dict.fromkeys(CLOCKED)
+        if options.mode == "model"
+        else {"cycles": 0, "utilization": 0.0, "dram_bytes": 0, "stalls": {}}
+    )
+    return rows + [
+        {
+            "name": n,
+            "shape": None,
+            "where": "host",
+            "macs": 0,
+            **clocked,
+            "bound": None,
+            "bit_exact": None,
+            "calls": h["calls"],
+            "seconds": h["seconds"],
+            "reason": h["reason"],
+        }
+        for n, h in host.items()
+    ]
 
 
 def agreement(options: Options, prepared: Prepared, out: torch.Tensor) -> dict:
-    """With PyTorch fp32 on the CPU: cosine (means removed), largest absolute error, same top-1; and the same of an emulation with the chip's rounding points."""
+    """With PyTorch fp32 on the CPU: cosine (means removed), largest absolute error, same top-1; and the same of an
+    emulation with the chip's rounding points."""
     with torch.inference_mode():
         expected = prepared.source(prepared.example)
-        result = {"cosine": cosine(out, expected), "max_abs": float((out - expected).abs().max()), "top1": bool((out.argmax(-1) == expected.argmax(-1)).all())}
+        result = {
+            "cosine": cosine(out, expected),
+            "max_abs": float((out - expected).abs().max()),
+            "top1": bool((out.argmax(-1) == expected.argmax(-1)).all()),
+        }
         if options.dtype == "bf16":
             emulated = set_emulation(prepared.reference, torch.bfloat16)(prepared.example)
             set_emulation(prepared.reference, None)

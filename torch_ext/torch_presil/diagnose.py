@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m torch_presil.diagnose [--json]: versions, ABI, chips, simulator libraries, compiler, and what is wrong. Starts no simulator.
+"""python -m torch_presil.diagnose [--json]: versions, ABI, chips, simulator libraries, compiler, and what is wrong.
+Starts no simulator.
 
 Exit status: 0 if the device works, 1 if it doesn't. Each problem says what to do.
 """
@@ -20,9 +21,11 @@ import torch_presil
 from torch_presil import loading, simulators
 
 # Of /proc/cpuinfo, what each level of x86-64 adds.
-LEVELS = {"x86-64-v2": {"cx16", "lahf_lm", "popcnt", "pni", "sse4_1", "sse4_2", "ssse3"},
-          "x86-64-v3": {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"},
-          "x86-64-v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}}
+LEVELS = {
+    "x86-64-v2": {"cx16", "lahf_lm", "popcnt", "pni", "sse4_1", "sse4_2", "ssse3"},
+    "x86-64-v3": {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"},
+    "x86-64-v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
+}
 TOOLS = ("g++", "make", "cmake", "ninja")
 
 
@@ -47,9 +50,15 @@ class Report:
 
 
 def versions(report: Report) -> None:
-    out = report.sections["versions"] = {"python": platform.python_version(), "torch": None, "torch_presil": None, "glibc": "".join(platform.libc_ver()[1:])}
+    out = report.sections["versions"] = {
+        "python": platform.python_version(),
+        "torch": None,
+        "torch_presil": None,
+        "glibc": "".join(platform.libc_ver()[1:]),
+    }
     try:
         import torch
+
         out["torch"] = torch.__version__
         out["torch_git"] = torch.version.git_version
         out["torch_cxx11_abi"] = torch.compiled_with_cxx11_abi()
@@ -63,14 +72,23 @@ def versions(report: Report) -> None:
         out["torch_presil_path"] = str(directory)
         out["built_with"] = facts
         if out["torch"] and facts["torch_git"] != out["torch_git"] and out["torch"].split("+")[0] == facts["torch"]:
-            report.warn(f"torch {facts['torch']} was built from another commit ({out['torch_git'][:10]}) than the one torch_presil was built with ({facts['torch_git'][:10]})")
+            report.warn(
+                f"torch {facts['torch']} was built from another commit ({out['torch_git'][:10]}) than the one torch_presil was built with ({facts['torch_git'][:10]})"
+            )
     except ImportError as error:
         report.error(str(error))
 
 
 def backend(report: Report) -> None:
     """Whether the device is there, and who else wants its place."""
-    out = report.sections["device"] = {"loaded": torch_presil.load_error is None, "devices": 0, "mode": None, "chip": None, "build": None, "transport": None}
+    out = report.sections["device"] = {
+        "loaded": torch_presil.load_error is None,
+        "devices": 0,
+        "mode": None,
+        "chip": None,
+        "build": None,
+        "transport": None,
+    }
     try:
         installed = [e.name for e in metadata.entry_points(group="torch.backends")]
     except Exception as error:  # a broken distribution of somebody else's
@@ -78,15 +96,23 @@ def backend(report: Report) -> None:
     out["installed_backends"] = sorted(installed)
     others = sorted(set(installed) - {"torch_presil"})
     if others:
-        report.warn(f"other device backends are installed, which `import torch` loads too: {', '.join(others)}; if one of them is a PrivateUse1 backend, the two exclude each other")
+        report.warn(
+            f"other device backends are installed, which `import torch` loads too: {', '.join(others)}; if one of them is a PrivateUse1 backend, the two exclude each other"
+        )
     if torch_presil.load_error is not None:
         if str(torch_presil.load_error) not in [p["text"] for p in report.problems]:
             report.error(str(torch_presil.load_error))
         return
     import torch
+
     out["devices"] = torch.presil.device_count()
     settings = torch_presil._C
-    out.update(mode=settings.get_mode(), chip=settings.get_chip(), build=settings.get_build(), transport=settings.get_transport())
+    out.update(
+        mode=settings.get_mode(),
+        chip=settings.get_chip(),
+        build=settings.get_build(),
+        transport=settings.get_transport(),
+    )
 
 
 def cpu(report: Report) -> None:
@@ -98,7 +124,12 @@ def cpu(report: Report) -> None:
             break
         level = name
     model = re.search(r"^model name\s*:\s*(.*)$", text, re.M)
-    report.sections["cpu"] = {"machine": platform.machine(), "model": model.group(1) if model else None, "level": level, "cores": len(os.sched_getaffinity(0))}
+    report.sections["cpu"] = {
+        "machine": platform.machine(),
+        "model": model.group(1) if model else None,
+        "level": level,
+        "cores": len(os.sched_getaffinity(0)),
+    }
     if platform.machine() != "x86_64":
         report.error(f"the machine is {platform.machine()}; the packages are built for x86_64")
     elif flags and level == "x86-64":
@@ -121,25 +152,33 @@ def libraries(report: Report) -> None:
     if device["transport"] not in (None, "inproc"):
         sockets(report, device["transport"])
     elif device["mode"] in ("rtl", "verify") and wanted not in out["libraries"]:
-        report.error(f"mode {device['mode']} needs the simulator library libpresil_sim_{wanted}.so, and $PRESIL_LIBRARY_PATH ({path or 'empty'}) has "
-                     f"{', '.join(out['libraries']) or 'none'}: run './presil build' in the sources, choose a chip that is there (PRESIL_CHIP), or PRESIL_MODE=model")
+        report.error(
+            f"mode {device['mode']} needs the simulator library libpresil_sim_{wanted}.so, and $PRESIL_LIBRARY_PATH ({path or 'empty'}) has "
+            f"{', '.join(out['libraries']) or 'none'}: run './presil build' in the sources, choose a chip that is there (PRESIL_CHIP), or PRESIL_MODE=model"
+        )
 
 
 def sockets(report: Report, transport: str) -> None:
     """Whether somebody listens at each device's socket; nobody is connected to."""
     out = report.sections["sockets"] = {}
-    listening = {line.split()[-1] for line in Path("/proc/net/unix").read_text().splitlines() if line.split()[3] == "00010000"}
+    listening = {
+        line.split()[-1] for line in Path("/proc/net/unix").read_text().splitlines() if line.split()[3] == "00010000"
+    }
     for entry in transport.split(";"):
         path = entry.removeprefix("socket:").split(",")[0]
         out[path] = "listening" if path in listening else "nobody listens"
         if out[path] != "listening":
-            report.error(f"PRESIL_TRANSPORT={transport}: nobody listens at {path}: start the server there (presil-serve, or another of docs/transport-protocol.md)")
+            report.error(
+                f"PRESIL_TRANSPORT={transport}: nobody listens at {path}: start the server there (presil-serve, or another of docs/transport-protocol.md)"
+            )
 
 
 def _try_library(path: Path) -> str:
     # In a process of its own: one built for another CPU ends it.
     code = "import ctypes, sys; ctypes.CDLL(sys.argv[1]).presil_transport_entry"
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", code, str(path)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code, str(path)], capture_output=True, text=True, timeout=60
+    )
     if done.returncode < 0:
         return f"ends the process with signal {-done.returncode}; it was built for another CPU: build it here"
     said = (done.stderr.strip().splitlines() or ["?"])[-1]
@@ -163,16 +202,24 @@ def tools(report: Report) -> None:
         except metadata.PackageNotFoundError:
             out[name] = None
     if missing := simulators.missing_tools():
-        report.warn(f"simulators can't be built here: {', '.join(missing)} missing. Those that are installed work, and so does mode 'model'")
+        report.warn(
+            f"simulators can't be built here: {', '.join(missing)} missing. Those that are installed work, and so does mode 'model'"
+        )
 
 
 def surroundings(report: Report) -> None:
     """Memory, and the environment that changes something."""
     free = shutil.disk_usage("/dev/shm").free if Path("/dev/shm").exists() else None
-    report.sections["environment"] = {"PRESIL": {k: v for k, v in sorted(os.environ.items()) if k.startswith("PRESIL_")},
-                                      "TORCH_DEVICE_BACKEND_AUTOLOAD": os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD"), "shm_free_bytes": free, "memfd": _memfd_works()}
+    report.sections["environment"] = {
+        "PRESIL": {k: v for k, v in sorted(os.environ.items()) if k.startswith("PRESIL_")},
+        "TORCH_DEVICE_BACKEND_AUTOLOAD": os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD"),
+        "shm_free_bytes": free,
+        "memfd": _memfd_works(),
+    }
     if not report.sections["environment"]["memfd"]:
-        report.error("memfd_create is refused by this system, so the device can have no memory: run it outside this sandbox")
+        report.error(
+            "memfd_create is refused by this system, so the device can have no memory: run it outside this sandbox"
+        )
 
 
 def _memfd_works() -> bool:
@@ -222,7 +269,9 @@ def _print(report: Report) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m torch_presil.diagnose", description="What is installed, what works, what is wrong.")
+    parser = argparse.ArgumentParser(
+        prog="python -m torch_presil.diagnose", description="What is installed, what works, what is wrong."
+    )
     parser.add_argument("--json", action="store_true", help="the same as JSON")
     arguments = parser.parse_args()
     report = diagnose()

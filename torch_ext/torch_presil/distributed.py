@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.distributed backend "presil": collectives on device tensors, between processes that have a device each.
 
->>> dist.init_process_group("presil", init_method="tcp://127.0.0.1:29500", rank=rank, world_size=2)   # or "cpu:gloo,presil:presil"
->>> model = DistributedDataParallel(model.to("presil"))
+>>> dist.init_process_group("presil", init_method="tcp://127.0.0.1:29500", rank=rank, world_size=2)   # or
+"cpu:gloo,presil:presil" >>> model = DistributedDataParallel(model.to("presil"))
 
 Gloo does the transport, on the mapped device memory itself; what it has not is refused with its text.
 """

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Preparation of a model for the chip: batch-norm folded, ReLU and residual adds fused behind convolutions and linear layers, by torch.fx.
+"""Preparation of a model for the chip: batch-norm folded, ReLU and residual adds fused behind convolutions and linear
+layers, by torch.fx.
 
-The result computes on any device: on `presil` each fused layer is one chip operator, on the CPU the same layer in fp32, or, after
-`set_emulation(model, torch.bfloat16)`, with the chip's rounding points (operands, bias added in fp32, one rounding of the output).
+The result computes on any device: on `presil` each fused layer is one chip operator, on the CPU the same layer in
+fp32, or, after `set_emulation(model, torch.bfloat16)`, with the chip's rounding points (operands, bias added in fp32,
+one rounding of the output).
 """
 
 import copy
@@ -24,6 +26,7 @@ RELU6S = (nn.ReLU6, F.relu6)
 @dataclass
 class Geometry:
     """Of a convolution; linear layers have the default."""
+
     stride: tuple = (1, 1)
     padding: tuple = (0, 0)
     dilation: tuple = (1, 1)
@@ -33,7 +36,8 @@ class Geometry:
 class FusedLayer(nn.Module):
     """Convolution or linear layer, then bias, residual, activation, in one chip operator.
 
-    name: of the original layer. weight: (O, I/groups, KH, KW), or (O, I) for linear. bias: (O,) or None. activation: "none", "relu", "relu6".
+    name: of the original layer. weight: (O, I/groups, KH, KW), or (O, I) for linear. bias: (O,) or None. activation:
+    "none", "relu", "relu6".
     forward(x, residual=None): x (N, C, H, W) or (..., I).
     """
 
@@ -43,7 +47,9 @@ class FusedLayer(nn.Module):
         self.linear = isinstance(layer, nn.Linear)
         self.weight = nn.Parameter(layer.weight.detach().clone(), requires_grad=False)
         self.bias = None if layer.bias is None else nn.Parameter(layer.bias.detach().clone(), requires_grad=False)
-        self.geometry = Geometry() if self.linear else Geometry(layer.stride, _padding(layer), layer.dilation, layer.groups)
+        self.geometry = (
+            Geometry() if self.linear else Geometry(layer.stride, _padding(layer), layer.dilation, layer.groups)
+        )
         self.activation = "none"
         self.has_residual = False
         self.emulate = None
@@ -56,14 +62,30 @@ class FusedLayer(nn.Module):
             g = self.geometry
             if self.linear:
                 return torch.ops.presil.linear(x, self.weight, self.bias, residual, self.activation, None, self.name)
-            return torch.ops.presil.conv2d(x, self.weight, self.bias, g.stride, g.padding, g.dilation, g.groups, residual, self.activation, None, self.name)
+            return torch.ops.presil.conv2d(
+                x,
+                self.weight,
+                self.bias,
+                g.stride,
+                g.padding,
+                g.dilation,
+                g.groups,
+                residual,
+                self.activation,
+                None,
+                self.name,
+            )
         return self._forward_host(x, residual)
 
     def _forward_host(self, x, residual):
         rounded = (lambda t: None if t is None else t.to(self.emulate).float()) if self.emulate else (lambda t: t)
         x, weight, g = rounded(x), rounded(self.weight), self.geometry
         bias = None if self.bias is None else self.bias.float() if self.emulate else self.bias
-        y = F.linear(x, weight, bias) if self.linear else F.conv2d(x, weight, bias, g.stride, g.padding, g.dilation, g.groups)
+        y = (
+            F.linear(x, weight, bias)
+            if self.linear
+            else F.conv2d(x, weight, bias, g.stride, g.padding, g.dilation, g.groups)
+        )
         if residual is not None:
             y = y + rounded(residual)
         if self.activation == "relu":
@@ -92,7 +114,11 @@ def _padding(layer: nn.Conv2d) -> tuple:
 
 
 def _fusable(module) -> bool:
-    return isinstance(module, nn.Linear) or (isinstance(module, nn.Conv2d) and not isinstance(module, nn.modules.lazy.LazyModuleMixin) and module.padding_mode == "zeros")
+    return isinstance(module, nn.Linear) or (
+        isinstance(module, nn.Conv2d)
+        and not isinstance(module, nn.modules.lazy.LazyModuleMixin)
+        and module.padding_mode == "zeros"
+    )
 
 
 def _matches(graph_module, node, kinds) -> bool:
@@ -121,10 +147,21 @@ def _fuse_layer(gm: fx.GraphModule, node: fx.Node, position: dict) -> None:
     fused = FusedLayer(node.target, gm.get_submodule(node.target))
     tail = node
     user = _only_user(tail)
-    if user is not None and user.op == "call_function" and user.target in ADDS and len(user.args) == 2 and not user.kwargs:
+    if (
+        user is not None
+        and user.op == "call_function"
+        and user.target in ADDS
+        and len(user.args) == 2
+        and not user.kwargs
+    ):
         other = user.args[1] if user.args[0] is tail else user.args[0]
         # Of two layers that meet in an add, the later one takes it: the other's result exists by then.
-        if isinstance(other, fx.Node) and other is not tail and position[other] < position[tail] and _same_shape(tail, other):
+        if (
+            isinstance(other, fx.Node)
+            and other is not tail
+            and position[other] < position[tail]
+            and _same_shape(tail, other)
+        ):
             fused.has_residual = True
             node.args = (node.args[0], other)
             tail = user
@@ -168,7 +205,9 @@ def fuse(model: nn.Module, example: torch.Tensor) -> fx.GraphModule:
     try:
         gm = fx.symbolic_trace(copy.deepcopy(model))
     except Exception as error:
-        raise ValueError(f"{type(model).__name__} can't be traced by torch.fx ({error}); cosim needs a model without data-dependent control flow") from error
+        raise ValueError(
+            f"{type(model).__name__} can't be traced by torch.fx ({error}); cosim needs a model without data-dependent control flow"
+        ) from error
     _fold_batch_norm(gm)
     gm.recompile()
     fx.passes.shape_prop.ShapeProp(gm).propagate(example)
@@ -190,7 +229,11 @@ def fuse(model: nn.Module, example: torch.Tensor) -> fx.GraphModule:
 
 def fused_layers(gm: fx.GraphModule) -> dict:
     """Name -> FusedLayer, in order of execution."""
-    return {n.target: gm.get_submodule(n.target) for n in gm.graph.nodes if n.op == "call_module" and isinstance(gm.get_submodule(n.target), FusedLayer)}
+    return {
+        n.target: gm.get_submodule(n.target)
+        for n in gm.graph.nodes
+        if n.op == "call_module" and isinstance(gm.get_submodule(n.target), FusedLayer)
+    }
 
 
 def set_emulation(gm: fx.GraphModule, dtype) -> fx.GraphModule:

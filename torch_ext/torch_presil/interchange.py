@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where torch has no hook for an out-of-tree device: printing, DLPack's device, sending to another process, safetensors. Each keeps torch's own code for every other device."""
+"""Where torch has no hook for an out-of-tree device: printing, DLPack's device, sending to another process,
+safetensors. Each keeps torch's own code for every other device."""
 
 import functools
 import sys
@@ -19,7 +20,8 @@ def _on_device(value) -> bool:
 
 
 def _print_from_host_memory() -> None:
-    """torch formats with some twenty operators, more for large tensors. They read a CPU view of the memory instead: no launch, no fallback, no copy."""
+    """torch formats with some twenty operators, more for large tensors. They read a CPU view of the memory instead:
+    no launch, no fallback, no copy."""
     original = torch._tensor_str._tensor_str
 
     @functools.wraps(original)
@@ -53,18 +55,22 @@ def _refuse(text: str):
 
 
 def _refuse_processes() -> None:
-    """Device memory belongs to the simulated device of one process. What a queue's feeder thread would only print is raised where the message is received."""
+    """Device memory belongs to the simulated device of one process. What a queue's feeder thread would only print is
+    raised where the message is received."""
 
     def guarded(original):
         @functools.wraps(original)
         def reduce(value):
             if not _on_device(value):
                 return original(value)
-            text = (f"presil: a {type(value).__name__} on {value.device} can't be sent to another process: its memory belongs to the simulated device of this one. "
-                    "Send value.cpu(), and move it to the device there")
+            text = (
+                f"presil: a {type(value).__name__} on {value.device} can't be sent to another process: its memory belongs to the simulated device of this one. "
+                "Send value.cpu(), and move it to the device there"
+            )
             if threading.current_thread().name == "QueueFeederThread":
                 return _refuse, (text,)
             raise RuntimeError(text)
+
         return reduce
 
     for kind in (torch.Tensor, torch.nn.Parameter):

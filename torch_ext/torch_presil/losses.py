@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chunked linear_cross_entropy on the device: in what torch accumulates it and how many rows make a chunk.
 
-torch decides both from the device's name. A device that it doesn't know sums the loss of bfloat16 and float16 in that type, 1 % off; ours is treated as the CPU is: float32.
+torch decides both from the device's name. A device that it doesn't know sums the loss of bfloat16 and float16 in that
+type, 1 % off; ours is treated as the CPU is: float32.
 """
 
 import functools

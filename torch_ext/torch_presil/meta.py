@@ -5,18 +5,48 @@ import torch
 
 
 def _conv_output(x, weight, stride, padding, dilation, dtype):
-    size = [(x.shape[2 + i] + 2 * padding[i] - dilation[i] * (weight.shape[2 + i] - 1) - 1) // stride[i] + 1 for i in range(2)]
+    size = [
+        (x.shape[2 + i] + 2 * padding[i] - dilation[i] * (weight.shape[2 + i] - 1) - 1) // stride[i] + 1
+        for i in range(2)
+    ]
     return x.new_empty([x.shape[0], weight.shape[0], *size], dtype=dtype).contiguous(memory_format=torch.channels_last)
 
 
 @torch.library.register_fake("presil::conv2d")
-def _(input, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1, residual=None, activation="none", out_dtype=None, label="conv2d"):
+def _(
+    input,
+    weight,
+    bias=None,
+    stride=(1, 1),
+    padding=(0, 0),
+    dilation=(1, 1),
+    groups=1,
+    residual=None,
+    activation="none",
+    out_dtype=None,
+    label="conv2d",
+):
     return _conv_output(input, weight, stride, padding, dilation, out_dtype or input.dtype)
 
 
 @torch.library.register_fake("presil::conv2d_int8")
-def _(input, weight, bias, scale, stride, padding, dilation, groups, input_zero_point, output_zero_point, residual=None, residual_scale=1.0, residual_zero_point=0,
-      relu=False, label="conv2d_int8"):
+def _(
+    input,
+    weight,
+    bias,
+    scale,
+    stride,
+    padding,
+    dilation,
+    groups,
+    input_zero_point,
+    output_zero_point,
+    residual=None,
+    residual_scale=1.0,
+    residual_zero_point=0,
+    relu=False,
+    label="conv2d_int8",
+):
     return _conv_output(input, weight, stride, padding, dilation, torch.int8)
 
 
@@ -26,5 +56,17 @@ def _(input, weight, bias=None, residual=None, activation="none", out_dtype=None
 
 
 @torch.library.register_fake("presil::linear_int8")
-def _(input, weight, bias, scale, input_zero_point, output_zero_point, residual=None, residual_scale=1.0, residual_zero_point=0, relu=False, label="linear_int8"):
+def _(
+    input,
+    weight,
+    bias,
+    scale,
+    input_zero_point,
+    output_zero_point,
+    residual=None,
+    residual_scale=1.0,
+    residual_zero_point=0,
+    relu=False,
+    label="linear_int8",
+):
     return input.new_empty([*input.shape[:-1], weight.shape[0]], dtype=torch.int8)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loading of a model by name, and making random weights behave: seeded initialisation, calibrated batch-norm statistics, seeded inputs."""
+"""Loading of a model by name, and making random weights behave: seeded initialisation, calibrated batch-norm
+statistics, seeded inputs."""
 
 import fnmatch
 import importlib
@@ -10,7 +11,15 @@ from pathlib import Path
 import torch
 from torch import nn
 
-__all__ = ["ModelError", "load_model", "calibrate_batch_norm", "seeded_inputs", "parse_shape", "parse_batches", "select"]
+__all__ = [
+    "ModelError",
+    "load_model",
+    "calibrate_batch_norm",
+    "seeded_inputs",
+    "parse_shape",
+    "parse_batches",
+    "select",
+]
 
 
 class ModelError(ValueError):
@@ -20,7 +29,9 @@ class ModelError(ValueError):
 def _import(name: str):
     source, separator, attribute = name.partition(":")
     if not separator or not attribute:
-        raise ModelError(f"model {name!r}: expected 'package.module:callable' or 'path/to/file.py:callable', e.g. torchvision.models:resnet50")
+        raise ModelError(
+            f"model {name!r}: expected 'package.module:callable' or 'path/to/file.py:callable', e.g. torchvision.models:resnet50"
+        )
     if source.endswith(".py"):
         path = Path(source)
         if not path.is_file():
@@ -40,12 +51,15 @@ def _import(name: str):
             raise ModelError(f"model {name!r}: {source} has no {part!r}")
         target = getattr(target, part)
     if not callable(target):
-        raise ModelError(f"model {name!r}: {attribute} is a {type(target).__name__}, expected a callable that returns a torch.nn.Module")
+        raise ModelError(
+            f"model {name!r}: {attribute} is a {type(target).__name__}, expected a callable that returns a torch.nn.Module"
+        )
     return target
 
 
 def load_model(name: str, weights: str | None = None, seed: int = 0) -> nn.Module:
-    """The module that `name` returns, in eval mode, with seeded initialisation; weights: a state dict file (loaded with weights_only=True)."""
+    """The module that `name` returns, in eval mode, with seeded initialisation; weights: a state dict file (loaded
+    with weights_only=True)."""
     factory = _import(name)
     torch.manual_seed(seed)
     model = factory()
@@ -80,7 +94,8 @@ def seeded_inputs(shape: tuple, count: int, seed: int) -> list:
 
 
 def calibrate_batch_norm(model: nn.Module, inputs: list) -> int:
-    """Sets running statistics to those of the inputs (one batch), so that random weights neither explode nor vanish. Number of layers set."""
+    """Sets running statistics to those of the inputs (one batch), so that random weights neither explode nor vanish.
+    Number of layers set."""
     norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm) and m.track_running_stats]
     if not norms:
         return 0
@@ -112,5 +127,7 @@ def select(names, pattern: str | None) -> list:
         return names
     chosen = [n for n in names if fnmatch.fnmatchcase(n, pattern)]
     if not chosen:
-        raise ModelError(f"--layers {pattern!r} matches none of the {len(names)} layers: {', '.join(names[:8])}{', …' if len(names) > 8 else ''}")
+        raise ModelError(
+            f"--layers {pattern!r} matches none of the {len(names)} layers: {', '.join(names[:8])}{', …' if len(names) > 8 else ''}"
+        )
     return chosen

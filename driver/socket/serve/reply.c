@@ -7,7 +7,8 @@
 #include <string.h>
 #include <sys/uio.h>
 
-int presil_server_answer(presil_server *s, uint32_t sequence, uint16_t flags, int status, const char *text, const void *body, size_t bytes) {
+int presil_server_answer(presil_server *s, uint32_t sequence, uint16_t flags, int status, const char *text,
+                         const void *body, size_t bytes) {
     uint8_t head[PROTOCOL_HEADER + PROTOCOL_ANSWER_HEAD + 4 + SERVER_TEXT];
     protocol_writer w = {head + PROTOCOL_HEADER, sizeof head - PROTOCOL_HEADER, 0, false};
     protocol_put_answer(&w, status, s->cycles);
@@ -17,7 +18,9 @@ int presil_server_answer(presil_server *s, uint32_t sequence, uint16_t flags, in
         protocol_put_text(&w, copy);
         bytes = 0;
     }
-    protocol_put_header(head, (protocol_frame){.type = PROTOCOL_ANSWER, .flags = flags, .sequence = sequence, .length = (uint32_t)(w.used + bytes)});
+    protocol_put_header(
+        head, (protocol_frame){
+                  .type = PROTOCOL_ANSWER, .flags = flags, .sequence = sequence, .length = (uint32_t)(w.used + bytes)});
     struct iovec parts[2] = {{head, PROTOCOL_HEADER + w.used}, {(void *)(uintptr_t)body, bytes}};
     const int failed = channel_send(s->client.fd, parts, bytes ? 2 : 1, SERVER_SEND_MS, -1);
     if (failed) presil_server_lose(s, strerror(-failed));
@@ -26,8 +29,10 @@ int presil_server_answer(presil_server *s, uint32_t sequence, uint16_t flags, in
 
 static int begin(presil_server *s, const char *function, uint32_t kind) {
     if (!s) return PRESIL_SERVE_EINVAL;
-    if (!s->outstanding) return presil_server_fail(s, PRESIL_SERVE_EINVAL, "%s: there is no request to answer", function);
-    if (kind && s->kind != kind) return presil_server_fail(s, PRESIL_SERVE_EINVAL, "%s does not answer %s", function, protocol_name(s->kind));
+    if (!s->outstanding)
+        return presil_server_fail(s, PRESIL_SERVE_EINVAL, "%s: there is no request to answer", function);
+    if (kind && s->kind != kind)
+        return presil_server_fail(s, PRESIL_SERVE_EINVAL, "%s does not answer %s", function, protocol_name(s->kind));
     return 0;
 }
 
@@ -40,21 +45,31 @@ static int finish(presil_server *s, const void *body, size_t bytes) {
 static int welcome_client(presil_server *s) {
     uint8_t body[512 + 16 * PROTOCOL_REGIONS];
     protocol_writer w = {body, sizeof body, 0, false};
-    protocol_welcome welcome = {.version = PROTOCOL_VERSION, .abi = PRESIL_TRANSPORT_ABI, .flags = s->memory_fd >= 0 ? PROTOCOL_WELCOME_MAPPED : 0, .region_count = s->region_count, .info = s->told};
-    welcome.info.capabilities = (s->told.capabilities & ~(uint32_t)PRESIL_CAP_MAPS) | (s->memory_fd >= 0 ? PRESIL_CAP_MAPS : 0);
+    protocol_welcome welcome = {.version = PROTOCOL_VERSION,
+                                .abi = PRESIL_TRANSPORT_ABI,
+                                .flags = s->memory_fd >= 0 ? PROTOCOL_WELCOME_MAPPED : 0,
+                                .region_count = s->region_count,
+                                .info = s->told};
+    welcome.info.capabilities =
+        (s->told.capabilities & ~(uint32_t)PRESIL_CAP_MAPS) | (s->memory_fd >= 0 ? PRESIL_CAP_MAPS : 0);
     memcpy(welcome.regions, s->regions, sizeof welcome.regions);
     protocol_put_welcome(&w, &welcome);
     s->state = CLIENT_OPEN;
     return finish(s, body, w.used);
 }
 
-int presil_serve_describe(presil_server *s, const presil_transport_info *info, const presil_region *regions, uint32_t count) {
+int presil_serve_describe(presil_server *s, const presil_transport_info *info, const presil_region *regions,
+                          uint32_t count) {
     const int failed = begin(s, "presil_serve_describe", PRESIL_REQUEST_OPEN);
     if (failed) return failed;
-    if (count > PROTOCOL_REGIONS || (count && !regions)) return presil_server_fail(s, PRESIL_SERVE_EINVAL, "presil_serve_describe: at most %u regions expected, %u found", PROTOCOL_REGIONS, count);
+    if (count > PROTOCOL_REGIONS || (count && !regions))
+        return presil_server_fail(s, PRESIL_SERVE_EINVAL,
+                                  "presil_serve_describe: at most %u regions expected, %u found", PROTOCOL_REGIONS,
+                                  count);
     if (info) {
         s->told = *info;
-        s->told.chip[sizeof s->told.chip - 1] = s->told.config[sizeof s->told.config - 1] = s->told.build[sizeof s->told.build - 1] = s->told.text[sizeof s->told.text - 1] = 0;
+        s->told.chip[sizeof s->told.chip - 1] = s->told.config[sizeof s->told.config - 1] =
+            s->told.build[sizeof s->told.build - 1] = s->told.text[sizeof s->told.text - 1] = 0;
     }
     if (regions) {
         memcpy(s->regions, regions, count * sizeof *regions);
@@ -66,7 +81,9 @@ int presil_serve_describe(presil_server *s, const presil_transport_info *info, c
 int presil_serve_reply_done(presil_server *s, int status, const char *text) {
     const int failed = begin(s, "presil_serve_reply_done", 0);
     if (failed) return failed;
-    if (status > 0 || status < PRESIL_TRANSPORT_ESTOPPED) return presil_server_fail(s, PRESIL_SERVE_EINVAL, "presil_serve_reply_done: 0 or a presil_transport_error expected, %d found", status);
+    if (status > 0 || status < PRESIL_TRANSPORT_ESTOPPED)
+        return presil_server_fail(s, PRESIL_SERVE_EINVAL,
+                                  "presil_serve_reply_done: 0 or a presil_transport_error expected, %d found", status);
     if (status == 0) {
         switch (s->kind) {
         case PRESIL_REQUEST_OPEN: return welcome_client(s);
@@ -74,7 +91,9 @@ int presil_serve_reply_done(presil_server *s, int status, const char *text) {
         case PRESIL_REQUEST_MEM_READ:
         case PRESIL_REQUEST_WAIT:
         case PRESIL_REQUEST_WRITE_LOG_FETCH:
-        case PRESIL_REQUEST_BUS_FAULT: return presil_server_fail(s, PRESIL_SERVE_EINVAL, "presil_serve_reply_done: %s has an answer of its own", protocol_name(s->kind));
+        case PRESIL_REQUEST_BUS_FAULT:
+            return presil_server_fail(s, PRESIL_SERVE_EINVAL, "presil_serve_reply_done: %s has an answer of its own",
+                                      protocol_name(s->kind));
         default: break;
         }
     }
@@ -98,7 +117,9 @@ int presil_serve_reply_done(presil_server *s, int status, const char *text) {
 int presil_serve_reply_values(presil_server *s, const uint32_t *values, uint32_t count) {
     const int failed = begin(s, "presil_serve_reply_values", PRESIL_REQUEST_READ32);
     if (failed) return failed;
-    if (count != s->count || !values) return presil_server_fail(s, PRESIL_SERVE_EINVAL, "presil_serve_reply_values: %u values expected, %u found", s->count, count);
+    if (count != s->count || !values)
+        return presil_server_fail(s, PRESIL_SERVE_EINVAL, "presil_serve_reply_values: %u values expected, %u found",
+                                  s->count, count);
     uint8_t body[4 * PRESIL_SERVE_REGISTERS];
     protocol_writer w = {body, sizeof body, 0, false};
     for (uint32_t i = 0; i < count; i++) protocol_put32(&w, values[i]);
@@ -108,14 +129,18 @@ int presil_serve_reply_values(presil_server *s, const uint32_t *values, uint32_t
 int presil_serve_reply_bytes(presil_server *s, const void *data, uint64_t bytes) {
     const int failed = begin(s, "presil_serve_reply_bytes", PRESIL_REQUEST_MEM_READ);
     if (failed) return failed;
-    if (bytes != s->bytes || (bytes && !data)) return presil_server_fail(s, PRESIL_SERVE_EINVAL, "presil_serve_reply_bytes: %llu bytes expected, %llu found", (unsigned long long)s->bytes, (unsigned long long)bytes);
+    if (bytes != s->bytes || (bytes && !data))
+        return presil_server_fail(s, PRESIL_SERVE_EINVAL, "presil_serve_reply_bytes: %llu bytes expected, %llu found",
+                                  (unsigned long long)s->bytes, (unsigned long long)bytes);
     return finish(s, data, bytes);
 }
 
 int presil_serve_reply_wait(presil_server *s, uint32_t reason, uint64_t cycles) {
     const int failed = begin(s, "presil_serve_reply_wait", PRESIL_REQUEST_WAIT);
     if (failed) return failed;
-    if (reason > PRESIL_WAIT_HUNG) return presil_server_fail(s, PRESIL_SERVE_EINVAL, "presil_serve_reply_wait: %u is not one of presil_wait_reason", reason);
+    if (reason > PRESIL_WAIT_HUNG)
+        return presil_server_fail(s, PRESIL_SERVE_EINVAL,
+                                  "presil_serve_reply_wait: %u is not one of presil_wait_reason", reason);
     uint8_t body[16];
     protocol_writer w = {body, sizeof body, 0, false};
     protocol_put32(&w, reason);
@@ -127,7 +152,8 @@ int presil_serve_reply_wait(presil_server *s, uint32_t reason, uint64_t cycles) 
 int presil_serve_reply_ranges(presil_server *s, const presil_write_range *ranges, size_t count) {
     const int failed = begin(s, "presil_serve_reply_ranges", PRESIL_REQUEST_WRITE_LOG_FETCH);
     if (failed) return failed;
-    if (count && !ranges) return presil_server_fail(s, PRESIL_SERVE_EINVAL, "presil_serve_reply_ranges: ranges is NULL");
+    if (count && !ranges)
+        return presil_server_fail(s, PRESIL_SERVE_EINVAL, "presil_serve_reply_ranges: ranges is NULL");
     enum { STEP = 4096 };
     static _Thread_local uint8_t body[16 * STEP];
     for (size_t at = 0;; at += STEP) {

@@ -24,7 +24,8 @@ static void breach(presil_server *s, const char *what) {
 static const char *check_memory(presil_server *s, uint64_t bytes) {
     struct stat file;
     const int access = fcntl(s->memory_fd, F_GETFL), seals = fcntl(s->memory_fd, F_GET_SEALS);
-    if (access < 0 || (access & O_ACCMODE) != O_RDWR) return "the memory's descriptor is not open for reading and writing";
+    if (access < 0 || (access & O_ACCMODE) != O_RDWR)
+        return "the memory's descriptor is not open for reading and writing";
     if (fstat(s->memory_fd, &file) || !S_ISREG(file.st_mode) || seals < 0) return "the memory's descriptor is no memfd";
     if (!(seals & F_SEAL_SHRINK)) return "the memory's descriptor is not sealed against shrinking (F_SEAL_SHRINK)";
     if ((uint64_t)file.st_size < bytes) return "the memory's descriptor has less bytes than OPEN says";
@@ -35,7 +36,9 @@ static const char *check_open(presil_server *s, presil_request *q, const protoco
     if (hello->abi != PRESIL_TRANSPORT_ABI) return "another version of presil_transport.h";
     const bool announced = hello->flags & PROTOCOL_OPEN_MEMORY_FD;
     if (s->extra_fds) return "one descriptor expected, more came";
-    if (announced != (s->memory_fd >= 0)) return announced ? "a descriptor of the memory is announced, none came" : "a descriptor came that is not announced";
+    if (announced != (s->memory_fd >= 0))
+        return announced ? "a descriptor of the memory is announced, none came"
+                         : "a descriptor came that is not announced";
     const char *text = announced ? check_memory(s, q->open.memory_bytes) : NULL;
     if (text) return text;
     if (s->memory_fd >= 0 && s->copy_memory) {
@@ -45,13 +48,15 @@ static const char *check_open(presil_server *s, presil_request *q, const protoco
     q->open.memory_fd = s->memory_fd;
     s->regions[0] = (presil_region){.base = q->open.memory_base, .bytes = q->open.memory_bytes};
     s->region_count = 1;
-    presil_server_log(s, "process %d (%s) connects: %llu MiB of memory, %s", s->pid, hello->client ? hello->client : "no name", (unsigned long long)(q->open.memory_bytes >> 20),
+    presil_server_log(s, "process %d (%s) connects: %llu MiB of memory, %s", s->pid,
+                      hello->client ? hello->client : "no name", (unsigned long long)(q->open.memory_bytes >> 20),
                       s->memory_fd >= 0 ? "mapped" : "in messages");
     return NULL;
 }
 
 /* ---- others */
-/* A posted request has failed: what follows it does not run; the next request that has an answer is told. RESET starts afresh. */
+/* A posted request has failed: what follows it does not run; the next request that has an answer is told. RESET starts
+ * afresh. */
 static bool after_failure(presil_server *s, const presil_request *q, uint32_t sequence) {
     if (!s->posted_status) return false;
     if (q->kind == PRESIL_REQUEST_RESET) {
@@ -83,9 +88,11 @@ static int take(presil_server *s, const protocol_frame *frame, const uint8_t *pa
     protocol_hello hello = {0};
     if (frame->type == PROTOCOL_CANCEL && s->state == CLIENT_OPEN) return 0; /* of a wait that has just ended */
     if ((frame->type == PRESIL_REQUEST_OPEN) != (s->state == CLIENT_GREETING)) {
-        (void)snprintf(text, sizeof text, "%s, %s expected", protocol_name(frame->type), s->state == CLIENT_GREETING ? "OPEN" : "a request");
+        (void)snprintf(text, sizeof text, "%s, %s expected", protocol_name(frame->type),
+                       s->state == CLIENT_GREETING ? "OPEN" : "a request");
     } else if (frame->sequence != s->expected) {
-        (void)snprintf(text, sizeof text, "%s has sequence %u, %u expected", protocol_name(frame->type), frame->sequence, s->expected);
+        (void)snprintf(text, sizeof text, "%s has sequence %u, %u expected", protocol_name(frame->type),
+                       frame->sequence, s->expected);
     } else if (protocol_decode_request(frame, payload, out, &hello, &s->scratch, text, sizeof text) == 0) {
         s->expected++;
         if (out->kind == PRESIL_REQUEST_CLOSE) {
@@ -107,9 +114,13 @@ static int take(presil_server *s, const protocol_frame *frame, const uint8_t *pa
 }
 
 static void receive(presil_server *s) {
-    const int n = s->state == CLIENT_GREETING ? channel_receive_fd(&s->client, &s->memory_fd, &s->extra_fds) : channel_receive(&s->client);
-    if (n == 0) presil_server_lose(s, channel_pending(&s->client) ? "it went in the middle of a message" : "it went without CLOSE");
-    else if (n < 0 && n != -EAGAIN) presil_server_lose(s, strerror(-n));
+    const int n = s->state == CLIENT_GREETING ? channel_receive_fd(&s->client, &s->memory_fd, &s->extra_fds)
+                                              : channel_receive(&s->client);
+    if (n == 0)
+        presil_server_lose(s, channel_pending(&s->client) ? "it went in the middle of a message"
+                                                          : "it went without CLOSE");
+    else if (n < 0 && n != -EAGAIN)
+        presil_server_lose(s, strerror(-n));
 }
 
 static int next_message(presil_server *s, presil_request *out) {
@@ -145,19 +156,26 @@ static void wait_for_input(presil_server *s, uint64_t until_ms) {
     const uint64_t now = channel_now_ms();
     uint64_t wait = until_ms > now ? until_ms - now : 0;
     if (s->stop && wait > TICK_MS) wait = TICK_MS;
-    if (s->state == CLIENT_GREETING && s->greeting_until > now && wait > s->greeting_until - now) wait = s->greeting_until - now;
+    if (s->state == CLIENT_GREETING && s->greeting_until > now && wait > s->greeting_until - now)
+        wait = s->greeting_until - now;
     if (wait > 60000) wait = 60000;
-    struct pollfd p[2] = {{.fd = s->state == CLIENT_NONE ? -1 : s->client.fd, .events = POLLIN}, {.fd = s->listener, .events = POLLIN}};
+    struct pollfd p[2] = {{.fd = s->state == CLIENT_NONE ? -1 : s->client.fd, .events = POLLIN},
+                          {.fd = s->listener, .events = POLLIN}};
     if (poll(p, 2, (int)wait) < 0) return;
     /* The client first: the next one may come because it is going. */
-    if (p[0].revents) receive(s);
-    else if (p[1].revents) presil_server_accept(s);
-    if (s->state == CLIENT_GREETING && !p[0].revents && channel_now_ms() >= s->greeting_until) presil_server_lose(s, "it connected and did not say OPEN");
+    if (p[0].revents)
+        receive(s);
+    else if (p[1].revents)
+        presil_server_accept(s);
+    if (s->state == CLIENT_GREETING && !p[0].revents && channel_now_ms() >= s->greeting_until)
+        presil_server_lose(s, "it connected and did not say OPEN");
 }
 
 int presil_serve_next(presil_server *s, presil_request *out, int timeout_ms) {
     if (!s || !out) return PRESIL_SERVE_EINVAL;
-    if (s->outstanding && !s->lost) return presil_server_fail(s, PRESIL_SERVE_EINVAL, "presil_serve_next: %s has not been answered", protocol_name(s->kind));
+    if (s->outstanding && !s->lost)
+        return presil_server_fail(s, PRESIL_SERVE_EINVAL, "presil_serve_next: %s has not been answered",
+                                  protocol_name(s->kind));
     const uint64_t now = channel_now_ms(), until = timeout_ms < 0 ? UINT64_MAX : now + (uint64_t)timeout_ms;
     for (bool waited = false;; waited = true) {
         if (presil_server_stopped(s) && s->state != CLIENT_NONE) presil_server_lose(s, "the server ends");
@@ -181,7 +199,8 @@ static void look_at_client(presil_server *s) {
         if (found < 0) breach(s, text);
         if (found <= 0) return;
         if (frame.type != PROTOCOL_CANCEL) {
-            (void)snprintf(text, sizeof text, "%s before the answer to %s", protocol_name(frame.type), protocol_name(s->kind));
+            (void)snprintf(text, sizeof text, "%s before the answer to %s", protocol_name(frame.type),
+                           protocol_name(s->kind));
             breach(s, text);
             return;
         }
@@ -194,8 +213,10 @@ void presil_server_look(presil_server *s) {
     if (s->lost || s->state != CLIENT_OPEN) return;
     struct pollfd p[2] = {{.fd = s->client.fd, .events = POLLIN}, {.fd = s->listener, .events = POLLIN}};
     if (poll(p, 2, 0) <= 0) return;
-    if (p[0].revents) look_at_client(s);
-    else if (p[1].revents) presil_server_accept(s);
+    if (p[0].revents)
+        look_at_client(s);
+    else if (p[1].revents)
+        presil_server_accept(s);
 }
 
 void presil_server_progress(presil_server *s, uint64_t cycles) {

@@ -48,25 +48,36 @@ static int wrong(char *error, size_t bytes, int status, const char *format, cons
 }
 
 /* A socket file that nobody answers on is left from a server that was killed. */
-static int remove_stale(const char *path, const struct sockaddr_un *address, socklen_t bytes, char *error, size_t error_bytes) {
+static int remove_stale(const char *path, const struct sockaddr_un *address, socklen_t bytes, char *error,
+                        size_t error_bytes) {
     struct stat file;
-    if (lstat(path, &file)) return errno == ENOENT ? 0 : wrong(error, error_bytes, PRESIL_SERVE_ESYSTEM, "%s: %s", path, strerror(errno));
-    if (!S_ISSOCK(file.st_mode)) return wrong(error, error_bytes, PRESIL_SERVE_EINVAL, "%s is there and %s: choose another path", path, "no socket");
+    if (lstat(path, &file))
+        return errno == ENOENT ? 0 : wrong(error, error_bytes, PRESIL_SERVE_ESYSTEM, "%s: %s", path, strerror(errno));
+    if (!S_ISSOCK(file.st_mode))
+        return wrong(error, error_bytes, PRESIL_SERVE_EINVAL, "%s is there and %s: choose another path", path,
+                     "no socket");
     const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     const int refused = probe < 0 || (connect(probe, (const struct sockaddr *)address, bytes) && errno == ECONNREFUSED);
     if (probe >= 0) (void)close(probe);
-    if (!refused) return wrong(error, error_bytes, PRESIL_SERVE_EINVAL, "%s: %s", path, "another server answers there: choose another path, or end it");
-    return unlink(path) && errno != ENOENT ? wrong(error, error_bytes, PRESIL_SERVE_ESYSTEM, "%s can't be replaced: %s", path, strerror(errno)) : 0;
+    if (!refused)
+        return wrong(error, error_bytes, PRESIL_SERVE_EINVAL, "%s: %s", path,
+                     "another server answers there: choose another path, or end it");
+    return unlink(path) && errno != ENOENT
+               ? wrong(error, error_bytes, PRESIL_SERVE_ESYSTEM, "%s can't be replaced: %s", path, strerror(errno))
+               : 0;
 }
 
 static int listen_at(presil_server *s, const char *path, char *error, size_t error_bytes) {
     struct sockaddr_un address;
     socklen_t bytes = 0;
-    if (!path || !channel_address(path, &address, &bytes)) return wrong(error, error_bytes, PRESIL_SERVE_EINVAL, "\"%s\" is no path of a socket: %s expected", path ? path : "", "1 to 107 bytes");
+    if (!path || !channel_address(path, &address, &bytes))
+        return wrong(error, error_bytes, PRESIL_SERVE_EINVAL, "\"%s\" is no path of a socket: %s expected",
+                     path ? path : "", "1 to 107 bytes");
     const int stale = remove_stale(path, &address, bytes, error, error_bytes);
     if (stale) return stale;
     s->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (s->listener < 0 || bind(s->listener, (const struct sockaddr *)&address, bytes)) return wrong(error, error_bytes, PRESIL_SERVE_ESYSTEM, "no socket at %s: %s", path, strerror(errno));
+    if (s->listener < 0 || bind(s->listener, (const struct sockaddr *)&address, bytes))
+        return wrong(error, error_bytes, PRESIL_SERVE_ESYSTEM, "no socket at %s: %s", path, strerror(errno));
     (void)snprintf(s->path, sizeof s->path, "%s", path);
     struct stat file;
     if (lstat(path, &file) == 0) {
@@ -74,7 +85,8 @@ static int listen_at(presil_server *s, const char *path, char *error, size_t err
         s->file_inode = (uint64_t)file.st_ino;
     }
     /* Before listen(): until then nobody can connect. */
-    if (chmod(path, S_IRUSR | S_IWUSR) || listen(s->listener, 8)) return wrong(error, error_bytes, PRESIL_SERVE_ESYSTEM, "can't listen at %s: %s", path, strerror(errno));
+    if (chmod(path, S_IRUSR | S_IWUSR) || listen(s->listener, 8))
+        return wrong(error, error_bytes, PRESIL_SERVE_ESYSTEM, "can't listen at %s: %s", path, strerror(errno));
     return 0;
 }
 
@@ -94,7 +106,9 @@ presil_server *presil_server_create(const presil_serve_options *options) {
 }
 
 int presil_serve_open(const presil_serve_options *options, presil_server **out, char *error, size_t error_bytes) {
-    if (!options || !out || options->size < offsetof(presil_serve_options, info)) return wrong(error, error_bytes, PRESIL_SERVE_EINVAL, "%s: %s", "presil_serve_open", "options (with size) and out must be given");
+    if (!options || !out || options->size < offsetof(presil_serve_options, info))
+        return wrong(error, error_bytes, PRESIL_SERVE_EINVAL, "%s: %s", "presil_serve_open",
+                     "options (with size) and out must be given");
     presil_server *s = presil_server_create(options);
     if (!s) return wrong(error, error_bytes, PRESIL_SERVE_ESYSTEM, "%s: %s", "presil_serve_open", "no memory");
     const int status = listen_at(s, options->path, error, error_bytes);
@@ -110,7 +124,9 @@ void presil_serve_close(presil_server *s) {
     if (!s) return;
     presil_server_drop(s, "the server ends");
     struct stat file;
-    if (*s->path && lstat(s->path, &file) == 0 && (uint64_t)file.st_dev == s->file_device && (uint64_t)file.st_ino == s->file_inode) (void)unlink(s->path);
+    if (*s->path && lstat(s->path, &file) == 0 && (uint64_t)file.st_dev == s->file_device &&
+        (uint64_t)file.st_ino == s->file_inode)
+        (void)unlink(s->path);
     if (s->listener >= 0) (void)close(s->listener);
     free(s);
 }
@@ -147,7 +163,10 @@ void presil_server_adopt(presil_server *s, int fd) {
     const int pid = peer_of(fd);
     if (s->state != CLIENT_NONE) {
         char text[SERVER_TEXT];
-        (void)snprintf(text, sizeof text, "process %d is connected to %s, and there is one client at a time: end it, or start another server", s->pid, *s->path ? s->path : "this server");
+        (void)snprintf(
+            text, sizeof text,
+            "process %d is connected to %s, and there is one client at a time: end it, or start another server", s->pid,
+            *s->path ? s->path : "this server");
         presil_server_log(s, "refused process %d: process %d is connected", pid, s->pid);
         send_farewell(fd, PROTOCOL_REFUSED, text);
         (void)close(fd);
@@ -170,7 +189,8 @@ void presil_server_adopt(presil_server *s, int fd) {
 }
 
 void presil_server_accept(presil_server *s) {
-    for (int fd = 0; s->listener >= 0 && (fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;) presil_server_adopt(s, fd);
+    for (int fd = 0; s->listener >= 0 && (fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;)
+        presil_server_adopt(s, fd);
 }
 
 void presil_server_lose(presil_server *s, const char *text) {

@@ -2,8 +2,9 @@
 /*
  * server.h - what the files of the serving library share.
  *
- * Threads: one at a time, but for WAIT in presil_serve_transport(): there the simulating thread sends progress, while presil_server_look(), which only receives
- * and refuses other clients, runs in another. It therefore never closes the client's descriptor: it notes `lost`, and presil_serve_next() closes.
+ * Threads: one at a time, but for WAIT in presil_serve_transport(): there the simulating thread sends progress, while
+ * presil_server_look(), which only receives and refuses other clients, runs in another. It therefore never closes the
+ * client's descriptor: it notes `lost`, and presil_serve_next() closes.
  */
 #ifndef PRESIL_SERVER_H
 #define PRESIL_SERVER_H
@@ -66,13 +67,17 @@ presil_server *presil_server_create(const presil_serve_options *options);
 void presil_server_adopt(presil_server *s, int fd);
 void presil_server_accept(presil_server *s);
 
-void presil_server_lose(presil_server *s, const char *text); /* notes that the client has to be dropped; the first text stays */
-void presil_server_drop(presil_server *s, const char *farewell); /* closes; farewell (NULL: none) is told to the client */
+void presil_server_lose(presil_server *s,
+                        const char *text); /* notes that the client has to be dropped; the first text stays */
+void presil_server_drop(presil_server *s,
+                        const char *farewell); /* closes; farewell (NULL: none) is told to the client */
 /* Sends a message without waiting for a client that does not read. */
 void presil_server_tell(presil_server *s, uint16_t type, const void *payload, size_t bytes);
-/* During WAIT: takes CANCEL, notices a client that has gone or breaks the protocol, refuses others. Touches nothing that sending needs. */
+/* During WAIT: takes CANCEL, notices a client that has gone or breaks the protocol, refuses others. Touches nothing
+ * that sending needs. */
 void presil_server_look(presil_server *s);
 void presil_server_progress(presil_server *s, uint64_t cycles);
-int presil_server_answer(presil_server *s, uint32_t sequence, uint16_t flags, int status, const char *text, const void *body, size_t bytes);
+int presil_server_answer(presil_server *s, uint32_t sequence, uint16_t flags, int status, const char *text,
+                         const void *body, size_t bytes);
 
 #endif

@@ -2,9 +2,9 @@
 /*
  * presil_serve_transport(): any presil_transport_ops as a server.
  *
- * While ops->wait() runs, nobody of ours is called but its progress function, every 50 ms. So a second thread, the watcher, looks at the socket every LOOK_MS and
- * sets the cancel flag. `lock` says who may: the serving thread holds it except during a wait. Progress is sent by the simulating thread itself, so that a
- * simulation that hangs falls silent.
+ * While ops->wait() runs, nobody of ours is called but its progress function, every 50 ms. So a second thread, the
+ * watcher, looks at the socket every LOOK_MS and sets the cancel flag. `lock` says who may: the serving thread holds it
+ * except during a wait. Progress is sent by the simulating thread itself, so that a simulation that hangs falls silent.
  */
 #define _GNU_SOURCE
 #include "server.h"
@@ -51,7 +51,8 @@ static void *watch(void *context) {
         if (t->waiting) {
             idle = 0;
             presil_server_look(t->server);
-            if (t->server->cancelled || t->server->lost || presil_server_stopped(t->server)) __atomic_store_n(&t->cancel, 1, __ATOMIC_RELAXED);
+            if (t->server->cancelled || t->server->lost || presil_server_stopped(t->server))
+                __atomic_store_n(&t->cancel, 1, __ATOMIC_RELAXED);
         }
         (void)pthread_mutex_unlock(&t->lock);
         if (quit) return NULL;
@@ -85,7 +86,9 @@ static int done(session *t, int status) {
     return presil_serve_reply_done(t->server, status, status ? t->ops->last_error(t->inner) : NULL);
 }
 
-static int unsupported(session *t) { return presil_serve_reply_done(t->server, PRESIL_TRANSPORT_ENOSYS, "this transport can't do that"); }
+static int unsupported(session *t) {
+    return presil_serve_reply_done(t->server, PRESIL_TRANSPORT_ENOSYS, "this transport can't do that");
+}
 
 static void close_inner(session *t) {
     if (t->inner) t->ops->close(t->inner);
@@ -116,15 +119,23 @@ static int open_inner(session *t, presil_request *q) {
 
 static int read_registers(session *t, const presil_request *q) {
     int status = 0;
-    if (t->ops->read32_many) status = t->ops->read32_many(t->inner, q->offsets, q->count, t->values);
-    else for (uint32_t i = 0; i < q->count && !status; i++) status = t->ops->read32(t->inner, q->offsets[i], &t->values[i]);
+    if (t->ops->read32_many)
+        status = t->ops->read32_many(t->inner, q->offsets, q->count, t->values);
+    else
+        for (uint32_t i = 0; i < q->count && !status; i++)
+            status = t->ops->read32(t->inner, q->offsets[i], &t->values[i]);
     stamp(t);
     return status ? done(t, status) : presil_serve_reply_values(t->server, t->values, q->count);
 }
 
 static int run_wait(session *t, const presil_request *q) {
-    presil_wait w = {.size = sizeof w, .deadline_cycles = q->wait.deadline_cycles, .deadline_ns = q->wait.deadline_ns, .hang_cycles = q->wait.hang_cycles,
-                     .cancel = &t->cancel, .progress = on_progress, .progress_context = t};
+    presil_wait w = {.size = sizeof w,
+                     .deadline_cycles = q->wait.deadline_cycles,
+                     .deadline_ns = q->wait.deadline_ns,
+                     .hang_cycles = q->wait.hang_cycles,
+                     .cancel = &t->cancel,
+                     .progress = on_progress,
+                     .progress_context = t};
     __atomic_store_n(&t->cancel, 0, __ATOMIC_RELAXED);
     t->waiting = true;
     if (atomic_load(&t->asleep)) (void)pthread_cond_signal(&t->wake);
@@ -140,7 +151,8 @@ static int fetch_log(session *t) {
     const presil_write_range *ranges = NULL;
     size_t count = 0;
     stamp(t);
-    const int status = t->ops->write_log_fetch ? t->ops->write_log_fetch(t->inner, &ranges, &count) : PRESIL_TRANSPORT_ENOSYS;
+    const int status =
+        t->ops->write_log_fetch ? t->ops->write_log_fetch(t->inner, &ranges, &count) : PRESIL_TRANSPORT_ENOSYS;
     return status ? done(t, status) : presil_serve_reply_ranges(t->server, ranges, count);
 }
 
@@ -174,11 +186,13 @@ static int handle(session *t, presil_request *q) {
     case PRESIL_REQUEST_WAIT: return run_wait(t, q);
     case PRESIL_REQUEST_CYCLES: return done(t, 0);
     case PRESIL_REQUEST_RESET: return done(t, o->reset(p));
-    case PRESIL_REQUEST_TRACE: return o->trace ? done(t, o->trace(p, q->text, q->first_cycle, q->last_cycle)) : unsupported(t);
+    case PRESIL_REQUEST_TRACE:
+        return o->trace ? done(t, o->trace(p, q->text, q->first_cycle, q->last_cycle)) : unsupported(t);
     case PRESIL_REQUEST_WRITE_LOG: return o->write_log ? done(t, o->write_log(p, q->value != 0)) : unsupported(t);
     case PRESIL_REQUEST_WRITE_LOG_FETCH: return fetch_log(t);
     case PRESIL_REQUEST_BUS_FAULT: return tell_fault(t);
-    case PRESIL_REQUEST_MEMORY_MODEL: return o->set_memory_model ? done(t, o->set_memory_model(p, q->text, q->seed)) : unsupported(t);
+    case PRESIL_REQUEST_MEMORY_MODEL:
+        return o->set_memory_model ? done(t, o->set_memory_model(p, q->text, q->seed)) : unsupported(t);
     case PRESIL_REQUEST_INJECT: return o->inject ? done(t, o->inject(p, q->text)) : unsupported(t);
     default: return presil_serve_reply_done(t->server, PRESIL_TRANSPORT_ENOSYS, "an unknown request");
     }
@@ -198,8 +212,13 @@ static int serve(session *t) {
 int presil_serve_transport(presil_server *server, const presil_transport_ops *ops) {
     if (!server) return PRESIL_SERVE_EINVAL;
     if (!ops || ops->abi != PRESIL_TRANSPORT_ABI || ops->size < sizeof *ops)
-        return presil_server_fail(server, PRESIL_SERVE_EINVAL, "presil_serve_transport: transport ABI %u expected, %u found", PRESIL_TRANSPORT_ABI, ops ? ops->abi : 0);
-    session t = {.server = server, .ops = ops, .buffer = malloc(PRESIL_SERVE_CHUNK), .values = malloc(sizeof(uint32_t) * PRESIL_SERVE_REGISTERS)};
+        return presil_server_fail(server, PRESIL_SERVE_EINVAL,
+                                  "presil_serve_transport: transport ABI %u expected, %u found", PRESIL_TRANSPORT_ABI,
+                                  ops ? ops->abi : 0);
+    session t = {.server = server,
+                 .ops = ops,
+                 .buffer = malloc(PRESIL_SERVE_CHUNK),
+                 .values = malloc(sizeof(uint32_t) * PRESIL_SERVE_REGISTERS)};
     int status = PRESIL_SERVE_ESYSTEM;
     (void)pthread_mutex_init(&t.lock, NULL);
     (void)pthread_cond_init(&t.wake, NULL);

@@ -2,14 +2,16 @@
 """The checks of one sample: the same call on the CPU and on the device, from fresh copies of its arguments.
 
     forward        results, layouts, aliases of inputs, and what became of the inputs
-    view           the same with every operand a view at an offset of a larger storage (whose other elements must stay as they are)
+    view           the same with every operand a view at an offset of a larger storage (whose other elements must stay
+                   as they are)
     noncontiguous  the same with noncontiguous operands
     inplace        the method with an underscore
     out            out= of the right shape with strides, and out= that must be resized
     grad           gradients of every input, from the same random gradients of the results
     error          (of an entry's error inputs) the same type of exception
 
-What raises on the CPU must raise the same type on the device. Where nothing was launched, every bit is the CPU's; otherwise see products.py.
+What raises on the CPU must raise the same type on the device. Where nothing was launched, every bit is the CPU's;
+otherwise see products.py.
 """
 
 import contextlib
@@ -25,8 +27,18 @@ from .transfer import Transfer
 
 DEVICE = "presil"
 # Their results are not initialised: run under deterministic algorithms, which fill them.
-UNINITIALISED = {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "resize_", "resize_as_"}
-# The CPU gives other bits from call to call (LAPACK's gelsy, in MKL: for the same operands at the same alignment, with MKL_CBWR too).
+UNINITIALISED = {
+    "empty",
+    "empty_like",
+    "empty_strided",
+    "empty_permuted",
+    "new_empty",
+    "new_empty_strided",
+    "resize_",
+    "resize_as_",
+}
+# The CPU gives other bits from call to call (LAPACK's gelsy, in MKL: for the same operands at the same alignment,
+# with MKL_CBWR too).
 UNREPRODUCIBLE = {"linalg.lstsq"}
 
 
@@ -74,7 +86,10 @@ class Checker:
         launched = self.launches.count() > 0
         if expected.error is not None or got.error is not None:
             return same_error(got.error, expected.error), expected
-        everything = (got.value, from_device.inputs, from_device.bases), (expected.value, from_cpu.inputs, from_cpu.bases)
+        everything = (
+            (got.value, from_device.inputs, from_device.bases),
+            (expected.value, from_cpu.inputs, from_cpu.bases),
+        )
         where = DEVICE if from_device.used else "cpu"  # a factory without a device argument
 
         def again(context=contextlib.nullcontext(), wide=False):
@@ -82,14 +97,24 @@ class Checker:
             if outcome.error is not None:
                 raise outcome.error
             return outcome.value, move.inputs, move.bases
+
         if launched:
             difference = explain(again, self.launches, everything[0], where)
         else:
             difference = compare.trees(everything[0], everything[1], where, strides)
         if difference and self.op.name in UNREPRODUCIBLE:
-            difference = no_worse([everything[1][:2]] + [again()[:2] for _ in range(8)], again(wide=True)[:2], everything[0][:2], where, difference)
+            difference = no_worse(
+                [everything[1][:2]] + [again()[:2] for _ in range(8)],
+                again(wide=True)[:2],
+                everything[0][:2],
+                where,
+                difference,
+            )
         if difference is None:
-            mine, theirs = (compare.aliases(tree_flatten(o.value)[0], m.inputs) for o, m in ((got, from_device), (expected, from_cpu)))
+            mine, theirs = (
+                compare.aliases(tree_flatten(o.value)[0], m.inputs)
+                for o, m in ((got, from_device), (expected, from_cpu))
+            )
             if mine != theirs and not launched:
                 difference = f"results alias inputs (which, offset) {mine} instead of {theirs}"
         return difference, expected
@@ -101,7 +126,9 @@ class Checker:
         return self.compare(lambda x, args, kwargs: self.op(x, *args, **kwargs), sample, shift=3)[0]
 
     def noncontiguous(self, sample):
-        tensors = [t for t in tree_flatten((sample.input, sample.args, sample.kwargs))[0] if isinstance(t, torch.Tensor)]
+        tensors = [
+            t for t in tree_flatten((sample.input, sample.args, sample.kwargs))[0] if isinstance(t, torch.Tensor)
+        ]
         if any(t.layout != torch.strided for t in tensors):
             return "sparse operands have no noncontiguous form"
         return self.compare(lambda x, args, kwargs: self.op(x, *args, **kwargs), sample.noncontiguous())[0]
@@ -112,6 +139,7 @@ class Checker:
         def run(x, args, kwargs):
             result = method(x, *args, **kwargs)
             return result, result is x
+
         return self.compare(run, sample)[0]
 
     def out(self, sample, expected):
@@ -123,14 +151,24 @@ class Checker:
                 outs = [shape_of(t, device_of(x, args, kwargs)) for t in flat]
                 result = self.op(x, *args, **kwargs, out=tree_unflatten(outs, structure))
                 return result, outs, [a is b for a, b in zip(tree_flatten(result)[0], outs)]
+
             difference = self.compare(function, sample)[0]
-            return self.out_beside_result(function, sample, flat) if difference and difference.startswith(NOT_COMPARABLE) else difference
+            return (
+                self.out_beside_result(function, sample, flat)
+                if difference and difference.startswith(NOT_COMPARABLE)
+                else difference
+            )
+
         return run(strided_like) or run(lambda t, device: torch.empty(0, dtype=t.dtype, device=device))
 
     def out_beside_result(self, function, sample, flat):
-        """What PyTorch can't run under a dispatch mode on the CPU (matmul with a strided out=): the device's out= holds the bits
+        """What PyTorch can't run under a dispatch mode on the CPU (matmul with a strided out=): the device's out=
+        holds the bits
         of its result without, which the forward check has compared."""
-        plain, outs = (call(f, *Transfer(DEVICE)((sample.input, sample.args, sample.kwargs))) for f in (lambda x, args, kwargs: self.op(x, *args, **kwargs), function))
+        plain, outs = (
+            call(f, *Transfer(DEVICE)((sample.input, sample.args, sample.kwargs)))
+            for f in (lambda x, args, kwargs: self.op(x, *args, **kwargs), function)
+        )
         if plain.error or outs.error:
             return f"raises {plain.error or outs.error}"
         result, received, same = outs.value
@@ -147,7 +185,9 @@ class Checker:
             leaves = [t for t in tree_flatten((x, args, kwargs))[0] if isinstance(t, torch.Tensor) and t.requires_grad]
             # A leaf that is written in place, or returned as it is, needs a copy in front of it.
             copies = iter([t.clone() for t in leaves])
-            x, args, kwargs = tree_map(lambda t: next(copies) if isinstance(t, torch.Tensor) and t.requires_grad else t, (x, args, kwargs))
+            x, args, kwargs = tree_map(
+                lambda t: next(copies) if isinstance(t, torch.Tensor) and t.requires_grad else t, (x, args, kwargs)
+            )
             results = sample.output_process_fn_grad(self.op(x, *args, **kwargs))
             results = [t for t in tree_flatten(results)[0] if isinstance(t, torch.Tensor) and t.requires_grad]
             if not results:
@@ -155,6 +195,7 @@ class Checker:
             generator = torch.Generator().manual_seed(self.seed)
             seeds = [torch.randn(t.shape, generator=generator, dtype=t.dtype).to(t.device) for t in results]
             return list(torch.autograd.grad(results, leaves, seeds, allow_unused=True))
+
         return self.compare(run, sample, strides=False)[0]
 
 
@@ -173,7 +214,8 @@ def device_of(*tree) -> str:
 
 
 def strided_like(t, device):
-    """Not initialised by anything but a constant, with strides that no allocation gives: every second element, the last dimension outermost."""
+    """Not initialised by anything but a constant, with strides that no allocation gives: every second element, the
+    last dimension outermost."""
     wide = torch.full([2 * s for s in reversed(t.shape)] if t.dim() else [], 1, dtype=t.dtype, device=device)
     return wide[tuple(slice(None, None, 2) for _ in t.shape)].permute(*reversed(range(t.dim()))) if t.dim() else wide
 
@@ -189,7 +231,8 @@ def same_error(got, expected) -> str | None:
 
 
 def quiet():
-    """For a process that does nothing but compare. torch.manual_seed notes a stack trace for each accelerator that is not there, at half of a run's time."""
+    """For a process that does nothing but compare. torch.manual_seed notes a stack trace for each accelerator that is
+    not there, at half of a run's time."""
     warnings.filterwarnings("ignore")
     for module in (torch.cuda.random, torch.xpu.random, torch.mtia):
         module._lazy_call = lambda *args, **kwargs: None

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bit equality of two results: values, dtypes, shapes, strides, flags and what aliases what. Each function gives the first difference as text, or None."""
+"""Bit equality of two results: values, dtypes, shapes, strides, flags and what aliases what. Each function gives the
+first difference as text, or None."""
 
 import torch
 from torch.utils._pytree import tree_flatten
@@ -33,7 +34,9 @@ def tensors(got, expected, device: str, strides: bool = True) -> str | None:
         return f"{type(got).__name__} instead of a tensor"
     if got.device.type != device:
         return f"result on {got.device}"
-    for name in ("dtype", "layout", "shape", "requires_grad") + (("is_conj", "is_neg") if got.layout == torch.strided else ()):
+    for name in ("dtype", "layout", "shape", "requires_grad") + (
+        ("is_conj", "is_neg") if got.layout == torch.strided else ()
+    ):
         a, b = getattr(got, name), getattr(expected, name)
         a, b = (a() if callable(a) else a), (b() if callable(b) else b)
         if a != b:
@@ -51,7 +54,9 @@ def aliases(results: list, inputs: list) -> list:
             found.append(None)
             continue
         storage = r.untyped_storage()._cdata
-        shared = tuple(i for i, t in enumerate(inputs) if t.layout == torch.strided and t.untyped_storage()._cdata == storage)
+        shared = tuple(
+            i for i, t in enumerate(inputs) if t.layout == torch.strided and t.untyped_storage()._cdata == storage
+        )
         found.append((shared, r.storage_offset() if shared else 0))
     return found
 
@@ -73,6 +78,10 @@ def leaf(got, expected, device, strides, exact) -> str | None:
     if isinstance(expected, torch.Tensor):
         return tensors(got, expected, device, strides) or exact(got, expected)
     if isinstance(expected, torch.device):
-        return None if torch.device(got).type == (device if expected.type == "cpu" else expected.type) else f"{got} instead of {expected}"
+        return (
+            None
+            if torch.device(got).type == (device if expected.type == "cpu" else expected.type)
+            else f"{got} instead of {expected}"
+        )
     same = got == expected or (isinstance(expected, float) and got != got and expected != expected)
     return None if same else f"{got!r} instead of {expected!r}"

@@ -9,7 +9,8 @@ from .products import Launches
 
 
 def difference(run, launches: Launches, compared) -> str | None:
-    """run("cpu"), then run("presil"): the same type of exception, or what compared(got, reference, launched) finds. launched: whether the device's run launched on the chip."""
+    """run("cpu"), then run("presil"): the same type of exception, or what compared(got, reference, launched) finds.
+    launched: whether the device's run launched on the chip."""
     reference = call(run, "cpu")
     launches.count()
     got = call(run, "presil")

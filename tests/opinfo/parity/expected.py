@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""expectations.toml: what does not pass, and why. A failure that it doesn't name is an error, and so is a pass of what it names.
+"""expectations.toml: what does not pass, and why. A failure that it doesn't name is an error, and so is a pass of
+what it names.
 
     [[case]]
     entries = ["sparse.mm.reduce"]         names in the operator database; `*` matches more
@@ -25,7 +26,9 @@ class Case:
     used: bool = False
 
     def covers(self, entry: str, dtype: str, check: str) -> bool:
-        return dtype in self.dtypes and check in self.checks and any(fnmatch.fnmatchcase(entry, e) for e in self.entries)
+        return (
+            dtype in self.dtypes and check in self.checks and any(fnmatch.fnmatchcase(entry, e) for e in self.entries)
+        )
 
 
 def load(path: Path) -> list[Case]:
@@ -42,7 +45,9 @@ def judge(answers: list[dict], cases: list[Case]) -> list[str]:
     lines = []
     for answer in answers:
         for check in answer["ran"]:
-            lines += _judge_check(answer, check, [c for c in cases if c.covers(answer["entry"], answer["dtype"], check)])
+            lines += _judge_check(
+                answer, check, [c for c in cases if c.covers(answer["entry"], answer["dtype"], check)]
+            )
     return lines
 
 
@@ -53,10 +58,17 @@ def _judge_check(answer: dict, check: str, cases: list[Case]) -> list[str]:
     for case in cases:
         case.used = True
     whole = any(c.samples is None for c in cases)
-    wanted = {i for c in cases for i in c.samples or () if i >= answer["first"] and (i - answer["first"]) % answer["every"] == 0}
+    wanted = {
+        i
+        for c in cases
+        for i in c.samples or ()
+        if i >= answer["first"] and (i - answer["first"]) % answer["every"] == 0
+    }
     if not whole:
         lines += [f"{name}, sample {i}: {text}" for i, text in failed.items() if i not in wanted]
     elif len(failed) < answer["ran"][check]:
-        lines.append(f"{name}: passes in {answer['ran'][check] - len(failed)} of {answer['ran'][check]} samples, expected to fail in all ({cases[0].reason})")
+        lines.append(
+            f"{name}: passes in {answer['ran'][check] - len(failed)} of {answer['ran'][check]} samples, expected to fail in all ({cases[0].reason})"
+        )
     lines += [f"{name}, sample {i}: passes, expected to fail ({cases[0].reason})" for i in sorted(wanted - set(failed))]
     return lines

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Worker processes under a watchdog: a crash or a hang becomes a failure with the name of what ran, and the rest goes on."""
+"""Worker processes under a watchdog: a crash or a hang becomes a failure with the name of what ran, and the rest goes
+on."""
 
 import json
 import os
@@ -31,8 +32,20 @@ class Worker:
         self.number, self.task = number, None
         self.progress, self.log = folder / f"progress{number}", folder / f"log{number}"
         self.progress.write_bytes(b" " * PROGRESS_BYTES)
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", **REPRODUCIBLE, "PYTHONPATH": f"{HERE}{os.pathsep}{os.environ.get('PYTHONPATH', '')}", "PYTHONWARNINGS": "ignore"}
-        self.process = subprocess.Popen([sys.executable, "-m", module, str(self.progress)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log.open("wb"), env=environment)
+        environment = {
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            **REPRODUCIBLE,
+            "PYTHONPATH": f"{HERE}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+            "PYTHONWARNINGS": "ignore",
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", module, str(self.progress)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.log.open("wb"),
+            env=environment,
+        )
         self.seen, self.seen_cpu, self.seen_wall = b"", 0.0, time.monotonic()
 
     def give(self, task: dict) -> None:
@@ -52,7 +65,9 @@ class Worker:
         now = self.progress.read_bytes()
         if now != self.seen:
             self.seen, self.seen_cpu, self.seen_wall = now, cpu_seconds(self.process.pid), time.monotonic()
-        return cpu_seconds(self.process.pid) - self.seen_cpu > cpu_limit or time.monotonic() - self.seen_wall > wall_limit
+        return (
+            cpu_seconds(self.process.pid) - self.seen_cpu > cpu_limit or time.monotonic() - self.seen_wall > wall_limit
+        )
 
     def end(self) -> int:
         self.process.kill()
@@ -64,10 +79,18 @@ def cores() -> int:
     return min(8, len(os.sched_getaffinity(0)))
 
 
-def run(tasks: list[dict], module: str = "parity.worker", workers: int = cores(), cpu_limit: float = 60, wall_limit: float = 300, told=None) -> list[dict]:
+def run(
+    tasks: list[dict],
+    module: str = "parity.worker",
+    workers: int = cores(),
+    cpu_limit: float = 60,
+    wall_limit: float = 300,
+    told=None,
+) -> list[dict]:
     """Runs each task (JSON; as the module's main() takes it) and gives its answer: the task with what the worker added.
 
-    A check may use cpu_limit seconds of processor and wall_limit seconds of time. A task whose process died, or was ended for that, is answered with
+    A check may use cpu_limit seconds of processor and wall_limit seconds of time. A task whose process died, or was
+    ended for that, is answered with
     {"crash": text, "at": [sample, check]} and not repeated. told(done, of, answer): called after each.
     """
     waiting, answers = list(reversed(tasks)), []
@@ -94,8 +117,18 @@ def run(tasks: list[dict], module: str = "parity.worker", workers: int = cores()
             if worker.task is None:
                 raise RuntimeError(f"a worker ended with status {status} before its first task:\n{log}")
             index, check = worker.where()
-            finish(worker, worker.task | {"samples": 0, "ran": {}, "failed": {}, "seconds": 0, "at": [index, check],
-                                          "crash": f"{reason or f'ended with status {status}'} in sample {index}, {check}; {log.strip()[-300:]}"})
+            finish(
+                worker,
+                worker.task
+                | {
+                    "samples": 0,
+                    "ran": {},
+                    "failed": {},
+                    "seconds": 0,
+                    "at": [index, check],
+                    "crash": f"{reason or f'ended with status {status}'} in sample {index}, {check}; {log.strip()[-300:]}",
+                },
+            )
 
         try:
             while waiting or any(w.task for w in running):

@@ -3,13 +3,18 @@
 
 A call that launches on the chip can't be bit-equal to the CPU. Two things hold instead, and both are checked:
 
-1. Each single product (mm, bmm, addmm, baddbmm, mv, dot, convolution, its backward, ...) lies within the bound of docs/numerics.md 6 of its value in float64, computed from its
-   own operands: dropped terms 2^-23, alignment 2^-20, accumulation 1.1 (B+1) 2^-24, each times sum |a*w| (sum over blocks of max |a*w| is at most that), B <= the number of
-   terms; plus the roundings outside the array (alpha, beta, the output's dtype) and 2^-126 for what is flushed. The output's rounding is relative to the exact value.
-2. The whole call is bit-equal to the CPU's in which each of those products was replaced by the device's (Substitute): whatever a composite operator does around its products is held
+1. Each single product (mm, bmm, addmm, baddbmm, mv, dot, convolution, its backward, ...) lies within the bound of
+   docs/numerics.md 6 of its value in float64, computed from its
+   own operands: dropped terms 2^-23, alignment 2^-20, accumulation 1.1 (B+1) 2^-24, each times sum |a*w| (sum over
+   blocks of max |a*w| is at most that), B <= the number of
+   terms; plus the roundings outside the array (alpha, beta, the output's dtype) and 2^-126 for what is flushed. The
+   output's rounding is relative to the exact value.
+2. The whole call is bit-equal to the CPU's in which each of those products was replaced by the device's (Substitute):
+   whatever a composite operator does around its products is held
    to tolerance 0, however it amplifies the products' errors.
 
-For that the CPU takes composite operators apart where the device does: what has a composite kernel and none of the CPU's is entered, and scaled-dot-product attention is SDPBackend.MATH.
+For that the CPU takes composite operators apart where the device does: what has a composite kernel and none of the
+CPU's is entered, and scaled-dot-product attention is SDPBackend.MATH.
 """
 
 import contextlib
@@ -24,8 +29,8 @@ from . import compare
 from .transfer import Transfer
 
 aten = torch.ops.aten
-UNIT = {torch.float64: 2.0 ** -53, torch.float32: 2.0 ** -24, torch.bfloat16: 2.0 ** -8, torch.float16: 2.0 ** -11}
-TINY = {torch.float64: 0.0, torch.float32: 2.0 ** -126, torch.bfloat16: 2.0 ** -126, torch.float16: 2.0 ** -25}
+UNIT = {torch.float64: 2.0**-53, torch.float32: 2.0**-24, torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
+TINY = {torch.float64: 0.0, torch.float32: 2.0**-126, torch.bfloat16: 2.0**-126, torch.float16: 2.0**-25}
 
 
 class Launches:
@@ -50,7 +55,9 @@ def _convolution(x, w, bias, *geometry):
 
 
 def _convolution_backward(grad, x, w, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask):
-    grads = aten.convolution_backward(grad, x, w, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask)
+    grads = aten.convolution_backward(
+        grad, x, w, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask
+    )
     outputs = grad.numel() // max(grad.shape[1], 1)
     return list(zip(grads, (w.numel(), max(outputs, x.numel() // max(x.shape[1], 1)), outputs)))
 
@@ -62,20 +69,34 @@ def _plain(function):
 def _added(function):
     def exact(self, a, b, *, beta=1, alpha=1):
         return [(beta * self + alpha * function(a, b), a.shape[-1] + 2)]
+
     return exact
 
 
-# Operator -> the exact values and the number of terms of each output; called with the operands, and again with their magnitudes.
+# Operator -> the exact values and the number of terms of each output; called with the operands, and again with their
+# magnitudes.
 PRODUCTS = {
-    aten.mm: _plain(torch.mm), aten.bmm: _plain(torch.bmm), aten.mv: _plain(torch.mv), aten.dot: _plain(torch.dot), aten.vdot: _plain(torch.dot),
-    aten.addmm: _added(torch.mm), aten.baddbmm: _added(torch.bmm), aten.addmv: _added(torch.mv), aten._int_mm: _plain(torch.mm),
-    aten.addbmm: _added(lambda a, b: torch.bmm(a, b).sum(0)), aten.convolution: _convolution, aten.convolution_backward: _convolution_backward,
+    aten.mm: _plain(torch.mm),
+    aten.bmm: _plain(torch.bmm),
+    aten.mv: _plain(torch.mv),
+    aten.dot: _plain(torch.dot),
+    aten.vdot: _plain(torch.dot),
+    aten.addmm: _added(torch.mm),
+    aten.baddbmm: _added(torch.bmm),
+    aten.addmv: _added(torch.mv),
+    aten._int_mm: _plain(torch.mm),
+    aten.addbmm: _added(lambda a, b: torch.bmm(a, b).sum(0)),
+    aten.convolution: _convolution,
+    aten.convolution_backward: _convolution_backward,
 }
-PRODUCTS |= {getattr(aten, name): PRODUCTS[getattr(aten, name[:-1])] for name in ("addmm_", "baddbmm_", "addmv_", "addbmm_")}
+PRODUCTS |= {
+    getattr(aten, name): PRODUCTS[getattr(aten, name[:-1])] for name in ("addmm_", "baddbmm_", "addmv_", "addbmm_")
+}
 
 
 def composite_key(function):
-    """The key of the kernel by which the device takes this operator apart, and the CPU has to as well; None: a kernel of its own, or a view."""
+    """The key of the kernel by which the device takes this operator apart, and the CPU has to as well; None: a kernel
+    of its own, or a view."""
     has = torch._C._dispatch_has_kernel_for_dispatch_key
     name = function.name()
     if function.is_view or has(name, "CPU") or has(name, "PrivateUse1"):
@@ -99,7 +120,7 @@ def bound_exceeded(packet, args, kwargs, results) -> str | None:
             continue
         unit = UNIT.get(got.dtype, 0.0)
         # Zero is exact, and a single term needs no sum: the bound counts what there is.
-        error = (2.0 ** -23 + 2.0 ** -20 + 1.1 * (terms + 1) * 2.0 ** -24) * total + (terms + 1) * 2.0 ** -126
+        error = (2.0**-23 + 2.0**-20 + 1.1 * (terms + 1) * 2.0**-24) * total + (terms + 1) * 2.0**-126
         allowed = error + 1.01 * unit * (value.abs() + error) + TINY.get(got.dtype, 0.0)
         difference = _outside(got, value, allowed)
         if difference:
@@ -112,7 +133,9 @@ def _outside(got, value, allowed) -> str | None:
         return f"shape {tuple(got.shape)} instead of {tuple(value.shape)}"
     rounded = value.to(got.dtype)
     special = ~rounded.isfinite() if got.dtype.is_floating_point else torch.zeros_like(value, dtype=torch.bool)
-    wrong = torch.where(special, ~((got == rounded) | (got.isnan() & rounded.isnan())), ~((got.double() - value).abs() <= allowed))
+    wrong = torch.where(
+        special, ~((got == rounded) | (got.isnan() & rounded.isnan())), ~((got.double() - value).abs() <= allowed)
+    )
     if not wrong.any():
         return None
     where = tuple(wrong.nonzero()[0].tolist())
@@ -120,7 +143,8 @@ def _outside(got, value, allowed) -> str | None:
 
 
 class Substitute(TorchDispatchMode):
-    """On the CPU: products are computed by the device and checked against their bound; everything else is the CPU's. `faults` lists the bounds that were exceeded."""
+    """On the CPU: products are computed by the device and checked against their bound; everything else is the CPU's.
+    `faults` lists the bounds that were exceeded."""
 
     def __init__(self, launches: Launches):
         super().__init__()
@@ -163,7 +187,8 @@ class Substitute(TorchDispatchMode):
 def no_worse(runs: list, wide, got, device: str, difference: str) -> str | None:
     """For what the CPU itself does not reproduce: the difference, unless got's error is of the size of the CPU's.
 
-    runs: results of the same call on the CPU; wide: of the same call in float64. The largest error of each tensor may be eight times the largest of the CPU's runs.
+    runs: results of the same call on the CPU; wide: of the same call in float64. The largest error of each tensor may
+    be eight times the largest of the CPU's runs.
     """
     flat = [tree_flatten(r)[0] for r in runs]
     position = {id(t): i for i, t in enumerate(flat[0])}
@@ -176,7 +201,12 @@ def no_worse(runs: list, wide, got, device: str, difference: str) -> str | None:
         truth = exact[i].detach()
         error = lambda t: (t.detach().cpu().double() - truth).abs().max()
         allowed = 8 * max([error(f[i]) for f in flat] + [torch.finfo(reference.dtype).eps * truth.abs().max()])
-        return None if error(value) <= allowed else f"error {error(value).item():.3g}, {allowed.item():.3g} allowed; {difference}"
+        return (
+            None
+            if error(value) <= allowed
+            else f"error {error(value).item():.3g}, {allowed.item():.3g} allowed; {difference}"
+        )
+
     return compare.trees(got, runs[0], device, strides=False, exact=near)
 
 
@@ -191,20 +221,26 @@ class Transparent(TorchDispatchMode):
 
 
 def explain(run_on_cpu, launches: Launches, got, device: str, run_on_device=None, wide=None) -> str | None:
-    """Whether `got`, which the device computed with launches, is what its products make of it. run_on_cpu(context): the same call, made inside the context, with fresh arguments.
+    """Whether `got`, which the device computed with launches, is what its products make of it. run_on_cpu(context):
+    the same call, made inside the context, with fresh arguments.
 
-    run_on_device(context), wide() (in float64, on the CPU): given where PyTorch takes another way under a dispatch mode (cross entropy with smoothed labels and weights sums in another order):
+    run_on_device(context), wide() (in float64, on the CPU): given where PyTorch takes another way under a dispatch
+    mode (cross entropy with smoothed labels and weights sums in another order):
     then the device under a mode must have the bits, and without one be no further from float64 than no_worse() allows.
     """
     mode = Substitute(launches)
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         try:
             expected = run_on_cpu(mode)
-        except Exception as error:  # a fault of this comparison; it is a failure of the sample, not the end of the entry
+        except (
+            Exception
+        ) as error:  # a fault of this comparison; it is a failure of the sample, not the end of the entry
             return f"{NOT_COMPARABLE}: the CPU's run with the device's products raises {type(error).__name__}: {error}"
     if mode.faults:
         return mode.faults[0]
     difference = compare.trees(got, expected, device, strides=False)
     if difference and run_on_device:
-        difference = compare.trees(run_on_device(Transparent()), expected, device, strides=False) or no_worse([run_on_cpu(contextlib.nullcontext())], wide(), got, device, difference)
+        difference = compare.trees(run_on_device(Transparent()), expected, device, strides=False) or no_worse(
+            [run_on_cpu(contextlib.nullcontext())], wide(), got, device, difference
+        )
     return f"around {mode.products} product(s) of the chip: {difference}" if difference else None

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process that runs entries: a JSON line in for each task, a JSON line out with what failed.
 
-Before every check it writes into the file `progress` (memory mapped) where it is, so that the pool can name what crashed or hangs.
+Before every check it writes into the file `progress` (memory mapped) where it is, so that the pool can name what
+crashed or hangs.
 """
 
 import itertools
@@ -24,6 +25,7 @@ PROGRESS_BYTES = 256
 def entries() -> dict:
     """Name (with its variant after a dot) -> OpInfo, of PyTorch's operator database."""
     from torch.testing._internal.common_methods_invocations import op_db
+
     return {op.name + ("." + op.variant_test_name if op.variant_test_name else ""): op for op in op_db}
 
 
@@ -43,8 +45,11 @@ class Progress:
         self.map[:] = f"{self.count} {text}".encode()[:PROGRESS_BYTES].ljust(PROGRESS_BYTES)
 
 
-def run_entry(op, dtype: torch.dtype, progress: Progress, only: tuple = (), first: int = 0, every: int = 1, seed: int = 0) -> dict:
-    """Samples and failures of one entry. only: check names (default: all); samples first, first + every, ... are run."""
+def run_entry(
+    op, dtype: torch.dtype, progress: Progress, only: tuple = (), first: int = 0, every: int = 1, seed: int = 0
+) -> dict:
+    """Samples and failures of one entry. only: check names (default: all); samples first, first + every, ... are
+    run."""
     started = time.process_time()
     result = {"samples": 0, "ran": {}, "failed": {}}
     wanted = lambda check: not only or check in only
@@ -76,7 +81,12 @@ def run_entry(op, dtype: torch.dtype, progress: Progress, only: tuple = (), firs
             if wanted("out") and op.supports_out and expected.error is None and checks.takes_out(expected.value):
                 progress(f"{index} out")
                 note("out", index, checker.out(sample, expected.value))
-        if wanted("grad") and dtype == torch.float32 and op.supports_autograd and dtype in op.supported_backward_dtypes("cpu"):
+        if (
+            wanted("grad")
+            and dtype == torch.float32
+            and op.supports_autograd
+            and dtype in op.supported_backward_dtypes("cpu")
+        ):
             torch.manual_seed(seed)
             for index, sample in enumerate(op.sample_inputs("cpu", dtype, requires_grad=True)):
                 if index % every != first % every or index < first:
@@ -106,9 +116,22 @@ def main() -> None:
         progress("0 samples")
         checks.quiet()
         try:
-            result = run_entry(known[task["entry"]], DTYPES[task["dtype"]], progress, tuple(task.get("only", ())), task.get("first", 0), task.get("every", 1), task.get("seed", 0))
+            result = run_entry(
+                known[task["entry"]],
+                DTYPES[task["dtype"]],
+                progress,
+                tuple(task.get("only", ())),
+                task.get("first", 0),
+                task.get("every", 1),
+                task.get("seed", 0),
+            )
         except Exception:  # of the runner itself, or of the entry's sample function
-            result = {"samples": 0, "ran": {"runner": 1}, "failed": {"runner": {0: traceback.format_exc()[-1500:]}}, "seconds": 0}
+            result = {
+                "samples": 0,
+                "ran": {"runner": 1},
+                "failed": {"runner": {0: traceback.format_exc()[-1500:]}},
+                "seconds": 0,
+            }
         print(json.dumps(task | result), file=answers, flush=True)
 
 

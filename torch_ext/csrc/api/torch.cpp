@@ -9,7 +9,8 @@ namespace presil::api {
 namespace {
 
 int index_of(const at::Tensor& t) {
-  TORCH_CHECK_VALUE(t.defined() && t.device().type() == kDevice && t.layout() == c10::kStrided, "presil: expected a dense tensor on the device presil, got ",
+  TORCH_CHECK_VALUE(t.defined() && t.device().type() == kDevice && t.layout() == c10::kStrided,
+                    "presil: expected a dense tensor on the device presil, got ",
                     t.defined() ? c10::str(t.layout(), " on ", t.device()) : "an undefined one");
   return t.device().index();
 }
@@ -20,7 +21,8 @@ presil_dtype element_type(const at::Tensor& t) {
     case c10::kBFloat16: return PRESIL_BF16;
     case c10::kChar: return PRESIL_INT8;
     case c10::kInt: return PRESIL_INT32;
-    default: TORCH_CHECK_TYPE(false, "presil: the chip has no dtype ", t.scalar_type(), " (float32, bfloat16, int8, int32)");
+    default:
+      TORCH_CHECK_TYPE(false, "presil: the chip has no dtype ", t.scalar_type(), " (float32, bfloat16, int8, int32)");
   }
 }
 
@@ -48,7 +50,8 @@ presil_tensor describe(const at::Tensor& tensor, at::IntArrayRef order) {
   return out;
 }
 
-bool launch(const char* op, const at::Tensor& written, const std::function<int(presil_device*, presil_stream*)>& enqueue) {
+bool launch(const char* op, const at::Tensor& written,
+            const std::function<int(presil_device*, presil_stream*)>& enqueue) {
   const int index = index_of(written);
   refuse_capture(index, op, "a graph has to know what a launch reads, which this interface does not say");
   weights_changed(written);
@@ -66,7 +69,8 @@ Host::Host(const char* op, const char* reason, const at::Tensor& any_operand) : 
 }
 
 at::Tensor Host::read(const at::Tensor& tensor) const {
-  TORCH_CHECK_VALUE(index_of(tensor) == index_, "presil: operands on two devices, presil:", index_, " and ", tensor.device());
+  TORCH_CHECK_VALUE(index_of(tensor) == index_, "presil: operands on two devices, presil:", index_, " and ",
+                    tensor.device());
   HostViews views;
   return views.to_host(tensor);
 }

@@ -11,7 +11,8 @@ c10::IValue future_value(const TensorLists& outputs) {
 
 }  // namespace
 
-HostWork::HostWork(::c10d::OpType type, c10::intrusive_ptr<::c10d::Work> host, std::shared_ptr<HostViews> views, TensorLists outputs)
+HostWork::HostWork(::c10d::OpType type, c10::intrusive_ptr<::c10d::Work> host, std::shared_ptr<HostViews> views,
+                   TensorLists outputs)
     : Work(-1, type), host_(std::move(host)), views_(std::move(views)), outputs_(std::move(outputs)) {}
 
 std::vector<at::Tensor> HostWork::result() {
@@ -29,8 +30,10 @@ c10::intrusive_ptr<c10::ivalue::Future> HostWork::getFuture() {
   if (outputs_.size() > 1) type = c10::ListType::create(type);
   future_ = c10::make_intrusive<c10::ivalue::Future>(std::move(type), std::move(devices));
   host_->getFuture()->addCallback([future = future_, outputs = outputs_, views = views_](c10::ivalue::Future& host) {
-    if (host.hasError()) future->setError(host.exception_ptr());
-    else future->markCompleted(future_value(outputs));
+    if (host.hasError())
+      future->setError(host.exception_ptr());
+    else
+      future->markCompleted(future_value(outputs));
   });
   return future_;
 }

@@ -11,10 +11,12 @@ namespace presil {
 
 using TensorLists = std::vector<std::vector<at::Tensor>>;
 
-// views stay alive, and with them the memory, until the work is gone. outputs: device tensors, one list a participant of this process (usually one).
+// views stay alive, and with them the memory, until the work is gone. outputs: device tensors, one list a participant
+// of this process (usually one).
 class HostWork final : public ::c10d::Work {
  public:
-  HostWork(::c10d::OpType type, c10::intrusive_ptr<::c10d::Work> host, std::shared_ptr<HostViews> views, TensorLists outputs);
+  HostWork(::c10d::OpType type, c10::intrusive_ptr<::c10d::Work> host, std::shared_ptr<HostViews> views,
+           TensorLists outputs);
 
   bool isCompleted() override { return host_->isCompleted(); }
   bool isSuccess() const override { return host_->isSuccess(); }

@@ -29,7 +29,8 @@ class Call {
     return host;
   }
   Tensor input(const Tensor& t) {
-    TORCH_CHECK_VALUE(t.layout() == c10::kStrided, "presil: ", name_, " takes strided tensors, got layout ", t.layout());
+    TORCH_CHECK_VALUE(t.layout() == c10::kStrided, "presil: ", name_, " takes strided tensors, got layout ",
+                      t.layout());
     return views_->to_host(t);
   }
   Tensors outputs(const Tensors& device) {
@@ -44,11 +45,13 @@ class Call {
   }
   Tensor output(const Tensor& t) { return outputs(Tensors{t})[0]; }
 
-  template <typename Start>
-  WorkPtr run(Start&& start) {
-    TORCH_CHECK_VALUE(views_->index() < 0 || !views_->has_cpu_tensor(), "presil: ", name_, ": expected all tensors on presil:", views_->index(), ", found one on the CPU");
+  template <typename Start> WorkPtr run(Start&& start) {
+    TORCH_CHECK_VALUE(views_->index() < 0 || !views_->has_cpu_tensor(), "presil: ", name_,
+                      ": expected all tensors on presil:", views_->index(), ", found one on the CPU");
     if (views_->index() >= 0) {
-      refuse_capture(views_->index(), name_, "it is no operator that a replay could repeat by itself, the other processes take part: put it between two graphs");
+      refuse_capture(views_->index(), name_,
+                     "it is no operator that a replay could repeat by itself, the other processes take part: put it "
+                     "between two graphs");
       wait_pending(views_->index());
     }
     return c10::make_intrusive<HostWork>(type_, start(), views_, std::move(outputs_));
@@ -63,7 +66,10 @@ class Call {
 
 class ProcessGroup final : public ::c10d::Backend {
  public:
-  explicit ProcessGroup(c10::intrusive_ptr<::c10d::Backend> host) : Backend(host->getRank(), host->getSize()), host_(std::move(host)) { init(); }
+  explicit ProcessGroup(c10::intrusive_ptr<::c10d::Backend> host)
+      : Backend(host->getRank(), host->getSize()), host_(std::move(host)) {
+    init();
+  }
 
   const std::string getBackendName() const override { return "presil"; }
   c10::intrusive_ptr<Options> getBackendOptions() override { return host_->getBackendOptions(); }
@@ -110,7 +116,8 @@ class ProcessGroup final : public ::c10d::Backend {
     auto in = call.inputs(inputs);
     return call.run([&] { return host_->allgather_coalesced(out, in, opts); });
   }
-  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs, const ::c10d::AllgatherOptions& opts) override {
+  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const ::c10d::AllgatherOptions& opts) override {
     Call call(OpType::COALESCED, "allgather_into_tensor_coalesced");
     auto out = call.outputs(outputs), in = call.inputs(inputs);
     return call.run([&] { return host_->allgather_into_tensor_coalesced(out, in, opts); });
@@ -138,12 +145,14 @@ class ProcessGroup final : public ::c10d::Backend {
     auto out = call.output(output), in = call.input(input);
     return call.run([&] { return host_->_reduce_scatter_base(out, in, opts); });
   }
-  WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs, const ::c10d::ReduceScatterOptions& opts) override {
+  WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const ::c10d::ReduceScatterOptions& opts) override {
     Call call(OpType::REDUCE_SCATTER_TENSOR_COALESCED, "reduce_scatter_tensor_coalesced");
     auto out = call.outputs(outputs), in = call.inputs(inputs);
     return call.run([&] { return host_->reduce_scatter_tensor_coalesced(out, in, opts); });
   }
-  WorkPtr alltoall_base(Tensor& output, Tensor& input, std::vector<int64_t>& output_sizes, std::vector<int64_t>& input_sizes, const ::c10d::AllToAllOptions& opts) override {
+  WorkPtr alltoall_base(Tensor& output, Tensor& input, std::vector<int64_t>& output_sizes,
+                        std::vector<int64_t>& input_sizes, const ::c10d::AllToAllOptions& opts) override {
     Call call(OpType::ALLTOALL_BASE, "all_to_all_single");
     auto out = call.output(output), in = call.input(input);
     return call.run([&] { return host_->alltoall_base(out, in, output_sizes, input_sizes, opts); });
@@ -189,6 +198,8 @@ class ProcessGroup final : public ::c10d::Backend {
 
 }  // namespace
 
-c10::intrusive_ptr<::c10d::Backend> make_process_group(c10::intrusive_ptr<::c10d::Backend> host) { return c10::make_intrusive<ProcessGroup>(std::move(host)); }
+c10::intrusive_ptr<::c10d::Backend> make_process_group(c10::intrusive_ptr<::c10d::Backend> host) {
+  return c10::make_intrusive<ProcessGroup>(std::move(host));
+}
 
 }  // namespace presil

@@ -13,7 +13,10 @@ namespace {
 constexpr uint64_t kPage = 4096;  // blocks of the driver begin at one; so does what is placed
 uint64_t pages(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
-void refuse_partition(int index) { refuse_capture(index, "a partition of torch.compile", "it is one recorded launch already; capture the model without torch.compile"); }
+void refuse_partition(int index) {
+  refuse_capture(index, "a partition of torch.compile",
+                 "it is one recorded launch already; capture the model without torch.compile");
+}
 
 Fusion fusion_of(const Tail& tail) {
   Fusion f;
@@ -53,8 +56,10 @@ void Recording::add(const std::string& label, std::function<bool()> enqueue) {
   ops_.push_back({label, std::move(enqueue)});
 }
 
-void Recording::conv2d(const std::string& label, const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias, const std::vector<std::optional<at::Tensor>>& norm,
-                       double eps, const ConvGeometry& geometry, bool transposed, const Tail& tail, const at::Tensor& out, Fp32Op precision) {
+void Recording::conv2d(const std::string& label, const at::Tensor& x, const at::Tensor& weight,
+                       const std::optional<at::Tensor>& bias, const std::vector<std::optional<at::Tensor>>& norm,
+                       double eps, const ConvGeometry& geometry, bool transposed, const Tail& tail,
+                       const at::Tensor& out, Fp32Op precision) {
   WeightRequest request;
   request.weight = weight;
   if (bias) request.bias = *bias;
@@ -67,36 +72,54 @@ void Recording::conv2d(const std::string& label, const at::Tensor& x, const at::
   request.dilation = geometry.dilation;
   request.input_dilation = geometry.input_dilation;
   request.transposed = transposed;
-  add(label, [=, packed = hold(std::move(request)), fusion = fusion_of(tail)] { return chip_conv2d(label.c_str(), x, packed, out, geometry, fusion, 0); });
+  add(label, [=, packed = hold(std::move(request)), fusion = fusion_of(tail)] {
+    return chip_conv2d(label.c_str(), x, packed, out, geometry, fusion, 0);
+  });
 }
 
-void Recording::linear(const std::string& label, const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias, const Tail& tail, const at::Tensor& out) {
-  const auto pixels = [](const at::Tensor& t) { return t.unsqueeze(0).unsqueeze(2).permute({0, 3, 1, 2}); };  // [rows, C] as one image of rows × 1 pixels
+void Recording::linear(const std::string& label, const at::Tensor& x, const at::Tensor& weight,
+                       const std::optional<at::Tensor>& bias, const Tail& tail, const at::Tensor& out) {
+  const auto pixels = [](const at::Tensor& t) {
+    return t.unsqueeze(0).unsqueeze(2).permute({0, 3, 1, 2});
+  };  // [rows, C] as one image of rows × 1 pixels
   Tail as_image = tail;
   if (tail.residual) as_image.residual = pixels(*tail.residual);
-  conv2d(label, pixels(x), weight.unsqueeze(2).unsqueeze(3), bias, {}, 0, {}, false, as_image, pixels(out), Fp32Op::matmul);
+  conv2d(label, pixels(x), weight.unsqueeze(2).unsqueeze(3), bias, {}, 0, {}, false, as_image, pixels(out),
+         Fp32Op::matmul);
 }
 
-void Recording::matmul(const std::string& label, const at::Tensor& a, const at::Tensor& b, const Tail& tail, const at::Tensor& out) {
-  add(label, [=, compute = compute_for(a.scalar_type()), fusion = fusion_of(tail)] { return chip_matmul(label.c_str(), a, b, out, compute, fusion); });
+void Recording::matmul(const std::string& label, const at::Tensor& a, const at::Tensor& b, const Tail& tail,
+                       const at::Tensor& out) {
+  add(label, [=, compute = compute_for(a.scalar_type()), fusion = fusion_of(tail)] {
+    return chip_matmul(label.c_str(), a, b, out, compute, fusion);
+  });
 }
 
-void Recording::input_grad(const std::string& label, const at::Tensor& grad, const at::Tensor& weight, const ConvArguments& conv, const std::optional<at::Tensor>& residual, const at::Tensor& out) {
-  add(label, [=, before = residual.value_or(at::Tensor())] { return chip_input_gradient(conv_labels(conv.transposed, false), grad, weight, out, conv, before); });
+void Recording::input_grad(const std::string& label, const at::Tensor& grad, const at::Tensor& weight,
+                           const ConvArguments& conv, const std::optional<at::Tensor>& residual,
+                           const at::Tensor& out) {
+  add(label, [=, before = residual.value_or(at::Tensor())] {
+    return chip_input_gradient(conv_labels(conv.transposed, false), grad, weight, out, conv, before);
+  });
 }
-void Recording::weight_grad(const std::string& label, const at::Tensor& grad, const at::Tensor& x, const ConvArguments& conv, const at::Tensor& out) {
+void Recording::weight_grad(const std::string& label, const at::Tensor& grad, const at::Tensor& x,
+                            const ConvArguments& conv, const at::Tensor& out) {
   add(label, [=] { return chip_weight_gradient(conv_labels(conv.transposed, false), grad, x, out, conv); });
 }
 void Recording::bias_grad(const std::string& label, const at::Tensor& grad, const at::Tensor& out) {
   if (!one_.defined()) one_ = at::ones({1}, grad.options().dtype(c10::kFloat));
-  add(label, [=, one = one_, compute = compute_for(grad.scalar_type(), Fp32Op::conv)] { return chip_bias_gradient(conv_labels(false, false), grad, one, out, compute); });
+  add(label, [=, one = one_, compute = compute_for(grad.scalar_type(), Fp32Op::conv)] {
+    return chip_bias_gradient(conv_labels(false, false), grad, one, out, compute);
+  });
 }
 
 void Recording::finish(const std::string& label) {
   TORCH_CHECK(!list_, "presil: the recording is finished");
   name_ = "presil::" + label;
   epoch_ = weights_epoch();
-  for (const Held& h : held_) TORCH_CHECK(place_ || packed_weights(h.request) == h.packed, "presil: a weight of ", label, " was written while it was recorded");
+  for (const Held& h : held_)
+    TORCH_CHECK(place_ || packed_weights(h.request) == h.packed, "presil: a weight of ", label,
+                " was written while it was recorded");
   auto* handle = device(index_);
   auto* stream = current_stream(index_);
   check(presil_record_begin(handle, stream), "recording a partition");
@@ -116,7 +139,8 @@ void Recording::finish(const std::string& label) {
   check(presil_record_end(handle, stream, &list_), "recording a partition");
   TORCH_CHECK_NOT_IMPLEMENTED(refused.empty(), "presil: ", refused);
   const int merged = presil_list_merge(list_, label.c_str());
-  if (merged != PRESIL_EUNSUPPORTED) check(merged, "merging a partition");  // another chip may take one operator a launch
+  if (merged != PRESIL_EUNSUPPORTED)
+    check(merged, "merging a partition");  // another chip may take one operator a launch
   operators_ = ops_.size();
   ops_.clear();
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A partition of a compiled graph as one launch: operators with fixed addresses and packed weights, recorded once, submitted as often as wanted.
+// A partition of a compiled graph as one launch: operators with fixed addresses and packed weights, recorded once,
+// submitted as often as wanted.
 #pragma once
 #include "ops/conv.h"
 
@@ -23,28 +24,38 @@ class Recording {
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
 
-  // Operators, in order. Tensors must be on the device and stay where they are while the recording is submitted; weights are held, the others are not.
-  // x: [N, C, H, W] channels_last; out: [N, O, H', W'] channels_last. norm: mean, variance, weight and bias (either may be undefined) of a batch-norm to fold, or empty.
-  void conv2d(const std::string& label, const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias, const std::vector<std::optional<at::Tensor>>& norm, double eps,
-              const ConvGeometry& geometry, bool transposed, const Tail& tail, const at::Tensor& out, Fp32Op precision = Fp32Op::conv);
+  // Operators, in order. Tensors must be on the device and stay where they are while the recording is submitted;
+  // weights are held, the others are not. x: [N, C, H, W] channels_last; out: [N, O, H', W'] channels_last. norm: mean,
+  // variance, weight and bias (either may be undefined) of a batch-norm to fold, or empty.
+  void conv2d(const std::string& label, const at::Tensor& x, const at::Tensor& weight,
+              const std::optional<at::Tensor>& bias, const std::vector<std::optional<at::Tensor>>& norm, double eps,
+              const ConvGeometry& geometry, bool transposed, const Tail& tail, const at::Tensor& out,
+              Fp32Op precision = Fp32Op::conv);
   // x: [rows, K] with rows evenly spaced, weight: [N, K] to be packed, out: [rows, N].
-  void linear(const std::string& label, const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias, const Tail& tail, const at::Tensor& out);
+  void linear(const std::string& label, const at::Tensor& x, const at::Tensor& weight,
+              const std::optional<at::Tensor>& bias, const Tail& tail, const at::Tensor& out);
   // a: [B, M, K], b: [B, K, N], out: [B, M, N]; one of the two inner strides of b is 1.
-  void matmul(const std::string& label, const at::Tensor& a, const at::Tensor& b, const Tail& tail, const at::Tensor& out);
+  void matmul(const std::string& label, const at::Tensor& a, const at::Tensor& b, const Tail& tail,
+              const at::Tensor& out);
 
-  // Gradients of a convolution, whose kernel is read where it lies, not packed. grad, x: [N, C, H, W], any strides; residual and input_grad's out: channels_last.
-  void input_grad(const std::string& label, const at::Tensor& grad, const at::Tensor& weight, const ConvArguments& conv, const std::optional<at::Tensor>& residual, const at::Tensor& out);
-  void weight_grad(const std::string& label, const at::Tensor& grad, const at::Tensor& x, const ConvArguments& conv, const at::Tensor& out);  // out: dense
+  // Gradients of a convolution, whose kernel is read where it lies, not packed. grad, x: [N, C, H, W], any strides;
+  // residual and input_grad's out: channels_last.
+  void input_grad(const std::string& label, const at::Tensor& grad, const at::Tensor& weight, const ConvArguments& conv,
+                  const std::optional<at::Tensor>& residual, const at::Tensor& out);
+  void weight_grad(const std::string& label, const at::Tensor& grad, const at::Tensor& x, const ConvArguments& conv,
+                   const at::Tensor& out);  // out: dense
   void bias_grad(const std::string& label, const at::Tensor& grad, const at::Tensor& out);
 
-  // Weights of coming operators are packed into [address, address + bytes), each at a page, instead of blocks of their own: for programs that are saved.
+  // Weights of coming operators are packed into [address, address + bytes), each at a page, instead of blocks of their
+  // own: for programs that are saved.
   void place_weights(uint64_t address, uint64_t bytes);
   uint64_t weights_bytes() const;  // of all so far, each rounded to pages
 
-  // Plans everything and merges it to one launch. Raises NotImplementedError with the chip's reason if an operator can't run on these layouts.
+  // Plans everything and merges it to one launch. Raises NotImplementedError with the chip's reason if an operator
+  // can't run on these layouts.
   void finish(const std::string& label);
-  void submit();         // on the current stream
-  bool valid() const;    // false: a weight was written since; record anew
+  void submit();                          // on the current stream
+  bool valid() const;                     // false: a weight was written since; record anew
   std::string save(uint64_t base) const;  // the command list as bytes, addresses relative to base (docs/aot.md)
   uint32_t launches() const { return presil_list_launches(list_); }
   size_t operators() const { return operators_; }
@@ -64,9 +75,9 @@ class Recording {
   int index_;
   std::string name_;
   uint64_t place_ = 0, place_end_ = 0;
-  std::vector<Op> ops_;     // until finish()
+  std::vector<Op> ops_;  // until finish()
   std::vector<Held> held_;
-  at::Tensor one_;          // read by the gradients of biases
+  at::Tensor one_;  // read by the gradients of biases
   mutable uint64_t epoch_ = 0;
   size_t operators_ = 0;
   presil_list* list_ = nullptr;

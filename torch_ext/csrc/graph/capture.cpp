@@ -18,7 +18,9 @@ std::array<std::atomic<GraphRecorder*>, 64>& recorders() {
   static auto* r = new std::array<std::atomic<GraphRecorder*>, 64>{};
   return *r;
 }
-bool takes_part(const GraphRecorder& r, int index) { return r.thread == std::this_thread::get_id() || current_stream_id(index) == r.stream; }
+bool takes_part(const GraphRecorder& r, int index) {
+  return r.thread == std::this_thread::get_id() || current_stream_id(index) == r.stream;
+}
 
 }  // namespace
 
@@ -37,8 +39,10 @@ GraphRecorder* find_recorder(int index, const char* what) {
   GraphRecorder* r = recorders()[index].load(std::memory_order_acquire);
   if (!r || takes_part(*r, index)) return r;
   if (what && r->mode == CaptureMode::global)
-    r->refuse(what, c10::str("it runs on another thread, on stream ", current_stream_id(index), ", while stream ", r->stream, " of presil:", index,
-                             " is captured. If it is part of a backward, run the warm-up on the stream of the capture (a node of autograd keeps the stream it was made on); if it is not, "
+    r->refuse(what, c10::str("it runs on another thread, on stream ", current_stream_id(index), ", while stream ",
+                             r->stream, " of presil:", index,
+                             " is captured. If it is part of a backward, run the warm-up on the stream of the capture "
+                             "(a node of autograd keeps the stream it was made on); if it is not, "
                              "capture with capture_error_mode='thread_local' or 'relaxed'"));
   return nullptr;
 }
@@ -56,23 +60,30 @@ void refuse_capture(int index, const char* what, const char* why) {
   if (auto* r = capturing(index, what)) r->refuse(what, why);
 }
 
-int record_launch(GraphRecorder* recorder, const char* label, std::initializer_list<const at::Tensor*> reads, const at::Tensor& output, const Enqueue& enqueue) {
+int record_launch(GraphRecorder* recorder, const char* label, std::initializer_list<const at::Tensor*> reads,
+                  const at::Tensor& output, const Enqueue& enqueue) {
   return recorder->launch(label, reads, output, enqueue);
 }
-std::shared_ptr<presil_weights> record_weights(GraphRecorder* recorder, const WeightRequest& request) { return recorder->weights(request); }
+std::shared_ptr<presil_weights> record_weights(GraphRecorder* recorder, const WeightRequest& request) {
+  return recorder->weights(request);
+}
 
 // ---- one boxed operator
-void HostCapture::begin(GraphRecorder* recorder, const c10::OperatorHandle& op, const torch::jit::Stack& stack, size_t first, const at::Generator& engine) {
+void HostCapture::begin(GraphRecorder* recorder, const c10::OperatorHandle& op, const torch::jit::Stack& stack,
+                        size_t first, const at::Generator& engine) {
   recorder_ = recorder;
   call_ = recorder->begin(op, c10::ArrayRef<c10::IValue>(stack.data() + first, stack.size() - first), engine);
 }
 void HostCapture::end(torch::jit::Stack* stack) {
   auto* call = std::exchange(call_, nullptr);
-  if (stack) recorder_->end(*call, *stack, stack->size() - call->op.schema().returns().size(), true);
-  else recorder_->cancel(*call);
+  if (stack)
+    recorder_->end(*call, *stack, stack->size() - call->op.schema().returns().size(), true);
+  else
+    recorder_->cancel(*call);
 }
 
-// ---- the operators that a piece of code calls: seen by an observer of this thread; those inside another one are part of it
+// ---- the operators that a piece of code calls: seen by an observer of this thread; those inside another one are part
+// of it
 struct HostTrace::State {
   State(GraphRecorder* recorder, const char* name) : recorder(recorder), name(name) {}
   GraphRecorder* const recorder;
@@ -109,8 +120,10 @@ void on_end(const at::RecordFunction& fn, at::ObserverContext*) {
   auto* call = std::exchange(trace->call, nullptr);
   try {
     torch::jit::Stack results(fn.outputs().begin(), fn.outputs().end());
-    if (results.size() == call->op.schema().returns().size()) trace->recorder->end(*call, results, 0, false);
-    else trace->recorder->cancel(*call);  // it raised
+    if (results.size() == call->op.schema().returns().size())
+      trace->recorder->end(*call, results, 0, false);
+    else
+      trace->recorder->cancel(*call);  // it raised
   } catch (...) {
     trace->error = std::current_exception();
   }
@@ -121,7 +134,10 @@ void on_end(const at::RecordFunction& fn, at::ObserverContext*) {
 void HostTrace::begin(GraphRecorder* recorder, const char* name) {
   state_ = new State(recorder, name);
   state_->previous = std::exchange(tls_trace, state_);
-  state_->handle = at::addThreadLocalCallback(at::RecordFunctionCallback(&on_start, &on_end).needsInputs(true).needsOutputs(true).scopes({at::RecordScope::FUNCTION}));
+  state_->handle = at::addThreadLocalCallback(at::RecordFunctionCallback(&on_start, &on_end)
+                                                  .needsInputs(true)
+                                                  .needsOutputs(true)
+                                                  .scopes({at::RecordScope::FUNCTION}));
 }
 void HostTrace::stop() {
   at::removeCallback(state_->handle);
@@ -137,7 +153,8 @@ void HostTrace::finish(std::initializer_list<at::Tensor> results) {
   if (error) std::rethrow_exception(error);
   for (const auto& t : results) {
     const void* at = t.defined() && t.has_storage() ? t.storage().data() : nullptr;
-    if (at && recorder->owns(at) && !recorder->wrote(at)) recorder->refuse(name, "its kernel computes without operators of PyTorch, which is not recorded");
+    if (at && recorder->owns(at) && !recorder->wrote(at))
+      recorder->refuse(name, "its kernel computes without operators of PyTorch, which is not recorded");
   }
 }
 

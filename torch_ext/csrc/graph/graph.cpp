@@ -21,18 +21,23 @@ void Graph::require(bool captured, const char* what) const {
 
 void Graph::capture_begin(PoolId pool, at::GraphCaptureMode mode) {
   require(false, "capture_begin");
-  TORCH_CHECK(!captured_, "presil: capture_begin: the graph holds a capture already: reset() it first, or use another one");
+  TORCH_CHECK(!captured_,
+              "presil: capture_begin: the graph holds a capture already: reset() it first, or use another one");
   const int index = current_device();
   device(index);
   const auto stream = current_stream_id(index);
-  TORCH_CHECK(stream != 0, "presil: graphs are captured on a stream of their own, not on the default one: use torch.presil.graph(g), or `with torch.presil.Stream():`");
+  TORCH_CHECK(stream != 0, "presil: graphs are captured on a stream of their own, not on the default one: use "
+                           "torch.presil.graph(g), or `with torch.presil.Stream():`");
   wait_pending(index);
   auto generators = generators_;
   generators.push_back(host_generator(default_generator(index)));
-  const auto capture_mode = mode == at::GraphCaptureMode::ThreadLocal ? CaptureMode::thread_local_ : mode == at::GraphCaptureMode::Relaxed ? CaptureMode::relaxed : CaptureMode::global;
+  const auto capture_mode = mode == at::GraphCaptureMode::ThreadLocal ? CaptureMode::thread_local_
+                            : mode == at::GraphCaptureMode::Relaxed   ? CaptureMode::relaxed
+                                                                      : CaptureMode::global;
   auto memory = GraphPool::get(index, pool);
   auto recorder = std::make_unique<GraphRecorder>(index, stream, memory, capture_mode, generators);
-  TORCH_CHECK(start_recording(recorder.get()), "presil: capture_begin: presil:", index, " is being captured by another graph");
+  TORCH_CHECK(start_recording(recorder.get()), "presil: capture_begin: presil:", index,
+              " is being captured by another graph");
   index_ = index;
   pool_ = std::move(memory);
   recorder_ = std::move(recorder);
@@ -103,11 +108,18 @@ void Graph::debug_dump(const std::string& path) {
 
 void Graph::register_generator(const at::Generator& generator) {
   require(false, "register_generator_state");
-  TORCH_CHECK_VALUE(generator.device().type() == kDevice, "presil: register_generator_state: expected a generator of a presil device, got one of ", generator.device());
+  TORCH_CHECK_VALUE(generator.device().type() == kDevice,
+                    "presil: register_generator_state: expected a generator of a presil device, got one of ",
+                    generator.device());
   generators_.push_back(host_generator(generator));
 }
 
 // torch.accelerator.Graph looks for this name.
-static const int registered = (at::GraphImplRegistry()->Register("PRESIL", [](const at::GraphImplArgs& args) -> std::unique_ptr<at::GraphImplInterface> { return std::make_unique<Graph>(args); }), 0);
+static const int registered =
+    (at::GraphImplRegistry()->Register("PRESIL",
+                                       [](const at::GraphImplArgs& args) -> std::unique_ptr<at::GraphImplInterface> {
+                                         return std::make_unique<Graph>(args);
+                                       }),
+     0);
 
 }  // namespace presil

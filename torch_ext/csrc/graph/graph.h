@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// torch.presil.PresilGraph and torch.accelerator.Graph: work that was captured once and is repeated on the same memory, without the dispatcher.
+// torch.presil.PresilGraph and torch.accelerator.Graph: work that was captured once and is repeated on the same memory,
+// without the dispatcher.
 #pragma once
 #include "graph/recorder.h"
 
@@ -20,7 +21,8 @@ class Graph final : public at::GraphImplInterface {
   void capture_end() override;  // raises what was refused in between: the graph is then empty
   void abandon();               // ends a capture without a graph; nothing happens if there is none
   void instantiate() override {}
-  // Enqueues what ends in launches, waits where the host has to compute. Errors of launches are raised by the next wait, as everywhere.
+  // Enqueues what ends in launches, waits where the host has to compute. Errors of launches are raised by the next
+  // wait, as everywhere.
   void replay() override;
   void reset() override;
   PoolId pool() const override;

@@ -12,8 +12,8 @@ namespace {
 
 struct Pools {
   std::mutex mutex;
-  std::map<PoolId, std::weak_ptr<GraphPool>> known;      // by id; empty: handed out, not used yet
-  std::set<std::pair<int, uint32_t>> numbers;  // device, driver's number
+  std::map<PoolId, std::weak_ptr<GraphPool>> known;  // by id; empty: handed out, not used yet
+  std::set<std::pair<int, uint32_t>> numbers;        // device, driver's number
   uint64_t last = 0;
 };
 Pools& pools() {
@@ -37,9 +37,11 @@ std::shared_ptr<GraphPool> GraphPool::get(int index, PoolId id) {
   {
     std::lock_guard<std::mutex> lock(p.mutex);
     const auto it = p.known.find(id);
-    TORCH_CHECK_VALUE(it != p.known.end(), "presil: there is no graph's memory pool (", id.first, ", ", id.second, "): pass torch.presil.graph_pool_handle() or graph.pool()");
+    TORCH_CHECK_VALUE(it != p.known.end(), "presil: there is no graph's memory pool (", id.first, ", ", id.second,
+                      "): pass torch.presil.graph_pool_handle() or graph.pool()");
     if (auto existing = it->second.lock()) {
-      TORCH_CHECK_VALUE(existing->index_ == index, "presil: the graph's memory pool is on presil:", existing->index_, ", the capture on presil:", index);
+      TORCH_CHECK_VALUE(existing->index_ == index, "presil: the graph's memory pool is on presil:", existing->index_,
+                        ", the capture on presil:", index);
       return existing;
     }
   }
@@ -66,7 +68,9 @@ GraphPool::~GraphPool() {
 GraphPool::Owner GraphPool::owner(const void* block) const {
   presil_daddr address{};
   uint32_t number = 0;
-  if (!block || !presil_device_address(device(index_), block, &address) || !presil_memory_pool_of(device(index_), address, &number)) return Owner::none;
+  if (!block || !presil_device_address(device(index_), block, &address) ||
+      !presil_memory_pool_of(device(index_), address, &number))
+    return Owner::none;
   if (number == number_) return Owner::ours;
   auto& p = pools();
   std::lock_guard<std::mutex> lock(p.mutex);

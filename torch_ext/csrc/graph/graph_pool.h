@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of graphs: a pool of its own, whose blocks keep to it (freed ones too) as long as a graph that was captured in it lives.
+// The memory of graphs: a pool of its own, whose blocks keep to it (freed ones too) as long as a graph that was
+// captured in it lives.
 #pragma once
 #include <presil.h>
 
@@ -13,7 +14,8 @@ using PoolId = c10::MempoolId_t;
 
 class GraphPool {
  public:
-  // {0, 0}: a new pool. An id of new_pool_id() or of another graph: shared with whoever has it. Raises for an id that is unknown, or of another device.
+  // {0, 0}: a new pool. An id of new_pool_id() or of another graph: shared with whoever has it. Raises for an id that
+  // is unknown, or of another device.
   static std::shared_ptr<GraphPool> get(int index, PoolId id);
   static PoolId new_id();  // for get(), before there is a graph
 

@@ -20,15 +20,28 @@ bool is_written(const c10::FunctionSchema& schema, size_t i) {
 
 // Shapes or values that leave the device depend on data; the out= forms carry no tag.
 bool depends_on_data(const c10::OperatorHandle& op, const torch::jit::Stack& arguments) {
-  static const std::set<std::string> names{"aten::nonzero", "aten::masked_select", "aten::_unique", "aten::_unique2", "aten::unique_dim", "aten::unique_consecutive", "aten::unique_dim_consecutive",
-                                           "aten::equal", "aten::_local_scalar_dense", "aten::bincount", "aten::allclose", "aten::is_nonzero", "torchvision::nms"};
+  static const std::set<std::string> names{"aten::nonzero",
+                                           "aten::masked_select",
+                                           "aten::_unique",
+                                           "aten::_unique2",
+                                           "aten::unique_dim",
+                                           "aten::unique_consecutive",
+                                           "aten::unique_dim_consecutive",
+                                           "aten::equal",
+                                           "aten::_local_scalar_dense",
+                                           "aten::bincount",
+                                           "aten::allclose",
+                                           "aten::is_nonzero",
+                                           "torchvision::nms"};
   const auto& name = op.schema().name();
   if (name == "aten::index") {  // only masks do
     for (const auto& t : arguments[1].toOptionalTensorVector())
       if (t && t->defined() && (t->scalar_type() == c10::kBool || t->scalar_type() == c10::kByte)) return true;
     return false;
   }
-  if (name == "aten::repeat_interleave" && op.schema().arguments().size() == 2 && op.schema().overload_name() == "Tensor") return !arguments[1].isInt();
+  if (name == "aten::repeat_interleave" && op.schema().arguments().size() == 2 &&
+      op.schema().overload_name() == "Tensor")
+    return !arguments[1].isInt();
   return names.count(name) || op.hasTag(at::Tag::data_dependent_output) || op.hasTag(at::Tag::dynamic_output_shape);
 }
 
@@ -36,9 +49,11 @@ const void* start_of(const at::Tensor& t) { return t.defined() && t.has_storage(
 
 }  // namespace
 
-GraphRecorder::GraphRecorder(int index, c10::StreamId stream, std::shared_ptr<GraphPool> pool, CaptureMode mode, const std::vector<at::Generator>& generators)
+GraphRecorder::GraphRecorder(int index, c10::StreamId stream, std::shared_ptr<GraphPool> pool, CaptureMode mode,
+                             const std::vector<at::Generator>& generators)
     : index(index), stream(stream), mode(mode), pool_(std::move(pool)) {
-  for (const auto& g : generators) generators_.emplace_back(g, at::Tensor::wrap_tensor_impl(g.unsafeGetGeneratorImpl()->get_state()));
+  for (const auto& g : generators)
+    generators_.emplace_back(g, at::Tensor::wrap_tensor_impl(g.unsafeGetGeneratorImpl()->get_state()));
   check(presil_stream_create(device(index), 0, &record_stream_), "preparing a capture");
 }
 
@@ -70,7 +85,8 @@ void GraphRecorder::note_write(Step& step, const c10::Storage& storage) {
   written_.insert(at);
   if (owns(at)) return;
   keep(storage);
-  if (auto* dev = storage.device_type() == kDevice ? storage.unsafeGetStorageImpl() : viewed_storage(storage)) step.outside.push_back(dev);
+  if (auto* dev = storage.device_type() == kDevice ? storage.unsafeGetStorageImpl() : viewed_storage(storage))
+    step.outside.push_back(dev);
 }
 
 void GraphRecorder::check_operand(const std::string& name, const at::Tensor& t) {
@@ -78,12 +94,14 @@ void GraphRecorder::check_operand(const std::string& name, const at::Tensor& t) 
   if (!at) return;
   const int where = device_of_pointer(at);
   if (where < 0) {
-    if (t.dim() > 0 && !t.is_pinned()) refuse(name, "it reads or writes host memory that is not pinned: use tensors of the device, or x.pin_memory()");
+    if (t.dim() > 0 && !t.is_pinned())
+      refuse(name, "it reads or writes host memory that is not pinned: use tensors of the device, or x.pin_memory()");
     return;
   }
   if (where != index) refuse(name, c10::str("it uses presil:", where, ", the capture is on presil:", index));
   if (pool_->owner(at) == GraphPool::Owner::others)
-    refuse(name, "an operand lies in the memory pool of another graph, which that one's replays write: capture both with the same pool (pool=graph.pool()), or clone() it before");
+    refuse(name, "an operand lies in the memory pool of another graph, which that one's replays write: capture both "
+                 "with the same pool (pool=graph.pool()), or clone() it before");
 }
 
 // The same tensor for replays: memory of the pool is only looked at, other memory is kept; CPU scalars are constants.
@@ -94,18 +112,21 @@ at::Tensor GraphRecorder::fixed(const at::Tensor& t) {
   if (at && device_of_pointer(at) < 0) {
     if (t.dim() == 0) {
       at::Tensor constant = t.clone();
-      if (t.unsafeGetTensorImpl()->is_wrapped_number()) constant.unsafeGetTensorImpl()->set_wrapped_number(true);  // it promotes types differently
+      if (t.unsafeGetTensorImpl()->is_wrapped_number())
+        constant.unsafeGetTensorImpl()->set_wrapped_number(true);  // it promotes types differently
       return constant;
     }
   } else if (at && owns(at)) {
     auto& view = views_[at];
     if (!view || view.nbytes() != storage.nbytes())
-      view = c10::Storage(c10::Storage::use_byte_size_t{}, storage.nbytes(), c10::DataPtr(const_cast<void*>(at), c10::Device(c10::kCPU)), c10::GetCPUAllocator(), false);
+      view = c10::Storage(c10::Storage::use_byte_size_t{}, storage.nbytes(),
+                          c10::DataPtr(const_cast<void*>(at), c10::Device(c10::kCPU)), c10::GetCPUAllocator(), false);
     storage = view;
   } else {
     keep(storage);
   }
-  auto out = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), t.dtype());
+  auto out = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
+                                                      t.dtype());
   copy_metadata(t.unsafeGetTensorImpl(), out.unsafeGetTensorImpl());
   return out;
 }
@@ -119,14 +140,16 @@ c10::IValue GraphRecorder::fixed(const c10::IValue& v) {
   }
   if (v.isOptionalTensorList()) {
     c10::List<std::optional<at::Tensor>> list;
-    for (const auto& t : v.toOptionalTensorVector()) list.push_back(t ? std::optional<at::Tensor>(fixed(*t)) : std::nullopt);
+    for (const auto& t : v.toOptionalTensorVector())
+      list.push_back(t ? std::optional<at::Tensor>(fixed(*t)) : std::nullopt);
     return list;
   }
   return v;
 }
 
 // ---- launches
-int GraphRecorder::launch(const char* label, std::initializer_list<const at::Tensor*> reads, const at::Tensor& output, const Enqueue& enqueue) {
+int GraphRecorder::launch(const char* label, std::initializer_list<const at::Tensor*> reads, const at::Tensor& output,
+                          const Enqueue& enqueue) {
   for (const auto* t : reads) {
     if (!t->defined()) continue;
     check_operand(label, *t);
@@ -160,7 +183,8 @@ std::shared_ptr<presil_weights> GraphRecorder::weights(const WeightRequest& requ
 
 // ---- host operators
 void GraphRecorder::check_operator(const HostCall& call, const std::string& name) {
-  if (depends_on_data(call.op, call.arguments)) refuse(name, "a shape or a value that the host sees depends on the data");
+  if (depends_on_data(call.op, call.arguments))
+    refuse(name, "a shape or a value that the host sees depends on the data");
   bool random = call.engine.defined();
   at::Generator generator = call.engine;
   for (const auto& v : call.arguments) {
@@ -173,10 +197,12 @@ void GraphRecorder::check_operator(const HostCall& call, const std::string& name
   if (!random) return;
   for (const auto& known : generators_)
     if (known.first == generator) return;
-  refuse(name, "it draws from a generator that the graph does not know: call graph.register_generator_state(generator) before the capture");
+  refuse(name, "it draws from a generator that the graph does not know: call graph.register_generator_state(generator) "
+               "before the capture");
 }
 
-HostCall* GraphRecorder::begin(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments, const at::Generator& engine) {
+HostCall* GraphRecorder::begin(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments,
+                               const at::Generator& engine) {
   auto call = std::unique_ptr<HostCall>(new HostCall{op, arguments.vec(), engine, {}, nullptr, {}});
   check_operator(*call, c10::toString(op.operator_name()));
   for (size_t i = 0; i < call->arguments.size(); i++) {
@@ -203,7 +229,8 @@ void GraphRecorder::end(HostCall& call_, torch::jit::Stack& results, size_t firs
   std::set<const void*> known;
   for (const auto& v : call->arguments) visit_tensors(v, [&](const at::Tensor& t) { known.insert(start_of(t)); });
   for (const auto& [at, bytes] : call->memory)
-    if (!known.count(at) && bytes) refuse(name, "it moves memory that holds data (a resize): give it a result of the right size");
+    if (!known.count(at) && bytes)
+      refuse(name, "it moves memory that holds data (a resize): give it a result of the right size");
   if (call->op.hasTag(at::Tag::inplace_view)) return;  // sizes and strides only
 
   std::vector<HostStep::Result> fresh;
@@ -243,8 +270,12 @@ void GraphRecorder::end(HostCall& call_, torch::jit::Stack& results, size_t firs
   std::vector<c10::Storage> storages;
   for (const auto& r : fresh) storages.push_back(r.place.storage());
   for (size_t i = 0; i < call->arguments.size(); i++)
-    if (is_written(call->op.schema(), i)) visit_tensors(call->arguments[i], [&](const at::Tensor& t) { if (t.defined()) storages.push_back(t.storage()); });
-  auto step = std::make_unique<HostStep>(name, call->op, std::move(arguments), std::move(fresh), std::move(call->plan), call->engine);
+    if (is_written(call->op.schema(), i))
+      visit_tensors(call->arguments[i], [&](const at::Tensor& t) {
+        if (t.defined()) storages.push_back(t.storage());
+      });
+  auto step = std::make_unique<HostStep>(name, call->op, std::move(arguments), std::move(fresh), std::move(call->plan),
+                                         call->engine);
   for (const auto& s : storages) note_write(*step, s);
   add(std::move(step));
 }
@@ -258,9 +289,12 @@ CapturedWork GraphRecorder::finish(std::string* refused) {
   }
   for (auto& [at, saved] : saved_) {
     if (saved.storage.data() == at) memcpy(const_cast<void*>(at), saved.content.data(), saved.content.size());
-    if (auto* dev = saved.storage.device_type() == kDevice ? saved.storage.unsafeGetStorageImpl() : viewed_storage(saved.storage)) weights_changed(dev);
+    if (auto* dev = saved.storage.device_type() == kDevice ? saved.storage.unsafeGetStorageImpl()
+                                                           : viewed_storage(saved.storage))
+      weights_changed(dev);
   }
-  for (auto& [generator, state] : generators_) generator.unsafeGetGeneratorImpl()->set_state(*state.unsafeGetTensorImpl());
+  for (auto& [generator, state] : generators_)
+    generator.unsafeGetGeneratorImpl()->set_state(*state.unsafeGetTensorImpl());
   // What was packed of the graph's own memory is packed again whenever a step has written it.
   for (auto& step : recording_.steps)
     for (const void* at : step->written)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One capture in progress: takes in the launches and host operators, checks that they can be repeated, and puts memory back when it ends.
+// One capture in progress: takes in the launches and host operators, checks that they can be repeated, and puts memory
+// back when it ends.
 #pragma once
 #include "graph/capture.h"
 #include "graph/graph_pool.h"
@@ -32,10 +33,12 @@ struct HostCall {
 
 class GraphRecorder {
  public:
-  GraphRecorder(int index, c10::StreamId stream, std::shared_ptr<GraphPool> pool, CaptureMode mode, const std::vector<at::Generator>& generators);
+  GraphRecorder(int index, c10::StreamId stream, std::shared_ptr<GraphPool> pool, CaptureMode mode,
+                const std::vector<at::Generator>& generators);
   ~GraphRecorder();
 
-  int launch(const char* label, std::initializer_list<const at::Tensor*> reads, const at::Tensor& output, const Enqueue& enqueue);
+  int launch(const char* label, std::initializer_list<const at::Tensor*> reads, const at::Tensor& output,
+             const Enqueue& enqueue);
   std::shared_ptr<presil_weights> weights(const WeightRequest& request);
 
   HostCall* begin(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments, const at::Generator& engine);
@@ -76,8 +79,10 @@ class GraphRecorder {
   CapturedWork recording_;
   std::unordered_map<const void*, Saved> saved_;
   std::unordered_set<const void*> written_;
-  std::unordered_map<const void*, c10::Storage> views_;  // of the pool's memory, without owning it: blocks are used again inside a graph
-  std::vector<std::pair<at::Generator, at::Tensor>> generators_;  // host generators that may be drawn from, with the states to go back to
+  std::unordered_map<const void*, c10::Storage>
+      views_;  // of the pool's memory, without owning it: blocks are used again inside a graph
+  std::vector<std::pair<at::Generator, at::Tensor>>
+      generators_;  // host generators that may be drawn from, with the states to go back to
   std::string refused_;
 };
 

@@ -16,7 +16,8 @@ const c10::SafeKernelFunction* cpu_kernel(const c10::OperatorHandle& op) {
   if (!op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU)) return nullptr;
   std::lock_guard<std::mutex> lock(mutex);
   auto& kernel = (*kernels)[c10::toString(op.operator_name())];
-  if (!kernel) kernel = std::make_unique<c10::SafeKernelFunction>(op.getComputedKernelForDispatchKey(c10::DispatchKey::CPU));
+  if (!kernel)
+    kernel = std::make_unique<c10::SafeKernelFunction>(op.getComputedKernelForDispatchKey(c10::DispatchKey::CPU));
   return kernel.get();
 }
 
@@ -44,15 +45,19 @@ void LaunchStep::run(Replay& replay) {
   announce_writes();
 }
 
-HostStep::HostStep(std::string name, c10::OperatorHandle op, torch::jit::Stack arguments, std::vector<Result> results, AllocationPlan plan, at::Generator engine)
-    : Step(std::move(name)), op_(op), kernel_(cpu_kernel(op)), arguments_(std::move(arguments)), results_(std::move(results)), plan_(std::move(plan)), engine_(std::move(engine)) {
+HostStep::HostStep(std::string name, c10::OperatorHandle op, torch::jit::Stack arguments, std::vector<Result> results,
+                   AllocationPlan plan, at::Generator engine)
+    : Step(std::move(name)), op_(op), kernel_(cpu_kernel(op)), arguments_(std::move(arguments)),
+      results_(std::move(results)), plan_(std::move(plan)), engine_(std::move(engine)) {
   plan_.replaying = true;
 }
 
 void HostStep::call(torch::jit::Stack& stack) {
   constexpr c10::DispatchKeySet cpu(c10::DispatchKey::CPU);
-  if (C10_LIKELY(kernel_ != nullptr)) kernel_->callBoxed(op_, cpu, &stack);
-  else op_.redispatchBoxed(cpu, &stack);
+  if (C10_LIKELY(kernel_ != nullptr))
+    kernel_->callBoxed(op_, cpu, &stack);
+  else
+    op_.redispatchBoxed(cpu, &stack);
 }
 
 void HostStep::run(Replay& replay) {
@@ -75,7 +80,8 @@ void HostStep::run(Replay& replay) {
       if (next == results_.size() || results_[next].position != position++) return;
       const at::Tensor& place = results_[next++].place;
       if (C10_LIKELY(t.const_data_ptr() == place.const_data_ptr() && t.strides() == place.strides())) return;
-      TORCH_CHECK(t.sizes() == place.sizes() && t.scalar_type() == place.scalar_type(), "presil: replaying ", name, ": the result has shape ", t.sizes(), ", at capture it had ", place.sizes(),
+      TORCH_CHECK(t.sizes() == place.sizes() && t.scalar_type() == place.scalar_type(), "presil: replaying ", name,
+                  ": the result has shape ", t.sizes(), ", at capture it had ", place.sizes(),
                   ": its shape depends on data, so that it can't be part of a graph");
       place.copy_(t);
     });

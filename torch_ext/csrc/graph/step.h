@@ -27,9 +27,9 @@ class Step {
   void announce_writes();
 
   const std::string name;
-  std::vector<const void*> written;            // first byte of each storage, in the graph's pool or outside
-  std::vector<c10::StorageImpl*> outside;      // those that are not the graph's; it keeps them alive
-  std::vector<CapturedWeights*> packed;        // of this graph, made of the graph's own memory that is written here
+  std::vector<const void*> written;        // first byte of each storage, in the graph's pool or outside
+  std::vector<c10::StorageImpl*> outside;  // those that are not the graph's; it keeps them alive
+  std::vector<CapturedWeights*> packed;    // of this graph, made of the graph's own memory that is written here
 };
 
 class WeightsStep final : public Step {
@@ -50,15 +50,17 @@ class LaunchStep final : public Step {
   std::unique_ptr<presil_list, void (*)(presil_list*)> list_;
 };
 
-// A CPU kernel, found once, on tensors that view fixed addresses. Results that are not among its arguments land where they were at capture: the kernel is given
-// that memory when it allocates; if it allocates otherwise than it did, they are copied there.
+// A CPU kernel, found once, on tensors that view fixed addresses. Results that are not among its arguments land where
+// they were at capture: the kernel is given that memory when it allocates; if it allocates otherwise than it did, they
+// are copied there.
 class HostStep final : public Step {
  public:
   struct Result {
     size_t position;  // among the tensors that the operator returns, lists laid out
     at::Tensor place;
   };
-  HostStep(std::string name, c10::OperatorHandle op, torch::jit::Stack arguments, std::vector<Result> results, AllocationPlan plan, at::Generator engine);
+  HostStep(std::string name, c10::OperatorHandle op, torch::jit::Stack arguments, std::vector<Result> results,
+           AllocationPlan plan, at::Generator engine);
   void run(Replay& replay) override;
   bool on_chip() const override { return false; }
 
@@ -74,8 +76,7 @@ class HostStep final : public Step {
 };
 
 // The tensors of a value, in order, lists laid out.
-template <typename Function>
-void visit_tensors(const c10::IValue& v, Function&& visit) {
+template <typename Function> void visit_tensors(const c10::IValue& v, Function&& visit) {
   if (v.isTensor()) {
     visit(v.toTensor());
   } else if (v.isTensorList()) {

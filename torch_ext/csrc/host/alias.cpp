@@ -28,7 +28,8 @@ struct RedirectingCpuAllocator final : c10::Allocator {
     if (tls_heap < 0 || n == 0) return plain_cpu_allocator->allocate(n);
     void* p = device_malloc(tls_heap, n);
     if (C10_UNLIKELY(tls_plan != nullptr)) tls_plan->blocks.push_back({p, n, false});
-    wait_pending(tls_heap);  // another thread may have enqueued work on the block and freed it since this operator waited
+    wait_pending(
+        tls_heap);  // another thread may have enqueued work on the block and freed it since this operator waited
     return {p, p, &device_free, c10::Device(c10::kCPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &free_any; }
@@ -37,7 +38,8 @@ struct RedirectingCpuAllocator final : c10::Allocator {
  private:
   static c10::DataPtr planned(size_t n) {
     const size_t i = tls_plan->next++;
-    if (i >= tls_plan->blocks.size() || !tls_plan->blocks[i].result || tls_plan->blocks[i].bytes != n) return plain_cpu_allocator->allocate(n);
+    if (i >= tls_plan->blocks.size() || !tls_plan->blocks[i].result || tls_plan->blocks[i].bytes != n)
+      return plain_cpu_allocator->allocate(n);
     return {tls_plan->blocks[i].data, tls_plan->blocks[i].data, &c10::detail::deleteNothing, c10::Device(c10::kCPU)};
   }
 };
@@ -67,7 +69,9 @@ AllocationPlan* exchange_allocation_plan(AllocationPlan* plan) noexcept { return
 
 c10::StorageImpl* viewed_storage(const c10::Storage& cpu) {
   const auto& data = cpu.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks();
-  return data.get_deleter() == &drop_reference ? static_cast<c10::StorageImpl*>(static_cast<c10::intrusive_ptr_target*>(data.get_context())) : nullptr;
+  return data.get_deleter() == &drop_reference
+             ? static_cast<c10::StorageImpl*>(static_cast<c10::intrusive_ptr_target*>(data.get_context()))
+             : nullptr;
 }
 
 AllocateOnDevice::AllocateOnDevice(int index) : previous_(tls_heap) {
@@ -103,7 +107,8 @@ int HostViews::storage_position(c10::StorageImpl* dev) {
   c10::intrusive_ptr_target* target = dev;
   c10::raw::intrusive_ptr::incref(target);
   void* data = dev->_mutable_data_ptr_no_checks().get();
-  c10::Storage cpu(c10::Storage::use_byte_size_t{}, dev->nbytes(), c10::DataPtr(data, target, &drop_reference, c10::Device(c10::kCPU)), c10::GetCPUAllocator(), true);
+  c10::Storage cpu(c10::Storage::use_byte_size_t{}, dev->nbytes(),
+                   c10::DataPtr(data, target, &drop_reference, c10::Device(c10::kCPU)), c10::GetCPUAllocator(), true);
   dev_storages_.add(dev);
   cpu_storages_.add(cpu.unsafeGetStorageImpl());
   storages_.push_back({dev, std::move(cpu), data, dev->nbytes()});
@@ -128,13 +133,17 @@ at::Tensor HostViews::to_host(const at::Tensor& t) {
     return t;
   }
   const int index = impl->device().index();
-  TORCH_CHECK(index_ < 0 || index_ == index, "Expected all tensors to be on the same device, but found at least two devices, presil:", index_, " and presil:", index, "!");
+  TORCH_CHECK(index_ < 0 || index_ == index,
+              "Expected all tensors to be on the same device, but found at least two devices, presil:", index_,
+              " and presil:", index, "!");
   index_ = index;
   const int known = dev_tensors_.find(impl);
   if (known >= 0) return tensors_[known].cpu;
-  TORCH_CHECK_NOT_IMPLEMENTED(impl->has_storage() && impl->layout() == c10::kStrided, "presil: an operand has layout ", impl->layout(), "; the device holds strided tensors only");
+  TORCH_CHECK_NOT_IMPLEMENTED(impl->has_storage() && impl->layout() == c10::kStrided, "presil: an operand has layout ",
+                              impl->layout(), "; the device holds strided tensors only");
   const int storage = storage_position(impl->unsafe_storage().unsafeGetStorageImpl());
-  at::Tensor cpu = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storages_[storage].cpu), c10::DispatchKeySet(c10::DispatchKey::CPU), impl->dtype());
+  at::Tensor cpu = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storages_[storage].cpu),
+                                                            c10::DispatchKeySet(c10::DispatchKey::CPU), impl->dtype());
   copy_metadata(impl, cpu.unsafeGetTensorImpl());
   dev_tensors_.add(impl);
   cpu_tensors_.add(cpu.unsafeGetTensorImpl());
@@ -172,13 +181,15 @@ at::Tensor HostViews::to_device(const at::Tensor& t) {
   if (!t.defined() || t.device().type() != c10::kCPU || index_ < 0) return t;
   const int known = cpu_tensors_.find(t.unsafeGetTensorImpl());
   if (known >= 0) return tensors_[known].dev;
-  TORCH_CHECK_NOT_IMPLEMENTED(t.layout() == c10::kStrided && !t.is_quantized(), "presil: the result has layout ", t.layout(), t.is_quantized() ? " and is quantized" : "",
+  TORCH_CHECK_NOT_IMPLEMENTED(t.layout() == c10::kStrided && !t.is_quantized(), "presil: the result has layout ",
+                              t.layout(), t.is_quantized() ? " and is quantized" : "",
                               "; the device holds strided tensors only. Compute this operator on the CPU: x.cpu()");
   for (auto* impl : cpu_inputs_)
     if (t.storage().unsafeGetStorageImpl() == impl) return t;
   keep_.push_back(t);
   auto* impl = t.unsafeGetTensorImpl();
-  at::Tensor dev = at::detail::make_tensor<c10::TensorImpl>(device_storage(impl->storage()), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), impl->dtype());
+  at::Tensor dev = at::detail::make_tensor<c10::TensorImpl>(
+      device_storage(impl->storage()), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), impl->dtype());
   copy_metadata(impl, dev.unsafeGetTensorImpl());
   return dev;
 }
@@ -196,11 +207,13 @@ void HostViews::finish() {
   for (auto& pair : tensors_) {
     auto* dev = pair.dev.unsafeGetTensorImpl();
     auto* cpu = pair.cpu.unsafeGetTensorImpl();
-    if (C10_UNLIKELY(dev->sizes() != cpu->sizes() || dev->strides() != cpu->strides() || dev->storage_offset() != cpu->storage_offset())) {
+    if (C10_UNLIKELY(dev->sizes() != cpu->sizes() || dev->strides() != cpu->strides() ||
+                     dev->storage_offset() != cpu->storage_offset())) {
       dev->set_storage_offset(cpu->storage_offset());
       dev->set_sizes_and_strides(cpu->sizes(), cpu->strides());
     }
-    if (C10_UNLIKELY(cpu->unsafe_storage().unsafeGetStorageImpl() != storages_[pair.storage].cpu.unsafeGetStorageImpl())) {
+    if (C10_UNLIKELY(cpu->unsafe_storage().unsafeGetStorageImpl() !=
+                     storages_[pair.storage].cpu.unsafeGetStorageImpl())) {
       keep_.push_back(pair.cpu);
       dev->set_storage_keep_dtype(device_storage(cpu->storage()));
     }

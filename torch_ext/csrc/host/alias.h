@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // CPU views of device tensors over the same memory, for operators that the host computes: no copies in, none out.
-// A view set lives for one operator call. finish() carries back what the CPU kernel changed of its inputs (resize_, set_, strides);
-// to_device() maps results: an input's view to the input itself, a view of known storage to a device view, new memory is adopted.
+// A view set lives for one operator call. finish() carries back what the CPU kernel changed of its inputs (resize_,
+// set_, strides); to_device() maps results: an input's view to the input itself, a view of known storage to a device
+// view, new memory is adopted.
 #pragma once
 #include "runtime/device.h"
 
@@ -26,14 +27,15 @@ class PointerIndex {
 
 class HostViews {
  public:
-  // CPU view of a device tensor; others pass through. Raises on operands of different presil devices and on layouts without a CPU view (sparse, quantized).
+  // CPU view of a device tensor; others pass through. Raises on operands of different presil devices and on layouts
+  // without a CPU view (sparse, quantized).
   at::Tensor to_host(const at::Tensor& t);
   c10::Storage to_host(const c10::Storage& s);
   // Raises NotImplementedError for a result that can't live on the device (sparse, mkldnn, quantized).
   at::Tensor to_device(const at::Tensor& t);
   void finish();
 
-  int index() const { return index_; }          // device of the operands, -1: none yet
+  int index() const { return index_; }  // device of the operands, -1: none yet
   void set_index(int index) { index_ = index; }
   bool has_cpu_tensor() const { return cpu_tensor_; }  // a CPU operand with dimensions, or a CPU storage, was passed
 
@@ -74,7 +76,8 @@ class AllocateOnDevice {
   int previous_;
 };
 
-// What the CPU kernel of one operator allocates, in order. A graph notes it, and hands the memory of the results out again when it replays the operator.
+// What the CPU kernel of one operator allocates, in order. A graph notes it, and hands the memory of the results out
+// again when it replays the operator.
 struct AllocationPlan {
   struct Block {
     void* data;
@@ -88,6 +91,7 @@ struct AllocationPlan {
 AllocationPlan* exchange_allocation_plan(AllocationPlan* plan) noexcept;  // the calling thread's; null: none
 
 c10::StorageImpl* viewed_storage(const c10::Storage& cpu);  // the device storage behind a view of HostViews, or null
-void copy_metadata(const c10::TensorImpl* from, c10::TensorImpl* to);  // sizes, strides, offset, conjugate and negative bits
+void copy_metadata(const c10::TensorImpl* from,
+                   c10::TensorImpl* to);  // sizes, strides, offset, conjugate and negative bits
 
 }  // namespace presil

@@ -33,7 +33,8 @@ std::map<std::string, HostOperator> host_operators() {
   std::lock_guard<std::mutex> lock(registry_mutex);
   std::map<std::string, HostOperator> used;
   for (const auto& [name, site] : registry())
-    if (const int64_t calls = site->calls.load(std::memory_order_relaxed)) used[name] = {calls, 1e-9 * static_cast<double>(site->nanoseconds.load(std::memory_order_relaxed)), site->reason};
+    if (const int64_t calls = site->calls.load(std::memory_order_relaxed))
+      used[name] = {calls, 1e-9 * static_cast<double>(site->nanoseconds.load(std::memory_order_relaxed)), site->reason};
   return used;
 }
 
@@ -48,7 +49,8 @@ void reset_host_operators() {
 }
 
 void refuse_in_strict_mode(const char* name, const std::string& reason) {
-  TORCH_CHECK(!settings().strict, "presil: strict mode: operator ", name, " would run on the host (", reason, ")", source_text(current_source()), ". Set torch.backends.presil.strict = False to allow it.");
+  TORCH_CHECK(!settings().strict, "presil: strict mode: operator ", name, " would run on the host (", reason, ")",
+              source_text(current_source()), ". Set torch.backends.presil.strict = False to allow it.");
 }
 
 void note_host_operator(HostSite& site, const char* reason, int64_t nanoseconds) {

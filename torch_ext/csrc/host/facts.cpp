@@ -14,15 +14,24 @@ bool is_optional_generator(const c10::Argument& argument) {
 }
 
 bool takes_cpu_tensors(const std::string& name) {
-  static const std::set<std::string> names{"aten::index", "aten::index_put_", "aten::_index_put_impl_", "aten::_unsafe_index", "aten::_unsafe_index_put", "aten::copy_",
-                                           "aten::_pack_padded_sequence", "aten::_pad_packed_sequence", "aten::_pack_padded_sequence_backward", "aten::_ctc_loss",
+  static const std::set<std::string> names{"aten::index",
+                                           "aten::index_put_",
+                                           "aten::_index_put_impl_",
+                                           "aten::_unsafe_index",
+                                           "aten::_unsafe_index_put",
+                                           "aten::copy_",
+                                           "aten::_pack_padded_sequence",
+                                           "aten::_pad_packed_sequence",
+                                           "aten::_pack_padded_sequence_backward",
+                                           "aten::_ctc_loss",
                                            "aten::_ctc_loss_backward"};
   return names.count(name) != 0;
 }
 
 std::unique_ptr<OperatorFacts> read_facts(const c10::OperatorHandle& op) {
   const c10::FunctionSchema& schema = op.schema();
-  TORCH_CHECK_NOT_IMPLEMENTED(schema.arguments().size() <= kMaxArguments, "presil: ", op.operator_name(), " has more than ", kMaxArguments, " arguments");
+  TORCH_CHECK_NOT_IMPLEMENTED(schema.arguments().size() <= kMaxArguments, "presil: ", op.operator_name(),
+                              " has more than ", kMaxArguments, " arguments");
   auto facts = std::make_unique<OperatorFacts>();
   facts->name = op.operator_name();
   facts->site = &host_site(c10::toString(op.operator_name()));
@@ -43,11 +52,14 @@ std::unique_ptr<OperatorFacts> read_facts(const c10::OperatorHandle& op) {
 }  // namespace
 
 const OperatorFacts& facts_of(const c10::OperatorHandle& op) {
-  // A schema keeps its address while its operator is registered. A library that is unloaded gives it back: hence the comparison.
+  // A schema keeps its address while its operator is registered. A library that is unloaded gives it back: hence the
+  // comparison.
   thread_local ska::flat_hash_map<const c10::FunctionSchema*, std::unique_ptr<OperatorFacts>> known;
   const c10::FunctionSchema& schema = op.schema();
   auto& facts = known[&schema];
-  if (C10_UNLIKELY(!facts || facts->arguments != schema.arguments().size() || facts->returns != schema.returns().size() || facts->name != op.operator_name())) facts = read_facts(op);
+  if (C10_UNLIKELY(!facts || facts->arguments != schema.arguments().size() ||
+                   facts->returns != schema.returns().size() || facts->name != op.operator_name()))
+    facts = read_facts(op);
   return *facts;
 }
 

@@ -13,11 +13,12 @@ struct OperatorFacts {
   c10::OperatorName name{"", ""};
   HostSite* site = nullptr;
   size_t arguments = 0, returns = 0;
-  std::bitset<kMaxArguments> written;      // arguments that the operator writes
-  std::bitset<kMaxArguments> cpu_results;  // results that PyTorch keeps on the CPU whatever the device (batch sizes of a packed sequence)
-  bool random = false;                             // draws from the default generator if none is given
-  int generator = -1;                           // position of the optional Generator argument, -1: none
-  bool mixes = false;                              // takes CPU tensors beside the device's by its contract (index tensors, lengths)
+  std::bitset<kMaxArguments> written;  // arguments that the operator writes
+  std::bitset<kMaxArguments>
+      cpu_results;      // results that PyTorch keeps on the CPU whatever the device (batch sizes of a packed sequence)
+  bool random = false;  // draws from the default generator if none is given
+  int generator = -1;   // position of the optional Generator argument, -1: none
+  bool mixes = false;   // takes CPU tensors beside the device's by its contract (index tensors, lengths)
 };
 
 const OperatorFacts& facts_of(const c10::OperatorHandle& op);

@@ -17,7 +17,8 @@ constexpr const char* kReason = "no kernel on the chip";
 // One call: the arguments on the stack are replaced by host views, results by device tensors.
 class Call {
  public:
-  Call(const c10::OperatorHandle& op, torch::jit::Stack* stack) : op_(op), facts_(facts_of(op)), stack_(stack), first_(stack->size() - facts_.arguments) {}
+  Call(const c10::OperatorHandle& op, torch::jit::Stack* stack)
+      : op_(op), facts_(facts_of(op)), stack_(stack), first_(stack->size() - facts_.arguments) {}
 
   void run() {
     if (C10_UNLIKELY(settings().strict)) refuse_in_strict_mode(facts_.site->name.c_str(), kReason);
@@ -35,7 +36,9 @@ class Call {
     capture.done(*stack_);
     views_.finish();
     map_results();
-    note_host_operator(*facts_.site, kReason, std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
+    note_host_operator(
+        *facts_.site, kReason,
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
   }
 
  private:
@@ -55,7 +58,8 @@ class Call {
       v = std::move(list);
     } else if (v.isOptionalTensorList()) {
       c10::List<std::optional<at::Tensor>> list;
-      for (const auto& t : v.toOptionalTensorVector()) list.push_back(t ? std::optional<at::Tensor>(host(*t, written)) : std::nullopt);
+      for (const auto& t : v.toOptionalTensorVector())
+        list.push_back(t ? std::optional<at::Tensor>(host(*t, written)) : std::nullopt);
       v = std::move(list);
     } else if (v.isDevice()) {
       if (v.toDevice().type() == kDevice) {
@@ -70,10 +74,12 @@ class Call {
     }
   }
 
-  // CPU kernels would silently accept a CPU operand beside the views; 0-dimensional CPU tensors are allowed as everywhere in PyTorch.
+  // CPU kernels would silently accept a CPU operand beside the views; 0-dimensional CPU tensors are allowed as
+  // everywhere in PyTorch.
   void refuse_mixed_devices() const {
     if (C10_LIKELY(!views_.has_cpu_tensor() || views_.index() < 0 || device_argument_ >= 0 || facts_.mixes)) return;
-    TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, presil:", views_.index(), " and cpu! (when calling ", facts_.site->name, ")");
+    TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, presil:",
+                views_.index(), " and cpu! (when calling ", facts_.site->name, ")");
   }
 
   void use_device_generator() {
@@ -104,7 +110,8 @@ class Call {
         v = std::move(list);
       } else if (v.isOptionalTensorList()) {
         c10::List<std::optional<at::Tensor>> list;
-        for (const auto& t : v.toOptionalTensorVector()) list.push_back(t ? std::optional<at::Tensor>(views_.to_device(*t)) : std::nullopt);
+        for (const auto& t : v.toOptionalTensorVector())
+          list.push_back(t ? std::optional<at::Tensor>(views_.to_device(*t)) : std::nullopt);
         v = std::move(list);
       }
     }

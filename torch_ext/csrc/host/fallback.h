@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that the chip does not compute run on the CPU's kernel over the mapped memory, counted, and are errors in strict mode.
+// Operators that the chip does not compute run on the CPU's kernel over the mapped memory, counted, and are errors in
+// strict mode.
 #pragma once
 #include "graph/capture.h"
 #include "host/alias.h"
@@ -39,8 +40,7 @@ void note_host_operator(HostSite& site, const char* reason, int64_t nanoseconds)
 void note_host_operator(const char* name, const std::string& reason, double seconds = 0);
 
 // Views for a native kernel that computes on the host: waits for the chip, maps the arguments.
-template <typename Function>
-auto on_host(const char* name, const std::string& reason, int index, Function&& compute) {
+template <typename Function> auto on_host(const char* name, const std::string& reason, int index, Function&& compute) {
   note_host_operator(name, reason);
   wait_pending(index);
   HostViews views;
@@ -50,11 +50,15 @@ auto on_host(const char* name, const std::string& reason, int index, Function&& 
     AllocateOnDevice scope(index);
     return compute(views);
   }();
-  if constexpr (std::is_same_v<decltype(result), at::Tensor>) trace.done({result});
-  else std::apply([&](auto&... t) { trace.done({t...}); }, result);
+  if constexpr (std::is_same_v<decltype(result), at::Tensor>)
+    trace.done({result});
+  else
+    std::apply([&](auto&... t) { trace.done({t...}); }, result);
   views.finish();
-  if constexpr (std::is_same_v<decltype(result), at::Tensor>) return views.to_device(result);
-  else return std::apply([&](auto&... t) { return std::make_tuple(views.to_device(t)...); }, result);
+  if constexpr (std::is_same_v<decltype(result), at::Tensor>)
+    return views.to_device(result);
+  else
+    return std::apply([&](auto&... t) { return std::make_tuple(views.to_device(t)...); }, result);
 }
 
 }  // namespace presil

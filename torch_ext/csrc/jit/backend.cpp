@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The torch::jit backend "presil": torch._C._jit_to_backend("presil", module, {"forward": spec}). TorchScript is deprecated upstream; this serves who has it.
-// A spec is "", None, or a dictionary of strings: device ("presil", "presil:1"; default: the current one), dtype ("float32", "bfloat16"; default: as the module has it).
+// The torch::jit backend "presil": torch._C._jit_to_backend("presil", module, {"forward": spec}). TorchScript is
+// deprecated upstream; this serves who has it. A spec is "", None, or a dictionary of strings: device ("presil",
+// "presil:1"; default: the current one), dtype ("float32", "bfloat16"; default: as the module has it).
 #include "jit/program.h"
 #include "runtime/device.h"
 
@@ -25,13 +26,17 @@ c10::ScalarType dtype_named(const std::string& name) {
 
 void set_option(Spec& spec, const std::string& key, const IValue& value) {
   if (key.empty()) return;  // {"": ""} is how the interface's users say "nothing"
-  TORCH_CHECK_VALUE(value.isString(), "presil: method_compile_spec: the value of '", key, "' must be a string, got ", value.tagKind());
+  TORCH_CHECK_VALUE(value.isString(), "presil: method_compile_spec: the value of '", key, "' must be a string, got ",
+                    value.tagKind());
   if (key == "dtype") {
     spec.dtype = dtype_named(value.toStringRef());
   } else if (key == "device") {
     spec.device = c10::Device(value.toStringRef());
-    TORCH_CHECK_VALUE(spec.device.type() == kDevice, "presil: method_compile_spec: device must be 'presil' or 'presil:<index>', got '", value.toStringRef(), "'");
-    TORCH_CHECK_VALUE(spec.device.index() < device_count(), "presil: method_compile_spec: there is no device '", value.toStringRef(), "': this process has ", device_count());
+    TORCH_CHECK_VALUE(spec.device.type() == kDevice,
+                      "presil: method_compile_spec: device must be 'presil' or 'presil:<index>', got '",
+                      value.toStringRef(), "'");
+    TORCH_CHECK_VALUE(spec.device.index() < device_count(), "presil: method_compile_spec: there is no device '",
+                      value.toStringRef(), "': this process has ", device_count());
   } else {
     TORCH_CHECK_VALUE(false, "presil: method_compile_spec: unknown option '", key, "' (device, dtype)");
   }
@@ -40,21 +45,28 @@ void set_option(Spec& spec, const std::string& key, const IValue& value) {
 Spec read_spec(const IValue& value) {
   Spec spec;
   if (value.isNone() || (value.isString() && value.toStringRef().empty())) return spec;
-  TORCH_CHECK_VALUE(value.isGenericDict(), "presil: method_compile_spec: a method's spec must be \"\", None or a dictionary of strings, got ", value.tagKind());
+  TORCH_CHECK_VALUE(value.isGenericDict(),
+                    "presil: method_compile_spec: a method's spec must be \"\", None or a dictionary of strings, got ",
+                    value.tagKind());
   for (const auto& item : value.toGenericDict()) {
-    TORCH_CHECK_VALUE(item.key().isString(), "presil: method_compile_spec: options are named by strings, got ", item.key().tagKind());
+    TORCH_CHECK_VALUE(item.key().isString(), "presil: method_compile_spec: options are named by strings, got ",
+                      item.key().tagKind());
     set_option(spec, item.key().toStringRef(), item.value());
   }
   return spec;
 }
 
-// Ahead of time, without a device: what is saved with the module. One lowered module for each method, since each may have its own dtype.
-IValue preprocess(const torch::jit::Module& module, const c10::Dict<IValue, IValue>& method_compile_spec, const torch::jit::BackendDebugHandleGenerator&) {
-  TORCH_CHECK_VALUE(!method_compile_spec.empty(), "presil: method_compile_spec names no method: {\"forward\": \"\"} lowers forward()");
+// Ahead of time, without a device: what is saved with the module. One lowered module for each method, since each may
+// have its own dtype.
+IValue preprocess(const torch::jit::Module& module, const c10::Dict<IValue, IValue>& method_compile_spec,
+                  const torch::jit::BackendDebugHandleGenerator&) {
+  TORCH_CHECK_VALUE(!method_compile_spec.empty(),
+                    "presil: method_compile_spec names no method: {\"forward\": \"\"} lowers forward()");
   c10::impl::GenericDict lowered(c10::StringType::get(), c10::AnyType::get());
   for (const auto& item : method_compile_spec) {
     const std::string& name = item.key().toStringRef();
-    TORCH_CHECK_VALUE(module.find_method(name), "presil: method_compile_spec names '", name, "', which the module does not have");
+    TORCH_CHECK_VALUE(module.find_method(name), "presil: method_compile_spec names '", name,
+                      "', which the module does not have");
     lowered.insert(name, lower_module(module, {name}, read_spec(item.value()).dtype)._ivalue());
   }
   return lowered;
@@ -68,8 +80,10 @@ struct Backend final : torch::jit::PyTorchBackendInterface {
     const auto lowered = processed.toGenericDict();
     for (const auto& item : method_compile_spec) {
       const Spec spec = read_spec(item.value());
-      const c10::Device device(kDevice, static_cast<c10::DeviceIndex>(spec.device.index() < 0 ? current_device() : spec.device.index()));
-      handles.insert(item.key(), IValue::make_capsule(c10::make_intrusive<Program>(lowered.at(item.key()).toModule(), item.key().toStringRef(), device, spec.dtype)));
+      const c10::Device device(
+          kDevice, static_cast<c10::DeviceIndex>(spec.device.index() < 0 ? current_device() : spec.device.index()));
+      handles.insert(item.key(), IValue::make_capsule(c10::make_intrusive<Program>(
+                                     lowered.at(item.key()).toModule(), item.key().toStringRef(), device, spec.dtype)));
     }
     return handles;
   }

@@ -14,7 +14,9 @@ using torch::jit::Node;
 using torch::jit::Value;
 using Symbol = c10::Symbol;
 
-const Symbol kConv2d = Symbol::fromQualString("aten::conv2d"), kConvolution = Symbol::fromQualString("aten::_convolution"), kLinear = Symbol::fromQualString("aten::linear");
+const Symbol kConv2d = Symbol::fromQualString("aten::conv2d"),
+             kConvolution = Symbol::fromQualString("aten::_convolution"),
+             kLinear = Symbol::fromQualString("aten::linear");
 
 bool constant_tensor(Value* v, int64_t dim) {
   const auto value = torch::jit::toIValue(v);
@@ -43,10 +45,12 @@ std::optional<Layer> layer_of(Node* node) {
   if (!constant_tensor(node->input(2), 1) && !node->input(2)->mustBeNone()) return std::nullopt;
   if (layer.linear) return layer;
   const bool traced = node->kind() == kConvolution;
-  if (traced && torch::jit::toIValue(node->input(6)) != c10::IValue(false)) return std::nullopt;  // transposed, or unknown
+  if (traced && torch::jit::toIValue(node->input(6)) != c10::IValue(false))
+    return std::nullopt;  // transposed, or unknown
   const auto stride = pair_of(node->input(3)), padding = pair_of(node->input(4)), dilation = pair_of(node->input(5));
   const auto groups = torch::jit::toIValue(node->input(traced ? 8 : 6));
-  if (!stride || !padding || !dilation || !groups || !groups->isInt()) return std::nullopt;  // padding="same" stays a convolution
+  if (!stride || !padding || !dilation || !groups || !groups->isInt())
+    return std::nullopt;  // padding="same" stays a convolution
   layer.stride = *stride;
   layer.padding = *padding;
   layer.dilation = *dilation;
@@ -63,7 +67,9 @@ const char* activation_of(Node* node) {
   const std::string kind = node->kind().toQualString();
   if (kind == "aten::relu" || (kind == "aten::clamp_min" && is_number(node->input(1), 0))) return "relu";
   if (kind == "aten::relu6") return "relu6";
-  if ((kind == "aten::hardtanh" || kind == "aten::clamp") && node->inputs().size() == 3 && is_number(node->input(1), 0) && is_number(node->input(2), 6)) return "relu6";
+  if ((kind == "aten::hardtanh" || kind == "aten::clamp") && node->inputs().size() == 3 &&
+      is_number(node->input(1), 0) && is_number(node->input(2), 6))
+    return "relu6";
   return nullptr;
 }
 
@@ -92,9 +98,12 @@ Node* write(Graph* graph, Node* layer_node, const Layer& layer, Value* residual,
   if (!residual) residual = none = constant(c10::IValue());
   const std::string label = label_of(layer_node, layer.linear ? "linear" : "conv2d");
   std::vector<Value*> inputs{layer_node->input(0), layer_node->input(1), layer_node->input(2)};
-  if (!layer.linear) inputs.insert(inputs.end(), {constant(layer.stride), constant(layer.padding), constant(layer.dilation), constant(layer.groups)});
+  if (!layer.linear)
+    inputs.insert(inputs.end(),
+                  {constant(layer.stride), constant(layer.padding), constant(layer.dilation), constant(layer.groups)});
   inputs.insert(inputs.end(), {residual, constant(std::string(activation)), constant(label)});
-  Node* fused = graph->insertNode(graph->create(Symbol::fromQualString(layer.linear ? "presil::linear_layer" : "presil::conv2d_layer"), inputs));
+  Node* fused = graph->insertNode(
+      graph->create(Symbol::fromQualString(layer.linear ? "presil::linear_layer" : "presil::conv2d_layer"), inputs));
   fused->copyMetadata(layer_node);
   return fused;
 }
@@ -112,7 +121,8 @@ int fuse_layers(Block* block) {
     Value* residual = nullptr;
     const char* activation = "none";
     Node* user = only_user(node->output(), block);
-    if (user && user->matches("aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor") && is_number(user->input(2), 1)) {
+    if (user && user->matches("aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor") &&
+        is_number(user->input(2), 1)) {
       residual = user->input(0) == node->output() ? user->input(1) : user->input(0);
       chain.push_back(user);
       user = only_user(user->output(), block);

@@ -36,7 +36,8 @@ void refuse_training(const Module& module, const std::string& method) {
     const std::string kind = node->kind().toUnqualString();
     const bool reads = node->kind() == torch::jit::prim::GetAttr && node->s(torch::jit::attr::name) == "training";
     if (reads || is_dropout(kind) || kind == "batch_norm" || kind == "instance_norm")
-      TORCH_CHECK_VALUE(false, "presil: lowering needs a module in eval mode, and ", method, "() depends on training mode (", reads ? "it reads self.training" : kind,
+      TORCH_CHECK_VALUE(false, "presil: lowering needs a module in eval mode, and ", method,
+                        "() depends on training mode (", reads ? "it reads self.training" : kind,
                         "). Call .eval() before torch.jit.script or torch.jit.trace");
   });
 }
@@ -92,7 +93,8 @@ void map_constants(Block* block, const std::function<at::Tensor(const at::Tensor
 
 }  // namespace
 
-Module lower_module(const Module& module, const std::vector<std::string>& methods, std::optional<c10::ScalarType> dtype) {
+Module lower_module(const Module& module, const std::vector<std::string>& methods,
+                    std::optional<c10::ScalarType> dtype) {
   Module source = module;
   if (module.is_training()) {
     for (const auto& name : methods) refuse_training(module, name);
@@ -104,7 +106,8 @@ Module lower_module(const Module& module, const std::vector<std::string>& method
     auto graph = frozen.get_method(name).graph();
     map_constants(graph->block(), [](const at::Tensor& t) { return t.detach().to(at::kCPU); });
     fold(graph);
-    if (dtype) map_constants(graph->block(), [&](const at::Tensor& t) { return t.is_floating_point() ? t.to(*dtype) : t; });
+    if (dtype)
+      map_constants(graph->block(), [&](const at::Tensor& t) { return t.is_floating_point() ? t.to(*dtype) : t; });
     fuse_layers(graph->block());
     torch::jit::EliminateDeadCode(graph);
   }

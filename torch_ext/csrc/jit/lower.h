@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// torch::jit modules made ready for the chip: frozen, batch-norm folded, layers fused; and moved to a device with their constants.
+// torch::jit modules made ready for the chip: frozen, batch-norm folded, layers fused; and moved to a device with their
+// constants.
 #pragma once
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/ir/ir.h>
@@ -10,13 +11,17 @@
 
 namespace presil {
 
-// A frozen copy on the CPU with the given methods. dtype: of floating-point constants, none keeps them. Raises on a module whose result depends on training mode and that is in it.
-torch::jit::Module lower_module(const torch::jit::Module& module, const std::vector<std::string>& methods, std::optional<c10::ScalarType> dtype);
+// A frozen copy on the CPU with the given methods. dtype: of floating-point constants, none keeps them. Raises on a
+// module whose result depends on training mode and that is in it.
+torch::jit::Module lower_module(const torch::jit::Module& module, const std::vector<std::string>& methods,
+                                std::optional<c10::ScalarType> dtype);
 
-// Convolution or linear layer, residual add and activation become one presil::*_layer node. Weights must be constants. Returns how many nodes were written.
+// Convolution or linear layer, residual add and activation become one presil::*_layer node. Weights must be constants.
+// Returns how many nodes were written.
 int fuse_layers(torch::jit::Block* block);
 
-// Tensor constants to the device; tensors that the graph makes on the CPU (a trace writes down the device of its day) are made there.
+// Tensor constants to the device; tensors that the graph makes on the CPU (a trace writes down the device of its day)
+// are made there.
 void move_constants(torch::jit::Block* block, c10::Device device);
 
 }  // namespace presil

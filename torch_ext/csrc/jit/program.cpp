@@ -19,7 +19,8 @@ IValue map_value(const IValue& value, const TensorFunction& f) {
     std::vector<IValue> items;
     for (const auto& item : value.toTupleRef().elements()) items.push_back(map_value(item, f));
     const auto type = value.toTupleRef().type<c10::TupleType>();
-    return type->schema() ? c10::ivalue::Tuple::createNamed(std::move(items), type) : c10::ivalue::Tuple::create(std::move(items));
+    return type->schema() ? c10::ivalue::Tuple::createNamed(std::move(items), type)
+                          : c10::ivalue::Tuple::create(std::move(items));
   }
   if (value.isList()) {
     const auto from = value.toList();
@@ -38,7 +39,8 @@ IValue map_value(const IValue& value, const TensorFunction& f) {
 
 }  // namespace
 
-Program::Program(torch::jit::Module module, std::string method, c10::Device device, std::optional<c10::ScalarType> dtype)
+Program::Program(torch::jit::Module module, std::string method, c10::Device device,
+                 std::optional<c10::ScalarType> dtype)
     : module_(std::move(module)), method_(std::move(method)), device_(device), dtype_(dtype) {}
 
 const Program::Copy& Program::copy_on(c10::Device device) {
@@ -68,7 +70,8 @@ std::vector<IValue> Program::run(c10::impl::GenericList inputs) {
   const Copy& copy = copy_on(device);
 
   const auto in = [&](const at::Tensor& t) {
-    TORCH_CHECK_VALUE(t.is_cpu() || t.device() == device, "presil: a lowered module got inputs on ", device, " and on ", t.device(), ": move them to one device");
+    TORCH_CHECK_VALUE(t.is_cpu() || t.device() == device, "presil: a lowered module got inputs on ", device, " and on ",
+                      t.device(), ": move them to one device");
     const at::Tensor moved = t.to(device);
     return dtype_ && t.is_floating_point() ? moved.to(*dtype_) : moved;
   };

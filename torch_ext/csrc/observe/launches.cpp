@@ -21,10 +21,13 @@ Listeners& listeners() {
 
 void on_report(void* context, const presil_report* report) {
   std::lock_guard<std::mutex> lock(listeners().mutex);
-  for (auto* listener : listeners().list) listener->launched(static_cast<int>(reinterpret_cast<intptr_t>(context)), *report);
+  for (auto* listener : listeners().list)
+    listener->launched(static_cast<int>(reinterpret_cast<intptr_t>(context)), *report);
 }
 
-void connect(int index, presil_device* device, bool on) { presil_set_report(device, on ? &on_report : nullptr, reinterpret_cast<void*>(static_cast<intptr_t>(index))); }
+void connect(int index, presil_device* device, bool on) {
+  presil_set_report(device, on ? &on_report : nullptr, reinterpret_cast<void*>(static_cast<intptr_t>(index)));
+}
 
 void connect_all(bool on) {
   for (int i = 0; i < device_count(); i++)

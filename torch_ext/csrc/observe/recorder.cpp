@@ -28,8 +28,8 @@ struct Site {
   bool operator<(const Site& o) const { return std::tie(op, source, backward) < std::tie(o.op, o.source, o.backward); }
 };
 
-// Backward operators have no Python frame of their user: they get the line of the forward operator with the same sequence number. A ring, so that long
-// trainings don't grow it.
+// Backward operators have no Python frame of their user: they get the line of the forward operator with the same
+// sequence number. A ring, so that long trainings don't grow it.
 struct ForwardLines {
   struct Entry {
     int64_t sequence = -1;
@@ -38,7 +38,9 @@ struct ForwardLines {
   };
   std::vector<Entry> ring = std::vector<Entry>(1 << 16);
 
-  Entry& at(uint64_t thread, int64_t sequence) { return ring[(static_cast<uint64_t>(sequence) + thread * 0x9e37u) % ring.size()]; }
+  Entry& at(uint64_t thread, int64_t sequence) {
+    return ring[(static_cast<uint64_t>(sequence) + thread * 0x9e37u) % ring.size()];
+  }
   void put(uint64_t thread, int64_t sequence, uint32_t source) { at(thread, sequence) = {sequence, thread, source}; }
   uint32_t get(uint64_t thread, int64_t sequence) {
     const Entry& e = at(thread, sequence);
@@ -92,8 +94,7 @@ struct Recorder final : LaunchListener {
     ObservedRow& r = row(number, "chip", "");
     r.launches++;
     r.failed += report.status != 0;
-    if (report.mode == PRESIL_MODE_MODEL)
-      r.unclocked++;
+    if (report.mode == PRESIL_MODE_MODEL) r.unclocked++;
     r.cycles += report.cycles;
     r.macs += report.macs;
     r.dram_bytes += report.read_bytes + report.write_bytes;
@@ -111,7 +112,7 @@ Recorder& recorder() {
 struct Frame final : at::ObserverContext {
   Frame* parent = nullptr;
   uint64_t of_session = 0;
-  uint32_t site = 0;       // 0: not an operator on the device
+  uint32_t site = 0;  // 0: not an operator on the device
   uint32_t source = 0;
   uint32_t tag_before = 0;
   bool backward = false, works = false, launches = false, on_host = false;
@@ -166,7 +167,8 @@ void find_line(Frame& frame, const at::RecordFunction& fn) {
 std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn) {
   if (!observing()) return nullptr;
   const bool node = fn.scope() == at::RecordScope::BACKWARD_FUNCTION;
-  const bool device = !node && (fn.operator_name() ? on_device(fn.inputs()) : std::string_view(fn.name()).substr(0, 8) == "presil::");
+  const bool device =
+      !node && (fn.operator_name() ? on_device(fn.inputs()) : std::string_view(fn.name()).substr(0, 8) == "presil::");
   if (!node && !device) return nullptr;
   auto frame = std::make_unique<Frame>();
   frame->parent = top;
@@ -196,7 +198,10 @@ void end(const at::RecordFunction&, at::ObserverContext* context) {
     frame->parent->inner_ns += total;
   }
   if (frame->site == 0) return;
-  const char* where = frame->launches ? "chip" : frame->on_host || frame->host_bytes ? "host" : frame->works ? "composite" : "metadata";
+  const char* where = frame->launches                       ? "chip"
+                      : frame->on_host || frame->host_bytes ? "host"
+                      : frame->works                        ? "composite"
+                                                            : "metadata";
   std::lock_guard<std::mutex> lock(recorder().mutex);
   if (frame->of_session != recorder().session) return;
   ObservedRow& r = recorder().row(frame->site, where, frame->reason);
@@ -259,14 +264,22 @@ void note(const std::string& name, const std::string& reason) {
 
 }  // namespace observe_detail
 
-uint64_t observe_now_ns() { return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count()); }
+uint64_t observe_now_ns() {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
+}
 
 void start_recording() {
-  TORCH_CHECK(!observing(), "presil: torch.presil.explain() is active already; one at a time in a process. Leave the outer one first");
+  TORCH_CHECK(
+      !observing(),
+      "presil: torch.presil.explain() is active already; one at a time in a process. Leave the outer one first");
   recorder().clear();
   add_listener(&recorder());
   observe_detail::recording = true;
-  callback = at::addGlobalCallback(at::RecordFunctionCallback(&start, &end).needsInputs(true).scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
+  callback = at::addGlobalCallback(at::RecordFunctionCallback(&start, &end)
+                                       .needsInputs(true)
+                                       .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
 }
 
 std::vector<ObservedRow> stop_recording() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Automatic mixed precision for `torch.autocast("presil")`: PyTorch's own lists for accelerators. Matrix products and convolutions compute in the lower
-// precision, which is the chip's fast path; what loses too much there computes in float32; everything else takes its operands' types.
+// Automatic mixed precision for `torch.autocast("presil")`: PyTorch's own lists for accelerators. Matrix products and
+// convolutions compute in the lower precision, which is the chip's fast path; what loses too much there computes in
+// float32; everything else takes its operands' types.
 #include <ATen/autocast_mode.h>
 #include <torch/library.h>
 
@@ -13,9 +14,10 @@ using at::ScalarType;
 using at::Tensor;
 
 Tensor refuse_binary_cross_entropy(const Tensor&, const Tensor&, const std::optional<Tensor>&, int64_t) {
-  TORCH_CHECK(false,
-              "binary_cross_entropy of a sigmoid loses its gradient in bfloat16 and float16, so it is refused under torch.autocast(\"presil\"). Use "
-              "torch.nn.functional.binary_cross_entropy_with_logits (BCEWithLogitsLoss), which is safe there, or disable autocast around the loss.");
+  TORCH_CHECK(false, "binary_cross_entropy of a sigmoid loses its gradient in bfloat16 and float16, so it is refused "
+                     "under torch.autocast(\"presil\"). Use "
+                     "torch.nn.functional.binary_cross_entropy_with_logits (BCEWithLogitsLoss), which is safe there, "
+                     "or disable autocast around the loss.");
 }
 
 TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) { m.fallback(torch::CppFunction::makeFallthrough()); }

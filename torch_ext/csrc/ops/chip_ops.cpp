@@ -15,7 +15,8 @@ presil_dtype element_type(c10::ScalarType type) {
     case c10::kBFloat16: return PRESIL_BF16;
     case c10::kChar: return PRESIL_INT8;
     case c10::kInt: return PRESIL_INT32;
-    default: TORCH_CHECK_NOT_IMPLEMENTED(false, "presil: the chip has no dtype ", type, " (float32, bfloat16, int8, int32)");
+    default:
+      TORCH_CHECK_NOT_IMPLEMENTED(false, "presil: the chip has no dtype ", type, " (float32, bfloat16, int8, int32)");
   }
 }
 
@@ -66,7 +67,9 @@ presil_compute compute_for(c10::ScalarType dtype, Fp32Op op) {
   if (dtype == c10::kHalf) return PRESIL_COMPUTE_FP16;
   return dtype == c10::kFloat && !fp32_as_bf16(op) ? PRESIL_COMPUTE_FP32 : PRESIL_COMPUTE_BF16;
 }
-bool chip_dtype(c10::ScalarType dtype) { return dtype == c10::kFloat || dtype == c10::kBFloat16 || dtype == c10::kHalf; }
+bool chip_dtype(c10::ScalarType dtype) {
+  return dtype == c10::kFloat || dtype == c10::kBFloat16 || dtype == c10::kHalf;
+}
 c10::ScalarType memory_type(c10::ScalarType dtype) { return dtype == c10::kHalf ? c10::kFloat : dtype; }
 
 namespace {
@@ -81,18 +84,24 @@ at::Tensor converted(HostSite& site, const char* reason, const at::Tensor& t, c1
   const at::Tensor result = views.to_host(t).to(dtype);
   trace.done({result});
   const at::Tensor out = views.to_device(result);
-  note_host_operator(site, reason, std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
+  note_host_operator(
+      site, reason,
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
   return out;
 }
 }  // namespace
 
 at::Tensor widened(const at::Tensor& t) {
   static HostSite& site = host_site("presil::widen");
-  return t.defined() && t.scalar_type() == c10::kHalf ? converted(site, "float16 operands are widened to float32", t, c10::kFloat) : t;
+  return t.defined() && t.scalar_type() == c10::kHalf
+             ? converted(site, "float16 operands are widened to float32", t, c10::kFloat)
+             : t;
 }
 at::Tensor rounded(const at::Tensor& t, c10::ScalarType dtype) {
   static HostSite& site = host_site("presil::round");
-  return dtype == c10::kHalf && t.scalar_type() != c10::kHalf ? converted(site, "float32 results are rounded to float16", t, c10::kHalf) : t;
+  return dtype == c10::kHalf && t.scalar_type() != c10::kHalf
+             ? converted(site, "float32 results are rounded to float16", t, c10::kHalf)
+             : t;
 }
 
 int64_t conv_output_size(int64_t input, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation) {
@@ -101,8 +110,7 @@ int64_t conv_output_size(int64_t input, int64_t kernel, int64_t stride, int64_t 
 
 namespace {
 
-template <typename Desc>
-void set_geometry(Desc& desc, const ConvGeometry& g) {
+template <typename Desc> void set_geometry(Desc& desc, const ConvGeometry& g) {
   for (int i = 0; i < 2; i++) {
     desc.stride[i] = g.stride[i];
     desc.padding[i] = g.padding[i];
@@ -110,7 +118,8 @@ void set_geometry(Desc& desc, const ConvGeometry& g) {
   }
 }
 
-bool enqueue_conv2d(presil_conv2d_desc& desc, const char* label, const at::Tensor& input, const at::Tensor& kernel, const at::Tensor& output, const ConvGeometry& g, const Fusion& fusion) {
+bool enqueue_conv2d(presil_conv2d_desc& desc, const char* label, const at::Tensor& input, const at::Tensor& kernel,
+                    const at::Tensor& output, const ConvGeometry& g, const Fusion& fusion) {
   const int index = input.device().index();
   desc.size = sizeof desc;
   desc.label = label;
@@ -122,20 +131,23 @@ bool enqueue_conv2d(presil_conv2d_desc& desc, const char* label, const at::Tenso
   if (fusion.residual.defined()) residual = describe(fusion.residual, kNhwc);
   desc.epilogue = describe(fusion, fusion.residual.defined() ? &residual : nullptr);
   weights_changed(output);
-  return enqueued(launch(index, label, {&input, &kernel, &fusion.residual}, output, [&](presil_stream* s) { return presil_conv2d(device(index), s, &desc); }), index, label);
+  return enqueued(launch(index, label, {&input, &kernel, &fusion.residual}, output,
+                         [&](presil_stream* s) { return presil_conv2d(device(index), s, &desc); }),
+                  index, label);
 }
 
 }  // namespace
 
-bool chip_conv2d(const char* label, const at::Tensor& input, const std::shared_ptr<presil_weights>& weights, const at::Tensor& output, const ConvGeometry& g, const Fusion& fusion,
-                 uint8_t pad_value) {
+bool chip_conv2d(const char* label, const at::Tensor& input, const std::shared_ptr<presil_weights>& weights,
+                 const at::Tensor& output, const ConvGeometry& g, const Fusion& fusion, uint8_t pad_value) {
   presil_conv2d_desc desc{};
   desc.pad_value = pad_value;
   desc.weights = weights.get();
   return enqueue_conv2d(desc, label, input, {}, output, g, fusion);
 }
 
-bool chip_conv2d(const char* label, const at::Tensor& input, const KernelView& kernel, presil_compute compute, const at::Tensor& output, const ConvGeometry& g, const Fusion& fusion) {
+bool chip_conv2d(const char* label, const at::Tensor& input, const KernelView& kernel, presil_compute compute,
+                 const at::Tensor& output, const ConvGeometry& g, const Fusion& fusion) {
   presil_conv2d_desc desc{};
   const at::Tensor& t = kernel.storage;
   desc.kernel.data = address_of(t.device().index(), t.storage().data());
@@ -152,8 +164,8 @@ bool chip_conv2d(const char* label, const at::Tensor& input, const KernelView& k
   return enqueue_conv2d(desc, label, input, kernel.storage, output, g, fusion);
 }
 
-bool chip_weight_grad(const char* label, const at::Tensor& input, const at::Tensor& grad, const at::Tensor& out, presil_compute compute, const ConvGeometry& g,
-                      const at::Tensor& residual) {
+bool chip_weight_grad(const char* label, const at::Tensor& input, const at::Tensor& grad, const at::Tensor& out,
+                      presil_compute compute, const ConvGeometry& g, const at::Tensor& residual) {
   const int index = grad.device().index();
   presil_conv2d_weight_grad_desc desc{};
   desc.size = sizeof desc;
@@ -170,10 +182,13 @@ bool chip_weight_grad(const char* label, const at::Tensor& input, const at::Tens
     desc.residual = &added;
   }
   weights_changed(out);
-  return enqueued(launch(index, label, {&input, &grad, &residual}, out, [&](presil_stream* s) { return presil_conv2d_weight_grad(device(index), s, &desc); }), index, label);
+  return enqueued(launch(index, label, {&input, &grad, &residual}, out,
+                         [&](presil_stream* s) { return presil_conv2d_weight_grad(device(index), s, &desc); }),
+                  index, label);
 }
 
-bool chip_matmul(const char* label, const at::Tensor& a, const at::Tensor& b, const at::Tensor& out, presil_compute compute, const Fusion& fusion) {
+bool chip_matmul(const char* label, const at::Tensor& a, const at::Tensor& b, const at::Tensor& out,
+                 presil_compute compute, const Fusion& fusion) {
   const int index = a.device().index();
   presil_matmul_desc desc{};
   desc.size = sizeof desc;
@@ -186,7 +201,9 @@ bool chip_matmul(const char* label, const at::Tensor& a, const at::Tensor& b, co
   if (fusion.residual.defined()) residual = describe(fusion.residual, {0, 1, 2});
   desc.epilogue = describe(fusion, fusion.residual.defined() ? &residual : nullptr);
   weights_changed(out);
-  return enqueued(launch(index, label, {&a, &b, &fusion.residual}, out, [&](presil_stream* s) { return presil_matmul(device(index), s, &desc); }), index, label);
+  return enqueued(launch(index, label, {&a, &b, &fusion.residual}, out,
+                         [&](presil_stream* s) { return presil_matmul(device(index), s, &desc); }),
+                  index, label);
 }
 
 }  // namespace presil

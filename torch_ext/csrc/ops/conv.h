@@ -5,7 +5,6 @@
 
 namespace presil {
 
-
 // Rows and columns of a convolution as PyTorch gives them.
 struct ConvArguments {
   std::array<int64_t, 2> stride, padding, dilation;
@@ -13,10 +12,13 @@ struct ConvArguments {
   int64_t groups;
   presil_compute compute;
 };
-ConvArguments plane_arguments(c10::IntArrayRef stride, c10::IntArrayRef padding, c10::IntArrayRef dilation, bool transposed, int64_t groups, presil_compute compute);  // the last two of each
+ConvArguments plane_arguments(c10::IntArrayRef stride, c10::IntArrayRef padding, c10::IntArrayRef dilation,
+                              bool transposed, int64_t groups, presil_compute compute);  // the last two of each
 
-ConvGeometry forward_geometry(const ConvArguments& a, const at::Tensor& weight);  // weight: its last two dimensions are the kernel's
-int64_t forward_size(int64_t input, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation, bool transposed, int64_t output_padding);
+ConvGeometry forward_geometry(const ConvArguments& a,
+                              const at::Tensor& weight);  // weight: its last two dimensions are the kernel's
+int64_t forward_size(int64_t input, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation, bool transposed,
+                     int64_t output_padding);
 
 // Names of launches, for reports.
 struct ConvLabels {
@@ -24,21 +26,31 @@ struct ConvLabels {
 };
 const ConvLabels& conv_labels(bool transposed, bool depth);
 
-// Enqueue; false: the chip can't (presil_error_text() says why). All tensors 4-D, logical NCHW; residual: undefined, or of the result's shape, added in float32; it may be the result.
-bool chip_input_gradient(const ConvLabels& labels, const at::Tensor& grad, const at::Tensor& weight, const at::Tensor& out, const ConvArguments& a, const at::Tensor& residual = {});
-bool chip_weight_gradient(const ConvLabels& labels, const at::Tensor& grad, const at::Tensor& input, const at::Tensor& out, const ConvArguments& a, const at::Tensor& residual = {});
-bool chip_bias_gradient(const ConvLabels& labels, const at::Tensor& grad, const at::Tensor& out, presil_compute compute);
-bool chip_bias_gradient(const ConvLabels& labels, const at::Tensor& grad, const at::Tensor& one, const at::Tensor& out, presil_compute compute);  // one: a 1.0 that lives as long as the launch
-at::Tensor chip_constant(float value, const at::Tensor& like);  // one float32 on the device of `like`, written in stream order, to be seen with strides of zero
+// Enqueue; false: the chip can't (presil_error_text() says why). All tensors 4-D, logical NCHW; residual: undefined, or
+// of the result's shape, added in float32; it may be the result.
+bool chip_input_gradient(const ConvLabels& labels, const at::Tensor& grad, const at::Tensor& weight,
+                         const at::Tensor& out, const ConvArguments& a, const at::Tensor& residual = {});
+bool chip_weight_gradient(const ConvLabels& labels, const at::Tensor& grad, const at::Tensor& input,
+                          const at::Tensor& out, const ConvArguments& a, const at::Tensor& residual = {});
+bool chip_bias_gradient(const ConvLabels& labels, const at::Tensor& grad, const at::Tensor& out,
+                        presil_compute compute);
+bool chip_bias_gradient(const ConvLabels& labels, const at::Tensor& grad, const at::Tensor& one, const at::Tensor& out,
+                        presil_compute compute);                // one: a 1.0 that lives as long as the launch
+at::Tensor chip_constant(float value, const at::Tensor& like);  // one float32 on the device of `like`, written in
+                                                                // stream order, to be seen with strides of zero
 
-// Convolutions over depth, rows and columns: 5-D tensors, three values in each of the lists. False: the chip can't, and *out is not to be used.
+// Convolutions over depth, rows and columns: 5-D tensors, three values in each of the lists. False: the chip can't, and
+// *out is not to be used.
 struct Conv3dArguments {
   ConvArguments plane;
   int64_t stride, padding, dilation;  // of the depth
 };
-bool chip_conv3d(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, const at::Tensor& out, const Conv3dArguments& a);
-bool chip_conv3d_input_gradient(const at::Tensor& grad, const at::Tensor& weight, const at::Tensor& out, const Conv3dArguments& a);
-bool chip_conv3d_weight_gradient(const at::Tensor& grad, const at::Tensor& input, const at::Tensor& out, const Conv3dArguments& a);
+bool chip_conv3d(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, const at::Tensor& out,
+                 const Conv3dArguments& a);
+bool chip_conv3d_input_gradient(const at::Tensor& grad, const at::Tensor& weight, const at::Tensor& out,
+                                const Conv3dArguments& a);
+bool chip_conv3d_weight_gradient(const at::Tensor& grad, const at::Tensor& input, const at::Tensor& out,
+                                 const Conv3dArguments& a);
 bool chip_conv3d_bias_gradient(const at::Tensor& grad, const at::Tensor& out, presil_compute compute);
 
 }  // namespace presil

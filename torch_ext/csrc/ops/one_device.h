@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators of the chip take tensors of one device: a tensor elsewhere is an error of the caller's, never a copy in silence (the boxed fallback checks its own: host/fallback.cpp).
+// Operators of the chip take tensors of one device: a tensor elsewhere is an error of the caller's, never a copy in
+// silence (the boxed fallback checks its own: host/fallback.cpp).
 #pragma once
 
 #include "runtime/device.h"
@@ -16,8 +17,7 @@ class DeviceCheck {
  public:
   explicit DeviceCheck(const char* name) : name_(name) {}
 
-  template <class T>
-  void see(const T& argument) {
+  template <class T> void see(const T& argument) {
     if constexpr (std::is_same_v<T, at::Tensor>) {
       if (argument.defined()) compare(argument.device());
     } else if constexpr (std::is_same_v<T, std::optional<at::Tensor>>) {
@@ -28,15 +28,15 @@ class DeviceCheck {
  private:
   void compare(c10::Device device) {
     if (!first_) first_ = device;
-    TORCH_CHECK(device == *first_, "Expected all tensors to be on the same device, but found at least two devices, ", first_->is_privateuseone() ? *first_ : device, " and ",
-                first_->is_privateuseone() ? device : *first_, "! (when calling ", name_, ")");
+    TORCH_CHECK(device == *first_, "Expected all tensors to be on the same device, but found at least two devices, ",
+                first_->is_privateuseone() ? *first_ : device, " and ", first_->is_privateuseone() ? device : *first_,
+                "! (when calling ", name_, ")");
   }
   const char* name_;
   std::optional<c10::Device> first_;
 };
 
-template <const char* Name, auto Kernel>
-struct OnOneDevice;
+template <const char* Name, auto Kernel> struct OnOneDevice;
 
 template <const char* Name, class Result, class... Arguments, Result (*Kernel)(Arguments...)>
 struct OnOneDevice<Name, Kernel> {
@@ -50,8 +50,8 @@ struct OnOneDevice<Name, Kernel> {
 }  // namespace presil
 
 // Registers KERNEL behind the check, in a TORCH_LIBRARY_IMPL block.
-#define PRESIL_IMPL_ON_ONE_DEVICE(library, operator_name, kernel)                       \
-  do {                                                                                  \
-    static constexpr char kName[] = operator_name;                                      \
-    library.impl(operator_name, &::presil::OnOneDevice<kName, &kernel>::call);          \
+#define PRESIL_IMPL_ON_ONE_DEVICE(library, operator_name, kernel)                                                      \
+  do {                                                                                                                 \
+    static constexpr char kName[] = operator_name;                                                                     \
+    library.impl(operator_name, &::presil::OnOneDevice<kName, &kernel>::call);                                         \
   } while (false)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Creation, copies and views: the operators that every device must have, and those whose composite kernel is worse than the CPU's own.
+// Creation, copies and views: the operators that every device must have, and those whose composite kernel is worse than
+// the CPU's own.
 #include "runtime/allocator.h"
 #include "runtime/pinned.h"
 #include "host/fallback.h"
@@ -24,35 +25,49 @@ using OptionalTensor = std::optional<Tensor>;
 c10::Device device_or_current(std::optional<c10::Device> d) {
   return c10::Device(kDevice, static_cast<c10::DeviceIndex>(d && d->index() >= 0 ? d->index() : current_device()));
 }
-c10::ScalarType element_type_or_default(std::optional<c10::ScalarType> dtype) { return dtype.value_or(c10::typeMetaToScalarType(at::get_default_dtype())); }
+c10::ScalarType element_type_or_default(std::optional<c10::ScalarType> dtype) {
+  return dtype.value_or(c10::typeMetaToScalarType(at::get_default_dtype()));
+}
 
-// torch.use_deterministic_algorithms: memory nobody wrote has a known content (NaN, or the largest integer), as on every device.
+// torch.use_deterministic_algorithms: memory nobody wrote has a known content (NaN, or the largest integer), as on
+// every device.
 Tensor filled_if_deterministic(Tensor t) {
-  if (C10_UNLIKELY(at::globalContext().deterministicAlgorithms() && at::globalContext().deterministicFillUninitializedMemory())) at::native::fill_empty_deterministic_(t);
+  if (C10_UNLIKELY(at::globalContext().deterministicAlgorithms() &&
+                   at::globalContext().deterministicFillUninitializedMemory()))
+    at::native::fill_empty_deterministic_(t);
   return t;
 }
 
-Tensor empty_memory_format(c10::IntArrayRef size, std::optional<c10::ScalarType> dtype, std::optional<c10::Layout> layout, std::optional<c10::Device> device,
+Tensor empty_memory_format(c10::IntArrayRef size, std::optional<c10::ScalarType> dtype,
+                           std::optional<c10::Layout> layout, std::optional<c10::Device> device,
                            std::optional<bool> pin, std::optional<c10::MemoryFormat> format) {
   TORCH_CHECK(!pin.value_or(false), "Only dense CPU tensors can be pinned");
-  TORCH_CHECK_NOT_IMPLEMENTED(layout.value_or(c10::kStrided) == c10::kStrided, "presil: only strided tensors live on the device, got layout ", *layout);
+  TORCH_CHECK_NOT_IMPLEMENTED(layout.value_or(c10::kStrided) == c10::kStrided,
+                              "presil: only strided tensors live on the device, got layout ", *layout);
   const c10::DeviceGuard guard(device_or_current(device));
-  return filled_if_deterministic(at::detail::empty_generic(size, &device_allocator(), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), element_type_or_default(dtype), format));
+  return filled_if_deterministic(at::detail::empty_generic(size, &device_allocator(),
+                                                           c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+                                                           element_type_or_default(dtype), format));
 }
 
-Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride, std::optional<c10::ScalarType> dtype, std::optional<c10::Layout> layout, std::optional<c10::Device> device,
-                     std::optional<bool> pin) {
+Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride, std::optional<c10::ScalarType> dtype,
+                     std::optional<c10::Layout> layout, std::optional<c10::Device> device, std::optional<bool> pin) {
   TORCH_CHECK(!pin.value_or(false), "Only dense CPU tensors can be pinned");
-  TORCH_CHECK_NOT_IMPLEMENTED(layout.value_or(c10::kStrided) == c10::kStrided, "presil: only strided tensors live on the device, got layout ", *layout);
+  TORCH_CHECK_NOT_IMPLEMENTED(layout.value_or(c10::kStrided) == c10::kStrided,
+                              "presil: only strided tensors live on the device, got layout ", *layout);
   const c10::DeviceGuard guard(device_or_current(device));
-  return filled_if_deterministic(at::detail::empty_strided_generic(size, stride, &device_allocator(), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), element_type_or_default(dtype)));
+  return filled_if_deterministic(at::detail::empty_strided_generic(size, stride, &device_allocator(),
+                                                                   c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+                                                                   element_type_or_default(dtype)));
 }
 
 const char* copy_reason(const Tensor& from, const Tensor& to) {
   if (from.device().type() != kDevice) return "copy to the device";
   if (to.device().type() != kDevice) return "copy to the host";
   if (from.device() != to.device()) return "copy between devices";
-  return from.scalar_type() != to.scalar_type() ? "conversion to another dtype" : from.strides() != to.strides() ? "conversion to another layout" : "copy on the device";
+  return from.scalar_type() != to.scalar_type() ? "conversion to another dtype"
+         : from.strides() != to.strides()       ? "conversion to another layout"
+                                                : "copy on the device";
 }
 
 Tensor copy_from(const Tensor& self, const Tensor& to, bool non_blocking) {
@@ -80,7 +95,8 @@ Tensor copy_from_and_resize(const Tensor& self, const Tensor& to) {
 }
 
 c10::Scalar local_scalar_dense(const Tensor& self) {
-  refuse_capture(self.device().index(), "aten::_local_scalar_dense", "a value that the host sees (.item(), bool(), printing) is not there yet when a graph is captured");
+  refuse_capture(self.device().index(), "aten::_local_scalar_dense",
+                 "a value that the host sees (.item(), bool(), printing) is not there yet when a graph is captured");
   wait_pending(self.device().index());
   HostViews views;
   return at::_local_scalar_dense(views.to_host(self));
@@ -88,27 +104,38 @@ c10::Scalar local_scalar_dense(const Tensor& self) {
 
 void record_stream(Tensor&, c10::Stream) {}
 
-Tensor efficient_zero(c10::IntArrayRef size, std::optional<c10::ScalarType> dtype, std::optional<c10::Layout>, std::optional<c10::Device> device, std::optional<bool>) {
+Tensor efficient_zero(c10::IntArrayRef size, std::optional<c10::ScalarType> dtype, std::optional<c10::Layout>,
+                      std::optional<c10::Device> device, std::optional<bool>) {
   // One allocator a device, kept for ever: the storages point to it.
   static auto* allocators = [] {
     auto* list = new std::vector<std::unique_ptr<at::native::ZeroTensorAllocator>>;
-    for (int i = 0; i < device_count(); i++) list->push_back(std::make_unique<at::native::ZeroTensorAllocator>(c10::Device(kDevice, static_cast<c10::DeviceIndex>(i))));
+    for (int i = 0; i < device_count(); i++)
+      list->push_back(
+          std::make_unique<at::native::ZeroTensorAllocator>(c10::Device(kDevice, static_cast<c10::DeviceIndex>(i))));
     return list;
   }();
   const auto d = device_or_current(device);
-  return at::detail::empty_generic(size, (*allocators)[d.index()].get(), c10::DispatchKeySet({c10::DispatchKey::PrivateUse1, c10::DispatchKey::ZeroTensor}), element_type_or_default(dtype), std::nullopt);
+  return at::detail::empty_generic(size, (*allocators)[d.index()].get(),
+                                   c10::DispatchKeySet({c10::DispatchKey::PrivateUse1, c10::DispatchKey::ZeroTensor}),
+                                   element_type_or_default(dtype), std::nullopt);
 }
 
 bool has_compatible_shallow_copy_type(const Tensor& a, const Tensor& b) {
-  auto dense = [](const Tensor& t) { return t.layout() == c10::kStrided && (t.is_cpu() || t.device().type() == kDevice); };
+  auto dense = [](const Tensor& t) {
+    return t.layout() == c10::kStrided && (t.is_cpu() || t.device().type() == kDevice);
+  };
   return dense(a) && dense(b);
 }
 
-// The split points are read by the host. On both keys, because the composite kernel, which refuses an index tensor of the device, stands on both.
-std::vector<Tensor> tensor_split(const Tensor& self, const Tensor& indices, int64_t dim) { return at::native::tensor_split(self, indices.device().type() == kDevice ? indices.cpu() : indices, dim); }
+// The split points are read by the host. On both keys, because the composite kernel, which refuses an index tensor of
+// the device, stands on both.
+std::vector<Tensor> tensor_split(const Tensor& self, const Tensor& indices, int64_t dim) {
+  return at::native::tensor_split(self, indices.device().type() == kDevice ? indices.cpu() : indices, dim);
+}
 
 // The fused cells have no CPU kernel: the same formulas out of elementwise operators.
-std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& cx, const OptionalTensor& input_bias, const OptionalTensor& hidden_bias) {
+std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& cx,
+                                             const OptionalTensor& input_bias, const OptionalTensor& hidden_bias) {
   return on_host("aten::_thnn_fused_lstm_cell", "no kernel on the chip", cx.device().index(), [&](HostViews& v) {
     Tensor gates = v.to_host(input_gates) + v.to_host(hidden_gates);
     if (input_bias && input_bias->defined()) gates = gates + v.to_host(*input_bias);
@@ -124,20 +151,26 @@ std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, const Te
   });
 }
 
-std::tuple<Tensor, Tensor, Tensor> lstm_cell_backward(const OptionalTensor& grad_hy, const OptionalTensor& grad_cy, const Tensor& cx, const Tensor& cy, const Tensor& workspace, bool has_bias) {
-  return on_host("aten::_thnn_fused_lstm_cell_backward_impl", "no kernel on the chip", cx.device().index(), [&](HostViews& v) {
-    const Tensor old = v.to_host(cx), now = v.to_host(cy);
-    auto c = v.to_host(workspace).chunk(4, 1);
-    const Tensor gh = grad_hy && grad_hy->defined() ? v.to_host(*grad_hy) : at::zeros_like(now);
-    const Tensor gy = grad_cy && grad_cy->defined() ? v.to_host(*grad_cy) : at::zeros_like(now);
-    const Tensor t = now.tanh();
-    const Tensor d = gh * c[3] * (1 - t * t) + gy;
-    Tensor gates = at::cat({d * c[2] * c[0] * (1 - c[0]), d * old * c[1] * (1 - c[1]), d * c[0] * (1 - c[2] * c[2]), gh * t * c[3] * (1 - c[3])}, 1);
-    return std::make_tuple(gates, d * c[1], has_bias ? gates.sum(0) : Tensor());
-  });
+std::tuple<Tensor, Tensor, Tensor> lstm_cell_backward(const OptionalTensor& grad_hy, const OptionalTensor& grad_cy,
+                                                      const Tensor& cx, const Tensor& cy, const Tensor& workspace,
+                                                      bool has_bias) {
+  return on_host("aten::_thnn_fused_lstm_cell_backward_impl", "no kernel on the chip", cx.device().index(),
+                 [&](HostViews& v) {
+                   const Tensor old = v.to_host(cx), now = v.to_host(cy);
+                   auto c = v.to_host(workspace).chunk(4, 1);
+                   const Tensor gh = grad_hy && grad_hy->defined() ? v.to_host(*grad_hy) : at::zeros_like(now);
+                   const Tensor gy = grad_cy && grad_cy->defined() ? v.to_host(*grad_cy) : at::zeros_like(now);
+                   const Tensor t = now.tanh();
+                   const Tensor d = gh * c[3] * (1 - t * t) + gy;
+                   Tensor gates = at::cat({d * c[2] * c[0] * (1 - c[0]), d * old * c[1] * (1 - c[1]),
+                                           d * c[0] * (1 - c[2] * c[2]), gh * t * c[3] * (1 - c[3])},
+                                          1);
+                   return std::make_tuple(gates, d * c[1], has_bias ? gates.sum(0) : Tensor());
+                 });
 }
 
-std::tuple<Tensor, Tensor> gru_cell(const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& hx, const OptionalTensor& input_bias, const OptionalTensor& hidden_bias) {
+std::tuple<Tensor, Tensor> gru_cell(const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& hx,
+                                    const OptionalTensor& input_bias, const OptionalTensor& hidden_bias) {
   return on_host("aten::_thnn_fused_gru_cell", "no kernel on the chip", hx.device().index(), [&](HostViews& v) {
     Tensor ig = v.to_host(input_gates), hg = v.to_host(hidden_gates);
     if (input_bias && input_bias->defined()) ig = ig + v.to_host(*input_bias);
@@ -149,15 +182,17 @@ std::tuple<Tensor, Tensor> gru_cell(const Tensor& input_gates, const Tensor& hid
   });
 }
 
-std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(const Tensor& grad, const Tensor& workspace, bool has_bias) {
-  return on_host("aten::_thnn_fused_gru_cell_backward", "no kernel on the chip", grad.device().index(), [&](HostViews& v) {
-    const Tensor g = v.to_host(grad);
-    auto k = v.to_host(workspace).chunk(5, 1);
-    const Tensor &r = k[0], &z = k[1], &n = k[2], &h = k[3], &hn = k[4];
-    const Tensor dn = g * (1 - z) * (1 - n * n), dz = g * (h - n) * z * (1 - z), dr = dn * hn * r * (1 - r);
-    Tensor gi = at::cat({dr, dz, dn}, 1), gh = at::cat({dr, dz, dn * r}, 1);
-    return std::make_tuple(gi, gh, g * z, has_bias ? gi.sum(0) : Tensor(), has_bias ? gh.sum(0) : Tensor());
-  });
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(const Tensor& grad, const Tensor& workspace,
+                                                                     bool has_bias) {
+  return on_host(
+      "aten::_thnn_fused_gru_cell_backward", "no kernel on the chip", grad.device().index(), [&](HostViews& v) {
+        const Tensor g = v.to_host(grad);
+        auto k = v.to_host(workspace).chunk(5, 1);
+        const Tensor &r = k[0], &z = k[1], &n = k[2], &h = k[3], &hn = k[4];
+        const Tensor dn = g * (1 - z) * (1 - n * n), dz = g * (h - n) * z * (1 - z), dr = dn * hn * r * (1 - r);
+        Tensor gi = at::cat({dr, dz, dn}, 1), gh = at::cat({dr, dz, dn * r}, 1);
+        return std::make_tuple(gi, gh, g * z, has_bias ? gi.sum(0) : Tensor(), has_bias ? gh.sum(0) : Tensor());
+      });
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -177,8 +212,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   PRESIL_IMPL_ON_ONE_DEVICE(m, "_thnn_fused_lstm_cell_backward_impl", lstm_cell_backward);
   PRESIL_IMPL_ON_ONE_DEVICE(m, "_thnn_fused_gru_cell", gru_cell);
   PRESIL_IMPL_ON_ONE_DEVICE(m, "_thnn_fused_gru_cell_backward", gru_cell_backward);
-  for (const char* name : {"native_layer_norm", "native_layer_norm_backward", "native_group_norm", "native_group_norm_backward", "addr", "addr.out", "addr_", "_stack", "_stack.out", "narrow_copy", "mish_backward",
-                           "native_channel_shuffle", "silu_backward", "smooth_l1_loss", "mse_loss", "mode.values", "all.dims_out", "any.dims_out", "linalg__powsum"})
+  for (const char* name :
+       {"native_layer_norm", "native_layer_norm_backward", "native_group_norm", "native_group_norm_backward", "addr",
+        "addr.out", "addr_", "_stack", "_stack.out", "narrow_copy", "mish_backward", "native_channel_shuffle",
+        "silu_backward", "smooth_l1_loss", "mse_loss", "mode.values", "all.dims_out", "any.dims_out", "linalg__powsum"})
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&fallback>());
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// convolution_backward_overrideable: launches which read kernel, input and gradient where they lie (docs/numerics.md 5). Nothing is packed, turned or
-// copied by the host, but for float16's widening. What the chip doesn't take is the CPU's convolution_backward on the mapping.
+// convolution_backward_overrideable: launches which read kernel, input and gradient where they lie (docs/numerics.md
+// 5). Nothing is packed, turned or copied by the host, but for float16's widening. What the chip doesn't take is the
+// CPU's convolution_backward on the mapping.
 #include "ops/conv.h"
 #include "host/fallback.h"
 #include "ops/one_device.h"
@@ -15,8 +16,10 @@ namespace {
 using at::Tensor;
 using Ints = c10::IntArrayRef;
 
-// The kernel by which the gradient of the input is computed, for rows and columns that start at `start` and go on by `step` (plain convolutions: turned).
-KernelView gradient_kernel(const Tensor& w, const ConvArguments& a, std::array<int64_t, 2> start, std::array<int64_t, 2> step, std::array<int64_t, 2> count) {
+// The kernel by which the gradient of the input is computed, for rows and columns that start at `start` and go on by
+// `step` (plain convolutions: turned).
+KernelView gradient_kernel(const Tensor& w, const ConvArguments& a, std::array<int64_t, 2> start,
+                           std::array<int64_t, 2> step, std::array<int64_t, 2> count) {
   KernelView k;
   k.storage = w;
   k.at = w.storage_offset() + start[0] * w.stride(2) + start[1] * w.stride(3);
@@ -32,39 +35,50 @@ KernelView gradient_kernel(const Tensor& w, const ConvArguments& a, std::array<i
   return k;
 }
 
-// One axis of a phase: the positions of the input that are `phase` modulo the stride meet every stride-th row of the kernel.
+// One axis of a phase: the positions of the input that are `phase` modulo the stride meet every stride-th row of the
+// kernel.
 struct PhaseAxis {
   int64_t start, step, count, padding;
 };
 
 PhaseAxis phase_axis(int64_t kernel, int64_t stride, int64_t padding, int64_t dilation, int64_t phase) {
   int64_t first = 0;
-  while ((phase + padding - first * dilation) % stride != 0) first++;  // below stride, as it has no factor in common with dilation
+  while ((phase + padding - first * dilation) % stride != 0)
+    first++;  // below stride, as it has no factor in common with dilation
   const int64_t count = first < kernel ? (kernel - 1 - first) / stride + 1 : 0;
   const int64_t base = (phase + padding - first * dilation) / stride;
   return {first + (count - 1) * stride, -stride, count, (count - 1) * dilation - base};
 }
 
-// The gradient of a strided convolution's input: a dense convolution for each phase of the stride, so that no product with a skipped position is computed.
-bool input_gradient_by_phases(const ConvLabels& labels, const Tensor& grad, const Tensor& w, const Tensor& out, const ConvArguments& a, const Tensor& residual) {
+// The gradient of a strided convolution's input: a dense convolution for each phase of the stride, so that no product
+// with a skipped position is computed.
+bool input_gradient_by_phases(const ConvLabels& labels, const Tensor& grad, const Tensor& w, const Tensor& out,
+                              const ConvArguments& a, const Tensor& residual) {
   for (int64_t y = 0; y < a.stride[0]; y++)
     for (int64_t x = 0; x < a.stride[1]; x++) {
       if (y >= out.size(2) || x >= out.size(3)) continue;
-      const PhaseAxis rows = phase_axis(w.size(2), a.stride[0], a.padding[0], a.dilation[0], y), columns = phase_axis(w.size(3), a.stride[1], a.padding[1], a.dilation[1], x);
+      const PhaseAxis rows = phase_axis(w.size(2), a.stride[0], a.padding[0], a.dilation[0], y),
+                      columns = phase_axis(w.size(3), a.stride[1], a.padding[1], a.dilation[1], x);
       ConvGeometry g;
       g.dilation = a.dilation;
       g.padding = {rows.padding, columns.padding};
       g.groups = a.groups;
-      const auto phase = [&](const Tensor& t) { return t.slice(2, y, t.size(2), a.stride[0]).slice(3, x, t.size(3), a.stride[1]); };
-      const KernelView kernel = gradient_kernel(w, a, {rows.start, columns.start}, {rows.step, columns.step}, {rows.count, columns.count});
-      if (!chip_conv2d(labels.input_grad, grad, kernel, a.compute, phase(out), g, {residual.defined() ? phase(residual) : residual})) return false;
+      const auto phase = [&](const Tensor& t) {
+        return t.slice(2, y, t.size(2), a.stride[0]).slice(3, x, t.size(3), a.stride[1]);
+      };
+      const KernelView kernel =
+          gradient_kernel(w, a, {rows.start, columns.start}, {rows.step, columns.step}, {rows.count, columns.count});
+      if (!chip_conv2d(labels.input_grad, grad, kernel, a.compute, phase(out), g,
+                       {residual.defined() ? phase(residual) : residual}))
+        return false;
     }
   return true;
 }
 
 }  // namespace
 
-bool chip_input_gradient(const ConvLabels& labels, const Tensor& grad, const Tensor& w, const Tensor& out, const ConvArguments& a, const Tensor& residual) {
+bool chip_input_gradient(const ConvLabels& labels, const Tensor& grad, const Tensor& w, const Tensor& out,
+                         const ConvArguments& a, const Tensor& residual) {
   ConvGeometry g;
   g.dilation = a.dilation;
   g.groups = a.groups;
@@ -72,7 +86,8 @@ bool chip_input_gradient(const ConvLabels& labels, const Tensor& grad, const Ten
   if (a.transposed) {
     g.stride = a.stride;
     g.padding = a.padding;
-    return chip_conv2d(labels.input_grad, grad, gradient_kernel(w, a, {0, 0}, {1, 1}, size), a.compute, out, g, {residual});
+    return chip_conv2d(labels.input_grad, grad, gradient_kernel(w, a, {0, 0}, {1, 1}, size), a.compute, out, g,
+                       {residual});
   }
   bool phases = a.stride[0] * a.stride[1] > 1;
   for (int i = 0; i < 2; i++) phases &= std::gcd(a.stride[i], a.dilation[i]) == 1 && size[i] >= a.stride[i];
@@ -81,16 +96,19 @@ bool chip_input_gradient(const ConvLabels& labels, const Tensor& grad, const Ten
     g.input_dilation[i] = a.stride[i];
     g.padding[i] = a.dilation[i] * (size[i] - 1) - a.padding[i];
   }
-  return chip_conv2d(labels.input_grad, grad, gradient_kernel(w, a, {size[0] - 1, size[1] - 1}, {-1, -1}, size), a.compute, out, g, {residual});
+  return chip_conv2d(labels.input_grad, grad, gradient_kernel(w, a, {size[0] - 1, size[1] - 1}, {-1, -1}, size),
+                     a.compute, out, g, {residual});
 }
 
-bool chip_weight_gradient(const ConvLabels& labels, const Tensor& grad, const Tensor& x, const Tensor& out, const ConvArguments& a, const Tensor& residual) {
+bool chip_weight_gradient(const ConvLabels& labels, const Tensor& grad, const Tensor& x, const Tensor& out,
+                          const ConvArguments& a, const Tensor& residual) {
   ConvGeometry g;
   g.stride = a.stride;
   g.padding = a.padding;
   g.dilation = a.dilation;
   g.groups = a.groups;
-  return a.transposed ? chip_weight_grad(labels.weight_grad, grad, x, out, a.compute, g, residual) : chip_weight_grad(labels.weight_grad, x, grad, out, a.compute, g, residual);
+  return a.transposed ? chip_weight_grad(labels.weight_grad, grad, x, out, a.compute, g, residual)
+                      : chip_weight_grad(labels.weight_grad, x, grad, out, a.compute, g, residual);
 }
 
 Tensor chip_constant(float value, const Tensor& like) {
@@ -102,16 +120,20 @@ Tensor chip_constant(float value, const Tensor& like) {
   }
   static const float zero = 0, one = 1;  // the copy reads it later
   TORCH_INTERNAL_ASSERT(value == zero || value == one);
-  check(presil_copy_to_device(device(index), current_stream(index), address_of(index, constant.data_ptr()), value == one ? &one : &zero, sizeof one, PRESIL_COPY_DIRECT), "constant");
+  check(presil_copy_to_device(device(index), current_stream(index), address_of(index, constant.data_ptr()),
+                              value == one ? &one : &zero, sizeof one, PRESIL_COPY_DIRECT),
+        "constant");
   mark_pending(index);
   return constant;
 }
 
-// A sum over images and pixels is the gradient of a kernel of one position that saw ones: one 1.0, seen with strides of zero.
+// A sum over images and pixels is the gradient of a kernel of one position that saw ones: one 1.0, seen with strides of
+// zero.
 bool chip_bias_gradient(const ConvLabels& labels, const Tensor& grad, const Tensor& out, presil_compute compute) {
   return chip_bias_gradient(labels, grad, chip_constant(1, grad), out, compute);
 }
-bool chip_bias_gradient(const ConvLabels& labels, const Tensor& grad, const Tensor& one, const Tensor& out, presil_compute compute) {
+bool chip_bias_gradient(const ConvLabels& labels, const Tensor& grad, const Tensor& one, const Tensor& out,
+                        presil_compute compute) {
   const Tensor input = one.as_strided({grad.size(0), 1, grad.size(2), grad.size(3)}, {0, 0, 0, 0});
   return chip_weight_grad(labels.bias_grad, input, grad, out.view({-1, 1, 1, 1}), compute, {});
 }
@@ -120,30 +142,41 @@ namespace {
 
 bool on_chip(const Tensor& grad, const Tensor& x, const Tensor& w, Ints stride) {
   for (const Tensor* t : {&grad, &x, &w})
-    if (t->dim() != x.dim() || t->numel() == 0 || !chip_dtype(t->scalar_type()) || t->scalar_type() != grad.scalar_type() || t->is_neg()) return false;
+    if (t->dim() != x.dim() || t->numel() == 0 || !chip_dtype(t->scalar_type()) ||
+        t->scalar_type() != grad.scalar_type() || t->is_neg())
+      return false;
   return stride.size() + 2 == static_cast<size_t>(x.dim()) && (x.dim() == 4 || x.dim() == 5);
 }
 
 using Gradients = std::tuple<Tensor, Tensor, Tensor>;
 
-Gradients backward_on_host(const Tensor& grad, const Tensor& x, const Tensor& w, Ints stride, Ints padding, Ints dilation, bool transposed, Ints output_padding, int64_t groups,
+Gradients backward_on_host(const Tensor& grad, const Tensor& x, const Tensor& w, Ints stride, Ints padding,
+                           Ints dilation, bool transposed, Ints output_padding, int64_t groups,
                            std::array<bool, 3> mask, const char* reason) {
   const std::vector<int64_t> bias_size{transposed ? w.size(1) * groups : w.size(0)};
   return on_host("aten::convolution_backward_overrideable", reason, x.device().index(), [&](HostViews& v) {
-    return at::convolution_backward(v.to_host(grad), v.to_host(x), v.to_host(w), c10::OptionalIntArrayRef(bias_size), stride, padding, dilation, transposed, output_padding, groups, mask);
+    return at::convolution_backward(v.to_host(grad), v.to_host(x), v.to_host(w), c10::OptionalIntArrayRef(bias_size),
+                                    stride, padding, dilation, transposed, output_padding, groups, mask);
   });
 }
 
-Gradients convolution_backward(const Tensor& grad, const Tensor& x, const Tensor& w, Ints stride, Ints padding, Ints dilation, bool transposed, Ints output_padding, int64_t groups,
+Gradients convolution_backward(const Tensor& grad, const Tensor& x, const Tensor& w, Ints stride, Ints padding,
+                               Ints dilation, bool transposed, Ints output_padding, int64_t groups,
                                std::array<bool, 3> mask) {
-  const auto host = [&](std::array<bool, 3> wanted, const char* reason) { return backward_on_host(grad, x, w, stride, padding, dilation, transposed, output_padding, groups, wanted, reason); };
+  const auto host = [&](std::array<bool, 3> wanted, const char* reason) {
+    return backward_on_host(grad, x, w, stride, padding, dilation, transposed, output_padding, groups, wanted, reason);
+  };
   if (!on_chip(grad, x, w, stride)) return host(mask, "dtype or empty operand");
   const auto dtype = x.scalar_type();
   const bool depth = x.dim() == 5;
-  const Conv3dArguments a{plane_arguments(stride, padding, dilation, transposed, groups, compute_for(dtype, Fp32Op::conv)), stride[0], padding[0], dilation[0]};
+  const Conv3dArguments a{
+      plane_arguments(stride, padding, dilation, transposed, groups, compute_for(dtype, Fp32Op::conv)), stride[0],
+      padding[0], dilation[0]};
   const ConvLabels& labels = conv_labels(transposed, depth);
   const Tensor g = widened(grad), in = mask[1] ? widened(x) : x, kernel = mask[0] ? widened(w) : w;
-  const auto like = [&](const Tensor& t, c10::MemoryFormat format) { return at::empty(t.sizes(), t.options().dtype(memory_type(dtype)), format); };
+  const auto like = [&](const Tensor& t, c10::MemoryFormat format) {
+    return at::empty(t.sizes(), t.options().dtype(memory_type(dtype)), format);
+  };
   std::array<Tensor, 3> out;
   std::array<bool, 3> left{};
   std::string reason;
@@ -153,17 +186,21 @@ Gradients convolution_backward(const Tensor& grad, const Tensor& x, const Tensor
     reason = presil_error_text();
   };
   if (mask[0]) {
-    const auto format = x.suggest_memory_format() == c10::MemoryFormat::Contiguous ? w.suggest_memory_format() : x.suggest_memory_format();
+    const auto format = x.suggest_memory_format() == c10::MemoryFormat::Contiguous ? w.suggest_memory_format()
+                                                                                   : x.suggest_memory_format();
     out[0] = like(x, format);
-    launched(0, depth ? chip_conv3d_input_gradient(g, kernel, out[0], a) : chip_input_gradient(labels, g, kernel, out[0], a.plane));
+    launched(0, depth ? chip_conv3d_input_gradient(g, kernel, out[0], a)
+                      : chip_input_gradient(labels, g, kernel, out[0], a.plane));
   }
   if (mask[1]) {
     out[1] = like(w, w.suggest_memory_format());
-    launched(1, depth ? chip_conv3d_weight_gradient(g, in, out[1], a) : chip_weight_gradient(labels, g, in, out[1], a.plane));
+    launched(1, depth ? chip_conv3d_weight_gradient(g, in, out[1], a)
+                      : chip_weight_gradient(labels, g, in, out[1], a.plane));
   }
   if (mask[2]) {
     out[2] = at::empty({g.size(1)}, g.options());
-    launched(2, depth ? chip_conv3d_bias_gradient(g, out[2], a.plane.compute) : chip_bias_gradient(labels, g, out[2], a.plane.compute));
+    launched(2, depth ? chip_conv3d_bias_gradient(g, out[2], a.plane.compute)
+                      : chip_bias_gradient(labels, g, out[2], a.plane.compute));
   }
   if (left[0] || left[1] || left[2]) {
     auto rest = host(left, reason.c_str());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// presil::conv2d, presil::linear and their int8 variants: convolution or linear layer with everything that the chip's epilogue does behind it.
+// presil::conv2d, presil::linear and their int8 variants: convolution or linear layer with everything that the chip's
+// epilogue does behind it.
 #include "ops/chip_ops.h"
 #include "host/fallback.h"
 #include "ops/one_device.h"
@@ -18,11 +19,13 @@ void set_activation(Fusion& f, c10::string_view activation) {
   f.clamp = true;
   f.low = 0;
   if (activation == "relu6") f.high = 6;
-  TORCH_CHECK_VALUE(activation == "relu" || activation == "relu6", "presil: activation must be 'none', 'relu' or 'relu6', got '", activation, "'");
+  TORCH_CHECK_VALUE(activation == "relu" || activation == "relu6",
+                    "presil: activation must be 'none', 'relu' or 'relu6', got '", activation, "'");
 }
 
 ConvGeometry make_geometry(Ints stride, Ints padding, Ints dilation, int64_t groups) {
-  TORCH_CHECK_VALUE(stride.size() == 2 && padding.size() == 2 && dilation.size() == 2, "presil: stride, padding and dilation need two values each");
+  TORCH_CHECK_VALUE(stride.size() == 2 && padding.size() == 2 && dilation.size() == 2,
+                    "presil: stride, padding and dilation need two values each");
   ConvGeometry g;
   for (int i = 0; i < 2; i++) {
     g.stride[i] = stride[i];
@@ -34,8 +37,11 @@ ConvGeometry make_geometry(Ints stride, Ints padding, Ints dilation, int64_t gro
 }
 
 Tensor empty_output(const Tensor& x, const Tensor& w, const ConvGeometry& g, c10::ScalarType dtype) {
-  TORCH_CHECK_VALUE(x.dim() == 4 && w.dim() == 4, "presil: input and weight must be 4-D (N, C, H, W) and (O, I/groups, KH, KW), got ", x.sizes(), " and ", w.sizes());
-  TORCH_CHECK_VALUE(w.size(1) * g.groups == x.size(1), "presil: weight ", w.sizes(), " with groups=", g.groups, " does not fit an input of ", x.size(1), " channels");
+  TORCH_CHECK_VALUE(x.dim() == 4 && w.dim() == 4,
+                    "presil: input and weight must be 4-D (N, C, H, W) and (O, I/groups, KH, KW), got ", x.sizes(),
+                    " and ", w.sizes());
+  TORCH_CHECK_VALUE(w.size(1) * g.groups == x.size(1), "presil: weight ", w.sizes(), " with groups=", g.groups,
+                    " does not fit an input of ", x.size(1), " channels");
   const int64_t h = conv_output_size(x.size(2), w.size(2), g.stride[0], g.padding[0], g.dilation[0]);
   const int64_t v = conv_output_size(x.size(3), w.size(3), g.stride[1], g.padding[1], g.dilation[1]);
   TORCH_CHECK_VALUE(h > 0 && v > 0, "presil: kernel ", w.sizes(), " is larger than the padded input ", x.sizes());
@@ -46,10 +52,14 @@ Tensor empty_output(const Tensor& x, const Tensor& w, const ConvGeometry& g, c10
 bool known_activation(c10::string_view a) { return a == "none" || a == "relu" || a == "relu6"; }
 
 // What the chip has no format for (float64): the same by the CPU's operators, on the mapping.
-Tensor conv2d_on_host(const Tensor& x, const Tensor& w, const OptionalTensor& bias, const ConvGeometry& g, const OptionalTensor& residual, c10::string_view activation, c10::ScalarType dtype) {
-  TORCH_CHECK_VALUE(known_activation(activation), "presil: activation must be 'none', 'relu' or 'relu6', got '", activation, "'");
+Tensor conv2d_on_host(const Tensor& x, const Tensor& w, const OptionalTensor& bias, const ConvGeometry& g,
+                      const OptionalTensor& residual, c10::string_view activation, c10::ScalarType dtype) {
+  TORCH_CHECK_VALUE(known_activation(activation), "presil: activation must be 'none', 'relu' or 'relu6', got '",
+                    activation, "'");
   return on_host("presil::conv2d", "the chip has no such dtype", x.device().index(), [&](HostViews& v) {
-    const auto optional = [&](const OptionalTensor& t) { return t && t->defined() ? OptionalTensor(v.to_host(*t)) : std::nullopt; };
+    const auto optional = [&](const OptionalTensor& t) {
+      return t && t->defined() ? OptionalTensor(v.to_host(*t)) : std::nullopt;
+    };
     Tensor y = at::conv2d(v.to_host(x), v.to_host(w), optional(bias), g.stride, g.padding, g.dilation, g.groups);
     if (const auto r = optional(residual)) y = y + *r;
     if (activation == "relu") y = y.relu();
@@ -58,25 +68,32 @@ Tensor conv2d_on_host(const Tensor& x, const Tensor& w, const OptionalTensor& bi
   });
 }
 
-Tensor run(const char* label, const Tensor& x, const WeightRequest& request, const Tensor& out, const ConvGeometry& g, Fusion& fusion, const OptionalTensor& residual, uint8_t pad) {
+Tensor run(const char* label, const Tensor& x, const WeightRequest& request, const Tensor& out, const ConvGeometry& g,
+           Fusion& fusion, const OptionalTensor& residual, uint8_t pad) {
   if (residual && residual->defined()) {
-    TORCH_CHECK_VALUE(residual->sizes() == out.sizes() && residual->device() == out.device(), "presil: the residual must have the output's shape ", out.sizes(), " and device, got ", residual->sizes());
+    TORCH_CHECK_VALUE(residual->sizes() == out.sizes() && residual->device() == out.device(),
+                      "presil: the residual must have the output's shape ", out.sizes(), " and device, got ",
+                      residual->sizes());
     fusion.residual = widened(*residual).contiguous(c10::MemoryFormat::ChannelsLast);
   }
   if (out.numel() == 0) return out;
   const Tensor input = widened(x).contiguous(c10::MemoryFormat::ChannelsLast);
-  TORCH_CHECK(chip_conv2d(label, input, packed_weights(request), out, g, fusion, pad), "presil: ", label, ": ", presil_error_text());
+  TORCH_CHECK(chip_conv2d(label, input, packed_weights(request), out, g, fusion, pad), "presil: ", label, ": ",
+              presil_error_text());
   return out;
 }
 
-Tensor conv2d(const Tensor& x, const Tensor& w, const OptionalTensor& bias, Ints stride, Ints padding, Ints dilation, int64_t groups, const OptionalTensor& residual,
-              c10::string_view activation, std::optional<c10::ScalarType> out_dtype, c10::string_view label) {
-  TORCH_CHECK_TYPE(at::isFloatingType(x.scalar_type()) && w.scalar_type() == x.scalar_type(), "presil::conv2d: input and weight must have the same floating-point dtype, got ", x.scalar_type(), " and ",
-                   w.scalar_type());
+Tensor conv2d(const Tensor& x, const Tensor& w, const OptionalTensor& bias, Ints stride, Ints padding, Ints dilation,
+              int64_t groups, const OptionalTensor& residual, c10::string_view activation,
+              std::optional<c10::ScalarType> out_dtype, c10::string_view label) {
+  TORCH_CHECK_TYPE(at::isFloatingType(x.scalar_type()) && w.scalar_type() == x.scalar_type(),
+                   "presil::conv2d: input and weight must have the same floating-point dtype, got ", x.scalar_type(),
+                   " and ", w.scalar_type());
   const ConvGeometry g = make_geometry(stride, padding, dilation, groups);
   const c10::ScalarType dtype = out_dtype.value_or(x.scalar_type());
   TORCH_CHECK_TYPE(at::isFloatingType(dtype), "presil::conv2d: out_dtype must be a floating-point dtype, got ", dtype);
-  if (!chip_dtype(x.scalar_type()) || !chip_dtype(dtype)) return conv2d_on_host(x, w, bias, g, residual, activation, dtype);
+  if (!chip_dtype(x.scalar_type()) || !chip_dtype(dtype))
+    return conv2d_on_host(x, w, bias, g, residual, activation, dtype);
   Fusion fusion;
   set_activation(fusion, activation);
   WeightRequest request;
@@ -85,15 +102,22 @@ Tensor conv2d(const Tensor& x, const Tensor& w, const OptionalTensor& bias, Ints
   request.compute = compute_for(x.scalar_type(), Fp32Op::conv);
   request.groups = groups;
   request.dilation = g.dilation;
-  return rounded(run(std::string(label).c_str(), x, request, empty_output(x, w, g, memory_type(dtype)), g, fusion, residual, 0), dtype);
+  return rounded(
+      run(std::string(label).c_str(), x, request, empty_output(x, w, g, memory_type(dtype)), g, fusion, residual, 0),
+      dtype);
 }
 
-Tensor conv2d_int8(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& scale, Ints stride, Ints padding, Ints dilation, int64_t groups, int64_t input_zero_point,
-                   int64_t output_zero_point, const OptionalTensor& residual, double residual_scale, int64_t residual_zero_point, bool relu, c10::string_view label) {
-  TORCH_CHECK_TYPE(x.scalar_type() == c10::kChar && w.scalar_type() == c10::kChar && bias.scalar_type() == c10::kInt && scale.scalar_type() == c10::kFloat,
-                   "presil::conv2d_int8: expected int8 input and weight, int32 bias, float32 scale; got ", x.scalar_type(), ", ", w.scalar_type(), ", ", bias.scalar_type(), ", ", scale.scalar_type());
+Tensor conv2d_int8(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& scale, Ints stride, Ints padding,
+                   Ints dilation, int64_t groups, int64_t input_zero_point, int64_t output_zero_point,
+                   const OptionalTensor& residual, double residual_scale, int64_t residual_zero_point, bool relu,
+                   c10::string_view label) {
+  TORCH_CHECK_TYPE(x.scalar_type() == c10::kChar && w.scalar_type() == c10::kChar && bias.scalar_type() == c10::kInt &&
+                       scale.scalar_type() == c10::kFloat,
+                   "presil::conv2d_int8: expected int8 input and weight, int32 bias, float32 scale; got ",
+                   x.scalar_type(), ", ", w.scalar_type(), ", ", bias.scalar_type(), ", ", scale.scalar_type());
   const auto in_int8 = [](int64_t v) { return v >= -128 && v <= 127; };
-  TORCH_CHECK_VALUE(in_int8(input_zero_point) && in_int8(output_zero_point) && in_int8(residual_zero_point), "presil::conv2d_int8: zero points must be in [-128, 127]");
+  TORCH_CHECK_VALUE(in_int8(input_zero_point) && in_int8(output_zero_point) && in_int8(residual_zero_point),
+                    "presil::conv2d_int8: zero points must be in [-128, 127]");
   const ConvGeometry g = make_geometry(stride, padding, dilation, groups);
   Fusion fusion;
   fusion.int8_output = true;
@@ -108,7 +132,8 @@ Tensor conv2d_int8(const Tensor& x, const Tensor& w, const Tensor& bias, const T
   request.compute = PRESIL_COMPUTE_INT8;
   request.groups = groups;
   request.dilation = g.dilation;
-  return run(std::string(label).c_str(), x, request, empty_output(x, w, g, c10::kChar), g, fusion, residual, static_cast<uint8_t>(input_zero_point));
+  return run(std::string(label).c_str(), x, request, empty_output(x, w, g, c10::kChar), g, fusion, residual,
+             static_cast<uint8_t>(input_zero_point));
 }
 
 // A linear layer is a 1x1 convolution over rows: [*, K] as one image of `rows` pixels.
@@ -122,26 +147,40 @@ Tensor as_rows(const Tensor& pixels, const Tensor& like) {
   sizes.back() = pixels.size(1);
   return pixels.permute({0, 3, 2, 1}).reshape(sizes);
 }
-OptionalTensor residual_pixels(const OptionalTensor& r) { return r && r->defined() ? OptionalTensor(as_pixels(*r)) : std::nullopt; }
-
-Tensor linear(const Tensor& x, const Tensor& w, const OptionalTensor& bias, const OptionalTensor& residual, c10::string_view activation, std::optional<c10::ScalarType> out_dtype, c10::string_view label) {
-  const int64_t one[] = {1, 1}, zero[] = {0, 0};
-  return as_rows(conv2d(as_pixels(x), as_kernel(w), bias, one, zero, one, 1, residual_pixels(residual), activation, out_dtype, label), x);
+OptionalTensor residual_pixels(const OptionalTensor& r) {
+  return r && r->defined() ? OptionalTensor(as_pixels(*r)) : std::nullopt;
 }
 
-Tensor linear_int8(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& scale, int64_t input_zero_point, int64_t output_zero_point, const OptionalTensor& residual,
-                   double residual_scale, int64_t residual_zero_point, bool relu, c10::string_view label) {
+Tensor linear(const Tensor& x, const Tensor& w, const OptionalTensor& bias, const OptionalTensor& residual,
+              c10::string_view activation, std::optional<c10::ScalarType> out_dtype, c10::string_view label) {
   const int64_t one[] = {1, 1}, zero[] = {0, 0};
-  return as_rows(conv2d_int8(as_pixels(x), as_kernel(w), bias, scale, one, zero, one, 1, input_zero_point, output_zero_point, residual_pixels(residual), residual_scale, residual_zero_point, relu, label), x);
+  return as_rows(conv2d(as_pixels(x), as_kernel(w), bias, one, zero, one, 1, residual_pixels(residual), activation,
+                        out_dtype, label),
+                 x);
+}
+
+Tensor linear_int8(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& scale, int64_t input_zero_point,
+                   int64_t output_zero_point, const OptionalTensor& residual, double residual_scale,
+                   int64_t residual_zero_point, bool relu, c10::string_view label) {
+  const int64_t one[] = {1, 1}, zero[] = {0, 0};
+  return as_rows(conv2d_int8(as_pixels(x), as_kernel(w), bias, scale, one, zero, one, 1, input_zero_point,
+                             output_zero_point, residual_pixels(residual), residual_scale, residual_zero_point, relu,
+                             label),
+                 x);
 }
 
 TORCH_LIBRARY(presil, m) {
-  m.def("conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=[1,1], int[2] padding=[0,0], int[2] dilation=[1,1], int groups=1, Tensor? residual=None, str activation='none', "
+  m.def("conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=[1,1], int[2] padding=[0,0], int[2] "
+        "dilation=[1,1], int groups=1, Tensor? residual=None, str activation='none', "
         "ScalarType? out_dtype=None, str label='conv2d') -> Tensor");
-  m.def("conv2d_int8(Tensor input, Tensor weight, Tensor bias, Tensor scale, int[2] stride, int[2] padding, int[2] dilation, int groups, int input_zero_point, int output_zero_point, "
-        "Tensor? residual=None, float residual_scale=1.0, int residual_zero_point=0, bool relu=False, str label='conv2d_int8') -> Tensor");
-  m.def("linear(Tensor input, Tensor weight, Tensor? bias=None, Tensor? residual=None, str activation='none', ScalarType? out_dtype=None, str label='linear') -> Tensor");
-  m.def("linear_int8(Tensor input, Tensor weight, Tensor bias, Tensor scale, int input_zero_point, int output_zero_point, Tensor? residual=None, float residual_scale=1.0, "
+  m.def("conv2d_int8(Tensor input, Tensor weight, Tensor bias, Tensor scale, int[2] stride, int[2] padding, int[2] "
+        "dilation, int groups, int input_zero_point, int output_zero_point, "
+        "Tensor? residual=None, float residual_scale=1.0, int residual_zero_point=0, bool relu=False, str "
+        "label='conv2d_int8') -> Tensor");
+  m.def("linear(Tensor input, Tensor weight, Tensor? bias=None, Tensor? residual=None, str activation='none', "
+        "ScalarType? out_dtype=None, str label='linear') -> Tensor");
+  m.def("linear_int8(Tensor input, Tensor weight, Tensor bias, Tensor scale, int input_zero_point, int "
+        "output_zero_point, Tensor? residual=None, float residual_scale=1.0, "
         "int residual_zero_point=0, bool relu=False, str label='linear_int8') -> Tensor");
 }
 TORCH_LIBRARY_IMPL(presil, PrivateUse1, m) {

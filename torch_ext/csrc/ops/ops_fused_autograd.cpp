@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of presil::conv2d and presil::linear: the activation's on the host, the rest by convolution_backward, which is the chip's. Differentiable again.
+// Gradients of presil::conv2d and presil::linear: the activation's on the host, the rest by convolution_backward, which
+// is the chip's. Differentiable again.
 #include "runtime/device.h"
 
 #include <ATen/ATen.h>
@@ -15,7 +16,9 @@ using torch::autograd::variable_list;
 using OptionalTensor = std::optional<Tensor>;
 using Ints = c10::IntArrayRef;
 
-using Conv2dFunction = Tensor(const Tensor&, const Tensor&, const OptionalTensor&, Ints, Ints, Ints, int64_t, const OptionalTensor&, c10::string_view, std::optional<c10::ScalarType>, c10::string_view);
+using Conv2dFunction = Tensor(const Tensor&, const Tensor&, const OptionalTensor&, Ints, Ints, Ints, int64_t,
+                              const OptionalTensor&, c10::string_view, std::optional<c10::ScalarType>,
+                              c10::string_view);
 
 const c10::TypedOperatorHandle<Conv2dFunction>& conv2d_operator() {
   static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("presil::conv2d", "").typed<Conv2dFunction>();
@@ -32,10 +35,13 @@ Tensor through_activation(const Tensor& grad, const Tensor& result, const std::s
 }
 
 struct Conv2d : torch::autograd::Function<Conv2d> {
-  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& w, const OptionalTensor& bias, Ints stride, Ints padding, Ints dilation, int64_t groups, const OptionalTensor& residual,
-                        const std::string& activation, std::optional<c10::ScalarType> out_dtype, const std::string& label) {
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& w, const OptionalTensor& bias, Ints stride,
+                        Ints padding, Ints dilation, int64_t groups, const OptionalTensor& residual,
+                        const std::string& activation, std::optional<c10::ScalarType> out_dtype,
+                        const std::string& label) {
     at::AutoDispatchBelowADInplaceOrView below;
-    Tensor y = conv2d_operator().call(x, w, bias, stride, padding, dilation, groups, residual, activation, out_dtype, label);
+    Tensor y =
+        conv2d_operator().call(x, w, bias, stride, padding, dilation, groups, residual, activation, out_dtype, label);
     ctx->save_for_backward({x, w, activation == "none" ? Tensor() : y});
     auto& saved = ctx->saved_data;
     saved["stride"] = stride.vec();
@@ -57,31 +63,41 @@ struct Conv2d : torch::autograd::Function<Conv2d> {
     const std::array<bool, 3> mask{ctx->needs_input_grad(0), ctx->needs_input_grad(1), want_bias};
     std::tuple<Tensor, Tensor, Tensor> out;
     if (mask[0] || mask[1] || mask[2])
-      out = at::convolution_backward(grad.to(x.scalar_type()), x, w, c10::OptionalIntArrayRef(std::vector<int64_t>{w.size(0)}), data["stride"].toIntVector(), data["padding"].toIntVector(),
-                                     data["dilation"].toIntVector(), false, std::vector<int64_t>{0, 0}, data["groups"].toInt(), mask);
+      out = at::convolution_backward(
+          grad.to(x.scalar_type()), x, w, c10::OptionalIntArrayRef(std::vector<int64_t>{w.size(0)}),
+          data["stride"].toIntVector(), data["padding"].toIntVector(), data["dilation"].toIntVector(), false,
+          std::vector<int64_t>{0, 0}, data["groups"].toInt(), mask);
     Tensor residual;  // needs_input_grad counts the tensors that were given
-    if (!data["residual"].isNone() && ctx->needs_input_grad(data["bias"].toBool() ? 3 : 2)) residual = grad.to(static_cast<c10::ScalarType>(data["residual"].toInt()));
-    return {std::get<0>(out), std::get<1>(out), std::get<2>(out), Tensor(), Tensor(), Tensor(), Tensor(), residual, Tensor(), Tensor(), Tensor()};
+    if (!data["residual"].isNone() && ctx->needs_input_grad(data["bias"].toBool() ? 3 : 2))
+      residual = grad.to(static_cast<c10::ScalarType>(data["residual"].toInt()));
+    return {std::get<0>(out), std::get<1>(out), std::get<2>(out), Tensor(), Tensor(), Tensor(),
+            Tensor(),         residual,         Tensor(),         Tensor(), Tensor()};
   }
 };
 
-Tensor conv2d_with_gradient(const Tensor& x, const Tensor& w, const OptionalTensor& bias, Ints stride, Ints padding, Ints dilation, int64_t groups, const OptionalTensor& residual, c10::string_view activation,
-              std::optional<c10::ScalarType> out_dtype, c10::string_view label) {
+Tensor conv2d_with_gradient(const Tensor& x, const Tensor& w, const OptionalTensor& bias, Ints stride, Ints padding,
+                            Ints dilation, int64_t groups, const OptionalTensor& residual, c10::string_view activation,
+                            std::optional<c10::ScalarType> out_dtype, c10::string_view label) {
   const auto wants = [](const OptionalTensor& t) { return t && t->defined() && t->requires_grad(); };
   if (!at::GradMode::is_enabled() || !(x.requires_grad() || w.requires_grad() || wants(bias) || wants(residual))) {
     at::AutoDispatchBelowADInplaceOrView below;
-    return conv2d_operator().call(x, w, bias, stride, padding, dilation, groups, residual, activation, out_dtype, label);
+    return conv2d_operator().call(x, w, bias, stride, padding, dilation, groups, residual, activation, out_dtype,
+                                  label);
   }
-  return Conv2d::apply(x, w, given(bias), stride, padding, dilation, groups, given(residual), std::string(activation), out_dtype, std::string(label));
+  return Conv2d::apply(x, w, given(bias), stride, padding, dilation, groups, given(residual), std::string(activation),
+                       out_dtype, std::string(label));
 }
 
 // A linear layer is a 1x1 convolution over rows: [*, K] as one image of `rows` pixels.
-Tensor linear_with_gradient(const Tensor& x, const Tensor& w, const OptionalTensor& bias, const OptionalTensor& residual, c10::string_view activation, std::optional<c10::ScalarType> out_dtype, c10::string_view label) {
+Tensor linear_with_gradient(const Tensor& x, const Tensor& w, const OptionalTensor& bias,
+                            const OptionalTensor& residual, c10::string_view activation,
+                            std::optional<c10::ScalarType> out_dtype, c10::string_view label) {
   const auto pixels = [](const Tensor& t) { return t.reshape({1, -1, 1, t.size(-1)}).permute({0, 3, 2, 1}); };
   TORCH_CHECK_VALUE(w.dim() == 2, "presil: the weight of a linear layer must be 2-D (out, in), got ", w.sizes());
   const int64_t one[] = {1, 1}, zero[] = {0, 0};
-  const Tensor y = conv2d_with_gradient(pixels(x), w.view({w.size(0), w.size(1), 1, 1}), bias, one, zero, one, 1, residual && residual->defined() ? OptionalTensor(pixels(*residual)) : std::nullopt, activation,
-                          out_dtype, label);
+  const Tensor y = conv2d_with_gradient(
+      pixels(x), w.view({w.size(0), w.size(1), 1, 1}), bias, one, zero, one, 1,
+      residual && residual->defined() ? OptionalTensor(pixels(*residual)) : std::nullopt, activation, out_dtype, label);
   auto sizes = x.sizes().vec();
   sizes.back() = w.size(0);
   return y.permute({0, 3, 2, 1}).reshape(sizes);

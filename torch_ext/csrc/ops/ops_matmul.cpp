@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products. What the chip takes (float32, bfloat16, float16; int8 for _int_mm) runs there whatever the strides; the rest, and every invalid call, is the CPU's.
+// Matrix products. What the chip takes (float32, bfloat16, float16; int8 for _int_mm) runs there whatever the strides;
+// the rest, and every invalid call, is the CPU's.
 #include "ops/chip_ops.h"
 #include "host/fallback.h"
 #include "ops/one_device.h"
@@ -20,8 +21,10 @@ bool same_chip_dtype(std::initializer_list<const Tensor*> tensors) {
   return chip_dtype(first.scalar_type());
 }
 
-// [B,M,K] x [B,K,N] (+ residual [B,M,N], broadcast by strides). Shapes and dtypes are checked by the callers; LOAD takes any strides.
-Tensor product(const char* label, const Tensor& a, const Tensor& b, const Tensor& residual, c10::ScalarType out_type, presil_compute compute) {
+// [B,M,K] x [B,K,N] (+ residual [B,M,N], broadcast by strides). Shapes and dtypes are checked by the callers; LOAD
+// takes any strides.
+Tensor product(const char* label, const Tensor& a, const Tensor& b, const Tensor& residual, c10::ScalarType out_type,
+               presil_compute compute) {
   const int64_t batch = a.size(0), m = a.size(1), n = b.size(2);
   Tensor out = at::empty({batch, m, n}, a.options().dtype(memory_type(out_type)));
   if (out.numel() == 0) return rounded(out, out_type);
@@ -29,26 +32,32 @@ Tensor product(const char* label, const Tensor& a, const Tensor& b, const Tensor
   Fusion fusion;
   if (residual.defined()) {
     const Tensor wide = widened(residual);
-    fusion.residual = wide.scalar_type() == c10::kFloat || wide.scalar_type() == c10::kBFloat16 ? wide : wide.to(c10::kFloat);
+    fusion.residual =
+        wide.scalar_type() == c10::kFloat || wide.scalar_type() == c10::kBFloat16 ? wide : wide.to(c10::kFloat);
   }
-  TORCH_CHECK(chip_matmul(label, widened(a), widened(b), out, compute, fusion), "presil: ", label, ": ", presil_error_text());
+  TORCH_CHECK(chip_matmul(label, widened(a), widened(b), out, compute, fusion), "presil: ", label, ": ",
+              presil_error_text());
   return rounded(out, out_type);
 }
 
 Tensor presil_mm(const Tensor& a, const Tensor& b) {
   if (a.dim() != 2 || b.dim() != 2 || a.size(1) != b.size(0) || !same_chip_dtype({&a, &b}))
-    return on_host("aten::mm", "dtype or shape", a.device().index(), [&](HostViews& v) { return at::mm(v.to_host(a), v.to_host(b)); });
+    return on_host("aten::mm", "dtype or shape", a.device().index(),
+                   [&](HostViews& v) { return at::mm(v.to_host(a), v.to_host(b)); });
   return product("mm", a.unsqueeze(0), b.unsqueeze(0), {}, a.scalar_type(), compute_for(a.scalar_type())).squeeze(0);
 }
 
 Tensor presil_bmm(const Tensor& a, const Tensor& b) {
   if (a.dim() != 3 || b.dim() != 3 || a.size(0) != b.size(0) || a.size(2) != b.size(1) || !same_chip_dtype({&a, &b}))
-    return on_host("aten::bmm", "dtype or shape", a.device().index(), [&](HostViews& v) { return at::bmm(v.to_host(a), v.to_host(b)); });
+    return on_host("aten::bmm", "dtype or shape", a.device().index(),
+                   [&](HostViews& v) { return at::bmm(v.to_host(a), v.to_host(b)); });
   return product("bmm", a, b, {}, a.scalar_type(), compute_for(a.scalar_type()));
 }
 
-// beta * self + alpha * product: alone beta in {0, 1} and alpha = 1 fit the epilogue; other factors are applied by the host to the fp32 product, rounded once.
-Tensor scaled(const Tensor& self, const Tensor& product, const Scalar& beta, const Scalar& alpha, c10::ScalarType out_type) {
+// beta * self + alpha * product: alone beta in {0, 1} and alpha = 1 fit the epilogue; other factors are applied by the
+// host to the fp32 product, rounded once.
+Tensor scaled(const Tensor& self, const Tensor& product, const Scalar& beta, const Scalar& alpha,
+              c10::ScalarType out_type) {
   Tensor out = product;
   if (!alpha.equal(1)) out = out.mul(alpha);
   if (!beta.equal(0)) out = out.add(self.to(c10::kFloat), beta);
@@ -56,7 +65,8 @@ Tensor scaled(const Tensor& self, const Tensor& product, const Scalar& beta, con
 }
 
 // a, b: [B, M, K], [B, K, N]; self: expanded to [B, M, N].
-Tensor add_product(const char* label, const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha, c10::ScalarType out_type) {
+Tensor add_product(const char* label, const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
+                   const Scalar& alpha, c10::ScalarType out_type) {
   const auto compute = compute_for(a.scalar_type());
   if (alpha.equal(1) && beta.equal(1)) return product(label, a, b, self, out_type, compute);
   if (alpha.equal(1) && beta.equal(0)) return product(label, a, b, {}, out_type, compute);
@@ -68,15 +78,19 @@ bool addable(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar&
 }
 
 Tensor presil_addmm(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha) {
-  const bool fits = a.dim() == 2 && b.dim() == 2 && a.size(1) == b.size(0) && a.size(1) > 0 && self.dim() <= 2 && addable(self, a, b, beta, alpha) && at::is_expandable_to(self.sizes(), {a.size(0), b.size(1)});
+  const bool fits = a.dim() == 2 && b.dim() == 2 && a.size(1) == b.size(0) && a.size(1) > 0 && self.dim() <= 2 &&
+                    addable(self, a, b, beta, alpha) && at::is_expandable_to(self.sizes(), {a.size(0), b.size(1)});
   if (!fits)
     return on_host("aten::addmm", "dtype or shape", self.device().index(),
                    [&](HostViews& v) { return at::addmm(v.to_host(self), v.to_host(a), v.to_host(b), beta, alpha); });
-  return add_product("addmm", self.expand({a.size(0), b.size(1)}).unsqueeze(0), a.unsqueeze(0), b.unsqueeze(0), beta, alpha, a.scalar_type()).squeeze(0);
+  return add_product("addmm", self.expand({a.size(0), b.size(1)}).unsqueeze(0), a.unsqueeze(0), b.unsqueeze(0), beta,
+                     alpha, a.scalar_type())
+      .squeeze(0);
 }
 
 Tensor presil_baddbmm(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha) {
-  const bool fits = a.dim() == 3 && b.dim() == 3 && a.size(0) == b.size(0) && a.size(2) == b.size(1) && self.dim() <= 3 && addable(self, a, b, beta, alpha) &&
+  const bool fits = a.dim() == 3 && b.dim() == 3 && a.size(0) == b.size(0) && a.size(2) == b.size(1) &&
+                    self.dim() <= 3 && addable(self, a, b, beta, alpha) &&
                     at::is_expandable_to(self.sizes(), {a.size(0), a.size(1), b.size(2)});
   if (!fits)
     return on_host("aten::baddbmm", "dtype or shape", self.device().index(),
@@ -86,63 +100,94 @@ Tensor presil_baddbmm(const Tensor& self, const Tensor& a, const Tensor& b, cons
 
 Tensor presil_mv(const Tensor& a, const Tensor& x) {
   if (a.dim() != 2 || x.dim() != 1 || a.size(1) != x.size(0) || !same_chip_dtype({&a, &x}))
-    return on_host("aten::mv", "dtype or shape", a.device().index(), [&](HostViews& v) { return at::mv(v.to_host(a), v.to_host(x)); });
-  return product("mv", a.unsqueeze(0), x.unsqueeze(0).unsqueeze(2), {}, a.scalar_type(), compute_for(a.scalar_type())).view({a.size(0)});
+    return on_host("aten::mv", "dtype or shape", a.device().index(),
+                   [&](HostViews& v) { return at::mv(v.to_host(a), v.to_host(x)); });
+  return product("mv", a.unsqueeze(0), x.unsqueeze(0).unsqueeze(2), {}, a.scalar_type(), compute_for(a.scalar_type()))
+      .view({a.size(0)});
 }
 
 Tensor presil_dot(const Tensor& x, const Tensor& y) {
   if (x.dim() != 1 || y.dim() != 1 || x.size(0) != y.size(0) || !same_chip_dtype({&x, &y}))
-    return on_host("aten::dot", "dtype or shape", x.device().index(), [&](HostViews& v) { return at::dot(v.to_host(x), v.to_host(y)); });
-  return product("dot", x.unsqueeze(0).unsqueeze(0), y.unsqueeze(1).unsqueeze(0), {}, x.scalar_type(), compute_for(x.scalar_type())).view(c10::IntArrayRef{});
+    return on_host("aten::dot", "dtype or shape", x.device().index(),
+                   [&](HostViews& v) { return at::dot(v.to_host(x), v.to_host(y)); });
+  return product("dot", x.unsqueeze(0).unsqueeze(0), y.unsqueeze(1).unsqueeze(0), {}, x.scalar_type(),
+                 compute_for(x.scalar_type()))
+      .view(c10::IntArrayRef{});
 }
 
 Tensor presil_int_mm(const Tensor& a, const Tensor& b) {
-  if (a.dim() != 2 || b.dim() != 2 || a.size(1) != b.size(0) || a.scalar_type() != c10::kChar || b.scalar_type() != c10::kChar)
-    return on_host("aten::_int_mm", "dtype or shape", a.device().index(), [&](HostViews& v) { return at::_int_mm(v.to_host(a), v.to_host(b)); });
+  if (a.dim() != 2 || b.dim() != 2 || a.size(1) != b.size(0) || a.scalar_type() != c10::kChar ||
+      b.scalar_type() != c10::kChar)
+    return on_host("aten::_int_mm", "dtype or shape", a.device().index(),
+                   [&](HostViews& v) { return at::_int_mm(v.to_host(a), v.to_host(b)); });
   return product("_int_mm", a.unsqueeze(0), b.unsqueeze(0), {}, c10::kInt, PRESIL_COMPUTE_INT8).squeeze(0);
 }
 
 Tensor& mm_out(const Tensor& a, const Tensor& b, Tensor& out) { return into(out, presil_mm(a, b)); }
 Tensor& bmm_out(const Tensor& a, const Tensor& b, Tensor& out) { return into(out, presil_bmm(a, b)); }
-Tensor& addmm_out(const Tensor& s, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha, Tensor& out) { return into(out, presil_addmm(s, a, b, beta, alpha)); }
-Tensor& baddbmm_out(const Tensor& s, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha, Tensor& out) { return into(out, presil_baddbmm(s, a, b, beta, alpha)); }
+Tensor& addmm_out(const Tensor& s, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha,
+                  Tensor& out) {
+  return into(out, presil_addmm(s, a, b, beta, alpha));
+}
+Tensor& baddbmm_out(const Tensor& s, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha,
+                    Tensor& out) {
+  return into(out, presil_baddbmm(s, a, b, beta, alpha));
+}
 Tensor& int_mm_out(const Tensor& a, const Tensor& b, Tensor& out) { return into(out, presil_int_mm(a, b)); }
 
 // Results in float32 of bfloat16 or float16 operands: the sum as the chip has it, not rounded.
 void check_out_dtype(const char* name, const Tensor& a, const Tensor& b, c10::ScalarType out_dtype) {
   const auto t = a.scalar_type();
-  TORCH_CHECK(b.scalar_type() == t, name, ": expected both matrices to have the same dtype, but got ", t, " and ", b.scalar_type());
-  TORCH_CHECK(out_dtype == t || (out_dtype == c10::kFloat && (t == c10::kHalf || t == c10::kBFloat16)), name, ": out_dtype must be the operands' dtype, or float32 for float16 and bfloat16 operands; got ",
-              out_dtype, " for ", t);
+  TORCH_CHECK(b.scalar_type() == t, name, ": expected both matrices to have the same dtype, but got ", t, " and ",
+              b.scalar_type());
+  TORCH_CHECK(out_dtype == t || (out_dtype == c10::kFloat && (t == c10::kHalf || t == c10::kBFloat16)), name,
+              ": out_dtype must be the operands' dtype, or float32 for float16 and bfloat16 operands; got ", out_dtype,
+              " for ", t);
 }
 Tensor mm_dtype(const Tensor& a, const Tensor& b, c10::ScalarType out_dtype) {
   check_out_dtype("mm", a, b, out_dtype);
-  if (out_dtype == a.scalar_type() || a.dim() != 2 || b.dim() != 2 || a.size(1) != b.size(0) || !same_chip_dtype({&a, &b})) return presil_mm(a, b).to(out_dtype);
+  if (out_dtype == a.scalar_type() || a.dim() != 2 || b.dim() != 2 || a.size(1) != b.size(0) ||
+      !same_chip_dtype({&a, &b}))
+    return presil_mm(a, b).to(out_dtype);
   return product("mm", a.unsqueeze(0), b.unsqueeze(0), {}, out_dtype, compute_for(a.scalar_type())).squeeze(0);
 }
 Tensor bmm_dtype(const Tensor& a, const Tensor& b, c10::ScalarType out_dtype) {
   check_out_dtype("bmm", a, b, out_dtype);
-  if (out_dtype == a.scalar_type() || a.dim() != 3 || b.dim() != 3 || a.size(0) != b.size(0) || a.size(2) != b.size(1) || !same_chip_dtype({&a, &b})) return presil_bmm(a, b).to(out_dtype);
+  if (out_dtype == a.scalar_type() || a.dim() != 3 || b.dim() != 3 || a.size(0) != b.size(0) ||
+      a.size(2) != b.size(1) || !same_chip_dtype({&a, &b}))
+    return presil_bmm(a, b).to(out_dtype);
   return product("bmm", a, b, {}, out_dtype, compute_for(a.scalar_type()));
 }
-Tensor addmm_dtype(const Tensor& self, const Tensor& a, const Tensor& b, c10::ScalarType out_dtype, const Scalar& beta, const Scalar& alpha) {
+Tensor addmm_dtype(const Tensor& self, const Tensor& a, const Tensor& b, c10::ScalarType out_dtype, const Scalar& beta,
+                   const Scalar& alpha) {
   check_out_dtype("addmm", a, b, out_dtype);
-  TORCH_CHECK(a.dim() == 2 && b.dim() == 2 && a.size(1) == b.size(0), "addmm: mat1 and mat2 shapes cannot be multiplied (", a.sizes(), " and ", b.sizes(), ")");
+  TORCH_CHECK(a.dim() == 2 && b.dim() == 2 && a.size(1) == b.size(0),
+              "addmm: mat1 and mat2 shapes cannot be multiplied (", a.sizes(), " and ", b.sizes(), ")");
   if (!same_chip_dtype({&a, &b})) return presil_addmm(self, a, b, beta, alpha).to(out_dtype);
-  return add_product("addmm", self.expand({a.size(0), b.size(1)}).unsqueeze(0), a.unsqueeze(0), b.unsqueeze(0), beta, alpha, out_dtype).squeeze(0);
+  return add_product("addmm", self.expand({a.size(0), b.size(1)}).unsqueeze(0), a.unsqueeze(0), b.unsqueeze(0), beta,
+                     alpha, out_dtype)
+      .squeeze(0);
 }
-Tensor baddbmm_dtype(const Tensor& self, const Tensor& a, const Tensor& b, c10::ScalarType out_dtype, const Scalar& beta, const Scalar& alpha) {
+Tensor baddbmm_dtype(const Tensor& self, const Tensor& a, const Tensor& b, c10::ScalarType out_dtype,
+                     const Scalar& beta, const Scalar& alpha) {
   check_out_dtype("baddbmm", a, b, out_dtype);
-  TORCH_CHECK(a.dim() == 3 && b.dim() == 3 && a.size(0) == b.size(0) && a.size(2) == b.size(1), "baddbmm: batch1 and batch2 shapes cannot be multiplied (", a.sizes(), " and ", b.sizes(), ")");
+  TORCH_CHECK(a.dim() == 3 && b.dim() == 3 && a.size(0) == b.size(0) && a.size(2) == b.size(1),
+              "baddbmm: batch1 and batch2 shapes cannot be multiplied (", a.sizes(), " and ", b.sizes(), ")");
   if (!same_chip_dtype({&a, &b})) return presil_baddbmm(self, a, b, beta, alpha).to(out_dtype);
   return add_product("baddbmm", self.expand({a.size(0), a.size(1), b.size(2)}), a, b, beta, alpha, out_dtype);
 }
-Tensor& mm_dtype_out(const Tensor& a, const Tensor& b, c10::ScalarType d, Tensor& out) { return into(out, mm_dtype(a, b, d)); }
-Tensor& bmm_dtype_out(const Tensor& a, const Tensor& b, c10::ScalarType d, Tensor& out) { return into(out, bmm_dtype(a, b, d)); }
-Tensor& addmm_dtype_out(const Tensor& s, const Tensor& a, const Tensor& b, c10::ScalarType d, const Scalar& beta, const Scalar& alpha, Tensor& out) {
+Tensor& mm_dtype_out(const Tensor& a, const Tensor& b, c10::ScalarType d, Tensor& out) {
+  return into(out, mm_dtype(a, b, d));
+}
+Tensor& bmm_dtype_out(const Tensor& a, const Tensor& b, c10::ScalarType d, Tensor& out) {
+  return into(out, bmm_dtype(a, b, d));
+}
+Tensor& addmm_dtype_out(const Tensor& s, const Tensor& a, const Tensor& b, c10::ScalarType d, const Scalar& beta,
+                        const Scalar& alpha, Tensor& out) {
   return into(out, addmm_dtype(s, a, b, d, beta, alpha));
 }
-Tensor& baddbmm_dtype_out(const Tensor& s, const Tensor& a, const Tensor& b, c10::ScalarType d, const Scalar& beta, const Scalar& alpha, Tensor& out) {
+Tensor& baddbmm_dtype_out(const Tensor& s, const Tensor& a, const Tensor& b, c10::ScalarType d, const Scalar& beta,
+                          const Scalar& alpha, Tensor& out) {
   return into(out, baddbmm_dtype(s, a, b, d, beta, alpha));
 }
 

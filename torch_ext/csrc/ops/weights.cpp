@@ -32,7 +32,9 @@ struct TensorKey {
     sizes = t.sizes().vec();
     strides = t.strides().vec();
   }
-  bool operator==(const TensorKey& o) const { return storage == o.storage && offset == o.offset && dtype == o.dtype && sizes == o.sizes && strides == o.strides; }
+  bool operator==(const TensorKey& o) const {
+    return storage == o.storage && offset == o.offset && dtype == o.dtype && sizes == o.sizes && strides == o.strides;
+  }
 };
 
 struct Entry {
@@ -49,19 +51,23 @@ struct Entry {
   std::shared_ptr<presil_weights> packed;
 
   explicit Entry(const WeightRequest& r)
-      : weight(r.weight), bias(r.bias), scale(r.scale), norm{TensorKey(r.norm[0]), TensorKey(r.norm[1]), TensorKey(r.norm[2]), TensorKey(r.norm[3])}, norm_eps(r.norm_eps),
-        rounded(r.rounded), compute(r.compute), groups(r.groups), dilation(r.dilation), input_dilation(r.input_dilation), transposed(r.transposed), device(r.weight.device().index()) {
+      : weight(r.weight), bias(r.bias), scale(r.scale),
+        norm{TensorKey(r.norm[0]), TensorKey(r.norm[1]), TensorKey(r.norm[2]), TensorKey(r.norm[3])},
+        norm_eps(r.norm_eps), rounded(r.rounded), compute(r.compute), groups(r.groups), dilation(r.dilation),
+        input_dilation(r.input_dilation), transposed(r.transposed), device(r.weight.device().index()) {
     for (const auto* t : r.operands())
       if (t->defined()) alive.emplace_back(t->storage().getWeakStorageImpl());
   }
   bool matches(const WeightRequest& r) const {
     for (size_t i = 0; i < norm.size(); i++)
       if (!(norm[i] == TensorKey(r.norm[i]))) return false;
-    return norm_eps == r.norm_eps && rounded == r.rounded && compute == r.compute && groups == r.groups && dilation == r.dilation && input_dilation == r.input_dilation && transposed == r.transposed &&
+    return norm_eps == r.norm_eps && rounded == r.rounded && compute == r.compute && groups == r.groups &&
+           dilation == r.dilation && input_dilation == r.input_dilation && transposed == r.transposed &&
            weight == TensorKey(r.weight) && bias == TensorKey(r.bias) && scale == TensorKey(r.scale);
   }
   bool uses(const c10::StorageImpl* s) const {
-    return weight.storage == s || bias.storage == s || scale.storage == s || std::any_of(norm.begin(), norm.end(), [s](const TensorKey& k) { return k.storage == s; });
+    return weight.storage == s || bias.storage == s || scale.storage == s ||
+           std::any_of(norm.begin(), norm.end(), [s](const TensorKey& k) { return k.storage == s; });
   }
   bool expired() const {
     for (const auto& w : alive)
@@ -78,8 +84,7 @@ std::unordered_multimap<c10::StorageImpl*, std::shared_ptr<Entry>>& cache() {
   return *m;
 }
 
-template <typename Predicate>
-void drop_entries(Predicate&& unwanted) {
+template <typename Predicate> void drop_entries(Predicate&& unwanted) {
   std::vector<std::shared_ptr<Entry>> dropped;
   {
     std::lock_guard<std::mutex> lock(cache_mutex);
@@ -102,14 +107,21 @@ presil_dtype driver_dtype(c10::ScalarType type) {
     case c10::kBFloat16: return PRESIL_BF16;
     case c10::kChar: return PRESIL_INT8;
     case c10::kInt: return PRESIL_INT32;
-    default: TORCH_CHECK_NOT_IMPLEMENTED(false, "presil: weights of dtype ", type, " are not supported (float32, bfloat16, int8)");
+    default:
+      TORCH_CHECK_NOT_IMPLEMENTED(false, "presil: weights of dtype ", type,
+                                  " are not supported (float32, bfloat16, int8)");
   }
 }
 
-// The weight of the ordinary convolution that a transposed one is: input and output channels swapped inside each group, kernel flipped.
+// The weight of the ordinary convolution that a transposed one is: input and output channels swapped inside each group,
+// kernel flipped.
 at::Tensor as_forward_kernel(const at::Tensor& w, int64_t groups) {
   const auto s = w.sizes();
-  return w.reshape({groups, s[0] / groups, s[1], s[2], s[3]}).transpose(1, 2).reshape({groups * s[1], s[0] / groups, s[2], s[3]}).flip({2, 3}).contiguous();
+  return w.reshape({groups, s[0] / groups, s[1], s[2], s[3]})
+      .transpose(1, 2)
+      .reshape({groups * s[1], s[0] / groups, s[2], s[3]})
+      .flip({2, 3})
+      .contiguous();
 }
 
 // Weight and bias of the layer with the batch-norm behind it in fp32: the chip rounds them once, when it loads them.
@@ -141,7 +153,8 @@ Prepared prepare(const WeightRequest& r, int index) {
     if (p.bias.defined()) p.bias = p.bias.to(r.rounded);
   }
   if (p.weight.scalar_type() == c10::kHalf) p.weight = p.weight.to(c10::kFloat);
-  if (p.weight.scalar_type() == c10::kFloat || p.weight.scalar_type() == c10::kBFloat16 || p.weight.scalar_type() == c10::kChar) {
+  if (p.weight.scalar_type() == c10::kFloat || p.weight.scalar_type() == c10::kBFloat16 ||
+      p.weight.scalar_type() == c10::kChar) {
     if (r.transposed) p.weight = as_forward_kernel(p.weight, r.groups);
   }
   if (r.norm[0].defined()) fold_norm(views, r, p.weight, p.bias);
@@ -165,18 +178,21 @@ Prepared prepare(const WeightRequest& r, int index) {
   return p;
 }
 
-std::shared_ptr<presil_weights> pack(const WeightRequest& r, int index, presil_daddr place = {}, uint64_t place_bytes = 0) {
+std::shared_ptr<presil_weights> pack(const WeightRequest& r, int index, presil_daddr place = {},
+                                     uint64_t place_bytes = 0) {
   wait_pending(index);
   const uint64_t start = observe_now_ns();
   const Prepared prepared = prepare(r, index);
   presil_weights* out = nullptr;
   check(presil_weights_create_at(device(index), &prepared.desc, place, place_bytes, &out), "packing weights");
-  observe_step("presil::pack_weights", "weights are packed for the chip once", presil_weights_bytes(out), observe_now_ns() - start);
+  observe_step("presil::pack_weights", "weights are packed for the chip once", presil_weights_bytes(out),
+               observe_now_ns() - start);
   return std::shared_ptr<presil_weights>(out, [](presil_weights* w) { presil_weights_destroy(w); });
 }
 
 std::vector<std::pair<CapturedWeights*, std::array<const c10::StorageImpl*, 7>>>& captured() {
-  static auto* list = new std::vector<std::pair<CapturedWeights*, std::array<const c10::StorageImpl*, 7>>>;  // under cache_mutex
+  static auto* list =
+      new std::vector<std::pair<CapturedWeights*, std::array<const c10::StorageImpl*, 7>>>;  // under cache_mutex
   return *list;
 }
 std::atomic<size_t> captured_entries{0};
@@ -201,10 +217,14 @@ std::shared_ptr<presil_weights> packed_weights(const WeightRequest& r) {
   return entry->packed;
 }
 
-std::shared_ptr<presil_weights> packed_weights_at(const WeightRequest& r, presil_daddr place, uint64_t bytes) { return pack(r, r.weight.device().index(), place, bytes); }
+std::shared_ptr<presil_weights> packed_weights_at(const WeightRequest& r, presil_daddr place, uint64_t bytes) {
+  return pack(r, r.weight.device().index(), place, bytes);
+}
 
 void weights_changed(const at::Tensor& written) {
-  if ((cache_entries.load(std::memory_order_relaxed) || captured_entries.load(std::memory_order_relaxed)) && written.has_storage()) weights_changed(written.storage().unsafeGetStorageImpl());
+  if ((cache_entries.load(std::memory_order_relaxed) || captured_entries.load(std::memory_order_relaxed)) &&
+      written.has_storage())
+    weights_changed(written.storage().unsafeGetStorageImpl());
 }
 void weights_changed(const c10::StorageImpl* s) {
   if (captured_entries.load(std::memory_order_relaxed)) {
@@ -215,7 +235,8 @@ void weights_changed(const c10::StorageImpl* s) {
   if (cache_entries.load(std::memory_order_relaxed)) drop_entries([s](const Entry& e) { return e.uses(s); });
 }
 
-CapturedWeights::CapturedWeights(const WeightRequest& request) : request_(request), index_(request.weight.device().index()), packed_(pack(request, index_)) {
+CapturedWeights::CapturedWeights(const WeightRequest& request)
+    : request_(request), index_(request.weight.device().index()), packed_(pack(request, index_)) {
   std::array<const c10::StorageImpl*, 7> storages{};
   const auto operands = request_.operands();
   for (size_t i = 0; i < operands.size(); i++)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // torch.profiler: each launch is a kernel on its device's track, linked to the operator that enqueued it.
-// Time on that track is simulated: it starts at the profiler's start, advances by cycles / clock during a launch and stands still between launches.
-// In mode model nothing advances: duration 0, and counters null.
+// Time on that track is simulated: it starts at the profiler's start, advances by cycles / clock during a launch and
+// stands still between launches. In mode model nothing advances: duration 0, and counters null.
 #include "observe/launches.h"
 #include "runtime/device.h"
 
@@ -23,7 +23,10 @@ using libkineto::GenericTraceActivity;
 
 constexpr int kLaunches = 0;  // the one row of a device's track
 
-int64_t epoch_ns() { return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+int64_t epoch_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
 
 thread_local std::vector<uint32_t> outer_correlations;
 
@@ -37,8 +40,11 @@ std::string stalls_json(const presil_report& r) {
   for (uint32_t e = 0; e < PRESIL_ENGINES; e++) {
     std::string causes;
     for (uint32_t c = 0; c < PRESIL_CAUSES; c++)
-      if (r.stalls[e][c] && presil_cause_name(c)) causes += (causes.empty() ? "\"" : ", \"") + std::string(presil_cause_name(c)) + "\": " + std::to_string(r.stalls[e][c]);
-    if (!causes.empty()) out += (out.size() > 1 ? ", \"" : "\"") + std::string(presil_engine_name(e)) + "\": {" + causes + "}";
+      if (r.stalls[e][c] && presil_cause_name(c))
+        causes += (causes.empty() ? "\"" : ", \"") + std::string(presil_cause_name(c)) +
+                  "\": " + std::to_string(r.stalls[e][c]);
+    if (!causes.empty())
+      out += (out.size() > 1 ? ", \"" : "\"") + std::string(presil_engine_name(e)) + "\": {" + causes + "}";
   }
   return out + "}";
 }
@@ -47,11 +53,14 @@ void add_counters(GenericTraceActivity& a, const presil_report& r) {
   a.addMetadata("launch", r.launch);
   a.addMetadata("macs", r.macs);
   if (r.mode == PRESIL_MODE_MODEL || r.cycles == 0) {
-    for (const char* name : {"cycles", "utilization", "read_bytes", "write_bytes", "stalls"}) a.addMetadata(name, "null");
+    for (const char* name : {"cycles", "utilization", "read_bytes", "write_bytes", "stalls"})
+      a.addMetadata(name, "null");
     return;
   }
   a.addMetadata("cycles", r.cycles);
-  a.addMetadata("utilization", r.peak_macs_per_cycle ? static_cast<double>(r.macs * r.passes) / static_cast<double>(r.cycles * r.peak_macs_per_cycle) : 0.0);
+  a.addMetadata("utilization", r.peak_macs_per_cycle ? static_cast<double>(r.macs * r.passes) /
+                                                           static_cast<double>(r.cycles * r.peak_macs_per_cycle)
+                                                     : 0.0);
   a.addMetadata("read_bytes", r.read_bytes);
   a.addMetadata("write_bytes", r.write_bytes);
   a.addMetadata("stalls", stalls_json(r));
@@ -72,27 +81,36 @@ class Session final : public libkineto::IActivityProfilerSession, LaunchListener
   std::vector<std::string> errors() override { return {}; }
 
   void processTrace(libkineto::ActivityLogger& logger) override {
-    processTrace(logger, [](int32_t) { return static_cast<const libkineto::ITraceActivity*>(nullptr); }, start_ns_, end_ns_);
+    processTrace(
+        logger, [](int32_t) { return static_cast<const libkineto::ITraceActivity*>(nullptr); }, start_ns_, end_ns_);
   }
-  void processTrace(libkineto::ActivityLogger& logger, libkineto::getLinkedActivityCallback linked, int64_t, int64_t) override {
+  void processTrace(libkineto::ActivityLogger& logger, libkineto::getLinkedActivityCallback linked, int64_t,
+                    int64_t) override {
     buffer_ = std::make_unique<CpuTraceBuffer>();
     buffer_->span = libkineto::TraceSpan(start_ns_, end_ns_, "presil");
     std::array<uint64_t, 256> cycles{};  // of the launches so far, by device
     std::array<bool, 256> shown{};
     for (const Launch& launch : launches_) {
-      if (!shown[launch.device]) logger.handleResourceInfo({kLaunches, kLaunches, launch.device, "presil:" + std::to_string(launch.device) + " launches (simulated time)"}, start_ns_);
+      if (!shown[launch.device])
+        logger.handleResourceInfo({kLaunches, kLaunches, launch.device,
+                                   "presil:" + std::to_string(launch.device) + " launches (simulated time)"},
+                                  start_ns_);
       shown[launch.device] = true;
       add(launch, cycles[launch.device], linked, logger);
       cycles[launch.device] += launch.report.cycles;
     }
   }
 
-  std::unique_ptr<libkineto::DeviceInfo> getDeviceInfo() override { return nullptr; }  // kineto gives processes 0 to 15 a name of its own ("GPU 0"), later than ours; so the row is named
+  std::unique_ptr<libkineto::DeviceInfo> getDeviceInfo() override {
+    return nullptr;
+  }  // kineto gives processes 0 to 15 a name of its own ("GPU 0"), later than ours; so the row is named
   std::vector<libkineto::ResourceInfo> getResourceInfos() override { return {}; }
   std::unique_ptr<CpuTraceBuffer> getTraceBuffer() override { return std::move(buffer_); }
 
   // Around each operator, on its thread.
-  void pushCorrelationId(uint64_t id) override { outer_correlations.push_back(set_tag(TagHalf::Correlation, static_cast<uint32_t>(id))); }
+  void pushCorrelationId(uint64_t id) override {
+    outer_correlations.push_back(set_tag(TagHalf::Correlation, static_cast<uint32_t>(id)));
+  }
   void popCorrelationId() override {
     if (outer_correlations.empty()) return;
     (void)set_tag(TagHalf::Correlation, outer_correlations.back());
@@ -113,11 +131,15 @@ class Session final : public libkineto::IActivityProfilerSession, LaunchListener
     presil_event_destroy(event);
   }
 
-  void add(const Launch& launch, uint64_t cycles_before, const libkineto::getLinkedActivityCallback& linked, libkineto::ActivityLogger& logger) {
+  void add(const Launch& launch, uint64_t cycles_before, const libkineto::getLinkedActivityCallback& linked,
+           libkineto::ActivityLogger& logger) {
     presil_device_info info{};
     info.size = sizeof info;
-    const bool clocked = opened(launch.device) && presil_device_get_info(opened(launch.device), &info) == PRESIL_OK && info.clock_mhz;
-    const auto at = [&](uint64_t cycles) { return start_ns_ + (clocked ? static_cast<int64_t>(cycles * 1000 / info.clock_mhz) : 0); };
+    const bool clocked =
+        opened(launch.device) && presil_device_get_info(opened(launch.device), &info) == PRESIL_OK && info.clock_mhz;
+    const auto at = [&](uint64_t cycles) {
+      return start_ns_ + (clocked ? static_cast<int64_t>(cycles * 1000 / info.clock_mhz) : 0);
+    };
     buffer_->emplace_activity(buffer_->span, ActivityType::CONCURRENT_KERNEL, launch.report.label);
     GenericTraceActivity& a = *buffer_->activities.back();
     a.startTime = at(cycles_before);
@@ -145,13 +167,16 @@ class Profiler final : public libkineto::IActivityProfiler {
     return name;
   }
   const std::set<ActivityType>& availableActivities() const override {
-    static const std::set<ActivityType> types{ActivityType::CONCURRENT_KERNEL, ActivityType::PRIVATEUSE1_RUNTIME, ActivityType::PRIVATEUSE1_DRIVER};
+    static const std::set<ActivityType> types{ActivityType::CONCURRENT_KERNEL, ActivityType::PRIVATEUSE1_RUNTIME,
+                                              ActivityType::PRIVATEUSE1_DRIVER};
     return types;
   }
-  std::unique_ptr<libkineto::IActivityProfilerSession> configure(const std::set<ActivityType>& types, const libkineto::Config&) override {
+  std::unique_ptr<libkineto::IActivityProfilerSession> configure(const std::set<ActivityType>& types,
+                                                                 const libkineto::Config&) override {
     return types.count(ActivityType::CONCURRENT_KERNEL) ? std::make_unique<Session>() : nullptr;
   }
-  std::unique_ptr<libkineto::IActivityProfilerSession> configure(int64_t, int64_t, const std::set<ActivityType>& types, const libkineto::Config& config) override {
+  std::unique_ptr<libkineto::IActivityProfilerSession> configure(int64_t, int64_t, const std::set<ActivityType>& types,
+                                                                 const libkineto::Config& config) override {
     return configure(types, config);
   }
 };

@@ -48,22 +48,48 @@ void bind_device(py::module_& m) {
   m.def("is_open", [](int i) { return opened(i) != nullptr; });
   m.def("open", [](int i) { device(i); }, release);
   m.def("start", [](int i) { check(presil_device_start(device(i)), "starting the simulator"); }, release);
-  m.def("synchronize", [](int i) {
-    refuse_capture(checked_index(i), "synchronize", "wait for the whole graph after a replay");
-    if (opened(i)) check(presil_device_synchronize(device(i)), "synchronize");
-  }, release);
-  m.def("before_exit", [] { drain_autograd(); finish_all(); }, release);
+  m.def(
+      "synchronize",
+      [](int i) {
+        refuse_capture(checked_index(i), "synchronize", "wait for the whole graph after a replay");
+        if (opened(i)) check(presil_device_synchronize(device(i)), "synchronize");
+      },
+      release);
+  m.def(
+      "before_exit",
+      [] {
+        drain_autograd();
+        finish_all();
+      },
+      release);
   m.def("reset", [](int i) { check(presil_device_reset(device(i)), "device reset"); }, release);
   m.def("stream_priority", [](int64_t id) { return stream_priority(id); });
-  m.def("cancel", [](int i) { if (opened(i)) presil_device_cancel(opened(i)); });
-  m.def("nop", [](int i) { check(presil_nop(device(i), nullptr), "nop"); mark_pending(i); }, release);
+  m.def("cancel", [](int i) {
+    if (opened(i)) presil_device_cancel(opened(i));
+  });
+  m.def(
+      "nop",
+      [](int i) {
+        check(presil_nop(device(i), nullptr), "nop");
+        mark_pending(i);
+      },
+      release);
   m.def("properties", &properties);
-  m.def("default_generator", [](int i) { return py::reinterpret_steal<py::object>(THPGenerator_Wrap(default_generator(checked_index(i)))); });
+  m.def("default_generator", [](int i) {
+    return py::reinterpret_steal<py::object>(THPGenerator_Wrap(default_generator(checked_index(i))));
+  });
   m.def("clear_weights_cache", &clear_weights_cache, release);
   m.def("weights_cache_entries", &weights_cache_entries);
-  m.def("trace", [](int i, const std::string& path, uint64_t first, uint64_t count) { check(presil_device_trace(device(i), path.empty() ? nullptr : path.c_str(), first, count), "trace"); }, release);
+  m.def(
+      "trace",
+      [](int i, const std::string& path, uint64_t first, uint64_t count) {
+        check(presil_device_trace(device(i), path.empty() ? nullptr : path.c_str(), first, count), "trace");
+      },
+      release);
   m.def("device_address", [](int i, uintptr_t p) { return address_of(i, reinterpret_cast<const void*>(p)).value; });
-  m.def("inject", [](int i, const std::string& fault) { check(presil_inject(device(i), fault.empty() ? nullptr : fault.c_str()), "inject"); });
+  m.def("inject", [](int i, const std::string& fault) {
+    check(presil_inject(device(i), fault.empty() ? nullptr : fault.c_str()), "inject");
+  });
 }
 
 }  // namespace presil

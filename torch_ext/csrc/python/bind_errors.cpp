@@ -14,7 +14,8 @@ void bind_errors(py::module_& m) {
   watch_origins();
   m.def("error_table", [] {
     py::list out;
-    for (const auto& row : error_table()) out.append(py::make_tuple(presil_status_name(row.status), row.exception, row.meaning));
+    for (const auto& row : error_table())
+      out.append(py::make_tuple(presil_status_name(row.status), row.exception, row.meaning));
     return out;
   });
   m.def("origin_text", &origin_text);

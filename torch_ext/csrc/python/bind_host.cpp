@@ -9,13 +9,18 @@
 namespace presil {
 
 void bind_host(pybind11::module_& m) {
-  // A CPU tensor over the same memory, after the launches that write it; it keeps the memory alive. For reading only: the weights' cache doesn't see writes through it.
-  m.def("host_view", [](const at::Tensor& t) {
-    TORCH_CHECK_VALUE(t.device().type() == kDevice && t.has_storage(), "host_view: expected a tensor on a presil device with memory, got one on ", t.device());
-    wait_pending(t.device().index());
-    HostViews views;
-    return views.to_host(t);
-  }, pybind11::call_guard<pybind11::gil_scoped_release>());
+  // A CPU tensor over the same memory, after the launches that write it; it keeps the memory alive. For reading only:
+  // the weights' cache doesn't see writes through it.
+  m.def(
+      "host_view",
+      [](const at::Tensor& t) {
+        TORCH_CHECK_VALUE(t.device().type() == kDevice && t.has_storage(),
+                          "host_view: expected a tensor on a presil device with memory, got one on ", t.device());
+        wait_pending(t.device().index());
+        HostViews views;
+        return views.to_host(t);
+      },
+      pybind11::call_guard<pybind11::gil_scoped_release>());
 }
 
 }  // namespace presil

@@ -88,8 +88,11 @@ void bind_memory(py::module_& m) {
   m.def("host_memory_stats", &host_memory_stats);
   m.def("reset_peak_host_memory_stats", [] { host_allocator().reset_peak_stats(); });
   m.def("reset_accumulated_host_memory_stats", [] { host_allocator().reset_accumulated_stats(); });
-  m.def("set_memory_limit", [](int i, uint64_t bytes) { check(presil_memory_set_limit(device(i), bytes), "memory limit"); });
-  m.def("device_malloc", [](int i, size_t bytes) { return reinterpret_cast<uintptr_t>(device_malloc(i, bytes)); }, release);
+  m.def("set_memory_limit",
+        [](int i, uint64_t bytes) { check(presil_memory_set_limit(device(i), bytes), "memory limit"); });
+  m.def(
+      "device_malloc", [](int i, size_t bytes) { return reinterpret_cast<uintptr_t>(device_malloc(i, bytes)); },
+      release);
   m.def("device_free", [](uintptr_t p) { device_free(reinterpret_cast<void*>(p)); }, release);
   m.def("create_pool", &create_pool);
   m.def("destroy_pool", &destroy_pool, release);

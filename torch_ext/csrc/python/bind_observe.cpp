@@ -39,8 +39,10 @@ uint32_t innermost_user_line() {
   while (frame && !number) {
     PyCodeObject* code = PyFrame_GetCode(frame);
     const char* file = PyUnicode_AsUTF8(code->co_filename);
-    if (!file) PyErr_Clear();
-    else if (!is_library(file)) number = number_of(frame, code, file);
+    if (!file)
+      PyErr_Clear();
+    else if (!is_library(file))
+      number = number_of(frame, code, file);
     PyFrameObject* outer = PyFrame_GetBack(frame);
     Py_DECREF(code);
     Py_DECREF(frame);

@@ -104,7 +104,10 @@ py::dict host_operator_table() {
 void bind_reports(py::module_& m) {
   m.def("collect_reports", &collect_reports);
   m.def("take_reports", &take_reports);
-  m.def("progress", [] { std::lock_guard<std::mutex> lock(report_mutex); return py::make_tuple(std::string(progress_label), progress_launch.load(), progress_cycles.load()); });
+  m.def("progress", [] {
+    std::lock_guard<std::mutex> lock(report_mutex);
+    return py::make_tuple(std::string(progress_label), progress_launch.load(), progress_cycles.load());
+  });
   m.def("host_operators", &host_operator_table);
   m.def("reset_host_operators", &reset_host_operators);
 }

@@ -10,11 +10,14 @@ namespace py = pybind11;
 namespace presil {
 namespace {
 
-const char* precision_name(Fp32Precision p) { return p == Fp32Precision::ieee ? "ieee" : p == Fp32Precision::bf16 ? "bf16" : "none"; }
+const char* precision_name(Fp32Precision p) {
+  return p == Fp32Precision::ieee ? "ieee" : p == Fp32Precision::bf16 ? "bf16" : "none";
+}
 Fp32Precision precision_number(const std::string& name) {
   for (const auto p : {Fp32Precision::follow, Fp32Precision::ieee, Fp32Precision::bf16})
     if (name == precision_name(p)) return p;
-  throw py::value_error("fp32_precision must be 'none' (as PyTorch's own settings say), 'ieee' or 'bf16', got '" + name + "'" + (name == "tf32" ? ": the chip has no tf32" : ""));
+  throw py::value_error("fp32_precision must be 'none' (as PyTorch's own settings say), 'ieee' or 'bf16', got '" +
+                        name + "'" + (name == "tf32" ? ": the chip has no tf32" : ""));
 }
 
 }  // namespace
@@ -24,11 +27,19 @@ void bind_settings(py::module_& m) {
   m.def("get_mode", [] { return settings().mode; });
   m.def("set_mode", &apply_mode, release);
   m.def("get_chip", [] { return settings().chip; });
-  m.def("set_chip", [](const std::string& v) { set_before_first_use(settings().chip, v, "chip"); settings().chip_given = true; });
+  m.def("set_chip", [](const std::string& v) {
+    set_before_first_use(settings().chip, v, "chip");
+    settings().chip_given = true;
+  });
   m.def("get_build", [] { return settings().build; });
-  m.def("set_build", [](const std::string& v) { set_before_first_use(settings().build, v, "build"); settings().build_given = true; });
+  m.def("set_build", [](const std::string& v) {
+    set_before_first_use(settings().build, v, "build");
+    settings().build_given = true;
+  });
   m.def("get_transport", [] { return settings().transport; });
-  m.def("set_transport", [](const std::string& v) { set_before_first_use(settings().transport, v.empty() ? "inproc" : v, "transport"); });
+  m.def("set_transport", [](const std::string& v) {
+    set_before_first_use(settings().transport, v.empty() ? "inproc" : v, "transport");
+  });
   m.def("get_memory_model", [] { return settings().memory_model; });
   m.def("set_memory_model", &apply_memory_model, release);
   m.def("get_memory_model_seed", [] { return settings().seed; });

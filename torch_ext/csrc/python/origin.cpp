@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The frames of CPython 3.11 are read without the GIL, which is safe for the thread's own stack; references can't be counted without it. So code objects are
-// kept for ever in a table, entered under the GIL when they are first seen: a code object in the table can't be freed, and its address can't become another's.
+// The frames of CPython 3.11 are read without the GIL, which is safe for the thread's own stack; references can't be
+// counted without it. So code objects are kept for ever in a table, entered under the GIL when they are first seen: a
+// code object in the table can't be freed, and its address can't become another's.
 #define Py_BUILD_CORE
 extern "C" {
 #include <Python.h>
@@ -41,7 +42,9 @@ bool is_library(PyCodeObject* code) {
     int i = 0;
     for (const char* name : {"torch", "torch_presil"}) {
       PyObject* key = PyUnicode_FromString(name);
-      PyObject* module = key ? PyImport_GetModule(key) : nullptr;  // an import would run bytecode, and could take a KeyboardInterrupt that is lost here
+      PyObject* module =
+          key ? PyImport_GetModule(key)
+              : nullptr;  // an import would run bytecode, and could take a KeyboardInterrupt that is lost here
       Py_XDECREF(key);
       PyObject* file = module ? PyObject_GetAttrString(module, "__file__") : nullptr;
       if (file && PyUnicode_Check(file)) {
@@ -78,7 +81,8 @@ uintptr_t enter_code(PyCodeObject* code) {
   const PyGILState_STATE gil = PyGILState_Ensure();
   uintptr_t entered = known_code(code);
   const auto address = reinterpret_cast<uintptr_t>(code);
-  for (size_t i = 0, at = (address >> 5) * 0x9E3779B97F4A7C15ull >> 50; !entered && i < 16; i++, at = (at + 1) % kCodes) {
+  for (size_t i = 0, at = (address >> 5) * 0x9E3779B97F4A7C15ull >> 50; !entered && i < 16;
+       i++, at = (at + 1) % kCodes) {
     if (codes[at].load()) continue;
     Py_INCREF(code);
     entered = address | (is_library(code) ? 1 : 0);
@@ -109,7 +113,8 @@ void note_lines(Origin& origin) {
   PyThreadState* thread = PyGILState_GetThisThreadState();
   if (!thread || !thread->cframe) return;
   int depth = 0;
-  for (_PyInterpreterFrame* frame = thread->cframe->current_frame; frame && depth < kDepth && origin.count < kLines; frame = frame->previous, depth++) {
+  for (_PyInterpreterFrame* frame = thread->cframe->current_frame; frame && depth < kDepth && origin.count < kLines;
+       frame = frame->previous, depth++) {
     if (!frame->f_code) continue;
     uintptr_t known = known_code(frame->f_code);
     if (!known) known = enter_code(frame->f_code);
@@ -149,7 +154,8 @@ void say_lines(std::ostringstream& out, const Origin& origin) {
   for (int i = 0; i < origin.count; i++) {
     const char* file = PyUnicode_AsUTF8(origin.code[i]->co_filename);
     const char* name = PyUnicode_AsUTF8(origin.code[i]->co_qualname);
-    out << (i ? "\n  called from " : "") << "File \"" << (file ? file : "?") << "\", line " << PyCode_Addr2Line(origin.code[i], origin.instruction[i]) << ", in " << (name ? name : "?");
+    out << (i ? "\n  called from " : "") << "File \"" << (file ? file : "?") << "\", line "
+        << PyCode_Addr2Line(origin.code[i], origin.instruction[i]) << ", in " << (name ? name : "?");
   }
   PyErr_Clear();
 }
@@ -158,7 +164,9 @@ void say_lines(std::ostringstream& out, const Origin& origin) {
 const Origin* forward_of(const Origin& backward) {
   const Origin* best = nullptr;
   for (const auto& o : origins)
-    if (o.id && o.id < backward.id && !o.node && o.count && o.sequence == backward.sequence + 1 && (!best || o.id > best->id)) best = &o;
+    if (o.id && o.id < backward.id && !o.node && o.count && o.sequence == backward.sequence + 1 &&
+        (!best || o.id > best->id))
+      best = &o;
   return best;
 }
 
@@ -173,7 +181,11 @@ std::string describe(uint64_t id) {
   }
   const PyGILState_STATE gil = PyGILState_Ensure();
   std::ostringstream out;
-  if (origin.node) out << "the backward pass, in " << c10::demangle(origin.node) << (forward.count ? ", whose forward was\n  " : origin.count ? "\n  " : "");
+  if (origin.node)
+    out << "the backward pass, in " << c10::demangle(origin.node)
+        << (forward.count  ? ", whose forward was\n  "
+            : origin.count ? "\n  "
+                           : "");
   say_lines(out, forward.count ? forward : origin);
   PyGILState_Release(gil);
   return out.str();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where launches come from: the Python lines on the enqueuing thread's stack and, in a backward pass, the autograd node and the lines of its forward.
+// Where launches come from: the Python lines on the enqueuing thread's stack and, in a backward pass, the autograd node
+// and the lines of its forward.
 #pragma once
 
 namespace presil {

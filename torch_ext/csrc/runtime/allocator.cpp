@@ -108,10 +108,16 @@ std::string size_text(uint64_t bytes) {
 [[noreturn]] void out_of_memory(int index, size_t bytes) {
   const std::string driver = presil_error_text();
   const auto s = driver_stats(index);
-  raise_text(PRESIL_ENOMEM, c10::str("presil:", index, " is out of memory: tried to allocate ", size_text(bytes), " (", bytes, " bytes). Of ", size_text(s.capacity), " capacity, ",
-                                     size_text(s.capacity - s.allocated), " are free (the largest piece: ", size_text(s.largest_free), "), ", size_text(s.allocated), " are allocated in ",
-                                     s.active_blocks, " blocks, ", size_text(s.reserved), " are reserved (allocated and cached). Drop tensors, look at torch.presil.memory_summary() for what is "
-                                     "alive, or give the device more with the environment variable PRESIL_MEMORY (16G by default). The driver: ", driver));
+  raise_text(
+      PRESIL_ENOMEM,
+      c10::str(
+          "presil:", index, " is out of memory: tried to allocate ", size_text(bytes), " (", bytes, " bytes). Of ",
+          size_text(s.capacity), " capacity, ", size_text(s.capacity - s.allocated),
+          " are free (the largest piece: ", size_text(s.largest_free), "), ", size_text(s.allocated),
+          " are allocated in ", s.active_blocks, " blocks, ", size_text(s.reserved),
+          " are reserved (allocated and cached). Drop tensors, look at torch.presil.memory_summary() for what is "
+          "alive, or give the device more with the environment variable PRESIL_MEMORY (16G by default). The driver: ",
+          driver));
 }
 
 }  // namespace
@@ -156,7 +162,8 @@ std::vector<c10::CachingDeviceAllocator::SegmentInfo> memory_segments(int index)
   blocks.resize(count);
   const presil_memory_block* last = nullptr;
   for (const auto& block : blocks) {
-    if (!last || last->address.value + last->bytes != block.address.value || last->pool != block.pool || last->kind != block.kind) {
+    if (!last || last->address.value + last->bytes != block.address.value || last->pool != block.pool ||
+        last->kind != block.kind) {
       segments.emplace_back();
       segments.back().device = static_cast<c10::DeviceIndex>(index);
       segments.back().address = block.address.value;

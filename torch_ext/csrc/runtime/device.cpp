@@ -33,8 +33,8 @@ std::mutex& open_mutex() {
 std::atomic<bool> bad_fork{false};
 thread_local int tls_device = 0;
 
-// Ctrl-C ends a running launch: a call into the driver may take minutes, and Python looks at signals only after it. The old handler
-// (Python's: KeyboardInterrupt) runs as well.
+// Ctrl-C ends a running launch: a call into the driver may take minutes, and Python looks at signals only after it. The
+// old handler (Python's: KeyboardInterrupt) runs as well.
 struct sigaction previous_interrupt;
 
 void on_interrupt(int number, siginfo_t* info, void* context) {
@@ -47,12 +47,13 @@ void on_interrupt(int number, siginfo_t* info, void* context) {
 }
 
 void catch_interrupt() {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_sigaction = on_interrupt;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
   sigemptyset(&action.sa_mask);
   // Without a handler of Python's the default stays: the signal ends the process.
-  if (sigaction(SIGINT, nullptr, &previous_interrupt) == 0 && previous_interrupt.sa_handler != SIG_DFL && previous_interrupt.sa_handler != SIG_IGN)
+  if (sigaction(SIGINT, nullptr, &previous_interrupt) == 0 && previous_interrupt.sa_handler != SIG_DFL &&
+      previous_interrupt.sa_handler != SIG_IGN)
     sigaction(SIGINT, &action, nullptr);
 }
 
@@ -119,20 +120,23 @@ int device_count() noexcept {
 int current_device() noexcept { return tls_device; }
 void set_device_unchecked(int index) noexcept { tls_device = index; }
 int checked_index(int index) {
-  TORCH_CHECK(index >= 0 && index < device_count(), "presil: device index ", index, " is out of range: there ", device_count() == 1 ? "is " : "are ", device_count(),
-              device_count() == 1 ? " device" : " devices", " (PRESIL_DEVICES)");
+  TORCH_CHECK(index >= 0 && index < device_count(), "presil: device index ", index, " is out of range: there ",
+              device_count() == 1 ? "is " : "are ", device_count(), device_count() == 1 ? " device" : " devices",
+              " (PRESIL_DEVICES)");
   return index;
 }
 void set_device(int index) { tls_device = checked_index(index); }
 
 presil_device* device(int index) {
-  TORCH_CHECK(!in_bad_fork(),
-              "presil: the device can't be used in a forked child process, because it shares device memory and the worker with its parent. "
-              "Start workers with multiprocessing's 'spawn' method.");
+  TORCH_CHECK(!in_bad_fork(), "presil: the device can't be used in a forked child process, because it shares device "
+                              "memory and the worker with its parent. "
+                              "Start workers with multiprocessing's 'spawn' method.");
   auto* handle = slots()[checked_index(index)].handle.load(std::memory_order_acquire);
   return handle ? handle : open_device(index);
 }
-presil_device* opened(int index) noexcept { return index >= 0 && index < kMaxDevices ? slots()[index].handle.load(std::memory_order_acquire) : nullptr; }
+presil_device* opened(int index) noexcept {
+  return index >= 0 && index < kMaxDevices ? slots()[index].handle.load(std::memory_order_acquire) : nullptr;
+}
 bool in_bad_fork() noexcept { return bad_fork.load(std::memory_order_relaxed); }
 
 int device_of_pointer(const void* p) noexcept {
@@ -145,7 +149,8 @@ int device_of_pointer(const void* p) noexcept {
 presil_daddr address_of(int index, const void* host_pointer) {
   presil_daddr out{};
   if (!host_pointer) return out;
-  TORCH_CHECK(presil_device_address(device(index), host_pointer, &out), "presil:", index, ": pointer ", host_pointer, " is not in this device's memory");
+  TORCH_CHECK(presil_device_address(device(index), host_pointer, &out), "presil:", index, ": pointer ", host_pointer,
+              " is not in this device's memory");
   return out;
 }
 

@@ -22,24 +22,27 @@ constexpr int kMaxDevices = 8;
 
 int device_count() noexcept;
 int current_device() noexcept;
-void set_device(int index);           // raises on a bad index
+void set_device(int index);  // raises on a bad index
 void set_device_unchecked(int index) noexcept;
-int checked_index(int index);         // the index; raises if there is no such device
+int checked_index(int index);  // the index; raises if there is no such device
 
 // The driver's device; opens it. Raises in a forked child of a process that had opened one.
 presil_device* device(int index);
 // Null when it was never opened: for questions that must not start anything.
 presil_device* opened(int index) noexcept;
-// A child of fork() of a process that had opened a device: it shares device memory with its parent, and has neither worker nor simulator.
+// A child of fork() of a process that had opened a device: it shares device memory with its parent, and has neither
+// worker nor simulator.
 bool in_bad_fork() noexcept;
 int device_of_pointer(const void* p) noexcept;  // -1: not device memory
 presil_daddr address_of(int index, const void* host_pointer);
 presil_mode mode_number(const std::string& mode);  // raises on another word than rtl, model, verify
-void finish_all() noexcept;  // waits for all devices; errors are left
+void finish_all() noexcept;                        // waits for all devices; errors are left
 
-// Work was enqueued (on any thread). With launch_blocking it is waited for here, so that its error is raised where it was launched.
+// Work was enqueued (on any thread). With launch_blocking it is waited for here, so that its error is raised where it
+// was launched.
 void mark_pending(int index);
-// Host access to device memory comes after this: returns at once if nothing is enqueued; raises what the launches raised.
+// Host access to device memory comes after this: returns at once if nothing is enqueued; raises what the launches
+// raised.
 inline void wait_pending(int index) {
   const ObservedWait observed;
   if (auto* handle = opened(index)) check(presil_device_synchronize(handle), "waiting for the chip");

@@ -21,8 +21,10 @@ constexpr Row kRows[] = {
     {PRESIL_ENOMEM, Kind::memory, "device memory is full; nothing was done"},
     {PRESIL_EHOSTMEM, Kind::memory, "host memory is full"},
     {PRESIL_EUNSUPPORTED, Kind::unsupported, "the chip can't do it; nothing was done"},
-    {PRESIL_ENODEV, Kind::runtime, "no simulator library, a chip that the driver does not understand, a closed device, or a forked process"},
-    {PRESIL_EBUS, Kind::accelerator, "bus error in a launch; its outputs are undefined, the device was reset and is usable"},
+    {PRESIL_ENODEV, Kind::runtime,
+     "no simulator library, a chip that the driver does not understand, a closed device, or a forked process"},
+    {PRESIL_EBUS, Kind::accelerator,
+     "bus error in a launch; its outputs are undefined, the device was reset and is usable"},
     {PRESIL_EDESC, Kind::accelerator, "the chip refused a descriptor; as EBUS"},
     {PRESIL_EHUNG, Kind::accelerator, "a launch made no progress; as EBUS"},
     {PRESIL_ECANCELLED, Kind::accelerator, "a launch was cancelled (Ctrl-C); as EBUS"},
@@ -63,7 +65,8 @@ void raise_text(int status, const std::string& text) {
     case Kind::value: C10_THROW_ERROR(ValueError, text);
     case Kind::memory: C10_THROW_ERROR(OutOfMemoryError, text);
     case Kind::unsupported: C10_THROW_ERROR(NotImplementedError, text);
-    case Kind::accelerator: throw c10::AcceleratorError({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, -status, text);
+    case Kind::accelerator:
+      throw c10::AcceleratorError({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, -status, text);
     case Kind::runtime: break;
   }
   C10_THROW_ERROR(Error, text);
@@ -72,7 +75,9 @@ void raise_text(int status, const std::string& text) {
 void raise_status(int status, const char* what) {
   const std::string driver = presil_error_text();
   const std::string origin = origin_text(presil_error_origin());
-  raise_text(status, c10::str("presil: ", what, ": ", driver, " [", presil_status_name(static_cast<presil_status>(status)), "]", origin.empty() ? "" : "\nlaunched by ", origin));
+  raise_text(status,
+             c10::str("presil: ", what, ": ", driver, " [", presil_status_name(static_cast<presil_status>(status)), "]",
+                      origin.empty() ? "" : "\nlaunched by ", origin));
 }
 
 void set_origin_text(OriginText describe) { describe_origin = describe; }

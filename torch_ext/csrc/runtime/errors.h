@@ -17,7 +17,8 @@ struct ErrorRow {
 };
 const std::vector<ErrorRow>& error_table();
 
-// Throws what the table says, with the driver's text of this thread's last failure and where the failed launch came from.
+// Throws what the table says, with the driver's text of this thread's last failure and where the failed launch came
+// from.
 [[noreturn]] void raise_status(int status, const char* what);
 [[noreturn]] void raise_text(int status, const std::string& text);
 
@@ -26,7 +27,8 @@ inline void check(int status, const char* what) {
   if (C10_UNLIKELY(status != PRESIL_OK)) raise_status(status, what);
 }
 
-// Says where a launch came from (presil_error_origin(), presil_report.origin): lines, innermost first; "" if nobody knows. Set by csrc/python.
+// Says where a launch came from (presil_error_origin(), presil_report.origin): lines, innermost first; "" if nobody
+// knows. Set by csrc/python.
 using OriginText = std::string (*)(uint64_t origin);
 void set_origin_text(OriginText describe);
 std::string origin_text(uint64_t origin);

@@ -37,12 +37,16 @@ bool has_autograd_threads() {
 }
 
 void send_through(int index) {
-  const c10::Device place(kDevice, static_cast<c10::DeviceIndex>(index));  // all that the engine looks at: no memory, so that no device is opened
+  const c10::Device place(kDevice, static_cast<c10::DeviceIndex>(
+                                       index));  // all that the engine looks at: no memory, so that no device is opened
   c10::Storage nothing(c10::Storage::use_byte_size_t{}, 0, c10::DataPtr(nullptr, place), nullptr, /*resizable=*/false);
-  at::Tensor gradient = at::detail::make_tensor<c10::TensorImpl>(std::move(nothing), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), c10::scalarTypeToTypeMeta(c10::kFloat));
+  at::Tensor gradient = at::detail::make_tensor<c10::TensorImpl>(
+      std::move(nothing), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), c10::scalarTypeToTypeMeta(c10::kFloat));
   auto node = c10::make_intrusive<Pass>();
   node->add_input_metadata(gradient);
-  torch::autograd::Engine::get_default_engine().execute({torch::autograd::Edge(node, 0)}, {gradient}, /*keep_graph=*/false, /*create_graph=*/false, /*accumulate_grad=*/true);
+  torch::autograd::Engine::get_default_engine().execute({torch::autograd::Edge(node, 0)}, {gradient},
+                                                        /*keep_graph=*/false, /*create_graph=*/false,
+                                                        /*accumulate_grad=*/true);
 }
 
 }  // namespace

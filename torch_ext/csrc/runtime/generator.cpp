@@ -12,7 +12,8 @@ struct DeviceGenerator final : c10::GeneratorImpl {
   at::Generator host;
 
   explicit DeviceGenerator(c10::DeviceIndex index, at::Generator generator = at::detail::createCPUGenerator())
-      : GeneratorImpl(c10::Device(kDevice, index), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)), host(std::move(generator)) {}
+      : GeneratorImpl(c10::Device(kDevice, index), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
+        host(std::move(generator)) {}
   static c10::DeviceType device_type() { return kDevice; }
   void set_current_seed(uint64_t seed) override { host.set_current_seed(seed); }
   void set_offset(uint64_t offset) override { host.unsafeGetGeneratorImpl()->set_offset(offset); }
@@ -29,7 +30,8 @@ struct DeviceGenerator final : c10::GeneratorImpl {
 const at::Generator& default_generator(int index) {
   static auto* generators = [] {
     auto* list = new std::vector<at::Generator>;
-    for (int i = 0; i < device_count(); i++) list->push_back(at::make_generator<DeviceGenerator>(static_cast<c10::DeviceIndex>(i)));
+    for (int i = 0; i < device_count(); i++)
+      list->push_back(at::make_generator<DeviceGenerator>(static_cast<c10::DeviceIndex>(i)));
     return list;
   }();
   const int i = index < 0 ? current_device() : index;
@@ -39,7 +41,9 @@ const at::Generator& default_generator(int index) {
 at::Generator new_generator(int index) {
   return at::make_generator<DeviceGenerator>(static_cast<c10::DeviceIndex>(index < 0 ? current_device() : index));
 }
-at::Generator host_generator(const at::Generator& generator) { return static_cast<DeviceGenerator*>(generator.unsafeGetGeneratorImpl())->host; }
+at::Generator host_generator(const at::Generator& generator) {
+  return static_cast<DeviceGenerator*>(generator.unsafeGetGeneratorImpl())->host;
+}
 
 namespace {
 std::mutex& engine_mutex() {
@@ -49,7 +53,8 @@ std::mutex& engine_mutex() {
 }  // namespace
 
 UseAsDefaultEngine::UseAsDefaultEngine(const at::Generator& host)
-    : lock_(engine_mutex()), cpu_(at::get_generator_or_default<at::CPUGeneratorImpl>(std::nullopt, at::detail::getDefaultCPUGenerator())),
+    : lock_(engine_mutex()),
+      cpu_(at::get_generator_or_default<at::CPUGeneratorImpl>(std::nullopt, at::detail::getDefaultCPUGenerator())),
       own_(static_cast<at::CPUGeneratorImpl*>(host.unsafeGetGeneratorImpl())), saved_(cpu_->engine()) {
   cpu_->set_engine(own_->engine());
 }

@@ -15,7 +15,8 @@ at::Generator new_generator(int index);
 // The CPU generator inside a presil generator.
 at::Generator host_generator(const at::Generator& generator);
 
-// The CPU's default engine has the generator's state while this lives, which gets what was drawn: for operators that take no generator. One thread at a time.
+// The CPU's default engine has the generator's state while this lives, which gets what was drawn: for operators that
+// take no generator. One thread at a time.
 class UseAsDefaultEngine {
  public:
   explicit UseAsDefaultEngine(const at::Generator& host);

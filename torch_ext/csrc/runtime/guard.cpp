@@ -15,7 +15,8 @@ constexpr const char* kNoWait = "a replay waits where it has to; wait for the wh
 void read_clock(void* event, uint64_t* cycles) {
   const int status = presil_event_cycles(static_cast<presil_event*>(event), cycles);
   if (status == PRESIL_EUNSUPPORTED)
-    raise_text(status, "presil: elapsed_time is simulated time, and the event was recorded in mode 'model', which has no clock. Modes with one: 'rtl', 'verify' "
+    raise_text(status, "presil: elapsed_time is simulated time, and the event was recorded in mode 'model', which has "
+                       "no clock. Modes with one: 'rtl', 'verify' "
                        "(torch.backends.presil.mode, PRESIL_MODE)");
   check(status, "elapsed_time");
 }
@@ -49,12 +50,16 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     const int i = index_or_current(d);
     return c10::Stream(c10::Stream::UNSAFE, make_device(i), current_stream_id(i));
   }
-  c10::Stream getDefaultStream(c10::Device d) const override { return c10::Stream(c10::Stream::DEFAULT, make_device(index_or_current(d))); }
+  c10::Stream getDefaultStream(c10::Device d) const override {
+    return c10::Stream(c10::Stream::DEFAULT, make_device(index_or_current(d)));
+  }
   c10::Stream getNewStream(c10::Device d, int priority) const override {
     const int i = index_or_current(d);
     return c10::Stream(c10::Stream::UNSAFE, make_device(i), new_stream_id(i, priority));
   }
-  c10::Stream getStreamFromGlobalPool(c10::Device d, bool high) const override { return getNewStream(d, high ? -1 : 0); }
+  c10::Stream getStreamFromGlobalPool(c10::Device d, bool high) const override {
+    return getNewStream(d, high ? -1 : 0);
+  }
   c10::Stream exchangeStream(c10::Stream s) const override {
     const int i = s.device_index();
     const c10::Stream old(c10::Stream::UNSAFE, make_device(i), current_stream_id(i));
@@ -69,7 +74,8 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   bool isStreamCapturing(const c10::Stream& s) const override { return stream_is_capturing(s.device_index(), s.id()); }
   void synchronizeStream(const c10::Stream& s) const override {
     refuse_capture(s.device_index(), "synchronize of a stream", kNoWait);
-    if (auto* d = opened(s.device_index())) check(presil_stream_synchronize(d, stream_of(s.device_index(), s.id())), "stream synchronize");
+    if (auto* d = opened(s.device_index()))
+      check(presil_stream_synchronize(d, stream_of(s.device_index(), s.id())), "stream synchronize");
   }
   void synchronizeDevice(c10::DeviceIndex index) const override {
     const int i = index < 0 ? current_device() : index;
@@ -87,13 +93,19 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     check(presil_event_record(static_cast<presil_event*>(*event), stream_of(i, s.id())), "recording an event");
   }
   void block(void* event, const c10::Stream& s) const override {
-    if (event) check(presil_event_wait(static_cast<presil_event*>(event), stream_of(s.device_index(), s.id())), "waiting for an event");
+    if (event)
+      check(presil_event_wait(static_cast<presil_event*>(event), stream_of(s.device_index(), s.id())),
+            "waiting for an event");
   }
-  bool queryEvent(void* event) const override { return !event || presil_event_query(static_cast<presil_event*>(event)); }
+  bool queryEvent(void* event) const override {
+    return !event || presil_event_query(static_cast<presil_event*>(event));
+  }
   void synchronizeEvent(void* event) const override {
     if (event) check(presil_event_synchronize(static_cast<presil_event*>(event)), "event synchronize");
   }
-  void destroyEvent(void* event, c10::DeviceIndex) const noexcept override { presil_event_destroy(static_cast<presil_event*>(event)); }
+  void destroyEvent(void* event, c10::DeviceIndex) const noexcept override {
+    presil_event_destroy(static_cast<presil_event*>(event));
+  }
   double elapsedTime(void* first, void* second, c10::DeviceIndex index) const override {
     uint64_t from = 0, to = 0;
     read_clock(first, &from);
@@ -101,7 +113,8 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     presil_device_info info{};
     info.size = sizeof info;
     check(presil_device_get_info(device(index), &info), "elapsed_time");
-    return static_cast<double>(static_cast<int64_t>(to - from)) / (1e3 * info.clock_mhz);  // milliseconds of simulated time
+    return static_cast<double>(static_cast<int64_t>(to - from)) /
+           (1e3 * info.clock_mhz);  // milliseconds of simulated time
   }
 };
 C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard)

@@ -39,7 +39,8 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   }
   void resizePrivateUse1Bytes(const c10::Storage& s, size_t bytes) const override {
     const int i = s.device().index();
-    if (s.nbytes()) refuse_capture(i, "resize of a storage", "it moves memory that holds data: give it the right size before");
+    if (s.nbytes())
+      refuse_capture(i, "resize of a storage", "it moves memory that holds data: give it the right size before");
     wait_pending(i);
     void* p = device_malloc(i, bytes);
     if (p && s.data()) memcpy(p, s.data(), std::min(s.nbytes(), bytes));
@@ -47,7 +48,8 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     s.unsafeGetStorageImpl()->set_nbytes(bytes);
   }
 };
-const int registered = (at::RegisterPrivateUse1HooksInterface(new Hooks), c10::register_privateuse1_backend("presil"), 0);
+const int registered =
+    (at::RegisterPrivateUse1HooksInterface(new Hooks), c10::register_privateuse1_backend("presil"), 0);
 
 }  // namespace
 }  // namespace presil

@@ -53,7 +53,8 @@ struct PinnedBlocks final : at::CachingHostAllocatorImpl<c10::Stream, Event> {
   bool query_event(Event& event) override { return presil_event_query(event.handle); }
   c10::Stream get_current_stream() const override {
     const int index = current_device();
-    return c10::Stream(c10::Stream::UNSAFE, c10::Device(kDevice, static_cast<c10::DeviceIndex>(index)), current_stream_id(index));
+    return c10::Stream(c10::Stream::UNSAFE, c10::Device(kDevice, static_cast<c10::DeviceIndex>(index)),
+                       current_stream_id(index));
   }
   bool stream_is_capturing(c10::Stream) const override { return false; }
 };
@@ -69,10 +70,13 @@ PinnedAllocator& pinned_allocator() {
 void pinned_free(void* context) { pinned_allocator().free(context); }
 
 bool same_order(const at::Tensor& a, const at::Tensor& b) {
-  return a.dtype() == b.dtype() && a.sizes() == b.sizes() && a.strides() == b.strides() && a.is_non_overlapping_and_dense() && a.is_conj() == b.is_conj() && a.is_neg() == b.is_neg();
+  return a.dtype() == b.dtype() && a.sizes() == b.sizes() && a.strides() == b.strides() &&
+         a.is_non_overlapping_and_dense() && a.is_conj() == b.is_conj() && a.is_neg() == b.is_neg();
 }
 
-void record_use(const at::Tensor& host, c10::Stream stream) { pinned_allocator().record_event(host.storage().mutable_data(), host.storage().data_ptr().get_context(), stream); }
+void record_use(const at::Tensor& host, c10::Stream stream) {
+  pinned_allocator().record_event(host.storage().mutable_data(), host.storage().data_ptr().get_context(), stream);
+}
 
 }  // namespace
 
@@ -90,13 +94,21 @@ bool copy_later(const at::Tensor& from, const at::Tensor& to) {
   const bool upload = to.device().type() == kDevice;
   const at::Tensor& host = upload ? from : to;
   const at::Tensor& dev = upload ? to : from;
-  if (!host.is_cpu() || dev.device().type() != kDevice || !same_order(from, to) || from.numel() == 0 || !is_pinned(host.const_data_ptr())) return false;
+  if (!host.is_cpu() || dev.device().type() != kDevice || !same_order(from, to) || from.numel() == 0 ||
+      !is_pinned(host.const_data_ptr()))
+    return false;
   const int index = dev.device().index();
   const c10::Stream stream(c10::Stream::UNSAFE, dev.device(), current_stream_id(index));
   presil_daddr address = address_of(index, dev.storage().data());
   address.value += static_cast<uint64_t>(dev.storage_offset()) * dev.element_size();
-  if (upload) check(presil_copy_to_device(device(index), current_stream(index), address, host.const_data_ptr(), host.nbytes(), PRESIL_COPY_DIRECT), "copy to the device");
-  else check(presil_copy_to_host(device(index), current_stream(index), host.mutable_data_ptr(), address, host.nbytes(), PRESIL_COPY_DIRECT), "copy to the host");
+  if (upload)
+    check(presil_copy_to_device(device(index), current_stream(index), address, host.const_data_ptr(), host.nbytes(),
+                                PRESIL_COPY_DIRECT),
+          "copy to the device");
+  else
+    check(presil_copy_to_host(device(index), current_stream(index), host.mutable_data_ptr(), address, host.nbytes(),
+                              PRESIL_COPY_DIRECT),
+          "copy to the host");
   record_use(host, stream);
   mark_pending(index);
   return true;

@@ -10,9 +10,9 @@ namespace presil {
 using PoolId = c10::MempoolId_t;  // as torch.cuda has them: {0, 0} is the default pool, ours are {0, n}
 
 PoolId create_pool(int index);
-void destroy_pool(PoolId id);  // live blocks move to the default pool; unknown ids are ignored
-int pool_device(PoolId id);    // -1: unknown
-presil_pool* pool_of(PoolId id);  // null: the default pool, or unknown
+void destroy_pool(PoolId id);                       // live blocks move to the default pool; unknown ids are ignored
+int pool_device(PoolId id);                         // -1: unknown
+presil_pool* pool_of(PoolId id);                    // null: the default pool, or unknown
 PoolId pool_by_number(int index, uint32_t number);  // of presil_memory_block.pool
 
 // The pool that the calling thread allocates from, a device.

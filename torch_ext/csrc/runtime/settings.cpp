@@ -44,7 +44,9 @@ bool transport_is_remote() { return settings().transport != "inproc"; }
 bool fp32_as_bf16(Fp32Op op) {
   const Fp32Precision own = settings().fp32;
   if (own != Fp32Precision::follow) return own == Fp32Precision::bf16;
-  return at::globalContext().float32Precision(at::Float32Backend::MKLDNN, op == Fp32Op::conv ? at::Float32Op::CONV : at::Float32Op::MATMUL) == at::Float32Precision::BF16;
+  return at::globalContext().float32Precision(at::Float32Backend::MKLDNN,
+                                              op == Fp32Op::conv ? at::Float32Op::CONV : at::Float32Op::MATMUL) ==
+         at::Float32Precision::BF16;
 }
 
 void apply_mode(const std::string& mode) {
@@ -56,7 +58,8 @@ void apply_mode(const std::string& mode) {
 
 void apply_memory_model(const std::string& model, uint64_t seed) {
   for (int i = 0; i < device_count(); i++)
-    if (auto* handle = opened(i)) check(presil_device_set_memory_model(handle, model.empty() ? nullptr : model.c_str(), seed), "memory model");
+    if (auto* handle = opened(i))
+      check(presil_device_set_memory_model(handle, model.empty() ? nullptr : model.c_str(), seed), "memory model");
   settings().memory_model = model;
   settings().seed = seed;
 }
@@ -69,7 +72,8 @@ void apply_affinity(const std::string& cpus) {
 void set_before_first_use(std::string& setting, const std::string& value, const char* what) {
   if (setting == value) return;
   for (int i = 0; i < device_count(); i++)
-    TORCH_CHECK(!opened(i), "presil: ", what, " can't change after the device was first used (it is ", setting, "). Set it, or its environment variable, at the start of the program.");
+    TORCH_CHECK(!opened(i), "presil: ", what, " can't change after the device was first used (it is ", setting,
+                "). Set it, or its environment variable, at the start of the program.");
   setting = value;
 }
 

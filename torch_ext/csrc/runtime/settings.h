@@ -9,25 +9,27 @@ namespace presil {
 // How products of float32 operands are formed. follow: as PyTorch's own settings say (fp32_as_bf16).
 enum class Fp32Precision { follow, ieee, bf16 };
 
-// A change closes nothing: mode and memory model switch when the device is idle; chip and build can't change after the first use.
+// A change closes nothing: mode and memory model switch when the device is idle; chip and build can't change after the
+// first use.
 struct Settings {
-  std::string chip;          // PRESIL_CHIP
-  std::string build;         // PRESIL_BUILD
-  std::string transport;     // PRESIL_TRANSPORT: "inproc", or "socket:PATH[,options]" for each device, separated by ';'
+  std::string chip;       // PRESIL_CHIP
+  std::string build;      // PRESIL_BUILD
+  std::string transport;  // PRESIL_TRANSPORT: "inproc", or "socket:PATH[,options]" for each device, separated by ';'
   bool chip_given = false, build_given = false;  // else a server's own are taken
-  std::string mode;          // PRESIL_MODE
-  std::string memory_model;  // PRESIL_MEMORY_MODEL; empty: the default one
-  std::string affinity;      // PRESIL_AFFINITY
-  uint64_t seed = 0;         // of the memory model
+  std::string mode;                              // PRESIL_MODE
+  std::string memory_model;                      // PRESIL_MEMORY_MODEL; empty: the default one
+  std::string affinity;                          // PRESIL_AFFINITY
+  uint64_t seed = 0;                             // of the memory model
   Fp32Precision fp32 = Fp32Precision::follow;
   bool strict = false;           // PRESIL_STRICT: a fallback is an error
   bool launch_blocking = false;  // PRESIL_LAUNCH_BLOCKING: every launch is waited for where it is enqueued
 };
 Settings& settings();
 
-// Whether float32 operands are rounded to bfloat16 for a matmul, or a convolution. Without a setting of our own, what PyTorch allows the CPU:
-// torch.backends.fp32_precision, torch.backends.mkldnn.{matmul,conv}.fp32_precision, torch.set_float32_matmul_precision. "bf16" and "medium" do; the chip has
-// no tf32 and no sum of two bfloat16, so "tf32" and "high" compute at full accuracy, as "ieee" and "highest" do.
+// Whether float32 operands are rounded to bfloat16 for a matmul, or a convolution. Without a setting of our own, what
+// PyTorch allows the CPU: torch.backends.fp32_precision, torch.backends.mkldnn.{matmul,conv}.fp32_precision,
+// torch.set_float32_matmul_precision. "bf16" and "medium" do; the chip has no tf32 and no sum of two bfloat16, so
+// "tf32" and "high" compute at full accuracy, as "ieee" and "highest" do.
 enum class Fp32Op { matmul, conv };
 bool fp32_as_bf16(Fp32Op op);
 

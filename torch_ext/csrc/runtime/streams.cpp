@@ -22,7 +22,8 @@ std::array<Pool, kMaxDevices>& pools() {
 thread_local std::array<c10::StreamId, kMaxDevices> tls_stream{};
 
 void require_known(int index, c10::StreamId id) {
-  TORCH_CHECK(id == 0 || (id > 0 && id <= kPool && pools()[index].streams[id - 1].load(std::memory_order_acquire)), "presil:", index, ": no stream with id ", id);
+  TORCH_CHECK(id == 0 || (id > 0 && id <= kPool && pools()[index].streams[id - 1].load(std::memory_order_acquire)),
+              "presil:", index, ": no stream with id ", id);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams of torch: ids of a device's pool. All streams of a device share its one queue, which runs in the order of enqueuing: every wait that torch's rules ask
-// for is kept without looking at it, and priorities change nothing. Errors stick to the stream of their launch.
+// Streams of torch: ids of a device's pool. All streams of a device share its one queue, which runs in the order of
+// enqueuing: every wait that torch's rules ask for is kept without looking at it, and priorities change nothing. Errors
+// stick to the stream of their launch.
 #pragma once
 #include <presil.h>
 
@@ -10,11 +11,11 @@ namespace presil {
 
 constexpr int kStreamsPerPriority = 32;
 
-c10::StreamId current_stream_id(int index) noexcept;  // of the calling thread
+c10::StreamId current_stream_id(int index) noexcept;      // of the calling thread
 void set_current_stream_id(int index, c10::StreamId id);  // raises on an unknown id
 // The pool's next one, created at its first use; priority below 0: the high ones.
 c10::StreamId new_stream_id(int index, int priority);
-int stream_priority(c10::StreamId id) noexcept;  // 0 or -1
+int stream_priority(c10::StreamId id) noexcept;         // 0 or -1
 presil_stream* stream_of(int index, c10::StreamId id);  // null: the default stream. Raises on an unknown id
 inline presil_stream* current_stream(int index) { return stream_of(index, current_stream_id(index)); }
 

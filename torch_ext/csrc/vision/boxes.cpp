@@ -62,7 +62,8 @@ std::vector<Point> clip(std::vector<Point> polygon, const std::vector<Point>& wi
       const Point a = polygon[i], b = polygon[(i + 1) % polygon.size()];
       const double da = cross(from, to, a), db = cross(from, to, b);
       if (da >= 0) inside.push_back(a);
-      if ((da > 0 && db < 0) || (da < 0 && db > 0)) inside.push_back({a.x + (b.x - a.x) * da / (da - db), a.y + (b.y - a.y) * da / (da - db)});
+      if ((da > 0 && db < 0) || (da < 0 && db > 0))
+        inside.push_back({a.x + (b.x - a.x) * da / (da - db), a.y + (b.y - a.y) * da / (da - db)});
     }
     polygon = std::move(inside);
   }
@@ -84,21 +85,27 @@ double rotated_iou(const double* a, const double* b) {
 
 Tensor nms(const Tensor& boxes, const Tensor& scores, double iou_threshold) {
   TORCH_CHECK(boxes.dim() == 2 && boxes.size(1) == 4, "nms: boxes must have the shape [N, 4], got ", boxes.sizes());
-  TORCH_CHECK(scores.dim() == 1 && scores.size(0) == boxes.size(0), "nms: scores must have the shape [", boxes.size(0), "], one a box, got ", scores.sizes());
-  TORCH_CHECK(boxes.scalar_type() == scores.scalar_type(), "nms: boxes and scores must have the same dtype, got ", boxes.scalar_type(), " and ", scores.scalar_type());
-  const Tensor values = computable(boxes), order = std::get<1>(scores.sort(/*stable=*/true, 0, /*descending=*/true)).contiguous();
+  TORCH_CHECK(scores.dim() == 1 && scores.size(0) == boxes.size(0), "nms: scores must have the shape [", boxes.size(0),
+              "], one a box, got ", scores.sizes());
+  TORCH_CHECK(boxes.scalar_type() == scores.scalar_type(), "nms: boxes and scores must have the same dtype, got ",
+              boxes.scalar_type(), " and ", scores.scalar_type());
+  const Tensor values = computable(boxes),
+               order = std::get<1>(scores.sort(/*stable=*/true, 0, /*descending=*/true)).contiguous();
   std::vector<int64_t> kept;
-  AT_DISPATCH_FLOATING_TYPES(values.scalar_type(), "nms", [&] { suppress<scalar_t>(values, order, iou_threshold, kept); });
+  AT_DISPATCH_FLOATING_TYPES(values.scalar_type(), "nms",
+                             [&] { suppress<scalar_t>(values, order, iou_threshold, kept); });
   return at::tensor(kept, boxes.options().dtype(at::kLong));
 }
 
 Tensor box_iou_rotated(const Tensor& a, const Tensor& b) {
-  TORCH_CHECK(a.dim() == 2 && a.size(1) == 5 && b.dim() == 2 && b.size(1) == 5, "box_iou_rotated: boxes must have the shape [N, 5], got ", a.sizes(), " and ", b.sizes());
+  TORCH_CHECK(a.dim() == 2 && a.size(1) == 5 && b.dim() == 2 && b.size(1) == 5,
+              "box_iou_rotated: boxes must have the shape [N, 5], got ", a.sizes(), " and ", b.sizes());
   const Tensor x = a.to(at::kDouble).contiguous(), y = b.to(at::kDouble).contiguous();
   Tensor out = at::empty({a.size(0), b.size(0)}, x.options());
   auto result = out.accessor<double, 2>();
   for (int64_t i = 0; i < a.size(0); i++)
-    for (int64_t j = 0; j < b.size(0); j++) result[i][j] = rotated_iou(x.const_data_ptr<double>() + 5 * i, y.const_data_ptr<double>() + 5 * j);
+    for (int64_t j = 0; j < b.size(0); j++)
+      result[i][j] = rotated_iou(x.const_data_ptr<double>() + 5 * i, y.const_data_ptr<double>() + 5 * j);
   return out.to(a.scalar_type());
 }
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.presil.aot_save: an exported program as command lists, packed weights and signature in one file, which presil-run runs without Python or torch.
+"""torch.presil.aot_save: an exported program as command lists, packed weights and signature in one file, which
+presil-run runs without Python or torch.
 
 The file format is docs/aot.md.
 """
@@ -31,8 +32,10 @@ class AotError(ValueError):
 def aot_save(program: torch.export.ExportedProgram, path) -> dict:
     """Writes the program for the chip of the current device. Weights may be on any device, and stay there.
 
-    Everything must run on the chip: convolutions, linear layers and matrix products, with eval-mode batch-norm, bias, one residual add and clamping folded in, and views
-    between them. Anything else raises AotError with the operators' names and nothing is written. Returns a summary: inputs, outputs, bytes, launches, operators.
+    Everything must run on the chip: convolutions, linear layers and matrix products, with eval-mode batch-norm, bias,
+    one residual add and clamping folded in, and views
+    between them. Anything else raises AotError with the operators' names and nothing is written. Returns a summary:
+    inputs, outputs, bytes, launches, operators.
     """
     exported = program.run_decompositions()
     graph, where = _chip_graph(exported)
@@ -45,13 +48,19 @@ def aot_save(program: torch.export.ExportedProgram, path) -> dict:
 def _chip_graph(exported):
     signature = exported.graph_signature
     if signature.buffers_to_mutate or signature.user_inputs_to_mutate:
-        raise AotError(f"the program writes {', '.join([*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()])}: export it in eval mode")
+        raise AotError(
+            f"the program writes {', '.join([*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()])}: export it in eval mode"
+        )
     if any(spec.kind != OutputKind.USER_OUTPUT for spec in signature.output_specs):
         raise AotError("the program has outputs that are no results: export a plain forward")
     gm = fx.GraphModule(exported.graph_module, exported.graph_module.graph)
-    tensors = [n.meta["val"] for n in gm.graph.nodes if n.op == "placeholder" and isinstance(n.meta.get("val"), torch.Tensor)]
+    tensors = [
+        n.meta["val"] for n in gm.graph.nodes if n.op == "placeholder" and isinstance(n.meta.get("val"), torch.Tensor)
+    ]
     if any(not isinstance(s, int) for t in tensors for s in t.shape):
-        raise AotError("the program has dynamic shapes; commands are for one set of shapes: export without dynamic_shapes")
+        raise AotError(
+            "the program has dynamic shapes; commands are for one set of shapes: export without dynamic_shapes"
+        )
     devices = {t.device.type for t in tensors}
     if len(devices) != 1:
         raise AotError(f"the program's tensors are on {' and '.join(sorted(devices)) or 'no device'}: put all on one")
@@ -66,12 +75,19 @@ def _refuse_host(gm) -> None:
     host = {}
     for n in gm.graph.nodes:
         if n.op == "call_function" and n not in found:
-            name = str(n.target) if n.target not in calls.CALLS else f"{n.target.__name__} ({reasons.get(n, 'not on the chip')})"
+            name = (
+                str(n.target)
+                if n.target not in calls.CALLS
+                else f"{n.target.__name__} ({reasons.get(n, 'not on the chip')})"
+            )
             name += f" ({reasons[n]})" if n in reasons and n.target in calls.VIEWS else ""
             host[name] = host.get(name, 0) + 1
     if host:
-        raise AotError("needs the host, which presil-run doesn't have: " + ", ".join(f"{name} x{count}" if count > 1 else name for name, count in host.items())
-                       + ". Export the part of the model between such operators")
+        raise AotError(
+            "needs the host, which presil-run doesn't have: "
+            + ", ".join(f"{name} x{count}" if count > 1 else name for name, count in host.items())
+            + ". Export the part of the model between such operators"
+        )
 
 
 # ---- where everything lies
@@ -85,7 +101,9 @@ def _inputs(exported, gm, where) -> tuple:
         spec = specs[n.name]
         if spec.kind == InputKind.USER_INPUT:
             if not isinstance(n.meta.get("val"), torch.Tensor) or n.meta["val"].dtype not in DTYPES:
-                raise AotError(f"input {n.name}: a tensor of {', '.join(str(d)[6:] for d in DTYPES)} expected, found {n.meta.get('val')!r}")
+                raise AotError(
+                    f"input {n.name}: a tensor of {', '.join(str(d)[6:] for d in DTYPES)} expected, found {n.meta.get('val')!r}"
+                )
             values[n], names[n] = None, n.name
         else:
             stored = exported.state_dict if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER) else exported.constants
@@ -107,21 +125,34 @@ class _Memory:
         self.part = part
         kinds = dict(zip(part.inputs, part.convert))
         self.inputs = {n: _input_like(n.meta["val"], kinds[n]) for n, v in values.items() if v is None}
-        metas = [self.inputs[n] if values[n] is None else torch.empty_strided(values[n].shape, values[n].stride(), dtype=values[n].dtype, device="meta") for n in part.inputs]
+        metas = [
+            self.inputs[n]
+            if values[n] is None
+            else torch.empty_strided(values[n].shape, values[n].stride(), dtype=values[n].dtype, device="meta")
+            for n in part.inputs
+        ]
         self.plan = part.memory_plan(metas)
         # Constants that a command reads as they are: not packed, so they have to be in the block.
         self.plain = {n: values[n] for n in part.inputs if values[n] is not None and kinds[n] != "weight"}
         self.offset, self.bytes = {}, 0
         for n, like in [*self.plain.items(), *self.inputs.items(), *self.plan.results.items()]:
             self.offset[n] = self.bytes
-            self.bytes += rounded(max(like.untyped_storage().nbytes() if n in self.plain else like.numel() * like.element_size(), 1))
+            self.bytes += rounded(
+                max(like.untyped_storage().nbytes() if n in self.plain else like.numel() * like.element_size(), 1)
+            )
         for n, at in self.plan.offset.items():
             self.offset[n] = self.bytes + at
         self.bytes += self.plan.bytes
 
     def tensors(self, arena, first):
         """Every value's tensor, with this block `first` bytes into the arena."""
-        likes = {**self.inputs, **self.plan.made, **{n: torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta") for n, t in self.plain.items()}}
+        likes = {
+            **self.inputs,
+            **self.plan.made,
+            **{
+                n: torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta") for n, t in self.plain.items()
+            },
+        }
         return {n: tensor_in(arena, first + at, likes[n]) for n, at in self.offset.items()}
 
 
@@ -140,7 +171,17 @@ def _pack_tensor(name, tensor, arena) -> bytes:
     if tensor.dim() > DIMS:
         raise AotError(f"{name}: {tensor.dim()} dimensions, at most {DIMS} expected")
     pad = [0] * (DIMS - tensor.dim())
-    return struct.pack("<64sIIQ8q8q", name.encode()[:63], DTYPES[tensor.dtype], tensor.dim(), tensor.data_ptr() - arena.data_ptr(), *tensor.shape, *pad, *tensor.stride(), *pad)
+    return struct.pack(
+        "<64sIIQ8q8q",
+        name.encode()[:63],
+        DTYPES[tensor.dtype],
+        tensor.dim(),
+        tensor.data_ptr() - arena.data_ptr(),
+        *tensor.shape,
+        *pad,
+        *tensor.stride(),
+        *pad,
+    )
 
 
 def _write(path, part, values, names) -> dict:
@@ -159,21 +200,50 @@ def _write(path, part, values, names) -> dict:
     torch.presil.synchronize()
     outputs = [part.output] if part.single else list(part.output)
     for n in outputs:
-        if not isinstance(n, fx.Node) or not isinstance(found.get(n), torch.Tensor) or (n in values and values[n] is not None):
+        if (
+            not isinstance(n, fx.Node)
+            or not isinstance(found.get(n), torch.Tensor)
+            or (n in values and values[n] is not None)
+        ):
             raise AotError(f"output {n} is a constant")
     commands = recording.save(_C.device_address(arena.device.index, arena.data_ptr()))
     fixed = weights + sum(rounded(max(t.untyped_storage().nbytes(), 1)) for t in memory.plain.values())
     constants = arena[:fixed].cpu().numpy().tobytes()
-    table = [_pack_tensor(names[n], found[n], arena) for n in part.inputs if values[n] is None] + [_pack_tensor(f"output{i}", found[n], arena) for i, n in enumerate(outputs)]
+    table = [_pack_tensor(names[n], found[n], arena) for n in part.inputs if values[n] is None] + [
+        _pack_tensor(f"output{i}", found[n], arena) for i, n in enumerate(outputs)
+    ]
     data = HEADER_BYTES + len(table) * TENSOR_BYTES + (24 if fixed else 0) + len(commands)
     info = _C.properties(arena.device.index)
-    header = struct.pack("<8sIIIIQ32s64sIIIIQQ32x", MAGIC, VERSION, HEADER_BYTES, 0, 0, 0, info["chip"].encode(), info["config"].encode(), info["config_hash"], len(names), len(outputs),
-                         1 if fixed else 0, arena.numel(), len(commands))
+    header = struct.pack(
+        "<8sIIIIQ32s64sIIIIQQ32x",
+        MAGIC,
+        VERSION,
+        HEADER_BYTES,
+        0,
+        0,
+        0,
+        info["chip"].encode(),
+        info["config"].encode(),
+        info["config_hash"],
+        len(names),
+        len(outputs),
+        1 if fixed else 0,
+        arena.numel(),
+        len(commands),
+    )
     body = b"".join(table) + (struct.pack("<QQQ", 0, fixed, data) if fixed else b"") + commands + constants
     header = header[:24] + struct.pack("<Q", len(header) + len(body)) + header[32:]
     crc = zlib.crc32(body, zlib.crc32(header))
     temporary = path.with_name(path.name + ".part")
-    temporary.write_bytes(header[:CRC_AT] + struct.pack("<I", crc) + header[CRC_AT + 4:] + body)
+    temporary.write_bytes(header[:CRC_AT] + struct.pack("<I", crc) + header[CRC_AT + 4 :] + body)
     temporary.replace(path)
-    return {"inputs": len(names), "outputs": len(outputs), "bytes": len(header) + len(body), "launches": recording.launches, "operators": recording.operators,
-            "memory_bytes": arena.numel(), "weights_bytes": weights, "config_hash": info["config_hash"]}
+    return {
+        "inputs": len(names),
+        "outputs": len(outputs),
+        "bytes": len(header) + len(body),
+        "launches": recording.launches,
+        "operators": recording.operators,
+        "memory_bytes": arena.numel(),
+        "weights_bytes": weights,
+        "config_hash": info["config_hash"],
+    }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.compile for the device: the backend "presil" (backend.py), made known to torch._dynamo when that is first imported, because importing it costs seconds."""
+"""torch.compile for the device: the backend "presil" (backend.py), made known to torch._dynamo when that is first
+imported, because importing it costs seconds."""
 
 import importlib.abc
 import sys
@@ -10,15 +11,19 @@ __all__ = ["install"]
 def _register_backend(registry) -> None:
     def presil(gm, example_inputs, **kwargs):
         from torch_presil.compiler.backend import presil as compile_for_chip
+
         return compile_for_chip(gm, example_inputs, **kwargs)
+
     if registry._COMPILER_FNS.get("presil") is None:
         registry.register_backend(presil, name="presil")
 
 
 def _register_interface(device_interface) -> None:
     from torch_presil.compiler.device_interface import make_interface
+
     interface = make_interface(device_interface.DeviceInterface)
     import torch
+
     device_interface.register_interface_for_device("presil", interface)
     for i in range(torch.presil.device_count()):
         device_interface.register_interface_for_device(f"presil:{i}", interface)
@@ -26,8 +31,11 @@ def _register_interface(device_interface) -> None:
 
 def _register_inductor(common) -> None:
     """Inductor has no code generator for this device; it asks for one and gets the way out."""
+
     def refuse(*args, **kwargs):
-        raise NotImplementedError('torch.compile\'s default backend, inductor, has no code generator for the device presil: use torch.compile(model, backend="presil")')
+        raise NotImplementedError(
+            'torch.compile\'s default backend, inductor, has no code generator for the device presil: use torch.compile(model, backend="presil")'
+        )
 
     class NoCodeGenerator:
         supports_caching = False
@@ -47,7 +55,11 @@ def _register_inductor(common) -> None:
     common.register_device_op_overrides("presil", NoOverrides())
 
 
-_ON_IMPORT = {"torch._dynamo.backends.registry": _register_backend, "torch._dynamo.device_interface": _register_interface, "torch._inductor.codegen.common": _register_inductor}
+_ON_IMPORT = {
+    "torch._dynamo.backends.registry": _register_backend,
+    "torch._dynamo.device_interface": _register_interface,
+    "torch._inductor.codegen.common": _register_inductor,
+}
 
 
 class _OnImport(importlib.abc.MetaPathFinder, importlib.abc.Loader):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.compile(model, backend="presil"): graphs of ATen operators from aot_autograd, their chip operators gathered to partitions of one launch each."""
+"""torch.compile(model, backend="presil"): graphs of ATen operators from aot_autograd, their chip operators gathered
+to partitions of one launch each."""
 
 import functools
 from dataclasses import dataclass, field
@@ -20,8 +21,10 @@ aten = torch.ops.aten
 
 @dataclass
 class Statistics:
-    """Of one compiled graph. kind: "inference", "forward" or "backward". left_out: operator that the chip has -> why it is in no partition. refused: what a partition met
+    """Of one compiled graph. kind: "inference", "forward" or "backward". left_out: operator that the chip has -> why
+    it is in no partition. refused: what a partition met
     at run time and computed operator by operator. launches, recordings: so far."""
+
     kind: str
     partitions: int = 0
     chip_operators: int = 0
@@ -48,7 +51,9 @@ class _Recordable(OperatorSupportBase):
 
 def _partition(gm: fx.GraphModule, nodes: set, statistics: Statistics) -> None:
     names = [f"torch.ops.{t}" for t in calls.VIEWS] + [str(t) for t in calls.VIEWS]
-    partitioner = CapabilityBasedPartitioner(gm, _Recordable(nodes), allows_single_node_partition=True, non_compute_ops=names)
+    partitioner = CapabilityBasedPartitioner(
+        gm, _Recordable(nodes), allows_single_node_partition=True, non_compute_ops=names
+    )
     found = [p for p in partitioner.propose_partitions() if any(n.target in calls.CALLS for n in p.nodes)]
     for p in found:
         _trim(p)
@@ -70,7 +75,10 @@ def _trim(partition) -> None:
     while changed:
         changed = False
         for node in list(partition.nodes):
-            if node.target in calls.VIEWS and (not any(s in partition.nodes for s in node.all_input_nodes) or not any(u in partition.nodes for u in node.users)):
+            if node.target in calls.VIEWS and (
+                not any(s in partition.nodes for s in node.all_input_nodes)
+                or not any(u in partition.nodes for u in node.users)
+            ):
                 del partition.nodes[node]
                 changed = True
 
@@ -85,7 +93,8 @@ def _descendants(node) -> set:
 
 
 def _gather_gradients(partitions) -> None:
-    """A convolution's gradients of weight and bias join that of its input, from which they read the same. The partitioner, which starts at the end, has them all in one."""
+    """A convolution's gradients of weight and bias join that of its input, from which they read the same. The
+    partitioner, which starts at the end, has them all in one."""
     at = {n.args[:9]: p for p in partitions for n in p.nodes if n.target is calls.input_grad}
     taken = {n for p in partitions for n in p.nodes}
     for p in partitions:
@@ -97,17 +106,21 @@ def _gather_gradients(partitions) -> None:
 
 
 def _connected(partition) -> list:
-    """The partition's pieces that have no value in common. The gradients of two layers' weights have nothing to wait for in each other, but memory to keep until then."""
+    """The partition's pieces that have no value in common. The gradients of two layers' weights have nothing to wait
+    for in each other, but memory to keep until then."""
     groups = []  # [nodes, tensors that they read or write]
     for node in partition.nodes:
         touched = {node, *(n for n in node.all_input_nodes if isinstance(n.meta.get("val"), torch.Tensor))}
         joined = [g for g in groups if g[1] & touched]
-        groups = [g for g in groups if g not in joined] + [[[n for g in joined for n in g[0]] + [node], set(touched).union(*(g[1] for g in joined))]]
+        groups = [g for g in groups if g not in joined] + [
+            [[n for g in joined for n in g[0]] + [node], set(touched).union(*(g[1] for g in joined))]
+        ]
     return [Partition(partition.id if i == 0 else None, nodes) for i, (nodes, _) in enumerate(groups)]
 
 
 def _loosen_views(gm: fx.GraphModule) -> None:
-    """Outside of partitions tensors may be NHWC where the trace had them NCHW: a view that may not fit becomes a reshape, as_strided gets the strides it was traced on."""
+    """Outside of partitions tensors may be NHWC where the trace had them NCHW: a view that may not fit becomes a
+    reshape, as_strided gets the strides it was traced on."""
     for node in list(gm.graph.nodes):
         if node.op != "call_function":
             continue
@@ -120,7 +133,11 @@ def _loosen_views(gm: fx.GraphModule) -> None:
 def _keep_order(gm, node, index) -> None:
     source = node.args[index]
     value = source.meta.get("val") if isinstance(source, fx.Node) else None
-    order = layout.order_of(value) if isinstance(value, torch.Tensor) and value.device.type == "presil" and value.dim() > 1 else None
+    order = (
+        layout.order_of(value)
+        if isinstance(value, torch.Tensor) and value.device.type == "presil" and value.dim() > 1
+        else None
+    )
     if order is not None:
         with gm.graph.inserting_before(node):
             kept = gm.graph.call_function(layout.keep_order, (source, order))
@@ -146,7 +163,11 @@ def _restore_results(gm: fx.GraphModule, kind: str) -> None:
     keeps_nhwc = any(_is_nhwc(n.meta.get("val")) for n in gm.graph.nodes if n.op == "placeholder")
     for i, source in enumerate(results[:count]):
         value = source.meta.get("val") if isinstance(source, fx.Node) and source.op != "placeholder" else None
-        order = layout.order_of(value) if isinstance(value, torch.Tensor) and value.device.type == "presil" and value.dim() > 2 else None
+        order = (
+            layout.order_of(value)
+            if isinstance(value, torch.Tensor) and value.device.type == "presil" and value.dim() > 2
+            else None
+        )
         if order is not None and not (keeps_nhwc and order == (0, 1, 2, 3)):
             with gm.graph.inserting_before(output):
                 results[i] = gm.graph.call_function(layout.keep_order, (source, order))
@@ -161,7 +182,9 @@ def _note_left_out(gm: fx.GraphModule, reasons: dict, statistics: Statistics) ->
             name = node.meta.get("label", node.name)
             statistics.left_out[name] = reason
             with gm.graph.inserting_before(node):
-                gm.graph.call_function(calls.left_out, (f"presil::{statistics.kind}.{name}", f"in no partition: {reason}"))
+                gm.graph.call_function(
+                    calls.left_out, (f"presil::{statistics.kind}.{name}", f"in no partition: {reason}")
+                )
 
 
 def compile_graph(gm: fx.GraphModule, example_inputs, kind: str):
@@ -178,7 +201,11 @@ def compile_graph(gm: fx.GraphModule, example_inputs, kind: str):
         _restore_results(gm, kind)
     _note_left_out(gm, reasons, statistics)
     for node in gm.graph.nodes:
-        if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload) and node.target not in calls.VIEWS:
+        if (
+            node.op == "call_function"
+            and isinstance(node.target, torch._ops.OpOverload)
+            and node.target not in calls.VIEWS
+        ):
             statistics.host_operators[str(node.target)] = statistics.host_operators.get(str(node.target), 0) + 1
     gm.graph.lint()
     gm.recompile()
@@ -186,13 +213,16 @@ def compile_graph(gm: fx.GraphModule, example_inputs, kind: str):
 
 
 def presil(gm: fx.GraphModule, example_inputs, *, fw_compiler=None, bw_compiler=None, options=None, **unknown):
-    """The backend. fw_compiler, bw_compiler: (graph module, inputs) -> callable in place of ours, by keyword or in torch.compile's options=."""
+    """The backend. fw_compiler, bw_compiler: (graph module, inputs) -> callable in place of ours, by keyword or in
+    torch.compile's options=."""
     options = dict(options or {})
     fw_compiler = options.pop("fw_compiler", fw_compiler)
     bw_compiler = options.pop("bw_compiler", bw_compiler)
     if options or unknown:
-        raise ValueError(f'torch.compile(backend="presil") has no option {", ".join([*options, *unknown])}; it has fw_compiler and bw_compiler')
-    boxed = lambda f: (lambda g, inputs: make_boxed_func(f(g, inputs)))  # noqa: E731
+        raise ValueError(
+            f'torch.compile(backend="presil") has no option {", ".join([*options, *unknown])}; it has fw_compiler and bw_compiler'
+        )
+    boxed = lambda f: lambda g, inputs: make_boxed_func(f(g, inputs))  # noqa: E731
     forward = boxed(fw_compiler) if fw_compiler else functools.partial(compile_graph, kind="forward")
     inference = boxed(fw_compiler) if fw_compiler else functools.partial(compile_graph, kind="inference")
     backward = boxed(bw_compiler) if bw_compiler else functools.partial(compile_graph, kind="backward")

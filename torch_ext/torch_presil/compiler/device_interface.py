@@ -5,7 +5,8 @@ import torch
 
 
 def make_interface(base):
-    """The interface class; base: torch._dynamo.device_interface.DeviceInterface, given so that this module doesn't import torch._dynamo."""
+    """The interface class; base: torch._dynamo.device_interface.DeviceInterface, given so that this module doesn't
+    import torch._dynamo."""
     presil = torch.presil
 
     class PresilInterface(base):
@@ -44,7 +45,9 @@ def make_interface(base):
 
         @staticmethod
         def _set_stream_by_id(stream_id: int, device_index: int, device_type: int) -> None:
-            torch.accelerator.set_stream(torch.Stream(stream_id=stream_id, device_index=device_index, device_type=device_type))
+            torch.accelerator.set_stream(
+                torch.Stream(stream_id=stream_id, device_index=device_index, device_type=device_type)
+            )
 
         @staticmethod
         def get_raw_stream(index: int) -> int:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds chip operators in a graph of ATen operators, and folds into each what the chip does behind its array: batch-norm in eval mode, bias, one residual, clamping."""
+"""Finds chip operators in a graph of ATen operators, and folds into each what the chip does behind its array:
+batch-norm in eval mode, bias, one residual, clamping."""
 
 import operator
 
@@ -18,7 +19,10 @@ def _value(node):
 
 def _on_chip(where, *nodes) -> bool:
     values = [_value(n) for n in nodes if n is not None]
-    return all(isinstance(v, torch.Tensor) and v.device.type == where and v.dtype in CHIP_DTYPES and v.dtype == values[0].dtype for v in values)
+    return all(
+        isinstance(v, torch.Tensor) and v.device.type == where and v.dtype in CHIP_DTYPES and v.dtype == values[0].dtype
+        for v in values
+    )
 
 
 def _unconverted(node):
@@ -74,7 +78,9 @@ def _replace(node, call) -> None:
 
 def _weight_of(b, inference):
     """w of t(w), if w can be packed: a parameter that no training step is about to change."""
-    turned = b.op == "call_function" and (b.target is aten.t.default or (b.target is aten.permute.default and list(b.args[1]) == [1, 0]))
+    turned = b.op == "call_function" and (
+        b.target is aten.t.default or (b.target is aten.permute.default and list(b.args[1]) == [1, 0])
+    )
     return b.args[0] if inference and turned and _constant(b.args[0]) else None
 
 
@@ -103,21 +109,34 @@ def _chip_call(node, inference, where):
 def _split_backward(node, where) -> bool:
     """convolution_backward becomes one chip operator a gradient that is wanted."""
     grad, x, weight, _, *geometry, mask = node.args
-    if not (_on_chip(where, grad, x, weight) and _value(x).dim() in (3, 4) and all(u.target is operator.getitem and mask[u.args[1]] for u in node.users)):
+    if not (
+        _on_chip(where, grad, x, weight)
+        and _value(x).dim() in (3, 4)
+        and all(u.target is operator.getitem and mask[u.args[1]] for u in node.users)
+    ):
         return False
     if _value(x).dim() == 3:
         grad, x, geometry = _with_height(grad, node), _with_height(x, node), _with_height_geometry(geometry)
     for u in list(node.users):
         target = calls.GRADIENTS[u.args[1]]
         with u.graph.inserting_before(u):
-            call = u.graph.call_function(target, (grad, x, weight, *geometry, *([None] if target in calls.RESIDUAL else [])))
+            call = u.graph.call_function(
+                target, (grad, x, weight, *geometry, *([None] if target in calls.RESIDUAL else []))
+            )
         _replace(u, call)
         call.meta["label"] = f"{node.name}.{target.__name__}"
     node.graph.erase_node(node)
     return True
 
 
-CHIP_OPERATORS = (aten.convolution.default, aten.convolution_backward.default, aten.mm.default, aten.bmm.default, aten.addmm.default, aten.baddbmm.default)
+CHIP_OPERATORS = (
+    aten.convolution.default,
+    aten.convolution_backward.default,
+    aten.mm.default,
+    aten.bmm.default,
+    aten.addmm.default,
+    aten.baddbmm.default,
+)
 
 
 def why_not(node, where: str = "presil"):
@@ -141,7 +160,13 @@ def _only_user(node):
 
 def _same_shape(a, b) -> bool:
     a, b = _value(a), _value(b)
-    return isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) and a.dtype == b.dtype and a.device == b.device and list(a.shape) == list(b.shape)
+    return (
+        isinstance(a, torch.Tensor)
+        and isinstance(b, torch.Tensor)
+        and a.dtype == b.dtype
+        and a.device == b.device
+        and list(a.shape) == list(b.shape)
+    )
 
 
 def _set(node, **positions):
@@ -158,10 +183,19 @@ def _move(node, behind):
 
 def _fold_norm(node, tail) -> bool:
     user = _only_user(tail)
-    if node.target is not calls.conv or user is None or user.target is not aten._native_batch_norm_legit_no_training.default or node.args[calls.NORM]:
+    if (
+        node.target is not calls.conv
+        or user is None
+        or user.target is not aten._native_batch_norm_legit_no_training.default
+        or node.args[calls.NORM]
+    ):
         return False
     x, scale, shift, mean, variance, _, eps = user.args
-    if x is not tail or not all(_constant(n) for n in (scale, shift, mean, variance)) or any(u.target is not operator.getitem or u.args[1] != 0 for u in user.users):
+    if (
+        x is not tail
+        or not all(_constant(n) for n in (scale, shift, mean, variance))
+        or any(u.target is not operator.getitem or u.args[1] != 0 for u in user.users)
+    ):
         return False
     _set(node, norm=(calls.NORM, (mean, variance, scale, shift)), eps=(calls.NORM + 1, eps))
     for u in list(user.users):
@@ -176,9 +210,9 @@ def _bounds(user):
     if user.target is aten.relu.default:
         return 0.0, None
     if user.target is aten.hardtanh.default:
-        low, high = (list(user.args[1:]) + [-1.0, 1.0][len(user.args) - 1:])[:2]
+        low, high = (list(user.args[1:]) + [-1.0, 1.0][len(user.args) - 1 :])[:2]
     elif user.target is aten.clamp.default:
-        low, high = (list(user.args[1:]) + [user.kwargs.get("min"), user.kwargs.get("max")][len(user.args) - 1:])[:2]
+        low, high = (list(user.args[1:]) + [user.kwargs.get("min"), user.kwargs.get("max")][len(user.args) - 1 :])[:2]
     elif user.target is aten.clamp_min.default:
         low, high = user.args[1], None
     else:
@@ -190,7 +224,12 @@ def _fold_user(node, tail) -> bool:
     """Folds the only user of `tail`, which is the call itself or a view of it."""
     user, at = _only_user(tail), calls.RESIDUAL.get(node.target)
     clamped = node.target in calls.CLAMPED
-    if user is None or at is None or user.op != "call_function" or (clamped and (node.args[at + 1] is not None or node.args[at + 2] is not None)):
+    if (
+        user is None
+        or at is None
+        or user.op != "call_function"
+        or (clamped and (node.args[at + 1] is not None or node.args[at + 2] is not None))
+    ):
         return False
     bounds = _bounds(user) if clamped else None
     if bounds is not None:
@@ -235,7 +274,8 @@ def _is_shape_only(node, view) -> bool:
 
 
 def fuse(gm: fx.GraphModule, inference: bool, where: str = "presil") -> int:
-    """Rewrites the graph in place; returns how many nodes were folded into chip operators. where: the device that it was traced on."""
+    """Rewrites the graph in place; returns how many nodes were folded into chip operators. where: the device that it
+    was traced on."""
     folded = 0
     for node in list(gm.graph.nodes):
         if node.target is aten.convolution_backward.default:
@@ -258,7 +298,12 @@ def fuse(gm: fx.GraphModule, inference: bool, where: str = "presil") -> int:
             while _fold_norm(node, view) or _fold_user(node, view):
                 folded += 1
     for node in list(gm.graph.nodes):  # between two 1-D convolutions
-        if node.target is aten.unsqueeze.default and node.args[1] == 2 and node.args[0].target is aten.squeeze.dim and node.args[0].args[1] == 2:
+        if (
+            node.target is aten.unsqueeze.default
+            and node.args[1] == 2
+            and node.args[0].target is aten.squeeze.dim
+            and node.args[0].args[1] == 2
+        ):
             node.replace_all_uses_with(node.args[0].args[0])
     gm.graph.eliminate_dead_code()
     gm.graph.lint()

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the chip's operators can read and write without a copy: convolutions NHWC, products rows, views followed through.
+"""Where the chip's operators can read and write without a copy: convolutions NHWC, products rows, views followed
+through.
 
-The graph was traced with the strides that eager mode would have. Here a convolution's result stays NHWC, so every view is tried on the strides that it will
-really meet (on meta tensors, symbolic sizes at their hints).
+The graph was traced with the strides that eager mode would have. Here a convolution's result stays NHWC, so every
+view is tried on the strides that it will really meet (on meta tensors, symbolic sizes at their hints).
 """
 
 import torch
@@ -27,8 +28,12 @@ def meta_tensor(value: torch.Tensor) -> torch.Tensor:
 
 def loadable(t: torch.Tensor) -> bool:
     """As the chip fetches a matrix [B, M, N]: one of the inner strides is 1, rows don't overlap."""
+
     def ok(fast, slow):
-        return (t.shape[fast] == 1 or t.stride(fast) == 1) and (t.shape[slow] == 1 or t.stride(slow) >= max(t.shape[fast], 1))
+        return (t.shape[fast] == 1 or t.stride(fast) == 1) and (
+            t.shape[slow] == 1 or t.stride(slow) >= max(t.shape[fast], 1)
+        )
+
     return (ok(-1, -2) or ok(-2, -1)) and t.numel() > 0
 
 
@@ -46,15 +51,22 @@ def _rows(t):
 
 
 def result(target, args) -> torch.Tensor:
-    """An empty tensor as the chip writes it, on the device of the operands. Raises NotRecordable where these operands can't be fetched as they are."""
+    """An empty tensor as the chip writes it, on the device of the operands. Raises NotRecordable where these operands
+    can't be fetched as they are."""
     first, residual = args[0], args[calls.RESIDUAL[target]] if target in calls.RESIDUAL else None
     if target is calls.conv:
         size = calls.conv_size(first, args[1], *args[5:11])
         _need(min(size) > 0 and first.numel() > 0, "an empty convolution")
-        _need(_nhwc(first) and (residual is None or _nhwc(residual)), "a convolution of a tensor that is not channels_last")
+        _need(
+            _nhwc(first) and (residual is None or _nhwc(residual)),
+            "a convolution of a tensor that is not channels_last",
+        )
         return torch.empty(size, dtype=first.dtype, device=first.device, memory_format=torch.channels_last)
     if target is calls.linear:
-        _need(_rows(first) and first.numel() > 0 and (residual is None or _rows(residual)), "a linear layer of rows that are not contiguous")
+        _need(
+            _rows(first) and first.numel() > 0 and (residual is None or _rows(residual)),
+            "a linear layer of rows that are not contiguous",
+        )
         return torch.empty([first.shape[0], args[1].shape[0]], dtype=first.dtype, device=first.device)
     if target in calls.GRADIENTS:
         return _gradient(target, first, args[1], args[2], residual)
@@ -71,7 +83,9 @@ def _gradient(target, grad, x, weight, residual):
     if target is calls.input_grad:
         return torch.empty(x.shape, dtype=x.dtype, device=x.device, memory_format=torch.channels_last)
     if target is calls.weight_grad:
-        return torch.empty(weight.shape, dtype=weight.dtype, device=weight.device, memory_format=suggest_memory_format(weight))
+        return torch.empty(
+            weight.shape, dtype=weight.dtype, device=weight.device, memory_format=suggest_memory_format(weight)
+        )
     return torch.empty([grad.shape[1]], dtype=grad.dtype, device=grad.device)
 
 
@@ -80,7 +94,8 @@ def _hinted(argument):
 
 
 def recordable(gm: fx.GraphModule, edges: bool = True) -> tuple:
-    """(nodes that can stand in a command list: chip operators and the views between them; for the others of these kinds: why not).
+    """(nodes that can stand in a command list: chip operators and the views between them; for the others of these
+    kinds: why not).
 
     edges: views of what comes from outside stay outside, where their results are converted."""
     found, reasons, simulated = set(), {}, {}
@@ -116,7 +131,8 @@ def _inside(node, found) -> bool:
 
 
 def _check_sources(node, found, edges):
-    """A convolution reads what a convolution wrote or what is converted at the partition's edge, never a view inside."""
+    """A convolution reads what a convolution wrote or what is converted at the partition's edge, never a view
+    inside."""
     for i, kind in calls.READS.get(node.target, {}).items():
         source = node.args[i]
         if kind == "nhwc" and source in found and source.target not in calls.WRITES_NHWC:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One partition of a compiled graph at run time: a memory plan for each set of shapes, a command list for each set of addresses, one launch a call.
+"""One partition of a compiled graph at run time: a memory plan for each set of shapes, a command list for each set of
+addresses, one launch a call.
 
-Values inside the partition live in an arena that belongs to the partition; results are new tensors, because the caller may keep them. The allocator hands out the
-same addresses again in a loop, so a list is recorded a few times and then only submitted.
+Values inside the partition live in an arena that belongs to the partition; results are new tensors, because the
+caller may keep them. The allocator hands out the same addresses again in a loop, so a list is recorded a few times
+and then only submitted.
 """
 
 import threading
@@ -15,18 +17,19 @@ from torch import fx
 from torch_presil import _C
 from torch_presil.compiler import calls, layout
 
-PAGE = 4096      # the driver's own granularity: timing depends on addresses within a page only
+PAGE = 4096  # the driver's own granularity: timing depends on addresses within a page only
 MOST_PLANS, MOST_LISTS = 64, 16
 
 
 @dataclass
 class Plan:
     """Memory for one set of shapes: offsets in the arena, sizes of the results."""
-    made: dict                   # chip operator -> meta tensor
-    offset: dict                 # node -> bytes from the arena's start
-    results: dict                # node -> meta tensor of what leaves
+
+    made: dict  # chip operator -> meta tensor
+    offset: dict  # node -> bytes from the arena's start
+    results: dict  # node -> meta tensor of what leaves
     bytes: int
-    naive_bytes: int             # without reuse
+    naive_bytes: int  # without reuse
     arena: torch.Tensor = None
     lists: OrderedDict = field(default_factory=OrderedDict)
 
@@ -36,10 +39,13 @@ def rounded(n: int) -> int:
 
 
 def place(sizes: dict, birth: dict, death: dict) -> tuple:
-    """Offsets so that blocks whose lives overlap don't: the largest first, each at the lowest place. Returns (offsets, bytes)."""
+    """Offsets so that blocks whose lives overlap don't: the largest first, each at the lowest place. Returns
+    (offsets, bytes)."""
     offset, total = {}, 0
     for node in sorted(sizes, key=lambda n: -sizes[n]):
-        taken = sorted((offset[o], offset[o] + sizes[o]) for o in offset if birth[o] <= death[node] and birth[node] <= death[o])
+        taken = sorted(
+            (offset[o], offset[o] + sizes[o]) for o in offset if birth[o] <= death[node] and birth[node] <= death[o]
+        )
         at = 0
         for start, end in taken:
             if start - at >= sizes[node]:
@@ -51,7 +57,8 @@ def place(sizes: dict, birth: dict, death: dict) -> tuple:
 
 
 class ChipPartition(torch.nn.Module):
-    """Replaces a submodule of chip operators and views. module: computes the same operator by operator, where a list can't."""
+    """Replaces a submodule of chip operators and views. module: computes the same operator by operator, where a list
+    can't."""
 
     def __init__(self, module: fx.GraphModule, name: str, statistics):
         super().__init__()
@@ -79,12 +86,18 @@ class ChipPartition(torch.nn.Module):
         return base
 
     def _conversion(self, node):
-        """"nhwc", "rows", "weight" or None: what an input has to be."""
+        """ "nhwc", "rows", "weight" or None: what an input has to be."""
         kinds = set()
         for user in node.users:
             reads = calls.READS.get(user.target, {})
-            kinds |= {reads.get(i) for i, a in enumerate(user.args) if a is node or (isinstance(a, (tuple, list)) and node in a)}
-        return next(iter(kinds)) if len(kinds) == 1 else "nhwc" if "nhwc" in kinds else "rows" if "rows" in kinds else None
+            kinds |= {
+                reads.get(i)
+                for i, a in enumerate(user.args)
+                if a is node or (isinstance(a, (tuple, list)) and node in a)
+            }
+        return (
+            next(iter(kinds)) if len(kinds) == 1 else "nhwc" if "nhwc" in kinds else "rows" if "rows" in kinds else None
+        )
 
     # ---- a call
     def forward(self, *args):
@@ -98,7 +111,12 @@ class ChipPartition(torch.nn.Module):
             else:
                 shapes.append(a)
         index = next(a.device.index for a in args if isinstance(a, torch.Tensor))
-        where = (index, torch.accelerator.current_stream(index).stream_id, _C.fp32_as_bf16(False), _C.fp32_as_bf16(True))
+        where = (
+            index,
+            torch.accelerator.current_stream(index).stream_id,
+            _C.fp32_as_bf16(False),
+            _C.fp32_as_bf16(True),
+        )
         key = (tuple(shapes), where)
         with self.lock:
             plan = self.plans.get(key)
@@ -162,17 +180,20 @@ class ChipPartition(torch.nn.Module):
             if n not in values:
                 values[n] = n.target(*fx.map_arg(n.args, value))
             return values[n]
+
         out = [value(n) for n in outputs]
         return out[0] if self.single else tuple(out)
 
     # ---- planning and recording
     def memory_plan(self, metas) -> Plan:
-        """Of inputs like these (meta tensors and numbers). Raises NotRecordable or RuntimeError where the chip can't read or a view doesn't fit."""
+        """Of inputs like these (meta tensors and numbers). Raises NotRecordable or RuntimeError where the chip can't
+        read or a view doesn't fit."""
         made = {}
 
         def on_call(node, arguments):
             made[node] = layout.result(node.target, arguments)
             return made[node]
+
         self._walk(dict(zip(self.inputs, metas)), on_call)
         inner = {n: rounded(t.numel() * t.element_size()) for n, t in made.items() if n not in self.escaping}
         step = {n: i for i, n in enumerate(self.nodes)}
@@ -181,7 +202,14 @@ class ChipPartition(torch.nn.Module):
 
     def _plan(self, args):
         try:
-            plan = self.memory_plan([torch.empty_strided(a.shape, a.stride(), dtype=a.dtype, device="meta") if isinstance(a, torch.Tensor) else a for a in args])
+            plan = self.memory_plan(
+                [
+                    torch.empty_strided(a.shape, a.stride(), dtype=a.dtype, device="meta")
+                    if isinstance(a, torch.Tensor)
+                    else a
+                    for a in args
+                ]
+            )
         except (layout.NotRecordable, RuntimeError, ValueError) as error:
             self.statistics.refused.append(f"{self.name}: {error}")
             return str(error)
@@ -201,11 +229,14 @@ class ChipPartition(torch.nn.Module):
         return death
 
     def record(self, recording, values, memory) -> dict:
-        """Appends everything to a recording. values: input -> tensor; memory(node) gives where a chip operator writes. Returns all values."""
+        """Appends everything to a recording. values: input -> tensor; memory(node) gives where a chip operator
+        writes. Returns all values."""
+
         def on_call(node, arguments):
             out = memory(node)
             add(recording, node, arguments, out)
             return out
+
         return self._walk(values, on_call)
 
     def _record(self, plan, args, results):
@@ -215,6 +246,7 @@ class ChipPartition(torch.nn.Module):
         def memory(node):
             out = results.get(node)
             return out if out is not None else tensor_in(plan.arena, plan.offset[node], plan.made[node])
+
         self.record(recording, dict(zip(self.inputs, args)), memory)
         recording.finish(self.name)
         self.statistics.recordings += 1
@@ -223,7 +255,9 @@ class ChipPartition(torch.nn.Module):
 
 def tensor_in(arena, offset, meta):
     """A tensor like meta, `offset` bytes into the arena."""
-    return torch.empty(0, dtype=meta.dtype, device=arena.device).set_(arena.untyped_storage(), offset // meta.element_size(), meta.shape, meta.stride())
+    return torch.empty(0, dtype=meta.dtype, device=arena.device).set_(
+        arena.untyped_storage(), offset // meta.element_size(), meta.shape, meta.stride()
+    )
 
 
 def args_device(args):
@@ -238,14 +272,35 @@ def add(recording, node, args, out):
     """Appends a chip operator to a recording. Tensors as in calls.py, out as layout.result() made it."""
     label, target = node.meta.get("label", node.name), node.target
     at = calls.RESIDUAL.get(target)
-    residual, low, high = [*args[at:at + 3], None, None][:3] if at is not None else (None, None, None)
+    residual, low, high = [*args[at : at + 3], None, None][:3] if at is not None else (None, None, None)
     if target is calls.conv:
         x, weight, bias, norm, eps, stride, padding, dilation, transposed, _, groups = args[:11]
         weight = calls.kernel(weight)
         stride, padding, dilation, input_dilation = list(stride), list(padding), list(dilation), [1, 1]
         if transposed:
-            stride, padding, input_dilation = [1, 1], [d * (k - 1) - p for d, k, p in zip(dilation, weight.shape[2:], padding)], stride
-        recording.conv2d(label, x, weight, bias, list(norm), eps, stride, padding, dilation, input_dilation, groups, transposed, residual, low, high, out)
+            stride, padding, input_dilation = (
+                [1, 1],
+                [d * (k - 1) - p for d, k, p in zip(dilation, weight.shape[2:], padding)],
+                stride,
+            )
+        recording.conv2d(
+            label,
+            x,
+            weight,
+            bias,
+            list(norm),
+            eps,
+            stride,
+            padding,
+            dilation,
+            input_dilation,
+            groups,
+            transposed,
+            residual,
+            low,
+            high,
+            out,
+        )
     elif target is calls.linear:
         recording.linear(label, args[0], args[1], args[2], residual, low, high, out)
     elif target in calls.GRADIENTS:

@@ -6,38 +6,148 @@ import torch
 from torch_presil import _C
 from torch_presil.device import amp, memory, random, streams
 from torch_presil.device._index import index_of
-from torch_presil.device.memory import (MemPool, OutOfMemoryError, caching_allocator_alloc, caching_allocator_delete, empty_cache, empty_host_cache,
-                                        get_allocator_backend, get_per_process_memory_fraction, host_memory_stats, host_memory_stats_as_nested_dict,
-                                        max_memory_allocated, max_memory_reserved, mem_get_info, memory_allocated, memory_reserved, memory_snapshot, memory_stats,
-                                        memory_stats_as_nested_dict, memory_summary, reset_accumulated_host_memory_stats, reset_accumulated_memory_stats,
-                                        reset_max_memory_allocated, reset_peak_host_memory_stats, reset_peak_memory_stats, set_per_process_memory_fraction, use_mem_pool)
-from torch_presil.device.random import (default_generators, get_rng_state, get_rng_state_all, initial_seed, manual_seed, manual_seed_all, seed, seed_all,
-                                        set_rng_state, set_rng_state_all)
+from torch_presil.device.memory import (
+    MemPool,
+    OutOfMemoryError,
+    caching_allocator_alloc,
+    caching_allocator_delete,
+    empty_cache,
+    empty_host_cache,
+    get_allocator_backend,
+    get_per_process_memory_fraction,
+    host_memory_stats,
+    host_memory_stats_as_nested_dict,
+    max_memory_allocated,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_reserved,
+    memory_snapshot,
+    memory_stats,
+    memory_stats_as_nested_dict,
+    memory_summary,
+    reset_accumulated_host_memory_stats,
+    reset_accumulated_memory_stats,
+    reset_max_memory_allocated,
+    reset_peak_host_memory_stats,
+    reset_peak_memory_stats,
+    set_per_process_memory_fraction,
+    use_mem_pool,
+)
+from torch_presil.device.random import (
+    default_generators,
+    get_rng_state,
+    get_rng_state_all,
+    initial_seed,
+    manual_seed,
+    manual_seed_all,
+    seed,
+    seed_all,
+    set_rng_state,
+    set_rng_state_all,
+)
 from torch_presil.device.reports import host_operators, reports, reset_host_operators
 from torch_presil.device.streams import Event, Stream, StreamContext, current_stream, default_stream, set_stream, stream
 from torch_presil.explain import explain
-from torch_presil.graphs import PresilGraph, graph, graph_pool_handle, is_current_stream_capturing, make_graphed_callables
+from torch_presil.graphs import (
+    PresilGraph,
+    graph,
+    graph_pool_handle,
+    is_current_stream_capturing,
+    make_graphed_callables,
+)
 
 AcceleratorError = torch.AcceleratorError
 
-__all__ = ["AcceleratorError", "DeferredPresilCallError", "DeviceProperties", "Event", "MemPool", "OutOfMemoryError", "PresilGraph", "Stream", "StreamContext", "amp", "aot_save",
-           "caching_allocator_alloc", "caching_allocator_delete", "can_device_access_peer", "current_device", "current_stream", "default_generators", "default_stream",
-           "device", "device_count", "device_of", "empty_cache", "empty_host_cache", "explain", "get_allocator_backend", "get_amp_supported_dtype", "get_arch_list",
-           "get_device_capability", "get_device_name", "get_device_properties", "get_per_process_memory_fraction", "get_rng_state", "get_rng_state_all", "graph", "graph_pool_handle", "has_half",
-           "host_memory_stats", "host_memory_stats_as_nested_dict", "host_operators", "init", "initial_seed", "is_available", "is_bf16_supported", "is_current_stream_capturing",
-           "is_initialized", "make_graphed_callables",
-           "manual_seed", "manual_seed_all", "max_memory_allocated", "max_memory_reserved", "mem_get_info", "memory", "memory_allocated", "memory_reserved",
-           "memory_snapshot", "memory_stats", "memory_stats_as_nested_dict", "memory_summary", "random", "reports", "reset_accumulated_host_memory_stats",
-           "reset_accumulated_memory_stats", "reset_device", "reset_host_operators", "reset_max_memory_allocated", "reset_peak_host_memory_stats",
-           "reset_peak_memory_stats", "seed", "seed_all", "set_device", "set_per_process_memory_fraction", "set_rng_state", "set_rng_state_all", "set_stream",
-           "stream", "streams", "synchronize", "use_mem_pool"]
+__all__ = [
+    "AcceleratorError",
+    "DeferredPresilCallError",
+    "DeviceProperties",
+    "Event",
+    "MemPool",
+    "OutOfMemoryError",
+    "PresilGraph",
+    "Stream",
+    "StreamContext",
+    "amp",
+    "aot_save",
+    "caching_allocator_alloc",
+    "caching_allocator_delete",
+    "can_device_access_peer",
+    "current_device",
+    "current_stream",
+    "default_generators",
+    "default_stream",
+    "device",
+    "device_count",
+    "device_of",
+    "empty_cache",
+    "empty_host_cache",
+    "explain",
+    "get_allocator_backend",
+    "get_amp_supported_dtype",
+    "get_arch_list",
+    "get_device_capability",
+    "get_device_name",
+    "get_device_properties",
+    "get_per_process_memory_fraction",
+    "get_rng_state",
+    "get_rng_state_all",
+    "graph",
+    "graph_pool_handle",
+    "has_half",
+    "host_memory_stats",
+    "host_memory_stats_as_nested_dict",
+    "host_operators",
+    "init",
+    "initial_seed",
+    "is_available",
+    "is_bf16_supported",
+    "is_current_stream_capturing",
+    "is_initialized",
+    "make_graphed_callables",
+    "manual_seed",
+    "manual_seed_all",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_snapshot",
+    "memory_stats",
+    "memory_stats_as_nested_dict",
+    "memory_summary",
+    "random",
+    "reports",
+    "reset_accumulated_host_memory_stats",
+    "reset_accumulated_memory_stats",
+    "reset_device",
+    "reset_host_operators",
+    "reset_max_memory_allocated",
+    "reset_peak_host_memory_stats",
+    "reset_peak_memory_stats",
+    "seed",
+    "seed_all",
+    "set_device",
+    "set_per_process_memory_fraction",
+    "set_rng_state",
+    "set_rng_state_all",
+    "set_stream",
+    "stream",
+    "streams",
+    "synchronize",
+    "use_mem_pool",
+]
 
 has_half = True
 
 
 def aot_save(program, path) -> dict:
-    """Saves a torch.export program for presil-run: command lists, packed weights, signature (torch_presil.aot, docs/aot.md)."""
+    """Saves a torch.export program for presil-run: command lists, packed weights, signature (torch_presil.aot,
+    docs/aot.md)."""
     from torch_presil.aot import aot_save as save
+
     return save(program, path)
 
 
@@ -46,7 +156,8 @@ class DeferredPresilCallError(Exception):
 
 
 class DeviceProperties:
-    """What the chip's registers say: chip, config, build, simulator, lanes, cells, word_bytes, banks, bank_words, acc_rows, clock_mhz, config_hash, total_memory (bytes)."""
+    """What the chip's registers say: chip, config, build, simulator, lanes, cells, word_bytes, banks, bank_words,
+    acc_rows, clock_mhz, config_hash, total_memory (bytes)."""
 
     def __init__(self, values: dict):
         self.__dict__.update(values)
@@ -115,7 +226,8 @@ def get_device_name(device=None) -> str:
 
 
 def get_device_capability(device=None) -> dict:
-    """{"supported_dtypes": what tensors may hold} as torch.accelerator says it, and "chip_dtypes": what matmul and convolution compute on the chip."""
+    """{"supported_dtypes": what tensors may hold} as torch.accelerator says it, and "chip_dtypes": what matmul and
+    convolution compute on the chip."""
     found = torch.accelerator.get_device_capability(torch.device("presil", index_of(device)))
     return {**found, "chip_dtypes": {torch.float32, torch.bfloat16, torch.float16, torch.int8}}
 
@@ -141,19 +253,23 @@ def is_initialized() -> bool:
 
 
 def init() -> None:
-    """Opens the current device; devices open at their first use by themselves. No simulator starts before the first launch. RuntimeError in a forked child."""
+    """Opens the current device; devices open at their first use by themselves. No simulator starts before the first
+    launch. RuntimeError in a forked child."""
     _C.open(_C.current_device())
     _lazy_init()
 
 
 def _lazy_init() -> None:
-    """torch calls this before whatever concerns the device, questions too: it runs what _lazy_call queued and leaves the opening to the first use."""
+    """torch calls this before whatever concerns the device, questions too: it runs what _lazy_call queued and leaves
+    the opening to the first use."""
     while _queued_calls:
         call, trace = _queued_calls.pop(0)
         try:
             call()
         except Exception as error:
-            raise DeferredPresilCallError(f"a call that waited for the device failed: {error}\nIt was made at:\n{''.join(trace)}") from error
+            raise DeferredPresilCallError(
+                f"a call that waited for the device failed: {error}\nIt was made at:\n{''.join(trace)}"
+            ) from error
 
 
 def _lazy_call(call, **kwargs) -> None:
@@ -162,6 +278,7 @@ def _lazy_call(call, **kwargs) -> None:
         call()
     else:
         import traceback
+
         _queued_calls.append((call, traceback.format_stack()))
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Device memory and pinned host memory: statistics, snapshot, pools. Questions about a device that was never used open nothing and answer 0."""
+"""Device memory and pinned host memory: statistics, snapshot, pools. Questions about a device that was never used
+open nothing and answer 0."""
 
 import contextlib
 import pickle
@@ -11,11 +12,34 @@ from torch_presil.device._index import index_of
 
 OutOfMemoryError = torch.OutOfMemoryError
 
-__all__ = ["MemPool", "OutOfMemoryError", "caching_allocator_alloc", "caching_allocator_delete", "empty_cache", "empty_host_cache", "get_allocator_backend",
-           "get_per_process_memory_fraction", "host_memory_stats", "host_memory_stats_as_nested_dict", "max_memory_allocated", "max_memory_reserved", "mem_get_info",
-           "memory_allocated", "memory_reserved", "memory_snapshot", "memory_stats", "memory_stats_as_nested_dict", "memory_summary", "reset_accumulated_host_memory_stats",
-           "reset_accumulated_memory_stats", "reset_max_memory_allocated", "reset_peak_host_memory_stats", "reset_peak_memory_stats", "set_per_process_memory_fraction",
-           "use_mem_pool"]
+__all__ = [
+    "MemPool",
+    "OutOfMemoryError",
+    "caching_allocator_alloc",
+    "caching_allocator_delete",
+    "empty_cache",
+    "empty_host_cache",
+    "get_allocator_backend",
+    "get_per_process_memory_fraction",
+    "host_memory_stats",
+    "host_memory_stats_as_nested_dict",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_snapshot",
+    "memory_stats",
+    "memory_stats_as_nested_dict",
+    "memory_summary",
+    "reset_accumulated_host_memory_stats",
+    "reset_accumulated_memory_stats",
+    "reset_max_memory_allocated",
+    "reset_peak_host_memory_stats",
+    "reset_peak_memory_stats",
+    "set_per_process_memory_fraction",
+    "use_mem_pool",
+]
 
 
 def _device(device) -> torch.device:
@@ -24,7 +48,8 @@ def _device(device) -> torch.device:
 
 # ---- device memory
 def memory_stats(device=None) -> dict:
-    """torch.accelerator.memory_stats: "allocated_bytes.all.current" and so on; bytes are rounded up to pages of 4 KiB, "requested_bytes" are not."""
+    """torch.accelerator.memory_stats: "allocated_bytes.all.current" and so on; bytes are rounded up to pages of 4
+    KiB, "requested_bytes" are not."""
     return torch.accelerator.memory_stats(_device(device))
 
 
@@ -92,7 +117,8 @@ def get_per_process_memory_fraction(device=None) -> float:
 
 
 def caching_allocator_alloc(size: int, device=None, stream=None) -> int:
-    """Host address of `size` bytes of device memory, for caching_allocator_delete. stream: without effect (streams.py)."""
+    """Host address of `size` bytes of device memory, for caching_allocator_delete. stream: without effect
+    (streams.py)."""
     if size < 0:
         raise ValueError(f"size must not be negative, got {size}")
     return _C.device_malloc(index_of(device), size)
@@ -104,7 +130,8 @@ def caching_allocator_delete(address: int) -> None:
 
 # ---- what is where
 def memory_snapshot(mempool_id=None) -> list:
-    """All devices' segments (runs of neighbouring blocks of one pool and size class) with their blocks, as plain dicts after torch.cuda.memory_snapshot."""
+    """All devices' segments (runs of neighbouring blocks of one pool and size class) with their blocks, as plain
+    dicts after torch.cuda.memory_snapshot."""
     segments = [s for i in range(_C.device_count()) for s in _C.memory_snapshot(i)]
     return segments if mempool_id is None else [s for s in segments if s["segment_pool_id"] == tuple(mempool_id)]
 
@@ -131,15 +158,33 @@ def _size(bytes_: int) -> str:
 def memory_summary(device=None, abbreviated: bool = False) -> str:
     """A table of the statistics; abbreviated: without the rows for small and large blocks (up to, and above 1 MiB)."""
     stats = memory_stats(device)
-    rows = [("Allocated memory", "allocated_bytes", _size), ("Requested memory", "requested_bytes", _size), ("Reserved memory", "reserved_bytes", _size),
-            ("Allocations", "allocation", "{:8d}    ".format), ("Segments", "segment", "{:8d}    ".format)]
+    rows = [
+        ("Allocated memory", "allocated_bytes", _size),
+        ("Requested memory", "requested_bytes", _size),
+        ("Reserved memory", "reserved_bytes", _size),
+        ("Allocations", "allocation", "{:8d}    ".format),
+        ("Segments", "segment", "{:8d}    ".format),
+    ]
     title = f"presil memory, device {index_of(device)}; out of memory: {stats.get('num_ooms', 0)}; cache flushes: {stats.get('num_alloc_retries', 0)}"
     line = "|" + "=" * 82 + "|"
-    out = [line, f"| {title:<80} |", line, f"| {'':<20} | " + " | ".join(f"{c:<12}" for c in ("now", "peak", "total up", "total down")) + " |", line]
+    out = [
+        line,
+        f"| {title:<80} |",
+        line,
+        f"| {'':<20} | " + " | ".join(f"{c:<12}" for c in ("now", "peak", "total up", "total down")) + " |",
+        line,
+    ]
     for title, name, text in rows:
         for kind in ("all",) if abbreviated else ("all", "small_pool", "large_pool"):
             label = title if kind == "all" else f"  {kind[:5]} blocks"
-            out.append(f"| {label:<20} | " + " | ".join(text(stats.get(f"{name}.{kind}.{column}", 0)) for column in ("current", "peak", "allocated", "freed")) + " |")
+            out.append(
+                f"| {label:<20} | "
+                + " | ".join(
+                    text(stats.get(f"{name}.{kind}.{column}", 0))
+                    for column in ("current", "peak", "allocated", "freed")
+                )
+                + " |"
+            )
         out.append("|" + "-" * 82 + "|")
     out[-1] = line
     return "\n".join(out) + "\n"
@@ -147,7 +192,8 @@ def memory_summary(device=None, abbreviated: bool = False) -> str:
 
 # ---- pools
 class MemPool:
-    """Device memory of its own: blocks allocated under use_mem_pool(pool) never share a segment with others, and stay the pool's until it is deleted; blocks that
+    """Device memory of its own: blocks allocated under use_mem_pool(pool) never share a segment with others, and stay
+    the pool's until it is deleted; blocks that
     are alive then move to the default pool."""
 
     def __init__(self, device=None):
@@ -197,7 +243,8 @@ def host_memory_stats_as_nested_dict() -> dict:
 
 
 def host_memory_stats() -> dict:
-    """Pinned memory, after torch.cuda.host_memory_stats: "allocated_bytes.current" (cached blocks included), "active_bytes.current" and so on."""
+    """Pinned memory, after torch.cuda.host_memory_stats: "allocated_bytes.current" (cached blocks included),
+    "active_bytes.current" and so on."""
     return dict(sorted(_flat("", _C.host_memory_stats(), {}).items()))
 
 

@@ -1,12 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Seeds and states of the devices' generators. The same seed gives the CPU's numbers. A generator is plain host state: nothing here opens a device."""
+"""Seeds and states of the devices' generators. The same seed gives the CPU's numbers. A generator is plain host
+state: nothing here opens a device."""
 
 import torch
 
 from torch_presil import _C
 from torch_presil.device._index import index_of
 
-__all__ = ["default_generators", "get_rng_state", "get_rng_state_all", "initial_seed", "manual_seed", "manual_seed_all", "seed", "seed_all", "set_rng_state", "set_rng_state_all"]
+__all__ = [
+    "default_generators",
+    "get_rng_state",
+    "get_rng_state_all",
+    "initial_seed",
+    "manual_seed",
+    "manual_seed_all",
+    "seed",
+    "seed_all",
+    "set_rng_state",
+    "set_rng_state_all",
+]
 
 default_generators = tuple(_C.default_generator(i) for i in range(_C.device_count()))
 

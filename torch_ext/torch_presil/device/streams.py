@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Streams and events. All streams of a device share its one queue, in the order of enqueuing; what waits promise holds, priorities change nothing."""
+"""Streams and events. All streams of a device share its one queue, in the order of enqueuing; what waits promise
+holds, priorities change nothing."""
 
 import torch
 
@@ -46,13 +47,17 @@ class _EventType(type):
 class Event(metaclass=_EventType):
     """Makes a torch.Event of the device (no subclass: torch.Event.elapsed_time takes its own type only).
 
-    enable_timing: elapsed_time() gives milliseconds of simulated time, from the chip's cycle counter and clock_mhz of its configuration (modes rtl and verify).
-    blocking is accepted and changes nothing. interprocess: NotImplementedError, because every process has devices of its own.
+    enable_timing: elapsed_time() gives milliseconds of simulated time, from the chip's cycle counter and clock_mhz of
+    its configuration (modes rtl and verify).
+    blocking is accepted and changes nothing. interprocess: NotImplementedError, because every process has devices of
+    its own.
     """
 
     def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False):
         if interprocess:
-            raise NotImplementedError("presil: an event can't be shared with another process: every process has devices of its own")
+            raise NotImplementedError(
+                "presil: an event can't be shared with another process: every process has devices of its own"
+            )
         return torch.Event(device="presil", enable_timing=enable_timing, blocking=blocking)
 
 
