@@ -222,7 +222,7 @@ def worker(rank: int, folder: str, seconds: int) -> None:
             assert dist.get_backend() == "presil"
             check(rank, device)
             dist.destroy_process_group()
-        except BaseException:  # noqa: BLE001: the parent shows it
+        except BaseException:  # the parent shows it
             text = traceback.format_exc()
         with open(f"{folder}/{check.__name__}.{rank}", "w") as file:
             file.write(text)

@@ -322,7 +322,7 @@ def test_the_graphs_memory_stays_its_own(x):
 def test_what_a_graph_reads_outlives_its_tensors():
     w, x = torch.randn(16, 16, device="presil"), torch.randn(16, 16, device="presil")
     expected = x @ w
-    g, y = captured(lambda: x @ w)
+    g, y = captured(lambda: x @ w)  # noqa: F821 (deleted below, on purpose)
     del w, x
     gc.collect()
     torch.randn(16, 16, device="presil")
