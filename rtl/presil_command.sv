@@ -133,8 +133,8 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign take_now = state == 2'd0 && ring_head != got && busy && !halt;
   always_ff @(posedge clk) if (take_now) desc <= take(ring_head);
 
-  // Everything that is looked at is looked at first: a register that is read behind an assignment to it costs
-  // Verilator a shadow copy.
+  // Everything that is looked at is looked at first: a register that is read behind an assignment to it
+  // costs Verilator a shadow copy.
   always_ff @(posedge clk) begin
     logic handed, fetch, ask, finished, drained, lost, own;
     logic [3:0]  code;
