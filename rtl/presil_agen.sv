@@ -106,7 +106,8 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   logic [7:0]  kx, ky;
   logic [31:0] step_xq, kern_xq, step_yq, kern_yq, org_xq, org_yq;      // quotients: stride, dilation, origin
   logic [8:0]  step_xr, kern_xr, step_yr, kern_yr, org_xr, org_yr;      // remainders
-  logic [31:0] xq, yq, kxq, kyq;                                        // position, and position of the block's first column and row
+  // position, and position of the block's first column and row
+  logic [31:0] xq, yq, kxq, kyq;
   logic [8:0]  xr, yr, kxr, kyr;
 
   function automatic logic [31:0] origin_quo(input logic [15:0] q, input logic [8:0] r, input logic neg);
@@ -206,7 +207,8 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
       run_valid <= 1'b1;
       nx <= s_nx; ny <= s_ny; kxn <= s_kx; kyn <= s_ky; ncb <= s_ncb; lim_x <= s_lim_x; lim_y <= s_lim_y;
       x_stride <= s_x_stride; y_stride <= s_y_stride; cb_stride <= s_cb_stride; acc_base <= s_acc_base;
-      idx <= s_idx; idy <= s_idy; pad <= s_pad; bf16 <= s_bf16; first <= s_first; half <= s_half; skip <= s_skip; id <= s_index;
+      idx <= s_idx; idy <= s_idy; pad <= s_pad; bf16 <= s_bf16; first <= s_first; half <= s_half; skip <= s_skip;
+      id <= s_index;
       step_xq <= {16'd0, quo[1]}; step_xr <= rem[1]; kern_xq <= {16'd0, quo[2]}; kern_xr <= rem[2];
       step_yq <= {16'd0, quo[4]}; step_yr <= rem[4]; kern_yq <= {16'd0, quo[5]}; kern_yr <= rem[5];
       next = origin_quo(quo[0], rem[0], neg_x);

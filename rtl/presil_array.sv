@@ -78,7 +78,8 @@ module presil_array import presil_config_pkg::*; (
   logic [1:0] wspecial;
   logic rspecial;
 
-  logic v1, v2, v3, bf1, bf2, bf3, set1, first1, first2, first3, last1, last2, last3, half1, half2, half3, special2, forward3, copied3;
+  logic v1, v2, v3, bf1, bf2, bf3, set1, first1, first2, first3, last1, last2, last3, half1, half2, half3, special2,
+    forward3, copied3;
   logic [ROW_BITS-1:0] addr1, addr2, addr3;
   cells_t dots8, specials, vals, copy;
   double_t dots16;                                     // sums, then largest exponents (stored bias)
@@ -233,13 +234,15 @@ module presil_array import presil_config_pkg::*; (
     for (int unsigned c = 0; c < 2 * CELLS; c++) dot_bf16[c] = 32'd0;
     for (int unsigned i = 0; i < PAIRS; i += 4)
       for (int unsigned c = 0; c < CELLS; c++)
-        dot_bf16[CELLS + c] = larger(dot_bf16[CELLS + c], larger(larger(rexp[i] + wexp[i][set1][c], rexp[i + 1] + wexp[i + 1][set1][c]),
-                                                                  larger(rexp[i + 2] + wexp[i + 2][set1][c], rexp[i + 3] + wexp[i + 3][set1][c])));
+        dot_bf16[CELLS + c] = larger(dot_bf16[CELLS + c],
+          larger(larger(rexp[i] + wexp[i][set1][c], rexp[i + 1] + wexp[i + 1][set1][c]),
+                 larger(rexp[i + 2] + wexp[i + 2][set1][c], rexp[i + 3] + wexp[i + 3][set1][c])));
     for (int unsigned i = 0; i < PAIRS; i += 2)
       for (int unsigned c = 0; c < CELLS; c++) begin
         logic [31:0] t0, t1, s;
         t0 = aligned(((rman[i] & 32'hff) << G) * wman[i][set1][c], dot_bf16[CELLS + c] - (rexp[i] + wexp[i][set1][c]));
-        t1 = aligned(((rman[i + 1] & 32'hff) << G) * wman[i + 1][set1][c], dot_bf16[CELLS + c] - (rexp[i + 1] + wexp[i + 1][set1][c]));
+        t1 = aligned(((rman[i + 1] & 32'hff) << G) * wman[i + 1][set1][c],
+          dot_bf16[CELLS + c] - (rexp[i + 1] + wexp[i + 1][set1][c]));
         s = dot_bf16[c];
         s = ((rman[i] ^ wsign[i][set1][c]) >= FP_SIGN) ? (s - t0) : (s + t0);
         s = ((rman[i + 1] ^ wsign[i + 1][set1][c]) >= FP_SIGN) ? (s - t1) : (s + t1);

@@ -78,7 +78,8 @@ module presil_axi_write import presil_config_pkg::*; #(
       tail <= tail + 8'd1;
     end
     if (rst) begin
-      awvalid <= 1'b0;  head <= 8'd0;  data <= 8'd0;  tail <= 8'd0;  issued <= 8'd0;  beat <= 8'd0;  drain <= 1'b0;  err_valid <= 1'b0;
+      awvalid <= 1'b0;  head <= 8'd0;  data <= 8'd0;  tail <= 8'd0;  issued <= 8'd0;  beat <= 8'd0;  drain <= 1'b0;
+      err_valid <= 1'b0;
     end
   end
 endmodule

@@ -81,21 +81,24 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
     logic zero, conv;
     logic [31:0] word;
     logic [1:0]  size_log2;
-    zero = desc[LOAD_N0_WORD][LOAD_N0_LSB +: 16] == 16'd0 || desc[LOAD_N1_WORD][LOAD_N1_LSB +: 16] == 16'd0 || desc[LOAD_N2_WORD][LOAD_N2_LSB +: 16] == 16'd0
-        || desc[LOAD_N3_WORD][LOAD_N3_LSB +: 16] == 16'd0 || desc[LOAD_CHUNK_BYTES_WORD][LOAD_CHUNK_BYTES_LSB +: 16] == 16'd0;
+    zero = desc[LOAD_N0_WORD][LOAD_N0_LSB +: 16] == 16'd0 || desc[LOAD_N1_WORD][LOAD_N1_LSB +: 16] == 16'd0
+        || desc[LOAD_N2_WORD][LOAD_N2_LSB +: 16] == 16'd0 || desc[LOAD_N3_WORD][LOAD_N3_LSB +: 16] == 16'd0
+        || desc[LOAD_CHUNK_BYTES_WORD][LOAD_CHUNK_BYTES_LSB +: 16] == 16'd0;
     word = 32'(desc[LOAD_WORD_BYTES_WORD][LOAD_WORD_BYTES_LSB +: 16]);
     if (opcode == OP_STORE) return zero || word == 32'd0 || word > WORD;
     conv = desc[LOAD_CONV_WORD][LOAD_CONV_LSB +: 2] != CONV_NONE;
     size_log2 = conv ? 2'd1 : desc[LOAD_ESIZE_LOG2_WORD][LOAD_ESIZE_LOG2_LSB +: 2];
     if (desc[LOAD_TRANSPOSE_WORD][LOAD_TRANSPOSE_LSB]
-        && (desc[LOAD_N0_WORD][LOAD_N0_LSB +: 16] != 16'd1 || 32'(desc[LOAD_N1_WORD][LOAD_N1_LSB +: 16]) > (LANES >> size_log2))) return 1'b1;
+        && (desc[LOAD_N0_WORD][LOAD_N0_LSB +: 16] != 16'd1
+        || 32'(desc[LOAD_N1_WORD][LOAD_N1_LSB +: 16]) > (LANES >> size_log2))) return 1'b1;
     return zero || word == 32'd0 || word > (conv ? 2 * WORD : WORD);
   endfunction
   function automatic logic bad_matrix();
     logic [31:0] nx, ny;
     nx = 32'(desc[MATRIX_NX_WORD][MATRIX_NX_LSB +: 16]);
     ny = 32'(desc[MATRIX_NY_WORD][MATRIX_NY_LSB +: 16]);
-    return nx == 32'd0 || ny == 32'd0 || desc[MATRIX_SX_WORD][MATRIX_SX_LSB +: 16] == 16'd0 || desc[MATRIX_SY_WORD][MATRIX_SY_LSB +: 16] == 16'd0
+    return nx == 32'd0 || ny == 32'd0 || desc[MATRIX_SX_WORD][MATRIX_SX_LSB +: 16] == 16'd0
+      || desc[MATRIX_SY_WORD][MATRIX_SY_LSB +: 16] == 16'd0
         || desc[MATRIX_KX_WORD][MATRIX_KX_LSB +: 8] == 8'd0 || desc[MATRIX_KY_WORD][MATRIX_KY_LSB +: 8] == 8'd0
         || desc[MATRIX_NCB_WORD][MATRIX_NCB_LSB +: 16] == 16'd0 || desc[MATRIX_IDX_WORD][MATRIX_IDX_LSB +: 8] == 8'd0
         || desc[MATRIX_IDY_WORD][MATRIX_IDY_LSB +: 8] == 8'd0
@@ -143,10 +146,11 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
     own      = own_code != ERROR_NONE;
     ask      = busy && !halt && !fetch_valid && ahead != 32'd0 && !doorbell && asked + fetch_count - ring_head <= SLOTS;
     fetch    = fetch_valid && fetch_ready;
-    handed   = state == 2'd2 && !halt && !own && (opcode == OP_NOP || (opcode == OP_LOAD && room[0]) || (opcode == OP_MATRIX && room[1])
-            || (opcode == OP_EPILOGUE && room[2]) || (opcode == OP_STORE && room[3]));
-    finished = busy && !halt && !doorbell && !launch && !queue_reset && ring_head == ring_tail && !own && fail_code == ERROR_NONE && state == 2'd0
-            && all_empty && all_idle;
+    handed   = state == 2'd2 && !halt && !own
+            && (opcode == OP_NOP || (opcode == OP_LOAD && room[0]) || (opcode == OP_MATRIX && room[1])
+                || (opcode == OP_EPILOGUE && room[2]) || (opcode == OP_STORE && room[3]));
+    finished = busy && !halt && !doorbell && !launch && !queue_reset && ring_head == ring_tail
+            && !own && fail_code == ERROR_NONE && state == 2'd0 && all_empty && all_idle;
     drained  = halt && busy && !queue_reset && all_idle && !fetch_valid && asked_beats == got_beats;
     lost     = doorbell && !error && !resetting && ring_tail - ring_head > size;
     code     = ERROR_NONE;  code_index = ring_head;  code_addr = 40'd0;
@@ -208,11 +212,14 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
     if (drained && !resetting) error <= 1'b1;
     if (queue_reset && busy) resetting <= 1'b1;
     if (engine_rst || rst) begin
-      halt <= 1'b0;  error <= 1'b0;  error_code <= ERROR_NONE;  error_index <= 32'd0;  error_addr <= 40'd0;  resetting <= 1'b0;
-      ring_head <= 32'd0;  asked <= 32'd0;  got <= 32'd0;  asked_beats <= 32'd0;  got_beats <= 32'd0;  state <= 2'd0;  push <= 4'd0;  own_code <= ERROR_NONE;
+      halt <= 1'b0;  error <= 1'b0;  error_code <= ERROR_NONE;  error_index <= 32'd0;  error_addr <= 40'd0;
+      resetting <= 1'b0;
+      ring_head <= 32'd0;  asked <= 32'd0;  got <= 32'd0;  asked_beats <= 32'd0;  got_beats <= 32'd0;  state <= 2'd0;
+      push <= 4'd0;  own_code <= ERROR_NONE;
     end
     if (rst) begin
-      busy <= 1'b0;  fetch_valid <= 1'b0;  launch <= 1'b0;  irq_done <= 1'b0;  irq_error <= 1'b0;  engine_rst <= 1'b0;  decoded <= 1'b0;
+      busy <= 1'b0;  fetch_valid <= 1'b0;  launch <= 1'b0;  irq_done <= 1'b0;  irq_error <= 1'b0;  engine_rst <= 1'b0;
+      decoded <= 1'b0;
     end
   end
 endmodule

@@ -50,11 +50,14 @@ module presil_counters import presil_config_pkg::*; import presil_desc_pkg::*; #
     if (snapshot) begin
       s_load <= c_load;  s_matrix <= c_matrix;  s_epilogue <= c_epilogue;  s_store <= c_store;
       y_load <= z_load;  y_matrix <= z_matrix;  y_epilogue <= z_epilogue;  y_store <= z_store;
-      s_other[0] <= cycles - z_cycles;  s_other[1] <= read_beats;  s_other[2] <= write_beats;  s_other[3] <= read_beats << LW;  s_other[4] <= bytes;
-      s_other[5] <= descriptors;  s_other[6] <= launches;  s_other[7] <= fetch_beats;  s_other[8] <= first - start;  s_other[9] <= last - start;
+      s_other[0] <= cycles - z_cycles;  s_other[1] <= read_beats;  s_other[2] <= write_beats;
+      s_other[3] <= read_beats << LW;  s_other[4] <= bytes;
+      s_other[5] <= descriptors;  s_other[6] <= launches;  s_other[7] <= fetch_beats;  s_other[8] <= first - start;
+      s_other[9] <= last - start;
     end
     if (clear || rst) begin
-      z_load <= c_load;  z_matrix <= c_matrix;  z_epilogue <= c_epilogue;  z_store <= c_store;  z_cycles <= rst ? 64'd0 : cycles;
+      z_load <= c_load;  z_matrix <= c_matrix;  z_epilogue <= c_epilogue;  z_store <= c_store;
+      z_cycles <= rst ? 64'd0 : cycles;
     end
     if (launch) begin
       start <= cycles;  first <= cycles;  last <= cycles;  seen <= 1'b0;
@@ -77,7 +80,8 @@ module presil_counters import presil_config_pkg::*; import presil_desc_pkg::*; #
       write_beats <= write_beats + 64'd1;  bytes <= bytes + 64'(write_bytes);
     end
     if (clear || rst) begin
-      read_beats <= 64'd0;  write_beats <= 64'd0;  bytes <= 64'd0;  descriptors <= 64'd0;  launches <= 64'd0;  fetch_beats <= 64'd0;
+      read_beats <= 64'd0;  write_beats <= 64'd0;  bytes <= 64'd0;  descriptors <= 64'd0;  launches <= 64'd0;
+      fetch_beats <= 64'd0;
     end
     if (rst) begin
       cycles <= 64'd0;  start <= 64'd0;  first <= 64'd0;  last <= 64'd0;  seen <= 1'b0;

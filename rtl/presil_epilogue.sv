@@ -43,7 +43,8 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; (
   localparam int unsigned LOG_WORD = $clog2(WORD);
   localparam int unsigned RES_WORDS = (4 * CELLS + WORD - 1) / WORD;
   localparam int unsigned RES_BITS = (RES_WORDS > 1) ? $clog2(RES_WORDS) : 1;
-  localparam logic [7:0] WORDS1 = 8'((CELLS + WORD - 1) / WORD);        // words that a row of 1-, 2- and 4-byte elements takes
+  // words that a row of 1-, 2- and 4-byte elements takes
+  localparam logic [7:0] WORDS1 = 8'((CELLS + WORD - 1) / WORD);
   localparam logic [7:0] WORDS2 = 8'((2 * CELLS + WORD - 1) / WORD);
   localparam logic [7:0] WORDS4 = 8'((4 * CELLS + WORD - 1) / WORD);
   localparam logic [WORD-1:0] MASK1 = ~({WORD{1'b1}} << CELLS);           // bytes of a row at the beginning of a word
@@ -78,7 +79,8 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; (
   logic [ROW_BITS-1:0] f_acc [2];
   logic [31:0] f_out [2], f_out_pitch [2], f_resb [2], f_res_pitch [2], f_index [2];
   logic d_par;
-  assign d_par = start_desc[EPILOGUE_BIAS_EN_WORD][EPILOGUE_BIAS_EN_LSB] || start_desc[EPILOGUE_SCALE_EN_WORD][EPILOGUE_SCALE_EN_LSB];
+  assign d_par = start_desc[EPILOGUE_BIAS_EN_WORD][EPILOGUE_BIAS_EN_LSB]
+    || start_desc[EPILOGUE_SCALE_EN_WORD][EPILOGUE_SCALE_EN_LSB];
   assign start_ready = !held[in_slot] && !halt;
   assign take = start_valid && start_ready;
 
@@ -187,7 +189,7 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; (
       f_rtype[in_slot] <= start_desc[EPILOGUE_RES_TYPE_WORD][EPILOGUE_RES_TYPE_LSB +: EPILOGUE_RES_TYPE_WIDTH];
       f_half[in_slot] <= start_desc[EPILOGUE_HALF_WORD][EPILOGUE_HALF_LSB];
       f_res[in_slot] <= start_desc[EPILOGUE_RES_EN_WORD][EPILOGUE_RES_EN_LSB]
-                        && start_desc[EPILOGUE_OUT_TYPE_WORD][EPILOGUE_OUT_TYPE_LSB +: EPILOGUE_OUT_TYPE_WIDTH] != OUT_RAW32;
+        && start_desc[EPILOGUE_OUT_TYPE_WORD][EPILOGUE_OUT_TYPE_LSB +: EPILOGUE_OUT_TYPE_WIDTH] != OUT_RAW32;
       f_rows[in_slot] <= start_desc[EPILOGUE_ROWS_WORD][EPILOGUE_ROWS_LSB +: EPILOGUE_ROWS_WIDTH];
       f_acc[in_slot] <= start_desc[EPILOGUE_ACC_BASE_WORD][EPILOGUE_ACC_BASE_LSB +: ROW_BITS];
       f_param[in_slot] <= start_desc[EPILOGUE_PARAM_BASE_WORD][EPILOGUE_PARAM_BASE_LSB +: EPILOGUE_PARAM_BASE_WIDTH];
@@ -203,7 +205,8 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; (
     end
 
     if (rst) begin
-      held <= 2'b00; fresh <= 2'b00; par_left <= 2'b00; in_slot <= 1'b0; seq_valid <= 1'b0; seq_next <= 1'b0; par_no <= 8'd0;
+      held <= 2'b00; fresh <= 2'b00; par_left <= 2'b00; in_slot <= 1'b0; seq_valid <= 1'b0; seq_next <= 1'b0;
+      par_no <= 8'd0;
       gap <= 8'd0; p1_par <= 1'b0; p2_par <= 1'b0; p1_res <= 1'b0; p2_res <= 1'b0; r1_valid <= 1'b0; r2_valid <= 1'b0;
     end
   end
@@ -212,12 +215,11 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; (
 
   // ---------------------------------------------------------------- arithmetic
 
-  presil_epilogue_pipe u_pipe (
-    .clk, .rst, .cfg_valid(take), .cfg_slot(in_slot), .desc(start_desc),
+  presil_epilogue_pipe u_pipe (.clk, .rst, .cfg_valid(take), .cfg_slot(in_slot), .desc(start_desc),
     .par_valid(p2_par && res_rvalid), .par_slot(p2_slot), .par_scale(p2_scale), .par_word(p2_word),
-    .res_valid(p2_res && res_rvalid), .res_word(p2_word[RES_BITS-1:0]), .rdata(res_rdata),
-    .row_valid(r2_valid), .row_slot(r2_slot), .row_first(r2_first), .row_last(r2_last), .row_quad(r2_quad), .acc_q,
-    .next_valid, .next_slot, .next_first, .next_head, .next_last, .next_word, .out_valid(epi_valid), .out_data(epi_data), .busy(pipe_busy));
+    .res_valid(p2_res && res_rvalid), .res_word(p2_word[RES_BITS-1:0]), .rdata(res_rdata), .row_valid(r2_valid),
+    .row_slot(r2_slot), .row_first(r2_first), .row_last(r2_last), .row_quad(r2_quad), .acc_q, .next_valid, .next_slot,
+    .next_first, .next_head, .next_last, .next_word, .out_valid(epi_valid), .out_data(epi_data), .busy(pipe_busy));
 
   // ---------------------------------------------------------------- output address, of the next cycle's word
   logic [31:0] out_at;
@@ -232,7 +234,8 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; (
       epi_index <= f_index[next_slot];
       epi_full <= !shares;
       if (shares)
-        epi_mask <= ((f_otype[next_slot] == OUT_INT8) ? MASK1 : (f_otype[next_slot] == OUT_BF16) ? MASK2 : MASK4) << at[LOG_WORD-1:0];
+        epi_mask <= ((f_otype[next_slot] == OUT_INT8) ? MASK1 : (f_otype[next_slot] == OUT_BF16) ? MASK2 : MASK4)
+                    << at[LOG_WORD-1:0];
       else
         epi_mask <= '1;
       out_slot <= next_slot;

@@ -21,7 +21,8 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
   input  logic              res_valid,      // rdata is a residual word
   input  logic [RES_BITS-1:0] res_word,
   input  logic [8*WORD-1:0] rdata,
-  input  logic              row_valid,      // acc_q is a row; its residual words have arrived, the last one in this cycle
+  // acc_q is a row; its residual words have arrived, the last one in this cycle
+  input  logic              row_valid,
   input  logic              row_slot,
   input  logic              row_first,      // first and last row of the descriptor
   input  logic              row_last,
@@ -151,7 +152,8 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
   endfunction
 
   function automatic cells_t res_words();
-    for (int unsigned c = 0; c < CELLS; c++) res_words[c] = rbuf[RES_BITS'(c / QUADS)][32*(32'(quad2) + (c % QUADS)) +: 32];
+    for (int unsigned c = 0; c < CELLS; c++)
+      res_words[c] = rbuf[RES_BITS'(c / QUADS)][32*(32'(quad2) + (c % QUADS)) +: 32];
   endfunction
 
   function automatic cells_t scaled();

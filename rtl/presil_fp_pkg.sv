@@ -42,7 +42,8 @@ package presil_fp_pkg;
     e   = ea + eb + ((hi >= FP_HIDE) ? 32'd1 : 32'd0);                // exponent field + 127
     u   = ((rem + (q & 32'd1)) > FP_HIDE) ? 32'd1 : 32'd0;
     r   = ((e - 32'd128) << 23) + q + u;                              // the hidden bit adds one to the exponent
-    e   = e + (((q + u) > 32'hff_ffff) ? 32'd1 : 32'd0);              // exponent after rounding decides flush and overflow
+    // exponent after rounding decides flush and overflow
+    e   = e + (((q + u) > 32'hff_ffff) ? 32'd1 : 32'd0);
     r   = (e > 32'd381) ? FP_INF : r;
     r   = (e < 32'd128) ? 32'd0 : r;
     z   = (((ea < eb) ? ea : eb) == 32'd0) ? 32'd1 : 32'd0;

@@ -69,16 +69,21 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic [31:0]    row_beats, row_s, row_index;
   logic [49:0]    row_rel, row_pos;
   presil_rows u_rows (.clk, .rst, .start_valid(start), .start_ready(rows_ready), .index(start_index),
-    .addr({start_desc[LOAD_ADDR_HI_WORD][7:0], start_desc[LOAD_ADDR_LO_WORD]}),
-    .ds1(start_desc[LOAD_DS1_WORD]), .ds2(start_desc[LOAD_DS2_WORD]), .ds3(start_desc[LOAD_DS3_WORD]), .sp(start_desc[LOAD_SP_BASE_WORD]),
-    .ss0(start_desc[LOAD_SS0_WORD]), .ss1(is_transpose ? 32'd0 : start_desc[LOAD_SS1_WORD]), .ss2(start_desc[LOAD_SS2_WORD]), .ss3(start_desc[LOAD_SS3_WORD]),
-    .n0(own_chunks ? d_n0 : 16'd1), .n1(start_desc[LOAD_N1_WORD][LOAD_N1_LSB +: LOAD_N1_WIDTH]),
-    .n2(start_desc[LOAD_N2_WORD][LOAD_N2_LSB +: LOAD_N2_WIDTH]), .n3(start_desc[LOAD_N3_WORD][LOAD_N3_LSB +: LOAD_N3_WIDTH]),
+    .addr({start_desc[LOAD_ADDR_HI_WORD][7:0], start_desc[LOAD_ADDR_LO_WORD]}), .ds1(start_desc[LOAD_DS1_WORD]),
+    .ds2(start_desc[LOAD_DS2_WORD]), .ds3(start_desc[LOAD_DS3_WORD]), .sp(start_desc[LOAD_SP_BASE_WORD]),
+    .ss0(start_desc[LOAD_SS0_WORD]), .ss1(is_transpose ? 32'd0 : start_desc[LOAD_SS1_WORD]),
+    .ss2(start_desc[LOAD_SS2_WORD]), .ss3(start_desc[LOAD_SS3_WORD]), .n0(own_chunks ? d_n0 : 16'd1),
+    .n1(start_desc[LOAD_N1_WORD][LOAD_N1_LSB +: LOAD_N1_WIDTH]),
+    .n2(start_desc[LOAD_N2_WORD][LOAD_N2_LSB +: LOAD_N2_WIDTH]),
+    .n3(start_desc[LOAD_N3_WORD][LOAD_N3_LSB +: LOAD_N3_WIDTH]),
     .pos0({{18{start_desc[LOAD_POS0_WORD][31]}}, start_desc[LOAD_POS0_WORD]}), .step0(d_step0), .span(d_span),
-    .row_bytes(start_desc[LOAD_ROW_BYTES_WORD]), .row_limit(start_desc[LOAD_ROW_LIMIT_WORD][LOAD_ROW_LIMIT_LSB +: LOAD_ROW_LIMIT_WIDTH]),
-    .rp0(start_desc[LOAD_RP0_WORD][LOAD_RP0_LSB +: LOAD_RP0_WIDTH]), .rp1(start_desc[LOAD_RP1_WORD][LOAD_RP1_LSB +: LOAD_RP1_WIDTH]),
-    .rp2(start_desc[LOAD_RP2_WORD][LOAD_RP2_LSB +: LOAD_RP2_WIDTH]), .rp3(start_desc[LOAD_RP3_WORD][LOAD_RP3_LSB +: LOAD_RP3_WIDTH]),
-    .row_valid, .row_ready, .row_beat, .row_beats, .row_rel, .row_pos, .row_index, .row_s, .row_last1, .row_last);
+    .row_bytes(start_desc[LOAD_ROW_BYTES_WORD]),
+    .row_limit(start_desc[LOAD_ROW_LIMIT_WORD][LOAD_ROW_LIMIT_LSB +: LOAD_ROW_LIMIT_WIDTH]),
+    .rp0(start_desc[LOAD_RP0_WORD][LOAD_RP0_LSB +: LOAD_RP0_WIDTH]),
+    .rp1(start_desc[LOAD_RP1_WORD][LOAD_RP1_LSB +: LOAD_RP1_WIDTH]),
+    .rp2(start_desc[LOAD_RP2_WORD][LOAD_RP2_LSB +: LOAD_RP2_WIDTH]),
+    .rp3(start_desc[LOAD_RP3_WORD][LOAD_RP3_LSB +: LOAD_RP3_WIDTH]), .row_valid, .row_ready, .row_beat, .row_beats,
+    .row_rel, .row_pos, .row_index, .row_s, .row_last1, .row_last);
 
   logic        rows_full;
   logic [31:0] bursts_index;
@@ -86,8 +91,9 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign row_ready   = !rows_full && (row_beats == 32'd0 || run_ready);
   assign burst_valid = bursts_valid && !halt;
   assign burst_index = bursts_index;
-  presil_bursts u_bursts (.clk, .rst, .run_valid(row_valid && row_ready && row_beats != 32'd0), .run_ready, .run_beat(row_beat), .run_beats(row_beats),
-    .burst_valid(bursts_valid), .burst_ready(burst_ready && !halt), .burst_beat, .burst_len);
+  presil_bursts u_bursts (.clk, .rst, .run_valid(row_valid && row_ready && row_beats != 32'd0), .run_ready,
+    .run_beat(row_beat), .run_beats(row_beats), .burst_valid(bursts_valid), .burst_ready(burst_ready && !halt),
+    .burst_beat, .burst_len);
   always_ff @(posedge clk) if (row_valid && row_ready && row_beats != 32'd0) bursts_index <= row_index;
 
   // ---- data side ----------------------------------------------------------------------------
@@ -114,14 +120,15 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
   presil_load_walk u_walk (.clk, .rst, .start, .start_desc, .start_index, .own_chunks, .full,
     .row_valid(row_valid && row_ready), .row_beats, .row_rel, .row_pos, .row_s, .row_last1, .row_last, .rows_full,
     .halt, .rx, .rx_slot, .rx_ready(rready), .stall, .pipe_empty, .tr_open, .tr_busy, .waiting, .working,
-    .piece_valid, .piece_done, .piece_full, .piece_conv, .piece_term, .piece_half, .piece_tr, .piece_set, .piece_group, .piece_slot, .piece_shift, .piece_k,
-    .piece_vlo, .piece_vhi, .piece_mlo, .piece_mhi, .piece_addr, .piece_pad,
-    .group_valid, .group_last, .group_s, .group_sw, .group_pad, .group_index, .group_cols, .group_bytes, .group_size,
-    .err_valid(walk_err), .err_index(walk_err_index), .err_addr(walk_err_addr));
+    .piece_valid, .piece_done, .piece_full, .piece_conv, .piece_term, .piece_half, .piece_tr, .piece_set,
+    .piece_group, .piece_slot, .piece_shift, .piece_k, .piece_vlo, .piece_vhi, .piece_mlo, .piece_mhi, .piece_addr,
+    .piece_pad, .group_valid, .group_last, .group_s, .group_sw, .group_pad, .group_index, .group_cols, .group_bytes,
+    .group_size, .err_valid(walk_err), .err_index(walk_err_index), .err_addr(walk_err_addr));
 
   logic [31:0] x [NW];
   logic [31:0] t [NW];
-  presil_align u_align (.clk, .we(rx), .wslot(rx_slot), .wdata(rdata), .en(piece_valid && !stall), .slot(piece_slot), .shift(piece_shift), .x);
+  presil_align u_align (.clk, .we(rx), .wslot(rx_slot), .wdata(rdata), .en(piece_valid && !stall), .slot(piece_slot),
+    .shift(piece_shift), .x);
 
   // what travels with the data: b behind align, c behind split
   typedef struct packed {
@@ -136,7 +143,8 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic [1:0] b_term;
   presil_split u_split (.clk, .en(b_valid && b.conv && !stall), .term(b_term - 2'd1), .x, .t);
 
-  function automatic logic [8*WORD-1:0] merge(input logic conv, input logic [LW:0] vlo, input logic [LW:0] vhi, input logic [31:0] pad);
+  function automatic logic [8*WORD-1:0] merge(input logic conv, input logic [LW:0] vlo, input logic [LW:0] vhi,
+    input logic [31:0] pad);
     logic [31:0] w [NW];
     if (conv) begin
       for (int unsigned i = 0; i < NW / 2; i++) w[i] = t[2*i] | (t[2*i+1] << 16);
@@ -173,12 +181,13 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic [1:0]  seq_size;
   logic [LW:0] seq_bytes;
   logic [31:0] seq_pad;
-  presil_load_columns u_columns (.clk, .rst, .group_valid, .group_last, .group_s, .group_sw, .group_pad, .group_index, .group_cols, .group_bytes, .group_size,
-    .rows_in((row_lo || row_hi) && row_group), .rows_set(row_set), .open(tr_open), .busy(tr_busy), .hold(stall),
-    .col_go, .col_set(seq_set), .col_j(seq_j), .col_size(seq_size), .col_bytes(seq_bytes), .col_pad(seq_pad), .col_valid, .col_addr, .col_done,
-    .err_valid(tr_err), .err_index(tr_err_index), .err_addr(tr_err_addr));
-  presil_transpose u_transpose (.clk, .row_lo, .row_hi, .row_set, .row_k, .row, .col_en(col_go), .col_set(seq_set), .col_j(seq_j), .col_size(seq_size),
-    .col_bytes(seq_bytes), .pad(seq_pad), .col);
+  presil_load_columns u_columns (.clk, .rst, .group_valid, .group_last, .group_s, .group_sw, .group_pad, .group_index,
+    .group_cols, .group_bytes, .group_size, .rows_in((row_lo || row_hi) && row_group), .rows_set(row_set),
+    .open(tr_open), .busy(tr_busy), .hold(stall), .col_go, .col_set(seq_set), .col_j(seq_j), .col_size(seq_size),
+    .col_bytes(seq_bytes), .col_pad(seq_pad), .col_valid, .col_addr, .col_done, .err_valid(tr_err),
+    .err_index(tr_err_index), .err_addr(tr_err_addr));
+  presil_transpose u_transpose (.clk, .row_lo, .row_hi, .row_set, .row_k, .row, .col_en(col_go), .col_set(seq_set),
+    .col_j(seq_j), .col_size(seq_size), .col_bytes(seq_bytes), .pad(seq_pad), .col);
 
   // A word whose bank the epilogue is writing may be passed by the next one (other address, not the last of its
   // descriptor): otherwise an
@@ -215,8 +224,9 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
       b_valid <= piece_valid;
       if (piece_valid) begin
         b_term <= piece_term;
-        b <= '{done: piece_done, full: piece_full, conv: piece_conv, half: piece_half, tr: piece_tr, set: piece_set, group: piece_group,
-               k: piece_k, vlo: piece_vlo, vhi: piece_vhi, mlo: piece_mlo, mhi: piece_mhi, addr: piece_addr, pad: piece_pad};
+        b <= '{done: piece_done, full: piece_full, conv: piece_conv, half: piece_half, tr: piece_tr, set: piece_set,
+               group: piece_group, k: piece_k, vlo: piece_vlo, vhi: piece_vhi, mlo: piece_mlo, mhi: piece_mhi,
+               addr: piece_addr, pad: piece_pad};
       end
       c_valid <= b_valid && b.conv;
       if (b_valid && b.conv) c <= b;

@@ -52,7 +52,8 @@ module presil_load_columns import presil_config_pkg::*; #(
     err_valid <= 1'b0;
     if (!hold) col_valid <= 1'b0;
     if (group_valid) begin
-      g_last[head] <= group_last;  g_s[head] <= group_s;  g_sw[head] <= group_sw;  g_pad[head] <= group_pad;  g_index[head] <= group_index;
+      g_last[head] <= group_last;  g_s[head] <= group_s;  g_sw[head] <= group_sw;  g_pad[head] <= group_pad;
+      g_index[head] <= group_index;
       g_cols[head] <= group_cols;  g_bytes[head] <= group_bytes;  g_size[head] <= group_size;
       head <= !head;
     end
@@ -72,7 +73,8 @@ module presil_load_columns import presil_config_pkg::*; #(
     end
     if (group_valid != last) count <= group_valid ? count + 2'd1 : count - 2'd1;
     if (rst) begin
-      count <= 2'd0;  full <= 2'd0;  head <= 1'b0;  col_set <= 1'b0;  col_j <= '0;  col_valid <= 1'b0;  err_valid <= 1'b0;
+      count <= 2'd0;  full <= 2'd0;  head <= 1'b0;  col_set <= 1'b0;  col_j <= '0;  col_valid <= 1'b0;
+      err_valid <= 1'b0;
     end
   end
 endmodule

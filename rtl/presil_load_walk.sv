@@ -81,7 +81,8 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
   logic [15:0] w_n0;
   logic [6:0]  w_k;
   logic        w_set;
-  logic [31:0] slot0, got, freed;             // running counts of beats: before this row, received, not needed by pieces to come
+  // running counts of beats: before this row, received, not needed by pieces to come
+  logic [31:0] slot0, got, freed;
   logic [31:0] released;                      // freed, when the last piece has been read from the window
 
   assign rx_slot  = got[3:0];
@@ -171,7 +172,8 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
     pop = d_have && rows_held != 9'd0 && (!w_have || (p_row_end && !w_last));
     // next descriptor: not before words that take the longer way (conversion, transposition) have left the pipeline
     out = !d_have && queued != 3'd0
-       && (!(d_conv || d_tr) || (pipe_empty && !tr_busy && !group_valid) || {d_conv, d_tr} == {dq_term[dq_tail] != CONV_NONE, dq_tr[dq_tail]});
+       && (!(d_conv || d_tr) || (pipe_empty && !tr_busy && !group_valid)
+           || {d_conv, d_tr} == {dq_term[dq_tail] != CONV_NONE, dq_tr[dq_tail]});
     group_valid <= p_row_end && d_tr && w_last1;
     if (p_word_end && !p_chunk_end) begin
       w_pos <= w_pos + 50'(len);  w_left <= w_left - len;  w_s <= w_s + d_sw;
@@ -184,7 +186,8 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
         w_set <= !w_set;
         group_last <= w_last;
         group_s <= w_cs;  group_sw <= d_sw;  group_pad <= d_pad;  group_index <= d_index;
-        group_cols <= (LW+1)'((d_conv ? d_chunk >> 1 : d_chunk) > WORD ? WORD >> d_size : (d_conv ? d_chunk >> 1 : d_chunk) >> d_size);
+        group_cols <= (LW+1)'((d_conv ? d_chunk >> 1 : d_chunk) > WORD ? WORD >> d_size
+                              : (d_conv ? d_chunk >> 1 : d_chunk) >> d_size);
         group_bytes <= (LW+1)'((32'(w_k) + 32'd1) << d_size);  group_size <= d_size;
       end
       freed <= slot0 + w_beats;
@@ -211,8 +214,10 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
 
     if (out) begin
       d_have <= 1'b1;  w_k <= 7'd0;
-      d_conv <= dq_term[dq_tail] != CONV_NONE;  d_tr <= dq_tr[dq_tail];  d_term <= dq_term[dq_tail];  d_size <= dq_size[dq_tail];
-      d_step0 <= dq_step0[dq_tail];  d_sw <= dq_sw[dq_tail];  d_ss0 <= dq_ss0[dq_tail];  d_row_bytes <= dq_row_bytes[dq_tail];
+      d_conv <= dq_term[dq_tail] != CONV_NONE;  d_tr <= dq_tr[dq_tail];  d_term <= dq_term[dq_tail];
+      d_size <= dq_size[dq_tail];
+      d_step0 <= dq_step0[dq_tail];  d_sw <= dq_sw[dq_tail];  d_ss0 <= dq_ss0[dq_tail];
+      d_row_bytes <= dq_row_bytes[dq_tail];
       d_pad <= dq_pad[dq_tail];  d_index <= dq_index[dq_tail];  d_n0 <= dq_n0[dq_tail];
       d_chunk <= 32'(dq_chunk[dq_tail]);
       d_word <= !dq_tr[dq_tail] ? 32'(dq_word[dq_tail]) : (dq_term[dq_tail] != CONV_NONE) ? 2 * WORD : WORD;
@@ -236,7 +241,8 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
     if (rst) begin
       queued <= 3'd0;  dq_head <= 2'd0;  dq_tail <= 2'd0;  d_have <= 1'b0;
       rows_held <= 9'd0;  rq_head <= 8'd0;  rq_tail <= 8'd0;  w_have <= 1'b0;  w_half <= 1'b0;
-      slot0 <= 32'd0;  got <= 32'd0;  freed <= 32'd0;  released <= 32'd0;  piece_valid <= 1'b0;  w_set <= 1'b0;  d_conv <= 1'b0;  d_tr <= 1'b0;
+      slot0 <= 32'd0;  got <= 32'd0;  freed <= 32'd0;  released <= 32'd0;  piece_valid <= 1'b0;  w_set <= 1'b0;
+      d_conv <= 1'b0;  d_tr <= 1'b0;
     end
   end
 endmodule

@@ -34,7 +34,8 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
   input  logic              acc_half,
   input  logic [$clog2(ACC_ROWS)-1:0] acc_row,
   output logic [31:0]       acc_q [CELLS],
-  output logic [1:0]        acc_taken       // the read port of half h belongs to this engine in the next cycle: no acc_re then
+  // the read port of half h belongs to this engine in the next cycle: no acc_re then
+  output logic [1:0]        acc_taken
 );
   localparam int unsigned ROW_BITS = $clog2(ACC_ROWS);
 
@@ -44,24 +45,23 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
   assign start_ready = agen_ready && wgt_in_ready && !halt;
   assign take = start_valid && start_ready;
 
-  logic row_valid, row_take, row_pad, row_end, row_last, row_first, row_half, row_bf16, row_skip, can, ready_set, row_set;
+  logic row_valid, row_take, row_pad, row_end, row_last, row_first, row_half, row_bf16, row_skip, can, ready_set,
+    row_set;
   logic [ROW_BITS-1:0] row_acc;
   logic [7:0] row_pad_byte;
 
-  presil_agen u_agen (
-    .clk, .rst, .in_valid(take), .in_ready(agen_ready), .desc(start_desc), .index(start_index),
-    .row_valid, .row_take, .row_addr(act_addr), .row_pad, .row_pad_byte, .row_acc, .row_end, .row_last, .row_first, .row_half,
-    .row_bf16, .row_skip, .row_index(act_index));
+  presil_agen u_agen (.clk, .rst, .in_valid(take), .in_ready(agen_ready), .desc(start_desc), .index(start_index),
+    .row_valid, .row_take, .row_addr(act_addr), .row_pad, .row_pad_byte, .row_acc, .row_end, .row_last, .row_first,
+    .row_half, .row_bf16, .row_skip, .row_index(act_index));
 
   logic arr_wgt_set, arr_wgt_bf16, arr_wgt_skip, arr_wgt_absent, arr_wgt_valid, wgt_busy;
   logic [$clog2(CELLS)-1:0] arr_wgt_cell;
 
-  presil_weights u_weights (
-    .clk, .rst, .halt, .in_valid(take), .in_ready(wgt_in_ready), .desc(start_desc), .index(start_index),
-    .block_done(row_take && row_end), .block_ready(ready_set), .row_set,
-    .rd_valid(wgt_valid), .rd_addr(wgt_addr), .rd_index(wgt_index), .rd_ready(wgt_ready),
-    .arr_valid(arr_wgt_valid), .arr_set(arr_wgt_set), .arr_cell(arr_wgt_cell), .arr_bf16(arr_wgt_bf16), .arr_skip(arr_wgt_skip),
-    .arr_absent(arr_wgt_absent), .busy(wgt_busy));
+  presil_weights u_weights (.clk, .rst, .halt, .in_valid(take), .in_ready(wgt_in_ready), .desc(start_desc),
+    .index(start_index), .block_done(row_take && row_end), .block_ready(ready_set), .row_set, .rd_valid(wgt_valid),
+    .rd_addr(wgt_addr), .rd_index(wgt_index), .rd_ready(wgt_ready), .arr_valid(arr_wgt_valid), .arr_set(arr_wgt_set),
+    .arr_cell(arr_wgt_cell), .arr_bf16(arr_wgt_bf16), .arr_skip(arr_wgt_skip), .arr_absent(arr_wgt_absent),
+    .busy(wgt_busy));
 
   // ---------------------------------------------------------------- rows: two cycles from grant to data, read or not
   assign can = row_valid && ready_set && !halt;
@@ -80,8 +80,8 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
     p1_valid <= row_take;
     p2_valid <= p1_valid;
     if (row_take)
-      p1 <= '{pad: row_pad, set: row_set, first: row_first, last: row_last, half: row_half, bf16: row_bf16, skip: row_skip,
-              pad_byte: row_pad_byte, acc: row_acc};
+      p1 <= '{pad: row_pad, set: row_set, first: row_first, last: row_last, half: row_half, bf16: row_bf16,
+              skip: row_skip, pad_byte: row_pad_byte, acc: row_acc};
     if (p1_valid) p2 <= p1;
     if (rst) begin
       p1_valid <= 1'b0;
@@ -97,14 +97,14 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
   logic [31:0] q0 [CELLS];
   logic [31:0] q1 [CELLS];
 
-  presil_array u_array (
-    .clk, .rst,
-    .wgt_valid(arr_wgt_valid && wgt_rvalid), .wgt_set(arr_wgt_set), .wgt_cell(arr_wgt_cell), .wgt_bf16(arr_wgt_bf16),
-    .wgt_skip(arr_wgt_skip), .wgt_absent(arr_wgt_absent), .wgt_data(wgt_rdata[8*LANES-1:0]),
-    .row_valid(p2_valid && (p2.pad || act_rvalid)), .row_pad(p2.pad), .row_pad_byte(p2.pad_byte), .row_bf16(p2.bf16), .row_skip(p2.skip),
-    .row_set(p2.set), .row_first(p2.first), .row_last(p2.last), .row_half(p2.half), .row_acc(p2.acc), .row_data(act_rdata[8*LANES-1:0]),
-    .acc_next_re(next_re), .acc_next_half(next_half), .acc_re(m_re), .acc_half(m_half), .acc_raddr(m_raddr), .acc_q(m_q),
-    .acc_we(m_we), .acc_whalf(m_whalf), .acc_waddr(m_waddr), .acc_wdata(m_wdata), .acc_wlast(m_wlast), .busy(array_busy));
+  presil_array u_array (.clk, .rst, .wgt_valid(arr_wgt_valid && wgt_rvalid), .wgt_set(arr_wgt_set),
+    .wgt_cell(arr_wgt_cell), .wgt_bf16(arr_wgt_bf16), .wgt_skip(arr_wgt_skip), .wgt_absent(arr_wgt_absent),
+    .wgt_data(wgt_rdata[8*LANES-1:0]), .row_valid(p2_valid && (p2.pad || act_rvalid)), .row_pad(p2.pad),
+    .row_pad_byte(p2.pad_byte), .row_bf16(p2.bf16), .row_skip(p2.skip), .row_set(p2.set), .row_first(p2.first),
+    .row_last(p2.last), .row_half(p2.half), .row_acc(p2.acc), .row_data(act_rdata[8*LANES-1:0]),
+    .acc_next_re(next_re), .acc_next_half(next_half), .acc_re(m_re), .acc_half(m_half), .acc_raddr(m_raddr),
+    .acc_q(m_q), .acc_we(m_we), .acc_whalf(m_whalf), .acc_waddr(m_waddr), .acc_wdata(m_wdata), .acc_wlast(m_wlast),
+    .busy(array_busy));
 
   logic m_re0, m_re1, m_half_q, e_half_q;
   assign m_re0 = m_re && !m_half;

@@ -94,7 +94,8 @@ module presil_rows import presil_config_pkg::*; #(
             s <= s2 + c_ss2;  s1 <= s2 + c_ss2;  s2 <= s2 + c_ss2;
           end else begin
             i2 <= c_n2;  i3 <= i3 - 16'd1;
-            a <= a3 + c_ds3;  a2 <= a3 + c_ds3;  a3 <= a3 + c_ds3;  r <= r3 + c_rp3;  r2 <= r3 + c_rp3;  r3 <= r3 + c_rp3;
+            a <= a3 + c_ds3;  a2 <= a3 + c_ds3;  a3 <= a3 + c_ds3;  r <= r3 + c_rp3;  r2 <= r3 + c_rp3;
+            r3 <= r3 + c_rp3;
             s <= s3 + c_ss3;  s1 <= s3 + c_ss3;  s2 <= s3 + c_ss3;  s3 <= s3 + c_ss3;
             if (i3 == 16'd0) run <= 1'b0;
           end

@@ -45,7 +45,8 @@ module presil_scratchpad import presil_config_pkg::*; (
   assign act_ready = 1'b1;
   assign wgt_ready = !(act_valid && bank_act == bank_wgt);
   assign st_ready  = !((act_valid && bank_act == bank_st) || (wgt_valid && bank_wgt == bank_st));
-  assign res_ready = !((act_valid && bank_act == bank_res) || (wgt_valid && bank_wgt == bank_res) || (st_valid && bank_st == bank_res));
+  assign res_ready = !((act_valid && bank_act == bank_res) || (wgt_valid && bank_wgt == bank_res)
+    || (st_valid && bank_st == bank_res));
   assign ep_ready  = 1'b1;
   assign ld_ready  = !(ep_valid && bank_ep == bank_ld);
 
@@ -86,8 +87,10 @@ module presil_scratchpad import presil_config_pkg::*; (
     if (res_v1) res_rdata <= q[res_b1];
     range_valid <= (act_valid && bad_act) || (wgt_valid && bad_wgt) || (res_valid && bad_res) || (ep_valid && bad_ep);
     if ((act_valid && bad_act) || (wgt_valid && bad_wgt) || (res_valid && bad_res) || (ep_valid && bad_ep)) begin
-      range_index <= (act_valid && bad_act) ? act_index : (wgt_valid && bad_wgt) ? wgt_index : (ep_valid && bad_ep) ? ep_index : res_index;
-      range_addr  <= ((act_valid && bad_act) ? 32'(act_addr) : (wgt_valid && bad_wgt) ? 32'(wgt_addr) : (ep_valid && bad_ep) ? 32'(ep_addr) : 32'(res_addr)) * WORD;
+      range_index <= (act_valid && bad_act) ? act_index : (wgt_valid && bad_wgt) ? wgt_index
+                   : (ep_valid && bad_ep) ? ep_index : res_index;
+      range_addr  <= ((act_valid && bad_act) ? 32'(act_addr) : (wgt_valid && bad_wgt) ? 32'(wgt_addr)
+                    : (ep_valid && bad_ep) ? 32'(ep_addr) : 32'(res_addr)) * WORD;
     end
     if (rst) begin
       act_v1 <= 1'b0;  wgt_v1 <= 1'b0;  st_v1 <= 1'b0;  res_v1 <= 1'b0;

@@ -55,26 +55,29 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign d_bytes = 32'(d_chunk) * 32'(d_n0);
   assign row_at  = unused_rel[LW-1:0];
   presil_rows u_rows (.clk, .rst, .start_valid(start), .start_ready(rows_ready), .index(start_index),
-    .addr({start_desc[STORE_ADDR_HI_WORD][7:0], start_desc[STORE_ADDR_LO_WORD]}),
-    .ds1(start_desc[STORE_DS1_WORD]), .ds2(start_desc[STORE_DS2_WORD]), .ds3(start_desc[STORE_DS3_WORD]), .sp(start_desc[STORE_SP_BASE_WORD]),
+    .addr({start_desc[STORE_ADDR_HI_WORD][7:0], start_desc[STORE_ADDR_LO_WORD]}), .ds1(start_desc[STORE_DS1_WORD]),
+    .ds2(start_desc[STORE_DS2_WORD]), .ds3(start_desc[STORE_DS3_WORD]), .sp(start_desc[STORE_SP_BASE_WORD]),
     .ss0(32'd0), .ss1(start_desc[STORE_SS1_WORD]), .ss2(start_desc[STORE_SS2_WORD]), .ss3(start_desc[STORE_SS3_WORD]),
     .n0(16'd1), .n1(start_desc[STORE_N1_WORD][STORE_N1_LSB +: STORE_N1_WIDTH]),
-    .n2(start_desc[STORE_N2_WORD][STORE_N2_LSB +: STORE_N2_WIDTH]), .n3(start_desc[STORE_N3_WORD][STORE_N3_LSB +: STORE_N3_WIDTH]),
-    .pos0(50'd0), .step0(32'd0), .span(50'(d_bytes)), .row_bytes(d_bytes), .row_limit(16'd0), .rp0(16'd0), .rp1(8'd0), .rp2(8'd0), .rp3(8'd0),
-    .row_valid, .row_ready, .row_beat, .row_beats, .row_rel(unused_rel), .row_pos(unused_pos), .row_index, .row_s, .row_last1(unused_last1), .row_last);
+    .n2(start_desc[STORE_N2_WORD][STORE_N2_LSB +: STORE_N2_WIDTH]),
+    .n3(start_desc[STORE_N3_WORD][STORE_N3_LSB +: STORE_N3_WIDTH]), .pos0(50'd0), .step0(32'd0), .span(50'(d_bytes)),
+    .row_bytes(d_bytes), .row_limit(16'd0), .rp0(16'd0), .rp1(8'd0), .rp2(8'd0), .rp3(8'd0), .row_valid, .row_ready,
+    .row_beat, .row_beats, .row_rel(unused_rel), .row_pos(unused_pos), .row_index, .row_s, .row_last1(unused_last1),
+    .row_last);
 
   logic [4:0] rows_held;
   assign row_ready   = !rows_held[4] && run_ready;
   assign burst_valid = bursts_valid && !halt;
   assign burst_index = a_index;
-  presil_bursts u_bursts (.clk, .rst, .run_valid(row_valid && row_ready), .run_ready, .run_beat(row_beat), .run_beats(row_beats),
-    .burst_valid(bursts_valid), .burst_ready(burst_ready && !halt), .burst_beat, .burst_len);
+  presil_bursts u_bursts (.clk, .rst, .run_valid(row_valid && row_ready), .run_ready, .run_beat(row_beat),
+    .run_beats(row_beats), .burst_valid(bursts_valid), .burst_ready(burst_ready && !halt), .burst_beat, .burst_len);
 
   // ---- descriptors: started, read, addressed, done ------------------------------------------
   logic [2:0]  head, walk, tail;               // running counts mod 8; at most 4 between head and walk
   logic [3:0]  held;
   logic [15:0] bursts, responses;              // running counts
-  logic [15:0] owed;                           // responses that the oldest descriptor waits for; negative: later ones' are in
+  // responses that the oldest descriptor waits for; negative: later ones' are in
+  logic [15:0] owed;
   logic [15:0] q_chunk [8], q_n0 [8], q_word [8], q_bursts [8];
   logic [31:0] q_index [8], q_sw [8], q_ss0 [8];
   logic        q_ordered [8];
@@ -104,8 +107,9 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign st_addr  = 16'(w_s >> LW);
   assign go       = st_valid && st_ready;
   assign row_end  = w_left <= d_word && w_n0 == 16'd0;
-  presil_store_pack u_pack (.clk, .rst, .halt, .piece(go), .piece_from(w_s[LW-1:0]), .piece_at(w_at), .piece_len((LW+1)'(w_len)), .piece_end(row_end),
-    .room(pack_room), .idle(pack_idle), .rvalid(st_rvalid), .rdata(st_rdata), .beat_valid, .beat_ready, .beat_data, .beat_strb, .beat_bytes);
+  presil_store_pack u_pack (.clk, .rst, .halt, .piece(go), .piece_from(w_s[LW-1:0]), .piece_at(w_at),
+    .piece_len((LW+1)'(w_len)), .piece_end(row_end), .room(pack_room), .idle(pack_idle), .rvalid(st_rvalid),
+    .rdata(st_rdata), .beat_valid, .beat_ready, .beat_data, .beat_strb, .beat_bytes);
 
   always_ff @(posedge clk) begin
     logic pop, burst, take, chunk_end;
@@ -140,7 +144,8 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
       end
     end
     if (pop) begin
-      w_have <= 1'b1;  w_s <= rq_s[rq_tail];  w_cs <= rq_s[rq_tail];  w_at <= rq_at[rq_tail];  w_last <= rq_last[rq_tail];
+      w_have <= 1'b1;  w_s <= rq_s[rq_tail];  w_cs <= rq_s[rq_tail];  w_at <= rq_at[rq_tail];
+      w_last <= rq_last[rq_tail];
       w_left <= d_size;  w_n0 <= d_more;
       rq_tail <= rq_tail + 4'd1;
     end
@@ -155,8 +160,10 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
       d_have <= 1'b0;  read[walk] <= 1'b1;  walk <= walk + 3'd1;
     end
     if (start) begin
-      q_chunk[head] <= d_chunk;  q_n0[head] <= d_n0;  q_word[head] <= start_desc[STORE_WORD_BYTES_WORD][STORE_WORD_BYTES_LSB +: STORE_WORD_BYTES_WIDTH];
-      q_index[head] <= start_index;  q_sw[head] <= start_desc[STORE_SW_WORD];  q_ss0[head] <= start_desc[STORE_SS0_WORD];
+      q_chunk[head] <= d_chunk;  q_n0[head] <= d_n0;
+      q_word[head] <= start_desc[STORE_WORD_BYTES_WORD][STORE_WORD_BYTES_LSB +: STORE_WORD_BYTES_WIDTH];
+      q_index[head] <= start_index;  q_sw[head] <= start_desc[STORE_SW_WORD];
+      q_ss0[head] <= start_desc[STORE_SS0_WORD];
       q_ordered[head] <= start_desc[STORE_ORDERED_WORD][STORE_ORDERED_LSB];
       head <= head + 3'd1;
     end
@@ -167,7 +174,8 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
       err_index <= d_index;  err_addr <= {w_s[31:LW], {LW{1'b0}}};
     end
     if (rst) begin
-      head <= 3'd0;  walk <= 3'd0;  tail <= 3'd0;  held <= 4'd0;  addr_at <= 3'd0;  a_last <= 1'b0;  d_have <= 1'b0;  w_have <= 1'b0;
+      head <= 3'd0;  walk <= 3'd0;  tail <= 3'd0;  held <= 4'd0;  addr_at <= 3'd0;  a_last <= 1'b0;  d_have <= 1'b0;
+      w_have <= 1'b0;
       bursts <= 16'd0;  responses <= 16'd0;  rq_head <= 4'd0;  rq_tail <= 4'd0;  rows_held <= 5'd0;  err_valid <= 1'b0;
     end
   end

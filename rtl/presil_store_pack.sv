@@ -116,7 +116,8 @@ module presil_store_pack import presil_config_pkg::*; #(
     if (piece != pop) held <= piece ? held + 4'd1 : held - 4'd1;
     if (rvalid != pop) ready <= rvalid ? ready + 4'd1 : ready - 4'd1;
     if (rst) begin
-      head <= 3'd0;  data <= 3'd0;  tail <= 3'd0;  held <= 4'd0;  ready <= 4'd0;  flush <= 1'b0;  row_first <= 1'b1;  beat_valid <= 1'b0;
+      head <= 3'd0;  data <= 3'd0;  tail <= 3'd0;  held <= 4'd0;  ready <= 4'd0;  flush <= 1'b0;  row_first <= 1'b1;
+      beat_valid <= 1'b0;
     end
   end
 endmodule

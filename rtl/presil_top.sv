@@ -60,16 +60,19 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   // ---- registers ----------------------------------------------------------------------------
   presil_regs_pkg::presil_regs__in_t  hw_in;
   presil_regs_pkg::presil_regs__out_t hw_out;
-  presil_regs u_regs (.clk, .rst, .s_axil_awready, .s_axil_awvalid, .s_axil_awaddr, .s_axil_awprot, .s_axil_wready, .s_axil_wvalid, .s_axil_wdata,
-    .s_axil_wstrb, .s_axil_bready, .s_axil_bvalid, .s_axil_bresp, .s_axil_arready, .s_axil_arvalid, .s_axil_araddr, .s_axil_arprot, .s_axil_rready,
-    .s_axil_rvalid, .s_axil_rdata, .s_axil_rresp, .hwif_in(hw_in), .hwif_out(hw_out));
+  presil_regs u_regs (.clk, .rst, .s_axil_awready, .s_axil_awvalid, .s_axil_awaddr, .s_axil_awprot, .s_axil_wready,
+    .s_axil_wvalid, .s_axil_wdata, .s_axil_wstrb, .s_axil_bready, .s_axil_bvalid, .s_axil_bresp, .s_axil_arready,
+    .s_axil_arvalid, .s_axil_araddr, .s_axil_arprot, .s_axil_rready, .s_axil_rvalid, .s_axil_rdata, .s_axil_rresp,
+    .hwif_in(hw_in), .hwif_out(hw_out));
 
   // what lies behind the register block answers one cycle after the request; writes are ignored
-  logic        status_req, counter_req, ack_ident, ack_state, ack_error, ack_cause, ack_lo, ack_hi, ack_counters, ack_wr;
+  logic        status_req, counter_req, ack_ident, ack_state, ack_error, ack_cause, ack_lo, ack_hi, ack_counters,
+    ack_wr;
   logic [11:0] status_addr;
   logic [31:0] status_data, counter_data, ring_head;
   logic        engine_rst, doorbell;
-  assign status_req  = hw_out.IDENT.req || hw_out.STATE.req || hw_out.ERROR.req || hw_out.WAIT_CAUSE.req || hw_out.WAIT_LO.req || hw_out.WAIT_HI.req;
+  assign status_req  = hw_out.IDENT.req || hw_out.STATE.req || hw_out.ERROR.req || hw_out.WAIT_CAUSE.req
+    || hw_out.WAIT_LO.req || hw_out.WAIT_HI.req;
   assign counter_req = hw_out.COUNTERS.req;
   always_comb begin
     status_addr = {7'd0, hw_out.IDENT.addr};
@@ -115,7 +118,8 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign hw_in.RING_TAIL.value.hwclr = engine_rst;
 
   // ---- command processor --------------------------------------------------------------------
-  logic        busy, error, halt, launch, decoded, fetch_valid, fetch_ready, fetch_rvalid, pulse_done, pulse_error, all_empty, all_idle;
+  logic        busy, error, halt, launch, decoded, fetch_valid, fetch_ready, fetch_rvalid, pulse_done, pulse_error,
+    all_empty, all_idle;
   logic [3:0]  error_code, fail_code;
   logic [31:0] error_index, fail_index, push_index;
   logic [39:0] error_addr, fail_addr;
@@ -123,11 +127,13 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic [7:0]  fetch_len;
   logic [3:0]  push, room, empty;
   logic [31:0] push_desc [32];
-  presil_command u_command (.clk, .rst, .ring_base({hw_out.RING_BASE_HI.value.value, hw_out.RING_BASE_LO.value.value[31:12]}),
-    .ring_log2(hw_out.RING_LOG2.value.value), .ring_tail(hw_out.RING_TAIL.value.value), .doorbell, .queue_reset(hw_out.CONTROL.queue_reset.value),
-    .ring_head, .busy, .error, .error_code, .error_index, .error_addr, .irq_done(pulse_done), .irq_error(pulse_error),
-    .fetch_valid, .fetch_ready, .fetch_beat, .fetch_len, .fetch_rvalid, .fetch_rdata(m_axi_rdata), .fetch_rerror(m_axi_rresp[1]),
-    .halt, .engine_rst, .launch, .decoded, .push, .push_desc, .push_index, .room, .all_empty, .all_idle, .fail_code, .fail_index, .fail_addr);
+  presil_command u_command (.clk, .rst,
+    .ring_base({hw_out.RING_BASE_HI.value.value, hw_out.RING_BASE_LO.value.value[31:12]}),
+    .ring_log2(hw_out.RING_LOG2.value.value), .ring_tail(hw_out.RING_TAIL.value.value), .doorbell,
+    .queue_reset(hw_out.CONTROL.queue_reset.value), .ring_head, .busy, .error, .error_code, .error_index, .error_addr,
+    .irq_done(pulse_done), .irq_error(pulse_error), .fetch_valid, .fetch_ready, .fetch_beat, .fetch_len,
+    .fetch_rvalid, .fetch_rdata(m_axi_rdata), .fetch_rerror(m_axi_rresp[1]), .halt, .engine_rst, .launch, .decoded,
+    .push, .push_desc, .push_index, .room, .all_empty, .all_idle, .fail_code, .fail_index, .fail_addr);
 
   // ---- issue: 0 LOAD, 1 MATRIX, 2 EPILOGUE, 3 STORE -----------------------------------------
   logic        clean;                              // reset of engines and queues
@@ -138,23 +144,33 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic [3:0]  give [4], engine_cause [4], cause [4];
   assign clean = rst || engine_rst;
   assign all_empty = &empty;
-  presil_tokens u_tokens (.clk, .rst(clean), .clear(launch), .want, .asks(ask), .grant, .have, .give({give[3], give[2], give[1], give[0]}), .overflow, .counts);
-  presil_issue u_issue_load (.clk, .rst(clean), .halt, .push(push[0]), .push_desc, .push_index, .room(room[0]), .empty(empty[0]), .ask(ask[0]), .want(want[0]),
-    .want_index(want_index[0]), .grant(grant[0]), .have, .start_valid(start_valid[0]), .start_ready(start_ready[0]), .start_desc(load_desc),
-    .start_index(start_index[0]), .done(done[0]), .give(give[0]), .done_index(done_index[0]), .active(active[0]), .engine_cause(engine_cause[0]), .cause(cause[0]));
-  presil_issue u_issue_matrix (.clk, .rst(clean), .halt, .push(push[1]), .push_desc, .push_index, .room(room[1]), .empty(empty[1]), .ask(ask[1]), .want(want[1]),
-    .want_index(want_index[1]), .grant(grant[1]), .have, .start_valid(start_valid[1]), .start_ready(start_ready[1]), .start_desc(matrix_desc),
-    .start_index(start_index[1]), .done(done[1]), .give(give[1]), .done_index(done_index[1]), .active(active[1]), .engine_cause(engine_cause[1]), .cause(cause[1]));
-  presil_issue u_issue_epilogue (.clk, .rst(clean), .halt, .push(push[2]), .push_desc, .push_index, .room(room[2]), .empty(empty[2]), .ask(ask[2]), .want(want[2]),
-    .want_index(want_index[2]), .grant(grant[2]), .have, .start_valid(start_valid[2]), .start_ready(start_ready[2]), .start_desc(epilogue_desc),
-    .start_index(start_index[2]), .done(done[2]), .give(give[2]), .done_index(done_index[2]), .active(active[2]), .engine_cause(engine_cause[2]), .cause(cause[2]));
-  presil_issue u_issue_store (.clk, .rst(clean), .halt, .push(push[3]), .push_desc, .push_index, .room(room[3]), .empty(empty[3]), .ask(ask[3]), .want(want[3]),
-    .want_index(want_index[3]), .grant(grant[3]), .have, .start_valid(start_valid[3]), .start_ready(start_ready[3]), .start_desc(store_desc),
-    .start_index(start_index[3]), .done(done[3]), .give(give[3]), .done_index(done_index[3]), .active(active[3]), .engine_cause(engine_cause[3]), .cause(cause[3]));
+  presil_tokens u_tokens (.clk, .rst(clean), .clear(launch), .want, .asks(ask), .grant, .have,
+    .give({give[3], give[2], give[1], give[0]}), .overflow, .counts);
+  presil_issue u_issue_load (.clk, .rst(clean), .halt, .push(push[0]), .push_desc, .push_index, .room(room[0]),
+    .empty(empty[0]), .ask(ask[0]), .want(want[0]), .want_index(want_index[0]), .grant(grant[0]), .have,
+    .start_valid(start_valid[0]), .start_ready(start_ready[0]), .start_desc(load_desc), .start_index(start_index[0]),
+    .done(done[0]), .give(give[0]), .done_index(done_index[0]), .active(active[0]), .engine_cause(engine_cause[0]),
+    .cause(cause[0]));
+  presil_issue u_issue_matrix (.clk, .rst(clean), .halt, .push(push[1]), .push_desc, .push_index, .room(room[1]),
+    .empty(empty[1]), .ask(ask[1]), .want(want[1]), .want_index(want_index[1]), .grant(grant[1]), .have,
+    .start_valid(start_valid[1]), .start_ready(start_ready[1]), .start_desc(matrix_desc),
+    .start_index(start_index[1]), .done(done[1]), .give(give[1]), .done_index(done_index[1]), .active(active[1]),
+    .engine_cause(engine_cause[1]), .cause(cause[1]));
+  presil_issue u_issue_epilogue (.clk, .rst(clean), .halt, .push(push[2]), .push_desc, .push_index, .room(room[2]),
+    .empty(empty[2]), .ask(ask[2]), .want(want[2]), .want_index(want_index[2]), .grant(grant[2]), .have,
+    .start_valid(start_valid[2]), .start_ready(start_ready[2]), .start_desc(epilogue_desc),
+    .start_index(start_index[2]), .done(done[2]), .give(give[2]), .done_index(done_index[2]), .active(active[2]),
+    .engine_cause(engine_cause[2]), .cause(cause[2]));
+  presil_issue u_issue_store (.clk, .rst(clean), .halt, .push(push[3]), .push_desc, .push_index, .room(room[3]),
+    .empty(empty[3]), .ask(ask[3]), .want(want[3]), .want_index(want_index[3]), .grant(grant[3]), .have,
+    .start_valid(start_valid[3]), .start_ready(start_ready[3]), .start_desc(store_desc), .start_index(start_index[3]),
+    .done(done[3]), .give(give[3]), .done_index(done_index[3]), .active(active[3]), .engine_cause(engine_cause[3]),
+    .cause(cause[3]));
 
   // ---- engines and scratchpad ---------------------------------------------------------------
   logic [3:0]  idle;
-  logic        act_valid, act_ready, act_rvalid, wgt_valid, wgt_ready, wgt_rvalid, st_valid, st_ready, st_rvalid, res_valid, res_ready, res_rvalid;
+  logic        act_valid, act_ready, act_rvalid, wgt_valid, wgt_ready, wgt_rvalid, st_valid, st_ready, st_rvalid,
+    res_valid, res_ready, res_rvalid;
   logic [15:0] act_addr, wgt_addr, st_addr, res_addr, ld_addr, epi_addr;
   logic [31:0] act_index, wgt_index, res_index, epi_index;
   logic [8*WORD-1:0] act_rdata, wgt_rdata, st_rdata, res_rdata, ld_data, epi_data;
@@ -168,32 +184,42 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic        load_err, store_err, read_err, write_err;
   logic [31:0] load_err_index, load_err_addr, store_err_index, store_err_addr, read_err_index, write_err_index;
   logic [39:0] read_err_addr, write_err_addr;
-  logic        lb_valid, lb_ready, load_rvalid, load_rready, sb_valid, sb_ready, beat_valid, beat_ready, response, read_idle, write_idle;
+  logic        lb_valid, lb_ready, load_rvalid, load_rready, sb_valid, sb_ready, beat_valid, beat_ready, response,
+    read_idle, write_idle;
   logic [39-LW:0] lb_beat, sb_beat;
   logic [7:0]  lb_len, sb_len;
   logic [31:0] lb_index, sb_index;
   logic [WORD-1:0] beat_strb;
   logic [LW:0] beat_bytes;
 
-  presil_load u_load (.clk, .rst(clean), .start_valid(start_valid[0]), .start_ready(start_ready[0]), .start_desc(load_desc), .start_index(start_index[0]),
-    .done(done[0]), .active(active[0]), .cause(engine_cause[0]), .halt, .idle(idle[0]), .err_valid(load_err), .err_index(load_err_index), .err_addr(load_err_addr),
+  presil_load u_load (.clk, .rst(clean), .start_valid(start_valid[0]), .start_ready(start_ready[0]),
+    .start_desc(load_desc), .start_index(start_index[0]), .done(done[0]), .active(active[0]), .cause(engine_cause[0]),
+    .halt, .idle(idle[0]), .err_valid(load_err), .err_index(load_err_index), .err_addr(load_err_addr),
     .burst_valid(lb_valid), .burst_ready(lb_ready), .burst_beat(lb_beat), .burst_len(lb_len), .burst_index(lb_index),
-    .rvalid(load_rvalid), .rready(load_rready), .rdata(m_axi_rdata), .ld_valid, .ld_addr, .ld_data, .ld_mask, .ld_full, .ld_ready);
-  presil_matrix u_matrix (.clk, .rst(clean), .start_valid(start_valid[1]), .start_ready(start_ready[1]), .start_desc(matrix_desc), .start_index(start_index[1]),
-    .done(done[1]), .active(active[1]), .cause(engine_cause[1]), .halt, .idle(idle[1]),
-    .act_valid, .act_addr, .act_index, .act_ready, .act_rvalid, .act_rdata, .wgt_valid, .wgt_addr, .wgt_index, .wgt_ready, .wgt_rvalid, .wgt_rdata,
-    .acc_re, .acc_half, .acc_row, .acc_q, .acc_taken);
-  presil_epilogue u_epilogue (.clk, .rst(clean), .start_valid(start_valid[2]), .start_ready(start_ready[2]), .start_desc(epilogue_desc), .start_index(start_index[2]),
-    .done(done[2]), .active(active[2]), .cause(engine_cause[2]), .halt, .idle(idle[2]), .acc_re, .acc_half, .acc_row, .acc_q, .acc_taken,
-    .res_valid, .res_addr, .res_index, .res_ready, .res_rvalid, .res_rdata, .epi_valid, .epi_addr, .epi_index, .epi_data, .epi_mask, .epi_full, .epi_ready);
-  presil_store u_store (.clk, .rst(clean), .start_valid(start_valid[3]), .start_ready(start_ready[3]), .start_desc(store_desc), .start_index(start_index[3]),
-    .done(done[3]), .active(active[3]), .cause(engine_cause[3]), .halt, .idle(idle[3]), .err_valid(store_err), .err_index(store_err_index), .err_addr(store_err_addr),
-    .st_valid, .st_addr, .st_ready, .st_rvalid, .st_rdata, .burst_valid(sb_valid), .burst_ready(sb_ready), .burst_beat(sb_beat), .burst_len(sb_len),
-    .burst_index(sb_index), .beat_valid, .beat_ready, .beat_data(m_axi_wdata), .beat_strb, .beat_bytes, .response);
-  presil_scratchpad u_scratchpad (.clk, .rst, .act_valid, .wgt_valid, .st_valid, .res_valid, .act_addr, .wgt_addr, .st_addr, .res_addr,
-    .act_ready, .wgt_ready, .st_ready, .res_ready, .act_rvalid, .wgt_rvalid, .st_rvalid, .res_rvalid, .act_rdata, .wgt_rdata, .st_rdata, .res_rdata,
-    .ep_valid(epi_valid), .ld_valid, .ep_addr(epi_addr), .ld_addr, .ep_data(epi_data), .ld_data, .ep_mask(epi_mask), .ld_mask, .ep_full(epi_full), .ld_full,
-    .ep_ready(epi_ready), .ld_ready, .act_index, .wgt_index, .res_index, .ep_index(epi_index), .range_valid, .range_index, .range_addr);
+    .rvalid(load_rvalid), .rready(load_rready), .rdata(m_axi_rdata), .ld_valid, .ld_addr, .ld_data, .ld_mask,
+    .ld_full, .ld_ready);
+  presil_matrix u_matrix (.clk, .rst(clean), .start_valid(start_valid[1]), .start_ready(start_ready[1]),
+    .start_desc(matrix_desc), .start_index(start_index[1]), .done(done[1]), .active(active[1]),
+    .cause(engine_cause[1]), .halt, .idle(idle[1]), .act_valid, .act_addr, .act_index, .act_ready, .act_rvalid,
+    .act_rdata, .wgt_valid, .wgt_addr, .wgt_index, .wgt_ready, .wgt_rvalid, .wgt_rdata, .acc_re, .acc_half, .acc_row,
+    .acc_q, .acc_taken);
+  presil_epilogue u_epilogue (.clk, .rst(clean), .start_valid(start_valid[2]), .start_ready(start_ready[2]),
+    .start_desc(epilogue_desc), .start_index(start_index[2]), .done(done[2]), .active(active[2]),
+    .cause(engine_cause[2]), .halt, .idle(idle[2]), .acc_re, .acc_half, .acc_row, .acc_q, .acc_taken, .res_valid,
+    .res_addr, .res_index, .res_ready, .res_rvalid, .res_rdata, .epi_valid, .epi_addr, .epi_index, .epi_data,
+    .epi_mask, .epi_full, .epi_ready);
+  presil_store u_store (.clk, .rst(clean), .start_valid(start_valid[3]), .start_ready(start_ready[3]),
+    .start_desc(store_desc), .start_index(start_index[3]), .done(done[3]), .active(active[3]),
+    .cause(engine_cause[3]), .halt, .idle(idle[3]), .err_valid(store_err), .err_index(store_err_index),
+    .err_addr(store_err_addr), .st_valid, .st_addr, .st_ready, .st_rvalid, .st_rdata, .burst_valid(sb_valid),
+    .burst_ready(sb_ready), .burst_beat(sb_beat), .burst_len(sb_len), .burst_index(sb_index), .beat_valid,
+    .beat_ready, .beat_data(m_axi_wdata), .beat_strb, .beat_bytes, .response);
+  presil_scratchpad u_scratchpad (.clk, .rst, .act_valid, .wgt_valid, .st_valid, .res_valid, .act_addr, .wgt_addr,
+    .st_addr, .res_addr, .act_ready, .wgt_ready, .st_ready, .res_ready, .act_rvalid, .wgt_rvalid, .st_rvalid,
+    .res_rvalid, .act_rdata, .wgt_rdata, .st_rdata, .res_rdata, .ep_valid(epi_valid), .ld_valid, .ep_addr(epi_addr),
+    .ld_addr, .ep_data(epi_data), .ld_data, .ep_mask(epi_mask), .ld_mask, .ep_full(epi_full), .ld_full,
+    .ep_ready(epi_ready), .ld_ready, .act_index, .wgt_index, .res_index, .ep_index(epi_index), .range_valid,
+    .range_index, .range_addr);
 
   // ---- bus ----------------------------------------------------------------------------------
   assign m_axi_arsize  = 3'(LW);
@@ -202,14 +228,17 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign m_axi_awburst = 2'b01;
   assign m_axi_awid    = 4'd0;
   assign m_axi_bready  = 1'b1;
-  presil_axi_read u_axi_read (.clk, .rst(clean), .halt, .load_idle(read_idle), .load_valid(lb_valid), .load_ready(lb_ready), .load_beat(lb_beat), .load_len(lb_len),
-    .load_index(lb_index), .load_rvalid, .load_rready, .fetch_valid, .fetch_ready, .fetch_beat, .fetch_len, .fetch_rvalid,
-    .err_valid(read_err), .err_index(read_err_index), .err_addr(read_err_addr), .arid(m_axi_arid), .araddr(m_axi_araddr), .arlen(m_axi_arlen),
-    .arvalid(m_axi_arvalid), .arready(m_axi_arready), .rid(m_axi_rid[0]), .rresp(m_axi_rresp[1]), .rlast(m_axi_rlast), .rvalid(m_axi_rvalid), .rready(m_axi_rready));
-  presil_axi_write u_axi_write (.clk, .rst(clean), .halt, .idle(write_idle), .burst_valid(sb_valid), .burst_ready(sb_ready), .burst_beat(sb_beat), .burst_len(sb_len),
-    .burst_index(sb_index), .beat_valid, .beat_ready, .beat_strb, .response, .err_valid(write_err), .err_index(write_err_index), .err_addr(write_err_addr),
-    .awaddr(m_axi_awaddr), .awlen(m_axi_awlen), .awvalid(m_axi_awvalid), .awready(m_axi_awready), .wstrb(m_axi_wstrb), .wlast(m_axi_wlast),
-    .wvalid(m_axi_wvalid), .wready(m_axi_wready), .bresp(m_axi_bresp[1]), .bvalid(m_axi_bvalid));
+  presil_axi_read u_axi_read (.clk, .rst(clean), .halt, .load_idle(read_idle), .load_valid(lb_valid),
+    .load_ready(lb_ready), .load_beat(lb_beat), .load_len(lb_len), .load_index(lb_index), .load_rvalid, .load_rready,
+    .fetch_valid, .fetch_ready, .fetch_beat, .fetch_len, .fetch_rvalid, .err_valid(read_err),
+    .err_index(read_err_index), .err_addr(read_err_addr), .arid(m_axi_arid), .araddr(m_axi_araddr),
+    .arlen(m_axi_arlen), .arvalid(m_axi_arvalid), .arready(m_axi_arready), .rid(m_axi_rid[0]), .rresp(m_axi_rresp[1]),
+    .rlast(m_axi_rlast), .rvalid(m_axi_rvalid), .rready(m_axi_rready));
+  presil_axi_write u_axi_write (.clk, .rst(clean), .halt, .idle(write_idle), .burst_valid(sb_valid),
+    .burst_ready(sb_ready), .burst_beat(sb_beat), .burst_len(sb_len), .burst_index(sb_index), .beat_valid,
+    .beat_ready, .beat_strb, .response, .err_valid(write_err), .err_index(write_err_index), .err_addr(write_err_addr),
+    .awaddr(m_axi_awaddr), .awlen(m_axi_awlen), .awvalid(m_axi_awvalid), .awready(m_axi_awready), .wstrb(m_axi_wstrb),
+    .wlast(m_axi_wlast), .wvalid(m_axi_wvalid), .wready(m_axi_wready), .bresp(m_axi_bresp[1]), .bvalid(m_axi_bvalid));
   assign all_idle = (&idle) && read_idle && write_idle;
 
   // ---- errors, counters, interrupt ----------------------------------------------------------
@@ -230,17 +259,21 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
         fail_code = ERROR_SPAD_RANGE;  fail_index = store_err_index;  fail_addr = {8'd0, store_err_addr};
       end else begin
         fail_code = ERROR_TOKEN_OVERFLOW;
-        fail_index = overflow[0] ? done_index[0] : overflow[1] ? done_index[1] : overflow[2] ? done_index[2] : done_index[3];
+        fail_index = overflow[0] ? done_index[0] : overflow[1] ? done_index[1]
+                   : overflow[2] ? done_index[2] : done_index[3];
       end
     end
   end
-  presil_counters u_counters (.clk, .rst, .busy, .launch, .cause, .descriptor(decoded), .read_beat(load_rvalid && load_rready), .fetch_beat(fetch_rvalid),
-    .write_beat(m_axi_wvalid && m_axi_wready), .write_bytes(halt ? '0 : beat_bytes), .snapshot(hw_out.CONTROL.counter_snapshot.value),
-    .clear(hw_out.CONTROL.counter_clear.value), .req(counter_req), .req_word(hw_out.COUNTERS.addr[9:2]), .rdata(counter_data));
+  presil_counters u_counters (.clk, .rst, .busy, .launch, .cause, .descriptor(decoded),
+    .read_beat(load_rvalid && load_rready), .fetch_beat(fetch_rvalid), .write_beat(m_axi_wvalid && m_axi_wready),
+    .write_bytes(halt ? '0 : beat_bytes), .snapshot(hw_out.CONTROL.counter_snapshot.value),
+    .clear(hw_out.CONTROL.counter_clear.value), .req(counter_req), .req_word(hw_out.COUNTERS.addr[9:2]),
+    .rdata(counter_data));
   logic irq_done, irq_error, unused;
   assign unused = &{m_axi_bid, m_axi_bresp[0], m_axi_rid[3:1], m_axi_rresp[0]};
-  presil_status u_status (.clk, .rst(clean), .req(status_req), .req_addr(status_addr), .rdata(status_data), .busy, .error, .error_code, .error_index, .error_addr,
-    .set_done(pulse_done), .set_error(pulse_error), .clear_done(hw_out.IRQ_CLEAR.done.value), .clear_error(hw_out.IRQ_CLEAR.error.value), .irq_done, .irq_error,
+  presil_status u_status (.clk, .rst(clean), .req(status_req), .req_addr(status_addr), .rdata(status_data), .busy,
+    .error, .error_code, .error_index, .error_addr, .set_done(pulse_done), .set_error(pulse_error),
+    .clear_done(hw_out.IRQ_CLEAR.done.value), .clear_error(hw_out.IRQ_CLEAR.error.value), .irq_done, .irq_error,
     .active, .cause, .counts, .want, .want_index);
   assign irq = (irq_done && hw_out.IRQ_ENABLE.done.value) || (irq_error && hw_out.IRQ_ENABLE.error.value);
 endmodule

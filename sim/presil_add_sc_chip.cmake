@@ -41,7 +41,8 @@ function(_presil_add_sc_runtime build)
   if(build STREQUAL "trace")
     list(APPEND sources ${v}/verilated_fst_c.cpp ${PRESIL_SIM_DIR}/harness/waveform.cpp)
     if(EXISTS ${v}/fstcpp/fstcpp_assertion.h)
-      set_source_files_properties(${v}/verilated_fst_c.cpp PROPERTIES COMPILE_OPTIONS "-include;${PRESIL_SIM_DIR}/harness/fst_checks.h")
+      set_source_files_properties(${v}/verilated_fst_c.cpp PROPERTIES COMPILE_OPTIONS
+        "-include;${PRESIL_SIM_DIR}/harness/fst_checks.h")
     endif()
     _presil_find_compression(compression)
     list(APPEND libraries ${compression})
@@ -49,11 +50,15 @@ function(_presil_add_sc_runtime build)
     list(APPEND sources ${v}/verilated_cov.cpp)
   endif()
   add_library(presil_sc_runtime_${build} STATIC EXCLUDE_FROM_ALL ${sources})
-  set_target_properties(presil_sc_runtime_${build} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS ON)
+  set_target_properties(presil_sc_runtime_${build} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
+    CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS ON)
   target_include_directories(presil_sc_runtime_${build} SYSTEM PUBLIC ${v} ${v}/vltstd)
-  target_include_directories(presil_sc_runtime_${build} PUBLIC ${PRESIL_SIM_DIR}/harness ${PRESIL_SIM_DIR}/systemc ${PRESIL_SIM_DIR}/../driver/include)
-  target_compile_definitions(presil_sc_runtime_${build} PUBLIC ${macros} PRIVATE VL_USER_FATAL=1 VL_USER_STOP=1 VL_USER_FINISH=1)
-  target_compile_options(presil_sc_runtime_${build} PRIVATE -O2 -fno-gnu-unique -include ${PRESIL_SIM_DIR}/harness/hooks.h)
+  target_include_directories(presil_sc_runtime_${build} PUBLIC ${PRESIL_SIM_DIR}/harness ${PRESIL_SIM_DIR}/systemc
+    ${PRESIL_SIM_DIR}/../driver/include)
+  target_compile_definitions(presil_sc_runtime_${build} PUBLIC ${macros} PRIVATE VL_USER_FATAL=1 VL_USER_STOP=1
+    VL_USER_FINISH=1)
+  target_compile_options(presil_sc_runtime_${build} PRIVATE -O2 -fno-gnu-unique -include
+    ${PRESIL_SIM_DIR}/harness/hooks.h)
   target_link_libraries(presil_sc_runtime_${build} PUBLIC ${libraries} ${CMAKE_DL_LIBS} pthread)
 endfunction()
 
@@ -75,8 +80,10 @@ function(_presil_add_sc_library build)
   add_custom_command(OUTPUT ${mdir}/Vchip.mk BYPRODUCTS ${mdir}/Vchip.h ${mdir}/Vchip___024root.h
     COMMAND ${CMAKE_COMMAND} -E rm -rf ${mdir}
     COMMAND ${CMAKE_COMMAND} -E make_directory ${mdir}
-    COMMAND ${CMAKE_COMMAND} -E env VERILATOR_ROOT=${VERILATOR_ROOT} SYSTEMC_INCLUDE=${PRESIL_SYSTEMC_INCLUDE} SYSTEMC_LIBDIR=${systemc_library_dir} ${PRESIL_VERILATOR} ${flags}
-            --pins-bv 65 --quiet --Mdir ${mdir} --top-module ${A_TOP} -CFLAGS "${cflags}" ${includes} ${parameters} ${A_SOURCES}
+    COMMAND ${CMAKE_COMMAND} -E env VERILATOR_ROOT=${VERILATOR_ROOT} SYSTEMC_INCLUDE=${PRESIL_SYSTEMC_INCLUDE}
+            SYSTEMC_LIBDIR=${systemc_library_dir} ${PRESIL_VERILATOR} ${flags}
+            --pins-bv 65 --quiet --Mdir ${mdir} --top-module ${A_TOP} -CFLAGS "${cflags}" ${includes} ${parameters}
+            ${A_SOURCES}
     ${trim}
     DEPENDS ${A_SOURCES} ${A_DEPENDS} ${PRESIL_SIM_DIR}/trim.py
     COMMENT "Verilating ${A_NAME} for SystemC (${build})" VERBATIM)
@@ -88,7 +95,8 @@ function(_presil_add_sc_library build)
   if(build STREQUAL "fast" AND PRESIL_SIM_PGO AND A_TRAIN)
     _presil_train_model()
     set_target_properties(${target}_train PROPERTIES BUILD_RPATH ${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
-    _presil_compile_model("-fprofile-use=${mdir}/profile -fprofile-partial-training -Wno-missing-profile" libVchip.a "${mdir}/profile/trained" ", SystemC")
+    _presil_compile_model("-fprofile-use=${mdir}/profile -fprofile-partial-training -Wno-missing-profile" libVchip.a
+      "${mdir}/profile/trained" ", SystemC")
   else()
     _presil_compile_model("" libVchip.a "" ", SystemC")
   endif()
@@ -99,11 +107,14 @@ function(_presil_add_sc_library build)
   if(NOT build STREQUAL "fast")
     set(suffix _${build})
   endif()
-  set_target_properties(${target} PROPERTIES OUTPUT_NAME presil_sim_${A_NAME}_systemc${suffix} LINKER_LANGUAGE CXX LINK_DEPENDS "${mdir}/libVchip.a" BUILD_RPATH "$ORIGIN"
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME presil_sim_${A_NAME}_systemc${suffix} LINKER_LANGUAGE CXX
+    LINK_DEPENDS "${mdir}/libVchip.a" BUILD_RPATH "$ORIGIN"
                         INSTALL_RPATH "$ORIGIN")
-  set_target_properties(${target}_harness PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS ON)
+  set_target_properties(${target}_harness PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_STANDARD 17 CXX_STANDARD_REQUIRED
+    ON CXX_EXTENSIONS ON)
   target_include_directories(${target}_harness SYSTEM PRIVATE ${mdir})
-  target_compile_definitions(${target}_harness PRIVATE PRESIL_SIM_CHIP="${A_CHIP}" PRESIL_SIM_CONFIG="${A_CONFIG}" PRESIL_SIM_BUILD="systemc${suffix}" PRESIL_SIM_CLOCK_MHZ=${A_CLOCK_MHZ})
+  target_compile_definitions(${target}_harness PRIVATE PRESIL_SIM_CHIP="${A_CHIP}" PRESIL_SIM_CONFIG="${A_CONFIG}"
+    PRESIL_SIM_BUILD="systemc${suffix}" PRESIL_SIM_CLOCK_MHZ=${A_CLOCK_MHZ})
   target_compile_options(${target}_harness PRIVATE -O3 ${PRESIL_MODEL_CXXFLAGS} -fno-gnu-unique -Wall -Wextra)
   target_link_libraries(${target}_harness PRIVATE ${runtime})
   target_link_libraries(${target} PRIVATE ${mdir}/libVchip.a ${runtime})
@@ -112,7 +123,8 @@ function(_presil_add_sc_library build)
 endfunction()
 
 function(presil_add_sc_chip)
-  cmake_parse_arguments(A "" "NAME;TOP;CONFIG;CHIP;CLOCK_MHZ;SCRAMBLE" "SOURCES;BUILDS;INCLUDE;PARAMETERS;TRAIN;DEPENDS" ${ARGN})
+  cmake_parse_arguments(A "" "NAME;TOP;CONFIG;CHIP;CLOCK_MHZ;SCRAMBLE" "SOURCES;BUILDS;INCLUDE;PARAMETERS;TRAIN;DEPENDS"
+    ${ARGN})
   if(NOT A_NAME OR NOT A_TOP OR NOT A_SOURCES OR A_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "presil_add_sc_chip: NAME, TOP and SOURCES are needed; unknown: ${A_UNPARSED_ARGUMENTS}")
   endif()

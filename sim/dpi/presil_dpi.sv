@@ -87,12 +87,15 @@ module presil_dpi #(
     bit [7:0]    axil_awvalid, axil_wvalid, axil_bready, axil_arvalid, axil_rready, rst;
   } to_chip_t;
 
-  localparam int unsigned FROM_BITS = $bits(from_chip_t), TO_BITS = $bits(to_chip_t);  // the same in every instance: a C function has one prototype
+  // the same in every instance: a C function has one prototype
+  localparam int unsigned FROM_BITS = $bits(from_chip_t), TO_BITS = $bits(to_chip_t);
 
-  import "DPI-C" function chandle presil_dpi_open(input string socket, input string chip, input string configuration, input int unsigned word_bytes, input int unsigned clock_mhz);
+  import "DPI-C" function chandle presil_dpi_open(input string socket, input string chip, input string configuration,
+    input int unsigned word_bytes, input int unsigned clock_mhz);
   import "DPI-C" function void presil_dpi_close(input chandle server);
   import "DPI-C" function void presil_dpi_rising(input chandle server, input bit [FROM_BITS-1:0] pins);
-  import "DPI-C" function int presil_dpi_falling(input chandle server, input bit [FROM_BITS-1:0] pins, output bit [TO_BITS-1:0] inputs);
+  import "DPI-C" function int presil_dpi_falling(input chandle server, input bit [FROM_BITS-1:0] pins,
+    output bit [TO_BITS-1:0] inputs);
 
   from_chip_t from_chip;
   always_comb begin
