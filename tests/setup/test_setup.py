@@ -58,7 +58,8 @@ def test_help_names_every_command(tree):
 
 @pytest.mark.parametrize("command", ["demo", "bench", "cosim", "info", "vp", "test"])
 def test_help_of_a_command_builds_nothing(tree, command):
-    for needed in ("tests/run.py", "torch_ext/torch_presil/cli.py"):
+    runner = [f"tests/runner/{name}.py" for name in ("__init__", "jobs", "results", "stages")]
+    for needed in ("tests/run.py", *runner, "torch_ext/torch_presil/cli.py"):
         (tree / needed).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / needed, tree / needed)
     (tree / ".venv" / "bin").mkdir(parents=True)
