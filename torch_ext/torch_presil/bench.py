@@ -5,7 +5,6 @@ measured on."""
 import fnmatch
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -57,6 +56,7 @@ TARGETS = {
     "socket_launch_extra_us": ("µs", 50, 30, False),
     "rtl_build_seconds": ("s", 60, 40, False),
     "torch_ext_build_seconds": ("s", 60, 40, False),
+    "tests_build_seconds": ("s", 360, 240, False),
 }
 AVX2_MUST = {"resnet50_int8_gmacs": 2.0, "resnet50_bf16_gmacs": 0.9}
 
@@ -163,48 +163,54 @@ def small_matmul(tell) -> dict:
     return {"matmul16_bf16_enqueue_us": best[0], "matmul16_bf16_synchronize_us": best[1]}
 
 
-def builds(tell) -> dict:
-    """A clean build of the simulator library of `base`, and of torch_ext, with two jobs, in a folder of their own."""
-    root, build = Path(__file__).resolve().parents[2], os.environ.get("PRESIL_BUILD_DIR")
-    if not (root / "CMakeLists.txt").exists() or not build:
-        return {}
-    figures = {}
+def clean_builds(options: list[str], targets: dict[str, str | None], tell) -> dict:
+    """Seconds of each target (name of its figure, or None), built in this order in a folder of its own, two jobs."""
+    root, figures = Path(__file__).resolve().parents[2], {}
+    environment = {**os.environ, "CCACHE_DISABLE": "1"}
+    environment.pop("MAKEFLAGS", None)
     with tempfile.TemporaryDirectory(prefix="presil-bench-") as folder:
-        configure = [
-            "cmake",
-            "-S",
-            str(root),
-            "-B",
-            folder,
-            "-G",
-            "Ninja",
-            "-DCMAKE_BUILD_TYPE=Release",
-            "-DPRESIL_SIM_CONFIGS=base",
-            "-DPRESIL_SIM_BUILDS=fast",
-            "-DPRESIL_UNITY=ON",
-            f"-DPython3_EXECUTABLE={sys.executable}",
-        ]
         tell("configuring a clean build")
-        environment = {**os.environ, "CCACHE_DISABLE": "1"}
-        done = subprocess.run(configure, env=environment, capture_output=True, text=True)
-        if done.returncode:
-            raise RuntimeError(f"configuring a clean build failed:\n{done.stderr[-2000:]}")
-        for target, name in (
-            ("presil", None),
-            ("presil_sim_base_fast", "rtl_build_seconds"),
-            ("torch_presil_C", "torch_ext_build_seconds"),
-        ):
-            tell(f"building {target}")
+        configure = ["cmake", "-S", str(root), "-B", folder, "-G", "Ninja", f"-DPython3_EXECUTABLE={sys.executable}"]
+        for command, name in [(configure + options, None)] + [
+            (["cmake", "--build", folder, "-j2", "--target", target], name) for target, name in targets.items()
+        ]:
+            tell(f"building {command[-1]}" if "--target" in command else "configuring a clean build")
             start = time.perf_counter()
-            done = subprocess.run(
-                ["cmake", "--build", folder, "-j2", "--target", target], env=environment, capture_output=True, text=True
-            )
+            done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
             if done.returncode:
-                raise RuntimeError(f"building {target} failed:\n{done.stdout[-2000:]}")
+                raise RuntimeError(f"{' '.join(command)} failed:\n{(done.stderr or done.stdout)[-2000:]}")
             if name:
                 figures[name] = time.perf_counter() - start
-        shutil.rmtree(folder, ignore_errors=True)
     return figures
+
+
+def can_build() -> bool:
+    return (Path(__file__).resolve().parents[2] / "CMakeLists.txt").exists() and "PRESIL_BUILD_DIR" in os.environ
+
+
+def builds(tell) -> dict:
+    """A clean build of the simulator library of `base`, and of torch_ext."""
+    if not can_build():
+        return {}
+    options = [
+        "-DCMAKE_BUILD_TYPE=Release",
+        "-DPRESIL_SIM_CONFIGS=base",
+        "-DPRESIL_SIM_BUILDS=fast",
+        "-DPRESIL_UNITY=ON",
+    ]
+    targets = {
+        "presil": None,
+        "presil_sim_base_fast": "rtl_build_seconds",
+        "torch_presil_C": "torch_ext_build_seconds",
+    }
+    return clean_builds(options, targets, tell)
+
+
+def tests_build(tell) -> dict:
+    """A clean build of everything that the tests need, where their Debian packages are installed."""
+    if not can_build() or not Path("/usr/include/cmocka.h").exists() or not Path("/usr/include/systemc.h").exists():
+        return {}
+    return clean_builds(["--preset", "check"], {"all": "tests_build_seconds"}, tell)
 
 
 def graph(tell) -> dict:
@@ -356,7 +362,9 @@ PARTS = {
     "resnet50_bf16": lambda tell: resnet50("bf16", tell),
     "socket": socket_launch,
     "build": builds,
+    "tests_build": tests_build,
 }
+LONG = ("tests_build",)  # minutes: by name only
 
 
 def run(only: str | None, console: Console) -> dict:
@@ -368,7 +376,7 @@ def run(only: str | None, console: Console) -> dict:
         console.print(f"  [{time.perf_counter() - start:6.1f} s] {text}", highlight=False)
 
     for name, part in PARTS.items():
-        if only is None or fnmatch.fnmatchcase(name, only):
+        if fnmatch.fnmatchcase(name, only) if only else name not in LONG:
             figures.update(part(tell))
     cpu = cpu_description()
     checks = {}

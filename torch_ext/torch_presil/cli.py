@@ -210,7 +210,9 @@ def vp(config: str | None, chip: str, dtype: str, model: str, shape: str, json_p
 
 @main.command()
 @click.option("--json", "json_path", default=None, help="Write the figures as JSON.")
-@click.option("--only", default=None, help="Only figures whose name matches this pattern.")
+@click.option(
+    "--only", default=None, help="Only parts whose name matches this pattern; tests_build, minutes, runs only so."
+)
 @transport_option
 def bench(json_path, only, transport) -> None:
     """The figures of docs/performance.md, measured side by side in one run."""
