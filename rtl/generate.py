@@ -91,7 +91,8 @@ def c_header(isa):
             get = f"(d->w[{word}] >> {low}) & 0x{mask:x}u"
         out.append(f"static inline {ctype} {fn}(const presil_desc *d) {{ return {get}; }}")
         out.append(
-            f"static inline void {fn}_set(presil_desc *d, {ctype} v) {{ d->w[{word}] = (d->w[{word}] & ~(0x{mask:x}u << {low})) "
+            f"static inline void {fn}_set(presil_desc *d, {ctype} v) {{ d->w[{word}] = (d->w[{word}] & "
+            f"~(0x{mask:x}u << {low})) "
             f"| (((uint32_t)v & 0x{mask:x}u) << {low}); }}"
         )
     return "\n".join([*out, "#endif", ""])
@@ -102,7 +103,8 @@ def c_config(configs):
         f"/* SPDX-License-Identifier: Apache-2.0 */\n/* {NOTICE} */",
         "#ifndef PRESIL_CONFIG_H\n#define PRESIL_CONFIG_H",
         "#include <stdint.h>",
-        "typedef struct { const char *name; uint32_t lanes, cells, word_bytes, banks, bank_words, acc_rows, clock_mhz, hash; } presil_config;",
+        "typedef struct { const char *name; uint32_t lanes, cells, word_bytes, banks, bank_words, acc_rows, "
+        "clock_mhz, hash; } presil_config;",
         "static const presil_config presil_configs[] = {",
     ]
     keys = ("lanes", "cells", "word_bytes", "banks", "bank_words", "acc_rows", "clock_mhz")

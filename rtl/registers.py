@@ -65,12 +65,14 @@ def c_header():
     out = [
         f"/* SPDX-License-Identifier: Apache-2.0 */\n/* {NOTICE} */",
         "#ifndef PRESIL_REGS_H\n#define PRESIL_REGS_H",
-        "/* PRESIL_REG_<name>: byte offset. PRESIL_<name>_<field>_MASK, _SHIFT: of fields that are less than the register. */",
+        "/* PRESIL_REG_<name>: byte offset. PRESIL_<name>_<field>_MASK, _SHIFT: of fields that are less than the "
+        "register. */",
     ]
     for name, address, size, count, node in registers():
         if count > 1:
             out.append(
-                f"#define PRESIL_REG_{name}(n) (0x{address:03x}u + {size}u * (uint32_t)(n)) /* n < {count}; low half first */"
+                f"#define PRESIL_REG_{name}(n) (0x{address:03x}u + {size}u * (uint32_t)(n)) /* n < {count}; low "
+                f"half first */"
             )
         else:
             out.append(f"#define PRESIL_REG_{name} 0x{address:03x}u")
@@ -95,7 +97,8 @@ def markdown():
             access = {"r": "ro", "w": "wo", "rw": "rw"}[field.get_property("sw").name]
             where = f"0x{address:03X}" + (f" + {size}n" if count > 1 else "")
             rows.append(
-                f"| {where} | {name}{f'[{count}]' if count > 1 else ''} | {bits} | {access} | {field.inst_name} | {text(field, 'desc')} |"
+                f"| {where} | {name}{f'[{count}]' if count > 1 else ''} | {bits} | {access} | {field.inst_name} | "
+                f"{text(field, 'desc')} |"
             )
             address, name, where = address, name, where
     counters = next(node for _, _, _, count, node in registers() if count > 1).parent
@@ -105,7 +108,8 @@ def markdown():
             f"<!-- {NOTICE} -->",
             "# Registers",
             "",
-            "AXI4-Lite, 12-bit byte address, 32-bit data. Unmapped addresses and reserved bits read 0; writes to read-only registers are ignored.",
+            "AXI4-Lite, 12-bit byte address, 32-bit data. Unmapped addresses and reserved bits read 0; writes to "
+            "read-only registers are ignored.",
             "",
             "| address | register | bits | access | field | meaning |",
             "|---|---|---|---|---|---|",

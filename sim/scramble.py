@@ -23,7 +23,8 @@ def main(header, regex, out):
     chosen = [(name, width) for name, width in arrays if re.search(regex, name)]
     if not chosen:
         sys.exit(
-            f"scramble.py: no unpacked array of {header} matches {regex!r}; there are: {', '.join(n for n, _ in arrays)}"
+            f"scramble.py: no unpacked array of {header} matches {regex!r}; there are: "
+            f"{', '.join(n for n, _ in arrays)}"
         )
     for name, width in chosen:
         if width not in (8, 16) and width % 32:

@@ -39,7 +39,8 @@ MEMORY_BYTES, RING_ENTRIES_LOG2 = 64 << 20, 10
 IDLE_CYCLES = 1_000_000
 ABI = 2  # PRESIL_TRANSPORT_ABI
 OPS = (
-    "open close info last_error read32 write32 region mem_read mem_write sync_for_device sync_for_host launch wait cycles reset trace write_log "
+    "open close info last_error read32 write32 region mem_read mem_write sync_for_device sync_for_host launch "
+    "wait cycles reset trace write_log "
     "write_log_fetch bus_fault set_memory_model inject read32_many"
 ).split()
 
@@ -525,7 +526,8 @@ def run(chip, descriptors):
     cycles, seconds, reason = chip.wait(50_000_000)
     if reason or chip.read(STATUS) & 2:
         raise RuntimeError(
-            f"wait ended with {reason}, status {chip.read(STATUS):#x}, error {chip.read(ERROR_CODE)} at descriptor {chip.read(ERROR_INDEX)}"
+            f"wait ended with {reason}, status {chip.read(STATUS):#x}, error {chip.read(ERROR_CODE)} at "
+            f"descriptor {chip.read(ERROR_INDEX)}"
         )
     chip.write(IRQ_CLEAR, 3)
     chip.write(CONTROL, 2)
@@ -580,7 +582,8 @@ def main():
         if any(r[0] != cycles for r in results):
             raise SystemExit(f"{name}: cycles differ: {[r[0] for r in results]}")
         print(
-            f"{name:16} {cycles:9} cycles  {max(n / s for n, s, _ in results) / 1e3:7.0f} kHz  matrix busy {100 * busy:5.1f} %"
+            f"{name:16} {cycles:9} cycles  {max(n / s for n, s, _ in results) / 1e3:7.0f} kHz  matrix busy "
+            f"{100 * busy:5.1f} %"
         )
     if not args.once and args.only in "idle":
         best = max(n / s for n, s, _ in (chip.wait(IDLE_CYCLES) for _ in range(args.rounds)))

@@ -163,7 +163,10 @@ class Case:
         return out
 
     def tail(self):
-        return f"{self.dtype} {self.values} epilogue={self.epilogue.name}>{self.epilogue.out} cost={self.cost} case({self.chip!r}, {self.seed}, {self.index})"
+        return (
+            f"{self.dtype} {self.values} epilogue={self.epilogue.name}>{self.epilogue.out} "
+            f"cost={self.cost} case({self.chip!r}, {self.seed}, {self.index})"
+        )
 
 
 @dataclass(frozen=True)
@@ -219,7 +222,10 @@ class MatmulCase(Case):
 
     def describe(self):
         batch = f"{self.batch}x " if self.batch > 1 else ""
-        return f"matmul {batch}{self.m}x{self.k}{'t' if self.transpose_a else ''} @ {self.k}x{self.n}{'t' if self.transpose_b else ''} {self.tail()}"
+        return (
+            f"matmul {batch}{self.m}x{self.k}{'t' if self.transpose_a else ''} @ "
+            f"{self.k}x{self.n}{'t' if self.transpose_b else ''} {self.tail()}"
+        )
 
 
 @dataclass(frozen=True)
@@ -296,7 +302,8 @@ class ConvCase(Case):
     def describe(self):
         x = f"{self.batch}x{self.channels}x{self.size[0]}x{self.size[1]}"
         parts = [
-            f"conv2d {x} {'nhwc' if self.channels_last else 'nchw'} o{self.out_channels} k{self.kernel[0]}x{self.kernel[1]}"
+            f"conv2d {x} {'nhwc' if self.channels_last else 'nchw'} o{self.out_channels} "
+            f"k{self.kernel[0]}x{self.kernel[1]}"
         ]
         for name, value, usual in (
             ("stride", self.stride, (1, 1)),

@@ -35,7 +35,10 @@ class Program:
     dump_offset: int = 0
 
     def describe(self):
-        return f"program({self.chip!r}, {self.seed}, {self.index}): {len(self.descriptors)} descriptors, broken {self.broken}"
+        return (
+            f"program({self.chip!r}, {self.seed}, {self.index}): {len(self.descriptors)} descriptors, "
+            f"broken {self.broken}"
+        )
 
     def dram(self):
         """The DRAM image (base 0) before the launch."""

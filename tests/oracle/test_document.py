@@ -33,7 +33,8 @@ EXAMPLES = [
     ("1", "`0x80400000` × 1.0 = `0x80000000`", lambda: n.mul(0x80400000, ONE), 0x80000000),
     (
         "1",
-        "NaN produced by any operation is `0x7fc00000` (fp32) or `0x7fc0` (bf16), whatever the operand's sign and payload",
+        "NaN produced by any operation is `0x7fc00000` (fp32) or `0x7fc0` (bf16), whatever the operand's sign "
+        "and payload",
         lambda: (n.add(0xFF800001, 0), n.mul(ONE, 0x7FFFFFFF), n.f2b(0xFFC12345)),
         (0x7FC00000, 0x7FC00000, 0x7FC0),
     ),
@@ -79,7 +80,8 @@ EXAMPLES = [
     ("3", "K ≤ 131,071 at −128 × −128", lambda: (int8_limit(131071), int8_limit(131072)), (True, False)),
     (
         "4",
-        "a = (1.0, 2^-12), w = (1.0, 1.0): emax 254, t = (2^24, ((2^14·2^11 >> 12) + 1) >> 1 = 2^12); S = 2^24 + 2^12, v = 1 + 2^-12 exactly",
+        "a = (1.0, 2^-12), w = (1.0, 1.0): emax 254, t = (2^24, ((2^14·2^11 >> 12) + 1) >> 1 = 2^12); S = 2^24 + "
+        "2^12, v = 1 + 2^-12 exactly",
         clause_4_example,
         (1 + Fraction(1, 4096), 11, 1 + Fraction(1, 4096)),
     ),

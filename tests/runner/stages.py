@@ -78,7 +78,7 @@ def build_directory(preset: str = "") -> Path:
 
 
 def commands(stage: Stage, report: Path, extra: list[str], jobs: int) -> list[list[str]]:
-    """What the stage runs; the last one writes a JUnit report. Tests named in `extra` (FILE::TEST) run instead of all."""
+    """What the stage runs; the last command writes a JUnit report. Tests named in `extra` (FILE::TEST) run alone."""
     before = [shlex.split(line) for line in stage.prepare]
     if stage.kind == "pytest":
         run = [sys.executable, "-m", "pytest", "-v", "--tb=short", f"--junitxml={report}", "-o", "junit_family=xunit1"]

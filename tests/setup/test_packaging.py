@@ -65,7 +65,8 @@ def test_what_does_not_fit_is_said_before_it_loads(package, facts, text):
     site = package(**facts)
     done = python(
         "-c",
-        "import sys\ntry:\n    import torch_presil\nexcept ImportError as error:\n    print(error)\nprint('torch_presil._C' in sys.modules)",
+        "import sys\ntry:\n    import torch_presil\nexcept ImportError as error:\n    print(error)\n"
+        "print('torch_presil._C' in sys.modules)",
         path=site,
     )
     assert (
@@ -97,7 +98,8 @@ def test_a_missing_symbol_is_explained(package, tmp_path):
     [
         ("torch.utils.rename_privateuse1_backend('rival')", "'rival'"),
         (
-            "l = torch.library.Library('aten', 'IMPL'); l.impl('empty.memory_format', lambda *a, **k: None, 'PrivateUse1')",
+            "l = torch.library.Library('aten', 'IMPL'); l.impl('empty.memory_format', lambda *a, **k: None, "
+            "'PrivateUse1')",
             "did not name itself",
         ),
     ],
@@ -206,7 +208,8 @@ def wheel(tmp_path):
         # The reference is to that version of the symbol whatever the compiling system's default is. No platform is named
         # 2.25: the next one.
         (
-            '#include <unistd.h>\n__asm__(".symver getentropy, getentropy@GLIBC_2.25"); int f(char *p) { return getentropy(p, 1); }',
+            '#include <unistd.h>\n__asm__(".symver getentropy, getentropy@GLIBC_2.25"); int f(char *p) { return '
+            "getentropy(p, 1); }",
             (),
             "manylinux_2_26_x86_64",
         ),

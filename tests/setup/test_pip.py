@@ -89,8 +89,10 @@ def test_a_broken_device_does_not_break_torch(installed, tmp_path):
     (tmp_path / "torch_presil").mkdir()
     (tmp_path / "torch_presil" / "__init__.py").write_text("raise ImportError('built for another torch')\n")
     code = (
-        "import warnings; warnings.simplefilter('ignore')\nwith warnings.catch_warnings(record=True) as seen:\n    warnings.simplefilter('always')\n"
-        "    import torch\nprint(torch.ones(2).sum().item(), [str(w.message) for w in seen if 'presil' in str(w.message)])"
+        "import warnings; warnings.simplefilter('ignore')\nwith warnings.catch_warnings(record=True) as seen:\n  "
+        "  warnings.simplefilter('always')\n"
+        "    import torch\nprint(torch.ones(2).sum().item(), [str(w.message) for w in seen if 'presil' in "
+        "str(w.message)])"
     )
     assert (
         run(installed, code, str(tmp_path))
@@ -148,7 +150,8 @@ def test_simulators_say_which_processor_they_need(installed, own_simulator):
     level = json.loads(
         run(
             installed,
-            "import json, torch_presil.diagnose as d; r = d.Report(); d.cpu(r); print(json.dumps(r.sections['cpu']['level']))",
+            "import json, torch_presil.diagnose as d; r = d.Report(); d.cpu(r); "
+            "print(json.dumps(r.sections['cpu']['level']))",
         )
     )
     assert isa_needed(next(own_simulator[0].rglob("libpresil_sim_tiny_fast.so"))) == level
@@ -162,7 +165,8 @@ def test_the_tag_says_what_it_needs(installed):
 def test_diagnose_finds_nothing_wrong(installed):
     said = run(
         installed,
-        "import json, subprocess, sys; print(subprocess.run([sys.executable, '-m', 'torch_presil.diagnose', '--json'], capture_output=True, text=True).stdout)",
+        "import json, subprocess, sys; print(subprocess.run([sys.executable, '-m', 'torch_presil.diagnose', "
+        "'--json'], capture_output=True, text=True).stdout)",
     )
     report = json.loads(said)
     assert (
@@ -209,22 +213,32 @@ def own_simulator(installed, tmp_path_factory):
 def test_the_simulator_is_built_once_for_this_machine(installed, own_simulator):
     cache, said = own_simulator
     assert "building the simulator of chip tiny" in said and re.search(r"presil: +\d+ s  ", said)  # progress
-    code = "import torch; torch.ones(9, 9, device='presil') @ torch.ones(9, 9, device='presil'); torch.presil.synchronize(); print([l.split()[-1] for l in open('/proc/self/maps') if 'sim_tiny' in l][0])"
+    code = (
+        "import torch; torch.ones(9, 9, device='presil') @ torch.ones(9, 9, device='presil'); "
+        "torch.presil.synchronize(); print([l.split()[-1] for l in open('/proc/self/maps') if 'sim_tiny' in l][0])"
+    )
     assert run(installed, code, PRESIL_CACHE=str(cache)).startswith(str(cache))
     assert run(installed, code, PRESIL_CACHE=str(cache / "other")).startswith(str(installed))
-    again = "from torch_presil import simulators; import time; t = time.time(); simulators.ensure('tiny'); print(time.time() - t < 5)"
+    again = (
+        "from torch_presil import simulators; import time; t = time.time(); simulators.ensure('tiny'); "
+        "print(time.time() - t < 5)"
+    )
     assert run(installed, again, PRESIL_CACHE=str(cache)) == "True"
 
 
 def test_without_a_compiler_the_shipped_one_serves(installed, tmp_path):
-    code = "import io; from torch_presil import simulators; out = io.StringIO(); print(simulators.ensure('tiny', out=out), out.getvalue())"
+    code = (
+        "import io; from torch_presil import simulators; out = io.StringIO(); "
+        "print(simulators.ensure('tiny', out=out), out.getvalue())"
+    )
     said = run(installed, code, PRESIL_CACHE=str(tmp_path), PATH=str(tmp_path))
     assert said.startswith("None presil: using the simulator that came with the package") and "g++" in said
 
 
 def test_find_package_in_the_wheel(installed, tmp_path):
     (tmp_path / "CMakeLists.txt").write_text(
-        "cmake_minimum_required(VERSION 3.25)\nproject(x C CXX)\nfind_package(Presil 0.1 REQUIRED COMPONENTS driver torch)\n"
+        "cmake_minimum_required(VERSION 3.25)\nproject(x C CXX)\nfind_package(Presil 0.1 REQUIRED COMPONENTS "
+        "driver torch)\n"
         f"add_executable(x {ROOT}/tests/libtorch/driver_only.c)\ntarget_link_libraries(x PRIVATE Presil::driver)\n"
         "get_target_property(where Presil::torch IMPORTED_LOCATION)\nfile(WRITE ${CMAKE_BINARY_DIR}/where ${where})\n"
     )

@@ -136,7 +136,10 @@ def test_junit_holds_all_stages_and_their_variables(tree, tmp_path):
 
 def test_ctrl_c_leaves_a_summary_and_no_process(tree, tmp_path):
     tree.stage("rt_done", "def test_a(): pass\n", alone=True)
-    code = f"import os, time\ndef test_long():\n open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\n time.sleep(60)\n"
+    code = (
+        f"import os, time\ndef test_long():\n open({str(tmp_path / 'pid')!r}, "
+        f"'w').write(str(os.getpid()))\n time.sleep(60)\n"
+    )
     tree.stage("rt_long", code)
     tree.stage("rt_never", "def test_a(): pass\n", alone=True)
     process = subprocess.Popen(tree.command("--json", "out.json"), cwd=tmp_path, stdout=subprocess.PIPE, text=True)

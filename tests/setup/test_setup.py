@@ -117,7 +117,10 @@ def test_verilator_is_found_by_root_and_by_program(tree):
 def test_cuda_is_refused_before_the_download(tree):
     """No source has a CPU build: nothing but the two CPU requirements may be asked for."""
     asked = tree / "asked"
-    code = f'pip_download() {{ echo "$@" >>{asked}; return 1; }}; uname() {{ echo x86_64; }}; fetch_torch {tree}/wheels torch==2.13.0'
+    code = (
+        f'pip_download() {{ echo "$@" >>{asked}; return 1; }}; uname() {{ echo x86_64; }}; fetch_torch '
+        f"{tree}/wheels torch==2.13.0"
+    )
     done = bash(tree, code)
     assert done.returncode == 1
     assert "PRESIL_CUDA=1" in done.stdout and "several GB" in done.stdout
@@ -173,7 +176,10 @@ def wait_for(condition, seconds: float = 20) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interruption_ends_the_step_and_frees_the_lock(tree, number):
-    code = "source ./presil; trap interrupted INT TERM HUP; lock; slow() { sleep 1000.125 & echo $! >child; wait; }; step build Slow slow; touch finished"
+    code = (
+        "source ./presil; trap interrupted INT TERM HUP; lock; slow() { sleep 1000.125 & echo $! >child; "
+        "wait; }; step build Slow slow; touch finished"
+    )
     process = subprocess.Popen(["bash", "-c", code], cwd=tree, stderr=subprocess.PIPE, text=True)
     wait_for(lambda: (tree / "child").exists() and (tree / "child").read_text().strip())
     child = int((tree / "child").read_text())
@@ -195,7 +201,8 @@ def test_two_starts_do_not_set_up_at_once(tree):
 def test_an_unfinished_environment_is_made_anew(tree):
     """Packages that were being installed when the machine stopped can't be trusted."""
     code = (
-        'find_python; make_venv() { echo made >>calls; mkdir -p .venv/bin; ln -sf "$PYTHON" .venv/bin/python; }; fetch_and_install() { echo installed >>calls; [ -e works ]; }; '
+        'find_python; make_venv() { echo made >>calls; mkdir -p .venv/bin; ln -sf "$PYTHON" .venv/bin/python; }; '
+        "fetch_and_install() { echo installed >>calls; [ -e works ]; }; "
         "ensure_venv run"
     )
     assert bash(tree, code).returncode != 0

@@ -81,7 +81,8 @@ def plot(found: dict[int, list[dict]], path: Path) -> None:
         return f"{left + i * (width - left - 90) / (len(quiet) - 1):.1f},{height - below - (ratio - 1) / max(top - 1, 1e-9) * (height - below - 20):.1f}"
 
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" '
+        f'font-size="11">',
         "<!-- SPDX-License-Identifier: Apache-2.0 -->",
         f'<rect width="{width}" height="{height}" fill="white"/>',
         f'<text x="{left}" y="{height - 8}">layer 0 to {len(quiet) - 1}: cycles relative to an idle bus</text>',
@@ -89,13 +90,15 @@ def plot(found: dict[int, list[dict]], path: Path) -> None:
     for ratio in (1, 1 + (top - 1) / 2, top):
         x, y = at(0, ratio).split(",")
         out.append(
-            f'<line x1="{x}" y1="{y}" x2="{width - 90}" y2="{y}" stroke="#ddd"/><text x="8" y="{float(y) + 4:.1f}">{ratio:.2f}</text>'
+            f'<line x1="{x}" y1="{y}" x2="{width - 90}" y2="{y}" stroke="#ddd"/><text x="8" '
+            f'y="{float(y) + 4:.1f}">{ratio:.2f}</text>'
         )
     for p, colour in zip(loads, ("#4a90d9", "#e0a030", "#c0392b", "#555555"), strict=False):
         points = [at(i, r) for i, r in enumerate(ratios[p])]
         x, y = points[-1].split(",")
         out.append(
-            f'<polyline points="{" ".join(points)}" fill="none" stroke="{colour}" stroke-width="2"/><text x="{float(x) + 6:.1f}" y="{float(y) + 4:.1f}" fill="{colour}">{p} %</text>'
+            f'<polyline points="{" ".join(points)}" fill="none" stroke="{colour}" stroke-width="2"/><text '
+            f'x="{float(x) + 6:.1f}" y="{float(y) + 4:.1f}" fill="{colour}">{p} %</text>'
         )
     path.write_text("\n".join([*out, "</svg>", ""]))
 

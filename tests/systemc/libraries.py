@@ -37,7 +37,8 @@ def library(config: str, build: str) -> Path:
         if (folder / name).exists():
             return folder / name
     raise FileNotFoundError(
-        f"{name} is not in {BUILD / 'lib'}: configure with PRESIL_SYSTEMC_CONFIGS (preset check), with libsystemc-dev installed"
+        f"{name} is not in {BUILD / 'lib'}: configure with PRESIL_SYSTEMC_CONFIGS (preset check), with "
+        f"libsystemc-dev installed"
     )
 
 

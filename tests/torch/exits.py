@@ -26,7 +26,10 @@ import time
 # What the control takes away: that the module waits for autograd's threads.
 NO_DRAIN = "import atexit; atexit.unregister(torch_presil._C.before_exit)\n"
 # A shell starts its background jobs with SIGINT ignored, which children inherit.
-PRELUDE = "import os, sys, threading, time, signal, torch, torch_presil\nsignal.signal(signal.SIGINT, signal.default_int_handler)\nx = torch.ones(8, 8, device='presil', requires_grad=True)\n"
+PRELUDE = (
+    "import os, sys, threading, time, signal, torch, torch_presil\nsignal.signal(signal.SIGINT, "
+    "signal.default_int_handler)\nx = torch.ones(8, 8, device='presil', requires_grad=True)\n"
+)
 # A node in Python, up to the body of its backward.
 NODE = """class F(torch.autograd.Function):
     @staticmethod
@@ -69,12 +72,14 @@ torch.autograd.grad(F.apply(x).sum(), x)
         "os._exit with launches in the queue",
     ),
     "os_exit_in_thread": (
-        "def f():\n    (x @ x).sum().backward()\n    os._exit(8)\nthreading.Thread(target=f).start()\nwhile True: x.detach() @ x.detach()\n",
+        "def f():\n    (x @ x).sum().backward()\n    os._exit(8)\nthreading.Thread(target=f).start()\nwhile "
+        "True: x.detach() @ x.detach()\n",
         8,
         "os._exit in another thread",
     ),
     "sigterm": (
-        "threading.Timer(0.02, lambda: os.kill(os.getpid(), signal.SIGTERM)).start()\nwhile True: (x @ x).sum().backward()\n",
+        "threading.Timer(0.02, lambda: os.kill(os.getpid(), signal.SIGTERM)).start()\nwhile True: (x @ "
+        "x).sum().backward()\n",
         -15,
         "SIGTERM in a backward",
     ),
@@ -201,7 +206,8 @@ def main() -> int:
         )
     else:
         print(
-            f"{options.case} ({CASES[options.case][2]}): {options.count} exits, {bad} bad, {time.monotonic() - start:.0f} s"
+            f"{options.case} ({CASES[options.case][2]}): {options.count} exits, {bad} bad, "
+            f"{time.monotonic() - start:.0f} s"
         )
         for problem, times in problems.most_common():
             print(f"{times} x {problem}")

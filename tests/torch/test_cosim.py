@@ -110,7 +110,8 @@ def test_layers_pattern_runs_those_alone():
 
 def test_a_model_from_a_file_with_weights(tmp_path):
     (tmp_path / "mine.py").write_text(
-        "import torch\ndef make():\n    return torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8 * 36, 5))\n"
+        "import torch\ndef make():\n    return torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), "
+        "torch.nn.Flatten(), torch.nn.Linear(8 * 36, 5))\n"
     )
     model = load_model(f"{tmp_path}/mine.py:make")
     torch.save(model.state_dict(), tmp_path / "w.pt")

@@ -103,7 +103,10 @@ def test_settings_from_the_environment():
         "PRESIL_LAUNCH_BLOCKING": "1",
         "PRESIL_AFFINITY": "0",
     }
-    code = "import torch, torch_presil; s = torch.backends.presil; print(s.mode, s.chip, s.build, s.memory_model, s.strict, s.launch_blocking, s.affinity)"
+    code = (
+        "import torch, torch_presil; s = torch.backends.presil; print(s.mode, s.chip, s.build, "
+        "s.memory_model, s.strict, s.launch_blocking, s.affinity)"
+    )
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
     assert done.stdout.split() == ["verify", "tiny", "check", "ideal", "True", "True", "0"], done.stderr
 

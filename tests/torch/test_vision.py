@@ -38,7 +38,8 @@ def run(code):
     [
         "import torch_presil, torchvision; torchvision.models.resnet18",
         # the first import fails where nothing provides the operators; the second one, behind torch_presil, succeeds
-        "import torch\ntry:\n    import torchvision\nexcept RuntimeError as e:\n    assert 'torchvision::' in str(e), e\nimport torch_presil, torchvision\nassert torchvision.extension._has_ops()",
+        "import torch\ntry:\n    import torchvision\nexcept RuntimeError as e:\n    assert 'torchvision::' in "
+        "str(e), e\nimport torch_presil, torchvision\nassert torchvision.extension._has_ops()",
         "import torch_presil; from transformers import ViTModel",
     ],
 )

@@ -28,7 +28,10 @@ def test_tracing_to_a_full_disk(size, build, tmp_path):
         pytest.skip("this system does not let a process mount a file system of its own")
     disk, path = tmp_path / "disk", tmp_path / "socket"
     disk.mkdir()
-    serve = f"mount -t tmpfs -o size={size} tmpfs {disk} && exec {BUILD}/bin/presil-serve {path} --library {BUILD}/lib/libpresil_sim_stub_{build}.so"
+    serve = (
+        f"mount -t tmpfs -o size={size} tmpfs {disk} && exec {BUILD}/bin/presil-serve {path} --library "
+        f"{BUILD}/lib/libpresil_sim_stub_{build}.so"
+    )
     process = subprocess.Popen([*NAMESPACE, "sh", "-c", serve])
     fd, number = memory(), iter(range(1, 1 << 20))
     try:

@@ -33,12 +33,14 @@ def platform_tag(wheel: Path) -> str:
         foreign = policies[found.policies.highest.name].libs
         if foreign:
             raise ValueError(
-                f"{library} needs {', '.join(sorted(foreign))}, which another machine may lack: link it statically or leave the library out of the wheel"
+                f"{library} needs {', '.join(sorted(foreign))}, which another machine may lack: link it "
+                f"statically or leave the library out of the wheel"
             )
     tag = found.overall_policy.name
     if not tag.startswith("manylinux"):
         raise ValueError(
-            f"{wheel.name} needs versions of symbols that no platform tag promises yet ({found.versioned_symbols}): build with an older compiler"
+            f"{wheel.name} needs versions of symbols that no platform tag promises yet "
+            f"({found.versioned_symbols}): build with an older compiler"
         )
     return tag
 

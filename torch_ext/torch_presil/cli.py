@@ -27,7 +27,8 @@ transport_option = click.option(
     "--transport",
     default=None,
     metavar="TRANSPORT",
-    help="inproc, or socket:PATH[,copy][,timeout=SECONDS]: the chip is in another process. [default: PRESIL_TRANSPORT, or inproc]",
+    help="inproc, or socket:PATH[,copy][,timeout=SECONDS]: the chip is in another process. [default: "
+    "PRESIL_TRANSPORT, or inproc]",
 )
 
 

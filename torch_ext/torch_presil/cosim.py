@@ -331,7 +331,8 @@ def measure_batches(options: Options, prepared: Prepared, clock_mhz: int, verify
             _C.synchronize(0)
         if len(out) != batch:
             raise ValueError(
-                f"--batches {batch}: the model returned {len(out)} rows; it does not keep the first dimension, so a throughput has no meaning"
+                f"--batches {batch}: the model returned {len(out)} rows; it does not keep the first dimension, so "
+                f"a throughput has no meaning"
             )
         reports = _C.take_reports()
         merged = merge(reports)

@@ -73,7 +73,8 @@ def versions(report: Report) -> None:
         out["built_with"] = facts
         if out["torch"] and facts["torch_git"] != out["torch_git"] and out["torch"].split("+")[0] == facts["torch"]:
             report.warn(
-                f"torch {facts['torch']} was built from another commit ({out['torch_git'][:10]}) than the one torch_presil was built with ({facts['torch_git'][:10]})"
+                f"torch {facts['torch']} was built from another commit ({out['torch_git'][:10]}) than the one "
+                f"torch_presil was built with ({facts['torch_git'][:10]})"
             )
     except ImportError as error:
         report.error(str(error))
@@ -97,7 +98,8 @@ def backend(report: Report) -> None:
     others = sorted(set(installed) - {"torch_presil"})
     if others:
         report.warn(
-            f"other device backends are installed, which `import torch` loads too: {', '.join(others)}; if one of them is a PrivateUse1 backend, the two exclude each other"
+            f"other device backends are installed, which `import torch` loads too: {', '.join(others)}; if one of "
+            f"them is a PrivateUse1 backend, the two exclude each other"
         )
     if torch_presil.load_error is not None:
         if str(torch_presil.load_error) not in [p["text"] for p in report.problems]:
@@ -153,8 +155,10 @@ def libraries(report: Report) -> None:
         sockets(report, device["transport"])
     elif device["mode"] in ("rtl", "verify") and wanted not in out["libraries"]:
         report.error(
-            f"mode {device['mode']} needs the simulator library libpresil_sim_{wanted}.so, and $PRESIL_LIBRARY_PATH ({path or 'empty'}) has "
-            f"{', '.join(out['libraries']) or 'none'}: run './presil build' in the sources, choose a chip that is there (PRESIL_CHIP), or PRESIL_MODE=model"
+            f"mode {device['mode']} needs the simulator library libpresil_sim_{wanted}.so, and "
+            f"$PRESIL_LIBRARY_PATH ({path or 'empty'}) has "
+            f"{', '.join(out['libraries']) or 'none'}: run './presil build' in the sources, choose a chip that is "
+            f"there (PRESIL_CHIP), or PRESIL_MODE=model"
         )
 
 
@@ -169,7 +173,8 @@ def sockets(report: Report, transport: str) -> None:
         out[path] = "listening" if path in listening else "nobody listens"
         if out[path] != "listening":
             report.error(
-                f"PRESIL_TRANSPORT={transport}: nobody listens at {path}: start the server there (presil-serve, or another of docs/transport-protocol.md)"
+                f"PRESIL_TRANSPORT={transport}: nobody listens at {path}: start the server there (presil-serve, "
+                f"or another of docs/transport-protocol.md)"
             )
 
 
@@ -183,7 +188,10 @@ def _try_library(path: Path) -> str:
         return f"ends the process with signal {-done.returncode}; it was built for another CPU: build it here"
     said = (done.stderr.strip().splitlines() or ["?"])[-1]
     if "ISA level" in said:
-        said += "; it was built for a processor that has instructions which this one lacks: build it here ('./presil build', or 'python -m torch_presil.simulators')"
+        said += (
+            "; it was built for a processor that has instructions which this one lacks: build it here "
+            "('./presil build', or 'python -m torch_presil.simulators')"
+        )
     return "ok" if done.returncode == 0 else said
 
 
@@ -203,7 +211,8 @@ def tools(report: Report) -> None:
             out[name] = None
     if missing := simulators.missing_tools():
         report.warn(
-            f"simulators can't be built here: {', '.join(missing)} missing. Those that are installed work, and so does mode 'model'"
+            f"simulators can't be built here: {', '.join(missing)} missing. Those that are installed work, and so "
+            f"does mode 'model'"
         )
 
 

@@ -55,7 +55,10 @@ class FusedLayer(nn.Module):
         self.emulate = None
 
     def extra_repr(self) -> str:
-        return f"{self.name}, {'linear' if self.linear else 'conv2d'} {tuple(self.weight.shape)}, activation={self.activation}, residual={self.has_residual}"
+        return (
+            f"{self.name}, {'linear' if self.linear else 'conv2d'} {tuple(self.weight.shape)}, "
+            f"activation={self.activation}, residual={self.has_residual}"
+        )
 
     def forward(self, x, residual=None):
         if x.device.type == "presil":
@@ -206,7 +209,8 @@ def fuse(model: nn.Module, example: torch.Tensor) -> fx.GraphModule:
         gm = fx.symbolic_trace(copy.deepcopy(model))
     except Exception as error:
         raise ValueError(
-            f"{type(model).__name__} can't be traced by torch.fx ({error}); cosim needs a model without data-dependent control flow"
+            f"{type(model).__name__} can't be traced by torch.fx ({error}); cosim needs a model without "
+            f"data-dependent control flow"
         ) from error
     _fold_batch_norm(gm)
     gm.recompile()

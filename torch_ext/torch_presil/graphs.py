@@ -112,7 +112,8 @@ def _leaves(args):
     for leaf in flat:
         if not isinstance(leaf, torch.Tensor):
             raise TypeError(
-                f"make_graphed_callables: arguments must be tensors (in tuples, lists or dicts), got {type(leaf).__name__}"
+                f"make_graphed_callables: arguments must be tensors (in tuples, lists or dicts), got "
+                f"{type(leaf).__name__}"
             )
     return tuple(flat), spec
 
@@ -173,7 +174,8 @@ class _Replay(torch.autograd.Function):
         for place, given in zip(graphed.inputs, tensors[:count]):
             if place.shape != given.shape or place.dtype != given.dtype:
                 raise ValueError(
-                    f"a graphed callable was captured with an argument of shape {tuple(place.shape)} and {place.dtype}, got {tuple(given.shape)} and {given.dtype}"
+                    f"a graphed callable was captured with an argument of shape {tuple(place.shape)} and "
+                    f"{place.dtype}, got {tuple(given.shape)} and {given.dtype}"
                 )
             if place.data_ptr() != given.data_ptr():
                 place.detach().copy_(given)

@@ -64,7 +64,8 @@ def _refuse_processes() -> None:
             if not _on_device(value):
                 return original(value)
             text = (
-                f"presil: a {type(value).__name__} on {value.device} can't be sent to another process: its memory belongs to the simulated device of this one. "
+                f"presil: a {type(value).__name__} on {value.device} can't be sent to another process: its memory "
+                f"belongs to the simulated device of this one. "
                 "Send value.cpu(), and move it to the device there"
             )
             if threading.current_thread().name == "QueueFeederThread":

@@ -38,12 +38,14 @@ def check_torch(facts: dict) -> None:
         raise ImportError(f"torch_presil was built for torch {facts['torch']}, found {torch.__version__}: {remedy}")
     if torch.compiled_with_cxx11_abi() != facts["cxx11_abi"]:
         raise ImportError(
-            f"torch_presil was built with _GLIBCXX_USE_CXX11_ABI={int(facts['cxx11_abi'])}, this torch with {int(torch.compiled_with_cxx11_abi())}: {remedy}"
+            f"torch_presil was built with _GLIBCXX_USE_CXX11_ABI={int(facts['cxx11_abi'])}, this torch with "
+            f"{int(torch.compiled_with_cxx11_abi())}: {remedy}"
         )
     running = "{}.{}".format(*sys.version_info)
     if running != facts["python"]:
         raise ImportError(
-            f"torch_presil was built for Python {facts['python']}, this is {running}: use that one, or rebuild torch_presil with this one"
+            f"torch_presil was built for Python {facts['python']}, this is {running}: use that one, or rebuild "
+            f"torch_presil with this one"
         )
 
 
@@ -64,8 +66,10 @@ def check_other_backend() -> None:
     """Raises ImportError: a process has room for one PrivateUse1 backend."""
     if name := other_backend():
         raise ImportError(
-            f"the PrivateUse1 backend {name!r} is already in this process, which has room for one: don't import its package together with torch_presil; "
-            "if `import torch` loads it by itself, uninstall it or set TORCH_DEVICE_BACKEND_AUTOLOAD=0 and import the one you want"
+            f"the PrivateUse1 backend {name!r} is already in this process, which has room for one: don't import "
+            f"its package together with torch_presil; "
+            "if `import torch` loads it by itself, uninstall it or set TORCH_DEVICE_BACKEND_AUTOLOAD=0 and "
+            "import the one you want"
         )
 
 
@@ -99,11 +103,16 @@ def _explain(text: str, facts: dict) -> str:
 
     if "undefined symbol" in text:
         return (
-            f"the installed torch {torch.__version__} ({torch.version.git_version[:10]}) lacks a symbol that the torch which torch_presil was built with "
-            f"({facts['torch']}, {facts['torch_git'][:10]}) had: reinstall torch=={facts['torch']}, or rebuild torch_presil. The loader says: {text}"
+            f"the installed torch {torch.__version__} ({torch.version.git_version[:10]}) lacks a symbol that the "
+            f"torch which torch_presil was built with "
+            f"({facts['torch']}, {facts['torch_git'][:10]}) had: reinstall torch=={facts['torch']}, or rebuild "
+            f"torch_presil. The loader says: {text}"
         )
     if "GLIBC" in text:
-        return f"this system's C or C++ library is older than the one that torch_presil was built with ({facts['system']}): build it here, 'pip install .'. The loader says: {text}"
+        return (
+            f"this system's C or C++ library is older than the one that torch_presil was built with "
+            f"({facts['system']}): build it here, 'pip install .'. The loader says: {text}"
+        )
     return f"torch_presil can't be loaded: {text}"
 
 

@@ -30,7 +30,8 @@ def _import(name: str):
     source, separator, attribute = name.partition(":")
     if not separator or not attribute:
         raise ModelError(
-            f"model {name!r}: expected 'package.module:callable' or 'path/to/file.py:callable', e.g. torchvision.models:resnet50"
+            f"model {name!r}: expected 'package.module:callable' or 'path/to/file.py:callable', e.g. "
+            f"torchvision.models:resnet50"
         )
     if source.endswith(".py"):
         path = Path(source)
@@ -52,7 +53,8 @@ def _import(name: str):
         target = getattr(target, part)
     if not callable(target):
         raise ModelError(
-            f"model {name!r}: {attribute} is a {type(target).__name__}, expected a callable that returns a torch.nn.Module"
+            f"model {name!r}: {attribute} is a {type(target).__name__}, expected a callable that returns a "
+            f"torch.nn.Module"
         )
     return target
 
@@ -128,6 +130,7 @@ def select(names, pattern: str | None) -> list:
     chosen = [n for n in names if fnmatch.fnmatchcase(n, pattern)]
     if not chosen:
         raise ModelError(
-            f"--layers {pattern!r} matches none of the {len(names)} layers: {', '.join(names[:8])}{', …' if len(names) > 8 else ''}"
+            f"--layers {pattern!r} matches none of the {len(names)} layers: "
+            f"{', '.join(names[:8])}{', …' if len(names) > 8 else ''}"
         )
     return chosen

@@ -93,7 +93,8 @@ def main(arguments=None) -> int:
     ]
     if not chosen:
         print(
-            f"no operator named {' '.join(options.names)}: those that PyTorch composes of others are not in the table, they run through the others",
+            f"no operator named {' '.join(options.names)}: those that PyTorch composes of others are not in the "
+            f"table, they run through the others",
             file=sys.stderr,
         )
         return 1

@@ -105,9 +105,13 @@ def table_part() -> str:
         "<!-- Made by: python -m torch_presil.operators --write docs/operators.md -->",
         "# Operators",
         "",
-        f"PyTorch {torch.__version__.split('+')[0]} requires {sum(count.values())} operators of a device (dispatched, without a kernel that serves every device). Of these, "
-        f"{count['chip']} compute on the chip, {count['memory']} are work on memory and views, {count['composite']} are made of other operators, {count['fallback']} run on the CPU's kernel over the mapped "
-        f"memory, and {count['refused']} are refused with a text. Everything else in PyTorch is composed of them. `python -m torch_presil.operators NAME` answers for one; `torch.presil.explain()` for a run.",
+        f"PyTorch {torch.__version__.split('+')[0]} requires {sum(count.values())} operators of a device "
+        f"(dispatched, without a kernel that serves every device). Of these, "
+        f"{count['chip']} compute on the chip, {count['memory']} are work on memory and views, "
+        f"{count['composite']} are made of other operators, {count['fallback']} run on the CPU's kernel over "
+        f"the mapped "
+        f"memory, and {count['refused']} are refused with a text. Everything else in PyTorch is composed of them. "
+        f"`python -m torch_presil.operators NAME` answers for one; `torch.presil.explain()` for a run.",
         "",
     ]
     for kind in operators.KINDS:
@@ -134,8 +138,11 @@ def measured_part(measured: dict) -> str:
     lines = [
         "## Measured",
         "",
-        f"One sample of each of the {len(measured)} entries of PyTorch's operator database (OpInfo) and each of {', '.join(DTYPES)} that it declares for the CPU, on the twin. "
-        "Every sample, with gradients, in-place and out= forms, is compared in tests/opinfo. Exactness classes: *bits*, equal to the CPU's; *bound*, products within docs/numerics.md 6, what is around them as the CPU computes it.",
+        f"One sample of each of the {len(measured)} entries of PyTorch's operator database (OpInfo) and each of "
+        f"{', '.join(DTYPES)} that it declares for the CPU, on the twin. "
+        "Every sample, with gradients, in-place and out= forms, is compared in tests/opinfo. Exactness classes: "
+        "*bits*, equal to the CPU's; *bound*, products within docs/numerics.md 6, what is around them as the "
+        "CPU computes it.",
         "",
         "### With products on the chip",
         "",
@@ -167,7 +174,8 @@ def measured_part(measured: dict) -> str:
     lines += [f"| `{name}` | {of(r, 'host~')} |" for name, r in sorted(measured.items()) if of(r, "host~")]
     lines += ["", "### Raises here, not on the CPU", "", "| operator | types | error |", "|---|---|---|"]
     lines += [
-        f"| `{name}` | {of(r, 'error')} | {', '.join(sorted({x.split()[1] for x in r.values() if x.startswith('error')}))} |"
+        f"| `{name}` | {of(r, 'error')} | "
+        f"{', '.join(sorted({x.split()[1] for x in r.values() if x.startswith('error')}))} |"
         for name, r in sorted(measured.items())
         if of(r, "error")
     ]

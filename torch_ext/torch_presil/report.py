@@ -33,7 +33,8 @@ def print_result(result: dict, console: Console | None = None) -> None:
     console = console or Console(width=None)
     total, verify, clocked = result["total"], result["mode"] == "verify", result["total"].get("cycles") is not None
     table = Table(
-        title=f"{result['model']} {'×'.join(map(str, result['input']))} {result['dtype']} on {result['chip']}, mode {result['mode']}",
+        title=f"{result['model']} {'×'.join(map(str, result['input']))} {result['dtype']} on {result['chip']}, "
+        f"mode {result['mode']}",
         title_justify="left",
     )
     table.add_column("layer", no_wrap=True)
@@ -106,13 +107,15 @@ def _print_totals(result: dict, console: Console) -> None:
     if total["cycles"] and total["sim_seconds"]:
         khz = total["cycles"] / total["sim_seconds"] / 1e3
         console.print(
-            f"Simulated {total['cycles']:,} cycles ({total['cycles'] / p['clock_mhz'] / 1e3:.2f} ms at {p['clock_mhz']} MHz) in {total['sim_seconds']:.2f} s: {khz:,.0f} kHz, "
+            f"Simulated {total['cycles']:,} cycles ({total['cycles'] / p['clock_mhz'] / 1e3:.2f} ms at "
+            f"{p['clock_mhz']} MHz) in {total['sim_seconds']:.2f} s: {khz:,.0f} kHz, "
             f"{total['macs'] / total['sim_seconds'] / 1e9:.2f} GMAC/s; host {total['host_seconds']:.2f} s"
             + (f", twin {total['twin_seconds']:.2f} s" if total["twin_seconds"] else "")
         )
     elif total["twin_seconds"]:
         console.print(
-            f"Twin: {total['twin_seconds']:.2f} s, {total['macs'] / total['twin_seconds'] / 1e9:.2f} GMAC/s; host {total['host_seconds']:.2f} s"
+            f"Twin: {total['twin_seconds']:.2f} s, {total['macs'] / total['twin_seconds'] / 1e9:.2f} GMAC/s; host "
+            f"{total['host_seconds']:.2f} s"
         )
     if "cpu_seconds" in total:
         ratio = (total["sim_seconds"] + total["host_seconds"]) / total["cpu_seconds"]
@@ -123,7 +126,8 @@ def _print_totals(result: dict, console: Console) -> None:
     if "agreement" in total:
         a = total["agreement"]
         console.print(
-            f"Agreement with PyTorch fp32: cosine {a['cosine']:.6f}, largest error {a['max_abs']:.4g}, {'same' if a['top1'] else 'different'} top-1"
+            f"Agreement with PyTorch fp32: cosine {a['cosine']:.6f}, largest error {a['max_abs']:.4g}, "
+            f"{'same' if a['top1'] else 'different'} top-1"
             + (f" (emulated rounding: cosine {a['emulation_cosine']:.6f})" if "emulation_cosine" in a else "")
         )
     if result["mode"] == "verify":

@@ -78,7 +78,8 @@ def ensure(chip: str = "base", force: bool = False, out=None) -> Path | None:
         return None
     if missing := missing_tools():
         print(
-            f"presil: using the simulator that came with the package, which is slower than one built here; for that these are missing: {', '.join(missing)}",
+            f"presil: using the simulator that came with the package, which is slower than one built here; for "
+            f"that these are missing: {', '.join(missing)}",
             file=out,
         )
         return None
@@ -88,7 +89,8 @@ def ensure(chip: str = "base", force: bool = False, out=None) -> Path | None:
         return library
     if failed.exists() and not force:
         print(
-            f"presil: using the simulator that came with the package: building one here failed, see {failed} (python -m torch_presil.simulators {chip} tries again)",
+            f"presil: using the simulator that came with the package: building one here failed, see {failed} "
+            f"(python -m torch_presil.simulators {chip} tries again)",
             file=out,
         )
         return None
@@ -131,7 +133,8 @@ def _build(chip: str, library: Path, log: Path, out) -> Path | None:
                 partial.rename(log)
                 shutil.rmtree(work, ignore_errors=True)
                 print(
-                    f"presil: the build failed (status {status}), see {log}; using the simulator that came with the package",
+                    f"presil: the build failed (status {status}), see {log}; using the simulator that came with "
+                    f"the package",
                     file=out,
                 )
                 return None

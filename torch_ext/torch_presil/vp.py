@@ -24,7 +24,8 @@ def program() -> Path:
         if place.exists():
             return place
     raise FileNotFoundError(
-        f"presil-vp is not in {', '.join(map(str, places))}: start this by ./presil vp, which builds it (CMake: PRESIL_SYSTEMC_CONFIGS)"
+        f"presil-vp is not in {', '.join(map(str, places))}: start this by ./presil vp, which builds it (CMake: "
+        f"PRESIL_SYSTEMC_CONFIGS)"
     )
 
 

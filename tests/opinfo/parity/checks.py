@@ -226,7 +226,10 @@ def same_error(got, expected) -> str | None:
     if got is None:
         return f"does not raise; the CPU raises {type(expected).__name__}: {str(expected)[:120]}"
     if type(got) is not type(expected):
-        return f"raises {type(got).__name__}: {str(got)[:200]!r} instead of {type(expected).__name__}: {str(expected)[:120]!r}"
+        return (
+            f"raises {type(got).__name__}: {str(got)[:200]!r} instead of {type(expected).__name__}: "
+            f"{str(expected)[:120]!r}"
+        )
     return None
 
 

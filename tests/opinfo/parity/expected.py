@@ -68,7 +68,8 @@ def _judge_check(answer: dict, check: str, cases: list[Case]) -> list[str]:
         lines += [f"{name}, sample {i}: {text}" for i, text in failed.items() if i not in wanted]
     elif len(failed) < answer["ran"][check]:
         lines.append(
-            f"{name}: passes in {answer['ran'][check] - len(failed)} of {answer['ran'][check]} samples, expected to fail in all ({cases[0].reason})"
+            f"{name}: passes in {answer['ran'][check] - len(failed)} of {answer['ran'][check]} samples, expected "
+            f"to fail in all ({cases[0].reason})"
         )
     lines += [f"{name}, sample {i}: passes, expected to fail ({cases[0].reason})" for i in sorted(wanted - set(failed))]
     return lines

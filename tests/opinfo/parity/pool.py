@@ -126,7 +126,8 @@ def run(
                     "failed": {},
                     "seconds": 0,
                     "at": [index, check],
-                    "crash": f"{reason or f'ended with status {status}'} in sample {index}, {check}; {log.strip()[-300:]}",
+                    "crash": f"{reason or f'ended with status {status}'} in sample {index}, {check}; "
+                    f"{log.strip()[-300:]}",
                 },
             )
 

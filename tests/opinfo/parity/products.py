@@ -139,7 +139,10 @@ def _outside(got, value, allowed) -> str | None:
     if not wrong.any():
         return None
     where = tuple(wrong.nonzero()[0].tolist())
-    return f"{int(wrong.sum())} of {got.numel()} values outside the bound, first at {where}: {got[where].item()!r}, exact {value[where].item()!r} ± {allowed[where].item():.3g}"
+    return (
+        f"{int(wrong.sum())} of {got.numel()} values outside the bound, first at {where}: "
+        f"{got[where].item()!r}, exact {value[where].item()!r} ± {allowed[where].item():.3g}"
+    )
 
 
 class Substitute(TorchDispatchMode):

@@ -62,7 +62,8 @@ def summary(answers: list[dict]) -> list[str]:
     for dtype, t in percentages(answers).items():
         checks = ", ".join(f"{c} {p:.2f} %" for c, p in t["by_check"].items())
         lines.append(
-            f"{dtype:9} {t['entries']} entries, {t['samples']} samples, {t['checks']} checks: forward {t['forward']:.2f} %, samples with all checks {t['all']:.2f} % ({checks}); "
+            f"{dtype:9} {t['entries']} entries, {t['samples']} samples, {t['checks']} checks: forward "
+            f"{t['forward']:.2f} %, samples with all checks {t['all']:.2f} % ({checks}); "
             f"{len(t['crashes'])} crash(es), {t['seconds']} s"
         )
     return lines

@@ -49,7 +49,8 @@ def _chip_graph(exported):
     signature = exported.graph_signature
     if signature.buffers_to_mutate or signature.user_inputs_to_mutate:
         raise AotError(
-            f"the program writes {', '.join([*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()])}: export it in eval mode"
+            f"the program writes "
+            f"{', '.join([*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()])}: export it in eval mode"
         )
     if any(spec.kind != OutputKind.USER_OUTPUT for spec in signature.output_specs):
         raise AotError("the program has outputs that are no results: export a plain forward")
@@ -102,7 +103,8 @@ def _inputs(exported, gm, where) -> tuple:
         if spec.kind == InputKind.USER_INPUT:
             if not isinstance(n.meta.get("val"), torch.Tensor) or n.meta["val"].dtype not in DTYPES:
                 raise AotError(
-                    f"input {n.name}: a tensor of {', '.join(str(d)[6:] for d in DTYPES)} expected, found {n.meta.get('val')!r}"
+                    f"input {n.name}: a tensor of {', '.join(str(d)[6:] for d in DTYPES)} expected, found "
+                    f"{n.meta.get('val')!r}"
                 )
             values[n], names[n] = None, n.name
         else:

@@ -34,7 +34,8 @@ def _register_inductor(common) -> None:
 
     def refuse(*args, **kwargs):
         raise NotImplementedError(
-            'torch.compile\'s default backend, inductor, has no code generator for the device presil: use torch.compile(model, backend="presil")'
+            "torch.compile's default backend, inductor, has no code generator for the device presil: use "
+            'torch.compile(model, backend="presil")'
         )
 
     class NoCodeGenerator:

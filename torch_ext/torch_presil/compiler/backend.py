@@ -220,7 +220,8 @@ def presil(gm: fx.GraphModule, example_inputs, *, fw_compiler=None, bw_compiler=
     bw_compiler = options.pop("bw_compiler", bw_compiler)
     if options or unknown:
         raise ValueError(
-            f'torch.compile(backend="presil") has no option {", ".join([*options, *unknown])}; it has fw_compiler and bw_compiler'
+            f'torch.compile(backend="presil") has no option {", ".join([*options, *unknown])}; it has fw_compiler '
+            f"and bw_compiler"
         )
     boxed = lambda f: lambda g, inputs: make_boxed_func(f(g, inputs))  # noqa: E731
     forward = boxed(fw_compiler) if fw_compiler else functools.partial(compile_graph, kind="forward")

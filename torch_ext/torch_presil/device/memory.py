@@ -165,7 +165,10 @@ def memory_summary(device=None, abbreviated: bool = False) -> str:
         ("Allocations", "allocation", "{:8d}    ".format),
         ("Segments", "segment", "{:8d}    ".format),
     ]
-    title = f"presil memory, device {index_of(device)}; out of memory: {stats.get('num_ooms', 0)}; cache flushes: {stats.get('num_alloc_retries', 0)}"
+    title = (
+        f"presil memory, device {index_of(device)}; out of memory: {stats.get('num_ooms', 0)}; cache "
+        f"flushes: {stats.get('num_alloc_retries', 0)}"
+    )
     line = "|" + "=" * 82 + "|"
     out = [
         line,
