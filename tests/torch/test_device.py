@@ -5,6 +5,7 @@ import copy
 import io
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
@@ -115,6 +116,40 @@ def test_host_operators_are_counted_and_strict_mode_refuses():
     assert torch.presil.host_operators()["aten::sin.out"]["calls"] == 1
     with torch.backends.presil.flags(strict=True), pytest.raises(RuntimeError, match="strict"):
         torch.ones(3, device="presil").cos()
+
+
+def test_the_time_of_an_operator_that_a_native_kernel_computes_on_the_host_is_counted():
+    a = torch.randn(600, 600, device="presil", dtype=torch.float64)
+    torch.presil.reset_host_operators()
+    start = time.perf_counter()
+    a @ a
+    spent = time.perf_counter() - start
+    counted = torch.presil.host_operators()["aten::mm"]
+    assert counted["calls"] == 1 and 0 < counted["seconds"] <= spent, (counted, spent)
+
+
+def test_moves_by_the_host_are_counted_and_pass_strict_mode():
+    x = torch.randn(20, 50)
+    torch.presil.reset_host_operators()
+    with torch.backends.presil.flags(strict=True):
+        d = x.to("presil")
+        d.to(torch.bfloat16)
+        d.t().contiguous()
+        d.clone()
+        d.cpu()
+    moves = torch.presil.host_moves()
+    assert {kind: (m["calls"], m["bytes"]) for kind, m in moves.items()} == {
+        "copy to the device": (1, 4000),
+        "conversion to another dtype": (1, 2000),
+        "conversion to another layout": (1, 4000),
+        "copy on the device": (1, 4000),
+        "copy to the host": (1, 4000),
+    }
+    assert all(m["seconds"] > 0 for m in moves.values()) and not torch.presil.host_operators()
+    torch.nn.functional.conv2d(torch.randn(1, 8, 5, 5, device="presil"), torch.randn(4, 8, 3, 3, device="presil"))
+    assert torch.presil.host_moves()["weights packed"]["calls"] == 1
+    torch.presil.reset_host_operators()
+    assert torch.presil.host_moves() == {}
 
 
 def test_memory_is_returned():

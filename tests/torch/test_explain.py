@@ -49,10 +49,10 @@ def test_chip_host_composite_and_metadata():
 def test_the_users_line():
     a = device(8, 8)
     with torch.presil.explain() as e:
-        first = here()
-        a @ a  # noqa: E702
+        first = here() + 1
         a @ a
-        second = here()  # noqa: E702
+        second = here() + 1
+        a @ a
         nn.functional.gelu(a)
     lines = row(e, "aten::mm")["lines"]
     assert {(line["file"], line["line"], line["calls"]) for line in lines} == {
@@ -68,8 +68,8 @@ def test_backward_has_the_line_of_its_forward():
     layer = nn.Linear(32, 16).to("presil")
     x = device(4, 32)
     with torch.presil.explain() as e:
-        forward = here()
-        y = layer(x)  # noqa: E702
+        forward = here() + 1
+        y = layer(x)
         y.sum().backward()
     mm = row(e, "aten::mm", "chip")
     assert mm["calls"] >= 1 and {(line["line"], line["backward"]) for line in mm["lines"]} == {(forward, True)}

@@ -16,6 +16,7 @@ TESTS = {
     "explain-backward-line": "test_explain.py::test_backward_has_the_line_of_its_forward",
     "explain-one": "test_explain.py::test_one_at_a_time_and_usable_after_an_error",
     "strict": "test_explain.py::test_strict_names_operator_reason_and_line",
+    "moves": "test_device.py::test_moves_by_the_host_are_counted_and_pass_strict_mode",
     "weights-packed": "test_explain.py::test_weights_are_packed_once",
     "mixed-devices": "test_device.py::test_mixed_devices_are_refused",
     "one-queue": "test_streams.py::test_memory_freed_on_one_stream_is_safe_to_use_on_another",

@@ -3,6 +3,7 @@
 
 #include "graph/capture.h"
 #include "host/fallback.h"
+#include "observe/recorder.h"
 #include "ops/weights.h"
 
 namespace presil::api {
@@ -62,10 +63,16 @@ bool launch(const char* op, const at::Tensor& written,
   return true;
 }
 
-Host::Host(const char* op, const char* reason, const at::Tensor& any_operand) : index_(index_of(any_operand)) {
+Host::Host(const char* op, const char* reason, const at::Tensor& any_operand)
+    : index_(index_of(any_operand)), op_(op), reason_(reason) {
   refuse_capture(index_, op, "its kernel computes without operators of PyTorch, which is not recorded");
-  note_host_operator(op, reason);
+  refuse_in_strict_mode(op, reason_);
   wait_pending(index_);
+  start_ns_ = static_cast<int64_t>(observe_now_ns());
+}
+
+Host::~Host() {
+  note_host_operator(host_site(op_), reason_.c_str(), static_cast<int64_t>(observe_now_ns()) - start_ns_);
 }
 
 at::Tensor Host::read(const at::Tensor& tensor) const {

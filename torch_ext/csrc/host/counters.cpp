@@ -63,9 +63,4 @@ void note_host_operator(HostSite& site, const char* reason, int64_t nanoseconds)
   site.explained = true;
 }
 
-void note_host_operator(const char* name, const std::string& reason, double seconds) {
-  refuse_in_strict_mode(name, reason);
-  note_host_operator(host_site(name), reason.c_str(), static_cast<int64_t>(1e9 * seconds));
-}
-
 }  // namespace presil

@@ -6,7 +6,6 @@
 
 #include <torch/library.h>
 
-#include <chrono>
 #include <mutex>
 
 namespace presil {
@@ -30,15 +29,13 @@ class Call {
       wait_pending(index);
       if (facts_.random) use_device_generator();
     }
-    const auto start = std::chrono::steady_clock::now();
+    const HostTimer timer;
     HostCapture capture(index, op_, *stack_, first_, swap_);
     redispatch();
     capture.done(*stack_);
     views_.finish();
     map_results();
-    note_host_operator(
-        *facts_.site, kReason,
-        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
+    note_host_operator(*facts_.site, kReason, timer.ns());
   }
 
  private:

@@ -9,6 +9,7 @@
 #include <ATen/core/stack.h>
 
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <string>
 
@@ -36,13 +37,24 @@ HostSite& host_site(const std::string& name);
 // Raises in strict mode; to be called before anything is changed.
 void refuse_in_strict_mode(const char* name, const std::string& reason);
 void note_host_operator(HostSite& site, const char* reason, int64_t nanoseconds);
-// For native kernels that decide to compute on the host: checks strict mode, counts.
-void note_host_operator(const char* name, const std::string& reason, double seconds = 0);
 
-// Views for a native kernel that computes on the host: waits for the chip, maps the arguments.
+// Wall time since it was made, in nanoseconds.
+class HostTimer {
+ public:
+  int64_t ns() const {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+// Views for a native kernel that computes on the host: checks strict mode, waits for the chip, maps the arguments,
+// counts.
 template <typename Function> auto on_host(const char* name, const std::string& reason, int index, Function&& compute) {
-  note_host_operator(name, reason);
+  refuse_in_strict_mode(name, reason);
   wait_pending(index);
+  const HostTimer timer;
   HostViews views;
   views.set_index(index);
   HostTrace trace(index, name);
@@ -55,6 +67,7 @@ template <typename Function> auto on_host(const char* name, const std::string& r
   else
     std::apply([&](auto&... t) { trace.done({t...}); }, result);
   views.finish();
+  note_host_operator(host_site(name), reason.c_str(), timer.ns());
   if constexpr (std::is_same_v<decltype(result), at::Tensor>)
     return views.to_device(result);
   else

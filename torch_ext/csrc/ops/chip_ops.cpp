@@ -77,16 +77,14 @@ namespace {
 at::Tensor converted(HostSite& site, const char* reason, const at::Tensor& t, c10::ScalarType dtype) {
   const int index = t.device().index();
   wait_pending(index);
-  const auto start = std::chrono::steady_clock::now();
+  const HostTimer timer;
   HostViews views;
   AllocateOnDevice scope(index);
   HostTrace trace(index, site.name.c_str());
   const at::Tensor result = views.to_host(t).to(dtype);
   trace.done({result});
   const at::Tensor out = views.to_device(result);
-  note_host_operator(
-      site, reason,
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
+  note_host_operator(site, reason, timer.ns());
   return out;
 }
 }  // namespace

@@ -4,6 +4,7 @@
 #include "runtime/allocator.h"
 #include "runtime/pinned.h"
 #include "host/fallback.h"
+#include "observe/moves.h"
 #include "observe/recorder.h"
 #include "ops/one_device.h"
 #include "ops/weights.h"
@@ -61,13 +62,19 @@ Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride, std::option
                                                                    element_type_or_default(dtype)));
 }
 
-const char* copy_reason(const Tensor& from, const Tensor& to) {
-  if (from.device().type() != kDevice) return "copy to the device";
-  if (to.device().type() != kDevice) return "copy to the host";
-  if (from.device() != to.device()) return "copy between devices";
-  return from.scalar_type() != to.scalar_type() ? "conversion to another dtype"
-         : from.strides() != to.strides()       ? "conversion to another layout"
-                                                : "copy on the device";
+Move kind_of_copy(const Tensor& from, const Tensor& to) {
+  if (from.device().type() != kDevice) return Move::kToDevice;
+  if (to.device().type() != kDevice) return Move::kToHost;
+  if (from.device() != to.device()) return Move::kBetweenDevices;
+  return from.scalar_type() != to.scalar_type() ? Move::kDtype
+         : from.strides() != to.strides()       ? Move::kLayout
+                                                : Move::kOnDevice;
+}
+
+void note_copy(const Tensor& from, const Tensor& to, int64_t nanoseconds) {
+  const Move kind = kind_of_copy(from, to);
+  note_move(kind, to.nbytes(), nanoseconds);
+  observe_moved(to.nbytes(), move_text(kind));
 }
 
 Tensor copy_from(const Tensor& self, const Tensor& to, bool non_blocking) {
@@ -75,17 +82,18 @@ Tensor copy_from(const Tensor& self, const Tensor& to, bool non_blocking) {
   HostTrace trace(here.device().index(), "aten::copy_");
   if (to.device().type() == kDevice) weights_changed(to);
   if (non_blocking && !capturing(here.device().index(), nullptr) && copy_later(self, to)) {
-    observe_moved(to.nbytes(), copy_reason(self, to));
+    note_copy(self, to, 0);
     return to;
   }
   for (const Tensor* t : {&self, &to})
     if (t->device().type() == kDevice) wait_pending(t->device().index());
+  const HostTimer timer;
   // Two devices: each has its own views.
   HostViews from_views, to_views;
   Tensor source = from_views.to_host(self), target = to_views.to_host(to);
   target.copy_(source);
   trace.done({});
-  observe_moved(to.nbytes(), copy_reason(self, to));
+  note_copy(self, to, timer.ns());
   return to;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/capture.h"
 #include "host/alias.h"
+#include "observe/moves.h"
 #include "observe/recorder.h"
 #include "ops/placed_weights.h"
 #include "runtime/allocator.h"
@@ -185,8 +186,9 @@ std::shared_ptr<presil_weights> pack(const WeightRequest& r, int index, presil_d
   const Prepared prepared = prepare(r, index);
   presil_weights* out = nullptr;
   check(presil_weights_create_at(device(index), &prepared.desc, place, place_bytes, &out), "packing weights");
-  observe_step("presil::pack_weights", "weights are packed for the chip once", presil_weights_bytes(out),
-               observe_now_ns() - start);
+  const uint64_t ns = observe_now_ns() - start;
+  note_move(Move::kPackWeights, presil_weights_bytes(out), static_cast<int64_t>(ns));
+  observe_step("presil::pack_weights", "weights are packed for the chip once", presil_weights_bytes(out), ns);
   return std::shared_ptr<presil_weights>(out, [](presil_weights* w) { presil_weights_destroy(w); });
 }
 

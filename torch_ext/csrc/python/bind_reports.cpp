@@ -3,6 +3,7 @@
 
 #include "host/fallback.h"
 #include "observe/launches.h"
+#include "observe/moves.h"
 #include "runtime/device.h"
 
 #include <pybind11/stl.h>
@@ -99,6 +100,18 @@ py::dict host_operator_table() {
   }
   return out;
 }
+
+py::dict host_move_table() {
+  py::dict out;
+  for (const auto& [kind, move] : host_moves()) {
+    py::dict d;
+    d["calls"] = move.calls;
+    d["bytes"] = move.bytes;
+    d["seconds"] = move.seconds;
+    out[kind.c_str()] = d;
+  }
+  return out;
+}
 }  // namespace
 
 void bind_reports(py::module_& m) {
@@ -109,7 +122,9 @@ void bind_reports(py::module_& m) {
     return py::make_tuple(std::string(progress_label), progress_launch.load(), progress_cycles.load());
   });
   m.def("host_operators", &host_operator_table);
+  m.def("host_moves", &host_move_table);
   m.def("reset_host_operators", &reset_host_operators);
+  m.def("reset_host_moves", &reset_host_moves);
 }
 
 }  // namespace presil

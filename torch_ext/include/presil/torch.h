@@ -10,7 +10,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <functional>
+#include <string>
 
 namespace presil::api {
 
@@ -39,19 +41,24 @@ PRESIL_TORCH_API bool launch(const char* op, const at::Tensor& written,
                              const std::function<int(presil_device*, presil_stream*)>& enqueue);
 
 // Host access to tensors of one device for the time of one operator, over the same memory. The constructor waits for
-// the chip where it has work queued, counts the operator as computed by the host, and raises under
-// torch.backends.presil.strict.
+// the chip where it has work queued, and raises under torch.backends.presil.strict; the destructor counts the operator
+// as computed by the host, for so long.
 class PRESIL_TORCH_API Host {
  public:
   // op: as it appears in torch.presil's reports; reason: why the host computes it.
   Host(const char* op, const char* reason, const at::Tensor& any_operand);
+  ~Host();
+  Host(const Host&) = delete;
+  Host& operator=(const Host&) = delete;
   // CPU tensors that share the memory: same dtype, shape and strides. Don't resize them; they keep the memory alive,
   // but end them with the operator: what is enqueued later doesn't wait for their readers.
   at::Tensor read(const at::Tensor& tensor) const;
   at::Tensor write(const at::Tensor& tensor) const;
 
  private:
-  int index_;
+  const int index_;
+  const std::string op_, reason_;
+  int64_t start_ns_ = 0;
 };
 
 }  // namespace presil::api

@@ -46,7 +46,7 @@ from torch_presil.device.random import (
     set_rng_state,
     set_rng_state_all,
 )
-from torch_presil.device.reports import host_operators, reports, reset_host_operators
+from torch_presil.device.reports import host_moves, host_operators, reports, reset_host_operators
 from torch_presil.device.streams import Event, Stream, StreamContext, current_stream, default_stream, set_stream, stream
 from torch_presil.explain import explain
 from torch_presil.graphs import (
@@ -98,6 +98,7 @@ __all__ = [
     "has_half",
     "host_memory_stats",
     "host_memory_stats_as_nested_dict",
+    "host_moves",
     "host_operators",
     "init",
     "initial_seed",
