@@ -85,6 +85,15 @@ static int read_open(FILE *f, const char *path, npy_array *out, char *text, size
     int status = whole ? parse(path, header, out, text, bytes) : -1;
     free(header);
     if (status) return status;
+    /* Before memory is taken for what the header says. A pipe has no end to look at. */
+    const long here = ftell(f), end = here >= 0 && fseek(f, 0, SEEK_END) == 0 ? ftell(f) : -1;
+    if (end >= 0 && ((uint64_t)(end - here) != out->bytes || fseek(f, here, SEEK_SET))) {
+        (void)snprintf(text, bytes,
+                       "%s: %llu bytes of elements expected behind the header, %ld found: the file is truncated or "
+                       "too long",
+                       path, (unsigned long long)out->bytes, end - here);
+        return -1;
+    }
     out->data = malloc(out->bytes + 1);
     if (!out->data) {
         (void)snprintf(text, bytes, "%s: no host memory for %llu bytes", path, (unsigned long long)out->bytes);

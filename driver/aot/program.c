@@ -152,11 +152,14 @@ static int parse(const char *path, program *p, char *text, size_t bytes) {
                          (unsigned long long)p->arena_bytes);
         make_plain(t->name);
     }
+    uint64_t left = p->file_bytes; /* each byte of the file is copied once */
     for (uint32_t i = 0; i < p->constants; i++) {
         const uint8_t *c = h + p->constants_offset + (uint64_t)i * CONSTANT_BYTES;
         const uint64_t at = u64(c), n = u64(c + 8), file = u64(c + 16);
-        if (at > p->arena_bytes || n > p->arena_bytes - at || file > p->file_bytes || n > p->file_bytes - file)
+        if (at > p->arena_bytes || n > p->arena_bytes - at || file > p->file_bytes || n > p->file_bytes - file ||
+            n > left)
             return wrong(text, bytes, "%s: constant %u does not fit: the file is damaged", path, i);
+        left -= n;
     }
     return 0;
 }

@@ -148,8 +148,8 @@ static int check_store(checker *k, const presil_desc *d) {
     return 0;
 }
 
-static int check_acc(checker *k, uint32_t half, uint32_t base, uint32_t rows, bool first, bool read) {
-    if (!rows || base + rows > k->config->acc_rows) return wrong(k, "outside the accumulators", base, rows);
+static int check_acc(checker *k, uint32_t half, uint32_t base, int64_t rows, bool first, bool read) {
+    if (!rows || base + rows > (int64_t)k->config->acc_rows) return wrong(k, "outside the accumulators", base, rows);
     for (uint32_t r = base; r < base + rows; r++) {
         acc_state *a = &k->acc[half * k->config->acc_rows + r];
         if (read ? !a->open : first ? a->open : !a->open)
@@ -171,8 +171,7 @@ static int check_matrix(checker *k, const presil_desc *d) {
     int64_t idx = presil_matrix_idx(d), idy = presil_matrix_idy(d);
     if (!nx || !ny || !kx || !ky || !ncb || !idx || !idy || !presil_matrix_sx(d) || !presil_matrix_sy(d))
         return wrong(k, "a count is zero", nx, ny);
-    if (check_acc(k, presil_matrix_half(d), presil_matrix_acc_base(d), (uint32_t)(nx * ny), presil_matrix_first(d),
-                  false))
+    if (check_acc(k, presil_matrix_half(d), presil_matrix_acc_base(d), nx * ny, presil_matrix_first(d), false))
         return -1;
     bool touches = presil_matrix_lim_x(d) && presil_matrix_lim_y(d);
     for (int64_t w = 0; w < ncb * ky * kx * k->config->cells; w++) {

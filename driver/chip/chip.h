@@ -265,6 +265,8 @@ int chip_plan_describe(const presil_plan *plan, presil_daddr address, char *text
 /* Proves a plan: no deadlock, no overflow of tokens, no hazard on scratchpad or accumulators, every field legal. 0, or
  * -1 with the first violation in text. */
 int chip_check_plan(const presil_config *config, const presil_desc *list, size_t count, char *text, size_t bytes);
+/* Words and rows that chip_check_plan and the executor walk for a list; UINT64_MAX: more than fit. */
+uint64_t chip_effort(const presil_config *config, const presil_desc *list, size_t count);
 
 /* Emits all operations of a problem under a tiling. */
 int chip_nest(const chip_problem *p, const chip_tiling *t, chip_builder *b, presil_error_buffer *error);

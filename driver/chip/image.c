@@ -10,7 +10,10 @@
 #include "chip.h"
 
 #define IMAGE_MAGIC 0x4d494c50u /* "PLIM" */
-enum { IMAGE_VERSION = 1, MOST_DESCRIPTORS = 1 << 26, MOST_ROWS = 1 << 24 };
+enum { IMAGE_VERSION = 1, MOST_DESCRIPTORS = 1 << 26 };
+/* Of a descriptor, on average: eight times what fills the scratchpad of any configuration, or multiplies all that an
+ * accumulator has rows for. So the time to load an image is linear in its bytes. */
+enum { MOST_EFFORT = 1 << 18 };
 
 /* Followed by segments × uint64 (ends), count × 128 bytes. */
 typedef struct {
@@ -68,6 +71,9 @@ int chip_save(const presil_plan *plan, presil_daddr base, void *to, uint64_t *by
     return PRESIL_OK;
 }
 
+/* So that no sum of an address and strides overflows. */
+static bool near(int64_t address) { return address > -(1ll << 62) && address < 1ll << 62; }
+
 static bool inside(int64_t at, int64_t length, uint64_t bytes) {
     return at >= 0 && length >= 0 && (uint64_t)length <= bytes && (uint64_t)at <= bytes - (uint64_t)length;
 }
@@ -80,8 +86,7 @@ static bool load_inside(const presil_desc *d, uint64_t bytes) {
                                                          ((int64_t)presil_load_n0(d) - 1) * presil_load_step0(d) +
                                                          presil_load_chunk_bytes(d);
     int64_t length = min64(row_bytes, last) - from;
-    uint64_t rows = (uint64_t)presil_load_n1(d) * presil_load_n2(d);
-    if (presil_load_step0(d) < 0 || rows > MOST_ROWS || rows * presil_load_n3(d) > MOST_ROWS) return false;
+    if (presil_load_step0(d) < 0 || !near(base)) return false;
     if (length <= 0) return true;
     for (int64_t i3 = 0; i3 < presil_load_n3(d); i3++) {
         for (int64_t i2 = 0; i2 < presil_load_n2(d); i2++) {
@@ -103,6 +108,7 @@ static bool store_inside(const presil_desc *d, uint64_t bytes) {
     const int64_t reach[3] = {((int64_t)presil_store_n1(d) - 1) * presil_store_ds1(d),
                               ((int64_t)presil_store_n2(d) - 1) * presil_store_ds2(d),
                               ((int64_t)presil_store_n3(d) - 1) * presil_store_ds3(d)};
+    if (!near(low)) return false;
     for (int i = 0; i < 3; i++) {
         if (reach[i] < 0)
             low += reach[i];
@@ -115,6 +121,11 @@ static bool store_inside(const presil_desc *d, uint64_t bytes) {
 
 static int check(const uint8_t *ends, presil_plan *plan, uint64_t bytes, presil_error_buffer *error) {
     size_t first = 0;
+    const uint64_t effort = chip_effort(&plan->config, plan->list, plan->count);
+    if (effort > (uint64_t)MOST_EFFORT * plan->count)
+        return chip_fail(error, PRESIL_EINVAL,
+                         "the commands are damaged: %zu descriptors with %llu accesses, at most %d each expected",
+                         plan->count, (unsigned long long)effort, MOST_EFFORT);
     for (size_t i = 0; i < plan->count; i++) {
         const presil_desc *d = &plan->list[i];
         bool ok = presil_desc_opcode(d) == PRESIL_OP_LOAD    ? load_inside(d, bytes)

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+# Fuzzers of what is read from elsewhere, with a budget of time and memory (fuzz.h). Seed 1 and few cases here; the
+# nightly stage runs more of them with a seed of the day.
+set(FUZZ_WRAP -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=realloc -Wl,--wrap=free)
+add_library(presil_fuzz STATIC ${CMAKE_CURRENT_LIST_DIR}/fuzz.c)
+set_target_properties(presil_fuzz PROPERTIES C_STANDARD 11 C_STANDARD_REQUIRED ON)
+target_compile_options(presil_fuzz PRIVATE -Wall -Wextra -Wshadow -Wconversion)
+target_include_directories(presil_fuzz PUBLIC ${CMAKE_CURRENT_LIST_DIR})
+target_link_options(presil_fuzz PUBLIC ${FUZZ_WRAP})
+
+set(aot_sources ${CMAKE_CURRENT_LIST_DIR}/../../driver/aot)
+presil_c_test(fuzz_program "test_fuzz_program.c;core_fixture.c;${aot_sources}/program.c;${aot_sources}/npy.c" "presil_static;presil_fuzz")
+target_include_directories(test_fuzz_program PRIVATE ${aot_sources})
+add_dependencies(test_fuzz_program presil_sim_tiny_soft)
+set_tests_properties(c_fuzz_program PROPERTIES ENVIRONMENT "PRESIL_LIBRARY_PATH=${core_libraries};PRESIL_MEMORY=")
