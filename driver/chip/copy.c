@@ -49,9 +49,13 @@ int chip_plan_copy(const presil_chip *chip, presil_daddr to, presil_daddr from, 
     if (slot_bytes > 131072) slot_bytes = 131072;
     size_t segment = 0;
     uint32_t slot = 0;
-    for (uint64_t at = 0; at < bytes;) {
-        int64_t piece = min64((int64_t)(bytes - at), slot_bytes);
+    /* A piece is stored after it was loaded: from the end, where the target lies behind the source and over it, no
+     * piece overwrites one that is still to be loaded. */
+    const bool backwards = to.value > from.value && to.value - from.value < bytes;
+    for (uint64_t done = 0; done < bytes;) {
+        int64_t piece = min64((int64_t)(bytes - done), slot_bytes);
         if (piece > 32768) piece -= piece % 32768;
+        const uint64_t at = backwards ? bytes - done - (uint64_t)piece : done;
         if (b.count - segment > CHIP_SEGMENT_LIMIT) {
             chip_builder_cut(&b);
             segment = b.count;
@@ -60,7 +64,7 @@ int chip_plan_copy(const presil_chip *chip, presil_daddr to, presil_daddr from, 
         emit_copy(&b, to.value + at, from.value + at, piece, slot, slot_bytes, stored[slot]);
         stored[slot] = b.seq[STORE];
         slot = (slot + 1) % SLOTS;
-        at += (uint64_t)piece;
+        done += (uint64_t)piece;
     }
     plan->out = (chip_view){.base = to.value, .sc = 1, .esize = 1};
     plan->out_shape[0] = plan->out_shape[1] = plan->out_shape[2] = 1;

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-static int check_range(const presil_device *device, presil_daddr address, uint64_t bytes) {
+int presil_copy_check_range(const presil_device *device, presil_daddr address, uint64_t bytes) {
     if (presil_memory_contains(device, address, bytes)) return PRESIL_OK;
     return presil_fail(PRESIL_EINVAL, "copy: %llu bytes at 0x%llx are not in device memory (0x%llx to 0x%llx)",
                        (unsigned long long)bytes, (unsigned long long)address.value,
@@ -19,8 +19,7 @@ static int need_memory(presil_device *device) {
                                                                              : PRESIL_OK;
 }
 
-static int begin(presil_device *device, presil_stream **stream, const void *host, uint64_t bytes, bool has_host,
-                 presil_copy_path path) {
+int presil_copy_begin(presil_device *device, presil_stream **stream, presil_copy_path path) {
     const int entered = presil_enter(device);
     if (entered) return entered;
     *stream = presil_stream_of(device, *stream);
@@ -28,8 +27,13 @@ static int begin(presil_device *device, presil_stream **stream, const void *host
     if ((*stream)->recording) return presil_fail(PRESIL_EINVAL, "copies can't be recorded: end the recording first");
     if (path != PRESIL_COPY_DIRECT && path != PRESIL_COPY_DMA)
         return presil_fail(PRESIL_EINVAL, "copy: %d is not one of presil_copy_path", (int)path);
-    if (has_host && !host && bytes) return presil_fail(PRESIL_EINVAL, "copy: the host buffer is NULL");
     return need_memory(device);
+}
+
+static int begin_host(presil_device *device, presil_stream **stream, const void *host, uint64_t bytes,
+                      presil_copy_path path) {
+    const int status = presil_copy_begin(device, stream, path);
+    return !status && !host && bytes ? presil_fail(PRESIL_EINVAL, "copy: the host buffer is NULL") : status;
 }
 
 static int push_copy(presil_device *device, presil_stream *stream, copy_item copy, bool run_now) {
@@ -89,8 +93,8 @@ static int copy_dma(presil_device *device, presil_stream *stream, presil_daddr t
 
 int presil_copy_to_device(presil_device *device, presil_stream *stream, presil_daddr to, const void *from,
                           uint64_t bytes, presil_copy_path path) {
-    int status = begin(device, &stream, from, bytes, true, path);
-    if (!status) status = check_range(device, to, bytes);
+    int status = begin_host(device, &stream, from, bytes, path);
+    if (!status) status = presil_copy_check_range(device, to, bytes);
     if (status || bytes == 0) return status;
     if (path == PRESIL_COPY_DMA) return copy_dma(device, stream, to, NULL, (presil_daddr){0}, from, bytes);
     return push_copy(device, stream, (copy_item){.to = to, .host_from = from, .bytes = bytes}, true);
@@ -98,8 +102,8 @@ int presil_copy_to_device(presil_device *device, presil_stream *stream, presil_d
 
 int presil_copy_to_host(presil_device *device, presil_stream *stream, void *to, presil_daddr from, uint64_t bytes,
                         presil_copy_path path) {
-    int status = begin(device, &stream, to, bytes, true, path);
-    if (!status) status = check_range(device, from, bytes);
+    int status = begin_host(device, &stream, to, bytes, path);
+    if (!status) status = presil_copy_check_range(device, from, bytes);
     if (status || bytes == 0) return status;
     if (path == PRESIL_COPY_DMA) return copy_dma(device, stream, (presil_daddr){0}, to, from, NULL, bytes);
     return push_copy(device, stream, (copy_item){.host_to = to, .from = from, .bytes = bytes}, true);
@@ -107,58 +111,10 @@ int presil_copy_to_host(presil_device *device, presil_stream *stream, void *to, 
 
 int presil_copy_on_device(presil_device *device, presil_stream *stream, presil_daddr to, presil_daddr from,
                           uint64_t bytes, presil_copy_path path) {
-    int status = begin(device, &stream, NULL, bytes, false, path);
-    if (!status) status = check_range(device, to, bytes);
-    if (!status) status = check_range(device, from, bytes);
+    int status = presil_copy_begin(device, &stream, path);
+    if (!status) status = presil_copy_check_range(device, to, bytes);
+    if (!status) status = presil_copy_check_range(device, from, bytes);
     if (status || bytes == 0) return status;
     if (path == PRESIL_COPY_DMA && to.value != from.value) return copy_dma(device, stream, to, NULL, from, NULL, bytes);
     return push_copy(device, stream, (copy_item){.to = to, .from = from, .bytes = bytes}, true);
-}
-
-/* ---- between devices */
-static int push_wait(presil_device *device, presil_stream *stream, presil_device *other, uint64_t seq) {
-    presil_device_hold(other);
-    work_item item = {.kind = ITEM_WAIT, .wait_device = other, .wait_seq = seq};
-    const int status = presil_queue_push(device, stream, &item, false);
-    if (status) presil_device_drop(other);
-    return status;
-}
-
-static uint64_t last_seq(presil_device *device, presil_stream *stream) {
-    (void)pthread_mutex_lock(&device->lock);
-    const uint64_t seq = stream->last_seq;
-    (void)pthread_mutex_unlock(&device->lock);
-    return seq;
-}
-
-/* The source reads into a buffer, the target writes it; each queue waits for the other, so that neither block is reused
- * too early. */
-int presil_copy_peer(presil_device *to_device, presil_daddr to, presil_device *from_device, presil_daddr from,
-                     presil_stream *stream, uint64_t bytes) {
-    if (to_device == from_device) return presil_copy_on_device(to_device, stream, to, from, bytes, PRESIL_COPY_DIRECT);
-    presil_stream *to_stream = stream && stream->device == to_device ? stream : NULL,
-                  *from_stream = stream && stream->device == from_device ? stream : NULL;
-    if (stream && !to_stream && !from_stream)
-        return presil_fail(PRESIL_EINVAL, "presil_copy_peer: the stream belongs to neither device");
-    int status = begin(to_device, &to_stream, NULL, bytes, false, PRESIL_COPY_DIRECT);
-    if (!status) status = begin(from_device, &from_stream, NULL, bytes, false, PRESIL_COPY_DIRECT);
-    if (!status) status = check_range(to_device, to, bytes);
-    if (!status) status = check_range(from_device, from, bytes);
-    if (status || bytes == 0) return status;
-    void *buffer = malloc(bytes);
-    if (!buffer)
-        return presil_fail(PRESIL_EHOSTMEM, "presil_copy_peer: no host memory for %llu bytes",
-                           (unsigned long long)bytes);
-    status = push_copy(from_device, from_stream, (copy_item){.host_to = buffer, .from = from, .bytes = bytes}, true);
-    const uint64_t read = status ? 0 : last_seq(from_device, from_stream);
-    if (!status) status = push_wait(to_device, to_stream, from_device, read);
-    if (status) {
-        (void)presil_queue_wait(from_device, read);
-        free(buffer);
-        return status;
-    }
-    status = push_copy(to_device, to_stream,
-                       (copy_item){.to = to, .host_from = buffer, .bytes = bytes, .owned = buffer}, true);
-    if (status) free(buffer);
-    return status;
 }

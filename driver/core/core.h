@@ -17,8 +17,9 @@
 #include "presil_heap.h"
 
 #define ERROR_TEXT 512
-#define MEMORY_BASE 0x100000000ull /* not 0, so that device and host addresses can't be mixed up unnoticed */
-#define STAGING_BYTES (1ull << 20) /* for copies through the chip */
+#define MEMORY_BASE 0x100000000ull    /* not 0, so that device and host addresses can't be mixed up unnoticed */
+#define STAGING_BYTES (1ull << 20)    /* for copies through the chip */
+#define COPY_BLOCK_BYTES (4ull << 20) /* of a buffer in host memory, where a copy goes through one */
 #define DEFAULT_HANG_CYCLES 200000u
 #define QUEUE_LIMIT 1024u /* items; a caller further ahead waits */
 
@@ -36,12 +37,16 @@ void ranges_free(range_list *list);
 /* ---- the queue */
 typedef enum { ITEM_LAUNCH, ITEM_COPY, ITEM_EVENT, ITEM_WAIT } item_kind;
 
+typedef struct peer_copy peer_copy; /* peer.c */
+
 typedef struct {
     void *host_to;         /* or to */
     const void *host_from; /* or from */
     presil_daddr to, from;
     uint64_t bytes;
-    void *owned; /* freed afterwards; NULL: none */
+    void *owned;             /* freed afterwards; NULL: none */
+    presil_weights *weights; /* a reference: these are its packed bytes, which neither a cancel nor a reset drops */
+    peer_copy *peer;         /* a reference: one half of a block on its way between devices */
 } copy_item;
 
 typedef struct {
@@ -97,6 +102,8 @@ struct presil_pool {
 
 struct presil_weights {
     presil_device *device;
+    atomic_int references; /* the handle and every queued write */
+    atomic_bool unwritten; /* the last write failed: nothing may be computed with what lies there */
     presil_layout *layout;
     presil_daddr packed;
     uint64_t bytes;
@@ -260,6 +267,16 @@ void presil_view_close(presil_device *device);
 uint64_t presil_now_ns(void);
 /* Checks the plan's ranges, then records or enqueues it; owns it from here on. */
 int presil_plan_enqueue(presil_device *device, presil_stream *stream, presil_plan *plan, uint64_t plan_ns);
+
+/* ---- weights.c, peer.c */
+void presil_weights_drop(presil_weights *weights);
+void presil_peer_drop(peer_copy *peer);
+/* Runner: before the half of a block is copied, the failure of the other; after it, its own status. */
+int presil_peer_before(peer_copy *peer);
+void presil_peer_after(peer_copy *peer, int status);
+/* Checks stream, mode and path of a copy, and that it is not recorded; stream NULL becomes the default one. */
+int presil_copy_begin(presil_device *device, presil_stream **stream, presil_copy_path path);
+int presil_copy_check_range(const presil_device *device, presil_daddr address, uint64_t bytes);
 
 /* ---- event.c, record.c */
 void presil_event_drop(presil_event *event);

@@ -5,14 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Between two blocks of a device whose memory is not mapped: through a buffer. */
+/* Between two blocks of a device whose memory is not mapped: through a buffer, from the end where the target lies
+ * behind the source and over it. */
 static int copy_unmapped(presil_device *device, const copy_item *copy) {
-    void *buffer = malloc(copy->bytes);
+    const uint64_t size = copy->bytes < COPY_BLOCK_BYTES ? copy->bytes : COPY_BLOCK_BYTES;
+    const bool backwards = copy->to.value > copy->from.value;
+    void *buffer = malloc(size);
     if (!buffer)
         return presil_fail(PRESIL_EHOSTMEM, "copy on the device: no host memory for %llu bytes",
-                           (unsigned long long)copy->bytes);
-    int status = presil_memory_read(device, copy->from, buffer, copy->bytes);
-    if (!status) status = presil_memory_write(device, copy->to, buffer, copy->bytes);
+                           (unsigned long long)size);
+    int status = PRESIL_OK;
+    for (uint64_t done = 0, n; done < copy->bytes && !status; done += n) {
+        n = copy->bytes - done < size ? copy->bytes - done : size;
+        const uint64_t at = backwards ? copy->bytes - done - n : done;
+        status = presil_memory_read(device, (presil_daddr){copy->from.value + at}, buffer, n);
+        if (!status) status = presil_memory_write(device, (presil_daddr){copy->to.value + at}, buffer, n);
+    }
     free(buffer);
     return status;
 }
@@ -29,6 +37,18 @@ static int copy_bytes(presil_device *device, const copy_item *copy) {
     return PRESIL_OK;
 }
 
+static int run_copy(presil_device *device, const work_item *item) {
+    const copy_item *copy = &item->copy;
+    int status = copy->peer ? presil_peer_before(copy->peer) : PRESIL_OK;
+    if (!status && !copy->weights && presil_cancelled(device, item->seq))
+        status = presil_fail(PRESIL_ECANCELLED, "%s of %llu bytes was cancelled before it began",
+                             copy->peer ? "presil_copy_peer: a block" : "a copy", (unsigned long long)copy->bytes);
+    if (!status) status = copy_bytes(device, copy);
+    if (copy->peer) presil_peer_after(copy->peer, status);
+    if (copy->weights) atomic_store(&copy->weights->unwritten, status != PRESIL_OK);
+    return status;
+}
+
 int presil_execute(presil_device *device, const work_item *item) {
     switch (item->kind) {
     case ITEM_EVENT: presil_event_passed(item->event); return PRESIL_OK;
@@ -37,11 +57,7 @@ int presil_execute(presil_device *device, const work_item *item) {
     case ITEM_WAIT:
         return atomic_load(&item->wait_device->closed) ? PRESIL_OK
                                                        : presil_queue_wait(item->wait_device, item->wait_seq);
-    case ITEM_COPY:
-        if (presil_cancelled(device, item->seq))
-            return presil_fail(PRESIL_ECANCELLED, "a copy of %llu bytes was cancelled before it began",
-                               (unsigned long long)item->copy.bytes);
-        return copy_bytes(device, &item->copy);
+    case ITEM_COPY: return run_copy(device, item);
     case ITEM_LAUNCH:
         if (presil_cancelled(device, item->seq))
             return presil_fail(PRESIL_ECANCELLED, "the launch was cancelled before it began");
@@ -57,7 +73,11 @@ void presil_item_free(work_item *item) {
         else
             item->stream->device->chip_ops->plan_free(item->plan);
     }
-    if (item->kind == ITEM_COPY) free(item->copy.owned);
+    if (item->kind == ITEM_COPY) {
+        free(item->copy.owned);
+        presil_peer_drop(item->copy.peer);
+        presil_weights_drop(item->copy.weights);
+    }
     if (item->kind == ITEM_EVENT) presil_event_drop(item->event);
     if (item->kind == ITEM_WAIT) presil_device_drop(item->wait_device);
 }

@@ -93,6 +93,9 @@ int presil_conv2d(presil_device *device, presil_stream *stream, const presil_con
         return presil_fail(PRESIL_EINVAL, "presil_conv2d_desc: both weights and a kernel are given");
     if (d.weights && d.weights->device != device)
         return presil_fail(PRESIL_EINVAL, "presil_conv2d_desc: the weights are on another device");
+    if (d.weights && atomic_load(&d.weights->unwritten))
+        return presil_fail(PRESIL_EINVAL, "presil_conv2d_desc: writing the packed weights to the device failed: pack "
+                                          "them again with presil_weights_update()");
     status = check_tensor("input", &d.input);
     if (!status) status = check_tensor("output", &d.output);
     if (!status) status = check_tensor("kernel", &d.kernel);

@@ -31,7 +31,9 @@ static int write_packed(presil_device *device, presil_weights *weights, const pr
     if (presil_memory_home_is_mapping(device) && atomic_load(&device->completed) == atomic_load(&device->submitted)) {
         const int status =
             device->chip_ops->pack(device->chip, weights->layout, d, presil_memory_at(device, weights->packed), &error);
-        return status ? presil_fail(status, "packing weights: %s", text) : PRESIL_OK;
+        if (status) return presil_fail(status, "packing weights: %s", text);
+        atomic_store(&weights->unwritten, false);
+        return PRESIL_OK;
     }
     void *buffer = malloc(weights->bytes);
     if (!buffer)
@@ -39,9 +41,15 @@ static int write_packed(presil_device *device, presil_weights *weights, const pr
                            (unsigned long long)weights->bytes);
     int status = device->chip_ops->pack(device->chip, weights->layout, d, buffer, &error);
     if (status) (void)presil_fail(status, "packing weights: %s", text);
-    work_item item = {.kind = ITEM_COPY,
-                      .copy = {.to = weights->packed, .host_from = buffer, .bytes = weights->bytes, .owned = buffer}};
-    if (!status) status = presil_queue_push(device, &device->default_stream, &item, true);
+    work_item item = {
+        .kind = ITEM_COPY,
+        .copy = {
+            .to = weights->packed, .host_from = buffer, .bytes = weights->bytes, .owned = buffer, .weights = weights}};
+    if (!status) {
+        (void)atomic_fetch_add(&weights->references, 1);
+        status = presil_queue_push(device, &device->default_stream, &item, true);
+        if (status) (void)atomic_fetch_sub(&weights->references, 1);
+    }
     if (status) free(buffer);
     return status;
 }
@@ -104,6 +112,7 @@ int presil_weights_create_at(presil_device *device, const presil_weights_desc *d
     if (status) return status;
     presil_weights *weights = calloc(1, sizeof *weights);
     if (!weights) return presil_fail(PRESIL_EHOSTMEM, "presil_weights_create: host memory is full");
+    atomic_init(&weights->references, 1);
     weights->device = device;
     weights->desc = without_pointers(d);
     char text[ERROR_TEXT] = "";
@@ -136,6 +145,11 @@ int presil_weights_create(presil_device *device, const presil_weights_desc *desc
 void presil_weights_destroy(presil_weights *weights) {
     if (!weights) return;
     if (!presil_enter(weights->device)) give_back(weights, weights->device);
+    presil_weights_drop(weights);
+}
+
+void presil_weights_drop(presil_weights *weights) {
+    if (!weights || atomic_fetch_sub(&weights->references, 1) != 1) return;
     weights->device->chip_ops->layout_free(weights->layout);
     presil_device_drop(weights->device);
     free(weights);

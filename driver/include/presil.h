@@ -131,8 +131,9 @@ PRESIL_CHECKED int presil_device_set_twin_threads(
 /* CPUs for the device's worker, such as "2,4-7"; "" or NULL: no restriction. While it is set, launches run on the
  * worker only, never on a thread that waits. */
 PRESIL_CHECKED int presil_device_set_affinity(presil_device *device, const char *cpus);
-PRESIL_CHECKED int presil_device_reset(presil_device *device); /* drops queued work, resets the chip; memory is kept.
-                                                                  Finds a server that was started again */
+/* Drops queued work, but for packed weights on their way; resets the chip; memory is kept. Finds a server that was
+ * started again. */
+PRESIL_CHECKED int presil_device_reset(presil_device *device);
 PRESIL_CHECKED int presil_device_synchronize(presil_device *device); /* all streams; first error wins */
 PRESIL_API void presil_device_cancel(
     presil_device *device); /* async-signal-safe: the running launch ends with ECANCELLED */
@@ -213,7 +214,8 @@ PRESIL_API void *presil_host_pointer(presil_device *device, presil_daddr address
 /* The reverse: 1 and *out if p lies in the mapping of the device. */
 PRESIL_API int presil_device_address(presil_device *device, const void *p, presil_daddr *out);
 
-/* In stream order; the host buffer must stay valid until the stream has passed it. */
+/* In stream order; the host buffer must stay valid until the stream has passed it. Source and target on the device may
+ * overlap. */
 typedef enum {
     PRESIL_COPY_DIRECT = 0,
     PRESIL_COPY_DMA = 1
@@ -224,6 +226,8 @@ PRESIL_CHECKED int presil_copy_to_host(presil_device *device, presil_stream *str
                                        uint64_t bytes, presil_copy_path path);
 PRESIL_CHECKED int presil_copy_on_device(presil_device *device, presil_stream *stream, presil_daddr to,
                                          presil_daddr from, uint64_t bytes, presil_copy_path path);
+/* Through two buffers of at most 4 MiB in host memory. Both queues take part: what goes wrong on either side, a cancel
+ * too, is an error of both; what was copied before it stays. */
 PRESIL_CHECKED int presil_copy_peer(presil_device *to_device, presil_daddr to, presil_device *from_device,
                                     presil_daddr from, presil_stream *stream, uint64_t bytes);
 
@@ -278,6 +282,8 @@ typedef struct {
     int64_t input_dilation[2];
 } presil_weights_desc;
 
+/* The packed bytes are written in stream order and survive cancel and reset. Where they can't be written (a transport
+ * that failed), operators refuse the weights with EINVAL until they are updated. */
 PRESIL_CHECKED int presil_weights_create(presil_device *device, const presil_weights_desc *desc, presil_weights **out);
 /* Packs other values of the same shape, dtypes and compute type at the same address, after the launches that were
  * enqueued so far. */

@@ -163,12 +163,14 @@ static int soft_region(presil_transport *t, uint32_t index, presil_region *out) 
 
 static int soft_mem_read(presil_transport *t, presil_daddr from, void *to, uint64_t bytes) {
     note(SOFT_MEM_READ, 0, (uint32_t)bytes);
+    if (is_fault(t, "unreadable")) return fail(t, PRESIL_TRANSPORT_EIO, "the link is broken");
     memcpy(to, t->host + (from.value - t->base), bytes);
     return 0;
 }
 
 static int soft_mem_write(presil_transport *t, presil_daddr to, const void *from, uint64_t bytes) {
     note(SOFT_MEM_WRITE, 0, (uint32_t)bytes);
+    if (is_fault(t, "unwritable")) return fail(t, PRESIL_TRANSPORT_EIO, "the link is broken");
     memcpy(t->host + (to.value - t->base), from, bytes);
     return 0;
 }
