@@ -2,6 +2,7 @@
 """The register outputs of generate.py, from presil.rdl: PeakRDL's register block, a C header and a table for docs/."""
 
 import re
+import textwrap
 from pathlib import Path
 
 from peakrdl_regblock import RegblockExporter
@@ -108,14 +109,14 @@ def markdown():
             f"<!-- {NOTICE} -->",
             "# Registers",
             "",
-            "AXI4-Lite, 12-bit byte address, 32-bit data. Unmapped addresses and reserved bits read 0; writes to "
+            "AXI4-Lite, 12-bit byte address, 32-bit data. Unmapped addresses and reserved bits read 0; writes to",
             "read-only registers are ignored.",
             "",
             "| address | register | bits | access | field | meaning |",
             "|---|---|---|---|---|---|",
             *rows,
             "",
-            f"COUNTER: {text(counters, 'desc')}",
+            *textwrap.wrap(f"COUNTER: {text(counters, 'desc')}", 110),
             "",
         ]
     )

@@ -5,8 +5,10 @@ set(core_libraries ${CMAKE_CURRENT_BINARY_DIR}/libraries)
 function(presil_test_library name source)
   add_library(${name} MODULE ${source})
   target_compile_options(${name} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion)
-  set_target_properties(${name} PROPERTIES C_STANDARD 11 C_STANDARD_REQUIRED ON C_VISIBILITY_PRESET hidden LIBRARY_OUTPUT_DIRECTORY ${core_libraries})
-  target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_LIST_DIR} ${CMAKE_CURRENT_LIST_DIR}/../../driver/include ${CMAKE_CURRENT_LIST_DIR}/../../driver/chip)
+  set_target_properties(${name} PROPERTIES C_STANDARD 11 C_STANDARD_REQUIRED ON C_VISIBILITY_PRESET hidden
+      LIBRARY_OUTPUT_DIRECTORY ${core_libraries})
+  target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_LIST_DIR}
+      ${CMAKE_CURRENT_LIST_DIR}/../../driver/include ${CMAKE_CURRENT_LIST_DIR}/../../driver/chip)
   target_link_libraries(${name} PRIVATE ${CMAKE_DL_LIBS} ${ARGN})
 endfunction()
 presil_test_library(presil_sim_tiny_soft ${CMAKE_CURRENT_LIST_DIR}/soft_transport.c presil_twin m)
@@ -18,7 +20,8 @@ function(presil_core_test name)
   presil_c_test(core_${name} "test_core_${name}.c;core_fixture.c" presil_static)
   add_dependencies(test_core_${name} presil_sim_tiny_soft presil_sim_tiny_nomap presil_chip_stub)
   set_tests_properties(c_core_${name} PROPERTIES ENVIRONMENT
-    "PRESIL_LIBRARY_PATH=${core_libraries}:${CMAKE_BINARY_DIR}/lib;PRESIL_NOMAP_LIBRARY=${core_libraries}/libpresil_sim_tiny_soft.so;PRESIL_MEMORY=")
+    "PRESIL_LIBRARY_PATH=${core_libraries}:${CMAKE_BINARY_DIR}/lib;PRESIL_MEMORY=;\
+PRESIL_NOMAP_LIBRARY=${core_libraries}/libpresil_sim_tiny_soft.so")
 endfunction()
 presil_core_test(spad)
 presil_core_test(heap)

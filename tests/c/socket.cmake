@@ -5,13 +5,16 @@ set(socket_sources ${CMAKE_CURRENT_LIST_DIR}/../../driver/socket)
 add_library(presil_socket_fixture STATIC ${CMAKE_CURRENT_LIST_DIR}/socket_fixture.c)
 set_target_properties(presil_socket_fixture PROPERTIES C_STANDARD 11 C_STANDARD_REQUIRED ON)
 target_compile_options(presil_socket_fixture PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion)
-target_include_directories(presil_socket_fixture PUBLIC ${CMAKE_CURRENT_LIST_DIR} ${socket_sources} ${socket_sources}/serve)
+target_include_directories(presil_socket_fixture PUBLIC ${CMAKE_CURRENT_LIST_DIR} ${socket_sources}
+    ${socket_sources}/serve)
 target_link_libraries(presil_socket_fixture PUBLIC presil_static presil_serve_static cmocka)
 
 function(presil_socket_test name sources)
   presil_c_test(${name} "${sources}" presil_socket_fixture)
   add_dependencies(test_${name} presil_sim_tiny_soft)
-  set_tests_properties(c_${name} PROPERTIES ENVIRONMENT "PRESIL_LIBRARY_PATH=${core_libraries}:${CMAKE_BINARY_DIR}/lib;PRESIL_SOFT_LIBRARY=${core_libraries}/libpresil_sim_tiny_soft.so;PRESIL_MEMORY=")
+  set_tests_properties(c_${name} PROPERTIES ENVIRONMENT
+      "PRESIL_LIBRARY_PATH=${core_libraries}:${CMAKE_BINARY_DIR}/lib;PRESIL_MEMORY=;\
+PRESIL_SOFT_LIBRARY=${core_libraries}/libpresil_sim_tiny_soft.so")
 endfunction()
 presil_socket_test(socket "test_socket.c;core_fixture.c")
 presil_socket_test(socket_peer test_socket_peer.c)

@@ -9,7 +9,8 @@ presil_add_chip(NAME stub TOP presil_stub_top CHIP stub CLOCK_MHZ 500 BUILDS fas
 
 if(PRESIL_SYSTEMC_CONFIGS)
   include(${CMAKE_CURRENT_LIST_DIR}/../../sim/presil_add_sc_chip.cmake)
-  presil_add_sc_chip(NAME stub TOP presil_stub_top CHIP stub CLOCK_MHZ 500 BUILDS fast trace SOURCES ${CMAKE_CURRENT_LIST_DIR}/../rtl/presil_stub_top.sv)
+  presil_add_sc_chip(NAME stub TOP presil_stub_top CHIP stub CLOCK_MHZ 500 BUILDS fast trace SOURCES
+      ${CMAKE_CURRENT_LIST_DIR}/../rtl/presil_stub_top.sv)
 endif()
 
 add_executable(test_transport ${CMAKE_CURRENT_LIST_DIR}/test_transport.c)
@@ -17,5 +18,6 @@ set_target_properties(test_transport PROPERTIES C_STANDARD 11)
 target_include_directories(test_transport PRIVATE ${CMAKE_CURRENT_LIST_DIR}/../../driver/include)
 target_link_libraries(test_transport PRIVATE cmocka pthread ${CMAKE_DL_LIBS})
 add_dependencies(test_transport presil_sim_stub_fast presil_sim_stub_check presil_sim_stub_trace)
-add_test(NAME c_transport COMMAND test_transport $<TARGET_FILE:presil_sim_stub_fast> $<TARGET_FILE:presil_sim_stub_check> $<TARGET_FILE:presil_sim_stub_trace>)
+add_test(NAME c_transport COMMAND test_transport $<TARGET_FILE:presil_sim_stub_fast>
+    $<TARGET_FILE:presil_sim_stub_check> $<TARGET_FILE:presil_sim_stub_trace>)
 set_tests_properties(c_transport PROPERTIES LABELS c TIMEOUT 120)

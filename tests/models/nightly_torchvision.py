@@ -16,8 +16,9 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "torchvision.md"
 HEADER = """<!-- SPDX-License-Identifier: Apache-2.0 -->
 # torchvision's classification models on the device
 
-Forward of one image in float32, mode `model` (the twin), against PyTorch on the CPU; every output is as close to float64 as the CPU's own within a factor of 4
-(tests/models/compare.py). Seconds on two cores; written by `PRESIL_UPDATE_DOCS=1 ./presil test --nightly --stage nightly`.
+Forward of one image in float32, mode `model` (the twin), against PyTorch on the CPU; every output
+is as close to float64 as the CPU's own within a factor of 4 (tests/models/compare.py). Seconds on
+two cores; written by `PRESIL_UPDATE_DOCS=1 ./presil test --nightly --stage nightly`.
 
 | model | input | device, s | CPU, s |
 |---|---|---|---|

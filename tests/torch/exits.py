@@ -121,7 +121,8 @@ for _ in range(count):
     found = os.waitstatus_to_exitcode(done[1])
     errors.seek(0)
     if found != expected:
-        print(json.dumps(f"exit code {found} (expected {expected}): {errors.read().decode().strip()[-300:]}"), flush=True)
+        said = errors.read().decode().strip()[-300:]
+        print(json.dumps(f"exit code {found} (expected {expected}): {said}"), flush=True)
 else:
     print(json.dumps(None), flush=True)
     os._exit(0)

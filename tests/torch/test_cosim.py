@@ -174,7 +174,8 @@ def test_reports_are_complete(rtl):
 SMALL = """
 from torch import nn
 def make():
-    return nn.Sequential(nn.Conv2d(8, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 32, 3), nn.Flatten(), nn.Linear(32 * 14 * 14, 10))
+    convolutions = nn.Conv2d(8, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 32, 3)
+    return nn.Sequential(*convolutions, nn.Flatten(), nn.Linear(32 * 14 * 14, 10))
 def one():
     return nn.Sequential(nn.Conv2d(8, 4, 3), nn.Flatten(0))
 """

@@ -45,7 +45,8 @@ TESTS = {
     "type-names": "test_interchange.py::test_type_names",
     "sparse-quantized": "test_known_differences.py::test_sparse_and_quantized_are_refused",
     "fp32-split": "test_matmul.py::test_fp32_precision_setting",
-    "linear-cross-entropy": "test_composites.py::test_chunked_linear_cross_entropy_accumulates_in_float32_as_on_the_cpu",
+    "linear-cross-entropy": "test_composites.py::"
+    "test_chunked_linear_cross_entropy_accumulates_in_float32_as_on_the_cpu",
     "random-stream": "test_device.py::test_random_numbers_are_the_cpus",
     "privateuse2": "test_known_differences.py::test_one_backend_key",
     "opaque-tensor": "test_known_differences.py::test_tensors_have_storage_and_strides",

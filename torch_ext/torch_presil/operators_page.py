@@ -96,6 +96,15 @@ def measure(progress=sys.stderr) -> dict:
     return found
 
 
+def page(lines: list[str]) -> str:
+    """Lines as they stand in the page: text is wrapped, tables are not."""
+    wrapped = []
+    for line in lines:
+        whole = not line or line.startswith(("|", "<", "#"))
+        wrapped += [line] if whole else textwrap.wrap(line, 110, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(wrapped)
+
+
 def table_part() -> str:
     """The page's first part, from operators.toml alone."""
     entries = list(operators.table().values())
@@ -122,10 +131,10 @@ def table_part() -> str:
             names = ", ".join(f"`{o.name}`" for o in members)
             lines += (
                 [f"**{group}** ({len(members)}{'' if members[0].required else ', optional'}). {members[0].text}", ""]
-                + textwrap.wrap(names, 180, break_long_words=False, break_on_hyphens=False)
+                + [names]
                 + [""]
             )
-    return "\n".join(lines)
+    return page(lines)
 
 
 def measured_part(measured: dict) -> str:
@@ -158,11 +167,7 @@ def measured_part(measured: dict) -> str:
         if name not in on_chip and of(r, "host"):
             by_types.setdefault(of(r, "host"), []).append(f"`{name}`")
     for types, names in sorted(by_types.items(), key=lambda item: -len(item[1])):
-        lines += (
-            [f"**{types}** ({len(names)})", ""]
-            + textwrap.wrap(", ".join(names), 180, break_long_words=False, break_on_hyphens=False)
-            + [""]
-        )
+        lines += [f"**{types}** ({len(names)})", ""] + [", ".join(names)] + [""]
     lines += [
         "### On the host, not the CPU's bits in this sample",
         "",
@@ -185,7 +190,7 @@ def measured_part(measured: dict) -> str:
         "",
         ", ".join(f"`{name}`" for name, r in sorted(measured.items()) if set(r.values()) == {"none"}),
     ]
-    return "\n".join(lines) + "\n"
+    return page(lines) + "\n"
 
 
 def write(path) -> None:

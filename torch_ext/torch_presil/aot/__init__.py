@@ -48,10 +48,8 @@ def aot_save(program: torch.export.ExportedProgram, path) -> dict:
 def _chip_graph(exported):
     signature = exported.graph_signature
     if signature.buffers_to_mutate or signature.user_inputs_to_mutate:
-        raise AotError(
-            f"the program writes "
-            f"{', '.join([*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()])}: export it in eval mode"
-        )
+        written = [*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()]
+        raise AotError(f"the program writes {', '.join(written)}: export it in eval mode")
     if any(spec.kind != OutputKind.USER_OUTPUT for spec in signature.output_specs):
         raise AotError("the program has outputs that are no results: export a plain forward")
     gm = fx.GraphModule(exported.graph_module, exported.graph_module.graph)
