@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Generates what descriptors.json, configs.json and presil.rdl define: presil_desc_pkg.sv, presil_config_pkg.sv,
-presil_desc.h, presil_config.h, presil_desc.py; registers: presil_regs.h, presil_regs.sv, presil_regs_pkg.sv
-(PeakRDL), docs/registers.md.
+presil_desc.h, presil_config.h, presil_desc.py; registers: presil_regs.h, presil_regs.py, presil_regs.sv,
+presil_regs_pkg.sv (PeakRDL), docs/registers.md.
 
 usage: generate.py --out DIR [--config NAME] [--docs FILE]
        --config adds what Verilator needs of that configuration: presil_config_pkg.sv and the register block with its
@@ -147,6 +147,7 @@ def main():
         "presil_config.h": c_config(configs),
         "presil_desc.py": py_module(isa, configs),
         "presil_regs.h": registers.c_header(),
+        "presil_regs.py": registers.py_module(),
     }
     if args.config:
         files |= registers.regblock(args.out / "regblock")

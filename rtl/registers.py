@@ -86,6 +86,24 @@ def c_header():
     return "\n".join([*out, "#include <stdint.h>", "#endif", ""])
 
 
+def py_module():
+    """Registers for Python: REGISTERS {name: byte offset}; an array under its name without an index, its elements
+    COUNT[name] of SIZE[name] bytes; FIELDS {name: {field: (low bit, width)}}."""
+    found = registers()
+    fields = {name: {f.inst_name: (f.low, f.width) for f in node.fields()} for name, _, _, _, node in found}
+    return "\n".join(
+        [
+            "# SPDX-License-Identifier: Apache-2.0",
+            f'"""{NOTICE}"""',
+            f"REGISTERS = { ({name: address for name, address, _, _, _ in found})!r}",
+            f"SIZE = { ({name: size for name, _, size, _, _ in found})!r}",
+            f"COUNT = { ({name: count for name, _, _, count, _ in found})!r}",
+            f"FIELDS = {fields!r}",
+            "",
+        ]
+    )
+
+
 def text(node, prop):
     return re.sub(r"\s+", " ", node.get_property(prop) or "").strip()
 

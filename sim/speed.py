@@ -5,7 +5,7 @@ one.
 
 usage: speed.py LIBRARY --generated DIR [--tiles N] [--rounds N] [--only TEXT] [--memory MODEL] [--once | --train]
 
-DIR holds presil_desc.py of rtl/generate.py. Each layer is a double-buffered stream of tiles of 32 x 32 pixels: load,
+DIR holds presil_desc.py and presil_regs.py of rtl/generate.py. Each layer is a double-buffered stream of tiles of 32 x 32 pixels: load,
 matrix, epilogue, store.
 1x1 keeps everything busy (the worst case), 3x3 with residual the array. No results are looked at: that is what the
 tests do. --once: one round without the idle chip, for perf. --train: a short run through everything that the chip
@@ -14,130 +14,52 @@ engine's share of busy cycles.
 """
 
 import argparse
-import ctypes as c
 import importlib.util
 import random
 import struct
+import sys
 import time
 from pathlib import Path
 
-RING, RING_BASE_LO, RING_LOG2, RING_TAIL, CONTROL, STATUS, IRQ_STATUS, IRQ_ENABLE, IRQ_CLEAR, COUNTERS = (
-    0,
-    0x20,
-    0x28,
-    0x30,
-    0x34,
-    0x38,
-    0x4C,
-    0x50,
-    0x54,
-    0x400,
-)
-CONFIG_HASH, ERROR_CODE, ERROR_INDEX = 0x18, 0x3C, 0x40
+sys.path.insert(0, str(Path(__file__).resolve().parent / "python"))
+from presil_transport import Transport  # noqa: E402
+
+RING = 0
 ACT, WEIGHTS, PARAMS, RESIDUAL, OUT = 0x100000, 0x800000, 0x8F0000, 0x900000, 0xA00000  # DRAM bytes
 MEMORY_BYTES, RING_ENTRIES_LOG2 = 64 << 20, 10
 IDLE_CYCLES = 1_000_000
-ABI = 2  # PRESIL_TRANSPORT_ABI
-OPS = (
-    "open close info last_error read32 write32 region mem_read mem_write sync_for_device sync_for_host launch "
-    "wait cycles reset trace write_log "
-    "write_log_fetch bus_fault set_memory_model inject read32_many"
-).split()
 
 
-class Ops(c.Structure):
-    _fields_ = [("size", c.c_uint32), ("abi", c.c_uint32), *((name, c.c_void_p) for name in OPS)]
+def generated(folder, name):
+    """The module that rtl/generate.py wrote into a folder."""
+    spec = importlib.util.spec_from_file_location(name, Path(folder) / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
-class Options(c.Structure):
-    _fields_ = [
-        ("size", c.c_uint32),
-        ("abi", c.c_uint32),
-        ("memory_fd", c.c_int),
-        ("reserved0", c.c_uint32),
-        ("memory_bytes", c.c_uint64),
-        ("memory_base", c.c_uint64),
-        ("memory_model", c.c_char_p),
-        ("seed", c.c_uint64),
-        ("options", c.c_char_p),
-        ("log", c.c_void_p),
-        ("log_context", c.c_void_p),
-    ]
+class Chip(Transport):
+    """A simulator library with the registers of a folder of rtl/generate.py, by name."""
 
+    def __init__(self, path, memory_model, folder):
+        super().__init__(path, memory_model, MEMORY_BYTES)
+        self.registers = generated(folder, "presil_regs")
 
-class Info(c.Structure):
-    _fields_ = [
-        ("size", c.c_uint32),
-        ("abi", c.c_uint32),
-        ("capabilities", c.c_uint32),
-        ("clock_mhz", c.c_uint32),
-        ("chip", c.c_char * 32),
-        ("config", c.c_char * 32),
-        ("build", c.c_char * 32),
-        ("text", c.c_char * 128),
-    ]
+    def read(self, name):
+        return self.read32(self.registers.REGISTERS[name])
 
+    def write(self, name, value):
+        self.write32(self.registers.REGISTERS[name], value)
 
-class Wait(c.Structure):
-    _fields_ = [
-        ("size", c.c_uint32),
-        ("reason", c.c_uint32),
-        ("deadline_cycles", c.c_uint64),
-        ("deadline_ns", c.c_uint64),
-        ("hang_cycles", c.c_uint64),
-        ("cancel", c.c_void_p),
-        ("progress", c.c_void_p),
-        ("progress_context", c.c_void_p),
-        ("cycles", c.c_uint64),
-    ]
-
-
-class Chip:
-    """A library's transport, with errors as exceptions."""
-
-    def __init__(self, path, memory_model):
-        library = c.CDLL(str(path))
-        library.presil_transport_entry.restype = c.POINTER(Ops)
-        self.ops = library.presil_transport_entry().contents
-        self.handle = c.c_void_p()
-        error = c.create_string_buffer(256)
-        options = Options(c.sizeof(Options), ABI, -1, 0, MEMORY_BYTES, 0, memory_model.encode(), 1, None, None, None)
-        open_ = c.CFUNCTYPE(c.c_int, c.POINTER(Options), c.POINTER(c.c_void_p), c.c_char_p, c.c_size_t)(self.ops.open)
-        if open_(c.byref(options), c.byref(self.handle), error, 256):
-            raise RuntimeError(error.value.decode())
-
-    def call(self, name, *arguments):
-        if c.CFUNCTYPE(c.c_int, c.c_void_p, *(type(a) for a in arguments))(getattr(self.ops, name))(
-            self.handle, *arguments
-        ):
-            text = c.CFUNCTYPE(c.c_char_p, c.c_void_p)(self.ops.last_error)(self.handle)
-            raise RuntimeError(f"{name}: {text.decode()}")
-
-    def read(self, offset):
-        value = c.c_uint32()
-        self.call("read32", c.c_uint32(offset), c.pointer(value))
-        return value.value
-
-    def write(self, offset, value):
-        self.call("write32", c.c_uint32(offset), c.c_uint32(value & 0xFFFFFFFF))
-
-    def memory_write(self, address, data):
-        self.call("mem_write", c.c_uint64(address), c.c_char_p(bytes(data)), c.c_uint64(len(data)))
-
-    def info(self):
-        info = Info()
-        self.call("info", c.pointer(info))
-        return info
-
-    def wait(self, cycles):
-        w = Wait(size=c.sizeof(Wait), deadline_cycles=cycles)
+    def timed_wait(self, cycles):
+        """(cycles, seconds of this thread, reason)."""
         start = time.thread_time()
-        self.call("wait", c.pointer(w))
-        return w.cycles, time.thread_time() - start, w.reason
+        reason, done = self.wait(cycles)
+        return done, time.thread_time() - start, reason
 
     def counter(self, engine, cause):
-        at = COUNTERS + 8 * (engine * 16 + cause)
-        return self.read(at) | self.read(at + 4) << 32
+        at = self.registers.REGISTERS["COUNTER"] + 8 * (engine * 16 + cause)
+        return self.read32(at) | self.read32(at + 4) << 32
 
 
 def descriptor(isa, kind, wait, signal, **values):
@@ -513,24 +435,27 @@ def _interleave(low, high):
     return out
 
 
+def prepare(chip):
+    for name, value in (("RING_BASE_LO", RING), ("RING_LOG2", RING_ENTRIES_LOG2), ("IRQ_ENABLE", 3)):
+        chip.write(name, value)
+
+
 def run(chip, descriptors):
     """One launch; returns (cycles, seconds, share of cycles that the matrix engine was busy)."""
     entries = 1 << RING_ENTRIES_LOG2
     if len(descriptors) > entries:
         raise ValueError(f"{len(descriptors)} descriptors, but the ring has {entries}")
-    chip.write(CONTROL, 1 | 4)  # the ring from its start: where it wraps the fetch takes another burst
+    chip.write("CONTROL", 1 | 4)  # the ring from its start: where it wraps the fetch takes another burst
     for i, d in enumerate(descriptors):
         chip.memory_write(RING + i * len(d), d)
-    chip.call("launch", c.c_uint64(1))
-    chip.write(RING_TAIL, len(descriptors))
-    cycles, seconds, reason = chip.wait(50_000_000)
-    if reason or chip.read(STATUS) & 2:
-        raise RuntimeError(
-            f"wait ended with {reason}, status {chip.read(STATUS):#x}, error {chip.read(ERROR_CODE)} at "
-            f"descriptor {chip.read(ERROR_INDEX)}"
-        )
-    chip.write(IRQ_CLEAR, 3)
-    chip.write(CONTROL, 2)
+    chip.launch(1)
+    chip.write("RING_TAIL", len(descriptors))
+    cycles, seconds, reason = chip.timed_wait(50_000_000)
+    if reason or chip.read("STATUS") & 2:
+        found = [f"{name} {chip.read(name):#x}" for name in ("STATUS", "ERROR_CODE", "ERROR_INDEX")]
+        raise RuntimeError(f"wait ended with {reason}, {', '.join(found)}")
+    chip.write("IRQ_CLEAR", 3)
+    chip.write("CONTROL", 2)
     return cycles, seconds, chip.counter(1, 0) / cycles
 
 
@@ -545,19 +470,16 @@ def main():
     parser.add_argument("--once", action="store_true")
     parser.add_argument("--train", action="store_true")
     args = parser.parse_args()
-    spec = importlib.util.spec_from_file_location("presil_desc", args.generated / "presil_desc.py")
-    isa = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(isa)
-    chip = Chip(args.library.resolve(), args.memory)
+    isa = generated(args.generated, "presil_desc")
+    chip = Chip(args.library.resolve(), args.memory, args.generated)
     info = chip.info()
     config = isa.CONFIGS[info.config.decode()]
-    if chip.read(CONFIG_HASH) != config["hash"]:
+    if chip.read("CONFIG_HASH") != config["hash"]:
         raise SystemExit(
-            f"the chip's CONFIG_HASH {chip.read(CONFIG_HASH):#x} is not that of {args.generated}, {config['hash']:#x}"
+            f"the chip's CONFIG_HASH {chip.read('CONFIG_HASH'):#x} is not that of {args.generated}, {config['hash']:#x}"
         )
     print(f"{info.chip.decode()} {info.config.decode()} {info.build.decode()}: {info.text.decode()}")
-    for offset, value in ((RING_BASE_LO, RING), (RING_LOG2, RING_ENTRIES_LOG2), (IRQ_ENABLE, 3)):
-        chip.write(offset, value)
+    prepare(chip)
     if args.train:
         args.tiles, args.rounds, args.once = 40, 1, True
         for bf16 in (0, 1):
@@ -586,7 +508,7 @@ def main():
             f"{100 * busy:5.1f} %"
         )
     if not args.once and args.only in "idle":
-        best = max(n / s for n, s, _ in (chip.wait(IDLE_CYCLES) for _ in range(args.rounds)))
+        best = max(n / s for n, s, _ in (chip.timed_wait(IDLE_CYCLES) for _ in range(args.rounds)))
         print(f"{'idle':16} {'':9}         {best / 1e3:7.0f} kHz")
 
 

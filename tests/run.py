@@ -64,6 +64,8 @@ def test_environment(options: argparse.Namespace) -> dict:
         environment["PYTHONPATH"] = os.pathsep.join(places)
     if options.quick:
         environment["PRESIL_QUICK"] = "1"
+    environment.setdefault("PRESIL_DAY", time.strftime("%Y%m%d"))  # the seed of the day, one for the whole run
+    print(f"seed of the day: PRESIL_DAY={environment['PRESIL_DAY']}")
     return environment
 
 

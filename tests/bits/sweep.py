@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from . import driver
+from bench import driver
 from .reference import expected, sample
 
 OUT = {"INT8": "int8", "BF16": "bf16", "FP32": "fp32", "RAW32": "int32"}

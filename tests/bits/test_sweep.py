@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from . import driver
+from bench import driver
 from .generate import case, cases, directed_count, shapes
 from .sweep import Counts, check
 

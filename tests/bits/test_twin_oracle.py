@@ -8,7 +8,7 @@ from oracle.machine import Machine
 from oracle.support import rng
 
 from . import twin_programs as programs
-from .twin import Twin
+from bench.twin import Twin
 
 KERNELS = ("generic", "avx2", "avx512")
 COUNT = {"tiny": 500, "odd": 200, "base": 60}

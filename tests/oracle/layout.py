@@ -13,15 +13,25 @@ GENERATOR = Path(__file__).resolve().parents[2] / "rtl" / "generate.py"
 
 
 @cache
-def generated():
-    """The generated presil_desc.py as a namespace: WORDS, ISA_VERSION, OPCODES, ENUMS, FIELDS, CONFIGS. Generated
-    anew in each process: a
-    build directory's may be older than the sources."""
+def _modules():
+    """Generated anew in each process: a build directory's may be older than the sources."""
     with tempfile.TemporaryDirectory() as out:
         subprocess.run([sys.executable, str(GENERATOR), "--out", out], check=True)
-        names = {}
-        exec((Path(out) / "presil_desc.py").read_text(), names)
-    return SimpleNamespace(**{k: v for k, v in names.items() if k.isupper()})
+        found = {}
+        for name in ("presil_desc", "presil_regs"):
+            exec((Path(out) / f"{name}.py").read_text(), names := {})
+            found[name] = SimpleNamespace(**{k: v for k, v in names.items() if k.isupper()})
+    return found
+
+
+def generated():
+    """The generated presil_desc.py as a namespace: WORDS, ISA_VERSION, OPCODES, ENUMS, FIELDS, CONFIGS."""
+    return _modules()["presil_desc"]
+
+
+def registers():
+    """The generated presil_regs.py as a namespace: REGISTERS, SIZE, COUNT, FIELDS."""
+    return _modules()["presil_regs"]
 
 
 def config(name):

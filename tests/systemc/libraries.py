@@ -5,7 +5,6 @@ usage: libraries.py CONFIG BUILD MEMORY_MODEL...     what launches leave behind,
 is one SystemC kernel in each
 """
 
-import ctypes as c
 import hashlib
 import importlib.util
 import json
@@ -45,27 +44,16 @@ def library(config: str, build: str) -> Path:
 class Chip(speed.Chip):
     """A transport, with what a test looks at afterwards."""
 
-    def prepare(self, memory_model: str, seed: int) -> None:
-        self.call("set_memory_model", c.c_char_p(memory_model.encode()), c.c_uint64(seed))
-        for offset, value in (
-            (speed.RING_BASE_LO, speed.RING),
-            (speed.RING_LOG2, speed.RING_ENTRIES_LOG2),
-            (speed.IRQ_ENABLE, 3),
-        ):
-            self.write(offset, value)
+    def __init__(self, path: Path, memory_model: str):
+        super().__init__(path, memory_model, BUILD / "generated")
 
-    def memory_read(self, address: int, count: int) -> bytes:
-        data = c.create_string_buffer(count)
-        self.call("mem_read", c.c_uint64(address), data, c.c_uint64(count))
-        return data.raw
+    def prepare(self, memory_model: str, seed: int) -> None:
+        self.set_memory_model(memory_model, seed)
+        speed.prepare(self)
 
     def counters(self) -> list[int]:
-        return [self.read(speed.COUNTERS + 4 * i) for i in range(180)]
-
-    def cycles(self) -> int:
-        value = c.c_uint64()
-        self.call("cycles", c.pointer(value))
-        return value.value
+        first = self.registers.REGISTERS["COUNTER"]
+        return [self.read32(first + 4 * i) for i in range(180)]
 
 
 def observe(chip: Chip, descriptors: list[bytes], memory: str, seed: int) -> dict:

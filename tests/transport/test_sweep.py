@@ -8,7 +8,7 @@ Replay a seed with PRESIL_SEED; PRESIL_SHARE=1 runs the whole sweep, not every 1
 import os
 
 import pytest
-from bits import driver
+from bench import driver
 from bits.generate import cases
 from bits.sweep import Counts, Run, check
 

@@ -4,9 +4,10 @@ descriptors."""
 
 import ctypes as C
 import os
-from pathlib import Path
 
 from oracle import layout
+
+from . import built
 
 
 class Config(C.Structure):
@@ -31,13 +32,12 @@ class Error(C.Structure):
     ]
 
 
+WRITE = C.CFUNCTYPE(None, C.c_void_p, C.c_uint64, C.c_uint64, C.c_uint32)
+
+
 def library():
-    """The shared twin of the tests' build (PRESIL_BUILD_DIR, PRESIL_LIBRARY_PATH or PRESIL_TWIN_LIBRARY)."""
-    path = os.environ.get("PRESIL_TWIN_LIBRARY")
-    if not path:
-        directory = os.environ.get("PRESIL_LIBRARY_PATH") or Path(os.environ["PRESIL_BUILD_DIR"]) / "lib"
-        path = Path(directory) / "libpresil_twin_shared.so"
-    lib = C.CDLL(str(path))
+    """The shared twin of the tests' build, or PRESIL_TWIN_LIBRARY."""
+    lib = C.CDLL(os.environ.get("PRESIL_TWIN_LIBRARY") or str(built.library("libpresil_twin_shared.so")))
     lib.presil_twin_create.restype = C.c_void_p
     for name in ("create", "destroy", "threads", "simd", "scramble", "execute"):
         getattr(lib, f"presil_twin_{name}").argtypes = None
@@ -62,12 +62,18 @@ class Twin:
 
     def launch(self, program, dram, base=0, scramble=1):
         """Executes lists of 32 words on dram (bytearray, changed in place); returns the Error structure."""
-        self.lib.presil_twin_scramble(self.handle, C.c_uint64(scramble))
-        flat = (C.c_uint32 * (32 * len(program)))(*(w for d in program for w in d))
         host = (C.c_uint8 * len(dram)).from_buffer(dram)
-        memory, error = Memory(base, len(dram), C.addressof(host)), Error()
+        raw = b"".join(map(layout.to_bytes, program))
+        return self.execute(raw, C.addressof(host), base, len(dram), scramble)
+
+    def execute(self, raw, host, base, size, scramble=1, written=None):
+        """Executes descriptors of 128 bytes each on `size` bytes of DRAM at host address `host`, device address
+        `base`. Appends (address, bytes) of every write to `written`."""
+        self.lib.presil_twin_scramble(self.handle, C.c_uint64(scramble))
+        memory, error = Memory(base, size, host), Error()
+        log = None if written is None else WRITE(lambda _, address, count, __: written.append((address, count)))
         status = self.lib.presil_twin_execute(
-            self.handle, flat, C.c_size_t(len(program)), C.byref(memory), None, None, C.byref(error)
+            self.handle, raw, C.c_size_t(len(raw) // 128), C.byref(memory), log, None, C.byref(error)
         )
         assert (status != 0) == bool(error.code or error.deadlock)
         return error

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulator library of Presil's chip below the driver: registers by name, a ring, launches, counters."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from oracle import layout
+
+from . import built
+
+sys.path.insert(0, str(built.ROOT / "sim" / "python"))
+from presil_transport import HUNG, IRQ, Transport, TransportError  # noqa: E402
+
+__all__ = ["HUNG", "IRQ", "Chip", "Error", "TransportError", "library"]
+
+BUSY, ERROR = 1, 2  # STATUS
+DONE_IRQ, ERROR_IRQ = 1, 2  # IRQ_STATUS
+QUEUE_RESET, SNAPSHOT, CLEAR = 1, 2, 4  # CONTROL
+NAMED_COUNTERS = (
+    "cycles read_beats write_beats read_bytes write_bytes descriptors launches fetch_beats matrix_first matrix_last"
+).split()
+
+
+@dataclass(frozen=True)
+class Error:
+    """The error registers: the code's name, the descriptor's count in the ring, the address."""
+
+    code: str
+    index: int
+    address: int
+
+    def __str__(self):
+        return f"{self.code} at descriptor {self.index}, address {self.address:#x}"
+
+
+def library(config: str, build: str = "fast") -> Path:
+    """A simulator library of this build."""
+    return built.library(f"libpresil_sim_{config}_{build}.so")
+
+
+class Chip(Transport):
+    """A transport with the registers of rtl/presil.rdl. `head` counts descriptors as RING_HEAD does."""
+
+    def __init__(self, path, memory_bytes=64 << 20, memory_base=0, seed=1):
+        super().__init__(path, "default", memory_bytes, memory_base, seed)
+        self.map = layout.registers()
+        self.config = layout.config(self.info().config.decode())
+        self.ring, self.ring_log2, self.head = memory_base, 0, 0
+
+    def read(self, name: str) -> int:
+        return self.read32(self.map.REGISTERS[name])
+
+    def write(self, name: str, value: int) -> None:
+        self.write32(self.map.REGISTERS[name], value)
+
+    def set_ring(self, address: int, log2: int) -> None:
+        """Of an idle chip."""
+        self.ring, self.ring_log2 = address, log2
+        self.write("RING_BASE_LO", address & 0xFFFFFFFF)
+        self.write("RING_BASE_HI", address >> 32)
+        self.write("RING_LOG2", log2)
+
+    def put(self, descriptors: list[bytes], first: int) -> None:
+        """Descriptors of 128 bytes at ring counts first, first + 1, ...; the entries must be free."""
+        size = 1 << self.ring_log2
+        at = first % size
+        while descriptors:
+            part = descriptors[: size - at]
+            self.memory_write(self.ring + 128 * at, b"".join(part))
+            descriptors, at = descriptors[size - at :], 0
+
+    def queue_reset(self, patience: int = 100_000) -> None:
+        """Idle again, whatever the chip was doing; it may take the bus `patience` cycles to drain."""
+        self.write("CONTROL", QUEUE_RESET)
+        for _ in range(patience // 100):
+            if not self.read("STATUS") & BUSY:
+                break
+            self.wait(100)
+        else:
+            raise AssertionError(f"busy {patience} cycles after a queue reset: {self.state()}")
+        self.head = 0
+
+    def error(self) -> Error:
+        codes = {v: k for k, v in layout.generated().ENUMS["ERROR"].items()}
+        address = self.read("ERROR_ADDR_LO") | self.read("ERROR_ADDR_HI") << 32
+        return Error(codes[self.read("ERROR_CODE")], self.read("ERROR_INDEX"), address)
+
+    def counters(self) -> tuple[list[list[int]], dict[str, int]]:
+        """(cycles by engine and cause, the others by name) since the last snapshot, and clears them."""
+        self.write("CONTROL", SNAPSHOT | CLEAR)
+        first = self.map.REGISTERS["COUNTER"]
+        words = [self.read32(first + 4 * i) for i in range(2 * 90)]
+        values = [words[2 * i] | words[2 * i + 1] << 32 for i in range(90)]
+        return [values[16 * e : 16 * e + 16] for e in range(5)], dict(zip(NAMED_COUNTERS, values[80:]))
+
+    def state(self) -> str:
+        """What a hang or a surprise is told with."""
+        names = ("STATUS", "IRQ_STATUS", "RING_HEAD", "RING_TAIL", "WAIT_CAUSE")
+        waits = [f"WAIT_MASK{i}" for i in range(4)] + [f"WAIT_INDEX{i}" for i in range(4)]
+        values = ", ".join(f"{name} {self.read(name):#x}" for name in (*names, *waits))
+        return f"{values}, {self.error()}"

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs random programs on a simulator library and on the C twin, and compares everything that both show: bytes, what
+was written where, errors, and counters with what the program says they must be."""
+
+import ctypes
+import mmap
+
+import numpy as np
+
+
+from . import chip as chips
+from .chip import TransportError
+from .programs import BATCH, program, space
+from .programs.transfers import load_reads, rows
+from .twin import Twin
+
+BUSY, COMMAND, WAIT = 0, 1, 2  # CAUSE; WAIT + engine
+WEIGHTS, SCRATCHPAD, BUS_REQUEST, BUS_DATA, BUS_RESPONSE, DRAIN, ERROR = range(7, 14)
+PATIENCE, HANG = 3_000_000, 20_000
+
+
+class Difference(AssertionError):
+    """RTL and twin, or RTL and program, disagree."""
+
+
+def expect(condition, text):
+    if not condition:
+        raise Difference(text)
+
+
+class Window:
+    """The DRAM window of the programs at a host address, as numpy arrays of its islands."""
+
+    def __init__(self, host, config):
+        self.host = host
+        size = space.island_bytes(config)
+        self.inputs = [self.array(space.input_island(config, k), size) for k in range(space.ISLANDS)]
+        self.outputs = [self.array(space.output_island(config, k), size) for k in range(space.ISLANDS)]
+
+    def array(self, address, size):
+        at = self.host + address - space.WINDOW_BASE
+        return np.frombuffer((ctypes.c_uint8 * size).from_address(at), np.uint8)
+
+
+class Pair:
+    """A simulator library and a twin with equal memories."""
+
+    def __init__(self, config, build="fast", seed=1, path=None):
+        self.name, self.build, self.seed = config, build, seed
+        self.chip = chips.Chip(path or chips.library(config, build), space.WINDOW_BYTES, space.WINDOW_BASE, seed)
+        self.config = self.chip.config
+        self.twin = Twin(config)
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
+        self._memory = mmap.mmap(-1, space.WINDOW_BYTES, flags=flags)
+        self.mine = Window(ctypes.addressof(ctypes.c_uint8.from_buffer(self._memory)), self.config)
+        self.its = Window(self.chip.host(), self.config)
+        self.launches = 0
+        self.statistics = {"programs": 0, "descriptors": 0, "cycles": 0, "engine cycles": 0}
+
+    def start_batch(self):
+        """From reset, so that a batch does not depend on the ones before."""
+        self.chip.reset()
+        self.chip.inject(None)
+        self.chip.head = self.launches = 0
+        self.chip.write("IRQ_ENABLE", 3)
+        self.chip.write_log(True)
+        for mine, its in zip(self.mine.outputs, self.its.outputs):
+            mine[:] = 0
+            its[:] = 0
+
+    def batch(self, numbers):
+        """The programs of a range, from the beginning of a batch on. A failure tells how to see it again."""
+        for number in numbers:
+            if number % BATCH == 0:
+                self.start_batch()
+            p = program(self.name, number)
+            try:
+                self.run(p)
+            except (Difference, TransportError) as error:
+                again = f"tests/programs/replay.py {self.name} {number} --build {self.build}"
+                raise Difference(f"{p}: {error}\nAgain: .venv/bin/python {again}") from error
+
+    def run(self, p):
+        """One program. Raises Difference."""
+        for k, index in enumerate(p.images):
+            data = np.frombuffer(space.image(p.image_seed, index, len(self.mine.inputs[k])), np.uint8)
+            self.mine.inputs[k][:] = data
+            self.its.inputs[k][:] = data
+        self.begin(p)
+        raw = p.raw()
+        written = []
+        error = self.twin.execute(
+            b"".join(raw), self.mine.host, space.WINDOW_BASE, space.WINDOW_BYTES, p.number, written
+        )
+        expect(not error.code and not error.deadlock, f"the twin refuses a valid program: {error.text.decode()}")
+        cycles = self.drive(p, raw)
+        self.finished(p)
+        self.compare_bytes(p, written)
+        self.compare_counters(p, cycles)
+
+    def begin(self, p):
+        chip = self.chip
+        chip.set_memory_model(p.model, self.seed)
+        chip.set_ring(p.ring, p.ring_log2)
+        chip.counters()
+        self.launches += 1
+        chip.launch(self.launches)
+
+    def drive(self, p, raw):
+        """Doorbells and the wait; returns the cycles from the first doorbell's write to the interrupt."""
+        chip, first = self.chip, self.chip.head
+        chip.put(raw, first)
+        start = chip.cycles()
+        for end, pause in p.doorbells:
+            chip.write("RING_TAIL", first + end)
+            if pause:
+                reason, _ = chip.wait(pause)
+                expect(reason != chips.IRQ, f"an interrupt before the last doorbell: {chip.state()}")
+        reason, _ = chip.wait(PATIENCE, HANG)
+        if reason != chips.IRQ:
+            raise Difference(f"no interrupt ({'hung' if reason == chips.HUNG else 'too slow'}): {chip.state()}")
+        return chip.cycles() - start
+
+    def finished(self, p):
+        chip = self.chip
+        expect(chip.read("IRQ_STATUS") == chips.DONE_IRQ, f"IRQ_STATUS {chip.read('IRQ_STATUS')}: {chip.error()}")
+        expect(chip.read("STATUS") == 0, f"STATUS {chip.read('STATUS'):#x} after done")
+        chip.head = chip.head + len(p.words) & 0xFFFFFFFF
+        expect(chip.read("RING_HEAD") == chip.head, f"RING_HEAD {chip.read('RING_HEAD')}, expected {chip.head}")
+        expect(chip.error() == chips.Error("NONE", 0, 0), f"error registers after done: {chip.error()}")
+        chip.write("IRQ_CLEAR", chips.DONE_IRQ)
+        expect(chip.read("IRQ_STATUS") == 0, "IRQ_CLEAR.done does not clear")
+
+    def compare_bytes(self, p, written):
+        for k, (want, got) in enumerate(zip(self.mine.outputs, self.its.outputs)):
+            if not np.array_equal(want, got):
+                at = np.flatnonzero(want != got)
+                address = space.output_island(self.config, k) + at[0]
+                raise Difference(
+                    f"{len(at)} bytes differ, the first at {address:#x}: RTL {got[at[0]]:#04x}, twin {want[at[0]]:#04x}; "
+                    f"written by {writers(p, address)}"
+                )
+        for k, index in enumerate(p.images):
+            data = np.frombuffer(space.image(p.image_seed, index, len(self.its.inputs[k])), np.uint8)
+            expect(np.array_equal(self.its.inputs[k], data), "the chip wrote into its input")
+        want, got = union(written), self.chip.written()
+        expect(want == got, f"bytes written: RTL {differing(got, want)}, expected {differing(want, got)}")
+
+    def compare_counters(self, p, cycles):
+        causes, named = self.chip.counters()
+        word, total = self.config.word_bytes, named["cycles"]
+        loads = [op.fields for op in p.operations if op.kind == "LOAD"]
+        stores = [op.fields for op in p.operations if op.kind == "STORE"]
+        reads = [run for f in loads for run in load_reads(f, word)]
+        writes = [(a, f["n0"] * f["chunk_bytes"]) for f in stores for a in rows(f)]
+        wanted = {
+            "launches": 1,
+            "descriptors": len(p.words),
+            "fetch_beats": len(p.words) * 128 // word,
+            "read_beats": beats(reads, word),
+            "read_bytes": beats(reads, word) * word,
+            "write_beats": beats(writes, word),
+            "write_bytes": sum(count for _, count in writes),
+        }
+        for name, value in wanted.items():
+            expect(named[name] == value, f"counter {name} {named[name]}, expected {value}")
+        expect(0 <= cycles - total <= 8, f"counter cycles {total}, but {cycles} from doorbell to interrupt")
+        for e, name in enumerate(("LOAD", "MATRIX", "EPILOGUE", "STORE", "VECTOR")):
+            self.check_causes(p, e, name, causes[e], total)
+        matrices = [op.fields for op in p.operations if op.kind == "MATRIX"]
+        streamed = sum(f["nx"] * f["ny"] * f["kx"] * f["ky"] * f["ncb"] for f in matrices)
+        descriptors = len(matrices)
+        expect(
+            streamed <= causes[1][BUSY] <= streamed + 2 * descriptors,
+            f"MATRIX busy {causes[1][BUSY]} cycles with {streamed} rows of {descriptors} descriptors",
+        )
+        if descriptors:
+            expect(
+                0 < named["matrix_first"] <= named["matrix_last"] - streamed + 2 * descriptors,
+                "matrix_first, matrix_last",
+            )
+            expect(named["matrix_last"] < total, f"matrix_last {named['matrix_last']} of {total} cycles")
+        s = self.statistics
+        s["programs"] += 1
+        s["descriptors"] += len(p.words)
+        s["cycles"] += total
+        s["engine cycles"] += sum(total - sum(causes[e][COMMAND : WAIT + 5]) for e in range(4))
+
+    def check_causes(self, p, e, name, causes, total):
+        expect(sum(causes) == total, f"{name}'s causes add up to {sum(causes)} of {total} cycles: {causes}")
+        allowed = {COMMAND}
+        mine = [op for op in p.operations if op.kind == name]
+        if mine:
+            allowed |= {BUSY, DRAIN, SCRATCHPAD}
+            allowed |= {WAIT + t // 4 for op in mine for t in range(20) if op.wait >> t & 1}
+            allowed |= {"LOAD": {BUS_REQUEST, BUS_DATA}, "STORE": {BUS_REQUEST, BUS_DATA, BUS_RESPONSE}}.get(
+                name, set()
+            )
+            allowed |= {WEIGHTS} if name == "MATRIX" else set()
+        used = {cause for cause, value in enumerate(causes) if value}
+        expect(used <= allowed, f"{name} has cycles of causes {sorted(used - allowed)}: {causes}")
+
+
+def beats(runs, word):
+    return sum((first + count - 1) // word - first // word + 1 for first, count in runs)
+
+
+def union(ranges):
+    out = []
+    for first, count in sorted(ranges):
+        if out and first <= out[-1][0] + out[-1][1]:
+            out[-1][1] = max(out[-1][1], first + count - out[-1][0])
+        else:
+            out.append([first, count])
+    return [tuple(x) for x in out]
+
+
+def differing(a, b):
+    return [f"{first:#x}+{count}" for first, count in sorted(set(a) - set(b))[:3]]
+
+
+def writers(p, address):
+    """Ring positions of the STOREs that write a byte."""
+    found = []
+    for i, op in enumerate(p.operations):
+        if op.kind == "STORE":
+            size = op.fields["n0"] * op.fields["chunk_bytes"]
+            if any(a <= address < a + size for a in rows(op.fields)):
+                found.append(i)
+    return f"descriptor {', '.join(map(str, found)) or 'none'}"

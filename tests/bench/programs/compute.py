@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random MATRIX and EPILOGUE descriptors over regions of the scratchpad (isa.md sections 4 and 5)."""
+
+from oracle.support import CORNERS32, any32
+
+from .tokens import Operation
+
+SIZES = (1, 2, 4, 4)  # of OUT and RES
+RAW32 = 3
+NAN, SUBNORMALS = 0x7FC00000, range(1, 0x800000)
+MOST_ROWS = 400  # activation rows that one descriptor streams
+
+
+def matrix(r, c, acts, weights, rows_done):
+    """rows_done: {half: set of accumulator rows that hold something}. acts, weights: regions."""
+    nx, ny = r.randint(1, 7), r.randint(1, 5)
+    if r.random() < 0.15:
+        nx, ny = r.choice(((1, 1), (r.randint(1, c.acc_rows), 1), (1, r.randint(1, min(200, c.acc_rows)))))
+    blocks = max(1, weights.words // c.cells)
+    kx, ky, ncb = r.choice(
+        ((1, 1, 1), (r.randint(1, 3), r.randint(1, 3), 1), (1, 1, r.randint(1, 4)), (2, 1, 2), (1, 2, 2))
+    )
+    if r.random() < 0.1:
+        kx, ky, ncb = r.choice(((blocks, 1, 1), (1, blocks, 1), (1, 1, blocks)))
+    while kx * ky * ncb > blocks or kx * ky * ncb * nx * ny > MOST_ROWS and kx * ky * ncb > 1:
+        kx, ky, ncb = max(1, kx - 1), max(1, ky - 1), max(1, ncb - 1)
+    kx, ky = min(kx, 255), min(ky, 255)
+    used = kx * ky * ncb * c.cells
+    f = dict(nx=nx, ny=ny, kx=kx, ky=ky, ncb=ncb)
+    f |= dict(
+        bf16=r.getrandbits(1),
+        half=r.getrandbits(1),
+        skip_special=int(r.random() < 0.3),
+        absent=int(r.random() < 0.4),
+        pad=r.choice((0, 0x80, 0x7F, r.getrandbits(8))),
+    )
+    x, y = axis(r, nx, kx), axis(r, ny, ky)
+    strides = [r.choice((0, 1, 1, r.randint(-4, 6), r.randint(-12, 12))) for _ in range(3)]
+    while True:
+        reach = [[q * s for q in inside] or [0] for (inside, _), s in zip((x, y), strides)]
+        reach.append([k * strides[2] for k in range(ncb)])
+        low, high = sum(map(min, reach)), sum(map(max, reach))
+        if high - low < acts.words:
+            break
+        widest = max(range(3), key=lambda i: max(reach[i]) - min(reach[i]))
+        strides[widest] = strides[widest] // 2 if strides[widest] > 0 else -(-strides[widest] // 2)
+    for name, (_, fields) in zip("xy", (x, y)):
+        f |= {key.format(name): value for key, value in fields.items()}
+    base = acts.first - low + r.randrange(acts.words - (high - low))
+    f |= dict(x_stride=strides[0] % 65536, y_stride=strides[1] % 65536, cb_stride=strides[2] % 65536)
+    f["act_base"] = base % 65536
+    f["wgt_base"] = weights.first + r.randrange(weights.words - used + 1)
+    rows = nx * ny
+    at = r.choice((0, c.acc_rows - rows, r.randrange(c.acc_rows - rows + 1)))
+    span, done = set(range(at, at + rows)), rows_done.setdefault(f["half"], set())
+    if done and r.random() < 0.5:
+        f["first"] = int(not span <= done)
+    else:
+        f["first"] = 1
+    f["acc_base"] = at
+    done |= span
+    op = Operation("MATRIX", f)
+    if any(x[0]) and any(y[0]) or x[0] and y[0]:
+        op.reads.append(("S", base + low, base + high + 1))
+    op.reads.append(("S", f["wgt_base"], f["wgt_base"] + used))
+    op.writes = [(f"A{f['half']}", at, at + rows)]
+    if not f["first"]:
+        op.reads.append(op.writes[0])
+    return op
+
+
+def axis(r, n, k):
+    """(input positions that are inside, fields with {} for x or y) of one axis: near, or over all that 16 bits hold."""
+    if r.random() < 0.75:
+        s, d, o = r.randint(1, 3), r.randint(0, 3), r.randint(-6, 3)
+        limit, spread = r.randint(0, 8), r.choice((1, 1, 1, 2, 3))
+    else:
+        s = r.choice((1, r.randint(1, 300), r.randrange(1, 65536), 65535))
+        d = r.choice((0, 1, r.randint(0, 300), r.randrange(65536), 65535))
+        o = r.choice((0, -1, r.randint(-32768, 32767), -32768, 32767))
+        limit, spread = (
+            r.choice((0, 1, r.randint(1, 300), r.randrange(65536), 65535)),
+            r.choice((1, 2, r.randint(1, 255), 255)),
+        )
+    inside = set()
+    for j in range(k):
+        for i in range(n):
+            u = o + i * s + j * d
+            if u >= 0 and u % spread == 0 and u // spread < limit:
+                inside.add(u // spread)
+    return inside, {"s{}": s, "d{}": d, "o{}": o, "lim_{}": limit, "id{}": spread}
+
+
+def number(r):
+    """A float for a scale or a bound: of use, or any."""
+    sane = (0x3F800000, 0x3DCCCCCD, 0x41200000, 0x3A83126F, 0xBF000000, 0x42C80000)
+    return r.choice((r.choice(sane), r.choice(sane), any32(r)))
+
+
+def bound(r):
+    v = r.choice((0, 0x80000000, 0x3F800000, 0xC0A00000, 0x42F60000, 0xC2000000, NAN, number(r), r.choice(CORNERS32)))
+    return v & 0x80000000 if v & 0x7FFFFFFF in SUBNORMALS else v
+
+
+def integer(r):
+    return r.choice(
+        (
+            0,
+            r.randint(-128, 127),
+            r.randint(-300, 300),
+            r.choice((-(1 << 31), (1 << 31) - 1)),
+            r.randint(-(1 << 31), (1 << 31) - 1),
+        )
+    )
+
+
+def row_unit(c, size):
+    """(alignment, bytes kept) of a row of `size`-byte elements."""
+    count = c.cells * size
+    if count > c.word_bytes // 2:
+        return c.word_bytes, -(-count // c.word_bytes) * c.word_bytes
+    unit = 1 << (count - 1).bit_length()
+    return unit, unit
+
+
+def rows_at(r, c, region, size, rows, apart=False):
+    """(base, pitch) of rows within a region, and the words touched; None if they don't fit. apart: rows don't
+    overlap."""
+    unit, need = row_unit(c, size)
+    pitch = need + unit * r.choice((0, 0, r.randint(0, 2)))
+    pitch = (
+        r.choice((pitch, pitch, pitch, -pitch, pitch if apart else 0))
+        if rows > 1
+        else r.randrange(1 << 32) // unit * unit
+    )
+    reach = (rows - 1) * pitch if rows > 1 else 0
+    room = region.words * c.word_bytes - abs(reach) - need
+    if room < 0:
+        return None
+    base = region.first * c.word_bytes + max(0, -reach) + r.randrange(room // unit + 1) * unit
+    low, high = base + min(0, reach), base + max(0, reach) + need
+    return base, pitch % (1 << 32), (low // c.word_bytes, -(-high // c.word_bytes))
+
+
+def epilogue(r, c, params, residual, out, half, first, rows, raw=False):
+    """Rows first..first+rows-1 of a half; None if they don't fit the regions. out and residual: the same region only
+    with the same rows."""
+    out_type, res_type = RAW32 if raw else r.randrange(4), r.randrange(3)
+    in_place = residual is out and SIZES[out_type] == SIZES[res_type]
+    if residual is out and not in_place:
+        return None
+    placed = rows_at(r, c, out, SIZES[out_type], rows, apart=in_place)
+    taken = rows_at(r, c, residual, SIZES[res_type], rows)
+    if placed is None or taken is None:
+        return None
+    if in_place:
+        taken = placed
+    tail = c.cells * SIZES[out_type] % c.word_bytes if row_unit(c, SIZES[out_type])[0] == c.word_bytes else 0
+    words = -(-4 * c.cells // c.word_bytes)
+    low, high = sorted((integer(r), integer(r)))
+    f = dict(
+        half=half,
+        acc_base=first,
+        rows=rows,
+        acc_fp32=r.getrandbits(1),
+        bias_en=r.getrandbits(1),
+        scale_en=r.getrandbits(1),
+        res_en=r.getrandbits(1),
+        clamp_en=int(r.random() < 0.4),
+        res_type=res_type,
+        out_type=out_type,
+        out_base=placed[0],
+        out_pitch=placed[1],
+        res_base=taken[0],
+        res_pitch=taken[1],
+        res_zp=integer(r),
+        res_scale=number(r),
+        clamp_lo=bound(r),
+        clamp_hi=bound(r),
+        out_zp=integer(r),
+        int_lo=low,
+        int_hi=high,
+        param_base=params.first + r.randrange(params.words - 2 * words + 1),
+    )
+    if raw:
+        f |= dict(bias_en=0, scale_en=0)
+    op = Operation("EPILOGUE", f, writes=[("S", *placed[2])], reads=[(f"A{half}", first, first + rows)])
+    if f["bias_en"] or f["scale_en"]:
+        op.reads.append(("S", f["param_base"], f["param_base"] + 2 * words))
+    if f["res_en"] and out_type != RAW32:
+        op.reads.append(("S", *taken[2]))
+    op.tail = tail
+    return op

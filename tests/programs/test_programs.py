@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random descriptor programs: RTL and twin agree in bytes, errors and counters. PRESIL_PROGRAMS scales how many,
+PRESIL_SEED moves the second half to other programs; the first half is the same in every run."""
+
+import datetime
+import os
+
+import pytest
+
+from bench.compare import Pair
+from bench.programs import BATCH
+
+QUICK = os.environ.get("PRESIL_QUICK") == "1"
+SCALE = float(os.environ.get("PRESIL_PROGRAMS", "0.12" if QUICK else "1"))
+SEED = int(os.environ.get("PRESIL_SEED") or os.environ.get("PRESIL_DAY") or f"{datetime.date.today():%Y%m%d}")
+SHARES = {("tiny", "fast"): 6000, ("odd", "fast"): 3200, ("tiny", "check"): 800, ("odd", "check"): 400}
+
+
+def parts():
+    """(chip, build, first number, count): in parts that two workers can share."""
+    for (chip, build), count in SHARES.items():
+        count = max(2 * BATCH, round(count * SCALE))
+        for half, first in enumerate((0, SEED * 1_000_000)):
+            for at in range(0, count // 2, 12 * BATCH):
+                number = first + at + (1 << 19) * (build == "check")
+                yield pytest.param(chip, build, number, min(12 * BATCH, count // 2 - at), id=f"{chip}-{build}-{number}")
+
+
+@pytest.mark.parametrize(("chip", "build", "first", "count"), list(parts()))
+def test_rtl_equals_twin(chip, build, first, count):
+    first -= first % BATCH
+    pair = Pair(chip, build)
+    pair.batch(range(first, first + count))
+    s = pair.statistics
+    print(f"{chip} {build} from {first}: {s}")
+    assert s["programs"] >= count // 2 and s["engine cycles"] > s["cycles"] // 2
