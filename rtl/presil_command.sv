@@ -34,7 +34,8 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   input  logic              fetch_rerror,
   // engines
   output logic              halt,
-  output logic              engine_rst,        // everything is idle: queues, engines and tokens to their start state
+  output logic              clear,             // a queue reset takes effect: head and tail are zero in the next cycle
+  output logic              engine_rst,        // one cycle later: queues, engines and tokens to their start state
   output logic              launch,            // first cycle of a launch
   output logic              decoded,           // a descriptor was handed over
   output logic [3:0]        push,              // LOAD, MATRIX, EPILOGUE, STORE
@@ -56,6 +57,7 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic [31:0] asked_beats, got_beats;         // of beats; buffer index is their low bits
   logic [1:0]  state;                          // 0: next descriptor, 1: check, 2: hand over
   logic        resetting;
+  logic [31:0] rung;                           // tail of the last doorbell
   logic [31:0] size, ahead, to_end, fetch_count;
   logic [3:0]  own_code;
   logic [31:0] own_index;
@@ -76,49 +78,8 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign push_desc = desc;
   assign push_index = ring_head;
 
-  // ---- what decode refuses ------------------------------------------------------------------
-  function automatic logic bad_moves();
-    logic zero, conv;
-    logic [31:0] word;
-    logic [1:0]  size_log2;
-    zero = desc[LOAD_N0_WORD][LOAD_N0_LSB +: 16] == 16'd0 || desc[LOAD_N1_WORD][LOAD_N1_LSB +: 16] == 16'd0
-        || desc[LOAD_N2_WORD][LOAD_N2_LSB +: 16] == 16'd0 || desc[LOAD_N3_WORD][LOAD_N3_LSB +: 16] == 16'd0
-        || desc[LOAD_CHUNK_BYTES_WORD][LOAD_CHUNK_BYTES_LSB +: 16] == 16'd0;
-    word = 32'(desc[LOAD_WORD_BYTES_WORD][LOAD_WORD_BYTES_LSB +: 16]);
-    if (opcode == OP_STORE) return zero || word == 32'd0 || word > WORD;
-    conv = desc[LOAD_CONV_WORD][LOAD_CONV_LSB +: 2] != CONV_NONE;
-    size_log2 = conv ? 2'd1 : desc[LOAD_ESIZE_LOG2_WORD][LOAD_ESIZE_LOG2_LSB +: 2];
-    if (desc[LOAD_TRANSPOSE_WORD][LOAD_TRANSPOSE_LSB]
-        && (desc[LOAD_N0_WORD][LOAD_N0_LSB +: 16] != 16'd1
-        || 32'(desc[LOAD_N1_WORD][LOAD_N1_LSB +: 16]) > (LANES >> size_log2))) return 1'b1;
-    return zero || word == 32'd0 || word > (conv ? 2 * WORD : WORD);
-  endfunction
-  function automatic logic bad_matrix();
-    logic [31:0] nx, ny;
-    nx = 32'(desc[MATRIX_NX_WORD][MATRIX_NX_LSB +: 16]);
-    ny = 32'(desc[MATRIX_NY_WORD][MATRIX_NY_LSB +: 16]);
-    return nx == 32'd0 || ny == 32'd0 || desc[MATRIX_SX_WORD][MATRIX_SX_LSB +: 16] == 16'd0
-      || desc[MATRIX_SY_WORD][MATRIX_SY_LSB +: 16] == 16'd0
-        || desc[MATRIX_KX_WORD][MATRIX_KX_LSB +: 8] == 8'd0 || desc[MATRIX_KY_WORD][MATRIX_KY_LSB +: 8] == 8'd0
-        || desc[MATRIX_NCB_WORD][MATRIX_NCB_LSB +: 16] == 16'd0 || desc[MATRIX_IDX_WORD][MATRIX_IDX_LSB +: 8] == 8'd0
-        || desc[MATRIX_IDY_WORD][MATRIX_IDY_LSB +: 8] == 8'd0
-        || 33'(nx * ny) + 33'(desc[MATRIX_ACC_BASE_WORD][MATRIX_ACC_BASE_LSB +: 16]) > 33'(ACC_ROWS);
-  endfunction
-  function automatic logic bad_epilogue();
-    logic [31:0] rows;
-    rows = 32'(desc[EPILOGUE_ROWS_WORD][EPILOGUE_ROWS_LSB +: 16]);
-    return rows == 32'd0 || rows + 32'(desc[EPILOGUE_ACC_BASE_WORD][EPILOGUE_ACC_BASE_LSB +: 16]) > ACC_ROWS;
-  endfunction
-  function automatic logic [3:0] check();
-    logic bad;
-    if (opcode >= OP_VECTOR) return ERROR_OPCODE;
-    if (desc[COMMON_ISA_WORD][COMMON_ISA_LSB +: COMMON_ISA_WIDTH] != ISA_VERSION) return ERROR_VERSION;
-    bad = 1'b0;
-    if (opcode == OP_LOAD || opcode == OP_STORE) bad = bad_moves();
-    if (opcode == OP_MATRIX) bad = bad_matrix();
-    if (opcode == OP_EPILOGUE) bad = bad_epilogue();
-    return bad ? ERROR_FIELD : ERROR_NONE;
-  endfunction
+  logic [3:0]  refused;
+  presil_check u_check (.en(state == 2'd1), .desc, .code(refused));
 
   // ---- fetch --------------------------------------------------------------------------------
   // up to 8 descriptors, not beyond the tail, the ring's end or 4 KiB (32 descriptors; the base is 4 KiB-aligned)
@@ -136,30 +97,37 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign take_now = state == 2'd0 && ring_head != got && busy && !halt;
   always_ff @(posedge clk) if (take_now) desc <= take(ring_head);
 
+  // At once if there is nothing to drain, so that a doorbell written right behind finds head and tail at zero. The
+  // engines follow in the next cycle, `halt` with them: none of them starts anything in between.
+  logic drained;
+  assign drained = halt && busy && !queue_reset && all_idle && !fetch_valid && asked_beats == got_beats;
+  assign clear   = (drained && resetting) || (queue_reset && !busy);
+
   // Everything that is looked at is looked at first: a register that is read behind an assignment to it
   // costs Verilator a shadow copy.
   always_ff @(posedge clk) begin
-    logic handed, fetch, ask, finished, drained, lost, own;
+    logic handed, fetch, ask, finished, lost, own;
     logic [3:0]  code;
     logic [31:0] code_index;
     logic [39:0] at, code_addr;                // at: 128-byte aligned
     own      = own_code != ERROR_NONE;
-    ask      = busy && !halt && !fetch_valid && ahead != 32'd0 && !doorbell && asked + fetch_count - ring_head <= SLOTS;
+    ask      = busy && !halt && !own && !fetch_valid && ahead != 32'd0 && !doorbell && asked + fetch_count - ring_head <= SLOTS;
     fetch    = fetch_valid && fetch_ready;
     handed   = state == 2'd2 && !halt && !own
             && (opcode == OP_NOP || (opcode == OP_LOAD && room[0]) || (opcode == OP_MATRIX && room[1])
                 || (opcode == OP_EPILOGUE && room[2]) || (opcode == OP_STORE && room[3]));
     finished = busy && !halt && !doorbell && !launch && !queue_reset && ring_head == ring_tail
             && !own && fail_code == ERROR_NONE && state == 2'd0 && all_empty && all_idle;
-    drained  = halt && busy && !queue_reset && all_idle && !fetch_valid && asked_beats == got_beats;
-    lost     = doorbell && !error && !resetting && ring_tail - ring_head > size;
+    // more than the ring holds, or behind an earlier doorbell
+    lost     = doorbell && !error && !resetting
+            && (ring_log2 > 5'd16 || ring_tail - ring_head > size || ring_tail - ring_head < rung - ring_head);
     code     = ERROR_NONE;  code_index = ring_head;  code_addr = 40'd0;
 
     launch     <= doorbell && !error && !resetting && !busy && !queue_reset;
     irq_done   <= finished;
     irq_error  <= drained && !resetting;
     decoded    <= handed;
-    engine_rst <= (drained && resetting) || (queue_reset && !busy);   // at once if there is nothing to drain
+    engine_rst <= clear;
     push       <= 4'd0;
 
     if (ask) begin
@@ -172,7 +140,7 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
     case (state)
       2'd0: if (take_now) state <= 2'd1;
       2'd1: begin
-        state <= 2'd2;  code = check();
+        state <= 2'd2;  code = refused;
       end
       2'd2: if (handed) begin
         state <= 2'd3;
@@ -183,6 +151,7 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
       end
     endcase
     if (lost) code = ERROR_RING;
+    if (doorbell && !error && !resetting) rung <= ring_tail;
     if (fetch_rvalid) begin
       if (fetch_rerror) begin
         code = ERROR_FETCH_BUS;  code_index = got;
@@ -211,11 +180,12 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
     else if (doorbell && !error && !resetting && !queue_reset) busy <= 1'b1;
     if (drained && !resetting) error <= 1'b1;
     if (queue_reset && busy) resetting <= 1'b1;
-    if (engine_rst || rst) begin
-      halt <= 1'b0;  error <= 1'b0;  error_code <= ERROR_NONE;  error_index <= 32'd0;  error_addr <= 40'd0;
+    if (engine_rst || rst) halt <= 1'b0;
+    if (clear || rst) begin
+      error <= 1'b0;  error_code <= ERROR_NONE;  error_index <= 32'd0;  error_addr <= 40'd0;
       resetting <= 1'b0;
       ring_head <= 32'd0;  asked <= 32'd0;  got <= 32'd0;  asked_beats <= 32'd0;  got_beats <= 32'd0;  state <= 2'd0;
-      push <= 4'd0;  own_code <= ERROR_NONE;
+      push <= 4'd0;  own_code <= ERROR_NONE;  rung <= 32'd0;
     end
     if (rst) begin
       busy <= 1'b0;  fetch_valid <= 1'b0;  launch <= 1'b0;  irq_done <= 1'b0;  irq_error <= 1'b0;  engine_rst <= 1'b0;

@@ -70,7 +70,7 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
     ack_wr;
   logic [11:0] status_addr;
   logic [31:0] status_data, counter_data, ring_head;
-  logic        engine_rst, doorbell;
+  logic        engine_rst, queue_clear, doorbell;
   assign status_req  = hw_out.IDENT.req || hw_out.STATE.req || hw_out.ERROR.req || hw_out.WAIT_CAUSE.req
     || hw_out.WAIT_LO.req || hw_out.WAIT_HI.req;
   assign counter_req = hw_out.COUNTERS.req;
@@ -115,7 +115,7 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign hw_in.COUNTERS.wr_ack   = ack_counters && ack_wr;
   assign hw_in.COUNTERS.rd_data  = counter_data;
   assign hw_in.RING_HEAD.value.next = ring_head;
-  assign hw_in.RING_TAIL.value.hwclr = engine_rst;
+  assign hw_in.RING_TAIL.value.hwclr = queue_clear;   // a write in the same cycle wins
 
   // ---- command processor --------------------------------------------------------------------
   logic        busy, error, halt, launch, decoded, fetch_valid, fetch_ready, fetch_rvalid, pulse_done, pulse_error,
@@ -132,7 +132,7 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
     .ring_log2(hw_out.RING_LOG2.value.value), .ring_tail(hw_out.RING_TAIL.value.value), .doorbell,
     .queue_reset(hw_out.CONTROL.queue_reset.value), .ring_head, .busy, .error, .error_code, .error_index, .error_addr,
     .irq_done(pulse_done), .irq_error(pulse_error), .fetch_valid, .fetch_ready, .fetch_beat, .fetch_len,
-    .fetch_rvalid, .fetch_rdata(m_axi_rdata), .fetch_rerror(m_axi_rresp[1]), .halt, .engine_rst, .launch, .decoded,
+    .fetch_rvalid, .fetch_rdata(m_axi_rdata), .fetch_rerror(m_axi_rresp[1]), .halt, .clear(queue_clear), .engine_rst, .launch, .decoded,
     .push, .push_desc, .push_index, .room, .all_empty, .all_idle, .fail_code, .fail_index, .fail_addr);
 
   // ---- issue: 0 LOAD, 1 MATRIX, 2 EPILOGUE, 3 STORE -----------------------------------------

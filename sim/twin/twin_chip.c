@@ -20,7 +20,7 @@ struct presil_twin_chip {
     uint32_t ring_lo, ring_hi, ring_log2, head, tail, irq, irq_enable, error_code, error_index;
     uint64_t error_address;
     uint64_t descriptors, launches, descriptors_shown, launches_shown; /* shown: at the last snapshot */
-    int pending;
+    int pending, lost; /* lost: a doorbell asked for more than the ring holds, or for less than one before */
     presil_desc *list;
     size_t capacity;
 };
@@ -50,7 +50,7 @@ void presil_twin_chip_threads(presil_twin_chip *chip, unsigned threads) { presil
 static void reset_queue(presil_twin_chip *chip) {
     chip->head = chip->tail = chip->error_code = chip->error_index = 0;
     chip->error_address = 0;
-    chip->pending = 0;
+    chip->pending = chip->lost = 0;
 }
 
 void presil_twin_chip_reset(presil_twin_chip *chip) {
@@ -97,12 +97,22 @@ uint32_t presil_twin_chip_read(const presil_twin_chip *chip, uint32_t offset) {
 }
 
 static void control(presil_twin_chip *chip, uint32_t value) {
-    if (value & PRESIL_CONTROL_QUEUE_RESET_MASK) reset_queue(chip);
+    if (value & PRESIL_CONTROL_QUEUE_RESET_MASK) {
+        reset_queue(chip);
+        chip->irq = 0;
+    }
     if (value & PRESIL_CONTROL_COUNTER_CLEAR_MASK) chip->descriptors = chip->launches = 0;
     if (value & PRESIL_CONTROL_COUNTER_SNAPSHOT_MASK) {
         chip->descriptors_shown = chip->descriptors;
         chip->launches_shown = chip->launches;
     }
+}
+
+static void doorbell(presil_twin_chip *chip, uint32_t tail) {
+    const uint32_t count = tail - chip->head;
+    if (chip->ring_log2 > RING_LOG2_MOST || count > 1u << chip->ring_log2 || count < chip->tail - chip->head)
+        chip->lost = 1;
+    chip->pending = 1;
 }
 
 void presil_twin_chip_write(presil_twin_chip *chip, uint32_t offset, uint32_t value) {
@@ -112,8 +122,8 @@ void presil_twin_chip_write(presil_twin_chip *chip, uint32_t offset, uint32_t va
     case PRESIL_REG_RING_BASE_HI: chip->ring_hi = value & PRESIL_RING_BASE_HI_VALUE_MASK; break;
     case PRESIL_REG_RING_LOG2: chip->ring_log2 = value & PRESIL_RING_LOG2_VALUE_MASK; break;
     case PRESIL_REG_RING_TAIL:
+        if (!chip->error_code) doorbell(chip, value); /* a stopped queue does nothing until it is reset */
         chip->tail = value;
-        chip->pending = !chip->error_code; /* a stopped queue does nothing until it is reset */
         break;
     case PRESIL_REG_CONTROL: control(chip, value); break;
     case PRESIL_REG_IRQ_ENABLE: chip->irq_enable = value & both; break;
@@ -129,11 +139,11 @@ int presil_twin_chip_irq(const presil_twin_chip *chip) { return (chip->irq & chi
 /* The descriptors between head and tail into `list`. An error code of docs/isa.md section 1, with its place in *error.
  */
 static int fetch(presil_twin_chip *chip, const presil_twin_memory *memory, uint32_t count, presil_twin_error *error) {
-    const uint64_t ring = (uint64_t)chip->ring_hi << 32 | chip->ring_lo;
-    const uint32_t entries = chip->ring_log2 <= RING_LOG2_MOST ? 1u << chip->ring_log2 : 0;
+    const uint64_t ring = ((uint64_t)chip->ring_hi << 32 | chip->ring_lo) & ~UINT64_C(4095);
+    const uint32_t entries = chip->lost ? 0 : 1u << chip->ring_log2;
     presil_desc *list =
         count > chip->capacity && count <= entries ? realloc(chip->list, count * sizeof *list) : chip->list;
-    if (count > entries || (count && !list)) return error->code = PRESIL_ERROR_RING;
+    if (chip->lost || count > entries || (count && !list)) return error->code = PRESIL_ERROR_RING;
     if (count > chip->capacity) chip->capacity = count;
     chip->list = list;
     for (uint32_t i = 0; i < count; i++) {

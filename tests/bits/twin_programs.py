@@ -108,7 +108,7 @@ class Writer:
         self.put(
             "LOAD",
             addr_lo=BASE + r.randint(2500, IN_BYTES - 5000),
-            row_bytes=r.randint(0, 300),
+            row_bytes=r.randint(0, 300) // unit * unit,
             pad=r.getrandbits(32),
             **self.rows(),
             **fields,
@@ -140,7 +140,7 @@ class Writer:
             conv=conv,
             esize_log2=log2,
             addr_lo=BASE + r.randint(2500, 4000),
-            row_bytes=r.randint(0, 2 * word),
+            row_bytes=r.randint(0, 2 * word) // (4 if conv else 1) * (4 if conv else 1),
             pos0=r.randint(-4, 4) << log2,
             chunk_bytes=columns << log2,
             word_bytes=min(columns << log2, word),
@@ -206,6 +206,7 @@ class Writer:
         number = lambda: r.choice(
             (any32(r), bf16(r, 100, 150) << 16, struct.unpack("<I", struct.pack("<f", r.uniform(-200, 200)))[0])
         )
+        bound = lambda: next(f for f in iter(number, None) if f & 0x7FFFFFFF >= 0x800000 or not f & 0x7FFFFFFF)
         zero = lambda: r.choice((r.randint(-128, 127), r.randint(-(2**31), 2**31 - 1)))
         bounds = sorted((zero(), zero()))
         self.put(
@@ -225,8 +226,8 @@ class Writer:
             res_pitch=res_pitch,
             res_zp=zero(),
             res_scale=number(),
-            clamp_lo=number(),
-            clamp_hi=number(),
+            clamp_lo=bound(),
+            clamp_hi=bound(),
             out_zp=zero(),
             int_lo=bounds[0],
             int_hi=bounds[1],

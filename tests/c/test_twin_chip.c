@@ -109,9 +109,49 @@ static void a_ring_outside_of_memory(void **state) {
     presil_twin_chip_destroy(chip);
 }
 
+static void expect_ring_error(presil_twin_chip *chip, uint32_t tail) {
+    ring(chip, tail);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_ERROR_CODE), PRESIL_ERROR_RING);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_ERROR_ADDR_LO), 0);
+    presil_twin_chip_write(chip, PRESIL_REG_CONTROL, PRESIL_CONTROL_QUEUE_RESET_MASK);
+    presil_twin_chip_write(chip, PRESIL_REG_IRQ_CLEAR, BOTH);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_ERROR_CODE), PRESIL_ERROR_NONE);
+}
+
+static void doorbells_that_are_refused(void **state) {
+    (void)state;
+    presil_twin_chip *chip = ready();
+    for (uint32_t log2 = 17; log2 < 32; log2 += 7) { /* the ring may have 2^16 entries */
+        presil_twin_chip_write(chip, PRESIL_REG_RING_LOG2, log2);
+        expect_ring_error(chip, log2 & 1);
+    }
+    presil_twin_chip_write(chip, PRESIL_REG_RING_LOG2, ENTRIES_LOG2);
+    presil_twin_chip_write(chip, PRESIL_REG_RING_TAIL, 5); /* the launch hasn't begun when the tail goes back */
+    expect_ring_error(chip, 4);
+    presil_twin_chip_write(chip, PRESIL_REG_RING_TAIL, 5);
+    ring(chip, 8); /* and forward */
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_ERROR_CODE), PRESIL_ERROR_NONE);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_RING_HEAD), 8);
+    expect_ring_error(chip, 7); /* behind the head of an idle chip */
+    presil_twin_chip_destroy(chip);
+}
+
+static void the_ring_begins_at_a_page(void **state) {
+    (void)state;
+    presil_twin_chip *chip = ready();
+    put_desc(0, PRESIL_OP_VECTOR);
+    presil_twin_chip_write(chip, PRESIL_REG_RING_BASE_LO, BASE_LO | 0xfff);
+    ring(chip, 1);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_ERROR_CODE), PRESIL_ERROR_OPCODE);
+    presil_twin_chip_destroy(chip);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(says_what_it_is), cmocka_unit_test(launches_and_interrupts),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(says_what_it_is),
+                                       cmocka_unit_test(launches_and_interrupts),
                                        cmocka_unit_test(errors_stop_the_queue),
-                                       cmocka_unit_test(a_ring_outside_of_memory)};
+                                       cmocka_unit_test(a_ring_outside_of_memory),
+                                       cmocka_unit_test(doorbells_that_are_refused),
+                                       cmocka_unit_test(the_ring_begins_at_a_page)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,9 +2,11 @@
 """cocotb tests of presil_top: registers, ring, DMA with random stalls, bus errors, malformed descriptors. Run by
 test_cocotb.py."""
 
+import itertools
+
 import cocotb
-from bench import CONFIG, COUNTERS, ERRORS, MEMORY_BYTES, RING_LOG2, WORD, Bench, descriptor
-from cocotb.triggers import ClockCycles
+from bench import CONFIG, COUNTERS, ERRORS, MEMORY_BYTES, REGISTERS, RING, RING_LOG2, WORD, Bench, descriptor
+from cocotb.triggers import ClockCycles, RisingEdge
 
 SOURCE, TARGET = 0x4000, 0x80000
 
@@ -174,6 +176,71 @@ async def malformed_descriptors_are_refused_by_name(dut):
     await expect_error(b, [load] * 17, "RING", 0)
     await recovers(b)
     assert store
+
+
+async def write_in_consecutive_cycles(b, writes):
+    """Register writes whose AW and W are accepted in consecutive cycles, without a wait for B between them."""
+    accepted = []
+
+    async def watch():
+        for cycle in itertools.count():
+            await RisingEdge(b.dut.clk)
+            if all(getattr(b.dut, f"s_axil_{n}").value == 1 for n in ("awvalid", "awready", "wvalid", "wready")):
+                accepted.append(cycle)
+
+    watcher = cocotb.start_soon(watch())
+    events = [b.registers.init_write(REGISTERS[name], value.to_bytes(4, "little")) for name, value in writes]
+    for event in events:
+        await event.wait()
+    watcher.cancel()
+    assert [c - accepted[0] for c in accepted] == list(range(len(writes))), accepted
+
+
+async def launches_right_behind_a_reset(b, data):
+    """A queue reset, and the doorbell of a copy in the next cycle."""
+    b.store(SOURCE, data)
+    b.store(TARGET, bytes(len(data)))
+    b.store(RING, b"".join(copy_pair(SOURCE, TARGET, len(data), 1, len(data))))
+    await write_in_consecutive_cycles(b, [("CONTROL", 1), ("RING_TAIL", 2)])
+    assert await b.interrupt() == 1
+    assert await b.read("RING_HEAD") == 2 and await b.read("RING_TAIL") == 2 and await b.read("ERROR_CODE") == 0
+    assert b.load(TARGET, len(data)) == data
+    b.tail = 2
+
+
+@cocotb.test()
+async def a_doorbell_in_the_cycle_after_a_queue_reset_is_not_lost(dut):
+    b = await Bench.start(dut)
+    await launches_right_behind_a_reset(b, bytes(range(50)))
+    assert await b.launch([descriptor("NOP")] * 5) == 1  # head and tail are now another count
+    await launches_right_behind_a_reset(b, bytes(range(100, 190)))
+    await b.queue_reset()
+    assert await b.launch([descriptor("NOP"), descriptor("VECTOR")]) & 2  # stopped by an error
+    await launches_right_behind_a_reset(b, bytes(range(40, 110)))
+
+
+@cocotb.test()
+async def doorbells_that_make_no_sense_are_refused(dut):
+    b = await Bench.start(dut)
+    load, store = copy_pair(SOURCE, TARGET, WORD, 1, WORD)
+    for log2 in (17, 24, 31):
+        await b.write("RING_LOG2", log2)
+        await expect_error(b, [descriptor("NOP")], "RING", 0, 0)
+    await b.write("RING_LOG2", RING_LOG2)
+    await b.doorbell([descriptor("NOP")] * 3 + [store] + [descriptor("NOP")] * 2)  # waits for a token
+    await ClockCycles(dut.clk, 600)
+    assert await b.read("STATUS") & 1 and await b.read("RING_HEAD") == 6
+    b.tail = 5  # backwards, behind what was handed over
+    await expect_error(b, [], "RING", 6, 0)
+    stuck = [store] * 5 + [descriptor("NOP")] * 5  # the fifth finds no room in the queue
+    await b.doorbell(stuck)
+    await ClockCycles(dut.clk, 600)
+    assert await b.read("STATUS") & 1 and await b.read("RING_HEAD") < 10
+    b.tail = 9  # backwards, ahead of what was handed over
+    await expect_error(b, [], "RING", await b.read("RING_HEAD"), 0)
+    await b.doorbell(stuck[:4])
+    await b.doorbell([load] * 4)  # forwards
+    assert await b.interrupt() == 1
 
 
 @cocotb.test()

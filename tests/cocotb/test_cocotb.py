@@ -68,5 +68,5 @@ def test_chip(config, monkeypatch):
     )
     cases = list(ElementTree.parse(results).iter("testcase"))
     failed = [c.get("name") for c in cases if c.find("failure") is not None or c.find("error") is not None]
-    assert len(cases) >= 9, "cocotb ran too few tests"
+    assert len(cases) >= 11, "cocotb ran too few tests"
     assert not failed, failed

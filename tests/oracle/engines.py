@@ -93,7 +93,6 @@ def load_transposed(d, memory):
             rows = [load_row(d, memory, i1, i2, i3) for i1 in range(d.n1)]
             for j in range(d.chunk_bytes // source_size):
                 address = (d.sp_base + j * d.sw + i2 * d.ss2 + i3 * d.ss3) & 0xFFFFFFFF
-                memory.expect(address % word == 0, "LOAD transpose: unaligned scratchpad word")
                 content = []
                 for row in rows:
                     content += source_word(d, row, d.pos0 + j * source_size, source_size, address + len(content))
@@ -102,7 +101,6 @@ def load_transposed(d, memory):
 
 # --- STORE (section 3) ------------------------------------------------------------------------
 def store(d, memory):
-    word = memory.config.word_bytes
     for i3 in range(d.n3):
         for i2 in range(d.n2):
             for i1 in range(d.n1):
@@ -111,7 +109,6 @@ def store(d, memory):
                     base = d.sp_base + i0 * d.ss0 + i1 * d.ss1 + i2 * d.ss2 + i3 * d.ss3
                     for w, at in enumerate(range(0, d.chunk_bytes, d.word_bytes)):
                         count, address = min(d.word_bytes, d.chunk_bytes - at), (base + w * d.sw) & 0xFFFFFFFF
-                        memory.expect(address % word + count <= word, "STORE: bytes beyond the scratchpad word")
                         memory.write_dram(to + at, memory.read_spad(address, count))
 
 
@@ -274,23 +271,14 @@ def elements(content, size):
     return [sum(v << 8 * b for b, (v, _) in enumerate(g)) if all(flag for _, flag in g) else None for g in groups]
 
 
-def check_row(memory, address, count):
-    word = memory.config.word_bytes
-    alignment = word if count > word // 2 else 1 << (count - 1).bit_length()
-    memory.expect(address % alignment == 0, "EPILOGUE: unaligned row")
-
-
 def read_row(memory, address, size):
-    count = memory.config.cells * size
-    check_row(memory, address, count)
-    return elements(memory.read_spad_row(address, count), size)
+    return elements(memory.read_spad_row(address, memory.config.cells * size), size)
 
 
 def write_row(memory, address, content):
     """A row of the epilogue: in a slot the word's other bytes stay; else what is left of the last word becomes
     undefined."""
     word = memory.config.word_bytes
-    check_row(memory, address, len(content))
     if len(content) > word // 2:
         content = content + [(0, 0)] * (-len(content) % word)
     for at in range(0, len(content), word):

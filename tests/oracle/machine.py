@@ -10,6 +10,7 @@ that can start, so that a launch whose result depends on the order shows as diff
 leaves open is followed as 'undefined' byte by byte: compare only bytes with machine.memory.dram_defined set.
 """
 
+import math
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -35,12 +36,7 @@ class Memory:
         """Section 1: scratchpad and accumulators are undefined at the start of a launch."""
         self.spad, self.spad_defined = bytearray(self.spad_bytes), bytearray(self.spad_bytes)
         self.accumulators = [[[None] * self.config.cells for _ in range(self.config.acc_rows)] for _ in range(2)]
-        self.undefined, self.violations, self.index = [], [], 0
-
-    def expect(self, condition, text):
-        """Notes a rule of isa.md that binds the driver and that the chip does not check."""
-        if not condition:
-            self.violations.append((self.index, text))
+        self.undefined, self.index = [], 0
 
     def note(self, what, address, flags):
         if not all(flags):
@@ -102,13 +98,12 @@ class Memory:
 class Result:
     """error: (code name, descriptor index, address) or None; hang: what the engines wait for, or None; undefined:
     (index, what, address)
-    of reads of undefined bytes; violations: (index, rule) of driver rules broken; executed: indices in the order of
+    of reads of undefined bytes; executed: indices in the order of
     execution."""
 
     error: tuple | None = None
     hang: str | None = None
     undefined: list = field(default_factory=list)
-    violations: list = field(default_factory=list)
     executed: list = field(default_factory=list)
 
 
@@ -142,18 +137,63 @@ def check(d, config):
 
 
 def broken_limit(d, config):
+    """FIELD of section 1, beyond zero counts."""
+    if d.kind == "NOP":
+        return bool(d.wait or d.signal)
     if d.kind == "MATRIX":
         return d.nx * d.ny + d.acc_base > config.acc_rows
-    if d.kind == "EPILOGUE":
-        return d.rows + d.acc_base > config.acc_rows
-    if d.kind == "STORE":
-        return d.word_bytes > config.word_bytes
-    if d.kind == "LOAD":
-        size = 2 if d.conv else 1 << d.esize_log2
-        return d.word_bytes > config.word_bytes * (2 if d.conv else 1) or (
-            d.transpose and (d.n0 != 1 or d.n1 > config.lanes // size)
-        )
-    return False
+    return {"LOAD": broken_load, "STORE": broken_store, "EPILOGUE": broken_epilogue}[d.kind](d, config)
+
+
+def broken_load(d, config):
+    word, source, element = config.word_bytes, 4 if d.conv else 1 << d.esize_log2, 2 if d.conv else 1 << d.esize_log2
+    if d.step0 < 0 or d.word_bytes > (2 * word if d.conv else word):
+        return True
+    if d.conv and any(v % 4 for v in (d.row_bytes, d.pos0, d.step0, d.chunk_bytes, d.word_bytes)):
+        return True
+    if not d.transpose:
+        return False
+    columns, rest = divmod(d.chunk_bytes, source)
+    addresses = [d.sp_base, *used((columns, d.sw), (d.n2, d.ss2), (d.n3, d.ss3))]
+    return (
+        source > 4
+        or d.n0 != 1
+        or d.n1 > config.lanes // element
+        or rest != 0
+        or columns * element > word
+        or any(a % word for a in addresses)
+    )
+
+
+def broken_store(d, config):
+    if d.word_bytes > config.word_bytes:
+        return True
+    pieces = -(-d.chunk_bytes // d.word_bytes)
+    strides = used((pieces, d.sw), (d.n0, d.ss0), (d.n1, d.ss1), (d.n2, d.ss2), (d.n3, d.ss3))
+    block = math.gcd(config.word_bytes, *strides)
+    return d.sp_base % block + min(d.chunk_bytes, d.word_bytes) > block
+
+
+def broken_epilogue(d, config):
+    if d.rows + d.acc_base > config.acc_rows:
+        return True
+    if broken_rows(d.rows, (1, 2, 4, 4)[d.out_type], d.out_base, d.out_pitch, config):
+        return True
+    if d.res_en and (d.res_type == 3 or broken_rows(d.rows, (1, 2, 4)[d.res_type], d.res_base, d.res_pitch, config)):
+        return True
+    return bool(d.clamp_en) and any(0 < f & 0x7FFFFFFF < 0x800000 for f in (d.clamp_lo, d.clamp_hi))
+
+
+def broken_rows(rows, element, base, pitch, config):
+    """Rows of CELLS elements that don't begin at a word, or, where one fits in half a word, at a slot of it."""
+    count, word = config.cells * element, config.word_bytes
+    unit = word if 2 * count > word else 1 << (count - 1).bit_length()
+    return any(a % unit for a in (base, *used((rows, pitch))))
+
+
+def used(*loops):
+    """The strides of (count, stride) that are ever added."""
+    return [stride for count, stride in loops if count > 1]
 
 
 class Machine:
@@ -166,7 +206,7 @@ class Machine:
 
     def launch_ring(self, ring_base, size, head, tail, schedule=None):
         """The descriptors head..tail-1 (free-running counts) of a ring in DRAM."""
-        if (tail - head) & 0xFFFFFFFF > size:
+        if size > 1 << 16 or (tail - head) & 0xFFFFFFFF > size:
             return Result(error=("RING", head, 0))
         program = []
         for count in range((tail - head) & 0xFFFFFFFF):
@@ -202,7 +242,7 @@ class Launch:
             self.result.error = (error.code, self.memory.index, error.address)
         else:
             self.result.hang = self.waiting()
-        self.result.undefined, self.result.violations = self.memory.undefined, self.memory.violations
+        self.result.undefined = self.memory.undefined
         return self.result
 
     def dispatch(self):
@@ -217,8 +257,6 @@ class Launch:
                 if len(self.queues[d.kind]) == QUEUE:
                     return
                 self.queues[d.kind].append((index, d))
-            else:
-                self.memory.expect(d.wait == 0 and d.signal == 0, "NOP with tokens")
             self.program.popleft()
 
     def missing(self, d):
