@@ -32,6 +32,11 @@ option(PRESIL_SIM_PGO
   "Compile fast with the profile of a training run: 15 to 25 % faster simulation for twice the compile time" ON)
 option(PRESIL_SIM_TRIM "Take needless zeroing out of the generated C++ of fast and trace (sim/trim.py)" ON)
 set(PRESIL_SIM_DIR ${CMAKE_CURRENT_LIST_DIR} CACHE INTERNAL "")
+# The memory behind a chip, for every kind of simulation.
+set(PRESIL_SIM_MEMORY_SOURCES common/axi_burst.cpp common/pressure.cpp harness/axi_memory.cpp harness/device_memory.cpp
+  harness/settings.cpp harness/write_log.cpp)
+list(TRANSFORM PRESIL_SIM_MEMORY_SOURCES PREPEND ${PRESIL_SIM_DIR}/)
+set(PRESIL_SIM_MEMORY_SOURCES ${PRESIL_SIM_MEMORY_SOURCES} CACHE INTERNAL "")
 # One verilated model compiles at a time, with PRESIL_SIM_JOBS compilers.
 set_property(GLOBAL APPEND PROPERTY JOB_POOLS presil_model=1)
 
@@ -137,13 +142,14 @@ function(_presil_add_runtime build)
     list(APPEND sources ${v}/verilated_cov.cpp)
   endif()
   set(h ${PRESIL_SIM_DIR}/harness)
-  add_library(presil_sim_runtime_${build} STATIC EXCLUDE_FROM_ALL ${sources} ${h}/axi_memory.cpp ${h}/settings.cpp
-    ${h}/write_log.cpp ${h}/device_memory.cpp ${h}/hooks.cpp)
+  add_library(presil_sim_runtime_${build} STATIC EXCLUDE_FROM_ALL ${sources} ${PRESIL_SIM_MEMORY_SOURCES}
+    ${h}/hooks.cpp)
   set_target_properties(presil_sim_runtime_${build} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
     CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON
                         CXX_EXTENSIONS ON)
   target_include_directories(presil_sim_runtime_${build} SYSTEM PUBLIC ${v} ${v}/vltstd)
-  target_include_directories(presil_sim_runtime_${build} PUBLIC ${h} ${PRESIL_SIM_DIR}/../driver/include)
+  target_include_directories(presil_sim_runtime_${build} PUBLIC ${h} ${PRESIL_SIM_DIR}/common
+    ${PRESIL_SIM_DIR}/../driver/include)
   target_compile_definitions(presil_sim_runtime_${build} PUBLIC ${macros} PRIVATE VL_USER_FATAL=1 VL_USER_STOP=1
     VL_USER_FINISH=1)
   target_compile_options(presil_sim_runtime_${build} PRIVATE -O2 -fno-gnu-unique -include ${h}/hooks.h)

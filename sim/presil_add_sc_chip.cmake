@@ -53,8 +53,8 @@ function(_presil_add_sc_runtime build)
   set_target_properties(presil_sc_runtime_${build} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
     CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS ON)
   target_include_directories(presil_sc_runtime_${build} SYSTEM PUBLIC ${v} ${v}/vltstd)
-  target_include_directories(presil_sc_runtime_${build} PUBLIC ${PRESIL_SIM_DIR}/harness ${PRESIL_SIM_DIR}/systemc
-    ${PRESIL_SIM_DIR}/../driver/include)
+  target_include_directories(presil_sc_runtime_${build} PUBLIC ${PRESIL_SIM_DIR}/harness ${PRESIL_SIM_DIR}/common
+    ${PRESIL_SIM_DIR}/systemc ${PRESIL_SIM_DIR}/../driver/include)
   target_compile_definitions(presil_sc_runtime_${build} PUBLIC ${macros} PRIVATE VL_USER_FATAL=1 VL_USER_STOP=1
     VL_USER_FINISH=1)
   target_compile_options(presil_sc_runtime_${build} PRIVATE -O2 -fno-gnu-unique -include

@@ -1,13 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens once a launch or only in faults; the rest is in the header, to be inlined into the clock loop.
+// What happens once a launch, in faults, or to bursts and settings that are rare; the rest is in the header, to be
+// inlined into the clock loop.
 #include "axi_memory.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 
+#include "random.h"
 #include "stopped.h"
 
 namespace presil {
+
+namespace {
+
+constexpr uint64_t kOrderSalt = 99, kReadSalt = 1, kAnswerSalt = 2;
+constexpr int kUnaskedLanes = 0xa5;  // what a read has on lanes that its beat doesn't use
+
+// The n-th of the entries that may be next: ready, and the oldest of their ID. Their number if there is none.
+template <class Queue> unsigned pick(Queue& queue, uint64_t now, uint64_t draw) {
+  uint64_t seen[4] = {};
+  uint8_t free[256];
+  unsigned count = 0;
+  for (unsigned i = 0; i < queue.count(); i++) {
+    const unsigned id = queue.at(i).id;
+    const uint64_t bit = uint64_t{1} << id % 64;
+    if (!(seen[id / 64] & bit) && queue.at(i).ready <= now) free[count++] = static_cast<uint8_t>(i);
+    seen[id / 64] |= bit;
+  }
+  return count ? free[draw % count] : queue.count();
+}
+
+}  // namespace
 
 void AxiMemoryState::map(uint64_t base, uint8_t* host, uint64_t bytes) {
   base_ = base;
@@ -16,12 +40,18 @@ void AxiMemoryState::map(uint64_t base, uint8_t* host, uint64_t bytes) {
 }
 
 void AxiMemoryState::configure(const MemorySettings& settings, uint64_t seed) {
+  if (settings.commit_at_b && !shadow_) shadow_ = std::make_unique<Shadow>(2 * kRing + 1);
+  if (!settings.commit_at_b) shadow_.reset();
+  answered_ = Shadow::kNone;
   latency_ = settings.latency;
   response_ = settings.response;
   bursts_ = static_cast<unsigned>(settings.bursts);
   rate_ = settings.bytes ? settings.bytes : 2 * word_;
   credit_limit_ = rate_ + word_ - 1;
-  stalls_.configure(settings.stall, seed);
+  free_order_ = settings.reorder || settings.interleave;
+  interleave_ = settings.interleave;
+  seed_ = seed;
+  pressure_.configure(settings.stall, settings.pressure, seed);
 }
 
 void AxiMemoryState::set_faults(const Fault* faults, size_t count) {
@@ -35,7 +65,8 @@ void AxiMemoryState::set_faults(const Fault* faults, size_t count) {
 void AxiMemoryState::start(uint64_t launch, uint64_t now) {
   credit_ = 0;
   read_last_ = false;
-  stalls_.launch(launch, now);
+  pressure_.launch(launch, now);
+  order_key_ = mix64(mix64(seed_ + mix64(launch + 1)) + kOrderSalt);
   launch_cycle_ = now;
   last_beat_ = now;
   fault_ = {};
@@ -46,6 +77,8 @@ void AxiMemoryState::forget() {
   writes_.clear();
   answers_.clear();
   read_taken_ = answer_taken_ = false;
+  answered_ = Shadow::kNone;
+  if (shadow_) shadow_->take_all_back();
 }
 
 bool AxiMemoryState::fault_near(uint64_t first, uint64_t bytes) const {
@@ -55,10 +88,10 @@ bool AxiMemoryState::fault_near(uint64_t first, uint64_t bytes) const {
   return false;
 }
 
-uint8_t AxiMemoryState::check_beat(uint64_t address, bool is_write, uint64_t now) {
-  uint8_t response = address - base_ < bytes_ && address >= base_ ? kOkay : kDecerr;
+uint8_t AxiMemoryState::check_beat(uint64_t address, uint64_t bytes, bool is_write, uint64_t now) {
+  uint8_t response = inside(address) ? kOkay : kDecerr;
   for (size_t i = 0; i < bus_fault_count_; i++) {
-    if (bus_faults_[i].value - address < word_ && response == kOkay)
+    if (bus_faults_[i].value - address < bytes && response == kOkay)
       response = bus_faults_[i].kind == Fault::kSlverr ? kSlverr : kDecerr;
   }
   if (response == kDecerr && !fault_.valid) fault_ = {1, is_write, {address}, now - launch_cycle_};
@@ -78,22 +111,99 @@ void AxiMemoryState::store_strobed(uint8_t* to, const uint8_t* from, uint64_t ma
   }
 }
 
-void AxiMemoryState::wrong_burst(const char* channel, uint64_t address, unsigned length, unsigned size,
-                                 unsigned kind) const {
-  char text[256];
-  snprintf(text, sizeof text,
-           "the chip broke the bus protocol: %s at 0x%" PRIx64
-           " with length %u (%u beats), size %u, burst %u: expected INCR (1) with full beats (size %u) that don't "
-           "cross 4 KiB",
-           channel, address, length, length + 1, size, kind, static_cast<unsigned>(__builtin_ctz(word_)));
-  throw Stopped(text);
+unsigned AxiMemoryState::pick_read(uint64_t now) {
+  if (!interleave_) {
+    for (unsigned i = 0; i < reads_.count(); i++) {
+      if (reads_.at(i).begun) return i;
+    }
+  }
+  return pick(reads_, now, random64(order_key_ + kReadSalt, now - launch_cycle_));
+}
+
+unsigned AxiMemoryState::pick_answer(uint64_t now) {
+  return pick(answers_, now, random64(order_key_ + kAnswerSalt, now - launch_cycle_));
+}
+
+// With a shadow a read has what is visible now, and a write a page to collect in.
+void AxiMemoryState::prepare(Burst& b, bool is_write) {
+  if (!shadow_) return;
+  b.page = shadow_->take(b.shape.address);
+  const uint64_t lowest = b.shape.lowest();
+  if (is_write || !inside(lowest)) return;
+  memcpy(shadow_->at(b.page).data + lowest % kPageBytes, host_ + (lowest - base_), b.shape.span());
+}
+
+uint8_t AxiMemoryState::read_odd_beat(Burst& b, uint8_t* data, uint64_t now) {
+  const uint64_t address = b.shape.aligned();
+  const unsigned bytes = b.shape.bytes(), lane = address % word_;
+  const uint8_t response = check_beat(address, bytes, false, now);
+  if (response == kOkay) {
+    memset(data, kUnaskedLanes, word_);
+    const uint8_t* from =
+        b.page == Shadow::kNone ? host_ + (address - base_) : shadow_->at(b.page).data + address % kPageBytes;
+    memcpy(data + lane, from, bytes);
+  } else {
+    memset(data, 0, word_);
+  }
+  b.shape.advance();
+  return response;
+}
+
+void AxiMemoryState::write_odd_beat(Burst& b, const uint8_t* data, const uint8_t* strobes, uint64_t now) {
+  const uint64_t address = b.shape.aligned();
+  const unsigned first = b.shape.address % word_, lane = address % word_, end = lane + b.shape.bytes();
+  for (unsigned i = 0; i < word_; i++) {
+    if ((i < first || i >= end) && strobes[i / 8] >> i % 8 & 1) wrong_strobes(b, i);
+  }
+  const uint8_t response = check_beat(address, b.shape.bytes(), true, now);
+  b.worst = std::max(b.worst, response);
+  for (unsigned i = first; i < end && response == kOkay; i++) {
+    if (!(strobes[i / 8] >> i % 8 & 1)) continue;
+    const uint64_t at = address + (i - lane);
+    if (b.page == Shadow::kNone) {
+      host_[at - base_] = data[i];
+      if (log_.on()) log_.add((at - base_) & ~uint64_t{63}, uint64_t{1} << at % 64);
+    } else {
+      Shadow::Page& page = shadow_->at(b.page);
+      page.data[at % kPageBytes] = data[i];
+      page.mask[at % kPageBytes / 64] |= uint64_t{1} << at % 64;
+    }
+  }
+  b.shape.advance();
+}
+
+void AxiMemoryState::commit_answered() {
+  if (answered_ == Shadow::kNone) return;
+  const Shadow::Page& page = shadow_->at(answered_);
+  for (unsigned i = 0; i < kPageBytes / 64; i++) {
+    const uint64_t offset = page.address - base_ + i * 64;
+    if (!page.mask[i]) continue;
+    store_strobed(host_ + offset, page.data + i * 64, page.mask[i]);
+    if (log_.on()) log_.add(offset, page.mask[i]);
+  }
+  shadow_->give_back(answered_);
+  answered_ = Shadow::kNone;
+}
+
+void AxiMemoryState::wrong_burst(const char* channel, const BurstShape& shape) const {
+  throw Stopped(describe_illegal(channel, shape, word_));
 }
 
 void AxiMemoryState::wrong_last(const Burst& b) {
   char text[160];
   snprintf(text, sizeof text,
            "the chip broke the bus protocol: WLAST is wrong in the write burst at 0x%" PRIx64 ": %u beats are left",
-           b.address, b.beats);
+           b.plain ? b.address : b.shape.address, b.left);
+  throw Stopped(text);
+}
+
+void AxiMemoryState::wrong_strobes(const Burst& b, unsigned lane) const {
+  char text[200];
+  snprintf(text, sizeof text,
+           "the chip broke the bus protocol: WSTRB of byte lane %u is set in a beat of %u bytes at 0x%" PRIx64
+           ", which moves on lanes %u to %u",
+           lane, b.shape.bytes(), b.shape.address, static_cast<unsigned>(b.shape.address % word_),
+           static_cast<unsigned>(b.shape.aligned() % word_ + b.shape.bytes() - 1));
   throw Stopped(text);
 }
 

@@ -1,51 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory behind the chip's AXI4 master: latency, shared bandwidth, random back-pressure, bounds, faults. Timing
-// rules: docs/simulation.md. Of each clock cycle, sample() looks at the settled pins before the rising edge, and
-// drive() sets the inputs after it, so that the order of evaluation between chip and memory never matters. Pins is
-// anything with members named as the ports of the chip: a verilated root, or a plain struct in other simulators
+// The memory behind the chip's AXI4 master: latency, shared bandwidth, back-pressure, order of responses, bounds,
+// faults. Timing rules: docs/simulation.md. Of each clock cycle, sample() looks at the settled pins before the rising
+// edge, and drive() sets the inputs after it, so that the order of evaluation between chip and memory never matters.
+// Pins is anything with members named as the ports of the chip: a verilated root, or a plain struct in other simulators
 // (AxiPins in axi_pins.h).
 #pragma once
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <string>
 
+#include "axi_burst.h"
 #include "presil_transport.h"
-#include "random.h"
+#include "pressure.h"
 #include "ring.h"
 #include "settings.h"
+#include "shadow.h"
 #include "write_log.h"
 
 namespace presil {
 
 enum : uint8_t { kOkay = 0, kSlverr = 2, kDecerr = 3 };
-
-// Random back-pressure: in each cycle each channel is held up with a probability. One draw a cycle, 12 bits a channel.
-class Stalls {
- public:
-  enum : uint64_t { kAr = 1, kR = 2, kAw = 4, kW = 8, kB = 16 };
-
-  void configure(uint32_t chance, uint64_t seed) {  // in 4096ths
-    chance_ = chance;
-    seed_ = seed;
-  }
-  void launch(uint64_t launch, uint64_t now) {
-    key_ = mix64(seed_ + mix64(launch + 1));
-    start_ = now;
-  }
-  // The channels that are held up in cycle `now`.
-  uint64_t at(uint64_t now) const {
-    if (!chance_) return 0;
-    const uint64_t draw = random64(key_, now - start_);
-    uint64_t out = 0;
-    for (unsigned i = 0; i < 5; i++) out |= static_cast<uint64_t>((draw >> (12 * i) & 0xfff) < chance_) << i;
-    return out;
-  }
-
- private:
-  uint32_t chance_ = 0;
-  uint64_t seed_ = 0, key_ = 0, start_ = 0;
-};
 
 // What doesn't depend on the pins: the region, the parameters, and what is rare.
 class AxiMemoryState {
@@ -54,6 +30,7 @@ class AxiMemoryState {
 
   // The mapped region; base and bytes are multiples of 4096.
   void map(uint64_t base, uint8_t* host, uint64_t bytes);
+  // Throws std::bad_alloc, and is then as it was.
   void configure(const MemorySettings& settings, uint64_t seed);
   void set_faults(const Fault* faults, size_t count);
   WriteLog& write_log() { return log_; }
@@ -62,29 +39,47 @@ class AxiMemoryState {
   const presil_bus_fault& fault() const { return fault_; }
 
  protected:
+  static constexpr unsigned kRing = 256;
+
   struct Burst {
-    uint8_t* host;     // of the next beat
-    uint64_t address;  // of the next beat, aligned down to the beat
+    uint8_t* host;     // plain: of the next beat
+    uint64_t address;  // plain: of the next beat, aligned down to the bus
     uint64_t ready;    // earliest cycle of the first beat
-    uint16_t beats;    // left
+    BurstShape shape;  // not plain: of the next beat
+    uint16_t left;     // beats
     uint8_t id;
-    uint8_t checked;  // every beat has to be looked at: outside the region, or near an injected fault
-    uint8_t worst;    // response of the beats so far
+    uint8_t plain;  // INCR of whole bus words, inside the region, far from injected faults, without a shadow
+    uint8_t begun;  // a beat has been offered
+    uint8_t worst;  // response of the beats so far
+    uint16_t page;  // in the shadow, or Shadow::kNone
   };
   struct Answer {
     uint64_t ready;
+    uint16_t page;
     uint8_t id, response;
   };
-  static constexpr unsigned kRing = 256;
 
   void start(uint64_t launch, uint64_t now);
   void forget();
+  bool inside(uint64_t address) const { return address >= base_ && address - base_ < bytes_; }
   bool fault_near(uint64_t first, uint64_t bytes) const;
-  uint8_t check_beat(uint64_t address, bool is_write, uint64_t now);
+  // Of the bytes at `address`, which are inside or outside of the region together.
+  uint8_t check_beat(uint64_t address, uint64_t bytes, bool is_write, uint64_t now);
   static void store_strobed(uint8_t* to, const uint8_t* from, uint64_t mask);
-  [[noreturn]] void wrong_burst(const char* channel, uint64_t address, unsigned length, unsigned size,
-                                unsigned kind) const;
+
+  // Which of the waiting bursts, responses is next where their order is free: an index, or their number: none.
+  unsigned pick_read(uint64_t now);
+  unsigned pick_answer(uint64_t now);
+
+  // Bursts that aren't plain. data, strobes: of a bus word.
+  void prepare(Burst& b, bool is_write);
+  uint8_t read_odd_beat(Burst& b, uint8_t* data, uint64_t now);
+  void write_odd_beat(Burst& b, const uint8_t* data, const uint8_t* strobes, uint64_t now);
+  void commit_answered();
+
+  [[noreturn]] void wrong_burst(const char* channel, const BurstShape& shape) const;
   [[noreturn]] static void wrong_last(const Burst& b);
+  [[noreturn]] void wrong_strobes(const Burst& b, unsigned lane) const;
 
   const unsigned word_;  // bytes of a beat
   uint64_t base_ = 0, bytes_ = 0;
@@ -94,19 +89,23 @@ class AxiMemoryState {
   uint64_t rate_, credit_limit_, credit_ = 0;  // bytes
   bool read_last_ = false;                     // who got the last beat that both could have had
   bool read_taken_ = false, answer_taken_ = false;
-  Stalls stalls_;
-  uint64_t launch_cycle_ = 0, last_beat_ = 0;
+  bool free_order_ = false, interleave_ = false;
+  Pressure pressure_;
+  uint64_t launch_cycle_ = 0, order_key_ = 0, seed_ = 0, last_beat_ = 0;
   Fault bus_faults_[kMaxFaults];
   size_t bus_fault_count_ = 0;
   presil_bus_fault fault_ = {};
   WriteLog log_;
   Ring<Burst, kRing> reads_, writes_;
   Ring<Answer, kRing> answers_;
+  std::unique_ptr<Shadow> shadow_;     // with commit_at_b
+  uint16_t answered_ = Shadow::kNone;  // page of the response on the B channel
 };
 
 template <class Pins> class AxiMemory : public AxiMemoryState {
  public:
   static constexpr unsigned kWord = sizeof(Pins::m_axi_wdata);
+  static_assert(sizeof(Pins::m_axi_arid) == 1 && sizeof(Pins::m_axi_awid) == 1, "AXI IDs have at most 8 bits");
 
   AxiMemory() : AxiMemoryState(kWord) {}
 
@@ -115,7 +114,7 @@ template <class Pins> class AxiMemory : public AxiMemoryState {
     return reads_.count() + writes_.count() + answers_.count() + p.m_axi_rvalid + p.m_axi_bvalid == 0;
   }
 
-  // Puts all state to a function of (seed, launch); `now` becomes cycle 0 of the stalls. Only when idle.
+  // Puts all state to a function of (seed, launch); `now` becomes cycle 0 of the back-pressure. Only when idle.
   void launch(Pins& p, uint64_t launch, uint64_t now) {
     start(launch, now);
     drive(p, now);  // the ready signals of the first cycle belong to this launch too
@@ -137,48 +136,75 @@ template <class Pins> class AxiMemory : public AxiMemoryState {
   }
 
   void drive(Pins& p, uint64_t now) {
-    const uint64_t stalls = stalls_.at(now);
-    p.m_axi_arready = (reads_.count() < bursts_) & !(stalls & Stalls::kAr);
-    p.m_axi_awready = (writes_.count() + answers_.count() < bursts_) & !(stalls & Stalls::kAw);
     if (read_taken_) p.m_axi_rvalid = 0;
     if (answer_taken_) p.m_axi_bvalid = 0;
+    if (answer_taken_ && shadow_) commit_answered();
+    const unsigned r = free_order_ && !p.m_axi_rvalid ? pick_read(now) : 0;
+    const unsigned a = free_order_ && !p.m_axi_bvalid ? pick_answer(now) : 0;
+    const bool free_r = r < reads_.count() && !p.m_axi_rvalid && reads_.at(r).ready <= now;
+    const bool free_b = a < answers_.count() && !p.m_axi_bvalid && answers_.at(a).ready <= now;
+    const bool free_w = writes_.count() && p.m_axi_wvalid;
+    const bool free_ar = reads_.count() < bursts_, free_aw = writes_.count() + answers_.count() < bursts_;
+    const uint64_t held = pressure_.on() ? hold(p, now, channels(free_ar, free_r, free_aw, free_w, free_b)) : 0;
+    p.m_axi_arready = free_ar & !(held & Pressure::kAr);
+    p.m_axi_awready = free_aw & !(held & Pressure::kAw);
     credit_ = credit_ + rate_ < credit_limit_ ? credit_ + rate_ : credit_limit_;
-    bool read = reads_.count() && !p.m_axi_rvalid && reads_.front().ready <= now && !(stalls & Stalls::kR);
-    bool write = writes_.count() && p.m_axi_wvalid && !(stalls & Stalls::kW);
+    bool read = free_r && !(held & Pressure::kR);
+    bool write = free_w && !(held & Pressure::kW);
     if (read && write && credit_ < 2 * kWord) (read_last_ ? read : write) = false;
     read = read && credit_ >= kWord;
     write = write && credit_ >= kWord;
-    if (read) offer_beat(p, now);
+    if (read) offer_beat(p, r, now);
     if (write) credit_ -= kWord;
     if (read != write) read_last_ = read;
     p.m_axi_wready = write;
-    if (answers_.count() && !p.m_axi_bvalid && answers_.front().ready <= now && !(stalls & Stalls::kB)) offer_answer(p);
+    const bool answer = free_b && !(held & Pressure::kB);
+    if (answer) offer_answer(p, a);
+    if (pressure_.on())
+      pressure_.moved(
+          channels(p.m_axi_arvalid & p.m_axi_arready, read, p.m_axi_awvalid & p.m_axi_awready, write, answer));
   }
 
  private:
+  // Ready for a request counts as wanted when there is one.
+  uint64_t hold(const Pins& p, uint64_t now, uint64_t free) {
+    const uint64_t absent = channels(!p.m_axi_arvalid, false, !p.m_axi_awvalid, false, false);
+    return pressure_.held(now, free & ~absent);
+  }
+
+  static uint64_t channels(bool ar, bool r, bool aw, bool w, bool b) {
+    return uint64_t{ar} << kChannelAr | uint64_t{r} << kChannelR | uint64_t{aw} << kChannelAw |
+           uint64_t{w} << kChannelW | uint64_t{b} << kChannelB;
+  }
+
   void accept_read(const Pins& p, uint64_t now) {
     reads_.push(burst("AR", p.m_axi_araddr, p.m_axi_arlen, p.m_axi_arsize, p.m_axi_arburst, p.m_axi_arid));
     Burst& b = reads_.back();
     b.ready = now + latency_;
+    if (!b.plain) prepare(b, false);
     last_beat_ = now;
   }
 
   void accept_write(const Pins& p, uint64_t now) {
     writes_.push(burst("AW", p.m_axi_awaddr, p.m_axi_awlen, p.m_axi_awsize, p.m_axi_awburst, p.m_axi_awid));
+    if (!writes_.back().plain) prepare(writes_.back(), true);
     last_beat_ = now;
   }
 
   void take_beat(const Pins& p, uint64_t now) {
     Burst& b = writes_.front();
     last_beat_ = now;
-    if (p.m_axi_wlast != (b.beats == 1)) wrong_last(b);
-    const uint8_t response = b.checked ? check_beat(b.address, true, now) : uint8_t{kOkay};
-    if (response > b.worst) b.worst = response;
-    if (response == kOkay) store_beat(b, p);
-    b.host += kWord;
-    b.address += kWord;
-    if (--b.beats == 0) {
-      answers_.push({now + response_, b.id, b.worst});
+    if (p.m_axi_wlast != (b.left == 1)) wrong_last(b);
+    if (b.plain) {
+      store_beat(b, p);
+      b.host += kWord;
+      b.address += kWord;
+    } else {
+      write_odd_beat(b, reinterpret_cast<const uint8_t*>(&p.m_axi_wdata),
+                     reinterpret_cast<const uint8_t*>(&p.m_axi_wstrb), now);
+    }
+    if (--b.left == 0) {
+      answers_.push({now + response_, b.page, b.id, b.worst});
       writes_.pop();
     }
   }
@@ -200,46 +226,52 @@ template <class Pins> class AxiMemory : public AxiMemoryState {
     }
   }
 
-  void offer_beat(Pins& p, uint64_t now) {
-    Burst& b = reads_.front();
-    const uint8_t response = b.checked ? check_beat(b.address, false, now) : uint8_t{kOkay};
-    if (response == kOkay) {
+  void offer_beat(Pins& p, unsigned index, uint64_t now) {
+    Burst& b = reads_.at(index);
+    if (b.plain) {
       memcpy(&p.m_axi_rdata, b.host, kWord);
+      p.m_axi_rresp = kOkay;
+      b.host += kWord;
     } else {
-      memset(&p.m_axi_rdata, 0, kWord);
+      p.m_axi_rresp = read_odd_beat(b, reinterpret_cast<uint8_t*>(&p.m_axi_rdata), now);
     }
-    p.m_axi_rresp = response;
     p.m_axi_rid = b.id;
-    p.m_axi_rlast = b.beats == 1;
+    p.m_axi_rlast = b.left == 1;
     p.m_axi_rvalid = 1;
+    b.begun = 1;
     credit_ -= kWord;
-    b.host += kWord;
-    b.address += kWord;
-    if (--b.beats == 0) reads_.pop();
+    if (--b.left) return;
+    if (b.page != Shadow::kNone) shadow_->give_back(b.page);
+    reads_.erase(index);
   }
 
-  void offer_answer(Pins& p) {
-    p.m_axi_bid = answers_.front().id;
-    p.m_axi_bresp = answers_.front().response;
+  void offer_answer(Pins& p, unsigned index) {
+    const Answer& answer = answers_.at(index);
+    p.m_axi_bid = answer.id;
+    p.m_axi_bresp = answer.response;
     p.m_axi_bvalid = 1;
-    answers_.pop();
+    answered_ = answer.page;
+    answers_.erase(index);
   }
 
   Burst burst(const char* channel, uint64_t address, unsigned length, unsigned size, unsigned kind, unsigned id) {
     const uint64_t first = address & ~uint64_t{kWord - 1};
     const unsigned beats = length + 1;
-    if (1u << size != kWord || kind != 1 || first / 4096 != (first + beats * kWord - 1) / 4096)
-      wrong_burst(channel, address, length, size, kind);
-    const bool inside = first >= base_ &&
-                        first - base_ < bytes_;  // the region and every burst end at a multiple of 4 KiB at the latest
     Burst b;
-    b.host = inside ? host_ + (first - base_) : nullptr;
+    b.shape = {address, static_cast<uint16_t>(beats), static_cast<uint8_t>(size), static_cast<uint8_t>(kind)};
+    const bool whole = 1u << size == kWord && kind == kIncr && first == address;
+    if ((!whole || first / kPageBytes != (first + beats * kWord - 1) / kPageBytes) &&
+        !why_illegal(b.shape, kWord).empty())
+      wrong_burst(channel, b.shape);
+    b.plain = whole && !shadow_ && inside(first) && !(bus_fault_count_ && fault_near(first, beats * kWord));
+    b.host = b.plain ? host_ + (first - base_) : nullptr;
     b.address = first;
     b.ready = 0;
-    b.beats = static_cast<uint16_t>(beats);
+    b.left = static_cast<uint16_t>(beats);
     b.id = static_cast<uint8_t>(id);
-    b.checked = !inside || (bus_fault_count_ && fault_near(first, beats * kWord));
+    b.begun = 0;
     b.worst = kOkay;
+    b.page = Shadow::kNone;
     return b;
   }
 };

@@ -58,6 +58,11 @@ void Bench::reset() {
 #endif
 }
 
+void Bench::monitor() {
+  axi_monitor_.sample(*pins_);
+  axil_monitor_.sample(*pins_);
+}
+
 // What the chip asks for before the reset has reached all of it is not answered.
 void Bench::hold_reset() {
   idle_inputs();
@@ -73,9 +78,8 @@ void Bench::hold_reset() {
 
 void Bench::abandon_bus() {
   memory_.abandon(*pins_);
-#if PRESIL_SIM_CHECK
-  stability_.forget();
-#endif
+  axi_monitor_.forget();
+  axil_monitor_.forget();
   eval();
 }
 
@@ -114,6 +118,7 @@ int Bench::write32(uint32_t offset, uint32_t value) {
     if (data) p.s_axil_wvalid = 0;
   }
   p.s_axil_awvalid = p.s_axil_wvalid = p.s_axil_bready = 0;
+  if (response < 0) axil_monitor_.forget();  // given up: ours to break
   eval();
   return response;
 }
@@ -134,6 +139,7 @@ int Bench::read32(uint32_t offset, uint32_t* value) {
     if (address) p.s_axil_arvalid = 0;
   }
   p.s_axil_arvalid = p.s_axil_rready = 0;
+  if (response < 0) axil_monitor_.forget();
   eval();
   return response;
 }

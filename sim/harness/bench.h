@@ -7,7 +7,7 @@
 #include <string>
 
 #include "axi_memory.h"
-#include "axi_stability.h"
+#include "axi_monitor.h"
 #include "pins.h"
 #include "stopped.h"
 #include "verilated.h"
@@ -33,6 +33,8 @@ class Bench {
   // The reset pin for kResetCycles; the check build makes a new model with other random start values.
   void reset();
   void launch(uint64_t launch);
+  // Whether both buses are looked at for what changes before it is taken; on in the check build.
+  void set_monitored(bool on) { monitored_ = on; }
   // Makes this model the one that Verilator's runtime means on this thread.
   void enter() { Verilated::threadContextp(context_.get()); }
 
@@ -66,9 +68,7 @@ class Bench {
   }
 
   void cycle() {
-#if PRESIL_SIM_CHECK
-    stability_.sample(*pins_);
-#endif
+    if (monitored_) monitor();
     memory_.sample(*pins_, now_);
     pins_->clk = 1;
     eval();
@@ -84,6 +84,7 @@ class Bench {
 #endif
   }
 
+  void monitor();
   void hold_reset();
   void abandon_bus();
   void idle_inputs();
@@ -95,9 +96,9 @@ class Bench {
   std::string coverage_;
   uint64_t now_ = 0;
   AxiMemory<Pins> memory_;
-#if PRESIL_SIM_CHECK
-  AxiStability stability_;
-#endif
+  bool monitored_ = PRESIL_SIM_CHECK;
+  AxiMonitor axi_monitor_;
+  AxilMonitor axil_monitor_;
   std::unique_ptr<VerilatedContext> context_;
   std::unique_ptr<Vchip> chip_;
   Pins* pins_ = nullptr;

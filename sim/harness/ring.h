@@ -12,8 +12,13 @@ template <class T, unsigned N> class Ring {
   unsigned count() const { return tail_ - head_; }
   T& front() { return entries_[head_ % N]; }
   T& back() { return entries_[(tail_ - 1) % N]; }
+  T& at(unsigned i) { return entries_[(head_ + i) % N]; }  // 0: the front
   void push(const T& entry) { entries_[tail_++ % N] = entry; }
   void pop() { head_++; }
+  void erase(unsigned i) {
+    for (; i; i--) at(i) = at(i - 1);
+    head_++;
+  }
   void clear() { head_ = tail_ = 0; }
 
  private:

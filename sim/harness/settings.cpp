@@ -43,6 +43,33 @@ bool parse_probability(const std::string& text, uint32_t* out) {
   return true;
 }
 
+bool parse_flag(const std::string& text, const char* off, const char* on, bool* out) {
+  *out = text == on;
+  return text == on || text == off;
+}
+
+bool parse_profile(const std::string& text, Profile* out) {
+  static const char* const names[] = {"none", "sparse", "heavy", "starved", "bursty", "delayed"};
+  for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+    if (text != names[i]) continue;
+    *out = static_cast<Profile>(i);
+    return true;
+  }
+  return false;
+}
+
+// pressure: of all channels; ar, r, aw, w, b: of one. False: no such key, or (good false) no such profile.
+bool set_pressure(const std::string& key, const std::string& value, MemorySettings* s, bool* good) {
+  static const char* const channels[kChannels] = {"ar", "r", "aw", "w", "b"};
+  bool known = false;
+  for (unsigned i = 0; i < kChannels; i++) {
+    if (key != "pressure" && key != channels[i]) continue;
+    known = true;
+    *good = parse_profile(value, &s->pressure[i]);
+  }
+  return known;
+}
+
 bool set_memory_parameter(const std::string& item, MemorySettings* s, std::string* error) {
   std::string key, value;
   if (!split(item, '=', &key, &value)) {
@@ -50,7 +77,8 @@ bool set_memory_parameter(const std::string& item, MemorySettings* s, std::strin
     return false;
   }
   bool good = false;
-  const char* range = "one of latency, response, bytes, bursts, stall";
+  const char* range = "one of latency, response, bytes, bursts, stall, pressure, ar, r, aw, w, b, commit, reorder, "
+                      "interleave";
   if (key == "latency" || key == "response") {
     range = "1 to 1000000 cycles";
     good = parse_number(value, 1, 1000000, key == "latency" ? &s->latency : &s->response);
@@ -63,6 +91,14 @@ bool set_memory_parameter(const std::string& item, MemorySettings* s, std::strin
   } else if (key == "stall") {
     range = "a probability, 0 to 0.9";
     good = parse_probability(value, &s->stall);
+  } else if (set_pressure(key, value, s, &good)) {
+    range = "none, sparse, heavy, starved, bursty or delayed";
+  } else if (key == "commit") {
+    range = "w (writes are visible from the handshake of their data on) or b (from that of their response on)";
+    good = parse_flag(value, "w", "b", &s->commit_at_b);
+  } else if (key == "reorder" || key == "interleave") {
+    range = "0 or 1";
+    good = parse_flag(value, "0", "1", key == "reorder" ? &s->reorder : &s->interleave);
   }
   if (!good) *error = "memory model: \"" + item + "\": expected " + range;
   return good;
@@ -95,10 +131,12 @@ bool parse_transport_settings(const char* text, TransportSettings* out, std::str
   for (const char* at = text ? text : ""; next_item(&at, &item);) {
     if (item == "map=0" || item == "map=1") {
       s.map = item == "map=1";
+    } else if (item == "monitor=0" || item == "monitor=1") {
+      s.monitor = item == "monitor=1";
     } else if (item.rfind("coverage=", 0) == 0) {
       s.coverage = item.substr(9);
     } else {
-      *error = "options: expected map=0, map=1 or coverage=PATH, found \"" + item + "\"";
+      *error = "options: expected map=0, map=1, monitor=0, monitor=1 or coverage=PATH, found \"" + item + "\"";
       return false;
     }
   }

@@ -3,27 +3,35 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+
+#include "pressure.h"
 
 namespace presil {
 
 // Parameters of the memory behind the AXI port; exact meaning in docs/simulation.md.
 struct MemorySettings {
-  uint64_t latency = 100;  // cycles from the AR handshake to the earliest handshake of its first R beat, >= 1
-  uint64_t response = 40;  // cycles from the handshake of the last W beat to the earliest B handshake, >= 1
-  uint64_t bytes = 0;      // bytes a cycle, reads and writes together; 0: no limit
-  uint64_t bursts = 256;   // bursts that wait or move, in each direction, 1 to 256
-  uint32_t stall = 0;      // chance, in 4096ths, that a channel is held up in a cycle
+  uint64_t latency = 100;            // cycles from the AR handshake to the earliest handshake of its first R beat, >= 1
+  uint64_t response = 40;            // cycles from the handshake of the last W beat to the earliest B handshake, >= 1
+  uint64_t bytes = 0;                // bytes a cycle, reads and writes together; 0: no limit
+  uint64_t bursts = 256;             // bursts that wait or move, in each direction, 1 to 256
+  uint32_t stall = 0;                // chance, in 4096ths, that a channel is held up in a cycle
+  Profile pressure[kChannels] = {};  // of each channel, besides
+  bool commit_at_b = false;          // writes become visible at the B handshake, reads are of the AR handshake
+  bool reorder = false;              // bursts of different IDs are answered in any order
+  bool interleave = false;           // and their read data are mixed
 };
 
 // text: NULL or "default", "ideal", or a list of parameters, which may start with one of these names. word: bytes of a
 // bus beat. Returns true and sets out, or false and sets error (and leaves out alone).
 bool parse_memory_settings(const char* text, unsigned word, MemorySettings* out, std::string* error);
 
-// Options of this transport: "map=0" (regions have no host pointer), "coverage=PATH" (builds with coverage write
-// PATH.1, PATH.2, ..., one for each model).
+// Options of this transport: "map=0" (regions have no host pointer), "monitor=0|1" (the chip's bus handshakes are
+// looked at: axi_monitor.h), "coverage=PATH" (builds with coverage write PATH.1, PATH.2, ..., one for each model).
 struct TransportSettings {
   bool map = true;
+  std::optional<bool> monitor;  // none: as the build has it, on in check
   std::string coverage;
 };
 bool parse_transport_settings(const char* text, TransportSettings* out, std::string* error);

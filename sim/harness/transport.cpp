@@ -113,6 +113,7 @@ std::unique_ptr<presil_transport> open_transport(const presil_transport_options&
   if (!presil::parse_transport_settings(o.options, &t->settings, error)) return nullptr;
   if (!t->memory.open(o.memory_fd, o.memory_base.value, o.memory_bytes, error)) return nullptr;
   t->bench.set_coverage(t->settings.coverage);
+  if (t->settings.monitor) t->bench.set_monitored(*t->settings.monitor);
   t->console.log = o.log;
   t->console.log_context = o.log_context;
   ConsoleScope scope(&t->console);

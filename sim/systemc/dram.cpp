@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dram.h"
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 
@@ -181,7 +182,7 @@ template <unsigned kWord> class DramOf : public Dram {
     }
     if (beat) answer_beat();
     if (response) {
-      tlm::tlm_generic_payload& payload = *answers_.front();
+      tlm::tlm_generic_payload& payload = *oldest(answers_, pins_.m_axi_bid);
       AxiExtension& axi = *payload.get_extension<AxiExtension>();
       axi.response = pins_.m_axi_bresp;
       payload.set_response_status(to_status(axi.response));
@@ -189,8 +190,15 @@ template <unsigned kWord> class DramOf : public Dram {
     }
   }
 
+  // Bursts of one ID are answered in order, others as the memory likes.
+  static tlm::tlm_generic_payload* oldest(const std::deque<tlm::tlm_generic_payload*>& waiting, uint8_t id) {
+    return *std::find_if(waiting.begin(), waiting.end(), [id](tlm::tlm_generic_payload* payload) {
+      return payload->get_extension<AxiExtension>()->id == id;
+    });
+  }
+
   void answer_beat() {
-    tlm::tlm_generic_payload& payload = *reads_.front();
+    tlm::tlm_generic_payload& payload = *oldest(reads_, pins_.m_axi_rid);
     AxiExtension& axi = *payload.get_extension<AxiExtension>();
     memcpy(payload.get_data_ptr() + axi.beat * kWord, pins_.m_axi_rdata, kWord);
     axi.response = pins_.m_axi_rresp;
@@ -216,7 +224,8 @@ template <unsigned kWord> class DramOf : public Dram {
       pins_.m_axi_rready = 1;
     } else if (phase == tlm::END_RESP) {
       (payload.is_read() ? pins_.m_axi_rready : pins_.m_axi_bready) = 1;
-      (payload.is_read() ? reads_ : answers_).pop_front();
+      auto& waiting = payload.is_read() ? reads_ : answers_;
+      waiting.erase(std::find(waiting.begin(), waiting.end(), &payload));
       payload.release();
       return tlm::TLM_COMPLETED;
     }

@@ -529,7 +529,7 @@ static void breaches_of_the_protocol_are_found(void **state) {
         const char *text;
     } cases[] = {{FROM + 4096 - 128, STUB_START, "AR at 0x80000f80"},
                  {FROM, STUB_START | STUB_EARLY_WLAST, "WLAST"},
-                 {FROM, STUB_START | STUB_CHANGE_AR, "AR changed"}};
+                 {FROM, STUB_START | STUB_CHANGE_AR, "ARADDR changed"}};
     const bool check = library_path == library_names[1];
     for (size_t i = 0; i < (check ? 3u : 2u); i++) {
         begin_copy(r, i, TO, cases[i].from, 40, cases[i].control);

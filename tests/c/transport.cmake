@@ -7,6 +7,14 @@ include(${CMAKE_CURRENT_LIST_DIR}/../../sim/presil_add_chip.cmake)
 presil_add_chip(NAME stub TOP presil_stub_top CHIP stub CLOCK_MHZ 500 BUILDS fast check trace SCRAMBLE __buffer$
                 SOURCES ${CMAKE_CURRENT_LIST_DIR}/../rtl/presil_stub_top.sv)
 
+# A master of any bursts, on buses of several widths.
+set(burst_top ${CMAKE_CURRENT_LIST_DIR}/../rtl/presil_burst_top.sv)
+foreach(word 4 16 128)
+  presil_add_chip(NAME burst${word} TOP presil_burst_top CHIP burst PARAMETERS WORD=${word} SOURCES ${burst_top})
+endforeach()
+presil_add_chip(NAME burst TOP presil_burst_top CHIP burst BUILDS check SOURCES ${burst_top})
+set(bursts presil_sim_burst4_fast presil_sim_burst16_fast presil_sim_burst128_fast presil_sim_burst_check)
+
 if(PRESIL_SYSTEMC_CONFIGS)
   include(${CMAKE_CURRENT_LIST_DIR}/../../sim/presil_add_sc_chip.cmake)
   presil_add_sc_chip(NAME stub TOP presil_stub_top CHIP stub CLOCK_MHZ 500 BUILDS fast trace SOURCES
@@ -21,3 +29,9 @@ add_dependencies(test_transport presil_sim_stub_fast presil_sim_stub_check presi
 add_test(NAME c_transport COMMAND test_transport $<TARGET_FILE:presil_sim_stub_fast>
     $<TARGET_FILE:presil_sim_stub_check> $<TARGET_FILE:presil_sim_stub_trace>)
 set_tests_properties(c_transport PROPERTIES LABELS c TIMEOUT 120)
+
+foreach(name bursts memory_model)
+  list(TRANSFORM bursts REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE files)
+  presil_c_test(${name} "test_${name}.c;burst_rig.c" presil_static ${files})
+  add_dependencies(test_${name} ${bursts})
+endforeach()

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// AXI4's bursts (ARM IHI 0022, A3.4): what is allowed, and which bytes each beat moves on which lanes.
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace presil {
+
+enum : uint8_t { kFixed = 0, kIncr = 1, kWrap = 2 };
+constexpr unsigned kPageBytes = 4096;  // no burst crosses it
+
+// A burst as its request has it; `address` moves on with its beats.
+struct BurstShape {
+  uint64_t address;  // of the beat
+  uint16_t beats;    // of the burst
+  uint8_t size;      // log2 of a beat's bytes
+  uint8_t kind;      // kFixed, kIncr, kWrap
+
+  unsigned bytes() const { return 1u << size; }
+  uint64_t aligned() const { return address & ~uint64_t{bytes() - 1}; }
+  // At the first beat: the lowest address of the burst, and how many bytes from there on it can touch.
+  uint64_t lowest() const { return kind == kWrap ? address & ~uint64_t{span() - 1} : aligned(); }
+  unsigned span() const { return kind == kFixed ? bytes() : beats * bytes(); }
+  // To the next beat.
+  void advance() {
+    if (kind == kFixed) return;
+    const uint64_t next = aligned() + bytes();
+    address = kind == kWrap && !(next & (span() - 1)) ? next - span() : next;
+  }
+};
+
+// Why a legal master would not ask for this on a bus of `word` bytes; empty: it might.
+std::string why_illegal(const BurstShape& burst, unsigned word);
+// The same as a text for people: the request and what is wrong with it. channel: "AR", "AW".
+std::string describe_illegal(const char* channel, const BurstShape& burst, unsigned word);
+
+}  // namespace presil
