@@ -159,7 +159,7 @@ module presil_burst_top #(
     assign {m_axi_awid, m_axi_awburst, m_axi_awsize} = {aw.id, aw.burst, aw.size};
 
     // ---- write data
-    logic [39:0] w_addr, w_start, w_beat, w_next, w_wrap;  // of the beat; of its burst; the beat's start; the next one's
+    logic [39:0] w_addr, w_start, w_beat, w_next, w_wrap;  // of this beat, of the next; its start; mask
     logic        w_first;
     logic [7:0]  w_at;
     logic [31:0] w_beats, w_phase;  // since start
@@ -172,7 +172,8 @@ module presil_burst_top #(
         if (w.burst == 2'd2 && (w_next & w_wrap) == '0) w_next = w_next - w_wrap - 40'd1;
     end
     always_comb begin
-        w_phase = seed + 32'd73 * 32'd37 * w_beats + 32'd11 * (w_beats >> 3) + (breach == 4'd5 && tick ? 32'd128 : 0);
+        w_phase = seed + 32'd73 * 32'd37 * w_beats + 32'd11 * (w_beats >> 3);
+        if (breach == 4'd5 && tick) w_phase = w_phase + 32'd128;
         for (int lane = 0; lane < WORD; lane++) begin
             automatic logic [7:0] value = 8'(w_phase + 32'd73 * 32'(lane));
             automatic logic [39:0] at = (w_addr >> LW << LW) + 40'(lane);
