@@ -65,6 +65,7 @@ class Recording {
     std::string label;
     std::function<bool()> enqueue;  // false: the chip can't
   };
+  class Session;
   struct Held {
     WeightRequest request;
     std::shared_ptr<presil_weights> packed;
