@@ -6,11 +6,13 @@ import ctypes
 import mmap
 
 import numpy as np
+from oracle import layout
 
 
 from . import chip as chips
 from .chip import TransportError
 from .programs import BATCH, program, space
+from .programs.tokens import ENGINES
 from .programs.transfers import load_reads, rows
 from .twin import Twin
 
@@ -87,11 +89,20 @@ class Pair:
             self.mine.inputs[k][:] = data
             self.its.inputs[k][:] = data
         self.begin(p)
-        raw = p.raw()
-        written = []
-        error = self.twin.execute(
+        if p.expected:
+            Broken(self, p).run()
+        else:
+            self.run_valid(p)
+
+    def twin_runs(self, raw, p, written=None):
+        """The twin's error of descriptors on its memory."""
+        return self.twin.execute(
             b"".join(raw), self.mine.host, space.WINDOW_BASE, space.WINDOW_BYTES, p.number, written
         )
+
+    def run_valid(self, p):
+        raw, written = p.raw(), []
+        error = self.twin_runs(raw, p, written)
         expect(not error.code and not error.deadlock, f"the twin refuses a valid program: {error.text.decode()}")
         cycles = self.drive(p, raw)
         self.finished(p)
@@ -199,6 +210,143 @@ class Pair:
             allowed |= {WEIGHTS} if name == "MATRIX" else set()
         used = {cause for cause, value in enumerate(causes) if value}
         expect(used <= allowed, f"{name} has cycles of causes {sorted(used - allowed)}: {causes}")
+
+
+class Broken:
+    """One run of a program that must not end well (programs.broken)."""
+
+    def __init__(self, pair, p):
+        self.pair, self.p, self.fault, self.chip = pair, p, p.expected, pair.chip
+        self.head = self.chip.head
+
+    def run(self):
+        raw, old = self.p.raw(broken=True), [a.copy() for a in self.pair.mine.outputs]
+        predicted = self.pair.twin_runs(raw, self.p)
+        self.agree(predicted)
+        for mine, its in zip(self.pair.mine.outputs, old):
+            mine[:] = its
+        if self.fault.exact:
+            error = self.pair.twin_runs(self.p.raw(), self.p)
+            expect(not error.code and not error.deadlock, f"the twin refuses the sound program: {error.text.decode()}")
+        getattr(self, self.fault.kind)(raw)
+        self.chip.inject(None)
+        self.check_bytes(old)
+        self.chip.written()
+        s = self.pair.statistics
+        kind = self.shown.code if self.fault.kind in ("error", "ring") else self.fault.kind
+        s[kind] = s.get(kind, 0) + 1
+
+    def agree(self, predicted):
+        """The twin says what the program was made for; where it was made for the twin to say, takes that."""
+        fault = self.fault
+        unseen = fault.inject or fault.fetch or fault.kind in ("cancel", "ring")
+        codes = {v: k for k, v in layout.generated().ENUMS["ERROR"].items()}
+        says = (codes[predicted.code], predicted.index, predicted.address) if predicted.code else None
+        if unseen:
+            expect(not says and not predicted.deadlock, f"the twin says {says}")
+        elif fault.kind == "hang":
+            expect(predicted.deadlock, f"the twin sees no deadlock but {says}")
+            self.waiting = predicted.index
+        elif fault.errors is None:
+            expect(says and says[:2] == ("SPAD_RANGE", fault.at), f"the twin says {says}, not SPAD_RANGE at {fault.at}")
+            fault.errors = [says]
+        else:
+            expect(says in fault.errors, f"the twin says {says}, expected {fault.errors}")
+
+    def start(self, raw):
+        chip = self.chip
+        chip.put(raw, chip.head)
+        if self.fault.fetch:
+            at, beat = self.fault.fetch
+            entry = (chip.head + at) % (1 << chip.ring_log2)
+            address = chip.ring + 128 * entry + beat * chip.config.word_bytes
+            self.fault.errors = [("FETCH_BUS", at, address)]
+            chip.inject(f"slverr@{address}")
+        elif self.fault.inject:
+            chip.inject(self.fault.inject)
+        chip.write("RING_TAIL", chip.head + len(raw))
+
+    def error(self, raw):
+        chip = self.chip
+        self.start(raw)
+        reason, _ = chip.wait(PATIENCE, HANG)
+        expect(reason == chips.IRQ, f"no interrupt: {chip.state()}")
+        wanted = [chips.Error(code, self.head + at & 0xFFFFFFFF, address) for code, at, address in self.fault.errors]
+        self.stopped(wanted)
+
+    def stopped(self, wanted):
+        """The chip has stopped with one of these errors, and stays so until the queue is reset."""
+        chip = self.chip
+        self.shown = chip.error()
+        expect(self.shown in wanted, f"{self.shown}; expected {' or '.join(map(str, wanted))}")
+        expect(chip.read("IRQ_STATUS") == chips.ERROR_IRQ, f"IRQ_STATUS {chip.read('IRQ_STATUS')} after an error")
+        status = chip.read("STATUS")
+        expect(status & 3 == chips.ERROR, f"STATUS {status:#x} after an error")
+        chip.write("IRQ_CLEAR", chips.DONE_IRQ)
+        expect(chip.read("IRQ_STATUS") == chips.ERROR_IRQ, "IRQ_CLEAR.done cleared the error")
+        if self.p.number % 2:
+            chip.write("IRQ_CLEAR", chips.ERROR_IRQ)
+            expect(chip.read("IRQ_STATUS") == 0, "IRQ_CLEAR.error does not clear")
+            expect(chip.read("STATUS") == status, "IRQ_CLEAR changed STATUS")
+        if self.p.number % 3 == 0:
+            chip.write("RING_TAIL", self.head + 1)
+            reason, _ = chip.wait(300)
+            expect(reason == chips.IRQ or self.p.number % 2, "an interrupt is gone")
+            expect(chip.read("STATUS") == status, "a doorbell after an error is not ignored")
+        expect(chip.error() == self.shown, f"the first error does not stay: {self.shown}, then {chip.error()}")
+        self.reset()
+
+    def reset(self):
+        chip = self.chip
+        chip.queue_reset()
+        for name in ("STATUS", "RING_HEAD", "RING_TAIL", "IRQ_STATUS"):
+            expect(chip.read(name) == 0, f"{name} {chip.read(name):#x} after a queue reset")
+        expect(chip.error() == chips.Error("NONE", 0, 0), f"{chip.error()} after a queue reset")
+        for e in range(4):
+            tokens = chip.read(f"WAIT_TOKENS{e}")
+            expect(tokens == 0, f"WAIT_TOKENS{e} {tokens:#x} after a queue reset")
+
+    def hang(self, raw):
+        chip = self.chip
+        self.start(raw)
+        reason, _ = chip.wait(PATIENCE, 4000)
+        expect(reason == chips.HUNG, f"expected a wait for ever, found {chip.state()}")
+        op = self.p.operations[self.waiting]
+        e = ENGINES.index(op.kind)
+        index, mask = chip.read(f"WAIT_INDEX{e}"), chip.read(f"WAIT_MASK{e}")
+        expect((index, mask) == (self.head + self.waiting, op.wait), f"{op.kind} waits: {chip.state()}")
+        expect(chip.read("STATUS") & 3 == chips.BUSY, f"STATUS {chip.read('STATUS'):#x} of a chip that waits")
+        self.reset()
+
+    def cancel(self, raw):
+        self.start(raw)
+        self.chip.wait(self.fault.after)
+        self.reset()
+
+    def ring(self, raw):
+        chip, size = self.chip, 1 << self.chip.ring_log2
+        running = self.p.number % 2
+        if running:
+            self.start(raw)
+        chip.write("RING_TAIL", chip.head + size + len(raw) + self.fault.excess)
+        reason, _ = chip.wait(PATIENCE, HANG)
+        expect(reason == chips.IRQ, f"no interrupt: {chip.state()}")
+        heads = range(self.head, self.head + len(raw) + 1) if running else (self.head,)
+        self.stopped([chips.Error("RING", head, 0) for head in heads])
+
+    def check_bytes(self, old):
+        """Every byte is the old one or the sound program's; the twin's memory takes what the chip left."""
+        loose = self.fault.loose
+        for k, its in enumerate(self.pair.its.outputs):
+            wrong = (its != old[k]) & (its != self.pair.mine.outputs[k])
+            first = space.output_island(self.pair.config, k)
+            if loose is not None:
+                for _, a, b in self.p.operations[loose].writes:
+                    wrong[max(0, a - first) : max(0, b - first)] = False
+            if self.fault.exact and wrong.any():
+                address = first + int(np.flatnonzero(wrong)[0])
+                raise Difference(f"byte {address:#x} is neither old nor new; written by {writers(self.p, address)}")
+            self.pair.mine.outputs[k][:] = its
 
 
 def beats(runs, word):

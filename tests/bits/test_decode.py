@@ -7,8 +7,8 @@ from oracle import layout
 from oracle.layout import encode
 from oracle.machine import Machine
 
-from .rtl import Rtl
-from .twin import Twin
+from bench.rtl import Rtl
+from bench.twin import Twin
 
 DRAM = 0x40000
 IN, OUT = 0x20000, 0x30000

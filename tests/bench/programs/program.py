@@ -16,14 +16,31 @@ from .writer import Writer, encode
 
 BATCH = 64
 MODELS = (
-    ("ideal", 3),
+    ("ideal", 4),
     ("default", 2),
     ("default,stall=0.1", 2),
-    ("latency=20,response=3,stall=0.5", 2),
+    ("latency=20,response=3,stall=0.5", 1),
     ("latency=7,response=90,bytes=3,bursts=2", 1),
     ("latency=1,response=1,bytes=0,bursts=1,stall=0.85", 1),
     ("latency=300,response=200", 1),
+    ("latency=30,commit=b,b=starved", 1),
 )
+PROFILES = ("none", "none", "sparse", "heavy", "starved", "bursty", "delayed")
+
+
+def memory_model(r):
+    if r.random() < 0.6:
+        return r.choices([m for m, _ in MODELS], [w for _, w in MODELS])[0]
+    parts = [
+        r.choice(("ideal", "latency=20", "latency=100,response=60", "latency=3,bursts=4")),
+        f"commit={r.choice('wb')}",
+    ]
+    if r.random() < 0.3:
+        parts.append(f"pressure={r.choice(PROFILES)}")
+    else:
+        parts += [f"{channel}={r.choice(PROFILES)}" for channel in ("ar", "r", "aw", "w", "b")]
+    parts += [option for option in ("reorder=1", "interleave=1") if r.random() < 0.4]
+    return ",".join(parts)
 
 
 @dataclass
@@ -47,11 +64,12 @@ class Program:
         return self.number // (128 * BATCH)
 
     def __str__(self):
-        kind = self.expected.kind if self.expected else "valid"
+        kind = f"{self.expected.kind} {self.expected.errors or ''}" if self.expected else "valid"
         return f"{self.chip} program {self.number} ({kind}, {len(self.words)} descriptors, {self.model})"
 
-    def raw(self):
-        return [layout.to_bytes(words) for words in self.words]
+    def raw(self, broken=False):
+        words = self.expected.broken_words(self.operations, self.words) if broken else self.words
+        return [layout.to_bytes(w) for w in words]
 
 
 def program(chip, number):
@@ -66,8 +84,6 @@ def program(chip, number):
     order = writer.finish(shuffled=r.random() < 0.7)
     expected = fault and fault(r, config, order)
     words = [encode(r, op) for op in order]
-    if expected:
-        expected.change_words(r, words)
     least = max(1, (len(words) - 1).bit_length())
     log2 = r.randint(least, max(least, 8))
     out = Program(
@@ -75,17 +91,17 @@ def program(chip, number):
         number,
         order,
         words,
-        r.choices([m for m, _ in MODELS], [w for _, w in MODELS])[0],
+        memory_model(r),
         space.RING_AREA + 4096 * r.randrange(1 << 12),
         log2,
         [r.randrange(space.IMAGES) for _ in range(space.ISLANDS)],
         expected=expected,
     )
-    out.doorbells = doorbells(r, order, out.model)
+    out.doorbells = [(len(order), 0)] if fault else doorbells(r, order)
     return out
 
 
-def doorbells(r, order, model):
+def doorbells(r, order):
     """One for all descriptors; or several, each while the chip is busy with what came before: right behind each other,
     or where one before waits for one behind."""
     count = len(order)

@@ -141,7 +141,7 @@ class Loads:
             step0=step0,
             row_bytes=row_bytes,
             chunk_bytes=columns * source_size,
-            word_bytes=r.randint(1, word * (2 if conv else 1)),
+            word_bytes=4 * r.randint(1, word // 2) if conv else r.randint(1, word),
             sp_base=at,
             sw=sw,
             ss0=r.randrange(-(1 << 31), 1 << 31),
@@ -212,20 +212,21 @@ class Stores:
 
     def random(self, region):
         r, word = self.r, self.c.word_bytes
-        piece = word if r.random() < 0.5 else r.randint(1, word)
+        unit = word if r.random() < 0.6 else 1 << r.randrange(word.bit_length())  # of scratchpad addresses
+        piece = unit if r.random() < 0.5 else r.randint(1, unit)
         chunk = r.randint(1, r.choice((3 * piece, 3 * piece, 300)))
         pieces = -(-chunk // piece)
         n = counts(r, max(1, min(WORDS_LIMIT // pieces, 3000 // chunk)))
-        offset = r.randrange(word - piece + 1) if r.random() < 0.6 else 0
+        offset = r.randrange(unit - min(piece, chunk) + 1) if r.random() < 0.6 else 0
         for _ in range(8):
-            steps = [word * r.choice((1, 0, r.randint(-4, 4))) for _ in range(5)]
+            steps = [r.choice((word, 0, unit, unit * r.randint(-4, 4))) for _ in range(5)]
             reach = [steps[0] * (pieces - 1), *(s * (k - 1) for s, k in zip(steps[1:], n))]
-            at = place(r, region, reach, word, word, word)
+            at = place(r, region, reach, unit, unit, word)
             if at is not None:
                 break
         else:
             return None
-        low, high = at + sum(min(0, v) for v in reach), at + sum(max(0, v) for v in reach) + word
+        low, high = at + sum(min(0, v) for v in reach), at + sum(max(0, v) for v in reach) + unit
         fields = dict(chunk_bytes=chunk, word_bytes=piece, sp_base=at + offset, ordered=r.getrandbits(1))
         steps = [s if k > 1 else r.randrange(-(1 << 31), 1 << 31) for s, k in zip(steps, (pieces, *n))]
         fields.update(zip(("sw", "ss0", "ss1", "ss2", "ss3"), steps))

@@ -65,7 +65,6 @@ class Recording {
     std::string label;
     std::function<bool()> enqueue;  // false: the chip can't
   };
-  class Session;
   struct Held {
     WeightRequest request;
     std::shared_ptr<presil_weights> packed;
