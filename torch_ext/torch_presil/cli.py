@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 from rich.console import Console
+from rich.markup import escape
 
 EXIT_MISMATCH, EXIT_USAGE, EXIT_FAILURE = 1, 2, 4
 
@@ -59,14 +60,14 @@ def _run_cosim(options, console: Console) -> dict:
             options.progress, options.announce = live.stage, live.layers
             return cosim.run(options)
     except (ModelError, ValueError) as error:
-        console.print(f"[red]presil: {error}[/red]")
+        console.print(f"[red]presil: {escape(str(error))}[/red]")
         sys.exit(EXIT_USAGE)
     except KeyboardInterrupt:
         _interrupted(console)
     except RuntimeError as error:
         if "ECANCELLED" in str(error):
             _interrupted(console)
-        console.print(f"[red]{error}[/red]", highlight=False)
+        console.print(f"[red]{escape(str(error))}[/red]", highlight=False)
         sys.exit(EXIT_FAILURE)
 
 
@@ -108,7 +109,21 @@ def demo(json_path: str, transport: str | None) -> None:
 
 @main.command()
 @click.argument("model")
-@click.option("--input", "shape", default="1,3,224,224", show_default=True, help="Shape of the input.")
+@click.option(
+    "--input",
+    "shapes",
+    multiple=True,
+    metavar="[NAME=]SIZES[:DTYPE[:BELOW]]",
+    help="An input, such as 1,3,224,224 or input_ids=1,16:int64:30522 (0 to 30521); once for each. "
+    "[default: what the factory returns beside the model, what the class of transformers takes, else 1,3,224,224]",
+)
+@click.option(
+    "--config",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE,...",
+    help="Settings of the configuration of a class of transformers, such as num_hidden_layers=2.",
+)
 @click.option("--dtype", type=click.Choice(["bf16", "int8", "fp32"]), default="bf16", show_default=True)
 @click.option(
     "--chip",
@@ -138,21 +153,37 @@ def demo(json_path: str, transport: str | None) -> None:
 )
 @click.option("--no-check", is_flag=True, help="Skip the per-layer comparison with fp32.")
 def cosim(
-    model, shape, dtype, chip, transport, mode, layers, json_path, trace, trace_file, weights, seed, batches, no_check
+    model,
+    shapes,
+    settings,
+    dtype,
+    chip,
+    transport,
+    mode,
+    layers,
+    json_path,
+    trace,
+    trace_file,
+    weights,
+    seed,
+    batches,
+    no_check,
 ) -> None:
-    """Co-simulate MODEL: package.module:callable or path/to/file.py:callable, returning a torch.nn.Module."""
+    """Co-simulate MODEL: package.module:callable or path/to/file.py:callable, returning a torch.nn.Module, or the module
+    and its inputs (a tensor, tuple or dictionary); or a class of transformers, such as transformers:BertModel."""
     from torch_presil.cosim import Options
-    from torch_presil.models import ModelError, parse_batches, parse_shape
+    from torch_presil.inputs import parse_input
+    from torch_presil.models import ModelError, parse_batches, parse_config
 
     console = _console()
     try:
-        size, sizes = parse_shape(shape), parse_batches(batches)
+        inputs, sizes, config = tuple(map(parse_input, shapes)), parse_batches(batches), parse_config(settings)
     except ModelError as error:
-        console.print(f"[red]presil: {error}[/red]")
+        console.print(f"[red]presil: {escape(str(error))}[/red]")
         sys.exit(EXIT_USAGE)
     options = Options(
         model,
-        size,
+        None,
         dtype,
         chip,
         "rtl" if trace and mode == "model" else mode,
@@ -163,6 +194,8 @@ def cosim(
         seed,
         check_layers=not no_check,
         batches=sizes,
+        inputs=inputs,
+        config=config,
         transport=transport,
     )
     _finish(_run_cosim(options, console), json_path, console)
@@ -201,10 +234,10 @@ def vp(config: str | None, chip: str, dtype: str, model: str, shape: str, json_p
                 Options(model, parse_shape(shape), dtype, None, "verify", transport=platform.transport), console
             )
     except (FileNotFoundError, ModelError) as error:
-        console.print(f"[red]presil: {error}[/red]")
+        console.print(f"[red]presil: {escape(str(error))}[/red]")
         sys.exit(EXIT_USAGE)
     except RuntimeError as error:
-        console.print(f"[red]presil: {error}[/red]", highlight=False)
+        console.print(f"[red]presil: {escape(str(error))}[/red]", highlight=False)
         sys.exit(EXIT_FAILURE)
     _finish(result, json_path, console)
 

@@ -2,20 +2,36 @@
 """Co-simulation of a model: every convolution and linear layer on the chip, the rest on the host; cycles, causes,
 agreement with PyTorch as one JSON-ready dict."""
 
+import contextlib
+import copy
 import statistics
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from torch import fx
+from torch.utils import _pytree as pytree
 
 from torch_presil import _C
-from torch_presil.fuse import FusedLayer, fuse, set_emulation
-from torch_presil.models import calibrate_batch_norm, load_model, seeded_inputs, select
-from torch_presil.quantize import QuantizedLayer, quantize
+from torch_presil.agreement import agreement, cosine
+from torch_presil.device.reports import reports
+from torch_presil.fuse import (
+    FusedLayer,
+    NotTraceable,
+    as_layer,
+    calls,
+    fuse,
+    fused_layers,
+    label,
+    set_emulation,
+    wrap,
+)
+from torch_presil.inputs import Drawn, Inputs, InputSpec, leaves
+from torch_presil.layerwise import check_layers, device_layers, run_alone
+from torch_presil.models import ModelError, build_model, calibrate_batch_norm, load_weights, select
+from torch_presil.quantize import quantize, quantize_layers
 
-__all__ = ["Options", "run", "PEAK_CAUSES"]
+__all__ = ["Options", "cosine", "run", "PEAK_CAUSES"]
 
 DTYPES = ("bf16", "int8", "fp32")
 MODES = ("rtl", "model", "verify")
@@ -34,7 +50,7 @@ PEAK_CAUSES = {
 @dataclass
 class Options:
     model: str
-    shape: tuple = (1, 3, 224, 224)
+    shape: tuple | None = None  # of the only input, in float32
     dtype: str = "bf16"
     chip: str | None = None  # None: "base", or what the transport's server has
     mode: str = "rtl"
@@ -47,11 +63,16 @@ class Options:
     check_layers: bool = True  # each layer fed its fp32 input, compared with fp32 (in mode "model": the same bits)
     baseline: bool = True  # time PyTorch fp32 on one CPU thread
     batches: tuple = ()  # also run with each of these as the first dimension, for latency and throughput
+    inputs: tuple = ()  # InputSpec each, instead of shape; neither: the factory's, else 1×3×224×224
+    config: dict | None = None  # settings of the configuration of a class of transformers
     transport: str | None = None  # torch.backends.presil.transport; None: as it is
     progress: object = None  # callable(stage: str, done: int, of: int)
     announce: object = None  # callable({layer: MACs}), once the layers are known
     zero_layer: str | None = None  # control: this layer's weights are set to zero on the chip
     other_input: bool = False  # control: the chip gets another input
+
+    def specs(self) -> tuple:
+        return tuple(self.inputs) or ((InputSpec(tuple(self.shape)),) if self.shape else ())
 
     def tell(self, stage: str, done: int = 0, of: int = 0) -> None:
         if self.progress:
@@ -60,65 +81,113 @@ class Options:
 
 @dataclass
 class Prepared:
-    """A model ready for the chip: `reference` fp32 on the CPU, `device` on the chip, `infos` per layer."""
+    """A model ready for the chip: `reference` fp32 on the CPU, `device` on the chip, `infos` per layer; traced: by
+    torch.fx, else its layers stand alone."""
 
     source: torch.nn.Module
-    reference: fx.GraphModule
-    device: fx.GraphModule
-    example: torch.Tensor
+    reference: torch.nn.Module
+    device: torch.nn.Module
+    example: Inputs
+    inputs: object
+    traced: bool
     infos: dict = field(default_factory=dict)
     prepare_seconds: float = 0.0
 
 
-def cosine(a: torch.Tensor, b: torch.Tensor) -> float:
-    """Of two tensors with their means removed; 0 if either is constant."""
-    a, b = a.double().flatten(), b.double().flatten()
-    a, b = a - a.mean(), b - b.mean()
-    norm = a.norm() * b.norm()
-    return float(a @ b / norm) if norm > 0 else 0.0
-
-
 def prepare(options: Options) -> Prepared:
-    """Loads, calibrates, fuses, quantizes if asked, and moves to the device; packs the weights by one forward in mode
-    `model`."""
+    """Loads, calibrates, fuses, quantizes if asked, and moves to the device. Inputs and names of layers are tried
+    before anything that takes long."""
     started = time.perf_counter()
     options.tell("loading model")
-    model = load_model(options.model, options.weights, options.seed)
-    example = seeded_inputs(options.shape, 1, options.seed + 1)[0]
-    calibration = seeded_inputs(options.shape, 8, options.seed + 2)
-    if options.weights is None:
+    loaded = build_model(options.model, options.seed, options.specs(), options.config)
+    model, example = loaded.model, loaded.inputs.draw(1, options.seed + 1)[0]
+    options.tell("trying the model on the CPU")
+    infos = try_forward(model, example, options)
+    if options.trace or options.layers:
+        select(infos, options.trace or options.layers)
+    calibration = loaded.inputs.draw(8 if isinstance(loaded.inputs, Drawn) else 1, options.seed + 2)
+    if options.weights is not None:
+        load_weights(model, options.weights, options.model)
+    else:
         options.tell("calibrating batch-norm")
         calibrate_batch_norm(model, calibration)
     options.tell("fusing")
-    with torch.inference_mode():
-        reference = fuse(model, example)
-    infos = {
-        n.target: {"shape": list(n.meta["tensor_meta"].shape), "input": list(n.args[0].meta["tensor_meta"].shape)}
-        for n in reference.graph.nodes
-        if n.op == "call_module" and isinstance(reference.get_submodule(n.target), FusedLayer)
-    }
+    with torch.no_grad():  # parameters of inference mode could not be packed
+        reference, traced = _fused(model, example, infos)
+    fused = fused_layers(reference)
+    device = _for_the_chip(options, reference, traced, calibration)
+    options.tell("moving to the device")
+    device = device.to("presil")
+    infos = {name: info for name, info in infos.items() if name in fused} if not traced else _infos(reference)
+    return Prepared(model, reference, device, example, loaded.inputs, traced, infos, time.perf_counter() - started)
+
+
+def _for_the_chip(options: Options, reference, traced: bool, calibration: list):
     if options.dtype == "int8":
         options.tell("quantizing")
-        device = quantize(reference, calibration)
+        device = quantize(reference, calibration) if traced else quantize_layers(reference, calibration)
     else:
-        import copy
-
         device = copy.deepcopy(reference)
         if options.dtype == "bf16":
             device = device.to(torch.bfloat16)
     if options.zero_layer:
-        for module in device.modules():
-            if getattr(module, "name", None) == options.zero_layer:
-                module.weight.data.zero_()
-    options.tell("moving to the device")
-    device = device.to("presil")
-    return Prepared(model, reference, device, example, infos, time.perf_counter() - started)
+        device_layers(device)[options.zero_layer].weight.data.zero_()
+    return device
 
 
-def device_input(options: Options, x: torch.Tensor) -> torch.Tensor:
-    if options.dtype == "bf16":
-        x = x.to(torch.bfloat16)
-    return (x.contiguous(memory_format=torch.channels_last) if x.dim() == 4 else x).to("presil")
+def _fused(model, example: Inputs, infos: dict) -> tuple:
+    """(model of FusedLayers, True), or, where torch.fx can't trace it, (with its layers one by one, False)."""
+    try:
+        return fuse(model, example), True
+    except NotTraceable:
+        if not infos:
+            raise ModelError(
+                f"{type(model).__name__} calls no convolution or linear layer: the chip has nothing to do"
+            ) from None
+        return wrap(model, list(infos)), False
+
+
+def _infos(reference) -> dict:
+    return {
+        n.target: {"shape": list(n.meta["tensor_meta"].shape), "input": list(n.args[0].meta["tensor_meta"].shape)}
+        for n in reference.graph.nodes
+        if n.op == "call_module" and isinstance(reference.get_submodule(n.target), FusedLayer)
+    }
+
+
+def try_forward(model, example: Inputs, options: Options) -> dict:
+    """One forward in fp32 on the CPU: name -> {"shape", "input"} of the layers that it calls, in order; inputs that the
+    model doesn't take are refused here."""
+    names, infos = {module: name for name, module in model.named_modules()}, {}
+
+    def note(module, args, out):
+        infos.setdefault(names[module], {"shape": list(out.shape), "input": list(args[0].shape)})
+
+    try:
+        with torch.inference_mode(), calls(model, lambda m: as_layer(m) is not None, note):
+            example.call(model)
+    except Exception as error:
+        raise ModelError(
+            f"{options.model} does not take the input {example.shapes()}: {str(error).strip().splitlines()[0]} "
+            f"(--input gives other sizes, types and names)"
+        ) from error
+    return infos
+
+
+def device_input(options: Options, inputs: Inputs) -> Inputs:
+    def place(x):
+        if options.dtype == "bf16" and x.is_floating_point():
+            x = x.to(torch.bfloat16)
+        return (x.contiguous(memory_format=torch.channels_last) if x.dim() == 4 else x).to("presil")
+
+    return inputs.map(place)
+
+
+def fetch(out):
+    """A result, of any nesting, on the CPU, floating point as fp32."""
+    return pytree.tree_map(
+        lambda t: (t.cpu().float() if t.is_floating_point() else t.cpu()) if isinstance(t, torch.Tensor) else t, out
+    )
 
 
 def bound(stalls: dict) -> str:
@@ -196,20 +265,24 @@ def layer_row(name: str, merged: dict, info: dict, verify: bool) -> dict:
     }
 
 
-def measure_cpu(model, x) -> dict:
+def measure_cpu(model, example: Inputs) -> dict:
     """PyTorch fp32 on one thread: the better of NCHW and channels_last, median of five, in seconds."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
+    layouts = {"nchw": torch.contiguous_format, "channels_last": torch.channels_last}
+    if all(t.dim() != 4 for t in example.tensors()):
+        del layouts["channels_last"]
     best = {}
     try:
-        for name, layout in (("nchw", torch.contiguous_format), ("channels_last", torch.channels_last)):
-            m, y = (model, x) if x.dim() != 4 else (model.to(memory_format=layout), x.contiguous(memory_format=layout))
+        for name, layout in layouts.items():
+            inputs = example.map(lambda t: t.contiguous(memory_format=layout) if t.dim() == 4 else t)  # noqa: B023
+            m = model.to(memory_format=layout)
             with torch.inference_mode():
-                m(y)
+                inputs.call(m)
                 times = []
                 for _ in range(5):
                     start = time.perf_counter()
-                    m(y)
+                    inputs.call(m)
                     times.append(time.perf_counter() - start)
             best[name] = statistics.median(times)
     finally:
@@ -217,95 +290,26 @@ def measure_cpu(model, x) -> dict:
     return best
 
 
-def to_float(value) -> torch.Tensor:
-    return value.detach().cpu().float()
-
-
-class _LayerFeeder(fx.Interpreter):
-    """Runs the fp32 reference and hands each fused layer's (module, inputs, output) to a callback."""
-
-    def __init__(self, gm, callback):
-        super().__init__(gm)
-        self.callback = callback
-
-    def call_module(self, target, args, kwargs):
-        out = super().call_module(target, args, kwargs)
-        if isinstance(self.fetch_attr(target), FusedLayer):
-            self.callback(target, args, out)
-        return out
-
-
-def _device_layers(device: fx.GraphModule) -> dict:
-    return {m.name: m for m in device.modules() if isinstance(m, (FusedLayer, QuantizedLayer))}
-
-
-def run_layer(options: Options, layer, inputs) -> torch.Tensor:
-    """One layer on the chip with fp32 inputs, converted as the layer wants them; its output as fp32."""
-    if isinstance(layer, QuantizedLayer):
-        parameters = [layer.x, layer.residual]
-        args = [_codes(t, q) for t, q in zip(inputs, parameters)]
-        out = layer(*[_place(a) for a in args])
-        return (to_float(out) - layer.out.zero_point) * layer.out.scale
-    args = [t.to(torch.bfloat16) if options.dtype == "bf16" else t for t in inputs]
-    return to_float(layer(*[_place(a) for a in args]))
-
-
-def _codes(t, q):
-    return t.mul(1.0 / q.scale).add(q.zero_point).round().clamp(-128, 127).to(torch.int8)
-
-
-def _place(t):
-    return (t.contiguous(memory_format=torch.channels_last) if t.dim() == 4 else t).to("presil")
-
-
-def check_layers(options: Options, prepared: Prepared, names: list) -> dict:
-    """Cosine (means removed) of each layer fed its fp32 input, against fp32."""
-    layers, out = _device_layers(prepared.device), {}
-
-    def one(name, inputs, expected):
-        if name in names:
-            options.tell("checking layers", len(out), len(names))
-            out[name] = cosine(run_layer(options, layers[name], inputs), expected)
-
-    with torch.inference_mode():
-        _LayerFeeder(prepared.reference, one).run(prepared.example)
-    return out
-
-
-def run_layers_alone(options: Options, prepared: Prepared, names: list) -> list:
-    """Only the chosen layers, each fed its fp32 input: the reports."""
-    layers, reports = _device_layers(prepared.device), []
-
-    def one(name, inputs, _):
-        if name in names:
-            options.tell(name, len(reports), len(names))
-            run_layer(options, layers[name], inputs)
-            _C.synchronize(0)
-            reports.extend(_C.take_reports())
-
-    with torch.inference_mode():
-        _LayerFeeder(prepared.reference, one).run(prepared.example)
-    return reports
-
-
-def run_forward(options: Options, prepared: Prepared) -> tuple:
-    """(output fp32, reports, wall seconds, host operators) of the last of `forwards` forwards."""
-    example = prepared.example if not options.other_input else seeded_inputs(options.shape, 1, options.seed + 77)[0]
+def run_forward(options: Options, prepared: Prepared, collected) -> tuple:
+    """(output fp32, reports, wall seconds, host operators, host moves) of the last of `forwards` forwards."""
+    example = prepared.example
+    if options.other_input:
+        example = prepared.inputs.draw(1, options.seed + 77)[0]
     total = len(prepared.infos)
     for number in range(max(1, options.forwards)):
         last = number == max(1, options.forwards) - 1
         options.tell("forward" if last else "warm-up forward", 0, total)
         # The warm-up packs weights and plans; with the twin it costs least, and leaves the same state.
         _C.set_mode(options.mode if last else "model")
-        _C.reset_host_operators()
-        _C.take_reports()
+        torch.presil.reset_host_operators()
+        collected.take()
         with torch.inference_mode():
             start = time.perf_counter()
-            out = prepared.device(device_input(options, example))
+            out = device_input(options, example).call(prepared.device)
             _C.synchronize(0)
-            out = to_float(out)
+            out = fetch(out)
             seconds = time.perf_counter() - start
-    return out, _C.take_reports(), seconds, _C.host_operators()
+    return out, collected.take(), seconds, torch.presil.host_operators(), torch.presil.host_moves()
 
 
 def latency(reports: list, batch: int, clock_mhz: int) -> dict:
@@ -318,29 +322,30 @@ def latency(reports: list, batch: int, clock_mhz: int) -> dict:
     }
 
 
-def measure_batches(options: Options, prepared: Prepared, clock_mhz: int, verify: bool) -> list:
+def measure_batches(options: Options, prepared: Prepared, collected, clock_mhz: int, verify: bool) -> list:
     """One row a batch size: latency, throughput and utilization of a forward with seeded inputs."""
     rows, layers = [], len(prepared.infos)
     for batch in options.batches:
         options.tell(f"batch {batch}", 0, layers)
-        x = device_input(options, seeded_inputs((batch, *options.shape[1:]), 1, options.seed + 1)[0])
+        x = device_input(options, prepared.inputs.draw(1, options.seed + 1, batch)[0])
         _C.set_mode(options.mode)
-        _C.take_reports()
+        collected.take()
         with torch.inference_mode():
-            out = prepared.device(x)
+            out = x.call(prepared.device)
             _C.synchronize(0)
-        if len(out) != batch:
+        found = leaves(out)
+        if not found or found[0].dim() == 0 or len(found[0]) != batch:
             raise ValueError(
-                f"--batches {batch}: the model returned {len(out)} rows; it does not keep the first dimension, so "
-                f"a throughput has no meaning"
+                f"--batches {batch}: the model returned {len(found[0]) if found and found[0].dim() else 'no'} rows; it "
+                f"does not keep the first dimension, so a throughput has no meaning"
             )
-        reports = _C.take_reports()
-        merged = merge(reports)
+        taken = collected.take()
+        merged = merge(taken)
         exact = merged["bit_exact"] or False if verify else None
         rows.append(
             {
                 "batch": batch,
-                **latency(reports, batch, clock_mhz),
+                **latency(taken, batch, clock_mhz),
                 "macs": merged["macs"],
                 "utilization": merged["utilization"],
                 "bit_exact": exact,
@@ -352,7 +357,17 @@ def measure_batches(options: Options, prepared: Prepared, clock_mhz: int, verify
 
 def run(options: Options) -> dict:
     """The co-simulation; see the README for the JSON's members. In mode "model" what a clock or a bus would count is
-    null."""
+    null. Mode and collection of reports are afterwards as they were, also after an error."""
+    _check(options)
+    before = _C.get_mode()
+    try:
+        with _device(options), reports() as collected:
+            return _run(options, collected)
+    finally:
+        _C.set_mode(before)
+
+
+def _run(options: Options, collected) -> dict:
     prepared, names = _begin(options)
     verify, whole = options.mode == "verify", options.layers is None and options.trace is None
     result = {
@@ -360,101 +375,130 @@ def run(options: Options) -> dict:
         "chip": options.chip,
         "dtype": options.dtype,
         "mode": options.mode,
-        "input": list(options.shape),
+        "input": prepared.example.shapes(),
         "seed": options.seed,
+        "threads": torch.get_num_threads(),
         "properties": _C.properties(0),
         "prepare_seconds": prepared.prepare_seconds,
     }
+    clock = result["properties"]["clock_mhz"]
     if whole:
-        out, reports, seconds, host = run_forward(options, prepared)
+        out, taken, seconds, host, result["host_moves"] = run_forward(options, prepared, collected)
     else:
-        reports, seconds, result["trace"] = _run_chosen(options, prepared, names)
-        out, host = None, {}
-    rows = _rows(options, prepared, names, reports, host, verify)
-    total = layer_row("total", merge(reports), {}, verify) if reports else {}
-    sim = sum(r["sim_ns"] for r in reports) * 1e-9
-    twin = sum(r["twin_ns"] for r in reports) * 1e-9
-    total.update(
-        {
-            "sim_seconds": sim,
-            "twin_seconds": twin,
-            "host_seconds": seconds - sim - twin,
-            "wall_seconds": seconds,
-            "launches": len(reports),
-        }
-    )
-    total.update(latency(reports if whole else [], options.shape[0], result["properties"]["clock_mhz"]))
-    result["batches"] = measure_batches(options, prepared, result["properties"]["clock_mhz"], verify)
+        window = _Window(options, names) if options.trace else contextlib.nullcontext()
+        taken, seconds = run_alone(options, prepared, names, collected, window)
+        result["trace"], out, host = getattr(window, "path", None), None, {}
+    rows = _rows(options, prepared, names, taken, host, verify)
+    total = _total(taken, seconds, verify)
+    total.update(latency(taken if whole else [], prepared.example.batch, clock))
+    result["batches"] = measure_batches(options, prepared, collected, clock, verify)
     if options.baseline and whole:
         options.tell("timing PyTorch on the CPU")
         layouts = measure_cpu(prepared.source, prepared.example)
         total["cpu_layouts"], total["cpu_seconds"] = layouts, min(layouts.values())
     if whole:
         options.tell("comparing with PyTorch")
-        total["agreement"] = agreement(options, prepared, out)
-    _C.collect_reports(False)
+        total["agreement"] = _agreement(options, prepared, out)
     return {**{k: v for k, v in result.items() if k != "trace" or v}, "total": total, "layers": rows}
 
 
-def _begin(options: Options) -> tuple:
-    """Checks the options, sets the device up, and prepares the model: (prepared, names of the layers that were asked
-    for)."""
+def _total(taken: list, seconds: float, verify: bool) -> dict:
+    sim, twin = (sum(r[name] for r in taken) * 1e-9 for name in ("sim_ns", "twin_ns"))
+    return {
+        **layer_row("total", merge(taken), {}, verify),
+        "sim_seconds": sim,
+        "twin_seconds": twin,
+        "host_seconds": seconds - sim - twin,
+        "wall_seconds": seconds,
+        "launches": len(taken),
+    }
+
+
+def _check(options: Options) -> None:
+    """What can be refused without device and model."""
     if options.dtype not in DTYPES or options.mode not in MODES:
         raise ValueError(f"dtype must be one of {DTYPES}, mode one of {MODES}; got {options.dtype!r}, {options.mode!r}")
     if options.batches and (options.layers or options.trace):
         raise ValueError("--batches measures whole forwards: it can't be combined with --layers or --trace")
-    if options.trace:
-        _C.set_build("trace")
-    if options.transport:
-        _C.set_transport(options.transport)
-    if options.chip:
-        _C.set_chip(options.chip)
-    elif _C.get_transport() != "inproc" and options.mode != "model":
+    if options.trace and options.mode == "model":
+        raise ValueError("--trace writes the RTL's waveforms, and mode 'model' has none: use mode 'rtl' or 'verify'")
+
+
+@contextlib.contextmanager
+def _device(options: Options):
+    """The device as the options want it, running: a chip, library or server that is not there is found out first."""
+    build, transport, chip = _C.get_build(), _C.get_transport(), _C.get_chip()
+    try:
+        if options.trace:
+            _C.set_build("trace")
+        if options.transport:
+            _C.set_transport(options.transport)
+        if options.chip:
+            _C.set_chip(options.chip)
+        options.tell("starting the simulator")
         _C.set_mode(options.mode)
-        _C.open(0)  # the server says which chip it has
+        _C.open(0)  # a server says which chip it has
+        if options.mode != "model":
+            _C.start(0)
+    except RuntimeError:
+        _give_back(build, transport, chip)
+        raise
     options.chip = _C.get_chip()
     _C.set_mode("model")
+    yield
+
+
+def _give_back(build: str, transport: str, chip: str) -> None:
+    """What was set before a device that did not open; once it is open these are its own for good."""
+    with contextlib.suppress(RuntimeError):
+        _C.set_mode("model")
+        _C.set_build(build)
+        _C.set_transport(transport)
+        _C.set_chip(chip)
+
+
+def _begin(options: Options) -> tuple:
+    """Prepares the model: (prepared, names of the layers that were asked for)."""
     prepared = prepare(options)
     names = select(prepared.infos, options.trace or options.layers)
+    if options.trace:
+        names = names[:1]
     if options.announce:
-        options.announce({n: prepared.reference.get_submodule(n).macs(prepared.infos[n]["shape"]) for n in names})
-    _C.collect_reports(True)
-    if options.mode != "model":
-        options.tell("starting the simulator")
-        _C.start(0)
+        layers = fused_layers(prepared.reference)
+        options.announce({label(n): layers[n].macs(prepared.infos[n]["shape"]) for n in names})
     return prepared, names
 
 
-def _run_chosen(options: Options, prepared: Prepared, names: list) -> tuple:
-    """(reports, wall seconds, path of the waveforms or None) of the chosen layers alone."""
-    _C.set_mode(options.mode)
-    path = None
-    if options.trace:
-        path = Path(options.trace_path or f"waveforms/{names[0]}.fst")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _C.trace(0, str(path), 0, 1 << 30)
-    start = time.perf_counter()
-    reports = run_layers_alone(options, prepared, names)
-    seconds = time.perf_counter() - start
-    if options.trace:
+class _Window:
+    """Waveforms of what runs inside."""
+
+    def __init__(self, options: Options, names: list):
+        self.path = str(options.trace_path or f"waveforms/{names[0]}.fst")
+
+    def __enter__(self):
+        Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+        _C.trace(0, self.path, 0, 1 << 30)
+        return self
+
+    def __exit__(self, *exc):
         _C.trace(0, "", 0, 0)
-    return reports, seconds, str(path) if path else None
+        return False
 
 
-def _rows(options: Options, prepared: Prepared, names: list, reports: list, host: dict, verify: bool) -> list:
+def _rows(options: Options, prepared: Prepared, names: list, taken: list, host: dict, verify: bool) -> list:
     """One row a layer or operator: the chip's, then the host's, which have no counters."""
     by_name = {}
-    for r in reports:
+    for r in taken:
         by_name.setdefault(r["label"], []).append(r)
-    # A report's label holds 63 bytes.
-    rows = [layer_row(n, merge(by_name.pop(n[:63])), prepared.infos[n], verify) for n in names if n[:63] in by_name]
+    rows = [layer_row(n, merge(by_name.pop(label(n))), prepared.infos[n], verify) for n in names if label(n) in by_name]
     # Layers that are called more than once, and functional ones, come under their operator's name.
     rows += [layer_row(n, merge(r), {}, verify) for n, r in by_name.items()]
     if options.check_layers:
         _C.set_mode("model")
         cosines = check_layers(options, prepared, names)
         for row in rows:
-            row["cosine"] = cosines.get(row["name"])
+            if row["name"] in cosines:
+                row["cosine"] = cosines[row["name"]]
     clocked = (
         dict.fromkeys(CLOCKED)
         if options.mode == "model"
@@ -477,18 +521,14 @@ def _rows(options: Options, prepared: Prepared, names: list, reports: list, host
     ]
 
 
-def agreement(options: Options, prepared: Prepared, out: torch.Tensor) -> dict:
-    """With PyTorch fp32 on the CPU: cosine (means removed), largest absolute error, same top-1; and the same of an
-    emulation with the chip's rounding points."""
+def _agreement(options: Options, prepared: Prepared, out) -> dict:
+    """With PyTorch fp32 on the CPU; of a model that was traced also that of an emulation with the chip's rounding
+    points."""
     with torch.inference_mode():
-        expected = prepared.source(prepared.example)
-        result = {
-            "cosine": cosine(out, expected),
-            "max_abs": float((out - expected).abs().max()),
-            "top1": bool((out.argmax(-1) == expected.argmax(-1)).all()),
-        }
-        if options.dtype == "bf16":
-            emulated = set_emulation(prepared.reference, torch.bfloat16)(prepared.example)
+        expected = prepared.example.call(prepared.source)
+        result = agreement(out, expected)
+        if options.dtype == "bf16" and prepared.traced:
+            emulated = prepared.example.call(set_emulation(prepared.reference, torch.bfloat16))
             set_emulation(prepared.reference, None)
-            result["emulation_cosine"] = cosine(emulated, expected)
+            result["emulation_cosine"] = agreement(emulated, expected)["cosine"]
     return result

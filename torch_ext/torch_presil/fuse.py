@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Preparation of a model for the chip: batch-norm folded, ReLU and residual adds fused behind convolutions and linear
-layers, by torch.fx.
+layers, by torch.fx; where a model can't be traced, its convolutions and linear layers one by one (`wrap`).
 
 The result computes on any device: on `presil` each fused layer is one chip operator, on the CPU the same layer in
 fp32, or, after `set_emulation(model, torch.bfloat16)`, with the chip's rounding points (operands, bias added in fp32,
 one rounding of the output).
 """
 
+import contextlib
 import copy
 import operator
 from dataclasses import dataclass
@@ -16,7 +17,21 @@ import torch.nn.functional as F
 from torch import fx, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 
-__all__ = ["FusedLayer", "fuse", "fused_layers", "set_emulation"]
+from torch_presil.inputs import Inputs
+
+__all__ = ["FusedLayer", "NotTraceable", "calls", "fuse", "fused_layers", "label", "set_emulation", "wrap"]
+
+LABEL_BYTES = 63  # that a launch's report holds
+
+
+class NotTraceable(ValueError):
+    """torch.fx can't trace the model."""
+
+
+def label(name: str) -> str:
+    """What the reports of a layer's launches are called: the name's end, where names differ."""
+    return name[-LABEL_BYTES:]
+
 
 ADDS = (operator.add, operator.iadd, torch.add)
 RELUS = (nn.ReLU, F.relu, torch.relu, "relu", "relu_")
@@ -53,6 +68,9 @@ class FusedLayer(nn.Module):
         self.activation = "none"
         self.has_residual = False
         self.emulate = None
+        for known in ("in_features", "out_features", "in_channels", "out_channels", "kernel_size", "stride"):
+            if hasattr(layer, known):  # models look at their layers
+                setattr(self, known, getattr(layer, known))
 
     def extra_repr(self) -> str:
         return (
@@ -64,7 +82,9 @@ class FusedLayer(nn.Module):
         if x.device.type == "presil":
             g = self.geometry
             if self.linear:
-                return torch.ops.presil.linear(x, self.weight, self.bias, residual, self.activation, None, self.name)
+                return torch.ops.presil.linear(
+                    x, self.weight, self.bias, residual, self.activation, None, label(self.name)
+                )
             return torch.ops.presil.conv2d(
                 x,
                 self.weight,
@@ -76,7 +96,7 @@ class FusedLayer(nn.Module):
                 residual,
                 self.activation,
                 None,
-                self.name,
+                label(self.name),
             )
         return self._forward_host(x, residual)
 
@@ -201,20 +221,29 @@ def _same_shape(a: fx.Node, b: fx.Node) -> bool:
     return all(s is not None for s in shapes) and shapes[0].shape == shapes[1].shape
 
 
-def fuse(model: nn.Module, example: torch.Tensor) -> fx.GraphModule:
-    """A fused copy of the model, which must be in eval mode and traceable by torch.fx; example: one input (shapes)."""
+def fuse(model: nn.Module, example) -> fx.GraphModule:
+    """A fused copy of the model, which must be in eval mode and traceable by torch.fx (else: NotTraceable).
+
+    example: one input, or Inputs without names, for the shapes.
+    """
     if model.training:
         raise ValueError("fuse() needs a model in eval mode: call model.eval() first")
+    inputs = example if isinstance(example, Inputs) else Inputs((example,))
+    if inputs.kwargs:
+        raise NotTraceable(f"{type(model).__name__} is called with named inputs, which torch.fx does not trace")
     try:
         gm = fx.symbolic_trace(copy.deepcopy(model))
     except Exception as error:
-        raise ValueError(
+        raise NotTraceable(
             f"{type(model).__name__} can't be traced by torch.fx ({error}); cosim needs a model without "
             f"data-dependent control flow"
         ) from error
     _fold_batch_norm(gm)
     gm.recompile()
-    fx.passes.shape_prop.ShapeProp(gm).propagate(example)
+    try:
+        fx.passes.shape_prop.ShapeProp(gm).propagate(*inputs.args)
+    except Exception as error:  # the model runs, what was traced of it doesn't
+        raise NotTraceable(f"{type(model).__name__} can't be traced by torch.fx: {error}") from error
     position = {node: i for i, node in enumerate(gm.graph.nodes)}
     seen = {}
     for node in list(gm.graph.nodes):
@@ -231,16 +260,43 @@ def fuse(model: nn.Module, example: torch.Tensor) -> fx.GraphModule:
     return gm.eval()
 
 
-def fused_layers(gm: fx.GraphModule) -> dict:
-    """Name -> FusedLayer, in order of execution."""
-    return {
-        n.target: gm.get_submodule(n.target)
-        for n in gm.graph.nodes
-        if n.op == "call_module" and isinstance(gm.get_submodule(n.target), FusedLayer)
-    }
+def as_layer(module: nn.Module):
+    """The convolution or linear layer that the chip computes for a module, or None."""
+    if type(module).__name__ == "Conv1D" and type(module).__module__ == "transformers.pytorch_utils":
+        linear = nn.Linear(*module.weight.shape)  # GPT-2's: x @ weight + bias
+        linear.weight, linear.bias = nn.Parameter(module.weight.detach().t()), nn.Parameter(module.bias.detach())
+        return linear
+    return module if _fusable(module) else None
 
 
-def set_emulation(gm: fx.GraphModule, dtype) -> fx.GraphModule:
+def wrap(model: nn.Module, used) -> nn.Module:
+    """A copy whose convolutions and linear layers of the names in `used` are FusedLayers with nothing fused: for models
+    that torch.fx can't trace."""
+    out = copy.deepcopy(model)
+    for name in used:
+        if name:
+            out.set_submodule(name, FusedLayer(name, as_layer(out.get_submodule(name))))
+    return FusedLayer("layer", as_layer(out)) if "" in used else out.eval()
+
+
+@contextlib.contextmanager
+def calls(model: nn.Module, kind, function):
+    """While inside, function(module, positional arguments, output) is called for every call of a module for which
+    kind(module)."""
+    hooks = [m.register_forward_hook(function) for m in model.modules() if kind(m)]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def fused_layers(model: nn.Module) -> dict:
+    """Name -> FusedLayer, in the order of the model."""
+    return {m.name: m for m in model.modules() if isinstance(m, FusedLayer)}
+
+
+def set_emulation(gm: nn.Module, dtype) -> nn.Module:
     """The same model on the CPU with the chip's rounding points (torch.bfloat16), or exactly in fp32 (None)."""
     for layer in fused_layers(gm).values():
         layer.emulate = dtype

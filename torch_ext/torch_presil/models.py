@@ -5,25 +5,30 @@ statistics, seeded inputs."""
 import fnmatch
 import importlib
 import importlib.util
+import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import nn
 
+from torch_presil import huggingface
+from torch_presil.inputs import Drawn, Given, Inputs, InputSpec, ModelError, parse_input
+
 __all__ = [
     "ModelError",
+    "Loaded",
+    "build_model",
     "load_model",
+    "load_weights",
+    "parse_config",
     "calibrate_batch_norm",
     "seeded_inputs",
     "parse_shape",
     "parse_batches",
     "select",
 ]
-
-
-class ModelError(ValueError):
-    """The model can't be loaded; the text says what was expected and found."""
 
 
 def _import(name: str):
@@ -59,34 +64,78 @@ def _import(name: str):
     return target
 
 
-def load_model(name: str, weights: str | None = None, seed: int = 0) -> nn.Module:
-    """The module that `name` returns, in eval mode, with seeded initialisation; weights: a state dict file (loaded
-    with weights_only=True)."""
+DEFAULT_SHAPE = (1, 3, 224, 224)
+
+
+@dataclass
+class Loaded:
+    """A model in eval mode, and where its inputs come from: Drawn or Given."""
+
+    model: nn.Module
+    inputs: object
+
+
+def build_model(name: str, seed: int = 0, specs=(), settings: dict | None = None) -> Loaded:
+    """What `name` returns: a module, (module, inputs), or a class of transformers made from its configuration with
+    `settings`; seeded initialisation. specs: the user's inputs (InputSpec), before those of the factory or class."""
     factory = _import(name)
     torch.manual_seed(seed)
-    model = factory()
+    inputs = Drawn([InputSpec(DEFAULT_SHAPE)])
+    if huggingface.is_pretrained_class(factory):
+        model, inputs = huggingface.build(factory, settings or {})
+        inputs = inputs.overridden(specs)
+    else:
+        if settings:
+            raise ModelError(f"--config is for classes of transformers; {name} is a {type(factory).__name__}")
+        model = factory()
+        if isinstance(model, tuple) and len(model) == 2 and isinstance(model[0], nn.Module):
+            model, inputs = model[0], Given(model[1])
+        if specs:
+            inputs = Drawn(specs)
     if not isinstance(model, nn.Module):
-        raise ModelError(f"model {name!r} returned a {type(model).__name__}, expected a torch.nn.Module")
+        raise ModelError(
+            f"model {name!r} returned a {type(model).__name__}, expected a torch.nn.Module, or (module, inputs)"
+        )
+    return Loaded(model.eval(), inputs)
+
+
+def load_weights(model: nn.Module, weights: str, name: str) -> None:
+    """weights: file of a state dict, loaded with weights_only=True."""
+    if not Path(weights).is_file():
+        raise ModelError(f"--weights {weights}: there is no such file")
+    state = torch.load(weights, map_location="cpu", weights_only=True)
+    try:
+        model.load_state_dict(state)
+    except RuntimeError as error:
+        raise ModelError(f"--weights {weights} does not fit {name}: {error}") from error
+
+
+def load_model(name: str, weights: str | None = None, seed: int = 0) -> nn.Module:
+    """The module of `name` in eval mode, with seeded initialisation or the weights of a file."""
+    model = build_model(name, seed).model
     if weights is not None:
-        if not Path(weights).is_file():
-            raise ModelError(f"--weights {weights}: there is no such file")
-        state = torch.load(weights, map_location="cpu", weights_only=True)
-        try:
-            model.load_state_dict(state)
-        except RuntimeError as error:
-            raise ModelError(f"--weights {weights} does not fit {name}: {error}") from error
-    return model.eval()
+        load_weights(model, weights, name)
+    return model
 
 
 def parse_shape(text: str) -> tuple:
     """'1,3,224,224' → (1, 3, 224, 224)."""
-    try:
-        shape = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise ModelError(f"--input {text!r}: expected integers separated by commas, e.g. 1,3,224,224") from None
-    if not shape or any(s < 1 for s in shape):
-        raise ModelError(f"--input {text!r}: every size must be at least 1")
-    return shape
+    return parse_input(text).shape
+
+
+def parse_config(texts) -> dict:
+    """('hidden_size=64', 'num_layers=2') → {"hidden_size": 64, "num_layers": 2}; numbers and true or false are read."""
+    out = {}
+    for text in texts:
+        for part in text.split(","):
+            name, equals, value = part.partition("=")
+            if not equals or not name.isidentifier():
+                raise ModelError(f"--config {text!r}: expected NAME=VALUE, such as num_hidden_layers=2")
+            try:
+                out[name] = json.loads(value)
+            except ValueError:
+                out[name] = value
+    return out
 
 
 def seeded_inputs(shape: tuple, count: int, seed: int) -> list:
@@ -95,9 +144,17 @@ def seeded_inputs(shape: tuple, count: int, seed: int) -> list:
     return [torch.randn(shape, generator=generator) for _ in range(count)]
 
 
+def joined(inputs: list) -> Inputs:
+    """Several Inputs of one structure as one batch."""
+    flat = [i if isinstance(i, Inputs) else Inputs((i,)) for i in inputs]
+    columns = list(zip(*[i.tensors() for i in flat], strict=True))
+    values = iter([torch.cat(column) if column[0].dim() else column[0] for column in columns])
+    return flat[0].map(lambda _: next(values))
+
+
 def calibrate_batch_norm(model: nn.Module, inputs: list) -> int:
-    """Sets running statistics to those of the inputs (one batch), so that random weights neither explode nor vanish.
-    Number of layers set."""
+    """Sets running statistics to those of the inputs (Inputs or tensors, as one batch), so that random weights neither
+    explode nor vanish. Number of layers set."""
     norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm) and m.track_running_stats]
     if not norms:
         return 0
@@ -107,7 +164,7 @@ def calibrate_batch_norm(model: nn.Module, inputs: list) -> int:
         m.momentum = None
         m.train()
     with torch.inference_mode():
-        model(torch.cat(inputs))
+        joined(inputs).call(model)
     for m, momentum in zip(norms, momenta):
         m.momentum = momentum
         m.eval()

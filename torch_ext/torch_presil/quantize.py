@@ -7,6 +7,7 @@ neither convolution nor linear computes in fp32 on the host between dequantisati
 reshapes work on the codes.
 """
 
+import copy
 import operator
 from dataclasses import dataclass
 
@@ -14,9 +15,10 @@ import torch
 import torch.nn.functional as F
 from torch import fx, nn
 
-from torch_presil.fuse import FusedLayer
+from torch_presil.fuse import FusedLayer, calls, fused_layers, label
+from torch_presil.inputs import Inputs
 
-__all__ = ["QuantizationParameters", "QuantizedLayer", "quantize"]
+__all__ = ["QuantizationParameters", "QuantizedLayer", "quantize", "quantize_layers"]
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ class QuantizedLayer(nn.Module):
                 self.residual_scale,
                 zero,
                 relu,
-                self.name,
+                label(self.name),
             )
         y = torch.ops.presil.conv2d_int8(
             x,
@@ -134,7 +136,7 @@ class QuantizedLayer(nn.Module):
             self.residual_scale,
             zero,
             relu,
-            self.name,
+            label(self.name),
         )
         return y.clamp_(max=self.high) if self.activation == "relu6" and self.high < 127 else y
 
@@ -234,11 +236,12 @@ class _Builder:
 
 
 def quantize(gm: fx.GraphModule, calibration: list) -> fx.GraphModule:
-    """int8 version of a fused model; calibration: inputs (fp32, CPU)."""
+    """int8 version of a fused model; calibration: inputs (fp32 tensors, or Inputs without names, on the CPU)."""
+    gm = copy.deepcopy(gm)  # what stays in fp32 goes to the device with the result
     ranges = _Ranges(gm)
     with torch.inference_mode():
         for x in calibration:
-            ranges.run(x)
+            ranges.run(*(x.args if isinstance(x, Inputs) else (x,)))
     builder = _Builder(gm, ranges.ranges)
     for node in gm.graph.nodes:
         builder.add(node)
@@ -257,6 +260,40 @@ def quantize(gm: fx.GraphModule, calibration: list) -> fx.GraphModule:
     out = fx.GraphModule(root, builder.graph).eval()
     out.graph.eliminate_dead_code()
     out.recompile()
+    return out
+
+
+class LayerOnCodes(nn.Module):
+    """A quantized layer between fp32 tensors, for a model of which nothing else is in int8."""
+
+    def __init__(self, layer: QuantizedLayer):
+        super().__init__()
+        self.quantize, self.layer, self.dequantize = Quantize(layer.x), layer, Dequantize(layer.out)
+
+    def forward(self, x):
+        return self.dequantize(self.layer(self.quantize(x))).to(x.dtype)
+
+
+def quantize_layers(model: nn.Module, calibration: list) -> nn.Module:
+    """A copy of a wrapped model (fuse.wrap) with each of its layers in int8 by itself; calibration: Inputs."""
+    ranges = {}
+
+    def note(module, args, out):
+        for i, value in enumerate((args[0], out)):
+            low, high = (float(v) for v in torch.aminmax(value))
+            old = ranges.setdefault(module.name, [(low, high), (low, high)])
+            old[i] = (min(old[i][0], low), max(old[i][1], high))
+
+    with torch.inference_mode(), calls(model, lambda m: isinstance(m, FusedLayer), note):
+        for inputs in calibration:
+            inputs.call(model)
+    out = copy.deepcopy(model)
+    for name, layer in fused_layers(model).items():
+        x, result = (QuantizationParameters.from_range(*r) for r in ranges[name])
+        quantized = LayerOnCodes(QuantizedLayer(layer, x, result, None))
+        if layer is model:
+            return quantized
+        out.set_submodule(name, quantized)
     return out
 
 

@@ -22,6 +22,13 @@ def count(value: float) -> str:
     return f"{value:,.0f}"
 
 
+def _sizes(shapes) -> str:
+    """'1×3×224×224', or 'input_ids 1×16, attention_mask 1×16'."""
+    if isinstance(shapes, dict):
+        return ", ".join(f"{name} {_sizes(sizes)}" for name, sizes in shapes.items())
+    return "×".join(map(str, shapes))
+
+
 def _exact(value) -> Text:
     if value is None:
         return Text("not compared", style="dim")
@@ -33,11 +40,11 @@ def print_result(result: dict, console: Console | None = None) -> None:
     console = console or Console(width=None)
     total, verify, clocked = result["total"], result["mode"] == "verify", result["total"].get("cycles") is not None
     table = Table(
-        title=f"{result['model']} {'×'.join(map(str, result['input']))} {result['dtype']} on {result['chip']}, "
+        title=f"{result['model']} {_sizes(result['input'])} {result['dtype']} on {result['chip']}, "
         f"mode {result['mode']}",
         title_justify="left",
     )
-    table.add_column("layer", no_wrap=True)
+    table.add_column("layer", overflow="fold")
     table.add_column("output", no_wrap=True)
     for name in ("MACs", "cycles", "use", "DRAM", "bound", "cosine"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -56,6 +63,11 @@ def print_result(result: dict, console: Console | None = None) -> None:
         console.print(
             "On the host instead of the chip: "
             + "; ".join(f"{r['name'].replace('aten::', '')} ×{r['calls']} ({r['reason']})" for r in host)
+        )
+    if moves := result.get("host_moves"):
+        console.print(
+            "Moved by the host: "
+            + "; ".join(f"{kind} ×{m['calls']} ({count(m['bytes'])}B)" for kind, m in moves.items())
         )
     _print_totals(result, console)
     if result["batches"]:
@@ -97,8 +109,31 @@ def _add(table: Table, name: str, row: dict, verify: bool, clocked: bool) -> Non
         f"{100 * row['utilization']:.1f} %" if clocked else "",
         count(row["dram_bytes"]) + "B" if clocked else "",
         row["bound"] or "",
-        f"{cosine:.6f}" if cosine is not None else "",
+        f"{cosine:.6f}" if cosine is not None else "constant" if "cosine" in row else "",
         _exact(row["bit_exact"]) if verify else Text(""),
+    )
+
+
+def _threads(result: dict) -> str:
+    return f"{result['threads']} thread{'s' if result['threads'] != 1 else ''}"
+
+
+def agreement_text(a: dict) -> str:
+    """One line of what agreement() found."""
+    if a["reference"] != "varied":
+        what = "all zeros" if a["reference"] == "zeros" else "the same number everywhere"
+        return (
+            f"Agreement with PyTorch fp32: the reference is {what}, so there is no cosine and no top-1; "
+            f"largest error {a['max_abs']:.4g}"
+        )
+    top1 = "" if a["top1"] is None else f", {'same' if a['top1'] else 'different'} top-1"
+    if "outputs" in a:
+        found = ", ".join(name or "result" for name in a["outputs"])
+        return (
+            f"Agreement with PyTorch fp32: least cosine {a['cosine']:.6f}, largest error {a['max_abs']:.4g} of {found}"
+        )
+    return f"Agreement with PyTorch fp32: cosine {a['cosine']:.6f}, largest error {a['max_abs']:.4g}{top1}" + (
+        f" (emulated rounding: cosine {a['emulation_cosine']:.6f})" if a.get("emulation_cosine") is not None else ""
     )
 
 
@@ -110,12 +145,12 @@ def _print_totals(result: dict, console: Console) -> None:
             f"Simulated {total['cycles']:,} cycles ({total['cycles'] / p['clock_mhz'] / 1e3:.2f} ms at "
             f"{p['clock_mhz']} MHz) in {total['sim_seconds']:.2f} s: {khz:,.0f} kHz, "
             f"{total['macs'] / total['sim_seconds'] / 1e9:.2f} GMAC/s; host {total['host_seconds']:.2f} s"
-            + (f", twin {total['twin_seconds']:.2f} s" if total["twin_seconds"] else "")
+            + (f", twin {total['twin_seconds']:.2f} s on {_threads(result)}" if total["twin_seconds"] else "")
         )
     elif total["twin_seconds"]:
         console.print(
-            f"Twin: {total['twin_seconds']:.2f} s, {total['macs'] / total['twin_seconds'] / 1e9:.2f} GMAC/s; host "
-            f"{total['host_seconds']:.2f} s"
+            f"Twin on {_threads(result)}: {total['twin_seconds']:.2f} s, "
+            f"{total['macs'] / total['twin_seconds'] / 1e9:.2f} GMAC/s; host {total['host_seconds']:.2f} s"
         )
     if "cpu_seconds" in total:
         ratio = (total["sim_seconds"] + total["host_seconds"]) / total["cpu_seconds"]
@@ -124,12 +159,7 @@ def _print_totals(result: dict, console: Console) -> None:
             + (f"; RTL takes {ratio:.1f} times as long" if total["cycles"] else "")
         )
     if "agreement" in total:
-        a = total["agreement"]
-        console.print(
-            f"Agreement with PyTorch fp32: cosine {a['cosine']:.6f}, largest error {a['max_abs']:.4g}, "
-            f"{'same' if a['top1'] else 'different'} top-1"
-            + (f" (emulated rounding: cosine {a['emulation_cosine']:.6f})" if "emulation_cosine" in a else "")
-        )
+        console.print(agreement_text(total["agreement"]))
     if result["mode"] == "verify":
         console.print(
             Text("RTL equals twin on every byte written", style="green")
