@@ -37,9 +37,18 @@ std::string why_illegal(const BurstShape& b, unsigned word) {
 }
 
 std::string describe_illegal(const char* channel, const BurstShape& b, unsigned word) {
-  return text("the chip broke the bus protocol: %s at 0x%" PRIx64 " with length %d (%u beats), size %u, burst %u: ",
-              channel, b.address, b.beats - 1, unsigned{b.beats}, unsigned{b.size}, unsigned{b.kind}) +
+  return text("%s at 0x%" PRIx64 " with length %d (%u beats), size %u, burst %u: ", channel, b.address, b.beats - 1,
+              unsigned{b.beats}, unsigned{b.size}, unsigned{b.kind}) +
          why_illegal(b, word);
+}
+
+std::string describe_strobes(const BurstShape& b, const uint8_t* strobes, unsigned word) {
+  for (unsigned i = 0; i < word; i++) {
+    if ((i < b.first_lane(word) || i >= b.end_lane(word)) && strobes[i / 8] >> i % 8 & 1)
+      return text("WSTRB of byte lane %u is set in a beat of %u bytes at 0x%" PRIx64 ", which moves lanes %u to %u", i,
+                  b.bytes(), b.address, b.first_lane(word), b.end_lane(word) - 1);
+  }
+  return "";
 }
 
 }  // namespace presil

@@ -17,6 +17,9 @@ struct BurstShape {
   uint8_t kind;      // kFixed, kIncr, kWrap
 
   unsigned bytes() const { return 1u << size; }
+  // The lanes that the beat moves: [first, end).
+  unsigned first_lane(unsigned word) const { return static_cast<unsigned>(address % word); }
+  unsigned end_lane(unsigned word) const { return static_cast<unsigned>(aligned() % word) + bytes(); }
   uint64_t aligned() const { return address & ~uint64_t{bytes() - 1}; }
   // At the first beat: the lowest address of the burst, and how many bytes from there on it can touch.
   uint64_t lowest() const { return kind == kWrap ? address & ~uint64_t{span() - 1} : aligned(); }
@@ -31,7 +34,12 @@ struct BurstShape {
 
 // Why a legal master would not ask for this on a bus of `word` bytes; empty: it might.
 std::string why_illegal(const BurstShape& burst, unsigned word);
-// The same as a text for people: the request and what is wrong with it. channel: "AR", "AW".
+// For people, to be put behind kChipBroke: the request and what is wrong with it. channel: "AR", "AW".
 std::string describe_illegal(const char* channel, const BurstShape& burst, unsigned word);
+// The strobes of a beat, where one is set on a lane that the beat doesn't move; else empty.
+std::string describe_strobes(const BurstShape& beat, const uint8_t* strobes, unsigned word);
+
+constexpr const char* kChipBroke = "the chip broke the bus protocol: ";
+constexpr int kUnaskedLanes = 0xa5;  // what a read has on lanes that its beat doesn't move
 
 }  // namespace presil

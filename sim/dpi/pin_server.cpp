@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "axi_memory.h"
+#include "axi_monitor.h"
 #include "axi_pins.h"
 #include "device_memory.h"
 #include "settings.h"
@@ -27,8 +28,9 @@ template <unsigned kBytes> class Server final : public PinServer {
     seen_ = pins;
     try {
       take(pins);
+      if (activity_ != kReset) monitor();
       memory_.sample(pins_, now_);
-    } catch (const Stopped& stop) {
+    } catch (const std::exception& stop) {
       stopped_ = stop.what();
     }
     now_++;
@@ -92,6 +94,31 @@ template <unsigned kBytes> class Server final : public PinServer {
     *c = inputs_;
   }
 
+  void monitor() {
+    const FromChip& c = seen_;
+    const ToChip& i = inputs_;
+    AxilPins axil;
+    axil.s_axil_awaddr = i.axil_awaddr;
+    axil.s_axil_araddr = i.axil_araddr;
+    axil.s_axil_wdata = i.axil_wdata;
+    axil.s_axil_wstrb = 0xf;
+    axil.s_axil_awvalid = i.axil_awvalid;
+    axil.s_axil_wvalid = i.axil_wvalid;
+    axil.s_axil_bready = i.axil_bready;
+    axil.s_axil_arvalid = i.axil_arvalid;
+    axil.s_axil_rready = i.axil_rready;
+    axil.s_axil_awready = c.axil_awready;
+    axil.s_axil_wready = c.axil_wready;
+    axil.s_axil_bvalid = c.axil_bvalid;
+    axil.s_axil_bresp = c.axil_bresp;
+    axil.s_axil_arready = c.axil_arready;
+    axil.s_axil_rvalid = c.axil_rvalid;
+    axil.s_axil_rresp = c.axil_rresp;
+    axil.s_axil_rdata = c.axil_rdata;
+    axi_monitor_.sample(pins_);
+    axil_monitor_.sample(axil);
+  }
+
   // ---- a cycle of what is going on
   void step() {
     memory_.drive(pins_, now_);
@@ -134,6 +161,8 @@ template <unsigned kBytes> class Server final : public PinServer {
     left_ = 2 * kResetCycles;
     broken_.clear();
     end_access();
+    axi_monitor_.forget();
+    axil_monitor_.forget();
     inputs_.rst = 1;
     memory_.abandon(pins_);
   }
@@ -147,7 +176,9 @@ template <unsigned kBytes> class Server final : public PinServer {
     done(0);
   }
 
+  // Of one that has no answer the signals fall too: ours to break.
   void end_access() {
+    axil_monitor_.forget();
     inputs_.axil_awvalid = inputs_.axil_wvalid = inputs_.axil_bready = inputs_.axil_arvalid = inputs_.axil_rready = 0;
   }
 
@@ -353,6 +384,8 @@ template <unsigned kBytes> class Server final : public PinServer {
   presil_request request_ = {};
   std::unique_ptr<DeviceMemory> store_;
   AxiMemory<Pins> memory_;
+  AxiMonitor axi_monitor_;
+  AxilMonitor axil_monitor_;
   Pins pins_ = {};
   ToChip inputs_ = {};
   FromChip seen_ = {};  // before the last rising edge

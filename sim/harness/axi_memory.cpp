@@ -15,7 +15,6 @@ namespace presil {
 namespace {
 
 constexpr uint64_t kOrderSalt = 99, kReadSalt = 1, kAnswerSalt = 2;
-constexpr int kUnaskedLanes = 0xa5;  // what a read has on lanes that its beat doesn't use
 
 // The n-th of the entries that may be next: ready, and the oldest of their ID. Their number if there is none.
 template <class Queue> unsigned pick(Queue& queue, uint64_t now, uint64_t draw) {
@@ -151,10 +150,9 @@ uint8_t AxiMemoryState::read_odd_beat(Burst& b, uint8_t* data, uint64_t now) {
 
 void AxiMemoryState::write_odd_beat(Burst& b, const uint8_t* data, const uint8_t* strobes, uint64_t now) {
   const uint64_t address = b.shape.aligned();
-  const unsigned first = b.shape.address % word_, lane = address % word_, end = lane + b.shape.bytes();
-  for (unsigned i = 0; i < word_; i++) {
-    if ((i < first || i >= end) && strobes[i / 8] >> i % 8 & 1) wrong_strobes(b, i);
-  }
+  const unsigned first = b.shape.first_lane(word_), end = b.shape.end_lane(word_), lane = end - b.shape.bytes();
+  const std::string wrong = describe_strobes(b.shape, strobes, word_);
+  if (!wrong.empty()) throw Stopped(kChipBroke + wrong);
   const uint8_t response = check_beat(address, b.shape.bytes(), true, now);
   b.worst = std::max(b.worst, response);
   for (unsigned i = first; i < end && response == kOkay; i++) {
@@ -186,24 +184,13 @@ void AxiMemoryState::commit_answered() {
 }
 
 void AxiMemoryState::wrong_burst(const char* channel, const BurstShape& shape) const {
-  throw Stopped(describe_illegal(channel, shape, word_));
+  throw Stopped(kChipBroke + describe_illegal(channel, shape, word_));
 }
 
 void AxiMemoryState::wrong_last(const Burst& b) {
   char text[160];
-  snprintf(text, sizeof text,
-           "the chip broke the bus protocol: WLAST is wrong in the write burst at 0x%" PRIx64 ": %u beats are left",
+  snprintf(text, sizeof text, "%sWLAST is wrong in the write burst at 0x%" PRIx64 ": %u beats are left", kChipBroke,
            b.plain ? b.address : b.shape.address, b.left);
-  throw Stopped(text);
-}
-
-void AxiMemoryState::wrong_strobes(const Burst& b, unsigned lane) const {
-  char text[200];
-  snprintf(text, sizeof text,
-           "the chip broke the bus protocol: WSTRB of byte lane %u is set in a beat of %u bytes at 0x%" PRIx64
-           ", which moves on lanes %u to %u",
-           lane, b.shape.bytes(), b.shape.address, static_cast<unsigned>(b.shape.address % word_),
-           static_cast<unsigned>(b.shape.aligned() % word_ + b.shape.bytes() - 1));
   throw Stopped(text);
 }
 

@@ -79,7 +79,6 @@ class AxiMemoryState {
 
   [[noreturn]] void wrong_burst(const char* channel, const BurstShape& shape) const;
   [[noreturn]] static void wrong_last(const Burst& b);
-  [[noreturn]] void wrong_strobes(const Burst& b, unsigned lane) const;
 
   const unsigned word_;  // bytes of a beat
   uint64_t base_ = 0, bytes_ = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The chip's ports as a plain struct, for simulators in which they are not members of a verilated root: the Pins of
-// AxiMemory.
+// AxiMemory and of the monitors.
 #pragma once
 #include <cstdint>
 
@@ -20,6 +20,13 @@ template <unsigned kBytes> struct AxiPins {
   uint8_t m_axi_arready, m_axi_awready, m_axi_wready;
   uint8_t m_axi_rid, m_axi_rdata[kBytes], m_axi_rresp, m_axi_rlast, m_axi_rvalid;
   uint8_t m_axi_bid, m_axi_bresp, m_axi_bvalid;
+};
+
+struct AxilPins {
+  uint32_t s_axil_awaddr, s_axil_araddr, s_axil_wdata, s_axil_rdata;
+  uint8_t s_axil_awvalid, s_axil_awready, s_axil_wstrb, s_axil_wvalid, s_axil_wready;
+  uint8_t s_axil_bresp, s_axil_bvalid, s_axil_bready;
+  uint8_t s_axil_arvalid, s_axil_arready, s_axil_rresp, s_axil_rvalid, s_axil_rready;
 };
 
 }  // namespace presil

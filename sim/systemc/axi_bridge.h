@@ -3,7 +3,9 @@
 // is the owner's, who evaluates the model. Valid signals have to come from registers, as AXI recommends: they are
 // looked at after the edge, before the inputs of the new cycle are there.
 #pragma once
+#include "axi_burst.h"
 #include "axi_master.h"
+#include "axi_pins.h"
 #include "pin.h"
 
 namespace presil {
@@ -22,10 +24,10 @@ template <class Model> class AxiBridge : public AxiMaster {
 
   // e: an event that never comes.
   AxiBridge(tlm::tlm_initiator_socket<>& socket, const sc_core::sc_event& e, Evaluation& evaluation)
-      : AxiMaster(socket, kWord), evaluation_(evaluation), araddr(e), arid(e), arlen(e), arsize(e), arburst(e),
-        arvalid(e), awaddr(e), awid(e), awlen(e), awsize(e), awburst(e), awvalid(e), wdata(e), wstrb(e), wlast(e),
-        wvalid(e), rready(e), bready(e), arready(e), awready(e), wready(e), rid(e), rdata(e), rresp(e), rlast(e),
-        rvalid(e), bid(e), bresp(e), bvalid(e) {}
+      : AxiMaster(socket), evaluation_(evaluation), araddr(e), arid(e), arlen(e), arsize(e), arburst(e), arvalid(e),
+        awaddr(e), awid(e), awlen(e), awsize(e), awburst(e), awvalid(e), wdata(e), wstrb(e), wlast(e), wvalid(e),
+        rready(e), bready(e), arready(e), awready(e), wready(e), rid(e), rdata(e), rresp(e), rlast(e), rvalid(e),
+        bid(e), bresp(e), bvalid(e) {}
 
   void bind(Model& m) {
     m.m_axi_araddr(araddr), m.m_axi_arid(arid), m.m_axi_arlen(arlen), m.m_axi_arsize(arsize), m.m_axi_arburst(arburst),
@@ -53,10 +55,13 @@ template <class Model> class AxiBridge : public AxiMaster {
     if (w_) wready.value = false, write_beat(last_);
     if (r_) rvalid.value = false, beat_taken();
     if (b_) bvalid.value = false, answer_taken();
-    if (arvalid.value && may_read())
-      request_read(checked(araddr.value, arlen.value, arsize.value, arburst.value, "AR"), arlen.value + 1, arid.value);
-    if (awvalid.value && may_write())
-      request_write(checked(awaddr.value, awlen.value, awsize.value, awburst.value, "AW"), awlen.value + 1, awid.value);
+    AxiRequest request;
+    if (arvalid.value && may_read() &&
+        legal("AR", araddr.value, arlen.value, arsize.value, arburst.value, arid.value, &request))
+      request_read(request);
+    if (awvalid.value && may_write() &&
+        legal("AW", awaddr.value, awlen.value, awsize.value, awburst.value, awid.value, &request))
+      request_write(request);
     if (wvalid.value) present_beat();
     stream();
   }
@@ -67,6 +72,23 @@ template <class Model> class AxiBridge : public AxiMaster {
     ar_ = aw_ = w_ = r_ = b_ = false;
   }
 
+  // What is on the pins now.
+  void look(AxiPins<kWord>* p) const {
+    p->m_axi_araddr = araddr.value, p->m_axi_arid = static_cast<uint8_t>(arid.value), p->m_axi_arlen = arlen.value,
+    p->m_axi_arsize = arsize.value, p->m_axi_arburst = arburst.value, p->m_axi_arvalid = arvalid.value;
+    p->m_axi_awaddr = awaddr.value, p->m_axi_awid = static_cast<uint8_t>(awid.value), p->m_axi_awlen = awlen.value,
+    p->m_axi_awsize = awsize.value, p->m_axi_awburst = awburst.value, p->m_axi_awvalid = awvalid.value;
+    pin_to_bytes(wdata.value, p->m_axi_wdata, kWord);
+    pin_to_bytes(wstrb.value, p->m_axi_wstrb, kWord / 8);
+    p->m_axi_wlast = wlast.value, p->m_axi_wvalid = wvalid.value, p->m_axi_rready = rready.value,
+    p->m_axi_bready = bready.value;
+    p->m_axi_arready = arready.value, p->m_axi_awready = awready.value, p->m_axi_wready = wready.value;
+    pin_to_bytes(rdata.value, p->m_axi_rdata, kWord);
+    p->m_axi_rid = static_cast<uint8_t>(rid.value), p->m_axi_rresp = rresp.value, p->m_axi_rlast = rlast.value,
+    p->m_axi_rvalid = rvalid.value;
+    p->m_axi_bid = static_cast<uint8_t>(bid.value), p->m_axi_bresp = bresp.value, p->m_axi_bvalid = bvalid.value;
+  }
+
   // Why the chip can't go on: a breach of the protocol. Empty: none.
   const std::string& breach() const { return breach_; }
   void forgive() { breach_.clear(); }
@@ -75,8 +97,16 @@ template <class Model> class AxiBridge : public AxiMaster {
   void read_accepted() override { arready.value = true, evaluation_.changed(); }
   void write_accepted() override { awready.value = true, evaluation_.changed(); }
   void beat_accepted() override { wready.value = true, evaluation_.changed(); }
-  void offer_beat(const Burst& b, const uint8_t* data, unsigned response, bool last) override {
-    bytes_to_pin(data, &rdata.value, kWord);
+  void offer_beat(const Burst& b, unsigned beat, unsigned response, bool last) override {
+    const uint8_t* data = b.data + b.axi.at(beat);
+    if (b.axi.bytes() == kWord) {
+      bytes_to_pin(data, &rdata.value, kWord);
+    } else {
+      uint8_t lanes[kWord];
+      memset(lanes, response == kAxiOkay ? kUnaskedLanes : 0, kWord);
+      if (response == kAxiOkay) memcpy(lanes + b.axi.lane(beat), data, b.axi.bytes());
+      bytes_to_pin(lanes, &rdata.value, kWord);
+    }
     rid.value = b.axi.id, rresp.value = response, rlast.value = last, rvalid.value = true;
     evaluation_.changed();
   }
@@ -88,10 +118,34 @@ template <class Model> class AxiBridge : public AxiMaster {
   void present_beat() {
     Burst* b = beat_wanted();
     if (!b) return;
-    const unsigned at = b->axi.beat * kWord;
-    pin_to_bytes(wdata.value, b->data + at, kWord);
-    pin_to_bytes(wstrb.value, reinterpret_cast<uint8_t*>(b->axi.strobes) + at / 8, kWord / 8);
+    const unsigned at = b->axi.at(b->axi.beat), bytes = b->axi.bytes();
+    if (bytes == kWord) {
+      pin_to_bytes(wdata.value, b->data + at, kWord);
+      pin_to_bytes(wstrb.value, reinterpret_cast<uint8_t*>(b->axi.strobes) + at / 8, kWord / 8);
+    } else {
+      uint8_t lanes[kWord], strobes[kWord / 8];
+      pin_to_bytes(wdata.value, lanes, kWord);
+      pin_to_bytes(wstrb.value, strobes, kWord / 8);
+      const unsigned lane = b->axi.lane(b->axi.beat);
+      memcpy(b->data + at, lanes + lane, bytes);
+      for (unsigned i = 0; i < bytes; i++) {
+        const uint64_t bit = uint64_t{1} << (at + i) % 64;
+        const bool on = strobes[(lane + i) / 8] >> (lane + i) % 8 & 1;
+        b->axi.strobes[(at + i) / 64] = (b->axi.strobes[(at + i) / 64] & ~bit) | (on ? bit : 0);
+      }
+    }
+    if (bytes != kWord || b->axi.start % kWord) look_at_strobes(*b);
     offer_write_beat();
+  }
+
+  // Of a beat that doesn't move on all lanes.
+  void look_at_strobes(const Burst& b) {
+    BurstShape shape = {b.axi.start, b.axi.beats, b.axi.size, b.axi.kind};
+    for (unsigned i = 0; i < b.axi.beat; i++) shape.advance();
+    uint8_t strobes[kWord / 8];
+    pin_to_bytes(wstrb.value, strobes, kWord / 8);
+    const std::string wrong = describe_strobes(shape, strobes, kWord);
+    if (!wrong.empty()) breach(wrong);
   }
 
   void write_beat(bool last) {
@@ -102,22 +156,26 @@ template <class Model> class AxiBridge : public AxiMaster {
     write_beat_taken();
   }
 
-  uint64_t checked(uint64_t address, unsigned length, unsigned size, unsigned kind, const char* channel) {
-    const uint64_t first = address & ~uint64_t{kWord - 1};
-    if (1u << size != kWord || kind != 1 || first / kPage != (first + (length + 1) * kWord - 1) / kPage) {
-      char text[200];
-      snprintf(text, sizeof text,
-               "%s at 0x%llx with length %u, size %u, burst %u: expected INCR (1) with full beats (size %u) that don't "
-               "cross 4 KiB",
-               channel, static_cast<unsigned long long>(address), length, size, kind,
-               static_cast<unsigned>(__builtin_ctz(kWord)));
-      breach(text);
+  // What is not is kept as the breach, and goes no further.
+  bool legal(const char* channel, uint64_t address, unsigned length, unsigned size, unsigned kind, unsigned id,
+             AxiRequest* request) {
+    const BurstShape shape = {address, static_cast<uint16_t>(length + 1), static_cast<uint8_t>(size),
+                              static_cast<uint8_t>(kind)};
+    if (!why_illegal(shape, kWord).empty()) {
+      breach(describe_illegal(channel, shape, kWord));
+      return false;
     }
-    return first;
+    request->id = static_cast<uint8_t>(id);
+    request->word = kWord;
+    request->size = shape.size;
+    request->kind = shape.kind;
+    request->start = address;
+    request->beats = shape.beats;
+    return true;
   }
 
   void breach(const std::string& text) {
-    if (breach_.empty()) breach_ = "the chip broke the bus protocol: " + text;
+    if (breach_.empty()) breach_ = kChipBroke + text;
   }
 
   Evaluation& evaluation_;

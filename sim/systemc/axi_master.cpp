@@ -20,8 +20,8 @@ void AxiMaster::abandon() {
   streamed_ = 0;
 }
 
-void AxiMaster::request_read(uint64_t address, unsigned beats, unsigned id) {
-  Burst* b = pool_.make(true, address, beats, word_, id);
+void AxiMaster::request_read(const AxiRequest& request) {
+  Burst* b = pool_.make(true, request);
   reading_ = b;
   if (beats_) {
     send(b, tlm::BEGIN_REQ);
@@ -33,8 +33,8 @@ void AxiMaster::request_read(uint64_t address, unsigned beats, unsigned id) {
   issue();
 }
 
-void AxiMaster::request_write(uint64_t address, unsigned beats, unsigned id) {
-  Burst* b = pool_.make(false, address, beats, word_, id);
+void AxiMaster::request_write(const AxiRequest& request) {
+  Burst* b = pool_.make(false, request);
   writing_ = b;
   collecting_.push_back(b);
   if (beats_) {
@@ -97,7 +97,7 @@ void AxiMaster::stream() {
   const sc_core::sc_time now = sc_core::sc_time_stamp();
   if (!offered_ && !reads_.empty() && reads_.front()->answered && reads_.front()->answered_at <= now) {
     offered_ = reads_.front();
-    offer_beat(*offered_, offered_->data + streamed_ * word_, to_response(offered_->payload.get_response_status()),
+    offer_beat(*offered_, streamed_, to_response(offered_->payload.get_response_status()),
                streamed_ + 1u == offered_->axi.beats);
   }
   if (!answered_ && !writes_.empty() && writes_.front()->answered && writes_.front()->answered_at <= now) {
@@ -136,7 +136,7 @@ void AxiMaster::step(Burst* b, const tlm_phase& phase, const sc_core::sc_time& d
     beat_accepted();
   } else if (phase == BEGIN_BEAT || (phase == tlm::BEGIN_RESP && beats_ && b->read)) {
     offered_ = b;
-    offer_beat(*b, b->data + b->axi.beat * word_, b->axi.response, phase == tlm::BEGIN_RESP);
+    offer_beat(*b, b->axi.beat, b->axi.response, phase == tlm::BEGIN_RESP);
   } else if (phase == tlm::BEGIN_RESP && beats_) {
     answered_ = b;
     offer_answer(*b, b->axi.response);
@@ -163,8 +163,8 @@ void AxiMaster::issue() {
   }
 }
 
-void AxiMaster::fill_enables(Burst* b) const {
-  const unsigned bytes = b->axi.beats * word_;
+void AxiMaster::fill_enables(Burst* b) {
+  const unsigned bytes = b->payload.get_data_length();
   bool all = true;
   for (unsigned i = 0; i < bytes; i++) {
     b->enables[i] = b->axi.strobes[i / 64] >> i % 64 & 1 ? TLM_BYTE_ENABLED : TLM_BYTE_DISABLED;

@@ -10,7 +10,7 @@ namespace presil {
 
 class AxiMaster {
  public:
-  AxiMaster(tlm::tlm_initiator_socket<>& socket, unsigned word) : socket_(socket), word_(word) {}
+  explicit AxiMaster(tlm::tlm_initiator_socket<>& socket) : socket_(socket) {}
   virtual ~AxiMaster();
   AxiMaster(const AxiMaster&) = delete;
   AxiMaster& operator=(const AxiMaster&) = delete;
@@ -27,15 +27,17 @@ class AxiMaster {
   virtual void read_accepted() = 0;
   virtual void write_accepted() = 0;
   virtual void beat_accepted() = 0;
-  virtual void offer_beat(const Burst& b, const uint8_t* data, unsigned response, bool last) = 0;
+  virtual void offer_beat(const Burst& b, unsigned beat, unsigned response, bool last) = 0;
   virtual void offer_answer(const Burst& b, unsigned response) = 0;
 
   // After an edge: what the owner offers. Each at most once until it has been accepted and taken.
   bool may_read() const { return !reading_ && (beats_ || pool_.alive() < kWhole); }
   bool may_write() const { return !writing_ && (beats_ || pool_.alive() < kWhole); }
-  void request_read(uint64_t address, unsigned beats, unsigned id);
-  void request_write(uint64_t address, unsigned beats, unsigned id);
-  // The burst whose next beat may be offered (its data and strobes at axi.beat are the owner's to fill in), or null.
+  // Legal AXI4.
+  void request_read(const AxiRequest& request);
+  void request_write(const AxiRequest& request);
+  // The burst whose next beat may be offered (its data and strobes at axi.at(axi.beat) are the owner's to fill in), or
+  // null.
   Burst* collecting() const { return collecting_.front(); }
   Burst* beat_wanted() const { return offering_ || collecting_.empty() ? nullptr : collecting_.front(); }
   void offer_write_beat();
@@ -56,10 +58,9 @@ class AxiMaster {
   void step(Burst* b, const tlm::tlm_phase& phase, const sc_core::sc_time& delay);
   void arrived(Burst* b, const sc_core::sc_time& delay);
   void issue();
-  void fill_enables(Burst* b) const;
+  static void fill_enables(Burst* b);
 
   tlm::tlm_initiator_socket<>& socket_;
-  const unsigned word_;
   bool beats_ = false;
   BurstPool pool_;
   Burst *reading_ = nullptr, *writing_ = nullptr;   // requested, not taken

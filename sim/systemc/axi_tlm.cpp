@@ -10,7 +10,7 @@ BurstPool::~BurstPool() {
   }
 }
 
-Burst* BurstPool::make(bool read, uint64_t address, unsigned beats, unsigned word, unsigned id) {
+Burst* BurstPool::make(bool read, const AxiRequest& request) {
   Burst* b;
   if (free_.empty()) {
     b = new Burst;
@@ -27,17 +27,16 @@ Burst* BurstPool::make(bool read, uint64_t address, unsigned beats, unsigned wor
   b->answered = false;
   b->payload.acquire();
   b->payload.set_command(read ? tlm::TLM_READ_COMMAND : tlm::TLM_WRITE_COMMAND);
-  b->payload.set_address(address);
+  const unsigned length = request.beats * request.bytes();
+  b->payload.set_address(request.lowest());
   b->payload.set_data_ptr(b->data);
-  b->payload.set_data_length(beats * word);
-  b->payload.set_streaming_width(beats * word);
+  b->payload.set_data_length(length);
+  b->payload.set_streaming_width(request.kind == 0 ? request.bytes() : length);
   b->payload.set_byte_enable_ptr(nullptr);
   b->payload.set_byte_enable_length(0);
   b->payload.set_dmi_allowed(false);
   b->payload.set_response_status(tlm::TLM_INCOMPLETE_RESPONSE);
-  b->axi.id = static_cast<uint8_t>(id);
-  b->axi.word = static_cast<uint8_t>(word);
-  b->axi.beats = static_cast<uint16_t>(beats);
+  static_cast<AxiRequest&>(b->axi) = request;
   b->axi.beat = 0;
   b->axi.response = kAxiOkay;
   b->axi.offered = false;

@@ -9,6 +9,10 @@
 // WREADY; END_BEAT and END_RESP otherwise are sent at the edge of the handshake. Between peers who know the beats (they
 // say so when asked through transport_dbg: asks_for_beats) reads and writes have a request channel each, as in AXI.
 // Others see the base protocol and whole bursts, and one request at a time.
+//
+// The data of a payload are bytes of consecutive addresses from the payload's address on, whatever the size of the
+// beats and the lanes that they move on. A WRAP burst has its container, lowest address first; a FIXED one beat after
+// beat, with the beat as streaming width, as TLM has it.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -24,17 +28,33 @@ enum : uint8_t { kAxiOkay = 0, kAxiSlverr = 2, kAxiDecerr = 3 };
 constexpr unsigned kPage = 4096;  // no burst crosses it
 constexpr unsigned kMaxWord = 128, kMaxRouters = 4;
 
+// A request as it is on the bus.
+struct AxiRequest {
+  uint64_t start = 0;          // AxADDR
+  uint8_t id = 0, word = 0;    // word: bytes of the bus
+  uint8_t size = 0, kind = 1;  // AxSIZE and AxBURST
+  uint16_t beats = 0;
+
+  unsigned bytes() const { return 1u << size; }  // of a beat
+  // Where in the payload's data a beat is, and its lowest lane of the bus.
+  unsigned at(unsigned n) const {
+    return kind == 2 ? (static_cast<unsigned>(start) + n * bytes()) & (beats * bytes() - 1) : n * bytes();
+  }
+  unsigned lane(unsigned n) const {
+    return static_cast<unsigned>((lowest() + (kind == 0 ? 0 : at(n))) % word) & ~(bytes() - 1);
+  }
+  uint64_t lowest() const { return (start & ~uint64_t{bytes() - 1}) - (kind == 2 ? at(0) : 0); }  // address
+};
+
 // Ignorable. What AXI has and the generic payload hasn't, and where the burst is.
-struct AxiExtension : tlm::tlm_extension<AxiExtension> {
-  uint8_t id = 0, word = 0;         // word: bytes of a beat
-  uint16_t beats = 0;               // of the burst
+struct AxiExtension : tlm::tlm_extension<AxiExtension>, AxiRequest {
   uint16_t beat = 0;                // the one that is offered or moves next
   uint8_t response = kAxiOkay;      // read: of this beat. write: of the burst
   bool offered = false;             // write: BEGIN_BEAT of `beat` has been sent, END_BEAT not
   bool knows_beats = false;         // set by a target that was asked
   uint8_t route[kMaxRouters] = {};  // each router's note of the master, by its level
   uint64_t strobes[kPage / 64] =
-      {};  // write: a bit a byte of the burst, lowest first; a beat's are there from its BEGIN_BEAT
+      {};  // write: a bit a byte of the payload's data, lowest first; a beat's are there from its BEGIN_BEAT
   struct Burst* burst = nullptr;  // whose extension this is: the initiator's own note
 
   tlm::tlm_extension_base* clone() const override { return new AxiExtension(*this); }
@@ -59,8 +79,8 @@ class BurstPool : public tlm::tlm_mm_interface {
   BurstPool(const BurstPool&) = delete;
   BurstPool& operator=(const BurstPool&) = delete;
 
-  // With one reference. address: of the first beat.
-  Burst* make(bool read, uint64_t address, unsigned beats, unsigned word, unsigned id);
+  // With one reference. request: legal AXI4.
+  Burst* make(bool read, const AxiRequest& request);
   // The burst of a payload that a pool made.
   static Burst* of(tlm::tlm_generic_payload& payload) { return payload.get_extension<AxiExtension>()->burst; }
   size_t alive() const { return alive_; }

@@ -82,6 +82,17 @@ template <class Model> class AxilBridge {
     done_.notify(sc_core::SC_ZERO_TIME);
   }
 
+  // What is on the pins now.
+  void look(AxilPins* p) const {
+    p->s_axil_awaddr = awaddr.value, p->s_axil_araddr = araddr.value, p->s_axil_wdata = wdata.value,
+    p->s_axil_rdata = rdata.value;
+    p->s_axil_awvalid = awvalid.value, p->s_axil_awready = awready.value, p->s_axil_wstrb = wstrb.value,
+    p->s_axil_wvalid = wvalid.value, p->s_axil_wready = wready.value;
+    p->s_axil_bresp = bresp.value, p->s_axil_bvalid = bvalid.value, p->s_axil_bready = bready.value;
+    p->s_axil_arvalid = arvalid.value, p->s_axil_arready = arready.value, p->s_axil_rresp = rresp.value,
+    p->s_axil_rvalid = rvalid.value, p->s_axil_rready = rready.value;
+  }
+
   PinOf<decltype(Model::s_axil_awaddr)> awaddr;
   PinOf<decltype(Model::s_axil_wdata)> wdata;
   PinOf<decltype(Model::s_axil_wstrb)> wstrb;

@@ -5,6 +5,7 @@
 #include <tlm_utils/simple_target_socket.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "axi_tlm.h"
@@ -41,6 +42,8 @@ class Chip : public sc_core::sc_module, public Clocked {
   virtual bool trace(const std::string& path, uint64_t first,
                      uint64_t last) = 0;  // FST of a window counted from now; empty: off. False: the file can't be made
   virtual bool traces() const = 0;
+  // Whether its buses are looked at for what changes before it is taken; none: as its build has it.
+  virtual void set_monitored(std::optional<bool>) {}
   virtual std::string about() const = 0;  // for people: what was built, with what
 
  protected:

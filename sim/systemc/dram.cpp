@@ -55,11 +55,12 @@ bool Dram::get_direct_mem_ptr(tlm::tlm_generic_payload& payload, tlm::tlm_dmi& d
 
 bool Dram::copy(tlm::tlm_generic_payload& payload) {
   const uint64_t offset = payload.get_address() - base_, length = payload.get_data_length();
-  if (payload.get_streaming_width() < length) {
+  const uint64_t width = std::min<uint64_t>(payload.get_streaming_width(), length);
+  if (length && !width) {
     payload.set_response_status(tlm::TLM_BURST_ERROR_RESPONSE);
     return false;
   }
-  if (offset >= bytes_ || length > bytes_ - offset) {
+  if (offset >= bytes_ || width > bytes_ - offset) {
     payload.set_response_status(tlm::TLM_ADDRESS_ERROR_RESPONSE);
     return false;
   }
@@ -67,12 +68,12 @@ bool Dram::copy(tlm::tlm_generic_payload& payload) {
   if (payload.get_command() == tlm::TLM_IGNORE_COMMAND) return true;
   uint8_t *memory = host_ + offset, *data = payload.get_data_ptr();
   const uint8_t* enables = payload.get_byte_enable_ptr();
-  if (!enables) {
+  if (!enables && width == length) {
     payload.is_read() ? memcpy(data, memory, length) : memcpy(memory, data, length);
   } else {
     for (uint64_t i = 0; i < length; i++) {
-      if (enables[i % payload.get_byte_enable_length()] != TLM_BYTE_ENABLED) continue;
-      payload.is_read() ? data[i] = memory[i] : memory[i] = data[i];
+      if (enables && enables[i % payload.get_byte_enable_length()] != TLM_BYTE_ENABLED) continue;
+      payload.is_read() ? data[i] = memory[i % width] : memory[i % width] = data[i];
     }
   }
   return true;
@@ -142,33 +143,39 @@ template <unsigned kWord> class DramOf : public Dram {
   void offer() {
     if (ar_next_ && !ar_) {
       std::swap(ar_, ar_next_);
-      pins_.m_axi_araddr = ar_->get_address();
-      request(ar_, &pins_.m_axi_arid, &pins_.m_axi_arlen, &pins_.m_axi_arsize, &pins_.m_axi_arburst,
-              &pins_.m_axi_arvalid);
+      request(ar_, &pins_.m_axi_araddr, &pins_.m_axi_arid, &pins_.m_axi_arlen, &pins_.m_axi_arsize,
+              &pins_.m_axi_arburst, &pins_.m_axi_arvalid);
     }
     if (aw_next_ && !aw_) {
       std::swap(aw_, aw_next_);
-      pins_.m_axi_awaddr = aw_->get_address();
-      request(aw_, &pins_.m_axi_awid, &pins_.m_axi_awlen, &pins_.m_axi_awsize, &pins_.m_axi_awburst,
-              &pins_.m_axi_awvalid);
+      request(aw_, &pins_.m_axi_awaddr, &pins_.m_axi_awid, &pins_.m_axi_awlen, &pins_.m_axi_awsize,
+              &pins_.m_axi_awburst, &pins_.m_axi_awvalid);
     }
     if (pins_.m_axi_wvalid || writes_.empty()) return;
     const AxiExtension& axi = *writes_.front()->get_extension<AxiExtension>();
     if (!axi.offered) return;
-    const unsigned at = axi.beat * kWord;
-    memcpy(pins_.m_axi_wdata, writes_.front()->get_data_ptr() + at, kWord);
-    memcpy(pins_.m_axi_wstrb, reinterpret_cast<const uint8_t*>(axi.strobes) + at / 8, kWord / 8);
+    const unsigned at = axi.at(axi.beat), lane = axi.lane(axi.beat), bytes = axi.bytes();
+    memcpy(pins_.m_axi_wdata + lane, writes_.front()->get_data_ptr() + at, bytes);
+    if (bytes == kWord) {
+      memcpy(pins_.m_axi_wstrb, reinterpret_cast<const uint8_t*>(axi.strobes) + at / 8, kWord / 8);
+    } else {
+      memset(pins_.m_axi_wstrb, 0, sizeof pins_.m_axi_wstrb);
+      for (unsigned i = 0; i < bytes; i++) {
+        if (axi.strobes[(at + i) / 64] >> (at + i) % 64 & 1) pins_.m_axi_wstrb[(lane + i) / 8] |= 1 << (lane + i) % 8;
+      }
+    }
     pins_.m_axi_wlast = axi.beat + 1 == axi.beats;
     pins_.m_axi_wvalid = 1;
   }
 
-  static void request(tlm::tlm_generic_payload* payload, uint8_t* id, uint8_t* length, uint8_t* size, uint8_t* burst,
-                      uint8_t* valid) {
+  static void request(tlm::tlm_generic_payload* payload, uint64_t* address, uint8_t* id, uint8_t* length, uint8_t* size,
+                      uint8_t* burst, uint8_t* valid) {
     const AxiExtension& axi = *payload->get_extension<AxiExtension>();
     *id = axi.id;
     *length = static_cast<uint8_t>(axi.beats - 1);
-    *size = static_cast<uint8_t>(__builtin_ctz(kWord));
-    *burst = 1;
+    *address = axi.start;
+    *size = axi.size;
+    *burst = axi.kind;
     *valid = 1;
   }
 
@@ -200,7 +207,7 @@ template <unsigned kWord> class DramOf : public Dram {
   void answer_beat() {
     tlm::tlm_generic_payload& payload = *oldest(reads_, pins_.m_axi_rid);
     AxiExtension& axi = *payload.get_extension<AxiExtension>();
-    memcpy(payload.get_data_ptr() + axi.beat * kWord, pins_.m_axi_rdata, kWord);
+    memcpy(payload.get_data_ptr() + axi.at(axi.beat), pins_.m_axi_rdata + axi.lane(axi.beat), axi.bytes());
     axi.response = pins_.m_axi_rresp;
     if (axi.response != kAxiOkay || axi.beat == 0) payload.set_response_status(to_status(axi.response));
     send(payload, pins_.m_axi_rlast ? tlm::tlm_phase(tlm::BEGIN_RESP) : tlm::tlm_phase(BEGIN_BEAT));

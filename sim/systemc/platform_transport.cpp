@@ -112,6 +112,7 @@ int op_open(const presil_transport_options* options, presil_transport** out, cha
       Platform& p = t->platform;
       p.map(t->memory.base(), t->memory.host(), t->memory.bytes());
       p.dram().configure(t->memory_settings, o.seed);
+      p.chip().set_monitored(t->settings.monitor);
       stage->perform([&] {
         p.reset();
         p.launch(0);

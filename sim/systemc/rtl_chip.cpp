@@ -4,12 +4,13 @@
 #include <tlm>
 
 #include "Vchip.h"
+#include "axi_monitor.h"
 #include "axil_bridge.h"
 #include "chip.h"
 #include "random.h"
 #include "stop.h"
-#if PRESIL_SIM_TRACE
 #include "stopped.h"
+#if PRESIL_SIM_TRACE
 #include "waveform.h"
 #endif
 #if PRESIL_SIM_SCRAMBLE
@@ -41,6 +42,7 @@ class RtlChip : public Chip {
   const std::string& stopped() const override { return stopped_; }
   bool trace(const std::string& path, uint64_t first, uint64_t last) override;
   bool traces() const override { return PRESIL_SIM_TRACE; }
+  void set_monitored(std::optional<bool> on) override { monitored_ = on.value_or(PRESIL_SIM_CHECK); }
   std::string about() const override {
     return std::string("Verilator ") + Verilated::productVersion() + " --sc, SystemC " + sc_core::sc_version();
   }
@@ -60,6 +62,7 @@ class RtlChip : public Chip {
     return axi_.backward(payload, phase, delay);
   }
   void pass(uint64_t cycles);
+  void monitor();
   void look_for_stop();
   void drop_trace() noexcept;
   void stop(const std::string& why);
@@ -73,6 +76,9 @@ class RtlChip : public Chip {
   Bridge axi_;
   AxilBridge<Vchip> axil_;
   Vchip model_;
+  bool monitored_ = PRESIL_SIM_CHECK;
+  AxiMonitor axi_monitor_;
+  AxilMonitor axil_monitor_;
   uint64_t cycles_ = 0, last_beat_ = 0, limit_at_ = 0;
   std::string stopped_;
 #if PRESIL_SIM_TRACE
@@ -96,12 +102,28 @@ void RtlChip::edge() {
   if (!stopped_.empty()) return;
   dump(500);
   if (!stopped_.empty()) return;
+  if (monitored_ && !rst_.value) monitor();
+  if (!stopped_.empty()) return;
   if (axi_.edge()) last_beat_ = cycles_;
   axil_.edge();
   cycles_++;
   clk_.value = true;
   evaluation_.coming = true;
   evaluation_.now.notify();
+}
+
+// The kernel calls this: nothing may be thrown into it.
+void RtlChip::monitor() {
+  AxiPins<Bridge::kWord> axi;
+  AxilPins axil;
+  axi_.look(&axi);
+  axil_.look(&axil);
+  try {
+    axi_monitor_.sample(axi);
+    axil_monitor_.sample(axil);
+  } catch (const Stopped& breach) {
+    stop(breach.what());
+  }
 }
 
 void RtlChip::present() {
@@ -156,6 +178,8 @@ void RtlChip::reset() {
   stopped_.clear();
   axil_.abandon();
   axi_.abandon_bus();
+  axi_monitor_.forget();
+  axil_monitor_.forget();
   rst_.value = true;
   pass(kResetCycles);
   rst_.value = false;
@@ -173,7 +197,10 @@ void RtlChip::launch([[maybe_unused]] uint64_t launch) {
 }
 
 int RtlChip::access(bool write, uint32_t offset, uint32_t* value) {
-  return stopped_.empty() ? axil_.access(write, offset, value) : -1;
+  if (!stopped_.empty()) return -1;
+  const int response = axil_.access(write, offset, value);
+  if (response < 0) axil_monitor_.forget();  // given up: ours to break
+  return response;
 }
 
 #if PRESIL_SIM_TRACE

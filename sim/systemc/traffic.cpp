@@ -8,7 +8,7 @@
 namespace presil {
 
 Traffic::Traffic(sc_core::sc_module_name name, Clock& clock, unsigned word, const TrafficSettings& settings)
-    : sc_module(name), AxiMaster(socket, word), socket("socket"), settings_(settings), word_(word) {
+    : sc_module(name), AxiMaster(socket), socket("socket"), settings_(settings), word_(word) {
   socket.register_nb_transport_bw(this, &Traffic::nb_transport_bw);
   clock.add(this, Clock::kEdge | Clock::kPresent);
 }
@@ -68,7 +68,12 @@ void Traffic::ask_for_burst() {
   uint64_t span = word_;
   while (span < uint64_t{settings_.burst} * word_) span *= 2;
   const uint64_t address = base_ + (draw >> 8) % (settings_.bytes / span) * span;
-  read ? request_read(address, settings_.burst, 0) : request_write(address, settings_.burst, 0);
+  AxiRequest request;
+  request.word = static_cast<uint8_t>(word_);
+  request.size = static_cast<uint8_t>(__builtin_ctz(word_));
+  request.start = address;
+  request.beats = static_cast<uint16_t>(settings_.burst);
+  read ? request_read(request) : request_write(request);
   drawn_++;
   outstanding_++;
   credit_ -= 100 * settings_.burst;

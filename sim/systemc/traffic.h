@@ -39,7 +39,7 @@ class Traffic : public sc_core::sc_module, public AxiMaster, public Clocked {
   void read_accepted() override { arready_ = true; }
   void write_accepted() override { awready_ = true; }
   void beat_accepted() override { wready_ = true; }
-  void offer_beat(const Burst&, const uint8_t*, unsigned, bool last) override { rvalid_ = true, rlast_ = last; }
+  void offer_beat(const Burst&, unsigned, unsigned, bool last) override { rvalid_ = true, rlast_ = last; }
   void offer_answer(const Burst&, unsigned) override { bvalid_ = true; }
   tlm::tlm_sync_enum nb_transport_bw(tlm::tlm_generic_payload& payload, tlm::tlm_phase& phase,
                                      sc_core::sc_time& delay) {

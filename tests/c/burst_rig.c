@@ -3,6 +3,7 @@
 #include "burst_rig.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,8 +54,9 @@ const presil_transport_ops *burst_ops(void) { return ops; }
 burst_rig *burst_open(const char *memory_model, uint64_t seed, const char *options) {
     burst_rig *r = calloc(1, sizeof *r);
     assert_non_null(r);
-    r->fd = memfd_create("bursts", MFD_CLOEXEC);
+    r->fd = memfd_create("bursts", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     assert_int_equal(ftruncate(r->fd, BURST_MEMORY_BYTES), 0);
+    assert_int_equal(fcntl(r->fd, F_ADD_SEALS, F_SEAL_SHRINK), 0); /* a server asks for it */
     r->memory = mmap(NULL, BURST_MEMORY_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
     assert_ptr_not_equal(r->memory, MAP_FAILED);
     presil_transport_options o = {.size = sizeof o,

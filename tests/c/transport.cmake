@@ -15,10 +15,15 @@ endforeach()
 presil_add_chip(NAME burst TOP presil_burst_top CHIP burst BUILDS check SOURCES ${burst_top})
 set(bursts presil_sim_burst4_fast presil_sim_burst16_fast presil_sim_burst128_fast presil_sim_burst_check)
 
+if(PRESIL_DPI_CONFIGS)
+  presil_add_dpi_simulator(burst 1000 ${burst_top} TOP ${CMAKE_CURRENT_LIST_DIR}/../rtl/presil_burst_dpi_top.sv)
+endif()
+
 if(PRESIL_SYSTEMC_CONFIGS)
   include(${CMAKE_CURRENT_LIST_DIR}/../../sim/presil_add_sc_chip.cmake)
   presil_add_sc_chip(NAME stub TOP presil_stub_top CHIP stub CLOCK_MHZ 500 BUILDS fast trace SOURCES
       ${CMAKE_CURRENT_LIST_DIR}/../rtl/presil_stub_top.sv)
+  presil_add_sc_chip(NAME burst TOP presil_burst_top CHIP burst BUILDS fast check SOURCES ${burst_top})
 endif()
 
 add_executable(test_transport ${CMAKE_CURRENT_LIST_DIR}/test_transport.c)
@@ -34,4 +39,11 @@ foreach(name bursts memory_model)
   list(TRANSFORM bursts REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE files)
   presil_c_test(${name} "test_${name}.c;burst_rig.c" presil_static ${files})
   add_dependencies(test_${name} ${bursts})
+  foreach(build fast check)  # a process each: it has one SystemC kernel
+    if(TARGET presil_sc_burst_${build})
+      add_dependencies(test_${name} presil_sc_burst_${build})
+      add_test(NAME c_${name}_systemc_${build} COMMAND test_${name} $<TARGET_FILE:presil_sc_burst_${build}>)
+      set_tests_properties(c_${name}_systemc_${build} PROPERTIES LABELS c TIMEOUT 120)
+    endif()
+  endforeach()
 endforeach()

@@ -18,6 +18,8 @@ MEMORY = [
     "latency=37,response=11,bytes=24",
     "bursts=2,stall=0.1",
     "latency=5,bytes=40,stall=0.4,bursts=7",
+    "pressure=heavy,commit=b,r=bursty",
+    "pressure=delayed,interleave=1,commit=b",
 ]
 
 
