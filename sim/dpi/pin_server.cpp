@@ -9,14 +9,16 @@
 #include "axi_monitor.h"
 #include "axi_pins.h"
 #include "device_memory.h"
+#include "registers.h"
 #include "settings.h"
 #include "stopped.h"
+#include "waiter.h"
 
 namespace presil {
 
 namespace {
 
-constexpr unsigned kResetCycles = 8, kRegisterTimeout = 1000, kPollCycles = 256;
+constexpr unsigned kPollCycles = 256;
 
 template <unsigned kBytes> class Server final : public PinServer {
  public:
@@ -221,29 +223,16 @@ template <unsigned kBytes> class Server final : public PinServer {
 
   void register_done(const char* what, uint32_t offset, int response) {
     if (response == 0) return done(0);
-    done(PRESIL_TRANSPORT_EBUS, std::string(what) + " of register " + std::to_string(offset) +
-                                    (response < 0    ? ": no answer"
-                                     : response == 3 ? ": answered DECERR"
-                                                     : ": answered SLVERR"));
+    done(PRESIL_TRANSPORT_EBUS, register_failed(what, offset, response));
   }
 
-  // The interrupt comes first: what has finished is reported as finished. Then what depends on simulated time, then on
-  // wall time.
   void step_wait() {
     const presil_wait& w = request_.wait;
     const uint64_t waited = now_ - wait_start_;
-    uint32_t reason = PRESIL_WAIT_IRQ;
-    if (!irq_) {
-      if (w.deadline_cycles && waited >= w.deadline_cycles) {
-        reason = PRESIL_WAIT_DEADLINE;
-      } else if (w.hang_cycles && now_ - std::max(wait_start_, memory_.last_beat()) >= w.hang_cycles) {
-        reason = PRESIL_WAIT_HUNG;
-      } else if (waited % kPollCycles == 0) {
-        reason = presil_serve_poll(server_, waited);
-        if (!reason) return;
-      } else {
-        return;
-      }
+    uint32_t reason;
+    if (!simulated_end(w, irq_, now_, wait_start_, memory_.last_beat(), &reason)) {
+      reason = waited % kPollCycles ? 0 : presil_serve_poll(server_, waited);
+      if (!reason) return;
     }
     activity_ = kNone;
     (void)presil_serve_reply_wait(replying(), reason, waited);
@@ -323,20 +312,25 @@ template <unsigned kBytes> class Server final : public PinServer {
     const bool read = request_.kind == PRESIL_REQUEST_READ32;
     for (uint32_t i = 0; i < (read ? request_.count : 1); i++) {
       const uint32_t offset = read ? request_.offsets[i] : request_.offset;
-      if (offset % 4 || offset > 0xffc)
-        return done(PRESIL_TRANSPORT_EINVAL,
-                    "register offset " + std::to_string(offset) + " is not a multiple of 4 below 4096");
+      if (!register_exists(offset))
+        return done(PRESIL_TRANSPORT_EINVAL, no_such_register(read ? "read32" : "write32", offset));
     }
     if (!read) return start_write(request_.offset, request_.value);
     if (request_.count) return start_read(request_.offsets[0]);
     (void)presil_serve_reply_values(replying(), nullptr, 0);
   }
 
+  const char* call() const {
+    return request_.kind == PRESIL_REQUEST_MEM_READ    ? "mem_read"
+           : request_.kind == PRESIL_REQUEST_MEM_WRITE ? "mem_write"
+                                                       : "sync";
+  }
+
   void move() {
     uint8_t* at = store_->at(request_.address, request_.bytes);
     if (!at)
-      return done(PRESIL_TRANSPORT_EBUS, std::to_string(request_.bytes) + " bytes at " +
-                                             std::to_string(request_.address) + " are outside the memory");
+      return done(PRESIL_TRANSPORT_EBUS,
+                  outside_memory(call(), request_.address, request_.bytes, store_->base(), store_->bytes()));
     if (request_.kind == PRESIL_REQUEST_MEM_READ) {
       (void)presil_serve_reply_bytes(replying(), at, request_.bytes);
       return;

@@ -9,6 +9,7 @@
 #include "axi_memory.h"
 #include "axi_monitor.h"
 #include "pins.h"
+#include "registers.h"
 #include "stopped.h"
 #include "verilated.h"
 #if PRESIL_SIM_TRACE
@@ -56,8 +57,6 @@ class Bench {
   void drop_trace() noexcept;
 
  private:
-  static constexpr unsigned kResetCycles = 8, kRegisterTimeout = 1000;
-
   // With clk low after every change of an input: sim/trim.py relies on it.
   void eval() {
 #if PRESIL_SIM_TRACE

@@ -2,7 +2,7 @@
 // The C boundary: presil_transport_ops over a Bench. Nothing C++ gets out of here.
 #include "presil_transport.h"
 
-#include <cinttypes>
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -11,6 +11,7 @@
 
 #include "bench.h"
 #include "device_memory.h"
+#include "registers.h"
 #include "settings.h"
 #include "stopped.h"
 #include "waiter.h"
@@ -87,12 +88,6 @@ template <class Body> int guarded(presil_transport* t, Body body) {
   } catch (const std::exception& e) {
     return fail(t, PRESIL_TRANSPORT_EIO, e.what());
   }
-}
-
-std::string hex(uint64_t value) {
-  char text[32];
-  snprintf(text, sizeof text, "0x%" PRIx64, value);
-  return text;
 }
 
 bool cpu_is_good() {
@@ -189,16 +184,15 @@ const char* sim_last_error(presil_transport* t) { return t->error.c_str(); }
 
 int check_register(presil_transport* t, const char* what, uint32_t offset, int response) {
   if (response == 0) return 0;
-  return fail(t, PRESIL_TRANSPORT_EBUS,
-              std::string(what) + " of register " + hex(offset) +
-                  (response < 0    ? ": no answer"
-                   : response == 3 ? ": answered DECERR"
-                                   : ": answered SLVERR"));
+  return fail(t, PRESIL_TRANSPORT_EBUS, presil::register_failed(what, offset, response));
+}
+
+int check_offset(presil_transport* t, const char* call, uint32_t offset) {
+  return presil::register_exists(offset) ? 0 : fail(t, PRESIL_TRANSPORT_EINVAL, presil::no_such_register(call, offset));
 }
 
 int sim_read32(presil_transport* t, uint32_t offset, uint32_t* value) {
-  if (offset % 4 || offset > 0xffc)
-    return fail(t, PRESIL_TRANSPORT_EINVAL, "read32: offset " + hex(offset) + " is not a multiple of 4 below 0x1000");
+  if (const int bad = check_offset(t, "read32", offset)) return bad;
   return guarded(t, [&] {
     uint32_t read = 0;
     const int code = check_register(t, "read", offset, t->bench.read32(offset, &read));
@@ -207,9 +201,22 @@ int sim_read32(presil_transport* t, uint32_t offset, uint32_t* value) {
   });
 }
 
+// The cycles of as many read32, without what each of them costs besides.
+int sim_read32_many(presil_transport* t, const uint32_t* offsets, size_t count, uint32_t* values) {
+  return guarded(t, [&] {
+    std::vector<uint32_t> read(count);
+    for (size_t i = 0; i < count; i++) {
+      if (const int bad = check_offset(t, "read32", offsets[i])) return bad;
+      if (const int failed = check_register(t, "read", offsets[i], t->bench.read32(offsets[i], &read[i])))
+        return failed;
+    }
+    std::copy(read.begin(), read.end(), values);
+    return 0;
+  });
+}
+
 int sim_write32(presil_transport* t, uint32_t offset, uint32_t value) {
-  if (offset % 4 || offset > 0xffc)
-    return fail(t, PRESIL_TRANSPORT_EINVAL, "write32: offset " + hex(offset) + " is not a multiple of 4 below 0x1000");
+  if (const int bad = check_offset(t, "write32", offset)) return bad;
   return guarded(t, [&] { return check_register(t, "write", offset, t->bench.write32(offset, value)); });
 }
 
@@ -221,9 +228,7 @@ int sim_region(presil_transport* t, uint32_t index, presil_region* out) {
 
 int outside(presil_transport* t, const char* what, presil_daddr address, uint64_t bytes) {
   return fail(t, PRESIL_TRANSPORT_EBUS,
-              std::string(what) + ": " + std::to_string(bytes) + " bytes at " + hex(address.value) +
-                  " are outside the memory, " + hex(t->memory.base()) + " to " +
-                  hex(t->memory.base() + t->memory.bytes()));
+              presil::outside_memory(what, address.value, bytes, t->memory.base(), t->memory.bytes()));
 }
 
 int sim_mem_read(presil_transport* t, presil_daddr from, void* to, uint64_t bytes) {
@@ -360,7 +365,7 @@ const presil_transport_ops kOps = {
     sim_bus_fault,
     sim_set_memory_model,
     sim_inject,
-    nullptr,
+    sim_read32_many,
 };
 
 }  // namespace

@@ -49,17 +49,9 @@ uint64_t Waiter::slice_limit(const presil_wait& w, uint64_t start) const {
   return limit;
 }
 
-// The interrupt comes first: what has finished is reported as finished. Then what depends on simulated time, then on
-// wall time.
 bool Waiter::ended(presil_wait* w, uint64_t start, uint64_t start_ns) const {
-  const uint64_t now = bench_.now();
-  if (bench_.irq()) {
-    w->reason = PRESIL_WAIT_IRQ;
-  } else if (w->deadline_cycles && now - start >= w->deadline_cycles) {
-    w->reason = PRESIL_WAIT_DEADLINE;
-  } else if (w->hang_cycles && now - std::max(start, bench_.last_beat()) >= w->hang_cycles) {
-    w->reason = PRESIL_WAIT_HUNG;
-  } else if (w->cancel && *w->cancel) {
+  if (simulated_end(*w, bench_.irq(), bench_.now(), start, bench_.last_beat(), &w->reason)) return true;
+  if (w->cancel && *w->cancel) {
     w->reason = PRESIL_WAIT_CANCELLED;
   } else if (w->deadline_ns && wall_ns() - start_ns >= w->deadline_ns) {
     w->reason = PRESIL_WAIT_DEADLINE;

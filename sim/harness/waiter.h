@@ -2,12 +2,29 @@
 // wait(): clocks a chip until the interrupt, a deadline, a cancellation or the watchdog. Runs in slices of about a
 // millisecond of wall time; where a slice ends never changes what is simulated.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 
 #include "presil_transport.h"
 #include "settings.h"
 
 namespace presil {
+
+// Whether a wait that began at cycle `start` has ended for a reason of the chip or of simulated time: that one is the
+// first of them, before any of wall time. The interrupt comes first: what has finished is reported as finished.
+inline bool simulated_end(const presil_wait& w, bool irq, uint64_t now, uint64_t start, uint64_t last_beat,
+                          uint32_t* reason) {
+  if (irq) {
+    *reason = PRESIL_WAIT_IRQ;
+  } else if (w.deadline_cycles && now - start >= w.deadline_cycles) {
+    *reason = PRESIL_WAIT_DEADLINE;
+  } else if (w.hang_cycles && now - std::max(start, last_beat) >= w.hang_cycles) {
+    *reason = PRESIL_WAIT_HUNG;
+  } else {
+    return false;
+  }
+  return true;
+}
 
 // What is waited for: a chip with its clock.
 class Waitable {

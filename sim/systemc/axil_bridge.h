@@ -2,6 +2,7 @@
 // The pins of a chip's AXI4-Lite slave, and register accesses over them: blocking, from a thread process.
 #pragma once
 #include "axi_bridge.h"
+#include "registers.h"
 
 namespace presil {
 
@@ -19,8 +20,6 @@ struct ProtPins<Model, std::void_t<decltype(Model::s_axil_awprot), decltype(Mode
 
 template <class Model> class AxilBridge {
  public:
-  static constexpr unsigned kTimeout = 1000;  // cycles
-
   AxilBridge(const sc_core::sc_event& e, Evaluation& evaluation)
       : awaddr(e), wdata(e), wstrb(e), araddr(e), rdata(e), bresp(e), rresp(e), awvalid(e), awready(e), wvalid(e),
         wready(e), bvalid(e), bready(e), arvalid(e), arready(e), rvalid(e), rready(e), prot_(e),
@@ -35,11 +34,11 @@ template <class Model> class AxilBridge {
     prot_.bind(m);
   }
 
-  // Returns the bus response (0: okay), or -1: no answer within kTimeout. Others wait for their turn.
+  // Returns the bus response (0: okay), or -1: no answer within kRegisterTimeout. Others wait for their turn.
   int access(bool write, uint32_t offset, uint32_t* value) {
     turn_.lock();
     response_ = -1;
-    left_ = kTimeout;
+    left_ = kRegisterTimeout;
     if (write) {
       awaddr.value = offset, wdata.value = *value, wstrb.value = 0xf;
       awvalid.value = wvalid.value = bready.value = true;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // presil_transport_ops over the platform. Simulated time passes in open, read32, write32, wait and reset only.
 #include <algorithm>
-#include <cinttypes>
 #include <cstdio>
 #include <cstring>
 #include <new>
 
 #include "device_memory.h"
 #include "platform.h"
+#include "registers.h"
 #include "settings.h"
 #include "stage.h"
 #include "stopped.h"
@@ -84,12 +84,6 @@ template <class Body> int guarded(presil_transport* t, Body body) {
   } catch (const std::exception& e) {
     return fail(t, PRESIL_TRANSPORT_EIO, e.what());
   }
-}
-
-std::string hex(uint64_t value) {
-  char text[32];
-  snprintf(text, sizeof text, "0x%" PRIx64, value);
-  return text;
 }
 
 int op_open(const presil_transport_options* options, presil_transport** out, char* error, size_t error_bytes) try {
@@ -174,17 +168,16 @@ const char* op_last_error(presil_transport* t) { return t->error.c_str(); }
 
 // In the simulation.
 int access(presil_transport* t, bool write, uint32_t offset, uint32_t* value) {
-  const char* what = write ? "write" : "read";
-  if (offset % 4 || offset > 0xffc)
-    return fail(t, PRESIL_TRANSPORT_EINVAL,
-                std::string(what) + "32: offset " + hex(offset) + " is not a multiple of 4 below 0x1000");
+  if (!register_exists(offset))
+    return fail(t, PRESIL_TRANSPORT_EINVAL, no_such_register(write ? "write32" : "read32", offset));
   const tlm::tlm_response_status status =
       t->platform.host().access(write, t->platform.settings().registers + offset, value);
   if (status == tlm::TLM_OK_RESPONSE) return 0;
+  const char* what = write ? "write" : "read";
+  if (status == tlm::TLM_ADDRESS_ERROR_RESPONSE)
+    return fail(t, PRESIL_TRANSPORT_EBUS, register_failed(what, offset, kAxiDecerr));
   return fail(t, PRESIL_TRANSPORT_EBUS,
-              std::string(what) + " of register " + hex(offset) +
-                  (status == tlm::TLM_ADDRESS_ERROR_RESPONSE ? ": answered DECERR"
-                                                             : ": answered with an error, or not at all"));
+              std::string(what) + " of register " + hex(offset) + ": answered with an error, or not at all");
 }
 
 // Letting the simulation run and stopping it again costs more than an access.
@@ -217,9 +210,7 @@ int op_region(presil_transport* t, uint32_t index, presil_region* out) {
 
 int outside(presil_transport* t, const char* what, presil_daddr address, uint64_t bytes) {
   return fail(t, PRESIL_TRANSPORT_EBUS,
-              std::string(what) + ": " + std::to_string(bytes) + " bytes at " + hex(address.value) +
-                  " are outside the memory, " + hex(t->memory.base()) + " to " +
-                  hex(t->memory.base() + t->memory.bytes()));
+              outside_memory(what, address.value, bytes, t->memory.base(), t->memory.bytes()));
 }
 
 int op_mem_read(presil_transport* t, presil_daddr from, void* to, uint64_t bytes) {

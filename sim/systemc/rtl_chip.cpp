@@ -8,6 +8,7 @@
 #include "axil_bridge.h"
 #include "chip.h"
 #include "random.h"
+#include "registers.h"
 #include "stop.h"
 #include "stopped.h"
 #if PRESIL_SIM_TRACE
@@ -54,7 +55,6 @@ class RtlChip : public Chip {
 
  private:
   using Bridge = AxiBridge<Vchip>;
-  static constexpr unsigned kResetCycles = 8;
 
   int access(bool write, uint32_t offset, uint32_t* value) override;
   tlm::tlm_sync_enum backward(tlm::tlm_generic_payload& payload, tlm::tlm_phase& phase,

@@ -201,8 +201,22 @@ static void registers_hold_and_answer(void **state) {
     assert_int_equal(ops->write32(r->t, 0x200, 1), PRESIL_TRANSPORT_EBUS);
     assert_int_equal(ops->read32(r->t, 2, &value), PRESIL_TRANSPORT_EINVAL);
     assert_int_equal(ops->read32(r->t, 0x1000, &value), PRESIL_TRANSPORT_EINVAL);
-    /* An access takes the same cycles whenever it is made. */
+    /* An access takes the same cycles whenever it is made, and whoever asks for how many. */
+    static const uint32_t offsets[] = {STUB_ID, STUB_SRC_LO, STUB_WORD, 0x200};
+    uint32_t values[4] = {7, 7, 7, 7};
     uint64_t before, between, after;
+    assert_non_null(ops->read32_many);
+    ops->cycles(r->t, &before);
+    assert_int_equal(ops->read32_many(r->t, offsets, 3, values), 0);
+    ops->cycles(r->t, &after);
+    assert_int_equal(after - before, 6);
+    assert_true(values[0] == STUB_ID_VALUE && values[1] == 0x12345678 && values[2] == WORD && values[3] == 7);
+    values[0] = 7;
+    assert_int_equal(ops->read32_many(r->t, offsets, 4, values), PRESIL_TRANSPORT_EBUS);
+    assert_non_null(strstr(ops->last_error(r->t), "read of register 0x200: answered SLVERR"));
+    assert_int_equal(values[0], 7);
+    assert_int_equal(ops->read32_many(r->t, (const uint32_t[]){STUB_ID, 3}, 2, values), PRESIL_TRANSPORT_EINVAL);
+    assert_int_equal(ops->read32_many(r->t, offsets, 0, values), 0);
     ops->cycles(r->t, &before);
     put(r, STUB_SRC_LO, 1);
     ops->cycles(r->t, &between);
