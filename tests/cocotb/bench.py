@@ -13,6 +13,7 @@ from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiSlave, MemoryReg
 
 sys.path.insert(0, os.environ["PRESIL_GENERATED"])
 import presil_desc  # noqa: E402
+import presil_regs  # noqa: E402
 
 CONFIG = presil_desc.CONFIGS[os.environ["PRESIL_CONFIG"]]
 WORD = CONFIG["word_bytes"]
@@ -20,35 +21,8 @@ SEED = int(os.environ.get("PRESIL_SEED", "1"))
 MEMORY_BYTES = 1 << 20
 RING, RING_LOG2 = 0x0, 4  # 16 entries at address 0
 
-REGISTERS = {
-    "ID": 0x000,
-    "VERSION": 0x004,
-    "CAP_ARRAY": 0x008,
-    "CAP_MEMORY": 0x00C,
-    "CAP_BANK": 0x010,
-    "CAP_ACC": 0x014,
-    "CONFIG_HASH": 0x018,
-    "CAP_FEATURES": 0x01C,
-    "RING_BASE_LO": 0x020,
-    "RING_BASE_HI": 0x024,
-    "RING_LOG2": 0x028,
-    "RING_HEAD": 0x02C,
-    "RING_TAIL": 0x030,
-    "CONTROL": 0x034,
-    "STATUS": 0x038,
-    "ERROR_CODE": 0x03C,
-    "ERROR_INDEX": 0x040,
-    "ERROR_ADDR_LO": 0x044,
-    "ERROR_ADDR_HI": 0x048,
-    "IRQ_STATUS": 0x04C,
-    "IRQ_ENABLE": 0x050,
-    "IRQ_CLEAR": 0x054,
-    "WAIT_CAUSE": 0x058,
-    "WAIT_TOKENS0": 0x060,
-    "WAIT_MASK0": 0x074,
-    "WAIT_INDEX0": 0x088,
-}
-COUNTERS = 0x400
+REGISTERS = presil_regs.REGISTERS
+COUNTERS = REGISTERS["COUNTER"]
 COUNTER = {
     "cycles": 80,
     "read_beats": 81,

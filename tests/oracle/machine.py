@@ -28,7 +28,7 @@ class Memory:
 
     def __init__(self, config, dram, base=0):
         self.config, self.dram, self.base = config, dram, base
-        self.dram_defined = bytearray(b"\1") * len(dram)
+        self.dram_defined = dram.like(1) if hasattr(dram, "like") else bytearray(b"\1") * len(dram)
         self.spad_bytes = config.banks * config.bank_words * config.word_bytes
         self.start_launch()
 

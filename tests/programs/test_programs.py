@@ -1,18 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random descriptor programs: RTL and twin agree in bytes, errors and counters. PRESIL_PROGRAMS scales how many,
-PRESIL_SEED moves the second half to other programs; the first half is the same in every run."""
-
-import datetime
-import os
+"""Random descriptor programs: RTL and twin agree in bytes, errors and counters (docs/programs.md)."""
 
 import pytest
 
 from bench.compare import Pair
 from bench.programs import BATCH
 
-QUICK = os.environ.get("PRESIL_QUICK") == "1"
-SCALE = float(os.environ.get("PRESIL_PROGRAMS", "0.12" if QUICK else "1"))
-SEED = int(os.environ.get("PRESIL_SEED") or os.environ.get("PRESIL_DAY") or f"{datetime.date.today():%Y%m%d}")
+from .numbers import FIRST_OF_DAY, SCALE
+
 SHARES = {("tiny", "fast"): 6000, ("odd", "fast"): 3200, ("tiny", "check"): 800, ("odd", "check"): 400}
 
 
@@ -20,7 +15,7 @@ def parts():
     """(chip, build, first number, count): in parts that two workers can share."""
     for (chip, build), count in SHARES.items():
         count = max(2 * BATCH, round(count * SCALE))
-        for half, first in enumerate((0, SEED * 1_000_000)):
+        for first in (0, FIRST_OF_DAY):
             for at in range(0, count // 2, 12 * BATCH):
                 number = first + at + (1 << 19) * (build == "check")
                 yield pytest.param(chip, build, number, min(12 * BATCH, count // 2 - at), id=f"{chip}-{build}-{number}")

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Plants each fault of faults.toml in rtl/ and tells which the random programs find.
+
+usage: run.py [--config tiny,odd] [--only TEXT] [--programs N] [--json FILE] [--least PERCENT]
+       A fault counts as found if any configuration finds it within its first N programs (default: those that every run
+       of CI has). Exit status 1 if fewer than --least percent are found.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(HERE))
+import sheets  # noqa: E402
+from bench.compare import Difference, Pair  # noqa: E402
+from bench.programs import program  # noqa: E402
+
+PROGRAMS = {"tiny": 3000, "odd": 1600}
+SECONDS = 600  # for one fault on one configuration
+
+
+def look(fault, library, config, programs, tell) -> None:
+    """In a process of its own, since a fault may end it: runs programs until one differs."""
+    os.environ["PRESIL_MUTANT"] = str(fault.number)
+    try:
+        Pair(config, path=library).batch(range(programs))
+        tell.send("")
+    except Difference as difference:
+        tell.send(str(difference).replace("\n", " ")[:300])
+
+
+def find(library: Path, fault, config: str, programs: int) -> tuple[bool, str, float]:
+    """(found, how, seconds)."""
+    start, processes = time.monotonic(), multiprocessing.get_context("fork")
+    hear, tell = processes.Pipe(duplex=False)
+    process = processes.Process(target=look, args=(fault, library, config, programs, tell))
+    process.start()
+    tell.close()
+    how = "the process ended"
+    try:
+        how = hear.recv() if hear.poll(SECONDS) else f"no end within {SECONDS} s"
+    except EOFError:
+        pass
+    process.kill()
+    process.join()
+    return bool(how), how, time.monotonic() - start
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--config", default="tiny,odd")
+    parser.add_argument("--only", default="", help="faults whose file and name have this text")
+    parser.add_argument("--programs", type=int)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--least", type=float, default=98)
+    args = parser.parse_args()
+    faults = [f for f in sheets.load() if args.only in f"{f.file} {f.name}"]
+    texts = {f.file: (sheets.ROOT / "rtl" / f.file).read_text() for f in faults}
+    build = Path(os.environ.get("PRESIL_BUILD_DIR", sheets.ROOT / "build" / "check")) / "mutants"
+    program("tiny", 0)  # what all processes need is there before they part
+    found = {}
+    for config in args.config.split(","):
+        for n, sheet in enumerate(sheets.split(faults, texts)):
+            left = [f for f in sheet if f.number not in found]
+            if not left:
+                continue
+            library = sheets.build(sheet, texts, config, build / f"{config}{n}")
+            if find(library, sheets.Fault(0, "", "", "", ""), config, 64)[0]:
+                raise SystemExit(f"{config}, sheet {n}: the sound chip is found faulty")
+            for fault in left:
+                seen, how, seconds = find(library, fault, config, args.programs or PROGRAMS.get(config, 600))
+                print(
+                    f"{'found ' if seen else 'SURVIVED'} {seconds:5.1f} s {config} {fault.file}: {fault.name}: {how}",
+                    flush=True,
+                )
+                if seen:
+                    found[fault.number] = (config, how)
+    missed = [f for f in faults if f.number not in found]
+    share = 100 * len(found) / max(1, len(faults))
+    print(
+        f"{len(found)} of {len(faults)} found, {share:.1f} %; survived: {', '.join(f'{f.file} {f.name}' for f in missed) or 'none'}"
+    )
+    if args.json:
+        args.json.write_text(
+            json.dumps({"found": len(found), "of": len(faults), "survived": [f.name for f in missed]}) + "\n"
+        )
+    return 0 if faults and share >= args.least else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

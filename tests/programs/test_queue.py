@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command queue where random programs don't get: long rings, engines that want one token, stalls, first errors."""
+
+from itertools import combinations
+
+import pytest
+from oracle.layout import encode, to_bytes
+
+from bench import chip as chips
+from bench.chip import Chip, Error, library
+
+LOOPS = dict(n0=1, n1=1, n2=1, n3=1)
+RING, DATA = 0x100_0000, 0x4000
+
+
+def cheap(kind, **fields):
+    """A descriptor of one step."""
+    one = {
+        "LOAD": dict(LOOPS, chunk_bytes=4, word_bytes=4, row_bytes=4, addr_lo=DATA),
+        "STORE": dict(LOOPS, chunk_bytes=4, word_bytes=4, addr_lo=DATA + 64),
+        "MATRIX": dict(first=1, nx=1, ny=1, sx=1, sy=1, kx=1, ky=1, ncb=1, idx=1, idy=1),
+        "EPILOGUE": dict(rows=1, out_type=3),
+        "NOP": {},
+        "VECTOR": {},
+    }[kind]
+    return to_bytes(encode(kind, **{**one, **fields}))
+
+
+@pytest.fixture(params=["tiny", "odd"])
+def chip(request):
+    with Chip(library(request.param)) as out:
+        out.set_memory_model("ideal", 1)
+        out.set_ring(RING, 6)
+        out.write("IRQ_ENABLE", 3)
+        yield out
+
+
+def ring_bell(chip, *descriptors):
+    chip.put(list(descriptors), chip.head)
+    chip.head += len(descriptors)
+    chip.write("RING_TAIL", chip.head)
+
+
+def done(chip, cycles=20_000):
+    reason, _ = chip.wait(cycles)
+    assert reason == chips.IRQ and chip.read("IRQ_STATUS") == chips.DONE_IRQ, chip.state()
+    chip.write("IRQ_CLEAR", 3)
+
+
+def test_more_than_65536_descriptors(chip):
+    """One ring of 2^16 entries, filled while the chip empties it; an error's index counts all of them."""
+    chip.set_ring(RING, 16)
+    raw, bad, total = cheap("NOP"), 66_666, 70_000
+    chip.put([raw] * (1 << 16), 0)
+    chip.write("RING_TAIL", 1 << 16)
+    while chip.read("RING_HEAD") < 50_000:
+        assert chip.wait(5_000)[0] != chips.IRQ
+    chip.put([cheap("NOP", isa=3) if i == bad else raw for i in range(1 << 16, total)], 1 << 16)
+    chip.write("RING_TAIL", total)
+    assert chip.wait(500_000)[0] == chips.IRQ
+    assert chip.error() == Error("VERSION", bad, 0)
+
+
+@pytest.mark.parametrize("pair", list(combinations(("LOAD", "MATRIX", "EPILOGUE", "STORE"), 2)), ids="-".join)
+def test_two_engines_want_one_token(chip, pair):
+    """Both wait before the token is given, once: one of them gets it, the other when it is given again."""
+    giver = next(name for name in ("MATRIX", "EPILOGUE", "STORE", "LOAD") if name not in pair)
+    first = 4 * ("LOAD", "MATRIX", "EPILOGUE", "STORE").index(giver)
+    # The giver waits for its own second token, so that the others surely wait when the first one comes.
+    ring_bell(
+        chip, *(cheap(name, wait=1 << first + 1) for name in pair), cheap(giver, signal=4), cheap(giver, signal=2)
+    )
+    assert chip.wait(5_000, 1_000)[0] == chips.HUNG
+    waiting = [e for e in range(4) if chip.read(f"WAIT_MASK{e}")]
+    assert len(waiting) == 1, chip.state()
+    assert chip.read(f"WAIT_TOKENS{first // 4}") == 1 << 16, "the token is taken once; the third is there"
+    ring_bell(chip, cheap(giver, signal=2))
+    done(chip)
+
+
+def test_doorbell_adds_to_a_stalled_launch(chip):
+    """Queue and start stage of LOAD are full and wait; what wakes them comes with later doorbells."""
+    ring_bell(chip, *[cheap("LOAD", wait=1 << 4)] * 7)
+    assert chip.wait(3_000)[0] != chips.IRQ
+    head = chip.read("RING_HEAD")
+    assert 4 <= head <= 6, "queues are four deep"
+    chip.queue_reset()
+    ring_bell(chip, *[cheap("LOAD", wait=1 << 4)] * 3)
+    for _ in range(3):
+        assert chip.wait(500)[0] != chips.IRQ, "done with descriptors that wait"
+        ring_bell(chip, cheap("MATRIX", signal=1))
+    done(chip)
+
+
+def test_ring_error_on_a_stalled_queue(chip):
+    ring_bell(chip, cheap("LOAD"), *[cheap("STORE", wait=1)] * 6)
+    assert chip.wait(3_000)[0] != chips.IRQ
+    head = chip.read("RING_HEAD")
+    chip.write("RING_TAIL", head + 65)
+    assert chip.wait(3_000)[0] == chips.IRQ
+    assert chip.error() == Error("RING", head, 0)
+    chip.queue_reset()
+    ring_bell(chip, cheap("LOAD", signal=1), cheap("STORE", wait=1))
+    done(chip)
+
+
+@pytest.mark.parametrize("code", ["FIELD", "VERSION", "OPCODE"])
+def test_first_error_wins(chip, code):
+    """A LOAD whose answer, an error, comes 300 cycles after the next descriptor is refused; and answers that come while
+    the chip drains."""
+    chip.set_memory_model("latency=300", 1)
+    outside = [cheap("LOAD", addr_hi=255, addr_lo=i * 64) for i in range(3)]
+    broken = {"FIELD": cheap("EPILOGUE", rows=0), "VERSION": cheap("NOP", isa=0), "OPCODE": cheap("VECTOR")}[code]
+    ring_bell(chip, *outside, broken)
+    assert chip.wait(5_000)[0] == chips.IRQ
+    assert chip.error() == Error(code, 3, 0)
+    chip.wait(1_000)
+    assert chip.error() == Error(code, 3, 0)
+    chip.queue_reset()
+    ring_bell(chip, *outside, cheap("NOP"))
+    assert chip.wait(5_000)[0] == chips.IRQ
+    assert chip.error() == Error("READ_BUS", 0, 0xFF_0000_0000)
+
+
+@pytest.mark.parametrize("engine", ["LOAD", "MATRIX", "EPILOGUE", "STORE"])
+def test_token_overflow(chip, engine):
+    """255 tokens are in order, and gone at the next launch; the 256th is an error with its index."""
+    chip.set_ring(RING, 9)
+    ring_bell(chip, *[cheap(engine, signal=8)] * 255)
+    done(chip, 100_000)
+    ring_bell(chip, *[cheap(engine, signal=8)] * 255)
+    done(chip, 100_000)
+    ring_bell(chip, cheap("NOP"), *[cheap(engine, signal=8)] * 256)
+    assert chip.wait(100_000)[0] == chips.IRQ
+    assert chip.error() == Error("TOKEN_OVERFLOW", 510 + 256, 0)
