@@ -7,9 +7,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def build_directory() -> Path:
+    return Path(os.environ.get("PRESIL_BUILD_DIR", ROOT / "build" / "check"))
+
+
 def library(name: str) -> Path:
     folders = [Path(f) for f in os.environ.get("PRESIL_LIBRARY_PATH", "").split(":") if f]
-    folders.append(Path(os.environ.get("PRESIL_BUILD_DIR", ROOT / "build" / "check")) / "lib")
+    folders.append(build_directory() / "lib")
     for folder in folders:
         if (folder / name).exists():
             return folder / name

@@ -46,7 +46,8 @@ class Chip(Transport):
         super().__init__(path, "default", memory_bytes, memory_base, seed)
         self.map = layout.registers()
         self.config = layout.config(self.info().config.decode())
-        self.ring, self.ring_log2, self.head = memory_base, 0, 0
+        self.ring, self.ring_log2 = memory_base, 0
+        self.start = self.head = 0  # start: of RING_HEAD after a reset
 
     def read(self, name: str) -> int:
         return self.read32(self.map.REGISTERS[name])
@@ -79,7 +80,7 @@ class Chip(Transport):
             self.wait(100)
         else:
             raise AssertionError(f"busy {patience} cycles after a queue reset: {self.state()}")
-        self.head = 0
+        self.head = self.start
 
     def error(self) -> Error:
         codes = {v: k for k, v in layout.generated().ENUMS["ERROR"].items()}

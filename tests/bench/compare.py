@@ -47,9 +47,10 @@ class Window:
 class Pair:
     """A simulator library and a twin with equal memories."""
 
-    def __init__(self, config, build="fast", seed=1, path=None):
+    def __init__(self, config, build="fast", seed=1, path=None, start=0):
         self.name, self.build, self.seed = config, build, seed
         self.chip = chips.Chip(path or chips.library(config, build), space.WINDOW_BYTES, space.WINDOW_BASE, seed)
+        self.chip.start = start
         self.config = self.chip.config
         self.twin = Twin(config)
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
@@ -63,7 +64,7 @@ class Pair:
         """From reset, so that a batch does not depend on the ones before."""
         self.chip.reset()
         self.chip.inject(None)
-        self.chip.head = self.launches = 0
+        self.chip.head, self.launches = self.chip.start, 0
         self.chip.write("IRQ_ENABLE", 3)
         self.chip.write_log(True)
         for mine, its in zip(self.mine.outputs, self.its.outputs):
@@ -299,8 +300,8 @@ class Broken:
     def reset(self):
         chip = self.chip
         chip.queue_reset()
-        for name in ("STATUS", "RING_HEAD", "RING_TAIL", "IRQ_STATUS"):
-            expect(chip.read(name) == 0, f"{name} {chip.read(name):#x} after a queue reset")
+        for name, value in (("STATUS", 0), ("RING_HEAD", chip.start), ("RING_TAIL", 0), ("IRQ_STATUS", 0)):
+            expect(chip.read(name) == value, f"{name} {chip.read(name):#x} after a queue reset")
         expect(chip.error() == chips.Error("NONE", 0, 0), f"{chip.error()} after a queue reset")
         for e in range(4):
             tokens = chip.read(f"WAIT_TOKENS{e}")
@@ -314,7 +315,7 @@ class Broken:
         op = self.p.operations[self.waiting]
         e = ENGINES.index(op.kind)
         index, mask = chip.read(f"WAIT_INDEX{e}"), chip.read(f"WAIT_MASK{e}")
-        expect((index, mask) == (self.head + self.waiting, op.wait), f"{op.kind} waits: {chip.state()}")
+        expect((index, mask) == (self.head + self.waiting & 0xFFFFFFFF, op.wait), f"{op.kind} waits: {chip.state()}")
         expect(chip.read("STATUS") & 3 == chips.BUSY, f"STATUS {chip.read('STATUS'):#x} of a chip that waits")
         self.reset()
 
@@ -328,11 +329,11 @@ class Broken:
         running = self.p.number % 2
         if running:
             self.start(raw)
-        chip.write("RING_TAIL", chip.head + size + len(raw) + self.fault.excess)
+        chip.write("RING_TAIL", chip.head + size + (len(raw) if running else 0) + self.fault.excess)
         reason, _ = chip.wait(PATIENCE, HANG)
         expect(reason == chips.IRQ, f"no interrupt: {chip.state()}")
         heads = range(self.head, self.head + len(raw) + 1) if running else (self.head,)
-        self.stopped([chips.Error("RING", head, 0) for head in heads])
+        self.stopped([chips.Error("RING", head & 0xFFFFFFFF, 0) for head in heads])
 
     def check_bytes(self, old):
         """Every byte is the old one or the sound program's; the twin's memory takes what the chip left."""

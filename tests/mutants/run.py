@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plants each fault of faults.toml in rtl/ and tells which the random programs find.
 
-usage: run.py [--config tiny,odd] [--only TEXT] [--programs N] [--json FILE] [--least PERCENT]
+usage: run.py [--config tiny,odd] [--only REGEX] [--programs N] [--json FILE] [--least PERCENT]
        A fault counts as found if any configuration finds it within its first N programs (default: those that every run
        of CI has). Exit status 1 if fewer than --least percent are found.
 """
@@ -11,6 +11,8 @@ import argparse
 import json
 import multiprocessing
 import os
+import re
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -23,17 +25,33 @@ from bench.compare import Difference, Pair  # noqa: E402
 from bench.programs import program  # noqa: E402
 
 PROGRAMS = {"tiny": 3000, "odd": 1600}
+FIRST = 256  # of those, before the directed tests
 SECONDS = 600  # for one fault on one configuration
 
 
 def look(fault, library, config, programs, tell) -> None:
-    """In a process of its own, since a fault may end it: runs programs until one differs."""
+    """In a process of its own, since a fault may end it: programs until one differs, the directed tests between."""
     os.environ["PRESIL_MUTANT"] = str(fault.number)
     try:
-        Pair(config, path=library).batch(range(programs))
+        pair = Pair(config, path=library)
+        pair.batch(range(FIRST))
+        if how := directed(library, config):
+            return tell.send(how)
+        pair.batch(range(FIRST, programs))
         tell.send("")
     except Difference as difference:
         tell.send(str(difference).replace("\n", " ")[:300])
+    return None
+
+
+def directed(library, config) -> str:
+    """The first of the directed tests that fails on a library, or an empty text."""
+    environment = {**os.environ, "PRESIL_LIBRARY_PATH": str(library.parent)}
+    tests = [HERE.parent / "programs" / name for name in ("test_registers.py", "test_queue.py")]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-k", config, *tests]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
+    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return failed[0][:200] if failed else "" if done.returncode == 0 else f"status {done.returncode}"
 
 
 def find(library: Path, fault, config: str, programs: int) -> tuple[bool, str, float]:
@@ -56,19 +74,20 @@ def find(library: Path, fault, config: str, programs: int) -> tuple[bool, str, f
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--config", default="tiny,odd")
-    parser.add_argument("--only", default="", help="faults whose file and name have this text")
+    parser.add_argument("--only", default=".", help="faults whose file and name match this expression")
     parser.add_argument("--programs", type=int)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--least", type=float, default=98)
     args = parser.parse_args()
-    faults = [f for f in sheets.load() if args.only in f"{f.file} {f.name}"]
-    texts = {f.file: (sheets.ROOT / "rtl" / f.file).read_text() for f in faults}
+    planted = sheets.load()
+    faults = [f for f in planted if re.search(args.only, f"{f.file} {f.name}")]
+    texts = {f.file: (sheets.ROOT / "rtl" / f.file).read_text() for f in planted}
     build = Path(os.environ.get("PRESIL_BUILD_DIR", sheets.ROOT / "build" / "check")) / "mutants"
     program("tiny", 0)  # what all processes need is there before they part
     found = {}
     for config in args.config.split(","):
-        for n, sheet in enumerate(sheets.split(faults, texts)):
-            left = [f for f in sheet if f.number not in found]
+        for n, sheet in enumerate(sheets.split(planted, texts)):
+            left = [f for f in sheet if f in faults and f.number not in found]
             if not left:
                 continue
             library = sheets.build(sheet, texts, config, build / f"{config}{n}")

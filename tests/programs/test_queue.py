@@ -133,3 +133,48 @@ def test_token_overflow(chip, engine):
     ring_bell(chip, cheap("NOP"), *[cheap(engine, signal=8)] * 256)
     assert chip.wait(100_000)[0] == chips.IRQ
     assert chip.error() == Error("TOKEN_OVERFLOW", 510 + 256, 0)
+
+
+def failing(c):
+    """{name: (descriptor, error's code, its address)}: one step each."""
+    word, words = c.word_bytes, c.banks * c.bank_words
+    end = words * word
+    return {
+        "decode": (cheap("EPILOGUE", rows=0), "FIELD", 0),
+        "read": (cheap("LOAD", addr_hi=0xFF, addr_lo=0x1000), "READ_BUS", 0xFF_0000_1000),
+        "write": (cheap("STORE", addr_hi=0xFE, addr_lo=0x2000), "WRITE_BUS", 0xFE_0000_2000),
+        "LOAD": (cheap("LOAD", sp_base=end + word, row_bytes=0), "SPAD_RANGE", end + word),
+        "columns": (
+            cheap("LOAD", transpose=1, esize_log2=2, sp_base=end + 6 * word, row_bytes=0),
+            "SPAD_RANGE",
+            end + 6 * word,
+        ),
+        "weights": (cheap("MATRIX", wgt_base=words + 2), "SPAD_RANGE", end + 2 * word),
+        "activations": (cheap("MATRIX", act_base=words + 3, lim_x=1, lim_y=1), "SPAD_RANGE", end + 3 * word),
+        "EPILOGUE": (cheap("EPILOGUE", out_base=end + 4 * word), "SPAD_RANGE", end + 4 * word),
+        "parameters": (cheap("EPILOGUE", param_base=words + 7, bias_en=1), "SPAD_RANGE", end + 7 * word),
+        "STORE": (cheap("STORE", sp_base=end + 5 * word), "SPAD_RANGE", end + 5 * word),
+    }
+
+
+def test_two_errors_at_once(chip):
+    """Every pair of errors, with one delayed until they meet: what is told is one of them, whole, and both are told
+    at some delay if any delay can turn them."""
+    kinds = failing(chip.config)
+    for one, other in combinations(kinds, 2):
+        told = set()
+        for first, second in ((one, other), (other, one)):
+            for delay in range(0, 24, 1 if "read" in (first, second) or "write" in (first, second) else 2):
+                chip.queue_reset()
+                between = [cheap("NOP")] * (delay // 2)
+                chip.set_memory_model(f"latency={1 + delay % 12},response={1 + delay}", 1)
+                ring_bell(chip, kinds[first][0], *between, kinds[second][0])
+                assert chip.wait(5_000)[0] == chips.IRQ, f"{first}, {second}: {chip.state()}"
+                whole = (
+                    Error(kinds[first][1], 0, kinds[first][2]),
+                    Error(kinds[second][1], 1 + len(between), kinds[second][2]),
+                )
+                error = chip.error()
+                assert error in whole, f"{first}, {second}, delay {delay}: {error}"
+                told.add(first if error == whole[0] else second)
+        assert told == {one, other}, f"{one}, {other}: only {told}"
