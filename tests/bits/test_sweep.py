@@ -107,7 +107,7 @@ PRESSURES = [
     "ideal,interleave=1,r=sparse",
     *(f"ideal,{channel}={profile}" for channel in ("aw", "w", "b", "ar", "r") for profile in ("starved", "bursty")),
 ]
-PRESSED = {"tiny": 10, "odd": 10, "base": 2}  # cases a memory model
+PRESSED = {"tiny": 10, "odd": 10, "base": 8}  # cases a memory model
 
 
 @pytest.mark.parametrize("chip", PRESSED)

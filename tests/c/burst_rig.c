@@ -22,6 +22,7 @@ enum {
     LAZY = 0x18,
     SELECT = 0x2c,
     BEAT = 0x30,
+    ANSWER = 0x34,
     HOLES = 0x38,
     SEED = 0x3c,
     DATA = 0x40
@@ -141,6 +142,11 @@ burst_beat burst_kept(burst_rig *r, unsigned index, unsigned low, unsigned high)
         memcpy(beat.lanes + lane, &value, 4);
     }
     return beat;
+}
+
+unsigned burst_answer(burst_rig *r, unsigned index) {
+    burst_put(r, SELECT, index);
+    return burst_get(r, ANSWER) >> 2 & 3;
 }
 
 void burst_bytes(const burst *b, unsigned n, uint64_t *first, uint64_t *end) {

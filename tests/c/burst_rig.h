@@ -75,6 +75,8 @@ int burst_finish(burst_rig *r);
 void burst_run(burst_rig *r, const burst *all, unsigned count);
 burst_beat burst_kept(burst_rig *r, unsigned index, unsigned low, unsigned high); /* lanes low to high of a read beat */
 
+unsigned burst_answer(burst_rig *r, unsigned index); /* response of a write */
+
 /* A3.4.1: the bytes [*first, *end) of beat n. */
 void burst_bytes(const burst *b, unsigned n, uint64_t *first, uint64_t *end);
 uint8_t burst_data(const burst_rig *r, unsigned beat, unsigned lane); /* what the chip writes */

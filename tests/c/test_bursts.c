@@ -115,7 +115,7 @@ static void bounds_hold_for_odd_bursts(void **state) {
         assert_true(fault.valid && fault.is_write == outside[i].write);
         assert_int_equal(fault.address.value, outside[i].address >> outside[i].size << outside[i].size);
         if (outside[i].write) {
-            assert_int_equal(burst_get(r, 0x34) >> 2 & 3, 3);
+            assert_int_equal(burst_answer(r, 0), 3);
         } else {
             const burst_beat beat = burst_kept(r, 0, 0, r->word - 1);
             assert_int_equal(beat.response, 3);
@@ -123,6 +123,40 @@ static void bounds_hold_for_odd_bursts(void **state) {
         }
         assert_memory_equal(before, r->memory, sizeof before);
     }
+    burst_close(r);
+}
+
+/* The beat that holds the byte, be it narrow, and no other. */
+static void faults_hit_their_beat(void **state) {
+    (void)state;
+    burst_rig *r = burst_open("ideal", 1, NULL);
+    const burst narrow = {BURST_BASE + PAGE + 1, 4, 1, BURST_INCR, 1, false};
+    const burst wrap = {BURST_BASE + PAGE + 4, 4, 1, BURST_WRAP, 1, false};
+    burst write = narrow;
+    write.write = true;
+    assert_int_equal(burst_ops()->inject(r->t, "slverr@0x80001005"), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        const burst *b = i ? &wrap : &narrow;
+        burst_run(r, b, 1);
+        for (unsigned n = 0; n < 4; n++) {
+            uint64_t first, end;
+            burst_bytes(b, n, &first, &end);
+            const bool hit = first <= BURST_BASE + PAGE + 5 && BURST_BASE + PAGE + 5 < end;
+            assert_int_equal(burst_kept(r, n, 0, 3).response, hit ? 2 : 0);
+        }
+    }
+    uint8_t expected[8];
+    memcpy(expected, r->memory + PAGE, 8);
+    r->seed = 77;
+    for (unsigned n = 0; n < 4; n++) {
+        uint64_t first, end;
+        burst_bytes(&write, n, &first, &end);
+        for (uint64_t at = first; at < end && n != 2; at++)
+            expected[at - BURST_BASE - PAGE] = burst_data(r, n, (unsigned)(at % r->word));
+    }
+    burst_run(r, &write, 1);
+    assert_int_equal(burst_answer(r, 0), 2);
+    assert_memory_equal(expected, r->memory + PAGE, 8);
     burst_close(r);
 }
 
@@ -224,9 +258,10 @@ static void mixtures_are_served(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(increments_are_served),    cmocka_unit_test(wraps_are_served),
-        cmocka_unit_test(fixed_are_served),         cmocka_unit_test(bounds_hold_for_odd_bursts),
-        cmocka_unit_test(illegal_bursts_are_named), cmocka_unit_test(mixtures_are_served),
+        cmocka_unit_test(increments_are_served), cmocka_unit_test(wraps_are_served),
+        cmocka_unit_test(fixed_are_served),      cmocka_unit_test(bounds_hold_for_odd_bursts),
+        cmocka_unit_test(faults_hit_their_beat), cmocka_unit_test(illegal_bursts_are_named),
+        cmocka_unit_test(mixtures_are_served),
     };
     int failed = argc < 2;
     for (int i = 1; i < argc; i++) {

@@ -11,17 +11,19 @@ import pytest
 from libraries import BUILD, ROOT, isa, library, speed
 
 
-@pytest.fixture(scope="module")
-def board(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("board")
-    source = ROOT / "sim" / "systemc" / "examples"
+def built(source: Path, folder: Path) -> Path:
     for command in (
         ["cmake", "-S", source, "-B", folder, f"-DPresil_DIR={BUILD / 'cmake'}"],
         ["cmake", "--build", folder],
     ):
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=200)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    return folder / "board"
+    return folder
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory) -> Path:
+    return built(ROOT / "sim" / "systemc" / "examples", tmp_path_factory.mktemp("board")) / "board"
 
 
 def run(board: Path, folder: Path, descriptors: list[bytes]) -> subprocess.CompletedProcess:
@@ -86,3 +88,11 @@ def test_an_unaligned_store_leaves_its_neighbours(board, tmp_path):
     ]
     done = run(board, tmp_path, copy)
     assert done.returncode == 1 and "status 1 " in done.stdout and "copied no" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_memory_of_whole_bursts_serves_any_of_them(tmp_path):
+    """whole/whole.cpp: narrow, unaligned, FIXED and WRAP bursts towards a target without beats."""
+    program = built(Path(__file__).parent / "whole", tmp_path) / "whole"
+    environment = {**os.environ, "PRESIL_LIBRARY_PATH": str(library("burst", "systemc").parent)}
+    done = subprocess.run([str(program)], capture_output=True, text=True, timeout=100, env=environment)
+    assert done.returncode == 0 and done.stdout.startswith("390 bursts\n"), done.stdout[-1000:] + done.stderr[-1000:]
