@@ -358,4 +358,14 @@ int presil_memory_pool_of(presil_device *device, presil_daddr address, uint32_t 
     return !unknown;
 }
 
+uint64_t presil_memory_bytes_of(presil_device *device, presil_daddr address) {
+    if (presil_enter(device) || !presil_memory_contains(device, address, 1) || address.value % PRESIL_HEAP_PAGE)
+        return 0;
+    (void)pthread_mutex_lock(&device->heap_lock);
+    const uint64_t pages =
+        presil_heap_size(&device->heap, (uint32_t)((address.value - device->memory_base.value) / PRESIL_HEAP_PAGE));
+    (void)pthread_mutex_unlock(&device->heap_lock);
+    return pages * PRESIL_HEAP_PAGE;
+}
+
 uint32_t presil_pool_number(const presil_pool *pool) { return pool ? pool->index : 0; }

@@ -193,6 +193,8 @@ PRESIL_CHECKED int presil_memory_snapshot(presil_device *device, presil_memory_b
                                           uint64_t *count);
 /* 1 and the number of its pool, if a live block starts at the address; else 0. */
 PRESIL_API int presil_memory_pool_of(presil_device *device, presil_daddr address, uint32_t *number);
+/* Size of the live block that starts at the address, whole pages; 0: none does. */
+PRESIL_API uint64_t presil_memory_bytes_of(presil_device *device, presil_daddr address);
 PRESIL_API void presil_memory_reset_peak(presil_device *device);
 PRESIL_API void presil_memory_reset_totals(
     presil_device *device); /* gained, lost, failures and flushes count from 0 again */

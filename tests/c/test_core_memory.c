@@ -120,8 +120,13 @@ static void counters_snapshot_and_limit(void **state) {
         assert_int_equal(blocks[i].requested, 5000);
     }
     assert_int_equal(live, 3);
+    assert_int_equal(presil_memory_bytes_of(d, own), 8192);
+    assert_int_equal(presil_memory_bytes_of(d, large), 3 << 20);
+    assert_int_equal(presil_memory_bytes_of(d, (presil_daddr){large.value + 4096}), 0);
+    assert_int_equal(presil_memory_bytes_of(d, (presil_daddr){own.value + 1}), 0);
     assert_int_equal(bytes, 7 << 20);
     EXPECT_OK(presil_free(d, large));
+    assert_int_equal(presil_memory_bytes_of(d, large), 0);
     presil_memory_reset_totals(d);
     presil_memory_reset_peak(d);
     EXPECT_OK(presil_free(d, own));

@@ -183,6 +183,48 @@ def check_ddp(rank, device):
     assert all(torch.isfinite(p).all() for p in model.parameters())
 
 
+def check_weights_of_now(rank, device):
+    """Packed while a collective is under way that will write them, by users of every kind; and by way of each question
+    that finds the work done."""
+    net = nn.Sequential(nn.Conv2d(4, 4, 1, bias=False)).to(device).requires_grad_(False)
+    image = torch.ones(1, 4, 2, 2, device=device)
+    model = torch.compile(net, backend="presil")
+    g, stream = torch.presil.PresilGraph(), torch.presil.Stream()
+    with torch.no_grad(), torch.presil.graph(g, stream=stream):
+        out = net(image)
+
+    def replay():
+        g.replay()
+        return out
+
+    store = dist.distributed_c10d._get_default_store()
+    ends = {
+        "wait": lambda work: work.wait(),
+        "future": lambda work: work.get_future().wait(),
+        "completed": lambda work: [None for _ in iter(work.is_completed, True)],
+    }
+    for value, (name, end) in enumerate(ends.items(), 1):
+        with torch.no_grad():
+            net[0].weight.fill_(value + rank * 10)
+            if rank == 1:
+                store.wait([name])
+            work = dist.broadcast(net[0].weight, src=1, async_op=True)
+            if rank == 0:
+                for run in (lambda: net(image), lambda: model(image), replay):
+                    equal(run()[0, 0, 0], [4 * value] * 2)  # packed before the bytes come
+                store.set(name, "packed")
+            end(work)
+            for run in (lambda: net(image), lambda: model(image), replay):
+                equal(run()[0, 0, 0], [4 * (value + 10)] * 2)
+    received = torch.zeros(4, 4, 1, 1, device=device)
+    if rank == 0:
+        equal(nn.functional.conv2d(image, received)[0, 0, 0], [0, 0])
+        dist.recv(received, src=1)
+        equal(nn.functional.conv2d(image, received)[0, 0, 0], [2, 2])
+    else:
+        dist.send(received + 0.5, dst=0)
+
+
 def check_timeout(rank, device):
     group = dist.new_group(timeout=timedelta(seconds=2))
     if rank == 0:
@@ -199,6 +241,7 @@ CHECKS = [
     check_refusals,
     check_capture_is_refused,
     check_ddp,
+    check_weights_of_now,
     check_timeout,
 ]
 

@@ -17,7 +17,7 @@ TESTS = {
     "explain-one": "test_explain.py::test_one_at_a_time_and_usable_after_an_error",
     "strict": "test_explain.py::test_strict_names_operator_reason_and_line",
     "moves": "test_device.py::test_moves_by_the_host_are_counted_and_pass_strict_mode",
-    "weights-packed": "test_explain.py::test_weights_are_packed_once",
+    "weights-packed": "test_weights.py::test_weights_of_now",
     "mixed-devices": "test_device.py::test_mixed_devices_are_refused",
     "one-queue": "test_streams.py::test_memory_freed_on_one_stream_is_safe_to_use_on_another",
     "error-lines": "test_errors.py::test_a_fault_in_a_backward_pass_names_the_node_and_the_forward_line",

@@ -21,6 +21,7 @@ import itertools
 import torch
 
 from torch_presil import _C
+from torch_presil.interchange import address
 
 __all__ = ["PresilGraph", "graph", "graph_pool_handle", "is_current_stream_capturing", "make_graphed_callables"]
 
@@ -177,7 +178,7 @@ class _Replay(torch.autograd.Function):
                     f"a graphed callable was captured with an argument of shape {tuple(place.shape)} and "
                     f"{place.dtype}, got {tuple(given.shape)} and {given.dtype}"
                 )
-            if place.data_ptr() != given.data_ptr():
+            if address(place) != address(given):
                 place.detach().copy_(given)
         graphed.forward_graph.replay()
         return tuple(o.detach() for o in graphed.outputs)

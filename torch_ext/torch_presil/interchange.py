@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where torch has no hook for an out-of-tree device: printing, DLPack's device, sending to another process,
-safetensors. Each keeps torch's own code for every other device."""
+"""Where torch has no hook for an out-of-tree device: printing, DLPack's device, addresses that leave torch, sending to
+another process, safetensors. Each keeps torch's own code for every other device."""
 
 import functools
 import sys
@@ -8,11 +8,15 @@ import threading
 from multiprocessing.reduction import ForkingPickler
 
 import torch
+import torch.utils.dlpack
 from torch.multiprocessing import reductions
 
 from torch_presil import _C
 
-__all__ = ["install"]
+__all__ = ["address", "install"]
+
+# As Tensor.data_ptr(), for comparing: who gets it does not write there.
+address = torch._C.TensorBase.data_ptr
 
 
 def _on_device(value) -> bool:
@@ -48,6 +52,41 @@ def _name_dlpack_device() -> None:
         return original(self)
 
     torch.Tensor.__dlpack_device__ = __dlpack_device__
+
+
+def _note_strangers() -> None:
+    """Who gets an address or a capsule may write the memory without torch: from then on what was made of the bytes
+    (packed weights) is compared with them before it is used."""
+
+    def on_tensors(owner, name):
+        original = getattr(owner, name)
+
+        @functools.wraps(original)
+        def noted(tensor, *args, **kwargs):
+            result = original(tensor, *args, **kwargs)
+            if isinstance(tensor, torch.Tensor) and tensor.device.type == "presil" and torch._C._has_storage(tensor):
+                _C.expose(tensor)
+            return result
+
+        setattr(owner, name, noted)
+
+    on_tensors(torch.Tensor, "data_ptr")
+    on_tensors(torch.Tensor, "__dlpack__")
+    for module in (torch._C, torch.utils.dlpack):
+        for name in ("_to_dlpack", "_to_dlpack_versioned", "to_dlpack"):
+            if hasattr(module, name):
+                on_tensors(module, name)
+
+    original = torch.UntypedStorage.data_ptr
+
+    @functools.wraps(original)
+    def data_ptr(self):
+        begin = original(self)
+        if self.device.type == "presil":
+            _C.expose_bytes(begin, self.nbytes())
+        return begin
+
+    torch.UntypedStorage.data_ptr = data_ptr
 
 
 def _refuse(text: str):
@@ -103,5 +142,6 @@ def install() -> None:
     """Called once, at import."""
     _print_from_host_memory()
     _name_dlpack_device()
+    _note_strangers()
     _refuse_processes()
     _name_safetensors_device()

@@ -4,7 +4,7 @@
 #include "graph/capture.h"
 #include "host/fallback.h"
 #include "observe/recorder.h"
-#include "ops/weights.h"
+#include "runtime/writes.h"
 
 namespace presil::api {
 namespace {
@@ -55,7 +55,7 @@ bool launch(const char* op, const at::Tensor& written,
             const std::function<int(presil_device*, presil_stream*)>& enqueue) {
   const int index = index_of(written);
   refuse_capture(index, op, "a graph has to know what a launch reads, which this interface does not say");
-  weights_changed(written);
+  const AnnouncedWrites announced(written);
   const int status = enqueue(presil::device(index), current_stream(index));
   if (status == PRESIL_EUNSUPPORTED) return false;
   presil::check(status, op);
@@ -72,6 +72,7 @@ Host::Host(const char* op, const char* reason, const at::Tensor& any_operand)
 }
 
 Host::~Host() {
+  for (const auto& t : written_) memory_written(t);
   note_host_operator(host_site(op_), reason_.c_str(), static_cast<int64_t>(observe_now_ns()) - start_ns_);
 }
 
@@ -84,7 +85,7 @@ at::Tensor Host::read(const at::Tensor& tensor) const {
 
 at::Tensor Host::write(const at::Tensor& tensor) const {
   at::Tensor view = read(tensor);
-  weights_changed(tensor);
+  written_.push_back(tensor);
   return view;
 }
 

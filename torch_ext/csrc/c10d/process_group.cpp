@@ -3,7 +3,7 @@
 
 #include "c10d/host_work.h"
 #include "graph/capture.h"
-#include "ops/weights.h"
+#include "runtime/writes.h"
 
 namespace presil {
 namespace {
@@ -34,7 +34,6 @@ class Call {
     return views_->to_host(t);
   }
   Tensors outputs(const Tensors& device) {
-    for (const Tensor& t : device) weights_changed(t);
     outputs_.push_back(device);
     return inputs(device);
   }

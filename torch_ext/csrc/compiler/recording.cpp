@@ -2,10 +2,12 @@
 #include "compiler/recording.h"
 #include "graph/capture.h"
 #include "observe/recorder.h"
-#include "ops/placed_weights.h"
+#include "runtime/writes.h"
 
 #include <ATen/record_function.h>
 #include <presil_image.h>
+
+#include <algorithm>
 
 namespace presil {
 namespace {
@@ -29,17 +31,18 @@ Fusion fusion_of(const Tail& tail) {
 
 }  // namespace
 
-Recording::Recording(int index) : index_(index) {
+Recording::Recording(int index) : index_(index), epoch_(watch_epoch()) {
   refuse_partition(index);
   device(index);
 }
 Recording::~Recording() { presil_list_destroy(list_); }
 
-std::shared_ptr<presil_weights> Recording::hold(WeightRequest request) {
-  auto packed = place_ ? packed_weights_at(request, {place_}, place_end_ - place_) : packed_weights(request);
-  if (place_) place_ += pages(presil_weights_bytes(packed.get()));
-  held_.push_back({std::move(request), packed});
-  return packed;
+std::shared_ptr<presil_weights> Recording::hold(const WeightRequest& request) {
+  auto packed = place_ ? std::make_shared<PackedWeights>(request, presil_daddr{place_}, place_end_ - place_)
+                       : cached_weights(request);
+  if (place_) place_ += pages(presil_weights_bytes(packed->handle()));
+  held_.push_back(packed);
+  return {packed, packed->handle()};
 }
 void Recording::place_weights(uint64_t address, uint64_t bytes) {
   place_ = address;
@@ -47,12 +50,14 @@ void Recording::place_weights(uint64_t address, uint64_t bytes) {
 }
 uint64_t Recording::weights_bytes() const {
   uint64_t sum = 0;
-  for (const Held& h : held_) sum += pages(presil_weights_bytes(h.packed.get()));
+  for (const auto& packed : held_) sum += pages(presil_weights_bytes(packed->handle()));
   return sum;
 }
 
-void Recording::add(const std::string& label, std::function<bool()> enqueue) {
+void Recording::add(const std::string& label, const at::Tensor& out, std::function<bool()> enqueue) {
   TORCH_CHECK(!list_, "presil: the recording is finished");
+  const std::pair<const void*, size_t> range{out.storage().data(), out.storage().nbytes()};
+  if (std::find(written_.begin(), written_.end(), range) == written_.end()) written_.push_back(range);
   ops_.push_back({label, std::move(enqueue)});
 }
 
@@ -72,7 +77,7 @@ void Recording::conv2d(const std::string& label, const at::Tensor& x, const at::
   request.dilation = geometry.dilation;
   request.input_dilation = geometry.input_dilation;
   request.transposed = transposed;
-  add(label, [=, packed = hold(std::move(request)), fusion = fusion_of(tail)] {
+  add(label, out, [=, packed = hold(request), fusion = fusion_of(tail)] {
     return chip_conv2d(label.c_str(), x, packed, out, geometry, fusion, 0);
   });
 }
@@ -90,7 +95,7 @@ void Recording::linear(const std::string& label, const at::Tensor& x, const at::
 
 void Recording::matmul(const std::string& label, const at::Tensor& a, const at::Tensor& b, const Tail& tail,
                        const at::Tensor& out) {
-  add(label, [=, compute = compute_for(a.scalar_type()), fusion = fusion_of(tail)] {
+  add(label, out, [=, compute = compute_for(a.scalar_type()), fusion = fusion_of(tail)] {
     return chip_matmul(label.c_str(), a, b, out, compute, fusion);
   });
 }
@@ -98,17 +103,17 @@ void Recording::matmul(const std::string& label, const at::Tensor& a, const at::
 void Recording::input_grad(const std::string& label, const at::Tensor& grad, const at::Tensor& weight,
                            const ConvArguments& conv, const std::optional<at::Tensor>& residual,
                            const at::Tensor& out) {
-  add(label, [=, before = residual.value_or(at::Tensor())] {
+  add(label, out, [=, before = residual.value_or(at::Tensor())] {
     return chip_input_gradient(conv_labels(conv.transposed, false), grad, weight, out, conv, before);
   });
 }
 void Recording::weight_grad(const std::string& label, const at::Tensor& grad, const at::Tensor& x,
                             const ConvArguments& conv, const at::Tensor& out) {
-  add(label, [=] { return chip_weight_gradient(conv_labels(conv.transposed, false), grad, x, out, conv); });
+  add(label, out, [=] { return chip_weight_gradient(conv_labels(conv.transposed, false), grad, x, out, conv); });
 }
 void Recording::bias_grad(const std::string& label, const at::Tensor& grad, const at::Tensor& out) {
   if (!one_.defined()) one_ = at::ones({1}, grad.options().dtype(c10::kFloat));
-  add(label, [=, one = one_, compute = compute_for(grad.scalar_type(), Fp32Op::conv)] {
+  add(label, out, [=, one = one_, compute = compute_for(grad.scalar_type(), Fp32Op::conv)] {
     return chip_bias_gradient(conv_labels(false, false), grad, one, out, compute);
   });
 }
@@ -116,10 +121,6 @@ void Recording::bias_grad(const std::string& label, const at::Tensor& grad, cons
 void Recording::finish(const std::string& label) {
   TORCH_CHECK(!list_, "presil: the recording is finished");
   name_ = "presil::" + label;
-  epoch_ = weights_epoch();
-  for (const Held& h : held_)
-    TORCH_CHECK(place_ || packed_weights(h.request) == h.packed, "presil: a weight of ", label,
-                " was written while it was recorded");
   auto* handle = device(index_);
   auto* stream = current_stream(index_);
   check(presil_record_begin(handle, stream), "recording a partition");
@@ -151,15 +152,17 @@ void Recording::submit() {
   at::RecordFunction observed(at::RecordScope::FUNCTION);
   if (C10_UNLIKELY(observed.isActive())) observed.before(name_);
   check(presil_list_submit(list_, current_stream(index_)), "submitting a partition");
+  for (const auto& [begin, bytes] : written_) memory_written(begin, bytes);
   observe_launch();
   mark_pending(index_);
 }
 
 bool Recording::valid() const {
-  const uint64_t now = weights_epoch();
-  if (now == epoch_ || place_) return true;
-  for (const Held& h : held_)
-    if (packed_weights(h.request) != h.packed) return false;
+  if (place_) return true;
+  const uint64_t now = watch_epoch();
+  if (now == epoch_ && C10_LIKELY(compared_watches() == 0)) return true;
+  for (const auto& packed : held_)
+    if (!packed->current()) return false;
   epoch_ = now;
   return true;
 }

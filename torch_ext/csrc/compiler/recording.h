@@ -65,20 +65,17 @@ class Recording {
     std::string label;
     std::function<bool()> enqueue;  // false: the chip can't
   };
-  struct Held {
-    WeightRequest request;
-    std::shared_ptr<presil_weights> packed;
-  };
-  std::shared_ptr<presil_weights> hold(WeightRequest request);
-  void add(const std::string& label, std::function<bool()> enqueue);
+  std::shared_ptr<presil_weights> hold(const WeightRequest& request);
+  void add(const std::string& label, const at::Tensor& out, std::function<bool()> enqueue);
 
-  int index_;
+  const int index_;
+  mutable uint64_t epoch_;  // of the watches, when the held weights were known to be valid
   std::string name_;
   uint64_t place_ = 0, place_end_ = 0;
   std::vector<Op> ops_;  // until finish()
-  std::vector<Held> held_;
-  at::Tensor one_;  // read by the gradients of biases
-  mutable uint64_t epoch_ = 0;
+  std::vector<std::shared_ptr<PackedWeights>> held_;
+  std::vector<std::pair<const void*, size_t>> written_;  // memory that a submit writes
+  at::Tensor one_;                                       // read by the gradients of biases
   size_t operators_ = 0;
   presil_list* list_ = nullptr;
 };

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/recorder.h"
 
+#include "host/facts.h"
 #include "runtime/allocator.h"
 #include "runtime/generator.h"
+#include "runtime/writes.h"
 
 #include <c10/core/CPUAllocator.h>
 
@@ -10,13 +12,6 @@
 
 namespace presil {
 namespace {
-
-bool is_written(const c10::FunctionSchema& schema, size_t i) {
-  const auto* alias = schema.arguments()[i].alias_info();
-  if (alias && alias->isWrite()) return true;
-  // Running statistics, which the schema does not mark.
-  return (i == 3 || i == 4) && schema.name() == "aten::native_batch_norm";
-}
 
 // Shapes or values that leave the device depend on data; the out= forms carry no tag.
 bool depends_on_data(const c10::OperatorHandle& op, const torch::jit::Stack& arguments) {
@@ -81,12 +76,9 @@ void GraphRecorder::save(const c10::Storage& storage) {
 void GraphRecorder::note_write(Step& step, const c10::Storage& storage) {
   const void* at = storage.data();
   if (!at) return;
-  step.written.push_back(at);
+  step.written.emplace_back(at, storage.nbytes());
   written_.insert(at);
-  if (owns(at)) return;
   keep(storage);
-  if (auto* dev = storage.device_type() == kDevice ? storage.unsafeGetStorageImpl() : viewed_storage(storage))
-    step.outside.push_back(dev);
 }
 
 void GraphRecorder::check_operand(const std::string& name, const at::Tensor& t) {
@@ -178,7 +170,7 @@ std::shared_ptr<presil_weights> GraphRecorder::weights(const WeightRequest& requ
   auto weights = std::make_shared<CapturedWeights>(request);
   recording_.weights.push_back(weights);
   add(std::make_unique<WeightsStep>(weights));
-  return weights->packed();
+  return {weights->packed(), weights->packed()->handle()};
 }
 
 // ---- host operators
@@ -205,8 +197,9 @@ HostCall* GraphRecorder::begin(const c10::OperatorHandle& op, c10::ArrayRef<c10:
                                const at::Generator& engine) {
   auto call = std::unique_ptr<HostCall>(new HostCall{op, arguments.vec(), engine, {}, nullptr, {}});
   check_operator(*call, c10::toString(op.operator_name()));
+  const OperatorFacts& facts = facts_of(op);
   for (size_t i = 0; i < call->arguments.size(); i++) {
-    if (!is_written(op.schema(), i)) continue;
+    if (!facts.writes(i, call->arguments.data())) continue;
     visit_tensors(call->arguments[i], [&](const at::Tensor& t) {
       if (!start_of(t)) return;
       save(t.storage());
@@ -261,8 +254,9 @@ void GraphRecorder::end(HostCall& call_, torch::jit::Stack& results, size_t firs
       v = std::move(list);
     }
   }
+  const OperatorFacts& facts = facts_of(call->op);
   bool writes = false;
-  for (size_t i = 0; i < call->arguments.size(); i++) writes |= is_written(call->op.schema(), i);
+  for (size_t i = 0; i < call->arguments.size(); i++) writes |= facts.writes(i, call->arguments.data());
   if (fresh.empty() && !writes) return;  // a view
 
   torch::jit::Stack arguments;
@@ -270,7 +264,7 @@ void GraphRecorder::end(HostCall& call_, torch::jit::Stack& results, size_t firs
   std::vector<c10::Storage> storages;
   for (const auto& r : fresh) storages.push_back(r.place.storage());
   for (size_t i = 0; i < call->arguments.size(); i++)
-    if (is_written(call->op.schema(), i))
+    if (facts.writes(i, call->arguments.data()))
       visit_tensors(call->arguments[i], [&](const at::Tensor& t) {
         if (t.defined()) storages.push_back(t.storage());
       });
@@ -289,17 +283,10 @@ CapturedWork GraphRecorder::finish(std::string* refused) {
   }
   for (auto& [at, saved] : saved_) {
     if (saved.storage.data() == at) memcpy(const_cast<void*>(at), saved.content.data(), saved.content.size());
-    if (auto* dev = saved.storage.device_type() == kDevice ? saved.storage.unsafeGetStorageImpl()
-                                                           : viewed_storage(saved.storage))
-      weights_changed(dev);
+    memory_written(at, saved.content.size());
   }
   for (auto& [generator, state] : generators_)
     generator.unsafeGetGeneratorImpl()->set_state(*state.unsafeGetTensorImpl());
-  // What was packed of the graph's own memory is packed again whenever a step has written it.
-  for (auto& step : recording_.steps)
-    for (const void* at : step->written)
-      for (auto& weights : recording_.weights)
-        if (owns(at) && weights->reads(at)) step->packed.push_back(weights.get());
   *refused = refused_;
   return std::move(recording_);
 }

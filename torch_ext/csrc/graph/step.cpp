@@ -2,6 +2,7 @@
 #include "graph/step.h"
 
 #include "runtime/generator.h"
+#include "runtime/writes.h"
 
 #include <mutex>
 #include <unordered_map>
@@ -35,8 +36,7 @@ class UsePlan {
 }  // namespace
 
 void Step::announce_writes() {
-  for (auto* storage : outside) weights_changed(storage);
-  for (auto* weights : packed) weights->mark_stale();
+  for (const auto& [begin, bytes] : written) memory_written(begin, bytes);
 }
 
 void LaunchStep::run(Replay& replay) {

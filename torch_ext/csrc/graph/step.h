@@ -2,7 +2,7 @@
 // What a graph consists of: launches and host operators on fixed addresses, each with what follows from its writing.
 #pragma once
 #include "host/alias.h"
-#include "ops/weights.h"
+#include "weights/weights.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
@@ -23,13 +23,10 @@ class Step {
   virtual ~Step() = default;
   virtual void run(Replay& replay) = 0;
   virtual bool on_chip() const = 0;
-  // Packed weights of others and of this graph that were made of what the step has written.
   void announce_writes();
 
   const std::string name;
-  std::vector<const void*> written;        // first byte of each storage, in the graph's pool or outside
-  std::vector<c10::StorageImpl*> outside;  // those that are not the graph's; it keeps them alive
-  std::vector<CapturedWeights*> packed;    // of this graph, made of the graph's own memory that is written here
+  std::vector<std::pair<const void*, size_t>> written;  // bytes of storages, in the graph's pool or outside
 };
 
 class WeightsStep final : public Step {

@@ -67,13 +67,6 @@ void copy_metadata(const c10::TensorImpl* from, c10::TensorImpl* to) {
 
 AllocationPlan* exchange_allocation_plan(AllocationPlan* plan) noexcept { return std::exchange(tls_plan, plan); }
 
-c10::StorageImpl* viewed_storage(const c10::Storage& cpu) {
-  const auto& data = cpu.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks();
-  return data.get_deleter() == &drop_reference
-             ? static_cast<c10::StorageImpl*>(static_cast<c10::intrusive_ptr_target*>(data.get_context()))
-             : nullptr;
-}
-
 AllocateOnDevice::AllocateOnDevice(int index) : previous_(tls_heap) {
   install_redirecting_allocator();
   tls_heap = index;

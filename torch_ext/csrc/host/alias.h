@@ -90,7 +90,6 @@ struct AllocationPlan {
 };
 AllocationPlan* exchange_allocation_plan(AllocationPlan* plan) noexcept;  // the calling thread's; null: none
 
-c10::StorageImpl* viewed_storage(const c10::Storage& cpu);  // the device storage behind a view of HostViews, or null
 void copy_metadata(const c10::TensorImpl* from,
                    c10::TensorImpl* to);  // sizes, strides, offset, conjugate and negative bits
 

@@ -28,6 +28,13 @@ bool takes_cpu_tensors(const std::string& name) {
   return names.count(name) != 0;
 }
 
+// Batch-norm writes its running statistics in place since before schemas could say so, and the schema stayed. Its
+// backward reads them.
+bool is_running_statistic(const std::string& op, const std::string& argument) {
+  constexpr const char* backward = "_backward";
+  return (argument == "running_mean" || argument == "running_var") && op.find(backward) == std::string::npos;
+}
+
 std::unique_ptr<OperatorFacts> read_facts(const c10::OperatorHandle& op) {
   const c10::FunctionSchema& schema = op.schema();
   TORCH_CHECK_NOT_IMPLEMENTED(schema.arguments().size() <= kMaxArguments, "presil: ", op.operator_name(),
@@ -44,6 +51,9 @@ std::unique_ptr<OperatorFacts> read_facts(const c10::OperatorHandle& op) {
   for (size_t i = 0; i < facts->arguments; i++) {
     const auto& argument = schema.arguments()[i];
     if (argument.alias_info() && argument.alias_info()->isWrite()) facts->written.set(i);
+    if (is_running_statistic(facts->name.name, argument.name())) facts->unmarked.set(i);
+    if (argument.name() == "training" || argument.name() == "train" || argument.name() == "use_input_stats")
+      facts->training = static_cast<int>(i);
     if (facts->random && is_optional_generator(argument)) facts->generator = static_cast<int>(i);
   }
   return facts;

@@ -2,7 +2,7 @@
 #include "host/fallback.h"
 #include "host/facts.h"
 #include "runtime/generator.h"
-#include "ops/weights.h"
+#include "runtime/writes.h"
 
 #include <torch/library.h>
 
@@ -40,13 +40,13 @@ class Call {
 
  private:
   at::Tensor host(const at::Tensor& t, bool written) {
-    if (written && t.defined()) weights_changed(t);
+    if (written && t.defined() && t.device().type() == kDevice) written_.add(t);
     return views_.to_host(t);
   }
 
   void map_argument(size_t i) {
     c10::IValue& v = (*stack_)[first_ + i];
-    const bool written = facts_.written[i];
+    const bool written = facts_.writes(i, stack_->data() + first_);
     if (v.isTensor()) {
       if (v.toTensor().defined()) v = host(v.toTensor(), written);
     } else if (v.isTensorList()) {
@@ -122,6 +122,7 @@ class Call {
   int device_argument_ = -1;
   bool generator_given_ = false;
   at::Generator swap_;
+  AnnouncedWrites written_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "graph/capture.h"
+#include "runtime/writes.h"
 
 namespace presil {
 namespace {
@@ -128,7 +129,7 @@ bool enqueue_conv2d(presil_conv2d_desc& desc, const char* label, const at::Tenso
   presil_tensor residual{};
   if (fusion.residual.defined()) residual = describe(fusion.residual, kNhwc);
   desc.epilogue = describe(fusion, fusion.residual.defined() ? &residual : nullptr);
-  weights_changed(output);
+  const AnnouncedWrites written(output);
   return enqueued(launch(index, label, {&input, &kernel, &fusion.residual}, output,
                          [&](presil_stream* s) { return presil_conv2d(device(index), s, &desc); }),
                   index, label);
@@ -179,7 +180,7 @@ bool chip_weight_grad(const char* label, const at::Tensor& input, const at::Tens
     added = describe(residual, kNhwc);
     desc.residual = &added;
   }
-  weights_changed(out);
+  const AnnouncedWrites written(out);
   return enqueued(launch(index, label, {&input, &grad, &residual}, out,
                          [&](presil_stream* s) { return presil_conv2d_weight_grad(device(index), s, &desc); }),
                   index, label);
@@ -198,7 +199,7 @@ bool chip_matmul(const char* label, const at::Tensor& a, const at::Tensor& b, co
   presil_tensor residual{};
   if (fusion.residual.defined()) residual = describe(fusion.residual, {0, 1, 2});
   desc.epilogue = describe(fusion, fusion.residual.defined() ? &residual : nullptr);
-  weights_changed(out);
+  const AnnouncedWrites written(out);
   return enqueued(launch(index, label, {&a, &b, &fusion.residual}, out,
                          [&](presil_stream* s) { return presil_matmul(device(index), s, &desc); }),
                   index, label);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From tensors to the driver's operators: views, epilogues, and the two calls that enqueue on the chip.
 #pragma once
-#include "ops/weights.h"
+#include "weights/weights.h"
 
 #include <limits>
 

@@ -7,7 +7,7 @@
 #include "observe/moves.h"
 #include "observe/recorder.h"
 #include "ops/one_device.h"
-#include "ops/weights.h"
+#include "runtime/writes.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/TensorFactories.h>
@@ -80,7 +80,8 @@ void note_copy(const Tensor& from, const Tensor& to, int64_t nanoseconds) {
 Tensor copy_from(const Tensor& self, const Tensor& to, bool non_blocking) {
   const auto& here = self.device().type() == kDevice ? self : to;
   HostTrace trace(here.device().index(), "aten::copy_");
-  if (to.device().type() == kDevice) weights_changed(to);
+  AnnouncedWrites written;
+  if (to.device().type() == kDevice) written.add(to);
   if (non_blocking && !capturing(here.device().index(), nullptr) && copy_later(self, to)) {
     note_copy(self, to, 0);
     return to;

@@ -2,7 +2,7 @@
 #include "python/bind.h"
 
 #include "graph/capture.h"
-#include "ops/weights.h"
+#include "weights/weights.h"
 #include "runtime/device.h"
 #include "runtime/exit.h"
 #include "runtime/generator.h"

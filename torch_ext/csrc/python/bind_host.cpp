@@ -3,7 +3,9 @@
 
 #include "host/alias.h"
 #include "runtime/device.h"
+#include "weights/watch.h"
 
+#include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
 namespace presil {
@@ -21,6 +23,18 @@ void bind_host(pybind11::module_& m) {
         return views.to_host(t);
       },
       pybind11::call_guard<pybind11::gil_scoped_release>());
+  // For tests: what packed weights stand on.
+  pybind11::class_<Watch>(m, "Watch")
+      .def(pybind11::init([](const std::vector<at::Tensor>& tensors) {
+        std::vector<const at::Tensor*> watched;
+        for (const auto& t : tensors) watched.push_back(&t);
+        return std::make_unique<Watch>(watched);
+      }))
+      .def("current", &Watch::current)
+      .def_property_readonly("unwritten", &Watch::unwritten);
+  // The bytes are handed to somebody whose writes nobody announces.
+  m.def("expose", [](const at::Tensor& t) { expose(t); });
+  m.def("expose_bytes", [](uintptr_t begin, size_t bytes) { expose(reinterpret_cast<const void*>(begin), bytes); });
 }
 
 }  // namespace presil

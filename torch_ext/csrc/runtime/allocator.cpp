@@ -3,6 +3,7 @@
 #include "graph/capture.h"
 #include "runtime/device.h"
 #include "runtime/pools.h"
+#include "runtime/writes.h"
 
 #include <mutex>
 
@@ -146,7 +147,9 @@ void device_free(void* p) {
   const int index = p ? device_of_pointer(p) : -1;
   if (index < 0) return;
   presil_daddr address{};
-  if (presil_device_address(opened(index), p, &address)) (void)!presil_free(opened(index), address);
+  if (!presil_device_address(opened(index), p, &address)) return;
+  if (auto* listener = write_listener.load()) listener(p, presil_memory_bytes_of(opened(index), address), true);
+  (void)!presil_free(opened(index), address);
 }
 
 std::vector<c10::CachingDeviceAllocator::SegmentInfo> memory_segments(int index) {

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace presil::api {
 
@@ -47,7 +48,7 @@ class PRESIL_TORCH_API Host {
  public:
   // op: as it appears in torch.presil's reports; reason: why the host computes it.
   Host(const char* op, const char* reason, const at::Tensor& any_operand);
-  ~Host();
+  ~Host();  // what was written is known from here on: packed copies of it are packed again
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;
   // CPU tensors that share the memory: same dtype, shape and strides. Don't resize them; they keep the memory alive,
@@ -59,6 +60,7 @@ class PRESIL_TORCH_API Host {
   const int index_;
   const std::string op_, reason_;
   int64_t start_ns_ = 0;
+  mutable std::vector<at::Tensor> written_;
 };
 
 }  // namespace presil::api

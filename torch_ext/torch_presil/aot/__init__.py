@@ -14,6 +14,7 @@ from torch import fx
 from torch.export.graph_signature import InputKind, OutputKind
 
 from torch_presil import _C
+from torch_presil.interchange import address
 from torch_presil.compiler import calls, fusion, layout
 from torch_presil.compiler.backend import Statistics
 from torch_presil.compiler.partition import ChipPartition, rounded, tensor_in
@@ -160,7 +161,7 @@ def _record(memory, values, arena, first, placed):
     part, tensors = memory.part, memory.tensors(arena, first)
     recording = _C.Recording(arena.device.index)
     if placed:
-        recording.place_weights(_C.device_address(arena.device.index, arena.data_ptr()), first)
+        recording.place_weights(_C.device_address(arena.device.index, address(arena)), first)
     given = {n: tensors.get(n, values[n]) for n in part.inputs}
     found = part.record(recording, given, lambda node: tensors[node])
     return recording, found, tensors
@@ -176,7 +177,7 @@ def _pack_tensor(name, tensor, arena) -> bytes:
         name.encode()[:63],
         DTYPES[tensor.dtype],
         tensor.dim(),
-        tensor.data_ptr() - arena.data_ptr(),
+        address(tensor) - address(arena),
         *tensor.shape,
         *pad,
         *tensor.stride(),
@@ -206,7 +207,7 @@ def _write(path, part, values, names) -> dict:
             or (n in values and values[n] is not None)
         ):
             raise AotError(f"output {n} is a constant")
-    commands = recording.save(_C.device_address(arena.device.index, arena.data_ptr()))
+    commands = recording.save(_C.device_address(arena.device.index, address(arena)))
     fixed = weights + sum(rounded(max(t.untyped_storage().nbytes(), 1)) for t in memory.plain.values())
     constants = arena[:fixed].cpu().numpy().tobytes()
     table = [_pack_tensor(names[n], found[n], arena) for n in part.inputs if values[n] is None] + [

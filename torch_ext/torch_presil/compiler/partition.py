@@ -15,6 +15,7 @@ import torch
 from torch import fx
 
 from torch_presil import _C
+from torch_presil.interchange import address
 from torch_presil.compiler import calls, layout
 
 PAGE = 4096  # the driver's own granularity: timing depends on addresses within a page only
@@ -105,7 +106,7 @@ class ChipPartition(torch.nn.Module):
         shapes, addresses = [], []
         for a, kind in zip(args, self.convert):
             if isinstance(a, torch.Tensor):
-                addresses.append(a.data_ptr())
+                addresses.append(address(a))
                 if kind != "weight":
                     shapes.append((a.shape, a.stride()))
             else:
@@ -127,7 +128,7 @@ class ChipPartition(torch.nn.Module):
             if isinstance(plan, str):
                 return self._one_by_one(args, plan)
             results = {n: torch.empty_like(meta, device=args_device(args)) for n, meta in plan.results.items()}
-            addresses.extend(t.data_ptr() for t in results.values())
+            addresses.extend(address(t) for t in results.values())
             addresses = tuple(addresses)
             recording = plan.lists.get(addresses)
             if recording is None or not recording.valid():
