@@ -66,12 +66,13 @@ void presil_event_passed(presil_event *event) {
     (void)pthread_mutex_unlock(&device->lock);
 }
 
-int presil_event_wait(presil_event *event, presil_stream *stream) {
+int presil_event_wait(presil_event *event, presil_device *waiting, presil_stream *stream) {
     const int entered = enter(event);
     if (entered) return entered;
-    presil_device *waiting = stream ? stream->device : event->device;
     const int other = presil_enter(waiting);
     if (other) return other;
+    stream = presil_stream_of(waiting, stream);
+    if (!stream) return PRESIL_EINVAL;
     if (waiting == event->device) return PRESIL_OK; /* one queue: it is already behind the event */
     const uint64_t seq = seq_of(event);
     if (seq == 0) return PRESIL_OK;

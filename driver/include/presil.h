@@ -241,9 +241,10 @@ PRESIL_API int presil_stream_query(presil_device *device, presil_stream *stream)
 PRESIL_CHECKED int presil_event_create(presil_device *device, presil_event **out);
 PRESIL_API void presil_event_destroy(presil_event *event);
 PRESIL_CHECKED int presil_event_record(presil_event *event, presil_stream *stream);
-PRESIL_CHECKED int presil_event_wait(presil_event *event, presil_stream *stream); /* the stream waits */
-PRESIL_CHECKED int presil_event_synchronize(presil_event *event);                 /* the caller waits */
-PRESIL_API int presil_event_query(presil_event *event);                           /* 1: passed or never recorded */
+/* The stream of `device` (NULL: its default one) waits; the event may be another device's. */
+PRESIL_CHECKED int presil_event_wait(presil_event *event, presil_device *device, presil_stream *stream);
+PRESIL_CHECKED int presil_event_synchronize(presil_event *event); /* the caller waits */
+PRESIL_API int presil_event_query(presil_event *event);           /* 1: passed or never recorded */
 PRESIL_CHECKED int presil_event_cycles(presil_event *event,
                                        uint64_t *cycles); /* chip clock at the event; EUNSUPPORTED without a clock */
 

@@ -204,12 +204,18 @@ static void events(void **state) {
     assert_int_equal(presil_event_query(before), 1);
     presil_stream *stream;
     EXPECT_OK(presil_stream_create(other, 0, &stream));
-    EXPECT_OK(presil_event_wait(after, stream)); /* the other device's stream waits for this one */
-    EXPECT_OK(presil_event_wait(after, NULL));
+    EXPECT_OK(presil_event_wait(after, other, NULL)); /* the other device's default stream waits for this one */
+    EXPECT_OK(presil_stream_synchronize(other, NULL));
+    assert_int_equal(presil_event_query(after), 1);
+    EXPECT_OK(presil_event_cycles(after, &c1));
+    EXPECT_OK(matmul_enqueue(d, NULL, &m));
+    EXPECT_OK(presil_event_record(after, NULL));
+    EXPECT_OK(presil_event_wait(after, other, stream));
+    EXPECT_STATUS(presil_event_wait(after, d, stream), PRESIL_EINVAL); /* of another device than the one named */
+    EXPECT_STATUS(presil_event_wait(after, NULL, stream), PRESIL_EINVAL);
     EXPECT_OK(presil_stream_synchronize(other, stream));
     assert_int_equal(presil_event_query(after), 1);
     EXPECT_OK(presil_event_cycles(before, &c0));
-    EXPECT_OK(presil_event_cycles(after, &c1));
     assert_true(c1 > c0 + 100);
     EXPECT_STATUS(presil_event_record(before, stream), PRESIL_EINVAL);
     presil_event *modelled;

@@ -40,6 +40,38 @@ def test_arguments_keep_strides_offsets_and_aliases(shift):
     assert moved[2]["k"].requires_grad and moved[2]["k"].device.type == "presil"
 
 
+def test_bound_counts_what_is_flushed_and_no_more():
+    """Operands of 1e-35 beside others: products below 2^-126 are gone, and so is what is left of an operand behind its
+    first term; a result that is not there at all is not."""
+    a, b = torch.full((2, 3), 1e-35), torch.full((3, 2), 3e-3)
+    exceeded = lambda b, got: products.bound_exceeded(torch.ops.aten.mm, (a, b), {}, [got])
+    assert exceeded(b, torch.zeros(2, 2)) is None
+    assert exceeded(b, torch.full((2, 2), 1e-36))
+    assert exceeded(b * 1e3, torch.zeros(2, 2))
+    assert exceeded(b * 1e3, (a.to("presil") @ (b * 1e3).to("presil")).cpu()) is None
+
+
+def test_bound_of_integers_is_their_value():
+    a, b = torch.full((17, 64), 127, dtype=torch.int8), torch.full((64, 8), 127, dtype=torch.int8)
+    good = torch._int_mm(a, b)
+    assert products.bound_exceeded(torch.ops.aten._int_mm, (a, b), {}, [good]) is None
+    assert products.bound_exceeded(torch.ops.aten._int_mm, (a, b), {}, [good + 1])
+
+
+def test_what_has_other_bits_is_held_to_the_spread_of_nudged_runs():
+    """A float64 sum that cancels: nothing wider to measure it by, and the CPU's own run is as far off as it happens to
+    be. Another order passes, an error above rounding does not."""
+    x = torch.randn(64, dtype=torch.float64)
+    x = torch.cat([x, -x]) + 1e-17
+    generator = torch.Generator().manual_seed(0)
+    runs = [[x.cumsum(0)[-1:]]] + [[products.nudged(x, generator).cumsum(0)[-1:]] for _ in range(4)]
+    other = x.flip(0).cumsum(0)[-1:]
+    held = lambda got, runs: products.no_worse(runs, runs[0], [got.to("presil")], "presil", "other bits")
+    assert not torch.equal(other, runs[0][0]) and held(other, runs) is None
+    assert held(other, runs[:1]), "one run says nothing of its spread"
+    assert "other bits" in held(other + 1e-12, runs)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_bound_takes_the_chips_product_and_refuses_a_worse_one(dtype):
     a, b = torch.randn(20, 70).to(dtype), torch.randn(70, 9).to(dtype)
@@ -86,6 +118,9 @@ def test_expectations_want_what_they_name_and_no_more():
     assert expected.judge([answer], [case]) == []
     assert "sample 2: y" in expected.judge([answer | {"failed": {"forward": {"1": "x", "2": "y"}}}], [case])[0]
     assert "passes" in expected.judge([answer | {"failed": {}}], [case])[0]
+    for gone in ({"entries": ["b*"]}, {"entries": ["add", "ad"]}, {"checks": ["forward", "forwards"]}):
+        named = {"entries": ["add"], "dtypes": ["float32"], "checks": ["forward"], "reason": "why", "samples": [1]}
+        assert "nothing of this name ran" in expected.judge([answer], [expected.Case(**(named | gone))])[0], gone
     assert "passes in 2 of 3" in expected.judge([answer], [expected.Case(["add"], ["float32"], ["forward"], "why")])[0]
 
 

@@ -54,6 +54,14 @@ e = P.Event()
 e.record(P.current_stream(0))
 s.wait_event(e)
 s.synchronize()
+for stream in (P.default_stream(1), s):  # work of the other device is waited for, on a default stream too
+    product = a @ a.t()
+    e.record(P.default_stream(0))
+    stream.wait_event(e)
+    stream.synchronize()
+    assert e.query(), stream
+refused("can't be recorded on a stream of presil:1", lambda: e.record(P.default_stream(1)))
+refused("can't be recorded on a stream of presil:1", lambda: e.record(s))
 # generators
 P.manual_seed_all(3)
 first = torch.rand(4, device="presil:0"), torch.rand(4, device="presil:1")

@@ -42,6 +42,35 @@ def test_launches_host_operators_and_frees_of_two_threads():
     in_threads(2, work)
 
 
+def test_recording_a_partition_takes_nobody_elses_launches():
+    """One thread records partition after partition (a size each) while another multiplies on the same stream: none of
+    the other's products becomes part of a partition instead of being computed."""
+    layer = torch.compile(torch.nn.Linear(16, 16).to("presil"), backend="presil", dynamic=True)
+    started, done = threading.Event(), threading.Event()
+
+    def record():
+        try:
+            layer(torch.randn(2, 16, device="presil"))  # compiles
+            started.set()
+            with torch.no_grad():
+                return [layer(torch.randn(n, 16, device="presil")) for n in range(3, 83)]
+        finally:
+            started.set()
+            done.set()
+
+    def multiply():
+        started.wait()
+        wrong, count = 0, 0
+        eye = torch.eye(64, device="presil")
+        while not done.is_set() or count < 50:
+            value = float(count % 100 + 1)
+            product = torch.full((64, 64), value, device="presil") @ eye
+            wrong, count = wrong + (product.amin().item() != value), count + 1
+        assert wrong == 0, f"{wrong} of {count} products"
+
+    in_threads(2, lambda i: (record, multiply)[i]())
+
+
 def test_training_in_two_threads_gives_what_one_gives():
     def train(seed):
         g = torch.Generator().manual_seed(seed)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """expectations.toml: what does not pass, and why. A failure that it doesn't name is an error, and so is a pass of
-what it names.
+what it names, and a name of nothing that runs.
 
     [[case]]
     entries = ["sparse.mm.reduce"]         names in the operator database; `*` matches more
@@ -23,7 +23,6 @@ class Case:
     checks: list[str]
     reason: str
     samples: list[int] | None = None
-    used: bool = False
 
     def covers(self, entry: str, dtype: str, check: str) -> bool:
         return (
@@ -42,7 +41,7 @@ def load(path: Path) -> list[Case]:
 
 def judge(answers: list[dict], cases: list[Case]) -> list[str]:
     """What is not as expected, one line each; empty: all as written."""
-    lines = []
+    lines = [line for case in cases for line in _names_nothing(case, answers)]
     for answer in answers:
         for check in answer["ran"]:
             lines += _judge_check(
@@ -51,12 +50,23 @@ def judge(answers: list[dict], cases: list[Case]) -> list[str]:
     return lines
 
 
+def _names_nothing(case: Case, answers: list[dict]) -> list[str]:
+    """The names of the case, of dtypes that the answers have, of which nothing ran: misspelt, or gone."""
+    return [
+        f"{dtype} {entry} {check}: expected to fail ({case.reason}), and nothing of this name ran"
+        for dtype in sorted({a["dtype"] for a in answers} & set(case.dtypes))
+        for entry in case.entries
+        for check in case.checks
+        if not any(
+            a["dtype"] == dtype and check in a["ran"] and fnmatch.fnmatchcase(a["entry"], entry) for a in answers
+        )
+    ]
+
+
 def _judge_check(answer: dict, check: str, cases: list[Case]) -> list[str]:
     name = f"{answer['dtype']} {answer['entry']} {check}"
     failed = {int(i): text for i, text in answer["failed"].get(check, {}).items()}
     lines = []
-    for case in cases:
-        case.used = True
     whole = any(c.samples is None for c in cases)
     wanted = {
         i

@@ -7,8 +7,8 @@ A call that launches on the chip can't be bit-equal to the CPU. Two things hold 
    docs/numerics.md 6 of its value in float64, computed from its
    own operands: dropped terms 2^-23, alignment 2^-20, accumulation 1.1 (B+1) 2^-24, each times sum |a*w| (sum over
    blocks of max |a*w| is at most that), B <= the number of
-   terms; plus the roundings outside the array (alpha, beta, the output's dtype) and 2^-126 for what is flushed. The
-   output's rounding is relative to the exact value.
+   terms; plus the roundings outside the array (alpha, beta, the output's dtype) and what is flushed below 2^-126. The
+   output's rounding is relative to the exact value. Integers are exact.
 2. The whole call is bit-equal to the CPU's in which each of those products was replaced by the device's (Substitute):
    whatever a composite operator does around its products is held
    to tolerance 0, however it amplifies the products' errors.
@@ -17,7 +17,6 @@ For that the CPU takes composite operators apart where the device does: what has
 CPU's is entered, and scaled-dot-product attention is SDPBackend.MATH.
 """
 
-import contextlib
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -30,6 +29,7 @@ from .transfer import Transfer
 
 aten = torch.ops.aten
 UNIT = {torch.float64: 2.0**-53, torch.float32: 2.0**-24, torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
+SMALLEST = 2.0**-124  # more than the three terms of an operand lose together
 TINY = {torch.float64: 0.0, torch.float32: 2.0**-126, torch.bfloat16: 2.0**-126, torch.float16: 2.0**-25}
 
 
@@ -107,6 +107,14 @@ def composite_key(function):
     return None
 
 
+def flushed(terms, total, raised):
+    """What flushing may add to an error: each of a product's results and sums below 2^-126, in each of the six passes,
+    and what is lost of an operand when its terms are that small (raised: the sum of the operands' magnitudes, each
+    raised by that much)."""
+    operands = torch.where(total.isfinite(), raised - total, torch.zeros_like(total))
+    return operands + 12 * (terms + 1) * 2.0**-126
+
+
 def bound_exceeded(packet, args, kwargs, results) -> str | None:
     """results: the device's, brought to the CPU; args: the CPU's operands."""
     exact = PRODUCTS[packet]
@@ -114,14 +122,16 @@ def bound_exceeded(packet, args, kwargs, results) -> str | None:
     wide = tree_map(lambda t: t.double() if isinstance(t, torch.Tensor) else t, (args, kwargs))
     magnitude = tree_map(lambda v: v.abs() if isinstance(v, torch.Tensor) else v, wide)
     magnitude[1].update({k: abs(v) for k, v in kwargs.items() if k in ("alpha", "beta")})
-    values, sums = exact(*wide[0], **wide[1]), exact(*magnitude[0], **magnitude[1])
-    for i, (got, (value, terms), (total, _)) in enumerate(zip(results, values, sums)):
+    above = tree_map(lambda v: v + SMALLEST if isinstance(v, torch.Tensor) else v, magnitude)
+    values, sums, raised_sums = (exact(*a, **k) for a, k in (wide, magnitude, above))
+    for i, (got, (value, terms), (total, _), (raised, _)) in enumerate(zip(results, values, sums, raised_sums)):
         if got is None or value is None:
             continue
         unit = UNIT.get(got.dtype, 0.0)
-        # Zero is exact, and a single term needs no sum: the bound counts what there is.
-        error = (2.0**-23 + 2.0**-20 + 1.1 * (terms + 1) * 2.0**-24) * total + (terms + 1) * 2.0**-126
+        error = (2.0**-23 + 2.0**-20 + 1.1 * (terms + 1) * 2.0**-24) * total + flushed(terms, total, raised)
         allowed = error + 1.01 * unit * (value.abs() + error) + TINY.get(got.dtype, 0.0)
+        if not got.dtype.is_floating_point:
+            allowed = torch.zeros_like(allowed)  # integers are summed exactly
         difference = _outside(got, value, allowed)
         if difference:
             return f"{packet} output {i}: {difference}"
@@ -187,11 +197,22 @@ class Substitute(TorchDispatchMode):
         return original.resize_(value.shape).copy_(value) if original.shape != value.shape else original.copy_(value)
 
 
-def no_worse(runs: list, wide, got, device: str, difference: str) -> str | None:
-    """For what the CPU itself does not reproduce: the difference, unless got's error is of the size of the CPU's.
+def nudged(t: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """t, a unit of the last place up or down at each element that is not zero."""
+    if not t.is_floating_point():
+        return t
+    up = torch.randint(0, 2, t.shape, generator=generator).bool()
+    moved = torch.nextafter(t, torch.where(up, torch.inf, -torch.inf).to(t.dtype))
+    return torch.where(t == 0, t, moved)
 
-    runs: results of the same call on the CPU; wide: of the same call in float64. The largest error of each tensor may
-    be eight times the largest of the CPU's runs.
+
+def no_worse(runs: list, wide, got, device: str, difference: str) -> str | None:
+    """For what the CPU itself does not reproduce, or computes in another order: the difference, unless got's error is
+    of the size that the type gives this computation.
+
+    runs: results of the same call on the CPU, and of calls with nudged operands: how far those spread is a matter of
+    the computation, where the error of one run is a matter of luck, and of the machine; wide: of the same call in
+    float64. The largest error of each tensor may be eight times the largest of the runs.
     """
     flat = [tree_flatten(r)[0] for r in runs]
     position = {id(t): i for i, t in enumerate(flat[0])}
@@ -223,13 +244,13 @@ class Transparent(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-def explain(run_on_cpu, launches: Launches, got, device: str, run_on_device=None, wide=None) -> str | None:
+def explain(run_on_cpu, launches: Launches, got, device: str, run_on_device=None, runs=None, wide=None) -> str | None:
     """Whether `got`, which the device computed with launches, is what its products make of it. run_on_cpu(context):
     the same call, made inside the context, with fresh arguments.
 
-    run_on_device(context), wide() (in float64, on the CPU): given where PyTorch takes another way under a dispatch
-    mode (cross entropy with smoothed labels and weights sums in another order):
-    then the device under a mode must have the bits, and without one be no further from float64 than no_worse() allows.
+    run_on_device(context), runs(), wide() (the last two for no_worse()): given where PyTorch takes another way under a
+    dispatch mode (cross entropy with smoothed labels and weights sums in another order): then the device under a mode
+    must have the bits, and without one be no further from float64 than no_worse() allows.
     """
     mode = Substitute(launches)
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
@@ -244,6 +265,6 @@ def explain(run_on_cpu, launches: Launches, got, device: str, run_on_device=None
     difference = compare.trees(got, expected, device, strides=False)
     if difference and run_on_device:
         difference = compare.trees(run_on_device(Transparent()), expected, device, strides=False) or no_worse(
-            [run_on_cpu(contextlib.nullcontext())], wide(), got, device, difference
+            runs(), wide(), got, device, difference
         )
     return f"around {mode.products} product(s) of the chip: {difference}" if difference else None

@@ -37,6 +37,31 @@ Recording::Recording(int index) : index_(index), epoch_(watch_epoch()) {
 }
 Recording::~Recording() { presil_list_destroy(list_); }
 
+// Between begin and end of a recording: on a stream of its own, because the current one may be other threads', too.
+class Recording::Session {
+ public:
+  explicit Session(int index) : index_(index) {
+    check(presil_stream_create(device(index), 0, &stream_), "recording a partition");
+    const int status = presil_record_begin(device(index), stream_);
+    if (status) presil_stream_destroy(stream_);
+    check(status, "recording a partition");
+    launches_.emplace(index, stream_);
+  }
+  ~Session() { presil_stream_destroy(stream_); }  // with what is recorded and was not taken
+  presil_list* take() {
+    presil_list* list = nullptr;
+    check(presil_record_end(device(index_), stream_, &list), "recording a partition");
+    return list;
+  }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+ private:
+  const int index_;
+  presil_stream* stream_ = nullptr;
+  std::optional<LaunchesTo> launches_;
+};
+
 std::shared_ptr<presil_weights> Recording::hold(const WeightRequest& request) {
   auto packed = place_ ? std::make_shared<PackedWeights>(request, presil_daddr{place_}, place_end_ - place_)
                        : cached_weights(request);
@@ -121,24 +146,9 @@ void Recording::bias_grad(const std::string& label, const at::Tensor& grad, cons
 void Recording::finish(const std::string& label) {
   TORCH_CHECK(!list_, "presil: the recording is finished");
   name_ = "presil::" + label;
-  auto* handle = device(index_);
-  auto* stream = current_stream(index_);
-  check(presil_record_begin(handle, stream), "recording a partition");
-  std::string refused;
-  try {
-    for (const Op& op : ops_) {
-      if (!op.enqueue()) {
-        refused = op.label + ": " + presil_error_text();
-        break;
-      }
-    }
-  } catch (...) {
-    presil_list* broken = nullptr;
-    if (presil_record_end(handle, stream, &broken) == PRESIL_OK) presil_list_destroy(broken);
-    throw;
-  }
-  check(presil_record_end(handle, stream, &list_), "recording a partition");
-  TORCH_CHECK_NOT_IMPLEMENTED(refused.empty(), "presil: ", refused);
+  Session session(index_);
+  for (const Op& op : ops_) TORCH_CHECK_NOT_IMPLEMENTED(op.enqueue(), "presil: ", op.label, ": ", presil_error_text());
+  list_ = session.take();
   const int merged = presil_list_merge(list_, label.c_str());
   if (merged != PRESIL_EUNSUPPORTED)
     check(merged, "merging a partition");  // another chip may take one operator a launch

@@ -65,6 +65,7 @@ class Recording {
     std::string label;
     std::function<bool()> enqueue;  // false: the chip can't
   };
+  class Session;
   std::shared_ptr<presil_weights> hold(const WeightRequest& request);
   void add(const std::string& label, const at::Tensor& out, std::function<bool()> enqueue);
 

@@ -43,7 +43,7 @@ template <typename Function>
 int launch(int index, const char* label, std::initializer_list<const at::Tensor*> reads, const at::Tensor& output,
            Function&& enqueue) {
   if (auto* recorder = capturing(index, label)) return record_launch(recorder, label, reads, output, enqueue);
-  return enqueue(current_stream(index));
+  return enqueue(launch_stream(index));
 }
 
 // Around the CPU kernel of one boxed operator whose arguments are host views: done() comes before its results are

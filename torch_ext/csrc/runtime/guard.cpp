@@ -83,8 +83,10 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     if (auto* d = opened(i)) check(presil_device_synchronize(d), "synchronize");
   }
 
-  void record(void** event, const c10::Stream& s, c10::DeviceIndex, c10::EventFlag) const override {
+  void record(void** event, const c10::Stream& s, c10::DeviceIndex of, c10::EventFlag) const override {
     const int i = s.device_index();
+    TORCH_CHECK(of < 0 || of == i, "presil: an event of presil:", static_cast<int>(of),
+                " can't be recorded on a stream of presil:", i, ": use an event for each device");
     if (!*event) {
       presil_event* created = nullptr;
       check(presil_event_create(device(i), &created), "creating an event");
@@ -93,8 +95,9 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     check(presil_event_record(static_cast<presil_event*>(*event), stream_of(i, s.id())), "recording an event");
   }
   void block(void* event, const c10::Stream& s) const override {
+    const int i = s.device_index();
     if (event)
-      check(presil_event_wait(static_cast<presil_event*>(event), stream_of(s.device_index(), s.id())),
+      check(presil_event_wait(static_cast<presil_event*>(event), device(i), stream_of(i, s.id())),
             "waiting for an event");
   }
   bool queryEvent(void* event) const override {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <mutex>
+#include <utility>
 
 namespace presil {
 namespace {
@@ -20,6 +21,7 @@ std::array<Pool, kMaxDevices>& pools() {
 }
 
 thread_local std::array<c10::StreamId, kMaxDevices> tls_stream{};
+thread_local std::array<presil_stream*, kMaxDevices> tls_launches_to{};
 
 void require_known(int index, c10::StreamId id) {
   TORCH_CHECK(id == 0 || (id > 0 && id <= kPool && pools()[index].streams[id - 1].load(std::memory_order_acquire)),
@@ -54,6 +56,15 @@ presil_stream* stream_of(int index, c10::StreamId id) {
   if (C10_LIKELY(id == 0)) return nullptr;
   require_known(index, id);
   return pools()[index].streams[id - 1].load(std::memory_order_acquire);
+}
+
+LaunchesTo::LaunchesTo(int index, presil_stream* stream) noexcept
+    : index_(index), previous_(std::exchange(tls_launches_to[index], stream)) {}
+LaunchesTo::~LaunchesTo() { tls_launches_to[index_] = previous_; }
+
+presil_stream* launch_stream(int index) {
+  auto* stream = tls_launches_to[index];
+  return C10_UNLIKELY(stream != nullptr) ? stream : current_stream(index);
 }
 
 }  // namespace presil

@@ -19,4 +19,19 @@ int stream_priority(c10::StreamId id) noexcept;         // 0 or -1
 presil_stream* stream_of(int index, c10::StreamId id);  // null: the default stream. Raises on an unknown id
 inline presil_stream* current_stream(int index) { return stream_of(index, current_stream_id(index)); }
 
+// While alive, this thread's launches on the device go to `stream`, which nobody else uses: a stream that records takes
+// in the launches of every thread that enqueues on it.
+class LaunchesTo {
+ public:
+  LaunchesTo(int index, presil_stream* stream) noexcept;
+  ~LaunchesTo();
+  LaunchesTo(const LaunchesTo&) = delete;
+  LaunchesTo& operator=(const LaunchesTo&) = delete;
+
+ private:
+  const int index_;
+  presil_stream* const previous_;
+};
+presil_stream* launch_stream(int index);  // where this thread's launches go: that of LaunchesTo, or the current one
+
 }  // namespace presil
