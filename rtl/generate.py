@@ -69,6 +69,19 @@ def config_pkg(name, config):
     return "\n".join([*out, used("presil_config_pkg", out), "endpackage", ""])
 
 
+# Setters take 64 bits, so that no caller narrows a value before it is looked at.
+C_MISFIT = """\
+/* What a setter does with a value that its field can't hold: PRESIL_DESC_MISFIT(field, value, low, high), defined before
+ * this header is included; else it prints and ends the program. The field's bits are then undefined. */
+#ifndef PRESIL_DESC_MISFIT
+#include <stdio.h>
+#include <stdlib.h>
+#define PRESIL_DESC_MISFIT(field, value, low, high) \\
+  ((void)fprintf(stderr, "%s is %lld, it holds %lld to %lld\\n", field, (long long)(value), (long long)(low), \\
+                 (long long)(high)), abort())
+#endif"""
+
+
 def c_header(isa):
     out = [
         f"/* SPDX-License-Identifier: Apache-2.0 */\n/* {NOTICE} */",
@@ -77,6 +90,7 @@ def c_header(isa):
         f"#define PRESIL_DESC_WORDS {isa['words']}",
         f"#define PRESIL_ISA_VERSION {isa['isa_version']}",
         "typedef struct { uint32_t w[PRESIL_DESC_WORDS]; } presil_desc;",
+        C_MISFIT,
     ]
     out.append("enum { " + ", ".join(f"PRESIL_OP_{n} = {v}" for n, v in isa["opcodes"].items()) + " };")
     for enum, items in isa["enums"].items():
@@ -89,11 +103,14 @@ def c_header(isa):
             get = f"(int32_t)(d->w[{word}] << {32 - low - width}) >> {32 - width}"
         else:
             get = f"(d->w[{word}] >> {low}) & 0x{mask:x}u"
+        low_value, high_value = (-(1 << (width - 1)), mask >> 1) if signed else (0, mask)
+        limits = f"INT64_C({low_value}), INT64_C({high_value})"
         out.append(f"static inline {ctype} {fn}(const presil_desc *d) {{ return {get}; }}")
         out.append(
-            f"static inline void {fn}_set(presil_desc *d, {ctype} v) {{ d->w[{word}] = (d->w[{word}] & "
-            f"~(0x{mask:x}u << {low})) "
-            f"| (((uint32_t)v & 0x{mask:x}u) << {low}); }}"
+            f"static inline void {fn}_set(presil_desc *d, int64_t v) {{\n"
+            f"  if (__builtin_expect(v < INT64_C({low_value}) || v > INT64_C({high_value}), 0))\n"
+            f'    PRESIL_DESC_MISFIT("{kind if kind != "COMMON" else "descriptor"}.{name}", v, {limits});\n'
+            f"  d->w[{word}] = (d->w[{word}] & ~(0x{mask:x}u << {low})) | (((uint32_t)v & 0x{mask:x}u) << {low});\n}}"
         )
     return "\n".join([*out, "#endif", ""])
 

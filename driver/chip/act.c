@@ -44,7 +44,8 @@ static void load_transposed(nest *s, nest_slot *slot, const act_range *r, uint32
         int64_t width = full ? most : columns - col, pieces = full ? (columns - col) / most : 1;
         for (int64_t c = 0; c < r->channels;) {
             bool whole = r->channels - c >= p->block;
-            int64_t blocks = whole ? (r->channels - c) / p->block : 1;
+            int64_t blocks = whole && chip_stride_fits(p->block * p->in.sc) ? (r->channels - c) / p->block : 1,
+                    apart = blocks > 1 ? p->block * p->in.sc : 0;
             if (lines > 1 && pieces > 1) blocks = 1; /* a descriptor has loops for two of columns, lines and blocks */
             load_shape l = {.addr = r->addr + (uint64_t)(col * e + c * p->in.sc),
                             .row_bytes = width * e,
@@ -60,9 +61,9 @@ static void load_transposed(nest *s, nest_slot *slot, const act_range *r, uint32
                             .ss = {0, 0, width * word, line_words}};
             if (pieces == 1) { /* lines, then blocks */
                 l.n[2] = lines, l.ds[2] = line_bytes, l.ss[2] = line_words;
-                l.n[3] = blocks, l.ds[3] = p->block * p->in.sc, l.ss[3] = r->pitch_bytes;
+                l.n[3] = blocks, l.ds[3] = apart, l.ss[3] = r->pitch_bytes;
             } else if (lines == 1) {
-                l.n[3] = blocks, l.ds[3] = p->block * p->in.sc, l.ss[3] = r->pitch_bytes;
+                l.n[3] = blocks, l.ds[3] = apart, l.ss[3] = r->pitch_bytes;
             }
             emit_load(s, &s->act, slot, r->row0, r->rows, &l);
             c += whole ? blocks * p->block : r->channels - c;

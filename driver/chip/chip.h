@@ -12,6 +12,11 @@
 #include <stdint.h>
 #include "presil_chip.h"
 #include "presil_config.h"
+
+/* fields.c: a setter of presil_desc.h was given what its field can't hold. The first of them is remembered for this
+ * thread, and fails the plan that is being made. */
+void chip_misfit(const char *field, int64_t value, int64_t low, int64_t high);
+#define PRESIL_DESC_MISFIT chip_misfit
 #include "presil_desc.h"
 
 enum { LOAD = 0, MATRIX = 1, EPILOGUE = 2, STORE = 3, CHIP_ENGINES = 4 };
@@ -29,6 +34,9 @@ struct presil_chip {
 
 int chip_fail(const presil_error_buffer *error, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* PRESIL_OK, or EUNSUPPORTED with text if a value did not fit since the last call. */
+int chip_fields_fit(const presil_error_buffer *error);
 
 static inline int64_t ceil_div(int64_t a, int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
 static inline int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
@@ -142,6 +150,7 @@ void chip_problem_blocks(const chip_problem *p, uint32_t g, uint32_t *first, uin
  * column. */
 void chip_problem_normalise(chip_problem *p);
 int chip_problem_check(const chip_problem *p, presil_error_buffer *error);
+static inline bool chip_stride_fits(int64_t bytes) { return bytes >= INT32_MIN && bytes <= INT32_MAX; }
 int chip_epilogue_template(chip_problem *p, const presil_epilogue *epilogue, uint32_t out_dtype, bool bias, bool scale,
                            presil_error_buffer *error);
 
@@ -210,6 +219,7 @@ typedef struct {
     uint32_t seq[CHIP_ENGINES]; /* operations of this segment so far */
     uint32_t tile;              /* tag of the next operations */
     bool failed;                /* out of host memory */
+    chip_op discard;            /* where operations go then; the plan fails */
 } chip_builder;
 
 chip_op *chip_emit(chip_builder *b, uint32_t engine); /* never NULL; seq[engine] is its number */

@@ -5,15 +5,13 @@
 #include <string.h>
 #include "chip.h"
 
-static chip_op discard; /* where operations go when memory is out; the plan then fails */
-
 chip_op *chip_emit(chip_builder *b, uint32_t engine) {
     if (b->count == b->capacity) {
         size_t capacity = b->capacity ? 2 * b->capacity : 256;
         chip_op *ops = realloc(b->ops, capacity * sizeof *ops);
         if (!ops) {
             b->failed = true;
-            return &discard;
+            return &b->discard;
         }
         b->ops = ops;
         b->capacity = capacity;
@@ -174,5 +172,5 @@ int chip_plan_from(chip_builder *b, presil_plan *plan, presil_error_buffer *erro
     plan->signature = chip_plan_signature(plan);
     free(starts);
     free(scratch);
-    return PRESIL_OK;
+    return chip_fields_fit(error);
 }

@@ -35,7 +35,7 @@ static bool on_bus(const presil_desc *d) {
 static void move_by(presil_desc *d, uint64_t delta) {
     uint64_t address = ((uint64_t)presil_load_addr_hi(d) << 32 | presil_load_addr_lo(d)) + delta;
     presil_load_addr_lo_set(d, (uint32_t)address);
-    presil_load_addr_hi_set(d, (uint32_t)(address >> 32));
+    presil_load_addr_hi_set(d, (int64_t)(address >> 32));
 }
 
 int chip_save(const presil_plan *plan, presil_daddr base, void *to, uint64_t *bytes, presil_error_buffer *error) {

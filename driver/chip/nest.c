@@ -152,26 +152,23 @@ static void emit_epilogue(nest *s, const nest_tile *t, superjob *job, const nest
     chip_need(op, STORE, s->out[job->out_slot].stored);
     s->acc_read[m->half] = seq;
     presil_epilogue_half_set(d, m->half);
-    presil_epilogue_rows_set(d, (uint32_t)rows);
+    presil_epilogue_rows_set(d, rows);
     presil_epilogue_acc_base_set(d, m->acc_base);
     chip_unit out = chip_unit_of(p->config, p->out_esize),
               res = chip_unit_of(p->config, p->res_esize ? p->res_esize : 1);
     uint32_t index = m->g - job->g0;
-    presil_epilogue_out_pitch_set(d, (uint32_t)(out.words * word));
-    presil_epilogue_out_base_set(
-        d, (uint32_t)((s->out[job->out_slot].base + (int64_t)index / out.groups_per_unit * s->t->out_unit_words +
-                       row * out.words) *
-                          word +
-                      index % out.groups_per_unit * p->config->cells * p->out_esize));
+    presil_epilogue_out_pitch_set(d, out.words * word);
+    presil_epilogue_out_base_set(d, (s->out[job->out_slot].base +
+                                     (int64_t)index / out.groups_per_unit * s->t->out_unit_words + row * out.words) *
+                                            word +
+                                        index % out.groups_per_unit * p->config->cells * p->out_esize);
     if (job->res) {
         nest_read(&s->res, job->res, op, seq, 0, 1);
         op->reads_residual = true;
-        presil_epilogue_res_pitch_set(d, (uint32_t)(res.words * word));
+        presil_epilogue_res_pitch_set(d, res.words * word);
         presil_epilogue_res_base_set(
-            d, (uint32_t)((job->res->base + (int64_t)index / res.groups_per_unit * s->t->res_unit_words +
-                           row * res.words) *
-                              word +
-                          index % res.groups_per_unit * p->config->cells * p->res_esize));
+            d, (job->res->base + (int64_t)index / res.groups_per_unit * s->t->res_unit_words + row * res.words) * word +
+                   index % res.groups_per_unit * p->config->cells * p->res_esize);
     }
     if (param) {
         nest_read(&s->param, param, op, seq, 0, 1);
@@ -311,5 +308,6 @@ int chip_nest(const chip_problem *p, const chip_tiling *t, chip_builder *b, pres
     }
     free(s->parts);
     free(s);
-    return status;
+    const int fits = chip_fields_fit(error);
+    return status != PRESIL_OK ? status : fits;
 }

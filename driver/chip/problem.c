@@ -101,20 +101,37 @@ void chip_problem_normalise(chip_problem *p) {
     }
 }
 
-static bool stride_fits(int64_t bytes) { return bytes >= INT32_MIN && bytes <= INT32_MAX; }
-
-int chip_problem_check(const chip_problem *p, presil_error_buffer *error) {
-    const chip_view *views[] = {&p->in, &p->out, &p->res};
-    for (uint32_t i = 0; i < (p->has_res ? 3u : 2u); i++) {
-        if (!stride_fits(views[i]->sy) || !stride_fits(views[i]->sx) || !stride_fits(views[i]->sc * p->block)) {
+/* Strides of dimensions with one element don't matter, and sn goes into addresses. */
+static int check_strides(const chip_problem *p, presil_error_buffer *error) {
+    static const char *const names[] = {"input", "output", "residual", "weights"};
+    const int64_t strides[4][4] = {{p->in.sy, p->in.sx, p->in.sc, 0},
+                                   {p->out.sy, p->out.sx, p->out.sc, 0},
+                                   {p->res.sy, p->res.sx, p->res.sc, 0},
+                                   {p->wgt_so, p->wgt_sk, p->wgt_sy, p->wgt_sx}};
+    for (int i = 0; i < 4; i++) {
+        for (int k = 0; k < 4; k++) {
+            if (chip_stride_fits(strides[i][k]) || (i == 2 && !p->has_res)) continue;
             return chip_fail(
                 error, PRESIL_EUNSUPPORTED,
-                "a stride of the %s is 2 GiB or more; the chip's descriptors hold 32 bits: make the tensor contiguous",
-                i == 0   ? "input"
-                : i == 1 ? "output"
-                         : "residual");
+                "a stride of the %s is %lld bytes; the chip's descriptors hold 32 bits: make it contiguous", names[i],
+                (long long)strides[i][k]);
         }
     }
+    return PRESIL_OK;
+}
+
+/* Blocks and cell groups are counted in 32 bits. */
+static int check_sizes(const chip_problem *p, presil_error_buffer *error) {
+    if (p->in_c <= INT32_MAX && p->out_c <= INT32_MAX) return PRESIL_OK;
+    return chip_fail(error, PRESIL_EUNSUPPORTED,
+                     "sums over %lld elements for %lld columns; the driver counts to 2147483647 of each",
+                     (long long)p->in_c, (long long)p->out_c);
+}
+
+int chip_problem_check(const chip_problem *p, presil_error_buffer *error) {
+    int status = check_sizes(p, error);
+    if (status == PRESIL_OK) status = check_strides(p, error);
+    if (status != PRESIL_OK) return status;
     if (p->input_dilation_x > 255 || p->input_dilation_y > 255) {
         return chip_fail(error, PRESIL_EUNSUPPORTED, "input dilation %lld x %lld; the chip's limit is 255",
                          (long long)p->input_dilation_y, (long long)p->input_dilation_x);
@@ -190,5 +207,5 @@ int chip_epilogue_template(chip_problem *p, const presil_epilogue *epilogue, uin
     presil_epilogue_res_zp_set(d, epilogue->residual_zero_point);
     presil_epilogue_res_scale_set(d, float_bits(epilogue->residual_scale));
     p->res_esize = res == PRESIL_INT8 ? 1 : res == PRESIL_BF16 ? 2 : 4;
-    return PRESIL_OK;
+    return chip_fields_fit(error);
 }

@@ -77,23 +77,23 @@ static void emit_matrix(nest *s, const nest_tile *t, const nest_part *part, uint
     presil_matrix_ncb_set(d, piece->ncb);
     presil_matrix_cb_stride_set(d, s->t->act_pitch);
     presil_matrix_pad_set(d, p->pad_byte);
-    presil_matrix_idx_set(d, (uint32_t)p->input_dilation_x);
-    presil_matrix_idy_set(d, (uint32_t)p->input_dilation_y);
+    presil_matrix_idx_set(d, p->input_dilation_x);
+    presil_matrix_idy_set(d, p->input_dilation_y);
     /* One column of pixels and one of kernel positions: walked along x, the engine's inner loop. */
     bool swap = t->nx == 1 && p->grid_x == 1 && p->input_dilation_x == 1 && p->input_dilation_y == 1 && v.lim_x == 1 &&
                 v.ox == 0;
-    presil_matrix_nx_set(d, swap ? (uint32_t)j->ny : (uint32_t)t->nx);
-    presil_matrix_ny_set(d, swap ? 1 : (uint32_t)j->ny);
-    presil_matrix_sx_set(d, swap ? (uint32_t)v.sy : (uint32_t)v.sx);
-    presil_matrix_sy_set(d, swap ? 1 : (uint32_t)v.sy);
+    presil_matrix_nx_set(d, swap ? j->ny : t->nx);
+    presil_matrix_ny_set(d, swap ? 1 : j->ny);
+    presil_matrix_sx_set(d, swap ? v.sy : v.sx);
+    presil_matrix_sy_set(d, swap ? 1 : v.sy);
     presil_matrix_kx_set(d, swap ? piece->nky : piece->nkx);
     presil_matrix_ky_set(d, swap ? 1 : piece->nky);
-    presil_matrix_dx_set(d, swap ? (uint32_t)v.dy : (uint32_t)v.dx);
-    presil_matrix_dy_set(d, swap ? 1 : (uint32_t)v.dy);
-    presil_matrix_ox_set(d, swap ? (int32_t)v.oy : (int32_t)v.ox);
-    presil_matrix_oy_set(d, swap ? 0 : (int32_t)v.oy);
-    presil_matrix_lim_x_set(d, swap ? (uint32_t)v.lim_y : (uint32_t)v.lim_x);
-    presil_matrix_lim_y_set(d, swap ? (uint32_t)v.lim_x : (uint32_t)v.lim_y);
+    presil_matrix_dx_set(d, swap ? v.dy : v.dx);
+    presil_matrix_dy_set(d, swap ? 1 : v.dy);
+    presil_matrix_ox_set(d, swap ? v.oy : v.ox);
+    presil_matrix_oy_set(d, swap ? 0 : v.oy);
+    presil_matrix_lim_x_set(d, swap ? v.lim_y : v.lim_x);
+    presil_matrix_lim_y_set(d, swap ? v.lim_x : v.lim_y);
     presil_matrix_x_stride_set(d, swap ? s->t->act_row_words : 1);
     presil_matrix_y_stride_set(d, s->t->act_row_words);
     op->cycles = blocks * (rows > c->cells ? rows : c->cells);
@@ -210,8 +210,8 @@ void nest_sum_nothing(nest *s, const nest_tile *t, const nest_sum *j) {
     presil_matrix_first_set(d, 1);
     presil_matrix_half_set(d, j->half);
     presil_matrix_acc_base_set(d, j->acc_base);
-    presil_matrix_nx_set(d, (uint32_t)t->nx);
-    presil_matrix_ny_set(d, (uint32_t)j->ny);
+    presil_matrix_nx_set(d, t->nx);
+    presil_matrix_ny_set(d, j->ny);
     presil_matrix_sx_set(d, 1), presil_matrix_sy_set(d, 1), presil_matrix_dx_set(d, 1), presil_matrix_dy_set(d, 1);
     presil_matrix_kx_set(d, 1), presil_matrix_ky_set(d, 1), presil_matrix_ncb_set(d, 1);
     presil_matrix_idx_set(d, 1), presil_matrix_idy_set(d, 1);

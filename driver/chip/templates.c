@@ -67,7 +67,7 @@ static void move_addresses(presil_plan *plan, const uint64_t from[CHIP_OPERANDS]
         uint64_t address =
             ((uint64_t)presil_load_addr_hi(d) << 32 | presil_load_addr_lo(d)) + to[operand] - from[operand];
         presil_load_addr_lo_set(d, (uint32_t)address);
-        presil_load_addr_hi_set(d, (uint32_t)(address >> 32));
+        presil_load_addr_hi_set(d, (int64_t)(address >> 32));
     }
 }
 

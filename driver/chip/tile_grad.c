@@ -41,9 +41,15 @@ static int check(const presil_conv2d_weight_grad_desc *d, presil_error_buffer *e
     for (int i = 0; i < 2; i++) {
         if (d->stride[i] < 1 || d->dilation[i] < 1)
             return chip_fail(error, PRESIL_EINVAL, "stride and dilation are at least 1");
+        if (d->stride[i] > INT32_MAX || d->dilation[i] > INT32_MAX)
+            return chip_fail(error, PRESIL_EUNSUPPORTED, "a stride or dilation above 2147483647");
         if (d->padding[i] < INT32_MIN || d->padding[i] > INT32_MAX)
             return chip_fail(error, PRESIL_EINVAL, "padding[%d] is %lld", i, (long long)d->padding[i]);
     }
+    if ((double)grad[0] * (double)grad[1] * (double)grad[2] > INT32_MAX)
+        return chip_fail(error, PRESIL_EUNSUPPORTED,
+                         "sums over %lld x %lld x %lld positions; the driver counts to 2147483647", (long long)grad[0],
+                         (long long)grad[1], (long long)grad[2]);
     if (!rows_follow(&d->out))
         return chip_fail(error, PRESIL_EUNSUPPORTED, "the kernel's rows don't follow each other in the result");
     const presil_tensor *r = d->residual;

@@ -82,14 +82,15 @@ static void load_columns(nest *s, nest_slot *slot, const wgt_place *at, const ne
         for (int64_t cb = 0; cb < part->ncb;) {
             int64_t rest = p->in_c - at->k - cb * p->block;
             bool whole = rest >= p->block;
-            int64_t blocks = whole && !positions ? min64(part->ncb - cb, rest / p->block) : 1;
+            bool together = whole && !positions && chip_stride_fits(p->block * p->wgt_sk);
+            int64_t blocks = together ? min64(part->ncb - cb, rest / p->block) : 1;
             load_shape l = {.addr = at->addr +
                                     (uint64_t)(min64(cell, p->out_c - 1 - at->o) * source + cb * p->block * p->wgt_sk),
                             .row_bytes = max64(0, min64(cells, at->valid - cell)) * source,
                             .chunk_bytes = cells * source,
                             .word_bytes = cells * source,
                             .n = {1, whole ? p->block : rest, blocks, 1},
-                            .ds = {0, p->wgt_sk, p->block * p->wgt_sk, 0},
+                            .ds = {0, p->wgt_sk, blocks > 1 ? p->block * p->wgt_sk : 0, 0},
                             .esize = p->wgt_esize,
                             .conv = conv_of(p->wgt_convert, term),
                             .transpose = 1,
@@ -162,14 +163,15 @@ static void load_elements(nest *s, nest_slot *slot, const wgt_place *at, const n
     const chip_problem *p = s->p;
     const int64_t word = p->config->word_bytes, cells = p->config->cells;
     for (int64_t cb = 0; cb < part->ncb;) {
-        int64_t rest = p->in_c - at->k - cb * p->block,
-                blocks = rest >= p->block ? min64(part->ncb - cb, rest / p->block) : 1;
+        int64_t rest = p->in_c - at->k - cb * p->block;
+        bool together = rest >= p->block && chip_stride_fits(p->block * p->wgt_sk);
+        int64_t blocks = together ? min64(part->ncb - cb, rest / p->block) : 1;
         wgt_rectangle r = {at->addr + (uint64_t)(cb * p->block * p->wgt_sk),
                            min64(rest, p->block),
                            at->valid,
                            blocks,
                            at->sp_base + cb * at->block,
-                           p->block * p->wgt_sk,
+                           blocks > 1 ? p->block * p->wgt_sk : 0,
                            at->block};
         load_rectangle(s, slot, &r, at, part, term, 0);
         cb += blocks;
@@ -196,7 +198,8 @@ static void load_groups(nest *s, nest_slot *slot, const wgt_place *at, const nes
         for (int64_t group = at->o / og; group * og < o_end;) {
             int64_t o = max64(group * og, at->o), cells = min64((group + 1) * og, o_end) - o, c = max64(group * cg, c0),
                     lanes = min64((group + 1) * cg, c_end) - c, groups = 1;
-            if (cells == og && lanes == cg) groups = max64(1, min64((o_end - o) / og, (c_end - c) / cg));
+            if (cells == og && lanes == cg && chip_stride_fits(p->wgt_sg))
+                groups = max64(1, min64((o_end - o) / og, (c_end - c) / cg));
             wgt_rectangle r = {p->wgt_base + (uint64_t)(group * p->wgt_sg + (o - group * og) * p->wgt_so +
                                                         (c - group * cg) * p->wgt_sk + part->ky * p->wgt_sy +
                                                         part->kx * p->wgt_sx),
@@ -204,7 +207,7 @@ static void load_groups(nest *s, nest_slot *slot, const wgt_place *at, const nes
                                cells,
                                groups,
                                at->sp_base + cb * at->block + (o - at->o) * word + (c - c0) * p->esize,
-                               p->wgt_sg,
+                               groups > 1 ? p->wgt_sg : 0,
                                og * word + cg * p->esize};
             if (lanes > 0) load_rectangle(s, slot, &r, at, part, term, ABSENT);
             group += groups;

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int begin(presil_device *device, presil_stream **stream) {
     const int entered = presil_enter(device);
@@ -42,15 +43,78 @@ int presil_plan_enqueue(presil_device *device, presil_stream *stream, presil_pla
     return status;
 }
 
-static int check_tensor(const char *what, const presil_tensor *t) {
+static uint32_t element_bytes(uint32_t dtype) { return dtype == PRESIL_INT8 ? 1 : dtype == PRESIL_BF16 ? 2 : 4; }
+
+/* sum += a * b; false: more than 64 bits. */
+static bool add_product(int64_t *sum, int64_t a, int64_t b) {
+    int64_t product;
+    return !__builtin_mul_overflow(a, b, &product) && !__builtin_add_overflow(*sum, product, sum);
+}
+
+/* From the lowest byte of a tensor to its highest; no shape or stride overflows. */
+static int check_place(const presil_device *device, const char *what, const presil_tensor *t) {
+    const int64_t e = element_bytes(t->dtype);
+    int64_t low = 0, high = e;
+    bool fits = true;
+    for (uint32_t i = 0; i < t->ndim && fits; i++) {
+        int64_t stride;
+        if (t->shape[i] == 0) return PRESIL_OK;
+        if (t->shape[i] == 1) continue;
+        fits = !__builtin_mul_overflow(t->stride[i], e, &stride) &&
+               add_product(stride < 0 ? &low : &high, t->shape[i] - 1, stride);
+    }
+    const uint64_t base = device->memory_base.value, end = base + device->memory_bytes;
+    if (fits && t->data.value <= end && t->data.value >= base && low >= (int64_t)(base - t->data.value) &&
+        high <= (int64_t)(end - t->data.value))
+        return PRESIL_OK;
+    return presil_fail(PRESIL_EINVAL,
+                       "%s begins at 0x%llx and reaches to places that are not in device memory (0x%llx to 0x%llx)",
+                       what, (unsigned long long)t->data.value, (unsigned long long)base, (unsigned long long)end);
+}
+
+/* The stride of a dimension of one element means nothing: one that no descriptor could hold becomes 0. */
+enum { LARGE_STRIDE = 1 << 28 };
+
+static int check_tensor(const presil_device *device, const char *what, presil_tensor *t) {
     if (t->dtype > PRESIL_INT32)
         return presil_fail(PRESIL_EINVAL, "%s: dtype %u is not one of presil_dtype", what, t->dtype);
     if (t->ndim > 4) return presil_fail(PRESIL_EINVAL, "%s: %u dimensions, at most 4 expected", what, t->ndim);
     for (uint32_t i = 0; i < t->ndim; i++) {
         if (t->shape[i] < 0)
             return presil_fail(PRESIL_EINVAL, "%s: shape[%u] is %lld", what, i, (long long)t->shape[i]);
+        if (t->shape[i] <= 1 && (t->stride[i] >= LARGE_STRIDE || t->stride[i] <= -LARGE_STRIDE)) t->stride[i] = 0;
     }
-    return PRESIL_OK;
+    return check_place(device, what, t);
+}
+
+/* Checks a copy of the caller's tensor, which takes its place. */
+static int take_tensor(const presil_device *device, const char *what, const presil_tensor **theirs,
+                       presil_tensor *own) {
+    if (!*theirs) return PRESIL_OK;
+    *own = **theirs;
+    *theirs = own;
+    return check_tensor(device, what, own);
+}
+
+/* Groups of a kernel by view lie group_stride apart; without it they go on where the one before ends. */
+static int check_kernel(const presil_device *device, presil_conv2d_desc *d) {
+    presil_tensor *k = &d->kernel;
+    const int64_t groups = d->groups ? d->groups : 1;
+    if (!d->group_stride || k->ndim != 4 || k->shape[0] < 0 || k->shape[0] % groups)
+        return check_tensor(device, "kernel", k);
+    presil_tensor first = *k, last;
+    first.shape[0] /= groups;
+    int status = check_tensor(device, "kernel", &first);
+    int64_t offset = 0, stride;
+    if (!status && (__builtin_mul_overflow(d->group_stride, (int64_t)element_bytes(k->dtype), &stride) ||
+                    !add_product(&offset, groups - 1, stride)))
+        return presil_fail(PRESIL_EINVAL, "group_stride %lld reaches to places that are not in device memory",
+                           (long long)d->group_stride);
+    last = first;
+    last.data.value += (uint64_t)offset;
+    if (!status) status = check_tensor(device, "kernel", &last);
+    if (!status) memcpy(k->stride, first.stride, sizeof k->stride);
+    return status;
 }
 
 int presil_matmul(presil_device *device, presil_stream *stream, const presil_matmul_desc *desc) {
@@ -64,10 +128,11 @@ int presil_matmul(presil_device *device, presil_stream *stream, const presil_mat
     if (d.reserved0) return presil_fail(PRESIL_EINVAL, "presil_matmul_desc: reserved0 is %u, 0 expected", d.reserved0);
     if (d.compute > PRESIL_COMPUTE_FP16)
         return presil_fail(PRESIL_EINVAL, "presil_matmul_desc: compute %u is not one of presil_compute", d.compute);
-    status = check_tensor("a", &d.a);
-    if (!status) status = check_tensor("b", &d.b);
-    if (!status) status = check_tensor("out", &d.out);
-    if (!status && d.epilogue.residual) status = check_tensor("residual", d.epilogue.residual);
+    presil_tensor residual;
+    status = check_tensor(device, "a", &d.a);
+    if (!status) status = check_tensor(device, "b", &d.b);
+    if (!status) status = check_tensor(device, "out", &d.out);
+    if (!status) status = take_tensor(device, "residual", &d.epilogue.residual, &residual);
     if (status) return status;
     const uint64_t start = presil_now_ns();
     char text[ERROR_TEXT] = "";
@@ -96,10 +161,11 @@ int presil_conv2d(presil_device *device, presil_stream *stream, const presil_con
     if (d.weights && atomic_load(&d.weights->unwritten))
         return presil_fail(PRESIL_EINVAL, "presil_conv2d_desc: writing the packed weights to the device failed: pack "
                                           "them again with presil_weights_update()");
-    status = check_tensor("input", &d.input);
-    if (!status) status = check_tensor("output", &d.output);
-    if (!status) status = check_tensor("kernel", &d.kernel);
-    if (!status && d.epilogue.residual) status = check_tensor("residual", d.epilogue.residual);
+    presil_tensor residual;
+    status = check_tensor(device, "input", &d.input);
+    if (!status) status = check_tensor(device, "output", &d.output);
+    if (!status && !d.weights) status = check_kernel(device, &d);
+    if (!status) status = take_tensor(device, "residual", &d.epilogue.residual, &residual);
     if (status) return status;
     const uint64_t start = presil_now_ns();
     char text[ERROR_TEXT] = "";
@@ -121,10 +187,11 @@ int presil_conv2d_weight_grad(presil_device *device, presil_stream *stream,
                          "presil_conv2d_weight_grad_desc");
     if (status) return status;
     d.size = sizeof d;
-    status = check_tensor("input", &d.input);
-    if (!status) status = check_tensor("grad", &d.grad);
-    if (!status) status = check_tensor("out", &d.out);
-    if (!status && d.residual) status = check_tensor("residual", d.residual);
+    presil_tensor residual;
+    status = check_tensor(device, "input", &d.input);
+    if (!status) status = check_tensor(device, "grad", &d.grad);
+    if (!status) status = check_tensor(device, "out", &d.out);
+    if (!status) status = take_tensor(device, "residual", &d.residual, &residual);
     if (status) return status;
     const uint64_t start = presil_now_ns();
     char text[ERROR_TEXT] = "";
