@@ -272,9 +272,13 @@ static inline uint32_t chip_token_slot(uint32_t engine, uint32_t consumer) {
 void chip_plan_free(presil_plan *plan);
 int chip_plan_info(const presil_plan *plan, presil_plan_info *out);
 int chip_plan_describe(const presil_plan *plan, presil_daddr address, char *text, size_t bytes);
-/* Proves a plan: no deadlock, no overflow of tokens, no hazard on scratchpad or accumulators, every field legal. 0, or
- * -1 with the first violation in text. */
+/* Proves a launch: no deadlock, no overflow of tokens, no hazard on scratchpad or accumulators, every field legal. 0,
+ * or -1 with the first violation in text. */
 int chip_check_plan(const presil_config *config, const presil_desc *list, size_t count, char *text, size_t bytes);
+/* The same of all launches of a plan, and that it reads and writes what it declares. */
+int chip_prove(const presil_plan *plan, char *text, size_t bytes);
+/* The end of every planner: with PRESIL_CHECK_PLANS proves the plan, EDESC (and freed) if it is wrong. */
+int chip_plan_done(presil_plan *plan, presil_plan **out, presil_error_buffer *error);
 /* Words and rows that chip_check_plan and the executor walk for a list; UINT64_MAX: more than fit. */
 uint64_t chip_effort(const presil_config *config, const presil_desc *list, size_t count);
 

@@ -77,8 +77,7 @@ int chip_plan_copy(const presil_chip *chip, presil_daddr to, presil_daddr from, 
         chip_plan_free(plan);
         return status;
     }
-    *out = plan;
-    return PRESIL_OK;
+    return chip_plan_done(plan, out, error);
 }
 
 int chip_plan_nop(const presil_chip *chip, presil_plan **out, presil_error_buffer *error) {
@@ -95,6 +94,5 @@ int chip_plan_nop(const presil_chip *chip, presil_plan **out, presil_error_buffe
     presil_desc_opcode_set(&plan->list[0], PRESIL_OP_NOP);
     presil_desc_isa_set(&plan->list[0], PRESIL_ISA_VERSION);
     plan->count = plan->segment_ends[0] = 1;
-    *out = plan;
-    return PRESIL_OK;
+    return chip_plan_done(plan, out, error);
 }

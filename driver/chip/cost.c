@@ -173,6 +173,7 @@ typedef struct {
     const chip_problem *p;
     chip_tiling *list;
     uint32_t capacity, count;
+    bool too_long; /* a tiling fits, but the commands of one of its sums don't fit a launch */
 } candidates;
 
 /* LOADs of windows that one accumulator half needs, about: each kernel position has its own, for every run of blocks,
@@ -198,9 +199,11 @@ static void consider(candidates *k, chip_tiling t) {
         /* A band of several tiles pays only where its parts stay. */
         if (t.band_h > t.tile_h && parts_of(k->p, &t) * k->p->terms > t.act_slots) continue;
         /* What is summed in one accumulator half is one launch. */
-        if (parts_of(k->p, &t) * k->p->passes * min64(t.store_groups, k->p->cell_groups) > (1 << CHIP_RING_LOG2) / 4)
-            continue;
-        if (k->p->act == ACT_WINDOWS && window_commands(k->p, &t) > (1 << CHIP_RING_LOG2) * 3 / 4) continue;
+        bool too_long =
+            parts_of(k->p, &t) * k->p->passes * min64(t.store_groups, k->p->cell_groups) > (1 << CHIP_RING_LOG2) / 4 ||
+            (k->p->act == ACT_WINDOWS && window_commands(k->p, &t) > (1 << CHIP_RING_LOG2) * 3 / 4);
+        k->too_long |= too_long;
+        if (too_long) continue;
         estimate(k->p, &t);
         uint32_t at = k->count;
         if (at == k->capacity) {
@@ -290,7 +293,7 @@ static void consider_tiles(candidates *k, chip_tiling t) {
 
 int chip_tilings(const chip_problem *p, chip_tiling *list, uint32_t capacity, uint32_t *count,
                  presil_error_buffer *error) {
-    candidates k = {p, list, capacity, 0};
+    candidates k = {p, list, capacity, 0, false};
     chip_tiling t = {0};
     if (p->param_words) {
         uint32_t per = 256 / p->param_words, sixteenth = chip_words(p->config) / 16 / p->param_words;
@@ -306,6 +309,10 @@ int chip_tilings(const chip_problem *p, chip_tiling *list, uint32_t capacity, ui
         if (k.count && w <= 256) break;
     }
     *count = k.count;
+    if (!k.count && k.too_long)
+        return chip_fail(error, PRESIL_EUNSUPPORTED,
+                         "a sum over %lld elements needs more than the %u commands of a launch: sum parts of it",
+                         (long long)(p->blocks * (int64_t)p->block * p->grid_y * p->grid_x), 1u << CHIP_RING_LOG2);
     if (!k.count)
         return chip_fail(error, PRESIL_EUNSUPPORTED, "no tile of this operator fits the scratchpad of %u words",
                          chip_words(p->config));

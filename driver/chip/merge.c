@@ -118,6 +118,5 @@ int chip_merge(const presil_chip *chip, const presil_plan *const *plans, uint32_
     }
     out->segment_ends[out->segments++] = out->count;
     out->signature = chip_plan_signature(out);
-    *result = out;
-    return PRESIL_OK;
+    return chip_plan_done(out, result, error);
 }

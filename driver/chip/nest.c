@@ -301,9 +301,10 @@ int chip_nest(const chip_problem *p, const chip_tiling *t, chip_builder *b, pres
         run_superjob(s, &tile, g0, groups, cold, i + 1 == total);
         cold = false;
         if (b->count - segment > 1u << CHIP_RING_LOG2) {
-            status = chip_fail(error, PRESIL_EUNSUPPORTED,
-                               "a reduction over %u blocks needs more than the %u commands of a launch",
-                               p->blocks * p->grid_y * p->grid_x, 1u << CHIP_RING_LOG2);
+            status =
+                chip_fail(error, PRESIL_EUNSUPPORTED,
+                          "a sum over %lld elements needs more than the %u commands of a launch: sum parts of it",
+                          (long long)(p->blocks * (int64_t)p->block * p->grid_y * p->grid_x), 1u << CHIP_RING_LOG2);
         }
     }
     free(s->parts);

@@ -198,6 +198,5 @@ int chip_plan_conv2d(const presil_chip *chip, const presil_conv2d_desc *d, const
         chip_plan_free(plan);
         return status;
     }
-    *out = plan;
-    return PRESIL_OK;
+    return chip_plan_done(plan, out, error);
 }

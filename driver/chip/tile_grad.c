@@ -213,6 +213,5 @@ int chip_plan_weight_grad(const presil_chip *chip, const presil_conv2d_weight_gr
         chip_plan_free(plan);
         return status;
     }
-    *result = plan;
-    return PRESIL_OK;
+    return chip_plan_done(plan, result, error);
 }

@@ -147,6 +147,5 @@ int chip_plan_matmul(const presil_chip *chip, const presil_matmul_desc *d, presi
         chip_plan_free(plan);
         return status;
     }
-    *result = plan;
-    return PRESIL_OK;
+    return chip_plan_done(plan, result, error);
 }

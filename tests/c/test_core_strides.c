@@ -136,8 +136,22 @@ static void sizes_beyond_a_count(void **state) {
     presil_device_close(d);
 }
 
+/* The one size that is refused: what is summed in an accumulator is one launch. */
+static void sums_beyond_a_launch(void **state) {
+    (void)state;
+    presil_device *d = open_large("base", 1);
+    float first;
+    EXPECT_OK(repeated(d, 1, 1 << 20, 1, 0, &first));
+    assert_true(first == 1 << 20);
+    EXPECT_STATUS(repeated(d, 1, 1 << 27, 1, 0, &first), PRESIL_EUNSUPPORTED);
+    EXPECT_TEXT("a sum over 134217728 elements needs more than the 65536 commands of a launch");
+    EXPECT_STATUS(repeated(d, 300, 1 << 27, 300, 0, &first), PRESIL_EUNSUPPORTED);
+    EXPECT_TEXT("a sum over 134217728 elements");
+    presil_device_close(d);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(strides_of_weights), cmocka_unit_test(strides_beyond_the_field),
-                                       cmocka_unit_test(sizes_beyond_a_count)};
+                                       cmocka_unit_test(sizes_beyond_a_count), cmocka_unit_test(sums_beyond_a_launch)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -90,13 +90,7 @@ void fixture_fill(fixture *f, uint64_t address, uint64_t elements, uint32_t dtyp
 
 bool fixture_run(fixture *f, presil_plan *plan) {
     presil_error_buffer e = {f->text, sizeof f->text};
-    size_t first = 0;
-    bool ok = true;
-    for (uint32_t s = 0; ok && s < plan->segments; s++) {
-        ok = chip_check_plan(&plan->config, plan->list + first, plan->segment_ends[s] - first, f->text,
-                             sizeof f->text) == 0;
-        first = plan->segment_ends[s];
-    }
+    bool ok = chip_prove(plan, f->text, sizeof f->text) == 0;
     presil_executor_memory m = {.base = {FIXTURE_BASE}, .bytes = FIXTURE_BYTES, .host = f->memory, .threads = 1};
     if (ok) ok = presil_chip_builtin()->execute(f->chip, plan, &m, &e) == PRESIL_OK;
     presil_chip_builtin()->plan_free(plan);

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Proves whole plans: what check.c says of each launch (tokens, hazards, scratchpad, accumulators), and that LOAD reads
+ * and STORE writes nothing but what the plan declares, all of the latter. With PRESIL_CHECK_PLANS (presets check and
+ * asan) every plan is proved before anybody gets it.
+ */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "chip.h"
+
+/* Commands that were proved already: the proof of check.c does not depend on addresses, so it is made once for all that
+ * differ in them alone. */
+enum { PROVED = 4096 };
+static _Atomic uint64_t proved[PROVED];
+
+static uint64_t commands_key(const presil_plan *plan) {
+    uint64_t h = plan->signature ^ (uint64_t)plan->segments << 32;
+    for (uint32_t s = 0; s < plan->segments; s++) {
+        h = (h ^ plan->segment_ends[s]) * 0x9e3779b97f4a7c15u;
+        h ^= h >> 29;
+    }
+    return h ? h : 1;
+}
+
+static int prove_commands(const presil_plan *plan, char *text, size_t bytes) {
+    const uint64_t key = commands_key(plan);
+    _Atomic uint64_t *known = &proved[key % PROVED];
+    if (atomic_load_explicit(known, memory_order_relaxed) == key) return 0;
+    size_t first = 0;
+    for (uint32_t s = 0; s < plan->segments; s++) {
+        if (chip_check_plan(&plan->config, plan->list + first, plan->segment_ends[s] - first, text, bytes)) return -1;
+        first = plan->segment_ends[s];
+    }
+    if (first != plan->count) {
+        (void)snprintf(text, bytes, "the launches end at descriptor %zu of %zu", first, plan->count);
+        return -1;
+    }
+    atomic_store_explicit(known, key, memory_order_relaxed);
+    return 0;
+}
+
+/* ---- DRAM ----------------------------------------------------------------------------------- */
+typedef struct {
+    const presil_byte_range *list;
+    uint32_t count, last; /* last: where the row before was found */
+} ranges;
+
+static bool holds(const presil_byte_range *r, uint64_t address, uint64_t bytes) {
+    return address >= r->base.value && bytes <= r->bytes && address - r->base.value <= r->bytes - bytes;
+}
+
+static bool declared(ranges *r, uint64_t address, uint64_t bytes) {
+    if (r->last < r->count && holds(&r->list[r->last], address, bytes)) return true;
+    uint32_t low = 0, high = r->count; /* the first that begins behind the address */
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (r->list[middle].base.value <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (!low) return false;
+    r->last = low - 1;
+    return holds(&r->list[low - 1], address, bytes);
+}
+
+/* Rows of LOAD and STORE: `length` bytes each, from addr; a LOAD's are read where their position is inside. */
+typedef struct {
+    uint64_t addr, length;
+    int64_t n[3], ds[3], rp[4], limit;
+} rows;
+
+static rows load_rows(const presil_desc *d) {
+    const int64_t from = max64(0, presil_load_pos0(d)),
+                  last = presil_load_pos0(d) + ((int64_t)presil_load_n0(d) - 1) * presil_load_step0(d) +
+                         presil_load_chunk_bytes(d),
+                  length = min64(presil_load_row_bytes(d), last) - from;
+    return (rows){.addr = ((uint64_t)presil_load_addr_hi(d) << 32 | presil_load_addr_lo(d)) + (uint64_t)from,
+                  .length = (uint64_t)max64(0, length),
+                  .n = {presil_load_n1(d), presil_load_n2(d), presil_load_n3(d)},
+                  .ds = {presil_load_ds1(d), presil_load_ds2(d), presil_load_ds3(d)},
+                  .rp = {presil_load_rp0(d), presil_load_rp1(d), presil_load_rp2(d), presil_load_rp3(d)},
+                  .limit = presil_load_row_limit(d)};
+}
+
+static rows store_rows(const presil_desc *d) {
+    return (rows){.addr = (uint64_t)presil_store_addr_hi(d) << 32 | presil_store_addr_lo(d),
+                  .length = (uint64_t)presil_store_n0(d) * presil_store_chunk_bytes(d),
+                  .n = {presil_store_n1(d), presil_store_n2(d), presil_store_n3(d)},
+                  .ds = {presil_store_ds1(d), presil_store_ds2(d), presil_store_ds3(d)}};
+}
+
+/* The hull of all rows, if one range holds it: most tensors. */
+static bool all_declared(ranges *r, const rows *w) {
+    int64_t low = 0, high = (int64_t)w->length;
+    for (int i = 0; i < 3; i++) {
+        const int64_t reach = (w->n[i] - 1) * w->ds[i];
+        if (reach < 0)
+            low += reach;
+        else
+            high += reach;
+    }
+    return declared(r, w->addr + (uint64_t)low, (uint64_t)(high - low));
+}
+
+/* false: *address is the first byte of a row that is not declared. */
+static bool rows_declared(ranges *r, const rows *w, uint64_t *address) {
+    if (!w->length || all_declared(r, w)) return true;
+    for (int64_t i3 = 0; i3 < w->n[2]; i3++) {
+        for (int64_t i2 = 0; i2 < w->n[1]; i2++) {
+            for (int64_t i1 = 0; i1 < w->n[0]; i1++) {
+                const int64_t row = w->rp[0] + i1 * w->rp[1] + i2 * w->rp[2] + i3 * w->rp[3];
+                if (w->limit && (row < 0 || row >= w->limit)) continue;
+                *address = w->addr + (uint64_t)(i1 * w->ds[0] + i2 * w->ds[1] + i3 * w->ds[2]);
+                if (!declared(r, *address, w->length)) return false;
+            }
+        }
+    }
+    return true;
+}
+
+static int prove_memory(const presil_plan *plan, char *text, size_t bytes) {
+    ranges reads = {plan->reads, plan->read_count, 0}, writes = {plan->writes, plan->write_count, 0};
+    uint64_t stored = 0, promised = 0, address = 0;
+    for (size_t i = 0; i < plan->count; i++) {
+        const presil_desc *d = &plan->list[i];
+        const bool store = presil_desc_opcode(d) == PRESIL_OP_STORE;
+        if (!store && presil_desc_opcode(d) != PRESIL_OP_LOAD) continue;
+        const rows w = store ? store_rows(d) : load_rows(d);
+        if (store) stored += w.length * (uint64_t)(w.n[0] * w.n[1] * w.n[2]);
+        if (rows_declared(store ? &writes : &reads, &w, &address)) continue;
+        (void)snprintf(
+            text, bytes, "descriptor %zu (%s, tile %u): %llu bytes at 0x%llx are none that the plan declares", i,
+            store ? "STORE" : "LOAD", presil_desc_tag(d), (unsigned long long)w.length, (unsigned long long)address);
+        return -1;
+    }
+    for (uint32_t i = 0; i < plan->write_count; i++) promised += plan->writes[i].bytes;
+    if (stored >= promised || plan->parts) return 0; /* parts were proved one by one */
+    (void)snprintf(text, bytes, "%llu bytes are stored, of %llu that the plan declares", (unsigned long long)stored,
+                   (unsigned long long)promised);
+    return -1;
+}
+
+int chip_prove(const presil_plan *plan, char *text, size_t bytes) {
+    return prove_commands(plan, text, bytes) || prove_memory(plan, text, bytes) ? -1 : 0;
+}
+
+int chip_plan_done(presil_plan *plan, presil_plan **out, presil_error_buffer *error) {
+#ifdef PRESIL_CHECK_PLANS
+    char text[256];
+    if (chip_prove(plan, text, sizeof text)) {
+        const int status = chip_fail(error, PRESIL_EDESC, "the plan is wrong, a defect of the driver: %s", text);
+        chip_plan_free(plan);
+        return status;
+    }
+#else
+    (void)error;
+#endif
+    *out = plan;
+    return PRESIL_OK;
+}

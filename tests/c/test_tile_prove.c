@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Plans are proved against the memory that they declare: what is planted is found, in plans made again at another
+ * address too; and whatever the strides, a plan is right or refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "tile_fixture.h"
+
+static presil_tensor tensor3(uint64_t at, uint32_t dtype, int64_t rows, int64_t columns) {
+    return (presil_tensor){
+        .data = {at}, .dtype = dtype, .ndim = 3, .shape = {1, rows, columns}, .stride = {rows * columns, columns, 1}};
+}
+
+static presil_plan *matmul_at(fixture *f, uint64_t base, int64_t m, int64_t n, int64_t k) {
+    presil_error_buffer e = {f->text, sizeof f->text};
+    const presil_matmul_desc d = {.size = sizeof d,
+                                  .compute = PRESIL_COMPUTE_FP32,
+                                  .a = tensor3(base, PRESIL_FP32, m, k),
+                                  .b = tensor3(base + (1 << 24), PRESIL_FP32, k, n),
+                                  .out = tensor3(base + (1 << 25), PRESIL_FP32, m, n)};
+    presil_plan *plan = NULL;
+    const int status = chip_plan_matmul(f->chip, &d, &plan, &e);
+    if (status) print_error("%s\n", f->text);
+    assert_int_equal(status, PRESIL_OK);
+    return plan;
+}
+
+static void expect_found(const presil_plan *plan, const char *part) {
+    char text[256] = "";
+    if (!chip_prove(plan, text, sizeof text)) fail_msg("nothing is found, \"%s\" expected", part);
+    if (!strstr(text, part)) fail_msg("\"%s\" lacks \"%s\"", text, part);
+}
+
+/* All of it is padding. */
+static bool reads_nothing(const presil_desc *d) {
+    return presil_load_row_bytes(d) == 0 || (presil_load_row_limit(d) && presil_load_rp0(d) < 0);
+}
+
+static uint32_t plant_everywhere(presil_plan *plan) {
+    uint32_t planted = 0;
+    for (size_t i = 0; i < plan->count; i++) {
+        const presil_desc saved = plan->list[i];
+        presil_desc *d = &plan->list[i];
+        const bool store = presil_desc_opcode(d) == PRESIL_OP_STORE;
+        if (!store && (presil_desc_opcode(d) != PRESIL_OP_LOAD || reads_nothing(d))) continue;
+        presil_load_addr_lo_set(d, presil_load_addr_lo(&saved) ^ 1u << 23); /* the same two words in LOAD and STORE */
+        expect_found(plan, store ? "(STORE" : "(LOAD");
+        *d = saved;
+        presil_load_addr_hi_set(d, presil_load_addr_hi(&saved) + 1);
+        expect_found(plan, "none that the plan declares");
+        *d = saved;
+        if (store) {
+            presil_store_chunk_bytes_set(d, presil_store_chunk_bytes(&saved) - 1);
+            expect_found(plan, "bytes are stored, of");
+            *d = saved;
+        }
+        planted++;
+    }
+    return planted;
+}
+
+static void wrong_addresses_are_found(void **state) {
+    (void)state;
+    static const char *const configs[] = {"tiny", "odd", "base", "wide"};
+    for (int c = 0; c < 4; c++) {
+        fixture f;
+        fixture_open(&f, configs[c], 0);
+        presil_plan *first = matmul_at(&f, 0x100000000, 70, 50, 90),
+                    *again = matmul_at(&f, 0x9900000000, 70, 50, 90); /* the same commands at other addresses */
+        assert_true(first->signature == again->signature);
+        char text[256] = "";
+        if (chip_prove(first, text, sizeof text) || chip_prove(again, text, sizeof text)) fail_msg("%s", text);
+        assert_true(plant_everywhere(first) > 4);
+        assert_true(plant_everywhere(again) > 4);
+        /* A field that is no address: another signature, so the commands are proved anew. */
+        for (size_t i = 0; i < again->count; i++) {
+            if (presil_desc_opcode(&again->list[i]) != PRESIL_OP_MATRIX) continue;
+            presil_matrix_acc_base_set(&again->list[i], again->config.acc_rows);
+        }
+        again->signature = chip_plan_signature(again);
+        expect_found(again, "outside the accumulators");
+        chip_plan_free(first);
+        chip_plan_free(again);
+        fixture_close(&f);
+    }
+}
+
+/* ---- any strides */
+static int64_t any_stride(fixture *f, int64_t natural) {
+    switch (fixture_random(f, 8)) {
+    case 0: return 0;
+    case 1: return -natural;
+    case 2: return (int64_t)fixture_random(f, 1 << 30);
+    case 3: return ((int64_t)fixture_random(f, 1 << 30) << fixture_random(f, 8)) * (fixture_random(f, 2) ? -1 : 1);
+    default: return natural;
+    }
+}
+
+static presil_tensor any_tensor(fixture *f, uint32_t dtype, uint32_t ndim, const int64_t *shape, bool dense) {
+    presil_tensor t = {.data = {(uint64_t)1 << 60 | fixture_random(f, 1 << 30)}, .dtype = dtype, .ndim = ndim};
+    int64_t natural = 1;
+    for (uint32_t i = ndim; i-- > 0;) {
+        t.shape[i] = shape[i];
+        t.stride[i] = dense ? natural : any_stride(f, natural);
+        natural *= shape[i];
+    }
+    return t;
+}
+
+static uint32_t any_dtype(fixture *f, uint32_t compute) {
+    if (compute == PRESIL_COMPUTE_INT8) return PRESIL_INT8;
+    return compute == PRESIL_COMPUTE_BF16 && fixture_random(f, 2) ? PRESIL_BF16 : PRESIL_FP32;
+}
+
+static int plan_matmul(fixture *f, presil_plan **plan, presil_error_buffer *e) {
+    const uint32_t compute = fixture_random(f, 4);
+    const int64_t batch = 1 + fixture_random(f, 2), m = 1 + fixture_random(f, 70), k = 1 + fixture_random(f, 150),
+                  n = 1 + fixture_random(f, 70);
+    presil_matmul_desc d = {.size = sizeof d, .compute = compute, .tiling = fixture_random(f, 3)};
+    d.a = any_tensor(f, any_dtype(f, compute), 3, (const int64_t[]){batch, m, k}, false);
+    d.b = any_tensor(f, any_dtype(f, compute), 3, (const int64_t[]){batch, k, n}, false);
+    d.out = any_tensor(f, compute ? PRESIL_FP32 : PRESIL_INT32, 3, (const int64_t[]){batch, m, n}, true);
+    presil_tensor residual = any_tensor(f, PRESIL_FP32, 3, (const int64_t[]){batch, m, n}, false);
+    if (compute && fixture_random(f, 2)) d.epilogue.residual = &residual;
+    return chip_plan_matmul(f->chip, &d, plan, e);
+}
+
+static int plan_conv(fixture *f, presil_plan **plan, presil_error_buffer *e) {
+    const uint32_t compute = 1 + fixture_random(f, 3);
+    const int64_t groups = fixture_random(f, 3) ? 1 : 3, cg = 1 + fixture_random(f, 40), og = 1 + fixture_random(f, 40),
+                  kernel = 1 + fixture_random(f, 3), h = 3 + fixture_random(f, 9), out = h - kernel + 1;
+    presil_conv2d_desc d = {.size = sizeof d,
+                            .compute = compute,
+                            .groups = (uint32_t)groups,
+                            .stride = {1, 1},
+                            .dilation = {1, 1},
+                            .input_dilation = {1, 1},
+                            .tiling = fixture_random(f, 3)};
+    d.input = any_tensor(f, any_dtype(f, compute), 4, (const int64_t[]){1, h, h, groups * cg}, false);
+    d.output = any_tensor(f, PRESIL_FP32, 4, (const int64_t[]){1, out, out, groups * og}, true);
+    d.kernel = any_tensor(f, any_dtype(f, compute), 4, (const int64_t[]){groups * og, kernel, kernel, cg}, false);
+    if (fixture_random(f, 2)) d.group_stride = any_stride(f, og * kernel * kernel * cg);
+    return chip_plan_conv2d(f->chip, &d, NULL, (presil_daddr){0}, plan, e);
+}
+
+static int plan_grad(fixture *f, presil_plan **plan, presil_error_buffer *e) {
+    const uint32_t compute = 1 + fixture_random(f, 3);
+    const int64_t n = 1 + fixture_random(f, 3), kernel = 1 + fixture_random(f, 3), h = 3 + fixture_random(f, 12),
+                  pad = fixture_random(f, 2), out = h + 2 * pad - kernel + 1, c = 1 + fixture_random(f, 40),
+                  o = 1 + fixture_random(f, 40);
+    presil_conv2d_weight_grad_desc d = {.size = sizeof d,
+                                        .compute = compute,
+                                        .stride = {1, 1},
+                                        .dilation = {1, 1},
+                                        .padding = {pad, pad},
+                                        .tiling = fixture_random(f, 3)};
+    d.input = any_tensor(f, any_dtype(f, compute), 4, (const int64_t[]){n, h, h, c}, false);
+    d.grad = any_tensor(f, any_dtype(f, compute), 4, (const int64_t[]){n, out, out, o}, false);
+    d.out = any_tensor(f, PRESIL_FP32, 4, (const int64_t[]){o, kernel, kernel, c}, true);
+    return chip_plan_weight_grad(f->chip, &d, plan, e);
+}
+
+static void any_strides(void **state) {
+    (void)state;
+    static const char *const configs[] = {"tiny", "odd", "base", "wide"};
+    int (*const planners[])(fixture *, presil_plan **, presil_error_buffer *) = {plan_matmul, plan_conv, plan_grad};
+    const char *seed_text = getenv("PRESIL_SEED");
+    const uint32_t seed = seed_text ? (uint32_t)strtoul(seed_text, NULL, 0) : 1;
+    print_message("PRESIL_SEED=%u\n", seed);
+    for (int c = 0; c < 4; c++) {
+        uint32_t planned = 0, refused = 0;
+        fixture f;
+        fixture_open(&f, configs[c], seed + (uint32_t)c);
+        for (uint32_t i = 0; i < 1500; i++) {
+            presil_error_buffer e = {f.text, sizeof f.text};
+            presil_plan *plan = NULL;
+            const int status = planners[i % 3](&f, &plan, &e);
+            if (status != PRESIL_OK && status != PRESIL_EUNSUPPORTED)
+                fail_msg("%s, case %u: status %d: %s (PRESIL_SEED=%u)", configs[c], i, status, f.text, seed);
+            *(status ? &refused : &planned) += 1;
+            if (!status && chip_prove(plan, f.text, sizeof f.text))
+                fail_msg("%s, case %u: %s (PRESIL_SEED=%u)", configs[c], i, f.text, seed);
+            chip_plan_free(plan);
+        }
+        assert_true(planned > 200 && refused > 50);
+        fixture_close(&f);
+    }
+}
+
+static void setters_refuse_what_does_not_fit(void **state) {
+    (void)state;
+    presil_desc d = {{0}};
+    char text[256] = "";
+    presil_error_buffer e = {text, sizeof text};
+    presil_load_ds2_set(&d, INT32_MIN), presil_load_rp1_set(&d, -128), presil_load_n0_set(&d, 65535);
+    presil_load_row_bytes_set(&d, UINT32_MAX), presil_matrix_kx_set(&d, 255), presil_matrix_pad_set(&d, 255);
+    assert_int_equal(chip_fields_fit(&e), PRESIL_OK);
+    assert_int_equal(presil_load_ds2(&d), INT32_MIN);
+    presil_load_ds2_set(&d, (int64_t)INT32_MIN - 1);
+    presil_load_n0_set(&d, 0); /* the first one is told */
+    assert_int_equal(chip_fields_fit(&e), PRESIL_EUNSUPPORTED);
+    assert_non_null(strstr(text, "LOAD.ds2 holds -2147483648 to 2147483647, this layout needs -2147483649"));
+    assert_int_equal(chip_fields_fit(&e), PRESIL_OK);
+    presil_load_rp1_set(&d, 128);
+    assert_int_equal(chip_fields_fit(&e), PRESIL_EUNSUPPORTED);
+    presil_load_n0_set(&d, -1);
+    assert_int_equal(chip_fields_fit(&e), PRESIL_EUNSUPPORTED);
+    presil_matrix_kx_set(&d, 256);
+    assert_int_equal(chip_fields_fit(&e), PRESIL_EUNSUPPORTED);
+    presil_epilogue_out_base_set(&d, (int64_t)1 << 32);
+    assert_int_equal(chip_fields_fit(&e), PRESIL_EUNSUPPORTED);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(wrong_addresses_are_found), cmocka_unit_test(any_strides),
+                                       cmocka_unit_test(setters_refuse_what_does_not_fit)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
