@@ -120,6 +120,7 @@ const presil_chip_ops *presil_chip_builtin(void) {
                                         .execute = chip_execute,
                                         .merge = chip_merge,
                                         .save = chip_save,
-                                        .load = chip_load};
+                                        .load = chip_load,
+                                        .progress = chip_progress};
     return &ops;
 }

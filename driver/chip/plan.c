@@ -42,6 +42,7 @@ int chip_plan_info(const presil_plan *plan, presil_plan_info *out) {
                               .peak_macs_per_cycle = plan->peak,
                               .descriptors = plan->count,
                               .signature = plan->signature,
+                              .estimate = plan->estimate,
                               .segments = plan->segments,
                               .reads = plan->reads,
                               .writes = plan->writes,

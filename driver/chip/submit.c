@@ -179,6 +179,16 @@ int chip_why(presil_chip *chip, const presil_link *link, const presil_plan *plan
     return port_status(&p, NULL);
 }
 
+int chip_progress(presil_chip *chip, const presil_link *link, uint64_t *work) {
+    (void)chip;
+    port p = {link, 0};
+    put(&p, PRESIL_REG_CONTROL, CONTROL_COUNTER_SNAPSHOT);
+    *work = 0;
+    for (uint32_t e = 0; e < PRESIL_ENGINES; e++) /* 2^32 cycles between two looks are too many: the low half does */
+        *work += get(&p, PRESIL_REG_COUNTER(e * PRESIL_CAUSES + PRESIL_CAUSE_BUSY));
+    return port_status(&p, NULL);
+}
+
 int chip_counters(presil_chip *chip, const presil_link *link, presil_report *out) {
     (void)chip;
     port p = {link, 0};

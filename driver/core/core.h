@@ -21,6 +21,7 @@
 #define STAGING_BYTES (1ull << 20)    /* for copies through the chip */
 #define COPY_BLOCK_BYTES (4ull << 20) /* of a buffer in host memory, where a copy goes through one */
 #define DEFAULT_HANG_CYCLES 200000u
+#define MOST_HANG_CYCLES (1ull << 40)
 #define QUEUE_LIMIT 1024u /* items; a caller further ahead waits */
 
 /* ---- ranges.c: lists of DRAM byte ranges */

@@ -92,6 +92,21 @@ static int is_name(const char *text, size_t bytes) {
            strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == n && *text != '.';
 }
 
+/* Beyond 2^40 cycles it makes no difference, and no sum of them overflows. */
+static int choose_watchdog(presil_device *device, uint64_t wanted) {
+    const char *text = getenv("PRESIL_WATCHDOG");
+    if (!wanted && text && *text) {
+        char *end = NULL;
+        errno = 0;
+        wanted = strtoull(text, &end, 0);
+        if (errno || *end || *text == '-' || !wanted)
+            return presil_fail(PRESIL_EINVAL, "PRESIL_WATCHDOG=%s is no number of cycles (such as 200000)", text);
+    }
+    if (!wanted) wanted = DEFAULT_HANG_CYCLES;
+    device->hang_cycles = wanted < MOST_HANG_CYCLES ? wanted : MOST_HANG_CYCLES;
+    return PRESIL_OK;
+}
+
 static int read_options(presil_device *device, const presil_device_options *o) {
     const char *config = o->config ? o->config : "base", *build = o->build ? o->build : "fast";
     if (o->mode > PRESIL_MODE_VERIFY)
@@ -109,7 +124,7 @@ static int read_options(presil_device *device, const presil_device_options *o) {
     device->memory_model = copy_text(o->memory_model, &status);
     atomic_init(&device->mode, (int)o->mode);
     device->seed = o->seed;
-    device->hang_cycles = o->hang_cycles ? o->hang_cycles : DEFAULT_HANG_CYCLES;
+    if (!status) status = choose_watchdog(device, o->hang_cycles);
     atomic_init(&device->twin_threads, o->twin_threads ? o->twin_threads : 1);
     device->no_map = o->no_map != 0;
     device->host_memory = o->host_memory != 0;
@@ -267,6 +282,15 @@ int presil_device_set_memory_model(presil_device *device, const char *memory_mod
     }
     presil_exclusive_end(device);
     free(copy);
+    return status;
+}
+
+int presil_device_set_watchdog(presil_device *device, uint64_t cycles) {
+    const int entered = presil_enter(device);
+    int status = entered ? entered : presil_exclusive_begin(device);
+    if (status) return status;
+    status = choose_watchdog(device, cycles);
+    presil_exclusive_end(device);
     return status;
 }
 

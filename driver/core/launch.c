@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { FIRST_POLL_CYCLES = 256, SPURIOUS_INTERRUPTS = 1000 };
+enum { FIRST_POLL_CYCLES = 256, SPURIOUS_INTERRUPTS = 1000, LOOK_CYCLES = 1024, PATIENCE = 4 };
 
 uint64_t presil_now_ns(void) {
     struct timespec t;
@@ -22,6 +22,7 @@ typedef struct {
     const presil_plan *plan;
     const presil_plan_info *info;
     uint64_t seq, cycles; /* cycles: of the waits before the one that reports progress */
+    uint64_t silent;      /* cycles since something moved on the bus, as far as the watchdog has seen */
     presil_progress_fn progress;
     void *progress_context;
 } rtl_launch;
@@ -51,11 +52,36 @@ static int chip_error(const rtl_launch *launch, const presil_service *service) {
     return presil_fail(status, "%s", service->text);
 }
 
+/* The bus was silent for the cycles of the watchdog: looks at the chip twice. */
+static int look_again(rtl_launch *launch, uint64_t waited) {
+    presil_device *device = launch->device;
+    const uint64_t estimate = launch->info->estimate < MOST_HANG_CYCLES ? launch->info->estimate : MOST_HANG_CYCLES,
+                   limit = device->hang_cycles + PATIENCE * estimate;
+    uint64_t before = 0, after = 0;
+    char text[160];
+    launch->silent = waited > device->hang_cycles ? device->hang_cycles : launch->silent + waited;
+    (void)snprintf(text, sizeof text, "no progress for %llu cycles", (unsigned long long)device->hang_cycles);
+    if (!device->chip_ops->progress || device->chip_ops->progress(device->chip, &device->link, &before))
+        return stuck(launch, text);
+    presil_wait w = {.size = sizeof w, .deadline_cycles = LOOK_CYCLES, .cancel = &device->cancel_flag};
+    const int error = device->link.ops->wait(device->link.handle, &w);
+    if (error) return presil_transport_failed(device, "the simulator stopped", error);
+    launch->cycles += w.cycles;
+    launch->silent += w.cycles;
+    if (w.reason == PRESIL_WAIT_IRQ || w.reason == PRESIL_WAIT_CANCELLED) return PRESIL_OK;
+    if (device->chip_ops->progress(device->chip, &device->link, &after) || after == before) return stuck(launch, text);
+    if (!estimate || launch->silent <= limit) return PRESIL_OK;
+    (void)snprintf(
+        text, sizeof text,
+        "engines work, but the bus is silent for %llu cycles, more than %d times what the launch should take",
+        (unsigned long long)launch->silent, PATIENCE);
+    return stuck(launch, text);
+}
+
 /* Waits in steps: to the interrupt, or (a chip that has none) for intervals that grow, so that the transport's watchdog
  * still gets its turn. */
 static int wait_done(rtl_launch *launch) {
     presil_device *device = launch->device;
-    char text[64];
     for (unsigned spurious = 0; spurious < SPURIOUS_INTERRUPTS;) {
         presil_wait w = {.size = sizeof w,
                          .hang_cycles = device->hang_cycles,
@@ -76,8 +102,9 @@ static int wait_done(rtl_launch *launch) {
             continue;
         }
         if (w.reason == PRESIL_WAIT_HUNG) {
-            (void)snprintf(text, sizeof text, "no progress for %llu cycles", (unsigned long long)device->hang_cycles);
-            return stuck(launch, text);
+            const int status = look_again(launch, w.cycles);
+            if (status) return status;
+            continue;
         }
         presil_service service = {0};
         const int status = device->chip_ops->service(device->chip, &device->link, launch->plan, &service);

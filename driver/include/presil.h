@@ -93,7 +93,7 @@ typedef struct {
     uint64_t memory_bytes;    /* 0: PRESIL_MEMORY or 16 GiB; sparse memfd */
     const char *memory_model; /* see presil_transport_options; NULL: default */
     uint64_t seed;
-    uint64_t hang_cycles;  /* watchdog; 0: 200000 */
+    uint64_t hang_cycles;  /* see presil_device_set_watchdog */
     uint32_t twin_threads; /* 0: 1 */
     uint32_t no_map;       /* test: pretend that the transport can't map */
     const char *affinity;  /* see presil_device_set_affinity; NULL: PRESIL_AFFINITY, or no restriction */
@@ -128,6 +128,9 @@ PRESIL_CHECKED int presil_device_set_mode(presil_device *device,
 PRESIL_CHECKED int presil_device_set_memory_model(presil_device *device, const char *memory_model, uint64_t seed);
 PRESIL_CHECKED int presil_device_set_twin_threads(
     presil_device *device, uint32_t threads); /* of coming launches; 0: 1. Same bits with any number */
+/* A launch ends with EHUNG when the bus was silent for so many cycles and no engine of the chip worked meanwhile (or
+ * the silence lasts more than 4 times what the whole launch should take). 0: PRESIL_WATCHDOG, or 200000. */
+PRESIL_CHECKED int presil_device_set_watchdog(presil_device *device, uint64_t cycles);
 /* CPUs for the device's worker, such as "2,4-7"; "" or NULL: no restriction. While it is set, launches run on the
  * worker only, never on a thread that waits. */
 PRESIL_CHECKED int presil_device_set_affinity(presil_device *device, const char *cpus);

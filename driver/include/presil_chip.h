@@ -61,6 +61,7 @@ typedef struct {
     uint64_t macs, passes, peak_macs_per_cycle, descriptors;
     uint64_t signature; /* hash of the commands with addresses reduced to what timing can depend on (offset in the
                            page): seed of the launch */
+    uint64_t estimate;  /* cycles that the launches should take in all, about; 0: not known */
     uint32_t segments;  /* launches needed; 1 unless the commands exceed the command memory */
     const presil_byte_range *reads, *writes; /* sorted, merged; owned by the plan */
     uint32_t read_count, write_count;
@@ -138,6 +139,9 @@ typedef struct {
     int (*save)(const presil_plan *plan, presil_daddr base, void *to, uint64_t *size, presil_error_buffer *error);
     int (*load)(const presil_chip *chip, const void *from, uint64_t size, presil_daddr base, uint64_t bytes,
                 presil_plan **out, presil_error_buffer *error);
+    /* For the watchdog, during a launch: a number that has changed whenever an engine did something since the last
+     * call. NULL: a chip whose bus is silent for long hangs. */
+    int (*progress)(presil_chip *chip, const presil_link *link, uint64_t *work);
 } presil_chip_ops;
 
 /* The chip in rtl/, built into libpresil. Others: a shared object that exports presil_chip_entry, named

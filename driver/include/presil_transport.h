@@ -83,7 +83,8 @@ enum presil_wait_reason {
     PRESIL_WAIT_IRQ = 0,       /* the interrupt is high */
     PRESIL_WAIT_DEADLINE = 1,  /* the deadline passed */
     PRESIL_WAIT_CANCELLED = 2, /* *cancel became non-zero (looked at every 10 ms of wall time or more often) */
-    PRESIL_WAIT_HUNG = 3, /* the watchdog: no bus beat and no change of the chip's progress signal for hang_cycles */
+    PRESIL_WAIT_HUNG = 3, /* no handshake on the chip's memory bus for hang_cycles. The chip may be computing: whoever
+                             waits asks its registers, and waits again */
 };
 
 typedef struct {

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "soft_transport.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -251,6 +252,18 @@ static void run_until_cancelled(const presil_wait *w) {
     while (!w->cancel || !__atomic_load_n(w->cancel, __ATOMIC_RELAXED)) (void)nanosleep(&nap, NULL);
 }
 
+/* Cycles without the interrupt and without the bus. */
+static void pass(presil_transport *t, presil_wait *w) {
+    const bool deadline = w->deadline_cycles && (!w->hang_cycles || w->deadline_cycles < w->hang_cycles);
+    t->cycles += deadline ? w->deadline_cycles : w->hang_cycles;
+    w->reason = deadline ? PRESIL_WAIT_DEADLINE : PRESIL_WAIT_HUNG;
+}
+
+/* "silent@N": until the launch has run for N cycles. */
+static bool is_silent(const presil_transport *t) {
+    return is_fault(t, "silent@") && t->launch_cycles < strtoull(t->fault + 7, NULL, 0);
+}
+
 static int soft_wait(presil_transport *t, presil_wait *w) {
     if (t->stopped) return fail(t, PRESIL_TRANSPORT_ESTOPPED, "stopped: a reset is needed");
     note(SOFT_WAIT, 0, 0);
@@ -261,9 +274,10 @@ static int soft_wait(presil_transport *t, presil_wait *w) {
         return fail(t, PRESIL_TRANSPORT_ESTOPPED, "presil_top.sv:1: $fatal");
     }
     if (is_fault(t, "hang") || !t->pending) {
-        t->cycles += w->hang_cycles;
-        w->reason = PRESIL_WAIT_HUNG;
-        t->fault[0] = 0;
+        pass(t, w);
+    } else if (is_silent(t)) {
+        pass(t, w);
+        t->launch_cycles += t->cycles - before;
     } else if (is_fault(t, "slow")) {
         run_until_cancelled(w);
         w->reason = PRESIL_WAIT_CANCELLED;

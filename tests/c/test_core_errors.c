@@ -51,6 +51,47 @@ static void a_failed_launch_is_reported_and_recovered(void **state) {
     }
 }
 
+/* A silent bus is no hang while an engine works: a descriptor of MATRIX may take longer than the watchdog has patience.
+ */
+static void computing_is_no_hang(void **state) {
+    (void)state;
+    presil_device *d = open_device(PRESIL_MODE_RTL, NULL);
+    matmul_buffers m = matmul_alloc(d, 3);
+    EXPECT_OK(presil_device_set_watchdog(d, 300));
+    EXPECT_OK(presil_inject(d, "silent@1000"));
+    still_works(d, &m, 3);
+    EXPECT_OK(presil_inject(d, "hang"));
+    EXPECT_OK(matmul_enqueue(d, NULL, &m));
+    EXPECT_STATUS(presil_device_synchronize(d), PRESIL_EHUNG);
+    EXPECT_TEXT("no progress for 300 cycles");
+    still_works(d, &m, 3);
+    /* Nor does an engine work for ever: here in 10^9 cycles of an operator of some hundred. */
+    EXPECT_OK(presil_inject(d, "silent@1000000000"));
+    EXPECT_OK(matmul_enqueue(d, NULL, &m));
+    EXPECT_STATUS(presil_device_synchronize(d), PRESIL_EHUNG);
+    EXPECT_TEXT("4 times");
+    still_works(d, &m, 3);
+    EXPECT_OK(presil_device_set_watchdog(d, 0));
+    EXPECT_OK(presil_inject(d, "hang"));
+    EXPECT_OK(matmul_enqueue(d, NULL, &m));
+    EXPECT_STATUS(presil_device_synchronize(d), PRESIL_EHUNG);
+    EXPECT_TEXT("no progress for 200000 cycles");
+    matmul_free(d, m);
+    presil_device_close(d);
+    (void)setenv("PRESIL_WATCHDOG", "777", 1);
+    d = open_device(PRESIL_MODE_RTL, NULL);
+    EXPECT_OK(presil_inject(d, "hang"));
+    EXPECT_OK(presil_nop(d, NULL));
+    EXPECT_STATUS(presil_device_synchronize(d), PRESIL_EHUNG);
+    EXPECT_TEXT("no progress for 777 cycles");
+    presil_device_close(d);
+    (void)setenv("PRESIL_WATCHDOG", "-3", 1);
+    const presil_device_options options = {.size = sizeof options, .config = "tiny", .memory_bytes = 64u << 20};
+    EXPECT_STATUS(presil_device_open(&options, &d), PRESIL_EINVAL);
+    EXPECT_TEXT("PRESIL_WATCHDOG=-3");
+    (void)unsetenv("PRESIL_WATCHDOG");
+}
+
 static uint64_t next_origin;
 static uint64_t origin(void) { return ++next_origin; }
 
@@ -328,6 +369,7 @@ static void libraries_that_do_not_do(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_failed_launch_is_reported_and_recovered),
+        cmocka_unit_test(computing_is_no_hang),
         cmocka_unit_test(a_failure_knows_where_it_was_launched),
         cmocka_unit_test(a_dead_device_says_so),
         cmocka_unit_test(errors_stick_to_their_stream),

@@ -55,6 +55,32 @@ static void equal_bits_and_cycles(void **state) {
     assert_string_equal(log_text(), "");
 }
 
+/* MATRIX sums for hundreds of cycles while nothing moves on the bus: with a watchdog of 100 cycles the launch still
+ * ends, in as many cycles as without. */
+static void computing_is_no_hang(void **state) {
+    (void)state;
+    enum { ROWS = 128, SUM = 64, COLUMNS = 8 };
+    presil_device *d = open_device(PRESIL_MODE_RTL, "fast");
+    presil_daddr a, b, o;
+    EXPECT_OK(presil_alloc(d, NULL, NULL, ROWS * SUM * 4, &a));
+    EXPECT_OK(presil_alloc(d, NULL, NULL, SUM * COLUMNS * 4, &b));
+    EXPECT_OK(presil_alloc(d, NULL, NULL, ROWS * COLUMNS * 4, &o));
+    const presil_matmul_desc m = {
+        .size = sizeof m,
+        .compute = PRESIL_COMPUTE_FP32,
+        .a = {.data = a, .dtype = PRESIL_FP32, .ndim = 3, .shape = {1, ROWS, SUM}, .stride = {0, SUM, 1}},
+        .b = {.data = b, .dtype = PRESIL_FP32, .ndim = 3, .shape = {1, SUM, COLUMNS}, .stride = {0, COLUMNS, 1}},
+        .out = {.data = o, .dtype = PRESIL_FP32, .ndim = 3, .shape = {1, ROWS, COLUMNS}, .stride = {0, COLUMNS, 1}}};
+    reports_begin(d);
+    for (int i = 0; i < 2; i++) {
+        EXPECT_OK(presil_device_set_watchdog(d, i ? 100 : 0));
+        EXPECT_OK(presil_matmul(d, NULL, &m));
+        EXPECT_OK(presil_device_synchronize(d));
+    }
+    assert_int_equal(reports[0].cycles, reports[1].cycles);
+    presil_device_close(d);
+}
+
 static void copies_through_the_chip(void **state) {
     (void)state;
     static uint8_t from[70001], to[70001];
@@ -163,7 +189,10 @@ static void several_devices(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(equal_bits_and_cycles),
-                                       cmocka_unit_test(copies_through_the_chip), cmocka_unit_test(faults_and_recovery),
-                                       cmocka_unit_test(cancelling), cmocka_unit_test(several_devices)};
+                                       cmocka_unit_test(computing_is_no_hang),
+                                       cmocka_unit_test(copies_through_the_chip),
+                                       cmocka_unit_test(faults_and_recovery),
+                                       cmocka_unit_test(cancelling),
+                                       cmocka_unit_test(several_devices)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -129,6 +129,16 @@ def test_the_memory_model_changes_cycles_not_bits():
     assert torch.equal(results[""][0], results["ideal"][0]) and results["ideal"][1] < results[""][1]
 
 
+def test_the_watchdog_has_the_patience_it_is_given():
+    x = torch.randn(8, 8, device="presil")
+    with S.flags(mode="rtl", memory_model="latency=3000"):
+        expected = (x @ x).cpu()
+        with S.flags(watchdog_cycles=500):
+            with pytest.raises(torch.AcceleratorError, match="no progress for 500 cycles"):
+                (x @ x).cpu()
+        assert torch.equal((x @ x).cpu(), expected)
+
+
 def test_deterministic_algorithms():
     assert S.deterministic
     with pytest.raises(ValueError, match="always True"):

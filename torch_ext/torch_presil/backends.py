@@ -10,8 +10,8 @@ from torch_presil import _C
 
 
 class _Settings(types.ModuleType):
-    """mode, chip, build, transport, memory_model, memory_model_seed, fp32_precision, strict, deterministic,
-    launch_blocking, affinity.
+    """mode, chip, build, transport, memory_model, memory_model_seed, watchdog_cycles, fp32_precision, strict,
+    deterministic, launch_blocking, affinity.
 
     An unknown name raises, so that a typing error can't pass.
     """
@@ -23,6 +23,7 @@ class _Settings(types.ModuleType):
         "transport",
         "memory_model",
         "memory_model_seed",
+        "watchdog_cycles",
         "fp32_precision",
         "strict",
         "deterministic",
@@ -87,6 +88,16 @@ class _Settings(types.ModuleType):
     @memory_model_seed.setter
     def memory_model_seed(self, value: int) -> None:
         _C.set_memory_model(_C.get_memory_model(), value)
+
+    @property
+    def watchdog_cycles(self) -> int:
+        """Cycles of a silent bus after which a launch whose engines do nothing either is a hang (EHUNG). 0: as
+        PRESIL_WATCHDOG says, else 200000. A memory model slower than that needs more."""
+        return _C.get_watchdog_cycles()
+
+    @watchdog_cycles.setter
+    def watchdog_cycles(self, value: int) -> None:
+        _C.set_watchdog_cycles(value)
 
     @property
     def fp32_precision(self) -> str:

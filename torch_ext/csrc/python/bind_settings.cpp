@@ -42,6 +42,8 @@ void bind_settings(py::module_& m) {
   });
   m.def("get_memory_model", [] { return settings().memory_model; });
   m.def("set_memory_model", &apply_memory_model, release);
+  m.def("get_watchdog_cycles", [] { return settings().watchdog; });
+  m.def("set_watchdog_cycles", &apply_watchdog, release);
   m.def("get_memory_model_seed", [] { return settings().seed; });
   m.def("get_affinity", [] { return settings().affinity; });
   m.def("set_affinity", &apply_affinity, release);

@@ -77,6 +77,7 @@ presil_device* open_device(int index) {
   options.transport = s.transport.c_str();
   options.transport_index = static_cast<uint32_t>(index);
   options.host_memory = 1;
+  options.hang_cycles = s.watchdog;
   options.memory_model = s.memory_model.empty() ? nullptr : s.memory_model.c_str();
   options.seed = s.seed;
   options.twin_threads = static_cast<uint32_t>(at::get_num_threads());

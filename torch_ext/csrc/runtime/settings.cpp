@@ -69,6 +69,12 @@ void apply_affinity(const std::string& cpus) {
   settings().affinity = cpus;
 }
 
+void apply_watchdog(uint64_t cycles) {
+  for (int i = 0; i < device_count(); i++)
+    if (auto* handle = opened(i)) check(presil_device_set_watchdog(handle, cycles), "watchdog");
+  settings().watchdog = cycles;
+}
+
 void set_before_first_use(std::string& setting, const std::string& value, const char* what) {
   if (setting == value) return;
   for (int i = 0; i < device_count(); i++)

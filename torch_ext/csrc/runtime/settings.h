@@ -20,6 +20,7 @@ struct Settings {
   std::string memory_model;                      // PRESIL_MEMORY_MODEL; empty: the default one
   std::string affinity;                          // PRESIL_AFFINITY
   uint64_t seed = 0;                             // of the memory model
+  uint64_t watchdog = 0;                         // cycles; 0: PRESIL_WATCHDOG (which the driver reads), or its own
   Fp32Precision fp32 = Fp32Precision::follow;
   bool strict = false;           // PRESIL_STRICT: a fallback is an error
   bool launch_blocking = false;  // PRESIL_LAUNCH_BLOCKING: every launch is waited for where it is enqueued
@@ -36,6 +37,7 @@ bool fp32_as_bf16(Fp32Op op);
 void apply_mode(const std::string& mode);  // to all open devices and later ones
 void apply_memory_model(const std::string& model, uint64_t seed);
 void apply_affinity(const std::string& cpus);
+void apply_watchdog(uint64_t cycles);
 // Before the first use of a device only. setting: of settings().
 void set_before_first_use(std::string& setting, const std::string& value, const char* what);
 bool transport_is_remote();
