@@ -38,6 +38,20 @@ static int port_status(const port *p, presil_error_buffer *error) {
     return chip_fail(error, status, "register access failed: %s", p->link->ops->last_error(p->link->handle));
 }
 
+/* A queue reset on a busy chip drains its bus transactions first (docs/isa.md section 1). Whoever has no clock is given
+ * wall time. */
+enum { DRAIN_CYCLES = 256, DRAIN_NS = 1000000, DRAIN_LOOKS = 1000 };
+
+static uint32_t drained_status(port *p) {
+    uint32_t status = get(p, PRESIL_REG_STATUS);
+    for (int i = 0; i < DRAIN_LOOKS && p->status == 0 && (status & PRESIL_STATUS_BUSY_MASK); i++) {
+        presil_wait w = {.size = sizeof w, .deadline_cycles = DRAIN_CYCLES, .deadline_ns = DRAIN_NS};
+        p->status = p->link->ops->wait(p->link->handle, &w);
+        status = get(p, PRESIL_REG_STATUS);
+    }
+    return status;
+}
+
 int chip_reset(presil_chip *chip, const presil_link *link, const presil_command_memory *memory,
                presil_error_buffer *error) {
     (void)chip;
@@ -47,12 +61,12 @@ int chip_reset(presil_chip *chip, const presil_link *link, const presil_command_
                          (unsigned long long)memory->bytes);
     put(&p, PRESIL_REG_IRQ_ENABLE, 0);
     put(&p, PRESIL_REG_CONTROL, CONTROL_QUEUE_RESET | CONTROL_COUNTER_CLEAR);
+    const uint32_t status = drained_status(&p);
     put(&p, PRESIL_REG_IRQ_CLEAR, IRQ_DONE | IRQ_ERROR);
     put(&p, PRESIL_REG_RING_BASE_LO, (uint32_t)memory->base.value);
     put(&p, PRESIL_REG_RING_BASE_HI, (uint32_t)(memory->base.value >> 32));
     put(&p, PRESIL_REG_RING_LOG2, CHIP_RING_LOG2);
     put(&p, PRESIL_REG_IRQ_ENABLE, IRQ_DONE | IRQ_ERROR);
-    uint32_t status = get(&p, PRESIL_REG_STATUS);
     int result = port_status(&p, error);
     if (result == PRESIL_OK && (status & (PRESIL_STATUS_BUSY_MASK | PRESIL_STATUS_ERROR_MASK)))
         result = chip_fail(error, PRESIL_EDEAD, "the chip is not idle after a queue reset: STATUS 0x%08x", status);

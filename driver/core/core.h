@@ -177,6 +177,9 @@ struct presil_device {
     bool view_is_copy;
     range_list twin_writes;
     pthread_mutex_t report_lock;
+    pthread_cond_t reported;
+    bool reporting; /* a report is being delivered, by `reporter` */
+    pthread_t reporter;
     presil_report_fn report;
     presil_progress_fn progress;
     void *report_context, *progress_context;
@@ -268,6 +271,9 @@ void presil_view_close(presil_device *device);
 uint64_t presil_now_ns(void);
 /* Checks the plan's ranges, then records or enqueues it; owns it from here on. */
 int presil_plan_enqueue(presil_device *device, presil_stream *stream, presil_plan *plan, uint64_t plan_ns);
+
+/* ---- report.c */
+void presil_report_deliver(presil_device *device, const presil_report *report); /* runner */
 
 /* ---- weights.c, peer.c */
 void presil_weights_drop(presil_weights *weights);

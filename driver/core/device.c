@@ -35,6 +35,7 @@ void presil_device_drop(presil_device *device) {
     (void)pthread_mutex_destroy(&device->lock);
     (void)pthread_mutex_destroy(&device->heap_lock);
     (void)pthread_mutex_destroy(&device->report_lock);
+    (void)pthread_cond_destroy(&device->reported);
     (void)pthread_cond_destroy(&device->work);
     (void)pthread_cond_destroy(&device->done);
     free(device->library_path);
@@ -162,6 +163,7 @@ int presil_device_open(const presil_device_options *options, presil_device **out
     (void)pthread_mutex_init(&device->lock, NULL);
     (void)pthread_mutex_init(&device->heap_lock, NULL);
     (void)pthread_mutex_init(&device->report_lock, NULL);
+    (void)pthread_cond_init(&device->reported, NULL);
     (void)pthread_cond_init(&device->work, NULL);
     (void)pthread_cond_init(&device->done, NULL);
     status = read_options(device, &o);

@@ -258,15 +258,8 @@ int presil_launch(presil_device *device, const work_item *item) {
         report.mode = PRESIL_MODE_MODEL;
     report.status = (uint32_t)-status;
     report.host_ns = item->plan_ns + (presil_now_ns() - start) - report.sim_ns - report.twin_ns;
-    (void)pthread_mutex_lock(&device->report_lock);
-    const presil_report_fn function = device->report;
-    void *context = device->report_context;
-    (void)pthread_mutex_unlock(&device->report_lock);
-    if (function) {
-        char text[ERROR_TEXT];
-        (void)snprintf(text, sizeof text, "%s", presil_error_text());
-        function(context, &report);
-        if (status) status = presil_fail(status, "%s", text);
-    }
-    return status;
+    char text[ERROR_TEXT];
+    (void)snprintf(text, sizeof text, "%s", presil_error_text());
+    presil_report_deliver(device, &report);
+    return status ? presil_fail(status, "%s", text) : PRESIL_OK; /* the callback may have failed in calls of its own */
 }

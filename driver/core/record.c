@@ -94,7 +94,7 @@ int presil_list_submit(presil_list *list, presil_stream *stream) {
     stream = presil_stream_of(device, stream);
     if (!stream) return PRESIL_EINVAL;
     if (stream->recording) return presil_fail(PRESIL_EINVAL, "presil_list_submit: the stream is recording");
-    atomic_store(&list->submitted, true);
+    const bool again = atomic_exchange(&list->submitted, true); /* planning is charged to the first time */
     if (atomic_load(&device->mode) != PRESIL_MODE_MODEL) status = presil_start_if_needed(device);
     const uint64_t origin = presil_origin();
     for (size_t i = 0; i < list->count && !status; i++) {
@@ -102,7 +102,7 @@ int presil_list_submit(presil_list *list, presil_stream *stream) {
         work_item item = {.kind = ITEM_LAUNCH,
                           .plan = list->plans[i].plan,
                           .list = list,
-                          .plan_ns = list->plans[i].plan_ns,
+                          .plan_ns = again ? 0 : list->plans[i].plan_ns,
                           .origin = origin};
         status = presil_queue_push(device, stream, &item, false);
         if (status) presil_list_drop(list);

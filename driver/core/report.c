@@ -6,8 +6,27 @@
 void presil_set_report(presil_device *device, presil_report_fn fn, void *context) {
     if (presil_enter(device)) return;
     (void)pthread_mutex_lock(&device->report_lock);
+    const bool same = fn == device->report && context == device->report_context;
     device->report = fn;
     device->report_context = context;
+    /* The one before may be running: its context is not the caller's again before it has returned. */
+    while (!same && device->reporting && !pthread_equal(device->reporter, pthread_self()))
+        (void)pthread_cond_wait(&device->reported, &device->report_lock);
+    (void)pthread_mutex_unlock(&device->report_lock);
+}
+
+void presil_report_deliver(presil_device *device, const presil_report *report) {
+    (void)pthread_mutex_lock(&device->report_lock);
+    const presil_report_fn function = device->report;
+    void *context = device->report_context;
+    device->reporting = function != NULL;
+    device->reporter = pthread_self();
+    (void)pthread_mutex_unlock(&device->report_lock);
+    if (!function) return;
+    function(context, report);
+    (void)pthread_mutex_lock(&device->report_lock);
+    device->reporting = false;
+    (void)pthread_cond_broadcast(&device->reported);
     (void)pthread_mutex_unlock(&device->report_lock);
 }
 

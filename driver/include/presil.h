@@ -391,6 +391,8 @@ typedef void (*presil_report_fn)(void *context,
                                  const presil_report *report); /* after each launch, on the thread that ran it */
 typedef void (*presil_progress_fn)(void *context, const char *label, uint64_t launch,
                                    uint64_t cycles); /* about every 50 ms during a launch */
+/* NULL: none. When it returns, the one before is not running any more (unless it is called from it). A progress
+ * function stays until the launch that has it ends. */
 PRESIL_API void presil_set_report(presil_device *device, presil_report_fn fn, void *context);
 /* A number that the reports of what the calling thread enqueues from now on carry: whoever opens an operator or a range
  * sets it, and restores what it returns, the one before (0: none), when that ends. Unlike `origin` nobody computes it a

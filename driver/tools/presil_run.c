@@ -177,7 +177,9 @@ static int write_json(const arguments *a, const program *p, const report_list *r
                                       : "false");
     }
     (void)fputs("]}\n", f);
-    return f != stdout && fclose(f) ? EXIT_USAGE : 0;
+    const bool written = fflush(f) == 0 && !ferror(f);
+    if (f != stdout) (void)fclose(f);
+    return written ? 0 : ((void)fprintf(stderr, "presil-run: %s: writing failed\n", a->json), EXIT_USAGE);
 }
 
 static int run(const program *p, const arguments *a, presil_device *device, const npy_array *inputs) {
@@ -193,6 +195,9 @@ static int run(const program *p, const arguments *a, presil_device *device, cons
     int result = status ? fail(status == PRESIL_EMISMATCH ? EXIT_DIFFERS : EXIT_DEVICE, presil_error_text()) : 0;
     for (uint32_t i = 0; i < p->outputs && !result; i++)
         result = write_output(&placed, &p->tensors[p->inputs + i], a->files[p->inputs + i]);
+    if (!result && a->json && reports.lost)
+        result =
+            fail(EXIT_DEVICE, "no host memory for the reports: --json would lack launches (the outputs are written)");
     if (!result && a->json) result = write_json(a, p, &reports);
     free(reports.at);
     program_remove(&placed);

@@ -19,7 +19,7 @@ struct presil_transport {
     uint8_t *host;
     uint64_t bytes, base, cycles, launch_cycles;
     uint32_t ring_lo, ring_hi, ring_log2, head, tail, irq, irq_enable, error_code, error_index, descriptors;
-    uint64_t error_address;
+    uint64_t error_address, draining;
     int pending, stopped, log_on;
     char fault[64];
     presil_write_range *ranges;
@@ -120,7 +120,8 @@ static int soft_read32(presil_transport *t, uint32_t offset, uint32_t *value) {
     case PRESIL_REG_RING_HEAD: *value = t->head; break;
     case PRESIL_REG_RING_TAIL: *value = t->tail; break;
     case PRESIL_REG_STATUS:
-        *value = (t->pending ? PRESIL_STATUS_BUSY_MASK : 0u) | (t->error_code ? PRESIL_STATUS_ERROR_MASK : 0u);
+        *value = (t->pending || t->draining ? PRESIL_STATUS_BUSY_MASK : 0u) |
+                 (t->error_code ? PRESIL_STATUS_ERROR_MASK : 0u);
         break;
     case PRESIL_REG_ERROR_CODE: *value = t->error_code; break;
     case PRESIL_REG_ERROR_INDEX: *value = t->error_index; break;
@@ -129,6 +130,7 @@ static int soft_read32(presil_transport *t, uint32_t offset, uint32_t *value) {
     case PRESIL_REG_IRQ_STATUS: *value = t->irq; break;
     default: *value = offset >= PRESIL_REG_COUNTER(0) ? counter(t, offset) : 0;
     }
+    if (offset == PRESIL_REG_STATUS && t->draining) t->draining--;
     note(SOFT_READ, offset, *value);
     return 0;
 }
@@ -147,6 +149,7 @@ static int soft_write32(presil_transport *t, uint32_t offset, uint32_t value) {
     case PRESIL_REG_CONTROL:
         if (value & CONTROL_QUEUE_RESET)
             t->head = t->tail = t->error_code = t->error_index = 0, t->error_address = 0, t->pending = 0;
+        if (value & CONTROL_QUEUE_RESET && is_fault(t, "drain@")) t->draining = strtoull(t->fault + 6, NULL, 0);
         if (value & CONTROL_COUNTER_CLEAR) t->launch_cycles = 0, t->descriptors = 0;
         break;
     case PRESIL_REG_IRQ_ENABLE: t->irq_enable = value; break;
@@ -306,7 +309,8 @@ static int soft_reset(presil_transport *t) {
     if (is_fault(t, "deaf")) return fail(t, PRESIL_TRANSPORT_EIO, "the peer is gone");
     t->stopped = t->pending = 0;
     t->irq = t->irq_enable = t->head = t->tail = t->error_code = 0;
-    t->fault[0] = 0;
+    t->draining = 0;
+    if (!is_fault(t, "drain@")) t->fault[0] = 0;
     return 0;
 }
 

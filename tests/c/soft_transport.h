@@ -8,7 +8,8 @@
  * launch; "skip" the last range that a launch writes is left as it was; "slverr" a bus error; "fatal" the model stops;
  * "hang" no progress;
  * "silent@N" the bus is silent and the engines work for N cycles, then as usual; "slow" runs until it is cancelled;
- * "deaf" as fatal, and reset fails too. Until the next inject(): "unreadable", "unwritable": mem_read, mem_write fail.
+ * "deaf" as fatal, and reset fails too. Until the next inject(): "unreadable", "unwritable": mem_read, mem_write fail;
+ * "drain@N": after a queue reset STATUS is busy N times.
  */
 #ifndef SOFT_TRANSPORT_H
 #define SOFT_TRANSPORT_H

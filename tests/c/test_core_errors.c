@@ -92,6 +92,23 @@ static void computing_is_no_hang(void **state) {
     (void)unsetenv("PRESIL_WATCHDOG");
 }
 
+/* docs/isa.md section 1: after a queue reset of a busy chip STATUS.busy is waited for. */
+static void a_reset_waits_until_the_bus_is_drained(void **state) {
+    (void)state;
+    presil_device *d = open_device(PRESIL_MODE_RTL, NULL);
+    matmul_buffers m = matmul_alloc(d, 4);
+    EXPECT_OK(presil_inject(d, "drain@20"));
+    EXPECT_OK(presil_device_reset(d));
+    EXPECT_OK(presil_inject(d, "drain@1000000000"));
+    EXPECT_STATUS(presil_device_reset(d), PRESIL_EDEAD);
+    EXPECT_TEXT("not idle after a queue reset");
+    EXPECT_OK(presil_inject(d, NULL));
+    EXPECT_OK(presil_device_reset(d));
+    still_works(d, &m, 4);
+    matmul_free(d, m);
+    presil_device_close(d);
+}
+
 static uint64_t next_origin;
 static uint64_t origin(void) { return ++next_origin; }
 
@@ -370,6 +387,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_failed_launch_is_reported_and_recovered),
         cmocka_unit_test(computing_is_no_hang),
+        cmocka_unit_test(a_reset_waits_until_the_bus_is_drained),
         cmocka_unit_test(a_failure_knows_where_it_was_launched),
         cmocka_unit_test(a_dead_device_says_so),
         cmocka_unit_test(errors_stick_to_their_stream),

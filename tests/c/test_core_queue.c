@@ -365,6 +365,78 @@ static void freed_blocks_are_reused_in_order(void **state) {
     assert_string_equal(log_text(), "");
 }
 
+/* ---- reports */
+typedef struct {
+    atomic_int entered, left;
+} slow_report;
+
+static void sleep_in_report(void *context, const presil_report *report) {
+    slow_report *s = context;
+    const struct timespec nap = {0, 100000000};
+    (void)report;
+    atomic_store(&s->entered, 1);
+    (void)nanosleep(&nap, NULL);
+    atomic_store(&s->left, 1);
+}
+
+static void *wait_for_device(void *device) {
+    const int status = presil_device_synchronize(device);
+    return status ? device : NULL;
+}
+
+/* What a report is given may be freed once another is set. */
+static void a_report_that_runs_is_waited_for(void **state) {
+    (void)state;
+    presil_device *d = open_device(PRESIL_MODE_MODEL, NULL);
+    slow_report s = {0};
+    pthread_t thread;
+    void *failed;
+    presil_set_report(d, sleep_in_report, &s);
+    EXPECT_OK(presil_nop(d, NULL));
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_device, d), 0);
+    while (!atomic_load(&s.entered)) (void)sched_yield();
+    presil_set_report(d, NULL, NULL);
+    assert_int_equal(atomic_load(&s.left), 1);
+    assert_int_equal(pthread_join(thread, &failed), 0);
+    assert_null(failed);
+    presil_device_close(d);
+}
+
+static uint64_t now_ns(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Planning is host time once, however often the list runs. */
+static void host_time_is_time_that_passed(void **state) {
+    (void)state;
+    presil_device *d = open_device(PRESIL_MODE_MODEL, NULL);
+    matmul_buffers m = matmul_alloc(d, 1);
+    presil_list *list;
+    reports_begin(d);
+    const uint64_t start = now_ns();
+    EXPECT_OK(presil_record_begin(d, NULL));
+    for (int i = 0; i < 4; i++) {
+        presil_matmul_desc desc = matmul_desc(&m);
+        desc.tiling = (uint32_t)i + 1; /* planned anew each */
+        EXPECT_OK(presil_matmul(d, NULL, &desc));
+    }
+    EXPECT_OK(presil_record_end(d, NULL, &list));
+    for (int i = 0; i < 50; i++) EXPECT_OK(presil_list_submit(list, NULL));
+    EXPECT_OK(presil_device_synchronize(d));
+    const uint64_t passed = now_ns() - start;
+    uint64_t host = 0;
+    assert_int_equal(report_count, 200);
+    for (size_t i = 0; i < report_count; i++) host += reports[i].host_ns;
+    if (host > passed)
+        fail_msg("%llu ns of host time are reported, %llu passed", (unsigned long long)host,
+                 (unsigned long long)passed);
+    presil_list_destroy(list);
+    matmul_free(d, m);
+    presil_device_close(d);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_caller_that_waits_runs_it_itself),
@@ -378,6 +450,8 @@ int main(void) {
         cmocka_unit_test(a_callback_can_not_wait),
         cmocka_unit_test(a_forked_child_gets_enodev),
         cmocka_unit_test(freed_blocks_are_reused_in_order),
+        cmocka_unit_test(a_report_that_runs_is_waited_for),
+        cmocka_unit_test(host_time_is_time_that_passed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

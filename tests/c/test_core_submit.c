@@ -44,9 +44,11 @@ static void expect_steps(const step *steps, size_t count) {
 #define RESET_STEPS                                                                                                    \
     {SOFT_WRITE, PRESIL_REG_IRQ_ENABLE, 0},                                                                            \
         {SOFT_WRITE, PRESIL_REG_CONTROL, CONTROL_QUEUE_RESET | CONTROL_COUNTER_CLEAR},                                 \
-        {SOFT_WRITE, PRESIL_REG_IRQ_CLEAR, IRQ_DONE | IRQ_ERROR}, {SOFT_WRITE, PRESIL_REG_RING_BASE_LO, 0},            \
-        {SOFT_WRITE, PRESIL_REG_RING_BASE_HI, 1}, {SOFT_WRITE, PRESIL_REG_RING_LOG2, -1},                              \
-        {SOFT_WRITE, PRESIL_REG_IRQ_ENABLE, IRQ_DONE | IRQ_ERROR}, {SOFT_READ, PRESIL_REG_STATUS, 0}
+        {SOFT_READ, PRESIL_REG_STATUS, 0}, {SOFT_WRITE, PRESIL_REG_IRQ_CLEAR, IRQ_DONE | IRQ_ERROR},                   \
+        {SOFT_WRITE, PRESIL_REG_RING_BASE_LO, 0}, {SOFT_WRITE, PRESIL_REG_RING_BASE_HI, 1},                            \
+        {SOFT_WRITE, PRESIL_REG_RING_LOG2, -1}, {                                                                      \
+        SOFT_WRITE, PRESIL_REG_IRQ_ENABLE, IRQ_DONE | IRQ_ERROR                                                        \
+    }
 #define LAUNCH_STEPS                                                                                                   \
     {SOFT_LAUNCH, 0, -1}, {SOFT_WRITE, PRESIL_REG_CONTROL, CONTROL_QUEUE_RESET | CONTROL_COUNTER_CLEAR},               \
         {SOFT_WRITE, PRESIL_REG_IRQ_CLEAR, IRQ_DONE | IRQ_ERROR}, {SOFT_WRITE, PRESIL_REG_RING_TAIL, -1},              \
