@@ -87,3 +87,33 @@ def test_top_level():
 @pytest.mark.parametrize("name", ["presil", ".ci/run"])
 def test_start_scripts_are_executable(name):
     assert (ROOT / name).stat().st_mode & 0o111
+
+
+# Folder -> headers of Presil that it may include beside its own (README.md, "How it fits together").
+GENERATED = {"presil_desc.h", "presil_config.h", "presil_regs.h"}
+SEAMS = {
+    "driver/core": {"presil.h", "presil_chip.h", "presil_image.h", "presil_desc.h"},
+    "driver/chip": {"presil_chip.h", "presil_spad.h", "presil_twin.h"} | GENERATED,
+    "driver/socket": {"presil_transport.h", "presil_serve.h"},
+    "driver/include": {"presil.h", "presil_transport.h"},
+    "driver/aot": {"presil.h", "presil_image.h"},
+    "sim": {"presil_transport.h", "presil_serve.h"} | GENERATED,
+    "torch_ext": {"presil.h", "presil_image.h"},
+}
+
+
+@pytest.mark.parametrize("folder", SEAMS)
+def test_a_folder_includes_what_readme_says(folder):
+    sources = [
+        (path, body)
+        for path, body in texts()
+        if path.suffix in {".c", ".h", ".cpp"} and path.as_posix().startswith(folder + "/")
+    ]
+    own = {path.name for path, _ in sources}
+    wrong = {
+        f"{path}: {name}"
+        for path, body in sources
+        for name in re.findall(r'#include ["<](?:[\w/]*/)?(presil\w*\.h)', body)
+        if name not in own | SEAMS[folder]
+    }
+    assert sources and not wrong
