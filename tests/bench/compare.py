@@ -273,7 +273,19 @@ class Broken:
         reason, _ = chip.wait(PATIENCE, HANG)
         expect(reason == chips.IRQ, f"no interrupt: {chip.state()}")
         wanted = [chips.Error(code, self.head + at & 0xFFFFFFFF, address) for code, at, address in self.fault.errors]
+        self.check_counters()
         self.stopped(wanted)
+
+    def check_counters(self):
+        """Every cycle is charged also where a launch ends early; what decode refuses is not handed over."""
+        causes, named = self.chip.counters()
+        handed = self.chip.read("RING_HEAD") - self.head & 0xFFFFFFFF
+        expect(named["descriptors"] == handed, f"{named['descriptors']} descriptors counted, RING_HEAD says {handed}")
+        for e, name in enumerate((*ENGINES, "VECTOR")):
+            expect(sum(causes[e]) == named["cycles"], f"{name}'s causes don't add up to {named['cycles']}: {causes[e]}")
+        error = self.chip.error()
+        if error.code in ("OPCODE", "VERSION", "FIELD"):
+            expect(self.head + handed & 0xFFFFFFFF == error.index, f"{error}, but {handed} descriptors handed over")
 
     def stopped(self, wanted):
         """The chip has stopped with one of these errors, and stays so until the queue is reset."""

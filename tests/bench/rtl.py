@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Single launches on a simulator library: lists of descriptors in, error registers out."""
 
+import os
 from types import SimpleNamespace
 
 from oracle.layout import generated, to_bytes
@@ -12,10 +13,10 @@ RING, RING_LOG2 = 0, 10
 
 class Rtl:
     """64 MiB of DRAM from address 0 with the ring (1,024 entries) at its beginning. memory_model and seed as in
-    docs/simulation.md."""
+    docs/simulation.md. PRESIL_RTL_BUILD: the build, unless one is given (check)."""
 
-    def __init__(self, config, build="check", memory_model="ideal"):
-        self.chip = Chip(library(config, build))
+    def __init__(self, config, build=None, memory_model="ideal"):
+        self.chip = Chip(library(config, build or os.environ.get("PRESIL_RTL_BUILD", "check")))
         self.chip.set_memory_model(memory_model, 1)
         self.write, self.read = self.chip.write, self.chip.read
         self.put, self.get = self.chip.memory_write, self.chip.memory_read

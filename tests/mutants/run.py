@@ -46,8 +46,9 @@ def look(fault, library, config, programs, tell) -> None:
 
 def directed(library, config) -> str:
     """The first of the directed tests that fails on a library, or an empty text."""
-    environment = {**os.environ, "PRESIL_LIBRARY_PATH": str(library.parent)}
-    tests = [HERE.parent / "programs" / name for name in ("test_registers.py", "test_queue.py")]
+    environment = {**os.environ, "PRESIL_LIBRARY_PATH": str(library.parent), "PRESIL_RTL_BUILD": "fast"}
+    names = ("bits/test_decode.py", "programs/test_registers.py", "programs/test_queue.py")
+    tests = [HERE.parent / name for name in names]
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-k", config, *tests]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
     failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]

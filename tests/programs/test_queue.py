@@ -178,3 +178,54 @@ def test_two_errors_at_once(chip):
                 assert error in whole, f"{first}, {second}, delay {delay}: {error}"
                 told.add(first if error == whole[0] else second)
         assert told == {one, other}, f"{one}, {other}: only {told}"
+
+
+def test_no_address_bit_is_lost(chip):
+    """SPAD_RANGE at words whose low bits would be inside, and at the first one outside; the last one inside is in
+    order."""
+    c = chip.config
+    word, words = c.word_bytes, c.banks * c.bank_words
+    wide = [words, *((1 << bit) + words - 1 - bit for bit in range(words.bit_length(), 32 - word.bit_length() + 1))]
+    narrow = [w for w in wide if w < 65536 - c.cells]
+    column = dict(transpose=1, row_bytes=0)
+    cases = [
+        *((cheap("LOAD", sp_base=w * word, row_bytes=0), w) for w in wide),
+        *((cheap("LOAD", sp_base=w * word, **column), w) for w in wide),
+        *((cheap("STORE", sp_base=w * word), w) for w in wide),
+        *((cheap("MATRIX", wgt_base=w), w) for w in narrow),
+        *((cheap("MATRIX", act_base=w, lim_x=1, lim_y=1), w) for w in narrow),
+        *((cheap("EPILOGUE", param_base=w, scale_en=1), w) for w in narrow),
+        *((cheap("EPILOGUE", out_base=w * word), w) for w in narrow),
+        *((cheap("EPILOGUE", res_base=w * word, res_en=1, out_type=2, res_type=2), w) for w in narrow),
+    ]
+    for raw, w in cases:
+        chip.queue_reset()
+        ring_bell(chip, cheap("NOP"), raw)
+        assert chip.wait(5_000)[0] == chips.IRQ, f"word {w:#x}"
+        assert chip.error() == Error("SPAD_RANGE", 1, w * word), f"word {w:#x}"
+    chip.queue_reset()
+    last = dict(sp_base=(words - 1) * word)
+    ring_bell(chip, cheap("LOAD", **last), cheap("LOAD", **last, **column), cheap("STORE", **last))
+    done(chip)
+    ring_bell(chip, cheap("MATRIX", wgt_base=words - c.cells), cheap("MATRIX", act_base=words - 1, lim_x=1, lim_y=1))
+    done(chip)
+
+
+def test_loads_behind_an_epilogue(chip):
+    """An epilogue that writes one bank holds the LOADs behind it: each still gives its token."""
+    c = chip.config
+    word, rows, count = c.word_bytes, min(64, c.acc_rows), 40
+    blocked = cheap("LOAD", sp_base=0, row_bytes=0, signal=1)
+    chip.set_ring(RING, 8)
+    for conv in (0, 1):
+        loads = [cheap("LOAD", sp_base=0, row_bytes=0, signal=1, conv=conv * (i % 3 == 0)) for i in range(count)]
+        ring_bell(
+            chip,
+            cheap("MATRIX", ny=rows, signal=1),
+            cheap("EPILOGUE", rows=rows, out_base=c.banks * word, out_pitch=c.banks * word, wait=1 << 4),
+            *loads,
+            *[cheap("STORE", wait=1)] * (count - 1),
+            cheap("STORE", wait=1, signal=1),
+            blocked,
+        )
+        done(chip, 50_000)

@@ -57,13 +57,22 @@ def field_errors(r, c, op):
     """Changes of an operation that each are error FIELD."""
     f, word = op.fields, c.word_bytes
     out = [{name: 0} for name in COUNTS.get(op.kind, ())]
+    if op.kind == "NOP":
+        out += [{"wait": 1 << r.randrange(20)}, {"signal": 1 << r.randrange(4)}]
+    if op.kind == "STORE" and min(f["chunk_bytes"], f["word_bytes"]) > 1:
+        out += [{"sp_base": f["sp_base"] | word - 1}]
     if op.kind == "STORE":
         out += [{"word_bytes": v} for v in (word + 1, 2 * word, 0xFFFF)]
     if op.kind == "LOAD":
         limit = word * (2 if f.get("conv") else 1)
         out += [{"word_bytes": v} for v in (limit + 1, 0xFFFF)]
         size = 2 if f.get("conv") else 1 << f.get("esize_log2", 0)
+        out += [{"step0": v} for v in (-1, -4, -r.randint(1, 1 << 31))]
+        if f.get("conv"):
+            out += [{name: f[name] + r.randint(1, 3)} for name in ("row_bytes", "pos0", "chunk_bytes", "word_bytes")]
         if f.get("transpose"):
+            out += [{"sp_base": f["sp_base"] + r.randrange(1, word)}, {"chunk_bytes": limit + limit}]
+            out += [] if f["conv"] else [{"esize_log2": 3}]
             out += [{"n0": v} for v in (2, 0xFFFF)] + [{"n1": v} for v in (c.lanes // size + 1, 0xFFFF)]
     if op.kind == "MATRIX":
         rows_ = f["nx"] * f["ny"]
@@ -74,6 +83,9 @@ def field_errors(r, c, op):
             {"nx": c.acc_rows + 1, "ny": 1},
         ]
     if op.kind == "EPILOGUE":
+        out += [{"out_base": f["out_base"] + 1}] if c.cells > 1 else []
+        out += [{"res_type": 3}, {"res_base": f["res_base"] + 1}] if f["res_en"] else []
+        out += [{"clamp_lo": r.randint(1, 0x7FFFFF)}, {"clamp_hi": 0x80000001}] if f["clamp_en"] else []
         out += [{"acc_base": v} for v in (c.acc_rows - f["rows"] + 1, 0xFFFF)] + [{"rows": 0xFFFF}]
     return out
 
@@ -146,11 +158,11 @@ def outside(r, words, end):
     """A word address >= words and < end: the first ones, and such whose low bits would be inside."""
     near = words + r.choice((0, 0, 1, r.randrange(64)))
     far = [near]
-    for bit in (12, 14, 15, 16, 17, 20, 24, 27):
+    for bit in (13, 15, 16, 16, 17, 20, 24, 27):
         v = (1 << bit) + r.randrange(words)
         if words <= v < end:
             far.append(v)
-    v = r.choice((near, r.choice(far), r.randrange(words, end) if end > words else near))
+    v = r.choice((near, r.choice(far), r.choice(far), r.randrange(words, end) if end > words else near))
     return v if v < end else near
 
 

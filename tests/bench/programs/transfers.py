@@ -80,7 +80,9 @@ class Loads:
         elif style < 0.25 and n[0] > 1:
             far = r.choice((r.randint(1 << 15, 1 << 17), r.randint(1 << 16, 1 << 30)))
             pos0, step0 = pos0 - far, far
-        elif style < 0.3:
+        elif style < 0.32 and n[0] > 1:
+            step0 = r.randrange(1 << 27, 1 << 31)  # the last chunk's position takes more than 32 bits
+        elif style < 0.36:
             pos0 = -(r.randint(1, 1 << 31)) // unit * unit
         if n[0] == 1:
             step0 = r.choice((step0, r.randrange(1 << 31)))
