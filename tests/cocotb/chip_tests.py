@@ -124,31 +124,40 @@ async def expect_error(b, descriptors, code, index, address=None):
     assert await b.read("ERROR_INDEX") == index
     if address is not None:
         found = await b.read("ERROR_ADDR_LO")
-        assert address <= found < address + 4096, (hex(address), hex(found))
+        assert found == address and await b.read("ERROR_ADDR_HI") == 0, (hex(address), hex(found))
     assert await b.read("STATUS") & 2
     await b.queue_reset()
     assert await b.read("STATUS") == 0 and await b.read("ERROR_CODE") == 0
     assert await b.read("RING_HEAD") == 0 and await b.read("WAIT_TOKENS0") == 0
 
 
+async def bus_errors(dut, stall):
+    b = await Bench.start(dut, stall)
+    rows = copy_pair(SOURCE, TARGET, WORD, 9, WORD)
+    b.memory.bad = range(SOURCE + 5 * WORD, SOURCE + 5 * WORD + 1)
+    await expect_error(b, [descriptor("NOP"), *rows], "READ_BUS", 1, SOURCE + 5 * WORD)
+    b.memory.bad = range(TARGET + 3 * WORD, TARGET + 3 * WORD + 1)
+    await expect_error(b, rows, "WRITE_BUS", 1, TARGET + 3 * WORD)
+    b.memory.bad = range(0, 128)
+    await expect_error(b, [descriptor("NOP")], "FETCH_BUS", 0, 0)
+    b.memory.bad = range(0)
+    await recovers(b)
+
+
 @cocotb.test()
-async def bus_errors_stop_the_queue_and_name_the_descriptor(dut):
-    for stall in (0.0,):
-        b = await Bench.start(dut, stall)
-        b.memory.bad = range(SOURCE + 5 * WORD, SOURCE + 5 * WORD + 1)
-        await expect_error(b, [descriptor("NOP"), *copy_pair(SOURCE, TARGET, WORD, 9, WORD)], "READ_BUS", 1, SOURCE)
-        b.memory.bad = range(TARGET + 3 * WORD, TARGET + 3 * WORD + 1)
-        await expect_error(b, copy_pair(SOURCE, TARGET, WORD, 9, WORD), "WRITE_BUS", 1, TARGET)
-        b.memory.bad = range(0, 128)
-        await expect_error(b, [descriptor("NOP")], "FETCH_BUS", 0)
-        b.memory.bad = range(0)
-        await recovers(b)
+async def bus_errors_stop_the_queue_and_name_descriptor_and_address(dut):
+    await bus_errors(dut, 0.0)
+
+
+@cocotb.test()
+async def bus_errors_under_random_stalls(dut):
+    await bus_errors(dut, 0.3)
 
 
 @cocotb.test()
 async def malformed_descriptors_are_refused_by_name(dut):
     b = await Bench.start(dut)
-    load, store = copy_pair(SOURCE, TARGET, WORD, 2, WORD)
+    load, _ = copy_pair(SOURCE, TARGET, WORD, 2, WORD)
     unknown = bytearray(load)
     unknown[0] = unknown[0] & 0xF0 | 0xE
     old = bytearray(load)
@@ -175,7 +184,6 @@ async def malformed_descriptors_are_refused_by_name(dut):
     await expect_error(b, copy_pair(SOURCE, TARGET, WORD, 2, WORD, sp=size - WORD), "SPAD_RANGE", 0)
     await expect_error(b, [load] * 17, "RING", 0)
     await recovers(b)
-    assert store
 
 
 async def write_in_consecutive_cycles(b, writes):
@@ -244,7 +252,7 @@ async def doorbells_that_make_no_sense_are_refused(dut):
 
 
 @cocotb.test()
-async def tokens_overflow_is_an_error_and_a_missing_token_waits(dut):
+async def a_missing_token_waits(dut):
     b = await Bench.start(dut)
     load, store = copy_pair(SOURCE, TARGET, WORD, 1, WORD)
     await b.doorbell([store])

@@ -7,6 +7,7 @@ import random
 import pytest
 import torch
 import torch.nn.functional as F
+from grad_oracle import weight_gradient_3d
 from torch_presil import _C
 
 from test_conv_backward import check, grad_like
@@ -127,6 +128,16 @@ def test_double_backward():
         results.append([x.grad, w.grad])
     for expected, got in zip(*results):
         torch.testing.assert_close(got.cpu().double(), expected, rtol=2e-5, atol=2e-4)
+
+
+@pytest.mark.parametrize(("images", "planes"), [(1, 3), (5, 2)])
+def test_weight_gradient_equals_the_oracle_bit_for_bit(images, planes):
+    """Image by image, and plane by plane."""
+    x, w = torch.randn(images, 2, planes, 4, 5), torch.randn(3, 2, 3, 3, 3).to("presil").requires_grad_()
+    y = F.conv3d(x.to("presil"), w, padding=1)
+    g = torch.randn(y.shape)
+    y.backward(g.to("presil"))
+    assert torch.equal(w.grad.cpu(), weight_gradient_3d(x, g, (3, 3, 3), padding=1))
 
 
 def test_rtl_equals_twin(verify):

@@ -3,17 +3,12 @@
 right against float64."""
 
 import random
-import struct
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
+from grad_oracle import weight_gradient
 from torch_presil import _C
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from oracle import operators  # noqa: E402
 
 BITS = {torch.float32: 2**-21, torch.bfloat16: 2**-8, torch.float16: 2**-10}
 
@@ -213,46 +208,24 @@ def test_double_backward(transposed):
         torch.testing.assert_close(got.cpu().double(), expected, rtol=2e-5, atol=2e-4)
 
 
-def bits(t):
-    return t.detach().cpu().contiguous().view(torch.int32).numpy().astype("uint32")
+# Columns, images, rows along the lanes; a line longer than a block; groups.
+ORACLE = {
+    "columns": ((1, 2, 5, 5), (3, 2, 3, 3), dict(padding=1)),
+    "images": ((6, 2, 2, 2), (3, 2, 3, 3), dict(padding=1)),
+    "rows, stride": ((1, 4, 13, 5), (6, 4, 3, 2), dict(stride=2, padding=1)),
+    "pieces, dilation": ((1, 2, 4, 40), (3, 2, 2, 3), dict(dilation=2)),
+    "groups": ((2, 4, 4, 7), (6, 2, 3, 3), dict(groups=2, padding=1)),
+}
 
 
-@pytest.mark.parametrize("n,size", [(1, 5), (6, 2)])
-def test_weight_gradient_equals_the_oracle_bit_for_bit(n, size):
-    """The order of docs/numerics.md 5: columns along the lanes for one image of 5 x 5, images along the lanes for six
-    of 2 x 2."""
-    x, g = torch.randn(n, 2, size, size), torch.randn(n, 3, size, size)
-    padded = F.pad(x, (1, 1, 1, 1))
-    lanes = 32
-    rows, columns = [], []  # K x (kernel position, channel), K x output channel; pieces of a line filled up with zeros
-    lines = (
-        [(slice(0, 1), slice(y, y + 1), slice(0, size)) for y in range(size)]
-        if n == 1
-        else [(slice(0, n), slice(y, y + 1), slice(v, v + 1)) for y in range(size) for v in range(size)]
-    )
-    for image, row, column in lines:
-        line = []
-        for k in range(9):
-            shift = lambda s, d: slice(s.start + d, s.stop + d)  # noqa: E731
-            line += [padded[image, c, shift(row, k // 3), shift(column, k % 3)].reshape(-1) for c in range(2)]
-        block = torch.zeros(lanes, 18)
-        block[: line[0].numel()] = torch.stack(line, 1)
-        other = torch.zeros(lanes, 3)
-        other[: line[0].numel()] = g[image, :, row, column].permute(0, 2, 3, 1).reshape(-1, 3)
-        rows.append(block)
-        columns.append(other)
-    expected = operators.matmul(
-        [bits(torch.cat(rows).t())], [bits(torch.cat(columns))], dtype="fp32", lanes=64, cells=32
-    )
-    want = (
-        torch.tensor([struct.unpack("f", struct.pack("I", v))[0] for v in expected])
-        .reshape(9, 2, 3)
-        .permute(2, 1, 0)
-        .reshape(3, 2, 3, 3)
-    )
-    w = torch.randn(3, 2, 3, 3).to("presil").requires_grad_()
-    F.conv2d(x.to("presil"), w, padding=1).backward(g.to("presil"))
-    assert torch.equal(w.grad.cpu(), want)
+@pytest.mark.parametrize("case", ORACLE)
+def test_weight_gradient_equals_the_oracle_bit_for_bit(case):
+    shape, kernel, kwargs = ORACLE[case]
+    x, w = torch.randn(shape), torch.randn(kernel).to("presil").requires_grad_()
+    y = F.conv2d(x.to("presil"), w, **kwargs)
+    g = torch.randn(y.shape)
+    y.backward(g.to("presil"))
+    assert torch.equal(w.grad.cpu(), weight_gradient(x, g, kernel[2:], **kwargs))
 
 
 def test_rtl_equals_twin(verify):
