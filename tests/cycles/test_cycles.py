@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cycle counts and their causes are exact: the same twice, in any order, at other addresses, on both builds, with a
-slow host; cycles equal baseline.json, tolerance 0.
+slow host; cycles and causes of operators and of networks equal baseline.json, tolerance 0.
 
 PRESIL_UPDATE_BASELINE=1 rewrites the baseline: explain the change in the commit.
 """
@@ -8,14 +8,16 @@ PRESIL_UPDATE_BASELINE=1 rewrites the baseline: explain the change in the commit
 import functools
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import gate
 import pytest
 
 HERE = Path(__file__).parent
-BASELINE = HERE / "baseline.json"
+ROOT = HERE.parents[1]
 CHIPS = ("tiny", "odd", "base")
 
 
@@ -34,18 +36,59 @@ def cycles_of(measured: dict) -> dict:
 
 
 @pytest.mark.parametrize("chip", CHIPS)
-def test_baseline(chip):
-    cycles = cycles_of(measure(chip))
-    assert len(cycles) >= 12 and all(c > 0 for c in cycles.values())
-    recorded = json.loads(BASELINE.read_text()) if BASELINE.exists() else {}
-    if os.environ.get("PRESIL_UPDATE_BASELINE") == "1":
-        notice = {
-            "_": "SPDX-License-Identifier: Apache-2.0. Cycles of tests/cycles/measure.py; "
-            "PRESIL_UPDATE_BASELINE=1 rewrites them."
-        }
-        BASELINE.write_text(json.dumps({**notice, **recorded, chip: cycles}, indent=1) + "\n")
-        return
-    assert cycles == recorded[chip]
+def test_operators(chip):
+    measured = measure(chip)
+    cases = {
+        name: {str(i): {"cycles": sum(next(iter(s.values())).values()), "stalls": s} for i, s in enumerate(m["stalls"])}
+        for name, m in measured.items()
+    }
+    assert len(cases) >= 12
+    assert all(sum(launch["cycles"] for launch in cases[n].values()) == m["cycles"] for n, m in measured.items())
+    gate.check(chip, {name: gate.compact(launches) for name, launches in cases.items()})
+
+
+@functools.lru_cache(maxsize=None)
+def networks() -> dict:
+    environment = {**os.environ, "PRESIL_CHIP": "base", "PRESIL_BUILD": "fast"}
+    done = subprocess.run(
+        [sys.executable, str(HERE / "networks.py")], env=environment, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return {name: gate.compact(launches) for name, launches in json.loads(done.stdout).items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "launches"),
+    [("resnet18_bf16", 21), ("resnet18_int8", 21), ("mobilenet_v2_depthwise_bf16", 17), ("vit_s_block_bf16", 6)],
+)
+def test_networks(name, launches):
+    measured = networks()[name]
+    assert len(measured) >= launches
+    gate.check("base", {name: measured})
+
+
+def test_the_readmes_demo_has_the_gated_cycles():
+    table = dict(re.findall(r"^│ ([\w.]+) +│.*?│ +[\d.]+ [kMG] │ +([\d,]+) │", (ROOT / "README.md").read_text(), re.M))
+    gated = {name: f"{cycles:,}" for name, (cycles, _) in gate.recorded()["base"]["resnet18_bf16"].items()}
+    total = sum(int(cycles.replace(",", "")) for cycles in gated.values())
+    assert table == {**gated, "total": f"{total:,}"}
+
+
+def test_a_failure_names_layer_engine_and_cause_and_how_to_accept(monkeypatch):
+    case = {"conv1": [100, {"load": {"busy": 60, "bus_data": 40}}], "fc": [7, {"load": {"busy": 7}}]}
+    slower = {**case, "conv1": [105, {"load": {"busy": 60, "bus_data": 45}}]}
+    other = {**case, "fc": [7, {"load": {"busy": 6, "wait_store": 1}}]}
+    monkeypatch.setattr(gate, "recorded", lambda: {"tiny": {"net": case}})
+    monkeypatch.delenv("PRESIL_UPDATE_BASELINE", raising=False)
+    gate.check("tiny", {"net": case})
+    for now, text in (
+        (slower, "conv1: 100 -> 105 cycles (+5): load bus_data 40 -> 45 (+5)"),
+        (other, "fc: 7 -> 7 cycles (+0): load busy 7 -> 6 (-1); load wait_store 0 -> 1 (+1)"),
+        ({"conv1": case["conv1"]}, "fc: no longer launched"),
+    ):
+        with pytest.raises(AssertionError) as caught:
+            gate.check("tiny", {"net": now})
+        assert text in str(caught.value) and gate.ACCEPT in str(caught.value)
 
 
 @pytest.mark.parametrize("chip", CHIPS)
