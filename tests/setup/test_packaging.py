@@ -6,6 +6,7 @@ import csv
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -122,8 +123,19 @@ def test_diagnose_of_what_works():
         "chip": "base",
     }
     assert report["cpu"]["level"] >= "x86-64-v2" and report["driver"]["loads"]
-    text = python("-m", "torch_presil.diagnose")
-    assert text.returncode == 0 and text.stdout.endswith("the device works\n") and "Traceback" not in text.stderr
+    assert report["computing"] == {"mode": "model", "products": 4, "verified": 0, "cycles": 0}
+    text = python("-m", "torch_presil.diagnose", PRESIL_MODE="rtl", PRESIL_CHIP="tiny")
+    assert text.returncode == 0 and "Traceback" not in text.stderr, text.stdout
+    assert text.stdout.endswith("the device works: 4 products, the RTL's bits are the twin's\n")
+
+
+def test_diagnose_computes_before_it_says_that_the_device_works(tmp_path):
+    """A library that loads, and is of another chip than its name says."""
+    shutil.copy(BUILD / "lib" / "libpresil_sim_tiny_fast.so", tmp_path / "libpresil_sim_base_fast.so")
+    said = python("-m", "torch_presil.diagnose", "--json", PRESIL_LIBRARY_PATH=str(tmp_path), PRESIL_MODE="rtl")
+    report = json.loads(said.stdout)
+    assert said.returncode == 1 and not report["ok"] and report["simulators"]["libraries"] == {"base_fast": "ok"}
+    assert [p["text"] for p in report["problems"] if "computing on the chip failed" in p["text"]], report["problems"]
 
 
 def test_diagnose_sees_broken_and_missing_simulators(tmp_path):

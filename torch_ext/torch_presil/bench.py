@@ -28,6 +28,8 @@ TARGETS = {
     "resnet50_bf16_vs_cpu": ("×", 40, 20, False),
     "resnet50_int8_utilization": ("", 0.75, 0.88, True),
     "resnet50_bf16_utilization": ("", 0.75, 0.90, True),
+    "resnet50_int8_cosine": ("", 0.98, 0.99, True),
+    "resnet50_bf16_cosine": ("", 0.999, 0.9999, True),
     "conv3x3_int8_min_utilization": ("", 0.80, 0.88, True),
     "conv3x3_bf16_min_utilization": ("", 0.80, 0.90, True),
     "conv1_int8_utilization": ("", 0.50, 0.60, True),
@@ -96,6 +98,12 @@ def resnet50(dtype: str, tell) -> dict:
     options.baseline = False
     twin = cosim.run(options)["total"]
     figures[f"twin_resnet50_{dtype}_gmacs"] = twin["macs"] / twin["twin_seconds"] / 1e9
+    figures[f"resnet50_{dtype}_cosine"] = total["agreement"]["cosine"] or 0.0
+    if total["agreement"] != twin["agreement"]:
+        raise RuntimeError(
+            f"ResNet-50 {dtype}: the RTL's result is not the twin's ({total['agreement']}, {twin['agreement']}): "
+            "no figure means anything; './presil cosim torchvision.models:resnet50 --mode verify' finds the layer"
+        )
     return figures
 
 
@@ -399,13 +407,14 @@ def run(only: str | None, console: Console) -> dict:
             "ok": ok,
             "aim_reached": value >= aim if larger else value <= aim,
         }
-    return {"cpu": cpu, "figures": figures, "checks": checks}
+    return {"cpu": cpu, "threads": torch.get_num_threads(), "figures": figures, "checks": checks}
 
 
 def print_result(result: dict, console: Console) -> None:
     cpu = result["cpu"]
     table = Table(
-        title=f"{cpu['model']}, {cpu['vector']}, {cpu['cores']} cores (figures of another machine are not comparable)",
+        title=f"{cpu['model']}, {cpu['vector']}, {cpu['cores']} cores, twin and host operators on "
+        f"{result['threads']} threads (figures of another machine are not comparable)",
         title_justify="left",
     )
     for name in ("figure", "measured", "must", "aim", ""):

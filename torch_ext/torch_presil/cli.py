@@ -186,7 +186,7 @@ def cosim(
         None,
         dtype,
         chip,
-        "rtl" if trace and mode == "model" else mode,
+        mode,
         layers,
         weights,
         trace,

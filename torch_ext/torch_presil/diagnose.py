@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m torch_presil.diagnose [--json]: versions, ABI, chips, simulator libraries, compiler, and what is wrong.
-Starts no simulator.
+"""python -m torch_presil.diagnose [--json]: versions, ABI, chips, simulator libraries, compiler, what is wrong,
+and a matrix product and a convolution on the chip, whose bits are compared with the C twin's.
 
 Exit status: 0 if the device works, 1 if it doesn't. Each problem says what to do.
 """
@@ -258,9 +258,60 @@ def driver(report: Report) -> None:
         report.error(f"the driver can't be loaded: {error}")
 
 
+# Small integers, whose products and sums are exact in every type: the CPU's bits are the only right ones.
+COMPUTE = """
+import json, os, torch, torch_presil
+mode = "model" if torch.backends.presil.mode == "model" else "verify"
+torch.manual_seed(0)
+def whole(*shape):
+    return torch.randint(-4, 5, shape).float()
+def conv(x, w):
+    return torch.nn.functional.conv2d(x, w, padding=1)
+wrong, verified, cycles = [], 0, 0
+with torch.backends.presil.flags(mode=mode):
+    for dtype in (torch.float32, torch.bfloat16):
+        for name, work, operands in (("matrix product", torch.matmul, (whole(20, 33), whole(33, 17))),
+                                     ("convolution", conv, (whole(1, 5, 8, 9), whole(12, 5, 3, 3)))):
+            operands = [t.to(dtype) for t in operands]
+            with torch.presil.reports() as reports:
+                got = work(*[t.to("presil") for t in operands]).cpu()
+                taken = reports.take()
+            if not taken:
+                wrong.append(f"the {name} in {dtype} did not run on the chip")
+            if not torch.equal(got.float(), work(*[t.double() for t in operands]).to(dtype).float()):
+                wrong.append(f"the {name} in {dtype} is wrong")
+            verified += sum(r["verified"] == 1 for r in taken)
+            cycles += sum(r["cycles"] for r in taken)
+print(json.dumps({"mode": mode, "products": 4, "verified": verified, "cycles": cycles, "wrong": wrong}))
+"""
+
+
+def computes(report: Report) -> None:
+    """Four small products on the chip, in a process of their own: mode `verify` unless the mode is `model`."""
+    out = report.sections["computing"] = {"mode": None, "products": 0, "verified": 0, "cycles": 0}
+    if not report.ok:
+        out["mode"] = "not tried: see the errors"
+        return
+    try:
+        done = subprocess.run([sys.executable, "-c", COMPUTE], capture_output=True, text=True, timeout=300)
+    except subprocess.TimeoutExpired:
+        report.error("computing on the chip did not end within 300 s: see docs/simulation.md for the watchdog")
+        return
+    if done.returncode:
+        said = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
+        report.error(f"computing on the chip failed: {said}")
+        return
+    found = json.loads(done.stdout.splitlines()[-1])
+    for text in found.pop("wrong"):
+        report.error(f"computing on the chip: {text}")
+    out.update(found)
+    if found["mode"] == "verify" and found["verified"] < found["products"]:
+        report.error(f"only {found['verified']} of {found['products']} products were compared with the twin")
+
+
 def diagnose() -> Report:
     report = Report()
-    for part in (versions, backend, driver, cpu, libraries, tools, surroundings):
+    for part in (versions, backend, driver, cpu, libraries, tools, surroundings, computes):
         part(report)
     return report
 
@@ -274,7 +325,15 @@ def _print(report: Report) -> None:
     print()
     for problem in report.problems:
         print(f"{problem['severity']}: {problem['text']}")
-    print("the device works" if report.ok else "the device does not work: see the errors above")
+    computing = report.sections["computing"]
+    compared = (
+        "the RTL's bits are the twin's" if computing["mode"] == "verify" else "on the twin, the RTL was not asked"
+    )
+    print(
+        f"the device works: {computing['products']} products, {compared}"
+        if report.ok
+        else "the device does not work: see the errors above"
+    )
 
 
 def main() -> int:
