@@ -40,9 +40,7 @@ struct AxiRequest {
   unsigned at(unsigned n) const {
     return kind == 2 ? (static_cast<unsigned>(start) + n * bytes()) & (beats * bytes() - 1) : n * bytes();
   }
-  unsigned lane(unsigned n) const {
-    return static_cast<unsigned>((lowest() + (kind == 0 ? 0 : at(n))) % word) & ~(bytes() - 1);
-  }
+  unsigned lane(unsigned n) const { return static_cast<unsigned>(lowest() + (kind == 0 ? 0 : at(n))) & (word - 1u); }
   uint64_t lowest() const { return (start & ~uint64_t{bytes() - 1}) - (kind == 2 ? at(0) : 0); }  // address
 };
 

@@ -154,13 +154,16 @@ template <unsigned kWord> class DramOf : public Dram {
     if (pins_.m_axi_wvalid || writes_.empty()) return;
     const AxiExtension& axi = *writes_.front()->get_extension<AxiExtension>();
     if (!axi.offered) return;
-    const unsigned at = axi.at(axi.beat), lane = axi.lane(axi.beat), bytes = axi.bytes();
-    memcpy(pins_.m_axi_wdata + lane, writes_.front()->get_data_ptr() + at, bytes);
-    if (bytes == kWord) {
+    const unsigned at = axi.at(axi.beat);
+    const uint8_t* data = writes_.front()->get_data_ptr() + at;
+    if (axi.bytes() == kWord) {
+      memcpy(pins_.m_axi_wdata, data, kWord);
       memcpy(pins_.m_axi_wstrb, reinterpret_cast<const uint8_t*>(axi.strobes) + at / 8, kWord / 8);
     } else {
+      const unsigned lane = axi.lane(axi.beat);
+      memcpy(pins_.m_axi_wdata + lane, data, axi.bytes());
       memset(pins_.m_axi_wstrb, 0, sizeof pins_.m_axi_wstrb);
-      for (unsigned i = 0; i < bytes; i++) {
+      for (unsigned i = 0; i < axi.bytes(); i++) {
         if (axi.strobes[(at + i) / 64] >> (at + i) % 64 & 1) pins_.m_axi_wstrb[(lane + i) / 8] |= 1 << (lane + i) % 8;
       }
     }
@@ -207,7 +210,12 @@ template <unsigned kWord> class DramOf : public Dram {
   void answer_beat() {
     tlm::tlm_generic_payload& payload = *oldest(reads_, pins_.m_axi_rid);
     AxiExtension& axi = *payload.get_extension<AxiExtension>();
-    memcpy(payload.get_data_ptr() + axi.at(axi.beat), pins_.m_axi_rdata + axi.lane(axi.beat), axi.bytes());
+    uint8_t* data = payload.get_data_ptr() + axi.at(axi.beat);
+    if (axi.bytes() == kWord) {
+      memcpy(data, pins_.m_axi_rdata, kWord);
+    } else {
+      memcpy(data, pins_.m_axi_rdata + axi.lane(axi.beat), axi.bytes());
+    }
     axi.response = pins_.m_axi_rresp;
     if (axi.response != kAxiOkay || axi.beat == 0) payload.set_response_status(to_status(axi.response));
     send(payload, pins_.m_axi_rlast ? tlm::tlm_phase(tlm::BEGIN_RESP) : tlm::tlm_phase(BEGIN_BEAT));
