@@ -135,6 +135,7 @@ struct presil_device {
     bool dead;
     bool maps; /* the transport works on our mapping */
     presil_link link;
+    presil_transport_ops transport_ops; /* link.ops: the transport's table, NULL where it ends or has nothing */
     presil_transport_info transport;
 
     /* memory */
@@ -210,7 +211,7 @@ extern atomic_uint presil_fork_generation;
 int presil_choose_transport(presil_device *device, const char *list,
                             uint32_t index); /* sets transport_spec; list NULL: from the environment */
 bool presil_transport_is_socket(const presil_device *device);
-int presil_library_transport(const presil_device *device, const presil_transport_ops **out);
+int presil_library_transport(const presil_device *device, presil_transport_ops *out); /* checked, a copy */
 int presil_library_chip(const presil_device *device, const char *name, const presil_chip_ops **out);
 
 /* ---- start.c */

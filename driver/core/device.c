@@ -272,7 +272,10 @@ int presil_device_set_memory_model(presil_device *device, const char *memory_mod
         free(copy);
         return status;
     }
-    if (device->link.handle) {
+    if (device->link.handle && !device->link.ops->set_memory_model) {
+        status = presil_fail(PRESIL_EUNSUPPORTED, "presil_device_set_memory_model: this transport has no memory model "
+                                                  "that can be changed");
+    } else if (device->link.handle) {
         const int error = device->link.ops->set_memory_model(device->link.handle, memory_model, seed);
         if (error) status = presil_transport_failed(device, "presil_device_set_memory_model", error);
     }
@@ -362,9 +365,10 @@ int presil_inject(presil_device *device, const char *fault) {
     int status = presil_start_if_needed(device);
     if (!status) status = presil_exclusive_begin(device);
     if (status) return status;
-    const int error =
-        device->link.ops->inject ? device->link.ops->inject(device->link.handle, fault) : PRESIL_TRANSPORT_ENOSYS;
+    const int error = device->link.ops->inject ? device->link.ops->inject(device->link.handle, fault) : 0;
     if (error) status = presil_transport_failed(device, "presil_inject", error);
+    if (!device->link.ops->inject)
+        status = presil_fail(PRESIL_EUNSUPPORTED, "presil_inject: this transport can't inject faults");
     presil_exclusive_end(device);
     return status;
 }

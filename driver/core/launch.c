@@ -120,7 +120,8 @@ static int run_segment(rtl_launch *launch, uint32_t segment, presil_report *repo
     presil_device *device = launch->device;
     char text[ERROR_TEXT] = "";
     presil_error_buffer buffer = {text, sizeof text};
-    const int error = device->link.ops->launch(device->link.handle, launch->info->signature + segment);
+    const int error =
+        device->link.ops->launch ? device->link.ops->launch(device->link.handle, launch->info->signature + segment) : 0;
     if (error) return presil_transport_failed(device, "preparing the launch", error);
     int status =
         device->chip_ops->submit(device->chip, &device->link, &device->command, launch->plan, segment, &buffer);
@@ -177,7 +178,7 @@ int presil_launch_rtl(presil_device *device, const presil_plan *plan, const pres
         status = run_segment(&launch, segment, report);
     if (!status) status = sync_ranges(device, device->link.ops->sync_for_host, info->writes, info->write_count);
     if (!status) status = fetch_memory(device, info->writes, info->write_count);
-    if (!status) (void)device->link.ops->cycles(device->link.handle, &device->clock);
+    if (!status && device->link.ops->cycles) (void)device->link.ops->cycles(device->link.handle, &device->clock);
     if (status) {
         char text[ERROR_TEXT];
         (void)snprintf(text, sizeof text, "%s", presil_error_text());

@@ -72,11 +72,23 @@ static int load(const char *path, const char *symbol, void **entry) {
     return PRESIL_OK;
 }
 
-int presil_library_transport(const presil_device *device, const presil_transport_ops **out) {
-    if (presil_transport_is_socket(device)) {
-        *out = presil_socket_ops();
-        return PRESIL_OK;
-    }
+/* A copy of what a transport offers. A table that ends earlier than ours lacks functions that came later. */
+static int take_table(const presil_transport_ops *ops, const char *path, presil_transport_ops *out) {
+    enum { LEAST = offsetof(presil_transport_ops, reset) + sizeof ops->reset };
+    if (!ops || ops->abi != PRESIL_TRANSPORT_ABI || ops->size < LEAST)
+        return presil_fail(PRESIL_ENODEV, "%s: transport ABI %u expected, %u found: rebuild it", path,
+                           PRESIL_TRANSPORT_ABI, ops ? ops->abi : 0);
+    *out = (presil_transport_ops){0};
+    memcpy(out, ops, ops->size < sizeof *out ? ops->size : sizeof *out);
+    const char *missing = presil_transport_missing(out, 0);
+    return missing ? presil_fail(PRESIL_ENODEV,
+                                 "%s: its transport has no %s(), which every transport must have (presil_transport.h)",
+                                 path, missing)
+                   : PRESIL_OK;
+}
+
+int presil_library_transport(const presil_device *device, presil_transport_ops *out) {
+    if (presil_transport_is_socket(device)) return take_table(presil_socket_ops(), device->transport_spec, out);
     char name[128], found[PATH_BYTES];
     const char *path = device->library_path;
     if (!path) {
@@ -90,12 +102,7 @@ int presil_library_transport(const presil_device *device, const presil_transport
     if (status) return status;
     presil_transport_entry_fn function;
     memcpy(&function, &entry, sizeof function); /* ISO C has no cast from object to function pointers */
-    const presil_transport_ops *ops = function();
-    if (!ops || ops->abi != PRESIL_TRANSPORT_ABI || ops->size < sizeof *ops)
-        return presil_fail(PRESIL_ENODEV, "%s: transport ABI %u expected, %u found: rebuild it", path,
-                           PRESIL_TRANSPORT_ABI, ops ? ops->abi : 0);
-    *out = ops;
-    return PRESIL_OK;
+    return take_table(function(), path, out);
 }
 
 int presil_library_chip(const presil_device *device, const char *chip, const presil_chip_ops **out) {

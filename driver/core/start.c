@@ -6,8 +6,9 @@
 #include <string.h>
 
 static int open_transport(presil_device *device) {
-    int status = presil_library_transport(device, &device->link.ops);
+    int status = presil_library_transport(device, &device->transport_ops);
     if (status) return status;
+    device->link.ops = &device->transport_ops;
     const presil_transport_options options = {
         .size = sizeof options,
         .abi = PRESIL_TRANSPORT_ABI,
@@ -34,6 +35,11 @@ static int open_transport(presil_device *device) {
     if (!status && device->transport.abi != PRESIL_TRANSPORT_ABI)
         status = presil_fail(PRESIL_ENODEV, "the simulator says ABI %u, %u expected: rebuild it", device->transport.abi,
                              PRESIL_TRANSPORT_ABI);
+    const char *missing = presil_transport_missing(device->link.ops, device->transport.capabilities);
+    if (!status && missing)
+        status = presil_fail(PRESIL_ENODEV,
+                             "the transport has no %s(), which its capabilities 0x%x promise (presil_transport.h)",
+                             missing, device->transport.capabilities);
     return status;
 }
 
@@ -46,6 +52,10 @@ static int check_memory(presil_device *device) {
             device->memory_bytes > region.bytes - offset)
             continue;
         device->maps = !device->no_map && (device->transport.capabilities & PRESIL_CAP_MAPS) && region.host;
+        if (!device->maps && !device->link.ops->mem_read)
+            return presil_fail(PRESIL_ENODEV,
+                               "the transport has neither mapped memory%s nor mem_read() and mem_write()",
+                               device->no_map ? " that may be used (no_map)" : "");
         return PRESIL_OK;
     }
     return presil_fail(PRESIL_ENODEV,

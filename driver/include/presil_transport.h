@@ -114,6 +114,19 @@ typedef struct {
     uint64_t cycle;
 } presil_bus_fault;
 
+/* One register access of wait_then. */
+typedef struct {
+    uint32_t offset, is_write;
+    uint32_t value; /* in: of a write; out: of a read */
+    uint32_t reserved0;
+} presil_register_access;
+
+/*
+ * A table may be shorter than this one (`size`), down to and with reset(): what is behind its end is NULL.
+ * Required: open, close, info, last_error, read32, write32, region, wait, reset. The rest may be NULL, and what then
+ * holds is said at each. Whoever uses a table checks it once, with presil_transport_missing(), and again with what
+ * info() says.
+ */
 typedef struct {
     uint32_t size, abi; /* sizeof, PRESIL_TRANSPORT_ABI: checked by the driver before anything else is called */
     int (*open)(const presil_transport_options *options, presil_transport **out, char *error, size_t error_bytes);
@@ -123,31 +136,59 @@ typedef struct {
     int (*read32)(presil_transport *t, uint32_t offset, uint32_t *value);
     int (*write32)(presil_transport *t, uint32_t offset, uint32_t value);
     int (*region)(presil_transport *t, uint32_t index, presil_region *out); /* EINVAL past the last */
+    /* Both NULL: every region has a host pointer. */
     int (*mem_read)(presil_transport *t, presil_daddr from, void *to, uint64_t bytes);
     int (*mem_write)(presil_transport *t, presil_daddr to, const void *from, uint64_t bytes);
+    /* NULL: there is nothing to do. */
     int (*sync_for_device)(presil_transport *t, presil_daddr base, uint64_t bytes);
     int (*sync_for_host)(presil_transport *t, presil_daddr base, uint64_t bytes);
     /* Before a doorbell: puts the memory model, its random state and every arbiter of the harness in a state that
-     * depends on (seed, launch) alone. */
+     * depends on (seed, launch) alone. NULL: there is no harness, timing is what it is. */
     int (*launch)(presil_transport *t, uint64_t launch);
     int (*wait)(presil_transport *t, presil_wait *w);
-    int (*cycles)(presil_transport *t, uint64_t *cycles); /* clock cycles since open */
+    /* Clock cycles since open. NULL: not with PRESIL_CAP_CLOCKED; events have no cycles. */
+    int (*cycles)(presil_transport *t, uint64_t *cycles);
     int (*reset)(presil_transport *
                      t); /* reset pin; a stopped model is made anew. DRAM is kept; else PRESIL_TRANSPORT_MEMORY_LOST. */
-    int (*trace)(presil_transport *t, const char *path, uint64_t first_cycle,
-                 uint64_t last_cycle); /* FST of a window counted from now; path NULL: off */
+    /* FST of a window counted from now; path NULL: off. NULL: not with PRESIL_CAP_TRACE. */
+    int (*trace)(presil_transport *t, const char *path, uint64_t first_cycle, uint64_t last_cycle);
+    /* NULL: not with PRESIL_CAP_WRITE_LOG; mode VERIFY then sees no stray writes. Ranges are valid until the next call.
+     */
     int (*write_log)(presil_transport *t, int on);
-    int (*write_log_fetch)(presil_transport *t, const presil_write_range **ranges,
-                           size_t *count); /* valid until the next call */
-    int (*bus_fault)(presil_transport *t, presil_bus_fault *out);
-    int (*set_memory_model)(presil_transport *t, const char *memory_model, uint64_t seed); /* between launches */
+    int (*write_log_fetch)(presil_transport *t, const presil_write_range **ranges, size_t *count);
+    int (*bus_fault)(presil_transport *t, presil_bus_fault *out); /* NULL: it is not known */
+    /* Between launches. NULL: presil_device_set_memory_model() is refused, open() still gets a model to refuse. */
+    int (*set_memory_model)(presil_transport *t, const char *memory_model, uint64_t seed);
     /* Fault injection for tests: "slverr@ADDR", "decerr@ADDR", "fatal@CYCLE", "stop@CYCLE", "slow=NS_PER_CYCLE"; NULL:
-     * none. ENOSYS where not built in. */
+     * none. ENOSYS where not built in, as if the function were NULL. */
     int (*inject)(presil_transport *t, const char *fault);
     /* read32 of `count` offsets in order, as one exchange with a peer for whom each costs a journey. NULL: there is no
      * gain, use read32. */
     int (*read32_many)(presil_transport *t, const uint32_t *offsets, size_t count, uint32_t *values);
+    /* wait(), and if its reason is IRQ these register accesses in order (else none of them), as one exchange with a
+     * peer. A failed access fails the call. NULL: there is no gain, use wait, read32 and write32. */
+    int (*wait_then)(presil_transport *t, presil_wait *w, presil_register_access *then, size_t count);
 } presil_transport_ops;
+
+/* The name of the first required function that a table lacks, and of those that capabilities promise; NULL: it has all.
+ * capabilities: of info(), 0 before it is known. ops: of sizeof(presil_transport_ops) bytes. */
+static inline const char *presil_transport_missing(const presil_transport_ops *ops, uint32_t capabilities) {
+    if (!ops->open) return "open";
+    if (!ops->close) return "close";
+    if (!ops->info) return "info";
+    if (!ops->last_error) return "last_error";
+    if (!ops->read32) return "read32";
+    if (!ops->write32) return "write32";
+    if (!ops->region) return "region";
+    if (!ops->wait) return "wait";
+    if (!ops->reset) return "reset";
+    if (!ops->mem_read != !ops->mem_write) return ops->mem_read ? "mem_write" : "mem_read";
+    if (!ops->write_log != !ops->write_log_fetch) return ops->write_log ? "write_log_fetch" : "write_log";
+    if (capabilities & PRESIL_CAP_CLOCKED && !ops->cycles) return "cycles";
+    if (capabilities & PRESIL_CAP_TRACE && !ops->trace) return "trace";
+    if (capabilities & PRESIL_CAP_WRITE_LOG && !ops->write_log) return "write_log";
+    return 0;
+}
 
 /* The one symbol of a transport library. */
 typedef const presil_transport_ops *(*presil_transport_entry_fn)(void);

@@ -366,6 +366,7 @@ const presil_transport_ops kOps = {
     sim_set_memory_model,
     sim_inject,
     sim_read32_many,
+    nullptr,
 };
 
 }  // namespace

@@ -360,6 +360,7 @@ const presil_transport_ops kOps = {
     op_set_memory_model,
     op_inject,
     op_read32_many,
+    nullptr,
 };
 
 }  // namespace

@@ -78,7 +78,8 @@ static void on_log(void *context, const char *text) {
 /* ---- requests */
 static void stamp(session *t) {
     uint64_t cycles = 0;
-    if (t->inner && t->ops->cycles(t->inner, &cycles) == 0) presil_serve_set_cycles(t->server, cycles);
+    if (t->inner && t->ops->cycles && t->ops->cycles(t->inner, &cycles) == 0)
+        presil_serve_set_cycles(t->server, cycles);
 }
 
 static int done(session *t, int status) {
@@ -109,6 +110,13 @@ static int open_inner(session *t, presil_request *q) {
     presil_region regions[PROTOCOL_REGIONS];
     uint32_t count = 0;
     status = t->ops->info(t->inner, &info);
+    const char *missing = status ? NULL : presil_transport_missing(t->ops, info.capabilities);
+    if (missing) {
+        (void)snprintf(text, sizeof text, "the transport has no %s(), which its capabilities promise", missing);
+        (void)presil_serve_reply_done(t->server, PRESIL_TRANSPORT_EINVAL, text);
+        close_inner(t);
+        return 0;
+    }
     while (!status && count < PROTOCOL_REGIONS && t->ops->region(t->inner, count, &regions[count]) == 0) count++;
     if (!status) status = presil_serve_describe(t->server, &info, regions, count);
     if (!status) return done(t, 0);
@@ -151,19 +159,20 @@ static int fetch_log(session *t) {
     const presil_write_range *ranges = NULL;
     size_t count = 0;
     stamp(t);
-    const int status =
-        t->ops->write_log_fetch ? t->ops->write_log_fetch(t->inner, &ranges, &count) : PRESIL_TRANSPORT_ENOSYS;
+    if (!t->ops->write_log_fetch) return unsupported(t);
+    const int status = t->ops->write_log_fetch(t->inner, &ranges, &count);
     return status ? done(t, status) : presil_serve_reply_ranges(t->server, ranges, count);
 }
 
 static int tell_fault(session *t) {
     presil_bus_fault fault = {0};
     stamp(t);
-    const int status = t->ops->bus_fault ? t->ops->bus_fault(t->inner, &fault) : PRESIL_TRANSPORT_ENOSYS;
+    const int status = t->ops->bus_fault ? t->ops->bus_fault(t->inner, &fault) : 0;
     return status ? done(t, status) : presil_serve_reply_fault(t->server, &fault);
 }
 
 static int read_memory(session *t, const presil_request *q) {
+    if (!t->ops->mem_read) return unsupported(t);
     stamp(t);
     const int status = t->ops->mem_read(t->inner, (presil_daddr){q->address}, t->buffer, q->bytes);
     return status ? done(t, status) : presil_serve_reply_bytes(t->server, t->buffer, q->bytes);
@@ -179,10 +188,11 @@ static int handle(session *t, presil_request *q) {
     case PRESIL_REQUEST_READ32: return read_registers(t, q);
     case PRESIL_REQUEST_WRITE32: return done(t, o->write32(p, q->offset, q->value));
     case PRESIL_REQUEST_MEM_READ: return read_memory(t, q);
-    case PRESIL_REQUEST_MEM_WRITE: return done(t, o->mem_write(p, at, q->data, q->bytes));
+    case PRESIL_REQUEST_MEM_WRITE:
+        return o->mem_write ? done(t, o->mem_write(p, at, q->data, q->bytes)) : unsupported(t);
     case PRESIL_REQUEST_SYNC_DEVICE: return done(t, o->sync_for_device ? o->sync_for_device(p, at, q->bytes) : 0);
     case PRESIL_REQUEST_SYNC_HOST: return done(t, o->sync_for_host ? o->sync_for_host(p, at, q->bytes) : 0);
-    case PRESIL_REQUEST_LAUNCH: return done(t, o->launch(p, q->launch));
+    case PRESIL_REQUEST_LAUNCH: return done(t, o->launch ? o->launch(p, q->launch) : 0);
     case PRESIL_REQUEST_WAIT: return run_wait(t, q);
     case PRESIL_REQUEST_CYCLES: return done(t, 0);
     case PRESIL_REQUEST_RESET: return done(t, o->reset(p));
@@ -211,12 +221,20 @@ static int serve(session *t) {
 
 int presil_serve_transport(presil_server *server, const presil_transport_ops *ops) {
     if (!server) return PRESIL_SERVE_EINVAL;
-    if (!ops || ops->abi != PRESIL_TRANSPORT_ABI || ops->size < sizeof *ops)
+    if (!ops || ops->abi != PRESIL_TRANSPORT_ABI ||
+        ops->size < offsetof(presil_transport_ops, reset) + sizeof ops->reset)
         return presil_server_fail(server, PRESIL_SERVE_EINVAL,
                                   "presil_serve_transport: transport ABI %u expected, %u found", PRESIL_TRANSPORT_ABI,
                                   ops ? ops->abi : 0);
+    presil_transport_ops table = {0};
+    memcpy(&table, ops, ops->size < sizeof table ? ops->size : sizeof table);
+    const char *missing = presil_transport_missing(&table, 0);
+    if (missing)
+        return presil_server_fail(server, PRESIL_SERVE_EINVAL,
+                                  "presil_serve_transport: the transport has no %s(), which every transport must have",
+                                  missing);
     session t = {.server = server,
-                 .ops = ops,
+                 .ops = &table,
                  .buffer = malloc(PRESIL_SERVE_CHUNK),
                  .values = malloc(sizeof(uint32_t) * PRESIL_SERVE_REGISTERS)};
     int status = PRESIL_SERVE_ESYSTEM;
