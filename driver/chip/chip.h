@@ -313,6 +313,7 @@ int chip_submit(presil_chip *chip, const presil_link *link, const presil_command
                 const presil_plan *plan, uint32_t segment, presil_error_buffer *error);
 int chip_service(presil_chip *chip, const presil_link *link, const presil_plan *plan, presil_service *out);
 int chip_why(presil_chip *chip, const presil_link *link, const presil_plan *plan, char *text, size_t bytes);
+size_t chip_completion(const presil_chip *chip, presil_register_access *out);
 int chip_counters(presil_chip *chip, const presil_link *link, presil_report *out);
 int chip_progress(presil_chip *chip, const presil_link *link, uint64_t *work);
 int chip_execute(presil_chip *chip, const presil_plan *plan, const presil_executor_memory *memory,

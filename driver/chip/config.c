@@ -117,6 +117,7 @@ const presil_chip_ops *presil_chip_builtin(void) {
                                         .service = chip_service,
                                         .why = chip_why,
                                         .counters = chip_counters,
+                                        .completion = chip_completion,
                                         .execute = chip_execute,
                                         .merge = chip_merge,
                                         .save = chip_save,

@@ -118,9 +118,32 @@ static const char *opcode_name(const presil_desc *d) {
     return op == PRESIL_OP_NOP ? "NOP" : op <= PRESIL_ENGINES ? engine_names[op - 1] : "?";
 }
 
+static void counter_offsets(uint32_t offset[2 * COUNTERS]) {
+    for (uint32_t n = 0; n < COUNTERS; n++) {
+        offset[2 * n] = PRESIL_REG_COUNTER(n);
+        offset[2 * n + 1] = PRESIL_REG_COUNTER(n) + 4;
+    }
+}
+
+/* What service() and counters() do when all is well. ERROR stays for service() to clear. */
+enum { COMPLETION = 3 + 2 * (int)COUNTERS };
+_Static_assert((int)COMPLETION <= (int)PRESIL_COMPLETION_MOST, "the link's room");
+
+size_t chip_completion(const presil_chip *chip, presil_register_access *out) {
+    (void)chip;
+    uint32_t offset[2 * COUNTERS];
+    counter_offsets(offset);
+    out[0] = (presil_register_access){.offset = PRESIL_REG_IRQ_STATUS};
+    out[1] = (presil_register_access){.offset = PRESIL_REG_IRQ_CLEAR, .is_write = 1, .value = IRQ_DONE};
+    out[2] = (presil_register_access){.offset = PRESIL_REG_CONTROL, .is_write = 1, .value = CONTROL_COUNTER_SNAPSHOT};
+    for (uint32_t n = 0; n < 2 * COUNTERS; n++) out[3 + n] = (presil_register_access){.offset = offset[n]};
+    return COMPLETION;
+}
+
 int chip_service(presil_chip *chip, const presil_link *link, const presil_plan *plan, presil_service *out) {
     port p = {link, 0};
-    uint32_t irq = get(&p, PRESIL_REG_IRQ_STATUS);
+    const bool done = link->done_count == (size_t)COMPLETION;
+    uint32_t irq = done ? link->done[0].value : get(&p, PRESIL_REG_IRQ_STATUS);
     *out = (presil_service){.result = PRESIL_SERVICE_BUSY};
     if (irq & IRQ_ERROR) {
         uint32_t code = get(&p, PRESIL_REG_ERROR_CODE), index = get(&p, PRESIL_REG_ERROR_INDEX);
@@ -137,7 +160,7 @@ int chip_service(presil_chip *chip, const presil_link *link, const presil_plan *
     } else if (irq & IRQ_DONE) {
         out->result = PRESIL_SERVICE_DONE;
     }
-    if (irq) put(&p, PRESIL_REG_IRQ_CLEAR, irq);
+    if (irq && !(done && irq == IRQ_DONE)) put(&p, PRESIL_REG_IRQ_CLEAR, irq);
     return port_status(&p, NULL);
 }
 
@@ -206,14 +229,15 @@ int chip_progress(presil_chip *chip, const presil_link *link, uint64_t *work) {
 int chip_counters(presil_chip *chip, const presil_link *link, presil_report *out) {
     (void)chip;
     port p = {link, 0};
-    put(&p, PRESIL_REG_CONTROL, CONTROL_COUNTER_SNAPSHOT);
     uint32_t offset[2 * COUNTERS], half[2 * COUNTERS] = {0};
     uint64_t value[COUNTERS];
-    for (uint32_t n = 0; n < COUNTERS; n++) {
-        offset[2 * n] = PRESIL_REG_COUNTER(n);
-        offset[2 * n + 1] = PRESIL_REG_COUNTER(n) + 4;
+    if (link->done_count == (size_t)COMPLETION) {
+        for (uint32_t n = 0; n < 2 * COUNTERS; n++) half[n] = link->done[COMPLETION - 2 * COUNTERS + n].value;
+    } else {
+        put(&p, PRESIL_REG_CONTROL, CONTROL_COUNTER_SNAPSHOT);
+        counter_offsets(offset);
+        get_many(&p, offset, 2 * COUNTERS, half);
     }
-    get_many(&p, offset, 2 * COUNTERS, half);
     for (uint32_t n = 0; n < COUNTERS; n++) value[n] = half[2 * n] | (uint64_t)half[2 * n + 1] << 32;
     int status = port_status(&p, NULL);
     if (status != PRESIL_OK) return status;

@@ -35,6 +35,9 @@ void ranges_add(range_list *list, presil_daddr base, uint64_t bytes);
 void ranges_merge(range_list *list); /* sorted and disjoint afterwards */
 void ranges_free(range_list *list);
 
+/* Whether a chip has a function that tables of older releases end before. */
+#define PRESIL_CHIP_HAS(ops, function) ((ops)->size > offsetof(presil_chip_ops, function) && (ops)->function)
+
 /* ---- the queue */
 typedef enum { ITEM_LAUNCH, ITEM_COPY, ITEM_EVENT, ITEM_WAIT } item_kind;
 

@@ -25,6 +25,7 @@ typedef struct {
     uint64_t silent;      /* cycles since something moved on the bus, as far as the watchdog has seen */
     presil_progress_fn progress;
     void *progress_context;
+    presil_register_access accesses[PRESIL_COMPLETION_MOST];
 } rtl_launch;
 
 static void on_progress(void *context, uint64_t cycles) {
@@ -36,6 +37,7 @@ static void on_progress(void *context, uint64_t cycles) {
 static int stuck(const rtl_launch *launch, const char *what) {
     char why[ERROR_TEXT / 2] = "";
     presil_device *device = launch->device;
+    device->link.done_count = 0;
     (void)device->chip_ops->why(device->chip, &device->link, launch->plan, why, sizeof why);
     return presil_fail(PRESIL_EHUNG, "%s: %s", what, *why ? why : "the chip does not say what it waits for");
 }
@@ -61,7 +63,8 @@ static int look_again(rtl_launch *launch, uint64_t waited) {
     char text[160];
     launch->silent = waited > device->hang_cycles ? device->hang_cycles : launch->silent + waited;
     (void)snprintf(text, sizeof text, "no progress for %llu cycles", (unsigned long long)device->hang_cycles);
-    if (!device->chip_ops->progress || device->chip_ops->progress(device->chip, &device->link, &before))
+    if (!PRESIL_CHIP_HAS(device->chip_ops, progress) ||
+        device->chip_ops->progress(device->chip, &device->link, &before))
         return stuck(launch, text);
     presil_wait w = {.size = sizeof w, .deadline_cycles = LOOK_CYCLES, .cancel = &device->cancel_flag};
     const int error = device->link.ops->wait(device->link.handle, &w);
@@ -78,6 +81,21 @@ static int look_again(rtl_launch *launch, uint64_t waited) {
     return stuck(launch, text);
 }
 
+/* The wait, and what the chip asks for behind every interrupt if that spares journeys. */
+static int wait_once(rtl_launch *launch, presil_wait *w) {
+    presil_device *device = launch->device;
+    const presil_chip_ops *chip = device->chip_ops;
+    presil_link *link = &device->link;
+    link->done_count = 0;
+    if (!link->ops->wait_then || !device->limits.has_interrupt || !PRESIL_CHIP_HAS(chip, completion))
+        return link->ops->wait(link->handle, w);
+    const size_t count = chip->completion(device->chip, launch->accesses);
+    const int error = link->ops->wait_then(link->handle, w, launch->accesses, count);
+    link->done = launch->accesses;
+    link->done_count = !error && w->reason == PRESIL_WAIT_IRQ ? count : 0;
+    return error;
+}
+
 /* Waits in steps: to the interrupt, or (a chip that has none) for intervals that grow, so that the transport's watchdog
  * still gets its turn. */
 static int wait_done(rtl_launch *launch) {
@@ -92,7 +110,7 @@ static int wait_done(rtl_launch *launch) {
             const uint64_t interval = FIRST_POLL_CYCLES + launch->cycles / 4;
             w.deadline_cycles = interval < 2 * device->hang_cycles ? interval : 2 * device->hang_cycles;
         }
-        const int error = device->link.ops->wait(device->link.handle, &w);
+        const int error = wait_once(launch, &w);
         if (error) return presil_transport_failed(device, "the simulator stopped", error);
         launch->cycles += w.cycles;
         if (w.reason == PRESIL_WAIT_CANCELLED) {
@@ -129,6 +147,7 @@ static int run_segment(rtl_launch *launch, uint32_t segment, presil_report *repo
     status = wait_done(launch);
     if (status) return status;
     status = device->chip_ops->counters(device->chip, &device->link, report);
+    device->link.done_count = 0;
     return status ? presil_fail(status, "the counters can't be read") : PRESIL_OK;
 }
 
@@ -165,7 +184,8 @@ static int fetch_memory(const presil_device *device, const presil_byte_range *ra
 
 int presil_launch_rtl(presil_device *device, const presil_plan *plan, const presil_plan_info *info, uint64_t seq,
                       presil_report *report) {
-    rtl_launch launch = {.device = device, .plan = plan, .info = info, .seq = seq};
+    rtl_launch launch;
+    launch.device = device, launch.plan = plan, launch.info = info, launch.seq = seq, launch.cycles = 0;
     (void)pthread_mutex_lock(&device->report_lock);
     launch.progress = device->progress;
     launch.progress_context = device->progress_context;

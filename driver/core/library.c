@@ -125,7 +125,7 @@ int presil_library_chip(const presil_device *device, const char *chip, const pre
     presil_chip_entry_fn function;
     memcpy(&function, &entry, sizeof function);
     const presil_chip_ops *ops = function();
-    if (!ops || ops->abi != PRESIL_CHIP_ABI || ops->size < sizeof *ops)
+    if (!ops || ops->abi != PRESIL_CHIP_ABI || ops->size < offsetof(presil_chip_ops, progress))
         return presil_fail(PRESIL_ENODEV, "%s: chip ABI %u expected, %u found: rebuild it", path, PRESIL_CHIP_ABI,
                            ops ? ops->abi : 0);
     if (strcmp(ops->name, chip) != 0)

@@ -171,6 +171,7 @@ int presil_start(presil_device *device) {
 
 int presil_recover(presil_device *device, bool asked) {
     device->dead = false;
+    device->link.done_count = 0;
     const int error = device->link.ops->reset(device->link.handle);
     int status = error < 0 ? presil_transport_failed(device, "reset", error) : reset_chip(device);
     if (error == PRESIL_TRANSPORT_MEMORY_LOST && !status && !device->host_memory) {

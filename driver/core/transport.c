@@ -18,7 +18,7 @@ static int use_entry(presil_device *device, const char *entry, size_t bytes) {
     if (!known || bytes >= sizeof device->transport_spec)
         return presil_fail(
             PRESIL_EINVAL,
-            "transport \"%.*s\": \"inproc\" or \"socket:PATH[,copy][,timeout=SECONDS]\" expected, at most %zu bytes",
+            "transport \"%.*s\": \"inproc\" or \"socket:PATH[,copy][,timeout=SECONDS][,uid=NUMBER]\" expected, at most %zu bytes",
             bytes < 200 ? (int)bytes : 200, entry, sizeof device->transport_spec - 1);
     (void)snprintf(device->transport_spec, sizeof device->transport_spec, "%.*s", (int)bytes, entry);
     return PRESIL_OK;

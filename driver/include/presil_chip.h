@@ -33,7 +33,12 @@ typedef struct {
 typedef struct {
     const presil_transport_ops *ops;
     presil_transport *handle;
+    /* In service() and counters(): the accesses that completion() asked for, made behind the interrupt; else 0. */
+    const presil_register_access *done;
+    size_t done_count;
 } presil_link;
+
+enum { PRESIL_COMPLETION_MOST = 256 };
 
 /* Command memory that the core gives to the chip: ring_bytes of DRAM, 4 KiB-aligned. host: where it is mapped, or NULL
  * (then write it with mem_write). */
@@ -142,6 +147,11 @@ typedef struct {
     /* For the watchdog, during a launch: a number that has changed whenever an engine did something since the last
      * call. NULL: a chip whose bus is silent for long hangs. */
     int (*progress)(presil_chip *chip, const presil_link *link, uint64_t *work);
+    /* The register accesses with which service() and counters() begin after every interrupt, in this order, at most
+     * PRESIL_COMPLETION_MOST of them; returns how many. They are harmless whatever the interrupt means. A transport to
+     * which each journey costs makes them in the same one as the wait, and both then look at link->done. NULL, or
+     * behind the end of the table (`size`): none. */
+    size_t (*completion)(const presil_chip *chip, presil_register_access *out);
 } presil_chip_ops;
 
 /* The chip in rtl/, built into libpresil. Others: a shared object that exports presil_chip_entry, named

@@ -62,8 +62,10 @@ enum presil_request_kind {
     PRESIL_REQUEST_SYNC_DEVICE = 7, /* `bytes` at `address` */
     PRESIL_REQUEST_SYNC_HOST = 8,   /* `bytes` at `address` */
     PRESIL_REQUEST_LAUNCH = 9,      /* number `launch` */
-    PRESIL_REQUEST_WAIT = 10,       /* `wait`: reply_wait. Call presil_serve_poll meanwhile */
-    PRESIL_REQUEST_CYCLES = 11,     /* reply_done: the cycles travel with every reply */
+    PRESIL_REQUEST_WAIT = 10,   /* `wait`: reply_wait. Call presil_serve_poll meanwhile. A client may have sent along
+                                   which registers it accesses after an interrupt: they are handed out next, as
+                                   READ32 and WRITE32, and the client gets one answer to all */
+    PRESIL_REQUEST_CYCLES = 11, /* reply_done: the cycles travel with every reply */
     PRESIL_REQUEST_RESET = 12,
     PRESIL_REQUEST_TRACE = 13,           /* `text` (a path on this side, NULL: off), `first_cycle`, `last_cycle` */
     PRESIL_REQUEST_WRITE_LOG = 14,       /* `value`: on */
@@ -75,6 +77,7 @@ enum presil_request_kind {
 
 #define PRESIL_SERVE_CHUNK (1u << 20)
 #define PRESIL_SERVE_REGISTERS 4096u /* at most, of one READ32 */
+#define PRESIL_SERVE_ACCESSES 1024u  /* at most, behind one WAIT */
 
 /* Pointers stay valid until the next call of presil_serve_next. Only the members named at the request's kind mean
  * something. */

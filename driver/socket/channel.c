@@ -32,6 +32,15 @@ uint64_t channel_now_ms(void) {
     return (uint64_t)t.tv_sec * 1000u + (uint64_t)t.tv_nsec / 1000000u;
 }
 
+bool channel_peer(int fd, unsigned *uid, int *pid) {
+    struct ucred who = {0};
+    socklen_t bytes = sizeof who;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes)) return false;
+    *uid = who.uid;
+    *pid = (int)who.pid;
+    return true;
+}
+
 bool channel_address(const char *path, struct sockaddr_un *out, socklen_t *bytes) {
     const size_t n = strlen(path);
     *out = (struct sockaddr_un){.sun_family = AF_UNIX};
@@ -81,6 +90,14 @@ int channel_send(int fd, struct iovec *parts, size_t count, int timeout_ms, int 
         message.msg_iov->iov_len -= left;
     }
     return 0;
+}
+
+int channel_send_some(int fd, struct iovec *parts, size_t count) {
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
+    ssize_t sent = 0;
+    do sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (sent < 0 && errno == EINTR);
+    return sent < 0 ? -errno : (int)sent;
 }
 
 static void make_room(channel *c) {

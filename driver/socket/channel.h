@@ -20,12 +20,17 @@ int channel_open(channel *c, int fd); /* 0 or -ENOMEM; takes the descriptor eith
 void channel_close(channel *c);
 
 uint64_t channel_now_ms(void);
+/* Who is at the other end: user and process, as the kernel noted them at connect() and listen(). */
+bool channel_peer(int fd, unsigned *uid, int *pid);
 /* Fills in the address of a path; false: too long or empty. */
 bool channel_address(const char *path, struct sockaddr_un *out, socklen_t *bytes);
 
 /* Sends all of it. timeout_ms: without a byte going out (0: what does not fit at once is not waited for). pass_fd: goes
  * with the first byte; -1: none. 0 or -errno (-ETIMEDOUT: the peer does not read). Changes parts. */
 int channel_send(int fd, struct iovec *parts, size_t count, int timeout_ms, int pass_fd);
+
+/* Sends what goes out at once. Bytes sent, or -errno (-EAGAIN: none). */
+int channel_send_some(int fd, struct iovec *parts, size_t count);
 
 /* Receives what is there. > 0: bytes; 0: the peer has closed; -EAGAIN: nothing; another -errno. Descriptors that come
  * along are closed. */

@@ -98,6 +98,15 @@ static int client_launch(presil_transport *t, uint64_t launch) {
     return socket_post(t, &(presil_request){.kind = PRESIL_REQUEST_LAUNCH, .launch = launch});
 }
 
+static int take_wait(presil_transport *t, protocol_reader *body, presil_wait *w) {
+    const uint32_t reason = protocol_get32(body), reserved = protocol_get32(body);
+    const uint64_t cycles = protocol_get64(body);
+    if (body->failed || reason > PRESIL_WAIT_HUNG || reserved) return socket_malformed(t, PRESIL_REQUEST_WAIT);
+    w->reason = reason;
+    w->cycles = cycles;
+    return 0;
+}
+
 static int client_wait(presil_transport *t, presil_wait *w) {
     if (!w || w->size < sizeof *w) return socket_fail(t, PRESIL_TRANSPORT_EINVAL, "wait: size must be set");
     const presil_request q = {
@@ -107,11 +116,40 @@ static int client_wait(presil_transport *t, presil_wait *w) {
     protocol_reader body;
     const int status = socket_ask(t, &q, &watch, &body, NULL);
     if (status) return status;
-    const uint32_t reason = protocol_get32(&body), reserved = protocol_get32(&body);
-    const uint64_t cycles = protocol_get64(&body);
-    if (!protocol_read_end(&body) || reason > PRESIL_WAIT_HUNG || reserved) return socket_malformed(t, q.kind);
-    w->reason = reason;
-    w->cycles = cycles;
+    presil_wait got = *w;
+    if (take_wait(t, &body, &got) || !protocol_read_end(&body))
+        return t->link.fd < 0 ? PRESIL_TRANSPORT_EIO : socket_malformed(t, q.kind);
+    *w = got;
+    return 0;
+}
+
+/* A peer of an older release. */
+static int wait_and_access(presil_transport *t, presil_wait *w, presil_register_access *then, size_t count) {
+    int status = client_wait(t, w);
+    for (size_t i = 0; i < count && !status && w->reason == PRESIL_WAIT_IRQ; i++)
+        status = then[i].is_write ? client_write32(t, then[i].offset, then[i].value)
+                                  : client_read32(t, then[i].offset, &then[i].value);
+    return status;
+}
+
+static int client_wait_then(presil_transport *t, presil_wait *w, presil_register_access *then, size_t count) {
+    if (!w || w->size < sizeof *w) return socket_fail(t, PRESIL_TRANSPORT_EINVAL, "wait: size must be set");
+    if (!(t->welcome.flags & PROTOCOL_WELCOME_THEN) || count > PRESIL_SERVE_ACCESSES)
+        return wait_and_access(t, w, then, count);
+    const socket_watch watch = {w->cancel, w->progress, w->progress_context};
+    protocol_reader body;
+    int status = socket_ask_wait_then(t, w, then, (uint32_t)count, &watch, &body);
+    presil_wait got = *w;
+    if (!status) status = take_wait(t, &body, &got);
+    if (status) return status;
+    size_t reads = 0;
+    for (size_t i = 0; i < count; i++) reads += !then[i].is_write;
+    if (body.bytes - body.used != (got.reason == PRESIL_WAIT_IRQ ? 4 * reads : 0))
+        return socket_malformed(t, PRESIL_REQUEST_WAIT);
+    for (size_t i = 0; i < count && got.reason == PRESIL_WAIT_IRQ; i++) {
+        if (!then[i].is_write) then[i].value = protocol_get32(&body);
+    }
+    *w = got;
     return 0;
 }
 
@@ -238,6 +276,7 @@ const presil_transport_ops *presil_socket_ops(void) {
         .set_memory_model = client_set_memory_model,
         .inject = client_inject,
         .read32_many = client_read32_many,
+        .wait_then = client_wait_then,
     };
     return &ops;
 }

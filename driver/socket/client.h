@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* client.h - the driver's end of the socket transport: presil_transport_ops whose options are
- * "PATH[,copy][,timeout=SECONDS]". */
+ * "PATH[,copy][,timeout=SECONDS][,uid=NUMBER]". */
 #ifndef PRESIL_SOCKET_CLIENT_H
 #define PRESIL_SOCKET_CLIENT_H
 
@@ -13,6 +13,8 @@ struct presil_transport {
     char path[108];
     bool copy;
     int timeout_ms;
+    unsigned uid;                     /* of who may listen there */
+    bool uid_given;                   /* else root may too */
     presil_transport_options options; /* strings are ours; memory_fd the caller's */
     char *memory_model;
 
@@ -48,6 +50,9 @@ typedef struct {
 
 /* Sends with the next exchange. data: of MEM_WRITE, q->bytes of them. */
 int socket_post(presil_transport *t, const presil_request *q);
+/* WAIT with accesses behind the interrupt; as socket_ask. */
+int socket_ask_wait_then(presil_transport *t, const presil_wait *wait, const presil_register_access *then,
+                         uint32_t count, const socket_watch *watch, protocol_reader *body);
 /* Sends what was posted and this request, waits for the answer. 0: *body is at what was asked for, valid until the next
  * call (pop: socket_finish); *more: of WRITE_LOG_FETCH. */
 int socket_ask(presil_transport *t, const presil_request *q, const socket_watch *watch, protocol_reader *body,

@@ -18,11 +18,12 @@ enum { DEFAULT_TIMEOUT_MS = 10000, CONNECT_STEP_MS = 10 };
 static int parse_options(presil_transport *t, const char *text) {
     const char *end = text + strcspn(text, ",");
     if (end == text || (size_t)(end - text) >= sizeof t->path)
-        return socket_fail(t, PRESIL_TRANSPORT_EINVAL,
-                           "socket:%.120s: socket:PATH[,copy][,timeout=SECONDS] expected, PATH of 1 to 107 bytes",
-                           text);
+        return socket_fail(
+            t, PRESIL_TRANSPORT_EINVAL,
+            "socket:%.120s: socket:PATH[,copy][,timeout=SECONDS][,uid=NUMBER] expected, PATH of 1 to 107 bytes", text);
     (void)snprintf(t->path, sizeof t->path, "%.*s", (int)(end - text), text);
     t->timeout_ms = DEFAULT_TIMEOUT_MS;
+    t->uid = (unsigned)geteuid();
     while (*end) {
         const char *option = end + 1;
         const size_t bytes = strcspn(option, ",");
@@ -37,10 +38,18 @@ static int parse_options(presil_transport *t, const char *text) {
                                    "socket:%s: timeout=SECONDS of 0.05 to 3600 expected, \"%.*s\" found", t->path,
                                    (int)bytes, option);
             t->timeout_ms = (int)(seconds * 1000);
+        } else if (strncmp(option, "uid=", 4) == 0) {
+            const unsigned long uid = strtoul(option + 4, &stop, 10);
+            if (stop != end || stop == option + 4 || option[4] < '0' || option[4] > '9' || uid >= UINT32_MAX)
+                return socket_fail(t, PRESIL_TRANSPORT_EINVAL,
+                                   "socket:%s: uid=NUMBER of the server's user expected, \"%.*s\" found", t->path,
+                                   (int)bytes, option);
+            t->uid = (unsigned)uid;
+            t->uid_given = true;
         } else {
             return socket_fail(t, PRESIL_TRANSPORT_EINVAL,
-                               "socket:%s: the options are copy and timeout=SECONDS, \"%.*s\" found", t->path,
-                               (int)bytes, option);
+                               "socket:%s: the options are copy, timeout=SECONDS and uid=NUMBER, \"%.*s\" found",
+                               t->path, (int)bytes, option);
         }
     }
     return 0;
@@ -64,6 +73,20 @@ static presil_transport *create(const presil_transport_options *options, const c
 }
 
 /* ---- the peer */
+/* Whoever listens gets the device's memory to write to, and says what its results are. */
+static int check_peer(presil_transport *t, int fd) {
+    unsigned uid = 0;
+    int pid = 0;
+    if (!channel_peer(fd, &uid, &pid))
+        return socket_fail(t, PRESIL_TRANSPORT_EIO, "socket:%s: who listens there is not known: %s", t->path,
+                           strerror(errno));
+    if (uid == t->uid || (uid == 0 && !t->uid_given)) return 0;
+    return socket_fail(t, PRESIL_TRANSPORT_EIO,
+                       "socket:%s: process %d of user %u listens there, user %u expected: choose a path where only you "
+                       "can write ($XDG_RUNTIME_DIR), or say whom you trust: socket:%s,uid=%u",
+                       t->path, pid, uid, t->uid, t->path, uid);
+}
+
 static int connect_to(presil_transport *t, int *out) {
     struct sockaddr_un address;
     socklen_t bytes = 0;
@@ -77,8 +100,10 @@ static int connect_to(presil_transport *t, int *out) {
            (failed == EAGAIN || failed == EINTR) && channel_now_ms() < until)
         (void)poll(NULL, 0, CONNECT_STEP_MS);
     if (!failed) {
+        const int status = check_peer(t, fd);
         *out = fd;
-        return 0;
+        if (status) (void)close(fd);
+        return status;
     }
     (void)close(fd);
     if (failed == ENOENT || failed == ECONNREFUSED)

@@ -219,6 +219,23 @@ int socket_ask(presil_transport *t, const presil_request *q, const socket_watch 
     return failed ? failed : read_answer(t, q->kind, &frame, payload, body, more);
 }
 
+int socket_ask_wait_then(presil_transport *t, const presil_wait *wait, const presil_register_access *then,
+                         uint32_t count, const socket_watch *watch, protocol_reader *body) {
+    if (t->link.fd < 0) return no_peer(t);
+    uint8_t request[PROTOCOL_HEADER + 28 + 12 * PRESIL_SERVE_ACCESSES];
+    protocol_writer w = {request + PROTOCOL_HEADER, sizeof request - PROTOCOL_HEADER, 0, false};
+    protocol_put_wait_then(&w, wait, then, count);
+    const uint32_t sequence = t->sequence++;
+    protocol_put_header(request,
+                        (protocol_frame){.type = PROTOCOL_WAIT_THEN, .sequence = sequence, .length = (uint32_t)w.used});
+    struct iovec parts[2] = {{t->posted, t->posted_bytes}, {request, PROTOCOL_HEADER + w.used}};
+    protocol_frame frame;
+    const uint8_t *payload = NULL;
+    int failed = send_parts(t, parts, 2, PRESIL_REQUEST_WAIT, -1);
+    if (!failed) failed = receive_answer(t, PRESIL_REQUEST_WAIT, sequence, watch, &frame, &payload);
+    return failed ? failed : read_answer(t, PRESIL_REQUEST_WAIT, &frame, payload, body, NULL);
+}
+
 int socket_next_part(presil_transport *t, protocol_reader *body, bool *more) {
     protocol_frame frame;
     const uint8_t *payload = NULL;

@@ -31,6 +31,7 @@ static const struct {
     {PRESIL_REQUEST_BUS_FAULT, "BUS_FAULT", 0, 0},
     {PRESIL_REQUEST_MEMORY_MODEL, "MEMORY_MODEL", 12, 8 + TEXT_MAX},
     {PRESIL_REQUEST_INJECT, "INJECT", 4, TEXT_MAX},
+    {PROTOCOL_WAIT_THEN, "WAIT_THEN", 28, 28 + 12 * PRESIL_SERVE_ACCESSES},
     {PROTOCOL_CANCEL, "CANCEL", 0, 0},
     {PROTOCOL_ANSWER, "ANSWER", PROTOCOL_ANSWER_HEAD, PROTOCOL_ANSWER_HEAD + PRESIL_SERVE_CHUNK},
     {PROTOCOL_PROGRESS, "PROGRESS", 8, 8},
@@ -197,10 +198,46 @@ static void decode_offsets(protocol_reader *r, presil_request *out, protocol_scr
     out->offsets = scratch->offsets;
 }
 
+static void get_wait(protocol_reader *r, presil_wait *out) {
+    out->deadline_cycles = protocol_get64(r);
+    out->deadline_ns = protocol_get64(r);
+    out->hang_cycles = protocol_get64(r);
+}
+
+static void put_wait(protocol_writer *w, const presil_wait *wait) {
+    protocol_put64(w, wait->deadline_cycles);
+    protocol_put64(w, wait->deadline_ns);
+    protocol_put64(w, wait->hang_cycles);
+}
+
+static void decode_accesses(protocol_reader *r, protocol_accesses *out) {
+    out->count = protocol_get32(r);
+    if (out->count > PRESIL_SERVE_ACCESSES) r->failed = true;
+    for (uint32_t i = 0; i < out->count && !r->failed; i++) {
+        presil_register_access *a = &out->at[i];
+        *a = (presil_register_access){.offset = protocol_get32(r)};
+        a->is_write = protocol_get32(r);
+        a->value = protocol_get32(r);
+        if (a->is_write > 1) r->failed = true;
+    }
+}
+
+void protocol_put_wait_then(protocol_writer *w, const presil_wait *wait, const presil_register_access *then,
+                            uint32_t count) {
+    put_wait(w, wait);
+    protocol_put32(w, count);
+    for (uint32_t i = 0; i < count; i++) {
+        protocol_put32(w, then[i].offset);
+        protocol_put32(w, then[i].is_write != 0);
+        protocol_put32(w, then[i].is_write ? then[i].value : 0);
+    }
+}
+
 int protocol_decode_request(const protocol_frame *frame, const uint8_t *payload, presil_request *out,
                             protocol_hello *hello, protocol_scratch *scratch, char *text, size_t text_bytes) {
     protocol_reader reader = {payload, frame->length, 0, false}, *r = &reader;
     *out = (presil_request){.kind = frame->type, .wait.size = sizeof(presil_wait)};
+    scratch->then.count = 0;
     text[0] = 0;
     switch (frame->type) {
     case PRESIL_REQUEST_OPEN:
@@ -224,10 +261,11 @@ int protocol_decode_request(const protocol_frame *frame, const uint8_t *payload,
         out->data = protocol_get_bytes(r, out->bytes);
         break;
     case PRESIL_REQUEST_LAUNCH: out->launch = protocol_get64(r); break;
-    case PRESIL_REQUEST_WAIT:
-        out->wait.deadline_cycles = protocol_get64(r);
-        out->wait.deadline_ns = protocol_get64(r);
-        out->wait.hang_cycles = protocol_get64(r);
+    case PRESIL_REQUEST_WAIT: get_wait(r, &out->wait); break;
+    case PROTOCOL_WAIT_THEN:
+        out->kind = PRESIL_REQUEST_WAIT;
+        get_wait(r, &out->wait);
+        decode_accesses(r, &scratch->then);
         break;
     case PRESIL_REQUEST_TRACE:
         out->first_cycle = protocol_get64(r);
@@ -284,11 +322,7 @@ bool protocol_encode_request(protocol_writer *w, const presil_request *q, const 
         break;
     case PRESIL_REQUEST_MEM_WRITE: protocol_put64(w, q->address); break;
     case PRESIL_REQUEST_LAUNCH: protocol_put64(w, q->launch); break;
-    case PRESIL_REQUEST_WAIT:
-        protocol_put64(w, q->wait.deadline_cycles);
-        protocol_put64(w, q->wait.deadline_ns);
-        protocol_put64(w, q->wait.hang_cycles);
-        break;
+    case PRESIL_REQUEST_WAIT: put_wait(w, &q->wait); break;
     case PRESIL_REQUEST_TRACE:
         protocol_put64(w, q->first_cycle);
         protocol_put64(w, q->last_cycle);

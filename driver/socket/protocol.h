@@ -25,6 +25,8 @@
 
 /* Requests have the numbers of presil_request_kind. */
 enum protocol_type {
+    PROTOCOL_WAIT_THEN =
+        19,               /* client: WAIT, and the register accesses after an interrupt; to a server that offers it */
     PROTOCOL_CANCEL = 32, /* client: ends the WAIT whose sequence it carries */
     PROTOCOL_ANSWER = 64, /* server: to the request whose sequence it carries */
     PROTOCOL_PROGRESS = 65,
@@ -41,6 +43,7 @@ enum protocol_open_flag {
 
 enum protocol_welcome_flag {
     PROTOCOL_WELCOME_MAPPED = 1u, /* the server works on the client's file descriptor */
+    PROTOCOL_WELCOME_THEN = 2u,   /* it takes WAIT_THEN */
 };
 
 typedef struct {
@@ -80,8 +83,15 @@ const char *protocol_get_text(protocol_reader *r, char *buffer,
 bool protocol_read_end(const protocol_reader *r);   /* all was there, and nothing is left */
 
 /* ---- requests: presil_request is filled in from the payload, or the payload from it */
+/* Of WAIT_THEN. */
+typedef struct {
+    uint32_t count;
+    presil_register_access at[PRESIL_SERVE_ACCESSES];
+} protocol_accesses;
+
 typedef struct { /* what the pointers of a decoded request point to */
     uint32_t offsets[PRESIL_SERVE_REGISTERS];
+    protocol_accesses then;
     char text[3][PROTOCOL_TEXT + 1];
 } protocol_scratch;
 
@@ -93,6 +103,9 @@ typedef struct {
 /* 0, or -1 with a text. The payload has to outlive the request's `data`. hello: of OPEN. */
 int protocol_decode_request(const protocol_frame *frame, const uint8_t *payload, presil_request *out,
                             protocol_hello *hello, protocol_scratch *scratch, char *text, size_t text_bytes);
+/* The payload of WAIT_THEN. */
+void protocol_put_wait_then(protocol_writer *w, const presil_wait *wait, const presil_register_access *then,
+                            uint32_t count);
 /* Everything but `data` of MEM_WRITE, which follows the payload's first 8 bytes. hello: of OPEN. false: a text was too
  * long. */
 bool protocol_encode_request(protocol_writer *w, const presil_request *request, const protocol_hello *hello);

@@ -5,9 +5,16 @@
 #include "core_fixture.h"
 #include "socket_fixture.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
+#include "client.h"
+#include "core.h"
 
 static presil_device *open_at(presil_mode mode, const char *spec) {
     const presil_device_options options = {
@@ -124,6 +131,75 @@ static void wrong_transports_are_refused(void **state) {
     EXPECT_TEXT("can't both be given");
 }
 
+/* Whoever has bound the path first does not get the memory. */
+static void a_server_of_another_user_is_refused(void **state) {
+    (void)state;
+    soft_server s;
+    char spec[160];
+    presil_device *device = NULL;
+    presil_device_options options = {.size = sizeof options, .memory_bytes = 64u << 20, .transport = spec};
+    soft_server_name(&s);
+    soft_server_start(&s, false);
+    (void)snprintf(spec, sizeof spec, "%s,uid=%u", s.spec, (unsigned)getuid() + 1);
+    EXPECT_STATUS(presil_device_open(&options, &device), PRESIL_ENODEV);
+    EXPECT_TEXT("listens there, user ");
+    soft_server_stop(&s);
+    soft_server_start(&s, false);
+    (void)snprintf(spec, sizeof spec, "%s,uid=%u", s.spec, (unsigned)getuid());
+    EXPECT_OK(presil_device_open(&options, &device));
+    run_matmuls(device, 1);
+    presil_device_close(device);
+    soft_server_stop(&s);
+    if (getuid() != 0) return; /* only root can be somebody else */
+    char folder[] = "/tmp/presil-other-XXXXXX", path[64];
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(chmod(folder, 0777), 0);
+    (void)snprintf(path, sizeof path, "%s/s", folder);
+    const pid_t other = fork();
+    if (other == 0) {
+        const struct sockaddr_un at = {.sun_family = AF_UNIX};
+        struct sockaddr_un name = at;
+        (void)snprintf(name.sun_path, sizeof name.sun_path, "%s", path);
+        const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+        if (setuid(65534) || bind(fd, (const struct sockaddr *)&name, sizeof name) || listen(fd, 1)) _exit(1);
+        (void)pause();
+        _exit(0);
+    }
+    (void)snprintf(spec, sizeof spec, "socket:%s,timeout=0.5", path);
+    int status = PRESIL_OK;
+    for (int tries = 0; tries < 500; tries++) {
+        status = presil_device_open(&options, &device);
+        if (!strstr(presil_error_text(), "nobody answers")) break;
+        (void)usleep(10000);
+    }
+    assert_int_equal(status, PRESIL_ENODEV);
+    EXPECT_TEXT("of user 65534 listens there, user 0 expected");
+    assert_int_equal(kill(other, SIGKILL), 0);
+    assert_int_equal(waitpid(other, NULL, 0), other);
+    (void)unlink(path);
+    (void)rmdir(folder);
+}
+
+/* Six messages: LAUNCH, SYNC_DEVICE and three WRITE32, posted; WAIT_THEN, which is answered. */
+static void an_empty_launch_is_one_exchange(void **state) {
+    (void)state;
+    soft_server s;
+    soft_server_name(&s);
+    soft_server_start(&s, false);
+    presil_device *device = open_at(PRESIL_MODE_RTL, s.spec);
+    reports_begin(device);
+    EXPECT_OK(presil_nop(device, NULL));
+    EXPECT_OK(presil_device_synchronize(device));
+    const presil_transport *client = device->link.handle;
+    const uint32_t before = client->sequence;
+    EXPECT_OK(presil_nop(device, NULL));
+    EXPECT_OK(presil_device_synchronize(device));
+    assert_int_equal(client->sequence - before, 6);
+    assert_int_equal(reports[0].cycles, reports[1].cycles);
+    presil_device_close(device);
+    soft_server_stop(&s);
+}
+
 static void each_device_has_its_server(void **state) {
     (void)state;
     soft_server s[2];
@@ -237,6 +313,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(computes_in_every_mode),
                                        cmocka_unit_test(the_model_needs_no_server),
                                        cmocka_unit_test(wrong_transports_are_refused),
+                                       cmocka_unit_test(a_server_of_another_user_is_refused),
+                                       cmocka_unit_test(an_empty_launch_is_one_exchange),
                                        cmocka_unit_test(each_device_has_its_server),
                                        cmocka_unit_test(a_second_client_is_told_of_the_first),
                                        cmocka_unit_test(a_server_that_comes_back_works_again),

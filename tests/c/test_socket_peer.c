@@ -518,6 +518,128 @@ static void posted_failures_come_with_the_next_answer(void **state) {
     presil_serve_close(s);
 }
 
+/* A client that reads late: LOGs that found room in part are finished before the answer, none is cut. */
+static void nothing_lands_in_the_middle_of_a_message(void **state) {
+    (void)state;
+    int pair[2];
+    const int least = 1;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    assert_int_equal(setsockopt(pair[1], SOL_SOCKET, SO_SNDBUF, &least, sizeof least), 0);
+    const presil_serve_options options = {.size = sizeof options, .info = {.chip = "c", .config = "d", .build = "e"}};
+    presil_server *s = presil_server_create(&options);
+    presil_server_adopt(s, pair[1]);
+    const message hello = good_open(0);
+    say(pair[0], &hello, hello.used);
+    presil_request q;
+    assert_int_equal(presil_serve_next(s, &q, 1000), 1);
+    assert_int_equal(presil_serve_reply_done(s, 0, NULL), 0);
+    const message wait = frame(PRESIL_REQUEST_WAIT, 1, 24, (const uint32_t[]){0, 0, 0, 0, 0, 0});
+    say(pair[0], &wait, wait.used);
+    assert_int_equal(presil_serve_next(s, &q, 1000), 1);
+    uint8_t log[4 + PROTOCOL_TEXT];
+    memset(log, 'x', sizeof log);
+    protocol_writer w = {log, sizeof log, 0, false};
+    protocol_put32(&w, PROTOCOL_TEXT);
+    const uint64_t start = channel_now_ms();
+    for (int i = 0; i < 40; i++) presil_server_tell(s, PROTOCOL_LOG, log, sizeof log);
+    assert_true(s->rest_bytes > 0);                    /* one is half out */
+    assert_in_range(channel_now_ms() - start, 0, 500); /* and nobody waited for the client */
+    channel link;
+    uint32_t logs = 0, answers = 0;
+    bool replied = false;
+    assert_int_equal(fcntl(pair[0], F_SETFL, O_NONBLOCK), 0);
+    assert_int_equal(channel_open(&link, pair[0]), 0);
+    while (answers < 2) {
+        protocol_frame f;
+        const uint8_t *payload = NULL;
+        char text[256] = "";
+        const int got = channel_receive(&link);
+        assert_true(got > 0 || got == -EAGAIN);
+        for (int found; (found = channel_frame(&link, &f, &payload, text, sizeof text)) != 0;) {
+            if (found < 0) fail_msg("%s", text);
+            assert_true(f.type == PROTOCOL_LOG || f.type == PROTOCOL_ANSWER);
+            if (f.type == PROTOCOL_LOG) assert_memory_equal(payload, log, sizeof log);
+            logs += f.type == PROTOCOL_LOG;
+            answers += f.type == PROTOCOL_ANSWER;
+            channel_pop(&link, &f);
+        }
+        if (!replied && got == -EAGAIN) assert_int_equal(presil_serve_reply_wait(s, PRESIL_WAIT_IRQ, 5), 0);
+        replied |= got == -EAGAIN;
+        assert_true(channel_now_ms() - start < 10000);
+    }
+    assert_true(logs > 0 && logs < 40);
+    channel_close(&link);
+    presil_serve_close(s);
+}
+
+/* WAIT_THEN reaches whoever serves as WAIT, WRITE32 and READ32; the client gets one answer. */
+static message wait_then(uint32_t sequence) {
+    static const presil_register_access then[] = {
+        {.offset = 4}, {.offset = 8, .is_write = 1, .value = 9}, {.offset = 12}, {.offset = 16}};
+    message m = {.used = PROTOCOL_HEADER};
+    protocol_writer w = {m.bytes + PROTOCOL_HEADER, sizeof m.bytes - PROTOCOL_HEADER, 0, false};
+    protocol_put_wait_then(&w, &(presil_wait){.size = sizeof(presil_wait), .hang_cycles = 5}, then, 4);
+    protocol_put_header(m.bytes,
+                        (protocol_frame){.type = PROTOCOL_WAIT_THEN, .sequence = sequence, .length = (uint32_t)w.used});
+    m.used += w.used;
+    return m;
+}
+
+static void accesses_follow_the_interrupt(void **state) {
+    (void)state;
+    int client = -1;
+    presil_server *s = open_server(&client);
+    presil_request q;
+    uint8_t welcome[1024];
+    assert_true(recv(client, welcome, sizeof welcome, MSG_DONTWAIT) > 0);
+    static const uint32_t values[] = {40, 41, 42};
+    for (int kind = 0; kind < 4; kind++) { /* all well; no interrupt; a write fails; a read fails */
+        const message m = wait_then((uint32_t)kind + 1);
+        say(client, &m, m.used);
+        assert_int_equal(presil_serve_next(s, &q, 1000), 1);
+        assert_int_equal(q.kind, PRESIL_REQUEST_WAIT);
+        assert_int_equal(q.wait.hang_cycles, 5);
+        assert_int_equal(presil_serve_reply_wait(s, kind == 1 ? PRESIL_WAIT_HUNG : PRESIL_WAIT_IRQ, 77), 0);
+        if (kind != 1) {
+            assert_int_equal(presil_serve_next(s, &q, 1000), 1);
+            assert_true(q.kind == PRESIL_REQUEST_READ32 && q.count == 1 && q.offsets[0] == 4);
+            if (kind == 3)
+                assert_int_equal(presil_serve_reply_done(s, PRESIL_TRANSPORT_EBUS, "no answer"), 0);
+            else
+                assert_int_equal(presil_serve_reply_values(s, values, 1), 0);
+        }
+        if (kind == 0 || kind == 2) {
+            assert_int_equal(presil_serve_next(s, &q, 1000), 1);
+            assert_true(q.kind == PRESIL_REQUEST_WRITE32 && q.offset == 8 && q.value == 9);
+            assert_int_equal(presil_serve_reply_done(s, kind ? PRESIL_TRANSPORT_EBUS : 0, kind ? "refused" : NULL), 0);
+        }
+        if (kind == 0) {
+            assert_int_equal(presil_serve_next(s, &q, 1000), 1);
+            assert_true(q.kind == PRESIL_REQUEST_READ32 && q.count == 2 && q.offsets[0] == 12 && q.offsets[1] == 16);
+            assert_int_equal(presil_serve_reply_values(s, values + 1, 2), 0);
+        }
+        assert_int_equal(presil_serve_next(s, &q, 0), 0);
+        uint8_t bytes[512];
+        const ssize_t got = recv(client, bytes, sizeof bytes, MSG_DONTWAIT);
+        protocol_reader r = {bytes + PROTOCOL_HEADER, (size_t)(got - (ssize_t)PROTOCOL_HEADER), 0, false};
+        protocol_frame f;
+        char text[PROTOCOL_TEXT + 1];
+        assert_int_equal(protocol_header(bytes, &f, text, sizeof text), 0);
+        assert_true(f.type == PROTOCOL_ANSWER && f.sequence == (uint32_t)kind + 1 && f.length == r.bytes);
+        protocol_answer a;
+        assert_int_equal(protocol_get_answer(&r, &a, text), 0);
+        assert_int_equal(a.status, kind < 2 ? 0 : PRESIL_TRANSPORT_EBUS);
+        if (kind >= 2) continue;
+        assert_int_equal(protocol_get32(&r), kind ? PRESIL_WAIT_HUNG : PRESIL_WAIT_IRQ);
+        assert_int_equal(protocol_get32(&r), 0);
+        assert_int_equal(protocol_get64(&r), 77);
+        for (uint32_t i = 0; i < 3 && kind == 0; i++) assert_int_equal(protocol_get32(&r), 40 + i);
+        assert_true(protocol_read_end(&r));
+    }
+    (void)close(client);
+    presil_serve_close(s);
+}
+
 static void a_wait_sees_cancel_and_the_end(void **state) {
     (void)state;
     for (int ends = 0; ends < 3; ends++) { /* 0: CANCEL; 1: the client goes; 2: it sends what it may not */
@@ -563,6 +685,8 @@ int main(void) {
                                        cmocka_unit_test(bad_hellos),
                                        cmocka_unit_test(bad_requests),
                                        cmocka_unit_test(posted_failures_come_with_the_next_answer),
+                                       cmocka_unit_test(nothing_lands_in_the_middle_of_a_message),
+                                       cmocka_unit_test(accesses_follow_the_interrupt),
                                        cmocka_unit_test(a_wait_sees_cancel_and_the_end)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,8 +21,12 @@ int presil_server_answer(presil_server *s, uint32_t sequence, uint16_t flags, in
     protocol_put_header(
         head, (protocol_frame){
                   .type = PROTOCOL_ANSWER, .flags = flags, .sequence = sequence, .length = (uint32_t)(w.used + bytes)});
-    struct iovec parts[2] = {{head, PROTOCOL_HEADER + w.used}, {(void *)(uintptr_t)body, bytes}};
-    const int failed = channel_send(s->client.fd, parts, bytes ? 2 : 1, SERVER_SEND_MS, -1);
+    struct iovec parts[3] = {
+        {s->rest, s->rest_bytes}, {head, PROTOCOL_HEADER + w.used}, {(void *)(uintptr_t)body, bytes}};
+    const size_t skip = s->rest_bytes ? 0 : 1;
+    const int failed = channel_send(s->client.fd, parts + skip, (bytes ? 3 : 2) - skip, SERVER_SEND_MS, -1);
+    s->rest_bytes = 0;
+    s->cut = failed != 0;
     if (failed) presil_server_lose(s, strerror(-failed));
     return 0;
 }
@@ -50,6 +54,7 @@ static int welcome_client(presil_server *s) {
                                 .flags = s->memory_fd >= 0 ? PROTOCOL_WELCOME_MAPPED : 0,
                                 .region_count = s->region_count,
                                 .info = s->told};
+    welcome.flags |= PROTOCOL_WELCOME_THEN;
     welcome.info.capabilities =
         (s->told.capabilities & ~(uint32_t)PRESIL_CAP_MAPS) | (s->memory_fd >= 0 ? PRESIL_CAP_MAPS : 0);
     memcpy(welcome.regions, s->regions, sizeof welcome.regions);
@@ -110,7 +115,7 @@ int presil_serve_reply_done(presil_server *s, int status, const char *text) {
         return 0;
     }
     if (status == 0) return finish(s, NULL, 0);
-    s->outstanding = false;
+    s->outstanding = s->then_running = false;
     return s->lost ? 0 : presil_server_answer(s, s->sequence, 0, status, text, NULL, 0);
 }
 
@@ -120,6 +125,10 @@ int presil_serve_reply_values(presil_server *s, const uint32_t *values, uint32_t
     if (count != s->count || !values)
         return presil_server_fail(s, PRESIL_SERVE_EINVAL, "presil_serve_reply_values: %u values expected, %u found",
                                   s->count, count);
+    if (s->then_running) {
+        presil_server_then_values(s, values);
+        return 0;
+    }
     uint8_t body[4 * PRESIL_SERVE_REGISTERS];
     protocol_writer w = {body, sizeof body, 0, false};
     for (uint32_t i = 0; i < count; i++) protocol_put32(&w, values[i]);
@@ -141,6 +150,7 @@ int presil_serve_reply_wait(presil_server *s, uint32_t reason, uint64_t cycles) 
     if (reason > PRESIL_WAIT_HUNG)
         return presil_server_fail(s, PRESIL_SERVE_EINVAL,
                                   "presil_serve_reply_wait: %u is not one of presil_wait_reason", reason);
+    if (presil_server_then_begin(s, reason, cycles)) return 0;
     uint8_t body[16];
     protocol_writer w = {body, sizeof body, 0, false};
     protocol_put32(&w, reason);

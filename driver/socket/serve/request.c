@@ -70,7 +70,7 @@ static bool after_failure(presil_server *s, const presil_request *q, uint32_t se
     return true;
 }
 
-static void hand_out(presil_server *s, const presil_request *q, uint32_t sequence) {
+void presil_server_hand_out(presil_server *s, const presil_request *q, uint32_t sequence) {
     s->outstanding = true;
     s->kind = q->kind;
     s->count = q->count;
@@ -106,7 +106,7 @@ static int take(presil_server *s, const protocol_frame *frame, const uint8_t *pa
         }
         if (after_failure(s, out, frame->sequence)) return 0;
         if (out->kind == PRESIL_REQUEST_OPEN) s->state = CLIENT_OPENING;
-        hand_out(s, out, frame->sequence);
+        presil_server_hand_out(s, out, frame->sequence);
         return 1;
     }
     breach(s, text);
@@ -181,6 +181,7 @@ int presil_serve_next(presil_server *s, presil_request *out, int timeout_ms) {
         if (presil_server_stopped(s) && s->state != CLIENT_NONE) presil_server_lose(s, "the server ends");
         if (s->lost && let_go(s, out)) return 1;
         if (presil_server_stopped(s) || (s->once && s->told_close)) return PRESIL_SERVE_ENDED;
+        if (s->then_running && presil_server_then_next(s, out)) return 1;
         if (next_message(s, out)) return 1;
         if (s->lost) continue;
         if (waited && channel_now_ms() >= until) return 0;

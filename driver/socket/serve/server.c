@@ -134,33 +134,50 @@ void presil_serve_close(presil_server *s) {
 const char *presil_serve_error_text(const presil_server *s) { return s ? s->error : "the server is NULL"; }
 
 /* ---- clients */
-static int peer_of(int fd) {
-    struct ucred who = {0};
-    socklen_t bytes = sizeof who;
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) ? 0 : (int)who.pid;
-}
-
-static void send_message(int fd, uint16_t type, const void *payload, size_t bytes) {
-    uint8_t header[PROTOCOL_HEADER];
-    protocol_put_header(header, (protocol_frame){.type = type, .length = (uint32_t)bytes});
-    struct iovec parts[2] = {{header, sizeof header}, {(void *)(uintptr_t)payload, bytes}};
-    (void)channel_send(fd, parts, bytes ? 2 : 1, 0, -1);
-}
-
-static void send_farewell(int fd, uint16_t type, const char *text) {
-    uint8_t payload[8 + SERVER_TEXT];
+static void send_farewell(int fd, uint16_t type, const char *text, const uint8_t *rest, size_t rest_bytes) {
+    uint8_t header[PROTOCOL_HEADER], payload[8 + SERVER_TEXT];
     protocol_writer w = {payload, sizeof payload, 0, false};
     if (type == PROTOCOL_REFUSED) protocol_put32(&w, PROTOCOL_VERSION);
     protocol_put_text(&w, text);
-    send_message(fd, type, payload, w.used);
+    protocol_put_header(header, (protocol_frame){.type = type, .length = (uint32_t)w.used});
+    struct iovec parts[3] = {{(void *)(uintptr_t)rest, rest_bytes}, {header, sizeof header}, {payload, w.used}};
+    (void)channel_send(fd, rest_bytes ? parts : parts + 1, rest_bytes ? 3 : 2, 0, -1);
+}
+
+/* Keeps what of `parts` has not gone out. */
+static void keep_rest(presil_server *s, const struct iovec *parts, size_t count, size_t sent) {
+    for (size_t i = 0; i < count; i++) {
+        const size_t skip = sent < parts[i].iov_len ? sent : parts[i].iov_len;
+        memcpy(s->rest + s->rest_bytes, (const uint8_t *)parts[i].iov_base + skip, parts[i].iov_len - skip);
+        s->rest_bytes += parts[i].iov_len - skip;
+        sent -= skip;
+    }
+}
+
+static bool send_rest(presil_server *s) {
+    if (!s->rest_bytes) return true;
+    struct iovec part = {s->rest, s->rest_bytes};
+    const int sent = channel_send_some(s->client.fd, &part, 1);
+    if (sent > 0) {
+        s->rest_bytes -= (size_t)sent;
+        memmove(s->rest, s->rest + sent, s->rest_bytes);
+    }
+    return s->rest_bytes == 0;
 }
 
 void presil_server_tell(presil_server *s, uint16_t type, const void *payload, size_t bytes) {
-    if (s->state == CLIENT_OPEN && !s->lost) send_message(s->client.fd, type, payload, bytes);
+    if (s->state != CLIENT_OPEN || s->lost || !send_rest(s)) return;
+    uint8_t header[PROTOCOL_HEADER];
+    protocol_put_header(header, (protocol_frame){.type = type, .length = (uint32_t)bytes});
+    struct iovec parts[2] = {{header, sizeof header}, {(void *)(uintptr_t)payload, bytes}};
+    const int sent = channel_send_some(s->client.fd, parts, 2);
+    if (sent > 0) keep_rest(s, parts, 2, (size_t)sent);
 }
 
 void presil_server_adopt(presil_server *s, int fd) {
-    const int pid = peer_of(fd);
+    unsigned uid = 0;
+    int pid = 0;
+    (void)channel_peer(fd, &uid, &pid);
     if (s->state != CLIENT_NONE) {
         char text[SERVER_TEXT];
         (void)snprintf(
@@ -168,7 +185,7 @@ void presil_server_adopt(presil_server *s, int fd) {
             "process %d is connected to %s, and there is one client at a time: end it, or start another server", s->pid,
             *s->path ? s->path : "this server");
         presil_server_log(s, "refused process %d: process %d is connected", pid, s->pid);
-        send_farewell(fd, PROTOCOL_REFUSED, text);
+        send_farewell(fd, PROTOCOL_REFUSED, text, NULL, 0);
         (void)close(fd);
         return;
     }
@@ -182,7 +199,8 @@ void presil_server_adopt(presil_server *s, int fd) {
     s->greeting_until = channel_now_ms() + SERVER_GREETING_MS;
     s->expected = s->region_count = 0;
     s->extra_fds = 0;
-    s->lost = s->told_close = false;
+    s->lost = s->losing = s->told_close = s->cut = false;
+    s->rest_bytes = 0;
     s->posted_status = 0;
     s->cycles = 0;
     s->told = s->info;
@@ -194,17 +212,19 @@ void presil_server_accept(presil_server *s) {
 }
 
 void presil_server_lose(presil_server *s, const char *text) {
-    if (s->lost) return;
+    if (atomic_exchange(&s->losing, true)) return;
     (void)snprintf(s->lost_text, sizeof s->lost_text, "%s", text);
     s->lost = true;
 }
 
 void presil_server_drop(presil_server *s, const char *farewell) {
     if (s->state == CLIENT_NONE) return;
-    if (farewell) send_farewell(s->client.fd, s->state == CLIENT_OPEN ? PROTOCOL_GOODBYE : PROTOCOL_REFUSED, farewell);
+    if (farewell && !s->cut)
+        send_farewell(s->client.fd, s->state == CLIENT_OPEN ? PROTOCOL_GOODBYE : PROTOCOL_REFUSED, farewell, s->rest,
+                      s->rest_bytes);
     channel_close(&s->client);
     if (s->memory_fd >= 0) (void)close(s->memory_fd);
     s->memory_fd = -1;
     s->state = CLIENT_NONE;
-    s->outstanding = s->lost = false;
+    s->outstanding = s->lost = s->losing = s->then_running = false;
 }

@@ -38,13 +38,24 @@ struct presil_server {
     presil_region regions[PROTOCOL_REGIONS]; /* what it is told */
     uint32_t region_count;
     presil_transport_info told;
-    atomic_bool lost; /* to be dropped by the next presil_serve_next */
+    atomic_bool losing; /* somebody writes lost_text */
+    atomic_bool lost;   /* to be dropped by the next presil_serve_next */
     char lost_text[SERVER_TEXT];
     bool told_close; /* CLOSE was handed out */
+    /* Of a PROGRESS or LOG that the client had no room for: goes out before anything else */
+    uint8_t rest[PROTOCOL_HEADER + 4 + PROTOCOL_TEXT];
+    size_t rest_bytes;
+    bool cut; /* an answer ended in the middle: nothing may follow */
 
     /* the request that was handed out */
     bool outstanding;
     uint32_t kind, count, sequence;
+
+    /* WAIT_THEN: scratch.then has the accesses; script.c hands them out behind the interrupt */
+    bool then_running;
+    uint32_t then_at; /* the next one */
+    uint64_t then_cycles;
+
     uint64_t bytes;
     uint64_t wait_began, progress_at, looked_at, deadline_ns; /* ns */
     atomic_bool cancelled;
@@ -77,6 +88,12 @@ void presil_server_tell(presil_server *s, uint16_t type, const void *payload, si
  * that sending needs. */
 void presil_server_look(presil_server *s);
 void presil_server_progress(presil_server *s, uint64_t cycles);
+/* ---- script.c: what a client wants done behind the interrupt */
+bool presil_server_then_begin(presil_server *s, uint32_t reason, uint64_t cycles); /* false: nothing */
+/* The next accesses as a request. 1: *out is filled in; 0: all are done, and the client has its answer. */
+int presil_server_then_next(presil_server *s, presil_request *out);
+void presil_server_then_values(presil_server *s, const uint32_t *values); /* of the READ32 handed out last */
+void presil_server_hand_out(presil_server *s, const presil_request *q, uint32_t sequence);
 int presil_server_answer(presil_server *s, uint32_t sequence, uint16_t flags, int status, const char *text,
                          const void *body, size_t bytes);
 
