@@ -185,7 +185,7 @@ static int fetch_memory(const presil_device *device, const presil_byte_range *ra
 int presil_launch_rtl(presil_device *device, const presil_plan *plan, const presil_plan_info *info, uint64_t seq,
                       presil_report *report) {
     rtl_launch launch;
-    launch.device = device, launch.plan = plan, launch.info = info, launch.seq = seq, launch.cycles = 0;
+    launch.device = device, launch.plan = plan, launch.info = info, launch.seq = seq, launch.cycles = launch.silent = 0;
     (void)pthread_mutex_lock(&device->report_lock);
     launch.progress = device->progress;
     launch.progress_context = device->progress_context;

@@ -16,10 +16,10 @@ static int use_entry(presil_device *device, const char *entry, size_t bytes) {
     const bool known = (bytes == sizeof in_process - 1 && memcmp(entry, in_process, bytes) == 0) ||
                        (bytes >= sizeof socket_prefix && memcmp(entry, socket_prefix, sizeof socket_prefix - 1) == 0);
     if (!known || bytes >= sizeof device->transport_spec)
-        return presil_fail(
-            PRESIL_EINVAL,
-            "transport \"%.*s\": \"inproc\" or \"socket:PATH[,copy][,timeout=SECONDS][,uid=NUMBER]\" expected, at most %zu bytes",
-            bytes < 200 ? (int)bytes : 200, entry, sizeof device->transport_spec - 1);
+        return presil_fail(PRESIL_EINVAL,
+                           "transport \"%.*s\": \"inproc\" or \"socket:PATH[,copy][,timeout=SECONDS][,uid=NUMBER]\" "
+                           "expected, at most %zu bytes",
+                           bytes < 200 ? (int)bytes : 200, entry, sizeof device->transport_spec - 1);
     (void)snprintf(device->transport_spec, sizeof device->transport_spec, "%.*s", (int)bytes, entry);
     return PRESIL_OK;
 }

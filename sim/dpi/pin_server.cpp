@@ -25,7 +25,7 @@ template <unsigned kBytes> class Server final : public PinServer {
   explicit Server(presil_server* server) : server_(server) { inputs_.rst = 1; }
   ~Server() override { presil_serve_close(server_); }
 
-  void rising(const FromChip& pins) override {
+  void rising(const FromChip& pins) noexcept override {
     if (activity_ == kNone) return;  // the clock of a chip that nobody uses
     seen_ = pins;
     try {
@@ -38,7 +38,7 @@ template <unsigned kBytes> class Server final : public PinServer {
     now_++;
   }
 
-  bool falling(const FromChip& pins, ToChip* inputs) override {
+  bool falling(const FromChip& pins, ToChip* inputs) noexcept override {
     bool goes_on = true;
     try {
       take(pins);

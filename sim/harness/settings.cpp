@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "settings.h"
 
+#include <cerrno>
 #include <cmath>
 #include <cstdlib>
 
@@ -29,8 +30,9 @@ bool split(const std::string& item, char separator, std::string* key, std::strin
 bool parse_number(const std::string& text, uint64_t low, uint64_t high, uint64_t* out) {
   if (text.empty() || text[0] == '-') return false;
   char* end = nullptr;
+  errno = 0;
   const unsigned long long value = strtoull(text.c_str(), &end, 0);
-  if (*end || value < low || value > high) return false;
+  if (*end || errno || value < low || value > high) return false;
   *out = value;
   return true;
 }

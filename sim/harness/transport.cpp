@@ -11,6 +11,7 @@
 
 #include "bench.h"
 #include "device_memory.h"
+#include "guard.h"
 #include "registers.h"
 #include "settings.h"
 #include "stopped.h"
@@ -54,6 +55,8 @@ struct presil_transport {
 namespace {
 
 using presil::ConsoleScope;
+using presil::Guard;
+using presil::keep_text;
 using presil::Stopped;
 
 constexpr int kCheckedCpu =
@@ -180,7 +183,7 @@ int sim_info(presil_transport* t, presil_transport_info* out) {
   return 0;
 }
 
-const char* sim_last_error(presil_transport* t) { return t->error.c_str(); }
+const char* sim_last_error(presil_transport* t) noexcept { return t->error.c_str(); }
 
 int check_register(presil_transport* t, const char* what, uint32_t offset, int response) {
   if (response == 0) return 0;
@@ -341,31 +344,34 @@ int sim_inject(presil_transport* t, const char* text) {
   return 0;
 }
 
+void note(presil_transport* t, const char* text) noexcept { keep_text(&t->error, text); }
+
+// Whatever they throw stays here.
 const presil_transport_ops kOps = {
     sizeof(presil_transport_ops),
     PRESIL_TRANSPORT_ABI,
-    sim_open,
-    sim_close,
-    sim_info,
+    Guard<sim_open, note>::call,
+    Guard<sim_close, note>::call,
+    Guard<sim_info, note>::call,
     sim_last_error,
-    sim_read32,
-    sim_write32,
-    sim_region,
-    sim_mem_read,
-    sim_mem_write,
-    sim_sync,
-    sim_sync,
-    sim_launch,
-    sim_wait,
-    sim_cycles,
-    sim_reset,
-    sim_trace,
-    sim_write_log,
-    sim_write_log_fetch,
-    sim_bus_fault,
-    sim_set_memory_model,
-    sim_inject,
-    sim_read32_many,
+    Guard<sim_read32, note>::call,
+    Guard<sim_write32, note>::call,
+    Guard<sim_region, note>::call,
+    Guard<sim_mem_read, note>::call,
+    Guard<sim_mem_write, note>::call,
+    Guard<sim_sync, note>::call,
+    Guard<sim_sync, note>::call,
+    Guard<sim_launch, note>::call,
+    Guard<sim_wait, note>::call,
+    Guard<sim_cycles, note>::call,
+    Guard<sim_reset, note>::call,
+    Guard<sim_trace, note>::call,
+    Guard<sim_write_log, note>::call,
+    Guard<sim_write_log_fetch, note>::call,
+    Guard<sim_bus_fault, note>::call,
+    Guard<sim_set_memory_model, note>::call,
+    Guard<sim_inject, note>::call,
+    Guard<sim_read32_many, note>::call,
     nullptr,
 };
 

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <sstream>
 
 namespace presil {
 
@@ -36,6 +37,25 @@ Setter word(std::string* to) {
   };
 }
 
+// Files have no end by themselves (/dev/zero), and a line may be all of one.
+bool read_text(const std::string& path, std::string* out, std::string* error) {
+  std::ifstream file(path, std::ios::binary);
+  out->resize(kMostConfigBytes + 1);
+  errno = 0;
+  file.read(out->data(), static_cast<std::streamsize>(out->size()));
+  const auto bytes = static_cast<size_t>(file.gcount());
+  if (!file.eof() && bytes == out->size()) {
+    *error = path + ": more than " + std::to_string(kMostConfigBytes) + " bytes: that is no configuration";
+    return false;
+  }
+  if (!file.eof() || file.bad()) {
+    *error = path + ": " + strerror(errno ? errno : EIO);
+    return false;
+  }
+  out->resize(bytes);
+  return true;
+}
+
 }  // namespace
 
 bool read_config(const std::string& path, VpSettings* out, std::string* error) {
@@ -62,8 +82,9 @@ bool read_config(const std::string& path, VpSettings* out, std::string* error) {
       {"trace.platform", word(&s.platform_vcd)},
       {"server.socket", word(&s.socket)},
   };
-  std::ifstream file(path);
-  std::string line, section;
+  std::string text, line, section;
+  if (!read_text(path, &text, error)) return false;
+  std::istringstream file(text);
   for (unsigned at = 1; std::getline(file, line); at++) {
     line = trimmed(line.substr(0, line.find('#')));
     if (line.empty()) continue;
@@ -88,10 +109,6 @@ bool read_config(const std::string& path, VpSettings* out, std::string* error) {
       *error = where + key + " can't be \"" + value + "\" (docs/systemc.md has the ranges)";
       return false;
     }
-  }
-  if (!file.eof()) {
-    *error = path + ": " + strerror(errno);
-    return false;
   }
   if (p.traffic.bytes % 4096) {
     *error = path + ": traffic.bytes must be a multiple of 4096";

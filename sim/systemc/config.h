@@ -3,7 +3,7 @@
 #pragma once
 #include <string>
 
-#include "platform.h"
+#include "platform_settings.h"
 
 namespace presil {
 
@@ -14,7 +14,8 @@ struct VpSettings {
   std::string platform_vcd;  // sc_trace of the platform's signals; empty: none
 };
 
-// Reads the file. Returns false with a text that names the line.
+// Reads the file, of at most kMostConfigBytes. Returns false with a text that names the line.
+constexpr size_t kMostConfigBytes = 1 << 16;
 bool read_config(const std::string& path, VpSettings* out, std::string* error);
 
 }  // namespace presil

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A chip's library as a transport of its own: the default platform around it, in the caller's process.
+#include "guard.h"
 #include "platform.h"
 
 extern "C" presil::Chip* presil_sc_chip(const char* name, presil::Clock& clock, uint64_t seed, std::string* error);
@@ -35,7 +36,7 @@ int open_platform(const presil_transport_options* options, presil_transport** ou
 extern "C" __attribute__((visibility("default"))) const presil_transport_ops* presil_transport_entry(void) {
   static const presil_transport_ops ops = [] {
     presil_transport_ops with_platform = *presil::platform_transport();
-    with_platform.open = open_platform;
+    with_platform.open = presil::Guard<open_platform, nullptr>::call;
     return with_platform;
   }();
   return &ops;

@@ -12,6 +12,7 @@
 #include "chip.h"
 #include "dram.h"
 #include "interrupts.h"
+#include "platform_settings.h"
 #include "presil_transport.h"
 #include "router.h"
 #include "traffic.h"
@@ -19,19 +20,6 @@
 #include <tlm_utils/tlm_quantumkeeper.h>
 
 namespace presil {
-
-struct PlatformSettings {
-  ChipMaker make;                // of the chip
-  std::string config, build;     // what it is, for info()
-  uint32_t clock_mhz = 1000;     // of the chip
-  uint32_t bus_mhz = 0;          // of bus and memory; 0: the chip's clock
-  uint64_t seed = 0;             // of the model's start values
-  uint64_t registers = 0x0;      // addresses on the register bus: the chip's registers, 4 KiB,
-  uint64_t interrupts = 0x1000;  // and the interrupt controller's
-  uint32_t quantum_ns = 1000;    // of a loosely timed chip (build twin): how far time may be run ahead
-  bool check = false;            // a protocol checker on every socket; check builds have them anyway
-  TrafficSettings traffic;
-};
 
 // The host's side of the register bus.
 class Host : public sc_core::sc_module {

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "device_memory.h"
+#include "guard.h"
 #include "platform.h"
 #include "registers.h"
 #include "settings.h"
@@ -134,10 +135,13 @@ int op_open(const presil_transport_options* options, presil_transport** out, cha
 // What the chip was doing for this client has to end before its memory goes.
 void op_close(presil_transport* t) {
   if (!t) return;
-  stage->perform([&] {
-    t->platform.reset();  // ends a waveform too
-    return 0;
-  });
+  try {
+    stage->perform([&] {
+      t->platform.reset();  // ends a waveform too
+      return 0;
+    });
+  } catch (...) {  // a chip that stops in its reset is left as it is: the next open() resets it again
+  }
   t->platform.dram().state().write_log().stop();
   t->platform.chip().watch_writes({});
   t->platform.dram().state().set_faults(nullptr, 0);
@@ -151,7 +155,7 @@ int op_info(presil_transport* t, presil_transport_info* out) {
   const PlatformSettings& s = t->platform.settings();
   info.size = sizeof info;
   info.abi = PRESIL_TRANSPORT_ABI;
-  info.capabilities = PRESIL_CAP_WRITE_LOG;
+  info.capabilities = PRESIL_CAP_WRITE_LOG | PRESIL_CAP_COHERENT;
   if (!t->platform.chip().loosely_timed()) info.capabilities |= PRESIL_CAP_CLOCKED;
   if (t->platform.chip().traces()) info.capabilities |= PRESIL_CAP_TRACE;
   if (t->settings.map) info.capabilities |= PRESIL_CAP_MAPS;
@@ -164,7 +168,7 @@ int op_info(presil_transport* t, presil_transport_info* out) {
   return 0;
 }
 
-const char* op_last_error(presil_transport* t) { return t->error.c_str(); }
+const char* op_last_error(presil_transport* t) noexcept { return t->error.c_str(); }
 
 // In the simulation.
 int access(presil_transport* t, bool write, uint32_t offset, uint32_t* value) {
@@ -335,31 +339,34 @@ int op_inject(presil_transport* t, const char* text) {
   return 0;
 }
 
+void note(presil_transport* t, const char* text) noexcept { keep_text(&t->error, text); }
+
+// Whatever they throw stays here.
 const presil_transport_ops kOps = {
     sizeof(presil_transport_ops),
     PRESIL_TRANSPORT_ABI,
-    op_open,
-    op_close,
-    op_info,
+    Guard<op_open, note>::call,
+    Guard<op_close, note>::call,
+    Guard<op_info, note>::call,
     op_last_error,
-    op_read32,
-    op_write32,
-    op_region,
-    op_mem_read,
-    op_mem_write,
-    op_sync,
-    op_sync,
-    op_launch,
-    op_wait,
-    op_cycles,
-    op_reset,
-    op_trace,
-    op_write_log,
-    op_write_log_fetch,
-    op_bus_fault,
-    op_set_memory_model,
-    op_inject,
-    op_read32_many,
+    Guard<op_read32, note>::call,
+    Guard<op_write32, note>::call,
+    Guard<op_region, note>::call,
+    Guard<op_mem_read, note>::call,
+    Guard<op_mem_write, note>::call,
+    Guard<op_sync, note>::call,
+    Guard<op_sync, note>::call,
+    Guard<op_launch, note>::call,
+    Guard<op_wait, note>::call,
+    Guard<op_cycles, note>::call,
+    Guard<op_reset, note>::call,
+    Guard<op_trace, note>::call,
+    Guard<op_write_log, note>::call,
+    Guard<op_write_log_fetch, note>::call,
+    Guard<op_bus_fault, note>::call,
+    Guard<op_set_memory_model, note>::call,
+    Guard<op_inject, note>::call,
+    Guard<op_read32_many, note>::call,
     nullptr,
 };
 

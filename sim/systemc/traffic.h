@@ -7,16 +7,9 @@
 
 #include "axi_master.h"
 #include "clock.h"
+#include "platform_settings.h"
 
 namespace presil {
-
-struct TrafficSettings {
-  uint32_t load = 0;    // percent of the bus cycles in which it wants to move a beat, 0 to 100
-  uint32_t burst = 16;  // beats
-  uint32_t reads = 50;  // percent of the bursts
-  uint64_t seed = 1;
-  uint64_t bytes = 1 << 20;  // of the window in which it works, from the start of the memory; a multiple of 4096
-};
 
 class Traffic : public sc_core::sc_module, public AxiMaster, public Clocked {
  public:

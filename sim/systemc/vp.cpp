@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "config.h"
+#include "platform.h"
 #include "presil_serve.h"
 #include "presil_tlm.h"
 

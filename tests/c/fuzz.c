@@ -31,24 +31,31 @@ static void failed(const char *text) {
     abort();
 }
 
-/* What can't be had is the caller's to handle; what can be had is counted. */
+static void over(int64_t used) {
+    char text[96];
+    const int64_t allowed = bytes_allowed;
+    bytes_allowed = INT64_MAX;
+    (void)snprintf(text, sizeof text, "%lld bytes of host memory, %lld allowed", (long long)used, (long long)allowed);
+    failed(text);
+}
+
+/* Before it is asked for: a sanitizer ends the program over a size that can't be had. */
+static size_t wanted(size_t bytes) {
+    if (bytes_allowed != INT64_MAX && bytes > (uint64_t)bytes_allowed)
+        over(bytes < INT64_MAX ? (int64_t)bytes : INT64_MAX);
+    return bytes;
+}
+
 static void *counted(void *p) {
     const int64_t now = __atomic_add_fetch(&bytes_now, (int64_t)malloc_usable_size(p), __ATOMIC_RELAXED);
     const int64_t used = now - bytes_began;
     if (used > (int64_t)bytes_most) bytes_most = (uint64_t)used;
-    if (used > bytes_allowed) {
-        char text[96];
-        const int64_t allowed = bytes_allowed;
-        bytes_allowed = INT64_MAX;
-        (void)snprintf(text, sizeof text, "%lld bytes of host memory, %lld allowed", (long long)used,
-                       (long long)allowed);
-        failed(text);
-    }
+    if (used > bytes_allowed) over(used);
     return p;
 }
 
-void *__wrap_malloc(size_t bytes) { return counted(__real_malloc(bytes)); }
-void *__wrap_calloc(size_t count, size_t bytes) { return counted(__real_calloc(count, bytes)); }
+void *__wrap_malloc(size_t bytes) { return counted(__real_malloc(wanted(bytes))); }
+void *__wrap_calloc(size_t count, size_t bytes) { return counted(__real_calloc(count, wanted(bytes))); }
 
 void __wrap_free(void *old) {
     (void)__atomic_sub_fetch(&bytes_now, (int64_t)malloc_usable_size(old), __ATOMIC_RELAXED);
@@ -57,7 +64,7 @@ void __wrap_free(void *old) {
 
 void *__wrap_realloc(void *old, size_t bytes) {
     const int64_t before = (int64_t)malloc_usable_size(old);
-    void *p = __real_realloc(old, bytes);
+    void *p = __real_realloc(old, wanted(bytes));
     if (!p) return NULL;
     (void)__atomic_sub_fetch(&bytes_now, before, __ATOMIC_RELAXED);
     return counted(p);

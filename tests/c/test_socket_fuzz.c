@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Both ends of the socket transport against mutated sessions: valid ones in which messages are bent, cut, doubled, left
- * out, or made of nothing. In one thread, over socketpairs. Environment: PRESIL_FUZZ_MESSAGES for each end (default
- * 100000), PRESIL_FUZZ_SEED (default 1). Run under AddressSanitizer and UBSan (stage c-sanitized).
+ * out, or made of nothing; each session within a budget of time and memory. In one thread, over socketpairs.
+ * Environment: PRESIL_FUZZ_CASES, messages for each end (default 100000), PRESIL_FUZZ_SEED (default 1; fuzz.h). Run
+ * under AddressSanitizer and UBSan (stage c-sanitized).
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -21,23 +22,15 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "fuzz.h"
 #include "server.h"
 
 enum { MEMORY = 1 << 20, BASE = 0x10000, SESSION = 200, ROOM = 1 << 16 };
 
-static uint64_t state_of_random;
-
-static uint32_t random32(void) {
-    state_of_random = state_of_random * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(state_of_random >> 33);
-}
-
-static uint32_t below(uint32_t n) { return random32() % n; }
-
-static uint64_t from_environment(const char *name, uint64_t otherwise) {
-    const char *text = getenv(name);
-    return text && *text ? strtoull(text, NULL, 0) : otherwise;
-}
+static uint32_t random32(void) { return fuzz_random(); }
+static uint32_t below(uint32_t n) { return fuzz_below(n); }
+/* Of one session, at either end: 200 messages of at most 64 KiB, a buffer of a little over 1 MiB. */
+static void session_budget(void) { fuzz_budget("a session", 10, 8 << 20); }
 
 /* ---- messages and their mutations */
 typedef struct {
@@ -103,12 +96,11 @@ static void new_pair(int pair[2]) {
 }
 
 static void print_seen(const char *who, uint64_t messages, uint64_t sessions, uint64_t what, const char *name) {
-    print_message("%s: %llu messages (seed %llu) in %llu sessions; bent %llu, cut %llu, length %llu, nonsense %llu, "
+    print_message("%s: %llu messages in %llu sessions; bent %llu, cut %llu, length %llu, nonsense %llu, "
                   "twice %llu, missing %llu; %s %llu\n",
-                  who, (unsigned long long)messages, (unsigned long long)from_environment("PRESIL_FUZZ_SEED", 1),
-                  (unsigned long long)sessions, (unsigned long long)seen[BENT], (unsigned long long)seen[CUT],
-                  (unsigned long long)seen[LENGTH], (unsigned long long)seen[NONSENSE], (unsigned long long)seen[TWICE],
-                  (unsigned long long)seen[MISSING], name, (unsigned long long)what);
+                  who, (unsigned long long)messages, (unsigned long long)sessions, (unsigned long long)seen[BENT],
+                  (unsigned long long)seen[CUT], (unsigned long long)seen[LENGTH], (unsigned long long)seen[NONSENSE],
+                  (unsigned long long)seen[TWICE], (unsigned long long)seen[MISSING], name, (unsigned long long)what);
     memset(seen, 0, sizeof seen);
 }
 
@@ -142,6 +134,19 @@ static void encode(message *m, const presil_request *q, const protocol_hello *he
     m->used = PROTOCOL_HEADER + w.used;
     protocol_put_header(m->bytes,
                         (protocol_frame){.type = (uint16_t)q->kind, .sequence = sequence, .length = (uint32_t)w.used});
+}
+
+static void encode_wait_then(message *m, uint32_t sequence) {
+    static presil_register_access then[64];
+    const presil_wait wait = {.hang_cycles = random32()};
+    const uint32_t count = below(65);
+    for (uint32_t i = 0; i < count; i++)
+        then[i] = (presil_register_access){.offset = 4 * below(1024), .is_write = below(4) == 0, .value = random32()};
+    protocol_writer w = {m->bytes + PROTOCOL_HEADER, sizeof m->bytes - PROTOCOL_HEADER, 0, false};
+    protocol_put_wait_then(&w, &wait, then, count);
+    m->used = PROTOCOL_HEADER + w.used;
+    protocol_put_header(m->bytes,
+                        (protocol_frame){.type = PROTOCOL_WAIT_THEN, .sequence = sequence, .length = (uint32_t)w.used});
 }
 
 /* What a server promises its caller of a request. */
@@ -212,8 +217,7 @@ static void send_to_server(int fd, const message *m, int pass_fd) {
 
 static void server_survives(void **unused) {
     (void)unused;
-    const uint64_t most = from_environment("PRESIL_FUZZ_MESSAGES", 100000);
-    state_of_random = from_environment("PRESIL_FUZZ_SEED", 1);
+    const uint64_t most = fuzz_begin("test_socket_fuzz: server", 100000);
     const presil_serve_options options = {.size = sizeof options, .info = {.chip = "c", .config = "d", .build = "e"}};
     presil_server *s = presil_server_create(&options);
     const int memory = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -224,6 +228,7 @@ static void server_survives(void **unused) {
         int pair[2];
         bool open = false;
         new_pair(pair);
+        session_budget();
         presil_server_adopt(s, pair[1]);
         sessions++;
         uint32_t sequence = 0;
@@ -237,7 +242,10 @@ static void server_survives(void **unused) {
                                           .abi = PRESIL_TRANSPORT_ABI,
                                           .flags = with ? PROTOCOL_OPEN_MEMORY_FD : 0,
                                           .client = "fuzz"};
-            encode(&m, &q, &hello, sequence++);
+            if (n && q.kind == PRESIL_REQUEST_WAIT && below(2))
+                encode_wait_then(&m, sequence++);
+            else
+                encode(&m, &q, &hello, sequence++);
             if (n && below(20) == 0)
                 protocol_put_header(m.bytes, (protocol_frame){.type = PROTOCOL_CANCEL, .sequence = --sequence}),
                     m.used = PROTOCOL_HEADER;
@@ -251,9 +259,11 @@ static void server_survives(void **unused) {
         for (int tries = 0; s->state != CLIENT_NONE && tries < 10; tries++) server_takes(s, &open, &handed);
         assert_int_equal(s->state, CLIENT_NONE);
         assert_false(open); /* whoever was told OPEN is told CLOSE */
+        fuzz_within_budget();
     }
     presil_serve_close(s);
     (void)close(memory);
+    fuzz_end();
     assert_true(handed > messages / 4); /* most sessions get somewhere */
     print_seen("server", messages, sessions, handed, "requests handed out:");
 }
@@ -295,19 +305,21 @@ static int client_asks(const presil_transport_ops *ops, presil_transport *t, int
     static message m;
     static uint8_t buffer[4096];
     uint32_t values[64], registers[64] = {0}, count = 1 + below(64);
-    const uint32_t kind = below(10);
+    const uint32_t kind = below(11);
+    presil_register_access then[] = {{.offset = 4}, {.offset = 8, .is_write = 1, .value = 3}, {.offset = 12}};
     const size_t bytes = below(sizeof buffer);
     const int32_t status = below(8) ? 0 : PRESIL_TRANSPORT_EINVAL + -(int32_t)below(6);
-    static const size_t bodies[10] = {0, 0, 16, 0, 0, 0, 0, 24, 0, 0};
+    static const size_t bodies[11] = {0, 0, 16, 0, 0, 0, 0, 24, 0, 0, 0};
     m.used = 0;
     memset(values, 0x5a, sizeof values);
     put_aside(&m);
     if (kind == 6 && !status) put_answer(&m, t->sequence, PROTOCOL_MORE, 0, 32);
     put_answer(&m, t->sequence, 0, status,
-               kind == 0   ? 4 * count
-               : kind == 1 ? bytes
-               : kind == 6 ? 16 * below(40)
-                           : bodies[kind]);
+               kind == 0    ? 4 * count
+               : kind == 1  ? bytes
+               : kind == 6  ? 16 * below(40)
+               : kind == 10 ? 16 + 8 * below(2)
+                            : bodies[kind]);
     *bent = mutate(&m) != AS_IT_IS;
     struct iovec part = {m.bytes, m.used};
     if (m.used) (void)channel_send(peer, &part, 1, 0, -1);
@@ -345,6 +357,14 @@ static int client_asks(const presil_transport_ops *ops, presil_transport *t, int
         if (result) assert_int_equal(fault.valid, 99);
         break;
     case 8: result = ops->inject(t, NULL); break;
+    case 10: /* a reason without an interrupt has no values, and the answer may have the wrong ones */
+        result = ops->wait_then(t, &w, then, 3);
+        if (result == PRESIL_TRANSPORT_EIO) *bent = true;
+        if (result)
+            assert_true(w.reason == 99 && then[1].value == 3);
+        else
+            assert_in_range(w.reason, 0, PRESIL_WAIT_HUNG);
+        break;
     default:
         result = ops->cycles(t, &cycles); /* known from the answer before: the peer's is one too many */
         if (m.used) *bent = true;
@@ -354,8 +374,7 @@ static int client_asks(const presil_transport_ops *ops, presil_transport *t, int
 
 static void client_survives(void **unused) {
     (void)unused;
-    const uint64_t most = from_environment("PRESIL_FUZZ_MESSAGES", 100000);
-    state_of_random = from_environment("PRESIL_FUZZ_SEED", 1) + 1000;
+    const uint64_t most = fuzz_begin("test_socket_fuzz: client", 100000);
     const presil_transport_ops *ops = presil_socket_ops();
     size_t logged = 0;
     const presil_transport_options options = {.size = sizeof options,
@@ -374,9 +393,11 @@ static void client_survives(void **unused) {
         uint8_t body[1024];
         presil_transport *t = NULL;
         new_pair(pair);
+        session_budget();
         protocol_writer w = {body, sizeof body, 0, false};
         const protocol_welcome welcome = {.version = PROTOCOL_VERSION,
                                           .abi = PRESIL_TRANSPORT_ABI,
+                                          .flags = PROTOCOL_WELCOME_THEN,
                                           .region_count = 1,
                                           .regions = {{{BASE}, MEMORY, NULL}},
                                           .info = {.chip = "c", .config = "d", .build = "e"}};
@@ -401,7 +422,9 @@ static void client_survives(void **unused) {
         if (t && t->link.fd < 0) assert_true(strlen(ops->last_error(t)) > 10);
         ops->close(t);
         (void)close(pair[0]);
+        fuzz_within_budget();
     }
+    fuzz_end();
     assert_true(answered > messages / 4);
     print_seen("client", messages, sessions, answered, "answers taken:");
 }

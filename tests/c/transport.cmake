@@ -55,3 +55,10 @@ target_include_directories(test_axi_monitor PRIVATE ${PRESIL_SIM_DIR}/common ${P
 target_link_libraries(test_axi_monitor PRIVATE cmocka)
 add_test(NAME c_axi_monitor COMMAND test_axi_monitor)
 set_tests_properties(c_axi_monitor PROPERTIES LABELS c TIMEOUT 60)
+
+# What a transport throws: the guard of sim/harness, and that both tables are made of it (tests/lint/test_tree.py).
+add_executable(test_guard ${CMAKE_CURRENT_LIST_DIR}/test_guard.cpp)
+target_include_directories(test_guard PRIVATE ${CMAKE_CURRENT_LIST_DIR}/../../driver/include
+  ${CMAKE_CURRENT_LIST_DIR}/../../sim/harness)
+add_test(NAME c_guard COMMAND test_guard)
+set_tests_properties(c_guard PROPERTIES LABELS c TIMEOUT 60)

@@ -117,3 +117,14 @@ def test_a_folder_includes_what_readme_says(folder):
         if name not in own | SEAMS[folder]
     }
     assert sources and not wrong
+
+
+def test_what_c_calls_in_a_simulator_throws_nothing():
+    """Every function in a table of presil_transport_ops that is C++ is a Guard (sim/harness/guard.h)."""
+    table = re.compile(r"const presil_transport_ops \w+ = \{(.*?)\};", re.S)
+    found = [(path, match) for path, body in texts() if path.suffix == ".cpp" for match in table.findall(body)]
+    assert len(found) >= 2
+    allowed = re.compile(r"(presil::)?Guard<\w+, \w+>::call|nullptr|sizeof\(\w+\)|PRESIL_TRANSPORT_ABI|\w+_last_error")
+    entries = [(path, e.strip()) for path, body in found for e in re.findall(r"[^,<]+(?:<[^>]*>[^,]*)?", body)]
+    loose = [f"{path}: {entry}" for path, entry in entries if entry and not allowed.fullmatch(entry)]
+    assert len(entries) > 40 and not loose, loose

@@ -98,6 +98,23 @@ def test_the_hello_byte_for_byte(connection):
     os.close(fd)
 
 
+@pytest.mark.parametrize("name", ["socket", "systemc", "dpi"])
+def test_who_maps_the_memory_is_coherent(name, tmp_path):
+    """The chip works on the client's own pages: no SYNC is needed (capability 16), and none is sent."""
+    with Server(name, "tiny", tmp_path) as server, socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(60)
+        s.connect(str(server.path))
+        fd = memory()
+        socket.send_fds(s, [bytes(block("hello"))], [fd])
+        _, _, payload = receive(s)
+        status, flags, capabilities = struct.unpack("<i20xII", payload[:32])
+        assert (status, flags) == (0, 3) and capabilities & 8 and capabilities & 16, hex(capabilities)
+        s.sendall(message(6, 1, struct.pack("<Q", 0x100000000 + 4096) + b"seen") + message(11, 2))
+        receive(s)
+        assert os.pread(fd, 4, 4096) == b"seen"
+        os.close(fd)
+
+
 def test_another_version_is_refused(connection):
     hello = bytearray(block("hello"))
     hello[16] = 2

@@ -19,10 +19,12 @@ Listeners& listeners() {
   return *l;
 }
 
-void on_report(void* context, const presil_report* report) {
+// Called from C: nothing may be thrown. A listener that has no memory for a report goes without it.
+void on_report(void* context, const presil_report* report) noexcept {
   std::lock_guard<std::mutex> lock(listeners().mutex);
-  for (auto* listener : listeners().list)
-    listener->launched(static_cast<int>(reinterpret_cast<intptr_t>(context)), *report);
+  for (auto* listener : listeners().list) try {
+      listener->launched(static_cast<int>(reinterpret_cast<intptr_t>(context)), *report);
+    } catch (...) {}
 }
 
 void connect(int index, presil_device* device, bool on) {

@@ -133,7 +133,8 @@ void follow_threads() {
     if (auto* handle = opened(i)) (void)!presil_device_set_twin_threads(handle, static_cast<uint32_t>(threads));
 }
 
-uint64_t note_origin() {
+// Called from C: nothing may be thrown. Without memory there is no origin (0).
+uint64_t note_origin() noexcept try {
   follow_threads();
   Origin origin;
   if (const auto node = torch::autograd::get_current_node()) {
@@ -147,6 +148,8 @@ uint64_t note_origin() {
   origin.id = ++last_origin;
   origins[origin.id % kOrigins] = origin;
   return origin.id;
+} catch (...) {
+  return 0;
 }
 
 // ---- text; with the GIL
