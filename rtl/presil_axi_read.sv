@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // AXI4 read side of the chip: arbitrates LOAD (ID 0) and descriptor fetch (ID 1) onto AR, routes R by ID, counts what
 // is outstanding.
-// AR is registered (one burst a cycle); R passes through. At most 256 LOAD bursts outstanding; the fetcher asks only
-// for what it has room
-// for, so R never waits for more than the scratchpad. Reset: synchronous, only when idle.
+// AR is registered (one burst a cycle); R passes through. At most 256 LOAD bursts outstanding.
+// RREADY says whether LOAD has room, whoever the beat is for, so that it depends on registers alone: a descriptor waits
+// with LOAD's window, which drains into the scratchpad without needing any other descriptor. The fetcher asks only for
+// what it has room for. Reset: synchronous, only when idle.
 // Errors: SLVERR or DECERR of a LOAD beat raises err_valid one cycle later with the beat's address and the
 // descriptor's index.
 module presil_axi_read import presil_config_pkg::*; #(
@@ -24,7 +25,7 @@ module presil_axi_read import presil_config_pkg::*; #(
   output logic           fetch_ready,
   input  logic [39-LW:0] fetch_beat,
   input  logic [7:0]     fetch_len,
-  output logic           fetch_rvalid,       // always accepted
+  output logic           fetch_rvalid,       // a beat of a descriptor is taken
   output logic           err_valid,
   output logic [31:0]    err_index,
   output logic [39:0]    err_addr,
@@ -51,8 +52,8 @@ module presil_axi_read import presil_config_pkg::*; #(
   assign load_ready   = free && !fetch_valid && !halt && !count[8];
   assign push         = load_valid && load_ready;
   assign load_rvalid  = rvalid && !rid;
-  assign fetch_rvalid = rvalid && rid;
-  assign rready       = rid || load_rready;
+  assign fetch_rvalid = rvalid && rid && load_rready;
+  assign rready       = load_rready;
   assign take         = load_rvalid && load_rready;
   assign pop          = take && rlast;
   assign load_idle    = count == 9'd0;

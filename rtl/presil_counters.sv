@@ -3,7 +3,7 @@
 // values, and the copy that
 // the last snapshot made, which is what the registers show (n: rtl/presil.rdl COUNTERS).
 // One array and one dynamic increment an engine: a loop over all counters would cost simulation time in every cycle.
-// Read latency 1. Reset: synchronous; counters read zero, snapshots are undefined until the first one. Errors: none.
+// Read latency 1. Reset: synchronous; everything reads zero until the first snapshot. Errors: none.
 module presil_counters import presil_config_pkg::*; import presil_desc_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)
 ) (
@@ -24,24 +24,32 @@ module presil_counters import presil_config_pkg::*; import presil_desc_pkg::*; #
   output logic [31:0] rdata
 );
   typedef logic [63:0] causes_t [16];
-  // running counts, never cleared (that would make Verilator copy the arrays in every cycle); at the last clear; at
-  // the last snapshot, both
-  causes_t c_load, c_matrix, c_epilogue, c_store, z_load, z_matrix, z_epilogue, z_store;
-  causes_t s_load, s_matrix, s_epilogue, s_store, y_load, y_matrix, y_epilogue, y_store;
+  // Running counts and what the last snapshot saw of them. A count is zero while its bit in k_ (of the snapshot: y_) is
+  // not set: clearing the arrays themselves would make Verilator copy them in every cycle.
+  causes_t c_load, c_matrix, c_epilogue, c_store, s_load, s_matrix, s_epilogue, s_store;
+  logic [15:0] k_load, k_matrix, k_epilogue, k_store, y_load, y_matrix, y_epilogue, y_store;
   logic [63:0] cycles, z_cycles, read_beats, write_beats, bytes, descriptors, launches, fetch_beats, start, first, last;
   logic        seen;                   // MATRIX was busy in this launch
+  logic        taken;                  // there was a snapshot
   causes_t     s_other;                // counters 80 to 95
 
   function automatic logic [63:0] pick(input logic [6:0] n);
     case (n[6:4])
-      3'd0: return s_load[n[3:0]] - y_load[n[3:0]];
-      3'd1: return s_matrix[n[3:0]] - y_matrix[n[3:0]];
-      3'd2: return s_epilogue[n[3:0]] - y_epilogue[n[3:0]];
-      3'd3: return s_store[n[3:0]] - y_store[n[3:0]];
-      3'd4: return (n[3:0] == CAUSE_COMMAND) ? s_other[0] : 64'd0;   // VECTOR never has a descriptor
-      3'd5: return s_other[n[3:0]];
+      3'd0: return y_load[n[3:0]] ? s_load[n[3:0]] : 64'd0;
+      3'd1: return y_matrix[n[3:0]] ? s_matrix[n[3:0]] : 64'd0;
+      3'd2: return y_epilogue[n[3:0]] ? s_epilogue[n[3:0]] : 64'd0;
+      3'd3: return y_store[n[3:0]] ? s_store[n[3:0]] : 64'd0;
+      3'd4: return (taken && n[3:0] == CAUSE_COMMAND) ? s_other[0] : 64'd0;   // VECTOR never has a descriptor
+      3'd5: return (taken && n[3:0] < 4'd10) ? s_other[n[3:0]] : 64'd0;
       default: return 64'd0;
     endcase
+  endfunction
+
+  function automatic logic [63:0] counted(input logic [63:0] count, input logic known);
+    return (known && !clear) ? count + 64'd1 : 64'd1;
+  endfunction
+  function automatic logic [15:0] marked(input logic [15:0] known, input logic [3:0] n);
+    return (clear ? 16'd0 : known) | (busy ? 16'd1 << n : 16'd0);
   endfunction
 
   // what reads the counters comes before what changes them: no shadow copies
@@ -49,16 +57,13 @@ module presil_counters import presil_config_pkg::*; import presil_desc_pkg::*; #
     if (req) rdata <= req_word[0] ? 32'(pick(req_word[7:1]) >> 32) : 32'(pick(req_word[7:1]));
     if (snapshot) begin
       s_load <= c_load;  s_matrix <= c_matrix;  s_epilogue <= c_epilogue;  s_store <= c_store;
-      y_load <= z_load;  y_matrix <= z_matrix;  y_epilogue <= z_epilogue;  y_store <= z_store;
+      y_load <= k_load;  y_matrix <= k_matrix;  y_epilogue <= k_epilogue;  y_store <= k_store;  taken <= 1'b1;
       s_other[0] <= cycles - z_cycles;  s_other[1] <= read_beats;  s_other[2] <= write_beats;
       s_other[3] <= read_beats << LW;  s_other[4] <= bytes;
       s_other[5] <= descriptors;  s_other[6] <= launches;  s_other[7] <= fetch_beats;  s_other[8] <= first - start;
       s_other[9] <= last - start;
     end
-    if (clear || rst) begin
-      z_load <= c_load;  z_matrix <= c_matrix;  z_epilogue <= c_epilogue;  z_store <= c_store;
-      z_cycles <= rst ? 64'd0 : cycles;
-    end
+    if (clear) z_cycles <= cycles;
     if (launch) begin
       start <= cycles;  first <= cycles;  last <= cycles;  seen <= 1'b0;
       launches <= launches + 64'd1;
@@ -67,11 +72,17 @@ module presil_counters import presil_config_pkg::*; import presil_desc_pkg::*; #
       last <= cycles;  seen <= 1'b1;
     end
     if (busy) begin
-      c_load[cause[0]]     <= c_load[cause[0]] + 64'd1;
-      c_matrix[cause[1]]   <= c_matrix[cause[1]] + 64'd1;
-      c_epilogue[cause[2]] <= c_epilogue[cause[2]] + 64'd1;
-      c_store[cause[3]]    <= c_store[cause[3]] + 64'd1;
+      c_load[cause[0]]     <= counted(c_load[cause[0]], k_load[cause[0]]);
+      c_matrix[cause[1]]   <= counted(c_matrix[cause[1]], k_matrix[cause[1]]);
+      c_epilogue[cause[2]] <= counted(c_epilogue[cause[2]], k_epilogue[cause[2]]);
+      c_store[cause[3]]    <= counted(c_store[cause[3]], k_store[cause[3]]);
       cycles <= cycles + 64'd1;
+    end
+    if (busy || clear) begin
+      k_load     <= marked(k_load, cause[0]);
+      k_matrix   <= marked(k_matrix, cause[1]);
+      k_epilogue <= marked(k_epilogue, cause[2]);
+      k_store    <= marked(k_store, cause[3]);
     end
     if (descriptor) descriptors <= descriptors + 64'd1;
     if (read_beat) read_beats <= read_beats + 64'd1;
@@ -84,7 +95,10 @@ module presil_counters import presil_config_pkg::*; import presil_desc_pkg::*; #
       fetch_beats <= 64'd0;
     end
     if (rst) begin
-      cycles <= 64'd0;  start <= 64'd0;  first <= 64'd0;  last <= 64'd0;  seen <= 1'b0;
+      cycles <= 64'd0;  z_cycles <= 64'd0;  start <= 64'd0;  first <= 64'd0;  last <= 64'd0;
+      seen <= 1'b0;  taken <= 1'b0;
+      k_load <= 16'd0;  k_matrix <= 16'd0;  k_epilogue <= 16'd0;  k_store <= 16'd0;
+      y_load <= 16'd0;  y_matrix <= 16'd0;  y_epilogue <= 16'd0;  y_store <= 16'd0;
     end
   end
 endmodule

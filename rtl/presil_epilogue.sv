@@ -8,7 +8,9 @@
 // Reset: synchronous, active high; payload is not reset. Errors: none of its own; res_index and epi_index name the
 // descriptor of the
 // request on the port, for the scratchpad's range check.
-module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; (
+module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; #(
+  localparam int unsigned LOG_WORD = $clog2(WORD)
+) (
   input  logic              clk,
   input  logic              rst,
   input  logic              start_valid,
@@ -26,13 +28,13 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; (
   input  logic [31:0]       acc_q [CELLS],
   input  logic [1:0]        acc_taken,      // the read port of half h is taken in the next cycle
   output logic              res_valid,      // scratchpad read port: parameters and residual
-  output logic [15:0]       res_addr,
+  output logic [32-LOG_WORD:0] res_addr,
   output logic [31:0]       res_index,
   input  logic              res_ready,
   input  logic              res_rvalid,
   input  logic [8*WORD-1:0] res_rdata,
   output logic              epi_valid,      // scratchpad write port
-  output logic [15:0]       epi_addr,
+  output logic [32-LOG_WORD:0] epi_addr,
   output logic [31:0]       epi_index,
   output logic [8*WORD-1:0] epi_data,
   output logic [WORD-1:0]   epi_mask,
@@ -40,7 +42,6 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; (
   input  logic              epi_ready
 );
   localparam int unsigned ROW_BITS = $clog2(ACC_ROWS);
-  localparam int unsigned LOG_WORD = $clog2(WORD);
   localparam int unsigned RES_WORDS = (4 * CELLS + WORD - 1) / WORD;
   localparam int unsigned RES_BITS = (RES_WORDS > 1) ? $clog2(RES_WORDS) : 1;
   // words that a row of 1-, 2- and 4-byte elements takes
@@ -62,11 +63,9 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; (
     return (kind == OUT_INT8) ? IN_SLOT1 : (kind == OUT_BF16) ? IN_SLOT2 : IN_SLOT4;
   endfunction
 
-  // word address of a byte address plus k words; addresses beyond 16 bits must not wrap into the memory
-  function automatic logic [15:0] word_addr(input logic [31:0] byte_addr, input logic [7:0] k);
-    logic [31:0] w;
-    w = (byte_addr >> LOG_WORD) + {24'd0, k};
-    return (w > 32'hffff) ? 16'hffff : w[15:0];
+  // word address of a byte address plus k words; a bit more than it needs, so that a row never wraps into the memory
+  function automatic logic [32-LOG_WORD:0] word_addr(input logic [31:0] byte_addr, input logic [7:0] k);
+    return (33-LOG_WORD)'(byte_addr >> LOG_WORD) + (33-LOG_WORD)'(k);
   endfunction
 
   // ---------------------------------------------------------------- two descriptor slots, taken in turn, free again
@@ -109,7 +108,7 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; (
   assign seq_load = (!seq_valid || desc_end) && fresh[seq_next] && !par_left[seq_next];
 
   assign res_valid = par_req || (want && need_res);
-  assign res_addr = par_req ? (f_param[par_slot] + {8'd0, par_no}) : word_addr(res_at, step_no);
+  assign res_addr = par_req ? (33-LOG_WORD)'(f_param[par_slot] + {8'd0, par_no}) : word_addr(res_at, step_no);
   assign res_index = par_req ? f_index[par_slot] : f_index[seq_slot];
 
   // what each grant reads, beside its data two cycles later

@@ -42,7 +42,7 @@ module presil_issue import presil_desc_pkg::*; (
   assign empty      = held == 3'd0 && !start_valid;
   assign ask        = held != 3'd0 && !start_valid && !halt;
   assign want       = (held != 3'd0) ? q_wait[tail] : 20'd0;
-  assign want_index = q_index[tail];
+  assign want_index = (held != 3'd0) ? q_index[tail] : 32'd0;
   assign give       = done ? f_give[f_tail] : 4'd0;
   assign done_index = f_index[f_tail];
 

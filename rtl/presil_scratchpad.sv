@@ -5,16 +5,19 @@
 // bank and port a cycle.
 // Reset: the valid bits only. Errors: an address outside the memory is granted, does nothing and raises range_valid
 // in the next cycle.
-module presil_scratchpad import presil_config_pkg::*; (
+module presil_scratchpad import presil_config_pkg::*; #(
+  localparam int unsigned LW = $clog2(WORD)
+) (
   input  logic              clk,
   input  logic              rst,
   input  logic              act_valid, wgt_valid, st_valid, res_valid,
-  input  logic [15:0]       act_addr, wgt_addr, st_addr, res_addr,
+  input  logic [15:0]       act_addr, wgt_addr, st_addr,
+  input  logic [32-LW:0]    res_addr, ep_addr,  // as far as byte addresses reach: outside is outside, however far
   output logic              act_ready, wgt_ready, st_ready, res_ready,
   output logic              act_rvalid, wgt_rvalid, st_rvalid, res_rvalid,
   output logic [8*WORD-1:0] act_rdata, wgt_rdata, st_rdata, res_rdata,
   input  logic              ep_valid, ld_valid,
-  input  logic [15:0]       ep_addr, ld_addr,
+  input  logic [15:0]       ld_addr,
   input  logic [8*WORD-1:0] ep_data, ld_data,
   input  logic [WORD-1:0]   ep_mask, ld_mask,
   input  logic              ep_full, ld_full,
@@ -32,14 +35,14 @@ module presil_scratchpad import presil_config_pkg::*; (
   assign bank_act = 32'(act_addr) % BANKS;
   assign bank_wgt = 32'(wgt_addr) % BANKS;
   assign bank_st  = 32'(st_addr) % BANKS;
-  assign bank_res = 32'(res_addr) % BANKS;
-  assign bank_ep  = 32'(ep_addr) % BANKS;
+  assign bank_res = 32'(res_addr[15:0]) % BANKS;
+  assign bank_ep  = 32'(ep_addr[15:0]) % BANKS;
   assign bank_ld  = 32'(ld_addr) % BANKS;
   assign row_act = AW'(32'(act_addr) / BANKS);
   assign row_wgt = AW'(32'(wgt_addr) / BANKS);
   assign row_st  = AW'(32'(st_addr) / BANKS);
-  assign row_res = AW'(32'(res_addr) / BANKS);
-  assign row_ep  = AW'(32'(ep_addr) / BANKS);
+  assign row_res = AW'(32'(res_addr[15:0]) / BANKS);
+  assign row_ep  = AW'(32'(ep_addr[15:0]) / BANKS);
   assign row_ld  = AW'(32'(ld_addr) / BANKS);
 
   assign act_ready = 1'b1;

@@ -57,6 +57,30 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   input  logic              m_axi_rvalid,
   output logic              m_axi_rready
 );
+  // ---- parameters ---------------------------------------------------------------------------
+  if (LANES % 8 != 0 || LANES < 8 || LANES > 128) begin : g_lanes
+    $fatal(1, "LANES = %0d: a multiple of 8, from 8 to 128, is needed", LANES);
+  end
+  if (CELLS % 4 != 0 || CELLS < 4 || CELLS > 256) begin : g_cells
+    $fatal(1, "CELLS = %0d: a multiple of 4, from 4 to 256, is needed", CELLS);
+  end
+  if (WORD < 16 || WORD > 128 || (WORD & (WORD - 1)) != 0) begin : g_word
+    $fatal(1, "WORD = %0d: 16, 32, 64 or 128 is needed", WORD);
+  end
+  if (WORD < LANES) begin : g_lanes_in_word
+    $fatal(1, "WORD = %0d: an activation of LANES = %0d bytes has to fit a word", WORD, LANES);
+  end
+  if (BANKS < 2) begin : g_banks
+    $fatal(1, "BANKS = %0d: two or more are needed", BANKS);
+  end
+  if (BANK_WORDS < 2 || BANKS * BANK_WORDS > 65536) begin : g_words
+    $fatal(1, "BANKS * BANK_WORDS = %0d * %0d: two words a bank or more, 65536 in all at most, are needed", BANKS,
+      BANK_WORDS);
+  end
+  if (ACC_ROWS < 2 || ACC_ROWS > 65535) begin : g_rows
+    $fatal(1, "ACC_ROWS = %0d: from 2 to 65535 are needed", ACC_ROWS);
+  end
+
   // ---- registers ----------------------------------------------------------------------------
   presil_regs_pkg::presil_regs__in_t  hw_in;
   presil_regs_pkg::presil_regs__out_t hw_out;
@@ -171,7 +195,8 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic [3:0]  idle;
   logic        act_valid, act_ready, act_rvalid, wgt_valid, wgt_ready, wgt_rvalid, st_valid, st_ready, st_rvalid,
     res_valid, res_ready, res_rvalid;
-  logic [15:0] act_addr, wgt_addr, st_addr, res_addr, ld_addr, epi_addr;
+  logic [15:0] act_addr, wgt_addr, st_addr, ld_addr;
+  logic [32-LW:0] res_addr, epi_addr;
   logic [31:0] act_index, wgt_index, res_index, epi_index;
   logic [8*WORD-1:0] act_rdata, wgt_rdata, st_rdata, res_rdata, ld_data, epi_data;
   logic        ld_valid, ld_ready, ld_full, epi_valid, epi_ready, epi_full;

@@ -9,7 +9,7 @@
 # presil_transport_entry (driver/include/presil_transport.h).
 #   CONFIG, CHIP, CLOCK_MHZ   what the library says of itself: CONFIG (default NAME), CHIP names the vtable behind
 #   presil_chip.h
-#   BUILDS     fast: everyday; check: assertions, cover properties, random start values; trace: fast with FST waveforms
+#   BUILDS     fast: everyday; check: assertions, the RTL's cover properties, random start values; trace: fast with FST waveforms
 #   SOURCES    in the order in which Verilator has to read them: packages first. Files made by a custom command of the
 #   same directory are welcome.
 #   TRAIN      command that exercises a library (LIBRARY stands for its path) for about a second: fast is then
@@ -161,9 +161,12 @@ endfunction()
 set(PRESIL_VERILATOR_SPEED_FLAGS -O3 --unroll-count 1 -fno-slice --expand-limit 4 --output-split 20000 CACHE INTERNAL
   "")
 
+# Another team's RTL may be warned about; what it calls fatal itself (parameters that make no chip) ends the build.
+set(PRESIL_VERILATOR_WARNINGS -Wno-fatal -Wno-lint -Wno-style -Werror-USERFATAL CACHE INTERNAL "")
+
 # Sets <out> to Verilator's flags of a build.
 function(_presil_verilator_flags build out)
-  set(flags --cc --prefix Vchip ${PRESIL_VERILATOR_SPEED_FLAGS} -Wno-fatal -Wno-lint -Wno-style --timescale 1ns/1ps)
+  set(flags --cc --prefix Vchip ${PRESIL_VERILATOR_SPEED_FLAGS} ${PRESIL_VERILATOR_WARNINGS} --timescale 1ns/1ps)
   if(build STREQUAL "check")
     list(APPEND flags --assert --coverage-user --x-assign unique --x-initial unique)
   else()

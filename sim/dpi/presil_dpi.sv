@@ -129,8 +129,30 @@ module presil_dpi #(
     from_chip.irq          = 8'(irq);
   end
 
-  chandle   server;
   to_chip_t to_chip;
+
+  // `bit` above makes zeros of unknowns, which would hide a chip that doesn't reset what controls it. Behind reset no
+  // handshake may be unknown, nor what goes with a valid (data bytes may: nobody says what memory holds).
+  logic watched = 1'b0;
+  always @(posedge clk) begin
+    watched <= to_chip.rst[0] === 1'b0;
+    if (watched && to_chip.rst[0] === 1'b0) begin
+      if ($isunknown({irq, s_axil_awready, s_axil_wready, s_axil_bvalid, s_axil_arready, s_axil_rvalid,
+                      m_axi_awvalid, m_axi_wvalid, m_axi_bready, m_axi_arvalid, m_axi_rready}))
+        $fatal(1, "presil_dpi: a handshake of the chip is unknown (x or z) behind reset");
+      if (s_axil_bvalid && $isunknown(s_axil_bresp)) $fatal(1, "presil_dpi: BRESP of a register write is unknown");
+      if (s_axil_rvalid && $isunknown({s_axil_rresp, s_axil_rdata}))
+        $fatal(1, "presil_dpi: a register reads unknown: %h", s_axil_rdata);
+      if (m_axi_awvalid && $isunknown({m_axi_awid, m_axi_awaddr, m_axi_awlen, m_axi_awsize, m_axi_awburst}))
+        $fatal(1, "presil_dpi: a write address is unknown: %h, length %h", m_axi_awaddr, m_axi_awlen);
+      if (m_axi_arvalid && $isunknown({m_axi_arid, m_axi_araddr, m_axi_arlen, m_axi_arsize, m_axi_arburst}))
+        $fatal(1, "presil_dpi: a read address is unknown: %h, length %h", m_axi_araddr, m_axi_arlen);
+      if (m_axi_wvalid && $isunknown({m_axi_wstrb, m_axi_wlast}))
+        $fatal(1, "presil_dpi: strobes or WLAST are unknown");
+    end
+  end
+
+  chandle   server;
   string    socket;
 
   initial begin

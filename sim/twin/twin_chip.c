@@ -150,8 +150,9 @@ static int fetch(presil_twin_chip *chip, const presil_twin_memory *memory, uint3
         const uint64_t address = ring + (uint64_t)((chip->head + i) & (entries - 1)) * sizeof(presil_desc),
                        offset = address - memory->base;
         if (address < memory->base || offset > memory->bytes || sizeof(presil_desc) > memory->bytes - offset) {
+            const uint64_t beat = chip->config->word_bytes, end = memory->base + memory->bytes; /* first that fails */
             error->index = i;
-            error->address = address;
+            error->address = address >= memory->base && address < end ? end - end % beat : address;
             return error->code = PRESIL_ERROR_FETCH_BUS;
         }
         memcpy(&chip->list[i], memory->host + offset, sizeof(presil_desc));

@@ -21,14 +21,6 @@ static int read_parameters(twin_run *run, uint32_t base, uint32_t index, uint32_
     return 0;
 }
 
-/* The scratchpad address of a row of `cells` elements of e bytes: in a slot of a word, or from a word's start. */
-static uint32_t row_address(const twin_dims *dims, uint32_t address, uint32_t e) {
-    uint32_t bytes = dims->cells * e, unit = dims->word;
-    if (bytes <= dims->word / 2)
-        for (unit = 1; unit < bytes;) unit *= 2;
-    return address & ~(unit - 1);
-}
-
 int twin_epilogue(twin_run *run, const presil_desc *d, uint32_t index) {
     presil_twin *twin = run->twin;
     const twin_dims *dims = &twin->dims;
@@ -62,15 +54,16 @@ int twin_epilogue(twin_run *run, const presil_desc *d, uint32_t index) {
         return -1;
     for (uint32_t r = 0; r < rows;
          r++, acc += dims->cells_pad, out += presil_epilogue_out_pitch(d), res += presil_epilogue_res_pitch(d)) {
-        uint32_t to = row_address(dims, out, e_out), from = row_address(dims, res, e_res);
-        if (reads_res && (from >= bytes || dims->cells * e_res > bytes - from))
-            return range_error(run, index, from, "residual address");
-        if (to >= bytes || dims->cells * e_out > bytes - to) return range_error(run, index, to, "output address");
-        const uint8_t *residual = reads_res ? twin->spad + from : NULL;
-        if (residual && from < to + dims->cells * e_out &&
-            to < from + dims->cells * e_res) /* a row is read before it is written */
+        /* The chip names the first word that is outside, which need not be the row's first. */
+        if (reads_res && (res >= bytes || dims->cells * e_res > bytes - res))
+            return range_error(run, index, res < bytes ? bytes : res, "residual address");
+        if (out >= bytes || dims->cells * e_out > bytes - out)
+            return range_error(run, index, out < bytes ? bytes : out, "output address");
+        const uint8_t *residual = reads_res ? twin->spad + res : NULL;
+        if (residual && res < out + dims->cells * e_out &&
+            out < res + dims->cells * e_res) /* a row is read before it is written */
             residual = memcpy(copy, residual, (size_t)dims->cells * e_res);
-        twin->kernels->post_row(dims, &post, acc, residual, twin->spad + to);
+        twin->kernels->post_row(dims, &post, acc, residual, twin->spad + out);
     }
     return 0;
 }

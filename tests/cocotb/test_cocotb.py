@@ -55,6 +55,7 @@ def test_chip(config, monkeypatch):
             "--x-initial",
             "unique",
             "-Wno-fatal",
+            "-Werror-USERFATAL",
             "-O3",
             "--unroll-count",
             "1",

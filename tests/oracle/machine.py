@@ -57,7 +57,7 @@ class Memory:
         for k, (value, defined) in enumerate(content):
             at = address + k - self.base
             if not 0 <= at < len(self.dram):
-                raise ChipError("WRITE_BUS", address + k)
+                raise ChipError("WRITE_BUS", (address + k) // self.config.word_bytes * self.config.word_bytes)
             self.dram[at], self.dram_defined[at] = value, defined
 
     def check_spad(self, address):
