@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 ASAN = ROOT / "build" / "asan"
-SEED = os.environ.get("PRESIL_FUZZ_SEED") or str(datetime.date.today().toordinal())
+SEED = os.environ.get("PRESIL_FUZZ_SEED") or os.environ.get("PRESIL_DAY") or f"{datetime.date.today():%Y%m%d}"
 # program, its arguments, cases: minutes of one core each
 PROGRAMS = [
     ("test_fuzz_program", [], 400_000),
