@@ -98,9 +98,11 @@ static int check_load(checker *k, const presil_desc *d) {
     if (!n[0] || !n[1] || !n[2] || !n[3] || !chunk || !piece) return wrong(k, "a count is zero", n[0], chunk);
     if (piece > word * wide) return wrong(k, "word_bytes too large", piece, word * wide);
     if (presil_load_step0(d) < 0) return wrong(k, "step0 is negative", presil_load_step0(d), 0);
-    if (wide == 2 && (chunk % 4 || piece % 4 || presil_load_pos0(d) % 4 || presil_load_step0(d) % 4))
+    if (wide == 2 &&
+        (chunk % 4 || piece % 4 || presil_load_pos0(d) % 4 || presil_load_step0(d) % 4 || presil_load_row_bytes(d) % 4))
         return wrong(k, "conversion of parts of fp32", chunk, piece);
     bool transpose = presil_load_transpose(d);
+    if (transpose && (e == 8 || chunk % e)) return wrong(k, "transposed parts of elements", chunk, e);
     if (transpose && (n[0] != 1 || n[1] > (int64_t)k->config->lanes / (wide == 2 ? 2 : e) || chunk > word * wide))
         return wrong(k, "transposed block too large", n[1], chunk);
     for (int64_t i3 = 0; i3 < n[3]; i3++) {
@@ -127,11 +129,25 @@ static int check_load(checker *k, const presil_desc *d) {
     return 0;
 }
 
+/* docs/isa.md, FIELD: the largest power of two that divides the word and every stride that is used. */
+static int64_t store_grain(const presil_config *c, const presil_desc *d) {
+    const int64_t used[5] = {
+        presil_store_chunk_bytes(d) > presil_store_word_bytes(d) ? presil_store_sw(d) : 0,
+        presil_store_n0(d) > 1 ? presil_store_ss0(d) : 0, presil_store_n1(d) > 1 ? presil_store_ss1(d) : 0,
+        presil_store_n2(d) > 1 ? presil_store_ss2(d) : 0, presil_store_n3(d) > 1 ? presil_store_ss3(d) : 0};
+    int64_t all = c->word_bytes;
+    for (int i = 0; i < 5; i++) all |= used[i];
+    return all & -all;
+}
+
 static int check_store(checker *k, const presil_desc *d) {
     int64_t n[4] = {presil_store_n0(d), presil_store_n1(d), presil_store_n2(d), presil_store_n3(d)},
             chunk = presil_store_chunk_bytes(d), piece = presil_store_word_bytes(d);
     if (!n[0] || !n[1] || !n[2] || !n[3] || !chunk || !piece) return wrong(k, "a count is zero", n[0], chunk);
     if (piece > k->config->word_bytes) return wrong(k, "word_bytes too large", piece, k->config->word_bytes);
+    const int64_t grain = store_grain(k->config, d);
+    if (presil_store_sp_base(d) % grain + min64(chunk, piece) > grain)
+        return wrong(k, "words of a STORE may cross those of the scratchpad", presil_store_sp_base(d), grain);
     for (int64_t i3 = 0; i3 < n[3]; i3++) {
         for (int64_t i2 = 0; i2 < n[2]; i2++) {
             for (int64_t i1 = 0; i1 < n[1]; i1++) {

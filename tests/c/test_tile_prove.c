@@ -77,6 +77,12 @@ static void wrong_addresses_are_found(void **state) {
         assert_true(plant_everywhere(first) > 4);
         assert_true(plant_everywhere(again) > 4);
         /* A field that is no address: another signature, so the commands are proved anew. */
+        const presil_desc whole = again->list[0];
+        assert_int_equal(presil_desc_opcode(&whole), PRESIL_OP_LOAD);
+        presil_load_row_bytes_set(&again->list[0], presil_load_row_bytes(&whole) | 2);
+        again->signature = chip_plan_signature(again);
+        expect_found(again, "conversion of parts of fp32");
+        again->list[0] = whole;
         for (size_t i = 0; i < again->count; i++) {
             if (presil_desc_opcode(&again->list[i]) != PRESIL_OP_MATRIX) continue;
             presil_matrix_acc_base_set(&again->list[i], again->config.acc_rows);
