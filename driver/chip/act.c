@@ -45,7 +45,7 @@ static void load_transposed(nest *s, nest_slot *slot, const act_range *r, uint32
         for (int64_t c = 0; c < r->channels;) {
             bool whole = r->channels - c >= p->block;
             int64_t blocks = whole && chip_stride_fits(p->block * p->in.sc) ? (r->channels - c) / p->block : 1,
-                    apart = blocks > 1 ? p->block * p->in.sc : 0;
+                    apart = chip_loop_stride(p->block * p->in.sc);
             if (lines > 1 && pieces > 1) blocks = 1; /* a descriptor has loops for two of columns, lines and blocks */
             load_shape l = {.addr = r->addr + (uint64_t)(col * e + c * p->in.sc),
                             .row_bytes = width * e,

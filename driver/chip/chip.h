@@ -151,6 +151,8 @@ void chip_problem_blocks(const chip_problem *p, uint32_t g, uint32_t *first, uin
 void chip_problem_normalise(chip_problem *p);
 int chip_problem_check(const chip_problem *p, presil_error_buffer *error);
 static inline bool chip_stride_fits(int64_t bytes) { return bytes >= INT32_MIN && bytes <= INT32_MAX; }
+/* Of a loop that runs once where its stride does not fit. */
+static inline int64_t chip_loop_stride(int64_t bytes) { return chip_stride_fits(bytes) ? bytes : 0; }
 int chip_epilogue_template(chip_problem *p, const presil_epilogue *epilogue, uint32_t out_dtype, bool bias, bool scale,
                            presil_error_buffer *error);
 

@@ -90,7 +90,7 @@ static void load_columns(nest *s, nest_slot *slot, const wgt_place *at, const ne
                             .chunk_bytes = cells * source,
                             .word_bytes = cells * source,
                             .n = {1, whole ? p->block : rest, blocks, 1},
-                            .ds = {0, p->wgt_sk, blocks > 1 ? p->block * p->wgt_sk : 0, 0},
+                            .ds = {0, p->wgt_sk, chip_loop_stride(p->block * p->wgt_sk), 0},
                             .esize = p->wgt_esize,
                             .conv = conv_of(p->wgt_convert, term),
                             .transpose = 1,
@@ -171,7 +171,7 @@ static void load_elements(nest *s, nest_slot *slot, const wgt_place *at, const n
                            at->valid,
                            blocks,
                            at->sp_base + cb * at->block,
-                           blocks > 1 ? p->block * p->wgt_sk : 0,
+                           chip_loop_stride(p->block * p->wgt_sk),
                            at->block};
         load_rectangle(s, slot, &r, at, part, term, 0);
         cb += blocks;
@@ -207,7 +207,7 @@ static void load_groups(nest *s, nest_slot *slot, const wgt_place *at, const nes
                                cells,
                                groups,
                                at->sp_base + cb * at->block + (o - at->o) * word + (c - c0) * p->esize,
-                               groups > 1 ? p->wgt_sg : 0,
+                               chip_loop_stride(p->wgt_sg),
                                og * word + cg * p->esize};
             if (lanes > 0) load_rectangle(s, slot, &r, at, part, term, ABSENT);
             group += groups;
