@@ -17,7 +17,6 @@ For that the CPU takes composite operators apart where the device does: what has
 CPU's is entered, and scaled-dot-product attention is SDPBackend.MATH.
 """
 
-
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
