@@ -232,7 +232,11 @@ class Broken:
         getattr(self, self.fault.kind)(raw)
         self.chip.inject(None)
         self.check_bytes(old)
-        self.chip.written()
+        written = sum(count for _, count in self.chip.written())
+        if self.fault.kind == "error" and self.fault.exact and self.fault.loose is None and not self.fault.inject:
+            # The beat that is on its way when the chip stops is written, and not counted.
+            bytes_, word = self.counted, self.pair.config.word_bytes
+            expect(bytes_ <= written <= bytes_ + word, f"write_bytes {bytes_}, but {written} bytes were written")
         s = self.pair.statistics
         kind = self.shown.code if self.fault.kind in ("error", "ring") else self.fault.kind
         s[kind] = s.get(kind, 0) + 1
@@ -279,6 +283,7 @@ class Broken:
     def check_counters(self):
         """Every cycle is charged also where a launch ends early; what decode refuses is not handed over."""
         causes, named = self.chip.counters()
+        self.counted = named["write_bytes"]
         handed = self.chip.read("RING_HEAD") - self.head & 0xFFFFFFFF
         expect(named["descriptors"] == handed, f"{named['descriptors']} descriptors counted, RING_HEAD says {handed}")
         for e, name in enumerate((*ENGINES, "VECTOR")):

@@ -31,7 +31,7 @@ def matrix(r, c, acts, weights, rows_done):
         bf16=r.getrandbits(1),
         half=r.getrandbits(1),
         skip_special=int(r.random() < 0.3),
-        absent=int(r.random() < 0.4),
+        absent=int(r.random() < 0.5),
         pad=r.choice((0, 0x80, 0x7F, r.getrandbits(8))),
     )
     x, y = axis(r, nx, kx), axis(r, ny, ky)
@@ -52,6 +52,10 @@ def matrix(r, c, acts, weights, rows_done):
     f["wgt_base"] = weights.first + r.randrange(weights.words - used + 1)
     rows = nx * ny
     at = r.choice((0, c.acc_rows - rows, r.randrange(c.acc_rows - rows + 1)))
+    last = rows_done.get("last")
+    if last and r.random() < 0.4 and last[1] + rows <= c.acc_rows:  # the row that came last, of this or the other half
+        f["half"], at = last[0] ^ int(r.random() < 0.7), last[1]
+    rows_done["last"] = (f["half"], at + rows - 1)
     span, done = set(range(at, at + rows)), rows_done.setdefault(f["half"], set())
     if done and r.random() < 0.5:
         f["first"] = int(not span <= done)

@@ -39,10 +39,22 @@ def image(seed, index, count):
             family = r.choice(("random", "extremes", "all_min", "sparse", "cancel"))
         else:
             family = r.choice(
-                ("normal", "normal", "wide", "mixed", "subnormal", "cancel", "integers", "largest", "zero")
+                (
+                    "normal",
+                    "normal",
+                    "wide",
+                    "mixed",
+                    "infinity",
+                    "nan",
+                    "subnormal",
+                    "cancel",
+                    "integers",
+                    "largest",
+                    "zero",
+                )
             )
         values = family_values(s, dtype, family, (piece // size,))
-        if dtype == "bf16" and r.random() < 0.3:
-            values[s.chance(values.shape, 10)] = 0x0001  # the code of an absent weight
+        if dtype == "bf16" and r.random() < 0.5:
+            values[s.chance(values.shape, 20)] = 0x0001  # the code of an absent weight
         out += values.astype(values.dtype.newbyteorder("<")).tobytes()
     return bytes(out[:count])

@@ -75,7 +75,8 @@ class Loads:
         r, style = self.r, self.r.random()
         pos0, step0, row_bytes = r.randint(-40, 40), r.randint(0, 48), r.randint(0, 300)
         if style < 0.15:
-            far = r.choice((r.randint(1 << 16, 1 << 17), r.randint(1 << 16, (1 << 31) - 70000)))
+            near_end = (1 << 31) - r.randint(41, 900)
+            far = r.choice((r.randint(1 << 16, 1 << 17), r.randint(1 << 16, (1 << 31) - 70000), near_end))
             pos0, row_bytes = far + pos0, r.choice((far + r.randint(0, 300), 0xFFFFFFFC))
         elif style < 0.25 and n[0] > 1:
             far = r.choice((r.randint(1 << 15, 1 << 17), r.randint(1 << 16, 1 << 30)))

@@ -25,7 +25,7 @@ class Writer:
 
     def __init__(self, r, config, plain=False):
         self.r, self.c, self.plain = r, config, plain
-        self.guard, self.order, self.regions, self.rows = Guard(r), [], [], {}
+        self.guard, self.order, self.regions, self.rows = Guard(r), [], [], {0: set(), 1: set()}
         self.loads, self.stores = Loads(r, config), Stores(r, config)
         self.stored = []
 
@@ -69,7 +69,7 @@ class Writer:
             self.put(self.loads.random(r.choice(whole)))
         elif kind == "MATRIX" and whole:
             self.put(compute.matrix(r, self.c, r.choice(whole), r.choice(whole), self.rows))
-        elif kind == "EPILOGUE" and any(self.rows.values()) and whole:
+        elif kind == "EPILOGUE" and (self.rows[0] or self.rows[1]) and whole:
             self.epilogue(whole)
         elif kind == "STORE" and whole:
             self.store(self.stores.random(r.choice(whole)))
@@ -88,7 +88,7 @@ class Writer:
 
     def epilogue(self, whole):
         r = self.r
-        half = r.choice([h for h, rows in self.rows.items() if rows])
+        half = r.choice([h for h in (0, 1) if self.rows[h]])
         first = r.choice(sorted(self.rows[half]))
         rows = 1
         while first + rows in self.rows[half] and rows < 24 and r.random() < 0.85:
@@ -121,8 +121,8 @@ class Writer:
     def dump(self):
         """Everything that the program left: accumulators through the scratchpad, then every region."""
         r = self.r
-        for half, rows in sorted(self.rows.items()):
-            self.dump_rows(half, rows)
+        for half in (0, 1):
+            self.dump_rows(half, self.rows[half])
         for region in r.sample(self.regions, len(self.regions)):
             self.store(self.stores.dump(region))
 
