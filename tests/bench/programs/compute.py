@@ -7,7 +7,7 @@ from .tokens import Operation
 
 SIZES = (1, 2, 4, 4)  # of OUT and RES
 RAW32 = 3
-NAN, SUBNORMALS = 0x7FC00000, range(1, 0x800000)
+NANS, SUBNORMALS = (0x7FC00000, 0xFFC00000, 0xFF800001), range(1, 0x800000)
 MOST_ROWS = 400  # activation rows that one descriptor streams
 
 
@@ -102,7 +102,9 @@ def number(r):
 
 
 def bound(r):
-    v = r.choice((0, 0x80000000, 0x3F800000, 0xC0A00000, 0x42F60000, 0xC2000000, NAN, number(r), r.choice(CORNERS32)))
+    v = r.choice(
+        (0, 0x80000000, 0x3F800000, 0xC0A00000, 0x42F60000, 0xC2000000, r.choice(NANS), number(r), r.choice(CORNERS32))
+    )
     return v & 0x80000000 if v & 0x7FFFFFFF in SUBNORMALS else v
 
 

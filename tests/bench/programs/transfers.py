@@ -87,6 +87,9 @@ class Loads:
             pos0 = -(r.randint(1, 1 << 31)) // unit * unit
         if n[0] == 1:
             step0 = r.choice((step0, r.randrange(1 << 31)))
+        end = pos0 // unit * unit + (n[0] - 1) * (step0 // unit * unit) + chunk
+        if 0 < end < 1 << 31 and r.random() < 0.3:
+            row_bytes = max(0, end + unit * r.randint(-2, 1))
         return tuple(v // unit * unit for v in (pos0, step0, row_bytes))
 
     def plain(self, region, source):
@@ -187,6 +190,10 @@ class Loads:
         base = (first or input_island(self.c, island)) - below + offset - start
         if unit > 1 and r.random() < 0.7:
             base = base // 4 * 4 if base // 4 * 4 + start + below >= (first or input_island(self.c, island)) else base
+        if r.random() < 0.25 and base + end - (base + end) % word + start - end + below >= (
+            first or input_island(self.c, island)
+        ):
+            base -= (base + end) % word  # what is read ends with a beat
         if loop:
             ds[loop - 1] += sign * APART
         op = self.finish(fields, n, base, ds, loop)
