@@ -33,7 +33,7 @@ def image(seed, index, count):
     s, r = Stream(seed, index, "image"), random.Random(f"{seed} {index}")
     piece, out = 2048, bytearray()
     while len(out) < count:
-        dtype = r.choice(("int8", "bf16", "bf16", "fp32"))
+        dtype = r.choice(("int8", "bf16", "bf16", "fp32", "fp32"))
         size = {"int8": 1, "bf16": 2, "fp32": 4}[dtype]
         if dtype == "int8":
             family = r.choice(("random", "extremes", "all_min", "sparse", "cancel"))
