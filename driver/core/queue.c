@@ -158,8 +158,18 @@ static bool is_runner(const presil_device *device) {
     return device->running && pthread_equal(device->runner, pthread_self());
 }
 
+static _Atomic(void (*)(void)) before_wait;
+
+void presil_set_before_wait(void (*about_to_wait)(void)) { atomic_store(&before_wait, about_to_wait); }
+
+static void say_wait(void) {
+    void (*const about_to_wait)(void) = atomic_load_explicit(&before_wait, memory_order_acquire);
+    if (about_to_wait) about_to_wait();
+}
+
 static int wait_locked(presil_device *device, uint64_t seq) {
     if (is_runner(device)) return presil_fail(PRESIL_EINVAL, "a callback of the device can't wait for it");
+    if (atomic_load_explicit(&device->completed, memory_order_relaxed) < seq) say_wait();
     while (atomic_load_explicit(&device->completed, memory_order_relaxed) < seq) {
         if (device->affinity && device->pending) kick(device);
         if (!device->running && !(device->affinity && device->worker_started)) {

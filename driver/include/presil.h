@@ -82,6 +82,11 @@ typedef uint64_t (*presil_origin_fn)(void);
 PRESIL_API void presil_set_origin(presil_origin_fn origin);
 PRESIL_API uint64_t presil_error_origin(void);
 
+/* `about_to_wait` (process-wide; NULL: none) is called on a thread that is about to wait for the chip, every time it
+ * does, with a lock of the device held: it may call nothing of this interface but presil_device_cancel(). A place to
+ * see to it that an interrupt of the user's reaches presil_device_cancel(). */
+PRESIL_API void presil_set_before_wait(void (*about_to_wait)(void));
+
 /* ---- devices -------------------------------------------------------------------------------- */
 typedef struct {
     uint32_t size;

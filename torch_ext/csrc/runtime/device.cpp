@@ -2,11 +2,11 @@
 #include "runtime/device.h"
 
 #include "observe/launches.h"
+#include "runtime/interrupt.h"
 
 #include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
 #include <pthread.h>
-#include <signal.h>
 
 #include <array>
 #include <cstdlib>
@@ -33,32 +33,8 @@ std::mutex& open_mutex() {
 std::atomic<bool> bad_fork{false};
 thread_local int tls_device = 0;
 
-// Ctrl-C ends a running launch: a call into the driver may take minutes, and Python looks at signals only after it. The
-// old handler (Python's: KeyboardInterrupt) runs as well.
-struct sigaction previous_interrupt;
-
-void on_interrupt(int number, siginfo_t* info, void* context) {
-  for (int i = 0; i < kMaxDevices; i++)
-    if (auto* handle = slots()[i].handle.load()) presil_device_cancel(handle);
-  if (previous_interrupt.sa_flags & SA_SIGINFO)
-    previous_interrupt.sa_sigaction(number, info, context);
-  else if (previous_interrupt.sa_handler != SIG_DFL && previous_interrupt.sa_handler != SIG_IGN)
-    previous_interrupt.sa_handler(number);
-}
-
-void catch_interrupt() {
-  struct sigaction action{};
-  action.sa_sigaction = on_interrupt;
-  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-  sigemptyset(&action.sa_mask);
-  // Without a handler of Python's the default stays: the signal ends the process.
-  if (sigaction(SIGINT, nullptr, &previous_interrupt) == 0 && previous_interrupt.sa_handler != SIG_DFL &&
-      previous_interrupt.sa_handler != SIG_IGN)
-    sigaction(SIGINT, &action, nullptr);
-}
-
 void once_in_a_process() {
-  catch_interrupt();
+  catch_interrupts();
   pthread_atfork(nullptr, nullptr, [] { bad_fork = true; });
 }
 
