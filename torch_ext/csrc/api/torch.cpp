@@ -2,6 +2,7 @@
 #include <presil/torch.h>
 
 #include "graph/capture.h"
+#include "runtime/allocator.h"
 #include "host/fallback.h"
 #include "observe/recorder.h"
 #include "runtime/writes.h"
@@ -38,6 +39,7 @@ presil_tensor describe(const at::Tensor& tensor, at::IntArrayRef order) {
   const size_t dims = order.empty() ? static_cast<size_t>(tensor.dim()) : order.size();
   TORCH_CHECK_VALUE(dims <= 4, "presil: the driver's views have at most 4 dimensions, got ", dims);
   TORCH_CHECK_VALUE(tensor.numel() > 0, "presil: an empty tensor has no address; shape ", tensor.sizes());
+  make_writable(tensor.storage().unsafeGetStorageImpl());  // it may be described to be written
   presil_tensor out{};
   out.dtype = element_type(tensor);
   out.data = address_of(index, tensor.storage().data());

@@ -96,6 +96,7 @@ void PointerIndex::add(const void* key) {
 int HostViews::storage_position(c10::StorageImpl* dev) {
   const int known = dev_storages_.find(dev);
   if (known >= 0) return known;
+  make_writable(dev);  // whatever the operator's schema says: kernels write what theirs doesn't mark
   // The view holds a reference, so that a kernel that stores its input keeps the device memory alive.
   c10::intrusive_ptr_target* target = dev;
   c10::raw::intrusive_ptr::incref(target);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/chip_ops.h"
 #include "host/fallback.h"
+#include "runtime/allocator.h"
 
 #include <chrono>
 
@@ -32,6 +33,11 @@ presil_tensor describe(const at::Tensor& t, c10::ArrayRef<int> order) {
     out.stride[i] = t.stride(order[i]);
   }
   return out;
+}
+
+presil_tensor describe_written(const at::Tensor& t, c10::ArrayRef<int> order) {
+  make_writable(t.storage().unsafeGetStorageImpl());
+  return describe(t, order);
 }
 
 presil_epilogue describe(const Fusion& f, const presil_tensor* residual) {
@@ -123,7 +129,7 @@ bool enqueue_conv2d(presil_conv2d_desc& desc, const char* label, const at::Tenso
   desc.size = sizeof desc;
   desc.label = label;
   desc.input = describe(input, kNhwc);
-  desc.output = describe(output, kNhwc);
+  desc.output = describe_written(output, kNhwc);
   set_geometry(desc, g);
   for (int i = 0; i < 2; i++) desc.input_dilation[i] = g.input_dilation[i];
   presil_tensor residual{};
@@ -172,7 +178,7 @@ bool chip_weight_grad(const char* label, const at::Tensor& input, const at::Tens
   desc.label = label;
   desc.input = describe(input, kNhwc);
   desc.grad = describe(grad, kNhwc);
-  desc.out = describe(out, kNhwc);
+  desc.out = describe_written(out, kNhwc);
   desc.groups = static_cast<uint32_t>(g.groups);
   set_geometry(desc, g);
   presil_tensor added{};
@@ -195,7 +201,7 @@ bool chip_matmul(const char* label, const at::Tensor& a, const at::Tensor& b, co
   desc.label = label;
   desc.a = describe(a, {0, 1, 2});
   desc.b = describe(b, {0, 1, 2});
-  desc.out = describe(out, {0, 1, 2});
+  desc.out = describe_written(out, {0, 1, 2});
   presil_tensor residual{};
   if (fusion.residual.defined()) residual = describe(fusion.residual, {0, 1, 2});
   desc.epilogue = describe(fusion, fusion.residual.defined() ? &residual : nullptr);

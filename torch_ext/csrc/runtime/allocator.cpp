@@ -5,6 +5,9 @@
 #include "runtime/pools.h"
 #include "runtime/writes.h"
 
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/COW.h>
+
 #include <mutex>
 
 namespace presil {
@@ -46,7 +49,16 @@ class DriverAllocator final : public c10::DeviceAllocator {
     return {p, p, &device_free, c10::Device(kDevice, static_cast<c10::DeviceIndex>(index))};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &device_free; }
-  void copy_data(void* to, const void* from, size_t n) const override { memcpy(to, from, n); }
+  // Of storages that are copied on write.
+  void copy_data(void* to, const void* from, size_t n) const override {
+    const int index = device_of_pointer(to);
+    TORCH_CHECK(index == device_of_pointer(from),
+                "presil: the copy of a lazily cloned tensor of presil:", device_of_pointer(from),
+                " was made while presil:", index,
+                " was current: write it inside `with torch.presil.device(tensor.device)`");
+    if (index >= 0) wait_pending(index);
+    memcpy(to, from, n);
+  }
   bool initialized() override { return true; }
   // Whatever the pool: cached pages are worth the same to all.
   void emptyCache(c10::MempoolId_t) override {
@@ -185,6 +197,12 @@ std::vector<c10::CachingDeviceAllocator::SegmentInfo> memory_segments(int index)
     segment.blocks.back().allocated = segment.blocks.back().active = block.live != 0;
   }
   return segments;
+}
+
+void make_writable(c10::StorageImpl* storage) {
+  if (C10_LIKELY(!c10::impl::cow::is_cow_data_ptr(storage->data_ptr()))) return;
+  const c10::DeviceGuard guard(storage->device());
+  (void)storage->mutable_data_ptr();
 }
 
 void register_cache(void (*release)()) {

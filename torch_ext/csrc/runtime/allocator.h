@@ -20,6 +20,9 @@ void device_free(void* p);  // null is allowed; usable as a deleter
 // torch.cuda.memory_snapshot.
 std::vector<c10::CachingDeviceAllocator::SegmentInfo> memory_segments(int index);
 
+// Before bytes of a storage are written: gives it memory of its own if it shares it until then (torch._lazy_clone).
+void make_writable(c10::StorageImpl* storage);
+
 // Caches of device memory elsewhere; `release` is called, without locks held, before an allocation fails.
 void register_cache(void (*release)());
 

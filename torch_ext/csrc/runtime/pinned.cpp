@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/pinned.h"
+#include "runtime/allocator.h"
 #include "runtime/device.h"
 
 #include <map>
@@ -99,6 +100,7 @@ bool copy_later(const at::Tensor& from, const at::Tensor& to) {
     return false;
   const int index = dev.device().index();
   const c10::Stream stream(c10::Stream::UNSAFE, dev.device(), current_stream_id(index));
+  if (upload) make_writable(dev.storage().unsafeGetStorageImpl());
   presil_daddr address = address_of(index, dev.storage().data());
   address.value += static_cast<uint64_t>(dev.storage_offset()) * dev.element_size();
   if (upload)
