@@ -9,28 +9,19 @@
 #include <pybind11/stl.h>
 
 #include <mutex>
+#include <utility>
 
 namespace py = pybind11;
 
 namespace presil {
 namespace {
 
-// Reports arrive on whichever thread ran the launch; they wait here for Python to fetch them.
-std::mutex report_mutex;
-std::vector<presil_report> reports;
-bool collecting = false;
+std::mutex progress_mutex;
 std::atomic<uint64_t> progress_launch{0}, progress_cycles{0};
 char progress_label[64] = "";
 
-struct Collector final : LaunchListener {
-  void launched(int, const presil_report& report) override {
-    std::lock_guard<std::mutex> lock(report_mutex);
-    reports.push_back(report);
-  }
-};
-Collector collector;
 void on_progress(void*, const char* label, uint64_t launch, uint64_t cycles) {
-  std::lock_guard<std::mutex> lock(report_mutex);
+  std::lock_guard<std::mutex> lock(progress_mutex);
   snprintf(progress_label, sizeof progress_label, "%s", label);
   progress_launch = launch;
   progress_cycles = cycles;
@@ -70,23 +61,48 @@ py::dict to_dict(const presil_report& r) {
   d["difference"] = r.difference;
   return d;
 }
-void collect_reports(bool on) {
-  for (int i = 0; i < device_count(); i++) presil_set_progress(device(i), on ? &on_progress : nullptr, nullptr);
-  if (on != collecting) on ? add_listener(&collector) : remove_listener(&collector);
-  collecting = on;
-  std::lock_guard<std::mutex> lock(report_mutex);
-  reports.clear();
+
+// Reports arrive on whichever thread ran the launch; they wait here for Python to fetch them. Any number may listen.
+class Collector final : public LaunchListener {
+ public:
+  ~Collector() override { stop(); }
+  void start() {
+    if (!std::exchange(listening_, true)) add_listener(this);
+  }
+  void stop() {
+    if (std::exchange(listening_, false)) remove_listener(this);
+  }
+  void launched(int, const presil_report& report) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    reports_.push_back(report);
+  }
+  py::list take() {
+    std::vector<presil_report> taken;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      taken.swap(reports_);
+    }
+    py::list out;
+    for (const auto& r : taken) out.append(to_dict(r));
+    return out;
+  }
+
+ private:
+  bool listening_ = false;
+  std::mutex mutex_;
+  std::vector<presil_report> reports_;
+};
+
+// The one that shows progress, too: of commands.
+Collector& main_collector() {
+  static auto* collector = new Collector;
+  return *collector;
 }
 
-py::list take_reports() {
-  std::vector<presil_report> taken;
-  {
-    std::lock_guard<std::mutex> lock(report_mutex);
-    taken.swap(reports);
-  }
-  py::list out;
-  for (const auto& r : taken) out.append(to_dict(r));
-  return out;
+void collect_reports(bool on) {
+  for (int i = 0; i < device_count(); i++) presil_set_progress(device(i), on ? &on_progress : nullptr, nullptr);
+  on ? main_collector().start() : main_collector().stop();
+  (void)main_collector().take();
 }
 
 py::dict host_operator_table() {
@@ -116,9 +132,14 @@ py::dict host_move_table() {
 
 void bind_reports(py::module_& m) {
   m.def("collect_reports", &collect_reports);
-  m.def("take_reports", &take_reports);
+  m.def("take_reports", [] { return main_collector().take(); });
+  py::class_<Collector>(m, "Collector")
+      .def(py::init<>())
+      .def("start", &Collector::start)
+      .def("stop", &Collector::stop)
+      .def("take", &Collector::take);
   m.def("progress", [] {
-    std::lock_guard<std::mutex> lock(report_mutex);
+    std::lock_guard<std::mutex> lock(progress_mutex);
     return py::make_tuple(std::string(progress_label), progress_launch.load(), progress_cycles.load());
   });
   m.def("host_operators", &host_operator_table);

@@ -29,19 +29,30 @@ def reset_host_operators() -> None:
 
 
 class reports:
-    """Context that collects a report (dict) of every launch: `with torch.presil.reports() as r: ...; r.take()`."""
+    """Context that collects a report (dict) of every launch inside: `with torch.presil.reports() as r: ...; r.take()`.
+    It begins and ends by waiting for the devices. Contexts may be nested, and entered by several threads: each collects
+    for itself, whoever launched."""
+
+    def __init__(self):
+        self._collector = _C.Collector()
 
     def __enter__(self):
-        _C.collect_reports(True)
+        self._wait()
+        self._collector.start()
         return self
 
     def take(self) -> list:
-        """Reports of the launches that have finished, oldest first; waits for the current device."""
+        """Reports of the launches that have finished and were not taken yet, oldest first; waits for the current
+        device."""
         _C.synchronize(_C.current_device())
-        return _C.take_reports()
+        return self._collector.take()
 
     def __exit__(self, *exc):
+        self._wait()
+        self._collector.stop()
+        return False
+
+    @staticmethod
+    def _wait() -> None:
         for i in range(_C.device_count()):
             _C.synchronize(i)
-        _C.collect_reports(False)
-        return False
