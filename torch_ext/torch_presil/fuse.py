@@ -166,7 +166,69 @@ def _fold_batch_norm(gm: fx.GraphModule) -> None:
         gm.graph.erase_node(node)
 
 
-def _fuse_layer(gm: fx.GraphModule, node: fx.Node, position: dict) -> None:
+class _Proxy(fx.Proxy):
+    """With the operators in place as they were written: fx would take `a += b` for `a = a + b`, and what else knows
+    the tensor would not see it."""
+
+
+for _name in fx.graph.inplace_methods:
+
+    def _in_place(self, other, _target=getattr(operator, _name)):
+        return self.tracer.create_proxy("call_function", _target, (self, other), {})
+
+    setattr(_Proxy, f"__{_name}__", _in_place)
+
+
+class _Tracer(fx.Tracer):
+    def proxy(self, node):
+        return _Proxy(node, self)
+
+
+class _Noting(fx.passes.shape_prop.ShapeProp):
+    """Shapes, and for each node the storage of its result and the storages that it wrote: what the schemas and the
+    in-place flags of modules say in many ways, the version counters say in one."""
+
+    def __init__(self, gm: fx.GraphModule):
+        super().__init__(gm)
+        self.garbage_collect_values = False  # a storage that is gone gives its number to another
+        self.storage, self.written = {}, {}
+
+    def run_node(self, n: fx.Node):
+        before = {node: value._version for node, value in self._tensors()}
+        result = super().run_node(n)
+        self.written[n] = {self.storage[node] for node, value in self._tensors() if value._version != before[node]}
+        if isinstance(result, torch.Tensor):
+            self.storage[n] = result.untyped_storage()._cdata
+        return result
+
+    def _tensors(self):
+        return [
+            (node, value)
+            for node, value in self.env.items()
+            if isinstance(value, torch.Tensor) and not value.is_inference()
+        ]
+
+    def folded(self, node: fx.Node, into: fx.Node) -> None:
+        """The node is gone; what it gave is what `into` gives."""
+        if node in self.storage:
+            self.storage[into] = self.storage.pop(node)
+        self.written.pop(node, None)
+
+    def movable(self, other: fx.Node, layer: fx.Node, add: fx.Node, position: dict) -> bool:
+        """Whether the add may read `other` where the layer stands, and leave it as it is: nothing between writes it,
+        and nobody else sees what an add in place writes."""
+        memory = self.storage.get(other)
+        between = [n for n in self.written if position[layer] <= position[n] < position[add]]
+        if memory is None or any(memory in self.written[n] for n in between):
+            return False
+        if memory not in self.written[add]:
+            return True
+        aliases = [n for n, storage in self.storage.items() if storage == memory and position[n] < position[add]]
+        later = lambda n: any(position[user] > position[add] for user in n.users)
+        return not any(n.op in ("placeholder", "get_attr") or later(n) for n in aliases)
+
+
+def _fuse_layer(gm: fx.GraphModule, node: fx.Node, position: dict, noted: _Noting) -> None:
     fused = FusedLayer(node.target, gm.get_submodule(node.target))
     tail = node
     user = _only_user(tail)
@@ -184,6 +246,7 @@ def _fuse_layer(gm: fx.GraphModule, node: fx.Node, position: dict) -> None:
             and other is not tail
             and position[other] < position[tail]
             and _same_shape(tail, other)
+            and noted.movable(other, tail, user, position)
         ):
             fused.has_residual = True
             node.args = (node.args[0], other)
@@ -196,11 +259,15 @@ def _fuse_layer(gm: fx.GraphModule, node: fx.Node, position: dict) -> None:
                 tail = user
                 break
     gm.set_submodule(node.target, fused)
+    chain = []
     while tail is not node:
         before = tail.args[0] if tail.args[0] is node or tail.args[0] in _chain(node) else tail.args[1]
         tail.replace_all_uses_with(before)
         gm.graph.erase_node(tail)
+        chain.append(tail)
         tail = before
+    for gone in reversed(chain):
+        noted.folded(gone, node)
 
 
 def _chain(node: fx.Node) -> list:
@@ -232,7 +299,9 @@ def fuse(model: nn.Module, example) -> fx.GraphModule:
     if inputs.kwargs:
         raise NotTraceable(f"{type(model).__name__} is called with named inputs, which torch.fx does not trace")
     try:
-        gm = fx.symbolic_trace(copy.deepcopy(model))
+        tracer = _Tracer()
+        graph = tracer.trace(copy.deepcopy(model))
+        gm = fx.GraphModule(tracer.root, graph, type(model).__name__)
     except Exception as error:
         raise NotTraceable(
             f"{type(model).__name__} can't be traced by torch.fx ({error}); cosim needs a model without "
@@ -240,8 +309,10 @@ def fuse(model: nn.Module, example) -> fx.GraphModule:
         ) from error
     _fold_batch_norm(gm)
     gm.recompile()
+    noted = _Noting(gm)
     try:
-        fx.passes.shape_prop.ShapeProp(gm).propagate(*inputs.args)
+        with torch.inference_mode(False), torch.no_grad():  # inference tensors have no version counters
+            noted.propagate(*(a.clone() if isinstance(a, torch.Tensor) else a for a in inputs.args))
     except Exception as error:  # the model runs, what was traced of it doesn't
         raise NotTraceable(f"{type(model).__name__} can't be traced by torch.fx: {error}") from error
     position = {node: i for i, node in enumerate(gm.graph.nodes)}
@@ -252,8 +323,8 @@ def fuse(model: nn.Module, example) -> fx.GraphModule:
     for node in list(gm.graph.nodes):
         # A layer that is called twice keeps its parts: what follows each call may differ.
         if node.op == "call_module" and seen.get(node.target) == 1:
-            _fuse_layer(gm, node, position)
-    gm.graph.eliminate_dead_code()
+            _fuse_layer(gm, node, position, noted)
+    gm.graph.eliminate_dead_code(lambda n: n.is_impure() or bool(noted.written.get(n)))
     gm.graph.lint()
     gm.recompile()
     gm.delete_all_unused_submodules()
