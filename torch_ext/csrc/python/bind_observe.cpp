@@ -3,6 +3,7 @@
 
 #include "observe/recorder.h"
 #include "observe/source.h"
+#include "python/frames.h"
 
 #include <pybind11/stl.h>
 
@@ -54,13 +55,13 @@ uint32_t innermost_user_line() {
 
 uint32_t source_from_python() {
   // A thread that Python doesn't know has no frames, and must not enter an interpreter that is going away.
-  if (!Py_IsInitialized() || _Py_IsFinalizing() || !PyGILState_GetThisThreadState()) return 0;
+  if (!Py_IsInitialized() || python_is_ending() || !PyGILState_GetThisThreadState()) return 0;
   const PyGILState_STATE state = PyGILState_Ensure();
-  // What the frames' owner left pending (an exception on its way) stays.
-  PyObject *type, *value, *trace;
-  PyErr_Fetch(&type, &value, &trace);
-  const uint32_t number = innermost_user_line();
-  PyErr_Restore(type, value, trace);
+  uint32_t number = 0;
+  {
+    const WithoutException pending;
+    number = innermost_user_line();
+  }
   PyGILState_Release(state);
   return number;
 }
@@ -112,6 +113,7 @@ py::list rows_as_dicts() {
 void bind_observe(py::module_& m) {
   set_source_hook(&source_from_python);
   m.def("set_library_folders", [](std::vector<std::string> folders) { library_folders() = std::move(folders); });
+  m.def("use_public_frames", &use_public_frames);
   m.def("current_source", [] { return line_of(current_source()); });
   m.def("note_operator", [](const std::string& name, const std::string& reason) { observe_note(name, reason); });
   m.def("start_recording", py::overload_cast<>(&start_recording), py::call_guard<py::gil_scoped_release>());
