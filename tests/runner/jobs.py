@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from runner.results import Outcome, count, judge
-from runner.stages import ROOT, Stage, commands
+from runner.stages import ROOT, Stage, commands, environment_of
 
 SPINNER = "|/-\\"
 
@@ -46,7 +46,7 @@ class Run:
         self.stage, self.log, self.report = stage, logs / f"{stage.name}.log", logs / f"{stage.name}.xml"
         self.log.write_bytes(b"")
         self.report.unlink(missing_ok=True)
-        self.environment = {**environment, **stage.env}
+        self.environment = environment_of(stage, environment)
         self.left = commands(stage, self.report, extra, jobs)
         self.start = time.monotonic()
         self.process: subprocess.Popen | None = None

@@ -77,6 +77,15 @@ def build_directory(preset: str = "") -> Path:
     return Path(os.environ.get("PRESIL_BUILD_DIR", ROOT / "build" / "check"))
 
 
+def environment_of(stage: Stage, environment: dict) -> dict:
+    """What the stage's tests run with: its variables, and its build's package of Python if it names a preset."""
+    if not stage.preset or stage.kind != "pytest":
+        return {**environment, **stage.env}
+    folder = build_directory(stage.preset)
+    python = os.pathsep.join(filter(None, (str(folder / "python"), environment.get("PYTHONPATH"))))
+    return {**environment, "PRESIL_BUILD_DIR": str(folder), "PYTHONPATH": python, **stage.env}
+
+
 def commands(stage: Stage, report: Path, extra: list[str], jobs: int) -> list[list[str]]:
     """What the stage runs; the last command writes a JUnit report. Tests named in `extra` (FILE::TEST) run alone."""
     before = [shlex.split(line) for line in stage.prepare]

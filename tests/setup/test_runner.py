@@ -104,6 +104,20 @@ def test_skips_are_counted_with_reason(tree, allowed, status):
     assert "1 skipped" in done.stdout
 
 
+def test_a_stage_has_its_variables_and_its_build(tree):
+    code = """
+import os
+def test_it():
+    assert os.environ["ATEN_CPU_CAPABILITY"] == "default"
+    assert os.environ["PRESIL_BUILD_DIR"].endswith("/build/elsewhere")
+    assert os.environ["PYTHONPATH"].split(":")[0] == os.environ["PRESIL_BUILD_DIR"] + "/python"
+"""
+    tree.stage("rt_variables", code, preset="elsewhere")
+    tree.rows[-1] += '[rt_variables.env]\nATEN_CPU_CAPABILITY = "default"\n'
+    done = tree.run()
+    assert done.returncode == 0, done.stdout
+
+
 def test_no_test_is_a_failure(tree):
     tree.stage("rt_none", "")
     done = tree.run()

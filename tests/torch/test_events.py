@@ -19,7 +19,11 @@ def test_query_wait_and_synchronize():
     e.synchronize()
     assert e.query()
     assert torch.allclose(y.cpu(), x.cpu() @ x.cpu(), atol=1e-3)
-    assert s.record_event().query() in (True, False)
+    z = y @ y  # waits in the queue: nobody has asked for it
+    later = s.record_event()
+    assert not later.query()
+    later.synchronize()
+    assert later.query() and torch.equal(z.cpu(), (y @ y).cpu())
     assert torch.Event(device="presil").device.type == "presil"
 
 

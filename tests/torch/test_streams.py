@@ -39,19 +39,39 @@ def test_pool_of_streams():
         P.set_stream(torch.Stream(stream_id=999, device_index=0, device_type=high.device_type))
 
 
-def test_work_of_one_stream_is_seen_by_another_after_its_wait():
-    a = torch.randn(64, 64)
-    expected, d = a, a.to("presil")
-    streams = [P.Stream() for _ in range(4)]
-    for i in range(40):
-        before, s = P.current_stream(), streams[i % 4]
-        s.wait_stream(before)
-        P.set_stream(s)
-        d = torch.mm(d, d) / 64
+@pytest.mark.parametrize("wait", ["stream", "event", "none"])
+def test_work_of_one_stream_is_seen_by_another(wait):
+    """The bits of one stream, with whichever wait; the one queue keeps the order without one, too."""
+    a = torch.randn(64, 64, device="presil")
+    expected = a
+    for _ in range(40):
         expected = torch.mm(expected, expected) / 64
-    P.current_stream().synchronize()
-    torch.testing.assert_close(d.cpu(), expected, rtol=1e-3, atol=1e-5)
-    P.set_stream(P.default_stream())
+    streams = [P.Stream() for _ in range(4)]
+    d = a
+    try:
+        for i in range(40):
+            before, s = P.current_stream(), streams[i % 4]
+            if wait == "stream":
+                s.wait_stream(before)
+            elif wait == "event":
+                s.wait_event(before.record_event())
+            P.set_stream(s)
+            d = torch.mm(d, d) / 64
+    finally:
+        P.set_stream(P.default_stream())
+    assert torch.equal(d.cpu(), expected.cpu())
+
+
+def test_launches_of_all_streams_run_in_the_order_of_enqueuing():
+    operands = [torch.ones(8, 8 * (i % 5 + 1), device="presil") for i in range(30)]
+    streams = [P.Stream(priority=-(i % 2)) for i in range(4)] + [P.default_stream()]
+    with P.reports() as reports:
+        for i, x in enumerate(operands):
+            with P.stream(streams[i * 3 % 5]):
+                x @ x.t()
+        taken = reports.take()
+    assert [r["macs"] for r in taken] == [64 * x.shape[1] for x in operands]
+    assert [r["launch"] for r in taken] == sorted(r["launch"] for r in taken)
 
 
 def test_query_before_and_after():

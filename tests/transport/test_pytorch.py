@@ -33,8 +33,9 @@ PRELUDE = """
 import os, signal, sys, threading, time, torch, torch_presil
 signal.signal(signal.SIGINT, signal.default_int_handler)  # as a terminal gives it, also in a background job
 torch.manual_seed(0)
-x = torch.randn(1, 20, 12, 12).bfloat16().contiguous(memory_format=torch.channels_last)
-w = torch.randn(24, 20, 3, 3).bfloat16()
+# Of -1, 0 and 1: no sum is above 180, so every one is exact, in bfloat16 too.
+x = torch.randint(-1, 2, (1, 20, 12, 12)).bfloat16().contiguous(memory_format=torch.channels_last)
+w = torch.randint(-1, 2, (24, 20, 3, 3)).bfloat16()
 expected = torch.nn.functional.conv2d(x.float(), w.float(), padding=1)
 X, W = x.to("presil"), w.to("presil")
 def layer():
@@ -42,7 +43,7 @@ def layer():
     torch.presil.synchronize()
     return y
 def works():
-    torch.testing.assert_close(layer().cpu().float(), expected, rtol=2e-2, atol=2e-1)
+    assert torch.equal(layer().cpu().float(), expected), "other bits"
     assert torch.equal(X.cpu(), x), "memory changed"
     print("WORKS", flush=True)
 def fails(*texts, call=layer):
