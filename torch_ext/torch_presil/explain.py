@@ -130,7 +130,7 @@ class explain:
     and without waiting for the chip;
     wait_seconds that waiting; sim_seconds the time inside the simulator or the twin. lines are the innermost Python
     lines outside torch; a backward operator
-    has the line of its forward. Operators inside a replayed graph appear as launches only. One recording at a time in
+    has the line of its forward. Operators inside a replayed graph appear as launches only. One observation at a time in
     a process; entering and leaving wait for the devices.
     """
 
@@ -139,7 +139,7 @@ class explain:
 
     def __enter__(self):
         self._synchronize()
-        _C.start_recording()
+        _C.start_observing()
         return self
 
     def __exit__(self, kind, *rest):
@@ -150,7 +150,7 @@ class explain:
                 raise  # else the body's own error, most likely this one, is on its way
         finally:
             self.mode = _C.get_mode()
-            self.rows = _C.stop_recording()
+            self.rows = _C.stop_observing()
         return False
 
     @staticmethod

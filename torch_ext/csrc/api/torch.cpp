@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <presil/torch.h>
 
-#include "graph/capture.h"
 #include "runtime/allocator.h"
+#include "runtime/capture.h"
 #include "host/fallback.h"
-#include "observe/recorder.h"
+#include "observe/observer.h"
 #include "runtime/writes.h"
 
 namespace presil::api {

@@ -1,102 +1,86 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the rest of the device asks while a graph may be captured (torch.presil.graph). Capturing runs the work once,
-// because only that tells the shapes of what the host computes, and records it; afterwards memory that is not the
-// graph's own is as it was before.
+// One capture in progress: takes in the launches and host operators, checks that they can be repeated, and puts memory
+// back when it ends.
 #pragma once
-#include "host/alias.h"
+#include "runtime/capture.h"
+#include "graph/graph_pool.h"
+#include "graph/step.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/core/stack.h>
-
-#include <functional>
-#include <memory>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
 
 namespace presil {
 
-class GraphRecorder;
-class CapturedWeights;
-struct HostCall;
-struct WeightRequest;
+enum class CaptureMode { global, thread_local_, relaxed };
 
-extern std::atomic<int> captures_running;
-GraphRecorder* find_recorder(int index, const char* what);
-
-// Of the capture that this thread's work on the device belongs to: the capturing thread's own, and that of threads on
-// its stream (autograd's). Else null; raises for an operator `what` of another thread if the capture wants the device
-// to itself (capture_error_mode "global"); what null: never raises.
-inline GraphRecorder* capturing(int index, const char* what) {
-  return C10_LIKELY(captures_running.load(std::memory_order_relaxed) == 0) ? nullptr : find_recorder(index, what);
-}
-
-bool stream_is_capturing(int index, c10::StreamId id) noexcept;
-presil_pool* capture_pool(int index);  // where this thread's allocations go; null: not to a graph
-// Raises if a capture is under way here: what can't be recorded, and why or what to do instead.
-void refuse_capture(int index, const char* what, const char* why);
-
-// A launch: enqueue(stream) plans it and returns a driver status. While capturing it is recorded and then submitted.
-using Enqueue = std::function<int(presil_stream*)>;
-int record_launch(GraphRecorder* recorder, const char* label, std::initializer_list<const at::Tensor*> reads,
-                  const at::Tensor& output, const Enqueue& enqueue);
-std::shared_ptr<presil_weights> record_weights(GraphRecorder* recorder, const WeightRequest& request);
-
-template <typename Function>
-int launch(int index, const char* label, std::initializer_list<const at::Tensor*> reads, const at::Tensor& output,
-           Function&& enqueue) {
-  if (auto* recorder = capturing(index, label)) return record_launch(recorder, label, reads, output, enqueue);
-  return enqueue(launch_stream(index));
-}
-
-// Around the CPU kernel of one boxed operator whose arguments are host views: done() comes before its results are
-// mapped to the device.
-class HostCapture {
- public:
-  // engine: generator whose state stands in for the CPU's default one during the call; undefined: none.
-  HostCapture(int index, const c10::OperatorHandle& op, const torch::jit::Stack& stack, size_t first,
-              const at::Generator& engine) {
-    if (auto* recorder = index < 0 ? nullptr : capturing(index, op.schema().name().c_str()))
-      begin(recorder, op, stack, first, engine);
-  }
-  ~HostCapture() {
-    if (C10_UNLIKELY(call_ != nullptr)) end(nullptr);
-  }
-  void done(torch::jit::Stack& stack) {
-    if (C10_UNLIKELY(call_ != nullptr)) end(&stack);
-  }
-  HostCapture(const HostCapture&) = delete;
-  HostCapture& operator=(const HostCapture&) = delete;
-
- private:
-  void begin(GraphRecorder* recorder, const c10::OperatorHandle& op, const torch::jit::Stack& stack, size_t first,
-             const at::Generator& engine);
-  void end(torch::jit::Stack* stack);
-
-  GraphRecorder* recorder_ = nullptr;
-  HostCall* call_ = nullptr;
+// What a graph keeps of its capture.
+struct CapturedWork {
+  std::vector<std::unique_ptr<Step>> steps;
+  std::vector<std::shared_ptr<CapturedWeights>> weights;
+  std::unordered_map<const void*, c10::Storage> outside;  // memory that is not the pool's, kept alive
 };
 
-// Around code that computes on host views with PyTorch's operators: records those. done() raises what could not be
-// recorded; results: what the code made.
-class HostTrace {
+// A host operator between its start and its end.
+struct HostCall final : CapturedCall {
+  using CapturedCall::CapturedCall;
+  torch::jit::Stack arguments;  // host views
+  at::Generator engine;
+  AllocationPlan plan;
+  AllocationPlan* previous_plan = nullptr;
+  std::vector<std::pair<const void*, size_t>> memory;  // of the arguments that are written: where, and bytes, before
+};
+
+class GraphCapture final : public Capture {
  public:
-  HostTrace(int index, const char* name) {
-    if (auto* recorder = index < 0 ? nullptr : capturing(index, name)) begin(recorder, name);
-  }
-  ~HostTrace() {
-    if (C10_UNLIKELY(state_ != nullptr)) stop();
-  }
-  void done(std::initializer_list<at::Tensor> results) {
-    if (C10_UNLIKELY(state_ != nullptr)) finish(results);
-  }
-  HostTrace(const HostTrace&) = delete;
-  HostTrace& operator=(const HostTrace&) = delete;
-  struct State;
+  GraphCapture(int index, c10::StreamId stream, std::shared_ptr<GraphPool> pool, CaptureMode mode,
+               const std::vector<at::Generator>& generators);
+  ~GraphCapture() override;
+
+  int launch(const char* label, std::initializer_list<const at::Tensor*> reads, const at::Tensor& output,
+             const Enqueue& enqueue) override;
+  std::shared_ptr<presil_weights> weights(const WeightRequest& request) override;
+
+  CapturedCall* begin(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments,
+                      const at::Generator& engine) override;
+  void end(CapturedCall& call, torch::jit::Stack& results, size_t first, bool replaceable) override;
+  void cancel(CapturedCall& call) override;
+
+  bool wrote(const void* memory) const override { return written_.count(memory) != 0; }
+  bool owns(const void* memory) const override { return pool_->owner(memory) == GraphPool::Owner::ours; }
+
+  presil_pool* memory() override { return pool_->handle(); }
+  [[noreturn]] void refuse(const std::string& what, const std::string& why) override;
+
+  // Waits for the device and puts back memory and generators; then the work, or the text of what was refused.
+  CapturedWork finish(std::string* refused);
+
+  const std::shared_ptr<GraphPool>& pool() const { return pool_; }
 
  private:
-  void begin(GraphRecorder* recorder, const char* name);
-  void finish(std::initializer_list<at::Tensor> results);
-  void stop();
+  struct Saved {
+    c10::Storage storage;  // of the host's view or of the device: keeps the memory
+    std::vector<char> content;
+  };
+  void check_operator(const HostCall& call, const std::string& name);
+  void check_operand(const std::string& name, const at::Tensor& t);
+  void save(const c10::Storage& storage);
+  void keep(const c10::Storage& storage);
+  void note_write(Step& step, const c10::Storage& storage);
+  at::Tensor fixed(const at::Tensor& t);
+  c10::IValue fixed(const c10::IValue& v);
+  void add(std::unique_ptr<Step> step) { work_.steps.push_back(std::move(step)); }
 
-  State* state_ = nullptr;
+  std::shared_ptr<GraphPool> pool_;
+  presil_stream* record_stream_ = nullptr;  // the driver records on it; nothing else uses it
+  CapturedWork work_;
+  std::unordered_map<const void*, Saved> saved_;
+  std::unordered_set<const void*> written_;
+  std::unordered_map<const void*, c10::Storage>
+      views_;  // of the pool's memory, without owning it: blocks are used again inside a graph
+  std::vector<std::pair<at::Generator, at::Tensor>>
+      generators_;  // host generators that may be drawn from, with the states to go back to
+  std::string refused_;
 };
 
 }  // namespace presil

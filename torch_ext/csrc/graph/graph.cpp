@@ -11,11 +11,11 @@
 namespace presil {
 
 Graph::~Graph() {
-  if (recorder_) abandon();
+  if (capture_) abandon();
 }
 
 void Graph::require(bool captured, const char* what) const {
-  TORCH_CHECK(!recorder_, "presil: ", what, ": the graph is being captured");
+  TORCH_CHECK(!capture_, "presil: ", what, ": the graph is being captured");
   TORCH_CHECK(!captured || captured_, "presil: ", what, ": nothing was captured: use torch.presil.graph(g) first");
 }
 
@@ -35,35 +35,35 @@ void Graph::capture_begin(PoolId pool, at::GraphCaptureMode mode) {
                             : mode == at::GraphCaptureMode::Relaxed   ? CaptureMode::relaxed
                                                                       : CaptureMode::global;
   auto memory = GraphPool::get(index, pool);
-  auto recorder = std::make_unique<GraphRecorder>(index, stream, memory, capture_mode, generators);
-  TORCH_CHECK(start_recording(recorder.get()), "presil: capture_begin: presil:", index,
+  auto capture = std::make_unique<GraphCapture>(index, stream, memory, capture_mode, generators);
+  TORCH_CHECK(begin_capture(capture.get()), "presil: capture_begin: presil:", index,
               " is being captured by another graph");
   index_ = index;
   pool_ = std::move(memory);
-  recorder_ = std::move(recorder);
+  capture_ = std::move(capture);
 }
 
 void Graph::capture_end() {
-  TORCH_CHECK(recorder_, "presil: capture_end: no capture was begun with this graph");
-  stop_recording(recorder_.get());
+  TORCH_CHECK(capture_, "presil: capture_end: no capture was begun with this graph");
+  end_capture(capture_.get());
   std::string refused;
-  CapturedWork recording = recorder_->finish(&refused);
-  recorder_.reset();
+  CapturedWork work = capture_->finish(&refused);
+  capture_.reset();
   if (!refused.empty()) {
-    recording = {};
+    work = {};
     pool_.reset();
     TORCH_CHECK(false, refused, " (the capture has failed)");
   }
-  recording_ = std::move(recording);
+  work_ = std::move(work);
   captured_ = true;
 }
 
 void Graph::abandon() {
-  if (!recorder_) return;
-  stop_recording(recorder_.get());
+  if (!capture_) return;
+  end_capture(capture_.get());
   std::string refused;
-  (void)recorder_->finish(&refused);
-  recorder_.reset();
+  (void)capture_->finish(&refused);
+  capture_.reset();
   pool_.reset();
 }
 
@@ -76,14 +76,14 @@ void Graph::replay() {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const c10::impl::ExcludeDispatchKeyGuard below_autocast(c10::autocast_dispatch_keyset);
   Replay replay{index_, current_stream(index_), {}};
-  for (auto& step : recording_.steps) step->run(replay);
+  for (auto& step : work_.steps) step->run(replay);
 }
 
 void Graph::reset() {
   std::lock_guard<std::mutex> lock(mutex_);
-  if (recorder_) abandon();
+  if (capture_) abandon();
   if (captured_) wait_pending(index_);  // launches use what goes now
-  recording_ = {};
+  work_ = {};
   pool_.reset();
   captured_ = false;
 }
@@ -95,7 +95,7 @@ PoolId Graph::pool() const {
 
 std::vector<std::pair<std::string, bool>> Graph::steps() const {
   std::vector<std::pair<std::string, bool>> out;
-  for (const auto& step : recording_.steps) out.emplace_back(step->name, step->on_chip());
+  for (const auto& step : work_.steps) out.emplace_back(step->name, step->on_chip());
   return out;
 }
 

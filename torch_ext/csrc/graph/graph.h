@@ -2,14 +2,11 @@
 // torch.presil.PresilGraph and torch.accelerator.Graph: work that was captured once and is repeated on the same memory,
 // without the dispatcher.
 #pragma once
-#include "graph/recorder.h"
+#include "graph/capture.h"
 
 #include <ATen/core/GraphImplInterface.h>
 
 namespace presil {
-
-bool start_recording(GraphRecorder* recorder);  // false: the device is being captured already
-void stop_recording(GraphRecorder* recorder);
 
 class Graph final : public at::GraphImplInterface {
  public:
@@ -40,8 +37,8 @@ class Graph final : public at::GraphImplInterface {
   std::mutex mutex_;
   int index_ = -1;
   std::shared_ptr<GraphPool> pool_;
-  std::unique_ptr<GraphRecorder> recorder_;
-  CapturedWork recording_;
+  std::unique_ptr<GraphCapture> capture_;
+  CapturedWork work_;
   bool captured_ = false;
   std::vector<at::Generator> generators_;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How often and for how long the host computed, by operator.
 #include "host/fallback.h"
-#include "observe/recorder.h"
+#include "observe/observer.h"
 #include "observe/source.h"
 
 #include <memory>

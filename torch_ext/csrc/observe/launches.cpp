@@ -57,10 +57,12 @@ void remove_listener(LaunchListener* listener) {
   if (last) connect_all(false);
 }
 
-void listen_to(int index, presil_device* device) {
+static void listen_to(int index, presil_device* device) {
   std::lock_guard<std::mutex> lock(listeners().mutex);
   if (!listeners().list.empty()) connect(index, device, true);
 }
+
+static const int registered = (set_open_listener(&listen_to), 0);
 
 uint32_t set_tag(TagHalf half, uint32_t value) {
   static thread_local uint64_t tag = 0;

@@ -13,12 +13,11 @@ class LaunchListener {
 };
 
 // A listener hears the launches that end between the two calls; when remove returns, none of its calls runs any more.
+// Devices that are opened in between are heard too.
 void add_listener(LaunchListener* listener);
 void remove_listener(LaunchListener* listener);
-// A device was opened: who listens already will hear it too.
-void listen_to(int index, presil_device* device);
 
-// The upper half of a launch's tag is the profiler's correlation, the lower half the recorder's site.
+// The upper half of a launch's tag is the profiler's correlation, the lower half the observer's site.
 enum class TagHalf { Site, Correlation };
 uint32_t set_tag(TagHalf half, uint32_t value);  // of the calling thread; returns the value before
 inline uint32_t tag_site(uint64_t tag) { return static_cast<uint32_t>(tag); }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/chip_ops.h"
 #include "host/fallback.h"
+#include "observe/observer.h"
 #include "runtime/allocator.h"
 
 #include <chrono>
 
-#include "graph/capture.h"
+#include "runtime/capture.h"
 #include "runtime/writes.h"
 
 namespace presil {

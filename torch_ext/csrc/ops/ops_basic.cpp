@@ -5,7 +5,7 @@
 #include "runtime/pinned.h"
 #include "host/fallback.h"
 #include "observe/moves.h"
-#include "observe/recorder.h"
+#include "observe/observer.h"
 #include "ops/one_device.h"
 #include "runtime/writes.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/bind.h"
 
-#include "compiler/recording.h"
+#include "compiler/partition.h"
 
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
@@ -13,26 +13,26 @@ namespace presil {
 void bind_compiler(py::module_& m) {
   using OptionalTensor = std::optional<at::Tensor>;
   using Pair = std::array<int64_t, 2>;
-  py::class_<Recording, std::shared_ptr<Recording>>(m, "Recording")
+  py::class_<Partition, std::shared_ptr<Partition>>(m, "Partition")
       .def(py::init<int>())
       .def(
           "conv2d",
-          [](Recording& r, const std::string& label, const at::Tensor& x, const at::Tensor& weight,
+          [](Partition& r, const std::string& label, const at::Tensor& x, const at::Tensor& weight,
              const OptionalTensor& bias, const std::vector<OptionalTensor>& norm, double eps, Pair stride, Pair padding,
              Pair dilation, Pair input_dilation, int64_t groups, bool transposed, const OptionalTensor& residual,
              std::optional<double> low, std::optional<double> high, const at::Tensor& out) {
             r.conv2d(label, x, weight, bias, norm, eps, ConvGeometry{stride, padding, dilation, input_dilation, groups},
                      transposed, Tail{residual, low, high}, out);
           })
-      .def("linear", [](Recording& r, const std::string& label, const at::Tensor& x, const at::Tensor& weight,
+      .def("linear", [](Partition& r, const std::string& label, const at::Tensor& x, const at::Tensor& weight,
                         const OptionalTensor& bias, const OptionalTensor& residual, std::optional<double> low,
                         std::optional<double> high,
                         const at::Tensor& out) { r.linear(label, x, weight, bias, Tail{residual, low, high}, out); })
-      .def("matmul", [](Recording& r, const std::string& label, const at::Tensor& a, const at::Tensor& b,
+      .def("matmul", [](Partition& r, const std::string& label, const at::Tensor& a, const at::Tensor& b,
                         const OptionalTensor& residual, std::optional<double> low, std::optional<double> high,
                         const at::Tensor& out) { r.matmul(label, a, b, Tail{residual, low, high}, out); })
       .def("input_grad",
-           [](Recording& r, const std::string& label, const at::Tensor& grad, const at::Tensor& weight, Pair stride,
+           [](Partition& r, const std::string& label, const at::Tensor& grad, const at::Tensor& weight, Pair stride,
               Pair padding, Pair dilation, bool transposed, int64_t groups, const OptionalTensor& residual,
               const at::Tensor& out) {
              r.input_grad(label, grad, weight,
@@ -41,22 +41,22 @@ void bind_compiler(py::module_& m) {
                           residual, out);
            })
       .def("weight_grad",
-           [](Recording& r, const std::string& label, const at::Tensor& grad, const at::Tensor& x, Pair stride,
+           [](Partition& r, const std::string& label, const at::Tensor& grad, const at::Tensor& x, Pair stride,
               Pair padding, Pair dilation, bool transposed, int64_t groups, const at::Tensor& out) {
              r.weight_grad(label, grad, x,
                            ConvArguments{stride, padding, dilation, transposed, groups,
                                          compute_for(grad.scalar_type(), Fp32Op::conv)},
                            out);
            })
-      .def("bias_grad", &Recording::bias_grad)
-      .def("finish", &Recording::finish, py::call_guard<py::gil_scoped_release>())
-      .def("submit", &Recording::submit, py::call_guard<py::gil_scoped_release>())
-      .def("place_weights", &Recording::place_weights)
-      .def_property_readonly("weights_bytes", &Recording::weights_bytes)
-      .def("save", [](const Recording& r, uint64_t base) { return py::bytes(r.save(base)); })
-      .def("valid", &Recording::valid, py::call_guard<py::gil_scoped_release>())
-      .def_property_readonly("launches", &Recording::launches)
-      .def_property_readonly("operators", &Recording::operators);
+      .def("bias_grad", &Partition::bias_grad)
+      .def("finish", &Partition::finish, py::call_guard<py::gil_scoped_release>())
+      .def("submit", &Partition::submit, py::call_guard<py::gil_scoped_release>())
+      .def("place_weights", &Partition::place_weights)
+      .def_property_readonly("weights_bytes", &Partition::weights_bytes)
+      .def("save", [](const Partition& r, uint64_t base) { return py::bytes(r.save(base)); })
+      .def("valid", &Partition::valid, py::call_guard<py::gil_scoped_release>())
+      .def_property_readonly("launches", &Partition::launches)
+      .def_property_readonly("operators", &Partition::operators);
 }
 
 }  // namespace presil

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/bind.h"
 
-#include "graph/capture.h"
+#include "runtime/capture.h"
 #include "weights/weights.h"
 #include "runtime/device.h"
 #include "runtime/exit.h"

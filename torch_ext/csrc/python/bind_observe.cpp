@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/bind.h"
 
-#include "observe/recorder.h"
+#include "observe/observer.h"
 #include "observe/source.h"
 #include "python/frames.h"
 
@@ -101,7 +101,7 @@ py::list rows_as_dicts() {
   std::vector<ObservedRow> rows;
   {
     py::gil_scoped_release release;
-    rows = stop_recording();
+    rows = stop_observing();
   }
   py::list out;
   for (const auto& r : rows) out.append(to_dict(r));
@@ -116,8 +116,8 @@ void bind_observe(py::module_& m) {
   m.def("use_public_frames", &use_public_frames);
   m.def("current_source", [] { return line_of(current_source()); });
   m.def("note_operator", [](const std::string& name, const std::string& reason) { observe_note(name, reason); });
-  m.def("start_recording", py::overload_cast<>(&start_recording), py::call_guard<py::gil_scoped_release>());
-  m.def("stop_recording", &rows_as_dicts);
+  m.def("start_observing", &start_observing, py::call_guard<py::gil_scoped_release>());
+  m.def("stop_observing", &rows_as_dicts);
 }
 
 }  // namespace presil

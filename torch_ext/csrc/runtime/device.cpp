@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/device.h"
 
-#include "observe/launches.h"
 #include "runtime/interrupt.h"
 
 #include <ATen/Parallel.h>
@@ -30,6 +29,7 @@ std::mutex& open_mutex() {
   return *m;
 }
 
+std::atomic<void (*)(int, presil_device*)> open_listener{nullptr};
 std::atomic<bool> bad_fork{false};
 thread_local int tls_device = 0;
 
@@ -71,13 +71,15 @@ presil_device* open_device(int index) {
   }
   slot.bytes = info.memory_bytes;
   slot.handle.store(handle);
-  listen_to(index, handle);
+  if (auto* listener = open_listener.load()) listener(index, handle);
   static const bool once = (once_in_a_process(), true);
   (void)once;
   return handle;
 }
 
 }  // namespace
+
+std::atomic<WaitListener> wait_listener{nullptr};
 
 presil_mode mode_number(const std::string& mode) {
   if (mode == "rtl") return PRESIL_MODE_RTL;
@@ -114,6 +116,7 @@ presil_device* device(int index) {
 presil_device* opened(int index) noexcept {
   return index >= 0 && index < kMaxDevices ? slots()[index].handle.load(std::memory_order_acquire) : nullptr;
 }
+void set_open_listener(void (*listener)(int index, presil_device* device)) noexcept { open_listener = listener; }
 bool in_bad_fork() noexcept { return bad_fork.load(std::memory_order_relaxed); }
 
 int device_of_pointer(const void* p) noexcept {

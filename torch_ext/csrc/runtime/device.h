@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The devices as torch sees them: one presil_device an index, opened at first use; the calling thread's current device.
 #pragma once
-#include "observe/recorder.h"
 #include "runtime/errors.h"
 #include "runtime/settings.h"
 #include "runtime/streams.h"
+#include "runtime/waits.h"
 
 #include <presil.h>
 
@@ -33,6 +33,8 @@ presil_device* opened(int index) noexcept;
 // A child of fork() of a process that had opened a device: it shares device memory with its parent, and has neither
 // worker nor simulator.
 bool in_bad_fork() noexcept;
+// Called for each device that is opened, after it is; one in the process.
+void set_open_listener(void (*listener)(int index, presil_device* device)) noexcept;
 int device_of_pointer(const void* p) noexcept;  // -1: not device memory
 presil_daddr address_of(int index, const void* host_pointer);
 presil_mode mode_number(const std::string& mode);  // raises on another word than rtl, model, verify
@@ -44,7 +46,7 @@ void mark_pending(int index);
 // Host access to device memory comes after this: returns at once if nothing is enqueued; raises what the launches
 // raised.
 inline void wait_pending(int index) {
-  const ObservedWait observed;
+  const TimedWait timed;
   if (auto* handle = opened(index)) check(presil_device_synchronize(handle), "waiting for the chip");
 }
 

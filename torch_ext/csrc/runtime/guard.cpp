@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device guard: devices, streams and events, as c10 asks for them.
-#include "graph/capture.h"
+#include "runtime/capture.h"
 #include "runtime/device.h"
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hooks: what ATen asks an accelerator for, and the device's name.
-#include "graph/capture.h"
+#include "runtime/capture.h"
 #include "runtime/allocator.h"
 #include "runtime/device.h"
 #include "runtime/generator.h"

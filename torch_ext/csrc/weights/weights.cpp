@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/capture.h"
+#include "runtime/capture.h"
 #include "host/alias.h"
 #include "observe/moves.h"
-#include "observe/recorder.h"
+#include "observe/observer.h"
 #include "runtime/allocator.h"
 #include "weights/weights.h"
 
@@ -226,7 +226,7 @@ std::shared_ptr<PackedWeights> cached_weights(const WeightRequest& r) {
 }
 
 std::shared_ptr<presil_weights> packed_weights(const WeightRequest& r) {
-  if (auto* recorder = capturing(r.weight.device().index(), "packing weights")) return record_weights(recorder, r);
+  if (auto* capture = capturing(r.weight.device().index(), "packing weights")) return capture->weights(r);
   const auto packed = cached_weights(r);
   return {packed, packed->handle()};
 }

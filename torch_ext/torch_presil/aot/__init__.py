@@ -159,7 +159,7 @@ class _Memory:
 
 def _record(memory, values, arena, first, placed):
     part, tensors = memory.part, memory.tensors(arena, first)
-    recording = _C.Recording(arena.device.index)
+    recording = _C.Partition(arena.device.index)
     if placed:
         recording.place_weights(_C.device_address(arena.device.index, address(arena)), first)
     given = {n: tensors.get(n, values[n]) for n in part.inputs}

@@ -242,7 +242,7 @@ class ChipPartition(torch.nn.Module):
 
     def _record(self, plan, args, results):
         device = args_device(args)
-        recording = _C.Recording(device.index)
+        recording = _C.Partition(device.index)
 
         def memory(node):
             out = results.get(node)

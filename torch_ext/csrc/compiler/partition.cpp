@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/recording.h"
-#include "graph/capture.h"
-#include "observe/recorder.h"
+#include "compiler/partition.h"
+#include "runtime/capture.h"
+#include "observe/observer.h"
 #include "runtime/writes.h"
 
 #include <ATen/record_function.h>
@@ -31,14 +31,14 @@ Fusion fusion_of(const Tail& tail) {
 
 }  // namespace
 
-Recording::Recording(int index) : index_(index), epoch_(watch_epoch()) {
+Partition::Partition(int index) : index_(index), epoch_(watch_epoch()) {
   refuse_partition(index);
   device(index);
 }
-Recording::~Recording() { presil_list_destroy(list_); }
+Partition::~Partition() { presil_list_destroy(list_); }
 
-// Between begin and end of a recording: on a stream of its own, because the current one may be other threads', too.
-class Recording::Session {
+// While the driver records: on a stream of its own, because the current one may be other threads', too.
+class Partition::Session {
  public:
   explicit Session(int index) : index_(index) {
     check(presil_stream_create(device(index), 0, &stream_), "recording a partition");
@@ -62,31 +62,31 @@ class Recording::Session {
   std::optional<LaunchesTo> launches_;
 };
 
-std::shared_ptr<presil_weights> Recording::hold(const WeightRequest& request) {
+std::shared_ptr<presil_weights> Partition::hold(const WeightRequest& request) {
   auto packed = place_ ? std::make_shared<PackedWeights>(request, presil_daddr{place_}, place_end_ - place_)
                        : cached_weights(request);
   if (place_) place_ += pages(presil_weights_bytes(packed->handle()));
   held_.push_back(packed);
   return {packed, packed->handle()};
 }
-void Recording::place_weights(uint64_t address, uint64_t bytes) {
+void Partition::place_weights(uint64_t address, uint64_t bytes) {
   place_ = address;
   place_end_ = address + bytes;
 }
-uint64_t Recording::weights_bytes() const {
+uint64_t Partition::weights_bytes() const {
   uint64_t sum = 0;
   for (const auto& packed : held_) sum += pages(presil_weights_bytes(packed->handle()));
   return sum;
 }
 
-void Recording::add(const std::string& label, const at::Tensor& out, std::function<bool()> enqueue) {
-  TORCH_CHECK(!list_, "presil: the recording is finished");
+void Partition::add(const std::string& label, const at::Tensor& out, std::function<bool()> enqueue) {
+  TORCH_CHECK(!list_, "presil: the partition is finished");
   const std::pair<const void*, size_t> range{out.storage().data(), out.storage().nbytes()};
   if (std::find(written_.begin(), written_.end(), range) == written_.end()) written_.push_back(range);
   ops_.push_back({label, std::move(enqueue)});
 }
 
-void Recording::conv2d(const std::string& label, const at::Tensor& x, const at::Tensor& weight,
+void Partition::conv2d(const std::string& label, const at::Tensor& x, const at::Tensor& weight,
                        const std::optional<at::Tensor>& bias, const std::vector<std::optional<at::Tensor>>& norm,
                        double eps, const ConvGeometry& geometry, bool transposed, const Tail& tail,
                        const at::Tensor& out, Fp32Op precision) {
@@ -107,7 +107,7 @@ void Recording::conv2d(const std::string& label, const at::Tensor& x, const at::
   });
 }
 
-void Recording::linear(const std::string& label, const at::Tensor& x, const at::Tensor& weight,
+void Partition::linear(const std::string& label, const at::Tensor& x, const at::Tensor& weight,
                        const std::optional<at::Tensor>& bias, const Tail& tail, const at::Tensor& out) {
   const auto pixels = [](const at::Tensor& t) {
     return t.unsqueeze(0).unsqueeze(2).permute({0, 3, 1, 2});
@@ -118,33 +118,33 @@ void Recording::linear(const std::string& label, const at::Tensor& x, const at::
          Fp32Op::matmul);
 }
 
-void Recording::matmul(const std::string& label, const at::Tensor& a, const at::Tensor& b, const Tail& tail,
+void Partition::matmul(const std::string& label, const at::Tensor& a, const at::Tensor& b, const Tail& tail,
                        const at::Tensor& out) {
   add(label, out, [=, compute = compute_for(a.scalar_type()), fusion = fusion_of(tail)] {
     return chip_matmul(label.c_str(), a, b, out, compute, fusion);
   });
 }
 
-void Recording::input_grad(const std::string& label, const at::Tensor& grad, const at::Tensor& weight,
+void Partition::input_grad(const std::string& label, const at::Tensor& grad, const at::Tensor& weight,
                            const ConvArguments& conv, const std::optional<at::Tensor>& residual,
                            const at::Tensor& out) {
   add(label, out, [=, before = residual.value_or(at::Tensor())] {
     return chip_input_gradient(conv_labels(conv.transposed, false), grad, weight, out, conv, before);
   });
 }
-void Recording::weight_grad(const std::string& label, const at::Tensor& grad, const at::Tensor& x,
+void Partition::weight_grad(const std::string& label, const at::Tensor& grad, const at::Tensor& x,
                             const ConvArguments& conv, const at::Tensor& out) {
   add(label, out, [=] { return chip_weight_gradient(conv_labels(conv.transposed, false), grad, x, out, conv); });
 }
-void Recording::bias_grad(const std::string& label, const at::Tensor& grad, const at::Tensor& out) {
+void Partition::bias_grad(const std::string& label, const at::Tensor& grad, const at::Tensor& out) {
   if (!one_.defined()) one_ = at::ones({1}, grad.options().dtype(c10::kFloat));
   add(label, out, [=, one = one_, compute = compute_for(grad.scalar_type(), Fp32Op::conv)] {
     return chip_bias_gradient(conv_labels(false, false), grad, one, out, compute);
   });
 }
 
-void Recording::finish(const std::string& label) {
-  TORCH_CHECK(!list_, "presil: the recording is finished");
+void Partition::finish(const std::string& label) {
+  TORCH_CHECK(!list_, "presil: the partition is finished");
   name_ = "presil::" + label;
   Session session(index_);
   for (const Op& op : ops_) TORCH_CHECK_NOT_IMPLEMENTED(op.enqueue(), "presil: ", op.label, ": ", presil_error_text());
@@ -156,8 +156,8 @@ void Recording::finish(const std::string& label) {
   ops_.clear();
 }
 
-void Recording::submit() {
-  TORCH_CHECK(list_, "presil: finish() the recording first");
+void Partition::submit() {
+  TORCH_CHECK(list_, "presil: finish() the partition first");
   refuse_partition(index_);
   at::RecordFunction observed(at::RecordScope::FUNCTION);
   if (C10_UNLIKELY(observed.isActive())) observed.before(name_);
@@ -167,7 +167,7 @@ void Recording::submit() {
   mark_pending(index_);
 }
 
-bool Recording::valid() const {
+bool Partition::valid() const {
   if (place_) return true;
   const uint64_t now = watch_epoch();
   if (now == epoch_ && C10_LIKELY(compared_watches() == 0)) return true;
@@ -177,8 +177,8 @@ bool Recording::valid() const {
   return true;
 }
 
-std::string Recording::save(uint64_t base) const {
-  TORCH_CHECK(list_, "presil: finish() the recording first");
+std::string Partition::save(uint64_t base) const {
+  TORCH_CHECK(list_, "presil: finish() the partition first");
   uint64_t size = 0;
   check(presil_list_save(list_, {base}, nullptr, &size), "saving commands");
   std::string bytes(size, '\0');

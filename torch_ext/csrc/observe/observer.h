@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records, while on, which operator ran where, from which line, and what it cost: torch.presil.explain().
+// Observes, while on, which operator ran where, from which line, and what it cost: torch.presil.explain().
 // Operators come from RecordFunction (composites too); what happens inside one is charged to the innermost open one of
 // the thread.
 #pragma once
@@ -26,18 +26,17 @@ struct ObservedRow {
 };
 
 namespace observe_detail {
-extern std::atomic<bool> recording;
+extern std::atomic<bool> on;
 void enqueued();
 void on_host(const char* op, const char* reason);
 void moved(uint64_t bytes, const char* reason);
-void waited(uint64_t ns);
 void step(const char* name, const char* reason, uint64_t bytes, uint64_t ns);
 void note(const std::string& name, const std::string& reason);
 }  // namespace observe_detail
 
-inline bool observing() noexcept { return observe_detail::recording.load(std::memory_order_relaxed); }
+inline bool observing() noexcept { return observe_detail::on.load(std::memory_order_relaxed); }
 
-// What the rest of the extension tells; each costs one relaxed load while nobody records.
+// What the rest of the extension tells; each costs one relaxed load while nobody observes.
 inline void observe_launch() {
   if (observing()) observe_detail::enqueued();
 }
@@ -47,9 +46,6 @@ inline void observe_host(const char* op, const char* reason) {
 // The open operator copied or converted this many bytes (of the result) with the CPU.
 inline void observe_moved(uint64_t bytes, const char* reason) {
   if (observing()) observe_detail::moved(bytes, reason);
-}
-inline void observe_wait(uint64_t ns) {
-  if (observing()) observe_detail::waited(ns);
 }
 // Work of ours that is no operator, done by the host: a row of its own.
 inline void observe_step(const char* name, const char* reason, uint64_t bytes, uint64_t ns) {
@@ -62,20 +58,9 @@ inline void observe_note(const std::string& name, const std::string& reason) {
 
 uint64_t observe_now_ns();
 
-// Around waiting for the chip.
-struct ObservedWait {
-  const uint64_t start = observing() ? observe_now_ns() : 0;
-  ObservedWait() = default;
-  ObservedWait(const ObservedWait&) = delete;
-  ObservedWait& operator=(const ObservedWait&) = delete;
-  ~ObservedWait() {
-    if (start) observe_wait(observe_now_ns() - start);
-  }
-};
-
-// One recording at a time in a process: a second start raises. stop() returns the rows in order of first appearance;
+// One observation at a time in a process: a second start raises. stop() returns the rows in order of first appearance;
 // the caller has waited for the devices.
-void start_recording();
-std::vector<ObservedRow> stop_recording();
+void start_observing();
+std::vector<ObservedRow> stop_observing();
 
 }  // namespace presil

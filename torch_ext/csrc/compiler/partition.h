@@ -17,14 +17,14 @@ struct Tail {
   std::optional<double> low, high;
 };
 
-class Recording {
+class Partition {
  public:
-  explicit Recording(int index);
-  ~Recording();
-  Recording(const Recording&) = delete;
-  Recording& operator=(const Recording&) = delete;
+  explicit Partition(int index);
+  ~Partition();
+  Partition(const Partition&) = delete;
+  Partition& operator=(const Partition&) = delete;
 
-  // Operators, in order. Tensors must be on the device and stay where they are while the recording is submitted;
+  // Operators, in order. Tensors must be on the device and stay where they are while it is submitted;
   // weights are held, the others are not. x: [N, C, H, W] channels_last; out: [N, O, H', W'] channels_last. norm: mean,
   // variance, weight and bias (either may be undefined) of a batch-norm to fold, or empty.
   void conv2d(const std::string& label, const at::Tensor& x, const at::Tensor& weight,

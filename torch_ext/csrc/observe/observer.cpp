@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "observe/recorder.h"
+#include "observe/observer.h"
 
 #include "observe/launches.h"
 #include "observe/source.h"
@@ -15,7 +15,7 @@
 
 namespace presil {
 namespace observe_detail {
-std::atomic<bool> recording{false};
+std::atomic<bool> on{false};
 }
 
 namespace {
@@ -48,7 +48,7 @@ struct ForwardLines {
   }
 };
 
-struct Recorder final : LaunchListener {
+struct Observer final : LaunchListener {
   std::mutex mutex;
   uint64_t session = 0;
   std::vector<Site> sites;
@@ -89,7 +89,7 @@ struct Recorder final : LaunchListener {
   void launched(int, const presil_report& report) override {
     std::lock_guard<std::mutex> lock(mutex);
     uint32_t number = tag_site(report.tag);
-    // A launch that no operator of this recording enqueued: a graph's, or one from before.
+    // A launch that no operator of this observation enqueued: a graph's, or one from before.
     if (number == 0 || number > sites.size()) number = site({report.label, 0, false});
     ObservedRow& r = row(number, "chip", "");
     r.launches++;
@@ -102,9 +102,9 @@ struct Recorder final : LaunchListener {
   }
 };
 
-// One for the process, never destroyed: operators may still be open when a recording ends.
-Recorder& recorder() {
-  static auto* r = new Recorder;
+// One for the process, never destroyed: operators may still be open when an observation ends.
+Observer& observer() {
+  static auto* r = new Observer;
   return *r;
 }
 
@@ -148,8 +148,8 @@ std::string name_of(const at::RecordFunction& fn) {
 void find_line(Frame& frame, const at::RecordFunction& fn) {
   if (fn.scope() == at::RecordScope::BACKWARD_FUNCTION) {
     frame.backward = true;
-    std::lock_guard<std::mutex> lock(recorder().mutex);
-    frame.source = recorder().forward.get(fn.forwardThreadId(), fn.seqNr());
+    std::lock_guard<std::mutex> lock(observer().mutex);
+    frame.source = observer().forward.get(fn.forwardThreadId(), fn.seqNr());
     return;
   }
   if (frame.parent && frame.parent->backward) {
@@ -159,8 +159,8 @@ void find_line(Frame& frame, const at::RecordFunction& fn) {
   }
   frame.source = current_source();
   if (frame.source && fn.seqNr() >= 0) {
-    std::lock_guard<std::mutex> lock(recorder().mutex);
-    recorder().forward.put(fn.threadId(), fn.seqNr(), frame.source);
+    std::lock_guard<std::mutex> lock(observer().mutex);
+    observer().forward.put(fn.threadId(), fn.seqNr(), frame.source);
   }
 }
 
@@ -174,10 +174,10 @@ std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn) {
   frame->parent = top;
   find_line(*frame, fn);
   if (device) {
-    std::lock_guard<std::mutex> lock(recorder().mutex);
+    std::lock_guard<std::mutex> lock(observer().mutex);
     frame->op = name_of(fn);
-    frame->site = recorder().site({frame->op, frame->source, frame->backward});
-    frame->of_session = recorder().session;
+    frame->site = observer().site({frame->op, frame->source, frame->backward});
+    frame->of_session = observer().session;
   }
   frame->tag_before = set_tag(TagHalf::Site, frame->site);
   frame->start_ns = observe_now_ns();
@@ -202,9 +202,9 @@ void end(const at::RecordFunction&, at::ObserverContext* context) {
                       : frame->on_host || frame->host_bytes ? "host"
                       : frame->works                        ? "composite"
                                                             : "metadata";
-  std::lock_guard<std::mutex> lock(recorder().mutex);
-  if (frame->of_session != recorder().session) return;
-  ObservedRow& r = recorder().row(frame->site, where, frame->reason);
+  std::lock_guard<std::mutex> lock(observer().mutex);
+  if (frame->of_session != observer().session) return;
+  ObservedRow& r = observer().row(frame->site, where, frame->reason);
   r.calls++;
   r.host_bytes += frame->host_bytes;
   r.wait_ns += frame->wait_ns;
@@ -240,17 +240,13 @@ void moved(uint64_t bytes, const char* reason) {
   if (top->reason.empty()) top->reason = reason;
 }
 
-void waited(uint64_t ns) {
-  if (top) top->wait_ns += ns;
-}
-
 void step(const char* name, const char* reason, uint64_t bytes, uint64_t ns) {
   if (top) {
     top->works = true;
     top->inner_ns += ns;
   }
-  std::lock_guard<std::mutex> lock(recorder().mutex);
-  ObservedRow& r = recorder().row(recorder().site({name, top ? top->source : 0, top && top->backward}), "host", reason);
+  std::lock_guard<std::mutex> lock(observer().mutex);
+  ObservedRow& r = observer().row(observer().site({name, top ? top->source : 0, top && top->backward}), "host", reason);
   r.calls++;
   r.host_bytes += bytes;
   r.host_ns += ns;
@@ -258,11 +254,15 @@ void step(const char* name, const char* reason, uint64_t bytes, uint64_t ns) {
 
 void note(const std::string& name, const std::string& reason) {
   const uint32_t source = top ? top->source : current_source();
-  std::lock_guard<std::mutex> lock(recorder().mutex);
-  recorder().row(recorder().site({name, source, top && top->backward}), "composite", reason).calls++;
+  std::lock_guard<std::mutex> lock(observer().mutex);
+  observer().row(observer().site({name, source, top && top->backward}), "composite", reason).calls++;
 }
 
 }  // namespace observe_detail
+
+static void waited(uint64_t ns) {
+  if (top) top->wait_ns += ns;
+}
 
 uint64_t observe_now_ns() {
   return static_cast<uint64_t>(
@@ -270,25 +270,27 @@ uint64_t observe_now_ns() {
           .count());
 }
 
-void start_recording() {
+void start_observing() {
   TORCH_CHECK(
       !observing(),
       "presil: torch.presil.explain() is active already; one at a time in a process. Leave the outer one first");
-  recorder().clear();
-  add_listener(&recorder());
-  observe_detail::recording = true;
+  observer().clear();
+  add_listener(&observer());
+  observe_detail::on = true;
+  wait_listener = &waited;
   callback = at::addGlobalCallback(at::RecordFunctionCallback(&start, &end)
                                        .needsInputs(true)
                                        .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
 }
 
-std::vector<ObservedRow> stop_recording() {
-  TORCH_CHECK(observing(), "presil: stop_recording without start_recording");
+std::vector<ObservedRow> stop_observing() {
+  TORCH_CHECK(observing(), "presil: stop_observing without start_observing");
   at::removeCallback(callback);
-  remove_listener(&recorder());
-  observe_detail::recording = false;
-  std::lock_guard<std::mutex> lock(recorder().mutex);
-  return recorder().rows;
+  remove_listener(&observer());
+  observe_detail::on = false;
+  wait_listener = nullptr;
+  std::lock_guard<std::mutex> lock(observer().mutex);
+  return observer().rows;
 }
 
 }  // namespace presil
