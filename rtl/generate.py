@@ -32,7 +32,9 @@ def fields(isa):
 
 def config_hash(name, config):
     """CRC-32 of the configuration and the descriptor layout: what the CONFIG_HASH register shows."""
-    text = json.dumps({name: config, "isa": json.loads((HERE / "descriptors.json").read_text())}, sort_keys=True)
+    isa = json.loads((HERE / "descriptors.json").read_text())
+    isa.pop("_")  # words about it
+    text = json.dumps({name: config, "isa": isa}, sort_keys=True)
     return zlib.crc32(text.encode())
 
 
@@ -71,8 +73,8 @@ def config_pkg(name, config):
 
 # Setters take 64 bits, so that no caller narrows a value before it is looked at.
 C_MISFIT = """\
-/* What a setter does with a value that its field can't hold: PRESIL_DESC_MISFIT(field, value, low, high), defined before
- * this header is included; else it prints and ends the program. The field's bits are then undefined. */
+/* What a setter does with a value that its field can't hold: PRESIL_DESC_MISFIT(field, value, low, high), defined
+ * before this header is included; else it prints and ends the program. The field's bits are then undefined. */
 #ifndef PRESIL_DESC_MISFIT
 #include <stdio.h>
 #include <stdlib.h>

@@ -111,7 +111,8 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
     logic [31:0] code_index;
     logic [39:0] at, code_addr;                // at: 128-byte aligned
     own      = own_code != ERROR_NONE;
-    ask      = busy && !halt && !own && !fetch_valid && ahead != 32'd0 && !doorbell && asked + fetch_count - ring_head <= SLOTS;
+    ask      = busy && !halt && !own && !fetch_valid && ahead != 32'd0 && !doorbell
+               && asked + fetch_count - ring_head <= SLOTS;
     fetch    = fetch_valid && fetch_ready;
     handed   = state == 2'd2 && !halt && !own
             && (opcode == OP_NOP || (opcode == OP_LOAD && room[0]) || (opcode == OP_MATRIX && room[1])

@@ -156,8 +156,9 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
     .ring_log2(hw_out.RING_LOG2.value.value), .ring_tail(hw_out.RING_TAIL.value.value), .doorbell,
     .queue_reset(hw_out.CONTROL.queue_reset.value), .ring_head, .busy, .error, .error_code, .error_index, .error_addr,
     .irq_done(pulse_done), .irq_error(pulse_error), .fetch_valid, .fetch_ready, .fetch_beat, .fetch_len,
-    .fetch_rvalid, .fetch_rdata(m_axi_rdata), .fetch_rerror(m_axi_rresp[1]), .halt, .clear(queue_clear), .engine_rst, .launch, .decoded,
-    .push, .push_desc, .push_index, .room, .all_empty, .all_idle, .fail_code, .fail_index, .fail_addr);
+    .fetch_rvalid, .fetch_rdata(m_axi_rdata), .fetch_rerror(m_axi_rresp[1]), .halt, .clear(queue_clear),
+    .engine_rst, .launch, .decoded, .push, .push_desc, .push_index, .room, .all_empty, .all_idle,
+    .fail_code, .fail_index, .fail_addr);
 
   // ---- issue: 0 LOAD, 1 MATRIX, 2 EPILOGUE, 3 STORE -----------------------------------------
   logic        clean;                              // reset of engines and queues

@@ -9,7 +9,8 @@
 # presil_transport_entry (driver/include/presil_transport.h).
 #   CONFIG, CHIP, CLOCK_MHZ   what the library says of itself: CONFIG (default NAME), CHIP names the vtable behind
 #   presil_chip.h
-#   BUILDS     fast: everyday; check: assertions, the RTL's cover properties, random start values; trace: fast with FST waveforms
+#   BUILDS     fast: everyday; check: assertions, the RTL's cover properties, random start values; trace: fast with
+#   FST waveforms
 #   SOURCES    in the order in which Verilator has to read them: packages first. Files made by a custom command of the
 #   same directory are welcome.
 #   TRAIN      command that exercises a library (LIBRARY stands for its path) for about a second: fast is then

@@ -5,8 +5,8 @@ one.
 
 usage: speed.py LIBRARY --generated DIR [--tiles N] [--rounds N] [--only TEXT] [--memory MODEL] [--once | --train]
 
-DIR holds presil_desc.py and presil_regs.py of rtl/generate.py. Each layer is a double-buffered stream of tiles of 32 x 32 pixels: load,
-matrix, epilogue, store.
+DIR holds presil_desc.py and presil_regs.py of rtl/generate.py. Each layer is a double-buffered stream of tiles of 32
+x 32 pixels: load, matrix, epilogue, store.
 1x1 keeps everything busy (the worst case), 3x3 with residual the array. No results are looked at: that is what the
 tests do. --once: one round without the idle chip, for perf. --train: a short run through everything that the chip
 has, to be profiled for the compiler. kHz are of the thread's CPU time. Prints the best round of each, and the matrix

@@ -12,7 +12,8 @@ import ctypes as c
 ABI = 2  # PRESIL_TRANSPORT_ABI
 IRQ, DEADLINE, CANCELLED, HUNG = range(4)  # presil_wait_reason
 _OPS = (
-    "open close info last_error read32 write32 region mem_read mem_write sync_for_device sync_for_host launch wait cycles reset "
+    "open close info last_error read32 write32 region mem_read mem_write sync_for_device sync_for_host launch "
+    "wait cycles reset "
     "trace write_log write_log_fetch bus_fault set_memory_model inject read32_many"
 ).split()
 

@@ -149,7 +149,8 @@ class Pair:
                 at = np.flatnonzero(want != got)
                 address = space.output_island(self.config, k) + at[0]
                 raise Difference(
-                    f"{len(at)} bytes differ, the first at {address:#x}: RTL {got[at[0]]:#04x}, twin {want[at[0]]:#04x}; "
+                    f"{len(at)} bytes differ, the first at {address:#x}: RTL {got[at[0]]:#04x}, twin "
+                    f"{want[at[0]]:#04x}; "
                     f"written by {writers(p, address)}"
                 )
         for k, index in enumerate(p.images):

@@ -23,6 +23,8 @@ presil_socket_test(socket_fuzz test_socket_fuzz.c)
 # Four threads on one device; under ThreadSanitizer (preset tsan) it is the point, and takes a minute.
 presil_socket_test(threads "test_threads.c;core_fixture.c")
 if(PRESIL_SANITIZE STREQUAL thread)
-  set_property(TEST c_threads APPEND PROPERTY ENVIRONMENT "PRESIL_THREADS_SECONDS=60;TSAN_OPTIONS=suppressions=${CMAKE_CURRENT_LIST_DIR}/tsan.supp:halt_on_error=0:second_deadlock_stack=1")
+  set_property(TEST c_threads APPEND PROPERTY ENVIRONMENT
+      "PRESIL_THREADS_SECONDS=60;\
+TSAN_OPTIONS=suppressions=${CMAKE_CURRENT_LIST_DIR}/tsan.supp:halt_on_error=0:second_deadlock_stack=1")
   set_property(TEST c_threads PROPERTY LABELS threads)
 endif()

@@ -83,7 +83,8 @@ module bench;
   always @(negedge clk) begin
     behind <= !rst;
     if (behind) begin
-      look("control", (^{irq, awready, wready, bvalid, arready, rvalid, m_awvalid, m_wvalid, m_bready, m_arvalid, m_rready}) === 1'bx);
+      look("control", (^{irq, awready, wready, bvalid, arready, rvalid,
+                         m_awvalid, m_wvalid, m_bready, m_arvalid, m_rready}) === 1'bx);
       if (bvalid === 1) look("bresp", (^bresp) === 1'bx);
       if (rvalid === 1) look("rdata", (^{rresp, rdata}) === 1'bx);
       if (m_awvalid === 1) look("aw", (^{m_awid, m_awaddr, m_awlen, m_awsize, m_awburst}) === 1'bx);

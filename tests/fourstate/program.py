@@ -17,7 +17,8 @@ def descriptors():
     loop = dict(n0=1, n1=1, n2=1, n3=1)
     return [
         # weights: 8 rows of 8 fp32 become 8 columns of bf16 at words 0 to 7
-        encode("LOAD", **{**loop, "n1": 8}, transpose=1, conv=1, addr_lo=IN, row_bytes=32, chunk_bytes=32, word_bytes=32,
+        encode("LOAD", **{**loop, "n1": 8}, transpose=1, conv=1, addr_lo=IN, row_bytes=32, chunk_bytes=32,
+               word_bytes=32,
                ds1=32, sw=WORD),
         # activations: 4 words of bf16, the last one beyond the end of the row
         encode("LOAD", **{**loop, "n0": 4}, addr_lo=IN + 0x203, row_bytes=56, step0=16, chunk_bytes=16, word_bytes=16,

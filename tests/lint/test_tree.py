@@ -128,3 +128,28 @@ def test_what_c_calls_in_a_simulator_throws_nothing():
     entries = [(path, e.strip()) for path, body in found for e in re.findall(r"[^,<]+(?:<[^>]*>[^,]*)?", body)]
     loose = [f"{path}: {entry}" for path, entry in entries if entry and not allowed.fullmatch(entry)]
     assert len(entries) > 40 and not loose, loose
+
+
+# Columns: of code; of tables (data files, documents); of running text.
+MOST_COLUMNS, MOST_TABLE_COLUMNS = 120, 140
+TABLES = {".toml", ".json", ".rdl", ".ini", ".in"}
+WRITTEN_BY_PROGRAMS = {"tests/cycles/baseline.json"}
+
+
+def columns_allowed(path, line: str, in_code_block: bool) -> float:
+    if path.suffix == ".md":
+        return float("inf") if line.startswith("|") or in_code_block else MOST_COLUMNS
+    return MOST_TABLE_COLUMNS if path.suffix in TABLES else MOST_COLUMNS
+
+
+def test_lines_fit_a_diff():
+    long = []
+    for path, body in texts():
+        if path.suffix == ".svg" or str(path) in WRITTEN_BY_PROGRAMS:
+            continue
+        in_code_block = False
+        for number, line in enumerate(body.splitlines(), 1):
+            in_code_block ^= line.lstrip().startswith("```")
+            if len(line) > columns_allowed(path, line, in_code_block):
+                long.append(f"{path}:{number}: {len(line)} columns")
+    assert not long, "\n".join(long[:50])

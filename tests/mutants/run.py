@@ -105,7 +105,8 @@ def main():
     missed = [f for f in faults if f.number not in found]
     share = 100 * len(found) / max(1, len(faults))
     print(
-        f"{len(found)} of {len(faults)} found, {share:.1f} %; survived: {', '.join(f'{f.file} {f.name}' for f in missed) or 'none'}"
+        f"{len(found)} of {len(faults)} found, {share:.1f} %; survived: "
+        f"{', '.join(f'{f.file} {f.name}' for f in missed) or 'none'}"
     )
     if args.json:
         args.json.write_text(

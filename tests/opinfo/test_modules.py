@@ -7,9 +7,9 @@ bit. With launches: the CPU's run around the device's own products, each of whic
 (parity/products.py). Recurrent modules have no run to compare bits with: PyTorch takes its fused cells on every
 device but the CPU, which adds gates in another order. They are held to the float64 result, no further from it than
 eight times the CPU's runs with operands moved by their last bit (parity/products.py, no_worse): a bound that float64
-has too, and that does not hang on how the host's library rounds. Attention is taken apart on the CPU as on the device. The fused
-layers of transformers in evaluation are off here on both sides, because the CPU's are another algorithm;
-tests/torch/test_attention.py has them.
+has too, and that does not hang on how the host's library rounds. Attention is taken apart on the CPU as on the
+device. The fused layers of transformers in evaluation are off here on both sides, because the CPU's are another
+algorithm; tests/torch/test_attention.py has them.
 """
 
 import contextlib

@@ -89,7 +89,8 @@ def test_what_the_bus_does_to_an_engine(chip, what):
 
 
 def test_snapshot_and_clear(chip):
-    """A snapshot stays while the chip goes on; a clear without a snapshot does not show; both together show the last."""
+    """A snapshot stays while the chip goes on; a clear without a snapshot does not show; both together show the
+    last."""
     first = chip.map.REGISTERS["COUNTER"]
 
     def descriptors():

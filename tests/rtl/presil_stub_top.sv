@@ -136,7 +136,8 @@ module presil_stub_top #(
 
     // ---- the copy: the reader's and the writer's chunk are counted; they are at most two apart
     logic [8*WORD-1:0] buffer[2*CHUNK];
-    logic [31:0] ar_left, r_left, aw_left, w_left, b_left;  // beats not yet requested, read, announced, written; bursts not answered
+    // beats not yet requested, read, announced, written; bursts not answered
+    logic [31:0] ar_left, r_left, aw_left, w_left, b_left;
     logic [31:0] ar_chunk, r_chunk, w_chunk;
     logic [3:0]  r_at, w_at;
     logic [39:0] ar_addr, aw_addr;

@@ -20,7 +20,8 @@ def bits(t):
 
 
 def lines(sizes) -> tuple:
-    """(number of the axis along the lanes, positions in order as blocks of (image, row, column)). sizes: of the output's
+    """(number of the axis along the lanes, positions in order as blocks of (image, row, column)). sizes: of the
+    output's
     gradient along image, row, column."""
 
     def blocks(axis):

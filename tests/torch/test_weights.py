@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packed weights are those of now: every kind of write, by every user of packed weights, and while another thread packs.
-Collectives: test_distributed.py."""
+"""Packed weights are those of now: every kind of write, by every user of packed weights, and while another thread
+packs. Collectives: test_distributed.py."""
 
 import copy
 import ctypes

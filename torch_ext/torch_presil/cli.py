@@ -169,7 +169,8 @@ def cosim(
     batches,
     no_check,
 ) -> None:
-    """Co-simulate MODEL: package.module:callable or path/to/file.py:callable, returning a torch.nn.Module, or the module
+    """Co-simulate MODEL: package.module:callable or path/to/file.py:callable, returning a torch.nn.Module, or the
+    module
     and its inputs (a tensor, tuple or dictionary); or a class of transformers, such as transformers:BertModel."""
     from torch_presil.cosim import Options
     from torch_presil.inputs import parse_input

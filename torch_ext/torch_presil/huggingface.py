@@ -12,7 +12,8 @@ TOKENS = 16
 
 
 def is_pretrained_class(target) -> bool:
-    """Whether it is a model class of transformers, which is made from a configuration; without importing the library."""
+    """Whether it is a model class of transformers, which is made from a configuration; without importing the
+    library."""
     return isinstance(target, type) and any(c.__name__ == "PreTrainedModel" for c in target.__mro__)
 
 

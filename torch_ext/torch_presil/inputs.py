@@ -64,7 +64,8 @@ class Inputs:
 
 @dataclass(frozen=True)
 class InputSpec:
-    """One argument: shape; dtype; below: exclusive upper bound of integers, which start at 0; name: None: positional."""
+    """One argument: shape; dtype; below: exclusive upper bound of integers, which start at 0; name: None:
+    positional."""
 
     shape: tuple
     dtype: torch.dtype = torch.float32
