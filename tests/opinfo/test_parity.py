@@ -142,6 +142,12 @@ def copied(x, size):
     return x.cpu().view(size).to("presil")
 
 
+def operand_cleared_unheard(a, b):
+    result = torch.mm(a.cpu(), b.cpu()).to("presil")
+    torch_presil._C.host_view(a).zero_()
+    return result
+
+
 @pytest.mark.parametrize(
     "entry, dtype, operator, fault, found",
     [
@@ -154,12 +160,13 @@ def copied(x, size):
         ),
         ("add", torch.int64, "add.out", sum_elsewhere, {"inplace": "values differ", "out": "values differ"}),
         ("mm", torch.int64, "mm.out", resized_to_the_transposed, {"out": "shape"}),
+        ("mm", torch.int64, "mm", operand_cleared_unheard, {"forward": "nobody was told"}),
         ("view", torch.int64, "view", copied, {"forward": "results alias inputs"}),
     ],
 )
 def test_a_fault_planted_in_the_device_is_found(entry, dtype, operator, fault, found):
     """A wrong rounding in an operator of the chip, a result that is not what it should alias, out= of a wrong shape,
-    a view that is a copy."""
+    a write that is not announced, a view that is a copy."""
     checks_run = tuple(found)
     run = lambda: worker.run_entry(worker.entries()[entry], dtype, lambda text: None, checks_run)
     assert run()["failed"] == {}

@@ -10,6 +10,7 @@
     grad           gradients of every input, from the same random gradients of the results
     error          (of an entry's error inputs) the same type of exception
 
+Whatever a call writes of its operands it announces: else packed weights made of them would be used on.
 What raises on the CPU must raise the same type on the device. Where nothing was launched, every bit is the CPU's;
 otherwise see products.py.
 """
@@ -20,6 +21,8 @@ from dataclasses import dataclass
 
 import torch
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+from torch_presil import _C
 
 from . import compare
 from .products import NOT_COMPARABLE, Launches, explain, no_worse
@@ -40,6 +43,20 @@ UNINITIALISED = {
 # The CPU gives other bits from call to call (LAPACK's gelsy, in MKL: for the same operands at the same alignment,
 # with MKL_CBWR too).
 UNREPRODUCIBLE = {"linalg.lstsq"}
+
+
+class Watch:
+    """Whether operands were written without an announcement: what was packed of them would be used on."""
+
+    def __init__(self, tensors):
+        tensors = [t for t in tensors if t.device.type == DEVICE]
+        for t in tensors:
+            _C.expose(t)  # so that the bytes are compared
+        self.watch = _C.Watch(tensors)
+
+    def silent(self) -> bool:
+        torch.presil.synchronize()
+        return self.watch.unwritten and not self.watch.current()
 
 
 @dataclass
@@ -71,6 +88,7 @@ class Checker:
         def run(device, context=contextlib.nullcontext(), wide=False):
             move = Transfer(device, shift, wide)
             moved = move(arguments)
+            watch = Watch(move.bases) if device == DEVICE else None
             torch.manual_seed(self.seed)
             torch.use_deterministic_algorithms(self.fill, warn_only=True)
             try:
@@ -78,12 +96,18 @@ class Checker:
                     outcome = call(function, *moved)
             finally:
                 torch.use_deterministic_algorithms(False)
+            if watch is not None and watch.silent():
+                unheard.append("an operand was written, and nobody was told (csrc/runtime/writes.h)")
             return outcome, move
+
+        unheard = []
 
         expected, from_cpu = run("cpu")
         self.launches.count()
         got, from_device = run(DEVICE)
         launched = self.launches.count() > 0
+        if unheard:
+            return unheard[0], expected
         if expected.error is not None or got.error is not None:
             return same_error(got.error, expected.error), expected
         everything = (
