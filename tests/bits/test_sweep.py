@@ -18,13 +18,13 @@ from .sweep import Counts, check
 
 SEED = int(os.environ.get("PRESIL_SEED", "1"))
 MODE = os.environ.get("PRESIL_SWEEP_MODE", "verify")
-WIDE = {"tiny": 1150, "odd": 1150, "base": 300}  # cases a chip
-LIMITS = {"tiny": 60_000, "odd": 60_000, "base": 200_000}
+CASES = {"tiny": 1150, "odd": 1150, "base": 300, "wide": 120}  # a chip
+LIMITS = {"tiny": 60_000, "odd": 60_000, "base": 200_000, "wide": 400_000}
 PARTS = 6
 
 
 def part(chip: str, number: int) -> list:
-    return cases(chip, SEED, WIDE[chip], LIMITS[chip])[number::PARTS]
+    return cases(chip, SEED, CASES[chip], LIMITS[chip])[number::PARTS]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def sweep(device, some, tiling_every=6) -> Counts:
 
 
 @pytest.mark.parametrize("number", range(PARTS))
-@pytest.mark.parametrize("chip", WIDE)
+@pytest.mark.parametrize("chip", CASES)
 def test_rtl_equals_twin_equals_oracle(device, chip, number):
     some = part(chip, number)
     counts = sweep(device(chip), some)
@@ -69,7 +69,7 @@ def test_rtl_equals_twin_equals_oracle(device, chip, number):
 
 def test_the_sweep_is_as_wide_as_promised():
     """>= 2,000 shapes, >= 10^6 output elements; what the parts run is what is counted here."""
-    everything = {chip: [c for n in range(PARTS) for c in part(chip, n)] for chip in WIDE}
+    everything = {chip: [c for n in range(PARTS) for c in part(chip, n)] for chip in CASES}
     total = [c for some in everything.values() for c in some]
     elements = 0
     for c in total:
@@ -79,7 +79,7 @@ def test_the_sweep_is_as_wide_as_promised():
         elements += count
     print(f"{shapes(total)} shapes, {elements} elements")
     assert shapes(total) >= 2000 and elements >= 1_000_000
-    assert all(WIDE[chip] >= directed_count(chip) for chip in ("tiny", "odd"))
+    assert all(CASES[chip] >= directed_count(chip) for chip in ("tiny", "odd"))
 
 
 @pytest.mark.parametrize("chip", ["tiny", "odd"])
@@ -107,7 +107,7 @@ PRESSURES = [
     "ideal,interleave=1,r=sparse",
     *(f"ideal,{channel}={profile}" for channel in ("aw", "w", "b", "ar", "r") for profile in ("starved", "bursty")),
 ]
-PRESSED = {"tiny": 10, "odd": 10, "base": 8}  # cases a memory model
+PRESSED = {"tiny": 10, "odd": 10, "base": 8, "wide": 4}  # cases a memory model
 
 
 @pytest.mark.parametrize("chip", PRESSED)

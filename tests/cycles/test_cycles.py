@@ -18,7 +18,7 @@ import pytest
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-CHIPS = ("tiny", "odd", "base")
+CHIPS = ("tiny", "odd", "base", "wide")
 
 
 @functools.lru_cache(maxsize=None)

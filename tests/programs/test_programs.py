@@ -8,7 +8,16 @@ from bench.programs import BATCH
 
 from .numbers import FIRST_OF_DAY, SCALE
 
-SHARES = {("tiny", "fast"): 6000, ("odd", "fast"): 3200, ("tiny", "check"): 800, ("odd", "check"): 400}
+SHARES = {
+    ("tiny", "fast"): 6000,
+    ("odd", "fast"): 3200,
+    ("base", "fast"): 300,
+    ("wide", "fast"): 200,
+    ("tiny", "check"): 800,
+    ("odd", "check"): 400,
+    ("base", "check"): 60,
+    ("wide", "check"): 60,
+}
 
 
 def parts():

@@ -15,7 +15,7 @@ IMAGES = 24
 
 
 def island_bytes(config):
-    return 1 << 16 if config.word_bytes <= 32 else 1 << 18
+    return 1 << (16 if config.word_bytes <= 32 else 18 if config.word_bytes <= 64 else 20)
 
 
 def input_island(config, k):
