@@ -21,6 +21,18 @@ def compact(launches: dict) -> dict:
     }
 
 
+def operators(measured: dict) -> dict:
+    """What measure.py prints (operator -> {"cycles", "stalls": a list of launches}) as the baseline has it."""
+    cases = {}
+    for name, m in measured.items():
+        launches = {
+            str(i): {"cycles": sum(next(iter(s.values())).values()), "stalls": s} for i, s in enumerate(m["stalls"])
+        }
+        assert sum(launch["cycles"] for launch in launches.values()) == m["cycles"], name
+        cases[name] = compact(launches)
+    return cases
+
+
 def recorded() -> dict:
     return {k: v for k, v in json.loads(BASELINE.read_text()).items() if k != "_"} if BASELINE.exists() else {}
 

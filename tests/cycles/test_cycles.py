@@ -37,14 +37,9 @@ def cycles_of(measured: dict) -> dict:
 
 @pytest.mark.parametrize("chip", CHIPS)
 def test_operators(chip):
-    measured = measure(chip)
-    cases = {
-        name: {str(i): {"cycles": sum(next(iter(s.values())).values()), "stalls": s} for i, s in enumerate(m["stalls"])}
-        for name, m in measured.items()
-    }
+    cases = gate.operators(measure(chip))
     assert len(cases) >= 12
-    assert all(sum(launch["cycles"] for launch in cases[n].values()) == m["cycles"] for n, m in measured.items())
-    gate.check(chip, {name: gate.compact(launches) for name, launches in cases.items()})
+    gate.check(chip, cases)
 
 
 @functools.lru_cache(maxsize=None)
