@@ -56,6 +56,7 @@ TARGETS = {
     "resnet18_compiled_vs_eager": ("×", 0.9, 0.5, False),
     "resnet18_compile_seconds": ("s", 30, 10, False),
     "socket_launch_extra_us": ("µs", 50, 30, False),
+    "dpi_slowdown": ("×", 2.0, 1.5, False),
     "rtl_build_seconds": ("s", 60, 40, False),
     "torch_ext_build_seconds": ("s", 60, 40, False),
     "tests_build_seconds": ("s", 360, 240, False),
@@ -320,27 +321,40 @@ print(json.dumps({f"socket_launch_{name}_us": value for name, value in figures.i
 """
 
 
-def socket_launch(tell) -> dict:
-    """An empty launch on the RTL of `base` in this process and through presil-serve, in turns: medians of 200, the
-    best of ten rounds, and what the socket costs."""
-    build, library = (
-        os.environ.get("PRESIL_BUILD_DIR"),
-        next(
-            (
-                p
-                for f in os.environ.get("PRESIL_LIBRARY_PATH", "").split(":")
-                if (p := Path(f) / "libpresil_sim_base_fast.so").exists()
-            ),
-            None,
-        ),
-    )
-    program = Path(build or "", "bin", "presil-serve")
-    if not build or not library or not program.exists():
-        return {}
-    tell("empty launch through a socket")
+DPI_SCRIPT = """
+import json, os, sys, torch, torch_presil
+ticks = os.sysconf("SC_CLK_TCK")
+def cpu_seconds(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / ticks
+def khz(device, pid):
+    a = torch.randn(1024, 1024).bfloat16().to(f"presil:{device}")
+    (a @ a).cpu()
+    start = cpu_seconds(pid)
+    with torch.presil.reports() as reports:
+        a @ a
+        torch.presil.synchronize(device)
+        cycles = sum(r["cycles"] for r in reports.take())
+    return cycles / (cpu_seconds(pid) - start) / 1e3
+rounds = [(khz(0, os.getpid()), khz(1, int(sys.argv[1]))) for _ in range(3)]
+plain, dpi = (max(column) for column in zip(*rounds))
+print(json.dumps({"dpi_plain_khz": plain, "dpi_khz": dpi, "dpi_slowdown": plain / dpi}))
+"""
+
+
+def beside_a_server(command, script: str) -> dict:
+    """What `script` prints (JSON) with the RTL of `base` in its process as presil:0, and as presil:1 the one that
+    command(build, library, socket) serves. {} where one of them is not built. sys.argv[1]: the server's process."""
+    build = Path(os.environ.get("PRESIL_BUILD_DIR", ""))
+    folders = map(Path, os.environ.get("PRESIL_LIBRARY_PATH", "").split(":"))
+    library = next((p for f in folders if (p := f / "libpresil_sim_base_fast.so").exists()), None)
     with tempfile.TemporaryDirectory(prefix="presil-bench-") as folder:
         path = Path(folder) / "socket"
-        server = subprocess.Popen([program, path, "--library", library, "--quiet"])
+        words = library and command(build, library, path)
+        if not words or not Path(words[0]).exists():
+            return {}
+        server = subprocess.Popen(words, stdout=subprocess.DEVNULL)
         try:
             while not path.exists() and server.poll() is None:
                 time.sleep(0.01)
@@ -352,15 +366,31 @@ def socket_launch(tell) -> dict:
                 "PRESIL_MEMORY": "1G",
                 "PRESIL_LIBRARY_PATH": str(library.parent),
             }
-            done = subprocess.run(
-                [sys.executable, "-c", SOCKET_SCRIPT], env=environment, capture_output=True, text=True, timeout=300
-            )
+            command_line = [sys.executable, "-c", script, str(server.pid)]
+            done = subprocess.run(command_line, env=environment, capture_output=True, text=True, timeout=300)
             if done.returncode:
-                raise RuntimeError(f"measuring the socket failed:\n{done.stderr[-2000:]}")
+                raise RuntimeError(f"measuring beside {Path(words[0]).name} failed:\n{done.stderr[-2000:]}")
             return json.loads(done.stdout.splitlines()[-1])
         finally:
             server.terminate()
             server.wait(timeout=30)
+
+
+def socket_launch(tell) -> dict:
+    """An empty launch on the RTL of `base` in this process and through presil-serve, in turns: medians of 200, the
+    best of ten rounds, and what the socket costs."""
+    tell("empty launch through a socket")
+    serve = lambda build, library, path: [build / "bin" / "presil-serve", path, "--library", library, "--quiet"]
+    return beside_a_server(serve, SOCKET_SCRIPT)
+
+
+def dpi(tell) -> dict:
+    """The simulated clock of the DPI testbench of `base` (of the tests' build) beside the plain harness's, by CPU time:
+    1024^3 in bf16, the best of three."""
+    tell("the DPI testbench")
+    return beside_a_server(
+        lambda build, library, path: [build / "bin" / "presil-dpi-base", f"+presil_socket={path}"], DPI_SCRIPT
+    )
 
 
 PARTS = {
@@ -372,6 +402,7 @@ PARTS = {
     "resnet50_int8": lambda tell: resnet50("int8", tell),
     "resnet50_bf16": lambda tell: resnet50("bf16", tell),
     "socket": socket_launch,
+    "dpi": dpi,
     "build": builds,
     "tests_build": tests_build,
 }
@@ -393,7 +424,8 @@ def run(only: str | None, console: Console) -> dict:
     checks = {}
     for name, value in figures.items():
         if name not in TARGETS:  # one side of a comparison
-            checks[name] = {"value": value, "unit": "µs", "must": None, "aim": None, "ok": True, "aim_reached": None}
+            unit = name.rsplit("_", 1)[1].replace("khz", "kHz").replace("us", "µs")
+            checks[name] = {"value": value, "unit": unit, "must": None, "aim": None, "ok": True, "aim_reached": None}
             continue
         unit, must, aim, larger = TARGETS[name]
         if cpu["vector"] != "AVX-512":
