@@ -7,7 +7,7 @@ from bench.built import library
 from bench.compare import Pair
 from bench.programs import BATCH
 
-from .numbers import SCALE, SEED
+from .draw import SCALE, SEED
 
 SEEDS = 1000
 SHARES = {

@@ -16,7 +16,7 @@ from bench.compare import Window
 from bench.programs import program, space
 from bench.twin import Twin
 
-from .numbers import FIRST_OF_DAY, SCALE
+from .draw import FIRST_OF_DAY, SCALE
 
 COUNTS = {"tiny": 160, "odd": 90, "base": 16}
 KERNELS = ("generic", "avx2", "avx512")

@@ -6,7 +6,7 @@ import pytest
 from bench.compare import Pair
 from bench.programs import BATCH
 
-from .numbers import FIRST_OF_DAY, SCALE
+from .draw import FIRST_OF_DAY, SCALE
 
 SHARES = {
     ("tiny", "fast"): 6000,

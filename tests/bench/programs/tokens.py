@@ -51,6 +51,11 @@ class Guard:
 
     def add(self, op):
         op.place = len(self.done[op.kind])
+        if op.kind == "LOAD":
+            # That a STORE is over, which an earlier token may have told, means that its bytes are in DRAM only so.
+            for earlier in self.done["STORE"]:
+                if overlap(earlier.writes, op.reads):
+                    earlier.fields["ordered"] = 1
         known = dict(self.known[op.kind])
         needed = {}
         for name in ENGINES:
@@ -71,8 +76,6 @@ class Guard:
             bit = self.counter[name][ENGINES.index(op.kind)]
             earlier.signal |= 1 << bit
             op.wait |= 1 << 4 * ENGINES.index(name) + bit
-            if name == "STORE" and op.kind == "LOAD" and overlap(earlier.writes, op.reads):
-                earlier.fields["ordered"] = 1
             known[name] = earlier.place
             for other, place in earlier.known.items():
                 known[other] = max(known.get(other, -1), place)
