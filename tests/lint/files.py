@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("PRESIL_BUILD_DIR", ROOT / "build" / "check")) / "lint"
-LEFT_OUT = {".git", ".venv", "build", "__pycache__", ".pytest_cache", ".hypothesis", ".cache"}
+LEFT_OUT = {".git", ".venv", "build", "__pycache__", ".pytest_cache", ".hypothesis", ".cache", ".ruff_cache"}
 
 
 @cache
