@@ -56,6 +56,7 @@ typedef enum {
     PRESIL_ESTOPPED = -10,  /* $fatal, $finish or an assertion in the model; as EBUS */
     PRESIL_EMISMATCH = -11, /* verify: RTL and twin differ; outputs are the RTL's */
     PRESIL_EDEAD = -12,     /* the device is unusable until presil_device_reset() */
+    PRESIL_EIO = -13,       /* a file (presil_bundle.h) can't be read or written; no device is concerned */
 } presil_status;
 
 typedef enum { PRESIL_MODE_RTL = 0, PRESIL_MODE_MODEL = 1, PRESIL_MODE_VERIFY = 2 } presil_mode;

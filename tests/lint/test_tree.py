@@ -97,6 +97,7 @@ SEAMS = {
     "driver/socket": {"presil_transport.h", "presil_serve.h"},
     "driver/include": {"presil.h", "presil_transport.h"},
     "driver/aot": {"presil.h", "presil_image.h"},
+    "driver/bundle": {"presil.h", "presil_bundle.h"},
     "sim": {"presil_transport.h", "presil_serve.h"} | GENERATED,
     "torch_ext": {"presil.h", "presil_image.h"},
 }

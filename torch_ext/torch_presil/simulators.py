@@ -117,6 +117,7 @@ def _build(chip: str, library: Path, log: Path, out) -> Path | None:
         "Ninja",
         "-DCMAKE_BUILD_TYPE=Release",
         "-DPRESIL_WITH_TORCH=OFF",
+        "-DPRESIL_WITH_BUNDLE=OFF",
         f"-DPRESIL_SIM_CONFIGS={chip}",
         "-DPRESIL_SIM_BUILDS=fast",
         f"-DPython3_EXECUTABLE={sys.executable}",

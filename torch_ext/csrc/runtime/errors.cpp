@@ -31,6 +31,7 @@ constexpr Row kRows[] = {
     {PRESIL_ESTOPPED, Kind::accelerator, "$fatal, $finish or an assertion in the RTL; as EBUS"},
     {PRESIL_EMISMATCH, Kind::accelerator, "mode verify: RTL and twin differ; the outputs are the RTL's"},
     {PRESIL_EDEAD, Kind::accelerator, "the device is unusable until torch.presil.reset_device()"},
+    {PRESIL_EIO, Kind::runtime, "a bundle's file can't be read or written; no device is concerned"},
 };
 
 const char* exception_name(Kind kind) {
