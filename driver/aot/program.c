@@ -101,10 +101,44 @@ static bool tensor_fits(const program_tensor *t, uint64_t arena) {
     return last + program_element_bytes(t->dtype) <= arena;
 }
 
+/* What the file is instead, as far as its first bytes tell, and who reads it. */
+static void name_stranger(const uint8_t *start, uint64_t size, char *text, size_t bytes) {
+    static const struct {
+        const char *magic, *name;
+    } known[] = {{"PRESILB\n", "a bundle of launches: presil-replay runs it"},
+                 {"\x93NUMPY", "a NumPy array: the program comes before the arrays"},
+                 {"PK\x03\x04", "a zip archive, as torch.save and torch.export.save write"},
+                 {"\177ELF", "an ELF binary"}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const size_t length = strlen(known[i].magic);
+        if (size < length || memcmp(start, known[i].magic, length) != 0) continue;
+        (void)snprintf(text, bytes, "%s", known[i].name);
+        return;
+    }
+    char plain[9] = "", hex[25] = "";
+    const size_t shown = size < 8 ? (size_t)size : 8;
+    for (size_t i = 0; i < shown; i++) {
+        plain[i] = start[i] >= ' ' && start[i] <= '~' ? (char)start[i] : '.';
+        (void)snprintf(hex + 3 * i, 4, " %02x", start[i]);
+    }
+    if (shown)
+        (void)snprintf(text, bytes, "\"%s\" (%s)", plain, hex + 1);
+    else
+        (void)snprintf(text, bytes, "an empty file");
+}
+
 static int parse(const char *path, program *p, char *text, size_t bytes) {
     const uint8_t *h = p->file;
-    if (p->file_bytes < HEADER_BYTES || memcmp(h, magic, sizeof magic) != 0)
-        return wrong(text, bytes, "%s: not a program of Presil (its first eight bytes are not PRESILPR)", path);
+    if (p->file_bytes < sizeof magic || memcmp(h, magic, sizeof magic) != 0) {
+        char found[96];
+        name_stranger(h, p->file_bytes, found, sizeof found);
+        return wrong(text, bytes,
+                     "%s: expected a program of torch.presil.aot_save (.paot, which begins with %.8s), found %s", path,
+                     magic, found);
+    }
+    if (p->file_bytes < HEADER_BYTES)
+        return wrong(text, bytes, "%s: %llu bytes, at least %d expected: the file is truncated", path,
+                     (unsigned long long)p->file_bytes, HEADER_BYTES);
     if (u32(h + 8) != VERSION)
         return wrong(text, bytes, "%s: format version %u, this program knows %d: save it again", path, u32(h + 8),
                      VERSION);

@@ -104,7 +104,7 @@ CASES = {
 def saved(tmp_path, name, dtype=torch.float32):
     build, make = CASES[name]
     model, inputs = build().eval().to(dtype), tuple(t.to(dtype) for t in make())
-    path = tmp_path / "model.presil"
+    path = tmp_path / "model.paot"
     summary = torch.presil.aot_save(torch.export.export(model, inputs), path)
     return model, inputs, path, summary
 
@@ -155,17 +155,17 @@ def test_same_bits_and_cycles_on_the_rtl(tmp_path, rtl):
 def test_what_needs_the_host_is_refused_by_name(tmp_path, model, shape, text):
     x = torch.randn(shape, dtype=next(model.parameters()).dtype)
     with pytest.raises(aot.AotError, match=text):
-        torch.presil.aot_save(torch.export.export(model.eval(), (x,)), tmp_path / "no.presil")
+        torch.presil.aot_save(torch.export.export(model.eval(), (x,)), tmp_path / "no.paot")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_training_mode_and_dynamic_shapes_are_refused(tmp_path):
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))
     with pytest.raises(aot.AotError, match="eval mode"):
-        torch.presil.aot_save(torch.export.export(model.train(), (torch.randn(2, 3, 5, 5),)), tmp_path / "no.presil")
+        torch.presil.aot_save(torch.export.export(model.train(), (torch.randn(2, 3, 5, 5),)), tmp_path / "no.paot")
     exported = torch.export.export(nn.Linear(4, 4), (torch.randn(3, 4),), dynamic_shapes=({0: torch.export.Dim("n")},))
     with pytest.raises(aot.AotError, match="dynamic"):
-        torch.presil.aot_save(exported, tmp_path / "no.presil")
+        torch.presil.aot_save(exported, tmp_path / "no.paot")
 
 
 def test_wrong_arguments_are_named(tmp_path):
@@ -184,9 +184,29 @@ def test_wrong_arguments_are_named(tmp_path):
     np.save(tmp_path / "fortran.npy", np.asfortranarray(np.zeros((5, 30), np.float32)))
     assert "Fortran" in presil_run(path, tmp_path / "fortran.npy", tmp_path / "o.npy", status=2)
     assert "No such file" in presil_run(path, tmp_path / "none.npy", tmp_path / "o.npy", status=2)
-    assert "not a program" in presil_run(right, right, tmp_path / "o.npy", status=2)
     assert "--mode fast" in presil_run("--mode", "fast", path, right, tmp_path / "o.npy", status=2)
     assert not (tmp_path / "o.npy").exists()
+
+
+@pytest.mark.parametrize(
+    "start, found",
+    [
+        (b"", "found an empty file"),
+        (b"PRESILB\n" + bytes(400), "found a bundle of launches: presil-replay runs it"),
+        (b"\x93NUMPY\x01\x00" + bytes(200), "found a NumPy array: the program comes before the arrays"),
+        (b"PK\x03\x04" + bytes(200), "found a zip archive"),
+        (b"PRESIL", 'found "PRESIL" (50 52 45 53 49 4c)'),
+        (b"%\x00PRESILPR" + bytes(200), 'found "%.PRESIL" (25 00 50 52 45 53 49 4c)'),
+    ],
+)
+def test_another_kind_of_file_is_named(tmp_path, start, found):
+    stranger = tmp_path / "stranger"
+    stranger.write_bytes(start)
+    text = presil_run("--info", stranger, status=2)
+    expected = "expected a program of torch.presil.aot_save (.paot, which begins with PRESILPR)"
+    assert f"{stranger}: {expected}, {found}" in text
+    stranger.write_bytes(b"PRESILPR" + bytes(183))
+    assert "191 bytes, at least 192 expected: the file is truncated" in presil_run("--info", stranger, status=2)
 
 
 def with_checksum(data: bytearray) -> bytes:
@@ -209,7 +229,7 @@ def test_another_chip_is_refused(tmp_path):
 def test_damaged_files_are_refused_and_never_crash(tmp_path):
     _, inputs, path, _ = saved(tmp_path, "mlp")
     good, array, out = path.read_bytes(), save_array(tmp_path / "in.npy", inputs[0]), tmp_path / "o.npy"
-    broken = tmp_path / "broken.presil"
+    broken = tmp_path / "broken.paot"
     r = random.Random(20261121)
     for length in [0, 7, 191, 192, 500, len(good) - 1]:
         broken.write_bytes(good[:length])

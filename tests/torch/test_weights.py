@@ -339,8 +339,8 @@ def test_aot_saves_the_weights_of_now(tmp_path):
     program = torch.export.export(model, (torch.randn(1, 3, 6, 6),))
     images = []
     for _ in range(2):
-        torch.presil.aot_save(program, tmp_path / "model.presil")
-        images.append((tmp_path / "model.presil").read_bytes())
+        torch.presil.aot_save(program, tmp_path / "model.paot")
+        images.append((tmp_path / "model.paot").read_bytes())
         with torch.no_grad():
             model[0].weight.mul_(2)
     assert len(images[0]) == len(images[1]) and images[0] != images[1]
