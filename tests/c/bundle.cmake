@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
+# Bundles (driver/bundle): the C library, its files torn and damaged, and the tool. tests/bundle has Python's reader.
+set(BUNDLE_GOLDEN ${CMAKE_CURRENT_LIST_DIR}/../bundle/version1.presil)
+presil_c_test(bundle "test_bundle.c;bundle_fixture.c" presil_bundle_static)
