@@ -64,8 +64,10 @@ def test_environment(options: argparse.Namespace) -> dict:
         environment["PYTHONPATH"] = os.pathsep.join(places)
     if options.quick:
         environment["PRESIL_QUICK"] = "1"
-    environment.setdefault("PRESIL_DAY", time.strftime("%Y%m%d"))  # the seed of the day, one for the whole run
-    print(f"seed of the day: PRESIL_DAY={environment['PRESIL_DAY']}")
+    # The seed of the day, one for the whole run; this process needs it for the replay lines.
+    day = os.environ.get("PRESIL_DAY") or time.strftime("%Y%m%d")
+    environment["PRESIL_DAY"] = os.environ["PRESIL_DAY"] = day
+    print(f"seed of the day: PRESIL_DAY={day}")
     return environment
 
 

@@ -47,8 +47,19 @@ def replay_line(stage: Stage, case: ElementTree.Element) -> str:
     return " ".join([*given, "./presil", "test", "--stage", stage.name, "--", shlex.join(what)])
 
 
-# Variables that change what a test does (docs/testing.md).
-GIVEN = ("PRESIL_SEED", "PRESIL_CHIP", "PRESIL_MODE", "PRESIL_TRANSPORT", "PRESIL_MARCH", "ATEN_CPU_CAPABILITY")
+# Variables that change what a test does (docs/testing.md). The day is always among them: run.py sets it.
+GIVEN = (
+    "PRESIL_SEED",
+    "PRESIL_DAY",
+    "PRESIL_PROGRAMS",
+    "PRESIL_FUZZ_SEED",
+    "PRESIL_FUZZ_CASES",
+    "PRESIL_CHIP",
+    "PRESIL_MODE",
+    "PRESIL_TRANSPORT",
+    "PRESIL_MARCH",
+    "ATEN_CPU_CAPABILITY",
+)
 
 
 def count(stage: Stage, report: Path, outcome: Outcome) -> None:

@@ -129,9 +129,11 @@ def test_the_replay_line_runs_the_failed_test_alone(tree):
         "class TestX:\n def test_good(self): pass\n def test_bad(self): assert not 'planted'\ndef test_other(): pass\n"
     )
     tree.stage("rt_replay", code)
-    done = tree.run(PRESIL_SEED="77")
+    done = tree.run(PRESIL_SEED="77", PRESIL_DAY="")
     [line] = set(re.findall(r"replay: (.*)", done.stdout))
-    assert line.startswith("PRESIL_SEED=77 ./presil test --stage rt_replay -- ")
+    [day] = re.findall(r"seed of the day: PRESIL_DAY=(\d{8})\n", done.stdout)
+    variables, _ = line.split("./presil test --stage rt_replay -- ")
+    assert {f"PRESIL_DAY={day}", "PRESIL_SEED=77"} <= set(variables.split())
     again = tree.run(*shlex.split(line.split("test ", 1)[1]))
     assert again.returncode == 1 and "\n0 passed, 1 failed, 0 skipped" in again.stdout
 
