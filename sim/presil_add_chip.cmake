@@ -200,7 +200,7 @@ function(_presil_link_library library archive)
     "${mdir}/${archive};${PRESIL_SIM_DIR}/harness/exports.map")
   target_link_libraries(${library} PRIVATE ${mdir}/${archive} ${runtime})
   target_link_options(${library} PRIVATE -Wl,--version-script=${PRESIL_SIM_DIR}/harness/exports.map -Wl,-Bsymbolic
-    -Wl,--no-undefined ${PRESIL_MODEL_LINK_OPTIONS})
+    -Wl,--no-undefined -Wl,--build-id=sha1 ${PRESIL_MODEL_LINK_OPTIONS})
 endfunction()
 
 # Makes ${mdir}/profile by running A_TRAIN on a library with counters in it.
@@ -222,6 +222,18 @@ function(_presil_train_model)
     COMMAND ${CMAKE_COMMAND} -E touch ${mdir}/profile/trained
     DEPENDS ${target}_train ${A_DEPENDS}
     COMMENT "Profiling the model of ${A_NAME} (${build})")
+endfunction()
+
+# What the library says that its chip was made of (presil_transport_info.rtl).
+function(_presil_add_rtl_hash)
+  set(header ${mdir}/../rtl/presil_rtl_hash.h)
+  add_custom_command(OUTPUT ${header}
+    COMMAND ${CMAKE_COMMAND} "-DOUT=${header}" "-DSALT=${A_TOP};${A_PARAMETERS}" "-DSOURCES=${A_SOURCES};${A_DEPENDS}"
+            -P ${PRESIL_SIM_DIR}/rtl_hash.cmake
+    DEPENDS ${A_SOURCES} ${A_DEPENDS} ${PRESIL_SIM_DIR}/rtl_hash.cmake VERBATIM)
+  add_custom_target(${target}_rtl_hash DEPENDS ${header})
+  add_dependencies(${target}_harness ${target}_rtl_hash)
+  target_include_directories(${target}_harness PRIVATE ${mdir}/../rtl)
 endfunction()
 
 # The check build's overwriting of memories: what it knows of them, for the harness.
@@ -269,6 +281,7 @@ function(_presil_add_library build)
   set(h ${PRESIL_SIM_DIR}/harness)
   add_library(${target}_harness OBJECT EXCLUDE_FROM_ALL ${h}/bench.cpp ${h}/waiter.cpp ${h}/transport.cpp)
   add_dependencies(${target}_harness ${target}_verilate)
+  _presil_add_rtl_hash()
   set_target_properties(${target}_harness PROPERTIES CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_VISIBILITY_PRESET
     hidden VISIBILITY_INLINES_HIDDEN ON UNITY_BUILD ON
                         POSITION_INDEPENDENT_CODE ON)

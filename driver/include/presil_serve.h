@@ -73,6 +73,8 @@ enum presil_request_kind {
     PRESIL_REQUEST_BUS_FAULT = 16,       /* reply_fault */
     PRESIL_REQUEST_MEMORY_MODEL = 17,    /* `text` (NULL: default), `seed` */
     PRESIL_REQUEST_INJECT = 18,          /* `text` (NULL: none) */
+    PRESIL_REQUEST_WRITE_TIMES = 20,     /* of the byte at `address`: reply_times. Only from clients that were told
+                                            PRESIL_CAP_WRITE_TIMES */
 };
 
 #define PRESIL_SERVE_CHUNK (1u << 20)
@@ -126,6 +128,7 @@ PRESIL_SERVE_API int presil_serve_reply_wait(presil_server *server, uint32_t rea
                                              uint64_t cycles); /* presil_wait_reason */
 PRESIL_SERVE_API int presil_serve_reply_ranges(presil_server *server, const presil_write_range *ranges, size_t count);
 PRESIL_SERVE_API int presil_serve_reply_fault(presil_server *server, const presil_bus_fault *fault);
+PRESIL_SERVE_API int presil_serve_reply_times(presil_server *server, const presil_write_time *times);
 
 /*
  * cycles: simulated by this WAIT so far. During WAIT, every millisecond of wall time or so (more often costs little: it

@@ -13,6 +13,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -44,6 +45,7 @@ enum presil_transport_capability {
     PRESIL_CAP_MAPS = 1u << 3,      /* regions have host pointers */
     PRESIL_CAP_COHERENT = 1u
         << 4, /* chip and host see one memory at all times: sync_for_device and sync_for_host have nothing to do */
+    PRESIL_CAP_WRITE_TIMES = 1u << 5, /* write_times() works */
 };
 
 /* What reset() returns instead of 0 where it worked, but the device's memory was in a peer that is no more. */
@@ -65,12 +67,16 @@ typedef struct {
     void *log_context;
 } presil_transport_options;
 
+/* size: in, sizeof(struct) of the caller; out, of what was filled in. A transport fills in no more than both sides have
+ * (presil_transport_tell). */
 typedef struct {
     uint32_t size, abi, capabilities, clock_mhz;
     char chip[32];   /* names the chip vtable: "presil" for the chip in rtl/ */
     char config[32]; /* "base", ... */
     char build[32];  /* "fast", "check", ... */
     char text[128];  /* for people: simulator and its version, CPU extensions it was built for */
+    char rtl[72];    /* SHA-256 of the chip's sources and parameters, in hexadecimal digits; "": not known */
+    char library[72]; /* of the simulator's file, whatever its linker took (GNU build-id); "": not known */
 } presil_transport_info;
 
 typedef struct {
@@ -106,6 +112,18 @@ typedef struct {
     presil_daddr base;
     uint64_t bytes;
 } presil_write_range;
+
+/*
+ * When the chip wrote a byte of those that write_log_fetch() gives: the first time and the last. A cycle is counted from
+ * the first wait() behind its launch(), so from when the doorbell was answered. launch: 0 for the first launch() whose
+ * writes the log has, 1 for the next, ...
+ */
+typedef struct {
+    uint32_t size; /* in: sizeof(struct) */
+    uint32_t first_launch, last_launch;
+    uint32_t reserved0;
+    uint64_t first_cycle, last_cycle;
+} presil_write_time;
 
 /* The first bus fault since launch(): an access outside the mapped regions. */
 typedef struct {
@@ -168,7 +186,19 @@ typedef struct {
     /* wait(), and if its reason is IRQ these register accesses in order (else none of them), as one exchange with a
      * peer. A failed access fails the call. NULL: there is no gain, use wait, read32 and write32. */
     int (*wait_then)(presil_transport *t, presil_wait *w, presil_register_access *then, size_t count);
+    /* For a byte of the log, also after it was fetched, up to the next launch(): fills in *out. EINVAL: the log has not
+     * got the byte, or not its time (a log of very many writes). NULL: not with PRESIL_CAP_WRITE_TIMES. */
+    int (*write_times)(presil_transport *t, presil_daddr address, presil_write_time *out);
 } presil_transport_ops;
+
+/* What info() does with its own, filled in: as much of it as the caller has room for. Callers of older releases have
+ * the struct up to `text`. */
+static inline void presil_transport_tell(const presil_transport_info *own, presil_transport_info *out) {
+    const size_t older = offsetof(presil_transport_info, rtl);
+    const size_t bytes = out->size >= sizeof *own ? sizeof *own : older;
+    memcpy(out, own, bytes);
+    out->size = (uint32_t)bytes;
+}
 
 /* The name of the first required function that a table lacks, and of those that capabilities promise; NULL: it has all.
  * capabilities: of info(), 0 before it is known. ops: of sizeof(presil_transport_ops) bytes. */
@@ -187,6 +217,7 @@ static inline const char *presil_transport_missing(const presil_transport_ops *o
     if (capabilities & PRESIL_CAP_CLOCKED && !ops->cycles) return "cycles";
     if (capabilities & PRESIL_CAP_TRACE && !ops->trace) return "trace";
     if (capabilities & PRESIL_CAP_WRITE_LOG && !ops->write_log) return "write_log";
+    if (capabilities & PRESIL_CAP_WRITE_TIMES && !ops->write_times) return "write_times";
     return 0;
 }
 

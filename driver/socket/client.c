@@ -12,7 +12,7 @@
 enum { RANGES_MOST = 1 << 24 };
 
 static int client_info(presil_transport *t, presil_transport_info *out) {
-    *out = t->welcome.info;
+    presil_transport_tell(&t->welcome.info, out);
     return 0;
 }
 
@@ -216,6 +216,22 @@ static int client_write_log_fetch(presil_transport *t, const presil_write_range 
     return 0;
 }
 
+static int client_write_times(presil_transport *t, presil_daddr address, presil_write_time *out) {
+    if (!(t->welcome.info.capabilities & PRESIL_CAP_WRITE_TIMES) || !out || out->size < sizeof *out)
+        return socket_fail(t, PRESIL_TRANSPORT_EINVAL, "write_times: the peer does not keep them, or size is not set");
+    const presil_request q = {.kind = PRESIL_REQUEST_WRITE_TIMES, .address = address.value};
+    protocol_reader body;
+    const int status = socket_ask(t, &q, NULL, &body, NULL);
+    if (status) return status;
+    presil_write_time times = {.size = sizeof times, .first_launch = protocol_get32(&body)};
+    times.last_launch = protocol_get32(&body);
+    times.first_cycle = protocol_get64(&body);
+    times.last_cycle = protocol_get64(&body);
+    if (!protocol_read_end(&body)) return socket_malformed(t, q.kind);
+    *out = times;
+    return 0;
+}
+
 static int client_bus_fault(presil_transport *t, presil_bus_fault *out) {
     const presil_request q = {.kind = PRESIL_REQUEST_BUS_FAULT};
     protocol_reader body;
@@ -277,6 +293,7 @@ const presil_transport_ops *presil_socket_ops(void) {
         .inject = client_inject,
         .read32_many = client_read32_many,
         .wait_then = client_wait_then,
+        .write_times = client_write_times,
     };
     return &ops;
 }

@@ -32,6 +32,8 @@ static const struct {
     {PRESIL_REQUEST_MEMORY_MODEL, "MEMORY_MODEL", 12, 8 + TEXT_MAX},
     {PRESIL_REQUEST_INJECT, "INJECT", 4, TEXT_MAX},
     {PROTOCOL_WAIT_THEN, "WAIT_THEN", 28, 28 + 12 * PRESIL_SERVE_ACCESSES},
+    {PRESIL_REQUEST_WRITE_TIMES, "WRITE_TIMES", 8, 8},
+    {PROTOCOL_IDENTITY, "IDENTITY", 0, 0},
     {PROTOCOL_CANCEL, "CANCEL", 0, 0},
     {PROTOCOL_ANSWER, "ANSWER", PROTOCOL_ANSWER_HEAD, PROTOCOL_ANSWER_HEAD + PRESIL_SERVE_CHUNK},
     {PROTOCOL_PROGRESS, "PROGRESS", 8, 8},
@@ -260,6 +262,7 @@ int protocol_decode_request(const protocol_frame *frame, const uint8_t *payload,
         out->bytes = r->bytes - r->used;
         out->data = protocol_get_bytes(r, out->bytes);
         break;
+    case PRESIL_REQUEST_WRITE_TIMES: out->address = protocol_get64(r); break;
     case PRESIL_REQUEST_LAUNCH: out->launch = protocol_get64(r); break;
     case PRESIL_REQUEST_WAIT: get_wait(r, &out->wait); break;
     case PROTOCOL_WAIT_THEN:
@@ -282,6 +285,7 @@ int protocol_decode_request(const protocol_frame *frame, const uint8_t *payload,
     case PRESIL_REQUEST_CYCLES:
     case PRESIL_REQUEST_RESET:
     case PRESIL_REQUEST_WRITE_LOG_FETCH:
+    case PROTOCOL_IDENTITY:
     case PRESIL_REQUEST_BUS_FAULT: break;
     default: (void)snprintf(text, text_bytes, "%s is no request", protocol_name(frame->type)); return -1;
     }
@@ -320,7 +324,8 @@ bool protocol_encode_request(protocol_writer *w, const presil_request *q, const 
         protocol_put64(w, q->address);
         protocol_put64(w, q->bytes);
         break;
-    case PRESIL_REQUEST_MEM_WRITE: protocol_put64(w, q->address); break;
+    case PRESIL_REQUEST_MEM_WRITE:
+    case PRESIL_REQUEST_WRITE_TIMES: protocol_put64(w, q->address); break;
     case PRESIL_REQUEST_LAUNCH: protocol_put64(w, q->launch); break;
     case PRESIL_REQUEST_WAIT: put_wait(w, &q->wait); break;
     case PRESIL_REQUEST_TRACE:

@@ -13,6 +13,7 @@
 #include "settings.h"
 #include "stopped.h"
 #include "waiter.h"
+#include "write_times.h"
 
 namespace presil {
 
@@ -266,6 +267,7 @@ template <unsigned kBytes> class Server final : public PinServer {
       case PRESIL_REQUEST_LAUNCH: return launch();
       case PRESIL_REQUEST_WAIT:
         wait_start_ = now_;
+        memory_.write_log().waits(now_);
         activity_ = kWait;
         return step_wait();
       case PRESIL_REQUEST_CYCLES: return done(0);
@@ -274,6 +276,7 @@ template <unsigned kBytes> class Server final : public PinServer {
         request_.value ? memory_.write_log().start(store_->bytes()) : memory_.write_log().stop();
         return done(0);
       case PRESIL_REQUEST_WRITE_LOG_FETCH: return fetch_log();
+      case PRESIL_REQUEST_WRITE_TIMES: return tell_write_times();
       case PRESIL_REQUEST_BUS_FAULT: (void)presil_serve_reply_fault(replying(), &memory_.fault()); return;
       case PRESIL_REQUEST_MEMORY_MODEL: return configure();
       case PRESIL_REQUEST_INJECT: return inject();
@@ -349,6 +352,14 @@ template <unsigned kBytes> class Server final : public PinServer {
     if (!memory_.write_log().on()) return done(PRESIL_TRANSPORT_EINVAL, "write_log_fetch: the log is off");
     memory_.write_log().take(store_->base(), &ranges_);
     (void)presil_serve_reply_ranges(replying(), ranges_.data(), ranges_.size());
+  }
+
+  void tell_write_times() {
+    presil_write_time times = {};
+    times.size = sizeof times;
+    if (!tell_times(memory_.write_log(), store_->base(), request_.address, &times))
+      return done(PRESIL_TRANSPORT_EINVAL, kNoWriteTime);
+    (void)presil_serve_reply_times(replying(), &times);
   }
 
   void configure() {

@@ -69,6 +69,7 @@ void AxiMemoryState::start(uint64_t launch, uint64_t now) {
   launch_cycle_ = now;
   last_beat_ = now;
   fault_ = {};
+  log_.launches();
 }
 
 void AxiMemoryState::forget() {
@@ -160,7 +161,7 @@ void AxiMemoryState::write_odd_beat(Burst& b, const uint8_t* data, const uint8_t
     const uint64_t at = address + (i - lane);
     if (b.page == Shadow::kNone) {
       host_[at - base_] = data[i];
-      if (log_.on()) log_.add((at - base_) & ~uint64_t{63}, uint64_t{1} << at % 64);
+      if (log_.on()) log_.add((at - base_) & ~uint64_t{63}, uint64_t{1} << at % 64, now);
     } else {
       Shadow::Page& page = shadow_->at(b.page);
       page.data[at % kPageBytes] = data[i];
@@ -170,14 +171,14 @@ void AxiMemoryState::write_odd_beat(Burst& b, const uint8_t* data, const uint8_t
   b.shape.advance();
 }
 
-void AxiMemoryState::commit_answered() {
+void AxiMemoryState::commit_answered(uint64_t now) {
   if (answered_ == Shadow::kNone) return;
   const Shadow::Page& page = shadow_->at(answered_);
   for (unsigned i = 0; i < kPageBytes / 64; i++) {
     const uint64_t offset = page.address - base_ + i * 64;
     if (!page.mask[i]) continue;
     store_strobed(host_ + offset, page.data + i * 64, page.mask[i]);
-    if (log_.on()) log_.add(offset, page.mask[i]);
+    if (log_.on()) log_.add(offset, page.mask[i], now);
   }
   shadow_->give_back(answered_);
   answered_ = Shadow::kNone;

@@ -75,7 +75,7 @@ class AxiMemoryState {
   void prepare(Burst& b, bool is_write);
   uint8_t read_odd_beat(Burst& b, uint8_t* data, uint64_t now);
   void write_odd_beat(Burst& b, const uint8_t* data, const uint8_t* strobes, uint64_t now);
-  void commit_answered();
+  void commit_answered(uint64_t now);
 
   [[noreturn]] void wrong_burst(const char* channel, const BurstShape& shape) const;
   [[noreturn]] static void wrong_last(const Burst& b);
@@ -137,7 +137,7 @@ template <class Pins> class AxiMemory : public AxiMemoryState {
   void drive(Pins& p, uint64_t now) {
     if (read_taken_) p.m_axi_rvalid = 0;
     if (answer_taken_) p.m_axi_bvalid = 0;
-    if (answer_taken_ && shadow_) commit_answered();
+    if (answer_taken_ && shadow_) commit_answered(now);
     const unsigned r = free_order_ && !p.m_axi_rvalid ? pick_read(now) : 0;
     const unsigned a = free_order_ && !p.m_axi_bvalid ? pick_answer(now) : 0;
     const bool free_r = r < reads_.count() && !p.m_axi_rvalid && reads_.at(r).ready <= now;
@@ -195,7 +195,7 @@ template <class Pins> class AxiMemory : public AxiMemoryState {
     last_beat_ = now;
     if (p.m_axi_wlast != (b.left == 1)) wrong_last(b);
     if (b.plain) {
-      store_beat(b, p);
+      store_beat(b, p, now);
       b.host += kWord;
       b.address += kWord;
     } else {
@@ -209,7 +209,7 @@ template <class Pins> class AxiMemory : public AxiMemoryState {
   }
 
   // A beat is cut into pieces of at most 64 bytes, the width of a mask.
-  void store_beat(const Burst& b, const Pins& p) {
+  void store_beat(const Burst& b, const Pins& p, uint64_t now) {
     constexpr unsigned piece = kWord < 64 ? kWord : 64;
     constexpr uint64_t full = ~uint64_t{0} >> (64 - piece);
     for (unsigned at = 0; at < kWord; at += piece) {
@@ -221,7 +221,7 @@ template <class Pins> class AxiMemory : public AxiMemoryState {
       } else if (mask) {
         store_strobed(b.host + at, from, mask);
       }
-      if (log_.on() && mask) log_.add(b.address + at - base_, mask);
+      if (log_.on() && mask) log_.add(b.address + at - base_, mask, now);
     }
   }
 

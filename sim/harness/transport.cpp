@@ -12,10 +12,12 @@
 #include "bench.h"
 #include "device_memory.h"
 #include "guard.h"
+#include "presil_rtl_hash.h"
 #include "registers.h"
 #include "settings.h"
 #include "stopped.h"
 #include "waiter.h"
+#include "write_times.h"
 
 namespace presil {
 
@@ -170,7 +172,7 @@ int sim_info(presil_transport* t, presil_transport_info* out) {
   presil_transport_info info = {};
   info.size = sizeof info;
   info.abi = PRESIL_TRANSPORT_ABI;
-  info.capabilities = PRESIL_CAP_CLOCKED | PRESIL_CAP_WRITE_LOG | PRESIL_CAP_COHERENT;
+  info.capabilities = PRESIL_CAP_CLOCKED | PRESIL_CAP_WRITE_LOG | PRESIL_CAP_WRITE_TIMES | PRESIL_CAP_COHERENT;
   if (PRESIL_SIM_TRACE) info.capabilities |= PRESIL_CAP_TRACE;
   if (t->settings.map) info.capabilities |= PRESIL_CAP_MAPS;
   info.clock_mhz = PRESIL_SIM_CLOCK_MHZ;
@@ -179,7 +181,9 @@ int sim_info(presil_transport* t, presil_transport_info* out) {
   snprintf(info.build, sizeof info.build, "%s", PRESIL_SIM_BUILD);
   snprintf(info.text, sizeof info.text, "Verilator %s, g++ %s, %s", Verilated::productVersion(), __VERSION__,
            kCpuNames[kCheckedCpu]);
-  *out = info;
+  snprintf(info.rtl, sizeof info.rtl, "%s", PRESIL_SIM_RTL_HASH);
+  presil::build_id(&kCpuNames, info.library, sizeof info.library);
+  presil_transport_tell(&info, out);
   return 0;
 }
 
@@ -266,6 +270,7 @@ int sim_launch(presil_transport* t, uint64_t launch) {
 int sim_wait(presil_transport* t, presil_wait* w) {
   if (!w || w->size < sizeof *w) return fail(t, PRESIL_TRANSPORT_EINVAL, "wait: size must be set");
   return guarded(t, [&] {
+    t->bench.memory().write_log().waits(t->bench.now());
     t->waiter.wait(w);
     return 0;
   });
@@ -315,6 +320,12 @@ int sim_write_log_fetch(presil_transport* t, const presil_write_range** ranges, 
   return 0;
 } catch (const std::bad_alloc&) {
   return fail(t, PRESIL_TRANSPORT_ENOMEM, "out of host memory");
+}
+
+int sim_write_times(presil_transport* t, presil_daddr address, presil_write_time* out) {
+  return presil::tell_times(t->bench.memory().write_log(), t->memory.base(), address.value, out)
+             ? 0
+             : fail(t, PRESIL_TRANSPORT_EINVAL, presil::kNoWriteTime);
 }
 
 int sim_bus_fault(presil_transport* t, presil_bus_fault* out) {
@@ -373,6 +384,7 @@ const presil_transport_ops kOps = {
     Guard<sim_inject, note>::call,
     Guard<sim_read32_many, note>::call,
     nullptr,
+    Guard<sim_write_times, note>::call,
 };
 
 }  // namespace

@@ -26,6 +26,46 @@ void WriteLog::stop() {
   bits_ = nullptr;
   touched_.clear();
   chunks_.clear();
+  journal_ = {};
+  epochs_.clear();
+  armed_ = taken_ = false;
+}
+
+void WriteLog::launches() {
+  if (!on()) return;
+  if (taken_) {
+    journal_.clear();
+    epochs_.clear();
+    taken_ = false;
+  }
+  epochs_.push_back(0);
+  armed_ = true;
+}
+
+void WriteLog::enter(uint64_t offset, uint64_t mask, uint64_t now) {
+  if (journal_.size() == kMostEntries) return;
+  if (epochs_.empty()) epochs_.push_back(0);
+  journal_.push_back({offset, mask, now, 1, 0, static_cast<uint32_t>(epochs_.size() - 1)});
+}
+
+bool WriteLog::times(uint64_t offset, presil_write_time* out) const {
+  bool found = false;
+  for (const Entry& e : journal_) {
+    // Of the beats only one can have the byte: they are at least as far apart as a mask is wide, or one.
+    if (offset < e.offset) continue;
+    const uint64_t beat = e.step ? std::min<uint64_t>((offset - e.offset) / e.step, e.beats - 1) : 0;
+    const uint64_t at = offset - e.offset - beat * e.step;
+    if (at >= 64 || !(e.mask >> at & 1)) continue;
+    const uint64_t epoch = epochs_[e.launch], cycle = e.cycle + beat;
+    out->last_cycle = cycle > epoch ? cycle - epoch : 0;
+    out->last_launch = e.launch;
+    if (found) continue;
+    found = true;
+    out->first_cycle = out->last_cycle;
+    out->first_launch = out->last_launch;
+  }
+  // What came when the journal was full is not in it: a last time would be a guess.
+  return found && journal_.size() < kMostEntries;
 }
 
 void WriteLog::touch(uint64_t chunk) {
@@ -67,6 +107,7 @@ void WriteLog::take(uint64_t base, std::vector<presil_write_range>* out) {
     touched_[chunk] = 0;
   }
   chunks_.clear();
+  taken_ = true;
 }
 
 }  // namespace presil

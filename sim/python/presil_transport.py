@@ -14,7 +14,7 @@ IRQ, DEADLINE, CANCELLED, HUNG = range(4)  # presil_wait_reason
 _OPS = (
     "open close info last_error read32 write32 region mem_read mem_write sync_for_device sync_for_host launch "
     "wait cycles reset "
-    "trace write_log write_log_fetch bus_fault set_memory_model inject read32_many"
+    "trace write_log write_log_fetch bus_fault set_memory_model inject read32_many wait_then write_times"
 ).split()
 
 
@@ -48,6 +48,8 @@ class Info(c.Structure):
         ("config", c.c_char * 32),
         ("build", c.c_char * 32),
         ("text", c.c_char * 128),
+        ("rtl", c.c_char * 72),
+        ("library", c.c_char * 72),
     ]
 
 
@@ -77,6 +79,17 @@ class _BusFault(c.Structure):
     _fields_ = [("valid", c.c_uint32), ("is_write", c.c_uint32), ("address", c.c_uint64), ("cycle", c.c_uint64)]
 
 
+class WriteTime(c.Structure):
+    _fields_ = [
+        ("size", c.c_uint32),
+        ("first_launch", c.c_uint32),
+        ("last_launch", c.c_uint32),
+        ("reserved0", c.c_uint32),
+        ("first_cycle", c.c_uint64),
+        ("last_cycle", c.c_uint64),
+    ]
+
+
 class TransportError(RuntimeError):
     """A negative presil_transport_error; `code` is its number."""
 
@@ -102,6 +115,7 @@ _ARGUMENTS = {
     "bus_fault": (c.POINTER(_BusFault),),
     "set_memory_model": (c.c_char_p, c.c_uint64),
     "inject": (c.c_char_p,),
+    "write_times": (c.c_uint64, c.POINTER(WriteTime)),
 }
 
 
@@ -115,7 +129,7 @@ class Transport:
         self._calls = {
             name: c.CFUNCTYPE(c.c_int, c.c_void_p, *types)(getattr(self._ops, name))
             for name, types in _ARGUMENTS.items()
-            if getattr(self._ops, name)
+            if getattr(_Ops, name).offset < self._ops.size and getattr(self._ops, name)
         }
         self._last_error = c.CFUNCTYPE(c.c_char_p, c.c_void_p)(self._ops.last_error)
         self._handle, error = c.c_void_p(), c.create_string_buffer(256)
@@ -168,7 +182,7 @@ class Transport:
         self.call("mem_write", address, bytes(data), len(data))
 
     def info(self) -> Info:
-        info = Info()
+        info = Info(size=c.sizeof(Info))
         self.call("info", info)
         return info
 
@@ -203,3 +217,9 @@ class Transport:
         ranges, count = c.POINTER(_WriteRange)(), c.c_size_t()
         self.call("write_log_fetch", ranges, count)
         return [(ranges[i].base, ranges[i].bytes) for i in range(count.value)]
+
+    def write_time(self, address: int) -> WriteTime:
+        """When the chip wrote the byte: of those that written() gave."""
+        time = WriteTime(size=c.sizeof(WriteTime))
+        self.call("write_times", address, time)
+        return time

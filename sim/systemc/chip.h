@@ -45,6 +45,9 @@ class Chip : public sc_core::sc_module, public Clocked {
   // Whether its buses are looked at for what changes before it is taken; none: as its build has it.
   virtual void set_monitored(std::optional<bool>) {}
   virtual std::string about() const = 0;  // for people: what was built, with what
+  // presil_transport_info's; empty: not known.
+  virtual std::string rtl_hash() const { return {}; }
+  virtual std::string library() const { return {}; }
 
  protected:
   virtual void direct_memory_changed() {}  // what get_direct_mem_ptr gave must not be used any more

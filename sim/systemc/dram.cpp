@@ -92,6 +92,7 @@ template <unsigned kWord> class DramOf : public Dram {
   bool idle() const override { return memory_.idle(pins_) && !ar_ && !aw_ && !ar_next_ && !aw_next_; }
   void launch(uint64_t launch) override { memory_.launch(pins_, launch, now_); }
   AxiMemoryState& state() override { return memory_; }
+  uint64_t now() const override { return now_; }
 
   void abandon() override {
     memory_.abandon(pins_);

@@ -28,6 +28,7 @@ class Dram : public sc_core::sc_module, public Clocked {
   virtual void launch(uint64_t launch) = 0;
   virtual void abandon() = 0;  // forgets every burst
   virtual AxiMemoryState& state() = 0;
+  virtual uint64_t now() const = 0;  // bus cycles so far
   // What the memory threw, because the bus protocol was broken; empty: nothing.
   const std::string& breach() const { return breach_; }
   void forgive() { breach_.clear(); }

@@ -13,6 +13,7 @@
 #include "stage.h"
 #include "stopped.h"
 #include "waiter.h"
+#include "write_times.h"
 
 namespace {
 
@@ -155,7 +156,7 @@ int op_info(presil_transport* t, presil_transport_info* out) {
   const PlatformSettings& s = t->platform.settings();
   info.size = sizeof info;
   info.abi = PRESIL_TRANSPORT_ABI;
-  info.capabilities = PRESIL_CAP_WRITE_LOG | PRESIL_CAP_COHERENT;
+  info.capabilities = PRESIL_CAP_WRITE_LOG | PRESIL_CAP_WRITE_TIMES | PRESIL_CAP_COHERENT;
   if (!t->platform.chip().loosely_timed()) info.capabilities |= PRESIL_CAP_CLOCKED;
   if (t->platform.chip().traces()) info.capabilities |= PRESIL_CAP_TRACE;
   if (t->settings.map) info.capabilities |= PRESIL_CAP_MAPS;
@@ -164,7 +165,9 @@ int op_info(presil_transport* t, presil_transport_info* out) {
   snprintf(info.config, sizeof info.config, "%s", s.config.c_str());
   snprintf(info.build, sizeof info.build, "%s", s.build.c_str());
   snprintf(info.text, sizeof info.text, "%s", t->platform.chip().about().c_str());
-  *out = info;
+  snprintf(info.rtl, sizeof info.rtl, "%s", t->platform.chip().rtl_hash().c_str());
+  snprintf(info.library, sizeof info.library, "%s", t->platform.chip().library().c_str());
+  presil_transport_tell(&info, out);
   return 0;
 }
 
@@ -247,6 +250,7 @@ int op_launch(presil_transport* t, uint64_t launch) {
 int op_wait(presil_transport* t, presil_wait* w) {
   if (!w || w->size < sizeof *w) return fail(t, PRESIL_TRANSPORT_EINVAL, "wait: size must be set");
   return guarded(t, [&] {
+    t->platform.dram().state().write_log().waits(t->platform.dram().now());
     t->waiter.wait(w);
     return 0;
   });
@@ -283,9 +287,10 @@ int op_trace(presil_transport* t, const char* path, uint64_t first, uint64_t las
 // Writes by DMI, which the DRAM doesn't see.
 void note_write(presil_transport* t, uint64_t address, uint64_t bytes) {
   WriteLog& log = t->platform.dram().state().write_log();
+  const uint64_t now = t->platform.dram().now();
   for (uint64_t at = address - t->memory.base(), end = at + bytes; at < end;) {
     const uint64_t first = at % 64, count = std::min(64 - first, end - at);
-    log.add(at - first, (~uint64_t{0} >> (64 - count)) << first);
+    log.add(at - first, (~uint64_t{0} >> (64 - count)) << first, now);
     at += count;
   }
 }
@@ -310,6 +315,12 @@ int op_write_log_fetch(presil_transport* t, const presil_write_range** ranges, s
   return 0;
 } catch (const std::bad_alloc&) {
   return fail(t, PRESIL_TRANSPORT_ENOMEM, "out of host memory");
+}
+
+int op_write_times(presil_transport* t, presil_daddr address, presil_write_time* out) {
+  return presil::tell_times(t->platform.dram().state().write_log(), t->memory.base(), address.value, out)
+             ? 0
+             : fail(t, PRESIL_TRANSPORT_EINVAL, presil::kNoWriteTime);
 }
 
 int op_bus_fault(presil_transport* t, presil_bus_fault* out) {
@@ -368,6 +379,7 @@ const presil_transport_ops kOps = {
     Guard<op_inject, note>::call,
     Guard<op_read32_many, note>::call,
     nullptr,
+    Guard<op_write_times, note>::call,
 };
 
 }  // namespace

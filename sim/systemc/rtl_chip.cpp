@@ -7,10 +7,12 @@
 #include "axi_monitor.h"
 #include "axil_bridge.h"
 #include "chip.h"
+#include "presil_rtl_hash.h"
 #include "random.h"
 #include "registers.h"
 #include "stop.h"
 #include "stopped.h"
+#include "write_times.h"
 #if PRESIL_SIM_TRACE
 #include "waveform.h"
 #endif
@@ -46,6 +48,14 @@ class RtlChip : public Chip {
   void set_monitored(std::optional<bool> on) override { monitored_ = on.value_or(PRESIL_SIM_CHECK); }
   std::string about() const override {
     return std::string("Verilator ") + Verilated::productVersion() + " --sc, SystemC " + sc_core::sc_version();
+  }
+
+  std::string rtl_hash() const override { return PRESIL_SIM_RTL_HASH; }
+  std::string library() const override {
+    static const char inside = 0;
+    char text[72];
+    build_id(&inside, text, sizeof text);
+    return text;
   }
 
   void edge() override;

@@ -54,7 +54,7 @@ static int welcome_client(presil_server *s) {
                                 .flags = s->memory_fd >= 0 ? PROTOCOL_WELCOME_MAPPED : 0,
                                 .region_count = s->region_count,
                                 .info = s->told};
-    welcome.flags |= PROTOCOL_WELCOME_THEN;
+    welcome.flags |= PROTOCOL_WELCOME_THEN | PROTOCOL_WELCOME_IDENTITY;
     welcome.info.capabilities =
         (s->told.capabilities & ~(uint32_t)PRESIL_CAP_MAPS) | (s->memory_fd >= 0 ? PRESIL_CAP_MAPS : 0);
     memcpy(welcome.regions, s->regions, sizeof welcome.regions);
@@ -75,6 +75,7 @@ int presil_serve_describe(presil_server *s, const presil_transport_info *info, c
         s->told = *info;
         s->told.chip[sizeof s->told.chip - 1] = s->told.config[sizeof s->told.config - 1] =
             s->told.build[sizeof s->told.build - 1] = s->told.text[sizeof s->told.text - 1] = 0;
+        s->told.rtl[sizeof s->told.rtl - 1] = s->told.library[sizeof s->told.library - 1] = 0;
     }
     if (regions) {
         memcpy(s->regions, regions, count * sizeof *regions);
@@ -97,6 +98,7 @@ int presil_serve_reply_done(presil_server *s, int status, const char *text) {
         case PRESIL_REQUEST_WAIT:
         case PRESIL_REQUEST_WRITE_LOG_FETCH:
         case PRESIL_REQUEST_BUS_FAULT:
+        case PRESIL_REQUEST_WRITE_TIMES:
             return presil_server_fail(s, PRESIL_SERVE_EINVAL, "presil_serve_reply_done: %s has an answer of its own",
                                       protocol_name(s->kind));
         default: break;
@@ -188,6 +190,28 @@ int presil_serve_reply_fault(presil_server *s, const presil_bus_fault *fault) {
     protocol_put64(&w, fault ? fault->address.value : 0);
     protocol_put64(&w, fault ? fault->cycle : 0);
     return finish(s, body, w.used);
+}
+
+int presil_serve_reply_times(presil_server *s, const presil_write_time *times) {
+    const int failed = begin(s, "presil_serve_reply_times", PRESIL_REQUEST_WRITE_TIMES);
+    if (failed) return failed;
+    if (!times) return presil_server_fail(s, PRESIL_SERVE_EINVAL, "presil_serve_reply_times: times is NULL");
+    uint8_t body[24];
+    protocol_writer w = {body, sizeof body, 0, false};
+    protocol_put32(&w, times->first_launch);
+    protocol_put32(&w, times->last_launch);
+    protocol_put64(&w, times->first_cycle);
+    protocol_put64(&w, times->last_cycle);
+    return finish(s, body, w.used);
+}
+
+/* The library's own: whoever serves has said it in presil_serve_describe. */
+void presil_server_identify(presil_server *s, uint32_t sequence) {
+    uint8_t body[8 + sizeof s->told.rtl + sizeof s->told.library];
+    protocol_writer w = {body, sizeof body, 0, false};
+    protocol_put_text(&w, s->told.rtl);
+    protocol_put_text(&w, s->told.library);
+    (void)presil_server_answer(s, sequence, 0, 0, NULL, body, w.used);
 }
 
 void presil_serve_set_cycles(presil_server *s, uint64_t cycles) {

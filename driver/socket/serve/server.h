@@ -94,6 +94,7 @@ bool presil_server_then_begin(presil_server *s, uint32_t reason, uint64_t cycles
 int presil_server_then_next(presil_server *s, presil_request *out);
 void presil_server_then_values(presil_server *s, const uint32_t *values); /* of the READ32 handed out last */
 void presil_server_hand_out(presil_server *s, const presil_request *q, uint32_t sequence);
+void presil_server_identify(presil_server *s, uint32_t sequence); /* answers IDENTITY */
 int presil_server_answer(presil_server *s, uint32_t sequence, uint16_t flags, int status, const char *text,
                          const void *body, size_t bytes);
 

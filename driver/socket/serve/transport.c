@@ -164,6 +164,14 @@ static int fetch_log(session *t) {
     return status ? done(t, status) : presil_serve_reply_ranges(t->server, ranges, count);
 }
 
+static int tell_times(session *t, const presil_request *q) {
+    presil_write_time times = {.size = sizeof times};
+    stamp(t);
+    if (!t->ops->write_times) return unsupported(t);
+    const int status = t->ops->write_times(t->inner, (presil_daddr){q->address}, &times);
+    return status ? done(t, status) : presil_serve_reply_times(t->server, &times);
+}
+
 static int tell_fault(session *t) {
     presil_bus_fault fault = {0};
     stamp(t);
@@ -200,6 +208,7 @@ static int handle(session *t, presil_request *q) {
         return o->trace ? done(t, o->trace(p, q->text, q->first_cycle, q->last_cycle)) : unsupported(t);
     case PRESIL_REQUEST_WRITE_LOG: return o->write_log ? done(t, o->write_log(p, q->value != 0)) : unsupported(t);
     case PRESIL_REQUEST_WRITE_LOG_FETCH: return fetch_log(t);
+    case PRESIL_REQUEST_WRITE_TIMES: return tell_times(t, q);
     case PRESIL_REQUEST_BUS_FAULT: return tell_fault(t);
     case PRESIL_REQUEST_MEMORY_MODEL:
         return o->set_memory_model ? done(t, o->set_memory_model(p, q->text, q->seed)) : unsupported(t);
