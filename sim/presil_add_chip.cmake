@@ -226,14 +226,15 @@ endfunction()
 
 # What the library says that its chip was made of (presil_transport_info.rtl).
 function(_presil_add_rtl_hash)
-  set(header ${mdir}/../rtl/presil_rtl_hash.h)
+  get_filename_component(place ${mdir} DIRECTORY)
+  set(header ${place}/rtl/presil_rtl_hash.h)
   add_custom_command(OUTPUT ${header}
     COMMAND ${CMAKE_COMMAND} "-DOUT=${header}" "-DSALT=${A_TOP};${A_PARAMETERS}" "-DSOURCES=${A_SOURCES};${A_DEPENDS}"
             -P ${PRESIL_SIM_DIR}/rtl_hash.cmake
     DEPENDS ${A_SOURCES} ${A_DEPENDS} ${PRESIL_SIM_DIR}/rtl_hash.cmake VERBATIM)
   add_custom_target(${target}_rtl_hash DEPENDS ${header})
   add_dependencies(${target}_harness ${target}_rtl_hash)
-  target_include_directories(${target}_harness PRIVATE ${mdir}/../rtl)
+  target_include_directories(${target}_harness PRIVATE ${place}/rtl)
 endfunction()
 
 # The check build's overwriting of memories: what it knows of them, for the harness.

@@ -3,10 +3,10 @@
 # sources, and over SALT (its top and parameters), as a header. The same wherever the sources lie, in whatever order.
 set(lines)
 foreach(source IN LISTS SOURCES)
-  if(IS_DIRECTORY ${source})
+  if("${source}" STREQUAL "" OR IS_DIRECTORY "${source}")
     continue()
   endif()
-  file(SHA256 ${source} hash)
+  file(SHA256 "${source}" hash)
   get_filename_component(name ${source} NAME)
   list(APPEND lines "${name} ${hash}")
 endforeach()

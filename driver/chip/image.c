@@ -119,6 +119,87 @@ static bool store_inside(const presil_desc *d, uint64_t bytes) {
     return inside(low, high - low, bytes);
 }
 
+/* ---- what the commands read and write: rows of LOAD and STORE, joined as they come */
+typedef struct {
+    presil_byte_range *at;
+    size_t count, capacity;
+} row_list;
+
+static bool add_row(row_list *list, uint64_t base, uint64_t bytes) {
+    enum { MOST_UNSORTED = 1 << 20 };
+    presil_byte_range *last = list->count ? &list->at[list->count - 1] : NULL;
+    if (last && last->base.value + last->bytes == base) {
+        last->bytes += bytes;
+        return true;
+    }
+    if (list->count == list->capacity && list->capacity >= MOST_UNSORTED)
+        list->count = chip_merge_ranges(list->at, list->count);
+    if (list->count == list->capacity) {
+        const size_t capacity = list->capacity ? 2 * list->capacity : 256;
+        presil_byte_range *grown = realloc(list->at, capacity * sizeof *grown);
+        if (!grown) return false;
+        list->at = grown;
+        list->capacity = capacity;
+    }
+    list->at[list->count++] = (presil_byte_range){{base}, bytes};
+    return true;
+}
+
+static bool add_load(row_list *list, const presil_desc *d) {
+    const uint64_t base = (uint64_t)presil_load_addr_hi(d) << 32 | presil_load_addr_lo(d);
+    const int64_t from = max64(0, presil_load_pos0(d)),
+                  last = (int64_t)presil_load_pos0(d) + ((int64_t)presil_load_n0(d) - 1) * presil_load_step0(d) +
+                         presil_load_chunk_bytes(d),
+                  length = min64((int64_t)presil_load_row_bytes(d), last) - from;
+    bool ok = true;
+    if (length <= 0) return true;
+    for (int64_t i3 = 0; i3 < presil_load_n3(d); i3++) {
+        for (int64_t i2 = 0; i2 < presil_load_n2(d); i2++) {
+            for (int64_t i1 = 0; i1 < presil_load_n1(d) && ok; i1++) {
+                const int64_t row =
+                    presil_load_rp0(d) + i1 * presil_load_rp1(d) + i2 * presil_load_rp2(d) + i3 * presil_load_rp3(d);
+                if (presil_load_row_limit(d) && (row < 0 || row >= presil_load_row_limit(d))) continue;
+                ok = add_row(list,
+                             base + (uint64_t)(i1 * presil_load_ds1(d) + i2 * presil_load_ds2(d) +
+                                               i3 * presil_load_ds3(d) + from),
+                             (uint64_t)length);
+            }
+        }
+    }
+    return ok;
+}
+
+static bool add_store(row_list *list, const presil_desc *d) {
+    const uint64_t base = (uint64_t)presil_store_addr_hi(d) << 32 | presil_store_addr_lo(d),
+                   length = (uint64_t)presil_store_n0(d) * presil_store_chunk_bytes(d);
+    bool ok = true;
+    for (int64_t i3 = 0; i3 < presil_store_n3(d) && length; i3++) {
+        for (int64_t i2 = 0; i2 < presil_store_n2(d); i2++) {
+            for (int64_t i1 = 0; i1 < presil_store_n1(d) && ok; i1++)
+                ok = add_row(
+                    list,
+                    base + (uint64_t)(i1 * presil_store_ds1(d) + i2 * presil_store_ds2(d) + i3 * presil_store_ds3(d)),
+                    length);
+        }
+    }
+    return ok;
+}
+
+static bool find_ranges(presil_plan *plan) {
+    row_list reads = {0}, writes = {0};
+    bool ok = true;
+    for (size_t i = 0; i < plan->count && ok; i++) {
+        const presil_desc *d = &plan->list[i];
+        if (presil_desc_opcode(d) == PRESIL_OP_LOAD) ok = add_load(&reads, d);
+        if (presil_desc_opcode(d) == PRESIL_OP_STORE) ok = add_store(&writes, d);
+    }
+    plan->reads = reads.at;
+    plan->writes = writes.at;
+    if (ok) plan->read_count = chip_merge_ranges(reads.at, reads.count);
+    if (ok) plan->write_count = chip_merge_ranges(writes.at, writes.count);
+    return ok;
+}
+
 static int check(const uint8_t *ends, presil_plan *plan, uint64_t bytes, presil_error_buffer *error) {
     size_t first = 0;
     const uint64_t effort = chip_effort(&plan->config, plan->list, plan->count);
@@ -178,18 +259,14 @@ int chip_load(const presil_chip *chip, const void *from, uint64_t size, presil_d
         plan->macs = h.macs, plan->passes = h.passes, plan->peak = h.peak, plan->estimate = h.estimate;
         plan->list = malloc((plan->count + 1) * sizeof *plan->list);
         plan->segment_ends = malloc(plan->segments * sizeof *plan->segment_ends);
-        plan->reads = malloc(sizeof *plan->reads);
-        plan->writes = malloc(sizeof *plan->writes);
     }
-    if (!plan || !plan->list || !plan->segment_ends || !plan->reads || !plan->writes) {
+    if (!plan || !plan->list || !plan->segment_ends) {
         chip_plan_free(plan);
         return chip_fail(error, PRESIL_EHOSTMEM, "no host memory for an image of %llu descriptors",
                          (unsigned long long)h.count);
     }
     const uint8_t *ends = (const uint8_t *)from + sizeof h;
     memcpy(plan->list, ends + h.segments * sizeof(uint64_t), plan->count * sizeof *plan->list);
-    plan->reads[0] = plan->writes[0] = (presil_byte_range){base, bytes};
-    plan->read_count = plan->write_count = 1;
     int status = check(ends, plan, bytes, error);
     if (status != PRESIL_OK) {
         chip_plan_free(plan);
@@ -197,6 +274,10 @@ int chip_load(const presil_chip *chip, const void *from, uint64_t size, presil_d
     }
     for (size_t i = 0; i < plan->count; i++) {
         if (on_bus(&plan->list[i])) move_by(&plan->list[i], base.value);
+    }
+    if (!find_ranges(plan)) {
+        chip_plan_free(plan);
+        return chip_fail(error, PRESIL_EHOSTMEM, "no host memory for the ranges of an image");
     }
     plan->signature = chip_plan_signature(plan);
     *result = plan;

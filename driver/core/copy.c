@@ -80,7 +80,7 @@ static int copy_dma(presil_device *device, presil_stream *stream, presil_daddr t
                 device, stream,
                 (copy_item){.to = device->staging, .host_from = (const char *)host_from + at, .bytes = n}, false);
         if (status) break;
-        status = presil_plan_enqueue(device, stream, plans[used++], 0);
+        status = presil_plan_enqueue(device, stream, plans[used++], NULL, 0);
         if (!status && host_to)
             status =
                 push_copy(device, stream,

@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include "presil.h"
+#include "presil_capture.h"
 #include "presil_chip.h"
 #include "presil_heap.h"
 
@@ -53,13 +54,20 @@ typedef struct {
     peer_copy *peer;         /* a reference: one half of a block on its way between devices */
 } copy_item;
 
+/* What the operators of a launch work on. */
+typedef struct {
+    size_t count;
+    presil_capture_tensor at[];
+} launch_tensors;
+
 typedef struct {
     item_kind kind;
     presil_stream *stream;
-    uint64_t seq;      /* position in the device's queue, from 1 */
-    uint64_t origin;   /* LAUNCH: of presil_set_origin */
-    presil_plan *plan; /* LAUNCH: owned unless list */
-    presil_list *list; /* LAUNCH: a reference, which keeps the plan */
+    uint64_t seq;            /* position in the device's queue, from 1 */
+    uint64_t origin;         /* LAUNCH: of presil_set_origin */
+    presil_plan *plan;       /* LAUNCH: owned unless list */
+    presil_list *list;       /* LAUNCH: a reference, which keeps the plan */
+    launch_tensors *tensors; /* LAUNCH: as the plan; NULL: not known */
     uint64_t plan_ns;
     uint64_t tag; /* of the thread that enqueued it */
     copy_item copy;
@@ -88,6 +96,7 @@ struct presil_event {
 
 typedef struct {
     presil_plan *plan;
+    launch_tensors *tensors; /* owned; NULL: not known */
     uint64_t plan_ns;
 } recorded_plan;
 
@@ -114,6 +123,18 @@ struct presil_weights {
     bool placed;              /* in the caller's memory */
     presil_weights_desc desc; /* as packed, without pointers */
 };
+
+/* capture.c. `launch` is first: a listener that has it has this. */
+typedef struct {
+    presil_capture_launch launch; /* that is running */
+    presil_device *device;
+    presil_capture_ops ops;
+    void *context;
+    const presil_plan *plan; /* of `launch` */
+    bool on;                 /* somebody listens */
+    bool listening;          /* to this launch */
+    bool ran;                /* it has, on the chip */
+} capture_state;
 
 struct presil_device {
     atomic_int references; /* the handle and every object that points here */
@@ -176,10 +197,14 @@ struct presil_device {
     uint64_t clock; /* of the chip, after the last launch */
     char *trace_path;
     uint64_t trace_first, trace_count;
-    bool tracing;
+    bool tracing, trace_window; /* window: these cycles of one launch */
+    uint64_t trace_from, trace_to;
     uint8_t *view; /* the twin's private view of memory (VERIFY), or its staging memory if the transport does not map */
     bool view_is_copy;
     range_list twin_writes;
+    range_list rtl_writes;          /* of the transport's log, of the last launch */
+    bool logging, rtl_writes_known; /* the log is on; it was fetched */
+    capture_state capture;
     pthread_mutex_t report_lock;
     pthread_cond_t reported;
     bool reporting; /* a report is being delivered, by `reporter` */
@@ -268,13 +293,30 @@ int presil_launch_verify(presil_device *device, const presil_plan *plan, const p
                          presil_report *report);
 int presil_twin_run(presil_device *device, const presil_plan *plan, uint8_t *memory, uint32_t log_writes,
                     presil_report *report);
+/* Runner: the transport's log of writes, on before a launch; fetched behind it, before anything else is launched; off.
+ */
+void presil_log_begin(presil_device *device);
+int presil_log_fetch(presil_device *device);
+void presil_log_end(presil_device *device);
+/* When the chip wrote a byte of the log that was fetched last; false: not known. */
+bool presil_write_time_of(const presil_device *device, presil_daddr address, presil_write_time *out);
 int presil_view_stage(
     presil_device *device,
     const presil_plan_info *info); /* the twin's copy of what the plan touches, where the transport has the bytes */
 void presil_view_close(presil_device *device);
 uint64_t presil_now_ns(void);
-/* Checks the plan's ranges, then records or enqueues it; owns it from here on. */
-int presil_plan_enqueue(presil_device *device, presil_stream *stream, presil_plan *plan, uint64_t plan_ns);
+/* Checks the plan's ranges, then records or enqueues it; owns it and its tensors (or NULL) from here on. */
+int presil_plan_enqueue(presil_device *device, presil_stream *stream, presil_plan *plan, launch_tensors *tensors,
+                        uint64_t plan_ns);
+
+/* ---- capture.c: runner, and only with device->capture.on */
+void presil_capture_begin(presil_device *device, const work_item *item, const presil_plan_info *info,
+                          const presil_report *report);
+void presil_capture_expected(presil_device *device);
+/* text: of ERROR_TEXT bytes, of a failed launch; the listener may add to it */
+void presil_capture_end(presil_device *device, const presil_report *report, char *text);
+launch_tensors *presil_tensors_new(const presil_capture_tensor *from, size_t count); /* NULL: no host memory */
+launch_tensors *presil_tensors_join(const recorded_plan *plans, size_t count);       /* NULL: they have none */
 
 /* ---- report.c */
 void presil_report_deliver(presil_device *device, const presil_report *report); /* runner */
@@ -292,7 +334,7 @@ int presil_copy_check_range(const presil_device *device, presil_daddr address, u
 /* ---- event.c, record.c */
 void presil_event_drop(presil_event *event);
 void presil_event_passed(presil_event *event); /* runner */
-int presil_list_append(presil_list *list, presil_plan *plan, uint64_t plan_ns);
+int presil_list_append(presil_list *list, presil_plan *plan, launch_tensors *tensors, uint64_t plan_ns);
 void presil_list_drop(presil_list *list);
 
 #endif

@@ -331,7 +331,8 @@ void presil_device_cancel(presil_device *device) {
     if (device && !atomic_load(&device->closed)) presil_cancel_all(device);
 }
 
-int presil_device_trace(presil_device *device, const char *path, uint64_t first_launch, uint64_t launches) {
+static int trace(presil_device *device, const char *path, uint64_t first_launch, uint64_t launches,
+                 uint64_t first_cycle, uint64_t last_cycle) {
     const int entered = presil_enter(device);
     if (entered) return entered;
     if (path && launches == 0) return presil_fail(PRESIL_EINVAL, "presil_device_trace: no launches to trace");
@@ -355,8 +356,23 @@ int presil_device_trace(presil_device *device, const char *path, uint64_t first_
     device->trace_path = copy;
     device->trace_first = first_launch > device->launches ? first_launch : device->launches;
     device->trace_count = launches;
+    device->trace_from = first_cycle;
+    device->trace_to = last_cycle;
+    device->trace_window = first_cycle != 0 || last_cycle != UINT64_MAX;
     presil_exclusive_end(device);
     return PRESIL_OK;
+}
+
+int presil_device_trace(presil_device *device, const char *path, uint64_t first_launch, uint64_t launches) {
+    return trace(device, path, first_launch, launches, 0, UINT64_MAX);
+}
+
+int presil_device_trace_window(presil_device *device, const char *path, uint64_t launch, uint64_t first_cycle,
+                               uint64_t last_cycle) {
+    if (last_cycle < first_cycle)
+        return presil_fail(PRESIL_EINVAL, "presil_device_trace_window: the window ends in cycle %llu, before it begins",
+                           (unsigned long long)last_cycle);
+    return trace(device, path, launch, 1, first_cycle, last_cycle);
 }
 
 int presil_inject(presil_device *device, const char *fault) {

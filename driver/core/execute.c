@@ -72,6 +72,7 @@ void presil_item_free(work_item *item) {
             presil_list_drop(item->list);
         else
             item->stream->device->chip_ops->plan_free(item->plan);
+        if (!item->list) free(item->tensors);
     }
     if (item->kind == ITEM_COPY) {
         free(item->copy.owned);

@@ -134,6 +134,18 @@ static int wait_done(rtl_launch *launch) {
     return stuck(launch, "the interrupt stays on, but the chip says that it is busy");
 }
 
+static void trace_begin(presil_device *device, uint64_t launch) {
+    if (!device->trace_path || device->tracing || launch != device->trace_first || !atomic_load(&device->started))
+        return;
+    const int error =
+        device->link.ops->trace(device->link.handle, device->trace_path, device->trace_from, device->trace_to);
+    if (error) {
+        (void)presil_transport_failed(device, "tracing", error);
+        presil_warn("%s", presil_error_text());
+    }
+    device->tracing = !error;
+}
+
 static int run_segment(rtl_launch *launch, uint32_t segment, presil_report *report) {
     presil_device *device = launch->device;
     char text[ERROR_TEXT] = "";
@@ -144,6 +156,7 @@ static int run_segment(rtl_launch *launch, uint32_t segment, presil_report *repo
     int status =
         device->chip_ops->submit(device->chip, &device->link, &device->command, launch->plan, segment, &buffer);
     if (status) return presil_fail(status, "%s", text);
+    if (device->trace_window && segment == 0) trace_begin(device, report->launch); /* counts from the doorbell */
     status = wait_done(launch);
     if (status) return status;
     status = device->chip_ops->counters(device->chip, &device->link, report);
@@ -202,6 +215,7 @@ int presil_launch_rtl(presil_device *device, const presil_plan *plan, const pres
     if (status) {
         char text[ERROR_TEXT];
         (void)snprintf(text, sizeof text, "%s", presil_error_text());
+        if (device->capture.listening) (void)presil_log_fetch(device); /* what it wrote until then */
         status = presil_recover(device, false)
                      ? presil_fail(PRESIL_EDEAD, "%.200s; then: %.200s", text, presil_error_text())
                      : presil_fail(status, "%s", text);
@@ -211,17 +225,6 @@ int presil_launch_rtl(presil_device *device, const presil_plan *plan, const pres
 }
 
 /* ---- around it */
-static void trace_begin(presil_device *device, uint64_t launch) {
-    if (!device->trace_path || device->tracing || launch != device->trace_first || !atomic_load(&device->started))
-        return;
-    const int error = device->link.ops->trace(device->link.handle, device->trace_path, 0, UINT64_MAX);
-    if (error) {
-        (void)presil_transport_failed(device, "tracing", error);
-        presil_warn("%s", presil_error_text());
-    }
-    device->tracing = !error;
-}
-
 /* A waveform that can't be written (a full disk) has stopped the model: the launch has its results, but is not what was
  * asked for. */
 static int trace_end(presil_device *device, uint64_t launch) {
@@ -240,13 +243,18 @@ static int trace_end(presil_device *device, uint64_t launch) {
 
 static int run(presil_device *device, const work_item *item, int mode, const presil_plan_info *info,
                presil_report *report) {
-    if (mode == PRESIL_MODE_MODEL) return presil_launch_model(device, item->plan, info, report);
-    const int status = presil_start(device); /* a list may have been recorded in mode MODEL */
+    const int status =
+        mode == PRESIL_MODE_MODEL ? PRESIL_OK : presil_start(device); /* a list may have been recorded in MODEL */
     if (status) return status;
-    if (device->dead) return presil_fail(PRESIL_EDEAD, "the device is unusable until presil_device_reset()");
-    trace_begin(device, report->launch);
+    if (mode != PRESIL_MODE_MODEL && device->dead)
+        return presil_fail(PRESIL_EDEAD, "the device is unusable until presil_device_reset()");
+    if (device->capture.on) presil_capture_begin(device, item, info, report);
+    if (mode == PRESIL_MODE_MODEL) return presil_launch_model(device, item->plan, info, report);
+    if (!device->trace_window) trace_begin(device, report->launch);
+    if (mode == PRESIL_MODE_VERIFY || device->capture.listening) presil_log_begin(device);
     const int ran = mode == PRESIL_MODE_RTL ? presil_launch_rtl(device, item->plan, info, item->seq, report)
                                             : presil_launch_verify(device, item->plan, info, item->seq, report);
+    if (!ran && device->capture.listening) (void)presil_log_fetch(device);
     if (!ran) return trace_end(device, report->launch);
     char text[ERROR_TEXT];
     (void)snprintf(text, sizeof text, "%s", presil_error_text());
@@ -268,6 +276,7 @@ int presil_launch(presil_device *device, const work_item *item) {
                             .peak_macs_per_cycle = info.peak_macs_per_cycle,
                             .descriptors = 0,
                             .verified = -1,
+                            .difference_cycle = UINT64_MAX,
                             .origin = item->origin,
                             .tag = item->tag};
     (void)snprintf(report.label, sizeof report.label, "%s", info.label ? info.label : "");
@@ -281,6 +290,8 @@ int presil_launch(presil_device *device, const work_item *item) {
     report.host_ns = item->plan_ns + (presil_now_ns() - start) - report.sim_ns - report.twin_ns;
     char text[ERROR_TEXT];
     (void)snprintf(text, sizeof text, "%s", presil_error_text());
+    if (device->capture.listening) presil_capture_end(device, &report, text);
+    if (device->logging) presil_log_end(device);
     presil_report_deliver(device, &report);
     return status ? presil_fail(status, "%s", text) : PRESIL_OK; /* the callback may have failed in calls of its own */
 }

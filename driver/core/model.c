@@ -67,6 +67,7 @@ void presil_view_close(presil_device *device) {
     device->view = NULL;
     device->view_is_copy = false;
     ranges_free(&device->twin_writes);
+    ranges_free(&device->rtl_writes);
 }
 
 static int write_back(presil_device *device) {
@@ -84,7 +85,8 @@ static int write_back(presil_device *device) {
 int presil_launch_model(presil_device *device, const presil_plan *plan, const presil_plan_info *info,
                         presil_report *report) {
     report->descriptors = info->descriptors;
-    if (presil_memory_home_is_mapping(device)) return presil_twin_run(device, plan, device->mapping, 0, report);
+    if (presil_memory_home_is_mapping(device))
+        return presil_twin_run(device, plan, device->mapping, device->capture.listening, report);
     int status = presil_view_stage(device, info);
     if (!status) status = presil_twin_run(device, plan, device->view, 1, report);
     return status ? status : write_back(device);

@@ -27,20 +27,35 @@ static int check_ranges(const presil_device *device, const char *label, const ch
     return PRESIL_OK;
 }
 
-int presil_plan_enqueue(presil_device *device, presil_stream *stream, presil_plan *plan, uint64_t plan_ns) {
+int presil_plan_enqueue(presil_device *device, presil_stream *stream, presil_plan *plan, launch_tensors *tensors,
+                        uint64_t plan_ns) {
     presil_plan_info info;
     int status = device->chip_ops->plan_info(plan, &info);
     if (status) (void)presil_fail(status, "the plan can't be read");
     if (!status) status = check_ranges(device, info.label, "reads", info.reads, info.read_count);
     if (!status) status = check_ranges(device, info.label, "writes", info.writes, info.write_count);
     if (!status && stream->recording) {
-        status = presil_list_append(stream->recording, plan, plan_ns);
+        status = presil_list_append(stream->recording, plan, tensors, plan_ns);
     } else if (!status) {
-        work_item item = {.kind = ITEM_LAUNCH, .plan = plan, .plan_ns = plan_ns, .origin = presil_origin()};
+        work_item item = {
+            .kind = ITEM_LAUNCH, .plan = plan, .tensors = tensors, .plan_ns = plan_ns, .origin = presil_origin()};
         status = presil_queue_push(device, stream, &item, false);
     }
-    if (status) device->chip_ops->plan_free(plan);
+    if (status) {
+        device->chip_ops->plan_free(plan);
+        free(tensors);
+    }
     return status;
+}
+
+typedef struct {
+    size_t count;
+    presil_capture_tensor at[4];
+} named_tensors;
+
+static void name_tensor(named_tensors *list, const char *name, const presil_tensor *tensor, uint32_t written) {
+    if (tensor && tensor->ndim)
+        list->at[list->count++] = (presil_capture_tensor){.name = name, .written = written, .tensor = *tensor};
 }
 
 static uint32_t element_bytes(uint32_t dtype) { return dtype == PRESIL_INT8 ? 1 : dtype == PRESIL_BF16 ? 2 : 4; }
@@ -140,7 +155,12 @@ int presil_matmul(presil_device *device, presil_stream *stream, const presil_mat
     presil_plan *plan = NULL;
     status = device->chip_ops->plan_matmul(device->chip, &d, &plan, &error);
     if (status) return presil_fail(status, "%s: %s", d.label ? d.label : "matmul", text);
-    return presil_plan_enqueue(device, stream, plan, presil_now_ns() - start);
+    named_tensors n = {0};
+    name_tensor(&n, "output", &d.out, 1);
+    name_tensor(&n, "a", &d.a, 0);
+    name_tensor(&n, "b", &d.b, 0);
+    name_tensor(&n, "residual", d.epilogue.residual, 0);
+    return presil_plan_enqueue(device, stream, plan, presil_tensors_new(n.at, n.count), presil_now_ns() - start);
 }
 
 int presil_conv2d(presil_device *device, presil_stream *stream, const presil_conv2d_desc *desc) {
@@ -174,7 +194,12 @@ int presil_conv2d(presil_device *device, presil_stream *stream, const presil_con
     status = device->chip_ops->plan_conv2d(device->chip, &d, d.weights ? d.weights->layout : NULL,
                                            d.weights ? d.weights->packed : (presil_daddr){0}, &plan, &error);
     if (status) return presil_fail(status, "%s: %s", d.label ? d.label : "conv2d", text);
-    return presil_plan_enqueue(device, stream, plan, presil_now_ns() - start);
+    named_tensors n = {0};
+    name_tensor(&n, "output", &d.output, 1);
+    name_tensor(&n, "input", &d.input, 0);
+    name_tensor(&n, "kernel", &d.kernel, 0);
+    name_tensor(&n, "residual", d.epilogue.residual, 0);
+    return presil_plan_enqueue(device, stream, plan, presil_tensors_new(n.at, n.count), presil_now_ns() - start);
 }
 
 int presil_conv2d_weight_grad(presil_device *device, presil_stream *stream,
@@ -199,7 +224,12 @@ int presil_conv2d_weight_grad(presil_device *device, presil_stream *stream,
     presil_plan *plan = NULL;
     status = device->chip_ops->plan_weight_grad(device->chip, &d, &plan, &error);
     if (status) return presil_fail(status, "%s: %s", d.label ? d.label : "conv2d_weight_grad", text);
-    return presil_plan_enqueue(device, stream, plan, presil_now_ns() - start);
+    named_tensors n = {0};
+    name_tensor(&n, "output", &d.out, 1);
+    name_tensor(&n, "input", &d.input, 0);
+    name_tensor(&n, "grad", &d.grad, 0);
+    name_tensor(&n, "residual", d.residual, 0);
+    return presil_plan_enqueue(device, stream, plan, presil_tensors_new(n.at, n.count), presil_now_ns() - start);
 }
 
 int presil_nop(presil_device *device, presil_stream *stream) {
@@ -209,5 +239,5 @@ int presil_nop(presil_device *device, presil_stream *stream) {
     presil_error_buffer error = {text, sizeof text};
     presil_plan *plan = NULL;
     status = device->chip_ops->plan_nop(device->chip, &plan, &error);
-    return status ? presil_fail(status, "nop: %s", text) : presil_plan_enqueue(device, stream, plan, 0);
+    return status ? presil_fail(status, "nop: %s", text) : presil_plan_enqueue(device, stream, plan, NULL, 0);
 }

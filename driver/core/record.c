@@ -34,7 +34,7 @@ int presil_record_end(presil_device *device, presil_stream *stream, presil_list 
     return PRESIL_OK;
 }
 
-int presil_list_append(presil_list *list, presil_plan *plan, uint64_t plan_ns) {
+int presil_list_append(presil_list *list, presil_plan *plan, launch_tensors *tensors, uint64_t plan_ns) {
     if (list->count == list->capacity) {
         const size_t capacity = list->capacity ? list->capacity * 2 : 16;
         recorded_plan *plans = realloc(list->plans, capacity * sizeof *plans);
@@ -42,13 +42,20 @@ int presil_list_append(presil_list *list, presil_plan *plan, uint64_t plan_ns) {
         list->plans = plans;
         list->capacity = capacity;
     }
-    list->plans[list->count++] = (recorded_plan){plan, plan_ns};
+    list->plans[list->count++] = (recorded_plan){plan, tensors, plan_ns};
     return PRESIL_OK;
+}
+
+static void free_plans(presil_list *list) {
+    for (size_t i = 0; i < list->count; i++) {
+        list->device->chip_ops->plan_free(list->plans[i].plan);
+        free(list->plans[i].tensors);
+    }
 }
 
 void presil_list_drop(presil_list *list) {
     if (!list || atomic_fetch_sub(&list->references, 1) != 1) return;
-    for (size_t i = 0; i < list->count; i++) list->device->chip_ops->plan_free(list->plans[i].plan);
+    free_plans(list);
     free(list->plans);
     presil_device_drop(list->device);
     free(list);
@@ -78,8 +85,9 @@ int presil_list_merge(presil_list *list, const char *label) {
     const int status = device->chip_ops->merge(device->chip, plans, (uint32_t)list->count, label, &merged, &error);
     free(plans);
     if (status) return presil_fail(status, "presil_list_merge: %s", text);
-    for (size_t i = 0; i < list->count; i++) device->chip_ops->plan_free(list->plans[i].plan);
-    list->plans[0] = (recorded_plan){merged, ns + presil_now_ns() - start};
+    launch_tensors *tensors = presil_tensors_join(list->plans, list->count);
+    free_plans(list);
+    list->plans[0] = (recorded_plan){merged, tensors, ns + presil_now_ns() - start};
     list->count = 1;
     return PRESIL_OK;
 }
@@ -102,6 +110,7 @@ int presil_list_submit(presil_list *list, presil_stream *stream) {
         work_item item = {.kind = ITEM_LAUNCH,
                           .plan = list->plans[i].plan,
                           .list = list,
+                          .tensors = list->plans[i].tensors,
                           .plan_ns = again ? 0 : list->plans[i].plan_ns,
                           .origin = origin};
         status = presil_queue_push(device, stream, &item, false);
@@ -165,7 +174,7 @@ static int load_plans(presil_list *list, const uint8_t *from, uint64_t size, pre
         presil_plan *plan = NULL;
         int status = list->device->chip_ops->load(list->device->chip, from + at, length, base, bytes, &plan, &error);
         if (status) return presil_fail(status, "presil_list_load: %s", text);
-        status = presil_list_append(list, plan, 0);
+        status = presil_list_append(list, plan, NULL, 0);
         if (status) {
             list->device->chip_ops->plan_free(plan);
             return status;

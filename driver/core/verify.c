@@ -114,15 +114,22 @@ static uint64_t only_in(const presil_byte_range *a, size_t a_count, const presil
 
 __attribute__((format(printf, 3, 4))) static int mismatch(const comparison *c, uint64_t address, const char *format,
                                                           ...) {
-    char what[160], where[128] = "";
+    char what[160], where[128] = "", when[40] = "";
+    presil_write_time time;
     va_list args;
     va_start(args, format);
     (void)vsnprintf(what, sizeof what, format, args);
     va_end(args);
     if (c->device->chip_ops->describe(c->plan, (presil_daddr){address}, where, sizeof where))
         (void)snprintf(where, sizeof where, "outside every output of the operator");
-    (void)snprintf(c->report->difference, sizeof c->report->difference, "%.127s, at 0x%llx: %.110s", where,
-                   (unsigned long long)address, what);
+    c->report->difference_address = address;
+    if (presil_write_time_of(c->device, (presil_daddr){address}, &time)) {
+        c->report->difference_cycle = time.last_cycle;
+        c->report->difference_segment = time.last_launch;
+        (void)snprintf(when, sizeof when, ", written in cycle %llu", (unsigned long long)time.last_cycle);
+    }
+    (void)snprintf(c->report->difference, sizeof c->report->difference, "%.100s, at 0x%llx%s: %.88s", where,
+                   (unsigned long long)address, when, what);
     c->report->verified = 0;
     return presil_fail(PRESIL_EMISMATCH, "RTL and model differ: %s", c->report->difference);
 }
@@ -138,6 +145,11 @@ static int compare(comparison *c, const range_list *rtl) {
         stray = only_in(rtl->at, rtl->count, twin->at, twin->count, &stray_at);
         missing = only_in(twin->at, twin->count, rtl->at, rtl->count, &missing_at);
     }
+    c->report->differing_bytes = c->differences;
+    c->report->stray_bytes = stray;
+    c->report->missing_bytes = missing;
+    c->report->difference_expected = c->twin;
+    c->report->difference_found = c->rtl;
     if (c->differences)
         return mismatch(c, c->first, "RTL 0x%02x, model 0x%02x; %llu bytes differ, %llu written by RTL alone", c->rtl,
                         c->twin, (unsigned long long)c->differences, (unsigned long long)stray);
@@ -152,31 +164,51 @@ static int compare(comparison *c, const range_list *rtl) {
 }
 
 /* ---- the launch */
-static int fetch_log(presil_device *device, range_list *out) {
+void presil_log_begin(presil_device *device) {
+    device->rtl_writes_known = false;
+    device->rtl_writes.count = 0;
+    device->rtl_writes.lost = false;
+    device->logging = (device->transport.capabilities & PRESIL_CAP_WRITE_LOG) &&
+                      device->link.ops->write_log(device->link.handle, 1) == 0;
+}
+
+int presil_log_fetch(presil_device *device) {
+    if (!device->logging || device->rtl_writes_known) return PRESIL_OK;
     const presil_write_range *ranges = NULL;
     size_t count = 0;
     const int error = device->link.ops->write_log_fetch(device->link.handle, &ranges, &count);
     if (error) return presil_transport_failed(device, "fetching the log of writes", error);
-    for (size_t i = 0; i < count; i++) ranges_add(out, ranges[i].base, ranges[i].bytes);
-    ranges_merge(out);
+    for (size_t i = 0; i < count; i++) ranges_add(&device->rtl_writes, ranges[i].base, ranges[i].bytes);
+    ranges_merge(&device->rtl_writes);
+    device->rtl_writes_known = true;
     return PRESIL_OK;
 }
 
-static int check_rtl(presil_device *device, const presil_plan *plan, bool logged, presil_report *report) {
+void presil_log_end(presil_device *device) {
+    (void)device->link.ops->write_log(device->link.handle, 0);
+    device->logging = false;
+}
+
+bool presil_write_time_of(const presil_device *device, presil_daddr address, presil_write_time *out) {
+    *out = (presil_write_time){.size = sizeof *out};
+    return device->logging && (device->transport.capabilities & PRESIL_CAP_WRITE_TIMES) &&
+           device->link.ops->write_times(device->link.handle, address, out) == 0;
+}
+
+static int check_rtl(presil_device *device, const presil_plan *plan, presil_report *report) {
     comparison c = {.device = device, .plan = plan, .report = report};
-    range_list rtl = {0};
-    int status = logged ? fetch_log(device, &rtl) : PRESIL_OK;
+    const range_list *rtl = &device->rtl_writes;
+    int status = presil_log_fetch(device);
     if (!status && !presil_memory_home_is_mapping(device)) {
         c.buffer = malloc(CHUNK);
         if (!c.buffer) status = presil_fail(PRESIL_EHOSTMEM, "no host memory to compare with");
     }
-    if (!status && (rtl.lost || device->twin_writes.lost)) {
+    if (!status && (rtl->lost || device->twin_writes.lost)) {
         presil_warn("%s: not compared: no host memory for the list of what was written", report->label);
     } else if (!status) {
-        status = compare(&c, logged ? &rtl : NULL);
+        status = compare(&c, device->rtl_writes_known ? rtl : NULL);
     }
     free(c.buffer);
-    ranges_free(&rtl);
     return status;
 }
 
@@ -191,8 +223,7 @@ int presil_launch_verify(presil_device *device, const presil_plan *plan, const p
     char refused[ERROR_TEXT] = "";
     const int twin = presil_twin_run(device, plan, device->view, 1, report);
     if (twin) (void)snprintf(refused, sizeof refused, "%s", presil_error_text());
-    const bool logged = (device->transport.capabilities & PRESIL_CAP_WRITE_LOG) &&
-                        device->link.ops->write_log(device->link.handle, 1) == 0;
+    if (!twin && device->capture.listening) presil_capture_expected(device);
     status = presil_launch_rtl(device, plan, info, seq, report);
     if (!status && twin) {
         (void)snprintf(report->difference, sizeof report->difference, "the model refused what the RTL did: %.200s",
@@ -200,9 +231,8 @@ int presil_launch_verify(presil_device *device, const presil_plan *plan, const p
         report->verified = 0;
         status = presil_fail(PRESIL_EMISMATCH, "%s", report->difference);
     } else if (!status) {
-        status = check_rtl(device, plan, logged, report);
+        status = check_rtl(device, plan, report);
     }
-    if (logged) (void)device->link.ops->write_log(device->link.handle, 0);
     view_refresh(device);
     return status;
 }

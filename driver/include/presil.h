@@ -148,6 +148,10 @@ PRESIL_API void presil_device_cancel(
     presil_device *device); /* async-signal-safe: the running launch ends with ECANCELLED */
 PRESIL_CHECKED int presil_device_trace(presil_device *device, const char *path, uint64_t first_launch,
                                        uint64_t launches); /* FST of coming launches (needs build "trace"); NULL: off */
+/* The same of cycles [first_cycle, last_cycle] of one launch, counted from when its (first) doorbell was answered: as
+ * presil_report.difference_cycle. Simulated time outside of the window costs nothing. */
+PRESIL_CHECKED int presil_device_trace_window(presil_device *device, const char *path, uint64_t launch,
+                                              uint64_t first_cycle, uint64_t last_cycle);
 
 /* ---- memory --------------------------------------------------------------------------------- */
 typedef struct {
@@ -391,6 +395,13 @@ typedef struct {
     char difference[256]; /* first difference: tensor coordinate, tile, descriptor */
     uint64_t origin;      /* of presil_set_origin */
     uint64_t tag;         /* of presil_set_tag, of the thread that enqueued the launch */
+    /* With `difference`: the first differing byte, and when the chip wrote it last, in cycles since the doorbell of the
+     * segment (of a launch with several); UINT64_MAX: not known, or never. */
+    uint64_t difference_address, difference_cycle;
+    uint64_t differing_bytes, stray_bytes, missing_bytes; /* wrong; written by the chip alone; by the model alone */
+    uint32_t difference_expected, difference_found;       /* that byte, where both wrote it */
+    uint32_t difference_segment;
+    uint32_t reserved0;
 } presil_report;
 
 typedef void (*presil_report_fn)(void *context,

@@ -71,11 +71,11 @@ typedef struct {
  * (presil_transport_tell). */
 typedef struct {
     uint32_t size, abi, capabilities, clock_mhz;
-    char chip[32];   /* names the chip vtable: "presil" for the chip in rtl/ */
-    char config[32]; /* "base", ... */
-    char build[32];  /* "fast", "check", ... */
-    char text[128];  /* for people: simulator and its version, CPU extensions it was built for */
-    char rtl[72];    /* SHA-256 of the chip's sources and parameters, in hexadecimal digits; "": not known */
+    char chip[32];    /* names the chip vtable: "presil" for the chip in rtl/ */
+    char config[32];  /* "base", ... */
+    char build[32];   /* "fast", "check", ... */
+    char text[128];   /* for people: simulator and its version, CPU extensions it was built for */
+    char rtl[72];     /* SHA-256 of the chip's sources and parameters, in hexadecimal digits; "": not known */
     char library[72]; /* of the simulator's file, whatever its linker took (GNU build-id); "": not known */
 } presil_transport_info;
 
@@ -114,9 +114,9 @@ typedef struct {
 } presil_write_range;
 
 /*
- * When the chip wrote a byte of those that write_log_fetch() gives: the first time and the last. A cycle is counted from
- * the first wait() behind its launch(), so from when the doorbell was answered. launch: 0 for the first launch() whose
- * writes the log has, 1 for the next, ...
+ * When the chip wrote a byte of those that write_log_fetch() gives: the first time and the last. A cycle is counted
+ * from the first wait() behind its launch(), so from when the doorbell was answered. launch: 0 for the first launch()
+ * whose writes the log has, 1 for the next, ...
  */
 typedef struct {
     uint32_t size; /* in: sizeof(struct) */

@@ -145,6 +145,22 @@ static int check_same(presil_transport *t, const protocol_welcome *now) {
     return 0;
 }
 
+/* What the chip was made of, from a server that says so. The peer before may have been another build. */
+static int identify(presil_transport *t) {
+    const presil_request q = {.kind = PROTOCOL_IDENTITY};
+    char rtl[sizeof t->welcome.info.rtl] = "", library[sizeof t->welcome.info.library] = "";
+    protocol_reader body;
+    if (!(t->welcome.flags & PROTOCOL_WELCOME_IDENTITY)) return 0;
+    const int status = socket_ask(t, &q, NULL, &body, NULL);
+    if (status) return status;
+    (void)protocol_get_text(&body, rtl, sizeof rtl);
+    (void)protocol_get_text(&body, library, sizeof library);
+    if (!protocol_read_end(&body)) return socket_malformed(t, q.kind);
+    memcpy(t->welcome.info.rtl, rtl, sizeof rtl);
+    memcpy(t->welcome.info.library, library, sizeof library);
+    return 0;
+}
+
 static int greet(presil_transport *t, int fd) {
     if (channel_open(&t->link, fd)) return socket_fail(t, PRESIL_TRANSPORT_ENOMEM, "socket:%s: no memory", t->path);
     const bool hand_over = !t->copy && t->options.memory_fd >= 0;
@@ -173,22 +189,6 @@ static int greet(presil_transport *t, int fd) {
     t->greeted = true;
     t->error[0] = 0;
     return identify(t);
-}
-
-/* What the chip was made of, from a server that says so. The peer before may have been another build. */
-static int identify(presil_transport *t) {
-    const presil_request q = {.kind = PROTOCOL_IDENTITY};
-    char rtl[sizeof t->welcome.info.rtl] = "", library[sizeof t->welcome.info.library] = "";
-    protocol_reader body;
-    if (!(t->welcome.flags & PROTOCOL_WELCOME_IDENTITY)) return 0;
-    const int status = socket_ask(t, &q, NULL, &body, NULL);
-    if (status) return status;
-    (void)protocol_get_text(&body, rtl, sizeof rtl);
-    (void)protocol_get_text(&body, library, sizeof library);
-    if (!protocol_read_end(&body)) return socket_malformed(t, q.kind);
-    memcpy(t->welcome.info.rtl, rtl, sizeof rtl);
-    memcpy(t->welcome.info.library, library, sizeof library);
-    return 0;
 }
 
 static int finish_open(presil_transport *t, int status, presil_transport **out, char *error, size_t error_bytes) {

@@ -51,11 +51,11 @@ inline int find_build_id(dl_phdr_info* info, size_t, void* context) {
   auto* out = static_cast<BuildId*>(context);
   bool ours = false;
   for (int i = 0; i < info->dlpi_phnum; i++) {
-    const ElfW(Phdr)& p = info->dlpi_phdr[i];
+    const ElfW(Phdr) & p = info->dlpi_phdr[i];
     ours |= p.p_type == PT_LOAD && out->inside - (info->dlpi_addr + p.p_vaddr) < p.p_memsz;
   }
   for (int i = 0; ours && i < info->dlpi_phnum; i++) {
-    const ElfW(Phdr)& p = info->dlpi_phdr[i];
+    const ElfW(Phdr) & p = info->dlpi_phdr[i];
     const char* notes = reinterpret_cast<const char*>(info->dlpi_addr + p.p_vaddr);
     if (p.p_type == PT_NOTE && read_build_id(notes, notes + p.p_memsz, out)) return 1;
   }

@@ -19,7 +19,7 @@ presil_server* serve(const char* socket, const char* chip, const char* configura
   o.log = say;
   o.info.size = sizeof o.info;
   o.info.abi = PRESIL_TRANSPORT_ABI;
-  o.info.capabilities = PRESIL_CAP_CLOCKED | PRESIL_CAP_WRITE_LOG | PRESIL_CAP_COHERENT;
+  o.info.capabilities = PRESIL_CAP_CLOCKED | PRESIL_CAP_WRITE_LOG | PRESIL_CAP_WRITE_TIMES | PRESIL_CAP_COHERENT;
   o.info.clock_mhz = clock_mhz;
   snprintf(o.info.chip, sizeof o.info.chip, "%s", chip);
   snprintf(o.info.config, sizeof o.info.config, "%s", configuration);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which bytes of the memory the chip wrote, and when: one bit a byte, in a sparse mapping, and a journal of beats, where
-// those of a burst share an entry. A beat costs one OR (two where its bytes straddle 64) and one comparison, and fetching
-// costs in proportion to what was touched. Off, it costs the caller one branch.
+// Which bytes of the memory the chip wrote, and when: one bit a byte, in a sparse mapping, and a journal of beats,
+// where those of a burst share an entry. A beat costs one OR (two where its bytes straddle 64) and one comparison, and
+// fetching costs in proportion to what was touched. Off, it costs the caller one branch.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -75,7 +75,7 @@ class WriteLog {
   std::vector<uint64_t> chunks_;  // those touched, in order of the first touch
   std::vector<Entry> journal_;
   std::vector<uint64_t> epochs_;  // of the launches in the journal
-  bool armed_ = false;  // a launch has begun, and nobody has waited for it
+  bool armed_ = false;            // a launch has begun, and nobody has waited for it
   bool taken_ = false;
 };
 

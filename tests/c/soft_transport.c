@@ -24,6 +24,8 @@ struct presil_transport {
     char fault[64];
     presil_write_range *ranges;
     size_t range_count, range_capacity;
+    presil_write_range *written; /* of the launch, in order; the i-th in cycle 10 * (i + 1) */
+    size_t written_count, written_capacity;
     char error[160];
 };
 
@@ -55,6 +57,7 @@ static void soft_close(presil_transport *t) {
     presil_twin_destroy(t->twin);
     if (t->host) (void)munmap(t->host, t->bytes);
     free(t->ranges);
+    free(t->written);
     free(t);
 }
 
@@ -87,7 +90,8 @@ static int soft_open(const presil_transport_options *o, presil_transport **out, 
 static int soft_info(presil_transport *t, presil_transport_info *out) {
     *out = (presil_transport_info){.size = sizeof *out,
                                    .abi = PRESIL_TRANSPORT_ABI,
-                                   .capabilities = PRESIL_CAP_CLOCKED | PRESIL_CAP_WRITE_LOG | PRESIL_CAP_MAPS,
+                                   .capabilities = PRESIL_CAP_CLOCKED | PRESIL_CAP_WRITE_LOG | PRESIL_CAP_WRITE_TIMES |
+                                                   PRESIL_CAP_MAPS,
                                    .clock_mhz = 1000};
     (void)snprintf(out->chip, sizeof out->chip, "presil");
     (void)snprintf(out->config, sizeof out->config, "%s", t->config->name);
@@ -186,6 +190,7 @@ static int soft_sync(presil_transport *t, presil_daddr base, uint64_t bytes) {
 static int soft_launch(presil_transport *t, uint64_t launch) {
     if (t->stopped) return fail(t, PRESIL_TRANSPORT_ESTOPPED, "stopped: a reset is needed");
     note(SOFT_LAUNCH, 0, (uint32_t)launch);
+    t->written_count = 0;
     return 0;
 }
 
@@ -197,6 +202,12 @@ static void log_write(presil_transport *t, uint64_t address, uint64_t bytes) {
         if (!t->ranges) abort();
     }
     t->ranges[t->range_count++] = (presil_write_range){{address}, bytes};
+    if (t->written_count == t->written_capacity) {
+        t->written_capacity = t->written_capacity ? 2 * t->written_capacity : 64;
+        t->written = realloc(t->written, t->written_capacity * sizeof *t->written);
+        if (!t->written) abort();
+    }
+    t->written[t->written_count++] = (presil_write_range){{address}, bytes};
 }
 
 typedef struct {
@@ -240,7 +251,7 @@ static void run(presil_transport *t) {
     t->head = t->tail;
     t->pending = 0;
     if (is_fault(t, "skip") && t->range_count)
-        t->range_count--, memset(t->host + (sink.last - t->base), 0xa5, sink.last_bytes);
+        t->range_count--, t->written_count--, memset(t->host + (sink.last - t->base), 0xa5, sink.last_bytes);
     plant(t);
     if (failed) {
         t->error_code = (uint32_t)error.code;
@@ -338,6 +349,17 @@ static int soft_write_log_fetch(presil_transport *t, const presil_write_range **
     return 0;
 }
 
+static int soft_write_times(presil_transport *t, presil_daddr address, presil_write_time *out) {
+    bool found = false;
+    for (size_t i = 0; i < t->written_count; i++) {
+        if (address.value - t->written[i].base.value >= t->written[i].bytes) continue;
+        if (!found) out->first_cycle = 10 * (i + 1);
+        out->last_cycle = 10 * (i + 1);
+        found = true;
+    }
+    return found ? 0 : fail(t, PRESIL_TRANSPORT_EINVAL, "it was not written");
+}
+
 static int soft_bus_fault(presil_transport *t, presil_bus_fault *out) {
     (void)t;
     *out = (presil_bus_fault){0};
@@ -382,6 +404,7 @@ __attribute__((visibility("default"))) const presil_transport_ops *presil_transp
         .bus_fault = soft_bus_fault,
         .set_memory_model = soft_set_memory_model,
         .inject = soft_inject,
+        .write_times = soft_write_times,
     };
     return &ops;
 }

@@ -88,6 +88,14 @@ static void differences_are_found(void **state) {
         print_message("%s\n", reports[0].difference);
         assert_non_null(strstr(reports[0].difference, "2, 3"));
         assert_non_null(strstr(reports[0].difference, "1 bytes differ"));
+        const uint64_t wrong = m.out.value + (2 * MATMUL_N + 3) * sizeof(float);
+        assert_int_equal(reports[0].difference_address, wrong);
+        assert_int_equal(reports[0].differing_bytes, 1);
+        assert_int_equal(reports[0].difference_found ^ reports[0].difference_expected, 0x10);
+        assert_true(reports[0].difference_cycle >= 10 && reports[0].difference_cycle < 1000); /* soft_transport.c */
+        char when[48];
+        (void)snprintf(when, sizeof when, "written in cycle %" PRIu64, reports[0].difference_cycle);
+        assert_non_null(strstr(reports[0].difference, when));
 
         /* A byte outside the output, changed. */
         plant(d, "stray", far_away);
@@ -95,6 +103,8 @@ static void differences_are_found(void **state) {
         EXPECT_STATUS(presil_device_synchronize(d), PRESIL_EMISMATCH);
         assert_non_null(strstr(reports[1].difference, "stray write"));
         assert_non_null(strstr(reports[1].difference, "outside every output"));
+        assert_int_equal(reports[1].difference_address, far_away.value);
+        assert_int_equal(reports[1].stray_bytes, 1);
 
         /* A byte just behind the output, in a page that the model has written too. */
         plant(d, "stray", (presil_daddr){m.out.value + MATMUL_N * MATMUL_N * sizeof(float)});
@@ -107,11 +117,15 @@ static void differences_are_found(void **state) {
         EXPECT_OK(matmul_enqueue(d, NULL, &m));
         EXPECT_STATUS(presil_device_synchronize(d), PRESIL_EMISMATCH);
         assert_int_equal(reports[3].verified, 0);
+        assert_true(reports[3].missing_bytes > 0);
+        assert_true(reports[3].difference_cycle == UINT64_MAX); /* it has no time of its own */
 
         /* And nothing of it stays behind. */
         EXPECT_OK(matmul_enqueue(d, NULL, &m));
         matmul_check(d, &m, 5);
         assert_int_equal(reports[4].verified, 1);
+        assert_int_equal(reports[4].difference_address, 0);
+        assert_true(reports[4].difference_cycle == UINT64_MAX);
         EXPECT_OK(presil_free(d, far_away));
         matmul_free(d, m);
         presil_device_close(d);

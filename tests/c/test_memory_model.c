@@ -154,6 +154,11 @@ static void commits_are_logged(void **state) {
     assert_int_equal(count, 1);
     assert_int_equal(ranges[0].base.value, b.address);
     assert_int_equal(ranges[0].bytes, 3);
+    presil_write_time time = {.size = sizeof time};
+    assert_int_equal(burst_ops()->write_times(r->t, (presil_daddr){b.address + 2}, &time), 0);
+    assert_in_range(time.last_cycle, 50, 50 + 20); /* at B, not at W */
+    assert_int_equal(time.first_cycle, time.last_cycle);
+    assert_int_equal(burst_ops()->write_times(r->t, (presil_daddr){b.address + 3}, &time), PRESIL_TRANSPORT_EINVAL);
     uint8_t before[4];
     memcpy(before, r->memory + PAGE + 1, 3);
     r->seed = 99;

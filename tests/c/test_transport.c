@@ -4,121 +4,7 @@
  * usage: test_transport FAST_LIB CHECK_LIB TRACE_LIB: the whole suite runs on each library.
  */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <dlfcn.h>
-#include <inttypes.h>
-#include <pthread.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <time.h>
-#include <unistd.h>
-
-#include "presil_transport.h"
-#include "stub_registers.h"
-
-enum { WORD = 16, MEMORY_BYTES = 1 << 20 };
-static const uint64_t BASE = 0x80000000u;
-
-static const char *library_path; /* the one under test */
-static const char *library_names[3];
-static const presil_transport_ops *ops;
-
-typedef struct {
-    presil_transport *t;
-    int fd;
-    uint8_t *memory; /* our own view of the memfd */
-    char log[4096];
-} rig;
-
-static void keep_log(void *context, const char *text) {
-    rig *r = context;
-    strncat(r->log, text, sizeof r->log - strlen(r->log) - 2);
-    strcat(r->log, "\n");
-}
-
-static rig *rig_open_with(const char *memory_model, uint64_t seed, const char *options) {
-    rig *r = calloc(1, sizeof *r);
-    r->fd = memfd_create("test_transport", MFD_CLOEXEC);
-    assert_int_equal(ftruncate(r->fd, MEMORY_BYTES), 0);
-    r->memory = mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
-    assert_ptr_not_equal(r->memory, MAP_FAILED);
-    presil_transport_options o = {.size = sizeof o,
-                                  .abi = PRESIL_TRANSPORT_ABI,
-                                  .memory_fd = r->fd,
-                                  .memory_bytes = MEMORY_BYTES,
-                                  .memory_base = {BASE},
-                                  .memory_model = memory_model,
-                                  .seed = seed,
-                                  .options = options,
-                                  .log = keep_log,
-                                  .log_context = r};
-    char error[256] = "";
-    if (ops->open(&o, &r->t, error, sizeof error)) fail_msg("open: %s", error);
-    for (uint32_t i = 0; i < MEMORY_BYTES / 4; i++) ((uint32_t *)r->memory)[i] = i * 2654435761u;
-    return r;
-}
-
-static rig *rig_open(const char *memory_model, uint64_t seed) { return rig_open_with(memory_model, seed, NULL); }
-
-static void rig_close(rig *r) {
-    ops->close(r->t);
-    munmap(r->memory, MEMORY_BYTES);
-    close(r->fd);
-    free(r);
-}
-
-static uint32_t get(rig *r, uint32_t offset) {
-    uint32_t value = 0;
-    if (ops->read32(r->t, offset, &value)) fail_msg("read32: %s", ops->last_error(r->t));
-    return value;
-}
-
-static void put(rig *r, uint32_t offset, uint32_t value) {
-    if (ops->write32(r->t, offset, value)) fail_msg("write32: %s", ops->last_error(r->t));
-}
-
-static void begin_copy(rig *r, uint64_t launch, uint64_t to, uint64_t from, uint32_t beats, uint32_t control) {
-    assert_int_equal(ops->launch(r->t, launch), 0);
-    put(r, STUB_SRC_LO, (uint32_t)from);
-    put(r, STUB_SRC_HI, (uint32_t)(from >> 32));
-    put(r, STUB_DST_LO, (uint32_t)to);
-    put(r, STUB_DST_HI, (uint32_t)(to >> 32));
-    put(r, STUB_BEATS, beats);
-    put(r, STUB_CONTROL, control);
-}
-
-static presil_wait wait_for(rig *r, presil_wait w) {
-    w.size = sizeof w;
-    if (ops->wait(r->t, &w)) fail_msg("wait: %s", ops->last_error(r->t));
-    return w;
-}
-
-/* Copies and returns the chip's own count of cycles; checks the bytes where both ranges are inside. */
-static uint32_t copy(rig *r, uint64_t launch, uint64_t to, uint64_t from, uint32_t beats) {
-    begin_copy(r, launch, to, from, beats, STUB_START);
-    presil_wait w = wait_for(r, (presil_wait){.deadline_cycles = 1000000});
-    assert_int_equal(w.reason, PRESIL_WAIT_IRQ);
-    assert_int_equal(get(r, STUB_STATUS), STUB_DONE);
-    put(r, STUB_STATUS, STUB_DONE);
-    assert_memory_equal(r->memory + (to - BASE), r->memory + (from - BASE), (size_t)beats * WORD);
-    return get(r, STUB_CYCLES);
-}
-
-static uint64_t wall_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static const uint64_t FROM = 0x80000000u, TO = 0x80010000u;
+#include "transport_rig.h"
 
 /* ---- */
 
@@ -143,6 +29,13 @@ static void says_what_it_is(void **state) {
     assert_string_equal(info.chip, "stub");
     assert_string_equal(info.config, "stub");
     assert_int_equal(info.clock_mhz, 500);
+    assert_int_equal(info.size, sizeof info);
+    assert_true(strspn(info.rtl, "0123456789abcdef") == 64 && strlen(info.rtl) == 64);
+    assert_true(strspn(info.library, "0123456789abcdef") == 40 && strlen(info.library) == 40);
+    presil_transport_info older = {.size = offsetof(presil_transport_info, rtl), .rtl = "kept"};
+    assert_int_equal(ops->info(r->t, &older), 0); /* a caller of before */
+    assert_string_equal(older.rtl, "kept");
+    assert_string_equal(older.chip, "stub");
     assert_true(info.capabilities & PRESIL_CAP_CLOCKED);
     assert_true(info.capabilities & PRESIL_CAP_MAPS);
     assert_int_equal(!!(info.capabilities & PRESIL_CAP_TRACE), library_path == library_names[2]);
@@ -231,7 +124,7 @@ static void memory_is_checked_and_shared(void **state) {
     (void)state;
     rig *r = rig_open_with(NULL, 1, "map=0");
     presil_region region;
-    presil_transport_info info;
+    presil_transport_info info = {.size = sizeof info};
     ops->region(r->t, 0, &region);
     ops->info(r->t, &info);
     assert_null(region.host);
@@ -416,6 +309,44 @@ static void writes_are_logged(void **state) {
     assert_int_equal(ops->write_log(r->t, 0), 0);
     (void)copy(r, 4, TO, FROM, 3);
     rig_close(r);
+}
+
+static presil_write_time written(rig *r, uint64_t address) {
+    presil_write_time time = {.size = sizeof time};
+    if (ops->write_times(r->t, (presil_daddr){address}, &time)) fail_msg("write_times: %s", ops->last_error(r->t));
+    return time;
+}
+
+/* By hand, as above: of N beats the k-th is written at edge s + L + N + 2 + k, for N <= 16. The wait begins two edges
+ * behind the start. */
+static void writes_have_their_time(void **state) {
+    (void)state;
+    static const struct {
+        const char *model;
+        uint32_t beats, latency;
+    } cases[] = {{NULL, 1, 100}, {NULL, 16, 100}, {"latency=1", 5, 1}, {"latency=9,response=3", 16, 9}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const uint64_t latency = cases[i].latency, n = cases[i].beats, other = TO + 0x1000;
+        rig *r = rig_open(cases[i].model, i);
+        const presil_write_range *ranges;
+        size_t count;
+        presil_write_time time = {.size = sizeof time};
+        assert_int_equal(ops->write_times(r->t, (presil_daddr){TO}, &time), PRESIL_TRANSPORT_EINVAL); /* off */
+        assert_int_equal(ops->write_log(r->t, 1), 0);
+        (void)copy(r, i, TO, FROM, (uint32_t)n);
+        for (uint64_t byte = 0; byte < n * WORD; byte++)
+            assert_int_equal(written(r, TO + byte).first_cycle, latency + n + byte / WORD);
+        assert_int_equal(ops->write_times(r->t, (presil_daddr){TO + n * WORD}, &time), PRESIL_TRANSPORT_EINVAL);
+        assert_int_equal(ops->write_log_fetch(r->t, &ranges, &count), 0);
+        assert_int_equal(written(r, TO).last_cycle, latency + n); /* still */
+        (void)copy(r, i, other, FROM, 3);                         /* what was fetched is gone with the next launch */
+        assert_int_equal(ops->write_times(r->t, (presil_daddr){TO}, &time), PRESIL_TRANSPORT_EINVAL);
+        (void)copy(r, i, other + 2 * WORD, FROM, 3);
+        time = written(r, other + 2 * WORD);
+        assert_true(time.first_launch == 0 && time.last_launch == 1);
+        assert_true(time.first_cycle == latency + 3 + 2 && time.last_cycle == latency + 3);
+        rig_close(r);
+    }
 }
 
 static void deadlines_and_watchdog_are_exact(void **state) {
@@ -641,6 +572,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(bounds_are_checked),
         cmocka_unit_test(faults_are_injected),
         cmocka_unit_test(writes_are_logged),
+        cmocka_unit_test(writes_have_their_time),
         cmocka_unit_test(deadlines_and_watchdog_are_exact),
         cmocka_unit_test(waits_can_be_cancelled),
         cmocka_unit_test(slow_hosts_give_the_same_cycles),

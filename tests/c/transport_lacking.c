@@ -22,7 +22,7 @@ static const struct {
                  FUNCTION(mem_write), FUNCTION(sync_for_device), FUNCTION(sync_for_host), FUNCTION(launch),
                  FUNCTION(wait),      FUNCTION(cycles),          FUNCTION(reset),         FUNCTION(trace),
                  FUNCTION(write_log), FUNCTION(write_log_fetch), FUNCTION(bus_fault),     FUNCTION(set_memory_model),
-                 FUNCTION(inject),    FUNCTION(read32_many),     FUNCTION(wait_then)};
+                 FUNCTION(inject),    FUNCTION(read32_many),     FUNCTION(wait_then),     FUNCTION(write_times)};
 
 static const presil_transport_ops *inner;
 static presil_transport_ops ops;
@@ -34,6 +34,7 @@ static int lacking_info(presil_transport *t, presil_transport_info *out) {
     if (!ops.cycles) out->capabilities &= ~(uint32_t)PRESIL_CAP_CLOCKED;
     if (!ops.trace) out->capabilities &= ~(uint32_t)PRESIL_CAP_TRACE;
     if (!ops.write_log || ops.size < sizeof ops) out->capabilities &= ~(uint32_t)PRESIL_CAP_WRITE_LOG;
+    if (!ops.write_times || ops.size < sizeof ops) out->capabilities &= ~(uint32_t)PRESIL_CAP_WRITE_TIMES;
     return 0;
 }
 

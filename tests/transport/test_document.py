@@ -108,11 +108,25 @@ def test_who_maps_the_memory_is_coherent(name, tmp_path):
         socket.send_fds(s, [bytes(block("hello"))], [fd])
         _, _, payload = receive(s)
         status, flags, capabilities = struct.unpack("<i20xII", payload[:32])
-        assert (status, flags) == (0, 3) and capabilities & 8 and capabilities & 16, hex(capabilities)
+        assert (status, flags) == (0, 7) and capabilities & 8 and capabilities & 16, hex(capabilities)
+        assert capabilities & 32, hex(capabilities)
         s.sendall(message(6, 1, struct.pack("<Q", 0x100000000 + 4096) + b"seen") + message(11, 2))
         receive(s)
         assert os.pread(fd, 4, 4096) == b"seen"
         os.close(fd)
+
+
+def test_a_server_says_what_its_chip_was_made_of(connection):
+    connection.sendall(bytes(block("hello")))
+    receive(connection)
+    connection.sendall(message(21, 1))
+    kind, sequence, payload = receive(connection)
+    assert (kind, sequence) == (64, 1)
+    assert struct.unpack("<I", payload[16:20]) == (64,) and int(payload[20:84], 16)
+    assert struct.unpack("<I", payload[84:88]) == (40,) and int(payload[88:], 16)
+    connection.sendall(message(20, 2, struct.pack("<Q", 0x100000000)))
+    kind, sequence, payload = receive(connection)  # the log is off
+    assert (kind, sequence) == (64, 2) and struct.unpack("<i", payload[:4]) == (-1,) and b"the log is off" in payload
 
 
 def test_another_version_is_refused(connection):

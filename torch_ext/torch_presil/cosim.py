@@ -217,6 +217,7 @@ def merge(reports: list) -> dict:
         "fill_drain": 0,
         "stalls": {},
         "differences": [],
+        "difference_cycle": None,  # of the first
     }
     verified = []
     for r in reports:
@@ -234,6 +235,8 @@ def merge(reports: list) -> dict:
                 into[cause] = into.get(cause, 0) + cycles
         verified.append(r["verified"])
         if r["difference"]:
+            if not out["differences"]:
+                out["difference_cycle"] = r["difference_cycle"]
             out["differences"].append(r["difference"])
     out["bit_exact"] = None if all(v < 0 for v in verified) else all(v == 1 for v in verified)
     out["utilization"] = out["macs"] / out["peak"] if out["peak"] else 0.0
@@ -262,6 +265,7 @@ def layer_row(name: str, merged: dict, info: dict, verify: bool) -> dict:
         "fill_drain": merged["fill_drain"],
         "sim_seconds": merged["sim_ns"] * 1e-9,
         "differences": merged["differences"],
+        "difference_cycle": merged["difference_cycle"],
     }
 
 

@@ -59,6 +59,8 @@ py::dict to_dict(const presil_report& r) {
   d["twin_ns"] = r.twin_ns;
   d["host_ns"] = r.host_ns;
   d["difference"] = r.difference;
+  d["difference_address"] = r.verified == 0 ? py::object(py::int_(r.difference_address)) : py::none();
+  d["difference_cycle"] = r.difference_cycle != UINT64_MAX ? py::object(py::int_(r.difference_cycle)) : py::none();
   return d;
 }
 

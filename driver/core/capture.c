@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whoever listens to launches (presil_capture.h). The launch's own state is in device->capture while one runs; without
+ * a listener nothing here is called.
+ */
+#include "core.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- tensors of what is enqueued */
+launch_tensors *presil_tensors_new(const presil_capture_tensor *from, size_t count) {
+    launch_tensors *out = malloc(sizeof *out + count * sizeof *from);
+    if (!out) return NULL; /* a launch does without */
+    out->count = count;
+    memcpy(out->at, from, count * sizeof *from);
+    return out;
+}
+
+launch_tensors *presil_tensors_join(const recorded_plan *plans, size_t count) {
+    size_t all = 0;
+    for (size_t i = 0; i < count; i++) all += plans[i].tensors ? plans[i].tensors->count : 0;
+    launch_tensors *out = all ? malloc(sizeof *out + all * sizeof *out->at) : NULL;
+    if (!out) return NULL;
+    out->count = 0;
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; plans[i].tensors && k < plans[i].tensors->count; k++)
+            out->at[out->count++] = plans[i].tensors->at[k];
+    }
+    return out;
+}
+
+/* ---- what a listener may ask */
+static int commands(const presil_capture_launch *launch, void *to, uint64_t *size) {
+    const presil_device *device = launch->core;
+    if (!device->chip_ops->save)
+        return presil_fail(PRESIL_EUNSUPPORTED, "the chip \"%s\" has no format for stored commands",
+                           device->chip_ops->name);
+    char text[ERROR_TEXT] = "";
+    presil_error_buffer error = {text, sizeof text};
+    const int status = device->chip_ops->save(device->capture.plan, device->memory_base, to, size, &error);
+    return status ? presil_fail(status, "the commands can't be stored: %s", text) : PRESIL_OK;
+}
+
+/* After the chip has run, its memory is asked, which may have bytes that were never fetched. */
+static bool asks_transport(const presil_device *device) {
+    return device->capture.ran && !device->maps && device->host_memory;
+}
+
+static int read_memory(const presil_capture_launch *launch, presil_daddr from, void *to, uint64_t bytes) {
+    presil_device *device = ((const capture_state *)launch)->device;
+    if (!presil_memory_contains(device, from, bytes))
+        return presil_fail(PRESIL_EINVAL, "0x%llx is not in device memory", (unsigned long long)from.value);
+    if (!asks_transport(device)) return presil_memory_read(device, from, to, bytes);
+    const int error = device->link.ops->mem_read(device->link.handle, from, to, bytes);
+    return error ? presil_transport_failed(device, "reading device memory", error) : PRESIL_OK;
+}
+
+static int describe(const presil_capture_launch *launch, presil_daddr address, char *text, size_t bytes) {
+    const presil_device *device = launch->core;
+    return device->chip_ops->describe(device->capture.plan, address, text, bytes);
+}
+
+static int write_time(const presil_capture_launch *launch, presil_daddr address, presil_write_time *out) {
+    return presil_write_time_of(launch->core, address, out)
+               ? PRESIL_OK
+               : presil_fail(PRESIL_EUNSUPPORTED, "when 0x%llx was written is not known",
+                             (unsigned long long)address.value);
+}
+
+/* ---- around a launch */
+static presil_capture_bytes bytes_of(const presil_device *device, const presil_byte_range *at, uint64_t count) {
+    const bool mapped = presil_memory_home_is_mapping(device) && !asks_transport(device);
+    return (presil_capture_bytes){
+        .at = at, .count = count, .host = mapped ? device->mapping : NULL, .base = device->memory_base};
+}
+
+void presil_capture_begin(presil_device *device, const work_item *item, const presil_plan_info *info,
+                          const presil_report *report) {
+    capture_state *c = &device->capture;
+    c->plan = item->plan;
+    c->ran = false;
+    c->launch = (presil_capture_launch){.size = sizeof c->launch,
+                                        .mode = report->mode,
+                                        .launch = report->launch,
+                                        .label = report->label,
+                                        .signature = info->signature,
+                                        .macs = info->macs,
+                                        .passes = info->passes,
+                                        .peak_macs_per_cycle = info->peak_macs_per_cycle,
+                                        .descriptors = info->descriptors,
+                                        .estimate = info->estimate,
+                                        .segments = info->segments,
+                                        .tensor_count = item->tensors ? (uint32_t)item->tensors->count : 0,
+                                        .tensors = item->tensors ? item->tensors->at : NULL,
+                                        .origin = report->origin,
+                                        .tag = report->tag,
+                                        .may_write = info->writes,
+                                        .may_write_count = info->write_count,
+                                        .commands = commands,
+                                        .read = read_memory,
+                                        .describe = describe,
+                                        .write_time = write_time,
+                                        .core = device};
+    const presil_capture_bytes reads = bytes_of(device, info->reads, info->read_count);
+    c->listening = c->ops.begin(c->context, &c->launch, &reads) > 0;
+}
+
+void presil_capture_expected(presil_device *device) {
+    capture_state *c = &device->capture;
+    if (!c->listening || !c->ops.expected || device->twin_writes.lost) return;
+    const presil_capture_bytes writes = {.at = device->twin_writes.at,
+                                         .count = device->twin_writes.count,
+                                         .host = device->view,
+                                         .base = device->memory_base};
+    c->ops.expected(c->context, &c->launch, &writes);
+}
+
+void presil_capture_end(presil_device *device, const presil_report *report, char *text) {
+    capture_state *c = &device->capture;
+    c->listening = false;
+    c->ran = atomic_load(&device->mode) != PRESIL_MODE_MODEL;
+    c->launch.error = report->status ? text : NULL;
+    const range_list *known = !c->ran ? &device->twin_writes : device->rtl_writes_known ? &device->rtl_writes : NULL;
+    const presil_capture_bytes writes = known && !known->lost
+                                            ? bytes_of(device, known->at, known->count)
+                                            : bytes_of(device, c->launch.may_write, c->launch.may_write_count);
+    const char *note = c->ops.end(c->context, &c->launch, report, &writes);
+    if (!note || !report->status) return;
+    const size_t used = strlen(text), added = strlen(note) + 2; /* the end of a long text gives way to the note */
+    const size_t at = added >= ERROR_TEXT ? used : used + added < ERROR_TEXT ? used : ERROR_TEXT - 1 - added;
+    (void)snprintf(text + at, ERROR_TEXT - at, "; %s", note);
+}
+
+/* ---- the API */
+int presil_set_capture(presil_device *device, const presil_capture_ops *ops, void *context) {
+    const int entered = presil_enter(device);
+    if (entered) return entered;
+    enum { LEAST = offsetof(presil_capture_ops, end) + sizeof ops->end };
+    if (ops && (ops->size < LEAST || !ops->begin || !ops->end))
+        return presil_fail(PRESIL_EINVAL, "presil_set_capture: size, begin() and end() must be given");
+    int status = presil_exclusive_begin(device);
+    if (status) return status;
+    capture_state *c = &device->capture;
+    if (ops && c->on) {
+        status = presil_fail(PRESIL_EINVAL, "presil_set_capture: the device is being captured already: end that first");
+    } else {
+        c->on = ops != NULL;
+        c->device = device;
+        c->ops = (presil_capture_ops){0};
+        if (ops) memcpy(&c->ops, ops, ops->size < sizeof c->ops ? ops->size : sizeof c->ops);
+        c->context = context;
+    }
+    presil_exclusive_end(device);
+    return status;
+}
+
+int presil_device_identify(presil_device *device, presil_device_identity *out) {
+    const int entered = presil_enter(device);
+    if (entered) return entered;
+    if (!out || out->size < 2 * sizeof(uint32_t))
+        return presil_fail(PRESIL_EINVAL, "presil_device_identify: out->size must be sizeof(presil_device_identity)");
+    const bool started = atomic_load(&device->started);
+    const presil_device_identity own = {.size = out->size,
+                                        .abi_chip = PRESIL_CHIP_ABI,
+                                        .abi_transport = PRESIL_TRANSPORT_ABI,
+                                        .capabilities = started ? device->transport.capabilities : 0,
+                                        .memory_model = device->memory_model,
+                                        .rtl = started ? device->transport.rtl : "",
+                                        .library = started ? device->transport.library : "",
+                                        .seed = device->seed,
+                                        .hang_cycles = device->hang_cycles};
+    memcpy(out, &own, out->size < sizeof own ? out->size : sizeof own);
+    return PRESIL_OK;
+}
