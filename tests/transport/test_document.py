@@ -117,7 +117,9 @@ def test_who_maps_the_memory_is_coherent(name, tmp_path):
 
 
 def test_a_server_says_what_its_chip_was_made_of(connection):
-    connection.sendall(bytes(block("hello")))
+    fd = memory()
+    socket.send_fds(connection, [bytes(block("hello"))], [fd])
+    os.close(fd)
     receive(connection)
     connection.sendall(message(21, 1))
     kind, sequence, payload = receive(connection)
