@@ -85,9 +85,9 @@ static const bundle_field chip_rows[] = {
     ROW(presil_bundle_chip, 22, BUNDLE_U64, abi_chip),
     ROW(presil_bundle_chip, 23, BUNDLE_U64, abi_transport),
     ROW(presil_bundle_chip, 24, BUNDLE_U64, capabilities),
-    TEXTS(presil_bundle_chip, 32, "engine", engines, engine_count),
-    TEXTS(presil_bundle_chip, 33, "cause", causes, cause_count),
-    GROUPS(presil_bundle_chip, 34, "counter", counters, counter_count, &counter_fields),
+    TEXTS(presil_bundle_chip, 32, "engines", engines, engine_count),
+    TEXTS(presil_bundle_chip, 33, "causes", causes, cause_count),
+    GROUPS(presil_bundle_chip, 34, "counters", counters, counter_count, &counter_fields),
 };
 static const bundle_fields chip_fields = {"CHIP", sizeof(presil_bundle_chip), COUNT(chip_rows), chip_rows, NULL};
 
@@ -108,8 +108,8 @@ static const bundle_field launch_rows[] = {
     ROW(presil_bundle_launch, 14, BUNDLE_U64, tag),
     ROW(presil_bundle_launch, 20, BUNDLE_MEMORY, reads),
     ROW(presil_bundle_launch, 21, BUNDLE_MEMORY, expected),
-    GROUPS(presil_bundle_launch, 22, "label_pair", labels, label_count, &pair_fields),
-    GROUPS(presil_bundle_launch, 23, "tensor", tensors, tensor_count, &tensor_fields),
+    GROUPS(presil_bundle_launch, 22, "labels", labels, label_count, &pair_fields),
+    GROUPS(presil_bundle_launch, 23, "tensors", tensors, tensor_count, &tensor_fields),
 };
 static const bundle_fields launch_fields = {"LAUNCH", sizeof(presil_bundle_launch), COUNT(launch_rows), launch_rows,
                                             NULL};
@@ -164,7 +164,7 @@ static const bundle_fields attachment_fields = {"ATTACHMENT", sizeof(presil_bund
                                                 attachment_rows, attachment_wrong};
 
 static const bundle_field labels_rows[] = {
-    GROUPS(bundle_labels, 1, "label_pair", labels, label_count, &pair_fields),
+    GROUPS(bundle_labels, 1, "labels", labels, label_count, &pair_fields),
 };
 static const bundle_fields labels_fields = {"LABELS", sizeof(bundle_labels), COUNT(labels_rows), labels_rows, NULL};
 

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include "presil_bundle.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -132,6 +133,15 @@ void *bundle_take_from(bundle_arena *arena, size_t bytes); /* zeroed, 16-aligned
 /* raw stays the caller's, and may be freed afterwards. A presil_status. */
 int bundle_decode(bundle_arena *arena, const bundle_fields *fields, const void *raw, uint64_t bytes, void *out,
                   const char *what);
+
+/* ---- JSON (json.c): what `presil-bundle convert` prints, and what Python's reader must find */
+/* A text between quotes. */
+void bundle_json_text(FILE *out, const char *text);
+/* The fields of a record as an object. contents: bytes in base64, else how many. A presil_status. */
+int bundle_json_fields(FILE *out, const bundle_fields *fields, const void *raw, uint64_t bytes, bool contents,
+                       const char *what);
+void bundle_json_base64(FILE *out, const void *data, uint64_t bytes);
+void bundle_json_hex(FILE *out, const uint8_t *data, size_t bytes);
 
 /* ---- hashes */
 void bundle_hash128(const void *data, size_t bytes, uint8_t out[16]);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zstd.h>
 #include "reader.h"
 
 #define DEFAULT_RECORD_BYTES (256ull << 20)
@@ -148,7 +149,7 @@ static int add_entry(presil_bundle_reader *r, uint64_t offset, const bundle_reco
 }
 
 /* The closing record against what was walked: true if it fits. */
-static bool end_fits(const presil_bundle_reader *r, uint64_t launches, const bundle_hasher *headers) {
+static bool end_fits(presil_bundle_reader *r, uint64_t launches, const bundle_hasher *headers) {
     const uint64_t number = r->summary.records - 1, bytes = r->entries[number].raw_bytes;
     uint8_t hash[16];
     bundle_end *end;
@@ -309,6 +310,7 @@ void presil_bundle_reader_close(presil_bundle_reader *r) {
     free(r->launch_keys);
     free(r->result_keys);
     free(r->counts);
+    (void)ZSTD_freeDCtx(r->zstd);
     free(r->path);
     free(r);
 }

@@ -18,14 +18,19 @@ static int read_stored(const presil_bundle_reader *r, uint64_t number, void *to)
                                                                  : damaged(r, number, "its contents are damaged");
 }
 
-int bundle_read_record(const presil_bundle_reader *r, uint64_t number, void *to) {
+int bundle_read_record(presil_bundle_reader *r, uint64_t number, void *to) {
     const bundle_entry *e = &r->entries[number];
     int status = PRESIL_OK;
     if (e->flags & BUNDLE_ZSTD) {
         void *stored = malloc(e->stored_bytes + 1);
-        if (!stored) return bundle_fail(PRESIL_EHOSTMEM, "%s: no memory for a record", r->path);
+        if (!r->zstd) r->zstd = ZSTD_createDCtx();
+        if (!stored || !r->zstd) free(stored);
+        if (!stored || !r->zstd) return bundle_fail(PRESIL_EHOSTMEM, "%s: no memory for a record", r->path);
         status = read_stored(r, number, stored);
-        if (!status && ZSTD_decompress(to, e->raw_bytes, stored, e->stored_bytes) != e->raw_bytes)
+        /* One frame that declares its length: what it declares only has to agree, nothing is allocated by it. */
+        if (!status && (ZSTD_findFrameCompressedSize(stored, e->stored_bytes) != e->stored_bytes ||
+                        ZSTD_getFrameContentSize(stored, e->stored_bytes) != e->raw_bytes ||
+                        ZSTD_decompressDCtx(r->zstd, to, e->raw_bytes, stored, e->stored_bytes) != e->raw_bytes))
             status = damaged(r, number, "its contents can't be decompressed to the length that it has");
         free(stored);
     } else {

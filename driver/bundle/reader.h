@@ -37,10 +37,11 @@ struct presil_bundle_reader {
     bool blocks_sorted;
     bundle_key *launch_keys, *result_keys; /* when needed */
     bundle_counts *counts;
+    struct ZSTD_DCtx_s *zstd;
 };
 
 int bundle_read_at(const presil_bundle_reader *r, uint64_t offset, void *to, uint64_t bytes);
 /* The raw bytes of a record to `to` (raw_bytes of them), checked. */
-int bundle_read_record(const presil_bundle_reader *r, uint64_t number, void *to);
+int bundle_read_record(presil_bundle_reader *r, uint64_t number, void *to);
 
 #endif

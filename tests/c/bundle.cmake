@@ -2,3 +2,5 @@
 # Bundles (driver/bundle): the C library, its files torn and damaged, and the tool. tests/bundle has Python's reader.
 set(BUNDLE_GOLDEN ${CMAKE_CURRENT_LIST_DIR}/../bundle/version1.presil)
 presil_c_test(bundle "test_bundle.c;bundle_fixture.c" presil_bundle_static)
+presil_c_test(bundle_torn "test_bundle_torn.c;bundle_fixture.c" presil_bundle_static ${BUNDLE_GOLDEN})
+presil_c_test(fuzz_bundle "test_fuzz_bundle.c;bundle_fixture.c" "presil_bundle_static;presil_fuzz")

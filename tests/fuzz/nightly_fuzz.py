@@ -19,6 +19,7 @@ PROGRAMS = [
     ("test_fuzz_program", [], 400_000),
     ("test_socket_fuzz", [], 2_000_000),
     ("test_fuzz_config", ["tests/systemc/vp_tiny.ini"], 200_000),
+    ("test_fuzz_bundle", [], 5_000_000),  # twice so many runs: of files, and of contents with right hashes
 ]
 
 

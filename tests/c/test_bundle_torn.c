@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bundles that are torn, damaged, hostile, of other versions: what is whole is read, the rest is said, nothing crashes.
+ * usage: test_bundle_torn GOLDEN (a file of version 1, which every later version must read) */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <zstd.h>
+#include "bundle_fixture.h"
+#include "format.h"
+
+static const char *golden;
+static uint8_t *file; /* a small bundle */
+static uint64_t file_bytes;
+
+static int setup(void **state) {
+    (void)state;
+    fixture_fill(1);
+    const char *path = fixture_path("small.presil");
+    fixture_write_file(path, NULL, 1);
+    file = fixture_load(path, &file_bytes);
+    return 0;
+}
+static int teardown(void **state) {
+    (void)state;
+    free(file);
+    fixture_done();
+    return 0;
+}
+
+static presil_bundle_summary summary_of(presil_bundle_reader *r) {
+    presil_bundle_summary s = {.size = sizeof s};
+    EXPECT_BUNDLE(presil_bundle_get_summary(r, &s));
+    return s;
+}
+
+/* An exact copy, so that a sanitizer sees a read behind its end. */
+static uint8_t *copy_of(const uint8_t *bytes, uint64_t count) {
+    uint8_t *copy = malloc(count + !count);
+    if (count) memcpy(copy, bytes, count);
+    return copy;
+}
+
+static bundle_record_header *header_at(uint8_t *bytes, uint64_t offset) { return (void *)(bytes + offset); }
+static uint64_t next_of(uint8_t *bytes, uint64_t offset) {
+    return offset + sizeof(bundle_record_header) + BUNDLE_PADDED(header_at(bytes, offset)->stored_bytes);
+}
+static void seal(bundle_record_header *h) { h->check = bundle_check(h, offsetof(bundle_record_header, check)); }
+
+/* ---- torn */
+static void torn_at_every_byte(void **unused) {
+    (void)unused;
+    uint64_t records = 0, end = 40;
+    for (uint64_t count = 0; count <= file_bytes; count++) {
+        uint8_t *part = copy_of(file, count);
+        presil_bundle_reader *r = NULL;
+        const int status = bundle_open_bytes(part, count, NULL, &r);
+        assert_int_equal(status, count < 8 ? PRESIL_EINVAL : PRESIL_OK);
+        if (!status) {
+            /* One more record than before, as soon as its last byte is there. */
+            if (count >= 40 + sizeof(bundle_record_header) && count == next_of(file, end)) {
+                records++;
+                end = count;
+            }
+            const presil_bundle_summary s = summary_of(r);
+            assert_int_equal(s.records, records);
+            assert_int_equal(s.good_bytes, count < 40 ? 0 : end);
+            assert_int_equal(s.torn, count != file_bytes);
+            assert_int_equal(*s.tear_text != 0, s.torn);
+            int found;
+            (void)fixture_read_all(r, &found);
+            assert_int_equal(found, PRESIL_OK); /* blocks are before the launches that name them */
+            presil_bundle_reader_close(r);
+        }
+        free(part);
+    }
+    assert_true(records > 12 && end == file_bytes);
+}
+
+static void what_is_behind_the_end_is_said(void **unused) {
+    (void)unused;
+    uint8_t *more = malloc(file_bytes + 3);
+    memcpy(more, file, file_bytes);
+    memcpy(more + file_bytes, "abc", 3);
+    presil_bundle_reader *r;
+    EXPECT_BUNDLE(bundle_open_bytes(more, file_bytes + 3, NULL, &r));
+    const presil_bundle_summary s = summary_of(r);
+    assert_int_equal(s.torn, 1);
+    assert_int_equal(s.good_bytes, file_bytes);
+    assert_non_null(strstr(s.tear_text, "behind the closing record"));
+    presil_bundle_reader_close(r);
+    free(more);
+}
+
+/* The bytes that nothing depends on: the padding behind a record. */
+static bool is_padding(uint64_t at) {
+    for (uint64_t offset = 40; offset < file_bytes; offset = next_of(file, offset)) {
+        const uint64_t end = offset + sizeof(bundle_record_header) + header_at(file, offset)->stored_bytes;
+        if (at >= end && at < next_of(file, offset)) return true;
+    }
+    return false;
+}
+
+static void every_flipped_byte_is_seen(void **unused) {
+    (void)unused;
+    const presil_bundle_read_options verify = {.size = sizeof verify, .verify = 1};
+    for (uint64_t at = 0; at < file_bytes; at++) {
+        uint8_t *bent = copy_of(file, file_bytes);
+        bent[at] ^= (uint8_t)(1u << at % 8);
+        presil_bundle_reader *r = NULL;
+        int status = bundle_open_bytes(bent, file_bytes, &verify, &r), found = 0;
+        bool torn = false;
+        if (!status) {
+            torn = summary_of(r).torn;
+            (void)fixture_read_all(r, &found);
+            assert_int_equal(found, PRESIL_OK); /* up to the tear all is well */
+            presil_bundle_reader_close(r);
+        }
+        assert_int_equal(status || torn, !is_padding(at));
+        /* Without verify nothing wrong is given, either. */
+        if (!bundle_open_bytes(bent, file_bytes, NULL, &r)) {
+            torn = summary_of(r).torn;
+            (void)fixture_read_all(r, &found);
+            assert_int_equal(torn || found, !is_padding(at));
+            presil_bundle_reader_close(r);
+        }
+        free(bent);
+    }
+}
+
+/* ---- the disk and the process */
+static void write_until_full(uint64_t limit, uint32_t foreground) {
+    const char *path = fixture_path("full.presil");
+    const presil_bundle_write_options options = {.size = sizeof options, .foreground = foreground, .overwrite = 1};
+    struct rlimit old, small;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small = old;
+    small.rlim_cur = limit;
+    (void)signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    presil_bundle_writer *w;
+    int failed = presil_bundle_create(path, &options, &w), closed = failed;
+    if (!failed) {
+        const presil_bundle_chip chip = {.size = sizeof chip, .chip = "c"};
+        failed = presil_bundle_put_chip(w, &chip, NULL);
+        for (uint64_t i = 0; i < 40 && !failed; i++) {
+            presil_bundle_group *g;
+            presil_bundle_launch l = {.size = sizeof l, .launch = i};
+            const presil_bundle_range range = {{FIXTURE_BASE + i * 1000}, 1000};
+            EXPECT_BUNDLE(presil_bundle_begin(w, &g));
+            failed = presil_bundle_put_memory(g, &fixture_source, &range, 1, &l.reads);
+            if (!failed) failed = presil_bundle_put_launch(g, &l);
+            presil_bundle_abandon(g);
+        }
+        closed = presil_bundle_close(w);
+    }
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    assert_int_equal(closed, PRESIL_EIO); /* whenever it was noticed */
+    EXPECT_BUNDLE_TEXT("can't be written after");
+    EXPECT_BUNDLE_TEXT("File too large");
+    presil_bundle_reader *r;
+    if (limit < sizeof(bundle_file_header)) {
+        EXPECT_BUNDLE_STATUS(presil_bundle_open(path, NULL, &r), PRESIL_EINVAL);
+        return;
+    }
+    EXPECT_BUNDLE(presil_bundle_open(path, NULL, &r));
+    const presil_bundle_summary s = summary_of(r);
+    assert_int_equal(s.torn, 1);
+    assert_int_equal(s.good_bytes, s.file_bytes); /* nothing of the record that did not fit is left */
+    int found;
+    (void)fixture_read_all(r, &found);
+    assert_int_equal(found, PRESIL_OK);
+    presil_bundle_reader_close(r);
+}
+
+static void disk_is_full(void **unused) {
+    (void)unused;
+    for (uint64_t limit = 0; limit < 6000; limit += limit < 900 ? 13 : 257) {
+        write_until_full(limit, 0);
+        write_until_full(limit, 1);
+    }
+    presil_bundle_writer *w;
+    const presil_bundle_write_options options = {.size = sizeof options, .overwrite = 1};
+    EXPECT_BUNDLE_STATUS(presil_bundle_create("/dev/full", &options, &w), PRESIL_EIO);
+    EXPECT_BUNDLE_TEXT("No space left");
+}
+
+static void child_writes(const char *path, uint32_t foreground) {
+    const presil_bundle_write_options options = {.size = sizeof options, .foreground = foreground, .overwrite = 1};
+    const presil_bundle_chip chip = {.size = sizeof chip, .chip = "c"};
+    presil_bundle_writer *w;
+    if (presil_bundle_create(path, &options, &w) || presil_bundle_put_chip(w, &chip, NULL)) _exit(3);
+    for (uint64_t i = 0;; i++) {
+        presil_bundle_group *g;
+        presil_bundle_launch l = {.size = sizeof l, .launch = i};
+        const presil_bundle_range range = {{FIXTURE_BASE + i * 64 % 100000}, 100000};
+        fixture_memory[i % FIXTURE_BYTES]++;
+        if (presil_bundle_begin(w, &g) || presil_bundle_put_memory(g, &fixture_source, &range, 1, &l.reads) ||
+            presil_bundle_put_launch(g, &l) || presil_bundle_commit(g))
+            _exit(3);
+    }
+}
+
+static void killed_in_mid_write(void **unused) {
+    (void)unused;
+    uint64_t launches = 0;
+    for (uint32_t i = 0; i < 16; i++) {
+        const char *path = fixture_path("killed.presil");
+        (void)unlink(path);
+        const pid_t child = fork();
+        if (child == 0) child_writes(path, i & 1);
+        const struct timespec wait = {0, 1000000 + 970000 * (long)i};
+        (void)nanosleep(&wait, NULL);
+        assert_int_equal(kill(child, SIGKILL), 0);
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status));
+        presil_bundle_reader *r;
+        if (access(path, R_OK)) continue; /* it had not begun */
+        if (presil_bundle_open(path, NULL, &r)) {
+            EXPECT_BUNDLE_TEXT("does not begin with");
+            continue;
+        }
+        const presil_bundle_summary s = summary_of(r);
+        assert_int_equal(s.torn, 1);
+        launches += s.launches;
+        (void)fixture_read_all(r, &status);
+        assert_int_equal(status, PRESIL_OK);
+        presil_bundle_reader_close(r);
+    }
+    assert_true(launches > 16);
+}
+
+/* ---- versions */
+static presil_bundle_reader *opened(const uint8_t *bytes, uint64_t count) {
+    presil_bundle_reader *r;
+    EXPECT_BUNDLE(bundle_open_bytes(bytes, count, NULL, &r));
+    return r;
+}
+
+static void newer_major_is_refused(void **unused) {
+    (void)unused;
+    uint8_t *bent = copy_of(file, file_bytes);
+    bundle_file_header *h = (void *)bent;
+    presil_bundle_reader *r;
+    h->major = 2;
+    EXPECT_BUNDLE_STATUS(bundle_open_bytes(bent, file_bytes, NULL, &r), PRESIL_EUNSUPPORTED);
+    EXPECT_BUNDLE_TEXT("has format 2.0, this reader knows 1.0: use a newer Presil");
+    free(bent);
+}
+
+/* A newer minor version: a longer header, other types of record, fields that nobody knows. */
+static void newer_minor_is_read(void **unused) {
+    (void)unused;
+    static const char unknown[] = "\xff\x00\x63\x00\x05\x00\x00\x00hello\0\0\0"; /* tag 255, kind 99 */
+    const uint64_t room = 2 * file_bytes + 4096;
+    uint8_t *newer = calloc(1, room), *raw = malloc(1 << 20);
+    bundle_file_header *h = (void *)newer;
+    memcpy(h, file, sizeof *h);
+    h->minor = 7;
+    h->header_bytes = 64;
+    h->check = bundle_check(h, offsetof(bundle_file_header, check));
+    uint64_t to = 64, number = 0, launches = 0;
+    bundle_hasher *headers = bundle_hasher_new();
+    for (uint64_t from = 40; from < file_bytes; from = next_of(file, from)) {
+        bundle_record_header record = *header_at(file, from);
+        const uint8_t *stored = file + from + sizeof record;
+        uint64_t bytes = record.raw_bytes;
+        if (record.flags & BUNDLE_ZSTD)
+            assert_int_equal(ZSTD_decompress(raw, 1 << 20, stored, record.stored_bytes), bytes);
+        else
+            memcpy(raw, stored, bytes);
+        if (record.type != PRESIL_BUNDLE_BLOCK) { /* a field before and one behind what is known */
+            memmove(raw + 16, raw, bytes);
+            memcpy(raw, unknown, 16);
+            memcpy(raw + 16 + bytes, unknown, 16);
+            bytes += 32;
+        }
+        if (record.type == PRESIL_BUNDLE_END) {
+            uint8_t hash[16], *at = memmem(raw, bytes, "\x03\x00\x05\x00\x10", 5);
+            bundle_hasher_get(headers, hash);
+            memcpy(at + 8, hash, sizeof hash);
+            at = memmem(raw, bytes, "\x01\x00\x01\x00\x08", 5);
+            memcpy(at + 8, &number, 8);
+        }
+        for (int extra = record.type != PRESIL_BUNDLE_END; extra >= 0;
+             extra--) { /* one of an unknown type behind each */
+            bundle_record_header *made = header_at(newer, to);
+            const uint64_t stored_bytes = extra ? bytes : record.type == PRESIL_BUNDLE_END ? bytes : 3;
+            const uint8_t *what = extra || record.type == PRESIL_BUNDLE_END ? raw : (const uint8_t *)"new";
+            *made = (bundle_record_header){.magic = BUNDLE_RECORD_MAGIC,
+                                           .number = number++,
+                                           .raw_bytes = stored_bytes,
+                                           .stored_bytes = stored_bytes,
+                                           .stored_check = bundle_hash64(what, stored_bytes),
+                                           .flags = 1u << 8};
+            made->type = extra || record.type == PRESIL_BUNDLE_END ? record.type : 4711;
+            bundle_hash128(what, stored_bytes, made->hash);
+            seal(made);
+            memcpy(newer + to + sizeof *made, what, stored_bytes);
+            bundle_hasher_add(headers, made, sizeof *made);
+            launches += made->type == PRESIL_BUNDLE_LAUNCH;
+            to = next_of(newer, to);
+            assert_true(to < room);
+        }
+    }
+    bundle_hasher_free(headers);
+    presil_bundle_reader *r = opened(newer, to);
+    const presil_bundle_summary s = summary_of(r);
+    assert_int_equal(s.minor, 7);
+    assert_int_equal(s.unknown, (s.records - 1) / 2);
+    assert_int_equal(launches, 2);
+    fixture_check(r, 1);
+    presil_bundle_reader_close(r);
+    /* One of them must be understood. */
+    const uint64_t second = next_of(newer, 64);
+    header_at(newer, second)->flags |= BUNDLE_CRITICAL;
+    seal(header_at(newer, second));
+    EXPECT_BUNDLE_STATUS(bundle_open_bytes(newer, to, NULL, &r), PRESIL_EUNSUPPORTED);
+    EXPECT_BUNDLE_TEXT("record 1 of type 4711 must be understood");
+    free(raw);
+    free(newer);
+}
+
+static void version_1_is_read(void **unused) {
+    (void)unused;
+    presil_bundle_reader *r;
+    EXPECT_BUNDLE(presil_bundle_open(golden, NULL, &r));
+    const presil_bundle_summary s = summary_of(r);
+    assert_int_equal(s.major, 1);
+    assert_int_equal(s.minor, 0);
+    fixture_check(r, 1);
+    presil_bundle_reader_close(r);
+}
+
+/* ---- other files */
+static void refused(const char *name, const void *bytes, uint64_t count, int status, const char *text) {
+    const char *path = fixture_path(name);
+    presil_bundle_reader *r;
+    fixture_save(path, bytes, count);
+    EXPECT_BUNDLE_STATUS(presil_bundle_open(path, NULL, &r), status);
+    EXPECT_BUNDLE_TEXT(text);
+}
+
+static void other_files_are_refused(void **unused) {
+    (void)unused;
+    presil_bundle_reader *r;
+    refused("empty", "", 0, PRESIL_EINVAL, "is no bundle");
+    refused("text", "some text that is long enough to have a header", 46, PRESIL_EINVAL, "does not begin with PRESILB");
+    refused("program", "PRESILPR........................................", 48, PRESIL_EINVAL, "presil-run runs it");
+    EXPECT_BUNDLE_STATUS(presil_bundle_open("/tmp", NULL, &r), PRESIL_EINVAL);
+    EXPECT_BUNDLE_TEXT("is no file");
+    EXPECT_BUNDLE_STATUS(presil_bundle_open("/nowhere.presil", NULL, &r), PRESIL_EIO);
+}
+
+/* ---- hostile: limits, and lengths that are not what is said */
+static void limits_hold(void **unused) {
+    (void)unused;
+    presil_bundle_reader *r;
+    const presil_bundle_read_options record = {.size = sizeof record, .record_bytes = 299};
+    EXPECT_BUNDLE_STATUS(bundle_open_bytes(file, file_bytes, &record, &r), PRESIL_EHOSTMEM);
+    EXPECT_BUNDLE_TEXT("bytes in a record, at most 299 are allowed");
+    const presil_bundle_read_options total = {.size = sizeof total, .total_bytes = 1500};
+    EXPECT_BUNDLE_STATUS(bundle_open_bytes(file, file_bytes, &total, &r), PRESIL_EHOSTMEM);
+    EXPECT_BUNDLE_TEXT("in all records, at most 1500");
+    const presil_bundle_read_options records = {.size = sizeof records, .records = 3};
+    EXPECT_BUNDLE_STATUS(bundle_open_bytes(file, file_bytes, &records, &r), PRESIL_EHOSTMEM);
+    EXPECT_BUNDLE_TEXT("4 records, at most 3");
+}
+
+/* One BLOCK of `stored`, said to have `raw_bytes`. */
+static uint8_t *one_block(const void *stored, uint64_t stored_bytes, uint64_t raw_bytes, uint64_t *count) {
+    uint8_t *bytes = calloc(1, 40 + 64 + BUNDLE_PADDED(stored_bytes));
+    memcpy(bytes, file, 40);
+    bundle_record_header *h = header_at(bytes, 40);
+    *h = (bundle_record_header){.magic = BUNDLE_RECORD_MAGIC,
+                                .type = PRESIL_BUNDLE_BLOCK,
+                                .flags = BUNDLE_ZSTD,
+                                .raw_bytes = raw_bytes,
+                                .stored_bytes = stored_bytes,
+                                .stored_check = bundle_hash64(stored, stored_bytes)};
+    seal(h);
+    memcpy(h + 1, stored, stored_bytes);
+    *count = next_of(bytes, 40);
+    return bytes;
+}
+
+static void lengths_are_not_believed(void **unused) {
+    (void)unused;
+    enum { LARGE = 1 << 20 };
+    uint8_t *zeros = calloc(1, LARGE), packed[4096];
+    const size_t small = ZSTD_compress(packed, sizeof packed, zeros, LARGE, 1);
+    assert_false(ZSTD_isError(small));
+    static const uint64_t said[] = {0, 1, 65536, LARGE - 1, LARGE + 1, 200u << 20};
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+        uint64_t count;
+        uint8_t *bytes = one_block(packed, small, said[i], &count);
+        presil_bundle_reader *r = opened(bytes, count);
+        const void *raw;
+        uint64_t got;
+        assert_int_equal(summary_of(r).records, 1);
+        EXPECT_BUNDLE_STATUS(presil_bundle_get_raw(r, 0, &raw, &got), PRESIL_EINVAL);
+        EXPECT_BUNDLE_TEXT("can't be decompressed to the length");
+        presil_bundle_reader_close(r);
+        free(bytes);
+    }
+    free(zeros);
+}
+
+int main(int argc, char **argv) {
+    if (argc == 3 && !strcmp(argv[1], "--write-golden")) { /* once for each version */
+        fixture_fill(1);
+        const presil_bundle_write_options options = {.size = sizeof options, .overwrite = 1};
+        fixture_write_file(argv[2], &options, 1);
+        return 0;
+    }
+    golden = argc > 1 ? argv[1] : "tests/bundle/version1.presil";
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(torn_at_every_byte),         cmocka_unit_test(what_is_behind_the_end_is_said),
+        cmocka_unit_test(every_flipped_byte_is_seen), cmocka_unit_test(disk_is_full),
+        cmocka_unit_test(killed_in_mid_write),        cmocka_unit_test(newer_major_is_refused),
+        cmocka_unit_test(newer_minor_is_read),        cmocka_unit_test(version_1_is_read),
+        cmocka_unit_test(other_files_are_refused),    cmocka_unit_test(limits_hold),
+        cmocka_unit_test(lengths_are_not_believed),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
