@@ -116,7 +116,7 @@ static int get_struct(presil_bundle_reader *r, const bundle_numbers *list, uint6
 }
 
 int presil_bundle_get_chip(presil_bundle_reader *reader, uint64_t number, const presil_bundle_chip **out) {
-    const void *got;
+    const void *got = NULL;
     if (!reader || !out) return bundle_fail(PRESIL_EINVAL, "reader or out is NULL");
     const int status = get_struct(reader, &reader->chips, number, PRESIL_BUNDLE_CHIP, &got);
     if (status) return status;
@@ -144,7 +144,7 @@ static int counts_of(presil_bundle_reader *r, uint64_t chip, bundle_counts *out)
 }
 
 int presil_bundle_get_launch(presil_bundle_reader *reader, uint64_t number, const presil_bundle_launch **out) {
-    const void *got;
+    const void *got = NULL;
     bundle_counts counts;
     if (!reader || !out) return bundle_fail(PRESIL_EINVAL, "reader or out is NULL");
     int status = get_struct(reader, &reader->launches, number, PRESIL_BUNDLE_LAUNCH, &got);
@@ -160,7 +160,7 @@ int presil_bundle_get_launch(presil_bundle_reader *reader, uint64_t number, cons
 }
 
 int presil_bundle_get_result(presil_bundle_reader *reader, uint64_t number, const presil_bundle_result **out) {
-    const void *got;
+    const void *got = NULL;
     bundle_counts counts;
     if (!reader || !out) return bundle_fail(PRESIL_EINVAL, "reader or out is NULL");
     int status = get_struct(reader, &reader->results, number, PRESIL_BUNDLE_RESULT, &got);
@@ -181,7 +181,7 @@ int presil_bundle_get_result(presil_bundle_reader *reader, uint64_t number, cons
 }
 
 int presil_bundle_get_attachment(presil_bundle_reader *reader, uint64_t number, const presil_bundle_attachment **out) {
-    const void *got;
+    const void *got = NULL;
     if (!reader || !out) return bundle_fail(PRESIL_EINVAL, "reader or out is NULL");
     const int status = get_struct(reader, &reader->attachments, number, PRESIL_BUNDLE_ATTACHMENT, &got);
     if (status) return status;
@@ -221,7 +221,7 @@ int presil_bundle_get_labels(presil_bundle_reader *reader, const presil_bundle_p
     uint32_t found = 0, seen = 0;
     int status = PRESIL_OK;
     for (uint64_t i = 0; i < reader->labels.count && !status; i++) {
-        const void *got;
+        const void *got = NULL;
         status = get_struct(reader, &reader->labels, i, PRESIL_BUNDLE_LABELS, &got);
         if (status) break;
         const bundle_labels *labels = got;
@@ -247,7 +247,7 @@ static int read_keys(presil_bundle_reader *r, const bundle_numbers *list, unsign
     bundle_key *keys = calloc(list->count + 1, sizeof *keys);
     if (!keys) return bundle_fail(PRESIL_EHOSTMEM, "%s: no memory for an index", r->path);
     for (uint64_t i = 0; i < list->count; i++) {
-        const void *got;
+        const void *got = NULL;
         const int status = get_struct(r, list, i, type, &got);
         if (status) {
             free(keys);
