@@ -4,7 +4,8 @@ the CPU.
 
 What counts: `op.supported_dtypes("cpu")` says which entries, `op.sample_inputs("cpu", dtype, requires_grad=False)`
 which samples (not reference_inputs; scipy is installed, without which a few entries of special functions are
-missing). Nothing is skipped. What a check is: parity/checks.py. PRESIL_QUICK=1 runs every 8th sample.
+missing). Nothing is skipped. What a check is: parity/checks.py. PRESIL_QUICK=1 runs every 8th sample;
+PRESIL_OPINFO_QUICK=int64,bool does so for these dtypes.
 """
 
 import os
@@ -35,14 +36,16 @@ TARGETS = {
 
 @pytest.fixture(scope="session")
 def answers(request):
-    every = 8 if os.environ.get("PRESIL_QUICK") else 1
-    print(f"\nseed {SEED}, every {every}. sample", flush=True)
+    quick = set(DTYPES) if os.environ.get("PRESIL_QUICK") else set(os.environ.get("PRESIL_OPINFO_QUICK", "").split(","))
+    assert quick - {""} <= set(DTYPES), f"PRESIL_OPINFO_QUICK: expected names of {', '.join(DTYPES)}; found {quick}"
+    print(f"\nseed {SEED}, every 8th sample of {', '.join(sorted(quick)) or 'none'}", flush=True)
+    tasks = [task for d in DTYPES for task in report.tasks([d], every=8 if d in quick else 1, seed=SEED)]
 
     def told(done, of, answer):
         if done % 100 == 0:
             print(f"  {done} of {of}: {answer['dtype']} {answer['entry']}", flush=True)
 
-    result = pool.run(report.tasks(list(DTYPES), every=every, seed=SEED), told=told)
+    result = pool.run(tasks, told=told)
     print("\n".join(report.summary(result)), flush=True)
     return result
 

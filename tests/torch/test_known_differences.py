@@ -45,6 +45,7 @@ TESTS = {
     "type-names": "test_interchange.py::test_type_names",
     "sparse-quantized": "test_known_differences.py::test_sparse_and_quantized_are_refused",
     "fp32-split": "test_matmul.py::test_fp32_precision_setting",
+    "int-mm": "test_matmul.py::test_int_mm_is_exact",
     "linear-cross-entropy": "test_composites.py::"
     "test_chunked_linear_cross_entropy_accumulates_in_float32_as_on_the_cpu",
     "random-stream": "test_device.py::test_random_numbers_are_the_cpus",
