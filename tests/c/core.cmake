@@ -48,3 +48,21 @@ if(TARGET presil_sim_tiny_fast)
   add_dependencies(test_core_rtl presil_sim_tiny_fast)
   set_property(TEST c_core_rtl APPEND PROPERTY ENVIRONMENT "PRESIL_TINY_LIBRARY=$<TARGET_FILE:presil_sim_tiny_fast>")
 endif()
+
+# Bundles from launches, and launches from bundles.
+if(TARGET presil-replay)
+  add_executable(test_capture test_capture.c core_fixture.c)
+  set_target_properties(test_capture PROPERTIES C_STANDARD 11)
+  target_compile_options(test_capture PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion)
+  target_link_libraries(test_capture PRIVATE presil_capture presil presil_bundle cmocka)
+  add_dependencies(test_capture presil-replay presil_sim_tiny_soft presil_sim_tiny_nomap)
+  add_test(NAME c_capture COMMAND test_capture)
+  set_tests_properties(c_capture PROPERTIES LABELS c TIMEOUT 120 ENVIRONMENT
+    "PRESIL_LIBRARY_PATH=${core_libraries}:${CMAKE_BINARY_DIR}/lib;PRESIL_MEMORY=;\
+PRESIL_REPLAY=$<TARGET_FILE:presil-replay>;\
+PRESIL_NOMAP_LIBRARY=${core_libraries}/libpresil_sim_tiny_soft.so")
+  if(TARGET presil_sim_tiny_fast)
+    add_dependencies(test_capture presil_sim_tiny_fast)
+    set_property(TEST c_capture APPEND PROPERTY ENVIRONMENT "PRESIL_TINY_LIBRARY=$<TARGET_FILE:presil_sim_tiny_fast>")
+  endif()
+endif()

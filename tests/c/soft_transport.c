@@ -72,6 +72,8 @@ static int soft_open(const presil_transport_options *o, presil_transport **out, 
         return PRESIL_TRANSPORT_EINVAL;
     }
     t->config = c;
+    const char *fault = getenv("PRESIL_SOFT_FAULT"); /* for a program of another process */
+    (void)snprintf(t->fault, sizeof t->fault, "%s", fault ? fault : "");
     t->bytes = o->memory_bytes;
     t->base = o->memory_base.value;
     t->twin = presil_twin_create(c);
@@ -245,7 +247,7 @@ static void run(presil_transport *t) {
                sizeof *list);
     const int failed = presil_twin_execute(t->twin, list, count, &memory, on_write, &sink, &error);
     free(list);
-    t->launch_cycles = 7 + 100ull * count;
+    t->launch_cycles = 7 + 100ull * count + (getenv("PRESIL_SOFT_SLOWER") ? 1 : 0);
     t->cycles += t->launch_cycles;
     t->descriptors = count;
     t->head = t->tail;

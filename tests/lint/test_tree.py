@@ -96,8 +96,10 @@ SEAMS = {
     "driver/chip": {"presil_chip.h", "presil_spad.h", "presil_twin.h"} | GENERATED,
     "driver/socket": {"presil_transport.h", "presil_serve.h"},
     "driver/include": {"presil.h", "presil_transport.h"},
+    "driver/capture": {"presil.h", "presil_capture.h", "presil_bundle.h", "presil_bundle_capture.h"},
     "driver/aot": {"presil.h", "presil_image.h"},
     "driver/bundle": {"presil.h", "presil_bundle.h"},
+    "driver/replay": {"presil.h", "presil_capture.h", "presil_bundle.h", "presil_image.h"},
     "sim": {"presil_transport.h", "presil_serve.h", "presil_rtl_hash.h"} | GENERATED,
     "torch_ext": {"presil.h", "presil_image.h"},
 }

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One launch again: a device as the bundle's, what the launch reads at its place, its commands at theirs. */
+#define _POSIX_C_SOURCE 200809L
+#include "replay.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include "presil_image.h"
+
+static presil_device *volatile running;
+
+int replay_fail(int status, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    (void)fputs("presil-replay: ", stderr);
+    (void)vfprintf(stderr, format, args);
+    (void)fputc('\n', stderr);
+    va_end(args);
+    return status;
+}
+
+void replay_interrupted(int signal) {
+    (void)signal;
+    presil_device_cancel(running);
+}
+
+/* ---- the listener */
+static int on_begin(void *context, const presil_capture_launch *launch, const presil_capture_bytes *reads) {
+    (void)context, (void)launch, (void)reads;
+    return 1;
+}
+
+static const char *on_end(void *context, const presil_capture_launch *launch, const presil_report *report,
+                          const presil_capture_bytes *writes) {
+    replay *r = context;
+    if (r->out) replay_compare(r, launch, report, writes);
+    return NULL;
+}
+
+/* ---- the device */
+static bool is_build(const char *name) {
+    return name && (!strcmp(name, "fast") || !strcmp(name, "check") || !strcmp(name, "trace"));
+}
+
+static int refuse_other(const replay *r) {
+    const presil_bundle_chip *c = r->chip;
+    if (strcmp(c->chip, r->info.chip) != 0 || c->config_hash != r->info.config_hash)
+        return replay_fail(EXIT_USAGE,
+                           "%s is for the chip %s, configuration %s, hash %08llx; this one is %s, %s, hash %08x: name "
+                           "its library (--library) or transport",
+                           r->a->file, c->chip, c->config, (unsigned long long)c->config_hash, r->info.chip,
+                           r->info.config, r->info.config_hash);
+    if (c->memory_base.value != r->info.memory_base.value || c->memory_bytes > r->info.memory_bytes)
+        return replay_fail(EXIT_USAGE, "%s needs memory of %llu bytes at 0x%llx, this device has %llu at 0x%llx",
+                           r->a->file, (unsigned long long)c->memory_bytes, (unsigned long long)c->memory_base.value,
+                           (unsigned long long)r->info.memory_bytes, (unsigned long long)r->info.memory_base.value);
+    return EXIT_PASS;
+}
+
+int replay_open_chip(replay *r, uint64_t chip) {
+    const arguments *a = r->a;
+    if (r->device && r->chip_number == chip) return EXIT_PASS;
+    replay_close_chip(r);
+    if (presil_bundle_get_chip(r->reader, chip, &r->chip))
+        return replay_fail(EXIT_USAGE, "%s: %s", a->file, presil_bundle_error_text());
+    const presil_bundle_chip *c = r->chip;
+    const bool named = !a->transport && !a->library;
+    const presil_device_options options = {.size = sizeof options,
+                                           .mode = a->mode,
+                                           .config = a->transport ? NULL : c->config,
+                                           .build = a->transport         ? NULL
+                                                    : a->build           ? a->build
+                                                    : a->trace           ? "trace"
+                                                    : is_build(c->build) ? c->build
+                                                                         : "fast",
+                                           .library = a->library,
+                                           .memory_bytes = c->memory_bytes,
+                                           .memory_model = a->memory_given    ? a->memory_model
+                                                           : *c->memory_model ? c->memory_model
+                                                                              : NULL,
+                                           .seed = c->seed,
+                                           .hang_cycles = c->hang_cycles,
+                                           .transport = named ? "inproc" : a->transport,
+                                           .host_memory = a->transport != NULL};
+    static const presil_capture_ops ops = {.size = sizeof ops, .begin = on_begin, .end = on_end};
+    int status = presil_device_open(&options, &r->device);
+    if (status) {
+        r->device = NULL;
+        return replay_fail(status == PRESIL_EHOSTMEM ? EXIT_INTERNAL : EXIT_USAGE, "%s", presil_error_text());
+    }
+    r->chip_number = chip;
+    running = r->device;
+    r->info = (presil_device_info){.size = sizeof r->info};
+    r->identity = (presil_device_identity){.size = sizeof r->identity};
+    status = presil_device_get_info(r->device, &r->info);
+    const int refused = status ? EXIT_PASS : refuse_other(r);
+    if (refused) return refused;
+    if (!status && a->mode != PRESIL_MODE_MODEL) status = presil_device_start(r->device);
+    if (!status) status = presil_device_get_info(r->device, &r->info);
+    if (!status) status = presil_device_identify(r->device, &r->identity);
+    if (!status) status = presil_set_capture(r->device, &ops, r);
+    return status ? replay_fail(EXIT_INTERNAL, "%s", presil_error_text()) : EXIT_PASS;
+}
+
+void replay_close_chip(replay *r) {
+    running = NULL;
+    presil_device_close(r->device);
+    presil_bundle_free(r->chip);
+    r->device = NULL;
+    r->chip = NULL;
+}
+
+/* ---- the launch */
+static int place(void *context, presil_daddr address, const void *bytes, uint64_t count) {
+    const replay *r = context;
+    void *host = presil_host_pointer(r->device, address, count);
+    if (host) {
+        memcpy(host, bytes, count);
+        return PRESIL_OK;
+    }
+    int status = presil_copy_to_device(r->device, NULL, address, bytes, count, PRESIL_COPY_DIRECT);
+    return status ? status : presil_stream_synchronize(r->device, NULL);
+}
+
+/* As presil_list_save writes a list of one launch. */
+static int load(replay *r, presil_list **out) {
+    const uint64_t bytes = r->record->commands.bytes, padded = (bytes + 7) / 8 * 8;
+    if (!bytes || bytes > UINT64_MAX - 32)
+        return replay_fail(EXIT_USAGE, "launch %llu has no commands in the file: its chip can't store them",
+                           (unsigned long long)r->out->place);
+    uint8_t *image = calloc(1, 16 + padded);
+    if (!image)
+        return replay_fail(EXIT_INTERNAL, "no host memory for %llu bytes of commands", (unsigned long long)bytes);
+    memcpy(image, &(uint64_t){1}, 8);
+    memcpy(image + 8, &bytes, 8);
+    int status = presil_bundle_get_block(r->reader, &r->record->commands, image + 16);
+    const char *text = presil_bundle_error_text();
+    if (!status) {
+        status = presil_list_load(r->device, image, 16 + padded, r->info.memory_base, r->info.memory_bytes, out);
+        text = presil_error_text();
+    }
+    free(image);
+    return status ? replay_fail(EXIT_USAGE, "launch %llu: %s", (unsigned long long)r->out->place, text) : EXIT_PASS;
+}
+
+static const char *pair(const presil_bundle_launch *l, const char *key) {
+    for (uint32_t i = 0; i < l->label_count; i++) {
+        if (strcmp(l->labels[i].key, key) == 0) return l->labels[i].value;
+    }
+    return "";
+}
+
+/* The chip's own result rather than a model's. */
+static int find_result(replay *r, uint64_t number) {
+    r->result = NULL;
+    for (uint64_t from = 0;;) {
+        uint64_t at = UINT64_MAX;
+        int status = presil_bundle_next_result(r->reader, number, from, &at);
+        const presil_bundle_result *found = NULL;
+        if (!status && at == UINT64_MAX) return EXIT_PASS;
+        if (!status) status = presil_bundle_get_result(r->reader, at, &found);
+        if (status) return replay_fail(EXIT_USAGE, "%s: %s", r->a->file, presil_bundle_error_text());
+        const bool better = !r->result || (strcmp(r->result->executor, "rtl") != 0 && !strcmp(found->executor, "rtl"));
+        presil_bundle_free(better ? (const void *)r->result : (const void *)found);
+        if (better) r->result = found;
+        from = at + 1;
+    }
+}
+
+/* Cycles are a function of commands, configuration, memory model and seed: not of a model, nor of another memory. */
+static uint64_t recorded_cycles(const replay *r) {
+    const bool same_memory = !r->a->memory_given;
+    return r->a->mode != PRESIL_MODE_MODEL && r->result && same_memory ? r->result->cycles : 0;
+}
+
+static int judge(const replayed *l, int status) {
+    if (status == PRESIL_EHUNG) return EXIT_HUNG;
+    if (status == PRESIL_EHOSTMEM || status == PRESIL_EDEAD || status == PRESIL_ECANCELLED ||
+        status == PRESIL_EUNSUPPORTED)
+        return EXIT_INTERNAL;
+    if (status || l->bits == BITS_DIFFER) return EXIT_MISMATCH;
+    return l->recorded && l->cycles != l->recorded ? EXIT_CYCLES : EXIT_PASS;
+}
+
+static int run(replay *r, replayed *out) {
+    presil_list *list = NULL;
+    int failed = load(r, &list);
+    if (failed) return failed;
+    int status = presil_list_submit(list, NULL);
+    if (!status) status = presil_device_synchronize(r->device);
+    out->status = status;
+    if (status) (void)snprintf(out->error, sizeof out->error, "%s", presil_error_text());
+    presil_list_destroy(list);
+    if (out->outcome) return out->outcome; /* comparing failed */
+    out->outcome = judge(out, status);
+    return status == PRESIL_EDEAD && presil_device_reset(r->device)
+               ? replay_fail(EXIT_INTERNAL, "%s", presil_error_text())
+               : EXIT_PASS;
+}
+
+int replay_launch(replay *r, uint64_t number, replayed *out) {
+    *out = (replayed){.place = number, .bits = BITS_NOT_COMPARED};
+    out->difference.cycle = UINT64_MAX;
+    if (presil_bundle_get_launch(r->reader, number, &r->record))
+        return replay_fail(EXIT_USAGE, "%s: %s", r->a->file, presil_bundle_error_text());
+    r->out = out;
+    out->number = r->record->launch;
+    (void)snprintf(out->label, sizeof out->label, "%s", r->record->label);
+    (void)snprintf(out->module, sizeof out->module, "%s", pair(r->record, "module"));
+    int status = replay_open_chip(r, r->record->chip);
+    if (!status) status = find_result(r, number);
+    out->recorded = recorded_cycles(r);
+    out->recorded_status = r->result ? r->result->status : PRESIL_OK;
+    if (!status && r->record->reads && presil_bundle_get_memory(r->reader, r->record->reads, place, r))
+        status = replay_fail(EXIT_USAGE, "launch %llu: what it reads can't be put in place: %s %s",
+                             (unsigned long long)number, presil_bundle_error_text(), presil_error_text());
+    if (!status) status = run(r, out);
+    r->out = NULL;
+    presil_bundle_free(r->record);
+    presil_bundle_free(r->result);
+    r->record = NULL;
+    r->result = NULL;
+    return status;
+}

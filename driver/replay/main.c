@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* presil-replay: the launches of a bundle again, on the RTL, the model, or both: same bits, same cycles? */
+#define _POSIX_C_SOURCE 200809L
+#include "replay.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const char usage[] =
+    "usage: presil-replay FILE [OPTIONS]\n"
+    "Runs the launches of a bundle (.presil) and compares bits and cycles with what was recorded.\n"
+    "\n"
+    "  --launches A:B     of the file: from A, up to and without B (either may be missing; A alone: that one)\n"
+    "  --mode MODE        rtl (default), model, verify\n"
+    "  --library SO       this simulator library\n"
+    "  --transport SPEC   socket:PATH\n"
+    "  --build BUILD      fast, check, trace; default: as recorded\n"
+    "  --memory MODEL     another memory model than the recorded one: cycles are not compared\n"
+    "  --trace FST        a waveform, with the chip's build trace\n"
+    "  --window A:B       with --trace: of one launch, these cycles from its doorbell on\n"
+    "  --json FILE        the outcome as JSON (-: to standard output)\n"
+    "\n"
+    "Exit status: 0 as recorded, 1 other bits (or a failed launch), 2 wrong call or unusable file, 3 hung, 4 "
+    "internal,\n"
+    "5 other cycles.\n";
+
+/* "A:B", "A:", ":B", "A"; last: what a missing B stands for. false: nonsense. */
+static bool parse_span(const char *text, uint64_t *from, uint64_t *to, uint64_t last) {
+    char *end = NULL;
+    *from = 0;
+    *to = last;
+    errno = 0;
+    if (*text != ':') {
+        *from = strtoull(text, &end, 10);
+        if (end == text || *text == '-' || errno) return false;
+        if (!*end) {
+            *to = *from + 1;
+            return *from != UINT64_MAX;
+        }
+        text = end;
+    }
+    if (*text++ != ':') return false;
+    if (!*text) return true;
+    *to = strtoull(text, &end, 10);
+    return end != text && !*end && *text != '-' && !errno && *to >= *from;
+}
+
+static int bad_value(const char *option, const char *value, const char *expected) {
+    return replay_fail(EXIT_USAGE, "--%s %s: %s expected", option, value, expected);
+}
+
+static int parse(int argc, char **argv, arguments *a) {
+    static const struct option options[] = {{"launches", 1, 0, 'l'},  {"mode", 1, 0, 'm'},   {"library", 1, 0, 's'},
+                                            {"transport", 1, 0, 't'}, {"build", 1, 0, 'b'},  {"memory", 1, 0, 'y'},
+                                            {"trace", 1, 0, 'w'},     {"window", 1, 0, 'c'}, {"json", 1, 0, 'j'},
+                                            {"help", 0, 0, 'h'},      {0, 0, 0, 0}};
+    static const char *const modes[] = {"rtl", "model", "verify"};
+    *a = (arguments){.mode_name = "rtl", .end = UINT64_MAX, .to_cycle = UINT64_MAX};
+    for (int c; (c = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+        switch (c) {
+        case 'l':
+            if (!parse_span(optarg, &a->first, &a->end, UINT64_MAX)) return bad_value("launches", optarg, "A:B");
+            break;
+        case 'm': a->mode_name = optarg; break;
+        case 's': a->library = optarg; break;
+        case 't': a->transport = optarg; break;
+        case 'b': a->build = optarg; break;
+        case 'y': a->memory_model = optarg, a->memory_given = true; break;
+        case 'w': a->trace = optarg; break;
+        case 'c':
+            if (!parse_span(optarg, &a->from_cycle, &a->to_cycle, UINT64_MAX))
+                return bad_value("window", optarg, "A:B");
+            a->windowed = true;
+            break;
+        case 'j': a->json = optarg; break;
+        case 'h': (void)fputs(usage, stdout); exit(EXIT_PASS);
+        default: (void)fputs(usage, stderr); return EXIT_USAGE;
+        }
+    }
+    while (a->mode < 3 && strcmp(modes[a->mode], a->mode_name) != 0) a->mode++;
+    if (a->mode == 3) return bad_value("mode", a->mode_name, "rtl, model or verify");
+    if (a->windowed && !a->trace) return replay_fail(EXIT_USAGE, "--window is of a waveform: --trace FST is missing");
+    if (a->trace && a->mode == PRESIL_MODE_MODEL)
+        return replay_fail(EXIT_USAGE, "--trace: the model has no signals; --mode rtl or verify expected");
+    if (argc - optind != 1) {
+        (void)fputs(usage, stderr);
+        return replay_fail(EXIT_USAGE, "one file expected, %d found", argc - optind);
+    }
+    a->file = argv[optind];
+    return EXIT_PASS;
+}
+
+static double now(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static int start_trace(const replay *r, uint64_t count) {
+    const arguments *a = r->a;
+    if (!a->trace) return EXIT_PASS;
+    if (a->windowed && count != 1)
+        return replay_fail(EXIT_USAGE, "--window is of one launch, %llu are chosen: --launches A",
+                           (unsigned long long)count);
+    const int status = a->windowed ? presil_device_trace_window(r->device, a->trace, 0, a->from_cycle, a->to_cycle)
+                                   : presil_device_trace(r->device, a->trace, 0, count);
+    return status ? replay_fail(EXIT_USAGE, "%s", presil_error_text()) : EXIT_PASS;
+}
+
+/* A wrong bit is more than a hang, a hang more than other cycles; what can't be judged ends the run. */
+static int worst(int a, int b) {
+    static const int order[] = {EXIT_INTERNAL, EXIT_USAGE, EXIT_MISMATCH, EXIT_HUNG, EXIT_CYCLES, EXIT_PASS};
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        if (a == order[i] || b == order[i]) return order[i];
+    }
+    return EXIT_INTERNAL;
+}
+
+static int first_chip(replay *r, uint64_t place) {
+    const presil_bundle_launch *l = NULL;
+    if (presil_bundle_get_launch(r->reader, place, &l))
+        return replay_fail(EXIT_USAGE, "%s: %s", r->a->file, presil_bundle_error_text());
+    const uint64_t chip = l->chip;
+    presil_bundle_free(l);
+    return replay_open_chip(r, chip);
+}
+
+static int replay_all(replay *r, uint64_t first, uint64_t count) {
+    const arguments *a = r->a;
+    replayed *all = calloc(count, sizeof *all);
+    if (!all) return replay_fail(EXIT_INTERNAL, "no host memory for %llu launches", (unsigned long long)count);
+    const bool quiet = a->json && strcmp(a->json, "-") == 0;
+    const double start = now();
+    int status = first_chip(r, first), outcome = EXIT_PASS;
+    if (!status) status = start_trace(r, count);
+    if (!status && !quiet) {
+        print_chip(r);
+        print_head();
+    }
+    uint64_t done = 0;
+    while (done < count && !status) {
+        status = replay_launch(r, first + done, &all[done]);
+        if (status) break;
+        outcome = worst(outcome, all[done].outcome);
+        if (!quiet) print_launch(&all[done]);
+        if (all[done++].status == PRESIL_ECANCELLED) break;
+    }
+    if (status) outcome = worst(outcome, status);
+    if (done && !quiet) print_sum(all, done, outcome, now() - start);
+    if (a->json && r->chip) {
+        const int failed = write_json(r, all, done, outcome);
+        if (failed) outcome = worst(outcome, failed);
+    }
+    free(all);
+    return outcome;
+}
+
+int main(int argc, char **argv) {
+    arguments a;
+    replay r = {.a = &a};
+    int status = parse(argc, argv, &a);
+    if (status) return status;
+    if (presil_bundle_open(a.file, NULL, &r.reader)) return replay_fail(EXIT_USAGE, "%s", presil_bundle_error_text());
+    presil_bundle_summary s = {.size = sizeof s};
+    status = presil_bundle_get_summary(r.reader, &s) ? replay_fail(EXIT_USAGE, "%s", presil_bundle_error_text()) : 0;
+    if (!status && s.torn)
+        (void)replay_fail(0, "%s is not whole (%s): what is before that is replayed", a.file, s.tear_text);
+    if (a.end > s.launches) a.end = s.launches;
+    if (!status && a.first >= a.end)
+        status =
+            replay_fail(EXIT_USAGE, "%s has %llu launches: none is chosen", a.file, (unsigned long long)s.launches);
+    const struct sigaction on_interrupt = {.sa_handler = replay_interrupted, .sa_flags = (int)SA_RESETHAND};
+    (void)sigaction(SIGINT, &on_interrupt, NULL);
+    if (!status) status = replay_all(&r, a.first, a.end - a.first);
+    replay_close_chip(&r);
+    presil_bundle_reader_close(r.reader);
+    return status;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* replay.h - the parts of presil-replay: arguments and the loop (main.c), one launch (launch.c), comparing with what
+ * was recorded (compare.c), tables and JSON (print.c). */
+#ifndef PRESIL_REPLAY_H
+#define PRESIL_REPLAY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include "presil_bundle.h"
+#include "presil_capture.h"
+
+/* Of all programs that eat bundles (docs/replay.md). */
+enum {
+    EXIT_PASS = 0,
+    EXIT_MISMATCH = 1,
+    EXIT_USAGE = 2,
+    EXIT_HUNG = 3,
+    EXIT_INTERNAL = 4,
+    EXIT_CYCLES = 5,
+    EXIT_SKIPPED = 77
+};
+
+typedef struct {
+    const char *file, *mode_name, *build, *library, *transport, *trace, *memory_model, *json;
+    uint64_t first, end;           /* launches of the file, by their place in it */
+    uint64_t from_cycle, to_cycle; /* of the trace */
+    uint32_t mode;                 /* presil_mode */
+    bool windowed, memory_given;
+} arguments;
+
+typedef struct {
+    bool present;
+    uint64_t address, bytes, cycle; /* cycle UINT64_MAX: not known */
+    uint8_t expected, found;
+    char where[256]; /* coordinate, tile, command */
+} first_difference;
+
+typedef enum { BITS_EQUAL, BITS_DIFFER, BITS_NOT_COMPARED } bits_outcome;
+
+/* What became of one launch. */
+typedef struct {
+    uint64_t place, number; /* in the file; in the device that ran it */
+    char label[64], module[128];
+    int status, recorded_status; /* presil_status */
+    char error[512];
+    uint64_t cycles, recorded; /* recorded 0: not comparable */
+    bits_outcome bits;
+    first_difference difference;
+    uint64_t compared, stray, missing; /* bytes */
+    double seconds;                    /* inside the transport and the model */
+    int outcome;                       /* one of the exit statuses */
+} replayed;
+
+typedef struct {
+    const arguments *a;
+    presil_bundle_reader *reader;
+    presil_device *device;
+    const presil_bundle_chip *chip; /* that `device` was opened as */
+    uint64_t chip_number;
+    presil_device_info info;
+    presil_device_identity identity;
+    /* the launch that runs */
+    const presil_bundle_launch *record;
+    const presil_bundle_result *result; /* recorded; NULL: none */
+    replayed *out;
+} replay;
+
+/* ---- launch.c: EXIT_PASS, or EXIT_USAGE, EXIT_INTERNAL with a text on stderr */
+int replay_open_chip(replay *r, uint64_t chip);
+void replay_close_chip(replay *r);
+int replay_launch(replay *r, uint64_t place, replayed *out);
+void replay_interrupted(int signal); /* a handler */
+__attribute__((format(printf, 2, 3))) int replay_fail(int status, const char *format, ...);
+
+/* ---- compare.c: in the listener's end() */
+void replay_compare(replay *r, const presil_capture_launch *launch, const presil_report *report,
+                    const presil_capture_bytes *writes);
+
+/* ---- print.c */
+void print_chip(const replay *r);
+void print_head(void);
+void print_launch(const replayed *l);
+void print_sum(const replayed *all, uint64_t count, int outcome, double seconds);
+int write_json(const replay *r, const replayed *all, uint64_t count, int outcome);
+
+#endif
