@@ -28,11 +28,6 @@ typedef struct {
 } engine_state;
 
 typedef struct {
-    uint32_t clock[CHIP_ENGINES];
-    uint32_t seq;
-} moment; /* start of a descriptor: operations of each engine known to be complete */
-
-typedef struct {
     const presil_config *config;
     const presil_desc *list;
     size_t count;
@@ -41,7 +36,7 @@ typedef struct {
     cell_state *spad;
     acc_state *acc; /* [2][ACC_ROWS] */
     engine_state engine[CHIP_ENGINES];
-    moment *at;              /* of each descriptor */
+    chip_moment *at;         /* of each descriptor */
     uint32_t *giver[TOKENS]; /* descriptor of the k-th signal */
     uint32_t given[TOKENS], taken[TOKENS];
     int consumer[TOKENS];
@@ -255,14 +250,14 @@ static int start(checker *k, uint32_t e) {
     for (uint32_t t = 0; t < TOKENS; t++) {
         if ((wait >> t & 1u) && k->given[t] == k->taken[t]) return 0;
     }
-    moment *m = &k->at[k->index];
+    chip_moment *m = &k->at[k->index];
     m->seq = ++s->started;
     for (uint32_t t = 0; t < TOKENS; t++) {
         if (wait >> t & 1u) {
             if (k->consumer[t] >= 0 && k->consumer[t] != (int)e)
                 return wrong(k, "two engines take from one counter", t, k->consumer[t]);
             k->consumer[t] = (int)e;
-            const moment *from = &k->at[k->giver[t][k->taken[t]++]];
+            const chip_moment *from = &k->at[k->giver[t][k->taken[t]++]];
             uint32_t owner = t / 4;
             for (uint32_t q = 0; q < CHIP_ENGINES; q++) {
                 if (from->clock[q] > s->known[q]) s->known[q] = from->clock[q];
@@ -290,7 +285,7 @@ static int check_overflow(checker *k) {
         int taker = k->consumer[t];
         for (uint32_t i = 0; i < k->given[t]; i++) {
             k->index = k->giver[t][i];
-            const moment *m = &k->at[k->index];
+            const chip_moment *m = &k->at[k->index];
             uint32_t known = taker < 0 ? 0 : m->clock[taker];
             uint32_t gone = known ? k->taken_before[t][k->engine[taker].list[known - 1]] : 0;
             if (i + 1 - gone > 255) return wrong(k, "token counter may overflow", t, i + 1 - gone);
@@ -344,15 +339,15 @@ static int run(checker *k) {
     return check_overflow(k);
 }
 
-int chip_check_plan(const presil_config *config, const presil_desc *list, size_t count, char *text, size_t bytes) {
-    checker k = {.config = config, .list = list, .count = count, .text = text, .bytes = bytes};
+int chip_check_moments(const presil_config *config, const presil_desc *list, size_t count, chip_moment *at, char *text,
+                       size_t bytes) {
+    checker k = {.config = config, .list = list, .count = count, .text = text, .bytes = bytes, .at = at};
     size_t n = count ? count : 1;
     k.spad = calloc(chip_words(config), sizeof *k.spad);
     k.acc = calloc(2 * (size_t)config->acc_rows, sizeof *k.acc);
-    k.at = calloc(n, sizeof *k.at);
     uint32_t *space = malloc((2 * TOKENS + CHIP_ENGINES) * n * sizeof *space);
     int status = -1;
-    if (k.spad && k.acc && k.at && space) {
+    if (k.spad && k.acc && space) {
         for (uint32_t t = 0; t < TOKENS; t++) {
             k.giver[t] = space + t * n;
             k.taken_before[t] = space + (TOKENS + t) * n;
@@ -365,7 +360,14 @@ int chip_check_plan(const presil_config *config, const presil_desc *list, size_t
     }
     free(k.spad);
     free(k.acc);
-    free(k.at);
     free(space);
+    return status;
+}
+
+int chip_check_plan(const presil_config *config, const presil_desc *list, size_t count, char *text, size_t bytes) {
+    chip_moment *at = calloc(count + 1, sizeof *at);
+    if (!at) (void)snprintf(text, bytes, "no host memory to check a plan");
+    const int status = at ? chip_check_moments(config, list, count, at, text, bytes) : -1;
+    free(at);
     return status;
 }

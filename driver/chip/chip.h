@@ -277,6 +277,16 @@ int chip_plan_describe(const presil_plan *plan, presil_daddr address, char *text
 /* Proves a launch: no deadlock, no overflow of tokens, no hazard on scratchpad or accumulators, every field legal. 0,
  * or -1 with the first violation in text. */
 int chip_check_plan(const presil_config *config, const presil_desc *list, size_t count, char *text, size_t bytes);
+typedef struct {
+    uint32_t clock[CHIP_ENGINES]; /* operations of each engine that are complete when the descriptor starts */
+    uint32_t seq;                 /* its number among its engine's, from 1 */
+} chip_moment;
+/* The same, and what tokens say of each descriptor; at: `count` of them, set if 0 is returned. */
+int chip_check_moments(const presil_config *config, const presil_desc *list, size_t count, chip_moment *at, char *text,
+                       size_t bytes);
+/* The same of descriptors [first, end) of a plan, a launch, and the order of LOADs and STOREs in DRAM (order.c): of a
+ * merged plan between its operators, else of all. */
+int chip_check_order(const presil_plan *plan, size_t first, size_t end, char *text, size_t bytes);
 /* The same of all launches of a plan, and that it reads and writes what it declares. */
 int chip_prove(const presil_plan *plan, char *text, size_t bytes);
 /* The end of every planner: with PRESIL_CHECK_PLANS proves the plan, EDESC (and freed) if it is wrong. */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Proves whole plans: what check.c says of each launch (tokens, hazards, scratchpad, accumulators), and that LOAD reads
- * and STORE writes nothing but what the plan declares, all of the latter. With PRESIL_CHECK_PLANS (presets check and
- * asan) every plan is proved before anybody gets it.
+ * Proves whole plans: what check.c says of each launch (tokens, hazards, scratchpad, accumulators), that LOAD reads and
+ * STORE writes nothing but what the plan declares, all of the latter, and that operators of a merged plan read and
+ * write DRAM in their order (order.c). With PRESIL_CHECK_PLANS (presets check and asan) every plan is proved before
+ * anybody gets it.
  */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "chip.h"
+#include "rows.h"
 
 /* Commands that were proved already: the proof of check.c does not depend on addresses, so it is made once for all that
  * differ in them alone. */
@@ -65,47 +66,14 @@ static bool declared(ranges *r, uint64_t address, uint64_t bytes) {
     return holds(&r->list[low - 1], address, bytes);
 }
 
-/* Rows of LOAD and STORE: `length` bytes each, from addr; a LOAD's are read where their position is inside. */
-typedef struct {
-    uint64_t addr, length;
-    int64_t n[3], ds[3], rp[4], limit;
-} rows;
-
-static rows load_rows(const presil_desc *d) {
-    const int64_t from = max64(0, presil_load_pos0(d)),
-                  last = presil_load_pos0(d) + ((int64_t)presil_load_n0(d) - 1) * presil_load_step0(d) +
-                         presil_load_chunk_bytes(d),
-                  length = min64(presil_load_row_bytes(d), last) - from;
-    return (rows){.addr = ((uint64_t)presil_load_addr_hi(d) << 32 | presil_load_addr_lo(d)) + (uint64_t)from,
-                  .length = (uint64_t)max64(0, length),
-                  .n = {presil_load_n1(d), presil_load_n2(d), presil_load_n3(d)},
-                  .ds = {presil_load_ds1(d), presil_load_ds2(d), presil_load_ds3(d)},
-                  .rp = {presil_load_rp0(d), presil_load_rp1(d), presil_load_rp2(d), presil_load_rp3(d)},
-                  .limit = presil_load_row_limit(d)};
-}
-
-static rows store_rows(const presil_desc *d) {
-    return (rows){.addr = (uint64_t)presil_store_addr_hi(d) << 32 | presil_store_addr_lo(d),
-                  .length = (uint64_t)presil_store_n0(d) * presil_store_chunk_bytes(d),
-                  .n = {presil_store_n1(d), presil_store_n2(d), presil_store_n3(d)},
-                  .ds = {presil_store_ds1(d), presil_store_ds2(d), presil_store_ds3(d)}};
-}
-
 /* The hull of all rows, if one range holds it: most tensors. */
-static bool all_declared(ranges *r, const rows *w) {
-    int64_t low = 0, high = (int64_t)w->length;
-    for (int i = 0; i < 3; i++) {
-        const int64_t reach = (w->n[i] - 1) * w->ds[i];
-        if (reach < 0)
-            low += reach;
-        else
-            high += reach;
-    }
-    return declared(r, w->addr + (uint64_t)low, (uint64_t)(high - low));
+static bool all_declared(ranges *r, const dram_rows *w) {
+    const dram_span hull = rows_hull(w, 3, w->addr);
+    return declared(r, hull.low, hull.high - hull.low);
 }
 
 /* false: *address is the first byte of a row that is not declared. */
-static bool rows_declared(ranges *r, const rows *w, uint64_t *address) {
+static bool rows_declared(ranges *r, const dram_rows *w, uint64_t *address) {
     if (!w->length || all_declared(r, w)) return true;
     for (int64_t i3 = 0; i3 < w->n[2]; i3++) {
         for (int64_t i2 = 0; i2 < w->n[1]; i2++) {
@@ -127,7 +95,7 @@ static int prove_memory(const presil_plan *plan, char *text, size_t bytes) {
         const presil_desc *d = &plan->list[i];
         const bool store = presil_desc_opcode(d) == PRESIL_OP_STORE;
         if (!store && presil_desc_opcode(d) != PRESIL_OP_LOAD) continue;
-        const rows w = store ? store_rows(d) : load_rows(d);
+        const dram_rows w = store ? store_rows(d) : load_rows(d);
         if (store) stored += w.length * (uint64_t)(w.n[0] * w.n[1] * w.n[2]);
         if (rows_declared(store ? &writes : &reads, &w, &address)) continue;
         (void)snprintf(
@@ -142,8 +110,31 @@ static int prove_memory(const presil_plan *plan, char *text, size_t bytes) {
     return -1;
 }
 
+/* Both lists are sorted. */
+static bool reads_what_it_writes(const presil_plan *plan) {
+    for (uint32_t r = 0, w = 0; r < plan->read_count && w < plan->write_count;) {
+        const presil_byte_range *a = &plan->reads[r], *b = &plan->writes[w];
+        const dram_span read = {a->base.value, a->base.value + a->bytes},
+                        written = {b->base.value, b->base.value + b->bytes};
+        if (spans_meet(read, written)) return true;
+        *(read.low < written.low ? &r : &w) += 1;
+    }
+    return false;
+}
+
+/* Of each launch by itself: at its end the chip is idle. */
+static int prove_order(const presil_plan *plan, char *text, size_t bytes) {
+    if (!plan->parts || !reads_what_it_writes(plan)) return 0;
+    size_t first = 0;
+    for (uint32_t s = 0; s < plan->segments; first = plan->segment_ends[s++]) {
+        if (chip_check_order(plan, first, plan->segment_ends[s], text, bytes)) return -1;
+    }
+    return 0;
+}
+
 int chip_prove(const presil_plan *plan, char *text, size_t bytes) {
-    return prove_commands(plan, text, bytes) || prove_memory(plan, text, bytes) ? -1 : 0;
+    return prove_commands(plan, text, bytes) || prove_memory(plan, text, bytes) || prove_order(plan, text, bytes) ? -1
+                                                                                                                  : 0;
 }
 
 int chip_plan_done(presil_plan *plan, presil_plan **out, presil_error_buffer *error) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plans merged to one launch: proved like any plan, the same bytes as one after the other, cut only where the ring
- * ends. */
+/* Plans merged to one launch: proved like any plan, their order in DRAM too, the same bytes as one after the other, cut
+ * only where the ring ends. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -151,8 +151,134 @@ static void copies_between_and_long_lists(void **state) {
     fixture_close(&f);
 }
 
+/* ---- order in DRAM */
+static void expect_wrong(fixture *f, presil_plan *plan, const char *part, const char *which, uint32_t seed) {
+    plan->signature = chip_plan_signature(plan); /* else known to be proved */
+    if (!chip_prove(plan, f->text, sizeof f->text)) fail_msg("seed %u, %s: nothing is found", seed, which);
+    if (!strstr(f->text, part)) fail_msg("seed %u, %s: \"%s\" lacks \"%s\"", seed, which, f->text, part);
+}
+
+static presil_desc *last_store_of(presil_plan *plan, uint32_t part) {
+    size_t k = plan->parts[part].end;
+    while (presil_desc_opcode(&plan->list[--k]) != PRESIL_OP_STORE) continue;
+    return &plan->list[k];
+}
+
+static presil_desc *first_load_of(presil_plan *plan, uint32_t part) {
+    size_t k = plan->parts[part].first;
+    while (presil_desc_opcode(&plan->list[k]) != PRESIL_OP_LOAD) k++;
+    return &plan->list[k];
+}
+
+/* Every operator of the chain reads what the one before it stored. */
+static void lost_order_is_found(void **state) {
+    (void)state;
+    static const char *const configs[] = {"tiny", "odd", "base", "wide"};
+    uint32_t by_order = 0;
+    for (uint32_t seed = 0; seed < 12; seed++) {
+        fixture f;
+        fixture_open(&f, configs[seed % 4], seed);
+        presil_error_buffer e = {f.text, sizeof f.text};
+        presil_plan *plans[CHAIN], *merged;
+        presil_tensor last;
+        const uint32_t count = chain(&f, plans, &last), slot = chip_token_slot(STORE, LOAD);
+        assert_int_equal(chip_merge(f.chip, (const presil_plan *const *)plans, count, "all", &merged, &e), PRESIL_OK);
+        if (chip_prove(merged, f.text, sizeof f.text)) fail_msg("seed %u: %s", seed, f.text);
+        for (uint32_t i = 0; i + 1 < count; i++) {
+            presil_desc *store = last_store_of(merged, i), *load = first_load_of(merged, i + 1),
+                        saved[] = {*store, *load};
+            presil_store_ordered_set(store, 0);
+            expect_wrong(&f, merged, "may be on their way: \"ordered\" is missing from STORE", "ordered", seed);
+            *store = saved[0];
+            presil_desc_signal_set(store, presil_desc_signal(store) & ~(1u << slot));
+            presil_desc_wait_set(load, presil_desc_wait(load) & ~(1u << (4 * STORE + slot)));
+            expect_wrong(&f, merged, "LOAD", "token", seed);
+            by_order += strstr(f.text, "reads bytes ") != NULL; /* else the scratchpad shows it */
+            *store = saved[0], *load = saved[1];
+        }
+        merged->signature = chip_plan_signature(merged);
+        if (chip_prove(merged, f.text, sizeof f.text)) fail_msg("seed %u: %s", seed, f.text);
+        chip_plan_free(merged);
+        for (uint32_t i = 0; i < count; i++) chip_plan_free(plans[i]);
+        fixture_close(&f);
+    }
+    assert_true(by_order > 10);
+}
+
+static presil_plan *copy(fixture *f, uint64_t to, uint64_t from, uint64_t bytes) {
+    presil_error_buffer e = {f->text, sizeof f->text};
+    presil_plan *plan;
+    if (chip_plan_copy(f->chip, (presil_daddr){to}, (presil_daddr){from}, bytes, &plan, &e)) fail_msg("%s", f->text);
+    return plan;
+}
+
+/* LOAD c, LOAD a; then, as another operator, what came from c to a: it may be stored once both are loaded. */
+static void overwriting_early_is_found(void **state) {
+    (void)state;
+    fixture f;
+    fixture_open(&f, "base", 1);
+    presil_error_buffer e = {f.text, sizeof f.text};
+    f.used = 0;
+    const uint64_t a = fixture_alloc(&f, 4096), b = fixture_alloc(&f, 4096), c = fixture_alloc(&f, 4096);
+    presil_plan *plans[] = {copy(&f, a, c, 256), copy(&f, b, a, 256)}, *merged;
+    assert_int_equal(chip_merge(f.chip, (const presil_plan *const *)plans, 2, NULL, &merged, &e), PRESIL_OK);
+    assert_int_equal(merged->count, 4);
+    const presil_desc to_a = merged->list[1], from_a = merged->list[2];
+    merged->list[1] = from_a, merged->list[2] = to_a;
+    merged->count = 3;
+    merged->segment_ends[0] = 3;
+    merged->parts[0].end = merged->parts[1].first = 2, merged->parts[1].end = 3;
+    presil_load_sp_base_set(&merged->list[1], 512);
+    for (int i = 0; i < 3; i++) presil_desc_wait_set(&merged->list[i], 0), presil_desc_signal_set(&merged->list[i], 0);
+    const uint32_t slot = chip_token_slot(LOAD, STORE);
+    presil_desc_wait_set(&merged->list[2], 1u << (4 * LOAD + slot));
+    presil_desc_signal_set(&merged->list[1], 1u << slot);
+    char text[256];
+    if (chip_check_order(merged, 0, 3, text, sizeof text)) fail_msg("%s", text);
+    presil_desc_signal_set(&merged->list[1], 0);
+    presil_desc_signal_set(&merged->list[0], 1u << slot);
+    assert_int_equal(chip_check_order(merged, 0, 3, text, sizeof text), -1);
+    assert_non_null(strstr(text, "(STORE, tile"));
+    assert_non_null(strstr(text, "overwrites bytes too early: no token says that they are read by LOAD descriptor 1"));
+    presil_store_addr_lo_set(&merged->list[2], (uint32_t)b); /* other bytes */
+    presil_store_addr_hi_set(&merged->list[2], (int64_t)(b >> 32));
+    if (chip_check_order(merged, 0, 3, text, sizeof text)) fail_msg("%s", text);
+    chip_plan_free(merged);
+    chip_plan_free(plans[0]);
+    chip_plan_free(plans[1]);
+    fixture_close(&f);
+}
+
+/* A copy over itself loads each byte before it stores over it; in the wrong direction that is found. */
+static void copies_over_themselves(void **state) {
+    (void)state;
+    enum { BYTES = 1 << 20 };
+    fixture f;
+    fixture_open(&f, "tiny", 1);
+    f.used = 0;
+    const uint64_t a = fixture_alloc(&f, 2 * BYTES);
+    for (uint64_t by = 64; by <= BYTES / 2; by *= 32) {
+        presil_plan *down = copy(&f, a, a + by, BYTES), *up = copy(&f, a + by, a, BYTES);
+        char text[256];
+        for (int i = 0; i < 2; i++) {
+            if (chip_check_order(i ? up : down, 0, down->count, text, sizeof text)) fail_msg("%s", text);
+        }
+        for (size_t i = 0; i < down->count; i++) { /* from the start, to behind it */
+            presil_desc *d = &down->list[i];
+            if (presil_desc_opcode(d) != PRESIL_OP_STORE) continue;
+            presil_store_addr_lo_set(d, (uint32_t)(presil_store_addr_lo(d) + 2 * by));
+        }
+        assert_int_equal(chip_check_order(down, 0, down->count, text, sizeof text), -1);
+        chip_plan_free(down);
+        chip_plan_free(up);
+    }
+    fixture_close(&f);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bytes_as_one_by_one),
-                                       cmocka_unit_test(copies_between_and_long_lists)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_bytes_as_one_by_one), cmocka_unit_test(copies_between_and_long_lists),
+        cmocka_unit_test(lost_order_is_found), cmocka_unit_test(overwriting_early_is_found),
+        cmocka_unit_test(copies_over_themselves)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
