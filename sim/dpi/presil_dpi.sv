@@ -131,26 +131,8 @@ module presil_dpi #(
 
   to_chip_t to_chip;
 
-  // `bit` above makes zeros of unknowns, which would hide a chip that doesn't reset what controls it. Behind reset no
-  // handshake may be unknown, nor what goes with a valid (data bytes may: nobody says what memory holds).
-  logic watched = 1'b0;
-  always @(posedge clk) begin
-    watched <= to_chip.rst[0] === 1'b0;
-    if (watched && to_chip.rst[0] === 1'b0) begin
-      if ($isunknown({irq, s_axil_awready, s_axil_wready, s_axil_bvalid, s_axil_arready, s_axil_rvalid,
-                      m_axi_awvalid, m_axi_wvalid, m_axi_bready, m_axi_arvalid, m_axi_rready}))
-        $fatal(1, "presil_dpi: a handshake of the chip is unknown (x or z) behind reset");
-      if (s_axil_bvalid && $isunknown(s_axil_bresp)) $fatal(1, "presil_dpi: BRESP of a register write is unknown");
-      if (s_axil_rvalid && $isunknown({s_axil_rresp, s_axil_rdata}))
-        $fatal(1, "presil_dpi: a register reads unknown: %h", s_axil_rdata);
-      if (m_axi_awvalid && $isunknown({m_axi_awid, m_axi_awaddr, m_axi_awlen, m_axi_awsize, m_axi_awburst}))
-        $fatal(1, "presil_dpi: a write address is unknown: %h, length %h", m_axi_awaddr, m_axi_awlen);
-      if (m_axi_arvalid && $isunknown({m_axi_arid, m_axi_araddr, m_axi_arlen, m_axi_arsize, m_axi_arburst}))
-        $fatal(1, "presil_dpi: a read address is unknown: %h, length %h", m_axi_araddr, m_axi_arlen);
-      if (m_axi_wvalid && $isunknown({m_axi_wstrb, m_axi_wlast}))
-        $fatal(1, "presil_dpi: strobes or WLAST are unknown");
-    end
-  end
+  // `bit` above makes zeros of unknowns, which would hide a chip that doesn't reset what controls it.
+  presil_dpi_watch #(.WORD(WORD), .ADDR(ADDR), .ID(ID)) u_watch (.*);
 
   chandle   server;
   string    socket;
@@ -198,4 +180,61 @@ module presil_dpi #(
   assign m_axi_rresp    = to_chip.rresp[1:0];
   assign m_axi_rlast    = to_chip.rlast[0];
   assign m_axi_rvalid   = to_chip.rvalid[0];
+endmodule
+
+// Behind reset no handshake of the chip may be unknown (x or z), nor what goes with a valid: an address, strobes, what
+// a register reads (data bytes may: nobody says what memory holds). Ends the simulation.
+module presil_dpi_watch #(
+  parameter int unsigned WORD = 64,
+  parameter int unsigned ADDR = 40,
+  parameter int unsigned ID   = 4
+) (
+  input logic            clk,
+  input logic            rst,
+  input logic            irq,
+  input logic            s_axil_awready,
+  input logic            s_axil_wready,
+  input logic [1:0]      s_axil_bresp,
+  input logic            s_axil_bvalid,
+  input logic            s_axil_arready,
+  input logic [31:0]     s_axil_rdata,
+  input logic [1:0]      s_axil_rresp,
+  input logic            s_axil_rvalid,
+  input logic [ID-1:0]   m_axi_awid,
+  input logic [ADDR-1:0] m_axi_awaddr,
+  input logic [7:0]      m_axi_awlen,
+  input logic [2:0]      m_axi_awsize,
+  input logic [1:0]      m_axi_awburst,
+  input logic            m_axi_awvalid,
+  input logic [WORD-1:0] m_axi_wstrb,
+  input logic            m_axi_wlast,
+  input logic            m_axi_wvalid,
+  input logic            m_axi_bready,
+  input logic [ID-1:0]   m_axi_arid,
+  input logic [ADDR-1:0] m_axi_araddr,
+  input logic [7:0]      m_axi_arlen,
+  input logic [2:0]      m_axi_arsize,
+  input logic [1:0]      m_axi_arburst,
+  input logic            m_axi_arvalid,
+  input logic            m_axi_rready
+);
+  logic watched = 1'b0;
+  always @(posedge clk) begin
+    watched <= rst === 1'b0;
+    if (watched && rst === 1'b0) begin
+      // of x and z alike; not $isunknown, which Icarus 11 gets wrong for concatenations
+      if (^{irq, s_axil_awready, s_axil_wready, s_axil_bvalid, s_axil_arready, s_axil_rvalid,
+            m_axi_awvalid, m_axi_wvalid, m_axi_bready, m_axi_arvalid, m_axi_rready} === 1'bx)
+        $fatal(1, "presil_dpi: a handshake of the chip is unknown (x or z) behind reset");
+      if (s_axil_bvalid && ^s_axil_bresp === 1'bx) $fatal(1, "presil_dpi: BRESP of a register write is unknown");
+      if (s_axil_rvalid && ^{s_axil_rresp, s_axil_rdata} === 1'bx)
+        $fatal(1, "presil_dpi: a register reads unknown: %h", s_axil_rdata);
+      if (m_axi_awvalid && ^{m_axi_awid, m_axi_awaddr, m_axi_awlen, m_axi_awsize, m_axi_awburst} === 1'bx)
+        $fatal(1, "presil_dpi: a write address is unknown: %h, length %h", m_axi_awaddr, m_axi_awlen);
+      if (m_axi_arvalid && ^{m_axi_arid, m_axi_araddr, m_axi_arlen, m_axi_arsize, m_axi_arburst} === 1'bx)
+        $fatal(1, "presil_dpi: a read address is unknown: %h, length %h", m_axi_araddr, m_axi_arlen);
+      if (m_axi_wvalid && ^{m_axi_wstrb, m_axi_wlast} === 1'bx)
+        $fatal(1, "presil_dpi: strobes or WLAST are unknown");
+    end
+  end
 endmodule
