@@ -17,6 +17,8 @@ from oracle.support import bf16, fp32, rng
 
 CHIPS = ("tiny", "odd")
 IN_A, IN_B, PARAMS, OUT = 0x1000, 0x5000, 0x9000, 0xA000
+COUNTS = dict.fromkeys(("n0", "n1", "n2", "n3"), 1)
+STEPS = dict.fromkeys(("nx", "ny", "sx", "sy", "kx", "ky", "ncb", "lim_x", "lim_y", "idx", "idy"), 1)
 FORMAT = {"int8": "B", "bf16": "H", "fp32": "I"}
 
 
@@ -41,6 +43,19 @@ def elements(r, dtype, count):
     return [(bf16 if dtype == "bf16" else fp32)(r, 117, 137) for _ in range(count)]
 
 
+def load(**fields):
+    """Counts are 1 unless given, so in store and matrix."""
+    return encode("LOAD", **{**COUNTS, **fields})
+
+
+def store(**fields):
+    return encode("STORE", **{**COUNTS, **fields})
+
+
+def matrix(**fields):
+    return encode("MATRIX", **{**STEPS, **fields})
+
+
 # tokens: 0 LOAD -> MATRIX, 4 MATRIX -> EPILOGUE, 8 EPILOGUE -> STORE, 5 MATRIX -> LOAD (operands free)
 def matmul_program(chip, dtype, m, k, columns):
     """One tile of A[m,k] @ B[k,columns], B by transposing LOADs; all passes of the dtype."""
@@ -57,8 +72,7 @@ def matmul_program(chip, dtype, m, k, columns):
         conv_w = {"conv": tw + 1} if dtype == "fp32" else {}
         wait = {"wait": 1 << 5} if number else {}
         program.append(
-            encode(
-                "LOAD",
+            load(
                 addr_lo=IN_A,
                 row_bytes=k * source,
                 step0=lanes * source,
@@ -66,8 +80,6 @@ def matmul_program(chip, dtype, m, k, columns):
                 word_bytes=lanes * source,
                 n0=blocks,
                 n1=m,
-                n2=1,
-                n3=1,
                 ds1=k * source,
                 ss0=word,
                 ss1=blocks * word,
@@ -81,18 +93,14 @@ def matmul_program(chip, dtype, m, k, columns):
                 chunk = min(most, c.cells - first) * source
                 last = b == blocks - 1 and first + most >= c.cells
                 program.append(
-                    encode(
-                        "LOAD",
+                    load(
                         transpose=1,
                         esize_log2=source.bit_length() - 1,
                         addr_lo=IN_B + (b * lanes * columns + first) * source,
                         row_bytes=max(0, columns - first) * source,
                         chunk_bytes=chunk,
                         word_bytes=chunk,
-                        n0=1,
                         n1=rows,
-                        n2=1,
-                        n3=1,
                         ds1=columns * source,
                         sp_base=(weights + b * c.cells + first) * word,
                         sw=word,
@@ -101,27 +109,18 @@ def matmul_program(chip, dtype, m, k, columns):
                     )
                 )
         program.append(
-            encode(
-                "MATRIX",
+            matrix(
                 bf16=int(element == 2),
                 first=int(number == 0),
                 skip_special=int(number < len(passes) - 1),
                 act_base=0,
                 wgt_base=weights,
-                nx=1,
                 ny=m,
-                sx=1,
-                sy=1,
-                kx=1,
-                ky=1,
                 ncb=blocks,
-                lim_x=1,
                 lim_y=m,
                 x_stride=1,
                 y_stride=blocks,
                 cb_stride=1,
-                idx=1,
-                idy=1,
                 wait=1,
                 signal=3 if number == len(passes) - 1 else 2,
             )
@@ -140,15 +139,11 @@ def matmul_program(chip, dtype, m, k, columns):
         )
     )
     program.append(
-        encode(
-            "STORE",
+        store(
             addr_lo=OUT,
             chunk_bytes=columns * 4,
             word_bytes=word,
-            n0=1,
             n1=m,
-            n2=1,
-            n3=1,
             ds1=columns * 4,
             sp_base=out_word * word,
             sw=word,
@@ -190,53 +185,41 @@ def conv_program(chip, h, w, channels, kernel, stride, pad, epilogue, params):
     out_word = params_word + 2 * e_words
     slot = word // 2 if c.cells <= word // 2 else word
     program = [
-        encode(
-            "LOAD",
+        load(
             addr_lo=IN_A,
             row_bytes=h * w * channels,
             step0=channels,
             chunk_bytes=channels,
             word_bytes=channels,
             n0=h * w,
-            n1=1,
-            n2=1,
-            n3=1,
             ss0=word,
         ),
-        encode(
-            "LOAD",
+        load(
             addr_lo=IN_B,
             row_bytes=channels,
             chunk_bytes=channels,
             word_bytes=channels,
-            n0=1,
             n1=kernel * kernel,
             n2=c.cells,
-            n3=1,
             ds1=channels,
             ds2=channels * kernel * kernel,
             sp_base=weights * word,
             ss1=c.cells * word,
             ss2=word,
         ),
-        encode(
-            "LOAD",
+        load(
             addr_lo=PARAMS,
             row_bytes=params * 4,
             chunk_bytes=4 * c.cells,
             step0=4 * c.cells,
             word_bytes=word,
             n0=2,
-            n1=1,
-            n2=1,
-            n3=1,
             sp_base=params_word * word,
             sw=word,
             ss0=e_words * word,
             signal=1,
         ),
-        encode(
-            "MATRIX",
+        matrix(
             first=1,
             half=1,
             act_base=0,
@@ -251,13 +234,10 @@ def conv_program(chip, h, w, channels, kernel, stride, pad, epilogue, params):
             dy=1,
             ox=-pad,
             oy=-pad,
-            ncb=1,
             lim_x=w,
             lim_y=h,
             x_stride=1,
             y_stride=w,
-            idx=1,
-            idy=1,
             pad=5,
             wait=1,
             signal=1,
@@ -273,15 +253,11 @@ def conv_program(chip, h, w, channels, kernel, stride, pad, epilogue, params):
             signal=1,
             **epilogue,
         ),
-        encode(
-            "STORE",
+        store(
             addr_lo=OUT + 1,
             chunk_bytes=c.cells,
             word_bytes=word,
-            n0=1,
             n1=oh * ow,
-            n2=1,
-            n3=1,
             ds1=c.cells,
             sp_base=out_word * word,
             ss1=slot,
@@ -340,18 +316,7 @@ def run_load(m, store_words=4, **fields):
     result = m.launch(
         [
             encode("LOAD", **{**dict(n0=1, n1=1, n2=1, n3=1), **fields}, signal=1),
-            encode(
-                "STORE",
-                addr_lo=OUT,
-                chunk_bytes=word * store_words,
-                word_bytes=word,
-                sw=word,
-                n0=1,
-                n1=1,
-                n2=1,
-                n3=1,
-                wait=1,
-            ),
+            store(addr_lo=OUT, chunk_bytes=word * store_words, word_bytes=word, sw=word, wait=1),
         ]
     )
     assert result.error is None and result.hang is None
@@ -433,46 +398,21 @@ def test_undefined_follows_the_value():
         put(m, IN_A, [1, 2, 3, 4], "B")
         put(m, IN_B, weight, "B")
         program = [
-            encode(
-                "LOAD", addr_lo=IN_A, row_bytes=4, chunk_bytes=2, word_bytes=2, n0=1, n1=1, n2=1, n3=1, sp_base=1
-            ),  # bytes 1 and 2 of word 0
-            encode(
-                "LOAD",
+            load(addr_lo=IN_A, row_bytes=4, chunk_bytes=2, word_bytes=2, sp_base=1),  # bytes 1 and 2 of word 0
+            load(
                 addr_lo=IN_B,
                 row_bytes=4,
                 pos0=-1,
                 chunk_bytes=16,
                 word_bytes=16,
-                n0=1,
                 n1=c.cells,
-                n2=1,
-                n3=1,
                 sp_base=16,
                 ss1=16,
                 signal=1,
             ),
-            encode(
-                "MATRIX",
-                first=1,
-                wgt_base=1,
-                nx=1,
-                ny=1,
-                sx=1,
-                sy=1,
-                kx=1,
-                ky=1,
-                ncb=1,
-                lim_x=1,
-                lim_y=1,
-                idx=1,
-                idy=1,
-                wait=1,
-                signal=1,
-            ),
+            matrix(first=1, wgt_base=1, wait=1, signal=1),
             encode("EPILOGUE", rows=1, out_type=3, out_base=0x400, out_pitch=32, wait=1 << 4, signal=1),
-            encode(
-                "STORE", addr_lo=OUT, chunk_bytes=4, word_bytes=16, n0=1, n1=1, n2=1, n3=1, sp_base=0x400, wait=1 << 8
-            ),
+            store(addr_lo=OUT, chunk_bytes=4, word_bytes=16, sp_base=0x400, wait=1 << 8),
         ]
         result = m.launch(program)
         assert bool(m.memory.dram_defined[OUT]) == defined
@@ -502,69 +442,16 @@ def run_epilogue(m, residual, **fields):
     """Accumulator row 0 of zeros through an EPILOGUE over scratchpad words 8 and 9 filled with 0xEE; those words
     afterwards."""
     c, word = m.config, m.config.word_bytes
-    fill = encode(
-        "LOAD", chunk_bytes=2 * word, word_bytes=word, sw=word, n0=1, n1=1, n2=1, n3=1, sp_base=8 * word, pad=0xEEEEEEEE
-    )
+    fill = load(chunk_bytes=2 * word, word_bytes=word, sw=word, sp_base=8 * word, pad=0xEEEEEEEE)
     put(m, IN_A, residual, "B")
-    res = encode(
-        "LOAD",
-        addr_lo=IN_A,
-        row_bytes=len(residual),
-        chunk_bytes=len(residual),
-        word_bytes=word,
-        sw=word,
-        n0=1,
-        n1=1,
-        n2=1,
-        n3=1,
-        sp_base=4 * word,
+    res = load(
+        addr_lo=IN_A, row_bytes=len(residual), chunk_bytes=len(residual), word_bytes=word, sw=word, sp_base=4 * word
     )
-    weights = encode(
-        "LOAD",
-        chunk_bytes=c.lanes,
-        word_bytes=c.lanes,
-        n0=c.cells + 1,
-        n1=1,
-        n2=1,
-        n3=1,
-        sp_base=16 * word,
-        ss0=word,
-        signal=1,
-    )
-    mac = encode(
-        "MATRIX",
-        first=1,
-        act_base=16,
-        wgt_base=17,
-        nx=1,
-        ny=1,
-        sx=1,
-        sy=1,
-        kx=1,
-        ky=1,
-        ncb=1,
-        lim_x=1,
-        lim_y=1,
-        idx=1,
-        idy=1,
-        wait=1,
-        signal=1,
-    )
+    weights = load(chunk_bytes=c.lanes, word_bytes=c.lanes, n0=c.cells + 1, sp_base=16 * word, ss0=word, signal=1)
+    mac = matrix(first=1, act_base=16, wgt_base=17, wait=1, signal=1)
     epi = encode("EPILOGUE", rows=1, out_pitch=word, wait=1 << 4, signal=1, **fields)
-    store = encode(
-        "STORE",
-        addr_lo=OUT,
-        chunk_bytes=2 * word,
-        word_bytes=word,
-        sw=word,
-        n0=1,
-        n1=1,
-        n2=1,
-        n3=1,
-        sp_base=8 * word,
-        wait=1 << 8,
-    )
-    result = m.launch([fill, res, weights, mac, epi, store])
+    stored = store(addr_lo=OUT, chunk_bytes=2 * word, word_bytes=word, sw=word, sp_base=8 * word, wait=1 << 8)
+    result = m.launch([fill, res, weights, mac, epi, stored])
     assert (result.error, result.hang) == (None, None)
     return [v if f else None for v, f in zip(m.memory.dram[OUT : OUT + 2 * word], m.memory.dram_defined[OUT:])]
 
@@ -619,9 +506,8 @@ def test_matrix_input_dilation_and_pad():
     put(m, IN_A, [10, 20, 30], "B")
     put(m, IN_B, [1, 1, 1], "B")
     program = [
-        encode("LOAD", addr_lo=IN_A, row_bytes=3, chunk_bytes=1, word_bytes=1, step0=1, n0=3, n1=1, n2=1, n3=1, ss0=16),
-        encode(
-            "LOAD",
+        load(addr_lo=IN_A, row_bytes=3, chunk_bytes=1, word_bytes=1, step0=1, n0=3, ss0=16),
+        load(
             addr_lo=IN_B,
             row_bytes=3,
             chunk_bytes=1,
@@ -629,50 +515,14 @@ def test_matrix_input_dilation_and_pad():
             step0=1,
             n0=3,
             n1=c.cells,
-            n2=1,
-            n3=1,
             sp_base=48,
             ss0=16 * c.cells,
             ss1=16,
             signal=1,
         ),
-        encode(
-            "MATRIX",
-            first=1,
-            wgt_base=3,
-            nx=7,
-            ny=1,
-            sx=1,
-            sy=1,
-            kx=3,
-            ky=1,
-            ncb=1,
-            dx=1,
-            ox=-1,
-            lim_x=3,
-            lim_y=1,
-            x_stride=1,
-            idx=2,
-            idy=1,
-            pad=1,
-            wait=1,
-            signal=1,
-        ),
+        matrix(first=1, wgt_base=3, nx=7, kx=3, dx=1, ox=-1, lim_x=3, x_stride=1, idx=2, pad=1, wait=1, signal=1),
         encode("EPILOGUE", rows=7, out_type=3, out_base=0x1000, out_pitch=32, wait=1 << 4, signal=1),
-        encode(
-            "STORE",
-            addr_lo=OUT,
-            chunk_bytes=4,
-            word_bytes=4,
-            n0=1,
-            n1=7,
-            n2=1,
-            n3=1,
-            ds1=4,
-            sp_base=0x1000,
-            ss1=32,
-            wait=1 << 8,
-        ),
+        store(addr_lo=OUT, chunk_bytes=4, word_bytes=4, n1=7, ds1=4, sp_base=0x1000, ss1=32, wait=1 << 8),
     ]
     assert m.launch(program).error is None
     x = [1, 10, 1, 20, 1, 30, 1, 1, 1]
