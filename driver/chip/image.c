@@ -125,16 +125,17 @@ typedef struct {
     size_t count, capacity;
 } row_list;
 
+/* A full list is merged, and grows where that leaves it more than half full: its length follows from the memory that
+ * the rows cover, not from how often they cover it. */
 static bool add_row(row_list *list, uint64_t base, uint64_t bytes) {
-    enum { MOST_UNSORTED = 1 << 20 };
     presil_byte_range *last = list->count ? &list->at[list->count - 1] : NULL;
     if (last && last->base.value + last->bytes == base) {
         last->bytes += bytes;
         return true;
     }
-    if (list->count == list->capacity && list->capacity >= MOST_UNSORTED)
-        list->count = chip_merge_ranges(list->at, list->count);
-    if (list->count == list->capacity) {
+    const bool full = list->count == list->capacity;
+    if (full) list->count = chip_merge_ranges(list->at, list->count);
+    if (full && list->count >= list->capacity / 2) {
         const size_t capacity = list->capacity ? 2 * list->capacity : 256;
         presil_byte_range *grown = realloc(list->at, capacity * sizeof *grown);
         if (!grown) return false;

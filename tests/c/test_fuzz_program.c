@@ -93,6 +93,32 @@ static void bounded_before_it_is_walked(void **unused) {
     fuzz_end();
 }
 
+/* 131,072 rows of 16 bytes at one place: what they cover is one range, whatever the file says of their number. */
+static void rows_over_each_other_take_no_memory(void **unused) {
+    (void)unused;
+    (void)fuzz_begin("test_fuzz_program: rows over each other", 0);
+    presil_device *d = open_device(PRESIL_MODE_MODEL, "soft");
+    presil_daddr arena;
+    EXPECT_OK(presil_alloc(d, NULL, NULL, ARENA, &arena));
+    uint64_t size;
+    uint8_t *model = saved_list(d, arena, &size), image[512];
+    presil_desc load = {0};
+    presil_list *list = NULL;
+    presil_desc_opcode_set(&load, PRESIL_OP_LOAD), presil_desc_isa_set(&load, PRESIL_ISA_VERSION);
+    presil_load_n0_set(&load, 1), presil_load_n1_set(&load, 512), presil_load_n2_set(&load, 256);
+    presil_load_n3_set(&load, 1);
+    presil_load_chunk_bytes_set(&load, 16), presil_load_word_bytes_set(&load, 16), presil_load_row_bytes_set(&load, 16);
+    const uint64_t bytes = hostile(model, &load, image);
+    fuzz_budget("LOAD of 131,072 rows at one place", 5.0, MEBIBYTE);
+    EXPECT_OK(presil_list_load(d, image, bytes, arena, ARENA, &list));
+    fuzz_within_budget();
+    presil_list_destroy(list);
+    free(model);
+    EXPECT_OK(presil_free(d, arena));
+    presil_device_close(d);
+    fuzz_end();
+}
+
 static void bent_commands(void **unused) {
     (void)unused;
     const uint64_t cases = fuzz_begin("test_fuzz_program: commands", 20000);
@@ -276,8 +302,11 @@ static void bent_arrays(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(bounded_before_it_is_walked), cmocka_unit_test(bent_commands),
-                                       cmocka_unit_test(bent_programs), cmocka_unit_test(each_byte_is_copied_once),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(bounded_before_it_is_walked),
+                                       cmocka_unit_test(rows_over_each_other_take_no_memory),
+                                       cmocka_unit_test(bent_commands),
+                                       cmocka_unit_test(bent_programs),
+                                       cmocka_unit_test(each_byte_is_copied_once),
                                        cmocka_unit_test(bent_arrays)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
