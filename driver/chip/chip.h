@@ -26,10 +26,15 @@ enum { LOAD = 0, MATRIX = 1, EPILOGUE = 2, STORE = 3, CHIP_ENGINES = 4 };
 #define CHIP_TERMS 3u
 
 struct presil_twin;
+enum { LOOK_CYCLES = 4 * PRESIL_CAUSES, LOOKS }; /* engine * causes + cause, cycles */
+
 struct presil_chip {
     presil_config config;
     struct presil_twin *twin;             /* created at the first execute() */
     uint32_t launches_submitted, segment; /* segment: running or last */
+    bool looked;                          /* look: counters at the first look since something worked (why.c) */
+    uint32_t look[LOOKS];
+    uint64_t look_work;
 };
 
 int chip_fail(const presil_error_buffer *error, int status, const char *format, ...)
@@ -325,6 +330,8 @@ int chip_submit(presil_chip *chip, const presil_link *link, const presil_command
                 const presil_plan *plan, uint32_t segment, presil_error_buffer *error);
 int chip_service(presil_chip *chip, const presil_link *link, const presil_plan *plan, presil_service *out);
 int chip_why(presil_chip *chip, const presil_link *link, const presil_plan *plan, char *text, size_t bytes);
+int chip_waits(presil_chip *chip, const presil_link *link, const presil_plan *plan, presil_waiting *rows, uint32_t most,
+               uint32_t *count, int *verdict);
 size_t chip_completion(const presil_chip *chip, presil_register_access *out);
 int chip_counters(presil_chip *chip, const presil_link *link, presil_report *out);
 int chip_progress(presil_chip *chip, const presil_link *link, uint64_t *work);

@@ -122,6 +122,7 @@ const presil_chip_ops *presil_chip_builtin(void) {
                                         .merge = chip_merge,
                                         .save = chip_save,
                                         .load = chip_load,
-                                        .progress = chip_progress};
+                                        .progress = chip_progress,
+                                        .waits = chip_waits};
     return &ops;
 }

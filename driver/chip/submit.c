@@ -1,42 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a plan to a running chip: ring, doorbell, interrupt, errors, counters, and why it doesn't move. */
-#include <stdarg.h>
+/* From a plan to a running chip: ring, doorbell, interrupt, errors, counters. */
 #include <stdio.h>
 #include <string.h>
-#include "chip.h"
-#include "regs.h"
+#include "port.h"
 
-static const char *const engine_names[PRESIL_ENGINES] = {"LOAD", "MATRIX", "EPILOGUE", "STORE", "VECTOR"};
-
-/* Register accesses that stop at the first failure. */
-typedef struct {
-    const presil_link *link;
-    int status;
-} port;
-
-static void put(port *p, uint32_t reg, uint32_t value) {
-    if (p->status == 0) p->status = p->link->ops->write32(p->link->handle, reg, value);
-}
-
-static uint32_t get(port *p, uint32_t reg) {
-    uint32_t value = 0;
-    if (p->status == 0) p->status = p->link->ops->read32(p->link->handle, reg, &value);
-    return value;
-}
-
-static void get_many(port *p, const uint32_t *regs, size_t count, uint32_t *values) {
-    if (p->link->ops->read32_many) {
-        if (p->status == 0) p->status = p->link->ops->read32_many(p->link->handle, regs, count, values);
-        return;
-    }
-    for (size_t i = 0; i < count; i++) values[i] = get(p, regs[i]);
-}
-
-static int port_status(const port *p, presil_error_buffer *error) {
-    if (p->status == 0) return PRESIL_OK;
-    int status = p->status == PRESIL_TRANSPORT_ESTOPPED ? PRESIL_ESTOPPED : PRESIL_EDEAD;
-    return chip_fail(error, status, "register access failed: %s", p->link->ops->last_error(p->link->handle));
-}
+const char *const chip_engine_names[PRESIL_ENGINES] = {"LOAD", "MATRIX", "EPILOGUE", "STORE", "VECTOR"};
 
 /* A queue reset on a busy chip drains its bus transactions first (docs/isa.md section 1). Whoever has no clock is given
  * wall time. */
@@ -73,10 +41,6 @@ int chip_reset(presil_chip *chip, const presil_link *link, const presil_command_
     return result;
 }
 
-static size_t segment_first(const presil_plan *plan, uint32_t segment) {
-    return segment ? plan->segment_ends[segment - 1] : 0;
-}
-
 int chip_submit(presil_chip *chip, const presil_link *link, const presil_command_memory *memory,
                 const presil_plan *plan, uint32_t segment, presil_error_buffer *error) {
     size_t first = segment_first(plan, segment), count = plan->segment_ends[segment] - first;
@@ -96,6 +60,7 @@ int chip_submit(presil_chip *chip, const presil_link *link, const presil_command
     put(&p, PRESIL_REG_RING_TAIL, (uint32_t)count);
     chip->launches_submitted++;
     chip->segment = segment;
+    chip->looked = false;
     return port_status(&p, error);
 }
 
@@ -113,9 +78,9 @@ static const char *error_name(uint32_t code) {
     return code < sizeof names / sizeof *names ? names[code] : "unknown error";
 }
 
-static const char *opcode_name(const presil_desc *d) {
+const char *chip_opcode_name(const presil_desc *d) {
     uint32_t op = presil_desc_opcode(d);
-    return op == PRESIL_OP_NOP ? "NOP" : op <= PRESIL_ENGINES ? engine_names[op - 1] : "?";
+    return op == PRESIL_OP_NOP ? "NOP" : op <= PRESIL_ENGINES ? chip_engine_names[op - 1] : "?";
 }
 
 static void counter_offsets(uint32_t offset[2 * COUNTERS]) {
@@ -155,74 +120,12 @@ int chip_service(presil_chip *chip, const presil_link *link, const presil_plan *
         out->result = PRESIL_SERVICE_ERROR;
         out->status = bus ? PRESIL_EBUS : PRESIL_EDESC;
         (void)snprintf(out->text, sizeof out->text, "%s (code %u) in descriptor %u (%s, tile %u) at address 0x%llx",
-                       error_name(code), code, index, d ? opcode_name(d) : "?", d ? presil_desc_tag(d) : 0,
+                       error_name(code), code, index, d ? chip_opcode_name(d) : "?", d ? presil_desc_tag(d) : 0,
                        (unsigned long long)address);
     } else if (irq & IRQ_DONE) {
         out->result = PRESIL_SERVICE_DONE;
     }
     if (irq && !(done && irq == IRQ_DONE)) put(&p, PRESIL_REG_IRQ_CLEAR, irq);
-    return port_status(&p, NULL);
-}
-
-static void append(char *text, size_t bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static void append(char *text, size_t bytes, const char *format, ...) {
-    size_t used = strlen(text);
-    va_list args;
-    va_start(args, format);
-    if (used + 1 < bytes) (void)vsnprintf(text + used, bytes - used, format, args);
-    va_end(args);
-}
-
-int chip_why(presil_chip *chip, const presil_link *link, const presil_plan *plan, char *text, size_t bytes) {
-    static const char *const causes[PRESIL_CAUSES] = {"busy",
-                                                      "no descriptor",
-                                                      "waits for LOAD",
-                                                      "waits for MATRIX",
-                                                      "waits for EPILOGUE",
-                                                      "waits for STORE",
-                                                      "waits for VECTOR",
-                                                      "waits for weights",
-                                                      "waits for the scratchpad",
-                                                      "bus request not accepted",
-                                                      "bus data not there",
-                                                      "waits for bus responses",
-                                                      "draining",
-                                                      "stopped by an error",
-                                                      "?",
-                                                      "?"};
-    port p = {link, 0};
-    uint32_t status = get(&p, PRESIL_REG_STATUS), cause = get(&p, PRESIL_REG_WAIT_CAUSE),
-             head = get(&p, PRESIL_REG_RING_HEAD), tail = get(&p, PRESIL_REG_RING_TAIL);
-    uint32_t tokens[PRESIL_ENGINES];
-    for (uint32_t e = 0; e < PRESIL_ENGINES; e++) tokens[e] = get(&p, PRESIL_REG_WAIT_TOKENS0 + 4 * e);
-    if (bytes) text[0] = 0;
-    append(text, bytes, "ring head %u of %u", head, tail);
-    for (uint32_t e = 0; e < PRESIL_ENGINES; e++) {
-        uint32_t mask = get(&p, PRESIL_REG_WAIT_MASK0 + 4 * e), index = get(&p, PRESIL_REG_WAIT_INDEX0 + 4 * e),
-                 why = cause >> (4 * e) & 15u;
-        bool active = status >> (PRESIL_STATUS_ACTIVE_SHIFT + e) & 1u;
-        if (!active && !mask) continue;
-        append(text, bytes, "; %s: %s", engine_names[e], causes[why]);
-        if (!mask) continue;
-        size_t at = plan ? segment_first(plan, chip->segment) + index : 0;
-        append(text, bytes, ", descriptor %u", index);
-        if (plan && at < plan->count)
-            append(text, bytes, " (%s, tile %u)", opcode_name(&plan->list[at]), presil_desc_tag(&plan->list[at]));
-        for (uint32_t t = 0; t < 4 * PRESIL_ENGINES; t++) {
-            if ((mask >> t & 1u) && !(tokens[t / 4] >> (8 * (t % 4)) & 255u))
-                append(text, bytes, " lacks token %u of %s", t % 4, engine_names[t / 4]);
-        }
-    }
-    return port_status(&p, NULL);
-}
-
-int chip_progress(presil_chip *chip, const presil_link *link, uint64_t *work) {
-    (void)chip;
-    port p = {link, 0};
-    put(&p, PRESIL_REG_CONTROL, CONTROL_COUNTER_SNAPSHOT);
-    *work = 0;
-    for (uint32_t e = 0; e < PRESIL_ENGINES; e++) /* 2^32 cycles between two looks are too many: the low half does */
-        *work += get(&p, PRESIL_REG_COUNTER(e * PRESIL_CAUSES + PRESIL_CAUSE_BUSY));
     return port_status(&p, NULL);
 }
 

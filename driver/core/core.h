@@ -17,12 +17,13 @@
 #include "presil_chip.h"
 #include "presil_heap.h"
 
-#define ERROR_TEXT 512
+#define ERROR_TEXT 2048
 #define MEMORY_BASE 0x100000000ull    /* not 0, so that device and host addresses can't be mixed up unnoticed */
 #define STAGING_BYTES (1ull << 20)    /* for copies through the chip */
 #define COPY_BLOCK_BYTES (4ull << 20) /* of a buffer in host memory, where a copy goes through one */
 #define DEFAULT_HANG_CYCLES 200000u
 #define MOST_HANG_CYCLES (1ull << 40)
+#define MOST_WAITING 16u  /* rows of a hang */
 #define QUEUE_LIMIT 1024u /* items; a caller further ahead waits */
 
 /* ---- ranges.c: lists of DRAM byte ranges */
@@ -147,6 +148,9 @@ struct presil_device {
     char transport_spec[160]; /* "inproc", or "socket:..." */
     char *library_path, *memory_model;
     uint64_t seed, hang_cycles;
+    presil_waiting hang[MOST_WAITING]; /* the last EHUNG, under report_lock */
+    uint32_t hang_rows;
+    int hang_verdict;
     atomic_uint twin_threads;
     bool no_map, host_memory;
 

@@ -299,6 +299,18 @@ int presil_device_set_watchdog(presil_device *device, uint64_t cycles) {
     return status;
 }
 
+int presil_device_last_hang(presil_device *device, presil_waiting *rows, uint32_t most, uint32_t *count, int *verdict) {
+    const int entered = presil_enter(device);
+    if (entered) return entered;
+    (void)pthread_mutex_lock(&device->report_lock);
+    const uint32_t found = device->hang_rows;
+    if (rows) memcpy(rows, device->hang, sizeof *rows * (found < most ? found : most));
+    if (count) *count = found;
+    if (verdict) *verdict = device->hang_verdict;
+    (void)pthread_mutex_unlock(&device->report_lock);
+    return PRESIL_OK;
+}
+
 int presil_device_set_twin_threads(presil_device *device, uint32_t threads) {
     const int entered = presil_enter(device);
     if (!entered) atomic_store_explicit(&device->twin_threads, threads ? threads : 1, memory_order_relaxed);

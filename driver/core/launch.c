@@ -34,11 +34,27 @@ static void on_progress(void *context, uint64_t cycles) {
                      launch->cycles + cycles);
 }
 
+static void remember_hang(const rtl_launch *launch) {
+    presil_device *device = launch->device;
+    presil_waiting rows[MOST_WAITING];
+    uint32_t count = 0;
+    int verdict = PRESIL_HUNG_OR_SLOW;
+    if (!PRESIL_CHIP_HAS(device->chip_ops, waits) ||
+        device->chip_ops->waits(device->chip, &device->link, launch->plan, rows, MOST_WAITING, &count, &verdict))
+        count = 0;
+    (void)pthread_mutex_lock(&device->report_lock);
+    device->hang_rows = count < MOST_WAITING ? count : MOST_WAITING;
+    memcpy(device->hang, rows, device->hang_rows * sizeof *rows);
+    device->hang_verdict = verdict;
+    (void)pthread_mutex_unlock(&device->report_lock);
+}
+
 static int stuck(const rtl_launch *launch, const char *what) {
     char why[ERROR_TEXT / 2] = "";
     presil_device *device = launch->device;
     device->link.done_count = 0;
     (void)device->chip_ops->why(device->chip, &device->link, launch->plan, why, sizeof why);
+    remember_hang(launch);
     return presil_fail(PRESIL_EHUNG, "%s: %s", what, *why ? why : "the chip does not say what it waits for");
 }
 

@@ -137,6 +137,24 @@ PRESIL_CHECKED int presil_device_set_twin_threads(
 /* A launch ends with EHUNG when the bus was silent for so many cycles and no engine of the chip worked meanwhile (or
  * the silence lasts more than 4 times what the whole launch should take). 0: PRESIL_WATCHDOG, or 200000. */
 PRESIL_CHECKED int presil_device_set_watchdog(presil_device *device, uint64_t cycles);
+/* One line of a launch that didn't end: an engine of the chip, or who serves them (commands, memory). */
+typedef struct {
+    char who[16];        /* the chip's name of it */
+    char state[32];      /* what it does, in the chip's words */
+    char waits_for[160]; /* "": nothing */
+    /* Cycles that it has been so for: at least, at most. 0 as `most`: not known. */
+    uint64_t since_least, since_most;
+    int32_t by;     /* the row of who should give it; -1: none of them */
+    uint32_t flags; /* of enum presil_waits_flag */
+} presil_waiting;
+/* In a circle of rows that wait for each other; waits for what nobody gives; works, and doesn't wait. */
+enum presil_waits_flag { PRESIL_WAITS_CIRCLE = 1, PRESIL_WAITS_FOREVER = 2, PRESIL_WAITS_WORKS = 4 };
+/* The chip can't tell; it will never end; it would end, but later than the watchdog allows. */
+enum presil_hang_verdict { PRESIL_HUNG_OR_SLOW = 0, PRESIL_HUNG = 1, PRESIL_SLOW = 2 };
+/* The device's last EHUNG, as the chip was found: at most `most` rows, *count: how many there are, 0: there was none,
+ * or the chip doesn't say. rows may be NULL if `most` is 0. The error text says the same in words. */
+PRESIL_CHECKED int presil_device_last_hang(presil_device *device, presil_waiting *rows, uint32_t most, uint32_t *count,
+                                           int *verdict);
 /* CPUs for the device's worker, such as "2,4-7"; "" or NULL: no restriction. While it is set, launches run on the
  * worker only, never on a thread that waits. */
 PRESIL_CHECKED int presil_device_set_affinity(presil_device *device, const char *cpus);

@@ -152,6 +152,11 @@ typedef struct {
      * which each journey costs makes them in the same one as the wait, and both then look at link->done. NULL, or
      * behind the end of the table (`size`): none. */
     size_t (*completion)(const presil_chip *chip, presil_register_access *out);
+    /* What why() says, for programs, in a launch that doesn't move: at most `most` rows (one for each engine, and for
+     * whoever serves them); *count: how many there are; *verdict: enum presil_hang_verdict. `by` of a row is the number
+     * of another. NULL, or behind the end of the table: there is only the text. */
+    int (*waits)(presil_chip *chip, const presil_link *link, const presil_plan *plan, presil_waiting *rows,
+                 uint32_t most, uint32_t *count, int *verdict);
 } presil_chip_ops;
 
 /* The chip in rtl/, built into libpresil. Others: a shared object that exports presil_chip_entry, named

@@ -132,6 +132,17 @@ typedef struct {
     uint64_t cycle;
 } presil_bus_fault;
 
+/* The oldest transaction of the chip's bus that has not ended. */
+typedef struct {
+    uint32_t valid, is_write, id;
+    uint32_t on_chip;     /* 1: the memory waits for the chip (to take what it offers, or to send data); 0: it works */
+    presil_daddr address; /* of the next beat; of a write whose data are there: 0, if the memory doesn't keep it */
+    uint32_t bytes;       /* that have not moved yet; of a write whose response is to come: 0 */
+    uint32_t reserved0;
+    uint64_t since; /* cycles since it was asked for; of a write whose data are there: since the last of them */
+    uint64_t due;   /* cycles until the memory does its part: 0: now; UINT64_MAX: never */
+} presil_bus_open;
+
 /* One register access of wait_then. */
 typedef struct {
     uint32_t offset, is_write;
@@ -189,6 +200,8 @@ typedef struct {
     /* For a byte of the log, also after it was fetched, up to the next launch(): fills in *out. EINVAL: the log has not
      * got the byte, or not its time (a log of very many writes). NULL: not with PRESIL_CAP_WRITE_TIMES. */
     int (*write_times)(presil_transport *t, presil_daddr address, presil_write_time *out);
+    /* Between waits. NULL: it is not known. */
+    int (*bus_open)(presil_transport *t, presil_bus_open *out);
 } presil_transport_ops;
 
 /* What info() does with its own, filled in: as much of it as the caller has room for. Callers of older releases have

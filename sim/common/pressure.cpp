@@ -14,6 +14,7 @@ constexpr uint32_t held_share(Profile profile) {
   return profile == Profile::kSparse    ? 512
          : profile == Profile::kHeavy   ? 3072
          : profile == Profile::kStarved ? 3968
+         : profile == Profile::kDead    ? 4096
                                         : 0;
 }
 

@@ -10,7 +10,7 @@ namespace presil {
 
 enum Channel : unsigned { kChannelAr, kChannelR, kChannelAw, kChannelW, kChannelB, kChannels };
 
-enum class Profile : uint8_t { kNone, kSparse, kHeavy, kStarved, kBursty, kDelayed };
+enum class Profile : uint8_t { kNone, kSparse, kHeavy, kStarved, kBursty, kDelayed, kDead };
 
 class Pressure {
  public:
@@ -21,6 +21,7 @@ class Pressure {
   void launch(uint64_t launch, uint64_t now);
 
   bool on() const { return on_; }
+  bool dead(Channel channel) const { return profiles_[channel] == Profile::kDead; }
   // The channels that are held up in cycle `now`. wanted: those on which something could move.
   uint64_t held(uint64_t now, uint64_t wanted) {
     if (!on_) return 0;

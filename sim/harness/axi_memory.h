@@ -44,7 +44,7 @@ class AxiMemoryState {
   struct Burst {
     uint8_t* host;     // plain: of the next beat
     uint64_t address;  // plain: of the next beat, aligned down to the bus
-    uint64_t ready;    // earliest cycle of the first beat
+    uint64_t ready;    // read: earliest cycle of the first beat; write: cycle of its address
     BurstShape shape;  // not plain: of the next beat
     uint16_t left;     // beats
     uint8_t id;
@@ -125,6 +125,16 @@ template <class Pins> class AxiMemory : public AxiMemoryState {
     p.m_axi_rvalid = p.m_axi_bvalid = p.m_axi_wready = p.m_axi_arready = p.m_axi_awready = 0;
   }
 
+  // The oldest transaction that has not ended, and whose turn it is.
+  presil_bus_open oldest_open(const Pins& p, uint64_t now) {
+    const presil_bus_open found[] = {open_read(p, now), open_write(p, now), open_answer(p, now), open_request(p, now)};
+    presil_bus_open oldest = {};
+    for (const presil_bus_open& open : found) {
+      if (open.valid && (!oldest.valid || open.since > oldest.since)) oldest = open;
+    }
+    return oldest;
+  }
+
   void sample(const Pins& p, uint64_t now) {
     if (p.m_axi_arvalid & p.m_axi_arready) accept_read(p, now);
     if (p.m_axi_awvalid & p.m_axi_awready) accept_write(p, now);
@@ -165,6 +175,75 @@ template <class Pins> class AxiMemory : public AxiMemoryState {
   }
 
  private:
+  uint64_t due(Channel channel, uint64_t ready, uint64_t now) const {
+    return pressure_.dead(channel) ? UINT64_MAX : ready > now ? ready - now : 0;
+  }
+
+  presil_bus_open open_read(const Pins& p, uint64_t now) {
+    presil_bus_open out = {};
+    const bool offered = p.m_axi_rvalid;
+    out.valid = reads_.count() || offered;
+    out.on_chip = offered;
+    out.id = p.m_axi_rid;
+    out.bytes = kWord;
+    out.since = now - last_beat_;
+    if (reads_.count()) {
+      const Burst& b = reads_.front();
+      out.id = b.id;
+      out.address.value = b.plain ? b.address : b.shape.address;
+      out.bytes = b.left * (b.plain ? kWord : b.shape.bytes());
+      out.since = now - (b.ready - latency_);
+      out.due = offered ? 0 : due(kChannelR, b.ready, now);
+    }
+    return out;
+  }
+
+  presil_bus_open open_write(const Pins& p, uint64_t now) {
+    presil_bus_open out = {};
+    if (!writes_.count()) return out;
+    const Burst& b = writes_.front();
+    out.valid = out.is_write = 1;
+    out.id = b.id;
+    out.on_chip = !p.m_axi_wvalid;
+    out.address.value = b.plain ? b.address : b.shape.address;
+    out.bytes = b.left * (b.plain ? kWord : b.shape.bytes());
+    out.since = now - b.ready;
+    out.due = out.on_chip ? 0 : due(kChannelW, 0, now);
+    return out;
+  }
+
+  presil_bus_open open_answer(const Pins& p, uint64_t now) {
+    presil_bus_open out = {};
+    const bool offered = p.m_axi_bvalid;
+    out.valid = answers_.count() || offered;
+    out.is_write = 1;
+    out.on_chip = offered;
+    out.id = p.m_axi_bid;
+    out.since = now - last_beat_;
+    if (answers_.count()) {
+      const Answer& a = answers_.front();
+      out.id = a.id;
+      out.since = now - (a.ready - response_);
+      out.due = offered ? 0 : due(kChannelB, a.ready, now);
+    }
+    return out;
+  }
+
+  // An address that isn't accepted.
+  presil_bus_open open_request(const Pins& p, uint64_t now) {
+    presil_bus_open out = {};
+    const bool read = p.m_axi_arvalid && !p.m_axi_arready, write = p.m_axi_awvalid && !p.m_axi_awready;
+    if (!read && !write) return out;
+    out.valid = 1;
+    out.is_write = !read;
+    out.id = read ? p.m_axi_arid : p.m_axi_awid;
+    out.address.value = read ? p.m_axi_araddr : p.m_axi_awaddr;
+    out.bytes = read ? (p.m_axi_arlen + 1u) << p.m_axi_arsize : (p.m_axi_awlen + 1u) << p.m_axi_awsize;
+    out.since = now - last_beat_;
+    out.due = due(read ? kChannelAr : kChannelAw, now + 1, now);
+    return out;
+  }
+
   // Ready for a request counts as wanted when there is one.
   uint64_t hold(const Pins& p, uint64_t now, uint64_t free) {
     const uint64_t absent = channels(!p.m_axi_arvalid, false, !p.m_axi_awvalid, false, false);
@@ -186,6 +265,7 @@ template <class Pins> class AxiMemory : public AxiMemoryState {
 
   void accept_write(const Pins& p, uint64_t now) {
     writes_.push(burst("AW", p.m_axi_awaddr, p.m_axi_awlen, p.m_axi_awsize, p.m_axi_awburst, p.m_axi_awid));
+    writes_.back().ready = now;
     if (!writes_.back().plain) prepare(writes_.back(), true);
     last_beat_ = now;
   }

@@ -51,7 +51,7 @@ bool parse_flag(const std::string& text, const char* off, const char* on, bool* 
 }
 
 bool parse_profile(const std::string& text, Profile* out) {
-  static const char* const names[] = {"none", "sparse", "heavy", "starved", "bursty", "delayed"};
+  static const char* const names[] = {"none", "sparse", "heavy", "starved", "bursty", "delayed", "dead"};
   for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
     if (text != names[i]) continue;
     *out = static_cast<Profile>(i);
@@ -94,7 +94,7 @@ bool set_memory_parameter(const std::string& item, MemorySettings* s, std::strin
     range = "a probability, 0 to 0.9";
     good = parse_probability(value, &s->stall);
   } else if (set_pressure(key, value, s, &good)) {
-    range = "none, sparse, heavy, starved, bursty or delayed";
+    range = "none, sparse, heavy, starved, bursty, delayed or dead";
   } else if (key == "commit") {
     range = "w (writes are visible from the handshake of their data on) or b (from that of their response on)";
     good = parse_flag(value, "w", "b", &s->commit_at_b);

@@ -333,6 +333,11 @@ int sim_bus_fault(presil_transport* t, presil_bus_fault* out) {
   return 0;
 }
 
+int sim_bus_open(presil_transport* t, presil_bus_open* out) {
+  *out = t->bench.memory().oldest_open(t->bench.pins(), t->bench.now());
+  return 0;
+}
+
 int sim_set_memory_model(presil_transport* t, const char* memory_model, uint64_t seed) {
   return guarded(t, [&] {
     if (!t->bench.memory().idle(t->bench.pins()))
@@ -385,6 +390,7 @@ const presil_transport_ops kOps = {
     Guard<sim_read32_many, note>::call,
     nullptr,
     Guard<sim_write_times, note>::call,
+    Guard<sim_bus_open, note>::call,
 };
 
 }  // namespace

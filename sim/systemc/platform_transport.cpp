@@ -380,6 +380,7 @@ const presil_transport_ops kOps = {
     Guard<op_read32_many, note>::call,
     nullptr,
     Guard<op_write_times, note>::call,
+    nullptr,
 };
 
 }  // namespace

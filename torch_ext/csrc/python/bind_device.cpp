@@ -15,6 +15,35 @@ namespace py = pybind11;
 namespace presil {
 namespace {
 
+// None: no launch of this device has hung, or its chip doesn't say.
+py::object last_hang(int index) {
+  static const char* const verdicts[] = {"hung or slow", "hung", "slow"};
+  presil_waiting rows[16];
+  uint32_t count = 0;
+  int verdict = 0;
+  check(presil_device_last_hang(device(index), rows, 16, &count, &verdict), "last hang");
+  if (!count) return py::none();
+  py::list list;
+  for (uint32_t i = 0; i < count && i < 16; i++) {
+    const presil_waiting& row = rows[i];
+    py::dict d;
+    d["who"] = row.who;
+    d["state"] = row.state;
+    d["waits_for"] = row.waits_for;
+    d["since_least"] = row.since_least;
+    d["since_most"] = row.since_most;
+    d["by"] = row.by < 0 ? py::object(py::none()) : py::object(py::str(rows[row.by].who));
+    d["in_circle"] = (row.flags & PRESIL_WAITS_CIRCLE) != 0;
+    d["forever"] = (row.flags & PRESIL_WAITS_FOREVER) != 0;
+    d["works"] = (row.flags & PRESIL_WAITS_WORKS) != 0;
+    list.append(d);
+  }
+  py::dict out;
+  out["verdict"] = verdicts[verdict];
+  out["rows"] = list;
+  return out;
+}
+
 py::dict properties(int index) {
   presil_device_info info{};
   info.size = sizeof info;
@@ -87,6 +116,7 @@ void bind_device(py::module_& m) {
       },
       release);
   m.def("device_address", [](int i, uintptr_t p) { return address_of(i, reinterpret_cast<const void*>(p)).value; });
+  m.def("last_hang", &last_hang);
   m.def("inject", [](int i, const std::string& fault) {
     check(presil_inject(device(i), fault.empty() ? nullptr : fault.c_str()), "inject");
   });
