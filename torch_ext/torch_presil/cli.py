@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `presil` command: demo, cosim, vp, bench, info."""
+"""The `presil` command: demo, cosim, vp, waves, bench, info."""
 
 import json
 import sys
@@ -8,6 +8,11 @@ from pathlib import Path
 import click
 from rich.console import Console
 from rich.markup import escape
+
+try:
+    from .waves.command import waves
+except ImportError:  # run as a file, for its help
+    waves = None
 
 EXIT_MISMATCH, EXIT_USAGE, EXIT_FAILURE = 1, 2, 4
 
@@ -279,6 +284,10 @@ def info(as_json, transport) -> None:
     console = Console()
     for name, value in values.items():
         console.print(f"{name:>14}  {value}", highlight=False)
+
+
+if waves:
+    main.add_command(waves)
 
 
 if __name__ == "__main__":

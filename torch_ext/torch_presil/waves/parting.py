@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two traces of the same launch: which signals part first, where, and which lines of the RTL drive them."""
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.markup import escape
+from rich.progress import Progress, TimeRemainingColumn
+from rich.table import Table
+
+from .drivers import Design
+from .trace import Trace, WavesError
+from .view import View, find
+
+
+@dataclass
+class Part:
+    """A signal from the time on (ticks since the doorbell) at which its values differ."""
+
+    names: list  # all that the file has for it, below the top
+    since: int
+    left: object
+    right: object
+    lines: list = field(default_factory=list)
+    others: int = 0  # elements of the same array
+    follows: int = 0  # how many of the signals that it depends on had parted by then
+
+    @property
+    def name(self) -> str:
+        return self.names[0]
+
+    @property
+    def module(self) -> str:
+        return self.name.rpartition(".")[0]
+
+
+def _from(changes: list, zero: int) -> tuple:
+    """(value at the doorbell, changes behind it)."""
+    index = bisect_right(changes, zero, key=lambda c: c[0])
+    return (changes[index - 1][1] if index else None), changes[index:]
+
+
+def first_difference(left: list, left_zero: int, right: list, right_zero: int):
+    """(ticks since the doorbell, value, value) of two lists of changes; None: they agree to the end of the shorter."""
+    a, left = _from(left, left_zero)
+    b, right = _from(right, right_zero)
+    if a != b:
+        return 0, a, b
+    if left_zero == right_zero and left == right:
+        return None
+    for (ta, va), (tb, vb) in zip(left, right, strict=False):
+        ta, tb = ta - left_zero, tb - right_zero
+        if (ta, va) != (tb, vb):
+            return (ta, va, vb) if ta == tb else (ta, va, b) if ta < tb else (tb, a, vb)
+        a = b = va
+    longer, zero, mine = (left, left_zero, True) if len(left) > len(right) else (right, right_zero, False)
+    rest = longer[min(len(left), len(right)) :]
+    if not rest:
+        return None
+    time, value = rest[0]
+    return (time - zero, value, b) if mine else (time - zero, a, value)
+
+
+def _by_signal(trace: Trace, root: str) -> dict:
+    """names (tuple, below the top) -> variable, one for each signal of the file."""
+    groups = {}
+    for name, variable in trace.variables.items():
+        if name.startswith(root + "."):
+            groups.setdefault(variable.signal_id, []).append((name.removeprefix(root + "."), variable))
+    return {name: variable for members in groups.values() for name, variable in members}
+
+
+def compare(left: Trace, right: Trace, view: View, progress=lambda done, of: None) -> tuple:
+    """([Part] by time, signals compared, names that only one has)."""
+    zeros = view.cycles(left).zero, view.cycles(right).zero
+    ours, theirs = _by_signal(left, view.root), _by_signal(right, view.root)
+    seen, parts, compared = {}, [], 0
+    for done, (name, variable) in enumerate(ours.items()):
+        if done % 200 == 0:
+            progress(done, len(ours))
+        other = theirs.get(name)
+        if other is None:
+            continue
+        key = variable.signal_id, other.signal_id
+        if key in seen:
+            if seen[key]:
+                seen[key].names.append(name)
+            continue
+        compared += 1
+        found = first_difference(list(variable.signal), zeros[0], list(other.signal), zeros[1])
+        seen[key] = Part([name], *found) if found else None
+        if found:
+            parts.append(seen[key])
+    # What one of them stops earlier than the other is not a difference of the chip.
+    end = min(t.signal(view.full(view.clock)).times[-1] - z for t, z in zip((left, right), zeros, strict=True))
+    parts = [p for p in parts if p.since <= end]
+    parts.sort(key=lambda p: (p.since, p.name.count("."), p.name))
+    return parts, compared, sorted(set(ours) ^ set(theirs))
+
+
+def one_of_each_array(parts: list) -> list:
+    """Of the elements of an array the one that parts first, which counts the others."""
+    found = {}
+    for part in parts:
+        first = found.setdefault(re.sub(r"\[\d+\]", "[]", part.name), part)
+        first.others += first is not part
+    return list(found.values())
+
+
+def explain(parts: list, design: Design) -> None:
+    """Finds the lines, and puts the ones that follow from others of the same time behind these."""
+    since = {name: part.since for part in parts for name in part.names}
+    for part in parts:
+        for name in part.names:
+            lines = design.drivers(name)
+            if not lines:
+                continue
+            part.names.remove(name)
+            part.names.insert(0, name)
+            part.lines = lines
+            scope = name.rpartition(".")[0]
+            inputs = {f"{scope}.{i}" if scope else i for _, depends in lines for i in depends} - set(part.names)
+            part.follows = sum(since.get(i, part.since + 1) <= part.since for i in inputs)
+            break
+    parts.sort(key=lambda p: (p.since, p.follows, not p.lines, p.name.count("."), p.name))
+
+
+def _design(view: View, rtl):
+    places = [Path(p) for p in rtl] or view.rtl
+    return Design(places, view.top) if places else None
+
+
+def run(left: Path, right: Path, view_path, rtl, most: int, console) -> dict:
+    a, b = Trace(left), Trace(right)
+    view = find(a, view_path)
+    if view.top not in {s.split(".")[-1] for s in b.scopes}:
+        raise WavesError(f"{right} is of another chip: it has no module {view.top}")
+    with Progress(*Progress.get_default_columns()[:-1], TimeRemainingColumn(), console=console, transient=True) as bar:
+        task = bar.add_task("comparing signals")
+        parts, compared, only_one = compare(a, b, view, lambda done, of: bar.update(task, completed=done, total=of))
+    cycles = view.cycles(a)
+    early = [p for p in parts if p.since == 0]
+    differing = len(parts)
+    parts = one_of_each_array([p for p in parts if p.since > 0])
+    first = {}
+    for part in parts:
+        first.setdefault(part.module, part)
+    shown, design = parts[: max(4 * most, 100)], _design(view, rtl) if parts else None
+    if design:
+        explain(shown, design)
+    result = {
+        "traces": [str(left), str(right)],
+        "compared": compared,
+        "differing": differing,
+        "differ_at_the_doorbell": [p.name for p in early[:most]],
+        "only_in_one": only_one[:most],
+        "first": [
+            {
+                "signal": p.name,
+                "cycle": p.since // cycles.period,
+                "values": [p.left, p.right],
+                "aliases": p.names[1:],
+                "others": p.others,
+                "drivers": [{"place": str(line), "text": line.text} for line, _ in p.lines],
+            }
+            for p in shown[:most]
+        ],
+        "modules": [
+            {"module": m or view.top, "cycle": p.since // cycles.period, "signal": p.name} for m, p in first.items()
+        ][:most],
+    }
+    _print(result, len(early), len(only_one), console)
+    return result
+
+
+def _value(value) -> str:
+    return f"{value:x}" if isinstance(value, int) else str(value)
+
+
+def _print(result: dict, early: int, only_one: int, console) -> None:
+    if not result["differing"]:
+        console.print(f"{result['compared']} signals agree from the doorbell on")
+    if result["first"]:
+        table = Table("cycle", "signal", "first", "second", "driven at", title="Signals that part first")
+        for row in result["first"]:
+            places = "\n".join(f"{d['place']}  {d['text'][:60]}" for d in row["drivers"][:2])
+            values = [v if len(v) <= 16 else "…" + v[-15:] for v in map(_value, row["values"])]
+            name = row["signal"] + (f" and {row['others']} more" if row["others"] else "")
+            table.add_row(str(row["cycle"]), escape(name), *map(escape, values), escape(places))
+        console.print(table)
+        table = Table(
+            "module", "cycle", "its first signal", title="Modules, by the cycle in which their first signal parts"
+        )
+        for row in result["modules"]:
+            table.add_row(escape(row["module"]), str(row["cycle"]), escape(row["signal"]))
+        console.print(table)
+        console.print(f"{result['differing']} of {result['compared']} signals differ", highlight=False)
+    if early:
+        names = ", ".join(result["differ_at_the_doorbell"][:5])
+        console.print(f"{early} signals differ at the doorbell already: {escape(names)}", highlight=False)
+    if only_one:
+        console.print(f"{only_one} signals are in one of the traces only", highlight=False)
