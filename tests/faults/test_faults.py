@@ -146,3 +146,21 @@ assert len(taken) == 2 and all(r["verified"] == 1 for r in taken), taken
 torch.backends.presil.mode = "rtl"
 check()
 """)
+
+
+def test_a_hang_says_who_waits_for_whom():
+    """A memory that never answers; the text and the rows say the same, and the device works on."""
+    out = run("""
+torch.backends.presil.watchdog_cycles = 3000
+assert _C.last_hang(0) is None
+torch.backends.presil.memory_model = "r=dead"
+message = fails("no progress for 3000 cycles: hung; ")
+assert "it never answers; oldest open: read of 0x" in message, message
+torch.backends.presil.memory_model = "default"
+hang = _C.last_hang(0)
+rows = {row["who"]: row for row in hang["rows"]}
+assert hang["verdict"] == "hung" and rows["memory"]["forever"] and rows["LOAD"]["by"] == "COMMAND", hang
+assert rows["COMMAND"]["by"] == "memory" and rows["memory"]["by"] is None and not rows["memory"]["in_circle"], hang
+check()
+""")
+    assert out.count("ERROR:") == 1
