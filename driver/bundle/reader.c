@@ -242,27 +242,24 @@ int presil_bundle_get_labels(presil_bundle_reader *reader, const presil_bundle_p
 }
 
 /* ---- which launch, which result */
-/* chip and launch have the same tags in LAUNCH and RESULT. */
 static int read_keys(presil_bundle_reader *r, const bundle_numbers *list, unsigned type, bundle_key **out) {
     bundle_key *keys = calloc(list->count + 1, sizeof *keys);
-    if (!keys) return bundle_fail(PRESIL_EHOSTMEM, "%s: no memory for an index", r->path);
-    for (uint64_t i = 0; i < list->count; i++) {
-        const void *got = NULL;
-        const int status = get_struct(r, list, i, type, &got);
-        if (status) {
-            free(keys);
-            return status;
-        }
-        if (type == PRESIL_BUNDLE_LAUNCH)
-            keys[i] =
-                (bundle_key){((const presil_bundle_launch *)got)->chip, ((const presil_bundle_launch *)got)->launch};
-        else
-            keys[i] =
-                (bundle_key){((const presil_bundle_result *)got)->chip, ((const presil_bundle_result *)got)->launch};
-        presil_bundle_free(got);
+    int status = keys ? PRESIL_OK : bundle_fail(PRESIL_EHOSTMEM, "%s: no memory for an index", r->path);
+    for (uint64_t i = 0; i < list->count && !status; i++) {
+        const presil_bundle_launch *launch = NULL;
+        const presil_bundle_result *result = NULL;
+        status = type == PRESIL_BUNDLE_LAUNCH ? presil_bundle_get_launch(r, i, &launch)
+                                              : presil_bundle_get_result(r, i, &result);
+        if (launch) keys[i] = (bundle_key){launch->chip, launch->launch};
+        if (result) keys[i] = (bundle_key){result->chip, result->launch};
+        presil_bundle_free(launch);
+        presil_bundle_free(result);
     }
-    *out = keys;
-    return PRESIL_OK;
+    if (status)
+        free(keys);
+    else
+        *out = keys;
+    return status;
 }
 
 int presil_bundle_find_launch(presil_bundle_reader *r, uint64_t chip, uint64_t launch, uint64_t *number) {

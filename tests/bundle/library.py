@@ -146,7 +146,7 @@ class Group:
         call("put_memory", self.handle, c.byref(source), at, u64(count), c.byref(found))
         return found
 
-    def put(self, name: str, kind, **members) -> None:
+    def put(self, name: str, kind, /, **members) -> None:
         call(f"put_{name}", self.handle, c.byref(kind(size=c.sizeof(kind), **members)))
 
     def commit(self) -> None:

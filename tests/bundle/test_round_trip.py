@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import xxhash
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch_presil.bundle import Bundle, BundleError, Limits, NewerVersion
@@ -109,7 +110,9 @@ def clipped(ranges):
 
 def put_memory(group, case, ranges):
     ranges = clipped(ranges)
-    return ranges and group.memory(case["device"], BASE, [lib.Range(BASE + base, count) for base, count in ranges])
+    if not ranges:
+        return None
+    return group.memory(case["device"], BASE, [lib.Range(BASE + base, count) for base, count in ranges])
 
 
 def spaced(lengths: list) -> list:
@@ -231,8 +234,8 @@ def check(path, case: dict) -> None:
 
 
 def converted(path, *options) -> tuple[list, int]:
-    done = subprocess.run([lib.TOOL, "convert", path, *options], capture_output=True, text=True, timeout=60)
-    return [json.loads(line) for line in done.stdout.splitlines()], done.returncode
+    done = subprocess.run([lib.TOOL, "convert", path, *options], capture_output=True, timeout=60)
+    return [json.loads(line) for line in done.stdout.split(b"\n") if line], done.returncode
 
 
 # Without a deadline: the machine may be busy.
@@ -315,3 +318,34 @@ def test_limits_and_newer_versions(tmp_path):
         Bundle(tmp_path)
     with pytest.raises(FileNotFoundError):
         Bundle(tmp_path / "absent")
+
+
+def resealed(record: bytes, contents: bytes) -> bytes:
+    """A record with other contents, uncompressed, under right hashes."""
+    size = len(contents).to_bytes(8, "little")
+    head = record[:6] + bytes(2) + record[8:16] + size + size + xxhash.xxh3_128_digest(contents)
+    head += xxhash.xxh3_64_intdigest(contents).to_bytes(8, "little") + bytes(4)
+    head += (xxhash.xxh3_64_intdigest(head) & 0xFFFFFFFF).to_bytes(4, "little")
+    return head + contents + bytes(-len(contents) % 8)
+
+
+@pytest.mark.parametrize(
+    ("tag", "value", "text"), [(1, 1, "a record of chip 1: there are 1"), (13, 9, "its chip 6 and 2")]
+)
+def test_results_fit_their_chip(tmp_path, tag, value, text):
+    """Python and C refuse a result whose numbers its chip has no names for."""
+    path = tmp_path / "counts.presil"
+    with Bundle(GOLDEN) as bundle:
+        record = next(r for r in bundle.records if r.type == 4)
+        contents = bytearray(bundle.raw(record.number))
+    at = contents.index(bytes([tag, 0, 1, 0]))
+    if tag == 13:
+        contents[at + 4 : at + 8 + 48] = (value * 8).to_bytes(4, "little") + bytes(value * 8)
+    else:
+        contents[at + 8] = value
+    whole = GOLDEN.read_bytes()[: record.offset] + resealed(GOLDEN.read_bytes()[record.offset :], bytes(contents))
+    path.write_bytes(whole)
+    with Bundle(path) as bundle, pytest.raises(BundleError, match=text):
+        list(bundle.results())
+    done = subprocess.run([lib.TOOL, "info", path], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and text in done.stderr, done.stderr

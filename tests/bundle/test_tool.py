@@ -53,7 +53,7 @@ def test_verify_finds_damage(tmp_path):
     bent = bytearray(GOLDEN.read_bytes())
     bent[40 + 64 + 9] ^= 1  # in the contents of record 0
     path.write_bytes(bent)
-    assert json.loads(run("convert", path).stdout.splitlines()[1])["error"]
+    assert json.loads(run("convert", path).stdout.split("\n")[1])["error"]
     done = run("info", path, "--verify")
     assert done.returncode == 2 and "at byte 40: the next record's contents are damaged" in done.stderr
 

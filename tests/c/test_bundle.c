@@ -81,6 +81,27 @@ static void records_are_numbered(void **unused) {
     presil_bundle_reader_close(r);
 }
 
+static void results_are_those_of_their_launch(void **unused) {
+    (void)unused;
+    const char *path = fixture_path("results.presil");
+    fixture_write_file(path, NULL, 1);
+    presil_bundle_reader *r = opened(path);
+    uint64_t found;
+    for (uint64_t launch = 0; launch < 2; launch++) {
+        EXPECT_BUNDLE(presil_bundle_next_result(r, launch, 0, &found));
+        assert_int_equal(found, launch);
+        EXPECT_BUNDLE(presil_bundle_next_result(r, launch, launch + 1, &found));
+        assert_true(found == UINT64_MAX);
+        EXPECT_BUNDLE(presil_bundle_find_launch(r, 0, 40 + launch, &found));
+        assert_int_equal(found, launch);
+    }
+    EXPECT_BUNDLE_STATUS(presil_bundle_next_result(r, 2, 0, &found), PRESIL_EINVAL);
+    EXPECT_BUNDLE_STATUS(presil_bundle_find_launch(r, 0, 42, &found), PRESIL_EINVAL);
+    EXPECT_BUNDLE_TEXT("no launch 42 of chip 0");
+    EXPECT_BUNDLE_STATUS(presil_bundle_find_launch(r, 1, 40, &found), PRESIL_EINVAL);
+    presil_bundle_reader_close(r);
+}
+
 /* ---- contents are stored once */
 static void stored_once(void **unused) {
     (void)unused;
@@ -436,6 +457,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_trip),
         cmocka_unit_test(records_are_numbered),
+        cmocka_unit_test(results_are_those_of_their_launch),
         cmocka_unit_test(stored_once),
         cmocka_unit_test(ranges_are_joined_and_cut),
         cmocka_unit_test(ring_keeps_the_last),

@@ -413,6 +413,167 @@ static void lengths_are_not_believed(void **unused) {
     free(zeros);
 }
 
+/* Headers that are right in themselves, and wrong in the file. */
+static void headers_are_compared_with_the_file(void **unused) {
+    (void)unused;
+    static const uint64_t lengths[] = {UINT64_MAX, UINT64_MAX - 6, 1ull << 63, 1 << 20};
+    uint8_t *bent = copy_of(file, file_bytes);
+    const uint64_t second = next_of(bent, 40);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        bundle_record_header *h = header_at(bent, second), before = *h;
+        h->stored_bytes = lengths[i];
+        h->flags = BUNDLE_ZSTD;
+        seal(h);
+        presil_bundle_reader *r = opened(bent, file_bytes);
+        assert_int_equal(summary_of(r).records, 1);
+        assert_non_null(strstr(summary_of(r).tear_text, "the next record is cut"));
+        presil_bundle_reader_close(r);
+        *h = before;
+    }
+    header_at(bent, second)->number = 2;
+    seal(header_at(bent, second));
+    presil_bundle_reader *r = opened(bent, file_bytes);
+    assert_non_null(strstr(summary_of(r).tear_text, "has another number"));
+    presil_bundle_reader_close(r);
+    free(bent);
+}
+
+/* The stored bytes are as they were stored, but not those that the record is named by. */
+static void contents_have_their_hash(void **unused) {
+    (void)unused;
+    uint64_t count;
+    uint8_t *bytes = one_block("what", 4, 4, &count);
+    bundle_record_header *h = header_at(bytes, 40);
+    const void *raw;
+    uint64_t got;
+    h->flags = 0;
+    h->hash[0] = 1;
+    seal(h);
+    presil_bundle_reader *r = opened(bytes, count);
+    EXPECT_BUNDLE_STATUS(presil_bundle_get_raw(r, 0, &raw, &got), PRESIL_EINVAL);
+    EXPECT_BUNDLE_TEXT("record 0 at byte 40: its contents have another hash");
+    presil_bundle_reader_close(r);
+    free(bytes);
+}
+
+/* One frame that declares its length, or none at all: Python's zstd would read no other. */
+static void frames_declare_their_length(void **unused) {
+    (void)unused;
+    uint8_t raw[400] = {0}, packed[1024];
+    ZSTD_CCtx *zstd = ZSTD_createCCtx();
+    assert_false(ZSTD_isError(ZSTD_CCtx_setParameter(zstd, ZSTD_c_contentSizeFlag, 0)));
+    const size_t silent = ZSTD_compress2(zstd, packed, sizeof packed, raw, sizeof raw);
+    assert_false(ZSTD_isError(silent));
+    uint64_t count, got;
+    const void *out;
+    uint8_t *bytes = one_block(packed, silent, sizeof raw, &count);
+    presil_bundle_reader *r = opened(bytes, count);
+    EXPECT_BUNDLE_STATUS(presil_bundle_get_raw(r, 0, &out, &got), PRESIL_EINVAL);
+    presil_bundle_reader_close(r);
+    free(bytes);
+    const size_t first = ZSTD_compress(packed, sizeof packed, raw, 200, 1);
+    const size_t second = ZSTD_compress(packed + first, sizeof packed - first, raw, 200, 1);
+    bytes = one_block(packed, first + second, sizeof raw, &count);
+    r = opened(bytes, count);
+    EXPECT_BUNDLE_STATUS(presil_bundle_get_raw(r, 0, &out, &got), PRESIL_EINVAL);
+    presil_bundle_reader_close(r);
+    free(bytes);
+    (void)ZSTD_freeCCtx(zstd);
+}
+
+/* ---- hostile: fields */
+typedef struct {
+    uint8_t at[1024];
+    uint64_t bytes;
+} field_list;
+
+static void add_field(field_list *list, unsigned tag, unsigned kind, const void *value, uint32_t bytes) {
+    const bundle_field_header h = {(uint16_t)tag, (uint16_t)kind, bytes};
+    memcpy(list->at + list->bytes, &h, sizeof h);
+    if (bytes) memcpy(list->at + list->bytes + sizeof h, value, bytes);
+    list->bytes += sizeof h + BUNDLE_PADDED((uint64_t)bytes);
+}
+
+static void decode_refuses(unsigned type, const field_list *list, const char *text) {
+    const bundle_fields *fields = bundle_fields_of(type);
+    uint8_t *exact = copy_of(list->at, list->bytes);
+    bundle_arena *arena;
+    void *value = bundle_got_new(fields->struct_bytes, &arena);
+    EXPECT_BUNDLE_STATUS(bundle_decode(arena, fields, exact, list->bytes, value, fields->name), PRESIL_EINVAL);
+    EXPECT_BUNDLE_TEXT(text);
+    presil_bundle_free(value);
+    free(exact);
+}
+
+static void memory_is_refused(uint64_t ranges, uint64_t pieces, const uint64_t *words, uint32_t count,
+                              const char *text) {
+    uint64_t value[64] = {ranges, pieces};
+    memcpy(value + 2, words, 8 * count);
+    field_list list = {.bytes = 0};
+    add_field(&list, 20, BUNDLE_MEMORY, value, 8 * (2 + count));
+    decode_refuses(PRESIL_BUNDLE_LAUNCH, &list, text);
+}
+
+static void memories_are_checked(void **unused) {
+    (void)unused;
+    static const uint64_t good[] = {4096, 8, 0, 0, 8, 1}; /* one range; a piece: hash, bytes, ranges */
+    static const uint64_t many[] = {4096, 8, 0, 0, 8, 2}, none[] = {4096, 8, 0, 0, 0, 0},
+                          huge[] = {4096, 8, 0, 0, 8, 1ull << 60};
+    static const uint64_t other[] = {4096, 8, 0, 0, 9, 1}, empty[] = {4096, 0, 0, 0, 0, 1},
+                          end[] = {UINT64_MAX, 8, 0, 0, 8, 1};
+    static const uint64_t across[] = {65532, 8, 0, 0, 8, 1}, alone[] = {4096, 8};
+    static const uint64_t twice[] = {4096, 8, 4100, 8, 0, 0, 16, 2}, apart[] = {4096, 8, 70000, 8, 0, 0, 16, 2};
+    memory_is_refused(2, 1, good, 6, "counts don't fit");
+    memory_is_refused(1ull << 60, 1, good, 6, "counts don't fit");
+    memory_is_refused(1, 1ull << 59, good, 6, "counts don't fit");
+    memory_is_refused(1, 1, many, 6, "other ranges than there are");
+    memory_is_refused(1, 1, huge, 6, "other ranges than there are");
+    memory_is_refused(1, 1, none, 6, "other ranges than there are");
+    memory_is_refused(1, 1, other, 6, "another length");
+    memory_is_refused(1, 1, empty, 6, "are empty");
+    memory_is_refused(1, 1, end, 6, "are empty, overlap");
+    memory_is_refused(1, 1, across, 6, "crosses a multiple");
+    memory_is_refused(2, 1, twice, 8, "overlap");
+    memory_is_refused(2, 1, apart, 8, "crosses a multiple");
+    memory_is_refused(1, 0, alone, 2, "ranges without a piece");
+}
+
+static void fields_are_checked(void **unused) {
+    (void)unused;
+    static const int64_t three[3] = {1, 2, 3};
+    static const uint64_t large = 1ull << 32;
+    field_list tensor = {.bytes = 0}, list = {.bytes = 0};
+    add_field(&tensor, 5, BUNDLE_I64, NULL, 0);   /* a shape of no dimension, */
+    add_field(&tensor, 6, BUNDLE_I64, three, 24); /* strides of three */
+    add_field(&list, 23, BUNDLE_GROUP, tensor.at, (uint32_t)tensor.bytes);
+    decode_refuses(PRESIL_BUNDLE_LAUNCH, &list, "a shape or with strides, not both");
+    tensor.bytes = list.bytes = 0;
+    add_field(&tensor, 5, BUNDLE_I64, three, 16);
+    add_field(&tensor, 6, BUNDLE_I64, three, 24);
+    add_field(&list, 23, BUNDLE_GROUP, tensor.at, (uint32_t)tensor.bytes);
+    decode_refuses(PRESIL_BUNDLE_LAUNCH, &list, "different lengths");
+    list.bytes = 0;
+    add_field(&list, 3, BUNDLE_U64, &large, 8); /* mode has 32 bits */
+    decode_refuses(PRESIL_BUNDLE_LAUNCH, &list, "out of range");
+    list.bytes = 0;
+    add_field(&list, 4, BUNDLE_TEXT, "a", 1);
+    add_field(&list, 4, BUNDLE_TEXT, "a", 1);
+    decode_refuses(PRESIL_BUNDLE_LAUNCH, &list, "there twice");
+    list.bytes = 0;
+    add_field(&list, 4, BUNDLE_BYTES, "a", 1);
+    decode_refuses(PRESIL_BUNDLE_LAUNCH, &list, "another kind");
+    list.bytes = 0;
+    add_field(&list, 4, BUNDLE_TEXT, "a\0b", 3);
+    decode_refuses(PRESIL_BUNDLE_LAUNCH, &list, "no UTF-8");
+    list.bytes = 0;
+    add_field(&list, 1, BUNDLE_TEXT, "a/x", 3);
+    decode_refuses(PRESIL_BUNDLE_ATTACHMENT, &list, "no name of a file");
+    list.bytes = 0;
+    decode_refuses(PRESIL_BUNDLE_ATTACHMENT, &list, "empty");
+    add_field(&list, 1, BUNDLE_GROUP, NULL, 0);
+    decode_refuses(PRESIL_BUNDLE_LABELS, &list, "without a key");
+}
+
 int main(int argc, char **argv) {
     if (argc == 3 && !strcmp(argv[1], "--write-golden")) { /* once for each version */
         fixture_fill(1);
@@ -427,7 +588,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(killed_in_mid_write),        cmocka_unit_test(newer_major_is_refused),
         cmocka_unit_test(newer_minor_is_read),        cmocka_unit_test(version_1_is_read),
         cmocka_unit_test(other_files_are_refused),    cmocka_unit_test(limits_hold),
-        cmocka_unit_test(lengths_are_not_believed),
+        cmocka_unit_test(lengths_are_not_believed),   cmocka_unit_test(headers_are_compared_with_the_file),
+        cmocka_unit_test(contents_have_their_hash),   cmocka_unit_test(frames_declare_their_length),
+        cmocka_unit_test(memories_are_checked),       cmocka_unit_test(fields_are_checked),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

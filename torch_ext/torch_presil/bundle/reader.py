@@ -70,9 +70,9 @@ class Bundle:
         self.records: list[Record] = []
         self._of: dict[int, list[int]] = {kind: [] for kind in NAMES}
         self._version, self._id, self._torn, self._good = (0, 0), bytes(16), "", 0
-        self._file = os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK), "rb")
+        self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
         try:
-            about = os.fstat(self._file.fileno())
+            about = os.fstat(self._file)
             if not stat.S_ISREG(about.st_mode):
                 raise BundleError(f"{path} is no file")
             self._bytes = about.st_size
@@ -82,7 +82,7 @@ class Bundle:
             else:
                 self._tear(0, "the file's header is cut")
         except BaseException:
-            self._file.close()
+            self.close()
             raise
         self._blocks = {}
         for number in reversed(self._of[BLOCK]):
@@ -95,7 +95,9 @@ class Bundle:
         self.close()
 
     def close(self) -> None:
-        self._file.close()
+        file, self._file = self._file, -1
+        if file >= 0:
+            os.close(file)
 
     @property
     def summary(self) -> Summary:
@@ -103,9 +105,9 @@ class Bundle:
 
     # ---- opening
     def _at(self, offset: int, count: int) -> bytes:
-        data = os.pread(self._file.fileno(), count, offset)
+        data = os.pread(self._file, count, offset)
         while len(data) < count:
-            more = os.pread(self._file.fileno(), count - len(data), offset + len(data))
+            more = os.pread(self._file, count - len(data), offset + len(data))
             if not more:
                 raise OSError(f"{self.path} can't be read at byte {offset + len(data)}: it became shorter")
             data += more
@@ -231,8 +233,21 @@ class Bundle:
 
     def _one(self, kind: int, number: int, i: int) -> SimpleNamespace:
         found = complete(RECORDS[kind], self.fields(number))
+        if kind in (LAUNCH, RESULT) and found.chip >= len(self._of[CHIP]):
+            raise BundleError(f"{self.path}: a record of chip {found.chip}: there are {len(self._of[CHIP])}")
+        if kind == RESULT:
+            self._check_counts(found, i)
         found.number, found.record = i, number
         return found
+
+    def _check_counts(self, result: SimpleNamespace, i: int) -> None:
+        chip = self._one(CHIP, self._of[CHIP][result.chip], result.chip)
+        its = (len(chip.engines) * len(chip.causes), len(chip.counters))
+        found = (len(result.stalls), len(result.counters))
+        if any(count not in (0, most) for count, most in zip(found, its, strict=True)):
+            raise BundleError(
+                f"{self.path}: RESULT {i} has {found[0]} stalls and {found[1]} counters, its chip {its[0]} and {its[1]}"
+            )
 
     # ---- what they hold
     def chips(self) -> list[SimpleNamespace]:
