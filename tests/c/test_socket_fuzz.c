@@ -109,7 +109,8 @@ static uint8_t data[2048];
 static uint32_t offsets[64];
 
 static presil_request random_request(void) {
-    presil_request q = {.kind = 3 + below(16),
+    const uint32_t kind = 3 + below(17); /* 19 is WAIT_THEN's: encode_wait_then() */
+    presil_request q = {.kind = kind == 19 ? PRESIL_REQUEST_WRITE_TIMES : kind,
                         .offset = 4 * below(1024),
                         .value = random32(),
                         .address = BASE + below(MEMORY),
@@ -151,7 +152,7 @@ static void encode_wait_then(message *m, uint32_t sequence) {
 
 /* What a server promises its caller of a request. */
 static void check_request(const presil_request *q, bool open) {
-    assert_in_range(q->kind, PRESIL_REQUEST_OPEN, PRESIL_REQUEST_INJECT);
+    if (q->kind != PRESIL_REQUEST_WRITE_TIMES) assert_in_range(q->kind, PRESIL_REQUEST_OPEN, PRESIL_REQUEST_INJECT);
     assert_int_equal(q->kind == PRESIL_REQUEST_OPEN, !open);
     if (q->kind == PRESIL_REQUEST_READ32) assert_in_range(q->count, 1, PRESIL_SERVE_REGISTERS);
     if (q->kind == PRESIL_REQUEST_MEM_READ || q->kind == PRESIL_REQUEST_MEM_WRITE)
@@ -168,6 +169,7 @@ static void reply(presil_server *s, const presil_request *q) {
     static uint8_t bytes[PRESIL_SERVE_CHUNK];
     static const presil_write_range ranges[9000];
     const presil_bus_fault fault = {.valid = 1};
+    const presil_write_time times = {.size = sizeof times};
     int status = 0;
     for (uint32_t i = 0; q->kind == PRESIL_REQUEST_READ32 && i < q->count; i++) values[i] = q->offsets[i];
     for (uint64_t i = 0; q->kind == PRESIL_REQUEST_MEM_WRITE && i < q->bytes; i++)
@@ -185,6 +187,8 @@ static void reply(presil_server *s, const presil_request *q) {
         status = presil_serve_reply_ranges(s, ranges, below(20) ? below(10) : 9000);
     else if (q->kind == PRESIL_REQUEST_BUS_FAULT)
         status = presil_serve_reply_fault(s, &fault);
+    else if (q->kind == PRESIL_REQUEST_WRITE_TIMES)
+        status = presil_serve_reply_times(s, &times);
     else
         status = presil_serve_reply_done(s, 0, NULL);
     if (status)
@@ -218,7 +222,9 @@ static void send_to_server(int fd, const message *m, int pass_fd) {
 static void server_survives(void **unused) {
     (void)unused;
     const uint64_t most = fuzz_begin("test_socket_fuzz: server", 100000);
-    const presil_serve_options options = {.size = sizeof options, .info = {.chip = "c", .config = "d", .build = "e"}};
+    const presil_serve_options options = {
+        .size = sizeof options,
+        .info = {.capabilities = PRESIL_CAP_WRITE_TIMES, .chip = "c", .config = "d", .build = "e"}};
     presil_server *s = presil_server_create(&options);
     const int memory = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     assert_true(memory >= 0 && !ftruncate(memory, MEMORY) && !fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK));

@@ -482,6 +482,8 @@ static void bad_requests(void **state) {
     dropped(&m, m.used, false, "malformed MEM_READ");
     m = frame(PRESIL_REQUEST_INJECT, 1, 8, (const uint32_t[]){4, 0x00610061}); /* a text with zeros in it */
     dropped(&m, m.used, false, "malformed INJECT");
+    m = frame(PRESIL_REQUEST_WRITE_TIMES, 1, 8, (const uint32_t[]){0, 0});
+    dropped(&m, m.used, false, "WRITE_TIMES, which this server does not offer");
     m = frame(PROTOCOL_ANSWER, 1, 16, (const uint32_t[]){0, 0, 0, 0});
     dropped(&m, m.used, false, "ANSWER is no request");
     m = frame(PRESIL_REQUEST_WRITE32, 1, 8, (const uint32_t[]){0, 0});

@@ -93,6 +93,9 @@ static int take(presil_server *s, const protocol_frame *frame, const uint8_t *pa
     } else if (frame->sequence != s->expected) {
         (void)snprintf(text, sizeof text, "%s has sequence %u, %u expected", protocol_name(frame->type),
                        frame->sequence, s->expected);
+    } else if (frame->type == PRESIL_REQUEST_WRITE_TIMES && !(s->told.capabilities & PRESIL_CAP_WRITE_TIMES)) {
+        /* Who serves may have been compiled before there was such a request. */
+        (void)snprintf(text, sizeof text, "%s, which this server does not offer", protocol_name(frame->type));
     } else if (protocol_decode_request(frame, payload, out, &hello, &s->scratch, text, sizeof text) == 0) {
         s->expected++;
         if (out->kind == PRESIL_REQUEST_CLOSE) {
