@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from conftest import ROOT, VIEW
 from waves.drivers import Design
-from waves.parting import Part, first_difference, one_of_each_array
+from waves.parting import Part, explain, first_difference, one_of_each_array
 from waves.trace import Signal, WavesError
 
 
@@ -93,6 +93,16 @@ def test_an_array_has_one_line():
 def test_drivers_are_found_through_ports(chip, signal, file, text):
     found = [(line.file.name, line.text) for line, _ in chip.drivers(signal)]
     assert any(f == file and text in t for f, t in found), found
+
+
+def test_what_follows_from_others_of_its_cycle_comes_behind_them(chip):
+    """Through a port, a slice at a port, and an assignment in another module."""
+    names = ["fetch_rvalid", "u_axi_read.rid", "m_axi_rid", "m_axi_rvalid", "u_command.fetch_rerror", "m_axi_rresp"]
+    parts = [Part([name], 7, 0, 1) for name in names] + [Part(["a_first"], 6, 0, 1)]
+    explain(parts, chip)
+    order = [p.name for p in parts]
+    assert order[0] == "a_first" and set(order[1:4]) == {"m_axi_rid", "m_axi_rvalid", "m_axi_rresp"}, order
+    assert {i for _, inputs in chip.drivers("fetch_rvalid") for i in inputs} >= {"u_axi_read.rvalid", "u_axi_read.rid"}
 
 
 def test_no_rtl_is_an_error(tmp_path):

@@ -132,13 +132,14 @@ class Design:
         return name, above, parts[0].split("[")[0]
 
     def drivers(self, path: str) -> list:
-        """[(Line, names it depends on)] of what drives a signal, followed through ports."""
+        """[(Line, paths it depends on)] of what drives a signal, followed through ports."""
         return self._drivers(*self.place(path), DEPTH)[:MOST_LINES]
 
     def _drivers(self, name: str, above: list, signal: str, depth: int) -> list:
         module, found = self.modules[name], []
+        place = [instance for _, instance in above]
         for line, inputs in module.drivers.get(signal, ()):
-            found.append((module.line(line), inputs))
+            found.append((module.line(line), [".".join([*place, i]) for i in inputs]))
         if found or depth == 0:
             return found
         for instance_name, instance in module.instances.items():
@@ -149,11 +150,11 @@ class Design:
         if found or module.ports.get(signal) != "input":
             return found
         if not above:
-            return [(Line(module.file, module.port_lines[signal], f"input {signal} of the chip"), [])]
+            return [(Line(module.file, module.port_lines[signal], f"input {signal} of the chip"), [signal])]
         parent, instance_name = above[-1]
         connections = self.modules[parent].instances[instance_name.split("[")[0]].connections
         expression, line = connections.get(signal, (signal, None))
         bases = _bases(expression)
         if len(bases) == 1:
             return self._drivers(parent, above[:-1], bases[0], depth - 1)
-        return [(self.modules[parent].line(line), bases)] if line else []
+        return [(self.modules[parent].line(line), [".".join([*place[:-1], b]) for b in bases])] if line else []

@@ -120,8 +120,7 @@ def explain(parts: list, design: Design) -> None:
             part.names.remove(name)
             part.names.insert(0, name)
             part.lines = lines
-            scope = name.rpartition(".")[0]
-            inputs = {f"{scope}.{i}" if scope else i for _, depends in lines for i in depends} - set(part.names)
+            inputs = {i for _, depends in lines for i in depends} - set(part.names)
             part.follows = sum(since.get(i, part.since + 1) <= part.since for i in inputs)
             break
     parts.sort(key=lambda p: (p.since, p.follows, not p.lines, p.name.count("."), p.name))
