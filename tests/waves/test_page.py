@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from conftest import ROOT
+from stub_waves import ROOT
 from waves import page
 from waves.trace import Trace, WavesError
 from waves.view import find

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import ROOT, VIEW
+from stub_waves import ROOT, VIEW
 from waves.drivers import Design
 from waves.parting import Part, explain, first_difference, one_of_each_array
 from waves.trace import Signal, WavesError

@@ -9,7 +9,7 @@ from pathlib import Path
 import pylibfst
 import pytest
 
-from conftest import BEATS, ROOT, VIEW
+from stub_waves import BEATS, ROOT, VIEW
 from waves import draw
 from waves.trace import Cycles, Signal, Trace, WavesError, plain
 from waves.view import find, load, text_of
