@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// AXI4 rules of the write channels, how many bursts are out, and what a halt leaves to be sent.
+module presil_axi_write_properties import presil_config_pkg::*; #(
+  localparam int unsigned LW = $clog2(WORD)
+) (
+  input logic            clk, rst, halt, idle, burst_valid, burst_ready, beat_valid, beat_ready, response, err_valid,
+  input logic [39-LW:0]  burst_beat,
+  input logic [7:0]      burst_len, awlen, head, data, tail, issued,
+  input logic [WORD-1:0] beat_strb, wstrb,
+  input logic [39:0]     awaddr,
+  input logic            awvalid, awready, wlast, wvalid, wready, bresp, bvalid, drain
+);
+  localparam logic [31:0] PAGE = 4096 / WORD;
+  logic            started = 1'b0;
+  logic            aw_stalled, w_stalled, b_stalled, was_push, was_wlast, was_error, was_halt, push;
+  logic [39:0]     was_awaddr, was_address;
+  logic [7:0]      was_awlen, was_len;
+  logic [WORD-1:0] was_wstrb, was_strb;
+  logic [7:0]      out, owed, sent;          // bursts taken; with their address out and data not; with neither owed
+  assign push = burst_valid && burst_ready;
+
+  function automatic logic in_page(input logic [39-LW:0] beat, input logic [7:0] len);
+    return (32'(beat) & (PAGE - 32'd1)) + 32'(len) < PAGE;
+  endfunction
+
+  always_ff @(posedge clk) begin
+    started <= 1'b1;
+    aw_stalled <= awvalid && !awready && !rst;
+    w_stalled <= wvalid && !wready && !rst;
+    b_stalled <= beat_valid && !beat_ready && !rst;
+    was_awaddr <= awaddr;  was_awlen <= awlen;  was_wstrb <= wstrb;  was_wlast <= wlast;  was_strb <= beat_strb;
+    was_push <= push && !rst;
+    was_address <= {burst_beat, {LW{1'b0}}};  was_len <= burst_len;
+    was_error <= bvalid && bresp && !rst;
+    was_halt <= halt && !rst;
+    if (rst) begin
+      out <= 8'd0;  owed <= 8'd0;  sent <= 8'd0;
+    end else begin
+      out  <= out + 8'(push) - 8'(bvalid);
+      owed <= owed + 8'(awvalid && awready) - 8'(wvalid && wready && wlast);
+      sent <= sent + 8'(wvalid && wready && wlast) - 8'(bvalid);
+    end
+    assume (started || rst);
+    // presil_bursts, presil_store_pack; a memory that acknowledges what it got; halt stays until the reset
+    assume (!burst_valid || in_page(burst_beat, burst_len));
+    assume (!b_stalled || (beat_valid && beat_strb == was_strb));
+    assume (!bvalid || sent != 8'd0);
+    assume (!was_halt || halt || rst);
+    if (started && !rst) begin
+      a_aw_stable: assert (!aw_stalled || (awvalid && awaddr == was_awaddr && awlen == was_awlen));
+      a_aw_sent: assert (!was_push || (awvalid && awaddr == was_address && awlen == was_len));
+      a_aw_nothing_else: assert (!awvalid || aw_stalled || was_push);
+      a_page: assert (!awvalid || in_page(awaddr[39:LW], awlen));
+      a_aligned: assert (!awvalid || awaddr[LW-1:0] == '0);
+      a_w_stable: assert (!w_stalled || (wvalid && wstrb == was_wstrb && wlast == was_wlast));
+      a_w_behind_aw: assert (!wvalid || owed != 8'd0);
+      a_w_or_beat: assert (!(beat_valid && beat_ready) || (wvalid && wready && wstrb == beat_strb));
+      a_counts: assert (8'(head - tail) == out && 8'(issued - data) == owed && 8'(data - tail) == sent
+                        && 8'(head - issued) == 8'(awvalid));
+      a_order: assert (9'(sent) + 9'(owed) + 9'(awvalid) == 9'(out));
+      a_limit: assert (out <= 8'd128);
+      a_idle: assert (idle == (out == 8'd0));
+      a_halt: assert (!(halt && push));
+      a_drain: assert (!drain || (halt && (!wvalid || wstrb == '0)));
+      a_drains: assert (!(drain && owed != 8'd0) || wvalid);
+      a_error: assert (err_valid == was_error && response == bvalid);
+      c_data_waits: cover (beat_valid && !wvalid && awvalid && owed == 8'd0);
+      c_drain: cover (drain && wvalid && wready && wlast && owed == 8'd2);
+      c_many: cover (out == 8'd4 && bvalid);
+      c_back_to_back: cover (was_push && push);
+    end
+  end
+endmodule
+bind presil_axi_write presil_axi_write_properties u_properties (.*);
