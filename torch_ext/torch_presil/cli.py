@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `presil` command: demo, cosim, vp, waves, bench, info."""
+"""The `presil` command: demo, cosim, regress, vp, waves, bench, info."""
 
 import json
 import sys
@@ -205,6 +205,59 @@ def cosim(
         transport=transport,
     )
     _finish(_run_cosim(options, console), json_path, console)
+
+
+@main.command()
+@click.argument("suites", nargs=-1)
+@click.option("-j", "--jobs", type=int, default=None, metavar="N", help="Cases at once. [default: the cores]")
+@click.option("--chip", default=None, metavar="A,B", help="Configurations. [default: what each case names, else base]")
+@click.option("--library", default=None, metavar="SO", help="This simulator library instead of the build's.")
+@click.option("--build", default=None, metavar="A,B", help="Builds: fast, check, … [default: what each case names]")
+@click.option("--memory", default=None, metavar="A,B", help="Memory models: default, ideal, … (docs/simulation.md).")
+@click.option(
+    "--stress", default=None, metavar="A,B", help="Back pressure: none, sparse, heavy, aw=starved+reorder=1, …"
+)
+@click.option(
+    "--mode",
+    type=click.Choice(["regression", "soak"]),
+    default="regression",
+    show_default=True,
+    help="Fixed seeds, the same in every run; or fresh ones.",
+)
+@click.option("--seed", type=int, default=None, metavar="S", help="The run's seed, of which each case's is a hash.")
+@click.option("--seeds", type=int, default=None, metavar="K", help="So many seeds for each case.")
+@click.option("--case-seed", type=int, default=None, metavar="S", help="A case's own seed, as a report names it.")
+@click.option(
+    "--filter", "expression", default=None, metavar="EXPR", help="'resnet* and not (build:check or tag:slow)'"
+)
+@click.option("--suites", "folders", multiple=True, metavar="DIR", help="Further folders of suites, looked at first.")
+@click.option("--rerun-failed", is_flag=True, help="What failed in the last run (or --run), with the same seeds.")
+@click.option("--resume", is_flag=True, help="Go on with the last run (or --run).")
+@click.option("--run", default=None, metavar="NAME", help="The run to go on with or to repeat; or a new one's name.")
+@click.option("--runs", default=None, metavar="DIR", help="Where runs are kept. [default: build/regress]")
+@click.option("--max-failures", type=int, default=0, metavar="N", help="Start nothing more after N failures.")
+@click.option("--junit", default=None, metavar="FILE", help="Write JUnit XML.")
+@click.option("--json", "json_path", default=None, metavar="FILE", help="Write the results as JSON.")
+@click.option("--html", default=None, metavar="FILE", help="Write the report; it is also in the run's folder.")
+@click.option("--against", default=None, metavar="RUN|FILE", help="Compare cycles with a run, a baseline, or none.")
+@click.option("--accept-cycles", default=None, metavar="REASON", help="Write the cycles as the new baseline, and why.")
+@click.option("--list", "list_only", is_flag=True, help="Name the suites, or the runs of a suite, and end.")
+def regress(
+    suites, jobs, chip, library, build, memory, stress, mode, seed, seeds, case_seed, expression, **more
+) -> None:
+    """Run suites of cases, each in a process of its own, and report what failed, by cause (docs/regress.md). SUITES:
+    names, SUITE/CASE, or files. [default: smoke]"""
+    if __package__:
+        from torch_presil.regress import command
+    else:  # run as a file, which spares importing torch
+        from regress import command
+
+    options = command.Options(suites, jobs, *map(command.split, (chip, build, memory, stress)), library, mode)
+    options.seed, options.seeds, options.case_seed, options.filter = seed, seeds, case_seed, expression
+    renamed = {"json_path": "json", "accept_cycles": "accept", "list_only": "list"}
+    for name, value in more.items():
+        setattr(options, renamed.get(name, name), value)
+    sys.exit(command.main(options))
 
 
 @main.command()

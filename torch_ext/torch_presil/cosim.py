@@ -27,7 +27,7 @@ from torch_presil.fuse import (
     wrap,
 )
 from torch_presil.inputs import Drawn, Inputs, InputSpec, leaves
-from torch_presil.layerwise import check_layers, device_layers, run_alone
+from torch_presil.layerwise import check_layers, device_layers, distinct, run_alone
 from torch_presil.models import ModelError, build_model, calibrate_batch_norm, load_weights, select
 from torch_presil.quantize import quantize, quantize_layers
 
@@ -55,6 +55,7 @@ class Options:
     chip: str | None = None  # None: "base", or what the transport's server has
     mode: str = "rtl"
     layers: str | None = None
+    distinct: bool = False  # of layers with the same geometry only the first, each fed its fp32 input
     weights: str | None = None
     trace: str | None = None
     trace_path: str | None = None
@@ -373,7 +374,8 @@ def run(options: Options) -> dict:
 
 def _run(options: Options, collected) -> dict:
     prepared, names = _begin(options)
-    verify, whole = options.mode == "verify", options.layers is None and options.trace is None
+    verify = options.mode == "verify"
+    whole = options.layers is None and options.trace is None and not options.distinct
     result = {
         "model": options.model,
         "chip": options.chip,
@@ -465,10 +467,12 @@ def _begin(options: Options) -> tuple:
     """Prepares the model: (prepared, names of the layers that were asked for)."""
     prepared = prepare(options)
     names = select(prepared.infos, options.trace or options.layers)
+    layers = fused_layers(prepared.reference)
     if options.trace:
         names = names[:1]
+    if options.distinct:
+        names = distinct(names, layers, prepared.infos)
     if options.announce:
-        layers = fused_layers(prepared.reference)
         options.announce({label(n): layers[n].macs(prepared.infos[n]["shape"]) for n in names})
     return prepared, names
 

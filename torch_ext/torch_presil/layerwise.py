@@ -11,7 +11,7 @@ from torch_presil.agreement import cosine
 from torch_presil.fuse import FusedLayer, calls, label
 from torch_presil.quantize import QuantizedLayer
 
-__all__ = ["Call", "device_layers", "feed", "check_layers", "run_alone"]
+__all__ = ["Call", "device_layers", "feed", "check_layers", "distinct", "run_alone"]
 
 
 @dataclass
@@ -40,6 +40,17 @@ def feed(reference, example, names, function) -> None:
 
     with torch.inference_mode(), calls(reference, is_fused, one):
         example.call(reference)
+
+
+def distinct(names: list, layers: dict, infos: dict) -> list:
+    """The first of the names with each geometry, sizes and epilogue: the others are the same work for the chip."""
+    first = {}
+    for name in names:
+        layer, info = layers[name], infos[name]
+        sizes = tuple(layer.weight.shape), tuple(info["input"]), tuple(info["shape"])
+        epilogue = layer.bias is not None, layer.activation, layer.has_residual
+        first.setdefault((layer.linear, *map(str, (layer.geometry, sizes, epilogue))), name)
+    return list(first.values())
 
 
 def _codes(t, q):

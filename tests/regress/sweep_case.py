@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Kind "sweep" of presil regress: every SHARE-th operator of the sweep of tests/bits on one chip, build and memory:
+RTL = twin on every byte, = oracle on what it gives."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from bench import driver  # noqa: E402
+from bits.generate import cases  # noqa: E402
+from bits.sweep import Counts, check  # noqa: E402
+from bits.test_sweep import CASES, LIMITS  # noqa: E402
+from oracle.layout import generated  # noqa: E402
+from regress import reporting  # noqa: E402
+
+STATUS = {-8: reporting.HANG, -11: reporting.MISMATCH}  # EHUNG, EMISMATCH; the others: the machinery
+ENGINES = ("load", "matrix", "epilogue", "store", "vector")  # as launch reports have them
+
+
+class Taken:
+    """Cycles and their causes of all launches."""
+
+    def __init__(self):
+        self.cycles, self.launches = 0, 0
+        self.names = {value: name.lower() for name, value in generated().ENUMS["CAUSE"].items()}
+        self.stalls = {engine: {} for engine in ENGINES}
+
+    def add(self, reports) -> None:
+        for report in reports:
+            self.cycles, self.launches = self.cycles + report.cycles, self.launches + 1
+            for engine, causes in zip(self.stalls.values(), report.stalls):
+                for cause, name in self.names.items():
+                    if causes[cause]:
+                        engine[name] = engine.get(name, 0) + causes[cause]
+
+    def told(self, counts: Counts) -> dict:
+        whole = {"all launches": {"cycles": self.cycles, "stalls": self.stalls}}
+        return {"cycles": self.cycles, "launches": whole, "checks": counts.confirmed}
+
+
+def load_driver() -> None:
+    """The build's own, also where PRESIL_LIBRARY_PATH names folders of simulators (--library)."""
+    places = os.environ.pop("PRESIL_LIBRARY_PATH", None)
+    driver.LIB = driver._load()
+    if places:
+        os.environ["PRESIL_LIBRARY_PATH"] = places
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    for name in ("--chip", "--build", "--memory"):
+        parser.add_argument(name, required=True)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--share", type=int, default=12)
+    args = parser.parse_args()
+    memory = "" if args.memory == "default" else args.memory
+    limit, count = LIMITS.get(args.chip, 200_000), CASES.get(args.chip, 300)
+    chosen = cases(args.chip, args.seed, count, limit)[args.seed % args.share :: args.share]
+    counts, taken = Counts(), Taken()
+    load_driver()
+    original = driver.Device.synchronize
+
+    def synchronize(self):
+        reports = original(self)
+        taken.add(reports)
+        return reports
+
+    driver.Device.synchronize = synchronize
+    try:
+        device = driver.Device(args.chip, build=args.build, memory_model=memory, seed=args.seed)
+    except driver.PresilError as error:
+        reporting.finish(reporting.USAGE, message=reporting.first_line(error))
+    with device:
+        for number, case in enumerate(chosen):
+            print(f"{number + 1}/{len(chosen)} {case.describe()}", flush=True)
+            try:
+                check(device, case, counts, verify=True)
+            except AssertionError as error:
+                reporting.finish(1, message=reporting.first_line(error), unit=case.kind, **taken.told(counts))
+            except driver.PresilError as error:
+                status = STATUS.get(error.status, reporting.INTERNAL)
+                reporting.finish(status, message=reporting.first_line(error), unit=case.kind, **taken.told(counts))
+            if text := reporting.over(taken.cycles):
+                reporting.finish(reporting.HANG, message=text, unit=case.kind, **taken.told(counts))
+    reporting.finish(0, **taken.told(counts))
+
+
+if __name__ == "__main__":
+    main()

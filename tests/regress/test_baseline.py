@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cycles against a baseline or another run: exact, with the stall cause of each change; accepting them with a reason."""
+
+import json
+
+import pytest
+from torch_presil.regress import baseline, errors
+
+
+@pytest.fixture
+def measured(place, monkeypatch):
+    """A suite whose case takes so many cycles."""
+    place.suite("one", {"case": "cycles", "plain": "passes"})
+
+    def cycles(count):
+        monkeypatch.setenv("FAKE_CYCLES", str(count))
+
+    cycles(100)
+    return cycles
+
+
+def test_cycles_that_changed_are_told_with_their_cause(place, measured):
+    assert place.go("one", run="before") == 0
+    measured(130)
+    assert place.go("one", against="before") == errors.CYCLES
+    record = place.found()["case"]
+    assert record["status"] == "cycles" and record["compared"] and place.found()["plain"]["status"] == "passed"
+    text = "conv1: 100 -> 130 cycles (+30): reader data 40 -> 70 (+30)"
+    assert record["message"] == text and text in place.printed
+    assert place.go("one", against="before", builds=["check"]) == errors.CYCLES  # builds take the same cycles
+    measured(100)
+    assert place.go("one", against=str(place.runs / "before")) == 0 and place.found()["case"]["compared"]
+
+
+def test_without_a_baseline_nothing_is_compared(place, measured):
+    assert place.go("one") == 0 and not place.found()["case"]["compared"]
+    assert place.go("one", against="no-such-run") == errors.USAGE
+    assert place.go("one", against="/no/such.json") == errors.USAGE
+
+
+def test_accepted_cycles_are_the_suite_s_baseline(place, measured):
+    assert place.go("one") == 0
+    assert place.go(accept="first figures") == 0
+    path = place.folder / "baseline.json"
+    first = json.loads(path.read_text())
+    assert [note["reason"] for note in first["reasons"]] == ["first figures"]
+    assert first["cases"]["one/case[base]#0"]["launches"] == {"conv1": [100, {"reader": {"busy": 60, "data": 40}}]}
+    measured(90)
+    assert place.go("one") == errors.CYCLES and "--accept-cycles" in place.printed
+    assert place.go("one", against="none") == 0
+    assert place.go("one", accept="weights are prefetched") == 0
+    assert place.go("one") == 0 and place.found()["case"]["compared"]
+    second = json.loads(path.read_text())
+    assert [note["reason"] for note in second["reasons"]] == ["first figures", "weights are prefetched"]
+    assert all(note["date"] and note["cases"] == 1 for note in second["reasons"])
+    assert path.read_text().count("\n") > 6  # a line a launch
+
+
+def test_a_baseline_is_for_its_seed(place, measured):
+    place.go("one")
+    place.go(accept="first figures")
+    measured(90)
+    assert place.go("one", seed=5) == 0 and not place.found()["case"]["compared"]
+
+
+def test_what_is_not_written(place, measured, capsys):
+    place.go("one", mode="soak")
+    assert place.go(accept="why") == errors.USAGE and "fresh seeds" in capsys.readouterr().err
+    place.go("one")
+    assert place.go(accept=" ") == errors.USAGE
+    place.suite("bad", {"case": "cycles", "fails": "exit1"})
+    assert place.go("bad", accept="why") == 1 and not (place.folder / "baseline.json").exists()
+    place.suite("none", {"case": "passes"})
+    place.go("none")
+    assert place.go(accept="why") == errors.USAGE and "reported cycles" in capsys.readouterr().err
+
+
+def test_changes():
+    old = {"a": [100, {"x": {"busy": 100}}], "b": [7, {}], "c": [5, {}]}
+    new = {"a": [100, {"x": {"busy": 90, "wait": 10}}], "c": [9, {}], "d": [3, {}]}
+    texts = [baseline.describe(change) for change in baseline.changes(old, new)]
+    assert texts == [
+        "b: no longer launched (7 cycles before)",
+        "c: 5 -> 9 cycles (+4): no cause",
+        "d: new, 3 cycles",
+        "a: 100 -> 100 cycles (+0): x busy 100 -> 90 (-10); x wait 0 -> 10 (+10)",
+    ]
+    assert baseline.changes(old, old) == []

@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every way in which a case can end, next to others that it must not touch; kill -9 of the runner, Ctrl-C, and going
+on."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from .conftest import alive
+from torch_presil.regress import errors
+
+ENDS = {
+    "passes": ("passes", "passed", 0),
+    "mismatch": ("exit1", "failed", 1),
+    "wrong-call": ("exit2", "unusable", 2),
+    "hung": ("exit3", "hung", 3),
+    "internal": ("exit4", "error", 4),
+    "moved": ("exit5", "cycles", 5),
+    "skipped": ("exit77", "skipped", 77),
+    "unknown-code": ("exit9", "failed", 1),
+    "crash": ("crash", "crashed", 4),
+    "shell-crash": ("exit139", "crashed", 4),
+    "assertion": ("assertion", "crashed", 4),
+    "killed": ("killed", "infrastructure", 4),
+    "shell-killed": ("exit137", "infrastructure", 4),
+    "full": ("full", "infrastructure", 4),
+    "compares-nothing": ("nothing", "failed", 1),
+    "cycles-limit": (("timeout", "timeout_cycles = 999"), "hung", 3),
+    "cycles-in-time": (("timeout", "timeout_cycles = 1000"), "passed", 0),
+    "wall": (("hang", "timeout_seconds = 1"), "infrastructure", 4),
+    "stubborn": (("stubborn", "timeout_seconds = 1"), "infrastructure", 4),
+    "torn-result": ("torn", "passed", 0),
+}
+
+
+def test_every_end_is_told_apart_and_touches_no_other(place):
+    place.suite("ends", {name: way for name, (way, _, _) in ENDS.items()})
+    assert place.go("ends", jobs=4) == errors.MISMATCH
+    found = place.found()
+    assert {name: r["status"] for name, r in found.items()} == {name: status for name, (_, status, _) in ENDS.items()}
+    assert found["crash"]["message"].startswith("SIGSEGV")
+    assert "p_no_overflow" in found["assertion"]["message"] and "SIGABRT" in found["assertion"]["message"]
+    assert "timeout_seconds" in found["wall"]["message"] and found["wall"]["seconds"] < 10
+    assert "1,000 simulated cycles" in found["cycles-limit"]["message"]
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_exit_code_of_a_run_with_one_end(place, name):
+    way, _, code = ENDS[name]
+    place.suite("one", {"case": way})
+    assert place.go("one") == code
+
+
+def test_exit_code_is_the_gravest():
+    assert errors.exit_code(["passed", "cycles", "hung", "crashed", "failed"]) == 1
+    assert errors.exit_code(["passed", "cycles", "hung", "crashed"]) == 3
+    assert errors.exit_code(["passed", "cycles", "unusable", "infrastructure"]) == 4
+    assert errors.exit_code(["cycles", "unusable"]) == 2 and errors.exit_code(["cycles", "skipped"]) == 5
+    assert errors.exit_code(["passed", "skipped"]) == 0 and errors.exit_code(["skipped"]) == 77
+
+
+def test_a_record_has_the_line_that_repeats_it(place):
+    place.suite(
+        "one", {"case": ("unit", 'stress = ["heavy"]\nmemory = ["ideal"]\nchips = ["odd"]\nbuilds = ["check"]')}
+    )
+    assert place.go("one", seed=5) == 1
+    record = place.found()["case"]
+    line, _, versions = record["again"].partition("  # ")
+    words = line.split()
+    assert words[:3] == ["./presil", "regress", "one/case"] and "torch" in versions and "presil" in versions
+    for name, value in (("seed", record["seed"]), ("chip", "odd"), ("build", "check")):
+        assert words[words.index("--case-seed" if name == "seed" else f"--{name}") + 1] == str(value)
+    assert place.go("one/case", case_seed=record["seed"], chips=["odd"], builds=["check"], memory=["ideal"]) == 1
+    assert place.found()["case"]["message"] == record["message"] and record["unit"] == "store"
+
+
+def test_what_a_case_is_told(place):
+    place.suite("one", {"case": ("environment", 'env = { MINE = "1" }\nthreads = 2\ntimeout_cycles = 7')})
+    assert (
+        place.go("one", chips=["odd"], builds=["check"], memory=["ideal"], stress=["heavy+commit=b"], case_seed=9) == 0
+    )
+    log = (place.last.path / place.found()["case"]["log"]).read_text()
+    told = json.loads(log.splitlines()[-1])
+    wanted = {
+        "PRESIL_CHIP": "odd",
+        "PRESIL_BUILD": "check",
+        "PRESIL_MEMORY_MODEL": "ideal,pressure=heavy,commit=b",
+        "PRESIL_SEED": "9",
+        "PRESIL_REGRESS_TIMEOUT_CYCLES": "7",
+        "OMP_NUM_THREADS": "2",
+        "MINE": "1",
+    }
+    assert {name: told[name] for name in wanted} == wanted
+
+
+def test_a_case_leaves_no_process_behind(place):
+    place.suite("one", {"case": "grandchild", "other": ("hang", "timeout_seconds = 1")})
+    place.go("one")
+    folder = Path(place.last.path / place.found()["case"]["log"]).parent
+    assert not alive(int((folder / "child").read_text()))
+
+
+def test_programs_that_are_missing_say_so(place):
+    (place.folder / "one.toml").write_text(
+        '[case.none]\nkind = "command"\ncommand = ["no-such-program-here"]\n'
+        '[case.needs]\nkind = "command"\ncommand = ["true"]\nneeds = ["no-such-thing"]\n'
+        '[case.module]\nkind = "command"\ncommand = ["true"]\nneeds = ["python:no_such_module"]\n'
+        '[case.field]\nkind = "command"\ncommand = ["echo", "{nosuch}"]\n'
+    )
+    assert place.go("one") == errors.USAGE
+    found = place.found()
+    assert {name: r["status"] for name, r in found.items()} == {
+        "none": "unusable",
+        "needs": "skipped",
+        "module": "skipped",
+        "field": "unusable",
+    }
+    assert "no-such-program-here" in found["none"]["message"] and "nosuch" in found["field"]["message"]
+
+
+def test_bundles_are_run_by_presil_replay(place, monkeypatch, tmp_path):
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (place.folder / "one.toml").write_text('[case.b]\nkind = "bundle"\nfile = "x.presil"\n')
+    (place.folder / "x.presil").write_bytes(b"PRESILB\n")
+    monkeypatch.setenv("PRESIL_BUILD_DIR", str(tmp_path))
+    if not any((Path(p) / "presil-replay").exists() for p in os.environ["PATH"].split(":")):
+        assert place.go("one") == errors.SKIP
+        assert "presil-replay" in place.found()["b"]["message"]
+    replay = tools / "presil-replay"
+    replay.write_text(
+        '#!/bin/sh\necho "$@"\nwhile [ "$1" != --json ]; do shift; done\n'
+        'echo \'{"checks": 4, "launches": [{"label": "a", "cycles": 7}, {"label": "a", "cycles": 8}]}\' > "$2"\nexit 3\n'
+    )
+    replay.chmod(0o755)
+    assert place.go("one") == errors.HANG
+    record = place.found()["b"]
+    assert record["cycles"] == 15 and list(record["launches"]) == ["a", "a#2"]
+
+
+def test_two_at_once_take_half_the_time(place):
+    place.suite("slow", {"case": ("slow", "reseed = 10")})
+    spent = {}
+    for jobs in (1, 2):
+        begin = time.monotonic()
+        assert place.go("slow", jobs=jobs) == 0
+        spent[jobs] = time.monotonic() - begin
+    print(f"-j 1 {spent[1]:.2f} s, -j 2 {spent[2]:.2f} s, ratio {spent[1] / spent[2]:.2f}")
+    records = place.last.records()
+    at_once = max(sum(a["started"] <= b["started"] < a["started"] + a["seconds"] for a in records) for b in records)
+    assert at_once == 2 and spent[1] > 1.4 * spent[2]
+
+
+def test_most_failures(place):
+    place.suite("many", {"case": ("exit1", "reseed = 6"), "good": "passes"})
+    assert place.go("many", jobs=1, max_failures=2) == 1
+    assert len(place.last.records()) == 2 and "--max-failures" in place.printed
+    assert place.results()["presil"]["not_run"] == 5
+
+
+def test_rerun_failed_takes_the_same_seeds(place):
+    place.suite("many", {"bad": ("unit", "reseed = 2"), "good": "passes", "skip": "exit77"})
+    assert place.go("many", seed=3) == 1
+    first = {r["key"]: (r["seed"], r["message"]) for r in place.last.records() if r["case_name"] == "bad"}
+    assert place.go(rerun_failed=True) == 1
+    assert {r["key"]: (r["seed"], r["message"]) for r in place.last.records()} == first and len(first) == 2
+    assert place.go(rerun_failed=True, builds=["check"]) == 1
+    assert {r["build"] for r in place.last.records()} == {"check"}
+    place.suite("many", {"good": "passes"})
+    place.go("many")
+    assert place.go(rerun_failed=True) == errors.USAGE
+
+
+def wait_for(condition, seconds=60.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.02)
+
+
+def lines(place) -> list:
+    path = place.runs / "latest" / "records.jsonl"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def test_resume_after_kill_of_the_runner(place, monkeypatch):
+    monkeypatch.setenv("FAKE_SECONDS", "0.6")
+    place.suite("slow", {"case": ("slow", "reseed = 6"), "left": "grandchild"})
+    runner = place.start("slow", "-j", "1", start_new_session=True)
+    wait_for(lambda: len(lines(place)) >= 2)
+    running = time.time()
+    runner.kill()
+    runner.wait()
+    before = lines(place)
+    wait_for(lambda: not [p for p in marked(place) if alive(p)], 5)
+    with (place.runs / "latest" / "records.jsonl").open("a") as file:
+        file.write('{"key": "slow/case[ba')  # and its last write was torn
+    assert place.go(resume=True, jobs=2) == 0
+    records = place.last.records()
+    assert len(records) == 7 and {r["status"] for r in records} == {"passed"}
+    kept = [r for r in records if r["started"] < running]
+    assert len(kept) >= len(before) - 0 and place.results()["passed"] == 7
+    assert [json.loads(line) for line in lines(place)[: len(before)]] == [json.loads(line) for line in before]
+
+
+def marked(place) -> list[int]:
+    from torch_presil.regress import process
+
+    return process.marked(str(place.runs), below=True)
+
+
+def test_what_a_killed_runner_left_is_ended_by_resume(place):
+    place.suite("one", {"case": "hang", "good": "passes"})
+    runner = place.start("one", "-j", "2", start_new_session=True)
+    wait_for(lambda: lines(place) and marked(place))
+    folder = place.last.folder_of([job for job in place.last.jobs() if job.case_name == "case"][0])
+    runner.kill()
+    runner.wait()
+    environment = {**os.environ, "PRESIL_REGRESS_DIR": str(folder)}
+    import subprocess
+
+    orphan = subprocess.Popen(["sleep", "100"], env=environment, start_new_session=True)
+    wait_for(lambda: orphan.pid in marked(place))
+    place.suite("one", {"case": "passes"})
+    jobs = place.last.plan
+    jobs["jobs"] = [{**j, "timeout_seconds": 1} for j in jobs["jobs"]]
+    (place.last.path / "run.json").write_text(json.dumps(jobs))
+    place.go(resume=True)
+    assert orphan.wait(10) == -signal.SIGKILL and "had left behind" in place.printed
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_ends_with_a_summary_and_resume_goes_on(place, number, monkeypatch):
+    monkeypatch.setenv("FAKE_SECONDS", "0.6")
+    place.suite("slow", {"bad": "exit1", "case": ("slow", "reseed = 5")})
+    runner = place.start("slow", "-j", "2", start_new_session=True)
+    wait_for(lambda: len(lines(place)) >= 2)
+    os.killpg(runner.pid, number)
+    out, _ = runner.communicate(timeout=30)
+    assert runner.returncode == 130, out
+    assert "--resume" in out and "1 failed" in out and "not run" in out and "mismatch: expected 5" in out
+    assert place.results()["presil"]["not_run"] >= 1 and not [p for p in marked(place) if alive(p)]
+    assert place.go(resume=True) == 1
+    assert len(place.last.records()) == 6
+
+
+def test_infrastructure_failures_are_tried_again_by_resume(place, tmp_path):
+    flag = tmp_path / "flag"
+    command = f'["sh", "-c", "test -e {flag} || {{{{ touch {flag}; kill -KILL $$; }}}}"]'
+    (place.folder / "one.toml").write_text(f'[case.once]\nkind = "command"\ncommand = {command}\n')
+    assert place.go("one") == errors.INTERNAL
+    assert place.go(resume=True) == 0
+    assert [r["status"] for r in place.last.records()] == ["passed"]
+
+
+def test_two_runners_do_not_share_a_run(place):
+    place.suite("one", {"case": ("slow", "")})
+    place.go("one")
+    place.last.lock()
+    held = place.last
+    held.lock()
+    assert place.go(resume=True) == errors.USAGE
+
+
+def test_a_full_disk_for_the_runner_is_no_end_of_the_run(place, monkeypatch):
+    from torch_presil.regress import records
+
+    place.suite("one", {"case": ("passes", "reseed = 3")})
+    append, count = records.Run.append, []
+
+    def full(self, record):
+        count.append(1)
+        if len(count) == 2:
+            raise OSError(28, "No space left on device")
+        append(self, record)
+
+    monkeypatch.setattr(records.Run, "append", full)
+    assert place.go("one", jobs=1) == errors.INTERNAL
+    monkeypatch.setattr(records.Run, "append", append)
+    assert place.go(resume=True) == 0 and len(place.last.records()) == 3

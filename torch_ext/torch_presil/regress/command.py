@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`presil regress`: plans, runs, reports."""
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from . import baseline, errors, history, html, junit, live, process, records, results, summary, testplan, versions
+from .errors import UsageError
+from .filters import compile_filter
+from .jobs import REGRESSION_SEED, Choice, Job, expand, fresh_seed
+from .runner import Runner
+from .suite import Loader, available, search_path
+
+DEFAULT_SUITE = "smoke"
+
+
+@dataclass
+class Options:
+    suites: tuple = ()
+    jobs: int | None = None
+    chips: list = field(default_factory=list)
+    builds: list = field(default_factory=list)
+    memory: list = field(default_factory=list)
+    stress: list = field(default_factory=list)
+    library: str | None = None
+    mode: str = "regression"
+    seed: int | None = None
+    seeds: int | None = None
+    case_seed: int | None = None
+    filter: str | None = None
+    folders: tuple = ()
+    rerun_failed: bool = False
+    resume: bool = False
+    run: str | None = None
+    runs: str | None = None
+    max_failures: int = 0
+    junit: str | None = None
+    json: str | None = None
+    html: str | None = None
+    against: str | None = None
+    accept: str | None = None
+    list: bool = False
+
+
+def split(text: str | None) -> list[str]:
+    return [part.strip() for part in (text or "").split(",") if part.strip()]
+
+
+class Session:
+    def __init__(self, options: Options, console: Console):
+        self.options, self.console = options, console
+        self.base = records.base(options.runs)
+        self.folders = search_path(options.folders)
+        self.points = testplan.load(self.folders)
+
+    # ---- the plan ----
+
+    def choice(self) -> Choice:
+        o = self.options
+        if o.library and not Path(o.library).is_file():
+            raise UsageError(f"--library {o.library}: there is no such file")
+        seed = o.seed if o.seed is not None else fresh_seed() if o.mode == "soak" else REGRESSION_SEED
+        library = str(Path(o.library).resolve()) if o.library else ""
+        chip = os.environ.get("PRESIL_CHIP") or "base"
+        lists = (o.chips, o.builds, o.memory, o.stress)
+        return Choice(*lists, library, seed, o.seeds or 0, o.case_seed, o.mode == "soak", chip)
+
+    def fresh(self) -> records.Run:
+        """A new run's plan out of suites."""
+        names = self.options.suites or (DEFAULT_SUITE,)
+        choice = self.choice()
+        jobs = self._filtered(expand(Loader(self.folders).load(names), choice))
+        return self._create(jobs, list(names), choice.run_seed, self.options.mode, choice.library)
+
+    def _filtered(self, jobs: list[Job]) -> list[Job]:
+        if not self.options.filter:
+            return jobs
+        rule = compile_filter(self.options.filter)
+        kept = [job for job in jobs if rule(job)]
+        if not kept:
+            raise UsageError(f"--filter {self.options.filter!r} leaves none of {len(jobs)} runs (--list names them)")
+        return kept
+
+    def failed(self) -> records.Run:
+        """A new run of what failed in the last one, with the same seeds."""
+        last = records.find(self.base, self.options.run)
+        bad = {r["key"] for r in last.records() if r["status"] in errors.BAD}
+        jobs = [job for job in last.jobs() if job.key in bad]
+        if not jobs:
+            raise UsageError(f"--rerun-failed: nothing failed in {last.name}")
+        overrides = {"chip": self.options.chips, "build": self.options.builds}
+        overrides |= {"memory": self.options.memory, "stress": self.options.stress}
+        for name, values in overrides.items():
+            if values:
+                plain = ["" if v in ("default", "none") else v for v in values]
+                jobs = [Job.from_dict({**job.as_dict(), name: value}) for job in jobs for value in plain]
+        jobs = list({job.key: job for job in self._filtered(jobs)}.values())
+        plan = last.plan
+        library = jobs[0].library if jobs else ""
+        return self._create(jobs, plan["suites"], plan["seed"], plan["mode"], library, again=last.name)
+
+    def _create(self, jobs, suites, seed, mode, library, **more) -> records.Run:
+        plan = {
+            "suites": suites,
+            "seed": seed,
+            "mode": mode,
+            "started": results.now(),
+            "command": sys.argv[1:],
+            "directory": os.getcwd(),
+            "against": self.options.against,
+            "versions": versions.collect(library),
+            **more,
+            "jobs": [{"key": job.key, **job.as_dict()} for job in jobs],
+        }
+        name = self.options.run if not self.options.rerun_failed else None
+        return records.Run.create(self.base, plan, name)
+
+    # ---- running ----
+
+    def go(self) -> int:
+        o = self.options
+        if o.list:
+            return self.list()
+        if o.accept is not None and not o.suites and not o.rerun_failed:
+            return self.accept(records.find(self.base, o.run))
+        if o.resume:
+            run = records.find(self.base, o.run)
+        else:
+            run = self.failed() if o.rerun_failed else self.fresh()
+        run.lock()
+        done = self._finished(run) if o.resume else []
+        left = {r["key"] for r in done}
+        jobs = [job for job in run.jobs() if job.key not in left]
+        self._announce(run, jobs, done)
+        known = baseline.Baselines(o.against or run.plan.get("against"), self.base)
+        began, interrupted = time.monotonic(), False
+        earlier = history.durations(history.load(self.base, run.name))
+        jobs.sort(key=lambda job: -earlier.get(job.key, float("inf")))  # longest first; unknown ones before
+        with live.Display(self.console, len(run.plan["jobs"]), earlier, len(done)) as display:
+            runner = Runner(run, jobs, o.jobs or errors.cores(), known, display, o.max_failures)
+            runner.versions = versions.short(run.plan["versions"])
+            try:
+                runner.go()
+            except KeyboardInterrupt:
+                interrupted = True
+        return self.report(run, known, time.monotonic() - began, interrupted, runner.stopped)
+
+    def _finished(self, run: records.Run) -> list[dict]:
+        """Of a run that is gone on with: what counts as done. Infrastructure's failures are tried again, and what a
+        killed runner left behind is ended first."""
+        left = process.kill_marked(str(run.path), below=True)
+        if left:
+            self.console.print(f"ended {left} processes that the earlier runner had left behind", highlight=False)
+        return [r for r in run.records() if r["status"] != "infrastructure"]
+
+    def _announce(self, run: records.Run, jobs: list[Job], done: list) -> None:
+        plan = run.plan
+        seeds = f"seed {plan['seed']} ({plan['mode']})"
+        before = f", {len(done)} done before" if done else ""
+        text = f"{' '.join(plan['suites'])}: {len(jobs)} runs{before}, {seeds}, in {run.path}"
+        self.console.print(text, highlight=False, soft_wrap=True)
+
+    # ---- reports ----
+
+    def report(self, run, known: baseline.Baselines, seconds: float, interrupted: bool, stopped: bool) -> int:
+        found = run.records()
+        code = errors.exit_code([r["status"] for r in found])
+        summary.show(self.console, run, found, self.points, seconds)
+        self._write(run, found, code, known.name)
+        if interrupted:
+            self.console.print(f"interrupted; presil regress --resume --run {run.name} goes on", highlight=False)
+            return errors.INTERRUPTED
+        if stopped:
+            self.console.print(f"stopped after {self.options.max_failures} failures (--max-failures)", highlight=False)
+        if self.options.accept is not None:
+            if code in (errors.PASS, errors.CYCLES):
+                return self.accept(run)
+            self.console.print("--accept-cycles: not written, because something failed", highlight=False)
+        return code
+
+    def _write(self, run, found: list[dict], code: int, against: str) -> None:
+        whole = results.whole(run, found, self.points, code)
+        dvsim = {key: value for key, value in whole.items() if key != "presil"}
+        records.write_whole(run.path / "results.json", results.text(whole))
+        records.write_whole(run.path / "dvsim.json", results.text(dvsim))
+        texts = {"json": results.text(whole), "junit": junit.junit(run, found)}
+        records.write_whole(run.path / "junit.xml", texts["junit"])
+        pages = [run.path / "report.html", *([Path(self.options.html)] if self.options.html else [])]
+        for page in pages:
+            records.write_whole(page, html.render(html.data(run, found, self.points, code, page, against)))
+        for name, text in texts.items():
+            if path := getattr(self.options, name):
+                records.write_whole(Path(path), text)
+        self.console.print(f"report: {pages[-1]}", highlight=False, soft_wrap=True)
+
+    def accept(self, run: records.Run) -> int:
+        for path, count in baseline.accept(run, self.options.accept).items():
+            self.console.print(f"{path}: {count} cases changed; review its diff", highlight=False, soft_wrap=True)
+        return errors.PASS
+
+    def list(self) -> int:
+        loader = Loader(self.folders)
+        if not self.options.suites:
+            self.suites(loader)
+            return errors.PASS
+        cases = loader.load(self.options.suites)
+        jobs = self._filtered(expand(cases, self.choice()))
+        earlier = history.durations(history.load(self.base))
+        table = Table(title=f"{len(jobs)} runs", title_justify="left")
+        for name in ("run", "kind", "seed", "last time", "tags", "testpoints"):
+            table.add_column(name, overflow="fold")
+        for job in jobs:
+            seconds = f"{earlier[job.key]:.1f} s" if job.key in earlier else ""
+            row = (job.key, job.kind, str(job.seed), seconds, " ".join(job.tags), " ".join(job.testpoints))
+            table.add_row(*map(Text, row))
+        self.console.print(table)
+        for text in testplan.unmapped(self.points, cases):
+            if text.startswith("case"):
+                self.console.print(Text(text, "yellow"))
+        if self.options.json:
+            records.write_whole(
+                Path(self.options.json), results.text({"jobs": [{"key": j.key, **j.as_dict()} for j in jobs]})
+            )
+        return errors.PASS
+
+    def suites(self, loader: Loader) -> None:
+        import tomllib
+
+        table = Table(title="Suites (presil regress --list SUITE names its runs)", title_justify="left")
+        for name in ("suite", "about", "file"):
+            table.add_column(name, overflow="fold")
+        for name, path in sorted(available(self.folders).items()):
+            head = tomllib.loads(path.read_text()).get("suite", {})
+            table.add_row(name, head.get("about", ""), str(path))
+        self.console.print(table)
+
+
+def check(options: Options) -> None:
+    """Combinations that have no meaning."""
+    o = options
+    if o.resume and (o.suites or o.rerun_failed or o.filter):
+        raise UsageError("--resume goes on with a run as it was planned: no suite, --filter or --rerun-failed with it")
+    if o.rerun_failed and o.suites:
+        raise UsageError("--rerun-failed takes the cases from the last run: no suite with it")
+    if o.mode == "soak" and (o.seed is not None or o.case_seed is not None):
+        raise UsageError("--mode soak draws a fresh seed; --seed and --case-seed are for repeating")
+    if o.case_seed is not None and (o.seeds or o.seed is not None):
+        raise UsageError("--case-seed is the seed of one case itself: no --seed or --seeds with it")
+    for name, value in (("-j", o.jobs), ("--seeds", o.seeds)):
+        if value is not None and value < 1:
+            raise UsageError(f"{name} {value}: expected 1 or more")
+
+
+def main(options: Options, console: Console | None = None) -> int:
+    if console is None:
+        console = Console() if sys.stdout.isatty() else Console(width=160)
+
+    def ended(*_):
+        raise KeyboardInterrupt
+
+    before = [(number, signal.signal(number, ended)) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)]
+    try:
+        check(options)
+        return Session(options, console).go()
+    except UsageError as error:
+        print(f"presil regress: {error}", file=sys.stderr)
+        return errors.USAGE
+    except OSError as error:
+        print(f"presil regress: {error}; free what is full and go on with --resume", file=sys.stderr)
+        return errors.INTERNAL
+    except KeyboardInterrupt:
+        print("presil regress: interrupted", file=sys.stderr)
+        return errors.INTERRUPTED
+    finally:
+        with contextlib.suppress(ValueError):
+            for number, handler in before:
+                signal.signal(number, handler)

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One case of kind "cosim" in a process of its own: python -m torch_presil.regress.cosim_case JSON. Prints what it
+does, writes PRESIL_REGRESS_RESULT, and ends with the exit codes of errors.py."""
+
+import json
+import os
+import sys
+import threading
+import traceback
+from pathlib import Path
+
+from torch_presil.regress import errors
+
+TIMEOUT_TEXT = "time-out after {cycles:,} simulated cycles (timeout_cycles = {limit:,}), in {label}"
+
+
+def finish(status: int, result: dict) -> None:
+    path = os.environ.get("PRESIL_REGRESS_RESULT")
+    if path:
+        Path(path).write_text(json.dumps(result) + "\n")
+    sys.stdout.flush()
+    os._exit(status)  # a simulator that hangs must not be waited for
+
+
+class Limit(threading.Thread):
+    """Ends the process once the launches took more simulated cycles than they may."""
+
+    def __init__(self, limit: int):
+        super().__init__(daemon=True)
+        self.limit, self.before, self.last = limit, 0, (0, 0)
+        self.stop = threading.Event()
+
+    def run(self) -> None:
+        from torch_presil import _C
+
+        while not self.stop.wait(0.05):
+            label, launch, cycles = _C.progress()
+            if launch != self.last[0]:
+                self.before += self.last[1]
+            self.last = (launch, cycles)
+            if self.before + cycles > self.limit:
+                text = TIMEOUT_TEXT.format(cycles=self.before + cycles, limit=self.limit, label=label or "no launch")
+                print(text)
+                finish(errors.HANG, {"message": text, "unit": label, "cycles": self.before + cycles})
+
+
+def launches(result: dict) -> dict:
+    """Layer -> {"cycles", "stalls"}; a name that comes again gets a number."""
+    out = {}
+    for row in result["layers"]:
+        if row["where"] != "chip" or row["cycles"] is None:
+            continue
+        name, count = row["name"], 1
+        while name in out:
+            count += 1
+            name = f"{row['name']}#{count}"
+        out[name] = {"cycles": row["cycles"], "stalls": row["stalls"]}
+    return out
+
+
+def judge(result: dict, task: dict) -> tuple[int, dict]:
+    rows = [row for row in result["layers"] if row["where"] == "chip"]
+    told = {"launches": launches(result), "checks": sum(row["bit_exact"] is True for row in rows)}
+    told["cycles"] = sum(launch["cycles"] for launch in told["launches"].values())
+    if task["mode"] != "verify":
+        told["checks"] = len(rows)
+    wrong = [row for row in rows if row["bit_exact"] is False]
+    if wrong:
+        text = (wrong[0]["differences"] or ["not compared"])[0]
+        told |= {"unit": wrong[0]["name"], "message": f"RTL and model differ: {text}", "wrong": len(wrong)}
+        return errors.MISMATCH, told
+    limit = task["timeout_cycles"]
+    if limit and told["cycles"] > limit:
+        told["message"] = TIMEOUT_TEXT.format(cycles=told["cycles"], limit=limit, label="all launches")
+        return errors.HANG, told
+    return errors.PASS, told
+
+
+def options_of(task: dict):
+    from torch_presil.cosim import Options
+    from torch_presil.inputs import parse_input
+
+    shapes = task["input"] or []
+    shapes = [shapes] if isinstance(shapes, str) else shapes
+    return Options(
+        task["model"],
+        dtype=task["dtype"],
+        mode=task["mode"],
+        layers=task["layers"],
+        distinct=task["distinct"],
+        weights=task["weights"],
+        config=task["config"],
+        inputs=tuple(map(parse_input, shapes)),
+        seed=task["seed"],
+        check_layers=task["check"],
+        baseline=False,
+        progress=lambda stage, done=0, of=0: print(f"{stage} {done + 1}/{of}" if of else stage, flush=True),
+    )
+
+
+def failure(error: BaseException) -> tuple[int, dict]:
+    """Of an exception out of a co-simulation, by what the driver or the tool says."""
+    from torch_presil.models import ModelError
+
+    text = str(error).strip() or type(error).__name__
+    first = text.splitlines()[0]
+    if isinstance(error, ModelError):
+        return errors.USAGE, {"message": first}
+    for word, status in (("EHUNG", errors.HANG), ("EMISMATCH", errors.MISMATCH), ("ENODEV", errors.USAGE)):
+        if word in text or (word == "EMISMATCH" and "RTL and model differ" in text):
+            return status, {"message": first}
+    return errors.INTERNAL, {"message": f"{type(error).__name__}: {first}"}
+
+
+def main(text: str) -> None:
+    task = json.loads(text)
+    import torch_presil  # noqa: F401
+    from torch_presil import _C, cosim
+
+    _C.set_memory_model(task["memory"], task["seed"])
+    print(f"chip {_C.get_chip()} build {_C.get_build()} memory {task['memory'] or 'default'} seed {task['seed']}")
+    if task["timeout_cycles"]:
+        limit = Limit(task["timeout_cycles"])
+        limit.start()
+    try:
+        status, told = judge(cosim.run(options_of(task)), task)
+    except Exception as error:  # noqa: BLE001 every end of a case is a result
+        traceback.print_exc()
+        status, told = failure(error)
+    if "message" in told:
+        print(told["message"])
+    print(f"RESULT {'PASS' if status == 0 else 'FAIL'} cycles={told.get('cycles', 0)} checks={told.get('checks', 0)}")
+    finish(status, told)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a job to the command that runs it, with its environment."""
+
+import importlib.util
+import json
+import os
+import shutil
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .errors import UsageError
+from .jobs import Job
+from .suite import SOURCE_ROOT
+
+
+class Skip(Exception):
+    """What the job needs is not there."""
+
+
+@dataclass
+class Command:
+    argv: list
+    directory: str
+    environment: dict = field(default_factory=dict)
+
+
+def build_directory() -> Path | None:
+    """Of the build under test; None where an installed package is used."""
+    given = os.environ.get("PRESIL_BUILD_DIR")
+    return Path(given) if given else None
+
+
+def find_program(name: str) -> str | None:
+    """Its path: in the build, beside this Python, on PATH."""
+    build = build_directory()
+    places = [str(build / "bin")] if build else []
+    places += [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+    return shutil.which(name, path=os.pathsep.join(places))
+
+
+def resolve(job: Job, directory: Path) -> Command:
+    """directory: the job's own, for its result, bundles and scratch files. Raises Skip, UsageError."""
+    for need in job.needs:
+        module = need.removeprefix("python:")
+        if module != need:
+            if importlib.util.find_spec(module) is None:
+                raise Skip(f"needs the Python package {module}, which is not installed")
+        elif not (Path(job.folder) / _fill([need], job, directory)[0]).exists() and not find_program(need):
+            raise Skip(f"needs {need}, which is not there")
+    command = {"cosim": _cosim, "bundle": _bundle}.get(job.kind, _command)(job, directory)
+    command.environment = {**_environment(job, directory), **command.environment, **job.env}
+    return command
+
+
+def _environment(job: Job, directory: Path) -> dict:
+    """What every kind of case is told."""
+    told = {
+        "PRESIL_CHIP": job.chip,
+        "PRESIL_BUILD": job.build,
+        "PRESIL_MEMORY_MODEL": job.memory_model,
+        "PRESIL_SEED": str(job.seed),
+        "PRESIL_REGRESS_DIR": str(directory),
+        "PRESIL_REGRESS_RESULT": str(directory / "result.json"),
+        "PRESIL_REGRESS_TIMEOUT_CYCLES": str(job.timeout_cycles),
+        "OMP_NUM_THREADS": str(job.threads),
+        "MKL_NUM_THREADS": str(job.threads),
+        "PYTHONUNBUFFERED": "1",
+    }
+    if job.library:
+        told["PRESIL_REGRESS_LIBRARY"] = job.library
+        told["PRESIL_LIBRARY_PATH"] = _library_folder(job, directory)
+    return told
+
+
+def _library_folder(job: Job, directory: Path) -> str:
+    """A folder in which the driver finds the user's library under the name that it looks for."""
+    folder = directory / "lib"
+    folder.mkdir(parents=True, exist_ok=True)
+    link = folder / f"libpresil_sim_{job.chip}_{job.build}.so"
+    link.unlink(missing_ok=True)
+    link.symlink_to(Path(job.library).resolve())
+    others = os.environ.get("PRESIL_LIBRARY_PATH", "")
+    build = build_directory()
+    places = [str(folder), str(Path(job.library).resolve().parent), others, str(build / "lib") if build else ""]
+    return os.pathsep.join(filter(None, places))
+
+
+def _cosim(job: Job, directory: Path) -> Command:
+    p = job.parameters
+    model = p["model"]
+    if ".py:" in model and not Path(model.split(":")[0]).is_absolute():
+        model = str(Path(job.folder) / model)
+    task = {**p, "model": model, "seed": job.seed, "timeout_cycles": job.timeout_cycles, "memory": job.memory_model}
+    argv = [sys.executable, "-m", "torch_presil.regress.cosim_case", json.dumps(task)]
+    return Command(argv, str(directory))
+
+
+def _bundle(job: Job, directory: Path) -> Command:
+    program = find_program("presil-replay")
+    if program is None:
+        raise Skip("presil-replay is not built")
+    file = Path(job.folder) / job.parameters["file"]
+    if not file.exists():
+        raise UsageError(f"{file}: there is no such bundle")
+    argv = [program, str(file), "--json", str(directory / "result.json"), "--mode", job.parameters["mode"]]
+    argv += ["--library", job.library] if job.library else []
+    return Command([*argv, *job.parameters["arguments"]], str(directory))
+
+
+def _fill(words: list, job: Job, directory: Path) -> list[str]:
+    build = build_directory()
+    names = {
+        "python": sys.executable,
+        "root": str(SOURCE_ROOT),
+        "folder": job.folder,
+        "directory": str(directory),
+        "build_directory": str(build or ""),
+        "seed": job.seed,
+        "chip": job.chip,
+        "build": job.build,
+        "memory": job.memory_model or "default",
+        "library": job.library,
+        "timeout_cycles": job.timeout_cycles,
+        **{key: value for key, value in job.parameters.items() if not isinstance(value, (list, dict))},
+    }
+    try:
+        return [str(word).format(**names) for word in words]
+    except (KeyError, IndexError, ValueError) as error:
+        raise UsageError(
+            f"{job.name}: the command {words!r} has a field that is unknown ({error}); known: "
+            f"{', '.join(sorted(names))}; a brace itself is {{{{"
+        ) from error
+
+
+def _command(job: Job, directory: Path) -> Command:
+    words = _fill(job.template or job.parameters["command"], job, directory)
+    place = _fill([job.parameters.get("directory") or job.folder], job, directory)[0]
+    program = words[0]
+    if not os.path.isabs(program):
+        beside = Path(job.folder) / program
+        found = str(beside) if os.sep in program and beside.exists() else find_program(program)
+        if not found:
+            raise UsageError(f"{job.name}: there is no program {program!r} in {job.folder}, the build or PATH")
+        words[0] = found
+    return Command(words, str(Path(job.folder) / place))

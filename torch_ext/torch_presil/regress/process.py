@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A case's process: a session of its own, which ends with all that it started, and with the runner."""
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+MARK = "PRESIL_REGRESS_DIR"  # in the environment of everything that a case starts
+GRACE = 2.0  # seconds between asking a case to end and ending it
+_LIBC = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
+
+
+def _begin() -> None:
+    """In the child: Ctrl-C as by default (a shell starts background jobs without), and death with the runner."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def start(argv: list, directory: str, environment: dict, log: Path) -> subprocess.Popen:
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            argv,
+            cwd=directory,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=_begin,
+        )
+
+
+def marked(place: str, below: bool = False) -> list[int]:
+    """Processes whose environment names the case's folder; below: or one inside it."""
+    wanted = f"{MARK}={place}".encode()
+    found = []
+    for entry in os.scandir("/proc"):
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            environment = Path(entry.path, "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if any(word == wanted or (below and word.startswith(wanted + b"/")) for word in environment):
+            found.append(int(entry.name))
+    return found
+
+
+def kill_marked(place: str, below: bool = False) -> int:
+    """Ends what is left of a case, also in other sessions. How many there were."""
+    found = marked(place, below)
+    for number in found:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(number, signal.SIGKILL)
+    return len(found)
+
+
+def ask_to_end(process: subprocess.Popen) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+
+
+def end(process: subprocess.Popen, place: str, grace: float = GRACE) -> None:
+    """Ends a case with everything that it started."""
+    if process.poll() is None and grace:
+        ask_to_end(process)
+        deadline = time.monotonic() + grace
+        while process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    kill_marked(place)
