@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cycles against a baseline or another run: exact, with the stall cause of each change; accepting them with a reason."""
+"""Cycles against a baseline or another run: exact, with the stall cause of each change; accepting with a reason."""
 
 import json
 

@@ -126,7 +126,7 @@ def test_what_is_not_xml_is_kept_out(place):
     xmlschema.XMLSchema(HERE / "junit.xsd").validate(str(place.last.path / "junit.xml"))
 
 
-# dvsim's published models of results (sim/data.py of version 1.57), by name and type; "forbid": no member of ours in it.
+# dvsim's published models of results (sim/data.py of version 1.57), by name and type; "forbid": nothing of ours in it.
 class Strict(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid", strict=False)
 

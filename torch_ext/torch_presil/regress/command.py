@@ -79,7 +79,7 @@ class Session:
         names = self.options.suites or (DEFAULT_SUITE,)
         choice = self.choice()
         jobs = self._filtered(expand(Loader(self.folders).load(names), choice))
-        return self._create(jobs, list(names), choice.run_seed, self.options.mode, choice.library)
+        return self._create(jobs, list(names), choice.run_seed, self.options.mode)
 
     def _filtered(self, jobs: list[Job]) -> list[Job]:
         if not self.options.filter:
@@ -105,10 +105,9 @@ class Session:
                 jobs = [Job.from_dict({**job.as_dict(), name: value}) for job in jobs for value in plain]
         jobs = list({job.key: job for job in self._filtered(jobs)}.values())
         plan = last.plan
-        library = jobs[0].library if jobs else ""
-        return self._create(jobs, plan["suites"], plan["seed"], plan["mode"], library, again=last.name)
+        return self._create(jobs, plan["suites"], plan["seed"], plan["mode"], again=last.name)
 
-    def _create(self, jobs, suites, seed, mode, library, **more) -> records.Run:
+    def _create(self, jobs, suites, seed, mode, **more) -> records.Run:
         plan = {
             "suites": suites,
             "seed": seed,
@@ -117,7 +116,7 @@ class Session:
             "command": sys.argv[1:],
             "directory": os.getcwd(),
             "against": self.options.against,
-            "versions": versions.collect(library),
+            "versions": versions.collect(),
             **more,
             "jobs": [{"key": job.key, **job.as_dict()} for job in jobs],
         }

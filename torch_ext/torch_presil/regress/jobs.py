@@ -11,6 +11,7 @@ from .errors import UsageError
 from .suite import PACKAGED, SOURCE_ROOT, Case
 
 REGRESSION_SEED = 1
+PROGRAM = "./presil" if (SOURCE_ROOT / "presil").is_file() else "presil"
 STRESS_KEY = "pressure"  # of the memory model: the profile of all channels (docs/simulation.md)
 
 
@@ -76,7 +77,7 @@ class Job:
 
     def again(self, versions: dict) -> str:
         """The line that repeats it."""
-        words = ["./presil", "regress", self.name, "--case-seed", str(self.seed)]
+        words = [PROGRAM, "regress", self.name, "--case-seed", str(self.seed)]
         if Path(self.folder) not in (SOURCE_ROOT / "tests" / "regress", PACKAGED):
             words += ["--suites", self.folder]
         words += ["--library", self.library] if self.library else []

@@ -8,6 +8,7 @@ from pathlib import Path
 from . import baseline, errors
 from .jobs import Job
 from .signatures import first_wrong_line, signature
+from .versions import library_hash
 
 FULL = ("No space left on device", "ENOSPC", "Disk quota exceeded", "Cannot allocate memory")
 KEPT = ("cycles", "checks", "unit", "message", "launches", "bundles", "pictures", "coverage")
@@ -42,7 +43,7 @@ def told_by(folder: Path) -> dict:
 
 
 def _launches(given) -> dict:
-    """label -> {"cycles", "stalls"}, also from a list of objects with a label; a label that comes again gets a number."""
+    """label -> {"cycles", "stalls"}, also from a list of objects with a label; one that comes again gets a number."""
     rows = (
         given.items() if isinstance(given, dict) else [(r.get("label"), r) for r in given or [] if isinstance(r, dict)]
     )
@@ -101,6 +102,7 @@ def record(ended: Ended, run_folder: Path, versions: dict, known: baseline.Basel
     if changes:
         status = "cycles"
         message = baseline.describe(changes[0])
+    library = library_hash(job.chip, job.build, job.library)
     out = {
         **{name: getattr(job, name) for name in ("key", "cycles_key", "name", "suite", "case_name", "kind", "chip")},
         **{name: getattr(job, name) for name in ("build", "memory", "stress", "index", "seed", "tags", "testpoints")},
@@ -116,7 +118,8 @@ def record(ended: Ended, run_folder: Path, versions: dict, known: baseline.Basel
         "changes": changes,
         "log": str(ended.log.relative_to(run_folder)),
         "bundles": _bundles(ended.folder, run_folder, told),
-        "again": job.again(versions),
+        "library": library,
+        "again": job.again({**versions, "library": library}),
     }
     return out
 

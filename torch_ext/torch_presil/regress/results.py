@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run as JSON. What OpenTitan's dvsim has in its results (block, tool, stages, testpoints, failures by bucket) has the
-same names and meaning here, so that a dashboard for them reads ours: dvsim.json is that and nothing else; results.json
-adds the member "presil" with what they have no place for."""
+"""A run as JSON. What OpenTitan's dvsim has in its results (block, tool, stages, testpoints, failures by bucket) has
+the same names and meaning here, so that a dashboard for them reads ours: dvsim.json is that and nothing else;
+results.json adds the member "presil" with what they have no place for."""
 
 import json
 import time

