@@ -92,6 +92,7 @@ def test_what_a_case_is_told(place):
         "PRESIL_BUILD": "check",
         "PRESIL_MEMORY_MODEL": "ideal,pressure=heavy,commit=b",
         "PRESIL_SEED": "9",
+        "PRESIL_CAPTURE_FAILURES": told["PRESIL_REGRESS_DIR"],
         "PRESIL_REGRESS_TIMEOUT_CYCLES": "7",
         "OMP_NUM_THREADS": "2",
         "MINE": "1",
@@ -133,16 +134,36 @@ def test_bundles_are_run_by_presil_replay(place, monkeypatch, tmp_path):
     if not any((Path(p) / "presil-replay").exists() for p in os.environ["PATH"].split(":")):
         assert place.go("one") == errors.SKIP
         assert "presil-replay" in place.found()["b"]["message"]
+    outcome = tmp_path / "outcome.json"
     replay = tools / "presil-replay"
     replay.write_text(
-        '#!/bin/sh\necho "$@"\nwhile [ "$1" != --json ]; do shift; done\n'
-        'echo \'{"checks": 4, "launches": [{"label": "a", "cycles": 7}, {"label": "a", "cycles": 8}]}\' > "$2"\n'
-        "exit 3\n"
+        f'#!/bin/sh\necho "$@"\nwhile [ "$1" != --json ]; do shift; done\ncp {outcome} "$2"\nexit $(cat {outcome}.exit)\n'
     )
     replay.chmod(0o755)
-    assert place.go("one") == errors.HANG
-    record = place.found()["b"]
-    assert record["cycles"] == 15 and list(record["launches"]) == ["a", "a#2"]
+    launch = {"label": "mm", "module": "fc", "outcome": "pass", "error": "", "cycles": 7, "recorded_cycles": 7}
+    launch |= {"compared_bytes": 64, "difference": None}
+    difference = {"where": "out[0, 3]", "address": 4660, "bytes": 2, "cycle": 5, "expected": 1, "found": 255}
+    for code, status, rows, unit, message in (
+        (0, "passed", [launch, launch], None, ""),
+        (
+            1,
+            "failed",
+            [launch, {**launch, "outcome": "mismatch", "difference": difference}],
+            "fc",
+            "out[0, 3], at 0x1234",
+        ),
+        (3, "hung", [{**launch, "outcome": "hung", "cycles": None, "error": "EHUNG: the reader waits"}], "fc", "EHUNG"),
+        (5, "cycles", [{**launch, "outcome": "cycles changed", "cycles": 9, "module": ""}], "mm", "7 -> 9 cycles"),
+    ):
+        outcome.write_text(json.dumps({"chip": "x", "outcome": "…", "exit": code, "launches": rows}))
+        outcome.with_name("outcome.json.exit").write_text(str(code))
+        assert place.go("one", memory=["ideal"]) == code
+        record = place.found()["b"]
+        assert (record["status"], record.get("unit"), record["checks"]) == (status, unit, 64 * len(rows))
+        assert message in record["message"]
+    assert record["cycles"] == 9 and record["launches"] == {"mm": {"cycles": 9, "stalls": {}}}
+    said = (place.last.path / record["log"]).read_text()
+    assert "x.presil --json" in said and "--mode rtl --build fast --memory ideal" in said
 
 
 def test_two_at_once_take_half_the_time(place):

@@ -60,6 +60,7 @@ def _environment(job: Job, directory: Path) -> dict:
         "PRESIL_BUILD": job.build,
         "PRESIL_MEMORY_MODEL": job.memory_model,
         "PRESIL_SEED": str(job.seed),
+        "PRESIL_CAPTURE_FAILURES": str(directory),
         "PRESIL_REGRESS_DIR": str(directory),
         "PRESIL_REGRESS_RESULT": str(directory / "result.json"),
         "PRESIL_REGRESS_TIMEOUT_CYCLES": str(job.timeout_cycles),
@@ -104,7 +105,8 @@ def _bundle(job: Job, directory: Path) -> Command:
     if not file.exists():
         raise UsageError(f"{file}: there is no such bundle")
     argv = [program, str(file), "--json", str(directory / "result.json"), "--mode", job.parameters["mode"]]
-    argv += ["--library", job.library] if job.library else []
+    argv += ["--library", job.library] if job.library else ["--build", job.build]
+    argv += ["--memory", job.memory_model] if job.memory_model else []
     return Command([*argv, *job.parameters["arguments"]], str(directory))
 
 

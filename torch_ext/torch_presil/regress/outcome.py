@@ -36,9 +36,28 @@ def told_by(folder: Path) -> dict:
         return {}
     if not isinstance(told, dict):
         return {}
+    if isinstance(told.get("launches"), list):
+        told = {**_of_replay([row for row in told["launches"] if isinstance(row, dict)]), **told}
     told["launches"] = _launches(told.get("launches"))
     if not isinstance(told.get("cycles"), int):
         told["cycles"] = sum(launch["cycles"] for launch in told["launches"].values()) or None
+    return told
+
+
+def _of_replay(rows: list[dict]) -> dict:
+    """checks, unit and message out of the launches of presil-replay --json: of the first that is not as recorded."""
+    if not any("compared_bytes" in row for row in rows):
+        return {}
+    told = {"checks": sum(row.get("compared_bytes") or 0 for row in rows)}
+    for row in rows:
+        if row.get("outcome") in (None, "pass"):
+            continue
+        difference, text = row.get("difference"), row.get("error") or row.get("outcome")
+        if isinstance(difference, dict):
+            text = "{where}, at 0x{address:x}: found 0x{found:02x}, expected 0x{expected:02x}".format_map(difference)
+        elif row.get("cycles") and row.get("recorded_cycles") and row["cycles"] != row["recorded_cycles"]:
+            text = f"{row['recorded_cycles']:,} -> {row['cycles']:,} cycles"
+        return {**told, "unit": row.get("module") or row.get("label"), "message": f"{row.get('label')}: {text}"}
     return told
 
 
