@@ -137,7 +137,8 @@ def test_bundles_are_run_by_presil_replay(place, monkeypatch, tmp_path):
     outcome = tmp_path / "outcome.json"
     replay = tools / "presil-replay"
     replay.write_text(
-        f'#!/bin/sh\necho "$@"\nwhile [ "$1" != --json ]; do shift; done\ncp {outcome} "$2"\nexit $(cat {outcome}.exit)\n'
+        f'#!/bin/sh\necho "$@"\nwhile [ "$1" != --json ]; do shift; done\n'
+        f'cp {outcome} "$2"\nexit $(cat {outcome}.exit)\n'
     )
     replay.chmod(0o755)
     launch = {"label": "mm", "module": "fc", "outcome": "pass", "error": "", "cycles": 7, "recorded_cycles": 7}
