@@ -40,15 +40,21 @@ def test_beside_the_collector_of_commands():
 
 
 def test_contexts_of_two_threads():
-    x = torch.ones(8, 8, device="presil")
-    counts = []
+    """Each has what was launched while it was open, whoever launched, also if the other has taken it."""
+    x, taken = torch.ones(8, 8, device="presil"), []
+    step = threading.Barrier(2)
 
-    def work():
-        for _ in range(50):
+    def work(launch):
+        for _ in range(20):
             with P.reports() as reports:
-                torch.mm(x, x)
-                counts.append(len(reports.take()))
+                step.wait()
+                launch()
+                P.synchronize()
+                step.wait()
+                taken.append(sorted(r["label"] for r in reports.take()))
+                step.wait()
 
-    threads = [threading.Thread(target=work) for _ in range(2)]
+    launches = (lambda: torch.mm(x, x), lambda: torch.bmm(x[None], x[None]))
+    threads = [threading.Thread(target=work, args=(launch,)) for launch in launches]
     [t.start() for t in threads], [t.join() for t in threads]
-    assert len(counts) == 100 and all(1 <= n for n in counts), counts
+    assert taken == [["bmm", "mm"]] * 40

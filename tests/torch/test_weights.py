@@ -183,16 +183,31 @@ def launches():
     return sum(g.launches for g in backend.graphs)
 
 
+# Tensors that are made in inference mode have no version counters.
+MODES = {
+    "no_grad": (torch.no_grad, torch.no_grad),
+    "inference mode": (torch.no_grad, torch.inference_mode),
+    "made in inference mode": (torch.inference_mode, torch.inference_mode),
+}
+REFUSED_BY_TORCH = {"another thread"}  # which is not in inference mode
+
+
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("user", [eager, compiled, graph, torchscript], ids=lambda f: f.__name__)
-def test_weights_of_now(user):
+def test_weights_of_now(user, mode):
     torch._dynamo.reset()
     outdated = {}
-    net, device, x = nets()
-    with torch.no_grad():
+    make, use = MODES[mode]
+    with make():
+        net, device, x = nets()
+    with use():
         run = user(device, x.to("presil"))
         for name, write in WRITES.items():
+            if use is torch.inference_mode and name in REFUSED_BY_TORCH:
+                continue
             if user is graph:  # of its own, on memory of its own
-                net, device, x = nets()
+                with make():
+                    net, device, x = nets()
                 run = user(device, x.to("presil"))
             before, launched = run().cpu(), launches()
             torch.testing.assert_close(before, net(x), rtol=1e-4, atol=1e-4)
