@@ -216,14 +216,14 @@ def find(proof: Proof, fault: Fault, place: Path | None = None) -> Result:
 
 def row(proof: Proof, runs: list[tuple[str, Result]]) -> dict:
     passed = all(run.passed for _, run in runs)
-    reached = next((run.reached for kind, run in runs if kind == "covers"), [])
+    reached = [set(run.reached) for kind, run in runs if kind == "covers"]
     return {
         "proof": proof.name,
         "module": proof.top,
         "what": proof.what,
         "assertions": len(proof.labels("a")),
         "covers": len(proof.labels("c")),
-        "not_reached": sorted(set(proof.labels("c")) - set(reached)) if passed else [],
+        "not_reached": sorted(set(proof.labels("c")) - reached[0]) if reached else [],
         "failed": sorted({name for _, run in runs for name in run.failed if not run.passed}),
         "depth": proof.depth,
         "unbounded": proof.induction > 0,

@@ -18,11 +18,11 @@ FAULTS = [(proof, fault) for proof in PROOFS.values() for fault in proof.fault]
 def test_holds(name):
     found = prove.row(PROOFS[name], prove.prove(PROOFS[name]))
     assert found["passed"], (
-        f"{found['failed']} of {name} do not hold; a trace is in {prove.BUILD / name}/trace.vcd, "
+        f"{name}: do not hold: {found['failed']}, not reached: {found['not_reached']}; a trace is in {prove.BUILD / name}/trace.vcd, "
         f"again with: tests/formal/prove.py {name}"
     )
     # Else what is assumed may leave nothing to be proved.
-    assert found["covers"] and not found["not_reached"], f"{name}: never reached: {found['not_reached']}"
+    assert found["covers"] and not found["not_reached"], f"{name}: not reached: {found['not_reached']}"
 
 
 @pytest.mark.parametrize("proof, fault", FAULTS, ids=[f"{p.name}-{f.property}" for p, f in FAULTS])
@@ -47,7 +47,7 @@ def test_a_change_that_is_no_fault_is_not_found(tmp_path):
 
 def test_a_cover_point_that_cannot_be_reached_is_told():
     proof = PROOFS["tokens"]
-    runs = [("covers", prove.Result(True, [], ["c_all"], 0.0, ""))]
+    runs = [("covers", prove.Result(False, [], ["c_all"], 0.0, ""))]
     assert prove.row(proof, runs)["not_reached"] == sorted(set(proof.labels("c")) - {"c_all"})
 
 
