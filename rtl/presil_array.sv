@@ -377,4 +377,10 @@ module presil_array import presil_config_pkg::*; (
       v1 <= 1'b0; v2 <= 1'b0; v3 <= 1'b0; acc_we <= 1'b0;
     end
   end
+
+`ifndef SYNTHESIS
+  // what a read gives while its row is written is not used
+  a_collision: assert property (@(posedge clk) disable iff (rst)
+    (acc_re && acc_we && acc_waddr == acc_raddr && acc_whalf == acc_half) |=> (copied3 || forward3));
+`endif
 endmodule

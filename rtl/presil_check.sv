@@ -36,17 +36,30 @@ module presil_check import presil_config_pkg::*; import presil_desc_pkg::*; (
         || chunk > (conv ? 2 * WORD : WORD) || (chunk & spare) != 32'd0 || (unaligned & (WORD - 1)) != 32'd0;
   endfunction
 
+  // A converted word begins at a whole element, wherever it goes.
+  function automatic logic odd_address(input logic [31:0] word);
+    logic [31:0] chunk, any;
+    chunk = 32'(desc[LOAD_CHUNK_BYTES_WORD][LOAD_CHUNK_BYTES_LSB +: 16]);
+    any   = desc[LOAD_SP_BASE_WORD] | ((chunk > word) ? desc[LOAD_SW_WORD] : 32'd0)
+          | if_more(desc[LOAD_N0_WORD][LOAD_N0_LSB +: 16], desc[LOAD_SS0_WORD])
+          | if_more(desc[LOAD_N1_WORD][LOAD_N1_LSB +: 16], desc[LOAD_SS1_WORD])
+          | if_more(desc[LOAD_N2_WORD][LOAD_N2_LSB +: 16], desc[LOAD_SS2_WORD])
+          | if_more(desc[LOAD_N3_WORD][LOAD_N3_LSB +: 16], desc[LOAD_SS3_WORD]);
+    return any[0];
+  endfunction
+
   function automatic logic bad_load();
-    logic        conv;
+    logic        conv, transpose;
     logic [31:0] word;
     logic [1:0]  odd;                           // what is not a multiple of four bytes
+    transpose = desc[LOAD_TRANSPOSE_WORD][LOAD_TRANSPOSE_LSB];
     conv  = desc[LOAD_CONV_WORD][LOAD_CONV_LSB +: 2] != CONV_NONE;
     word  = 32'(desc[LOAD_WORD_BYTES_WORD][LOAD_WORD_BYTES_LSB +: 16]);
     odd   = desc[LOAD_ROW_BYTES_WORD][1:0] | desc[LOAD_POS0_WORD][1:0] | desc[LOAD_STEP0_WORD][1:0] | word[1:0]
           | desc[LOAD_CHUNK_BYTES_WORD][LOAD_CHUNK_BYTES_LSB +: 2];
     return bad_counts() || word > (conv ? 2 * WORD : WORD) || desc[LOAD_STEP0_WORD][31]
-        || (conv && odd != 2'd0)
-        || (desc[LOAD_TRANSPOSE_WORD][LOAD_TRANSPOSE_LSB] && bad_transpose(conv));
+        || (conv && (odd != 2'd0 || (!transpose && odd_address(word))))
+        || (transpose && bad_transpose(conv));
   endfunction
 
   // Every piece lies in an aligned block of the largest power of two that divides all strides: so no piece can cross

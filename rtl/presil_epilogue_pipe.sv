@@ -186,11 +186,11 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
 
   function automatic cells_t to_int8();
     for (int unsigned c = 0; c < CELLS; c++) begin
-      logic [31:0] i;
+      logic [31:0] i, r;
       i = f2i(s5[c]) + c_ozp[sl6];
-      i = (i > c_ihi[sl6]) ? c_ihi[sl6] : i;
-      i = (i < c_ilo[sl6]) ? c_ilo[sl6] : i;
-      to_int8[c] = i & 32'hff;
+      r = (i > c_ihi[sl6]) ? c_ihi[sl6] : i;
+      r = (i < c_ilo[sl6]) ? c_ilo[sl6] : r;            // also where the bounds are the wrong way round
+      to_int8[c] = r & 32'hff;
     end
   endfunction
 

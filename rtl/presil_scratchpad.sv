@@ -101,4 +101,10 @@ module presil_scratchpad import presil_config_pkg::*; #(
       range_valid <= 1'b0;
     end
   end
+
+`ifndef SYNTHESIS
+  a_write: assert property (@(posedge clk) disable iff (rst) (we_ep & we_ld) == '0);   // one write a bank and cycle
+  a_read: assert property (@(posedge clk) disable iff (rst)
+    ((re_act & re_wgt) | ((re_act | re_wgt) & re_st) | ((re_act | re_wgt | re_st) & re_res)) == '0);
+`endif
 endmodule

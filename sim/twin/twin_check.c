@@ -17,6 +17,15 @@ static int transposes_badly(const presil_config *c, const presil_desc *d) {
     return addresses % c->word_bytes != 0;
 }
 
+/* Conversion to an address within an element. */
+static int odd_address(const presil_desc *d) {
+    uint32_t any = presil_load_sp_base(d) | if_more(presil_load_n0(d), presil_load_ss0(d)) |
+                   if_more(presil_load_n1(d), presil_load_ss1(d)) | if_more(presil_load_n2(d), presil_load_ss2(d)) |
+                   if_more(presil_load_n3(d), presil_load_ss3(d));
+    if (presil_load_chunk_bytes(d) > presil_load_word_bytes(d)) any |= (uint32_t)presil_load_sw(d);
+    return any % 2 != 0;
+}
+
 static int check_load(const presil_config *c, const presil_desc *d) {
     int conv = presil_load_conv(d) != PRESIL_CONV_NONE;
     uint32_t chunk = presil_load_chunk_bytes(d), piece = presil_load_word_bytes(d);
@@ -26,6 +35,7 @@ static int check_load(const presil_config *c, const presil_desc *d) {
     if (conv &&
         (presil_load_row_bytes(d) % 4 || presil_load_pos0(d) % 4 || presil_load_step0(d) % 4 || chunk % 4 || piece % 4))
         return PRESIL_ERROR_FIELD;
+    if (conv && !presil_load_transpose(d) && odd_address(d)) return PRESIL_ERROR_FIELD;
     return presil_load_transpose(d) && transposes_badly(c, d) ? PRESIL_ERROR_FIELD : PRESIL_ERROR_NONE;
 }
 

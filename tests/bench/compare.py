@@ -37,6 +37,7 @@ class Window:
         self.host = host
         size = space.island_bytes(config)
         self.inputs = [self.array(space.input_island(config, k), size) for k in range(space.ISLANDS)]
+        size = space.output_bytes(config)
         self.outputs = [self.array(space.output_island(config, k), size) for k in range(space.ISLANDS)]
 
     def array(self, address, size):

@@ -2,6 +2,8 @@
 """What decode refuses (docs/isa.md section 1), each rule at its limit: RTL, twin and oracle say the same of every
 descriptor."""
 
+from itertools import product
+
 import pytest
 from oracle import layout
 from oracle.layout import encode
@@ -60,6 +62,22 @@ def cases(c):
     yield "LOAD", dict(pos0=-8, conv=1), False
     yield "LOAD", dict(pos0=-7, conv=1), True
     yield "LOAD", dict(esize_log2=3), False  # of no meaning without transpose
+    # LOAD, converting: to whole elements
+    for conv in range(4):
+        pieces = dict(conv=conv, chunk_bytes=12, word_bytes=8, row_bytes=12)
+        yield "LOAD", {**pieces, "sp_base": 6}, False
+        yield "LOAD", {**pieces, "sp_base": 5}, conv != 0
+        yield "LOAD", {**pieces, "sw": word + 2}, False
+        yield "LOAD", {**pieces, "sw": word + 1}, conv != 0
+        yield "LOAD", {**pieces, "sw": word + 1, "word_bytes": 12}, False  # one piece: sw is never added
+        for k in range(4):
+            yield "LOAD", {**pieces, f"n{k}": 2, f"ss{k}": word + 4}, False
+            yield "LOAD", {**pieces, f"n{k}": 2, f"ss{k}": -3, "sp_base": 2 * word}, conv != 0
+            yield "LOAD", {**pieces, f"n{k}": 1, f"ss{k}": -3}, False
+    for name, least in (("word_bytes", word), ("chunk_bytes", 1 << 16)):
+        for bit in range(16):
+            yield "LOAD", {name: 1 << bit, "row_bytes": 0}, 1 << bit > least
+            yield "STORE", {name: 1 << bit}, 1 << bit > least
     # LOAD, transposing
     for conv, log2 in ((0, 0), (0, 1), (0, 2), (1, 2), (1, 0), (2, 3)):
         source, element = (4, 2) if conv else (1 << log2, 1 << log2)
@@ -70,6 +88,10 @@ def cases(c):
         yield "LOAD", {**shape, "n1": c.lanes // element}, False
         yield "LOAD", {**shape, "n1": c.lanes // element + 1}, True
         yield "LOAD", {**shape, "n0": 2}, True
+        for bit in range(16):  # every bit of what is compared
+            yield "LOAD", {**shape, "n1": 1 << bit}, 1 << bit > c.lanes // element
+            yield "LOAD", {**shape, "n0": 1 << bit}, bit > 0
+            yield "LOAD", {**shape, "chunk_bytes": 1 << bit}, not source <= 1 << bit <= whole
         yield "LOAD", {**shape, "chunk_bytes": whole}, False
         yield "LOAD", {**shape, "chunk_bytes": whole + source}, True
         if source > 1:
@@ -107,9 +129,15 @@ def cases(c):
     yield "MATRIX", dict(nx=c.acc_rows, ny=1), False
     yield "MATRIX", dict(nx=c.acc_rows, ny=1, acc_base=1), True
     yield "MATRIX", dict(nx=0xFFFF, ny=0xFFFF, acc_base=0xFFFF), True
+    for i, j in product(range(16), repeat=2):  # every bit of the product
+        yield "MATRIX", dict(nx=1 << i, ny=1 << j), 1 << i + j > c.acc_rows
+        yield "MATRIX", dict(nx=1 << i, ny=1, acc_base=1 << j), (1 << i) + (1 << j) > c.acc_rows
     yield "MATRIX", dict(acc_base=c.acc_rows - 6), False
     yield "MATRIX", dict(acc_base=c.acc_rows - 5), True
     # EPILOGUE
+    for i, j in product(range(16), repeat=2):
+        rows = dict(rows=1 << i, acc_base=1 << j, out_pitch=4 * word)
+        yield "EPILOGUE", rows, (1 << i) + (1 << j) > c.acc_rows
     yield "EPILOGUE", dict(rows=c.acc_rows, out_pitch=4 * word), False
     yield "EPILOGUE", dict(rows=c.acc_rows, acc_base=1, out_pitch=4 * word), True
     for name, element in (("INT8", 1), ("BF16", 2), ("FP32", 4), ("RAW32", 4)):

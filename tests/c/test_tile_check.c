@@ -97,6 +97,49 @@ static void missing_pairs_are_hazards(void **state) {
     fixture_close(&f);
 }
 
+/* An EPILOGUE takes as parameters what the one before it writes: it reads ahead, so only a token makes that right. */
+static void epilogues_read_ahead(void **state) {
+    (void)state;
+    fixture f;
+    fixture_open(&f, "tiny", 0);
+    presil_plan *plan = matmul_plan(&f, 10, 12, 8, PRESIL_COMPUTE_BF16);
+    const presil_config config = plan->config;
+    chip_plan_free(plan);
+    const uint32_t word = config.word_bytes, words = 8 * config.cells / word, opcodes[4] = {1, 2, 3, 3};
+    presil_desc list[4];
+    memset(list, 0, sizeof list);
+    for (int i = 0; i < 4; i++) {
+        presil_desc_opcode_set(&list[i], opcodes[i]);
+        presil_desc_isa_set(&list[i], PRESIL_ISA_VERSION);
+    }
+    presil_load_n0_set(&list[0], 1), presil_load_n1_set(&list[0], 1), presil_load_n2_set(&list[0], 1);
+    presil_load_n3_set(&list[0], 1), presil_load_chunk_bytes_set(&list[0], words * word);
+    presil_load_word_bytes_set(&list[0], word), presil_load_sw_set(&list[0], (int32_t)word);
+    presil_desc_signal_set(&list[0], 1);
+    presil_matrix_nx_set(&list[1], 3), presil_matrix_ny_set(&list[1], 1), presil_matrix_first_set(&list[1], 1);
+    presil_matrix_kx_set(&list[1], 1), presil_matrix_ky_set(&list[1], 1), presil_matrix_ncb_set(&list[1], 1);
+    presil_matrix_sx_set(&list[1], 1), presil_matrix_sy_set(&list[1], 1);
+    presil_matrix_idx_set(&list[1], 1), presil_matrix_idy_set(&list[1], 1), presil_matrix_wgt_base_set(&list[1], 64);
+    presil_desc_signal_set(&list[1], 1);
+    for (uint32_t i = 2; i < 4; i++) {
+        presil_epilogue_rows_set(&list[i], 4 - i), presil_epilogue_out_type_set(&list[i], PRESIL_OUT_RAW32);
+        presil_epilogue_acc_base_set(&list[i], i == 2 ? 0 : 2), presil_epilogue_bias_en_set(&list[i], 1);
+        presil_epilogue_param_base_set(&list[i], (i - 2) * words);
+        presil_epilogue_out_base_set(&list[i], (i - 1) * words * word);
+        presil_epilogue_out_pitch_set(&list[i], words * word / 2);
+    }
+    presil_desc_wait_set(&list[2], 1 << 0 | 1 << 4);
+    char text[256] = "";
+    assert_int_equal(chip_check_plan(&config, list, 4, text, sizeof text), -1);
+    assert_non_null(strstr(text, "reads a word too early"));
+    presil_desc_signal_set(&list[2], 1);
+    presil_desc_wait_set(&list[3], 1 << 8);
+    const int status = chip_check_plan(&config, list, 4, text, sizeof text);
+    if (status) print_error("%s\n", text);
+    assert_int_equal(status, 0);
+    fixture_close(&f);
+}
+
 static void big_operators(void **state) {
     (void)state;
     const int64_t shapes[][3] = {
@@ -229,6 +272,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_token_is_needed),   cmocka_unit_test(missing_pairs_are_hazards),
         cmocka_unit_test(big_operators),           cmocka_unit_test(tokens_in_flight_are_bounded),
-        cmocka_unit_test(ranges_and_descriptions), cmocka_unit_test(terms_of_fp32)};
+        cmocka_unit_test(ranges_and_descriptions), cmocka_unit_test(terms_of_fp32),
+        cmocka_unit_test(epilogues_read_ahead)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,6 +29,9 @@ class Fault:
     old: str
     new: str
     statement: bool = False
+    check: bool = False  # only an assertion shows it: planted in the check build
+    untuned: bool = False  # no test was written or changed with it in sight
+    equivalent: str = ""  # why it changes nothing that can be seen
 
     def place(self, text: str) -> tuple[int, int]:
         found = list(re.finditer(r"\s+".join(re.escape(part) for part in self.old.split()), text))
@@ -49,13 +52,13 @@ def load(rtl: Path = ROOT / "rtl") -> list[Fault]:
 
 
 def split(faults: list[Fault], texts: dict[str, str]) -> list[list[Fault]]:
-    """Faults whose places don't overlap, in as few sheets as that takes."""
+    """Faults of one build whose places don't overlap, in as few sheets as that takes."""
     sheets: list[list[Fault]] = []
     for fault in faults:
         a, b = fault.place(texts[fault.file])
         for sheet in sheets:
             spans = [f.place(texts[f.file]) for f in sheet if f.file == fault.file]
-            if all(b <= c or d <= a for c, d in spans):
+            if sheet[0].check == fault.check and all(b <= c or d <= a for c, d in spans):
                 sheet.append(fault)
                 break
         else:
@@ -78,21 +81,23 @@ def write(sheet: list[Fault], texts: dict[str, str], out: Path) -> None:
 
 def build(sheet: list[Fault], texts: dict[str, str], config: str, out: Path) -> Path:
     """The library of a sheet, made by tests/mutants/CMakeLists.txt."""
+    kind = "check" if sheet[0].check else "fast"
     write(sheet, texts, out / "rtl")
     sources = [*sorted((out / "rtl").iterdir()), *sorted((ROOT / "sim").glob("*/*.[ch]*"))]
     stamp = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
-    made = list((out / "build").glob(f"**/libpresil_sim_{config}_fast.so"))
+    made = list((out / "build").glob(f"**/libpresil_sim_{config}_{kind}.so"))
     if made and (out / "stamp").exists() and (out / "stamp").read_text() == stamp:
         return made[0]
     tools = Path(sys.executable).parent
     cmake, ninja = (shutil.which(name, path=f"{tools}:{os.environ['PATH']}") for name in ("cmake", "ninja"))
     for command in (
         [cmake, "-S", Path(__file__).parent, "-B", out / "build", "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}"]
-        + [f"-DRTL_DIR={out / 'rtl'}", f"-DCONFIG={config}", f"-DPython3_EXECUTABLE={sys.executable}"],
+        + [f"-DRTL_DIR={out / 'rtl'}", f"-DCONFIG={config}", f"-DBUILDS={kind}"]
+        + [f"-DPython3_EXECUTABLE={sys.executable}"],
         [cmake, "--build", out / "build"],
     ):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise SystemExit(f"{config}: a sheet of faults does not build:\n{done.stdout[-4000:]}{done.stderr[-2000:]}")
     (out / "stamp").write_text(stamp)
-    return next((out / "build").glob(f"**/libpresil_sim_{config}_fast.so"))
+    return next((out / "build").glob(f"**/libpresil_sim_{config}_{kind}.so"))

@@ -152,7 +152,9 @@ def broken_load(d, config):
     if d.conv and any(v % 4 for v in (d.row_bytes, d.pos0, d.step0, d.chunk_bytes, d.word_bytes)):
         return True
     if not d.transpose:
-        return False
+        pieces = -(-d.chunk_bytes // d.word_bytes)
+        loops = (pieces, d.sw), (d.n0, d.ss0), (d.n1, d.ss1), (d.n2, d.ss2), (d.n3, d.ss3)
+        return bool(d.conv) and any(a % 2 for a in (d.sp_base, *used(*loops)))
     columns, rest = divmod(d.chunk_bytes, source)
     addresses = [d.sp_base, *used((columns, d.sw), (d.n2, d.ss2), (d.n3, d.ss3))]
     return (

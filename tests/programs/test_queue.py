@@ -189,20 +189,22 @@ def test_no_address_bit_is_lost(chip):
     narrow = [w for w in wide if w < 65536 - c.cells]
     column = dict(transpose=1, row_bytes=0)
     cases = [
-        *((cheap("LOAD", sp_base=w * word, row_bytes=0), w) for w in wide),
-        *((cheap("LOAD", sp_base=w * word, **column), w) for w in wide),
-        *((cheap("STORE", sp_base=w * word), w) for w in wide),
+        *((cheap("LOAD", sp_base=w * word, row_bytes=0, signal=5), w) for w in wide),
+        *((cheap("LOAD", sp_base=w * word, **column, signal=5), w) for w in wide),
+        *((cheap("STORE", sp_base=w * word, signal=5), w) for w in wide),
         *((cheap("MATRIX", wgt_base=w), w) for w in narrow),
         *((cheap("MATRIX", act_base=w, lim_x=1, lim_y=1), w) for w in narrow),
         *((cheap("EPILOGUE", param_base=w, scale_en=1), w) for w in narrow),
-        *((cheap("EPILOGUE", out_base=w * word), w) for w in narrow),
-        *((cheap("EPILOGUE", res_base=w * word, res_en=1, out_type=2, res_type=2), w) for w in narrow),
+        *((cheap("EPILOGUE", out_base=w * word), w) for w in wide),
+        *((cheap("EPILOGUE", res_base=w * word, res_en=1, out_type=2, res_type=2), w) for w in wide),
     ]
     for raw, w in cases:
         chip.queue_reset()
         ring_bell(chip, cheap("NOP"), raw)
         assert chip.wait(5_000)[0] == chips.IRQ, f"word {w:#x}"
         assert chip.error() == Error("SPAD_RANGE", 1, w * word), f"word {w:#x}"
+        # The word went nowhere, so that neither LOAD nor STORE is complete.
+        assert chip.read("WAIT_TOKENS0") == chip.read("WAIT_TOKENS3") == 0, f"word {w:#x}"
     chip.queue_reset()
     last = dict(sp_base=(words - 1) * word)
     ring_bell(chip, cheap("LOAD", **last), cheap("LOAD", **last, **column), cheap("STORE", **last))
@@ -229,3 +231,24 @@ def test_loads_behind_an_epilogue(chip):
             blocked,
         )
         done(chip, 50_000)
+
+
+@pytest.mark.parametrize("conv", [0, 1])
+def test_loads_crowd_behind_an_epilogue_that_pauses(chip, conv):
+    """An epilogue that writes one bank pauses for a cycle whenever MATRIX reads a row: LOADs of a word each close up
+    behind it, as many as LOAD can hold, and each still gives the tokens that are its own."""
+    c = chip.config
+    bank, signals = c.banks * c.word_bytes, [i % 15 + 1 for i in range(40)]
+    word = dict(row_bytes=0, chunk_bytes=4, sp_base=0, conv=conv)
+    chip.set_ring(RING, 8)
+    for ahead in range(1, 13):  # words that go before the crowd
+        ring_bell(
+            chip,
+            cheap("MATRIX", first=1, nx=1, ncb=60, wgt_base=1),
+            *[cheap("EPILOGUE", rows=c.acc_rows - 8, acc_base=8, out_type=0, out_base=bank, out_pitch=bank)] * 5,
+            cheap("LOAD", **word, n0=ahead, signal=15),
+            *[cheap("LOAD", **word, signal=s) for s in signals],
+        )
+        done(chip, 50_000)
+        given = [1 + sum(s >> k & 1 for s in signals) for k in range(4)]
+        assert chip.read("WAIT_TOKENS0").to_bytes(4, "little") == bytes(given), f"{ahead} words ahead"

@@ -54,9 +54,9 @@ COUNTS = {
 
 
 def field_errors(r, c, op):
-    """Changes of an operation that each are error FIELD."""
+    """Changes of an operation that each are error FIELD: (counts of zero, the others)."""
     f, word = op.fields, c.word_bytes
-    out = [{name: 0} for name in COUNTS.get(op.kind, ())]
+    zeros, out = [{name: 0} for name in COUNTS.get(op.kind, ())], []
     if op.kind == "NOP":
         out += [{"wait": 1 << r.randrange(20)}, {"signal": 1 << r.randrange(4)}]
     if op.kind == "STORE" and min(f["chunk_bytes"], f["word_bytes"]) > 1:
@@ -70,6 +70,9 @@ def field_errors(r, c, op):
         out += [{"step0": v} for v in (-1, -4, -r.randint(1, 1 << 31))]
         if f.get("conv"):
             out += [{name: f[name] + r.randint(1, 3)} for name in ("row_bytes", "pos0", "chunk_bytes", "word_bytes")]
+            if not f.get("transpose"):
+                out += [{"sp_base": f["sp_base"] ^ 1}]
+                out += [{f"ss{i}": f.get(f"ss{i}", 0) ^ 1} for i in range(4) if f[f"n{i}"] > 1]
         if f.get("transpose"):
             out += [{"sp_base": f["sp_base"] + r.randrange(1, word)}, {"chunk_bytes": limit + limit}]
             out += [] if f["conv"] else [{"esize_log2": 3}]
@@ -77,25 +80,23 @@ def field_errors(r, c, op):
     if op.kind == "MATRIX":
         rows_ = f["nx"] * f["ny"]
         out += [{"acc_base": v} for v in (c.acc_rows - rows_ + 1, 0xFFFF)]
-        out += [
-            {"nx": 0xFFFF, "ny": 0xFFFF, "acc_base": 0xFFFF},
-            {"nx": 256, "ny": 256},
-            {"nx": c.acc_rows + 1, "ny": 1},
-        ]
+        out += [{"nx": 0xFFFF, "ny": 0xFFFF, "acc_base": 0xFFFF}, {"nx": c.acc_rows + 1, "ny": 1}]
+        i = r.randrange(16)
+        out += [{"nx": 1 << i, "ny": 1 << j, "acc_base": 0} for j in range(16) if 1 << i + j > c.acc_rows]
     if op.kind == "EPILOGUE":
         out += [{"out_base": f["out_base"] + 1}] if c.cells > 1 else []
         out += [{"res_type": 3}, {"res_base": f["res_base"] + 1}] if f["res_en"] else []
         out += [{"clamp_lo": r.randint(1, 0x7FFFFF)}, {"clamp_hi": 0x80000001}] if f["clamp_en"] else []
         out += [{"acc_base": v} for v in (c.acc_rows - f["rows"] + 1, 0xFFFF)] + [{"rows": 0xFFFF}]
-    return out
+    return zeros, out
 
 
 def decode(r, c, order):
     at = r.randrange(len(order))
     op, changes, code = order[at], {}, None
-    fields = field_errors(r, c, op)
+    fields = [group for group in field_errors(r, c, op) if group]
     if fields and r.random() < 0.7:
-        changes, code = dict(r.choice(fields)), "FIELD"
+        changes, code = dict(r.choice(r.choice(fields))), "FIELD"
     if r.random() < 0.2 or code is None and r.random() < 0.5:
         changes["isa"], code = r.choice((0, 2, 3, 5, 9, 15)), "VERSION"
     if code is None or r.random() < 0.15:
@@ -132,7 +133,7 @@ def spad_range(r, c, order):
         if name == "param_base":
             fault.changes[at] = {name: outside(r, words, 65536 - 2 * -(-4 * c.cells // word))}
         else:
-            top = 65536 - words
+            top = (1 << 32) // word - words
             fault.changes[at] = {name: f[name] % word + outside(r, words, top) * word}
             span = (f["rows"] - 1) * (f[name[:3] + "_pitch"] - (f[name[:3] + "_pitch"] >> 31 << 32))
             if f["rows"] > 1 and (span < 0 or span > (1 << 31)):

@@ -164,6 +164,11 @@ def epilogue(r, c, params, residual, out, half, first, rows, raw=False):
     tail = c.cells * SIZES[out_type] % c.word_bytes if row_unit(c, SIZES[out_type])[0] == c.word_bytes else 0
     words = -(-4 * c.cells // c.word_bytes)
     low, high = sorted((integer(r), integer(r)))
+    if r.random() < 0.2:
+        low, high = high, low  # the lower bound wins
+    if out_type == RAW32 and r.random() < 0.5:
+        unit = row_unit(c, SIZES[res_type])[0]  # nothing is read there
+        taken = r.randrange(1 << 32) // unit * unit, r.randrange(1 << 32) // unit * unit, (0, 0)
     f = dict(
         half=half,
         acc_base=first,

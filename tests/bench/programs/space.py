@@ -18,6 +18,11 @@ def island_bytes(config):
     return 1 << (16 if config.word_bytes <= 32 else 18 if config.word_bytes <= 64 else 20)
 
 
+def output_bytes(config):
+    """Of an output island: room for a row of more than 2^16 bytes."""
+    return island_bytes(config) + (1 << 17)
+
+
 def input_island(config, k):
     """First byte of input island k; its middle is a multiple of 2^31."""
     return (k + 1) * APART - island_bytes(config) // 2

@@ -3,10 +3,11 @@
 
 from itertools import product
 
-from .space import ADDRESS_MASK, APART, ISLANDS, input_island, island_bytes, output_island
+from .space import ADDRESS_MASK, APART, ISLANDS, input_island, island_bytes, output_bytes, output_island
 from .tokens import Operation
 
 WORDS_LIMIT = 500  # scratchpad words that one descriptor moves
+LONG = 1 << 16  # bytes: more than a count of 16 bits holds
 
 
 def counts(r, limit):
@@ -71,7 +72,14 @@ class Loads:
         return self.transposed(region, source) if transposed else self.plain(region, source)
 
     def positions(self, unit, n, chunk):
-        """pos0, step0, row_bytes: near, far, or brought back by a large step."""
+        """pos0, step0, row_bytes: near, far, or brought back by a large step. May choose other counts."""
+        special = self.r.random()
+        if special < 0.03 and n[0] > 1:
+            return self.round(unit, n, chunk)
+        if special < 0.06 and n[0] > 1:
+            return self.long(unit, n, chunk)
+        if special < 0.3 and n[0] > 1 and chunk > 14 * self.c.word_bytes:
+            return self.past(unit, n, chunk)
         r, style = self.r, self.r.random()
         pos0, step0, row_bytes = r.randint(-40, 40), r.randint(0, 48), r.randint(0, 300)
         if style < 0.15:
@@ -91,6 +99,33 @@ class Loads:
         if 0 < end < 1 << 31 and r.random() < 0.3:
             row_bytes = max(0, end + unit * r.randint(-2, 1))
         return tuple(v // unit * unit for v in (pos0, step0, row_bytes))
+
+    def round(self, unit, n, chunk):
+        """The last chunk lies little more than a multiple of 2^32 behind the first."""
+        r = self.r
+        n[:] = [r.randint(4, 9), r.randint(1, 2), 1, 1]
+        k = n[0] - 1
+        step0 = -(-(r.randint(1, (k - 1) // 2) << 32) // k) // 4 * 4 + 4 * r.randint(0, 9)
+        pos0 = r.choice((0, 0, -step0, -step0 + chunk)) + r.randint(-9, 9) // unit * unit
+        return max(-(1 << 31), pos0), step0, max(0, pos0 + chunk) // unit * unit + 4 * r.randint(1, 90)
+
+    def long(self, unit, n, chunk):
+        """A row of more than 2^16 bytes is read, all of it."""
+        r = self.r
+        n[1:] = [1, 1, 1]
+        step0 = -(-LONG // (n[0] - 1)) // unit * unit + unit * r.randint(0, 99)
+        pos0 = r.randint(-9, 40) // unit * unit
+        end = pos0 + (n[0] - 1) * step0 + chunk
+        return pos0, step0, r.choice((0xFFFFFFFC, end // unit * unit + unit * r.randint(-2, 2)))
+
+    def past(self, unit, n, chunk):
+        """Chunks that overlap and are read one by one, from below position 2^31 to beyond."""
+        r = self.r
+        step0 = r.randint(1, chunk // unit - 1) * unit
+        pos0 = (1 << 31) - r.randint(1, max(1, (n[0] - 1) * step0 // unit)) * unit
+        end = pos0 + (n[0] - 1) * step0 + chunk
+        row_bytes = r.choice((r.randint(0, 300), 0xFFFFFFFC, end + unit * r.randint(-9, 2), 1 << 31))
+        return pos0, step0, row_bytes // unit * unit
 
     def plain(self, region, source):
         r, word = self.r, self.c.word_bytes
@@ -173,7 +208,9 @@ class Loads:
         end = min(fields["row_bytes"], fields["pos0"] + (n[0] - 1) * fields["step0"] + fields["chunk_bytes"])
         span = max(0, end - start)
         first, room = source or (0, island_bytes(self.c))
-        if span > min(room // 2, 8192):
+        if LONG <= span < 2 * LONG and n[1:] == [1, 1, 1] and not source:
+            room += span  # what lies behind the island is zero
+        elif span > min(room // 2, 8192):
             return None
         loop, sign, island = (0, 0, 0) if source else hop(r, n)
         ds = [r.choice((0, r.randint(-200, 200), word * r.randint(-9, 9))) for _ in range(3)]
@@ -221,6 +258,8 @@ class Stores:
         self.r, self.c, self.next = r, config, 0
 
     def random(self, region):
+        if self.r.random() < 0.02:
+            return self.long(region)
         r, word = self.r, self.c.word_bytes
         unit = word if r.random() < 0.6 else 1 << r.randrange(word.bit_length())  # of scratchpad addresses
         piece = unit if r.random() < 0.5 else r.randint(1, unit)
@@ -245,6 +284,21 @@ class Stores:
             op.reads = [("S", low // word, -(-high // word))]
         return op
 
+    def long(self, region):
+        """Rows of more than 2^16 bytes, of a few words again and again."""
+        r, word = self.r, self.c.word_bytes
+        chunk = r.choice((word, r.randint(word // 2, 4 * word), r.randint(word, LONG - 1)))
+        n = [LONG // chunk + 1, 1, 1, 1]
+        moves = [k if k <= region.words // 2 else 1 for k in (-(-chunk // word), n[0])]  # words that sw, ss0 go through
+        at, reach = region.first, moves[0] + moves[1] - 1
+        at += r.randrange(region.words - reach + 1)
+        fields = dict(chunk_bytes=chunk, word_bytes=word, sp_base=at * word, ordered=r.getrandbits(1))
+        fields.update(sw=word * (moves[0] > 1), ss0=word * (moves[1] > 1))
+        op = self.dram(fields, n)
+        if op:
+            op.reads = [("S", at, at + reach)]
+        return op
+
     def dump(self, region):
         word = self.c.word_bytes
         fields = dict(chunk_bytes=word, word_bytes=word, sp_base=region.first * word, ss0=word)
@@ -266,7 +320,7 @@ class Stores:
             ds[loop - 1] = -sign * r.randint(1, 60)
             size += abs(ds[loop - 1]) * (n[loop] - 1)
         start = self.next + r.choice((0, r.randint(0, 3 * self.c.word_bytes)))
-        if start + size > island_bytes(self.c):
+        if start + size > output_bytes(self.c):
             return None
         self.next = start + size
         base = output_island(self.c, island) + start - sum(min(0, d * (k - 1)) for d, k in zip(ds, n[1:]))
