@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random programs go where single faults were once missed: whatever the seed, each of these is in some of a thousand
+programs (in 25 or more on average, so that chance does not fail this once in 10^8 runs)."""
+
+from collections import Counter
+
+import pytest
+from oracle import layout
+
+from bench.programs import program
+
+from .draw import FIRST_OF_DAY
+
+COUNT, LEAST, FEATURES = 1000, 2, 13
+
+
+def load_features(f, word):
+    """What is rare about a LOAD."""
+    n0, step, chunk = f["n0"], f.get("step0", 0), f["chunk_bytes"]
+    first, move = f.get("pos0", 0), (f["n0"] - 1) * f.get("step0", 0)
+    alone = n0 > 1 and step < chunk and chunk > 14 * word
+    if min(f["row_bytes"], first + move + chunk) - max(0, first) > 0xFFFF:
+        yield "a row of more than 2^16 bytes is read"
+    if move >> 32 and move & 0xFFFFFFFF < 512:
+        yield "a span that 32 bits take for a short one"
+    if alone and first + move >= 1 << 31:
+        yield "chunks read one by one behind position 2^31"
+    if f.get("transpose") and f["esize_log2"] == 2 and not f["conv"]:
+        yield "columns of four-byte elements"
+    if f.get("conv") and f.get("transpose"):
+        yield "converted columns"
+
+
+def epilogue_features(f):
+    if f["int_lo"] > f["int_hi"] and f["out_type"] == 0:
+        yield "integer bounds the wrong way round"
+    if f["out_type"] == 3 and f["res_en"] and f["res_base"] >> 24:
+        yield "RAW32 with a residual that is nowhere"
+    if f["rows"] > 1 and f["out_pitch"] >> 31:
+        yield "output rows downwards"
+
+
+def features(p, word):
+    out = set()
+    for op in p.operations:
+        f = op.fields
+        if op.kind == "LOAD":
+            out.update(load_features(f, word))
+        elif op.kind == "EPILOGUE":
+            out.update(epilogue_features(f))
+            if op.wait & 0xF00:
+                out.add("an EPILOGUE waits for one before it")
+        elif op.kind == "STORE" and f["n0"] * f["chunk_bytes"] > 0xFFFF:
+            out.add("a row of more than 2^16 bytes is written")
+        if op.kind in ("LOAD", "STORE") and any(f[f"n{i}"] > 1 and abs(f[f"ds{i}"]) >> 30 for i in (1, 2, 3)):
+            out.add(f"{op.kind}: a stride of about 2^31")
+    if p.expected and p.expected.changes:
+        out.add("descriptors that end with an error")
+    return out
+
+
+@pytest.mark.parametrize("first", [0, FIRST_OF_DAY], ids=["fixed", "of the day"])
+@pytest.mark.parametrize("chip", ["tiny", "odd"])
+def test_each_feature_is_drawn(chip, first):
+    word, count = layout.config(chip).word_bytes, Counter()
+    for number in range(first, first + COUNT):
+        count.update(features(program(chip, number), word))
+    print(f"{chip} from {first}: {dict(count)}")
+    assert len(count) == FEATURES and min(count.values()) >= LEAST, f"{chip} from {first}: {count.most_common()[::-1]}"
