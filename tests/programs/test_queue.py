@@ -252,3 +252,22 @@ def test_loads_crowd_behind_an_epilogue_that_pauses(chip, conv):
         done(chip, 50_000)
         given = [1 + sum(s >> k & 1 for s in signals) for k in range(4)]
         assert chip.read("WAIT_TOKENS0").to_bytes(4, "little") == bytes(given), f"{ahead} words ahead"
+
+
+def test_words_of_one_address_stay_in_order(chip):
+    """Behind an epilogue that writes their bank words of LOAD may pass each other, but not those of one address: the
+    last one stays. Lengths of the epilogue, so that it ends at either of two that would change places."""
+    c, chunks, to = chip.config, 2, DATA + 4096
+    bank, pattern = c.banks * c.word_bytes, bytes(range(1, 4 * chunks + 1))
+    chip.memory_write(DATA, pattern)
+    for rows in range(20, 36):
+        chip.memory_write(to, bytes(4))
+        words = dict(n0=chunks, n1=2, step0=4, ss0=0, ss1=c.word_bytes, row_bytes=4 * chunks, sp_base=0)
+        ring_bell(
+            chip,
+            *[cheap("EPILOGUE", rows=rows, out_type=0, out_base=bank, out_pitch=bank)] * 3,
+            cheap("LOAD", **words, signal=1),
+            cheap("STORE", addr_lo=to, wait=1),
+        )
+        done(chip)
+        assert chip.memory_read(to, 4) == pattern[-4:], f"{rows} rows"
