@@ -61,5 +61,7 @@ def image(seed, index, count):
         values = family_values(s, dtype, family, (piece // size,))
         if dtype == "bf16" and r.random() < 0.5:
             values[s.chance(values.shape, 20)] = 0x0001  # the code of an absent weight
+        if dtype == "fp32" and r.random() < 0.4:
+            values[s.chance(values.shape, 50)] &= 0xFFE00000  # short ones: products and sums that end at a tie
         out += values.astype(values.dtype.newbyteorder("<")).tobytes()
     return bytes(out[:count])
