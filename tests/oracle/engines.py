@@ -9,6 +9,7 @@ from . import fast, layout, numerics
 
 ELEMENT_BYTES = {"INT8": 1, "BF16": 2, "FP32": 4, "RAW32": 4}
 WORD_SPACE = 1 << 16
+DRAM_MASK = (1 << 40) - 1
 
 
 class ChipError(Exception):
@@ -21,7 +22,7 @@ class ChipError(Exception):
 
 # --- LOAD (section 2) -------------------------------------------------------------------------
 def dram_address(d, i1, i2, i3):
-    return ((d.addr_hi << 32 | d.addr_lo) + i1 * d.ds1 + i2 * d.ds2 + i3 * d.ds3) & (1 << 40) - 1
+    return ((d.addr_hi << 32 | d.addr_lo) + i1 * d.ds1 + i2 * d.ds2 + i3 * d.ds3) & DRAM_MASK
 
 
 def load_row(d, memory, i1, i2, i3):
@@ -32,7 +33,7 @@ def load_row(d, memory, i1, i2, i3):
     start, end = max(0, d.pos0), min(d.row_bytes, d.pos0 + (d.n0 - 1) * d.step0 + d.chunk_bytes)
     if start >= end:
         return {}
-    values, defined = memory.read_dram(dram_address(d, i1, i2, i3) + start, end - start)
+    values, defined = memory.read_dram(dram_address(d, i1, i2, i3) + start & DRAM_MASK, end - start)
     return {start + k: pair for k, pair in enumerate(zip(values, defined))}
 
 
@@ -109,7 +110,7 @@ def store(d, memory):
                     base = d.sp_base + i0 * d.ss0 + i1 * d.ss1 + i2 * d.ss2 + i3 * d.ss3
                     for w, at in enumerate(range(0, d.chunk_bytes, d.word_bytes)):
                         count, address = min(d.word_bytes, d.chunk_bytes - at), (base + w * d.sw) & 0xFFFFFFFF
-                        memory.write_dram(to + at, memory.read_spad(address, count))
+                        memory.write_dram(to + at & DRAM_MASK, memory.read_spad(address, count))
 
 
 # --- MATRIX (section 4) -----------------------------------------------------------------------
