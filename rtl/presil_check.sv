@@ -38,14 +38,12 @@ module presil_check import presil_config_pkg::*; import presil_desc_pkg::*; (
 
   // A converted word begins at a whole element, wherever it goes.
   function automatic logic odd_address(input logic [31:0] word);
-    logic [31:0] chunk, any;
-    chunk = 32'(desc[LOAD_CHUNK_BYTES_WORD][LOAD_CHUNK_BYTES_LSB +: 16]);
-    any   = desc[LOAD_SP_BASE_WORD] | ((chunk > word) ? desc[LOAD_SW_WORD] : 32'd0)
-          | if_more(desc[LOAD_N0_WORD][LOAD_N0_LSB +: 16], desc[LOAD_SS0_WORD])
-          | if_more(desc[LOAD_N1_WORD][LOAD_N1_LSB +: 16], desc[LOAD_SS1_WORD])
-          | if_more(desc[LOAD_N2_WORD][LOAD_N2_LSB +: 16], desc[LOAD_SS2_WORD])
-          | if_more(desc[LOAD_N3_WORD][LOAD_N3_LSB +: 16], desc[LOAD_SS3_WORD]);
-    return any[0];
+    return desc[LOAD_SP_BASE_WORD][0]
+        || (32'(desc[LOAD_CHUNK_BYTES_WORD][LOAD_CHUNK_BYTES_LSB +: 16]) > word && desc[LOAD_SW_WORD][0])
+        || (desc[LOAD_N0_WORD][LOAD_N0_LSB +: 16] > 16'd1 && desc[LOAD_SS0_WORD][0])
+        || (desc[LOAD_N1_WORD][LOAD_N1_LSB +: 16] > 16'd1 && desc[LOAD_SS1_WORD][0])
+        || (desc[LOAD_N2_WORD][LOAD_N2_LSB +: 16] > 16'd1 && desc[LOAD_SS2_WORD][0])
+        || (desc[LOAD_N3_WORD][LOAD_N3_LSB +: 16] > 16'd1 && desc[LOAD_SS3_WORD][0]);
   endfunction
 
   function automatic logic bad_load();
