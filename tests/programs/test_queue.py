@@ -271,3 +271,23 @@ def test_words_of_one_address_stay_in_order(chip):
         )
         done(chip)
         assert chip.memory_read(to, 4) == pattern[-4:], f"{rows} rows"
+
+
+@pytest.mark.parametrize("log2", [17, 18, 24, 31])
+def test_a_ring_is_of_65536_entries_at_most(chip, log2):
+    chip.set_ring(RING, log2)
+    chip.write("RING_TAIL", 1)
+    assert chip.wait(5_000)[0] == chips.IRQ and chip.error() == Error("RING", 0, 0)
+
+
+@pytest.mark.parametrize("back", [1, 2, 5])
+def test_a_tail_does_not_go_back(chip, back):
+    """A doorbell behind an earlier one, of a launch that waits; one with the same tail again is in order."""
+    ring_bell(chip, *[cheap("LOAD", wait=1 << 4)] * 16)
+    assert chip.wait(3_000)[0] != chips.IRQ
+    head = chip.read("RING_HEAD")
+    assert head + 5 < 16
+    chip.write("RING_TAIL", 16)
+    assert chip.wait(3_000)[0] != chips.IRQ
+    chip.write("RING_TAIL", 16 - back)
+    assert chip.wait(5_000)[0] == chips.IRQ and chip.error() == Error("RING", head, 0)
