@@ -302,6 +302,8 @@ class Broken:
         expect(chip.read("IRQ_STATUS") == chips.ERROR_IRQ, f"IRQ_STATUS {chip.read('IRQ_STATUS')} after an error")
         status = chip.read("STATUS")
         expect(status & 3 == chips.ERROR, f"STATUS {status:#x} after an error")
+        causes = chip.read("WAIT_CAUSE")
+        expect(all(causes >> 4 * e & 15 == ERROR for e in range(4)), f"WAIT_CAUSE {causes:#x} after an error")
         chip.write("IRQ_CLEAR", chips.DONE_IRQ)
         expect(chip.read("IRQ_STATUS") == chips.ERROR_IRQ, "IRQ_CLEAR.done cleared the error")
         if self.p.number % 2:
