@@ -138,6 +138,8 @@ class Pair:
         chip = self.chip
         expect(chip.read("IRQ_STATUS") == chips.DONE_IRQ, f"IRQ_STATUS {chip.read('IRQ_STATUS')}: {chip.error()}")
         expect(chip.read("STATUS") == 0, f"STATUS {chip.read('STATUS'):#x} after done")
+        waits = [chip.read(f"WAIT_MASK{e}") for e in range(4)]
+        expect(not any(waits), f"WAIT_MASK {waits} after done")
         chip.head = chip.head + len(p.words) & 0xFFFFFFFF
         expect(chip.read("RING_HEAD") == chip.head, f"RING_HEAD {chip.read('RING_HEAD')}, expected {chip.head}")
         expect(chip.error() == chips.Error("NONE", 0, 0), f"error registers after done: {chip.error()}")

@@ -291,3 +291,20 @@ def test_a_tail_does_not_go_back(chip, back):
     assert chip.wait(3_000)[0] != chips.IRQ
     chip.write("RING_TAIL", 16 - back)
     assert chip.wait(5_000)[0] == chips.IRQ and chip.error() == Error("RING", head, 0)
+
+
+def test_a_load_is_over_when_all_its_words_are_there(chip):
+    """Its last word goes to another bank than the one before, which waits for an epilogue: it does not pass it, for
+    with it goes the token."""
+    c, to = chip.config, DATA + 4096
+    bank = c.banks * c.word_bytes
+    for turn in range(1, 6):
+        chip.memory_write(DATA, bytes([turn]) * 8)
+        ring_bell(
+            chip,
+            *[cheap("EPILOGUE", rows=c.acc_rows, out_type=0, out_base=bank, out_pitch=bank)] * 2,
+            cheap("LOAD", n0=2, step0=4, ss0=c.word_bytes, row_bytes=8, sp_base=0, signal=1),
+            cheap("STORE", addr_lo=to, wait=1),
+        )
+        done(chip)
+        assert chip.memory_read(to, 4) == bytes([turn]) * 4

@@ -117,3 +117,10 @@ def test_snapshot_and_clear(chip):
     assert descriptors() == 2
     causes, named = chip.counters()
     assert not any(map(sum, causes)) and not named["cycles"] and not named["launches"]
+
+
+def test_what_the_chip_is(chip):
+    c = chip.config
+    assert chip.read("CAP_ARRAY") == c.cells << 16 | c.lanes
+    assert chip.read("CAP_MEMORY") == c.banks << 16 | c.word_bytes
+    assert chip.read("CAP_BANK") == c.bank_words and chip.read("CAP_ACC") == c.acc_rows
