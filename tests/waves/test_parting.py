@@ -105,6 +105,13 @@ def test_what_follows_from_others_of_its_cycle_comes_behind_them(chip):
     assert {i for _, inputs in chip.drivers("fetch_rvalid") for i in inputs} >= {"u_axi_read.rvalid", "u_axi_read.rid"}
 
 
+def test_an_index_is_a_cause_too():
+    """m_axi_wdata = buffer[... w_at ...]: a wrong w_at comes before what it picks."""
+    parts = [Part(["m_axi_wdata"], 159_500, 0, 1), Part(["w_at"], 159_500, 10, 9)]
+    explain(parts, Design([ROOT / "tests" / "rtl" / "presil_stub_top.sv"], "presil_stub_top"))
+    assert [p.name for p in parts] == ["w_at", "m_axi_wdata"] and parts[0].lines[0][0].text.startswith("w_at <= ")
+
+
 def test_no_rtl_is_an_error(tmp_path):
     with pytest.raises(WavesError, match="no module presil_top in 0 RTL files"):
         Design([tmp_path], "presil_top")

@@ -44,11 +44,16 @@ class Module:
         return Line(self.file, number, self.text[number - 1].strip())
 
 
+def _names(expression: str) -> list:
+    """Whatever an expression depends on, indices too, without members of structures."""
+    return NAME.findall(re.sub(r"\d*'\w+|\.\s*\w+", " ", expression))
+
+
 def _bases(expression: str) -> list:
-    """The signals of an expression, without indices and members."""
+    """The signals that an expression is made of: no indices."""
     while (flat := re.sub(r"\[[^\[\]]*\]", "", expression)) != expression:
         expression = flat
-    return NAME.findall(re.sub(r"\d*'\w+|\.\s*\w+", " ", expression))
+    return _names(expression)
 
 
 def _kind(node) -> str:
@@ -99,7 +104,7 @@ class Design:
             if ASSIGNMENT.search(kind):
                 line = sources.getLineNumber(item.sourceRange.start)
                 for name in _bases(str(item.left)):
-                    module.drivers.setdefault(name, []).append((line, _bases(str(item.right))))
+                    module.drivers.setdefault(name, []).append((line, _names(str(item.right))))
             elif kind == "HierarchyInstantiation":
                 for instance in item.instances:
                     if _kind(instance) == "HierarchicalInstance":
