@@ -148,6 +148,11 @@ def test_errors_say_what_was_expected(stub_trace, waves, arguments, text):
     assert text in done.text and "Traceback" not in done.stderr, done.text
 
 
+def test_a_bundle_is_named_as_one(waves, tmp_path):
+    (tmp_path / "x.presil").write_bytes(b"PRESILB\n" + bytes(64))
+    assert "is a bundle, not a waveform: presil-replay x.presil --trace" in waves("x.presil", status=2).text
+
+
 def test_a_view_that_names_what_is_not_there(stub_trace, waves, tmp_path):
     path = stub_trace("plain")
     wrong = tmp_path / "wrong.toml"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+BUNDLE = b"PRESILB\n"  # docs/bundle.md
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9, "ps": 10**12, "fs": 10**15}
 
 
@@ -66,6 +67,11 @@ class Trace:
         self.path = Path(path)
         if not self.path.is_file():
             raise WavesError(f"{path}: no such file; ./presil cosim MODEL --trace LAYER writes a waveform")
+        with open(path, "rb") as file:
+            if file.read(len(BUNDLE)) == BUNDLE:
+                raise WavesError(
+                    f"{path} is a bundle, not a waveform: presil-replay {path} --trace FILE.fst makes its own"
+                )
         try:
             self._file = pywellen.Waveform(str(path))
         except BaseException as error:  # its panics are not Exceptions
