@@ -18,7 +18,8 @@ FAULTS = [(proof, fault) for proof in PROOFS.values() for fault in proof.fault]
 def test_holds(name):
     found = prove.row(PROOFS[name], prove.prove(PROOFS[name]))
     assert found["passed"], (
-        f"{name}: do not hold: {found['failed']}, not reached: {found['not_reached']}; a trace is in {prove.BUILD / name}/trace.vcd, "
+        f"{name}: do not hold: {found['failed']}, not reached: {found['not_reached']}; "
+        f"a trace is in {prove.BUILD / name}/trace.vcd, "
         f"again with: tests/formal/prove.py {name}"
     )
     # Else what is assumed may leave nothing to be proved.
