@@ -387,6 +387,10 @@ static uint8_t *one_block(const void *stored, uint64_t stored_bytes, uint64_t ra
                                 .stored_check = bundle_hash64(stored, stored_bytes)};
     seal(h);
     memcpy(h + 1, stored, stored_bytes);
+    static uint8_t raw[1 << 20];
+    const size_t unpacked = ZSTD_decompress(raw, sizeof raw, stored, stored_bytes); /* so that the hash is right */
+    if (!ZSTD_isError(unpacked)) bundle_hash128(raw, unpacked, h->hash);
+    seal(h);
     *count = next_of(bytes, 40);
     return bytes;
 }
@@ -438,6 +442,28 @@ static void headers_are_compared_with_the_file(void **unused) {
     free(bent);
 }
 
+/* A closing record that is right in itself, and does not fit what is before it. */
+static void the_end_is_compared(void **unused) {
+    (void)unused;
+    uint64_t last = 40;
+    while (next_of(file, last) < file_bytes) last = next_of(file, last);
+    static const uint64_t values[] = {8, 24, 40}; /* records, launches, the hash of the headers */
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        uint8_t *bent = copy_of(file, file_bytes), *raw = bent + last + sizeof(bundle_record_header);
+        bundle_record_header *h = header_at(bent, last);
+        assert_int_equal(h->flags, 0);
+        raw[values[i]] ^= 4;
+        bundle_hash128(raw, h->raw_bytes, h->hash);
+        h->stored_check = bundle_hash64(raw, h->raw_bytes);
+        seal(h);
+        presil_bundle_reader *r = opened(bent, file_bytes);
+        assert_non_null(strstr(summary_of(r).tear_text, "the closing record does not fit"));
+        assert_int_equal(summary_of(r).launches, 2);
+        presil_bundle_reader_close(r);
+        free(bent);
+    }
+}
+
 /* The stored bytes are as they were stored, but not those that the record is named by. */
 static void contents_have_their_hash(void **unused) {
     (void)unused;
@@ -469,6 +495,7 @@ static void frames_declare_their_length(void **unused) {
     uint8_t *bytes = one_block(packed, silent, sizeof raw, &count);
     presil_bundle_reader *r = opened(bytes, count);
     EXPECT_BUNDLE_STATUS(presil_bundle_get_raw(r, 0, &out, &got), PRESIL_EINVAL);
+    EXPECT_BUNDLE_TEXT("can't be decompressed to the length");
     presil_bundle_reader_close(r);
     free(bytes);
     const size_t first = ZSTD_compress(packed, sizeof packed, raw, 200, 1);
@@ -476,6 +503,7 @@ static void frames_declare_their_length(void **unused) {
     bytes = one_block(packed, first + second, sizeof raw, &count);
     r = opened(bytes, count);
     EXPECT_BUNDLE_STATUS(presil_bundle_get_raw(r, 0, &out, &got), PRESIL_EINVAL);
+    EXPECT_BUNDLE_TEXT("can't be decompressed to the length");
     presil_bundle_reader_close(r);
     free(bytes);
     (void)ZSTD_freeCCtx(zstd);
@@ -583,14 +611,15 @@ int main(int argc, char **argv) {
     }
     golden = argc > 1 ? argv[1] : "tests/bundle/version1.presil";
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(torn_at_every_byte),         cmocka_unit_test(what_is_behind_the_end_is_said),
-        cmocka_unit_test(every_flipped_byte_is_seen), cmocka_unit_test(disk_is_full),
-        cmocka_unit_test(killed_in_mid_write),        cmocka_unit_test(newer_major_is_refused),
-        cmocka_unit_test(newer_minor_is_read),        cmocka_unit_test(version_1_is_read),
-        cmocka_unit_test(other_files_are_refused),    cmocka_unit_test(limits_hold),
-        cmocka_unit_test(lengths_are_not_believed),   cmocka_unit_test(headers_are_compared_with_the_file),
-        cmocka_unit_test(contents_have_their_hash),   cmocka_unit_test(frames_declare_their_length),
-        cmocka_unit_test(memories_are_checked),       cmocka_unit_test(fields_are_checked),
+        cmocka_unit_test(torn_at_every_byte),          cmocka_unit_test(what_is_behind_the_end_is_said),
+        cmocka_unit_test(every_flipped_byte_is_seen),  cmocka_unit_test(disk_is_full),
+        cmocka_unit_test(killed_in_mid_write),         cmocka_unit_test(newer_major_is_refused),
+        cmocka_unit_test(newer_minor_is_read),         cmocka_unit_test(version_1_is_read),
+        cmocka_unit_test(other_files_are_refused),     cmocka_unit_test(limits_hold),
+        cmocka_unit_test(lengths_are_not_believed),    cmocka_unit_test(headers_are_compared_with_the_file),
+        cmocka_unit_test(the_end_is_compared),         cmocka_unit_test(contents_have_their_hash),
+        cmocka_unit_test(frames_declare_their_length), cmocka_unit_test(memories_are_checked),
+        cmocka_unit_test(fields_are_checked),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
