@@ -320,10 +320,11 @@ def test_limits_and_newer_versions(tmp_path):
         Bundle(tmp_path / "absent")
 
 
-def resealed(record: bytes, contents: bytes) -> bytes:
-    """A record with other contents, uncompressed, under right hashes."""
+def resealed(record: bytes, contents: bytes, number: int | None = None, digest: bytes = b"") -> bytes:
+    """A record with other contents, uncompressed, under right hashes (or a given one)."""
     size = len(contents).to_bytes(8, "little")
-    head = record[:6] + bytes(2) + record[8:16] + size + size + xxhash.xxh3_128_digest(contents)
+    its = record[8:16] if number is None else number.to_bytes(8, "little")
+    head = record[:6] + bytes(2) + its + size + size + (digest or xxhash.xxh3_128_digest(contents))
     head += xxhash.xxh3_64_intdigest(contents).to_bytes(8, "little") + bytes(4)
     head += (xxhash.xxh3_64_intdigest(head) & 0xFFFFFFFF).to_bytes(4, "little")
     return head + contents + bytes(-len(contents) % 8)
@@ -349,3 +350,75 @@ def test_results_fit_their_chip(tmp_path, tag, value, text):
         list(bundle.results())
     done = subprocess.run([lib.TOOL, "info", path], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and text in done.stderr, done.stderr
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(st.data())
+def test_bent_contents_under_right_hashes(tmp_path_factory, data):
+    """What C's reader refuses, Python's refuses; what it shows, Python's shows."""
+    path, whole = tmp_path_factory.getbasetemp() / "bent.presil", GOLDEN.read_bytes()
+    with Bundle(GOLDEN) as bundle:
+        bent = data.draw(st.sampled_from([r.number for r in bundle.records if r.type != 2]))
+        parts = [whole[:40]]
+        for record in bundle.records:
+            contents = bytearray(bundle.raw(record.number))
+            if record.number == bent:
+                for _ in range(data.draw(st.integers(1, 3))):
+                    at = data.draw(st.integers(0, len(contents) - 1))
+                    contents[at] = data.draw(
+                        st.sampled_from([0, 1, 2, 8, 0x7F, 0x80, 0xFF, contents[at] ^ 1, contents[at] ^ 8])
+                    )
+                del contents[data.draw(st.sampled_from([len(contents), len(contents), len(contents) - 8, 8])) :]
+            parts.append(resealed(whole[record.offset :], bytes(contents)))
+    path.write_bytes(b"".join(parts))
+    lines, found, _ = both(path)
+    assert lines == found
+
+
+def u64s(*values) -> bytes:
+    return b"".join(v.to_bytes(8, "little", signed=v < 0) for v in values)
+
+
+FIXTURE = 0x4000_0000  # where the golden file's memory begins (tests/c/bundle_fixture.h)
+WRONG = [  # type of record, its bytes, what they become
+    (3, b"conv2d", b"co\0v2d"),
+    (3, b"conv2d", b"\xffonv2d"),
+    (3, u64s(FIXTURE + 88, 24), u64s(FIXTURE + 65530, 24)),
+    (3, u64s(FIXTURE + 88, 24), u64s(FIXTURE + 88, 0)),
+    (4, u64s(FIXTURE + 64, 4, FIXTURE + 100, 1), u64s(FIXTURE + 100, 1, FIXTURE + 64, 4)),
+    (4, u64s(-11), u64s(-11 - 2**40)),
+    (5, b"run.log", b"../log!"),
+    (6, b"model", b"mod\0l"),
+]
+
+
+@pytest.mark.parametrize(("kind", "old", "new"), WRONG)
+def test_both_refuse(tmp_path, kind, old, new):
+    path, whole = tmp_path / "wrong.presil", GOLDEN.read_bytes()
+    with Bundle(GOLDEN) as bundle:
+        record = next(r for r in bundle.records if r.type == kind)
+        contents = bundle.raw(record.number)
+    assert contents.count(old) == 1 and len(old) == len(new)
+    path.write_bytes(whole[: record.offset] + resealed(whole[record.offset :], contents.replace(old, new)))
+    lines, found, _ = both(path)
+    assert lines == found and lines[-1]["record"] == record.number and lines[-1]["error"]
+
+
+def test_both_compare_headers_and_the_end(tmp_path):
+    path, whole = tmp_path / "wrong.presil", GOLDEN.read_bytes()
+    with Bundle(GOLDEN) as bundle:
+        second, last = bundle.records[1], bundle.records[-1]
+        labels, end = bundle.raw(1), bundle.raw(last.number)
+    before, behind = whole[: second.offset], whole[second.offset :]
+    path.write_bytes(before + resealed(behind, labels, digest=bytes(16)))
+    lines, found, _ = both(path)
+    assert lines == found and lines[-1]["record"] == 1 and lines[-1]["error"]
+    path.write_bytes(before + resealed(behind, labels, number=2))
+    lines, found, _ = both(path)
+    assert lines == found and "has another number" in lines[0]["tear"]
+    for at in (8, 24, 40):  # records, launches, the hash of the headers
+        bent = bytearray(end)
+        bent[at] ^= 4
+        path.write_bytes(whole[: last.offset] + resealed(whole[last.offset :], bytes(bent)))
+        lines, found, _ = both(path)
+        assert lines == found and "the closing record does not fit" in lines[0]["tear"]
