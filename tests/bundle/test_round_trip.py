@@ -392,7 +392,19 @@ WRONG = [  # type of record, its bytes, what they become
 ]
 
 
-@pytest.mark.parametrize(("kind", "old", "new"), WRONG)
+NAMES_OF_WRONG = [
+    "0 in a text",
+    "no UTF-8",
+    "window",
+    "empty range",
+    "unsorted",
+    "too large",
+    "file name",
+    "0 in a key",
+]
+
+
+@pytest.mark.parametrize(("kind", "old", "new"), WRONG, ids=NAMES_OF_WRONG)
 def test_both_refuse(tmp_path, kind, old, new):
     path, whole = tmp_path / "wrong.presil", GOLDEN.read_bytes()
     with Bundle(GOLDEN) as bundle:
