@@ -120,6 +120,7 @@ def jobs_of(tmp_path):
         ("resnet*", 2),
         ("not a", 2),
         ("tag:slow", 2),
+        ("not chip:tiny", 3),
         ("chip:tiny", 1),
         ("chip:tiny or memory:ideal", 2),
         ("a and not (chip:odd or build:check)", 1),
