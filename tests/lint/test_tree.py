@@ -101,7 +101,7 @@ SEAMS = {
     "driver/bundle": {"presil.h", "presil_bundle.h"},
     "driver/replay": {"presil.h", "presil_capture.h", "presil_bundle.h", "presil_image.h"},
     "sim": {"presil_transport.h", "presil_serve.h", "presil_rtl_hash.h"} | GENERATED,
-    "torch_ext": {"presil.h", "presil_image.h"},
+    "torch_ext": {"presil.h", "presil_image.h", "presil_bundle_capture.h"},
 }
 
 

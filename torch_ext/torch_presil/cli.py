@@ -90,6 +90,8 @@ def _finish(result: dict, json_path: str | None, console: Console) -> None:
         console.print(f"JSON: {json_path}")
     if "trace" in result:
         console.print(f"Waveform: {result['trace']}")
+    if "bundle" in result:
+        console.print(f"Bundle: {result['bundle']} (presil-replay runs it again)")
     if result["mode"] == "verify" and not result["total"].get("bit_exact"):
         sys.exit(EXIT_MISMATCH)
 
@@ -149,6 +151,12 @@ def demo(json_path: str, transport: str | None) -> None:
 @click.option("--json", "json_path", default=None, help="Write the result as JSON.")
 @click.option("--trace", default=None, help="Run this layer alone and write its waveform (FST).")
 @click.option("--trace-file", default=None, help="Where the waveform goes (default: waveforms/LAYER.fst).")
+@click.option(
+    "--capture",
+    default=None,
+    metavar="LAYER[=FILE]",
+    help="Run this layer alone and keep its launches as a bundle (default: LAYER.presil), for presil-replay.",
+)
 @click.option("--weights", default=None, help="State dict (torch.save), loaded with weights_only=True.")
 @click.option("--seed", default=0, show_default=True, help="Of initialisation, calibration and input.")
 @click.option(
@@ -169,6 +177,7 @@ def cosim(
     json_path,
     trace,
     trace_file,
+    capture,
     weights,
     seed,
     batches,
@@ -204,6 +213,8 @@ def cosim(
         config=config,
         transport=transport,
     )
+    if capture:
+        options.capture, _, options.capture_path = capture.partition("=")
     _finish(_run_cosim(options, console), json_path, console)
 
 

@@ -14,6 +14,7 @@ from torch.utils import _pytree as pytree
 
 from torch_presil import _C
 from torch_presil.agreement import agreement, cosine
+from torch_presil.device.capture import capture
 from torch_presil.device.reports import reports
 from torch_presil.fuse import (
     FusedLayer,
@@ -59,6 +60,8 @@ class Options:
     weights: str | None = None
     trace: str | None = None
     trace_path: str | None = None
+    capture: str | None = None  # run this layer alone, and keep its launches as a bundle at capture_path
+    capture_path: str | None = None
     seed: int = 0
     forwards: int = 2  # the last one is measured
     check_layers: bool = True  # each layer fed its fp32 input, compared with fp32 (in mode "model": the same bits)
@@ -71,6 +74,10 @@ class Options:
     announce: object = None  # callable({layer: MACs}), once the layers are known
     zero_layer: str | None = None  # control: this layer's weights are set to zero on the chip
     other_input: bool = False  # control: the chip gets another input
+
+    def alone(self) -> str | None:
+        """The pattern of layers that run alone; None: the whole model runs."""
+        return self.trace or self.capture or self.layers
 
     def specs(self) -> tuple:
         return tuple(self.inputs) or ((InputSpec(tuple(self.shape)),) if self.shape else ())
@@ -104,8 +111,8 @@ def prepare(options: Options) -> Prepared:
     model, example = loaded.model, loaded.inputs.draw(1, options.seed + 1)[0]
     options.tell("trying the model on the CPU")
     infos = try_forward(model, example, options)
-    if options.trace or options.layers:
-        select(infos, options.trace or options.layers)
+    if options.alone():
+        select(infos, options.alone())
     calibration = loaded.inputs.draw(8 if isinstance(loaded.inputs, Drawn) else 1, options.seed + 2)
     if options.weights is not None:
         load_weights(model, options.weights, options.model)
@@ -374,8 +381,7 @@ def run(options: Options) -> dict:
 
 def _run(options: Options, collected) -> dict:
     prepared, names = _begin(options)
-    verify = options.mode == "verify"
-    whole = options.layers is None and options.trace is None and not options.distinct
+    verify, whole = options.mode == "verify", options.alone() is None and not options.distinct
     result = {
         "model": options.model,
         "chip": options.chip,
@@ -391,9 +397,10 @@ def _run(options: Options, collected) -> dict:
     if whole:
         out, taken, seconds, host, result["host_moves"] = run_forward(options, prepared, collected)
     else:
-        window = _Window(options, names) if options.trace else contextlib.nullcontext()
+        window = _window(options, names)
         taken, seconds = run_alone(options, prepared, names, collected, window)
-        result["trace"], out, host = getattr(window, "path", None), None, {}
+        result["trace"], out, host = options.trace and window.path, None, {}
+        result["bundle"] = options.capture and window.path
     rows = _rows(options, prepared, names, taken, host, verify)
     total = _total(taken, seconds, verify)
     total.update(latency(taken if whole else [], prepared.example.batch, clock))
@@ -405,7 +412,7 @@ def _run(options: Options, collected) -> dict:
     if whole:
         options.tell("comparing with PyTorch")
         total["agreement"] = _agreement(options, prepared, out)
-    return {**{k: v for k, v in result.items() if k != "trace" or v}, "total": total, "layers": rows}
+    return {**{k: v for k, v in result.items() if k not in ("trace", "bundle") or v}, "total": total, "layers": rows}
 
 
 def _total(taken: list, seconds: float, verify: bool) -> dict:
@@ -424,8 +431,10 @@ def _check(options: Options) -> None:
     """What can be refused without device and model."""
     if options.dtype not in DTYPES or options.mode not in MODES:
         raise ValueError(f"dtype must be one of {DTYPES}, mode one of {MODES}; got {options.dtype!r}, {options.mode!r}")
-    if options.batches and (options.layers or options.trace):
-        raise ValueError("--batches measures whole forwards: it can't be combined with --layers or --trace")
+    if options.batches and options.alone():
+        raise ValueError("--batches measures whole forwards: it can't be combined with --layers, --trace or --capture")
+    if options.trace and options.capture:
+        raise ValueError("--trace and --capture: one at a time (presil-replay --trace makes a waveform of a bundle)")
     if options.trace and options.mode == "model":
         raise ValueError("--trace writes the RTL's waveforms, and mode 'model' has none: use mode 'rtl' or 'verify'")
 
@@ -466,15 +475,26 @@ def _give_back(build: str, transport: str, chip: str) -> None:
 def _begin(options: Options) -> tuple:
     """Prepares the model: (prepared, names of the layers that were asked for)."""
     prepared = prepare(options)
-    names = select(prepared.infos, options.trace or options.layers)
+    names = select(prepared.infos, options.alone())
     layers = fused_layers(prepared.reference)
-    if options.trace:
+    if options.trace or options.capture:
         names = names[:1]
     if options.distinct:
         names = distinct(names, layers, prepared.infos)
     if options.announce:
         options.announce({label(n): layers[n].macs(prepared.infos[n]["shape"]) for n in names})
     return prepared, names
+
+
+def _window(options: Options, names: list):
+    """What is kept of the layers that run alone: a waveform, a bundle, or nothing but reports."""
+    if options.trace:
+        return _Window(options, names)
+    if options.capture:
+        path = Path(options.capture_path or f"{names[0]}.presil")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return capture(path)
+    return contextlib.nullcontext()
 
 
 class _Window:

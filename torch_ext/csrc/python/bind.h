@@ -14,6 +14,7 @@ void bind_compiler(pybind11::module_& m);     // recorded partitions of compiled
 void bind_host(pybind11::module_& m);         // CPU views
 void bind_observe(pybind11::module_& m);      // explain: what ran where, and the user's line
 void bind_graph(pybind11::module_& m);        // capture and replay
+void bind_capture(pybind11::module_& m);      // launches as bundles
 void bind_reports(pybind11::module_& m);      // launches' reports, host operators
 void bind_vision(pybind11::module_& m);       // torchvision's operators
 

@@ -11,6 +11,7 @@ PYBIND11_MODULE(_C, m) {
   presil::bind_host(m);
   presil::bind_observe(m);
   presil::bind_graph(m);
+  presil::bind_capture(m);
   presil::bind_reports(m);
   presil::bind_vision(m);
 }

@@ -2,6 +2,7 @@
 #include "python/frames.h"
 #include "python/origin.h"
 
+#include "runtime/bundles.h"
 #include "runtime/device.h"
 
 #include <ATen/Parallel.h>
@@ -14,6 +15,8 @@
 #include <array>
 #include <mutex>
 #include <sstream>
+#include <string>
+#include <unordered_map>
 
 namespace presil {
 namespace {
@@ -32,6 +35,38 @@ struct Origin {
 std::array<Origin, kOrigins> origins;
 std::mutex origin_mutex;
 uint64_t last_origin = 0;
+
+// ---- texts, as long as somebody captures launches (runtime/bundles.h): found on the thread that runs them, which may
+// not wait for the GIL
+constexpr size_t kKept = 65536;
+std::atomic<bool> keep_texts{false};
+std::unordered_map<uint64_t, LaunchOrigin> kept;  // under origin_mutex
+thread_local std::string module_path;
+
+void keep_origins(bool on) {
+  keep_texts = on;
+  if (on) return;
+  std::lock_guard<std::mutex> lock(origin_mutex);
+  kept.clear();
+}
+
+bool find_origin(uint64_t id, LaunchOrigin* out) {
+  std::lock_guard<std::mutex> lock(origin_mutex);
+  const auto found = kept.find(id);
+  if (found == kept.end()) return false;
+  *out = found->second;
+  return true;
+}
+
+std::string describe(uint64_t id);
+
+// Enqueuing threads hold no locks here, so that they may take the GIL.
+void keep_text(uint64_t id) {
+  LaunchOrigin origin{describe(id), module_path};
+  std::lock_guard<std::mutex> lock(origin_mutex);
+  if (kept.size() >= kKept) kept.clear();
+  kept.emplace(id, std::move(origin));
+}
 
 void follow_threads() {
   static std::atomic<int> last{0};
@@ -53,9 +88,12 @@ uint64_t note_origin() noexcept try {
     origin.sequence = at::sequence_number::peek();
   }
   origin.count = user_lines(origin.line, kLines);
-  std::lock_guard<std::mutex> lock(origin_mutex);
-  origin.id = ++last_origin;
-  origins[origin.id % kOrigins] = origin;
+  {
+    std::lock_guard<std::mutex> lock(origin_mutex);
+    origin.id = ++last_origin;
+    origins[origin.id % kOrigins] = origin;
+  }
+  if (keep_texts.load(std::memory_order_relaxed)) keep_text(origin.id);
   return origin.id;
 } catch (...) {
   return 0;
@@ -106,7 +144,10 @@ std::string describe(uint64_t id) {
 
 }  // namespace
 
+void set_module_path(std::string path) { module_path = std::move(path); }
+
 void watch_origins() {
+  set_origin_keeper(&keep_origins, &find_origin);
   set_origin_text(&describe);
   presil_set_origin(&note_origin);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/device.h"
 
+#include "runtime/bundles.h"
 #include "runtime/interrupt.h"
 
 #include <ATen/Parallel.h>
@@ -72,6 +73,7 @@ presil_device* open_device(int index) {
   slot.bytes = info.memory_bytes;
   slot.handle.store(handle);
   if (auto* listener = open_listener.load()) listener(index, handle);
+  capture_failures_of(index, handle);
   static const bool once = (once_in_a_process(), true);
   (void)once;
   return handle;

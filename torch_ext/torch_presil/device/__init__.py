@@ -6,6 +6,7 @@ import torch
 from torch_presil import _C
 from torch_presil.device import amp, memory, random, streams
 from torch_presil.device._index import index_of
+from torch_presil.device.capture import capture, capture_failures
 from torch_presil.device.memory import (
     MemPool,
     OutOfMemoryError,
@@ -74,6 +75,8 @@ __all__ = [
     "caching_allocator_alloc",
     "caching_allocator_delete",
     "can_device_access_peer",
+    "capture",
+    "capture_failures",
     "current_device",
     "current_stream",
     "default_generators",
