@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -140,10 +141,24 @@ static void faults_and_recovery(void **state) {
     presil_device_close(d);
 }
 
-static void *cancel_soon(void *context) {
-    const struct timespec nap = {0, 300000000};
-    (void)nanosleep(&nap, NULL);
-    presil_device_cancel(context);
+typedef struct {
+    presil_device *device;
+    atomic_bool running;
+    struct timespec cancelled;
+} canceller;
+
+static void note_progress(void *context, const char *label, uint64_t launch, uint64_t cycles) {
+    canceller *c = context;
+    (void)launch, (void)label;
+    if (cycles) atomic_store(&c->running, true);
+}
+
+static void *cancel_when_it_runs(void *context) {
+    canceller *c = context;
+    const struct timespec nap = {0, 1000000};
+    while (!atomic_load(&c->running)) (void)nanosleep(&nap, NULL);
+    (void)clock_gettime(CLOCK_MONOTONIC, &c->cancelled);
+    presil_device_cancel(c->device);
     return NULL;
 }
 
@@ -154,14 +169,16 @@ static void cancelling(void **state) {
     const uint64_t cycles = cycles_of(d, &m, 5);
     EXPECT_OK(presil_inject(d, "slow=20000000")); /* 20 ms a cycle */
     pthread_t thread;
-    struct timespec before, after;
-    (void)clock_gettime(CLOCK_MONOTONIC, &before);
-    assert_int_equal(pthread_create(&thread, NULL, cancel_soon, d), 0);
+    struct timespec after;
+    canceller c = {.device = d};
+    presil_set_progress(d, note_progress, &c);
+    assert_int_equal(pthread_create(&thread, NULL, cancel_when_it_runs, &c), 0);
     EXPECT_OK(matmul_enqueue(d, NULL, &m));
     EXPECT_STATUS(presil_device_synchronize(d), PRESIL_ECANCELLED);
     (void)clock_gettime(CLOCK_MONOTONIC, &after);
-    assert_true(after.tv_sec - before.tv_sec <= 2);
+    presil_set_progress(d, NULL, NULL);
     assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(after.tv_sec - c.cancelled.tv_sec <= 2);
     EXPECT_OK(presil_inject(d, NULL));
     assert_int_equal(cycles_of(d, &m, 5), cycles);
     matmul_free(d, m);

@@ -6,12 +6,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from pathlib import Path
 
 import pytest
 
-PRELUDE = """
-import os, signal, threading, time
+PRELUDE = (
+    f"import sys; sys.path.append({str(Path(__file__).parents[1] / 'bench')!r})"
+    + """
+import os, signal, time
+from in_launch import when_in_launch
 os.environ.setdefault("PRESIL_CHIP", "tiny")
 os.environ["PRESIL_MODE"] = "rtl"
 import torch, torch_presil
@@ -43,6 +46,7 @@ def fails(text, call=layer):
     raise AssertionError("no error")
 check()
 """
+)
 
 
 def run(code: str, timeout: float = 240, **environment) -> str:
@@ -87,24 +91,15 @@ check()
 def test_ctrl_c_cancels_the_launch():
     """The real signal: the launch ends, KeyboardInterrupt arrives, and the device works on."""
     run("""
-_C.inject(0, "slow=20000")
-def interrupt():
-    time.sleep(0.5)
-    os.kill(os.getpid(), signal.SIGINT)
-threading.Thread(target=interrupt).start()
-big = torch.randn(1, 64, 40, 40).to(torch.bfloat16).to("presil")
-kernel = torch.randn(64, 64, 3, 3).to(torch.bfloat16).to("presil")
-def slow_layer():
-    torch.nn.functional.conv2d(big, kernel, padding=1)
-    torch.presil.synchronize()
-start = time.time()
+signal.signal(signal.SIGINT, signal.default_int_handler)  # as a terminal gives it, also in a background job
+_C.inject(0, "slow=100000000")  # ten cycles a second: not over before its time
+when_in_launch(lambda: os.kill(os.getpid(), signal.SIGINT))
 try:
-    fails("cancel", slow_layer)
-    time.sleep(1)
+    fails("cancel")
+    time.sleep(30)  # Python's own exception ends it
     raise SystemExit("no KeyboardInterrupt")
 except KeyboardInterrupt:
     print("INTERRUPTED")
-assert time.time() - start < 5
 _C.inject(0, "")
 check()
 """)
@@ -114,19 +109,19 @@ def test_killed_process_leaves_nothing_behind():
     code = (
         PRELUDE
         + """
-print("READY", flush=True)
-while True:
-    layer()
+_C.inject(0, "slow=100000000")
+when_in_launch(lambda: print("READY", flush=True))
+layer()
+print("FINISHED", flush=True)
 """
     )
     before = set(os.listdir("/dev/shm"))
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    for line in child.stdout:
-        if "READY" in line:
-            break
-    time.sleep(0.3)
+    said = [child.stdout.readline(), child.stdout.readline()]
+    assert said == ["RECOVERED\n", "READY\n"], said
     child.send_signal(signal.SIGKILL)
     child.wait(timeout=30)
+    assert child.stdout.read() == "", "the launch was over before the kill"
     assert set(os.listdir("/dev/shm")) <= before
     run("check()")
 

@@ -4,12 +4,29 @@
 #include <torch/csrc/jit/backends/backend_detail.h>
 #include <torch/script.h>
 
+#include <ATen/Parallel.h>
 #include <presil/torch.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 
 namespace {
+
+int threads_of_process() {
+  return static_cast<int>(std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}));
+}
+
+// The twin computes with as many threads as torch, also where no Python is: how many more are there for 3 than for 1.
+int twin_threads_added() {
+  const at::Tensor x = at::ones({512, 512}, at::Device("presil:0"));
+  at::set_num_threads(1);
+  at::mm(x, x).cpu();
+  const int one = threads_of_process();
+  at::set_num_threads(3);
+  at::mm(x, x).cpu();
+  return threads_of_process() - one;
+}
 
 double difference(const at::Tensor& got, const at::Tensor& expected) {
   return ((got.to(at::kCPU) - expected).abs().max() / expected.abs().max()).item<double>();
@@ -44,9 +61,9 @@ int compare(const char* module_path, const char* lowered_path) {
   module.to(presil);
   const at::Tensor scripted = module.forward({x.to(presil)}).toTensor();
   const double differences[] = {difference(scripted, expected), difference(on_device, expected), host_input, here};
-  std::printf("devices=%d scripted=%g lowered=%g lowered_from_host=%g codegen=%g python=%d\n",
+  std::printf("devices=%d scripted=%g lowered=%g lowered_from_host=%g codegen=%g python=%d twin_threads=+%d\n",
               presil::api::device_count(), differences[0], differences[1], differences[2], differences[3],
-              python_in_process());
+              python_in_process(), twin_threads_added());
   if (scripted.device() != presil || on_device.device() != presil || python_in_process()) return 1;
   for (const double d : differences)
     if (!(d <= 1e-5)) return 1;

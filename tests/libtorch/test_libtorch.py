@@ -61,6 +61,7 @@ def test_resnet18_scripted_and_lowered(programs, models):
     result = run(programs / "run_model", models / "scripted.pt", models / "lowered.pt")
     assert result.returncode == 0, result.stdout + result.stderr
     assert "python=0" in result.stdout and "devices=1" in result.stdout
+    assert int(result.stdout.split("twin_threads=+")[1]) >= 2, "at::set_num_threads(3) gives the twin threads too"
 
 
 def test_status_tells_what_went_wrong(programs, models, tmp_path):

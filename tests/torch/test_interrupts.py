@@ -6,11 +6,15 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
-PRELUDE = """
-import asyncio, os, signal, sys, threading, time, torch, torch_presil
+PRELUDE = (
+    f"import sys; sys.path.append({str(Path(__file__).parents[1] / 'bench')!r})"
+    + """
+import asyncio, os, signal, time, torch, torch_presil
+from in_launch import when_in_launch
 signal.signal(signal.SIGINT, signal.default_int_handler)  # as a terminal gives it, also in a background job
 x = torch.eye(16, device="presil")
 def launch():
@@ -18,8 +22,8 @@ def launch():
     torch.presil.synchronize()
     return y
 def slow_launch():
-    torch_presil._C.inject(0, "slow=1000000")
-    threading.Timer(0.3, lambda: print("INTERRUPT", flush=True)).start()
+    torch_presil._C.inject(0, "slow=100000000")  # ten cycles a second: not over before its time
+    when_in_launch(lambda: print("INTERRUPT", flush=True))
     try:
         launch()
         return print("FINISHED", flush=True)
@@ -27,9 +31,10 @@ def slow_launch():
         print("CANCELLED" if "ECANCELLED" in str(error) else repr(error), flush=True)
     finally:
         torch_presil._C.inject(0, "")
-    time.sleep(1)  # Python's own exception comes here
+    time.sleep(5)  # Python's own exception comes here
 launch()
 """
+)
 # Of a program: what it does around the launch that is interrupted.
 PROGRAMS = {
     "plain": """

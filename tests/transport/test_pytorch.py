@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -29,8 +30,11 @@ print(json.dumps({"bits": bits, "launches": [{k: r[k] for k in keep if k in r} f
                   "transport": torch.presil.get_device_properties(0).transport}))
 """
 
-PRELUDE = """
-import os, signal, sys, threading, time, torch, torch_presil
+PRELUDE = (
+    f"import sys; sys.path.append({str(Path(__file__).parents[1] / 'bench')!r})"
+    + """
+import os, signal, time, torch, torch_presil
+from in_launch import when_in_launch
 signal.signal(signal.SIGINT, signal.default_int_handler)  # as a terminal gives it, also in a background job
 torch.manual_seed(0)
 # Of -1, 0 and 1: no sum is above 180, so every one is exact, in bfloat16 too.
@@ -61,6 +65,7 @@ def ask(what):
     assert sys.stdin.readline(), "the test has gone"
 works()
 """
+)
 
 
 @pytest.fixture
@@ -155,8 +160,8 @@ works()
 def test_a_server_killed_in_a_launch_is_an_error(server):
     client = Client(
         """
-torch_presil._C.inject(0, "slow=1000000")
-threading.Timer(1.0, lambda: print("KILL", flush=True)).start()
+torch_presil._C.inject(0, "slow=10000000")
+when_in_launch(lambda: print("KILL", flush=True))
 fails("has closed the connection")
 ask("START")
 torch.presil.reset_device()
@@ -218,8 +223,8 @@ def test_a_second_client_is_refused_by_name(server):
 def test_ctrl_c_ends_a_launch(server):
     client = Client(
         """
-torch_presil._C.inject(0, "slow=1000000")
-threading.Timer(0.5, lambda: print("INTERRUPT", flush=True)).start()
+torch_presil._C.inject(0, "slow=10000000")
+when_in_launch(lambda: print("INTERRUPT", flush=True))
 try:
     try:
         layer()

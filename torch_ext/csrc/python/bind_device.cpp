@@ -6,6 +6,7 @@
 #include "runtime/device.h"
 #include "runtime/exit.h"
 #include "runtime/generator.h"
+#include "runtime/interrupt.h"
 
 #include <pybind11/stl.h>
 #include <torch/csrc/Generator.h>
@@ -84,6 +85,7 @@ void bind_device(py::module_& m) {
         if (opened(i)) check(presil_device_synchronize(device(i)), "synchronize");
       },
       release);
+  m.def("waits_begun", &waits_begun);
   m.def(
       "before_exit",
       [] {

@@ -114,6 +114,10 @@ void bind_observe(py::module_& m) {
   set_source_hook(&source_from_python);
   m.def("set_library_folders", [](std::vector<std::string> folders) { library_folders() = std::move(folders); });
   m.def("use_public_frames", &use_public_frames);
+  m.def("frame_effort", [] {
+    const FrameEffort effort = frame_effort();
+    return py::make_tuple(effort.frames, effort.gil);
+  });
   m.def("current_source", [] { return line_of(current_source()); });
   m.def("note_operator", [](const std::string& name, const std::string& reason) { observe_note(name, reason); });
   m.def("start_observing", &start_observing, py::call_guard<py::gil_scoped_release>());

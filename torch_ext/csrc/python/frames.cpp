@@ -27,6 +27,8 @@ constexpr size_t kCodes = 1 << 14;
 std::array<std::atomic<uintptr_t>, kCodes> codes{};
 std::atomic<size_t> code_count{0};
 
+thread_local FrameEffort effort;
+
 bool is_library(PyCodeObject* code) {
   static auto* roots = new std::array<std::string, 2>;
   static const bool known = [] {
@@ -84,6 +86,7 @@ uintptr_t put_in_table(PyCodeObject* code) {
 uintptr_t enter_code(PyCodeObject* code) {
   if (python_is_ending() || code_count.load() > kCodes / 2) return 0;
   const PyGILState_STATE gil = PyGILState_Ensure();
+  effort.gil++;
   uintptr_t entered = known_code(code);
   if (!entered) {
     const WithoutException pending;
@@ -94,6 +97,7 @@ uintptr_t enter_code(PyCodeObject* code) {
 }
 
 bool is_users(PyCodeObject* code) {
+  effort.frames++;
   uintptr_t known = known_code(code);
   if (!known) known = enter_code(code);
   return known && !(known & 1);
@@ -105,6 +109,7 @@ int public_lines(CodePosition* lines, int most) {
   // A thread that Python doesn't know has no frames, and must not enter an interpreter that is going away.
   if (!Py_IsInitialized() || python_is_ending() || !PyGILState_GetThisThreadState()) return 0;
   const PyGILState_STATE gil = PyGILState_Ensure();
+  effort.gil++;
   int count = 0;
   {
     const WithoutException pending;
@@ -126,6 +131,7 @@ int public_lines(CodePosition* lines, int most) {
 }  // namespace
 
 void use_public_frames(bool on) { public_frames = on; }
+FrameEffort frame_effort() { return effort; }
 
 int user_lines(CodePosition* lines, int most) {
 #ifdef PRESIL_READS_FRAMES

@@ -3,6 +3,8 @@
 #pragma once
 #include <Python.h>
 
+#include <cstdint>
+
 namespace presil {
 
 struct CodePosition {
@@ -15,6 +17,13 @@ int user_lines(CodePosition* lines, int most);
 // CPython 3.11's frames are read as they lie, without the GIL; those of others, and of 3.11 after `true`, through the
 // public interface, with it.
 void use_public_frames(bool on);
+
+// What the calling thread has spent on lines so far.
+struct FrameEffort {
+  uint64_t frames = 0;  // that were looked at
+  uint64_t gil = 0;     // times that the GIL was taken
+};
+FrameEffort frame_effort();
 
 inline bool python_is_ending() {
 #if PY_VERSION_HEX >= 0x030D0000

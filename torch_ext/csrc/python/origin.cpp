@@ -2,10 +2,10 @@
 #include "python/frames.h"
 #include "python/origin.h"
 
+#include "runtime/before_launch.h"
 #include "runtime/bundles.h"
-#include "runtime/device.h"
+#include "runtime/errors.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/SequenceNumber.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/Type.h>
@@ -13,6 +13,7 @@
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <array>
+#include <atomic>
 #include <mutex>
 #include <sstream>
 #include <string>
@@ -68,18 +69,8 @@ void keep_text(uint64_t id) {
   kept.emplace(id, std::move(origin));
 }
 
-void follow_threads() {
-  static std::atomic<int> last{0};
-  const int threads = at::get_num_threads();
-  if (last.load(std::memory_order_relaxed) == threads) return;
-  last = threads;
-  for (int i = 0; i < device_count(); i++)
-    if (auto* handle = opened(i)) (void)!presil_device_set_twin_threads(handle, static_cast<uint32_t>(threads));
-}
-
 // Called from C: nothing may be thrown. Without memory there is no origin (0).
 uint64_t note_origin() noexcept try {
-  follow_threads();
   Origin origin;
   if (const auto node = torch::autograd::get_current_node()) {
     origin.node = typeid(*node).name();
@@ -149,7 +140,7 @@ void set_module_path(std::string path) { module_path = std::move(path); }
 void watch_origins() {
   set_origin_keeper(&keep_origins, &find_origin);
   set_origin_text(&describe);
-  presil_set_origin(&note_origin);
+  set_origin_source(&note_origin);
 }
 
 }  // namespace presil

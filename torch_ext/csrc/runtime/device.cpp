@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/device.h"
 
+#include "runtime/before_launch.h"
 #include "runtime/bundles.h"
 #include "runtime/interrupt.h"
 
@@ -36,6 +37,7 @@ thread_local int tls_device = 0;
 
 void once_in_a_process() {
   catch_interrupts();
+  prepare_launches();
   pthread_atfork(nullptr, nullptr, [] { bad_fork = true; });
 }
 

@@ -7,6 +7,7 @@
 #include <signal.h>
 
 #include <array>
+#include <atomic>
 #include <mutex>
 
 namespace presil {
@@ -63,11 +64,19 @@ void put_in_front() {
   (void)sigaction(SIGINT, &ours, nullptr);
 }
 
+std::atomic<uint64_t> waits{0};
+
+void about_to_wait() {
+  put_in_front();
+  waits++;
+}
+
 }  // namespace
 
 void catch_interrupts() {
   put_in_front();
-  presil_set_before_wait(&put_in_front);
+  presil_set_before_wait(&about_to_wait);
 }
+uint64_t waits_begun() noexcept { return waits.load(); }
 
 }  // namespace presil
