@@ -198,15 +198,14 @@ def cosim(
         sys.exit(EXIT_USAGE)
     options = Options(
         model,
-        None,
-        dtype,
-        chip,
-        mode,
-        layers,
-        weights,
-        trace,
-        trace_file,
-        seed,
+        dtype=dtype,
+        chip=chip,
+        mode=mode,
+        layers=layers,
+        weights=weights,
+        trace=trace,
+        trace_path=trace_file,
+        seed=seed,
         check_layers=not no_check,
         batches=sizes,
         inputs=inputs,
@@ -301,7 +300,7 @@ def vp(config: str | None, chip: str, dtype: str, model: str, shape: str, json_p
         platform = Platform(config, chip, lambda line: console.print(line, style="dim", highlight=False))
         with platform:
             result = _run_cosim(
-                Options(model, parse_shape(shape), dtype, None, "verify", transport=platform.transport), console
+                Options(model, parse_shape(shape), dtype=dtype, mode="verify", transport=platform.transport), console
             )
     except (FileNotFoundError, ModelError) as error:
         console.print(f"[red]presil: {escape(str(error))}[/red]")
