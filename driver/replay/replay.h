@@ -43,8 +43,8 @@ typedef struct {
     uint64_t place, number; /* in the file; in the device that ran it */
     char label[64], module[128];
     int status, recorded_status; /* presil_status */
-    char error[512];
-    uint64_t cycles, recorded; /* recorded 0: not comparable */
+    char error[2048];            /* a hang has a row for each engine */
+    uint64_t cycles, recorded;   /* recorded 0: not comparable */
     bits_outcome bits;
     first_difference difference;
     uint64_t compared, stray, missing; /* bytes */

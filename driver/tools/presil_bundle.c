@@ -128,8 +128,9 @@ static int print_result(const presil_bundle_result *r, bool json, bool first) {
         (void)fputs(first ? "" : ", ", stdout);
         (void)fputs("{\"executor\": ", stdout);
         bundle_json_text(stdout, r->executor);
-        (void)printf(", \"status\": %d, \"verified\": %d, \"cycles\": %" PRIu64 ", \"error\": ", r->status, r->verified,
-                     r->cycles);
+        (void)printf(", \"status\": %d, \"verified\": %d, \"cycles\": %" PRIu64 ", \"written_bytes\": %" PRIu64
+                     ", \"error\": ",
+                     r->status, r->verified, r->cycles, r->writes ? r->writes->bytes : 0);
         bundle_json_text(stdout, r->error);
         print_difference_json(&r->difference);
         (void)fputs("}", stdout);
@@ -162,6 +163,21 @@ static const char *module_of(const presil_bundle_launch *l) {
     return "";
 }
 
+/* What a launch writes: what it should, or else what its first result did. */
+static int written_bytes(presil_bundle_reader *r, uint64_t launch, const presil_bundle_launch *l, uint64_t *bytes) {
+    *bytes = l->expected ? l->expected->bytes : 0;
+    for (uint64_t from = 0; !*bytes; from++) {
+        const presil_bundle_result *result;
+        int status = presil_bundle_next_result(r, launch, from, &from);
+        if (status || from == UINT64_MAX) return status;
+        status = presil_bundle_get_result(r, from, &result);
+        if (status) return status;
+        *bytes = result->writes ? result->writes->bytes : 0;
+        presil_bundle_free(result);
+    }
+    return 0;
+}
+
 static int print_launch(presil_bundle_reader *r, uint64_t number, bool json) {
     const presil_bundle_launch *l;
     int status = presil_bundle_get_launch(r, number, &l);
@@ -177,11 +193,13 @@ static int print_launch(presil_bundle_reader *r, uint64_t number, bool json) {
                      ", \"expected_bytes\": %" PRIu64 ", \"results\": [",
                      l->macs, l->commands.bytes, reads, expected);
     } else {
+        uint64_t written;
+        status = written_bytes(r, number, l, &written);
         (void)printf("%6" PRIu64 "  %-24.24s %-28.28s %11" PRIu64 " %11" PRIu64, number, plain(l->label),
-                     plain(module_of(l)), reads, expected);
+                     plain(module_of(l)), reads, written);
     }
     presil_bundle_free(l);
-    status = print_results(r, number, json);
+    if (!status) status = print_results(r, number, json);
     (void)fputs(json ? "]}" : "\n", stdout);
     return status;
 }

@@ -37,6 +37,25 @@ def test_info_without_a_chip():
     assert found["attachments"] == [{"name": "run.log", "media_type": "text/plain", "bytes": 6}]
 
 
+def test_info_shows_what_a_launch_writes(tmp_path):
+    """What it should write, or (mode rtl) what came out."""
+    path, device = tmp_path / "x.presil", bytes(range(256))
+    with lib.Writer(path) as writer:
+        writer.chip(chip=b"other", config=b"tiny")
+        for launch, expected, writes in ((0, 40, 24), (1, 0, 24), (2, 0, 0)):
+            group = writer.group()
+            memory = [group.memory(device, 4096, [lib.Range(4096, n)]) if n else None for n in (expected, writes)]
+            group.put("launch", lib.Launch, launch=launch, label=b"mm", expected=memory[0])
+            for executor, its in ((b"none", None), (b"rtl", memory[1])):
+                group.put("result", lib.Result, launch=launch, executor=executor, writes=its)
+            group.commit()
+    rows = [line.split() for line in run("info", path).stdout.splitlines() if " mm " in line]
+    assert [(row[0], row[3]) for row in rows] == [("0", "40"), ("1", "24"), ("2", "0")], rows
+    found = json.loads(run("info", path, "--json").stdout)["launches"]
+    assert [[r["written_bytes"] for r in one["results"]] for one in found] == [[0, 24], [0, 24], [0, 0]]
+    assert [one["expected_bytes"] for one in found] == [40, 0, 0]
+
+
 def test_a_torn_file_is_shown_and_says_so(tmp_path):
     path = tmp_path / "torn.presil"
     path.write_bytes(GOLDEN.read_bytes()[:-30])

@@ -52,11 +52,11 @@ def presil(tree: Path, *arguments: str, **environment) -> subprocess.CompletedPr
 def test_help_names_every_command(tree):
     done = presil(tree, "--help")
     assert done.returncode == 0
-    for command in ("demo", "cosim", "vp", "waves", "bench", "test", "info", "build", "clean"):
+    for command in ("demo", "cosim", "vp", "waves", "why", "bench", "test", "info", "build", "clean"):
         assert re.search(rf"^  {command}\b", done.stdout, re.M), command
 
 
-@pytest.mark.parametrize("command", ["demo", "bench", "cosim", "info", "vp", "waves", "test"])
+@pytest.mark.parametrize("command", ["demo", "bench", "cosim", "info", "vp", "waves", "why", "test"])
 def test_help_of_a_command_builds_nothing(tree, command):
     runner = [f"tests/runner/{name}.py" for name in ("__init__", "jobs", "results", "stages")]
     waves = [str(p.relative_to(ROOT)) for p in (ROOT / "torch_ext" / "torch_presil" / "waves").glob("*.py")]

@@ -42,15 +42,26 @@ def stub_trace(tmp_path_factory):
     return make
 
 
-@pytest.fixture
-def waves(tmp_path):
-    """waves(*arguments) -> the finished process of `presil waves`, started in a folder of its own."""
-
-    def run(*arguments, status: int = 0):
-        command = [sys.executable, str(ROOT / "torch_ext" / "torch_presil" / "waves"), *map(str, arguments)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+def _runner(folder: Path, *program: str):
+    def run(*arguments, status: int = 0, **environment):
+        command = [sys.executable, str(ROOT / "torch_ext" / "torch_presil" / program[0]), *program[1:]]
+        environment = {**os.environ, "PRESIL_BUILD_DIR": str(BUILD), **environment}
+        command += map(str, arguments)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder, env=environment)
         assert done.returncode == status, done.stdout + done.stderr
         done.text = " ".join(done.stdout.split())
         return done
 
     return run
+
+
+@pytest.fixture
+def waves(tmp_path):
+    """waves(*arguments) -> the finished process of `presil waves`, started in a folder of its own."""
+    return _runner(tmp_path, "waves")
+
+
+@pytest.fixture
+def why(tmp_path):
+    """Likewise of `presil why`."""
+    return _runner(tmp_path, "cli.py", "why")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `presil` command: demo, cosim, regress, vp, waves, bench, info."""
+"""The `presil` command: demo, cosim, regress, vp, waves, why, bench, info."""
 
 import json
 import sys
@@ -11,8 +11,10 @@ from rich.markup import escape
 
 try:
     from .waves.command import waves
-except ImportError:  # run as a file, for its help
-    waves = None
+    from .waves.why import why
+except ImportError:  # run as a file
+    from waves.command import waves
+    from waves.why import why
 
 EXIT_MISMATCH, EXIT_USAGE, EXIT_FAILURE = 1, 2, 4
 
@@ -349,8 +351,8 @@ def info(as_json, transport) -> None:
         console.print(f"{name:>14}  {value}", highlight=False)
 
 
-if waves:
-    main.add_command(waves)
+main.add_command(waves)
+main.add_command(why)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
-from . import draw, viewers
+from . import draw, replay, viewers
 from .trace import Trace, WavesError
 from .view import find
 
@@ -34,21 +34,21 @@ def parse_marks(marks) -> dict:
     return found
 
 
-def _open(path: Path, view):
+def show(path: Path, view, window, marks: dict, svg, html, out, only, first: int | None = None) -> dict:
+    """Writes what was asked for; {what: path}. first: the cycle with which the trace begins, if that is known."""
     trace = Trace(path)
     found = find(trace, view)
-    return trace, found, found.cycles(trace)
-
-
-def show(path: Path, view, window, marks: dict, svg, html, out, only) -> dict:
-    """Writes what was asked for; {what: path}."""
-    trace, found, cycles = _open(path, view)
+    cycles = found.cycles(trace, first)
     end = found.end(trace, cycles)
-    marks = {"doorbell": 0, **marks}
+    notes = []
+    if first is None and found.bell(trace) is None:
+        notes.append(f"{path}: {found.doorbell} never rises: cycles count from the beginning of the trace")
+    elif cycles.first <= cycles.zero:
+        marks = {"doorbell": 0, **marks}
     written = {}
     if svg or html:
-        first, last = window or (None, None)
-        part = draw.window(cycles, -10 if first is None else first, end + 10 if last is None else last)
+        low, high = window or (None, None)
+        part = draw.window(cycles, -10 if low is None else low, end + 10 if high is None else high)
         title = f"{path.name}: {found.title}, cycles {part.first} to {part.last}"
         picture = draw.svg(trace, found, part, marks, title, only)
         if svg:
@@ -64,13 +64,51 @@ def show(path: Path, view, window, marks: dict, svg, html, out, only) -> dict:
         stem.parent.mkdir(parents=True, exist_ok=True)
         written["gtkwave"] = str(viewers.gtkwave(trace, found, cycles, marks, stem.with_suffix(".gtkw"), only))
         written["surfer"] = str(viewers.surfer(trace, found, cycles, marks, stem.with_suffix(".sucl"), only))
-    return {"trace": str(path), "view": str(found.path), "cycles": end, "marks": marks, "written": written}
+    return {
+        "trace": str(path),
+        "view": str(found.path),
+        "cycles": end,
+        "marks": marks,
+        "notes": notes,
+        "written": written,
+    }
+
+
+def show_bundle(path: Path, launch, view, window: str | None, marks: dict, svg, html, out, only) -> dict:
+    """Replays a launch of a bundle, and shows its waveform."""
+    chosen = replay.choose(path, launch)
+    first, _ = parse_window(window) if window else (None, None)
+    waveform = path.with_name(f"{path.stem}-{chosen.number}.fst")
+    # From when the doorbell was answered, as the cycles of differences are.
+    report = replay.trace(chosen, waveform, window or f"0:{replay.LAST_CYCLE}")
+    difference = replay.first_difference(chosen, report)
+    if difference is not None:
+        marks = {"first difference": difference, **marks}
+    result = show(waveform, view, None, marks, svg, html, out, only, first or 0)
+    return {**result, "bundle": str(path), "launch": chosen.number, "replay": report}
+
+
+def compare_bundle(path: Path, launch, library: Path, view, window: str | None, rtl, most: int, console) -> dict:
+    """Replays a launch of a bundle on the build's library and on another one, and compares the waveforms."""
+    from . import parting
+
+    chosen = replay.choose(path, launch)
+    left, right = (path.with_name(f"{path.stem}-{chosen.number}{what}.fst") for what in ("", "-against"))
+    reports = [replay.trace(chosen, left, window), replay.trace(chosen, right, window, library)]
+    first = (parse_window(window)[0] or 0) if window else None
+    result = parting.run(left, right, view, rtl, most, console, first)
+    return {**result, "bundle": str(path), "launch": chosen.number, "replays": reports}
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--view", default=None, help="The chip's view (TOML). [default: of waveforms/, by the trace's modules]")
-@click.option("--window", default=None, metavar="A:B", help="Cycles since the doorbell that a picture shows.")
+@click.option(
+    "--launch", type=int, default=None, metavar="N", help="Of a bundle. [default: the first that failed, or 0]"
+)
+@click.option(
+    "--window", default=None, metavar="A:B", help="Cycles since the doorbell: of a picture; of a bundle's waveform."
+)
 @click.option("--mark", "marks", multiple=True, metavar="NAME=CYCLE", help="A marker; once for each.")
 @click.option("--group", "groups", multiple=True, help="Only this group of the view; once for each.")
 @click.option("--svg", default=None, metavar="PATH", help="Draw it, without a screen.")
@@ -80,23 +118,38 @@ def show(path: Path, view, window, marks: dict, svg, html, out, only) -> dict:
     "--against",
     default=None,
     type=click.Path(path_type=Path),
-    help="Another trace: which signals part first, and where in the RTL.",
+    help="Another trace; with a bundle a simulator library, too: which signals part first, and where in the RTL.",
 )
 @click.option("--rtl", multiple=True, help="Files or folders of the RTL, instead of the view's. With --against.")
 @click.option("--top-n", default=20, show_default=True, help="Signals that are listed. With --against.")
 @click.option("--json", "json_path", default=None, help="Write the result as JSON.")
-def waves(file, view, window, marks, groups, svg, html, out, against, rtl, top_n, json_path) -> None:
-    """Save files for GTKWave and Surfer, or a picture, of the waveform FILE (FST, VCD)."""
+def waves(file, view, launch, window, marks, groups, svg, html, out, against, rtl, top_n, json_path) -> None:
+    """Save files for GTKWave and Surfer, or a picture, of the waveform FILE (FST, VCD), or of a launch of the bundle
+    FILE (.presil), which presil-replay runs again with a waveform beside FILE."""
     console = Console(width=max(Console().width, 120))
     try:
-        if against:
+        bundle = replay.is_bundle(file)
+        if launch is not None and not bundle:
+            raise WavesError(f"--launch is of a bundle, {file} is none")
+        if against and bundle and replay.is_library(against):
+            result = compare_bundle(file, launch, against, view, window, rtl, top_n, console)
+        elif against:
             from . import parting
 
+            for path in (file, against):
+                if replay.is_bundle(path) or replay.is_library(path):
+                    raise WavesError(f"{path}: --against: two waveforms, or a bundle and a simulator library, expected")
             result = parting.run(file, against, view, rtl, top_n, console)
         else:
-            result = show(
-                file, view, parse_window(window) if window else None, parse_marks(marks), svg, html, out, groups
-            )
+            wanted = parse_marks(marks), svg, html, out, groups
+            if bundle:
+                result = show_bundle(file, launch, view, window, *wanted)
+            else:
+                result = show(file, view, parse_window(window) if window else None, *wanted)
+            for note in result["notes"]:
+                console.print(escape(note), highlight=False, soft_wrap=True)
+            if bundle:
+                console.print(f"waveform  {escape(result['trace'])}", highlight=False)
             for kind, path in result["written"].items():
                 console.print(f"{kind:>8}  {escape(path)}", highlight=False)
     except (WavesError, OSError) as error:

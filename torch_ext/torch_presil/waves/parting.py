@@ -72,9 +72,8 @@ def _by_signal(trace: Trace, root: str) -> dict:
     return {name: variable for members in groups.values() for name, variable in members}
 
 
-def compare(left: Trace, right: Trace, view: View, progress=lambda done, of: None) -> tuple:
-    """([Part] by time, signals compared, names that only one has)."""
-    zeros = view.cycles(left).zero, view.cycles(right).zero
+def compare(left: Trace, right: Trace, view: View, zeros: tuple, progress=lambda done, of: None) -> tuple:
+    """([Part] by time, signals compared, names that only one has). zeros: the times from which on they are compared."""
     ours, theirs = _by_signal(left, view.root), _by_signal(right, view.root)
     seen, parts, compared = {}, [], 0
     for done, (name, variable) in enumerate(ours.items()):
@@ -131,15 +130,36 @@ def _design(view: View, rtl):
     return Design(places, view.top) if places else None
 
 
-def run(left: Path, right: Path, view_path, rtl, most: int, console) -> dict:
+def _counts(a: Trace, b: Trace, view: View, first: int | None, console) -> tuple:
+    """Cycles of both, which have to count from the same."""
+    bells = [view.bell(t) is not None for t in (a, b)]
+    if first is None and bells[0] != bells[1]:
+        whole, part = (a, b) if bells[0] else (b, a)
+        raise WavesError(
+            f"{part.path}: {view.doorbell} never rises, in {whole.path} it does: two traces with the "
+            "doorbell, or two of the same window, were expected"
+        )
+    if first is None and not bells[0]:
+        console.print(
+            f"{escape(view.doorbell)} never rises: cycles count from the beginning of each trace", highlight=False
+        )
+    return tuple(view.cycles(t, first) for t in (a, b))
+
+
+def run(left: Path, right: Path, view_path, rtl, most: int, console, first_cycle: int | None = None) -> dict:
+    """first_cycle: with which both begin, if that is known."""
     a, b = Trace(left), Trace(right)
     view = find(a, view_path)
     if view.top not in {s.split(".")[-1] for s in b.scopes}:
         raise WavesError(f"{right} is of another chip: it has no module {view.top}")
+    counts = _counts(a, b, view, first_cycle, console)
+    cycles, starts = counts[0], tuple(max(c.first, c.zero) for c in counts)
     with Progress(*Progress.get_default_columns()[:-1], TimeRemainingColumn(), console=console, transient=True) as bar:
         task = bar.add_task("comparing signals")
-        parts, compared, only_one = compare(a, b, view, lambda done, of: bar.update(task, completed=done, total=of))
-    cycles = view.cycles(a)
+        parts, compared, only_one = compare(
+            a, b, view, starts, lambda done, of: bar.update(task, completed=done, total=of)
+        )
+    begin = cycles.at(starts[0])
     early = [p for p in parts if p.since == 0]
     differing = len(parts)
     parts = one_of_each_array([p for p in parts if p.since > 0])
@@ -151,6 +171,7 @@ def run(left: Path, right: Path, view_path, rtl, most: int, console) -> dict:
         explain(shown, design)
     result = {
         "traces": [str(left), str(right)],
+        "from": begin,
         "compared": compared,
         "differing": differing,
         "differ_at_the_doorbell": [p.name for p in early[:most]],
@@ -158,7 +179,7 @@ def run(left: Path, right: Path, view_path, rtl, most: int, console) -> dict:
         "first": [
             {
                 "signal": p.name,
-                "cycle": p.since // cycles.period,
+                "cycle": begin + p.since // cycles.period,
                 "values": [p.left, p.right],
                 "aliases": p.names[1:],
                 "others": p.others,
@@ -167,7 +188,8 @@ def run(left: Path, right: Path, view_path, rtl, most: int, console) -> dict:
             for p in shown[:most]
         ],
         "modules": [
-            {"module": m or view.top, "cycle": p.since // cycles.period, "signal": p.name} for m, p in first.items()
+            {"module": m or view.top, "cycle": begin + p.since // cycles.period, "signal": p.name}
+            for m, p in first.items()
         ][:most],
     }
     _print(result, len(early), len(only_one), console)
@@ -180,7 +202,8 @@ def _value(value) -> str:
 
 def _print(result: dict, early: int, only_one: int, console) -> None:
     if not result["differing"]:
-        console.print(f"{result['compared']} signals agree from the doorbell on")
+        begin = f"cycle {result['from']}" if result["from"] else "the doorbell"
+        console.print(f"{result['compared']} signals agree from {begin} on", highlight=False)
     if result["first"]:
         table = Table("cycle", "signal", "first", "second", "driven at", title="Signals that part first")
         for row in result["first"]:

@@ -69,9 +69,7 @@ class Trace:
             raise WavesError(f"{path}: no such file; ./presil cosim MODEL --trace LAYER writes a waveform")
         with open(path, "rb") as file:
             if file.read(len(BUNDLE)) == BUNDLE:
-                raise WavesError(
-                    f"{path} is a bundle, not a waveform: presil-replay {path} --trace FILE.fst makes its own"
-                )
+                raise WavesError(f"{path} is a bundle, a waveform was expected: ./presil waves {path} makes its own")
         try:
             self._file = pywellen.Waveform(str(path))
         except BaseException as error:  # its panics are not Exceptions
@@ -114,14 +112,17 @@ class Trace:
 
 
 class Cycles:
-    """Cycles of a clock, counted from a rising edge: 0 is the edge at `zero`."""
+    """Cycles of a clock, counted from a rising edge: 0 is the edge at `zero`. None: the trace's first, or what makes
+    that one cycle `first`."""
 
-    def __init__(self, clock: Signal, zero: int):
+    def __init__(self, clock: Signal, zero: int | None, first: int = 0):
         rises = list(clock.rises())
         if len(rises) < 2:
             raise WavesError(f"{clock.name} has {len(rises)} rising edges: a clock was expected")
         self.period = min(b - a for a, b in zip(rises, rises[1:], strict=False))
-        self.zero, self.first, self.last = zero, rises[0], rises[-1] + self.period
+        self.first = clock.times[0] if zero is None and clock.values[0] == 1 else rises[0]
+        self.zero = self.first - first * self.period if zero is None else zero
+        self.last = rises[-1] + self.period
 
     def time(self, cycle) -> int:
         return self.zero + round(cycle * self.period)

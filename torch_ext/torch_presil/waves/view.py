@@ -40,13 +40,14 @@ class View:
     def full(self, name: str) -> str:
         return f"{self.root}.{name}"
 
-    def cycles(self, trace: Trace) -> Cycles:
-        bell = next(trace.signal(self.full(self.doorbell)).rises(), None)
-        if bell is None:
-            raise WavesError(
-                f"{trace.path}: {self.doorbell} never rises: the trace holds no doorbell; trace a whole launch"
-            )
-        return Cycles(trace.signal(self.full(self.clock)), bell)
+    def bell(self, trace: Trace) -> int | None:
+        """When the doorbell rises; None: a trace of a window may lie behind it."""
+        return next(trace.signal(self.full(self.doorbell)).rises(), None)
+
+    def cycles(self, trace: Trace, first: int | None = None) -> Cycles:
+        """From the doorbell on, or else the trace's beginning. first: what the trace's beginning is, if it is known."""
+        clock = trace.signal(self.full(self.clock))
+        return Cycles(clock, self.bell(trace)) if first is None else Cycles(clock, None, first)
 
     def end(self, trace: Trace, cycles: Cycles) -> int:
         """The cycle of the launch's end, or of the trace's."""
