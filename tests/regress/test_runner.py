@@ -57,6 +57,12 @@ def test_exit_code_of_a_run_with_one_end(place, name):
     assert place.go("one") == code
 
 
+def test_a_system_without_git(place, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    place.suite("one", {"case": "passes"})
+    assert place.go("one") == 0
+
+
 def test_exit_code_is_the_gravest():
     assert errors.exit_code(["passed", "cycles", "hung", "crashed", "failed"]) == 1
     assert errors.exit_code(["passed", "cycles", "hung", "crashed"]) == 3
@@ -291,6 +297,24 @@ def test_ctrl_c_ends_with_a_summary_and_resume_goes_on(place, number, monkeypatc
     assert place.results()["presil"]["not_run"] >= 1 and not [p for p in marked(place) if alive(p)]
     assert place.go(resume=True) == 1
     assert len(place.last.records()) == 6
+
+
+def test_ctrl_c_while_a_case_begins_ends_it(place, monkeypatch):
+    """Where the runner has made the process, and not yet noted it."""
+    from torch_presil.regress import process
+
+    begin, begun = process.start, []
+
+    def start(*args):
+        begun.append(begin(*args))
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0)  # handlers of Python run between two of its instructions
+        return begun[-1]
+
+    monkeypatch.setattr(process, "start", start)
+    monkeypatch.setenv("FAKE_SECONDS", "60")
+    place.suite("slow", {"case": "slow"})
+    assert place.go("slow") == 130 and begun[0].poll() is not None
 
 
 def test_infrastructure_failures_are_tried_again_by_resume(place, tmp_path):

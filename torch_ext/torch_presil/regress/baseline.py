@@ -6,13 +6,13 @@ A baseline is the reviewed file baseline.json beside a suite, or the records of 
 """
 
 import json
-import subprocess
 import time
 from pathlib import Path
 
 from .errors import UsageError
 from .jobs import Job
 from .records import PLAN, Run, find, write_whole
+from .versions import git
 
 FILE = "baseline.json"
 NOTICE = (
@@ -109,11 +109,6 @@ def describe(change: dict) -> str:
     return f"{change['launch']}: {change['before']:,} -> {change['after']:,} cycles ({delta:+,}): {why or 'no cause'}"
 
 
-def _commit(folder: Path) -> str:
-    done = subprocess.run(["git", "-C", str(folder), "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
-    return done.stdout.strip()
-
-
 def accept(run: Run, reason: str) -> dict[Path, int]:
     """Writes what the run measured into the baselines of its suites, with the reason. File -> cases that changed."""
     if not reason.strip():
@@ -133,7 +128,12 @@ def accept(run: Run, reason: str) -> dict[Path, int]:
         changed = [key for key, entry in cases.items() if whole["cases"].get(key) != entry]
         if changed:
             when = time.strftime("%Y-%m-%d", time.gmtime())
-            note = {"date": when, "reason": reason, "commit": _commit(folder), "cases": len(changed)}
+            note = {
+                "date": when,
+                "reason": reason,
+                "commit": git(folder, "rev-parse", "--short", "HEAD"),
+                "cases": len(changed),
+            }
             _write(path, {**whole["cases"], **cases}, [*whole["reasons"], note])
         written[path] = len(changed)
     return written

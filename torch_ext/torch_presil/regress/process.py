@@ -13,11 +13,23 @@ MARK = "PRESIL_REGRESS_DIR"  # in the environment of everything that a case star
 GRACE = 2.0  # seconds between asking a case to end and ending it
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
+_INTERRUPTS = {signal.SIGINT, signal.SIGTERM}
+
+
+@contextlib.contextmanager
+def uninterrupted():
+    """Ctrl-C comes behind it: else a case that has just begun may be known to nobody."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _begin() -> None:
     """In the child: Ctrl-C as by default (a shell starts background jobs without), and death with the runner."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPTS)
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

@@ -64,12 +64,13 @@ class Runner:
         log.touch()
         try:
             command = resolve(job, folder)
-            begun = process.start(command.argv, command.directory, command.environment, log)
+            with process.uninterrupted():
+                begun = process.start(command.argv, command.directory, command.environment, log)
+                self.running.append(Running(job, begun, folder, log, started, began))
         except (Skip, UsageError, OSError) as error:
             log.write_text(f"{error}\n")
             self._done(Ended(job, folder, log, started, 0.0, None, reason=str(error)))
             return
-        self.running.append(Running(job, begun, folder, log, started, began))
         self.events.started(self.running[-1])
 
     def _collect(self) -> bool:

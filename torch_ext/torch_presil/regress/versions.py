@@ -15,11 +15,17 @@ from .suite import SOURCE_ROOT
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
-def _git(*words: str) -> str:
-    if not (SOURCE_ROOT / "presil").is_file():
+def git(folder: Path, *words: str) -> str:
+    """What git prints about a folder; "" where it has none, or the system has no git."""
+    try:
+        done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=False)
+    except OSError:
         return ""
-    done = subprocess.run(["git", "-C", str(SOURCE_ROOT), *words], capture_output=True, text=True, check=False)
     return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def _git(*words: str) -> str:
+    return git(SOURCE_ROOT, *words) if (SOURCE_ROOT / "presil").is_file() else ""
 
 
 def _installed(name: str) -> str:
