@@ -25,7 +25,7 @@ def outside_the_scratchpad(c):
     far = (end, 65535 * word, 65536 * word, 65537 * word, 1 << 31, (1 << 32) - word)
     for at in far:
         yield "LOAD", dict(sp_base=at), at
-        yield "LOAD", dict(sp_base=at + 1, conv=1), at
+        yield "LOAD", dict(sp_base=at + 2, conv=1), at
         yield "LOAD", dict(sp_base=0, ss0=at - (1 << 32 if at >> 31 else 0), n0=2), at
         yield "LOAD", dict(transpose=1, sp_base=at), at
         yield "STORE", dict(sp_base=at), at
