@@ -233,10 +233,16 @@ def overflow(r, c, order):
 
 
 def cost(f):
-    out = 1
-    for name in ("n0", "n1", "n2", "n3", "nx", "ny", "kx", "ky", "ncb", "rows"):
+    """About the words that move: of a LOAD whole rows come over the bus, whatever lies between their chunks."""
+    rows = f.get("n1", 1) * f.get("n2", 1) * f.get("n3", 1)
+    chunk, word = f.get("chunk_bytes", 1), f.get("word_bytes", 1)
+    out = rows * f.get("n0", 1) * -(-chunk // word)
+    for name in ("nx", "ny", "kx", "ky", "ncb", "rows"):
         out *= f.get(name, 1)
-    return out * -(-f.get("chunk_bytes", 1) // f.get("word_bytes", 1))
+    if "row_bytes" in f:
+        last = f.get("pos0", 0) + (f.get("n0", 1) - 1) * f.get("step0", 0) + chunk
+        out = max(out, rows * ((min(f["row_bytes"], last) - max(0, f.get("pos0", 0))) // word))
+    return out
 
 
 def hang(r, c, order):
