@@ -5,23 +5,25 @@ import copy
 import io
 
 import pytest
+import torch
 from rich.console import Console
 from torch_presil import bench
+from torch_presil.agreement import digest
 
 LAYER = {"where": "chip", "name": "layer1.0.conv2", "utilization": 0.99, "fill_drain": 10}
 RIGHT = {"cosine": 0.9999, "max_abs": 0.01, "top1": True, "reference": "varied"}
 TOTAL = {"macs": 4e12, "sim_seconds": 1.0, "host_seconds": 0.0, "twin_seconds": 0.01, "cpu_seconds": 0.5}
 
 
-def measured(monkeypatch, rtl: dict, twin: dict) -> dict:
-    """bench.run() of ResNet-50 int8 with the agreement of the RTL and of the twin put in."""
-    totals = iter([{**TOTAL, "utilization": 0.99, "agreement": a} for a in (rtl, twin)])
+def measured(monkeypatch, agreement: dict, outputs=("aa", "aa")) -> dict:
+    """bench.run() of ResNet-50 int8 with an agreement, and the digests of the RTL's and the twin's output, put in."""
+    totals = iter([{**TOTAL, "utilization": 0.99, "agreement": agreement, "output_sha256": o} for o in outputs])
     monkeypatch.setattr(bench.cosim, "run", lambda _: {"total": next(totals), "layers": [copy.deepcopy(LAYER)]})
     return bench.run("resnet50_int8", Console(file=io.StringIO()))
 
 
 def test_a_right_result_passes(monkeypatch):
-    result = measured(monkeypatch, RIGHT, RIGHT)
+    result = measured(monkeypatch, RIGHT)
     assert result["checks"]["resnet50_int8_cosine"]["ok"] and result["threads"] >= 1
     text = io.StringIO()
     bench.print_result(result, Console(file=text, width=200))
@@ -31,9 +33,16 @@ def test_a_right_result_passes(monkeypatch):
 @pytest.mark.parametrize("cosine", [0.5, 0.0, None])
 def test_a_wrong_result_is_a_missed_figure(monkeypatch, cosine):
     wrong = {**RIGHT, "cosine": cosine}
-    assert not measured(monkeypatch, wrong, wrong)["checks"]["resnet50_int8_cosine"]["ok"]
+    assert not measured(monkeypatch, wrong)["checks"]["resnet50_int8_cosine"]["ok"]
 
 
 def test_a_result_that_is_not_the_twins_ends_the_measurement(monkeypatch):
     with pytest.raises(RuntimeError, match="the RTL's result is not the twin's"):
-        measured(monkeypatch, {**RIGHT, "max_abs": 0.02}, RIGHT)
+        measured(monkeypatch, RIGHT, ("aa", "ab"))
+
+
+def test_the_digest_of_an_output_sees_a_bit_a_shape_a_name():
+    x = torch.tensor([1.0, -0.0])
+    others = [torch.tensor([1.0, 0.0]), x.reshape(2, 1), x.view(torch.int32), {"y": x}, (x, x)]
+    assert len({digest(out) for out in (x, *others)}) == len(others) + 1
+    assert digest(x) == digest(x.clone()) and digest(torch.tensor(2)) and digest(torch.zeros(0))

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """How near results are to PyTorch's in fp32."""
 
+import hashlib
 import math
 
 import torch
 
 from torch_presil.inputs import named_leaves
 
-__all__ = ["agreement", "compare", "cosine"]
+__all__ = ["agreement", "compare", "cosine", "digest"]
 
 
 def cosine(a: torch.Tensor, b: torch.Tensor) -> float | None:
@@ -60,3 +61,13 @@ def agreement(out, expected) -> dict:
         "reference": "varied" if cosines else first["reference"],
         "outputs": each,
     }
+
+
+def digest(out) -> str:
+    """SHA-256 of all tensors of a result: names, dtypes, shapes, bits. Equal results have equal ones."""
+    whole = hashlib.sha256()
+    for name, leaf in named_leaves(out).items():
+        leaf = leaf.detach().cpu().contiguous()
+        whole.update(f"{name} {leaf.dtype} {tuple(leaf.shape)}\n".encode())
+        whole.update(leaf.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return whole.hexdigest()

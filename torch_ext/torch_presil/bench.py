@@ -100,7 +100,8 @@ def resnet50(dtype: str, tell) -> dict:
     twin = cosim.run(options)["total"]
     figures[f"twin_resnet50_{dtype}_gmacs"] = twin["macs"] / twin["twin_seconds"] / 1e9
     figures[f"resnet50_{dtype}_cosine"] = total["agreement"]["cosine"] or 0.0
-    if total["agreement"] != twin["agreement"]:
+    # Not by agreement: PyTorch's own last bits follow the layout that its weights were timed in.
+    if total["output_sha256"] != twin["output_sha256"]:
         raise RuntimeError(
             f"ResNet-50 {dtype}: the RTL's result is not the twin's ({total['agreement']}, {twin['agreement']}): "
             "no figure means anything; './presil cosim torchvision.models:resnet50 --mode verify' finds the layer"

@@ -13,7 +13,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from torch_presil import _C
-from torch_presil.agreement import agreement, cosine
+from torch_presil.agreement import agreement, cosine, digest
 from torch_presil.device.capture import capture
 from torch_presil.device.reports import reports
 from torch_presil.fuse import (
@@ -411,7 +411,7 @@ def _run(options: Options, collected) -> dict:
         total["cpu_layouts"], total["cpu_seconds"] = layouts, min(layouts.values())
     if whole:
         options.tell("comparing with PyTorch")
-        total["agreement"] = _agreement(options, prepared, out)
+        total["agreement"], total["output_sha256"] = _agreement(options, prepared, out), digest(out)
     return {**{k: v for k, v in result.items() if k not in ("trace", "bundle") or v}, "total": total, "layers": rows}
 
 
