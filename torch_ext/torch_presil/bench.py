@@ -29,7 +29,10 @@ TARGETS = {
     "resnet50_int8_utilization": ("", 0.75, 0.88, True),
     "resnet50_bf16_utilization": ("", 0.75, 0.90, True),
     "resnet50_int8_cosine": ("", 0.98, 0.99, True),
-    "resnet50_bf16_cosine": ("", 0.999, 0.9999, True),
+    # Of random weights: the same network on the CPU with operands rounded to bf16 has 0.994. How much of the error is
+    # ours says the next one.
+    "resnet50_bf16_cosine": ("", 0.99, 0.994, True),
+    "resnet50_bf16_error_vs_rounding": ("×", 1.5, 1.1, False),
     "conv3x3_int8_min_utilization": ("", 0.80, 0.88, True),
     "conv3x3_bf16_min_utilization": ("", 0.80, 0.90, True),
     "conv1_int8_utilization": ("", 0.50, 0.60, True),
@@ -100,6 +103,9 @@ def resnet50(dtype: str, tell) -> dict:
     twin = cosim.run(options)["total"]
     figures[f"twin_resnet50_{dtype}_gmacs"] = twin["macs"] / twin["twin_seconds"] / 1e9
     figures[f"resnet50_{dtype}_cosine"] = total["agreement"]["cosine"] or 0.0
+    rounding = total["agreement"].get("emulation_cosine")
+    if rounding is not None and rounding < 1:
+        figures[f"resnet50_{dtype}_error_vs_rounding"] = (1 - figures[f"resnet50_{dtype}_cosine"]) / (1 - rounding)
     # Not by agreement: PyTorch's own last bits follow the layout that its weights were timed in.
     if total["output_sha256"] != twin["output_sha256"]:
         raise RuntimeError(
