@@ -11,7 +11,11 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { TICK_MS = 10, REQUEST_BYTES = 3 * (PROTOCOL_TEXT + 64) };
+enum {
+    TICK_MS = 10,
+    SPIN_US = 500, /* an empty launch of `base` takes 260 */
+    REQUEST_BYTES = 3 * (PROTOCOL_TEXT + 64),
+};
 
 int socket_fail(presil_transport *t, int code, const char *format, ...) {
     va_list args;
@@ -60,7 +64,7 @@ static int ended(presil_transport *t, const char *why) {
 /* Waits for input, at most `ms`. 1: there is some; 0: none; else lost. */
 static int await(presil_transport *t, int ms) {
     struct pollfd p = {.fd = t->link.fd, .events = POLLIN};
-    const int ready = poll(&p, 1, ms);
+    const int ready = channel_poll(&p, 1, ms, SPIN_US);
     if (ready < 0 && errno != EINTR) return socket_lost(t, "poll: %s", strerror(errno));
     if (ready <= 0) return 0;
     const int n = channel_receive(&t->link);

@@ -11,7 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { TICK_MS = 50 }; /* how often `stop` is looked at */
+enum {
+    TICK_MS = 50,  /* how often `stop` is looked at */
+    SPIN_US = 500, /* a client's work between an answer and its next request */
+};
 
 static void breach(presil_server *s, const char *what) {
     char text[SERVER_TEXT];
@@ -168,7 +171,7 @@ static void wait_for_input(presil_server *s, uint64_t until_ms) {
     if (wait > 60000) wait = 60000;
     struct pollfd p[2] = {{.fd = s->state == CLIENT_NONE ? -1 : s->client.fd, .events = POLLIN},
                           {.fd = s->listener, .events = POLLIN}};
-    if (poll(p, 2, (int)wait) < 0) return;
+    if (channel_poll(p, 2, (int)wait, s->state == CLIENT_OPEN ? SPIN_US : 0) < 0) return;
     /* The client first: the next one may come because it is going. */
     if (p[0].revents)
         receive(s);
