@@ -176,6 +176,17 @@ def test_diagnose_finds_nothing_wrong(installed):
     )
 
 
+def test_views_of_waveforms_are_found(installed):
+    code = (
+        "import json; from torch_presil.waves.view import load, views; (v,) = map(load, views()); "
+        "files = [v.path, *v.rtl, v.library['project'] / 'CMakeLists.txt']; "
+        "print(json.dumps([v.top, [str(f.resolve()) for f in files if f.exists()], len(v.enumerations)]))"
+    )
+    top, files, names = json.loads(run(installed, code))
+    assert top == "presil_top" and len(files) == 3 and names >= 5
+    assert all(file.startswith(f"{installed}/torch_presil/sources/") for file in files), files
+
+
 def processes_with(text: str) -> list:
     """Command lines that hold it."""
     found = []

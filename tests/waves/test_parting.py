@@ -2,6 +2,7 @@
 """Which signals of two traces part first, and which lines drive them."""
 
 import json
+import shutil
 
 import pytest
 from hypothesis import given, settings
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from stub_waves import ROOT, VIEW
 from waves.drivers import Design
-from waves.parting import Part, explain, first_difference, one_of_each_array
+from waves.parting import Part, explain, first_difference, one_of_each_array, one_of_each_net
 from waves.trace import Signal, WavesError
 
 
@@ -103,6 +104,31 @@ def test_what_follows_from_others_of_its_cycle_comes_behind_them(chip):
     order = [p.name for p in parts]
     assert order[0] == "a_first" and set(order[1:4]) == {"m_axi_rid", "m_axi_rvalid", "m_axi_rresp"}, order
     assert {i for _, inputs in chip.drivers("fetch_rvalid") for i in inputs} >= {"u_axi_read.rvalid", "u_axi_read.rid"}
+
+
+def test_a_signal_of_several_modules_has_one_row(chip):
+    """Named as where it is assigned; what only looks alike stays."""
+    names = ("u_scratchpad.wgt_valid", "wgt_valid", "u_matrix.u_weights.rd_valid", "u_matrix.wgt_valid")
+    parts = [Part([name], 9, 0, 1) for name in names]
+    parts += [Part(["u_scratchpad.wgt_ready"], 9, 0, 1), Part(["wgt_addr"], 9, 1, 2), Part(["nowhere"], 9, 0, 1)]
+    explain(parts, chip)
+    found = {part.name: part.names[1:] for part in one_of_each_net(parts)}
+    assert sorted(found.pop("u_matrix.u_weights.rd_valid")) == sorted(set(names) - {"u_matrix.u_weights.rd_valid"})
+    assert found == {"u_scratchpad.wgt_ready": [], "wgt_addr": [], "nowhere": []}
+
+
+def test_lines_of_the_other_rtl(chip, tmp_path):
+    """What the other RTL drives otherwise comes first, with its lines; the same RTL elsewhere has none."""
+    shutil.copytree(ROOT / "rtl", tmp_path / "rtl", ignore=shutil.ignore_patterns("__pycache__"))
+    names = "u_command.busy", "u_matrix.u_agen.cb_addr", "u_matrix.u_agen.row_first"
+    parts = [Part([name], 9, 0, 1) for name in names]
+    explain(parts, chip, Design([tmp_path / "rtl"], "presil_top"))
+    assert [part.theirs for part in parts] == [[]] * 3
+    file = tmp_path / "rtl" / "presil_agen.sv"
+    file.write_text(file.read_text().replace("cb_addr <= cb_addr + cb_stride;", "cb_addr <= cb_addr + y_stride;"))
+    explain(parts, chip, Design([tmp_path / "rtl"], "presil_top"))
+    assert parts[0].name == "u_matrix.u_agen.cb_addr" and not parts[1].theirs and not parts[2].theirs
+    assert "cb_addr <= cb_addr + y_stride;" in [line.text for line, _ in parts[0].theirs]
 
 
 def test_an_index_is_a_cause_too():

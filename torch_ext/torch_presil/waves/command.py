@@ -3,6 +3,7 @@
 
 import json
 import sys
+import time
 from pathlib import Path
 
 import click
@@ -32,6 +33,10 @@ def parse_marks(marks) -> dict:
             raise WavesError(f"--mark {mark}: NAME=CYCLE was expected")
         found[name] = int(cycle)
     return found
+
+
+def is_waveform(name: str) -> bool:
+    return Path(name).suffix in (".fst", ".vcd")
 
 
 def show(path: Path, view, window, marks: dict, svg, html, out, only, first: int | None = None) -> dict:
@@ -88,15 +93,36 @@ def show_bundle(path: Path, launch, view, window: str | None, marks: dict, svg, 
     return {**result, "bundle": str(path), "launch": chosen.number, "replay": report}
 
 
-def compare_bundle(path: Path, launch, library: Path, view, window: str | None, rtl, most: int, console) -> dict:
-    """Replays a launch of a bundle on the build's library and on another one, and compares the waveforms."""
-    from . import parting
+def compare_bundle(path: Path, launch, against: str, view, window: str | None, rtl, most: int, console) -> dict:
+    """Runs a launch of a bundle on the build's simulator and on another one: which signals part first."""
+    from . import parting, search
+    from .against import resolve
 
     chosen = replay.choose(path, launch)
-    left, right = (path.with_name(f"{path.stem}-{chosen.number}{what}.fst") for what in ("", "-against"))
-    reports = [replay.trace(chosen, left, window), replay.trace(chosen, right, window, library)]
-    first = (parse_window(window)[0] or 0) if window else None
-    result = parting.run(left, right, view, rtl, most, console, first)
+    other = resolve(against, chosen.chip, chosen.config, view, console)
+    start, names = time.monotonic(), ("this build", str(other.library if other.rtl is None else against))
+    if window:
+        span, reports, compared = parse_window(window), [], 0
+    else:
+        span, reports, compared = search.window(chosen, (None, other.library), names, view, console)
+    if span is None:
+        console.print(f"{compared} signals agree from the doorbell on", highlight=False)
+        result = {"traces": [], "compared": compared, "differing": 0, "first": [], "modules": []}
+    else:
+        left, right = (path.with_name(f"{path.stem}-{chosen.number}{what}.fst") for what in ("", "-against"))
+        text = window or f"{span[0]}:{span[1]}"
+        traced = [replay.trace(chosen, left, text, quiet=True), replay.trace(chosen, right, text, other.library, True)]
+        result = parting.run(left, right, view, rtl, most, console, span[0] or 0, other.rtl)
+        reports = reports or traced
+        if result["first"]:
+            marks = {"parts": result["first"][0]["cycle"]}
+            saved = [show(trace, view, None, marks, None, None, None, (), span[0] or 0) for trace in (left, right)]
+            for name, one in zip(names, saved, strict=True):
+                files = f"{one['trace']}, {one['written']['gtkwave']}"
+                console.print(f"{escape(name)}: {escape(files)}", highlight=False)
+    seconds = time.monotonic() - start
+    console.print(f"searched and compared in {seconds:.0f} s", highlight=False)
+    result |= {"build_seconds": other.seconds, "seconds": seconds}
     return {**result, "bundle": str(path), "launch": chosen.number, "replays": reports}
 
 
@@ -117,8 +143,9 @@ def compare_bundle(path: Path, launch, library: Path, view, window: str | None, 
 @click.option(
     "--against",
     default=None,
-    type=click.Path(path_type=Path),
-    help="Another trace; with a bundle a simulator library, too: which signals part first, and where in the RTL.",
+    metavar="OTHER",
+    help="Another trace; with a bundle a simulator library, a folder of RTL or a commit, whose simulator is built: "
+    "which signals part first, and which lines of the RTL drive them.",
 )
 @click.option("--rtl", multiple=True, help="Files or folders of the RTL, instead of the view's. With --against.")
 @click.option("--top-n", default=20, show_default=True, help="Signals that are listed. With --against.")
@@ -131,15 +158,18 @@ def waves(file, view, launch, window, marks, groups, svg, html, out, against, rt
         bundle = replay.is_bundle(file)
         if launch is not None and not bundle:
             raise WavesError(f"--launch is of a bundle, {file} is none")
-        if against and bundle and replay.is_library(against):
+        if against and bundle and not is_waveform(against):
             result = compare_bundle(file, launch, against, view, window, rtl, top_n, console)
         elif against:
             from . import parting
 
-            for path in (file, against):
-                if replay.is_bundle(path) or replay.is_library(path):
-                    raise WavesError(f"{path}: --against: two waveforms, or a bundle and a simulator library, expected")
-            result = parting.run(file, against, view, rtl, top_n, console)
+            for path in (file, Path(against)):
+                if path.is_dir() or replay.is_bundle(path) or replay.is_library(path):
+                    raise WavesError(
+                        f"{path}: --against: two waveforms, or a bundle and a simulator library, folder of RTL or "
+                        "commit, expected"
+                    )
+            result = parting.run(file, Path(against), view, rtl, top_n, console)
         else:
             wanted = parse_marks(marks), svg, html, out, groups
             if bundle:

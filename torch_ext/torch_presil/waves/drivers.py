@@ -140,6 +140,10 @@ class Design:
         """[(Line, paths it depends on)] of what drives a signal, followed through ports."""
         return self._drivers(*self.place(path), DEPTH)[:MOST_LINES]
 
+    def assigns(self, path: str, lines: list) -> bool:
+        """Whether the first of its lines is in the signal's own module, not behind a port."""
+        return bool(lines) and self.modules[self.place(path)[0]].file == lines[0][0].file
+
     def _drivers(self, name: str, above: list, signal: str, depth: int) -> list:
         module, found = self.modules[name], []
         place = [instance for _, instance in above]

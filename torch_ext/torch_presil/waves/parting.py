@@ -14,6 +14,8 @@ from .drivers import Design
 from .trace import Trace, WavesError
 from .view import View, find
 
+TEXT = 56  # letters of a line of the RTL that are shown
+
 
 @dataclass
 class Part:
@@ -24,6 +26,8 @@ class Part:
     left: object
     right: object
     lines: list = field(default_factory=list)
+    theirs: list = field(default_factory=list)  # lines of the other RTL, where they say something else
+    home: bool = False  # its first name is of the module that assigns it
     others: int = 0  # elements of the same array
     follows: int = 0  # how many of the signals that it depends on had parted by then
 
@@ -108,21 +112,41 @@ def one_of_each_array(parts: list) -> list:
     return list(found.values())
 
 
-def explain(parts: list, design: Design) -> None:
-    """Finds the lines, and puts the ones that follow from others of the same time behind these."""
+def explain(parts: list, design: Design, other: Design | None = None) -> None:
+    """Finds the lines, and puts the ones that follow from others of the same time behind these. other: the second
+    trace's RTL; what it drives by other lines comes first."""
     since = {name: part.since for part in parts for name in part.names}
     for part in parts:
-        for name in part.names:
-            lines = design.drivers(name)
-            if not lines:
-                continue
+        found = [(name, lines) for name in part.names if (lines := design.drivers(name))]
+        found.sort(key=lambda one: not design.assigns(*one))
+        for name, lines in found[:1]:
             part.names.remove(name)
             part.names.insert(0, name)
+            part.home = design.assigns(name, lines)
             part.lines = lines
             inputs = {i for _, depends in lines for i in depends} - set(part.names)
             part.follows = sum(since.get(i, part.since + 1) <= part.since for i in inputs)
-            break
-    parts.sort(key=lambda p: (p.since, p.follows, not p.lines, p.name.count("."), p.name))
+            part.theirs = _changed(lines, other.drivers(name)) if other else []
+    parts.sort(key=lambda p: (p.since, not p.theirs, p.follows, not p.lines, p.name.count("."), p.name))
+
+
+def one_of_each_net(parts: list) -> list:
+    """Of what the same lines drive in the same cycle to the same values (a signal in each module that it passes) the
+    one that is assigned there; it has the others among its names."""
+    found = {}
+    for part in parts:
+        key = part.since, part.left, part.right, tuple(line for line, _ in part.lines)
+        first = found.setdefault(key if part.lines else (id(part),), part)
+        if first is part:
+            continue
+        first.names[:] = part.names + first.names if part.home > first.home else first.names + part.names
+        first.home |= part.home
+    return list(found.values())
+
+
+def _changed(lines: list, others: list) -> list:
+    """The other RTL's lines if they don't say the same."""
+    return others if {one.text for one, _ in lines} != {one.text for one, _ in others} else []
 
 
 def _design(view: View, rtl):
@@ -146,8 +170,10 @@ def _counts(a: Trace, b: Trace, view: View, first: int | None, console) -> tuple
     return tuple(view.cycles(t, first) for t in (a, b))
 
 
-def run(left: Path, right: Path, view_path, rtl, most: int, console, first_cycle: int | None = None) -> dict:
-    """first_cycle: with which both begin, if that is known."""
+def run(
+    left: Path, right: Path, view_path, rtl, most: int, console, first_cycle: int | None = None, other_rtl=None
+) -> dict:
+    """first_cycle: with which both begin, if that is known. other_rtl: a folder, the second trace's."""
     a, b = Trace(left), Trace(right)
     view = find(a, view_path)
     if view.top not in {s.split(".")[-1] for s in b.scopes}:
@@ -168,7 +194,8 @@ def run(left: Path, right: Path, view_path, rtl, most: int, console, first_cycle
         first.setdefault(part.module, part)
     shown, design = parts[: max(4 * most, 100)], _design(view, rtl) if parts else None
     if design:
-        explain(shown, design)
+        explain(shown, design, Design([other_rtl], view.top) if other_rtl else None)
+        shown = one_of_each_net(shown)
     result = {
         "traces": [str(left), str(right)],
         "from": begin,
@@ -184,6 +211,7 @@ def run(left: Path, right: Path, view_path, rtl, most: int, console, first_cycle
                 "aliases": p.names[1:],
                 "others": p.others,
                 "drivers": [{"place": str(line), "text": line.text} for line, _ in p.lines],
+                "other_drivers": [{"place": str(line), "text": line.text} for line, _ in p.theirs],
             }
             for p in shown[:most]
         ],
@@ -196,6 +224,21 @@ def run(left: Path, right: Path, view_path, rtl, most: int, console, first_cycle
     return result
 
 
+def _differing(ours: list, theirs: list) -> list:
+    """[(mark, driver)] that are shown: of two RTLs what each has and the other hasn't."""
+    texts = [{d["text"] for d in drivers} for drivers in (ours, theirs)]
+    if not theirs:
+        return [("", d) for d in ours[:2]]
+    gone = [("- ", d) for d in ours if d["text"] not in texts[1]]
+    return (gone + [("+ ", d) for d in theirs if d["text"] not in texts[0]])[:4]
+
+
+def _line(mark: str, driver: dict) -> str:
+    """Whole where two RTLs differ: it may be the last word that does."""
+    text = driver["text"] if mark or len(driver["text"]) <= TEXT else driver["text"][: TEXT - 1] + "…"
+    return f"{mark}{driver['place']}\n    {text}"
+
+
 def _value(value) -> str:
     return f"{value:x}" if isinstance(value, int) else str(value)
 
@@ -206,10 +249,11 @@ def _print(result: dict, early: int, only_one: int, console) -> None:
         console.print(f"{result['compared']} signals agree from {begin} on", highlight=False)
     if result["first"]:
         table = Table("cycle", "signal", "first", "second", "driven at", title="Signals that part first")
+        table.columns[-1].overflow = "fold"
         for row in result["first"]:
-            places = "\n".join(f"{d['place']}  {d['text'][:60]}" for d in row["drivers"][:2])
-            values = [v if len(v) <= 16 else "…" + v[-15:] for v in map(_value, row["values"])]
             name = row["signal"] + (f" and {row['others']} more" if row["others"] else "")
+            places = "\n".join(_line(*one) for one in _differing(row["drivers"], row["other_drivers"]))
+            values = [v if len(v) <= 16 else "…" + v[-15:] for v in map(_value, row["values"])]
             table.add_row(str(row["cycle"]), escape(name), *map(escape, values), escape(places))
         console.print(table)
         table = Table(

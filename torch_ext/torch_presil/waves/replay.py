@@ -42,6 +42,7 @@ class Chosen:
 
     bundle: Path
     number: int
+    chip: str
     config: str
     cycle: int | None  # of the first difference that was recorded
     status: int  # presil_status; 0: OK
@@ -69,7 +70,8 @@ def choose(path: Path, number: int | None) -> Chosen:
             differences = [r.difference for r in of[number] if r.difference and r.difference.present]
             cycle = next((d.cycle for d in differences if d.cycle != NO_CYCLE), None)
             status = next((r.status for r in of[number] if r.status), 0)
-            return Chosen(path, number, bundle.chips()[launches[number].chip].config, cycle, status)
+            chip = bundle.chips()[launches[number].chip]
+            return Chosen(path, number, chip.chip, chip.config, cycle, status)
     except (ValueError, MemoryError) as error:
         raise WavesError(str(error)) from None
 
@@ -115,14 +117,14 @@ def run(chosen: Chosen, *arguments, quiet: bool = False) -> dict:
         return {**json.loads(report.read_text(errors="replace")), "exit": done.returncode}
 
 
-def trace(chosen: Chosen, path: Path, window: str | None, library: Path | None = None) -> dict:
+def trace(chosen: Chosen, path: Path, window: str | None, library: Path | None = None, quiet: bool = False) -> dict:
     """The launch's waveform, at `path`, and what presil-replay says."""
     path.unlink(missing_ok=True)
     options = ["--trace", path.absolute()]
     options += ["--window", window] if window else []
     options += ["--library", library] if library else []
     try:
-        report = run(chosen, *options)
+        report = run(chosen, *options, quiet=quiet)
     except WavesError as error:
         if library:
             raise WavesError(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .trace import Cycles, Trace, WavesError
 
-KEYS = {"top", "title", "clock", "doorbell", "done", "rtl", "enumerations", "groups", "pictures"}
+KEYS = {"top", "title", "clock", "doorbell", "done", "rtl", "library", "enumerations", "groups", "pictures"}
 FORMATS = ("hex", "unsigned", "signed", "binary")
 
 
@@ -36,6 +36,7 @@ class View:
     groups: list  # of the file, not yet looked up
     root: str = ""  # of the top module in the trace
     pictures: dict = field(default_factory=dict)
+    library: dict | None = None  # {"chip": of bundles, "project": CMake project that builds a simulator of other RTL}
 
     def full(self, name: str) -> str:
         return f"{self.root}.{name}"
@@ -122,6 +123,11 @@ def load(path) -> View:
         for item in group["signals"]:
             if isinstance(item, dict) and item.get("format", "hex") not in FORMATS:
                 raise WavesError(f"{path}: group {group['name']}: format {item['format']}: one of {', '.join(FORMATS)}")
+    library = data.get("library")
+    if library is not None:
+        if set(library) != {"chip", "project"} or not data.get("rtl"):
+            raise WavesError(f"{path}: [library]: `chip` and `project`, and `rtl` beside it, were expected")
+        library = {**library, "project": (path.parent / library["project"]).resolve()}
     enumerations = {n: _enumeration(path, n, e) for n, e in data.get("enumerations", {}).items()}
     return View(
         path,
@@ -134,18 +140,19 @@ def load(path) -> View:
         enumerations,
         data["groups"],
         pictures=data.get("pictures", {}),
+        library=library,
     )
 
 
-def folders() -> list:
-    """Where views are found by themselves: the source tree's."""
-    place = Path(__file__).resolve().parents[3] / "waveforms"
-    return [place] if place.is_dir() else []
+def views() -> list:
+    """Those that are found by themselves: the source tree's, or an installed package's."""
+    here = Path(__file__).resolve()
+    return sorted(p for top in (here.parents[3], here.parents[1] / "sources") for p in top.glob("waveforms/*.toml"))
 
 
 def find(trace: Trace, path=None) -> View:
     """The view that was asked for, or that of a chip whose top module the trace has."""
-    candidates = [load(path)] if path else [load(p) for folder in folders() for p in sorted(folder.glob("*.toml"))]
+    candidates = [load(path)] if path else list(map(load, views()))
     tops = {s.split(".")[-1] for s in trace.scopes}
     for view in candidates:
         if view.top in tops:
