@@ -56,6 +56,24 @@ def test_help_names_every_command(tree):
         assert re.search(rf"^  {command}\b", done.stdout, re.M), command
 
 
+def test_waves_builds_what_replays_a_bundle(tree):
+    """The configurations of rtl/ that the file names, with waveforms; for a waveform nothing is built."""
+    (tree / "rtl").mkdir()
+    shutil.copy(ROOT / "rtl" / "configs.json", tree / "rtl")
+    (tree / ".venv" / "bin").mkdir(parents=True)
+    python = tree / ".venv" / "bin" / "python"
+    python.write_text('#!/bin/sh\necho "$@" >>asked\necho tiny nonesuch base\n')
+    python.chmod(0o755)
+    (tree / "x.presil").write_bytes(b"PRESILB\n\0more")
+    (tree / "y.fst").write_bytes(b"\0\1\2PRESILB")
+    stubs = 'set_up_packages() { :; }; set_up() { echo "set up: $*"; exit 0; }; '
+    done = bash(tree, f"{stubs} main waves --launch 1 x.presil --against y.fst")
+    assert done.stdout == "set up: run fast base tiny  fast trace\n" and not done.stderr
+    assert (tree / "asked").read_text() == f"torch_ext/torch_presil/waves/configs.py {tree}/x.presil\n"
+    done = bash(tree, f"{stubs} main waves y.fst --against missing.fst")
+    assert done.stdout == "tiny nonesuch base\n", "the command itself"
+
+
 @pytest.mark.parametrize("command", ["demo", "bench", "cosim", "info", "vp", "waves", "why", "test"])
 def test_help_of_a_command_builds_nothing(tree, command):
     runner = [f"tests/runner/{name}.py" for name in ("__init__", "jobs", "results", "stages")]

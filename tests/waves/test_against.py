@@ -84,12 +84,23 @@ def test_the_window_has_the_first_difference(last, data):
     assert len(asked) <= last // search.CHUNK + 12
 
 
+@pytest.mark.parametrize("last", [1, 512, 513, 16384, 40_000])
+def test_no_cycle_is_lost_at_an_edge(last):
+    """Halves of a window begin where the other ends."""
+    for edge in range(0, last, 256):
+        for cycle in {max(edge - 1, 0), edge, min(edge + 1, last - 1)}:
+            low, high = search.narrow(lambda a, b: a <= cycle < b, last)
+            assert low <= cycle < high <= last and high - low <= search.STEP
+
+
 def test_a_waveform_is_told_by_its_signals_alone(good, tmp_path, monkeypatch):
     monkeypatch.setenv("PRESIL_BUILD_DIR", str(BUILD))
     one, other = (replay.choose(good, launch) for launch in (0, 1))
     for name, launch, window in (("a", one, "0:50"), ("b", one, "0:50"), ("c", one, "0:51"), ("d", other, "0:900")):
         replay.trace(launch, tmp_path / name, window, quiet=True)
     replay.trace(one, tmp_path / "e", "0:900", quiet=True)
+    whole = (tmp_path / "b").read_bytes()
+    (tmp_path / "b").write_bytes(whole[:215] + b"Xxx Yyy" + whole[222:])  # the date
     a, b, c, d, e = (search.body(tmp_path / name) for name in "abcde")
     assert a == b != c and d != e and len(a) > 1000
 

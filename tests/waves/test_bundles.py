@@ -4,13 +4,14 @@
 import json
 import re
 import shutil
+import subprocess
 import sys
 
 import pytest
 
 from bundle import Bundle
 from tiny_bundles import with_difference, with_wrong_byte
-from stub_waves import BUILD, VIEW
+from stub_waves import BUILD, ROOT, VIEW
 from waves import replay
 from waves.trace import Trace, WavesError
 from waves.view import find
@@ -141,6 +142,16 @@ def test_errors_of_bundles(captured, waves, tmp_path, arguments, text):
     shutil.copy(VIEW, tmp_path / "other.toml")
     done = waves(*arguments, status=2)
     assert re.search(text, done.text) and "Traceback" not in done.text, done.text
+
+
+def test_the_start_script_is_told_the_configurations(captured, tmp_path):
+    def said(path):
+        command = [sys.executable, str(ROOT / "torch_ext" / "torch_presil" / "waves" / "configs.py"), str(path)]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    (tmp_path / "torn.presil").write_bytes((captured / "good.presil").read_bytes()[:50])
+    assert said(captured / "good.presil") == "tiny\n"
+    assert said(tmp_path / "torn.presil").strip() == "" and said(tmp_path / "missing.presil") == ""
 
 
 def test_without_the_trace_library_the_tool_says_what_to_build(captured, waves, tmp_path):

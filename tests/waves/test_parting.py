@@ -108,13 +108,18 @@ def test_what_follows_from_others_of_its_cycle_comes_behind_them(chip):
 
 def test_a_signal_of_several_modules_has_one_row(chip):
     """Named as where it is assigned; what only looks alike stays."""
-    names = ("u_scratchpad.wgt_valid", "wgt_valid", "u_matrix.u_weights.rd_valid", "u_matrix.wgt_valid")
+    names = ("u_scratchpad.wgt_valid", "wgt_valid", "u_matrix.u_weights.rd_valid")
     parts = [Part([name], 9, 0, 1) for name in names]
-    parts += [Part(["u_scratchpad.wgt_ready"], 9, 0, 1), Part(["wgt_addr"], 9, 1, 2), Part(["nowhere"], 9, 0, 1)]
+    parts += [
+        Part(["u_matrix.wgt_valid"], 9, 1, 0),
+        Part(["u_scratchpad.wgt_ready"], 9, 0, 1),
+        Part(["wgt_addr"], 9, 1, 2),
+        Part(["nowhere"], 9, 0, 1),
+    ]
     explain(parts, chip)
     found = {part.name: part.names[1:] for part in one_of_each_net(parts)}
     assert sorted(found.pop("u_matrix.u_weights.rd_valid")) == sorted(set(names) - {"u_matrix.u_weights.rd_valid"})
-    assert found == {"u_scratchpad.wgt_ready": [], "wgt_addr": [], "nowhere": []}
+    assert found == {"u_matrix.wgt_valid": [], "u_scratchpad.wgt_ready": [], "wgt_addr": [], "nowhere": []}
 
 
 def test_lines_of_the_other_rtl(chip, tmp_path):
