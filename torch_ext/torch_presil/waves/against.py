@@ -110,7 +110,7 @@ def _step(command: list, log: Path, console, what: str, start: float) -> None:
                 status.update(shown)
                 if not console.is_terminal and now - told >= 5:
                     told = now
-                    console.print(shown, highlight=False)
+                    console.print(shown, highlight=False, soft_wrap=True)
             failed = process.wait()
         finally:
             if process.poll() is None:  # all of it: compilers would go on in a folder that the next build uses
@@ -138,7 +138,8 @@ def _build(view: View, config: str, rtl: Path, name: str, places: Path, console)
         _step(["cmake", "--build", place], place / "build.log", console, what, start)
     seconds = time.monotonic() - start
     if fresh:
-        console.print(f"built the simulator of {escape(name)} in {seconds:.0f} s: {library}", highlight=False)
+        text = f"built the simulator of {escape(name)} in {seconds:.0f} s: {escape(str(library))}"
+        console.print(text, highlight=False, soft_wrap=True)
     return Other(library, rtl, seconds if fresh else 0.0)
 
 
