@@ -5,15 +5,9 @@
 #include <cstring>
 #include <new>
 
-#include "device_memory.h"
-#include "guard.h"
 #include "platform.h"
-#include "registers.h"
-#include "settings.h"
 #include "stage.h"
-#include "stopped.h"
-#include "waiter.h"
-#include "write_times.h"
+#include "transport_base.h"
 
 namespace {
 
@@ -43,68 +37,65 @@ Stage* stage = nullptr;
 
 }  // namespace
 
-struct presil_transport {
+struct presil_transport : TransportState {
   explicit presil_transport(Platform& p) : platform(p), wait(p), waiter(wait) {}
 
+  template <class Body> int perform(Body body) {
+    const int code = stage->perform(body);
+    if (!platform.stopped().empty()) throw Stopped(platform.stopped());
+    return code;
+  }
+  void on_stop() noexcept {}
+  bool idle() { return platform.idle(); }
+  void begin(uint64_t launch) { platform.launch(launch); }
+  void reset(bool) { platform.reset(); }
+  uint64_t now() { return platform.dram().now(); }
+  uint64_t cycles() { return platform.chip().cycles() - cycles_before; }
+  unsigned word() { return platform.chip().word(); }
+  void configure(uint64_t seed) { platform.dram().configure(memory_settings, seed); }
+  WriteLog& write_log() { return platform.dram().state().write_log(); }
+  void watch(bool on) {
+    if (!on) return platform.chip().watch_writes({});
+    platform.chip().watch_writes([this](uint64_t address, uint64_t bytes) { note_write(address, bytes); });
+  }
+  presil_bus_fault fault() { return platform.dram().state().fault(); }
+  void set_faults(const Fault* faults, size_t count) { platform.dram().state().set_faults(faults, count); }
+  bool traces() { return platform.chip().traces(); }
+  std::string no_trace() {
+    return "this chip's library (build " + platform.settings().build + ") has no tracing; the trace build has";
+  }
+  bool trace(const char* path, uint64_t first, uint64_t last) { return platform.chip().trace(path, first, last); }
+
   Platform& platform;
-  DeviceMemory memory;
   PlatformWait wait;
   Waiter waiter;
-  TransportSettings settings;
-  MemorySettings memory_settings;
   uint64_t cycles_before = 0;  // of the chip, when this transport was opened
-  std::vector<presil_write_range> ranges;
-  std::string error, stop_reason;
-  bool stopped = false;
+
+ private:
+  // Writes by DMI, which the DRAM doesn't see.
+  void note_write(uint64_t address, uint64_t bytes) {
+    for (uint64_t at = address - memory.base(), end = at + bytes; at < end;) {
+      const uint64_t first = at % 64, count = std::min(64 - first, end - at);
+      write_log().add(at - first, (~uint64_t{0} >> (64 - count)) << first, now());
+      at += count;
+    }
+  }
 };
 
 namespace {
 
+using Ops = TransportOps<presil_transport>;
+
 bool taken = false;
 
-int fail(presil_transport* t, int code, std::string text) {
-  t->error = std::move(text);
-  return code;
-}
-
-int stop(presil_transport* t, const std::string& why) {
-  t->stopped = true;
-  t->stop_reason = why;
-  return fail(t, PRESIL_TRANSPORT_ESTOPPED, why);
-}
-
-// Runs `body`, which returns a code; what it throws becomes one.
-template <class Body> int guarded(presil_transport* t, Body body) {
-  if (t->stopped) return fail(t, PRESIL_TRANSPORT_ESTOPPED, "a reset is needed: " + t->stop_reason);
-  try {
-    const int code = stage->perform(body);
-    return t->platform.stopped().empty() ? code : stop(t, t->platform.stopped());
-  } catch (const Stopped& s) {
-    return stop(t, s.what());
-  } catch (const std::bad_alloc&) {
-    return fail(t, PRESIL_TRANSPORT_ENOMEM, "out of host memory");
-  } catch (const std::exception& e) {
-    return fail(t, PRESIL_TRANSPORT_EIO, e.what());
-  }
-}
-
 int op_open(const presil_transport_options* options, presil_transport** out, char* error, size_t error_bytes) try {
-  std::string text;
+  presil_transport_options o;
   int code = PRESIL_TRANSPORT_EINVAL;
-  presil_transport_options o = {};
-  o.memory_fd = -1;
-  if (!options || !out || options->size < offsetof(presil_transport_options, memory_base)) {
-    text = "open: options and out must be given, options->size set";
-  } else if (!offered || taken) {
-    text = "open: the platform is in use, or there is none";
-  } else {
-    memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
+  std::string text = Ops::read_options(options, out, &o);
+  if (text.empty() && (!offered || taken)) text = "open: the platform is in use, or there is none";
+  if (text.empty()) {
     auto t = std::make_unique<presil_transport>(*offered);
-    if (o.abi != PRESIL_TRANSPORT_ABI) {
-      text = "open: ABI " + std::to_string(PRESIL_TRANSPORT_ABI) + " expected, " + std::to_string(o.abi) + " given";
-    } else if (parse_memory_settings(o.memory_model, offered->chip().word(), &t->memory_settings, &text) &&
-               parse_transport_settings(o.options, &t->settings, &text) &&
-               t->memory.open(o.memory_fd, o.memory_base.value, o.memory_bytes, &text)) {
+    if (Ops::take_options(t.get(), o, offered->chip().word(), &text)) {
       Platform& p = t->platform;
       p.map(t->memory.base(), t->memory.host(), t->memory.bytes());
       p.dram().configure(t->memory_settings, o.seed);
@@ -171,26 +162,24 @@ int op_info(presil_transport* t, presil_transport_info* out) {
   return 0;
 }
 
-const char* op_last_error(presil_transport* t) noexcept { return t->error.c_str(); }
-
 // In the simulation.
 int access(presil_transport* t, bool write, uint32_t offset, uint32_t* value) {
   if (!register_exists(offset))
-    return fail(t, PRESIL_TRANSPORT_EINVAL, no_such_register(write ? "write32" : "read32", offset));
+    return t->fail(PRESIL_TRANSPORT_EINVAL, no_such_register(write ? "write32" : "read32", offset));
   const tlm::tlm_response_status status =
       t->platform.host().access(write, t->platform.settings().registers + offset, value);
   if (status == tlm::TLM_OK_RESPONSE) return 0;
   const char* what = write ? "write" : "read";
   if (status == tlm::TLM_ADDRESS_ERROR_RESPONSE)
-    return fail(t, PRESIL_TRANSPORT_EBUS, register_failed(what, offset, kAxiDecerr));
-  return fail(t, PRESIL_TRANSPORT_EBUS,
-              std::string(what) + " of register " + hex(offset) + ": answered with an error, or not at all");
+    return t->fail(PRESIL_TRANSPORT_EBUS, register_failed(what, offset, kAxiDecerr));
+  return t->fail(PRESIL_TRANSPORT_EBUS,
+                 std::string(what) + " of register " + hex(offset) + ": answered with an error, or not at all");
 }
 
 // Letting the simulation run and stopping it again costs more than an access.
-int op_read32_many(presil_transport* t, const uint32_t* offsets, size_t count, uint32_t* values) try {
+int op_read32_many(presil_transport* t, const uint32_t* offsets, size_t count, uint32_t* values) {
   std::vector<uint32_t> read(count);
-  const int code = guarded(t, [&] {
+  const int code = Ops::guarded(t, [&] {
     for (size_t i = 0; i < count; i++) {
       const int failed = access(t, false, offsets[i], &read[i]);
       if (failed) return failed;
@@ -199,189 +188,16 @@ int op_read32_many(presil_transport* t, const uint32_t* offsets, size_t count, u
   });
   if (!code) std::copy(read.begin(), read.end(), values);
   return code;
-} catch (const std::bad_alloc&) {
-  return fail(t, PRESIL_TRANSPORT_ENOMEM, "out of host memory");
 }
 
 int op_read32(presil_transport* t, uint32_t offset, uint32_t* value) { return op_read32_many(t, &offset, 1, value); }
 
 int op_write32(presil_transport* t, uint32_t offset, uint32_t value) {
-  return guarded(t, [&] { return access(t, true, offset, &value); });
+  return Ops::guarded(t, [&] { return access(t, true, offset, &value); });
 }
 
-int op_region(presil_transport* t, uint32_t index, presil_region* out) {
-  if (index) return fail(t, PRESIL_TRANSPORT_EINVAL, "region: there is one");
-  *out = {{t->memory.base()}, t->memory.bytes(), t->settings.map ? t->memory.host() : nullptr};
-  return 0;
-}
-
-int outside(presil_transport* t, const char* what, presil_daddr address, uint64_t bytes) {
-  return fail(t, PRESIL_TRANSPORT_EBUS,
-              outside_memory(what, address.value, bytes, t->memory.base(), t->memory.bytes()));
-}
-
-int op_mem_read(presil_transport* t, presil_daddr from, void* to, uint64_t bytes) {
-  const uint8_t* p = t->memory.at(from.value, bytes);
-  if (!p) return outside(t, "mem_read", from, bytes);
-  memcpy(to, p, bytes);
-  return 0;
-}
-
-int op_mem_write(presil_transport* t, presil_daddr to, const void* from, uint64_t bytes) {
-  uint8_t* p = t->memory.at(to.value, bytes);
-  if (!p) return outside(t, "mem_write", to, bytes);
-  memcpy(p, from, bytes);
-  return 0;
-}
-
-int op_sync(presil_transport* t, presil_daddr base, uint64_t bytes) {
-  return t->memory.at(base.value, bytes) ? 0 : outside(t, "sync", base, bytes);
-}
-
-int op_launch(presil_transport* t, uint64_t launch) {
-  return guarded(t, [&] {
-    if (!t->platform.idle()) return fail(t, PRESIL_TRANSPORT_EINVAL, "launch: bus transactions are outstanding");
-    t->platform.launch(launch);
-    t->waiter.launched();
-    return 0;
-  });
-}
-
-int op_wait(presil_transport* t, presil_wait* w) {
-  if (!w || w->size < sizeof *w) return fail(t, PRESIL_TRANSPORT_EINVAL, "wait: size must be set");
-  return guarded(t, [&] {
-    t->platform.dram().state().write_log().waits(t->platform.dram().now());
-    t->waiter.wait(w);
-    return 0;
-  });
-}
-
-int op_cycles(presil_transport* t, uint64_t* cycles) {
-  *cycles = t->platform.chip().cycles() - t->cycles_before;
-  return 0;
-}
-
-int op_reset(presil_transport* t) {
-  t->stopped = false;
-  return guarded(t, [&] {
-    t->platform.reset();
-    t->platform.launch(0);
-    return 0;
-  });
-}
-
-int op_trace(presil_transport* t, const char* path, uint64_t first, uint64_t last) {
-  if (!t->platform.chip().traces())
-    return fail(t, PRESIL_TRANSPORT_ENOSYS,
-                "trace: this chip's library (build " + t->platform.settings().build +
-                    ") has no tracing; the trace build has");
-  if (path && (!*path || last < first))
-    return fail(t, PRESIL_TRANSPORT_EINVAL, "trace: a path and first_cycle <= last_cycle are needed");
-  return guarded(t, [&] {
-    return t->platform.chip().trace(path ? path : "", first, last)
-               ? 0
-               : fail(t, PRESIL_TRANSPORT_EINVAL, std::string("trace: cannot write ") + path);
-  });
-}
-
-// Writes by DMI, which the DRAM doesn't see.
-void note_write(presil_transport* t, uint64_t address, uint64_t bytes) {
-  WriteLog& log = t->platform.dram().state().write_log();
-  const uint64_t now = t->platform.dram().now();
-  for (uint64_t at = address - t->memory.base(), end = at + bytes; at < end;) {
-    const uint64_t first = at % 64, count = std::min(64 - first, end - at);
-    log.add(at - first, (~uint64_t{0} >> (64 - count)) << first, now);
-    at += count;
-  }
-}
-
-int op_write_log(presil_transport* t, int on) {
-  return guarded(t, [&] {
-    WriteLog& log = t->platform.dram().state().write_log();
-    on ? log.start(t->memory.bytes()) : log.stop();
-    t->platform.chip().watch_writes(
-        on ? Chip::WriteWatch([t](uint64_t address, uint64_t bytes) { note_write(t, address, bytes); })
-           : Chip::WriteWatch());
-    return 0;
-  });
-}
-
-int op_write_log_fetch(presil_transport* t, const presil_write_range** ranges, size_t* count) try {
-  WriteLog& log = t->platform.dram().state().write_log();
-  if (!log.on()) return fail(t, PRESIL_TRANSPORT_EINVAL, "write_log_fetch: the log is off");
-  log.take(t->memory.base(), &t->ranges);
-  *ranges = t->ranges.data();
-  *count = t->ranges.size();
-  return 0;
-} catch (const std::bad_alloc&) {
-  return fail(t, PRESIL_TRANSPORT_ENOMEM, "out of host memory");
-}
-
-int op_write_times(presil_transport* t, presil_daddr address, presil_write_time* out) {
-  return presil::tell_times(t->platform.dram().state().write_log(), t->memory.base(), address.value, out)
-             ? 0
-             : fail(t, PRESIL_TRANSPORT_EINVAL, presil::kNoWriteTime);
-}
-
-int op_bus_fault(presil_transport* t, presil_bus_fault* out) {
-  *out = t->platform.dram().state().fault();
-  return 0;
-}
-
-int op_set_memory_model(presil_transport* t, const char* memory_model, uint64_t seed) {
-  return guarded(t, [&] {
-    if (!t->platform.idle())
-      return fail(t, PRESIL_TRANSPORT_EINVAL, "set_memory_model: bus transactions are outstanding");
-    std::string error;
-    if (!parse_memory_settings(memory_model, t->platform.chip().word(), &t->memory_settings, &error))
-      return fail(t, PRESIL_TRANSPORT_EINVAL, error);
-    t->platform.dram().configure(t->memory_settings, seed);
-    return 0;
-  });
-}
-
-int op_inject(presil_transport* t, const char* text) {
-  Fault faults[kMaxFaults];
-  size_t count = 0;
-  std::string error;
-  if (!parse_faults(text, faults, &count, &error)) return fail(t, PRESIL_TRANSPORT_EINVAL, error);
-  t->platform.dram().state().set_faults(faults, count);
-  t->waiter.set_faults(faults, count);
-  return 0;
-}
-
-void note(presil_transport* t, const char* text) noexcept { keep_text(&t->error, text); }
-
-// Whatever they throw stays here.
-const presil_transport_ops kOps = {
-    sizeof(presil_transport_ops),
-    PRESIL_TRANSPORT_ABI,
-    Guard<op_open, note>::call,
-    Guard<op_close, note>::call,
-    Guard<op_info, note>::call,
-    op_last_error,
-    Guard<op_read32, note>::call,
-    Guard<op_write32, note>::call,
-    Guard<op_region, note>::call,
-    Guard<op_mem_read, note>::call,
-    Guard<op_mem_write, note>::call,
-    Guard<op_sync, note>::call,
-    Guard<op_sync, note>::call,
-    Guard<op_launch, note>::call,
-    Guard<op_wait, note>::call,
-    Guard<op_cycles, note>::call,
-    Guard<op_reset, note>::call,
-    Guard<op_trace, note>::call,
-    Guard<op_write_log, note>::call,
-    Guard<op_write_log_fetch, note>::call,
-    Guard<op_bus_fault, note>::call,
-    Guard<op_set_memory_model, note>::call,
-    Guard<op_inject, note>::call,
-    Guard<op_read32_many, note>::call,
-    nullptr,
-    Guard<op_write_times, note>::call,
-    nullptr,
-};
+constexpr presil_transport_ops kOps =
+    transport_table<presil_transport, op_open, op_close, op_info, op_read32, op_write32, op_read32_many>(nullptr);
 
 }  // namespace
 

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// What presil_transport_ops does in the same way over every simulation in this process: its memory, its limits, and
+// codes for what is thrown. A simulation says the rest in its presil_transport, which is derived from TransportState:
+//
+//   template <class Body> int perform(Body)  runs it where simulated time may pass; throws Stopped
+//   void on_stop() noexcept                  the model has thrown Stopped
+//   bool idle()                              no bus transaction is open
+//   void begin(uint64_t launch)              memory model and arbiters as a launch finds them
+//   void reset(bool stopped)                 stopped: the model has
+//   uint64_t now(), cycles()                 of the memory; of the chip, since open()
+//   unsigned word()                          bytes of the bus
+//   void configure(uint64_t seed)            the memory takes memory_settings
+//   WriteLog& write_log()
+//   void watch(bool on)                      the log begins or ends
+//   presil_bus_fault fault()
+//   void set_faults(const Fault*, size_t)
+//   bool traces(); std::string no_trace(); bool trace(const char* path, uint64_t first, uint64_t last)
+#pragma once
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "device_memory.h"
+#include "guard.h"
+#include "presil_transport.h"
+#include "registers.h"
+#include "settings.h"
+#include "stopped.h"
+#include "waiter.h"
+#include "write_log.h"
+#include "write_times.h"
+
+namespace presil {
+
+struct TransportState {
+  DeviceMemory memory;  // outlives what is derived and points into it
+  TransportSettings settings;
+  MemorySettings memory_settings;
+  std::vector<presil_write_range> ranges;
+  std::string error, stop_reason;
+  bool stopped = false;
+
+  int fail(int code, std::string text) {
+    error = std::move(text);
+    return code;
+  }
+};
+
+// T: presil_transport, complete.
+template <class T> struct TransportOps {
+  // Runs `body`, which returns a code, in the simulation; what it throws becomes one.
+  template <class Body> static int guarded(T* t, Body body) {
+    if (t->stopped) return t->fail(PRESIL_TRANSPORT_ESTOPPED, "a reset is needed: " + t->stop_reason);
+    try {
+      return t->perform(body);
+    } catch (const Stopped& stop) {
+      t->stopped = true;
+      t->stop_reason = stop.what();
+      t->on_stop();
+      return t->fail(PRESIL_TRANSPORT_ESTOPPED, stop.what());
+    }
+  }
+
+  static const char* last_error(T* t) noexcept { return t->error.c_str(); }
+  static void note(T* t, const char* text) noexcept { keep_text(&t->error, text); }
+
+  static int region(T* t, uint32_t index, presil_region* out) {
+    if (index) return t->fail(PRESIL_TRANSPORT_EINVAL, "region: there is one");
+    *out = {{t->memory.base()}, t->memory.bytes(), t->settings.map ? t->memory.host() : nullptr};
+    return 0;
+  }
+
+  static int mem_read(T* t, presil_daddr from, void* to, uint64_t bytes) {
+    const uint8_t* p = t->memory.at(from.value, bytes);
+    if (!p) return outside(t, "mem_read", from, bytes);
+    memcpy(to, p, bytes);
+    return 0;
+  }
+
+  static int mem_write(T* t, presil_daddr to, const void* from, uint64_t bytes) {
+    uint8_t* p = t->memory.at(to.value, bytes);
+    if (!p) return outside(t, "mem_write", to, bytes);
+    memcpy(p, from, bytes);
+    return 0;
+  }
+
+  // The mapping is what the chip reads and writes: nothing to synchronise.
+  static int sync(T* t, presil_daddr base, uint64_t bytes) {
+    return t->memory.at(base.value, bytes) ? 0 : outside(t, "sync", base, bytes);
+  }
+
+  static int launch(T* t, uint64_t launch) {
+    return guarded(t, [&] {
+      if (!t->idle()) return busy(t, "launch");
+      t->begin(launch);
+      t->waiter.launched();
+      return 0;
+    });
+  }
+
+  static int wait(T* t, presil_wait* w) {
+    if (!w || w->size < sizeof *w) return t->fail(PRESIL_TRANSPORT_EINVAL, "wait: size must be set");
+    return guarded(t, [&] {
+      t->write_log().waits(t->now());
+      t->waiter.wait(w);
+      return 0;
+    });
+  }
+
+  static int cycles(T* t, uint64_t* out) {
+    *out = t->cycles();
+    return 0;
+  }
+
+  static int reset(T* t) {
+    const bool stopped = std::exchange(t->stopped, false);
+    return guarded(t, [&] {
+      t->reset(stopped);
+      t->begin(0);
+      return 0;
+    });
+  }
+
+  static int trace(T* t, const char* path, uint64_t first, uint64_t last) {
+    if (!t->traces()) return t->fail(PRESIL_TRANSPORT_ENOSYS, "trace: " + t->no_trace());
+    if (path && (!*path || last < first))
+      return t->fail(PRESIL_TRANSPORT_EINVAL, "trace: a path and first_cycle <= last_cycle are needed");
+    return guarded(t, [&] {
+      if (t->trace(path ? path : "", first, last)) return 0;
+      return t->fail(PRESIL_TRANSPORT_EINVAL, std::string("trace: cannot write ") + path);
+    });
+  }
+
+  static int log_writes(T* t, int on) {
+    return guarded(t, [&] {
+      on ? t->write_log().start(t->memory.bytes()) : t->write_log().stop();
+      t->watch(on);
+      return 0;
+    });
+  }
+
+  // Works after a stop too: it is then that one wants to know what was written.
+  static int fetch_log(T* t, const presil_write_range** ranges, size_t* count) {
+    if (!t->write_log().on()) return t->fail(PRESIL_TRANSPORT_EINVAL, "write_log_fetch: the log is off");
+    t->write_log().take(t->memory.base(), &t->ranges);
+    *ranges = t->ranges.data();
+    *count = t->ranges.size();
+    return 0;
+  }
+
+  static int write_times(T* t, presil_daddr address, presil_write_time* out) {
+    if (tell_times(t->write_log(), t->memory.base(), address.value, out)) return 0;
+    return t->fail(PRESIL_TRANSPORT_EINVAL, kNoWriteTime);
+  }
+
+  static int bus_fault(T* t, presil_bus_fault* out) {
+    *out = t->fault();
+    return 0;
+  }
+
+  static int set_memory_model(T* t, const char* memory_model, uint64_t seed) {
+    return guarded(t, [&] {
+      if (!t->idle()) return busy(t, "set_memory_model");
+      std::string error;
+      if (!parse_memory_settings(memory_model, t->word(), &t->memory_settings, &error))
+        return t->fail(PRESIL_TRANSPORT_EINVAL, error);
+      t->configure(seed);
+      return 0;
+    });
+  }
+
+  static int inject(T* t, const char* text) {
+    Fault faults[kMaxFaults];
+    size_t count = 0;
+    std::string error;
+    if (!parse_faults(text, faults, &count, &error)) return t->fail(PRESIL_TRANSPORT_EINVAL, error);
+    t->set_faults(faults, count);
+    t->waiter.set_faults(faults, count);
+    return 0;
+  }
+
+  // The options of open(), as far as they are known; an error text, or an empty one.
+  static std::string read_options(const presil_transport_options* options, presil_transport** out,
+                                  presil_transport_options* to) {
+    *to = {};
+    to->memory_fd = -1;
+    if (!options || !out || options->size < offsetof(presil_transport_options, memory_base))
+      return "open: options and out must be given, options->size set";
+    memcpy(to, options, options->size < sizeof *to ? options->size : sizeof *to);
+    if (to->abi == PRESIL_TRANSPORT_ABI) return "";
+    return "open: ABI " + std::to_string(PRESIL_TRANSPORT_ABI) + " expected, " + std::to_string(to->abi) + " given";
+  }
+
+  // Settings and memory of a transport that is being opened.
+  static bool take_options(T* t, const presil_transport_options& o, unsigned word, std::string* error) {
+    return parse_memory_settings(o.memory_model, word, &t->memory_settings, error) &&
+           parse_transport_settings(o.options, &t->settings, error) &&
+           t->memory.open(o.memory_fd, o.memory_base.value, o.memory_bytes, error);
+  }
+
+ private:
+  static int busy(T* t, const char* call) {
+    return t->fail(PRESIL_TRANSPORT_EINVAL, std::string(call) + ": bus transactions are outstanding");
+  }
+  static int outside(T* t, const char* what, presil_daddr address, uint64_t bytes) {
+    return t->fail(PRESIL_TRANSPORT_EBUS,
+                   outside_memory(what, address.value, bytes, t->memory.base(), t->memory.bytes()));
+  }
+};
+
+// The table. The other functions are the simulation's own; bus_open may be nullptr.
+template <class T, auto open, auto close, auto info, auto read32, auto write32, auto read32_many>
+constexpr presil_transport_ops transport_table(int (*bus_open)(presil_transport*, presil_bus_open*)) {
+  using Ops = TransportOps<T>;
+  return {
+      sizeof(presil_transport_ops),
+      PRESIL_TRANSPORT_ABI,
+      Guard<open, Ops::note>::call,
+      Guard<close, Ops::note>::call,
+      Guard<info, Ops::note>::call,
+      Ops::last_error,
+      Guard<read32, Ops::note>::call,
+      Guard<write32, Ops::note>::call,
+      Guard<Ops::region, Ops::note>::call,
+      Guard<Ops::mem_read, Ops::note>::call,
+      Guard<Ops::mem_write, Ops::note>::call,
+      Guard<Ops::sync, Ops::note>::call,
+      Guard<Ops::sync, Ops::note>::call,
+      Guard<Ops::launch, Ops::note>::call,
+      Guard<Ops::wait, Ops::note>::call,
+      Guard<Ops::cycles, Ops::note>::call,
+      Guard<Ops::reset, Ops::note>::call,
+      Guard<Ops::trace, Ops::note>::call,
+      Guard<Ops::log_writes, Ops::note>::call,
+      Guard<Ops::fetch_log, Ops::note>::call,
+      Guard<Ops::bus_fault, Ops::note>::call,
+      Guard<Ops::set_memory_model, Ops::note>::call,
+      Guard<Ops::inject, Ops::note>::call,
+      Guard<read32_many, Ops::note>::call,
+      nullptr,
+      Guard<Ops::write_times, Ops::note>::call,
+      bus_open,
+  };
+}
+
+}  // namespace presil
