@@ -42,8 +42,8 @@ def library(config: str, build: str = "fast") -> Path:
 class Chip(Transport):
     """A transport with the registers of rtl/presil.rdl. `head` counts descriptors as RING_HEAD does."""
 
-    def __init__(self, path, memory_bytes=64 << 20, memory_base=0, seed=1):
-        super().__init__(path, "default", memory_bytes, memory_base, seed)
+    def __init__(self, path, memory_bytes=64 << 20, memory_base=0, seed=1, options=None):
+        super().__init__(path, "default", memory_bytes, memory_base, seed, options)
         self.map = layout.registers()
         self.config = layout.config(self.info().config.decode())
         self.ring, self.ring_log2 = memory_base, 0

@@ -28,7 +28,8 @@ def cheap(kind, **fields):
 
 @pytest.fixture(params=["tiny", "odd"])
 def chip(request):
-    with Chip(library(request.param)) as out:
+    """With a monitor of the bus: a breach of its rules ends the simulation."""
+    with Chip(library(request.param), options="monitor=1") as out:
         out.set_memory_model("ideal", 1)
         out.set_ring(RING, 6)
         out.write("IRQ_ENABLE", 3)
@@ -308,3 +309,25 @@ def test_a_load_is_over_when_all_its_words_are_there(chip):
         )
         done(chip)
         assert chip.memory_read(to, 4) == bytes([turn]) * 4
+
+
+def test_at_most_128_write_bursts(chip):
+    """200 bursts whose answers, errors, come long after the 128th: the error is the first one's, whose address no
+    later burst has taken the place of."""
+    chip.set_memory_model("response=4000,bursts=256", 1)
+    ring_bell(chip, cheap("STORE", addr_hi=0xFE, addr_lo=0x2000, n1=200, ds1=4096))
+    assert chip.wait(20_000)[0] == chips.IRQ
+    assert chip.error() == Error("WRITE_BUS", 0, 0xFE_0000_2000)
+
+
+def test_an_error_changes_no_beat_that_waits(chip):
+    """A beat of STORE waits for WREADY when a descriptor is refused: it stays as it is until it is taken."""
+    chip.memory_write(DATA, b"\xff" * 64)
+    chip.set_ring(RING, 8)
+    for nops in range(0, 120, 3):
+        chip.set_memory_model("w=starved", 1)
+        stores = [cheap("STORE", addr_lo=DATA + 4096 * i) for i in range(4)]
+        ring_bell(chip, *stores, *[cheap("NOP")] * nops, cheap("NOP", isa=0))
+        assert chip.wait(20_000)[0] == chips.IRQ
+        assert chip.error() == Error("VERSION", len(stores) + nops, 0)
+        chip.queue_reset()
