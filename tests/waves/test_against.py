@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A bundle's launch on two simulators: which signals part first, and where. On `tiny`."""
 
+import fcntl
 import json
+import os
 import shutil
+import signal
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -148,6 +153,39 @@ def test_rtl_that_cannot_be_built(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(WavesError, match="needs git, which is not installed"):
         against.resolve("HEAD", "presil", "tiny", None, console)
+
+
+def test_ctrl_c_while_building(good, tmp_path):
+    """No compiler goes on, and nobody waits for a lock."""
+    shutil.copytree(ROOT / "rtl", tmp_path / "rtl", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "rtl" / "presil_top.sv").open("a").write(f"// {tmp_path}\n")  # nobody has built this
+    command = [sys.executable, str(ROOT / "torch_ext" / "torch_presil" / "waves"), "good.presil", "--against", "rtl"]
+    environment = {**os.environ, "PRESIL_BUILD_DIR": str(BUILD)}
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=environment)
+    try:
+        place = ROOT / "build" / "against" / f"tiny-{against._hash(tmp_path / 'rtl')}"
+        deadline = time.monotonic() + 60
+        while not (place / "build.log").exists():
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=30)[0]
+        assert process.returncode == 130 and "interrupted" in said, said
+        left = [p for p in Path("/proc").glob("[0-9]*/cmdline") if str(place).encode() in read(p)]
+        assert not left, left
+        with open(place / ".lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        process.kill()
+        process.wait()
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def read(path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # it has ended meanwhile
+        return b""
 
 
 def test_errors_of_the_command(good, waves, tmp_path):

@@ -167,12 +167,16 @@ def test_without_the_trace_library_the_tool_says_what_to_build(captured, waves, 
 
 def test_without_presil_replay(monkeypatch, tmp_path):
     monkeypatch.setattr(replay, "SOURCE_TREE", tmp_path)
+    monkeypatch.setattr(replay, "PACKAGE", tmp_path / "package")
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PRESIL_LIBRARY_PATH", "")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("PRESIL_BUILD_DIR", str(tmp_path))
     with pytest.raises(WavesError, match="presil-replay is neither in PRESIL_BUILD_DIR.*./presil build makes it"):
         replay.program("tiny")
+    (tmp_path / "package" / "bin").mkdir(parents=True)
+    (tmp_path / "package" / "bin" / "presil-replay").touch(0o755)
+    assert replay.program("tiny") == f"{tmp_path}/package/bin/presil-replay", "of an installed package"
     (tmp_path / "build" / "one" / "bin").mkdir(parents=True)
     (tmp_path / "build" / "two" / "lib").mkdir(parents=True)
     (tmp_path / "build" / "two" / "bin").mkdir()

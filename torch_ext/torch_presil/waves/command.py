@@ -14,7 +14,7 @@ from . import draw, replay, viewers
 from .trace import Trace, WavesError
 from .view import find
 
-EXIT_DIFFERENT, EXIT_USAGE, EXIT_INTERNAL = 1, 2, 4
+EXIT_DIFFERENT, EXIT_USAGE, EXIT_INTERNAL, EXIT_INTERRUPTED = 1, 2, 4, 130
 
 
 def parse_window(text: str) -> tuple:
@@ -185,6 +185,9 @@ def waves(file, view, launch, window, marks, groups, svg, html, out, against, rt
     except (WavesError, OSError) as error:
         console.print(f"[red]presil waves: {escape(str(error))}[/red]", highlight=False)
         sys.exit(EXIT_USAGE)
+    except KeyboardInterrupt:
+        console.print("presil waves: interrupted; what was built stays", highlight=False)
+        sys.exit(EXIT_INTERRUPTED)
     except Exception:
         console.print_exception()
         sys.exit(EXIT_INTERNAL)

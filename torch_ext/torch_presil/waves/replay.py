@@ -18,6 +18,7 @@ HUNG = "EHUNG"
 NO_CYCLE = 2**64 - 1
 LAST_CYCLE = 2**63  # a window from the doorbell to the end
 SOURCE_TREE = Path(__file__).resolve().parents[3]
+PACKAGE = Path(__file__).resolve().parents[1]  # an installed one has programs of its own
 
 
 def starts_with(path: Path, magic: bytes) -> bool:
@@ -86,7 +87,7 @@ def program(config: str) -> str:
     libraries = os.environ.get("PRESIL_LIBRARY_PATH", "")
     places = [Path(d).absolute().parent / "bin" for d in libraries.split(os.pathsep) if d]
     places += sorted((SOURCE_TREE / "build").glob("*/bin"))
-    places += [Path(sys.executable).parent, *map(Path, os.get_exec_path())]
+    places += [PACKAGE / "bin", Path(sys.executable).parent, *map(Path, os.get_exec_path())]
     found = [path for place in places if (path := shutil.which(name, path=str(place)))]
     if not found:
         raise WavesError(
