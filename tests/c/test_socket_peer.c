@@ -10,7 +10,6 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -679,26 +678,9 @@ static void a_wait_sees_cancel_and_the_end(void **state) {
     }
 }
 
-/* On a machine with a free core this looks instead of sleeping, and may not look beyond the deadline. */
-static void looking_ends_with_the_deadline(void **state) {
-    (void)state;
-    const unsigned hour_us = 3600000000u;
-    int ends[2];
-    assert_int_equal(pipe(ends), 0);
-    struct pollfd p = {.fd = ends[0], .events = POLLIN};
-    assert_int_equal(channel_poll(&p, 1, 0, hour_us), 0);
-    assert_int_equal(channel_poll(&p, 1, 20, hour_us), 0);
-    assert_int_equal(write(ends[1], "x", 1), 1);
-    assert_int_equal(channel_poll(&p, 1, -1, hour_us), 1);
-    assert_int_equal(p.revents, POLLIN);
-    (void)close(ends[0]);
-    (void)close(ends[1]);
-}
-
 int main(void) {
     ops = presil_socket_ops();
-    const struct CMUnitTest tests[] = {cmocka_unit_test(looking_ends_with_the_deadline),
-                                       cmocka_unit_test(bad_welcomes),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(bad_welcomes),
                                        cmocka_unit_test(bad_answers),
                                        cmocka_unit_test(a_silent_peer_is_given_up),
                                        cmocka_unit_test(a_slow_peer_is_waited_for_and_cancelled),
