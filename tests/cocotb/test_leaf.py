@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One module alone at a time, on `tiny` (docs/testing.md)."""
+
+import os
+
+import leaf
+import pytest
+
+SEED = os.environ.get("PRESIL_SEED") or os.environ.get("PRESIL_DAY") or "1"
+LEAST = {"load": 4, "store": 4, "matrix": 3, "epilogue": 3, "command": 6, "scratchpad": 2}
+
+
+@pytest.fixture(scope="module")
+def simulators():
+    return leaf.simulators("tiny")
+
+
+@pytest.mark.parametrize("name", leaf.NAMES)
+def test_leaf(simulators, name):
+    ran, failed = leaf.bench(simulators[name], PRESIL_SEED=SEED)
+    assert len(ran) >= LEAST[name], "cocotb ran too few tests"
+    assert not failed, f"{failed}; again with: .venv/bin/python tests/cocotb/leaf.py {name} --seed {SEED}"
