@@ -43,25 +43,48 @@ typedef struct {
     uint32_t *taken_before[TOKENS]; /* waits on the counter by the consumer's operations up to its seq */
     size_t index;                   /* of the descriptor under examination */
     uint32_t self;                  /* its engine */
+    chip_hazards *hazards; /* NULL: a plan of ours, held to the tilers' rules too; the first violation ends it */
 } checker;
 
-static int wrong(checker *k, const char *what, int64_t a, int64_t b) {
-    static const char *const names[] = {"NOP", "LOAD", "MATRIX", "EPILOGUE", "STORE"};
-    uint32_t op = presil_desc_opcode(&k->list[k->index]);
-    (void)snprintf(k->text, k->bytes, "descriptor %zu (%s, tile %u): %s (%lld, %lld)", k->index,
-                   op < 5 ? names[op] : "?", presil_desc_tag(&k->list[k->index]), what, (long long)a, (long long)b);
+static size_t command_text(const checker *k, size_t index, char *text, size_t bytes) {
+    const presil_desc *d = &k->list[index];
+    const int n = snprintf(text, bytes, "descriptor %zu (%s, tile %u)", index, chip_opcode_name(d), presil_desc_tag(d));
+    return n > 0 && (size_t)n < bytes ? (size_t)n : 0;
+}
+
+/* other: the command in conflict, or PRESIL_HAZARD_NONE. */
+static int found(checker *k, presil_hazard_kind kind, size_t other, const char *what, int64_t a, int64_t b) {
+    size_t at = command_text(k, k->index, k->text, k->bytes);
+    const int n = snprintf(k->text + at, k->bytes - at, ": %s (%lld, %lld)", what, (long long)a, (long long)b);
+    at += n > 0 ? (size_t)n : 0;
+    if (other != PRESIL_HAZARD_NONE && at + 6 < k->bytes) {
+        memcpy(k->text + at, "; see ", 7);
+        (void)command_text(k, other, k->text + at + 6, k->bytes - at - 6);
+    }
+    if (k->hazards) chip_hazard_tell(k->hazards, kind, &k->list[k->index], k->index, other, k->text);
     return -1;
 }
 
+static int wrong(checker *k, const char *what, int64_t a, int64_t b) {
+    return found(k, PRESIL_HAZARD_ILLEGAL, PRESIL_HAZARD_NONE, what, a, b);
+}
+
+static size_t command_of(const checker *k, uint32_t engine, uint32_t seq) { return k->engine[engine].list[seq - 1]; }
+
 static int access_cell(checker *k, cell_state *c, bool write, bool may_be_undefined, const char *what, int64_t where) {
     const uint32_t *clock = k->at[k->index].clock;
-    if (!write && !c->writer && !may_be_undefined) return wrong(k, "reads what was never written", where, 0);
+    const presil_hazard_kind early = k->self == STORE ? PRESIL_HAZARD_STORE_BEFORE_DONE : PRESIL_HAZARD_USE_BEFORE_LOAD;
+    if (!write && !c->writer && !may_be_undefined)
+        return found(k, PRESIL_HAZARD_USE_BEFORE_LOAD, PRESIL_HAZARD_NONE, "reads what was never written", where, 0);
     /* An engine works in order, but EPILOGUE reads ahead of what it has yet to write. */
     bool in_order = c->writer == k->self + 1 && (write || k->self != EPILOGUE);
-    if (c->writer && !in_order && clock[c->writer - 1u] < c->writer_seq) return wrong(k, what, where, c->writer - 1);
+    if (c->writer && !in_order && clock[c->writer - 1u] < c->writer_seq)
+        return found(k, write ? PRESIL_HAZARD_OVERLAP : early, command_of(k, c->writer - 1u, c->writer_seq), what,
+                     where, c->writer - 1);
     if (write) {
         for (uint32_t e = 0; e < CHIP_ENGINES; e++) {
-            if (e != k->self && clock[e] < c->reader_seq[e]) return wrong(k, what, where, e);
+            if (e != k->self && clock[e] < c->reader_seq[e])
+                return found(k, PRESIL_HAZARD_OVERLAP, command_of(k, e, c->reader_seq[e]), what, where, e);
         }
         c->writer = (uint8_t)(k->self + 1);
         c->writer_seq = k->at[k->index].seq;
@@ -73,15 +96,18 @@ static int access_cell(checker *k, cell_state *c, bool write, bool may_be_undefi
 
 static int access_word(checker *k, int64_t word, bool write, bool may_be_undefined) {
     if (word < 0 || word >= chip_words(k->config))
-        return wrong(k, "outside the scratchpad", word, chip_words(k->config));
+        return found(k, PRESIL_HAZARD_OUT_OF_BOUNDS, PRESIL_HAZARD_NONE, "outside the scratchpad", word,
+                     chip_words(k->config));
     return access_cell(k, &k->spad[word], write, may_be_undefined,
                        write ? "overwrites a word in use" : "reads a word too early", word);
 }
 
 static int access_bytes(checker *k, int64_t address, int64_t bytes, bool write) {
     int64_t word = k->config->word_bytes;
+    if (k->hazards) address = (uint32_t)address; /* what LOAD has beyond the word's end is dropped */
     if (address < 0) return wrong(k, "negative scratchpad address", address, 0);
-    if (address % word + bytes > word) return wrong(k, "a word crosses its scratchpad word", address, bytes);
+    if (address % word + bytes > word && !(k->hazards && write))
+        return wrong(k, "a word crosses its scratchpad word", address, bytes);
     return access_word(k, address / word, write, false);
 }
 
@@ -163,11 +189,12 @@ static int check_store(checker *k, const presil_desc *d) {
 }
 
 static int check_acc(checker *k, uint32_t half, uint32_t base, int64_t rows, bool first, bool read) {
-    if (!rows || base + rows > (int64_t)k->config->acc_rows) return wrong(k, "outside the accumulators", base, rows);
+    if (!rows || base + rows > (int64_t)k->config->acc_rows)
+        return found(k, PRESIL_HAZARD_OUT_OF_BOUNDS, PRESIL_HAZARD_NONE, "outside the accumulators", base, rows);
     for (uint32_t r = base; r < base + rows; r++) {
         acc_state *a = &k->acc[half * k->config->acc_rows + r];
-        if (read ? !a->open : first ? a->open : !a->open)
-            return wrong(k,
+        if (k->hazards ? !first && !a->cell.writer : read ? !a->open : first ? a->open : !a->open)
+            return found(k, PRESIL_HAZARD_USE_BEFORE_LOAD, PRESIL_HAZARD_NONE,
                          read    ? "reads a row without a sum"
                          : first ? "begins over an unread sum"
                                  : "adds to no sum",
@@ -179,6 +206,9 @@ static int check_acc(checker *k, uint32_t half, uint32_t base, int64_t rows, boo
     return 0;
 }
 
+/* Word addresses are modulo 2^16; none of ours is as large. */
+static int64_t wrapped(const checker *k, int64_t word) { return k->hazards ? word & 0xffff : word; }
+
 static int check_matrix(checker *k, const presil_desc *d) {
     int64_t nx = presil_matrix_nx(d), ny = presil_matrix_ny(d), kx = presil_matrix_kx(d), ky = presil_matrix_ky(d),
             ncb = presil_matrix_ncb(d);
@@ -189,7 +219,7 @@ static int check_matrix(checker *k, const presil_desc *d) {
         return -1;
     bool touches = presil_matrix_lim_x(d) && presil_matrix_lim_y(d);
     for (int64_t w = 0; w < ncb * ky * kx * k->config->cells; w++) {
-        if (access_word(k, presil_matrix_wgt_base(d) + w, false, !touches)) return -1;
+        if (access_word(k, wrapped(k, presil_matrix_wgt_base(d) + w), false, !touches)) return -1;
     }
     for (int64_t y = 0; y < ny && touches; y++) {
         for (int64_t j = 0; j < ky; j++) {
@@ -202,7 +232,7 @@ static int check_matrix(checker *k, const presil_desc *d) {
                     int64_t word = presil_matrix_act_base(d) + ux / idx * presil_matrix_x_stride(d) +
                                    uy / idy * presil_matrix_y_stride(d);
                     for (int64_t cb = 0; cb < ncb; cb++) {
-                        if (access_word(k, word + cb * presil_matrix_cb_stride(d), false, false)) return -1;
+                        if (access_word(k, wrapped(k, word + cb * presil_matrix_cb_stride(d)), false, false)) return -1;
                     }
                 }
             }
@@ -212,13 +242,16 @@ static int check_matrix(checker *k, const presil_desc *d) {
 }
 
 static int check_rows(checker *k, int64_t base, int64_t pitch, int64_t rows, int64_t esize, bool write) {
-    int64_t bytes = k->config->cells * esize, word = k->config->word_bytes;
+    int64_t bytes = k->config->cells * esize, word = k->config->word_bytes, slot = 1;
+    while (slot < bytes) slot *= 2;
     for (int64_t r = 0; r < rows; r++) {
         int64_t at = base + r * pitch;
+        if (k->hazards) at = (uint32_t)at;
         if (bytes > word / 2 && at % word) return wrong(k, "an epilogue row is not aligned", at, word);
-        if (bytes <= word / 2 && at % bytes) return wrong(k, "an epilogue slot is not aligned", at, bytes);
+        if (bytes <= word / 2 && at % slot) return wrong(k, "an epilogue slot is not aligned", at, slot);
         for (int64_t w = 0; w < ceil_div(bytes, word); w++) {
-            if (access_word(k, at / word + w, write, !write)) return -1;
+            /* what a tiler's row has beyond its tensor may be anything */
+            if (access_word(k, at / word + w, write, !write && !k->hazards)) return -1;
         }
     }
     return 0;
@@ -231,11 +264,13 @@ static int check_epilogue(checker *k, const presil_desc *d) {
     if (presil_epilogue_bias_en(d) || presil_epilogue_scale_en(d)) {
         int64_t words = 2 * ceil_div(4 * (int64_t)k->config->cells, k->config->word_bytes);
         for (int64_t w = 0; w < words; w++) {
-            if (access_word(k, presil_epilogue_param_base(d) + w, false, false)) return -1;
+            if (access_word(k, wrapped(k, presil_epilogue_param_base(d) + w), false, false)) return -1;
         }
     }
-    if (presil_epilogue_res_en(d) && check_rows(k, presil_epilogue_res_base(d), presil_epilogue_res_pitch(d), rows,
-                                                res_bytes[presil_epilogue_res_type(d)], false))
+    const bool raw = presil_epilogue_out_type(d) == PRESIL_OUT_RAW32; /* has no residual */
+    if (presil_epilogue_res_en(d) && !raw &&
+        check_rows(k, presil_epilogue_res_base(d), presil_epilogue_res_pitch(d), rows,
+                   res_bytes[presil_epilogue_res_type(d)], false))
         return -1;
     return check_rows(k, presil_epilogue_out_base(d), presil_epilogue_out_pitch(d), rows,
                       out_bytes[presil_epilogue_out_type(d)], true);
@@ -257,8 +292,9 @@ static int start(checker *k, uint32_t e) {
     m->seq = ++s->started;
     for (uint32_t t = 0; t < TOKENS; t++) {
         if (wait >> t & 1u) {
-            if (k->consumer[t] >= 0 && k->consumer[t] != (int)e)
-                return wrong(k, "two engines take from one counter", t, k->consumer[t]);
+            if (k->consumer[t] >= 0 && k->consumer[t] != (int)e &&
+                (wrong(k, "two engines take from one counter", t, k->consumer[t]), !k->hazards))
+                return -1;
             k->consumer[t] = (int)e;
             const chip_moment *from = &k->at[k->giver[t][k->taken[t]++]];
             uint32_t owner = t / 4;
@@ -274,7 +310,7 @@ static int start(checker *k, uint32_t e) {
                  : e == MATRIX   ? check_matrix(k, d)
                  : e == EPILOGUE ? check_epilogue(k, d)
                                  : check_store(k, d);
-    if (status) return -1;
+    if (status && !k->hazards) return -1;
     for (uint32_t i = 0; i < 4; i++) {
         if (signal >> i & 1u) k->giver[4 * e + i][k->given[4 * e + i]++] = (uint32_t)k->index;
     }
@@ -295,10 +331,46 @@ static int check_overflow(checker *k) {
         }
         if (k->given[t] != k->taken[t]) {
             k->index = k->giver[t][k->taken[t]];
-            return wrong(k, "token never taken", t, k->given[t] - k->taken[t]);
+            (void)found(k, PRESIL_HAZARD_LEAK, PRESIL_HAZARD_NONE, "token never taken", t, k->given[t] - k->taken[t]);
+            if (!k->hazards) return -1;
         }
     }
     return 0;
+}
+
+/* As many as can start; how many, or -1. */
+static int start_all(checker *k) {
+    int started = 0, r = 0;
+    for (uint32_t e = 0; e < CHIP_ENGINES && r >= 0; e++) {
+        while ((r = start(k, e)) == 1) started++;
+    }
+    return r < 0 ? -1 : started;
+}
+
+/* The first of the list that can start: of two commands in no order the later one is told of. */
+static int start_first(checker *k) {
+    size_t least = 0;
+    for (uint32_t n = 0; n < CHIP_ENGINES; n++) {
+        uint32_t first = CHIP_ENGINES;
+        size_t index = k->count;
+        for (uint32_t e = 0; e < CHIP_ENGINES; e++) {
+            const engine_state *s = &k->engine[e];
+            if (s->started < s->delivered && s->list[s->started] >= least && s->list[s->started] < index)
+                first = e, index = s->list[s->started];
+        }
+        if (first == CHIP_ENGINES) return 0;
+        if (start(k, first) == 1) return 1;
+        least = index + 1;
+    }
+    return 0;
+}
+
+/* What decode refuses without looking at fields; NULL: nothing. */
+static const char *refused(const presil_desc *d) {
+    const uint32_t op = presil_desc_opcode(d);
+    if (op > PRESIL_OP_STORE) return "unknown opcode";
+    if (presil_desc_isa(d) != PRESIL_ISA_VERSION) return "isa version";
+    return op == PRESIL_OP_NOP && (presil_desc_wait(d) || presil_desc_signal(d)) ? "NOP with tokens" : NULL;
 }
 
 static int run(checker *k) {
@@ -307,64 +379,79 @@ static int run(checker *k) {
         moved = false;
         while (fetched < k->count) {
             const presil_desc *d = &k->list[fetched];
+            const char *const refusal = refused(d);
+            const uint32_t op = presil_desc_opcode(d);
             k->index = fetched;
-            if (presil_desc_isa(d) != PRESIL_ISA_VERSION)
-                return wrong(k, "isa version", presil_desc_isa(d), PRESIL_ISA_VERSION);
-            uint32_t op = presil_desc_opcode(d);
-            if (op == PRESIL_OP_NOP) {
-                if (presil_desc_wait(d) || presil_desc_signal(d)) return wrong(k, "NOP with tokens", 0, 0);
+            if (refusal && (wrong(k, refusal, op, presil_desc_isa(d)), !k->hazards)) return -1;
+            if (refusal || op == PRESIL_OP_NOP) {
                 fetched++, total--;
                 moved = true;
                 continue;
             }
-            if (op > PRESIL_OP_STORE) return wrong(k, "unknown opcode", op, 0);
             engine_state *s = &k->engine[op - 1];
             if (s->delivered - s->started == QUEUE) break;
             s->list[s->delivered++] = (uint32_t)fetched++;
             moved = true;
         }
-        for (uint32_t e = 0; e < CHIP_ENGINES; e++) {
-            int r;
-            while ((r = start(k, e)) == 1) done++, moved = true;
-            if (r < 0) return -1;
-        }
+        const int r = k->hazards ? start_first(k) : start_all(k);
+        if (r < 0) return -1;
+        done += (size_t)r;
+        moved |= r > 0;
     }
     if (done != total) {
         for (uint32_t e = 0; e < CHIP_ENGINES; e++) {
             if (k->engine[e].started < k->engine[e].delivered) {
                 k->index = k->engine[e].list[k->engine[e].started];
-                return wrong(k, "deadlock: waits for tokens that nobody gives", presil_desc_wait(&k->list[k->index]),
-                             0);
+                (void)found(k, PRESIL_HAZARD_LEAK, PRESIL_HAZARD_NONE, "deadlock: waits for tokens that nobody gives",
+                            presil_desc_wait(&k->list[k->index]), 0);
+                if (!k->hazards) return -1;
             }
         }
-        return wrong(k, "deadlock", 0, 0);
+        return k->hazards ? -1 : wrong(k, "deadlock", 0, 0);
     }
     return check_overflow(k);
+}
+
+static int check(checker *k) {
+    size_t n = k->count ? k->count : 1;
+    k->spad = calloc(chip_words(k->config), sizeof *k->spad);
+    k->acc = calloc(2 * (size_t)k->config->acc_rows, sizeof *k->acc);
+    uint32_t *space = malloc((2 * TOKENS + CHIP_ENGINES) * n * sizeof *space);
+    int status = -1;
+    if (k->spad && k->acc && space) {
+        for (uint32_t t = 0; t < TOKENS; t++) {
+            k->giver[t] = space + t * n;
+            k->taken_before[t] = space + (TOKENS + t) * n;
+            k->consumer[t] = -1;
+        }
+        for (uint32_t e = 0; e < CHIP_ENGINES; e++) k->engine[e].list = space + (2 * TOKENS + e) * n;
+        status = run(k);
+    } else {
+        (void)snprintf(k->text, k->bytes, "no host memory to check a plan");
+    }
+    free(k->spad);
+    free(k->acc);
+    free(space);
+    return status;
 }
 
 int chip_check_moments(const presil_config *config, const presil_desc *list, size_t count, chip_moment *at, char *text,
                        size_t bytes) {
     checker k = {.config = config, .list = list, .count = count, .text = text, .bytes = bytes, .at = at};
-    size_t n = count ? count : 1;
-    k.spad = calloc(chip_words(config), sizeof *k.spad);
-    k.acc = calloc(2 * (size_t)config->acc_rows, sizeof *k.acc);
-    uint32_t *space = malloc((2 * TOKENS + CHIP_ENGINES) * n * sizeof *space);
-    int status = -1;
-    if (k.spad && k.acc && space) {
-        for (uint32_t t = 0; t < TOKENS; t++) {
-            k.giver[t] = space + t * n;
-            k.taken_before[t] = space + (TOKENS + t) * n;
-            k.consumer[t] = -1;
-        }
-        for (uint32_t e = 0; e < CHIP_ENGINES; e++) k.engine[e].list = space + (2 * TOKENS + e) * n;
-        status = run(&k);
-    } else {
-        (void)snprintf(text, bytes, "no host memory to check a plan");
-    }
-    free(k.spad);
-    free(k.acc);
-    free(space);
-    return status;
+    return check(&k);
+}
+
+int chip_check_hazards(const presil_config *config, const presil_desc *list, size_t count, chip_moment *at,
+                       chip_hazards *hazards) {
+    char text[256];
+    checker k = {.config = config,
+                 .list = list,
+                 .count = count,
+                 .text = text,
+                 .bytes = sizeof text,
+                 .at = at,
+                 .hazards = hazards};
+    return check(&k);
 }
 
 int chip_check_plan(const presil_config *config, const presil_desc *list, size_t count, char *text, size_t bytes) {

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "presil_chip.h"
+#include "presil_hazards.h"
 #include "presil_config.h"
 
 /* fields.c: a setter of presil_desc.h was given what its field can't hold. The first of them is remembered for this
@@ -289,6 +290,24 @@ typedef struct {
 /* The same, and what tokens say of each descriptor; at: `count` of them, set if 0 is returned. */
 int chip_check_moments(const presil_config *config, const presil_desc *list, size_t count, chip_moment *at, char *text,
                        size_t bytes);
+const char *chip_opcode_name(const presil_desc *d);
+/* hazard.c: what presil_hazards tells, as it is found. */
+typedef struct {
+    const char *const *labels; /* of each command; may be NULL */
+    presil_hazard_sink sink;   /* may be NULL */
+    void *context;
+    size_t found, last; /* last: the command that was told of last */
+} chip_hazards;
+void chip_hazard_tell(chip_hazards *h, presil_hazard_kind kind, const presil_desc *d, size_t command, size_t other,
+                      const char *text);
+/* Any list, by the rules of docs/isa.md alone: all that is found is told, one for each command. at: as above. -1: some
+ * of it never runs. */
+int chip_check_hazards(const presil_config *config, const presil_desc *list, size_t count, chip_moment *at,
+                       chip_hazards *hazards);
+/* Of a list that runs to its end: the order of LOADs and STOREs in DRAM. */
+int chip_order_hazards(const presil_desc *list, size_t count, const chip_moment *at, chip_hazards *hazards);
+/* PRESIL_HAZARDS=1: looks at a launch before it is submitted; EDESC, and all that is found on standard error. */
+int chip_hazards_of_launch(const presil_plan *plan, size_t first, size_t end, presil_error_buffer *error);
 /* The same of descriptors [first, end) of a plan, a launch, and the order of LOADs and STOREs in DRAM (order.c): of a
  * merged plan between its operators, else of all. */
 int chip_check_order(const presil_plan *plan, size_t first, size_t end, char *text, size_t bytes);

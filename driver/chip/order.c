@@ -75,18 +75,24 @@ static size_t first_shared(const transfers *t, size_t from, size_t end, const dr
     return NONE;
 }
 
-static int wrong(const presil_desc *list, size_t at, size_t other, const char *what, char *text, size_t bytes) {
-    (void)snprintf(text, bytes, "descriptor %zu (%s, tile %u): %s descriptor %zu (tile %u)", at,
-                   presil_desc_opcode(&list[at]) == PRESIL_OP_LOAD ? "LOAD" : "STORE", presil_desc_tag(&list[at]), what,
-                   other, presil_desc_tag(&list[other]));
-    return -1;
-}
-
 typedef struct {
     transfers loads, stores;
     size_t *visible;                /* of each STORE: how many have their responses when it is complete */
     size_t part_loads, part_stores; /* those before the operator's first */
+    chip_hazards *hazards;          /* NULL: the first violation ends it */
 } memory_order;
+
+static int wrong(memory_order *o, const presil_desc *list, size_t at, size_t other, const char *what, char *text,
+                 size_t bytes) {
+    (void)snprintf(text, bytes, "descriptor %zu (%s, tile %u): %s descriptor %zu (tile %u)", at,
+                   presil_desc_opcode(&list[at]) == PRESIL_OP_LOAD ? "LOAD" : "STORE", presil_desc_tag(&list[at]), what,
+                   other, presil_desc_tag(&list[other]));
+    if (!o->hazards) return -1;
+    const bool load = presil_desc_opcode(&list[at]) == PRESIL_OP_LOAD;
+    chip_hazard_tell(o->hazards, load ? PRESIL_HAZARD_STORE_BEFORE_DONE : PRESIL_HAZARD_OVERLAP, &list[at], at, other,
+                     text);
+    return 0;
+}
 
 static int visit_load(memory_order *o, const presil_desc *list, size_t i, const chip_moment *at, char *text,
                       size_t bytes) {
@@ -95,7 +101,7 @@ static int visit_load(memory_order *o, const presil_desc *list, size_t i, const 
     const size_t k = first_shared(&o->stores, known ? o->visible[known - 1] : 0, o->part_stores, &w);
     transfers_add(&o->loads, i, &w);
     if (k == NONE) return 0;
-    return wrong(list, i, o->stores.index[k],
+    return wrong(o, list, i, o->stores.index[k],
                  k < known ? "reads bytes that may be on their way: \"ordered\" is missing from STORE"
                            : "reads bytes too early: no token says that they are written by STORE",
                  text, bytes);
@@ -108,7 +114,7 @@ static int visit_store(memory_order *o, const presil_desc *list, size_t i, const
     o->visible[n] = presil_store_ordered(&list[i]) ? n + 1 : n ? o->visible[n - 1] : 0;
     transfers_add(&o->stores, i, &w);
     if (k == NONE) return 0;
-    return wrong(list, i, o->loads.index[k], "overwrites bytes too early: no token says that they are read by LOAD",
+    return wrong(o, list, i, o->loads.index[k], "overwrites bytes too early: no token says that they are read by LOAD",
                  text, bytes);
 }
 
@@ -125,6 +131,19 @@ static int walk(memory_order *o, const presil_plan *plan, size_t first, size_t c
         if (op == PRESIL_OP_STORE && visit_store(o, list, i, at, text, bytes)) return -1;
     }
     return 0;
+}
+
+int chip_order_hazards(const presil_desc *list, size_t count, const chip_moment *at, chip_hazards *hazards) {
+    const presil_plan plan = {.list = (presil_desc *)list, .count = count};
+    memory_order o = {.hazards = hazards};
+    char text[256];
+    o.visible = malloc((count + 1) * sizeof *o.visible);
+    const bool room = transfers_alloc(&o.loads, count) && transfers_alloc(&o.stores, count) && o.visible;
+    if (room) (void)walk(&o, &plan, 0, count, at, text, sizeof text);
+    transfers_free(&o.loads);
+    transfers_free(&o.stores);
+    free(o.visible);
+    return room ? 0 : -1;
 }
 
 int chip_check_order(const presil_plan *plan, size_t first, size_t end, char *text, size_t bytes) {

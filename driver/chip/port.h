@@ -40,6 +40,5 @@ static inline size_t segment_first(const presil_plan *plan, uint32_t segment) {
 }
 
 extern const char *const chip_engine_names[PRESIL_ENGINES];
-const char *chip_opcode_name(const presil_desc *d);
 
 #endif

@@ -45,6 +45,8 @@ int chip_submit(presil_chip *chip, const presil_link *link, const presil_command
                 const presil_plan *plan, uint32_t segment, presil_error_buffer *error) {
     size_t first = segment_first(plan, segment), count = plan->segment_ends[segment] - first;
     uint64_t bytes = count * sizeof(presil_desc);
+    const int hazards = chip_hazards_of_launch(plan, first, first + count, error);
+    if (hazards != PRESIL_OK) return hazards;
     if (bytes > memory->bytes)
         return chip_fail(error, PRESIL_EINVAL, "%zu descriptors don't fit the command memory", count);
     if (memory->host) {

@@ -221,8 +221,33 @@ static void setters_refuse_what_does_not_fit(void **state) {
     assert_int_equal(chip_fields_fit(&e), PRESIL_EUNSUPPORTED);
 }
 
+/* PRESIL_HAZARDS=1: a launch whose STORE waits for nobody is not submitted; without it nobody looks. */
+static void hazards_of_a_launch(void **state) {
+    (void)state;
+    fixture f;
+    fixture_open(&f, "tiny", 0);
+    presil_plan *plan = matmul_at(&f, 0x100000000, 70, 50, 90);
+    char text[512] = "";
+    presil_error_buffer e = {text, sizeof text};
+    assert_int_equal(setenv("PRESIL_HAZARDS", "1", 1), 0);
+    assert_int_equal(chip_hazards_of_launch(plan, 0, plan->count, &e), PRESIL_OK);
+    size_t last = plan->count - 1;
+    while (presil_desc_opcode(&plan->list[last]) != PRESIL_OP_STORE) last--;
+    presil_desc_wait_set(&plan->list[last], 0);
+    assert_int_equal(chip_hazards_of_launch(plan, 0, plan->count, &e), PRESIL_EDESC);
+    char part[64];
+    (void)snprintf(part, sizeof part, "store before done: descriptor %zu (STORE", last);
+    if (!strstr(text, part) || !strstr(text, "; see descriptor ") || !strstr(text, plan->label)) fail_msg("%s", text);
+    assert_int_equal(setenv("PRESIL_HAZARDS", "0", 1), 0);
+    assert_int_equal(chip_hazards_of_launch(plan, 0, plan->count, &e), PRESIL_OK);
+    assert_int_equal(unsetenv("PRESIL_HAZARDS"), 0);
+    chip_plan_free(plan);
+    fixture_close(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(wrong_addresses_are_found), cmocka_unit_test(any_strides),
-                                       cmocka_unit_test(setters_refuse_what_does_not_fit)};
+                                       cmocka_unit_test(setters_refuse_what_does_not_fit),
+                                       cmocka_unit_test(hazards_of_a_launch)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -93,7 +93,7 @@ def test_start_scripts_are_executable(name):
 GENERATED = {"presil_desc.h", "presil_config.h", "presil_regs.h"}
 SEAMS = {
     "driver/core": {"presil.h", "presil_capture.h", "presil_chip.h", "presil_image.h", "presil_desc.h"},
-    "driver/chip": {"presil_chip.h", "presil_spad.h", "presil_twin.h"} | GENERATED,
+    "driver/chip": {"presil_chip.h", "presil_hazards.h", "presil_spad.h", "presil_twin.h"} | GENERATED,
     "driver/socket": {"presil_transport.h", "presil_serve.h"},
     "driver/include": {"presil.h", "presil_transport.h"},
     "driver/capture": {"presil.h", "presil_capture.h", "presil_bundle.h", "presil_bundle_capture.h"},

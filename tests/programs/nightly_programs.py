@@ -9,7 +9,8 @@ import pytest
 from bench.compare import Pair
 from bench.programs import BATCH
 
-from .draw import SCALE, SEED
+from .draw import FIRST_OF_DAY, SCALE, SEED
+from .test_hazards import no_report
 
 SEEDS = 1000
 SHARES = {
@@ -23,6 +24,7 @@ SHARES = {
     ("wide", "check"): 100,
 }
 PARTS = 20
+HAZARDS = 10_000  # legal ones that the sanitizer looks at, on each chip
 
 
 def parts():
@@ -44,3 +46,12 @@ def test_thousand_seeds(chip, build, seeds):
     print(pair.statistics)
     # The others, three of ten, are broken on purpose.
     assert pair.statistics["programs"] > len(seeds) * BATCH // 4
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("chip", ["tiny", "odd"])
+def test_no_hazard_in_legal_programs(chip, part):
+    """Three of ten are broken on purpose: 10,000 legal ones on each chip."""
+    count = max(20, round(HAZARDS / 0.7 * SCALE / PARTS))
+    first = FIRST_OF_DAY + (1 << 19) + part * count
+    assert no_report(chip, range(first, first + count)) > count // 2

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs one random program again, as a failure names it: the programs of its batch before it, then it.
 
-usage: replay.py CHIP NUMBER [--build fast|check] [--library FILE] [--alone] [--show]
+usage: replay.py CHIP NUMBER [--build fast|check] [--library FILE] [--alone] [--show] [--hazards]
        PRESIL_BUILD_DIR is the build (default build/check)
 """
 
@@ -12,6 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.compare import Difference, Pair  # noqa: E402
+from bench.hazards import hazards  # noqa: E402
 from bench.programs import BATCH, program  # noqa: E402
 
 
@@ -30,11 +31,16 @@ def main():
     parser.add_argument("--library", type=Path)
     parser.add_argument("--alone", action="store_true", help="without those before it")
     parser.add_argument("--show", action="store_true", help="its descriptors")
+    parser.add_argument("--hazards", action="store_true", help="what docs/hazards.md says of it, without running it")
     args = parser.parse_args()
     p = program(args.chip, args.number)
     print(p)
     if args.show:
         show(p)
+    if args.hazards:
+        found = hazards(args.chip, b"".join(p.raw(broken=True) if p.expected else p.raw()))
+        print("\n".join(h.text for h in found) or "no hazard")
+        return
     pair = Pair(args.chip, args.build, path=args.library)
     pair.start_batch()
     try:
