@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pictures of README.md, each from what a command prints or writes today.
+"""The pictures of README.md and docs/waves.md, each from what a command prints or writes today.
 
 .venv/bin/python docs/pictures.py [NAME ...]     writes docs/pictures/NAME.svg and report.png
 """
@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 from rich.console import Console
@@ -17,30 +18,48 @@ from rich.text import Text
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs" / "pictures"
-COLUMNS = 118
+COLUMNS = 120
 CLI = str(ROOT / "torch_ext" / "torch_presil" / "cli.py")
 LICENCE = "<!-- SPDX-License-Identifier: Apache-2.0 -->\n"
-# What a picture's terminal says, and how the start script runs it.
 SESSIONS = {
     "regress": ["regress smoke -j 2"],
     "cosim": ["cosim torchvision.models:resnet18 --dtype int8 --layers 'layer1.*' --mode verify"],
+    "against": [
+        "cosim torchvision.models:resnet18 --layers layer2.0.conv1 --capture layer2.0.conv1=layer.presil --no-check",
+        "waves layer.presil --against other --top-n 4",
+    ],
 }
+DIFFERENT = {"waves"}  # commands whose status 1 is an answer
 REPORT_WIDTH, REPORT_HEIGHT = 1280, 900
+FAULT = "three blocks ahead"  # of tests/mutants, in the folder `other`: weights are overwritten while they are in use
+
+
+def plant(folder: Path) -> None:
+    """A copy of rtl/ with the fault."""
+    faults = tomllib.loads((ROOT / "tests" / "mutants" / "faults.toml").read_text())["fault"]
+    (fault,) = (f for f in faults if f["name"] == FAULT)
+    shutil.copytree(ROOT / "rtl", folder / "rtl", ignore=shutil.ignore_patterns("__pycache__"))
+    file = folder / "rtl" / fault["file"]
+    file.write_text(file.read_text().replace(fault["old"], fault["new"]))
 
 
 def output_of(command: str, folder: Path) -> str:
-    """With colours, without what a terminal overwrites."""
-    program = [sys.executable, CLI] if command.startswith("regress") else [sys.executable, "-m", "torch_presil.cli"]
+    """With colours, without what a terminal overwrites. As the start script runs it."""
+    alone = command.split()[0] in ("regress", "waves")
+    program = [sys.executable, CLI] if alone else [sys.executable, "-m", "torch_presil.cli"]
     words = [word.strip("'") for word in command.split()]
     environment = {**os.environ, "TTY_COMPATIBLE": "1", "TTY_INTERACTIVE": "0", "COLUMNS": str(COLUMNS)}
     environment["PRESIL_REGRESS_RUNS"] = str(folder / "regress")
     done = subprocess.run([*program, *words], env=environment, cwd=folder, capture_output=True, text=True)
-    if done.returncode:
+    if done.returncode > (command.split()[0] in DIFFERENT):
         raise SystemExit(f"./presil {command} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-    return done.stdout.replace(str(folder), "build")
+    # What is in tables has the width of its column.
+    return done.stdout.replace(f"{folder}/regress", "build/regress").replace(f"{folder}/", "")
 
 
 def terminal(name: str, folder: Path) -> None:
+    if name == "against":
+        plant(folder / "other")
     with open(os.devnull, "w") as nowhere:
         console = Console(record=True, width=COLUMNS, file=nowhere, force_terminal=True)
         for command in SESSIONS[name]:
@@ -68,7 +87,8 @@ def report(folder: Path) -> None:
 def main() -> None:
     wanted = sys.argv[1:] or [*SESSIONS, "report"]
     PICTURES.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as scratch:
+    (ROOT / "build").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=ROOT / "build") as scratch:
         for name in wanted:
             if name == "report":
                 if "regress" not in wanted:

@@ -61,6 +61,8 @@ def test_a_planted_fault_is_the_first_line(good, waves, tmp_path):
     (place,) = {d["place"] for d in first["other_drivers"] if d["text"] == WRONG}
     assert place.startswith("other/rtl/presil_agen.sv:") and "+ other/rtl/presil_agen.sv" in done.text
     assert "mismatch" in done.text
+    assert result["modules"][0] == {"module": "u_matrix.u_agen", "cycle": first["cycle"], "signal": first["signal"]}
+    assert all(row["signal"].rpartition(".")[0] == row["module"] for row in result["modules"])
     for path in result["traces"]:
         trace = Trace(tmp_path / path)
         assert len(trace.signal("presil_top.clk").times) < 4 * (search.STEP + search.BEFORE + search.BEHIND)

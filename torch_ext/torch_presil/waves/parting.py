@@ -189,13 +189,14 @@ def run(
     early = [p for p in parts if p.since == 0]
     differing = len(parts)
     parts = one_of_each_array([p for p in parts if p.since > 0])
-    first = {}
-    for part in parts:
-        first.setdefault(part.module, part)
-    shown, design = parts[: max(4 * most, 100)], _design(view, rtl) if parts else None
+    known = max(4 * most, 100)
+    shown, rest, design = parts[:known], parts[known:], _design(view, rtl) if parts else None
     if design:
         explain(shown, design, Design([other_rtl], view.top) if other_rtl else None)
         shown = one_of_each_net(shown)
+    first = {}
+    for part in shown + rest:
+        first.setdefault(part.module, part)
     result = {
         "traces": [str(left), str(right)],
         "from": begin,
