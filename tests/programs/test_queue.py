@@ -331,3 +331,49 @@ def test_an_error_changes_no_beat_that_waits(chip):
         assert chip.wait(20_000)[0] == chips.IRQ
         assert chip.error() == Error("VERSION", len(stores) + nops, 0)
         chip.queue_reset()
+
+
+def test_an_error_of_a_column_names_its_descriptor(chip):
+    """A transposing LOAD whose last column is outside the scratchpad, while the next one's rows come in already."""
+    c = chip.config
+    word, words = c.word_bytes, c.banks * c.bank_words
+    columns = dict(transpose=1, n1=4, ds1=word, row_bytes=word, chunk_bytes=word, sw=word)
+    for behind in range(1, 5):
+        chip.queue_reset()
+        bad = cheap("LOAD", **columns, sp_base=(words - word + 1) * word)
+        ring_bell(chip, bad, *[cheap("LOAD", **columns)] * behind)
+        assert chip.wait(5_000)[0] == chips.IRQ
+        assert chip.error() == Error("SPAD_RANGE", 0, words * word)
+
+
+def test_a_beat_stays_until_its_last_word_is_taken(chip):
+    """Rows of one beat whose words go to a bank that an epilogue is writing stand still, while the bus has more."""
+    c, rows, to = chip.config, 64, DATA + 0x1000
+    word, bank = c.word_bytes, c.banks * c.word_bytes
+    count = rows * word // 4
+    source = bytes(i * 37 % 251 for i in range(rows * word))
+    chip.memory_write(DATA, source)
+    one = dict(word_bytes=4, chunk_bytes=word, n1=rows, ds1=word, sw=bank, ss1=word // 4 * bank)
+    for ahead in range(0, 24, 3):
+        chip.memory_write(to, bytes(len(source)))
+        ring_bell(
+            chip,
+            cheap("LOAD", **one, row_bytes=word, signal=1),
+            *[cheap("NOP")] * ahead,
+            *[cheap("EPILOGUE", rows=5, out_type=0, out_base=count * bank, out_pitch=bank)] * 12,
+            cheap("STORE", **one, addr_lo=to, wait=1),
+        )
+        done(chip)
+        assert chip.memory_read(to, len(source)) == source, f"{ahead} ahead"
+
+
+@pytest.mark.parametrize("kind", [(0, 1), (1, 2), (2, 4)])
+def test_a_residual_may_end_with_the_scratchpad(chip, kind):
+    """Where the output's row has more words than the residual's, none is read behind the residual's last one."""
+    c, (res_type, size) = chip.config, kind
+    end = c.banks * c.bank_words * c.word_bytes
+    words = -(-c.cells * size // c.word_bytes)
+    for out_type in range(4):
+        last = end - words * c.word_bytes
+        ring_bell(chip, cheap("EPILOGUE", res_en=1, res_type=res_type, res_base=last, out_type=out_type))
+        done(chip)

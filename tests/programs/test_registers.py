@@ -124,3 +124,25 @@ def test_what_the_chip_is(chip):
     assert chip.read("CAP_ARRAY") == c.cells << 16 | c.lanes
     assert chip.read("CAP_MEMORY") == c.banks << 16 | c.word_bytes
     assert chip.read("CAP_BANK") == c.bank_words and chip.read("CAP_ACC") == c.acc_rows
+
+
+def test_chunks_side_by_side_are_one_row(chip):
+    """Long chunks that overlap are read one by one; those that only meet are read once, the beat that they share too."""
+    word = chip.config.word_bytes
+    chunk = 15 * word + 4
+    ring_bell(chip, cheap("LOAD", chunk_bytes=chunk, n0=2, step0=chunk, row_bytes=2 * chunk, word_bytes=word, sw=word))
+    done(chip)
+    named = chip.counters()[1]
+    assert named["read_beats"] == -(-2 * chunk // word)
+
+
+def test_both_halves_of_a_word_take_as_long(chip):
+    """A conversion's words to the second halves of scratchpad words are a piece each, as those to the first ones."""
+    word, taken = chip.config.word_bytes, []
+    for half in (0, word // 2):
+        chip.counters()
+        row = dict(chunk_bytes=64 * word, row_bytes=64 * word, word_bytes=word, sw=word, sp_base=half)
+        ring_bell(chip, cheap("LOAD", **row, conv=1))
+        done(chip)
+        taken.append(chip.counters()[1]["cycles"])
+    assert taken[0] == taken[1]
