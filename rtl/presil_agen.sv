@@ -227,4 +227,17 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
       row_valid <= 1'b0;
     end
   end
+
+`ifndef SYNTHESIS
+  c_dilated: cover property (@(posedge clk) disable iff (rst) set_valid && div_left != 5'd0);
+  c_no_bubble: cover property (@(posedge clk) disable iff (rst) set_load && adv);
+  c_before: cover property (@(posedge clk) disable iff (rst) set_load && (neg_x || neg_y));
+  c_kernel_column: cover property (@(posedge clk) disable iff (rst) adv && blk_end && !end_kx);
+  c_kernel_row: cover property (@(posedge clk) disable iff (rst) adv && blk_end && end_kx && !end_ky);
+  c_channels: cover property (@(posedge clk) disable iff (rst) adv && blk_end && end_kx && end_ky && !end_cb);
+  c_hole: cover property (@(posedge clk) disable iff (rst) adv && (xr != 9'd0 || yr != 9'd0));
+  c_one_row: cover property (@(posedge clk) disable iff (rst)
+    adv && desc_end && cb == 16'd0 && kx == 8'd0 && ky == 8'd0 && x == 16'd0 && y == 16'd0);
+  c_waits: cover property (@(posedge clk) disable iff (rst) row_valid && !row_take);
+`endif
 endmodule

@@ -382,5 +382,15 @@ module presil_array import presil_config_pkg::*; (
   // what a read gives while its row is written is not used
   a_collision: assert property (@(posedge clk) disable iff (rst)
     (acc_re && acc_we && acc_waddr == acc_raddr && acc_whalf == acc_half) |=> (copied3 || forward3));
+  c_first: cover property (@(posedge clk) disable iff (rst) v3 && first3);
+  c_forward: cover property (@(posedge clk) disable iff (rst) v3 && !first3 && forward3);
+  c_copied: cover property (@(posedge clk) disable iff (rst) v3 && !first3 && copied3 && !forward3);
+  c_from_memory: cover property (@(posedge clk) disable iff (rst) v3 && !first3 && !copied3 && !forward3);
+  c_special_row: cover property (@(posedge clk) disable iff (rst) v1 && bf1 && rspecial);
+  c_special_weight: cover property (@(posedge clk) disable iff (rst) v1 && bf1 && wspecial[set1]);
+  // int8 behind bf16 or the other way round
+  c_change: cover property (@(posedge clk) disable iff (rst) v1 && v2 && bf1 != bf2);
+  c_other_half: cover property (@(posedge clk) disable iff (rst) v2 && v3 && half2 != half3);
+  c_load_beside: cover property (@(posedge clk) disable iff (rst) wgt_valid && v1 && wgt_set != set1);
 `endif
 endmodule

@@ -82,4 +82,24 @@ module presil_axi_read import presil_config_pkg::*; #(
       arvalid <= 1'b0;  head <= 8'd0;  tail <= 8'd0;  beat <= 8'd0;  count <= 9'd0;  err_valid <= 1'b0;
     end
   end
+
+`ifndef SYNTHESIS
+  // AXI: what is offered stays; no burst crosses 4 KiB; no data without a burst
+  a_stay: assert property (@(posedge clk) disable iff (rst)
+    arvalid && !arready |=> arvalid && $stable(araddr) && $stable(arlen) && $stable(arid));
+  a_page: assert property (@(posedge clk) disable iff (rst)
+    arvalid |-> 32'(araddr[11:0]) + (32'(arlen) + 32'd1) * WORD <= 32'd4096);
+  a_under: assert property (@(posedge clk) disable iff (rst) load_rvalid |-> count > 9'd0);
+  a_over: assert property (@(posedge clk) disable iff (rst) count <= 9'd256);
+  c_full: cover property (@(posedge clk) disable iff (rst) count[8]);
+  c_wrap: cover property (@(posedge clk) disable iff (rst) push && head == 8'd255);
+  c_request_waits: cover property (@(posedge clk) disable iff (rst) arvalid && !arready);
+  c_data_waits: cover property (@(posedge clk) disable iff (rst) rvalid && !rready);
+  c_fetch_first: cover property (@(posedge clk) disable iff (rst) fetch_valid && load_valid && free);
+  c_fetch_inside: cover property (@(posedge clk) disable iff (rst) fetch_rvalid && beat != 8'd0);
+  c_fetch_waits: cover property (@(posedge clk) disable iff (rst) rvalid && rid && !rready);
+  c_error_first: cover property (@(posedge clk) disable iff (rst) rresp && take && beat == 8'd0);
+  c_error_later: cover property (@(posedge clk) disable iff (rst) rresp && take && beat != 8'd0);
+  c_halt_out: cover property (@(posedge clk) disable iff (rst) halt && count != 9'd0);
+`endif
 endmodule

@@ -82,4 +82,28 @@ module presil_axi_write import presil_config_pkg::*; #(
       err_valid <= 1'b0;
     end
   end
+
+`ifndef SYNTHESIS
+  // AXI: what is offered stays; no burst crosses 4 KiB; no response without a burst that was sent
+  a_stay: assert property (@(posedge clk) disable iff (rst)
+    awvalid && !awready |=> awvalid && $stable(awaddr) && $stable(awlen));
+  a_stay_data: assert property (@(posedge clk) disable iff (rst)
+    wvalid && !wready |=> wvalid && $stable(wstrb) && $stable(wlast));
+  a_page: assert property (@(posedge clk) disable iff (rst)
+    awvalid |-> 32'(awaddr[11:0]) + (32'(awlen) + 32'd1) * WORD <= 32'd4096);
+  a_under: assert property (@(posedge clk) disable iff (rst) !(bvalid && tail == data));
+  a_over: assert property (@(posedge clk) disable iff (rst) 8'(head - tail) <= 8'd128);
+  c_full: cover property (@(posedge clk) disable iff (rst) 8'(head - tail) == 8'd128);
+  c_wrap: cover property (@(posedge clk) disable iff (rst) push && head == 8'd255);
+  c_request_waits: cover property (@(posedge clk) disable iff (rst) awvalid && !awready);
+  c_data_waits: cover property (@(posedge clk) disable iff (rst) wvalid && !wready);
+  c_data_late: cover property (@(posedge clk) disable iff (rst) owed && !wvalid);
+  c_data_early: cover property (@(posedge clk) disable iff (rst) beat_valid && !owed);
+  c_part: cover property (@(posedge clk) disable iff (rst) wvalid && wstrb != '1);
+  c_back_to_back: cover property (@(posedge clk) disable iff (rst)
+    wvalid && wready && wlast && 8'(data + 8'd1) != issued);
+  c_drained: cover property (@(posedge clk) disable iff (rst) drain && wvalid);
+  c_error: cover property (@(posedge clk) disable iff (rst) bvalid && bresp);
+  c_halt_waits: cover property (@(posedge clk) disable iff (rst) halt && wvalid && !wready && !drain);
+`endif
 endmodule

@@ -36,4 +36,13 @@ module presil_bursts import presil_config_pkg::*; #(
     end
     if (rst) left <= 32'd0;
   end
+
+`ifndef SYNTHESIS
+  c_crosses: cover property (@(posedge clk) disable iff (rst) burst_valid && left > room);
+  c_to_the_end: cover property (@(posedge clk) disable iff (rst) burst_valid && left == room);
+  c_single: cover property (@(posedge clk) disable iff (rst) burst_valid && now == 32'd1);
+  c_longest: cover property (@(posedge clk) disable iff (rst) burst_valid && now == PAGE);
+  c_back_to_back: cover property (@(posedge clk) disable iff (rst) run_valid && run_ready && burst_valid);
+  c_waits: cover property (@(posedge clk) disable iff (rst) burst_valid && !burst_ready);
+`endif
 endmodule

@@ -193,4 +193,50 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
       decoded <= 1'b0;
     end
   end
+
+`ifndef SYNTHESIS
+  a_one: assert property (@(posedge clk) disable iff (rst) (push & (push - 4'd1)) == 4'd0);
+  a_buffer: assert property (@(posedge clk) disable iff (rst) asked - ring_head <= SLOTS);
+  c_nop: cover property (@(posedge clk) disable iff (rst) state == 2'd2 && opcode == OP_NOP && !halt);
+  c_load_full: cover property (@(posedge clk) disable iff (rst) state == 2'd2 && opcode == OP_LOAD && !room[0]);
+  c_matrix_full: cover property (@(posedge clk) disable iff (rst) state == 2'd2 && opcode == OP_MATRIX && !room[1]);
+  c_epilogue_full: cover property (@(posedge clk) disable iff (rst)
+    state == 2'd2 && opcode == OP_EPILOGUE && !room[2]);
+  c_store_full: cover property (@(posedge clk) disable iff (rst) state == 2'd2 && opcode == OP_STORE && !room[3]);
+  c_opcode: cover property (@(posedge clk) disable iff (rst) state == 2'd1 && refused == ERROR_OPCODE);
+  c_version: cover property (@(posedge clk) disable iff (rst) state == 2'd1 && refused == ERROR_VERSION);
+  c_field_nop: cover property (@(posedge clk) disable iff (rst)
+    state == 2'd1 && refused == ERROR_FIELD && opcode == OP_NOP);
+  c_field_load: cover property (@(posedge clk) disable iff (rst)
+    state == 2'd1 && refused == ERROR_FIELD && opcode == OP_LOAD);
+  c_field_matrix: cover property (@(posedge clk) disable iff (rst)
+    state == 2'd1 && refused == ERROR_FIELD && opcode == OP_MATRIX);
+  c_field_epilogue: cover property (@(posedge clk) disable iff (rst)
+    state == 2'd1 && refused == ERROR_FIELD && opcode == OP_EPILOGUE);
+  c_field_store: cover property (@(posedge clk) disable iff (rst)
+    state == 2'd1 && refused == ERROR_FIELD && opcode == OP_STORE);
+  c_fetch_error: cover property (@(posedge clk) disable iff (rst) fetch_rvalid && fetch_rerror);
+  c_ring_error: cover property (@(posedge clk) disable iff (rst) own_code == ERROR_RING);
+  c_read_error: cover property (@(posedge clk) disable iff (rst) !halt && fail_code == ERROR_READ_BUS);
+  c_write_error: cover property (@(posedge clk) disable iff (rst) !halt && fail_code == ERROR_WRITE_BUS);
+  c_range_error: cover property (@(posedge clk) disable iff (rst) !halt && fail_code == ERROR_SPAD_RANGE);
+  c_token_error: cover property (@(posedge clk) disable iff (rst) !halt && fail_code == ERROR_TOKEN_OVERFLOW);
+  c_second_error: cover property (@(posedge clk) disable iff (rst)
+    halt && busy && !resetting && fail_code != ERROR_NONE);
+  c_both_errors: cover property (@(posedge clk) disable iff (rst)
+    !halt && own_code != ERROR_NONE && fail_code != ERROR_NONE);
+  c_reset_idle: cover property (@(posedge clk) disable iff (rst) queue_reset && !busy && !error);
+  c_reset_busy: cover property (@(posedge clk) disable iff (rst) queue_reset && busy);
+  c_reset_error: cover property (@(posedge clk) disable iff (rst) queue_reset && error);
+  c_reset_drains: cover property (@(posedge clk) disable iff (rst) resetting && halt && !all_idle);
+  c_doorbell_busy: cover property (@(posedge clk) disable iff (rst) doorbell && busy && !error);
+  c_doorbell_halted: cover property (@(posedge clk) disable iff (rst) doorbell && halt);
+  c_ring_wrap: cover property (@(posedge clk) disable iff (rst)
+    state == 2'd3 && (ring_head & (size - 32'd1)) == size - 32'd1);
+  c_ring_full: cover property (@(posedge clk) disable iff (rst) ring_tail - ring_head == size);
+  c_page_end: cover property (@(posedge clk) disable iff (rst)
+    fetch_valid && ring_log2 > 5'd5 && (asked & 32'd31) == 32'd0);
+  c_buffer_full: cover property (@(posedge clk) disable iff (rst) asked - ring_head == SLOTS && ahead != 32'd0);
+  c_fetch_waits: cover property (@(posedge clk) disable iff (rst) fetch_valid && !fetch_ready);
+`endif
 endmodule

@@ -101,4 +101,32 @@ module presil_counters import presil_config_pkg::*; import presil_desc_pkg::*; #
       y_load <= 16'd0;  y_matrix <= 16'd0;  y_epilogue <= 16'd0;  y_store <= 16'd0;
     end
   end
+
+`ifndef SYNTHESIS
+  // every cycle of a launch is charged to one cause of each engine
+  logic [3:0] charged;
+  always_comb begin
+    logic [63:0] load, matrix, epilogue, store;
+    load = 64'd0;  matrix = 64'd0;  epilogue = 64'd0;  store = 64'd0;
+    if (snapshot) begin
+      for (int unsigned i = 0; i < 16; i++) begin
+        load     += k_load[i] ? c_load[i] : 64'd0;
+        matrix   += k_matrix[i] ? c_matrix[i] : 64'd0;
+        epilogue += k_epilogue[i] ? c_epilogue[i] : 64'd0;
+        store    += k_store[i] ? c_store[i] : 64'd0;
+      end
+    end
+    charged = {store == cycles - z_cycles, epilogue == cycles - z_cycles, matrix == cycles - z_cycles,
+               load == cycles - z_cycles};
+  end
+  a_load: assert property (@(posedge clk) disable iff (rst) snapshot |-> charged[0]);
+  a_matrix: assert property (@(posedge clk) disable iff (rst) snapshot |-> charged[1]);
+  a_epilogue: assert property (@(posedge clk) disable iff (rst) snapshot |-> charged[2]);
+  a_store: assert property (@(posedge clk) disable iff (rst) snapshot |-> charged[3]);
+  c_snapshot_busy: cover property (@(posedge clk) disable iff (rst) snapshot && busy);
+  c_snapshot_idle: cover property (@(posedge clk) disable iff (rst) snapshot && !busy);
+  c_clear_busy: cover property (@(posedge clk) disable iff (rst) clear && busy);
+  c_clear_idle: cover property (@(posedge clk) disable iff (rst) clear && !busy);
+  c_never_busy: cover property (@(posedge clk) disable iff (rst) snapshot && !seen);
+`endif
 endmodule

@@ -259,5 +259,30 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; #(
 `ifndef SYNTHESIS
   a_write: assert property (@(posedge clk) disable iff (rst) !(epi_valid && !epi_ready));
   a_read: assert property (@(posedge clk) disable iff (rst) !((p2_par || p2_res) && !res_rvalid));
+  c_full: cover property (@(posedge clk) disable iff (rst) held == 2'b11);
+  c_parameters: cover property (@(posedge clk) disable iff (rst) par_grant);
+  c_parameters_ahead: cover property (@(posedge clk) disable iff (rst) par_grant && seq_valid);
+  c_residual_waits: cover property (@(posedge clk) disable iff (rst) want && need_res && !step);
+  c_half_taken: cover property (@(posedge clk) disable iff (rst) seq_valid && row_end && acc_taken[f_half[seq_slot]]);
+  c_gap: cover property (@(posedge clk) disable iff (rst) seq_valid && gap != 8'd0);
+  c_int8: cover property (@(posedge clk) disable iff (rst)
+    next_valid && next_first && f_otype[next_slot] == OUT_INT8);
+  c_bf16: cover property (@(posedge clk) disable iff (rst)
+    next_valid && next_first && f_otype[next_slot] == OUT_BF16);
+  c_fp32: cover property (@(posedge clk) disable iff (rst)
+    next_valid && next_first && f_otype[next_slot] == OUT_FP32);
+  c_raw: cover property (@(posedge clk) disable iff (rst)
+    next_valid && next_first && f_otype[next_slot] == OUT_RAW32);
+  c_residual_int8: cover property (@(posedge clk) disable iff (rst)
+    step && need_res && f_rtype[seq_slot] == RES_INT8);
+  c_residual_bf16: cover property (@(posedge clk) disable iff (rst)
+    step && need_res && f_rtype[seq_slot] == RES_BF16);
+  c_residual_fp32: cover property (@(posedge clk) disable iff (rst)
+    step && need_res && f_rtype[seq_slot] == RES_FP32);
+  c_words: cover property (@(posedge clk) disable iff (rst) next_valid && next_word != 8'd0);
+  c_half0: cover property (@(posedge clk) disable iff (rst) acc_re && !acc_half);
+  c_half1: cover property (@(posedge clk) disable iff (rst) acc_re && acc_half);
+  c_one_row: cover property (@(posedge clk) disable iff (rst) acc_re && r1_first && r1_last);
+  c_halted: cover property (@(posedge clk) disable iff (rst) halt && seq_valid);
 `endif
 endmodule

@@ -318,4 +318,26 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
   end
 
   assign busy = v2 || v3 || v4 || v5 || v6 || v7 || more7 || out_valid;
+
+`ifndef SYNTHESIS
+  // of the first cell
+  logic [31:0] i6, k5;
+  assign i6 = f2i(s5[0]) + c_ozp[sl6];
+  assign k5 = fp_key(s4[0]);
+  c_saturates_high: cover property (@(posedge clk) disable iff (rst)
+    v6 && c_otype[sl6] == OUT_INT8 && i6 > c_ihi[sl6]);
+  c_saturates_low: cover property (@(posedge clk) disable iff (rst)
+    v6 && c_otype[sl6] == OUT_INT8 && i6 < c_ilo[sl6]);
+  c_clamped_high: cover property (@(posedge clk) disable iff (rst)
+    v5 && c_otype[sl5] != OUT_RAW32 && c_clamp[sl5] && k5 > c_keyhi[sl5]);
+  c_clamped_low: cover property (@(posedge clk) disable iff (rst)
+    v5 && c_otype[sl5] != OUT_RAW32 && c_clamp[sl5] && k5 < c_keylo[sl5]);
+  c_nan: cover property (@(posedge clk) disable iff (rst) v6 && is_nan(s5[0]));
+  c_infinite: cover property (@(posedge clk) disable iff (rst)
+    v6 && (s5[0] & ~FP_SIGN) == FP_INF && c_otype[sl6] != OUT_RAW32);
+  c_bias_int: cover property (@(posedge clk) disable iff (rst) v2 && c_bias[sl2] && !c_fp32[sl2]);
+  c_bias_fp: cover property (@(posedge clk) disable iff (rst) v2 && c_bias[sl2] && c_fp32[sl2]);
+  c_scaled: cover property (@(posedge clk) disable iff (rst) v3 && c_scale[sl3]);
+  c_two_descriptors: cover property (@(posedge clk) disable iff (rst) v2 && v3 && sl2 != sl3);
+`endif
 endmodule

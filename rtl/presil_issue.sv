@@ -86,4 +86,28 @@ module presil_issue import presil_desc_pkg::*; (
       head <= 2'd0;  tail <= 2'd0;  held <= 3'd0;  start_valid <= 1'b0;  f_head <= 3'd0;  f_tail <= 3'd0;
     end
   end
+
+`ifndef SYNTHESIS
+  // a: what must hold, c: what tests must reach (tests/regress/testplan.toml)
+  a_over: assert property (@(posedge clk) disable iff (rst) !(push && held[2]));
+  a_under: assert property (@(posedge clk) disable iff (rst) !(grant && held == 3'd0));
+  a_done: assert property (@(posedge clk) disable iff (rst) done |-> active);
+  c_full: cover property (@(posedge clk) disable iff (rst) held[2]);
+  c_wrap: cover property (@(posedge clk) disable iff (rst) push && head == 2'd3);
+  c_overlap: cover property (@(posedge clk) disable iff (rst) start_valid && start_ready && active);
+  c_busy: cover property (@(posedge clk) disable iff (rst) active && cause == CAUSE_BUSY);
+  c_command: cover property (@(posedge clk) disable iff (rst) cause == CAUSE_COMMAND);
+  c_wait_load: cover property (@(posedge clk) disable iff (rst) cause == CAUSE_WAIT_LOAD);
+  c_wait_matrix: cover property (@(posedge clk) disable iff (rst) cause == CAUSE_WAIT_MATRIX);
+  c_wait_epilogue: cover property (@(posedge clk) disable iff (rst) cause == CAUSE_WAIT_EPILOGUE);
+  c_wait_store: cover property (@(posedge clk) disable iff (rst) cause == CAUSE_WAIT_STORE);
+  c_wait_vector: cover property (@(posedge clk) disable iff (rst) cause == CAUSE_WAIT_VECTOR);
+  c_weights: cover property (@(posedge clk) disable iff (rst) cause == CAUSE_WEIGHTS);
+  c_scratchpad: cover property (@(posedge clk) disable iff (rst) cause == CAUSE_SCRATCHPAD);
+  c_bus_request: cover property (@(posedge clk) disable iff (rst) cause == CAUSE_BUS_REQUEST);
+  c_bus_data: cover property (@(posedge clk) disable iff (rst) cause == CAUSE_BUS_DATA);
+  c_bus_response: cover property (@(posedge clk) disable iff (rst) cause == CAUSE_BUS_RESPONSE);
+  c_drain: cover property (@(posedge clk) disable iff (rst) cause == CAUSE_DRAIN);
+  c_error: cover property (@(posedge clk) disable iff (rst) halt);
+`endif
 endmodule

@@ -275,4 +275,30 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
       held <= 4'd0;  err_valid <= 1'b0;
     end
   end
+
+`ifndef SYNTHESIS
+  a_over: assert property (@(posedge clk) disable iff (rst) !(start && held[3]));
+  a_alone: assert property (@(posedge clk) disable iff (rst) !(b_valid && !b.conv && c_valid));
+  c_full: cover property (@(posedge clk) disable iff (rst) held[3]);
+  c_waiting_full: cover property (@(posedge clk) disable iff (rst) full);
+  // a word goes past one whose bank is written
+  c_passed: cover property (@(posedge clk) disable iff (rst) blocked && !stall);
+  c_passed_back: cover property (@(posedge clk) disable iff (rst) parked && !ld_ready);  // and neither gets there
+  c_blocked: cover property (@(posedge clk) disable iff (rst) blocked && stall && !parked);
+  c_own_chunks: cover property (@(posedge clk) disable iff (rst) start && own_chunks);
+  c_transpose: cover property (@(posedge clk) disable iff (rst) start && is_transpose);
+  c_plain: cover property (@(posedge clk) disable iff (rst) b_valid && !b.conv && !b.tr);
+  c_term0: cover property (@(posedge clk) disable iff (rst) b_valid && b.conv && b_term == CONV_TERM0);
+  c_term1: cover property (@(posedge clk) disable iff (rst) b_valid && b.conv && b_term == CONV_TERM1);
+  c_term2: cover property (@(posedge clk) disable iff (rst) b_valid && b.conv && b_term == CONV_TERM2);
+  c_conv_transpose: cover property (@(posedge clk) disable iff (rst) b_valid && b.conv && b.tr);
+  c_upper_half: cover property (@(posedge clk) disable iff (rst) b_valid && b.conv && b.half);
+  c_odd_ends: cover property (@(posedge clk) disable iff (rst)
+    b_valid && !b.full && b.mlo != '0 && 32'(b.mhi) != WORD);
+  c_padding: cover property (@(posedge clk) disable iff (rst) b_valid && b.vlo != '0);
+  c_all_padding: cover property (@(posedge clk) disable iff (rst) row_valid && row_ready && row_beats == 32'd0);
+  // behind a conversion, beside it
+  c_range: cover property (@(posedge clk) disable iff (rst) err_valid);
+  c_halted: cover property (@(posedge clk) disable iff (rst) halt && active && burst_valid == 1'b0 && bursts_valid);
+`endif
 endmodule

@@ -77,4 +77,16 @@ module presil_load_columns import presil_config_pkg::*; #(
       err_valid <= 1'b0;
     end
   end
+
+`ifndef SYNTHESIS
+  a_over: assert property (@(posedge clk) disable iff (rst) !(group_valid && count == 2'd2));
+  c_two_groups: cover property (@(posedge clk) disable iff (rst) count == 2'd2);
+  c_byte: cover property (@(posedge clk) disable iff (rst) group_valid && group_size == 2'd0);
+  c_half: cover property (@(posedge clk) disable iff (rst) group_valid && group_size == 2'd1);
+  c_word: cover property (@(posedge clk) disable iff (rst) group_valid && group_size == 2'd2);
+  c_short: cover property (@(posedge clk) disable iff (rst) group_valid && 32'(group_bytes) != WORD);
+  c_narrow: cover property (@(posedge clk) disable iff (rst) group_valid && 32'(group_cols) << group_size != WORD);
+  c_held: cover property (@(posedge clk) disable iff (rst) count != 2'd0 && full[col_set] && hold);
+  c_range: cover property (@(posedge clk) disable iff (rst) err_valid);
+`endif
 endmodule

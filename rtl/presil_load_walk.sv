@@ -245,4 +245,23 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
       d_conv <= 1'b0;  d_tr <= 1'b0;
     end
   end
+
+`ifndef SYNTHESIS
+  a_rows_over: assert property (@(posedge clk) disable iff (rst) !(row_valid && rows_full));
+  a_queue_over: assert property (@(posedge clk) disable iff (rst) !(start && full));
+  a_window: assert property (@(posedge clk) disable iff (rst) !(rx && !rx_ready));
+  c_window_full: cover property (@(posedge clk) disable iff (rst) !rx_ready);
+  c_rows_full: cover property (@(posedge clk) disable iff (rst) rows_full);
+  c_rows_wrap: cover property (@(posedge clk) disable iff (rst) row_valid && rq_head == 8'd255);
+  c_queue_wrap: cover property (@(posedge clk) disable iff (rst) start && dq_head == 2'd3);
+  c_before_row: cover property (@(posedge clk) disable iff (rst) w_have && w_pos[49]);
+  c_behind_row: cover property (@(posedge clk) disable iff (rst) w_have && !w_pos[49] && w_pos >= 50'(d_row_bytes));
+  c_unaligned: cover property (@(posedge clk) disable iff (rst) piece_valid && piece_shift != '0);
+  c_two_words: cover property (@(posedge clk) disable iff (rst) piece_valid && piece_half && !piece_tr);
+  c_chunks: cover property (@(posedge clk) disable iff (rst) w_have && w_n0 != 16'd0);
+  c_group_waits: cover property (@(posedge clk) disable iff (rst)
+    w_have && d_tr && w_k == 7'd0 && !w_half && !tr_open);
+  c_change: cover property (@(posedge clk) disable iff (rst)
+    !d_have && queued != 3'd0 && (d_conv || d_tr) && !pipe_empty);
+`endif
 endmodule

@@ -149,5 +149,15 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
   a_act: assert property (@(posedge clk) disable iff (rst) !(p2_valid && !p2.pad && !act_rvalid));
   a_wgt: assert property (@(posedge clk) disable iff (rst) !(arr_wgt_valid && !wgt_rvalid));
   a_port: assert property (@(posedge clk) disable iff (rst) !(acc_re && m_re && acc_half == m_half));
+  c_two: cover property (@(posedge clk) disable iff (rst) held >= 3'd2);
+  c_padded: cover property (@(posedge clk) disable iff (rst) row_take && row_pad);
+  c_int8: cover property (@(posedge clk) disable iff (rst) row_take && !row_bf16);
+  c_bf16: cover property (@(posedge clk) disable iff (rst) row_take && row_bf16);
+  c_skip: cover property (@(posedge clk) disable iff (rst) row_take && row_skip);
+  c_half0: cover property (@(posedge clk) disable iff (rst) row_take && !row_half);
+  c_half1: cover property (@(posedge clk) disable iff (rst) row_take && row_half);
+  c_epilogue_beside: cover property (@(posedge clk) disable iff (rst) acc_re && m_re);  // reads of different halves
+  c_epilogue_same: cover property (@(posedge clk) disable iff (rst) acc_re && m_we && acc_half == m_whalf);
+  c_halted: cover property (@(posedge clk) disable iff (rst) halt && row_valid);
 `endif
 endmodule

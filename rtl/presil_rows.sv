@@ -119,4 +119,15 @@ module presil_rows import presil_config_pkg::*; #(
       run <= 1'b0;  row_valid <= 1'b0;
     end
   end
+
+`ifndef SYNTHESIS
+  c_waits: cover property (@(posedge clk) disable iff (rst) row_valid && !row_ready);
+  c_chunks: cover property (@(posedge clk) disable iff (rst) run && i0 != 16'd0);
+  c_third: cover property (@(posedge clk) disable iff (rst) run && i3 != 16'd0);
+  c_before: cover property (@(posedge clk) disable iff (rst) run && pos[49]);
+  c_outside: cover property (@(posedge clk) disable iff (rst)
+    run && (|c_limit) && r >= 32'(c_limit) && !r[31]);
+  c_above: cover property (@(posedge clk) disable iff (rst) run && (|c_limit) && r[31]);
+  c_one: cover property (@(posedge clk) disable iff (rst) row_valid && row_last && row_last1 && row_beats == 32'd1);
+`endif
 endmodule

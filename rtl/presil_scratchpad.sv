@@ -103,8 +103,26 @@ module presil_scratchpad import presil_config_pkg::*; #(
   end
 
 `ifndef SYNTHESIS
-  a_write: assert property (@(posedge clk) disable iff (rst) (we_ep & we_ld) == '0);   // one write a bank and cycle
+  a_write: assert property (@(posedge clk) disable iff (rst) (we_ep & we_ld) == '0);  // one write a bank and cycle
   a_read: assert property (@(posedge clk) disable iff (rst)
     ((re_act & re_wgt) | ((re_act | re_wgt) & re_st) | ((re_act | re_wgt | re_st) & re_res)) == '0);
+  // they look themselves
+  a_store: assert property (@(posedge clk) disable iff (rst) !(st_valid && 32'(st_addr) >= WORDS));
+  a_load: assert property (@(posedge clk) disable iff (rst) !(ld_valid && 32'(ld_addr) >= WORDS));
+  c_weights_wait: cover property (@(posedge clk) disable iff (rst) wgt_valid && !wgt_ready);
+  c_store_waits: cover property (@(posedge clk) disable iff (rst) st_valid && !st_ready);
+  c_residual_waits: cover property (@(posedge clk) disable iff (rst) res_valid && !res_ready);
+  c_load_waits: cover property (@(posedge clk) disable iff (rst) ld_valid && !ld_ready);
+  c_four_reads: cover property (@(posedge clk) disable iff (rst)
+    act_valid && wgt_valid && wgt_ready && st_valid && st_ready && res_valid && res_ready);
+  c_two_writes: cover property (@(posedge clk) disable iff (rst) ep_valid && ld_valid && ld_ready);
+  c_read_write: cover property (@(posedge clk) disable iff (rst)
+    ((we_ep | we_ld) & (re_act | re_wgt | re_st | re_res)) != '0);
+  c_part_epilogue: cover property (@(posedge clk) disable iff (rst) ep_valid && !ep_full);
+  c_part_load: cover property (@(posedge clk) disable iff (rst) ld_valid && !ld_full);
+  c_bad_activation: cover property (@(posedge clk) disable iff (rst) act_valid && bad_act);
+  c_bad_weight: cover property (@(posedge clk) disable iff (rst) wgt_valid && bad_wgt);
+  c_bad_residual: cover property (@(posedge clk) disable iff (rst) res_valid && bad_res);
+  c_bad_output: cover property (@(posedge clk) disable iff (rst) ep_valid && bad_ep);
 `endif
 endmodule

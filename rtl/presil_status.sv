@@ -68,4 +68,11 @@ module presil_status import presil_config_pkg::*; (
       irq_done <= 1'b0;  irq_error <= 1'b0;
     end
   end
+
+`ifndef SYNTHESIS
+  c_done: cover property (@(posedge clk) disable iff (rst) irq_done);
+  c_error: cover property (@(posedge clk) disable iff (rst) irq_error);
+  c_set_and_clear: cover property (@(posedge clk) disable iff (rst)
+    (set_done && clear_done) || (set_error && clear_error));
+`endif
 endmodule

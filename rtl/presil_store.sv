@@ -194,4 +194,20 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
       cause <= CAUSE_BUSY;  // of the first cycle of the next descriptor: never what the last one left
     end
   end
+
+`ifndef SYNTHESIS
+  a_over: assert property (@(posedge clk) disable iff (rst) !(start && held >= 4'd6));
+  a_rows_over: assert property (@(posedge clk) disable iff (rst) !(row_valid && row_ready && rows_held[4]));
+  c_full: cover property (@(posedge clk) disable iff (rst) held == 4'd6);
+  c_rows_full: cover property (@(posedge clk) disable iff (rst) rows_held[4]);
+  c_wrap: cover property (@(posedge clk) disable iff (rst) start && head == 3'd7);
+  c_unordered: cover property (@(posedge clk) disable iff (rst) done && q_ordered[tail] == 1'b0);
+  c_waits_response: cover property (@(posedge clk) disable iff (rst)
+    active && read[tail] && q_ordered[tail] && !done);
+  // responses of later descriptors are in
+  c_ahead: cover property (@(posedge clk) disable iff (rst) active && owed[15]);
+  c_chunks: cover property (@(posedge clk) disable iff (rst) w_have && w_n0 != 16'd0);
+  c_pack_full: cover property (@(posedge clk) disable iff (rst) w_have && !pack_room);
+  c_range: cover property (@(posedge clk) disable iff (rst) err_valid);
+`endif
 endmodule

@@ -120,4 +120,19 @@ module presil_store_pack import presil_config_pkg::*; #(
       beat_valid <= 1'b0;
     end
   end
+
+`ifndef SYNTHESIS
+  a_over: assert property (@(posedge clk) disable iff (rst) !(piece && held[3]));
+  a_under: assert property (@(posedge clk) disable iff (rst) !(rvalid && ready == held));  // data without a read
+  a_counts: assert property (@(posedge clk) disable iff (rst) ready <= held && held <= 4'd8);
+  c_full: cover property (@(posedge clk) disable iff (rst) held[3]);
+  c_wrap: cover property (@(posedge clk) disable iff (rst) piece && head == 3'd7);
+  c_flush: cover property (@(posedge clk) disable iff (rst) flush);
+  c_flush_waits: cover property (@(posedge clk) disable iff (rst) flush && beat_valid && !beat_ready);
+  c_waits: cover property (@(posedge clk) disable iff (rst) beat_valid && !beat_ready);
+  c_joined: cover property (@(posedge clk) disable iff (rst) ready != 4'd0 && !row_first);
+  c_odd_start: cover property (@(posedge clk) disable iff (rst) beat_valid && !beat_strb[0]);
+  c_odd_end: cover property (@(posedge clk) disable iff (rst) beat_valid && !beat_strb[WORD-1]);
+  c_one_byte: cover property (@(posedge clk) disable iff (rst) beat_valid && 32'(beat_bytes) == 32'd1);
+`endif
 endmodule

@@ -54,4 +54,20 @@ module presil_tokens (
   for (genvar e = 0; e < 5; e++) begin : g_counts
     assign counts[e] = {count[4*e+3], count[4*e+2], count[4*e+1], count[4*e]};
   end
+
+`ifndef SYNTHESIS
+  // nothing is taken that is not there, and `have` says what there is
+  a_take: assert property (@(posedge clk) disable iff (rst) (take & ~have) == 20'd0);
+  for (genvar i = 0; i < 20; i++) begin : g_have
+    a_have: assert property (@(posedge clk) disable iff (rst) have[i] == (count[i] != 8'd0));
+  end
+  c_limit: cover property (@(posedge clk) disable iff (rst) full != 16'd0);
+  c_full_taken: cover property (@(posedge clk) disable iff (rst) (give & take[15:0] & full) != 16'd0);
+  c_give_take: cover property (@(posedge clk) disable iff (rst) (signal & take) != 20'd0);
+  c_two_grants: cover property (@(posedge clk) disable iff (rst) (grant & (grant - 4'd1)) != 4'd0);
+  c_taken_by_earlier: cover property (@(posedge clk) disable iff (rst)
+    (asks & ~grant & {(want[3] & ~have) == 20'd0, (want[2] & ~have) == 20'd0, (want[1] & ~have) == 20'd0, 1'b0})
+    != 4'd0);
+  c_overflow: cover property (@(posedge clk) disable iff (rst) overflow != 4'd0);
+`endif
 endmodule

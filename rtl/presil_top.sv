@@ -302,4 +302,22 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
     .clear_done(hw_out.IRQ_CLEAR.done.value), .clear_error(hw_out.IRQ_CLEAR.error.value), .irq_done, .irq_error,
     .active, .cause, .counts, .want, .want_index);
   assign irq = (irq_done && hw_out.IRQ_ENABLE.done.value) || (irq_error && hw_out.IRQ_ENABLE.error.value);
+
+`ifndef SYNTHESIS
+  a_idle: assert property (@(posedge clk) disable iff (rst) !(all_idle && !halt && (|active)));
+  c_load_matrix: cover property (@(posedge clk) disable iff (rst) active[0] && active[1]);
+  c_load_epilogue: cover property (@(posedge clk) disable iff (rst) active[0] && active[2]);
+  c_load_store: cover property (@(posedge clk) disable iff (rst) active[0] && active[3]);
+  c_matrix_epilogue: cover property (@(posedge clk) disable iff (rst) active[1] && active[2]);
+  c_matrix_store: cover property (@(posedge clk) disable iff (rst) active[1] && active[3]);
+  c_epilogue_store: cover property (@(posedge clk) disable iff (rst) active[2] && active[3]);
+  c_all: cover property (@(posedge clk) disable iff (rst) &active);
+  c_error_read: cover property (@(posedge clk) disable iff (rst) read_err);
+  c_error_write: cover property (@(posedge clk) disable iff (rst) write_err);
+  c_error_range: cover property (@(posedge clk) disable iff (rst) range_valid);
+  c_error_load: cover property (@(posedge clk) disable iff (rst) load_err);
+  c_error_store: cover property (@(posedge clk) disable iff (rst) store_err);
+  c_irq: cover property (@(posedge clk) disable iff (rst) irq);
+  c_irq_masked: cover property (@(posedge clk) disable iff (rst) !irq && (irq_done || irq_error));
+`endif
 endmodule

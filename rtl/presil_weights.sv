@@ -100,5 +100,13 @@ module presil_weights import presil_config_pkg::*, presil_desc_pkg::*; (
 `ifndef SYNTHESIS
   a_ahead: assert property (@(posedge clk) disable iff (rst) full <= begun && begun <= 2'd2);
   a_done: assert property (@(posedge clk) disable iff (rst) !(block_done && !block_ready));
+  c_two_ahead: cover property (@(posedge clk) disable iff (rst) full == 2'd2);
+  c_waits: cover property (@(posedge clk) disable iff (rst) rd_valid && !rd_ready);
+  c_held_back: cover property (@(posedge clk) disable iff (rst) valid && cell_no == '0 && begun == 2'd2);
+  c_runs_on: cover property (@(posedge clk) disable iff (rst) in_valid && in_ready && valid);
+  c_set0: cover property (@(posedge clk) disable iff (rst) arr_valid && !arr_set);
+  c_set1: cover property (@(posedge clk) disable iff (rst) arr_valid && arr_set);
+  c_absent: cover property (@(posedge clk) disable iff (rst) arr_valid && arr_absent);
+  c_rows_wait: cover property (@(posedge clk) disable iff (rst) valid && !block_ready);
 `endif
 endmodule

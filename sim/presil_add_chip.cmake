@@ -10,7 +10,8 @@
 #   CONFIG, CHIP, CLOCK_MHZ   what the library says of itself: CONFIG (default NAME), CHIP names the vtable behind
 #   presil_chip.h
 #   BUILDS     fast: everyday; check: assertions, the RTL's cover properties, random start values; trace: fast with
-#   FST waveforms
+#   FST waveforms; coverage: what of the RTL is reached (docs/coverage.md), 20 times slower and not in `all`: it is
+#   built where its target is named.
 #   SOURCES    in the order in which Verilator has to read them: packages first. Files made by a custom command of the
 #   same directory are welcome.
 #   TRAIN      command that exercises a library (LIBRARY stands for its path) for about a second: fast is then
@@ -105,6 +106,8 @@ function(_presil_build_macros build out)
   elseif(build STREQUAL "check")
     set(coverage 1)
     set(check 1)
+  elseif(build STREQUAL "coverage")
+    set(coverage 1)
   endif()
   set(${out} VERILATOR=1 VM_SC=0 VM_TIMING=0 VM_TRACE=${trace} VM_TRACE_FST=${trace} VM_TRACE_VCD=0 VM_TRACE_SAIF=0
     VM_COVERAGE=${coverage}
@@ -139,8 +142,8 @@ function(_presil_add_runtime build)
     endif()
     _presil_find_compression(compression)
     list(APPEND libraries ${compression})
-  elseif(build STREQUAL "check")
-    list(APPEND sources ${v}/verilated_cov.cpp)
+  elseif(build MATCHES "^(check|coverage)$")
+    list(APPEND sources ${v}/verilated_cov.cpp ${PRESIL_SIM_DIR}/harness/coverage.cpp)
   endif()
   set(h ${PRESIL_SIM_DIR}/harness)
   add_library(presil_sim_runtime_${build} STATIC EXCLUDE_FROM_ALL ${sources} ${PRESIL_SIM_MEMORY_SOURCES}
@@ -170,6 +173,9 @@ function(_presil_verilator_flags build out)
   set(flags --cc --prefix Vchip ${PRESIL_VERILATOR_SPEED_FLAGS} ${PRESIL_VERILATOR_WARNINGS} --timescale 1ns/1ps)
   if(build STREQUAL "check")
     list(APPEND flags --assert --coverage-user --x-assign unique --x-initial unique)
+  elseif(build STREQUAL "coverage")
+    list(APPEND flags --assert --coverage-line --coverage-toggle --coverage-expr --coverage-user --x-assign fast
+      --x-initial fast)
   else()
     list(APPEND flags --no-assert --x-assign fast --x-initial fast)
   endif()
@@ -181,13 +187,17 @@ endfunction()
 
 # The verilated C++ in ${mdir} as an archive. Objects of an earlier compilation with other flags are thrown away.
 function(_presil_compile_model flags archive depends)
+  set(level -O3)
+  if(build STREQUAL "coverage")
+    set(level -O1)  # counters keep loops from becoming vector code at any level
+  endif()
   add_custom_command(OUTPUT ${mdir}/${archive}
     COMMAND ${CMAKE_COMMAND} -DDIR=${mdir} -P ${PRESIL_SIM_DIR}/clean_model.cmake
     COMMAND ${CMAKE_COMMAND} -E env --unset=MAKEFLAGS --unset=MFLAGS SYSTEMC_INCLUDE=${PRESIL_SYSTEMC_INCLUDE}
             ${PRESIL_MAKE} -s -C ${mdir} -f Vchip.mk -j${PRESIL_SIM_JOBS} libVchip.a VERILATOR_ROOT=${VERILATOR_ROOT}
             CXX=${CMAKE_CXX_COMPILER}
             AR=${CMAKE_AR} PYTHON3=${Python3_EXECUTABLE} OBJCACHE=$<$<BOOL:${PRESIL_CCACHE}>:${PRESIL_CCACHE}>
-            OPT_FAST=-O3 OPT_GLOBAL=-O3 CFG_CXXFLAGS_PCH_I=-include
+            OPT_FAST=${level} OPT_GLOBAL=-O3 CFG_CXXFLAGS_PCH_I=-include
             USER_CPPFLAGS=${flags} > ${mdir}/make.log
     COMMAND ${CMAKE_COMMAND} -DFROM=${mdir}/libVchip.a -DTO=${mdir}/${archive} -P ${PRESIL_SIM_DIR}/clean_model.cmake
     DEPENDS ${mdir}/Vchip.mk ${depends}
@@ -251,6 +261,19 @@ function(_presil_add_scramble)
   target_compile_definitions(${target}_harness PRIVATE PRESIL_SIM_SCRAMBLE=1)
 endfunction()
 
+# What each counter of its coverage means, for the harness.
+function(_presil_add_points)
+  if(NOT build MATCHES "^(check|coverage)$")
+    return()
+  endif()
+  set(script ${PRESIL_SIM_DIR}/coverage_points.py)
+  add_custom_command(OUTPUT ${mdir}/points.h ${mdir}/points.txt
+    COMMAND ${Python3_EXECUTABLE} ${script} ${mdir} ${PRESIL_SIM_DIR}/..
+    DEPENDS ${mdir}/Vchip.mk ${script} VERBATIM)
+  add_custom_target(${target}_points DEPENDS ${mdir}/points.h ${mdir}/points.txt)
+  add_dependencies(${target}_harness ${target}_points)
+endfunction()
+
 function(_presil_add_library build)
   set(target presil_sim_${A_NAME}_${build})
   set(mdir ${CMAKE_CURRENT_BINARY_DIR}/${target}.dir/model)
@@ -260,7 +283,7 @@ function(_presil_add_library build)
   list(TRANSFORM A_INCLUDE PREPEND -I OUTPUT_VARIABLE includes)
   list(TRANSFORM A_PARAMETERS PREPEND -G OUTPUT_VARIABLE parameters)
   set(trim)
-  if(PRESIL_SIM_TRIM AND NOT build STREQUAL "check")
+  if(PRESIL_SIM_TRIM AND NOT build MATCHES "^(check|coverage)$")
     set(trim COMMAND ${Python3_EXECUTABLE} ${PRESIL_SIM_DIR}/trim.py ${mdir} > ${mdir}/trim.log)
   endif()
   string(REPLACE ";" " " cflags "-fPIC -fvisibility=hidden -fno-gnu-unique ${PRESIL_MODEL_CXXFLAGS}")
@@ -306,6 +329,10 @@ function(_presil_add_library build)
   add_dependencies(${target} ${target}_model)
   _presil_link_library(${target} libVchip.a)
   _presil_add_scramble()
+  _presil_add_points()
+  if(build STREQUAL "coverage")
+    set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
 endfunction()
 
 function(presil_add_chip)
@@ -333,8 +360,8 @@ function(presil_add_chip)
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
   _presil_find_verilator()
   foreach(build IN LISTS A_BUILDS)
-    if(NOT build MATCHES "^(fast|check|trace)$")
-      message(FATAL_ERROR "presil_add_chip: BUILDS: fast, check, trace, not ${build}")
+    if(NOT build MATCHES "^(fast|check|trace|coverage)$")
+      message(FATAL_ERROR "presil_add_chip: BUILDS: fast, check, trace, coverage, not ${build}")
     endif()
     _presil_add_library(${build})
   endforeach()

@@ -291,6 +291,7 @@ int presil_launch(presil_device *device, const work_item *item) {
                             .passes = info.passes,
                             .peak_macs_per_cycle = info.peak_macs_per_cycle,
                             .descriptors = 0,
+                            .segments = info.segments,
                             .verified = -1,
                             .difference_cycle = UINT64_MAX,
                             .origin = item->origin,

@@ -3,10 +3,29 @@
 #include "core.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+enum { MOST_OPTIONS = 4096 };
+
+/* What a library in this process is told: PRESIL_COVERAGE=PATH has simulators that record coverage write it there, and
+ * PRESIL_COVERAGE_LAUNCHES=1 which launch reached what (docs/coverage.md). NULL: nothing. */
+static const char *library_options(char *text, size_t bytes, int *status) {
+    const char *path = getenv("PRESIL_COVERAGE"), *launches = getenv("PRESIL_COVERAGE_LAUNCHES");
+    if (!path || !*path) return NULL;
+    const int each = launches && strcmp(launches, "1") == 0;
+    const int n = snprintf(text, bytes, "%scoverage=%s", each ? "coverage_launches=1," : "", path);
+    if (n < 0 || (size_t)n >= bytes)
+        *status = presil_fail(PRESIL_EINVAL, "PRESIL_COVERAGE=%s: a path of at most %d letters is needed", path,
+                              MOST_OPTIONS - 64);
+    return text;
+}
+
 static int open_transport(presil_device *device) {
+    char own[MOST_OPTIONS];
     int status = presil_library_transport(device, &device->transport_ops);
+    const int socket = presil_transport_is_socket(device);
+    const char *given = socket ? strchr(device->transport_spec, ':') + 1 : library_options(own, sizeof own, &status);
     if (status) return status;
     device->link.ops = &device->transport_ops;
     const presil_transport_options options = {
@@ -18,7 +37,7 @@ static int open_transport(presil_device *device) {
         .memory_model = device->memory_model,
         .seed = device->seed,
         .log = presil_log_transport,
-        .options = presil_transport_is_socket(device) ? strchr(device->transport_spec, ':') + 1 : NULL,
+        .options = given,
     };
     char text[ERROR_TEXT] = "";
     presil_transport *handle = NULL;

@@ -419,7 +419,7 @@ typedef struct {
     uint64_t differing_bytes, stray_bytes, missing_bytes; /* wrong; written by the chip alone; by the model alone */
     uint32_t difference_expected, difference_found;       /* that byte, where both wrote it */
     uint32_t difference_segment;
-    uint32_t reserved0;
+    uint32_t segments; /* doorbells of this launch */
 } presil_report;
 
 typedef void (*presil_report_fn)(void *context,

@@ -6,6 +6,7 @@
 //   void on_stop() noexcept                  the model has thrown Stopped
 //   bool idle()                              no bus transaction is open
 //   void begin(uint64_t launch)              memory model and arbiters as a launch finds them
+//   void launched(), waited()                after begin() of a launch; after a wait
 //   void reset(bool stopped)                 stopped: the model has
 //   uint64_t now(), cycles()                 of the memory; of the chip, since open()
 //   unsigned word()                          bytes of the bus
@@ -94,6 +95,7 @@ template <class T> struct TransportOps {
     return guarded(t, [&] {
       if (!t->idle()) return busy(t, "launch");
       t->begin(launch);
+      t->launched();
       t->waiter.launched();
       return 0;
     });
@@ -104,6 +106,7 @@ template <class T> struct TransportOps {
     return guarded(t, [&] {
       t->write_log().waits(t->now());
       t->waiter.wait(w);
+      t->waited();
       return 0;
     });
   }

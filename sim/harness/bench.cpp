@@ -5,7 +5,8 @@
 
 #include "random.h"
 #if VM_COVERAGE
-#include "verilated_cov.h"
+#include "Vchip__Syms.h"
+#include "points.h"
 #endif
 
 namespace presil {
@@ -16,12 +17,12 @@ namespace presil {
 
 Bench::~Bench() {
   drop_trace();
-  write_coverage();
+  keep_coverage();
 }
 
 void Bench::restart() {
   drop_trace();
-  write_coverage();
+  keep_coverage();
 #if PRESIL_SIM_TRACE
   waveform_.detach();
 #endif
@@ -44,11 +45,34 @@ void Bench::restart() {
   hold_reset();
 }
 
-void Bench::write_coverage() {
-#if VM_COVERAGE
-  if (chip_ && !coverage_.empty()) context_->coveragep()->write((coverage_ + "." + std::to_string(models_)).c_str());
-#endif
+#if VM_COVERAGE && PRESIL_POINTS
+
+__asm__(".pushsection .rodata\n.type presil_points, @object\npresil_points:\n.incbin \"" PRESIL_POINTS_FILE
+        "\"\n.size presil_points, . - presil_points\npresil_points_end:\n.popsection\n");
+extern "C" const char presil_points[] __attribute__((visibility("hidden")));
+extern "C" const char presil_points_end[] __attribute__((visibility("hidden")));
+
+bool Bench::set_coverage(const std::string& prefix, bool launches, std::string* error) {
+  const CoveragePoints points = {PRESIL_POINTS, PRESIL_POINTS_ID, presil_points,
+                                 static_cast<size_t>(presil_points_end - presil_points)};
+  return prefix.empty() || coverage_.open(prefix, points, launches, error);
 }
+
+bool Bench::keep_coverage() noexcept {
+  const bool before = coverage_.failed();
+  if (chip_) coverage_.collect(pins_->vlSymsp->__Vcoverage);
+  return before || !coverage_.failed();
+}
+
+void Bench::launch_coverage() noexcept { coverage_.launch(); }
+
+#else
+
+bool Bench::set_coverage(const std::string&, bool, std::string*) { return true; }
+bool Bench::keep_coverage() noexcept { return true; }
+void Bench::launch_coverage() noexcept {}
+
+#endif
 
 void Bench::reset() {
 #if PRESIL_SIM_CHECK
@@ -90,6 +114,7 @@ void Bench::idle_inputs() {
 }
 
 void Bench::launch(uint64_t launch) {
+  keep_coverage();
   memory_.launch(*pins_, launch, now_);
   scramble(launch);
   eval();

@@ -15,6 +15,9 @@
 #if PRESIL_SIM_TRACE
 #include "waveform.h"
 #endif
+#if VM_COVERAGE
+#include "coverage.h"
+#endif
 
 void Vchip___024root___eval(Vchip___024root* root);
 
@@ -29,8 +32,12 @@ class Bench {
 
   // A new model in place of the old one, and a reset. Drops a trace.
   void restart();
-  // Where each model that ends leaves its coverage: path.1, path.2, ...; empty: nowhere.
-  void set_coverage(const std::string& path) { coverage_ = path; }
+  // Where coverage goes (coverage.h); empty: nowhere. False, with a text, where it can't be written.
+  bool set_coverage(const std::string& prefix, bool launches, std::string* error);
+  // What was reached so far is in the file. False, once: it could not be written.
+  bool keep_coverage() noexcept;
+  // What comes is the next launch's.
+  void launch_coverage() noexcept;
   // The reset pin for kResetCycles; the check build makes a new model with other random start values.
   void reset();
   void launch(uint64_t launch);
@@ -88,11 +95,9 @@ class Bench {
   void abandon_bus();
   void idle_inputs();
   void scramble(uint64_t launch);
-  void write_coverage();
 
   uint64_t seed_;
   uint64_t models_ = 0;
-  std::string coverage_;
   uint64_t now_ = 0;
   AxiMemory<Pins> memory_;
   bool monitored_ = PRESIL_SIM_CHECK;
@@ -104,6 +109,9 @@ class Bench {
 
 #if PRESIL_SIM_TRACE
   Waveform waveform_;
+#endif
+#if VM_COVERAGE
+  Coverage coverage_;
 #endif
 };
 

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 
 namespace presil {
 
@@ -130,15 +131,23 @@ bool parse_memory_settings(const char* text, unsigned word, MemorySettings* out,
 bool parse_transport_settings(const char* text, TransportSettings* out, std::string* error) {
   TransportSettings s;
   std::string item;
-  for (const char* at = text ? text : ""; next_item(&at, &item);) {
+  static constexpr char kCoverage[] = "coverage=";
+  for (const char* at = text ? text : ""; *at;) {
+    if (strncmp(at, kCoverage, sizeof kCoverage - 1) == 0) {  // the last one: a path may have commas in it
+      s.coverage = at + sizeof kCoverage - 1;
+      break;
+    }
+    if (!next_item(&at, &item)) break;
     if (item == "map=0" || item == "map=1") {
       s.map = item == "map=1";
     } else if (item == "monitor=0" || item == "monitor=1") {
       s.monitor = item == "monitor=1";
-    } else if (item.rfind("coverage=", 0) == 0) {
-      s.coverage = item.substr(9);
+    } else if (item == "coverage_launches=0" || item == "coverage_launches=1") {
+      s.coverage_launches = item == "coverage_launches=1";
     } else {
-      *error = "options: expected map=0, map=1, monitor=0, monitor=1 or coverage=PATH, found \"" + item + "\"";
+      *error =
+          "options: expected map=0|1, monitor=0|1, coverage_launches=0|1 or, as the last, coverage=PATH; found \"" +
+          item + "\"";
       return false;
     }
   }

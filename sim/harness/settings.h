@@ -28,11 +28,14 @@ struct MemorySettings {
 bool parse_memory_settings(const char* text, unsigned word, MemorySettings* out, std::string* error);
 
 // Options of this transport: "map=0" (regions have no host pointer), "monitor=0|1" (the chip's bus handshakes are
-// looked at: axi_monitor.h), "coverage=PATH" (builds with coverage write PATH.1, PATH.2, ..., one for each model).
+// looked at: axi_monitor.h), "coverage_launches=1" (also which launch reached what), "coverage=PATH" (builds with
+// coverage write to the first of PATH.1, PATH.2, ... that there is not: coverage.h; the last option: it takes the
+// commas too).
 struct TransportSettings {
   bool map = true;
   std::optional<bool> monitor;  // none: as the build has it, on in check
   std::string coverage;
+  bool coverage_launches = false;
 };
 bool parse_transport_settings(const char* text, TransportSettings* out, std::string* error);
 

@@ -41,7 +41,15 @@ struct presil_transport : presil::TransportState {
     bench.enter();
     return body();
   }
-  void on_stop() noexcept { bench.drop_trace(); }
+  void on_stop() noexcept {
+    bench.drop_trace();
+    waited();
+  }
+  void launched() { bench.launch_coverage(); }
+  void waited() noexcept {
+    if (bench.keep_coverage() || !console.log) return;
+    console.log(console.log_context, "coverage can't be written any more (a full disk?): it ends here");
+  }
   bool idle() { return bench.memory().idle(bench.pins()); }
   void begin(uint64_t launch) { bench.launch(launch); }
   void reset(bool was_stopped) { was_stopped ? bench.restart() : bench.reset(); }
@@ -96,7 +104,7 @@ std::unique_ptr<presil_transport> open_transport(const presil_transport_options&
   auto t = std::make_unique<presil_transport>(o.seed);
   *code = PRESIL_TRANSPORT_EINVAL;
   if (!Ops::take_options(t.get(), o, presil::kWord, error)) return nullptr;
-  t->bench.set_coverage(t->settings.coverage);
+  if (!t->bench.set_coverage(t->settings.coverage, t->settings.coverage_launches, error)) return nullptr;
   if (t->settings.monitor) t->bench.set_monitored(*t->settings.monitor);
   t->console.log = o.log;
   t->console.log_context = o.log_context;

@@ -8,6 +8,7 @@ Errors of the library are TransportError. One thread at a time, as for C.
 """
 
 import ctypes as c
+import os
 
 ABI = 2  # PRESIL_TRANSPORT_ABI
 IRQ, DEADLINE, CANCELLED, HUNG = range(4)  # presil_wait_reason
@@ -133,6 +134,8 @@ class Transport:
         }
         self._last_error = c.CFUNCTYPE(c.c_char_p, c.c_void_p)(self._ops.last_error)
         self._handle, error = c.c_void_p(), c.create_string_buffer(256)
+        if path := os.environ.get("PRESIL_COVERAGE"):  # as the driver has it
+            options = ",".join(filter(None, (options, f"coverage={path}")))
         text = options and options.encode()
         model = memory_model.encode()
         o = _Options(c.sizeof(_Options), ABI, -1, 0, memory_bytes, memory_base, model, seed, text, None, None)

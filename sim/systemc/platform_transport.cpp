@@ -54,6 +54,8 @@ struct presil_transport : TransportState {
   unsigned word() { return platform.chip().word(); }
   void configure(uint64_t seed) { platform.dram().configure(memory_settings, seed); }
   WriteLog& write_log() { return platform.dram().state().write_log(); }
+  void launched() {}
+  void waited() {}
   void watch(bool on) {
     if (!on) return platform.chip().watch_writes({});
     platform.chip().watch_writes([this](uint64_t address, uint64_t bytes) { note_write(address, bytes); });

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A simulator library of Presil's chip below the driver: registers by name, a ring, launches, counters."""
 
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +36,8 @@ class Error:
 
 
 def library(config: str, build: str = "fast") -> Path:
-    """A simulator library of this build."""
+    """A simulator library of this build, or of PRESIL_TEST_BUILD whatever a test asks for."""
+    build = os.environ.get("PRESIL_TEST_BUILD") or build
     return built.library(f"libpresil_sim_{config}_{build}.so")
 
 

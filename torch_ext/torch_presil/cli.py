@@ -252,6 +252,7 @@ def cosim(
 @click.option("--json", "json_path", default=None, metavar="FILE", help="Write the results as JSON.")
 @click.option("--html", default=None, metavar="FILE", help="Write the report; it is also in the run's folder.")
 @click.option("--against", default=None, metavar="RUN|FILE", help="Compare cycles with a run, a baseline, or none.")
+@click.option("--coverage", is_flag=True, help="The build that records coverage: --build coverage.")
 @click.option("--accept-cycles", default=None, metavar="REASON", help="Write the cycles as the new baseline, and why.")
 @click.option("--list", "list_only", is_flag=True, help="Name the suites, or the runs of a suite, and end.")
 def regress(
@@ -267,6 +268,8 @@ def regress(
     options = command.Options(suites, jobs, *map(command.split, (chip, build, memory, stress)), library, mode)
     options.seed, options.seeds, options.case_seed, options.filter = seed, seeds, case_seed, expression
     renamed = {"json_path": "json", "accept_cycles": "accept", "list_only": "list"}
+    if more.pop("coverage") and not options.builds:
+        options.builds = ["coverage"]
     for name, value in more.items():
         setattr(options, renamed.get(name, name), value)
     sys.exit(command.main(options))

@@ -51,6 +51,7 @@ py::dict to_dict(const presil_report& r) {
   d["read_beats"] = r.read_beats;
   d["write_beats"] = r.write_beats;
   d["descriptors"] = r.descriptors;
+  d["segments"] = r.segments;
   d["fill"] = r.fill;
   d["drain"] = r.drain;
   d["verified"] = r.verified;

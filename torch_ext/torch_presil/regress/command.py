@@ -13,12 +13,26 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from . import baseline, errors, history, html, junit, live, process, records, results, summary, testplan, versions
+from . import (
+    baseline,
+    coverage_report,
+    errors,
+    history,
+    html,
+    junit,
+    live,
+    process,
+    records,
+    results,
+    summary,
+    testplan,
+    versions,
+)
 from .errors import UsageError
 from .filters import compile_filter
 from .jobs import REGRESSION_SEED, Choice, Job, expand, fresh_seed
 from .runner import Runner
-from .suite import Loader, available, search_path
+from .suite import SOURCE_ROOT, Loader, available, search_path
 
 DEFAULT_SUITE = "smoke"
 
@@ -187,7 +201,10 @@ class Session:
         return code
 
     def _write(self, run, found: list[dict], code: int, against: str) -> None:
-        whole = results.whole(run, found, self.points, code)
+        reached = coverage_report.of_run(run, found, self.points, self.folders, SOURCE_ROOT)
+        if reached:
+            coverage_report.show(self.console, reached)
+        whole = results.whole(run, found, self.points, code, reached)
         dvsim = {key: value for key, value in whole.items() if key != "presil"}
         records.write_whole(run.path / "results.json", results.text(whole))
         records.write_whole(run.path / "dvsim.json", results.text(dvsim))
@@ -195,7 +212,7 @@ class Session:
         records.write_whole(run.path / "junit.xml", texts["junit"])
         pages = [run.path / "report.html", *([Path(self.options.html)] if self.options.html else [])]
         for page in pages:
-            records.write_whole(page, html.render(html.data(run, found, self.points, code, page, against)))
+            records.write_whole(page, html.render(html.data(run, found, self.points, code, page, against, reached)))
         for name, text in texts.items():
             if path := getattr(self.options, name):
                 records.write_whole(Path(path), text)

@@ -114,6 +114,7 @@ def failure(error: BaseException) -> tuple[int, dict]:
 
 def main(text: str) -> None:
     task = json.loads(text)
+    import torch
     import torch_presil  # noqa: F401
     from torch_presil import _C, cosim
 
@@ -122,11 +123,16 @@ def main(text: str) -> None:
     if task["timeout_cycles"]:
         limit = Limit(task["timeout_cycles"])
         limit.start()
+    labels = []
     try:
-        status, told = judge(cosim.run(options_of(task)), task)
+        with torch.presil.reports() as collected:
+            result = cosim.run(options_of(task))
+            labels = [(r["label"], r["segments"]) for r in collected.take() if r["cycles"]]
+        status, told = judge(result, task)
     except Exception as error:  # noqa: BLE001 every end of a case is a result
         traceback.print_exc()
         status, told = failure(error)
+    told["labels"] = labels  # of the launches, for coverage
     if "message" in told:
         print(told["message"])
     print(f"RESULT {'PASS' if status == 0 else 'FAIL'} cycles={told.get('cycles', 0)} checks={told.get('checks', 0)}")

@@ -23,7 +23,7 @@ def _prefix(run_folder: Path, html: Path) -> str:
     return "" if relative == "." else quote(relative) + "/"
 
 
-def data(run, records: list[dict], points: list, code: int, html: Path, against: str) -> dict:
+def data(run, records: list[dict], points: list, code: int, html: Path, against: str, coverage=None) -> dict:
     versions = run.plan.get("versions", {})
     counts = {}
     for record in records:
@@ -49,6 +49,7 @@ def data(run, records: list[dict], points: list, code: int, html: Path, against:
         "prefix": _prefix(run.path, html),
         "records": [{name: r[name] for name in FIELDS if name in r} for r in records],
         "testpoints": tested,
+        "coverage": coverage,
         "history": [point(r, r.records()) for r in load(run.path.parent, run.name)] + [own],
     }
 

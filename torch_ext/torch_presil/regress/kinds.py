@@ -9,9 +9,13 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .coverage import PREFIX
 from .errors import UsageError
 from .jobs import Job
 from .suite import SOURCE_ROOT
+
+
+COVERAGE_BUILD = "coverage"
 
 
 class Skip(Exception):
@@ -48,9 +52,20 @@ def resolve(job: Job, directory: Path) -> Command:
                 raise Skip(f"needs the Python package {module}, which is not installed")
         elif not (Path(job.folder) / _fill([need], job, directory)[0]).exists() and not find_program(need):
             raise Skip(f"needs {need}, which is not there")
+    _check_coverage(job)
     command = {"cosim": _cosim, "bundle": _bundle}.get(job.kind, _command)(job, directory)
     command.environment = {**_environment(job, directory), **command.environment, **job.env}
     return command
+
+
+def _check_coverage(job: Job) -> None:
+    """Its libraries are built on demand, so that one may be missing."""
+    build, name = build_directory(), f"libpresil_sim_{job.chip}_{COVERAGE_BUILD}.so"
+    if job.build != COVERAGE_BUILD or job.library or not build:
+        return
+    places = [Path(p) for p in os.environ.get("PRESIL_LIBRARY_PATH", "").split(os.pathsep) if p]
+    if not any((place / name).exists() for place in [*places, build / "lib"]):
+        raise Skip(f"{name} is not built; --chip {job.chip} builds it")
 
 
 def _environment(job: Job, directory: Path) -> dict:
@@ -68,6 +83,9 @@ def _environment(job: Job, directory: Path) -> dict:
         "MKL_NUM_THREADS": str(job.threads),
         "PYTHONUNBUFFERED": "1",
     }
+    if job.build == COVERAGE_BUILD:
+        told["PRESIL_COVERAGE"] = str(directory / PREFIX)
+        told["PRESIL_COVERAGE_LAUNCHES"] = "1" if job.kind in ("cosim", "bundle") else "0"
     if job.library:
         told["PRESIL_REGRESS_LIBRARY"] = job.library
         told["PRESIL_LIBRARY_PATH"] = _library_folder(job, directory)
@@ -124,7 +142,8 @@ def _fill(words: list, job: Job, directory: Path) -> list[str]:
         "memory": job.memory_model or "default",
         "library": job.library,
         "timeout_cycles": job.timeout_cycles,
-        **{key: value for key, value in job.parameters.items() if not isinstance(value, (list, dict))},
+        # "directory" of a command is where it runs; the field is the run's own, as documented
+        **{k: v for k, v in job.parameters.items() if not isinstance(v, (list, dict)) and k != "directory"},
     }
     try:
         return [str(word).format(**names) for word in words]

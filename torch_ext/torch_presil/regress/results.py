@@ -108,7 +108,7 @@ def of_dvsim(run, records: list[dict], points: list) -> dict:
     }
 
 
-def whole(run, records: list[dict], points: list, code: int) -> dict:
+def whole(run, records: list[dict], points: list, code: int, coverage: dict | None = None) -> dict:
     counts = {}
     for record in records:
         counts[record["status"]] = counts.get(record["status"], 0) + 1
@@ -128,6 +128,7 @@ def whole(run, records: list[dict], points: list, code: int) -> dict:
             {"name": r["point"].name, "stage": r["point"].stage, **{k: r[k] for k in ("passed", "total", "status")}}
             for r in testplan.results(points, records)
         ],
+        "coverage": coverage,
         "records": records,
     }
     return {**of_dvsim(run, records, points), "presil": ours}

@@ -5,10 +5,11 @@
 stage = "V1"            # V1, V2, V2S, V3 as a team uses them
 goal, stimulus, check   # texts
 tests = ["suite/case", "random-*"]    # shell patterns for cases' names; cases may also name the testpoint themselves
+covers = ["module.c_full"]            # cover properties that have to be reached (docs/coverage.md); may be left out
 """
 
 import fnmatch
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from .errors import BAD, UsageError
@@ -25,6 +26,7 @@ class Testpoint:
     stimulus: str
     check: str
     tests: list
+    covers: list = field(default_factory=list)
 
 
 def load(folders) -> list[Testpoint]:
@@ -33,14 +35,16 @@ def load(folders) -> list[Testpoint]:
         path = Path(folder) / "testplan.toml"
         for name, body in (_read(path).get("testpoint", {}) if path.exists() else {}).items():
             where = f"{path}: [testpoint.{name}]"
-            unknown = set(body) - {*TEXTS, "tests"}
+            unknown = set(body) - {*TEXTS, "tests", "covers"}
             missing = [key for key in (*TEXTS, "tests") if key not in body]
             if unknown or missing:
                 raise UsageError(f"{where}: expected {', '.join(TEXTS)}, tests; {sorted(unknown) or missing} is wrong")
             for key in TEXTS:
                 _typed(where, key, body[key], str)
-            _typed(where, "tests", body["tests"], list)
-            found.setdefault(name, Testpoint(name, *(body[key] for key in TEXTS), body["tests"]))
+            for key in ("tests", "covers"):
+                _typed(where, key, body.get(key, []), list)
+            point = Testpoint(name, *(body[key] for key in TEXTS), body["tests"], body.get("covers", []))
+            found.setdefault(name, point)
     return list(found.values())
 
 
