@@ -32,15 +32,22 @@ int bundle_read_at(const presil_bundle_reader *r, uint64_t offset, void *to, uin
     return PRESIL_OK;
 }
 
+/* Room for one more behind `count` elements: the list itself, or where it has moved to; NULL: no host memory. */
+static void *grown(void *list, uint64_t count, uint64_t *capacity, size_t element) {
+    if (count < *capacity) return list;
+    const uint64_t more = *capacity ? 2 * *capacity : 16;
+    void *at = realloc(list, more * element);
+    if (at)
+        *capacity = more;
+    else
+        (void)bundle_fail(PRESIL_EHOSTMEM, "no memory for an index of %llu records", (unsigned long long)more);
+    return at;
+}
+
 static int add_number(bundle_numbers *list, uint64_t number) {
-    if (list->count == list->capacity) {
-        const uint64_t capacity = list->capacity ? 2 * list->capacity : 16;
-        uint64_t *at = realloc(list->at, capacity * sizeof *at);
-        if (!at)
-            return bundle_fail(PRESIL_EHOSTMEM, "no memory for an index of %llu records", (unsigned long long)number);
-        list->at = at;
-        list->capacity = capacity;
-    }
+    uint64_t *at = grown(list->at, list->count, &list->capacity, sizeof *at);
+    if (!at) return PRESIL_EHOSTMEM;
+    list->at = at;
     list->at[list->count++] = number;
     return PRESIL_OK;
 }
@@ -120,14 +127,9 @@ static int within_limits(const presil_bundle_reader *r, const bundle_record_head
 
 static int add_entry(presil_bundle_reader *r, uint64_t offset, const bundle_record_header *h) {
     presil_bundle_summary *s = &r->summary;
-    if (s->records == r->capacity) {
-        const uint64_t capacity = r->capacity ? 2 * r->capacity : 64;
-        bundle_entry *at = realloc(r->entries, capacity * sizeof *at);
-        if (!at)
-            return bundle_fail(PRESIL_EHOSTMEM, "no memory for an index of %llu records", (unsigned long long)capacity);
-        r->entries = at;
-        r->capacity = capacity;
-    }
+    bundle_entry *at = grown(r->entries, s->records, &r->capacity, sizeof *at);
+    if (!at) return PRESIL_EHOSTMEM;
+    r->entries = at;
     bundle_entry *e = &r->entries[s->records];
     *e = (bundle_entry){offset, h->raw_bytes, h->stored_bytes, h->stored_check, {0}, h->type, h->flags};
     memcpy(e->hash, h->hash, sizeof e->hash);

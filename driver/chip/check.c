@@ -454,10 +454,18 @@ int chip_check_hazards(const presil_config *config, const presil_desc *list, siz
     return check(&k);
 }
 
-int chip_check_plan(const presil_config *config, const presil_desc *list, size_t count, char *text, size_t bytes) {
+int chip_check_first(const presil_config *config, const presil_desc *list, size_t count, size_t *index, char *text,
+                     size_t bytes) {
     chip_moment *at = calloc(count + 1, sizeof *at);
+    checker k = {.config = config, .list = list, .count = count, .text = text, .bytes = bytes, .at = at};
     if (!at) (void)snprintf(text, bytes, "no host memory to check a plan");
-    const int status = at ? chip_check_moments(config, list, count, at, text, bytes) : -1;
+    const int status = at ? check(&k) : -1;
+    *index = k.index;
     free(at);
     return status;
+}
+
+int chip_check_plan(const presil_config *config, const presil_desc *list, size_t count, char *text, size_t bytes) {
+    size_t index;
+    return chip_check_first(config, list, count, &index, text, bytes);
 }

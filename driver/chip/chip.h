@@ -249,6 +249,12 @@ typedef struct {
     size_t first, end;
 } chip_part;
 
+/* debug.c: where a prefix carries the chip's own memories to, and which of its descriptors are not the plan's. */
+typedef struct {
+    uint64_t to; /* 0: nowhere */
+    size_t first, before;
+} chip_observation;
+
 struct presil_plan {
     presil_config config;
     presil_desc *list;
@@ -265,6 +271,7 @@ struct presil_plan {
     chip_tiling tiling;
     chip_part *parts; /* merged plans only */
     uint32_t part_count;
+    chip_observation observed;
 };
 int chip_plan_from(chip_builder *b, presil_plan *plan, presil_error_buffer *error); /* order, tokens, signature */
 presil_plan *chip_plan_new(const presil_config *config, const char *label, const char *default_label);
@@ -283,6 +290,9 @@ int chip_plan_describe(const presil_plan *plan, presil_daddr address, char *text
 /* Proves a launch: no deadlock, no overflow of tokens, no hazard on scratchpad or accumulators, every field legal. 0,
  * or -1 with the first violation in text. */
 int chip_check_plan(const presil_config *config, const presil_desc *list, size_t count, char *text, size_t bytes);
+/* The same; -1: also the descriptor that is wrong. */
+int chip_check_first(const presil_config *config, const presil_desc *list, size_t count, size_t *index, char *text,
+                     size_t bytes);
 typedef struct {
     uint32_t clock[CHIP_ENGINES]; /* operations of each engine that are complete when the descriptor starts */
     uint32_t seq;                 /* its number among its engine's, from 1 */
@@ -339,6 +349,19 @@ int chip_plan_nop(const presil_chip *chip, presil_plan **out, presil_error_buffe
 int chip_save(const presil_plan *plan, presil_daddr base, void *to, uint64_t *size, presil_error_buffer *error);
 int chip_load(const presil_chip *chip, const void *from, uint64_t size, presil_daddr base, uint64_t bytes,
               presil_plan **out, presil_error_buffer *error);
+bool chip_image_ranges(presil_plan *plan); /* reads and writes, from the commands; false: no host memory */
+int chip_commands(const presil_plan *plan, uint64_t *count);
+int chip_command_name(const presil_plan *plan, uint64_t n, char *text, size_t bytes);
+int chip_observed(const presil_chip *chip, uint64_t *bytes);
+int chip_prefix(const presil_chip *chip, const presil_plan *plan, uint64_t commands, const presil_daddr *to,
+                presil_plan **result, presil_error_buffer *error);
+int chip_subset(const presil_chip *chip, const presil_plan *plan, uint8_t *keep, presil_plan **result,
+                presil_error_buffer *error);
+/* debug.c: room for a part of a plan, and `more`; NULL: no host memory. Ranges and signature, when its list is there;
+ * owns `out`. */
+presil_plan *chip_plan_part(const presil_plan *plan, size_t more);
+int chip_plan_part_done(presil_plan *out, presil_plan **result, presil_error_buffer *error);
+bool chip_describe_observed(const presil_plan *plan, uint64_t address, char *text, size_t bytes);
 int chip_merge(const presil_chip *chip, const presil_plan *const *plans, uint32_t count, const char *label,
                presil_plan **out, presil_error_buffer *error);
 

@@ -123,6 +123,11 @@ const presil_chip_ops *presil_chip_builtin(void) {
                                         .save = chip_save,
                                         .load = chip_load,
                                         .progress = chip_progress,
-                                        .waits = chip_waits};
+                                        .waits = chip_waits,
+                                        .commands = chip_commands,
+                                        .command_name = chip_command_name,
+                                        .observed = chip_observed,
+                                        .prefix = chip_prefix,
+                                        .subset = chip_subset};
     return &ops;
 }

@@ -186,7 +186,7 @@ static bool add_store(row_list *list, const presil_desc *d) {
     return ok;
 }
 
-static bool find_ranges(presil_plan *plan) {
+bool chip_image_ranges(presil_plan *plan) {
     row_list reads = {0}, writes = {0};
     bool ok = true;
     for (size_t i = 0; i < plan->count && ok; i++) {
@@ -276,7 +276,7 @@ int chip_load(const presil_chip *chip, const void *from, uint64_t size, presil_d
     for (size_t i = 0; i < plan->count; i++) {
         if (on_bus(&plan->list[i])) move_by(&plan->list[i], base.value);
     }
-    if (!find_ranges(plan)) {
+    if (!chip_image_ranges(plan)) {
         chip_plan_free(plan);
         return chip_fail(error, PRESIL_EHOSTMEM, "no host memory for the ranges of an image");
     }

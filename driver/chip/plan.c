@@ -381,11 +381,14 @@ static bool find_part(const presil_plan *plan, uint64_t address, chip_part *out,
 int chip_plan_describe(const presil_plan *plan, presil_daddr address, char *text, size_t bytes) {
     int64_t index[4];
     chip_part part;
+    if (chip_describe_observed(plan, address.value, text, bytes)) return PRESIL_OK;
     if (!plan->out.esize && !plan->parts) { /* read back from an image, which has commands and no tensors */
         size_t at = 0;
         while (at < plan->count && !store_covers(&plan->list[at], address.value)) at++;
         if (at < plan->count) {
-            (void)snprintf(text, bytes, "tile %u, descriptor %zu (STORE)", presil_desc_tag(&plan->list[at]), at);
+            const size_t added = at >= plan->observed.first ? plan->observed.before : 0;
+            (void)snprintf(text, bytes, "tile %u, descriptor %zu (STORE)", presil_desc_tag(&plan->list[at]),
+                           at - added);
             return PRESIL_OK;
         }
     }

@@ -144,14 +144,14 @@ int presil_set_capture(presil_device *device, const presil_capture_ops *ops, voi
     int status = presil_exclusive_begin(device);
     if (status) return status;
     capture_state *c = &device->capture;
-    if (ops && c->on) {
+    if (ops && atomic_load(&c->on)) {
         status = presil_fail(PRESIL_EINVAL, "presil_set_capture: the device is being captured already: end that first");
     } else {
-        c->on = ops != NULL;
         c->device = device;
         c->ops = (presil_capture_ops){0};
         if (ops) memcpy(&c->ops, ops, ops->size < sizeof c->ops ? ops->size : sizeof c->ops);
         c->context = context;
+        atomic_store_explicit(&c->on, ops != NULL, memory_order_release);
     }
     presil_exclusive_end(device);
     return status;

@@ -132,7 +132,7 @@ typedef struct {
     presil_capture_ops ops;
     void *context;
     const presil_plan *plan; /* of `launch` */
-    bool on;                 /* somebody listens */
+    atomic_bool on;          /* somebody listens; read by whoever enqueues */
     bool listening;          /* to this launch */
     bool ran;                /* it has, on the chip */
 } capture_state;

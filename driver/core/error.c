@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "presil_sized.h"
 
 static _Thread_local char error_text[ERROR_TEXT];
 static _Thread_local uint64_t error_origin;
@@ -55,17 +56,8 @@ int presil_transport_failed(const presil_device *device, const char *doing, int 
 }
 
 int presil_take(void *to, size_t to_bytes, const void *from, uint32_t size, size_t least, const char *what) {
-    if (size < least)
-        return presil_fail(PRESIL_EINVAL, "%s: size is %u, at least %zu expected: set it to sizeof(struct)", what, size,
-                           least);
-    for (size_t i = to_bytes; i < size; i++) {
-        if (((const unsigned char *)from)[i])
-            return presil_fail(
-                PRESIL_EINVAL,
-                "%s: byte %zu is not zero, but this library knows only %zu bytes: it is older than the header", what, i,
-                to_bytes);
-    }
-    memset(to, 0, to_bytes);
-    memcpy(to, from, size < to_bytes ? size : to_bytes);
-    return PRESIL_OK;
+    char text[160];
+    return presil_sized_take(to, to_bytes, from, size, least, text, sizeof text)
+               ? presil_fail(PRESIL_EINVAL, "%s: %s", what, text)
+               : PRESIL_OK;
 }

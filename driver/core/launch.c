@@ -264,7 +264,8 @@ static int run(presil_device *device, const work_item *item, int mode, const pre
     if (status) return status;
     if (mode != PRESIL_MODE_MODEL && device->dead)
         return presil_fail(PRESIL_EDEAD, "the device is unusable until presil_device_reset()");
-    if (device->capture.on) presil_capture_begin(device, item, info, report);
+    if (atomic_load_explicit(&device->capture.on, memory_order_relaxed))
+        presil_capture_begin(device, item, info, report);
     if (mode == PRESIL_MODE_MODEL) return presil_launch_model(device, item->plan, info, report);
     if (!device->trace_window) trace_begin(device, report->launch);
     if (mode == PRESIL_MODE_VERIFY || device->capture.listening) presil_log_begin(device);

@@ -58,6 +58,13 @@ static void name_tensor(named_tensors *list, const char *name, const presil_tens
         list->at[list->count++] = (presil_capture_tensor){.name = name, .written = written, .tensor = *tensor};
 }
 
+/* For whoever listens; a recorded list may be submitted when somebody does. */
+static launch_tensors *keep_tensors(presil_device *device, const presil_stream *stream, const named_tensors *n) {
+    return stream->recording || atomic_load_explicit(&device->capture.on, memory_order_acquire)
+               ? presil_tensors_new(n->at, n->count)
+               : NULL;
+}
+
 static uint32_t element_bytes(uint32_t dtype) { return dtype == PRESIL_INT8 ? 1 : dtype == PRESIL_BF16 ? 2 : 4; }
 
 /* sum += a * b; false: more than 64 bits. */
@@ -160,7 +167,7 @@ int presil_matmul(presil_device *device, presil_stream *stream, const presil_mat
     name_tensor(&n, "a", &d.a, 0);
     name_tensor(&n, "b", &d.b, 0);
     name_tensor(&n, "residual", d.epilogue.residual, 0);
-    return presil_plan_enqueue(device, stream, plan, presil_tensors_new(n.at, n.count), presil_now_ns() - start);
+    return presil_plan_enqueue(device, stream, plan, keep_tensors(device, stream, &n), presil_now_ns() - start);
 }
 
 int presil_conv2d(presil_device *device, presil_stream *stream, const presil_conv2d_desc *desc) {
@@ -199,7 +206,7 @@ int presil_conv2d(presil_device *device, presil_stream *stream, const presil_con
     name_tensor(&n, "input", &d.input, 0);
     name_tensor(&n, "kernel", &d.kernel, 0);
     name_tensor(&n, "residual", d.epilogue.residual, 0);
-    return presil_plan_enqueue(device, stream, plan, presil_tensors_new(n.at, n.count), presil_now_ns() - start);
+    return presil_plan_enqueue(device, stream, plan, keep_tensors(device, stream, &n), presil_now_ns() - start);
 }
 
 int presil_conv2d_weight_grad(presil_device *device, presil_stream *stream,
@@ -229,7 +236,7 @@ int presil_conv2d_weight_grad(presil_device *device, presil_stream *stream,
     name_tensor(&n, "input", &d.input, 0);
     name_tensor(&n, "grad", &d.grad, 0);
     name_tensor(&n, "residual", d.residual, 0);
-    return presil_plan_enqueue(device, stream, plan, presil_tensors_new(n.at, n.count), presil_now_ns() - start);
+    return presil_plan_enqueue(device, stream, plan, keep_tensors(device, stream, &n), presil_now_ns() - start);
 }
 
 int presil_nop(presil_device *device, presil_stream *stream) {

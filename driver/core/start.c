@@ -161,6 +161,7 @@ int presil_choose_chip(presil_device *device) {
         if (!status) status = take_names(device);
         if (!status) status = presil_library_chip(device, device->transport.chip, &ops);
         if (!status) status = use_chip(device, ops, device->transport.config);
+        if (!status) (void)snprintf(device->config, sizeof device->config, "%s", device->transport.config);
     }
     return status ? status : check_limits(device);
 }

@@ -157,6 +157,21 @@ typedef struct {
      * of another. NULL, or behind the end of the table: there is only the text. */
     int (*waits)(presil_chip *chip, const presil_link *link, const presil_plan *plan, presil_waiting *rows,
                  uint32_t most, uint32_t *count, int *verdict);
+    /* For debuggers (presil_debug.h), all of them or none; NULL, or behind the end of the table: none.
+     * How many commands a plan has; what the n-th of them is called ("LOAD, tile 3"). */
+    int (*commands)(const presil_plan *plan, uint64_t *count);
+    int (*command_name)(const presil_plan *plan, uint64_t n, char *text, size_t bytes);
+    /* Bytes that prefix() carries to `to`. */
+    int (*observed)(const presil_chip *chip, uint64_t *bytes);
+    /* The first n commands as a plan; n = all, to NULL: as they are. With `to`: first what is undefined in the chip's
+     * own memories is given a value, and at the end their contents are written to memory there; describe() then names
+     * those bytes ("scratchpad word 7, byte 3"). EINVAL: these n can't stand alone. */
+    int (*prefix)(const presil_chip *chip, const presil_plan *plan, uint64_t n, const presil_daddr *to,
+                  presil_plan **out, presil_error_buffer *error);
+    /* Those commands whose byte of `keep` is not 0, in their order, as a plan, but for those that make no sense without
+     * one that is left out: their bytes become 0. EINVAL: no command is left. */
+    int (*subset)(const presil_chip *chip, const presil_plan *plan, uint8_t *keep, presil_plan **out,
+                  presil_error_buffer *error);
 } presil_chip_ops;
 
 /* The chip in rtl/, built into libpresil. Others: a shared object that exports presil_chip_entry, named

@@ -99,6 +99,19 @@ static void describe(const replay *r, const presil_capture_launch *launch, first
     d->cycle = launch->write_time(launch, (presil_daddr){d->address}, &time) ? UINT64_MAX : time.last_cycle;
 }
 
+void probe_compare(const replay *r, const presil_capture_launch *launch, const presil_report *report) {
+    first_difference *d = &r->probe->difference;
+    r->probe->cycles = report->cycles;
+    if (report->status != -PRESIL_EMISMATCH || !*report->difference) return;
+    if (!report->differing_bytes && !report->stray_bytes && !report->missing_bytes) return; /* the model refused it */
+    *d = (first_difference){.present = true,
+                            .address = report->difference_address,
+                            .bytes = report->differing_bytes,
+                            .expected = (uint8_t)report->difference_expected,
+                            .found = (uint8_t)report->difference_found};
+    describe(r, launch, d);
+}
+
 void replay_compare(replay *r, const presil_capture_launch *launch, const presil_report *report,
                     const presil_capture_bytes *writes) {
     replayed *out = r->out;

@@ -9,6 +9,7 @@
 #include "presil_image.h"
 
 static presil_device *volatile running;
+volatile sig_atomic_t replay_stopped;
 
 int replay_fail(int status, const char *format, ...) {
     va_list args;
@@ -22,19 +23,32 @@ int replay_fail(int status, const char *format, ...) {
 
 void replay_interrupted(int signal) {
     (void)signal;
+    replay_stopped = 1;
     presil_device_cancel(running);
 }
 
 /* ---- the listener */
+static void cover(extent *e, const presil_byte_range *at, uint64_t count) {
+    for (uint64_t i = 0; i < count; i++) {
+        if (at[i].base.value < e->low) e->low = at[i].base.value;
+        if (at[i].base.value + at[i].bytes > e->high) e->high = at[i].base.value + at[i].bytes;
+    }
+}
+
 static int on_begin(void *context, const presil_capture_launch *launch, const presil_capture_bytes *reads) {
-    (void)context, (void)launch, (void)reads;
+    replay *r = context;
+    if (r->probe) cover(&r->probe->touched, reads->at, reads->count);
+    if (r->probe) cover(&r->probe->touched, launch->may_write, launch->may_write_count);
     return 1;
 }
 
 static const char *on_end(void *context, const presil_capture_launch *launch, const presil_report *report,
                           const presil_capture_bytes *writes) {
     replay *r = context;
-    if (r->out) replay_compare(r, launch, report, writes);
+    if (r->probe)
+        probe_compare(r, launch, report);
+    else if (r->out)
+        replay_compare(r, launch, report, writes);
     return NULL;
 }
 
@@ -100,7 +114,10 @@ int replay_open_chip(replay *r, uint64_t chip) {
     if (!status) status = presil_device_get_info(r->device, &r->info);
     if (!status) status = presil_device_identify(r->device, &r->identity);
     if (!status) status = presil_set_capture(r->device, &ops, r);
-    return status ? replay_fail(EXIT_INTERNAL, "%s", presil_error_text()) : EXIT_PASS;
+    if (!status) return EXIT_PASS;
+    const bool missing = status == PRESIL_ENODEV || status == PRESIL_EINVAL; /* the simulator that was asked for */
+    return replay_fail(missing ? EXIT_USAGE : EXIT_INTERNAL, "%s%s", presil_error_text(),
+                       missing && named ? ", or name one: --library SO" : "");
 }
 
 void replay_close_chip(replay *r) {
@@ -112,8 +129,7 @@ void replay_close_chip(replay *r) {
 }
 
 /* ---- the launch */
-static int place(void *context, presil_daddr address, const void *bytes, uint64_t count) {
-    const replay *r = context;
+int replay_put_bytes(const replay *r, presil_daddr address, const void *bytes, uint64_t count) {
     void *host = presil_host_pointer(r->device, address, count);
     if (host) {
         memcpy(host, bytes, count);
@@ -123,8 +139,18 @@ static int place(void *context, presil_daddr address, const void *bytes, uint64_
     return status ? status : presil_stream_synchronize(r->device, NULL);
 }
 
+static int place(void *context, presil_daddr address, const void *bytes, uint64_t count) {
+    return replay_put_bytes(context, address, bytes, count);
+}
+
+int replay_put_memory(replay *r) {
+    if (!r->record->reads || !presil_bundle_get_memory(r->reader, r->record->reads, place, r)) return EXIT_PASS;
+    return replay_fail(EXIT_USAGE, "launch %llu: what it reads can't be put in place: %s %s",
+                       (unsigned long long)r->out->place, presil_bundle_error_text(), presil_error_text());
+}
+
 /* As presil_list_save writes a list of one launch. */
-static int load(replay *r, presil_list **out) {
+int replay_load(replay *r, presil_list **out) {
     const uint64_t bytes = r->record->commands.bytes, padded = (bytes + 7) / 8 * 8;
     if (!bytes || bytes > UINT64_MAX - 32)
         return replay_fail(EXIT_USAGE, "launch %llu has no commands in the file: its chip can't store them",
@@ -185,7 +211,7 @@ static int judge(const replayed *l, int status) {
 
 static int run(replay *r, replayed *out) {
     presil_list *list = NULL;
-    int failed = load(r, &list);
+    int failed = replay_load(r, &list);
     if (failed) return failed;
     int status = presil_list_submit(list, NULL);
     if (!status) status = presil_device_synchronize(r->device);
@@ -199,7 +225,7 @@ static int run(replay *r, replayed *out) {
                : EXIT_PASS;
 }
 
-int replay_launch(replay *r, uint64_t number, replayed *out) {
+int replay_take(replay *r, uint64_t number, replayed *out) {
     *out = (replayed){.place = number, .bits = BITS_NOT_COMPARED};
     out->difference.cycle = UINT64_MAX;
     if (presil_bundle_get_launch(r->reader, number, &r->record))
@@ -212,14 +238,36 @@ int replay_launch(replay *r, uint64_t number, replayed *out) {
     if (!status) status = find_result(r, number);
     out->recorded = recorded_cycles(r);
     out->recorded_status = r->result ? r->result->status : PRESIL_OK;
-    if (!status && r->record->reads && presil_bundle_get_memory(r->reader, r->record->reads, place, r))
-        status = replay_fail(EXIT_USAGE, "launch %llu: what it reads can't be put in place: %s %s",
-                             (unsigned long long)number, presil_bundle_error_text(), presil_error_text());
-    if (!status) status = run(r, out);
+    return status;
+}
+
+void replay_drop(replay *r) {
     r->out = NULL;
     presil_bundle_free(r->record);
     presil_bundle_free(r->result);
     r->record = NULL;
     r->result = NULL;
+}
+
+int replay_launch(replay *r, uint64_t number, replayed *out) {
+    int status = replay_take(r, number, out);
+    if (!status) status = replay_put_memory(r);
+    if (!status) status = run(r, out);
+    replay_drop(r);
     return status;
+}
+
+/* ---- a part of it */
+int replay_probe(replay *r, presil_list *list, probed *out) {
+    *out = (probed){.touched = {UINT64_MAX, 0}, .difference.cycle = UINT64_MAX};
+    r->probe = out;
+    out->status = presil_list_submit(list, NULL);
+    if (!out->status) out->status = presil_device_synchronize(r->device);
+    if (out->status) (void)snprintf(out->error, sizeof out->error, "%s", presil_error_text());
+    r->probe = NULL;
+    if (out->status == PRESIL_EHOSTMEM || out->status == PRESIL_EUNSUPPORTED)
+        return replay_fail(EXIT_INTERNAL, "%s", out->error);
+    return out->status == PRESIL_EDEAD && presil_device_reset(r->device)
+               ? replay_fail(EXIT_INTERNAL, "%s", presil_error_text())
+               : EXIT_PASS;
 }

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 static const char usage[] =
@@ -22,7 +23,13 @@ static const char usage[] =
     "  --memory MODEL     another memory model than the recorded one: cycles are not compared\n"
     "  --trace FST        a waveform, with the chip's build trace\n"
     "  --window A:B       with --trace: of one launch, these cycles from its doorbell on\n"
+    "  --bisect           of one launch: the first command behind which the chip has something else than the model\n"
+    "  --minimize OUT     of one launch that fails: the smallest one that fails in the same way, as a bundle\n"
+    "  --export-sv DIR    of one launch: a testbench in SystemVerilog, with memory images and a Makefile\n"
+    "    --rtl LIST       with the sources that are named in LIST, one a line\n"
+    "    --top MODULE     the chip's top module; default presil_top\n"
     "  --json FILE        the outcome as JSON (-: to standard output)\n"
+    "  --junit FILE       the outcome as JUnit XML\n"
     "\n"
     "Exit status: 0 as recorded, 1 other bits (or a failed launch), 2 wrong call or unusable file, 3 hung, 4 "
     "internal,\n"
@@ -53,10 +60,14 @@ static int bad_value(const char *option, const char *value, const char *expected
     return replay_fail(EXIT_USAGE, "--%s %s: %s expected", option, value, expected);
 }
 
+static const char identifier[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+
 static int parse(int argc, char **argv, arguments *a) {
     static const struct option options[] = {{"launches", 1, 0, 'l'},  {"mode", 1, 0, 'm'},   {"library", 1, 0, 's'},
                                             {"transport", 1, 0, 't'}, {"build", 1, 0, 'b'},  {"memory", 1, 0, 'y'},
                                             {"trace", 1, 0, 'w'},     {"window", 1, 0, 'c'}, {"json", 1, 0, 'j'},
+                                            {"junit", 1, 0, 'J'},     {"bisect", 0, 0, 'B'}, {"minimize", 1, 0, 'M'},
+                                            {"export-sv", 1, 0, 'e'}, {"rtl", 1, 0, 'r'},    {"top", 1, 0, 'T'},
                                             {"help", 0, 0, 'h'},      {0, 0, 0, 0}};
     static const char *const modes[] = {"rtl", "model", "verify"};
     *a = (arguments){.mode_name = "rtl", .end = UINT64_MAX, .to_cycle = UINT64_MAX};
@@ -77,6 +88,12 @@ static int parse(int argc, char **argv, arguments *a) {
             a->windowed = true;
             break;
         case 'j': a->json = optarg; break;
+        case 'J': a->junit = optarg; break;
+        case 'B': a->bisect = true; break;
+        case 'M': a->minimize = optarg; break;
+        case 'e': a->export_sv = optarg; break;
+        case 'r': a->rtl = optarg; break;
+        case 'T': a->top = optarg; break;
         case 'h': (void)fputs(usage, stdout); exit(EXIT_PASS);
         default: (void)fputs(usage, stderr); return EXIT_USAGE;
         }
@@ -84,6 +101,22 @@ static int parse(int argc, char **argv, arguments *a) {
     while (a->mode < 3 && strcmp(modes[a->mode], a->mode_name) != 0) a->mode++;
     if (a->mode == 3) return bad_value("mode", a->mode_name, "rtl, model or verify");
     if (a->windowed && !a->trace) return replay_fail(EXIT_USAGE, "--window is of a waveform: --trace FST is missing");
+    if (a->bisect + (a->minimize != NULL) + (a->export_sv != NULL) > 1)
+        return replay_fail(EXIT_USAGE, "one of --bisect, --minimize and --export-sv expected, not several");
+    if (a->junit && (a->bisect || a->minimize || a->export_sv))
+        return replay_fail(EXIT_USAGE,
+                           "--junit is of a replay: neither --bisect, --minimize nor --export-sv go with it");
+    if ((a->rtl || a->top) && !a->export_sv)
+        return replay_fail(EXIT_USAGE, "--rtl and --top are of a testbench: --export-sv DIR is missing");
+    if (a->top && a->top[strspn(a->top, identifier)])
+        return bad_value("top", a->top, "a module's name (letters, digits, _)");
+    if (a->export_sv) a->mode = PRESIL_MODE_MODEL, a->mode_name = "model";
+    if ((a->bisect || a->minimize) && (a->trace || a->mode == PRESIL_MODE_MODEL))
+        return replay_fail(EXIT_USAGE,
+                           "--%s compares the chip with the model: neither --mode model nor --trace go "
+                           "with it",
+                           a->bisect ? "bisect" : "minimize");
+    if (a->bisect || a->minimize) a->mode = PRESIL_MODE_VERIFY, a->mode_name = "verify";
     if (a->trace && a->mode == PRESIL_MODE_MODEL)
         return replay_fail(EXIT_USAGE, "--trace: the model has no signals; --mode rtl or verify expected");
     if (argc - optind != 1) {
@@ -129,6 +162,12 @@ static int first_chip(replay *r, uint64_t place) {
     return replay_open_chip(r, chip);
 }
 
+/* A waveform without a change. */
+static bool is_empty(const char *path) {
+    struct stat s;
+    return stat(path, &s) == 0 && s.st_size == 0;
+}
+
 static int replay_all(replay *r, uint64_t first, uint64_t count) {
     const arguments *a = r->a;
     replayed *all = calloc(count, sizeof *all);
@@ -147,12 +186,22 @@ static int replay_all(replay *r, uint64_t first, uint64_t count) {
         if (status) break;
         outcome = worst(outcome, all[done].outcome);
         if (!quiet) print_launch(&all[done]);
-        if (all[done++].status == PRESIL_ECANCELLED) break;
+        if (all[done++].status == PRESIL_ECANCELLED || replay_stopped) break;
     }
     if (status) outcome = worst(outcome, status);
     if (done && !quiet) print_sum(all, done, outcome, now() - start);
+    if (!status && a->windowed && is_empty(a->trace))
+        outcome =
+            worst(outcome, replay_fail(EXIT_USAGE,
+                                       "--window %llu:: %s is empty, since the launch ends in cycle %llu: choose "
+                                       "cycles before that",
+                                       (unsigned long long)a->from_cycle, a->trace, (unsigned long long)all[0].cycles));
     if (a->json && r->chip) {
         const int failed = write_json(r, all, done, outcome);
+        if (failed) outcome = worst(outcome, failed);
+    }
+    if (a->junit && r->chip) {
+        const int failed = write_junit(r, all, done);
         if (failed) outcome = worst(outcome, failed);
     }
     free(all);
@@ -175,7 +224,15 @@ int main(int argc, char **argv) {
             replay_fail(EXIT_USAGE, "%s has %llu launches: none is chosen", a.file, (unsigned long long)s.launches);
     const struct sigaction on_interrupt = {.sa_handler = replay_interrupted, .sa_flags = (int)SA_RESETHAND};
     (void)sigaction(SIGINT, &on_interrupt, NULL);
-    if (!status) status = replay_all(&r, a.first, a.end - a.first);
+    const char *single = a.bisect ? "bisect" : a.minimize ? "minimize" : a.export_sv ? "export-sv" : NULL;
+    if (!status && single && a.end - a.first != 1)
+        status = replay_fail(EXIT_USAGE, "--%s is of one launch, %llu are chosen: --launches A", single,
+                             (unsigned long long)(a.end - a.first));
+    if (!status)
+        status = a.bisect      ? replay_bisect(&r, a.first)
+                 : a.minimize  ? replay_minimize(&r, a.first)
+                 : a.export_sv ? replay_export_sv(&r, a.first)
+                               : replay_all(&r, a.first, a.end - a.first);
     replay_close_chip(&r);
     presil_bundle_reader_close(r.reader);
     return status;

@@ -9,7 +9,7 @@ static const char *bits_name(const replayed *l) {
     return l->bits == BITS_EQUAL ? "equal" : l->bits == BITS_DIFFER ? "differ" : "-";
 }
 
-static const char *outcome_name(int outcome) {
+const char *outcome_name(int outcome) {
     switch (outcome) {
     case EXIT_PASS: return "pass";
     case EXIT_MISMATCH: return "mismatch";
@@ -78,7 +78,7 @@ void print_sum(const replayed *all, uint64_t count, int outcome, double seconds)
 }
 
 /* ---- JSON */
-static void put_text(FILE *f, const char *text) {
+void put_text(FILE *f, const char *text) {
     (void)fputc('"', f);
     for (const unsigned char *p = (const unsigned char *)(text ? text : ""); *p; p++) {
         if (*p == '"' || *p == '\\')
@@ -137,10 +137,22 @@ static void put_launch(FILE *f, const replayed *l) {
     (void)fputs("}", f);
 }
 
+FILE *open_report(const char *path) {
+    FILE *f = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
+    if (!f) (void)replay_fail(EXIT_USAGE, "%s: can't be written", path);
+    return f;
+}
+
+int close_report(FILE *f, const char *path) {
+    const bool written = fflush(f) == 0 && !ferror(f);
+    if (f != stdout) (void)fclose(f);
+    return written ? EXIT_PASS : replay_fail(EXIT_USAGE, "%s: writing failed", path);
+}
+
 int write_json(const replay *r, const replayed *all, uint64_t count, int outcome) {
     const char *path = r->a->json;
-    FILE *f = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
-    if (!f) return replay_fail(EXIT_USAGE, "%s: can't be written", path);
+    FILE *f = open_report(path);
+    if (!f) return EXIT_USAGE;
     (void)fputs("{", f);
     put_member(f, "bundle", r->a->file);
     put_member(f, "mode", r->a->mode_name);
@@ -156,7 +168,5 @@ int write_json(const replay *r, const replayed *all, uint64_t count, int outcome
         put_launch(f, &all[i]);
     }
     (void)fputs("]}\n", f);
-    const bool written = fflush(f) == 0 && !ferror(f);
-    if (f != stdout) (void)fclose(f);
-    return written ? EXIT_PASS : replay_fail(EXIT_USAGE, "%s: writing failed", path);
+    return close_report(f, path);
 }

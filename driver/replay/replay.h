@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* replay.h - the parts of presil-replay: arguments and the loop (main.c), one launch (launch.c), comparing with what
- * was recorded (compare.c), tables and JSON (print.c). */
+ * was recorded (compare.c), the first command that differs (bisect.c),
+ * the smallest launch that fails alike (minimize.c), a testbench
+ * (export_sv.c), tables and JSON
+ * (print.c), JUnit (junit.c). */
 #ifndef PRESIL_REPLAY_H
 #define PRESIL_REPLAY_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -22,11 +26,12 @@ enum {
 };
 
 typedef struct {
-    const char *file, *mode_name, *build, *library, *transport, *trace, *memory_model, *json;
+    const char *file, *mode_name, *build, *library, *transport, *trace, *memory_model, *json, *junit, *minimize,
+        *export_sv, *rtl, *top;
     uint64_t first, end;           /* launches of the file, by their place in it */
     uint64_t from_cycle, to_cycle; /* of the trace */
     uint32_t mode;                 /* presil_mode */
-    bool windowed, memory_given;
+    bool windowed, memory_given, bisect;
 } arguments;
 
 typedef struct {
@@ -53,6 +58,19 @@ typedef struct {
 } replayed;
 
 typedef struct {
+    uint64_t low, high; /* device addresses: from, up to and without */
+} extent;
+
+/* What became of a part of a launch, the chip against the model. */
+typedef struct {
+    int status; /* presil_status; EMISMATCH: they differ */
+    char error[2048];
+    first_difference difference;
+    uint64_t cycles;
+    extent touched; /* what its commands can read or write */
+} probed;
+
+typedef struct {
     const arguments *a;
     presil_bundle_reader *reader;
     presil_device *device;
@@ -64,24 +82,45 @@ typedef struct {
     const presil_bundle_launch *record;
     const presil_bundle_result *result; /* recorded; NULL: none */
     replayed *out;
+    probed *probe; /* instead of comparing with what was recorded */
 } replay;
 
 /* ---- launch.c: EXIT_PASS, or EXIT_USAGE, EXIT_INTERNAL with a text on stderr */
 int replay_open_chip(replay *r, uint64_t chip);
 void replay_close_chip(replay *r);
 int replay_launch(replay *r, uint64_t place, replayed *out);
-void replay_interrupted(int signal); /* a handler */
+int replay_take(replay *r, uint64_t place, replayed *out); /* record, device, result; until replay_drop() */
+void replay_drop(replay *r);
+int replay_put_memory(replay *r); /* what the launch reads */
+int replay_put_bytes(const replay *r, presil_daddr address, const void *bytes, uint64_t count); /* a presil_status */
+int replay_load(replay *r, presil_list **out);
+int replay_probe(replay *r, presil_list *list, probed *out); /* mode VERIFY; a failed launch is EXIT_PASS */
+void replay_interrupted(int signal);                         /* a handler */
+extern volatile sig_atomic_t replay_stopped;
 __attribute__((format(printf, 2, 3))) int replay_fail(int status, const char *format, ...);
 
 /* ---- compare.c: in the listener's end() */
 void replay_compare(replay *r, const presil_capture_launch *launch, const presil_report *report,
                     const presil_capture_bytes *writes);
+void probe_compare(const replay *r, const presil_capture_launch *launch, const presil_report *report);
+
+/* ---- bisect.c, minimize.c, export_sv.c: an exit status */
+int replay_export_sv(replay *r, uint64_t place); /* mode MODEL: no simulator is opened */
+int replay_bisect(replay *r, uint64_t place);
+int replay_minimize(replay *r, uint64_t place);
+
+/* ---- junit.c: an exit status */
+int write_junit(const replay *r, const replayed *all, uint64_t launches);
 
 /* ---- print.c */
 void print_chip(const replay *r);
 void print_head(void);
 void print_launch(const replayed *l);
 void print_sum(const replayed *all, uint64_t count, int outcome, double seconds);
+void put_text(FILE *f, const char *text);    /* a string of JSON */
+FILE *open_report(const char *path);         /* -: standard output; NULL: told */
+int close_report(FILE *f, const char *path); /* an exit status */
+const char *outcome_name(int outcome);
 int write_json(const replay *r, const replayed *all, uint64_t count, int outcome);
 
 #endif

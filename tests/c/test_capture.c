@@ -343,6 +343,12 @@ static void wrong_calls(void **state) {
     expect_replay(file, "--window 1:2", 2, "--trace");
     expect_replay(file, "--library /no/such.so", 2, "/no/such.so");
     expect_replay("/no/such.presil", "", 2, "No such file");
+    char *places = strdup(getenv("PRESIL_LIBRARY_PATH"));
+    assert_int_equal(setenv("PRESIL_LIBRARY_PATH", "/no/such/folder", 1), 0);
+    expect_replay(file, "--build soft", 2, "build it (cmake target presil_sim_tiny_soft)");
+    assert_non_null(strstr(output, "or name one: --library SO"));
+    assert_int_equal(setenv("PRESIL_LIBRARY_PATH", places, 1), 0);
+    free(places);
     expect_replay(folder, "", 2, folder);
 }
 

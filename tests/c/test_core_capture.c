@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "core.h"
 #include "core_fixture.h"
 #include "presil_capture.h"
 #include "presil_image.h"
@@ -388,11 +389,48 @@ static void identity(void **state) {
     presil_device_close(d);
 }
 
+/* Tensors are kept for a listener, or in a list that one may hear later; else nothing is allocated for them. */
+launch_tensors *__real_presil_tensors_new(const presil_capture_tensor *from, size_t count);
+launch_tensors *__wrap_presil_tensors_new(const presil_capture_tensor *from, size_t count);
+static int kept;
+launch_tensors *__wrap_presil_tensors_new(const presil_capture_tensor *from, size_t count) {
+    kept++;
+    return __real_presil_tensors_new(from, count);
+}
+
+static void tensors_are_kept_for_somebody(void **state) {
+    (void)state;
+    presil_device *d = listen(PRESIL_MODE_MODEL, true);
+    matmul_buffers m = matmul_alloc(d, 8);
+    kept = 0;
+    EXPECT_OK(matmul_enqueue(d, NULL, &m));
+    EXPECT_OK(presil_set_capture(d, NULL, NULL)); /* waits */
+    assert_int_equal(kept, 1);
+    assert_int_equal(heard.tensor_count, 3);
+    EXPECT_OK(matmul_enqueue(d, NULL, &m));
+    assert_int_equal(kept, 1);
+    presil_list *list = NULL;
+    EXPECT_OK(presil_record_begin(d, NULL));
+    EXPECT_OK(matmul_enqueue(d, NULL, &m));
+    EXPECT_OK(presil_record_end(d, NULL, &list));
+    assert_int_equal(kept, 2);
+    EXPECT_OK(presil_set_capture(d, &ops, &heard));
+    heard.tensor_count = 0;
+    EXPECT_OK(presil_list_submit(list, NULL));
+    EXPECT_OK(presil_set_capture(d, NULL, NULL));
+    assert_int_equal(heard.tensor_count, 3);
+    presil_list_destroy(list);
+    matmul_free(d, m);
+    presil_device_close(d);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_mode),    cmocka_unit_test(commands_run_again), cmocka_unit_test(in_place),
-        cmocka_unit_test(wrong_writes),  cmocka_unit_test(failed_launches),    cmocka_unit_test(strays_without_a_model),
-        cmocka_unit_test(one_at_a_time), cmocka_unit_test(a_merged_list),      cmocka_unit_test(identity),
+        cmocka_unit_test(every_mode),      cmocka_unit_test(commands_run_again),
+        cmocka_unit_test(in_place),        cmocka_unit_test(wrong_writes),
+        cmocka_unit_test(failed_launches), cmocka_unit_test(strays_without_a_model),
+        cmocka_unit_test(one_at_a_time),   cmocka_unit_test(a_merged_list),
+        cmocka_unit_test(identity),        cmocka_unit_test(tensors_are_kept_for_somebody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,14 +92,29 @@ def test_start_scripts_are_executable(name):
 # Folder -> headers of Presil that it may include beside its own (README.md, "How it fits together").
 GENERATED = {"presil_desc.h", "presil_config.h", "presil_regs.h"}
 SEAMS = {
-    "driver/core": {"presil.h", "presil_capture.h", "presil_chip.h", "presil_image.h", "presil_desc.h"},
+    "driver/core": {
+        "presil.h",
+        "presil_capture.h",
+        "presil_chip.h",
+        "presil_debug.h",
+        "presil_image.h",
+        "presil_desc.h",
+        "presil_sized.h",
+    },
     "driver/chip": {"presil_chip.h", "presil_hazards.h", "presil_spad.h", "presil_twin.h"} | GENERATED,
     "driver/socket": {"presil_transport.h", "presil_serve.h"},
     "driver/include": {"presil.h", "presil_transport.h"},
     "driver/capture": {"presil.h", "presil_capture.h", "presil_bundle.h", "presil_bundle_capture.h"},
     "driver/aot": {"presil.h", "presil_image.h"},
-    "driver/bundle": {"presil.h", "presil_bundle.h"},
-    "driver/replay": {"presil.h", "presil_capture.h", "presil_bundle.h", "presil_image.h"},
+    "driver/bundle": {"presil.h", "presil_bundle.h", "presil_sized.h"},
+    "driver/replay": {
+        "presil.h",
+        "presil_capture.h",
+        "presil_bundle.h",
+        "presil_bundle_capture.h",
+        "presil_debug.h",
+        "presil_image.h",
+    },
     "sim": {"presil_transport.h", "presil_serve.h", "presil_rtl_hash.h"} | GENERATED,
     "torch_ext": {"presil.h", "presil_image.h", "presil_bundle_capture.h"},
 }

@@ -2,6 +2,7 @@
 """Simulator libraries with planted faults: many in one, chosen by the environment variable PRESIL_MUTANT when a model
 is made (0: none)."""
 
+import fcntl
 import hashlib
 import os
 import re
@@ -80,7 +81,14 @@ def write(sheet: list[Fault], texts: dict[str, str], out: Path) -> None:
 
 
 def build(sheet: list[Fault], texts: dict[str, str], config: str, out: Path) -> Path:
-    """The library of a sheet, made by tests/mutants/CMakeLists.txt."""
+    """The library of a sheet, made by tests/mutants/CMakeLists.txt; by one process, if several want it."""
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _build(sheet, texts, config, out)
+
+
+def _build(sheet: list[Fault], texts: dict[str, str], config: str, out: Path) -> Path:
     kind = "check" if sheet[0].check else "fast"
     write(sheet, texts, out / "rtl")
     sources = [*sorted((out / "rtl").iterdir()), *sorted((ROOT / "sim").glob("*/*.[ch]*"))]

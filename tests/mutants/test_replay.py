@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""presil-replay --bisect and --minimize on a chip with planted faults: the right command, the right memory."""
+
+import json
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+import xmlschema
+
+from .planted import library, number
+
+from bench import built
+
+CAPTURE = """
+import torch
+import torch_presil
+
+torch.manual_seed(0)
+x = torch.randn(1, 20, 12, 12).to(torch.bfloat16).contiguous(memory_format=torch.channels_last).to("presil")
+w = torch.randn(24, 20, 3, 3).to(torch.bfloat16).to("presil")
+a, b = torch.randn(40, 24).to("presil"), torch.randn(24, 16).to("presil")
+with torch.presil.capture("x.presil"):
+    torch.nn.functional.conv2d(x, w, padding=1).cpu(), (a @ b).cpu()
+"""
+CONV, MATMUL = 0, 1
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """x.presil: a convolution and a product of matrices, as the right chip runs them."""
+    out = tmp_path_factory.mktemp("planted")
+    environment = {
+        "PYTHONPATH": str(built.build_directory() / "python"),
+        "PRESIL_CHIP": "tiny",
+        "PATH": "/usr/bin:/bin",
+    }
+    subprocess.run([sys.executable, "-c", CAPTURE], cwd=out, env=environment, check=True, timeout=120)
+    return out
+
+
+def replay(folder, bundle, launch, *options, fault=None):
+    """(exit status, standard output, standard error); fault None: of the right chip."""
+    tool = built.build_directory() / "bin" / "presil-replay"
+    environment = {**os.environ, "PRESIL_LIBRARY_PATH": str(built.build_directory() / "lib")}
+    command = [tool, bundle, "--launches", str(launch), *options]
+    if fault:
+        environment["PRESIL_MUTANT"] = str(number(fault))
+        command += ["--library", library()]
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=200, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def bisect(folder, bundle, launch, fault=None, *options):
+    status, out, text = replay(folder, bundle, launch, "--bisect", "--json", "-", *options, fault=fault)
+    assert out.startswith("{"), out + text
+    found = json.loads(out)
+    assert found["exit"] == status, out
+    return found
+
+
+@pytest.mark.parametrize("launch", [CONV, MATMUL])
+@pytest.mark.parametrize("build", ["fast", "check"])
+def test_on_a_right_chip_no_command_differs(folder, launch, build):
+    found = bisect(folder, "x.presil", launch, None, "--build", build)
+    assert found["exit"] == 0 and found["command"] is None
+    assert found["runs"] == 3 and found["commands"] > 50, "whole, watched; and nothing, watched"
+
+
+# The memory in which it shows first, the engine that does it, and whether the chip's inside could be watched.
+@pytest.mark.parametrize(
+    "fault, launch, where, engine, observed, status",
+    [
+        ("load", CONV, "scratchpad word", "LOAD", True, 1),
+        ("matrix", MATMUL, "accumulators half", "MATRIX", True, 1),
+        ("epilogue", CONV, "scratchpad word", "EPILOGUE", True, 1),
+        ("store", CONV, "output [", "STORE", True, 1),
+        ("bus", CONV, None, "LOAD", True, 1),
+        ("hang", CONV, None, "LOAD", True, 3),
+        ("fetch", CONV, None, "LOAD", False, 1),
+    ],
+)
+def test_the_command_that_goes_wrong_is_found(folder, fault, launch, where, engine, observed, status):
+    found = bisect(folder, "x.presil", launch, fault)
+    assert found["exit"] == status and found["observed"] == observed
+    assert found["name"].startswith(f"{engine}, tile "), found
+    assert found["right"] == found["command"], "the one before is right"
+    assert found["runs"] <= 4 + found["commands"].bit_length()
+    if where is None:
+        assert "where" not in found and found["error"]
+    else:
+        assert found["where"].startswith(where) and found["found"] != found["expected"] and found["bytes"] > 0
+
+
+def test_it_says_so_to_people(folder):
+    status, out, text = replay(folder, "x.presil", MATMUL, "--bisect", fault="matrix")
+    assert status == 1 and "first command that differs: " in out and ", MATRIX, tile " in out and " expected; " in out
+    assert "accumulators half " in out and "the first 0 of " in text
+    status, out, text = replay(folder, "x.presil", "0:2", "--bisect", fault="matrix")
+    assert status == 2 and "--bisect is of one launch, 2 are chosen: --launches A" in text
+
+
+@pytest.mark.parametrize("fault, launch, least", [("load", CONV, 4), ("hang", CONV, 3), ("store", CONV, 4)])
+def test_what_is_left_fails_in_the_same_way(folder, tmp_path, fault, launch, least):
+    before = bisect(folder, "x.presil", launch, fault)
+    small = []
+    for name in ("one.presil", "two.presil"):
+        status, out, text = replay(folder, "x.presil", launch, "--minimize", tmp_path / name, fault=fault)
+        assert status == 0 and "fail in the same way: " in out, out + text
+        small.append(out.replace(name, ""))
+    assert small[0] == small[1], "not twice the same"
+    after = bisect(folder, tmp_path / "one.presil", 0, fault)
+    assert after["exit"] == before["exit"] and after["status"] == before["status"]
+    assert after["name"].split(",")[0] == before["name"].split(",")[0], "the engine"
+    assert least <= after["commands"] < before["commands"] / 2
+    kept = out.split(" commands and ")[1].split()
+    assert int(kept[0]) < int(kept[2]) / 100, "bytes that are not zero"
+    assert bisect(folder, tmp_path / "one.presil", 0)["exit"] == 0, "the right chip does it right"
+
+
+def test_there_is_nothing_to_minimize(folder, tmp_path):
+    status, _, text = replay(folder, "x.presil", CONV, "--minimize", tmp_path / "no.presil")
+    assert status == 2 and "there is nothing to minimize" in text and not (tmp_path / "no.presil").exists()
+    (tmp_path / "old.presil").write_text("mine")
+    status, _, text = replay(folder, "x.presil", CONV, "--minimize", tmp_path / "old.presil", fault="load")
+    assert status == 2 and "is there already" in text and (tmp_path / "old.presil").read_text() == "mine"
+
+
+def test_ctrl_c_keeps_the_best(folder, tmp_path):
+    """After the first of its lines that says that commands went."""
+    tool = built.build_directory() / "bin" / "presil-replay"
+    environment = {**os.environ, "PRESIL_MUTANT": str(number("hang")), "PRESIL_LIBRARY_PATH": ""}
+    command = [tool, "x.presil", "--launches", "0", "--library", library(), "--minimize", tmp_path / "best.presil"]
+    child = subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    for line in child.stderr:
+        if " of 93 commands" in line and ": 93 of" not in line:
+            break
+    child.send_signal(2)
+    out, text = child.communicate(timeout=60)
+    assert child.returncode == 0 and out.splitlines()[-2].startswith("stopped: "), out + text
+    assert bisect(folder, tmp_path / "best.presil", 0, "hang")["exit"] == 3
+
+
+def test_a_library_of_another_configuration(folder):
+    other = built.build_directory() / "lib" / "libpresil_sim_odd_fast.so"
+    status, _, text = replay(folder, "x.presil", CONV, "--library", other)
+    assert status == 2 and "is for the chip presil, configuration tiny, hash" in text
+    assert "this one is presil, odd, hash" in text
+
+
+def test_a_window_behind_the_end(folder):
+    options = ("--trace", "w.fst", "--window")
+    assert replay(folder, "x.presil", CONV, *options, "100:200")[0] == 0 and (folder / "w.fst").stat().st_size > 0
+    status, out, text = replay(folder, "x.presil", CONV, *options, "9999999:")
+    assert status == 2 and "w.fst is empty, since the launch ends in cycle " in text and "equal" in out
+
+
+def test_junit(folder):
+    """The schema of regress' reports; what is no ASCII is kept out of it."""
+    assert replay(folder, "x.presil", "0:", "--junit", "good.xml")[0] == 0
+    name = 'a"<&>\u00e9\x01.presil'
+    (folder / name).write_bytes((folder / "x.presil").read_bytes())
+    status, _, text = replay(folder, name, "0:", "--junit", "bad.xml", fault="matrix")
+    assert status == 1, text
+    schema = xmlschema.XMLSchema(Path(__file__).parents[1] / "regress" / "junit.xsd")
+    for file in ("good.xml", "bad.xml"):
+        schema.validate(str(folder / file))
+    good, bad = (ElementTree.parse(folder / file).getroot() for file in ("good.xml", "bad.xml"))
+    assert (good.get("tests"), good.get("failures")) == ("2", "0") and good.find(".//failure") is None
+    assert (bad.get("tests"), bad.get("failures"), bad.get("errors")) == ("2", "1", "0")
+    failure = bad.find("testsuite[2]/testcase/failure")
+    assert failure.get("type") == "mismatch" and failure.get("message").startswith("first difference: output [")
+    found = {p.get("name"): p.get("value") for p in bad.find("testsuite[2]").iter("property")}
+    assert found["replay"] == 'presil-replay a"<&>???.presil --launches 1' and int(found["cycles"]) > 100
