@@ -127,7 +127,7 @@ def test_what_the_chip_is(chip):
 
 
 def test_chunks_side_by_side_are_one_row(chip):
-    """Long chunks that overlap are read one by one; those that only meet are read once, the beat that they share too."""
+    """Long chunks that overlap are read one by one; those that only meet are read once, also the beat they share."""
     word = chip.config.word_bytes
     chunk = 15 * word + 4
     ring_bell(chip, cheap("LOAD", chunk_bytes=chunk, n0=2, step0=chunk, row_bytes=2 * chunk, word_bytes=word, sw=word))

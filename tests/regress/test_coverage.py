@@ -4,11 +4,14 @@
 import json
 import re
 import struct
+import tomllib
+from pathlib import Path
 
 import pytest
 from torch_presil.regress import kinds
 from torch_presil.regress.jobs import Job
 
+from .conftest import HERE
 from .test_html import in_a_browser, opened
 
 NAME = "n" * 32
@@ -76,3 +79,10 @@ def test_the_library_is_built_on_demand(tmp_path, monkeypatch):
     (tmp_path / "lib" / "libpresil_sim_wide_coverage.so").touch()
     assert kinds.resolve(job, tmp_path).environment["PRESIL_COVERAGE"] == str(tmp_path / "coverage")
     assert "PRESIL_COVERAGE" not in kinds.resolve(Job(**{**job.as_dict(), "build": "check"}), tmp_path).environment
+
+
+def test_programs_that_a_suite_names_are_there():
+    """Of the suite `coverage`: what pytest is given."""
+    words = tomllib.loads((HERE / "coverage.toml").read_text())["case"]["directed"]["command"]
+    files = [word.replace("{root}", str(HERE.parents[1])) for word in words if word.endswith(".py")]
+    assert len(files) > 3 and not [name for name in files if not Path(name).is_file()]

@@ -13,21 +13,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from . import (
-    baseline,
-    coverage_report,
-    errors,
-    history,
-    html,
-    junit,
-    live,
-    process,
-    records,
-    results,
-    summary,
-    testplan,
-    versions,
-)
+from . import baseline, errors, history, html, junit, live, process, records, results, summary, testplan, versions
+from .coverage_report import of_run as coverage_of
+from .coverage_report import show as show_coverage
 from .errors import UsageError
 from .filters import compile_filter
 from .jobs import REGRESSION_SEED, Choice, Job, expand, fresh_seed
@@ -201,9 +189,9 @@ class Session:
         return code
 
     def _write(self, run, found: list[dict], code: int, against: str) -> None:
-        reached = coverage_report.of_run(run, found, self.points, self.folders, SOURCE_ROOT)
+        reached = coverage_of(run, found, self.points, self.folders, SOURCE_ROOT)
         if reached:
-            coverage_report.show(self.console, reached)
+            show_coverage(self.console, reached)
         whole = results.whole(run, found, self.points, code, reached)
         dvsim = {key: value for key, value in whole.items() if key != "presil"}
         records.write_whole(run.path / "results.json", results.text(whole))

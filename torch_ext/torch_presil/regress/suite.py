@@ -84,7 +84,7 @@ def available(folders: list[Path]) -> dict[str, Path]:
     found = {}
     for folder in folders:
         for path in sorted(folder.glob("*.toml")):
-            if path.stem not in ("kinds", "testplan"):
+            if path.stem not in ("kinds", "testplan", "holes"):
                 found.setdefault(path.stem, path)
     return found
 
