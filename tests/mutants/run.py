@@ -24,6 +24,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 sys.path.insert(0, str(HERE))
 import sheets  # noqa: E402
+from bench import built  # noqa: E402
 from bench.compare import Difference, Pair  # noqa: E402
 from bench.programs import program  # noqa: E402
 
@@ -31,7 +32,8 @@ PROGRAMS = {"tiny": 3000, "odd": 1600}
 FIRST = 256  # of those, before the directed tests
 SECONDS = 600  # for one fault on one configuration
 DIRECTED = ("bits/test_decode.py", "programs/test_registers.py", "programs/test_queue.py")
-CHECKS = ("programs", *(Path(name).stem for name in DIRECTED), "assertion")
+SWEEP = ("bits/test_sweep.py",)  # of operators; the last check, since it takes longest
+CHECKS = ("programs", *(Path(name).stem for name in (*DIRECTED, *SWEEP)), "assertion")
 
 
 @dataclass
@@ -50,19 +52,30 @@ def look(fault, library, config, programs, tell) -> None:
     try:
         pair = Pair(config, path=library)
         pair.batch(range(FIRST))
-        if not fault.check and (how := directed(library, config)):
+        if not fault.check and (how := failing(DIRECTED, library, config)):
             return tell.send(how)
         pair.batch(range(FIRST, programs))
-        tell.send(("", ""))
+        tell.send((not fault.check and failing(SWEEP, library, config)) or ("", ""))
     except Difference as difference:
         tell.send(("programs", str(difference).replace("\n", " ")[:300]))
     return None
 
 
-def directed(library, config) -> tuple[str, str] | None:
-    """The first of the directed tests that fails on a library, and its line."""
-    environment = {**os.environ, "PRESIL_LIBRARY_PATH": str(library.parent), "PRESIL_RTL_BUILD": "fast"}
-    for name in DIRECTED:
+def among_others(library: Path) -> Path:
+    """A folder with this library and, of the build, all others."""
+    folder = library.parent / "among_others"
+    folder.mkdir(exist_ok=True)
+    for path in (*(built.build_directory() / "lib").iterdir(), library):
+        link = folder / path.name
+        link.unlink(missing_ok=True)
+        link.symlink_to(path)
+    return folder
+
+
+def failing(tests, library: Path, config: str) -> tuple[str, str] | None:
+    """The first of these tests that fails on a library, and its line."""
+    environment = {**os.environ, "PRESIL_LIBRARY_PATH": str(among_others(library)), "PRESIL_RTL_BUILD": "fast"}
+    for name in tests:
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-k", config, HERE.parent / name]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
         if done.returncode:
