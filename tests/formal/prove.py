@@ -62,6 +62,7 @@ class Proof:
     blackboxes: list[str] = field(default_factory=list)
     defines: list[str] = field(default_factory=list)
     memories: bool = True
+    nightly: bool = False
     fault: list[Fault] = field(default_factory=list)
 
     def source(self) -> Path:

@@ -53,6 +53,9 @@ def draw(r, odd: float) -> list[int]:
         for name in r.sample(sorted(fields), min(len(fields), r.choice((1, 1, 2, 3, 6)))):
             width, signed = fields[name][2:]
             f[name] = edge(r, name, -(1 << width - 1) if signed else 0, (1 << width - signed) - 1)
+        if kind == "LOAD" and r.random() < 0.3:  # a conversion, to an address that may be odd
+            f = dict(LEGAL[kind], conv=r.randint(1, 3), chunk_bytes=2 * WORD, n0=2, n1=2, n2=2, n3=2, sp_base=WORD)
+            f[r.choice(("sp_base", "sw", "ss0", "ss1", "ss2", "ss3"))] = r.choice((3, 3, WORD + 2))
         if not fields or r.random() < 0.1:
             f |= dict(wait=r.choice((0, 1, 1 << 19)), signal=r.choice((0, 8)), isa=r.choice((1, 1, 0, 9, 15)))
     else:
@@ -308,3 +311,20 @@ async def a_reset_while_it_runs(dut):
         await chip.ring_the_bell()
         await chip.until("irq_done")
         same(rig, chip, programs, 0, None)
+
+
+@cocotb.test()
+async def a_doorbell_back_to_the_head(dut):
+    """Nothing was handed over yet, the engines are idle: it takes back what an earlier doorbell said, an error, not the
+    end of the launch."""
+    rig = Rig(dut, "back to the head")
+    for wait in range(4):
+        chip = Chip(rig, 3, 0.0)
+        await chip.reset()
+        chip.write([layout.encode("NOP")] * 5)
+        await chip.ring_the_bell()
+        for _ in range(wait):
+            await chip.cycle()
+        await chip.cycle(ring_tail=0, doorbell=1)
+        rig.expect(await chip.until("irq_done", "irq_error", cycles=500), "irq_error", "the end of a launch")
+        rig.expect((rig.get("error_code"), rig.get("error_index")), (ERRORS["RING"], 0), "error")

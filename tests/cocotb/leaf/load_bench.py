@@ -4,6 +4,7 @@
 import cocotb
 from oracle import engines, layout
 from oracle.machine import check
+from oracle.support import any32, fp32
 from rig import ADDRESS_MASK, CONFIG, WORD, WORDS, Feeder, Rig, Scratchpad, Watched, executed, near, run_out, scaled
 
 DRAM_BYTES, BASE = 1 << 16, 0xAB_FFFF_8000  # the image crosses 4 GiB
@@ -41,7 +42,14 @@ def draw(r) -> dict:
     f |= dict(zip(("sw", "ss0", "ss1", "ss2", "ss3"), steps), sp_base=base)
     if r.random() < 0.3:
         f |= dict(row_limit=r.choice((1, 2, 4)), rp0=r.randint(-2, 2), rp1=r.randint(-1, 1), rp2=r.randint(-2, 2))
+        f["rp3"] = r.randint(-2, 2)
     return f
+
+
+def image(r) -> bytes:
+    """Floats of every kind, and anything."""
+    out = [r.choice((any32(r), any32(r), fp32(r) & 0xFFFF0000 | 0x8000)) for _ in range(DRAM_BYTES // 4)]
+    return b"".join(value.to_bytes(4, "little") for value in out)
 
 
 def beats(reads) -> set:
@@ -94,6 +102,7 @@ class WritePort:
 async def compare(dut, name: str, count: int, eager: float, bus_ready: float, valid: float, ready: float):
     rig = Rig(dut, name)
     r, memory = rig.random, Watched(rig.random, DRAM_BYTES, BASE)
+    memory.dram[:] = image(r)
     start, programs, reads, touched, after = bytes(memory.spad), [], [], [], []
     while len(programs) < count:
         spad = bytes(memory.spad)

@@ -78,6 +78,11 @@ module presil_scratchpad_properties import presil_config_pkg::*; #(
       a_first: assert (act_ready && ep_ready);
       // whoever is not granted has lost its bank to one that comes before
       a_wgt: assert (wgt_ready || (act_valid && 32'(act_addr) % BANKS == 32'(wgt_addr) % BANKS));
+      a_lost: assert ((st_ready || (act_valid && 32'(act_addr) % BANKS == 32'(st_addr) % BANKS)
+                       || (wgt_valid && 32'(wgt_addr) % BANKS == 32'(st_addr) % BANKS))
+                      && (res_ready || (act_valid && 32'(act_addr) % BANKS == 32'(res_addr[15:0]) % BANKS)
+                          || (wgt_valid && 32'(wgt_addr) % BANKS == 32'(res_addr[15:0]) % BANKS)
+                          || (st_valid && 32'(st_addr) % BANKS == 32'(res_addr[15:0]) % BANKS)));
       a_order: assert (!(act_valid && wgt_valid && wgt_ready && addr[0] == addr[1])
                        && !(st_valid && st_ready && ((act_valid && addr[0] == addr[2])
                             || (wgt_valid && addr[1] == addr[2]))));
