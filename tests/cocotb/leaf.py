@@ -3,7 +3,8 @@
 """Benches of one module each (leaf/*_bench.py): builds the module alone and runs its bench (docs/testing.md).
 
 usage: leaf.py [NAME…] [--config tiny|odd] [--seed N] [--scale F]
-       NAME: load, store, matrix, epilogue, command, tokens, scratchpad (default: all); scale: of the number of descriptors
+       NAME: load, store, matrix, epilogue, command, tokens, scratchpad (default: all)
+       --scale: of the number of descriptors
 """
 
 import argparse
