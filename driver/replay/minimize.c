@@ -90,7 +90,7 @@ static bool leave_out(reduction *m, uint64_t from, uint64_t count) {
         return false;
     }
     for (uint64_t i = 0; i < m->commands; i++) kept += m->trial[i] != 0;
-    const bool good = same(m, list);
+    const bool good = same(m, list), first = m->kept == m->commands;
     if (good) {
         presil_list_destroy(m->list);
         m->list = list;
@@ -99,7 +99,7 @@ static bool leave_out(reduction *m, uint64_t from, uint64_t count) {
     } else {
         presil_list_destroy(list);
     }
-    tell_progress(m, false);
+    tell_progress(m, good && first);
     return good;
 }
 

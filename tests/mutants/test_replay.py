@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -179,3 +180,41 @@ def test_junit(folder):
     assert failure.get("type") == "mismatch" and failure.get("message").startswith("first difference: output [")
     found = {p.get("name"): p.get("value") for p in bad.find("testsuite[2]").iter("property")}
     assert found["replay"] == 'presil-replay a"<&>???.presil --launches 1' and int(found["cycles"]) > 100
+
+
+@pytest.fixture
+def served(folder, tmp_path):
+    """Starts presil-serve on the planted library; returns what --transport wants."""
+    servers = []
+
+    def start(fault=None):
+        spec = tmp_path / f"chip{len(servers)}.sock"
+        environment = {**os.environ, "PRESIL_MUTANT": str(number(fault) if fault else 9999)}
+        command = [built.build_directory() / "bin" / "presil-serve", spec, "--library", library(), "--quiet"]
+        servers.append(subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL))
+        for _ in range(600):
+            if spec.exists():
+                return f"socket:{spec}"
+            time.sleep(0.05)
+        raise AssertionError("presil-serve does not listen")
+
+    yield start
+    for server in servers:
+        server.terminate()
+        server.wait(timeout=30)
+
+
+def test_over_a_socket(folder, served):
+    """The same bits and cycles, the same command found, and an exit status of its own where nobody serves."""
+    spec = served()
+    status, out, text = replay(folder, "x.presil", "0:", "--transport", spec)
+    assert status == 0 and "2 of 2 launches as recorded" in out and out.count(" equal ") == 2, out + text
+    wrong = served("matrix")
+    assert replay(folder, "x.presil", MATMUL, "--transport", wrong)[0] == 1
+    here, there = (
+        bisect(folder, "x.presil", MATMUL, fault, *options)
+        for fault, options in (("matrix", ()), (None, ("--transport", wrong)))
+    )
+    assert here == there and there["exit"] == 1
+    status, _, text = replay(folder, "x.presil", "0:", "--transport", "socket:/no/such/socket")
+    assert status == 2 and "/no/such/socket" in text
