@@ -47,7 +47,7 @@ def _runner(folder: Path, *program: str):
         command = [sys.executable, str(ROOT / "torch_ext" / "torch_presil" / program[0]), *program[1:]]
         environment = {**os.environ, "PRESIL_BUILD_DIR": str(BUILD), **environment}
         command += map(str, arguments)
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder, env=environment)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=280, cwd=folder, env=environment)
         assert done.returncode == status, done.stdout + done.stderr
         done.text = " ".join(done.stdout.split())
         return done
