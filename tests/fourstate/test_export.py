@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""presil-replay --export-sv: the testbench passes in Verilator and fails where a byte is wrong; Icarus reads it. Nothing is written outside of its folder."""
+"""presil-replay --export-sv: the testbench passes in Verilator and fails where a byte is wrong; Icarus reads it.
+Nothing is written outside of its folder."""
 
 import os
 import re
