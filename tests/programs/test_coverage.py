@@ -67,3 +67,11 @@ def test_each_feature_is_drawn(chip, first):
         count.update(features(program(chip, number), word))
     print(f"{chip} from {first}: {dict(count)}")
     assert len(count) == FEATURES and min(count.values()) >= LEAST, f"{chip} from {first}: {count.most_common()[::-1]}"
+
+
+@pytest.mark.parametrize(("chip", "number"), [("tiny", 21245326283243547), ("odd", 21245327205990453)])
+def test_room_for_the_last_dump(chip, number):
+    """Two rows of more than 2^16 bytes leave little of the memory to which a program stores; every region has its place
+    there still."""
+    stored = [op for op in program(chip, number).operations if op.kind == "STORE"]
+    assert sum(op.fields["n0"] * op.fields["chunk_bytes"] > 1 << 16 for op in stored) >= 1

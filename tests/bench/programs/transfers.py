@@ -8,6 +8,7 @@ from .tokens import Operation
 
 WORDS_LIMIT = 500  # scratchpad words that one descriptor moves
 LONG = 1 << 16  # bytes: more than a count of 16 bits holds
+SKIPPED = 3  # words, at most, between the places of two STOREs
 
 
 def counts(r, limit):
@@ -254,10 +255,13 @@ class Loads:
 
 class Stores:
     """Draws STOREs to places of the output islands that nothing else writes. `next`: offset in every output
-    island."""
+    island. `kept`: bytes at its end for the last dump of the regions."""
 
     def __init__(self, r, config):
-        self.r, self.c, self.next = r, config, 0
+        self.r, self.c, self.next, self.kept = r, config, 0, 0
+
+    def keep(self, regions):
+        self.kept = sum((g.words + SKIPPED) * self.c.word_bytes for g in regions)
 
     def random(self, region):
         if self.r.random() < 0.02:
@@ -303,6 +307,7 @@ class Stores:
 
     def dump(self, region):
         word = self.c.word_bytes
+        self.kept -= (region.words + SKIPPED) * word
         fields = dict(chunk_bytes=word, word_bytes=word, sp_base=region.first * word, ss0=word)
         op = self.dram(fields, [region.words, 1, 1, 1])
         op.reads = [("S", region.first, region.first + region.words)]
@@ -321,8 +326,8 @@ class Stores:
         if loop:
             ds[loop - 1] = -sign * r.randint(1, 60)
             size += abs(ds[loop - 1]) * (n[loop] - 1)
-        start = self.next + r.choice((0, r.randint(0, 3 * self.c.word_bytes)))
-        if start + size > output_bytes(self.c):
+        start = self.next + r.choice((0, r.randint(0, SKIPPED * self.c.word_bytes)))
+        if start + size > output_bytes(self.c) - self.kept:
             return None
         self.next = start + size
         base = output_island(self.c, island) + start - sum(min(0, d * (k - 1)) for d, k in zip(ds, n[1:]))

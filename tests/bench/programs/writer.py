@@ -51,6 +51,7 @@ class Writer:
             self.regions.append(Region(gap + at, size))
             at += size
         r.shuffle(self.regions)
+        self.stores.keep(self.regions)
         for region in self.regions:
             self.put(self.loads.fill(region))
 
