@@ -1,16 +1,34 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the C++ function that fills a verilated model's memories with random bits.
+"""Writes the C++ functions that fill a verilated model's memories with random bits, and that name all of its state.
 
 usage: scramble.py MODEL_ROOT_HEADER REGEX OUT
 
 Every unpacked array of the model whose Verilator name matches REGEX is filled. Packed dimensions of 8, 16, 32, 64 or
 n*32 bits have no unused bits in Verilator's representation; others are refused, because bits beyond the width must
 stay 0.
+
+each_state(pins, function) calls function(name, address, bytes in all, bytes of an element, bits of an element) for
+everything that the model keeps of a module: registers and memories, and signals of which it has a copy.
 """
 
 import re
 import sys
+
+
+def state(text: str) -> list[str]:
+    """The body of each_state."""
+    members = text[text.index("class alignas") if "class alignas" in text else text.index("class Vchip___024root") :]
+    declared = r"^\s*(?:VlUnpacked<.*?)?(?:[CSIQ]Data|VlWide<\d+>)/\*(\d+):0\*/[^;]*?\b(\w+__DOT__\w+);"
+    lines = []
+    for high, name in re.findall(declared, members, re.M):
+        if "__V" in name:
+            continue
+        bits = int(high) + 1
+        size = next((n for n in (1, 2, 4, 8) if bits <= 8 * n), (bits + 31) // 32 * 4)
+        plain = name.replace("__DOT__", ".").replace("__BRA__", "[").replace("__KET__", "]")
+        lines.append(f'    f("{plain}", &p.{name}, sizeof p.{name}, size_t{{{size}}}, size_t{{{bits}}});')
+    return lines
 
 
 def main(header, regex, out):
@@ -45,7 +63,8 @@ def main(header, regex, out):
             "        }",
             "    }",
         ]
-    open(out, "w", encoding="utf-8").write("\n".join(lines + ["}", ""]))
+    named = ["}", "template <class F> static void each_state(Pins &p, F f) {", *state(text)]
+    open(out, "w", encoding="utf-8").write("\n".join(lines + named + ["}", ""]))
 
 
 if __name__ == "__main__":

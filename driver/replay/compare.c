@@ -116,6 +116,9 @@ void replay_compare(replay *r, const presil_capture_launch *launch, const presil
                     const presil_capture_bytes *writes) {
     replayed *out = r->out;
     out->cycles = report->cycles;
+    memcpy(out->stalls, report->stalls, sizeof out->stalls);
+    out->read_beats = report->read_beats;
+    out->write_beats = report->write_beats;
     out->seconds = (double)(report->sim_ns + report->twin_ns) * 1e-9;
     const bool completed = report->status == 0 || report->status == -PRESIL_EMISMATCH;
     const presil_bundle_memory *expected = r->record->expected                   ? r->record->expected

@@ -249,9 +249,13 @@ void replay_drop(replay *r) {
     r->result = NULL;
 }
 
-int replay_launch(replay *r, uint64_t number, replayed *out) {
+int replay_launch(replay *r, uint64_t number, replayed *out) { return replay_armed(r, number, out, NULL, NULL); }
+
+int replay_armed(replay *r, uint64_t number, replayed *out, int (*arm)(const replay *, const char *),
+                 const char *argument) {
     int status = replay_take(r, number, out);
     if (!status) status = replay_put_memory(r);
+    if (!status && arm) status = arm(r, argument);
     if (!status) status = run(r, out);
     replay_drop(r);
     return status;

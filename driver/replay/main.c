@@ -28,6 +28,11 @@ static const char usage[] =
     "  --export-sv DIR    of one launch: a testbench in SystemVerilog, with memory images and a Makefile\n"
     "    --rtl LIST       with the sources that are named in LIST, one a line\n"
     "    --top MODULE     the chip's top module; default presil_top\n"
+    "  --inject FAULT     each launch once more with a fault (docs/simulation.md; or cancel), and once more without:\n"
+    "                     that one has to be exactly as before. @?: a beat, cycle or bit drawn from --seed\n"
+    "  --expect A|B       with --inject: words of which one has to be in what comes of the fault: the name of a\n"
+    "                     status and its text, other bits, other cycles, masked\n"
+    "  --seed S           of what --inject draws; default: 0\n"
     "  --json FILE        the outcome as JSON (-: to standard output)\n"
     "  --junit FILE       the outcome as JUnit XML\n"
     "\n"
@@ -63,12 +68,12 @@ static int bad_value(const char *option, const char *value, const char *expected
 static const char identifier[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
 
 static int parse(int argc, char **argv, arguments *a) {
-    static const struct option options[] = {{"launches", 1, 0, 'l'},  {"mode", 1, 0, 'm'},   {"library", 1, 0, 's'},
-                                            {"transport", 1, 0, 't'}, {"build", 1, 0, 'b'},  {"memory", 1, 0, 'y'},
-                                            {"trace", 1, 0, 'w'},     {"window", 1, 0, 'c'}, {"json", 1, 0, 'j'},
-                                            {"junit", 1, 0, 'J'},     {"bisect", 0, 0, 'B'}, {"minimize", 1, 0, 'M'},
-                                            {"export-sv", 1, 0, 'e'}, {"rtl", 1, 0, 'r'},    {"top", 1, 0, 'T'},
-                                            {"help", 0, 0, 'h'},      {0, 0, 0, 0}};
+    static const struct option options[] = {
+        {"launches", 1, 0, 'l'},  {"mode", 1, 0, 'm'},   {"library", 1, 0, 's'}, {"transport", 1, 0, 't'},
+        {"build", 1, 0, 'b'},     {"memory", 1, 0, 'y'}, {"trace", 1, 0, 'w'},   {"window", 1, 0, 'c'},
+        {"json", 1, 0, 'j'},      {"junit", 1, 0, 'J'},  {"bisect", 0, 0, 'B'},  {"minimize", 1, 0, 'M'},
+        {"export-sv", 1, 0, 'e'}, {"rtl", 1, 0, 'r'},    {"top", 1, 0, 'T'},     {"inject", 1, 0, 'i'},
+        {"expect", 1, 0, 'E'},    {"seed", 1, 0, 'd'},   {"help", 0, 0, 'h'},    {0, 0, 0, 0}};
     static const char *const modes[] = {"rtl", "model", "verify"};
     *a = (arguments){.mode_name = "rtl", .end = UINT64_MAX, .to_cycle = UINT64_MAX};
     for (int c; (c = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
@@ -94,6 +99,9 @@ static int parse(int argc, char **argv, arguments *a) {
         case 'e': a->export_sv = optarg; break;
         case 'r': a->rtl = optarg; break;
         case 'T': a->top = optarg; break;
+        case 'i': a->inject = optarg; break;
+        case 'E': a->expect = optarg; break;
+        case 'd': a->seed = strtoull(optarg, NULL, 0); break;
         case 'h': (void)fputs(usage, stdout); exit(EXIT_PASS);
         default: (void)fputs(usage, stderr); return EXIT_USAGE;
         }
@@ -119,6 +127,9 @@ static int parse(int argc, char **argv, arguments *a) {
     if (a->bisect || a->minimize) a->mode = PRESIL_MODE_VERIFY, a->mode_name = "verify";
     if (a->trace && a->mode == PRESIL_MODE_MODEL)
         return replay_fail(EXIT_USAGE, "--trace: the model has no signals; --mode rtl or verify expected");
+    if (a->windowed && a->inject)
+        return replay_fail(EXIT_USAGE, "--window is of one launch, --inject makes three: one of them expected");
+    if (a->expect && !a->inject) return replay_fail(EXIT_USAGE, "--expect is of a fault: --inject FAULT is missing");
     if (argc - optind != 1) {
         (void)fputs(usage, stderr);
         return replay_fail(EXIT_USAGE, "one file expected, %d found", argc - optind);
@@ -139,8 +150,9 @@ static int start_trace(const replay *r, uint64_t count) {
     if (a->windowed && count != 1)
         return replay_fail(EXIT_USAGE, "--window is of one launch, %llu are chosen: --launches A",
                            (unsigned long long)count);
+    const uint64_t launches = a->inject ? 3 * count : count;
     const int status = a->windowed ? presil_device_trace_window(r->device, a->trace, 0, a->from_cycle, a->to_cycle)
-                                   : presil_device_trace(r->device, a->trace, 0, count);
+                                   : presil_device_trace(r->device, a->trace, 0, launches);
     return status ? replay_fail(EXIT_USAGE, "%s", presil_error_text()) : EXIT_PASS;
 }
 
@@ -182,7 +194,7 @@ static int replay_all(replay *r, uint64_t first, uint64_t count) {
     }
     uint64_t done = 0;
     while (done < count && !status) {
-        status = replay_launch(r, first + done, &all[done]);
+        status = (a->inject ? replay_injected : replay_launch)(r, first + done, &all[done]);
         if (status) break;
         outcome = worst(outcome, all[done].outcome);
         if (!quiet) print_launch(&all[done]);

@@ -64,6 +64,12 @@ void print_launch(const replayed *l) {
                          " were not that should\n",
                          l->stray, l->missing);
     }
+    if (*l->injected.found)
+        (void)printf("          with %s: %s: %.200s; behind it: %s\n", l->injected.what, l->injected.found,
+                     l->injected.text,
+                     l->injected.exact    ? "exactly as before"
+                     : l->injected.healed ? "not as before; behind a reset exactly"
+                                          : "not as before");
     if (*l->error) (void)printf("          %s\n", l->error);
     if (l->recorded_status)
         (void)printf("          when it was captured: %s\n", presil_status_name((presil_status)l->recorded_status));
@@ -104,6 +110,22 @@ static void put_number(FILE *f, const char *name, uint64_t value, bool known) {
         (void)fprintf(f, "\"%s\": null, ", name);
 }
 
+/* Cycles by engine and cause, those of 0 left out: as presil regress compares them. */
+static void put_stalls(FILE *f, const replayed *l) {
+    (void)fputs("\"stalls\": {", f);
+    for (uint32_t e = 0, some = 0; e < PRESIL_ENGINES; e++) {
+        bool begun = false;
+        for (uint32_t c = 0; c < PRESIL_CAUSES; c++) {
+            if (!l->stalls[e][c] || !presil_engine_name(e) || !presil_cause_name(c)) continue;
+            if (!begun) (void)fprintf(f, "%s\"%s\": {", some++ ? ", " : "", presil_engine_name(e));
+            (void)fprintf(f, "%s\"%s\": %" PRIu64, begun ? ", " : "", presil_cause_name(c), l->stalls[e][c]);
+            begun = true;
+        }
+        if (begun) (void)fputs("}", f);
+    }
+    (void)fputs("}, ", f);
+}
+
 static void put_launch(FILE *f, const replayed *l) {
     (void)fputs("{", f);
     put_number(f, "launch", l->place, true);
@@ -116,6 +138,7 @@ static void put_launch(FILE *f, const replayed *l) {
     put_member(f, "error", l->error);
     put_number(f, "cycles", l->cycles, l->cycles != 0);
     put_number(f, "recorded_cycles", l->recorded, l->recorded != 0);
+    put_stalls(f, l);
     put_number(f, "compared_bytes", l->compared, true);
     put_number(f, "stray_bytes", l->stray, true);
     put_number(f, "missing_bytes", l->missing, true);
@@ -133,6 +156,15 @@ static void put_launch(FILE *f, const replayed *l) {
         (void)fprintf(f, "\"expected\": %u, \"found\": %u}", d->expected, d->found);
     } else {
         (void)fputs("null", f);
+    }
+    if (*l->injected.found) {
+        (void)fputs(", \"fault\": {", f);
+        put_member(f, "what", l->injected.what);
+        put_member(f, "found", l->injected.found);
+        put_member(f, "text", l->injected.text);
+        (void)fprintf(f, "\"as_expected\": %s, \"exact\": %s, \"healed\": %s}",
+                      l->injected.as_expected ? "true" : "false", l->injected.exact ? "true" : "false",
+                      l->injected.healed ? "true" : "false");
     }
     (void)fputs("}", f);
 }

@@ -28,6 +28,8 @@ enum {
 typedef struct {
     const char *file, *mode_name, *build, *library, *transport, *trace, *memory_model, *json, *junit, *minimize,
         *export_sv, *rtl, *top;
+    const char *inject, *expect;   /* a fault, and what has to come of it */
+    uint64_t seed;                 /* of what is drawn */
     uint64_t first, end;           /* launches of the file, by their place in it */
     uint64_t from_cycle, to_cycle; /* of the trace */
     uint32_t mode;                 /* presil_mode */
@@ -41,6 +43,14 @@ typedef struct {
     char where[256]; /* coordinate, tile, command */
 } first_difference;
 
+/* What a fault came to. */
+typedef struct {
+    char what[64];              /* as it was injected */
+    char found[24], text[2048]; /* name of a status, "other bits", "other cycles", "masked"; the error, the place */
+    bool healed;                /* where it is not exact: it is behind a reset of the device */
+    bool as_expected, exact;    /* exact: the launch behind it took the cycles, and wrote the bits, of the one before */
+} injection;
+
 typedef enum { BITS_EQUAL, BITS_DIFFER, BITS_NOT_COMPARED } bits_outcome;
 
 /* What became of one launch. */
@@ -50,11 +60,14 @@ typedef struct {
     int status, recorded_status; /* presil_status */
     char error[2048];            /* a hang has a row for each engine */
     uint64_t cycles, recorded;   /* recorded 0: not comparable */
+    uint64_t stalls[PRESIL_ENGINES][PRESIL_CAUSES];
+    uint64_t read_beats, write_beats;
     bits_outcome bits;
     first_difference difference;
     uint64_t compared, stray, missing; /* bytes */
     double seconds;                    /* inside the transport and the model */
     int outcome;                       /* one of the exit statuses */
+    injection injected;
 } replayed;
 
 typedef struct {
@@ -82,7 +95,8 @@ typedef struct {
     const presil_bundle_launch *record;
     const presil_bundle_result *result; /* recorded; NULL: none */
     replayed *out;
-    probed *probe; /* instead of comparing with what was recorded */
+    probed *probe;          /* instead of comparing with what was recorded */
+    const replayed *before; /* with --inject: the launch without the fault */
 } replay;
 
 /* ---- launch.c: EXIT_PASS, or EXIT_USAGE, EXIT_INTERNAL with a text on stderr */
@@ -97,7 +111,13 @@ int replay_load(replay *r, presil_list **out);
 int replay_probe(replay *r, presil_list *list, probed *out); /* mode VERIFY; a failed launch is EXIT_PASS */
 void replay_interrupted(int signal);                         /* a handler */
 extern volatile sig_atomic_t replay_stopped;
+/* With something done to the device when all is in place: arm(r, argument), which returns as these do. */
+int replay_armed(replay *r, uint64_t place, replayed *out, int (*arm)(const replay *, const char *),
+                 const char *argument);
 __attribute__((format(printf, 2, 3))) int replay_fail(int status, const char *format, ...);
+
+/* ---- inject.c */
+int replay_injected(replay *r, uint64_t place, replayed *out);
 
 /* ---- compare.c: in the listener's end() */
 void replay_compare(replay *r, const presil_capture_launch *launch, const presil_report *report,

@@ -178,6 +178,9 @@ template <class T> struct TransportOps {
     size_t count = 0;
     std::string error;
     if (!parse_faults(text, faults, &count, &error)) return t->fail(PRESIL_TRANSPORT_EINVAL, error);
+    for (size_t i = 0; i < count; i++) {
+      if (!t->waiter.can(faults[i], &error)) return t->fail(PRESIL_TRANSPORT_EINVAL, error);
+    }
     t->set_faults(faults, count);
     t->waiter.set_faults(faults, count);
     return 0;

@@ -56,8 +56,9 @@ void AxiMemoryState::configure(const MemorySettings& settings, uint64_t seed) {
 void AxiMemoryState::set_faults(const Fault* faults, size_t count) {
   bus_fault_count_ = 0;
   for (size_t i = 0; i < count; i++) {
-    if (faults[i].kind == Fault::kSlverr || faults[i].kind == Fault::kDecerr)
-      bus_faults_[bus_fault_count_++] = faults[i];
+    if (faults[i].on_bus()) bus_faults_[bus_fault_count_++] = faults[i];
+    if (faults[i].kind == Fault::kFlip && faults[i].value / 8 < bytes_)
+      host_[faults[i].value / 8] ^= static_cast<uint8_t>(1u << faults[i].value % 8);
   }
 }
 
@@ -69,6 +70,7 @@ void AxiMemoryState::start(uint64_t launch, uint64_t now) {
   launch_cycle_ = now;
   last_beat_ = now;
   fault_ = {};
+  beats_[0] = beats_[1] = 0;
   log_.launches();
 }
 
@@ -83,17 +85,25 @@ void AxiMemoryState::forget() {
 
 bool AxiMemoryState::fault_near(uint64_t first, uint64_t bytes) const {
   for (size_t i = 0; i < bus_fault_count_; i++) {
-    if (bus_faults_[i].value - first < bytes) return true;
+    if (bus_faults_[i].of_beat() || bus_faults_[i].value - first < bytes) return true;
   }
   return false;
 }
 
+// What a fault answers to the beat, kOkay if it isn't its own. number: of the beat in the launch.
+uint8_t AxiMemoryState::injected(const Fault& fault, uint64_t address, uint64_t bytes, bool is_write, uint64_t number) {
+  const bool slverr =
+      fault.kind == Fault::kSlverr || fault.kind == Fault::kReadSlverr || fault.kind == Fault::kWriteSlverr;
+  const bool of_writes = fault.kind == Fault::kWriteSlverr || fault.kind == Fault::kWriteDecerr;
+  const bool hit = fault.of_beat() ? of_writes == is_write && fault.value == number : fault.value - address < bytes;
+  return !hit ? kOkay : slverr ? kSlverr : kDecerr;
+}
+
 uint8_t AxiMemoryState::check_beat(uint64_t address, uint64_t bytes, bool is_write, uint64_t now) {
   uint8_t response = inside(address) ? kOkay : kDecerr;
-  for (size_t i = 0; i < bus_fault_count_; i++) {
-    if (bus_faults_[i].value - address < bytes && response == kOkay)
-      response = bus_faults_[i].kind == Fault::kSlverr ? kSlverr : kDecerr;
-  }
+  const uint64_t number = beats_[is_write]++;
+  for (size_t i = 0; i < bus_fault_count_ && response == kOkay; i++)
+    response = injected(bus_faults_[i], address, bytes, is_write, number);
   if (response == kDecerr && !fault_.valid) fault_ = {1, is_write, {address}, now - launch_cycle_};
   return response;
 }

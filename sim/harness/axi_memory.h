@@ -65,6 +65,7 @@ class AxiMemoryState {
   bool fault_near(uint64_t first, uint64_t bytes) const;
   // Of the bytes at `address`, which are inside or outside of the region together.
   uint8_t check_beat(uint64_t address, uint64_t bytes, bool is_write, uint64_t now);
+  static uint8_t injected(const Fault& fault, uint64_t address, uint64_t bytes, bool is_write, uint64_t number);
   static void store_strobed(uint8_t* to, const uint8_t* from, uint64_t mask);
 
   // Which of the waiting bursts, responses is next where their order is free: an index, or their number: none.
@@ -93,6 +94,7 @@ class AxiMemoryState {
   uint64_t launch_cycle_ = 0, order_key_ = 0, seed_ = 0, last_beat_ = 0;
   Fault bus_faults_[kMaxFaults];
   size_t bus_fault_count_ = 0;
+  uint64_t beats_[2] = {};  // reads, writes of this launch that were looked at: with a fault of a beat all of them
   presil_bus_fault fault_ = {};
   WriteLog log_;
   Ring<Burst, kRing> reads_, writes_;

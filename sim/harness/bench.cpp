@@ -2,6 +2,7 @@
 #include "bench.h"
 
 #include <cstdio>
+#include <cstring>
 
 #include "random.h"
 #if VM_COVERAGE
@@ -126,6 +127,49 @@ void Bench::scramble([[maybe_unused]] uint64_t launch) {
   scramble_memories(*pins_, mix64(seed_ ^ mix64(launch)));
 #endif
 }
+
+#if PRESIL_SIM_SCRAMBLE
+
+namespace {
+
+// Parts of the state in whose name `part` is.
+uint64_t count_state(Pins& pins, const char* part) {
+  uint64_t count = 0;
+  each_state(pins,
+             [&](const char* name, const void*, size_t, size_t, size_t) { count += strstr(name, part) != nullptr; });
+  return count;
+}
+
+}  // namespace
+
+bool Bench::can(const Fault& fault, std::string* error) const {
+  if (fault.kind != Fault::kUpset || count_state(*pins_, fault.name)) return true;
+  *error = "inject: no state of the model has \"" + std::string(fault.name) + "\" in its name";
+  return false;
+}
+
+// A small register is as likely as a large memory.
+void Bench::upset(const Fault& fault) {
+  const uint64_t random = random64(mix64(seed_), now_);
+  uint64_t left = random % count_state(*pins_, fault.name);
+  each_state(*pins_, [&](const char* name, void* at, size_t bytes, size_t element, size_t width) {
+    if (!strstr(name, fault.name) || left--) return;
+    const uint64_t bit = mix64(random) % (bytes / element * width), place = bit % width;
+    static_cast<uint8_t*>(at)[bit / width * element + place / 8] ^= static_cast<uint8_t>(1u << place % 8);
+  });
+  eval();
+}
+
+#else
+
+bool Bench::can(const Fault& fault, std::string* error) const {
+  if (fault.kind != Fault::kUpset) return true;
+  *error = "inject: upset: this build does not know its model's state; the build check does, with SCRAMBLE";
+  return false;
+}
+void Bench::upset(const Fault&) {}
+
+#endif
 
 int Bench::write32(uint32_t offset, uint32_t value) {
   Pins& p = *pins_;

@@ -55,6 +55,14 @@ class Bench {
     for (uint64_t i = 0; i < limit && !pins_->irq; i++) cycle();
   }
 
+  void step() { cycle(); }
+
+  // Whether a fault is possible in this build; if not, error says why.
+  bool can(const Fault& fault, std::string* error) const;
+  // Inverts one bit of one register, memory or kept signal with fault.name in its name: which, is a function of seed
+  // and cycle.
+  void upset(const Fault& fault);
+
   // Register accesses, as bus cycles. Return the bus response (0: okay), or -1: no answer within kRegisterTimeout.
   int read32(uint32_t offset, uint32_t* value);
   int write32(uint32_t offset, uint32_t value);

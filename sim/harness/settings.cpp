@@ -162,13 +162,25 @@ bool parse_faults(const char* text, Fault* out, size_t* count, std::string* erro
     Fault::Kind kind;
   } kinds[] = {{"slverr", '@', Fault::kSlverr},
                {"decerr", '@', Fault::kDecerr},
+               {"read-slverr", '@', Fault::kReadSlverr},
+               {"read-decerr", '@', Fault::kReadDecerr},
+               {"write-slverr", '@', Fault::kWriteSlverr},
+               {"write-decerr", '@', Fault::kWriteDecerr},
                {"fatal", '@', Fault::kFatal},
                {"stop", '@', Fault::kStop},
-               {"slow", '=', Fault::kSlow}};
+               {"slow", '=', Fault::kSlow},
+               {"late", '=', Fault::kLate},
+               {"flip", '@', Fault::kFlip}};
   size_t n = 0;
   std::string item, key, value;
   for (const char* at = text ? text : ""; next_item(&at, &item);) {
     bool good = false;
+    if (n < kMaxFaults) out[n].name[0] = 0;
+    if (n < kMaxFaults && split(item, '@', &key, &value) && key.rfind("upset:", 0) == 0) {
+      out[n].kind = Fault::kUpset;
+      snprintf(out[n].name, sizeof out[n].name, "%s", key.c_str() + 6);
+      good = key.size() - 6 < sizeof out[n].name && parse_number(value, 0, UINT64_MAX, &out[n].value);
+    }
     for (const auto& k : kinds) {
       if (n < kMaxFaults && split(item, k.separator, &key, &value) && key == k.name) {
         out[n].kind = k.kind;
@@ -176,8 +188,9 @@ bool parse_faults(const char* text, Fault* out, size_t* count, std::string* erro
       }
     }
     if (!good) {
-      *error = "inject: expected at most 8 of slverr@ADDR, decerr@ADDR, fatal@CYCLE, stop@CYCLE, slow=NS_PER_CYCLE; "
-               "found \"" +
+      *error = "inject: expected at most 8 of slverr@ADDR, decerr@ADDR, read-slverr@BEAT, read-decerr@BEAT, "
+               "write-slverr@BEAT, write-decerr@BEAT, fatal@CYCLE, stop@CYCLE, upset:NAME@CYCLE, slow=NS_PER_CYCLE, "
+               "late=CYCLES, flip@BIT; found \"" +
                item + "\"";
       return false;
     }

@@ -39,10 +39,28 @@ struct TransportSettings {
 };
 bool parse_transport_settings(const char* text, TransportSettings* out, std::string* error);
 
-// One injected fault: "slverr@ADDR", "decerr@ADDR", "fatal@CYCLE", "stop@CYCLE", "slow=NS_PER_CYCLE"; numbers as in C.
+// One injected fault, as docs/simulation.md names them; numbers as in C.
 struct Fault {
-  enum Kind { kSlverr, kDecerr, kFatal, kStop, kSlow } kind;
+  enum Kind {
+    kSlverr,  // value: an address
+    kDecerr,
+    kReadSlverr,  // value: a beat of the launch, from 0
+    kReadDecerr,
+    kWriteSlverr,
+    kWriteDecerr,
+    kFatal,  // value: a cycle of the launch
+    kStop,
+    kUpset,
+    kSlow,  // value: ns a cycle
+    kLate,  // value: cycles by which the interrupt is late; 0: it never comes
+    kFlip,  // value: a bit of the memory
+  } kind;
   uint64_t value;
+  char name[24];  // kUpset: part of the name of what is upset
+
+  bool on_bus() const { return kind <= kWriteDecerr; }
+  bool of_beat() const { return kind >= kReadSlverr && kind <= kWriteDecerr; }
+  bool of_cycle() const { return kind >= kFatal && kind <= kUpset; }
 };
 inline constexpr size_t kMaxFaults = 8;
 

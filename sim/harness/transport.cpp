@@ -22,7 +22,10 @@ class BenchWait : public Waitable {
   uint64_t last_beat() const override { return bench_.memory().last_beat(); }
   bool irq() const override { return bench_.pins().irq; }
   void run(uint64_t limit) override { bench_.run(limit); }
-  void end(const Fault& fault) override {
+  void step() override { bench_.step(); }
+  bool can(const Fault& fault, std::string* error) const override { return bench_.can(fault, error); }
+  void strike(const Fault& fault) override {
+    if (fault.kind == Fault::kUpset) return bench_.upset(fault);
     if (fault.kind == Fault::kFatal) vl_fatal("inject", 0, "", "injected $fatal");
     vl_stop("inject", 0, "");
   }

@@ -26,14 +26,16 @@ void sleep_ns(uint64_t ns) {
 }  // namespace
 
 void Waiter::set_faults(const Fault* faults, size_t count) {
-  fault_armed_ = false;
+  armed_ = 0;
   slow_ns_ = 0;
+  late_ = high_ = false;
   fault_origin_ = bench_.now();
   for (size_t i = 0; i < count; i++) {
     if (faults[i].kind == Fault::kSlow) slow_ns_ = faults[i].value;
-    if (faults[i].kind == Fault::kFatal || faults[i].kind == Fault::kStop) {
-      fault_ = faults[i];
-      fault_armed_ = true;
+    if (faults[i].of_cycle()) faults_[armed_++] = faults[i];
+    if (faults[i].kind == Fault::kLate) {
+      late_ = true;
+      late_cycles_ = faults[i].value;
     }
   }
   if (slow_ns_) slice_ = 1;
@@ -44,13 +46,24 @@ uint64_t Waiter::slice_limit(const presil_wait& w, uint64_t start) const {
   uint64_t limit = slice_;
   if (w.deadline_cycles) limit = std::min(limit, start + w.deadline_cycles - bench_.now());
   if (w.hang_cycles) limit = std::min(limit, std::max(start, bench_.last_beat()) + w.hang_cycles - bench_.now());
-  if (fault_armed_ && fault_origin_ + fault_.value > bench_.now())
-    limit = std::min(limit, fault_origin_ + fault_.value - bench_.now());
+  for (size_t i = 0; i < armed_; i++) {
+    if (fault_origin_ + faults_[i].value > bench_.now())
+      limit = std::min(limit, fault_origin_ + faults_[i].value - bench_.now());
+  }
   return limit;
 }
 
-bool Waiter::ended(presil_wait* w, uint64_t start, uint64_t start_ns) const {
-  if (simulated_end(*w, bench_.irq(), bench_.now(), start, bench_.last_beat(), &w->reason)) return true;
+// The interrupt as it arrives, which may be late or never.
+bool Waiter::interrupted() {
+  const bool irq = bench_.irq();
+  if (!late_) return irq;
+  if (irq && !high_) high_since_ = bench_.now();
+  high_ = irq;
+  return irq && late_cycles_ && bench_.now() - high_since_ >= late_cycles_;
+}
+
+bool Waiter::ended(presil_wait* w, uint64_t start, uint64_t start_ns) {
+  if (simulated_end(*w, interrupted(), bench_.now(), start, bench_.last_beat(), &w->reason)) return true;
   if (w->cancel && *w->cancel) {
     w->reason = PRESIL_WAIT_CANCELLED;
   } else if (w->deadline_ns && wall_ns() - start_ns >= w->deadline_ns) {
@@ -62,9 +75,15 @@ bool Waiter::ended(presil_wait* w, uint64_t start, uint64_t start_ns) const {
 }
 
 void Waiter::strike() {
-  if (!fault_armed_ || bench_.now() < fault_origin_ + fault_.value) return;
-  fault_armed_ = false;
-  bench_.end(fault_);
+  for (size_t i = 0; i < armed_;) {
+    const Fault fault = faults_[i];
+    if (bench_.now() < fault_origin_ + fault.value) {
+      i++;
+      continue;
+    }
+    faults_[i] = faults_[--armed_];
+    bench_.strike(fault);
+  }
 }
 
 void Waiter::wait(presil_wait* w) {
@@ -73,7 +92,10 @@ void Waiter::wait(presil_wait* w) {
   while (!ended(w, start, start_ns)) {
     strike();
     const uint64_t before = bench_.now(), limit = slice_limit(*w, start);
-    bench_.run(limit);
+    if (late_ && bench_.irq())
+      bench_.step();
+    else
+      bench_.run(limit);
     if (slow_ns_) sleep_ns(slow_ns_ * (bench_.now() - before));
     const uint64_t ns = wall_ns();
     if (ns - then < kShortSlice && limit == slice_ && slice_ < 65536) slice_ *= 2;

@@ -4,6 +4,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <string>
 
 #include "presil_transport.h"
 #include "settings.h"
@@ -33,8 +34,11 @@ class Waitable {
   virtual uint64_t now() const = 0;        // cycles so far
   virtual uint64_t last_beat() const = 0;  // cycle of the last handshake on the bus
   virtual bool irq() const = 0;
-  virtual void run(uint64_t limit) = 0;      // until the interrupt is high, at most `limit` cycles
-  virtual void end(const Fault& fault) = 0;  // kFatal or kStop, as if the model had done it. Throws Stopped
+  virtual void run(uint64_t limit) = 0;         // until the interrupt is high, at most `limit` cycles
+  virtual void strike(const Fault& fault) = 0;  // kFatal, kStop: as if the model had done it. Throws Stopped
+  virtual void step() = 0;                      // a cycle, whatever the interrupt is
+  virtual bool can(const Fault& fault,
+                   std::string* error) const = 0;  // whether a fault is possible; else error says why
 };
 
 class Waiter {
@@ -44,22 +48,26 @@ class Waiter {
   // Sets w->reason and w->cycles. Throws Stopped.
   void wait(presil_wait* w);
 
-  // kFatal and kStop strike once, so many cycles after the next launched() (or after now, if the chip is running);
-  // kSlow stays.
+  bool can(const Fault& fault, std::string* error) const { return bench_.can(fault, error); }
+  // Those of a cycle strike once, so many cycles after the next launched() (or after now, if the chip is running);
+  // kSlow and kLate stay.
   void set_faults(const Fault* faults, size_t count);
   void launched() { fault_origin_ = bench_.now(); }
 
  private:
   uint64_t slice_limit(const presil_wait& w, uint64_t start) const;
-  bool ended(presil_wait* w, uint64_t start, uint64_t start_ns) const;
+  bool ended(presil_wait* w, uint64_t start, uint64_t start_ns);
+  bool interrupted();
   void strike();
 
   Waitable& bench_;
   uint64_t slice_ = 256;  // cycles
   uint64_t fault_origin_ = 0;
-  uint64_t slow_ns_ = 0;  // a cycle
-  bool fault_armed_ = false;
-  Fault fault_ = {};
+  uint64_t slow_ns_ = 0;      // a cycle
+  Fault faults_[kMaxFaults];  // of a cycle, that have not struck
+  size_t armed_ = 0;
+  bool late_ = false, high_ = false;
+  uint64_t late_cycles_ = 0, high_since_ = 0;
 };
 
 }  // namespace presil

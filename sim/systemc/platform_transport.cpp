@@ -24,7 +24,14 @@ class PlatformWait : public Waitable {
     platform_.chip().run(limit);
     if (!platform_.stopped().empty()) throw Stopped(platform_.stopped());
   }
-  void end(const Fault& fault) override {
+  void step() override { run(1); }
+  bool can(const Fault& fault, std::string* error) const override {
+    const bool here = fault.kind != Fault::kLate && fault.kind != Fault::kUpset;
+    if (!here)
+      *error = "inject: late and upset are for the plain simulator: a platform's interrupts and state are its own";
+    return here;
+  }
+  void strike(const Fault& fault) override {
     throw Stopped(fault.kind == Fault::kFatal ? "injected $fatal" : "injected $stop");
   }
 

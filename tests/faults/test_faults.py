@@ -159,3 +159,19 @@ assert rows["COMMAND"]["by"] == "memory" and rows["memory"]["by"] is None and no
 check()
 """)
     assert out.count("ERROR:") == 1
+
+
+def test_faults_of_a_context_end_with_it():
+    run("""
+with torch.presil.inject("write-slverr@3"):
+    fails("bus error on a write")
+check()
+with torch.presil.inject("late=3000,slow=100"):
+    check()
+try:
+    with torch.presil.inject("slverr@"):
+        raise SystemExit("taken")
+except ValueError as e:
+    assert "expected at most 8 of" in str(e), e
+check()
+""")

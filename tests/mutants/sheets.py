@@ -80,16 +80,17 @@ def write(sheet: list[Fault], texts: dict[str, str], out: Path) -> None:
         (out / name).write_text(text)
 
 
-def build(sheet: list[Fault], texts: dict[str, str], config: str, out: Path) -> Path:
-    """The library of a sheet, made by tests/mutants/CMakeLists.txt; by one process, if several want it."""
+def build(sheet: list[Fault], texts: dict[str, str], config: str, out: Path, kind: str = "fast") -> Path:
+    """The library of a sheet, made by tests/mutants/CMakeLists.txt; by one process, if several want it. kind: the build, of faults
+    that need no other."""
     out.mkdir(parents=True, exist_ok=True)
     with (out / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return _build(sheet, texts, config, out)
+        return _build(sheet, texts, config, out, kind)
 
 
-def _build(sheet: list[Fault], texts: dict[str, str], config: str, out: Path) -> Path:
-    kind = "check" if sheet[0].check else "fast"
+def _build(sheet: list[Fault], texts: dict[str, str], config: str, out: Path, kind: str) -> Path:
+    kind = "check" if sheet[0].check else kind
     write(sheet, texts, out / "rtl")
     sources = [*sorted((out / "rtl").iterdir()), *sorted((ROOT / "sim").glob("*/*.[ch]*"))]
     stamp = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()

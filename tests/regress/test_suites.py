@@ -9,7 +9,7 @@ import pytest
 from torch_presil.regress import errors, filters, jobs, suite, testplan
 
 ROOT = Path(__file__).resolve().parents[2]
-OURS = ("smoke", "ops", "layers", "networks", "stress", "nightly", "coverage")
+OURS = ("smoke", "ops", "layers", "networks", "stress", "faults", "nightly", "coverage")
 
 
 def loader(*folders):

@@ -254,6 +254,12 @@ def cosim(
 @click.option("--against", default=None, metavar="RUN|FILE", help="Compare cycles with a run, a baseline, or none.")
 @click.option("--coverage", is_flag=True, help="The build that records coverage: --build coverage.")
 @click.option("--accept-cycles", default=None, metavar="REASON", help="Write the cycles as the new baseline, and why.")
+@click.option(
+    "--good",
+    default=None,
+    metavar="SO",
+    help="Failures are compared with this simulator (build trace), signal by signal.",
+)
 @click.option("--list", "list_only", is_flag=True, help="Name the suites, or the runs of a suite, and end.")
 def regress(
     suites, jobs, chip, library, build, memory, stress, mode, seed, seeds, case_seed, expression, **more

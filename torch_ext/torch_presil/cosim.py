@@ -61,7 +61,7 @@ class Options:
     trace: str | None = None
     trace_path: str | None = None
     capture: str | None = None  # run this layer alone, and keep its launches as a bundle at capture_path
-    capture_path: str | None = None
+    capture_path: str | None = None  # without capture: all layers that run alone (layers, distinct)
     seed: int = 0
     forwards: int = 2  # the last one is measured
     check_layers: bool = True  # each layer fed its fp32 input, compared with fp32 (in mode "model": the same bits)
@@ -400,7 +400,7 @@ def _run(options: Options, collected) -> dict:
         window = _window(options, names)
         taken, seconds = run_alone(options, prepared, names, collected, window)
         result["trace"], out, host = options.trace and window.path, None, {}
-        result["bundle"] = options.capture and window.path
+        result["bundle"] = (options.capture or options.capture_path) and window.path
     rows = _rows(options, prepared, names, taken, host, verify)
     total = _total(taken, seconds, verify)
     total.update(latency(taken if whole else [], prepared.example.batch, clock))
@@ -490,7 +490,7 @@ def _window(options: Options, names: list):
     """What is kept of the layers that run alone: a waveform, a bundle, or nothing but reports."""
     if options.trace:
         return _Window(options, names)
-    if options.capture:
+    if options.capture or options.capture_path:
         path = Path(options.capture_path or f"{names[0]}.presil")
         path.parent.mkdir(parents=True, exist_ok=True)
         return capture(path)

@@ -7,6 +7,7 @@ from torch_presil import _C
 from torch_presil.device import amp, memory, random, streams
 from torch_presil.device._index import index_of
 from torch_presil.device.capture import capture, capture_failures
+from torch_presil.device.faults import inject
 from torch_presil.device.memory import (
     MemPool,
     OutOfMemoryError,
@@ -105,6 +106,7 @@ __all__ = [
     "host_operators",
     "init",
     "initial_seed",
+    "inject",
     "is_available",
     "is_bf16_supported",
     "is_current_stream_capturing",

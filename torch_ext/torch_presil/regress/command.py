@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from . import baseline, errors, history, html, junit, live, process, records, results, summary, testplan, versions
+from . import baseline, errors, examine, history, html, junit, live, process, records, results, summary, testplan
+from . import versions
 from .coverage_report import of_run as coverage_of
 from .coverage_report import show as show_coverage
 from .errors import UsageError
@@ -50,6 +51,7 @@ class Options:
     html: str | None = None
     against: str | None = None
     accept: str | None = None
+    good: str | None = None
     list: bool = False
 
 
@@ -173,7 +175,7 @@ class Session:
     # ---- reports ----
 
     def report(self, run, known: baseline.Baselines, seconds: float, interrupted: bool, stopped: bool) -> int:
-        found = run.records()
+        found = self._examined(run, run.records(), interrupted)
         code = errors.exit_code([r["status"] for r in found])
         summary.show(self.console, run, found, self.points, seconds)
         self._write(run, found, code, known.name)
@@ -187,6 +189,24 @@ class Session:
                 return self.accept(run)
             self.console.print("--accept-cycles: not written, because something failed", highlight=False)
         return code
+
+    def _examined(self, run, found: list[dict], interrupted: bool) -> list[dict]:
+        """The records, those of failures with what their bundles tell."""
+        good = examine.Good(self.base, self.options.good)
+        if found and not interrupted and len(found) == len(run.plan["jobs"]) and self._all_passed(found):
+            good.keep(run.jobs())
+        if interrupted:
+            return found
+        try:
+            for record in examine.examine_all(run, found, good, lambda text: self.console.print(Text(text, "dim"))):
+                run.append(record)
+        except KeyboardInterrupt:
+            self.console.print("interrupted: the other failures are not looked into", highlight=False)
+        return run.records()
+
+    @staticmethod
+    def _all_passed(found: list[dict]) -> bool:
+        return all(record["status"] in ("passed", "skipped") for record in found)
 
     def _write(self, run, found: list[dict], code: int, against: str) -> None:
         reached = coverage_of(run, found, self.points, self.folders, SOURCE_ROOT)
@@ -259,6 +279,8 @@ def check(options: Options) -> None:
         raise UsageError("--mode soak draws a fresh seed; --seed and --case-seed are for repeating")
     if o.case_seed is not None and (o.seeds or o.seed is not None):
         raise UsageError("--case-seed is the seed of one case itself: no --seed or --seeds with it")
+    if o.good and not Path(o.good).is_file():
+        raise UsageError(f"--good {o.good}: a simulator library in the build trace expected, there is no such file")
     for name, value in (("-j", o.jobs), ("--seeds", o.seeds)):
         if value is not None and value < 1:
             raise UsageError(f"{name} {value}: expected 1 or more")

@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from . import made
 from .coverage import PREFIX
 from .errors import UsageError
 from .jobs import Job
@@ -53,7 +54,7 @@ def resolve(job: Job, directory: Path) -> Command:
         elif not (Path(job.folder) / _fill([need], job, directory)[0]).exists() and not find_program(need):
             raise Skip(f"needs {need}, which is not there")
     _check_coverage(job)
-    command = {"cosim": _cosim, "bundle": _bundle}.get(job.kind, _command)(job, directory)
+    command = {"cosim": _cosim, "bundle": _bundle, "layers": _layers}.get(job.kind, _command)(job, directory)
     command.environment = {**_environment(job, directory), **command.environment, **job.env}
     return command
 
@@ -105,27 +106,59 @@ def _library_folder(job: Job, directory: Path) -> str:
     return os.pathsep.join(filter(None, places))
 
 
-def _cosim(job: Job, directory: Path) -> Command:
-    p = job.parameters
-    model = p["model"]
+def _model(job: Job) -> str:
+    """Of a file of the suite's folder with its path."""
+    model = job.parameters["model"]
     if ".py:" in model and not Path(model.split(":")[0]).is_absolute():
-        model = str(Path(job.folder) / model)
-    task = {**p, "model": model, "seed": job.seed, "timeout_cycles": job.timeout_cycles, "memory": job.memory_model}
+        return str(Path(job.folder) / model)
+    return model
+
+
+def _cosim(job: Job, directory: Path) -> Command:
+    task = {
+        **job.parameters,
+        "model": _model(job),
+        "seed": job.seed,
+        "timeout_cycles": job.timeout_cycles,
+        "memory": job.memory_model,
+    }
     argv = [sys.executable, "-m", "torch_presil.regress.cosim_case", json.dumps(task)]
     return Command(argv, str(directory))
 
 
-def _bundle(job: Job, directory: Path) -> Command:
+def replay_words(job: Job, file: Path, result: Path) -> list[str]:
+    """presil-replay on a bundle, as the job is to be run."""
     program = find_program("presil-replay")
     if program is None:
         raise Skip("presil-replay is not built")
+    argv = [program, str(file), "--json", str(result)]
+    argv += ["--library", job.library] if job.library else ["--build", job.build]
+    return [*argv, *(["--memory", job.memory_model] if job.memory_model else [])]
+
+
+def arguments_of(job: Job, directory: Path) -> list[str]:
+    """Those of presil-replay that a case has."""
+    return _fill(job.parameters.get("arguments", []), job, directory)
+
+
+def _bundle(job: Job, directory: Path) -> Command:
     file = Path(job.folder) / job.parameters["file"]
     if not file.exists():
         raise UsageError(f"{file}: there is no such bundle")
-    argv = [program, str(file), "--json", str(directory / "result.json"), "--mode", job.parameters["mode"]]
-    argv += ["--library", job.library] if job.library else ["--build", job.build]
-    argv += ["--memory", job.memory_model] if job.memory_model else []
-    return Command([*argv, *job.parameters["arguments"]], str(directory))
+    argv = replay_words(job, file, directory / "result.json")
+    return Command([*argv, "--mode", job.parameters["mode"], *arguments_of(job, directory)], str(directory))
+
+
+def _layers(job: Job, directory: Path) -> Command:
+    """presil-replay alone, if the bundle is there; else PyTorch makes it first."""
+    file = made.path_of(job, directory.parents[2])
+    argv = [*replay_words(job, file, directory / "result.json"), *arguments_of(job, directory)]
+    if file.exists():
+        return Command(argv, str(directory))
+    facts = {"seed": job.seed, "chip": job.chip, "path": str(file), "then": argv}
+    task = {**job.parameters, "model": _model(job), **facts}
+    making = [sys.executable, "-m", "torch_presil.regress.layers_case", json.dumps(task)]
+    return Command(making, str(directory), {"PRESIL_MEMORY_MODEL": "", "PRESIL_MODE": "model"})
 
 
 def _fill(words: list, job: Job, directory: Path) -> list[str]:

@@ -38,6 +38,15 @@ KINDS = {
         "weights": (str, None),
         "check": (bool, False),
     },
+    "layers": {
+        "model": (str, ...),
+        "dtype": (str, "bf16"),
+        "input": ((str, list), None),
+        "layers": (str, None),
+        "config": (dict, None),
+        "weights": (str, None),
+        "arguments": (list, []),
+    },
     "bundle": {"file": (str, ...), "mode": (str, "rtl"), "arguments": (list, [])},
     "command": {"command": (list, ...), "directory": (str, "")},
 }

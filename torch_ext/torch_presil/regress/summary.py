@@ -64,9 +64,13 @@ def _failures(console: Console, records: list[dict]) -> None:
         console.print(Text(f"\n{len(some)} × {signature}", style(first["status"])), soft_wrap=True)
         console.print(f"  first: {first['key']} seed {first['seed']}", highlight=False, soft_wrap=True, markup=False)
         console.print(f"  {first['message'][:300]}", highlight=False, soft_wrap=True, markup=False)
+        if first.get("evidence"):
+            console.print(f"  {first['evidence']}", highlight=False, soft_wrap=True, markup=False)
         console.print(f"  again: {first['again']}", highlight=False, soft_wrap=True, markup=False)
         for bundle in first["bundles"][:3]:
             console.print(f"  bundle: {bundle}", highlight=False, soft_wrap=True, markup=False)
+        for picture in (first.get("pictures") or [])[:1]:
+            console.print(f"  picture: {picture}", highlight=False, soft_wrap=True, markup=False)
     if len(groups) > MOST_ROWS:
         console.print(f"… and {len(groups) - MOST_ROWS} other signatures", highlight=False)
     if groups:

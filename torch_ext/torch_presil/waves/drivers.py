@@ -9,6 +9,7 @@ from pathlib import Path
 from .trace import WavesError, needs
 
 ASSIGNMENT = re.compile(r"AssignmentExpression$")
+REGISTERED = "NonblockingAssignmentExpression"
 NAME = re.compile(r"[A-Za-z_]\w*")
 MODULES = ("ModuleDeclaration", "InterfaceDeclaration")
 MOST_LINES = 6  # of one signal
@@ -60,6 +61,27 @@ def _kind(node) -> str:
     return str(getattr(node, "kind", "")).removeprefix("SyntaxKind.")
 
 
+def _conditions(node) -> list:
+    """Names in the conditions under which an assignment is made."""
+    names = []
+    while (node := node.parent) is not None and "Block" not in _kind(node).replace("BlockStatement", ""):
+        condition = getattr(node, "predicate", None) or (node.expr if _kind(node) == "CaseStatement" else None)
+        names += _names(str(condition)) if condition is not None else []
+    return names
+
+
+def _index(text: str) -> str:
+    """The element that a path or a connection ends with, if it is a number: "[1]"."""
+    found = re.search(r"\[\d+\]$", text.strip())
+    return found.group() if found else ""
+
+
+def _is_of(expression: str, signal: str, element: str) -> bool:
+    """Whether a connection may be the signal's, or that element of it."""
+    other = _index(expression)
+    return signal in _bases(expression) and not (element and other and element != other)
+
+
 class Design:
     """Modules of the files; `top` is where paths begin."""
 
@@ -103,8 +125,10 @@ class Design:
             kind = _kind(item)
             if ASSIGNMENT.search(kind):
                 line = sources.getLineNumber(item.sourceRange.start)
+                # What a register takes in a cycle has come before it: it follows from nothing of the same cycle.
+                depends = [] if kind == REGISTERED else _names(str(item.right)) + _conditions(item)
                 for name in _bases(str(item.left)):
-                    module.drivers.setdefault(name, []).append((line, _names(str(item.right))))
+                    module.drivers.setdefault(name, []).append((line, depends))
             elif kind == "HierarchyInstantiation":
                 for instance in item.instances:
                     if _kind(instance) == "HierarchicalInstance":
@@ -138,13 +162,13 @@ class Design:
 
     def drivers(self, path: str) -> list:
         """[(Line, paths it depends on)] of what drives a signal, followed through ports."""
-        return self._drivers(*self.place(path), DEPTH)[:MOST_LINES]
+        return self._drivers(*self.place(path), DEPTH, _index(path))[:MOST_LINES]
 
     def assigns(self, path: str, lines: list) -> bool:
         """Whether the first of its lines is in the signal's own module, not behind a port."""
         return bool(lines) and self.modules[self.place(path)[0]].file == lines[0][0].file
 
-    def _drivers(self, name: str, above: list, signal: str, depth: int) -> list:
+    def _drivers(self, name: str, above: list, signal: str, depth: int, element: str = "") -> list:
         module, found = self.modules[name], []
         place = [instance for _, instance in above]
         for line, inputs in module.drivers.get(signal, ()):
@@ -154,7 +178,7 @@ class Design:
         for instance_name, instance in module.instances.items():
             child = self.modules.get(instance.module)
             for port, (expression, _) in instance.connections.items():
-                if child and child.ports.get(port) == "output" and signal in _bases(expression):
+                if child and child.ports.get(port) == "output" and _is_of(expression, signal, element):
                     found += self._drivers(instance.module, [*above, (name, instance_name)], port, depth - 1)
         if found or module.ports.get(signal) != "input":
             return found
@@ -165,5 +189,5 @@ class Design:
         expression, line = connections.get(signal, (signal, None))
         bases = _bases(expression)
         if len(bases) == 1:
-            return self._drivers(parent, above[:-1], bases[0], depth - 1)
+            return self._drivers(parent, above[:-1], bases[0], depth - 1, _index(expression) or element)
         return [(self.modules[parent].line(line), [".".join([*place[:-1], b]) for b in bases])] if line else []

@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a failure's bundle tells besides: its launch alone, the module whose signals part first from those of the last
+good simulator, and a picture of these cycles. The RTL's names come from traces, the chip's from its own tables."""
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+
+from .jobs import Job
+from .kinds import Skip, arguments_of, build_directory, find_program, replay_words
+from .results import buckets
+from .signatures import signature
+
+MOST = 8  # signatures that are examined
+SECONDS = 120  # for one replay
+FIRST_WINDOW, GROWS = 4096, 4  # cycles that are traced at first; how much more each time
+AROUND = 60  # cycles in the picture, before and behind
+
+
+@dataclass
+class Found:
+    """What one failure's examination gave. unit: the module (or engine) at fault, as far as that can be told."""
+
+    unit: str = ""
+    evidence: str = ""
+    bundle: str = ""
+    picture: str = ""
+    seconds: float = 0.0
+    lines: list = field(default_factory=list)
+
+
+class Unclear(Exception):
+    """No more can be said; the text says why."""
+
+
+def trace_library(job: Job) -> Path | None:
+    """The job's simulator in the build `trace`: beside the library that it names, or in the build."""
+    name = f"libpresil_sim_{job.chip}_trace.so"
+    build = build_directory()
+    places = [Path(job.library).parent] if job.library else []
+    places += [] if job.library else [Path(p) for p in os.environ.get("PRESIL_LIBRARY_PATH", "").split(os.pathsep) if p]
+    places += [build / "lib"] if build and not job.library else []
+    return next((place / name for place in places if (place / name).is_file()), None)
+
+
+def _run(words: list, seconds: float = SECONDS) -> subprocess.CompletedProcess:
+    environment = {k: v for k, v in os.environ.items() if k != "PRESIL_MEMORY_MODEL"}
+    try:
+        return subprocess.run(
+            list(map(str, words)), capture_output=True, text=True, errors="replace", timeout=seconds, env=environment
+        )
+    except subprocess.TimeoutExpired as error:
+        raise Unclear(f"{Path(words[0]).name} was not done after {seconds:g} s") from error
+
+
+# ---- which launch ----
+
+
+def _rows(folder: Path) -> list[dict]:
+    """The launches that presil-replay told of, as it wrote them."""
+    try:
+        told = json.loads((folder / "result.json").read_text())
+        return [row for row in told["launches"] if isinstance(row, dict)]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+
+
+def _changed(record: dict) -> set:
+    return {change["launch"].partition("#")[0] for change in record["changes"]}
+
+
+def chosen_launch(record: dict, folder: Path) -> int | None:
+    """Of the launches that are not as they should be the shortest; None: the bundle itself knows."""
+    rows, changed = _rows(folder), _changed(record)
+    bad = [r for r in rows if r.get("outcome") not in (None, "pass") or r.get("label") in changed]
+    if not bad:
+        return None
+    # What it took before is more to be believed than what it says now.
+    lengths = {change["launch"]: change["before"] for change in record["changes"] if change["before"]}
+    taken = {row["launch"]: lengths.get(row.get("label")) or row.get("cycles") or 0 for row in rows}
+    hung = {row["launch"] for row in rows if row.get("outcome") == "hung"}
+    return min((r["launch"] for r in bad), key=lambda n: (n in hung, taken[n] + taken.get(n - 1, 0)))
+
+
+def _source(job: Job, record: dict, run_path: Path) -> Path:
+    """The bundle that was replayed, or that the failing launch left."""
+    if job.kind in ("layers", "bundle"):
+        from . import made
+
+        name = made.path_of(job, run_path.parent) if job.kind == "layers" else Path(job.folder) / job.parameters["file"]
+        return Path(name)
+    left = [run_path / path for path in record["bundles"]]
+    if not left:
+        raise Unclear("it left no bundle")
+    return left[0]
+
+
+def _extract(source: Path, launches: str, to: Path) -> Path:
+    program = find_program("presil-bundle")
+    if program is None:
+        raise Unclear("presil-bundle is not built")
+    done = _run([program, "extract", source, "--launches", launches, "--out", to, "--overwrite"])
+    if done.returncode:
+        raise Unclear(done.stderr.strip())
+    return to
+
+
+def keep_launch(job: Job, record: dict, run_path: Path) -> tuple[Path, int]:
+    """(bundle in the run's folder with the failing launch, launches in it). If the launch is in order alone, that with
+    the one before it: something was left over from there."""
+    folder = run_path / Path(record["log"]).parent
+    source, number = _source(job, record, run_path), chosen_launch(record, folder)
+    if number is None:
+        return source, 1
+    stem = "".join(c if c.isalnum() or c in "-_." else "_" for c in _label(folder, number))
+    alone = _extract(source, str(number), folder / f"{stem}.presil")
+    told = _replay(job, alone, folder / "alone.json")
+    same = _same_as_before(record, folder, number, told)
+    if number and not same:
+        alone.unlink()
+        return _extract(source, f"{number - 1}:{number + 1}", folder / f"{stem}.presil"), 2
+    return alone, 1
+
+
+def _label(folder: Path, number: int) -> str:
+    return next((row["label"] for row in _rows(folder) if row["launch"] == number), "") or f"launch-{number}"
+
+
+def _same_as_before(record: dict, folder: Path, number: int, told: dict) -> bool:
+    before = next(row for row in _rows(folder) if row["launch"] == number)
+    now = told["launches"][0]
+    if before["outcome"] != "pass":
+        return now["outcome"] == before["outcome"]
+    return now["cycles"] == before["cycles"]
+
+
+def _arguments(job: Job) -> list[str]:
+    """Those of presil-replay that a case has, but for its choice of launches: here it is made already."""
+    words = arguments_of(job, Path())
+    if "--launches" in words:
+        at = words.index("--launches")
+        del words[at : at + 2]
+    return words
+
+
+def _replay(job: Job, bundle: Path, result: Path, library: Path | None = None, *more) -> dict:
+    """presil-replay's JSON; library: instead of the job's."""
+    words = replay_words(job, bundle, result)
+    if library:
+        at = words.index("--library") if "--library" in words else words.index("--build")
+        words[at : at + 2] = ["--library", str(library)]
+    result.unlink(missing_ok=True)
+    done = _run([*words, *_arguments(job), *more])
+    try:
+        return json.loads(result.read_text(errors="replace"))
+    except (OSError, ValueError) as error:
+        raise Unclear(done.stderr.strip() or f"presil-replay ended with status {done.returncode}") from error
+
+
+# ---- last good against new ----
+
+
+def windows(last: int):
+    """(first, last) cycles, each behind the one before and larger."""
+    begin, length = 0, FIRST_WINDOW
+    while begin <= last:
+        yield begin, begin + length - 1
+        begin, length = begin + length, length * GROWS
+
+
+def _waves():
+    """torch_presil.waves, also where the command is run as a file."""
+    if __package__.startswith("torch_presil."):
+        from torch_presil import waves
+        from torch_presil.waves import command, parting
+    else:
+        import waves
+        from waves import command, parting
+    return waves, command, parting
+
+
+class Comparison:
+    def __init__(self, job: Job, bundle: Path, launches: int, good: Path, new: Path):
+        self.job, self.bundle, self.launches, self.good, self.new = job, bundle, launches, good, new
+        self.folder = bundle.parent
+
+    def _trace(self, library: Path, name: str, window) -> tuple[Path, dict]:
+        path = self.folder / name
+        path.unlink(missing_ok=True)
+        more = ["--trace", path] + (["--window", f"{window[0]}:{window[1]}"] if window else [])
+        told = _replay(self.job, self.bundle, self.folder / "trace.json", library, *more)
+        return path, told
+
+    def run(self) -> tuple[dict, Path]:
+        """(what torch_presil.waves.parting says of the first window in which they part, the new one's trace)."""
+        _, _, parting = _waves()
+        longest = 1 << 40
+        whole = self.launches > 1 or "--inject" in _arguments(self.job)
+        for window in [None] if whole else windows(longest):
+            good, told = self._trace(self.good, "good.fst", window)
+            new, _ = self._trace(self.new, "new.fst", window)
+            there = [path for path in (good, new) if path.is_file() and path.stat().st_size]
+            if len(there) < 2:
+                raise Unclear("no signal parts from the last good simulator's while both run")
+            text = io.StringIO()
+            first = window[0] if window else None
+            result = parting.run(good, new, None, (), 20, Console(file=text, width=160), first)
+            if result["first"]:
+                (self.folder / "parting.txt").write_text(text.getvalue())
+                return result, new
+            if window and all((row.get("cycles") or longest) <= window[1] for row in told["launches"]):
+                break
+        raise Unclear("no signal parts from the last good simulator's")
+
+
+def module_of(row: dict) -> str:
+    """Of the signal that parts: the module that drives it, by its file; and where it is."""
+    place = row["signal"].rpartition(".")[0]
+    files = [Path(driver["place"].rpartition(":")[0]).stem for driver in row["drivers"]]
+    return f"{files[0]} ({place})" if files and place else files[0] if files else place
+
+
+def _picture(new: Path, result: dict, launches: int, to: Path) -> str:
+    _, command, _ = _waves()
+    cycle = result["first"][0]["cycle"]
+    window = (max(0, cycle - AROUND), cycle + AROUND)
+    marks = {"parts first": cycle}
+    command.show(new, None, window, marks, to, None, None, (), result["from"] or None)
+    return to.name
+
+
+# ---- the whole ----
+
+
+def examine(job: Job, record: dict, run_path: Path, good: Path | None) -> Found:
+    """good: the last good simulator of the job's chip, in its build `trace`."""
+    found, began = Found(), time.monotonic()
+    try:
+        bundle, launches = keep_launch(job, record, run_path)
+        found.bundle = str(bundle)
+        if launches > 1:
+            found.lines.append("alone the launch is in order: it depends on the one before it")
+        new = trace_library(job)
+        if good is None or new is None:
+            missing = "last good simulator (--good)" if good is None else "simulator in the build trace"
+            raise Unclear(f"no {missing} of {job.chip}: the module is not known")
+        result, trace = Comparison(job, bundle, launches, good, new).run()
+        first = result["first"][0]
+        found.unit = module_of(first)
+        line = first["drivers"][0] if first["drivers"] else {"place": "", "text": ""}
+        found.evidence = (
+            f"{first['signal']} parts first, in cycle {first['cycle']}: {line['place']} {line['text']}".strip()
+        )
+        found.picture = str(bundle.parent / _picture(trace, result, launches, bundle.with_suffix(".svg")))
+    except (Unclear, Skip) as unclear:
+        found.lines.append(str(unclear))
+    except Exception as error:  # noqa: BLE001 the report goes on without
+        found.lines.append(f"not examined: {type(error).__name__}: {error}")
+    finally:
+        for name in ("good.fst", "trace.json", "alone.json"):
+            (run_path / Path(record["log"]).parent / name).unlink(missing_ok=True)
+    found.seconds = time.monotonic() - began
+    return found
+
+
+def apply(record: dict, found: Found, run_path: Path) -> dict:
+    """The record with what was found; its signature begins with the unit."""
+    told = {**record, "examined": round(found.seconds, 1)}
+    if found.unit:
+        told |= {"unit": found.unit, "signature": signature(record["status"], found.unit, record["message"])}
+    if found.evidence or found.lines:
+        told["evidence"] = "; ".join(filter(None, [found.evidence, *found.lines]))
+    for name, path in (("bundles", found.bundle), ("pictures", found.picture)):
+        if path:
+            inside = Path(path).resolve()
+            if inside.is_relative_to(run_path.resolve()):
+                path = str(inside.relative_to(run_path.resolve()))
+            told[name] = [path, *[other for other in told.get(name) or [] if other != path]]
+    return told
+
+
+class Good:
+    """The last good simulators: --good, or those of the last run that passed, which are kept beside the runs."""
+
+    def __init__(self, runs: Path, given: str | None):
+        self.folder, self.given = runs / "good", Path(given) if given else None
+
+    def of(self, chip: str) -> Path | None:
+        path = self.given or self.folder / f"libpresil_sim_{chip}_trace.so"
+        return path if path.is_file() else None
+
+    def keep(self, jobs: list[Job]) -> None:
+        """After a run in which everything passed."""
+        for job in {job.chip: job for job in jobs if not job.library}.values():
+            path = trace_library(job)
+            if path:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                temporary = self.folder / f".{path.name}-{os.getpid()}"
+                shutil.copyfile(path, temporary)
+                os.replace(temporary, self.folder / path.name)
+
+
+def examine_all(run, records: list[dict], good: Good, tell) -> list[dict]:
+    """Of each signature the first failure that can be examined; the records that changed."""
+    jobs, changed = {job.key: job for job in run.jobs()}, []
+    for some in list(buckets(records).values())[:MOST]:
+        record = some[0]
+        job = jobs[record["key"]]
+        if record["status"] not in ("failed", "hung", "cycles") or record.get("examined") is not None:
+            continue
+        if job.kind not in ("layers", "bundle") and not record["bundles"]:
+            continue
+        tell(f"looking into {record['key']}: {record['message'][:120]}")
+        told = apply(record, examine(job, record, run.path, good.of(job.chip)), run.path)
+        for other in some:  # what has the same signature is held to be the same
+            changed.append(told if other is record else {**other, "unit": told["unit"], "signature": told["signature"]})
+    return changed
