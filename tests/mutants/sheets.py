@@ -81,8 +81,8 @@ def write(sheet: list[Fault], texts: dict[str, str], out: Path) -> None:
 
 
 def build(sheet: list[Fault], texts: dict[str, str], config: str, out: Path, kind: str = "fast") -> Path:
-    """The library of a sheet, made by tests/mutants/CMakeLists.txt; by one process, if several want it. kind: the build,
-    of faults that need no other."""
+    """The library of a sheet, made by tests/mutants/CMakeLists.txt; by one process, if several want it.
+    kind: the build, of faults that need no other."""
     out.mkdir(parents=True, exist_ok=True)
     with (out / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
