@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from . import baseline, errors, examine, history, html, junit, live, process, records, results, summary, testplan
+from . import baseline, errors, good, history, html, junit, live, process, records, results, summary, testplan
 from . import versions
 from .coverage_report import of_run as coverage_of
 from .coverage_report import show as show_coverage
@@ -175,7 +175,7 @@ class Session:
     # ---- reports ----
 
     def report(self, run, known: baseline.Baselines, seconds: float, interrupted: bool, stopped: bool) -> int:
-        found = self._examined(run, run.records(), interrupted)
+        found = good.examined(run, self.options.good, self.base, interrupted, self.console)
         code = errors.exit_code([r["status"] for r in found])
         summary.show(self.console, run, found, self.points, seconds)
         self._write(run, found, code, known.name)
@@ -189,24 +189,6 @@ class Session:
                 return self.accept(run)
             self.console.print("--accept-cycles: not written, because something failed", highlight=False)
         return code
-
-    def _examined(self, run, found: list[dict], interrupted: bool) -> list[dict]:
-        """The records, those of failures with what their bundles tell."""
-        good = examine.Good(self.base, self.options.good)
-        if found and not interrupted and len(found) == len(run.plan["jobs"]) and self._all_passed(found):
-            good.keep(run.jobs())
-        if interrupted:
-            return found
-        try:
-            for record in examine.examine_all(run, found, good, lambda text: self.console.print(Text(text, "dim"))):
-                run.append(record)
-        except KeyboardInterrupt:
-            self.console.print("interrupted: the other failures are not looked into", highlight=False)
-        return run.records()
-
-    @staticmethod
-    def _all_passed(found: list[dict]) -> bool:
-        return all(record["status"] in ("passed", "skipped") for record in found)
 
     def _write(self, run, found: list[dict], code: int, against: str) -> None:
         reached = coverage_of(run, found, self.points, self.folders, SOURCE_ROOT)

@@ -5,7 +5,6 @@ good simulator, and a picture of these cycles. The RTL's names come from traces,
 import io
 import json
 import os
-import shutil
 import subprocess
 import time
 from dataclasses import dataclass, field
@@ -15,10 +14,8 @@ from rich.console import Console
 
 from .jobs import Job
 from .kinds import Skip, arguments_of, build_directory, find_program, replay_words
-from .results import buckets
 from .signatures import signature
 
-MOST = 8  # signatures that are examined
 SECONDS = 120  # for one replay
 FIRST_WINDOW, GROWS = 4096, 4  # cycles that are traced at first; how much more each time
 AROUND = 60  # cycles in the picture, before and behind
@@ -284,41 +281,3 @@ def apply(record: dict, found: Found, run_path: Path) -> dict:
                 path = str(inside.relative_to(run_path.resolve()))
             told[name] = [path, *[other for other in told.get(name) or [] if other != path]]
     return told
-
-
-class Good:
-    """The last good simulators: --good, or those of the last run that passed, which are kept beside the runs."""
-
-    def __init__(self, runs: Path, given: str | None):
-        self.folder, self.given = runs / "good", Path(given) if given else None
-
-    def of(self, chip: str) -> Path | None:
-        path = self.given or self.folder / f"libpresil_sim_{chip}_trace.so"
-        return path if path.is_file() else None
-
-    def keep(self, jobs: list[Job]) -> None:
-        """After a run in which everything passed."""
-        for job in {job.chip: job for job in jobs if not job.library}.values():
-            path = trace_library(job)
-            if path:
-                self.folder.mkdir(parents=True, exist_ok=True)
-                temporary = self.folder / f".{path.name}-{os.getpid()}"
-                shutil.copyfile(path, temporary)
-                os.replace(temporary, self.folder / path.name)
-
-
-def examine_all(run, records: list[dict], good: Good, tell) -> list[dict]:
-    """Of each signature the first failure that can be examined; the records that changed."""
-    jobs, changed = {job.key: job for job in run.jobs()}, []
-    for some in list(buckets(records).values())[:MOST]:
-        record = some[0]
-        job = jobs[record["key"]]
-        if record["status"] not in ("failed", "hung", "cycles") or record.get("examined") is not None:
-            continue
-        if job.kind not in ("layers", "bundle") and not record["bundles"]:
-            continue
-        tell(f"looking into {record['key']}: {record['message'][:120]}")
-        told = apply(record, examine(job, record, run.path, good.of(job.chip)), run.path)
-        for other in some:  # what has the same signature is held to be the same
-            changed.append(told if other is record else {**other, "unit": told["unit"], "signature": told["signature"]})
-    return changed
