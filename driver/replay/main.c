@@ -203,11 +203,11 @@ static int replay_all(replay *r, uint64_t first, uint64_t count) {
     if (status) outcome = worst(outcome, status);
     if (done && !quiet) print_sum(all, done, outcome, now() - start);
     if (!status && a->windowed && is_empty(a->trace))
-        outcome =
-            worst(outcome, replay_fail(EXIT_USAGE,
-                                       "--window %llu:: %s is empty, since the launch ends in cycle %llu: choose "
-                                       "cycles before that",
-                                       (unsigned long long)a->from_cycle, a->trace, (unsigned long long)all[0].cycles));
+        outcome = worst(
+            outcome, replay_fail(EXIT_USAGE,
+                                 "--window from cycle %llu: %s is empty, since the launch ends in cycle %llu: choose "
+                                 "cycles before that",
+                                 (unsigned long long)a->from_cycle, a->trace, (unsigned long long)all[0].cycles));
     if (a->json && r->chip) {
         const int failed = write_json(r, all, done, outcome);
         if (failed) outcome = worst(outcome, failed);

@@ -5,7 +5,7 @@ test_cocotb.py."""
 import itertools
 
 import cocotb
-from bench import CONFIG, COUNTERS, ERRORS, MEMORY_BYTES, REGISTERS, RING, RING_LOG2, WORD, Bench, descriptor
+from chip_bench import CONFIG, COUNTERS, ERRORS, MEMORY_BYTES, REGISTERS, RING, RING_LOG2, WORD, Bench, descriptor
 from cocotb.triggers import ClockCycles, RisingEdge
 
 SOURCE, TARGET = 0x4000, 0x80000

@@ -170,7 +170,7 @@ def test_bundles_are_run_by_presil_replay(place, monkeypatch, tmp_path):
         assert message in record["message"]
     assert record["cycles"] == 9 and record["launches"] == {"mm": {"cycles": 9, "stalls": {}}}
     said = (place.last.path / record["log"]).read_text()
-    assert "x.presil --json" in said and "--mode rtl --build fast --memory ideal" in said
+    assert "x.presil --json" in said and "--build fast --memory ideal --mode rtl" in said
 
 
 def test_two_at_once_take_half_the_time(place):
