@@ -52,15 +52,14 @@ def test_the_operator_that_differs_is_named(logged, how):
     assert results == ["aten::t", "aten::addmm"], found
 
 
-def test_the_model_has_the_bits_of_the_rtl(logged):
+def test_the_model_has_the_bits_of_the_rtl(logged, monkeypatch):
     """From one executor to the other, as from one machine to another: bit for bit, operator by operator."""
     runs = []
     for mode in ("rtl", "model"):
-        torch.backends.presil.mode = mode
-        try:
+        with monkeypatch.context() as here:
+            here.setattr(torch.backends.presil, "mode", mode)
             runs.append(logged(model(), "hash_tensor"))
-        finally:
-            torch.backends.presil.mode = "rtl"
+    assert torch.backends.presil.mode == "model", "as it was"
     assert names(runs[0])[-1] == "addmm"
     assert DebugMode.check_hash_mismatches(*runs, compare_inputs=True) == []
 
