@@ -67,7 +67,6 @@ struct presil_server {
     protocol_scratch scratch;
 };
 
-uint64_t presil_server_now_ns(void);
 __attribute__((format(printf, 3, 4))) int presil_server_fail(presil_server *s, int status, const char *format, ...);
 __attribute__((format(printf, 2, 3))) void presil_server_log(presil_server *s, const char *format, ...);
 bool presil_server_stopped(const presil_server *s);

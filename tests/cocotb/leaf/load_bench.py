@@ -2,10 +2,10 @@
 """presil_load alone: random LOADs at the sizes where something changes, beats and scratchpad that make it wait."""
 
 import cocotb
-from oracle import engines, layout
-from oracle.machine import check
+from oracle import engines
 from oracle.support import any32, fp32
-from rig import ADDRESS_MASK, CONFIG, WORD, WORDS, Feeder, Rig, Scratchpad, Watched, executed, near, run_out, scaled
+from rig import ADDRESS_MASK, CONFIG, WORD, WORDS, Feeder, Rig, Scratchpad, Watched, executed, near, outside, run_out
+from rig import scaled
 
 DRAM_BYTES, BASE = 1 << 16, 0xAB_FFFF_8000  # the image crosses 4 GiB
 
@@ -157,17 +157,7 @@ async def outside_the_scratchpad(dut):
     rig = Rig(dut, "outside")
     r, memory = rig.random, Watched(rig.random, DRAM_BYTES, BASE)
     for _ in range(scaled(12)):
-        while True:
-            words = layout.encode("LOAD", **draw(r))
-            d = layout.decode(words)
-            if check(d, CONFIG):
-                continue
-            try:
-                engines.load(d, memory)
-            except engines.ChipError as error:
-                if error.code == "SPAD_RANGE":
-                    address = error.address
-                    break
+        words, address = outside("LOAD", engines.load, lambda: draw(r), memory)
         await rig.reset(halt=0)
         feeder = Feeder(rig, [words], 1.0)
         bus = Bus(rig, bytes(memory.dram) + bytes(1 << 16), 0.9, 0.9)

@@ -123,6 +123,20 @@ def executed(kind: str, engine, fields: dict, memory: Watched):
     return words
 
 
+def outside(kind: str, engine, draw, memory: Watched):
+    """(words, address) of a descriptor that breaks no rule and leaves the scratchpad; draw: gives its fields."""
+    while True:
+        words = layout.encode(kind, **draw())
+        d = layout.decode(words)
+        if check(d, CONFIG):
+            continue
+        try:
+            engine(d, memory)
+        except ChipError as error:
+            if error.code == "SPAD_RANGE":
+                return words, error.address
+
+
 def near(r, unit: int, points, least: int = 0) -> int:
     """A multiple of `unit` at one of the points or beside it."""
     return max(least, r.choice(points) // unit * unit + unit * r.choice((-1, 0, 0, 0, 1)))

@@ -3,9 +3,8 @@
 
 import cocotb
 from oracle import engines, layout
-from oracle.machine import check
-from rig import ADDRESS_MASK, CONFIG, WORD, WORDS, Feeder, ReadPort, Rig, Scratchpad, Watched, executed, near, run_out
-from rig import scaled
+from rig import ADDRESS_MASK, CONFIG, WORD, WORDS, Feeder, ReadPort, Rig, Scratchpad, Watched, executed, near
+from rig import outside, run_out, scaled
 
 DRAM_BYTES, BASE = 1 << 16, 0x12_FFFF_8000  # the image crosses 4 GiB
 
@@ -122,17 +121,7 @@ async def outside_the_scratchpad(dut):
     rig = Rig(dut, "outside")
     r, memory = rig.random, Watched(rig.random, DRAM_BYTES, BASE)
     for _ in range(scaled(12)):
-        while True:
-            words = layout.encode("STORE", **draw(r))
-            d = layout.decode(words)
-            if check(d, CONFIG):
-                continue
-            try:
-                engines.store(d, memory)
-            except engines.ChipError as error:
-                if error.code == "SPAD_RANGE":
-                    address = error.address
-                    break
+        words, address = outside("STORE", engines.store, lambda: draw(r), memory)
         await rig.reset(halt=0)
         feeder, bus = Feeder(rig, [words], 1.0), Bus(rig, 0.9, 0.5)
         port = ReadPort(rig, "st", Scratchpad(memory.spad).word, 0.9)
