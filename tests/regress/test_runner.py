@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 from .conftest import alive
-from torch_presil.regress import errors
+from torch_presil.regress import errors, history
+from torch_presil.regress.jobs import Choice, Job, expand
+from torch_presil.regress.suite import Loader
 
 ENDS = {
     "passes": ("passes", "passed", 0),
@@ -184,6 +186,15 @@ def test_two_at_once_take_half_the_time(place):
     records = place.last.records()
     at_once = max(sum(a["started"] <= b["started"] < a["started"] + a["seconds"] for a in records) for b in records)
     assert at_once == 2 and spent[1] > 1.4 * spent[2]
+
+
+def test_the_long_ones_begin_first_also_where_nothing_ran_before(place):
+    place.suite("mixed", {"quick": "passes", "slow": "passes", "new": "passes"}, "[suite]\ndefaults = { reseed = 2 }\n")
+    jobs = expand(Loader([place.folder]).load(["mixed"]), Choice())
+    model = Job.from_dict({**jobs[0].as_dict(), "case_name": "model", "kind": "cosim"})
+    earlier = {"mixed/quick[base,fast]#0": 1.0, "mixed/slow[tiny,fast]#0": 7.0, "mixed/slow[base,fast]#0": 3.0}
+    order = [f"{job.case_name}{job.index}" for job in history.longest_first([*jobs, model], earlier)]
+    assert order == ["model0", "new0", "new1", "slow1", "slow0", "quick0", "quick1"]
 
 
 def test_a_terminal_shows_what_runs_and_how_far_it_is(place, monkeypatch):

@@ -147,7 +147,7 @@ class Session:
         known = baseline.Baselines(o.against or run.plan.get("against"), self.base)
         began, interrupted = time.monotonic(), False
         earlier = history.durations(history.load(self.base, run.name))
-        jobs.sort(key=lambda job: -earlier.get(job.key, float("inf")))  # longest first; unknown ones before
+        jobs = history.longest_first(jobs, earlier)
         with live.Display(self.console, len(run.plan["jobs"]), earlier, len(done)) as display:
             runner = Runner(run, jobs, o.jobs or errors.cores(), known, display, o.max_failures)
             runner.versions = versions.short(run.plan["versions"])

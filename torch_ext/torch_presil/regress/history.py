@@ -4,9 +4,11 @@
 from pathlib import Path
 
 from .errors import BAD, UsageError
+from .jobs import Job
 from .records import Run, runs
 
 MOST_RUNS = 20
+LOAD_PYTORCH = ("cosim", "layers")  # kinds of case
 
 
 def load(folder: Path, without: str = "", most: int = MOST_RUNS) -> list[Run]:
@@ -24,6 +26,22 @@ def load(folder: Path, without: str = "", most: int = MOST_RUNS) -> list[Run]:
 def durations(earlier: list[Run]) -> dict[str, float]:
     """Job's key -> seconds, as it took last."""
     return {r["key"]: r["seconds"] for run in earlier for r in run.records() if r["status"] != "skipped"}
+
+
+def longest_first(jobs: list[Job], earlier: dict[str, float]) -> list[Job]:
+    """In the order in which they are begun, so that none of the long ones runs alone at the end. One that never ran
+    takes as long as the same case did on another chip or build; where that is unknown too it comes before all others,
+    what loads PyTorch and a model first."""
+    of_case = {}
+    for key, seconds in earlier.items():
+        name = key.partition("[")[0]
+        of_case[name] = max(seconds, of_case.get(name, 0.0))
+
+    def rank(job: Job) -> tuple:
+        seconds = earlier.get(job.key, of_case.get(job.name))
+        return (0, job.kind not in LOAD_PYTORCH) if seconds is None else (1, -seconds)
+
+    return sorted(jobs, key=rank)
 
 
 def point(run: Run, records: list[dict]) -> dict:
