@@ -192,9 +192,10 @@ class Transport:
     def launch(self, number: int) -> None:
         self.call("launch", number)
 
-    def wait(self, cycles: int, hang_cycles: int = 0) -> tuple[int, int]:
-        """(reason, cycles simulated): until the interrupt, `cycles` at most."""
-        w = _Wait(size=c.sizeof(_Wait), deadline_cycles=cycles, hang_cycles=hang_cycles)
+    def wait(self, cycles: int, hang_cycles: int = 0, deadline_ns: int = 0, cancel=None) -> tuple[int, int]:
+        """(reason, cycles simulated): until the interrupt, `cycles` at most (0: any). cancel: a c_int, looked at."""
+        w = _Wait(size=c.sizeof(_Wait), deadline_cycles=cycles, hang_cycles=hang_cycles, deadline_ns=deadline_ns)
+        w.cancel = c.addressof(cancel) if cancel is not None else None
         self.call("wait", w)
         return w.reason, w.cycles
 

@@ -7,6 +7,10 @@ include(${CMAKE_CURRENT_LIST_DIR}/../../sim/presil_add_chip.cmake)
 presil_add_chip(NAME stub TOP presil_stub_top CHIP stub CLOCK_MHZ 500 BUILDS fast check trace SCRAMBLE __buffer$
                 SOURCES ${CMAKE_CURRENT_LIST_DIR}/../rtl/presil_stub_top.sv)
 
+# For presil conform, beside the libraries.
+configure_file(${CMAKE_CURRENT_LIST_DIR}/../chip_stub/stub.conform.toml ${CMAKE_BINARY_DIR}/lib/stub.conform.toml
+  COPYONLY)
+
 # A master of any bursts, on buses of several widths.
 set(burst_top ${CMAKE_CURRENT_LIST_DIR}/../rtl/presil_burst_top.sv)
 foreach(word 4 16 128)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `presil` command: demo, cosim, regress, vp, waves, why, bench, info."""
+"""The `presil` command: demo, cosim, regress, conform, vp, waves, why, bench, info."""
 
 import json
 import sys
@@ -279,6 +279,50 @@ def regress(
     for name, value in more.items():
         setattr(options, renamed.get(name, name), value)
     sys.exit(command.main(options))
+
+
+@main.command()
+@click.argument("library", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--chip",
+    default=None,
+    metavar="SO",
+    type=click.Path(path_type=Path),
+    help="The chip's library, behind presil_chip.h.",
+)
+@click.option("--level", default=None, metavar="A,B", help="Of transport, chip, pytorch. [default: all]")
+@click.option("--only", default=None, metavar="PATTERN", help="Checks whose name matches, such as 'register-*'.")
+@click.option(
+    "--description",
+    "described",
+    default=None,
+    metavar="TOML",
+    type=click.Path(path_type=Path),
+    help="What the chip says of its registers. [default: CHIP.conform.toml beside LIBRARY]",
+)
+@click.option("--junit", default=None, metavar="FILE", type=click.Path(path_type=Path), help="Write JUnit XML.")
+@click.option(
+    "--json", default=None, metavar="FILE", type=click.Path(path_type=Path), help="Write the results as JSON."
+)
+@click.option("--html", default=None, metavar="FILE", type=click.Path(path_type=Path), help="Write the report.")
+@click.option("--list", "list_only", is_flag=True, help="Name the checks, and what each holds to, and end.")
+def conform(library, level, list_only, **more) -> None:
+    """Does the chip behind LIBRARY, libpresil_sim_NAME_BUILD.so, do what the headers promise? docs/conform.md.
+
+    Exit codes: 0 every check passed or was skipped, and one passed at least; 1 a check failed; 2 usage."""
+    if __package__:
+        from torch_presil.conform import command, report
+    else:  # run as a file, which spares importing torch
+        from conform import command, report
+
+    if list_only:
+        report.show_list(_console())
+        return
+    if library is None:
+        _console().print("[red]presil conform: name the simulator library (presil conform --help)[/red]")
+        sys.exit(EXIT_USAGE)
+    levels = tuple(level.split(",")) if level else command.LEVELS
+    sys.exit(command.main(command.Options(library, levels=levels, **more)))
 
 
 @main.command()

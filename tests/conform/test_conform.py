@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""presil conform on our chips: what it runs, what it writes, what it refuses."""
+
+import re
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from conform_runs import ROOT, conform, library
+from conform.checks import CHECKS
+from conform.register import load
+
+load()
+NAMES = {check.name for check in CHECKS.values()}
+
+
+@pytest.mark.parametrize("name", ["stub_check", "tiny_check", "odd_check", "base_fast"])
+def test_transport_of_our_chips(name, tmp_path):
+    junit, html = tmp_path / "out.xml", tmp_path / "out.html"
+    run = conform(library(name), "--level", "transport", "--junit", junit, "--html", html)
+    expected = [check.name for check in CHECKS.values() if check.level == "transport"]
+    assert [row["check"] for row in run["checks"]] == expected
+    assert run["counts"] == {"passed": len(expected), "failed": 0, "skipped": 0}, run["output"]
+    suite = ElementTree.parse(junit).getroot().find("testsuite")
+    assert [case.get("name") for case in suite.iter("testcase")] == expected and suite.get("failures") == "0"
+    assert all(name in html.read_text() for name in expected)
+
+
+def test_a_run_without_a_passed_check_fails_and_says_why(tmp_path):
+    copy = tmp_path / library("stub_fast").name  # there is no description beside it
+    copy.write_bytes(library("stub_fast").read_bytes())
+    run = conform(copy, "--level", "transport", "--only", "register-reset", status=1)
+    assert [row["status"] for row in run["checks"]] == ["skipped"]
+    assert "no registers are described" in run["output"]
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("[registers]\nA = { ofset = 0 }", "unknown ofset"),
+        ("[registers]\nA = { reset = 0 }", "'offset' is missing"),
+        ('[job]\nwrites = [["B", 1]]\naddress_step = 1\nbytes_step = 1\nbytes_most = 1', "no register 'B'"),
+        ("[registers", "conform.toml"),
+    ],
+)
+def test_a_wrong_description_is_refused_with_its_place(text, said, tmp_path):
+    path = tmp_path / "x.conform.toml"
+    path.write_text(text)
+    run = conform(library("stub_fast"), "--level", "transport", "--description", path, status=2)
+    assert said in " ".join(run["output"].split()) and run["checks"] == []
+
+
+def test_what_is_no_library_is_refused(tmp_path):
+    assert "is not there" in conform(tmp_path / "no.so", status=2)["output"]
+    (tmp_path / "text.so").write_text("no library")
+    assert "can't be opened" in " ".join(conform(tmp_path / "text.so", status=2)["output"].split())
+
+
+def test_each_paragraph_that_a_check_names_is_there():
+    for check in CHECKS.values():
+        text = " ".join(re.sub(r"\n \*", "\n", (ROOT / check.document).read_text()).split())
+        assert check.paragraph in text, f"{check.name}: {check.document} has no {check.paragraph!r}"
+
+
+def test_the_page_has_every_check_and_no_other():
+    page = (ROOT / "docs/conform.md").read_text()
+    rows = re.findall(r"^\| `([a-z-]+)` \|", page, re.M)
+    assert sorted(rows) == sorted(NAMES)

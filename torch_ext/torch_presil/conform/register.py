@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fills the list of checks, in the order in which they run."""
+
+
+def load() -> None:
+    from . import transport_checks, register_checks, job_checks  # noqa: F401, I001
