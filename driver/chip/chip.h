@@ -7,6 +7,7 @@
 #ifndef PRESIL_CHIP_INTERNAL_H
 #define PRESIL_CHIP_INTERNAL_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -255,13 +256,18 @@ typedef struct {
     size_t first, before;
 } chip_observation;
 
+/* templates.c: commands that plans share, for any place of their operands. */
+typedef struct chip_template chip_template;
+
 struct presil_plan {
     presil_config config;
-    presil_desc *list;
-    uint8_t *operands; /* of each descriptor: whose address it has */
+    const presil_desc *list;
+    const uint8_t *operands;    /* of each descriptor: whose address it has; NULL: not known, and nothing is moved */
+    const size_t *segment_ends; /* descriptors before the end of each launch */
     size_t count;
-    size_t *segment_ends;
     uint32_t segments;
+    const chip_template *shared;   /* whose the three lists are; NULL: the plan's own */
+    uint64_t shift[CHIP_OPERANDS]; /* by operand: to be added to the address of a LOAD or STORE in `list` */
     char label[64];
     uint64_t macs, passes, peak, signature, estimate;
     presil_byte_range *reads, *writes;
@@ -274,6 +280,36 @@ struct presil_plan {
     chip_observation observed;
 };
 int chip_plan_from(chip_builder *b, presil_plan *plan, presil_error_buffer *error); /* order, tokens, signature */
+/* The lists of a plan that shares none. They may be changed until somebody shares them. */
+static inline presil_desc *chip_own_list(presil_plan *plan) {
+    assert(!plan->shared);
+    return (presil_desc *)(uintptr_t)plan->list;
+}
+static inline uint8_t *chip_own_operands(presil_plan *plan) {
+    assert(!plan->shared);
+    return (uint8_t *)(uintptr_t)plan->operands;
+}
+static inline size_t *chip_own_ends(presil_plan *plan) {
+    assert(!plan->shared);
+    return (size_t *)(uintptr_t)plan->segment_ends;
+}
+/* commands.c: room for lists of a plan that has none; false: no host memory. */
+bool chip_plan_room(presil_plan *plan, size_t count, size_t segments, bool operands);
+void chip_plan_drop_commands(presil_plan *plan);
+/* What has to be added to the address in descriptor i. */
+static inline uint64_t chip_shift(const presil_plan *plan, size_t i) {
+    return plan->shared ? plan->shift[plan->operands[i]] : 0;
+}
+/* Descriptors [first, first + count) as the chip gets them. */
+void chip_commands_at(const presil_plan *plan, size_t first, size_t count, presil_desc *to);
+/* The address of a LOAD or STORE. */
+static inline uint64_t chip_address(const presil_desc *d) {
+    return (uint64_t)presil_load_addr_hi(d) << 32 | presil_load_addr_lo(d);
+}
+static inline void chip_address_set(presil_desc *d, uint64_t address) {
+    presil_load_addr_lo_set(d, (uint32_t)address);
+    presil_load_addr_hi_set(d, (int64_t)(address >> 32));
+}
 presil_plan *chip_plan_new(const presil_config *config, const char *label, const char *default_label);
 int chip_plan_ranges(presil_plan *plan, const chip_view *const *reads, const int64_t (*read_shapes)[4], uint32_t count,
                      const presil_byte_range *extra, uint32_t extra_count, presil_error_buffer *error);
@@ -333,9 +369,20 @@ int chip_nest(const chip_problem *p, const chip_tiling *t, chip_builder *b, pres
 /* Chooses a tiling (forced: the n-th) and fills the plan's command list. */
 int chip_solve(const chip_problem *p, uint32_t forced, presil_plan *plan, presil_error_buffer *error);
 
-/* templates.c: the commands of an equal problem planned before, at this one's addresses. */
+/* templates.c: the commands of an equal problem planned before, shared at this one's addresses; and what the next one
+ * may share. */
 bool chip_template_recall(const chip_problem *p, presil_plan *plan);
-void chip_template_remember(const chip_problem *p, const presil_plan *plan);
+void chip_template_remember(const chip_problem *p, presil_plan *plan);
+void chip_template_release(const chip_template *t);
+/* A plan's own copy of shared commands, with its addresses in them. false: no host memory. */
+bool chip_plan_own(presil_plan *plan);
+typedef struct {
+    uint64_t planned, recalled, evicted; /* since the process began; planned: problems that nothing was known of */
+    uint64_t bytes, templates;           /* kept now */
+    uint64_t most_bytes;
+} chip_template_figures;
+chip_template_figures chip_templates(void);
+void chip_templates_limit(uint64_t most_bytes); /* evicts what is too much */
 
 int chip_plan_conv2d(const presil_chip *chip, const presil_conv2d_desc *desc, const presil_layout *layout,
                      presil_daddr packed, presil_plan **out, presil_error_buffer *error);

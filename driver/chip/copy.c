@@ -90,9 +90,11 @@ int chip_plan_nop(const presil_chip *chip, presil_plan **out, presil_error_buffe
         return status;
     }
     /* One NOP, so that the launch has a descriptor to fetch. */
-    plan->list[0] = (presil_desc){{0}};
-    presil_desc_opcode_set(&plan->list[0], PRESIL_OP_NOP);
-    presil_desc_isa_set(&plan->list[0], PRESIL_ISA_VERSION);
-    plan->count = plan->segment_ends[0] = 1;
+    presil_desc *d = chip_own_list(plan);
+    *d = (presil_desc){{0}};
+    presil_desc_opcode_set(d, PRESIL_OP_NOP);
+    presil_desc_isa_set(d, PRESIL_ISA_VERSION);
+    chip_own_operands(plan)[0] = OPERAND_NONE;
+    plan->count = chip_own_ends(plan)[0] = 1;
     return chip_plan_done(plan, out, error);
 }

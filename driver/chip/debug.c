@@ -180,9 +180,7 @@ presil_plan *chip_plan_part(const presil_plan *plan, size_t more) {
     presil_plan *out = chip_plan_new(&plan->config, plan->label, plan->label);
     if (!out) return NULL;
     out->macs = plan->macs, out->passes = plan->passes, out->peak = plan->peak, out->estimate = plan->estimate;
-    out->list = malloc((plan->count + more) * sizeof *out->list);
-    out->segment_ends = calloc(plan->segments, sizeof *out->segment_ends);
-    if (out->list && out->segment_ends) return out;
+    if (chip_plan_room(out, plan->count + more, plan->segments, false)) return out;
     chip_plan_free(out);
     return NULL;
 }
@@ -214,16 +212,17 @@ int chip_prefix(const presil_chip *chip, const presil_plan *plan, uint64_t comma
     const size_t first = segment_first(plan, segment), count = n - first, before = to ? BEFORE : 0;
     presil_plan *out = chip_plan_part(plan, BEFORE + BEHIND);
     if (!out) return chip_fail(error, PRESIL_EHOSTMEM, "no host memory for a part of a plan");
-    memcpy(out->list, plan->list, first * sizeof *out->list);
-    memcpy(out->list + first + before, plan->list + first, count * sizeof *out->list);
-    memcpy(out->segment_ends, plan->segment_ends, segment * sizeof *out->segment_ends);
+    presil_desc *list = chip_own_list(out) + first;
+    chip_commands_at(plan, 0, first, list - first);
+    chip_commands_at(plan, first, count, list + before);
+    memcpy(chip_own_ends(out), plan->segment_ends, segment * sizeof *out->segment_ends);
     out->segments = segment + 1;
     out->count = n + (to ? BEFORE + BEHIND : 0);
-    out->segment_ends[segment] = out->count;
+    chip_own_ends(out)[segment] = out->count;
     const char *wrong = NULL;
-    if (!balance(out->list + first + before, count))
+    if (!balance(list + before, count))
         wrong = "one of the descriptors waits for a later one";
-    else if (to && (out->count - first > RING_ENTRIES || !observe(&chip->config, out->list + first, count, to->value)))
+    else if (to && (out->count - first > RING_ENTRIES || !observe(&chip->config, list, count, to->value)))
         wrong = "the launch leaves no room to observe it: its ring or its tokens are all in use";
     if (wrong) {
         chip_plan_free(out);

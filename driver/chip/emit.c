@@ -133,12 +133,10 @@ uint64_t chip_plan_signature(const presil_plan *plan) {
 
 int chip_plan_from(chip_builder *b, presil_plan *plan, presil_error_buffer *error) {
     size_t n = b->count;
-    plan->list = malloc((n ? n : 1) * sizeof *plan->list);
-    plan->operands = malloc(n ? n : 1);
-    plan->segment_ends = malloc((b->cut_count + 1) * sizeof *plan->segment_ends);
+    const bool room = chip_plan_room(plan, n, b->cut_count + 1, true);
     uint64_t *starts = malloc((n ? n : 1) * sizeof *starts);
     uint32_t *scratch = malloc((n ? n : 1) * 2 * sizeof *scratch);
-    if (b->failed || !plan->list || !plan->operands || !plan->segment_ends || !starts || !scratch) {
+    if (b->failed || !room || !starts || !scratch) {
         free(starts);
         free(scratch);
         return chip_fail(error, PRESIL_EHOSTMEM, "no host memory for a plan of %zu descriptors", n);
@@ -161,10 +159,10 @@ int chip_plan_from(chip_builder *b, presil_plan *plan, presil_error_buffer *erro
         size_t end = s < b->cut_count ? b->cuts[s] : n;
         order_segment(b->ops + first, end - first, starts + first, scratch, scratch + n);
         for (size_t k = 0; k < end - first; k++) {
-            plan->list[first + k] = b->ops[first + scratch[k]].d;
-            plan->operands[first + k] = b->ops[first + scratch[k]].operand;
+            chip_own_list(plan)[first + k] = b->ops[first + scratch[k]].d;
+            chip_own_operands(plan)[first + k] = b->ops[first + scratch[k]].operand;
         }
-        plan->segment_ends[s] = end;
+        chip_own_ends(plan)[s] = end;
         first = end;
     }
     plan->segments = (uint32_t)b->cut_count + 1;

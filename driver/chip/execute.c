@@ -24,8 +24,9 @@ int chip_execute(presil_chip *chip, const presil_plan *plan, const presil_execut
     for (uint32_t s = 0; s < plan->segments; s++) {
         presil_twin_error e = {0};
         size_t count = plan->segment_ends[s] - first;
-        if (presil_twin_execute(chip->twin, plan->list + first, count, &window, memory->on_write ? on_write : NULL, &to,
-                                &e)) {
+        const presil_twin_shift shift = {plan->shared ? plan->operands + first : NULL, plan->shift};
+        if (presil_twin_execute_at(chip->twin, plan->list + first, count, plan->shared ? &shift : NULL, &window,
+                                   memory->on_write ? on_write : NULL, &to, &e)) {
             bool bus = e.code == PRESIL_ERROR_READ_BUS || e.code == PRESIL_ERROR_WRITE_BUS;
             return chip_fail(error,
                              e.deadlock ? PRESIL_EHUNG

@@ -48,7 +48,7 @@ static void look_at_memory(const presil_desc *list, size_t count, uint64_t memor
     for (size_t i = 0; i < count; i++) {
         const bool store = presil_desc_opcode(&list[i]) == PRESIL_OP_STORE;
         if (!store && presil_desc_opcode(&list[i]) != PRESIL_OP_LOAD) continue;
-        const dram_rows w = store ? store_rows(&list[i]) : load_rows(&list[i]);
+        const dram_rows w = store ? store_rows(&list[i], 0) : load_rows(&list[i], 0);
         if (!w.length || w.limit) continue; /* rows that a limit leaves out are not read: the bus tells of the others */
         const dram_span hull = rows_hull(&w, 3, w.addr);
         if (hull.low >= memory && hull.high <= memory + bytes) continue;
@@ -109,7 +109,10 @@ int chip_hazards_of_launch(const presil_plan *plan, size_t first, size_t end, pr
     if (!wanted || !*wanted || !strcmp(wanted, "0")) return PRESIL_OK;
     of_launch l = {.plan = plan, .first = first};
     chip_hazards h = {.sink = on_hazard, .context = &l};
-    const int status = look(&plan->config, plan->list + first, end - first, &h);
+    presil_desc *list = malloc((end - first + 1) * sizeof *list);
+    if (list) chip_commands_at(plan, first, end - first, list);
+    const int status = list ? look(&plan->config, list, end - first, &h) : PRESIL_EHOSTMEM;
+    free(list);
     if (status != PRESIL_OK) return chip_fail(error, status, "no host memory to look for hazards");
     if (!h.found) return PRESIL_OK;
     return chip_fail(error, PRESIL_EDESC, "%zu hazards in a launch, the first: %s", h.found, l.text);

@@ -31,12 +31,7 @@ static bool on_bus(const presil_desc *d) {
     return presil_desc_opcode(d) == PRESIL_OP_LOAD || presil_desc_opcode(d) == PRESIL_OP_STORE;
 }
 
-/* LOAD and STORE have their address at the same place. */
-static void move_by(presil_desc *d, uint64_t delta) {
-    uint64_t address = ((uint64_t)presil_load_addr_hi(d) << 32 | presil_load_addr_lo(d)) + delta;
-    presil_load_addr_lo_set(d, (uint32_t)address);
-    presil_load_addr_hi_set(d, (int64_t)(address >> 32));
-}
+static void move_by(presil_desc *d, uint64_t delta) { chip_address_set(d, chip_address(d) + delta); }
 
 int chip_save(const presil_plan *plan, presil_daddr base, void *to, uint64_t *bytes, presil_error_buffer *error) {
     image_header h = {.magic = IMAGE_MAGIC,
@@ -64,7 +59,7 @@ int chip_save(const presil_plan *plan, presil_daddr base, void *to, uint64_t *by
         memcpy(p, &(uint64_t){plan->segment_ends[s]}, sizeof(uint64_t));
     for (size_t i = 0; i < plan->count; i++, p += sizeof(presil_desc)) {
         presil_desc d = plan->list[i];
-        if (on_bus(&d)) move_by(&d, 0 - base.value);
+        if (on_bus(&d)) move_by(&d, chip_shift(plan, i) - base.value);
         memcpy(p, &d, sizeof d);
     }
     *bytes = need;
@@ -222,7 +217,7 @@ static int check(const uint8_t *ends, presil_plan *plan, uint64_t bytes, presil_
         if (end < first || end > plan->count || end - first > (uint64_t)1 << CHIP_RING_LOG2 ||
             (s + 1 == plan->segments && end != plan->count))
             return chip_fail(error, PRESIL_EINVAL, "launch %u of the image ends at %llu", s, (unsigned long long)end);
-        plan->segment_ends[s] = (size_t)end;
+        chip_own_ends(plan)[s] = (size_t)end;
         if (chip_check_plan(&plan->config, plan->list + first, (size_t)end - first, text, sizeof text))
             return chip_fail(error, PRESIL_EINVAL, "the commands are damaged: %s", text);
         first = (size_t)end;
@@ -258,23 +253,21 @@ int chip_load(const presil_chip *chip, const void *from, uint64_t size, presil_d
         plan->count = (size_t)h.count;
         plan->segments = h.segments;
         plan->macs = h.macs, plan->passes = h.passes, plan->peak = h.peak, plan->estimate = h.estimate;
-        plan->list = malloc((plan->count + 1) * sizeof *plan->list);
-        plan->segment_ends = malloc(plan->segments * sizeof *plan->segment_ends);
     }
-    if (!plan || !plan->list || !plan->segment_ends) {
+    if (!plan || !chip_plan_room(plan, plan->count, plan->segments, false)) {
         chip_plan_free(plan);
         return chip_fail(error, PRESIL_EHOSTMEM, "no host memory for an image of %llu descriptors",
                          (unsigned long long)h.count);
     }
     const uint8_t *ends = (const uint8_t *)from + sizeof h;
-    memcpy(plan->list, ends + h.segments * sizeof(uint64_t), plan->count * sizeof *plan->list);
+    memcpy(chip_own_list(plan), ends + h.segments * sizeof(uint64_t), plan->count * sizeof *plan->list);
     int status = check(ends, plan, bytes, error);
     if (status != PRESIL_OK) {
         chip_plan_free(plan);
         return status;
     }
     for (size_t i = 0; i < plan->count; i++) {
-        if (on_bus(&plan->list[i])) move_by(&plan->list[i], base.value);
+        if (on_bus(&plan->list[i])) move_by(&chip_own_list(plan)[i], base.value);
     }
     if (!chip_image_ranges(plan)) {
         chip_plan_free(plan);

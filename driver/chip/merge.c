@@ -22,13 +22,13 @@ static bool engine_of(const presil_desc *d, uint32_t *engine) {
     return op != PRESIL_OP_NOP;
 }
 
-/* Appends `count` descriptors of an independent list. A token is added for each pair of engines that has none across
- * the seam already: if the last descriptor of the giver signals the taker, the taker has waited for it; if the first of
- * the taker waits for the giver, it waits for a later descriptor. */
-static void join(launch *l, const presil_desc *from, size_t count) {
+/* Appends descriptors [from, from + count) of another plan. A token is added for each pair of engines that has none
+ * across the seam already: if the last descriptor of the giver signals the taker, the taker has waited for it; if the
+ * first of the taker waits for the giver, it waits for a later descriptor. */
+static void join(launch *l, const presil_plan *plan, size_t from, size_t count) {
     presil_desc *first[CHIP_ENGINES] = {NULL}, *to = l->list + l->count;
     uint32_t giver, taker;
-    memcpy(to, from, count * sizeof *to);
+    chip_commands_at(plan, from, count, to);
     for (size_t i = 0; i < count; i++) {
         if (engine_of(&to[i], &taker) && !first[taker]) first[taker] = &to[i];
     }
@@ -60,10 +60,8 @@ static bool add_ranges(presil_byte_range **list, size_t *count, const presil_byt
 static bool allocate(presil_plan *out, const presil_plan *const *plans, uint32_t count) {
     size_t descriptors = 0, segments = 0;
     for (uint32_t i = 0; i < count; i++) descriptors += plans[i]->count, segments += plans[i]->segments;
-    out->list = malloc((descriptors + 1) * sizeof *out->list);
-    out->segment_ends = malloc((segments + 1) * sizeof *out->segment_ends);
     out->parts = calloc(count, sizeof *out->parts);
-    return out->list && out->segment_ends && out->parts;
+    return chip_plan_room(out, descriptors, segments, false) && out->parts;
 }
 
 /* Nominal work adds up; passes and peak are those of the part with the most work. */
@@ -102,21 +100,21 @@ int chip_merge(const presil_chip *chip, const presil_plan *const *plans, uint32_
     sum_up(out, plans, count);
     out->part_count = count;
     out->segments = 0;
-    launch l = {.list = out->list};
+    launch l = {.list = chip_own_list(out)};
     for (uint32_t i = 0; i < count; i++) {
         out->parts[i].first = out->count;
         for (size_t s = 0, first = 0; s < plans[i]->segments; first = plans[i]->segment_ends[s++]) {
             size_t n = plans[i]->segment_ends[s] - first;
             if (l.count + n > RING_ENTRIES) { /* more than the ring holds: another doorbell */
-                out->segment_ends[out->segments++] = out->count;
-                l = (launch){.list = out->list + out->count};
+                chip_own_ends(out)[out->segments++] = out->count;
+                l = (launch){.list = chip_own_list(out) + out->count};
             }
-            join(&l, plans[i]->list + first, n);
+            join(&l, plans[i], first, n);
             out->count += n;
         }
         out->parts[i].end = out->count;
     }
-    out->segment_ends[out->segments++] = out->count;
+    chip_own_ends(out)[out->segments++] = out->count;
     out->signature = chip_plan_signature(out);
     return chip_plan_done(out, result, error);
 }

@@ -94,9 +94,9 @@ static int wrong(memory_order *o, const presil_desc *list, size_t at, size_t oth
     return 0;
 }
 
-static int visit_load(memory_order *o, const presil_desc *list, size_t i, const chip_moment *at, char *text,
-                      size_t bytes) {
-    const dram_rows w = load_rows(&list[i]);
+static int visit_load(memory_order *o, const presil_desc *list, size_t i, uint64_t shift, const chip_moment *at,
+                      char *text, size_t bytes) {
+    const dram_rows w = load_rows(&list[i], shift);
     const uint32_t known = at[i].clock[STORE];
     const size_t k = first_shared(&o->stores, known ? o->visible[known - 1] : 0, o->part_stores, &w);
     transfers_add(&o->loads, i, &w);
@@ -107,9 +107,9 @@ static int visit_load(memory_order *o, const presil_desc *list, size_t i, const 
                  text, bytes);
 }
 
-static int visit_store(memory_order *o, const presil_desc *list, size_t i, const chip_moment *at, char *text,
-                       size_t bytes) {
-    const dram_rows w = store_rows(&list[i]);
+static int visit_store(memory_order *o, const presil_desc *list, size_t i, uint64_t shift, const chip_moment *at,
+                       char *text, size_t bytes) {
+    const dram_rows w = store_rows(&list[i], shift);
     const size_t k = first_shared(&o->loads, at[i].clock[LOAD], o->part_loads, &w), n = o->stores.count;
     o->visible[n] = presil_store_ordered(&list[i]) ? n + 1 : n ? o->visible[n - 1] : 0;
     transfers_add(&o->stores, i, &w);
@@ -127,14 +127,15 @@ static int walk(memory_order *o, const presil_plan *plan, size_t first, size_t c
         if (!plan->parts || plan->parts[part].first == first + i)
             o->part_loads = o->loads.count, o->part_stores = o->stores.count;
         const uint32_t op = presil_desc_opcode(&list[i]);
-        if (op == PRESIL_OP_LOAD && visit_load(o, list, i, at, text, bytes)) return -1;
-        if (op == PRESIL_OP_STORE && visit_store(o, list, i, at, text, bytes)) return -1;
+        const uint64_t shift = chip_shift(plan, first + i);
+        if (op == PRESIL_OP_LOAD && visit_load(o, list, i, shift, at, text, bytes)) return -1;
+        if (op == PRESIL_OP_STORE && visit_store(o, list, i, shift, at, text, bytes)) return -1;
     }
     return 0;
 }
 
 int chip_order_hazards(const presil_desc *list, size_t count, const chip_moment *at, chip_hazards *hazards) {
-    const presil_plan plan = {.list = (presil_desc *)list, .count = count};
+    const presil_plan plan = {.list = list, .count = count};
     memory_order o = {.hazards = hazards};
     char text[256];
     o.visible = malloc((count + 1) * sizeof *o.visible);

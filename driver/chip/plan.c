@@ -26,9 +26,7 @@ presil_plan *chip_plan_new(const presil_config *config, const char *label, const
 
 void chip_plan_free(presil_plan *plan) {
     if (!plan) return;
-    free(plan->list);
-    free(plan->operands);
-    free(plan->segment_ends);
+    chip_plan_drop_commands(plan);
     free(plan->reads);
     free(plan->writes);
     free(plan->parts);
@@ -317,9 +315,10 @@ int chip_plan_ranges(presil_plan *plan, const chip_view *const *reads, const int
 }
 
 /* ---- describe ------------------------------------------------------------------------------- */
-static bool store_covers(const presil_desc *d, uint64_t address) {
+static bool store_covers(const presil_plan *plan, size_t n, uint64_t address) {
+    const presil_desc *d = &plan->list[n];
     if (presil_desc_opcode(d) != PRESIL_OP_STORE) return false;
-    uint64_t base = (uint64_t)presil_store_addr_hi(d) << 32 | presil_store_addr_lo(d),
+    uint64_t base = chip_address(d) + chip_shift(plan, n),
              row = (uint64_t)presil_store_n0(d) * presil_store_chunk_bytes(d);
     for (uint32_t i3 = 0; i3 < presil_store_n3(d); i3++) {
         for (uint32_t i2 = 0; i2 < presil_store_n2(d); i2++) {
@@ -384,7 +383,7 @@ int chip_plan_describe(const presil_plan *plan, presil_daddr address, char *text
     if (chip_describe_observed(plan, address.value, text, bytes)) return PRESIL_OK;
     if (!plan->out.esize && !plan->parts) { /* read back from an image, which has commands and no tensors */
         size_t at = 0;
-        while (at < plan->count && !store_covers(&plan->list[at], address.value)) at++;
+        while (at < plan->count && !store_covers(plan, at, address.value)) at++;
         if (at < plan->count) {
             const size_t added = at >= plan->observed.first ? plan->observed.before : 0;
             (void)snprintf(text, bytes, "tile %u, descriptor %zu (STORE)", presil_desc_tag(&plan->list[at]),
@@ -397,7 +396,7 @@ int chip_plan_describe(const presil_plan *plan, presil_daddr address, char *text
                          (unsigned long long)address.value);
     }
     size_t k = part.first;
-    while (k < part.end && !store_covers(&plan->list[k], address.value)) k++;
+    while (k < part.end && !store_covers(plan, k, address.value)) k++;
     int used = snprintf(text, bytes, "%s%soutput [%lld, %lld, %lld, %lld]", part.label, *part.label ? ": " : "",
                         (long long)index[0], (long long)index[1], (long long)index[2], (long long)index[3]);
     if (k < part.end && used > 0 && (size_t)used < bytes)

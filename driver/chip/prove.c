@@ -95,7 +95,8 @@ static int prove_memory(const presil_plan *plan, char *text, size_t bytes) {
         const presil_desc *d = &plan->list[i];
         const bool store = presil_desc_opcode(d) == PRESIL_OP_STORE;
         if (!store && presil_desc_opcode(d) != PRESIL_OP_LOAD) continue;
-        const dram_rows w = store ? store_rows(d) : load_rows(d);
+        const uint64_t shift = chip_shift(plan, i);
+        const dram_rows w = store ? store_rows(d, shift) : load_rows(d, shift);
         if (store) stored += w.length * (uint64_t)(w.n[0] * w.n[1] * w.n[2]);
         if (rows_declared(store ? &writes : &reads, &w, &address)) continue;
         (void)snprintf(

@@ -15,12 +15,12 @@ typedef struct {
     uint64_t low, high; /* from low to before high */
 } dram_span;
 
-static inline dram_rows load_rows(const presil_desc *d) {
+static inline dram_rows load_rows(const presil_desc *d, uint64_t shift) {
     const int64_t from = max64(0, presil_load_pos0(d)),
                   last = presil_load_pos0(d) + ((int64_t)presil_load_n0(d) - 1) * presil_load_step0(d) +
                          presil_load_chunk_bytes(d),
                   length = min64(presil_load_row_bytes(d), last) - from;
-    return (dram_rows){.addr = ((uint64_t)presil_load_addr_hi(d) << 32 | presil_load_addr_lo(d)) + (uint64_t)from,
+    return (dram_rows){.addr = chip_address(d) + shift + (uint64_t)from,
                        .length = (uint64_t)max64(0, length),
                        .n = {presil_load_n1(d), presil_load_n2(d), presil_load_n3(d)},
                        .ds = {presil_load_ds1(d), presil_load_ds2(d), presil_load_ds3(d)},
@@ -28,8 +28,8 @@ static inline dram_rows load_rows(const presil_desc *d) {
                        .limit = presil_load_row_limit(d)};
 }
 
-static inline dram_rows store_rows(const presil_desc *d) {
-    return (dram_rows){.addr = (uint64_t)presil_store_addr_hi(d) << 32 | presil_store_addr_lo(d),
+static inline dram_rows store_rows(const presil_desc *d, uint64_t shift) {
+    return (dram_rows){.addr = chip_address(d) + shift,
                        .length = (uint64_t)presil_store_n0(d) * presil_store_chunk_bytes(d),
                        .n = {presil_store_n1(d), presil_store_n2(d), presil_store_n3(d)},
                        .ds = {presil_store_ds1(d), presil_store_ds2(d), presil_store_ds3(d)}};

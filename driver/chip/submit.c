@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a plan to a running chip: ring, doorbell, interrupt, errors, counters. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "port.h"
 
@@ -41,6 +42,20 @@ int chip_reset(presil_chip *chip, const presil_link *link, const presil_command_
     return result;
 }
 
+/* Where the ring is not mapped. */
+static int write_ring(const presil_link *link, const presil_command_memory *memory, const presil_plan *plan,
+                      size_t first, size_t count, presil_error_buffer *error) {
+    const uint64_t bytes = count * sizeof(presil_desc);
+    presil_desc *copy = plan->shared ? malloc(bytes) : NULL;
+    if (plan->shared && !copy) return chip_fail(error, PRESIL_EHOSTMEM, "no host memory for the commands of a launch");
+    if (copy) chip_commands_at(plan, first, count, copy);
+    const int failed =
+        bytes && link->ops->mem_write(link->handle, memory->base, copy ? copy : plan->list + first, bytes);
+    free(copy);
+    return failed ? chip_fail(error, PRESIL_EDEAD, "can't write the ring: %s", link->ops->last_error(link->handle))
+                  : PRESIL_OK;
+}
+
 int chip_submit(presil_chip *chip, const presil_link *link, const presil_command_memory *memory,
                 const presil_plan *plan, uint32_t segment, presil_error_buffer *error) {
     size_t first = segment_first(plan, segment), count = plan->segment_ends[segment] - first;
@@ -50,11 +65,12 @@ int chip_submit(presil_chip *chip, const presil_link *link, const presil_command
     if (bytes > memory->bytes)
         return chip_fail(error, PRESIL_EINVAL, "%zu descriptors don't fit the command memory", count);
     if (memory->host) {
-        memcpy(memory->host, plan->list + first, bytes);
+        chip_commands_at(plan, first, count, memory->host);
         if (link->ops->sync_for_device && link->ops->sync_for_device(link->handle, memory->base, bytes))
             return chip_fail(error, PRESIL_EDEAD, "%s", link->ops->last_error(link->handle));
-    } else if (bytes && link->ops->mem_write(link->handle, memory->base, plan->list + first, bytes)) {
-        return chip_fail(error, PRESIL_EDEAD, "can't write the ring: %s", link->ops->last_error(link->handle));
+    } else {
+        const int status = write_ring(link, memory, plan, first, count, error);
+        if (status != PRESIL_OK) return status;
     }
     port p = {link, 0};
     put(&p, PRESIL_REG_CONTROL, CONTROL_QUEUE_RESET | CONTROL_COUNTER_CLEAR); /* every launch begins at ring entry 0 */

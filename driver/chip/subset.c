@@ -34,7 +34,7 @@ static int64_t reduce(const presil_plan *plan, uint32_t s, const uint8_t *keep, 
     const size_t first = segment_first(plan, s), count = plan->segment_ends[s] - first;
     char text[256];
     size_t kept = 0, bad = 0;
-    memcpy(list, plan->list + first, count * sizeof *list);
+    chip_commands_at(plan, first, count, list);
     for (uint32_t token = 0; token < TOKENS; token++) {
         if (!drop_tokens(list, count, keep + first, token)) return -1;
     }
@@ -56,14 +56,14 @@ int chip_subset(const presil_chip *chip, const presil_plan *plan, uint8_t *keep,
     out->segments = 0;
     for (uint32_t s = 0; s < plan->segments;) {
         size_t wrong = SIZE_MAX;
-        const int64_t kept = reduce(plan, s, keep, out->list + out->count, &wrong);
+        const int64_t kept = reduce(plan, s, keep, chip_own_list(out) + out->count, &wrong);
         if (kept < 0 && wrong == SIZE_MAX) {
             chip_plan_free(out);
             return chip_fail(error, PRESIL_EHOSTMEM, "no host memory for a part of a plan");
         }
         if (kept < 0) keep[wrong] = 0;
         if (kept > 0) out->count += (size_t)kept;
-        if (kept > 0) out->segment_ends[out->segments++] = out->count;
+        if (kept > 0) chip_own_ends(out)[out->segments++] = out->count;
         s += kept >= 0;
     }
     if (out->count) return chip_plan_part_done(out, result, error);

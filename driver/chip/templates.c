@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Plans of operators that were planned before: the same problem at other addresses (equal offsets in their pages) has
- * the same commands, so a repeated one gets a copy with its own addresses. What is kept is bounded: plans of up to MOST
- * descriptors, one a slot, the latest wins.
+ * Problems that were solved before: the same problem at other addresses (equal offsets in their pages) has the same
+ * commands, so plans share them, each with what is to be added to the addresses of its operands. Commands in here are
+ * never changed. What is kept is bounded in bytes, the least recently used goes first; plans that share it keep it.
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include "chip.h"
 
-enum { SLOTS = 256, MOST = 256, PAGE = 4096 };
+/* Of the bytes that are kept, how many parts one template may have: the others are worth more than one giant. */
+enum { BUCKETS = 1024, PAGE = 4096, SHARE = 4 };
 
 /* Everything that commands depend on. Pointers are cleared, what they point to is beside them. */
 typedef struct {
@@ -18,14 +20,19 @@ typedef struct {
     uint64_t config;
 } template_key;
 
-typedef struct {
-    uint64_t hash, base[CHIP_OPERANDS];
+struct chip_template {
+    atomic_uint references; /* the store's, and one of each plan */
+    uint64_t hash, bytes, base[CHIP_OPERANDS];
     template_key key;
-    presil_plan *plan; /* list, operands and segments alone */
-} template_slot;
+    presil_plan plan; /* lists and what follows from them alone */
+    chip_template *next, *older, *newer;
+};
 
-static template_slot *slots;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    pthread_mutex_t lock;
+    chip_template *bucket[BUCKETS], *oldest, *newest;
+    chip_template_figures figures;
+} store = {.lock = PTHREAD_MUTEX_INITIALIZER, .figures.most_bytes = 64u << 20};
 
 static uint64_t take_base(uint64_t *address) {
     uint64_t base = *address;
@@ -41,6 +48,7 @@ static void key_of(const chip_problem *p, template_key *key, uint64_t base[CHIP_
     chip_problem *k = &key->problem;
     k->config = NULL;
     k->layout = NULL;
+    base[OPERAND_NONE] = 0;
     base[OPERAND_INPUT] = take_base(&k->in.base);
     base[OPERAND_WEIGHTS] = take_base(&k->wgt_base);
     base[OPERAND_PACKED] = take_base(&k->packed);
@@ -58,86 +66,135 @@ static uint64_t hash_of(const template_key *key) {
     return h;
 }
 
-/* Addresses are the same two words in LOAD and STORE. */
-static void move_addresses(presil_plan *plan, const uint64_t from[CHIP_OPERANDS], const uint64_t to[CHIP_OPERANDS]) {
-    for (size_t i = 0; i < plan->count; i++) {
-        presil_desc *d = &plan->list[i];
-        uint8_t operand = plan->operands[i];
-        if (operand == OPERAND_NONE) continue;
-        uint64_t address =
-            ((uint64_t)presil_load_addr_hi(d) << 32 | presil_load_addr_lo(d)) + to[operand] - from[operand];
-        presil_load_addr_lo_set(d, (uint32_t)address);
-        presil_load_addr_hi_set(d, (int64_t)(address >> 32));
+/* ---- sharing */
+static void hold(chip_template *t) { (void)atomic_fetch_add_explicit(&t->references, 1, memory_order_relaxed); }
+
+static void drop(chip_template *t) {
+    if (!t || atomic_fetch_sub_explicit(&t->references, 1, memory_order_acq_rel) != 1) return;
+    free(chip_own_list(&t->plan));
+    free(chip_own_operands(&t->plan));
+    free(chip_own_ends(&t->plan));
+    free(t);
+}
+
+void chip_template_release(const chip_template *t) { drop((chip_template *)(uintptr_t)t); }
+
+static void share(chip_template *t, const uint64_t base[CHIP_OPERANDS], presil_plan *plan) {
+    plan->list = t->plan.list;
+    plan->operands = t->plan.operands;
+    plan->segment_ends = t->plan.segment_ends;
+    plan->count = t->plan.count;
+    plan->segments = t->plan.segments;
+    plan->signature = t->plan.signature;
+    plan->estimate = t->plan.estimate;
+    plan->tiling = t->plan.tiling;
+    plan->shared = t;
+    for (int i = 0; i < CHIP_OPERANDS; i++) plan->shift[i] = base[i] - t->base[i];
+}
+
+/* ---- the store; these are called with the lock held */
+static void unlist(chip_template *t) {
+    *(t->older ? &t->older->newer : &store.oldest) = t->newer;
+    *(t->newer ? &t->newer->older : &store.newest) = t->older;
+}
+
+static void list_newest(chip_template *t) {
+    t->older = store.newest;
+    t->newer = NULL;
+    *(store.newest ? &store.newest->newer : &store.oldest) = t;
+    store.newest = t;
+}
+
+static chip_template *find(uint64_t hash, const template_key *key) {
+    chip_template *t = store.bucket[hash % BUCKETS];
+    while (t && (t->hash != hash || memcmp(&t->key, key, sizeof *key))) t = t->next;
+    return t;
+}
+
+/* Takes out what is too much, oldest first; returns it, linked by `next`. */
+static chip_template *evict(void) {
+    chip_template *gone = NULL;
+    while (store.oldest && store.figures.bytes > store.figures.most_bytes) {
+        chip_template *t = store.oldest, **at = &store.bucket[t->hash % BUCKETS];
+        while (*at != t) at = &(*at)->next;
+        *at = t->next;
+        unlist(t);
+        store.figures.bytes -= t->bytes;
+        store.figures.templates--;
+        store.figures.evicted++;
+        t->next = gone;
+        gone = t;
+    }
+    return gone;
+}
+
+static void drop_all(chip_template *t) {
+    for (chip_template *next; t; t = next) {
+        next = t->next;
+        drop(t);
     }
 }
 
-static bool copy_commands(presil_plan *to, const presil_plan *from) {
-    size_t n = from->count ? from->count : 1;
-    to->list = malloc(n * sizeof *to->list);
-    to->operands = malloc(n);
-    to->segment_ends = malloc(from->segments * sizeof *to->segment_ends);
-    if (!to->list || !to->operands || !to->segment_ends) return false;
-    memcpy(to->list, from->list, from->count * sizeof *to->list);
-    memcpy(to->operands, from->operands, from->count);
-    memcpy(to->segment_ends, from->segment_ends, from->segments * sizeof *to->segment_ends);
-    to->count = from->count;
-    to->segments = from->segments;
-    to->signature = from->signature;
-    to->estimate = from->estimate;
-    to->tiling = from->tiling;
-    return true;
-}
-
-static void drop_commands(presil_plan *plan) {
-    free(plan->list);
-    free(plan->operands);
-    free(plan->segment_ends);
-    plan->list = NULL;
-    plan->operands = NULL;
-    plan->segment_ends = NULL;
-}
-
+/* ---- the interface */
 bool chip_template_recall(const chip_problem *p, presil_plan *plan) {
     template_key key;
     uint64_t base[CHIP_OPERANDS];
     key_of(p, &key, base);
-    uint64_t hash = hash_of(&key);
-    bool hit = false;
-    pthread_mutex_lock(&lock);
-    const template_slot *slot = slots ? &slots[hash % SLOTS] : NULL;
-    if (slot && slot->plan && slot->hash == hash && !memcmp(&slot->key, &key, sizeof key)) {
-        hit = copy_commands(plan, slot->plan);
-        if (hit)
-            move_addresses(plan, slot->base, base);
-        else
-            drop_commands(plan);
+    const uint64_t hash = hash_of(&key);
+    pthread_mutex_lock(&store.lock);
+    chip_template *t = find(hash, &key);
+    if (t) {
+        hold(t);
+        if (t != store.newest) {
+            unlist(t);
+            list_newest(t);
+        }
     }
-    pthread_mutex_unlock(&lock);
-    return hit;
+    store.figures.recalled += t != NULL;
+    store.figures.planned += t == NULL;
+    pthread_mutex_unlock(&store.lock);
+    if (t) share(t, base, plan);
+    return t != NULL;
 }
 
-void chip_template_remember(const chip_problem *p, const presil_plan *plan) {
-    if (plan->count > MOST) return;
-    presil_plan *copy = calloc(1, sizeof *copy);
-    if (!copy || !copy_commands(copy, plan)) {
-        chip_plan_free(copy);
-        return;
+void chip_template_remember(const chip_problem *p, presil_plan *plan) {
+    chip_template *t = calloc(1, sizeof *t);
+    if (!t) return;
+    key_of(p, &t->key, t->base);
+    t->hash = hash_of(&t->key);
+    t->bytes =
+        sizeof *t + plan->count * (sizeof *plan->list + sizeof *plan->operands) + plan->segments * sizeof(size_t);
+    t->plan = *plan;
+    atomic_init(&t->references, 2);
+    pthread_mutex_lock(&store.lock);
+    /* Another thread may have solved it meanwhile. */
+    const bool kept = t->bytes <= store.figures.most_bytes / SHARE && !find(t->hash, &t->key);
+    chip_template *gone = NULL;
+    if (kept) {
+        t->next = store.bucket[t->hash % BUCKETS];
+        store.bucket[t->hash % BUCKETS] = t;
+        list_newest(t);
+        store.figures.bytes += t->bytes;
+        store.figures.templates++;
+        plan->shared = t;
+        gone = evict();
     }
-    template_key key;
-    uint64_t base[CHIP_OPERANDS];
-    key_of(p, &key, base);
-    uint64_t hash = hash_of(&key);
-    presil_plan *old = copy;
-    pthread_mutex_lock(&lock);
-    if (!slots) slots = calloc(SLOTS, sizeof *slots);
-    if (slots) {
-        template_slot *slot = &slots[hash % SLOTS];
-        old = slot->plan;
-        slot->hash = hash;
-        slot->key = key;
-        slot->plan = copy;
-        memcpy(slot->base, base, sizeof base);
-    }
-    pthread_mutex_unlock(&lock);
-    chip_plan_free(old);
+    pthread_mutex_unlock(&store.lock);
+    if (!kept) free(t);
+    drop_all(gone);
+}
+
+chip_template_figures chip_templates(void) {
+    pthread_mutex_lock(&store.lock);
+    const chip_template_figures figures = store.figures;
+    pthread_mutex_unlock(&store.lock);
+    return figures;
+}
+
+void chip_templates_limit(uint64_t most_bytes) {
+    pthread_mutex_lock(&store.lock);
+    store.figures.most_bytes = most_bytes;
+    chip_template *gone = evict();
+    pthread_mutex_unlock(&store.lock);
+    drop_all(gone);
 }

@@ -45,6 +45,15 @@ void presil_twin_threads(presil_twin *twin,
 int presil_twin_execute(presil_twin *twin, const presil_desc *list, size_t count, const presil_twin_memory *memory,
                         presil_twin_write_fn on_write, void *context, presil_twin_error *error);
 
+/* The same list with its memory elsewhere: descriptor i, a LOAD or STORE, has `by[owner[i]]` added to its address. */
+typedef struct {
+    const uint8_t *owner; /* `count` of them */
+    const uint64_t *by;
+} presil_twin_shift;
+int presil_twin_execute_at(presil_twin *twin, const presil_desc *list, size_t count,
+                           const presil_twin_shift *shift /* NULL: none */, const presil_twin_memory *memory,
+                           presil_twin_write_fn on_write, void *context, presil_twin_error *error);
+
 /* Fills scratchpad and accumulators with pseudo-random bits of the seed: what is undefined at a launch's start must not
  * show in its results. */
 void presil_twin_scramble(presil_twin *twin, uint64_t seed);

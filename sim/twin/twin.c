@@ -186,13 +186,14 @@ static int deadlock(launch *l) {
     return -1;
 }
 
-int presil_twin_execute(presil_twin *twin, const presil_desc *list, size_t count, const presil_twin_memory *memory,
-                        presil_twin_write_fn on_write, void *context, presil_twin_error *error) {
+int presil_twin_execute_at(presil_twin *twin, const presil_desc *list, size_t count, const presil_twin_shift *shift,
+                           const presil_twin_memory *memory, presil_twin_write_fn on_write, void *context,
+                           presil_twin_error *error) {
     /* Consumers first: like on the chip, where they run at once, tokens do not pile up. */
     static const unsigned order[ENGINES] = {PRESIL_OP_STORE - 1, PRESIL_OP_EPILOGUE - 1, PRESIL_OP_MATRIX - 1,
                                             PRESIL_OP_LOAD - 1};
     presil_twin_error local;
-    launch l = {.run = {twin, memory, on_write, context, error ? error : &local}, .list = list, .count = count};
+    launch l = {.run = {twin, memory, shift, on_write, context, error ? error : &local}, .list = list, .count = count};
     memset(l.run.error, 0, sizeof *l.run.error);
     for (;;) {
         if (decode(&l)) return -1;
@@ -204,4 +205,9 @@ int presil_twin_execute(presil_twin *twin, const presil_desc *list, size_t count
             return waiting ? deadlock(&l) : 0;
         }
     }
+}
+
+int presil_twin_execute(presil_twin *twin, const presil_desc *list, size_t count, const presil_twin_memory *memory,
+                        presil_twin_write_fn on_write, void *context, presil_twin_error *error) {
+    return presil_twin_execute_at(twin, list, count, NULL, memory, on_write, context, error);
 }

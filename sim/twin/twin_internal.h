@@ -75,6 +75,7 @@ struct presil_twin {
 typedef struct {
     presil_twin *twin;
     const presil_twin_memory *memory;
+    const presil_twin_shift *shift; /* NULL: none */
     presil_twin_write_fn on_write;
     void *context;
     presil_twin_error *error;

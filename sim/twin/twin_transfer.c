@@ -19,6 +19,11 @@ typedef struct {
     unsigned conv;
 } transfer;
 
+/* Where the memory of a descriptor lies, relative to where its address says. */
+static uint64_t shift_of(const twin_run *run, uint32_t index) {
+    return run->shift ? run->shift->by[run->shift->owner[index]] : 0;
+}
+
 static void fields_load(transfer *t, twin_run *run, const presil_desc *d, uint32_t index) {
     const twin_dims *dims = &run->twin->dims;
     *t = (transfer){
@@ -26,7 +31,7 @@ static void fields_load(transfer *t, twin_run *run, const presil_desc *d, uint32
         .index = index,
         .word = dims->word,
         .spad_bytes = dims->words * dims->word,
-        .addr = presil_load_addr_lo(d) | (uint64_t)presil_load_addr_hi(d) << 32,
+        .addr = (presil_load_addr_lo(d) | (uint64_t)presil_load_addr_hi(d) << 32) + shift_of(run, index),
         .ds = {0, presil_load_ds1(d), presil_load_ds2(d), presil_load_ds3(d)},
         .n = {presil_load_n0(d), presil_load_n1(d), presil_load_n2(d), presil_load_n3(d)},
         .ss = {(uint32_t)presil_load_ss0(d), (uint32_t)presil_load_ss1(d), (uint32_t)presil_load_ss2(d),
@@ -50,7 +55,7 @@ static void fields_store(transfer *t, twin_run *run, const presil_desc *d, uint3
         .index = index,
         .word = dims->word,
         .spad_bytes = dims->words * dims->word,
-        .addr = presil_store_addr_lo(d) | (uint64_t)presil_store_addr_hi(d) << 32,
+        .addr = (presil_store_addr_lo(d) | (uint64_t)presil_store_addr_hi(d) << 32) + shift_of(run, index),
         .ds = {0, presil_store_ds1(d), presil_store_ds2(d), presil_store_ds3(d)},
         .n = {presil_store_n0(d), presil_store_n1(d), presil_store_n2(d), presil_store_n3(d)},
         .ss = {(uint32_t)presil_store_ss0(d), (uint32_t)presil_store_ss1(d), (uint32_t)presil_store_ss2(d),

@@ -81,7 +81,7 @@ static void missing_token(void **state) {
     (void)state;
     rig r;
     rig_open(&r, 64);
-    presil_desc_signal_set(&r.plan->list[first(&r, PRESIL_OP_LOAD)], 0);
+    presil_desc_signal_set(&chip_own_list(r.plan)[first(&r, PRESIL_OP_LOAD)], 0);
     run(&r);
     assert_int_equal(r.verdict, PRESIL_HUNG);
     assert_true(strstr(r.text, "hung; ") == r.text);
@@ -107,7 +107,7 @@ static void token_missing_in_the_middle(void **state) {
     rig_open(&r, COPY * 3);
     const uint32_t load = last(&r, PRESIL_OP_LOAD), store = last(&r, PRESIL_OP_STORE);
     assert_true(load > first(&r, PRESIL_OP_STORE));
-    presil_desc_signal_set(&r.plan->list[load], 0);
+    presil_desc_signal_set(&chip_own_list(r.plan)[load], 0);
     run(&r);
     assert_int_equal(r.verdict, PRESIL_HUNG);
     (void)snprintf(text, sizeof text, "for descriptor %u (STORE", store);
@@ -120,8 +120,8 @@ static void circle_of_two(void **state) {
     (void)state;
     rig r;
     rig_open(&r, 64);
-    presil_desc_wait_set(&r.plan->list[first(&r, PRESIL_OP_LOAD)], 1u << (4 * STORE));
-    presil_desc_signal_set(&r.plan->list[first(&r, PRESIL_OP_STORE)], 1);
+    presil_desc_wait_set(&chip_own_list(r.plan)[first(&r, PRESIL_OP_LOAD)], 1u << (4 * STORE));
+    presil_desc_signal_set(&chip_own_list(r.plan)[first(&r, PRESIL_OP_STORE)], 1);
     run(&r);
     assert_int_equal(r.verdict, PRESIL_HUNG);
     has(r.text, "hung in a circle, LOAD -> STORE -> LOAD");
@@ -141,10 +141,11 @@ static void circle_through_the_commands(void **state) {
     rig_open(&r, COPY * 32);
     const uint32_t giver = last(&r, PRESIL_OP_STORE);
     assert_true(giver > 12);
-    presil_desc_wait_set(&r.plan->list[first(&r, PRESIL_OP_LOAD)], 1u << (4 * STORE));
+    presil_desc_wait_set(&chip_own_list(r.plan)[first(&r, PRESIL_OP_LOAD)], 1u << (4 * STORE));
     for (uint32_t n = 0; n < giver; n++)
-        if (presil_desc_opcode(&r.plan->list[n]) == PRESIL_OP_STORE) presil_desc_signal_set(&r.plan->list[n], 0);
-    presil_desc_signal_set(&r.plan->list[giver], 1);
+        if (presil_desc_opcode(&r.plan->list[n]) == PRESIL_OP_STORE)
+            presil_desc_signal_set(&chip_own_list(r.plan)[n], 0);
+    presil_desc_signal_set(&chip_own_list(r.plan)[giver], 1);
     run(&r);
     assert_int_equal(r.verdict, PRESIL_HUNG);
     has(r.text, "in a circle, LOAD -> COMMAND -> LOAD");

@@ -24,6 +24,7 @@ static presil_plan *matmul_plan(fixture *f, int64_t m, int64_t n, int64_t k, uin
     int status = chip_plan_matmul(f->chip, &d, &plan, &e);
     if (status != PRESIL_OK) print_error("%s\n", f->text);
     assert_int_equal(status, PRESIL_OK);
+    assert_true(chip_plan_own(plan)); /* faults are planted */
     return plan;
 }
 
@@ -50,18 +51,18 @@ static void every_token_is_needed(void **state) {
         uint32_t wait = presil_desc_wait(&saved), signal = presil_desc_signal(&saved);
         for (uint32_t t = 0; t < 20; t++) {
             if (!(wait >> t & 1u)) continue;
-            presil_desc_wait_set(&plan->list[i], wait & ~(1u << t));
+            presil_desc_wait_set(&chip_own_list(plan)[i], wait & ~(1u << t));
             assert_int_equal(check(plan, text, sizeof text), -1);
             planted++;
         }
-        plan->list[i] = saved;
+        chip_own_list(plan)[i] = saved;
         for (uint32_t t = 0; t < 4; t++) {
             if (!(signal >> t & 1u)) continue;
-            presil_desc_signal_set(&plan->list[i], signal & ~(1u << t));
+            presil_desc_signal_set(&chip_own_list(plan)[i], signal & ~(1u << t));
             assert_int_equal(check(plan, text, sizeof text), -1);
             planted++;
         }
-        plan->list[i] = saved;
+        chip_own_list(plan)[i] = saved;
     }
     assert_true(planted > 50);
     chip_plan_free(plan);

@@ -161,13 +161,13 @@ static void expect_wrong(fixture *f, presil_plan *plan, const char *part, const 
 static presil_desc *last_store_of(presil_plan *plan, uint32_t part) {
     size_t k = plan->parts[part].end;
     while (presil_desc_opcode(&plan->list[--k]) != PRESIL_OP_STORE) continue;
-    return &plan->list[k];
+    return &chip_own_list(plan)[k];
 }
 
 static presil_desc *first_load_of(presil_plan *plan, uint32_t part) {
     size_t k = plan->parts[part].first;
     while (presil_desc_opcode(&plan->list[k]) != PRESIL_OP_LOAD) k++;
-    return &plan->list[k];
+    return &chip_own_list(plan)[k];
 }
 
 /* Every operator of the chain reads what the one before it stored. */
@@ -224,24 +224,25 @@ static void overwriting_early_is_found(void **state) {
     assert_int_equal(chip_merge(f.chip, (const presil_plan *const *)plans, 2, NULL, &merged, &e), PRESIL_OK);
     assert_int_equal(merged->count, 4);
     const presil_desc to_a = merged->list[1], from_a = merged->list[2];
-    merged->list[1] = from_a, merged->list[2] = to_a;
+    chip_own_list(merged)[1] = from_a, chip_own_list(merged)[2] = to_a;
     merged->count = 3;
-    merged->segment_ends[0] = 3;
+    chip_own_ends(merged)[0] = 3;
     merged->parts[0].end = merged->parts[1].first = 2, merged->parts[1].end = 3;
-    presil_load_sp_base_set(&merged->list[1], 512);
-    for (int i = 0; i < 3; i++) presil_desc_wait_set(&merged->list[i], 0), presil_desc_signal_set(&merged->list[i], 0);
+    presil_load_sp_base_set(&chip_own_list(merged)[1], 512);
+    for (presil_desc *d = chip_own_list(merged); d < chip_own_list(merged) + 3; d++)
+        presil_desc_wait_set(d, 0), presil_desc_signal_set(d, 0);
     const uint32_t slot = chip_token_slot(LOAD, STORE);
-    presil_desc_wait_set(&merged->list[2], 1u << (4 * LOAD + slot));
-    presil_desc_signal_set(&merged->list[1], 1u << slot);
+    presil_desc_wait_set(&chip_own_list(merged)[2], 1u << (4 * LOAD + slot));
+    presil_desc_signal_set(&chip_own_list(merged)[1], 1u << slot);
     char text[256];
     if (chip_check_order(merged, 0, 3, text, sizeof text)) fail_msg("%s", text);
-    presil_desc_signal_set(&merged->list[1], 0);
-    presil_desc_signal_set(&merged->list[0], 1u << slot);
+    presil_desc_signal_set(&chip_own_list(merged)[1], 0);
+    presil_desc_signal_set(&chip_own_list(merged)[0], 1u << slot);
     assert_int_equal(chip_check_order(merged, 0, 3, text, sizeof text), -1);
     assert_non_null(strstr(text, "(STORE, tile"));
     assert_non_null(strstr(text, "overwrites bytes too early: no token says that they are read by LOAD descriptor 1"));
-    presil_store_addr_lo_set(&merged->list[2], (uint32_t)b); /* other bytes */
-    presil_store_addr_hi_set(&merged->list[2], (int64_t)(b >> 32));
+    presil_store_addr_lo_set(&chip_own_list(merged)[2], (uint32_t)b); /* other bytes */
+    presil_store_addr_hi_set(&chip_own_list(merged)[2], (int64_t)(b >> 32));
     if (chip_check_order(merged, 0, 3, text, sizeof text)) fail_msg("%s", text);
     chip_plan_free(merged);
     chip_plan_free(plans[0]);
@@ -264,7 +265,7 @@ static void copies_over_themselves(void **state) {
             if (chip_check_order(i ? up : down, 0, down->count, text, sizeof text)) fail_msg("%s", text);
         }
         for (size_t i = 0; i < down->count; i++) { /* from the start, to behind it */
-            presil_desc *d = &down->list[i];
+            presil_desc *d = &chip_own_list(down)[i];
             if (presil_desc_opcode(d) != PRESIL_OP_STORE) continue;
             presil_store_addr_lo_set(d, (uint32_t)(presil_store_addr_lo(d) + 2 * by));
         }
