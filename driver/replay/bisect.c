@@ -24,6 +24,8 @@ typedef struct {
     bool quiet;
     int outcome;      /* STOPPED: an exit status */
     probed now, last; /* last: of the shortest beginning that is wrong */
+    way steps;
+    first_difference left; /* of the whole launch as it is: where and when it leaves the chip */
 } bisection;
 
 static verdict stop(bisection *b, int outcome) {
@@ -43,6 +45,7 @@ static verdict try(bisection *b, uint64_t n, bool observed) {
     if (replay_stopped) return stop(b, EXIT_INTERNAL);
     b->runs++;
     if (b->now.status) b->last = b->now;
+    if (observed) way_note(&b->steps, &b->now, n);
     if (!b->quiet)
         (void)fprintf(stderr, "  the first %" PRIu64 " of %" PRIu64 " commands%s: %s\n", n, b->commands,
                       observed ? "" : ", memory alone",
@@ -106,11 +109,75 @@ static verdict narrow(bisection *b, uint64_t *right, uint64_t *wrong) {
     return RIGHT;
 }
 
+/* Of each memory in which something was wrong: the shortest beginning behind which it is. b->last stays. */
+static verdict follow(bisection *b) {
+    const probed first = b->last;
+    verdict v = RIGHT;
+    for (uint32_t i = 0; i < b->steps.count && v != STOPPED; i++) {
+        while (b->steps.steps[i].wrong - b->steps.steps[i].right > 1 && v != STOPPED) {
+            const uint64_t right = b->steps.steps[i].right, wrong = b->steps.steps[i].wrong;
+            uint64_t n = right + (wrong - right) / 2;
+            v = try(b, n, true);
+            while (v == CANT_STAND && n + 1 < wrong) v = try(b, ++n, true);
+            if (v == CANT_STAND) break;
+            if (b->steps.steps[i].right == right && b->steps.steps[i].wrong == wrong) break; /* it fails otherwise */
+        }
+    }
+    way_sort(&b->steps);
+    b->last = first;
+    return v == STOPPED ? v : RIGHT;
+}
+
 /* ---- telling */
+static const char *name_of(const bisection *b, uint64_t command, const char *unknown, char text[128]) {
+    if (presil_list_command_name(b->list, command, text, 128)) (void)snprintf(text, 128, "%s", unknown);
+    return text;
+}
+
+static void print_way(const bisection *b) {
+    if (b->steps.count) (void)printf("the way of what is wrong:\n");
+    for (uint32_t i = 0; i < b->steps.count; i++) {
+        const way_step *s = &b->steps.steps[i];
+        char name[128];
+        (void)printf("  behind %" PRIu64 ", %s: %s: 0x%02x, 0x%02x expected\n", s->wrong - 1,
+                     name_of(b, s->wrong - 1, "?", name), s->place.where, s->place.found, s->place.expected);
+    }
+    const first_difference *d = &b->left;
+    if (!d->present || d->cycle == UINT64_MAX) return;
+    (void)printf("  on the bus in cycle %" PRIu64 " of the whole launch: the beat of 0x%" PRIx64 ": %s\n", d->cycle,
+                 d->address, d->where);
+}
+
+static void write_way(FILE *f, const bisection *b) {
+    (void)fputs(", \"way\": [", f);
+    for (uint32_t i = 0; i < b->steps.count; i++) {
+        const way_step *s = &b->steps.steps[i];
+        char name[128];
+        (void)fprintf(f, "%s{\"right\": %" PRIu64 ", \"command\": %" PRIu64 ", \"name\": ", i ? ", " : "", s->right,
+                      s->wrong - 1);
+        put_text(f, name_of(b, s->wrong - 1, "", name));
+        (void)fputs(", \"memory\": ", f);
+        put_text(f, s->place.kind);
+        (void)fputs(", \"where\": ", f);
+        put_text(f, s->place.where);
+        (void)fprintf(f, ", \"address\": %" PRIu64 ", \"expected\": %u, \"found\": %u}", s->place.address,
+                      s->place.expected, s->place.found);
+    }
+    (void)fputs("], \"bus\": ", f);
+    const first_difference *d = &b->left;
+    if (!d->present || d->cycle == UINT64_MAX) {
+        (void)fputs("null", f);
+        return;
+    }
+    (void)fprintf(f, "{\"address\": %" PRIu64 ", \"cycle\": %" PRIu64 ", \"where\": ", d->address, d->cycle);
+    put_text(f, d->where);
+    (void)fputs("}", f);
+}
+
 static void print_found(const bisection *b, uint64_t right, uint64_t wrong) {
     const replayed *l = b->r->out;
-    char name[128] = "";
-    if (presil_list_command_name(b->list, wrong - 1, name, sizeof name)) (void)snprintf(name, sizeof name, "?");
+    char name[128];
+    (void)name_of(b, wrong - 1, "?", name);
     if (wrong - right == 1)
         (void)printf("first command that differs: %" PRIu64 ", %s", wrong - 1, name);
     else
@@ -127,6 +194,7 @@ static void print_found(const bisection *b, uint64_t right, uint64_t wrong) {
         (void)printf(": 0x%02x, 0x%02x expected; %" PRIu64 " bytes differ\n", d->found, d->expected, d->bytes);
     else
         (void)printf(": %s\n", "written by one of chip and model alone");
+    print_way(b);
 }
 
 static int write_found(const bisection *b, uint64_t right, uint64_t wrong) {
@@ -134,7 +202,7 @@ static int write_found(const bisection *b, uint64_t right, uint64_t wrong) {
     FILE *f = open_report(path);
     if (!f) return EXIT_USAGE;
     const first_difference *d = &b->last.difference;
-    char name[128] = "";
+    char name[128];
     (void)fprintf(f, "{\"bundle\": ");
     put_text(f, b->r->a->file);
     (void)fprintf(f, ", \"launch\": %" PRIu64 ", \"label\": ", b->r->out->place);
@@ -144,9 +212,8 @@ static int write_found(const bisection *b, uint64_t right, uint64_t wrong) {
     if (!wrong) {
         (void)fputs(", \"command\": null", f);
     } else {
-        if (presil_list_command_name(b->list, wrong - 1, name, sizeof name)) name[0] = 0;
         (void)fprintf(f, ", \"right\": %" PRIu64 ", \"command\": %" PRIu64 ", \"name\": ", right, wrong - 1);
-        put_text(f, name);
+        put_text(f, name_of(b, wrong - 1, "", name));
         (void)fprintf(f, ", \"status\": \"%s\", \"error\": ", presil_status_name((presil_status)b->last.status));
         put_text(f, b->last.error);
     }
@@ -156,6 +223,7 @@ static int write_found(const bisection *b, uint64_t right, uint64_t wrong) {
         (void)fprintf(f, ", \"address\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"expected\": %u, \"found\": %u",
                       d->address, d->bytes, d->expected, d->found);
     }
+    write_way(f, b);
     (void)fputs("}\n", f);
     return close_report(f, path);
 }
@@ -174,11 +242,13 @@ static int bisect(bisection *b) {
     verdict v = try(b, b->commands, false);
     if (v == CANT_STAND) return replay_fail(EXIT_USAGE, "%s", presil_error_text());
     const bool wrong = v == WRONG;
+    b->left = b->now.difference;
     if (v != STOPPED) v = choose(b, wrong);
     if (v == STOPPED) return b->outcome;
     if (!wrong && !b->observed) return tell(b, 0, 0);
     uint64_t low = 0, high = b->commands;
     v = narrow(b, &low, &high);
+    if (v != STOPPED && b->observed) v = follow(b);
     if (v == STOPPED && replay_stopped)
         return replay_fail(b->outcome, "stopped: it is one of the commands %" PRIu64 " to %" PRIu64, low, high - 1);
     return v == STOPPED ? b->outcome : tell(b, low, high);

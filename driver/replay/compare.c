@@ -88,13 +88,18 @@ static bool compare_extent(comparison *c, const presil_bundle_memory *expected, 
 }
 
 /* The tensor's coordinate from the file, tile and command from the chip. */
-static void describe(const replay *r, const presil_capture_launch *launch, first_difference *d) {
+void describe_address(const replay *r, const presil_capture_launch *launch, uint64_t address, char *text,
+                      size_t bytes) {
     char command[128] = "";
-    presil_bundle_coordinate(r->record, (presil_daddr){d->address}, d->where, sizeof d->where / 2);
-    if (launch->describe(launch, (presil_daddr){d->address}, command, sizeof command)) command[0] = 0;
-    const size_t used = strlen(d->where);
-    (void)snprintf(d->where + used, sizeof d->where - used, "%s%s", used && *command ? ", " : "", command);
-    if (!*d->where) (void)snprintf(d->where, sizeof d->where, "outside every output of the operator");
+    presil_bundle_coordinate(r->record, (presil_daddr){address}, text, bytes / 2);
+    if (launch->describe(launch, (presil_daddr){address}, command, sizeof command)) command[0] = 0;
+    const size_t used = strlen(text);
+    (void)snprintf(text + used, bytes - used, "%s%s", used && *command ? ", " : "", command);
+    if (!*text) (void)snprintf(text, bytes, "outside every output of the operator");
+}
+
+static void describe(const replay *r, const presil_capture_launch *launch, first_difference *d) {
+    describe_address(r, launch, d->address, d->where, sizeof d->where);
     presil_write_time time = {.size = sizeof time};
     d->cycle = launch->write_time(launch, (presil_daddr){d->address}, &time) ? UINT64_MAX : time.last_cycle;
 }

@@ -42,13 +42,21 @@ static int on_begin(void *context, const presil_capture_launch *launch, const pr
     return 1;
 }
 
+static void on_expected(void *context, const presil_capture_launch *launch, const presil_capture_bytes *writes) {
+    replay *r = context;
+    (void)launch;
+    if (r->probe) probe_expected(r, writes);
+}
+
 static const char *on_end(void *context, const presil_capture_launch *launch, const presil_report *report,
                           const presil_capture_bytes *writes) {
     replay *r = context;
-    if (r->probe)
+    if (r->probe) {
         probe_compare(r, launch, report);
-    else if (r->out)
+        if (r->probe->difference.present) probe_places(r, launch, writes);
+    } else if (r->out) {
         replay_compare(r, launch, report, writes);
+    }
     return NULL;
 }
 
@@ -97,7 +105,8 @@ int replay_open_chip(replay *r, uint64_t chip) {
                                            .hang_cycles = c->hang_cycles,
                                            .transport = named ? "inproc" : a->transport,
                                            .host_memory = a->transport != NULL};
-    static const presil_capture_ops ops = {.size = sizeof ops, .begin = on_begin, .end = on_end};
+    static const presil_capture_ops ops = {
+        .size = sizeof ops, .begin = on_begin, .expected = on_expected, .end = on_end};
     int status = presil_device_open(&options, &r->device);
     if (status) {
         r->device = NULL;
@@ -269,6 +278,7 @@ int replay_probe(replay *r, presil_list *list, probed *out) {
     if (!out->status) out->status = presil_device_synchronize(r->device);
     if (out->status) (void)snprintf(out->error, sizeof out->error, "%s", presil_error_text());
     r->probe = NULL;
+    probe_forget(r);
     if (out->status == PRESIL_EHOSTMEM || out->status == PRESIL_EUNSUPPORTED)
         return replay_fail(EXIT_INTERNAL, "%s", out->error);
     return out->status == PRESIL_EDEAD && presil_device_reset(r->device)

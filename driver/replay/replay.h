@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* replay.h - the parts of presil-replay: arguments and the loop (main.c), one launch (launch.c), comparing with what
- * was recorded (compare.c), the first command that differs (bisect.c),
+ * was recorded (compare.c), the first command that differs (bisect.c) and the way of what is wrong from there (way.c),
  * the smallest launch that fails alike (minimize.c), a testbench
  * (export_sv.c), tables and JSON
  * (print.c), JUnit (junit.c). */
@@ -74,6 +74,15 @@ typedef struct {
     uint64_t low, high; /* device addresses: from, up to and without */
 } extent;
 
+/* In one of the chip's memories, or in the device's, the first byte that is wrong behind a part of a launch. */
+typedef struct {
+    char kind[48]; /* what it is called, up to its first number: "scratchpad word", "output" */
+    char where[256];
+    uint64_t address;
+    uint8_t expected, found;
+} wrong_place;
+enum { MOST_PLACES = 8 };
+
 /* What became of a part of a launch, the chip against the model. */
 typedef struct {
     int status; /* presil_status; EMISMATCH: they differ */
@@ -81,7 +90,16 @@ typedef struct {
     first_difference difference;
     uint64_t cycles;
     extent touched; /* what its commands can read or write */
+    wrong_place places[MOST_PLACES];
+    uint32_t place_count;
 } probed;
+
+/* What the model wrote; presil_bundle_free() frees none of it, probe_forget() does. */
+typedef struct {
+    presil_byte_range *at;
+    uint64_t count;
+    uint8_t *bytes; /* of all ranges, one behind the other */
+} model_writes;
 
 typedef struct {
     const arguments *a;
@@ -96,6 +114,7 @@ typedef struct {
     const presil_bundle_result *result; /* recorded; NULL: none */
     replayed *out;
     probed *probe;          /* instead of comparing with what was recorded */
+    model_writes model;     /* of the probe */
     const replayed *before; /* with --inject: the launch without the fault */
 } replay;
 
@@ -123,6 +142,26 @@ int replay_injected(replay *r, uint64_t place, replayed *out);
 void replay_compare(replay *r, const presil_capture_launch *launch, const presil_report *report,
                     const presil_capture_bytes *writes);
 void probe_compare(const replay *r, const presil_capture_launch *launch, const presil_report *report);
+void describe_address(const replay *r, const presil_capture_launch *launch, uint64_t address, char *text, size_t bytes);
+
+/* ---- way.c: of a probe, all places that are wrong, one of each kind */
+void probe_expected(replay *r, const presil_capture_bytes *writes); /* keeps what the model wrote */
+void probe_places(replay *r, const presil_capture_launch *launch, const presil_capture_bytes *writes);
+void probe_forget(replay *r);
+
+typedef struct {
+    wrong_place place;
+    uint64_t right, wrong; /* so many commands, and it is right still; it is wrong */
+} way_step;
+
+/* The steps of wrong data through the chip's memories, in the order of the commands behind which they show. */
+typedef struct {
+    way_step steps[MOST_PLACES];
+    uint32_t count;
+} way;
+
+void way_note(way *w, const probed *p, uint64_t commands); /* behind so many commands */
+void way_sort(way *w);
 
 /* ---- bisect.c, minimize.c, export_sv.c: an exit status */
 int replay_export_sv(replay *r, uint64_t place); /* mode MODEL: no simulator is opened */

@@ -91,11 +91,34 @@ def test_the_command_that_goes_wrong_is_found(folder, fault, launch, where, engi
     assert found["exit"] == status and found["observed"] == observed
     assert found["name"].startswith(f"{engine}, tile "), found
     assert found["right"] == found["command"], "the one before is right"
-    assert found["runs"] <= 4 + found["commands"].bit_length()
+    assert found["runs"] <= 4 + found["commands"].bit_length() * (1 + len(found["way"]))
     if where is None:
         assert "where" not in found and found["error"]
     else:
         assert found["where"].startswith(where) and found["found"] != found["expected"] and found["bytes"] > 0
+
+
+# The memories through which wrong data goes until it leaves the chip, each with the engine behind which it shows there.
+@pytest.mark.parametrize(
+    "fault, launch, steps",
+    [
+        ("load", CONV, {"scratchpad word": "LOAD", "accumulators half": "MATRIX", "output": "STORE"}),
+        ("matrix", MATMUL, {"accumulators half": "MATRIX", "scratchpad word": "EPILOGUE", "output": "STORE"}),
+        ("epilogue", CONV, {"scratchpad word": "EPILOGUE", "output": "STORE"}),
+        ("store", CONV, {"output": "STORE"}),
+    ],
+)
+def test_the_way_of_wrong_data(folder, fault, launch, steps):
+    found = bisect(folder, "x.presil", launch, fault)
+    way = found["way"]
+    assert {step["memory"]: step["name"].partition(",")[0] for step in way} == steps
+    assert [step["memory"] for step in way] == list(steps), "in the order in which it goes"
+    assert way[0]["command"] == found["command"] and way[0]["where"] == found["where"]
+    assert all(a["command"] < b["command"] for a, b in zip(way, way[1:]))
+    assert all(step["right"] <= step["command"] and step["found"] != step["expected"] for step in way)
+    assert found["bus"]["where"].startswith("output [") and 0 < found["bus"]["cycle"] < 100_000
+    out = replay(folder, "x.presil", launch, "--bisect", fault=fault)[1]
+    assert out.count("\n  behind ") == len(steps) and f"on the bus in cycle {found['bus']['cycle']} of" in out
 
 
 def test_it_says_so_to_people(folder):

@@ -29,6 +29,7 @@ class Bug:
     name: str
     case: str
     units: list
+    command: str = ""
     ci: bool = False
     resnet18: bool = False
 
@@ -38,9 +39,8 @@ def bugs() -> list[tuple[Bug, sheets.Fault]]:
         rows = tomllib.load(file)["bug"]
     found = []
     for number, row in enumerate(rows, 1):
-        bug = Bug(
-            number, row["name"], row.pop("case"), row.pop("units"), row.pop("ci", False), row.pop("resnet18", False)
-        )
+        own = {name: row.pop(name) for name in ("case", "units", "command", "ci", "resnet18") if name in row}
+        bug = Bug(number, row["name"], **own)
         found.append((bug, sheets.Fault(number, **row)))
     return found
 

@@ -2,6 +2,7 @@
 """A bundle's launch on two simulators: which signals part first, and where. On `tiny`."""
 
 import fcntl
+import io
 import json
 import os
 import shutil
@@ -71,6 +72,29 @@ def test_a_planted_fault_is_the_first_line(good, waves, tmp_path):
     assert (
         "built the simulator" not in again.text and json.loads((tmp_path / "r.json").read_text())["first"][0] == first
     )
+
+    the_way_of_its_data(waves, folder, tmp_path)
+
+
+def the_way_of_its_data(waves, folder, tmp_path):
+    """On the same simulator, against the model alone: from the row of sums to the bus."""
+    library = against.resolve(str(folder), "presil", "tiny", None, Console(file=io.StringIO())).library
+    done = waves(
+        "good.presil", "--launch", 1, "--way", "--json", "w.json", status=1, PRESIL_LIBRARY_PATH=library.parent
+    )
+    result = json.loads((tmp_path / "w.json").read_text())
+    steps = result["way"]["way"]
+    assert [step["memory"] for step in steps][0] == "accumulators half" and steps[-1]["memory"] == "output"
+    assert result["way"]["name"].startswith("MATRIX, tile ") and "of " in done.text and "MATRIX, tile " in done.text
+    assert result["marks"]["first difference"] == result["way"]["bus"]["cycle"]
+    assert f"written in cycle {result['way']['bus']['cycle']}" in " ".join(done.text.replace("│", " ").split())
+
+
+def test_the_way_where_nothing_is_wrong(good, waves, tmp_path):
+    done = waves("good.presil", "--way", "--json", "w.json")
+    assert "no command differs" in done.text
+    assert json.loads((tmp_path / "w.json").read_text())["way"]["command"] is None
+    assert "--way is of a bundle's launch" in waves("good.presil", "--way", "--against", OURS, status=2).text
 
 
 @given(st.integers(1, 200_000), st.data())

@@ -23,9 +23,11 @@ AROUND = 60  # cycles in the picture, before and behind
 
 @dataclass
 class Found:
-    """What one failure's examination gave. unit: the module (or engine) at fault, as far as that can be told."""
+    """What one failure's examination gave. unit: the module (or engine) at fault, as far as that can be told; command:
+    the first one behind which the chip has something else than the model, as the chip calls it."""
 
     unit: str = ""
+    command: str = ""
     evidence: str = ""
     bundle: str = ""
     picture: str = ""
@@ -161,6 +163,32 @@ def _replay(job: Job, bundle: Path, result: Path, library: Path | None = None, *
         raise Unclear(done.stderr.strip() or f"presil-replay ended with status {done.returncode}") from error
 
 
+# ---- the first wrong command ----
+
+
+def first_command(job: Job, bundle: Path, folder: Path) -> tuple[str, str]:
+    """(its name, which one it is and what is wrong behind it), by presil-replay --bisect. Raises Unclear: a chip that
+    can't run a part of a launch, a launch that is right when it runs against the model."""
+    told = _replay(job, bundle, folder / "bisect.json", None, "--bisect")
+    if told["command"] is None:
+        raise Unclear("no command differs from the model's")
+    first = told["command"] if told["right"] == told["command"] else f"one of {told['right']} to {told['command']}"
+    where = f": {told['where']}" if "where" in told else ""
+    return told["name"], f"first wrong command {first} of {told['commands']}, {told['name']}{where}"
+
+
+def _name_command(job: Job, record: dict, bundle: Path, launches: int, found: Found) -> None:
+    """Where bits are wrong or it hangs; the launch alone, as it was recorded. Cycles have no first command."""
+    arguments = _arguments(job)
+    if launches > 1 or record["status"] == "cycles" or "--inject" in arguments or "--mode" in arguments:
+        return
+    try:
+        found.command, text = first_command(job, bundle, bundle.parent)
+        found.evidence = text
+    except Unclear as unclear:
+        found.lines.append(str(unclear))
+
+
 # ---- last good against new ----
 
 
@@ -244,6 +272,7 @@ def examine(job: Job, record: dict, run_path: Path, good: Path | None) -> Found:
         found.bundle = str(bundle)
         if launches > 1:
             found.lines.append("alone the launch is in order: it depends on the one before it")
+        _name_command(job, record, bundle, launches, found)
         new = trace_library(job)
         if good is None or new is None:
             missing = "last good simulator (--good)" if good is None else "simulator in the build trace"
@@ -252,16 +281,15 @@ def examine(job: Job, record: dict, run_path: Path, good: Path | None) -> Found:
         first = result["first"][0]
         found.unit = module_of(first)
         line = first["drivers"][0] if first["drivers"] else {"place": "", "text": ""}
-        found.evidence = (
-            f"{first['signal']} parts first, in cycle {first['cycle']}: {line['place']} {line['text']}".strip()
-        )
+        parts = f"{first['signal']} parts first, in cycle {first['cycle']}: {line['place']} {line['text']}".strip()
+        found.evidence = "; ".join(filter(None, [parts, found.evidence]))
         found.picture = str(bundle.parent / _picture(trace, result, launches, bundle.with_suffix(".svg")))
     except (Unclear, Skip) as unclear:
         found.lines.append(str(unclear))
     except Exception as error:  # noqa: BLE001 the report goes on without
         found.lines.append(f"not examined: {type(error).__name__}: {error}")
     finally:
-        for name in ("good.fst", "trace.json", "alone.json"):
+        for name in ("good.fst", "trace.json", "alone.json", "bisect.json"):
             (run_path / Path(record["log"]).parent / name).unlink(missing_ok=True)
     found.seconds = time.monotonic() - began
     return found
@@ -270,8 +298,10 @@ def examine(job: Job, record: dict, run_path: Path, good: Path | None) -> Found:
 def apply(record: dict, found: Found, run_path: Path) -> dict:
     """The record with what was found; its signature begins with the unit."""
     told = {**record, "examined": round(found.seconds, 1)}
-    if found.unit:
-        told |= {"unit": found.unit, "signature": signature(record["status"], found.unit, record["message"])}
+    if found.unit or found.command:
+        unit = found.unit or record.get("unit") or ""
+        told |= {"unit": unit, "command": found.command}
+        told["signature"] = signature(record["status"], unit, record["message"], found.command)
     if found.evidence or found.lines:
         told["evidence"] = "; ".join(filter(None, [found.evidence, *found.lines]))
     for name, path in (("bundles", found.bundle), ("pictures", found.picture)):

@@ -46,7 +46,8 @@ def examine_all(run, records: list[dict], good: Good, tell) -> list[dict]:
         tell(f"looking into {record['key']}: {record['message'][:120]}")
         told = apply(record, examine(job, record, run.path, good.of(job.chip)), run.path)
         for other in some:  # what has the same signature is held to be the same
-            changed.append(told if other is record else {**other, "unit": told["unit"], "signature": told["signature"]})
+            shared = {name: told[name] for name in ("unit", "command", "signature") if name in told}
+            changed.append(told if other is record else {**other, **shared})
     return changed
 
 

@@ -18,7 +18,7 @@ def clean(text: str) -> str:
 
 
 def properties(record: dict) -> dict:
-    names = ("seed", "chip", "build", "memory", "stress", "unit", "signature", "cycles", "checks", "log")
+    names = ("seed", "chip", "build", "memory", "stress", "unit", "command", "signature", "cycles", "checks", "log")
     found = {name: record[name] for name in names if record.get(name) not in (None, "")}
     found |= {"status": record["status"], "replay": record["again"]}
     for name, values in (("bundle", record["bundles"]), ("testpoint", record["testpoints"])):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a failure is called, so that those with one cause come together: its class, its unit, and its first line
-without what differs from run to run (numbers, addresses, times, folders)."""
+"""What a failure is called, so that those with one cause come together: its class, its unit, the first wrong command
+where that was looked for, and its first line without what differs from run to run (numbers, addresses, times,
+folders)."""
 
 import re
 from pathlib import Path
@@ -40,8 +41,10 @@ def normalised(text: str) -> str:
     return text.strip()[:MOST_CHARACTERS]
 
 
-def signature(status: str, unit: str, message: str) -> str:
+def signature(status: str, unit: str, message: str, command: str = "") -> str:
+    """command: the first wrong one, as the chip calls it."""
     where = f" in {unit}" if unit else ""
+    where += f", first wrong command {normalised(command)}" if command else ""
     return f"{status}{where}: {normalised(message)}" if message else f"{status}{where}"
 
 

@@ -93,6 +93,12 @@ def show_bundle(path: Path, launch, view, window: str | None, marks: dict, svg, 
     return {**result, "bundle": str(path), "launch": chosen.number, "replay": report}
 
 
+def way_of(path: Path, launch, console) -> dict:
+    from . import way
+
+    return {"way": way.run(replay.choose(path, launch), console)}
+
+
 def compare_bundle(path: Path, launch, against: str, view, window: str | None, rtl, most: int, console) -> dict:
     """Runs a launch of a bundle on the build's simulator and on another one: which signals part first."""
     from . import parting, search
@@ -147,10 +153,16 @@ def compare_bundle(path: Path, launch, against: str, view, window: str | None, r
     help="Another trace; with a bundle a simulator library, a folder of RTL or a commit, whose simulator is built: "
     "which signals part first, and which lines of the RTL drive them.",
 )
+@click.option(
+    "--way",
+    is_flag=True,
+    help="Of a bundle's launch that the model finds wrong: the first wrong command, row of accumulators, word of "
+    "scratchpad, beat on the bus.",
+)
 @click.option("--rtl", multiple=True, help="Files or folders of the RTL, instead of the view's. With --against.")
 @click.option("--top-n", default=20, show_default=True, help="Signals that are listed. With --against.")
 @click.option("--json", "json_path", default=None, help="Write the result as JSON.")
-def waves(file, view, launch, window, marks, groups, svg, html, out, against, rtl, top_n, json_path) -> None:
+def waves(file, view, launch, window, marks, groups, svg, html, out, against, way, rtl, top_n, json_path) -> None:
     """Save files for GTKWave and Surfer, or a picture, of the waveform FILE (FST, VCD), or of a launch of the bundle
     FILE (.presil), which presil-replay runs again with a waveform beside FILE."""
     console = Console(width=max(Console().width, 120))
@@ -158,6 +170,8 @@ def waves(file, view, launch, window, marks, groups, svg, html, out, against, rt
         bundle = replay.is_bundle(file)
         if launch is not None and not bundle:
             raise WavesError(f"--launch is of a bundle, {file} is none")
+        if way and (against or not bundle):
+            raise WavesError("--way is of a bundle's launch against the model: a .presil, and no --against, expected")
         if against and bundle and not is_waveform(against):
             result = compare_bundle(file, launch, against, view, window, rtl, top_n, console)
         elif against:
@@ -173,7 +187,8 @@ def waves(file, view, launch, window, marks, groups, svg, html, out, against, rt
         else:
             wanted = parse_marks(marks), svg, html, out, groups
             if bundle:
-                result = show_bundle(file, launch, view, window, *wanted)
+                found = way_of(file, launch, console) if way else {}
+                result = show_bundle(file, launch, view, window, *wanted) | found
             else:
                 result = show(file, view, parse_window(window) if window else None, *wanted)
             for note in result["notes"]:
@@ -193,5 +208,5 @@ def waves(file, view, launch, window, marks, groups, svg, html, out, against, rt
         sys.exit(EXIT_INTERNAL)
     if json_path:
         Path(json_path).write_text(json.dumps(result, indent=1) + "\n")
-    if against and result["differing"]:
+    if (against and result["differing"]) or (way and result["way"]["command"] is not None):
         sys.exit(EXIT_DIFFERENT)
