@@ -21,7 +21,7 @@ void chip_misfit(const char *field, int64_t value, int64_t low, int64_t high);
 #define PRESIL_DESC_MISFIT chip_misfit
 #include "presil_desc.h"
 
-enum { LOAD = 0, MATRIX = 1, EPILOGUE = 2, STORE = 3, CHIP_ENGINES = 4 };
+enum { LOAD = 0, MATRIX = 1, EPILOGUE = 2, STORE = 3, CHIP_ENGINES = 4, VECTOR = 4 }; /* VECTOR: reserved */
 
 #define CHIP_RING_LOG2 16u
 #define CHIP_SEGMENT_LIMIT 16000u /* descriptors of one launch: below the ring's size */

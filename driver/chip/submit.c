@@ -101,25 +101,37 @@ const char *chip_opcode_name(const presil_desc *d) {
     return op == PRESIL_OP_NOP ? "NOP" : op <= PRESIL_ENGINES ? chip_engine_names[op - 1] : "?";
 }
 
-static void counter_offsets(uint32_t offset[2 * COUNTERS]) {
-    for (uint32_t n = 0; n < COUNTERS; n++) {
-        offset[2 * n] = PRESIL_REG_COUNTER(n);
-        offset[2 * n + 1] = PRESIL_REG_COUNTER(n) + 4;
+/* A register costs a journey over the bus. What is known anyhow is not asked for: VECTOR never has a descriptor, codes
+ * behind ERROR are no causes, read_bytes are beats, a launch is one. And nothing else counts faster than bytes, a word
+ * a cycle: the upper half of cycles tells whether any other upper half can be other than 0. */
+enum { CAUSES = PRESIL_CAUSE_ERROR + 1, ASKED = (int)CHIP_ENGINES * CAUSES + (int)COUNTERS - COUNTER_CYCLES - 2 };
+
+static void asked_counters(uint32_t numbers[ASKED]) {
+    for (uint32_t i = 0; i < CHIP_ENGINES * CAUSES; i++) *numbers++ = i / CAUSES * PRESIL_CAUSES + i % CAUSES;
+    for (uint32_t n = COUNTER_CYCLES; n < COUNTERS; n++) {
+        if (n != COUNTER_READ_BYTES && n != COUNTER_LAUNCHES) *numbers++ = n;
     }
 }
 
+/* The lower halves, and at the end the upper one of cycles. */
+static void counter_offsets(const uint32_t numbers[ASKED], uint32_t offset[ASKED + 1]) {
+    for (uint32_t i = 0; i < ASKED; i++) offset[i] = PRESIL_REG_COUNTER(numbers[i]);
+    offset[ASKED] = PRESIL_REG_COUNTER(COUNTER_CYCLES) + 4;
+}
+
 /* What service() and counters() do when all is well. ERROR stays for service() to clear. */
-enum { COMPLETION = 3 + 2 * (int)COUNTERS };
+enum { COMPLETION = 3 + ASKED + 1 };
 _Static_assert((int)COMPLETION <= (int)PRESIL_COMPLETION_MOST, "the link's room");
 
 size_t chip_completion(const presil_chip *chip, presil_register_access *out) {
     (void)chip;
-    uint32_t offset[2 * COUNTERS];
-    counter_offsets(offset);
+    uint32_t numbers[ASKED], offset[ASKED + 1];
+    asked_counters(numbers);
+    counter_offsets(numbers, offset);
     out[0] = (presil_register_access){.offset = PRESIL_REG_IRQ_STATUS};
     out[1] = (presil_register_access){.offset = PRESIL_REG_IRQ_CLEAR, .is_write = 1, .value = IRQ_DONE};
     out[2] = (presil_register_access){.offset = PRESIL_REG_CONTROL, .is_write = 1, .value = CONTROL_COUNTER_SNAPSHOT};
-    for (uint32_t n = 0; n < 2 * COUNTERS; n++) out[3 + n] = (presil_register_access){.offset = offset[n]};
+    for (uint32_t i = 0; i <= ASKED; i++) out[3 + i] = (presil_register_access){.offset = offset[i]};
     return COMPLETION;
 }
 
@@ -147,19 +159,33 @@ int chip_service(presil_chip *chip, const presil_link *link, const presil_plan *
     return port_status(&p, NULL);
 }
 
-int chip_counters(presil_chip *chip, const presil_link *link, presil_report *out) {
-    (void)chip;
-    port p = {link, 0};
-    uint32_t offset[2 * COUNTERS], half[2 * COUNTERS] = {0};
-    uint64_t value[COUNTERS];
+/* Of the last snapshot. */
+static void read_counters(port *p, uint32_t word_bytes, uint64_t value[COUNTERS]) {
+    const presil_link *link = p->link;
+    uint32_t numbers[ASKED], offset[ASKED + 1], half[ASKED + 1] = {0};
+    asked_counters(numbers);
+    counter_offsets(numbers, offset);
     if (link->done_count == (size_t)COMPLETION) {
-        for (uint32_t n = 0; n < 2 * COUNTERS; n++) half[n] = link->done[COMPLETION - 2 * COUNTERS + n].value;
+        for (uint32_t i = 0; i <= ASKED; i++) half[i] = link->done[COMPLETION - ASKED - 1 + i].value;
     } else {
-        put(&p, PRESIL_REG_CONTROL, CONTROL_COUNTER_SNAPSHOT);
-        counter_offsets(offset);
-        get_many(&p, offset, 2 * COUNTERS, half);
+        put(p, PRESIL_REG_CONTROL, CONTROL_COUNTER_SNAPSHOT);
+        get_many(p, offset, ASKED + 1, half);
     }
-    for (uint32_t n = 0; n < COUNTERS; n++) value[n] = half[2 * n] | (uint64_t)half[2 * n + 1] << 32;
+    for (uint32_t i = 0; i < ASKED; i++) value[numbers[i]] = half[i];
+    value[COUNTER_CYCLES] |= (uint64_t)half[ASKED] << 32;
+    if (value[COUNTER_CYCLES] > UINT32_MAX / word_bytes) {
+        for (uint32_t i = 0; i < ASKED; i++) offset[i] += 4;
+        get_many(p, offset, ASKED, half);
+        for (uint32_t i = 0; i < ASKED; i++) value[numbers[i]] |= (uint64_t)half[i] << 32;
+    }
+    value[COUNTER_READ_BYTES] = value[COUNTER_READ_BEATS] * word_bytes;
+    value[VECTOR * PRESIL_CAUSES + PRESIL_CAUSE_COMMAND] = value[COUNTER_CYCLES];
+}
+
+int chip_counters(presil_chip *chip, const presil_link *link, presil_report *out) {
+    port p = {link, 0};
+    uint64_t value[COUNTERS] = {0};
+    read_counters(&p, chip->config.word_bytes, value);
     int status = port_status(&p, NULL);
     if (status != PRESIL_OK) return status;
     for (uint32_t e = 0; e < PRESIL_ENGINES; e++) {

@@ -107,7 +107,9 @@ static const char *soft_last_error(presil_transport *t) { return t->error; }
 static uint32_t counter(const presil_transport *t, uint32_t offset) {
     const uint32_t n = (offset - PRESIL_REG_COUNTER(0)) / 8;
     uint64_t value = 0;
-    if (n == COUNTER_CYCLES || (n < COUNTER_CYCLES && n % 16 == PRESIL_CAUSE_BUSY)) value = t->launch_cycles;
+    if (n == COUNTER_CYCLES || (n < COUNTER_CYCLES && n % 16 == (n < 64 ? PRESIL_CAUSE_BUSY : PRESIL_CAUSE_COMMAND)))
+        value = t->launch_cycles;
+    if (n == COUNTER_READ_BEATS) value = t->launch_cycles / 2;
     if (n == COUNTER_DESCRIPTORS) value = t->descriptors;
     return (uint32_t)(offset & 4 ? value >> 32 : value);
 }
@@ -248,6 +250,7 @@ static void run(presil_transport *t) {
     const int failed = presil_twin_execute(t->twin, list, count, &memory, on_write, &sink, &error);
     free(list);
     t->launch_cycles = 7 + 100ull * count + (getenv("PRESIL_SOFT_SLOWER") ? 1 : 0);
+    if (is_fault(t, "long@")) t->launch_cycles = strtoull(t->fault + 5, NULL, 0);
     t->cycles += t->launch_cycles;
     t->descriptors = count;
     t->head = t->tail;

@@ -6,7 +6,7 @@
  *
  * inject(), one-shot: "stray@ADDR" a byte is written that no descriptor writes; "flip@ADDR" a bit is wrong after the
  * launch; "skip" the last range that a launch writes is left as it was; "slverr" a bus error; "fatal" the model stops;
- * "hang" no progress;
+ * "hang" no progress; "long@N" the launch takes N cycles;
  * "silent@N" the bus is silent and the engines work for N cycles, then as usual; "slow" runs until it is cancelled;
  * "deaf" as fatal, and reset fails too. Until the next inject(): "unreadable", "unwritable": mem_read, mem_write fail;
  * "drain@N": after a queue reset STATUS is busy N times.
