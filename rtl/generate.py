@@ -94,7 +94,7 @@ def c_header(isa):
         "typedef struct { uint32_t w[PRESIL_DESC_WORDS]; } presil_desc;",
         C_MISFIT,
     ]
-    out.append("enum { " + ", ".join(f"PRESIL_OP_{n} = {v}" for n, v in isa["opcodes"].items()) + " };")
+    out.append("enum { " + ", ".join(f"PRESIL_OPCODE_{n} = {v}" for n, v in isa["opcodes"].items()) + " };")
     for enum, items in isa["enums"].items():
         out.append("enum { " + ", ".join(f"PRESIL_{enum}_{n} = {v}" for n, v in items.items()) + " };")
     for kind, name, word, low, width, signed in fields(isa):

@@ -368,9 +368,9 @@ static int start_first(checker *k) {
 /* What decode refuses without looking at fields; NULL: nothing. */
 static const char *refused(const presil_desc *d) {
     const uint32_t op = presil_desc_opcode(d);
-    if (op > PRESIL_OP_STORE) return "unknown opcode";
+    if (op > PRESIL_OPCODE_STORE) return "unknown opcode";
     if (presil_desc_isa(d) != PRESIL_ISA_VERSION) return "isa version";
-    return op == PRESIL_OP_NOP && (presil_desc_wait(d) || presil_desc_signal(d)) ? "NOP with tokens" : NULL;
+    return op == PRESIL_OPCODE_NOP && (presil_desc_wait(d) || presil_desc_signal(d)) ? "NOP with tokens" : NULL;
 }
 
 static int run(checker *k) {
@@ -383,7 +383,7 @@ static int run(checker *k) {
             const uint32_t op = presil_desc_opcode(d);
             k->index = fetched;
             if (refusal && (wrong(k, refusal, op, presil_desc_isa(d)), !k->hazards)) return -1;
-            if (refusal || op == PRESIL_OP_NOP) {
+            if (refusal || op == PRESIL_OPCODE_NOP) {
                 fetched++, total--;
                 moved = true;
                 continue;

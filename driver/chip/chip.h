@@ -393,6 +393,9 @@ int chip_plan_weight_grad(const presil_chip *chip, const presil_conv2d_weight_gr
 int chip_plan_copy(const presil_chip *chip, presil_daddr to, presil_daddr from, uint64_t bytes, presil_plan **out,
                    presil_error_buffer *error);
 int chip_plan_nop(const presil_chip *chip, presil_plan **out, presil_error_buffer *error);
+/* op.c: any of them. */
+int chip_plan(const presil_chip *chip, const presil_op *op, presil_plan **out, presil_error_buffer *error);
+int chip_names(const presil_chip *chip, presil_names *out);
 int chip_save(const presil_plan *plan, presil_daddr base, void *to, uint64_t *size, presil_error_buffer *error);
 int chip_load(const presil_chip *chip, const void *from, uint64_t size, presil_daddr base, uint64_t bytes,
               presil_plan **out, presil_error_buffer *error);

@@ -34,11 +34,13 @@ static void chip_destroy(presil_chip *chip) {
 
 static int chip_limits(const presil_chip *chip, presil_chip_limits *out) {
     (void)chip;
-    *out = (presil_chip_limits){.address_bits = 40,
-                                .buffer_alignment = 4096,
-                                .command_bytes = (uint64_t)sizeof(presil_desc) << CHIP_RING_LOG2,
-                                .has_interrupt = 1,
-                                .has_executor = 1};
+    const presil_chip_limits own = {.address_bits = 40,
+                                    .buffer_alignment = 4096,
+                                    .command_bytes = (uint64_t)sizeof(presil_desc) << CHIP_RING_LOG2,
+                                    .has_interrupt = 1,
+                                    .has_executor = 1,
+                                    .numerics = PRESIL_NUMERICS_IEEE};
+    presil_give(out, &own, sizeof own);
     return PRESIL_OK;
 }
 
@@ -105,11 +107,7 @@ const presil_chip_ops *presil_chip_builtin(void) {
                                         .layout = chip_layout,
                                         .pack = chip_pack,
                                         .layout_free = chip_layout_free,
-                                        .plan_conv2d = chip_plan_conv2d,
-                                        .plan_weight_grad = chip_plan_weight_grad,
-                                        .plan_matmul = chip_plan_matmul,
-                                        .plan_copy = chip_plan_copy,
-                                        .plan_nop = chip_plan_nop,
+                                        .plan = chip_plan,
                                         .plan_info = chip_plan_info,
                                         .describe = chip_plan_describe,
                                         .plan_free = chip_plan_free,
@@ -128,6 +126,7 @@ const presil_chip_ops *presil_chip_builtin(void) {
                                         .command_name = chip_command_name,
                                         .observed = chip_observed,
                                         .prefix = chip_prefix,
-                                        .subset = chip_subset};
+                                        .subset = chip_subset,
+                                        .names = chip_names};
     return &ops;
 }

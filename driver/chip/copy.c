@@ -92,7 +92,7 @@ int chip_plan_nop(const presil_chip *chip, presil_plan **out, presil_error_buffe
     /* One NOP, so that the launch has a descriptor to fetch. */
     presil_desc *d = chip_own_list(plan);
     *d = (presil_desc){{0}};
-    presil_desc_opcode_set(d, PRESIL_OP_NOP);
+    presil_desc_opcode_set(d, PRESIL_OPCODE_NOP);
     presil_desc_isa_set(d, PRESIL_ISA_VERSION);
     chip_own_operands(plan)[0] = OPERAND_NONE;
     plan->count = chip_own_ends(plan)[0] = 1;

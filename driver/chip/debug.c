@@ -75,7 +75,7 @@ static presil_desc command(uint32_t opcode) {
 
 /* Every word of the scratchpad is padding: none of its rows is read. */
 static presil_desc clear_scratchpad(const presil_config *c) {
-    presil_desc d = command(PRESIL_OP_LOAD);
+    presil_desc d = command(PRESIL_OPCODE_LOAD);
     presil_load_row_bytes_set(&d, c->word_bytes);
     presil_load_chunk_bytes_set(&d, c->word_bytes);
     presil_load_word_bytes_set(&d, c->word_bytes);
@@ -90,7 +90,7 @@ static presil_desc clear_scratchpad(const presil_config *c) {
 
 /* Zero weights, and activations that are all padding. */
 static presil_desc clear_accumulators(const presil_config *c, uint32_t half) {
-    presil_desc d = command(PRESIL_OP_MATRIX);
+    presil_desc d = command(PRESIL_OPCODE_MATRIX);
     presil_matrix_first_set(&d, 1);
     presil_matrix_half_set(&d, half);
     presil_matrix_nx_set(&d, c->acc_rows), presil_matrix_ny_set(&d, 1);
@@ -101,7 +101,7 @@ static presil_desc clear_accumulators(const presil_config *c, uint32_t half) {
 }
 
 static presil_desc carry_scratchpad(const presil_config *c, uint64_t to) {
-    presil_desc d = command(PRESIL_OP_STORE);
+    presil_desc d = command(PRESIL_OPCODE_STORE);
     presil_store_addr_lo_set(&d, (uint32_t)to), presil_store_addr_hi_set(&d, (int64_t)(to >> 32));
     presil_store_chunk_bytes_set(&d, c->word_bytes), presil_store_word_bytes_set(&d, c->word_bytes);
     presil_store_n0_set(&d, c->bank_words), presil_store_n1_set(&d, c->banks);
@@ -115,7 +115,7 @@ static uint32_t sums_bytes(const presil_config *c) { return 4 * c->cells; } /* o
 static uint32_t sums_pitch(const presil_config *c) { return chip_unit_of(c, 4).words * c->word_bytes; }
 
 static presil_desc carry_half(const presil_config *c, uint32_t half) {
-    presil_desc d = command(PRESIL_OP_EPILOGUE);
+    presil_desc d = command(PRESIL_OPCODE_EPILOGUE);
     presil_epilogue_out_type_set(&d, PRESIL_OUT_RAW32);
     presil_epilogue_half_set(&d, half);
     presil_epilogue_rows_set(&d, c->acc_rows);
@@ -125,7 +125,7 @@ static presil_desc carry_half(const presil_config *c, uint32_t half) {
 }
 
 static presil_desc carry_accumulators(const presil_config *c, uint64_t to) {
-    presil_desc d = command(PRESIL_OP_STORE);
+    presil_desc d = command(PRESIL_OPCODE_STORE);
     presil_store_addr_lo_set(&d, (uint32_t)to), presil_store_addr_hi_set(&d, (int64_t)(to >> 32));
     presil_store_chunk_bytes_set(&d, sums_bytes(c)), presil_store_word_bytes_set(&d, c->word_bytes);
     presil_store_n0_set(&d, c->acc_rows), presil_store_n1_set(&d, 2);

@@ -42,10 +42,10 @@ uint64_t chip_effort(const presil_config *config, const presil_desc *list, size_
     for (size_t i = 0; i < count; i++) {
         const presil_desc *d = &list[i];
         switch (presil_desc_opcode(d)) {
-        case PRESIL_OP_LOAD: sum = plus(sum, load_effort(d)); break;
-        case PRESIL_OP_STORE: sum = plus(sum, store_effort(d)); break;
-        case PRESIL_OP_MATRIX: sum = plus(sum, matrix_effort(config, d)); break;
-        case PRESIL_OP_EPILOGUE: sum = plus(sum, times(presil_epilogue_rows(d), 1 + 3 * config->cells)); break;
+        case PRESIL_OPCODE_LOAD: sum = plus(sum, load_effort(d)); break;
+        case PRESIL_OPCODE_STORE: sum = plus(sum, store_effort(d)); break;
+        case PRESIL_OPCODE_MATRIX: sum = plus(sum, matrix_effort(config, d)); break;
+        case PRESIL_OPCODE_EPILOGUE: sum = plus(sum, times(presil_epilogue_rows(d), 1 + 3 * config->cells)); break;
         default: break;
         }
     }

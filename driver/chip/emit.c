@@ -16,8 +16,8 @@ chip_op *chip_emit(chip_builder *b, uint32_t engine) {
         b->ops = ops;
         b->capacity = capacity;
     }
-    static const uint32_t opcode[CHIP_ENGINES] = {PRESIL_OP_LOAD, PRESIL_OP_MATRIX, PRESIL_OP_EPILOGUE,
-                                                  PRESIL_OP_STORE};
+    static const uint32_t opcode[CHIP_ENGINES] = {PRESIL_OPCODE_LOAD, PRESIL_OPCODE_MATRIX, PRESIL_OPCODE_EPILOGUE,
+                                                  PRESIL_OPCODE_STORE};
     chip_op *op = &b->ops[b->count++];
     memset(op, 0, sizeof *op);
     op->engine = engine;
@@ -119,7 +119,7 @@ uint64_t chip_plan_signature(const presil_plan *plan) {
     for (size_t i = 0; i < plan->count; i++) {
         const presil_desc *d = &plan->list[i];
         uint32_t opcode = presil_desc_opcode(d);
-        bool bus = opcode == PRESIL_OP_LOAD || opcode == PRESIL_OP_STORE;
+        bool bus = opcode == PRESIL_OPCODE_LOAD || opcode == PRESIL_OPCODE_STORE;
         h = mix(h, (uint64_t)d->w[0] << 32 | d->w[1]);
         for (uint32_t w = 3; w < 24; w++) {
             uint32_t v = d->w[w];

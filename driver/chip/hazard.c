@@ -46,8 +46,8 @@ void chip_hazard_tell(chip_hazards *h, presil_hazard_kind kind, const presil_des
 /* LOADs and STOREs of rows outside of [memory, memory + bytes). */
 static void look_at_memory(const presil_desc *list, size_t count, uint64_t memory, uint64_t bytes, chip_hazards *h) {
     for (size_t i = 0; i < count; i++) {
-        const bool store = presil_desc_opcode(&list[i]) == PRESIL_OP_STORE;
-        if (!store && presil_desc_opcode(&list[i]) != PRESIL_OP_LOAD) continue;
+        const bool store = presil_desc_opcode(&list[i]) == PRESIL_OPCODE_STORE;
+        if (!store && presil_desc_opcode(&list[i]) != PRESIL_OPCODE_LOAD) continue;
         const dram_rows w = store ? store_rows(&list[i], 0) : load_rows(&list[i], 0);
         if (!w.length || w.limit) continue; /* rows that a limit leaves out are not read: the bus tells of the others */
         const dram_span hull = rows_hull(&w, 3, w.addr);

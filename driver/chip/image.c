@@ -28,7 +28,7 @@ _Static_assert(sizeof(image_header) == 120, "the layout of docs/aot.md");
 #endif
 
 static bool on_bus(const presil_desc *d) {
-    return presil_desc_opcode(d) == PRESIL_OP_LOAD || presil_desc_opcode(d) == PRESIL_OP_STORE;
+    return presil_desc_opcode(d) == PRESIL_OPCODE_LOAD || presil_desc_opcode(d) == PRESIL_OPCODE_STORE;
 }
 
 static void move_by(presil_desc *d, uint64_t delta) { chip_address_set(d, chip_address(d) + delta); }
@@ -186,8 +186,8 @@ bool chip_image_ranges(presil_plan *plan) {
     bool ok = true;
     for (size_t i = 0; i < plan->count && ok; i++) {
         const presil_desc *d = &plan->list[i];
-        if (presil_desc_opcode(d) == PRESIL_OP_LOAD) ok = add_load(&reads, d);
-        if (presil_desc_opcode(d) == PRESIL_OP_STORE) ok = add_store(&writes, d);
+        if (presil_desc_opcode(d) == PRESIL_OPCODE_LOAD) ok = add_load(&reads, d);
+        if (presil_desc_opcode(d) == PRESIL_OPCODE_STORE) ok = add_store(&writes, d);
     }
     plan->reads = reads.at;
     plan->writes = writes.at;
@@ -205,9 +205,9 @@ static int check(const uint8_t *ends, presil_plan *plan, uint64_t bytes, presil_
                          plan->count, (unsigned long long)effort, MOST_EFFORT);
     for (size_t i = 0; i < plan->count; i++) {
         const presil_desc *d = &plan->list[i];
-        bool ok = presil_desc_opcode(d) == PRESIL_OP_LOAD    ? load_inside(d, bytes)
-                  : presil_desc_opcode(d) == PRESIL_OP_STORE ? store_inside(d, bytes)
-                                                             : true;
+        bool ok = presil_desc_opcode(d) == PRESIL_OPCODE_LOAD    ? load_inside(d, bytes)
+                  : presil_desc_opcode(d) == PRESIL_OPCODE_STORE ? store_inside(d, bytes)
+                                                                 : true;
         if (!ok) return chip_fail(error, PRESIL_EINVAL, "descriptor %zu reaches outside of the program's memory", i);
     }
     for (uint32_t s = 0; s < plan->segments; s++) {

@@ -19,7 +19,7 @@ typedef struct {
 static bool engine_of(const presil_desc *d, uint32_t *engine) {
     uint32_t op = presil_desc_opcode(d);
     *engine = op - 1;
-    return op != PRESIL_OP_NOP;
+    return op != PRESIL_OPCODE_NOP;
 }
 
 /* Appends descriptors [from, from + count) of another plan. A token is added for each pair of engines that has none

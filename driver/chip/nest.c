@@ -145,7 +145,7 @@ static void emit_epilogue(nest *s, const nest_tile *t, superjob *job, const nest
     presil_desc *d = &op->d;
     uint32_t tag = presil_desc_tag(d);
     *d = p->epilogue;
-    presil_desc_opcode_set(d, PRESIL_OP_EPILOGUE);
+    presil_desc_opcode_set(d, PRESIL_OPCODE_EPILOGUE);
     presil_desc_isa_set(d, PRESIL_ISA_VERSION);
     presil_desc_tag_set(d, tag);
     chip_need(op, MATRIX, s->b->seq[MATRIX]);

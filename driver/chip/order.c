@@ -85,10 +85,10 @@ typedef struct {
 static int wrong(memory_order *o, const presil_desc *list, size_t at, size_t other, const char *what, char *text,
                  size_t bytes) {
     (void)snprintf(text, bytes, "descriptor %zu (%s, tile %u): %s descriptor %zu (tile %u)", at,
-                   presil_desc_opcode(&list[at]) == PRESIL_OP_LOAD ? "LOAD" : "STORE", presil_desc_tag(&list[at]), what,
-                   other, presil_desc_tag(&list[other]));
+                   presil_desc_opcode(&list[at]) == PRESIL_OPCODE_LOAD ? "LOAD" : "STORE", presil_desc_tag(&list[at]),
+                   what, other, presil_desc_tag(&list[other]));
     if (!o->hazards) return -1;
-    const bool load = presil_desc_opcode(&list[at]) == PRESIL_OP_LOAD;
+    const bool load = presil_desc_opcode(&list[at]) == PRESIL_OPCODE_LOAD;
     chip_hazard_tell(o->hazards, load ? PRESIL_HAZARD_STORE_BEFORE_DONE : PRESIL_HAZARD_OVERLAP, &list[at], at, other,
                      text);
     return 0;
@@ -128,8 +128,8 @@ static int walk(memory_order *o, const presil_plan *plan, size_t first, size_t c
             o->part_loads = o->loads.count, o->part_stores = o->stores.count;
         const uint32_t op = presil_desc_opcode(&list[i]);
         const uint64_t shift = chip_shift(plan, first + i);
-        if (op == PRESIL_OP_LOAD && visit_load(o, list, i, shift, at, text, bytes)) return -1;
-        if (op == PRESIL_OP_STORE && visit_store(o, list, i, shift, at, text, bytes)) return -1;
+        if (op == PRESIL_OPCODE_LOAD && visit_load(o, list, i, shift, at, text, bytes)) return -1;
+        if (op == PRESIL_OPCODE_STORE && visit_store(o, list, i, shift, at, text, bytes)) return -1;
     }
     return 0;
 }

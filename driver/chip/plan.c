@@ -34,18 +34,19 @@ void chip_plan_free(presil_plan *plan) {
 }
 
 int chip_plan_info(const presil_plan *plan, presil_plan_info *out) {
-    *out = (presil_plan_info){.label = plan->label,
-                              .macs = plan->macs,
-                              .passes = plan->passes,
-                              .peak_macs_per_cycle = plan->peak,
-                              .descriptors = plan->count,
-                              .signature = plan->signature,
-                              .estimate = plan->estimate,
-                              .segments = plan->segments,
-                              .reads = plan->reads,
-                              .writes = plan->writes,
-                              .read_count = plan->read_count,
-                              .write_count = plan->write_count};
+    const presil_plan_info own = {.label = plan->label,
+                                  .macs = plan->macs,
+                                  .passes = plan->passes,
+                                  .peak_macs_per_cycle = plan->peak,
+                                  .descriptors = plan->count,
+                                  .signature = plan->signature,
+                                  .estimate = plan->estimate,
+                                  .segments = plan->segments,
+                                  .reads = plan->reads,
+                                  .writes = plan->writes,
+                                  .read_count = plan->read_count,
+                                  .write_count = plan->write_count};
+    presil_give(out, &own, sizeof own);
     return PRESIL_OK;
 }
 
@@ -317,7 +318,7 @@ int chip_plan_ranges(presil_plan *plan, const chip_view *const *reads, const int
 /* ---- describe ------------------------------------------------------------------------------- */
 static bool store_covers(const presil_plan *plan, size_t n, uint64_t address) {
     const presil_desc *d = &plan->list[n];
-    if (presil_desc_opcode(d) != PRESIL_OP_STORE) return false;
+    if (presil_desc_opcode(d) != PRESIL_OPCODE_STORE) return false;
     uint64_t base = chip_address(d) + chip_shift(plan, n),
              row = (uint64_t)presil_store_n0(d) * presil_store_chunk_bytes(d);
     for (uint32_t i3 = 0; i3 < presil_store_n3(d); i3++) {

@@ -93,8 +93,8 @@ static int prove_memory(const presil_plan *plan, char *text, size_t bytes) {
     uint64_t stored = 0, promised = 0, address = 0;
     for (size_t i = 0; i < plan->count; i++) {
         const presil_desc *d = &plan->list[i];
-        const bool store = presil_desc_opcode(d) == PRESIL_OP_STORE;
-        if (!store && presil_desc_opcode(d) != PRESIL_OP_LOAD) continue;
+        const bool store = presil_desc_opcode(d) == PRESIL_OPCODE_STORE;
+        if (!store && presil_desc_opcode(d) != PRESIL_OPCODE_LOAD) continue;
         const uint64_t shift = chip_shift(plan, i);
         const dram_rows w = store ? store_rows(d, shift) : load_rows(d, shift);
         if (store) stored += w.length * (uint64_t)(w.n[0] * w.n[1] * w.n[2]);

@@ -98,7 +98,7 @@ static const char *error_name(uint32_t code) {
 
 const char *chip_opcode_name(const presil_desc *d) {
     uint32_t op = presil_desc_opcode(d);
-    return op == PRESIL_OP_NOP ? "NOP" : op <= PRESIL_ENGINES ? chip_engine_names[op - 1] : "?";
+    return op == PRESIL_OPCODE_NOP ? "NOP" : op <= PRESIL_ENGINES ? chip_engine_names[op - 1] : "?";
 }
 
 /* A register costs a journey over the bus. What is known anyhow is not asked for: VECTOR never has a descriptor, codes
@@ -139,7 +139,7 @@ int chip_service(presil_chip *chip, const presil_link *link, const presil_plan *
     port p = {link, 0};
     const bool done = link->done_count == (size_t)COMPLETION;
     uint32_t irq = done ? link->done[0].value : get(&p, PRESIL_REG_IRQ_STATUS);
-    *out = (presil_service){.result = PRESIL_SERVICE_BUSY};
+    out->result = PRESIL_SERVICE_BUSY;
     if (irq & IRQ_ERROR) {
         uint32_t code = get(&p, PRESIL_REG_ERROR_CODE), index = get(&p, PRESIL_REG_ERROR_INDEX);
         uint64_t address = (uint64_t)get(&p, PRESIL_REG_ERROR_ADDR_HI) << 32;
@@ -197,6 +197,7 @@ int chip_counters(presil_chip *chip, const presil_link *link, presil_report *out
     out->read_bytes += value[COUNTER_READ_BYTES];
     out->write_bytes += value[COUNTER_WRITE_BYTES];
     out->descriptors += value[COUNTER_DESCRIPTORS];
+    out->counters[0] += value[COUNTER_FETCH_BEATS];
     bool worked = value[MATRIX * PRESIL_CAUSES + PRESIL_CAUSE_BUSY] != 0;
     out->fill += worked ? value[COUNTER_MATRIX_FIRST] : 0;
     out->drain += worked ? value[COUNTER_CYCLES] - value[COUNTER_MATRIX_LAST] : 0;

@@ -136,7 +136,7 @@ static void engine_row(const stalled *s, uint32_t engine, presil_waiting *row) {
         append(row->waits_for, sizeof row->waits_for, "%s",
                cause == PRESIL_CAUSE_BUS_REQUEST    ? "the bus to accept an address"
                : cause == PRESIL_CAUSE_BUS_RESPONSE ? "write responses"
-               : engine == PRESIL_OP_LOAD - 1       ? "read data"
+               : engine == PRESIL_OPCODE_LOAD - 1   ? "read data"
                                                     : "the bus to accept write data");
     } else if (cause == PRESIL_CAUSE_WEIGHTS) {
         append(row->waits_for, sizeof row->waits_for, "weights from the scratchpad");
@@ -194,7 +194,7 @@ static void memory_row(const stalled *s, presil_waiting *row) {
     char *text = row->waits_for;
     const size_t bytes = sizeof row->waits_for;
     if (b->on_chip) {
-        row->by = b->is_write ? PRESIL_OP_STORE - 1 : b->id == 0 ? PRESIL_OP_LOAD - 1 : (int32_t)ROW_COMMAND;
+        row->by = b->is_write ? PRESIL_OPCODE_STORE - 1 : b->id == 0 ? PRESIL_OPCODE_LOAD - 1 : (int32_t)ROW_COMMAND;
         append(text, bytes, "the chip to %s", b->is_write ? "send data" : "take data");
     } else if (b->due == UINT64_MAX) {
         row->flags |= PRESIL_WAITS_FOREVER;

@@ -60,7 +60,9 @@ static int read_memory(const presil_capture_launch *launch, presil_daddr from, v
 
 static int describe(const presil_capture_launch *launch, presil_daddr address, char *text, size_t bytes) {
     const presil_device *device = launch->core;
-    return device->chip_ops->describe(device->capture.plan, address, text, bytes);
+    return device->chip_ops->describe ? device->chip_ops->describe(device->capture.plan, address, text, bytes)
+                                      : presil_fail(PRESIL_EUNSUPPORTED, "the chip \"%s\" does not describe addresses",
+                                                    device->chip_ops->name);
 }
 
 static int write_time(const presil_capture_launch *launch, presil_daddr address, presil_write_time *out) {

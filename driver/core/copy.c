@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies: directly (memcpy in the mapping, or the transport's access), or through the chip's own DMA by way of the
  * staging block. */
-#include "core.h"
+#include "op.h"
 
 #include <stdlib.h>
 
@@ -44,7 +44,13 @@ static int push_copy(presil_device *device, presil_stream *stream, copy_item cop
 static int plan_copy(presil_device *device, presil_daddr to, presil_daddr from, uint64_t bytes, presil_plan **out) {
     char text[ERROR_TEXT] = "";
     presil_error_buffer error = {text, sizeof text};
-    const int status = device->chip_ops->plan_copy(device->chip, to, from, bytes, out, &error);
+    presil_tensor end = {.data = from, .dtype = PRESIL_INT8, .ndim = 1, .shape = {(int64_t)bytes}, .stride = {1}};
+    op_room room;
+    presil_op_begin(&room, PRESIL_OP_COPY, "copy", 0, 0);
+    (void)presil_op_add(&room, "input", &end);
+    end.data = to;
+    presil_op_add_output(&room, &end);
+    const int status = device->chip_ops->plan(device->chip, &room.op, out, &error);
     return status ? presil_fail(status, "copy by DMA: %s", text) : PRESIL_OK;
 }
 

@@ -37,9 +37,6 @@ void ranges_add(range_list *list, presil_daddr base, uint64_t bytes);
 void ranges_merge(range_list *list); /* sorted and disjoint afterwards */
 void ranges_free(range_list *list);
 
-/* Whether a chip has a function that tables of older releases end before. */
-#define PRESIL_CHIP_HAS(ops, function) ((ops)->size > offsetof(presil_chip_ops, function) && (ops)->function)
-
 /* ---- the queue */
 typedef enum { ITEM_LAUNCH, ITEM_COPY, ITEM_EVENT, ITEM_WAIT } item_kind;
 
@@ -155,7 +152,8 @@ struct presil_device {
     bool no_map, host_memory;
 
     /* chip and transport */
-    const presil_chip_ops *chip_ops;
+    const presil_chip_ops *chip_ops; /* chip_table */
+    presil_chip_ops chip_table;      /* the chip's, NULL where it ends */
     presil_chip *chip;
     presil_chip_limits limits;
     atomic_int mode;
@@ -243,8 +241,8 @@ extern atomic_uint presil_fork_generation;
 int presil_choose_transport(presil_device *device, const char *list,
                             uint32_t index); /* sets transport_spec; list NULL: from the environment */
 bool presil_transport_is_socket(const presil_device *device);
-int presil_library_transport(const presil_device *device, presil_transport_ops *out); /* checked, a copy */
-int presil_library_chip(const presil_device *device, const char *name, const presil_chip_ops **out);
+int presil_library_transport(const presil_device *device, presil_transport_ops *out);         /* checked, a copy */
+int presil_library_chip(const presil_device *device, const char *name, presil_chip_ops *out); /* checked, a copy */
 
 /* ---- start.c */
 int presil_choose_chip(presil_device *device); /* at open: by configuration, or by what the simulator library says */
@@ -309,6 +307,7 @@ int presil_view_stage(
     const presil_plan_info *info); /* the twin's copy of what the plan touches, where the transport has the bytes */
 void presil_view_close(presil_device *device);
 uint64_t presil_now_ns(void);
+int presil_plan_look(const presil_device *device, const presil_plan *plan, presil_plan_info *out);
 /* Checks the plan's ranges, then records or enqueues it; owns it and its tensors (or NULL) from here on. */
 int presil_plan_enqueue(presil_device *device, presil_stream *stream, presil_plan *plan, launch_tensors *tensors,
                         uint64_t plan_ns);

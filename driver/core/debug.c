@@ -12,7 +12,7 @@ static int check(const presil_list *list, const void *out, const char *name) {
     if (entered) return entered;
     if (list->count != 1)
         return presil_fail(PRESIL_EINVAL, "%s: a list of one launch expected, this one has %zu", name, list->count);
-    if (!PRESIL_CHIP_HAS(list->device->chip_ops, prefix))
+    if (!list->device->chip_ops->prefix)
         return presil_fail(PRESIL_EUNSUPPORTED, "%s: the chip \"%s\" can't run a part of a launch", name,
                            list->device->chip_ops->name);
     return PRESIL_OK;
@@ -88,7 +88,7 @@ int presil_list_subset(const presil_list *list, uint8_t *keep, presil_list **out
     char text[ERROR_TEXT] = "";
     presil_error_buffer error = {text, sizeof text};
     if (!keep) return presil_fail(PRESIL_EINVAL, "presil_list_subset: keep is NULL");
-    if (!PRESIL_CHIP_HAS(device->chip_ops, subset))
+    if (!device->chip_ops->subset)
         return presil_fail(PRESIL_EUNSUPPORTED, "presil_list_subset: the chip \"%s\" can't leave commands out",
                            device->chip_ops->name);
     presil_plan *plan = NULL;

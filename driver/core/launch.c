@@ -39,7 +39,7 @@ static void remember_hang(const rtl_launch *launch) {
     presil_waiting rows[MOST_WAITING];
     uint32_t count = 0;
     int verdict = PRESIL_HUNG_OR_SLOW;
-    if (!PRESIL_CHIP_HAS(device->chip_ops, waits) ||
+    if (!device->chip_ops->waits ||
         device->chip_ops->waits(device->chip, &device->link, launch->plan, rows, MOST_WAITING, &count, &verdict))
         count = 0;
     (void)pthread_mutex_lock(&device->report_lock);
@@ -53,7 +53,7 @@ static int stuck(const rtl_launch *launch, const char *what) {
     char why[ERROR_TEXT / 2] = "";
     presil_device *device = launch->device;
     device->link.done_count = 0;
-    (void)device->chip_ops->why(device->chip, &device->link, launch->plan, why, sizeof why);
+    if (device->chip_ops->why) (void)device->chip_ops->why(device->chip, &device->link, launch->plan, why, sizeof why);
     remember_hang(launch);
     return presil_fail(PRESIL_EHUNG, "%s: %s", what, *why ? why : "the chip does not say what it waits for");
 }
@@ -79,8 +79,7 @@ static int look_again(rtl_launch *launch, uint64_t waited) {
     char text[160];
     launch->silent = waited > device->hang_cycles ? device->hang_cycles : launch->silent + waited;
     (void)snprintf(text, sizeof text, "no progress for %llu cycles", (unsigned long long)device->hang_cycles);
-    if (!PRESIL_CHIP_HAS(device->chip_ops, progress) ||
-        device->chip_ops->progress(device->chip, &device->link, &before))
+    if (!device->chip_ops->progress || device->chip_ops->progress(device->chip, &device->link, &before))
         return stuck(launch, text);
     presil_wait w = {.size = sizeof w, .deadline_cycles = LOOK_CYCLES, .cancel = &device->cancel_flag};
     const int error = device->link.ops->wait(device->link.handle, &w);
@@ -103,7 +102,7 @@ static int wait_once(rtl_launch *launch, presil_wait *w) {
     const presil_chip_ops *chip = device->chip_ops;
     presil_link *link = &device->link;
     link->done_count = 0;
-    if (!link->ops->wait_then || !device->limits.has_interrupt || !PRESIL_CHIP_HAS(chip, completion))
+    if (!link->ops->wait_then || !device->limits.has_interrupt || !chip->completion)
         return link->ops->wait(link->handle, w);
     const size_t count = chip->completion(device->chip, launch->accesses);
     const int error = link->ops->wait_then(link->handle, w, launch->accesses, count);
@@ -112,10 +111,28 @@ static int wait_once(rtl_launch *launch, presil_wait *w) {
     return error;
 }
 
+/* What the chip says: a status if that failed; else what service() answers, and whether the launch is over. */
+static int ask(rtl_launch *launch, bool *over) {
+    const presil_device *device = launch->device;
+    presil_service service = {.size = sizeof service};
+    const int status = device->chip_ops->service(device->chip, &device->link, launch->plan, &service);
+    if (status) return presil_fail(status, "asking the chip failed: %s", service.text);
+    if (service.result == PRESIL_SERVICE_ERROR) return chip_error(launch, &service);
+    if (service.result == PRESIL_SERVICE_PROGRESS) launch->silent = 0;
+    *over = service.result == PRESIL_SERVICE_DONE;
+    return *over ? PRESIL_OK : service.result;
+}
+
 /* Waits in steps: to the interrupt, or (a chip that has none) for intervals that grow, so that the transport's watchdog
  * still gets its turn. */
 static int wait_done(rtl_launch *launch) {
     presil_device *device = launch->device;
+    if (device->limits.asks_first) {
+        bool over = false;
+        device->link.done_count = 0;
+        const int result = ask(launch, &over);
+        if (result < 0 || over) return result;
+    }
     for (unsigned spurious = 0; spurious < SPURIOUS_INTERRUPTS;) {
         presil_wait w = {.size = sizeof w,
                          .hang_cycles = device->hang_cycles,
@@ -140,12 +157,10 @@ static int wait_done(rtl_launch *launch) {
             if (status) return status;
             continue;
         }
-        presil_service service = {0};
-        const int status = device->chip_ops->service(device->chip, &device->link, launch->plan, &service);
-        if (status) return presil_fail(status, "asking the chip failed: %s", service.text);
-        if (service.result == PRESIL_SERVICE_DONE) return PRESIL_OK;
-        if (service.result == PRESIL_SERVICE_ERROR) return chip_error(launch, &service);
-        spurious = w.reason == PRESIL_WAIT_IRQ ? spurious + 1 : 0;
+        bool over = false;
+        const int result = ask(launch, &over);
+        if (result < 0 || over) return result;
+        spurious = w.reason == PRESIL_WAIT_IRQ && result == PRESIL_SERVICE_BUSY ? spurious + 1 : 0;
     }
     return stuck(launch, "the interrupt stays on, but the chip says that it is busy");
 }
@@ -282,7 +297,7 @@ static int run(presil_device *device, const work_item *item, int mode, const pre
 int presil_launch(presil_device *device, const work_item *item) {
     const uint64_t start = presil_now_ns();
     presil_plan_info info;
-    int status = device->chip_ops->plan_info(item->plan, &info);
+    int status = presil_plan_look(device, item->plan, &info);
     if (status) return presil_fail(status, "the plan can't be read");
     const int mode = atomic_load(&device->mode);
     presil_report report = {.size = sizeof report,

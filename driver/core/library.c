@@ -105,11 +105,47 @@ int presil_library_transport(const presil_device *device, presil_transport_ops *
     return take_table(function(), path, out);
 }
 
-int presil_library_chip(const presil_device *device, const char *chip, const presil_chip_ops **out) {
+/* The function that every chip must have and this one has not; NULL: it has all. */
+static const char *chip_missing(const presil_chip_ops *ops) {
+    return !ops->create                                       ? "create"
+           : !ops->destroy                                    ? "destroy"
+           : !ops->limits                                     ? "limits"
+           : !ops->info                                       ? "info"
+           : !ops->probe                                      ? "probe"
+           : !ops->reset                                      ? "reset"
+           : !ops->plan                                       ? "plan"
+           : !ops->plan_info                                  ? "plan_info"
+           : !ops->plan_free                                  ? "plan_free"
+           : !ops->submit                                     ? "submit"
+           : !ops->service                                    ? "service"
+           : !ops->counters                                   ? "counters"
+           : ops->layout && (!ops->pack || !ops->layout_free) ? "pack and layout_free, but has layout"
+                                                              : NULL;
+}
+
+/* A copy of a chip's table. One that ends earlier than ours lacks what came later; of a longer one, the rest is unknown
+ * here and not used. */
+static int take_chip(const presil_chip_ops *ops, const char *path, const char *name, presil_chip_ops *out) {
+    enum { HEAD = offsetof(presil_chip_ops, create) };
+    if (!ops || ops->abi != PRESIL_CHIP_ABI || ops->size < HEAD)
+        return presil_fail(PRESIL_ENODEV, "%s: chip ABI %u expected, %u found: rebuild it", path, PRESIL_CHIP_ABI,
+                           ops ? ops->abi : 0);
+    *out = (presil_chip_ops){0};
+    memcpy(out, ops, ops->size < sizeof *out ? ops->size : sizeof *out);
+    if (!out->name || strcmp(out->name, name) != 0)
+        return presil_fail(PRESIL_ENODEV, "%s is for the chip \"%s\", not \"%s\"", path, out->name ? out->name : "?",
+                           name);
+    const char *missing = chip_missing(out);
+    return missing
+               ? presil_fail(PRESIL_ENODEV, "%s has no %s, which every chip must have (presil_chip.h)", path, missing)
+               : PRESIL_OK;
+}
+
+int presil_library_chip(const presil_device *device, const char *chip, presil_chip_ops *out) {
     char name[128], path[PATH_BYTES];
     const presil_chip_ops *builtin = presil_chip_builtin();
     if (builtin && strcmp(builtin->name, chip) == 0) {
-        *out = builtin;
+        *out = *builtin;
         return PRESIL_OK;
     }
     (void)snprintf(name, sizeof name, "libpresil_chip_%s.so", chip);
@@ -124,12 +160,5 @@ int presil_library_chip(const presil_device *device, const char *chip, const pre
     if (status) return status;
     presil_chip_entry_fn function;
     memcpy(&function, &entry, sizeof function);
-    const presil_chip_ops *ops = function();
-    if (!ops || ops->abi != PRESIL_CHIP_ABI || ops->size < offsetof(presil_chip_ops, progress))
-        return presil_fail(PRESIL_ENODEV, "%s: chip ABI %u expected, %u found: rebuild it", path, PRESIL_CHIP_ABI,
-                           ops ? ops->abi : 0);
-    if (strcmp(ops->name, chip) != 0)
-        return presil_fail(PRESIL_ENODEV, "%s is for the chip \"%s\", not \"%s\"", path, ops->name, chip);
-    *out = ops;
-    return PRESIL_OK;
+    return take_chip(function(), path, chip, out);
 }

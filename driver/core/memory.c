@@ -55,6 +55,7 @@ int presil_memory_reserve_commands(presil_device *device) {
                            (unsigned long long)device->memory_bytes, (unsigned long long)device->limits.command_bytes,
                            (unsigned long long)STAGING_BYTES);
     }
+    device->command.size = sizeof device->command;
     device->command.base.value = device->memory_base.value + (uint64_t)page * PRESIL_HEAP_PAGE;
     device->command.bytes = command_pages * PRESIL_HEAP_PAGE;
     device->staging.value = device->command.base.value + device->command.bytes;

@@ -16,7 +16,8 @@ int presil_twin_run(presil_device *device, const presil_plan *plan, uint8_t *mem
                     presil_report *report) {
     char text[ERROR_TEXT] = "";
     presil_error_buffer error = {text, sizeof text};
-    const presil_executor_memory window = {.base = device->memory_base,
+    const presil_executor_memory window = {.size = sizeof window,
+                                           .base = device->memory_base,
                                            .bytes = device->memory_bytes,
                                            .host = memory,
                                            .on_write = log_writes ? on_write : NULL,

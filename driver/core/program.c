@@ -46,7 +46,7 @@ static int tell(presil_device *device, const presil_plan *plan, const presil_pro
                                              .mem_write = tell_memory,
                                              .wait = wait_never,
                                              .last_error = no_error};
-    const presil_link link = {.ops = &ops, .handle = (presil_transport *)(void *)(uintptr_t)sink};
+    const presil_link link = {.size = sizeof link, .ops = &ops, .handle = (presil_transport *)(void *)(uintptr_t)sink};
     presil_command_memory memory = device->command;
     memory.host = NULL;
     char text[ERROR_TEXT] = "";
@@ -63,7 +63,7 @@ int presil_list_program(const presil_list *list, const presil_program_sink *sink
     int status = presil_enter(device);
     presil_plan_info info;
     if (status) return status;
-    if (list->count != 1 || device->chip_ops->plan_info(list->plans[0].plan, &info) || info.segments != 1)
+    if (list->count != 1 || presil_plan_look(device, list->plans[0].plan, &info) || info.segments != 1)
         return presil_fail(PRESIL_EUNSUPPORTED, "presil_list_program: a launch of one doorbell expected");
     if (!device->limits.has_interrupt)
         return presil_fail(PRESIL_EUNSUPPORTED, "presil_list_program: the chip \"%s\" has no interrupt to end a launch",

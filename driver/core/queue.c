@@ -212,7 +212,7 @@ uint64_t presil_set_tag(uint64_t tag) {
 static bool is_heavy(const presil_device *device, const work_item *item) {
     if (item->kind != ITEM_LAUNCH || atomic_load(&device->mode) == PRESIL_MODE_MODEL) return false;
     presil_plan_info info;
-    return !device->chip_ops->plan_info(item->plan, &info) && info.macs > (1u << 22);
+    return !presil_plan_look(device, item->plan, &info) && info.macs > (1u << 22);
 }
 
 int presil_queue_push(presil_device *device, presil_stream *stream, work_item *item, bool run_now) {

@@ -38,6 +38,23 @@ void presil_set_progress(presil_device *device, presil_progress_fn fn, void *con
     (void)pthread_mutex_unlock(&device->report_lock);
 }
 
+int presil_device_get_names(presil_device *device, presil_names *out) {
+    const int entered = presil_enter(device);
+    if (entered) return entered;
+    if (!out || out->size < sizeof out->size)
+        return presil_fail(PRESIL_EINVAL, "presil_device_get_names: out->size must be sizeof(presil_names)");
+    presil_names own = {.size = sizeof own};
+    const int status = device->chip_ops->names ? device->chip_ops->names(device->chip, &own) : PRESIL_OK;
+    if (status) return presil_fail(status, "the chip \"%s\" gives no names", device->chip_ops->name);
+    if (own.engine_count > PRESIL_ENGINES || own.cause_count > PRESIL_CAUSES || own.counter_count > PRESIL_COUNTERS)
+        return presil_fail(PRESIL_ENODEV,
+                           "the chip \"%s\" names %u engines, %u causes, %u counters; reports have room for %d, %d, %d",
+                           device->chip_ops->name, own.engine_count, own.cause_count, own.counter_count, PRESIL_ENGINES,
+                           PRESIL_CAUSES, PRESIL_COUNTERS);
+    presil_give(out, &own, sizeof own);
+    return PRESIL_OK;
+}
+
 const char *presil_engine_name(uint32_t engine) {
     static const char *const names[PRESIL_ENGINES] = {"load", "matrix", "epilogue", "store", "vector"};
     return engine < PRESIL_ENGINES ? names[engine] : NULL;

@@ -27,6 +27,7 @@ static int open_transport(presil_device *device) {
     const int socket = presil_transport_is_socket(device);
     const char *given = socket ? strchr(device->transport_spec, ':') + 1 : library_options(own, sizeof own, &status);
     if (status) return status;
+    device->link.size = sizeof device->link;
     device->link.ops = &device->transport_ops;
     const presil_transport_options options = {
         .size = sizeof options,
@@ -82,13 +83,14 @@ static int check_memory(presil_device *device) {
                        (unsigned long long)device->memory_bytes, (unsigned long long)device->memory_base.value);
 }
 
-static int use_chip(presil_device *device, const presil_chip_ops *ops, const char *config) {
+static int use_chip(presil_device *device, const presil_chip_ops *table, const char *config) {
     char text[ERROR_TEXT] = "";
     presil_error_buffer error = {text, sizeof text};
     presil_chip *chip = NULL;
-    const int status = ops->create(config, &chip, &error);
+    const int status = table->create(config, &chip, &error);
     if (status) return presil_fail(status, "%s", text);
-    device->chip_ops = ops;
+    device->chip_table = *table;
+    device->chip_ops = &device->chip_table;
     device->chip = chip;
     return PRESIL_OK;
 }
@@ -115,6 +117,7 @@ static void close_transport(presil_device *device) {
 }
 
 static int check_limits(presil_device *device) {
+    device->limits = (presil_chip_limits){.size = sizeof device->limits};
     const int status = device->chip_ops->limits(device->chip, &device->limits);
     if (status) return presil_fail(status, "the chip \"%s\" gives no limits", device->chip_ops->name);
     const uint64_t end = device->memory_base.value + device->memory_bytes;
@@ -152,15 +155,15 @@ int presil_choose_chip(presil_device *device) {
     if (status && !ask_library && atomic_load(&device->mode) == PRESIL_MODE_MODEL) {
         char unknown[ERROR_TEXT];
         (void)snprintf(unknown, sizeof unknown, "%s", presil_error_text());
-        const presil_chip_ops *ops = NULL; /* a configuration of a chip of its own, named as the chip */
-        if (presil_library_chip(device, device->config, &ops)) return presil_fail(PRESIL_EINVAL, "%s", unknown);
-        status = use_chip(device, ops, device->config);
+        presil_chip_ops table; /* a configuration of a chip of its own, named as the chip */
+        if (presil_library_chip(device, device->config, &table)) return presil_fail(PRESIL_EINVAL, "%s", unknown);
+        status = use_chip(device, &table, device->config);
     } else if (status) {
-        const presil_chip_ops *ops = NULL;
+        presil_chip_ops table;
         status = open_transport(device);
         if (!status) status = take_names(device);
-        if (!status) status = presil_library_chip(device, device->transport.chip, &ops);
-        if (!status) status = use_chip(device, ops, device->transport.config);
+        if (!status) status = presil_library_chip(device, device->transport.chip, &table);
+        if (!status) status = use_chip(device, &table, device->transport.config);
         if (!status) (void)snprintf(device->config, sizeof device->config, "%s", device->transport.config);
     }
     return status ? status : check_limits(device);

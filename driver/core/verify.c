@@ -120,7 +120,9 @@ __attribute__((format(printf, 3, 4))) static int mismatch(const comparison *c, u
     va_start(args, format);
     (void)vsnprintf(what, sizeof what, format, args);
     va_end(args);
-    if (c->device->chip_ops->describe(c->plan, (presil_daddr){address}, where, sizeof where))
+    if (!c->device->chip_ops->describe)
+        (void)snprintf(where, sizeof where, "the chip does not say where that is");
+    else if (c->device->chip_ops->describe(c->plan, (presil_daddr){address}, where, sizeof where))
         (void)snprintf(where, sizeof where, "outside every output of the operator");
     c->report->difference_address = address;
     if (presil_write_time_of(c->device, (presil_daddr){address}, &time)) {

@@ -110,6 +110,8 @@ int presil_weights_create_at(presil_device *device, const presil_weights_desc *d
     if (!status && device->no_map && atomic_load(&device->mode) != PRESIL_MODE_MODEL)
         status = presil_start_if_needed(device);
     if (status) return status;
+    if (!device->chip_ops->layout)
+        return presil_fail(PRESIL_EUNSUPPORTED, "weights: the chip \"%s\" packs none", device->chip_ops->name);
     presil_weights *weights = calloc(1, sizeof *weights);
     if (!weights) return presil_fail(PRESIL_EHOSTMEM, "presil_weights_create: host memory is full");
     atomic_init(&weights->references, 1);

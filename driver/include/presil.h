@@ -32,8 +32,10 @@ extern "C" {
 #endif
 
 #define PRESIL_VERSION "0.1.0"
-#define PRESIL_ENGINES 5 /* LOAD, MATRIX, EPILOGUE, STORE, VECTOR */
-#define PRESIL_CAUSES 16 /* PRESIL_CAUSE_* of docs/isa.md section 6; unused ones are 0 */
+/* Room in a report; what the numbers are called is the chip's: presil_device_get_names(). */
+#define PRESIL_ENGINES 5
+#define PRESIL_CAUSES 16
+#define PRESIL_COUNTERS 16
 
 typedef struct presil_device presil_device;
 typedef struct presil_stream presil_stream; /* NULL: the device's default stream */
@@ -61,7 +63,20 @@ typedef enum {
 
 typedef enum { PRESIL_MODE_RTL = 0, PRESIL_MODE_MODEL = 1, PRESIL_MODE_VERIFY = 2 } presil_mode;
 
-typedef enum { PRESIL_INT8 = 0, PRESIL_BF16 = 1, PRESIL_FP32 = 2, PRESIL_INT32 = 3 } presil_dtype;
+/* presil_tensor has the first four; operands of an operator (presil_op.h) any. INT4: two in a byte, the first below. */
+typedef enum {
+    PRESIL_INT8 = 0,
+    PRESIL_BF16 = 1,
+    PRESIL_FP32 = 2,
+    PRESIL_INT32 = 3,
+    PRESIL_UINT8 = 4,
+    PRESIL_INT16 = 5,
+    PRESIL_FP16 = 6,
+    PRESIL_INT4 = 7,
+    PRESIL_FP8_E4M3 = 8,
+    PRESIL_FP8_E5M2 = 9,
+    PRESIL_INT64 = 10
+} presil_dtype;
 
 /* How products are formed: INT8 needs int8 operands; BF16: bf16 or fp32 operands (rounded on load); FP32: fp32
  * operands, six passes (docs/numerics.md 5); FP16: fp32 operands that are float16 values (two bf16 terms hold them),
@@ -419,7 +434,8 @@ typedef struct {
     uint64_t differing_bytes, stray_bytes, missing_bytes; /* wrong; written by the chip alone; by the model alone */
     uint32_t difference_expected, difference_found;       /* that byte, where both wrote it */
     uint32_t difference_segment;
-    uint32_t segments; /* doorbells of this launch */
+    uint32_t segments;                  /* doorbells of this launch */
+    uint64_t counters[PRESIL_COUNTERS]; /* whatever else the chip counts */
 } presil_report;
 
 typedef void (*presil_report_fn)(void *context,
@@ -434,6 +450,24 @@ PRESIL_API void presil_set_report(presil_device *device, presil_report_fn fn, vo
  * launch. */
 PRESIL_API uint64_t presil_set_tag(uint64_t tag);
 PRESIL_API void presil_set_progress(presil_device *device, presil_progress_fn fn, void *context);
+
+/* What the numbers of a report are called: of stalls[e][c], e is an engine, c a cause; of counters[n], n a counter. */
+enum presil_name_flag {
+    PRESIL_NAME_WORKS = 1, /* a cause: the engine works */
+    PRESIL_NAME_ARRAY = 2  /* an engine: the one that multiplies; what holds it up bounds the launch */
+};
+typedef struct {
+    const char *name;    /* one word: "matrix", "wait_load"; NULL: unused */
+    const char *unit;    /* of counters: "bytes"; else NULL: cycles */
+    const char *meaning; /* for people; NULL: the name says it */
+    const char *bound;   /* of causes: what bounds a launch whose array meets this one most, "load"; NULL: "overhead" */
+    uint32_t flags, reserved;
+} presil_name;
+typedef struct {
+    uint32_t size, engine_count, cause_count, counter_count; /* at most PRESIL_ENGINES, _CAUSES, _COUNTERS */
+    const presil_name *engines, *causes, *counters;          /* the chip's; valid as long as the device is open */
+} presil_names;
+PRESIL_CHECKED int presil_device_get_names(presil_device *device, presil_names *out);
 PRESIL_API const char *presil_engine_name(uint32_t engine); /* NULL past the last */
 PRESIL_API const char *presil_cause_name(uint32_t cause);   /* NULL for unused */
 PRESIL_API void presil_set_log(void (*log)(void *context, const char *text),

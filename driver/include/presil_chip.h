@@ -3,34 +3,53 @@
  * presil_chip.h - the seam between the driver's core and the knowledge of one chip: how operators become commands, how
  * they are submitted, what its registers and counters mean. The core (memory, streams, reports, verify, capture) uses
  * nothing else. The chip of rtl/ is driver/chip/; a second, smaller one stands in tests/. A chip with a programming
- * model of its own implements this vtable over the transport: registers, memory, interrupt.
+ * model of its own implements this table over the transport: registers, memory, interrupt.
  *
- * Functions return a presil_status (presil.h) and, on failure, leave a text in `error` (error_bytes includes the 0).
- * Called by one thread at a time for each chip object, but for layout/plan/pack/describe and *_free, which only read
- * the chip and may run on any thread.
+ * One launch, seen from the chip: plan(op) on the caller's thread -> plan_info() says what it reads and writes ->
+ * submit() writes the commands and rings the doorbell -> the core waits for the interrupt -> service() says BUSY,
+ * PROGRESS, DONE or ERROR -> counters() adds up the report -> plan_free().
+ *
+ * Rules
+ * - Functions return a presil_status (presil.h) and, on failure, leave a text in `error`: what was expected, what was
+ *   found, what to do.
+ * - One thread at a time calls functions that take `presil_chip *` or a link; those that take `const presil_chip *`,
+ *   and those of plans and layouts, may run on any thread and only read the chip.
+ * - Nothing here may end the process, install signal handlers, start threads that outlive a call, or throw.
+ * - The ABI grows at the ends. A table that ends early (`size`) has no function behind its end. Structs begin with
+ *   their size: whoever is given one reads nothing behind it; the core sets it in structs that the chip fills, and a
+ *   chip fills them with presil_give(), so that an older core is never written past its end.
  */
 #ifndef PRESIL_CHIP_H
 #define PRESIL_CHIP_H
 
-#include "presil.h"
+#include "presil_op.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define PRESIL_CHIP_ABI 2u
+#define PRESIL_CHIP_ABI 3u
 
-typedef struct presil_chip presil_chip;     /* one instance: configuration and state */
-typedef struct presil_layout presil_layout; /* how a weights tensor is packed */
-typedef struct presil_plan presil_plan;     /* an opaque command list with what it reads and writes */
+typedef struct presil_chip presil_chip; /* one instance: configuration and state */
+typedef struct presil_plan presil_plan; /* an opaque command list with what it reads and writes */
 
 typedef struct {
     char *text;
     size_t bytes;
 } presil_error_buffer;
 
+/* Copies a struct of `bytes` bytes to one whose first member is the room it has, as far as that goes; the room stays.
+ * Both begin with `uint32_t size`. */
+static inline void presil_give(void *out, const void *own, size_t bytes) {
+    uint32_t room;
+    memcpy(&room, out, sizeof room);
+    memcpy(out, own, bytes < room ? bytes : room);
+    memcpy(out, &room, sizeof room);
+}
+
 /* A transport and how to call it. */
 typedef struct {
+    uint32_t size, reserved;
     const presil_transport_ops *ops;
     presil_transport *handle;
     /* In service() and counters(): the accesses that completion() asked for, made behind the interrupt; else 0. */
@@ -43,17 +62,30 @@ enum { PRESIL_COMPLETION_MOST = 256 };
 /* Command memory that the core gives to the chip: ring_bytes of DRAM, 4 KiB-aligned. host: where it is mapped, or NULL
  * (then write it with mem_write). */
 typedef struct {
+    uint32_t size, reserved;
     presil_daddr base;
     uint64_t bytes;
     void *host;
 } presil_command_memory;
 
+/* What a result equals, whatever the order in which the chip computes it: that of another implementation bit for bit
+ * (INTEGER: of exact integer arithmetic; IEEE: with the order of additions that the chip documents), or within
+ * `tolerance` of it. */
+enum presil_numerics { PRESIL_NUMERICS_INTEGER = 0, PRESIL_NUMERICS_IEEE = 1, PRESIL_NUMERICS_TOLERANCE = 2 };
+
 typedef struct {
+    uint32_t size;
     uint32_t address_bits;     /* of the bus master */
     uint32_t buffer_alignment; /* bytes, of buffers that the core allocates: power of two, <= 4096 */
-    uint64_t command_bytes;    /* command memory wanted */
-    uint32_t has_interrupt;    /* 0: the core polls service() */
+    uint32_t has_interrupt;    /* 0: the core polls service(), at intervals that grow */
+    uint64_t command_bytes;    /* command memory wanted; 0: none */
     uint32_t has_executor;     /* execute() works: modes MODEL and VERIFY */
+    /* 1: a launch may be over when submit() returns, and no interrupt will tell: the core calls service() once before
+     * it waits. 0: every launch, an empty one too, ends with an interrupt (or is polled). */
+    uint32_t asks_first;
+    uint32_t numerics;          /* enum presil_numerics, of floating-point results; integer ones are exact */
+    uint32_t timing_needs_data; /* 1: cycles depend on the values of tensors, not on shapes and addresses alone */
+    double tolerance;           /* TOLERANCE: largest difference, relative to the largest magnitude of the result */
 } presil_chip_limits;
 
 typedef struct {
@@ -62,6 +94,7 @@ typedef struct {
 } presil_byte_range;
 
 typedef struct {
+    uint32_t size, reserved;
     const char *label;
     uint64_t macs, passes, peak_macs_per_cycle, descriptors;
     uint64_t signature; /* hash of the commands with addresses reduced to what timing can depend on (offset in the
@@ -72,9 +105,17 @@ typedef struct {
     uint32_t read_count, write_count;
 } presil_plan_info;
 
-enum presil_service_result { PRESIL_SERVICE_BUSY = 0, PRESIL_SERVICE_DONE = 1, PRESIL_SERVICE_ERROR = 2 };
+/* PROGRESS: part of the work is done (a layer, a tile), the launch is not: the watchdog starts anew. BUSY: nothing
+ * happened, or it is not known; a thousand interrupts in a row that mean nothing end the launch with EHUNG. */
+enum presil_service_result {
+    PRESIL_SERVICE_BUSY = 0,
+    PRESIL_SERVICE_DONE = 1,
+    PRESIL_SERVICE_ERROR = 2,
+    PRESIL_SERVICE_PROGRESS = 3
+};
 
 typedef struct {
+    uint32_t size;
     int result;     /* presil_service_result */
     int status;     /* ERROR: presil_status (EBUS, EDESC) */
     char text[256]; /* ERROR: code, descriptor and its label, address, in words */
@@ -82,6 +123,7 @@ typedef struct {
 
 /* A window of DRAM for the executor; writes are reported in order. */
 typedef struct {
+    uint32_t size, reserved;
     presil_daddr base;
     uint64_t bytes;
     uint8_t *host;
@@ -90,6 +132,7 @@ typedef struct {
     uint32_t threads;
 } presil_executor_memory;
 
+/* May be NULL: layout, pack, layout_free (together), supports, describe, why, and everything from execute on. */
 typedef struct {
     uint32_t size, abi;
     const char *name; /* as presil_transport_info.chip */
@@ -104,23 +147,23 @@ typedef struct {
     int (*reset)(presil_chip *chip, const presil_link *link, const presil_command_memory *memory,
                  presil_error_buffer *error); /* after it the chip is idle and ready for submit */
 
+    /* Packed weights: how many bytes, and the bytes. The core keeps them in device memory and hands them to plan() as
+     * the operand "weight" with this layout. EUNSUPPORTED: the chip takes kernels as they lie. */
     int (*layout)(const presil_chip *chip, const presil_weights_desc *desc, presil_layout **out, uint64_t *bytes,
                   presil_error_buffer *error);
     int (*pack)(const presil_chip *chip, const presil_layout *layout, const presil_weights_desc *desc, void *to,
                 presil_error_buffer *error); /* writes `bytes` */
     void (*layout_free)(presil_layout *layout);
 
-    /* layout NULL: the kernel by view, desc->kernel; EUNSUPPORTED if the chip wants it packed. */
-    int (*plan_conv2d)(const presil_chip *chip, const presil_conv2d_desc *desc, const presil_layout *layout,
-                       presil_daddr packed, presil_plan **out, presil_error_buffer *error);
-    int (*plan_weight_grad)(const presil_chip *chip, const presil_conv2d_weight_grad_desc *desc, presil_plan **out,
-                            presil_error_buffer *error);
-    int (*plan_matmul)(const presil_chip *chip, const presil_matmul_desc *desc, presil_plan **out,
-                       presil_error_buffer *error);
-    int (*plan_copy)(const presil_chip *chip, presil_daddr to, presil_daddr from, uint64_t bytes, presil_plan **out,
-                     presil_error_buffer *error);
-    int (*plan_nop)(const presil_chip *chip, presil_plan **out, presil_error_buffer *error);
-    int (*plan_info)(const presil_plan *plan, presil_plan_info *out);
+    /* Whether plan() would take the operator, wherever its operands lie (their `data` means nothing); the text is told
+     * to the user. EUNSUPPORTED for everything that this chip, or this version of it, does not know: a kind, a dtype,
+     * an attribute, a step. NULL: the core asks plan() and throws the plan away. */
+    int (*supports)(const presil_chip *chip, const presil_op *op, presil_error_buffer *error);
+    /* The commands for it. Everything in `op` has been checked to lie in device memory (packed operands excepted: they
+     * are the core's own) and is read during the call alone. NOP and COPY are asked of every chip: COPY of bytes (INT8,
+     * one dimension) is the path PRESIL_COPY_DMA, EUNSUPPORTED where the chip has none. */
+    int (*plan)(const presil_chip *chip, const presil_op *op, presil_plan **out, presil_error_buffer *error);
+    int (*plan_info)(const presil_plan *plan, presil_plan_info *out); /* twice a launch: cheap */
     /* "output [n, y, x, c], tile 3, descriptor 17 (STORE)" for a DRAM address that the plan writes. */
     int (*describe)(const presil_plan *plan, presil_daddr address, char *text, size_t bytes);
     void (*plan_free)(presil_plan *plan);
@@ -134,7 +177,7 @@ typedef struct {
     int (*counters)(presil_chip *chip, const presil_link *link,
                     presil_report *out); /* ADDS those of the last launch: cycles, stalls, bytes, beats, descriptors */
     int (*execute)(presil_chip *chip, const presil_plan *plan, const presil_executor_memory *memory,
-                   presil_error_buffer *error); /* NULL if there is none */
+                   presil_error_buffer *error); /* limits.has_executor */
     /* One plan that does what `plans` do one after the other, as one launch. NULL if the chip can't. Plans that were
      * merged already are refused. */
     int (*merge)(const presil_chip *chip, const presil_plan *const *plans, uint32_t count, const char *label,
@@ -149,15 +192,14 @@ typedef struct {
     int (*progress)(presil_chip *chip, const presil_link *link, uint64_t *work);
     /* The register accesses with which service() and counters() begin after every interrupt, in this order, at most
      * PRESIL_COMPLETION_MOST of them; returns how many. They are harmless whatever the interrupt means. A transport to
-     * which each journey costs makes them in the same one as the wait, and both then look at link->done. NULL, or
-     * behind the end of the table (`size`): none. */
+     * which each journey costs makes them in the same one as the wait, and both then look at link->done. NULL: none. */
     size_t (*completion)(const presil_chip *chip, presil_register_access *out);
     /* What why() says, for programs, in a launch that doesn't move: at most `most` rows (one for each engine, and for
      * whoever serves them); *count: how many there are; *verdict: enum presil_hang_verdict. `by` of a row is the number
-     * of another. NULL, or behind the end of the table: there is only the text. */
+     * of another. NULL: there is only the text. */
     int (*waits)(presil_chip *chip, const presil_link *link, const presil_plan *plan, presil_waiting *rows,
                  uint32_t most, uint32_t *count, int *verdict);
-    /* For debuggers (presil_debug.h), all of them or none; NULL, or behind the end of the table: none.
+    /* For debuggers (presil_debug.h), all of them or none.
      * How many commands a plan has; what the n-th of them is called ("LOAD, tile 3"). */
     int (*commands)(const presil_plan *plan, uint64_t *count);
     int (*command_name)(const presil_plan *plan, uint64_t n, char *text, size_t bytes);
@@ -172,6 +214,8 @@ typedef struct {
      * one that is left out: their bytes become 0. EINVAL: no command is left. */
     int (*subset)(const presil_chip *chip, const presil_plan *plan, uint8_t *keep, presil_plan **out,
                   presil_error_buffer *error);
+    /* What its reports call engines, causes and counters. NULL: reports have totals alone. */
+    int (*names)(const presil_chip *chip, presil_names *out);
 } presil_chip_ops;
 
 /* The chip in rtl/, built into libpresil. Others: a shared object that exports presil_chip_entry, named

@@ -127,7 +127,7 @@ static int decode(launch *l) {
         uint32_t opcode = presil_desc_opcode(d);
         int code = twin_check(&l->run.twin->config, d);
         if (code) return twin_fail(&l->run, code, (uint32_t)l->decoded, 0, refusal(code));
-        if (opcode == PRESIL_OP_NOP) continue;
+        if (opcode == PRESIL_OPCODE_NOP) continue;
         unsigned engine = opcode - 1u;
         if (l->held[engine] == TWIN_QUEUE) return 0;
         l->queue[engine][l->held[engine]++] = (uint32_t)l->decoded;
@@ -150,7 +150,7 @@ static int run_oldest(launch *l, unsigned engine) {
     const presil_desc *d = &l->list[index];
     for (unsigned t = 0; t < TWIN_TOKENS; t++) l->tokens[t] -= presil_desc_wait(d) >> t & 1u;
     /* The split of fp32 in LOAD needs subnormal remainders; MATRIX sets the mode in each of its threads. */
-    unsigned mode = twin_float_enter(engine == PRESIL_OP_EPILOGUE - 1);
+    unsigned mode = twin_float_enter(engine == PRESIL_OPCODE_EPILOGUE - 1);
     int failed = engines[engine](&l->run, d, index);
     twin_float_leave(mode);
     if (failed) return -1;
@@ -190,8 +190,8 @@ int presil_twin_execute_at(presil_twin *twin, const presil_desc *list, size_t co
                            const presil_twin_memory *memory, presil_twin_write_fn on_write, void *context,
                            presil_twin_error *error) {
     /* Consumers first: like on the chip, where they run at once, tokens do not pile up. */
-    static const unsigned order[ENGINES] = {PRESIL_OP_STORE - 1, PRESIL_OP_EPILOGUE - 1, PRESIL_OP_MATRIX - 1,
-                                            PRESIL_OP_LOAD - 1};
+    static const unsigned order[ENGINES] = {PRESIL_OPCODE_STORE - 1, PRESIL_OPCODE_EPILOGUE - 1,
+                                            PRESIL_OPCODE_MATRIX - 1, PRESIL_OPCODE_LOAD - 1};
     presil_twin_error local;
     launch l = {.run = {twin, memory, shift, on_write, context, error ? error : &local}, .list = list, .count = count};
     memset(l.run.error, 0, sizeof *l.run.error);

@@ -86,13 +86,13 @@ static int check_epilogue(const presil_config *c, const presil_desc *d) {
 
 int twin_check(const presil_config *config, const presil_desc *d) {
     uint32_t opcode = presil_desc_opcode(d);
-    if (opcode >= PRESIL_OP_VECTOR) return PRESIL_ERROR_OPCODE;
+    if (opcode >= PRESIL_OPCODE_VECTOR) return PRESIL_ERROR_OPCODE;
     if (presil_desc_isa(d) != PRESIL_ISA_VERSION) return PRESIL_ERROR_VERSION;
     switch (opcode) {
-    case PRESIL_OP_LOAD: return check_load(config, d);
-    case PRESIL_OP_STORE: return check_store(config, d);
-    case PRESIL_OP_MATRIX: return check_matrix(config, d);
-    case PRESIL_OP_EPILOGUE: return check_epilogue(config, d);
+    case PRESIL_OPCODE_LOAD: return check_load(config, d);
+    case PRESIL_OPCODE_STORE: return check_store(config, d);
+    case PRESIL_OPCODE_MATRIX: return check_matrix(config, d);
+    case PRESIL_OPCODE_EPILOGUE: return check_epilogue(config, d);
     default: return presil_desc_wait(d) || presil_desc_signal(d) ? PRESIL_ERROR_FIELD : PRESIL_ERROR_NONE; /* NOP */
     }
 }

@@ -173,9 +173,9 @@ uint64_t presil_twin_chip_estimate(presil_twin_chip *chip, const presil_twin_mem
     for (uint32_t i = 0; i < count; i++) {
         const presil_desc *d = &chip->list[i];
         const uint32_t opcode = presil_desc_opcode(d);
-        if (opcode == PRESIL_OP_LOAD || opcode == PRESIL_OP_STORE)
+        if (opcode == PRESIL_OPCODE_LOAD || opcode == PRESIL_OPCODE_STORE)
             bus += positions(d) * ((presil_load_chunk_bytes(d) + word - 1) / word);
-        if (opcode == PRESIL_OP_MATRIX)
+        if (opcode == PRESIL_OPCODE_MATRIX)
             array += (uint64_t)presil_matrix_nx(d) * presil_matrix_ny(d) * presil_matrix_kx(d) * presil_matrix_ky(d) *
                      presil_matrix_ncb(d);
         bus += sizeof *d / word;

@@ -15,6 +15,8 @@ presil_test_library(presil_sim_tiny_soft ${CMAKE_CURRENT_LIST_DIR}/soft_transpor
 presil_test_library(presil_sim_tiny_nomap ${CMAKE_CURRENT_LIST_DIR}/transport_nomap.c)
 presil_test_library(presil_sim_tiny_lacking ${CMAKE_CURRENT_LIST_DIR}/transport_lacking.c)
 presil_test_library(presil_chip_stub ${CMAKE_CURRENT_LIST_DIR}/../chip_stub/chip_stub.c)
+presil_test_library(presil_sim_paper_fast ${CMAKE_CURRENT_LIST_DIR}/paper_chip.c)
+presil_test_library(presil_chip_paper ${CMAKE_CURRENT_LIST_DIR}/paper_chip.c)
 
 # presil_core_test(NAME): test_core_NAME.c
 function(presil_core_test name)
@@ -39,6 +41,9 @@ presil_core_test(lost)
 presil_core_test(strides)
 presil_core_test(overlap)
 presil_core_test(seam)
+presil_core_test(op)
+add_dependencies(test_core_op presil_sim_paper_fast presil_chip_paper)
+set_property(TEST c_core_op APPEND PROPERTY ENVIRONMENT "PRESIL_PAPER_LIBRARY=$<TARGET_FILE:presil_sim_paper_fast>")
 add_dependencies(test_core_seam presil_sim_tiny_lacking)
 if(TARGET presil_sim_stub_fast)
   presil_core_test(stub)

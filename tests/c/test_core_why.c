@@ -27,7 +27,7 @@ static void rig_open(rig *r, uint64_t bytes) {
     EXPECT_OK(presil_alloc(d, NULL, NULL, bytes, &a));
     EXPECT_OK(presil_alloc(d, NULL, NULL, bytes, &b));
     presil_error_buffer error = {r->text, sizeof r->text};
-    assert_int_equal(d->chip_ops->plan_copy(d->chip, b, a, bytes, &r->plan, &error), 0);
+    assert_int_equal(chip_plan_copy(d->chip, b, a, bytes, &r->plan, &error), 0);
 }
 
 static uint32_t first(const rig *r, uint32_t opcode) {
@@ -81,7 +81,7 @@ static void missing_token(void **state) {
     (void)state;
     rig r;
     rig_open(&r, 64);
-    presil_desc_signal_set(&chip_own_list(r.plan)[first(&r, PRESIL_OP_LOAD)], 0);
+    presil_desc_signal_set(&chip_own_list(r.plan)[first(&r, PRESIL_OPCODE_LOAD)], 0);
     run(&r);
     assert_int_equal(r.verdict, PRESIL_HUNG);
     assert_true(strstr(r.text, "hung; ") == r.text);
@@ -105,8 +105,8 @@ static void token_missing_in_the_middle(void **state) {
     rig r;
     char text[64];
     rig_open(&r, COPY * 3);
-    const uint32_t load = last(&r, PRESIL_OP_LOAD), store = last(&r, PRESIL_OP_STORE);
-    assert_true(load > first(&r, PRESIL_OP_STORE));
+    const uint32_t load = last(&r, PRESIL_OPCODE_LOAD), store = last(&r, PRESIL_OPCODE_STORE);
+    assert_true(load > first(&r, PRESIL_OPCODE_STORE));
     presil_desc_signal_set(&chip_own_list(r.plan)[load], 0);
     run(&r);
     assert_int_equal(r.verdict, PRESIL_HUNG);
@@ -120,8 +120,8 @@ static void circle_of_two(void **state) {
     (void)state;
     rig r;
     rig_open(&r, 64);
-    presil_desc_wait_set(&chip_own_list(r.plan)[first(&r, PRESIL_OP_LOAD)], 1u << (4 * STORE));
-    presil_desc_signal_set(&chip_own_list(r.plan)[first(&r, PRESIL_OP_STORE)], 1);
+    presil_desc_wait_set(&chip_own_list(r.plan)[first(&r, PRESIL_OPCODE_LOAD)], 1u << (4 * STORE));
+    presil_desc_signal_set(&chip_own_list(r.plan)[first(&r, PRESIL_OPCODE_STORE)], 1);
     run(&r);
     assert_int_equal(r.verdict, PRESIL_HUNG);
     has(r.text, "hung in a circle, LOAD -> STORE -> LOAD");
@@ -139,11 +139,11 @@ static void circle_through_the_commands(void **state) {
     (void)state;
     rig r;
     rig_open(&r, COPY * 32);
-    const uint32_t giver = last(&r, PRESIL_OP_STORE);
+    const uint32_t giver = last(&r, PRESIL_OPCODE_STORE);
     assert_true(giver > 12);
-    presil_desc_wait_set(&chip_own_list(r.plan)[first(&r, PRESIL_OP_LOAD)], 1u << (4 * STORE));
+    presil_desc_wait_set(&chip_own_list(r.plan)[first(&r, PRESIL_OPCODE_LOAD)], 1u << (4 * STORE));
     for (uint32_t n = 0; n < giver; n++)
-        if (presil_desc_opcode(&r.plan->list[n]) == PRESIL_OP_STORE)
+        if (presil_desc_opcode(&r.plan->list[n]) == PRESIL_OPCODE_STORE)
             presil_desc_signal_set(&chip_own_list(r.plan)[n], 0);
     presil_desc_signal_set(&chip_own_list(r.plan)[giver], 1);
     run(&r);
@@ -151,7 +151,7 @@ static void circle_through_the_commands(void **state) {
     has(r.text, "in a circle, LOAD -> COMMAND -> LOAD");
     has(r.rows[LOAD].waits_for, "gives it, and is not handed out yet");
     uint32_t fifth = 0; /* four are in the queue */
-    for (int loads = 0; loads < 5; fifth++) loads += presil_desc_opcode(&r.plan->list[fifth]) == PRESIL_OP_LOAD;
+    for (int loads = 0; loads < 5; fifth++) loads += presil_desc_opcode(&r.plan->list[fifth]) == PRESIL_OPCODE_LOAD;
     char text[64];
     (void)snprintf(text, sizeof text, "room in the queue of LOAD for descriptor %u (LOAD, tile", fifth - 1);
     has(r.rows[COMMAND].waits_for, text);

@@ -59,18 +59,18 @@ static void bounded_before_it_is_walked(void **unused) {
     uint64_t size;
     uint8_t *model = saved_list(d, arena, &size), image[512];
     presil_desc load = {0}, store = {0}, matrix = {0}, rows = {0};
-    presil_desc_opcode_set(&load, PRESIL_OP_LOAD);
+    presil_desc_opcode_set(&load, PRESIL_OPCODE_LOAD);
     presil_load_n0_set(&load, 65535), presil_load_n1_set(&load, 4096), presil_load_n2_set(&load, 64);
     presil_load_n3_set(&load, 64);
     presil_load_chunk_bytes_set(&load, 16), presil_load_word_bytes_set(&load, 16), presil_load_row_bytes_set(&load, 16);
     rows = load; /* no row has a byte, all are looked at */
     presil_load_n0_set(&rows, 1), presil_load_n1_set(&rows, 65535), presil_load_n2_set(&rows, 65535);
     presil_load_n3_set(&rows, 65535);
-    presil_desc_opcode_set(&store, PRESIL_OP_STORE);
+    presil_desc_opcode_set(&store, PRESIL_OPCODE_STORE);
     presil_store_n0_set(&store, 65535), presil_store_n1_set(&store, 65535), presil_store_n2_set(&store, 65535);
     presil_store_n3_set(&store, 1);
     presil_store_chunk_bytes_set(&store, 1), presil_store_word_bytes_set(&store, 1);
-    presil_desc_opcode_set(&matrix, PRESIL_OP_MATRIX);
+    presil_desc_opcode_set(&matrix, PRESIL_OPCODE_MATRIX);
     presil_matrix_nx_set(&matrix, 32768), presil_matrix_ny_set(&matrix, 32768), presil_matrix_kx_set(&matrix, 1);
     presil_matrix_ky_set(&matrix, 1), presil_matrix_ncb_set(&matrix, 1), presil_matrix_idx_set(&matrix, 1);
     presil_matrix_idy_set(&matrix, 1), presil_matrix_sx_set(&matrix, 1), presil_matrix_sy_set(&matrix, 1);
@@ -104,7 +104,7 @@ static void rows_over_each_other_take_no_memory(void **unused) {
     uint8_t *model = saved_list(d, arena, &size), image[512];
     presil_desc load = {0};
     presil_list *list = NULL;
-    presil_desc_opcode_set(&load, PRESIL_OP_LOAD), presil_desc_isa_set(&load, PRESIL_ISA_VERSION);
+    presil_desc_opcode_set(&load, PRESIL_OPCODE_LOAD), presil_desc_isa_set(&load, PRESIL_ISA_VERSION);
     presil_load_n0_set(&load, 1), presil_load_n1_set(&load, 512), presil_load_n2_set(&load, 256);
     presil_load_n3_set(&load, 1);
     presil_load_chunk_bytes_set(&load, 16), presil_load_word_bytes_set(&load, 16), presil_load_row_bytes_set(&load, 16);

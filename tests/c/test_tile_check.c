@@ -212,7 +212,7 @@ static void ranges_and_descriptions(void **state) {
     fixture f;
     fixture_open(&f, "tiny", 0);
     presil_plan *plan = matmul_plan(&f, 10, 12, 8, PRESIL_COMPUTE_BF16);
-    presil_plan_info info;
+    presil_plan_info info = {.size = sizeof info};
     char text[128] = "";
     chip_plan_info(plan, &info);
     assert_int_equal(info.write_count, 1);

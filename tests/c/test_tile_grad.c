@@ -99,8 +99,7 @@ static int64_t run_case(fixture *f, const grad_case *c, uint8_t *copy) {
     presil_tensor residual;
     if (!describe(f, c, &d, &residual)) return 0;
     float *added = before(f, c, &d);
-    if (presil_chip_builtin()->plan_weight_grad(f->chip, &d, &plan, &e) != PRESIL_OK || !fixture_run(f, plan))
-        return free(added), -1;
+    if (chip_plan_weight_grad(f->chip, &d, &plan, &e) != PRESIL_OK || !fixture_run(f, plan)) return free(added), -1;
     for (int64_t i = 0; i < c->o * cg * c->k[0] * c->k[1]; i++) {
         int64_t ch = i % cg, kx = i / cg % c->k[1], ky = i / cg / c->k[1] % c->k[0], o = i / cg / c->k[1] / c->k[0];
         double sum = added[i], magnitude = fabs(sum);

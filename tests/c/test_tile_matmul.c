@@ -141,7 +141,7 @@ static void refusals(void **state) {
     assert_null(plan);
     bad = d, bad.a.shape[1] = bad.out.shape[1] = 0;
     assert_int_equal(chip_plan_matmul(f.chip, &bad, &plan, &e), PRESIL_OK);
-    presil_plan_info info;
+    presil_plan_info info = {.size = sizeof info};
     chip_plan_info(plan, &info);
     assert_int_equal(info.descriptors, 0);
     assert_int_equal(info.write_count, 0);

@@ -41,7 +41,7 @@ static uint32_t chain(fixture *f, presil_plan **plans, presil_tensor *last) {
                                 .b = w,
                                 .out = x[i + 1]};
         if (i > 1) d.epilogue.residual = &x[i - 1];
-        if (presil_chip_builtin()->plan_matmul(f->chip, &d, &plans[i], &e)) fail_msg("%s", f->text);
+        if (chip_plan_matmul(f->chip, &d, &plans[i], &e)) fail_msg("%s", f->text);
     }
     *last = x[CHAIN];
     return CHAIN;
@@ -49,7 +49,8 @@ static uint32_t chain(fixture *f, presil_plan **plans, presil_tensor *last) {
 
 static void run(fixture *f, const presil_plan *plan) {
     presil_error_buffer e = {f->text, sizeof f->text};
-    presil_executor_memory m = {.base = {FIXTURE_BASE}, .bytes = FIXTURE_BYTES, .host = f->memory, .threads = 1};
+    presil_executor_memory m = {
+        .size = sizeof m, .base = {FIXTURE_BASE}, .bytes = FIXTURE_BYTES, .host = f->memory, .threads = 1};
     if (presil_chip_builtin()->execute(f->chip, plan, &m, &e)) fail_msg("%s", f->text);
 }
 
@@ -74,7 +75,7 @@ static void same_bytes_as_one_by_one(void **state) {
         assert_int_equal(
             presil_chip_builtin()->merge(f.chip, (const presil_plan *const *)plans, count, "all", &merged, &e),
             PRESIL_OK);
-        presil_plan_info info;
+        presil_plan_info info = {.size = sizeof info};
         assert_int_equal(presil_chip_builtin()->plan_info(merged, &info), PRESIL_OK);
         assert_int_equal(info.segments, 1);
         assert_int_equal(info.descriptors, descriptors);
@@ -87,7 +88,7 @@ static void same_bytes_as_one_by_one(void **state) {
         /* The last store of every operator but the last waits for its responses. */
         for (uint32_t i = 0; i + 1 < count; i++) {
             size_t k = merged->parts[i].end;
-            while (presil_desc_opcode(&merged->list[--k]) != PRESIL_OP_STORE) continue;
+            while (presil_desc_opcode(&merged->list[--k]) != PRESIL_OPCODE_STORE) continue;
             assert_int_equal(presil_store_ordered(&merged->list[k]), 1);
         }
         char text[256];
@@ -117,9 +118,7 @@ static void copies_between_and_long_lists(void **state) {
     uint32_t n = chain(&f, plans, &last);
     const presil_daddr copy = {fixture_alloc(&f, 4096)};
     const uint32_t bytes = (uint32_t)(last.shape[1] * last.shape[2]) * 4;
-    assert_int_equal(
-        presil_chip_builtin()->plan_copy(f.chip, copy, last.data, bytes < 4096 ? bytes : 4096, &plans[n], &e),
-        PRESIL_OK);
+    assert_int_equal(chip_plan_copy(f.chip, copy, last.data, bytes < 4096 ? bytes : 4096, &plans[n], &e), PRESIL_OK);
     presil_plan *first[CHAIN + 2];
     memcpy(first, plans, sizeof(presil_plan *) * (n + 1));
     first[n + 1] = plans[0];
@@ -160,13 +159,13 @@ static void expect_wrong(fixture *f, presil_plan *plan, const char *part, const 
 
 static presil_desc *last_store_of(presil_plan *plan, uint32_t part) {
     size_t k = plan->parts[part].end;
-    while (presil_desc_opcode(&plan->list[--k]) != PRESIL_OP_STORE) continue;
+    while (presil_desc_opcode(&plan->list[--k]) != PRESIL_OPCODE_STORE) continue;
     return &chip_own_list(plan)[k];
 }
 
 static presil_desc *first_load_of(presil_plan *plan, uint32_t part) {
     size_t k = plan->parts[part].first;
-    while (presil_desc_opcode(&plan->list[k]) != PRESIL_OP_LOAD) k++;
+    while (presil_desc_opcode(&plan->list[k]) != PRESIL_OPCODE_LOAD) k++;
     return &chip_own_list(plan)[k];
 }
 
@@ -266,7 +265,7 @@ static void copies_over_themselves(void **state) {
         }
         for (size_t i = 0; i < down->count; i++) { /* from the start, to behind it */
             presil_desc *d = &chip_own_list(down)[i];
-            if (presil_desc_opcode(d) != PRESIL_OP_STORE) continue;
+            if (presil_desc_opcode(d) != PRESIL_OPCODE_STORE) continue;
             presil_store_addr_lo_set(d, (uint32_t)(presil_store_addr_lo(d) + 2 * by));
         }
         assert_int_equal(chip_check_order(down, 0, down->count, text, sizeof text), -1);

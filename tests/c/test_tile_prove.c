@@ -45,8 +45,8 @@ static uint32_t plant_everywhere(presil_plan *plan) {
     for (size_t i = 0; i < plan->count; i++) {
         const presil_desc saved = plan->list[i];
         presil_desc *d = &chip_own_list(plan)[i];
-        const bool store = presil_desc_opcode(d) == PRESIL_OP_STORE;
-        if (!store && (presil_desc_opcode(d) != PRESIL_OP_LOAD || reads_nothing(d))) continue;
+        const bool store = presil_desc_opcode(d) == PRESIL_OPCODE_STORE;
+        if (!store && (presil_desc_opcode(d) != PRESIL_OPCODE_LOAD || reads_nothing(d))) continue;
         presil_load_addr_lo_set(d, presil_load_addr_lo(&saved) ^ 1u << 23); /* the same two words in LOAD and STORE */
         expect_found(plan, store ? "(STORE" : "(LOAD");
         *d = saved;
@@ -80,13 +80,13 @@ static void wrong_addresses_are_found(void **state) {
         assert_true(plant_everywhere(again) > 4);
         /* A field that is no address: another signature, so the commands are proved anew. */
         const presil_desc whole = again->list[0];
-        assert_int_equal(presil_desc_opcode(&whole), PRESIL_OP_LOAD);
+        assert_int_equal(presil_desc_opcode(&whole), PRESIL_OPCODE_LOAD);
         presil_load_row_bytes_set(&chip_own_list(again)[0], presil_load_row_bytes(&whole) | 2);
         again->signature = chip_plan_signature(again);
         expect_found(again, "conversion of parts of fp32");
         chip_own_list(again)[0] = whole;
         for (size_t i = 0; i < again->count; i++) {
-            if (presil_desc_opcode(&again->list[i]) != PRESIL_OP_MATRIX) continue;
+            if (presil_desc_opcode(&again->list[i]) != PRESIL_OPCODE_MATRIX) continue;
             presil_matrix_acc_base_set(&chip_own_list(again)[i], again->config.acc_rows);
         }
         again->signature = chip_plan_signature(again);
@@ -234,7 +234,7 @@ static void hazards_of_a_launch(void **state) {
     assert_int_equal(setenv("PRESIL_HAZARDS", "1", 1), 0);
     assert_int_equal(chip_hazards_of_launch(plan, 0, plan->count, &e), PRESIL_OK);
     size_t last = plan->count - 1;
-    while (presil_desc_opcode(&plan->list[last]) != PRESIL_OP_STORE) last--;
+    while (presil_desc_opcode(&plan->list[last]) != PRESIL_OPCODE_STORE) last--;
     assert_true(chip_plan_own(plan));
     presil_desc_wait_set(&chip_own_list(plan)[last], 0);
     assert_int_equal(chip_hazards_of_launch(plan, 0, plan->count, &e), PRESIL_EDESC);

@@ -193,7 +193,8 @@ static void same_plan(const presil_plan *a, const presil_plan *b) {
 
 static void execute(fixture *f, const presil_plan *plan) {
     presil_error_buffer e = {f->text, sizeof f->text};
-    presil_executor_memory m = {.base = {FIXTURE_BASE}, .bytes = FIXTURE_BYTES, .host = f->memory, .threads = 1};
+    presil_executor_memory m = {
+        .size = sizeof m, .base = {FIXTURE_BASE}, .bytes = FIXTURE_BYTES, .host = f->memory, .threads = 1};
     if (presil_chip_builtin()->execute(f->chip, plan, &m, &e)) fail_msg("%s", f->text);
 }
 

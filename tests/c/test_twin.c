@@ -76,7 +76,7 @@ static void test_tile(void **state) {
     memset(b.memory.host, 1, (size_t)(4 + weights) * word);
     presil_twin_scramble(b.twin, 42);
     presil_desc list[6] = {
-        command(PRESIL_OP_NOP, 0, 0),
+        command(PRESIL_OPCODE_NOP, 0, 0),
         row_store(BASE + 0x8001, 4, 4 * c->cells, 4 * c->cells, (8 + weights) * word, word, TOKEN(EPILOGUE, 0), 0),
         plain_epilogue(4, 0, PRESIL_OUT_RAW32, (8 + weights) * word, 2 * word, TOKEN(MATRIX, 0), 1),
         square_matrix(0, 2, 3, 1, 0, 4, TOKEN(LOAD, 0) | TOKEN(LOAD, 1), 1),
@@ -153,7 +153,7 @@ static void test_load_transpose(void **state) {
 static void test_decode_errors(void **state) {
     (void)state;
     const presil_config *c = find_config("tiny");
-    presil_desc list[2] = {contiguous_load(BASE, 1, 16, 0, 0, 0), command(PRESIL_OP_VECTOR, 0, 0)};
+    presil_desc list[2] = {contiguous_load(BASE, 1, 16, 0, 0, 0), command(PRESIL_OPCODE_VECTOR, 0, 0)};
     expect_error(list, 2, PRESIL_ERROR_OPCODE, 1, 0);
     list[1] = command(9, 0, 0);
     expect_error(list, 2, PRESIL_ERROR_OPCODE, 1, 0);

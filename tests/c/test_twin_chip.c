@@ -29,7 +29,7 @@ static presil_twin_chip *ready(void) {
     presil_twin_chip *chip = presil_twin_chip_create("tiny");
     assert_non_null(chip);
     memset(memory, 0, sizeof memory);
-    for (uint32_t i = 0; i < 1u << ENTRIES_LOG2; i++) put_desc(i, PRESIL_OP_NOP);
+    for (uint32_t i = 0; i < 1u << ENTRIES_LOG2; i++) put_desc(i, PRESIL_OPCODE_NOP);
     presil_twin_chip_write(chip, PRESIL_REG_RING_BASE_LO, BASE_LO);
     presil_twin_chip_write(chip, PRESIL_REG_RING_LOG2, ENTRIES_LOG2);
     presil_twin_chip_write(chip, PRESIL_REG_IRQ_ENABLE, BOTH);
@@ -88,7 +88,7 @@ static void errors_stop_the_queue(void **state) {
     assert_int_equal(presil_twin_chip_pending(chip), 0);
     presil_twin_chip_write(chip, PRESIL_REG_CONTROL, PRESIL_CONTROL_QUEUE_RESET_MASK);
     presil_twin_chip_write(chip, PRESIL_REG_IRQ_CLEAR, BOTH);
-    put_desc(3, PRESIL_OP_NOP);
+    put_desc(3, PRESIL_OPCODE_NOP);
     ring(chip, 4);
     assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_IRQ_STATUS), PRESIL_IRQ_STATUS_DONE_MASK);
     presil_twin_chip_destroy(chip);
@@ -139,7 +139,7 @@ static void doorbells_that_are_refused(void **state) {
 static void the_ring_begins_at_a_page(void **state) {
     (void)state;
     presil_twin_chip *chip = ready();
-    put_desc(0, PRESIL_OP_VECTOR);
+    put_desc(0, PRESIL_OPCODE_VECTOR);
     presil_twin_chip_write(chip, PRESIL_REG_RING_BASE_LO, BASE_LO | 0xfff);
     ring(chip, 1);
     assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_ERROR_CODE), PRESIL_ERROR_OPCODE);

@@ -91,7 +91,8 @@ void fixture_fill(fixture *f, uint64_t address, uint64_t elements, uint32_t dtyp
 bool fixture_run(fixture *f, presil_plan *plan) {
     presil_error_buffer e = {f->text, sizeof f->text};
     bool ok = chip_prove(plan, f->text, sizeof f->text) == 0;
-    presil_executor_memory m = {.base = {FIXTURE_BASE}, .bytes = FIXTURE_BYTES, .host = f->memory, .threads = 1};
+    presil_executor_memory m = {
+        .size = sizeof m, .base = {FIXTURE_BASE}, .bytes = FIXTURE_BYTES, .host = f->memory, .threads = 1};
     if (ok) ok = presil_chip_builtin()->execute(f->chip, plan, &m, &e) == PRESIL_OK;
     presil_chip_builtin()->plan_free(plan);
     return ok;
@@ -310,12 +311,12 @@ int64_t fixture_conv(fixture *f, const conv_case *c, uint8_t *out_copy) {
     if (c->view) {
         view_kernel(f, c, w, &d.kernel);
         d.compute = c->compute, d.groups = c->groups;
-        if (ops->plan_conv2d(f->chip, &d, NULL, (presil_daddr){0}, &plan, &e) == PRESIL_OK && fixture_run(f, plan))
+        if (chip_plan_conv2d(f->chip, &d, NULL, (presil_daddr){0}, &plan, &e) == PRESIL_OK && fixture_run(f, plan))
             result = compare_conv(f, c, &d, w, c->residual ? &res : NULL);
     } else if (ops->layout(f->chip, &w->desc, &layout, &bytes, &e) == PRESIL_OK) {
         uint64_t packed = fixture_alloc(f, bytes);
         if (ops->pack(f->chip, layout, &w->desc, fixture_host(f, packed), &e) == PRESIL_OK &&
-            ops->plan_conv2d(f->chip, &d, layout, (presil_daddr){packed}, &plan, &e) == PRESIL_OK &&
+            chip_plan_conv2d(f->chip, &d, layout, (presil_daddr){packed}, &plan, &e) == PRESIL_OK &&
             fixture_run(f, plan)) {
             result = compare_conv(f, c, &d, w, c->residual ? &res : NULL);
             if (out_copy)
@@ -357,7 +358,7 @@ int64_t fixture_matmul(fixture *f, const matmul_case *c, uint8_t *out_copy) {
     }
     d.epilogue.int_lo = -128, d.epilogue.int_hi = 127;
     presil_plan *plan;
-    if (presil_chip_builtin()->plan_matmul(f->chip, &d, &plan, &e) != PRESIL_OK || !fixture_run(f, plan)) return -1;
+    if (chip_plan_matmul(f->chip, &d, &plan, &e) != PRESIL_OK || !fixture_run(f, plan)) return -1;
     int64_t checked = 0;
     for (int64_t i = 0; i < c->batch * m * n; i++) {
         int64_t x = i % n, y = i / n % m, b = i / n / m;

@@ -7,7 +7,7 @@
 
 #include "presil_twin.h"
 
-#define TOKEN(engine, n) (1u << (4 * (PRESIL_OP_##engine - 1) + (n)))
+#define TOKEN(engine, n) (1u << (4 * (PRESIL_OPCODE_##engine - 1) + (n)))
 
 static inline const presil_config *find_config(const char *name) {
     const presil_config *c = presil_configs;
@@ -27,7 +27,7 @@ static inline presil_desc command(uint32_t opcode, uint32_t wait, uint32_t signa
 /* `words` whole words from DRAM `address` to scratchpad byte sp_base. */
 static inline presil_desc contiguous_load(uint64_t address, uint32_t words, uint32_t word, uint32_t sp_base,
                                           uint32_t wait, uint32_t signal) {
-    presil_desc d = command(PRESIL_OP_LOAD, wait, signal);
+    presil_desc d = command(PRESIL_OPCODE_LOAD, wait, signal);
     presil_load_addr_lo_set(&d, (uint32_t)address);
     presil_load_addr_hi_set(&d, (uint32_t)(address >> 32));
     presil_load_row_bytes_set(&d, words * word);
@@ -47,7 +47,7 @@ static inline presil_desc contiguous_load(uint64_t address, uint32_t words, uint
 /* `rows` rows of `bytes` <= word from scratchpad byte sp_base, one word apart, to DRAM rows `pitch` apart. */
 static inline presil_desc row_store(uint64_t address, uint32_t rows, uint32_t bytes, uint32_t pitch, uint32_t sp_base,
                                     uint32_t word, uint32_t wait, uint32_t signal) {
-    presil_desc d = command(PRESIL_OP_STORE, wait, signal);
+    presil_desc d = command(PRESIL_OPCODE_STORE, wait, signal);
     presil_store_addr_lo_set(&d, (uint32_t)address);
     presil_store_addr_hi_set(&d, (uint32_t)(address >> 32));
     presil_store_chunk_bytes_set(&d, bytes);
@@ -65,7 +65,7 @@ static inline presil_desc row_store(uint64_t address, uint32_t rows, uint32_t by
 /* A convolution tile with h x h inputs and outputs, kernel k x k (same padding), activations [y][x][block]. */
 static inline presil_desc square_matrix(int bf16, uint32_t h, uint32_t k, uint32_t blocks, uint32_t act_base,
                                         uint32_t wgt_base, uint32_t wait, uint32_t signal) {
-    presil_desc m = command(PRESIL_OP_MATRIX, wait, signal);
+    presil_desc m = command(PRESIL_OPCODE_MATRIX, wait, signal);
     presil_matrix_bf16_set(&m, (uint32_t)bf16);
     presil_matrix_first_set(&m, 1);
     presil_matrix_act_base_set(&m, act_base);
@@ -93,7 +93,7 @@ static inline presil_desc square_matrix(int bf16, uint32_t h, uint32_t k, uint32
 
 static inline presil_desc plain_epilogue(uint32_t rows, int acc_fp32, uint32_t out_type, uint32_t out_base,
                                          uint32_t out_pitch, uint32_t wait, uint32_t signal) {
-    presil_desc p = command(PRESIL_OP_EPILOGUE, wait, signal);
+    presil_desc p = command(PRESIL_OPCODE_EPILOGUE, wait, signal);
     presil_epilogue_acc_fp32_set(&p, (uint32_t)acc_fp32);
     presil_epilogue_out_type_set(&p, out_type);
     presil_epilogue_rows_set(&p, rows);

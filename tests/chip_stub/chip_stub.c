@@ -49,7 +49,8 @@ static void stub_destroy(presil_chip *chip) { free(chip); }
 
 static int stub_limits(const presil_chip *chip, presil_chip_limits *out) {
     (void)chip;
-    *out = (presil_chip_limits){.address_bits = 40, .buffer_alignment = STUB_CHUNK * 16};
+    const presil_chip_limits own = {.address_bits = 40, .buffer_alignment = STUB_CHUNK * 16};
+    presil_give(out, &own, sizeof own);
     return PRESIL_OK;
 }
 
@@ -82,39 +83,7 @@ static int stub_reset(presil_chip *chip, const presil_link *link, const presil_c
 }
 
 /* ---- plans: copies only */
-static int stub_layout(const presil_chip *chip, const presil_weights_desc *desc, presil_layout **out, uint64_t *bytes,
-                       presil_error_buffer *error) {
-    (void)chip, (void)desc, (void)out, (void)bytes;
-    return fail(error, PRESIL_EUNSUPPORTED, "the stub chip has no weights");
-}
-
-static int stub_pack(const presil_chip *chip, const presil_layout *layout, const presil_weights_desc *desc, void *to,
-                     presil_error_buffer *error) {
-    (void)chip, (void)layout, (void)desc, (void)to;
-    return fail(error, PRESIL_EUNSUPPORTED, "the stub chip has no weights");
-}
-
-static void stub_layout_free(presil_layout *layout) { (void)layout; }
-
-static int stub_conv2d(const presil_chip *chip, const presil_conv2d_desc *desc, const presil_layout *layout,
-                       presil_daddr packed, presil_plan **out, presil_error_buffer *error) {
-    (void)chip, (void)desc, (void)layout, (void)packed, (void)out;
-    return fail(error, PRESIL_EUNSUPPORTED, "the stub chip only copies");
-}
-
-static int stub_weight_grad(const presil_chip *chip, const presil_conv2d_weight_grad_desc *desc, presil_plan **out,
-                            presil_error_buffer *error) {
-    (void)chip, (void)desc, (void)out;
-    return fail(error, PRESIL_EUNSUPPORTED, "the stub chip only copies");
-}
-
-static int stub_matmul(const presil_chip *chip, const presil_matmul_desc *desc, presil_plan **out,
-                       presil_error_buffer *error) {
-    (void)chip, (void)desc, (void)out;
-    return fail(error, PRESIL_EUNSUPPORTED, "the stub chip only copies");
-}
-
-static int stub_copy(const presil_chip *chip, presil_daddr to, presil_daddr from, uint64_t bytes, presil_plan **out,
+static int plan_copy(const presil_chip *chip, presil_daddr to, presil_daddr from, uint64_t bytes, presil_plan **out,
                      presil_error_buffer *error) {
     const uint64_t chunk = (uint64_t)STUB_CHUNK * chip->word;
     if (to.value % chunk || from.value % chunk || bytes % chip->word || bytes / chip->word > UINT32_MAX)
@@ -131,21 +100,28 @@ static int stub_copy(const presil_chip *chip, presil_daddr to, presil_daddr from
     return PRESIL_OK;
 }
 
-static int stub_nop(const presil_chip *chip, presil_plan **out, presil_error_buffer *error) {
-    return stub_copy(chip, (presil_daddr){0}, (presil_daddr){0}, 0, out, error);
+static int stub_plan(const presil_chip *chip, const presil_op *op, presil_plan **out, presil_error_buffer *error) {
+    const presil_daddr none = {0};
+    if (op->kind == PRESIL_OP_NOP) return plan_copy(chip, none, none, 0, out, error);
+    const presil_operand *from = presil_op_input(op, "input"), *to = presil_op_output(op, "output");
+    if (op->kind != PRESIL_OP_COPY || !from || !to || from->ndim != 1 || from->dtype != PRESIL_INT8)
+        return fail(error, PRESIL_EUNSUPPORTED, "the stub chip only copies bytes");
+    return plan_copy(chip, to->data, from->data, (uint64_t)from->shape[0], out, error);
 }
 
 static int stub_plan_info(const presil_plan *plan, presil_plan_info *out) {
     const uint32_t ranges = plan->write.bytes != 0;
-    *out = (presil_plan_info){.label = ranges ? "copy" : "nop",
-                              .passes = 1,
-                              .descriptors = 1,
-                              .segments = 1,
-                              .reads = &plan->read,
-                              .writes = &plan->write,
-                              .read_count = ranges,
-                              .write_count = ranges};
-    out->signature = (plan->read.base.value % 4096) ^ (plan->write.base.value % 4096) << 16 ^ plan->write.bytes << 32;
+    const presil_plan_info own = {.label = ranges ? "copy" : "nop",
+                                  .passes = 1,
+                                  .descriptors = 1,
+                                  .signature = (plan->read.base.value % 4096) ^ (plan->write.base.value % 4096) << 16 ^
+                                               plan->write.bytes << 32,
+                                  .segments = 1,
+                                  .reads = &plan->read,
+                                  .writes = &plan->write,
+                                  .read_count = ranges,
+                                  .write_count = ranges};
+    presil_give(out, &own, sizeof own);
     return PRESIL_OK;
 }
 
@@ -215,8 +191,16 @@ static int stub_counters(presil_chip *chip, const presil_link *link, presil_repo
     if (link->ops->read32(link->handle, STUB_CYCLES, &cycles)) return PRESIL_EDEAD;
     out->cycles += cycles;
     out->descriptors += 1;
-    for (uint32_t e = 0; e < PRESIL_ENGINES; e++)
-        out->stalls[e][e ? 1 : 0] += cycles; /* its one engine is always busy, the others are not there */
+    out->stalls[0][0] += cycles; /* its one engine is always busy */
+    return PRESIL_OK;
+}
+
+static int stub_names(const presil_chip *chip, presil_names *out) {
+    (void)chip;
+    static const presil_name engine = {.name = "copier", .meaning = "reads a beat and writes it"},
+                             cause = {.name = "copying", .bound = "compute", .flags = PRESIL_NAME_WORKS};
+    const presil_names own = {.engine_count = 1, .cause_count = 1, .engines = &engine, .causes = &cause};
+    presil_give(out, &own, sizeof own);
     return PRESIL_OK;
 }
 
@@ -232,14 +216,7 @@ __attribute__((visibility("default"))) const presil_chip_ops *presil_chip_entry(
         .info = stub_info,
         .probe = stub_probe,
         .reset = stub_reset,
-        .layout = stub_layout,
-        .pack = stub_pack,
-        .layout_free = stub_layout_free,
-        .plan_conv2d = stub_conv2d,
-        .plan_weight_grad = stub_weight_grad,
-        .plan_matmul = stub_matmul,
-        .plan_copy = stub_copy,
-        .plan_nop = stub_nop,
+        .plan = stub_plan,
         .plan_info = stub_plan_info,
         .describe = stub_describe,
         .plan_free = stub_plan_free,
@@ -247,7 +224,7 @@ __attribute__((visibility("default"))) const presil_chip_ops *presil_chip_entry(
         .service = stub_service,
         .why = stub_why,
         .counters = stub_counters,
-        .execute = NULL,
+        .names = stub_names,
     };
     return &ops;
 }

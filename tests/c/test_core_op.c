@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The seam between core and chip, at a chip of paper: operators by name, tables of other releases, what service() may
+ * say, names of counters. */
+#include <stdlib.h>
+#include "core_fixture.h"
+#include "presil_chip.h"
+
+enum { ELEMENTS = 2 * 3 * 1 * 2 * 1 * 2, BYTES = 2 * ELEMENTS };
+
+static int open_paper(const char *how, presil_device **out) {
+    assert_int_equal(setenv("PRESIL_PAPER", how, 1), 0);
+    const presil_device_options options = {.size = sizeof options,
+                                           .mode = PRESIL_MODE_RTL,
+                                           .config = "paper",
+                                           .library = getenv("PRESIL_PAPER_LIBRARY"),
+                                           .memory_bytes = 64u << 20};
+    return presil_device_open(&options, out);
+}
+
+static const presil_attribute neg = {.name = "function", .text = "neg"};
+
+typedef struct {
+    presil_operand in, out;
+    presil_op op;
+} negation;
+
+static void make(negation *n, presil_daddr from, presil_daddr to) {
+    n->in = (presil_operand){.name = "input",
+                             .data = from,
+                             .dtype = PRESIL_INT16,
+                             .ndim = 6,
+                             .shape = {2, 3, 1, 2, 1, 2},
+                             .stride = {12, 4, 4, 2, 2, 1}};
+    n->out = n->in;
+    n->out.name = "output";
+    n->out.data = to;
+    n->op = (presil_op){.size = sizeof n->op,
+                        .kind = PRESIL_OP_ELEMENTWISE,
+                        .inputs = &n->in,
+                        .outputs = &n->out,
+                        .input_count = 1,
+                        .output_count = 1,
+                        .attributes = &neg,
+                        .attribute_count = 1};
+}
+
+static void negates(const char *how) {
+    presil_device *d;
+    presil_daddr a, b;
+    negation n;
+    EXPECT_OK(open_paper(how, &d));
+    EXPECT_OK(presil_alloc(d, NULL, NULL, BYTES, &a));
+    EXPECT_OK(presil_alloc(d, NULL, NULL, BYTES, &b));
+    make(&n, a, b);
+    EXPECT_OK(presil_device_start(d));
+    int16_t *from = presil_host_pointer(d, a, BYTES), *to = presil_host_pointer(d, b, BYTES);
+    for (int i = 0; i < ELEMENTS; i++) from[i] = (int16_t)(1000 + i), to[i] = 0;
+    reports_begin(d);
+    EXPECT_OK(presil_op_supported(d, &n.op));
+    EXPECT_OK(presil_op_enqueue(d, NULL, &n.op));
+    EXPECT_OK(presil_nop(d, NULL));
+    EXPECT_OK(presil_device_synchronize(d));
+    for (int i = 0; i < ELEMENTS; i++) assert_int_equal(to[i], -1000 - i);
+    assert_int_equal(report_count, 2);
+    assert_int_equal(reports[0].counters[0], 7);
+    EXPECT_OK(presil_free(d, a));
+    EXPECT_OK(presil_free(d, b));
+    presil_device_close(d);
+}
+
+static void any_operator(void **state) {
+    (void)state;
+    negates("");
+}
+
+/* Interrupts that mean progress don't count as spurious ones; a thousand that mean nothing end the launch. */
+static void progress(void **state) {
+    (void)state;
+    negates("interrupts=5000");
+    presil_device *d;
+    EXPECT_OK(open_paper("interrupts=5000,busy", &d));
+    EXPECT_OK(presil_nop(d, NULL));
+    EXPECT_STATUS(presil_device_synchronize(d), PRESIL_EHUNG);
+    EXPECT_TEXT("the interrupt stays on");
+    presil_device_close(d);
+}
+
+static void done_without_an_interrupt(void **state) {
+    (void)state;
+    negates("quiet");
+}
+
+static void tables_of_other_releases(void **state) {
+    (void)state;
+    negates("long");
+    negates("short");
+    presil_device *d = NULL;
+    EXPECT_OK(open_paper("short", &d));
+    presil_names names = {.size = sizeof names, .engine_count = 9};
+    EXPECT_OK(presil_device_get_names(d, &names));
+    assert_int_equal(names.engine_count, 0);
+    presil_device_close(d);
+    EXPECT_STATUS(open_paper("lack", &d), PRESIL_ENODEV);
+    EXPECT_TEXT("has no submit");
+}
+
+static void names(void **state) {
+    (void)state;
+    presil_device *d;
+    presil_names names = {.size = sizeof names};
+    EXPECT_OK(open_paper("", &d));
+    EXPECT_OK(presil_device_get_names(d, &names));
+    assert_int_equal(names.engine_count, 1);
+    assert_string_equal(names.engines[0].name, "pen");
+    assert_string_equal(names.causes[0].bound, "ink");
+    assert_string_equal(names.counters[0].unit, "pages");
+    /* A caller of an older release has less room. */
+    presil_names older = {.size = offsetof(presil_names, counters)};
+    EXPECT_OK(presil_device_get_names(d, &older));
+    assert_ptr_equal(older.causes, names.causes);
+    assert_null(older.counters);
+    presil_device_close(d);
+    EXPECT_OK(open_paper("many", &d));
+    EXPECT_STATUS(presil_device_get_names(d, &names), PRESIL_ENODEV);
+    EXPECT_TEXT("32 engines");
+    presil_device_close(d);
+}
+
+/* The chip's reason, or the core's: what doesn't lie in memory never reaches the chip. */
+static void refusals(void **state) {
+    (void)state;
+    presil_device *d;
+    presil_daddr a;
+    negation n;
+    EXPECT_OK(open_paper("", &d));
+    EXPECT_OK(presil_alloc(d, NULL, NULL, 4096, &a));
+    make(&n, a, a);
+    n.in.stride[0] = 24;
+    EXPECT_STATUS(presil_op_supported(d, &n.op), PRESIL_EUNSUPPORTED);
+    EXPECT_TEXT("elementwise: paper only knows contiguous tensors");
+    EXPECT_STATUS(presil_op_enqueue(d, NULL, &n.op), PRESIL_EUNSUPPORTED);
+    make(&n, a, a);
+    n.in.data.value = 16;
+    EXPECT_OK(presil_op_supported(d, &n.op)); /* wherever it lies */
+    EXPECT_STATUS(presil_op_enqueue(d, NULL, &n.op), PRESIL_EINVAL);
+    EXPECT_TEXT("not in device memory");
+    make(&n, a, a);
+    n.in.shape[0] = (int64_t)1 << 40, n.in.stride[0] = (int64_t)1 << 30;
+    EXPECT_STATUS(presil_op_enqueue(d, NULL, &n.op), PRESIL_EINVAL);
+    make(&n, a, a);
+    n.in.ndim = 9;
+    EXPECT_STATUS(presil_op_enqueue(d, NULL, &n.op), PRESIL_EINVAL);
+    EXPECT_TEXT("at most 8");
+    make(&n, a, a);
+    n.in.dtype = 77;
+    EXPECT_STATUS(presil_op_supported(d, &n.op), PRESIL_EINVAL);
+    make(&n, a, a);
+    n.op.kind = 999;
+    EXPECT_STATUS(presil_op_supported(d, &n.op), PRESIL_EUNSUPPORTED);
+    EXPECT_TEXT("kind 999");
+    make(&n, a, a);
+    n.op.input_count = 9;
+    EXPECT_STATUS(presil_op_enqueue(d, NULL, &n.op), PRESIL_EINVAL);
+    make(&n, a, a);
+    const presil_step step = {.kind = PRESIL_STEP_ADD, .input = 1};
+    n.op.steps = &step, n.op.step_count = 1;
+    EXPECT_STATUS(presil_op_supported(d, &n.op), PRESIL_EINVAL);
+    EXPECT_TEXT("refers to input 1 of 1");
+    EXPECT_STATUS(presil_op_supported(d, NULL), PRESIL_EINVAL);
+    const presil_weights_desc w = {.size = sizeof w, .weight = &n, .groups = 1, .shape = {1, 1, 1, 1}};
+    presil_weights *weights;
+    EXPECT_STATUS(presil_weights_create(d, &w, &weights), PRESIL_EUNSUPPORTED);
+    EXPECT_TEXT("packs none");
+    EXPECT_OK(presil_free(d, a));
+    presil_device_close(d);
+}
+
+/* The chip of rtl/, asked in the same words: a matmul with steps, and what it has none of. */
+static void our_own(void **state) {
+    (void)state;
+    presil_device *d = open_device(PRESIL_MODE_MODEL, NULL);
+    matmul_buffers m = matmul_alloc(d, 3);
+    presil_operand in[] = {{.name = "a", .data = m.a, .dtype = PRESIL_BF16, .ndim = 3},
+                           {.name = "b", .data = m.b, .dtype = PRESIL_BF16, .ndim = 3}},
+                   out = {.name = "output", .data = m.out, .dtype = PRESIL_FP32, .ndim = 3};
+    presil_operand *all[] = {&in[0], &in[1], &out};
+    for (int i = 0; i < 3; i++) {
+        all[i]->shape[0] = 1, all[i]->shape[1] = all[i]->shape[2] = MATMUL_N;
+        all[i]->stride[1] = MATMUL_N, all[i]->stride[2] = 1;
+    }
+    presil_op op = {.size = sizeof op,
+                    .kind = PRESIL_OP_MATMUL,
+                    .compute = PRESIL_COMPUTE_BF16,
+                    .inputs = in,
+                    .outputs = &out,
+                    .input_count = 2,
+                    .output_count = 1};
+    EXPECT_OK(presil_op_supported(d, &op));
+    EXPECT_OK(presil_op_enqueue(d, NULL, &op));
+    matmul_check(d, &m, 3);
+    const presil_step steps[] = {{.kind = PRESIL_STEP_CLAMP, .input = PRESIL_NO_OPERAND, .low = 1, .high = 2},
+                                 {.kind = PRESIL_STEP_SCALE, .input = PRESIL_NO_OPERAND, .scale = 2}};
+    op.steps = steps, op.step_count = 1;
+    EXPECT_OK(presil_op_enqueue(d, NULL, &op));
+    float result[MATMUL_N * MATMUL_N];
+    EXPECT_OK(presil_copy_to_host(d, NULL, result, m.out, sizeof result, PRESIL_COPY_DIRECT));
+    EXPECT_OK(presil_device_synchronize(d));
+    for (int i = 0; i < MATMUL_N * MATMUL_N; i++) assert_true(result[i] >= 1 && result[i] <= 2);
+    op.step_count = 2;
+    EXPECT_STATUS(presil_op_supported(d, &op), PRESIL_EUNSUPPORTED);
+    EXPECT_TEXT("step 1");
+    op.step_count = 0, op.attributes = &neg, op.attribute_count = 1;
+    EXPECT_STATUS(presil_op_supported(d, &op), PRESIL_EUNSUPPORTED);
+    EXPECT_TEXT("1 attributes, of which this chip knows 2 and 0");
+    op.attribute_count = 0, op.kind = PRESIL_OP_POOL_MAX;
+    EXPECT_STATUS(presil_op_supported(d, &op), PRESIL_EUNSUPPORTED);
+    EXPECT_TEXT("pool_max: operator 7");
+    matmul_free(d, m);
+    presil_device_close(d);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(any_operator),
+                                       cmocka_unit_test(progress),
+                                       cmocka_unit_test(done_without_an_interrupt),
+                                       cmocka_unit_test(tables_of_other_releases),
+                                       cmocka_unit_test(names),
+                                       cmocka_unit_test(refusals),
+                                       cmocka_unit_test(our_own)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
