@@ -3,7 +3,8 @@
 #
 #   presil_add_chip(NAME mychip TOP my_top SOURCES a.sv b.sv ... [CONFIG base] [CHIP presil] [CLOCK_MHZ 1000] [BUILDS
 #   fast check trace]
-#                   [INCLUDE dirs...] [PARAMETERS WORD=32 ...] [SCRAMBLE regex] [TRAIN command...] [DEPENDS files...])
+#                   [INCLUDE dirs...] [PARAMETERS WORD=32 ...] [SCRAMBLE regex] [TRAIN command...] [DEPENDS files...]
+#                   [PORTS map.toml] [MAP "key = value"...])
 #
 # Each build becomes the target presil_sim_<NAME>_<build>: libpresil_sim_<NAME>_<build>.so, exporting
 # presil_transport_entry (driver/include/presil_transport.h).
@@ -20,6 +21,8 @@
 #              compiled without a profile.
 #   SCRAMBLE   regex over Verilator's names of unpacked arrays (memories) that the check build overwrites at every
 #   launch
+#   PORTS, MAP a top with other ports than presil_top's: the file that says what they are, and keys of it (on top of
+#   the file, or without one) as TOML: "registers.bus = 'apb4'" (docs/ports.md)
 #
 # Variables: VERILATOR_ROOT (cache or environment; default: the verilator package of the Python found), PRESIL_MARCH
 # (native, x86-64-v3, ...),
@@ -239,7 +242,7 @@ function(_presil_add_rtl_hash)
   get_filename_component(place ${mdir} DIRECTORY)
   set(header ${place}/rtl/presil_rtl_hash.h)
   add_custom_command(OUTPUT ${header}
-    COMMAND ${CMAKE_COMMAND} "-DOUT=${header}" "-DSALT=${A_TOP};${A_PARAMETERS}" "-DSOURCES=${A_SOURCES};${A_DEPENDS}"
+    COMMAND ${CMAKE_COMMAND} "-DOUT=${header}" "-DSALT=${A_SALT}" "-DSOURCES=${A_SOURCES};${A_DEPENDS}"
             -P ${PRESIL_SIM_DIR}/rtl_hash.cmake
     DEPENDS ${A_SOURCES} ${A_DEPENDS} ${PRESIL_SIM_DIR}/rtl_hash.cmake VERBATIM)
   add_custom_target(${target}_rtl_hash DEPENDS ${header})
@@ -274,6 +277,53 @@ function(_presil_add_points)
   add_dependencies(${target}_harness ${target}_points)
 endfunction()
 
+# A port map (docs/ports.md) puts the module presil_ports around the chip, which has the ports of presil_top: A_TOP and
+# A_SOURCES become those of the two. Once for a chip, whatever it is built for.
+macro(_presil_add_ports)
+  set(A_SALT "${A_TOP};${A_PARAMETERS}")
+  set(A_PORTS_DIR)
+  if(A_PORTS OR A_MAP)
+    set(A_PORTS_DIR ${CMAKE_CURRENT_BINARY_DIR}/presil_ports_${A_NAME}.dir)
+    set(_made ${A_PORTS_DIR}/presil_ports.sv ${A_PORTS_DIR}/chip_ports.h)
+    if(NOT TARGET presil_ports_${A_NAME})
+      set(_map)
+      if(A_PORTS)
+        get_filename_component(_map_file ${A_PORTS} ABSOLUTE)
+        set(_map --map ${_map_file})
+      endif()
+      foreach(_change IN LISTS A_MAP)
+        list(APPEND _map --set "${_change}")
+      endforeach()
+      foreach(_parameter IN LISTS A_PARAMETERS)
+        list(APPEND _map --parameter "${_parameter}")
+      endforeach()
+      list(TRANSFORM A_INCLUDE PREPEND -I OUTPUT_VARIABLE _includes)
+      file(GLOB _scripts ${PRESIL_SIM_DIR}/ports/*.py)
+      add_custom_command(OUTPUT ${_made}
+        COMMAND ${CMAKE_COMMAND} -E env VERILATOR_ROOT=${VERILATOR_ROOT} ${Python3_EXECUTABLE} -B
+                ${PRESIL_SIM_DIR}/ports/ports.py --top ${A_TOP} ${_map} --out ${A_PORTS_DIR}
+                --verilator ${PRESIL_VERILATOR} -- ${_includes} ${A_SOURCES}
+        COMMAND ${CMAKE_COMMAND} -E touch ${_made}
+        DEPENDS ${A_SOURCES} ${A_DEPENDS} ${_map_file} ${_scripts}
+        COMMENT "Mapping the ports of ${A_NAME}" VERBATIM)
+      add_custom_target(presil_ports_${A_NAME} DEPENDS ${_made})
+    endif()
+    file(GLOB _modules ${PRESIL_SIM_DIR}/ports/*.sv)
+    list(APPEND A_SOURCES ${_modules} ${A_PORTS_DIR}/presil_ports.sv)
+    set(A_TOP presil_ports)
+    set(A_PARAMETERS)
+  endif()
+endmacro()
+
+# The harness of a chip with a port map knows it.
+function(_presil_use_ports)
+  if(A_PORTS_DIR)
+    add_dependencies(${target}_harness presil_ports_${A_NAME})
+    target_compile_definitions(${target}_harness PRIVATE PRESIL_SIM_PORTS=1)
+    target_include_directories(${target}_harness PRIVATE ${A_PORTS_DIR})
+  endif()
+endfunction()
+
 function(_presil_add_library build)
   set(target presil_sim_${A_NAME}_${build})
   set(mdir ${CMAKE_CURRENT_BINARY_DIR}/${target}.dir/model)
@@ -305,6 +355,7 @@ function(_presil_add_library build)
   set(h ${PRESIL_SIM_DIR}/harness)
   add_library(${target}_harness OBJECT EXCLUDE_FROM_ALL ${h}/bench.cpp ${h}/waiter.cpp ${h}/transport.cpp)
   add_dependencies(${target}_harness ${target}_verilate)
+  _presil_use_ports()
   _presil_add_rtl_hash()
   set_target_properties(${target}_harness PROPERTIES CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_VISIBILITY_PRESET
     hidden VISIBILITY_INLINES_HIDDEN ON UNITY_BUILD ON
@@ -336,8 +387,8 @@ function(_presil_add_library build)
 endfunction()
 
 function(presil_add_chip)
-  cmake_parse_arguments(A "" "NAME;TOP;CONFIG;CHIP;CLOCK_MHZ;SCRAMBLE" "SOURCES;BUILDS;INCLUDE;PARAMETERS;TRAIN;DEPENDS"
-    ${ARGN})
+  cmake_parse_arguments(A "" "NAME;TOP;CONFIG;CHIP;CLOCK_MHZ;SCRAMBLE;PORTS"
+    "SOURCES;BUILDS;INCLUDE;PARAMETERS;TRAIN;DEPENDS;MAP" ${ARGN})
   if(NOT A_NAME OR NOT A_TOP OR NOT A_SOURCES OR A_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "presil_add_chip: NAME, TOP and SOURCES are needed; unknown: ${A_UNPARSED_ARGUMENTS}")
   endif()
@@ -357,11 +408,12 @@ function(presil_add_chip)
     list(APPEND absolute ${path})
   endforeach()
   set(A_SOURCES ${absolute})
-  # For presil-replay --export-sv --rtl.
-  list(JOIN absolute "\n" lines)
-  file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/rtl/${A_NAME}.f CONTENT "${lines}\n")
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
   _presil_find_verilator()
+  _presil_add_ports()
+  # For presil-replay --export-sv --rtl.
+  list(JOIN A_SOURCES "\n" lines)
+  file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/rtl/${A_NAME}.f CONTENT "${lines}\n")
   foreach(build IN LISTS A_BUILDS)
     if(NOT build MATCHES "^(fast|check|trace|coverage)$")
       message(FATAL_ERROR "presil_add_chip: BUILDS: fast, check, trace, coverage, not ${build}")

@@ -4,7 +4,8 @@
 #
 #   presil_add_sc_chip(NAME mychip TOP my_top SOURCES a.sv b.sv ... [CONFIG base] [CHIP presil] [CLOCK_MHZ 1000]
 #   [BUILDS fast check trace] [INCLUDE dirs...]
-#                      [PARAMETERS WORD=32 ...] [SCRAMBLE regex] [TRAIN command...] [DEPENDS files...])
+#                      [PARAMETERS WORD=32 ...] [SCRAMBLE regex] [TRAIN command...] [DEPENDS files...] [PORTS map.toml]
+#                      [MAP "key = value"...])
 #
 # Arguments as of presil_add_chip. Each build becomes the target presil_sc_<NAME>_<build>:
 # libpresil_sim_<NAME>_systemc.so (fast), _systemc_check, _systemc_trace.
@@ -92,6 +93,7 @@ function(_presil_add_sc_library build)
   set(s ${PRESIL_SIM_DIR}/systemc)
   add_library(${target}_harness OBJECT EXCLUDE_FROM_ALL ${s}/rtl_chip.cpp ${s}/entry.cpp)
   add_dependencies(${target}_harness ${target}_verilate)
+  _presil_use_ports()
   _presil_add_rtl_hash()
   if(build STREQUAL "fast" AND PRESIL_SIM_PGO AND A_TRAIN)
     _presil_train_model()
@@ -124,8 +126,8 @@ function(_presil_add_sc_library build)
 endfunction()
 
 function(presil_add_sc_chip)
-  cmake_parse_arguments(A "" "NAME;TOP;CONFIG;CHIP;CLOCK_MHZ;SCRAMBLE" "SOURCES;BUILDS;INCLUDE;PARAMETERS;TRAIN;DEPENDS"
-    ${ARGN})
+  cmake_parse_arguments(A "" "NAME;TOP;CONFIG;CHIP;CLOCK_MHZ;SCRAMBLE;PORTS"
+    "SOURCES;BUILDS;INCLUDE;PARAMETERS;TRAIN;DEPENDS;MAP" ${ARGN})
   if(NOT A_NAME OR NOT A_TOP OR NOT A_SOURCES OR A_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "presil_add_sc_chip: NAME, TOP and SOURCES are needed; unknown: ${A_UNPARSED_ARGUMENTS}")
   endif()
@@ -142,8 +144,10 @@ function(presil_add_sc_chip)
     list(APPEND absolute ${path})
   endforeach()
   set(A_SOURCES ${absolute})
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
   _presil_find_verilator()
   _presil_find_systemc()
+  _presil_add_ports()
   foreach(build IN LISTS A_BUILDS)
     _presil_add_sc_library(${build})
   endforeach()

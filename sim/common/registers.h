@@ -10,7 +10,7 @@ namespace presil {
 
 constexpr unsigned kResetCycles = 8;         // the reset pin is held so long; then so long again nothing is asked
 constexpr unsigned kRegisterTimeout = 1000;  // cycles until an access is given up
-constexpr uint32_t kRegisterBytes = 0x1000;
+constexpr uint32_t kRegisterBytes = 0x1000;  // where no port map says otherwise
 
 inline std::string hex(uint64_t value) {
   char text[32];
@@ -18,11 +18,12 @@ inline std::string hex(uint64_t value) {
   return text;
 }
 
-inline bool register_exists(uint32_t offset) { return offset % 4 == 0 && offset < kRegisterBytes; }
+// registers: bytes of them.
+inline bool register_exists(uint32_t offset, uint32_t registers) { return offset % 4 == 0 && offset < registers; }
 
 // call: "read32", "write32".
-inline std::string no_such_register(const char* call, uint32_t offset) {
-  return std::string(call) + ": offset " + hex(offset) + " is not a multiple of 4 below " + hex(kRegisterBytes);
+inline std::string no_such_register(const char* call, uint32_t offset, uint32_t registers) {
+  return std::string(call) + ": offset " + hex(offset) + " is not a multiple of 4 below " + hex(registers);
 }
 
 // what: "read", "write". response: of the bus, not okay; negative: none within kRegisterTimeout.

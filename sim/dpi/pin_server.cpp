@@ -315,8 +315,8 @@ template <unsigned kBytes> class Server final : public PinServer {
     const bool read = request_.kind == PRESIL_REQUEST_READ32;
     for (uint32_t i = 0; i < (read ? request_.count : 1); i++) {
       const uint32_t offset = read ? request_.offsets[i] : request_.offset;
-      if (!register_exists(offset))
-        return done(PRESIL_TRANSPORT_EINVAL, no_such_register(read ? "read32" : "write32", offset));
+      if (!register_exists(offset, kRegisterBytes))
+        return done(PRESIL_TRANSPORT_EINVAL, no_such_register(read ? "read32" : "write32", offset, kRegisterBytes));
     }
     if (!read) return start_write(request_.offset, request_.value);
     if (request_.count) return start_read(request_.offsets[0]);

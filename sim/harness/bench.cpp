@@ -173,7 +173,7 @@ void Bench::upset(const Fault&) {}
 
 int Bench::write32(uint32_t offset, uint32_t value) {
   Pins& p = *pins_;
-  p.s_axil_awaddr = offset & 0xfff;
+  p.s_axil_awaddr = offset;
   p.s_axil_wdata = value;
   p.s_axil_wstrb = 0xf;
   p.s_axil_awvalid = p.s_axil_wvalid = p.s_axil_bready = 1;
@@ -194,7 +194,7 @@ int Bench::write32(uint32_t offset, uint32_t value) {
 
 int Bench::read32(uint32_t offset, uint32_t* value) {
   Pins& p = *pins_;
-  p.s_axil_araddr = offset & 0xfff;
+  p.s_axil_araddr = offset;
   p.s_axil_arvalid = p.s_axil_rready = 1;
   int response = -1;
   for (unsigned i = 0; i < kRegisterTimeout && response < 0; i++) {

@@ -175,7 +175,8 @@ int check_register(presil_transport* t, const char* what, uint32_t offset, int r
 }
 
 int check_offset(presil_transport* t, const char* call, uint32_t offset) {
-  return presil::register_exists(offset) ? 0 : t->fail(PRESIL_TRANSPORT_EINVAL, presil::no_such_register(call, offset));
+  if (presil::register_exists(offset, presil::kChipRegisters)) return 0;
+  return t->fail(PRESIL_TRANSPORT_EINVAL, presil::no_such_register(call, offset, presil::kChipRegisters));
 }
 
 int sim_read32(presil_transport* t, uint32_t offset, uint32_t* value) {

@@ -26,7 +26,7 @@ void Chip::b_transport(tlm::tlm_generic_payload& payload, sc_core::sc_time& dela
     payload.set_response_status(tlm::TLM_BURST_ERROR_RESPONSE);
     return;
   }
-  if (offset % 4 || offset > 0xffc) {
+  if (offset % 4 || offset >= register_bytes()) {
     payload.set_response_status(tlm::TLM_ADDRESS_ERROR_RESPONSE);
     return;
   }

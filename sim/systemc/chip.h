@@ -10,12 +10,13 @@
 
 #include "axi_tlm.h"
 #include "clock.h"
+#include "registers.h"
 
 namespace presil {
 
 class Chip : public sc_core::sc_module, public Clocked {
  public:
-  tlm_utils::simple_target_socket<Chip> registers;  // 4 KiB, words of 32 bits, blocking
+  tlm_utils::simple_target_socket<Chip> registers;  // words of 32 bits, blocking
   tlm_utils::simple_initiator_socket<Chip> memory;  // axi_tlm.h
   sc_core::sc_out<bool> irq;                        // level
 
@@ -23,6 +24,7 @@ class Chip : public sc_core::sc_module, public Clocked {
 
   virtual const char* kind() const = 0;  // names the driver's knowledge of it (presil_chip.h)
   virtual unsigned word() const = 0;     // bytes of a beat on `memory`
+  virtual uint32_t register_bytes() const { return kRegisterBytes; }  // of `registers`
   virtual bool loosely_timed() const {
     return false;
   }  // without a clock: simulated time is an estimate, register accesses annotate theirs

@@ -53,8 +53,10 @@ Platform::Platform(sc_core::sc_module_name name, const PlatformSettings& setting
     traffic_ = std::make_unique<Traffic>("traffic", bus_cycle_, chip_->word(), settings.traffic);
 
   connect("check_host", host_.socket, control_.add_master());
-  connect("check_registers", control_.add_target(settings.registers, 4096, true), chip_->registers);
-  connect("check_interrupts", control_.add_target(settings.interrupts, Interrupts::kBytes, true),
+  connect("check_registers", control_.add_target(settings.registers, chip_->register_bytes(), true), chip_->registers);
+  const uint64_t behind = settings.registers + chip_->register_bytes();
+  connect("check_interrupts",
+          control_.add_target(settings.interrupts == kBehind ? behind : settings.interrupts, Interrupts::kBytes, true),
           interrupts_.registers);
   connect("check_chip", chip_->memory, bus_.add_master());
   if (traffic_) connect("check_traffic", traffic_->socket, bus_.add_master());

@@ -18,16 +18,18 @@ struct TrafficSettings {
   uint64_t bytes = 1 << 20;  // of the window in which it works, from the start of the memory; a multiple of 4096
 };
 
+constexpr uint64_t kBehind = UINT64_MAX;  // right behind the chip's registers
+
 struct PlatformSettings {
   std::function<Chip*(const char* name, Clock& clock, uint64_t seed, std::string* error)> make;  // ChipMaker
   std::string config, build;                                                                     // for info()
   uint32_t clock_mhz = 1000;                                                                     // of the chip
-  uint32_t bus_mhz = 0;          // of bus and memory; 0: the chip's clock
-  uint64_t seed = 0;             // of the model's start values
-  uint64_t registers = 0x0;      // addresses on the register bus: the chip's registers, 4 KiB,
-  uint64_t interrupts = 0x1000;  // and the interrupt controller's
-  uint32_t quantum_ns = 1000;    // of a loosely timed chip (build twin): how far time may be run ahead
-  bool check = false;            // a protocol checker on every socket; check builds have them anyway
+  uint32_t bus_mhz = 0;           // of bus and memory; 0: the chip's clock
+  uint64_t seed = 0;              // of the model's start values
+  uint64_t registers = 0x0;       // addresses on the register bus: the chip's registers,
+  uint64_t interrupts = kBehind;  // and the interrupt controller's
+  uint32_t quantum_ns = 1000;     // of a loosely timed chip (build twin): how far time may be run ahead
+  bool check = false;             // a protocol checker on every socket; check builds have them anyway
   TrafficSettings traffic;
 };
 

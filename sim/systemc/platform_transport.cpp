@@ -173,8 +173,9 @@ int op_info(presil_transport* t, presil_transport_info* out) {
 
 // In the simulation.
 int access(presil_transport* t, bool write, uint32_t offset, uint32_t* value) {
-  if (!register_exists(offset))
-    return t->fail(PRESIL_TRANSPORT_EINVAL, no_such_register(write ? "write32" : "read32", offset));
+  const uint32_t registers = t->platform.chip().register_bytes();
+  if (!register_exists(offset, registers))
+    return t->fail(PRESIL_TRANSPORT_EINVAL, no_such_register(write ? "write32" : "read32", offset, registers));
   const tlm::tlm_response_status status =
       t->platform.host().access(write, t->platform.settings().registers + offset, value);
   if (status == tlm::TLM_OK_RESPONSE) return 0;

@@ -13,6 +13,9 @@
 #include "stop.h"
 #include "stopped.h"
 #include "write_times.h"
+#if PRESIL_SIM_PORTS
+#include "chip_ports.h"
+#endif
 #if PRESIL_SIM_TRACE
 #include "waveform.h"
 #endif
@@ -36,6 +39,9 @@ class RtlChip : public Chip {
 
   const char* kind() const override { return PRESIL_SIM_CHIP; }
   unsigned word() const override { return Bridge::kWord; }
+#ifdef PRESIL_SIM_REGISTER_BYTES
+  uint32_t register_bytes() const override { return PRESIL_SIM_REGISTER_BYTES; }
+#endif
   void reset() override;
   bool idle() const override { return axi_.idle(); }
   void launch(uint64_t launch) override;

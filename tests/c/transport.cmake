@@ -30,6 +30,13 @@ if(PRESIL_SYSTEMC_CONFIGS)
   presil_add_sc_chip(NAME burst TOP presil_burst_top CHIP burst BUILDS fast check SOURCES ${burst_top})
 endif()
 
+# Chips with other ports than presil_top's (docs/ports.md, tests/transport/test_ports.py).
+set(r ${CMAKE_CURRENT_LIST_DIR}/../rtl)
+presil_add_chip(NAME ports_apb TOP presil_ports_apb_top CHIP ports BUILDS fast check PORTS ${r}/presil_ports_apb.toml
+                SOURCES ${r}/presil_ports_core.sv ${r}/presil_ports_apb_top.sv)
+presil_add_chip(NAME ports_csb TOP presil_ports_csb_top CHIP ports BUILDS fast check PORTS ${r}/presil_ports_csb.toml
+                INCLUDE ${r} SOURCES ${r}/presil_ports_core.sv ${r}/presil_ports_csb_top.v)
+
 add_executable(test_transport ${CMAKE_CURRENT_LIST_DIR}/test_transport.c)
 set_target_properties(test_transport PROPERTIES C_STANDARD 11)
 target_include_directories(test_transport PRIVATE ${CMAKE_CURRENT_LIST_DIR}/../../driver/include)

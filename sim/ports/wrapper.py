@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The module presil_ports around a chip: the ports of presil_top outside (docs/rtl.md), those of its map inside."""
+
+import math
+
+AXIL = """\
+  input  logic [31:0] s_axil_awaddr,
+  input  logic        s_axil_awvalid,
+  output logic        s_axil_awready,
+  input  logic [31:0] s_axil_wdata,
+  input  logic [ 3:0] s_axil_wstrb,
+  input  logic        s_axil_wvalid,
+  output logic        s_axil_wready,
+  output logic [ 1:0] s_axil_bresp,
+  output logic        s_axil_bvalid,
+  input  logic        s_axil_bready,
+  input  logic [31:0] s_axil_araddr,
+  input  logic        s_axil_arvalid,
+  output logic        s_axil_arready,
+  output logic [31:0] s_axil_rdata,
+  output logic [ 1:0] s_axil_rresp,
+  output logic        s_axil_rvalid,
+  input  logic        s_axil_rready,
+"""
+FRONT = (
+    "awaddr awvalid awready wdata wstrb wvalid wready bresp bvalid bready "
+    "araddr arvalid arready rdata rresp rvalid rready"
+)
+# A memory port: wire -> (width by name, driven by the memory)
+MEMORY = {
+    "arid": "ID", "araddr": "ADDR", "arlen": "8", "arsize": "3", "arburst": "2", "arvalid": "1", "arready": "in",
+    "rid": "in ID", "rdata": "in DATA", "rresp": "in 2", "rlast": "in", "rvalid": "in", "rready": "1",
+    "awid": "ID", "awaddr": "ADDR", "awlen": "8", "awsize": "3", "awburst": "2", "awvalid": "1", "awready": "in",
+    "wdata": "DATA", "wstrb": "STRB", "wlast": "1", "wvalid": "1", "wready": "in",
+    "bid": "in ID", "bresp": "in 2", "bvalid": "in", "bready": "1",
+}  # fmt: skip
+
+
+class Wrapper:
+    def __init__(self, top, parameters, ports, port_map):
+        self.top, self.parameters, self.ports, self.map = top, parameters, ports, port_map
+        self.lines, self.connections = [], {}
+        self.common = math.lcm(*(c["divide"] for c in port_map.clocks.values()))
+
+    # ---- pieces
+
+    def add(self, text=""):
+        self.lines += ["  " + line if line else "" for line in text.split("\n")]
+
+    def wire(self, port):
+        """The net behind an output of the chip."""
+        name = f"c_{port.name}"
+        self.connections[port.name] = name
+        return name
+
+    def edge(self, clock):
+        divide = self.map.clocks[clock]["divide"]
+        return "1'b1" if divide == 1 else f"(phase % {divide} == 0)"
+
+    def memory_shape(self, bus):
+        data = bus.width("rdata" if bus.has("rdata") else "wdata")
+        widths = {end: max([bus.width(w) for w in wires if bus.has(w)], default=1)
+                  for end, wires in (("id", ("arid", "awid")), ("addr", ("araddr", "awaddr")))}  # fmt: skip
+        return data, widths["id"], widths["addr"]
+
+    # ---- the whole
+
+    def text(self):
+        shapes = [self.memory_shape(bus) for bus in self.map.memory]
+        data = max([s[0] for s in shapes], default=64)
+        identity = max([s[1] for s in shapes], default=1)
+        address = max([s[2] for s in shapes], default=40)
+        if not shapes:
+            self.no_memory()
+        self.clocks_and_resets()
+        self.interrupts()
+        self.registers()
+        for i, bus in enumerate(self.map.memory):
+            self.memory(i, bus, *shapes[i])
+        self.chip()
+        body = "\n".join(self.lines)
+        return f"""\
+// SPDX-License-Identifier: Apache-2.0
+// Made by sim/ports/ports.py: {self.top} with the ports of presil_top.
+module presil_ports (
+  input  logic clk,
+  input  logic rst,
+  output logic irq,
+{AXIL}{outer_memory(data, identity, address)});
+{body}
+endmodule
+"""
+
+    def clocks_and_resets(self):
+        if self.common > 1:
+            self.add("// common edge of all clocks where phase is 0; in reset every clock has every edge")
+            self.add(f"logic [{self.common.bit_length() - 1}:0] phase;")
+            self.add(f"always_ff @(negedge clk) phase <= reset || phase == {self.common - 1} ? '0 : phase + 1'b1;")
+            self.add("wire aligned = phase == 0;")
+        else:
+            self.add("wire aligned = 1'b1;")
+        hold = max([r["cycles"] for r in self.map.resets.values()], default=0)
+        if hold:
+            self.add(f"logic [{hold.bit_length() - 1}:0] holding;")
+            self.add(f"always_ff @(posedge clk) holding <= rst ? {hold} : holding != 0 ? holding - 1'b1 : holding;")
+            self.add("wire reset = rst || holding != 0;")
+        else:
+            self.add("wire reset = rst;")
+        for name, clock in self.map.clocks.items():
+            self.connections[name] = "clk" if clock["divide"] == 1 else f"clk && {self.edge(name)}"
+        for name, reset in self.map.resets.items():
+            held = hold - reset["cycles"]
+            level = "rst" if not reset["cycles"] else "reset" if not held else f"(rst || holding > {held})"
+            self.connections[name] = level if reset["active"] == "high" else f"!{level}"
+
+    def interrupts(self):
+        names = list(self.map.interrupts)
+        if not names:
+            self.add("assign irq = 1'b0;\nwire [31:0] pending = '0;")
+            return
+        port = {p.name: p for p in self.ports}
+        pins = []
+        for name in names:
+            net = self.wire(port[name])
+            pins.append(net if self.map.interrupts[name]["active"] == "high" else f"!{net}")
+        count = len(names)
+        self.add(f"wire [{count - 1}:0] pins = {{{', '.join(reversed(pins))}}};")
+        pulses = sum(1 << i for i, name in enumerate(names) if self.map.interrupts[name]["kind"] == "pulse")
+        if pulses:
+            cleared = (
+                f"clear[{count - 1}:0]"
+                if self.map.registers.settings["pending"] is not None
+                else "{%d{begins}}" % count
+            )
+            self.add(f"localparam logic [{count - 1}:0] PULSES = {count}'d{pulses};")
+            self.add(f"logic [{count - 1}:0] pins_q, kept;")
+            self.add("always_ff @(posedge clk) begin\n  pins_q <= pins;")
+            self.add(f"  kept <= ((kept & ~{cleared}) | (pins & ~pins_q)) & PULSES;")
+            self.add("  if (reset) {pins_q, kept} <= {pins, PULSES & ~PULSES};\nend")
+            self.add(f"wire [{count - 1}:0] raised = (pins & ~PULSES) | kept;")
+        else:
+            self.add(f"wire [{count - 1}:0] raised = pins;")
+        self.add("wire [31:0] pending = 32'(raised);")
+        if self.common > 1:
+            self.add(
+                "logic irq_q;\nalways_ff @(posedge clk) if (reset) irq_q <= 1'b0; else if (aligned) irq_q <= |raised;"
+            )
+            self.add("assign irq = irq_q;")
+        else:
+            self.add("assign irq = |raised;")
+
+    # ---- registers
+
+    def passes(self):
+        """AXI4-Lite that needs nothing in between."""
+        bus = self.map.registers
+        pulses = any(i["kind"] == "pulse" for i in self.map.interrupts.values())
+        return (
+            bus.kind == "axi4-lite" and self.common == 1 and bus.width("wdata") == 32 and not bus.settings["base"]
+            and bus.settings["pending"] is None and not pulses
+            and all(not r["cycles"] for r in self.map.resets.values())
+            and all(bus.has(w) for w in ("bresp", "rresp", "bready", "rready", "wstrb"))
+        )  # fmt: skip
+
+    def inputs(self, bus, values):
+        for wire, value in values.items():
+            if bus.has(wire):
+                self.connections[bus.wires[wire].name] = value
+
+    def output(self, bus, wire, absent):
+        return self.wire(bus.wires[wire]) if bus.has(wire) else absent
+
+    def registers(self):
+        bus = self.map.registers
+        if self.passes():
+            for wire, port in bus.wires.items():
+                if wire.endswith("addr"):
+                    self.connections[port.name] = f"{port.width}'(s_axil_{wire})"
+                elif not wire.endswith("prot"):
+                    self.connections[port.name] = f"s_axil_{wire}"
+            self.inputs(bus, {"awprot": "'0", "arprot": "'0"})
+            self.add("wire begins = 1'b0;")
+            return
+        s = bus.settings
+        has_pending = s["pending"] is not None
+        self.add("logic req, req_write, done, begins;\nlogic [31:0] req_addr, req_wdata, done_rdata, clear;")
+        self.add("logic [3:0] req_strb;\nlogic [1:0] done_resp;")
+        pins = ", ".join(f".s_axil_{w}(s_axil_{w})" for w in FRONT.split())
+        self.add(f"presil_port_front #(.HAS_PENDING(1'b{int(has_pending)}), .PENDING({s['pending'] or 0})) u_front (")
+        self.add("  .clk(clk), .rst(reset), .aligned(aligned), .req(req), .req_write(req_write), .req_addr(req_addr),")
+        self.add(
+            "  .req_wdata(req_wdata), .req_strb(req_strb), .done(done), .done_rdata(done_rdata), .done_resp(done_resp),"
+        )
+        self.add(f"  .begins(begins), .clear(clear), .pending(pending),\n  {pins});")
+        address = f"(req_addr + 32'd{s['base']})" if s["base"] else "req_addr"
+        address = f"({address} >> 2)" if s["word_addressed"] else address
+        getattr(self, {"axi4-lite": "axil", "valid-ready": "valid_ready"}.get(bus.kind, "apb"))(bus, address)
+
+    REQUEST = ".clk(clk), .rst(reset), .req(req), .req_write(req_write), .done(done)"
+
+    def apb(self, bus, address):
+        self.add("logic psel, penable, pwrite;\nlogic [31:0] paddr, pwdata;\nlogic [3:0] pstrb;")
+        self.add(f"presil_port_apb u_apb ({self.REQUEST}, .edge_coming({self.edge(bus.clock)}),")
+        self.add(f"  .req_addr({address}), .req_wdata(req_wdata), .req_strb(req_strb), .done_rdata(done_rdata),")
+        self.add(
+            "  .done_resp(done_resp), .psel(psel), .penable(penable), .pwrite(pwrite), .paddr(paddr), .pwdata(pwdata),"
+        )
+        ready, error = self.output(bus, "pready", "1'b1"), self.output(bus, "pslverr", "1'b0")
+        self.add(f"  .pstrb(pstrb), .pready({ready}), .pslverr({error}), .prdata({self.output(bus, 'prdata', '')}));")
+        self.inputs(bus, {w: w for w in ("psel", "penable", "pwrite", "pwdata", "pstrb")})
+        self.inputs(bus, {"paddr": f"{bus.width('paddr')}'(paddr)", "pprot": "'0"})
+
+    def valid_ready(self, bus, address):
+        self.add("logic valid;")
+        answers = int(bus.has("bvalid"))
+        self.add(f"presil_port_valid_ready #(.ANSWERS(1'b{answers})) u_valid_ready ({self.REQUEST},")
+        ready, answer = self.output(bus, "ready", "1'b1"), self.output(bus, "bvalid", "1'b0")
+        self.add(f"  .edge_coming({self.edge(bus.clock)}), .valid(valid), .ready({ready}), .bvalid({answer}),")
+        self.add(f"  .rvalid({self.output(bus, 'rvalid', '')}));")
+        self.add(f"assign done_rdata = {self.output(bus, 'rdata', '')};\nassign done_resp = 2'b00;")
+        self.inputs(bus, {"valid": "valid", "write": "req_write", "wdata": "req_wdata"})
+        self.inputs(bus, {"addr": f"{bus.width('addr')}'({address})", "posted": f"1'b{1 - answers}"})
+
+    def axil(self, bus, address):
+        data = bus.width("wdata")
+        self.add(
+            f"logic awvalid, wvalid, bready, arvalid, rready;\nlogic [{data - 1}:0] wdata;"
+            f"\nlogic [{data // 8 - 1}:0] wstrb;"
+        )
+        self.add(f"presil_port_axil #(.DATA({data})) u_axil ({self.REQUEST}, .edge_coming({self.edge(bus.clock)}),")
+        self.add(f"  .req_addr({address}), .req_wdata(req_wdata), .req_strb(req_strb), .done_rdata(done_rdata),")
+        pins = {
+            w: self.output(bus, w, "2'b00") for w in "awready wready bresp bvalid arready rdata rresp rvalid".split()
+        }
+        pins |= {w: w for w in "awvalid wdata wstrb wvalid bready arvalid rready".split()}
+        self.add("  .done_resp(done_resp), " + ", ".join(f".{wire}({net})" for wire, net in pins.items()) + ");")
+        self.inputs(bus, {w: w for w in "awvalid wdata wstrb wvalid bready arvalid rready".split()})
+        address = f"{bus.width('awaddr')}'({address})"
+        self.inputs(bus, {"awaddr": address, "araddr": address, "awprot": "'0", "arprot": "'0"})
+
+    # ---- memory
+
+    def no_memory(self):
+        for wire, kind in MEMORY.items():
+            if not kind.startswith("in"):
+                self.add(f"assign m_axi_{wire} = '0;")
+
+    def memory(self, index, bus, data, identity, address):
+        """One port of the chip as the signals m_axi_*."""
+        size = (data // 8).bit_length() - 1
+        edge = self.edge(bus.clock)
+        slow = edge != "1'b1"
+        out = {"arlen": "'0", "arsize": f"3'd{size}", "arburst": "2'd1", "arid": "'0", "rready": "1'b1",
+               "wstrb": "'1", "wlast": "1'b1", "bready": "1'b1"}  # fmt: skip
+        out |= {wire.replace("ar", "aw"): out[wire] for wire in ("arlen", "arsize", "arburst", "arid")}
+        for wire, kind in MEMORY.items():
+            if kind.startswith("in"):
+                continue
+            value = self.output(bus, wire, out.get(wire, "'0"))
+            if not bus.has(wire) and bus.settings["direction"] == (
+                "write" if wire[0] in "ra" and wire[:2] != "aw" else "read"
+            ):
+                value = "'0"
+            if slow and wire in ("rready", "bready"):
+                value = f"{value} && {edge}"
+            if slow and wire in ("arvalid", "awvalid", "wvalid") and bus.has(wire):
+                channel = wire[:-5]
+                self.add(f"logic {channel}{index}_ready;")
+                self.add(f"presil_port_slow u_slow_{channel}{index} (.clk(clk), .rst(reset), .edge_coming({edge}),")
+                self.add(
+                    f"  .valid({value}), .ready({channel}{index}_ready), .up_valid(m_axi_{wire}), "
+                    f".up_ready(m_axi_{channel}ready));"
+                )
+                continue
+            width = {"ID": identity, "ADDR": address, "DATA": data, "STRB": data // 8}.get(kind) or int(kind)
+            self.add(f"assign m_axi_{wire} = {width}'({value});")
+        for wire, kind in MEMORY.items():
+            if kind.startswith("in") and bus.has(wire):
+                crossed = slow and wire in ("arready", "awready", "wready")
+                self.connections[bus.wires[wire].name] = f"{wire[:-5]}{index}_ready" if crossed else f"m_axi_{wire}"
+        if bus.kind == "axi3":
+            self.axi3(index, bus, identity)
+        else:
+            for wire in ("awlock", "arlock", "wid"):
+                if bus.has(wire):
+                    self.wire(bus.wires[wire])
+
+    def axi3(self, index, bus, identity):
+        nets = {w: self.output(bus, w, "'0") for w in ("awid", "awlock", "arlock", "wid", "wlast")}
+        if not bus.has("wid"):
+            nets["wid"] = nets["awid"] = "'0"
+        taken = {c: f"m_axi_{c}valid && m_axi_{c}ready" for c in ("aw", "w", "ar")}
+        self.add(f"presil_port_axi3 #(.ID({identity})) u_axi3_{index} (.clk(clk), .rst(reset),")
+        self.add("  " + ", ".join(f".{c}taken({net})" for c, net in taken.items()) + ",")
+        self.add("  " + ", ".join(f".{w}({net})" for w, net in nets.items()) + ");")
+
+    # ---- the chip itself
+
+    def chip(self):
+        for name, value in self.map.ties.items():
+            width = next(p.width for p in self.ports if p.name == name)
+            self.connections[name] = f"{width}'d{value}"
+        nets = [
+            f"logic [{p.width - 1}:0] c_{p.name};" for p in self.ports if self.connections.get(p.name) == f"c_{p.name}"
+        ]
+        self.lines[:0] = ["  " + net for net in nets]
+        parameters = ", ".join(f".{name}({value})" for name, value in self.parameters.items())
+        self.add(f"{self.top} {f'#({parameters}) ' if parameters else ''}u_chip (")
+        self.add(",\n".join(f"  .{p.name}({self.connections.get(p.name, '')})" for p in self.ports))
+        self.add(");")
+
+
+def outer_memory(data, identity, address):
+    widths = {"ID": identity, "ADDR": address, "DATA": data, "STRB": data // 8}
+    lines = []
+    for wire, kind in MEMORY.items():
+        inner = kind.startswith("in")
+        kind = kind[2:].strip() or "1" if inner else kind
+        width = widths.get(kind) or int(kind)
+        lines.append(f"  {'input ' if inner else 'output'} logic [{width - 1}:0] m_axi_{wire}")
+    return ",\n".join(lines) + "\n"

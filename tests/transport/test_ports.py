@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chips with ports of their own behind a port map (docs/ports.md): tests/rtl/presil_ports_*, whose inside is one."""
+
+import os
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "sim" / "python"))
+from presil_transport import DEADLINE, IRQ, Transport, TransportError  # noqa: E402
+
+LIB = Path(os.environ["PRESIL_BUILD_DIR"]) / "lib"
+ID, WORD, SRC, DST, BEATS, BURSTS, CONTROL, STATUS, PROGRESS, SCRATCH = 0, 4, 8, 12, 16, 20, 24, 28, 32, 0xDFF0
+BASE, SIZE = 0x100000, 1 << 20
+# what a chip's registers cost in cycles, and whether its interrupts have a word
+CHIPS = {
+    "apb": {"word": 16, "access": 3, "strobes": True, "errors": True, "pending": None},
+    "csb": {"word": 8, "access": 6, "strobes": False, "errors": False, "pending": 0xDFE0},
+}
+BUILDS = ("fast", "check")
+
+
+@pytest.fixture(params=[(name, build) for name in CHIPS for build in BUILDS], ids="-".join)
+def chip(request):
+    name, build = request.param
+    path = LIB / f"libpresil_sim_ports_{name}_{build}.so"
+    with Transport(path, memory_bytes=SIZE, memory_base=BASE, options="monitor=1") as transport:
+        transport.properties = CHIPS[name]
+        yield transport
+
+
+def copy(chip, launch, beats, bursts, source=0, target=SIZE // 2):
+    """Cycles of a copy, and whether it is right."""
+    size = beats * bursts * chip.properties["word"]
+    data = random.Random(launch).randbytes(size)
+    chip.memory_write(BASE + source, data)
+    chip.memory_write(BASE + target, bytes(size))
+    for register, value in ((SRC, BASE + source), (DST, BASE + target), (BEATS, beats), (BURSTS, bursts)):
+        chip.write32(register, value)
+    if chip.properties["pending"] is not None:
+        chip.write32(chip.properties["pending"], 2)
+    chip.launch(launch)
+    start = chip.cycles()
+    chip.write32(CONTROL, 1)
+    while not chip.read32(STATUS) & 2:
+        assert chip.wait(100000)[0] == IRQ
+        if chip.properties["pending"] is not None:
+            seen = chip.read32(chip.properties["pending"])
+            assert seen & 3, "nobody raised it"
+            chip.write32(chip.properties["pending"], seen & 2)
+    chip.write32(STATUS, 2)
+    return chip.cycles() - start, chip.memory_read(BASE + target, size) == data
+
+
+def test_registers_behind_any_bus(chip):
+    assert chip.read32(ID) == 0x504F5254
+    assert chip.read32(WORD) == chip.properties["word"]
+    assert chip.read32(SCRATCH) == 0x12345678, "not reset, or only the low 12 bits of an address arrive"
+    for value in (0, 0xFFFFFFFF, 0xA5A55A5A):
+        chip.write32(SCRATCH, value)
+        chip.write32(SCRATCH & 0xFFF, 0x77)
+        assert chip.read32(SCRATCH) == value
+    with pytest.raises(TransportError, match="0x10000 is not a multiple of 4 below 0x10000"):
+        chip.read32(0x10000)
+    if chip.properties["errors"]:
+        for access in (lambda: chip.read32(0xE000), lambda: chip.write32(0xFFFC, 1)):
+            with pytest.raises(TransportError, match="answered SLVERR"):
+                access()
+    chip.reset()
+    assert chip.read32(SCRATCH) == 0x12345678
+
+
+def test_an_access_takes_what_the_bus_takes(chip):
+    taken = []
+    for access in (lambda: chip.read32(ID), lambda: chip.write32(SRC, 5), lambda: chip.read32(SRC)) * 3:
+        before = chip.cycles()
+        access()
+        taken.append(chip.cycles() - before)
+    assert set(taken[1:]) == {chip.properties["access"]}, taken
+
+
+@pytest.mark.parametrize(
+    "model", ["default", "ideal", "ideal,pressure=heavy,commit=b", "reorder=1,interleave=1,stall=0.3"]
+)
+def test_memory_and_interrupts(chip, model):
+    chip.set_memory_model(model, 3)
+    first = {}
+    for launch, (beats, bursts) in enumerate([(1, 1), (16, 1), (16, 5), (3, 7)]):
+        first[launch] = copy(chip, launch, beats, bursts)
+        assert first[launch][1], "wrong bytes"
+    for launch in (3, 0, 2, 1):  # the same cycles whatever was before
+        beats, bursts = [(1, 1), (16, 1), (16, 5), (3, 7)][launch]
+        chip.wait(launch + 1)
+        assert copy(chip, launch, beats, bursts) == first[launch]
+
+
+def test_pulses_are_kept_until_cleared(chip):
+    pending = chip.properties["pending"]
+    if pending is None:
+        assert chip.wait(1000)[0] == DEADLINE
+        return
+    copy(chip, 1, 1, 1)
+    assert chip.read32(pending) == 0
+    for register, value in ((SRC, BASE), (DST, BASE + 4096), (BEATS, 1), (BURSTS, 2), (CONTROL, 1)):
+        chip.write32(register, value)
+    assert chip.wait(100000)[0] == IRQ
+    assert chip.read32(pending) == 2, "the first burst's pulse, and the level is not there yet"
+    assert chip.wait(10) == (IRQ, 0)
+    chip.write32(pending, 2)
+    assert chip.read32(pending) == 0
+    assert chip.wait(100000)[0] == IRQ
+    chip.reset()
+    assert chip.read32(pending) == 0
+    assert chip.wait(1000)[0] == DEADLINE
+
+
+def test_outside_of_the_memory(chip):
+    for register, value in ((SRC, 0), (DST, BASE), (BEATS, 1), (BURSTS, 1), (CONTROL, 1)):
+        chip.write32(register, value)
+    assert chip.wait(100000)[0] == IRQ
+    assert chip.memory_read(BASE, 8) == bytes(8)
