@@ -18,12 +18,15 @@
 #include "presil_heap.h"
 
 #define ERROR_TEXT 2048
-#define MEMORY_BASE 0x100000000ull    /* not 0, so that device and host addresses can't be mixed up unnoticed */
+#define MEMORY_BASE                                                                                                    \
+    0x100000000ull /* of our own; not 0, so that device and host addresses can't be mixed up unnoticed */
 #define STAGING_BYTES (1ull << 20)    /* for copies through the chip */
 #define COPY_BLOCK_BYTES (4ull << 20) /* of a buffer in host memory, where a copy goes through one */
 #define DEFAULT_HANG_CYCLES 200000u
+#define DEFAULT_HANG_NS 10000000000ull
 #define MOST_HANG_CYCLES (1ull << 40)
 #define MOST_WAITING 16u  /* rows of a hang */
+#define MOST_REGIONS 16u  /* of a transport's own memory */
 #define QUEUE_LIMIT 1024u /* items; a caller further ahead waits */
 
 /* ---- ranges.c: lists of DRAM byte ranges */
@@ -142,10 +145,10 @@ struct presil_device {
     /* as opened */
     char config[32], build[32];
     bool config_given, build_given;
-    char transport_spec[160]; /* "inproc", or "socket:..." */
+    char transport_spec[160]; /* "inproc", or the kind and its options: "socket:..." (transport.c) */
     char *library_path, *memory_model;
-    uint64_t seed, hang_cycles;
-    presil_waiting hang[MOST_WAITING]; /* the last EHUNG, under report_lock */
+    uint64_t seed, hang_cycles, hang_ns; /* hang_ns: where the transport has no clock */
+    presil_waiting hang[MOST_WAITING];   /* the last EHUNG, under report_lock */
     uint32_t hang_rows;
     int hang_verdict;
     atomic_uint twin_threads;
@@ -159,7 +162,8 @@ struct presil_device {
     atomic_int mode;
     atomic_bool started; /* the transport is open and the chip probed */
     bool dead;
-    bool maps; /* the transport works on our mapping */
+    bool maps;       /* the transport works on our mapping */
+    bool own_memory; /* the mapping, or what is behind mem_read(), is the transport's own */
     presil_link link;
     presil_transport_ops transport_ops; /* link.ops: the transport's table, NULL where it ends or has nothing */
     presil_transport_info transport;
@@ -167,7 +171,8 @@ struct presil_device {
     /* memory */
     int memory_fd;
     uint8_t *mapping;
-    uint64_t memory_bytes;
+    uint32_t gaps[MOST_REGIONS], gap_count; /* first pages of what lies between regions, and is no memory */
+    uint64_t memory_bytes, memory_wanted;   /* wanted: as asked for; 0: not */
     presil_daddr memory_base;
     presil_command_memory command;
     presil_daddr staging;
@@ -239,8 +244,9 @@ extern atomic_uint presil_fork_generation;
 
 /* ---- library.c, transport.c */
 int presil_choose_transport(presil_device *device, const char *list,
-                            uint32_t index); /* sets transport_spec; list NULL: from the environment */
-bool presil_transport_is_socket(const presil_device *device);
+                            uint32_t index);                  /* sets transport_spec; list NULL: from the environment */
+bool presil_transport_is_remote(const presil_device *device); /* not a library of this process: it has a name already */
+const presil_transport_ops *presil_transport_remote_ops(const presil_device *device); /* NULL: it is not remote */
 int presil_library_transport(const presil_device *device, presil_transport_ops *out);         /* checked, a copy */
 int presil_library_chip(const presil_device *device, const char *name, presil_chip_ops *out); /* checked, a copy */
 
@@ -254,6 +260,7 @@ int presil_recover(presil_device *device, bool asked);
 /* ---- memory.c */
 int presil_memory_open(presil_device *device);
 void presil_memory_close(presil_device *device);
+int presil_memory_adopt(presil_device *device); /* of a transport that is open, where the memory is its own */
 int presil_memory_reserve_commands(presil_device *device);
 bool presil_memory_contains(const presil_device *device, presil_daddr address, uint64_t bytes);
 bool presil_memory_home_is_mapping(const presil_device *device);              /* else the transport has the bytes */

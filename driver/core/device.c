@@ -73,6 +73,7 @@ static int choose_memory(presil_device *device, uint64_t wanted) {
         return presil_fail(PRESIL_EINVAL, "device memory of %llu bytes: 4096 to 2^44 - 4096 expected",
                            (unsigned long long)bytes);
     device->memory_bytes = bytes;
+    device->memory_wanted = wanted || (text && *text) ? bytes : 0;
     return PRESIL_OK;
 }
 
@@ -108,6 +109,19 @@ static int choose_watchdog(presil_device *device, uint64_t wanted) {
     return PRESIL_OK;
 }
 
+/* Where the transport has no clock: wall time without a sign of life. */
+static int choose_patience(presil_device *device, uint64_t wanted) {
+    const char *text = getenv("PRESIL_WATCHDOG_SECONDS");
+    device->hang_ns = wanted ? wanted : DEFAULT_HANG_NS;
+    if (wanted || !text || !*text) return PRESIL_OK;
+    char *end = NULL;
+    const double seconds = strtod(text, &end);
+    if (*end || !(seconds >= 0.01 && seconds <= 1e6))
+        return presil_fail(PRESIL_EINVAL, "PRESIL_WATCHDOG_SECONDS=%s: 0.01 to 1000000 expected", text);
+    device->hang_ns = (uint64_t)(seconds * 1e9);
+    return PRESIL_OK;
+}
+
 static int read_options(presil_device *device, const presil_device_options *o) {
     const char *config = o->config ? o->config : "base", *build = o->build ? o->build : "fast";
     if (o->mode > PRESIL_MODE_VERIFY)
@@ -126,6 +140,7 @@ static int read_options(presil_device *device, const presil_device_options *o) {
     atomic_init(&device->mode, (int)o->mode);
     device->seed = o->seed;
     if (!status) status = choose_watchdog(device, o->hang_cycles);
+    if (!status) status = choose_patience(device, o->hang_ns);
     atomic_init(&device->twin_threads, o->twin_threads ? o->twin_threads : 1);
     device->no_map = o->no_map != 0;
     device->host_memory = o->host_memory != 0;

@@ -9,6 +9,8 @@
 #include <time.h>
 
 enum { FIRST_POLL_CYCLES = 256, SPURIOUS_INTERRUPTS = 1000, LOOK_CYCLES = 1024, PATIENCE = 4 };
+/* Without a clock: how long to wait for an interrupt before the chip is asked all the same, or between two looks. */
+enum { ASK_NS = 50000000, FIRST_POLL_NS = 10000, MOST_POLL_NS = 2000000 };
 
 uint64_t presil_now_ns(void) {
     struct timespec t;
@@ -23,6 +25,9 @@ typedef struct {
     const presil_plan_info *info;
     uint64_t seq, cycles; /* cycles: of the waits before the one that reports progress */
     uint64_t silent;      /* cycles since something moved on the bus, as far as the watchdog has seen */
+    /* Without a clock: when it began, when the chip was looked at last, and what progress() said then. */
+    uint64_t begin_ns, look_ns, work;
+    bool looked;
     presil_progress_fn progress;
     void *progress_context;
     presil_register_access accesses[PRESIL_COMPLETION_MOST];
@@ -96,6 +101,36 @@ static int look_again(rtl_launch *launch, uint64_t waited) {
     return stuck(launch, text);
 }
 
+static bool is_clocked(const presil_device *device) { return device->transport.capabilities & PRESIL_CAP_CLOCKED; }
+
+/* A chip that has done nothing between two looks, half the watchdog apart, hangs; one that can't tell has it all. */
+static int look_by_wall_clock(rtl_launch *launch) {
+    presil_device *device = launch->device;
+    const bool tells = PRESIL_CHIP_HAS(device->chip_ops, progress);
+    const uint64_t now = presil_now_ns();
+    if (now - launch->look_ns < (tells ? device->hang_ns / 2 : device->hang_ns)) return PRESIL_OK;
+    char text[160];
+    (void)snprintf(text, sizeof text, "no progress for %.3g s (PRESIL_WATCHDOG_SECONDS)",
+                   (double)device->hang_ns * 1e-9);
+    uint64_t work = 0;
+    if (!tells || device->chip_ops->progress(device->chip, &device->link, &work)) return stuck(launch, text);
+    const bool same = launch->looked && work == launch->work;
+    launch->look_ns = now, launch->work = work, launch->looked = true;
+    return same ? stuck(launch, text) : PRESIL_OK;
+}
+
+static void set_deadline(const rtl_launch *launch, presil_wait *w) {
+    const presil_device *device = launch->device;
+    const bool interrupt = device->limits.has_interrupt && !(device->transport.capabilities & PRESIL_CAP_POLLED);
+    if (!is_clocked(device)) {
+        const uint64_t interval = FIRST_POLL_NS + (presil_now_ns() - launch->begin_ns) / 4;
+        w->deadline_ns = interrupt ? ASK_NS : interval < MOST_POLL_NS ? interval : MOST_POLL_NS;
+    } else if (!interrupt) {
+        const uint64_t interval = FIRST_POLL_CYCLES + launch->cycles / 4;
+        w->deadline_cycles = interval < 2 * device->hang_cycles ? interval : 2 * device->hang_cycles;
+    }
+}
+
 /* The wait, and what the chip asks for behind every interrupt if that spares journeys. */
 static int wait_once(rtl_launch *launch, presil_wait *w) {
     presil_device *device = launch->device;
@@ -116,9 +151,11 @@ static int ask(rtl_launch *launch, bool *over) {
     const presil_device *device = launch->device;
     presil_service service = {.size = sizeof service};
     const int status = device->chip_ops->service(device->chip, &device->link, launch->plan, &service);
-    if (status) return presil_fail(status, "asking the chip failed: %s", service.text);
+    if (status)
+        return presil_fail(status, "asking the chip failed: %s",
+                           *service.text ? service.text : device->link.ops->last_error(device->link.handle));
     if (service.result == PRESIL_SERVICE_ERROR) return chip_error(launch, &service);
-    if (service.result == PRESIL_SERVICE_PROGRESS) launch->silent = 0;
+    if (service.result == PRESIL_SERVICE_PROGRESS) launch->silent = 0, launch->looked = false;
     *over = service.result == PRESIL_SERVICE_DONE;
     return *over ? PRESIL_OK : service.result;
 }
@@ -127,6 +164,8 @@ static int ask(rtl_launch *launch, bool *over) {
  * still gets its turn. */
 static int wait_done(rtl_launch *launch) {
     presil_device *device = launch->device;
+    if (!is_clocked(device)) launch->begin_ns = launch->look_ns = presil_now_ns();
+    launch->looked = false;
     if (device->limits.asks_first) {
         bool over = false;
         device->link.done_count = 0;
@@ -139,10 +178,7 @@ static int wait_done(rtl_launch *launch) {
                          .cancel = &device->cancel_flag,
                          .progress = launch->progress ? on_progress : NULL,
                          .progress_context = launch};
-        if (!device->limits.has_interrupt) {
-            const uint64_t interval = FIRST_POLL_CYCLES + launch->cycles / 4;
-            w.deadline_cycles = interval < 2 * device->hang_cycles ? interval : 2 * device->hang_cycles;
-        }
+        set_deadline(launch, &w);
         const int error = wait_once(launch, &w);
         if (error) return presil_transport_failed(device, "the simulator stopped", error);
         launch->cycles += w.cycles;
@@ -161,6 +197,8 @@ static int wait_done(rtl_launch *launch) {
         const int result = ask(launch, &over);
         if (result < 0 || over) return result;
         spurious = w.reason == PRESIL_WAIT_IRQ && result == PRESIL_SERVICE_BUSY ? spurious + 1 : 0;
+        const int hung = is_clocked(device) ? PRESIL_OK : look_by_wall_clock(launch);
+        if (hung) return hung;
     }
     return stuck(launch, "the interrupt stays on, but the chip says that it is busy");
 }
@@ -315,9 +353,8 @@ int presil_launch(presil_device *device, const work_item *item) {
     (void)snprintf(report.label, sizeof report.label, "%s", info.label ? info.label : "");
     status = run(device, item, mode, &info, &report);
     if (status) status = presil_fail(status, "%s: %s", report.label, presil_error_text());
-    /* A chip without a clock is a model, wherever it runs. */
-    if (mode != PRESIL_MODE_MODEL && atomic_load(&device->started) &&
-        !(device->transport.capabilities & PRESIL_CAP_CLOCKED))
+    /* A chip that counts no cycles is a model, wherever it runs. */
+    if (mode != PRESIL_MODE_MODEL && atomic_load(&device->started) && !is_clocked(device) && !report.cycles)
         report.mode = PRESIL_MODE_MODEL;
     report.status = (uint32_t)-status;
     report.host_ns = item->plan_ns + (presil_now_ns() - start) - report.sim_ns - report.twin_ns;

@@ -5,7 +5,6 @@
  */
 #define _GNU_SOURCE
 #include "core.h"
-#include "client.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -88,7 +87,8 @@ static int take_table(const presil_transport_ops *ops, const char *path, presil_
 }
 
 int presil_library_transport(const presil_device *device, presil_transport_ops *out) {
-    if (presil_transport_is_socket(device)) return take_table(presil_socket_ops(), device->transport_spec, out);
+    const presil_transport_ops *remote = presil_transport_remote_ops(device);
+    if (remote) return take_table(remote, device->transport_spec, out);
     char name[128], found[PATH_BYTES];
     const char *path = device->library_path;
     if (!path) {

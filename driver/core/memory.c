@@ -11,9 +11,7 @@
 #include <unistd.h>
 
 /* ---- the mapping */
-int presil_memory_open(presil_device *device) {
-    const uint64_t pages = device->memory_bytes / PRESIL_HEAP_PAGE;
-    device->memory_base.value = MEMORY_BASE;
+static int open_file(presil_device *device) {
     device->memory_fd = memfd_create("presil", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (device->memory_fd < 0)
         return presil_fail(PRESIL_EHOSTMEM, "device memory: memfd_create failed: %s", strerror(errno));
@@ -29,17 +27,108 @@ int presil_memory_open(presil_device *device) {
         return presil_fail(PRESIL_EHOSTMEM, "device memory: %llu bytes can't be mapped: %s; set PRESIL_MEMORY lower",
                            (unsigned long long)device->memory_bytes, strerror(errno));
     device->mapping = mapping;
-    if (presil_heap_init(&device->heap, (uint32_t)pages))
-        return presil_fail(PRESIL_EHOSTMEM, "device memory: host memory is full");
     return PRESIL_OK;
+}
+
+static int open_heap(presil_device *device) {
+    return presil_heap_init(&device->heap, (uint32_t)(device->memory_bytes / PRESIL_HEAP_PAGE))
+               ? presil_fail(PRESIL_EHOSTMEM, "device memory: host memory is full")
+               : PRESIL_OK;
+}
+
+int presil_memory_open(presil_device *device) {
+    device->memory_base.value = MEMORY_BASE;
+    const int status = open_file(device);
+    return status ? status : open_heap(device);
 }
 
 void presil_memory_close(presil_device *device) {
     presil_heap_destroy(&device->heap);
-    if (device->mapping) (void)munmap(device->mapping, device->memory_bytes);
+    if (device->mapping && device->memory_fd >= 0) (void)munmap(device->mapping, device->memory_bytes);
     device->mapping = NULL;
     if (device->memory_fd >= 0) (void)close(device->memory_fd);
     device->memory_fd = -1;
+}
+
+/* ---- memory that the transport brings */
+static int by_address(const void *a, const void *b) {
+    const uint64_t x = ((const presil_region *)a)->base.value, y = ((const presil_region *)b)->base.value;
+    return (x > y) - (x < y);
+}
+
+/* As much of the regions as was asked for, sorted; the number of them. */
+static uint32_t regions_of(const presil_device *device, presil_region *out) {
+    uint32_t count = 0;
+    while (count < MOST_REGIONS && device->link.ops->region(device->link.handle, count, &out[count]) == 0) count++;
+    qsort(out, count, sizeof *out, by_address);
+    for (uint32_t i = 0; i < count && device->memory_wanted; i++) {
+        const uint64_t before = out[i].base.value - out[0].base.value;
+        if (before >= device->memory_wanted) return i;
+        if (out[i].bytes > device->memory_wanted - before) out[i].bytes = device->memory_wanted - before;
+    }
+    return count;
+}
+
+static int check_regions(const presil_region *r, uint32_t count) {
+    if (!count) return presil_fail(PRESIL_ENODEV, "the transport brings its own memory, and has no region");
+    for (uint32_t i = 0; i < count; i++) {
+        if (r[i].base.value % PRESIL_HEAP_PAGE || r[i].bytes % PRESIL_HEAP_PAGE || !r[i].bytes ||
+            r[i].bytes > UINT64_MAX - r[i].base.value)
+            return presil_fail(PRESIL_ENODEV, "region %u, %llu bytes at 0x%llx: multiples of 4096 expected", i,
+                               (unsigned long long)r[i].bytes, (unsigned long long)r[i].base.value);
+        if (i && r[i].base.value < r[i - 1].base.value + r[i - 1].bytes)
+            return presil_fail(PRESIL_ENODEV, "regions of the transport overlap at 0x%llx",
+                               (unsigned long long)r[i].base.value);
+    }
+    if ((r[count - 1].base.value + r[count - 1].bytes - r[0].base.value) / PRESIL_HEAP_PAGE >= UINT32_MAX)
+        return presil_fail(PRESIL_ENODEV, "the transport's regions are 2^44 bytes apart: less expected");
+    return PRESIL_OK;
+}
+
+/* Host addresses have to differ from device addresses by one constant, as they do in a mapping of ours. */
+static bool all_mapped(const presil_device *device, const presil_region *r, uint32_t count) {
+    bool mapped = !device->no_map && device->transport.capabilities & PRESIL_CAP_MAPS;
+    for (uint32_t i = 0; i < count && mapped; i++)
+        mapped = r[i].host && (uintptr_t)r[i].host - (uintptr_t)r[0].host == r[i].base.value - r[0].base.value;
+    return mapped;
+}
+
+int presil_memory_adopt(presil_device *device) {
+    presil_region r[MOST_REGIONS];
+    if (!(device->transport.capabilities & PRESIL_CAP_OWN_MEMORY)) return PRESIL_OK;
+    const uint32_t count = regions_of(device, r);
+    int status = check_regions(r, count);
+    if (status) return status;
+    presil_memory_close(device);
+    device->own_memory = true;
+    device->maps = all_mapped(device, r, count);
+    device->memory_base = r[0].base;
+    device->memory_bytes = r[count - 1].base.value + r[count - 1].bytes - r[0].base.value;
+    if (device->maps)
+        device->mapping = r[0].host;
+    else
+        status = device->link.ops->mem_read ? open_file(device)
+                                            : presil_fail(PRESIL_ENODEV, "the transport has neither mapped memory nor "
+                                                                         "mem_read() and mem_write()");
+    if (!status) status = open_heap(device);
+    for (uint32_t i = 1; i < count && !status; i++) {
+        const uint64_t from = r[i - 1].base.value + r[i - 1].bytes - r[0].base.value,
+                       to = r[i].base.value - r[0].base.value;
+        if (from == to) continue;
+        device->gaps[device->gap_count++] = (uint32_t)(from / PRESIL_HEAP_PAGE);
+        if (presil_heap_reserve(&device->heap, (uint32_t)(from / PRESIL_HEAP_PAGE),
+                                (uint32_t)((to - from) / PRESIL_HEAP_PAGE)))
+            status = presil_fail(PRESIL_EHOSTMEM, "device memory: host memory is full");
+    }
+    return status;
+}
+
+/* ---- the driver's own blocks */
+static bool is_own(const presil_device *device, uint32_t page) {
+    for (uint32_t i = 0; i < device->gap_count; i++) {
+        if (device->gaps[i] == page) return true;
+    }
+    return page == (device->command.base.value - device->memory_base.value) / PRESIL_HEAP_PAGE;
 }
 
 /* The first blocks, in every mode, so that addresses of tensors do not depend on it. They count as neither allocated
@@ -171,7 +260,7 @@ int presil_free(presil_device *device, presil_daddr address) {
     if (address.value == 0) return PRESIL_OK;
     int status = -1;
     if (presil_memory_contains(device, address, 1) && address.value % PRESIL_HEAP_PAGE == 0 &&
-        address.value != device->command.base.value) {
+        !is_own(device, (uint32_t)((address.value - device->memory_base.value) / PRESIL_HEAP_PAGE))) {
         (void)pthread_mutex_lock(&device->heap_lock);
         status =
             presil_heap_free(&device->heap, (uint32_t)((address.value - device->memory_base.value) / PRESIL_HEAP_PAGE));
@@ -201,7 +290,7 @@ int presil_memory_get_stats(presil_device *device, presil_memory_stats *out) {
         .allocated_peak = (s.allocated_peak - own) * page,
         .reserved = (s.reserved - own) * page,
         .reserved_peak = (s.reserved_peak - own) * page,
-        .active_blocks = s.live - 1,
+        .active_blocks = s.live - 1 - device->gap_count,
         .allocations = s.allocations - own_allocations,
         .frees = s.frees,
         .failures = s.failures,
@@ -246,12 +335,11 @@ int presil_memory_snapshot(presil_device *device, presil_memory_block *blocks, u
     if (entered) return entered;
     if (!count || (capacity && !blocks))
         return presil_fail(PRESIL_EINVAL, "presil_memory_snapshot: count or blocks is NULL");
-    const uint32_t own = (uint32_t)((device->command.base.value - device->memory_base.value) / PRESIL_HEAP_PAGE);
     uint64_t found = 0;
     (void)pthread_mutex_lock(&device->heap_lock);
     for (uint32_t n = 0; n != UINT32_MAX; n = device->heap.nodes[n].above) {
         const presil_heap_node *node = &device->heap.nodes[n];
-        if (node->arena == 0 || node->page == own) continue;
+        if (node->arena == 0 || is_own(device, node->page)) continue;
         if (found < capacity) {
             blocks[found] = (presil_memory_block){.address.value = device->memory_base.value +
                                                                    (uint64_t)node->page * PRESIL_HEAP_PAGE,
@@ -297,6 +385,7 @@ void presil_memory_reset_peak(presil_device *device) {
 
 static void punch(void *context, uint32_t page, uint32_t pages) {
     const presil_device *device = context;
+    if (device->memory_fd < 0) return;
     (void)fallocate(device->memory_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)page * PRESIL_HEAP_PAGE,
                     (off_t)pages * PRESIL_HEAP_PAGE);
 }

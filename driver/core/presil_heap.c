@@ -253,6 +253,31 @@ int presil_heap_alloc(presil_heap *heap, uint32_t pool, uint64_t pages, uint32_t
     return PRESIL_HEAP_OK;
 }
 
+int presil_heap_reserve(presil_heap *heap, uint32_t page, uint32_t pages) {
+    if (reserve_nodes(heap)) return PRESIL_HEAP_NO_HOST_MEMORY;
+    uint32_t n = 0;
+    while (n != NONE && heap->nodes[n].page + (uint64_t)heap->nodes[n].pages <= page) n = heap->nodes[n].above;
+    if (n == NONE || heap->nodes[n].live || heap->nodes[n].arena != RAW ||
+        page + (uint64_t)pages > heap->nodes[n].page + (uint64_t)heap->nodes[n].pages)
+        return PRESIL_HEAP_FULL;
+    bin_remove(heap, n);
+    if (heap->nodes[n].page < page) {
+        split(heap, n, page - heap->nodes[n].page);
+        bin_insert(heap, n);
+        n = heap->nodes[n].above;
+        bin_remove(heap, n);
+    }
+    split(heap, n, pages);
+    const uint32_t arena = arena_of(0, pages);
+    count_reserved(heap, n, arena, 1);
+    heap->nodes[n].arena = arena;
+    heap->nodes[n].live = 1;
+    heap->nodes[n].requested = 0;
+    count(heap, PRESIL_HEAP_BLOCKS, arena, 1);
+    count(heap, PRESIL_HEAP_PAGES, arena, pages);
+    return PRESIL_HEAP_OK;
+}
+
 static uint32_t live_at(const presil_heap *heap, uint32_t page) {
     if (page >= heap->pages || !heap->first[page]) return NONE;
     const uint32_t n = heap->first[page] - 1;

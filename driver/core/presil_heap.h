@@ -71,6 +71,8 @@ int presil_heap_init(presil_heap *heap, uint32_t pages);
 void presil_heap_destroy(presil_heap *heap);
 
 enum { PRESIL_HEAP_OK = 0, PRESIL_HEAP_FULL = -1, PRESIL_HEAP_NO_HOST_MEMORY = -2 };
+/* These pages, of raw memory, become a live block of pool 0: for what is no memory. */
+int presil_heap_reserve(presil_heap *heap, uint32_t page, uint32_t pages);
 /* pages >= 1. *page is untouched on failure. A full heap gives back what every pool caches before it fails. */
 int presil_heap_alloc(presil_heap *heap, uint32_t pool, uint64_t pages, uint32_t *page);
 /* Notes how many bytes of the live block at the page were asked for. */

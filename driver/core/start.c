@@ -24,8 +24,8 @@ static const char *library_options(char *text, size_t bytes, int *status) {
 static int open_transport(presil_device *device) {
     char own[MOST_OPTIONS];
     int status = presil_library_transport(device, &device->transport_ops);
-    const int socket = presil_transport_is_socket(device);
-    const char *given = socket ? strchr(device->transport_spec, ':') + 1 : library_options(own, sizeof own, &status);
+    const char *given = presil_transport_is_remote(device) ? strchr(device->transport_spec, ':') + 1
+                                                           : library_options(own, sizeof own, &status);
     if (status) return status;
     device->link.size = sizeof device->link;
     device->link.ops = &device->transport_ops;
@@ -43,7 +43,7 @@ static int open_transport(presil_device *device) {
     char text[ERROR_TEXT] = "";
     presil_transport *handle = NULL;
     const int error = device->link.ops->open(&options, &handle, text, sizeof text);
-    if (error && presil_transport_is_socket(device))
+    if (error && presil_transport_is_remote(device))
         return presil_fail(error == PRESIL_TRANSPORT_EINVAL ? PRESIL_EINVAL : PRESIL_ENODEV, "%s", text);
     if (error)
         return presil_fail(error == PRESIL_TRANSPORT_EINVAL ? PRESIL_EINVAL : PRESIL_ENODEV,
@@ -66,6 +66,10 @@ static int open_transport(presil_device *device) {
 /* Finds the region with our memory; sets maps. */
 static int check_memory(presil_device *device) {
     presil_region region;
+    if (device->own_memory) return PRESIL_OK;
+    if (device->transport.capabilities & PRESIL_CAP_OWN_MEMORY)
+        return presil_fail(PRESIL_ENODEV, "the transport brings the memory: open the device in mode RTL, and name the "
+                                          "transport or its library, so that its memory is known from the start");
     for (uint32_t i = 0; device->link.ops->region(device->link.handle, i, &region) == 0; i++) {
         const uint64_t offset = device->memory_base.value - region.base.value;
         if (device->memory_base.value < region.base.value || offset > region.bytes ||
@@ -133,7 +137,7 @@ static int check_limits(presil_device *device) {
 /* A server says what it has; what was asked for must be that. */
 static int take_names(presil_device *device) {
     const presil_transport_info *there = &device->transport;
-    if (!presil_transport_is_socket(device)) return PRESIL_OK;
+    if (!presil_transport_is_remote(device)) return PRESIL_OK;
     const bool other_config = device->config_given && strcmp(there->config, device->config) != 0,
                other_build = device->build_given && strcmp(there->build, device->build) != 0;
     if (other_config || other_build)
@@ -150,7 +154,7 @@ static int take_names(presil_device *device) {
 int presil_choose_chip(presil_device *device) {
     const presil_chip_ops *builtin = presil_chip_builtin();
     const bool ask_library =
-        (device->library_path || presil_transport_is_socket(device)) && atomic_load(&device->mode) != PRESIL_MODE_MODEL;
+        (device->library_path || presil_transport_is_remote(device)) && atomic_load(&device->mode) != PRESIL_MODE_MODEL;
     int status = ask_library || !builtin ? PRESIL_EINVAL : use_chip(device, builtin, device->config);
     if (status && !ask_library && atomic_load(&device->mode) == PRESIL_MODE_MODEL) {
         char unknown[ERROR_TEXT];
@@ -165,6 +169,7 @@ int presil_choose_chip(presil_device *device) {
         if (!status) status = presil_library_chip(device, device->transport.chip, &table);
         if (!status) status = use_chip(device, &table, device->transport.config);
         if (!status) (void)snprintf(device->config, sizeof device->config, "%s", device->transport.config);
+        if (!status) status = presil_memory_adopt(device);
     }
     return status ? status : check_limits(device);
 }
@@ -176,7 +181,7 @@ int presil_start(presil_device *device) {
         status =
             presil_fail(PRESIL_ENODEV, "the simulator library is of the chip \"%s\", the device was opened for \"%s\"",
                         device->transport.chip, device->chip_ops->name);
-    if (!status && presil_transport_is_socket(device) && strcmp(device->transport.config, device->config) != 0)
+    if (!status && presil_transport_is_remote(device) && strcmp(device->transport.config, device->config) != 0)
         status = presil_fail(PRESIL_ENODEV,
                              "%s has configuration \"%s\", the device was opened as \"%s\": open it with the "
                              "configuration of the server (PRESIL_CHIP)",
@@ -185,7 +190,7 @@ int presil_start(presil_device *device) {
     if (!status && !device->maps && !device->host_memory) status = presil_memory_upload(device);
     if (!status) status = probe_chip(device);
     if (status) {
-        close_transport(device);
+        if (!device->own_memory) close_transport(device); /* else pointers into its memory are out */
         return status;
     }
     atomic_store_explicit(&device->started, true, memory_order_release);
@@ -197,9 +202,9 @@ int presil_recover(presil_device *device, bool asked) {
     device->link.done_count = 0;
     const int error = device->link.ops->reset(device->link.handle);
     int status = error < 0 ? presil_transport_failed(device, "reset", error) : reset_chip(device);
-    if (error == PRESIL_TRANSPORT_MEMORY_LOST && !status && !device->host_memory) {
+    if (error == PRESIL_TRANSPORT_MEMORY_LOST && !status && (device->maps || !device->host_memory)) {
         static const char lost[] =
-            "the new peer has not the memory of the old one: everything on the device is lost, load it again";
+            "the device's memory is not what it was (a new peer, or a link that was lost): load everything again";
         if (asked)
             presil_warn("%s: %s", device->transport_spec, lost);
         else

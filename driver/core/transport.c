@@ -1,24 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which transport a device uses: its entry of "inproc", or "socket:A[,options];socket:B;...". */
+/* Which transport a device uses: its entry of "inproc", or "socket:A[,options];board:B;...". */
 #include "core.h"
+#include "board_ops.h"
+#include "client.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char in_process[] = "inproc", socket_prefix[] = "socket:";
+static const char in_process[] = "inproc";
 
-bool presil_transport_is_socket(const presil_device *device) {
-    return strncmp(device->transport_spec, socket_prefix, sizeof socket_prefix - 1) == 0;
+static const struct {
+    const char *prefix;
+    const presil_transport_ops *(*ops)(void);
+} remotes[] = {{"socket:", presil_socket_ops}, {"board:", presil_board_ops}};
+
+static const presil_transport_ops *remote_ops(const char *entry, size_t bytes) {
+    for (size_t i = 0; i < sizeof remotes / sizeof *remotes; i++) {
+        const size_t n = strlen(remotes[i].prefix);
+        if (bytes > n && memcmp(entry, remotes[i].prefix, n) == 0) return remotes[i].ops();
+    }
+    return NULL;
 }
 
+const presil_transport_ops *presil_transport_remote_ops(const presil_device *device) {
+    return remote_ops(device->transport_spec, strlen(device->transport_spec));
+}
+
+bool presil_transport_is_remote(const presil_device *device) { return presil_transport_remote_ops(device) != NULL; }
+
 static int use_entry(presil_device *device, const char *entry, size_t bytes) {
-    const bool known = (bytes == sizeof in_process - 1 && memcmp(entry, in_process, bytes) == 0) ||
-                       (bytes >= sizeof socket_prefix && memcmp(entry, socket_prefix, sizeof socket_prefix - 1) == 0);
+    const bool known =
+        (bytes == sizeof in_process - 1 && memcmp(entry, in_process, bytes) == 0) || remote_ops(entry, bytes);
     if (!known || bytes >= sizeof device->transport_spec)
         return presil_fail(PRESIL_EINVAL,
-                           "transport \"%.*s\": \"inproc\" or \"socket:PATH[,copy][,timeout=SECONDS][,uid=NUMBER]\" "
-                           "expected, at most %zu bytes",
+                           "transport \"%.*s\": \"inproc\", \"socket:PATH[,copy][,timeout=SECONDS][,uid=NUMBER]\" "
+                           "or \"board:FILE\" expected, at most %zu bytes",
                            bytes < 200 ? (int)bytes : 200, entry, sizeof device->transport_spec - 1);
     (void)snprintf(device->transport_spec, sizeof device->transport_spec, "%.*s", (int)bytes, entry);
     return PRESIL_OK;
@@ -31,7 +48,7 @@ int presil_choose_transport(presil_device *device, const char *list, uint32_t in
     if (device->library_path)
         return presil_fail(
             PRESIL_EINVAL,
-            "transport \"%.120s\" and library \"%.120s\" can't both be given: the server has the library", list,
+            "transport \"%.120s\" and library \"%.120s\" can't both be given: what is remote has its own", list,
             device->library_path);
     const char *entry = list;
     for (uint32_t i = 0; i < index; i++) {

@@ -215,7 +215,8 @@ static int check_rtl(presil_device *device, const presil_plan *plan, presil_repo
 }
 
 static int prepare(presil_device *device, const presil_plan_info *info) {
-    return presil_memory_home_is_mapping(device) ? view_open(device) : presil_view_stage(device, info);
+    const bool ours = presil_memory_home_is_mapping(device) && device->memory_fd >= 0;
+    return ours ? view_open(device) : presil_view_stage(device, info);
 }
 
 int presil_launch_verify(presil_device *device, const presil_plan *plan, const presil_plan_info *info, uint64_t seq,

@@ -120,13 +120,18 @@ typedef struct {
     const char *affinity;  /* see presil_device_set_affinity; NULL: PRESIL_AFFINITY, or no restriction */
     /* "inproc": a simulator library in this process. "socket:PATH[,copy][,timeout=SECONDS]": a server in another
      * (docs/transport-protocol.md), which says what chip and configuration there are; config and build, if given, must
-     * be its own. Several, separated by ";": one for each device, by transport_index; "inproc" alone is for all. NULL:
-     * PRESIL_TRANSPORT (not if `library` is given), else "inproc". */
+     * be its own. "board:FILE": a chip behind files, which FILE describes (docs/silicon.md). Several, separated by ";":
+     * one for each device, by transport_index; "inproc" alone is for all. NULL: PRESIL_TRANSPORT (not if `library` is
+     * given), else "inproc". */
     const char *transport;
     uint32_t transport_index;
     /* 1: presil_host_pointer works also where the transport does not map. Bytes then stay in this process: a launch
      * sends what it reads and fetches what it writes. 0: they move to the transport when it starts. */
     uint32_t host_memory;
+    uint32_t reserved0;
+    /* Where the transport has no clock (a board), a launch ends with EHUNG after so much wall time without a sign of
+     * life from the chip. 0: PRESIL_WATCHDOG_SECONDS, or 10 s. */
+    uint64_t hang_ns;
 } presil_device_options;
 
 typedef struct {

@@ -7,6 +7,20 @@
  * exception, no allocator and no C++ type crosses. One thread at a time calls into a transport. Addresses of the device
  * are presil_daddr; host memory is void *. Every function returns 0 or a negative presil_transport_error; on failure
  * outputs are untouched and last_error() gives the text.
+ *
+ * Behaviour
+ * - Threads: open() to close() from any thread, one at a time; the thread may change between calls. A transport takes
+ *   no signals and installs no handlers. Of the driver it calls back log() and progress(), from inside a call.
+ * - Blocking: wait() until one of its reasons, and it looks at *cancel every 10 ms. Everything else returns when it has
+ *   happened, or within a time of its own (an option) with EIO. Only open(), reset(), trace() and the write log
+ * allocate.
+ * - Order: write32() comes to the chip after every earlier write32(), and after every byte that was written before it
+ *   by mem_write(), or by a store to a region that sync_for_device() was told of: a transport does the barrier, and the
+ *   read-back where a path holds writes back. write32() may be posted: it has arrived when a later read32() or wait()
+ *   returns. Between write32() and the interrupt nobody but the chip touches what its commands name.
+ * - After the interrupt, or a read32() that says that the chip is done, sync_for_host() makes its writes visible.
+ * - A link that is gone reads as 0xffffffff: such a transport fails with EIO until reset(), which says
+ *   PRESIL_TRANSPORT_MEMORY_LOST where the device's memory may not be what it was.
  */
 #ifndef PRESIL_TRANSPORT_H
 #define PRESIL_TRANSPORT_H
@@ -46,6 +60,10 @@ enum presil_transport_capability {
     PRESIL_CAP_COHERENT = 1u
         << 4, /* chip and host see one memory at all times: sync_for_device and sync_for_host have nothing to do */
     PRESIL_CAP_WRITE_TIMES = 1u << 5, /* write_times() works */
+    /* Regions are the transport's own memory, at any device address; memory_fd of open() is not looked at. Their host
+     * pointers, where there are any, differ from their device addresses by one constant. */
+    PRESIL_CAP_OWN_MEMORY = 1u << 6,
+    PRESIL_CAP_POLLED = 1u << 7, /* no interrupt: wait() only lets time pass, whoever waits asks the chip */
 };
 
 /* What reset() returns instead of 0 where it worked, but the device's memory was in a peer that is no more. */

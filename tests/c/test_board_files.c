@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The transport `board` by itself: registers and memory that are files, loads and stores to them, the board's file. */
+#define _GNU_SOURCE
+#include "board.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char directory[64], path[96], error[512];
+static const presil_transport_ops *ops;
+
+static void write_file(const char *name, const void *bytes, size_t count) {
+    char file[128];
+    (void)snprintf(file, sizeof file, "%s/%s", directory, name);
+    FILE *f = fopen(file, "w");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, count, f), count);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void read_file(const char *name, size_t at, void *bytes, size_t count) {
+    char file[128];
+    (void)snprintf(file, sizeof file, "%s/%s", directory, name);
+    const int fd = open(file, O_RDONLY);
+    assert_int_equal(pread(fd, bytes, count, (off_t)at), (ssize_t)count);
+    (void)close(fd);
+}
+
+static void patch_file(const char *name, size_t at, const void *bytes, size_t count) {
+    char file[128];
+    (void)snprintf(file, sizeof file, "%s/%s", directory, name);
+    const int fd = open(file, O_WRONLY);
+    assert_int_equal(pwrite(fd, bytes, count, (off_t)at), (ssize_t)count);
+    (void)close(fd);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    static uint8_t zeros[1 << 16];
+    (void)snprintf(directory, sizeof directory, "/tmp/presil-files-XXXXXX");
+    if (!mkdtemp(directory)) return -1;
+    (void)snprintf(path, sizeof path, "%s/spec", directory);
+    write_file("regs", zeros, 8192);
+    write_file("mem", zeros, sizeof zeros);
+    write_file("reset", "0", 1);
+    ops = presil_board_ops();
+    return 0;
+}
+
+static int clean_up(void **state) {
+    (void)state;
+    static const char *const names[] = {"regs", "mem", "reset", "spec"};
+    for (int i = 0; i < 4; i++) {
+        char file[128];
+        (void)snprintf(file, sizeof file, "%s/%s", directory, names[i]);
+        (void)unlink(file);
+    }
+    return rmdir(directory);
+}
+
+#define GOOD                                                                                                           \
+    "# a board\nchip = presil\nconfig=tiny\nregisters = regs offset=0x1000 bytes=4K\n"                                 \
+    "memory = mem base=0x10000 bytes=8K offset=4096 # the first\nmemory = mem base=0x20000 bytes=0x1000 coherent\n"
+
+static int open_spec(const char *text, presil_transport **out) {
+    write_file("spec", text, strlen(text));
+    const presil_transport_options o = {
+        .size = sizeof o, .abi = PRESIL_TRANSPORT_ABI, .memory_fd = -1, .options = path};
+    return ops->open(&o, out, error, sizeof error);
+}
+
+static presil_transport *open_good(const char *more) {
+    char text[1024];
+    presil_transport *t = NULL;
+    (void)snprintf(text, sizeof text, "%s%s", GOOD, more);
+    if (open_spec(text, &t)) fail_msg("%s", error);
+    return t;
+}
+
+/* ---- registers and memory are where the file says */
+static void loads_and_stores(void **state) {
+    (void)state;
+    presil_transport *t = open_good("");
+    uint32_t value = 0x11223344;
+    patch_file("regs", 0x1020, &value, 4);
+    assert_int_equal(ops->read32(t, 0x20, &value), 0);
+    assert_int_equal(value, 0x11223344);
+    assert_int_equal(ops->write32(t, 0xffc, 0xcafe0001), 0);
+    read_file("regs", 0x1ffc, &value, 4);
+    assert_int_equal(value, 0xcafe0001);
+    assert_int_equal(ops->read32(t, 0x1000, &value), PRESIL_TRANSPORT_EBUS);
+    assert_int_equal(ops->write32(t, 2, 0), PRESIL_TRANSPORT_EBUS);
+
+    presil_region a, b;
+    assert_int_equal(ops->region(t, 0, &a), 0);
+    assert_int_equal(ops->region(t, 1, &b), 0);
+    assert_int_equal(ops->region(t, 2, &b), PRESIL_TRANSPORT_EINVAL);
+    assert_int_equal(a.base.value, 0x10000);
+    assert_int_equal((char *)b.host - (char *)a.host, 0x10000); /* as their addresses */
+    char text[6] = "";
+    assert_int_equal(ops->mem_write(t, (presil_daddr){0x10010}, "hello", 6), 0);
+    read_file("mem", 4096 + 0x10, text, 6);
+    assert_string_equal(text, "hello");
+    assert_int_equal(ops->mem_read(t, (presil_daddr){0x21010}, text, 6), PRESIL_TRANSPORT_EBUS);
+    assert_int_equal(ops->mem_read(t, (presil_daddr){0x11ffc}, text, 6), PRESIL_TRANSPORT_EBUS);
+    /* The second memory is the same file's first page: what the other wrote is behind it. */
+    patch_file("mem", 8, "below", 6);
+    assert_int_equal(ops->mem_read(t, (presil_daddr){0x20008}, text, 6), 0);
+    assert_string_equal(text, "below");
+    ops->close(t);
+}
+
+/* What the next write to a register reads back first. */
+static void stores_are_read_back(void **state) {
+    (void)state;
+    presil_transport *t = open_good("");
+    assert_int_equal(ops->sync_for_device(t, (presil_daddr){0x10100}, 0x100), 0);
+    assert_ptr_equal(t->stored[0], t->memory + 0x1ff);
+    assert_int_equal(ops->sync_for_device(t, (presil_daddr){0x20000}, 0x100), 0);
+    assert_null(t->stored[1]); /* coherent */
+    assert_int_equal(ops->sync_for_device(t, (presil_daddr){0x10100}, 0x10000), PRESIL_TRANSPORT_EBUS);
+    assert_int_equal(ops->write32(t, 0, 1), 0);
+    assert_null(t->stored[0]);
+    assert_int_equal(ops->mem_write(t, (presil_daddr){0x10000}, "x", 1), 0);
+    assert_ptr_equal(t->stored[0], t->memory);
+    ops->close(t);
+}
+
+/* ---- a link that goes */
+static void all_ones(void **state) {
+    (void)state;
+    presil_transport *t = open_good("witness = 0x10\nreset = file:reset\n");
+    const uint32_t ones = UINT32_MAX, id = 0x5052;
+    uint32_t value = 7;
+    patch_file("regs", 0x1020, &ones, 4);
+    assert_int_equal(ops->read32(t, 0x20, &value), 0); /* the witness says that this is a value */
+    assert_int_equal(value, ones);
+    patch_file("regs", 0x1010, &ones, 4);
+    assert_int_equal(ops->read32(t, 0x20, &value), PRESIL_TRANSPORT_EIO);
+    assert_non_null(strstr(ops->last_error(t), "link lost: registers 0x20 and 0x10"));
+    patch_file("regs", 0x1010, &id, 4);
+    assert_int_equal(ops->read32(t, 0x20, &value), PRESIL_TRANSPORT_EIO); /* until a reset */
+    assert_int_equal(ops->write32(t, 0x20, 1), PRESIL_TRANSPORT_EIO);
+    assert_non_null(strstr(ops->last_error(t), "link lost"));
+    patch_file("regs", 0x1010, &ones, 4);
+    assert_int_equal(ops->reset(t), PRESIL_TRANSPORT_EIO);
+    patch_file("regs", 0x1010, &id, 4);
+    assert_int_equal(ops->reset(t), PRESIL_TRANSPORT_MEMORY_LOST);
+    assert_int_equal(ops->read32(t, 0x10, &value), 0);
+    assert_int_equal(value, id);
+    char told = 0;
+    read_file("reset", 0, &told, 1);
+    assert_int_equal(told, '1');
+    assert_int_equal(ops->reset(t), 0); /* the link was there: so is the memory */
+    ops->close(t);
+}
+
+static void reset_by_a_register(void **state) {
+    (void)state;
+    presil_transport *t = open_good("reset = register:0x40 value=0x80\n");
+    uint32_t value = 0;
+    assert_int_equal(ops->reset(t), 0);
+    read_file("regs", 0x1040, &value, 4);
+    assert_int_equal(value, 0x80);
+    ops->close(t);
+}
+
+/* ---- waiting */
+static void an_eventfd_wakes(void **state) {
+    (void)state;
+    const int fd = eventfd(0, EFD_NONBLOCK);
+    char text[64];
+    (void)snprintf(text, sizeof text, "interrupt = eventfd:%d\n", fd);
+    presil_transport *t = open_good(text);
+    presil_transport_info info = {.size = sizeof info};
+    assert_int_equal(ops->info(t, &info), 0);
+    assert_int_equal(info.capabilities, PRESIL_CAP_OWN_MEMORY | PRESIL_CAP_MAPS);
+    presil_wait w = {.size = sizeof w, .deadline_ns = 2000000};
+    assert_int_equal(ops->wait(t, &w), 0);
+    assert_int_equal(w.reason, PRESIL_WAIT_DEADLINE);
+    const uint64_t one = 1;
+    assert_int_equal(write(fd, &one, sizeof one), sizeof one);
+    w.deadline_ns = 0;
+    assert_int_equal(ops->wait(t, &w), 0);
+    assert_int_equal(w.reason, PRESIL_WAIT_IRQ);
+    volatile int cancel = 1;
+    w.cancel = &cancel;
+    assert_int_equal(ops->wait(t, &w), 0);
+    assert_int_equal(w.reason, PRESIL_WAIT_CANCELLED);
+    ops->close(t);
+    assert_int_equal(close(fd), 0); /* it was the caller's */
+}
+
+static void polled_waits_are_time(void **state) {
+    (void)state;
+    presil_transport *t = open_good("clock_mhz = 10\n");
+    presil_transport_info info = {.size = sizeof info};
+    assert_int_equal(ops->info(t, &info), 0);
+    assert_int_equal(info.capabilities, PRESIL_CAP_OWN_MEMORY | PRESIL_CAP_MAPS | PRESIL_CAP_POLLED);
+    presil_wait w = {.size = sizeof w, .deadline_cycles = 30000};
+    const uint64_t start = board_now_ns();
+    assert_int_equal(ops->wait(t, &w), 0);
+    assert_int_equal(w.reason, PRESIL_WAIT_DEADLINE);
+    assert_true(board_now_ns() - start >= 3000000); /* 30000 cycles at 10 MHz */
+    ops->close(t);
+}
+
+/* ---- the board's file */
+static void refused(const char *text, const char *part) {
+    presil_transport *t = NULL;
+    error[0] = 0;
+    if (open_spec(text, &t) == 0) fail_msg("accepted: %s", text);
+    if (!strstr(error, part)) fail_msg("\"%s\" lacks \"%s\"", error, part);
+}
+
+static void nonsense_is_refused(void **state) {
+    (void)state;
+    refused("", "chip = ... is missing");
+    refused("chip = presil\nconfig = tiny\nmemory = mem base=0 bytes=4K\n", "registers = ... is missing");
+    refused(GOOD "colour = blue\n", "line 7: \"colour\" is no key");
+    refused(GOOD "memory = mem base=0x11000 bytes=4K\n", "overlaps the memory at 0x10000");
+    refused(GOOD "memory = mem bytes=4K\n", "base=ADDRESS (where the chip sees it) is missing");
+    refused(GOOD "memory = mem base=0x1 bytes=4K\n", "multiples of 4096");
+    refused(GOOD "memory = mem base=0x30000 bytes=many\n", "\"many\" found");
+    refused(GOOD "memory = mem base=0x30000 bytes=4K wide\n", "\"wide\" is not known here");
+    refused(GOOD "memory = mailbox base=0x30000 bytes=4K\n", "needs registers that are one");
+    refused(GOOD "memory = mem base=0x30000 bytes=128K\n", "has 65536 bytes");
+    refused(GOOD "memory = nowhere base=0x30000 bytes=4K\n", "nowhere can't be opened");
+    refused(GOOD "interrupt = carrier-pigeon\n", "none, uio:PATH or eventfd:NUMBER expected");
+    refused(GOOD "interrupt = eventfd:1023\n", "no open descriptor");
+    refused(GOOD "interrupt\n", "interrupt has no value");
+    refused(GOOD "reset = mailbox\n", "the registers are none");
+    refused(GOOD "witness = 0x100000000\n", "witness of 0 to");
+    refused("chip = presil\nconfig = tiny\nregisters = regs bytes=4K mailbox\nmemory = mem base=0 bytes=4K\n",
+            "is no mailbox");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(loads_and_stores, set_up, clean_up),
+                                       cmocka_unit_test_setup_teardown(stores_are_read_back, set_up, clean_up),
+                                       cmocka_unit_test_setup_teardown(all_ones, set_up, clean_up),
+                                       cmocka_unit_test_setup_teardown(reset_by_a_register, set_up, clean_up),
+                                       cmocka_unit_test_setup_teardown(an_eventfd_wakes, set_up, clean_up),
+                                       cmocka_unit_test_setup_teardown(polled_waits_are_time, set_up, clean_up),
+                                       cmocka_unit_test_setup_teardown(nonsense_is_refused, set_up, clean_up)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
