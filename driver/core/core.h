@@ -247,7 +247,7 @@ int presil_choose_transport(presil_device *device, const char *list,
                             uint32_t index);                  /* sets transport_spec; list NULL: from the environment */
 bool presil_transport_is_remote(const presil_device *device); /* not a library of this process: it has a name already */
 const presil_transport_ops *presil_transport_remote_ops(const presil_device *device); /* NULL: it is not remote */
-int presil_library_transport(const presil_device *device, presil_transport_ops *out);         /* checked, a copy */
+int presil_library_transport(const presil_device *device, presil_transport_ops *out); /* checked, a copy */
 int presil_library_chip(const presil_device *device, const char *name, presil_chip_ops *out); /* checked, a copy */
 
 /* ---- start.c */

@@ -106,7 +106,7 @@ static bool is_clocked(const presil_device *device) { return device->transport.c
 /* A chip that has done nothing between two looks, half the watchdog apart, hangs; one that can't tell has it all. */
 static int look_by_wall_clock(rtl_launch *launch) {
     presil_device *device = launch->device;
-    const bool tells = PRESIL_CHIP_HAS(device->chip_ops, progress);
+    const bool tells = device->chip_ops->progress != NULL;
     const uint64_t now = presil_now_ns();
     if (now - launch->look_ns < (tells ? device->hang_ns / 2 : device->hang_ns)) return PRESIL_OK;
     char text[160];
