@@ -10,7 +10,6 @@
 
 #include "axi_tlm.h"
 #include "clock.h"
-#include "registers.h"
 
 namespace presil {
 
@@ -22,9 +21,9 @@ class Chip : public sc_core::sc_module, public Clocked {
 
   explicit Chip(sc_core::sc_module_name name);
 
-  virtual const char* kind() const = 0;  // names the driver's knowledge of it (presil_chip.h)
-  virtual unsigned word() const = 0;     // bytes of a beat on `memory`
-  virtual uint32_t register_bytes() const { return kRegisterBytes; }  // of `registers`
+  virtual const char* kind() const = 0;                       // names the driver's knowledge of it (presil_chip.h)
+  virtual unsigned word() const = 0;                          // bytes of a beat on `memory`
+  virtual uint32_t register_bytes() const { return 0x1000; }  // of `registers`
   virtual bool loosely_timed() const {
     return false;
   }  // without a clock: simulated time is an estimate, register accesses annotate theirs

@@ -281,6 +281,27 @@ def test_find_package_in_the_wheel(installed, tmp_path):
     assert (tmp_path / "b" / "where").read_text() == f"{installed}/torch_presil/libtorch_presil.so"
 
 
+def test_a_chip_of_ones_own_from_the_wheel(installed, tmp_path):
+    """find_package(Presil COMPONENTS sim): presil_add_chip without these sources, with a port map."""
+    path = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    source = ["-S", ROOT / "tests/ports_example", "-B", tmp_path, "-G", "Ninja"]
+    for command in (
+        ["cmake", *source, f"-DPresil_DIR={installed}/torch_presil/cmake"],
+        ["cmake", "--build", tmp_path],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True, env={**clean(), **path})
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    rules = (tmp_path / "build.ninja").read_text()
+    assert f"{installed}/torch_presil/sources/sim/" in rules and f"{ROOT}/sim" not in rules
+    code = (
+        f"import sys; sys.path.insert(0, '{installed}/torch_presil/sources/sim/python'); "
+        "from presil_transport import Transport; "
+        f"chip = Transport('{tmp_path}/libpresil_sim_mine_fast.so', memory_bytes=4096); "
+        "print(hex(chip.read32(0)), chip.read32(4), chip.info().chip.decode())"
+    )
+    assert run(installed, code) == "0x504f5254 32 mine"
+
+
 def test_the_command_is_there(installed):
     said = run(
         installed,
