@@ -399,6 +399,8 @@ int chip_names(const presil_chip *chip, presil_names *out);
 int chip_save(const presil_plan *plan, presil_daddr base, void *to, uint64_t *size, presil_error_buffer *error);
 int chip_load(const presil_chip *chip, const void *from, uint64_t size, presil_daddr base, uint64_t bytes,
               presil_plan **out, presil_error_buffer *error);
+int chip_load_refused(const presil_chip *chip, const void *from, uint64_t size, presil_daddr base, uint64_t bytes,
+                      presil_plan **result, presil_error_buffer *error);
 bool chip_image_ranges(presil_plan *plan); /* reads and writes, from the commands; false: no host memory */
 int chip_commands(const presil_plan *plan, uint64_t *count);
 int chip_command_name(const presil_plan *plan, uint64_t n, char *text, size_t bytes);

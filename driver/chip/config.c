@@ -127,6 +127,7 @@ const presil_chip_ops *presil_chip_builtin(void) {
                                         .observed = chip_observed,
                                         .prefix = chip_prefix,
                                         .subset = chip_subset,
-                                        .names = chip_names};
+                                        .names = chip_names,
+                                        .load_refused = chip_load_refused};
     return &ops;
 }

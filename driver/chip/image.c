@@ -196,7 +196,8 @@ bool chip_image_ranges(presil_plan *plan) {
     return ok;
 }
 
-static int check(const uint8_t *ends, presil_plan *plan, uint64_t bytes, presil_error_buffer *error) {
+/* refused: the chip itself will say what is wrong with them. */
+static int check(const uint8_t *ends, presil_plan *plan, uint64_t bytes, bool refused, presil_error_buffer *error) {
     size_t first = 0;
     const uint64_t effort = chip_effort(&plan->config, plan->list, plan->count);
     if (effort > (uint64_t)MOST_EFFORT * plan->count)
@@ -218,15 +219,15 @@ static int check(const uint8_t *ends, presil_plan *plan, uint64_t bytes, presil_
             (s + 1 == plan->segments && end != plan->count))
             return chip_fail(error, PRESIL_EINVAL, "launch %u of the image ends at %llu", s, (unsigned long long)end);
         chip_own_ends(plan)[s] = (size_t)end;
-        if (chip_check_plan(&plan->config, plan->list + first, (size_t)end - first, text, sizeof text))
+        if (!refused && chip_check_plan(&plan->config, plan->list + first, (size_t)end - first, text, sizeof text))
             return chip_fail(error, PRESIL_EINVAL, "the commands are damaged: %s", text);
         first = (size_t)end;
     }
     return PRESIL_OK;
 }
 
-int chip_load(const presil_chip *chip, const void *from, uint64_t size, presil_daddr base, uint64_t bytes,
-              presil_plan **result, presil_error_buffer *error) {
+static int load(const presil_chip *chip, const void *from, uint64_t size, presil_daddr base, uint64_t bytes,
+                bool refused, presil_plan **result, presil_error_buffer *error) {
     image_header h;
     if (size < sizeof h)
         return chip_fail(error, PRESIL_EINVAL, "an image of commands has at least %zu bytes, found %llu", sizeof h,
@@ -261,7 +262,7 @@ int chip_load(const presil_chip *chip, const void *from, uint64_t size, presil_d
     }
     const uint8_t *ends = (const uint8_t *)from + sizeof h;
     memcpy(chip_own_list(plan), ends + h.segments * sizeof(uint64_t), plan->count * sizeof *plan->list);
-    int status = check(ends, plan, bytes, error);
+    int status = check(ends, plan, bytes, refused, error);
     if (status != PRESIL_OK) {
         chip_plan_free(plan);
         return status;
@@ -276,4 +277,14 @@ int chip_load(const presil_chip *chip, const void *from, uint64_t size, presil_d
     plan->signature = chip_plan_signature(plan);
     *result = plan;
     return PRESIL_OK;
+}
+
+int chip_load(const presil_chip *chip, const void *from, uint64_t size, presil_daddr base, uint64_t bytes,
+              presil_plan **result, presil_error_buffer *error) {
+    return load(chip, from, size, base, bytes, false, result, error);
+}
+
+int chip_load_refused(const presil_chip *chip, const void *from, uint64_t size, presil_daddr base, uint64_t bytes,
+                      presil_plan **result, presil_error_buffer *error) {
+    return load(chip, from, size, base, bytes, true, result, error);
 }

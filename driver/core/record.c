@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Recorded command lists. */
 #include "core.h"
+#include "presil_debug.h"
 #include "presil_image.h"
 
 #include <stdio.h>
@@ -156,7 +157,11 @@ int presil_list_save(const presil_list *list, presil_daddr base, void *to, uint6
     return PRESIL_OK;
 }
 
-static int load_plans(presil_list *list, const uint8_t *from, uint64_t size, presil_daddr base, uint64_t bytes) {
+typedef int (*load_fn)(const presil_chip *, const void *, uint64_t, presil_daddr, uint64_t, presil_plan **,
+                       presil_error_buffer *);
+
+static int load_plans(presil_list *list, const uint8_t *from, uint64_t size, presil_daddr base, uint64_t bytes,
+                      load_fn load) {
     char text[ERROR_TEXT] = "";
     presil_error_buffer error = {text, sizeof text};
     uint64_t count, at = 8;
@@ -172,7 +177,7 @@ static int load_plans(presil_list *list, const uint8_t *from, uint64_t size, pre
             return presil_fail(PRESIL_EINVAL, "presil_list_load: launch %llu has %llu bytes, %llu are left",
                                (unsigned long long)i, (unsigned long long)length, (unsigned long long)(size - at));
         presil_plan *plan = NULL;
-        int status = list->device->chip_ops->load(list->device->chip, from + at, length, base, bytes, &plan, &error);
+        int status = load(list->device->chip, from + at, length, base, bytes, &plan, &error);
         if (status) return presil_fail(status, "presil_list_load: %s", text);
         status = presil_list_append(list, plan, NULL, 0);
         if (status) {
@@ -186,15 +191,12 @@ static int load_plans(presil_list *list, const uint8_t *from, uint64_t size, pre
                                     (unsigned long long)(size - at));
 }
 
-int presil_list_load(presil_device *device, const void *from, uint64_t size, presil_daddr base, uint64_t bytes,
-                     presil_list **out) {
-    int status = presil_enter(device);
-    if (status) return status;
+static int load_list(presil_device *device, const void *from, uint64_t size, presil_daddr base, uint64_t bytes,
+                     load_fn load, presil_list **out) {
     if (!from || !out || size < 8)
         return presil_fail(PRESIL_EINVAL, "presil_list_load: from or out is NULL, or size %llu is below 8",
                            (unsigned long long)size);
-    if (!device->chip_ops->load)
-        return presil_fail(PRESIL_EUNSUPPORTED, "presil_list_load: this chip's commands can't be stored");
+    if (!load) return presil_fail(PRESIL_EUNSUPPORTED, "presil_list_load: this chip's commands can't be stored");
     if (base.value % PRESIL_HEAP_PAGE || !presil_memory_contains(device, base, bytes))
         return presil_fail(PRESIL_EINVAL, "presil_list_load: 0x%llx is not 4 KiB-aligned in device memory",
                            (unsigned long long)base.value);
@@ -203,7 +205,7 @@ int presil_list_load(presil_device *device, const void *from, uint64_t size, pre
     list->device = device;
     atomic_init(&list->references, 1);
     presil_device_hold(device);
-    status = load_plans(list, from, size, base, bytes);
+    const int status = load_plans(list, from, size, base, bytes, load);
     if (status) {
         char text[ERROR_TEXT];
         (void)snprintf(text, sizeof text, "%s", presil_error_text());
@@ -212,4 +214,19 @@ int presil_list_load(presil_device *device, const void *from, uint64_t size, pre
     }
     *out = list;
     return PRESIL_OK;
+}
+
+int presil_list_load(presil_device *device, const void *from, uint64_t size, presil_daddr base, uint64_t bytes,
+                     presil_list **out) {
+    const int entered = presil_enter(device);
+    return entered ? entered : load_list(device, from, size, base, bytes, device->chip_ops->load, out);
+}
+
+int presil_list_load_refused(presil_device *device, const void *from, uint64_t size, presil_daddr base, uint64_t bytes,
+                             presil_list **out) {
+    const int entered = presil_enter(device);
+    if (entered) return entered;
+    const presil_chip_ops *chip = device->chip_ops;
+    const load_fn load = chip->load_refused ? chip->load_refused : chip->load;
+    return load_list(device, from, size, base, bytes, load, out);
 }

@@ -216,6 +216,11 @@ typedef struct {
                   presil_error_buffer *error);
     /* What its reports call engines, causes and counters. NULL: reports have totals alone. */
     int (*names)(const presil_chip *chip, presil_names *out);
+    /* As load, of commands that the chip refuses, or that never end: to see it do so again. They stay inside
+     * [base, base + bytes) all the same, and whoever executes them without a clock ends in a bounded time. NULL, or
+     * behind the end of the table: only what is right is loaded. */
+    int (*load_refused)(const presil_chip *chip, const void *from, uint64_t size, presil_daddr base, uint64_t bytes,
+                        presil_plan **out, presil_error_buffer *error);
 } presil_chip_ops;
 
 /* The chip in rtl/, built into libpresil. Others: a shared object that exports presil_chip_entry, named

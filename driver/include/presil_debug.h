@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * presil_debug.h - parts of a launch as launches of their own, to find the command that goes wrong (presil-replay
- * --bisect, docs/replay.md). A list is one of a single launch (presil_list_launches). EUNSUPPORTED: its chip does not
- * offer this (presil_chip.h). The rules of presil.h hold.
+ * --bisect, docs/replay.md), and launches that a chip refused. A list is one of a single launch (presil_list_launches).
+ * EUNSUPPORTED: its chip does not offer this (presil_chip.h). The rules of presil.h hold.
  */
 #ifndef PRESIL_DEBUG_H
 #define PRESIL_DEBUG_H
@@ -27,6 +27,11 @@ PRESIL_CHECKED int presil_list_prefix(const presil_list *list, uint64_t n, const
 /* The commands whose byte of `keep` (as many as there are) is not 0, without those that make no sense where one is left
  * out: their bytes become 0, also on failure. EINVAL: no command is left. */
 PRESIL_CHECKED int presil_list_subset(const presil_list *list, uint8_t *keep, presil_list **out);
+
+/* As presil_list_load, of commands that need not be right: the chip is to refuse them again, or to hang again. They
+ * reach no memory outside [base, base + bytes). A chip that does not offer this loads what is right. */
+PRESIL_CHECKED int presil_list_load_refused(presil_device *device, const void *from, uint64_t size, presil_daddr base,
+                                            uint64_t bytes, presil_list **out);
 
 /* What the driver writes for a launch, from the chip's reset to the doorbell, in order: command memory, and registers
  * by offset. Both return 0, or a presil_status that ends the telling and is returned. */

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include "presil_debug.h"
 #include "presil_image.h"
 
 static presil_device *volatile running;
@@ -172,7 +173,10 @@ int replay_load(replay *r, presil_list **out) {
     int status = presil_bundle_get_block(r->reader, &r->record->commands, image + 16);
     const char *text = presil_bundle_error_text();
     if (!status) {
-        status = presil_list_load(r->device, image, 16 + padded, r->info.memory_base, r->info.memory_bytes, out);
+        /* Recorded as refused, or as a hang: it may be the commands, and the chip is to say so again. */
+        const bool refused = r->out->recorded_status == PRESIL_EDESC || r->out->recorded_status == PRESIL_EHUNG;
+        status = (refused ? presil_list_load_refused : presil_list_load)(
+            r->device, image, 16 + padded, r->info.memory_base, r->info.memory_bytes, out);
         text = presil_error_text();
     }
     free(image);

@@ -62,7 +62,7 @@ if(TARGET presil-replay)
   add_executable(test_capture test_capture.c core_fixture.c)
   set_target_properties(test_capture PROPERTIES C_STANDARD 11)
   target_compile_options(test_capture PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion)
-  target_link_libraries(test_capture PRIVATE presil_capture presil presil_bundle cmocka)
+  target_link_libraries(test_capture PRIVATE presil_capture presil presil_bundle presil_generated cmocka)
   add_dependencies(test_capture presil-replay presil_sim_tiny_soft presil_sim_tiny_nomap)
   add_test(NAME c_capture COMMAND test_capture)
   set_tests_properties(c_capture PROPERTIES LABELS c TIMEOUT 120 ENVIRONMENT

@@ -12,6 +12,9 @@
 #include <unistd.h>
 #include "core_fixture.h"
 #include "presil_bundle_capture.h"
+#include "presil_debug.h"
+#include "presil_desc.h"
+#include "presil_image.h"
 
 static char folder[] = "/tmp/presil-capture-XXXXXX", path[128];
 static char output[1 << 16];
@@ -389,6 +392,74 @@ static void same_cycles_on_the_rtl(void **state) {
     }
 }
 
+/* Commands of a product of matrices, the last of them (a STORE) bent: of another version, or waiting for nobody. */
+static presil_list *bent(presil_device *d, const matmul_buffers *m, bool waits) {
+    presil_device_info info = {.size = sizeof info};
+    presil_list *list = NULL, *out = NULL;
+    uint64_t size = 0;
+    EXPECT_OK(presil_device_get_info(d, &info));
+    EXPECT_OK(presil_record_begin(d, NULL));
+    EXPECT_OK(matmul_enqueue(d, NULL, m));
+    EXPECT_OK(presil_record_end(d, NULL, &list));
+    EXPECT_OK(presil_list_save(list, info.memory_base, NULL, &size));
+    uint8_t *bytes = malloc(size);
+    assert_non_null(bytes);
+    EXPECT_OK(presil_list_save(list, info.memory_base, bytes, &size));
+    presil_desc last;
+    memcpy(&last, bytes + size - sizeof last, sizeof last);
+    assert_int_equal(presil_desc_opcode(&last), PRESIL_OPCODE_STORE);
+    if (waits)
+        presil_desc_wait_set(&last, presil_desc_wait(&last) | 1u << 8);
+    else
+        presil_desc_isa_set(&last, PRESIL_ISA_VERSION + 1);
+    memcpy(bytes + size - sizeof last, &last, sizeof last);
+    EXPECT_STATUS(presil_list_load(d, bytes, size, info.memory_base, info.memory_bytes, &out), PRESIL_EINVAL);
+    EXPECT_TEXT("the commands are damaged");
+    EXPECT_OK(presil_list_load_refused(d, bytes, size, info.memory_base, info.memory_bytes, &out));
+    presil_list_destroy(list);
+    free(bytes);
+    return out;
+}
+
+/* What the chip refused, or hung in, it does again, in another process. */
+static void refused_launches(void **state) {
+    (void)state;
+    static const struct {
+        bool rtl, waits;
+        int status, replayed;
+        const char *text;
+    } cases[] = {{false, false, PRESIL_EDESC, 1, "EDESC"},
+                 {true, false, PRESIL_EDESC, 1, "EDESC"},
+                 {true, true, PRESIL_EHUNG, 3, "EHUNG"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const bool rtl = cases[i].rtl;
+        if (rtl && !getenv("PRESIL_TINY_LIBRARY")) continue;
+        const presil_device_options options = {.size = sizeof options,
+                                               .mode = PRESIL_MODE_RTL,
+                                               .config = "tiny",
+                                               .build = rtl ? NULL : "soft",
+                                               .library = rtl ? getenv("PRESIL_TINY_LIBRARY") : NULL,
+                                               .memory_bytes = 64u << 20,
+                                               .hang_cycles = 20000};
+        presil_device *d = NULL;
+        EXPECT_OK(presil_device_open(&options, &d));
+        matmul_buffers m = matmul_alloc(d, 3);
+        presil_bundle_capture *c =
+            begin(d, in_folder("refused.presil"), (presil_bundle_capture_options){.overwrite = 1});
+        presil_list *list = bent(d, &m, cases[i].waits);
+        EXPECT_OK(presil_list_submit(list, NULL));
+        EXPECT_STATUS(presil_device_synchronize(d), cases[i].status);
+        finish(c, 1);
+        char how[256];
+        (void)snprintf(how, sizeof how, rtl ? "--library %s" : "--build soft", getenv("PRESIL_TINY_LIBRARY"));
+        expect_replay(path, how, cases[i].replayed, cases[i].text);
+        assert_null(strstr(output, "the commands are damaged"));
+        presil_list_destroy(list);
+        matmul_free(d, m);
+        presil_device_close(d);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kept_as_it_ran),
@@ -398,6 +469,7 @@ int main(void) {
         cmocka_unit_test(wrong_calls),
         cmocka_unit_test(a_difference_is_found),
         cmocka_unit_test(same_cycles_on_the_rtl),
+        cmocka_unit_test(refused_launches),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
