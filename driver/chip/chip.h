@@ -272,6 +272,8 @@ struct presil_plan {
     uint64_t macs, passes, peak, signature, estimate;
     presil_byte_range *reads, *writes;
     uint32_t read_count, write_count;
+    presil_box *boxes; /* written too */
+    uint32_t box_count;
     chip_view out; /* as the caller gave it: [n][y][x][c] */
     int64_t out_shape[4];
     chip_tiling tiling;
@@ -311,10 +313,13 @@ static inline void chip_address_set(presil_desc *d, uint64_t address) {
     presil_load_addr_hi_set(d, (int64_t)(address >> 32));
 }
 presil_plan *chip_plan_new(const presil_config *config, const char *label, const char *default_label);
+/* footprint.c */
 int chip_plan_ranges(presil_plan *plan, const chip_view *const *reads, const int64_t (*read_shapes)[4], uint32_t count,
                      const presil_byte_range *extra, uint32_t extra_count, presil_error_buffer *error);
 uint32_t chip_merge_ranges(presil_byte_range *list,
                            size_t count); /* sorts and joins in place; returns how many are left */
+/* All that it writes, as sorted ranges, to be freed; NULL: no host memory. */
+presil_byte_range *chip_plan_written(const presil_plan *plan, uint32_t *count);
 uint64_t chip_plan_signature(
     const presil_plan *plan); /* of the commands, DRAM addresses reduced to their offset in the page */
 static inline uint32_t chip_token_slot(uint32_t engine, uint32_t consumer) {

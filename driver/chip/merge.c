@@ -57,6 +57,14 @@ static bool add_ranges(presil_byte_range **list, size_t *count, const presil_byt
     return true;
 }
 
+static bool add_boxes(presil_plan *to, const presil_plan *from) {
+    presil_box *grown = realloc(to->boxes, (to->box_count + from->box_count + 1) * sizeof *grown);
+    if (!grown) return false;
+    to->boxes = grown;
+    for (uint32_t i = 0; i < from->box_count; i++) grown[to->box_count++] = from->boxes[i];
+    return true;
+}
+
 static bool allocate(presil_plan *out, const presil_plan *const *plans, uint32_t count) {
     size_t descriptors = 0, segments = 0;
     for (uint32_t i = 0; i < count; i++) descriptors += plans[i]->count, segments += plans[i]->segments;
@@ -88,7 +96,7 @@ int chip_merge(const presil_chip *chip, const presil_plan *const *plans, uint32_
     bool ok = out && allocate(out, plans, count);
     for (uint32_t i = 0; ok && i < count; i++) {
         ok = !plans[i]->parts && add_ranges(&out->reads, &reads, plans[i]->reads, plans[i]->read_count) &&
-             add_ranges(&out->writes, &writes, plans[i]->writes, plans[i]->write_count);
+             add_ranges(&out->writes, &writes, plans[i]->writes, plans[i]->write_count) && add_boxes(out, plans[i]);
     }
     if (!ok) {
         chip_plan_free(out);

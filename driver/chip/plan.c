@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plans: choosing a tiling, what a plan reads and writes, and where in the output an address lies. */
+/* Plans: choosing a tiling, and where in the output an address lies. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +29,7 @@ void chip_plan_free(presil_plan *plan) {
     chip_plan_drop_commands(plan);
     free(plan->reads);
     free(plan->writes);
+    free(plan->boxes);
     free(plan->parts);
     free(plan);
 }
@@ -45,7 +46,9 @@ int chip_plan_info(const presil_plan *plan, presil_plan_info *out) {
                                   .reads = plan->reads,
                                   .writes = plan->writes,
                                   .read_count = plan->read_count,
-                                  .write_count = plan->write_count};
+                                  .write_count = plan->write_count,
+                                  .write_boxes = plan->boxes,
+                                  .write_box_count = plan->box_count};
     presil_give(out, &own, sizeof own);
     return PRESIL_OK;
 }
@@ -220,101 +223,6 @@ int chip_solve(const chip_problem *p, uint32_t forced, presil_plan *plan, presil
     return status;
 }
 
-/* ---- ranges --------------------------------------------------------------------------------- */
-typedef struct {
-    int64_t n, stride;
-} dim;
-
-static int by_stride(const void *a, const void *b) {
-    int64_t x = ((const dim *)a)->stride, y = ((const dim *)b)->stride;
-    return x < y ? -1 : x > y;
-}
-
-static int by_base(const void *a, const void *b) {
-    uint64_t x = ((const presil_byte_range *)a)->base.value, y = ((const presil_byte_range *)b)->base.value;
-    return x < y ? -1 : x > y;
-}
-
-/* Appends the ranges of a view; merged along dimensions that touch. exact = false: one range from first to last byte.
- */
-static bool add_view(presil_byte_range **list, size_t *count, size_t *capacity, const chip_view *v,
-                     const int64_t shape[4], bool exact) {
-    dim d[4] = {{shape[0], v->sn}, {shape[1], v->sy}, {shape[2], v->sx}, {shape[3], v->sc}};
-    uint64_t base = v->base;
-    for (int i = 0; i < 4; i++) {
-        if (d[i].n == 0) return true;
-        if (d[i].n == 1) d[i].stride = 0;
-        if (d[i].stride < 0) { /* the same bytes, walked upwards */
-            base += (uint64_t)((d[i].n - 1) * d[i].stride);
-            d[i].stride = -d[i].stride;
-        }
-        if (d[i].stride == 0) d[i].n = 1;
-    }
-    qsort(d, 4, sizeof *d, by_stride);
-    int64_t run = v->esize, outer = 0, n[4], s[4], ranges = 1;
-    for (int i = 0; i < 4; i++) {
-        if (d[i].n == 1) continue;
-        if (!exact || (outer == 0 && d[i].stride <= run)) {
-            run += (d[i].n - 1) * d[i].stride;
-        } else {
-            n[outer] = d[i].n;
-            s[outer++] = d[i].stride;
-            ranges *= d[i].n;
-        }
-    }
-    if (*count + (size_t)ranges > *capacity) {
-        size_t more = *count + (size_t)ranges;
-        presil_byte_range *grown = realloc(*list, more * sizeof *grown);
-        if (!grown) return false;
-        *list = grown;
-        *capacity = more;
-    }
-    for (int64_t i = 0; i < ranges; i++) {
-        int64_t rest = i, at = 0;
-        for (int64_t k = 0; k < outer; k++) {
-            at += rest % n[k] * s[k];
-            rest /= n[k];
-        }
-        (*list)[(*count)++] = (presil_byte_range){{base + (uint64_t)at}, (uint64_t)run};
-    }
-    return true;
-}
-
-uint32_t chip_merge_ranges(presil_byte_range *list, size_t count) {
-    size_t out = 0;
-    bool sorted = true;
-    for (size_t i = 1; i < count && sorted; i++) sorted = list[i - 1].base.value <= list[i].base.value;
-    if (!sorted) qsort(list, count, sizeof *list, by_base);
-    for (size_t i = 0; i < count; i++) {
-        presil_byte_range *last = out ? &list[out - 1] : NULL;
-        if (last && list[i].base.value <= last->base.value + last->bytes) {
-            uint64_t end = list[i].base.value + list[i].bytes;
-            if (end > last->base.value + last->bytes) last->bytes = end - last->base.value;
-        } else {
-            list[out++] = list[i];
-        }
-    }
-    return (uint32_t)out;
-}
-
-int chip_plan_ranges(presil_plan *plan, const chip_view *const *reads, const int64_t (*read_shapes)[4], uint32_t count,
-                     const presil_byte_range *extra, uint32_t extra_count, presil_error_buffer *error) {
-    size_t n = 0, capacity = 0;
-    bool ok = true;
-    for (uint32_t i = 0; ok && i < count; i++)
-        ok = add_view(&plan->reads, &n, &capacity, reads[i], read_shapes[i], false);
-    for (uint32_t i = 0; ok && i < extra_count; i++) {
-        chip_view v = {.base = extra[i].base.value, .sc = 1, .esize = 1};
-        int64_t shape[4] = {1, 1, 1, (int64_t)extra[i].bytes};
-        ok = add_view(&plan->reads, &n, &capacity, &v, shape, false);
-    }
-    if (ok) plan->read_count = chip_merge_ranges(plan->reads, n);
-    n = capacity = 0;
-    if (ok) ok = add_view(&plan->writes, &n, &capacity, &plan->out, plan->out_shape, true);
-    if (ok) plan->write_count = chip_merge_ranges(plan->writes, n);
-    return ok ? PRESIL_OK : chip_fail(error, PRESIL_EHOSTMEM, "no host memory for the ranges of a plan");
-}
-
 /* ---- describe ------------------------------------------------------------------------------- */
 static bool store_covers(const presil_plan *plan, size_t n, uint64_t address) {
     const presil_desc *d = &plan->list[n];
@@ -366,7 +274,7 @@ static bool find_element(const chip_part *part, int64_t offset, int64_t index[4]
 
 /* A merged plan may reuse memory: the last operator that wrote the address is the one to blame. */
 static bool find_part(const presil_plan *plan, uint64_t address, chip_part *out, int64_t index[4]) {
-    if (plan->write_count && !plan->parts) {
+    if (plan->write_count + plan->box_count && !plan->parts) {
         *out = (chip_part){.out = plan->out, .end = plan->count};
         memcpy(out->out_shape, plan->out_shape, sizeof out->out_shape);
         return find_element(out, (int64_t)(address - plan->out.base), index);

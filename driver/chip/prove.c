@@ -88,8 +88,8 @@ static bool rows_declared(ranges *r, const dram_rows *w, uint64_t *address) {
     return true;
 }
 
-static int prove_memory(const presil_plan *plan, char *text, size_t bytes) {
-    ranges reads = {plan->reads, plan->read_count, 0}, writes = {plan->writes, plan->write_count, 0};
+static int prove_memory(const presil_plan *plan, const ranges *written, char *text, size_t bytes) {
+    ranges reads = {plan->reads, plan->read_count, 0}, writes = *written;
     uint64_t stored = 0, promised = 0, address = 0;
     for (size_t i = 0; i < plan->count; i++) {
         const presil_desc *d = &plan->list[i];
@@ -104,7 +104,7 @@ static int prove_memory(const presil_plan *plan, char *text, size_t bytes) {
             store ? "STORE" : "LOAD", presil_desc_tag(d), (unsigned long long)w.length, (unsigned long long)address);
         return -1;
     }
-    for (uint32_t i = 0; i < plan->write_count; i++) promised += plan->writes[i].bytes;
+    for (uint32_t i = 0; i < written->count; i++) promised += written->list[i].bytes;
     if (stored >= promised || plan->parts) return 0; /* parts were proved one by one */
     (void)snprintf(text, bytes, "%llu bytes are stored, of %llu that the plan declares", (unsigned long long)stored,
                    (unsigned long long)promised);
@@ -112,9 +112,9 @@ static int prove_memory(const presil_plan *plan, char *text, size_t bytes) {
 }
 
 /* Both lists are sorted. */
-static bool reads_what_it_writes(const presil_plan *plan) {
-    for (uint32_t r = 0, w = 0; r < plan->read_count && w < plan->write_count;) {
-        const presil_byte_range *a = &plan->reads[r], *b = &plan->writes[w];
+static bool reads_what_it_writes(const presil_plan *plan, const ranges *writes) {
+    for (uint32_t r = 0, w = 0; r < plan->read_count && w < writes->count;) {
+        const presil_byte_range *a = &plan->reads[r], *b = &writes->list[w];
         const dram_span read = {a->base.value, a->base.value + a->bytes},
                         written = {b->base.value, b->base.value + b->bytes};
         if (spans_meet(read, written)) return true;
@@ -124,8 +124,8 @@ static bool reads_what_it_writes(const presil_plan *plan) {
 }
 
 /* Of each launch by itself: at its end the chip is idle. */
-static int prove_order(const presil_plan *plan, char *text, size_t bytes) {
-    if (!plan->parts || !reads_what_it_writes(plan)) return 0;
+static int prove_order(const presil_plan *plan, const ranges *written, char *text, size_t bytes) {
+    if (!plan->parts || !reads_what_it_writes(plan, written)) return 0;
     size_t first = 0;
     for (uint32_t s = 0; s < plan->segments; first = plan->segment_ends[s++]) {
         if (chip_check_order(plan, first, plan->segment_ends[s], text, bytes)) return -1;
@@ -134,8 +134,14 @@ static int prove_order(const presil_plan *plan, char *text, size_t bytes) {
 }
 
 int chip_prove(const presil_plan *plan, char *text, size_t bytes) {
-    return prove_commands(plan, text, bytes) || prove_memory(plan, text, bytes) || prove_order(plan, text, bytes) ? -1
-                                                                                                                  : 0;
+    ranges written = {0};
+    presil_byte_range *list = chip_plan_written(plan, &written.count);
+    written.list = list;
+    if (!list) (void)snprintf(text, bytes, "no host memory to prove a plan");
+    const bool wrong = !list || prove_commands(plan, text, bytes) || prove_memory(plan, &written, text, bytes) ||
+                       prove_order(plan, &written, text, bytes);
+    free(list);
+    return wrong ? -1 : 0;
 }
 
 int chip_plan_done(presil_plan *plan, presil_plan **out, presil_error_buffer *error) {

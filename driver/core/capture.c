@@ -106,6 +106,17 @@ void presil_capture_begin(presil_device *device, const work_item *item, const pr
                                         .describe = describe,
                                         .write_time = write_time,
                                         .core = device};
+    c->may_write.count = 0;
+    c->may_write.lost = false;
+    if (info->write_box_count) {
+        ranges_add_writes(&c->may_write, info);
+        c->launch.may_write = c->may_write.at;
+        c->launch.may_write_count = c->may_write.count;
+    }
+    if (c->may_write.lost) {
+        presil_warn("%s: not captured: no host memory for the list of what it writes", report->label);
+        return;
+    }
     const presil_capture_bytes reads = bytes_of(device, info->reads, info->read_count);
     c->listening = c->ops.begin(c->context, &c->launch, &reads) > 0;
 }
@@ -151,6 +162,7 @@ int presil_set_capture(presil_device *device, const presil_capture_ops *ops, voi
     } else {
         c->device = device;
         c->ops = (presil_capture_ops){0};
+        ranges_free(&c->may_write);
         if (ops) memcpy(&c->ops, ops, ops->size < sizeof c->ops ? ops->size : sizeof c->ops);
         c->context = context;
         atomic_store_explicit(&c->on, ops != NULL, memory_order_release);

@@ -39,6 +39,14 @@ typedef struct {
 void ranges_add(range_list *list, presil_daddr base, uint64_t bytes);
 void ranges_merge(range_list *list); /* sorted and disjoint afterwards */
 void ranges_free(range_list *list);
+/* From the first byte of a box to its last; bytes is UINT64_MAX if it does not fit 64 bits. */
+presil_byte_range presil_box_hull(const presil_box *box);
+/* All that a plan writes, some of it at a time, up to the first call that does not return 0: that is returned. Rows of
+ * boxes are many: ask only if there is something to do. */
+typedef int (*presil_ranges_fn)(presil_device *device, const presil_byte_range *ranges, uint32_t count);
+int presil_each_write(presil_device *device, const presil_plan_info *info, presil_ranges_fn fn);
+/* The same as one list. */
+void ranges_add_writes(range_list *list, const presil_plan_info *info);
 
 /* ---- the queue */
 typedef enum { ITEM_LAUNCH, ITEM_COPY, ITEM_EVENT, ITEM_WAIT } item_kind;
@@ -135,6 +143,7 @@ typedef struct {
     atomic_bool on;          /* somebody listens; read by whoever enqueues */
     bool listening;          /* to this launch */
     bool ran;                /* it has, on the chip */
+    range_list may_write;    /* of a plan with boxes: what they come to */
 } capture_state;
 
 struct presil_device {

@@ -157,6 +157,7 @@ static void close_parts(presil_device *device) {
     if (device->link.handle) device->link.ops->close(device->link.handle);
     device->link.handle = NULL;
     presil_view_close(device);
+    ranges_free(&device->capture.may_write);
     presil_queue_close(device);
     presil_memory_close(device);
 }

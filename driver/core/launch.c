@@ -233,9 +233,13 @@ static int run_segment(rtl_launch *launch, uint32_t segment, presil_report *repo
     return status ? presil_fail(status, "the counters can't be read") : PRESIL_OK;
 }
 
+static bool is_coherent(const presil_device *device) {
+    return !device->maps || device->transport.capabilities & PRESIL_CAP_COHERENT;
+}
+
 static int sync_ranges(const presil_device *device, int (*sync)(presil_transport *, presil_daddr, uint64_t),
                        const presil_byte_range *ranges, uint32_t count) {
-    if (!device->maps || !sync || device->transport.capabilities & PRESIL_CAP_COHERENT) return PRESIL_OK;
+    if (is_coherent(device) || !sync) return PRESIL_OK;
     for (uint32_t i = 0; i < count; i++) {
         const int error = sync(device->link.handle, ranges[i].base, ranges[i].bytes);
         if (error) return presil_transport_failed(device, "synchronising memory", error);
@@ -243,9 +247,14 @@ static int sync_ranges(const presil_device *device, int (*sync)(presil_transport
     return PRESIL_OK;
 }
 
-/* Where bytes are at home in our mapping, and the transport has not got it: what is written in part goes there too. */
-static int send_memory(const presil_device *device, const presil_byte_range *ranges, uint32_t count) {
-    if (device->maps || !device->host_memory) return PRESIL_OK;
+static int sync_for_host(presil_device *device, const presil_byte_range *ranges, uint32_t count) {
+    return sync_ranges(device, device->link.ops->sync_for_host, ranges, count);
+}
+
+/* Bytes are at home in our mapping, and the transport has not got it: what is written in part goes there too. */
+static bool is_remote(const presil_device *device) { return !device->maps && device->host_memory; }
+
+static int send_memory(presil_device *device, const presil_byte_range *ranges, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         const int error = device->link.ops->mem_write(device->link.handle, ranges[i].base,
                                                       presil_memory_at(device, ranges[i].base), ranges[i].bytes);
@@ -254,8 +263,7 @@ static int send_memory(const presil_device *device, const presil_byte_range *ran
     return PRESIL_OK;
 }
 
-static int fetch_memory(const presil_device *device, const presil_byte_range *ranges, uint32_t count) {
-    if (device->maps || !device->host_memory) return PRESIL_OK;
+static int fetch_memory(presil_device *device, const presil_byte_range *ranges, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         const int error = device->link.ops->mem_read(device->link.handle, ranges[i].base,
                                                      presil_memory_at(device, ranges[i].base), ranges[i].bytes);
@@ -274,12 +282,12 @@ int presil_launch_rtl(presil_device *device, const presil_plan *plan, const pres
     (void)pthread_mutex_unlock(&device->report_lock);
     const uint64_t start = presil_now_ns();
     int status = sync_ranges(device, device->link.ops->sync_for_device, info->reads, info->read_count);
-    if (!status) status = send_memory(device, info->reads, info->read_count);
-    if (!status) status = send_memory(device, info->writes, info->write_count);
+    if (!status && is_remote(device)) status = send_memory(device, info->reads, info->read_count);
+    if (!status && is_remote(device)) status = presil_each_write(device, info, send_memory);
     for (uint32_t segment = 0; segment < info->segments && !status; segment++)
         status = run_segment(&launch, segment, report);
-    if (!status) status = sync_ranges(device, device->link.ops->sync_for_host, info->writes, info->write_count);
-    if (!status) status = fetch_memory(device, info->writes, info->write_count);
+    if (!status && !is_coherent(device)) status = presil_each_write(device, info, sync_for_host);
+    if (!status && is_remote(device)) status = presil_each_write(device, info, fetch_memory);
     if (!status && device->link.ops->cycles) (void)device->link.ops->cycles(device->link.handle, &device->clock);
     if (status) {
         char text[ERROR_TEXT];

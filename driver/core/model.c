@@ -59,8 +59,7 @@ static int stage(presil_device *device, const presil_byte_range *ranges, uint32_
 int presil_view_stage(presil_device *device, const presil_plan_info *info) {
     int status = view_open(device);
     if (!status) status = stage(device, info->reads, info->read_count);
-    if (!status) status = stage(device, info->writes, info->write_count);
-    return status;
+    return status ? status : presil_each_write(device, info, stage);
 }
 
 void presil_view_close(presil_device *device) {

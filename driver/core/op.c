@@ -175,6 +175,15 @@ static int check_ranges(const presil_device *device, const char *label, const ch
     return PRESIL_OK;
 }
 
+static int check_boxes(const presil_device *device, const presil_plan_info *info) {
+    int status = PRESIL_OK;
+    for (uint32_t i = 0; i < info->write_box_count && !status; i++) {
+        const presil_byte_range hull = presil_box_hull(&info->write_boxes[i]);
+        status = check_ranges(device, info->label, "writes", &hull, 1);
+    }
+    return status;
+}
+
 int presil_plan_enqueue(presil_device *device, presil_stream *stream, presil_plan *plan, launch_tensors *tensors,
                         uint64_t plan_ns) {
     presil_plan_info info;
@@ -182,6 +191,7 @@ int presil_plan_enqueue(presil_device *device, presil_stream *stream, presil_pla
     if (status) (void)presil_fail(status, "the plan can't be read");
     if (!status) status = check_ranges(device, info.label, "reads", info.reads, info.read_count);
     if (!status) status = check_ranges(device, info.label, "writes", info.writes, info.write_count);
+    if (!status) status = check_boxes(device, &info);
     if (!status && stream->recording) {
         status = presil_list_append(stream->recording, plan, tensors, plan_ns);
     } else if (!status) {

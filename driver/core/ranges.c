@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Lists of DRAM byte ranges, and boxes as ranges. */
 #include "core.h"
 
 #include <stdlib.h>
@@ -50,4 +51,64 @@ void ranges_merge(range_list *list) {
 void ranges_free(range_list *list) {
     free(list->at);
     *list = (range_list){0};
+}
+
+/* ---- boxes */
+presil_byte_range presil_box_hull(const presil_box *box) {
+    uint64_t bytes = box->bytes;
+    for (uint32_t i = 0; i < box->dims; i++) {
+        uint64_t reach;
+        if (box->count[i] == 0) return (presil_byte_range){box->base, 0};
+        if (__builtin_mul_overflow(box->count[i] - 1, box->stride[i], &reach) ||
+            __builtin_add_overflow(bytes, reach, &bytes))
+            return (presil_byte_range){box->base, UINT64_MAX};
+    }
+    return (presil_byte_range){box->base, bytes};
+}
+
+/* The next row's index; false: that was the last. */
+static bool next_row(const presil_box *box, uint64_t index[PRESIL_BOX_DIMS], uint64_t *at) {
+    for (uint32_t i = 0; i < box->dims; i++) {
+        *at += box->stride[i];
+        if (++index[i] < box->count[i]) return true;
+        *at -= box->count[i] * box->stride[i];
+        index[i] = 0;
+    }
+    return false;
+}
+
+static int each_row(presil_device *device, const presil_box *box, presil_ranges_fn fn) {
+    enum { TOGETHER = 64 };
+    presil_byte_range rows[TOGETHER];
+    uint64_t index[PRESIL_BOX_DIMS] = {0}, at = box->base.value;
+    uint32_t n = 0;
+    if (presil_box_hull(box).bytes == 0) return 0;
+    for (bool more = true; more;) {
+        rows[n++] = (presil_byte_range){{at}, box->bytes};
+        more = next_row(box, index, &at);
+        if (n < TOGETHER && more) continue;
+        const int status = fn(device, rows, n);
+        if (status) return status;
+        n = 0;
+    }
+    return 0;
+}
+
+int presil_each_write(presil_device *device, const presil_plan_info *info, presil_ranges_fn fn) {
+    int status = info->write_count ? fn(device, info->writes, info->write_count) : 0;
+    for (uint32_t i = 0; i < info->write_box_count && !status; i++)
+        status = each_row(device, &info->write_boxes[i], fn);
+    return status;
+}
+
+void ranges_add_writes(range_list *list, const presil_plan_info *info) {
+    for (uint32_t i = 0; i < info->write_count; i++) ranges_add(list, info->writes[i].base, info->writes[i].bytes);
+    for (uint32_t i = 0; i < info->write_box_count; i++) {
+        const presil_box *box = &info->write_boxes[i];
+        uint64_t index[PRESIL_BOX_DIMS] = {0}, at = box->base.value;
+        if (presil_box_hull(box).bytes == 0) continue;
+        do ranges_add(list, (presil_daddr){at}, box->bytes);
+        while (next_row(box, index, &at));
+    }
+    ranges_merge(list);
 }

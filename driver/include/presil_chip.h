@@ -93,6 +93,16 @@ typedef struct {
     uint64_t bytes;
 } presil_byte_range;
 
+/* Rows of `bytes` bytes at equal distances, upwards, the first at `base`: in dimension i count[i] of them, stride[i]
+ * bytes apart. */
+enum { PRESIL_BOX_DIMS = 8 };
+typedef struct {
+    presil_daddr base;
+    uint64_t bytes;
+    uint32_t dims, reserved; /* 0: one row */
+    uint64_t count[PRESIL_BOX_DIMS], stride[PRESIL_BOX_DIMS];
+} presil_box;
+
 typedef struct {
     uint32_t size, reserved;
     const char *label;
@@ -103,6 +113,10 @@ typedef struct {
     uint32_t segments;  /* launches needed; 1 unless the commands exceed the command memory */
     const presil_byte_range *reads, *writes; /* sorted, merged; owned by the plan */
     uint32_t read_count, write_count;
+    /* What it writes beside `writes`, where that would be many ranges: a slice of channels is one for every pixel. They
+     * are walked only where it is asked byte by byte what a launch may write. */
+    const presil_box *write_boxes;
+    uint32_t write_box_count, reserved1;
 } presil_plan_info;
 
 /* PROGRESS: part of the work is done (a layer, a tile), the launch is not: the watchdog starts anew. BUSY: nothing
