@@ -6,7 +6,7 @@ The oracle computes with integers from the layer's arrays (NHWC); it knows neith
 from dataclasses import dataclass, field
 
 import numpy as np
-from rtl_bench import AFTER, CONV, DEPTHWISE, POOL_AVERAGE, POOL_MAX, RESIDUAL
+from rtl_bench import AFTER, CONV, DEPTHWISE, POOL_AVERAGE, POOL_MAX, RESIDUAL, UNIFORM
 
 NHWC, PLANAR = "nhwc", "nc/16hw16"
 
@@ -50,6 +50,7 @@ class Layer:
     padding: tuple = (0, 0)
     dilation: tuple = (1, 1)
     depthwise: bool = False
+    uniform: bool = False  # one multiplier and shift for all channels, no bias
     bias: np.ndarray | None = None
     multiplier: np.ndarray | None = None
     shift: np.ndarray | None = None
@@ -130,14 +131,20 @@ class Layer:
             for source, target in zip((self.bias, self.multiplier, self.shift), part, strict=True):
                 values = source[16 * b : 16 * b + 16]
                 target[: len(values)] = values
-            raw += [part[0].astype(np.int32).tobytes(), part[1].astype(np.uint32).tobytes()]
+            raw += [part[0].astype(np.int32).tobytes(), part[1].astype(np.int32).tobytes()]
             raw += [part[2].astype(np.uint8).tobytes()]
         return np.frombuffer(b"".join(raw), np.uint8)
 
     # ---- the register set of the whole layer as one operation
     def operation(self, after=False) -> list[int]:
         (h, w, ch), (oh, ow) = self.x.shape, self.out_size
-        mode = self.kind | DEPTHWISE * self.depthwise | RESIDUAL * (self.residual is not None) | AFTER * after
+        mode = (
+            self.kind
+            | DEPTHWISE * self.depthwise
+            | RESIDUAL * (self.residual is not None)
+            | AFTER * after
+            | UNIFORM * self.uniform
+        )
         p, bi, bo = self.place, blocks(ch), blocks(self.channels)
         source = transfer(p["x"], h, w, ch, self.layouts[0])
         target = transfer(p["out"], oh, ow, self.channels, self.layouts[1])
@@ -155,6 +162,8 @@ class Layer:
             quant,
             self.residual_zero & 0xFF,
             self.residual_multiplier & 0xFFFFFFFF,
+            int(self.multiplier[0]) & 0xFFFFFFFF,
+            int(self.shift[0]),
         ]
 
     def lay_out(self, memory: np.ndarray, at: int, odd: int = 0) -> int:
@@ -230,6 +239,9 @@ def random_layer(rng: np.random.Generator, **kw) -> Layer:
     kw.setdefault("bias", rng.integers(-1000, 1000, channels))
     kw.setdefault("zero_point", int(rng.integers(-20, 20)))
     kw.setdefault("pad_value", -128 if kind == POOL_MAX else int(rng.integers(-128, 128)))
+    if kw.get("uniform"):
+        kw["bias"] = np.zeros(channels, int)
+        kw["shift"], kw["multiplier"] = np.full(channels, shift[0]), np.full(channels, kw["multiplier"][0])
     layer = Layer(x=x, **kw)
     if kw.get("residual_multiplier"):
         layer.residual = rng.integers(-128, 128, (*layer.out_size, channels))

@@ -12,7 +12,7 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 BUILD = Path(os.environ.get("PRESIL_BUILD_DIR", HERE.parents[2] / "build" / "check")) / "sa16"
 CONV, POOL_MAX, POOL_AVERAGE = range(3)
-DEPTHWISE, RESIDUAL, AFTER = 4, 8, 16
+DEPTHWISE, RESIDUAL, AFTER, UNIFORM = 4, 8, 16, 32
 STATUS, ENABLE, EVENTS, ERROR, CONTROL, COUNTERS = 0x10, 0x14, 0x18, 0x1C, 0x0C, 0x400
 
 

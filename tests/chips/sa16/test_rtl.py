@@ -61,6 +61,7 @@ CONVOLUTIONS = {
     "residual": dict(c=16, o=24, hw=(6, 6), residual_multiplier=50_000, residual_zero=-7),
     "negative residual": dict(c=16, o=24, hw=(6, 6), residual_multiplier=-3_000_000, residual_zero=127),
     "many blocks": dict(c=16, o=1024, hw=(1, 1)),
+    "one channel of many pixels": dict(c=1, o=4, hw=(60, 60), stride=(4, 4)),
     "output buffer full": dict(c=3, o=32, hw=(16, 32)),
     "input buffer full": dict(c=64, o=3, hw=(32, 32), k=(1, 1), stride=(4, 4)),
     "weight buffer full": dict(c=128, o=16, hw=(8, 8), k=(8, 8)),
@@ -69,6 +70,9 @@ CONVOLUTIONS = {
     "maximum": dict(kind=POOL_MAX, c=24, hw=(9, 9), k=(3, 3), stride=(2, 2), padding=(1, 1)),
     "maximum of one": dict(kind=POOL_MAX, c=16, hw=(4, 4)),
     "average": dict(kind=POOL_AVERAGE, c=33, hw=(7, 7), k=(7, 7)),
+    "one scale": dict(kind=POOL_AVERAGE, c=33, hw=(6, 6), k=(3, 3), uniform=True),
+    "one scale of a convolution": dict(c=20, o=20, k=(3, 3), uniform=True),
+    "negative scales": dict(c=16, o=16, multiplier=-np.arange(1, 17) * 10_000_000, shift=np.full(16, 24)),
     "average 25x5": dict(kind=POOL_AVERAGE, c=16, hw=(25, 5), k=(25, 5)),
     "average 2x2": dict(kind=POOL_AVERAGE, c=17, hw=(6, 8), k=(2, 2), stride=(2, 2)),
 }
@@ -184,7 +188,7 @@ def test_a_busy_set_refuses_writes(library):
 def test_registers(library):
     bench = Bench(library)
     assert bench.read(0) == 0x53413136 and bench.read(STATUS) == 0
-    for offset in (0x20, 0x3FC, 0x1000 + 4 * 37, 0x3000, 0xFFFC, 0x2):
+    for offset in (0x20, 0x3FC, 0x1000 + 4 * 39, 0x3000, 0xFFFC, 0x2):
         with pytest.raises(Refused):
             bench.read(offset)
         with pytest.raises(Refused):

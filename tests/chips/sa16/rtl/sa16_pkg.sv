@@ -9,7 +9,7 @@ package sa16_pkg;
     localparam int unsigned PARAM_PARTS = 9;  // words a block of 16 output channels: 4 bias, 4 multiplier, 1 shift
 
     // Registers of a set, in words from its base (0x1000, 0x2000).
-    localparam int unsigned SET_REGS = 37;
+    localparam int unsigned SET_REGS = 39;
     localparam int unsigned R_GO = 0, R_MODE = 1;
     localparam int unsigned R_IN = 2, R_OUT = 11;  // of a transfer: the nine below
     localparam int unsigned T_LO = 0, T_HI = 1, T_COUNT = 2, T_OUTER = 3, T_INNER = 4, T_RUN = 5, T_TAIL = 6;
@@ -18,6 +18,7 @@ package sa16_pkg;
     localparam int unsigned R_W_LO = 22, R_W_HI = 23, R_W_WORDS = 24, R_P_LO = 25, R_P_HI = 26;
     localparam int unsigned R_TILE = 27, R_PLANES = 28, R_KERNEL = 29, R_DILATION = 30, R_ORIGIN = 31;
     localparam int unsigned R_OUT_SIZE = 32, R_BLOCKS = 33, R_QUANT = 34, R_RES_ZERO = 35, R_RES_MULT = 36;
+    localparam int unsigned R_MULTIPLIER = 37, R_SHIFT = 38;  // of all channels, if MODE says so
 
     localparam logic [1:0] CONV = 2'd0, POOL_MAX = 2'd1, POOL_AVERAGE = 2'd2;
 

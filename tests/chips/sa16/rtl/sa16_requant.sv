@@ -24,19 +24,22 @@ module sa16_requant
     lanes_t sums0, biased, multiplier, shift1, shift2;
     wide_t product, scaled, residual1, residual2;
     bytes_t codes;
-    logic with_residual;
+    logic with_residual, uniform;
     logic [7:0] zero_point, low, high;
     assign with_residual = set[R_MODE][3];
+    assign uniform = set[R_MODE][5];
     assign {high, low, zero_point} = set[R_QUANT][23:0];
 
     function automatic lanes_t add_bias();
-        for (int unsigned i = 0; i < 16; i++) add_bias[i] = sums0[i] + params[32*i+:32];
+        for (int unsigned i = 0; i < 16; i++) add_bias[i] = sums0[i] + (uniform ? 32'd0 : params[32*i+:32]);
     endfunction
     function automatic lanes_t multipliers();
-        for (int unsigned i = 0; i < 16; i++) multipliers[i] = params[512+32*i+:32];
+        for (int unsigned i = 0; i < 16; i++)
+            multipliers[i] = uniform ? set[R_MULTIPLIER] : params[512+32*i+:32];
     endfunction
     function automatic lanes_t shifts();
-        for (int unsigned i = 0; i < 16; i++) shifts[i] = {26'd0, params[1024+8*i+:6]};
+        for (int unsigned i = 0; i < 16; i++)
+            shifts[i] = {26'd0, uniform ? set[R_SHIFT][5:0] : params[1024+8*i+:6]};
     endfunction
     function automatic logic [63:0] sext32(input logic [31:0] v);
         return {{32{v[31]}}, v};
@@ -48,7 +51,7 @@ module sa16_requant
         end
     endfunction
     function automatic wide_t multiply();
-        for (int unsigned i = 0; i < 16; i++) multiply[i] = sext32(biased[i]) * {32'd0, multiplier[i]};
+        for (int unsigned i = 0; i < 16; i++) multiply[i] = sext32(biased[i]) * sext32(multiplier[i]);
     endfunction
     function automatic wide_t shift_right();
         for (int unsigned i = 0; i < 16; i++) begin

@@ -93,7 +93,8 @@ module sa16_top
     logic [127:0] load_data, store_q;
     logic store_re;
     sa16_load u_load (
-        .clk, .rst, .start(load_start), .jobs({load_set[R_MODE][3], 1'b1, load_set[R_MODE][1:0] == CONV, 1'b1}),
+        .clk, .rst, .start(load_start), .jobs({load_set[R_MODE][3], !load_set[R_MODE][5],
+        load_set[R_MODE][1:0] == CONV, 1'b1}),
         .transfer(transfers), .busy(load_busy), .moved(moved[0]), .we(load_we), .waddr(load_addr),
         .wdata(load_data), .araddr(dram_araddr), .arlen(dram_arlen), .arvalid(dram_arvalid), .arready(dram_arready),
         .rdata(dram_rdata), .rvalid(dram_rvalid), .rready(dram_rready));

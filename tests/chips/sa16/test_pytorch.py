@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks of PyTorch on sa16: the RTL equals the twin bit for bit, and both equal integers computed here from the
+quantized network; how far that is from PyTorch's requantisation in fp32 is counted."""
+
+import os
+
+import pytest
+
+os.environ["PRESIL_CHIP"] = "sa16"
+os.environ.setdefault("PRESIL_MEMORY", str(1 << 30))
+
+torch = pytest.importorskip("torch")
+import torch_presil  # noqa: E402,F401
+from networks import network  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+from torch_presil.fuse import fuse  # noqa: E402
+from torch_presil.quantize import QuantizedLayer, quantize  # noqa: E402
+
+ALL = ("resnet8", "ds_cnn", "mobilenet_v1_025", "autoencoder")
+
+
+def quantized(name):
+    model, x = network(name)
+    return quantize(fuse(model, x), [x]), x
+
+
+def fixed_point(scale: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """scale = multiplier / 2^(shift + 16), multiplier of 31 bits."""
+    mantissa, exponent = torch.frexp(scale.double())
+    return (mantissa * 2.0**31).to(torch.int64), (15 - exponent).to(torch.int64)
+
+
+def integer_layer(layer: QuantizedLayer, x, residual=None):
+    """README.md, "Requantisation", of a whole layer."""
+    g, weight, codes = layer.geometry, layer.weight.double(), x.double()
+    if layer.linear:
+        acc, shape = F.linear(codes, weight), [-1]
+    else:
+        p = [g.padding[1], g.padding[1], g.padding[0], g.padding[0]]
+        codes = F.pad(codes, p, value=float(layer.x.zero_point))
+        acc, shape = F.conv2d(codes, weight, None, g.stride, 0, g.dilation, g.groups), [1, -1, 1, 1]
+    total = (acc.to(torch.int64) + layer.bias.view(shape)).to(torch.int32).to(torch.int64)
+    multiplier, shift = (t.view(shape) for t in fixed_point(layer.scale))
+    q = (total * multiplier) >> shift
+    if residual is not None:
+        q = q + (residual.to(torch.int64) - layer.residual.zero_point) * round(layer.residual_scale * 65536)
+    code = ((q + 0x7FFF + ((q >> 16) & 1)) >> 16) + layer.out.zero_point
+    return code.clamp(layer.out.zero_point if layer.activation != "none" else -128, 127).to(torch.int8)
+
+
+class Integers(nn.Module):
+    """In a layer's place: what the chip should give; counts where PyTorch's fp32 would give something else."""
+
+    def __init__(self, layer, counts):
+        super().__init__()
+        self.layer, self.counts = layer, counts
+
+    def forward(self, x, residual=None):
+        exact = integer_layer(self.layer, x, residual)
+        fp32 = self.layer._forward_host(x, residual)
+        difference = (exact.int() - fp32.int()).abs()
+        self.counts.append((exact.numel(), int((difference > 0).sum()), int(difference.max())))
+        return exact
+
+
+def with_integers(model):
+    counts = []
+    for name, layer in list(model.named_modules()):
+        if isinstance(layer, QuantizedLayer):
+            model.set_submodule(name, Integers(layer, counts))
+    return model, counts
+
+
+def run_on_chip(name, mode):
+    model, x = quantized(name)
+    layers = sum(isinstance(m, QuantizedLayer) for m in model.modules())
+    with torch.inference_mode(), torch.backends.presil.flags(mode=mode), torch.presil.reports() as reports:
+        found = model.to("presil")(x.to("presil")).cpu()
+        taken = reports.take()
+    assert len(taken) == layers, f"{layers} layers, {len(taken)} launches"
+    return found, taken
+
+
+def wanted(name):
+    model, x = quantized(name)
+    model, counts = with_integers(model)
+    with torch.inference_mode():
+        return model(x), counts
+
+
+def check_network(name):
+    found, reports = run_on_chip(name, "verify")
+    expected, counts = wanted(name)
+    assert torch.equal(found, expected)
+    assert all(r["verified"] == 1 and r["cycles"] > 0 for r in reports)
+    total, different, most = (sum(c[0] for c in counts), sum(c[1] for c in counts), max(c[2] for c in counts))
+    cycles = sum(r["cycles"] for r in reports)
+    print(f"\n{name}: {len(reports)} layers, {cycles} cycles, {different} of {total} not as with fp32, by {most}")
+    assert most <= 1 and different <= total / 1000
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_network(name):
+    check_network(name)
