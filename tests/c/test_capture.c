@@ -460,6 +460,20 @@ static void refused_launches(void **state) {
     }
 }
 
+/* In a folder of its own, where the dynamic one finds no libpresil. */
+static void without_shared_libraries(void **state) {
+    (void)state;
+    char command[512], file[128], *usual = strdup(getenv("PRESIL_REPLAY"));
+    (void)snprintf(file, sizeof file, "%s", in_folder("chain.presil"));
+    (void)snprintf(command, sizeof command, "cp %s %s", getenv("PRESIL_REPLAY_STATIC"), in_folder("replay"));
+    assert_int_equal(system(command), 0);
+    assert_int_equal(setenv("PRESIL_REPLAY", path, 1), 0);
+    expect_replay(file, "--build soft", 0, "5 of 5 launches as recorded");
+    expect_replay(file, "--mode model", 0, "5 of 5 launches as recorded");
+    assert_int_equal(setenv("PRESIL_REPLAY", usual, 1), 0);
+    free(usual);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kept_as_it_ran),
@@ -470,6 +484,7 @@ int main(void) {
         cmocka_unit_test(a_difference_is_found),
         cmocka_unit_test(same_cycles_on_the_rtl),
         cmocka_unit_test(refused_launches),
+        cmocka_unit_test(without_shared_libraries),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
