@@ -114,7 +114,9 @@ MEMORY = {
     "names": (dict, "a table of wire = port", {}),
     "clock": (str, "a clock of [clocks]", None),
     "direction": (str, '"both", "read" or "write"', None),
+    "sram": (dict, "a table of base and bytes", None),
 }
+SRAM = {"base": (int, "a multiple of 4096", 0), "bytes": (int, "a multiple of 4096", None)}
 SECTIONS = ("clocks", "resets", "interrupts", "registers", "memory", "ties")
 
 
@@ -370,6 +372,8 @@ def find_memory(finder, index, table, clocks):
     if direction not in ("both", "read", "write"):
         raise MapError(f"{key}.direction: {MEMORY['direction'][1]} expected, found {direction!r}")
     s["direction"] = direction
+    if s["sram"] is not None:
+        s["sram"] = find_sram(key, s["sram"])
     kinds = (READ_WIRES if direction != "write" else {}) | (WRITE_WIRES if direction != "read" else {})
     bus = Bus(key, s["bus"], wires_of(finder, key, s, kinds, prefix), clock_of(key, s["clock"], clocks), s)
     data = bus.width("rdata" if direction != "write" else "wdata")
@@ -397,6 +401,26 @@ def find_memory(finder, index, table, clocks):
             f"{key}: {finder.top} has bursts ({bus.wires['awlen'].name}) and no wlast: set {key}.names.wlast"
         )
     return bus
+
+
+def find_sram(key, table):
+    s = settings(table, SRAM, f"{key}.sram")
+    for name in SRAM:
+        if s[name] is None or s[name] % 4096 or s[name] < 0:
+            raise MapError(f"{key}.sram.{name}: {SRAM[name][1]} expected, found {s[name]}")
+    in_range(f"{key}.sram.bytes", s["bytes"], 4096, 1 << 28, "4096 to 2^28")
+    return s
+
+
+def check_together(buses):
+    """Ports on the memory's bus share its IDs."""
+    outer = [bus for bus in buses if not bus.settings["sram"]]
+    widths = [bus.width(w) for bus in outer for w in ("arid", "awid") if bus.has(w)]
+    total = max(widths, default=1) + (len(outer) - 1).bit_length() if outer else 0
+    if total > 8:
+        raise MapError(
+            f"memory: {len(outer)} ports with IDs of {max(widths)} bits need {total} together: at most 8 expected"
+        )
 
 
 def guess_direction(finder, s, prefix):
@@ -439,9 +463,8 @@ def understand(tables, top, ports):
     registers = find_registers(finder, tables.get("registers", {}), clocks)
     memory = tables.get("memory", [{}])
     memory = [memory] if isinstance(memory, dict) else memory
-    if len(memory) > 1:
-        raise MapError(f"memory: one port expected, found {len(memory)}")
     buses = [find_memory(finder, i, table, clocks) for i, table in enumerate(memory)]
+    check_together(buses)
     lost = [p for p in ports if p.direction != "output" and p.name not in finder.used]
     if lost:
         what = ", ".join(f"{p.name} ({p.direction}, {bits(p.width)})" for p in lost)

@@ -67,16 +67,21 @@ class Wrapper:
 
     def text(self):
         shapes = [self.memory_shape(bus) for bus in self.map.memory]
-        data = max([s[0] for s in shapes], default=64)
-        identity = max([s[1] for s in shapes], default=1)
-        address = max([s[2] for s in shapes], default=40)
-        if not shapes:
+        outer = [i for i, bus in enumerate(self.map.memory) if not bus.settings["sram"]]
+        data, identity, address = (max([shapes[i][k] for i in outer], default=d) for k, d in enumerate((64, 1, 40)))
+        selects = (len(outer) - 1).bit_length() if outer else 0
+        if not outer:
             self.no_memory()
         self.clocks_and_resets()
         self.interrupts()
         self.registers()
         for i, bus in enumerate(self.map.memory):
-            self.memory(i, bus, *shapes[i])
+            alone = not bus.settings["sram"] and len(outer) == 1
+            self.memory(i, bus, "m_axi_" if alone else f"m{i}_", *shapes[i])
+            if bus.settings["sram"]:
+                self.sram(i, bus, *shapes[i])
+        if len(outer) > 1:
+            self.join(outer, shapes, data, identity, address)
         self.chip()
         body = "\n".join(self.lines)
         return f"""\
@@ -86,7 +91,7 @@ module presil_ports (
   input  logic clk,
   input  logic rst,
   output logic irq,
-{AXIL}{outer_memory(data, identity, address)});
+{AXIL}{outer_memory(data, identity + selects, address)});
 {body}
 endmodule
 """
@@ -245,54 +250,155 @@ endmodule
             if not kind.startswith("in"):
                 self.add(f"assign m_axi_{wire} = '0;")
 
-    def memory(self, index, bus, data, identity, address):
-        """One port of the chip as the signals m_axi_*."""
+    def memory(self, index, bus, net, data, identity, address):
+        """One port of the chip as the signals net*."""
+        if net != "m_axi_":
+            for wire, kind in MEMORY.items():
+                self.add(f"logic [{width_of(kind, data, identity, address) - 1}:0] {net}{wire};")
         size = (data // 8).bit_length() - 1
         edge = self.edge(bus.clock)
-        slow = edge != "1'b1"
+        slow = edge != "1'b1" and not bus.settings["sram"]
         out = {"arlen": "'0", "arsize": f"3'd{size}", "arburst": "2'd1", "arid": "'0", "rready": "1'b1",
                "wstrb": "'1", "wlast": "1'b1", "bready": "1'b1"}  # fmt: skip
         out |= {wire.replace("ar", "aw"): out[wire] for wire in ("arlen", "arsize", "arburst", "arid")}
+        values = {}
         for wire, kind in MEMORY.items():
             if kind.startswith("in"):
                 continue
-            value = self.output(bus, wire, out.get(wire, "'0"))
-            if not bus.has(wire) and bus.settings["direction"] == (
-                "write" if wire[0] in "ra" and wire[:2] != "aw" else "read"
-            ):
-                value = "'0"
-            if slow and wire in ("rready", "bready"):
-                value = f"{value} && {edge}"
-            if slow and wire in ("arvalid", "awvalid", "wvalid") and bus.has(wire):
-                channel = wire[:-5]
-                self.add(f"logic {channel}{index}_ready;")
-                self.add(f"presil_port_slow u_slow_{channel}{index} (.clk(clk), .rst(reset), .edge_coming({edge}),")
-                self.add(
-                    f"  .valid({value}), .ready({channel}{index}_ready), .up_valid(m_axi_{wire}), "
-                    f".up_ready(m_axi_{channel}ready));"
-                )
-                continue
-            width = {"ID": identity, "ADDR": address, "DATA": data, "STRB": data // 8}.get(kind) or int(kind)
-            self.add(f"assign m_axi_{wire} = {width}'({value});")
+            values[wire] = self.output(bus, wire, out.get(wire, "'0"))
+            unused = "write" if wire[0] in "ra" and wire[:2] != "aw" else "read"
+            if not bus.has(wire) and bus.settings["direction"] == unused:
+                values[wire] = "'0"
+        if slow:
+            self.slow(index, bus, net, values, (data, identity, address))
+        else:
+            for wire, value in values.items():
+                self.add(f"assign {net}{wire} = {width_of(MEMORY[wire], data, identity, address)}'({value});")
+            self.extras(index, bus, identity, lambda wire, value: self.add(f"assign {wire}_{index} = {value};"))
         for wire, kind in MEMORY.items():
             if kind.startswith("in") and bus.has(wire):
                 crossed = slow and wire in ("arready", "awready", "wready")
-                self.connections[bus.wires[wire].name] = f"{wire[:-5]}{index}_ready" if crossed else f"m_axi_{wire}"
+                self.connections[bus.wires[wire].name] = f"{wire[:-5]}{index}_ready" if crossed else f"{net}{wire}"
         if bus.kind == "axi3":
-            self.axi3(index, bus, identity)
-        else:
-            for wire in ("awlock", "arlock", "wid"):
-                if bus.has(wire):
-                    self.wire(bus.wires[wire])
+            self.axi3(index, bus, net, identity)
 
-    def axi3(self, index, bus, identity):
-        nets = {w: self.output(bus, w, "'0") for w in ("awid", "awlock", "arlock", "wid", "wlast")}
+    EXTRAS = {"awlock": "2", "arlock": "2", "wid": "ID"}
+
+    def extras(self, index, bus, identity, use):
+        """What only AXI3 has, for who checks it."""
+        for wire, kind in self.EXTRAS.items():
+            value = self.output(bus, wire, "'0")
+            if bus.kind == "axi3":
+                self.add(f"logic [{width_of(kind, 0, identity, 0) - 1}:0] {wire}_{index};")
+                use(wire, f"{width_of(kind, 0, identity, 0)}'({value})")
+
+    def slow(self, index, bus, net, values, shape):
+        """A port on a slower clock: the chip's channels are taken at its edges."""
+        edge = self.edge(bus.clock)
+        channels = {
+            c: {w: v for w, v in values.items() if channel(w) == c and not w.endswith("valid")}
+            for c in ("ar", "aw", "w")
+        }
+        extra = {}
+        self.extras(index, bus, shape[1], extra.__setitem__)
+        for c, wires in channels.items():
+            widths = {w: width_of(MEMORY[w], *shape) for w in wires}
+            inside = [f"{widths[w]}'({value})" for w, value in wires.items()]
+            outside = [f"{net}{w}" for w in wires]
+            for w, value in extra.items():
+                if channel(w) == c:
+                    widths[w] = width_of(self.EXTRAS[w], *shape)
+                    inside.append(value)
+                    outside.append(f"{w}_{index}")
+            self.add(f"logic {c}{index}_ready;\npresil_port_slow #(.BITS({sum(widths.values())})) u_slow_{c}{index} (")
+            self.add(f"  .clk(clk), .rst(reset), .edge_coming({edge}), .valid({values[c + 'valid']}),")
+            self.add(f"  .ready({c}{index}_ready), .up_valid({net}{c}valid), .up_ready({net}{c}ready),")
+            self.add(f"  .payload({{{', '.join(inside)}}}),\n  .up_payload({{{', '.join(outside)}}}));")
+        for wire in ("rready", "bready"):
+            self.add(f"assign {net}{wire} = {values[wire]} && {edge};")
+
+    def axi3(self, index, bus, net, identity):
+        clock = self.connections[bus.clock] if bus.settings["sram"] else "clk"
+        nets = {"awid": f"{net}awid", "wid": f"wid_{index}" if bus.has("wid") else f"{net}awid", "wlast": f"{net}wlast"}
         if not bus.has("wid"):
             nets["wid"] = nets["awid"] = "'0"
-        taken = {c: f"m_axi_{c}valid && m_axi_{c}ready" for c in ("aw", "w", "ar")}
-        self.add(f"presil_port_axi3 #(.ID({identity})) u_axi3_{index} (.clk(clk), .rst(reset),")
+        nets |= {wire: f"{wire}_{index}" for wire in ("awlock", "arlock")}
+        taken = {c: f"{net}{c}valid && {net}{c}ready" for c in ("aw", "w", "ar")}
+        self.add(f"presil_port_axi3 #(.ID({identity})) u_axi3_{index} (.clk({clock}), .rst(reset),")
         self.add("  " + ", ".join(f".{c}taken({net})" for c, net in taken.items()) + ",")
         self.add("  " + ", ".join(f".{w}({net})" for w, net in nets.items()) + ");")
+
+    def sram(self, index, bus, data, identity, address):
+        s = bus.settings["sram"]
+        self.add(f"presil_port_sram #(.WORD({data // 8}), .ID({identity}), .ADDR({address}), .BASE(64'd{s['base']}),")
+        self.add(f"  .BYTES({s['bytes']})) u_sram{index} (.clk({self.connections[bus.clock]}), .rst(reset),")
+        self.add("  " + ", ".join(f".{wire}(m{index}_{wire})" for wire in MEMORY) + ");")
+
+    def join(self, outer, shapes, data, identity, address):
+        """Several ports on one bus: each as wide as the widest, and one after the other."""
+        for i in outer:
+            self.add(f"logic w{i}_arvalid, w{i}_arready, w{i}_awvalid, w{i}_awready, w{i}_wvalid, w{i}_wready;")
+            self.add(f"logic [{data - 1}:0] w{i}_wdata;\nlogic [{data // 8 - 1}:0] w{i}_wstrb;")
+            self.widen(i, shapes[i][0], data, shapes[i][1])
+        self.add(f"localparam int unsigned PORT = {(len(outer) - 1).bit_length()};")
+        self.add("logic [PORT-1:0] ar_port, aw_port;")
+
+        def all_ports(text):
+            return "{" + ", ".join(text.replace("#", str(i)) for i in reversed(outer)) + "}"
+
+        def request(c):
+            return f"{{{identity}'(m#_{c}id), {address}'(m#_{c}addr), m#_{c}len, m#_{c}size, m#_{c}burst}}"
+
+        pins = {"clk": "clk", "rst": "reset"}
+        for c in ("ar", "aw"):
+            pins |= {
+                c: all_ports(request(c)),
+                f"{c}valid": all_ports(f"w#_{c}valid"),
+                f"{c}ready": all_ports(f"w#_{c}ready"),
+            }
+            pins |= {
+                f"up_{c}": f"{{m_axi_{c}id[{identity - 1}:0], m_axi_{c}addr, m_axi_{c}len, m_axi_{c}size, m_axi_{c}burst}}"
+            }
+            pins |= {f"up_{c}_port": f"{c}_port", f"up_{c}valid": f"m_axi_{c}valid", f"up_{c}ready": f"m_axi_{c}ready"}
+            self.add(f"assign m_axi_{c}id[{identity} +: PORT] = {c}_port;")
+        pins |= {
+            w: all_ports(f"{'m' if w == 'wlast' else 'w'}#_{w}")
+            for w in ("wdata", "wstrb", "wlast", "wvalid", "wready")
+        }
+        pins |= {f"up_{w}": f"m_axi_{w}" for w in ("wdata", "wstrb", "wlast", "wvalid", "wready")}
+        for c in ("r", "b"):
+            pins |= {f"{c}_port": f"m_axi_{c}id[{identity} +: PORT]", f"up_{c}valid": f"m_axi_{c}valid"}
+            pins |= {
+                f"{c}valid": all_ports(f"m#_{c}valid"),
+                f"{c}ready": all_ports(f"m#_{c}ready"),
+                f"up_{c}ready": f"m_axi_{c}ready",
+            }
+        self.add(
+            f"presil_port_mux #(.PORTS({len(outer)}), .WORD({data // 8}), .ID({identity}), .ADDR({address})) u_mux ("
+        )
+        self.add(",\n".join(f"  .{pin}({net})" for pin, net in pins.items()) + ");")
+        for i in outer:
+            own = shapes[i][1]
+            self.add(f"assign m{i}_rid = m_axi_rid[{own - 1}:0];\nassign m{i}_bid = m_axi_bid[{own - 1}:0];")
+            for wire in ("rresp", "rlast", "bresp"):
+                self.add(f"assign m{i}_{wire} = m_axi_{wire};")
+
+    def widen(self, i, own, data, identity):
+        if own == data:
+            for wire in ("arvalid", "awvalid", "wdata", "wstrb", "wvalid"):
+                self.add(f"assign w{i}_{wire} = m{i}_{wire};")
+            for wire in ("arready", "awready", "wready"):
+                self.add(f"assign m{i}_{wire} = w{i}_{wire};")
+            self.add(f"assign m{i}_rdata = m_axi_rdata;")
+            return
+        self.add(f"presil_port_widen #(.IN({own // 8}), .OUT({data // 8}), .ID({identity})) u_widen{i} (")
+        pins = {"clk": "clk", "rst": "reset", "rtaken": f"m{i}_rvalid && m{i}_rready", "up_rdata": "m_axi_rdata"}
+        for c in ("ar", "aw"):
+            pins[c] = f"{{m{i}_{c}addr[11:0], m{i}_{c}len, m{i}_{c}size, m{i}_{c}burst}}"
+        both = ("arvalid", "arready", "awvalid", "awready", "wdata", "wstrb", "wvalid", "wready")
+        pins |= {w: f"m{i}_{w}" for w in ("arid", "rid", "rlast", "rdata", "wlast", *both)}
+        pins |= {f"up_{w}": f"w{i}_{w}" for w in both}
+        self.add(",\n".join(f"  .{pin}({net})" for pin, net in pins.items()) + ");")
 
     # ---- the chip itself
 
@@ -310,12 +416,19 @@ endmodule
         self.add(");")
 
 
+def channel(wire):
+    return wire[:2] if wire[:2] in ("aw", "ar") else wire[0]
+
+
+def width_of(kind, data, identity, address):
+    kind = kind[2:].strip() or "1" if kind.startswith("in") else kind
+    return {"ID": identity, "ADDR": address, "DATA": data, "STRB": data // 8}.get(kind) or int(kind)
+
+
 def outer_memory(data, identity, address):
-    widths = {"ID": identity, "ADDR": address, "DATA": data, "STRB": data // 8}
     lines = []
     for wire, kind in MEMORY.items():
         inner = kind.startswith("in")
-        kind = kind[2:].strip() or "1" if inner else kind
-        width = widths.get(kind) or int(kind)
+        width = width_of(kind, data, identity, address)
         lines.append(f"  {'input ' if inner else 'output'} logic [{width - 1}:0] m_axi_{wire}")
     return ",\n".join(lines) + "\n"

@@ -36,6 +36,8 @@ presil_add_chip(NAME ports_apb TOP presil_ports_apb_top CHIP ports BUILDS fast c
                 SOURCES ${r}/presil_ports_core.sv ${r}/presil_ports_apb_top.sv)
 presil_add_chip(NAME ports_csb TOP presil_ports_csb_top CHIP ports BUILDS fast check PORTS ${r}/presil_ports_csb.toml
                 INCLUDE ${r} SOURCES ${r}/presil_ports_core.sv ${r}/presil_ports_csb_top.v)
+presil_add_chip(NAME ports_many TOP presil_ports_many_top CHIP ports BUILDS fast check PORTS ${r}/presil_ports_many.toml
+                SOURCES ${r}/presil_ports_core.sv ${r}/presil_ports_many_top.sv)
 
 add_executable(test_transport ${CMAKE_CURRENT_LIST_DIR}/test_transport.c)
 set_target_properties(test_transport PROPERTIES C_STANDARD 11)

@@ -19,6 +19,7 @@ BASE, SIZE = 0x100000, 1 << 20
 CHIPS = {
     "apb": {"word": 16, "access": 3, "strobes": True, "errors": True, "pending": None},
     "csb": {"word": 8, "access": 6, "strobes": False, "errors": False, "pending": 0xDFE0},
+    "many": {"word": 8, "access": 6, "strobes": False, "errors": True, "pending": None, "registers": 0x20000},
 }
 BUILDS = ("fast", "check")
 
@@ -63,8 +64,9 @@ def test_registers_behind_any_bus(chip):
         chip.write32(SCRATCH, value)
         chip.write32(SCRATCH & 0xFFF, 0x77)
         assert chip.read32(SCRATCH) == value
-    with pytest.raises(TransportError, match="0x10000 is not a multiple of 4 below 0x10000"):
-        chip.read32(0x10000)
+    end = chip.properties.get("registers", 0x10000)
+    with pytest.raises(TransportError, match=f"{end:#x} is not a multiple of 4 below {end:#x}"):
+        chip.read32(end)
     if chip.properties["errors"]:
         for access in (lambda: chip.read32(0xE000), lambda: chip.write32(0xFFFC, 1)):
             with pytest.raises(TransportError, match="answered SLVERR"):
@@ -115,6 +117,79 @@ def test_pulses_are_kept_until_cleared(chip):
     chip.reset()
     assert chip.read32(pending) == 0
     assert chip.wait(1000)[0] == DEADLINE
+
+
+def start(chip, engine, source, target, beats, bursts):
+    for register, value in ((SRC, source), (DST, target), (BEATS, beats), (BURSTS, bursts), (CONTROL, 1)):
+        chip.write32(engine + register, value)
+
+
+def finish(chip, engine):
+    for _ in range(10000):
+        if chip.read32(engine + STATUS) & 2:
+            return chip.write32(engine + STATUS, 2)
+    pytest.fail("never done")
+
+
+@pytest.fixture(params=BUILDS)
+def many(request):
+    path = LIB / f"libpresil_sim_ports_many_{request.param}.so"
+    with Transport(path, memory_bytes=SIZE, memory_base=BASE, options="monitor=1") as transport:
+        transport.properties = CHIPS["many"]
+        yield transport
+
+
+SRAM, SECOND = 0x80000000, 0x10000
+
+
+@pytest.mark.parametrize("model", ["default", "ideal", "pressure=heavy,commit=b", "reorder=1,interleave=1,stall=0.2"])
+def test_ports_of_several_widths_share_the_bus(many, model):
+    """A reads and writes 64 bits through two ports while B moves 256 bits: narrow beats on the lanes of a wide bus."""
+    many.set_memory_model(model, 5)
+    random.seed(9)
+    assert many.read32(WORD) == 8 and many.read32(SECOND + WORD) == 32
+    for launch, skew in enumerate((0, 8, 24, 40)):
+        data = random.randbytes(SIZE)
+        many.memory_write(BASE, data)
+        many.launch(launch)
+        start(many, 0, BASE + skew, BASE + 0x40000 + 3 * skew, 7, 5)
+        start(many, SECOND, BASE + 0x10000, BASE + 0x60000, 16, 9)
+        finish(many, 0)
+        finish(many, SECOND)
+        want = bytearray(data)
+        want[0x40000 + 3 * skew : 0x40000 + 3 * skew + 280] = data[skew : skew + 280]
+        want[0x60000 : 0x60000 + 4608] = data[0x10000 : 0x10000 + 4608]
+        assert many.memory_read(BASE, SIZE) == want
+        assert many.read32(0x44) == 0, "a read came back with another ID"
+
+
+def test_a_memory_on_the_chip(many):
+    data = random.Random(4).randbytes(SIZE)
+    many.memory_write(BASE, data)
+    many.launch(0)
+    start(many, 0, BASE, SRAM + 0x100, 16, 4)
+    finish(many, 0)
+    assert many.memory_read(BASE, SIZE) == data, "what is for the chip's own memory went to the other"
+    start(many, 0, SRAM + 0x100, SRAM + 0x1000, 3, 10)
+    finish(many, 0)
+    many.reset()  # keeps it in the fast build; the check build makes a new model
+    start(many, 0, SRAM + 0x1000, BASE + 0x8000, 5, 6)
+    finish(many, 0)
+    if "check" not in many.info().build.decode():
+        assert many.memory_read(BASE + 0x8000, 240) == data[:240]
+    start(many, 0, SRAM + 0x2000, BASE + 0x9000, 1, 1)  # behind its end
+    finish(many, 0)
+    assert many.memory_read(BASE + 0x9000, 8) == bytes(8)
+
+
+def test_each_clock_has_its_rate(many):
+    before, ticks = many.cycles(), many.read32(0x40)
+    many.wait(6000)
+    assert abs((many.read32(0x40) - ticks) * 2 - (many.cycles() - before)) <= 12
+    start(many, 0, BASE, BASE + 4096, 1, 1)
+    start(many, SECOND, BASE, BASE + 4096, 1, 3)
+    many.wait(100000)
+    assert many.wait(100000)[0] == IRQ
 
 
 def test_outside_of_the_memory(chip):

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// A memory port of a chip on a wider bus: puts its write beats on the lanes that their address means, and takes its
+// read beats from them. Requests, IDs and responses are the same on both sides.
+// Up to 16 bursts in each direction, reads 16 for each ID. Latency: none; write data wait for their address.
+// Reset: synchronous.
+module presil_port_widen
+    import presil_port_beat_pkg::*;
+#(
+    parameter int unsigned IN  = 8,   // bytes of the chip's bus
+    parameter int unsigned OUT = 64,  // bytes of the wider one
+    parameter int unsigned ID  = 4
+) (
+    input  logic             clk,
+    input  logic             rst,
+    input  beat_t            ar,
+    input  logic [ID-1:0]    arid,
+    input  logic             arvalid,
+    output logic             arready,
+    output logic             up_arvalid,
+    input  logic             up_arready,
+    input  logic [ID-1:0]    rid,
+    input  logic             rtaken,
+    input  logic             rlast,
+    input  logic [8*OUT-1:0] up_rdata,
+    output logic [8*IN-1:0]  rdata,
+    input  beat_t            aw,
+    input  logic             awvalid,
+    output logic             awready,
+    output logic             up_awvalid,
+    input  logic             up_awready,
+    input  logic [8*IN-1:0]  wdata,
+    input  logic [IN-1:0]    wstrb,
+    input  logic             wlast,
+    input  logic             wvalid,
+    output logic             wready,
+    output logic [8*OUT-1:0] up_wdata,
+    output logic [OUT-1:0]   up_wstrb,
+    output logic             up_wvalid,
+    input  logic             up_wready
+);
+    localparam int unsigned LOW = $clog2(IN), HIGH = $clog2(OUT);
+
+    beat_t reads[2**ID][16], writes[16];
+    logic [4:0] read_first[2**ID], read_last[2**ID], write_first, write_last;
+    beat_t read_now, write_now;
+    logic read_full, write_full, write_some;
+
+    assign read_full  = read_last[arid] - read_first[arid] == 5'd16;
+    assign write_full = write_last - write_first == 5'd16;
+    assign write_some = write_last != write_first;
+    assign read_now   = reads[rid][read_first[rid][3:0]];
+    assign write_now  = writes[write_first[3:0]];
+
+    assign up_arvalid = arvalid && !read_full;
+    assign arready    = up_arready && !read_full;
+    assign up_awvalid = awvalid && !write_full;
+    assign awready    = up_awready && !write_full;
+    assign up_wvalid  = wvalid && write_some;
+    assign wready     = up_wready && write_some;
+    assign rdata      = up_rdata[8*IN*read_now.addr[HIGH-1:LOW]+:8*IN];
+    assign up_wdata   = {OUT / IN{wdata}};
+    assign up_wstrb   = OUT'(wstrb) << (IN * write_now.addr[HIGH-1:LOW]);
+
+    always_ff @(posedge clk) begin
+        if (up_arvalid && up_arready) begin
+            reads[arid][read_last[arid][3:0]] <= ar;
+            read_last[arid] <= read_last[arid] + 5'd1;
+        end
+        if (rtaken) begin
+            reads[rid][read_first[rid][3:0]].addr <= next(read_now);
+            if (rlast) read_first[rid] <= read_first[rid] + 5'd1;
+        end
+        if (up_awvalid && up_awready) begin
+            writes[write_last[3:0]] <= aw;
+            write_last <= write_last + 5'd1;
+        end
+        if (up_wvalid && up_wready) begin
+            writes[write_first[3:0]].addr <= next(write_now);
+            if (wlast) write_first <= write_first + 5'd1;
+        end
+        if (rst) begin
+            for (int i = 0; i < 2**ID; i++) {read_first[i], read_last[i]} <= '0;
+            {write_first, write_last} <= '0;
+        end
+    end
+endmodule
