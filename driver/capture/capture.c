@@ -119,7 +119,9 @@ static int keep(presil_bundle_capture *c, const presil_capture_launch *launch, c
         c->options.describe(c->options.context, launch, capture_label, &c->labels);
     int status = store_launch(c->group, launch, c->reads, c->expected, &c->labels);
     if (!status && store_memory(c->group, launch, writes, NULL, &written)) written = NULL; /* a peer may be gone */
-    if (!status) status = store_result(c->group, launch, report, c->expected, written);
+    presil_names names = {.size = sizeof names};
+    if (!status) status = presil_device_get_names(c->device, &names);
+    if (!status) status = store_result(c->group, launch, report, &names, c->expected, written);
     if (!status) status = presil_bundle_commit(c->group);
     if (!status) c->group = NULL;
     return status;

@@ -158,23 +158,31 @@ int store_copy(presil_bundle_group *group, const capture_copy *copy, const presi
 }
 
 /* ---- the chip */
+enum { COUNTERS = 5 }; /* that every report has; the chip's own follow */
+
+static const char *name_of(const presil_name *name) { return name->name ? name->name : "unused"; }
+
 int store_chip(presil_bundle_writer *writer, presil_device *device, const presil_bundle_capture_options *options) {
     presil_device_info info = {.size = sizeof info};
     presil_device_identity who = {.size = sizeof who};
     int status = presil_device_get_info(device, &info);
     if (!status) status = presil_device_identify(device, &who);
     if (status) return status;
+    presil_names names = {.size = sizeof names};
+    status = presil_device_get_names(device, &names);
+    if (status) return status;
     const char *engines[PRESIL_ENGINES], *causes[PRESIL_CAUSES];
-    static const char *const unused[PRESIL_CAUSES] = {
-        "cause_0", "cause_1", "cause_2",  "cause_3",  "cause_4",  "cause_5",  "cause_6",  "cause_7",
-        "cause_8", "cause_9", "cause_10", "cause_11", "cause_12", "cause_13", "cause_14", "cause_15"};
-    for (uint32_t i = 0; i < PRESIL_ENGINES; i++) engines[i] = presil_engine_name(i);
-    for (uint32_t i = 0; i < PRESIL_CAUSES; i++) causes[i] = presil_cause_name(i) ? presil_cause_name(i) : unused[i];
-    static const presil_bundle_counter counters[] = {{"read_bytes", "bytes"},
-                                                     {"write_bytes", "bytes"},
-                                                     {"read_beats", "beats"},
-                                                     {"write_beats", "beats"},
-                                                     {"descriptors", "commands"}};
+    for (uint32_t i = 0; i < names.engine_count; i++) engines[i] = name_of(&names.engines[i]);
+    for (uint32_t i = 0; i < names.cause_count; i++) causes[i] = name_of(&names.causes[i]);
+    presil_bundle_counter counters[COUNTERS + PRESIL_COUNTERS] = {{"read_bytes", "bytes"},
+                                                                  {"write_bytes", "bytes"},
+                                                                  {"read_beats", "beats"},
+                                                                  {"write_beats", "beats"},
+                                                                  {"descriptors", "commands"}};
+    for (uint32_t i = 0; i < names.counter_count; i++) {
+        const presil_name *n = &names.counters[i];
+        counters[COUNTERS + i] = (presil_bundle_counter){name_of(n), n->unit ? n->unit : "cycles"};
+    }
     const presil_bundle_chip chip = {.size = sizeof chip,
                                      .abi_chip = who.abi_chip,
                                      .abi_transport = who.abi_transport,
@@ -198,9 +206,9 @@ int store_chip(presil_bundle_writer *writer, presil_device *device, const presil
                                      .engines = engines,
                                      .causes = causes,
                                      .counters = counters,
-                                     .engine_count = PRESIL_ENGINES,
-                                     .cause_count = PRESIL_CAUSES,
-                                     .counter_count = sizeof counters / sizeof *counters};
+                                     .engine_count = names.engine_count,
+                                     .cause_count = names.cause_count,
+                                     .counter_count = COUNTERS + names.counter_count};
     status = presil_bundle_put_chip(writer, &chip, NULL);
     if (status || !options->file_label_count) return status;
     return presil_bundle_put_labels(writer, options->file_labels, options->file_label_count);
@@ -297,11 +305,14 @@ static bool only_in(const presil_bundle_memory *a, const presil_bundle_memory *b
 }
 
 int store_result(presil_bundle_group *group, const presil_capture_launch *launch, const presil_report *report,
-                 const presil_bundle_memory *expected, const presil_bundle_memory *writes) {
-    const uint64_t counters[] = {report->read_bytes, report->write_bytes, report->read_beats, report->write_beats,
-                                 report->descriptors};
+                 const presil_names *names, const presil_bundle_memory *expected, const presil_bundle_memory *writes) {
+    uint64_t counters[COUNTERS + PRESIL_COUNTERS] = {report->read_bytes, report->write_bytes, report->read_beats,
+                                                     report->write_beats, report->descriptors};
+    memcpy(&counters[COUNTERS], report->counters, sizeof report->counters);
     uint64_t stalls[PRESIL_ENGINES * PRESIL_CAUSES];
-    memcpy(stalls, report->stalls, sizeof stalls);
+    const uint32_t causes = names->cause_count;
+    for (uint32_t e = 0; e < names->engine_count; e++)
+        memcpy(&stalls[e * causes], report->stalls[e], causes * sizeof *stalls);
     presil_bundle_result record = {.size = sizeof record,
                                    .status = -(int32_t)report->status,
                                    .verified = report->verified,
@@ -316,8 +327,8 @@ int store_result(presil_bundle_group *group, const presil_capture_launch *launch
                                    .host_ns = report->host_ns,
                                    .stalls = stalls,
                                    .counters = counters,
-                                   .stall_count = PRESIL_ENGINES * PRESIL_CAUSES,
-                                   .counter_count = sizeof counters / sizeof *counters,
+                                   .stall_count = names->engine_count * causes,
+                                   .counter_count = COUNTERS + names->counter_count,
                                    .writes = writes};
     if (report->verified == 0) {
         record.difference = (presil_bundle_difference){.present = 1,

@@ -38,6 +38,6 @@ int store_copy(presil_bundle_group *group, const capture_copy *copy, const presi
 int store_launch(presil_bundle_group *group, const presil_capture_launch *launch, const presil_bundle_memory *reads,
                  const presil_bundle_memory *expected, const capture_labels *labels);
 int store_result(presil_bundle_group *group, const presil_capture_launch *launch, const presil_report *report,
-                 const presil_bundle_memory *expected, const presil_bundle_memory *writes);
+                 const presil_names *names, const presil_bundle_memory *expected, const presil_bundle_memory *writes);
 
 #endif

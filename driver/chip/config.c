@@ -94,7 +94,7 @@ int chip_probe(presil_chip *chip, const presil_link *link, presil_error_buffer *
     return PRESIL_OK;
 }
 
-const presil_chip_ops *presil_chip_builtin(void) {
+const presil_chip_ops *presil_chip_entry(void) {
     static const presil_chip_ops ops = {.size = sizeof(presil_chip_ops),
                                         .abi = PRESIL_CHIP_ABI,
                                         .name = "presil",

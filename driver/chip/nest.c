@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "nest.h"
-#include "presil_spad.h"
+#include "spad.h"
 
 nest_slot *nest_find(nest_pool *pool, uint64_t key, bool *hit) {
     nest_slot *oldest = &pool->slot[0];

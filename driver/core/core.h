@@ -155,7 +155,7 @@ struct presil_device {
     char config[32], build[32];
     bool config_given, build_given;
     char transport_spec[160]; /* "inproc", or the kind and its options: "socket:..." (transport.c) */
-    char *library_path, *memory_model;
+    char *library_path, *chip_path, *memory_model;
     uint64_t seed, hang_cycles, hang_ns; /* hang_ns: where the transport has no clock */
     presil_waiting hang[MOST_WAITING];   /* the last EHUNG, under report_lock */
     uint32_t hang_rows;
@@ -257,7 +257,8 @@ int presil_choose_transport(presil_device *device, const char *list,
 bool presil_transport_is_remote(const presil_device *device); /* not a library of this process: it has a name already */
 const presil_transport_ops *presil_transport_remote_ops(const presil_device *device); /* NULL: it is not remote */
 int presil_library_transport(const presil_device *device, presil_transport_ops *out); /* checked, a copy */
-int presil_library_chip(const presil_device *device, const char *name, presil_chip_ops *out); /* checked, a copy */
+/* name: of the chip, if its library isn't given; checked, a copy */
+int presil_library_chip(const presil_device *device, const char *name, presil_chip_ops *out);
 
 /* ---- start.c */
 int presil_choose_chip(presil_device *device); /* at open: by configuration, or by what the simulator library says */

@@ -39,6 +39,7 @@ void presil_device_drop(presil_device *device) {
     (void)pthread_cond_destroy(&device->work);
     (void)pthread_cond_destroy(&device->done);
     free(device->library_path);
+    free(device->chip_path);
     free(device->memory_model);
     free(device->trace_path);
     free(device->affinity);
@@ -136,6 +137,8 @@ static int read_options(presil_device *device, const presil_device_options *o) {
     (void)snprintf(device->build, sizeof device->build, "%s", build);
     int status = choose_memory(device, o->memory_bytes);
     device->library_path = copy_text(o->library, &status);
+    const char *chip = o->chip_library ? o->chip_library : getenv("PRESIL_CHIP_LIBRARY");
+    device->chip_path = copy_text(chip && *chip ? chip : NULL, &status);
     device->memory_model = copy_text(o->memory_model, &status);
     atomic_init(&device->mode, (int)o->mode);
     device->seed = o->seed;

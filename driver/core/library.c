@@ -33,7 +33,8 @@ static bool is_there(const char *directory, size_t length, const char *name, cha
     return n > 0 && n < PATH_BYTES && access(path, R_OK) == 0;
 }
 
-/* PRESIL_LIBRARY_PATH (directories separated by colons), then beside libpresil, then its lib/. */
+/* PRESIL_LIBRARY_PATH (directories separated by colons), then beside libpresil (or the program that has it inside),
+ * then its lib/, ../lib/ and ... */
 static int find_library(const char *name, char *path) {
     const char *places = getenv("PRESIL_LIBRARY_PATH");
     for (const char *at = places; at && *at;) {
@@ -41,11 +42,13 @@ static int find_library(const char *name, char *path) {
         if (is_there(at, length, name, path)) return PRESIL_OK;
         at += length + (at[length] == ':');
     }
-    char own[PATH_BYTES - 8], below[PATH_BYTES];
+    static const char *const below[] = {"", "/lib", "/../lib", "/.."};
+    char own[PATH_BYTES - 8], folder[PATH_BYTES];
     own_directory(own, sizeof own);
-    if (is_there(own, strlen(own), name, path)) return PRESIL_OK;
-    (void)snprintf(below, sizeof below, "%s/lib", own);
-    if (is_there(below, strlen(below), name, path)) return PRESIL_OK;
+    for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
+        (void)snprintf(folder, sizeof folder, "%s%s", own, below[i]);
+        if (is_there(folder, strlen(folder), name, path)) return PRESIL_OK;
+    }
     return presil_fail(PRESIL_ENODEV,
                        "%s is neither in PRESIL_LIBRARY_PATH (%.150s) nor in %.150s: build it (cmake target %.*s), or "
                        "choose another chip or build",
@@ -132,33 +135,33 @@ static int take_chip(const presil_chip_ops *ops, const char *path, const char *n
                            ops ? ops->abi : 0);
     *out = (presil_chip_ops){0};
     memcpy(out, ops, ops->size < sizeof *out ? ops->size : sizeof *out);
-    if (!out->name || strcmp(out->name, name) != 0)
+    if (!out->name || (name && strcmp(out->name, name) != 0))
         return presil_fail(PRESIL_ENODEV, "%s is for the chip \"%s\", not \"%s\"", path, out->name ? out->name : "?",
-                           name);
+                           name ? name : "?");
     const char *missing = chip_missing(out);
     return missing
                ? presil_fail(PRESIL_ENODEV, "%s has no %s, which every chip must have (presil_chip.h)", path, missing)
                : PRESIL_OK;
 }
 
-int presil_library_chip(const presil_device *device, const char *chip, presil_chip_ops *out) {
-    char name[128], path[PATH_BYTES];
-    const presil_chip_ops *builtin = presil_chip_builtin();
-    if (builtin && strcmp(builtin->name, chip) == 0) {
-        *out = *builtin;
-        return PRESIL_OK;
-    }
+/* A chip of the user's own lies beside its simulator. */
+static int find_chip(const presil_device *device, const char *chip, char *path) {
+    char name[128];
     (void)snprintf(name, sizeof name, "libpresil_chip_%s.so", chip);
-    const char *slash = device->library_path ? strrchr(device->library_path, '/')
-                                             : NULL; /* a chip of the user's own lies beside its simulator */
-    if (!slash || !is_there(device->library_path, (size_t)(slash - device->library_path), name, path)) {
-        const int status = find_library(name, path);
-        if (status) return status;
-    }
+    const char *slash = device->library_path ? strrchr(device->library_path, '/') : NULL;
+    if (slash && is_there(device->library_path, (size_t)(slash - device->library_path), name, path)) return PRESIL_OK;
+    return find_library(name, path);
+}
+
+int presil_library_chip(const presil_device *device, const char *chip, presil_chip_ops *out) {
+    char found[PATH_BYTES];
+    const char *path = device->chip_path ? device->chip_path : found;
+    int status = device->chip_path ? PRESIL_OK : find_chip(device, chip, found);
+    if (status) return status;
     void *entry = NULL;
-    const int status = load(path, "presil_chip_entry", &entry);
+    status = load(path, "presil_chip_entry", &entry);
     if (status) return status;
     presil_chip_entry_fn function;
     memcpy(&function, &entry, sizeof function);
-    return take_chip(function(), path, chip, out);
+    return take_chip(function(), path, device->chip_path ? NULL : chip, out);
 }

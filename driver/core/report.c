@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Callbacks, and the names of what reports count. */
 #include "core.h"
-#include "presil_desc.h"
 
 void presil_set_report(presil_device *device, presil_report_fn fn, void *context) {
     if (presil_enter(device)) return;
@@ -53,29 +52,4 @@ int presil_device_get_names(presil_device *device, presil_names *out) {
                            PRESIL_CAUSES, PRESIL_COUNTERS);
     presil_give(out, &own, sizeof own);
     return PRESIL_OK;
-}
-
-const char *presil_engine_name(uint32_t engine) {
-    static const char *const names[PRESIL_ENGINES] = {"load", "matrix", "epilogue", "store", "vector"};
-    return engine < PRESIL_ENGINES ? names[engine] : NULL;
-}
-
-const char *presil_cause_name(uint32_t cause) {
-    static const char *const names[PRESIL_CAUSES] = {
-        [PRESIL_CAUSE_BUSY] = "busy",
-        [PRESIL_CAUSE_COMMAND] = "command",
-        [PRESIL_CAUSE_WAIT_LOAD] = "wait_load",
-        [PRESIL_CAUSE_WAIT_MATRIX] = "wait_matrix",
-        [PRESIL_CAUSE_WAIT_EPILOGUE] = "wait_epilogue",
-        [PRESIL_CAUSE_WAIT_STORE] = "wait_store",
-        [PRESIL_CAUSE_WAIT_VECTOR] = "wait_vector",
-        [PRESIL_CAUSE_WEIGHTS] = "weights",
-        [PRESIL_CAUSE_SCRATCHPAD] = "scratchpad",
-        [PRESIL_CAUSE_BUS_REQUEST] = "bus_request",
-        [PRESIL_CAUSE_BUS_DATA] = "bus_data",
-        [PRESIL_CAUSE_BUS_RESPONSE] = "bus_response",
-        [PRESIL_CAUSE_DRAIN] = "drain",
-        [PRESIL_CAUSE_ERROR] = "error",
-    };
-    return cause < PRESIL_CAUSES ? names[cause] : NULL;
 }

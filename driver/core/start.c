@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define DEFAULT_CHIP "presil" /* of configurations that are given without a simulator */
+
 enum { MOST_OPTIONS = 4096 };
 
 /* What a library in this process is told: PRESIL_COVERAGE=PATH has simulators that record coverage write it there, and
@@ -151,26 +153,34 @@ static int take_names(presil_device *device) {
     return PRESIL_OK;
 }
 
+/* Of a configuration alone: the chip whose library was given; or DEFAULT_CHIP; or one that is named as it. */
+static int choose_by_config(presil_device *device) {
+    presil_chip_ops table;
+    int status = presil_library_chip(device, DEFAULT_CHIP, &table);
+    if (!status) status = use_chip(device, &table, device->config);
+    if (!status || device->chip_path || atomic_load(&device->mode) != PRESIL_MODE_MODEL) return status;
+    char unknown[ERROR_TEXT];
+    (void)snprintf(unknown, sizeof unknown, "%s", presil_error_text());
+    if (presil_library_chip(device, device->config, &table)) return presil_fail(PRESIL_EINVAL, "%s", unknown);
+    return use_chip(device, &table, device->config);
+}
+
+/* What the simulator library or the server says it is. */
+static int choose_by_transport(presil_device *device) {
+    presil_chip_ops table;
+    int status = open_transport(device);
+    if (!status) status = take_names(device);
+    if (!status) status = presil_library_chip(device, device->transport.chip, &table);
+    if (!status) status = use_chip(device, &table, device->transport.config);
+    if (!status) (void)snprintf(device->config, sizeof device->config, "%s", device->transport.config);
+    return status ? status : presil_memory_adopt(device);
+}
+
 int presil_choose_chip(presil_device *device) {
-    const presil_chip_ops *builtin = presil_chip_builtin();
-    const bool ask_library =
-        (device->library_path || presil_transport_is_remote(device)) && atomic_load(&device->mode) != PRESIL_MODE_MODEL;
-    int status = ask_library || !builtin ? PRESIL_EINVAL : use_chip(device, builtin, device->config);
-    if (status && !ask_library && atomic_load(&device->mode) == PRESIL_MODE_MODEL) {
-        char unknown[ERROR_TEXT];
-        (void)snprintf(unknown, sizeof unknown, "%s", presil_error_text());
-        presil_chip_ops table; /* a configuration of a chip of its own, named as the chip */
-        if (presil_library_chip(device, device->config, &table)) return presil_fail(PRESIL_EINVAL, "%s", unknown);
-        status = use_chip(device, &table, device->config);
-    } else if (status) {
-        presil_chip_ops table;
-        status = open_transport(device);
-        if (!status) status = take_names(device);
-        if (!status) status = presil_library_chip(device, device->transport.chip, &table);
-        if (!status) status = use_chip(device, &table, device->transport.config);
-        if (!status) (void)snprintf(device->config, sizeof device->config, "%s", device->transport.config);
-        if (!status) status = presil_memory_adopt(device);
-    }
+    const bool model = atomic_load(&device->mode) == PRESIL_MODE_MODEL,
+               ask = !model && (device->library_path || presil_transport_is_remote(device));
+    int status = ask ? PRESIL_EINVAL : choose_by_config(device);
+    if (status && !model) status = choose_by_transport(device);
     return status ? status : check_limits(device);
 }
 

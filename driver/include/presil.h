@@ -132,6 +132,10 @@ typedef struct {
     /* Where the transport has no clock (a board), a launch ends with EHUNG after so much wall time without a sign of
      * life from the chip. 0: PRESIL_WATCHDOG_SECONDS, or 10 s. */
     uint64_t hang_ns;
+    /* Path of the chip's library (presil_chip.h). NULL: PRESIL_CHIP_LIBRARY, or libpresil_chip_<name>.so of the chip
+     * that the simulator library or the server says it is, or else of the first of "presil" and `config` that has the
+     * configuration. */
+    const char *chip_library;
 } presil_device_options;
 
 typedef struct {
@@ -472,9 +476,8 @@ typedef struct {
     uint32_t size, engine_count, cause_count, counter_count; /* at most PRESIL_ENGINES, _CAUSES, _COUNTERS */
     const presil_name *engines, *causes, *counters;          /* the chip's; valid as long as the device is open */
 } presil_names;
+/* Also from a report function. */
 PRESIL_CHECKED int presil_device_get_names(presil_device *device, presil_names *out);
-PRESIL_API const char *presil_engine_name(uint32_t engine); /* NULL past the last */
-PRESIL_API const char *presil_cause_name(uint32_t cause);   /* NULL for unused */
 PRESIL_API void presil_set_log(void (*log)(void *context, const char *text),
                                void *context); /* process-wide; default: stderr on warnings */
 

@@ -54,7 +54,7 @@ struct presil_capture_launch {
 };
 
 /* Called by whoever runs the launch, one at a time, while the chip stands still; they may call nothing of presil.h but
- * presil_status_name() and names of engines and causes. What goes wrong in them is theirs to tell: no launch fails for
+ * presil_status_name() and presil_device_get_names(). What goes wrong in them is theirs to tell: no launch fails for
  * it. */
 typedef struct {
     uint32_t size, reserved0;

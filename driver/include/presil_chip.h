@@ -2,8 +2,8 @@
 /*
  * presil_chip.h - the seam between the driver's core and the knowledge of one chip: how operators become commands, how
  * they are submitted, what its registers and counters mean. The core (memory, streams, reports, verify, capture) uses
- * nothing else. The chip of rtl/ is driver/chip/; a second, smaller one stands in tests/. A chip with a programming
- * model of its own implements this table over the transport: registers, memory, interrupt.
+ * nothing else. The chip of rtl/ is driver/chip/, libpresil_chip_presil.so; it is loaded like anybody's. A chip with a
+ * programming model of its own implements this table over the transport: registers, memory, interrupt.
  *
  * One launch, seen from the chip: plan(op) on the caller's thread -> plan_info() says what it reads and writes ->
  * submit() writes the commands and rings the doorbell -> the core waits for the interrupt -> service() says BUSY,
@@ -237,10 +237,11 @@ typedef struct {
                         presil_plan **out, presil_error_buffer *error);
 } presil_chip_ops;
 
-/* The chip in rtl/, built into libpresil. Others: a shared object that exports presil_chip_entry, named
- * libpresil_chip_<name>.so. */
+/* The one symbol of a chip's library, libpresil_chip_<name>.so. It is looked for beside the simulator library of
+ * presil_device_options, in PRESIL_LIBRARY_PATH and beside libpresil; or presil_device_options.chip_library names it.
+ */
 typedef const presil_chip_ops *(*presil_chip_entry_fn)(void);
-const presil_chip_ops *presil_chip_builtin(void);
+PRESIL_API const presil_chip_ops *presil_chip_entry(void);
 
 #ifdef __cplusplus
 }

@@ -121,6 +121,8 @@ void replay_compare(replay *r, const presil_capture_launch *launch, const presil
                     const presil_capture_bytes *writes) {
     replayed *out = r->out;
     out->cycles = report->cycles;
+    out->names = (presil_names){.size = sizeof out->names};
+    if (presil_device_get_names(r->device, &out->names)) out->names.engine_count = 0;
     memcpy(out->stalls, report->stalls, sizeof out->stalls);
     out->read_beats = report->read_beats;
     out->write_beats = report->write_beats;

@@ -113,12 +113,13 @@ static void put_number(FILE *f, const char *name, uint64_t value, bool known) {
 /* Cycles by engine and cause, those of 0 left out: as presil regress compares them. */
 static void put_stalls(FILE *f, const replayed *l) {
     (void)fputs("\"stalls\": {", f);
-    for (uint32_t e = 0, some = 0; e < PRESIL_ENGINES; e++) {
+    const presil_names *names = &l->names;
+    for (uint32_t e = 0, some = 0; e < names->engine_count; e++) {
         bool begun = false;
-        for (uint32_t c = 0; c < PRESIL_CAUSES; c++) {
-            if (!l->stalls[e][c] || !presil_engine_name(e) || !presil_cause_name(c)) continue;
-            if (!begun) (void)fprintf(f, "%s\"%s\": {", some++ ? ", " : "", presil_engine_name(e));
-            (void)fprintf(f, "%s\"%s\": %" PRIu64, begun ? ", " : "", presil_cause_name(c), l->stalls[e][c]);
+        for (uint32_t c = 0; c < names->cause_count; c++) {
+            if (!l->stalls[e][c] || !names->causes[c].name) continue;
+            if (!begun) (void)fprintf(f, "%s\"%s\": {", some++ ? ", " : "", names->engines[e].name);
+            (void)fprintf(f, "%s\"%s\": %" PRIu64, begun ? ", " : "", names->causes[c].name, l->stalls[e][c]);
             begun = true;
         }
         if (begun) (void)fputs("}", f);

@@ -60,6 +60,7 @@ typedef struct {
     int status, recorded_status; /* presil_status */
     char error[2048];            /* a hang has a row for each engine */
     uint64_t cycles, recorded;   /* recorded 0: not comparable */
+    presil_names names;          /* of the chip that ran it */
     uint64_t stalls[PRESIL_ENGINES][PRESIL_CAUSES];
     uint64_t read_beats, write_beats;
     bits_outcome bits;

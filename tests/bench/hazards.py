@@ -37,7 +37,7 @@ class Hazard:
 
 @cache
 def library():
-    lib = C.CDLL(str(built.library("libpresil.so")))
+    lib = C.CDLL(str(built.library("libpresil_chip_presil.so")))
     lib.presil_hazard_name.restype = C.c_char_p
     return lib
 

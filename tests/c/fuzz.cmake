@@ -10,7 +10,7 @@ target_link_options(presil_fuzz PUBLIC ${FUZZ_WRAP})
 
 set(aot_sources ${CMAKE_CURRENT_LIST_DIR}/../../driver/aot)
 presil_c_test(fuzz_program "test_fuzz_program.c;core_fixture.c;${aot_sources}/program.c;${aot_sources}/npy.c"
-  "presil_static;presil_fuzz")
+  "presil_static;presil_generated;presil_fuzz")
 target_include_directories(test_fuzz_program PRIVATE ${aot_sources})
 add_dependencies(test_fuzz_program presil_sim_tiny_soft)
 set_tests_properties(c_fuzz_program PROPERTIES ENVIRONMENT "PRESIL_LIBRARY_PATH=${core_libraries};PRESIL_MEMORY=")

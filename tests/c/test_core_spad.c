@@ -2,7 +2,7 @@
 /* The scratchpad allocator against a byte map. */
 #include <stdlib.h>
 #include "core_fixture.h"
-#include "presil_spad.h"
+#include "spad.h"
 
 static void check(const presil_spad *spad) {
     char text[200];

@@ -51,7 +51,7 @@ static void run(fixture *f, const presil_plan *plan) {
     presil_error_buffer e = {f->text, sizeof f->text};
     presil_executor_memory m = {
         .size = sizeof m, .base = {FIXTURE_BASE}, .bytes = FIXTURE_BYTES, .host = f->memory, .threads = 1};
-    if (presil_chip_builtin()->execute(f->chip, plan, &m, &e)) fail_msg("%s", f->text);
+    if (presil_chip_entry()->execute(f->chip, plan, &m, &e)) fail_msg("%s", f->text);
 }
 
 static void same_bytes_as_one_by_one(void **state) {
@@ -73,10 +73,10 @@ static void same_bytes_as_one_by_one(void **state) {
         uint64_t macs = 0;
         for (uint32_t i = 0; i < count; i++) descriptors += plans[i]->count, macs += plans[i]->macs;
         assert_int_equal(
-            presil_chip_builtin()->merge(f.chip, (const presil_plan *const *)plans, count, "all", &merged, &e),
+            presil_chip_entry()->merge(f.chip, (const presil_plan *const *)plans, count, "all", &merged, &e),
             PRESIL_OK);
         presil_plan_info info = {.size = sizeof info};
-        assert_int_equal(presil_chip_builtin()->plan_info(merged, &info), PRESIL_OK);
+        assert_int_equal(presil_chip_entry()->plan_info(merged, &info), PRESIL_OK);
         assert_int_equal(info.segments, 1);
         assert_int_equal(info.descriptors, descriptors);
         assert_int_equal(info.macs, macs);
@@ -92,14 +92,14 @@ static void same_bytes_as_one_by_one(void **state) {
             assert_int_equal(presil_store_ordered(&merged->list[k]), 1);
         }
         char text[256];
-        if (presil_chip_builtin()->describe(merged, last.data, text, sizeof text))
+        if (presil_chip_entry()->describe(merged, last.data, text, sizeof text))
             fail_msg("seed %u: %s (%d parts)", seed, text, (int)merged->part_count);
         assert_non_null(strstr(text, "step 5: output [0, 0, 0, 0]"));
         assert_int_not_equal(
-            presil_chip_builtin()->merge(f.chip, (const presil_plan *const[]){merged, merged}, 2, NULL, &plans[0], &e),
+            presil_chip_entry()->merge(f.chip, (const presil_plan *const[]){merged, merged}, 2, NULL, &plans[0], &e),
             PRESIL_OK);
-        presil_chip_builtin()->plan_free(merged);
-        for (uint32_t i = 0; i < count; i++) presil_chip_builtin()->plan_free(plans[i]);
+        presil_chip_entry()->plan_free(merged);
+        for (uint32_t i = 0; i < count; i++) presil_chip_entry()->plan_free(plans[i]);
         free(want);
         fixture_close(&f);
     }
@@ -122,17 +122,17 @@ static void copies_between_and_long_lists(void **state) {
     presil_plan *first[CHAIN + 2];
     memcpy(first, plans, sizeof(presil_plan *) * (n + 1));
     first[n + 1] = plans[0];
-    assert_int_equal(presil_chip_builtin()->merge(f.chip, (const presil_plan *const *)first, n + 2, NULL, &merged, &e),
+    assert_int_equal(presil_chip_entry()->merge(f.chip, (const presil_plan *const *)first, n + 2, NULL, &merged, &e),
                      PRESIL_OK);
     if (chip_check_plan(&merged->config, merged->list, merged->count, f.text, sizeof f.text)) fail_msg("%s", f.text);
     run(&f, merged);
     assert_memory_equal(fixture_host(&f, copy.value), fixture_host(&f, last.data.value), bytes < 4096 ? bytes : 4096);
-    presil_chip_builtin()->plan_free(merged);
+    presil_chip_entry()->plan_free(merged);
 
     const presil_plan *many[MANY];
     size_t descriptors = 0;
     for (uint32_t i = 0; i < MANY; i++) many[i] = plans[i % n], descriptors += plans[i % n]->count;
-    assert_int_equal(presil_chip_builtin()->merge(f.chip, many, MANY, NULL, &merged, &e), PRESIL_OK);
+    assert_int_equal(presil_chip_entry()->merge(f.chip, many, MANY, NULL, &merged, &e), PRESIL_OK);
     assert_true(merged->segments == (descriptors + 65535) / 65536 ||
                 merged->segments == (descriptors + 65535) / 65536 + 1);
     assert_true(merged->segments > 1);
@@ -145,8 +145,8 @@ static void copies_between_and_long_lists(void **state) {
         from = merged->segment_ends[s];
     }
     assert_int_equal(from, descriptors);
-    presil_chip_builtin()->plan_free(merged);
-    for (uint32_t i = 0; i <= n; i++) presil_chip_builtin()->plan_free(plans[i]);
+    presil_chip_entry()->plan_free(merged);
+    for (uint32_t i = 0; i <= n; i++) presil_chip_entry()->plan_free(plans[i]);
     fixture_close(&f);
 }
 

@@ -195,7 +195,7 @@ static void execute(fixture *f, const presil_plan *plan) {
     presil_error_buffer e = {f->text, sizeof f->text};
     presil_executor_memory m = {
         .size = sizeof m, .base = {FIXTURE_BASE}, .bytes = FIXTURE_BYTES, .host = f->memory, .threads = 1};
-    if (presil_chip_builtin()->execute(f->chip, plan, &m, &e)) fail_msg("%s", f->text);
+    if (presil_chip_entry()->execute(f->chip, plan, &m, &e)) fail_msg("%s", f->text);
 }
 
 static void same_bytes(void **state) {

@@ -14,7 +14,7 @@ static uint64_t dirty;
 void fixture_open(fixture *f, const char *config, uint32_t seed) {
     memset(f, 0, sizeof *f);
     presil_error_buffer e = {f->text, sizeof f->text};
-    if (presil_chip_builtin()->create(config, &f->chip, &e)) abort();
+    if (presil_chip_entry()->create(config, &f->chip, &e)) abort();
     if (!shared) {
         shared = malloc(FIXTURE_BYTES);
         if (!shared) abort();
@@ -27,7 +27,7 @@ void fixture_open(fixture *f, const char *config, uint32_t seed) {
 }
 
 void fixture_close(fixture *f) {
-    presil_chip_builtin()->destroy(f->chip);
+    presil_chip_entry()->destroy(f->chip);
     f->memory = NULL;
 }
 
@@ -93,8 +93,8 @@ bool fixture_run(fixture *f, presil_plan *plan) {
     bool ok = chip_prove(plan, f->text, sizeof f->text) == 0;
     presil_executor_memory m = {
         .size = sizeof m, .base = {FIXTURE_BASE}, .bytes = FIXTURE_BYTES, .host = f->memory, .threads = 1};
-    if (ok) ok = presil_chip_builtin()->execute(f->chip, plan, &m, &e) == PRESIL_OK;
-    presil_chip_builtin()->plan_free(plan);
+    if (ok) ok = presil_chip_entry()->execute(f->chip, plan, &m, &e) == PRESIL_OK;
+    presil_chip_entry()->plan_free(plan);
     return ok;
 }
 
@@ -273,7 +273,7 @@ static void view_kernel(fixture *f, const conv_case *c, const weights *w, presil
 
 int64_t fixture_conv(fixture *f, const conv_case *c, uint8_t *out_copy) {
     presil_error_buffer e = {f->text, sizeof f->text};
-    const presil_chip_ops *ops = presil_chip_builtin();
+    const presil_chip_ops *ops = presil_chip_entry();
     f->used = 0;
     presil_conv2d_desc d = {.size = sizeof d,
                             .pad_value = c->compute == PRESIL_COMPUTE_INT8 ? 0xfbu : 0,

@@ -89,54 +89,6 @@ def test_start_scripts_are_executable(name):
     assert (ROOT / name).stat().st_mode & 0o111
 
 
-# Folder -> headers of Presil that it may include beside its own (README.md, "How it fits together").
-GENERATED = {"presil_desc.h", "presil_config.h", "presil_regs.h"}
-SEAMS = {
-    "driver/core": {
-        "presil.h",
-        "presil_capture.h",
-        "presil_chip.h",
-        "presil_debug.h",
-        "presil_image.h",
-        "presil_desc.h",
-        "presil_sized.h",
-    },
-    "driver/chip": {"presil_chip.h", "presil_hazards.h", "presil_spad.h", "presil_twin.h"} | GENERATED,
-    "driver/socket": {"presil_transport.h", "presil_serve.h"},
-    "driver/include": {"presil.h", "presil_transport.h"},
-    "driver/capture": {"presil.h", "presil_capture.h", "presil_bundle.h", "presil_bundle_capture.h"},
-    "driver/aot": {"presil.h", "presil_image.h"},
-    "driver/bundle": {"presil.h", "presil_bundle.h", "presil_sized.h"},
-    "driver/replay": {
-        "presil.h",
-        "presil_capture.h",
-        "presil_bundle.h",
-        "presil_bundle_capture.h",
-        "presil_debug.h",
-        "presil_image.h",
-    },
-    "sim": {"presil_transport.h", "presil_serve.h", "presil_rtl_hash.h"} | GENERATED,
-    "torch_ext": {"presil.h", "presil_image.h", "presil_bundle_capture.h"},
-}
-
-
-@pytest.mark.parametrize("folder", SEAMS)
-def test_a_folder_includes_what_readme_says(folder):
-    sources = [
-        (path, body)
-        for path, body in texts()
-        if path.suffix in {".c", ".h", ".cpp"} and path.as_posix().startswith(folder + "/")
-    ]
-    own = {path.name for path, _ in sources}
-    wrong = {
-        f"{path}: {name}"
-        for path, body in sources
-        for name in re.findall(r'#include ["<](?:[\w/]*/)?(presil\w*\.h)', body)
-        if name not in own | SEAMS[folder]
-    }
-    assert sources and not wrong
-
-
 def test_what_c_calls_in_a_simulator_throws_nothing():
     """There is one list of presil_transport_ops in C++, transport_table(): each function in it is a Guard
     (sim/harness/guard.h), and so is the one that its users hand over as it is."""

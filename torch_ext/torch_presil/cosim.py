@@ -32,20 +32,10 @@ from torch_presil.layerwise import check_layers, device_layers, distinct, run_al
 from torch_presil.models import ModelError, build_model, calibrate_batch_norm, load_weights, select
 from torch_presil.quantize import quantize, quantize_layers
 
-__all__ = ["Options", "cosine", "run", "PEAK_CAUSES"]
+__all__ = ["Options", "bound", "cosine", "run"]
 
 DTYPES = ("bf16", "int8", "fp32")
 MODES = ("rtl", "model", "verify")
-
-# What bounds a launch, in one word, by the cause that held the matrix engine up most.
-PEAK_CAUSES = {
-    "wait_load": "load",
-    "wait_store": "store",
-    "wait_epilogue": "epilogue",
-    "weights": "weights",
-    "bus_data": "load",
-    "bus_request": "load",
-}
 
 
 @dataclass
@@ -198,14 +188,17 @@ def fetch(out):
     )
 
 
-def bound(stalls: dict) -> str:
-    matrix = stalls["matrix"]
-    busy = matrix["busy"]
-    others = {cause: cycles for cause, cycles in matrix.items() if cause != "busy"}
-    cause = max(others, key=others.get)
-    if busy >= others[cause]:
-        return "compute"
-    return PEAK_CAUSES.get(cause, "overhead")
+def bound(stalls: dict, names: dict) -> str | None:
+    """What bounds a launch, in one word of the chip's (torch.presil.chip_names): by what its array does most of the
+    time. None: the chip names no array."""
+    array = next((engine["name"] for engine in names["engines"] if engine.get("array")), None)
+    cycles = stalls.get(array)
+    if not cycles:
+        return None
+    working = {cause["name"] for cause in names["causes"] if cause.get("works")}
+    most = max(cycles, key=lambda cause: (cycles[cause], cause in working))
+    words = {cause["name"]: cause.get("bound", "overhead") for cause in names["causes"]}
+    return words[most]
 
 
 CLOCKED = ("cycles", "utilization", "dram_bytes", "fill_drain", "stalls")  # null in mode "model", which has no clock
@@ -231,7 +224,7 @@ def merge(reports: list) -> dict:
     for r in reports:
         out["macs"] += r["macs"]
         out["cycles"] += r["cycles"]
-        out["peak"] += r["cycles"] * r["peak_macs_per_cycle"] / r["passes"]
+        out["peak"] += r["cycles"] * r["peak_macs_per_cycle"] / max(r["passes"], 1)
         out["dram_bytes"] += r["read_bytes"] + r["write_bytes"]
         out["sim_ns"] += r["sim_ns"]
         out["twin_ns"] += r["twin_ns"]
@@ -267,7 +260,7 @@ def layer_row(name: str, merged: dict, info: dict, verify: bool) -> dict:
         "utilization": merged["utilization"],
         "dram_bytes": merged["dram_bytes"],
         "stalls": merged["stalls"],
-        "bound": bound(merged["stalls"]) if merged["cycles"] else None,
+        "bound": bound(merged["stalls"], torch.presil.chip_names()) if merged["cycles"] else None,
         "bit_exact": exact,
         "descriptors": merged["descriptors"],
         "fill_drain": merged["fill_drain"],
@@ -324,17 +317,17 @@ def run_forward(options: Options, prepared: Prepared, collected) -> tuple:
     return out, collected.take(), seconds, torch.presil.host_operators(), torch.presil.host_moves()
 
 
-def latency(reports: list, batch: int, clock_mhz: int) -> dict:
+def latency(reports: list, batch: int, clock_mhz: int | None) -> dict:
     """Simulated time of one forward: all its launches after each other; what ran on the host takes none. None without
     a clock (mode "model")."""
     cycles = sum(r["cycles"] for r in reports) or None
     return {
         "latency_cycles": cycles,
-        "images_per_second_simulated": batch * clock_mhz * 1e6 / cycles if cycles else None,
+        "images_per_second_simulated": batch * clock_mhz * 1e6 / cycles if cycles and clock_mhz else None,
     }
 
 
-def measure_batches(options: Options, prepared: Prepared, collected, clock_mhz: int, verify: bool) -> list:
+def measure_batches(options: Options, prepared: Prepared, collected, clock_mhz: int | None, verify: bool) -> list:
     """One row a batch size: latency, throughput and utilization of a forward with seeded inputs."""
     rows, layers = [], len(prepared.infos)
     for batch in options.batches:
@@ -393,7 +386,7 @@ def _run(options: Options, collected) -> dict:
         "properties": _C.properties(0),
         "prepare_seconds": prepared.prepare_seconds,
     }
-    clock = result["properties"]["clock_mhz"]
+    clock = result["properties"].get("clock_mhz")
     if whole:
         out, taken, seconds, host, result["host_moves"] = run_forward(options, prepared, collected)
     else:

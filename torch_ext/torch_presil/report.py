@@ -76,7 +76,7 @@ def print_result(result: dict, console: Console | None = None) -> None:
 
 def _batch_table(result: dict) -> Table:
     table = Table(
-        title=f"Latency and throughput in simulated time at {result['properties']['clock_mhz']} MHz"
+        title=f"Latency and throughput in simulated time at {result['properties'].get('clock_mhz', '?')} MHz"
         + ("" if result["mode"] != "model" else " (mode model has no clock)"),
         title_justify="left",
     )
@@ -92,7 +92,7 @@ def _batch_table(result: dict) -> Table:
                 f"{100 * row['utilization']:.1f} %",
                 f"{row['sim_seconds']:.1f} s",
             ]
-            if cycles
+            if cycles and "clock_mhz" in result["properties"]
             else ["no clock", "", "", "", ""]
         )
         table.add_row(str(row["batch"]), *clocked)
@@ -137,13 +137,18 @@ def agreement_text(a: dict) -> str:
     )
 
 
+def _at_clock(cycles: int, properties: dict) -> str:
+    mhz = properties.get("clock_mhz")
+    return f" ({cycles / mhz / 1e3:.2f} ms at {mhz} MHz)" if mhz else ""
+
+
 def _print_totals(result: dict, console: Console) -> None:
     total, p = result["total"], result["properties"]
     if total["cycles"] and total["sim_seconds"]:
         khz = total["cycles"] / total["sim_seconds"] / 1e3
         console.print(
-            f"Simulated {total['cycles']:,} cycles ({total['cycles'] / p['clock_mhz'] / 1e3:.2f} ms at "
-            f"{p['clock_mhz']} MHz) in {total['sim_seconds']:.2f} s: {khz:,.0f} kHz, "
+            f"Simulated {total['cycles']:,} cycles{_at_clock(total['cycles'], p)} in {total['sim_seconds']:.2f} s: "
+            f"{khz:,.0f} kHz, "
             f"{total['macs'] / total['sim_seconds'] / 1e9:.2f} GMAC/s; host {total['host_seconds']:.2f} s"
             + (f", twin {total['twin_seconds']:.2f} s on {_threads(result)}" if total["twin_seconds"] else "")
         )

@@ -38,6 +38,14 @@ void connect_all(bool on) {
 
 }  // namespace
 
+presil_names names_of(int device) {
+  presil_names names{};
+  names.size = sizeof names;
+  auto* handle = opened(device);
+  if (!handle || presil_device_get_names(handle, &names)) names = presil_names{};
+  return names;
+}
+
 void add_listener(LaunchListener* listener) {
   {
     std::lock_guard<std::mutex> lock(listeners().mutex);

@@ -17,6 +17,9 @@ class LaunchListener {
 void add_listener(LaunchListener* listener);
 void remove_listener(LaunchListener* listener);
 
+// What the chip of a device calls its engines, causes and counters. Also from launched().
+presil_names names_of(int device);
+
 // The upper half of a launch's tag is the profiler's correlation, the lower half the observer's site.
 enum class TagHalf { Site, Correlation };
 uint32_t set_tag(TagHalf half, uint32_t value);  // of the calling thread; returns the value before

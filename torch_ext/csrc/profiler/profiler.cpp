@@ -35,21 +35,22 @@ struct Launch {
   presil_report report;
 };
 
-std::string stalls_json(const presil_report& r) {
+std::string stalls_json(int device, const presil_report& r) {
+  const presil_names names = names_of(device);
   std::string out = "{";
-  for (uint32_t e = 0; e < PRESIL_ENGINES; e++) {
+  for (uint32_t e = 0; e < names.engine_count; e++) {
     std::string causes;
-    for (uint32_t c = 0; c < PRESIL_CAUSES; c++)
-      if (r.stalls[e][c] && presil_cause_name(c))
-        causes += (causes.empty() ? "\"" : ", \"") + std::string(presil_cause_name(c)) +
+    for (uint32_t c = 0; c < names.cause_count; c++)
+      if (r.stalls[e][c] && names.causes[c].name)
+        causes += (causes.empty() ? "\"" : ", \"") + std::string(names.causes[c].name) +
                   "\": " + std::to_string(r.stalls[e][c]);
-    if (!causes.empty())
-      out += (out.size() > 1 ? ", \"" : "\"") + std::string(presil_engine_name(e)) + "\": {" + causes + "}";
+    if (!causes.empty() && names.engines[e].name)
+      out += (out.size() > 1 ? ", \"" : "\"") + std::string(names.engines[e].name) + "\": {" + causes + "}";
   }
   return out + "}";
 }
 
-void add_counters(GenericTraceActivity& a, const presil_report& r) {
+void add_counters(GenericTraceActivity& a, int device, const presil_report& r) {
   a.addMetadata("launch", r.launch);
   a.addMetadata("macs", r.macs);
   if (r.mode == PRESIL_MODE_MODEL || r.cycles == 0) {
@@ -63,7 +64,7 @@ void add_counters(GenericTraceActivity& a, const presil_report& r) {
                                                      : 0.0);
   a.addMetadata("read_bytes", r.read_bytes);
   a.addMetadata("write_bytes", r.write_bytes);
-  a.addMetadata("stalls", stalls_json(r));
+  a.addMetadata("stalls", stalls_json(device, r));
 }
 
 class Session final : public libkineto::IActivityProfilerSession, LaunchListener {
@@ -150,7 +151,7 @@ class Session final : public libkineto::IActivityProfilerSession, LaunchListener
     a.id = static_cast<int32_t>(correlation);
     a.linked = correlation && linked ? linked(static_cast<int32_t>(correlation)) : nullptr;
     if (a.linked) a.addMetadataQuoted("operator", a.linked->name());
-    add_counters(a, launch.report);
+    add_counters(a, launch.device, launch.report);
     logger.handleActivity(a);
   }
 

@@ -55,15 +55,42 @@ py::dict properties(int index) {
   d["build"] = info.build;
   d["simulator"] = info.simulator;
   d["transport"] = info.transport;
-  d["lanes"] = info.lanes;
-  d["cells"] = info.cells;
-  d["word_bytes"] = info.word_bytes;
-  d["banks"] = info.banks;
-  d["bank_words"] = info.bank_words;
-  d["acc_rows"] = info.acc_rows;
-  d["clock_mhz"] = info.clock_mhz;
-  d["config_hash"] = info.config_hash;
+  const std::pair<const char*, uint32_t> numbers[] = {
+      {"lanes", info.lanes},           {"cells", info.cells},
+      {"word_bytes", info.word_bytes}, {"banks", info.banks},
+      {"bank_words", info.bank_words}, {"acc_rows", info.acc_rows},
+      {"clock_mhz", info.clock_mhz},   {"config_hash", info.config_hash}};
+  for (const auto& [name, value] : numbers)
+    if (value) d[name] = value;  // 0: it means nothing to this chip
   d["total_memory"] = info.memory_bytes;
+  return d;
+}
+
+py::list name_list(const presil_name* names, uint32_t count) {
+  py::list out;
+  for (uint32_t i = 0; i < count; i++) {
+    const presil_name& n = names[i];
+    if (!n.name) continue;
+    py::dict d;
+    d["name"] = n.name;
+    if (n.unit) d["unit"] = n.unit;
+    if (n.meaning) d["meaning"] = n.meaning;
+    if (n.bound) d["bound"] = n.bound;
+    if (n.flags & PRESIL_NAME_WORKS) d["works"] = true;
+    if (n.flags & PRESIL_NAME_ARRAY) d["array"] = true;
+    out.append(d);
+  }
+  return out;
+}
+
+py::dict names(int index) {
+  presil_names n{};
+  n.size = sizeof n;
+  check(presil_device_get_names(device(index), &n), "reading the chip's names");
+  py::dict d;
+  d["engines"] = name_list(n.engines, n.engine_count);
+  d["causes"] = name_list(n.causes, n.cause_count);
+  d["counters"] = name_list(n.counters, n.counter_count);
   return d;
 }
 
@@ -72,6 +99,7 @@ py::dict properties(int index) {
 void bind_device(py::module_& m) {
   const auto release = py::call_guard<py::gil_scoped_release>();
   m.def("device_count", &device_count);
+  m.def("chip_names", &names);
   m.def("current_device", &current_device);
   m.def("set_device", &set_device);
   m.def("in_bad_fork", &in_bad_fork);

@@ -27,17 +27,19 @@ void on_progress(void*, const char* label, uint64_t launch, uint64_t cycles) {
   progress_cycles = cycles;
 }
 
-py::dict to_dict(const presil_report& r) {
-  py::dict stalls;
-  for (uint32_t e = 0; e < PRESIL_ENGINES; e++) {
-    const char* engine = presil_engine_name(e);
-    if (!engine) continue;
+py::dict to_dict(int device, const presil_report& r) {
+  const presil_names names = names_of(device);
+  py::dict stalls, counters;
+  for (uint32_t e = 0; e < names.engine_count; e++) {
     py::dict causes;
-    for (uint32_t c = 0; c < PRESIL_CAUSES; c++)
-      if (const char* cause = presil_cause_name(c)) causes[cause] = r.stalls[e][c];
-    stalls[engine] = causes;
+    for (uint32_t c = 0; c < names.cause_count; c++)
+      if (const char* cause = names.causes[c].name) causes[cause] = r.stalls[e][c];
+    if (names.engines[e].name) stalls[names.engines[e].name] = causes;
   }
+  for (uint32_t n = 0; n < names.counter_count; n++)
+    if (const char* name = names.counters[n].name) counters[name] = r.counters[n];
   py::dict d;
+  d["device"] = device;
   d["label"] = r.label;
   d["launch"] = r.launch;
   d["mode"] = r.mode;
@@ -46,6 +48,7 @@ py::dict to_dict(const presil_report& r) {
   d["peak_macs_per_cycle"] = r.peak_macs_per_cycle;
   d["cycles"] = r.cycles;
   d["stalls"] = stalls;
+  d["counters"] = counters;
   d["read_bytes"] = r.read_bytes;
   d["write_bytes"] = r.write_bytes;
   d["read_beats"] = r.read_beats;
@@ -75,25 +78,25 @@ class Collector final : public LaunchListener {
   void stop() {
     if (std::exchange(listening_, false)) remove_listener(this);
   }
-  void launched(int, const presil_report& report) override {
+  void launched(int device, const presil_report& report) override {
     std::lock_guard<std::mutex> lock(mutex_);
-    reports_.push_back(report);
+    reports_.emplace_back(device, report);
   }
   py::list take() {
-    std::vector<presil_report> taken;
+    std::vector<std::pair<int, presil_report>> taken;
     {
       std::lock_guard<std::mutex> lock(mutex_);
       taken.swap(reports_);
     }
     py::list out;
-    for (const auto& r : taken) out.append(to_dict(r));
+    for (const auto& [device, r] : taken) out.append(to_dict(device, r));
     return out;
   }
 
  private:
   bool listening_ = false;
   std::mutex mutex_;
-  std::vector<presil_report> reports_;
+  std::vector<std::pair<int, presil_report>> reports_;
 };
 
 // The one that shows progress, too: of commands.

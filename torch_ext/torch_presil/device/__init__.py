@@ -93,6 +93,7 @@ __all__ = [
     "get_arch_list",
     "get_device_capability",
     "get_device_name",
+    "chip_names",
     "get_device_properties",
     "get_per_process_memory_fraction",
     "get_rng_state",
@@ -162,15 +163,16 @@ class DeferredPresilCallError(Exception):
 
 
 class DeviceProperties:
-    """What the chip's registers say: chip, config, build, simulator, lanes, cells, word_bytes, banks, bank_words,
-    acc_rows, clock_mhz, config_hash, total_memory (bytes)."""
+    """What the chip's registers say: chip, config, build, simulator, total_memory (bytes), and, where they mean
+    something to the chip, lanes, cells, word_bytes, banks, bank_words, acc_rows, clock_mhz, config_hash."""
 
     def __init__(self, values: dict):
         self.__dict__.update(values)
 
     @property
     def name(self) -> str:
-        return f"{self.chip}-{self.config} ({self.lanes}x{self.cells})"
+        array = f" ({self.lanes}x{self.cells})" if hasattr(self, "lanes") and hasattr(self, "cells") else ""
+        return f"{self.chip}-{self.config}{array}"
 
     def __repr__(self) -> str:
         return f"DeviceProperties({', '.join(f'{k}={v!r}' for k, v in self.__dict__.items())})"
@@ -221,6 +223,13 @@ class device_of(device):
 
     def __init__(self, obj):
         super().__init__(obj.device.index if obj.device.type == "presil" else -1)
+
+
+def chip_names(device=None) -> dict:
+    """What the chip calls what its reports count: "engines", "causes" and "counters", each a list of dicts with "name"
+    and, where the chip says so, "unit", "meaning", "bound" (what bounds a launch that meets this cause most), "works"
+    (the cause of an engine that works), "array" (the engine that multiplies)."""
+    return _C.chip_names(index_of(device))
 
 
 def get_device_properties(device=None) -> DeviceProperties:

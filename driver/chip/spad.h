@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * presil_spad.h - the scratchpad allocator of the tilers.
+ * spad.h - the scratchpad allocator of the tilers.
  *
  * Addresses and sizes are in units of the caller's choice (driver/chip: scratchpad words). The caller owns the struct;
  * nothing is allocated on the heap and no device memory is read. Deterministic: the same calls give the same addresses
  * on every host. Not thread-safe. Placement: best fit; among equal gaps the lowest address; within a gap the lowest
  * aligned address.
  */
-#ifndef PRESIL_SPAD_H
-#define PRESIL_SPAD_H
+#ifndef PRESIL_CHIP_SPAD_H
+#define PRESIL_CHIP_SPAD_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The scratchpad allocator: a sorted array of live blocks. A tile has about ten of them, so linear walks beat any tree.
  */
-#include "presil_spad.h"
+#include "spad.h"
 
 #include <stdarg.h>
 #include <stdio.h>
