@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PICTURES = ROOT / "docs" / "pictures"
 BASELINE = ROOT / "torch_ext" / "torch_presil" / "regress" / "suites" / "baseline.json"
 LETTER = re.compile(r'<text class="[^"]*" x="([\d.]+)" y="([\d.]+)"[^>]*>(.*?)</text>')
+ENDED = re.compile(r"passed +(\S+) .* ([\d,]+) cycles$")
 ANEW = "run .venv/bin/python docs/pictures.py"
 
 
@@ -43,9 +44,8 @@ def test_the_regression_has_the_runs_of_smoke():
     text = lines("regress")
     folders = suite.search_path(())
     planned = jobs.expand(suite.Loader(folders).load(["smoke"]), jobs.Choice())
-    shown = {
-        found[1]: number(found[2]) for line in text if (found := re.match(r"passed +(\S+) .* ([\d,]+) cycles$", line))
-    }
+    rows = [found.groups() for line in text if (found := ENDED.match(line))]
+    shown = {key: number(cycles) for key, cycles in rows}
     assert set(shown) == {job.key for job in planned}, ANEW
     assert shown["smoke/resnet18-first[base,fast]#0"] == baseline("layers/resnet18[base]#0")["conv1"], ANEW
     (counted,) = (line for line in text if line.startswith("testpoints: "))
