@@ -103,3 +103,15 @@ def check_network(name):
 @pytest.mark.parametrize("name", ALL)
 def test_network(name):
     check_network(name)
+
+
+def test_what_it_refuses_runs_on_the_host_and_is_counted():
+    torch.presil.reset_host_operators()
+    conv, x = nn.Conv2d(3, 8, 3), torch.randn(1, 3, 9, 9)
+    with torch.inference_mode():
+        expected = conv(x)
+        found = conv.to("presil")(x.to("presil")).cpu()
+    assert torch.allclose(found, expected, atol=1e-5)
+    counted = torch.presil.host_operators()
+    assert any("conv" in name and row["calls"] for name, row in counted.items()), counted
+    assert any("int8 alone" in str(row["reason"]) for row in counted.values()), counted

@@ -146,6 +146,7 @@ bool enqueue_conv2d(presil_conv2d_desc& desc, const char* label, const at::Tenso
 
 bool chip_conv2d(const char* label, const at::Tensor& input, const std::shared_ptr<presil_weights>& weights,
                  const at::Tensor& output, const ConvGeometry& g, const Fusion& fusion, uint8_t pad_value) {
+  if (!weights) return false;
   presil_conv2d_desc desc{};
   desc.pad_value = pad_value;
   desc.weights = weights.get();

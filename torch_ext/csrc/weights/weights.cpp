@@ -227,8 +227,12 @@ std::shared_ptr<PackedWeights> cached_weights(const WeightRequest& r) {
 
 std::shared_ptr<presil_weights> packed_weights(const WeightRequest& r) {
   if (auto* capture = capturing(r.weight.device().index(), "packing weights")) return capture->weights(r);
-  const auto packed = cached_weights(r);
-  return {packed, packed->handle()};
+  try {
+    const auto packed = cached_weights(r);
+    return {packed, packed->handle()};
+  } catch (const c10::NotImplementedError&) {
+    return nullptr;  // EUNSUPPORTED: the chip has no such weights, and presil_error_text() says why
+  }
 }
 
 CapturedWeights::CapturedWeights(const WeightRequest& request)
