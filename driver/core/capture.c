@@ -84,6 +84,7 @@ void presil_capture_begin(presil_device *device, const work_item *item, const pr
     capture_state *c = &device->capture;
     c->plan = item->plan;
     c->ran = false;
+    (void)presil_residency_fetch_all(device); /* what can't be fetched is as it was */
     c->launch = (presil_capture_launch){.size = sizeof c->launch,
                                         .mode = report->mode,
                                         .launch = report->launch,

@@ -146,6 +146,15 @@ typedef struct {
     range_list may_write;    /* of a plan with boxes: what they come to */
 } capture_state;
 
+/* residency.c; all NULL where there is one memory. A byte, and two positions in the queue, a page. */
+typedef struct {
+    uint8_t *state, *sent;     /* sent: the device's bytes, as far as they were sent or fetched */
+    uint64_t *written, *owned; /* by the launch of that position; owned: by nobody whose launches are older */
+    uint64_t low, high;        /* pages that are newer on the device are among these */
+    atomic_ullong stale;       /* how many there are */
+    uint64_t seq, checked;     /* of the launch; checked: the page that was compared last, plus 1 */
+} residency;
+
 struct presil_device {
     atomic_int references; /* the handle and every object that points here */
     atomic_bool closed;
@@ -161,7 +170,7 @@ struct presil_device {
     uint32_t hang_rows;
     int hang_verdict;
     atomic_uint twin_threads;
-    bool no_map, host_memory;
+    bool no_map, host_memory, fetch_late; /* late: when the host asks */
 
     /* chip and transport */
     const presil_chip_ops *chip_ops; /* chip_table */
@@ -183,6 +192,8 @@ struct presil_device {
     uint32_t gaps[MOST_REGIONS], gap_count; /* first pages of what lies between regions, and is no memory */
     uint64_t memory_bytes, memory_wanted;   /* wanted: as asked for; 0: not */
     presil_daddr memory_base;
+    residency residency;
+    atomic_ullong bytes_to_device, bytes_to_host; /* written by the runner */
     presil_command_memory command;
     presil_daddr staging;
     pthread_mutex_t heap_lock;
@@ -279,6 +290,24 @@ int presil_memory_read(presil_device *device, presil_daddr from, void *to, uint6
 int presil_memory_write(presil_device *device, presil_daddr to, const void *from, uint64_t bytes); /* runner */
 int presil_memory_upload(
     presil_device *device); /* runner; what the memfd holds goes to a transport that does not map */
+
+int presil_memory_settle(presil_device *device); /* the host has everything that the device wrote */
+int presil_device_wait(presil_device *device);   /* stream.c: presil_device_synchronize() without that */
+
+/* ---- residency.c: runner; they do nothing where there is one memory */
+int presil_residency_open(presil_device *device);
+void presil_residency_close(presil_device *device);
+void presil_residency_owned(presil_device *device, uint32_t page, uint64_t pages); /* any thread, heap_lock held */
+int presil_residency_send(presil_device *device, const presil_plan_info *info);    /* what its launch touches */
+int presil_residency_wrote(presil_device *device, const presil_plan_info *info, uint64_t seq,
+                           bool now); /* now: fetches what */
+void presil_residency_spoilt(presil_device *device, const presil_plan_info *info);
+int presil_residency_fetch(presil_device *device, presil_daddr base, uint64_t bytes);
+int presil_residency_fetch_ranges(presil_device *device, const presil_byte_range *ranges, uint32_t count);
+int presil_residency_fetch_all(presil_device *device);
+int presil_residency_overwrite(presil_device *device, presil_daddr base, uint64_t bytes);
+void presil_residency_forget(presil_device *device, uint64_t page, uint64_t pages);
+uint64_t presil_residency_lost(presil_device *device); /* all is sent anew; bytes that only the device had */
 
 /* ---- queue.c */
 int presil_queue_open(presil_device *device);

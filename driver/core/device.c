@@ -127,6 +127,8 @@ static int read_options(presil_device *device, const presil_device_options *o) {
     const char *config = o->config ? o->config : "base", *build = o->build ? o->build : "fast";
     if (o->mode > PRESIL_MODE_VERIFY)
         return presil_fail(PRESIL_EINVAL, "presil_device_open: mode %u is not one of presil_mode", o->mode);
+    if (o->host_memory > 2)
+        return presil_fail(PRESIL_EINVAL, "presil_device_open: host_memory %u: 0, 1 or 2 expected", o->host_memory);
     if (!is_name(config, sizeof device->config))
         return presil_fail(PRESIL_EINVAL, "presil_device_open: \"%s\" is not the name of a configuration", config);
     if (!is_name(build, sizeof device->build))
@@ -147,6 +149,7 @@ static int read_options(presil_device *device, const presil_device_options *o) {
     atomic_init(&device->twin_threads, o->twin_threads ? o->twin_threads : 1);
     device->no_map = o->no_map != 0;
     device->host_memory = o->host_memory != 0;
+    device->fetch_late = o->host_memory == 2;
     return status ? status : presil_choose_transport(device, o->transport, o->transport_index);
 }
 

@@ -85,7 +85,8 @@ int presil_event_wait(presil_event *event, presil_device *waiting, presil_stream
 
 int presil_event_synchronize(presil_event *event) {
     const int entered = enter(event);
-    return entered ? entered : presil_queue_wait(event->device, seq_of(event));
+    const int status = entered ? entered : presil_queue_wait(event->device, seq_of(event));
+    return status ? status : presil_memory_settle(event->device);
 }
 
 int presil_event_query(presil_event *event) {

@@ -33,8 +33,10 @@ static int copy_bytes(presil_device *device, const copy_item *copy) {
     if (copy->host_to) return presil_memory_read(device, copy->from, copy->host_to, copy->bytes);
     if (copy->host_from) return presil_memory_write(device, copy->to, copy->host_from, copy->bytes);
     if (!presil_memory_home_is_mapping(device)) return copy_unmapped(device, copy);
-    memmove(presil_memory_at(device, copy->to), presil_memory_at(device, copy->from), copy->bytes);
-    return PRESIL_OK;
+    int status = presil_residency_fetch(device, copy->from, copy->bytes);
+    if (!status) status = presil_residency_fetch(device, copy->to, copy->bytes);
+    if (!status) memmove(presil_memory_at(device, copy->to), presil_memory_at(device, copy->from), copy->bytes);
+    return status;
 }
 
 static int run_copy(presil_device *device, const work_item *item) {

@@ -251,27 +251,6 @@ static int sync_for_host(presil_device *device, const presil_byte_range *ranges,
     return sync_ranges(device, device->link.ops->sync_for_host, ranges, count);
 }
 
-/* Bytes are at home in our mapping, and the transport has not got it: what is written in part goes there too. */
-static bool is_remote(const presil_device *device) { return !device->maps && device->host_memory; }
-
-static int send_memory(presil_device *device, const presil_byte_range *ranges, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) {
-        const int error = device->link.ops->mem_write(device->link.handle, ranges[i].base,
-                                                      presil_memory_at(device, ranges[i].base), ranges[i].bytes);
-        if (error) return presil_transport_failed(device, "sending memory", error);
-    }
-    return PRESIL_OK;
-}
-
-static int fetch_memory(presil_device *device, const presil_byte_range *ranges, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) {
-        const int error = device->link.ops->mem_read(device->link.handle, ranges[i].base,
-                                                     presil_memory_at(device, ranges[i].base), ranges[i].bytes);
-        if (error) return presil_transport_failed(device, "fetching memory", error);
-    }
-    return PRESIL_OK;
-}
-
 int presil_launch_rtl(presil_device *device, const presil_plan *plan, const presil_plan_info *info, uint64_t seq,
                       presil_report *report) {
     rtl_launch launch;
@@ -282,16 +261,18 @@ int presil_launch_rtl(presil_device *device, const presil_plan *plan, const pres
     (void)pthread_mutex_unlock(&device->report_lock);
     const uint64_t start = presil_now_ns();
     int status = sync_ranges(device, device->link.ops->sync_for_device, info->reads, info->read_count);
-    if (!status && is_remote(device)) status = send_memory(device, info->reads, info->read_count);
-    if (!status && is_remote(device)) status = presil_each_write(device, info, send_memory);
+    const bool two = device->residency.state != NULL;
+    if (!status && two) status = presil_residency_send(device, info);
     for (uint32_t segment = 0; segment < info->segments && !status; segment++)
         status = run_segment(&launch, segment, report);
     if (!status && !is_coherent(device)) status = presil_each_write(device, info, sync_for_host);
-    if (!status && is_remote(device)) status = presil_each_write(device, info, fetch_memory);
+    const bool now = !device->fetch_late || report->mode == PRESIL_MODE_VERIFY || device->capture.listening;
+    if (!status && two) status = presil_residency_wrote(device, info, seq, now);
     if (!status && device->link.ops->cycles) (void)device->link.ops->cycles(device->link.handle, &device->clock);
     if (status) {
         char text[ERROR_TEXT];
         (void)snprintf(text, sizeof text, "%s", presil_error_text());
+        presil_residency_spoilt(device, info);
         if (device->capture.listening) (void)presil_log_fetch(device); /* what it wrote until then */
         status = presil_recover(device, false)
                      ? presil_fail(PRESIL_EDEAD, "%.200s; then: %.200s", text, presil_error_text())

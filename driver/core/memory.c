@@ -43,6 +43,7 @@ int presil_memory_open(presil_device *device) {
 }
 
 void presil_memory_close(presil_device *device) {
+    presil_residency_close(device);
     presil_heap_destroy(&device->heap);
     if (device->mapping && device->memory_fd >= 0) (void)munmap(device->mapping, device->memory_bytes);
     device->mapping = NULL;
@@ -171,6 +172,30 @@ void *presil_host_pointer(presil_device *device, presil_daddr address, uint64_t 
     return presil_memory_contains(device, address, bytes) ? presil_memory_at(device, address) : NULL;
 }
 
+int presil_host_access(presil_device *device, const void *at, uint64_t bytes) {
+    int status = presil_device_wait(device);
+    if (status || !bytes || !atomic_load(&device->residency.stale)) return status;
+    const uintptr_t offset = (uintptr_t)at - (uintptr_t)device->mapping;
+    if ((uintptr_t)at < (uintptr_t)device->mapping || offset > device->memory_bytes ||
+        bytes > device->memory_bytes - offset)
+        return presil_fail(PRESIL_EINVAL, "presil_host_access: %llu bytes at %p are not in the mapping",
+                           (unsigned long long)bytes, at);
+    status = presil_exclusive_begin(device);
+    if (status) return status;
+    status = presil_residency_fetch(device, (presil_daddr){device->memory_base.value + offset}, bytes);
+    presil_exclusive_end(device);
+    return status;
+}
+
+int presil_memory_settle(presil_device *device) {
+    if (!atomic_load(&device->residency.stale)) return PRESIL_OK;
+    int status = presil_exclusive_begin(device);
+    if (status) return status;
+    status = presil_residency_fetch_all(device);
+    presil_exclusive_end(device);
+    return status;
+}
+
 int presil_device_address(presil_device *device, const void *p, presil_daddr *out) {
     if (presil_enter(device) || !out || device->no_map || !presil_memory_home_is_mapping(device)) return 0;
     const uintptr_t at = (uintptr_t)p, from = (uintptr_t)device->mapping;
@@ -182,19 +207,23 @@ int presil_device_address(presil_device *device, const void *p, presil_daddr *ou
 /* ---- bytes, wherever they are */
 int presil_memory_read(presil_device *device, presil_daddr from, void *to, uint64_t bytes) {
     if (presil_memory_home_is_mapping(device)) {
-        memmove(to, presil_memory_at(device, from), bytes);
-        return PRESIL_OK;
+        const int status = presil_residency_fetch(device, from, bytes);
+        if (!status) memmove(to, presil_memory_at(device, from), bytes);
+        return status;
     }
     const int error = device->link.ops->mem_read(device->link.handle, from, to, bytes);
+    atomic_store(&device->bytes_to_host, atomic_load(&device->bytes_to_host) + bytes);
     return error ? presil_transport_failed(device, "reading device memory", error) : PRESIL_OK;
 }
 
 int presil_memory_write(presil_device *device, presil_daddr to, const void *from, uint64_t bytes) {
     if (presil_memory_home_is_mapping(device)) {
-        memmove(presil_memory_at(device, to), from, bytes);
-        return PRESIL_OK;
+        const int status = presil_residency_overwrite(device, to, bytes);
+        if (!status) memmove(presil_memory_at(device, to), from, bytes);
+        return status;
     }
     const int error = device->link.ops->mem_write(device->link.handle, to, from, bytes);
+    atomic_store(&device->bytes_to_device, atomic_load(&device->bytes_to_device) + bytes);
     return error ? presil_transport_failed(device, "writing device memory", error) : PRESIL_OK;
 }
 
@@ -235,6 +264,7 @@ int presil_alloc(presil_device *device, presil_stream *stream, presil_pool *pool
     const int status =
         beyond ? PRESIL_HEAP_FULL : presil_heap_alloc(&device->heap, pool ? pool->index : 0, pages, &page);
     if (!status) presil_heap_note_request(&device->heap, page, bytes);
+    if (!status && device->residency.owned) presil_residency_owned(device, page, pages);
     if (status) presil_heap_get_stats(&device->heap, &stats);
     (void)pthread_mutex_unlock(&device->heap_lock);
     if (status == PRESIL_HEAP_NO_HOST_MEMORY) return presil_fail(PRESIL_EHOSTMEM, "presil_alloc: host memory is full");
@@ -261,9 +291,10 @@ int presil_free(presil_device *device, presil_daddr address) {
     int status = -1;
     if (presil_memory_contains(device, address, 1) && address.value % PRESIL_HEAP_PAGE == 0 &&
         !is_own(device, (uint32_t)((address.value - device->memory_base.value) / PRESIL_HEAP_PAGE))) {
+        const uint32_t page = (uint32_t)((address.value - device->memory_base.value) / PRESIL_HEAP_PAGE);
         (void)pthread_mutex_lock(&device->heap_lock);
-        status =
-            presil_heap_free(&device->heap, (uint32_t)((address.value - device->memory_base.value) / PRESIL_HEAP_PAGE));
+        if (device->residency.owned) presil_residency_owned(device, page, presil_heap_size(&device->heap, page));
+        status = presil_heap_free(&device->heap, page);
         (void)pthread_mutex_unlock(&device->heap_lock);
     }
     return status ? presil_fail(PRESIL_EINVAL, "presil_free: no block starts at 0x%llx (freed twice?)",
@@ -296,6 +327,8 @@ int presil_memory_get_stats(presil_device *device, presil_memory_stats *out) {
         .failures = s.failures,
         .capacity = (device->heap.pages - own) * page,
         .largest_free = s.largest_free * page,
+        .bytes_to_device = atomic_load(&device->bytes_to_device),
+        .bytes_to_host = atomic_load(&device->bytes_to_host),
     };
     memcpy(out, &stats, out->size < sizeof stats ? out->size : sizeof stats);
     return PRESIL_OK;
@@ -384,8 +417,9 @@ void presil_memory_reset_peak(presil_device *device) {
 }
 
 static void punch(void *context, uint32_t page, uint32_t pages) {
-    const presil_device *device = context;
+    presil_device *device = context;
     if (device->memory_fd < 0) return;
+    presil_residency_forget(device, page, pages);
     (void)fallocate(device->memory_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)page * PRESIL_HEAP_PAGE,
                     (off_t)pages * PRESIL_HEAP_PAGE);
 }

@@ -198,6 +198,8 @@ int presil_start(presil_device *device) {
                              device->transport_spec, device->transport.config, device->config);
     if (!status) status = check_memory(device);
     if (!status && !device->maps && !device->host_memory) status = presil_memory_upload(device);
+    if (!status && !device->maps && device->host_memory && !device->residency.state)
+        status = presil_residency_open(device);
     if (!status) status = probe_chip(device);
     if (status) {
         if (!device->own_memory) close_transport(device); /* else pointers into its memory are out */
@@ -212,7 +214,8 @@ int presil_recover(presil_device *device, bool asked) {
     device->link.done_count = 0;
     const int error = device->link.ops->reset(device->link.handle);
     int status = error < 0 ? presil_transport_failed(device, "reset", error) : reset_chip(device);
-    if (error == PRESIL_TRANSPORT_MEMORY_LOST && !status && (device->maps || !device->host_memory)) {
+    const uint64_t lost_bytes = error == PRESIL_TRANSPORT_MEMORY_LOST ? presil_residency_lost(device) : 0;
+    if (error == PRESIL_TRANSPORT_MEMORY_LOST && !status && (device->maps || !device->host_memory || lost_bytes)) {
         static const char lost[] =
             "the device's memory is not what it was (a new peer, or a link that was lost): load everything again";
         if (asked)

@@ -75,7 +75,7 @@ int presil_stream_synchronize(presil_device *device, presil_stream *stream) {
     (void)pthread_mutex_lock(&device->lock);
     status = take_error(stream);
     (void)pthread_mutex_unlock(&device->lock);
-    return status;
+    return status ? status : presil_memory_settle(device);
 }
 
 int presil_stream_query(presil_device *device, presil_stream *stream) {
@@ -84,7 +84,7 @@ int presil_stream_query(presil_device *device, presil_stream *stream) {
     return stream ? presil_queue_passed(device, stream->last_seq) : 1;
 }
 
-int presil_device_synchronize(presil_device *device) {
+int presil_device_wait(presil_device *device) {
     const int entered = presil_enter(device);
     if (entered) return entered;
     int status = presil_queue_wait(device, atomic_load(&device->submitted));
@@ -101,4 +101,9 @@ int presil_device_synchronize(presil_device *device) {
     }
     (void)pthread_mutex_unlock(&device->lock);
     return status;
+}
+
+int presil_device_synchronize(presil_device *device) {
+    const int status = presil_device_wait(device);
+    return status ? status : presil_memory_settle(device);
 }

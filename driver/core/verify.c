@@ -221,7 +221,8 @@ static int prepare(presil_device *device, const presil_plan_info *info) {
 
 int presil_launch_verify(presil_device *device, const presil_plan *plan, const presil_plan_info *info, uint64_t seq,
                          presil_report *report) {
-    int status = prepare(device, info);
+    int status = presil_residency_fetch_all(device);
+    if (!status) status = prepare(device, info);
     if (status) return status;
     char refused[ERROR_TEXT] = "";
     const int twin = presil_twin_run(device, plan, device->view, 1, report);

@@ -125,8 +125,10 @@ typedef struct {
      * given), else "inproc". */
     const char *transport;
     uint32_t transport_index;
-    /* 1: presil_host_pointer works also where the transport does not map. Bytes then stay in this process: a launch
-     * sends what it reads and fetches what it writes. 0: they move to the transport when it starts. */
+    /* 1: presil_host_pointer works also where the transport does not map. There are two copies then, and a launch sends
+     * what it touches and the chip has not got as it is here, and fetches what it wrote. 2: what it wrote is fetched when
+     * the host asks for it: presil_host_access(), the synchronize functions, copies. 0: bytes move to the transport when
+     * it starts, and the host has none. */
     uint32_t host_memory;
     uint32_t reserved0;
     /* Where the transport has no clock (a board), a launch ends with EHUNG after so much wall time without a sign of
@@ -200,6 +202,7 @@ typedef struct {
     uint32_t size, reserved0;
     uint64_t allocated, allocated_peak, reserved, reserved_peak, active_blocks, allocations, frees, failures, capacity,
         largest_free;
+    uint64_t bytes_to_device, bytes_to_host; /* of tensors and weights, moved where memory is not mapped */
 } presil_memory_stats;
 
 /* One quantity: now, its maximum since the last reset, and the sums of its changes up and down. */
@@ -270,6 +273,10 @@ PRESIL_API uint32_t presil_pool_number(
 PRESIL_API void *presil_host_pointer(presil_device *device, presil_daddr address, uint64_t bytes);
 /* The reverse: 1 and *out if p lies in the mapping of the device. */
 PRESIL_API int presil_device_address(presil_device *device, const void *p, presil_daddr *out);
+/* Waits as presil_device_synchronize() does; then these bytes of the mapping are what the device has, and the host may
+ * read and write them until a launch that touches them is enqueued. Only with host_memory 2 is that less than
+ * presil_device_synchronize(), which brings everything. bytes 0: it waits, and brings nothing. */
+PRESIL_CHECKED int presil_host_access(presil_device *device, const void *at, uint64_t bytes);
 
 /* In stream order; the host buffer must stay valid until the stream has passed it. Source and target on the device may
  * overlap. */

@@ -111,7 +111,8 @@ typedef struct {
                            page): seed of the launch */
     uint64_t estimate;  /* cycles that the launches should take in all, about; 0: not known */
     uint32_t segments;  /* launches needed; 1 unless the commands exceed the command memory */
-    const presil_byte_range *reads, *writes; /* sorted, merged; owned by the plan */
+    /* Sorted, merged; owned by the plan. What may be written in part, or not at all, is in `reads` too. */
+    const presil_byte_range *reads, *writes;
     uint32_t read_count, write_count;
     /* What it writes beside `writes`, where that would be many ranges: a slice of channels is one for every pixel. They
      * are walked only where it is asked byte by byte what a launch may write. */

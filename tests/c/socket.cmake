@@ -28,3 +28,9 @@ if(PRESIL_SANITIZE STREQUAL thread)
 TSAN_OPTIONS=suppressions=${CMAKE_CURRENT_LIST_DIR}/tsan.supp:halt_on_error=0:second_deadlock_stack=1")
   set_property(TEST c_threads PROPERTY LABELS threads)
 endif()
+
+# What moves where memory is not mapped, over nomap and over a socket.
+presil_socket_test(core_residency "test_core_residency.c;core_fixture.c")
+add_dependencies(test_core_residency presil_sim_tiny_nomap)
+set_property(TEST c_core_residency APPEND PROPERTY ENVIRONMENT
+    "PRESIL_NOMAP_LIBRARY=${core_libraries}/libpresil_sim_tiny_soft.so")

@@ -28,8 +28,9 @@ struct RedirectingCpuAllocator final : c10::Allocator {
     if (tls_heap < 0 || n == 0) return plain_cpu_allocator->allocate(n);
     void* p = device_malloc(tls_heap, n);
     if (C10_UNLIKELY(tls_plan != nullptr)) tls_plan->blocks.push_back({p, n, false});
-    wait_pending(
-        tls_heap);  // another thread may have enqueued work on the block and freed it since this operator waited
+    wait_for_host(
+        tls_heap, p,
+        n);  // another thread may have enqueued work on the block and freed it since this operator waited
     return {p, p, &device_free, c10::Device(c10::kCPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &free_any; }
@@ -106,7 +107,17 @@ int HostViews::storage_position(c10::StorageImpl* dev) {
   dev_storages_.add(dev);
   cpu_storages_.add(cpu.unsafeGetStorageImpl());
   storages_.push_back({dev, std::move(cpu), data, dev->nbytes()});
+  if (settled_) bring(storages_.back());
   return static_cast<int>(storages_.size()) - 1;
+}
+
+void HostViews::bring(const StoragePair& pair) { wait_for_host(pair.dev->device().index(), pair.data, pair.bytes); }
+
+void HostViews::settle(int index) {
+  settled_ = true;
+  if (index < 0) index = index_;
+  if (index >= 0) wait_for_host(index, nullptr, 0);
+  for (const auto& pair : storages_) bring(pair);
 }
 
 c10::Storage HostViews::to_host(const c10::Storage& s) {

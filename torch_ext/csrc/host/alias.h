@@ -34,6 +34,9 @@ class HostViews {
   // Raises NotImplementedError for a result that can't live on the device (sparse, mkldnn, quantized).
   at::Tensor to_device(const at::Tensor& t);
   void finish();
+  // Host access comes after this: waits for the chip, and brings what the views so far have, and at once what later ones
+  // have. index: of the operands, or -1 for what the views say.
+  void settle(int index = -1);
 
   int index() const { return index_; }  // device of the operands, -1: none yet
   void set_index(int index) { index_ = index; }
@@ -51,6 +54,7 @@ class HostViews {
     int storage;  // position in storages_
   };
   int storage_position(c10::StorageImpl* dev);
+  static void bring(const StoragePair& pair);
   c10::Storage device_storage(const c10::Storage& cpu);
   c10::DataPtr adopt(c10::StorageImpl* cpu, size_t bytes);
 
@@ -61,7 +65,7 @@ class HostViews {
   c10::SmallVector<c10::StorageImpl*, 4> cpu_inputs_;
   c10::SmallVector<at::Tensor, 4> keep_;
   int index_ = -1;
-  bool cpu_tensor_ = false;
+  bool cpu_tensor_ = false, settled_ = false;
 };
 
 // While alive, CPU allocations of this thread come from the device's memory, so that results need no copy.

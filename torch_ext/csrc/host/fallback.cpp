@@ -26,7 +26,7 @@ class Call {
     refuse_mixed_devices();
     const int index = views_.index();
     if (index >= 0) {
-      wait_pending(index);
+      views_.settle(index);
       if (facts_.random) use_device_generator();
     }
     const HostTimer timer;

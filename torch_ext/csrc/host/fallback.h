@@ -53,10 +53,10 @@ class HostTimer {
 // counts.
 template <typename Function> auto on_host(const char* name, const std::string& reason, int index, Function&& compute) {
   refuse_in_strict_mode(name, reason);
-  wait_pending(index);
-  const HostTimer timer;
   HostViews views;
   views.set_index(index);
+  views.settle();
+  const HostTimer timer;
   HostTrace trace(index, name);
   auto result = [&] {
     AllocateOnDevice scope(index);

@@ -84,9 +84,9 @@ namespace {
 // Not a fallback (the operator is the chip's), so strict mode allows it.
 at::Tensor converted(HostSite& site, const char* reason, const at::Tensor& t, c10::ScalarType dtype) {
   const int index = t.device().index();
-  wait_pending(index);
-  const HostTimer timer;
   HostViews views;
+  views.settle(index);
+  const HostTimer timer;
   AllocateOnDevice scope(index);
   HostTrace trace(index, site.name.c_str());
   const at::Tensor result = views.to_host(t).to(dtype);

@@ -86,12 +86,12 @@ Tensor copy_from(const Tensor& self, const Tensor& to, bool non_blocking) {
     note_copy(self, to, 0);
     return to;
   }
-  for (const Tensor* t : {&self, &to})
-    if (t->device().type() == kDevice) wait_pending(t->device().index());
-  const HostTimer timer;
   // Two devices: each has its own views.
   HostViews from_views, to_views;
   Tensor source = from_views.to_host(self), target = to_views.to_host(to);
+  from_views.settle();
+  to_views.settle();
+  const HostTimer timer;
   target.copy_(source);
   trace.done({});
   note_copy(self, to, timer.ns());
@@ -106,8 +106,8 @@ Tensor copy_from_and_resize(const Tensor& self, const Tensor& to) {
 c10::Scalar local_scalar_dense(const Tensor& self) {
   refuse_capture(self.device().index(), "aten::_local_scalar_dense",
                  "a value that the host sees (.item(), bool(), printing) is not there yet when a graph is captured");
-  wait_pending(self.device().index());
   HostViews views;
+  views.settle(self.device().index());
   return at::_local_scalar_dense(views.to_host(self));
 }
 

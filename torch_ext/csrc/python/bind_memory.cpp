@@ -85,6 +85,12 @@ py::dict host_memory_stats() {
 void bind_memory(py::module_& m) {
   const auto release = py::call_guard<py::gil_scoped_release>();
   m.def("memory_snapshot", &snapshot);
+  m.def("moved_bytes", [](int i) {
+    presil_memory_stats stats{};
+    stats.size = sizeof stats;
+    if (auto* handle = opened(i)) check(presil_memory_get_stats(handle, &stats), "memory statistics");
+    return py::make_tuple(stats.bytes_to_device, stats.bytes_to_host);
+  });
   m.def("host_memory_stats", &host_memory_stats);
   m.def("reset_peak_host_memory_stats", [] { host_allocator().reset_peak_stats(); });
   m.def("reset_accumulated_host_memory_stats", [] { host_allocator().reset_accumulated_stats(); });

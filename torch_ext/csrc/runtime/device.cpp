@@ -4,6 +4,7 @@
 #include "runtime/before_launch.h"
 #include "runtime/bundles.h"
 #include "runtime/interrupt.h"
+#include "runtime/writes.h"
 
 #include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
@@ -55,7 +56,7 @@ presil_device* open_device(int index) {
   options.build = transport_is_remote() && !s.build_given ? nullptr : s.build.c_str();
   options.transport = s.transport.c_str();
   options.transport_index = static_cast<uint32_t>(index);
-  options.host_memory = 1;
+  options.host_memory = 2;
   options.hang_cycles = s.watchdog;
   options.memory_model = s.memory_model.empty() ? nullptr : s.memory_model.c_str();
   options.seed = s.seed;
@@ -136,6 +137,12 @@ presil_daddr address_of(int index, const void* host_pointer) {
   TORCH_CHECK(presil_device_address(device(index), host_pointer, &out), "presil:", index, ": pointer ", host_pointer,
               " is not in this device's memory");
   return out;
+}
+
+void wait_for_host(int index, const void* at, size_t bytes) {
+  if (C10_UNLIKELY(memory_exposed.load(std::memory_order_relaxed))) return wait_pending(index);
+  const TimedWait timed;
+  if (auto* handle = opened(index)) check(presil_host_access(handle, at, bytes), "waiting for the chip");
 }
 
 void mark_pending(int index) {

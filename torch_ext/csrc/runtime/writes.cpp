@@ -4,5 +4,6 @@
 namespace presil {
 
 std::atomic<WriteListener> write_listener{nullptr};
+std::atomic<bool> memory_exposed{false};
 
 }  // namespace presil

@@ -15,6 +15,9 @@ namespace presil {
 using WriteListener = void (*)(const void* begin, size_t bytes, bool freed);
 extern std::atomic<WriteListener> write_listener;
 
+// Some memory is in a stranger's hands, who may look at it whenever the device is idle. It stays so.
+extern std::atomic<bool> memory_exposed;
+
 inline void memory_written(const void* begin, size_t bytes) {
   // Either the listener's owner, who set it before it read the bytes, finds what was written, or this finds it set.
   std::atomic_thread_fence(std::memory_order_seq_cst);

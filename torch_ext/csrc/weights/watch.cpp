@@ -183,7 +183,9 @@ bool Watch::current() {
 void Watch::renew() { Watches::all().renew(this); }
 
 void expose(const void* begin, size_t bytes) {
-  if (begin && bytes) Watches::all().expose(begin, bytes);
+  if (!begin || !bytes) return;
+  memory_exposed = true;
+  Watches::all().expose(begin, bytes);
 }
 void expose(const at::Tensor& t) {
   if (t.defined() && t.has_storage()) expose(t.storage().data(), t.storage().nbytes());
