@@ -303,7 +303,6 @@ int presil_residency_wrote(presil_device *device, const presil_plan_info *info, 
                            bool now); /* now: fetches what */
 void presil_residency_spoilt(presil_device *device, const presil_plan_info *info);
 int presil_residency_fetch(presil_device *device, presil_daddr base, uint64_t bytes);
-int presil_residency_fetch_ranges(presil_device *device, const presil_byte_range *ranges, uint32_t count);
 int presil_residency_fetch_all(presil_device *device);
 int presil_residency_overwrite(presil_device *device, presil_daddr base, uint64_t bytes);
 void presil_residency_forget(presil_device *device, uint64_t page, uint64_t pages);

@@ -85,8 +85,7 @@ static int write_back(presil_device *device) {
 int presil_launch_model(presil_device *device, const presil_plan *plan, const presil_plan_info *info,
                         presil_report *report) {
     report->descriptors = info->descriptors;
-    int status = presil_residency_fetch_ranges(device, info->reads, info->read_count);
-    if (!status) status = presil_each_write(device, info, presil_residency_fetch_ranges);
+    int status = presil_residency_fetch_all(device);
     if (status) return status;
     if (presil_memory_home_is_mapping(device))
         return presil_twin_run(device, plan, device->mapping, device->capture.listening, report);

@@ -174,13 +174,6 @@ int presil_residency_fetch(presil_device *device, presil_daddr base, uint64_t by
     return fetch_run(device, pages_of(device, base, bytes));
 }
 
-int presil_residency_fetch_ranges(presil_device *device, const presil_byte_range *ranges, uint32_t count) {
-    int status = PRESIL_OK;
-    for (uint32_t i = 0; i < count && !status; i++)
-        status = presil_residency_fetch(device, ranges[i].base, ranges[i].bytes);
-    return status;
-}
-
 int presil_residency_fetch_all(presil_device *device) {
     const residency *r = &device->residency;
     if (!r->state || !atomic_load(&r->stale)) return PRESIL_OK;
