@@ -152,7 +152,7 @@ typedef struct {
     uint64_t *written, *owned; /* by the launch of that position; owned: by nobody whose launches are older */
     uint64_t low, high;        /* pages that are newer on the device are among these */
     atomic_ullong stale;       /* how many there are */
-    uint64_t seq, checked;     /* of the launch; checked: the page that was compared last, plus 1 */
+    uint64_t seq, checked;     /* of the item that runs, UINT64_MAX: none; the page that was compared last, plus 1 */
 } residency;
 
 struct presil_device {
@@ -299,8 +299,7 @@ int presil_residency_open(presil_device *device);
 void presil_residency_close(presil_device *device);
 void presil_residency_owned(presil_device *device, uint32_t page, uint64_t pages); /* any thread, heap_lock held */
 int presil_residency_send(presil_device *device, const presil_plan_info *info);    /* what its launch touches */
-int presil_residency_wrote(presil_device *device, const presil_plan_info *info, uint64_t seq,
-                           bool now); /* now: fetches what */
+int presil_residency_wrote(presil_device *device, const presil_plan_info *info, bool now); /* now: fetches it */
 void presil_residency_spoilt(presil_device *device, const presil_plan_info *info);
 int presil_residency_fetch(presil_device *device, presil_daddr base, uint64_t bytes);
 int presil_residency_fetch_all(presil_device *device);

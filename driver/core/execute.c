@@ -52,6 +52,7 @@ static int run_copy(presil_device *device, const work_item *item) {
 }
 
 int presil_execute(presil_device *device, const work_item *item) {
+    device->residency.seq = item->seq;
     switch (item->kind) {
     case ITEM_EVENT: presil_event_passed(item->event); return PRESIL_OK;
     /* The other queue's items up to there were enqueued earlier, and wait for nothing later: no circle. A closed device

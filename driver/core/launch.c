@@ -267,7 +267,7 @@ int presil_launch_rtl(presil_device *device, const presil_plan *plan, const pres
         status = run_segment(&launch, segment, report);
     if (!status && !is_coherent(device)) status = presil_each_write(device, info, sync_for_host);
     const bool now = !device->fetch_late || report->mode == PRESIL_MODE_VERIFY || device->capture.listening;
-    if (!status && two) status = presil_residency_wrote(device, info, seq, now);
+    if (!status && two) status = presil_residency_wrote(device, info, now);
     if (!status && device->link.ops->cycles) (void)device->link.ops->cycles(device->link.handle, &device->clock);
     if (status) {
         char text[ERROR_TEXT];

@@ -182,6 +182,7 @@ int presil_host_access(presil_device *device, const void *at, uint64_t bytes) {
                            (unsigned long long)bytes, at);
     status = presil_exclusive_begin(device);
     if (status) return status;
+    device->residency.seq = UINT64_MAX;
     status = presil_residency_fetch(device, (presil_daddr){device->memory_base.value + offset}, bytes);
     presil_exclusive_end(device);
     return status;
@@ -191,6 +192,7 @@ int presil_memory_settle(presil_device *device) {
     if (!atomic_load(&device->residency.stale)) return PRESIL_OK;
     int status = presil_exclusive_begin(device);
     if (status) return status;
+    device->residency.seq = UINT64_MAX;
     status = presil_residency_fetch_all(device);
     presil_exclusive_end(device);
     return status;

@@ -6,7 +6,7 @@
  *
  * Whether the host wrote to a page is found by comparing it with what the device was sent: nobody has to announce
  * anything. A page that is newer on the device has an owner: it is dead once its block was freed, or allocated anew,
- * behind the launch that wrote it. All but residency_owned() is the runner's.
+ * behind the launch that wrote it and before the one that asks. All but residency_owned() is the runner's.
  */
 #define _GNU_SOURCE
 #include "core.h"
@@ -73,10 +73,12 @@ static void set_state(residency *r, uint64_t page, uint8_t state) {
     r->state[page] = state;
 }
 
-/* Newer on the device, and somebody's; what is nobody's any more is the host's. */
+/* Newer on the device, and somebody's; what is nobody's any more is the host's. A block that was freed behind the item
+ * that runs is still that item's. */
 static bool is_newer_there(residency *r, uint64_t page) {
     if (r->state[page] != AT_DEVICE) return false;
-    if (r->written[page] > __atomic_load_n(&r->owned[page], __ATOMIC_RELAXED)) return true;
+    const uint64_t owned = __atomic_load_n(&r->owned[page], __ATOMIC_RELAXED);
+    if (r->written[page] > owned || owned >= r->seq) return true;
     set_state(r, page, AT_HOST);
     return false;
 }
@@ -236,8 +238,7 @@ static int note_written(presil_device *device, const presil_byte_range *ranges, 
     return PRESIL_OK;
 }
 
-int presil_residency_wrote(presil_device *device, const presil_plan_info *info, uint64_t seq, bool now) {
-    device->residency.seq = seq;
+int presil_residency_wrote(presil_device *device, const presil_plan_info *info, bool now) {
     return presil_each_write(device, info, now ? fetch_written : note_written);
 }
 

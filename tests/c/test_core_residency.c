@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two copies of memory (host_memory on a transport that does not map): what moves, counted, and whose bytes hold. */
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "core_fixture.h"
@@ -128,6 +130,36 @@ static void a_new_owner(void **state) {
     presil_device_close(d);
 }
 
+static atomic_bool held;
+
+static void hold(void *context, const presil_report *report) {
+    (void)context, (void)report;
+    while (atomic_load(&held)) (void)sched_yield();
+}
+
+/* A block that is freed while launches that use it are enqueued is theirs until they have run. */
+static void freed_while_it_is_used(void **state) {
+    (void)state;
+    presil_device *d = open_with(2, NULL);
+    presil_daddr a, b, c;
+    EXPECT_OK(presil_alloc(d, NULL, NULL, PAGE, &a));
+    EXPECT_OK(presil_alloc(d, NULL, NULL, PAGE, &b));
+    EXPECT_OK(presil_alloc(d, NULL, NULL, PAGE, &c));
+    memset(host(d, a), 0x77, PAGE);
+    memset(host(d, b), 0x11, PAGE);
+    atomic_store(&held, true);
+    presil_set_report(d, hold, NULL);
+    EXPECT_OK(presil_nop(d, NULL));
+    EXPECT_OK(presil_copy_on_device(d, NULL, b, a, PAGE, PRESIL_COPY_DMA));
+    EXPECT_OK(presil_copy_on_device(d, NULL, c, b, PAGE, PRESIL_COPY_DMA));
+    EXPECT_OK(presil_free(d, b));
+    atomic_store(&held, false);
+    EXPECT_OK(presil_host_access(d, host(d, c), PAGE));
+    for (int i = 0; i < PAGE; i++) assert_int_equal(host(d, c)[i], 0x77);
+    moved(d, PAGE, PAGE);
+    presil_device_close(d);
+}
+
 /* A result in the middle of a page: what is beside it stays. */
 static void neighbours(uint32_t host_memory) {
     presil_device *d = open_with(host_memory, NULL);
@@ -228,7 +260,8 @@ static void over_a_socket(void **state) {
 
 static void arguments_are_checked(void **state) {
     (void)state;
-    const presil_device_options options = {.size = sizeof options, .config = "tiny", .build = "nomap", .host_memory = 3};
+    const presil_device_options options = {
+        .size = sizeof options, .config = "tiny", .build = "nomap", .host_memory = 3};
     presil_device *d = NULL;
     EXPECT_STATUS(presil_device_open(&options, &d), PRESIL_EINVAL);
     d = open_with(2, NULL);
@@ -241,10 +274,14 @@ static void arguments_are_checked(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_launch_moves_what_changed), cmocka_unit_test(chains_stay_there),
-        cmocka_unit_test(a_new_owner),                 cmocka_unit_test(neighbours_in_a_page_stay),
-        cmocka_unit_test(copies_see_the_newer_side),   cmocka_unit_test(modes_see_the_newer_side),
-        cmocka_unit_test(over_a_socket),               cmocka_unit_test(arguments_are_checked)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_launch_moves_what_changed),
+                                       cmocka_unit_test(chains_stay_there),
+                                       cmocka_unit_test(a_new_owner),
+                                       cmocka_unit_test(neighbours_in_a_page_stay),
+                                       cmocka_unit_test(freed_while_it_is_used),
+                                       cmocka_unit_test(copies_see_the_newer_side),
+                                       cmocka_unit_test(modes_see_the_newer_side),
+                                       cmocka_unit_test(over_a_socket),
+                                       cmocka_unit_test(arguments_are_checked)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,6 +32,7 @@ __all__ = [
     "memory_stats",
     "memory_stats_as_nested_dict",
     "memory_summary",
+    "moved_bytes",
     "reset_accumulated_host_memory_stats",
     "reset_accumulated_memory_stats",
     "reset_max_memory_allocated",
@@ -51,6 +52,13 @@ def memory_stats(device=None) -> dict:
     """torch.accelerator.memory_stats: "allocated_bytes.all.current" and so on; bytes are rounded up to pages of 4
     KiB, "requested_bytes" are not."""
     return torch.accelerator.memory_stats(_device(device))
+
+
+def moved_bytes(device=None) -> dict:
+    """Bytes of tensors and weights that moved {"to_device", "to_host"} since the device was opened: 0 where the chip
+    works on the host's memory, or the host on the chip's."""
+    to_device, to_host = _C.moved_bytes(index_of(device))
+    return {"to_device": to_device, "to_host": to_host}
 
 
 def memory_stats_as_nested_dict(device=None) -> dict:
