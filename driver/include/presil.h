@@ -125,10 +125,10 @@ typedef struct {
      * given), else "inproc". */
     const char *transport;
     uint32_t transport_index;
-    /* 1: presil_host_pointer works also where the transport does not map. There are two copies then, and a launch sends
-     * what it touches and the chip has not got as it is here, and fetches what it wrote. 2: what it wrote is fetched when
-     * the host asks for it: presil_host_access(), the synchronize functions, copies. 0: bytes move to the transport when
-     * it starts, and the host has none. */
+    /* 1: presil_host_pointer works also where the transport does not map. There are two copies then: a launch sends
+     * what it touches and the chip has not got as it is here, and fetches what it wrote. 2: what it wrote is fetched
+     * when the host asks for it: presil_host_access(), the synchronize functions, copies. 0: bytes move to the
+     * transport when it starts, and the host has none. */
     uint32_t host_memory;
     uint32_t reserved0;
     /* Where the transport has no clock (a board), a launch ends with EHUNG after so much wall time without a sign of

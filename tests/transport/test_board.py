@@ -36,8 +36,8 @@ with torch.presil.reports() as reports:
     first, second = bits(), bits()
     rows = reports.take()
 properties = torch.presil.get_device_properties(0)
-print(json.dumps({"bits": [first, second], "launches": [r["label"] for r in rows], "cycles": [r["cycles"] for r in rows],
-                  "transport": properties.transport}))
+print(json.dumps({"bits": [first, second], "launches": [r["label"] for r in rows],
+                  "cycles": [r["cycles"] for r in rows], "transport": properties.transport}))
 """
 LOST = """
 first = bits()

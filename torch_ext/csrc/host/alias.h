@@ -34,8 +34,8 @@ class HostViews {
   // Raises NotImplementedError for a result that can't live on the device (sparse, mkldnn, quantized).
   at::Tensor to_device(const at::Tensor& t);
   void finish();
-  // Host access comes after this: waits for the chip, and brings what the views so far have, and at once what later ones
-  // have. index: of the operands, or -1 for what the views say.
+  // Host access comes after this: waits for the chip, and brings what the views so far have, and at once what later
+  // ones have. index: of the operands, or -1 for what the views say.
   void settle(int index = -1);
 
   int index() const { return index_; }  // device of the operands, -1: none yet

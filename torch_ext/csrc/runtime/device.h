@@ -50,8 +50,8 @@ inline void wait_pending(int index) {
   if (auto* handle = opened(index)) check(presil_device_synchronize(handle), "waiting for the chip");
 }
 
-// The same for whoever touches these bytes alone: where the chip has a memory of its own, the rest stays there. bytes 0:
-// waits, and brings nothing.
+// The same for whoever touches these bytes alone: where the chip has a memory of its own, the rest stays there.
+// bytes 0: waits, and brings nothing.
 void wait_for_host(int index, const void* at, size_t bytes);
 
 }  // namespace presil
