@@ -28,9 +28,8 @@ struct RedirectingCpuAllocator final : c10::Allocator {
     if (tls_heap < 0 || n == 0) return plain_cpu_allocator->allocate(n);
     void* p = device_malloc(tls_heap, n);
     if (C10_UNLIKELY(tls_plan != nullptr)) tls_plan->blocks.push_back({p, n, false});
-    wait_for_host(
-        tls_heap, p,
-        n);  // another thread may have enqueued work on the block and freed it since this operator waited
+    wait_for_host(tls_heap, p,
+                  n);  // another thread may have enqueued work on the block and freed it since this operator waited
     return {p, p, &device_free, c10::Device(c10::kCPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &free_any; }
