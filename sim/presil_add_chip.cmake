@@ -4,7 +4,7 @@
 #   presil_add_chip(NAME mychip TOP my_top SOURCES a.sv b.sv ... [CONFIG base] [CHIP presil] [CLOCK_MHZ 1000] [BUILDS
 #   fast check trace]
 #                   [INCLUDE dirs...] [PARAMETERS WORD=32 ...] [SCRAMBLE regex] [TRAIN command...] [DEPENDS files...]
-#                   [PORTS map.toml] [MAP "key = value"...])
+#                   [PORTS map.toml] [MAP "key = value"...] [FILE_LISTS a.f...] [DEFINES NAME=VALUE...])
 #
 # Each build becomes the target presil_sim_<NAME>_<build>: libpresil_sim_<NAME>_<build>.so, exporting
 # presil_transport_entry (driver/include/presil_transport.h).
@@ -21,6 +21,8 @@
 #              compiled without a profile.
 #   SCRAMBLE   regex over Verilator's names of unpacked arrays (memories) that the check build overwrites at every
 #   launch
+#   FILE_LISTS as simulators have them (-F: paths are relative to the list), read before SOURCES. Waivers are
+#   Verilator's .vlt files, in SOURCES or a list.
 #   PORTS, MAP a top with other ports than presil_top's: the file that says what they are, and keys of it (on top of
 #   the file, or without one) as TOML: "registers.bus = 'apb4'" (docs/ports.md)
 #
@@ -277,14 +279,42 @@ function(_presil_add_points)
   add_dependencies(${target}_harness ${target}_points)
 endfunction()
 
+# What of a chip's sources isn't SOURCES, for Verilator: A_FLAGS. Files of lists become A_DEPENDS.
+macro(_presil_add_sources)
+  list(TRANSFORM A_INCLUDE PREPEND -I OUTPUT_VARIABLE A_FLAGS)
+  foreach(_define IN LISTS A_DEFINES)
+    list(APPEND A_FLAGS -D${_define})
+  endforeach()
+  foreach(_list IN LISTS A_FILE_LISTS)
+    get_filename_component(_list ${_list} ABSOLUTE)
+    get_filename_component(_place ${_list} DIRECTORY)
+    list(APPEND A_FLAGS -F ${_list})
+    list(APPEND A_DEPENDS ${_list})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${_list})
+    file(STRINGS ${_list} _lines)
+    foreach(_line IN LISTS _lines)
+      string(REGEX REPLACE "//.*" "" _line "${_line}")
+      string(STRIP "${_line}" _line)
+      get_filename_component(_file "${_line}" ABSOLUTE BASE_DIR ${_place})
+      if(_line AND NOT _line MATCHES "^[-+]" AND EXISTS "${_file}")
+        list(APPEND A_DEPENDS ${_file})
+      endif()
+    endforeach()
+  endforeach()
+endmacro()
+
 # A port map (docs/ports.md) puts the module presil_ports around the chip, which has the ports of presil_top: A_TOP and
 # A_SOURCES become those of the two. Once for a chip, whatever it is built for.
 macro(_presil_add_ports)
+  _presil_add_sources()
   set(A_SALT "${A_TOP};${A_PARAMETERS}")
+  if(A_DEFINES)
+    string(APPEND A_SALT ";${A_DEFINES}")
+  endif()
   set(A_PORTS_DIR)
   if(A_PORTS OR A_MAP)
     set(A_PORTS_DIR ${CMAKE_CURRENT_BINARY_DIR}/presil_ports_${A_NAME}.dir)
-    set(_made ${A_PORTS_DIR}/presil_ports.sv ${A_PORTS_DIR}/chip_ports.h)
+    set(_made ${A_PORTS_DIR}/presil_ports.sv ${A_PORTS_DIR}/presil_ports_dpi_top.sv ${A_PORTS_DIR}/chip_ports.h)
     if(NOT TARGET presil_ports_${A_NAME})
       set(_map)
       if(A_PORTS)
@@ -297,12 +327,11 @@ macro(_presil_add_ports)
       foreach(_parameter IN LISTS A_PARAMETERS)
         list(APPEND _map --parameter "${_parameter}")
       endforeach()
-      list(TRANSFORM A_INCLUDE PREPEND -I OUTPUT_VARIABLE _includes)
       file(GLOB _scripts ${PRESIL_SIM_DIR}/ports/*.py)
       add_custom_command(OUTPUT ${_made}
         COMMAND ${CMAKE_COMMAND} -E env VERILATOR_ROOT=${VERILATOR_ROOT} ${Python3_EXECUTABLE} -B
                 ${PRESIL_SIM_DIR}/ports/ports.py --top ${A_TOP} ${_map} --out ${A_PORTS_DIR}
-                --verilator ${PRESIL_VERILATOR} -- ${_includes} ${A_SOURCES}
+                --verilator ${PRESIL_VERILATOR} -- ${A_FLAGS} ${A_SOURCES}
         COMMAND ${CMAKE_COMMAND} -E touch ${_made}
         DEPENDS ${A_SOURCES} ${A_DEPENDS} ${_map_file} ${_scripts}
         COMMENT "Mapping the ports of ${A_NAME}" VERBATIM)
@@ -330,7 +359,6 @@ function(_presil_add_library build)
   _presil_add_runtime(${build})
   set(runtime presil_sim_runtime_${build})
   _presil_verilator_flags(${build} flags)
-  list(TRANSFORM A_INCLUDE PREPEND -I OUTPUT_VARIABLE includes)
   list(TRANSFORM A_PARAMETERS PREPEND -G OUTPUT_VARIABLE parameters)
   set(trim)
   if(PRESIL_SIM_TRIM AND NOT build MATCHES "^(check|coverage)$")
@@ -345,7 +373,7 @@ function(_presil_add_library build)
     COMMAND ${CMAKE_COMMAND} -E make_directory ${mdir}
     COMMAND ${CMAKE_COMMAND} -E env VERILATOR_ROOT=${VERILATOR_ROOT} ${PRESIL_VERILATOR} ${flags} --quiet --Mdir ${mdir}
             --top-module ${A_TOP}
-            -CFLAGS "${cflags}" ${includes} ${parameters} ${A_SOURCES}
+            -CFLAGS "${cflags}" ${A_FLAGS} ${parameters} ${A_SOURCES}
     ${trim}
     DEPENDS ${A_SOURCES} ${A_DEPENDS} ${PRESIL_SIM_DIR}/trim.py
     COMMENT "Verilating ${A_NAME} (${build})" VERBATIM)
@@ -388,9 +416,10 @@ endfunction()
 
 function(presil_add_chip)
   cmake_parse_arguments(A "" "NAME;TOP;CONFIG;CHIP;CLOCK_MHZ;SCRAMBLE;PORTS"
-    "SOURCES;BUILDS;INCLUDE;PARAMETERS;TRAIN;DEPENDS;MAP" ${ARGN})
-  if(NOT A_NAME OR NOT A_TOP OR NOT A_SOURCES OR A_UNPARSED_ARGUMENTS)
-    message(FATAL_ERROR "presil_add_chip: NAME, TOP and SOURCES are needed; unknown: ${A_UNPARSED_ARGUMENTS}")
+    "SOURCES;FILE_LISTS;DEFINES;BUILDS;INCLUDE;PARAMETERS;TRAIN;DEPENDS;MAP" ${ARGN})
+  if(NOT A_NAME OR NOT A_TOP OR NOT (A_SOURCES OR A_FILE_LISTS) OR A_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "presil_add_chip: NAME, TOP and SOURCES or FILE_LISTS are needed; "
+      "unknown: ${A_UNPARSED_ARGUMENTS}")
   endif()
   foreach(default "CONFIG;${A_NAME}" "CHIP;presil" "CLOCK_MHZ;1000")
     list(GET default 0 key)

@@ -70,7 +70,6 @@ function(_presil_add_sc_library build)
   set(runtime presil_sc_runtime_${build} presil_systemc)
   _presil_verilator_flags(${build} flags)
   list(TRANSFORM flags REPLACE "^--cc$" "--sc")
-  list(TRANSFORM A_INCLUDE PREPEND -I OUTPUT_VARIABLE includes)
   list(TRANSFORM A_PARAMETERS PREPEND -G OUTPUT_VARIABLE parameters)
   set(trim)
   if(PRESIL_SIM_TRIM AND NOT build STREQUAL "check")
@@ -83,7 +82,7 @@ function(_presil_add_sc_library build)
     COMMAND ${CMAKE_COMMAND} -E make_directory ${mdir}
     COMMAND ${CMAKE_COMMAND} -E env VERILATOR_ROOT=${VERILATOR_ROOT} SYSTEMC_INCLUDE=${PRESIL_SYSTEMC_INCLUDE}
             SYSTEMC_LIBDIR=${systemc_library_dir} ${PRESIL_VERILATOR} ${flags}
-            --pins-bv 65 --quiet --Mdir ${mdir} --top-module ${A_TOP} -CFLAGS "${cflags}" ${includes} ${parameters}
+            --pins-bv 65 --quiet --Mdir ${mdir} --top-module ${A_TOP} -CFLAGS "${cflags}" ${A_FLAGS} ${parameters}
             ${A_SOURCES}
     ${trim}
     DEPENDS ${A_SOURCES} ${A_DEPENDS} ${PRESIL_SIM_DIR}/trim.py
@@ -127,9 +126,10 @@ endfunction()
 
 function(presil_add_sc_chip)
   cmake_parse_arguments(A "" "NAME;TOP;CONFIG;CHIP;CLOCK_MHZ;SCRAMBLE;PORTS"
-    "SOURCES;BUILDS;INCLUDE;PARAMETERS;TRAIN;DEPENDS;MAP" ${ARGN})
-  if(NOT A_NAME OR NOT A_TOP OR NOT A_SOURCES OR A_UNPARSED_ARGUMENTS)
-    message(FATAL_ERROR "presil_add_sc_chip: NAME, TOP and SOURCES are needed; unknown: ${A_UNPARSED_ARGUMENTS}")
+    "SOURCES;FILE_LISTS;DEFINES;BUILDS;INCLUDE;PARAMETERS;TRAIN;DEPENDS;MAP" ${ARGN})
+  if(NOT A_NAME OR NOT A_TOP OR NOT (A_SOURCES OR A_FILE_LISTS) OR A_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "presil_add_sc_chip: NAME, TOP and SOURCES or FILE_LISTS are needed; "
+      "unknown: ${A_UNPARSED_ARGUMENTS}")
   endif()
   foreach(default "CONFIG;${A_NAME}" "CHIP;presil" "CLOCK_MHZ;1000" "BUILDS;fast")
     list(GET default 0 key)

@@ -23,7 +23,7 @@ constexpr unsigned kPollCycles = 256;
 
 template <unsigned kBytes> class Server final : public PinServer {
  public:
-  explicit Server(presil_server* server) : server_(server) { inputs_.rst = 1; }
+  Server(uint32_t registers, presil_server* server) : registers_(registers), server_(server) { inputs_.rst = 1; }
   ~Server() override { presil_serve_close(server_); }
 
   void rising(const FromChip& pins) noexcept override {
@@ -188,7 +188,7 @@ template <unsigned kBytes> class Server final : public PinServer {
   void start_write(uint32_t offset, uint32_t value) {
     activity_ = kWrite;
     left_ = kRegisterTimeout;
-    inputs_.axil_awaddr = offset & 0xfff;
+    inputs_.axil_awaddr = offset;
     inputs_.axil_wdata = value;
     inputs_.axil_awvalid = inputs_.axil_wvalid = inputs_.axil_bready = 1;
   }
@@ -205,7 +205,7 @@ template <unsigned kBytes> class Server final : public PinServer {
   void start_read(uint32_t offset) {
     activity_ = kRead;
     left_ = kRegisterTimeout;
-    inputs_.axil_araddr = offset & 0xfff;
+    inputs_.axil_araddr = offset;
     inputs_.axil_arvalid = inputs_.axil_rready = 1;
   }
 
@@ -315,8 +315,8 @@ template <unsigned kBytes> class Server final : public PinServer {
     const bool read = request_.kind == PRESIL_REQUEST_READ32;
     for (uint32_t i = 0; i < (read ? request_.count : 1); i++) {
       const uint32_t offset = read ? request_.offsets[i] : request_.offset;
-      if (!register_exists(offset, kRegisterBytes))
-        return done(PRESIL_TRANSPORT_EINVAL, no_such_register(read ? "read32" : "write32", offset, kRegisterBytes));
+      if (!register_exists(offset, registers_))
+        return done(PRESIL_TRANSPORT_EINVAL, no_such_register(read ? "read32" : "write32", offset, registers_));
     }
     if (!read) return start_write(request_.offset, request_.value);
     if (request_.count) return start_read(request_.offsets[0]);
@@ -385,6 +385,7 @@ template <unsigned kBytes> class Server final : public PinServer {
     done(0);
   }
 
+  const uint32_t registers_;
   presil_server* server_;
   presil_request request_ = {};
   std::unique_ptr<DeviceMemory> store_;
@@ -405,14 +406,14 @@ template <unsigned kBytes> class Server final : public PinServer {
 
 }  // namespace
 
-std::unique_ptr<PinServer> make_pin_server(unsigned word, presil_server* server) {
+std::unique_ptr<PinServer> make_pin_server(unsigned word, uint32_t registers, presil_server* server) {
   switch (word) {
-    case 4: return std::make_unique<Server<4>>(server);
-    case 8: return std::make_unique<Server<8>>(server);
-    case 16: return std::make_unique<Server<16>>(server);
-    case 32: return std::make_unique<Server<32>>(server);
-    case 64: return std::make_unique<Server<64>>(server);
-    case 128: return std::make_unique<Server<128>>(server);
+    case 4: return std::make_unique<Server<4>>(registers, server);
+    case 8: return std::make_unique<Server<8>>(registers, server);
+    case 16: return std::make_unique<Server<16>>(registers, server);
+    case 32: return std::make_unique<Server<32>>(registers, server);
+    case 64: return std::make_unique<Server<64>>(registers, server);
+    case 128: return std::make_unique<Server<128>>(registers, server);
     default: return nullptr;
   }
 }

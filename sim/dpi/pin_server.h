@@ -24,12 +24,11 @@ struct __attribute__((packed)) FromChip {
 struct __attribute__((packed)) ToChip {
   uint8_t rst, axil_rready, axil_arvalid, axil_bready, axil_wvalid, axil_awvalid;
   uint8_t rvalid, rlast, rresp, rid, arready, bvalid, bresp, bid, wready, awready;
-  uint16_t axil_araddr, axil_awaddr;
-  uint32_t axil_wdata;
+  uint32_t axil_araddr, axil_awaddr, axil_wdata;
   uint8_t rdata[128];
 };
 
-static_assert(sizeof(FromChip) * 8 == 1488 && sizeof(ToChip) * 8 == 1216, "as in presil_dpi.sv");
+static_assert(sizeof(FromChip) * 8 == 1488 && sizeof(ToChip) * 8 == 1248, "as in presil_dpi.sv");
 
 class PinServer {
  public:
@@ -42,7 +41,7 @@ class PinServer {
   virtual bool falling(const FromChip& pins, ToChip* inputs) = 0;
 };
 
-// word: bytes of a bus beat. Takes the server over. nullptr: word is none of 4, 8, ..., 128.
-std::unique_ptr<PinServer> make_pin_server(unsigned word, presil_server* server);
+// word: bytes of a bus beat; registers: bytes of them. Takes the server over. nullptr: word is none of 4, 8, ..., 128.
+std::unique_ptr<PinServer> make_pin_server(unsigned word, uint32_t registers, presil_server* server);
 
 }  // namespace presil

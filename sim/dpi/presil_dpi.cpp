@@ -39,10 +39,10 @@ extern "C" {
 
 __attribute__((visibility("default"))) void* presil_dpi_open(const char* socket, const char* chip,
                                                              const char* configuration, unsigned word_bytes,
-                                                             unsigned clock_mhz) try {
+                                                             unsigned clock_mhz, unsigned registers) try {
   presil_server* server = serve(socket, chip, configuration, clock_mhz);
   if (!server) return nullptr;
-  auto pins = presil::make_pin_server(word_bytes, server);
+  auto pins = presil::make_pin_server(word_bytes, registers, server);
   if (!pins) {
     fprintf(stderr, "presil_dpi: WORD is %u: 4, 8, 16, 32, 64 or 128 bytes expected\n", word_bytes);
     presil_serve_close(server);

@@ -11,6 +11,8 @@ module presil_dpi #(
   parameter int unsigned WORD      = 64,        // bytes of a bus beat, 4 to 128
   parameter int unsigned ADDR      = 40,        // bits of an address, at most 64
   parameter int unsigned ID        = 4,         // bits of an AXI ID, at most 8
+  parameter int unsigned AXIL_ADDR = 12,        // bits of a register's address, at most 32
+  parameter int unsigned REGISTERS = 4096,      // bytes of registers
   parameter int unsigned CLOCK_MHZ = 1000,      // what the driver is told
   parameter string       CHIP      = "presil",  // names the driver's knowledge of the chip
   parameter string       CONFIG    = "base"
@@ -18,7 +20,7 @@ module presil_dpi #(
   input  logic              clk,
   output logic              rst,
   input  logic              irq,
-  output logic [11:0]       s_axil_awaddr,
+  output logic [AXIL_ADDR-1:0] s_axil_awaddr,
   output logic [2:0]        s_axil_awprot,
   output logic              s_axil_awvalid,
   input  logic              s_axil_awready,
@@ -29,7 +31,7 @@ module presil_dpi #(
   input  logic [1:0]        s_axil_bresp,
   input  logic              s_axil_bvalid,
   output logic              s_axil_bready,
-  output logic [11:0]       s_axil_araddr,
+  output logic [AXIL_ADDR-1:0] s_axil_araddr,
   output logic [2:0]        s_axil_arprot,
   output logic              s_axil_arvalid,
   input  logic              s_axil_arready,
@@ -81,8 +83,7 @@ module presil_dpi #(
 
   typedef struct packed {
     bit [1023:0] rdata;
-    bit [31:0]   axil_wdata;
-    bit [15:0]   axil_awaddr, axil_araddr;
+    bit [31:0]   axil_wdata, axil_awaddr, axil_araddr;
     bit [7:0]    awready, wready, bid, bresp, bvalid, arready, rid, rresp, rlast, rvalid;
     bit [7:0]    axil_awvalid, axil_wvalid, axil_bready, axil_arvalid, axil_rready, rst;
   } to_chip_t;
@@ -91,7 +92,7 @@ module presil_dpi #(
   localparam int unsigned FROM_BITS = $bits(from_chip_t), TO_BITS = $bits(to_chip_t);
 
   import "DPI-C" function chandle presil_dpi_open(input string socket, input string chip, input string configuration,
-    input int unsigned word_bytes, input int unsigned clock_mhz);
+    input int unsigned word_bytes, input int unsigned clock_mhz, input int unsigned registers);
   import "DPI-C" function void presil_dpi_close(input chandle server);
   import "DPI-C" function void presil_dpi_rising(input chandle server, input bit [FROM_BITS-1:0] pins);
   import "DPI-C" function int presil_dpi_falling(input chandle server, input bit [FROM_BITS-1:0] pins,
@@ -141,7 +142,7 @@ module presil_dpi #(
     to_chip     = '0;
     to_chip.rst = 8'd1;
     if (!$value$plusargs("presil_socket=%s", socket)) socket = "presil.sock";
-    server = presil_dpi_open(socket, CHIP, CONFIG, WORD, CLOCK_MHZ);
+    server = presil_dpi_open(socket, CHIP, CONFIG, WORD, CLOCK_MHZ, REGISTERS);
     if (server == null) $fatal(1, "presil_dpi: not serving on %s (see above)", socket);
   end
 
@@ -158,14 +159,14 @@ module presil_dpi #(
   final if (server != null) presil_dpi_close(server);
 
   assign rst            = to_chip.rst[0];
-  assign s_axil_awaddr  = to_chip.axil_awaddr[11:0];
+  assign s_axil_awaddr  = to_chip.axil_awaddr[AXIL_ADDR-1:0];
   assign s_axil_awprot  = '0;
   assign s_axil_awvalid = to_chip.axil_awvalid[0];
   assign s_axil_wdata   = to_chip.axil_wdata;
   assign s_axil_wstrb   = '1;
   assign s_axil_wvalid  = to_chip.axil_wvalid[0];
   assign s_axil_bready  = to_chip.axil_bready[0];
-  assign s_axil_araddr  = to_chip.axil_araddr[11:0];
+  assign s_axil_araddr  = to_chip.axil_araddr[AXIL_ADDR-1:0];
   assign s_axil_arprot  = '0;
   assign s_axil_arvalid = to_chip.axil_arvalid[0];
   assign s_axil_rready  = to_chip.axil_rready[0];

@@ -5,7 +5,8 @@
 usage: ports.py --top TOP [--map FILE] [--set "KEY = VALUE"]... [--parameter NAME=VALUE]... --out DIR
                 -- ARGUMENTS OF VERILATOR
 
-In DIR: presil_ports.sv (the module presil_ports around TOP) and chip_ports.h. Ends with a text that names the key
+In DIR: presil_ports.sv (the module presil_ports around TOP), chip_ports.h,
+and presil_ports_dpi_top.sv. Ends with a text that names the key
 of the map, what was found and what was expected, where they don't fit together.
 """
 
@@ -43,7 +44,9 @@ def main(arguments):
     except (port_map.MapError, rtl_ports.RtlError) as error:
         sys.exit(f"{options.map or 'port map'}: {error}")
     options.out.mkdir(parents=True, exist_ok=True)
-    write(options.out / "presil_ports.sv", wrapper.Wrapper(options.top, parameters, ports, found).text())
+    module = wrapper.Wrapper(options.top, parameters, ports, found)
+    write(options.out / "presil_ports.sv", module.text())
+    write(options.out / "presil_ports_dpi_top.sv", module.testbench())
     write(
         options.out / "chip_ports.h",
         "/* SPDX-License-Identifier: Apache-2.0 */\n/* Made by sim/ports/ports.py. */\n"

@@ -26,6 +26,7 @@ FRONT = (
     "awaddr awvalid awready wdata wstrb wvalid wready bresp bvalid bready "
     "araddr arvalid arready rdata rresp rvalid rready"
 )
+REQUEST = ("addr", "len", "size", "burst")
 # A memory port: wire -> (width by name, driven by the memory)
 MEMORY = {
     "arid": "ID", "araddr": "ADDR", "arlen": "8", "arsize": "3", "arburst": "2", "arvalid": "1", "arready": "in",
@@ -70,6 +71,7 @@ class Wrapper:
         outer = [i for i, bus in enumerate(self.map.memory) if not bus.settings["sram"]]
         data, identity, address = (max([shapes[i][k] for i in outer], default=d) for k, d in enumerate((64, 1, 40)))
         selects = (len(outer) - 1).bit_length() if outer else 0
+        self.shape = data, identity + selects, address
         if not outer:
             self.no_memory()
         self.clocks_and_resets()
@@ -91,8 +93,36 @@ module presil_ports (
   input  logic clk,
   input  logic rst,
   output logic irq,
-{AXIL}{outer_memory(data, identity + selects, address)});
+{AXIL}{outer_memory(*self.shape)});
 {body}
+endmodule
+"""
+
+    def testbench(self):
+        """presil_dpi_top around the module: the chip in a simulator that owns the clock (docs/dpi.md)."""
+        data, identity, address = self.shape
+        wires = "\n".join(f"  logic [{width_of(kind, *self.shape) - 1}:0] m_axi_{w};" for w, kind in MEMORY.items())
+        own = "\n".join("  " + line.split("put", 1)[1].strip().rstrip(",") + ";" for line in AXIL.splitlines())
+        return f"""\
+// SPDX-License-Identifier: Apache-2.0
+// Made by sim/ports/ports.py: {self.top} behind presil_dpi. Takes +presil_socket=PATH.
+module presil_ports_dpi_top #(
+  parameter int unsigned CLOCK_MHZ = 1000,
+  parameter string       CONFIG    = "base",
+  parameter string       CHIP      = "presil"
+);
+  timeunit 1ps;
+  timeprecision 1ps;
+  logic clk = 1'b0;
+  initial forever #(500_000 / CLOCK_MHZ) clk = ~clk;
+  logic rst, irq;
+  logic [2:0] s_axil_awprot, s_axil_arprot;
+{own}
+{wires}
+  presil_ports u_chip (.*);
+  presil_dpi #(.WORD({data // 8}), .ADDR({address}), .ID({identity}), .AXIL_ADDR(32),
+    .REGISTERS({self.map.registers.settings["bytes"]}), .CLOCK_MHZ(CLOCK_MHZ), .CHIP(CHIP),
+    .CONFIG(CONFIG)) u_driver (.*);
 endmodule
 """
 
@@ -357,7 +387,7 @@ endmodule
                 f"{c}ready": all_ports(f"w#_{c}ready"),
             }
             pins |= {
-                f"up_{c}": f"{{m_axi_{c}id[{identity - 1}:0], m_axi_{c}addr, m_axi_{c}len, m_axi_{c}size, m_axi_{c}burst}}"
+                f"up_{c}": f"{{m_axi_{c}id[{identity - 1}:0], " + ", ".join(f"m_axi_{c}{w}" for w in REQUEST) + "}"
             }
             pins |= {f"up_{c}_port": f"{c}_port", f"up_{c}valid": f"m_axi_{c}valid", f"up_{c}ready": f"m_axi_{c}ready"}
             self.add(f"assign m_axi_{c}id[{identity} +: PORT] = {c}_port;")

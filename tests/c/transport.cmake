@@ -23,21 +23,29 @@ if(PRESIL_DPI_CONFIGS)
   presil_add_dpi_simulator(burst 1000 ${burst_top} TOP ${CMAKE_CURRENT_LIST_DIR}/../rtl/presil_burst_dpi_top.sv)
 endif()
 
+# Chips with other ports than presil_top's (docs/ports.md, tests/transport/test_ports.py).
+set(r ${CMAKE_CURRENT_LIST_DIR}/../rtl)
+set(ports_apb TOP presil_ports_apb_top PORTS ${r}/presil_ports_apb.toml)
+set(ports_csb TOP presil_ports_csb_top PORTS ${r}/presil_ports_csb.toml FILE_LISTS ${r}/presil_ports_csb.f DEFINES
+  PORTS_BITS=128)
+set(ports_many TOP presil_ports_many_top PORTS ${r}/presil_ports_many.toml)
+set(ports_apb_sources ${r}/presil_ports_core.sv ${r}/presil_ports_apb_top.sv)
+set(ports_many_sources ${r}/presil_ports_core.sv ${r}/presil_ports_many_top.sv)
+foreach(chip apb csb many)
+  presil_add_chip(NAME ports_${chip} ${ports_${chip}} CHIP ports BUILDS fast check SOURCES
+    ${ports_${chip}_sources})
+endforeach()
+if(PRESIL_DPI_CONFIGS)
+  presil_add_dpi_simulator(ports_many 1000 ${ports_many_sources} ${ports_many} CHIP ports)
+endif()
+
 if(PRESIL_SYSTEMC_CONFIGS)
   include(${CMAKE_CURRENT_LIST_DIR}/../../sim/presil_add_sc_chip.cmake)
   presil_add_sc_chip(NAME stub TOP presil_stub_top CHIP stub CLOCK_MHZ 500 BUILDS fast trace SOURCES
       ${CMAKE_CURRENT_LIST_DIR}/../rtl/presil_stub_top.sv)
+  presil_add_sc_chip(NAME ports_many ${ports_many} CHIP ports BUILDS fast SOURCES ${ports_many_sources})
   presil_add_sc_chip(NAME burst TOP presil_burst_top CHIP burst BUILDS fast check SOURCES ${burst_top})
 endif()
-
-# Chips with other ports than presil_top's (docs/ports.md, tests/transport/test_ports.py).
-set(r ${CMAKE_CURRENT_LIST_DIR}/../rtl)
-presil_add_chip(NAME ports_apb TOP presil_ports_apb_top CHIP ports BUILDS fast check PORTS ${r}/presil_ports_apb.toml
-                SOURCES ${r}/presil_ports_core.sv ${r}/presil_ports_apb_top.sv)
-presil_add_chip(NAME ports_csb TOP presil_ports_csb_top CHIP ports BUILDS fast check PORTS ${r}/presil_ports_csb.toml
-                INCLUDE ${r} SOURCES ${r}/presil_ports_core.sv ${r}/presil_ports_csb_top.v)
-presil_add_chip(NAME ports_many TOP presil_ports_many_top CHIP ports BUILDS fast check PORTS ${r}/presil_ports_many.toml
-                SOURCES ${r}/presil_ports_core.sv ${r}/presil_ports_many_top.sv)
 
 add_executable(test_transport ${CMAKE_CURRENT_LIST_DIR}/test_transport.c)
 set_target_properties(test_transport PROPERTIES C_STANDARD 11)

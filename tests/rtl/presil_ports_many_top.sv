@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A chip with four memory ports on a clock of a third of the rate: 64 bits that only read, 64 bits that only write, 64
-// bits of AXI3 for a memory on the chip (addresses from 2^31 on), and 256 bits of a second copy engine. APB3 without wait
-// states: bit 16 of an address is the second engine. Its second clock does nothing but count. The inside, its registers
-// and its timing: presil_ports_core.sv.
+// bits of AXI3 for a memory on the chip (addresses from 2^31 on), and 256 bits of a second copy engine. APB3 without
+// wait states: bit 16 of an address is the second engine. Its second clock does nothing but count. The inside, its
+// registers and its timing: presil_ports_core.sv.
 module presil_ports_many_top (
     input  logic         clk,
     input  logic         count_clk,

@@ -3,10 +3,15 @@
 
 import os
 import random
+import socket
+import struct
 import sys
 from pathlib import Path
 
 import pytest
+
+from .servers import SERVERS, Server
+from .test_document import block, memory, message, receive
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "sim" / "python"))
@@ -18,7 +23,7 @@ BASE, SIZE = 0x100000, 1 << 20
 # what a chip's registers cost in cycles, and whether its interrupts have a word
 CHIPS = {
     "apb": {"word": 16, "access": 3, "strobes": True, "errors": True, "pending": None},
-    "csb": {"word": 8, "access": 6, "strobes": False, "errors": False, "pending": 0xDFE0},
+    "csb": {"word": 16, "access": 6, "strobes": False, "errors": False, "pending": 0xDFE0},
     "many": {"word": 8, "access": 6, "strobes": False, "errors": True, "pending": None, "registers": 0x20000},
 }
 BUILDS = ("fast", "check")
@@ -197,3 +202,65 @@ def test_outside_of_the_memory(chip):
         chip.write32(register, value)
     assert chip.wait(100000)[0] == IRQ
     assert chip.memory_read(BASE, 8) == bytes(8)
+
+
+class Client:
+    """A driver written from docs/transport-protocol.md."""
+
+    def __init__(self, path, fd):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(30)
+        self.socket.connect(str(path))
+        hello = bytes(block("hello")).replace(struct.pack("<Q", 0x100000000), struct.pack("<Q", BASE))
+        socket.send_fds(self.socket, [hello], [fd])
+        self.sequence, self.welcome = 0, receive(self.socket)[2]
+
+    def ask(self, kind, payload=b""):
+        """(cycles, body); a refusal is an assertion."""
+        self.post(kind, payload)
+        answered = 65
+        while answered == 65:
+            answered, _, body = receive(self.socket)
+        assert struct.unpack("<i", body[:4])[0] == 0, body
+        return struct.unpack("<Q", body[8:16])[0], body[16:]
+
+    def post(self, kind, payload):
+        self.sequence += 1
+        self.socket.sendall(message(kind, self.sequence, payload))
+
+    def write32(self, offset, value):
+        self.post(4, struct.pack("<II", offset, value))
+
+    def read32(self, offset):
+        return struct.unpack("<I", self.ask(3, struct.pack("<II", 1, offset))[1])[0]
+
+
+@pytest.mark.parametrize("way", ["socket", "socket-systemc", "dpi"])
+def test_every_way_takes_the_map(way, tmp_path, monkeypatch):
+    """SystemC and DPI: the same registers and bytes, of DPI also the same cycles."""
+    monkeypatch.setitem(
+        SERVERS, "socket-systemc", "presil-serve {socket} --library {lib}/libpresil_sim_{config}_systemc.so"
+    )
+    data, fd = random.Random(8).randbytes(0x20000), memory()
+    os.pwrite(fd, data, 0)
+    with Server(way, "ports_many", tmp_path) as server:
+        client = Client(server.path, fd)
+        assert b"ports" in client.welcome
+        assert [client.read32(SECOND + at) for at in (ID, WORD, SCRATCH)] == [0x504F5254, 32, 0x12345678]
+        client.post(9, struct.pack("<Q", 0))
+        begin, _ = client.ask(11)
+        start(client, 0, BASE + 8, BASE + 0x40000, 7, 5)
+        start(client, SECOND, BASE + 0x10000, BASE + 0x60000, 16, 9)
+        reason = struct.unpack("<IIQ", client.ask(10, struct.pack("<QQQ", 100000, 0, 0))[1])[0]
+        assert reason == IRQ
+        finish(client, SECOND)
+        end, _ = client.ask(11)
+        finish(client, 0)
+        assert os.pread(fd, 280, 0x40000) == data[8:288] and os.pread(fd, 4608, 0x60000) == data[0x10000:0x11200]
+    os.close(fd)
+    CYCLES[way] = end - begin
+    if way == "dpi" and "socket" in CYCLES:
+        assert CYCLES["dpi"] == CYCLES["socket"]
+
+
+CYCLES = {}
