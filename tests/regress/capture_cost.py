@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What capture costs: layers of ResNet-18 on the RTL of `base`, without and with torch.presil.capture, in processor time
-of all threads of this process.
+"""What capture costs: layers of ResNet-18 on the RTL of `base`, without and with torch.presil.capture, in processor
+time of all threads of this process.
 
 usage: capture_cost.py [--repeat N] [--json FILE] [--most PERCENT]
        Exit status 1 if the sum of a type's layers costs more than it may.
