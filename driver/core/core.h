@@ -133,7 +133,7 @@ struct presil_weights {
     presil_weights_desc desc; /* as packed, without pointers */
 };
 
-/* capture.c. `launch` is first: a listener that has it has this. */
+/* listeners.c. `launch` is first: a listener that has it has this. */
 typedef struct {
     presil_capture_launch launch; /* that is running */
     presil_device *device;
@@ -163,7 +163,7 @@ struct presil_device {
     /* as opened */
     char config[32], build[32];
     bool config_given, build_given;
-    char transport_spec[160]; /* "inproc", or the kind and its options: "socket:..." (transport.c) */
+    char transport_spec[160]; /* "inproc", or the kind and its options: "socket:..." (choose_transport.c) */
     char *library_path, *chip_path, *memory_model;
     uint64_t seed, hang_cycles, hang_ns; /* hang_ns: where the transport has no clock */
     presil_waiting hang[MOST_WAITING];   /* the last EHUNG, under report_lock */
@@ -262,7 +262,7 @@ void presil_device_drop(presil_device *device);
 int presil_start_if_needed(presil_device *device); /* for modes with a chip; takes the queue's exclusive section */
 extern atomic_uint presil_fork_generation;
 
-/* ---- library.c, transport.c */
+/* ---- library.c, choose_transport.c */
 int presil_choose_transport(presil_device *device, const char *list,
                             uint32_t index);                  /* sets transport_spec; list NULL: from the environment */
 bool presil_transport_is_remote(const presil_device *device); /* not a library of this process: it has a name already */
@@ -356,7 +356,7 @@ int presil_plan_look(const presil_device *device, const presil_plan *plan, presi
 int presil_plan_enqueue(presil_device *device, presil_stream *stream, presil_plan *plan, launch_tensors *tensors,
                         uint64_t plan_ns);
 
-/* ---- capture.c: runner, and only with device->capture.on */
+/* ---- listeners.c: runner, and only with device->capture.on */
 void presil_capture_begin(presil_device *device, const work_item *item, const presil_plan_info *info,
                           const presil_report *report);
 void presil_capture_expected(presil_device *device);

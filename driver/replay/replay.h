@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* replay.h - the parts of presil-replay: arguments and the loop (main.c), one launch (launch.c), comparing with what
- * was recorded (compare.c), the first command that differs (bisect.c) and the way of what is wrong from there (way.c),
- * the smallest launch that fails alike (minimize.c), a testbench
- * (export_sv.c), tables and JSON
- * (print.c), JUnit (junit.c). */
+/* replay.h - the parts of presil-replay: arguments and the loop (main.c), one launch (run_launch.c), comparing with
+ * what was recorded (compare.c), the first command that differs (bisect.c) and the way of what is wrong from there
+ * (way.c), the smallest launch that fails alike (minimize.c), a testbench (export_sv.c), tables and JSON (print.c),
+ * JUnit (junit.c). */
 #ifndef PRESIL_REPLAY_H
 #define PRESIL_REPLAY_H
 
@@ -119,7 +118,7 @@ typedef struct {
     const replayed *before; /* with --inject: the launch without the fault */
 } replay;
 
-/* ---- launch.c: EXIT_PASS, or EXIT_USAGE, EXIT_INTERNAL with a text on stderr */
+/* ---- run_launch.c: EXIT_PASS, or EXIT_USAGE, EXIT_INTERNAL with a text on stderr */
 int replay_open_chip(replay *r, uint64_t chip);
 void replay_close_chip(replay *r);
 int replay_launch(replay *r, uint64_t place, replayed *out);

@@ -8,7 +8,8 @@ function(presil_test_library name source)
   set_target_properties(${name} PROPERTIES C_STANDARD 11 C_STANDARD_REQUIRED ON C_VISIBILITY_PRESET hidden
       LIBRARY_OUTPUT_DIRECTORY ${core_libraries})
   target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_LIST_DIR}
-      ${CMAKE_CURRENT_LIST_DIR}/../../driver/include ${CMAKE_CURRENT_LIST_DIR}/../../driver/chip)
+      ${CMAKE_CURRENT_LIST_DIR}/../../driver/include ${CMAKE_CURRENT_LIST_DIR}/../../driver/chip
+      ${CMAKE_CURRENT_LIST_DIR}/../../driver/chip/registers)
   target_link_libraries(${name} PRIVATE ${CMAKE_DL_LIBS} ${ARGN})
 endfunction()
 presil_test_library(presil_sim_tiny_soft ${CMAKE_CURRENT_LIST_DIR}/soft_transport.c presil_twin m)

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-#include "chip.h"
+#include "asked.h"
 #include "core.h"
 #include "core_fixture.h"
 #include "regs.h"

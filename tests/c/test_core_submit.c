@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "chip.h"
+#include "asked.h"
 #include "core_fixture.h"
 #include "regs.h"
 #include "soft_transport.h"

@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
-#include "chip.h"
+#include "asked.h"
 #include "core.h"
 #include "core_fixture.h"
 

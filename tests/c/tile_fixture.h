@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "chip.h"
+#include "asked.h"
 
 #define FIXTURE_BASE 0x100000000u
 #define FIXTURE_BYTES (64u << 20)

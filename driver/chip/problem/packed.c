@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Packed weights: the scratchpad image of every weight block, as docs/numerics.md section 5 orders them, and the
+ * epilogue's parameters beside them. */
+#include <stdlib.h>
+#include <string.h>
+#include "problem.h"
+
+enum { ABSENT = 0x0001 }; /* bf16 code of a weight of another group */
+
+static uint16_t round_bf16(uint32_t x) { return (uint16_t)((x + 0x7fffu + ((x >> 16) & 1u)) >> 16); }
+
+static float as_float(uint32_t u) {
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
+static uint32_t as_bits(float f) {
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+
+/* Rounds to 8 bits with unbounded exponent, then flushes what is below 2^-126. */
+static uint16_t term_of(float f) {
+    bool small = f < 1.0f && f > -1.0f;
+    uint16_t t = round_bf16(as_bits(small ? f * 0x1p64f : f));
+    if (!small) return t;
+    float v = as_float((uint32_t)t << 16);
+    if (v < 0x1p-62f && v > -0x1p-62f) return 0;
+    return (uint16_t)(as_bits(v * 0x1p-64f) >> 16);
+}
+
+void chip_split_fp32(uint32_t x, uint16_t terms[CHIP_TERMS]) {
+    uint32_t exponent = (x >> 23) & 255u;
+    uint16_t sign = (uint16_t)((x >> 16) & 0x8000u);
+    terms[1] = terms[2] = 0;
+    if (exponent == 255u) {
+        terms[0] = (x & 0x7fffffu) ? 0x7fc0u : (uint16_t)(sign | 0x7f80u);
+        return;
+    }
+    if (exponent == 0) {
+        terms[0] = sign;
+        return;
+    }
+    terms[0] = round_bf16(x);
+    if ((terms[0] & 0x7f80u) == 0x7f80u) terms[0] = (uint16_t)(sign | 0x7f7fu);
+    float rest = as_float(x) - as_float((uint32_t)terms[0] << 16); /* exact, also where subnormal */
+    terms[1] = term_of(rest);
+    rest -= as_float((uint32_t)terms[1] << 16);
+    terms[2] = term_of(rest);
+}
+
+void chip_layout_blocks(const presil_layout *l, uint32_t g, uint32_t *first, uint32_t *count) {
+    if (l->groups == 1) {
+        *first = 0;
+        *count = l->blocks;
+        return;
+    }
+    int64_t o0 = (int64_t)g * l->config.cells, o1 = min64(o0 + l->config.cells, l->out_channels) - 1;
+    int64_t c0 = o0 / l->group_outputs * l->group_channels, c1 = (o1 / l->group_outputs + 1) * l->group_channels - 1;
+    *first = (uint32_t)(c0 / l->block);
+    *count = (uint32_t)(c1 / l->block) - *first + 1;
+}
+
+uint64_t chip_layout_group_words(const presil_layout *l, uint32_t g) {
+    uint64_t block_words = (uint64_t)l->grid_y * l->grid_x * l->config.cells, words = 0;
+    if (l->groups == 1) return (uint64_t)g * l->blocks * block_words;
+    for (uint32_t i = 0; i < g; i++) {
+        uint32_t first, count;
+        chip_layout_blocks(l, i, &first, &count);
+        words += count * block_words;
+    }
+    return words;
+}
+
+static void layout_init(const presil_chip *chip, const presil_weights_desc *desc, bool may_pack, presil_layout *l) {
+    const presil_config *c = &chip->config;
+    memset(l, 0, sizeof *l);
+    l->config = *c;
+    l->compute = desc->compute;
+    l->groups = desc->groups ? desc->groups : 1;
+    l->out_channels = desc->shape[0];
+    l->group_channels = desc->shape[1];
+    l->in_channels = desc->shape[1] * l->groups;
+    l->group_outputs = l->out_channels / l->groups;
+    for (int i = 0; i < 2; i++) {
+        l->kernel[i] = desc->shape[2 + i];
+        l->dilation[i] = desc->dilation[i] ? desc->dilation[i] : 1;
+        l->input_dilation[i] = desc->input_dilation[i] ? desc->input_dilation[i] : 1;
+    }
+    l->has_bias = desc->bias != NULL;
+    l->has_scale = desc->scale != NULL;
+    l->esize = desc->compute == PRESIL_COMPUTE_INT8 ? 1 : 2;
+    l->block = c->lanes / l->esize;
+    l->terms = chip_terms(desc->compute);
+    uint32_t lanes = c->lanes / l->esize;
+    l->packed = may_pack && l->groups == 1 && l->dilation[1] == 1 && l->input_dilation[0] == 1 &&
+                l->input_dilation[1] == 1 && l->kernel[0] * l->kernel[1] > 1 &&
+                l->in_channels * l->esize <= c->lanes / 2;
+    l->pack_rows = 1;
+    if (l->packed) {
+        int64_t slice = l->kernel[1] * l->in_channels;
+        l->slice_elements = (uint32_t)slice;
+        if (slice * l->esize <= c->lanes) l->pack_rows = (uint32_t)min64(l->kernel[0], c->lanes / (slice * l->esize));
+        l->blocks = (uint32_t)ceil_div(slice, lanes);
+        l->grid_y = (uint32_t)ceil_div(l->kernel[0], l->pack_rows);
+        l->grid_x = 1;
+    } else {
+        l->blocks = (uint32_t)ceil_div(l->in_channels, lanes);
+        l->grid_y = (uint32_t)l->kernel[0];
+        l->grid_x = (uint32_t)l->kernel[1];
+    }
+    /* Rows of a block beyond the kernel meet real data in the scratchpad, not zeros: their weights are absent. */
+    l->absent = l->esize == 2 && (l->groups > 1 || (l->packed && l->kernel[0] % l->pack_rows));
+    l->cell_groups = (uint32_t)ceil_div(l->out_channels, c->cells);
+    l->param_words = l->has_bias || l->has_scale ? 2 * (uint32_t)ceil_div(4 * (int64_t)c->cells, c->word_bytes) : 0;
+    l->weights_offset = (uint64_t)l->cell_groups * l->param_words * c->word_bytes;
+    l->term_bytes = chip_layout_group_words(l, l->cell_groups) * c->word_bytes;
+    l->bytes = l->weights_offset + l->terms * l->term_bytes;
+}
+
+void chip_layout_init(const presil_chip *chip, const presil_weights_desc *desc, presil_layout *l) {
+    layout_init(chip, desc, true, l);
+}
+void chip_layout_view(const presil_chip *chip, const presil_weights_desc *desc, presil_layout *l) {
+    layout_init(chip, desc, false, l);
+}
+
+int chip_layout(const presil_chip *chip, const presil_weights_desc *desc, presil_layout **out, uint64_t *bytes,
+                presil_error_buffer *error) {
+    for (int i = 0; i < 4; i++) {
+        if (desc->shape[i] < 0 || desc->shape[i] > INT32_MAX)
+            return chip_fail(error, PRESIL_EINVAL, "weight shape[%d] is %lld", i, (long long)desc->shape[i]);
+    }
+    uint32_t groups = desc->groups ? desc->groups : 1;
+    if (desc->shape[0] % groups)
+        return chip_fail(error, PRESIL_EINVAL, "%lld output channels are not divisible by %u groups",
+                         (long long)desc->shape[0], groups);
+    if (desc->compute > PRESIL_COMPUTE_FP16)
+        return chip_fail(error, PRESIL_EINVAL, "compute %u is none of int8, bf16, fp32, fp16", desc->compute);
+    bool ok = desc->compute == PRESIL_COMPUTE_INT8 ? desc->weight_dtype == PRESIL_INT8
+              : desc->compute >= PRESIL_COMPUTE_FP32
+                  ? desc->weight_dtype == PRESIL_FP32
+                  : desc->weight_dtype == PRESIL_FP32 || desc->weight_dtype == PRESIL_BF16;
+    if (!ok)
+        return chip_fail(error, PRESIL_EINVAL, "weight dtype %u does not go with compute %u", desc->weight_dtype,
+                         desc->compute);
+    for (int i = 0; i < 2; i++) {
+        if (desc->dilation[i] < 0 || desc->input_dilation[i] < 0)
+            return chip_fail(error, PRESIL_EINVAL, "negative dilation");
+    }
+    presil_layout *l = malloc(sizeof *l);
+    if (!l) return chip_fail(error, PRESIL_EHOSTMEM, "no host memory for a weight layout");
+    chip_layout_init(chip, desc, l);
+    *out = l;
+    *bytes = l->bytes;
+    return PRESIL_OK;
+}
+
+void chip_layout_free(presil_layout *layout) { free(layout); }
+
+/* Where element `lane` of block (cb, gy, gx) comes from; false: beyond the reduction. */
+static bool element_source(const presil_layout *l, uint32_t cb, uint32_t gy, uint32_t gx, uint32_t lane, int64_t *c,
+                           int64_t *ky, int64_t *kx) {
+    if (!l->packed) {
+        *c = (int64_t)cb * l->block + lane;
+        *ky = gy;
+        *kx = gx;
+        return *c < l->in_channels;
+    }
+    int64_t s = (int64_t)cb * l->block + lane, row = 0;
+    if (l->pack_rows > 1) {
+        row = lane / l->slice_elements;
+        s = lane % l->slice_elements;
+    }
+    *c = s % l->in_channels;
+    *kx = s / l->in_channels;
+    *ky = (int64_t)gy * l->pack_rows + row;
+    return s < l->slice_elements && row < l->pack_rows && *ky < l->kernel[0];
+}
+
+typedef struct {
+    int64_t offset;
+    bool present;
+    int64_t c;
+} lane_source; /* offset in the weight tensor but for the output channel and the group */
+
+/* One weight word of every cell; all terms at once. */
+static void pack_block(const presil_layout *l, const presil_weights_desc *desc, const lane_source *lanes, uint32_t g,
+                       uint8_t *to) {
+    const presil_config *cfg = &l->config;
+    const uint8_t *weight = desc->weight;
+    for (uint32_t cell = 0; cell < cfg->cells; cell++, to += cfg->word_bytes) {
+        int64_t o = (int64_t)g * cfg->cells + cell;
+        if (o >= l->out_channels) continue;
+        int64_t c0 = o / l->group_outputs * l->group_channels, row = o * desc->stride[0] - c0 * desc->stride[1];
+        for (uint32_t i = 0; i < l->block; i++) {
+            const lane_source *s = &lanes[i];
+            bool own = s->present && s->c >= c0 && s->c < c0 + l->group_channels;
+            int64_t at = row + s->offset;
+            if (l->esize == 1) {
+                to[i] = own ? weight[at] : 0;
+                continue;
+            }
+            uint16_t t[CHIP_TERMS] = {l->absent ? ABSENT : 0, l->absent ? ABSENT : 0, l->absent ? ABSENT : 0};
+            if (own && desc->weight_dtype == PRESIL_FP32) {
+                uint32_t x;
+                memcpy(&x, weight + 4 * at, 4);
+                chip_split_fp32(x, t);
+            } else if (own) {
+                memcpy(&t[0], weight + 2 * at, 2);
+                if (!(t[0] & 0x7f80u)) t[0] &= 0x8000u;
+            }
+            for (uint32_t k = 0; k < l->terms; k++) memcpy(to + k * l->term_bytes + 2 * i, &t[k], 2);
+        }
+    }
+}
+
+static void pack_params(const presil_layout *l, const presil_weights_desc *desc, uint8_t *to) {
+    const presil_config *c = &l->config;
+    size_t half = (size_t)l->param_words / 2 * c->word_bytes;
+    for (int64_t o = 0; l->param_words && o < l->out_channels; o++) {
+        uint8_t *group = to + (size_t)(o / c->cells) * 2 * half;
+        size_t at = (size_t)(o % c->cells) * 4;
+        if (l->has_bias) memcpy(group + at, (const uint8_t *)desc->bias + 4 * o, 4);
+        if (l->has_scale) memcpy(group + half + at, desc->scale + o, 4);
+    }
+}
+
+int chip_pack(const presil_chip *chip, const presil_layout *l, const presil_weights_desc *desc, void *to,
+              presil_error_buffer *error) {
+    (void)chip;
+    uint8_t *image = to;
+    memset(image, 0, l->bytes);
+    pack_params(l, desc, image);
+    lane_source *lanes = calloc(l->block, sizeof *lanes);
+    if (!lanes) return chip_fail(error, PRESIL_EHOSTMEM, "no host memory to pack weights");
+    uint8_t *at = image + l->weights_offset;
+    for (uint32_t g = 0; g < l->cell_groups; g++) {
+        uint32_t first, count;
+        chip_layout_blocks(l, g, &first, &count);
+        for (uint32_t cb = first; cb < first + count; cb++) {
+            for (uint32_t gy = 0; gy < l->grid_y; gy++) {
+                for (uint32_t gx = 0; gx < l->grid_x; gx++, at += (size_t)l->config.cells * l->config.word_bytes) {
+                    for (uint32_t i = 0; i < l->block; i++) {
+                        int64_t ky = 0, kx = 0;
+                        lanes[i].present = element_source(l, cb, gy, gx, i, &lanes[i].c, &ky, &kx);
+                        lanes[i].offset = lanes[i].c * desc->stride[1] + ky * desc->stride[2] + kx * desc->stride[3];
+                    }
+                    pack_block(l, desc, lanes, g, at);
+                }
+            }
+        }
+    }
+    free(lanes);
+    return PRESIL_OK;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* problem.h - the normal form of every operator, and packed weights. */
+#ifndef PRESIL_CHIP_PROBLEM_H
+#define PRESIL_CHIP_PROBLEM_H
+
+#include "chip.h"
+
+/* ---- packed weights ------------------------------------------------------------------------- */
+/* The image in DRAM: parameters of every cell group (bias words, scale words), then for each term the weight blocks of
+ * every cell group: [group][channel block][kernel row][kernel column][cell], one scratchpad word each (docs/numerics.md
+ * 5, docs/isa.md 5). */
+struct presil_layout {
+    presil_config config;
+    uint32_t compute, groups;
+    bool has_bias, has_scale, packed, absent;
+    int64_t out_channels, in_channels, group_channels, group_outputs; /* O, I, I/groups, O/groups */
+    int64_t kernel[2], dilation[2], input_dilation[2];
+    uint32_t terms, esize, block;       /* bf16 terms of a weight; bytes of an element; elements of a channel block */
+    uint32_t pack_rows, slice_elements; /* packed: kernel rows in a block, elements of one kernel row's slice */
+    uint32_t blocks;                    /* channel (or slice) blocks of the whole input */
+    uint32_t grid_y, grid_x;            /* kernel rows and columns that MATRIX walks */
+    uint32_t cell_groups,
+        param_words; /* param_words: of one cell group, 2·ceil(4·CELLS/WORD), or 0 without bias and scale */
+    uint64_t weights_offset, term_bytes, bytes;
+};
+/* Channel blocks that cell group g uses. */
+void chip_layout_blocks(const presil_layout *layout, uint32_t g, uint32_t *first, uint32_t *count);
+/* Words before the blocks of cell group g within a term. */
+uint64_t chip_layout_group_words(const presil_layout *layout, uint32_t g);
+void chip_layout_init(const presil_chip *chip, const presil_weights_desc *desc, presil_layout *layout);
+void chip_layout_view(const presil_chip *chip, const presil_weights_desc *desc,
+                      presil_layout *layout); /* for a kernel by view: never packed */
+int chip_layout(const presil_chip *chip, const presil_weights_desc *desc, presil_layout **out, uint64_t *bytes,
+                presil_error_buffer *error);
+int chip_pack(const presil_chip *chip, const presil_layout *layout, const presil_weights_desc *desc, void *to,
+              presil_error_buffer *error);
+void chip_layout_free(presil_layout *layout);
+void chip_split_fp32(uint32_t x, uint16_t terms[CHIP_TERMS]);
+
+/* ---- the normal form of every operator ------------------------------------------------------ */
+/* Strides in bytes. An image is [y][x][channel]. */
+typedef struct {
+    uint64_t base;
+    int64_t sn, sy, sx, sc;
+    uint32_t esize, dtype;
+} chip_view;
+
+static inline uint32_t chip_element_bytes(uint32_t dtype) {
+    return dtype == PRESIL_INT8 ? 1 : dtype == PRESIL_BF16 ? 2 : 4;
+}
+
+/* How activations lie in memory: channels contiguous, pixels contiguous (transposing LOAD), packed first layer,
+ * anything (element by element); windows of the input for a weight gradient. */
+typedef enum { ACT_DIRECT, ACT_TRANSPOSED, ACT_PACKED, ACT_ELEMENTS, ACT_WINDOWS } chip_act_kind;
+/* Weights: packed image; or by view, with the reduction contiguous, with the output channels contiguous, anyhow, of
+ * several groups; gradients for a weight gradient. */
+typedef enum { WGT_IMAGE, WGT_ROWS, WGT_COLUMNS, WGT_ELEMENTS, WGT_GROUPS, WGT_LANES } chip_wgt_kind;
+
+/* One of the three dimensions that a weight gradient sums over: position i of the gradient meets position i*stride +
+ * k*dilation - pad of the input, of `size`, k the kernel's row or column (or 0). act, wgt: bytes between positions of
+ * input and gradient. */
+typedef enum { KERNEL_NONE, KERNEL_ROW, KERNEL_COLUMN } chip_kernel_axis;
+typedef struct {
+    int64_t count, stride, dilation, pad, size, act, wgt, axis;
+} chip_sum_axis; /* axis: chip_kernel_axis; no padding bytes, as problems are compared */
+
+typedef struct {
+    const presil_config *config;
+    bool bf16, absent, convert;          /* convert: fp32 in memory, bf16 terms in the scratchpad */
+    uint32_t esize, block;               /* scratchpad bytes of an element, elements of a block */
+    uint32_t passes, terms;              /* 1 and 1, 4 and 2, or 6 and 3 */
+    int64_t images, out_h, out_w, out_c; /* output */
+    int64_t in_h, in_w, in_c;            /* input */
+    int64_t stride_y, stride_x, pad_y, pad_x, dilation_y, dilation_x, input_dilation_y, input_dilation_x;
+    uint32_t grid_y, grid_x, blocks;   /* MATRIX loops over the whole reduction */
+    uint32_t kernel_x;                 /* packed: columns of the kernel in a slice */
+    uint32_t pack_rows;                /* packed: kernel rows in a block, else 1 */
+    uint32_t cell_groups, most_blocks; /* most_blocks: of the blocks, how many a cell group uses at most */
+    uint32_t pad_byte;
+    chip_act_kind act;
+    chip_wgt_kind wgt;
+    chip_view in, out, res;
+    bool has_res;
+    /* weights: image */
+    const presil_layout *layout;
+    uint64_t packed;
+    /* weights: view [images][out_c][in_c][grid_y][grid_x] */
+    uint64_t wgt_base;
+    int64_t wgt_sn, wgt_so, wgt_sk, wgt_sy, wgt_sx,
+        wgt_sg; /* bytes; sy, sx: kernel rows and columns; sg: groups of outputs */
+    /* weight gradient: blocks are [outer][lanes / block][inner] */
+    chip_sum_axis outer, inner, lane;
+    int64_t kernel_w;
+    bool wgt_per_image, wgt_convert;
+    uint32_t wgt_esize;   /* in memory */
+    presil_desc epilogue; /* template: everything but addresses, rows, half */
+    uint32_t out_esize, res_esize;
+    uint32_t param_words; /* of a cell group; 0: none */
+} chip_problem;
+
+/* Blocks of the reduction that cell group g uses. */
+void chip_problem_blocks(const chip_problem *p, uint32_t g, uint32_t *first, uint32_t *count);
+/* Fewer, longer dimensions where nothing changes: strided 1×1 kernels subsample in memory, dense pixels become one
+ * column. */
+void chip_problem_normalise(chip_problem *p);
+int chip_problem_check(const chip_problem *p, presil_error_buffer *error);
+static inline bool chip_stride_fits(int64_t bytes) { return bytes >= INT32_MIN && bytes <= INT32_MAX; }
+/* Of a loop that runs once where its stride does not fit. */
+static inline int64_t chip_loop_stride(int64_t bytes) { return chip_stride_fits(bytes) ? bytes : 0; }
+int chip_epilogue_template(chip_problem *p, const presil_epilogue *epilogue, uint32_t out_dtype, bool bias, bool scale,
+                           presil_error_buffer *error);
+/* Rows of the output-shaped tensors in the scratchpad: `units` of cell groups side by side in a word, or of several
+ * words. */
+typedef struct {
+    uint32_t groups_per_unit, words, bytes;
+} chip_unit;
+chip_unit chip_unit_of(const presil_config *c, uint32_t esize);
+
+/* Range of physical input rows (or columns) for a range of outputs and kernel positions. o: MATRIX ox/oy relative to
+ * `first`. */
+typedef struct {
+    int64_t first, count, o;
+} chip_axis;
+chip_axis chip_axis_map(int64_t out0, int64_t outs, int64_t k0, int64_t ks, int64_t stride, int64_t dilation,
+                        int64_t pad, int64_t input_dilation, int64_t size);
+/* Packed layers: base rows of the packed words; step between them. */
+typedef struct {
+    int64_t first, count, step;
+} chip_packed_rows;
+chip_packed_rows chip_packed_map(const chip_problem *p, int64_t out0, int64_t outs);
+
+#endif

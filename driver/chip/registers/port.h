@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* port.h - register accesses that stop at the first failure. */
+#ifndef PRESIL_CHIP_PORT_H
+#define PRESIL_CHIP_PORT_H
+
+#include "registers.h"
+#include "regs.h"
+
+typedef struct {
+    const presil_link *link;
+    int status;
+} port;
+
+static inline void put(port *p, uint32_t reg, uint32_t value) {
+    if (p->status == 0) p->status = p->link->ops->write32(p->link->handle, reg, value);
+}
+
+static inline uint32_t get(port *p, uint32_t reg) {
+    uint32_t value = 0;
+    if (p->status == 0) p->status = p->link->ops->read32(p->link->handle, reg, &value);
+    return value;
+}
+
+static inline void get_many(port *p, const uint32_t *regs, size_t count, uint32_t *values) {
+    if (p->link->ops->read32_many) {
+        if (p->status == 0) p->status = p->link->ops->read32_many(p->link->handle, regs, count, values);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) values[i] = get(p, regs[i]);
+}
+
+static inline int port_status(const port *p, const presil_error_buffer *error) {
+    if (p->status == 0) return PRESIL_OK;
+    const int status = p->status == PRESIL_TRANSPORT_ESTOPPED ? PRESIL_ESTOPPED : PRESIL_EDEAD;
+    return chip_fail(error, status, "register access failed: %s", p->link->ops->last_error(p->link->handle));
+}
+
+#endif
