@@ -22,6 +22,8 @@
 #ifndef PRESIL_CHIP_H
 #define PRESIL_CHIP_H
 
+#include <stdbool.h>
+#include <stdlib.h>
 #include "presil_op.h"
 
 #ifdef __cplusplus
@@ -92,6 +94,27 @@ typedef struct {
     presil_daddr base;
     uint64_t bytes;
 } presil_byte_range;
+
+static inline int presil_range_order(const void *a, const void *b) {
+    const uint64_t x = ((const presil_byte_range *)a)->base.value, y = ((const presil_byte_range *)b)->base.value;
+    return (x > y) - (x < y);
+}
+/* Sorts ranges and joins those that touch, in place; returns how many are left. */
+static inline size_t presil_merge_ranges(presil_byte_range *list, size_t count) {
+    size_t kept = 0;
+    bool sorted = true;
+    for (size_t i = 1; i < count && sorted; i++) sorted = list[i - 1].base.value <= list[i].base.value;
+    if (!sorted) qsort(list, count, sizeof *list, presil_range_order);
+    for (size_t i = 0; i < count; i++) {
+        presil_byte_range *last = kept ? &list[kept - 1] : NULL;
+        const uint64_t end = list[i].base.value + list[i].bytes;
+        if (!last || list[i].base.value > last->base.value + last->bytes)
+            list[kept++] = list[i];
+        else if (end > last->base.value + last->bytes)
+            last->bytes = end - last->base.value;
+    }
+    return kept;
+}
 
 /* Rows of `bytes` bytes at equal distances, upwards, the first at `base`: in dimension i count[i] of them, stride[i]
  * bytes apart. */

@@ -6,11 +6,6 @@
 
 enum { DIMS = 4 };
 
-static int by_base(const void *a, const void *b) {
-    uint64_t x = ((const presil_byte_range *)a)->base.value, y = ((const presil_byte_range *)b)->base.value;
-    return x < y ? -1 : x > y;
-}
-
 /* The bytes of a view, upwards: dimensions that touch are one. false: it has none. */
 static bool box_of(const chip_view *v, const int64_t shape[DIMS], presil_box *box) {
     const int64_t strides[DIMS] = {v->sc, v->sx, v->sy, v->sn};
@@ -46,23 +41,6 @@ static presil_byte_range hull_of(const presil_box *box) {
     return hull;
 }
 
-uint32_t chip_merge_ranges(presil_byte_range *list, size_t count) {
-    size_t out = 0;
-    bool sorted = true;
-    for (size_t i = 1; i < count && sorted; i++) sorted = list[i - 1].base.value <= list[i].base.value;
-    if (!sorted) qsort(list, count, sizeof *list, by_base);
-    for (size_t i = 0; i < count; i++) {
-        presil_byte_range *last = out ? &list[out - 1] : NULL;
-        if (last && list[i].base.value <= last->base.value + last->bytes) {
-            uint64_t end = list[i].base.value + list[i].bytes;
-            if (end > last->base.value + last->bytes) last->bytes = end - last->base.value;
-        } else {
-            list[out++] = list[i];
-        }
-    }
-    return (uint32_t)out;
-}
-
 static bool set_reads(presil_plan *plan, const chip_view *const *views, const int64_t (*shapes)[DIMS], uint32_t count,
                       const presil_byte_range *extra, uint32_t extra_count) {
     size_t n = 0;
@@ -75,7 +53,7 @@ static bool set_reads(presil_plan *plan, const chip_view *const *views, const in
     for (uint32_t i = 0; i < extra_count; i++) {
         if (extra[i].bytes) plan->reads[n++] = extra[i];
     }
-    plan->read_count = chip_merge_ranges(plan->reads, n);
+    plan->read_count = (uint32_t)presil_merge_ranges(plan->reads, n);
     return true;
 }
 
@@ -121,6 +99,6 @@ presil_byte_range *chip_plan_written(const presil_plan *plan, uint32_t *count) {
             list[n++] = (presil_byte_range){{at}, box->bytes};
         }
     }
-    *count = chip_merge_ranges(list, n);
+    *count = (uint32_t)presil_merge_ranges(list, n);
     return list;
 }

@@ -129,7 +129,7 @@ static bool add_row(row_list *list, uint64_t base, uint64_t bytes) {
         return true;
     }
     const bool full = list->count == list->capacity;
-    if (full) list->count = chip_merge_ranges(list->at, list->count);
+    if (full) list->count = presil_merge_ranges(list->at, list->count);
     if (full && list->count >= list->capacity / 2) {
         const size_t capacity = list->capacity ? 2 * list->capacity : 256;
         presil_byte_range *grown = realloc(list->at, capacity * sizeof *grown);
@@ -191,8 +191,8 @@ bool chip_image_ranges(presil_plan *plan) {
     }
     plan->reads = reads.at;
     plan->writes = writes.at;
-    if (ok) plan->read_count = chip_merge_ranges(reads.at, reads.count);
-    if (ok) plan->write_count = chip_merge_ranges(writes.at, writes.count);
+    if (ok) plan->read_count = (uint32_t)presil_merge_ranges(reads.at, reads.count);
+    if (ok) plan->write_count = (uint32_t)presil_merge_ranges(writes.at, writes.count);
     return ok;
 }
 

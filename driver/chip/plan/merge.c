@@ -103,8 +103,8 @@ int chip_merge(const presil_chip *chip, const presil_plan *const *plans, uint32_
         return chip_fail(error, PRESIL_EHOSTMEM, "no host memory to merge %u plans, or one of them is merged already",
                          count);
     }
-    out->read_count = chip_merge_ranges(out->reads, reads);
-    out->write_count = chip_merge_ranges(out->writes, writes);
+    out->read_count = (uint32_t)presil_merge_ranges(out->reads, reads);
+    out->write_count = (uint32_t)presil_merge_ranges(out->writes, writes);
     sum_up(out, plans, count);
     out->part_count = count;
     out->segments = 0;

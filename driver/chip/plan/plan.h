@@ -75,8 +75,6 @@ presil_plan *chip_plan_new(const presil_config *config, const char *label, const
 /* footprint.c */
 int chip_plan_ranges(presil_plan *plan, const chip_view *const *reads, const int64_t (*read_shapes)[4], uint32_t count,
                      const presil_byte_range *extra, uint32_t extra_count, presil_error_buffer *error);
-uint32_t chip_merge_ranges(presil_byte_range *list,
-                           size_t count); /* sorts and joins in place; returns how many are left */
 /* All that it writes, as sorted ranges, to be freed; NULL: no host memory. */
 presil_byte_range *chip_plan_written(const presil_plan *plan, uint32_t *count);
 uint64_t chip_plan_signature(
