@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The seam between core and chip, at a chip of paper: operators by name, tables of other releases, what service() may
  * say, names of counters. */
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include "core_fixture.h"
 #include "presil_chip.h"
 
@@ -126,6 +128,42 @@ static void names(void **state) {
     presil_device_close(d);
 }
 
+/* A simulator that lies away from its chip: the chip's library is given, by option or by environment. */
+static void the_library_of_a_chip(void **state) {
+    (void)state;
+    char folder[] = "/tmp/presil_chip_XXXXXX", simulator[64];
+    const char *ours = getenv("PRESIL_PAPER_LIBRARY");
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(simulator, sizeof simulator, "%s/sim.so", folder);
+    assert_int_equal(symlink(ours, simulator), 0);
+    char *places = strdup(getenv("PRESIL_LIBRARY_PATH"));
+    assert_int_equal(setenv("PRESIL_LIBRARY_PATH", folder, 1), 0);
+    assert_int_equal(setenv("PRESIL_PAPER", "", 1), 0);
+    presil_device_options options = {
+        .size = sizeof options, .mode = PRESIL_MODE_RTL, .library = simulator, .memory_bytes = 64u << 20};
+    presil_device *d;
+    EXPECT_STATUS(presil_device_open(&options, &d), PRESIL_ENODEV);
+    EXPECT_TEXT("libpresil_chip_paper.so is neither in");
+    options.chip_library = "/nowhere/chip.so";
+    EXPECT_STATUS(presil_device_open(&options, &d), PRESIL_ENODEV);
+    EXPECT_TEXT("can't load /nowhere/chip.so");
+    options.chip_library = NULL;
+    assert_int_equal(setenv("PRESIL_CHIP_LIBRARY", getenv("PRESIL_PAPER_CHIP"), 1), 0);
+    EXPECT_OK(presil_device_open(&options, &d));
+    presil_names found = {.size = sizeof found};
+    EXPECT_OK(presil_device_get_names(d, &found));
+    assert_string_equal(found.engines[0].name, "pen");
+    EXPECT_OK(presil_device_start(d));
+    presil_device_close(d);
+    (void)unsetenv("PRESIL_CHIP_LIBRARY");
+    options.chip_library = getenv("PRESIL_OUR_CHIP"); /* another one than the simulator's */
+    EXPECT_STATUS(presil_device_open(&options, &d), PRESIL_ENODEV);
+    EXPECT_TEXT("no configuration named 'paper'");
+    assert_int_equal(setenv("PRESIL_LIBRARY_PATH", places, 1), 0);
+    free(places);
+    assert_int_equal(unlink(simulator) | rmdir(folder), 0);
+}
+
 /* The chip's reason, or the core's: what doesn't lie in memory never reaches the chip. */
 static void refusals(void **state) {
     (void)state;
@@ -225,6 +263,7 @@ int main(void) {
                                        cmocka_unit_test(done_without_an_interrupt),
                                        cmocka_unit_test(tables_of_other_releases),
                                        cmocka_unit_test(names),
+                                       cmocka_unit_test(the_library_of_a_chip),
                                        cmocka_unit_test(refusals),
                                        cmocka_unit_test(our_own)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -216,3 +216,21 @@ def test_batches_without_a_clock_and_wrong_ones(small):
     for text in ("0", "a", "1,,2", "-1"):
         with pytest.raises(ModelError, match="expected positive numbers"):
             parse_batches(text)
+
+
+def test_what_bounds_a_launch_is_the_chips_word():
+    from torch_presil.cosim import bound
+
+    ours = torch.presil.chip_names()
+    assert [e["name"] for e in ours["engines"] if e.get("array")] == ["matrix"]
+    assert "fetch_beats" in [c["name"] for c in ours["counters"]]
+    assert bound({"matrix": {"busy": 7, "wait_load": 7}}, ours) == "compute"
+    assert bound({"matrix": {"busy": 7, "wait_load": 8}}, ours) == "load"
+    assert bound({"matrix": {"busy": 7, "command": 8}}, ours) == "overhead"
+    theirs = {
+        "engines": [{"name": "paper"}, {"name": "pen", "array": True}],
+        "causes": [{"name": "dry", "bound": "ink"}, {"name": "writes", "bound": "hand", "works": True}],
+    }
+    assert bound({"paper": {"dry": 9}, "pen": {"dry": 3, "writes": 2}}, theirs) == "ink"
+    assert bound({"paper": {"dry": 9}, "pen": {"dry": 3, "writes": 3}}, theirs) == "hand"
+    assert bound({"paper": {"dry": 9}}, {"engines": [{"name": "paper"}], "causes": []}) is None
