@@ -61,7 +61,8 @@ static int layout_of_view(const presil_chip *chip, const presil_conv2d_desc *d, 
                   ? k->dtype == PRESIL_FP32 || k->dtype == PRESIL_BF16
                   : d->compute > PRESIL_COMPUTE_BF16 && d->compute <= PRESIL_COMPUTE_FP16 && k->dtype == PRESIL_FP32;
     if (!ok)
-        return chip_fail(error, PRESIL_EINVAL, "kernel dtype %u does not go with compute %u", k->dtype, d->compute);
+        return chip_fail(error, PRESIL_EUNSUPPORTED, "kernel dtype %u does not go with compute %u", k->dtype,
+                         d->compute);
     for (int i = 0; i < 2; i++) {
         if (d->dilation[i] < 0 || d->input_dilation[i] < 0) return chip_fail(error, PRESIL_EINVAL, "negative dilation");
     }

@@ -6,6 +6,10 @@
 #include "ops/one_device.h"
 #include "ops/out.h"
 
+#include <mutex>
+#include <set>
+#include <string>
+
 #include <torch/library.h>
 
 namespace presil {
@@ -19,6 +23,24 @@ bool same_chip_dtype(std::initializer_list<const Tensor*> tensors) {
   for (const Tensor* t : tensors)
     if (t->scalar_type() != first.scalar_type() || t->is_neg() || t->is_conj()) return false;
   return chip_dtype(first.scalar_type());
+}
+
+// "aten::mm" of "mm": there are few, and whoever counts operators keeps the pointer.
+const char* operator_name(const char* label) {
+  static std::mutex mutex;
+  static std::set<std::string> names;
+  const std::lock_guard<std::mutex> lock(mutex);
+  return names.insert(std::string("aten::") + label).first->c_str();
+}
+
+// What the chip refuses, for the reason that it gave.
+Tensor product_on_host(const char* label, const std::string& reason, const Tensor& a, const Tensor& b,
+                       const Tensor& residual, c10::ScalarType out_type) {
+  const auto type = out_type == c10::kFloat || out_type == c10::kInt ? out_type : a.scalar_type();
+  return on_host(operator_name(label), reason, a.device().index(), [&](HostViews& v) {
+    const Tensor x = v.to_host(a).to(type), y = v.to_host(b).to(type);
+    return (residual.defined() ? at::baddbmm(v.to_host(residual).to(type), x, y) : at::bmm(x, y)).to(out_type);
+  });
 }
 
 // [B,M,K] x [B,K,N] (+ residual [B,M,N], broadcast by strides). Shapes and dtypes are checked by the callers; LOAD
@@ -35,8 +57,8 @@ Tensor product(const char* label, const Tensor& a, const Tensor& b, const Tensor
     fusion.residual =
         wide.scalar_type() == c10::kFloat || wide.scalar_type() == c10::kBFloat16 ? wide : wide.to(c10::kFloat);
   }
-  TORCH_CHECK(chip_matmul(label, widened(a), widened(b), out, compute, fusion), "presil: ", label, ": ",
-              presil_error_text());
+  if (!chip_matmul(label, widened(a), widened(b), out, compute, fusion))
+    return product_on_host(label, presil_error_text(), a, b, residual, out_type);
   return rounded(out, out_type);
 }
 
