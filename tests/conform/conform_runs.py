@@ -29,3 +29,22 @@ def library(name: str) -> Path:
     path = BUILD / "lib" / f"libpresil_sim_{name}.so"
     assert path.exists(), f"{path}: build the target presil_sim_{name}"
     return path
+
+
+def check(name: str, library: Path, description: Path, **environment) -> dict:
+    """What the process of one check says."""
+    worker = ROOT / "torch_ext/torch_presil/conform/worker.py"
+    command = [sys.executable, str(worker), name, str(library), "-", str(description)]
+    place = {"PRESIL_LIBRARY_PATH": str(library.parent)}
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=280, env={**os.environ, **place, **environment}
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def new_chip(*arguments, status: int = 0) -> str:
+    command = [sys.executable, str(ROOT / "torch_ext/torch_presil/cli.py"), "new-chip", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == status, done.stdout + done.stderr
+    return " ".join((done.stdout + done.stderr).split())

@@ -5,15 +5,18 @@ import re
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from conform_runs import ROOT, conform, library
-from conform.checks import CHECKS
+from conform_runs import BUILD, ROOT, conform, library
+
+from conform import reference
+from conform.checks import CHECKS, Failed
+from conform.context import Context
 from conform.register import load
 
 load()
 NAMES = {check.name for check in CHECKS.values()}
 
 
-@pytest.mark.parametrize("name", ["stub_check", "tiny_check", "odd_check", "base_fast"])
+@pytest.mark.parametrize("name", ["tiny_check"])
 def test_transport_of_our_chips(name, tmp_path):
     junit, html = tmp_path / "out.xml", tmp_path / "out.html"
     run = conform(library(name), "--level", "transport", "--junit", junit, "--html", html)
@@ -23,6 +26,26 @@ def test_transport_of_our_chips(name, tmp_path):
     suite = ElementTree.parse(junit).getroot().find("testsuite")
     assert [case.get("name") for case in suite.iter("testcase")] == expected and suite.get("failures") == "0"
     assert all(name in html.read_text() for name in expected)
+
+
+@pytest.mark.parametrize(
+    "name, skipped",
+    [("stub_fast", {"matmul", "matmul-limits", "conv", "layouts", "pool"}), ("tiny_fast", {"pool"})],
+)
+def test_chip_level_of_our_chips(name, skipped):
+    chip = ["--chip", BUILD / "tests/c/libraries/libpresil_chip_stub.so"] if name == "stub_fast" else []
+    run = conform(library(name), "--level", "chip", *chip)
+    assert {row["check"] for row in run["checks"] if row["status"] == "skipped"} == skipped, run["output"]
+    assert run["counts"]["failed"] == 0 and run["counts"]["passed"] >= 10, run["output"]
+
+
+@pytest.mark.parametrize("name, function", [("conv", "conv"), ("layouts", "conv")])
+def test_a_convolution_that_is_wrong_is_found(name, function, monkeypatch):
+    """No chip of the template has it: the reference is bent instead of the chip."""
+    sound = getattr(reference, function)
+    monkeypatch.setattr(reference, function, lambda *arguments: sound(*arguments) + 1)
+    with pytest.raises(Failed, match="conv .* expected"):
+        CHECKS[name].run(Context(library("tiny_fast")))
 
 
 def test_a_run_without_a_passed_check_fails_and_says_why(tmp_path):

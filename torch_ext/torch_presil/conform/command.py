@@ -75,18 +75,24 @@ def find_description(options: Options, chip: str) -> Path | None:
         if not options.described.is_file():
             raise UsageError(f"{options.described} is not there")
         return options.described
-    folders = [path.resolve().parent for path in (options.library, options.chip) if path]
+    folders = [path.absolute().parent for path in (options.library, options.chip) if path]
     for folder in (*folders, SOURCES / "rtl"):
         if (path := folder / f"{chip}.conform.toml").is_file():
             return path
     return None
 
 
+def _places(options: Options) -> str:
+    """Where the driver looks for the simulator and the chip's library."""
+    folders = [str(path.absolute().parent) for path in (options.chip, options.library) if path]
+    return ":".join([*folders, *filter(None, [os.environ.get("PRESIL_LIBRARY_PATH")])])
+
+
 def _worker(check: Check, options: Options, described: Path | None) -> Result:
-    command = [sys.executable, str(Path(__file__).with_name("worker.py")), check.name, str(options.library.resolve())]
-    command += [str(options.chip.resolve()) if options.chip else "-", str(described.resolve()) if described else "-"]
+    command = [sys.executable, str(Path(__file__).with_name("worker.py")), check.name, str(options.library.absolute())]
+    command += [str(options.chip.absolute()) if options.chip else "-", str(described.resolve()) if described else "-"]
     start = time.monotonic()
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PRESIL_LIBRARY_PATH": _places(options)}
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=SECONDS, env=environment, errors="replace"
@@ -120,6 +126,8 @@ def _chosen(options: Options) -> list:
 def run(options: Options, console: Console) -> Run:
     checks = _chosen(options)
     facts = _facts(options.library)
+    if options.chip and not options.chip.is_file():
+        raise UsageError(f"{options.chip} is not there: libpresil_chip_{facts['chip']}.so was expected")
     described = find_description(options, facts["chip"])
     if described:
         description.read(described)

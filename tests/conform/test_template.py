@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""presil new-chip: its project builds and conforms; with a fault in it, the check that is there for it fails."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from conform_runs import ROOT, check, conform, new_chip
+
+from conform.checks import CHECKS
+from conform.register import load
+
+# check -> (text of the chip's C, what stands there instead)
+FAULTS = {
+    "limits": (".buffer_alignment = MINE_WORD", ".buffer_alignment = 24"),
+    "refusals": ("if (op->step_count) return", "if (0) return"),
+    "empty-launch": ("out->cycles += cycles;", "static int n; out->cycles += cycles + (n++ == 4);"),
+    "copy": (".k = (uint32_t)(bytes % MINE_ROW)", ".k = (uint32_t)(bytes % MINE_ROW & ~1u)"),
+    "matmul": (".b_stride = (uint32_t)b_row", ".b_stride = (uint32_t)a_row + 16"),
+    "matmul-limits": ("out->k > MINE_ROW)", "out->k > MINE_ROW + 1)"),
+    "counters": ("+= cycles - mac;", "+= cycles - mac + 1;"),
+    "launch-cycles": ("out->cycles += cycles;", "static int n; out->cycles += cycles + (n++ == 7);"),
+    "hung-launch": ('"array: %s, %u of %u cycles it multiplied, the others it waited for memory"', '"%.0s"'),
+    "recovery": ("if (status & MINE_ERROR) {", "if (0) {"),
+    "cancel-launch": ("return status ? fail(error", "static int n; return n++ || status ? fail(error"),
+    "two-processes": (
+        "out->cycles += cycles;",
+        'FILE *f = fopen("/proc/self/stat", "r"); int pid = 0; if (f && fscanf(f, "%d", &pid) == 1) fclose(f);\n'
+        "    out->cycles += cycles + (uint64_t)pid;",
+    ),
+}
+
+
+def faulty(name: str, sound: str, instead: str, project: Path, folder: Path) -> dict:
+    """What a check says of the project's chip with other text in its C."""
+    source = (project / "chip/mine_chip.c").read_text()
+    assert source.count(sound) == 1, f"{sound!r} stands {source.count(sound)} times in the template"
+    (folder / "mine_chip.c").write_text(source.replace(sound, instead))
+    for kept in ("libpresil_sim_mine_fast.so", "mine.conform.toml"):
+        (folder / kept).symlink_to(project / "build" / kept)
+    include = f"-I{ROOT}/driver/include", f"-I{project}/chip"
+    options = "-std=gnu11", "-O1", "-shared", "-fPIC", "-w"
+    subprocess.run(["cc", *options, *include, "mine_chip.c", "-o", "libpresil_chip_mine.so"], cwd=folder, check=True)
+    return check(name, folder / "libpresil_sim_mine_fast.so", folder / "mine.conform.toml")
+
+
+def library(project: Path) -> Path:
+    return project / "build/libpresil_sim_mine_fast.so"
+
+
+def test_the_project_conforms_at_every_level(project):
+    run = conform(library(project))
+    by_level = {level: [r for r in run["checks"] if r["level"] == level] for level in ("transport", "chip", "pytorch")}
+    assert all(row["status"] == "passed" for row in by_level["transport"] + by_level["pytorch"]), run["output"]
+    skipped = {row["check"] for row in by_level["chip"] if row["status"] == "skipped"}
+    assert skipped == {"conv", "layouts", "pool"} and not run["counts"]["failed"], run["output"]
+
+
+def test_it_is_delivered_as_three_files(project, tmp_path):
+    for name in ("libpresil_sim_mine_fast.so", "libpresil_chip_mine.so", "mine.conform.toml"):
+        (tmp_path / name).write_bytes((project / "build" / name).read_bytes())
+    run = conform(tmp_path / library(project).name, "--only", "[rm]e[gm][io]*")
+    assert run["counts"]["passed"] >= 8 and not run["counts"]["failed"], run["output"]
+
+
+def test_every_check_of_a_chip_has_a_fault():
+    """conv, layouts: test_conform.py bends the reference; pool: no chip of the template has it."""
+    load()
+    names = {check.name for check in CHECKS.values() if check.level == "chip"}
+    assert names - {"conv", "layouts", "pool"} == set(FAULTS)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_of_the_chip_is_found(name, project, tmp_path):
+    found = faulty(name, *FAULTS[name], project, tmp_path)
+    assert found["status"] == "failed" and found["text"], found
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (("Mine",), "small letters"),
+        (("presil",), "choose another"),
+        (("mine", "/"), "is there already"),
+        ((), "was expected"),
+        (("--top", "/no/such.sv"), "is not there"),
+    ],
+)
+def test_what_makes_no_project_is_refused(arguments, said):
+    assert said in new_chip(*arguments, status=2)
+
+
+def test_the_project_is_small():
+    template = ROOT / "torch_ext/torch_presil/newchip/template"
+    assert sum(len(path.read_text().splitlines()) for path in (template / "chip").iterdir()) <= 800

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""presil new-chip --top: the port map of tops that have other ports than ours."""
+
+import subprocess
+import sys
+import tomllib
+
+import pytest
+from conform_runs import ROOT
+
+CLI, RTL = ROOT / "torch_ext/torch_presil/cli.py", ROOT / "tests/rtl"
+
+
+def map_of(tmp_path, *arguments, status: int = 0) -> tuple:
+    """(the map, what was printed)."""
+    out = tmp_path / "ports.toml"
+    command = [sys.executable, str(CLI), "new-chip", *map(str, arguments), "--out", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == status, done.stdout + done.stderr
+    return tomllib.loads(out.read_text()) if out.exists() else None, " ".join(done.stdout.split())
+
+
+def test_apb_and_an_upper_case_master(tmp_path):
+    made, said = map_of(tmp_path, "--top", RTL / "presil_ports_core.sv", "--top", RTL / "presil_ports_apb_top.sv")
+    theirs = tomllib.loads((RTL / "presil_ports_apb.toml").read_text())
+    for part in ("clocks", "resets", "interrupts", "registers"):
+        assert made[part] == theirs[part], part
+    assert [(m["bus"], m["prefix"].upper()) for m in made["memory"]] == [("axi4", "M0_AXI_")]
+    assert made["ties"] == {"strap": 0} and "look at ties.strap" in said and "would refuse" not in said
+
+
+def test_ports_of_presil_top(tmp_path):
+    made, said = map_of(tmp_path, "--top", RTL / "presil_stub_top.sv")
+    assert made["registers"] == {"bus": "axi4-lite", "prefix": "s_axil_"} and made["clocks"] == {"clk": 1}
+    assert made["memory"] == [{"bus": "axi4", "prefix": "m_axi_"}] and made["resets"] == {"rst": "high"}
+    assert "ties" not in made and "look at" not in said and "would refuse" not in said
+
+
+def test_what_it_does_not_understand_it_says(tmp_path):
+    files = "--top", RTL / "presil_ports_core.sv", "--top", RTL / "presil_ports_csb_top.v"
+    made, said = map_of(tmp_path, *files, "--verilator-argument", f"-I{RTL}")
+    assert made["memory"] == [{"bus": "axi3", "pattern": "dbb_{channel}_{name}"}]
+    assert made["resets"] == {"rstn": "low"} and set(made["clocks"]) == {"core_clk", "csb_clk"}
+    assert made["interrupts"]["done_intr_n"] == {"kind": "level", "active": "low"}
+    assert "neither an AXI4-Lite slave" in said and "would refuse it: registers" in said
+
+
+@pytest.mark.parametrize("text, said", [("module other; endmodule", "top"), ("modul top;", "Verilator can't read top")])
+def test_what_is_no_top_is_refused(text, said, tmp_path):
+    (tmp_path / "top.sv").write_text(text)
+    made, printed = map_of(tmp_path, "--top", tmp_path / "top.sv", status=2)
+    assert made is None and said in printed
+
+
+def test_a_map_that_is_there_is_kept(tmp_path):
+    (tmp_path / "ports.toml").write_text("# mine\n")
+    assert "is there already" in map_of(tmp_path, "--top", RTL / "presil_stub_top.sv", status=2)[1]
+    assert (tmp_path / "ports.toml").read_text() == "# mine\n"

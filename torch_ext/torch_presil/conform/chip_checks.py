@@ -1,0 +1,475 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Level chip: what presil_chip.h promises, asked through the driver: every operator that the chip says it takes."""
+
+import ctypes
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from . import device as d
+from .cases import TYPES, Bench, Convolution, Copying, Pool, Product, Types
+from .checks import Failed, Skipped, check, expect, expect_equal
+from .context import pattern
+
+CHIP, OP, DRIVER = "driver/include/presil_chip.h", "driver/include/presil_op.h", "driver/include/presil.h"
+WATCHDOG, DEAD = 20_000, "pressure=dead"
+POOLS = (Types(d.INT8, d.INT8, 0), Types(d.FP32, d.FP32, 2), Types(d.BF16, d.BF16, 1))
+
+
+class _Limits(ctypes.Structure):
+    """presil_chip_limits."""
+
+    _fields_ = [(name, ctypes.c_uint32) for name in ("size", "address_bits", "buffer_alignment", "has_interrupt")]
+    _fields_ += [("command_bytes", ctypes.c_uint64)]
+    _fields_ += [(name, ctypes.c_uint32) for name in ("has_executor", "asks_first", "numerics", "timing_needs_data")]
+    _fields_ += [("tolerance", ctypes.c_double)]
+
+
+def chip_library(context) -> Path | None:
+    """The chip's own library, behind presil_chip_entry; None: it is in the driver."""
+    if context.chip:
+        return context.chip
+    name = f"libpresil_chip_{context.open().info().chip.decode()}.so"
+    for place in (context.library.parent, d.library_path().parent):
+        if (place / name).exists():
+            return place / name
+    return None
+
+
+def limits(context) -> _Limits | None:
+    """What the chip declares; None where its library is not a file."""
+    library = chip_library(context)
+    if not library:
+        return None
+    entry = ctypes.CDLL(str(library)).presil_chip_entry
+    entry.restype = ctypes.c_void_p
+    table = entry()
+    words = ctypes.cast(table, ctypes.POINTER(ctypes.c_void_p))  # size and abi, name, create, destroy, limits
+    create = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p)(words[2])
+    destroy, ask = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(words[3]), words[4]
+    chip, text = ctypes.c_void_p(), ctypes.create_string_buffer(256)
+    error = (ctypes.c_void_p * 2)(ctypes.addressof(text), 256)
+    with context.open() as device:
+        config = device.info().config
+    if code := create(config, ctypes.byref(chip), error):
+        raise Failed(f"create({config.decode()!r}) gives {code}: {text.value.decode()}")
+    found = _Limits(size=ctypes.sizeof(_Limits))
+    code = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(ask)(chip, ctypes.byref(found))
+    destroy(chip)
+    expect_equal(code, 0, "result of limits()")
+    return found
+
+
+def _open(context, **options) -> d.Device:
+    device = d.Device(context.library, **options)
+    device.set_watchdog(WATCHDOG)
+    return device
+
+
+def _bench(context, device) -> Bench:
+    told = limits(context)
+    return Bench(device, told.tolerance if told and told.numerics == 2 else None)
+
+
+def _run_all(context, cases: list, what: str) -> int:
+    """Runs what the chip takes of the cases; notes what it doesn't."""
+    count, reasons = 0, set()
+    with _open(context) as device:
+        for seed, case in enumerate(cases):
+            if reason := device.supported(case.asked()):
+                reasons.add(reason)
+                continue
+            try:
+                with _bench(context, device) as bench:
+                    case.run(bench, seed)
+                count += 1
+            except d.DeviceError as error:
+                if error.code != d.EUNSUPPORTED:
+                    raise Failed(f"{case}: {error}") from error
+                reasons.add(str(error))
+    if not count:
+        raise Skipped(f"the chip takes no {what}: {sorted(reasons)[0] if reasons else 'nothing asked'}")
+    context.notes.append(f"{count} of {len(cases)} taken")
+    return count
+
+
+def _small_product(device) -> Product:
+    """One that the chip takes."""
+    for types in TYPES:
+        for columns in (True, False):
+            product = Product(types, 1, 5, 48, 7, columns)
+            if device.supported(product.asked()) is None:
+                return product
+    raise Skipped("the chip takes none of the products that were asked")
+
+
+def _small_work(device):
+    """Something that the chip does, for the checks of launches: a product, else a copy."""
+    try:
+        return _small_product(device)
+    except Skipped:
+        if device.supported(Copying().asked()) is None:
+            return Copying()
+    raise Skipped("the chip takes neither a product nor a copy of 4096 bytes")
+
+
+@check("limits", "what the chip declares makes sense", CHIP, "power of two, <= 4096", "chip")
+def declared_limits(context) -> int:
+    told = limits(context)
+    if not told:
+        raise Skipped("this chip is in the driver: no library of its own to ask")
+    alignment = told.buffer_alignment
+    expect(0 < alignment <= 4096 and alignment & (alignment - 1) == 0, f"buffer_alignment is {alignment}")
+    expect(12 <= told.address_bits <= 64, f"address_bits is {told.address_bits}")
+    expect(told.numerics <= 2, f"numerics is {told.numerics}, not one of presil_numerics")
+    expect(told.numerics != 2 or 0 < told.tolerance < 1, f"tolerance is {told.tolerance}")
+    return 4
+
+
+@check(
+    "refusals",
+    "what the chip can't know is EUNSUPPORTED, with a reason, and never taken",
+    CHIP,
+    "EUNSUPPORTED for everything",
+    "chip",
+)
+def refusals(context) -> int:
+    count = 0
+    with _open(context) as device:
+        work = _small_work(device)
+
+        def refused(what: str, change) -> None:
+            nonlocal count
+            op = work.asked()
+            change(op)
+            reason = device.supported(op)
+            expect(reason is not None, f"supports() takes {what}")
+            expect(len(reason) > 8, f"no reason for refusing {what}")
+            count += 1
+
+        refused("a kind that does not exist", lambda op: setattr(op, "kind", 999))
+        refused("an attribute that does not exist", lambda op: op.attributes.update({"no_such_attribute": [1]}))
+        refused("a step that does not exist", lambda op: op.steps.append(d.Step(99, d.NO_OPERAND)))
+        refused("an input that does not exist", lambda op: op.inputs.append(d.operand("no_such_input", d.INT8, (1,))))
+        for kind in range(2, d.KINDS):
+            found = [_answer(device, kind) for _ in range(2)]
+            expect(found[0] is not None, f"supports() takes an operator of kind {kind} without operands")
+            expect_equal(found[1], found[0], f"supports() of kind {kind} a second time")
+            count += 2
+    return count
+
+
+def _answer(device, kind: int) -> str | None:
+    """Of an operator without operands, which makes no sense: EINVAL will do."""
+    try:
+        return device.supported(d.Op(kind))
+    except d.DeviceError as error:
+        expect_equal(error.code, d.EINVAL, f"supports() of kind {kind} without operands")
+        return str(error)
+
+
+@check(
+    "empty-launch",
+    "an empty launch ends, and takes the same cycles each time",
+    CHIP,
+    "NOP and COPY are asked of every chip",
+    "chip",
+)
+def empty_launch(context) -> int:
+    with _open(context) as device:
+        found = [device.run(d.Op(d.NOP)).cycles for _ in range(10)]
+    expect_equal(found, [found[0]] * 10, "cycles of ten empty launches")
+    return 10
+
+
+@check("copy", "the chip's own copies, of all sizes: the bytes, and none beside", CHIP, "PRESIL_COPY_DMA", "chip")
+def copies(context) -> int:
+    count = 0
+    with _open(context) as device:
+        source, target = device.alloc(1 << 17), device.alloc(1 << 17)
+        for n, size in enumerate((1, 3, 4, 15, 16, 17, 64, 255, 256, 4095, 4096, 4097, 8192, 16384, 65536, 70000)):
+            data = pattern(size, n)
+            device.poke(source, data)
+            device.poke(target, b"\xa5" * (size + 64))
+            try:
+                device.move(target, source, size)
+            except d.DeviceError as error:
+                if error.code != d.EUNSUPPORTED:
+                    raise
+                continue
+            expect_equal(
+                device.peek(target, size + 64) == data + b"\xa5" * 64, True, f"a copy of {size} bytes is right"
+            )
+            count += 1
+    if not count:
+        raise Skipped("the chip copies none of these sizes")
+    return count
+
+
+@check("matmul", "products of all shapes that it takes, against the reference", OP, "PRESIL_OP_MATMUL", "chip")
+def products(context) -> int:
+    shapes = [(1, 1, 1, 1), (1, 1, 16, 1), (1, 2, 3, 4), (1, 5, 17, 9), (1, 16, 16, 16), (1, 17, 33, 31), (3, 4, 32, 8)]
+    shapes += [(2, 7, 64, 5), (1, 1, 500, 3), (1, 33, 15, 1), (1, 3, 256, 40), (1, 64, 64, 64)]
+    cases = [Product(types, *shape, columns) for types in TYPES for shape in shapes for columns in (True, False)]
+    cases += [Product(types, 1, 6, 20, 10, True, row) for types in TYPES for row in (1, 32, 64)]
+    return _run_all(context, cases, "product")
+
+
+@check(
+    "matmul-limits",
+    "at the largest sizes that it takes; one more is EUNSUPPORTED, and nothing is done",
+    CHIP,
+    "Whether plan() would take the operator",
+    "chip",
+)
+def product_limits(context) -> int:
+    count, most = 0, 1 << 16
+    with _open(context) as device:
+        base = _small_product(device)
+        for name in ("m", "k", "n"):
+
+            def sized(value: int, name=name) -> Product:
+                sizes = {"m": 1, "k": 16, "n": 1} | {name: value}
+                return Product(base.types, 1, sizes["m"], sizes["k"], sizes["n"], base.columns)
+
+            low, high = 1, most
+            while low < high:  # the largest size that is taken
+                middle = (low + high + 1) // 2
+                low, high = (middle, high) if device.supported(sized(middle).asked()) is None else (low, middle - 1)
+            for size in {max(low - 1, 1), low} if low < most else {4099}:
+                with _bench(context, device) as bench:
+                    sized(size).run(bench)
+                count += 1
+            if low < most:
+                with _bench(context, device) as bench:
+                    try:
+                        sized(low + 1).run(bench)
+                    except d.DeviceError as error:
+                        expect_equal(error.code, d.EUNSUPPORTED, f"{sized(low + 1)}, beyond the limit")
+                    else:
+                        raise Failed(f"{sized(low + 1)} was refused by supports() and taken by plan()")
+                count += 1
+                context.notes.append(f"{name} up to {low}")
+    return count
+
+
+def _convolutions(packed: bool) -> list:
+    cases = []
+    for types in TYPES:
+        for shape, kernel, more in (
+            ((1, 1, 1, 1), (1, 1, 1), {}),
+            ((1, 5, 5, 3), (4, 3, 3), {"padding": (1, 1)}),
+            ((2, 7, 6, 16), (16, 1, 1), {}),
+            ((1, 9, 8, 17), (9, 3, 3), {"stride": (2, 2), "padding": (1, 1)}),
+            ((1, 8, 8, 32), (32, 3, 3), {"padding": (1, 1)}),
+            ((1, 10, 10, 8), (16, 5, 5), {"padding": (2, 2), "stride": (2, 2)}),
+            ((1, 9, 9, 8), (8, 3, 3), {"dilation": (2, 2), "padding": (2, 2)}),
+            ((1, 6, 6, 16), (16, 3, 3), {"groups": 2, "padding": (1, 1)}),
+            ((1, 6, 6, 16), (16, 3, 3), {"groups": 16, "padding": (1, 1)}),
+            ((1, 12, 12, 3), (8, 7, 7), {"stride": (2, 2), "padding": (3, 3)}),
+            ((1, 6, 9, 48), (33, 1, 3), {"padding": (0, 1)}),
+        ):
+            cases.append(Convolution(types, shape, kernel, packed=packed, **more))
+    return cases
+
+
+@check("conv", "convolutions, their kernel as it lies, against the reference", OP, "PRESIL_OP_CONV = 2", "chip")
+def convolutions(context) -> int:
+    return _run_all(context, _convolutions(False), "convolution by view")
+
+
+@check(
+    "layouts",
+    "convolutions with weights that the chip packed: as with the kernel as it lies",
+    CHIP,
+    "Packed weights: how many bytes",
+    "chip",
+)
+def packed_convolutions(context) -> int:
+    count, reasons, cases = 0, [], _convolutions(True)
+    with _open(context) as device:
+        for seed, case in enumerate(cases):
+            try:
+                with _bench(context, device) as bench:
+                    case.run(bench, seed)
+                count += 1
+            except d.DeviceError as error:
+                if error.code != d.EUNSUPPORTED:
+                    raise Failed(f"{case}: {error}") from error
+                reasons.append(str(error))
+    if not count:
+        raise Skipped(f"the chip takes no convolution with packed weights: {reasons[0]}")
+    context.notes.append(f"{count} of {len(cases)} taken")
+    return count
+
+
+@check("pool", "maximum and average over windows, against the reference", OP, "PRESIL_OP_POOL_MAX = 7", "chip")
+def pools(context) -> int:
+    cases = [
+        Pool(types, shape, kernel, stride, padding, largest)
+        for types in POOLS
+        for largest in (True, False)
+        for shape, kernel, stride, padding in (
+            ((1, 4, 4, 16), (2, 2), (2, 2), (0, 0)),
+            ((1, 7, 7, 16), (3, 3), (2, 2), (1, 1)),
+            ((2, 6, 5, 5), (3, 3), (1, 1), (0, 0)),
+            ((1, 7, 7, 32), (7, 7), (1, 1), (0, 0)),
+        )
+    ]
+    return _run_all(context, cases, "pooling")
+
+
+@check(
+    "counters",
+    "causes have names, and each engine's add up to the cycles",
+    DRIVER,
+    "each engine's sum = cycles",
+    "chip",
+)
+def counters(context) -> int:
+    count = 0
+    with _open(context) as device:
+        engines, causes = device.names()
+        expect(engines and causes, "names() has no engines or no causes")
+        expect(all(engines), "an engine has no name")
+        work = _small_work(device)
+        for seed in range(3):
+            with _bench(context, device) as bench:
+                report = work.run(bench, seed)
+            expect(report.cycles > 0, "a launch of 0 cycles")
+            expect(report.macs == work.macs(), f"macs of {work}: {report.macs}")
+            for e, engine in enumerate(engines):
+                expect_equal(sum(report.stalls[e]), report.cycles, f"cycles of all causes of {engine}")
+                unnamed = [
+                    i for i, cycles in enumerate(report.stalls[e]) if cycles and (i >= len(causes) or not causes[i])
+                ]
+                expect(not unnamed, f"cycles of {engine} are charged to causes without a name: {unnamed}")
+                count += 2
+            count += 2
+    return count
+
+
+@check(
+    "launch-cycles",
+    "the same operator takes the same cycles: ten times, and behind others",
+    CHIP,
+    "hash of the commands with addresses reduced",
+    "chip",
+)
+def launch_cycles(context) -> int:
+    with _open(context) as device, _bench(context, device) as bench:
+        work = _small_work(device)
+        found = [work.run(bench).cycles for _ in range(5)]
+        Copying().run(bench) if device.supported(Copying().asked()) is None else work.run(bench, 2)
+        found += [work.run(bench).cycles for _ in range(5)]
+        expect_equal(found, [found[0]] * 10, f"cycles of {work}")
+    return 10
+
+
+@check(
+    "hung-launch",
+    "a memory that never answers: EHUNG with what the chip says, and the device works again",
+    CHIP,
+    "what every engine waits for",
+    "chip",
+)
+def hangs(context) -> int:
+    with _open(context) as device:
+        work = _small_work(device)
+        for model in (DEAD, "b=dead"):
+            with _bench(context, device) as bench:
+                device.set_memory_model(model)
+                try:
+                    work.run(bench)
+                except d.DeviceError as error:
+                    expect_equal(error.code, d.EHUNG, f"status with memory {model}")
+                    said = re.sub(r"^.*?no progress for \d+ cycles: ", "", str(error))
+                    silent = len(said) < 12 or said.startswith("the chip does not say")
+                    expect(not silent, f"why() says no more than {said!r} of a launch that hangs")
+                else:
+                    raise Failed(f"a launch ended with memory {model}")
+                device.set_memory_model("default")
+                work.run(bench)
+    return 6
+
+
+@check(
+    "recovery",
+    "behind a bus error or a stop the status is right, and the device works again",
+    DRIVER,
+    "device was reset and is usable",
+    "chip",
+)
+def recovery(context) -> int:
+    count = 0
+    with _open(context) as device:
+        work = _small_work(device)
+        with _bench(context, device) as bench:
+            cycles = work.run(bench).cycles
+        for fault, status in (
+            ("read-slverr@0", d.EBUS),
+            ("write-decerr@0", d.EBUS),
+            ("fatal@20", -10),
+            ("stop@20", -10),
+        ):
+            with _bench(context, device) as bench:
+                device.inject(fault)
+                try:
+                    work.run(bench)
+                except d.DeviceError as error:
+                    expect_equal(error.code, status, f"status behind {fault}")
+                    expect(len(str(error)) > 10, f"no text behind {fault}")
+                else:
+                    raise Failed(f"a launch with {fault} went well")
+                finally:
+                    device.inject(None)
+            with _bench(context, device) as bench:
+                expect_equal(work.run(bench).cycles, cycles, f"cycles behind {fault}")
+            count += 3
+    return count
+
+
+@check(
+    "cancel-launch", "a cancelled launch is ECANCELLED, and the device works again", DRIVER, "async-signal-safe", "chip"
+)
+def cancels(context) -> int:
+    import threading
+
+    with _open(context) as device:
+        work = _small_work(device)
+        device.set_watchdog(1 << 62)
+        with _bench(context, device) as bench:
+            device.set_memory_model(DEAD)
+            timer = threading.Timer(0.1, lambda: device.driver.presil_device_cancel(device.handle))
+            timer.start()
+            try:
+                work.run(bench)
+            except d.DeviceError as error:
+                expect_equal(error.code, d.ECANCELLED, "status of a cancelled launch")
+            else:
+                raise Failed("a launch that was cancelled went well")
+            timer.join()
+            device.set_memory_model("default")
+        with _bench(context, device) as bench:
+            work.run(bench)
+    return 2
+
+
+@check(
+    "two-processes",
+    "two processes at once: the same results and cycles as alone",
+    CHIP,
+    "start threads that outlive a call",
+    "chip",
+)
+def two_processes(context) -> int:
+    with _open(context) as device, _bench(context, device) as bench:
+        alone = _small_work(device).run(bench).cycles
+    here = Path(__file__).resolve()
+    chip = str(context.chip) if context.chip else "-"
+    command = [sys.executable, str(here.with_name("one_product.py")), str(context.library), chip]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    told = [process.communicate(timeout=200)[0].strip() for process in running]
+    expect_equal(told, [str(alone)] * 2, "cycles in two processes at once")
+    return 2
