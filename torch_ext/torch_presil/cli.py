@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `presil` command: demo, cosim, regress, conform, vp, waves, why, bench, info."""
+"""The `presil` command: demo, cosim, regress, conform, new-chip, vp, waves, why, bench, info."""
 
 import json
 import sys
@@ -279,6 +279,43 @@ def regress(
     for name, value in more.items():
         setattr(options, renamed.get(name, name), value)
     sys.exit(command.main(options))
+
+
+@main.command("new-chip")
+@click.argument("name", required=False)
+@click.argument("directory", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--top",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="No project: read the ports of this SystemVerilog (packages first, once for each file), write their map.",
+)
+@click.option("--module", default=None, help="With --top: the module. [default: the last file's name]")
+@click.option(
+    "--out", default=None, type=click.Path(path_type=Path), help="With --top: the map. [default: MODULE.toml]"
+)
+@click.option(
+    "--verilator-argument", "more", multiple=True, metavar="ARG", help="With --top: such as -DNAME or -Ifolder."
+)
+def new_chip(name, directory, files, module, out, more) -> None:
+    """A small complete project for the chip NAME in DIRECTORY (default: NAME): RTL, CMake, the chip's C, tests, CI;
+    or, with --top, the port map of a top that exists. docs/own-chip.md goes on from there."""
+    if __package__:
+        from torch_presil.newchip import command
+    else:  # run as a file, which spares importing torch
+        from newchip import command
+
+    if bool(files) == bool(name):
+        _console().print("[red]presil new-chip: a NAME, or --top FILE, was expected (presil new-chip --help)[/red]")
+        sys.exit(EXIT_USAGE)
+    run = (
+        (lambda c: command.port_map(files, module, out, more, c))
+        if files
+        else (lambda c: command.project(name, directory, c))
+    )
+    sys.exit(run(_console()))
 
 
 @main.command()
