@@ -135,6 +135,8 @@ static int pool_of(const presil_op *op, layer *l, double *scale, presil_error_bu
 /* Bytes, as the maximum of windows of one word: pixels of 16 channels. */
 static int copy_of(const presil_op *op, layer *l, presil_error_buffer *error) {
     const presil_operand *from = presil_op_input(op, "input"), *to = presil_op_output(op, "output");
+    if (op->attribute_count || op->step_count || op->input_count != 1)
+        return no(error, "copies, and does nothing else to what it copies");
     if (from->ndim != 1 || from->dtype != PRESIL_INT8 ||
         (from->shape[0] > 1 && (from->stride[0] != 1 || to->stride[0] != 1)))
         return no(error, "copies bytes that follow each other");
