@@ -115,3 +115,21 @@ def test_what_it_refuses_runs_on_the_host_and_is_counted():
     counted = torch.presil.host_operators()
     assert any("conv" in name and row["calls"] for name, row in counted.items()), counted
     assert any("int8 alone" in str(row["reason"]) for row in counted.values()), counted
+
+
+def test_an_int8_layer_that_it_refuses_has_the_bits_of_fp32_requantisation():
+    """Groups of three channels: the host computes docs/numerics.md 7, not the chip's own requantisation."""
+    torch.presil.reset_host_operators()
+    draw = torch.Generator().manual_seed(5)
+    x, r = (torch.randint(-128, 128, size, generator=draw, dtype=torch.int8) for size in ((2, 9, 7, 6), (2, 6, 4, 4)))
+    w = torch.randint(-128, 128, (6, 3, 3, 2), generator=draw, dtype=torch.int8)
+    bias = torch.randint(-(2**31), 2**31, (6,), generator=draw).to(torch.int32)
+    scale = torch.rand(6, generator=draw) * 1e-3
+    given = ([2, 2], [1, 1], [1, 1], 3, -7, 5)
+    on_chip = [t.to("presil") for t in (x, w, bias, scale)]
+    found = torch.ops.presil.conv2d_int8(*on_chip, *given, r.to("presil"), 0.37, 11, True).cpu()
+    padded = F.pad(x.double(), [1, 1, 1, 1], value=-7.0)
+    total = F.conv2d(padded, w.double(), None, 2, 0, 1, 3).to(torch.int64) + bias.view(1, -1, 1, 1)
+    y = ((total + 2**31) % 2**32 - 2**31).float() * scale.view(1, -1, 1, 1) + (r.int() - 11).float() * 0.37
+    assert torch.equal(found, (y.round() + 5).clamp(5, 127).to(torch.int8))
+    assert any("conv2d_int8" in name for name in torch.presil.host_operators()), torch.presil.host_operators()

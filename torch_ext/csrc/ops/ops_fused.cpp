@@ -51,12 +51,13 @@ Tensor empty_output(const Tensor& x, const Tensor& w, const ConvGeometry& g, c10
 // relu and relu6 have one epilogue; anything else is refused.
 bool known_activation(c10::string_view a) { return a == "none" || a == "relu" || a == "relu6"; }
 
-// What the chip has no format for (float64): the same by the CPU's operators, on the mapping.
-Tensor conv2d_on_host(const Tensor& x, const Tensor& w, const OptionalTensor& bias, const ConvGeometry& g,
-                      const OptionalTensor& residual, c10::string_view activation, c10::ScalarType dtype) {
+// What the chip has no format for (float64), or refuses: the same by the CPU's operators, on the mapping.
+Tensor conv2d_on_host(const std::string& reason, const Tensor& x, const Tensor& w, const OptionalTensor& bias,
+                      const ConvGeometry& g, const OptionalTensor& residual, c10::string_view activation,
+                      c10::ScalarType dtype) {
   TORCH_CHECK_VALUE(known_activation(activation), "presil: activation must be 'none', 'relu' or 'relu6', got '",
                     activation, "'");
-  return on_host("presil::conv2d", "the chip has no such dtype", x.device().index(), [&](HostViews& v) {
+  return on_host("presil::conv2d", reason, x.device().index(), [&](HostViews& v) {
     const auto optional = [&](const OptionalTensor& t) {
       return t && t->defined() ? OptionalTensor(v.to_host(*t)) : std::nullopt;
     };
@@ -68,19 +69,37 @@ Tensor conv2d_on_host(const Tensor& x, const Tensor& w, const OptionalTensor& bi
   });
 }
 
-Tensor run(const char* label, const Tensor& x, const WeightRequest& request, const Tensor& out, const ConvGeometry& g,
-           Fusion& fusion, const OptionalTensor& residual, uint8_t pad) {
+// docs/numerics.md 7 step by step, where the chip refuses: sums of int8 products are exact in double.
+Tensor conv2d_int8_on_host(const std::string& reason, const Tensor& x, const WeightRequest& request,
+                           const ConvGeometry& g, const Fusion& fusion, const OptionalTensor& residual, uint8_t pad) {
+  return on_host("presil::conv2d_int8", reason, x.device().index(), [&](HostViews& v) {
+    const Tensor padded =
+        at::constant_pad_nd(v.to_host(x).to(c10::kDouble), {g.padding[1], g.padding[1], g.padding[0], g.padding[0]},
+                            static_cast<int8_t>(pad));
+    const Tensor products = at::conv2d(padded, v.to_host(request.weight).to(c10::kDouble), std::nullopt, g.stride,
+                                       Ints{0, 0}, g.dilation, g.groups);
+    const Tensor sums = (products.to(c10::kLong) + v.to_host(request.bias).view({1, -1, 1, 1})).to(c10::kInt);
+    Tensor y = sums.to(c10::kFloat) * v.to_host(request.scale).view({1, -1, 1, 1});
+    if (residual && residual->defined())
+      y = y + (v.to_host(*residual).to(c10::kInt) - fusion.residual_zero_point).to(c10::kFloat) *
+                  static_cast<float>(fusion.residual_scale);
+    const Tensor codes = at::round(y).to(c10::kDouble) + fusion.out_zero_point;
+    return codes.clamp(fusion.int_low, fusion.int_high).to(c10::kChar).contiguous(c10::MemoryFormat::ChannelsLast);
+  });
+}
+
+// False: the chip refuses, presil_error_text() says why.
+bool run(const char* label, const Tensor& x, const WeightRequest& request, const Tensor& out, const ConvGeometry& g,
+         Fusion& fusion, const OptionalTensor& residual, uint8_t pad) {
   if (residual && residual->defined()) {
     TORCH_CHECK_VALUE(residual->sizes() == out.sizes() && residual->device() == out.device(),
                       "presil: the residual must have the output's shape ", out.sizes(), " and device, got ",
                       residual->sizes());
     fusion.residual = widened(*residual).contiguous(c10::MemoryFormat::ChannelsLast);
   }
-  if (out.numel() == 0) return out;
+  if (out.numel() == 0) return true;
   const Tensor input = widened(x).contiguous(c10::MemoryFormat::ChannelsLast);
-  TORCH_CHECK(chip_conv2d(label, input, packed_weights(request), out, g, fusion, pad), "presil: ", label, ": ",
-              presil_error_text());
-  return out;
+  return chip_conv2d(label, input, packed_weights(request), out, g, fusion, pad);
 }
 
 Tensor conv2d(const Tensor& x, const Tensor& w, const OptionalTensor& bias, Ints stride, Ints padding, Ints dilation,
@@ -93,7 +112,7 @@ Tensor conv2d(const Tensor& x, const Tensor& w, const OptionalTensor& bias, Ints
   const c10::ScalarType dtype = out_dtype.value_or(x.scalar_type());
   TORCH_CHECK_TYPE(at::isFloatingType(dtype), "presil::conv2d: out_dtype must be a floating-point dtype, got ", dtype);
   if (!chip_dtype(x.scalar_type()) || !chip_dtype(dtype))
-    return conv2d_on_host(x, w, bias, g, residual, activation, dtype);
+    return conv2d_on_host("the chip has no such dtype", x, w, bias, g, residual, activation, dtype);
   Fusion fusion;
   set_activation(fusion, activation);
   WeightRequest request;
@@ -102,9 +121,10 @@ Tensor conv2d(const Tensor& x, const Tensor& w, const OptionalTensor& bias, Ints
   request.compute = compute_for(x.scalar_type(), Fp32Op::conv);
   request.groups = groups;
   request.dilation = g.dilation;
-  return rounded(
-      run(std::string(label).c_str(), x, request, empty_output(x, w, g, memory_type(dtype)), g, fusion, residual, 0),
-      dtype);
+  const Tensor out = empty_output(x, w, g, memory_type(dtype));
+  if (!run(std::string(label).c_str(), x, request, out, g, fusion, residual, 0))
+    return conv2d_on_host(presil_error_text(), x, w, bias, g, residual, activation, dtype);
+  return rounded(out, dtype);
 }
 
 Tensor conv2d_int8(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& scale, Ints stride, Ints padding,
@@ -132,8 +152,11 @@ Tensor conv2d_int8(const Tensor& x, const Tensor& w, const Tensor& bias, const T
   request.compute = PRESIL_COMPUTE_INT8;
   request.groups = groups;
   request.dilation = g.dilation;
-  return run(std::string(label).c_str(), x, request, empty_output(x, w, g, c10::kChar), g, fusion, residual,
-             static_cast<uint8_t>(input_zero_point));
+  const auto pad = static_cast<uint8_t>(input_zero_point);
+  const Tensor out = empty_output(x, w, g, c10::kChar);
+  if (!run(std::string(label).c_str(), x, request, out, g, fusion, residual, pad))
+    return conv2d_int8_on_host(presil_error_text(), x, request, g, fusion, residual, pad);
+  return out;
 }
 
 // A linear layer is a 1x1 convolution over rows: [*, K] as one image of `rows` pixels.
