@@ -83,8 +83,10 @@ static void stores_before_stores(void) {
 static void load_before_loads(void) {
 #if defined(__aarch64__)
     __asm__ volatile("dsb ld" ::: "memory");
+#elif defined(__x86_64__)
+    __asm__ volatile("" ::: "memory"); /* the processor keeps loads of uncached memory in order */
 #else
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    __sync_synchronize();
 #endif
 }
 
