@@ -3,20 +3,18 @@
 good simulator, and a picture of these cycles. The RTL's names come from traces, the chip's from its own tables."""
 
 import io
-import json
 import os
-import subprocess
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
 
+from .failing_launch import Unclear, arguments, keep_launch, replay
 from .jobs import Job
-from .kinds import Skip, arguments_of, build_directory, find_program, replay_words
+from .kinds import Skip, build_directory
 from .signatures import signature
 
-SECONDS = 120  # for one replay
 FIRST_WINDOW, GROWS = 4096, 4  # cycles that are traced at first; how much more each time
 AROUND = 60  # cycles in the picture, before and behind
 
@@ -35,10 +33,6 @@ class Found:
     lines: list = field(default_factory=list)
 
 
-class Unclear(Exception):
-    """No more can be said; the text says why."""
-
-
 def trace_library(job: Job) -> Path | None:
     """The job's simulator in the build `trace`: beside the library that it names, or in the build."""
     name = f"libpresil_sim_{job.chip}_trace.so"
@@ -49,127 +43,13 @@ def trace_library(job: Job) -> Path | None:
     return next((place / name for place in places if (place / name).is_file()), None)
 
 
-def _run(words: list, seconds: float = SECONDS) -> subprocess.CompletedProcess:
-    environment = {k: v for k, v in os.environ.items() if k != "PRESIL_MEMORY_MODEL"}
-    try:
-        return subprocess.run(
-            list(map(str, words)), capture_output=True, text=True, errors="replace", timeout=seconds, env=environment
-        )
-    except subprocess.TimeoutExpired as error:
-        raise Unclear(f"{Path(words[0]).name} was not done after {seconds:g} s") from error
-
-
-# ---- which launch ----
-
-
-def _rows(folder: Path) -> list[dict]:
-    """The launches that presil-replay told of, as it wrote them."""
-    try:
-        told = json.loads((folder / "result.json").read_text())
-        return [row for row in told["launches"] if isinstance(row, dict)]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
-
-
-def _changed(record: dict) -> set:
-    return {change["launch"].partition("#")[0] for change in record["changes"]}
-
-
-def chosen_launch(record: dict, folder: Path) -> int | None:
-    """Of the launches that are not as they should be the shortest; None: the bundle itself knows."""
-    rows, changed = _rows(folder), _changed(record)
-    bad = [r for r in rows if r.get("outcome") not in (None, "pass") or r.get("label") in changed]
-    if not bad:
-        return None
-    # What it took before is more to be believed than what it says now.
-    lengths = {change["launch"]: change["before"] for change in record["changes"] if change["before"]}
-    taken = {row["launch"]: lengths.get(row.get("label")) or row.get("cycles") or 0 for row in rows}
-    hung = {row["launch"] for row in rows if row.get("outcome") == "hung"}
-    return min((r["launch"] for r in bad), key=lambda n: (n in hung, taken[n] + taken.get(n - 1, 0)))
-
-
-def _source(job: Job, record: dict, run_path: Path) -> Path:
-    """The bundle that was replayed, or that the failing launch left."""
-    if job.kind in ("layers", "bundle"):
-        from . import made
-
-        name = made.path_of(job, run_path.parent) if job.kind == "layers" else Path(job.folder) / job.parameters["file"]
-        return Path(name)
-    left = [run_path / path for path in record["bundles"]]
-    if not left:
-        raise Unclear("it left no bundle")
-    return left[0]
-
-
-def _extract(source: Path, launches: str, to: Path) -> Path:
-    program = find_program("presil-bundle")
-    if program is None:
-        raise Unclear("presil-bundle is not built")
-    done = _run([program, "extract", source, "--launches", launches, "--out", to, "--overwrite"])
-    if done.returncode:
-        raise Unclear(done.stderr.strip())
-    return to
-
-
-def keep_launch(job: Job, record: dict, run_path: Path) -> tuple[Path, int]:
-    """(bundle in the run's folder with the failing launch, launches in it). If the launch is in order alone, that with
-    the one before it: something was left over from there."""
-    folder = run_path / Path(record["log"]).parent
-    source, number = _source(job, record, run_path), chosen_launch(record, folder)
-    if number is None:
-        return source, 1
-    stem = "".join(c if c.isalnum() or c in "-_." else "_" for c in _label(folder, number))
-    alone = _extract(source, str(number), folder / f"{stem}.presil")
-    told = _replay(job, alone, folder / "alone.json")
-    same = _same_as_before(record, folder, number, told)
-    if number and not same:
-        alone.unlink()
-        return _extract(source, f"{number - 1}:{number + 1}", folder / f"{stem}.presil"), 2
-    return alone, 1
-
-
-def _label(folder: Path, number: int) -> str:
-    return next((row["label"] for row in _rows(folder) if row["launch"] == number), "") or f"launch-{number}"
-
-
-def _same_as_before(record: dict, folder: Path, number: int, told: dict) -> bool:
-    before = next(row for row in _rows(folder) if row["launch"] == number)
-    now = told["launches"][0]
-    if before["outcome"] != "pass":
-        return now["outcome"] == before["outcome"]
-    return now["cycles"] == before["cycles"]
-
-
-def _arguments(job: Job) -> list[str]:
-    """Those of presil-replay that a case has, but for its choice of launches: here it is made already."""
-    words = arguments_of(job, Path())
-    if "--launches" in words:
-        at = words.index("--launches")
-        del words[at : at + 2]
-    return words
-
-
-def _replay(job: Job, bundle: Path, result: Path, library: Path | None = None, *more) -> dict:
-    """presil-replay's JSON; library: instead of the job's."""
-    words = replay_words(job, bundle, result)
-    if library:
-        at = words.index("--library") if "--library" in words else words.index("--build")
-        words[at : at + 2] = ["--library", str(library)]
-    result.unlink(missing_ok=True)
-    done = _run([*words, *_arguments(job), *more])
-    try:
-        return json.loads(result.read_text(errors="replace"))
-    except (OSError, ValueError) as error:
-        raise Unclear(done.stderr.strip() or f"presil-replay ended with status {done.returncode}") from error
-
-
 # ---- the first wrong command ----
 
 
 def first_command(job: Job, bundle: Path, folder: Path) -> tuple[str, str]:
     """(its name, which one it is and what is wrong behind it), by presil-replay --bisect. Raises Unclear: a chip that
     can't run a part of a launch, a launch that is right when it runs against the model."""
-    told = _replay(job, bundle, folder / "bisect.json", None, "--bisect")
+    told = replay(job, bundle, folder / "bisect.json", None, "--bisect")
     if told["command"] is None:
         raise Unclear("no command differs from the model's")
     first = told["command"] if told["right"] == told["command"] else f"one of {told['right']} to {told['command']}"
@@ -179,8 +59,8 @@ def first_command(job: Job, bundle: Path, folder: Path) -> tuple[str, str]:
 
 def _name_command(job: Job, record: dict, bundle: Path, launches: int, found: Found) -> None:
     """Where bits are wrong or it hangs; the launch alone, as it was recorded. Cycles have no first command."""
-    arguments = _arguments(job)
-    if launches > 1 or record["status"] == "cycles" or "--inject" in arguments or "--mode" in arguments:
+    given = arguments(job)
+    if launches > 1 or record["status"] == "cycles" or "--inject" in given or "--mode" in given:
         return
     try:
         found.command, text = first_command(job, bundle, bundle.parent)
@@ -220,14 +100,14 @@ class Comparison:
         path = self.folder / name
         path.unlink(missing_ok=True)
         more = ["--trace", path] + (["--window", f"{window[0]}:{window[1]}"] if window else [])
-        told = _replay(self.job, self.bundle, self.folder / "trace.json", library, *more)
+        told = replay(self.job, self.bundle, self.folder / "trace.json", library, *more)
         return path, told
 
     def run(self) -> tuple[dict, Path]:
         """(what torch_presil.waves.parting says of the first window in which they part, the new one's trace)."""
         _, _, parting = _waves()
         longest = 1 << 40
-        whole = self.launches > 1 or "--inject" in _arguments(self.job)
+        whole = self.launches > 1 or "--inject" in arguments(self.job)
         for window in [None] if whole else windows(longest):
             good, told = self._trace(self.good, "good.fst", window)
             new, _ = self._trace(self.new, "new.fst", window)
