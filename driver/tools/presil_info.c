@@ -10,6 +10,22 @@ static int fail(const char *what) {
     return 1;
 }
 
+/* What means nothing to a chip is 0, and not shown. */
+static void print_array(const presil_device_info *info) {
+    if (info->lanes && info->cells)
+        (void)printf(
+            "array          %u bytes of reduction x %u output channels: %u int8 multiply-accumulates a cycle\n",
+            info->lanes, info->cells, info->lanes * info->cells);
+    if (info->banks && info->bank_words)
+        (void)printf("scratchpad     %u banks x %u words x %u bytes = %llu KiB\n", info->banks, info->bank_words,
+                     info->word_bytes, (unsigned long long)info->banks * info->bank_words * info->word_bytes / 1024);
+    if (info->acc_rows) (void)printf("accumulators   2 x %u rows x %u\n", info->acc_rows, info->cells);
+    if (info->clock_mhz) (void)printf("clock          %u MHz", info->clock_mhz);
+    if (info->clock_mhz && info->lanes && info->cells)
+        (void)printf(": %.2f int8 TOPS", 2e-6 * info->lanes * info->cells * info->clock_mhz);
+    if (info->clock_mhz) (void)puts("");
+}
+
 int main(int argc, char **argv) {
     presil_device_options options = {.size = sizeof options, .mode = PRESIL_MODE_MODEL};
     int position = 0;
@@ -19,7 +35,7 @@ int main(int argc, char **argv) {
         else if (!strcmp(argv[i], "--transport") && i + 1 < argc)
             options.transport = argv[++i];
         else if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help"))
-            return puts("usage: presil-info [CONFIG [BUILD]] [--rtl] [--transport inproc|socket:PATH]") < 0;
+            return puts("usage: presil-info [CONFIG [BUILD]] [--rtl] [--transport inproc|socket:PATH|board:FILE]") < 0;
         else if (position++ == 0)
             options.config = argv[i];
         else
@@ -34,20 +50,15 @@ int main(int argc, char **argv) {
         return status;
     }
     (void)printf("driver         %s\n", PRESIL_VERSION);
-    (void)printf("chip           %s, configuration %s (hash %08x)\n", info.chip, info.config, info.config_hash);
+    (void)printf("chip           %s, configuration %s", info.chip, info.config);
+    if (info.config_hash) (void)printf(" (hash %08x)", info.config_hash);
+    (void)puts("");
     (void)printf("transport      %s\n", info.transport);
     if (options.mode == PRESIL_MODE_RTL)
         (void)printf("simulator      %s, build %s\n", info.simulator, info.build);
     else
         (void)printf("simulator      not loaded (--rtl loads it)\n");
-    (void)printf(
-        "array          %u bytes of reduction x %u output channels: %u int8 or %u bf16 multiply-accumulates a cycle\n",
-        info.lanes, info.cells, info.lanes * info.cells, info.lanes / 2 * info.cells);
-    (void)printf("scratchpad     %u banks x %u words x %u bytes = %llu KiB\n", info.banks, info.bank_words,
-                 info.word_bytes, (unsigned long long)info.banks * info.bank_words * info.word_bytes / 1024);
-    (void)printf("accumulators   2 x %u rows x %u\n", info.acc_rows, info.cells);
-    (void)printf("clock          %u MHz: %.2f int8 TOPS\n", info.clock_mhz,
-                 2e-6 * info.lanes * info.cells * info.clock_mhz);
+    print_array(&info);
     (void)printf("memory         %.1f GiB from 0x%llx\n", (double)info.memory_bytes / (double)(1 << 30),
                  (unsigned long long)info.memory_base.value);
     presil_device_close(device);
