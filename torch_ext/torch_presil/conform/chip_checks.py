@@ -72,12 +72,12 @@ def _bench(context, device) -> Bench:
     return Bench(device, told.tolerance if told and told.numerics == 2 else None)
 
 
-def _run_all(context, cases: list, what: str) -> int:
-    """Runs what the chip takes of the cases; notes what it doesn't."""
+def _run_all(context, cases: list, what: str, ask: bool = True) -> int:
+    """Runs what the chip takes of the cases; notes what it doesn't. ask: by supports() first."""
     count, reasons = 0, set()
     with _open(context) as device:
         for seed, case in enumerate(cases):
-            if reason := device.supported(case.asked()):
+            if ask and (reason := device.supported(case.asked())):
                 reasons.add(reason)
                 continue
             try:
@@ -287,21 +287,7 @@ def convolutions(context) -> int:
     "chip",
 )
 def packed_convolutions(context) -> int:
-    count, reasons, cases = 0, [], _convolutions(True)
-    with _open(context) as device:
-        for seed, case in enumerate(cases):
-            try:
-                with _bench(context, device) as bench:
-                    case.run(bench, seed)
-                count += 1
-            except d.DeviceError as error:
-                if error.code != d.EUNSUPPORTED:
-                    raise Failed(f"{case}: {error}") from error
-                reasons.append(str(error))
-    if not count:
-        raise Skipped(f"the chip takes no convolution with packed weights: {reasons[0]}")
-    context.notes.append(f"{count} of {len(cases)} taken")
-    return count
+    return _run_all(context, _convolutions(True), "convolution with packed weights", ask=False)
 
 
 @check("pool", "maximum and average over windows, against the reference", OP, "PRESIL_OP_POOL_MAX = 7", "chip")
