@@ -2,6 +2,7 @@
 /* The driver's end of a mailbox. */
 #define _GNU_SOURCE
 #include "board.h"
+#include "presil_clock.h"
 
 #include <string.h>
 #include <time.h>
@@ -10,11 +11,11 @@ enum { SPINS = 2000, NAP_NS = 20000 };
 
 /* Until the board has carried out so many requests. */
 static int wait_done(presil_transport *t, uint32_t count) {
-    const uint64_t end = board_now_ns() + t->spec.timeout_ms * 1000000ull;
+    const uint64_t end = presil_now_ns() + t->spec.timeout_ms * 1000000ull;
     const struct timespec nap = {0, NAP_NS};
     for (unsigned i = 0; (int32_t)(__atomic_load_n(&t->mailbox->done, __ATOMIC_ACQUIRE) - count) < 0; i++) {
         if (i < SPINS) continue;
-        if (board_now_ns() > end) {
+        if (presil_now_ns() > end) {
             t->lost = true;
             return board_fail(t, PRESIL_TRANSPORT_EIO,
                               "link lost: the board behind %s took no request for %u ms: is its program running? Then "

@@ -28,7 +28,6 @@ struct presil_transport {
 };
 
 __attribute__((format(printf, 3, 4))) int board_fail(presil_transport *t, int code, const char *format, ...);
-uint64_t board_now_ns(void);
 
 /* ---- window.c: opens what the specification names; again after a reset, at the same host addresses */
 int board_windows_open(presil_transport *t);

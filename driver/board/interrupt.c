@@ -2,6 +2,7 @@
 /* Waiting: for a descriptor that becomes readable (UIO, eventfd), or for time to pass. */
 #define _GNU_SOURCE
 #include "board.h"
+#include "presil_clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -65,12 +66,12 @@ static uint64_t deadline_of(const presil_transport *t, const presil_wait *w) {
 }
 
 int board_wait(presil_transport *t, presil_wait *w) {
-    const uint64_t start = board_now_ns(), limit = deadline_of(t, w);
+    const uint64_t start = presil_now_ns(), limit = deadline_of(t, w);
     uint64_t told = start;
     w->cycles = 0;
     if (t->interrupt_fd >= 0) unmask(t);
     for (;;) {
-        const uint64_t now = board_now_ns();
+        const uint64_t now = presil_now_ns();
         w->reason = PRESIL_WAIT_CANCELLED;
         if (w->cancel && __atomic_load_n(w->cancel, __ATOMIC_RELAXED)) return 0;
         w->reason = PRESIL_WAIT_DEADLINE;

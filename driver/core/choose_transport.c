@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which transport a device uses: its entry of "inproc", or "socket:A[,options];board:B;...". */
-#include "core.h"
+#include "choose_transport.h"
+#include "device.h"
+#include "fail.h"
 #include "board_ops.h"
 #include "client.h"
 

@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies: directly (memcpy in the mapping, or the transport's access), or through the chip's own DMA by way of the
  * staging block. */
+#include "copy.h"
+#include "device.h"
+#include "device_memory.h"
+#include "enqueue.h"
+#include "fail.h"
+#include "life.h"
 #include "op.h"
+#include "queue.h"
+#include "start.h"
 
 #include <stdlib.h>
 
@@ -9,14 +17,14 @@ int presil_copy_check_range(const presil_device *device, presil_daddr address, u
     if (presil_memory_contains(device, address, bytes)) return PRESIL_OK;
     return presil_fail(PRESIL_EINVAL, "copy: %llu bytes at 0x%llx are not in device memory (0x%llx to 0x%llx)",
                        (unsigned long long)bytes, (unsigned long long)address.value,
-                       (unsigned long long)device->memory_base.value,
-                       (unsigned long long)(device->memory_base.value + device->memory_bytes));
+                       (unsigned long long)device->memory.base.value,
+                       (unsigned long long)(device->memory.base.value + device->memory.bytes));
 }
 
 /* Bytes of a transport that does not map are there only once it runs. */
 static int need_memory(presil_device *device) {
-    return device->no_map && atomic_load(&device->mode) != PRESIL_MODE_MODEL ? presil_start_if_needed(device)
-                                                                             : PRESIL_OK;
+    return device->memory.no_map && atomic_load(&device->mode) != PRESIL_MODE_MODEL ? presil_start_if_needed(device)
+                                                                                    : PRESIL_OK;
 }
 
 int presil_copy_begin(presil_device *device, presil_stream **stream, presil_copy_path path) {
@@ -59,8 +67,8 @@ static int plan_copy(presil_device *device, presil_daddr to, presil_daddr from, 
 static int plan_all(presil_device *device, presil_daddr to, presil_daddr from, uint64_t bytes, uint64_t step,
                     bool to_staging, bool from_staging, presil_plan **plans, uint64_t *planned) {
     for (uint64_t at = 0; at < bytes; at += step) {
-        const presil_daddr block_to = {to_staging ? device->staging.value : to.value + at},
-                           block_from = {from_staging ? device->staging.value : from.value + at};
+        const presil_daddr block_to = {to_staging ? device->memory.staging.value : to.value + at},
+                           block_from = {from_staging ? device->memory.staging.value : from.value + at};
         const int status =
             plan_copy(device, block_to, block_from, bytes - at < step ? bytes - at : step, &plans[*planned]);
         if (status) return status;
@@ -84,13 +92,14 @@ static int copy_dma(presil_device *device, presil_stream *stream, presil_daddr t
         if (host_from)
             status = push_copy(
                 device, stream,
-                (copy_item){.to = device->staging, .host_from = (const char *)host_from + at, .bytes = n}, false);
+                (copy_item){.to = device->memory.staging, .host_from = (const char *)host_from + at, .bytes = n},
+                false);
         if (status) break;
         status = presil_plan_enqueue(device, stream, plans[used++], NULL, 0);
         if (!status && host_to)
-            status =
-                push_copy(device, stream,
-                          (copy_item){.host_to = (char *)host_to + at, .from = device->staging, .bytes = n}, false);
+            status = push_copy(device, stream,
+                               (copy_item){.host_to = (char *)host_to + at, .from = device->memory.staging, .bytes = n},
+                               false);
     }
     while (used < planned) device->chip_ops->plan_free(plans[used++]);
     free(plans);

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parts of a launch, made by its chip (presil_debug.h). */
-#include "core.h"
+#include "device.h"
+#include "device_memory.h"
+#include "fail.h"
+#include "life.h"
+#include "record.h"
 #include "presil_debug.h"
 
 #include <stdio.h>

@@ -1,51 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Devices: opening, closing, mode, and everything that needs an idle device. */
-#include "core.h"
+#include "device.h"
+#include "chip_writes.h"
+#include "choose_transport.h"
+#include "device_memory.h"
+#include "execute.h"
+#include "fail.h"
+#include "life.h"
+#include "listeners.h"
+#include "model.h"
+#include "presil_heap.h"
+#include "queue.h"
+#include "ranges.h"
+#include "record.h"
+#include "report.h"
+#include "residency.h"
+#include "running.h"
+#include "start.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- fork: a child has the memory, but neither worker nor simulator */
-atomic_uint presil_fork_generation;
-static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
-
-static void in_child(void) { (void)atomic_fetch_add(&presil_fork_generation, 1); }
-static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, in_child); }
-
-int presil_enter(const presil_device *device) {
-    if (!device) return presil_fail(PRESIL_EINVAL, "the device is NULL");
-    if (device->process != atomic_load_explicit(&presil_fork_generation, memory_order_relaxed))
-        return presil_fail(PRESIL_ENODEV, "this process was forked after the device was opened: open one of its own "
-                                          "(with Python's multiprocessing: start method \"spawn\")");
-    if (atomic_load_explicit(&device->closed, memory_order_relaxed))
-        return presil_fail(PRESIL_ENODEV, "the device is closed");
-    return PRESIL_OK;
-}
-
-/* ---- life */
-void presil_device_hold(presil_device *device) { (void)atomic_fetch_add(&device->references, 1); }
-
-void presil_device_drop(presil_device *device) {
-    if (atomic_fetch_sub(&device->references, 1) != 1) return;
-    if (device->process != atomic_load(&presil_fork_generation))
-        return; /* locks may be held by threads that are not in this process */
-    if (device->chip) device->chip_ops->destroy(device->chip);
-    (void)pthread_mutex_destroy(&device->lock);
-    (void)pthread_mutex_destroy(&device->heap_lock);
-    (void)pthread_mutex_destroy(&device->report_lock);
-    (void)pthread_cond_destroy(&device->reported);
-    (void)pthread_cond_destroy(&device->work);
-    (void)pthread_cond_destroy(&device->done);
-    free(device->library_path);
-    free(device->chip_path);
-    free(device->memory_model);
-    free(device->trace_path);
-    free(device->affinity);
-    free(device);
-}
-
+/* ---- what it is opened as */
 /* "16G", "512M", bytes; 0 on nonsense. */
 static uint64_t parse_bytes(const char *text) {
     char *end = NULL;
@@ -62,6 +41,9 @@ static uint64_t parse_bytes(const char *text) {
     return (uint64_t)value << shift;
 }
 
+#define DEFAULT_HANG_CYCLES 200000u
+#define DEFAULT_HANG_NS 10000000000ull
+
 static int choose_memory(presil_device *device, uint64_t wanted) {
     const char *text = getenv("PRESIL_MEMORY");
     uint64_t bytes = wanted ? wanted : 16ull << 30;
@@ -73,8 +55,8 @@ static int choose_memory(presil_device *device, uint64_t wanted) {
     if (bytes == 0 || bytes / PRESIL_HEAP_PAGE >= UINT32_MAX)
         return presil_fail(PRESIL_EINVAL, "device memory of %llu bytes: 4096 to 2^44 - 4096 expected",
                            (unsigned long long)bytes);
-    device->memory_bytes = bytes;
-    device->memory_wanted = wanted || (text && *text) ? bytes : 0;
+    device->memory.bytes = bytes;
+    device->memory.wanted = wanted || (text && *text) ? bytes : 0;
     return PRESIL_OK;
 }
 
@@ -146,10 +128,10 @@ static int read_options(presil_device *device, const presil_device_options *o) {
     device->seed = o->seed;
     if (!status) status = choose_watchdog(device, o->hang_cycles);
     if (!status) status = choose_patience(device, o->hang_ns);
-    atomic_init(&device->twin_threads, o->twin_threads ? o->twin_threads : 1);
-    device->no_map = o->no_map != 0;
-    device->host_memory = o->host_memory != 0;
-    device->fetch_late = o->host_memory == 2;
+    atomic_init(&device->twin.threads, o->twin_threads ? o->twin_threads : 1);
+    device->memory.no_map = o->no_map != 0;
+    device->memory.host_copy = o->host_memory != 0;
+    device->residency.late = o->host_memory == 2;
     return status ? status : presil_choose_transport(device, o->transport, o->transport_index);
 }
 
@@ -159,12 +141,27 @@ static int check_mode(const presil_device *device, int mode) {
                        device->chip_ops->name);
 }
 
+/* ---- life */
+static void destroy(presil_device *device) {
+    if (device->chip) device->chip_ops->destroy(device->chip);
+    presil_queue_destroy(device);
+    (void)pthread_mutex_destroy(&device->memory.lock);
+    presil_reports_close(&device->reports);
+    free(device->library_path);
+    free(device->chip_path);
+    free(device->memory_model);
+    free(device->run.trace_path);
+    free(device);
+}
+
 static void close_parts(presil_device *device) {
     if (device->link.handle) device->link.ops->close(device->link.handle);
     device->link.handle = NULL;
     presil_view_close(device);
+    ranges_free(&device->log.writes);
     ranges_free(&device->capture.may_write);
     presil_queue_close(device);
+    presil_residency_close(device);
     presil_memory_close(device);
 }
 
@@ -175,21 +172,17 @@ int presil_device_open(const presil_device_options *options, presil_device **out
                      ? presil_take(&o, sizeof o, options, options->size, 2 * sizeof(uint32_t), "presil_device_options")
                      : PRESIL_OK;
     if (status) return status;
-    (void)pthread_once(&fork_once, watch_forks);
+    const unsigned process = presil_watch_forks();
     presil_device *device = calloc(1, sizeof *device);
     if (!device) return presil_fail(PRESIL_EHOSTMEM, "presil_device_open: host memory is full");
     atomic_init(&device->references, 1);
-    device->process = atomic_load(&presil_fork_generation);
-    device->memory_fd = -1;
-    device->default_stream.device = device;
-    (void)pthread_mutex_init(&device->lock, NULL);
-    (void)pthread_mutex_init(&device->heap_lock, NULL);
-    (void)pthread_mutex_init(&device->report_lock, NULL);
-    (void)pthread_cond_init(&device->reported, NULL);
-    (void)pthread_cond_init(&device->work, NULL);
-    (void)pthread_cond_init(&device->done, NULL);
-    status = read_options(device, &o);
-    if (!status) status = presil_queue_open(device);
+    device->process = process;
+    device->destroy = destroy;
+    device->memory.fd = -1;
+    (void)pthread_mutex_init(&device->memory.lock, NULL);
+    presil_reports_open(&device->reports);
+    status = presil_queue_open(device, &presil_execution);
+    if (!status) status = read_options(device, &o);
     const char *affinity = o.affinity ? o.affinity : getenv("PRESIL_AFFINITY");
     if (!status && affinity) status = presil_queue_set_affinity(device, affinity);
     if (!status) status = presil_memory_open(device);
@@ -206,7 +199,8 @@ int presil_device_open(const presil_device_options *options, presil_device **out
 }
 
 static void report_leaks(presil_device *device) {
-    for (presil_stream *s = &device->default_stream; s; s = s == &device->default_stream ? device->streams : s->next) {
+    for (presil_stream *s = &device->queue.default_stream; s;
+         s = s == &device->queue.default_stream ? device->queue.streams : s->next) {
         if (s->error)
             presil_warn("presil_device_close: an error was never asked for: %s: %s",
                         presil_status_name((presil_status)s->error), s->error_text);
@@ -226,22 +220,13 @@ void presil_device_close(presil_device *device) {
     report_leaks(device);
     atomic_store(&device->closed, true);
     presil_exclusive_end(device);
-    presil_list_drop(device->default_stream.recording);
-    device->default_stream.recording = NULL;
+    presil_list_drop(device->queue.default_stream.recording);
+    device->queue.default_stream.recording = NULL;
     close_parts(device);
     presil_device_drop(device);
 }
 
 /* ---- an idle device */
-int presil_start_if_needed(presil_device *device) {
-    if (atomic_load_explicit(&device->started, memory_order_acquire)) return PRESIL_OK;
-    int status = presil_exclusive_begin(device);
-    if (status) return status;
-    status = presil_start(device);
-    presil_exclusive_end(device);
-    return status;
-}
-
 int presil_device_start(presil_device *device) {
     const int entered = presil_enter(device);
     return entered ? entered : presil_start_if_needed(device);
@@ -257,8 +242,8 @@ int presil_device_get_info(presil_device *device, presil_device_info *out) {
     if (status) return presil_fail(status, "the chip \"%s\" gives no information", device->chip_ops->name);
     info.size = out->size;
     info.mode = (uint32_t)atomic_load(&device->mode);
-    info.memory_bytes = device->memory_bytes;
-    info.memory_base = device->memory_base;
+    info.memory_bytes = device->memory.bytes;
+    info.memory_base = device->memory.base;
     (void)snprintf(info.chip, sizeof info.chip, "%s", device->chip_ops->name);
     (void)snprintf(info.config, sizeof info.config, "%s", device->config);
     (void)snprintf(info.build, sizeof info.build, "%s", device->build);
@@ -299,7 +284,7 @@ int presil_device_set_memory_model(presil_device *device, const char *memory_mod
                                                   "that can be changed");
     } else if (device->link.handle) {
         const int error = device->link.ops->set_memory_model(device->link.handle, memory_model, seed);
-        if (error) status = presil_transport_failed(device, "presil_device_set_memory_model", error);
+        if (error) status = presil_transport_failed(&device->link, "presil_device_set_memory_model", error);
     }
     if (!status) {
         char *old = device->memory_model;
@@ -321,21 +306,9 @@ int presil_device_set_watchdog(presil_device *device, uint64_t cycles) {
     return status;
 }
 
-int presil_device_last_hang(presil_device *device, presil_waiting *rows, uint32_t most, uint32_t *count, int *verdict) {
-    const int entered = presil_enter(device);
-    if (entered) return entered;
-    (void)pthread_mutex_lock(&device->report_lock);
-    const uint32_t found = device->hang_rows;
-    if (rows) memcpy(rows, device->hang, sizeof *rows * (found < most ? found : most));
-    if (count) *count = found;
-    if (verdict) *verdict = device->hang_verdict;
-    (void)pthread_mutex_unlock(&device->report_lock);
-    return PRESIL_OK;
-}
-
 int presil_device_set_twin_threads(presil_device *device, uint32_t threads) {
     const int entered = presil_enter(device);
-    if (!entered) atomic_store_explicit(&device->twin_threads, threads ? threads : 1, memory_order_relaxed);
+    if (!entered) atomic_store_explicit(&device->twin.threads, threads ? threads : 1, memory_order_relaxed);
     return entered;
 }
 
@@ -350,11 +323,11 @@ int presil_device_reset(presil_device *device) {
     presil_cancel_all(device);
     int status = presil_exclusive_begin(device);
     if (status) return status;
-    __atomic_store_n(&device->cancel_flag, 0, __ATOMIC_RELAXED);
-    (void)pthread_mutex_lock(&device->lock);
-    presil_stream_clear_error(&device->default_stream);
-    for (presil_stream *s = device->streams; s; s = s->next) presil_stream_clear_error(s);
-    (void)pthread_mutex_unlock(&device->lock);
+    __atomic_store_n(&device->queue.cancel_flag, 0, __ATOMIC_RELAXED);
+    (void)pthread_mutex_lock(&device->queue.lock);
+    presil_stream_clear_error(&device->queue.default_stream);
+    for (presil_stream *s = device->queue.streams; s; s = s->next) presil_stream_clear_error(s);
+    (void)pthread_mutex_unlock(&device->queue.lock);
     if (atomic_load(&device->started)) status = presil_recover(device, true);
     presil_exclusive_end(device);
     return status;
@@ -384,15 +357,15 @@ static int trace(presil_device *device, const char *path, uint64_t first_launch,
                            "presil_device_trace: build \"%s\" of \"%s\" can't trace: use build \"trace\"",
                            device->build, device->config);
     }
-    if (device->tracing) (void)device->link.ops->trace(device->link.handle, NULL, 0, 0);
-    device->tracing = false;
-    free(device->trace_path);
-    device->trace_path = copy;
-    device->trace_first = first_launch > device->launches ? first_launch : device->launches;
-    device->trace_count = launches;
-    device->trace_from = first_cycle;
-    device->trace_to = last_cycle;
-    device->trace_window = first_cycle != 0 || last_cycle != UINT64_MAX;
+    if (device->run.tracing) (void)device->link.ops->trace(device->link.handle, NULL, 0, 0);
+    device->run.tracing = false;
+    free(device->run.trace_path);
+    device->run.trace_path = copy;
+    device->run.trace_first = first_launch > device->run.launches ? first_launch : device->run.launches;
+    device->run.trace_count = launches;
+    device->run.trace_from = first_cycle;
+    device->run.trace_to = last_cycle;
+    device->run.trace_window = first_cycle != 0 || last_cycle != UINT64_MAX;
     presil_exclusive_end(device);
     return PRESIL_OK;
 }
@@ -416,7 +389,7 @@ int presil_inject(presil_device *device, const char *fault) {
     if (!status) status = presil_exclusive_begin(device);
     if (status) return status;
     const int error = device->link.ops->inject ? device->link.ops->inject(device->link.handle, fault) : 0;
-    if (error) status = presil_transport_failed(device, "presil_inject", error);
+    if (error) status = presil_transport_failed(&device->link, "presil_inject", error);
     if (!device->link.ops->inject)
         status = presil_fail(PRESIL_EUNSUPPORTED, "presil_inject: this transport can't inject faults");
     presil_exclusive_end(device);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Error texts of the calling thread, names of statuses, and the check of sized structs. */
-#include "core.h"
+#include "fail.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include "presil_sized.h"
@@ -41,8 +42,8 @@ const char *presil_status_name(presil_status status) {
     return index >= 0 && index < (int)(sizeof names / sizeof *names) ? names[index] : "unknown status";
 }
 
-int presil_transport_failed(const presil_device *device, const char *doing, int error) {
-    const char *text = device->link.handle ? device->link.ops->last_error(device->link.handle) : "not open";
+int presil_transport_failed(const presil_link *link, const char *doing, int error) {
+    const char *text = link->handle ? link->ops->last_error(link->handle) : "not open";
     int status = PRESIL_EBUS;
     switch (error) {
     case PRESIL_TRANSPORT_EINVAL: status = PRESIL_EINVAL; break;

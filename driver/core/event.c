@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Events: a position in a device's queue, and the chip's clock there. */
-#include "core.h"
+#include "event.h"
+#include "bytes.h"
+#include "device.h"
+#include "fail.h"
+#include "life.h"
+#include "queue.h"
+#include "running.h"
 
 #include <stdlib.h>
 
@@ -30,9 +36,9 @@ static int enter(const presil_event *event) {
 }
 
 static uint64_t seq_of(presil_event *event) {
-    (void)pthread_mutex_lock(&event->device->lock);
+    (void)pthread_mutex_lock(&event->device->queue.lock);
     const uint64_t seq = event->seq;
-    (void)pthread_mutex_unlock(&event->device->lock);
+    (void)pthread_mutex_unlock(&event->device->queue.lock);
     return seq;
 }
 
@@ -49,9 +55,9 @@ int presil_event_record(presil_event *event, presil_stream *stream) {
         presil_event_drop(event);
         return status;
     }
-    (void)pthread_mutex_lock(&device->lock);
+    (void)pthread_mutex_lock(&device->queue.lock);
     if (item.seq > event->seq) event->seq = item.seq;
-    (void)pthread_mutex_unlock(&device->lock);
+    (void)pthread_mutex_unlock(&device->queue.lock);
     return PRESIL_OK;
 }
 
@@ -60,10 +66,10 @@ void presil_event_passed(presil_event *event) {
     presil_device *device = event->device;
     const bool clocked = atomic_load(&device->mode) != PRESIL_MODE_MODEL &&
                          (!atomic_load(&device->started) || (device->transport.capabilities & PRESIL_CAP_CLOCKED));
-    (void)pthread_mutex_lock(&device->lock);
-    event->cycles = device->clock;
+    (void)pthread_mutex_lock(&device->queue.lock);
+    event->cycles = device->run.clock;
     event->clocked = clocked;
-    (void)pthread_mutex_unlock(&device->lock);
+    (void)pthread_mutex_unlock(&device->queue.lock);
 }
 
 int presil_event_wait(presil_event *event, presil_device *waiting, presil_stream *stream) {
@@ -101,10 +107,10 @@ int presil_event_cycles(presil_event *event, uint64_t *cycles) {
     if (seq == 0) return presil_fail(PRESIL_EINVAL, "presil_event_cycles: the event was never recorded");
     const int status = presil_queue_wait(event->device, seq);
     if (status) return status;
-    (void)pthread_mutex_lock(&event->device->lock);
+    (void)pthread_mutex_lock(&event->device->queue.lock);
     const bool clocked = event->clocked;
     const uint64_t value = event->cycles;
-    (void)pthread_mutex_unlock(&event->device->lock);
+    (void)pthread_mutex_unlock(&event->device->queue.lock);
     if (!clocked)
         return presil_fail(PRESIL_EUNSUPPORTED, "presil_event_cycles: mode MODEL has no clock, nor has a loosely timed "
                                                 "chip in another process; modes RTL and VERIFY have the RTL's");

@@ -1,6 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the runner does with an item of the queue. */
-#include "core.h"
+#include "execute.h"
+#include "bytes.h"
+#include "device.h"
+#include "device_memory.h"
+#include "event.h"
+#include "fail.h"
+#include "launch.h"
+#include "life.h"
+#include "peer.h"
+#include "queue.h"
+#include "record.h"
+#include "residency.h"
+#include "weights.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +63,7 @@ static int run_copy(presil_device *device, const work_item *item) {
     return status;
 }
 
-int presil_execute(presil_device *device, const work_item *item) {
+static int execute(presil_device *device, const work_item *item) {
     device->residency.seq = item->seq;
     switch (item->kind) {
     case ITEM_EVENT: presil_event_passed(item->event); return PRESIL_OK;
@@ -69,7 +81,7 @@ int presil_execute(presil_device *device, const work_item *item) {
     return PRESIL_OK;
 }
 
-void presil_item_free(work_item *item) {
+static void item_free(work_item *item) {
     if (item->kind == ITEM_LAUNCH) {
         if (item->list)
             presil_list_drop(item->list);
@@ -85,3 +97,5 @@ void presil_item_free(work_item *item) {
     if (item->kind == ITEM_EVENT) presil_event_drop(item->event);
     if (item->kind == ITEM_WAIT) presil_device_drop(item->wait_device);
 }
+
+const queue_ops presil_execution = {.execute = execute, .item_free = item_free};

@@ -1,297 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One launch: the chip in mode RTL, and what is common to all modes (numbering, tracing, report). */
-#define _POSIX_C_SOURCE 200809L
-#include "core.h"
+/* One launch: what is common to all modes (numbering, tracing, report). */
+#include "launch.h"
+#include "device.h"
+#include "fail.h"
+#include "listeners.h"
+#include "model.h"
+#include "on_chip.h"
+#include "look_at_plan.h"
+#include "presil_clock.h"
+#include "queue.h"
+#include "report.h"
+#include "running.h"
+#include "start.h"
+#include "verify.h"
+#include "chip_writes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
-enum { FIRST_POLL_CYCLES = 256, SPURIOUS_INTERRUPTS = 1000, LOOK_CYCLES = 1024, PATIENCE = 4 };
-/* Without a clock: how long to wait for an interrupt before the chip is asked all the same, or between two looks. */
-enum { ASK_NS = 50000000, FIRST_POLL_NS = 10000, MOST_POLL_NS = 2000000 };
-
-uint64_t presil_now_ns(void) {
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-/* ---- the chip */
-typedef struct {
-    presil_device *device;
-    const presil_plan *plan;
-    const presil_plan_info *info;
-    uint64_t seq, cycles; /* cycles: of the waits before the one that reports progress */
-    uint64_t silent;      /* cycles since something moved on the bus, as far as the watchdog has seen */
-    /* Without a clock: when it began, when the chip was looked at last, and what progress() said then. */
-    uint64_t begin_ns, look_ns, work;
-    bool looked;
-    presil_progress_fn progress;
-    void *progress_context;
-    presil_register_access accesses[PRESIL_COMPLETION_MOST];
-} rtl_launch;
-
-static void on_progress(void *context, uint64_t cycles) {
-    const rtl_launch *launch = context;
-    launch->progress(launch->progress_context, launch->info->label, launch->device->launches - 1,
-                     launch->cycles + cycles);
-}
-
-static void remember_hang(const rtl_launch *launch) {
-    presil_device *device = launch->device;
-    presil_waiting rows[MOST_WAITING];
-    uint32_t count = 0;
-    int verdict = PRESIL_HUNG_OR_SLOW;
-    if (!device->chip_ops->waits ||
-        device->chip_ops->waits(device->chip, &device->link, launch->plan, rows, MOST_WAITING, &count, &verdict))
-        count = 0;
-    (void)pthread_mutex_lock(&device->report_lock);
-    device->hang_rows = count < MOST_WAITING ? count : MOST_WAITING;
-    memcpy(device->hang, rows, device->hang_rows * sizeof *rows);
-    device->hang_verdict = verdict;
-    (void)pthread_mutex_unlock(&device->report_lock);
-}
-
-static int stuck(const rtl_launch *launch, const char *what) {
-    char why[ERROR_TEXT / 2] = "";
-    presil_device *device = launch->device;
-    device->link.done_count = 0;
-    if (device->chip_ops->why) (void)device->chip_ops->why(device->chip, &device->link, launch->plan, why, sizeof why);
-    remember_hang(launch);
-    return presil_fail(PRESIL_EHUNG, "%s: %s", what, *why ? why : "the chip does not say what it waits for");
-}
-
-static int chip_error(const rtl_launch *launch, const presil_service *service) {
-    const presil_device *device = launch->device;
-    presil_bus_fault fault = {0};
-    const int status = service->status ? service->status : PRESIL_EBUS;
-    if (status == PRESIL_EBUS && device->link.ops->bus_fault &&
-        device->link.ops->bus_fault(device->link.handle, &fault) == 0 && fault.valid)
-        return presil_fail(status, "%s; the bus saw a %s of 0x%llx, outside the memory, in cycle %llu", service->text,
-                           fault.is_write ? "write" : "read", (unsigned long long)fault.address.value,
-                           (unsigned long long)fault.cycle);
-    return presil_fail(status, "%s", service->text);
-}
-
-/* The bus was silent for the cycles of the watchdog: looks at the chip twice. */
-static int look_again(rtl_launch *launch, uint64_t waited) {
-    presil_device *device = launch->device;
-    const uint64_t estimate = launch->info->estimate < MOST_HANG_CYCLES ? launch->info->estimate : MOST_HANG_CYCLES,
-                   limit = device->hang_cycles + PATIENCE * estimate;
-    uint64_t before = 0, after = 0;
-    char text[160];
-    launch->silent = waited > device->hang_cycles ? device->hang_cycles : launch->silent + waited;
-    (void)snprintf(text, sizeof text, "no progress for %llu cycles", (unsigned long long)device->hang_cycles);
-    if (!device->chip_ops->progress || device->chip_ops->progress(device->chip, &device->link, &before))
-        return stuck(launch, text);
-    presil_wait w = {.size = sizeof w, .deadline_cycles = LOOK_CYCLES, .cancel = &device->cancel_flag};
-    const int error = device->link.ops->wait(device->link.handle, &w);
-    if (error) return presil_transport_failed(device, "the simulator stopped", error);
-    launch->cycles += w.cycles;
-    launch->silent += w.cycles;
-    if (w.reason == PRESIL_WAIT_IRQ || w.reason == PRESIL_WAIT_CANCELLED) return PRESIL_OK;
-    if (device->chip_ops->progress(device->chip, &device->link, &after) || after == before) return stuck(launch, text);
-    if (!estimate || launch->silent <= limit) return PRESIL_OK;
-    (void)snprintf(
-        text, sizeof text,
-        "engines work, but the bus is silent for %llu cycles, more than %d times what the launch should take",
-        (unsigned long long)launch->silent, PATIENCE);
-    return stuck(launch, text);
-}
 
 static bool is_clocked(const presil_device *device) { return device->transport.capabilities & PRESIL_CAP_CLOCKED; }
 
-/* A chip that has done nothing between two looks, half the watchdog apart, hangs; one that can't tell has it all. */
-static int look_by_wall_clock(rtl_launch *launch) {
-    presil_device *device = launch->device;
-    const bool tells = device->chip_ops->progress != NULL;
-    const uint64_t now = presil_now_ns();
-    if (now - launch->look_ns < (tells ? device->hang_ns / 2 : device->hang_ns)) return PRESIL_OK;
-    char text[160];
-    (void)snprintf(text, sizeof text, "no progress for %.3g s (PRESIL_WATCHDOG_SECONDS)",
-                   (double)device->hang_ns * 1e-9);
-    uint64_t work = 0;
-    if (!tells || device->chip_ops->progress(device->chip, &device->link, &work)) return stuck(launch, text);
-    const bool same = launch->looked && work == launch->work;
-    launch->look_ns = now, launch->work = work, launch->looked = true;
-    return same ? stuck(launch, text) : PRESIL_OK;
-}
-
-static void set_deadline(const rtl_launch *launch, presil_wait *w) {
-    const presil_device *device = launch->device;
-    const bool interrupt = device->limits.has_interrupt && !(device->transport.capabilities & PRESIL_CAP_POLLED);
-    if (!is_clocked(device)) {
-        const uint64_t interval = FIRST_POLL_NS + (presil_now_ns() - launch->begin_ns) / 4;
-        w->deadline_ns = interrupt ? ASK_NS : interval < MOST_POLL_NS ? interval : MOST_POLL_NS;
-    } else if (!interrupt) {
-        const uint64_t interval = FIRST_POLL_CYCLES + launch->cycles / 4;
-        w->deadline_cycles = interval < 2 * device->hang_cycles ? interval : 2 * device->hang_cycles;
-    }
-}
-
-/* The wait, and what the chip asks for behind every interrupt if that spares journeys. */
-static int wait_once(rtl_launch *launch, presil_wait *w) {
-    presil_device *device = launch->device;
-    const presil_chip_ops *chip = device->chip_ops;
-    presil_link *link = &device->link;
-    link->done_count = 0;
-    if (!link->ops->wait_then || !device->limits.has_interrupt || !chip->completion)
-        return link->ops->wait(link->handle, w);
-    const size_t count = chip->completion(device->chip, launch->accesses);
-    const int error = link->ops->wait_then(link->handle, w, launch->accesses, count);
-    link->done = launch->accesses;
-    link->done_count = !error && w->reason == PRESIL_WAIT_IRQ ? count : 0;
-    return error;
-}
-
-/* What the chip says: a status if that failed; else what service() answers, and whether the launch is over. */
-static int ask(rtl_launch *launch, bool *over) {
-    const presil_device *device = launch->device;
-    presil_service service = {.size = sizeof service};
-    const int status = device->chip_ops->service(device->chip, &device->link, launch->plan, &service);
-    if (status)
-        return presil_fail(status, "asking the chip failed: %s",
-                           *service.text ? service.text : device->link.ops->last_error(device->link.handle));
-    if (service.result == PRESIL_SERVICE_ERROR) return chip_error(launch, &service);
-    if (service.result == PRESIL_SERVICE_PROGRESS) launch->silent = 0, launch->looked = false;
-    *over = service.result == PRESIL_SERVICE_DONE;
-    return *over ? PRESIL_OK : service.result;
-}
-
-/* Waits in steps: to the interrupt, or (a chip that has none) for intervals that grow, so that the transport's watchdog
- * still gets its turn. */
-static int wait_done(rtl_launch *launch) {
-    presil_device *device = launch->device;
-    if (!is_clocked(device)) launch->begin_ns = launch->look_ns = presil_now_ns();
-    launch->looked = false;
-    if (device->limits.asks_first) {
-        bool over = false;
-        device->link.done_count = 0;
-        const int result = ask(launch, &over);
-        if (result < 0 || over) return result;
-    }
-    for (unsigned spurious = 0; spurious < SPURIOUS_INTERRUPTS;) {
-        presil_wait w = {.size = sizeof w,
-                         .hang_cycles = device->hang_cycles,
-                         .cancel = &device->cancel_flag,
-                         .progress = launch->progress ? on_progress : NULL,
-                         .progress_context = launch};
-        set_deadline(launch, &w);
-        const int error = wait_once(launch, &w);
-        if (error) return presil_transport_failed(device, "the simulator stopped", error);
-        launch->cycles += w.cycles;
-        if (w.reason == PRESIL_WAIT_CANCELLED) {
-            if (presil_cancelled(device, launch->seq))
-                return presil_fail(PRESIL_ECANCELLED, "cancelled after %llu cycles",
-                                   (unsigned long long)launch->cycles);
-            continue;
-        }
-        if (w.reason == PRESIL_WAIT_HUNG) {
-            const int status = look_again(launch, w.cycles);
-            if (status) return status;
-            continue;
-        }
-        bool over = false;
-        const int result = ask(launch, &over);
-        if (result < 0 || over) return result;
-        spurious = w.reason == PRESIL_WAIT_IRQ && result == PRESIL_SERVICE_BUSY ? spurious + 1 : 0;
-        const int hung = is_clocked(device) ? PRESIL_OK : look_by_wall_clock(launch);
-        if (hung) return hung;
-    }
-    return stuck(launch, "the interrupt stays on, but the chip says that it is busy");
-}
-
-static void trace_begin(presil_device *device, uint64_t launch) {
-    if (!device->trace_path || device->tracing || launch != device->trace_first || !atomic_load(&device->started))
-        return;
-    const int error =
-        device->link.ops->trace(device->link.handle, device->trace_path, device->trace_from, device->trace_to);
-    if (error) {
-        (void)presil_transport_failed(device, "tracing", error);
-        presil_warn("%s", presil_error_text());
-    }
-    device->tracing = !error;
-}
-
-static int run_segment(rtl_launch *launch, uint32_t segment, presil_report *report) {
-    presil_device *device = launch->device;
-    char text[ERROR_TEXT] = "";
-    presil_error_buffer buffer = {text, sizeof text};
-    const int error =
-        device->link.ops->launch ? device->link.ops->launch(device->link.handle, launch->info->signature + segment) : 0;
-    if (error) return presil_transport_failed(device, "preparing the launch", error);
-    int status =
-        device->chip_ops->submit(device->chip, &device->link, &device->command, launch->plan, segment, &buffer);
-    if (status) return presil_fail(status, "%s", text);
-    if (device->trace_window && segment == 0) trace_begin(device, report->launch); /* counts from the doorbell */
-    status = wait_done(launch);
-    if (status) return status;
-    status = device->chip_ops->counters(device->chip, &device->link, report);
-    device->link.done_count = 0;
-    return status ? presil_fail(status, "the counters can't be read") : PRESIL_OK;
-}
-
-static bool is_coherent(const presil_device *device) {
-    return !device->maps || device->transport.capabilities & PRESIL_CAP_COHERENT;
-}
-
-static int sync_ranges(const presil_device *device, int (*sync)(presil_transport *, presil_daddr, uint64_t),
-                       const presil_byte_range *ranges, uint32_t count) {
-    if (is_coherent(device) || !sync) return PRESIL_OK;
-    for (uint32_t i = 0; i < count; i++) {
-        const int error = sync(device->link.handle, ranges[i].base, ranges[i].bytes);
-        if (error) return presil_transport_failed(device, "synchronising memory", error);
-    }
-    return PRESIL_OK;
-}
-
-static int sync_for_host(presil_device *device, const presil_byte_range *ranges, uint32_t count) {
-    return sync_ranges(device, device->link.ops->sync_for_host, ranges, count);
-}
-
-int presil_launch_rtl(presil_device *device, const presil_plan *plan, const presil_plan_info *info, uint64_t seq,
-                      presil_report *report) {
-    rtl_launch launch;
-    launch.device = device, launch.plan = plan, launch.info = info, launch.seq = seq, launch.cycles = launch.silent = 0;
-    (void)pthread_mutex_lock(&device->report_lock);
-    launch.progress = device->progress;
-    launch.progress_context = device->progress_context;
-    (void)pthread_mutex_unlock(&device->report_lock);
-    const uint64_t start = presil_now_ns();
-    int status = sync_ranges(device, device->link.ops->sync_for_device, info->reads, info->read_count);
-    const bool two = device->residency.state != NULL;
-    if (!status && two) status = presil_residency_send(device, info);
-    for (uint32_t segment = 0; segment < info->segments && !status; segment++)
-        status = run_segment(&launch, segment, report);
-    if (!status && !is_coherent(device)) status = presil_each_write(device, info, sync_for_host);
-    const bool now = !device->fetch_late || report->mode == PRESIL_MODE_VERIFY || device->capture.listening;
-    if (!status && two) status = presil_residency_wrote(device, info, now);
-    if (!status && device->link.ops->cycles) (void)device->link.ops->cycles(device->link.handle, &device->clock);
-    if (status) {
-        char text[ERROR_TEXT];
-        (void)snprintf(text, sizeof text, "%s", presil_error_text());
-        presil_residency_spoilt(device, info);
-        if (device->capture.listening) (void)presil_log_fetch(device); /* what it wrote until then */
-        status = presil_recover(device, false)
-                     ? presil_fail(PRESIL_EDEAD, "%.200s; then: %.200s", text, presil_error_text())
-                     : presil_fail(status, "%s", text);
-    }
-    report->sim_ns += presil_now_ns() - start;
-    return status;
-}
-
-/* ---- around it */
 /* A waveform that can't be written (a full disk) has stopped the model: the launch has its results, but is not what was
  * asked for. */
 static int trace_end(presil_device *device, uint64_t launch) {
-    if (!device->tracing || launch + 1 < device->trace_first + device->trace_count) return PRESIL_OK;
+    if (!device->run.tracing || launch + 1 < device->run.trace_first + device->run.trace_count) return PRESIL_OK;
     const int error = device->link.ops->trace(device->link.handle, NULL, 0, 0);
-    int status = error ? presil_transport_failed(device, "tracing", error) : PRESIL_OK;
-    device->tracing = false;
-    free(device->trace_path);
-    device->trace_path = NULL;
+    int status = error ? presil_transport_failed(&device->link, "tracing", error) : PRESIL_OK;
+    device->run.tracing = false;
+    free(device->run.trace_path);
+    device->run.trace_path = NULL;
     if (!status) return PRESIL_OK;
     char text[ERROR_TEXT];
     (void)snprintf(text, sizeof text, "%s", presil_error_text());
@@ -308,8 +45,9 @@ static int run(presil_device *device, const work_item *item, int mode, const pre
         return presil_fail(PRESIL_EDEAD, "the device is unusable until presil_device_reset()");
     if (atomic_load_explicit(&device->capture.on, memory_order_relaxed))
         presil_capture_begin(device, item, info, report);
-    if (mode == PRESIL_MODE_MODEL) return presil_launch_model(device, item->plan, info, report);
-    if (!device->trace_window) trace_begin(device, report->launch);
+    if (mode == PRESIL_MODE_MODEL)
+        return presil_launch_model(device, item->plan, info, device->capture.listening, report);
+    if (!device->run.trace_window) presil_trace_begin(device, report->launch);
     if (mode == PRESIL_MODE_VERIFY || device->capture.listening) presil_log_begin(device);
     const int ran = mode == PRESIL_MODE_RTL ? presil_launch_rtl(device, item->plan, info, item->seq, report)
                                             : presil_launch_verify(device, item->plan, info, item->seq, report);
@@ -329,7 +67,7 @@ int presil_launch(presil_device *device, const work_item *item) {
     const int mode = atomic_load(&device->mode);
     presil_report report = {.size = sizeof report,
                             .mode = (uint32_t)mode,
-                            .launch = device->launches++,
+                            .launch = device->run.launches++,
                             .macs = info.macs,
                             .passes = info.passes,
                             .peak_macs_per_cycle = info.peak_macs_per_cycle,
@@ -350,7 +88,7 @@ int presil_launch(presil_device *device, const work_item *item) {
     char text[ERROR_TEXT];
     (void)snprintf(text, sizeof text, "%s", presil_error_text());
     if (device->capture.listening) presil_capture_end(device, &report, text);
-    if (device->logging) presil_log_end(device);
-    presil_report_deliver(device, &report);
+    if (device->log.on) presil_log_end(device);
+    presil_report_deliver(&device->reports, &report);
     return status ? presil_fail(status, "%s", text) : PRESIL_OK; /* the callback may have failed in calls of its own */
 }

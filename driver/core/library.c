@@ -4,9 +4,13 @@
  * destructors behind, which must not outlive their code.
  */
 #define _GNU_SOURCE
-#include "core.h"
+#include "library.h"
+#include "choose_transport.h"
+#include "device.h"
+#include "fail.h"
 
 #include <dlfcn.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

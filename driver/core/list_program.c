@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the driver tells a chip for a launch, told to somebody else: the chip's own reset() and submit() on a transport
  * that passes on what they write. */
-#include "core.h"
+#include "device.h"
+#include "device_memory.h"
+#include "fail.h"
+#include "life.h"
+#include "look_at_plan.h"
+#include "queue.h"
+#include "record.h"
 #include "presil_debug.h"
 
 #include <stddef.h>
@@ -47,7 +53,7 @@ static int tell(presil_device *device, const presil_plan *plan, const presil_pro
                                              .wait = wait_never,
                                              .last_error = no_error};
     const presil_link link = {.size = sizeof link, .ops = &ops, .handle = (presil_transport *)(void *)(uintptr_t)sink};
-    presil_command_memory memory = device->command;
+    presil_command_memory memory = device->memory.command;
     memory.host = NULL;
     char text[ERROR_TEXT] = "";
     presil_error_buffer error = {text, sizeof text};

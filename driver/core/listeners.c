@@ -3,32 +3,28 @@
  * Whoever listens to launches (presil_capture.h). The launch's own state is in device->capture while one runs; without
  * a listener nothing here is called.
  */
-#include "core.h"
+#include "listeners.h"
+#include "bytes.h"
+#include "device.h"
+#include "device_memory.h"
+#include "fail.h"
+#include "life.h"
+#include "model.h"
+#include "queue.h"
+#include "ranges.h"
+#include "residency.h"
+#include "chip_writes.h"
 
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- tensors of what is enqueued */
 launch_tensors *presil_tensors_new(const presil_capture_tensor *from, size_t count) {
     launch_tensors *out = malloc(sizeof *out + count * sizeof *from);
     if (!out) return NULL; /* a launch does without */
     out->count = count;
     memcpy(out->at, from, count * sizeof *from);
-    return out;
-}
-
-launch_tensors *presil_tensors_join(const recorded_plan *plans, size_t count) {
-    size_t all = 0;
-    for (size_t i = 0; i < count; i++) all += plans[i].tensors ? plans[i].tensors->count : 0;
-    launch_tensors *out = all ? malloc(sizeof *out + all * sizeof *out->at) : NULL;
-    if (!out) return NULL;
-    out->count = 0;
-    for (size_t i = 0; i < count; i++) {
-        for (size_t k = 0; plans[i].tensors && k < plans[i].tensors->count; k++)
-            out->at[out->count++] = plans[i].tensors->at[k];
-    }
     return out;
 }
 
@@ -40,13 +36,13 @@ static int commands(const presil_capture_launch *launch, void *to, uint64_t *siz
                            device->chip_ops->name);
     char text[ERROR_TEXT] = "";
     presil_error_buffer error = {text, sizeof text};
-    const int status = device->chip_ops->save(device->capture.plan, device->memory_base, to, size, &error);
+    const int status = device->chip_ops->save(device->capture.plan, device->memory.base, to, size, &error);
     return status ? presil_fail(status, "the commands can't be stored: %s", text) : PRESIL_OK;
 }
 
 /* After the chip has run, its memory is asked, which may have bytes that were never fetched. */
 static bool asks_transport(const presil_device *device) {
-    return device->capture.ran && !device->maps && device->host_memory;
+    return device->capture.ran && !device->memory.maps && device->memory.host_copy;
 }
 
 static int read_memory(const presil_capture_launch *launch, presil_daddr from, void *to, uint64_t bytes) {
@@ -55,7 +51,7 @@ static int read_memory(const presil_capture_launch *launch, presil_daddr from, v
         return presil_fail(PRESIL_EINVAL, "0x%llx is not in device memory", (unsigned long long)from.value);
     if (!asks_transport(device)) return presil_memory_read(device, from, to, bytes);
     const int error = device->link.ops->mem_read(device->link.handle, from, to, bytes);
-    return error ? presil_transport_failed(device, "reading device memory", error) : PRESIL_OK;
+    return error ? presil_transport_failed(&device->link, "reading device memory", error) : PRESIL_OK;
 }
 
 static int describe(const presil_capture_launch *launch, presil_daddr address, char *text, size_t bytes) {
@@ -76,7 +72,7 @@ static int write_time(const presil_capture_launch *launch, presil_daddr address,
 static presil_capture_bytes bytes_of(const presil_device *device, const presil_byte_range *at, uint64_t count) {
     const bool mapped = presil_memory_home_is_mapping(device) && !asks_transport(device);
     return (presil_capture_bytes){
-        .at = at, .count = count, .host = mapped ? device->mapping : NULL, .base = device->memory_base};
+        .at = at, .count = count, .host = mapped ? device->memory.mapping : NULL, .base = device->memory.base};
 }
 
 void presil_capture_begin(presil_device *device, const work_item *item, const presil_plan_info *info,
@@ -124,11 +120,11 @@ void presil_capture_begin(presil_device *device, const work_item *item, const pr
 
 void presil_capture_expected(presil_device *device) {
     capture_state *c = &device->capture;
-    if (!c->listening || !c->ops.expected || device->twin_writes.lost) return;
-    const presil_capture_bytes writes = {.at = device->twin_writes.at,
-                                         .count = device->twin_writes.count,
-                                         .host = device->view,
-                                         .base = device->memory_base};
+    if (!c->listening || !c->ops.expected || device->twin.writes.lost) return;
+    const presil_capture_bytes writes = {.at = device->twin.writes.at,
+                                         .count = device->twin.writes.count,
+                                         .host = device->twin.view,
+                                         .base = device->memory.base};
     c->ops.expected(c->context, &c->launch, &writes);
 }
 
@@ -137,7 +133,7 @@ void presil_capture_end(presil_device *device, const presil_report *report, char
     c->listening = false;
     c->ran = atomic_load(&device->mode) != PRESIL_MODE_MODEL;
     c->launch.error = report->status ? text : NULL;
-    const range_list *known = !c->ran ? &device->twin_writes : device->rtl_writes_known ? &device->rtl_writes : NULL;
+    const range_list *known = !c->ran ? &device->twin.writes : device->log.known ? &device->log.writes : NULL;
     const presil_capture_bytes writes = known && !known->lost
                                             ? bytes_of(device, known->at, known->count)
                                             : bytes_of(device, c->launch.may_write, c->launch.may_write_count);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The process-wide log: warnings of the driver, and what a simulator prints. */
-#include "core.h"
+#include "fail.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 

@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any operator: its operands are checked, the chip plans it, the core checks where that reaches and enqueues. */
 #include "op.h"
+#include "device.h"
+#include "device_memory.h"
+#include "enqueue.h"
+#include "fail.h"
+#include "life.h"
+#include "listeners.h"
+#include "presil_clock.h"
+#include "queue.h"
+#include "start.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -119,7 +128,7 @@ static int check_place(const presil_device *device, const presil_op *op, const p
         extend(&e, i == 0 && groups > 1 ? t->shape[0] / groups : t->shape[i], t->stride[i], bits);
     }
     if (apart) extend(&e, groups, presil_op_integer(op, "group_stride", 0), bits);
-    const uint64_t base = device->memory_base.value, end = base + device->memory_bytes;
+    const uint64_t base = device->memory.base.value, end = base + device->memory.bytes;
     if (e.fits && t->data.value <= end && t->data.value >= base && e.low / 8 >= (int64_t)(base - t->data.value) &&
         e.high / 8 + (e.high % 8 != 0) <= (int64_t)(end - t->data.value))
         return PRESIL_OK;
@@ -156,56 +165,7 @@ static int check_operands(const presil_device *device, op_room *room, bool place
     return status;
 }
 
-/* ---- planning and enqueueing */
-int presil_plan_look(const presil_device *device, const presil_plan *plan, presil_plan_info *out) {
-    *out = (presil_plan_info){.size = sizeof *out};
-    return device->chip_ops->plan_info(plan, out);
-}
-
-static int check_ranges(const presil_device *device, const char *label, const char *what,
-                        const presil_byte_range *ranges, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) {
-        if (presil_memory_contains(device, ranges[i].base, ranges[i].bytes)) continue;
-        return presil_fail(PRESIL_EINVAL,
-                           "%s %s %llu bytes at 0x%llx, which are not in device memory (0x%llx to 0x%llx)", label, what,
-                           (unsigned long long)ranges[i].bytes, (unsigned long long)ranges[i].base.value,
-                           (unsigned long long)device->memory_base.value,
-                           (unsigned long long)(device->memory_base.value + device->memory_bytes));
-    }
-    return PRESIL_OK;
-}
-
-static int check_boxes(const presil_device *device, const presil_plan_info *info) {
-    int status = PRESIL_OK;
-    for (uint32_t i = 0; i < info->write_box_count && !status; i++) {
-        const presil_byte_range hull = presil_box_hull(&info->write_boxes[i]);
-        status = check_ranges(device, info->label, "writes", &hull, 1);
-    }
-    return status;
-}
-
-int presil_plan_enqueue(presil_device *device, presil_stream *stream, presil_plan *plan, launch_tensors *tensors,
-                        uint64_t plan_ns) {
-    presil_plan_info info;
-    int status = presil_plan_look(device, plan, &info);
-    if (status) (void)presil_fail(status, "the plan can't be read");
-    if (!status) status = check_ranges(device, info.label, "reads", info.reads, info.read_count);
-    if (!status) status = check_ranges(device, info.label, "writes", info.writes, info.write_count);
-    if (!status) status = check_boxes(device, &info);
-    if (!status && stream->recording) {
-        status = presil_list_append(stream->recording, plan, tensors, plan_ns);
-    } else if (!status) {
-        work_item item = {
-            .kind = ITEM_LAUNCH, .plan = plan, .tensors = tensors, .plan_ns = plan_ns, .origin = presil_origin()};
-        status = presil_queue_push(device, stream, &item, false);
-    }
-    if (status) {
-        device->chip_ops->plan_free(plan);
-        free(tensors);
-    }
-    return status;
-}
-
+/* ---- planning */
 /* Names that outlive the call. */
 static const char *lasting_name(const char *name) {
     static const char *const names[] = {"output", "input", "weight", "a",    "b",        "residual", "grad",

@@ -3,7 +3,9 @@
 #ifndef PRESIL_CORE_OP_H
 #define PRESIL_CORE_OP_H
 
-#include "core.h"
+#include <stdint.h>
+#include "presil.h"
+#include "presil_op.h"
 
 enum { OP_ATTRIBUTES = 8, OP_STEPS = 3 };
 

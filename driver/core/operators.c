@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* presil_conv2d() and its like as the operators that chips are given (presil_op.h). */
+#include "fail.h"
 #include "op.h"
+#include "weights.h"
 
 #include <stddef.h>
 #include <string.h>

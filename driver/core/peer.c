@@ -4,8 +4,14 @@
  * Each half waits for what it needs of the other queue, which was enqueued before it: no circle. A half that fails, or
  * is cancelled, fails all that follow, so nothing is written that was not read.
  */
-#include "core.h"
+#include "peer.h"
+#include "copy.h"
+#include "fail.h"
+#include "life.h"
+#include "queue.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -8,25 +8,33 @@
  * that somebody does.
  */
 #define _GNU_SOURCE
-#include "core.h"
+#include "queue.h"
+#include "device.h"
+#include "fail.h"
+#include "look_at_plan.h"
 
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_CAPACITY = 64, SHORT_QUEUE = 4 };
+enum { FIRST_CAPACITY = 64, SHORT_QUEUE = 4, QUEUE_LIMIT = 1024 }; /* LIMIT: a caller further ahead waits */
 
-int presil_queue_open(presil_device *device) {
-    device->items = malloc(FIRST_CAPACITY * sizeof *device->items);
-    if (!device->items) return presil_fail(PRESIL_EHOSTMEM, "presil_device_open: host memory is full");
-    device->capacity = FIRST_CAPACITY;
+int presil_queue_open(presil_device *device, const queue_ops *ops) {
+    device->queue.ops = ops;
+    device->queue.default_stream.device = device;
+    (void)pthread_mutex_init(&device->queue.lock, NULL);
+    (void)pthread_cond_init(&device->queue.work, NULL);
+    (void)pthread_cond_init(&device->queue.done, NULL);
+    device->queue.items = malloc(FIRST_CAPACITY * sizeof *device->queue.items);
+    if (!device->queue.items) return presil_fail(PRESIL_EHOSTMEM, "presil_device_open: host memory is full");
+    device->queue.capacity = FIRST_CAPACITY;
     return PRESIL_OK;
 }
 
 /* ---- running; these are called with the lock held */
 static void note_error(presil_stream *stream, int status, const work_item *item) {
     if (stream->error) return; /* the first one wins */
-    (void)atomic_fetch_add(&stream->device->errors, 1);
+    (void)atomic_fetch_add(&stream->device->queue.errors, 1);
     stream->error = status;
     stream->error_seq = item->seq;
     stream->error_origin = item->origin;
@@ -35,39 +43,39 @@ static void note_error(presil_stream *stream, int status, const work_item *item)
 }
 
 static void run_one(presil_device *device) {
-    work_item item = device->items[device->head];
-    device->head = (device->head + 1) % device->capacity;
-    device->pending--;
-    (void)pthread_mutex_unlock(&device->lock);
-    const int status = presil_execute(device, &item);
-    presil_item_free(&item);
-    (void)pthread_mutex_lock(&device->lock);
+    work_item item = device->queue.items[device->queue.head];
+    device->queue.head = (device->queue.head + 1) % device->queue.capacity;
+    device->queue.pending--;
+    (void)pthread_mutex_unlock(&device->queue.lock);
+    const int status = device->queue.ops->execute(device, &item);
+    device->queue.ops->item_free(&item);
+    (void)pthread_mutex_lock(&device->queue.lock);
     if (status) note_error(item.stream, status, &item);
-    atomic_store_explicit(&device->completed, item.seq, memory_order_release);
-    if (device->waiters) (void)pthread_cond_broadcast(&device->done);
+    atomic_store_explicit(&device->queue.completed, item.seq, memory_order_release);
+    if (device->queue.waiters) (void)pthread_cond_broadcast(&device->queue.done);
 }
 
 static void start_running(presil_device *device) {
-    device->running = true;
-    device->runner = pthread_self();
+    device->queue.running = true;
+    device->queue.runner = pthread_self();
 }
 
 static void *worker_main(void *context) {
     presil_device *device = context;
-    (void)pthread_mutex_lock(&device->lock);
-    while (!device->quit) {
-        if (!device->kicked || device->running || device->pending == 0) {
-            if (!device->running && device->pending == 0) device->kicked = false;
-            (void)pthread_cond_wait(&device->work, &device->lock);
+    (void)pthread_mutex_lock(&device->queue.lock);
+    while (!device->queue.quit) {
+        if (!device->queue.kicked || device->queue.running || device->queue.pending == 0) {
+            if (!device->queue.running && device->queue.pending == 0) device->queue.kicked = false;
+            (void)pthread_cond_wait(&device->queue.work, &device->queue.lock);
             continue;
         }
         start_running(device);
-        while (device->pending) run_one(device);
-        device->running = false;
-        device->kicked = false;
-        if (device->waiters) (void)pthread_cond_broadcast(&device->done);
+        while (device->queue.pending) run_one(device);
+        device->queue.running = false;
+        device->queue.kicked = false;
+        if (device->queue.waiters) (void)pthread_cond_broadcast(&device->queue.done);
     }
-    (void)pthread_mutex_unlock(&device->lock);
+    (void)pthread_mutex_unlock(&device->queue.lock);
     return NULL;
 }
 
@@ -96,7 +104,8 @@ static int read_cpus(const char *text, cpu_set_t *cpus) {
 
 static void move_worker(presil_device *device) {
     cpu_set_t cpus;
-    if (!read_cpus(device->affinity, &cpus)) (void)pthread_setaffinity_np(device->worker, sizeof cpus, &cpus);
+    if (!read_cpus(device->queue.affinity, &cpus))
+        (void)pthread_setaffinity_np(device->queue.worker, sizeof cpus, &cpus);
 }
 
 /* Asks the system with the calling thread, because there may be no worker yet. */
@@ -119,43 +128,43 @@ int presil_queue_set_affinity(presil_device *device, const char *cpus) {
         copy = strdup(cpus);
         if (!copy) return presil_fail(PRESIL_EHOSTMEM, "affinity: host memory is full");
     }
-    (void)pthread_mutex_lock(&device->lock);
-    free(device->affinity);
-    device->affinity = copy;
+    (void)pthread_mutex_lock(&device->queue.lock);
+    free(device->queue.affinity);
+    device->queue.affinity = copy;
     cpu_set_t own;
-    if (device->worker_started && copy)
+    if (device->queue.worker_started && copy)
         move_worker(device);
-    else if (device->worker_started && !pthread_getaffinity_np(pthread_self(), sizeof own, &own))
-        (void)pthread_setaffinity_np(device->worker, sizeof own, &own);
-    (void)pthread_mutex_unlock(&device->lock);
+    else if (device->queue.worker_started && !pthread_getaffinity_np(pthread_self(), sizeof own, &own))
+        (void)pthread_setaffinity_np(device->queue.worker, sizeof own, &own);
+    (void)pthread_mutex_unlock(&device->queue.lock);
     return PRESIL_OK;
 }
 
 static void kick(presil_device *device) {
-    if (device->kicked) return;
-    if (!device->worker_started) {
+    if (device->queue.kicked) return;
+    if (!device->queue.worker_started) {
         /* Without a worker everything still runs, when somebody waits. */
-        if (pthread_create(&device->worker, NULL, worker_main, device)) return;
-        device->worker_started = true;
-        if (device->affinity) move_worker(device);
+        if (pthread_create(&device->queue.worker, NULL, worker_main, device)) return;
+        device->queue.worker_started = true;
+        if (device->queue.affinity) move_worker(device);
     }
-    device->kicked = true;
-    if (!device->running) (void)pthread_cond_signal(&device->work);
+    device->queue.kicked = true;
+    if (!device->queue.running) (void)pthread_cond_signal(&device->queue.work);
 }
 
 static void stop_running(presil_device *device) {
-    device->running = false;
-    if (device->waiters) (void)pthread_cond_broadcast(&device->done);
-    if (device->pending == 0)
-        device->kicked = false;
-    else if (device->kicked)
-        (void)pthread_cond_signal(&device->work);
-    else if (device->pending >= SHORT_QUEUE)
+    device->queue.running = false;
+    if (device->queue.waiters) (void)pthread_cond_broadcast(&device->queue.done);
+    if (device->queue.pending == 0)
+        device->queue.kicked = false;
+    else if (device->queue.kicked)
+        (void)pthread_cond_signal(&device->queue.work);
+    else if (device->queue.pending >= SHORT_QUEUE)
         kick(device);
 }
 
 static bool is_runner(const presil_device *device) {
-    return device->running && pthread_equal(device->runner, pthread_self());
+    return device->queue.running && pthread_equal(device->queue.runner, pthread_self());
 }
 
 static _Atomic(void (*)(void)) before_wait;
@@ -169,18 +178,18 @@ static void say_wait(void) {
 
 static int wait_locked(presil_device *device, uint64_t seq) {
     if (is_runner(device)) return presil_fail(PRESIL_EINVAL, "a callback of the device can't wait for it");
-    if (atomic_load_explicit(&device->completed, memory_order_relaxed) < seq) say_wait();
-    while (atomic_load_explicit(&device->completed, memory_order_relaxed) < seq) {
-        if (device->affinity && device->pending) kick(device);
-        if (!device->running && !(device->affinity && device->worker_started)) {
+    if (atomic_load_explicit(&device->queue.completed, memory_order_relaxed) < seq) say_wait();
+    while (atomic_load_explicit(&device->queue.completed, memory_order_relaxed) < seq) {
+        if (device->queue.affinity && device->queue.pending) kick(device);
+        if (!device->queue.running && !(device->queue.affinity && device->queue.worker_started)) {
             start_running(device);
-            while (device->pending && atomic_load_explicit(&device->completed, memory_order_relaxed) < seq)
+            while (device->queue.pending && atomic_load_explicit(&device->queue.completed, memory_order_relaxed) < seq)
                 run_one(device);
             stop_running(device);
         } else {
-            device->waiters++;
-            (void)pthread_cond_wait(&device->done, &device->lock);
-            device->waiters--;
+            device->queue.waiters++;
+            (void)pthread_cond_wait(&device->queue.done, &device->queue.lock);
+            device->queue.waiters--;
         }
     }
     return PRESIL_OK;
@@ -188,15 +197,15 @@ static int wait_locked(presil_device *device, uint64_t seq) {
 
 /* ---- interface */
 static int grow(presil_device *device) {
-    work_item *items = malloc(device->capacity * 2 * sizeof *items);
+    work_item *items = malloc(device->queue.capacity * 2 * sizeof *items);
     if (!items) return presil_fail(PRESIL_EHOSTMEM, "the queue can't grow: host memory is full");
-    const size_t first = device->capacity - device->head;
-    memcpy(items, device->items + device->head, first * sizeof *items);
-    memcpy(items + first, device->items, device->head * sizeof *items);
-    free(device->items);
-    device->items = items;
-    device->head = 0;
-    device->capacity *= 2;
+    const size_t first = device->queue.capacity - device->queue.head;
+    memcpy(items, device->queue.items + device->queue.head, first * sizeof *items);
+    memcpy(items + first, device->queue.items, device->queue.head * sizeof *items);
+    free(device->queue.items);
+    device->queue.items = items;
+    device->queue.head = 0;
+    device->queue.capacity *= 2;
     return PRESIL_OK;
 }
 
@@ -219,96 +228,117 @@ int presil_queue_push(presil_device *device, presil_stream *stream, work_item *i
     item->stream = stream;
     item->tag = thread_tag;
     const bool heavy = is_heavy(device, item);
-    (void)pthread_mutex_lock(&device->lock);
+    (void)pthread_mutex_lock(&device->queue.lock);
     int status = PRESIL_OK;
-    if (device->pending >= QUEUE_LIMIT)
-        status = wait_locked(device, atomic_load_explicit(&device->submitted, memory_order_relaxed) - QUEUE_LIMIT / 2);
-    if (!status && device->pending == device->capacity) status = grow(device);
+    if (device->queue.pending >= QUEUE_LIMIT)
+        status =
+            wait_locked(device, atomic_load_explicit(&device->queue.submitted, memory_order_relaxed) - QUEUE_LIMIT / 2);
+    if (!status && device->queue.pending == device->queue.capacity) status = grow(device);
     if (!status) {
-        item->seq = atomic_load_explicit(&device->submitted, memory_order_relaxed) + 1;
-        device->items[(device->head + device->pending) % device->capacity] = *item;
-        device->pending++;
+        item->seq = atomic_load_explicit(&device->queue.submitted, memory_order_relaxed) + 1;
+        device->queue.items[(device->queue.head + device->queue.pending) % device->queue.capacity] = *item;
+        device->queue.pending++;
         stream->last_seq = item->seq;
-        atomic_store_explicit(&device->submitted, item->seq, memory_order_release);
-        if (device->affinity) {
+        atomic_store_explicit(&device->queue.submitted, item->seq, memory_order_release);
+        if (device->queue.affinity) {
             kick(device);
-        } else if (run_now && device->pending == 1 && !device->running) {
+        } else if (run_now && device->queue.pending == 1 && !device->queue.running) {
             start_running(device);
             run_one(device);
             stop_running(device);
-        } else if (heavy || device->pending >= SHORT_QUEUE) {
+        } else if (heavy || device->queue.pending >= SHORT_QUEUE) {
             kick(device);
         }
     }
-    (void)pthread_mutex_unlock(&device->lock);
+    (void)pthread_mutex_unlock(&device->queue.lock);
     return status;
 }
 
 int presil_queue_wait(presil_device *device, uint64_t seq) {
-    if (atomic_load_explicit(&device->completed, memory_order_acquire) >= seq) return PRESIL_OK;
-    (void)pthread_mutex_lock(&device->lock);
+    if (atomic_load_explicit(&device->queue.completed, memory_order_acquire) >= seq) return PRESIL_OK;
+    (void)pthread_mutex_lock(&device->queue.lock);
     const int status = wait_locked(device, seq);
-    (void)pthread_mutex_unlock(&device->lock);
+    (void)pthread_mutex_unlock(&device->queue.lock);
     return status;
 }
 
 bool presil_queue_passed(presil_device *device, uint64_t seq) {
-    if (atomic_load_explicit(&device->completed, memory_order_acquire) >= seq) return true;
-    (void)pthread_mutex_lock(&device->lock);
+    if (atomic_load_explicit(&device->queue.completed, memory_order_acquire) >= seq) return true;
+    (void)pthread_mutex_lock(&device->queue.lock);
     kick(device); /* whoever polls must not wait for ever */
-    (void)pthread_mutex_unlock(&device->lock);
+    (void)pthread_mutex_unlock(&device->queue.lock);
     return false;
 }
 
 int presil_exclusive_begin(presil_device *device) {
     int status = PRESIL_OK;
-    (void)pthread_mutex_lock(&device->lock);
-    while (!status && (device->running || device->pending)) {
-        if (device->pending || is_runner(device)) {
-            status = wait_locked(device, atomic_load_explicit(&device->submitted, memory_order_relaxed));
+    (void)pthread_mutex_lock(&device->queue.lock);
+    while (!status && (device->queue.running || device->queue.pending)) {
+        if (device->queue.pending || is_runner(device)) {
+            status = wait_locked(device, atomic_load_explicit(&device->queue.submitted, memory_order_relaxed));
         } else {
-            device->waiters++;
-            (void)pthread_cond_wait(&device->done, &device->lock);
-            device->waiters--;
+            device->queue.waiters++;
+            (void)pthread_cond_wait(&device->queue.done, &device->queue.lock);
+            device->queue.waiters--;
         }
     }
     if (!status) start_running(device);
-    (void)pthread_mutex_unlock(&device->lock);
+    (void)pthread_mutex_unlock(&device->queue.lock);
     return status;
 }
 
 void presil_exclusive_end(presil_device *device) {
-    (void)pthread_mutex_lock(&device->lock);
+    (void)pthread_mutex_lock(&device->queue.lock);
     stop_running(device);
-    (void)pthread_mutex_unlock(&device->lock);
+    (void)pthread_mutex_unlock(&device->queue.lock);
+}
+
+/* ---- streams */
+presil_stream *presil_stream_of(presil_device *device, presil_stream *stream) {
+    if (!stream) return &device->queue.default_stream;
+    if (stream->device == device) return stream;
+    (void)presil_fail(PRESIL_EINVAL, "the stream belongs to another device");
+    return NULL;
+}
+
+void presil_stream_clear_error(presil_stream *stream) {
+    if (stream->error) (void)atomic_fetch_sub(&stream->device->queue.errors, 1);
+    stream->error = PRESIL_OK;
 }
 
 /* ---- cancelling */
 bool presil_cancelled(presil_device *device, uint64_t seq) {
-    if (!__atomic_load_n(&device->cancel_flag, __ATOMIC_SEQ_CST)) return false;
-    if (seq <= atomic_load(&device->cancel_seq)) return true;
+    if (!__atomic_load_n(&device->queue.cancel_flag, __ATOMIC_SEQ_CST)) return false;
+    if (seq <= atomic_load(&device->queue.cancel_seq)) return true;
     /* Meant for work that has passed. Looked at again, so that a signal in between is not lost. */
-    __atomic_store_n(&device->cancel_flag, 0, __ATOMIC_SEQ_CST);
-    if (seq > atomic_load(&device->cancel_seq)) return false;
-    __atomic_store_n(&device->cancel_flag, 1, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&device->queue.cancel_flag, 0, __ATOMIC_SEQ_CST);
+    if (seq > atomic_load(&device->queue.cancel_seq)) return false;
+    __atomic_store_n(&device->queue.cancel_flag, 1, __ATOMIC_SEQ_CST);
     return true;
 }
 
 /* Async-signal-safe: two lock-free stores. */
 void presil_cancel_all(presil_device *device) {
-    atomic_store(&device->cancel_seq, atomic_load(&device->submitted));
-    __atomic_store_n(&device->cancel_flag, 1, __ATOMIC_SEQ_CST);
+    atomic_store(&device->queue.cancel_seq, atomic_load(&device->queue.submitted));
+    __atomic_store_n(&device->queue.cancel_flag, 1, __ATOMIC_SEQ_CST);
 }
 
 /* ---- the end */
 void presil_queue_close(presil_device *device) {
-    (void)pthread_mutex_lock(&device->lock);
-    device->quit = true;
-    (void)pthread_cond_broadcast(&device->work);
-    const bool join = device->worker_started;
-    (void)pthread_mutex_unlock(&device->lock);
-    if (join) (void)pthread_join(device->worker, NULL);
-    free(device->items);
-    device->items = NULL;
-    device->capacity = device->pending = 0;
+    (void)pthread_mutex_lock(&device->queue.lock);
+    device->queue.quit = true;
+    (void)pthread_cond_broadcast(&device->queue.work);
+    const bool join = device->queue.worker_started;
+    (void)pthread_mutex_unlock(&device->queue.lock);
+    if (join) (void)pthread_join(device->queue.worker, NULL);
+    free(device->queue.items);
+    device->queue.items = NULL;
+    device->queue.capacity = device->queue.pending = 0;
+}
+
+void presil_queue_destroy(presil_device *device) {
+    (void)pthread_mutex_destroy(&device->queue.lock);
+    (void)pthread_cond_destroy(&device->queue.work);
+    (void)pthread_cond_destroy(&device->queue.done);
+    free(device->queue.affinity);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists of DRAM byte ranges, and boxes as ranges. */
-#include "core.h"
+#include "ranges.h"
 
 #include <stdlib.h>
 

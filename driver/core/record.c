@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Recorded command lists. */
-#include "core.h"
+#include "record.h"
+#include "device.h"
+#include "device_memory.h"
+#include "fail.h"
+#include "life.h"
+#include "presil_clock.h"
 #include "presil_debug.h"
+#include "presil_heap.h"
 #include "presil_image.h"
+#include "queue.h"
+#include "start.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,6 +70,19 @@ void presil_list_drop(presil_list *list) {
     free(list);
 }
 
+static launch_tensors *join_tensors(const recorded_plan *plans, size_t count) {
+    size_t all = 0;
+    for (size_t i = 0; i < count; i++) all += plans[i].tensors ? plans[i].tensors->count : 0;
+    launch_tensors *out = all ? malloc(sizeof *out + all * sizeof *out->at) : NULL;
+    if (!out) return NULL;
+    out->count = 0;
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; plans[i].tensors && k < plans[i].tensors->count; k++)
+            out->at[out->count++] = plans[i].tensors->at[k];
+    }
+    return out;
+}
+
 int presil_list_merge(presil_list *list, const char *label) {
     if (!list) return presil_fail(PRESIL_EINVAL, "presil_list_merge: list is NULL");
     presil_device *device = list->device;
@@ -86,7 +107,7 @@ int presil_list_merge(presil_list *list, const char *label) {
     const int status = device->chip_ops->merge(device->chip, plans, (uint32_t)list->count, label, &merged, &error);
     free(plans);
     if (status) return presil_fail(status, "presil_list_merge: %s", text);
-    launch_tensors *tensors = presil_tensors_join(list->plans, list->count);
+    launch_tensors *tensors = join_tensors(list->plans, list->count);
     free_plans(list);
     list->plans[0] = (recorded_plan){merged, tensors, ns + presil_now_ns() - start};
     list->count = 1;

@@ -1,40 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Callbacks, and the names of what reports count. */
-#include "core.h"
+#include "report.h"
+#include "device.h"
+#include "fail.h"
+#include "life.h"
+
+#include <string.h>
+
+void presil_reports_open(report_state *reports) {
+    (void)pthread_mutex_init(&reports->lock, NULL);
+    (void)pthread_cond_init(&reports->done, NULL);
+}
+
+void presil_reports_close(report_state *reports) {
+    (void)pthread_mutex_destroy(&reports->lock);
+    (void)pthread_cond_destroy(&reports->done);
+}
 
 void presil_set_report(presil_device *device, presil_report_fn fn, void *context) {
     if (presil_enter(device)) return;
-    (void)pthread_mutex_lock(&device->report_lock);
-    const bool same = fn == device->report && context == device->report_context;
-    device->report = fn;
-    device->report_context = context;
+    (void)pthread_mutex_lock(&device->reports.lock);
+    const bool same = fn == device->reports.report && context == device->reports.report_context;
+    device->reports.report = fn;
+    device->reports.report_context = context;
     /* The one before may be running: its context is not the caller's again before it has returned. */
-    while (!same && device->reporting && !pthread_equal(device->reporter, pthread_self()))
-        (void)pthread_cond_wait(&device->reported, &device->report_lock);
-    (void)pthread_mutex_unlock(&device->report_lock);
+    while (!same && device->reports.busy && !pthread_equal(device->reports.reporter, pthread_self()))
+        (void)pthread_cond_wait(&device->reports.done, &device->reports.lock);
+    (void)pthread_mutex_unlock(&device->reports.lock);
 }
 
-void presil_report_deliver(presil_device *device, const presil_report *report) {
-    (void)pthread_mutex_lock(&device->report_lock);
-    const presil_report_fn function = device->report;
-    void *context = device->report_context;
-    device->reporting = function != NULL;
-    device->reporter = pthread_self();
-    (void)pthread_mutex_unlock(&device->report_lock);
+void presil_report_deliver(report_state *reports, const presil_report *report) {
+    (void)pthread_mutex_lock(&reports->lock);
+    const presil_report_fn function = reports->report;
+    void *context = reports->report_context;
+    reports->busy = function != NULL;
+    reports->reporter = pthread_self();
+    (void)pthread_mutex_unlock(&reports->lock);
     if (!function) return;
     function(context, report);
-    (void)pthread_mutex_lock(&device->report_lock);
-    device->reporting = false;
-    (void)pthread_cond_broadcast(&device->reported);
-    (void)pthread_mutex_unlock(&device->report_lock);
+    (void)pthread_mutex_lock(&reports->lock);
+    reports->busy = false;
+    (void)pthread_cond_broadcast(&reports->done);
+    (void)pthread_mutex_unlock(&reports->lock);
 }
 
 void presil_set_progress(presil_device *device, presil_progress_fn fn, void *context) {
     if (presil_enter(device)) return;
-    (void)pthread_mutex_lock(&device->report_lock);
-    device->progress = fn;
-    device->progress_context = context;
-    (void)pthread_mutex_unlock(&device->report_lock);
+    (void)pthread_mutex_lock(&device->reports.lock);
+    device->reports.progress = fn;
+    device->reports.progress_context = context;
+    (void)pthread_mutex_unlock(&device->reports.lock);
 }
 
 int presil_device_get_names(presil_device *device, presil_names *out) {
@@ -51,5 +66,17 @@ int presil_device_get_names(presil_device *device, presil_names *out) {
                            device->chip_ops->name, own.engine_count, own.cause_count, own.counter_count, PRESIL_ENGINES,
                            PRESIL_CAUSES, PRESIL_COUNTERS);
     presil_give(out, &own, sizeof own);
+    return PRESIL_OK;
+}
+
+int presil_device_last_hang(presil_device *device, presil_waiting *rows, uint32_t most, uint32_t *count, int *verdict) {
+    const int entered = presil_enter(device);
+    if (entered) return entered;
+    (void)pthread_mutex_lock(&device->reports.lock);
+    const uint32_t found = device->reports.hang_rows;
+    if (rows) memcpy(rows, device->reports.hang, sizeof *rows * (found < most ? found : most));
+    if (count) *count = found;
+    if (verdict) *verdict = device->reports.hang_verdict;
+    (void)pthread_mutex_unlock(&device->reports.lock);
     return PRESIL_OK;
 }

@@ -9,7 +9,13 @@
  * behind the launch that wrote it and before the one that asks. All but residency_owned() is the runner's.
  */
 #define _GNU_SOURCE
-#include "core.h"
+#include "residency.h"
+#include "device.h"
+#include "device_memory.h"
+#include "fail.h"
+#include "presil_heap.h"
+#include "queue.h"
+#include "ranges.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -22,24 +28,24 @@ static void *sparse(uint64_t bytes) {
 }
 
 int presil_residency_open(presil_device *device) {
-    const uint64_t pages = device->memory_bytes / PRESIL_HEAP_PAGE;
+    const uint64_t pages = device->memory.bytes / PRESIL_HEAP_PAGE;
     residency *r = &device->residency;
     r->state = sparse(pages);
-    r->sent = sparse(device->memory_bytes);
+    r->sent = sparse(device->memory.bytes);
     r->written = sparse(pages * sizeof *r->written);
-    (void)pthread_mutex_lock(&device->heap_lock);
+    (void)pthread_mutex_lock(&device->memory.lock);
     r->owned = sparse(pages * sizeof *r->owned);
-    (void)pthread_mutex_unlock(&device->heap_lock);
+    (void)pthread_mutex_unlock(&device->memory.lock);
     if (r->state && r->sent && r->written && r->owned) return PRESIL_OK;
     presil_residency_close(device);
     return presil_fail(PRESIL_EHOSTMEM, "no address space for what the device has of its memory");
 }
 
 void presil_residency_close(presil_device *device) {
-    const uint64_t pages = device->memory_bytes / PRESIL_HEAP_PAGE;
+    const uint64_t pages = device->memory.bytes / PRESIL_HEAP_PAGE;
     residency *r = &device->residency;
     if (r->state) (void)munmap(r->state, pages);
-    if (r->sent) (void)munmap(r->sent, device->memory_bytes);
+    if (r->sent) (void)munmap(r->sent, device->memory.bytes);
     if (r->written) (void)munmap(r->written, pages * sizeof *r->written);
     if (r->owned) (void)munmap(r->owned, pages * sizeof *r->owned);
     r->state = r->sent = NULL;
@@ -48,7 +54,7 @@ void presil_residency_close(presil_device *device) {
 
 /* With heap_lock held: launches that are enqueued by now worked for somebody else. */
 void presil_residency_owned(presil_device *device, uint32_t page, uint64_t pages) {
-    const uint64_t seq = atomic_load_explicit(&device->submitted, memory_order_acquire);
+    const uint64_t seq = atomic_load_explicit(&device->queue.submitted, memory_order_acquire);
     uint64_t *owned = device->residency.owned;
     for (uint64_t i = 0; owned && i < pages; i++) __atomic_store_n(&owned[page + i], seq, __ATOMIC_RELAXED);
 }
@@ -59,7 +65,7 @@ typedef struct {
 } page_run;
 
 static page_run pages_of(const presil_device *device, presil_daddr base, uint64_t bytes) {
-    const uint64_t at = base.value - device->memory_base.value;
+    const uint64_t at = base.value - device->memory.base.value;
     return (page_run){at / PRESIL_HEAP_PAGE, (at + bytes + PRESIL_HEAP_PAGE - 1) / PRESIL_HEAP_PAGE};
 }
 
@@ -87,18 +93,18 @@ static bool is_newer_here(const presil_device *device, uint64_t page) {
     residency *r = (residency *)&device->residency;
     if (is_newer_there(r, page)) return false;
     const uint64_t at = page * PRESIL_HEAP_PAGE;
-    return r->state[page] == AT_HOST || memcmp(device->mapping + at, r->sent + at, PRESIL_HEAP_PAGE) != 0;
+    return r->state[page] == AT_HOST || memcmp(device->memory.mapping + at, r->sent + at, PRESIL_HEAP_PAGE) != 0;
 }
 
 static int send_pages(presil_device *device, uint64_t from, uint64_t end) {
     residency *r = &device->residency;
     const uint64_t at = from * PRESIL_HEAP_PAGE, bytes = (end - from) * PRESIL_HEAP_PAGE;
-    memcpy(r->sent + at, device->mapping + at, bytes);
-    const int error = device->link.ops->mem_write(device->link.handle, (presil_daddr){device->memory_base.value + at},
+    memcpy(r->sent + at, device->memory.mapping + at, bytes);
+    const int error = device->link.ops->mem_write(device->link.handle, (presil_daddr){device->memory.base.value + at},
                                                   r->sent + at, bytes);
     for (uint64_t page = from; page < end; page++) set_state(r, page, error ? AT_HOST : SAME);
-    if (error) return presil_transport_failed(device, "sending memory", error);
-    atomic_store(&device->bytes_to_device, atomic_load(&device->bytes_to_device) + bytes);
+    if (error) return presil_transport_failed(&device->link, "sending memory", error);
+    atomic_store(&device->memory.bytes_to_device, atomic_load(&device->memory.bytes_to_device) + bytes);
     return PRESIL_OK;
 }
 
@@ -115,7 +121,7 @@ static int send_run(presil_device *device, page_run run) {
 
 /* The pages that lie in the range as a whole. */
 static page_run inner_pages(const presil_device *device, const presil_byte_range *range) {
-    const uint64_t at = range->base.value - device->memory_base.value;
+    const uint64_t at = range->base.value - device->memory.base.value;
     const page_run run = {(at + PRESIL_HEAP_PAGE - 1) / PRESIL_HEAP_PAGE, (at + range->bytes) / PRESIL_HEAP_PAGE};
     return run.first < run.end ? run : (page_run){run.first, run.first};
 }
@@ -150,12 +156,12 @@ int presil_residency_send(presil_device *device, const presil_plan_info *info) {
 static int fetch_pages(presil_device *device, uint64_t from, uint64_t end) {
     residency *r = &device->residency;
     const uint64_t at = from * PRESIL_HEAP_PAGE, bytes = (end - from) * PRESIL_HEAP_PAGE;
-    const int error = device->link.ops->mem_read(device->link.handle, (presil_daddr){device->memory_base.value + at},
-                                                 device->mapping + at, bytes);
-    if (error) return presil_transport_failed(device, "fetching memory", error);
-    memcpy(r->sent + at, device->mapping + at, bytes);
+    const int error = device->link.ops->mem_read(device->link.handle, (presil_daddr){device->memory.base.value + at},
+                                                 device->memory.mapping + at, bytes);
+    if (error) return presil_transport_failed(&device->link, "fetching memory", error);
+    memcpy(r->sent + at, device->memory.mapping + at, bytes);
     for (uint64_t page = from; page < end; page++) set_state(r, page, SAME);
-    atomic_store(&device->bytes_to_host, atomic_load(&device->bytes_to_host) + bytes);
+    atomic_store(&device->memory.bytes_to_host, atomic_load(&device->memory.bytes_to_host) + bytes);
     return PRESIL_OK;
 }
 
@@ -187,7 +193,7 @@ int presil_residency_overwrite(presil_device *device, presil_daddr base, uint64_
     residency *r = &device->residency;
     if (!r->state || !bytes || !atomic_load(&r->stale)) return PRESIL_OK;
     const page_run run = pages_of(device, base, bytes);
-    const uint64_t at = base.value - device->memory_base.value;
+    const uint64_t at = base.value - device->memory.base.value;
     for (uint64_t page = run.first; page < run.end; page++) {
         const bool whole = page * PRESIL_HEAP_PAGE >= at && (page + 1) * PRESIL_HEAP_PAGE <= at + bytes;
         if (whole) set_state(r, page, AT_HOST);
@@ -200,11 +206,12 @@ int presil_residency_overwrite(presil_device *device, presil_daddr base, uint64_
 /* ---- launches */
 /* Exactly these bytes: those beside them may be the host's, who is at them. */
 static int fetch_exactly(presil_device *device, const presil_byte_range *range) {
-    const uint64_t at = range->base.value - device->memory_base.value;
-    const int error = device->link.ops->mem_read(device->link.handle, range->base, device->mapping + at, range->bytes);
-    if (error) return presil_transport_failed(device, "fetching memory", error);
-    memcpy(device->residency.sent + at, device->mapping + at, range->bytes);
-    atomic_store(&device->bytes_to_host, atomic_load(&device->bytes_to_host) + range->bytes);
+    const uint64_t at = range->base.value - device->memory.base.value;
+    const int error =
+        device->link.ops->mem_read(device->link.handle, range->base, device->memory.mapping + at, range->bytes);
+    if (error) return presil_transport_failed(&device->link, "fetching memory", error);
+    memcpy(device->residency.sent + at, device->memory.mapping + at, range->bytes);
+    atomic_store(&device->memory.bytes_to_host, atomic_load(&device->memory.bytes_to_host) + range->bytes);
     return PRESIL_OK;
 }
 
@@ -266,7 +273,7 @@ void presil_residency_forget(presil_device *device, uint64_t page, uint64_t page
 
 uint64_t presil_residency_lost(presil_device *device) {
     residency *r = &device->residency;
-    const uint64_t pages = device->memory_bytes / PRESIL_HEAP_PAGE;
+    const uint64_t pages = device->memory.bytes / PRESIL_HEAP_PAGE;
     uint64_t lost = 0;
     if (!r->state) return 0;
     for (uint64_t page = r->low; atomic_load(&r->stale) && page <= r->high; page++) {

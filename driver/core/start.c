@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bringing a chip up: transport, identification, reset; and again after a failed launch. */
-#include "core.h"
+#include "start.h"
+#include "bytes.h"
+#include "choose_transport.h"
+#include "device.h"
+#include "device_memory.h"
+#include "fail.h"
+#include "library.h"
+#include "queue.h"
+#include "residency.h"
+#include "running.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,9 +43,9 @@ static int open_transport(presil_device *device) {
     const presil_transport_options options = {
         .size = sizeof options,
         .abi = PRESIL_TRANSPORT_ABI,
-        .memory_fd = device->memory_fd,
-        .memory_bytes = device->memory_bytes,
-        .memory_base = device->memory_base,
+        .memory_fd = device->memory.fd,
+        .memory_bytes = device->memory.bytes,
+        .memory_base = device->memory.base,
         .memory_model = device->memory_model,
         .seed = device->seed,
         .log = presil_log_transport,
@@ -53,7 +62,7 @@ static int open_transport(presil_device *device) {
     device->link.handle = handle;
     device->transport = (presil_transport_info){.size = sizeof device->transport};
     const int failed = device->link.ops->info(handle, &device->transport);
-    if (failed) status = presil_transport_failed(device, "asking the simulator what it is", failed);
+    if (failed) status = presil_transport_failed(&device->link, "asking the simulator what it is", failed);
     if (!status && device->transport.abi != PRESIL_TRANSPORT_ABI)
         status = presil_fail(PRESIL_ENODEV, "the simulator says ABI %u, %u expected: rebuild it", device->transport.abi,
                              PRESIL_TRANSPORT_ABI);
@@ -68,25 +77,26 @@ static int open_transport(presil_device *device) {
 /* Finds the region with our memory; sets maps. */
 static int check_memory(presil_device *device) {
     presil_region region;
-    if (device->own_memory) return PRESIL_OK;
+    if (device->memory.of_transport) return PRESIL_OK;
     if (device->transport.capabilities & PRESIL_CAP_OWN_MEMORY)
         return presil_fail(PRESIL_ENODEV, "the transport brings the memory: open the device in mode RTL, and name the "
                                           "transport or its library, so that its memory is known from the start");
     for (uint32_t i = 0; device->link.ops->region(device->link.handle, i, &region) == 0; i++) {
-        const uint64_t offset = device->memory_base.value - region.base.value;
-        if (device->memory_base.value < region.base.value || offset > region.bytes ||
-            device->memory_bytes > region.bytes - offset)
+        const uint64_t offset = device->memory.base.value - region.base.value;
+        if (device->memory.base.value < region.base.value || offset > region.bytes ||
+            device->memory.bytes > region.bytes - offset)
             continue;
-        device->maps = !device->no_map && (device->transport.capabilities & PRESIL_CAP_MAPS) && region.host;
-        if (!device->maps && !device->link.ops->mem_read)
+        device->memory.maps =
+            !device->memory.no_map && (device->transport.capabilities & PRESIL_CAP_MAPS) && region.host;
+        if (!device->memory.maps && !device->link.ops->mem_read)
             return presil_fail(PRESIL_ENODEV,
                                "the transport has neither mapped memory%s nor mem_read() and mem_write()",
-                               device->no_map ? " that may be used (no_map)" : "");
+                               device->memory.no_map ? " that may be used (no_map)" : "");
         return PRESIL_OK;
     }
     return presil_fail(PRESIL_ENODEV,
                        "no memory region of the transport has the %llu bytes at 0x%llx: set PRESIL_MEMORY lower",
-                       (unsigned long long)device->memory_bytes, (unsigned long long)device->memory_base.value);
+                       (unsigned long long)device->memory.bytes, (unsigned long long)device->memory.base.value);
 }
 
 static int use_chip(presil_device *device, const presil_chip_ops *table, const char *config) {
@@ -104,8 +114,8 @@ static int use_chip(presil_device *device, const presil_chip_ops *table, const c
 static int reset_chip(presil_device *device) {
     char text[ERROR_TEXT] = "";
     presil_error_buffer error = {text, sizeof text};
-    device->command.host = device->maps ? presil_memory_at(device, device->command.base) : NULL;
-    const int status = device->chip_ops->reset(device->chip, &device->link, &device->command, &error);
+    device->memory.command.host = device->memory.maps ? presil_memory_at(device, device->memory.command.base) : NULL;
+    const int status = device->chip_ops->reset(device->chip, &device->link, &device->memory.command, &error);
     return status ? presil_fail(status, "the chip does not reset: %s", text) : PRESIL_OK;
 }
 
@@ -119,20 +129,20 @@ static int probe_chip(presil_device *device) {
 static void close_transport(presil_device *device) {
     if (device->link.handle) device->link.ops->close(device->link.handle);
     device->link.handle = NULL;
-    device->maps = false;
+    device->memory.maps = false;
 }
 
 static int check_limits(presil_device *device) {
     device->limits = (presil_chip_limits){.size = sizeof device->limits};
     const int status = device->chip_ops->limits(device->chip, &device->limits);
     if (status) return presil_fail(status, "the chip \"%s\" gives no limits", device->chip_ops->name);
-    const uint64_t end = device->memory_base.value + device->memory_bytes;
+    const uint64_t end = device->memory.base.value + device->memory.bytes;
     if (device->limits.address_bits < 64 && end > 1ull << device->limits.address_bits)
         return presil_fail(
             PRESIL_EINVAL,
             "the chip has %u address bits: memory of %llu bytes at 0x%llx is out of its reach; set PRESIL_MEMORY lower",
-            device->limits.address_bits, (unsigned long long)device->memory_bytes,
-            (unsigned long long)device->memory_base.value);
+            device->limits.address_bits, (unsigned long long)device->memory.bytes,
+            (unsigned long long)device->memory.base.value);
     return PRESIL_OK;
 }
 
@@ -197,12 +207,12 @@ int presil_start(presil_device *device) {
                              "configuration of the server (PRESIL_CHIP)",
                              device->transport_spec, device->transport.config, device->config);
     if (!status) status = check_memory(device);
-    if (!status && !device->maps && !device->host_memory) status = presil_memory_upload(device);
-    if (!status && !device->maps && device->host_memory && !device->residency.state)
+    if (!status && !device->memory.maps && !device->memory.host_copy) status = presil_memory_upload(device);
+    if (!status && !device->memory.maps && device->memory.host_copy && !device->residency.state)
         status = presil_residency_open(device);
     if (!status) status = probe_chip(device);
     if (status) {
-        if (!device->own_memory) close_transport(device); /* else pointers into its memory are out */
+        if (!device->memory.of_transport) close_transport(device); /* else pointers into its memory are out */
         return status;
     }
     atomic_store_explicit(&device->started, true, memory_order_release);
@@ -213,9 +223,10 @@ int presil_recover(presil_device *device, bool asked) {
     device->dead = false;
     device->link.done_count = 0;
     const int error = device->link.ops->reset(device->link.handle);
-    int status = error < 0 ? presil_transport_failed(device, "reset", error) : reset_chip(device);
+    int status = error < 0 ? presil_transport_failed(&device->link, "reset", error) : reset_chip(device);
     const uint64_t lost_bytes = error == PRESIL_TRANSPORT_MEMORY_LOST ? presil_residency_lost(device) : 0;
-    if (error == PRESIL_TRANSPORT_MEMORY_LOST && !status && (device->maps || !device->host_memory || lost_bytes)) {
+    if (error == PRESIL_TRANSPORT_MEMORY_LOST && !status &&
+        (device->memory.maps || !device->memory.host_copy || lost_bytes)) {
         static const char lost[] =
             "the device's memory is not what it was (a new peer, or a link that was lost): load everything again";
         if (asked)
@@ -223,12 +234,21 @@ int presil_recover(presil_device *device, bool asked) {
         else
             status = presil_fail(PRESIL_EDEAD, "%s: %s", device->transport_spec, lost);
     }
-    if (error >= 0 && device->link.ops->cycles) (void)device->link.ops->cycles(device->link.handle, &device->clock);
-    if (error < 0) device->tracing = false;
+    if (error >= 0 && device->link.ops->cycles) (void)device->link.ops->cycles(device->link.handle, &device->run.clock);
+    if (error < 0) device->run.tracing = false;
     if (status) {
         device->dead = true;
         status =
             presil_fail(PRESIL_EDEAD, "%s; the device is unusable until presil_device_reset()", presil_error_text());
     }
+    return status;
+}
+
+int presil_start_if_needed(presil_device *device) {
+    if (atomic_load_explicit(&device->started, memory_order_acquire)) return PRESIL_OK;
+    int status = presil_exclusive_begin(device);
+    if (status) return status;
+    status = presil_start(device);
+    presil_exclusive_end(device);
     return status;
 }

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams: sticky errors over the one queue of the device. */
-#include "core.h"
+#include "stream.h"
+#include "bytes.h"
+#include "device.h"
+#include "fail.h"
+#include "life.h"
+#include "queue.h"
+#include "record.h"
 
 #include <stdlib.h>
-
-presil_stream *presil_stream_of(presil_device *device, presil_stream *stream) {
-    if (!stream) return &device->default_stream;
-    if (stream->device == device) return stream;
-    (void)presil_fail(PRESIL_EINVAL, "the stream belongs to another device");
-    return NULL;
-}
 
 int presil_stream_create(presil_device *device, int priority, presil_stream **out) {
     const int entered = presil_enter(device);
@@ -20,10 +19,10 @@ int presil_stream_create(presil_device *device, int priority, presil_stream **ou
     if (!stream) return presil_fail(PRESIL_EHOSTMEM, "presil_stream_create: host memory is full");
     stream->device = device;
     presil_device_hold(device);
-    (void)pthread_mutex_lock(&device->lock);
-    stream->next = device->streams;
-    device->streams = stream;
-    (void)pthread_mutex_unlock(&device->lock);
+    (void)pthread_mutex_lock(&device->queue.lock);
+    stream->next = device->queue.streams;
+    device->queue.streams = stream;
+    (void)pthread_mutex_unlock(&device->queue.lock);
     *out = stream;
     return PRESIL_OK;
 }
@@ -33,14 +32,14 @@ void presil_stream_destroy(presil_stream *stream) {
     presil_device *device = stream->device;
     if (!presil_enter(device)) {
         if (presil_queue_wait(device, stream->last_seq)) return; /* from a callback: it is still in use */
-        (void)pthread_mutex_lock(&device->lock);
-        for (presil_stream **at = &device->streams; *at; at = &(*at)->next) {
+        (void)pthread_mutex_lock(&device->queue.lock);
+        for (presil_stream **at = &device->queue.streams; *at; at = &(*at)->next) {
             if (*at != stream) continue;
             *at = stream->next;
             break;
         }
-        (void)pthread_mutex_unlock(&device->lock);
-        if (stream->error) (void)atomic_fetch_sub(&device->errors, 1);
+        (void)pthread_mutex_unlock(&device->queue.lock);
+        if (stream->error) (void)atomic_fetch_sub(&device->queue.errors, 1);
         if (stream->error)
             presil_warn("presil_stream_destroy: an error was never asked for: %s: %s",
                         presil_status_name((presil_status)stream->error), stream->error_text);
@@ -48,11 +47,6 @@ void presil_stream_destroy(presil_stream *stream) {
     presil_list_drop(stream->recording);
     presil_device_drop(device);
     free(stream);
-}
-
-void presil_stream_clear_error(presil_stream *stream) {
-    if (stream->error) (void)atomic_fetch_sub(&stream->device->errors, 1);
-    stream->error = PRESIL_OK;
 }
 
 /* Returns and clears the stream's error; with the lock held. */
@@ -72,9 +66,9 @@ int presil_stream_synchronize(presil_device *device, presil_stream *stream) {
     if (!stream) return PRESIL_EINVAL;
     int status = presil_queue_wait(device, stream->last_seq);
     if (status) return status;
-    (void)pthread_mutex_lock(&device->lock);
+    (void)pthread_mutex_lock(&device->queue.lock);
     status = take_error(stream);
-    (void)pthread_mutex_unlock(&device->lock);
+    (void)pthread_mutex_unlock(&device->queue.lock);
     return status ? status : presil_memory_settle(device);
 }
 
@@ -87,19 +81,19 @@ int presil_stream_query(presil_device *device, presil_stream *stream) {
 int presil_device_wait(presil_device *device) {
     const int entered = presil_enter(device);
     if (entered) return entered;
-    int status = presil_queue_wait(device, atomic_load(&device->submitted));
-    if (status || !atomic_load(&device->errors)) return status;
-    (void)pthread_mutex_lock(&device->lock);
-    presil_stream *first = device->default_stream.error ? &device->default_stream : NULL;
-    for (presil_stream *s = device->streams; s; s = s->next) {
+    int status = presil_queue_wait(device, atomic_load(&device->queue.submitted));
+    if (status || !atomic_load(&device->queue.errors)) return status;
+    (void)pthread_mutex_lock(&device->queue.lock);
+    presil_stream *first = device->queue.default_stream.error ? &device->queue.default_stream : NULL;
+    for (presil_stream *s = device->queue.streams; s; s = s->next) {
         if (s->error && (!first || s->error_seq < first->error_seq)) first = s;
     }
     if (first) {
         status = take_error(first);
-        presil_stream_clear_error(&device->default_stream);
-        for (presil_stream *s = device->streams; s; s = s->next) presil_stream_clear_error(s);
+        presil_stream_clear_error(&device->queue.default_stream);
+        for (presil_stream *s = device->queue.streams; s; s = s->next) presil_stream_clear_error(s);
     }
-    (void)pthread_mutex_unlock(&device->lock);
+    (void)pthread_mutex_unlock(&device->queue.lock);
     return status;
 }
 

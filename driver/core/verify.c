@@ -8,7 +8,18 @@
  * that it was written at all is the difference.
  */
 #define _GNU_SOURCE
-#include "core.h"
+#include "verify.h"
+#include "bytes.h"
+#include "chip_writes.h"
+#include "device.h"
+#include "device_memory.h"
+#include "fail.h"
+#include "listeners.h"
+#include "model.h"
+#include "on_chip.h"
+#include "presil_heap.h"
+#include "ranges.h"
+#include "residency.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -21,34 +32,34 @@
 
 /* ---- the view */
 static int view_open(presil_device *device) {
-    if (device->view && !device->view_is_copy) return PRESIL_OK;
+    if (device->twin.view && !device->twin.view_is_copy) return PRESIL_OK;
     presil_view_close(device);
     void *view =
-        mmap(NULL, device->memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, device->memory_fd, 0);
+        mmap(NULL, device->memory.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, device->memory.fd, 0);
     if (view == MAP_FAILED)
         return presil_fail(PRESIL_EHOSTMEM, "no private view of device memory: %s", strerror(errno));
-    device->view = view;
+    device->twin.view = view;
     return PRESIL_OK;
 }
 
 /* After each launch: private pages drop back to what the memfd holds. Only those that the twin wrote can be private. */
 static void view_refresh(presil_device *device) {
-    if (!device->view || device->view_is_copy) return;
-    if (device->twin_writes.lost) {
-        (void)madvise(device->view, device->memory_bytes, MADV_DONTNEED);
+    if (!device->twin.view || device->twin.view_is_copy) return;
+    if (device->twin.writes.lost) {
+        (void)madvise(device->twin.view, device->memory.bytes, MADV_DONTNEED);
         return;
     }
-    for (size_t i = 0; i < device->twin_writes.count; i++) {
+    for (size_t i = 0; i < device->twin.writes.count; i++) {
         const uint64_t page = PRESIL_HEAP_PAGE;
-        const uint64_t from = (device->twin_writes.at[i].base.value - device->memory_base.value) & ~(page - 1);
+        const uint64_t from = (device->twin.writes.at[i].base.value - device->memory.base.value) & ~(page - 1);
         uint64_t to = 0;
         /* Rows of a tensor share pages: one call for a run of them. */
         for (;; i++) {
-            const presil_byte_range *r = &device->twin_writes.at[i];
-            to = (r->base.value + r->bytes - device->memory_base.value + page - 1) & ~(page - 1);
-            if (i + 1 == device->twin_writes.count || r[1].base.value - device->memory_base.value > to) break;
+            const presil_byte_range *r = &device->twin.writes.at[i];
+            to = (r->base.value + r->bytes - device->memory.base.value + page - 1) & ~(page - 1);
+            if (i + 1 == device->twin.writes.count || r[1].base.value - device->memory.base.value > to) break;
         }
-        (void)madvise(device->view + from, to - from, MADV_DONTNEED);
+        (void)madvise(device->twin.view + from, to - from, MADV_DONTNEED);
     }
 }
 
@@ -74,8 +85,8 @@ static int compare_range(comparison *c, uint64_t base, uint64_t bytes) {
     const presil_device *device = c->device;
     for (uint64_t at = 0; at < bytes; at += CHUNK) {
         const uint64_t n = bytes - at < CHUNK ? bytes - at : CHUNK;
-        const uint8_t *twin = device->view + (base + at - device->memory_base.value),
-                      *rtl = device->mapping + (base + at - device->memory_base.value);
+        const uint8_t *twin = device->twin.view + (base + at - device->memory.base.value),
+                      *rtl = device->memory.mapping + (base + at - device->memory.base.value);
         if (c->buffer) {
             const int status = presil_memory_read(c->device, (presil_daddr){base + at}, c->buffer, n);
             if (status) return status;
@@ -137,7 +148,7 @@ __attribute__((format(printf, 3, 4))) static int mismatch(const comparison *c, u
 }
 
 static int compare(comparison *c, const range_list *rtl) {
-    const range_list *twin = &c->device->twin_writes;
+    const range_list *twin = &c->device->twin.writes;
     for (size_t i = 0; i < twin->count; i++) {
         const int status = compare_range(c, twin->at[i].base.value, twin->at[i].bytes);
         if (status) return status;
@@ -166,56 +177,25 @@ static int compare(comparison *c, const range_list *rtl) {
 }
 
 /* ---- the launch */
-void presil_log_begin(presil_device *device) {
-    device->rtl_writes_known = false;
-    device->rtl_writes.count = 0;
-    device->rtl_writes.lost = false;
-    device->logging = (device->transport.capabilities & PRESIL_CAP_WRITE_LOG) &&
-                      device->link.ops->write_log(device->link.handle, 1) == 0;
-}
-
-int presil_log_fetch(presil_device *device) {
-    if (!device->logging || device->rtl_writes_known) return PRESIL_OK;
-    const presil_write_range *ranges = NULL;
-    size_t count = 0;
-    const int error = device->link.ops->write_log_fetch(device->link.handle, &ranges, &count);
-    if (error) return presil_transport_failed(device, "fetching the log of writes", error);
-    for (size_t i = 0; i < count; i++) ranges_add(&device->rtl_writes, ranges[i].base, ranges[i].bytes);
-    ranges_merge(&device->rtl_writes);
-    device->rtl_writes_known = true;
-    return PRESIL_OK;
-}
-
-void presil_log_end(presil_device *device) {
-    (void)device->link.ops->write_log(device->link.handle, 0);
-    device->logging = false;
-}
-
-bool presil_write_time_of(const presil_device *device, presil_daddr address, presil_write_time *out) {
-    *out = (presil_write_time){.size = sizeof *out};
-    return device->logging && (device->transport.capabilities & PRESIL_CAP_WRITE_TIMES) &&
-           device->link.ops->write_times(device->link.handle, address, out) == 0;
-}
-
 static int check_rtl(presil_device *device, const presil_plan *plan, presil_report *report) {
     comparison c = {.device = device, .plan = plan, .report = report};
-    const range_list *rtl = &device->rtl_writes;
+    const range_list *rtl = &device->log.writes;
     int status = presil_log_fetch(device);
     if (!status && !presil_memory_home_is_mapping(device)) {
         c.buffer = malloc(CHUNK);
         if (!c.buffer) status = presil_fail(PRESIL_EHOSTMEM, "no host memory to compare with");
     }
-    if (!status && (rtl->lost || device->twin_writes.lost)) {
+    if (!status && (rtl->lost || device->twin.writes.lost)) {
         presil_warn("%s: not compared: no host memory for the list of what was written", report->label);
     } else if (!status) {
-        status = compare(&c, device->rtl_writes_known ? rtl : NULL);
+        status = compare(&c, device->log.known ? rtl : NULL);
     }
     free(c.buffer);
     return status;
 }
 
 static int prepare(presil_device *device, const presil_plan_info *info) {
-    const bool ours = presil_memory_home_is_mapping(device) && device->memory_fd >= 0;
+    const bool ours = presil_memory_home_is_mapping(device) && device->memory.fd >= 0;
     return ours ? view_open(device) : presil_view_stage(device, info);
 }
 
@@ -225,7 +205,7 @@ int presil_launch_verify(presil_device *device, const presil_plan *plan, const p
     if (!status) status = prepare(device, info);
     if (status) return status;
     char refused[ERROR_TEXT] = "";
-    const int twin = presil_twin_run(device, plan, device->view, 1, report);
+    const int twin = presil_twin_run(device, plan, device->twin.view, 1, report);
     if (twin) (void)snprintf(refused, sizeof refused, "%s", presil_error_text());
     if (!twin && device->capture.listening) presil_capture_expected(device);
     status = presil_launch_rtl(device, plan, info, seq, report);

@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Packed weights: laid out by the chip, written into a block of device memory in stream order. */
-#include "core.h"
+#include "weights.h"
+#include "device.h"
+#include "device_memory.h"
+#include "fail.h"
+#include "life.h"
+#include "presil_heap.h"
 #include "presil_image.h"
+#include "queue.h"
+#include "start.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -28,7 +35,8 @@ static int check(const presil_weights_desc *d) {
 static int write_packed(presil_device *device, presil_weights *weights, const presil_weights_desc *d) {
     char text[ERROR_TEXT] = "";
     presil_error_buffer error = {text, sizeof text};
-    if (presil_memory_home_is_mapping(device) && atomic_load(&device->completed) == atomic_load(&device->submitted)) {
+    if (presil_memory_home_is_mapping(device) &&
+        atomic_load(&device->queue.completed) == atomic_load(&device->queue.submitted)) {
         const int status =
             device->chip_ops->pack(device->chip, weights->layout, d, presil_memory_at(device, weights->packed), &error);
         if (status) return presil_fail(status, "packing weights: %s", text);
@@ -47,7 +55,7 @@ static int write_packed(presil_device *device, presil_weights *weights, const pr
             .to = weights->packed, .host_from = buffer, .bytes = weights->bytes, .owned = buffer, .weights = weights}};
     if (!status) {
         (void)atomic_fetch_add(&weights->references, 1);
-        status = presil_queue_push(device, &device->default_stream, &item, true);
+        status = presil_queue_push(device, &device->queue.default_stream, &item, true);
         if (status) (void)atomic_fetch_sub(&weights->references, 1);
     }
     if (status) free(buffer);
@@ -107,7 +115,7 @@ int presil_weights_create_at(presil_device *device, const presil_weights_desc *d
     if (status) return status;
     d.size = sizeof d;
     status = check(&d);
-    if (!status && device->no_map && atomic_load(&device->mode) != PRESIL_MODE_MODEL)
+    if (!status && device->memory.no_map && atomic_load(&device->mode) != PRESIL_MODE_MODEL)
         status = presil_start_if_needed(device);
     if (status) return status;
     if (!device->chip_ops->layout)

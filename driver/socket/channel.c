@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
 #include "channel.h"
+#include "presil_clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -33,13 +33,7 @@ void channel_close(channel *c) {
     *c = (channel){.fd = -1};
 }
 
-uint64_t channel_now_ns(void) {
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-uint64_t channel_now_ms(void) { return channel_now_ns() / 1000000u; }
+uint64_t channel_now_ms(void) { return presil_now_ns() / 1000000u; }
 
 /* Whether a core is free for a thread that only looks: as many threads run as there are cores, at most. Looked up every
  * few milliseconds; where the kernel doesn't say, no core is. */
@@ -61,11 +55,11 @@ static bool core_to_spare(uint64_t now) {
 }
 
 int channel_poll(struct pollfd *fds, size_t count, int timeout_ms, unsigned spin_us) {
-    const uint64_t begin = channel_now_ns();
+    const uint64_t begin = presil_now_ns();
     uint64_t look_ns = spin_us * 1000ull;
     if (timeout_ms >= 0 && look_ns > (uint64_t)timeout_ms * 1000000u) look_ns = (uint64_t)timeout_ms * 1000000u;
     if (look_ns && core_to_spare(begin)) {
-        for (uint64_t now = begin; now - begin < look_ns; now = channel_now_ns()) {
+        for (uint64_t now = begin; now - begin < look_ns; now = presil_now_ns()) {
             const int ready = poll(fds, count, 0);
             if (ready) return ready;
         }

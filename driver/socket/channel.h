@@ -20,7 +20,6 @@ typedef struct {
 int channel_open(channel *c, int fd); /* 0 or -ENOMEM; takes the descriptor either way */
 void channel_close(channel *c);
 
-uint64_t channel_now_ns(void);
 uint64_t channel_now_ms(void);
 /* Who is at the other end: user and process, as the kernel noted them at connect() and listen(). */
 bool channel_peer(int fd, unsigned *uid, int *pid);

@@ -3,7 +3,7 @@
  * whoever captures is told of rows; boxes are walked completely, or as far as somebody wants. */
 #include <stdio.h>
 #include <stdlib.h>
-#include "core.h"
+#include "device.h"
 #include "core_fixture.h"
 
 /* ---- boxes as such */

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "core.h"
+#include "device.h"
 #include "core_fixture.h"
 #include "presil_capture.h"
 #include "presil_image.h"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 #include "asked.h"
-#include "core.h"
+#include "device.h"
 #include "core_fixture.h"
 #include "regs.h"
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "asked.h"
-#include "core.h"
+#include "device.h"
 #include "core_fixture.h"
 
 enum { WATCHDOG = 3000, COMMAND = 4, MEMORY = 5, ROWS = 6, COPY = 1 << 15 };
@@ -50,7 +50,7 @@ static void run(rig *r) {
     presil_error_buffer error = {r->text, sizeof r->text};
     uint64_t work;
     assert_int_equal(link->ops->launch(link->handle, 1), 0);
-    assert_int_equal(chip->submit(d->chip, link, &d->command, r->plan, 0, &error), 0);
+    assert_int_equal(chip->submit(d->chip, link, &d->memory.command, r->plan, 0, &error), 0);
     presil_wait w = {.size = sizeof w, .hang_cycles = WATCHDOG};
     assert_int_equal(link->ops->wait(link->handle, &w), 0);
     assert_int_equal(w.reason, PRESIL_WAIT_HUNG);

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "client.h"
-#include "core.h"
+#include "device.h"
 
 static presil_device *open_at(presil_mode mode, const char *spec) {
     const presil_device_options options = {

@@ -2,6 +2,7 @@
 /* From bytes to requests: what the client sends is checked, and handed out one at a time. */
 #define _GNU_SOURCE
 #include "server.h"
+#include "presil_clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -81,7 +82,7 @@ void presil_server_hand_out(presil_server *s, const presil_request *q, uint32_t 
     s->sequence = sequence;
     s->cancelled = false;
     s->deadline_ns = q->kind == PRESIL_REQUEST_WAIT ? q->wait.deadline_ns : 0;
-    s->wait_began = s->progress_at = channel_now_ns();
+    s->wait_began = s->progress_at = presil_now_ns();
     s->looked_at = 0;
 }
 
@@ -239,7 +240,7 @@ void presil_server_progress(presil_server *s, uint64_t cycles) {
 
 uint32_t presil_serve_poll(presil_server *s, uint64_t cycles) {
     if (!s || !s->outstanding) return 0;
-    const uint64_t now = channel_now_ns();
+    const uint64_t now = presil_now_ns();
     if (s->deadline_ns && now - s->wait_began >= s->deadline_ns) return PRESIL_WAIT_DEADLINE;
     if (now - s->looked_at < 1000000u) return 0;
     s->looked_at = now;

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * device.h - the device: what it was opened as, its chip, and its parts, each of which has a header of its own. No
+ * function is declared here.
+ *
+ * Threads: `queue.lock` guards the queue, streams and events; `memory.lock` the allocator; `reports.lock` the
+ * callbacks. Whoever has set `queue.running` (the worker, or a caller that waits) is the runner: it alone touches the
+ * chip, the transport, `run`, `twin` and `log`, without holding a lock.
+ */
+#ifndef PRESIL_CORE_DEVICE_H
+#define PRESIL_CORE_DEVICE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include "device_memory.h"
+#include "listeners.h"
+#include "model.h"
+#include "presil.h"
+#include "presil_chip.h"
+#include "queue.h"
+#include "report.h"
+#include "residency.h"
+#include "running.h"
+#include "chip_writes.h"
+
+#define MOST_HANG_CYCLES (1ull << 40)
+
+struct presil_device {
+    atomic_int references; /* the handle and every object that points here */
+    atomic_bool closed;
+    unsigned process;                 /* of presil_watch_forks(), at open */
+    void (*destroy)(presil_device *); /* with the last reference */
+
+    /* as opened */
+    char config[32], build[32];
+    bool config_given, build_given;
+    char transport_spec[160]; /* "inproc", or the kind and its options: "socket:..." (choose_transport.c) */
+    char *library_path, *chip_path, *memory_model;
+    uint64_t seed, hang_cycles, hang_ns; /* hang_ns: where the transport has no clock */
+
+    /* chip and transport */
+    const presil_chip_ops *chip_ops; /* chip_table */
+    presil_chip_ops chip_table;      /* the chip's, NULL where it ends */
+    presil_chip *chip;
+    presil_chip_limits limits;
+    atomic_int mode;
+    atomic_bool started; /* the transport is open and the chip probed */
+    bool dead;
+    presil_link link;
+    presil_transport_ops transport_ops; /* link.ops: the transport's table, NULL where it ends or has nothing */
+    presil_transport_info transport;
+
+    device_memory memory;
+    residency residency;
+    work_queue queue;
+    run_state run;
+    twin_state twin;
+    chip_writes log;
+    capture_state capture;
+    report_state reports;
+};
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* record.h - recorded command lists. */
+#ifndef PRESIL_CORE_RECORD_H
+#define PRESIL_CORE_RECORD_H
+
+#include <stdatomic.h>
+#include "presil_chip.h"
+#include "queue.h"
+
+typedef struct {
+    presil_plan *plan;
+    launch_tensors *tensors; /* owned; NULL: not known */
+    uint64_t plan_ns;
+} recorded_plan;
+
+struct presil_list {
+    presil_device *device;
+    atomic_int references;
+    recorded_plan *plans;
+    size_t count, capacity;
+    atomic_bool submitted;
+};
+
+int presil_list_append(presil_list *list, presil_plan *plan, launch_tensors *tensors, uint64_t plan_ns);
+void presil_list_drop(presil_list *list);
+
+#endif

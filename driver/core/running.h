@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* running.h - what stays between launches; the runner's. */
+#ifndef PRESIL_CORE_RUNNING_H
+#define PRESIL_CORE_RUNNING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct {
+    uint64_t launches;
+    uint64_t clock; /* of the chip, after the last launch */
+    char *trace_path;
+    uint64_t trace_first, trace_count;
+    bool tracing, trace_window; /* window: these cycles of one launch */
+    uint64_t trace_from, trace_to;
+} run_state;
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* weights.h - packed weights. */
+#ifndef PRESIL_CORE_WEIGHTS_H
+#define PRESIL_CORE_WEIGHTS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include "presil_chip.h"
+
+struct presil_weights {
+    presil_device *device;
+    atomic_int references; /* the handle and every queued write */
+    atomic_bool unwritten; /* the last write failed: nothing may be computed with what lies there */
+    presil_layout *layout;
+    presil_daddr packed;
+    uint64_t bytes;
+    bool placed;              /* in the caller's memory */
+    presil_weights_desc desc; /* as packed, without pointers */
+};
+
+void presil_weights_drop(presil_weights *weights);
+
+#endif
