@@ -5,6 +5,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 
 import pytest
+import table
 from conform_runs import BUILD, ROOT, conform, library
 
 from conform import reference
@@ -23,6 +24,7 @@ def test_transport_of_our_chips(name, tmp_path):
     expected = [check.name for check in CHECKS.values() if check.level == "transport"]
     assert [row["check"] for row in run["checks"]] == expected
     assert run["counts"] == {"passed": len(expected), "failed": 0, "skipped": 0}, run["output"]
+    table.expect_as_said("tiny", run)
     suite = ElementTree.parse(junit).getroot().find("testsuite")
     assert [case.get("name") for case in suite.iter("testcase")] == expected and suite.get("failures") == "0"
     assert all(name in html.read_text() for name in expected)

@@ -10,6 +10,7 @@ from pathlib import Path
 from .checks import Failed, Skipped, check, expect, expect_equal
 
 RUNTIME = "docs/runtime.md"
+REPEATED = ("int8", "mlp", "quantized-mlp")
 
 
 def _told(context, *networks: str) -> list:
@@ -46,7 +47,7 @@ def _python_path() -> str:
 )
 def networks(context) -> int:
     told = _told(context)
-    expect(len(told) >= 8, f"8 networks expected, {len(told)} ran")
+    expect(len(told) >= 10, f"10 networks expected, {len(told)} ran")
     for row in told:
         expect(row["error"] <= row["allowed"], f"{row['name']}: error {row['error']:.3g}, {row['allowed']:.3g} allowed")
         expect(row["chip"] + row["host"] > 0, f"{row['name']}: neither the chip nor the host is counted")
@@ -55,12 +56,17 @@ def networks(context) -> int:
     if not launches:
         raise Skipped("the chip takes none of the networks' operators")
     context.notes.append(f"{launches} launches on the chip, {host} operators on the host")
+    if off := sum(row.get("off_by_one", 0) for row in told):
+        context.notes.append(f"{off} int8 codes one step from docs/numerics.md 7")
     return sum(row["elements"] for row in told)
 
 
 @check("same-again", "the same network again: the same cycles", RUNTIME, "Enqueuing returns at once", "pytorch")
 def same_again(context) -> int:
-    told = _told(context, "int8", "mlp", "int8", "mlp")
-    for before, after in zip(told[:2], told[2:], strict=True):
+    told = _told(context, *REPEATED, *REPEATED)
+    pairs = [pair for pair in zip(told, told[len(REPEATED) :]) if pair[0]["chip"]]
+    for before, after in pairs:
         expect_equal(after["cycles"], before["cycles"], f"cycles of {before['name']} the second time")
-    return 2
+    if not pairs:
+        raise Skipped("the chip takes none of the networks' operators")
+    return len(pairs)
