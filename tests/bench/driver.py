@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from . import built
+
 MODES = {"rtl": 0, "model": 1, "verify": 2}
 DTYPES = {"int8": 0, "bf16": 1, "fp32": 2, "int32": 3}
 BYTES = {"int8": 1, "bf16": 2, "fp32": 4, "int32": 4}
@@ -147,7 +149,7 @@ def library_directory() -> Path:
 
 
 def _load():
-    lib = C.CDLL(str(library_directory() / "libpresil.so"))
+    lib = C.CDLL(str(built.library("libpresil.so")))
     lib.presil_error_text.restype = C.c_char_p
     lib.presil_host_pointer.restype = C.c_void_p
     lib.presil_host_pointer.argtypes = [C.c_void_p, C.c_uint64, C.c_uint64]

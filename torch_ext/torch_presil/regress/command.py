@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from . import baseline, errors, good, history, html, junit, live, process, records, results, summary, testplan
-from . import versions
+from . import baseline, errors, good, history, html, junit, live, process, ranking, records, results, summary
+from . import testplan, versions
 from .coverage_report import of_run as coverage_of
 from .coverage_report import show as show_coverage
 from .errors import UsageError
@@ -52,6 +52,7 @@ class Options:
     against: str | None = None
     accept: str | None = None
     good: str | None = None
+    rank: bool = False
     list: bool = False
 
 
@@ -135,6 +136,8 @@ class Session:
             return self.list()
         if o.accept is not None and not o.suites and not o.rerun_failed:
             return self.accept(records.find(self.base, o.run))
+        if o.rank and not (o.suites or o.rerun_failed or o.resume):
+            return self.rank(records.find(self.base, o.run))
         if o.resume:
             run = records.find(self.base, o.run)
         else:
@@ -184,6 +187,8 @@ class Session:
             return errors.INTERRUPTED
         if stopped:
             self.console.print(f"stopped after {self.options.max_failures} failures (--max-failures)", highlight=False)
+        if self.options.rank:
+            ranking.of_run(run, found, self.console)
         if self.options.accept is not None:
             if code in (errors.PASS, errors.CYCLES):
                 return self.accept(run)
@@ -211,6 +216,13 @@ class Session:
     def accept(self, run: records.Run) -> int:
         for path, count in baseline.accept(run, self.options.accept).items():
             self.console.print(f"{path}: {count} cases changed; review its diff", highlight=False, soft_wrap=True)
+        return errors.PASS
+
+    def rank(self, run: records.Run) -> int:
+        """Of a run that has ended."""
+        value = ranking.of_run(run, run.records(), self.console)
+        if self.options.json:
+            records.write_whole(Path(self.options.json), results.text(value))
         return errors.PASS
 
     def list(self) -> int:
