@@ -17,6 +17,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static bool is_clocked(const presil_device *device) { return device->transport.capabilities & PRESIL_CAP_CLOCKED; }
 
@@ -59,6 +60,13 @@ static int run(presil_device *device, const work_item *item, int mode, const pre
     return presil_fail(ran, "%s", text);
 }
 
+/* snprintf would be a tenth of an empty launch. */
+static void take_label(presil_report *report, const char *label) {
+    const size_t length = label ? strnlen(label, sizeof report->label - 1) : 0;
+    if (length) memcpy(report->label, label, length);
+    report->label[length] = 0;
+}
+
 int presil_launch(presil_device *device, const work_item *item) {
     const uint64_t start = presil_now_ns();
     presil_plan_info info;
@@ -77,7 +85,7 @@ int presil_launch(presil_device *device, const work_item *item) {
                             .difference_cycle = UINT64_MAX,
                             .origin = item->origin,
                             .tag = item->tag};
-    (void)snprintf(report.label, sizeof report.label, "%s", info.label ? info.label : "");
+    take_label(&report, info.label);
     status = run(device, item, mode, &info, &report);
     if (status) status = presil_fail(status, "%s: %s", report.label, presil_error_text());
     /* A chip that counts no cycles is a model, wherever it runs. */
@@ -86,7 +94,8 @@ int presil_launch(presil_device *device, const work_item *item) {
     report.status = (uint32_t)-status;
     report.host_ns = item->plan_ns + (presil_now_ns() - start) - report.sim_ns - report.twin_ns;
     char text[ERROR_TEXT];
-    (void)snprintf(text, sizeof text, "%s", presil_error_text());
+    text[0] = 0;
+    if (status) (void)snprintf(text, sizeof text, "%s", presil_error_text());
     if (device->capture.listening) presil_capture_end(device, &report, text);
     if (device->log.on) presil_log_end(device);
     presil_report_deliver(&device->reports, &report);

@@ -21,8 +21,9 @@ static void on_write(void *context, presil_daddr address, uint64_t bytes) {
 
 int presil_twin_run(presil_device *device, const presil_plan *plan, uint8_t *memory, uint32_t log_writes,
                     presil_report *report) {
-    char text[ERROR_TEXT] = "";
+    char text[ERROR_TEXT];
     presil_error_buffer error = {text, sizeof text};
+    text[0] = 0;
     const presil_executor_memory window = {.size = sizeof window,
                                            .base = device->memory.base,
                                            .bytes = device->memory.bytes,

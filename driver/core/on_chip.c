@@ -220,8 +220,9 @@ void presil_trace_begin(presil_device *device, uint64_t launch) {
 
 static int run_segment(rtl_launch *launch, uint32_t segment, presil_report *report) {
     presil_device *device = launch->device;
-    char text[ERROR_TEXT] = "";
+    char text[ERROR_TEXT];
     presil_error_buffer buffer = {text, sizeof text};
+    text[0] = 0;
     const int error =
         device->link.ops->launch ? device->link.ops->launch(device->link.handle, launch->info->signature + segment) : 0;
     if (error) return presil_transport_failed(&device->link, "preparing the launch", error);

@@ -211,8 +211,9 @@ int presil_op_enter(presil_device *device, presil_stream **stream) {
 }
 
 static int plan(const presil_device *device, const presil_op *op, presil_plan **out) {
-    char text[ERROR_TEXT] = "";
+    char text[ERROR_TEXT];
     presil_error_buffer error = {text, sizeof text};
+    text[0] = 0; /* not all of it: this is on the way of every operator */
     const int status = device->chip_ops->plan(device->chip, op, out, &error);
     return status ? presil_fail(status, "%s: %s", op->label ? op->label : presil_op_name(op->kind), text) : PRESIL_OK;
 }
