@@ -19,7 +19,11 @@ extern "C" {
 
 /* Operands, then attributes ("name[count]: default"). Dimensions are named in their order; strides are anybody's.
  * An attribute that is not given has its default. Every kind has the output "output", and may have the input
- * "residual", of the output's shape, for the step ADD. */
+ * "residual", of the output's shape, for the step ADD. Between the first and the last dimension of convolutions and
+ * pools there may be others than H and W, and as many of them; attributes that have a number for each go along.
+ * What each comes to, in C: presil_reference.h. Integers are exact, sums of products wrap around to 32 bits (to 64
+ * where an operand is INT64), integer results without a float in them to their dtype; others are rounded to nearest,
+ * ties to even, and an integer dtype keeps them inside its bounds. */
 typedef enum {
     PRESIL_OP_NOP = 0,  /* an empty launch; no operands, no output */
     PRESIL_OP_COPY = 1, /* input -> output, same shape and dtype */
@@ -36,15 +40,20 @@ typedef enum {
      * CONV: stride, padding, dilation, groups. */
     PRESIL_OP_WEIGHT_GRADIENT = 6,
     /* input [N, H, W, C] -> [N, OH, OW, C]. kernel[2], stride[2]: kernel, padding[2]: 0, dilation[2]: 1;
-     * AVERAGE: count_include_pad[1]: 1, divisor[1]: 0 (the window's size). */
+     * AVERAGE: count_include_pad[1]: 1, divisor[1]: 0 (the window's size, without what lies behind the padding). */
     PRESIL_OP_POOL_MAX = 7,
     PRESIL_OP_POOL_AVERAGE = 8,
     PRESIL_OP_ELEMENTWISE = 9, /* input [, other], broadcast -> output. function (text): PyTorch's name, "add" */
     PRESIL_OP_REDUCTION = 10,  /* input -> output. function (text): "sum", "mean", "max"...; dims[n]: all */
     PRESIL_OP_SOFTMAX = 11,    /* input -> output. dim[1]: the last; log[1]: 0 */
-    PRESIL_OP_NORM = 12,       /* input [, weight, bias, mean, variance]. function (text): "layer", "batch", "group",
-                                  "rms"; epsilon (real), groups[1] */
-    PRESIL_OP_GATHER = 13      /* input, index -> output. dim[1]: 0 */
+    /* input [, weight, bias, mean, variance]. function (text): "layer", "rms" (over as many of the last dimensions as
+     * weight has, without one the last), "batch" (by channel, the last; with mean and variance, or over the input's
+     * own), "group" (as "batch", of each image, groups[1] of channels); epsilon (real): 1e-5. */
+    PRESIL_OP_NORM = 12,
+    /* input, index (integers) -> output. dim[1]: 0. index of input's dimensions and output's shape: output[i, j, k] =
+     * input[i, index[i, j, k], k] for dim 1; else index stands in place of dimension dim: output[i, ..., k] = input[i,
+     * index[...], k]. */
+    PRESIL_OP_GATHER = 13
 } presil_op_kind;
 
 enum { PRESIL_OP_DIMS = 8, PRESIL_OP_INPUTS = 8, PRESIL_OP_OUTPUTS = 4 };
@@ -74,10 +83,10 @@ typedef struct {
 
 /* What happens to each element x of the result, in the order given, before it is converted to the output's dtype. */
 typedef enum {
-    PRESIL_STEP_SCALE = 0, /* x * scale; with an operand: times its element of x's channel (the last dimension) */
+    PRESIL_STEP_SCALE = 0, /* x * scale; with an operand: times its element of x's channel (the last dimension) alone */
     PRESIL_STEP_ADD = 1,   /* x + (r - zero_point) * scale, r of the operand. A float operand: zero_point 0, scale 1 */
     PRESIL_STEP_CLAMP = 2, /* min(max(x, low), high) */
-    PRESIL_STEP_QUANTIZE = 3 /* min(max(round to nearest even of x + zero_point, int_low), int_high) */
+    PRESIL_STEP_QUANTIZE = 3 /* min(max(nearest(x) + zero_point, int_low), int_high), ties to even */
 } presil_step_kind;
 
 #define PRESIL_NO_OPERAND 0xffffffffu

@@ -34,6 +34,7 @@ ROOMS = {
     "driver/chip": API | CHIP | {"presil_hazards.h", "presil_twin.h"} | GENERATED - {"presil_rtl_hash.h"},
     "driver/socket": TRANSPORT | CLOCK | {"presil_serve.h"},
     "driver/board": TRANSPORT | CLOCK,
+    "driver/reference": {"presil_op.h", "presil_reference.h"},
     "driver/bundle": API | BUNDLE | SIZED,
     "driver/capture": API | CAPTURE,
     "driver/replay": API | CAPTURE | BUNDLE | COMMANDS,

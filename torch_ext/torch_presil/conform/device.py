@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 OK, EINVAL, ENOMEM, EHOSTMEM, EUNSUPPORTED, ENODEV, EBUS, EDESC, EHUNG, ECANCELLED = 0, *range(-1, -10, -1)
-INT8, BF16, FP32, INT32 = range(4)  # presil_dtype
+INT8, BF16, FP32, INT32, UINT8, INT16, FP16, INT4, FP8_E4M3, FP8_E5M2, INT64 = range(11)  # presil_dtype
 NOP, COPY, CONV, CONV_TRANSPOSE, DEPTHWISE, MATMUL, WEIGHT_GRADIENT, POOL_MAX, POOL_AVERAGE, ELEMENTWISE = range(10)
+REDUCTION, SOFTMAX, NORM, GATHER = range(10, 14)
 KINDS = 14  # presil_op_kind
 SCALE, ADD, CLAMP, QUANTIZE = range(4)  # presil_step_kind
 NO_OPERAND, ENGINES, CAUSES, COUNTERS = 0xFFFFFFFF, 5, 16, 16
@@ -162,7 +163,7 @@ class Op:
     kind: int
     inputs: list = field(default_factory=list)  # Operand
     outputs: list = field(default_factory=list)
-    attributes: dict = field(default_factory=dict)  # name -> list of ints, or a text
+    attributes: dict = field(default_factory=dict)  # name -> list of ints, a float, or a text
     steps: list = field(default_factory=list)
     compute: int = 0
 
@@ -173,6 +174,8 @@ class Op:
             to.name = name.encode()
             if isinstance(value, str):
                 to.text = value.encode()
+            elif isinstance(value, float):
+                to.count, to.reals = 1, (c.c_double * 1)(value)
             else:
                 to.count, to.integers = len(value), (c.c_int64 * len(value))(*value)
         steps = (Step * max(len(self.steps), 1))(*self.steps)
