@@ -330,9 +330,9 @@ static int find_block(presil_bundle_reader *r, const presil_bundle_id *id, uint6
 
 int presil_bundle_get_block(presil_bundle_reader *reader, const presil_bundle_id *id, void *to) {
     uint64_t number = 0;
-    if (!reader || !id || (!to && id->bytes)) return bundle_fail(PRESIL_EINVAL, "reader, id or to is NULL");
+    if (!reader || !id) return bundle_fail(PRESIL_EINVAL, "reader or id is NULL");
     const int status = find_block(reader, id, &number);
-    return status ? status : bundle_read_record(reader, number, to);
+    return status || !to ? status : bundle_read_record(reader, number, to);
 }
 
 int presil_bundle_get_memory(presil_bundle_reader *reader, const presil_bundle_memory *memory,

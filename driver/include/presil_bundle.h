@@ -287,7 +287,8 @@ PRESIL_CHECKED int presil_bundle_find_launch(presil_bundle_reader *reader, uint6
 PRESIL_CHECKED int presil_bundle_next_result(presil_bundle_reader *reader, uint64_t launch_number, uint64_t from,
                                              uint64_t *number);
 
-/* Contents of a block: id->bytes to `to`, checked against its hash. */
+/* Contents of a block: id->bytes to `to`, checked against its hash. `to` NULL: only whether it is there, so that nobody
+ * asks for memory by a length that no block has. */
 PRESIL_CHECKED int presil_bundle_get_block(presil_bundle_reader *reader, const presil_bundle_id *id, void *to);
 /* Calls write() for every range of `memory`, in order of address, with its contents: to put them into a device, or to
  * compare. It returns 0, or a presil_status that ends the walk and is returned. */

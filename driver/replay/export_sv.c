@@ -16,7 +16,7 @@
 #include <unistd.h>
 #include "presil_debug.h"
 
-enum { PAGE = 4096, MOST_PAGES = 1 << 18 };
+enum { PAGE = 4096, MOST_PAGES = 1 << 16, SLOTS_LOG2 = 17, SLOTS = 1 << SLOTS_LOG2 };
 
 /* Pages of device memory that the launch touches: before it, after it, and which bytes are known before. */
 typedef struct {
@@ -26,7 +26,8 @@ typedef struct {
 
 typedef struct {
     replay *r;
-    page *pages; /* sorted when all are there */
+    page *pages;     /* sorted when all are there */
+    uint32_t *slots; /* SLOTS of them, by a hash of the number: place in `pages` + 1, 0: free */
     uint64_t count, capacity;
     uint32_t (*registers)[2];
     uint64_t register_count, register_capacity;
@@ -40,11 +41,13 @@ static int by_number(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* NULL: no host memory. Accesses come in order, so the page is most likely the last one. */
+/* NULL: no host memory, or too many. */
 static page *page_of(exported *e, uint64_t number) {
-    for (uint64_t i = e->count; i-- > 0;) {
-        if (e->pages[i].number == number) return &e->pages[i];
-    }
+    if (!e->slots) e->slots = calloc(SLOTS, sizeof *e->slots);
+    if (!e->slots) return NULL;
+    uint32_t *slot = &e->slots[number * 0x9e3779b97f4a7c15u >> (64 - SLOTS_LOG2)];
+    while (*slot && e->pages[*slot - 1].number != number) slot = slot == &e->slots[SLOTS - 1] ? e->slots : slot + 1;
+    if (*slot) return &e->pages[*slot - 1];
     if (e->count == e->capacity) {
         const uint64_t more = e->capacity ? 2 * e->capacity : 16;
         page *at = more <= MOST_PAGES ? realloc(e->pages, more * sizeof *at) : NULL;
@@ -55,6 +58,7 @@ static page *page_of(exported *e, uint64_t number) {
     page *p = &e->pages[e->count++];
     memset(p, 0, sizeof *p);
     p->number = number;
+    *slot = (uint32_t)e->count;
     return p;
 }
 
@@ -140,15 +144,22 @@ static int finish(const exported *e, FILE *f, const char *name) {
                : replay_fail(EXIT_USAGE, "%s/%s can't be written: %s", e->r->a->export_sv, name, strerror(errno));
 }
 
+static void put_hex(char *to, uint8_t byte) {
+    to[0] = "0123456789abcdef"[byte >> 4];
+    to[1] = "0123456789abcdef"[byte & 15];
+}
+
 static int write_pages(exported *e, const char *name, moment when) {
     const uint32_t word = e->r->info.word_bytes;
+    char line[2 * PAGE + 1];
     FILE *f = create(e, name);
     if (!f) return EXIT_USAGE;
+    line[2 * word] = '\n';
     for (uint64_t i = 0; i < e->count; i++) {
         const uint8_t *bytes = when == BEFORE ? e->pages[i].before : e->pages[i].after;
         for (uint32_t at = 0; at < PAGE; at += word) {
-            for (uint32_t k = word; k-- > 0;) (void)fprintf(f, "%02x", bytes[at + k]);
-            (void)fputc('\n', f);
+            for (uint32_t k = 0; k < word; k++) put_hex(line + 2 * k, bytes[at + word - 1 - k]);
+            (void)fwrite(line, 1, 2 * word + 1, f);
         }
     }
     return finish(e, f, name);
@@ -263,6 +274,7 @@ int replay_export_sv(replay *r, uint64_t place) {
     if (!status) status = collect(&e);
     if (!status) status = export_files(&e);
     free(e.pages);
+    free(e.slots);
     free(e.registers);
     replay_drop(r);
     return status;

@@ -165,6 +165,9 @@ int replay_load(replay *r, presil_list **out) {
     if (!bytes || bytes > UINT64_MAX - 32)
         return replay_fail(EXIT_USAGE, "launch %llu has no commands in the file: its chip can't store them",
                            (unsigned long long)r->out->place);
+    if (presil_bundle_get_block(r->reader, &r->record->commands, NULL))
+        return replay_fail(EXIT_USAGE, "launch %llu: %s", (unsigned long long)r->out->place,
+                           presil_bundle_error_text());
     uint8_t *image = calloc(1, 16 + padded);
     if (!image)
         return replay_fail(EXIT_INTERNAL, "no host memory for %llu bytes of commands", (unsigned long long)bytes);

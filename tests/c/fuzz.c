@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static const char *test_name, *budget_what = "nothing";
 static uint64_t seed, state, cases;
@@ -26,7 +27,8 @@ void *__wrap_realloc(void *old, size_t bytes);
 void __wrap_free(void *old);
 
 static void failed(const char *text) {
-    (void)fprintf(stderr, "%s: %s\n  while: %s\n  replay: PRESIL_FUZZ_SEED=%llu PRESIL_FUZZ_CASES=%llu (%s)\n",
+    /* stderr may be hushed */
+    (void)dprintf(STDERR_FILENO, "%s: %s\n  while: %s\n  replay: PRESIL_FUZZ_SEED=%llu PRESIL_FUZZ_CASES=%llu (%s)\n",
                   test_name, text, budget_what, (unsigned long long)seed, (unsigned long long)cases, test_name);
     abort();
 }

@@ -21,6 +21,8 @@ PROGRAMS = [
     ("test_fuzz_config", ["tests/systemc/vp_tiny.ini"], 200_000),
     # Twice so many runs: of files, and of contents with right hashes. PRESIL_FUZZ_CASES=5000000 is ten times that.
     ("test_fuzz_bundle", [], 500_000),
+    # Replayed on the model, and a share of them in other ways; ten times that: PRESIL_FUZZ_CASES=10000000.
+    ("test_fuzz_replay", [], 1_000_000),
 ]
 
 

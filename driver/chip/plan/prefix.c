@@ -40,7 +40,8 @@ static bool balance(presil_desc *list, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const uint32_t op = presil_desc_opcode(&list[i]);
         uint32_t signal = presil_desc_signal(&list[i]);
-        for (uint32_t s = 0; op && s < 4; s++) {
+        /* Of commands that the chip refused there may be others than its engines have. */
+        for (uint32_t s = 0; op && op <= PRESIL_ENGINES && s < 4; s++) {
             const uint32_t t = 4 * (op - 1) + s;
             if ((signal >> s & 1u) && given[t]++ >= waits[t]) signal &= ~(1u << s);
         }
