@@ -172,7 +172,7 @@ typedef struct {
     uint32_t hold;       /* 1: a group's records stay in host memory until it is committed; abandoning drops them */
     uint32_t ring;       /* n > 0: as hold, and of the committed groups the last n stay in memory, until
                             presil_bundle_flush() or presil_bundle_close() writes them; older ones are dropped */
-    int32_t level;       /* of zstd: 0 the default, 1 to 19; -1: no compression */
+    int32_t level;       /* of zstd: 1 to 19; 0, the default: 1, of contents Huffman codes alone; -1: none */
     uint32_t overwrite;  /* 1: a file that is there is replaced; 0: it is refused */
     uint32_t foreground; /* 1: compress and write in the calling thread; 0: in a thread of the writer's own */
     uint64_t hold_bytes; /* most host memory for held contents: beyond it the oldest committed groups are dropped, and a

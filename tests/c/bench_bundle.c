@@ -91,11 +91,11 @@ int main(int argc, char **argv) {
     (void)puts("MB/s of:                 caller's   process's  caller's      whole     file /\n"
                "data     level  thread  cpu time   cpu time   waiting       wall   contents");
     static const char *const kinds[] = {"fp32", "bf16", "int8", "random"};
-    static const int levels[] = {-1, 1, 3};
+    static const int levels[] = {-1, 0, 1, 3};
     int status = 0;
     for (size_t k = 0; k < 4 && !status; k++) {
         fill(data, LAUNCH_BYTES, kinds[k]);
-        for (size_t l = 0; l < 3 && !status; l++) {
+        for (size_t l = 0; l < sizeof levels / sizeof *levels && !status; l++) {
             for (uint32_t foreground = 0; foreground < 2 && !status; foreground++)
                 status = measure(path, data, kinds[k], levels[l], foreground);
         }
