@@ -26,12 +26,15 @@ inline std::string no_such_register(const char* call, uint32_t offset, uint32_t 
   return std::string(call) + ": offset " + hex(offset) + " is not a multiple of 4 below " + hex(registers);
 }
 
-// what: "read", "write". response: of the bus, not okay; negative: none within kRegisterTimeout.
+constexpr int kUnclear = -2;  // of a response that came through TLM: an error, or none
+
+// what: "read", "write". response: of the bus, not okay; -1: none within kRegisterTimeout.
 inline std::string register_failed(const char* what, uint32_t offset, int response) {
   return std::string(what) + " of register " + hex(offset) +
-         (response < 0    ? ": no answer"
-          : response == 3 ? ": answered DECERR"
-                          : ": answered SLVERR");
+         (response == kUnclear ? ": answered with an error, or not at all"
+          : response < 0       ? ": no answer"
+          : response == 3      ? ": answered DECERR"
+                               : ": answered SLVERR");
 }
 
 inline std::string outside_memory(const char* call, uint64_t address, uint64_t bytes, uint64_t base, uint64_t size) {

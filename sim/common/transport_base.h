@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What presil_transport_ops does in the same way over every simulation in this process: its memory, its limits, and
-// codes for what is thrown. A simulation says the rest in its presil_transport, which is derived from TransportState:
+// presil_transport_ops over every simulation in this process: its registers, its memory, its limits, and codes for what
+// is thrown. A simulation says the rest in its presil_transport, which is derived from TransportState:
 //
+//   static unique_ptr<presil_transport> make(const presil_transport_options&, std::string* error, int* code)
+//   void close()                             before it is deleted
 //   template <class Body> int perform(Body)  runs it where simulated time may pass; throws Stopped
 //   void on_stop() noexcept                  the model has thrown Stopped
+//   void describe(presil_transport_info*)    what it is; capabilities beside those of every simulation
+//   uint32_t registers()                     bytes of them
+//   int access(bool write, uint32_t offset, uint32_t* value)  the bus's response; -1: none; kUnclear
 //   bool idle()                              no bus transaction is open
 //   void begin(uint64_t launch)              memory model and arbiters as a launch finds them
 //   void launched(), waited()                after begin() of a launch; after a wait
@@ -16,8 +21,11 @@
 //   presil_bus_fault fault()
 //   void set_faults(const Fault*, size_t)
 //   bool traces(); std::string no_trace(); bool trace(const char* path, uint64_t first, uint64_t last)
+//   Waiter waiter
 #pragma once
+#include <algorithm>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -65,6 +73,62 @@ template <class T> struct TransportOps {
 
   static const char* last_error(T* t) noexcept { return t->error.c_str(); }
   static void note(T* t, const char* text) noexcept { keep_text(&t->error, text); }
+
+  static int open(const presil_transport_options* options, presil_transport** out, char* error, size_t error_bytes) {
+    presil_transport_options o;
+    int code = PRESIL_TRANSPORT_EINVAL;
+    std::string text = read_options(options, out, &o);
+    if (text.empty()) {
+      if (auto t = T::make(o, &text, &code)) {
+        *out = t.release();
+        return 0;
+      }
+    }
+    if (error && error_bytes) snprintf(error, error_bytes, "%s", text.c_str());
+    return code;
+  }
+
+  static void close(T* t) {
+    const std::unique_ptr<T> ends(t);
+    if (t) t->close();
+  }
+
+  static int info(T* t, presil_transport_info* out) {
+    presil_transport_info info = {};
+    info.size = sizeof info;
+    info.abi = PRESIL_TRANSPORT_ABI;
+    info.capabilities = PRESIL_CAP_WRITE_LOG | PRESIL_CAP_WRITE_TIMES | PRESIL_CAP_COHERENT;
+    if (t->traces()) info.capabilities |= PRESIL_CAP_TRACE;
+    if (t->settings.map) info.capabilities |= PRESIL_CAP_MAPS;
+    t->describe(&info);
+    presil_transport_tell(&info, out);
+    return 0;
+  }
+
+  static int read32(T* t, uint32_t offset, uint32_t* value) {
+    return guarded(t, [&] {
+      uint32_t read = 0;
+      const int code = access(t, false, offset, &read);
+      if (!code) *value = read;
+      return code;
+    });
+  }
+
+  // The cycles of as many read32, without what each of them costs besides.
+  static int read32_many(T* t, const uint32_t* offsets, size_t count, uint32_t* values) {
+    return guarded(t, [&] {
+      std::vector<uint32_t> read(count);
+      for (size_t i = 0; i < count; i++) {
+        if (const int failed = access(t, false, offsets[i], &read[i])) return failed;
+      }
+      std::copy(read.begin(), read.end(), values);
+      return 0;
+    });
+  }
+
+  static int write32(T* t, uint32_t offset, uint32_t value) {
+    return guarded(t, [&] { return access(t, true, offset, &value); });
+  }
 
   static int region(T* t, uint32_t index, presil_region* out) {
     if (index) return t->fail(PRESIL_TRANSPORT_EINVAL, "region: there is one");
@@ -206,6 +270,13 @@ template <class T> struct TransportOps {
   }
 
  private:
+  static int access(T* t, bool write, uint32_t offset, uint32_t* value) {
+    if (!register_exists(offset, t->registers()))
+      return t->fail(PRESIL_TRANSPORT_EINVAL, no_such_register(write ? "write32" : "read32", offset, t->registers()));
+    const int response = t->access(write, offset, value);
+    if (response == 0) return 0;
+    return t->fail(PRESIL_TRANSPORT_EBUS, register_failed(write ? "write" : "read", offset, response));
+  }
   static int busy(T* t, const char* call) {
     return t->fail(PRESIL_TRANSPORT_EINVAL, std::string(call) + ": bus transactions are outstanding");
   }
@@ -215,19 +286,19 @@ template <class T> struct TransportOps {
   }
 };
 
-// The table. The other functions are the simulation's own; bus_open may be nullptr.
-template <class T, auto open, auto close, auto info, auto read32, auto write32, auto read32_many>
+// The table; bus_open may be nullptr.
+template <class T>
 constexpr presil_transport_ops transport_table(int (*bus_open)(presil_transport*, presil_bus_open*)) {
   using Ops = TransportOps<T>;
   return {
       sizeof(presil_transport_ops),
       PRESIL_TRANSPORT_ABI,
-      Guard<open, Ops::note>::call,
-      Guard<close, Ops::note>::call,
-      Guard<info, Ops::note>::call,
+      Guard<Ops::open, Ops::note>::call,
+      Guard<Ops::close, Ops::note>::call,
+      Guard<Ops::info, Ops::note>::call,
       Ops::last_error,
-      Guard<read32, Ops::note>::call,
-      Guard<write32, Ops::note>::call,
+      Guard<Ops::read32, Ops::note>::call,
+      Guard<Ops::write32, Ops::note>::call,
       Guard<Ops::region, Ops::note>::call,
       Guard<Ops::mem_read, Ops::note>::call,
       Guard<Ops::mem_write, Ops::note>::call,
@@ -243,7 +314,7 @@ constexpr presil_transport_ops transport_table(int (*bus_open)(presil_transport*
       Guard<Ops::bus_fault, Ops::note>::call,
       Guard<Ops::set_memory_model, Ops::note>::call,
       Guard<Ops::inject, Ops::note>::call,
-      Guard<read32_many, Ops::note>::call,
+      Guard<Ops::read32_many, Ops::note>::call,
       nullptr,
       Guard<Ops::write_times, Ops::note>::call,
       bus_open,

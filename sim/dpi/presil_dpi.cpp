@@ -6,30 +6,47 @@
 #include <cstring>
 #include <memory>
 
-#include "pin_server.h"
+#include "pin_bench.h"
+#include "presil_serve.h"
 
 namespace {
 
 void say(void*, const char* text) { fprintf(stderr, "presil_dpi: %s\n", text); }
 
-presil_server* serve(const char* socket, const char* chip, const char* configuration, unsigned clock_mhz) {
+presil_transport_info describe(const char* chip, const char* configuration, unsigned clock_mhz) {
+  presil_transport_info info = {};
+  info.size = sizeof info;
+  info.abi = PRESIL_TRANSPORT_ABI;
+  info.clock_mhz = clock_mhz;
+  snprintf(info.chip, sizeof info.chip, "%s", chip);
+  snprintf(info.config, sizeof info.config, "%s", configuration);
+  snprintf(info.build, sizeof info.build, "dpi");
+  snprintf(info.text, sizeof info.text, "presil_dpi in a SystemVerilog simulator");
+  return info;
+}
+
+// Destroyed in this order: the bench's fiber ends before its server goes.
+struct Serving {
+  ~Serving() {
+    bench.reset();
+    presil_serve_close(server);
+  }
+  presil_server* server = nullptr;
+  std::unique_ptr<presil::PinBench> bench;
+};
+
+// False: said why.
+bool serve(Serving* s, const char* socket) {
   presil_serve_options o = {};
   o.size = sizeof o;
   o.path = socket;
   o.log = say;
-  o.info.size = sizeof o.info;
-  o.info.abi = PRESIL_TRANSPORT_ABI;
-  o.info.capabilities = PRESIL_CAP_CLOCKED | PRESIL_CAP_WRITE_LOG | PRESIL_CAP_WRITE_TIMES | PRESIL_CAP_COHERENT;
-  o.info.clock_mhz = clock_mhz;
-  snprintf(o.info.chip, sizeof o.info.chip, "%s", chip);
-  snprintf(o.info.config, sizeof o.info.config, "%s", configuration);
-  snprintf(o.info.build, sizeof o.info.build, "dpi");
-  snprintf(o.info.text, sizeof o.info.text, "presil_dpi in a SystemVerilog simulator");
-  presil_server* server = nullptr;
+  o.info = s->bench->info();
+  o.stop = s->bench->stop();
   char error[256] = "";
-  if (presil_serve_open(&o, &server, error, sizeof error) == 0) return server;
+  if (presil_serve_open(&o, &s->server, error, sizeof error) == 0) return true;
   say(nullptr, error);
-  return nullptr;
+  return false;
 }
 
 }  // namespace
@@ -40,14 +57,15 @@ extern "C" {
 __attribute__((visibility("default"))) void* presil_dpi_open(const char* socket, const char* chip,
                                                              const char* configuration, unsigned word_bytes,
                                                              unsigned clock_mhz, unsigned registers) try {
-  presil_server* server = serve(socket, chip, configuration, clock_mhz);
-  if (!server) return nullptr;
-  auto pins = presil::make_pin_server(word_bytes, registers, server);
-  if (!pins) {
+  auto s = std::make_unique<Serving>();
+  s->bench = presil::PinBench::make(word_bytes, registers, describe(chip, configuration, clock_mhz), [s = s.get()] {
+    if (presil_serve_transport(s->server, presil::pin_transport())) say(nullptr, presil_serve_error_text(s->server));
+  });
+  if (!s->bench) {
     fprintf(stderr, "presil_dpi: WORD is %u: 4, 8, 16, 32, 64 or 128 bytes expected\n", word_bytes);
-    presil_serve_close(server);
+    return nullptr;
   }
-  return pins.release();
+  return serve(s.get(), socket) ? s.release() : nullptr;
 } catch (const std::exception& e) {
   say(nullptr, e.what());
   return nullptr;
@@ -55,14 +73,12 @@ __attribute__((visibility("default"))) void* presil_dpi_open(const char* socket,
   return nullptr;
 }
 
-__attribute__((visibility("default"))) void presil_dpi_close(void* server) {
-  delete static_cast<presil::PinServer*>(server);
-}
+__attribute__((visibility("default"))) void presil_dpi_close(void* server) { delete static_cast<Serving*>(server); }
 
 __attribute__((visibility("default"))) void presil_dpi_rising(void* server, const svBitVecVal* pins) {
   presil::FromChip from;
   memcpy(&from, pins, sizeof from);
-  static_cast<presil::PinServer*>(server)->rising(from);
+  static_cast<Serving*>(server)->bench->rising(from);
 }
 
 // Returns 1 at the end of serving.
@@ -71,7 +87,7 @@ __attribute__((visibility("default"))) int presil_dpi_falling(void* server, cons
   presil::FromChip from;
   presil::ToChip to;
   memcpy(&from, pins, sizeof from);
-  const bool goes_on = static_cast<presil::PinServer*>(server)->falling(from, &to);
+  const bool goes_on = static_cast<Serving*>(server)->bench->falling(from, &to);
   memcpy(inputs, &to, sizeof to);
   return !goes_on;
 }

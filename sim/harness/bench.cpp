@@ -88,17 +88,13 @@ void Bench::monitor() {
   axil_monitor_.sample(*pins_);
 }
 
-// What the chip asks for before the reset has reached all of it is not answered.
 void Bench::hold_reset() {
-  idle_inputs();
-  pins_->rst = 1;
-  for (unsigned i = 0; i < kResetCycles; i++) {
-    abandon_bus();
+  axil_.end(pins_);
+  for (ResetCycles reset; !reset.over(); reset.next()) {
+    pins_->rst = reset.pin();
+    if (reset.abandons()) abandon_bus();
     cycle();
   }
-  pins_->rst = 0;
-  abandon_bus();
-  for (unsigned i = 0; i < kResetCycles; i++) cycle();
 }
 
 void Bench::abandon_bus() {
@@ -106,12 +102,6 @@ void Bench::abandon_bus() {
   axi_monitor_.forget();
   axil_monitor_.forget();
   eval();
-}
-
-void Bench::idle_inputs() {
-  pins_->s_axil_awvalid = pins_->s_axil_wvalid = pins_->s_axil_bready = pins_->s_axil_arvalid = pins_->s_axil_rready =
-      0;
-  memory_.abandon(*pins_);
 }
 
 void Bench::launch(uint64_t launch) {
@@ -171,45 +161,26 @@ void Bench::upset(const Fault&) {}
 
 #endif
 
-int Bench::write32(uint32_t offset, uint32_t value) {
-  Pins& p = *pins_;
-  p.s_axil_awaddr = offset;
-  p.s_axil_wdata = value;
-  p.s_axil_wstrb = 0xf;
-  p.s_axil_awvalid = p.s_axil_wvalid = p.s_axil_bready = 1;
-  int response = -1;
-  for (unsigned i = 0; i < kRegisterTimeout && response < 0; i++) {
+int Bench::access() {
+  do {
     eval();
-    const bool address = p.s_axil_awvalid & p.s_axil_awready, data = p.s_axil_wvalid & p.s_axil_wready;
-    if (p.s_axil_bvalid) response = p.s_axil_bresp;
+    axil_.edge(*pins_);
     cycle();
-    if (address) p.s_axil_awvalid = 0;
-    if (data) p.s_axil_wvalid = 0;
-  }
-  p.s_axil_awvalid = p.s_axil_wvalid = p.s_axil_bready = 0;
-  if (response < 0) axil_monitor_.forget();  // given up: ours to break
+  } while (!axil_.present(pins_));
+  if (axil_.response() < 0) axil_monitor_.forget();  // given up: ours to break
   eval();
-  return response;
+  return axil_.response();
+}
+
+int Bench::write32(uint32_t offset, uint32_t value) {
+  axil_.write(pins_, offset, value);
+  return access();
 }
 
 int Bench::read32(uint32_t offset, uint32_t* value) {
-  Pins& p = *pins_;
-  p.s_axil_araddr = offset;
-  p.s_axil_arvalid = p.s_axil_rready = 1;
-  int response = -1;
-  for (unsigned i = 0; i < kRegisterTimeout && response < 0; i++) {
-    eval();
-    const bool address = p.s_axil_arvalid & p.s_axil_arready;
-    if (p.s_axil_rvalid) {
-      response = p.s_axil_rresp;
-      *value = p.s_axil_rdata;
-    }
-    cycle();
-    if (address) p.s_axil_arvalid = 0;
-  }
-  p.s_axil_arvalid = p.s_axil_rready = 0;
-  if (response < 0) axil_monitor_.forget();
-  eval();
+  axil_.read(pins_, offset);
+  const int response = access();
+  if (response >= 0) *value = axil_.value();
   return response;
 }
 

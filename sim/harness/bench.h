@@ -8,8 +8,8 @@
 
 #include "axi_memory.h"
 #include "axi_monitor.h"
+#include "axil_master.h"
 #include "pins.h"
-#include "registers.h"
 #include "stopped.h"
 #include "verilated.h"
 #if PRESIL_SIM_TRACE
@@ -100,8 +100,8 @@ class Bench {
 
   void monitor();
   void hold_reset();
+  int access();
   void abandon_bus();
-  void idle_inputs();
   void scramble(uint64_t launch);
 
   uint64_t seed_;
@@ -111,6 +111,7 @@ class Bench {
   bool monitored_ = PRESIL_SIM_CHECK;
   AxiMonitor axi_monitor_;
   AxilMonitor axil_monitor_;
+  AxilMaster axil_;
   std::unique_ptr<VerilatedContext> context_;
   std::unique_ptr<Vchip> chip_;
   Pins* pins_ = nullptr;

@@ -2,7 +2,7 @@
 // The pins of a chip's AXI4-Lite slave, and register accesses over them: blocking, from a thread process.
 #pragma once
 #include "axi_bridge.h"
-#include "registers.h"
+#include "axil_master.h"
 
 namespace presil {
 
@@ -37,47 +37,45 @@ template <class Model> class AxilBridge {
   // Returns the bus response (0: okay), or -1: no answer within kRegisterTimeout. Others wait for their turn.
   int access(bool write, uint32_t offset, uint32_t* value) {
     turn_.lock();
-    response_ = -1;
-    left_ = kRegisterTimeout;
-    if (write) {
-      awaddr.value = offset, wdata.value = *value, wstrb.value = 0xf;
-      awvalid.value = wvalid.value = bready.value = true;
-    } else {
-      araddr.value = offset;
-      arvalid.value = rready.value = true;
-    }
+    AxilPins p;
+    look(&p);
+    write ? master_.write(&p, offset, *value) : master_.read(&p, offset);
+    drive(p);
     evaluation_.changed();
     wait(done_);
-    if (!write && response_ >= 0) *value = read_;
+    const int response = master_.response();
+    if (!write && response >= 0) *value = master_.value();
     turn_.unlock();
-    return response_;
+    return response;
   }
 
   // Notes the handshakes. Inputs have to stay until the model has seen the edge.
   void edge() {
-    if (!left_) return;
-    if (bvalid.value && bready.value) response_ = static_cast<int>(bresp.value);
-    if (rvalid.value && rready.value) response_ = static_cast<int>(rresp.value), read_ = rdata.value;
-    aw_ = awready.value, w_ = wready.value, ar_ = arready.value;
-    edge_ = true;
+    if (!master_.busy()) return;
+    AxilPins p;
+    look(&p);
+    master_.edge(p);
   }
   void present() {
-    if (!edge_) return;
-    edge_ = false;
-    if (aw_) awvalid.value = false;
-    if (w_) wvalid.value = false;
-    if (ar_) arvalid.value = false;
-    if (response_ >= 0 || --left_ == 0) end();
+    if (!master_.busy()) return;
+    AxilPins p;
+    look(&p);
+    ended_ = master_.present(&p);
+    drive(p);
   }
   void settle() {
     if (!ended_) return;
     ended_ = false;
     done_.notify(sc_core::SC_ZERO_TIME);
   }
-  // Ends an access without an answer.
+  // Ends an access without an answer. One that has just ended may not live to see settle().
   void abandon() {
-    if (!left_) return;
-    end();
+    if (!master_.busy() && !ended_) return;
+    ended_ = false;
+    AxilPins p;
+    look(&p);
+    master_.end(&p);
+    drive(p);
     done_.notify(sc_core::SC_ZERO_TIME);
   }
 
@@ -102,21 +100,18 @@ template <class Model> class AxilBridge {
   Pin<bool> awvalid, awready, wvalid, wready, bvalid, bready, arvalid, arready, rvalid, rready;
 
  private:
-  void end() {
-    awvalid.value = wvalid.value = bready.value = arvalid.value = rready.value = false;
-    left_ = 0;
-    edge_ = false;
-    ended_ = true;
+  void drive(const AxilPins& p) {
+    awaddr.value = p.s_axil_awaddr, wdata.value = p.s_axil_wdata, wstrb.value = p.s_axil_wstrb,
+    araddr.value = p.s_axil_araddr;
+    awvalid.value = p.s_axil_awvalid, wvalid.value = p.s_axil_wvalid, bready.value = p.s_axil_bready,
+    arvalid.value = p.s_axil_arvalid, rready.value = p.s_axil_rready;
   }
 
   ProtPins<Model> prot_;
   Evaluation& evaluation_;
   sc_core::sc_mutex turn_;
   sc_core::sc_event done_;
-  unsigned left_ = 0;  // cycles until the access is given up; 0: none is going on
-  int response_ = -1;
-  uint32_t read_ = 0;
-  bool edge_ = false, aw_ = false, w_ = false, ar_ = false;  // handshakes at the last edge
+  AxilMaster master_;
   bool ended_ = false;
 };
 

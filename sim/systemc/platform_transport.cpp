@@ -2,8 +2,6 @@
 // presil_transport_ops over the platform. Simulated time passes in open, read32, write32, wait and reset only.
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
-#include <new>
 
 #include "platform.h"
 #include "stage.h"
@@ -41,11 +39,14 @@ class PlatformWait : public Waitable {
 
 Platform* offered = nullptr;
 Stage* stage = nullptr;
+bool taken = false;
 
 }  // namespace
 
 struct presil_transport : TransportState {
   explicit presil_transport(Platform& p) : platform(p), wait(p), waiter(wait) {}
+  static std::unique_ptr<presil_transport> make(const presil_transport_options& o, std::string* error, int* code);
+  void close();
 
   template <class Body> int perform(Body body) {
     const int code = stage->perform(body);
@@ -53,6 +54,15 @@ struct presil_transport : TransportState {
     return code;
   }
   void on_stop() noexcept {}
+  void describe(presil_transport_info* info);
+  uint32_t registers() const { return platform.chip().register_bytes(); }
+  int access(bool write, uint32_t offset, uint32_t* value) {
+    switch (platform.host().access(write, platform.settings().registers + offset, value)) {
+      case tlm::TLM_OK_RESPONSE: return 0;
+      case tlm::TLM_ADDRESS_ERROR_RESPONSE: return kAxiDecerr;
+      default: return kUnclear;
+    }
+  }
   bool idle() { return platform.idle(); }
   void begin(uint64_t launch) { platform.launch(launch); }
   void reset(bool) { platform.reset(); }
@@ -91,123 +101,70 @@ struct presil_transport : TransportState {
   }
 };
 
-namespace {
-
-using Ops = TransportOps<presil_transport>;
-
-bool taken = false;
-
-int op_open(const presil_transport_options* options, presil_transport** out, char* error, size_t error_bytes) try {
-  presil_transport_options o;
-  int code = PRESIL_TRANSPORT_EINVAL;
-  std::string text = Ops::read_options(options, out, &o);
-  if (text.empty() && (!offered || taken)) text = "open: the platform is in use, or there is none";
-  if (text.empty()) {
-    auto t = std::make_unique<presil_transport>(*offered);
-    if (Ops::take_options(t.get(), o, offered->chip().word(), &text)) {
-      Platform& p = t->platform;
-      p.map(t->memory.base(), t->memory.host(), t->memory.bytes());
-      p.dram().configure(t->memory_settings, o.seed);
-      p.chip().set_monitored(t->settings.monitor);
-      stage->perform([&] {
-        p.reset();
-        p.launch(0);
-        return 0;
-      });
-      if (p.stopped().empty()) {
-        t->cycles_before = p.chip().cycles();
-        taken = true;
-        *out = t.release();
-        return 0;
-      }
-      text = p.stopped();
-      code = PRESIL_TRANSPORT_ESTOPPED;
-      p.map(0, nullptr, 0);
-    }
+std::unique_ptr<presil_transport> presil_transport::make(const presil_transport_options& o, std::string* error,
+                                                         int* code) {
+  if (!offered || taken) {
+    *error = "open: the platform is in use, or there is none";
+    return nullptr;
   }
-  if (error && error_bytes) snprintf(error, error_bytes, "%s", text.c_str());
-  return code;
-} catch (const std::exception& e) {
-  offered->map(0, nullptr, 0);
-  if (error && error_bytes) snprintf(error, error_bytes, "open: %s", e.what());
-  return PRESIL_TRANSPORT_EINVAL;
+  Platform& p = *offered;
+  auto t = std::make_unique<presil_transport>(p);
+  if (!TransportOps<presil_transport>::take_options(t.get(), o, p.chip().word(), error)) return nullptr;
+  try {
+    p.map(t->memory.base(), t->memory.host(), t->memory.bytes());
+    p.dram().configure(t->memory_settings, o.seed);
+    p.chip().set_monitored(t->settings.monitor);
+    stage->perform([&] {
+      p.reset();
+      p.launch(0);
+      return 0;
+    });
+  } catch (...) {
+    p.map(0, nullptr, 0);
+    throw;
+  }
+  if (!p.stopped().empty()) {
+    *error = p.stopped();
+    *code = PRESIL_TRANSPORT_ESTOPPED;
+    p.map(0, nullptr, 0);
+    return nullptr;
+  }
+  t->cycles_before = p.chip().cycles();
+  taken = true;
+  return t;
 }
 
 // What the chip was doing for this client has to end before its memory goes.
-void op_close(presil_transport* t) {
-  if (!t) return;
+void presil_transport::close() {
   try {
     stage->perform([&] {
-      t->platform.reset();  // ends a waveform too
+      platform.reset();  // ends a waveform too
       return 0;
     });
   } catch (...) {  // a chip that stops in its reset is left as it is: the next open() resets it again
   }
-  t->platform.dram().state().write_log().stop();
-  t->platform.chip().watch_writes({});
-  t->platform.dram().state().set_faults(nullptr, 0);
-  t->platform.map(0, nullptr, 0);
+  write_log().stop();
+  watch(false);
+  set_faults(nullptr, 0);
+  platform.map(0, nullptr, 0);
   taken = false;
-  delete t;
 }
 
-int op_info(presil_transport* t, presil_transport_info* out) {
-  presil_transport_info info = {};
-  const PlatformSettings& s = t->platform.settings();
-  info.size = sizeof info;
-  info.abi = PRESIL_TRANSPORT_ABI;
-  info.capabilities = PRESIL_CAP_WRITE_LOG | PRESIL_CAP_WRITE_TIMES | PRESIL_CAP_COHERENT;
-  if (!t->platform.chip().loosely_timed()) info.capabilities |= PRESIL_CAP_CLOCKED;
-  if (t->platform.chip().traces()) info.capabilities |= PRESIL_CAP_TRACE;
-  if (t->settings.map) info.capabilities |= PRESIL_CAP_MAPS;
-  info.clock_mhz = s.clock_mhz;
-  snprintf(info.chip, sizeof info.chip, "%s", t->platform.chip().kind());
-  snprintf(info.config, sizeof info.config, "%s", s.config.c_str());
-  snprintf(info.build, sizeof info.build, "%s", s.build.c_str());
-  snprintf(info.text, sizeof info.text, "%s", t->platform.chip().about().c_str());
-  snprintf(info.rtl, sizeof info.rtl, "%s", t->platform.chip().rtl_hash().c_str());
-  snprintf(info.library, sizeof info.library, "%s", t->platform.chip().library().c_str());
-  presil_transport_tell(&info, out);
-  return 0;
+void presil_transport::describe(presil_transport_info* info) {
+  const PlatformSettings& s = platform.settings();
+  if (!platform.chip().loosely_timed()) info->capabilities |= PRESIL_CAP_CLOCKED;
+  info->clock_mhz = s.clock_mhz;
+  snprintf(info->chip, sizeof info->chip, "%s", platform.chip().kind());
+  snprintf(info->config, sizeof info->config, "%s", s.config.c_str());
+  snprintf(info->build, sizeof info->build, "%s", s.build.c_str());
+  snprintf(info->text, sizeof info->text, "%s", platform.chip().about().c_str());
+  snprintf(info->rtl, sizeof info->rtl, "%s", platform.chip().rtl_hash().c_str());
+  snprintf(info->library, sizeof info->library, "%s", platform.chip().library().c_str());
 }
 
-// In the simulation.
-int access(presil_transport* t, bool write, uint32_t offset, uint32_t* value) {
-  const uint32_t registers = t->platform.chip().register_bytes();
-  if (!register_exists(offset, registers))
-    return t->fail(PRESIL_TRANSPORT_EINVAL, no_such_register(write ? "write32" : "read32", offset, registers));
-  const tlm::tlm_response_status status =
-      t->platform.host().access(write, t->platform.settings().registers + offset, value);
-  if (status == tlm::TLM_OK_RESPONSE) return 0;
-  const char* what = write ? "write" : "read";
-  if (status == tlm::TLM_ADDRESS_ERROR_RESPONSE)
-    return t->fail(PRESIL_TRANSPORT_EBUS, register_failed(what, offset, kAxiDecerr));
-  return t->fail(PRESIL_TRANSPORT_EBUS,
-                 std::string(what) + " of register " + hex(offset) + ": answered with an error, or not at all");
-}
+namespace {
 
-// Letting the simulation run and stopping it again costs more than an access.
-int op_read32_many(presil_transport* t, const uint32_t* offsets, size_t count, uint32_t* values) {
-  std::vector<uint32_t> read(count);
-  const int code = Ops::guarded(t, [&] {
-    for (size_t i = 0; i < count; i++) {
-      const int failed = access(t, false, offsets[i], &read[i]);
-      if (failed) return failed;
-    }
-    return 0;
-  });
-  if (!code) std::copy(read.begin(), read.end(), values);
-  return code;
-}
-
-int op_read32(presil_transport* t, uint32_t offset, uint32_t* value) { return op_read32_many(t, &offset, 1, value); }
-
-int op_write32(presil_transport* t, uint32_t offset, uint32_t value) {
-  return Ops::guarded(t, [&] { return access(t, true, offset, &value); });
-}
-
-constexpr presil_transport_ops kOps =
-    transport_table<presil_transport, op_open, op_close, op_info, op_read32, op_write32, op_read32_many>(nullptr);
+constexpr presil_transport_ops kOps = transport_table<presil_transport>(nullptr);
 
 }  // namespace
 
