@@ -456,6 +456,8 @@ def understand(tables, top, ports):
     for name in interrupts:
         finder.take(f"interrupts.{name}", name, "output", 1)
     ties = tables.get("ties", {})
+    if not isinstance(ties, dict):
+        raise MapError(f"ties: a table of port = value expected, found {ties!r}")
     for name, value in ties.items():
         port = finder.take(f"ties.{name}", name, "input")
         if not isinstance(value, int) or not 0 <= int(value) < 1 << port.width:
@@ -463,6 +465,8 @@ def understand(tables, top, ports):
     registers = find_registers(finder, tables.get("registers", {}), clocks)
     memory = tables.get("memory", [{}])
     memory = [memory] if isinstance(memory, dict) else memory
+    if not isinstance(memory, list):
+        raise MapError(f"memory: a table for each port expected, found {memory!r}")
     buses = [find_memory(finder, i, table, clocks) for i, table in enumerate(memory)]
     check_together(buses)
     lost = [p for p in ports if p.direction != "output" and p.name not in finder.used]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A memory port of a chip on a wider bus: puts its write beats on the lanes that their address means, and takes its
 // read beats from them. Requests, IDs and responses are the same on both sides.
+// A beat of more bytes than the chip's bus has ends the simulation.
 // Up to 16 bursts in each direction, reads 16 for each ID. Latency: none; write data wait for their address.
 // Reset: synchronous.
 module presil_port_widen
@@ -62,6 +63,10 @@ module presil_port_widen
     assign up_wstrb   = OUT'(wstrb) << (IN * write_now.addr[HIGH-1:LOW]);
 
     always_ff @(posedge clk) begin
+        if (!rst && arvalid && ar.size > LOW)  // the wider bus would take it
+            $fatal(1, "a memory port of %0d bytes: AR: a beat of %0d bytes is wider than the bus", IN, 1 << ar.size);
+        if (!rst && awvalid && aw.size > LOW)
+            $fatal(1, "a memory port of %0d bytes: AW: a beat of %0d bytes is wider than the bus", IN, 1 << aw.size);
         if (up_arvalid && up_arready) begin
             reads[arid][read_last[arid][3:0]] <= ar;
             read_last[arid] <= read_last[arid] + 5'd1;

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// presil_burst_wide_top: presil_burst_top on 32 bits beside a second memory port of 1024 that asks for nothing. Behind
+// a port map the bus has 1024 bits, and the beats of the first are on four of its lanes. Registers, timing and reset:
+// presil_burst_top.sv.
+module presil_burst_wide_top (
+    input  logic clk,
+    input  logic rst,
+    output logic irq,
+    // registers
+    input  logic [11:0] s_axil_awaddr,
+    input  logic        s_axil_awvalid,
+    output logic        s_axil_awready,
+    input  logic [31:0] s_axil_wdata,
+    input  logic [ 3:0] s_axil_wstrb,
+    input  logic        s_axil_wvalid,
+    output logic        s_axil_wready,
+    output logic [ 1:0] s_axil_bresp,
+    output logic        s_axil_bvalid,
+    input  logic        s_axil_bready,
+    input  logic [11:0] s_axil_araddr,
+    input  logic        s_axil_arvalid,
+    output logic        s_axil_arready,
+    output logic [31:0] s_axil_rdata,
+    output logic [ 1:0] s_axil_rresp,
+    output logic        s_axil_rvalid,
+    input  logic        s_axil_rready,
+    // memory
+    output logic [3:0]        m_axi_awid,
+    output logic [39:0]       m_axi_awaddr,
+    output logic [7:0]        m_axi_awlen,
+    output logic [2:0]        m_axi_awsize,
+    output logic [1:0]        m_axi_awburst,
+    output logic              m_axi_awvalid,
+    input  logic              m_axi_awready,
+    output logic [31:0] m_axi_wdata,
+    output logic [3:0]   m_axi_wstrb,
+    output logic              m_axi_wlast,
+    output logic              m_axi_wvalid,
+    input  logic              m_axi_wready,
+    input  logic [3:0]        m_axi_bid,
+    input  logic [1:0]        m_axi_bresp,
+    input  logic              m_axi_bvalid,
+    output logic              m_axi_bready,
+    output logic [3:0]        m_axi_arid,
+    output logic [39:0]       m_axi_araddr,
+    output logic [7:0]        m_axi_arlen,
+    output logic [2:0]        m_axi_arsize,
+    output logic [1:0]        m_axi_arburst,
+    output logic              m_axi_arvalid,
+    input  logic              m_axi_arready,
+    input  logic [3:0]        m_axi_rid,
+    input  logic [31:0] m_axi_rdata,
+    input  logic [1:0]        m_axi_rresp,
+    input  logic              m_axi_rlast,
+    input  logic              m_axi_rvalid,
+    output logic              m_axi_rready,
+    output logic [39:0]   wide_araddr,
+    output logic          wide_arvalid,
+    input  logic          wide_arready,
+    input  logic [1023:0] wide_rdata,
+    input  logic          wide_rvalid
+);
+    assign {wide_araddr, wide_arvalid} = '0;
+    presil_burst_top #(.WORD(4)) u_burst (.*);
+endmodule
