@@ -199,13 +199,34 @@ static int prepare(presil_device *device, const presil_plan_info *info) {
     return ours ? view_open(device) : presil_view_stage(device, info);
 }
 
+static void put(void *core, presil_daddr to, const void *bytes, uint64_t count) {
+    presil_device *device = core;
+    if (!presil_memory_contains(device, to, count)) {
+        device->twin.writes.lost = true;
+        return;
+    }
+    memcpy(device->twin.view + (to.value - device->memory.base.value), bytes, count);
+    ranges_add(&device->twin.writes, to, count);
+}
+
+/* What the launch should write: of whoever listens, or of the executor. */
+static int expect(presil_device *device, const presil_plan *plan, presil_report *report) {
+    const capture_state *c = &device->capture;
+    if (!c->listening || !c->ops.supply) return presil_twin_run(device, plan, device->twin.view, 1, report);
+    device->twin.writes.count = 0;
+    device->twin.writes.lost = false;
+    const int status = c->ops.supply(c->context, &c->launch, put, device);
+    ranges_merge(&device->twin.writes);
+    return status ? presil_fail(status, "what it should write is not known") : PRESIL_OK;
+}
+
 int presil_launch_verify(presil_device *device, const presil_plan *plan, const presil_plan_info *info, uint64_t seq,
                          presil_report *report) {
     int status = presil_residency_fetch_all(device);
     if (!status) status = prepare(device, info);
     if (status) return status;
     char refused[ERROR_TEXT] = "";
-    const int twin = presil_twin_run(device, plan, device->twin.view, 1, report);
+    const int twin = expect(device, plan, report);
     if (twin) (void)snprintf(refused, sizeof refused, "%s", presil_error_text());
     if (!twin && device->capture.listening) presil_capture_expected(device);
     status = presil_launch_rtl(device, plan, info, seq, report);

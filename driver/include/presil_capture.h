@@ -53,6 +53,8 @@ struct presil_capture_launch {
     const void *core; /* the driver's */
 };
 
+typedef void (*presil_capture_put)(void *core, presil_daddr to, const void *bytes, uint64_t count);
+
 /* Called by whoever runs the launch, one at a time, while the chip stands still; they may call nothing of presil.h but
  * presil_status_name() and presil_device_get_names(). What goes wrong in them is theirs to tell: no launch fails for
  * it. */
@@ -67,6 +69,9 @@ typedef struct {
      * of a failed launch (where it was kept); valid until the next begin(). */
     const char *(*end)(void *context, const presil_capture_launch *launch, const presil_report *report,
                        const presil_capture_bytes *writes);
+    /* Mode VERIFY, instead of the executor: calls put() for all that the launch should write. Returns a status. May be
+     * NULL. */
+    int (*supply)(void *context, const presil_capture_launch *launch, presil_capture_put put, void *core);
 } presil_capture_ops;
 
 /* From the next launch on; waits until the device is idle. ops NULL: off. One at a time: EINVAL while another one is

@@ -37,13 +37,14 @@ ROOMS = {
     "driver/reference": {"presil_op.h", "presil_reference.h"},
     "driver/bundle": API | BUNDLE | SIZED,
     "driver/capture": API | CAPTURE,
+    "driver/jobs": API | CAPTURE | COMMANDS | SIZED | {"presil_jobs.h"},
     "driver/replay": API | CAPTURE | BUNDLE | COMMANDS,
     "driver/aot": API | COMMANDS,
     "driver/tools": API | {"presil_serve.h", "npy.h", "program.h", "format.h"},
     "driver/examples": API,
     "sim/twin": GENERATED - {"presil_rtl_hash.h"},
     "sim": TRANSPORT | {"presil_serve.h", "presil_twin_chip.h"} | GENERATED | MODEL,
-    "torch_ext": API | CAPTURE | COMMANDS | {"refused_operators.inc"},
+    "torch_ext": API | CAPTURE | COMMANDS | {"presil_jobs.h"} | {"refused_operators.inc"},
     "torch_ext/torch_presil/newchip/template": CHIP,  # what a chip of one's own begins with
 }
 SOURCES = {".c", ".h", ".cpp", ".hpp", ".sv", ".svh", ".v", ".vh"}

@@ -10,7 +10,7 @@ from torch_presil import _C
 
 
 class _Settings(types.ModuleType):
-    """mode, chip, build, transport, memory_model, memory_model_seed, watchdog_cycles, fp32_precision, strict,
+    """mode, jobs, chip, build, transport, memory_model, memory_model_seed, watchdog_cycles, fp32_precision, strict,
     deterministic, launch_blocking, affinity.
 
     An unknown name raises, so that a typing error can't pass.
@@ -18,6 +18,7 @@ class _Settings(types.ModuleType):
 
     _NAMES = (
         "mode",
+        "jobs",
         "chip",
         "build",
         "transport",
@@ -40,6 +41,18 @@ class _Settings(types.ModuleType):
     @mode.setter
     def mode(self, value: str) -> None:
         _C.set_mode(value)
+
+    @property
+    def jobs(self) -> int:
+        """Processes that run the RTL in modes "rtl" and "verify"; 1 (default): this one alone. 0 becomes the machine's
+        number of processors (PRESIL_JOBS). With more than one the twin answers PyTorch at once, and each launch is
+        compared with the RTL when a process has run it: torch.presil.synchronize() waits for that, and raises what
+        differed (docs/jobs.md). Bits, cycles and counters are those of mode "verify" with 1."""
+        return _C.get_jobs()
+
+    @jobs.setter
+    def jobs(self, value: int) -> None:
+        _C.set_jobs(value)
 
     @property
     def chip(self) -> str:

@@ -2,6 +2,7 @@
 """The `presil` command: demo, cosim, regress, conform, new-chip, vp, waves, why, bench, info."""
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -148,6 +149,15 @@ def demo(json_path: str, transport: str | None) -> None:
     help="RTL, its C twin, or both compared byte for byte.",
 )
 @click.option(
+    "--jobs",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Processes that run the RTL side by side, with the same cycles (docs/jobs.md); 0: the processors. Compares "
+    "with the twin always.",
+)
+@click.option(
     "--layers", default=None, help="Run only layers whose name matches this pattern, each fed its fp32 input."
 )
 @click.option("--json", "json_path", default=None, help="Write the result as JSON.")
@@ -175,6 +185,7 @@ def cosim(
     chip,
     transport,
     mode,
+    jobs,
     layers,
     json_path,
     trace,
@@ -203,6 +214,7 @@ def cosim(
         dtype=dtype,
         chip=chip,
         mode=mode,
+        jobs=jobs if jobs else len(os.sched_getaffinity(0)),
         layers=layers,
         weights=weights,
         trace=trace,

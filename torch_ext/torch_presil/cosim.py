@@ -45,6 +45,7 @@ class Options:
     dtype: str = "bf16"
     chip: str | None = None  # None: "base", or what the transport's server has
     mode: str = "rtl"
+    jobs: int = 1  # processes that run the RTL; with more than one, "rtl" is "verify"
     layers: str | None = None
     distinct: bool = False  # of layers with the same geometry only the first, each fed its fp32 input
     weights: str | None = None
@@ -295,8 +296,16 @@ def measure_cpu(model, example: Inputs) -> dict:
     return best
 
 
+@dataclass
+class Seconds:
+    """Wall time of a forward: until PyTorch had its result, and until all of it had run on the chip."""
+
+    answered: float
+    all: float
+
+
 def run_forward(options: Options, prepared: Prepared, collected) -> tuple:
-    """(output fp32, reports, wall seconds, host operators, host moves) of the last of `forwards` forwards."""
+    """(output fp32, reports, Seconds, host operators, host moves) of the last of `forwards` forwards."""
     example = prepared.example
     if options.other_input:
         example = prepared.inputs.draw(1, options.seed + 77)[0]
@@ -306,14 +315,15 @@ def run_forward(options: Options, prepared: Prepared, collected) -> tuple:
         options.tell("forward" if last else "warm-up forward", 0, total)
         # The warm-up packs weights and plans; with the twin it costs least, and leaves the same state.
         _C.set_mode(options.mode if last else "model")
+        _C.set_jobs(options.jobs if last else 1)
         torch.presil.reset_host_operators()
         collected.take()
         with torch.inference_mode():
             start = time.perf_counter()
-            out = device_input(options, example).call(prepared.device)
+            out = fetch(device_input(options, example).call(prepared.device))
+            answered = time.perf_counter() - start
             _C.synchronize(0)
-            out = fetch(out)
-            seconds = time.perf_counter() - start
+            seconds = Seconds(answered, time.perf_counter() - start)
     return out, collected.take(), seconds, torch.presil.host_operators(), torch.presil.host_moves()
 
 
@@ -364,16 +374,20 @@ def run(options: Options) -> dict:
     """The co-simulation; see the README for the JSON's members. In mode "model" what a clock or a bus would count is
     null. Mode and collection of reports are afterwards as they were, also after an error."""
     _check(options)
-    before = _C.get_mode()
+    before, jobs = _C.get_mode(), _C.get_jobs()
     try:
+        _C.set_jobs(1)  # until it is about the forward that counts
         with _device(options), reports() as collected:
             return _run(options, collected)
     finally:
+        _C.set_jobs(jobs)
         _C.set_mode(before)
 
 
 def _run(options: Options, collected) -> dict:
     prepared, names = _begin(options)
+    if options.jobs > 1 and options.mode == "rtl":
+        options.mode = "verify"
     verify, whole = options.mode == "verify", options.alone() is None and not options.distinct
     result = {
         "model": options.model,
@@ -391,11 +405,12 @@ def _run(options: Options, collected) -> dict:
         out, taken, seconds, host, result["host_moves"] = run_forward(options, prepared, collected)
     else:
         window = _window(options, names)
-        taken, seconds = run_alone(options, prepared, names, collected, window)
+        taken, alone = run_alone(options, prepared, names, collected, window)
+        seconds = Seconds(alone, alone)
         result["trace"], out, host = options.trace and window.path, None, {}
         result["bundle"] = (options.capture or options.capture_path) and window.path
     rows = _rows(options, prepared, names, taken, host, verify)
-    total = _total(taken, seconds, verify)
+    total = _total(taken, seconds, verify, options.jobs if whole else 1)
     total.update(latency(taken if whole else [], prepared.example.batch, clock))
     result["batches"] = measure_batches(options, prepared, collected, clock, verify)
     if options.baseline and whole:
@@ -408,14 +423,17 @@ def _run(options: Options, collected) -> dict:
     return {**{k: v for k, v in result.items() if k not in ("trace", "bundle") or v}, "total": total, "layers": rows}
 
 
-def _total(taken: list, seconds: float, verify: bool) -> dict:
+def _total(taken: list, seconds: Seconds, verify: bool, jobs: int) -> dict:
     sim, twin = (sum(r[name] for r in taken) * 1e-9 for name in ("sim_ns", "twin_ns"))
     return {
         **layer_row("total", merge(taken), {}, verify),
         "sim_seconds": sim,
         "twin_seconds": twin,
-        "host_seconds": seconds - sim - twin,
-        "wall_seconds": seconds,
+        # With jobs the simulators' seconds are other processors'.
+        "host_seconds": seconds.answered - twin if jobs > 1 else seconds.all - sim - twin,
+        "wall_seconds": seconds.all,
+        "answered_seconds": seconds.answered,
+        "jobs": jobs,
         "launches": len(taken),
     }
 
@@ -424,6 +442,11 @@ def _check(options: Options) -> None:
     """What can be refused without device and model."""
     if options.dtype not in DTYPES or options.mode not in MODES:
         raise ValueError(f"dtype must be one of {DTYPES}, mode one of {MODES}; got {options.dtype!r}, {options.mode!r}")
+    if options.jobs < 1 or (options.jobs > 1 and options.alone()):
+        raise ValueError(
+            "--jobs is at least 1, and runs whole forwards on several processors: it can't be combined with --layers, "
+            "--trace or --capture"
+        )
     if options.batches and options.alone():
         raise ValueError("--batches measures whole forwards: it can't be combined with --layers, --trace or --capture")
     if options.trace and options.capture:

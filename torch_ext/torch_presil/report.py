@@ -142,13 +142,19 @@ def _at_clock(cycles: int, properties: dict) -> str:
     return f" ({cycles / mhz / 1e3:.2f} ms at {mhz} MHz)" if mhz else ""
 
 
+def _of_jobs(total: dict) -> str:
+    if total.get("jobs", 1) == 1:
+        return ""
+    return f" of {total['jobs']} processes, {total['wall_seconds']:.2f} s of wall time"
+
+
 def _print_totals(result: dict, console: Console) -> None:
     total, p = result["total"], result["properties"]
     if total["cycles"] and total["sim_seconds"]:
         khz = total["cycles"] / total["sim_seconds"] / 1e3
         console.print(
-            f"Simulated {total['cycles']:,} cycles{_at_clock(total['cycles'], p)} in {total['sim_seconds']:.2f} s: "
-            f"{khz:,.0f} kHz, "
+            f"Simulated {total['cycles']:,} cycles{_at_clock(total['cycles'], p)} in {total['sim_seconds']:.2f} s"
+            f"{_of_jobs(total)}: {khz:,.0f} kHz, "
             f"{total['macs'] / total['sim_seconds'] / 1e9:.2f} GMAC/s; host {total['host_seconds']:.2f} s"
             + (f", twin {total['twin_seconds']:.2f} s on {_threads(result)}" if total["twin_seconds"] else "")
         )

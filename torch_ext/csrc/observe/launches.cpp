@@ -2,6 +2,7 @@
 #include "observe/launches.h"
 
 #include "runtime/device.h"
+#include "runtime/jobs.h"
 
 #include <algorithm>
 #include <mutex>
@@ -28,7 +29,8 @@ void on_report(void* context, const presil_report* report) noexcept {
 }
 
 void connect(int index, presil_device* device, bool on) {
-  presil_set_report(device, on ? &on_report : nullptr, reinterpret_cast<void*>(static_cast<intptr_t>(index)));
+  presil_set_report(device, on && !has_jobs(index) ? &on_report : nullptr,
+                    reinterpret_cast<void*>(static_cast<intptr_t>(index)));
 }
 
 void connect_all(bool on) {
@@ -66,8 +68,13 @@ void remove_listener(LaunchListener* listener) {
 }
 
 static void listen_to(int index, presil_device* device) {
-  std::lock_guard<std::mutex> lock(listeners().mutex);
-  if (!listeners().list.empty()) connect(index, device, true);
+  set_jobs_report(&on_report);
+  bool any;
+  {
+    std::lock_guard<std::mutex> lock(listeners().mutex);
+    any = !listeners().list.empty();
+  }
+  connect(index, device, any);
 }
 
 static const int registered = (set_open_listener(&listen_to), 0);

@@ -4,6 +4,7 @@
 #include "runtime/capture.h"
 #include "weights/weights.h"
 #include "runtime/device.h"
+#include "runtime/jobs.h"
 #include "runtime/exit.h"
 #include "runtime/generator.h"
 #include "runtime/interrupt.h"
@@ -96,6 +97,22 @@ py::dict names(int index) {
 
 }  // namespace
 
+static py::dict stats_of_jobs(int index) {
+  const presil_jobs_stats s = jobs_stats(checked_index(index));
+  py::dict d;
+  d["jobs"] = s.workers;
+  d["launches"] = s.launches;
+  d["waiting"] = s.waiting;
+  d["lost"] = s.lost;
+  d["restarts"] = s.restarts;
+  d["peak_bytes"] = s.peak_bytes;
+  d["copied_bytes"] = s.copied_bytes;
+  d["copy_seconds"] = static_cast<double>(s.copy_ns) * 1e-9;
+  d["blocked_seconds"] = static_cast<double>(s.blocked_ns) * 1e-9;
+  d["busy_seconds"] = static_cast<double>(s.busy_ns) * 1e-9;
+  return d;
+}
+
 void bind_device(py::module_& m) {
   const auto release = py::call_guard<py::gil_scoped_release>();
   m.def("device_count", &device_count);
@@ -111,8 +128,10 @@ void bind_device(py::module_& m) {
       [](int i) {
         refuse_capture(checked_index(i), "synchronize", "wait for the whole graph after a replay");
         if (opened(i)) check(presil_device_synchronize(device(i)), "synchronize");
+        wait_for_jobs(i);
       },
       release);
+  m.def("jobs_stats", &stats_of_jobs);
   m.def("waits_begun", &waits_begun);
   m.def(
       "before_exit",
@@ -125,6 +144,7 @@ void bind_device(py::module_& m) {
   m.def("stream_priority", [](int64_t id) { return stream_priority(id); });
   m.def("cancel", [](int i) {
     if (opened(i)) presil_device_cancel(opened(i));
+    cancel_jobs(checked_index(i));
   });
   m.def(
       "nop",

@@ -2,6 +2,7 @@
 #include "python/bind.h"
 
 #include "runtime/device.h"
+#include "runtime/jobs.h"
 
 #include <pybind11/stl.h>
 
@@ -26,6 +27,8 @@ void bind_settings(py::module_& m) {
   const auto release = py::call_guard<py::gil_scoped_release>();
   m.def("get_mode", [] { return settings().mode; });
   m.def("set_mode", &apply_mode, release);
+  m.def("get_jobs", [] { return settings().jobs; });
+  m.def("set_jobs", &apply_jobs, release);
   m.def("get_chip", [] { return settings().chip; });
   m.def("set_chip", [](const std::string& v) {
     set_before_first_use(settings().chip, v, "chip");

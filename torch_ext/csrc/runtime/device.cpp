@@ -4,6 +4,7 @@
 #include "runtime/before_launch.h"
 #include "runtime/bundles.h"
 #include "runtime/interrupt.h"
+#include "runtime/jobs.h"
 #include "runtime/writes.h"
 
 #include <ATen/Parallel.h>
@@ -49,7 +50,7 @@ presil_device* open_device(int index) {
   const Settings& s = settings();
   presil_device_options options{};
   options.size = sizeof options;
-  options.mode = mode_number(s.mode);
+  options.mode = mode_of_device();
   // A server says what it has, unless something was asked for; the twin alone needs a name.
   const bool ask = transport_is_remote() && options.mode != PRESIL_MODE_MODEL;
   options.config = ask && !s.chip_given ? nullptr : s.chip.c_str();
@@ -75,14 +76,19 @@ presil_device* open_device(int index) {
   }
   slot.bytes = info.memory_bytes;
   slot.handle.store(handle);
-  if (auto* listener = open_listener.load()) listener(index, handle);
-  capture_failures_of(index, handle);
+  connect_jobs(index, handle);
+  reports_changed(index, handle);
+  if (!has_jobs(index)) capture_failures_of(index, handle);
   static const bool once = (once_in_a_process(), true);
   (void)once;
   return handle;
 }
 
 }  // namespace
+
+void reports_changed(int index, presil_device* handle) {
+  if (auto* listener = open_listener.load()) listener(index, handle);
+}
 
 std::atomic<WaitListener> wait_listener{nullptr};
 
@@ -152,6 +158,7 @@ void mark_pending(int index) {
 void finish_all() noexcept {
   for (int i = 0; i < device_count(); i++)
     if (auto* handle = opened(i)) (void)!presil_device_synchronize(handle);
+  finish_jobs();
 }
 
 }  // namespace presil

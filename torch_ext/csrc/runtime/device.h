@@ -35,7 +35,8 @@ presil_device* opened(int index) noexcept;
 bool in_bad_fork() noexcept;
 // Called for each device that is opened, after it is; one in the process.
 void set_open_listener(void (*listener)(int index, presil_device* device)) noexcept;
-int device_of_pointer(const void* p) noexcept;  // -1: not device memory
+void reports_changed(int index, presil_device* device);  // calls it again: who reports, the device or its jobs
+int device_of_pointer(const void* p) noexcept;           // -1: not device memory
 presil_daddr address_of(int index, const void* host_pointer);
 presil_mode mode_number(const std::string& mode);  // raises on another word than rtl, model, verify
 void finish_all() noexcept;                        // waits for all devices; errors are left

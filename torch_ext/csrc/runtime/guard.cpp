@@ -2,6 +2,7 @@
 // Device guard: devices, streams and events, as c10 asks for them.
 #include "runtime/capture.h"
 #include "runtime/device.h"
+#include "runtime/jobs.h"
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
@@ -81,6 +82,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     const int i = index < 0 ? current_device() : index;
     refuse_capture(i, "synchronize", kNoWait);
     if (auto* d = opened(i)) check(presil_device_synchronize(d), "synchronize");
+    wait_for_jobs(i);
   }
 
   void record(void** event, const c10::Stream& s, c10::DeviceIndex of, c10::EventFlag) const override {

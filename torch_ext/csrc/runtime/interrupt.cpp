@@ -3,6 +3,7 @@
 // them replaces ours, so ours is put in front again whenever somebody is about to wait.
 #include "runtime/interrupt.h"
 #include "runtime/device.h"
+#include "runtime/jobs.h"
 
 #include <signal.h>
 
@@ -35,7 +36,10 @@ void call(const struct sigaction& handler, int number, siginfo_t* info, void* co
 void on_interrupt(int number, siginfo_t* info, void* context) {
   Handlers& h = handlers();
   for (int i = 0; i < kMaxDevices; i++)
-    if (auto* handle = opened(i)) presil_device_cancel(handle);
+    if (auto* handle = opened(i)) {
+      presil_device_cancel(handle);
+      cancel_jobs(i);
+    }
   // A handler that found ours before it, and that we found before ours, calls us again.
   if (h.inside.exchange(true)) return call(h.first, number, info, context);
   call(h.last[h.current], number, info, context);

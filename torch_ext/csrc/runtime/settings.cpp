@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/settings.h"
 #include "runtime/device.h"
+#include "runtime/jobs.h"
 
 #include <ATen/Context.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <thread>
 
 namespace presil {
 namespace {
@@ -17,6 +20,12 @@ std::string environment(const char* name, const char* fallback) {
 bool switched_on(const char* name) {
   const std::string value = environment(name, "0");
   return value != "0" && value != "false" && value != "off";
+}
+
+uint32_t jobs_from_environment() {
+  const std::string text = environment("PRESIL_JOBS", "1");
+  const int jobs = std::atoi(text.c_str());
+  return jobs > 0 ? static_cast<uint32_t>(jobs) : std::max(1u, std::thread::hardware_concurrency());
 }
 
 }  // namespace
@@ -32,6 +41,7 @@ Settings& settings() {
     created->build_given = !environment("PRESIL_BUILD", "").empty();
     created->memory_model = environment("PRESIL_MEMORY_MODEL", "");
     created->affinity = environment("PRESIL_AFFINITY", "");
+    created->jobs = jobs_from_environment();
     created->strict = switched_on("PRESIL_STRICT");
     created->launch_blocking = switched_on("PRESIL_LAUNCH_BLOCKING");
     return created;
@@ -49,19 +59,39 @@ bool fp32_as_bf16(Fp32Op op) {
          at::Float32Precision::BF16;
 }
 
+static void switch_device(int index, presil_device* handle) {
+  check(presil_device_set_mode(handle, mode_of_device()), "switching the mode");
+  connect_jobs(index, handle);
+  reports_changed(index, handle);
+}
+
 void apply_mode(const std::string& mode) {
-  const presil_mode number = mode_number(mode);
-  for (int i = 0; i < device_count(); i++)
-    if (auto* handle = opened(i)) check(presil_device_set_mode(handle, number), "switching the mode");
+  (void)mode_number(mode);
+  const std::string before = settings().mode;
+  for (int i = 0; i < device_count(); i++) end_jobs(i);
   settings().mode = mode;
+  try {
+    for (int i = 0; i < device_count(); i++)
+      if (auto* handle = opened(i)) switch_device(i, handle);
+  } catch (...) {  // without jobs, which may be what failed
+    settings().mode = before;
+    for (int i = 0; i < device_count(); i++)
+      if (auto* handle = opened(i); handle && !has_jobs(i)) {
+        (void)!presil_device_set_mode(handle, mode_number(before));
+        reports_changed(i, handle);
+      }
+    throw;
+  }
 }
 
 void apply_memory_model(const std::string& model, uint64_t seed) {
+  for (int i = 0; i < device_count(); i++) end_jobs(i);
   for (int i = 0; i < device_count(); i++)
     if (auto* handle = opened(i))
       check(presil_device_set_memory_model(handle, model.empty() ? nullptr : model.c_str(), seed), "memory model");
   settings().memory_model = model;
   settings().seed = seed;
+  apply_mode(settings().mode);
 }
 
 void apply_affinity(const std::string& cpus) {

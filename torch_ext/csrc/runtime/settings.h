@@ -19,6 +19,7 @@ struct Settings {
   std::string mode;                              // PRESIL_MODE
   std::string memory_model;                      // PRESIL_MEMORY_MODEL; empty: the default one
   std::string affinity;                          // PRESIL_AFFINITY
+  uint32_t jobs = 1;                             // PRESIL_JOBS: processes that run the RTL; 1: this one
   uint64_t seed = 0;                             // of the memory model
   uint64_t watchdog = 0;                         // cycles; 0: PRESIL_WATCHDOG (which the driver reads), or its own
   Fp32Precision fp32 = Fp32Precision::follow;

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * presil_jobs.h - launches on all cores: the device's executor (mode MODEL) answers at once; each launch then goes with
+ * what it reads to one of several processes, each with a chip of its own, which runs it on the RTL and compares. Bits,
+ * cycles and counters are those of mode VERIFY, one launch after the other, because they depend on a launch's inputs
+ * alone (docs/jobs.md). The rules of presil.h hold.
+ */
+#ifndef PRESIL_JOBS_H
+#define PRESIL_JOBS_H
+
+#include "presil.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct presil_jobs presil_jobs;
+
+typedef struct {
+    uint32_t size;
+    uint32_t workers; /* processes; 0: PRESIL_JOBS, or as many as this process has processors */
+    /* Of launches that wait or run, about, at most; a launch that finds no room waits for it, unless nothing runs. 0:
+     * PRESIL_JOBS_MEMORY (bytes, or with K, M, G), or 1 GiB. */
+    uint64_t bytes;
+    const char *program; /* NULL: PRESIL_JOB_PROGRAM, or presil-job, in bin/ beside this library or its folder */
+    /* What a process opens, as in presil_device_options; the rest it has from the device. transport NULL: "inproc". */
+    const char *build, *library, *chip_library, *transport;
+    /* After each launch, in the order of launches, on a thread of the jobs' own, which may call nothing of this header:
+     * mode VERIFY, twin_ns and host_ns of the device, sim_ns of the process. May be NULL. */
+    presil_report_fn report;
+    void *report_context;
+} presil_jobs_options;
+
+typedef struct {
+    uint32_t size, workers;
+    uint64_t launches, waiting;     /* ended; enqueued and not yet ended */
+    uint64_t lost;                  /* dropped by a cancel: neither compared nor reported */
+    uint64_t restarts;              /* processes that were started again */
+    uint64_t bytes, peak_bytes;     /* of launches that wait or run: now, and at most */
+    uint64_t copied_bytes, copy_ns; /* what the device's thread copied for the processes, and how long that took */
+    uint64_t blocked_ns;            /* how long the device's thread waited for room */
+    uint64_t busy_ns;               /* all processes: from a launch's start to its answer */
+} presil_jobs_stats;
+
+/* The device must be in mode MODEL, and not be captured (presil_capture.h): this takes that place. Returns when every
+ * process has a chip. `text`: why it failed (ENODEV: no simulator, or no program), at most `bytes`. */
+PRESIL_CHECKED int presil_jobs_open(presil_device *device, const presil_jobs_options *options, presil_jobs **out,
+                                    char *text, size_t bytes);
+/* Waits until all launches of the device that have passed its queue are compared (call presil_device_synchronize()
+ * first). Returns the first failure since the last call, with its text and origin (presil_set_origin): EMISMATCH,
+ * EHUNG,
+ * ...; ESTOPPED if the process died; ECANCELLED. Launches behind it are compared all the same. */
+PRESIL_CHECKED int presil_jobs_wait(presil_jobs *jobs, char *text, size_t bytes, uint64_t *origin);
+/* Async-signal-safe. Launches that wait are dropped, those that run are ended; the next one finds everything ready. */
+PRESIL_API void presil_jobs_cancel(presil_jobs *jobs);
+PRESIL_CHECKED int presil_jobs_get_stats(presil_jobs *jobs, presil_jobs_stats *out);
+/* Waits as presil_jobs_wait() does, unless cancelled; ends the processes. The device is as before presil_jobs_open().
+ * It must still be open. NULL is allowed. */
+PRESIL_API void presil_jobs_close(presil_jobs *jobs);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The dispatcher: jobs to processes, answers back, reports in order. */
+#define _POSIX_C_SOURCE 200809L
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "jobs.h"
+
+static void end_job(presil_jobs *jobs, job *j) {
+    jobs_recycle(jobs, j);
+    j->state = JOB_ENDED;
+}
+
+static void fail_job(presil_jobs *jobs, job *j, int status, const char *text) {
+    j->report.mode = PRESIL_MODE_VERIFY;
+    j->report.status = (uint32_t)-status;
+    (void)snprintf(j->text, sizeof j->text, "%s: %s", j->report.label, text);
+    end_job(jobs, j);
+}
+
+/* What the process says of the launch, and what the device knows of it. */
+static void take_answer(presil_jobs *jobs, job *j) {
+    const block *b = slot_block(j->slot);
+    const presil_report own = j->report;
+    presil_report *r = &j->report;
+    *r = b->report;
+    r->size = own.size;
+    memcpy(r->label, own.label, sizeof r->label);
+    r->launch = own.launch, r->origin = own.origin, r->tag = own.tag;
+    r->macs = own.macs, r->passes = own.passes, r->peak_macs_per_cycle = own.peak_macs_per_cycle;
+    r->twin_ns = own.twin_ns, r->host_ns = own.host_ns;
+    r->difference[sizeof r->difference - 1] = '\0';
+    if (r->status) (void)snprintf(j->text, sizeof j->text, "%.*s", BLOCK_TEXT - 1, b->text);
+    end_job(jobs, j);
+}
+
+/* ---- processes; the lock is held */
+static bool alive(const presil_jobs *jobs) {
+    for (uint32_t i = 0; i < jobs->place_count; i++)
+        if (jobs->places[i].process.fd >= 0) return true;
+    return false;
+}
+
+/* A process that ended is started again when there is work for it. */
+static bool restart(presil_jobs *jobs, place *p, char *text, size_t bytes) {
+    jobs->stats.restarts++;
+    const int error = worker_start(&p->process, jobs->argv);
+    if (!error) return worker_hello(&p->process, text, bytes) == PRESIL_OK;
+    (void)snprintf(text, bytes, "%s can't be started: %s", jobs->argv[0], strerror(error));
+    return false;
+}
+
+static void gone(presil_jobs *jobs, place *p) {
+    char how[128], text[256];
+    worker_end(&p->process, false, how, sizeof how);
+    if (!p->job) return;
+    (void)snprintf(text, sizeof text, "the process that ran it %s", how);
+    fail_job(jobs, p->job, PRESIL_ESTOPPED, text);
+    p->job = NULL;
+}
+
+static void give(presil_jobs *jobs, place *p, job *j) {
+    j->state = JOB_RUNS;
+    p->job = j;
+    if (worker_send(&p->process, j->slot, j->slot->capacity)) gone(jobs, p);
+}
+
+static void give_all(presil_jobs *jobs) {
+    job *j = jobs->first;
+    for (uint32_t i = 0; i < jobs->place_count; i++) {
+        place *p = &jobs->places[i];
+        if (p->job) continue;
+        while (j && j->state != JOB_WAITS) j = j->next;
+        if (!j) return;
+        char text[HELLO_TEXT];
+        if (p->process.fd >= 0 || restart(jobs, p, text, sizeof text))
+            give(jobs, p, j);
+        else if (!alive(jobs))
+            fail_job(jobs, j, PRESIL_ENODEV, text);
+    }
+}
+
+static void hear(presil_jobs *jobs, place *p) {
+    block_answer answer;
+    const int got = worker_receive(&p->process, &answer);
+    if (got < 0) gone(jobs, p);
+    if (got <= 0 || !p->job) return;
+    jobs->stats.busy_ns += answer.nanoseconds;
+    if (answer.status)
+        fail_job(jobs, p->job, answer.status, answer.text);
+    else
+        take_answer(jobs, p->job);
+    p->job = NULL;
+}
+
+static void drop_all(presil_jobs *jobs) {
+    const uint64_t before = jobs->stats.lost;
+    for (uint32_t i = 0; i < jobs->place_count; i++) {
+        place *p = &jobs->places[i];
+        if (p->job) worker_end(&p->process, true, NULL, 0);
+        p->job = NULL;
+    }
+    job **at = &jobs->first;
+    jobs->last = NULL;
+    while (*at) {
+        job *j = *at;
+        if (j->state == JOB_ENDED) {
+            jobs->last = j;
+            at = &j->next;
+            continue;
+        }
+        *at = j->next;
+        jobs_recycle(jobs, j);
+        job_free(j);
+        jobs->stats.waiting--;
+        jobs->stats.lost++;
+    }
+    if (!jobs->failed && jobs->stats.lost > before) {
+        jobs->failed = PRESIL_ECANCELLED;
+        jobs->failed_origin = 0;
+        (void)snprintf(jobs->failed_text, sizeof jobs->failed_text, "cancelled: %llu launches were not compared",
+                       (unsigned long long)(jobs->stats.lost - before));
+    }
+    atomic_store(&jobs->cancelled, false);
+    (void)pthread_cond_broadcast(&jobs->room);
+}
+
+/* ---- reports */
+static void deliver(presil_jobs *jobs) {
+    while (jobs->first && jobs->first->state == JOB_ENDED) {
+        job *j = jobs->first;
+        jobs->first = j->next;
+        if (!jobs->first) jobs->last = NULL;
+        /* The device has told of what the executor refused. */
+        const bool told = j->report.mode == PRESIL_MODE_MODEL && j->report.status;
+        if (!told && j->report.status && !jobs->failed) {
+            jobs->failed = -(int)j->report.status;
+            jobs->failed_origin = j->report.origin;
+            memcpy(jobs->failed_text, j->text, sizeof jobs->failed_text);
+        }
+        if (jobs->report) {
+            (void)pthread_mutex_unlock(&jobs->lock);
+            jobs->report(jobs->report_context, &j->report);
+            (void)pthread_mutex_lock(&jobs->lock);
+        }
+        job_free(j);
+        jobs->stats.launches++;
+        jobs->stats.waiting--;
+    }
+    if (!jobs->stats.waiting) (void)pthread_cond_broadcast(&jobs->idle);
+}
+
+static size_t list_fds(const presil_jobs *jobs, struct pollfd *fds) {
+    fds[0] = (struct pollfd){.fd = jobs->wake, .events = POLLIN};
+    for (uint32_t i = 0; i < jobs->place_count; i++)
+        fds[i + 1] = (struct pollfd){.fd = jobs->places[i].process.fd, .events = POLLIN};
+    return jobs->place_count + 1;
+}
+
+static void wait_for_news(const presil_jobs *jobs, struct pollfd *fds, size_t count) {
+    uint64_t times;
+    if (poll(fds, count, -1) < 0) {
+        for (size_t i = 0; i < count; i++) fds[i].revents = 0;
+    } else if (fds[0].revents) {
+        (void)!read(jobs->wake, &times, sizeof times);
+    }
+}
+
+void *jobs_dispatch(void *context) {
+    presil_jobs *jobs = context;
+    struct pollfd *fds = calloc(jobs->place_count + 1, sizeof *fds);
+    (void)pthread_mutex_lock(&jobs->lock);
+    for (;;) {
+        if (atomic_load(&jobs->cancelled)) drop_all(jobs);
+        give_all(jobs);
+        deliver(jobs);
+        if (jobs->closing && !jobs->stats.waiting) break;
+        if (jobs->first && jobs->first->state == JOB_ENDED) continue; /* given to nobody */
+        const size_t count = list_fds(jobs, fds);
+        (void)pthread_mutex_unlock(&jobs->lock);
+        wait_for_news(jobs, fds, count);
+        (void)pthread_mutex_lock(&jobs->lock);
+        for (uint32_t i = 0; i < jobs->place_count; i++)
+            if (fds[i + 1].revents && fds[i + 1].fd >= 0) hear(jobs, &jobs->places[i]);
+    }
+    (void)pthread_mutex_unlock(&jobs->lock);
+    free(fds);
+    return NULL;
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening, waiting, closing. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+#include "jobs.h"
+#include "presil_sized.h"
+
+enum { MOST_WORKERS = 1024, MOST_ARGUMENTS = 32 };
+#define DEFAULT_BYTES (1ull << 30)
+
+uint64_t jobs_now_ns(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+void jobs_wake(presil_jobs *jobs) {
+    const uint64_t one = 1;
+    const int saved = errno;
+    (void)!write(jobs->wake, &one, sizeof one);
+    errno = saved;
+}
+
+__attribute__((format(printf, 4, 5))) static int fail(char *text, size_t bytes, int status, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    if (bytes) (void)vsnprintf(text, bytes, format, args);
+    va_end(args);
+    return status;
+}
+
+/* ---- what was asked for */
+static int from_environment(const char *name, bool suffix, uint64_t *out, char *text, size_t bytes) {
+    const char *given = getenv(name);
+    if (!given || !*given) return PRESIL_OK;
+    char *end = NULL;
+    errno = 0;
+    uint64_t n = strtoull(given, &end, 10);
+    if (suffix && (*end == 'K' || *end == 'M' || *end == 'G')) n <<= *end == 'K' ? 10 : *end == 'M' ? 20 : 30, end++;
+    if (errno || *end || *given < '0' || *given > '9' || n == 0)
+        return fail(text, bytes, PRESIL_EINVAL, "%s=%s: expected a number above 0%s", name, given,
+                    suffix ? ", or one with K, M or G" : "");
+    *out = n;
+    return PRESIL_OK;
+}
+
+static uint64_t processors(void) {
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) ? 1 : (uint64_t)CPU_COUNT(&set);
+}
+
+static int sizes(presil_jobs *jobs, const presil_jobs_options *o, char *text, size_t bytes) {
+    uint64_t workers = processors(), room = DEFAULT_BYTES;
+    int status = o->workers ? PRESIL_OK : from_environment("PRESIL_JOBS", false, &workers, text, bytes);
+    if (!status && !o->bytes) status = from_environment("PRESIL_JOBS_MEMORY", true, &room, text, bytes);
+    if (status) return status;
+    if (o->workers) workers = o->workers;
+    if (workers > MOST_WORKERS)
+        return fail(text, bytes, PRESIL_EINVAL, "%" PRIu64 " processes: at most %d", workers, MOST_WORKERS);
+    jobs->place_count = jobs->stats.workers = (uint32_t)workers;
+    jobs->limit = o->bytes ? o->bytes : room;
+    return PRESIL_OK;
+}
+
+/* presil-job: lib/libpresil_jobs.so has it in bin/ beside lib/, the Python package in bin/ inside its folder. */
+static bool find_program(const presil_jobs_options *o, char *path, size_t bytes) {
+    const char *given = o->program ? o->program : getenv("PRESIL_JOB_PROGRAM");
+    if (given && *given) {
+        (void)snprintf(path, bytes, "%s", given);
+        return access(path, X_OK) == 0;
+    }
+    static const char *const places[] = {"../bin/presil-job", "bin/presil-job", "presil-job"};
+    Dl_info self;
+    if (!dladdr((void *)(uintptr_t)&presil_jobs_open, &self)) return false;
+    const char *slash = strrchr(self.dli_fname, '/');
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        (void)snprintf(path, bytes, "%.*s/%s", slash ? (int)(slash - self.dli_fname) : 1, slash ? self.dli_fname : ".",
+                       places[i]);
+        if (access(path, X_OK) == 0) return true;
+    }
+    return false;
+}
+
+static bool add(presil_jobs *jobs, size_t *count, const char *name, const char *format, ...) {
+    char *value = NULL;
+    va_list args;
+    va_start(args, format);
+    const int n = vasprintf(&value, format, args);
+    va_end(args);
+    if (n < 0) return false;
+    if (name) jobs->argv[(*count)++] = strdup(name);
+    jobs->argv[(*count)++] = value;
+    return !name || jobs->argv[*count - 2];
+}
+
+static int describe_device(presil_jobs *jobs, const presil_jobs_options *o, const char *program, char *text,
+                           size_t bytes) {
+    presil_device_info info = {.size = sizeof info};
+    presil_device_identity who = {.size = sizeof who};
+    int status = presil_device_get_info(jobs->device, &info);
+    if (!status) status = presil_device_identify(jobs->device, &who);
+    if (status) return fail(text, bytes, status, "%s", presil_error_text());
+    if (info.mode != PRESIL_MODE_MODEL)
+        return fail(text, bytes, PRESIL_EINVAL, "the device must be in mode \"model\": its executor answers first");
+    jobs->argv = calloc(MOST_ARGUMENTS, sizeof *jobs->argv);
+    size_t n = 0;
+    bool ok = jobs->argv && add(jobs, &n, NULL, "%s", program) && add(jobs, &n, "--config", "%s", info.config) &&
+              add(jobs, &n, "--memory", "%" PRIu64, info.memory_bytes) &&
+              add(jobs, &n, "--seed", "%" PRIu64, who.seed) && add(jobs, &n, "--watchdog", "%" PRIu64, who.hang_cycles);
+    const struct {
+        const char *name, *value;
+    } texts[] = {{"--memory-model", who.memory_model},
+                 {"--build", o->build},
+                 {"--library", o->library},
+                 {"--chip-library", o->chip_library},
+                 {"--transport", o->transport}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts && ok; i++)
+        if (texts[i].value && *texts[i].value) ok = add(jobs, &n, texts[i].name, "%s", texts[i].value);
+    return ok ? PRESIL_OK : fail(text, bytes, PRESIL_EHOSTMEM, "no host memory");
+}
+
+/* ---- processes */
+static int start_all(presil_jobs *jobs, char *text, size_t bytes) {
+    jobs->places = calloc(jobs->place_count, sizeof *jobs->places);
+    if (!jobs->places) return fail(text, bytes, PRESIL_EHOSTMEM, "no host memory");
+    for (uint32_t i = 0; i < jobs->place_count; i++) jobs->places[i].process.fd = -1;
+    for (uint32_t i = 0; i < jobs->place_count; i++) {
+        const int error = worker_start(&jobs->places[i].process, jobs->argv);
+        if (error) return fail(text, bytes, PRESIL_ENODEV, "%s can't be started: %s", jobs->argv[0], strerror(error));
+    }
+    for (uint32_t i = 0; i < jobs->place_count; i++) {
+        const int status = worker_hello(&jobs->places[i].process, text, bytes);
+        if (status) return status;
+    }
+    return PRESIL_OK;
+}
+
+static void end_all(presil_jobs *jobs) {
+    for (uint32_t i = 0; jobs->places && i < jobs->place_count; i++)
+        worker_end(&jobs->places[i].process, true, NULL, 0);
+}
+
+static void destroy(presil_jobs *jobs) {
+    end_all(jobs);
+    for (slot *next, *s = jobs->spare; s; s = next) {
+        next = s->next;
+        slot_free(s);
+    }
+    for (char **a = jobs->argv; a && *a; a++) free(*a);
+    free(jobs->argv);
+    free(jobs->places);
+    if (jobs->wake >= 0) (void)close(jobs->wake);
+    (void)pthread_mutex_destroy(&jobs->lock);
+    (void)pthread_cond_destroy(&jobs->room);
+    (void)pthread_cond_destroy(&jobs->idle);
+    free(jobs);
+}
+
+static int begin(presil_jobs *jobs, char *text, size_t bytes) {
+    jobs->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (jobs->wake < 0) return fail(text, bytes, PRESIL_EHOSTMEM, "no eventfd: %s", strerror(errno));
+    int status = start_all(jobs, text, bytes);
+    if (status) return status;
+    if (pthread_create(&jobs->dispatcher, NULL, jobs_dispatch, jobs))
+        return fail(text, bytes, PRESIL_EHOSTMEM, "no thread to give launches to processes");
+    status = presil_set_capture(jobs->device, &jobs_listener, jobs);
+    if (!status) return PRESIL_OK;
+    (void)fail(text, bytes, status, "%s", presil_error_text());
+    (void)pthread_mutex_lock(&jobs->lock);
+    jobs->closing = true;
+    (void)pthread_mutex_unlock(&jobs->lock);
+    jobs_wake(jobs);
+    (void)pthread_join(jobs->dispatcher, NULL);
+    return status;
+}
+
+/* ---- the API */
+int presil_jobs_open(presil_device *device, const presil_jobs_options *options, presil_jobs **out, char *text,
+                     size_t bytes) {
+    presil_jobs_options o;
+    char path[4096], wrong[256];
+    if (!device || !out || !options ||
+        presil_sized_take(&o, sizeof o, options, options->size, sizeof options->size, wrong, sizeof wrong))
+        return fail(text, bytes, PRESIL_EINVAL,
+                    "presil_jobs_open: a device, options with their size, and `out` expected");
+    presil_jobs *jobs = calloc(1, sizeof *jobs);
+    if (!jobs) return fail(text, bytes, PRESIL_EHOSTMEM, "no host memory");
+    jobs->device = device;
+    jobs->report = o.report;
+    jobs->report_context = o.report_context;
+    jobs->wake = -1;
+    jobs->stats.size = sizeof jobs->stats;
+    (void)pthread_mutex_init(&jobs->lock, NULL);
+    (void)pthread_cond_init(&jobs->room, NULL);
+    (void)pthread_cond_init(&jobs->idle, NULL);
+    int status = sizes(jobs, &o, text, bytes);
+    if (!status && !find_program(&o, path, sizeof path))
+        status = fail(text, bytes, PRESIL_ENODEV,
+                      "presil-job, which runs launches in a process of its own, was not found: name it in "
+                      "PRESIL_JOB_PROGRAM");
+    if (!status) status = describe_device(jobs, &o, path, text, bytes);
+    if (!status) status = begin(jobs, text, bytes);
+    if (status)
+        destroy(jobs);
+    else
+        *out = jobs;
+    return status;
+}
+
+int presil_jobs_wait(presil_jobs *jobs, char *text, size_t bytes, uint64_t *origin) {
+    (void)pthread_mutex_lock(&jobs->lock);
+    while (jobs->stats.waiting) (void)pthread_cond_wait(&jobs->idle, &jobs->lock);
+    const int status = jobs->failed;
+    jobs->failed = PRESIL_OK;
+    if (status && bytes) (void)snprintf(text, bytes, "%s", jobs->failed_text);
+    if (origin) *origin = status ? jobs->failed_origin : 0;
+    (void)pthread_mutex_unlock(&jobs->lock);
+    return status;
+}
+
+void presil_jobs_cancel(presil_jobs *jobs) {
+    atomic_store(&jobs->cancelled, true);
+    jobs_wake(jobs);
+}
+
+int presil_jobs_get_stats(presil_jobs *jobs, presil_jobs_stats *out) {
+    if (!out || out->size < sizeof out->size) return PRESIL_EINVAL;
+    (void)pthread_mutex_lock(&jobs->lock);
+    presil_jobs_stats own = jobs->stats;
+    (void)pthread_mutex_unlock(&jobs->lock);
+    own.size = out->size;
+    memcpy(out, &own, own.size < sizeof own ? own.size : sizeof own);
+    return PRESIL_OK;
+}
+
+void presil_jobs_close(presil_jobs *jobs) {
+    if (!jobs) return;
+    (void)!presil_set_capture(jobs->device, NULL, NULL);
+    (void)pthread_mutex_lock(&jobs->lock);
+    jobs->closing = true;
+    (void)pthread_mutex_unlock(&jobs->lock);
+    jobs_wake(jobs);
+    (void)pthread_join(jobs->dispatcher, NULL);
+    destroy(jobs);
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * jobs.h - what the files of this room share. Threads: whoever runs a launch of the device makes a job of it
+ * (listen.c); the dispatcher (dispatch.c) gives jobs to processes, takes answers, and delivers them in order. `lock`
+ * guards everything but what is marked.
+ */
+#ifndef PRESIL_JOBS_ROOM_H
+#define PRESIL_JOBS_ROOM_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include "presil_jobs.h"
+#include "worker.h"
+
+typedef enum { JOB_WAITS, JOB_RUNS, JOB_ENDED } job_state;
+
+typedef struct job job;
+struct job { /* in a list, in the order of launches; an ended one stays until those before it are delivered */
+    job *next;
+    slot *slot; /* NULL: the report is all (the executor refused it) */
+    job_state state;
+    presil_report report;
+    char text[BLOCK_TEXT];
+};
+
+typedef struct {
+    worker process;
+    job *job; /* NULL: idle */
+} place;
+
+struct presil_jobs {
+    presil_device *device; /* not guarded, like all that is set when it opens */
+    presil_report_fn report;
+    void *report_context;
+    char **argv;
+    uint64_t limit;
+    uint32_t place_count;
+    place *places;
+    pthread_t dispatcher;
+    int wake; /* eventfd */
+    atomic_bool cancelled;
+
+    pthread_mutex_t lock;
+    pthread_cond_t room, idle;
+    job *first, *last;
+    slot *spare; /* for the next launches */
+    uint64_t spare_bytes;
+    bool closing;
+    int failed; /* the first failure since the last wait */
+    char failed_text[BLOCK_TEXT];
+    uint64_t failed_origin;
+    presil_jobs_stats stats;
+
+    job *making; /* the launch that runs; of the device's thread alone */
+};
+
+uint64_t jobs_now_ns(void);
+void jobs_wake(presil_jobs *jobs); /* async-signal-safe */
+
+/* listen.c */
+extern const presil_capture_ops jobs_listener;
+void job_free(job *j);
+/* With the lock held: the slot is not needed any more. */
+void jobs_recycle(presil_jobs *jobs, job *j);
+
+/* dispatch.c */
+void *jobs_dispatch(void *jobs);
+
+#endif

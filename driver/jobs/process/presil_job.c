@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * presil-job: runs launches of another process (libpresil_jobs) on a chip of its own, in mode VERIFY; what they should
+ * write comes with them. It is started by that library, with a socket as descriptor 3, and ends when that closes.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <getopt.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include "block.h"
+#include "presil_image.h"
+
+/* The executor's thread, which somebody waits for, has precedence. */
+enum { SOCKET = 3, NICE = 10 };
+
+typedef struct {
+    presil_device *device;
+    presil_device_info info;
+    block *b;
+    uint64_t bytes; /* of the mapping of b */
+    presil_report report;
+} process;
+
+static uint64_t now_ns(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* ---- the block */
+static bool inside(const process *p, uint64_t at, uint64_t bytes) {
+    return at >= sizeof(block) && at <= p->bytes && bytes <= p->bytes - at;
+}
+
+static bool has_memory(const process *p, const block_memory *m) {
+    if (m->count > p->bytes / sizeof(presil_byte_range) || m->ranges % sizeof(uint64_t) ||
+        !inside(p, m->ranges, m->count * sizeof(presil_byte_range)) || !inside(p, m->bytes, m->size))
+        return false;
+    const presil_byte_range *r = (const void *)((const uint8_t *)p->b + m->ranges);
+    uint64_t size = 0;
+    for (uint64_t i = 0; i < m->count && size <= m->size; i++) size += r[i].bytes <= m->size ? r[i].bytes : m->size + 1;
+    return size == m->size;
+}
+
+static bool map_block(process *p, int fd, uint64_t bytes) {
+    struct stat is;
+    if (fstat(fd, &is) || bytes < sizeof(block) || (uint64_t)is.st_size < bytes) return false;
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED) return false;
+    p->b = at;
+    p->bytes = bytes;
+    return p->b->magic == BLOCK_MAGIC && inside(p, p->b->commands, p->b->command_bytes) &&
+           has_memory(p, &p->b->reads) && has_memory(p, &p->b->writes);
+}
+
+/* ---- the launch */
+static int supply(void *context, const presil_capture_launch *launch, presil_capture_put put, void *core) {
+    const process *p = context;
+    (void)launch;
+    const block_memory *m = &p->b->writes;
+    const presil_byte_range *r = (const void *)((const uint8_t *)p->b + m->ranges);
+    const uint8_t *from = (const uint8_t *)p->b + m->bytes;
+    for (uint64_t i = 0; i < m->count; from += r[i].bytes, i++) put(core, r[i].base, from, r[i].bytes);
+    return PRESIL_OK;
+}
+static int on_begin(void *context, const presil_capture_launch *launch, const presil_capture_bytes *reads) {
+    (void)context, (void)launch, (void)reads;
+    return 1;
+}
+static const char *on_end(void *context, const presil_capture_launch *launch, const presil_report *report,
+                          const presil_capture_bytes *writes) {
+    (void)context, (void)launch, (void)report, (void)writes;
+    return NULL;
+}
+static void on_report(void *context, const presil_report *report) { ((process *)context)->report = *report; }
+
+static int place(const process *p) {
+    const block_memory *m = &p->b->reads;
+    const presil_byte_range *r = (const void *)((const uint8_t *)p->b + m->ranges);
+    const uint8_t *from = (const uint8_t *)p->b + m->bytes;
+    for (uint64_t i = 0; i < m->count; i++) {
+        void *host = presil_host_pointer(p->device, r[i].base, r[i].bytes);
+        if (host) {
+            memcpy(host, from, r[i].bytes);
+        } else {
+            int status = presil_copy_to_device(p->device, NULL, r[i].base, from, r[i].bytes, PRESIL_COPY_DIRECT);
+            if (!status) status = presil_stream_synchronize(p->device, NULL);
+            if (status) return status;
+        }
+        from += r[i].bytes;
+    }
+    return PRESIL_OK;
+}
+
+/* As presil_list_save writes a list of one launch. */
+static int load(const process *p, presil_list **out) {
+    const uint64_t bytes = p->b->command_bytes, padded = (bytes + 7) / 8 * 8;
+    uint8_t *image = calloc(1, 16 + padded);
+    if (!image) return PRESIL_EHOSTMEM;
+    memcpy(image, &(uint64_t){1}, 8);
+    memcpy(image + 8, &bytes, 8);
+    memcpy(image + 16, (const uint8_t *)p->b + p->b->commands, bytes);
+    const int status = presil_list_load(p->device, image, 16 + padded, p->info.memory_base, p->info.memory_bytes, out);
+    free(image);
+    return status;
+}
+
+static int run(process *p) {
+    presil_list *list = NULL;
+    p->report = (presil_report){.verified = -1, .difference_cycle = UINT64_MAX};
+    int status = place(p);
+    if (!status) status = load(p, &list);
+    if (!status) status = presil_list_submit(list, NULL);
+    if (!status) status = presil_device_synchronize(p->device);
+    presil_list_destroy(list);
+    if (status) {
+        p->report.status = (uint32_t)-status;
+        (void)snprintf(p->b->text, sizeof p->b->text, "%s", presil_error_text());
+    }
+    if (status == PRESIL_EDEAD && presil_device_reset(p->device)) return status;
+    p->b->report = p->report;
+    return PRESIL_OK;
+}
+
+/* ---- the socket */
+static bool say(const block_answer *answer) {
+    ssize_t sent;
+    do sent = send(SOCKET, answer, sizeof *answer, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    return sent == (ssize_t)sizeof *answer;
+}
+
+static ssize_t hear(block_order *order, int *fd) {
+    struct iovec part = {order, sizeof *order};
+    union {
+        struct cmsghdr header;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    ssize_t got;
+    do got = recvmsg(SOCKET, &message, MSG_CMSG_CLOEXEC);
+    while (got < 0 && errno == EINTR);
+    const struct cmsghdr *c = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    *fd = -1;
+    if (c && c->cmsg_type == SCM_RIGHTS) memcpy(fd, CMSG_DATA(c), sizeof *fd);
+    return got;
+}
+
+static int serve(process *p) {
+    for (;;) {
+        block_order order;
+        block_answer answer = {0};
+        int fd;
+        if (hear(&order, &fd) != (ssize_t)sizeof order) return 0; /* it has closed */
+        const uint64_t from = now_ns();
+        answer.status = map_block(p, fd, order.bytes) ? run(p) : PRESIL_EINVAL;
+        if (answer.status)
+            (void)snprintf(answer.text, sizeof answer.text, "%s",
+                           answer.status == PRESIL_EINVAL ? "the launch is damaged" : presil_error_text());
+        answer.nanoseconds = now_ns() - from;
+        if (p->b) (void)munmap(p->b, p->bytes);
+        p->b = NULL;
+        if (fd >= 0) (void)close(fd);
+        if (!say(&answer)) return 0;
+    }
+}
+
+/* A launch may take hours: nobody waits for it once the other end is gone. */
+static void *watch(void *unused) {
+    struct pollfd end = {.fd = SOCKET, .events = POLLRDHUP};
+    (void)unused;
+    while (poll(&end, 1, -1) < 0 && errno == EINTR) {}
+    _exit(0);
+}
+
+/* ---- the chip */
+static presil_device_options arguments(int argc, char **argv) {
+    presil_device_options o = {.size = sizeof o, .mode = PRESIL_MODE_VERIFY, .transport = "inproc", .host_memory = 1};
+    static const struct option known[] = {
+        {"config", required_argument, NULL, 'c'},       {"memory", required_argument, NULL, 'm'},
+        {"seed", required_argument, NULL, 's'},         {"watchdog", required_argument, NULL, 'w'},
+        {"memory-model", required_argument, NULL, 'd'}, {"build", required_argument, NULL, 'b'},
+        {"library", required_argument, NULL, 'l'},      {"chip-library", required_argument, NULL, 'k'},
+        {"transport", required_argument, NULL, 't'},    {NULL, 0, NULL, 0}};
+    for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+        switch (c) {
+        case 'c': o.config = optarg; break;
+        case 'm': o.memory_bytes = strtoull(optarg, NULL, 10); break;
+        case 's': o.seed = strtoull(optarg, NULL, 10); break;
+        case 'w': o.hang_cycles = strtoull(optarg, NULL, 10); break;
+        case 'd': o.memory_model = optarg; break;
+        case 'b': o.build = optarg; break;
+        case 'l': o.library = optarg; break;
+        case 'k': o.chip_library = optarg; break;
+        case 't': o.transport = optarg; break;
+        default: exit(2);
+        }
+    }
+    return o;
+}
+
+static int open_chip(process *p, const presil_device_options *options) {
+    static const presil_capture_ops listener = {
+        .size = sizeof listener, .begin = on_begin, .end = on_end, .supply = supply};
+    int status = presil_device_open(options, &p->device);
+    if (!status) status = presil_device_start(p->device);
+    p->info.size = sizeof p->info;
+    if (!status) status = presil_device_get_info(p->device, &p->info);
+    if (!status) status = presil_set_capture(p->device, &listener, p);
+    if (!status) presil_set_report(p->device, on_report, p);
+    const char *fault = getenv("PRESIL_JOB_FAULT"); /* for tests: as presil_inject() */
+    if (!status && fault && *fault) status = presil_inject(p->device, fault);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    struct stat is;
+    if (fstat(SOCKET, &is) || !S_ISSOCK(is.st_mode)) {
+        (void)fputs("presil-job is started by Presil, with a socket as descriptor 3 (docs/jobs.md)\n", stderr);
+        return 2;
+    }
+    (void)signal(SIGINT, SIG_IGN);
+    (void)setpriority(PRIO_PROCESS, 0, NICE);
+    const presil_device_options options = arguments(argc, argv);
+    static process p;
+    pthread_t watcher;
+    block_answer answer = {.status = open_chip(&p, &options)};
+    if (answer.status) (void)snprintf(answer.text, sizeof answer.text, "%s", presil_error_text());
+    if (pthread_create(&watcher, NULL, watch, NULL) || !say(&answer) || answer.status) return 1;
+    return serve(&p);
+}

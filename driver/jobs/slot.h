@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* slot.h - memory for blocks: files without a name, mapped here, which grow and are used again. */
+#ifndef PRESIL_JOBS_SLOT_H
+#define PRESIL_JOBS_SLOT_H
+
+#include "block.h"
+
+typedef struct slot slot;
+struct slot {
+    slot *next;
+    int fd;
+    uint8_t *at;
+    uint64_t capacity, used;
+};
+
+slot *slot_new(uint64_t bytes); /* NULL: the host has no memory, errno says what */
+void slot_free(slot *s);        /* NULL is allowed */
+/* Room for `bytes` more, 64-aligned; `at` may move. Its offset, or 0: no memory. */
+uint64_t slot_take(slot *s, uint64_t bytes);
+static inline block *slot_block(const slot *s) { return (block *)(void *)s->at; }
+/* Ranges and bytes of them. false: no memory, or they can't be read. */
+bool slot_put(slot *s, block_memory *memory, const presil_capture_launch *launch, const presil_capture_bytes *from);
+
+#endif
