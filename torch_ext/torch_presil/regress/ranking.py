@@ -25,7 +25,7 @@ NEEDS = (
 
 @dataclass
 class Seed:
-    """What one seed of a case reaches; adds: items by kind that none before it reached, ("cover", …) one an instance."""
+    """What one seed of a case reaches; adds: items by kind that none before it reached ("cover": one an instance)."""
 
     case: str
     seed: int
