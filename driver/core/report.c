@@ -52,21 +52,30 @@ void presil_set_progress(presil_device *device, presil_progress_fn fn, void *con
     (void)pthread_mutex_unlock(&device->reports.lock);
 }
 
+int presil_report_names(const presil_device *device, presil_names *out) {
+    *out = (presil_names){.size = sizeof *out};
+    const int status = device->chip_ops->names ? device->chip_ops->names(device->chip, out) : PRESIL_OK;
+    if (status) return presil_fail(status, "the chip \"%s\" gives no names", device->chip_ops->name);
+    if (out->engine_count <= PRESIL_ENGINES && out->cause_count <= PRESIL_CAUSES &&
+        out->counter_count <= PRESIL_COUNTERS)
+        return PRESIL_OK;
+    return presil_fail(
+        PRESIL_ENODEV,
+        "the chip \"%s\" names %u engines, %u causes, %u counters; reports have room for %d, %d, %d: add "
+        "up engines that work alike and causes that mean the same, or give what is more as counters",
+        device->chip_ops->name, out->engine_count, out->cause_count, out->counter_count, PRESIL_ENGINES, PRESIL_CAUSES,
+        PRESIL_COUNTERS);
+}
+
 int presil_device_get_names(presil_device *device, presil_names *out) {
     const int entered = presil_enter(device);
     if (entered) return entered;
     if (!out || out->size < sizeof out->size)
         return presil_fail(PRESIL_EINVAL, "presil_device_get_names: out->size must be sizeof(presil_names)");
-    presil_names own = {.size = sizeof own};
-    const int status = device->chip_ops->names ? device->chip_ops->names(device->chip, &own) : PRESIL_OK;
-    if (status) return presil_fail(status, "the chip \"%s\" gives no names", device->chip_ops->name);
-    if (own.engine_count > PRESIL_ENGINES || own.cause_count > PRESIL_CAUSES || own.counter_count > PRESIL_COUNTERS)
-        return presil_fail(PRESIL_ENODEV,
-                           "the chip \"%s\" names %u engines, %u causes, %u counters; reports have room for %d, %d, %d",
-                           device->chip_ops->name, own.engine_count, own.cause_count, own.counter_count, PRESIL_ENGINES,
-                           PRESIL_CAUSES, PRESIL_COUNTERS);
-    presil_give(out, &own, sizeof own);
-    return PRESIL_OK;
+    presil_names own;
+    const int status = presil_report_names(device, &own);
+    if (!status) presil_give(out, &own, sizeof own);
+    return status;
 }
 
 int presil_device_last_hang(presil_device *device, presil_waiting *rows, uint32_t most, uint32_t *count, int *verdict) {

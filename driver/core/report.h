@@ -27,5 +27,7 @@ typedef struct {
 void presil_reports_open(report_state *reports);
 void presil_reports_close(report_state *reports);
 void presil_report_deliver(report_state *reports, const presil_report *report); /* runner */
+/* What the chip calls the numbers of its reports; ENODEV: it has more of them than a report has room for. */
+int presil_report_names(const presil_device *device, presil_names *out);
 
 #endif

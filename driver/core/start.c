@@ -8,6 +8,7 @@
 #include "fail.h"
 #include "library.h"
 #include "queue.h"
+#include "report.h"
 #include "residency.h"
 #include "running.h"
 
@@ -191,7 +192,9 @@ int presil_choose_chip(presil_device *device) {
                ask = !model && (device->library_path || presil_transport_is_remote(device));
     int status = ask ? PRESIL_EINVAL : choose_by_config(device);
     if (status && !model) status = choose_by_transport(device);
-    return status ? status : check_limits(device);
+    presil_names names; /* a chip with too many is refused now, not behind its first launch */
+    if (!status) status = check_limits(device);
+    return status ? status : presil_report_names(device, &names);
 }
 
 int presil_start(presil_device *device) {

@@ -480,8 +480,10 @@ typedef struct {
     uint32_t flags, reserved;
 } presil_name;
 typedef struct {
-    uint32_t size, engine_count, cause_count, counter_count; /* at most PRESIL_ENGINES, _CAUSES, _COUNTERS */
-    const presil_name *engines, *causes, *counters;          /* the chip's; valid as long as the device is open */
+    /* At most PRESIL_ENGINES, _CAUSES, _COUNTERS, which stay as they are: presil_report's table is in every chip and
+     * every listener. presil_device_open() refuses a chip with more (ENODEV); it adds up what works alike. */
+    uint32_t size, engine_count, cause_count, counter_count;
+    const presil_name *engines, *causes, *counters; /* the chip's; valid as long as the device is open */
 } presil_names;
 /* Also from a report function. */
 PRESIL_CHECKED int presil_device_get_names(presil_device *device, presil_names *out);

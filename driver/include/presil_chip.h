@@ -252,7 +252,8 @@ typedef struct {
      * one that is left out: their bytes become 0. EINVAL: no command is left. */
     int (*subset)(const presil_chip *chip, const presil_plan *plan, uint8_t *keep, presil_plan **out,
                   presil_error_buffer *error);
-    /* What its reports call engines, causes and counters. NULL: reports have totals alone. */
+    /* What its reports call engines, causes and counters; at any time after create(), and no more of them than
+     * presil_names says: such a chip is not opened. NULL: reports have totals alone. */
     int (*names)(const presil_chip *chip, presil_names *out);
     /* As load, of commands that the chip refuses, or that never end: to see it do so again. They stay inside
      * [base, base + bytes) all the same, and whoever executes them without a clock ends in a bounded time. NULL, or

@@ -8,7 +8,7 @@
  *   short         the table ends before supports(): chips of older releases
  *   long          the table and what it fills in are longer than this header says: chips of newer ones
  *   lack          the table lacks submit(), which must be there
- *   many          more engines than a report has room for
+ *   engines=N     so many of them have names; likewise causes=N and counters=N
  * Built twice: as libpresil_sim_paper_fast.so and as libpresil_chip_paper.so.
  */
 #define _GNU_SOURCE
@@ -257,12 +257,14 @@ static int paper_counters(presil_chip *chip, const presil_link *link, presil_rep
 
 static int paper_names(const presil_chip *chip, presil_names *out) {
     (void)chip;
-    static const presil_name engines[32] = {{.name = "pen", .flags = PRESIL_NAME_ARRAY}},
-                             causes[] = {{.name = "dry", .bound = "ink"}, {.name = "writes"}},
-                             counters[] = {{.name = "sheets", .unit = "pages"}};
-    const presil_names own = {.engine_count = paper("many") ? 32 : 1,
-                              .cause_count = 2,
-                              .counter_count = 1,
+    static const presil_name engines[PRESIL_ENGINES + 1] = {{.name = "pen", .flags = PRESIL_NAME_ARRAY}},
+                                                      causes[PRESIL_CAUSES + 1] = {{.name = "dry", .bound = "ink"},
+                                                                                   {.name = "writes"}},
+                                                      counters[PRESIL_COUNTERS + 1] = {
+                                                          {.name = "sheets", .unit = "pages"}};
+    const presil_names own = {.engine_count = paper("engines") ? (uint32_t)paper("engines") : 1,
+                              .cause_count = paper("causes") ? (uint32_t)paper("causes") : 2,
+                              .counter_count = paper("counters") ? (uint32_t)paper("counters") : 1,
                               .engines = engines,
                               .causes = causes,
                               .counters = counters};

@@ -122,10 +122,29 @@ static void names(void **state) {
     assert_ptr_equal(older.causes, names.causes);
     assert_null(older.counters);
     presil_device_close(d);
-    EXPECT_OK(open_paper("many", &d));
-    EXPECT_STATUS(presil_device_get_names(d, &names), PRESIL_ENODEV);
-    EXPECT_TEXT("32 engines");
-    presil_device_close(d);
+}
+
+/* A table of reports is fixed: a chip whose names would reach beyond it is not opened, in any of the three directions.
+ */
+static void more_than_a_report_has(void **state) {
+    (void)state;
+    static const char *const many[][2] = {{"engines=6", "6 engines"},
+                                          {"causes=17", "17 causes"},
+                                          {"counters=17", "17 counters"}},
+                             *const most[] = {"engines=5", "causes=16", "counters=16"};
+    for (size_t i = 0; i < 3; i++) {
+        presil_device *d = NULL;
+        EXPECT_STATUS(open_paper(many[i][0], &d), PRESIL_ENODEV);
+        EXPECT_TEXT(many[i][1]);
+        EXPECT_TEXT("add up engines that work alike");
+        assert_null(d);
+        presil_names names = {.size = sizeof names};
+        EXPECT_OK(open_paper(most[i], &d));
+        EXPECT_OK(presil_device_get_names(d, &names));
+        assert_int_equal(names.engine_count + names.cause_count + names.counter_count,
+                         1 + 2 + 1 + (i ? 14 + (i == 2) : 4));
+        presil_device_close(d);
+    }
 }
 
 /* A simulator that lies away from its chip: the chip's library is given, by option or by environment. */
@@ -263,6 +282,7 @@ int main(void) {
                                        cmocka_unit_test(done_without_an_interrupt),
                                        cmocka_unit_test(tables_of_other_releases),
                                        cmocka_unit_test(names),
+                                       cmocka_unit_test(more_than_a_report_has),
                                        cmocka_unit_test(the_library_of_a_chip),
                                        cmocka_unit_test(refusals),
                                        cmocka_unit_test(our_own)};
