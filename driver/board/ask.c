@@ -45,7 +45,7 @@ int board_post(presil_transport *t, uint32_t kind, uint64_t address, const void 
 }
 
 int board_ask(presil_transport *t, uint32_t kind, uint64_t address, uint32_t bytes, uint32_t *value) {
-    int status = board_post(t, kind, address, NULL, bytes, 0);
+    int status = board_post(t, kind, address, NULL, bytes, value ? *value : 0);
     if (!status) status = wait_done(t, t->posted);
     if (status) return status;
     const mailbox_entry *e = &t->mailbox->entry[(t->posted - 1) % MAILBOX_ENTRIES];

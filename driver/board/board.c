@@ -49,6 +49,7 @@ static int board_info(presil_transport *t, presil_transport_info *out) {
     presil_transport_info info = {.size = sizeof info,
                                   .abi = PRESIL_TRANSPORT_ABI,
                                   .capabilities = PRESIL_CAP_OWN_MEMORY | (t->memory ? (uint32_t)PRESIL_CAP_MAPS : 0) |
+                                                  (s->iommu ? (uint32_t)PRESIL_CAP_MAP_BLOCKS : 0) |
                                                   (s->interrupt == BOARD_POLLED ? (uint32_t)PRESIL_CAP_POLLED : 0),
                                   .clock_mhz = s->clock_mhz};
     (void)snprintf(info.chip, sizeof info.chip, "%s", s->chip);
@@ -205,6 +206,21 @@ static int board_sync_for_host(presil_transport *t, presil_daddr base, uint64_t 
     return t->lost ? PRESIL_TRANSPORT_EIO : 0;
 }
 
+/* ---- what the chip reaches */
+static int ask_iommu(presil_transport *t, uint32_t kind, presil_daddr base, uint64_t bytes) {
+    uint32_t index = 0, pages = (uint32_t)(bytes / BOARD_PAGE);
+    const int status = find(t, base.value, bytes, &index);
+    return status ? status : board_ask(t, kind, base.value, 0, &pages);
+}
+
+static int board_map(presil_transport *t, presil_daddr base, uint64_t bytes) {
+    return ask_iommu(t, MAILBOX_MAP, base, bytes);
+}
+
+static int board_unmap(presil_transport *t, presil_daddr base, uint64_t bytes) {
+    return ask_iommu(t, MAILBOX_UNMAP, base, bytes);
+}
+
 /* ---- reset */
 static int pull_reset(presil_transport *t, uint32_t *memory_lost) {
     if (t->spec.reset == BOARD_RESET_FILE) return board_reset_by_file(t);
@@ -247,6 +263,8 @@ const presil_transport_ops *presil_board_ops(void) {
         .sync_for_host = board_sync_for_host,
         .wait = board_wait,
         .reset = board_reset,
+        .map = board_map,
+        .unmap = board_unmap,
     };
     return &ops;
 }

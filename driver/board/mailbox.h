@@ -21,7 +21,9 @@ enum mailbox_kind {
     MAILBOX_MEM_READ = 3,  /* address, bytes (at most MAILBOX_SLOT) → the entry's slot */
     MAILBOX_MEM_WRITE = 4, /* address, bytes in the entry's slot; nobody waits for it */
     MAILBOX_FLUSH = 5,     /* everything before it has been carried out */
-    MAILBOX_RESET = 6,     /* of the chip; value 1: its memory was lost */
+    MAILBOX_RESET = 6,     /* of the chip; value 1: its memory was lost, and nothing is mapped any more */
+    MAILBOX_MAP = 7,       /* address, value pages of 4096 bytes: the chip reaches them from now on */
+    MAILBOX_UNMAP = 8,     /* likewise: no longer */
 };
 
 typedef struct {

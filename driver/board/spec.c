@@ -191,11 +191,15 @@ static int take_key(const reader *r, const char *key) {
     if (strcmp(key, "memory") == 0) return memory(r);
     if (strcmp(key, "interrupt") == 0) return interrupt(r);
     if (strcmp(key, "reset") == 0) return reset(r);
+    if (strcmp(key, "iommu") == 0) {
+        s->iommu = strcmp(r->word[0], "mailbox") == 0;
+        return s->iommu && r->words == 1 ? 0 : refuse(r, "iommu = mailbox expected, or no such line");
+    }
     if (strcmp(key, "witness") == 0) return small_number(r, "witness", 0, UINT32_MAX, &s->witness);
     if (strcmp(key, "timeout_ms") == 0) return small_number(r, "timeout_ms", 10, 3600000, &s->timeout_ms);
     return refuse(r,
-                  "\"%s\" is no key: chip, config, build, clock_mhz, registers, memory, interrupt, reset, witness, "
-                  "timeout_ms",
+                  "\"%s\" is no key: chip, config, build, clock_mhz, registers, memory, interrupt, reset, iommu, "
+                  "witness, timeout_ms",
                   key);
 }
 
@@ -226,6 +230,7 @@ static int complete(const reader *r) {
         if (!s->memory[i].window.path[0] && !s->mailbox)
             return refuse(r, "memory = mailbox needs registers that are one (registers = FILE bytes=N mailbox)");
     }
+    if (s->iommu && !s->mailbox) return refuse(r, "iommu = mailbox: the registers are none");
     if (s->reset == BOARD_RESET_MAILBOX && !s->mailbox) return refuse(r, "reset = mailbox: the registers are none");
     return 0;
 }

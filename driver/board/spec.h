@@ -37,6 +37,7 @@ typedef struct {
     board_reset_kind reset;
     char reset_path[BOARD_PATH];
     uint32_t reset_offset, reset_value;
+    bool iommu;       /* the chip reaches what the mailbox was asked to map */
     uint32_t witness; /* offset of a register that never reads 0xffffffff */
     uint32_t timeout_ms;
 } board_spec;

@@ -6,6 +6,7 @@
 #include "device_memory.h"
 #include "execute.h"
 #include "fail.h"
+#include "io_map.h"
 #include "life.h"
 #include "listeners.h"
 #include "model.h"
@@ -157,6 +158,7 @@ static void destroy(presil_device *device) {
 static void close_parts(presil_device *device) {
     if (device->link.handle) device->link.ops->close(device->link.handle);
     device->link.handle = NULL;
+    presil_io_forget(device);
     presil_view_close(device);
     ranges_free(&device->log.writes);
     ranges_free(&device->capture.may_write);

@@ -5,7 +5,7 @@
  *
  * Threads: `queue.lock` guards the queue, streams and events; `memory.lock` the allocator; `reports.lock` the
  * callbacks. Whoever has set `queue.running` (the worker, or a caller that waits) is the runner: it alone touches the
- * chip, the transport, `run`, `twin` and `log`, without holding a lock.
+ * chip, the transport, `io`, `run`, `twin` and `log`, without holding a lock.
  */
 #ifndef PRESIL_CORE_DEVICE_H
 #define PRESIL_CORE_DEVICE_H
@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include "device_memory.h"
+#include "io_map.h"
 #include "listeners.h"
 #include "model.h"
 #include "presil.h"
@@ -52,6 +53,7 @@ struct presil_device {
 
     device_memory memory;
     residency residency;
+    io_mappings io;
     work_queue queue;
     run_state run;
     twin_state twin;

@@ -4,6 +4,7 @@
 #include "device.h"
 #include "device_memory.h"
 #include "fail.h"
+#include "io_map.h"
 #include "life.h"
 #include "presil_heap.h"
 #include "queue.h"
@@ -197,6 +198,11 @@ void presil_memory_reset_peak(presil_device *device) {
 
 static void punch(void *context, uint32_t page, uint32_t pages) {
     presil_device *device = context;
+    /* Never under a chip that may still reach them. */
+    if (presil_io_unmap(device, page, pages)) {
+        presil_warn("%llu bytes are kept: %s", (unsigned long long)pages * PRESIL_HEAP_PAGE, presil_error_text());
+        return;
+    }
     if (device->memory.fd < 0) return;
     presil_residency_forget(device, page, pages);
     (void)fallocate(device->memory.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)page * PRESIL_HEAP_PAGE,

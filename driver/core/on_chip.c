@@ -4,6 +4,7 @@
 #include "device.h"
 #include "device_memory.h"
 #include "fail.h"
+#include "io_map.h"
 #include "listeners.h"
 #include "presil_clock.h"
 #include "queue.h"
@@ -267,6 +268,7 @@ int presil_launch_rtl(presil_device *device, const presil_plan *plan, const pres
     const uint64_t start = presil_now_ns();
     int status = sync_ranges(device, device->link.ops->sync_for_device, info->reads, info->read_count);
     const bool two = device->residency.state != NULL;
+    if (!status) status = presil_io_map_plan(device, info);
     if (!status && two) status = presil_residency_send(device, info);
     for (uint32_t segment = 0; segment < info->segments && !status; segment++)
         status = run_segment(&launch, segment, report);

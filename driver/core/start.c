@@ -6,6 +6,7 @@
 #include "device.h"
 #include "device_memory.h"
 #include "fail.h"
+#include "io_map.h"
 #include "library.h"
 #include "queue.h"
 #include "report.h"
@@ -115,6 +116,9 @@ static int use_chip(presil_device *device, const presil_chip_ops *table, const c
 static int reset_chip(presil_device *device) {
     char text[ERROR_TEXT] = "";
     presil_error_buffer error = {text, sizeof text};
+    const int unreached =
+        presil_io_map(device, device->memory.command.base, device->memory.command.bytes + STAGING_BYTES);
+    if (unreached) return unreached;
     device->memory.command.host = device->memory.maps ? presil_memory_at(device, device->memory.command.base) : NULL;
     const int status = device->chip_ops->reset(device->chip, &device->link, &device->memory.command, &error);
     return status ? presil_fail(status, "the chip does not reset: %s", text) : PRESIL_OK;
@@ -131,6 +135,7 @@ static void close_transport(presil_device *device) {
     if (device->link.handle) device->link.ops->close(device->link.handle);
     device->link.handle = NULL;
     device->memory.maps = false;
+    presil_io_forget(device);
 }
 
 static int check_limits(presil_device *device) {
@@ -226,6 +231,7 @@ int presil_recover(presil_device *device, bool asked) {
     device->dead = false;
     device->link.done_count = 0;
     const int error = device->link.ops->reset(device->link.handle);
+    if (error == PRESIL_TRANSPORT_MEMORY_LOST) presil_io_forget(device);
     int status = error < 0 ? presil_transport_failed(&device->link, "reset", error) : reset_chip(device);
     const uint64_t lost_bytes = error == PRESIL_TRANSPORT_MEMORY_LOST ? presil_residency_lost(device) : 0;
     if (error == PRESIL_TRANSPORT_MEMORY_LOST && !status &&

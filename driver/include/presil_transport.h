@@ -18,6 +18,8 @@
  *   by mem_write(), or by a store to a region that sync_for_device() was told of: a transport does the barrier, and the
  *   read-back where a path holds writes back. write32() may be posted: it has arrived when a later read32() or wait()
  *   returns. Between write32() and the interrupt nobody but the chip touches what its commands name.
+ *   map() has happened when it returns, so before any write32() behind it; unmap() likewise, and no access of the chip
+ *   that it would have to reach is under way.
  * - After the interrupt, or a read32() that says that the chip is done, sync_for_host() makes its writes visible.
  * - A link that is gone reads as 0xffffffff: such a transport fails with EIO until reset(), which says
  *   PRESIL_TRANSPORT_MEMORY_LOST where the device's memory may not be what it was.
@@ -64,6 +66,8 @@ enum presil_transport_capability {
      * pointers, where there are any, differ from their device addresses by one constant. */
     PRESIL_CAP_OWN_MEMORY = 1u << 6,
     PRESIL_CAP_POLLED = 1u << 7, /* no interrupt: wait() only lets time pass, whoever waits asks the chip */
+    /* The chip reaches only what map() was told (an IOMMU): map() and unmap() are there. */
+    PRESIL_CAP_MAP_BLOCKS = 1u << 8,
 };
 
 /* What reset() returns instead of 0 where it worked, but the device's memory was in a peer that is no more. */
@@ -220,6 +224,15 @@ typedef struct {
     int (*write_times)(presil_transport *t, presil_daddr address, presil_write_time *out);
     /* Between waits. NULL: it is not known. */
     int (*bus_open)(presil_transport *t, presil_bus_open *out);
+    /* A block of device memory becomes reachable for the chip, at the I/O address that is its device address: the
+     * driver chooses it, as VFIO_IOMMU_MAP_DMA and IOMMU_IOAS_MAP have it. Multiples of 4096, in one region, nothing of
+     * it mapped yet. The driver maps commands before reset of the chip, and before a launch the blocks that it touches
+     * (blocks that are mapped stay so); it unmaps them, with the same base and bytes, between launches, before their
+     * pages are given back to the system. The host's accesses, mem_read() and mem_write() need no mapping. close()
+     * unmaps all; so does a reset() that says PRESIL_TRANSPORT_MEMORY_LOST, and no other. NULL: not with
+     * PRESIL_CAP_MAP_BLOCKS; the chip reaches all of every region at all times. */
+    int (*map)(presil_transport *t, presil_daddr base, uint64_t bytes);
+    int (*unmap)(presil_transport *t, presil_daddr base, uint64_t bytes);
 } presil_transport_ops;
 
 /* What info() does with its own, filled in: as much of it as the caller has room for. Callers of older releases have
@@ -249,6 +262,8 @@ static inline const char *presil_transport_missing(const presil_transport_ops *o
     if (capabilities & PRESIL_CAP_TRACE && !ops->trace) return "trace";
     if (capabilities & PRESIL_CAP_WRITE_LOG && !ops->write_log) return "write_log";
     if (capabilities & PRESIL_CAP_WRITE_TIMES && !ops->write_times) return "write_times";
+    if (capabilities & PRESIL_CAP_MAP_BLOCKS && !ops->map) return "map";
+    if (capabilities & PRESIL_CAP_MAP_BLOCKS && !ops->unmap) return "unmap";
     return 0;
 }
 

@@ -6,7 +6,9 @@
  *
  * From a seed, which it prints: requests that take a while; interrupts that come late; writes to memory through the
  * mailbox that are held back and change places, as far as mailbox.h allows (nothing but a read or a flush pushes them).
- * SIGUSR1: the link goes, and everything reads 0xffffffff until a reset, which finds memory scrambled.
+ * --iommu: the chip reaches what was mapped, at addresses that are not those of the file. What it touches beyond that
+ * is counted, and is junk. SIGUSR1: the link goes, and everything reads 0xffffffff until a reset, which finds memory
+ * scrambled.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -24,11 +26,12 @@
 #include "mailbox.h"
 #include "presil_transport.h"
 
-enum { MOST_HELD = 48, SLICE_CYCLES = 20000, SILENT_CYCLES = 10000, NAP_NS = 50000 };
+enum { PAGE = 4096, SHIFT = 16 << 20, MOST_HELD = 48, SLICE_CYCLES = 20000, SILENT_CYCLES = 10000, NAP_NS = 50000 };
 
 static const char usage[] =
     "usage: soft-board DIRECTORY --library LIBRARY.so [--base ADDRESS] [--bytes N] [--hole OFFSET,BYTES]\n"
-    "                  [--memory mapped|mailbox] [--interrupt uio|none] [--seed N] [--late-us N] [--mhz N]\n";
+    "                  [--memory mapped|mailbox] [--interrupt uio|none] [--seed N] [--late-us N] [--mhz N]\n"
+    "                  [--iommu 1]\n";
 
 typedef struct {
   uint64_t address;
@@ -39,7 +42,7 @@ typedef struct {
 typedef struct {
   const char *directory, *library;
   uint64_t base, bytes, hole_at, hole_bytes, seed;
-  bool mailbox_memory, interrupts;
+  bool mailbox_memory, interrupts, iommu;
   unsigned late_us, mhz;
 
   const presil_transport_ops* ops;
@@ -47,6 +50,9 @@ typedef struct {
   presil_transport_info info;
   mailbox_file* box;
   int memory_fd, irq_fd;
+  uint8_t* seen;  /* with an IOMMU: memory as the chip sees it */
+  uint8_t* pages; /* 1: mapped */
+  uint64_t shift; /* of the file: where the first byte of memory is */
   uint64_t random;
   held_write held[MOST_HELD];
   int held_count;
@@ -55,6 +61,7 @@ typedef struct {
   int32_t posted_status;
   /* told at the end */
   uint64_t reads, writes, memory_reads, memory_writes, swapped, overtaken, interrupts_sent, late, resets, losses;
+  uint64_t maps, unmaps, mapped, faults, first_fault;
 } board;
 
 static volatile sig_atomic_t stop, lose;
@@ -86,9 +93,60 @@ _Noreturn static void die(const char* what) {
 static int access_memory(board* b, uint64_t address, void* to, const void* from, uint64_t bytes) {
   if (address < b->base || address - b->base > b->bytes || bytes > b->bytes - (address - b->base))
     return PRESIL_TRANSPORT_EBUS;
-  const off_t at = (off_t)(address - b->base);
+  const off_t at = (off_t)(address - b->base + b->shift);
   const ssize_t moved = to ? pread(b->memory_fd, to, bytes, at) : pwrite(b->memory_fd, from, bytes, at);
   return moved == (ssize_t)bytes ? 0 : PRESIL_TRANSPORT_EIO;
+}
+
+/* ---- what the chip reaches */
+static board* behind_iommu;
+
+static void show(const board* b, uint64_t at, uint64_t bytes, bool reachable) {
+  const int flags = reachable ? MAP_SHARED | MAP_FIXED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+  void* shown = mmap(b->seen + at, bytes, reachable ? PROT_READ | PROT_WRITE : PROT_NONE, flags,
+                     reachable ? b->memory_fd : -1, reachable ? (off_t)(at + b->shift) : 0);
+  if (shown == MAP_FAILED) die("mmap");
+}
+
+/* The chip, which is in this process, touched a page that nobody mapped. */
+static void on_fault(int number, siginfo_t* info, void* context) {
+  board* b = behind_iommu;
+  const uint64_t at = (uint64_t)((uint8_t*)info->si_addr - b->seen) & ~(uint64_t)(PAGE - 1);
+  (void)context;
+  if ((uint8_t*)info->si_addr < b->seen || at >= b->bytes || b->pages[at / PAGE] ||
+      mmap(b->seen + at, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED) {
+    (void)signal(number, SIG_DFL);
+    return;
+  }
+  memset(b->seen + at, 0xa5, PAGE);
+  if (b->faults++ == 0) b->first_fault = b->base + at;
+}
+
+static void put_behind_iommu(board* b) {
+  presil_region region = {0};
+  if (b->ops->region(b->inner, 0, &region) || !region.host || region.bytes != b->bytes) die("the library's memory");
+  b->seen = region.host;
+  b->pages = calloc(b->bytes / PAGE, 1);
+  if (!b->pages) die("calloc");
+  behind_iommu = b;
+  const struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER};
+  if (sigaction(SIGSEGV, &action, NULL)) die("sigaction");
+  show(b, 0, b->bytes, false);
+}
+
+/* All of it is mapped, or none: what is asked for twice is refused. */
+static int32_t map_pages(board* b, const mailbox_entry* e, bool map) {
+  const uint64_t bytes = (uint64_t)e->value * PAGE, at = e->address - b->base;
+  if (!b->seen || e->address < b->base || e->address % PAGE || !bytes || at > b->bytes || bytes > b->bytes - at)
+    return PRESIL_TRANSPORT_EINVAL;
+  for (uint64_t i = at / PAGE; i < (at + bytes) / PAGE; i++) {
+    if (b->pages[i] == map) return PRESIL_TRANSPORT_EINVAL;
+  }
+  memset(b->pages + at / PAGE, map, bytes / PAGE);
+  show(b, at, bytes, map);
+  *(map ? &b->maps : &b->unmaps) += 1;
+  b->mapped += map ? e->value : 0u - (uint64_t)e->value;
+  return 0;
 }
 
 static bool overlaps_earlier(const board* b, int n) {
@@ -145,6 +203,11 @@ static int32_t reset_chip(board* b, mailbox_entry* e) {
   b->due = 0;
   e->value = b->was_lost;
   if (b->was_lost) scramble_memory(b);
+  if (b->was_lost && b->seen) {
+    memset(b->pages, 0, b->bytes / PAGE);
+    show(b, 0, b->bytes, false);
+    b->mapped = 0;
+  }
   b->was_lost = b->lost = false;
   return b->ops->reset(b->inner) < 0 ? PRESIL_TRANSPORT_EIO : 0;
 }
@@ -174,6 +237,8 @@ static int32_t serve_one(board* b, mailbox_entry* e, uint8_t* slot) {
       hold_write(b, e, slot);
       return 0;
     case MAILBOX_FLUSH: push_writes(b); return 0;
+    case MAILBOX_MAP: return map_pages(b, e, true);
+    case MAILBOX_UNMAP: return map_pages(b, e, false);
     default: return PRESIL_TRANSPORT_EINVAL;
   }
 }
@@ -280,7 +345,7 @@ static void write_memory_line(const board* b, FILE* f, uint64_t from, uint64_t t
   if (from == to) return;
   (void)fprintf(f, "memory = %s base=0x%llx bytes=0x%llx", b->mailbox_memory ? "mailbox" : "memory",
                 (unsigned long long)(b->base + from), (unsigned long long)(to - from));
-  (void)fprintf(f, b->mailbox_memory ? "\n" : " offset=0x%llx\n", (unsigned long long)from);
+  (void)fprintf(f, b->mailbox_memory ? "\n" : " offset=0x%llx\n", (unsigned long long)(from + b->shift));
 }
 
 static void write_spec(const board* b) {
@@ -297,14 +362,17 @@ static void write_spec(const board* b) {
   } else {
     write_memory_line(b, f, 0, b->bytes);
   }
+  if (b->iommu) (void)fprintf(f, "iommu = mailbox\n");
   (void)fprintf(f, "interrupt = %s\nreset = mailbox\ntimeout_ms = 5000\n", b->interrupts ? "uio:irq" : "none");
   if (fclose(f)) die(path);
 }
 
 static void set_up(board* b) {
   char path[4096];
-  b->memory_fd = make_file(b, "memory", b->bytes);
+  b->shift = b->iommu ? SHIFT : 0;
+  b->memory_fd = make_file(b, "memory", b->bytes + b->shift);
   open_inner(b);
+  if (b->iommu) put_behind_iommu(b);
   const int fd = make_file(b, "registers", sizeof(mailbox_file));
   void* box = mmap(NULL, sizeof(mailbox_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (box == MAP_FAILED) die("registers");
@@ -346,6 +414,8 @@ static void options(board* b, int argc, char** argv) {
       b->mailbox_memory = !strcmp(value, "mailbox");
     else if (!strcmp(argv[i - 1], "--interrupt"))
       b->interrupts = strcmp(value, "none") != 0;
+    else if (!strcmp(argv[i - 1], "--iommu"))
+      b->iommu = strcmp(value, "0") != 0;
     else if (!strcmp(argv[i - 1], "--hole")) {
       b->hole_at = strtoull(value, &end, 0);
       b->hole_bytes = *end == ',' ? strtoull(end + 1, NULL, 0) : 0;
@@ -374,11 +444,13 @@ int main(int argc, char** argv) {
   run(&b);
   (void)printf(
       "{\"reads\": %llu, \"writes\": %llu, \"memory_reads\": %llu, \"memory_writes\": %llu, \"swapped\": %llu, "
-      "\"overtaken\": %llu, \"interrupts\": %llu, \"late\": %llu, \"resets\": %llu, \"losses\": %llu}\n",
+      "\"overtaken\": %llu, \"interrupts\": %llu, \"late\": %llu, \"resets\": %llu, \"losses\": %llu, "
+      "\"maps\": %llu, \"unmaps\": %llu, \"mapped_pages\": %llu, \"faults\": %llu, \"first_fault\": %llu}\n",
       (unsigned long long)b.reads, (unsigned long long)b.writes, (unsigned long long)b.memory_reads,
       (unsigned long long)b.memory_writes, (unsigned long long)b.swapped, (unsigned long long)b.overtaken,
       (unsigned long long)b.interrupts_sent, (unsigned long long)b.late, (unsigned long long)b.resets,
-      (unsigned long long)b.losses);
+      (unsigned long long)b.losses, (unsigned long long)b.maps, (unsigned long long)b.unmaps,
+      (unsigned long long)b.mapped, (unsigned long long)b.faults, (unsigned long long)b.first_fault);
   b.ops->close(b.inner);
   return 0;
 }

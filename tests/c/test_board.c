@@ -113,6 +113,29 @@ static void the_memory_asked_for(void **state) {
     presil_device_close(d);
 }
 
+/* ---- what the chip reaches */
+static void the_chip_reaches_what_is_mapped(void **state) {
+    (void)state;
+    static const char *const arguments[] = {"--iommu 1", "--iommu 1 --memory mailbox --base 0 --bytes 0x2000000"};
+    for (int i = 0; i < 2; i++) {
+        soft_board_start(&board, arguments[i]);
+        presil_device *d = open_board((uint32_t)i);
+        matmuls(d, 3);
+        presil_memory_empty_cache(d);
+        matmuls(d, 1);
+        soft_board_lose_link(&board);
+        EXPECT_OK(presil_nop(d, NULL));
+        EXPECT_STATUS(presil_device_synchronize(d), PRESIL_EDEAD);
+        EXPECT_OK(presil_device_reset(d)); /* which finds nothing mapped */
+        matmuls(d, 2);
+        presil_device_close(d);
+        soft_board_stop(&board);
+        assert_int_equal(soft_board_told(&board, "faults"), 0);
+        assert_true(soft_board_told(&board, "maps") >= 4);
+        assert_true(soft_board_told(&board, "unmaps") >= 1);
+    }
+}
+
 /* ---- order */
 static void held_back_writes_are_flushed(void **state) {
     (void)state;
@@ -243,6 +266,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test_teardown(memory_at_any_address, clean_up),
                                        cmocka_unit_test_teardown(two_regions_with_a_hole, clean_up),
                                        cmocka_unit_test_teardown(the_memory_asked_for, clean_up),
+                                       cmocka_unit_test_teardown(the_chip_reaches_what_is_mapped, clean_up),
                                        cmocka_unit_test_teardown(held_back_writes_are_flushed, clean_up),
                                        cmocka_unit_test_teardown(verify_compares_on_a_board, clean_up),
                                        cmocka_unit_test_teardown(a_lost_link_is_named_and_mended, clean_up),

@@ -18,7 +18,7 @@ presil_heap_check life choose_transport chip_writes
 report library device_memory
 look_at_plan
 queue
-residency
+residency io_map
 bytes
 start
 record model
