@@ -21,7 +21,7 @@
 
 /* Tensors repeat nothing that is worth a search: Huffman codes alone make them as small as level 1 does, in a third of
  * the time. ENTROPY_LEVEL hardly searches; a long run of equal bytes is found nevertheless. */
-enum { DEFAULT_LEVEL = 1, ENTROPY_LEVEL = -50, ENTROPY_BYTES = PRESIL_BUNDLE_PIECE / 2 };
+enum { DEFAULT_LEVEL = 1, ENTROPY_LEVEL = -200, ENTROPY_BYTES = PRESIL_BUNDLE_PIECE / 2 };
 enum { MOST_LEVEL = 19, LEAST_COMPRESSED = 128, QUEUE_BYTES = 64 << 20, FAILURE_TEXT = 512 };
 
 struct bundle_output {
@@ -40,6 +40,7 @@ struct bundle_output {
     bundle_job *first, *last;
     uint64_t queued;
     bool working, stop, has_worker;
+    uint32_t waiting; /* on `changed`: nobody is woken, which is a system call, where nobody waits */
     int status;
     char text[FAILURE_TEXT];
     pthread_t worker;
@@ -149,6 +150,16 @@ static int write_record(bundle_output *o, const bundle_job *job) {
 }
 
 /* ---- the thread */
+static void wait_for_change(bundle_output *o) {
+    o->waiting++;
+    (void)pthread_cond_wait(&o->changed, &o->lock);
+    o->waiting--;
+}
+
+static void tell_change(bundle_output *o) {
+    if (o->waiting) (void)pthread_cond_broadcast(&o->changed);
+}
+
 static void keep_failure(bundle_output *o, int status) {
     if (!status || o->status) return;
     o->status = status;
@@ -163,7 +174,7 @@ static void *work(void *context) {
     while (o->first || !o->stop) {
         bundle_job *job = o->first;
         if (!job) {
-            (void)pthread_cond_wait(&o->changed, &o->lock);
+            wait_for_change(o);
             continue;
         }
         const bool broken = o->status != PRESIL_OK;
@@ -177,7 +188,7 @@ static void *work(void *context) {
         keep_failure(o, status);
         o->working = false;
         o->queued -= bytes;
-        (void)pthread_cond_broadcast(&o->changed);
+        tell_change(o);
     }
     (void)pthread_mutex_unlock(&o->lock);
     return NULL;
@@ -185,8 +196,7 @@ static void *work(void *context) {
 
 int bundle_output_put(bundle_output *o, bundle_job *job) {
     (void)pthread_mutex_lock(&o->lock);
-    while (o->has_worker && !o->status && o->queued && o->queued + job->bytes > QUEUE_BYTES)
-        (void)pthread_cond_wait(&o->changed, &o->lock);
+    while (o->has_worker && !o->status && o->queued && o->queued + job->bytes > QUEUE_BYTES) wait_for_change(o);
     if (o->status) {
         bundle_job_free(job);
     } else if (!o->has_worker) {
@@ -200,7 +210,7 @@ int bundle_output_put(bundle_output *o, bundle_job *job) {
             o->first = job;
         o->last = job;
         o->queued += job->bytes;
-        (void)pthread_cond_broadcast(&o->changed);
+        tell_change(o);
     }
     const int status = failure(o);
     (void)pthread_mutex_unlock(&o->lock);
@@ -209,7 +219,7 @@ int bundle_output_put(bundle_output *o, bundle_job *job) {
 
 int bundle_output_drain(bundle_output *o) {
     (void)pthread_mutex_lock(&o->lock);
-    while (o->first || o->working) (void)pthread_cond_wait(&o->changed, &o->lock);
+    while (o->first || o->working) wait_for_change(o);
     const int status = failure(o);
     (void)pthread_mutex_unlock(&o->lock);
     return status;
@@ -222,7 +232,7 @@ static void free_output(bundle_output *o) {
     if (o->has_worker) {
         (void)pthread_mutex_lock(&o->lock);
         o->stop = true;
-        (void)pthread_cond_broadcast(&o->changed);
+        tell_change(o);
         (void)pthread_mutex_unlock(&o->lock);
         (void)pthread_join(o->worker, NULL);
     }

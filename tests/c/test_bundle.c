@@ -347,6 +347,45 @@ static void from_several_threads(void **unused) {
     }
 }
 
+/* ---- size */
+static uint64_t written_with(int level, const uint8_t *data, uint64_t bytes) {
+    const presil_bundle_write_options options = {.size = sizeof options, .level = level, .overwrite = 1};
+    const presil_bundle_source source = {.host = data, .base = {FIXTURE_BASE}};
+    const presil_bundle_range range = {{FIXTURE_BASE}, bytes};
+    const presil_bundle_memory *memory;
+    presil_bundle_group *g;
+    presil_bundle_writer *w = writer_with_chip(fixture_path("size.presil"), &options);
+    uint64_t file = 0;
+    EXPECT_BUNDLE(presil_bundle_begin(w, &g));
+    EXPECT_BUNDLE(presil_bundle_put_memory(g, &source, &range, 1, &memory));
+    EXPECT_BUNDLE(presil_bundle_commit(g));
+    EXPECT_BUNDLE(presil_bundle_flush(w));
+    presil_bundle_written(w, &file, NULL);
+    EXPECT_BUNDLE(presil_bundle_close(w));
+    return file;
+}
+
+/* The default is quicker than level 1, and as small: of activations, half of them 0; of what repeats, small enough. */
+static void contents_are_small(void **unused) {
+    (void)unused;
+    enum { BYTES = 1 << 20 };
+    uint8_t *data = malloc(BYTES);
+    for (int repeats = 0; repeats < 2; repeats++) {
+        uint32_t state = 1;
+        for (uint64_t i = 0; i < BYTES; i++) {
+            state = state * 1664525u + 1013904223u;
+            const uint32_t bell = (state >> 28) + (state >> 24 & 15) + (state >> 20 & 15);
+            data[i] = bell < 22 ? 0 : (uint8_t)bell;
+            if (repeats && i >= 1500) data[i] = data[i - 1500];
+        }
+        const uint64_t stored = written_with(-1, data, BYTES), one = written_with(1, data, BYTES),
+                       usual = written_with(0, data, BYTES);
+        assert_true(stored > BYTES && one < stored / 2);
+        assert_in_range(usual, 1, repeats ? stored / 10 : one + one / 10);
+    }
+    free(data);
+}
+
 /* ---- refused */
 static void writer_refuses(void **unused) {
     (void)unused;
@@ -466,6 +505,7 @@ int main(void) {
         cmocka_unit_test(held_is_bounded),
         cmocka_unit_test(aborted_is_torn),
         cmocka_unit_test(from_several_threads),
+        cmocka_unit_test(contents_are_small),
         cmocka_unit_test(writer_refuses),
         cmocka_unit_test(texts_are_utf8),
         cmocka_unit_test(addresses_become_coordinates),

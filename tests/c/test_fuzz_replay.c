@@ -122,10 +122,11 @@ static int teardown(void **state) {
 typedef struct {
     arguments a;
     replay r;
-} session; /* keeps its device from file to file, as presil-replay does from launch to launch */
+    uint32_t runs; /* of each launch, about: --bisect and --minimize run it again and again */
+} session;         /* keeps its device from file to file, as presil-replay does from launch to launch */
 
 static void begin(session *s, const char *mode_name, uint32_t mode) {
-    *s = (session){.a = {.file = "bent.presil", .mode = mode, .mode_name = mode_name, .build = "soft"}};
+    *s = (session){.a = {.file = "bent.presil", .mode = mode, .mode_name = mode_name, .build = "soft"}, .runs = 1};
     s->r.a = &s->a;
 }
 
@@ -154,7 +155,7 @@ static uint64_t within_budget(const char *what, session *s, deed act) {
     uint8_t *exact = malloc(bent.count); /* so that a sanitizer sees its end */
     memcpy(exact, bent.at, bent.count);
     hush(true);
-    fuzz_budget(what, seconds_for(bent.count), 16 * MEBIBYTE);
+    fuzz_budget(what, s->runs * seconds_for(bent.count), 16 * MEBIBYTE);
     const uint64_t judged = each_launch(s, exact, bent.count, act);
     fuzz_within_budget();
     hush(false);
@@ -216,6 +217,7 @@ static void bisected(void **state) {
     session s;
     begin(&s, "verify", PRESIL_MODE_VERIFY);
     s.a.bisect = true;
+    s.runs = 10;
     fuzz("test_fuzz_replay: --bisect", 100, &s, look_for_the_command);
 }
 
@@ -233,6 +235,7 @@ static void minimized(void **state) {
     (void)snprintf(out, sizeof out, "%s/small.presil", folder);
     begin(&s, "verify", PRESIL_MODE_VERIFY);
     s.a.minimize = out;
+    s.runs = 500;
     EXPECT_OK(setenv("PRESIL_SOFT_FAULT", "slverr", 1));
     fuzz("test_fuzz_replay: --minimize", 200, &s, make_smaller);
     EXPECT_OK(unsetenv("PRESIL_SOFT_FAULT"));
