@@ -4,7 +4,8 @@
 #   presil_add_chip(NAME mychip TOP my_top SOURCES a.sv b.sv ... [CONFIG base] [CHIP presil] [CLOCK_MHZ 1000] [BUILDS
 #   fast check trace]
 #                   [INCLUDE dirs...] [PARAMETERS WORD=32 ...] [SCRAMBLE regex] [TRAIN command...] [DEPENDS files...]
-#                   [PORTS map.toml] [MAP "key = value"...] [FILE_LISTS a.f...] [DEFINES NAME=VALUE...])
+#                   [PORTS map.toml] [MAP "key = value"...] [FILE_LISTS a.f...] [DEFINES NAME=VALUE...]
+#                   [VHDL_TOP entity])
 #
 # Each build becomes the target presil_sim_<NAME>_<build>: libpresil_sim_<NAME>_<build>.so, exporting
 # presil_transport_entry (driver/include/presil_transport.h).
@@ -15,6 +16,8 @@
 #   built where its target is named.
 #   SOURCES    in the order in which Verilator has to read them: packages first. Files made by a custom command of the
 #   same directory are welcome.
+#              VHDL (.vhd, .vhdl) is translated by ghdl's synthesis, which has to be installed: the entity VHDL_TOP
+#              (default: TOP) and what is below it. Where that is the top, PARAMETERS are its generics.
 #   TRAIN      command that exercises a library (LIBRARY stands for its path) for about a second: fast is then
 #   compiled a second time with the profile
 #              of that run. Everything worth being fast has to occur in it. Without it, or if it fails, fast is
@@ -279,6 +282,41 @@ function(_presil_add_points)
   add_dependencies(${target}_harness ${target}_points)
 endfunction()
 
+# VHDL among A_SOURCES becomes one file of Verilog. Where the top is VHDL, so do its parameters.
+macro(_presil_add_vhdl)
+  set(_vhdl ${A_SOURCES})
+  list(FILTER _vhdl INCLUDE REGEX "\\.(vhd|vhdl)$")
+  if(_vhdl)
+    find_program(PRESIL_GHDL ghdl)
+    if(NOT EXISTS "${PRESIL_GHDL}")
+      list(GET _vhdl 0 _first)
+      message(FATAL_ERROR "presil_add_chip: ${A_NAME} has VHDL (${_first}), which ghdl translates, and there is none: "
+        "install it (Debian's package: ghdl), or name it with -DPRESIL_GHDL=PATH")
+    endif()
+    if(NOT A_VHDL_TOP)
+      set(A_VHDL_TOP ${A_TOP})
+    endif()
+    set(_generics)
+    if(A_VHDL_TOP STREQUAL A_TOP)
+      list(TRANSFORM A_PARAMETERS PREPEND -g OUTPUT_VARIABLE _generics)
+      list(JOIN _generics " " _generics)
+      set(A_PARAMETERS)
+      string(TOLOWER ${A_TOP} A_TOP)  # what ghdl calls it
+    endif()
+    set(_verilog ${CMAKE_CURRENT_BINARY_DIR}/presil_vhdl_${A_NAME}.v)
+    if(NOT TARGET presil_vhdl_${A_NAME})
+      add_custom_command(OUTPUT ${_verilog}
+        COMMAND ${Python3_EXECUTABLE} -B ${PRESIL_SIM_DIR}/vhdl.py ${PRESIL_GHDL} ${A_VHDL_TOP} ${_verilog}
+                "${_generics}" ${_vhdl}
+        DEPENDS ${_vhdl} ${PRESIL_SIM_DIR}/vhdl.py
+        COMMENT "Translating the VHDL of ${A_NAME}" VERBATIM)
+      add_custom_target(presil_vhdl_${A_NAME} DEPENDS ${_verilog})
+    endif()
+    list(FILTER A_SOURCES EXCLUDE REGEX "\\.(vhd|vhdl)$")
+    list(APPEND A_SOURCES ${_verilog})
+  endif()
+endmacro()
+
 # What of a chip's sources isn't SOURCES, for Verilator: A_FLAGS. Files of lists become A_DEPENDS.
 macro(_presil_add_sources)
   list(TRANSFORM A_INCLUDE PREPEND -I OUTPUT_VARIABLE A_FLAGS)
@@ -306,8 +344,9 @@ endmacro()
 # A port map (docs/ports.md) puts the module presil_ports around the chip, which has the ports of presil_top: A_TOP and
 # A_SOURCES become those of the two. Once for a chip, whatever it is built for.
 macro(_presil_add_ports)
-  _presil_add_sources()
   set(A_SALT "${A_TOP};${A_PARAMETERS}")
+  _presil_add_vhdl()
+  _presil_add_sources()
   if(A_DEFINES)
     string(APPEND A_SALT ";${A_DEFINES}")
   endif()
@@ -415,7 +454,7 @@ function(_presil_add_library build)
 endfunction()
 
 function(presil_add_chip)
-  cmake_parse_arguments(A "" "NAME;TOP;CONFIG;CHIP;CLOCK_MHZ;SCRAMBLE;PORTS"
+  cmake_parse_arguments(A "" "NAME;TOP;VHDL_TOP;CONFIG;CHIP;CLOCK_MHZ;SCRAMBLE;PORTS"
     "SOURCES;FILE_LISTS;DEFINES;BUILDS;INCLUDE;PARAMETERS;TRAIN;DEPENDS;MAP" ${ARGN})
   if(NOT A_NAME OR NOT A_TOP OR NOT (A_SOURCES OR A_FILE_LISTS) OR A_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "presil_add_chip: NAME, TOP and SOURCES or FILE_LISTS are needed; "

@@ -125,7 +125,7 @@ function(_presil_add_sc_library build)
 endfunction()
 
 function(presil_add_sc_chip)
-  cmake_parse_arguments(A "" "NAME;TOP;CONFIG;CHIP;CLOCK_MHZ;SCRAMBLE;PORTS"
+  cmake_parse_arguments(A "" "NAME;TOP;VHDL_TOP;CONFIG;CHIP;CLOCK_MHZ;SCRAMBLE;PORTS"
     "SOURCES;FILE_LISTS;DEFINES;BUILDS;INCLUDE;PARAMETERS;TRAIN;DEPENDS;MAP" ${ARGN})
   if(NOT A_NAME OR NOT A_TOP OR NOT (A_SOURCES OR A_FILE_LISTS) OR A_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "presil_add_sc_chip: NAME, TOP and SOURCES or FILE_LISTS are needed; "
