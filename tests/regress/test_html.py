@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The HTML report: in Debian's chromium where that is installed (no network, filters, sorting, links), and without."""
 
+import html
 import html.parser
 import json
 import re
@@ -132,6 +133,116 @@ def test_clicks_and_typing_filter_and_sort(page):
     chosen = "const s = document.getElementById('status'); s.value = 'passed'; s.dispatchEvent(new Event('change'));"
     document = opened(page, script=chosen)
     assert len(table(document, "runs")) == 2 and "2 of 5 runs" in document and table(document, "signatures") == []
+
+
+# ---- parts that the page's own run has not
+COVERAGE = {
+    "line_with_holes": {"reached": 95, "total": 100, "percent": 95.0},
+    "testpoints_reached": {"reached": 1, "total": 2},
+    "holes": 3,
+    "problems": ["a problem"],
+    "stale_holes": [{"file": "a.sv", "text": "x <= y", "why": "gone"}],
+    "suites": {"ops": {"line": {"percent": 90.0}, "cover": {"percent": None}}},
+    "total": {"line": {"percent": 95.0}, "toggle": {"percent": 50.0}},
+    "files": {name: {"line": {"percent": part}} for name, part in (("a.sv", 9.5), ("b.sv", 100.0), ("c.sv", 80.0))},
+    "layers": {"net/conv1": {"line": {"percent": 60.0}, "covers": ["m.one", "m.two"], "only_here": ["m.two"]}},
+    "covers_missing": ["m.never"],
+    "covers_of_no_model": ["m.never", "m.rare"],
+    "lines_missing": [["a.sv", 7]],
+}
+
+
+def changed(page: Path, change) -> Path:
+    """The same report, of other data."""
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page.read_text(), re.S).group(1))
+    change(data)
+    page = page.with_name("changed.html")
+    page.write_text(report.render(data))
+    return page
+
+
+def clicked(name: str, column: int) -> str:
+    return f"document.querySelectorAll('#{name} th')[{column}].click();"
+
+
+@in_a_browser
+def test_coverage_is_shown_where_it_was_measured(page):
+    assert re.search(r'<div id="coverage-part" hidden', opened(page))
+    page = changed(page, lambda data: data.update(coverage=COVERAGE))
+    document = opened(page, script=clicked("coverage-files", 1))
+    assert not re.search(r'<div id="coverage-part" hidden', document)
+    facts = re.search(r'<p id="coverage-facts"[^>]*>(.*?)</p>', document).group(1)
+    assert facts.startswith("lines 95 of 100 (95.0 %), 3 justified holes; testpoints with every cover reached: 1 of 2")
+    assert "a problem; hole a.sv: x &lt;= y: gone" in facts
+    assert table(document, "coverage") == [
+        ["ops", "90.0 %", "", "", "", ""],
+        ["all suites", "95.0 %", "", "", "50.0 %", ""],
+    ]
+    assert [row[0] for row in table(document, "coverage-files")] == ["a.sv", "c.sv", "b.sv"], "sorted as numbers"
+    assert table(document, "coverage-layers") == [["net/conv1", "60.0 %", "2", "m.two"]]
+    missing = re.findall(r"<tr><td>(.*?)</td><td>(.*?)</td></tr>", document.split('id="coverage-missing"')[1])
+    assert missing == [("nothing", "m.never"), ("nothing", "a.sv:7"), ("no model", "m.rare")]
+
+
+@in_a_browser
+def test_history_has_a_box_a_run(page):
+    part = opened(page).split('<div id="history">')[1].split('<div id="coverage-part"')[0]
+    rows = dict(re.findall(r"<tr><td>([^<]*)</td><td>(.*?)</td></tr>", part))
+    boxes = {name: re.findall(r'title="([^"]*)" class="box ?(\w*)', row) for name, row in rows.items()}
+    runs = [name for name, _ in boxes["mixed/bad[base,fast]#0"]]
+    statuses = {name: [status for _, status in found] for name, found in boxes.items()}
+    assert runs[0] == "first" and len(runs) == 3
+    assert statuses["mixed/bad[base,fast]#0"] == ["passed", "", "failed"]  # the second one was on `mine`
+    assert statuses["mixed/bad[mine,fast]#0"] == ["", "failed", ""]
+    assert statuses["mixed/cycles[base,fast]#0"] == ["passed", "", "cycles"]
+    assert re.search(r"<title>first \w*: 4 of 4</title>", part) and part.count("<title>") == 3
+
+
+@in_a_browser
+def test_pictures_and_bundles_of_any_name_are_linked(page):
+    odd = "cases/a b#c?d%41é.svg"
+    (page.parent / "of all runs" / "cases").mkdir(parents=True)
+    (page.parent / "of all runs" / odd).write_text("<svg/>")
+
+    def change(data):
+        data["records"][0].update(pictures=[odd], bundles=[odd])
+        data["prefix"] = report._prefix(page.parent / "of all runs", page)
+
+    hrefs = re.findall(r'href="([^"]+)"[^>]*>a b#c\?d%41é\.svg<', opened(changed(page, change)))
+    assert len(hrefs) >= 2
+    for href in hrefs:
+        place = html.unescape(href)
+        assert not set("#?") & set(place) and (page.parent / unquote(place)).exists(), href
+
+
+@in_a_browser
+def test_testpoints_are_sorted_by_a_click(page):
+    def change(data):
+        one = data["testpoints"][0]
+        data["testpoints"] = [{**one, "name": name, "total": n} for name, n in (("b", 10), ("a", 9), ("c", 100))]
+
+    page = changed(page, change)
+    assert [row[1] for row in table(opened(page), "testpoints")] == ["b", "a", "c"]
+    by_runs = table(opened(page, script=clicked("testpoints", 4)), "testpoints")
+    assert [row[4] for row in by_runs] == ["9", "10", "100"]
+
+
+@in_a_browser
+def test_a_link_sorts_and_a_list_chooses_chip_and_build(page):
+    def change(data):
+        for n, record in enumerate(data["records"]):
+            record.update(chip=f"chip{n % 2}", build="check" if n == 4 else "fast", seed=[30, 4, 200, 1, 9][n])
+
+    page = changed(page, change)
+    assert [row[2] for row in table(opened(page, "#sort=runs:2"), "runs")] == ["1", "4", "9", "30", "200"]
+    assert [row[2] for row in table(opened(page, "#sort=runs:2:-1"), "runs")] == ["200", "30", "9", "4", "1"]
+    assert len(table(opened(page, "#chip=chip1"), "runs")) == 2
+    choose = "".join(
+        f"{name}.value = '{value}'; {name}.dispatchEvent(new Event('change'));"
+        for name, value in (("chip", "chip0"), ("build", "check"))
+    )
+    script = "const chip = document.getElementById('chip'), build = document.getElementById('build');" + choose
+    assert len(table(opened(page, script=script), "runs")) == 1
 
 
 def test_links_of_a_report_elsewhere(place, tmp_path):
