@@ -137,8 +137,8 @@ static int read_options(presil_device *device, const presil_device_options *o) {
 }
 
 static int check_mode(const presil_device *device, int mode) {
-    if (mode == PRESIL_MODE_RTL || (device->limits.has_executor && device->chip_ops->execute)) return PRESIL_OK;
-    return presil_fail(PRESIL_EUNSUPPORTED, "the chip \"%s\" has no model in C: only mode RTL works",
+    if (mode != PRESIL_MODE_MODEL || device->limits.has_executor) return PRESIL_OK;
+    return presil_fail(PRESIL_EUNSUPPORTED, "the chip \"%s\" has no model in C: only modes RTL and VERIFY work",
                        device->chip_ops->name);
 }
 
@@ -269,6 +269,19 @@ int presil_device_set_mode(presil_device *device, presil_mode mode) {
     if (!status) atomic_store(&device->mode, (int)mode);
     presil_exclusive_end(device);
     return status;
+}
+
+int presil_device_get_verified(presil_device *device, presil_verified *out) {
+    const int entered = presil_enter(device);
+    if (entered) return entered;
+    if (!out || out->size < sizeof *out)
+        return presil_fail(PRESIL_EINVAL, "presil_device_get_verified: out is NULL, or its size is not set");
+    const run_state *run = &device->run;
+    *out = (presil_verified){.size = out->size,
+                             .compared = atomic_load(&run->compared),
+                             .differed = atomic_load(&run->differed),
+                             .not_compared = atomic_load(&run->not_compared)};
+    return PRESIL_OK;
 }
 
 int presil_device_set_memory_model(presil_device *device, const char *memory_model, uint64_t seed) {

@@ -3,11 +3,10 @@
 #include "enqueue.h"
 #include "device.h"
 #include "fail.h"
+#include "kept_op.h"
 #include "look_at_plan.h"
 #include "queue.h"
 #include "record.h"
-
-#include <stdlib.h>
 
 int presil_plan_enqueue(presil_device *device, presil_stream *stream, presil_plan *plan, launch_tensors *tensors,
                         uint64_t plan_ns) {
@@ -24,7 +23,7 @@ int presil_plan_enqueue(presil_device *device, presil_stream *stream, presil_pla
     }
     if (status) {
         device->chip_ops->plan_free(plan);
-        free(tensors);
+        presil_tensors_drop(tensors);
     }
     return status;
 }

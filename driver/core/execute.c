@@ -6,6 +6,7 @@
 #include "device_memory.h"
 #include "event.h"
 #include "fail.h"
+#include "kept_op.h"
 #include "launch.h"
 #include "life.h"
 #include "peer.h"
@@ -87,7 +88,7 @@ static void item_free(work_item *item) {
             presil_list_drop(item->list);
         else
             item->stream->device->chip_ops->plan_free(item->plan);
-        if (!item->list) free(item->tensors);
+        if (!item->list) presil_tensors_drop(item->tensors);
     }
     if (item->kind == ITEM_COPY) {
         free(item->copy.owned);

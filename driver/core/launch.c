@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One launch: what is common to all modes (numbering, tracing, report). */
 #include "launch.h"
+#include "by_reference.h"
 #include "device.h"
 #include "fail.h"
 #include "listeners.h"
@@ -15,6 +16,7 @@
 #include "verify.h"
 #include "chip_writes.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,14 +52,22 @@ static int run(presil_device *device, const work_item *item, int mode, const pre
         return presil_launch_model(device, item->plan, info, device->capture.listening, report);
     if (!device->run.trace_window) presil_trace_begin(device, report->launch);
     if (mode == PRESIL_MODE_VERIFY || device->capture.listening) presil_log_begin(device);
-    const int ran = mode == PRESIL_MODE_RTL ? presil_launch_rtl(device, item->plan, info, item->seq, report)
-                                            : presil_launch_verify(device, item->plan, info, item->seq, report);
+    const int ran = mode == PRESIL_MODE_RTL       ? presil_launch_rtl(device, item->plan, info, item->seq, report)
+                    : device->limits.has_executor ? presil_launch_verify(device, item->plan, info, item->seq, report)
+                                                  : presil_launch_by_reference(device, item, info, report);
     if (!ran && device->capture.listening) (void)presil_log_fetch(device);
     if (!ran) return trace_end(device, report->launch);
     char text[ERROR_TEXT];
     (void)snprintf(text, sizeof text, "%s", presil_error_text());
     (void)trace_end(device, report->launch);
     return presil_fail(ran, "%s", text);
+}
+
+/* Failures of another kind are neither. */
+static void count(run_state *run, const presil_report *report, int status) {
+    if (status && report->verified < 0) return;
+    (void)atomic_fetch_add(report->verified < 0 ? &run->not_compared : &run->compared, 1);
+    if (report->verified == 0) (void)atomic_fetch_add(&run->differed, 1);
 }
 
 /* snprintf would be a tenth of an empty launch. */
@@ -92,6 +102,7 @@ int presil_launch(presil_device *device, const work_item *item) {
     if (mode != PRESIL_MODE_MODEL && atomic_load(&device->started) && !is_clocked(device) && !report.cycles)
         report.mode = PRESIL_MODE_MODEL;
     report.status = (uint32_t)-status;
+    if (mode == PRESIL_MODE_VERIFY) count(&device->run, &report, status);
     report.host_ns = item->plan_ns + (presil_now_ns() - start) - report.sim_ns - report.twin_ns;
     char text[ERROR_TEXT];
     text[0] = 0;

@@ -24,6 +24,7 @@ launch_tensors *presil_tensors_new(const presil_capture_tensor *from, size_t cou
     launch_tensors *out = malloc(sizeof *out + count * sizeof *from);
     if (!out) return NULL; /* a launch does without */
     out->count = count;
+    out->op = NULL;
     memcpy(out->at, from, count * sizeof *from);
     return out;
 }

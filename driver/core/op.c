@@ -5,11 +5,13 @@
 #include "device_memory.h"
 #include "enqueue.h"
 #include "fail.h"
+#include "kept_op.h"
 #include "life.h"
 #include "listeners.h"
 #include "presil_clock.h"
 #include "queue.h"
 #include "start.h"
+#include "weights.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -193,13 +195,29 @@ static void name_operands(presil_capture_tensor *list, size_t *count, const pres
 }
 
 /* For whoever listens; a recorded list may be submitted when somebody does. */
+static kept_op *keep_op(const presil_op *op) {
+    kept_weights *kept = NULL;
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        const presil_weights *weights = op->inputs[i].layout ? op->inputs[i].weights : NULL;
+        if (weights && !kept) kept = presil_kept_weights_of(&weights->kept);
+    }
+    return presil_keep_op(op, kept);
+}
+
+/* For whoever listens, and for mode VERIFY without an executor; a recorded list may be submitted when either is there.
+ */
 static launch_tensors *keep_tensors(presil_device *device, const presil_stream *stream, const presil_op *op) {
-    if (!stream->recording && !atomic_load_explicit(&device->capture.on, memory_order_acquire)) return NULL;
+    const bool heard = stream->recording || atomic_load_explicit(&device->capture.on, memory_order_acquire);
+    const bool compared =
+        !device->limits.has_executor && (stream->recording || atomic_load(&device->mode) == PRESIL_MODE_VERIFY);
+    if (!heard && !compared) return NULL;
     presil_capture_tensor list[PRESIL_OP_INPUTS + PRESIL_OP_OUTPUTS];
     size_t count = 0;
     name_operands(list, &count, op->outputs, op->output_count, 1);
     name_operands(list, &count, op->inputs, op->input_count, 0);
-    return count ? presil_tensors_new(list, count) : NULL;
+    launch_tensors *tensors = count || compared ? presil_tensors_new(list, count) : NULL;
+    if (tensors && compared) tensors->op = keep_op(op);
+    return tensors;
 }
 
 int presil_op_enter(presil_device *device, presil_stream **stream) {

@@ -53,7 +53,8 @@ int presil_weights_operand(const presil_weights *weights, presil_operand *out) {
                             .dtype = d->weight_dtype,
                             .ndim = 4,
                             .shape = {d->shape[0], d->shape[2], d->shape[3], d->shape[1]},
-                            .layout = weights->layout};
+                            .layout = weights->layout,
+                            .weights = weights};
     return PRESIL_OK;
 }
 

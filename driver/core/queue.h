@@ -16,6 +16,7 @@
 typedef enum { ITEM_LAUNCH, ITEM_COPY, ITEM_EVENT, ITEM_WAIT } item_kind;
 
 typedef struct peer_copy peer_copy; /* peer.c */
+typedef struct kept_op kept_op;     /* kept_op.c */
 
 typedef struct {
     void *host_to;         /* or to */
@@ -30,6 +31,7 @@ typedef struct {
 /* What the operators of a launch work on. */
 typedef struct {
     size_t count;
+    kept_op *op; /* owned: the one operator there is; NULL: not known */
     presil_capture_tensor at[];
 } launch_tensors;
 

@@ -92,3 +92,26 @@ void ranges_add_writes(range_list *list, const presil_plan_info *info) {
     }
     ranges_merge(list);
 }
+
+uint64_t ranges_only_in(const range_list *a, const range_list *b, uint64_t *first) {
+    uint64_t bytes = 0;
+    size_t j = 0;
+    for (size_t i = 0; i < a->count; i++) {
+        uint64_t at = a->at[i].base.value;
+        const uint64_t end = at + a->at[i].bytes;
+        while (at < end) {
+            while (j < b->count && b->at[j].base.value + b->at[j].bytes <= at) j++;
+            const bool covered = j < b->count && b->at[j].base.value <= at;
+            const uint64_t next = j == b->count ? end
+                                  : covered     ? b->at[j].base.value + b->at[j].bytes
+                                                : b->at[j].base.value;
+            const uint64_t stop = next < end ? next : end;
+            if (!covered) {
+                if (bytes == 0) *first = at;
+                bytes += stop - at;
+            }
+            at = stop;
+        }
+    }
+    return bytes;
+}

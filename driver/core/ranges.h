@@ -16,6 +16,9 @@ typedef struct {
 void ranges_add(range_list *list, presil_daddr base, uint64_t bytes);
 void ranges_merge(range_list *list); /* sorted and disjoint afterwards */
 void ranges_free(range_list *list);
+/* Bytes that are in one merged list but not in the other; *first: the address of the first of them, if there are any.
+ */
+uint64_t ranges_only_in(const range_list *a, const range_list *b, uint64_t *first);
 /* From the first byte of a box to its last; bytes is UINT64_MAX if it does not fit 64 bits. */
 presil_byte_range presil_box_hull(const presil_box *box);
 /* All that a plan writes, some of it at a time, up to the first call that does not return 0: that is returned. Rows of

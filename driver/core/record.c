@@ -4,6 +4,7 @@
 #include "device.h"
 #include "device_memory.h"
 #include "fail.h"
+#include "kept_op.h"
 #include "life.h"
 #include "presil_clock.h"
 #include "presil_debug.h"
@@ -58,7 +59,7 @@ int presil_list_append(presil_list *list, presil_plan *plan, launch_tensors *ten
 static void free_plans(presil_list *list) {
     for (size_t i = 0; i < list->count; i++) {
         list->device->chip_ops->plan_free(list->plans[i].plan);
-        free(list->plans[i].tensors);
+        presil_tensors_drop(list->plans[i].tensors);
     }
 }
 
@@ -76,6 +77,7 @@ static launch_tensors *join_tensors(const recorded_plan *plans, size_t count) {
     launch_tensors *out = all ? malloc(sizeof *out + all * sizeof *out->at) : NULL;
     if (!out) return NULL;
     out->count = 0;
+    out->op = NULL;
     for (size_t i = 0; i < count; i++) {
         for (size_t k = 0; plans[i].tensors && k < plans[i].tensors->count; k++)
             out->at[out->count++] = plans[i].tensors->at[k];

@@ -3,12 +3,14 @@
 #ifndef PRESIL_CORE_RUNNING_H
 #define PRESIL_CORE_RUNNING_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 typedef struct {
     uint64_t launches;
-    uint64_t clock; /* of the chip, after the last launch */
+    atomic_ullong compared, differed, not_compared; /* in mode VERIFY; read by any thread */
+    uint64_t clock;                                    /* of the chip, after the last launch */
     char *trace_path;
     uint64_t trace_first, trace_count;
     bool tracing, trace_window; /* window: these cycles of one launch */

@@ -142,6 +142,7 @@ static int check_limits(presil_device *device) {
     device->limits = (presil_chip_limits){.size = sizeof device->limits};
     const int status = device->chip_ops->limits(device->chip, &device->limits);
     if (status) return presil_fail(status, "the chip \"%s\" gives no limits", device->chip_ops->name);
+    if (!device->chip_ops->execute) device->limits.has_executor = 0;
     const uint64_t end = device->memory.base.value + device->memory.bytes;
     if (device->limits.address_bits < 64 && end > 1ull << device->limits.address_bits)
         return presil_fail(

@@ -100,29 +100,6 @@ static int compare_range(comparison *c, uint64_t base, uint64_t bytes) {
     return PRESIL_OK;
 }
 
-/* What is in one sorted list but not in the other: its bytes, and the first of them. */
-static uint64_t only_in(const presil_byte_range *a, size_t a_count, const presil_byte_range *b, size_t b_count,
-                        uint64_t *first) {
-    uint64_t bytes = 0;
-    size_t j = 0;
-    for (size_t i = 0; i < a_count; i++) {
-        uint64_t at = a[i].base.value;
-        const uint64_t end = at + a[i].bytes;
-        while (at < end) {
-            while (j < b_count && b[j].base.value + b[j].bytes <= at) j++;
-            const bool covered = j < b_count && b[j].base.value <= at;
-            const uint64_t next = j == b_count ? end : covered ? b[j].base.value + b[j].bytes : b[j].base.value;
-            const uint64_t stop = next < end ? next : end;
-            if (!covered) {
-                if (bytes == 0) *first = at;
-                bytes += stop - at;
-            }
-            at = stop;
-        }
-    }
-    return bytes;
-}
-
 __attribute__((format(printf, 3, 4))) static int mismatch(const comparison *c, uint64_t address, const char *format,
                                                           ...) {
     char what[160], where[128] = "", when[40] = "";
@@ -155,8 +132,8 @@ static int compare(comparison *c, const range_list *rtl) {
     }
     uint64_t stray_at = 0, missing_at = 0, stray = 0, missing = 0;
     if (rtl) {
-        stray = only_in(rtl->at, rtl->count, twin->at, twin->count, &stray_at);
-        missing = only_in(twin->at, twin->count, rtl->at, rtl->count, &missing_at);
+        stray = ranges_only_in(rtl, twin, &stray_at);
+        missing = ranges_only_in(twin, rtl, &missing_at);
     }
     c->report->differing_bytes = c->differences;
     c->report->stray_bytes = stray;

@@ -4,6 +4,7 @@
 #include "device.h"
 #include "device_memory.h"
 #include "fail.h"
+#include "kept_op.h"
 #include "life.h"
 #include "presil_heap.h"
 #include "presil_image.h"
@@ -67,6 +68,14 @@ static void give_back(const presil_weights *weights, presil_device *device) {
         presil_warn("packed weights: %s", presil_error_text());
 }
 
+/* For mode VERIFY without an executor, which has nothing else to compare with; without host memory for it launches are
+ * not compared. */
+static void keep(presil_weights *weights, const presil_weights_desc *d) {
+    const presil_device *device = weights->device;
+    const bool wanted = !device->limits.has_executor && atomic_load(&device->mode) == PRESIL_MODE_VERIFY;
+    presil_kept_weights_replace(&weights->kept, wanted ? presil_keep_weights(d) : NULL);
+}
+
 static presil_weights_desc without_pointers(presil_weights_desc d) {
     d.weight = d.bias = NULL;
     d.scale = NULL;
@@ -89,7 +98,9 @@ int presil_weights_update(presil_weights *weights, const presil_weights_desc *de
         return presil_fail(
             PRESIL_EINVAL,
             "presil_weights_update: shape, dtype, compute type, groups or dilation differ from those that were packed");
-    return write_packed(weights->device, weights, &d);
+    status = write_packed(weights->device, weights, &d);
+    if (!status) keep(weights, &d);
+    return status;
 }
 
 static int find_place(presil_device *device, presil_weights *weights, presil_daddr place, uint64_t bytes) {
@@ -142,6 +153,7 @@ int presil_weights_create_at(presil_device *device, const presil_weights_desc *d
         free(weights);
         return status;
     }
+    keep(weights, &d);
     presil_device_hold(device);
     *out = weights;
     return PRESIL_OK;
@@ -161,6 +173,7 @@ void presil_weights_destroy(presil_weights *weights) {
 void presil_weights_drop(presil_weights *weights) {
     if (!weights || atomic_fetch_sub(&weights->references, 1) != 1) return;
     weights->device->chip_ops->layout_free(weights->layout);
+    presil_kept_weights_replace(&weights->kept, NULL);
     presil_device_drop(weights->device);
     free(weights);
 }

@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include "kept_op.h"
 #include "presil_chip.h"
 
 struct presil_weights {
@@ -16,6 +17,7 @@ struct presil_weights {
     uint64_t bytes;
     bool placed;              /* in the caller's memory */
     presil_weights_desc desc; /* as packed, without pointers */
+    kept_weights *kept;       /* what was packed; NULL: not known */
 };
 
 void presil_weights_drop(presil_weights *weights);

@@ -56,11 +56,13 @@ typedef enum {
     PRESIL_EHUNG = -8, /* no progress; as EBUS. The text says what each engine waits for */
     PRESIL_ECANCELLED = -9, /* presil_device_cancel(); as EBUS */
     PRESIL_ESTOPPED = -10,  /* $fatal, $finish or an assertion in the model; as EBUS */
-    PRESIL_EMISMATCH = -11, /* verify: RTL and twin differ; outputs are the RTL's */
+    PRESIL_EMISMATCH = -11, /* verify: RTL and twin (or reference) differ; outputs are the RTL's */
     PRESIL_EDEAD = -12,     /* the device is unusable until presil_device_reset() */
     PRESIL_EIO = -13,       /* a file (presil_bundle.h) can't be read or written; no device is concerned */
 } presil_status;
 
+/* MODEL: the chip's executor, without a clock. VERIFY: chip and executor, compared byte for byte; of a chip without an
+ * executor each operator is compared with presil_reference.h: integers exactly, floats as near as the chip says. */
 typedef enum { PRESIL_MODE_RTL = 0, PRESIL_MODE_MODEL = 1, PRESIL_MODE_VERIFY = 2 } presil_mode;
 
 /* presil_tensor has the first four; operands of an operator (presil_op.h) any. INT4: two in a byte, the first below. */
@@ -157,6 +159,14 @@ PRESIL_CHECKED int presil_device_start(presil_device *device);
 PRESIL_CHECKED int presil_device_get_info(presil_device *device, presil_device_info *out);
 PRESIL_CHECKED int presil_device_set_mode(presil_device *device,
                                           presil_mode mode); /* waits until idle, resets the queue */
+/* Launches in mode VERIFY so far. not_compared: without an executor, where it is not known what a launch computes (a
+ * stored or merged list, weights that were packed in another mode), or the reference doesn't know it; its report says
+ * why, in `difference`. */
+typedef struct {
+    uint32_t size, reserved0;
+    uint64_t compared, differed, not_compared;
+} presil_verified;
+PRESIL_CHECKED int presil_device_get_verified(presil_device *device, presil_verified *out);
 PRESIL_CHECKED int presil_device_set_memory_model(presil_device *device, const char *memory_model, uint64_t seed);
 PRESIL_CHECKED int presil_device_set_twin_threads(
     presil_device *device, uint32_t threads); /* of coming launches; 0: 1. Same bits with any number */
@@ -435,7 +445,7 @@ typedef struct {
     uint64_t cycles;              /* doorbell to idle; 0 in mode MODEL (no clock) */
     uint64_t stalls[PRESIL_ENGINES][PRESIL_CAUSES]; /* cycles; each engine's sum = cycles */
     uint64_t read_bytes, write_bytes, read_beats, write_beats, descriptors;
-    int32_t verified; /* VERIFY: 1 equal, 0 differs; -1 not compared */
+    int32_t verified; /* VERIFY: 1 equal, 0 differs; -1 not compared (`difference` may say why) */
     uint32_t status;  /* -presil_status */
     uint64_t sim_ns, twin_ns,
         host_ns; /* wall time inside the transport, inside the twin, planning and everything else of this launch */

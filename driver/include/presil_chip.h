@@ -81,7 +81,7 @@ typedef struct {
     uint32_t buffer_alignment; /* bytes, of buffers that the core allocates: power of two, <= 4096 */
     uint32_t has_interrupt;    /* 0: the core polls service(), at intervals that grow */
     uint64_t command_bytes;    /* command memory wanted; 0: none */
-    uint32_t has_executor;     /* execute() works: modes MODEL and VERIFY */
+    uint32_t has_executor;     /* execute() works: mode MODEL, and what VERIFY compares with */
     /* 1: a launch may be over when submit() returns, and no interrupt will tell: the core calls service() once before
      * it waits. 0: every launch, an empty one too, ends with an interrupt (or is polled). */
     uint32_t asks_first;

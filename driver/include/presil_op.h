@@ -69,7 +69,8 @@ typedef struct {
      * for, strides mean nothing. Bias and scale that were packed too are applied before the first step:
      * (x + bias) * scale. NULL: strided elements. */
     const presil_layout *layout;
-    uint64_t reserved[2]; /* 0 */
+    const presil_weights *weights; /* whose layout it is: the driver's own; NULL: nobody's */
+    uint64_t reserved;             /* 0 */
 } presil_operand;
 
 /* `count` integers, or reals; or a text. */

@@ -66,7 +66,6 @@ static void refuses_the_rest(void **state) {
     EXPECT_TEXT("only copies");
     EXPECT_STATUS(presil_copy_on_device(d, NULL, m.a, (presil_daddr){m.a.value + 8}, 16, PRESIL_COPY_DMA),
                   PRESIL_EUNSUPPORTED);
-    EXPECT_STATUS(presil_device_set_mode(d, PRESIL_MODE_VERIFY), PRESIL_EUNSUPPORTED);
     EXPECT_STATUS(presil_device_set_mode(d, PRESIL_MODE_MODEL), PRESIL_EUNSUPPORTED);
     EXPECT_OK(presil_nop(d, NULL));
     EXPECT_OK(presil_device_synchronize(d));

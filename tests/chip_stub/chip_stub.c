@@ -19,6 +19,7 @@ struct presil_chip {
 struct presil_plan {
     presil_byte_range read, write;
     uint32_t word;
+    struct work *work; /* any_chip.c: what it computes beside */
 };
 
 __attribute__((format(printf, 3, 4))) static int fail(presil_error_buffer *error, int status, const char *format, ...) {

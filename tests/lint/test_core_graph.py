@@ -21,11 +21,12 @@ queue
 residency io_map
 bytes
 start
-record model
+kept_op
+record model weights
 enqueue listeners
 op on_chip
-copy event heap_blocks verify
-peer stream weights
+copy event heap_blocks verify by_reference
+peer stream
 host launch
 execute operators
 device debug list_program
@@ -39,11 +40,13 @@ HEADERS = {
     "enqueue": {"queue"},
     "execute": {"queue"},
     "launch": {"queue"},
+    "kept_op": {"queue"},
     "listeners": {"queue", "ranges"},
     "model": {"ranges"},
     "peer": {"queue"},
     "queue": {"fail"},
     "record": {"queue"},
+    "weights": {"kept_op"},
 }
 
 

@@ -30,7 +30,7 @@ CLOCK = {"presil_clock.h"}
 ROOMS = {
     "rtl": set(),
     "driver/include": set(),
-    "driver/core": API | TRANSPORT | CHIP | CAPTURE | COMMANDS | SIZED | CLOCK | {"client.h", "board_ops.h"},
+    "driver/core": API | TRANSPORT | CHIP | CAPTURE | COMMANDS | SIZED | CLOCK | {"client.h", "board_ops.h", "presil_reference.h"},
     "driver/chip": API | CHIP | {"presil_hazards.h", "presil_twin.h"} | GENERATED - {"presil_rtl_hash.h"},
     "driver/socket": TRANSPORT | CLOCK | {"presil_serve.h"},
     "driver/board": TRANSPORT | CLOCK,

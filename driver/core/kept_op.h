@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kept_op.h - operators that stay with their launch, and what their packed weights were packed from: for mode VERIFY of
+ * a chip without an executor. */
+#ifndef PRESIL_CORE_KEPT_OP_H
+#define PRESIL_CORE_KEPT_OP_H
+
+#include "presil_op.h"
+#include "presil_reference.h"
+#include "queue.h"
+
+typedef struct kept_weights kept_weights; /* as they were given; counted references */
+
+/* Reads what `desc` points to. NULL: no host memory. */
+kept_weights *presil_keep_weights(const presil_weights_desc *desc);
+/* In `place`, which any thread may read and replace: a reference to what is there (NULL: nothing); the new one (or
+ * NULL), whose reference moves. */
+kept_weights *presil_kept_weights_of(kept_weights *const *place);
+void presil_kept_weights_replace(kept_weights **place, kept_weights *by);
+void presil_kept_weights_drop(kept_weights *weights);
+
+/* A copy of all that the operator points to. weights: those of its packed operand, a reference, which moves here; NULL:
+ * not known. NULL: no host memory. */
+kept_op *presil_keep_op(const presil_op *op, kept_weights *weights);
+/* With operands in `memory`, whose first byte is device address `base`; as presil_reference_compute(). */
+int presil_kept_op_compute(const kept_op *op, const uint8_t *memory, presil_daddr base, presil_reference **out,
+                           char *text, size_t bytes);
+const presil_operand *presil_kept_op_output(const kept_op *op); /* NULL: it has none */
+void presil_tensors_drop(launch_tensors *tensors);              /* NULL is allowed */
+
+#endif
