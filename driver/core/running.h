@@ -10,7 +10,7 @@
 typedef struct {
     uint64_t launches;
     atomic_ullong compared, differed, not_compared; /* in mode VERIFY; read by any thread */
-    uint64_t clock;                                    /* of the chip, after the last launch */
+    uint64_t clock;                                 /* of the chip, after the last launch */
     char *trace_path;
     uint64_t trace_first, trace_count;
     bool tracing, trace_window; /* window: these cycles of one launch */

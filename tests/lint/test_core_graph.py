@@ -35,6 +35,7 @@ device debug list_program
 OF = {"fail": ("error", "log"), "device": ()}
 # Headers of this folder that a header may include; device.h may include any.
 HEADERS = {
+    "by_reference": {"queue"},
     "chip_writes": {"ranges"},
     "device_memory": {"presil_heap"},
     "enqueue": {"queue"},

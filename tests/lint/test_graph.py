@@ -26,15 +26,24 @@ CAPTURE = {"presil_capture.h", "presil_bundle_capture.h"}
 COMMANDS = {"presil_image.h", "presil_debug.h"}  # lists as bytes and in parts
 SIZED = {"presil_sized.h"}
 CLOCK = {"presil_clock.h"}
+REFERENCE = {"presil_reference.h"}
 # Room -> headers that it may include of others. What is not named here includes its own alone.
 ROOMS = {
     "rtl": set(),
     "driver/include": set(),
-    "driver/core": API | TRANSPORT | CHIP | CAPTURE | COMMANDS | SIZED | CLOCK | {"client.h", "board_ops.h", "presil_reference.h"},
+    "driver/core": API
+    | TRANSPORT
+    | CHIP
+    | CAPTURE
+    | COMMANDS
+    | SIZED
+    | CLOCK
+    | REFERENCE
+    | {"client.h", "board_ops.h"},
     "driver/chip": API | CHIP | {"presil_hazards.h", "presil_twin.h"} | GENERATED - {"presil_rtl_hash.h"},
     "driver/socket": TRANSPORT | CLOCK | {"presil_serve.h"},
     "driver/board": TRANSPORT | CLOCK,
-    "driver/reference": {"presil_op.h", "presil_reference.h"},
+    "driver/reference": {"presil_op.h"} | REFERENCE,
     "driver/bundle": API | BUNDLE | SIZED,
     "driver/capture": API | CAPTURE,
     "driver/jobs": API | CAPTURE | COMMANDS | SIZED | {"presil_jobs.h"},

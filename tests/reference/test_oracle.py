@@ -190,7 +190,7 @@ def test_what_is_not_a_number_is_not_near_anything():
     ],
 )
 def test_what_it_does_not_know_is_refused(change, said):
-    from conform.expected import Reference
+    from conform.reference import Reference
 
     one = numpy.ones((1, 1, 1), numpy.int8)
     call = Call(d.MATMUL, {"a": one, "b": one}, (1, 1, 1), d.INT32)

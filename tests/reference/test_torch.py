@@ -323,7 +323,7 @@ def test_copies(shape, kind):
 
 
 def test_int4_lies_two_in_a_byte():
-    from conform.expected import Reference
+    from conform.reference import Reference
 
     packed = numpy.array([0x21, 0xF3, 0x08], numpy.uint8)  # 1, 2, 3, -1, -8, 0
     out = numpy.zeros(6, numpy.int8)

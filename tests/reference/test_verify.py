@@ -83,12 +83,16 @@ def test_a_right_launch_is_verified(opened, dtype, no_map):
     assert counted(device) == (1, 0, 0)
 
 
-@pytest.mark.parametrize("dtype, tolerance", [(d.INT8, ""), (d.FP32, ""), (d.FP32, "rough=1e-3"), (d.INT8, "rough=0.1")])
+@pytest.mark.parametrize(
+    "dtype, tolerance", [(d.INT8, ""), (d.FP32, ""), (d.FP32, "rough=1e-3"), (d.INT8, "rough=0.1")]
+)
 def test_a_wrong_bit_is_found(opened, dtype, tolerance):
     """Integers are exact whatever tolerance a chip declares."""
     device = opened(faults=f"{tolerance} wrong=matmul")
     op = product(device, dtype)
-    with pytest.raises(d.DeviceError, match=r"matmul: chip and reference differ: output \[0, 0, 0\] is .* expected") as e:
+    with pytest.raises(
+        d.DeviceError, match=r"matmul: chip and reference differ: output \[0, 0, 0\] is .* expected"
+    ) as e:
         device.run(op)
     assert e.value.code == EMISMATCH and "1 of 15 elements differ (at 0x" in str(e.value)
     assert device.reports[-1].verified == 0 and counted(device) == (1, 1, 0)
@@ -125,7 +129,9 @@ def packed(device):
     """A convolution with packed weights, and what to update them with."""
     draw = numpy.random.default_rng(2)
     w = draw.integers(-128, 128, (4, 3, 3, 2)).astype(numpy.int8)
-    made = described(w, numpy.array([100, -7, 0, 9], numpy.int32), numpy.array([0.01, 0.02, 0.005, 0.01], numpy.float32))
+    made = described(
+        w, numpy.array([100, -7, 0, 9], numpy.int32), numpy.array([0.01, 0.02, 0.005, 0.01], numpy.float32)
+    )
     weights = device.weights(made)
     x = placed(device, "input", draw.integers(-128, 128, (1, 6, 6, 2)).astype(numpy.int8), d.INT8)
     out = placed(device, "output", numpy.zeros((1, 4, 4, 4), numpy.int8), d.INT8)

@@ -13,8 +13,10 @@ sys.path.insert(0, str(HERE.parents[1] / "conform"))
 import table  # noqa: E402
 from conform_runs import BUILD, ROOT, conform, library  # noqa: E402
 
+from conform.sweep import KINDS  # noqa: E402
+
 # Products and kernels that it does not pack are the host's: what is asked of them is skipped, and nothing else.
-SKIPPED = {"matmul", "matmul-limits", "conv"}
+SKIPPED = {"matmul", "matmul-limits", "conv", *KINDS}
 
 
 @pytest.mark.parametrize("level, least", [("transport", 30), ("chip", 12), ("pytorch", 2)])

@@ -2,12 +2,14 @@
 """Level chip: what presil_chip.h promises, asked through the driver: every operator that the chip says it takes."""
 
 import ctypes
+import functools
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 from . import device as d
+from . import sweep
 from .cases import TYPES, Bench, Convolution, Copying, Pool, Product, Types
 from .checks import Failed, Skipped, check, expect, expect_equal
 from .context import pattern
@@ -304,6 +306,63 @@ def pools(context) -> int:
         )
     ]
     return _run_all(context, cases, "pooling")
+
+
+def _largest(device, make, most: int) -> int:
+    """The largest size of the case make(size) that supports() takes; sizes below are taken for granted."""
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if device.supported(make(middle).asked()) is None else (low, middle - 1)
+    return low
+
+
+def _at_limit(context, device, make, most: int = 4096) -> int:
+    """Runs the two largest sizes that are taken; the next one is EUNSUPPORTED, and nothing is done."""
+    low = _largest(device, make, most)
+    for size in {size for size in (low - 1, low) if size > 0}:
+        with _bench(context, device) as bench:
+            try:
+                make(size).run(bench)
+            except d.DeviceError as error:
+                raise Failed(f"{make(size)}: {error}") from error
+    if 0 < low < most:
+        with _bench(context, device) as bench:
+            try:
+                make(low + 1).run(bench)
+            except d.DeviceError as error:
+                expect_equal(error.code, d.EUNSUPPORTED, f"{make(low + 1)}, beyond the limit")
+            else:
+                raise Failed(f"{make(low + 1)} was refused by supports() and taken by plan()")
+        context.notes.append(f"sizes up to {low}")
+    return 3 if 0 < low < most else 2 * (low > 0)
+
+
+def _swept(name: str, context) -> int:
+    _, make, cases = sweep.KINDS[name]
+    count = _run_all(context, cases(), name)
+    with _open(context) as device:
+        return count + _at_limit(context, device, make)
+
+
+for _name, (_paragraph, _, _) in sweep.KINDS.items():
+    check(_name, f"{_name}: all shapes and types that it takes, and at its limits", OP, _paragraph, "chip")(
+        functools.partial(_swept, _name)
+    )
+
+
+@check(
+    "verify",
+    "a launch in mode verify is compared, with the chip's executor or without one, and right",
+    DRIVER,
+    "of a chip without an executor each operator is compared",
+    "chip",
+)
+def verify(context) -> int:
+    with _open(context, mode=d.VERIFY) as device, _bench(context, device) as bench:
+        report = _small_work(device).run(bench)
+        expect_equal(report.verified, 1, "`verified` of a report in mode verify")
+    return 1
 
 
 @check(

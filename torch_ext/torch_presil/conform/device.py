@@ -14,6 +14,7 @@ KINDS = 14  # presil_op_kind
 SCALE, ADD, CLAMP, QUANTIZE = range(4)  # presil_step_kind
 NO_OPERAND, ENGINES, CAUSES, COUNTERS = 0xFFFFFFFF, 5, 16, 16
 DMA = 1
+RTL, MODEL, VERIFY = range(3)  # presil_mode
 
 
 class _Options(c.Structure):

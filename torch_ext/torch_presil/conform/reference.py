@@ -1,104 +1,105 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators come to: integers exactly, floats in double precision. numpy alone; no code of any chip."""
+"""What operators come to: driver/include/presil_reference.h through ctypes; and tensors as memory has them."""
+
+import ctypes as c
 
 import numpy
 
-from .device import ADD, BF16, CLAMP, FP32, INT8, INT32, QUANTIZE, SCALE
+from . import device as d
 
-NUMPY = {INT8: numpy.int8, BF16: numpy.uint16, FP32: numpy.float32, INT32: numpy.int32}
-NAMES = {INT8: "int8", BF16: "bf16", FP32: "fp32", INT32: "int32"}
+NUMPY = {d.INT8: numpy.int8, d.BF16: numpy.uint16, d.FP32: numpy.float32, d.INT32: numpy.int32, d.UINT8: numpy.uint8}
+NUMPY |= {d.INT16: numpy.int16, d.FP16: numpy.float16, d.INT64: numpy.int64}
+NUMPY |= {d.FP8_E4M3: numpy.uint8, d.FP8_E5M2: numpy.uint8}
+NAMES = {d.INT8: "int8", d.BF16: "bf16", d.FP32: "fp32", d.INT32: "int32", d.UINT8: "uint8", d.INT16: "int16"}
+NAMES |= {d.FP16: "fp16", d.INT64: "int64", d.FP8_E4M3: "fp8 e4m3", d.FP8_E5M2: "fp8 e5m2"}
 
 
-def from_bits(array: numpy.ndarray, dtype: int) -> numpy.ndarray:
-    """Values of memory: int64 or float64."""
-    if dtype == BF16:
-        return (array.astype(numpy.uint32) << 16).view(numpy.float32).astype(numpy.float64)
-    return array.astype(numpy.float64 if dtype == FP32 else numpy.int64)
+class _Call(c.Structure):
+    _fields_ = [
+        ("size", c.c_uint32),
+        ("reserved", c.c_uint32),
+        ("op", c.c_void_p),
+        ("inputs", c.c_void_p * 8),
+        ("bias", c.c_void_p),
+        ("scale", c.c_void_p),
+    ]
+
+
+class Difference(c.Structure):
+    """presil_reference_difference."""
+
+    _fields_ = [
+        ("size", c.c_uint32),
+        ("reserved", c.c_uint32),
+        ("compared", c.c_uint64),
+        ("differing", c.c_uint64),
+        ("at", c.c_int64 * 8),
+        ("offset", c.c_int64),
+        ("expected_bits", c.c_uint64),
+        ("found_bits", c.c_uint64),
+        ("expected", c.c_char * 64),
+        ("found", c.c_char * 32),
+    ]
+
+
+class Reference:
+    """The results of an operator, computed from `arrays`: one for each input, its element [0, 0, ...] first, laid out
+    as the input's strides say. bias, scale: of packed weights. DeviceError where the reference can't."""
+
+    def __init__(self, op: d.Op, arrays: list, bias=None, scale=None):
+        self.driver, self.op = c.CDLL(str(d.library_path())), op
+        made = op.c()
+        call = _Call(size=c.sizeof(_Call), op=c.addressof(made))
+        for i, array in enumerate(arrays):
+            call.inputs[i] = array.ctypes.data
+        call.bias = bias.ctypes.data if bias is not None else None
+        call.scale = scale.ctypes.data if scale is not None else None
+        self.handle, text = c.c_void_p(), c.create_string_buffer(256)
+        status = self.driver.presil_reference_compute(c.byref(call), c.byref(self.handle), text, c.c_size_t(256))
+        if status:
+            raise d.DeviceError(status, text.value.decode())
+
+    def __del__(self):
+        if getattr(self, "handle", None):
+            self.driver.presil_reference_free(self.handle)
+
+    def store(self, to: numpy.ndarray) -> numpy.ndarray:
+        """Writes the results to an array that is laid out as the output; returns it."""
+        self.driver.presil_reference_store(self.handle, c.c_void_p(to.ctypes.data))
+        return to
+
+    def compare(self, found: numpy.ndarray, tolerance: float | None = None) -> Difference:
+        """tolerance: relative to the largest magnitude; None: as fp32 may round, in any order."""
+        difference = Difference(size=c.sizeof(Difference))
+        bound = c.c_double(-1 if tolerance is None else tolerance)
+        address = c.c_void_p(found.ctypes.data)
+        self.driver.presil_reference_compare(self.handle, address, bound, c.byref(difference))
+        return difference
+
+    def differs(self, found: numpy.ndarray, tolerance: float | None = None) -> str | None:
+        """None, or the first element that is wrong."""
+        difference = self.compare(found, tolerance)
+        if not difference.differing:
+            return None
+        at = list(difference.at[: self.op.outputs[0].ndim])
+        told = f"element {at} is {difference.found.decode()}, {difference.expected.decode()} expected"
+        return f"{told} ({difference.differing} of {difference.compared} are wrong)"
 
 
 def random_bits(shape, dtype: int, seed: int) -> numpy.ndarray:
-    """Elements as memory has them; int8 over its whole range, floats that bf16 holds, some of them 0."""
+    """Elements as memory has them; integers of 8 bits over their whole range, floats that bf16 holds."""
     draw = numpy.random.default_rng(seed)
-    if dtype == INT8:
-        return draw.integers(-128, 128, shape).astype(numpy.int8)
-    if dtype == INT32:
-        return draw.integers(-(2**20), 2**20, shape).astype(numpy.int32)
+    if dtype in (d.INT8, d.UINT8, d.INT16, d.INT32, d.INT64):
+        kind = NUMPY[dtype]
+        most = min(int(numpy.iinfo(kind).max) + 1, 2**20)
+        return draw.integers(max(int(numpy.iinfo(kind).min), -most), most, shape).astype(kind)
     values = draw.standard_normal(shape).astype(numpy.float32)
     bits = values.view(numpy.uint32) & 0xFFFF0000
-    return (bits >> 16).astype(numpy.uint16) if dtype == BF16 else bits.view(numpy.float32)
-
-
-def matmul(a: numpy.ndarray, b: numpy.ndarray) -> numpy.ndarray:
-    return a @ b
-
-
-def conv(x: numpy.ndarray, w: numpy.ndarray, stride, padding, dilation, groups: int, pad_value: int = 0):
-    """x [N, H, W, C], w [O, KH, KW, C/groups] -> [N, OH, OW, O]."""
-    n, height, width, channels = x.shape
-    outputs, kh, kw, per_group = w.shape
-    oh = (height + 2 * padding[0] - dilation[0] * (kh - 1) - 1) // stride[0] + 1
-    ow = (width + 2 * padding[1] - dilation[1] * (kw - 1) - 1) // stride[1] + 1
-    padded = numpy.full((n, height + 2 * padding[0], width + 2 * padding[1], channels), pad_value, x.dtype)
-    padded[:, padding[0] : padding[0] + height, padding[1] : padding[1] + width] = x
-    out = numpy.zeros((n, oh, ow, outputs), numpy.int64 if x.dtype == numpy.int64 else numpy.float64)
-    each = outputs // groups
-    for y in range(kh):
-        for z in range(kw):
-            window = padded[:, y * dilation[0] :, z * dilation[1] :][:, :: stride[0], :: stride[1]][:, :oh, :ow]
-            for g in range(groups):
-                part = window[..., g * per_group : (g + 1) * per_group]
-                out[..., g * each : (g + 1) * each] += part @ w[g * each : (g + 1) * each, y, z].T
-    return out
-
-
-def pool(x: numpy.ndarray, kernel, stride, padding, largest: bool):
-    """x [N, H, W, C]; an average is a sum and a count: (sum, count) of each place, padding counted."""
-    n, height, width, channels = x.shape
-    oh = (height + 2 * padding[0] - kernel[0]) // stride[0] + 1
-    ow = (width + 2 * padding[1] - kernel[1]) // stride[1] + 1
-    lowest = -(2**62) if x.dtype == numpy.int64 else -numpy.inf
-    padded = numpy.full(
-        (n, height + 2 * padding[0], width + 2 * padding[1], channels), lowest if largest else 0, x.dtype
-    )
-    padded[:, padding[0] : padding[0] + height, padding[1] : padding[1] + width] = x
-    windows = [
-        padded[:, y:, z:][:, :: stride[0], :: stride[1]][:, :oh, :ow]
-        for y in range(kernel[0])
-        for z in range(kernel[1])
-    ]
-    return numpy.max(windows, 0) if largest else numpy.sum(windows, 0) / (kernel[0] * kernel[1])
-
-
-def steps(values: numpy.ndarray, applied: list, operands: list) -> numpy.ndarray:
-    """Of presil_op.h, in order; a scale is one multiplication in fp32."""
-    for step in applied:
-        if step.kind == SCALE:
-            values = (values.astype(numpy.float32) * numpy.float32(step.scale)).astype(numpy.float64)
-        elif step.kind == ADD:
-            values = values + (operands[step.input] - step.zero_point) * step.scale
-        elif step.kind == CLAMP:
-            values = numpy.clip(values, step.low, step.high)
-        elif step.kind == QUANTIZE:
-            values = numpy.clip(numpy.rint(values) + step.zero_point, step.int_low, step.int_high)
-    return values
-
-
-def differs(found: numpy.ndarray, expected: numpy.ndarray, dtype: int, tolerance: float) -> str | None:
-    """None, or the first element that is wrong. Integers: all bits; floats: relative to the largest magnitude."""
-    if dtype in (INT8, INT32):
-        wanted = expected.astype(numpy.int64)
-        if dtype == INT32:
-            wanted = wanted.astype(numpy.int32).astype(numpy.int64)  # sums wrap
-        wrong = from_bits(found, dtype) != wanted
-    else:
-        wanted = expected
-        most = max(float(numpy.abs(expected).max(initial=0)), 1e-30)
-        rounding = 2.0**-8 if dtype == BF16 else 2.0**-23
-        wrong = ~(numpy.abs(from_bits(found, dtype) - expected) <= (tolerance + rounding) * most)
-    if not wrong.any():
-        return None
-    at = tuple(int(i) for i in numpy.argwhere(wrong)[0])
-    return (
-        f"element {list(at)} is {from_bits(found, dtype)[at]}, {wanted[at]} expected "
-        f"({int(wrong.sum())} of {wrong.size} are wrong)"
-    )
+    if dtype == d.BF16:
+        return (bits >> 16).astype(numpy.uint16)
+    if dtype in (d.FP8_E4M3, d.FP8_E5M2):  # sign, any fraction, exponents about 1
+        e5 = dtype == d.FP8_E5M2
+        fraction, one = (2, 15) if e5 else (3, 7)
+        made = draw.integers(0, 2, shape) << 7 | draw.integers(one - 2, one + 2, shape) << fraction
+        return (made | draw.integers(0, 1 << fraction, shape)).astype(numpy.uint8)
+    return bits.view(numpy.float32).astype(NUMPY[dtype])

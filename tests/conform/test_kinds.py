@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of kinds that neither our chip nor the template has: a chip that takes them all (tests/chip_stub/any_chip.c)
+is right, and with one wrong bit in a result of the kind, its check fails."""
+
+import os
+import subprocess
+
+import pytest
+from conform_runs import BUILD, ROOT, check, library
+
+from conform.sweep import KINDS
+
+SWEPT = {name: name.replace("-", "_") for name in KINDS}
+SWEPT |= {"matmul": "matmul", "conv": "conv", "layouts": "conv", "pool": "pool_average", "verify": "matmul"}
+
+
+@pytest.fixture(scope="module")
+def chip(tmp_path_factory):
+    """The simulator library, with the chip's beside it."""
+    folder = tmp_path_factory.mktemp("any")
+    command = ["cc", "-std=c11", "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror"]
+    command += [f"-I{ROOT}/driver/include", f"-I{ROOT}/tests/c", str(ROOT / "tests/chip_stub/any_chip.c")]
+    command += [f"-L{BUILD}/lib", "-lpresil", f"-Wl,-rpath,{BUILD}/lib", "-o", str(folder / "libpresil_chip_stub.so")]
+    subprocess.run(command, check=True)
+    (folder / "libpresil_sim_stub_fast.so").symlink_to(library("stub_fast"))
+    return folder / "libpresil_sim_stub_fast.so"
+
+
+def asked(name, chip, faults=""):
+    return check(name, chip, "-", PRESIL_ANY=faults, PRESIL_BUILD_DIR=os.environ.get("PRESIL_BUILD_DIR", str(BUILD)))
+
+
+@pytest.mark.parametrize("name", SWEPT)
+def test_a_chip_that_is_right_passes_and_a_wrong_bit_is_found(name, chip):
+    found = asked(name, chip)
+    assert found["status"] == "passed" and found["comparisons"] >= (1 if name == "verify" else 20), found
+    found = asked(name, chip, f"wrong={SWEPT[name]}")
+    assert found["status"] == "failed", found
+    assert "expected (" in found["text"] or "chip and reference differ" in found["text"], found
+
+
+def test_a_kind_is_swept_around_its_limit(chip):
+    """65536 elements are the most that the chip takes; more are refused."""
+    assert "sizes up to 2730" in asked("norm", chip)["text"]
