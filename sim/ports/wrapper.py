@@ -441,7 +441,8 @@ endmodule
         ]
         self.lines[:0] = ["  " + net for net in nets]
         parameters = ", ".join(f".{name}({value})" for name, value in self.parameters.items())
-        self.add(f"{self.top} {f'#({parameters}) ' if parameters else ''}u_chip (")
+        # Named as its module: waveforms have names of instances, and views look for the top's.
+        self.add(f"{self.top} {f'#({parameters}) ' if parameters else ''}{self.top} (")
         self.add(",\n".join(f"  .{p.name}({self.connections.get(p.name, '')})" for p in self.ports))
         self.add(");")
 

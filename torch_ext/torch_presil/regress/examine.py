@@ -116,7 +116,10 @@ class Comparison:
                 raise Unclear("no signal parts from the last good simulator's while both run")
             text = io.StringIO()
             first = window[0] if window else None
-            result = parting.run(good, new, None, (), 20, Console(file=text, width=160), first)
+            beside = self.job.folder, *([Path(self.job.library).parent] if self.job.library else [])
+            result = parting.run(
+                good, new, None, (), 20, Console(file=text, width=160), first_cycle=first, folders=beside
+            )
             if result["first"]:
                 (self.folder / "parting.txt").write_text(text.getvalue())
                 return result, new
@@ -137,7 +140,7 @@ def _picture(new: Path, result: dict, launches: int, to: Path) -> str:
     cycle = result["first"][0]["cycle"]
     window = (max(0, cycle - AROUND), cycle + AROUND)
     marks = {"parts first": cycle}
-    command.show(new, None, window, marks, to, None, None, (), result["from"] or None)
+    command.show(new, result["view"], window, marks, to, None, None, (), result["from"] or None)
     return to.name
 
 

@@ -60,7 +60,8 @@ def key(job: Job) -> str:
     p, source = job.parameters, job.parameters["model"].rpartition(":")[0]
     files = [Path(job.folder) / name for name in (source, p["weights"] or "") if name.endswith((".py", ".pt", ".pth"))]
     facts = _asked(job) | {"tools": _tools(), "files": [_of_file(path) for path in files]}
-    facts |= {name: _version(name) for name in ("torch", "numpy", source.partition(".")[0])}
+    package = [] if source.endswith(".py") else [source.partition(".")[0]]
+    facts |= {name: _version(name) for name in ("torch", "numpy", *package)}
     return _hash(facts)[:16]
 
 

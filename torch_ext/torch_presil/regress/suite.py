@@ -93,7 +93,7 @@ def available(folders: list[Path]) -> dict[str, Path]:
     found = {}
     for folder in folders:
         for path in sorted(folder.glob("*.toml")):
-            if path.stem not in ("kinds", "testplan", "holes"):
+            if path.stem not in ("kinds", "testplan", "holes") and "." not in path.stem:  # mychip.view.toml
                 found.setdefault(path.stem, path)
     return found
 

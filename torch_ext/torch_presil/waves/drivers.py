@@ -173,8 +173,9 @@ class Design:
         place = [instance for _, instance in above]
         for line, inputs in module.drivers.get(signal, ()):
             found.append((module.line(line), [".".join([*place, i]) for i in inputs]))
-        if found or depth == 0:
+        if depth == 0:
             return found
+        # Of a vector some bits may be assigned here, and others be an instance's.
         for instance_name, instance in module.instances.items():
             child = self.modules.get(instance.module)
             for port, (expression, _) in instance.connections.items():

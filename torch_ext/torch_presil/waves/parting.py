@@ -171,11 +171,20 @@ def _counts(a: Trace, b: Trace, view: View, first: int | None, console) -> tuple
 
 
 def run(
-    left: Path, right: Path, view_path, rtl, most: int, console, first_cycle: int | None = None, other_rtl=None
+    left: Path,
+    right: Path,
+    view_path,
+    rtl,
+    most: int,
+    console,
+    first_cycle: int | None = None,
+    other_rtl=None,
+    folders=(),
 ) -> dict:
-    """first_cycle: with which both begin, if that is known. other_rtl: a folder, the second trace's."""
+    """first_cycle: with which both begin, if that is known. other_rtl: a folder, the second trace's. folders: where
+    views are looked for too."""
     a, b = Trace(left), Trace(right)
-    view = find(a, view_path)
+    view = find(a, view_path, folders)
     if view.top not in {s.split(".")[-1] for s in b.scopes}:
         raise WavesError(f"{right} is of another chip: it has no module {view.top}")
     counts = _counts(a, b, view, first_cycle, console)
@@ -199,6 +208,7 @@ def run(
         first.setdefault(part.module, part)
     result = {
         "traces": [str(left), str(right)],
+        "view": str(view.path),
         "from": begin,
         "compared": compared,
         "differing": differing,

@@ -4,6 +4,7 @@ format)."""
 
 import fnmatch
 import json
+import os
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -144,15 +145,19 @@ def load(path) -> View:
     )
 
 
-def views() -> list:
-    """Those that are found by themselves: the source tree's, or an installed package's."""
+def views(folders=()) -> list:
+    """Those that are found by themselves: NAME.view.toml in `folders` and in PRESIL_LIBRARY_PATH, then the source
+    tree's, or an installed package's."""
+    libraries = filter(None, os.environ.get("PRESIL_LIBRARY_PATH", "").split(os.pathsep))
+    own = [p for folder in map(Path, (*folders, *libraries)) for p in sorted(folder.glob("*.view.toml"))]
     here = Path(__file__).resolve()
-    return sorted(p for top in (here.parents[3], here.parents[1] / "sources") for p in top.glob("waveforms/*.toml"))
+    ours = (p for top in (here.parents[3], here.parents[1] / "sources") for p in top.glob("waveforms/*.toml"))
+    return [*own, *sorted(ours)]
 
 
-def find(trace: Trace, path=None) -> View:
-    """The view that was asked for, or that of a chip whose top module the trace has."""
-    candidates = [load(path)] if path else list(map(load, views()))
+def find(trace: Trace, path=None, folders=()) -> View:
+    """The view that was asked for, or that of a chip whose top module the trace has. folders: as of views()."""
+    candidates = [load(path)] if path else list(map(load, views(folders)))
     tops = {s.split(".")[-1] for s in trace.scopes}
     for view in candidates:
         if view.top in tops:
@@ -161,7 +166,7 @@ def find(trace: Trace, path=None) -> View:
     known = ", ".join(f"{v.path} ({v.top})" for v in candidates) or "none"
     raise WavesError(
         f"{trace.path}: no view is for one of its modules ({', '.join(sorted(tops)[:8])}); views: {known}; "
-        "write one (docs/waves.md) and give it with --view"
+        "write one (docs/waves.md): give it with --view, or keep it as NAME.view.toml beside the suite or the simulator"
     )
 
 
