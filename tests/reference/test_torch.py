@@ -173,6 +173,9 @@ def test_sums_of_integers_wrap_around():
     a, b = numpy.full((1, 1, 3), 2**30, numpy.int32), numpy.full((1, 3, 1), 3, numpy.int32)
     assert Call(d.MATMUL, {"a": a, "b": b}, (1, 1, 1), d.INT32).result().item() == 9 * 2**30 - 2 * 2**32
     assert Call(d.MATMUL, {"a": a, "b": b.astype(numpy.int64)}, (1, 1, 1), d.INT64).result().item() == 9 * 2**30
+    steps = [d.Step(d.SCALE, d.NO_OPERAND, 0.5)]  # of the sum as it wrapped
+    found = Call(d.MATMUL, {"a": a, "b": b}, (1, 1, 1), d.FP32, steps=steps).result().item()
+    assert found == (9 * 2**30 - 2 * 2**32) / 2
 
 
 def test_products_in_bf16_round_their_operands():
