@@ -318,7 +318,7 @@ constexpr presil_transport_ops transport_table(int (*bus_open)(presil_transport*
       nullptr,
       Guard<Ops::write_times, Ops::note>::call,
       bus_open,
-      nullptr,  // map, unmap: the chip reaches all of memory
+      nullptr,
       nullptr,
   };
 }
