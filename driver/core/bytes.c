@@ -46,23 +46,3 @@ int presil_memory_upload(presil_device *device) {
     }
     return PRESIL_OK;
 }
-
-int presil_memory_bring(presil_device *device, presil_daddr from, uint64_t bytes) {
-    if (!atomic_load(&device->residency.stale)) return PRESIL_OK;
-    int status = presil_exclusive_begin(device);
-    if (status) return status;
-    device->residency.seq = UINT64_MAX;
-    status = presil_residency_fetch(device, from, bytes);
-    presil_exclusive_end(device);
-    return status;
-}
-
-int presil_memory_settle(presil_device *device) {
-    if (!atomic_load(&device->residency.stale)) return PRESIL_OK;
-    int status = presil_exclusive_begin(device);
-    if (status) return status;
-    device->residency.seq = UINT64_MAX;
-    status = presil_residency_fetch_all(device);
-    presil_exclusive_end(device);
-    return status;
-}

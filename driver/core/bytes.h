@@ -9,8 +9,5 @@
 int presil_memory_read(presil_device *device, presil_daddr from, void *to, uint64_t bytes);
 int presil_memory_write(presil_device *device, presil_daddr to, const void *from, uint64_t bytes);
 int presil_memory_upload(presil_device *device); /* what our file holds goes to a transport that does not map */
-/* Any thread: these bytes, or all, are here as the device wrote them. */
-int presil_memory_bring(presil_device *device, presil_daddr from, uint64_t bytes);
-int presil_memory_settle(presil_device *device);
 
 #endif

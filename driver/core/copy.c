@@ -95,7 +95,7 @@ static int copy_dma(presil_device *device, presil_stream *stream, presil_daddr t
                 (copy_item){.to = device->memory.staging, .host_from = (const char *)host_from + at, .bytes = n},
                 false);
         if (status) break;
-        status = presil_plan_enqueue(device, stream, plans[used++], NULL, 0);
+        status = presil_plan_enqueue(device, stream, plans[used++], NULL, NULL, 0);
         if (!status && host_to)
             status = push_copy(device, stream,
                                (copy_item){.host_to = (char *)host_to + at, .from = device->memory.staging, .bytes = n},

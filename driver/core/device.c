@@ -7,6 +7,7 @@
 #include "execute.h"
 #include "fail.h"
 #include "io_map.h"
+#include "layouts.h"
 #include "life.h"
 #include "listeners.h"
 #include "model.h"
@@ -219,6 +220,7 @@ void presil_device_close(presil_device *device) {
         presil_warn("presil_device_close: called from a callback of the device; it stays open");
         return;
     }
+    presil_layouts_close(device);
     report_leaks(device);
     atomic_store(&device->closed, true);
     presil_exclusive_end(device);

@@ -12,6 +12,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include "conversions.h"
 #include "device_memory.h"
 #include "io_map.h"
 #include "listeners.h"
@@ -54,6 +55,7 @@ struct presil_device {
     device_memory memory;
     residency residency;
     io_mappings io;
+    device_layouts layouts;
     work_queue queue;
     run_state run;
     twin_state twin;

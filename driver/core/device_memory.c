@@ -158,6 +158,13 @@ int presil_memory_reserve_commands(presil_device *device) {
     return PRESIL_OK;
 }
 
+bool presil_memory_is_beyond(const presil_device *device, uint64_t pages) {
+    const device_memory *m = &device->memory;
+    const uint64_t in_use = m->heap.counters[PRESIL_HEAP_PAGES][PRESIL_HEAP_ALL].current -
+                            m->own[PRESIL_HEAP_PAGES][PRESIL_HEAP_ALL].current;
+    return m->limit && (pages > m->limit || in_use > m->limit - pages);
+}
+
 bool presil_memory_contains(const presil_device *device, presil_daddr address, uint64_t bytes) {
     const uint64_t offset = address.value - device->memory.base.value;
     return address.value >= device->memory.base.value && offset <= device->memory.bytes &&

@@ -35,7 +35,8 @@ int presil_memory_open(presil_device *device);
 void presil_memory_close(presil_device *device);
 int presil_memory_adopt(presil_device *device); /* of a transport that is open, where the memory is its own */
 int presil_memory_reserve_commands(presil_device *device);
-bool presil_memory_is_own(const presil_device *device, uint32_t page); /* a block there is not the user's */
+bool presil_memory_is_own(const presil_device *device, uint32_t page);     /* a block there is not the user's */
+bool presil_memory_is_beyond(const presil_device *device, uint64_t pages); /* so many more, the limit; under the lock */
 bool presil_memory_contains(const presil_device *device, presil_daddr address, uint64_t bytes);
 bool presil_memory_home_is_mapping(const presil_device *device);              /* else the transport has the bytes */
 uint8_t *presil_memory_at(const presil_device *device, presil_daddr address); /* in the mapping */

@@ -4,12 +4,13 @@
 #include "device.h"
 #include "fail.h"
 #include "kept_op.h"
+#include "layouts.h"
 #include "look_at_plan.h"
 #include "queue.h"
 #include "record.h"
 
 int presil_plan_enqueue(presil_device *device, presil_stream *stream, presil_plan *plan, launch_tensors *tensors,
-                        uint64_t plan_ns) {
+                        launch_layouts *layouts, uint64_t plan_ns) {
     presil_plan_info info;
     int status = presil_plan_look(device, plan, &info);
     if (status) (void)presil_fail(status, "the plan can't be read");
@@ -17,13 +18,18 @@ int presil_plan_enqueue(presil_device *device, presil_stream *stream, presil_pla
     if (!status && stream->recording) {
         status = presil_list_append(stream->recording, plan, tensors, plan_ns);
     } else if (!status) {
-        work_item item = {
-            .kind = ITEM_LAUNCH, .plan = plan, .tensors = tensors, .plan_ns = plan_ns, .origin = presil_origin()};
+        work_item item = {.kind = ITEM_LAUNCH,
+                          .plan = plan,
+                          .tensors = tensors,
+                          .layouts = layouts,
+                          .plan_ns = plan_ns,
+                          .origin = presil_origin()};
         status = presil_queue_push(device, stream, &item, false);
     }
     if (status) {
         device->chip_ops->plan_free(plan);
         presil_tensors_drop(tensors);
+        presil_layouts_drop(layouts);
     }
     return status;
 }

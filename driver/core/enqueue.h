@@ -5,8 +5,9 @@
 
 #include "queue.h"
 
-/* Checks the plan's ranges, then records or enqueues it; owns it and its tensors (or NULL) from here on. */
+/* Checks the plan's ranges, then records or enqueues it; owns it, its tensors and its layouts (or NULL, and of what is
+ * recorded always) from here on. */
 int presil_plan_enqueue(presil_device *device, presil_stream *stream, presil_plan *plan, launch_tensors *tensors,
-                        uint64_t plan_ns);
+                        launch_layouts *layouts, uint64_t plan_ns);
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Events: a position in a device's queue, and the chip's clock there. */
 #include "event.h"
-#include "bytes.h"
 #include "device.h"
 #include "fail.h"
+#include "layouts.h"
 #include "life.h"
 #include "queue.h"
 #include "running.h"
+#include "settle.h"
 
 #include <stdlib.h>
 
@@ -92,11 +93,14 @@ int presil_event_wait(presil_event *event, presil_device *waiting, presil_stream
 int presil_event_synchronize(presil_event *event) {
     const int entered = enter(event);
     const int status = entered ? entered : presil_queue_wait(event->device, seq_of(event));
+    if (!status) presil_layouts_told(event->device);
     return status ? status : presil_memory_settle(event->device);
 }
 
 int presil_event_query(presil_event *event) {
-    return enter(event) ? 1 : presil_queue_passed(event->device, seq_of(event));
+    const int left = enter(event), passed = left || presil_queue_passed(event->device, seq_of(event));
+    if (!left && passed) presil_layouts_told(event->device);
+    return passed;
 }
 
 int presil_event_cycles(presil_event *event, uint64_t *cycles) {
@@ -107,6 +111,7 @@ int presil_event_cycles(presil_event *event, uint64_t *cycles) {
     if (seq == 0) return presil_fail(PRESIL_EINVAL, "presil_event_cycles: the event was never recorded");
     const int status = presil_queue_wait(event->device, seq);
     if (status) return status;
+    presil_layouts_told(event->device);
     (void)pthread_mutex_lock(&event->device->queue.lock);
     const bool clocked = event->clocked;
     const uint64_t value = event->cycles;

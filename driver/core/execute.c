@@ -2,12 +2,14 @@
 /* What the runner does with an item of the queue. */
 #include "execute.h"
 #include "bytes.h"
+#include "conversions.h"
 #include "device.h"
 #include "device_memory.h"
 #include "event.h"
 #include "fail.h"
 #include "kept_op.h"
 #include "launch.h"
+#include "layouts.h"
 #include "life.h"
 #include "peer.h"
 #include "queue.h"
@@ -43,10 +45,13 @@ static int copy_bytes(presil_device *device, const copy_item *copy) {
         memmove(copy->host_to, copy->host_from, copy->bytes);
         return PRESIL_OK;
     }
+    int status = copy->host_from ? PRESIL_OK : presil_layouts_bring(device, copy->from, copy->bytes, false);
+    if (!status && !copy->host_to) status = presil_layouts_overwrite(device, copy->to, copy->bytes);
+    if (status) return status;
     if (copy->host_to) return presil_memory_read(device, copy->from, copy->host_to, copy->bytes);
     if (copy->host_from) return presil_memory_write(device, copy->to, copy->host_from, copy->bytes);
     if (!presil_memory_home_is_mapping(device)) return copy_unmapped(device, copy);
-    int status = presil_residency_fetch(device, copy->from, copy->bytes);
+    status = presil_residency_fetch(device, copy->from, copy->bytes);
     if (!status) status = presil_residency_fetch(device, copy->to, copy->bytes);
     if (!status) memmove(presil_memory_at(device, copy->to), presil_memory_at(device, copy->from), copy->bytes);
     return status;
@@ -89,6 +94,7 @@ static void item_free(work_item *item) {
         else
             item->stream->device->chip_ops->plan_free(item->plan);
         if (!item->list) presil_tensors_drop(item->tensors);
+        presil_layouts_drop(item->layouts);
     }
     if (item->kind == ITEM_COPY) {
         free(item->copy.owned);

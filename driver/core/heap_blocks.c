@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks of device memory, pools of them, and what they count. */
 #define _GNU_SOURCE
+#include "conversions.h"
 #include "device.h"
 #include "device_memory.h"
 #include "fail.h"
 #include "io_map.h"
+#include "layouts.h"
 #include "life.h"
 #include "presil_heap.h"
 #include "queue.h"
@@ -20,6 +22,21 @@ struct presil_pool {
 };
 
 /* ---- blocks */
+static int take(presil_device *device, const presil_pool *pool, uint64_t bytes, uint32_t *page, bool *beyond,
+                presil_heap_stats *stats) {
+    const uint64_t pages = (bytes - 1) / PRESIL_HEAP_PAGE + 1;
+    presil_heap *heap = &device->memory.heap;
+    (void)pthread_mutex_lock(&device->memory.lock);
+    *beyond = presil_memory_is_beyond(device, pages);
+    if (*beyond) heap->failures++;
+    const int status = *beyond ? PRESIL_HEAP_FULL : presil_heap_alloc(heap, pool ? pool->index : 0, pages, page);
+    if (!status) presil_heap_note_request(heap, *page, bytes);
+    if (!status && device->residency.owned) presil_residency_owned(device, *page, pages);
+    if (status) presil_heap_get_stats(heap, stats);
+    (void)pthread_mutex_unlock(&device->memory.lock);
+    return status;
+}
+
 int presil_alloc(presil_device *device, presil_stream *stream, presil_pool *pool, uint64_t bytes, presil_daddr *out) {
     const int entered = presil_enter(device);
     if (entered) return entered;
@@ -33,18 +50,12 @@ int presil_alloc(presil_device *device, presil_stream *stream, presil_pool *pool
     }
     uint32_t page = 0;
     const uint64_t pages = (bytes - 1) / PRESIL_HEAP_PAGE + 1;
-    (void)pthread_mutex_lock(&device->memory.lock);
     presil_heap_stats stats = {0};
-    const uint64_t in_use = device->memory.heap.counters[PRESIL_HEAP_PAGES][PRESIL_HEAP_ALL].current -
-                            device->memory.own[PRESIL_HEAP_PAGES][PRESIL_HEAP_ALL].current;
-    const bool beyond = device->memory.limit && (pages > device->memory.limit || in_use > device->memory.limit - pages);
-    if (beyond) device->memory.heap.failures++;
-    const int status =
-        beyond ? PRESIL_HEAP_FULL : presil_heap_alloc(&device->memory.heap, pool ? pool->index : 0, pages, &page);
-    if (!status) presil_heap_note_request(&device->memory.heap, page, bytes);
-    if (!status && device->residency.owned) presil_residency_owned(device, page, pages);
-    if (status) presil_heap_get_stats(&device->memory.heap, &stats);
-    (void)pthread_mutex_unlock(&device->memory.lock);
+    bool beyond = false;
+    int status = take(device, pool, bytes, &page, &beyond, &stats);
+    /* Blocks in layouts of the chip's own give way. */
+    if (status == PRESIL_HEAP_FULL && atomic_load(&device->layouts.count) && !presil_layouts_release(device))
+        status = take(device, pool, bytes, &page, &beyond, &stats);
     if (status == PRESIL_HEAP_NO_HOST_MEMORY) return presil_fail(PRESIL_EHOSTMEM, "presil_alloc: host memory is full");
     if (status) {
         const char *why = beyond                              ? "more than the limit that was set"
@@ -72,8 +83,10 @@ int presil_free(presil_device *device, presil_daddr address) {
         !presil_memory_is_own(device, (uint32_t)((address.value - device->memory.base.value) / PRESIL_HEAP_PAGE))) {
         const uint32_t page = (uint32_t)((address.value - device->memory.base.value) / PRESIL_HEAP_PAGE);
         (void)pthread_mutex_lock(&device->memory.lock);
-        if (device->residency.owned) presil_residency_owned(device, page, presil_heap_size(&device->memory.heap, page));
-        status = presil_heap_free(&device->memory.heap, page);
+        const uint32_t pages = presil_layouts_owns(device, address) ? 0 : presil_heap_size(&device->memory.heap, page);
+        if (device->residency.owned) presil_residency_owned(device, page, pages);
+        presil_layouts_freed(device, page, pages);
+        if (pages) status = presil_heap_free(&device->memory.heap, page);
         (void)pthread_mutex_unlock(&device->memory.lock);
     }
     return status ? presil_fail(PRESIL_EINVAL, "presil_free: no block starts at 0x%llx (freed twice?)",
@@ -108,6 +121,12 @@ int presil_memory_get_stats(presil_device *device, presil_memory_stats *out) {
         .largest_free = s.largest_free * page,
         .bytes_to_device = atomic_load(&device->memory.bytes_to_device),
         .bytes_to_host = atomic_load(&device->memory.bytes_to_host),
+        .packs = atomic_load(&device->layouts.packs),
+        .pack_bytes = atomic_load(&device->layouts.pack_bytes),
+        .pack_ns = atomic_load(&device->layouts.pack_ns),
+        .unpacks = atomic_load(&device->layouts.unpacks),
+        .unpack_bytes = atomic_load(&device->layouts.unpack_bytes),
+        .unpack_ns = atomic_load(&device->layouts.unpack_ns),
     };
     memcpy(out, &stats, out->size < sizeof stats ? out->size : sizeof stats);
     return PRESIL_OK;
@@ -211,7 +230,7 @@ static void punch(void *context, uint32_t page, uint32_t pages) {
 
 /* Work that was enqueued before its blocks were freed may still read them: the pages go once it has passed. */
 void presil_memory_empty_cache(presil_device *device) {
-    if (presil_enter(device) || presil_exclusive_begin(device)) return;
+    if (presil_enter(device) || presil_layouts_release(device) || presil_exclusive_begin(device)) return;
     (void)pthread_mutex_lock(&device->memory.lock);
     presil_heap_release(&device->memory.heap, punch, device);
     (void)pthread_mutex_unlock(&device->memory.lock);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The host's pointers into device memory. */
-#include "bytes.h"
+#include "conversions.h"
 #include "device.h"
 #include "device_memory.h"
 #include "fail.h"
 #include "life.h"
 #include "residency.h"
+#include "settle.h"
 #include "stream.h"
 
 void *presil_host_pointer(presil_device *device, presil_daddr address, uint64_t bytes) {
@@ -15,7 +16,8 @@ void *presil_host_pointer(presil_device *device, presil_daddr address, uint64_t 
 
 int presil_host_access(presil_device *device, const void *at, uint64_t bytes) {
     int status = presil_device_wait(device);
-    if (status || !bytes || !atomic_load(&device->residency.stale)) return status;
+    if (status || !bytes || (!atomic_load(&device->residency.stale) && !atomic_load(&device->layouts.count)))
+        return status;
     const uintptr_t offset = (uintptr_t)at - (uintptr_t)device->memory.mapping;
     if ((uintptr_t)at < (uintptr_t)device->memory.mapping || offset > device->memory.bytes ||
         bytes > device->memory.bytes - offset)

@@ -2,19 +2,20 @@
 /* One launch: what is common to all modes (numbering, tracing, report). */
 #include "launch.h"
 #include "by_reference.h"
+#include "chip_writes.h"
+#include "conversions.h"
 #include "device.h"
 #include "fail.h"
 #include "listeners.h"
+#include "look_at_plan.h"
 #include "model.h"
 #include "on_chip.h"
-#include "look_at_plan.h"
 #include "presil_clock.h"
 #include "queue.h"
 #include "report.h"
 #include "running.h"
 #include "start.h"
 #include "verify.h"
-#include "chip_writes.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -46,6 +47,8 @@ static int run(presil_device *device, const work_item *item, int mode, const pre
     if (status) return status;
     if (mode != PRESIL_MODE_MODEL && device->dead)
         return presil_fail(PRESIL_EDEAD, "the device is unusable until presil_device_reset()");
+    const int converted = presil_layouts_before(device, item->layouts, info);
+    if (converted) return converted;
     if (atomic_load_explicit(&device->capture.on, memory_order_relaxed))
         presil_capture_begin(device, item, info, report);
     if (mode == PRESIL_MODE_MODEL)
@@ -96,7 +99,15 @@ int presil_launch(presil_device *device, const work_item *item) {
                             .origin = item->origin,
                             .tag = item->tag};
     take_label(&report, info.label);
+    const layout_totals before = presil_layouts_totals(device);
     status = run(device, item, mode, &info, &report);
+    if (atomic_load_explicit(&device->layouts.count, memory_order_relaxed)) {
+        const layout_totals after = presil_layouts_totals(device);
+        presil_layouts_after(device, item->layouts, &info, status);
+        report.conversions = after.count - before.count;
+        report.conversion_bytes = after.bytes - before.bytes;
+        report.conversion_ns = after.ns - before.ns;
+    }
     if (status) status = presil_fail(status, "%s: %s", report.label, presil_error_text());
     /* A chip that counts no cycles is a model, wherever it runs. */
     if (mode != PRESIL_MODE_MODEL && atomic_load(&device->started) && !is_clocked(device) && !report.cycles)

@@ -127,7 +127,9 @@ static const char *chip_missing(const presil_chip_ops *ops) {
            : !ops->service                                    ? "service"
            : !ops->counters                                   ? "counters"
            : ops->layout && (!ops->pack || !ops->layout_free) ? "pack and layout_free, but has layout"
-                                                              : NULL;
+           : ops->activation && (!ops->pack_activation || !ops->unpack_activation)
+               ? "pack_activation and unpack_activation, but has activation"
+               : NULL;
 }
 
 /* A copy of a chip's table. One that ends earlier than ours lacks what came later; of a longer one, the rest is unknown

@@ -6,6 +6,7 @@
 #include "enqueue.h"
 #include "fail.h"
 #include "kept_op.h"
+#include "layouts.h"
 #include "life.h"
 #include "listeners.h"
 #include "presil_clock.h"
@@ -236,14 +237,27 @@ static int plan(const presil_device *device, const presil_op *op, presil_plan **
     return status ? presil_fail(status, "%s: %s", op->label ? op->label : presil_op_name(op->kind), text) : PRESIL_OK;
 }
 
+/* Lists, and what is compared with the plain-C reference, work on tensors as they lie. */
+static bool wants_layouts(const presil_device *device, const presil_stream *stream) {
+    return device->chip_ops->activation && !stream->recording &&
+           (device->limits.has_executor || atomic_load(&device->mode) != PRESIL_MODE_VERIFY);
+}
+
 int presil_op_run(presil_device *device, presil_stream *stream, op_room *room) {
     int status = check_operands(device, room, true);
     if (status) return status;
     const uint64_t start = presil_now_ns();
     presil_plan *made = NULL;
+    launch_layouts *layouts =
+        wants_layouts(device, stream) ? presil_layouts_choose(device, &room->op, room->inputs, room->outputs) : NULL;
     status = plan(device, &room->op, &made);
+    if (status && layouts) { /* refused so: as they lie */
+        presil_layouts_undo(&room->op, room->inputs, room->outputs, layouts);
+        layouts = NULL;
+        status = plan(device, &room->op, &made);
+    }
     return status ? status
-                  : presil_plan_enqueue(device, stream, made, keep_tensors(device, stream, &room->op),
+                  : presil_plan_enqueue(device, stream, made, keep_tensors(device, stream, &room->op), layouts,
                                         presil_now_ns() - start);
 }
 

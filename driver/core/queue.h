@@ -35,6 +35,8 @@ typedef struct {
     presil_capture_tensor at[];
 } launch_tensors;
 
+typedef struct launch_layouts launch_layouts; /* layouts.h */
+
 typedef struct {
     item_kind kind;
     presil_stream *stream;
@@ -43,6 +45,7 @@ typedef struct {
     presil_plan *plan;       /* LAUNCH: owned unless list */
     presil_list *list;       /* LAUNCH: a reference, which keeps the plan */
     launch_tensors *tensors; /* LAUNCH: as the plan; NULL: not known */
+    launch_layouts *layouts; /* LAUNCH: owned; NULL: everything as it lies */
     uint64_t plan_ns;
     uint64_t tag; /* of the thread that enqueued it */
     copy_item copy;

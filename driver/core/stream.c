@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams: sticky errors over the one queue of the device. */
 #include "stream.h"
-#include "bytes.h"
 #include "device.h"
 #include "fail.h"
+#include "layouts.h"
 #include "life.h"
 #include "queue.h"
 #include "record.h"
+#include "settle.h"
 
 #include <stdlib.h>
 
@@ -66,6 +67,7 @@ int presil_stream_synchronize(presil_device *device, presil_stream *stream) {
     if (!stream) return PRESIL_EINVAL;
     int status = presil_queue_wait(device, stream->last_seq);
     if (status) return status;
+    presil_layouts_told(device);
     (void)pthread_mutex_lock(&device->queue.lock);
     status = take_error(stream);
     (void)pthread_mutex_unlock(&device->queue.lock);
@@ -75,7 +77,9 @@ int presil_stream_synchronize(presil_device *device, presil_stream *stream) {
 int presil_stream_query(presil_device *device, presil_stream *stream) {
     if (presil_enter(device)) return 1;
     stream = presil_stream_of(device, stream);
-    return stream ? presil_queue_passed(device, stream->last_seq) : 1;
+    const int passed = stream ? presil_queue_passed(device, stream->last_seq) : 1;
+    if (passed) presil_layouts_told(device);
+    return passed;
 }
 
 int presil_device_wait(presil_device *device) {
@@ -99,5 +103,6 @@ int presil_device_wait(presil_device *device) {
 
 int presil_device_synchronize(presil_device *device) {
     const int status = presil_device_wait(device);
+    if (device) presil_layouts_told(device);
     return status ? status : presil_memory_settle(device);
 }

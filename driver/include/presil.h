@@ -213,6 +213,9 @@ typedef struct {
     uint64_t allocated, allocated_peak, reserved, reserved_peak, active_blocks, allocations, frees, failures, capacity,
         largest_free;
     uint64_t bytes_to_device, bytes_to_host; /* of tensors and weights, moved where memory is not mapped */
+    /* Conversions of activations to the chip's own layouts and back since the device was opened: how many, packed
+     * bytes, the host's time. */
+    uint64_t packs, pack_bytes, pack_ns, unpacks, unpack_bytes, unpack_ns;
 } presil_memory_stats;
 
 /* One quantity: now, its maximum since the last reset, and the sums of its changes up and down. */
@@ -462,6 +465,8 @@ typedef struct {
     uint32_t difference_segment;
     uint32_t segments;                  /* doorbells of this launch */
     uint64_t counters[PRESIL_COUNTERS]; /* whatever else the chip counts */
+    /* Of activations to or from the chip's own layouts before this launch could begin; ns is in host_ns too. */
+    uint64_t conversions, conversion_bytes, conversion_ns;
 } presil_report;
 
 typedef void (*presil_report_fn)(void *context,

@@ -260,6 +260,21 @@ typedef struct {
      * behind the end of the table: only what is right is loaded. */
     int (*load_refused)(const presil_chip *chip, const void *from, uint64_t size, presil_daddr base, uint64_t bytes,
                         presil_plan **out, presil_error_buffer *error);
+    /* Activations in layouts of the chip's own: all three or none; any thread.
+     * In which layout, of how many bytes, the chip wants this operand of `op` (all of them strided here); EUNSUPPORTED:
+     * as it lies. *out is the chip's for as long as that lives, and what tells layouts apart: tensors of one dtype and
+     * shape that are packed in the same one are the same bytes. plan() is given the operand with this `layout`, `data`
+     * being where the core has its bytes (4 KiB-aligned), and `shape` what they stand for; each operand for itself: a
+     * plan that is asked for with some operands packed and others not may be refused (EUNSUPPORTED), and is then asked
+     * for with all of them as they lie. So are those of recorded lists. What a launch writes of a packed output is all
+     * that readers of that layout look at, or stands in `reads` too. */
+    int (*activation)(const presil_chip *chip, const presil_op *op, const presil_operand *operand,
+                      const presil_layout **out, uint64_t *bytes);
+    /* Between `strided`, the host's address of element [0, 0, ...] of the operand (whose strides are those in memory,
+     * and whose `layout` is given), and all `bytes` of `packed`. unpack writes the elements, and nothing between them.
+     * The core calls them where a launch or the host needs the other form, while the chip stands still. */
+    int (*pack_activation)(const presil_chip *chip, const presil_operand *operand, const void *strided, void *packed);
+    int (*unpack_activation)(const presil_chip *chip, const presil_operand *operand, const void *packed, void *strided);
 } presil_chip_ops;
 
 /* The one symbol of a chip's library, libpresil_chip_<name>.so. It is looked for beside the simulator library of

@@ -65,9 +65,9 @@ typedef struct {
     presil_daddr data;    /* of element [0, 0, ...]; any where an operator is only asked about */
     uint32_t dtype, ndim; /* presil_dtype, <= PRESIL_OP_DIMS */
     int64_t shape[PRESIL_OP_DIMS], stride[PRESIL_OP_DIMS]; /* elements, any sign; beyond ndim: anything */
-    /* Packed by the chip (presil_weights_operand()): `data` is where the packed bytes begin, shape is what they stand
-     * for, strides mean nothing. Bias and scale that were packed too are applied before the first step:
-     * (x + bias) * scale. NULL: strided elements. */
+    /* Packed by the chip (weights: presil_weights_operand(); activations: presil_chip_ops.activation()): `data` is
+     * where the packed bytes begin, shape is what they stand for, strides mean nothing. Bias and scale that were packed
+     * too are applied before the first step: (x + bias) * scale. NULL: strided elements. */
     const presil_layout *layout;
     const presil_weights *weights; /* whose layout it is: the driver's own; NULL: nobody's */
     uint64_t reserved;             /* 0 */

@@ -44,12 +44,15 @@ presil_core_test(boxes)
 presil_core_test(strides)
 presil_core_test(overlap)
 presil_core_test(seam)
-presil_core_test(op)
 presil_core_test(io_map)
 add_dependencies(test_core_io_map presil_sim_tiny_iommu)
-add_dependencies(test_core_op presil_sim_paper_fast presil_chip_paper)
-set_property(TEST c_core_op APPEND PROPERTY ENVIRONMENT "PRESIL_PAPER_LIBRARY=$<TARGET_FILE:presil_sim_paper_fast>;\
+foreach(name op layouts)
+  presil_core_test(${name})
+  add_dependencies(test_core_${name} presil_sim_paper_fast presil_chip_paper)
+  set_property(TEST c_core_${name} APPEND PROPERTY ENVIRONMENT
+    "PRESIL_PAPER_LIBRARY=$<TARGET_FILE:presil_sim_paper_fast>;\
 PRESIL_PAPER_CHIP=$<TARGET_FILE:presil_chip_paper>;PRESIL_OUR_CHIP=$<TARGET_FILE:presil_chip_presil>")
+endforeach()
 add_dependencies(test_core_seam presil_sim_tiny_lacking)
 if(TARGET presil_sim_stub_fast)
   presil_core_test(stub)

@@ -9,6 +9,11 @@
  *   long          the table and what it fills in are longer than this header says: chips of newer ones
  *   lack          the table lacks submit(), which must be there
  *   engines=N     so many of them have names; likewise causes=N and counters=N
+ *   twin          an executor: modes MODEL and VERIFY
+ *   apart         the transport has a memory of its own, and doesn't map
+ * It knows tensors packed in two layouts, and the operator's label says which it wants of input and output: "in=b",
+ * "out=x", both or neither. b: the elements backwards, behind 64 bytes; x: with every other bit turned. And how the
+ * launch ends: "fail" (a bus error, having written nonsense), "hang", "long" (only a cancel ends it).
  * Built twice: as libpresil_sim_paper_fast.so and as libpresil_chip_paper.so.
  */
 #define _GNU_SOURCE
@@ -18,7 +23,10 @@
 #include <sys/mman.h>
 #include "presil_chip.h"
 
-enum { FROM = 0, TO = 4, COUNT = 8, LEFT = 12, REGISTERS };
+enum { FROM = 0, TO = 4, COUNT = 8, LEFT = 12, FORMS = 16, ENDS = 20, REGISTERS };
+/* Of an operand, and how a launch ends. */
+enum { PLAIN, BACKWARDS, TURNED, HEAD = 64, TURN = 0x5555 };
+enum { ENDS_WELL, ENDS_FAILED, ENDS_HUNG, ENDS_CANCELLED };
 
 static int paper(const char *what) {
     const char *text = getenv("PRESIL_PAPER"), *at = text ? strstr(text, what) : NULL;
@@ -40,7 +48,8 @@ static int paper_open(const presil_transport_options *options, presil_transport 
     if (!t) return PRESIL_TRANSPORT_ENOMEM;
     t->base = options->memory_base;
     t->bytes = options->memory_bytes;
-    t->memory = mmap(NULL, t->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, options->memory_fd, 0);
+    t->memory = paper("apart") ? mmap(NULL, t->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                               : mmap(NULL, t->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, options->memory_fd, 0);
     if (t->memory == MAP_FAILED) {
         (void)snprintf(error, bytes, "no memory");
         free(t);
@@ -59,7 +68,7 @@ static int paper_info(presil_transport *t, presil_transport_info *out) {
     (void)t;
     const presil_transport_info own = {.size = sizeof own,
                                        .abi = PRESIL_TRANSPORT_ABI,
-                                       .capabilities = PRESIL_CAP_MAPS | PRESIL_CAP_COHERENT,
+                                       .capabilities = paper("apart") ? 0 : PRESIL_CAP_MAPS | PRESIL_CAP_COHERENT,
                                        .chip = "paper",
                                        .config = "paper",
                                        .build = "fast"};
@@ -77,20 +86,49 @@ static int paper_read(presil_transport *t, uint32_t offset, uint32_t *value) {
     return 0;
 }
 
+static int16_t *element(int16_t *at, uint32_t form, uint32_t count, uint32_t i) {
+    return form == BACKWARDS ? at + HEAD / 2 + count - 1 - i : at + i;
+}
+
+/* to = -from, both in their forms. */
+static void negate(int16_t *from, int16_t *to, uint32_t forms, uint32_t count) {
+    const uint32_t a = forms & 3, b = forms >> 2 & 3;
+    for (uint32_t i = 0; i < count; i++) {
+        const int16_t value = *element(from, a, count, i), x = (int16_t)(a == TURNED ? value ^ TURN : value);
+        *element(to, b, count, i) = (int16_t)(b == TURNED ? -x ^ TURN : -x);
+    }
+}
+
 static int paper_write(presil_transport *t, uint32_t offset, uint32_t value) {
     t->reg[offset] = value;
     int16_t *from = (int16_t *)(void *)(t->memory + t->reg[FROM]), *to = (int16_t *)(void *)(t->memory + t->reg[TO]);
-    for (uint32_t i = 0; offset == LEFT && i < t->reg[COUNT]; i++) to[i] = (int16_t)-from[i];
+    if (offset != LEFT) return 0;
+    if (t->reg[ENDS] == ENDS_WELL)
+        negate(from, to, t->reg[FORMS], t->reg[COUNT]);
+    else if (t->reg[COUNT])
+        memset(to, 0xa5, 2 * (size_t)t->reg[COUNT]);
+    return 0;
+}
+
+static int paper_mem_read(presil_transport *t, presil_daddr from, void *to, uint64_t bytes) {
+    memcpy(to, t->memory + (from.value - t->base.value), bytes);
+    return 0;
+}
+
+static int paper_mem_write(presil_transport *t, presil_daddr to, const void *from, uint64_t bytes) {
+    memcpy(t->memory + (to.value - t->base.value), from, bytes);
     return 0;
 }
 
 static int paper_region(presil_transport *t, uint32_t index, presil_region *out) {
-    *out = (presil_region){t->base, t->bytes, t->memory};
+    *out = (presil_region){t->base, t->bytes, paper("apart") ? NULL : t->memory};
     return index ? PRESIL_TRANSPORT_EINVAL : 0;
 }
 
 static int paper_wait(presil_transport *t, presil_wait *w) {
-    w->reason = paper("quiet") ? PRESIL_WAIT_HUNG : PRESIL_WAIT_IRQ;
+    w->reason = paper("quiet") || t->reg[ENDS] == ENDS_HUNG ? PRESIL_WAIT_HUNG : PRESIL_WAIT_IRQ;
+    while (t->reg[ENDS] == ENDS_CANCELLED && w->reason != PRESIL_WAIT_CANCELLED)
+        w->reason = *w->cancel ? PRESIL_WAIT_CANCELLED : PRESIL_WAIT_IRQ;
     w->cycles = 10;
     if (t->reg[LEFT]) t->reg[LEFT]--;
     return 0;
@@ -112,6 +150,8 @@ __attribute__((visibility("default"))) const presil_transport_ops *presil_transp
                                              .read32 = paper_read,
                                              .write32 = paper_write,
                                              .region = paper_region,
+                                             .mem_read = paper_mem_read,
+                                             .mem_write = paper_mem_write,
                                              .wait = paper_wait,
                                              .reset = paper_reset_pin};
     return &ops;
@@ -123,8 +163,12 @@ struct presil_chip {
 };
 struct presil_plan {
     presil_byte_range read, write;
-    uint32_t count;
+    uint32_t count, forms, ends;
 };
+struct presil_layout {
+    uint32_t form;
+};
+static const presil_layout layouts[] = {{PLAIN}, {BACKWARDS}, {TURNED}};
 
 static int fail(presil_error_buffer *error, int status, const char *text) {
     (void)snprintf(error->text, error->bytes, "%s", text);
@@ -147,9 +191,11 @@ typedef struct {
 
 static int paper_limits(const presil_chip *chip, presil_chip_limits *out) {
     (void)chip;
-    newer_limits own = {
-        .known = {
-            .address_bits = 64, .buffer_alignment = 64, .has_interrupt = 1, .asks_first = (uint32_t)paper("quiet")}};
+    newer_limits own = {.known = {.address_bits = 64,
+                                  .buffer_alignment = 64,
+                                  .has_interrupt = 1,
+                                  .has_executor = (uint32_t)paper("twin"),
+                                  .asks_first = (uint32_t)paper("quiet")}};
     memset(own.news, 0x5a, sizeof own.news);
     presil_give(out, &own, paper("long") ? sizeof own : sizeof own.known);
     return PRESIL_OK;
@@ -185,10 +231,55 @@ static int paper_supports(const presil_chip *chip, const presil_op *op, presil_e
         return fail(error, PRESIL_EUNSUPPORTED, "paper only knows int16");
     int64_t dense = 1;
     for (uint32_t i = from->ndim; i-- > 0; dense *= from->shape[i]) {
-        if (from->stride[i] != dense || to->stride[i] != dense)
+        if ((!from->layout && from->stride[i] != dense) || (!to->layout && to->stride[i] != dense))
             return fail(error, PRESIL_EUNSUPPORTED, "paper only knows contiguous tensors");
     }
     return PRESIL_OK;
+}
+
+static int paper_activation(const presil_chip *chip, const presil_op *op, const presil_operand *operand,
+                            const presil_layout **out, uint64_t *bytes) {
+    (void)chip;
+    const char *wish = op->label ? strstr(op->label, operand == op->outputs ? "out=" : "in=") : NULL;
+    if (!wish) return PRESIL_EUNSUPPORTED;
+    *out = &layouts[strchr(wish, '=')[1] == 'b' ? BACKWARDS : TURNED];
+    uint64_t count = 1;
+    for (uint32_t i = 0; i < operand->ndim; i++) count *= (uint64_t)operand->shape[i];
+    *bytes = 2 * count + ((*out)->form == BACKWARDS ? HEAD : 0);
+    return PRESIL_OK;
+}
+
+/* strided and packed: of one element, counted from the first. */
+static void convert(const presil_operand *t, int16_t *strided, int16_t *packed, int pack) {
+    uint32_t count = 1;
+    for (uint32_t i = 0; i < t->ndim; i++) count *= (uint32_t)t->shape[i];
+    for (uint32_t n = 0; n < count; n++) {
+        int16_t *p = element(packed, t->layout->form, count, n), *s = strided;
+        uint32_t left = n;
+        for (uint32_t i = t->ndim; i-- > 0; left /= (uint32_t)t->shape[i])
+            s += (int64_t)(left % (uint32_t)t->shape[i]) * t->stride[i];
+        const int16_t turn = t->layout->form == TURNED ? TURN : 0;
+        *(pack ? p : s) = (int16_t)(*(pack ? s : p) ^ turn);
+    }
+}
+
+static int paper_pack(const presil_chip *chip, const presil_operand *t, const void *strided, void *packed) {
+    (void)chip;
+    if (t->layout->form == BACKWARDS) memset(packed, 0x11, HEAD);
+    convert(t, (int16_t *)(uintptr_t)strided, packed, 1);
+    return PRESIL_OK;
+}
+
+static int paper_unpack(const presil_chip *chip, const presil_operand *t, const void *packed, void *strided) {
+    (void)chip;
+    convert(t, strided, (int16_t *)(uintptr_t)packed, 0);
+    return PRESIL_OK;
+}
+
+static uint32_t form_of(const presil_operand *t) { return t->layout ? t->layout->form : PLAIN; }
+
+static presil_byte_range bytes_of(const presil_operand *t, uint32_t count) {
+    return (presil_byte_range){t->data, 2 * (uint64_t)count + (form_of(t) == BACKWARDS ? HEAD : 0)};
 }
 
 static int paper_plan(const presil_chip *chip, const presil_op *op, presil_plan **out, presil_error_buffer *error) {
@@ -201,9 +292,15 @@ static int paper_plan(const presil_chip *chip, const presil_op *op, presil_plan 
     plan->count = op->kind != PRESIL_OP_NOP;
     for (uint32_t i = 0; plan->count && i < op->inputs->ndim; i++) plan->count *= (uint32_t)op->inputs->shape[i];
     if (plan->count) {
-        plan->read = (presil_byte_range){op->inputs->data, 2 * (uint64_t)plan->count};
-        plan->write = (presil_byte_range){op->outputs->data, 2 * (uint64_t)plan->count};
+        plan->read = bytes_of(op->inputs, plan->count);
+        plan->write = bytes_of(op->outputs, plan->count);
+        plan->forms = form_of(op->inputs) | form_of(op->outputs) << 2;
     }
+    const char *label = op->label ? op->label : "";
+    plan->ends = strstr(label, "fail")   ? ENDS_FAILED
+                 : strstr(label, "hang") ? ENDS_HUNG
+                 : strstr(label, "long") ? ENDS_CANCELLED
+                                         : ENDS_WELL;
     *out = plan;
     return PRESIL_OK;
 }
@@ -235,13 +332,21 @@ static int paper_submit(presil_chip *chip, const presil_link *link, const presil
     (void)link->ops->write32(link->handle, FROM, from);
     (void)link->ops->write32(link->handle, TO, to);
     (void)link->ops->write32(link->handle, COUNT, plan->count);
+    (void)link->ops->write32(link->handle, FORMS, plan->forms);
+    (void)link->ops->write32(link->handle, ENDS, plan->ends);
     (void)link->ops->write32(link->handle, LEFT, (uint32_t)paper("interrupts"));
     return PRESIL_OK;
 }
 
 static int paper_service(presil_chip *chip, const presil_link *link, const presil_plan *plan, presil_service *out) {
-    (void)chip, (void)plan;
+    (void)chip;
     uint32_t left;
+    if (plan->ends == ENDS_FAILED) {
+        out->result = PRESIL_SERVICE_ERROR;
+        out->status = PRESIL_EBUS;
+        (void)snprintf(out->text, sizeof out->text, "a bus error, as the label says");
+        return PRESIL_OK;
+    }
     (void)link->ops->read32(link->handle, LEFT, &left);
     out->result = !left ? PRESIL_SERVICE_DONE : paper("busy") ? PRESIL_SERVICE_BUSY : PRESIL_SERVICE_PROGRESS;
     return PRESIL_OK;
@@ -252,6 +357,20 @@ static int paper_counters(presil_chip *chip, const presil_link *link, presil_rep
     out->cycles += 10;
     out->stalls[0][1] += 10;
     out->counters[0] += 7;
+    return PRESIL_OK;
+}
+
+static int paper_execute(presil_chip *chip, const presil_plan *plan, const presil_executor_memory *memory,
+                         presil_error_buffer *error) {
+    (void)chip;
+    if (!plan->count) return PRESIL_OK;
+    if (plan->ends == ENDS_FAILED) return fail(error, PRESIL_EBUS, "a bus error, as the label says");
+    uint8_t *at = memory->host;
+    negate((int16_t *)(void *)(at + (plan->read.base.value - memory->base.value)),
+           (int16_t *)(void *)(at + (plan->write.base.value - memory->base.value)), plan->forms, plan->count);
+    const uint64_t skip = (plan->forms >> 2) == BACKWARDS ? HEAD : 0;
+    if (memory->on_write)
+        memory->on_write(memory->context, (presil_daddr){plan->write.base.value + skip}, plan->write.bytes - skip);
     return PRESIL_OK;
 }
 
@@ -294,7 +413,11 @@ __attribute__((visibility("default"))) const presil_chip_ops *presil_chip_entry(
                                     .submit = paper_submit,
                                     .service = paper_service,
                                     .counters = paper_counters,
-                                    .names = paper_names};
+                                    .execute = paper("twin") ? paper_execute : NULL,
+                                    .names = paper_names,
+                                    .activation = paper_activation,
+                                    .pack_activation = paper_pack,
+                                    .unpack_activation = paper_unpack};
     if (paper("short")) table.known.size = offsetof(presil_chip_ops, execute);
     if (paper("long")) table.known.size = sizeof table;
     if (paper("lack")) table.known.submit = NULL;

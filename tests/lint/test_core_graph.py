@@ -20,7 +20,8 @@ look_at_plan
 queue
 residency io_map
 bytes
-start
+conversions
+settle layouts start
 kept_op
 record model weights
 enqueue listeners
@@ -37,11 +38,13 @@ OF = {"fail": ("error", "log"), "device": ()}
 HEADERS = {
     "by_reference": {"queue"},
     "chip_writes": {"ranges"},
+    "conversions": {"queue"},
     "device_memory": {"presil_heap"},
     "enqueue": {"queue"},
     "execute": {"queue"},
     "launch": {"queue"},
     "kept_op": {"queue"},
+    "layouts": {"queue"},
     "listeners": {"queue", "ranges"},
     "model": {"ranges"},
     "peer": {"queue"},

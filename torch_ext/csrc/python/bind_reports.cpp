@@ -62,6 +62,9 @@ py::dict to_dict(int device, const presil_report& r) {
   d["sim_ns"] = r.sim_ns;
   d["twin_ns"] = r.twin_ns;
   d["host_ns"] = r.host_ns;
+  d["conversions"] = r.conversions;
+  d["conversion_bytes"] = r.conversion_bytes;
+  d["conversion_ns"] = r.conversion_ns;
   d["difference"] = r.difference;
   d["difference_address"] = r.verified == 0 ? py::object(py::int_(r.difference_address)) : py::none();
   d["difference_cycle"] = r.difference_cycle != UINT64_MAX ? py::object(py::int_(r.difference_cycle)) : py::none();
@@ -123,15 +126,50 @@ py::dict host_operator_table() {
   return out;
 }
 
+// Of activations to the chip's own layouts and back, over all devices: what the driver has counted.
+struct Conversions {
+  HostMove packed, unpacked;
+};
+Conversions counted() {
+  Conversions all;
+  presil_memory_stats s{};
+  for (int i = 0; i < device_count(); i++) {
+    s.size = sizeof s;
+    if (auto* handle = opened(i); !handle || presil_memory_get_stats(handle, &s)) continue;
+    all.packed.calls += static_cast<int64_t>(s.packs);
+    all.packed.bytes += static_cast<int64_t>(s.pack_bytes);
+    all.packed.seconds += 1e-9 * static_cast<double>(s.pack_ns);
+    all.unpacked.calls += static_cast<int64_t>(s.unpacks);
+    all.unpacked.bytes += static_cast<int64_t>(s.unpack_bytes);
+    all.unpacked.seconds += 1e-9 * static_cast<double>(s.unpack_ns);
+  }
+  return all;
+}
+Conversions& at_reset() {
+  static Conversions before;
+  return before;
+}
+
+void add_move(py::dict& out, const char* kind, const HostMove& now, const HostMove& before) {
+  if (now.calls == before.calls) return;
+  py::dict d;
+  d["calls"] = now.calls - before.calls;
+  d["bytes"] = now.bytes - before.bytes;
+  d["seconds"] = now.seconds - before.seconds;
+  out[kind] = d;
+}
+
+void reset_moves() {
+  reset_host_moves();
+  at_reset() = counted();
+}
+
 py::dict host_move_table() {
   py::dict out;
-  for (const auto& [kind, move] : host_moves()) {
-    py::dict d;
-    d["calls"] = move.calls;
-    d["bytes"] = move.bytes;
-    d["seconds"] = move.seconds;
-    out[kind.c_str()] = d;
-  }
+  const Conversions now = counted();
+  add_move(out, "activations to the chip's layout", now.packed, at_reset().packed);
+  add_move(out, "activations from the chip's layout", now.unpacked, at_reset().unpacked);
+  for (const auto& [kind, move] : host_moves()) add_move(out, kind.c_str(), move, {});
   return out;
 }
 }  // namespace
@@ -151,7 +189,7 @@ void bind_reports(py::module_& m) {
   m.def("host_operators", &host_operator_table);
   m.def("host_moves", &host_move_table);
   m.def("reset_host_operators", &reset_host_operators);
-  m.def("reset_host_moves", &reset_host_moves);
+  m.def("reset_host_moves", &reset_moves);
 }
 
 }  // namespace presil

@@ -16,8 +16,9 @@ def host_moves() -> dict:
     """What the host copied, converted or packed since the last reset: kind -> {calls, bytes of the results, seconds}.
 
     Kinds: "copy to the device", "copy to the host", "copy between devices", "copy on the device", "conversion to
-    another dtype", "conversion to another layout", "weights packed". Strict mode allows them. Copies that the device's
-    queue makes (pinned memory, non_blocking) have no seconds.
+    another dtype", "conversion to another layout", "weights packed", "activations to the chip's layout" and
+    "activations from the chip's layout" (packed bytes; presil_chip.h: activation()). Strict mode allows them. Copies
+    that the device's queue makes (pinned memory, non_blocking) have no seconds.
     """
     return _C.host_moves()
 

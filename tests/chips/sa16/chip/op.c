@@ -40,8 +40,16 @@ static int view_of(const presil_operand *t, view *out, presil_error_buffer *erro
         out->shape[d] = t->shape[d];
         out->stride[d] = t->stride[d];
         if (t->shape[d] < 1 || t->shape[d] > INT32_MAX) return no(error, "has no tensors without elements");
-        if (d && t->shape[d] > 1 && (t->stride[d] > INT32_MAX || t->stride[d] < INT32_MIN))
+        if (d && !t->layout && t->shape[d] > 1 && (t->stride[d] > INT32_MAX || t->stride[d] < INT32_MIN))
             return no(error, "steps over less than 2 GiB from one row or pixel to the next");
+    }
+    out->block = WORD;
+    if (t->layout) {
+        out->block = out->shape[1] * out->shape[2] * WORD;
+        out->stride[0] = blocks_of(out->shape[3]) * out->block;
+        out->stride[1] = out->shape[2] * WORD;
+        out->stride[2] = WORD;
+        return PRESIL_OK;
     }
     if (t->shape[3] > 1 && t->stride[3] != 1)
         return no(error, "wants the channels of a pixel side by side (channels_last)");
@@ -142,7 +150,7 @@ static int copy_of(const presil_op *op, layer *l, presil_error_buffer *error) {
         return no(error, "copies bytes that follow each other");
     if (from->shape[0] % WORD || from->shape[0] < 1) return no(error, "copies multiples of 16 bytes");
     const int64_t words = from->shape[0] / WORD;
-    l->in = (view){from->data.value, {1, 1, words, WORD}, {from->shape[0], from->shape[0], WORD, 1}};
+    l->in = (view){from->data.value, {1, 1, words, WORD}, {from->shape[0], from->shape[0], WORD, 1}, WORD};
     l->out = l->in;
     l->out.data = to->data.value;
     for (int d = 0; d < 2; d++) l->kernel[d] = l->stride[d] = l->dilation[d] = 1;
@@ -160,7 +168,8 @@ static int sizes_fit(const layer *l, presil_error_buffer *error) {
             return no(error, "got an output that is larger than its windows give");
     }
     for (int d = 0; d < 4 && l->mode & MODE_RESIDUAL; d++) {
-        if (l->res.shape[d] != l->out.shape[d] || (l->out.shape[d] > 1 && l->res.stride[d] != l->out.stride[d]))
+        if (l->res.shape[d] != l->out.shape[d] || l->res.block != l->out.block ||
+            (l->out.shape[d] > 1 && l->res.stride[d] != l->out.stride[d]))
             return no(error, "wants a residual of the output's shape and strides");
     }
     return PRESIL_OK;

@@ -34,6 +34,10 @@ static bool add_range(presil_plan *p, uint64_t base, uint64_t bytes) {
 
 static bool add_view(presil_plan *p, const view *v) {
     const bool dense = v->stride[2] == v->shape[3];
+    if (v->block != WORD) {
+        const int64_t image = (blocks_of(v->shape[3]) - 1) * v->block + v->shape[1] * v->shape[2] * WORD;
+        return add_range(p, v->data, (uint64_t)((v->shape[0] - 1) * v->stride[0] + image));
+    }
     for (int64_t n = 0; n < v->shape[0]; n++) {
         for (int64_t y = 0; y < v->shape[1]; y++) {
             for (int64_t x = 0; x < (dense ? 1 : v->shape[2]); x++) {
@@ -46,26 +50,7 @@ static bool add_view(presil_plan *p, const view *v) {
     return true;
 }
 
-static int compare(const void *a, const void *b) {
-    const uint64_t x = ((const presil_byte_range *)a)->base.value, y = ((const presil_byte_range *)b)->base.value;
-    return x < y ? -1 : x > y;
-}
-
-/* Sorts and merges ranges [from, count); how many are left. */
-static uint32_t tidy(presil_byte_range *ranges, uint32_t count) {
-    uint32_t out = 0;
-    if (count) qsort(ranges, count, sizeof *ranges, compare);
-    for (uint32_t i = 0; i < count; i++) {
-        presil_byte_range *last = out ? &ranges[out - 1] : NULL;
-        if (last && ranges[i].base.value <= last->base.value + last->bytes) {
-            const uint64_t end = ranges[i].base.value + ranges[i].bytes, old = last->base.value + last->bytes;
-            last->bytes = (end > old ? end : old) - last->base.value;
-        } else {
-            ranges[out++] = ranges[i];
-        }
-    }
-    return out;
-}
+static uint32_t tidy(presil_byte_range *ranges, uint32_t count) { return (uint32_t)presil_merge_ranges(ranges, count); }
 
 static bool overlap(const view *a, const view *b) {
     presil_plan p = {0};
@@ -199,7 +184,8 @@ int sa16_describe(const presil_plan *plan, presil_daddr address, char *text, siz
     const view *v = &plan->out;
     int64_t at = (int64_t)(address.value - v->data), index[4] = {0};
     for (int d = 0; d < 4 && v->data; d++) {
-        if (v->shape[d] > 1 && v->stride[d] > 0) index[d] = at / v->stride[d], at %= v->stride[d];
+        if (d == 1 && v->block != WORD) index[3] = at / v->block * WORD, at %= v->block;
+        if (v->shape[d] > 1 && v->stride[d] > 0) index[d] += at / v->stride[d], at %= v->stride[d];
     }
     (void)snprintf(text, bytes,
                    "output [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "], operation %u of %u (register set %u)",

@@ -27,10 +27,11 @@ typedef struct {
     uint32_t n, y, x, block;
 } operation;
 
-/* NHWC; strides in bytes, the last one is 1. */
+/* NHWC; strides in bytes, the last one is 1. block: bytes from 16 channels of a pixel to its next 16: 16, or those of a
+ * plane (NC/16HW16). */
 typedef struct {
     uint64_t data;
-    int64_t shape[4], stride[4];
+    int64_t shape[4], stride[4], block;
 } view;
 
 typedef struct {
@@ -52,6 +53,7 @@ struct presil_layout {
     int64_t groups;
     uint64_t params_at, bytes;
 };
+extern const presil_layout sa16_planar; /* of activations */
 
 struct presil_plan {
     char label[64];
@@ -77,6 +79,10 @@ bool sa16_scale(double scale, int32_t *multiplier, uint32_t *shift);
 int sa16_layout(const presil_chip *, const presil_weights_desc *, presil_layout **, uint64_t *, presil_error_buffer *);
 int sa16_pack(const presil_chip *, const presil_layout *, const presil_weights_desc *, void *, presil_error_buffer *);
 void sa16_layout_free(presil_layout *);
+/* planar.c */
+int sa16_activation(const presil_chip *, const presil_op *, const presil_operand *, const presil_layout **, uint64_t *);
+int sa16_pack_planar(const presil_chip *, const presil_operand *, const void *, void *);
+int sa16_unpack_planar(const presil_chip *, const presil_operand *, const void *, void *);
 /* op.c: EUNSUPPORTED with the reason. */
 int sa16_layer_of(const presil_op *op, layer *out, presil_error_buffer *error);
 /* plan.c, tiles.c */

@@ -12,7 +12,7 @@ typedef struct {
     view out;
 } header;
 
-static const char magic[8] = "sa16 v1";
+static const char magic[8] = "sa16 v2";
 static const uint8_t addresses[] = {R_IN, R_OUT, R_RES, R_W, R_P};
 
 static bool has_address(const operation *op, uint32_t reg) {
@@ -128,7 +128,7 @@ int sa16_load(const presil_chip *chip, const void *from, uint64_t size, presil_d
     if (size >= sizeof h) memcpy(&h, from, sizeof h);
     if (size < sizeof h || memcmp(h.magic, magic, sizeof magic) != 0 || h.range_count < h.read_count ||
         bytes_of(&h) != size)
-        return sa16_fail(error, PRESIL_EINVAL, "not a plan of sa16 (version 1), or a torn one");
+        return sa16_fail(error, PRESIL_EINVAL, "not a plan of sa16 (version 2), or a torn one");
     presil_plan *p = calloc(1, sizeof *p);
     if (p) p->ops = calloc(h.op_count + 1u, sizeof *p->ops), p->ranges = calloc(h.range_count + 1u, sizeof *p->ranges);
     int status = p && p->ops && p->ranges ? PRESIL_OK : PRESIL_EHOSTMEM;

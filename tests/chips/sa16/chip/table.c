@@ -63,6 +63,9 @@ __attribute__((visibility("default"))) const presil_chip_ops *presil_chip_entry(
         .load = sa16_load,
         .progress = sa16_progress,
         .names = sa16_names,
+        .activation = sa16_activation,
+        .pack_activation = sa16_pack_planar,
+        .unpack_activation = sa16_unpack_planar,
     };
     return &ops;
 }

@@ -68,11 +68,22 @@ static uint32_t four(int64_t a, int64_t b, int64_t c, int64_t d) {
 }
 
 /* rows x columns pixels of `channels` bytes; in the buffer a plane of them for each 16 channels. Pixels side by side in
- * memory are one run a row; else each is one. */
+ * memory are one run a row; else each is one. Of planes, each is a run, or rows of it. */
 static void set_transfer(uint32_t *at, const view *v, uint64_t base, int64_t rows, int64_t columns, int64_t channels) {
     const int64_t blocks = blocks_of(channels), tail = channels - WORD * (blocks - 1);
     const bool dense = v->stride[2] == channels;
     set_wide(at, base);
+    if (v->block != WORD) {
+        const bool whole = columns == v->shape[2]; /* rows follow each other */
+        at[T_COUNT] = pair(whole ? 1 : rows, blocks);
+        at[T_OUTER] = (uint32_t)v->block;
+        at[T_INNER] = (uint32_t)v->stride[1];
+        at[T_RUN] = pair(1, whole ? rows * columns : columns);
+        at[T_TAIL] = WORD;
+        at[T_LOCAL] = pair(columns, rows * columns);
+        at[T_LOCAL2] = pair(0, 1);
+        return;
+    }
     at[T_COUNT] = dense ? pair(rows, 1) : pair(columns, rows);
     at[T_OUTER] = dense ? 0 : (uint32_t)v->stride[1];
     at[T_INNER] = (uint32_t)(dense ? v->stride[1] : v->stride[2]);
@@ -83,7 +94,7 @@ static void set_transfer(uint32_t *at, const view *v, uint64_t base, int64_t row
 }
 
 static uint64_t place(const view *v, int64_t n, int64_t y, int64_t x, int64_t c) {
-    return v->data + (uint64_t)(n * v->stride[0] + y * v->stride[1] + x * v->stride[2] + c);
+    return v->data + (uint64_t)(n * v->stride[0] + y * v->stride[1] + x * v->stride[2] + c / WORD * v->block);
 }
 
 /* First and one past the last row or column of the input under a tile; at least one. */
