@@ -117,6 +117,14 @@ void probe_compare(const replay *r, const presil_capture_launch *launch, const p
     describe(r, launch, d);
 }
 
+/* The file may name any address. Its ranges are sorted. */
+static bool inside(const replay *r, const presil_bundle_memory *m) {
+    if (!m->range_count) return true;
+    const presil_bundle_range *last = &m->ranges[m->range_count - 1];
+    const uint64_t base = r->info.memory_base.value, end = base + r->info.memory_bytes;
+    return m->ranges[0].base.value >= base && last->base.value <= end && last->bytes <= end - last->base.value;
+}
+
 void replay_compare(replay *r, const presil_capture_launch *launch, const presil_report *report,
                     const presil_capture_bytes *writes) {
     replayed *out = r->out;
@@ -133,6 +141,11 @@ void replay_compare(replay *r, const presil_capture_launch *launch, const presil
                                                                                  : NULL;
     out->bits = BITS_NOT_COMPARED;
     if (!completed || !expected) return;
+    if (!inside(r, expected)) {
+        out->outcome = replay_fail(EXIT_USAGE, "launch %llu: what it should write is outside of the device's memory",
+                                   (unsigned long long)out->place);
+        return;
+    }
     comparison c = {launch, writes, out, writes->host ? NULL : malloc(PRESIL_BUNDLE_PIECE)};
     uint64_t stray_at = 0, missing_at = 0;
     int status = !writes->host && !c.buffer ? PRESIL_EHOSTMEM : PRESIL_OK;
