@@ -310,15 +310,14 @@ static void exported(void **state) {
 }
 
 /* ---- what the fuzzer has found, and what it is too small for */
-/* Of the first launch: the length by which it names its commands. */
-static uint8_t *commands_length(void) {
-    enum { COMMANDS = 5 };
+/* Of the first launch: a field's value. */
+static uint8_t *launch_field(uint16_t tag) {
     for (uint32_t i = 0; i < model.count; i++) {
         if (model.records[i].type != PRESIL_BUNDLE_LAUNCH) continue;
         for (uint8_t *at = model.records[i].raw;;) {
             bundle_field_header h;
             memcpy(&h, at, sizeof h);
-            if (h.tag == COMMANDS) return at + sizeof h + 16;
+            if (h.tag == tag) return at + sizeof h;
             at += sizeof h + BUNDLE_PADDED(h.bytes);
         }
     }
@@ -331,7 +330,7 @@ static void a_length_that_no_block_has(void **state) {
     (void)state;
     session s;
     uint64_t right;
-    uint8_t *at = commands_length();
+    uint8_t *at = launch_field(5) + 16; /* commands: hash, length */
     begin(&s, "model", PRESIL_MODE_MODEL);
     (void)fuzz_begin("test_fuzz_replay: commands of 32 GiB", 0);
     bend_nothing(&model, &bent);
@@ -341,6 +340,25 @@ static void a_length_that_no_block_has(void **state) {
     bend_nothing(&model, &bent);
     memcpy(at, &right, 8);
     assert_int_equal(within_budget("commands of 32 GiB", &s, once_more), 4);
+    replay_close_chip(&s.r);
+    fuzz_end();
+}
+
+/* It was compared with whatever lies there. */
+static void expected_outside_of_memory(void **state) {
+    (void)state;
+    session s;
+    uint64_t right;
+    uint8_t *at = launch_field(21) + 16; /* expected: ranges, pieces, the first address */
+    begin(&s, "model", PRESIL_MODE_MODEL);
+    (void)fuzz_begin("test_fuzz_replay: expected elsewhere", 0);
+    memcpy(&right, at, 8);
+    for (int behind = 0; behind < 2; behind++) {
+        memcpy(at, &(uint64_t){behind ? 1ull << 46 : 4096}, 8);
+        bend_nothing(&model, &bent);
+        memcpy(at, &right, 8);
+        assert_int_equal(within_budget("expected elsewhere", &s, once_more), 4);
+    }
     replay_close_chip(&s.r);
     fuzz_end();
 }
@@ -444,6 +462,7 @@ int main(void) {
                                        cmocka_unit_test(minimized),
                                        cmocka_unit_test(exported),
                                        cmocka_unit_test(a_length_that_no_block_has),
+                                       cmocka_unit_test(expected_outside_of_memory),
                                        cmocka_unit_test(commands_of_no_engine),
                                        cmocka_unit_test(a_testbench_of_many_pages)};
     return cmocka_run_group_tests(tests, setup, teardown);
