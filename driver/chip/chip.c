@@ -40,7 +40,9 @@ static int chip_limits(const presil_chip *chip, presil_chip_limits *out) {
                                     .command_bytes = (uint64_t)sizeof(presil_desc) << CHIP_RING_LOG2,
                                     .has_interrupt = 1,
                                     .has_executor = 1,
-                                    .numerics = PRESIL_NUMERICS_IEEE};
+                                    .numerics = PRESIL_NUMERICS_IEEE,
+                                    .kinds = 1u << PRESIL_OP_NOP | 1u << PRESIL_OP_COPY | 1u << PRESIL_OP_CONV |
+                                             1u << PRESIL_OP_MATMUL | 1u << PRESIL_OP_WEIGHT_GRADIENT};
     presil_give(out, &own, sizeof own);
     return PRESIL_OK;
 }

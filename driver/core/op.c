@@ -10,6 +10,7 @@
 #include "life.h"
 #include "listeners.h"
 #include "presil_clock.h"
+#include "presil_heap.h"
 #include "queue.h"
 #include "start.h"
 #include "weights.h"
@@ -118,19 +119,26 @@ static void extend(extent *e, int64_t count, int64_t stride, int64_t bits) {
                   add_product(step < 0 ? &e->low : &e->high, count - 1, step);
 }
 
-/* From the lowest byte of an operand to its highest; no shape or stride overflows. Groups of a kernel by view lie
- * group_stride apart, if that is given; else they go on where the one before ends. */
-static int check_place(const presil_device *device, const presil_op *op, const presil_operand *t) {
+/* From the lowest byte of an operand to its highest. Groups of a kernel by view lie group_stride apart, if that is
+ * given; else they go on where the one before ends. */
+static extent extent_of(const presil_op *op, const presil_operand *t) {
     const int64_t bits = presil_dtype_bits(t->dtype);
     extent e = {.high = bits, .fits = true};
     const presil_attribute *apart =
         op->kind == PRESIL_OP_CONV && strcmp(t->name, "weight") == 0 ? presil_op_attribute(op, "group_stride") : NULL;
     const int64_t groups = apart ? presil_op_integer(op, "groups", 1) : 1;
+    for (uint32_t i = 0; i < t->ndim; i++)
+        extend(&e, i == 0 && groups > 1 ? t->shape[0] / groups : t->shape[i], t->layout ? 0 : t->stride[i], bits);
+    if (apart) extend(&e, groups, presil_op_integer(op, "group_stride", 0), bits);
+    return e;
+}
+
+/* Nothing of it overflows, or lies elsewhere than in device memory. */
+static int check_place(const presil_device *device, const presil_op *op, const presil_operand *t) {
     for (uint32_t i = 0; i < t->ndim; i++) {
         if (t->shape[i] == 0) return PRESIL_OK;
-        extend(&e, i == 0 && groups > 1 ? t->shape[0] / groups : t->shape[i], t->stride[i], bits);
     }
-    if (apart) extend(&e, groups, presil_op_integer(op, "group_stride", 0), bits);
+    const extent e = extent_of(op, t);
     const uint64_t base = device->memory.base.value, end = base + device->memory.bytes;
     if (e.fits && t->data.value <= end && t->data.value >= base && e.low / 8 >= (int64_t)(base - t->data.value) &&
         e.high / 8 + (e.high % 8 != 0) <= (int64_t)(end - t->data.value))
@@ -223,10 +231,21 @@ static launch_tensors *keep_tensors(presil_device *device, const presil_stream *
 
 int presil_op_enter(presil_device *device, presil_stream **stream) {
     const int entered = presil_enter(device);
-    if (entered) return entered;
+    if (entered || *stream == PRESIL_ONLY_ASK) return entered;
     *stream = presil_stream_of(device, *stream);
     if (!*stream) return PRESIL_EINVAL;
     return atomic_load(&device->mode) == PRESIL_MODE_MODEL ? PRESIL_OK : presil_start_if_needed(device);
+}
+
+uint64_t presil_op_kinds(const presil_device *device) {
+    return device && device->limits.kinds ? device->limits.kinds : UINT64_MAX;
+}
+
+static int check_kind(const presil_device *device, const presil_op *op) {
+    if (op->kind <= PRESIL_OP_COPY || presil_op_kinds(device) >> op->kind & 1) return PRESIL_OK;
+    return presil_fail(PRESIL_EUNSUPPORTED, "%s: the chip \"%s\" has no operator of the kind \"%s\"",
+                       op->label ? op->label : presil_op_name(op->kind), device->chip_ops->name,
+                       presil_op_name(op->kind));
 }
 
 static int plan(const presil_device *device, const presil_op *op, presil_plan **out) {
@@ -237,6 +256,37 @@ static int plan(const presil_device *device, const presil_op *op, presil_plan **
     return status ? presil_fail(status, "%s: %s", op->label ? op->label : presil_op_name(op->kind), text) : PRESIL_OK;
 }
 
+/* For a plan that is thrown away: operands one behind the other, each at a page, none below the memory. */
+static void place(const presil_device *device, op_room *room) {
+    uint64_t at = device->memory.base.value;
+    for (uint32_t i = 0; i < room->op.input_count + room->op.output_count; i++) {
+        presil_operand *t = i < room->op.input_count ? &room->inputs[i] : &room->outputs[i - room->op.input_count];
+        const extent e = extent_of(&room->op, t);
+        const uint64_t below = e.fits ? (uint64_t)-(e.low / 8) : 0, above = e.fits ? (uint64_t)(e.high / 8 + 1) : 0;
+        at += (below + PRESIL_HEAP_PAGE - 1) / PRESIL_HEAP_PAGE * PRESIL_HEAP_PAGE;
+        t->data.value = at;
+        at += (above + PRESIL_HEAP_PAGE - 1) / PRESIL_HEAP_PAGE * PRESIL_HEAP_PAGE;
+    }
+}
+
+static int ask(presil_device *device, op_room *room) {
+    int status = check_operands(device, room, false);
+    if (!status) status = check_kind(device, &room->op);
+    if (status) return status;
+    if (!device->chip_ops->supports) {
+        presil_plan *made = NULL;
+        place(device, room);
+        status = plan(device, &room->op, &made);
+        if (!status) device->chip_ops->plan_free(made);
+        return status;
+    }
+    char text[ERROR_TEXT] = "";
+    presil_error_buffer error = {text, sizeof text};
+    const presil_op *op = &room->op;
+    status = device->chip_ops->supports(device->chip, op, &error);
+    return status ? presil_fail(status, "%s: %s", op->label ? op->label : presil_op_name(op->kind), text) : PRESIL_OK;
+}
+
 /* Lists, and what is compared with the plain-C reference, work on tensors as they lie. */
 static bool wants_layouts(const presil_device *device, const presil_stream *stream) {
     return device->chip_ops->activation && !stream->recording &&
@@ -244,7 +294,9 @@ static bool wants_layouts(const presil_device *device, const presil_stream *stre
 }
 
 int presil_op_run(presil_device *device, presil_stream *stream, op_room *room) {
-    int status = check_operands(device, room, true);
+    if (stream == PRESIL_ONLY_ASK) return ask(device, room);
+    int status = check_kind(device, &room->op);
+    if (!status) status = check_operands(device, room, true);
     if (status) return status;
     const uint64_t start = presil_now_ns();
     presil_plan *made = NULL;
@@ -305,19 +357,5 @@ int presil_op_enqueue(presil_device *device, presil_stream *stream, const presil
 }
 
 int presil_op_supported(presil_device *device, const presil_op *op) {
-    int status = presil_enter(device);
-    op_room room;
-    if (!status) status = take(&room, op);
-    if (!status) status = check_operands(device, &room, false);
-    if (status) return status;
-    if (!device->chip_ops->supports) {
-        presil_plan *made = NULL;
-        status = plan(device, &room.op, &made);
-        if (!status) device->chip_ops->plan_free(made);
-        return status;
-    }
-    char text[ERROR_TEXT] = "";
-    presil_error_buffer error = {text, sizeof text};
-    status = device->chip_ops->supports(device->chip, &room.op, &error);
-    return status ? presil_fail(status, "%s: %s", op->label ? op->label : presil_op_name(op->kind), text) : PRESIL_OK;
+    return presil_op_enqueue(device, PRESIL_ONLY_ASK, op);
 }

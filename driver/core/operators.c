@@ -42,11 +42,7 @@ int presil_matmul(presil_device *device, presil_stream *stream, const presil_mat
     return presil_op_run(device, stream, &room);
 }
 
-int presil_weights_operand(const presil_weights *weights, presil_operand *out) {
-    if (!weights || !out) return presil_fail(PRESIL_EINVAL, "presil_weights_operand: weights or out is NULL");
-    if (atomic_load(&weights->unwritten))
-        return presil_fail(PRESIL_EINVAL, "writing the packed weights to the device failed: pack them again with "
-                                          "presil_weights_update()");
+static void operand_of_weights(const presil_weights *weights, presil_operand *out) {
     const presil_weights_desc *d = &weights->desc;
     *out = (presil_operand){.name = "weight",
                             .data = weights->packed,
@@ -55,6 +51,16 @@ int presil_weights_operand(const presil_weights *weights, presil_operand *out) {
                             .shape = {d->shape[0], d->shape[2], d->shape[3], d->shape[1]},
                             .layout = weights->layout,
                             .weights = weights};
+}
+
+int presil_weights_operand(const presil_weights *weights, presil_operand *out) {
+    if (!weights || !out) return presil_fail(PRESIL_EINVAL, "presil_weights_operand: weights or out is NULL");
+    if (weights->only_asked)
+        return presil_fail(PRESIL_EINVAL, "these weights are only to ask about: they have no bytes");
+    if (atomic_load(&weights->unwritten))
+        return presil_fail(PRESIL_EINVAL, "writing the packed weights to the device failed: pack them again with "
+                                          "presil_weights_update()");
+    operand_of_weights(weights, out);
     return PRESIL_OK;
 }
 
@@ -85,10 +91,12 @@ int presil_conv2d(presil_device *device, presil_stream *stream, const presil_con
     presil_op_begin(&room, PRESIL_OP_CONV, d.label ? d.label : "conv2d",
                     d.weights ? d.weights->desc.compute : d.compute, d.tiling);
     (void)presil_op_add(&room, "input", &d.input);
-    if (d.weights)
-        status = presil_weights_operand(d.weights, &room.inputs[room.op.input_count++]);
-    else
+    if (!d.weights)
         (void)presil_op_add(&room, "weight", &d.kernel);
+    else if (stream == PRESIL_ONLY_ASK)
+        operand_of_weights(d.weights, &room.inputs[room.op.input_count++]);
+    else
+        status = presil_weights_operand(d.weights, &room.inputs[room.op.input_count++]);
     if (status) return status;
     presil_op_add_output(&room, &d.output);
     presil_op_add_epilogue(&room, &d.epilogue);

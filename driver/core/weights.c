@@ -16,7 +16,6 @@
 #include <string.h>
 
 static int check(const presil_weights_desc *d) {
-    if (!d->weight) return presil_fail(PRESIL_EINVAL, "presil_weights_desc: weight is NULL");
     if (d->compute > PRESIL_COMPUTE_FP16)
         return presil_fail(PRESIL_EINVAL, "presil_weights_desc: compute %u is not one of presil_compute", d->compute);
     if (d->weight_dtype > PRESIL_FP32)
@@ -64,7 +63,7 @@ static int write_packed(presil_device *device, presil_weights *weights, const pr
 }
 
 static void give_back(const presil_weights *weights, presil_device *device) {
-    if (!weights->placed && presil_free(device, weights->packed))
+    if (!weights->placed && !weights->only_asked && presil_free(device, weights->packed))
         presil_warn("packed weights: %s", presil_error_text());
 }
 
@@ -91,6 +90,9 @@ int presil_weights_update(presil_weights *weights, const presil_weights_desc *de
     status = presil_take(&d, sizeof d, desc, desc->size, offsetof(presil_weights_desc, bias), "presil_weights_desc");
     if (status) return status;
     d.size = sizeof d;
+    if (!d.weight) return presil_fail(PRESIL_EINVAL, "presil_weights_update: weight is NULL");
+    if (weights->only_asked)
+        return presil_fail(PRESIL_EINVAL, "presil_weights_update: these are only to ask about, they have no bytes");
     status = check(&d);
     if (status) return status;
     const presil_weights_desc identity = without_pointers(d);
@@ -126,7 +128,7 @@ int presil_weights_create_at(presil_device *device, const presil_weights_desc *d
     if (status) return status;
     d.size = sizeof d;
     status = check(&d);
-    if (!status && device->memory.no_map && atomic_load(&device->mode) != PRESIL_MODE_MODEL)
+    if (!status && d.weight && device->memory.no_map && atomic_load(&device->mode) != PRESIL_MODE_MODEL)
         status = presil_start_if_needed(device);
     if (status) return status;
     if (!device->chip_ops->layout)
@@ -143,8 +145,9 @@ int presil_weights_create_at(presil_device *device, const presil_weights_desc *d
         free(weights);
         return presil_fail(status, "weights: %s", text);
     }
-    status = find_place(device, weights, place, bytes);
-    if (!status) {
+    weights->only_asked = d.weight == NULL;
+    if (d.weight) status = find_place(device, weights, place, bytes);
+    if (d.weight && !status) {
         status = write_packed(device, weights, &d);
         if (status) give_back(weights, device);
     }
@@ -153,7 +156,7 @@ int presil_weights_create_at(presil_device *device, const presil_weights_desc *d
         free(weights);
         return status;
     }
-    keep(weights, &d);
+    if (d.weight) keep(weights, &d);
     presil_device_hold(device);
     *out = weights;
     return PRESIL_OK;
@@ -178,4 +181,5 @@ void presil_weights_drop(presil_weights *weights) {
     free(weights);
 }
 
+int presil_packs_weights(const presil_device *device) { return device && device->chip_ops->layout != NULL; }
 uint64_t presil_weights_bytes(const presil_weights *weights) { return weights ? weights->bytes : 0; }

@@ -16,6 +16,7 @@ struct presil_weights {
     presil_daddr packed;
     uint64_t bytes;
     bool placed;              /* in the caller's memory */
+    bool only_asked;          /* nothing is packed: PRESIL_ONLY_ASK */
     presil_weights_desc desc; /* as packed, without pointers */
     kept_weights *kept;       /* what was packed; NULL: not known */
 };

@@ -348,8 +348,8 @@ typedef struct {
  * elements, may be negative (flipped kernels). */
 typedef struct {
     uint32_t size;
-    uint32_t compute; /* presil_compute */
-    const void *weight;
+    uint32_t compute;   /* presil_compute */
+    const void *weight; /* NULL: nothing is packed; they are there to be asked about (PRESIL_ONLY_ASK, presil_op.h) */
     uint32_t weight_dtype; /* FP32, BF16 or INT8 */
     uint32_t groups;
     int64_t shape[4], stride[4];

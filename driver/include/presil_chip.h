@@ -88,6 +88,7 @@ typedef struct {
     uint32_t numerics;          /* enum presil_numerics, of floating-point results; integer ones are exact */
     uint32_t timing_needs_data; /* 1: cycles depend on the values of tensors, not on shapes and addresses alone */
     double tolerance;           /* TOLERANCE: largest difference, relative to the largest magnitude of the result */
+    uint64_t kinds; /* bit n: it has operators of presil_op_kind n; it is asked about no others. 0: about all */
 } presil_chip_limits;
 
 typedef struct {

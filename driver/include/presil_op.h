@@ -10,6 +10,7 @@
 #ifndef PRESIL_OP_H
 #define PRESIL_OP_H
 
+#include <stdint.h>
 #include <string.h>
 #include "presil.h"
 
@@ -43,9 +44,10 @@ typedef enum {
      * AVERAGE: count_include_pad[1]: 1, divisor[1]: 0 (the window's size, without what lies behind the padding). */
     PRESIL_OP_POOL_MAX = 7,
     PRESIL_OP_POOL_AVERAGE = 8,
-    PRESIL_OP_ELEMENTWISE = 9, /* input [, other], broadcast -> output. function (text): PyTorch's name, "add" */
-    PRESIL_OP_REDUCTION = 10,  /* input -> output. function (text): "sum", "mean", "max"...; dims[n]: all */
-    PRESIL_OP_SOFTMAX = 11,    /* input -> output. dim[1]: the last; log[1]: 0 */
+    /* input [, other], broadcast (aligned at the last dimension) -> output. function (text): PyTorch's name, "add" */
+    PRESIL_OP_ELEMENTWISE = 9,
+    PRESIL_OP_REDUCTION = 10, /* input -> output. function (text): "sum", "mean", "max"...; dims[n]: all */
+    PRESIL_OP_SOFTMAX = 11,   /* input -> output. dim[1]: the last; log[1]: 0 */
     /* input [, weight, bias, mean, variance]. function (text): "layer", "rms" (over as many of the last dimensions as
      * weight has, without one the last), "batch" (by channel, the last; with mean and variance, or over the input's
      * own), "group" (as "batch", of each image, groups[1] of channels); epsilon (real): 1e-5. */
@@ -116,6 +118,13 @@ typedef struct {
 /* Plans the operator and enqueues it as a launch. EUNSUPPORTED, the text is the chip's reason: compute it on the host.
  * EINVAL: an operand has no place in device memory, or makes no sense. */
 PRESIL_CHECKED int presil_op_enqueue(presil_device *device, presil_stream *stream, const presil_op *op);
+/* In place of a stream, in presil_conv2d() and its like too: the operator is only asked about, as by
+ * presil_op_supported(). */
+#define PRESIL_ONLY_ASK ((presil_stream *)(uintptr_t)1)
+/* Bit n: it is worth asking about operators of kind n; the chip has no others. */
+PRESIL_API uint64_t presil_op_kinds(const presil_device *device);
+/* 0: the chip packs no weights at all, and takes kernels as they lie, if it takes any. */
+PRESIL_API int presil_packs_weights(const presil_device *device);
 /* Whether the chip would take it (PRESIL_OK), wherever its operands will lie: `data` counts for nothing. The text says
  * why not. Doesn't start the chip, and asks no more of it than its own tables. */
 PRESIL_CHECKED int presil_op_supported(presil_device *device, const presil_op *op);

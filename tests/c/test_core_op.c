@@ -271,13 +271,57 @@ static void our_own(void **state) {
     EXPECT_TEXT("1 attributes, of which this chip knows 2 and 0");
     op.attribute_count = 0, op.kind = PRESIL_OP_POOL_MAX;
     EXPECT_STATUS(presil_op_supported(d, &op), PRESIL_EUNSUPPORTED);
-    EXPECT_TEXT("pool_max: operator 7");
+    EXPECT_TEXT("pool_max: the chip \"presil\" has no operator of the kind \"pool_max\"");
+    EXPECT_STATUS(presil_op_enqueue(d, NULL, &op), PRESIL_EUNSUPPORTED);
+    assert_int_equal(presil_op_kinds(d) >> PRESIL_OP_MATMUL & 1, 1);
+    assert_int_equal(presil_op_kinds(d) >> PRESIL_OP_POOL_MAX & 1, 0);
     matmul_free(d, m);
+    presil_device_close(d);
+}
+
+/* Questions: nothing is enqueued, addresses mean nothing, weights have no bytes. The chip of rtl/ has no supports():
+ * its plans are thrown away, and a kernel that is read backwards has to lie somewhere for that. */
+static void only_asked(void **state) {
+    (void)state;
+    presil_device *d = open_device(PRESIL_MODE_MODEL, NULL);
+    presil_weights_desc w = {.size = sizeof w,
+                             .compute = PRESIL_COMPUTE_BF16,
+                             .weight_dtype = PRESIL_BF16,
+                             .groups = 1,
+                             .shape = {8, 4, 3, 3}};
+    presil_weights *weights = NULL;
+    EXPECT_OK(presil_weights_create(d, &w, &weights));
+    assert_true(presil_weights_bytes(weights) >= (uint64_t)8 * 4 * 9 * 2);
+    presil_conv2d_desc c = {
+        .size = sizeof c,
+        .label = "asked",
+        .input = {.dtype = PRESIL_BF16, .ndim = 4, .shape = {1, 8, 8, 4}, .stride = {256, 32, 4, 1}},
+        .output = {.dtype = PRESIL_BF16, .ndim = 4, .shape = {1, 6, 6, 8}, .stride = {288, 48, 8, 1}},
+        .weights = weights,
+        .stride = {1, 1},
+        .dilation = {1, 1}};
+    EXPECT_OK(presil_conv2d(d, PRESIL_ONLY_ASK, &c));
+    EXPECT_STATUS(presil_conv2d(d, NULL, &c), PRESIL_EINVAL);
+    EXPECT_TEXT("only to ask about");
+    presil_operand operand;
+    EXPECT_STATUS(presil_weights_operand(weights, &operand), PRESIL_EINVAL);
+    w.weight = &w;
+    EXPECT_STATUS(presil_weights_update(weights, &w), PRESIL_EINVAL);
+    c.weights = NULL;
+    c.compute = PRESIL_COMPUTE_BF16;
+    c.kernel = (presil_tensor){.dtype = PRESIL_BF16, .ndim = 4, .shape = {8, 3, 3, 4}, .stride = {36, -12, -4, 1}};
+    EXPECT_OK(presil_conv2d(d, PRESIL_ONLY_ASK, &c));
+    c.output.shape[0] = 2;
+    EXPECT_STATUS(presil_conv2d(d, PRESIL_ONLY_ASK, &c), PRESIL_EINVAL);
+    EXPECT_OK(presil_device_synchronize(d));
+    presil_weights_destroy(weights);
+    assert_int_equal(presil_packs_weights(d), 1);
     presil_device_close(d);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(any_operator),
+                                       cmocka_unit_test(only_asked),
                                        cmocka_unit_test(progress),
                                        cmocka_unit_test(done_without_an_interrupt),
                                        cmocka_unit_test(tables_of_other_releases),

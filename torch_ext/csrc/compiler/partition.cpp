@@ -29,10 +29,16 @@ Fusion fusion_of(const Tail& tail) {
   return f;
 }
 
+// Raises what the chip answered, whose text may begin with the label already.
+void need(bool taken, const std::string& label) {
+  const std::string text = taken ? "" : presil_error_text(), name = label + ": ";
+  TORCH_CHECK_NOT_IMPLEMENTED(taken, "presil: ", text.rfind(name, 0) == 0 ? "" : name, text);
+}
+
 }  // namespace
 
-Partition::Partition(int index) : index_(index), epoch_(watch_epoch()) {
-  refuse_partition(index);
+Partition::Partition(int index, bool only_ask) : index_(index), only_ask_(only_ask), epoch_(watch_epoch()) {
+  if (!only_ask) refuse_partition(index);
   device(index);
 }
 Partition::~Partition() { presil_list_destroy(list_); }
@@ -63,6 +69,7 @@ class Partition::Session {
 };
 
 std::shared_ptr<presil_weights> Partition::hold(const WeightRequest& request) {
+  if (only_ask_) return asked_weights(request, index_);
   auto packed = place_ ? std::make_shared<PackedWeights>(request, presil_daddr{place_}, place_end_ - place_)
                        : cached_weights(request);
   if (place_) place_ += pages(presil_weights_bytes(packed->handle()));
@@ -81,6 +88,10 @@ uint64_t Partition::weights_bytes() const {
 
 void Partition::add(const std::string& label, const at::Tensor& out, std::function<bool()> enqueue) {
   TORCH_CHECK(!list_, "presil: the partition is finished");
+  if (only_ask_) {
+    const AskedDevice here(index_);
+    return need(enqueue(), label);
+  }
   const std::pair<const void*, size_t> range{out.storage().data(), out.storage().nbytes()};
   if (std::find(written_.begin(), written_.end(), range) == written_.end()) written_.push_back(range);
   ops_.push_back({label, std::move(enqueue)});
@@ -102,6 +113,10 @@ void Partition::conv2d(const std::string& label, const at::Tensor& x, const at::
   request.dilation = geometry.dilation;
   request.input_dilation = geometry.input_dilation;
   request.transposed = transposed;
+  if (!packs_weights(index_))
+    return add(label, out, [=, fusion = fusion_of(tail)] {
+      return conv2d_of_plain(label.c_str(), x, request, out, geometry, fusion);
+    });
   add(label, out, [=, packed = hold(request), fusion = fusion_of(tail)] {
     return chip_conv2d(label.c_str(), x, packed, out, geometry, fusion, 0);
   });
@@ -147,7 +162,7 @@ void Partition::finish(const std::string& label) {
   TORCH_CHECK(!list_, "presil: the partition is finished");
   name_ = "presil::" + label;
   Session session(index_);
-  for (const Op& op : ops_) TORCH_CHECK_NOT_IMPLEMENTED(op.enqueue(), "presil: ", op.label, ": ", presil_error_text());
+  for (const Op& op : ops_) need(op.enqueue(), op.label);
   list_ = session.take();
   const int merged = presil_list_merge(list_, label.c_str());
   if (merged != PRESIL_EUNSUPPORTED)

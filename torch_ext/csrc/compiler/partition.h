@@ -19,7 +19,9 @@ struct Tail {
 
 class Partition {
  public:
-  explicit Partition(int index);
+  // only_ask: operators are on meta tensors, and not kept: each raises NotImplementedError with the chip's reason if
+  // the chip would not take it.
+  explicit Partition(int index, bool only_ask = false);
   ~Partition();
   Partition(const Partition&) = delete;
   Partition& operator=(const Partition&) = delete;
@@ -70,6 +72,7 @@ class Partition {
   void add(const std::string& label, const at::Tensor& out, std::function<bool()> enqueue);
 
   const int index_;
+  const bool only_ask_;
   mutable uint64_t epoch_;  // of the watches, when the held weights were known to be valid
   std::string name_;
   uint64_t place_ = 0, place_end_ = 0;

@@ -42,6 +42,7 @@ std::unique_ptr<OperatorFacts> read_facts(const c10::OperatorHandle& op) {
   auto facts = std::make_unique<OperatorFacts>();
   facts->name = op.operator_name();
   facts->site = &host_site(c10::toString(op.operator_name()));
+  facts->chip = chip_kernel(facts->site->name);
   facts->arguments = schema.arguments().size();
   facts->returns = schema.returns().size();
   facts->random = op.hasTag(at::Tag::nondeterministic_seeded);

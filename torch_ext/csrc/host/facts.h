@@ -12,6 +12,7 @@ constexpr size_t kMaxArguments = 64;
 struct OperatorFacts {
   c10::OperatorName name{"", ""};
   HostSite* site = nullptr;
+  ChipKernel chip = nullptr;
   size_t arguments = 0, returns = 0;
   std::bitset<kMaxArguments> written;   // arguments that the schema says are written
   std::bitset<kMaxArguments> unmarked;  // that are written without its saying so: running statistics

@@ -16,11 +16,11 @@ constexpr const char* kReason = "no kernel on the chip";
 // One call: the arguments on the stack are replaced by host views, results by device tensors.
 class Call {
  public:
-  Call(const c10::OperatorHandle& op, torch::jit::Stack* stack)
-      : op_(op), facts_(facts_of(op)), stack_(stack), first_(stack->size() - facts_.arguments) {}
+  Call(const c10::OperatorHandle& op, const OperatorFacts& facts, torch::jit::Stack* stack)
+      : op_(op), facts_(facts), stack_(stack), first_(stack->size() - facts_.arguments) {}
 
-  void run() {
-    if (C10_UNLIKELY(settings().strict)) refuse_in_strict_mode(facts_.site->name.c_str(), kReason);
+  void run(const char* reason) {
+    if (C10_UNLIKELY(settings().strict)) refuse_in_strict_mode(facts_.site->name.c_str(), reason);
     for (size_t i = 0; i < facts_.arguments; i++) map_argument(i);
     if (device_argument_ >= 0) views_.set_index(device_argument_);
     refuse_mixed_devices();
@@ -35,7 +35,7 @@ class Call {
     capture.done(*stack_);
     views_.finish();
     map_results();
-    note_host_operator(*facts_.site, kReason, timer.ns());
+    note_host_operator(*facts_.site, reason, timer.ns());
   }
 
  private:
@@ -125,9 +125,39 @@ class Call {
   AnnouncedWrites written_;
 };
 
+thread_local const char* host_reason = kReason;
+
+std::map<std::string, ChipKernel>& chip_kernels() {
+  static auto* map = new std::map<std::string, ChipKernel>;  // filled while the library is loaded
+  return *map;
+}
+
+// False: *reason says why the host has to.
+bool run_on_chip(const OperatorFacts& facts, torch::jit::Stack* stack, std::string* reason) {
+  torch::jit::Stack results;
+  if (!facts.chip(stack->data() + stack->size() - facts.arguments, results, reason)) return false;
+  torch::jit::drop(*stack, facts.arguments);
+  for (c10::IValue& v : results) stack->push_back(std::move(v));
+  return true;
+}
+
 }  // namespace
 
-void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) { Call(op, stack).run(); }
+void set_chip_kernel(const char* name, ChipKernel kernel) { chip_kernels()[name] = kernel; }
+ChipKernel chip_kernel(const std::string& name) {
+  const auto found = chip_kernels().find(name);
+  return found == chip_kernels().end() ? nullptr : found->second;
+}
+
+void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const OperatorFacts& facts = facts_of(op);
+  std::string reason;
+  if (facts.chip != nullptr && run_on_chip(facts, stack, &reason)) return;
+  Call(op, facts, stack).run(reason.empty() ? host_reason : reason.c_str());
+}
+
+HostReason::HostReason(const std::string& reason) { host_reason = reason.c_str(); }
+HostReason::~HostReason() { host_reason = kReason; }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }
 TORCH_LIBRARY_IMPL(aten, Conjugate, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }

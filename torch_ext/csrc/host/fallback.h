@@ -17,6 +17,24 @@ namespace presil {
 
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
+// How a chip computes an operator that falls back where it doesn't. arguments: those of the schema. True: results stand
+// on `results`; false: *reason says why not, and nothing has happened.
+using ChipKernel = bool (*)(const c10::IValue* arguments, torch::jit::Stack& results, std::string* reason);
+// Of the operator of this name, as c10::toString has it; before it is called for the first time.
+void set_chip_kernel(const char* name, ChipKernel kernel);
+ChipKernel chip_kernel(const std::string& name);  // null: none
+
+// While it lives, what falls back on this thread does so for this reason, which outlives it: the chip's, of an operator
+// that the host makes out of others.
+class HostReason {
+ public:
+  explicit HostReason(const std::string& reason);
+  explicit HostReason(std::string&&) = delete;
+  ~HostReason();
+  HostReason(const HostReason&) = delete;
+  HostReason& operator=(const HostReason&) = delete;
+};
+
 struct HostOperator {
   int64_t calls = 0;
   double seconds = 0;  // wall time, waiting for the chip not included

@@ -23,10 +23,20 @@ presil_dtype element_type(c10::ScalarType type) {
   }
 }
 
+thread_local int asked_device = 0;
+
+int index_of(const at::Tensor& t) { return C10_UNLIKELY(t.is_meta()) ? asked_device : t.device().index(); }
+
+presil_daddr place_of(const at::Tensor& t, int64_t element) {
+  if (C10_UNLIKELY(t.is_meta())) return {};
+  presil_daddr at = address_of(t.device().index(), t.storage().data());
+  at.value += static_cast<uint64_t>(element) * t.element_size();
+  return at;
+}
+
 presil_tensor describe(const at::Tensor& t, c10::ArrayRef<int> order) {
   presil_tensor out{};
-  out.data = address_of(t.device().index(), t.storage().data());
-  out.data.value += static_cast<uint64_t>(t.storage_offset()) * t.element_size();
+  out.data = place_of(t, t.storage_offset());
   out.dtype = element_type(t.scalar_type());
   out.ndim = static_cast<uint32_t>(order.size());
   for (size_t i = 0; i < order.size(); i++) {
@@ -37,7 +47,7 @@ presil_tensor describe(const at::Tensor& t, c10::ArrayRef<int> order) {
 }
 
 presil_tensor describe_written(const at::Tensor& t, c10::ArrayRef<int> order) {
-  make_writable(t.storage().unsafeGetStorageImpl());
+  if (!t.is_meta()) make_writable(t.storage().unsafeGetStorageImpl());
   return describe(t, order);
 }
 
@@ -58,8 +68,18 @@ presil_epilogue describe(const Fusion& f, const presil_tensor* residual) {
   return e;
 }
 
-// EUNSUPPORTED is an answer (another layout may do), anything else an error.
-bool enqueued(int status, int index, const char* label) {
+// EUNSUPPORTED is an answer (another layout may do), anything else an error. enqueue(device, stream): of the driver.
+template <typename Enqueue>
+bool enqueued(const char* label, std::initializer_list<const at::Tensor*> reads, const at::Tensor& output,
+              Enqueue&& enqueue) {
+  const int index = index_of(output);
+  if (C10_UNLIKELY(output.is_meta())) {
+    const int answer = enqueue(device(index), PRESIL_ONLY_ASK);
+    if (answer != PRESIL_EUNSUPPORTED) check(answer, label);
+    return answer == PRESIL_OK;
+  }
+  const AnnouncedWrites written(output);
+  const int status = launch(index, label, reads, output, [&](presil_stream* s) { return enqueue(device(index), s); });
   if (status == PRESIL_EUNSUPPORTED) return false;
   check(status, label);
   observe_launch();
@@ -70,6 +90,9 @@ bool enqueued(int status, int index, const char* label) {
 constexpr int kNhwc[] = {0, 2, 3, 1};
 
 }  // namespace
+
+AskedDevice::AskedDevice(int index) : before_(std::exchange(asked_device, index)) {}
+AskedDevice::~AskedDevice() { asked_device = before_; }
 
 presil_compute compute_for(c10::ScalarType dtype, Fp32Op op) {
   if (dtype == c10::kHalf) return PRESIL_COMPUTE_FP16;
@@ -126,7 +149,6 @@ template <typename Desc> void set_geometry(Desc& desc, const ConvGeometry& g) {
 
 bool enqueue_conv2d(presil_conv2d_desc& desc, const char* label, const at::Tensor& input, const at::Tensor& kernel,
                     const at::Tensor& output, const ConvGeometry& g, const Fusion& fusion) {
-  const int index = input.device().index();
   desc.size = sizeof desc;
   desc.label = label;
   desc.input = describe(input, kNhwc);
@@ -136,10 +158,8 @@ bool enqueue_conv2d(presil_conv2d_desc& desc, const char* label, const at::Tenso
   presil_tensor residual{};
   if (fusion.residual.defined()) residual = describe(fusion.residual, kNhwc);
   desc.epilogue = describe(fusion, fusion.residual.defined() ? &residual : nullptr);
-  const AnnouncedWrites written(output);
-  return enqueued(launch(index, label, {&input, &kernel, &fusion.residual}, output,
-                         [&](presil_stream* s) { return presil_conv2d(device(index), s, &desc); }),
-                  index, label);
+  return enqueued(label, {&input, &kernel, &fusion.residual}, output,
+                  [&](presil_device* d, presil_stream* s) { return presil_conv2d(d, s, &desc); });
 }
 
 }  // namespace
@@ -157,8 +177,7 @@ bool chip_conv2d(const char* label, const at::Tensor& input, const KernelView& k
                  const at::Tensor& output, const ConvGeometry& g, const Fusion& fusion) {
   presil_conv2d_desc desc{};
   const at::Tensor& t = kernel.storage;
-  desc.kernel.data = address_of(t.device().index(), t.storage().data());
-  desc.kernel.data.value += static_cast<uint64_t>(kernel.at) * t.element_size();
+  desc.kernel.data = place_of(t, kernel.at);
   desc.kernel.dtype = element_type(t.scalar_type());
   desc.kernel.ndim = 4;
   for (int i = 0; i < 4; i++) {
@@ -171,9 +190,35 @@ bool chip_conv2d(const char* label, const at::Tensor& input, const KernelView& k
   return enqueue_conv2d(desc, label, input, kernel.storage, output, g, fusion);
 }
 
+bool packs_weights(int index) { return presil_packs_weights(device(index)) != 0; }
+
+bool conv2d_of_plain(const char* label, const at::Tensor& input, const WeightRequest& r, const at::Tensor& output,
+                     const ConvGeometry& g, const Fusion& fusion) {
+  const at::Tensor& w = r.weight;
+  const bool plain = !r.transposed && !r.norm[0].defined() && !r.scale.defined() && w.scalar_type() != c10::kHalf &&
+                     (r.rounded == c10::ScalarType::Undefined || r.rounded == w.scalar_type());
+  if (!plain || (r.bias.defined() && fusion.residual.defined()))
+    return asked_weights(r, index_of(input)) != nullptr;  // no: what it says is the reason
+  Fusion all = fusion;
+  if (r.bias.defined()) all.residual = r.bias.view({1, -1, 1, 1}).expand(output.sizes());
+  const KernelView kernel{w,
+                          w.storage_offset(),
+                          {w.size(0), w.size(2), w.size(3), w.size(1)},
+                          {w.stride(0), w.stride(2), w.stride(3), w.stride(1)},
+                          w.size(0) / g.groups * w.stride(0)};
+  return chip_conv2d(label, input, kernel, r.compute, output, g, all);
+}
+
+bool chip_conv2d(const char* label, const at::Tensor& input, const WeightRequest& request, const at::Tensor& output,
+                 const ConvGeometry& g, const Fusion& fusion, uint8_t pad_value) {
+  const auto packed = packed_weights(request);
+  if (!packed && !packs_weights(input.device().index()))
+    return conv2d_of_plain(label, input, request, output, g, fusion);
+  return chip_conv2d(label, input, packed, output, g, fusion, pad_value);
+}
+
 bool chip_weight_grad(const char* label, const at::Tensor& input, const at::Tensor& grad, const at::Tensor& out,
                       presil_compute compute, const ConvGeometry& g, const at::Tensor& residual) {
-  const int index = grad.device().index();
   presil_conv2d_weight_grad_desc desc{};
   desc.size = sizeof desc;
   desc.compute = compute;
@@ -188,15 +233,12 @@ bool chip_weight_grad(const char* label, const at::Tensor& input, const at::Tens
     added = describe(residual, kNhwc);
     desc.residual = &added;
   }
-  const AnnouncedWrites written(out);
-  return enqueued(launch(index, label, {&input, &grad, &residual}, out,
-                         [&](presil_stream* s) { return presil_conv2d_weight_grad(device(index), s, &desc); }),
-                  index, label);
+  return enqueued(label, {&input, &grad, &residual}, out,
+                  [&](presil_device* d, presil_stream* s) { return presil_conv2d_weight_grad(d, s, &desc); });
 }
 
 bool chip_matmul(const char* label, const at::Tensor& a, const at::Tensor& b, const at::Tensor& out,
                  presil_compute compute, const Fusion& fusion) {
-  const int index = a.device().index();
   presil_matmul_desc desc{};
   desc.size = sizeof desc;
   desc.compute = compute;
@@ -207,10 +249,13 @@ bool chip_matmul(const char* label, const at::Tensor& a, const at::Tensor& b, co
   presil_tensor residual{};
   if (fusion.residual.defined()) residual = describe(fusion.residual, {0, 1, 2});
   desc.epilogue = describe(fusion, fusion.residual.defined() ? &residual : nullptr);
-  const AnnouncedWrites written(out);
-  return enqueued(launch(index, label, {&a, &b, &fusion.residual}, out,
-                         [&](presil_stream* s) { return presil_matmul(device(index), s, &desc); }),
-                  index, label);
+  return enqueued(label, {&a, &b, &fusion.residual}, out,
+                  [&](presil_device* d, presil_stream* s) { return presil_matmul(d, s, &desc); });
+}
+
+bool chip_operator(const presil_op& op, std::initializer_list<const at::Tensor*> reads, const at::Tensor& output) {
+  return enqueued(op.label, reads, output,
+                  [&](presil_device* d, presil_stream* s) { return presil_op_enqueue(d, s, &op); });
 }
 
 }  // namespace presil

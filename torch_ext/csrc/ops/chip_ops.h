@@ -3,6 +3,8 @@
 #pragma once
 #include "weights/weights.h"
 
+#include <presil_op.h>
+
 #include <limits>
 
 namespace presil {
@@ -21,6 +23,19 @@ struct Fusion {
 struct ConvGeometry {
   std::array<int64_t, 2> stride{1, 1}, padding{0, 0}, dilation{1, 1}, input_dilation{1, 1};
   int64_t groups = 1;
+};
+
+// Operators on meta tensors are questions: the chip of this device is asked whether it would take them, wherever they
+// will lie, and nothing is enqueued. Of the thread.
+class AskedDevice {
+ public:
+  explicit AskedDevice(int index);
+  ~AskedDevice();
+  AskedDevice(const AskedDevice&) = delete;
+  AskedDevice& operator=(const AskedDevice&) = delete;
+
+ private:
+  const int before_;
 };
 
 presil_compute compute_for(c10::ScalarType dtype,
@@ -47,6 +62,13 @@ struct KernelView {
 };
 bool chip_conv2d(const char* label, const at::Tensor& input, const KernelView& kernel, presil_compute compute,
                  const at::Tensor& output, const ConvGeometry& geometry, const Fusion& fusion);
+// The same with a kernel and a bias that are packed, unless the chip packs none: then they are read where they lie, if
+// nothing else has to be done to them.
+bool chip_conv2d(const char* label, const at::Tensor& input, const WeightRequest& request, const at::Tensor& output,
+                 const ConvGeometry& geometry, const Fusion& fusion, uint8_t pad_value);
+bool packs_weights(int index);
+bool conv2d_of_plain(const char* label, const at::Tensor& input, const WeightRequest& request, const at::Tensor& output,
+                     const ConvGeometry& geometry, const Fusion& fusion);
 // Gradient of a kernel: input and grad 4-D, logical NCHW, any strides; out: O, C/groups, KH, KW, rows of its kernels
 // following each other. residual: added in float32; undefined, or of out's shape, or out itself.
 bool chip_weight_grad(const char* label, const at::Tensor& input, const at::Tensor& grad, const at::Tensor& out,
@@ -54,6 +76,9 @@ bool chip_weight_grad(const char* label, const at::Tensor& input, const at::Tens
 // a: [B, M, K], b: [B, K, N], out: [B, M, N].
 bool chip_matmul(const char* label, const at::Tensor& a, const at::Tensor& b, const at::Tensor& out,
                  presil_compute compute, const Fusion& fusion);
+
+// Any other; its operands are described already.
+bool chip_operator(const presil_op& op, std::initializer_list<const at::Tensor*> reads, const at::Tensor& output);
 
 int64_t conv_output_size(int64_t input, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation);
 

@@ -84,7 +84,7 @@ bool forward_2d(const Tensor& input, const Tensor& w, const Tensor& b, const Ten
   request.dilation = geometry.dilation;
   request.input_dilation = geometry.input_dilation;
   request.transposed = a.transposed;
-  return chip_conv2d(conv_labels(a.transposed, false).forward, input, packed_weights(request), output, geometry, {}, 0);
+  return chip_conv2d(conv_labels(a.transposed, false).forward, input, request, output, geometry, {}, 0);
 }
 
 Tensor convolution(const Tensor& x, const Tensor& w, const std::optional<Tensor>& bias, Ints stride, Ints padding,

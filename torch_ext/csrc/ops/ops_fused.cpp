@@ -99,7 +99,7 @@ bool run(const char* label, const Tensor& x, const WeightRequest& request, const
   }
   if (out.numel() == 0) return true;
   const Tensor input = widened(x).contiguous(c10::MemoryFormat::ChannelsLast);
-  return chip_conv2d(label, input, packed_weights(request), out, g, fusion, pad);
+  return chip_conv2d(label, input, request, out, g, fusion, pad);
 }
 
 Tensor conv2d(const Tensor& x, const Tensor& w, const OptionalTensor& bias, Ints stride, Ints padding, Ints dilation,

@@ -11,10 +11,16 @@ namespace py = pybind11;
 namespace presil {
 
 void bind_compiler(py::module_& m) {
+  // Whether the chip has operators of the kind of this name (presil_op_name) at all.
+  m.def("chip_has", [](int index, const std::string& kind) {
+    for (uint32_t i = 0; presil_op_name(i); i++)
+      if (kind == presil_op_name(i)) return (presil_op_kinds(device(index)) >> i & 1) != 0;
+    throw py::value_error("no kind of operator is called \"" + kind + "\"");
+  });
   using OptionalTensor = std::optional<at::Tensor>;
   using Pair = std::array<int64_t, 2>;
   py::class_<Partition, std::shared_ptr<Partition>>(m, "Partition")
-      .def(py::init<int>())
+      .def(py::init<int, bool>(), py::arg("index"), py::arg("only_ask") = false)
       .def(
           "conv2d",
           [](Partition& r, const std::string& label, const at::Tensor& x, const at::Tensor& weight,

@@ -235,6 +235,32 @@ std::shared_ptr<presil_weights> packed_weights(const WeightRequest& r) {
   }
 }
 
+std::shared_ptr<presil_weights> asked_weights(const WeightRequest& r, int index) {
+  const at::Tensor& w = r.weight;
+  const auto type = r.rounded == c10::ScalarType::Undefined ? w.scalar_type() : r.rounded;
+  presil_weights_desc desc{};
+  desc.size = sizeof desc;
+  desc.compute = r.compute;
+  desc.weight_dtype = driver_dtype(r.norm[0].defined() || type == c10::kHalf ? c10::kFloat : type);
+  desc.groups = static_cast<uint32_t>(r.groups);
+  const std::array<int64_t, 2> outer = r.transposed ? std::array<int64_t, 2>{w.size(1) * r.groups, w.size(0) / r.groups}
+                                                    : std::array<int64_t, 2>{w.size(0), w.size(1)};
+  for (int i = 0; i < 4; i++) desc.shape[i] = i < 2 ? outer[i] : w.size(i);
+  for (int64_t i = 3, step = 1; i >= 0; step *= desc.shape[i--]) desc.stride[i] = step;
+  static const float none = 0;  // that there is one
+  if (r.bias.defined() || r.norm[0].defined()) desc.bias = &none;
+  if (r.scale.defined()) desc.scale = &none;
+  for (int i = 0; i < 2; i++) {
+    desc.dilation[i] = r.dilation[i];
+    desc.input_dilation[i] = r.input_dilation[i];
+  }
+  presil_weights* handle = nullptr;
+  const int status = presil_weights_create(device(index), &desc, &handle);
+  if (status == PRESIL_EUNSUPPORTED) return nullptr;
+  check(status, "asking about weights");
+  return {handle, presil_weights_destroy};
+}
+
 CapturedWeights::CapturedWeights(const WeightRequest& request)
     : request_(alias_of(request)), packed_(std::make_shared<PackedWeights>(request_)) {}
 void CapturedWeights::refresh() {

@@ -57,6 +57,8 @@ class PackedWeights {
 std::shared_ptr<PackedWeights> cached_weights(const WeightRequest& request);
 // For a launch of now: the handle of cached_weights; while a graph is captured, that graph's.
 std::shared_ptr<presil_weights> packed_weights(const WeightRequest& request);
+// Of meta tensors, which have no bytes: for questions alone (chip_ops.h). Null: the chip has no such weights.
+std::shared_ptr<presil_weights> asked_weights(const WeightRequest& request, int index);
 void clear_weights_cache();
 size_t weights_cache_entries();  // that are not known to be outdated
 

@@ -17,7 +17,7 @@ from torch_presil import _C
 from torch_presil.interchange import address
 from torch_presil.compiler import calls, fusion, layout
 from torch_presil.compiler.backend import Statistics
-from torch_presil.compiler.partition import ChipPartition, rounded, tensor_in
+from torch_presil.compiler.partition import ChipPartition, asker, rounded, tensor_in
 
 __all__ = ["aot_save", "AotError"]
 
@@ -71,7 +71,7 @@ def _chip_graph(exported):
 
 
 def _refuse_host(gm) -> None:
-    found, reasons = layout.recordable(gm, edges=False)
+    found, reasons = layout.recordable(gm, asker(None), edges=False)
     host = {}
     for n in gm.graph.nodes:
         if n.op == "call_function" and n not in found:
@@ -225,7 +225,7 @@ def _write(path, part, values, names) -> dict:
         0,
         info["chip"].encode(),
         info["config"].encode(),
-        info["config_hash"],
+        info.get("config_hash", 0),
         len(names),
         len(outputs),
         1 if fixed else 0,
@@ -246,5 +246,5 @@ def _write(path, part, values, names) -> dict:
         "operators": recording.operators,
         "memory_bytes": arena.numel(),
         "weights_bytes": weights,
-        "config_hash": info["config_hash"],
+        "config_hash": info.get("config_hash"),
     }

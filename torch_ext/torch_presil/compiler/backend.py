@@ -13,8 +13,9 @@ from torch._guards import TracingContext
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner, Partition
 from torch.fx.passes.operator_support import OperatorSupportBase
 
+from torch_presil import _C
 from torch_presil.compiler import calls, fusion, layout
-from torch_presil.compiler.partition import ChipPartition
+from torch_presil.compiler.partition import ChipPartition, asker
 
 aten = torch.ops.aten
 
@@ -175,9 +176,10 @@ def _restore_results(gm: fx.GraphModule, kind: str) -> None:
     output.args = (tuple(results),)
 
 
-def _note_left_out(gm: fx.GraphModule, reasons: dict, statistics: Statistics) -> None:
+def _note_left_out(gm: fx.GraphModule, statistics: Statistics) -> None:
     for node in list(gm.graph.nodes):
-        reason = reasons.get(node, "no partition fits") if node.target in calls.CALLS else fusion.why_not(node)
+        refused = node.meta.get("refused", "no partition fits")  # the partitioner makes new nodes of old ones
+        reason = refused if node.target in calls.CALLS else fusion.why_not(node)
         if node.op == "call_function" and reason is not None:
             name = node.meta.get("label", node.name)
             statistics.left_out[name] = reason
@@ -187,19 +189,28 @@ def _note_left_out(gm: fx.GraphModule, reasons: dict, statistics: Statistics) ->
                 )
 
 
+def _device_of(gm: fx.GraphModule) -> int | None:
+    values = (n.meta.get("val") for n in gm.graph.nodes)
+    devices = (v.device for v in values if isinstance(v, torch.Tensor) and v.device.type == "presil")
+    return next((d.index for d in devices if d.index is not None), None)
+
+
 def compile_graph(gm: fx.GraphModule, example_inputs, kind: str):
     """A boxed callable. kind: "inference" (weights may be packed once), "forward" or "backward"."""
     statistics = Statistics(kind)
     graphs.append(statistics)
     gm = fx.GraphModule(gm, gm.graph)
+    index = _device_of(gm)
+    if index is not None:
+        fusion.drop_unread_results(gm, lambda kind: _C.chip_has(index, kind))
     statistics.folded = fusion.fuse(gm, kind == "inference")
-    nodes, reasons = layout.recordable(gm)
+    nodes, _ = layout.recordable(gm, asker(index))
     has_chip = any(n.target in calls.CALLS for n in gm.graph.nodes)
     if has_chip:
         _partition(gm, nodes, statistics)
         _loosen_views(gm)
         _restore_results(gm, kind)
-    _note_left_out(gm, reasons, statistics)
+    _note_left_out(gm, statistics)
     for node in gm.graph.nodes:
         if (
             node.op == "call_function"

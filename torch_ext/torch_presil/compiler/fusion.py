@@ -273,6 +273,26 @@ def _is_shape_only(node, view) -> bool:
     return view.target in calls.STRICT_VIEWS and len(shape) == 2 and any(isinstance(s, int) for s in shape)
 
 
+# Operators whose further results only gradients read -> those without them, which ask the chip; kinds of operators.
+FIRST_RESULT = {
+    aten.max_pool2d_with_indices.default: (aten.max_pool2d.default, "pool_max"),
+    aten.native_layer_norm.default: (aten.layer_norm.default, "norm"),
+}
+
+
+def drop_unread_results(gm: fx.GraphModule, has) -> None:
+    """Of operators that the chip has without them. has(kind): whether it does."""
+    for node in list(gm.graph.nodes):
+        alone, kind = FIRST_RESULT.get(node.target, (None, None))
+        if alone is None or not has(kind) or any(u.target is not operator.getitem or u.args[1] for u in node.users):
+            continue
+        node.target = alone
+        for u in list(node.users):
+            node.meta["val"] = u.meta["val"]
+            u.replace_all_uses_with(node)
+            gm.graph.erase_node(u)
+
+
 def fuse(gm: fx.GraphModule, inference: bool, where: str = "presil") -> int:
     """Rewrites the graph in place; returns how many nodes were folded into chip operators. where: the device that it
     was traced on."""

@@ -93,10 +93,11 @@ def _hinted(argument):
     return argument.node.hint if isinstance(argument, torch.SymInt) else argument
 
 
-def recordable(gm: fx.GraphModule, edges: bool = True) -> tuple:
-    """(nodes that can stand in a command list: chip operators and the views between them; for the others of these
-    kinds: why not).
+def recordable(gm: fx.GraphModule, ask, edges: bool = True) -> tuple:
+    """(nodes that can stand in a command list: chip operators that the chip takes and the views between them; for the
+    others of these kinds: why not).
 
+    ask(node, arguments, result): on meta tensors; raises NotImplementedError with the chip's reason if it refuses.
     edges: views of what comes from outside stay outside, where their results are converted."""
     found, reasons, simulated = set(), {}, {}
 
@@ -113,11 +114,14 @@ def recordable(gm: fx.GraphModule, edges: bool = True) -> tuple:
                     simulated[node] = node.target(*args)
                 else:
                     _check_sources(node, found, edges)
-                    simulated[node] = result(node.target, [_as_input(node, i, a, found) for i, a in enumerate(args)])
+                    inputs = [_as_input(node, i, a, found) for i, a in enumerate(args)]
+                    made = result(node.target, inputs)
+                    ask(node, inputs, made)
+                    simulated[node] = made
                 found.add(node)
                 continue
             except (NotRecordable, RuntimeError, TypeError, ValueError) as error:
-                reasons[node] = str(error).splitlines()[0]
+                reasons[node] = node.meta["refused"] = str(error).splitlines()[0]
         if isinstance(value, torch.Tensor):
             simulated[node] = meta_tensor(value)
     return found, reasons

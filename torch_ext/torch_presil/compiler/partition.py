@@ -254,6 +254,18 @@ class ChipPartition(torch.nn.Module):
         return recording
 
 
+def asker(index: int | None):
+    """What layout.recordable() asks the chip of this device with; None: of the current one."""
+    question = []
+
+    def ask(node, args, out):
+        if not question:
+            question.append(_C.Partition(_C.current_device() if index is None else index, only_ask=True))
+        add(question[0], node, args, out)
+
+    return ask
+
+
 def tensor_in(arena, offset, meta):
     """A tensor like meta, `offset` bytes into the arena."""
     return torch.empty(0, dtype=meta.dtype, device=arena.device).set_(

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A chip that exists as its executor alone (mode "model"), slow and plain, to see what PyTorch asks a chip, and what
+ * becomes of a "no": it has most kinds of operators, in float32 (maxima in int8 too), and refuses by shape:
+ * convolutions with kernels above 3 x 3 or groups, products of more than 64 summands, rows of more than 128 in softmax
+ * and layer norm, tensors of more than 4096 elements in sums of two. PRESIL_PICKY says how it answers:
+ *   late   supports() says yes, plan() says no
+ *   mute   there is no supports()
+ */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "presil_chip.h"
+
+struct presil_chip {
+  int unused;
+};
+/* Kernels as O, KH, KW, I in float32, then O biases. */
+struct presil_layout {
+  int64_t shape[4];
+  int has_bias;
+};
+struct presil_plan {
+  uint32_t kind, steps;
+  char label[64], function[16];
+  presil_operand in, other, bias, out, residual;
+  struct presil_layout packed;
+  presil_step step[4];
+  int64_t kernel[2], stride[2], padding[2], dilation[2], include, divisor, dim, log;
+  double epsilon;
+  presil_byte_range reads[8], write;
+  uint32_t read_count;
+};
+
+static int is(const char* word) {
+  const char* text = getenv("PRESIL_PICKY");
+  return text && strstr(text, word) != NULL;
+}
+
+__attribute__((format(printf, 3, 4))) static int fail(presil_error_buffer* error, int status, const char* format, ...) {
+  va_list args;
+  va_start(args, format);
+  if (error && error->text) (void)vsnprintf(error->text, error->bytes, format, args);
+  va_end(args);
+  return status;
+}
+static int no(presil_error_buffer* error, const char* why) { return fail(error, PRESIL_EUNSUPPORTED, "picky %s", why); }
+
+/* ---- who it is */
+static int picky_create(const char* config, presil_chip** out, presil_error_buffer* error) {
+  if (strcmp(config, "picky") != 0) return fail(error, PRESIL_EINVAL, "one configuration, \"picky\"");
+  *out = calloc(1, sizeof **out);
+  return *out ? PRESIL_OK : fail(error, PRESIL_EHOSTMEM, "no memory");
+}
+static void picky_destroy(presil_chip* chip) { free(chip); }
+static int picky_limits(const presil_chip* chip, presil_chip_limits* out) {
+  (void)chip;
+  const presil_chip_limits own = {.address_bits = 64,
+                                  .buffer_alignment = 64,
+                                  .has_executor = 1,
+                                  .numerics = PRESIL_NUMERICS_TOLERANCE,
+                                  .tolerance = 1e-5};
+  presil_give(out, &own, sizeof own);
+  return PRESIL_OK;
+}
+static int picky_info(const presil_chip* chip, presil_device_info* out) {
+  (void)chip, (void)out;
+  return PRESIL_OK;
+}
+static int picky_probe(presil_chip* chip, const presil_link* link, presil_error_buffer* error) {
+  (void)chip, (void)link;
+  return fail(error, PRESIL_ENODEV, "picky is no more than its executor: mode \"model\"");
+}
+static int picky_reset(presil_chip* chip, const presil_link* link, const presil_command_memory* memory,
+                       presil_error_buffer* error) {
+  (void)memory;
+  return picky_probe(chip, link, error);
+}
+
+/* ---- weights */
+static int picky_layout(const presil_chip* chip, const presil_weights_desc* d, presil_layout** out, uint64_t* bytes,
+                        presil_error_buffer* error) {
+  (void)chip;
+  if (d->weight_dtype != PRESIL_FP32 || d->compute != PRESIL_COMPUTE_FP32) return no(error, "packs float32 alone");
+  if (d->groups != 1 || d->input_dilation[0] > 1 || d->input_dilation[1] > 1 || d->scale)
+    return no(error, "has neither groups nor transposed convolutions");
+  presil_layout* l = calloc(1, sizeof *l);
+  if (!l) return fail(error, PRESIL_EHOSTMEM, "no memory");
+  memcpy(l->shape, d->shape, sizeof l->shape);
+  l->has_bias = d->bias != NULL;
+  *bytes = 4 * (uint64_t)(d->shape[0] * d->shape[1] * d->shape[2] * d->shape[3] + d->shape[0]);
+  *out = l;
+  return PRESIL_OK;
+}
+static int picky_pack(const presil_chip* chip, const presil_layout* l, const presil_weights_desc* d, void* to,
+                      presil_error_buffer* error) {
+  (void)chip, (void)error;
+  const float* from = d->weight;
+  float* at = to;
+  for (int64_t o = 0; o < l->shape[0]; o++)
+    for (int64_t y = 0; y < l->shape[2]; y++)
+      for (int64_t x = 0; x < l->shape[3]; x++)
+        for (int64_t i = 0; i < l->shape[1]; i++)
+          *at++ = from[o * d->stride[0] + i * d->stride[1] + y * d->stride[2] + x * d->stride[3]];
+  for (int64_t o = 0; o < l->shape[0]; o++) *at++ = d->bias ? ((const float*)d->bias)[o] : 0;
+  return PRESIL_OK;
+}
+static void picky_layout_free(presil_layout* l) { free(l); }
+
+/* ---- what it is asked */
+static int64_t size_of(const presil_operand* t) { return t->dtype == PRESIL_INT8 ? 1 : 4; }
+static int64_t count_of(const presil_operand* t) {
+  int64_t n = 1;
+  for (uint32_t i = 0; i < t->ndim; i++) n *= t->shape[i];
+  return n;
+}
+
+static int read_operands(const presil_op* op, presil_plan* p, presil_error_buffer* error) {
+  static const char* const names[] = {"input", "a", "weight", "b", "other", "bias"};
+  uint32_t known = 0;
+  if (op->output_count != 1) return no(error, "has one output");
+  p->out = op->outputs[0];
+  for (uint32_t i = 0; i < op->input_count; i++) {
+    const presil_operand* t = &op->inputs[i];
+    presil_operand* const places[] = {&p->in, &p->in, &p->other, &p->other, &p->other, &p->bias};
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+      if (strcmp(names[n], t->name) == 0) *places[n] = *t, known++;
+    }
+    if (strcmp("residual", t->name) == 0) p->residual = *t, known++;
+    const int small = op->kind == PRESIL_OP_POOL_MAX || op->kind == PRESIL_OP_COPY;
+    if (t->dtype != PRESIL_FP32 && !(small && t->dtype == PRESIL_INT8)) return no(error, "computes in float32");
+    for (uint32_t d = 0; d < t->ndim && !t->layout; d++) {
+      if (t->stride[d] < 0) return no(error, "walks forwards alone");
+    }
+    if (t->layout) p->packed = *t->layout;
+  }
+  if (known != op->input_count || !p->in.name) return no(error, "doesn't know one of the inputs");
+  return p->out.dtype == p->in.dtype ? PRESIL_OK : no(error, "converts nothing");
+}
+
+static int read_attributes(const presil_op* op, presil_plan* p, presil_error_buffer* error) {
+  uint32_t known = presil_op_integers(op, "kernel", 1, p->kernel, 2);
+  known += presil_op_integers(op, "stride", 1, p->stride, 2) + presil_op_integers(op, "padding", 0, p->padding, 2);
+  known += presil_op_integers(op, "dilation", 1, p->dilation, 2) + presil_op_integers(op, "log", 0, &p->log, 1);
+  known += presil_op_integers(op, "count_include_pad", 1, &p->include, 1);
+  known += presil_op_integers(op, "divisor", 0, &p->divisor, 1);
+  known += presil_op_integers(op, "dim", (int64_t)p->in.ndim - 1, &p->dim, 1);
+  const char* function = presil_op_text(op, "function", NULL);
+  if (function) known++;
+  (void)snprintf(p->function, sizeof p->function, "%s", function ? function : "");
+  p->epsilon = presil_op_real(op, "epsilon", 0);
+  known += presil_op_attribute(op, "epsilon") != NULL;
+  if (known != op->attribute_count) return no(error, "doesn't know one of the attributes");
+  p->steps = op->step_count;
+  if (op->step_count > 4) return no(error, "takes four steps");
+  for (uint32_t i = 0; i < op->step_count; i++) {
+    p->step[i] = op->steps[i];
+    const int adds = op->steps[i].kind == PRESIL_STEP_ADD && p->residual.name;
+    if (!adds && op->steps[i].kind != PRESIL_STEP_CLAMP) return no(error, "adds and clamps behind an operator");
+  }
+  return PRESIL_OK;
+}
+
+static int check_shapes(const presil_plan* p, presil_error_buffer* error) {
+  switch (p->kind) {
+    case PRESIL_OP_CONV:
+      if (!p->packed.shape[0]) return no(error, "wants packed kernels");
+      return p->packed.shape[2] <= 3 && p->packed.shape[3] <= 3 ? PRESIL_OK : no(error, "has kernels up to 3 x 3");
+    case PRESIL_OP_MATMUL: return p->in.shape[2] <= 64 ? PRESIL_OK : no(error, "adds up to 64 products");
+    case PRESIL_OP_POOL_MAX:
+    case PRESIL_OP_POOL_AVERAGE:
+      return p->kernel[0] <= 3 && p->kernel[1] <= 3 ? PRESIL_OK : no(error, "has windows up to 3 x 3");
+    case PRESIL_OP_SOFTMAX:
+      if (p->dim != (int64_t)p->in.ndim - 1) return no(error, "has softmax of the last dimension");
+      return p->in.shape[p->dim] <= 128 ? PRESIL_OK : no(error, "has rows up to 128");
+    case PRESIL_OP_NORM:
+      if (strcmp(p->function, "layer") != 0) return no(error, "has layer norms alone");
+      if (p->other.ndim > 1) return no(error, "normalises the last dimension");
+      return p->in.shape[p->in.ndim - 1] <= 128 ? PRESIL_OK : no(error, "has rows up to 128");
+    case PRESIL_OP_ELEMENTWISE:
+      if (strcmp(p->function, "relu") == 0) return PRESIL_OK;
+      if (strcmp(p->function, "add") != 0 || !p->other.name) return no(error, "has relu and add");
+      return count_of(&p->out) <= 4096 ? PRESIL_OK : no(error, "adds up to 4096 elements");
+    case PRESIL_OP_COPY:
+      return p->in.ndim == 1 && p->in.dtype == PRESIL_INT8 && p->in.stride[0] == 1 ? PRESIL_OK
+                                                                                   : no(error, "copies bytes");
+    default: return no(error, "doesn't have this kind");
+  }
+}
+
+static int understand(const presil_op* op, presil_plan* p, presil_error_buffer* error) {
+  *p = (presil_plan){.kind = op->kind};
+  (void)snprintf(p->label, sizeof p->label, "%s", op->label ? op->label : "operator");
+  if (op->kind == PRESIL_OP_NOP) return PRESIL_OK;
+  int status = read_operands(op, p, error);
+  if (!status) status = read_attributes(op, p, error);
+  if (!status) status = check_shapes(p, error);
+  if (!presil_op_attribute(op, "stride") && (p->kind == PRESIL_OP_POOL_MAX || p->kind == PRESIL_OP_POOL_AVERAGE))
+    memcpy(p->stride, p->kernel, sizeof p->stride);
+  return status;
+}
+
+static int picky_supports(const presil_chip* chip, const presil_op* op, presil_error_buffer* error) {
+  (void)chip;
+  presil_plan plan;
+  return understand(op, &plan, error);
+}
+
+/* ---- plans */
+static presil_byte_range range_of(const presil_operand* t) {
+  const uint64_t size = (uint64_t)size_of(t);
+  uint64_t bytes = size;
+  for (uint32_t i = 0; i < t->ndim; i++) bytes += (uint64_t)((t->shape[i] - 1) * t->stride[i]) * size;
+  if (t->layout) {
+    const int64_t* s = t->layout->shape;
+    bytes = 4 * (uint64_t)(s[0] * s[1] * s[2] * s[3] + s[0]);
+  }
+  return (presil_byte_range){t->data, bytes};
+}
+
+static int picky_plan(const presil_chip* chip, const presil_op* op, presil_plan** out, presil_error_buffer* error) {
+  (void)chip;
+  presil_plan* p = calloc(1, sizeof *p);
+  if (!p) return fail(error, PRESIL_EHOSTMEM, "no memory");
+  int status = understand(op, p, error);
+  if (!status && is("late") && op->kind > PRESIL_OP_COPY) status = no(error, "thought better of it");
+  if (status) {
+    free(p);
+    return status;
+  }
+  const presil_operand* reads[] = {&p->in, &p->other, &p->bias, &p->residual};
+  for (size_t i = 0; i < sizeof reads / sizeof *reads; i++) {
+    if (reads[i]->name) p->reads[p->read_count++] = range_of(reads[i]);
+  }
+  if (p->out.name) {
+    p->write = range_of(&p->out);
+    p->reads[p->read_count++] = p->write; /* there may be gaps */
+  }
+  p->read_count = (uint32_t)presil_merge_ranges(p->reads, p->read_count);
+  *out = p;
+  return PRESIL_OK;
+}
+static int picky_plan_info(const presil_plan* p, presil_plan_info* out) {
+  const presil_plan_info own = {.label = p->label,
+                                .passes = 1,
+                                .signature = p->kind,
+                                .segments = 1,
+                                .reads = p->reads,
+                                .writes = &p->write,
+                                .read_count = p->read_count,
+                                .write_count = p->write.bytes != 0};
+  presil_give(out, &own, sizeof own);
+  return PRESIL_OK;
+}
+static void picky_plan_free(presil_plan* p) { free(p); }
+
+/* ---- computing */
+typedef struct {
+  const presil_executor_memory* memory;
+  const presil_plan* plan;
+} work;
+
+static void* at(const work* w, const presil_operand* t, const int64_t* index) {
+  int64_t offset = 0;
+  for (uint32_t i = 0; i < t->ndim; i++) offset += index[i] * t->stride[i];
+  return w->memory->host + (t->data.value - w->memory->base.value) + offset * size_of(t);
+}
+static double get(const work* w, const presil_operand* t, const int64_t* index) {
+  const void* from = at(w, t, index);
+  return t->dtype == PRESIL_INT8 ? *(const int8_t*)from : (double)*(const float*)from;
+}
+static void put(const work* w, const int64_t* index, double x) {
+  const presil_plan* p = w->plan;
+  for (uint32_t i = 0; i < p->steps; i++) {
+    const presil_step* s = &p->step[i];
+    if (s->kind == PRESIL_STEP_ADD) x += get(w, &p->residual, index);
+    if (s->kind == PRESIL_STEP_CLAMP) x = fmin(fmax(x, s->low), s->high);
+  }
+  void* to = at(w, &p->out, index);
+  if (p->out.dtype == PRESIL_INT8)
+    *(int8_t*)to = (int8_t)x;
+  else
+    *(float*)to = (float)x;
+}
+
+/* An operand of another shape, broadcast as PyTorch does. */
+static double broadcast(const work* w, const presil_operand* t, const int64_t* index) {
+  int64_t own[PRESIL_OP_DIMS] = {0};
+  const uint32_t lead = w->plan->out.ndim - t->ndim;
+  for (uint32_t i = 0; i < t->ndim; i++) own[i] = t->shape[i] == 1 ? 0 : index[lead + i];
+  return get(w, t, own);
+}
+
+static double window(const work* w, const int64_t* index) {
+  const presil_plan* p = w->plan;
+  double sum = 0, most = -INFINITY;
+  int64_t seen = 0;
+  for (int64_t ky = 0; ky < p->kernel[0]; ky++) {
+    for (int64_t kx = 0; kx < p->kernel[1]; kx++) {
+      const int64_t y = index[1] * p->stride[0] - p->padding[0] + ky * p->dilation[0],
+                    x = index[2] * p->stride[1] - p->padding[1] + kx * p->dilation[1];
+      if (y < 0 || x < 0 || y >= p->in.shape[1] || x >= p->in.shape[2]) continue;
+      const double v = get(w, &p->in, (int64_t[]){index[0], y, x, index[3]});
+      sum += v, most = fmax(most, v), seen++;
+    }
+  }
+  if (p->kind == PRESIL_OP_POOL_MAX) return most;
+  return sum / (double)(p->divisor ? p->divisor : p->include ? p->kernel[0] * p->kernel[1] : seen);
+}
+
+static double conv(const work* w, const int64_t* index) {
+  const presil_plan* p = w->plan;
+  const int64_t* s = p->packed.shape;
+  const float* k = (const float*)(const void*)(w->memory->host + (p->other.data.value - w->memory->base.value));
+  double sum = k[s[0] * s[1] * s[2] * s[3] + index[3]];
+  for (int64_t ky = 0; ky < s[2]; ky++) {
+    for (int64_t kx = 0; kx < s[3]; kx++) {
+      const int64_t y = index[1] * p->stride[0] - p->padding[0] + ky * p->dilation[0],
+                    x = index[2] * p->stride[1] - p->padding[1] + kx * p->dilation[1];
+      if (y < 0 || x < 0 || y >= p->in.shape[1] || x >= p->in.shape[2]) continue;
+      for (int64_t i = 0; i < s[1]; i++)
+        sum +=
+            get(w, &p->in, (int64_t[]){index[0], y, x, i}) * (double)k[((index[3] * s[2] + ky) * s[3] + kx) * s[1] + i];
+    }
+  }
+  return sum;
+}
+
+static double product(const work* w, const int64_t* index) {
+  const presil_plan* p = w->plan;
+  double sum = 0;
+  for (int64_t k = 0; k < p->in.shape[2]; k++)
+    sum += get(w, &p->in, (int64_t[]){index[0], index[1], k}) * get(w, &p->other, (int64_t[]){index[0], k, index[2]});
+  return sum;
+}
+
+/* Softmax or layer norm of the row that the element stands in. */
+static double in_row(const work* w, const int64_t* index) {
+  const presil_plan* p = w->plan;
+  const uint32_t last = p->in.ndim - 1;
+  int64_t i[PRESIL_OP_DIMS];
+  memcpy(i, index, sizeof i);
+  const double own = get(w, &p->in, index);
+  double most = -INFINITY, sum = 0, squares = 0, powers = 0;
+  for (i[last] = 0; i[last] < p->in.shape[last]; i[last]++) most = fmax(most, get(w, &p->in, i));
+  for (i[last] = 0; i[last] < p->in.shape[last]; i[last]++) {
+    const double v = get(w, &p->in, i);
+    sum += v, squares += v * v, powers += exp(v - most);
+  }
+  if (p->kind == PRESIL_OP_SOFTMAX) return p->log ? own - most - log(powers) : exp(own - most) / powers;
+  const double n = (double)p->in.shape[last], mean = sum / n, variance = squares / n - mean * mean;
+  double y = (own - mean) / sqrt(variance + p->epsilon);
+  if (p->other.name) y *= get(w, &p->other, &index[last]);
+  if (p->bias.name) y += get(w, &p->bias, &index[last]);
+  return y;
+}
+
+static double element(const work* w, const int64_t* index) {
+  const presil_plan* p = w->plan;
+  switch (p->kind) {
+    case PRESIL_OP_CONV: return conv(w, index);
+    case PRESIL_OP_MATMUL: return product(w, index);
+    case PRESIL_OP_POOL_MAX:
+    case PRESIL_OP_POOL_AVERAGE: return window(w, index);
+    case PRESIL_OP_SOFTMAX:
+    case PRESIL_OP_NORM: return in_row(w, index);
+    case PRESIL_OP_ELEMENTWISE:
+      if (p->other.name) return broadcast(w, &p->in, index) + broadcast(w, &p->other, index);
+      return fmax(get(w, &p->in, index), 0);
+    default: return get(w, &p->in, index);
+  }
+}
+
+static int picky_execute(presil_chip* chip, const presil_plan* p, const presil_executor_memory* memory,
+                         presil_error_buffer* error) {
+  (void)chip, (void)error;
+  const work w = {memory, p};
+  int64_t index[PRESIL_OP_DIMS] = {0};
+  const int64_t count = p->out.name ? count_of(&p->out) : 0;
+  for (int64_t n = 0; n < count; n++) {
+    int64_t left = n;
+    for (uint32_t i = p->out.ndim; i-- > 0; left /= p->out.shape[i]) index[i] = left % p->out.shape[i];
+    put(&w, index, element(&w, index));
+  }
+  if (memory->on_write && p->write.bytes) memory->on_write(memory->context, p->write.base, p->write.bytes);
+  return PRESIL_OK;
+}
+
+/* ---- never called: there is no RTL */
+static int picky_submit(presil_chip* chip, const presil_link* link, const presil_command_memory* memory,
+                        const presil_plan* plan, uint32_t segment, presil_error_buffer* error) {
+  (void)memory, (void)plan, (void)segment;
+  return picky_probe(chip, link, error);
+}
+static int picky_service(presil_chip* chip, const presil_link* link, const presil_plan* plan, presil_service* out) {
+  (void)chip, (void)link, (void)plan, (void)out;
+  return PRESIL_EDEAD;
+}
+static int picky_counters(presil_chip* chip, const presil_link* link, presil_report* out) {
+  (void)chip, (void)link, (void)out;
+  return PRESIL_EDEAD;
+}
+
+__attribute__((visibility("default"))) const presil_chip_ops* presil_chip_entry(void) {
+  static presil_chip_ops ops = {.size = sizeof ops,
+                                .abi = PRESIL_CHIP_ABI,
+                                .name = "picky",
+                                .create = picky_create,
+                                .destroy = picky_destroy,
+                                .limits = picky_limits,
+                                .info = picky_info,
+                                .probe = picky_probe,
+                                .reset = picky_reset,
+                                .layout = picky_layout,
+                                .pack = picky_pack,
+                                .layout_free = picky_layout_free,
+                                .supports = picky_supports,
+                                .plan = picky_plan,
+                                .plan_info = picky_plan_info,
+                                .plan_free = picky_plan_free,
+                                .submit = picky_submit,
+                                .service = picky_service,
+                                .counters = picky_counters,
+                                .execute = picky_execute};
+  if (is("mute")) ops.supports = NULL;
+  return &ops;
+}

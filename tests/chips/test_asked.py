@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What PyTorch asks a chip, and what becomes of its "no": picky/ has most kinds of operators and refuses by shape. In
+eager mode, compiled, ahead of time, through TorchScript, in a captured graph; also where only plan() refuses, and where
+there is no supports(). Each case is a process of its own: a process has one kind of chip."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+BUILD = Path(os.environ.get("PRESIL_BUILD_DIR", "build/check"))
+COMMON = """
+import json, sys, torch, torch_presil, torch.nn.functional as F
+from torch import nn
+torch.manual_seed(0)
+
+def rows(e):
+    return [(r["op"].split("::")[1], r["where"], r["reason"] or "") for r in e.operators() if r["where"] != "metadata"]
+
+def tell(**what):
+    print("RESULT " + json.dumps(what))
+
+def close(a, b):
+    torch.testing.assert_close(a.detach().cpu().float(), b.detach().float(), rtol=1e-4, atol=1e-4)
+"""
+
+
+def run(code: str, chip: str = "picky", **more) -> dict:
+    environment = {**os.environ, "PRESIL_CHIP": chip, "PRESIL_MODE": "model", "PRESIL_MEMORY": str(1 << 30), **more}
+    done = subprocess.run(
+        [sys.executable, "-c", COMMON + textwrap.dedent(code)], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
+    return json.loads(line[7:])
+
+
+EAGER = """
+def once(f, *xs):
+    torch.presil.reset_host_operators()
+    with torch.inference_mode(), torch.presil.explain() as e:
+        y = f(*[x.to("presil") for x in xs])
+    close(y, f(*xs))
+    assert y.stride() == f(*xs).stride()
+    moves = ("pack_weights", "_copy_from")
+    by = [(op, where, why) for op, where, why in rows(e) if where in ("chip", "host") and op not in moves]
+    assert len(by) == 1, by
+    counted = torch.presil.host_operators()
+    assert bool(counted) == (by[0][1] == "host"), counted
+    assert all(row["reason"] == by[0][2] for row in counted.values()), counted
+    return by[0][1:]
+x, w, k = torch.randn(2, 8, 9, 9), torch.randn(9), torch.randn
+tell(
+    relu=once(torch.relu, x),
+    add=once(torch.add, x, k(8, 1, 1)),
+    large_add=once(torch.add, k(80, 80), k(80, 80)),
+    mul=once(torch.mul, x, x),
+    softmax=once(lambda a: a.softmax(-1), x),
+    log_softmax=once(lambda a: a.log_softmax(-1), x),
+    softmax_of_channels=once(lambda a: a.softmax(1), x),
+    max_pool=once(lambda a: F.max_pool2d(a, 2), x),
+    large_max_pool=once(lambda a: F.max_pool2d(a, 4), x),
+    average_pool=once(lambda a: F.avg_pool2d(a, 3, 2, 1), x),
+    average_without_padding=once(
+        lambda a: F.avg_pool2d(a, 3, 2, 1, count_include_pad=False), x.contiguous(memory_format=torch.channels_last)
+    ),
+    ceil_mode=once(lambda a: F.avg_pool2d(a, 2, 2, ceil_mode=True), x),
+    layer_norm=once(lambda a, w, b: F.layer_norm(a, [9], w, b), x, w, w),
+    plane_norm=once(lambda a, w: F.layer_norm(a, [9, 9], w), x, k(9, 9)),
+    conv=once(lambda a, k: F.conv2d(a, k), x, k(4, 8, 3, 3)),
+    large_conv=once(lambda a, k: F.conv2d(a, k), x, k(4, 8, 5, 5)),
+    grouped_conv=once(lambda a, k: F.conv2d(a, k, groups=2), x, k(4, 4, 3, 3)),
+    mm=once(torch.mm, k(5, 6), k(6, 7)),
+    long_mm=once(torch.mm, k(5, 100), k(100, 7)),
+    bmm=once(torch.bmm, k(3, 5, 100), k(3, 100, 7)),
+    addmm=once(torch.addmm, k(7), k(5, 100), k(100, 7)),
+)
+"""
+CHIP = ["chip", ""]
+WANTED = {
+    "relu": CHIP,
+    "add": CHIP,
+    "large_add": ["host", "add: picky adds up to 4096 elements"],
+    "mul": ["host", "mul: picky has relu and add"],
+    "softmax": CHIP,
+    "log_softmax": CHIP,
+    "softmax_of_channels": ["host", "softmax: picky has softmax of the last dimension"],
+    "max_pool": CHIP,
+    "large_max_pool": ["host", "max_pool2d: picky has windows up to 3 x 3"],
+    "average_pool": CHIP,
+    "average_without_padding": CHIP,
+    "ceil_mode": ["host", "a window beyond the padding"],
+    "layer_norm": CHIP,
+    "plane_norm": ["host", "layer_norm: picky normalises the last dimension"],
+    "conv": CHIP,
+    "large_conv": ["host", "conv2d: picky has kernels up to 3 x 3"],
+    "grouped_conv": ["host", "weights: picky has neither groups nor transposed convolutions"],
+    "mm": CHIP,
+    "long_mm": ["host", "mm: picky adds up to 64 products"],
+    "bmm": ["host", "bmm: picky adds up to 64 products"],
+    "addmm": ["host", "addmm: picky adds up to 64 products"],
+}
+
+
+def test_eager_asks_for_each_operator():
+    assert run(EAGER) == WANTED
+
+
+def test_without_supports_the_answers_are_the_same():
+    assert run(EAGER, PRESIL_PICKY="mute") == WANTED
+
+
+def test_a_plan_that_refuses_after_supports_said_yes():
+    found = run(EAGER, PRESIL_PICKY="late")
+    assert set(found) == set(WANTED)
+    for name, (where, why) in found.items():
+        assert where == "host", name
+        if WANTED[name] == CHIP:
+            assert why.endswith("picky thought better of it"), name
+
+
+def test_gradients_of_what_the_chip_computes():
+    found = run("""
+    layers = [nn.Conv2d(3, 4, 3), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten(), nn.LayerNorm(36), nn.Linear(36, 5)]
+    net = nn.Sequential(*layers)
+    x = torch.randn(2, 3, 8, 8)
+    grads = []
+    for device in ("cpu", "presil"):
+        net.to(device).zero_grad()
+        with torch.presil.explain() as e:
+            net(x.to(device)).softmax(-1).square().sum().backward()
+        grads.append([p.grad.cpu().clone() for p in net.parameters()])
+    for a, b in zip(*grads):
+        close(b, a)
+    tell(rows=rows(e))
+    """)
+    on_chip = {op.split(".")[0] for op, where, _ in found["rows"] if where == "chip"}
+    assert {"relu", "_softmax", "convolution_overrideable"} <= on_chip
+
+
+COMPILED = """
+from torch_presil.compiler import backend
+net = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 8, 5, padding=2), nn.ReLU(),
+                    nn.Conv2d(8, 4, 3), nn.Flatten(), nn.Linear(4 * 6 * 6, 6)).eval()
+x = torch.randn(2, 3, 8, 8)
+want = net(x)
+compiled = torch.compile(net.to("presil"), backend="presil")
+X = x.to("presil")
+with torch.no_grad():
+    for _ in range(2):
+        close(compiled(X), want)
+    torch.presil.reset_host_operators()
+    with torch.presil.explain() as e:
+        close(compiled(X), want)
+(graph,) = backend.graphs
+tell(partitions=graph.partitions, operators=graph.chip_operators, left_out=graph.left_out, refused=graph.refused,
+     rows=rows(e), host=torch.presil.host_operators())
+"""
+
+
+@pytest.mark.parametrize("how", ["", "mute"])
+def test_a_compiled_graph_leaves_out_what_the_chip_refuses(how):
+    found = run(COMPILED, PRESIL_PICKY=how)
+    # A linear layer is a convolution of one position there: the limit of 64 products is not its.
+    (left,) = found["left_out"].items()
+    assert left[0] == "convolution_1" and left[1].endswith("picky has kernels up to 3 x 3")
+    assert (found["partitions"], found["operators"], found["refused"]) == (3, 3, [])
+    names = {op: (where, reason) for op, where, reason in found["rows"]}
+    assert [names[f"inference.{i}"][0] for i in range(3)] == ["chip"] * 3
+    assert names["inference.convolution_1"][0] == "composite"
+    assert "picky has kernels up to 3 x 3" in names["inference.convolution_1"][1]
+    assert "picky has kernels up to 3 x 3" in names["convolution_overrideable"][1]
+    assert found["host"]["aten::convolution_overrideable"]["calls"] == 1
+
+
+def test_a_compiled_graph_asks_for_maxima_and_norms_without_the_results_that_only_gradients_read():
+    found = run("""
+    net = nn.Sequential(nn.MaxPool2d(2), nn.Flatten(), nn.LayerNorm(27), nn.Linear(27, 4)).eval()
+    x = torch.randn(2, 3, 6, 6)
+    want = net(x)
+    compiled = torch.compile(net.to("presil"), backend="presil")
+    with torch.no_grad():
+        close(compiled(x.to("presil")), want)
+        with torch.presil.explain() as e:
+            close(compiled(x.to("presil")), want)
+    tell(rows=rows(e))
+    """)
+    assert not [row for row in found["rows"] if row[1] == "host" and row[0] != "_copy_from"]
+    on_chip = {op.split(".")[0] for op, where, _ in found["rows"] if where == "chip"}
+    assert on_chip == {"max_pool2d", "layer_norm", "inference"}
+
+
+def test_a_compiled_graph_whose_plans_refuse_after_all():
+    found = run(COMPILED, PRESIL_PICKY="late")
+    assert found["partitions"] == 3 and len(found["refused"]) == 3
+    assert not [row for row in found["rows"] if row[1] == "chip"]
+    notes = [why for op, where, why in found["rows"] if op.startswith("inference.") and where == "composite"]
+    assert sum("picky thought better of it" in why for why in notes) == 3, notes
+
+
+def test_a_program_ahead_of_time_names_what_the_chip_refuses():
+    found = run("""
+    net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 5)).eval()
+    try:
+        torch.presil.aot_save(torch.export.export(net, (torch.randn(1, 3, 12, 12),)), "/dev/null/x")
+    except ValueError as error:
+        tell(text=str(error))
+    """)
+    assert "conv (presil: " in found["text"] and "picky has kernels up to 3 x 3" in found["text"]
+
+
+def test_torchscript_and_graph_capture():
+    found = run("""
+    net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 5)).eval()
+    x = torch.randn(2, 3, 12, 12)
+    want = net(x)
+    X = x.to("presil")
+    with torch.no_grad():
+        scripted = torch._C._jit_to_backend("presil", torch.jit.script(net), {"forward": ""})
+        with torch.presil.explain() as e:
+            close(scripted(X), want)
+        net.to("presil")
+        graph = torch.presil.PresilGraph()
+        with torch.presil.graph(graph):
+            y = net(X)
+        X.copy_(x * 2)
+        graph.replay()
+        close(y, net.cpu()(x * 2))
+    tell(rows=rows(e))
+    """)
+    assert any(where == "host" and "picky has kernels up to 3 x 3" in reason for _, where, reason in found["rows"])
+    assert any(where == "chip" for _, where, _ in found["rows"])
+
+
+def test_strict_mode_raises_the_chips_reason():
+    found = run("""
+    torch.backends.presil.strict = True
+    x = torch.randn(2, 3, 9, 9).to("presil")
+    texts = []
+    kernel = torch.ones(1, 3, 5, 5).to("presil")
+    for f in (lambda: F.max_pool2d(x, 4), lambda: x.softmax(1), lambda: F.conv2d(x, kernel)):
+        try:
+            with torch.no_grad():
+                f()
+        except RuntimeError as error:
+            texts.append(str(error))
+    tell(texts=texts)
+    """)
+    for text, wanted in zip(
+        found["texts"], ["windows up to 3 x 3", "the last dimension", "kernels up to"], strict=True
+    ):
+        assert wanted in text
+
+
+def test_maxima_of_int8_reach_the_chip_from_a_quantized_network():
+    code = """
+    from torch_presil.fuse import fuse
+    from torch_presil.quantize import quantize
+    layers = [nn.Conv2d(3, 4, 3), nn.ReLU(), nn.MaxPool2d(WINDOW), nn.Conv2d(4, 4, 3)]
+    net, x = nn.Sequential(*layers).eval(), torch.randn(2, 3, 20, 20)
+    q = quantize(fuse(net, x), [x])
+    want = q(x)
+    with torch.inference_mode(), torch.presil.explain() as e:
+        got = q.to("presil")(x.to("presil")).cpu()
+    assert torch.equal(got, want)
+    tell(rows=rows(e))
+    """
+    found = run(code.replace("WINDOW", "2"))["rows"]
+    assert ["max_pool2d", "chip", ""] in found
+    found = run(code.replace("WINDOW", "4"))["rows"]
+    whys = {why for op, where, why in found if where == "host" and op.startswith("max_pool2d_with_indices")}
+    assert whys == {"max_pool2d: picky has windows up to 3 x 3"}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators that a chip may have beside convolutions and products, and that are the host's where it says no: pooling,
+// softmax, layer norm, elementwise. Ours has none of them.
+#include "host/fallback.h"
+#include "ops/question.h"
+
+#include <ATen/ops/layer_norm_native.h>
+#include <ATen/ops/max_pool2d_native.h>
+#include <torch/library.h>
+
+namespace presil {
+namespace {
+
+using at::Tensor;
+using OptionalTensor = std::optional<Tensor>;
+using Ints = c10::IntArrayRef;
+using Results = torch::jit::Stack;
+
+constexpr int kPixels[] = {0, 2, 3, 1};  // N, C, H, W as N, H, W, C
+
+bool on_device(const c10::IValue& v, uint32_t kind) {
+  return v.isTensor() && v.toTensor().defined() && v.toTensor().device().type() == kDevice &&
+         chip_has(v.toTensor().device().index(), kind);
+}
+
+// ---- elementwise: output and operands of one dtype, the output in the order of the first operand of its shape
+template <const char* const& Name> bool unary(const c10::IValue* a, Results& results, std::string* reason) {
+  if (!on_device(a[0], PRESIL_OP_ELEMENTWISE)) return false;
+  const Tensor& x = a[0].toTensor();
+  Question question(PRESIL_OP_ELEMENTWISE, Name);
+  question.input("input", x);
+  question.text("function", Name);
+  const Tensor out = at::empty_like(x);
+  if (!question.enqueue(out, reason)) return false;
+  results.emplace_back(out);
+  return true;
+}
+
+bool binary(const char* name, const Tensor& x, const Tensor& y, const at::Scalar& alpha, const Tensor& given,
+            Results& results, std::string* reason) {
+  if (y.device() != x.device() || y.scalar_type() != x.scalar_type() || !alpha.equal(1)) {
+    *reason = "operands of two dtypes or devices, or a factor";
+    return false;
+  }
+  const auto shape = at::infer_size(x.sizes(), y.sizes());
+  const bool first = x.sizes() == Ints(shape), second = y.sizes() == Ints(shape);
+  const Tensor out = given.defined() ? given
+                     : first         ? at::empty_like(x)
+                     : second        ? at::empty_like(y)
+                                     : at::empty(shape, x.options());
+  if (out.sizes() != Ints(shape) || out.scalar_type() != x.scalar_type() || out.is_same(x) || out.is_same(y)) {
+    *reason = "a result of another shape or dtype, or in place";
+    return false;
+  }
+  Question question(PRESIL_OP_ELEMENTWISE, name);
+  question.input("input", x);
+  question.input("other", y);
+  question.text("function", name);
+  if (!question.enqueue(out, reason)) return false;
+  results.emplace_back(out);
+  return true;
+}
+
+// (self, other, alpha[, out]) or (self, other[, out]).
+template <const char* const& Name, bool Alpha, bool Out>
+bool binary_of(const c10::IValue* a, Results& results, std::string* reason) {
+  if (!on_device(a[0], PRESIL_OP_ELEMENTWISE) || !a[1].isTensor()) return false;
+  return binary(Name, a[0].toTensor(), a[1].toTensor(), Alpha ? a[2].toScalar() : at::Scalar(1),
+                Out ? a[2 + Alpha].toTensor() : Tensor(), results, reason);
+}
+
+// ---- softmax (self, dim, half_to_float[, out])
+template <bool Log, bool Out> bool softmax(const c10::IValue* a, Results& results, std::string* reason) {
+  if (!on_device(a[0], PRESIL_OP_SOFTMAX)) return false;
+  const Tensor& x = a[0].toTensor();
+  if (x.dim() == 0 || a[2].toBool()) {
+    *reason = "a number, or float16 to float32";
+    return false;
+  }
+  const int64_t dim = at::maybe_wrap_dim(a[1].toInt(), x.dim()), log = Log;
+  const Tensor out = Out ? a[3].toTensor() : at::empty(x.sizes(), x.options(), x.suggest_memory_format());
+  Question question(PRESIL_OP_SOFTMAX, Log ? "log_softmax" : "softmax");
+  question.input("input", x);
+  question.integers("dim", dim, x.dim() - 1);
+  question.integers("log", log, 0);
+  if (out.sizes() != x.sizes() || !question.enqueue(out, reason)) return false;
+  results.emplace_back(out);
+  return true;
+}
+
+// ---- pooling
+struct Window {
+  std::vector<int64_t> kernel, stride, padding, dilation{1, 1};
+};
+
+std::vector<int64_t> pair_of(Ints v, Ints otherwise) {
+  const Ints from = v.empty() ? otherwise : v;
+  return from.size() == 1 ? std::vector<int64_t>{from[0], from[0]} : from.vec();
+}
+Window window_of(Ints kernel, Ints stride, Ints padding, Ints dilation) {
+  Window w;
+  w.kernel = pair_of(kernel, kernel);
+  w.stride = pair_of(stride, w.kernel);
+  w.padding = pair_of(padding, {0, 0});
+  w.dilation = pair_of(dilation, {1, 1});
+  return w;
+}
+
+// Undefined: the host has to.
+Tensor pool(Question& question, const Tensor& x, const Window& w, bool ceil_mode, std::string* reason,
+            const Tensor& given = {}) {
+  const bool plane = x.dim() == 3;
+  const Tensor images = plane ? x.unsqueeze(0) : x;
+  bool possible = images.dim() == 4 && w.kernel.size() == 2 && w.stride.size() == 2;
+  std::array<int64_t, 2> size{};
+  for (int i = 0; i < 2 && possible; i++) {
+    const int64_t covered =
+        images.size(2 + i) + 2 * w.padding[i] - w.dilation[i] * (w.kernel[i] - 1) - 1;  // beside the first window
+    possible = covered >= 0 && w.stride[i] > 0 && w.kernel[i] > 0 && w.padding[i] >= 0 &&
+               2 * w.padding[i] <= w.kernel[i] && !(ceil_mode && covered % w.stride[i]);
+    size[i] = possible ? covered / w.stride[i] + 1 : 0;
+  }
+  if (!possible) {
+    *reason = "a window beyond the padding";
+    return {};
+  }
+  question.input("input", images, kPixels);
+  question.integers("kernel", w.kernel);
+  question.integers("stride", w.stride);
+  question.integers("padding", w.padding, 0);
+  question.integers("dilation", w.dilation, 1);
+  const std::array<int64_t, 4> sizes{images.size(0), images.size(1), size[0], size[1]};
+  const Tensor out = !given.defined() ? at::empty(sizes, x.options(), images.suggest_memory_format())
+                     : plane          ? given.unsqueeze(0)
+                                      : given;
+  if (out.sizes() != Ints(sizes)) return {};
+  if (!question.enqueue(out, reason, kPixels)) return {};
+  return plane ? out.squeeze(0) : out;
+}
+
+// (self, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override[, out])
+template <bool Out> bool average_pool(const c10::IValue* a, Results& results, std::string* reason) {
+  if (!on_device(a[0], PRESIL_OP_POOL_AVERAGE)) return false;
+  Question question(PRESIL_OP_POOL_AVERAGE, "avg_pool2d");
+  if (!a[5].toBool()) question.integers("count_include_pad", int64_t{0});
+  if (!a[6].isNone()) question.integers("divisor", a[6].toInt());
+  const auto kernel = a[1].toIntVector(), stride = a[2].toIntVector(), padding = a[3].toIntVector();
+  const Tensor given = Out ? a[7].toTensor() : Tensor();
+  const Tensor out =
+      pool(question, a[0].toTensor(), window_of(kernel, stride, padding, {}), a[4].toBool(), reason, given);
+  if (!out.defined()) return false;
+  results.emplace_back(Out ? given : out);
+  return true;
+}
+
+// Neither gradients nor a tracer need what the composite operator calls.
+bool plainly_on_device(const Tensor& x, uint32_t kind) {
+  return x.device().type() == kDevice && !x.key_set().has(c10::DispatchKey::Python) &&
+         !(at::GradMode::is_enabled() && x.requires_grad()) && x.has_storage() &&
+         !c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Python) && chip_has(x.device().index(), kind);
+}
+
+// Codes of int8 are exact in bfloat16, and the CPU's own maximum of int8 refuses large planes.
+Tensor max_pool2d_on_host(const Tensor& x, Ints kernel, Ints stride, Ints padding, Ints dilation, bool ceil_mode) {
+  const bool codes = x.scalar_type() == c10::kChar;
+  const Tensor wide = codes ? x.to(c10::kBFloat16) : x;
+  const Tensor y = at::native::max_pool2d(wide, kernel, stride, padding, dilation, ceil_mode);
+  return codes ? y.to(c10::kChar) : y;
+}
+
+// Without gradients nobody asks where the maxima were.
+Tensor max_pool2d(const Tensor& x, Ints kernel, Ints stride, Ints padding, Ints dilation, bool ceil_mode) {
+  if (!plainly_on_device(x, PRESIL_OP_POOL_MAX))
+    return max_pool2d_on_host(x, kernel, stride, padding, dilation, ceil_mode);
+  std::string reason;
+  Question question(PRESIL_OP_POOL_MAX, "max_pool2d");
+  const Tensor out = pool(question, x, window_of(kernel, stride, padding, dilation), ceil_mode, &reason);
+  if (out.defined()) return out;
+  const HostReason because(reason);
+  return max_pool2d_on_host(x, kernel, stride, padding, dilation, ceil_mode);
+}
+
+// ---- layer norm, whose mean and deviation only gradients need
+Tensor layer_norm(const Tensor& x, c10::SymIntArrayRef shape, const OptionalTensor& weight, const OptionalTensor& bias,
+                  double eps, bool cudnn) {
+  const auto needs = [](const OptionalTensor& t) {
+    return t && t->defined() && at::GradMode::is_enabled() && t->requires_grad();
+  };
+  if (plainly_on_device(x, PRESIL_OP_NORM) && !needs(weight) && !needs(bias)) {
+    const int64_t dims = static_cast<int64_t>(shape.size());
+    std::string reason;
+    Question question(PRESIL_OP_NORM, "layer_norm");
+    question.input("input", x);
+    if (weight && weight->defined()) question.input("weight", *weight);
+    if (bias && bias->defined()) question.input("bias", *bias);
+    question.text("function", "layer");
+    question.real("epsilon", eps);
+    const bool told = dims == 1 || (weight && weight->defined());
+    const bool whole = told && x.dim() >= dims && x.sym_sizes().slice(x.dim() - dims).equals(shape);
+    const Tensor out = whole ? at::empty_like(x, x.options(), c10::MemoryFormat::Contiguous) : Tensor();
+    if (whole && question.enqueue(out, &reason)) return out;
+    if (!whole) reason = "several dimensions without a weight";
+    const HostReason because(reason);
+    return at::native::layer_norm_symint(x, shape, weight, bias, eps, cudnn);
+  }
+  return at::native::layer_norm_symint(x, shape, weight, bias, eps, cudnn);
+}
+
+#define PRESIL_NAME(name) constexpr const char* k_##name = #name
+PRESIL_NAME(relu);
+PRESIL_NAME(sigmoid);
+PRESIL_NAME(tanh);
+PRESIL_NAME(exp);
+PRESIL_NAME(neg);
+PRESIL_NAME(silu);
+PRESIL_NAME(add);
+PRESIL_NAME(sub);
+PRESIL_NAME(mul);
+PRESIL_NAME(div);
+#undef PRESIL_NAME
+
+const bool kernels_set = [] {
+  set_chip_kernel("aten::relu", unary<k_relu>);
+  set_chip_kernel("aten::sigmoid", unary<k_sigmoid>);
+  set_chip_kernel("aten::tanh", unary<k_tanh>);
+  set_chip_kernel("aten::exp", unary<k_exp>);
+  set_chip_kernel("aten::neg", unary<k_neg>);
+  set_chip_kernel("aten::silu", unary<k_silu>);
+  set_chip_kernel("aten::add.Tensor", binary_of<k_add, true, false>);
+  set_chip_kernel("aten::add.out", binary_of<k_add, true, true>);
+  set_chip_kernel("aten::sub.Tensor", binary_of<k_sub, true, false>);
+  set_chip_kernel("aten::sub.out", binary_of<k_sub, true, true>);
+  set_chip_kernel("aten::mul.Tensor", binary_of<k_mul, false, false>);
+  set_chip_kernel("aten::mul.out", binary_of<k_mul, false, true>);
+  set_chip_kernel("aten::div.Tensor", binary_of<k_div, false, false>);
+  set_chip_kernel("aten::div.out", binary_of<k_div, false, true>);
+  set_chip_kernel("aten::_softmax", softmax<false, false>);
+  set_chip_kernel("aten::_softmax.out", softmax<false, true>);
+  set_chip_kernel("aten::_log_softmax", softmax<true, false>);
+  set_chip_kernel("aten::_log_softmax.out", softmax<true, true>);
+  set_chip_kernel("aten::avg_pool2d", average_pool<false>);
+  set_chip_kernel("aten::avg_pool2d.out", average_pool<true>);
+  return true;
+}();
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("max_pool2d", max_pool2d);
+  m.impl("layer_norm", layer_norm);
+}
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
+  m.impl("max_pool2d", max_pool2d);
+  m.impl("layer_norm", layer_norm);
+}
+
+}  // namespace
+}  // namespace presil

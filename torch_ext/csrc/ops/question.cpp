@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/question.h"
+#include "runtime/writes.h"
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_map>
+
+namespace presil {
+namespace {
+
+bool driver_type(c10::ScalarType type, uint32_t* out) {
+  switch (type) {
+    case c10::kChar: *out = PRESIL_INT8; return true;
+    case c10::kByte: *out = PRESIL_UINT8; return true;
+    case c10::kShort: *out = PRESIL_INT16; return true;
+    case c10::kInt: *out = PRESIL_INT32; return true;
+    case c10::kLong: *out = PRESIL_INT64; return true;
+    case c10::kHalf: *out = PRESIL_FP16; return true;
+    case c10::kBFloat16: *out = PRESIL_BF16; return true;
+    case c10::kFloat: *out = PRESIL_FP32; return true;
+    case c10::kFloat8_e4m3fn: *out = PRESIL_FP8_E4M3; return true;
+    case c10::kFloat8_e5m2: *out = PRESIL_FP8_E5M2; return true;
+    default: return false;
+  }
+}
+
+// What a chip refused, whatever the addresses: the question as bytes -> its reason.
+constexpr size_t kMostRefusals = 4096;
+std::mutex refusals_mutex;
+std::unordered_map<std::string, std::string>& refusals(int index) {
+  static auto* of = new std::array<std::unordered_map<std::string, std::string>, kMaxDevices>;
+  return (*of)[index];
+}
+
+bool refused_before(int index, const std::string& key, std::string* reason) {
+  const std::lock_guard<std::mutex> lock(refusals_mutex);
+  const auto found = refusals(index).find(key);
+  if (found == refusals(index).end()) return false;
+  *reason = found->second;
+  return true;
+}
+void remember_refusal(int index, std::string key, const std::string& reason) {
+  const std::lock_guard<std::mutex> lock(refusals_mutex);
+  if (refusals(index).size() >= kMostRefusals) refusals(index).clear();
+  refusals(index).emplace(std::move(key), reason);
+}
+
+template <typename T> void append(std::string& to, const T* values, size_t count) {
+  to.append(reinterpret_cast<const char*>(values), count * sizeof *values);
+}
+
+}  // namespace
+
+bool chip_has(int index, uint32_t kind) { return presil_op_kinds(device(index)) >> kind & 1; }
+
+bool Question::describe(presil_operand& to, const char* name, const at::Tensor& t, c10::ArrayRef<int> order,
+                        bool written) {
+  to.name = name;
+  to.ndim = static_cast<uint32_t>(order.empty() ? t.dim() : static_cast<int64_t>(order.size()));
+  if (!driver_type(t.scalar_type(), &to.dtype)) wrong_ = "drivers have no such dtype";
+  if (to.ndim > PRESIL_OP_DIMS) wrong_ = "more than 8 dimensions";
+  if (t.is_neg() || t.is_conj() || t.numel() == 0) wrong_ = "an empty operand, or one to be negated";
+  if (wrong_) return false;
+  for (uint32_t i = 0; i < to.ndim; i++) {
+    to.shape[i] = t.size(order.empty() ? i : order[i]);
+    to.stride[i] = t.stride(order.empty() ? i : order[i]);
+  }
+  if (written) make_writable(t.storage().unsafeGetStorageImpl());
+  to.data = address_of(t.device().index(), t.storage().data());
+  to.data.value += static_cast<uint64_t>(t.storage_offset()) * t.element_size();
+  return true;
+}
+
+void Question::input(const char* name, const at::Tensor& t, c10::ArrayRef<int> order) {
+  if (t.device().type() != kDevice || (input_count_ && t.device() != tensors_[0].device()))
+    wrong_ = "an operand that is elsewhere";
+  else if (describe(inputs_[input_count_], name, t, order, false))
+    tensors_[input_count_++] = t;
+}
+
+void Question::integers(const char* name, c10::IntArrayRef values) {
+  int64_t* to = &integers_[integer_count_];
+  if (integer_count_ + values.size() > integers_.size()) {
+    wrong_ = "too many numbers";
+    return;
+  }
+  std::copy(values.begin(), values.end(), to);
+  integer_count_ += values.size();
+  presil_attribute& a = attributes_[attribute_count_++];
+  a.name = name;
+  a.count = static_cast<uint32_t>(values.size());
+  a.integers = to;
+}
+void Question::integers(const char* name, c10::IntArrayRef values, int64_t otherwise) {
+  if (std::any_of(values.begin(), values.end(), [&](int64_t v) { return v != otherwise; })) integers(name, values);
+}
+void Question::real(const char* name, double value) {
+  real_ = value;
+  presil_attribute& a = attributes_[attribute_count_++];
+  a.name = name;
+  a.count = 1;
+  a.reals = &real_;
+}
+void Question::text(const char* name, const char* value) {
+  presil_attribute& a = attributes_[attribute_count_++];
+  a.name = name;
+  a.text = value;
+}
+
+std::string Question::key() const {
+  std::string key(label_);
+  append(key, &kind_, 1);
+  const auto operand = [&](const presil_operand& t) {
+    key += t.name;
+    append(key, &t.dtype, 1);
+    append(key, &t.ndim, 1);
+    append(key, t.shape, t.ndim);
+    append(key, t.stride, t.ndim);
+  };
+  for (uint32_t i = 0; i < input_count_; i++) operand(inputs_[i]);
+  operand(output_);
+  for (uint32_t i = 0; i < attribute_count_; i++) {
+    const presil_attribute& a = attributes_[i];
+    key += a.name;
+    if (a.integers) append(key, a.integers, a.count);
+    if (a.reals) append(key, a.reals, a.count);
+    if (a.text) key += a.text;
+  }
+  return key;
+}
+
+bool Question::enqueue(const at::Tensor& output, std::string* reason, c10::ArrayRef<int> order) {
+  if (wrong_ || !describe(output_, "output", output, order, true)) {
+    *reason = wrong_;
+    return false;
+  }
+  const int index = output.device().index();
+  const std::string own = key();
+  if (refused_before(index, own, reason)) return false;
+  presil_op op{};
+  op.size = sizeof op;
+  op.kind = kind_;
+  op.label = label_;
+  op.inputs = inputs_.data();
+  op.outputs = &output_;
+  op.input_count = input_count_;
+  op.output_count = 1;
+  op.attributes = attributes_.data();
+  op.attribute_count = attribute_count_;
+  if (chip_operator(op, {&tensors_[0], &tensors_[1], &tensors_[2]}, output)) return true;
+  *reason = presil_error_text();
+  if (presil_op_supported(device(index), &op) == PRESIL_EUNSUPPORTED) remember_refusal(index, own, *reason);
+  return false;
+}
+
+}  // namespace presil

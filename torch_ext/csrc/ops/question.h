@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// An operator that is neither convolution nor product on its way to the chip, which may refuse it.
+#pragma once
+#include "ops/chip_ops.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <string>
+
+namespace presil {
+
+// Whether the chip has operators of this kind at all (presil_op_kind): one look at a number.
+bool chip_has(int index, uint32_t kind);
+
+// Operands and attributes by name, then enqueue(). Names are literals.
+class Question {
+ public:
+  // label: of the launch, a literal.
+  Question(uint32_t kind, const char* label) : kind_(kind), label_(label) {}
+
+  // order: of the dimensions as the operator has them; empty: the tensor's own.
+  void input(const char* name, const at::Tensor& t, c10::ArrayRef<int> order = {});
+  void integers(const char* name, c10::IntArrayRef values);  // not given where all are `otherwise`, the default
+  void integers(const char* name, c10::IntArrayRef values, int64_t otherwise);
+  void real(const char* name, double value);
+  void text(const char* name, const char* value);
+
+  // Launches it: true. False: *reason says why not. A chip that refuses what it was asked wherever the operands lie is
+  // not asked again.
+  bool enqueue(const at::Tensor& output, std::string* reason, c10::ArrayRef<int> order = {});
+
+ private:
+  bool describe(presil_operand& to, const char* name, const at::Tensor& t, c10::ArrayRef<int> order, bool written);
+  std::string key() const;
+
+  const uint32_t kind_;
+  const char* const label_;
+  std::array<presil_operand, PRESIL_OP_INPUTS> inputs_{};
+  std::array<at::Tensor, PRESIL_OP_INPUTS> tensors_;
+  presil_operand output_{};
+  std::array<presil_attribute, 8> attributes_{};
+  std::array<int64_t, 32> integers_{};
+  double real_ = 0;
+  uint32_t input_count_ = 0, attribute_count_ = 0, integer_count_ = 0;
+  const char* wrong_ = nullptr;  // why it can't be asked
+};
+
+}  // namespace presil
