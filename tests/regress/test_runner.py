@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from .conftest import alive
-from torch_presil.regress import errors, history
+from torch_presil.regress import errors, history, records
 from torch_presil.regress.jobs import Choice, Job, expand
 from torch_presil.regress.suite import Loader
 
@@ -362,3 +362,17 @@ def test_a_full_disk_for_the_runner_is_no_end_of_the_run(place, monkeypatch):
     assert place.go("one", jobs=1) == errors.INTERNAL
     monkeypatch.setattr(records.Run, "append", append)
     assert place.go(resume=True) == 0 and len(place.last.records()) == 3
+
+
+def test_a_report_that_goes_into_a_pipe_leaves_the_pipe(tmp_path):
+    """As root, /dev/null was a file afterwards."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        records.write_whole(pipe, "all of it")
+        assert os.read(reader, 100) == b"all of it" and pipe.is_fifo()
+    finally:
+        os.close(reader)
+    records.write_whole(tmp_path / "new" / "file", "x")
+    assert (tmp_path / "new" / "file").read_text() == "x"

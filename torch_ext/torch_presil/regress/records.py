@@ -111,7 +111,10 @@ class Run:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """The old or the new file, never a part of one."""
+    """The old or the new file, never a part of one. What is no file (/dev/null, a pipe) is written to, not replaced."""
+    if path.exists() and not path.is_file():
+        path.write_text(text)
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}-{os.getpid()}")
     try:
