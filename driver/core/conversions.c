@@ -200,7 +200,7 @@ void presil_layouts_after(presil_device *device, const launch_layouts *uses, con
     for (uint32_t i = 0; uses && i < uses->count; i++) {
         packed_tensor *p = uses->at[i].tensor;
         if (!uses->at[i].written) continue;
-        if (status)
+        if (status && status != PRESIL_EMISMATCH) /* what the chip wrote instead is shown */
             forget(device, p);
         else
             set_state(device, p, HOLDS_PACKED);

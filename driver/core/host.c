@@ -4,6 +4,7 @@
 #include "device.h"
 #include "device_memory.h"
 #include "fail.h"
+#include "layouts.h"
 #include "life.h"
 #include "residency.h"
 #include "settle.h"
@@ -16,6 +17,7 @@ void *presil_host_pointer(presil_device *device, presil_daddr address, uint64_t 
 
 int presil_host_access(presil_device *device, const void *at, uint64_t bytes) {
     int status = presil_device_wait(device);
+    if (device && !device->residency.late) presil_layouts_told(device); /* else the host may write these bytes alone */
     if (status || !bytes || (!atomic_load(&device->residency.stale) && !atomic_load(&device->layouts.count)))
         return status;
     const uintptr_t offset = (uintptr_t)at - (uintptr_t)device->memory.mapping;

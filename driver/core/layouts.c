@@ -235,11 +235,14 @@ void presil_layouts_drop(launch_layouts *uses) {
 }
 
 /* ---- all of them */
+/* Nothing is queued: what has more references than the table's is of an operator that another thread plans, and stays
+ * its. */
 static void give_all_back(presil_device *device) {
     (void)pthread_mutex_lock(&device->memory.lock);
     const uint32_t count = atomic_load(&device->layouts.count);
     for (uint32_t i = 0; i < count; i++) {
-        if (!atomic_load(&device->layouts.at[i]->freed)) give_back(device, device->layouts.at[i]);
+        packed_tensor *p = device->layouts.at[i];
+        if (!atomic_load(&p->freed) && atomic_load(&p->references) == 1) give_back(device, p);
     }
     (void)pthread_mutex_unlock(&device->memory.lock);
     presil_layouts_sweep(device, true);
@@ -260,6 +263,7 @@ void presil_layouts_close(presil_device *device) {
     if (device->layouts.at) give_all_back(device);
     free(device->layouts.at);
     device->layouts.at = NULL;
+    atomic_store(&device->layouts.count, 0);
 }
 
 void presil_layouts_told(presil_device *device) {

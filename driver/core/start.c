@@ -235,7 +235,9 @@ int presil_recover(presil_device *device, bool asked) {
     const int error = device->link.ops->reset(device->link.handle);
     if (error == PRESIL_TRANSPORT_MEMORY_LOST) presil_io_forget(device);
     int status = error < 0 ? presil_transport_failed(&device->link, "reset", error) : reset_chip(device);
-    if (error == PRESIL_TRANSPORT_MEMORY_LOST) presil_layouts_lost(device);
+    /* With two copies of memory the host has packed bytes too, or they are counted as lost. */
+    if (error == PRESIL_TRANSPORT_MEMORY_LOST && (device->memory.maps || !device->memory.host_copy))
+        presil_layouts_lost(device);
     const uint64_t lost_bytes = error == PRESIL_TRANSPORT_MEMORY_LOST ? presil_residency_lost(device) : 0;
     if (error == PRESIL_TRANSPORT_MEMORY_LOST && !status &&
         (device->memory.maps || !device->memory.host_copy || lost_bytes)) {

@@ -287,8 +287,9 @@ PRESIL_API void *presil_host_pointer(presil_device *device, presil_daddr address
 /* The reverse: 1 and *out if p lies in the mapping of the device. */
 PRESIL_API int presil_device_address(presil_device *device, const void *p, presil_daddr *out);
 /* Waits as presil_device_synchronize() does; then these bytes of the mapping are what the device has, and the host may
- * read and write them until a launch that touches them is enqueued. Only with host_memory 2 is that less than
- * presil_device_synchronize(), which brings everything. bytes 0: it waits, and brings nothing. */
+ * read and write them until a launch that touches them is enqueued. With host_memory 2, and with a chip that packs
+ * activations (presil_chip.h), that is less than presil_device_synchronize(), which brings everything. bytes 0: it
+ * waits, and brings nothing. */
 PRESIL_CHECKED int presil_host_access(presil_device *device, const void *at, uint64_t bytes);
 
 /* In stream order; the host buffer must stay valid until the stream has passed it. Source and target on the device may

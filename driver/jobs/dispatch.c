@@ -32,6 +32,7 @@ static void take_answer(presil_jobs *jobs, job *j) {
     r->launch = own.launch, r->origin = own.origin, r->tag = own.tag;
     r->macs = own.macs, r->passes = own.passes, r->peak_macs_per_cycle = own.peak_macs_per_cycle;
     r->twin_ns = own.twin_ns, r->host_ns = own.host_ns;
+    r->conversions = own.conversions, r->conversion_bytes = own.conversion_bytes, r->conversion_ns = own.conversion_ns;
     r->difference[sizeof r->difference - 1] = '\0';
     if (r->status) (void)snprintf(j->text, sizeof j->text, "%.*s", BLOCK_TEXT - 1, b->text);
     end_job(jobs, j);

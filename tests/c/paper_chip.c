@@ -11,15 +11,18 @@
  *   engines=N     so many of them have names; likewise causes=N and counters=N
  *   twin          an executor: modes MODEL and VERIFY
  *   apart         the transport has a memory of its own, and doesn't map
+ *   lose          the next reset loses that memory
  * It knows tensors packed in two layouts, and the operator's label says which it wants of input and output: "in=b",
  * "out=x", both or neither. b: the elements backwards, behind 64 bytes; x: with every other bit turned. And how the
- * launch ends: "fail" (a bus error, having written nonsense), "hang", "long" (only a cancel ends it).
+ * launch ends: "fail" (a bus error, having written nonsense), "hang", "long" (only a cancel ends it); "refuse": the
+ * executor does, the chip doesn't.
  * Built twice: as libpresil_sim_paper_fast.so and as libpresil_chip_paper.so.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <stdbool.h>
 #include <sys/mman.h>
 #include "presil_chip.h"
 
@@ -136,7 +139,9 @@ static int paper_wait(presil_transport *t, presil_wait *w) {
 
 static int paper_reset_pin(presil_transport *t) {
     memset(t->reg, 0, sizeof t->reg);
-    return 0;
+    if (!paper("lose")) return 0;
+    memset(t->memory, 0xee, t->bytes);
+    return PRESIL_TRANSPORT_MEMORY_LOST;
 }
 
 const presil_transport_ops *presil_transport_entry(void);
@@ -164,6 +169,7 @@ struct presil_chip {
 struct presil_plan {
     presil_byte_range read, write;
     uint32_t count, forms, ends;
+    bool refused;
 };
 struct presil_layout {
     uint32_t form;
@@ -282,8 +288,13 @@ static presil_byte_range bytes_of(const presil_operand *t, uint32_t count) {
     return (presil_byte_range){t->data, 2 * (uint64_t)count + (form_of(t) == BACKWARDS ? HEAD : 0)};
 }
 
+/* A test's: what another thread does while an operator is planned. */
+extern void (*paper_planning)(void);
+__attribute__((visibility("default"))) void (*paper_planning)(void);
+
 static int paper_plan(const presil_chip *chip, const presil_op *op, presil_plan **out, presil_error_buffer *error) {
     presil_plan *plan = calloc(1, sizeof *plan);
+    if (paper_planning) paper_planning();
     const int status = op->kind == PRESIL_OP_NOP ? PRESIL_OK : paper_supports(chip, op, error);
     if (status || !plan) {
         free(plan);
@@ -301,6 +312,7 @@ static int paper_plan(const presil_chip *chip, const presil_op *op, presil_plan 
                  : strstr(label, "hang") ? ENDS_HUNG
                  : strstr(label, "long") ? ENDS_CANCELLED
                                          : ENDS_WELL;
+    plan->refused = strstr(label, "refuse") != NULL;
     *out = plan;
     return PRESIL_OK;
 }
@@ -364,7 +376,7 @@ static int paper_execute(presil_chip *chip, const presil_plan *plan, const presi
                          presil_error_buffer *error) {
     (void)chip;
     if (!plan->count) return PRESIL_OK;
-    if (plan->ends == ENDS_FAILED) return fail(error, PRESIL_EBUS, "a bus error, as the label says");
+    if (plan->ends == ENDS_FAILED || plan->refused) return fail(error, PRESIL_EBUS, "a bus error, as the label says");
     uint8_t *at = memory->host;
     negate((int16_t *)(void *)(at + (plan->read.base.value - memory->base.value)),
            (int16_t *)(void *)(at + (plan->write.base.value - memory->base.value)), plan->forms, plan->count);

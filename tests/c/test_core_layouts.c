@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Activations in layouts of the chip's own, at a chip of paper: what is converted, counted, and whose bytes hold. */
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -170,6 +171,28 @@ static void the_host_writes(void **state) {
     closed(d);
 }
 
+/* Without host_memory 2 presil_host_access() is a wait for everything; so is a reset. */
+static void the_host_writes_behind_any_wait(void **state) {
+    (void)state;
+    presil_device *d = open_mapped();
+    const presil_daddr a = block(d, BYTES), b = block(d, BYTES);
+    fill(d, a, 1);
+    EXPECT_OK(neg(d, "in=b", a, b));
+    EXPECT_OK(presil_host_access(d, host(d, b), BYTES));
+    fill(d, a, 2);
+    EXPECT_OK(neg(d, "in=b", a, b));
+    EXPECT_OK(presil_device_set_watchdog(d, 0)); /* it has run */
+    EXPECT_OK(presil_device_reset(d));
+    holds(d, b, 2, -1);
+    fill(d, a, 3);
+    EXPECT_OK(neg(d, "in=b", a, b));
+    EXPECT_OK(presil_device_synchronize(d));
+    holds(d, b, 3, -1);
+    converted(d, 3, 0);
+    EXPECT_OK(presil_free(d, a)), EXPECT_OK(presil_free(d, b));
+    closed(d);
+}
+
 static void what_was_freed_is_nobodys(void **state) {
     (void)state;
     presil_device *d = open_mapped();
@@ -274,6 +297,79 @@ static void launches_that_fail(void **state) {
     EXPECT_OK(presil_device_synchronize(d));
     holds(d, b, 3, 1);
     EXPECT_OK(presil_free(d, a)), EXPECT_OK(presil_free(d, b)), EXPECT_OK(presil_free(d, c));
+    closed(d);
+}
+
+static void the_devices_memory_is_lost(void **state) {
+    (void)state;
+    for (uint32_t host_memory = 1; host_memory <= 2; host_memory++) {
+        presil_device *d = open_paper("twin,apart", PRESIL_MODE_RTL, host_memory, 64u << 20);
+        const presil_daddr a = block(d, BYTES), b = block(d, BYTES), c = block(d, BYTES);
+        fill(d, a, 5);
+        EXPECT_OK(neg(d, "out=b", a, b));
+        EXPECT_OK(presil_host_access(d, NULL, 0));
+        EXPECT_OK(neg(d, "fail", a, c));
+        assert_int_equal(setenv("PRESIL_PAPER", "twin,apart,lose", 1), 0);
+        if (host_memory == 1) { /* the host has it all, b packed */
+            EXPECT_STATUS(presil_host_access(d, NULL, 0), PRESIL_EBUS);
+            EXPECT_OK(presil_device_synchronize(d));
+            converted(d, 0, 1);
+            holds(d, b, 5, -1);
+        } else { /* b was there alone */
+            EXPECT_STATUS(presil_host_access(d, NULL, 0), PRESIL_EDEAD);
+            EXPECT_TEXT("load everything again");
+        }
+        assert_int_equal(setenv("PRESIL_PAPER", "twin,apart", 1), 0);
+        EXPECT_OK(presil_device_reset(d));
+        fill(d, a, 6);
+        EXPECT_OK(neg(d, "in=x,out=b", a, b));
+        EXPECT_OK(presil_device_synchronize(d));
+        holds(d, b, 6, -1);
+        EXPECT_OK(presil_free(d, a)), EXPECT_OK(presil_free(d, b)), EXPECT_OK(presil_free(d, c));
+        closed(d);
+    }
+}
+
+static void what_the_chip_wrote_instead_is_shown(void **state) {
+    (void)state;
+    presil_device *d = open_paper("twin", PRESIL_MODE_VERIFY, 0, 64u << 20);
+    const presil_daddr a = block(d, BYTES), b = block(d, BYTES);
+    fill(d, a, 2), fill(d, b, 1000);
+    EXPECT_OK(neg(d, "out=b,refuse", a, b));
+    EXPECT_STATUS(presil_device_synchronize(d), PRESIL_EMISMATCH);
+    EXPECT_OK(presil_device_synchronize(d));
+    holds(d, b, 2, -1);
+    EXPECT_OK(presil_free(d, a)), EXPECT_OK(presil_free(d, b));
+    closed(d);
+}
+
+/* Another thread, while an operator whose tensors have their blocks is on its way into the queue. */
+static presil_device *emptied;
+static presil_daddr taken;
+static void empty(void) {
+    presil_memory_empty_cache(emptied);
+    taken = block(emptied, BYTES);
+}
+
+static void blocks_of_an_operator_that_is_planned_stay(void **state) {
+    (void)state;
+    presil_device *d = emptied = open_mapped();
+    void *chip = dlopen(getenv("PRESIL_PAPER_CHIP"), RTLD_NOW | RTLD_NOLOAD);
+    assert_non_null(chip);
+    void (**planning)(void) = (void (**)(void))dlsym(chip, "paper_planning");
+    assert_non_null(planning);
+    const presil_daddr a = block(d, BYTES), b = block(d, BYTES);
+    fill(d, a, 4);
+    *planning = empty;
+    EXPECT_OK(neg(d, "in=b,out=x", a, b));
+    *planning = NULL;
+    EXPECT_OK(presil_host_access(d, NULL, 0));
+    fill(d, taken, 70);
+    EXPECT_OK(presil_device_synchronize(d));
+    holds(d, b, 4, -1), holds(d, taken, 70, 1);
+    converted(d, 1, 1);
+    EXPECT_OK(presil_free(d, a)), EXPECT_OK(presil_free(d, b)), EXPECT_OK(presil_free(d, taken));
+    (void)dlclose(chip);
     closed(d);
 }
 
@@ -522,9 +618,13 @@ static void random_sequences(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_chain_stays_packed),
                                        cmocka_unit_test(the_host_writes),
+                                       cmocka_unit_test(the_host_writes_behind_any_wait),
                                        cmocka_unit_test(what_was_freed_is_nobodys),
                                        cmocka_unit_test(tensors_that_share_bytes),
                                        cmocka_unit_test(launches_that_fail),
+                                       cmocka_unit_test(the_devices_memory_is_lost),
+                                       cmocka_unit_test(what_the_chip_wrote_instead_is_shown),
+                                       cmocka_unit_test(blocks_of_an_operator_that_is_planned_stay),
                                        cmocka_unit_test(recorded_lists_work_on_tensors_as_they_lie),
                                        cmocka_unit_test(listeners_see_what_is_read),
                                        cmocka_unit_test(blocks_give_way),
