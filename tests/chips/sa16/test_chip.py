@@ -171,6 +171,21 @@ def test_every_tiling_gives_the_same(device, name):
     assert len(operations) > 1 or name in ("images", "joined pixels"), operations
 
 
+def packs(device):
+    stats = (C.c_uint64 * 19)(C.sizeof(C.c_uint64) * 19)  # presil_memory_stats
+    driver.LIB.presil_memory_get_stats.argtypes = [C.c_void_p, C.c_void_p]
+    device.check(driver.LIB.presil_memory_get_stats(device.handle, stats))
+    return stats[13]
+
+
+@pytest.mark.parametrize(("rows", "expected"), ((1, 0), (2, 1)))
+def test_a_row_of_pixels_stays_as_it_lies(device, rows, expected):
+    """A linear layer's batch is a row of pixels: planes of it are more runs for the same bytes."""
+    x, weight = np.ones((1, rows, 4, 64), np.int8), np.ones((16, 1, 1, 64), np.int8)
+    conv(device, x, weight, np.full(16, 2.0**-8, np.float32), np.zeros(16, np.int32), 1, 0)
+    assert packs(device) == expected
+
+
 def test_copies(device):
     data = np.random.default_rng(3).integers(0, 256, 100_000).astype(np.uint8)
     source, target = device.put(data), device.alloc(data.size)

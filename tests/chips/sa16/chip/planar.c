@@ -5,14 +5,15 @@
 
 const presil_layout sa16_planar = {.bytes = 0};
 
-/* Tensors of one pixel, and images with a few channels, are as good as they lie. */
+/* A row of pixels (a linear layer's tensor) is one run as it lies, and one for each 16 channels as planes; images with a
+ * few channels are as good as they lie. */
 int sa16_activation(const presil_chip *chip, const presil_op *op, const presil_operand *t, const presil_layout **out,
                     uint64_t *bytes) {
     (void)chip;
     const int64_t *s = t->shape;
     if (op->kind != PRESIL_OP_CONV && op->kind != PRESIL_OP_POOL_MAX && op->kind != PRESIL_OP_POOL_AVERAGE)
         return PRESIL_EUNSUPPORTED;
-    if (t->dtype != PRESIL_INT8 || t->ndim != 4 || strcmp(t->name, "weight") == 0 || s[3] <= 4 || s[1] * s[2] < 2 ||
+    if (t->dtype != PRESIL_INT8 || t->ndim != 4 || strcmp(t->name, "weight") == 0 || s[3] <= 4 || s[1] < 2 ||
         s[1] * s[2] > INT32_MAX / WORD)
         return PRESIL_EUNSUPPORTED;
     *out = &sa16_planar;
