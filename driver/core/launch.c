@@ -40,8 +40,9 @@ static int trace_end(presil_device *device, uint64_t launch) {
                                          : presil_fail(status, "%s", text);
 }
 
+/* *began: it may have written. */
 static int run(presil_device *device, const work_item *item, int mode, const presil_plan_info *info,
-               presil_report *report) {
+               presil_report *report, bool *began) {
     const int status =
         mode == PRESIL_MODE_MODEL ? PRESIL_OK : presil_start(device); /* a list may have been recorded in MODEL */
     if (status) return status;
@@ -49,6 +50,7 @@ static int run(presil_device *device, const work_item *item, int mode, const pre
         return presil_fail(PRESIL_EDEAD, "the device is unusable until presil_device_reset()");
     const int converted = presil_layouts_before(device, item->layouts, info);
     if (converted) return converted;
+    *began = true;
     if (atomic_load_explicit(&device->capture.on, memory_order_relaxed))
         presil_capture_begin(device, item, info, report);
     if (mode == PRESIL_MODE_MODEL)
@@ -100,10 +102,11 @@ int presil_launch(presil_device *device, const work_item *item) {
                             .tag = item->tag};
     take_label(&report, info.label);
     const layout_totals before = presil_layouts_totals(device);
-    status = run(device, item, mode, &info, &report);
+    bool began = false;
+    status = run(device, item, mode, &info, &report, &began);
     if (atomic_load_explicit(&device->layouts.count, memory_order_relaxed)) {
         const layout_totals after = presil_layouts_totals(device);
-        presil_layouts_after(device, item->layouts, &info, status);
+        if (began) presil_layouts_after(device, item->layouts, &info, status);
         report.conversions = after.count - before.count;
         report.conversion_bytes = after.bytes - before.bytes;
         report.conversion_ns = after.ns - before.ns;

@@ -11,7 +11,8 @@
  *   engines=N     so many of them have names; likewise causes=N and counters=N
  *   twin          an executor: modes MODEL and VERIFY
  *   apart         the transport has a memory of its own, and doesn't map
- *   lose          the next reset loses that memory
+ *   lose          a reset loses that memory
+ *   broken        a reset fails
  * It knows tensors packed in two layouts, and the operator's label says which it wants of input and output: "in=b",
  * "out=x", both or neither. b: the elements backwards, behind 64 bytes; x: with every other bit turned. And how the
  * launch ends: "fail" (a bus error, having written nonsense), "hang", "long" (only a cancel ends it); "refuse": the
@@ -139,6 +140,7 @@ static int paper_wait(presil_transport *t, presil_wait *w) {
 
 static int paper_reset_pin(presil_transport *t) {
     memset(t->reg, 0, sizeof t->reg);
+    if (paper("broken")) return PRESIL_TRANSPORT_EIO;
     if (!paper("lose")) return 0;
     memset(t->memory, 0xee, t->bytes);
     return PRESIL_TRANSPORT_MEMORY_LOST;

@@ -330,6 +330,26 @@ static void the_devices_memory_is_lost(void **state) {
     }
 }
 
+static void what_never_ran_changes_nothing(void **state) {
+    (void)state;
+    presil_device *d = open_mapped();
+    const presil_daddr a = block(d, BYTES), b = block(d, 2 * BYTES), half = {b.value + BYTES / 2};
+    fill(d, a, 7);
+    EXPECT_OK(neg(d, "out=b", a, b));
+    EXPECT_OK(neg(d, "fail", a, a));
+    assert_int_equal(setenv("PRESIL_PAPER", "twin,broken", 1), 0);
+    EXPECT_STATUS(presil_host_access(d, NULL, 0), PRESIL_EDEAD);
+    EXPECT_OK(neg(d, "out=b", a, half));
+    EXPECT_STATUS(presil_host_access(d, NULL, 0), PRESIL_EDEAD);
+    assert_int_equal(setenv("PRESIL_PAPER", "twin", 1), 0);
+    EXPECT_OK(presil_device_reset(d));
+    EXPECT_OK(presil_device_synchronize(d));
+    converted(d, 0, 1);
+    holds(d, b, 7, -1);
+    EXPECT_OK(presil_free(d, a)), EXPECT_OK(presil_free(d, b));
+    closed(d);
+}
+
 static void what_the_chip_wrote_instead_is_shown(void **state) {
     (void)state;
     presil_device *d = open_paper("twin", PRESIL_MODE_VERIFY, 0, 64u << 20);
@@ -623,6 +643,7 @@ int main(void) {
                                        cmocka_unit_test(tensors_that_share_bytes),
                                        cmocka_unit_test(launches_that_fail),
                                        cmocka_unit_test(the_devices_memory_is_lost),
+                                       cmocka_unit_test(what_never_ran_changes_nothing),
                                        cmocka_unit_test(what_the_chip_wrote_instead_is_shown),
                                        cmocka_unit_test(blocks_of_an_operator_that_is_planned_stay),
                                        cmocka_unit_test(recorded_lists_work_on_tensors_as_they_lie),
