@@ -17,11 +17,22 @@ int board_fail(presil_transport *t, int code, const char *format, ...) {
 }
 
 /* ---- life */
-static void board_close(presil_transport *t) {
-    if (!t) return;
+/* Of a session before too, which may have been killed. */
+static int unmap_all(presil_transport *t) {
+    uint32_t pages = 0;
+    return t->spec.iommu ? board_ask(t, MAILBOX_UNMAP, 0, 0, &pages) : 0;
+}
+
+static void release(presil_transport *t) {
     board_interrupt_close(t);
     board_windows_close(t);
     free(t);
+}
+
+static void board_close(presil_transport *t) {
+    if (!t) return;
+    if (!t->lost) (void)unmap_all(t);
+    release(t);
 }
 
 static int board_open(const presil_transport_options *o, presil_transport **out, char *error, size_t error_bytes) {
@@ -35,9 +46,10 @@ static int board_open(const presil_transport_options *o, presil_transport **out,
     int status = board_spec_read(path, &t->spec, t->error, sizeof t->error) ? PRESIL_TRANSPORT_EINVAL : 0;
     if (!status) status = board_windows_open(t);
     if (!status) status = board_interrupt_open(t);
+    if (!status) status = unmap_all(t);
     if (status) {
         (void)snprintf(error, error_bytes, "%s", t->error);
-        board_close(t);
+        release(t);
         return status;
     }
     *out = t;
@@ -236,6 +248,7 @@ static int board_reset(presil_transport *t) {
     t->mailbox_stored = false;
     int status = was_lost ? board_windows_again(t) : 0;
     if (!status) status = pull_reset(t, &memory_lost);
+    if (!status && (was_lost || memory_lost)) status = unmap_all(t);
     if (!status) status = load(t, t->spec.witness, &witness);
     if (!status && witness == UINT32_MAX)
         status =

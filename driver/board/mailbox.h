@@ -23,7 +23,7 @@ enum mailbox_kind {
     MAILBOX_FLUSH = 5,     /* everything before it has been carried out */
     MAILBOX_RESET = 6,     /* of the chip; value 1: its memory was lost, and nothing is mapped any more */
     MAILBOX_MAP = 7,       /* address, value pages of 4096 bytes: the chip reaches them from now on */
-    MAILBOX_UNMAP = 8,     /* likewise: no longer */
+    MAILBOX_UNMAP = 8,     /* likewise: no longer; 0 pages: whatever is mapped (a session begins or ends) */
 };
 
 typedef struct {

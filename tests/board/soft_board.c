@@ -134,9 +134,19 @@ static void put_behind_iommu(board* b) {
   show(b, 0, b->bytes, false);
 }
 
+static void unmap_all(board* b) {
+  memset(b->pages, 0, b->bytes / PAGE);
+  show(b, 0, b->bytes, false);
+  b->mapped = 0;
+}
+
 /* All of it is mapped, or none: what is asked for twice is refused. */
 static int32_t map_pages(board* b, const mailbox_entry* e, bool map) {
   const uint64_t bytes = (uint64_t)e->value * PAGE, at = e->address - b->base;
+  if (b->seen && !map && !bytes) {
+    unmap_all(b);
+    return 0;
+  }
   if (!b->seen || e->address < b->base || e->address % PAGE || !bytes || at > b->bytes || bytes > b->bytes - at)
     return PRESIL_TRANSPORT_EINVAL;
   for (uint64_t i = at / PAGE; i < (at + bytes) / PAGE; i++) {
@@ -203,11 +213,7 @@ static int32_t reset_chip(board* b, mailbox_entry* e) {
   b->due = 0;
   e->value = b->was_lost;
   if (b->was_lost) scramble_memory(b);
-  if (b->was_lost && b->seen) {
-    memset(b->pages, 0, b->bytes / PAGE);
-    show(b, 0, b->bytes, false);
-    b->mapped = 0;
-  }
+  if (b->was_lost && b->seen) unmap_all(b);
   b->was_lost = b->lost = false;
   return b->ops->reset(b->inner) < 0 ? PRESIL_TRANSPORT_EIO : 0;
 }

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static soft_board board;
@@ -134,6 +135,34 @@ static void the_chip_reaches_what_is_mapped(void **state) {
         assert_true(soft_board_told(&board, "maps") >= 4);
         assert_true(soft_board_told(&board, "unmaps") >= 1);
     }
+}
+
+/* What a session before mapped, that ended well or was killed, nobody unmaps by itself. */
+static void a_session_before_mapped(void **state) {
+    (void)state;
+    soft_board_start(&board, "--iommu 1");
+    for (int killed = 0; killed < 2; killed++) {
+        const pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            presil_device *d = NULL;
+            int status = board_device(&board, 0, &d);
+            if (!status) status = presil_device_start(d);
+            if (!status) status = presil_nop(d, NULL);
+            if (!status) status = presil_device_synchronize(d);
+            if (!status && !killed) presil_device_close(d);
+            _exit(status ? 1 : 0);
+        }
+        int ended = -1;
+        assert_int_equal(waitpid(child, &ended, 0), child);
+        assert_int_equal(ended, 0);
+    }
+    presil_device *d = open_board(0);
+    matmuls(d, 2);
+    presil_device_close(d);
+    soft_board_stop(&board);
+    assert_int_equal(soft_board_told(&board, "faults"), 0);
+    assert_int_equal(soft_board_told(&board, "mapped_pages"), 0);
 }
 
 /* ---- order */
@@ -267,6 +296,7 @@ int main(void) {
                                        cmocka_unit_test_teardown(two_regions_with_a_hole, clean_up),
                                        cmocka_unit_test_teardown(the_memory_asked_for, clean_up),
                                        cmocka_unit_test_teardown(the_chip_reaches_what_is_mapped, clean_up),
+                                       cmocka_unit_test_teardown(a_session_before_mapped, clean_up),
                                        cmocka_unit_test_teardown(held_back_writes_are_flushed, clean_up),
                                        cmocka_unit_test_teardown(verify_compares_on_a_board, clean_up),
                                        cmocka_unit_test_teardown(a_lost_link_is_named_and_mended, clean_up),
