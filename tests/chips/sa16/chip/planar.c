@@ -5,8 +5,8 @@
 
 const presil_layout sa16_planar = {.bytes = 0};
 
-/* A row of pixels (a linear layer's tensor) is one run as it lies, and one for each 16 channels as planes; images with a
- * few channels are as good as they lie. */
+/* A row of pixels (a linear layer's tensor) is one run as it lies, and as planes one for each 16 channels; images with
+ * a few channels are as good as they lie. */
 int sa16_activation(const presil_chip *chip, const presil_op *op, const presil_operand *t, const presil_layout **out,
                     uint64_t *bytes) {
     (void)chip;
