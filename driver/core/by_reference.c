@@ -123,8 +123,11 @@ int presil_launch_by_reference(presil_device *device, const work_item *item, con
     const uint64_t start = presil_now_ns();
     const presil_operand *out = op ? presil_kept_op_output(op) : NULL;
     const bool packed = out && out->layout;
+    const bool outdated = op && item->list && presil_kept_op_outdated(op);
     if (packed) (void)snprintf(why, sizeof why, "its output is packed");
-    if (op && !packed) (void)presil_kept_op_compute(op, memory, device->memory.base, &expected, why, sizeof why);
+    if (outdated) (void)snprintf(why, sizeof why, "its weights were packed again since it was recorded");
+    if (op && !packed && !outdated)
+        (void)presil_kept_op_compute(op, memory, device->memory.base, &expected, why, sizeof why);
     report->twin_ns += presil_now_ns() - start;
     status = presil_launch_rtl(device, item->plan, info, item->seq, report);
     if (!status && expected)

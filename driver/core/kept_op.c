@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,7 @@ static const char *put_text(room *r, const char *text) { return put(r, text, tex
 /* ---- weights: O, KH, KW, I/groups without gaps */
 struct kept_weights {
     atomic_int references;
+    atomic_bool replaced;
     void *weight, *bias;
     float *scale;
     int64_t stride[4]; /* of the operand */
@@ -53,6 +55,7 @@ kept_weights *presil_keep_weights(const presil_weights_desc *d) {
     kept_weights *w = calloc(1, sizeof *w);
     if (!w) return NULL;
     atomic_init(&w->references, 1);
+    atomic_init(&w->replaced, false);
     memcpy(w->stride, (const int64_t[4]){kernel, row, pixel, 1}, sizeof w->stride);
     w->weight = malloc((size_t)(d->shape[0] * kernel) * element);
     w->bias = d->bias ? malloc(outputs) : NULL;
@@ -79,6 +82,7 @@ void presil_kept_weights_replace(kept_weights **place, kept_weights *by) {
     (void)pthread_mutex_lock(&replacing);
     kept_weights *before = *place;
     *place = by;
+    if (before) atomic_store(&before->replaced, true);
     (void)pthread_mutex_unlock(&replacing);
     presil_kept_weights_drop(before);
 }
@@ -151,6 +155,8 @@ kept_op *presil_keep_op(const presil_op *op, kept_weights *weights) {
 }
 
 const presil_operand *presil_kept_op_output(const kept_op *op) { return presil_op_output(&op->op, "output"); }
+
+bool presil_kept_op_outdated(const kept_op *op) { return op->weights && atomic_load(&op->weights->replaced); }
 
 int presil_kept_op_compute(const kept_op *kept, const uint8_t *memory, presil_daddr base, presil_reference **out,
                            char *text, size_t bytes) {

@@ -4,6 +4,7 @@
 #ifndef PRESIL_CORE_KEPT_OP_H
 #define PRESIL_CORE_KEPT_OP_H
 
+#include <stdbool.h>
 #include "presil_op.h"
 #include "presil_reference.h"
 #include "queue.h"
@@ -24,6 +25,8 @@ kept_op *presil_keep_op(const presil_op *op, kept_weights *weights);
 /* With operands in `memory`, whose first byte is device address `base`; as presil_reference_compute(). */
 int presil_kept_op_compute(const kept_op *op, const uint8_t *memory, presil_daddr base, presil_reference **out,
                            char *text, size_t bytes);
+/* Its weights were packed again, or given up, since it was made: a list that is submitted later has other ones. */
+bool presil_kept_op_outdated(const kept_op *op);
 const presil_operand *presil_kept_op_output(const kept_op *op); /* NULL: it has none */
 void presil_tensors_drop(launch_tensors *tensors);              /* NULL is allowed */
 

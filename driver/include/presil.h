@@ -160,8 +160,8 @@ PRESIL_CHECKED int presil_device_get_info(presil_device *device, presil_device_i
 PRESIL_CHECKED int presil_device_set_mode(presil_device *device,
                                           presil_mode mode); /* waits until idle, resets the queue */
 /* Launches in mode VERIFY so far. not_compared: without an executor, where it is not known what a launch computes (a
- * stored or merged list, weights that were packed in another mode), or the reference doesn't know it; its report says
- * why, in `difference`. */
+ * stored or merged list, weights that were packed in another mode, or again after the launch was recorded), or the
+ * reference doesn't know it; its report says why, in `difference`. */
 typedef struct {
     uint32_t size, reserved0;
     uint64_t compared, differed, not_compared;

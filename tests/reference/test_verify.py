@@ -187,3 +187,25 @@ def test_recorded_operators_are_compared(opened):
 def test_there_is_no_mode_model(opened):
     with pytest.raises(d.DeviceError, match="no model in C: only modes RTL and VERIFY work"):
         opened().call("presil_device_set_mode", MODEL)
+
+
+def test_a_recorded_operator_is_not_compared_with_weights_that_it_no_longer_has(opened):
+    device = opened()
+    weights, op = packed(device)
+    recorded = ctypes.c_void_p()
+    device.call("presil_record_begin", None)
+    device.call("presil_op_enqueue", None, ctypes.byref(op.c()))
+    device.call("presil_record_end", None, ctypes.byref(recorded))
+
+    def submit():
+        device._check(device.driver.presil_list_submit(recorded, None))
+        device.synchronize()
+        return device.reports[-1].verified
+
+    assert submit() == 1
+    other = described(numpy.ones((4, 3, 3, 2), numpy.int8), numpy.zeros(4, numpy.int32), numpy.ones(4, numpy.float32))
+    device._check(device.driver.presil_weights_update(weights, ctypes.byref(other)))
+    assert submit() == -1 and counted(device) == (1, 0, 1)
+    assert device.run(op).verified == 1
+    device.driver.presil_list_destroy(recorded)
+    device.driver.presil_weights_destroy(weights)
