@@ -56,11 +56,17 @@ def once(f, *xs):
 x, w, k = torch.randn(2, 8, 9, 9), torch.randn(9), torch.randn
 tell(
     relu=once(torch.relu, x),
+    sigmoid=once(torch.sigmoid, x),
+    tanh=once(torch.tanh, x),
+    exp=once(torch.exp, x),
+    neg=once(torch.neg, x),
+    silu=once(F.silu, x),
     add=once(torch.add, x, k(8, 1, 1)),
     large_add=once(torch.add, k(80, 80), k(80, 80)),
     mul=once(torch.mul, x, x),
     softmax=once(lambda a: a.softmax(-1), x),
     log_softmax=once(lambda a: a.log_softmax(-1), x),
+    softmax_of_pixels=once(lambda a: a.softmax(-1), x.contiguous(memory_format=torch.channels_last)),
     softmax_of_channels=once(lambda a: a.softmax(1), x),
     max_pool=once(lambda a: F.max_pool2d(a, 2), x),
     large_max_pool=once(lambda a: F.max_pool2d(a, 4), x),
@@ -83,11 +89,13 @@ tell(
 CHIP = ["chip", ""]
 WANTED = {
     "relu": CHIP,
+    **{name: ["host", f"{name}: picky has relu and add"] for name in ("sigmoid", "tanh", "exp", "neg", "silu")},
     "add": CHIP,
     "large_add": ["host", "add: picky adds up to 4096 elements"],
     "mul": ["host", "mul: picky has relu and add"],
     "softmax": CHIP,
     "log_softmax": CHIP,
+    "softmax_of_pixels": CHIP,
     "softmax_of_channels": ["host", "softmax: picky has softmax of the last dimension"],
     "max_pool": CHIP,
     "large_max_pool": ["host", "max_pool2d: picky has windows up to 3 x 3"],
@@ -121,6 +129,59 @@ def test_a_plan_that_refuses_after_supports_said_yes():
         assert where == "host", name
         if WANTED[name] == CHIP:
             assert why.endswith("picky thought better of it"), name
+
+
+def test_results_that_pytorch_refuses_or_types_otherwise_are_not_the_chips():
+    found = run("""
+    import torch.autograd.forward_ad as forward
+    x = torch.randn(2, 4, 6, 6)
+
+    def whole(f):
+        try:
+            return f().cpu().flatten()[0].item()
+        except Exception as error:
+            return str(error)
+
+    def both(f):
+        return [whole(lambda: f(lambda t: t)), whole(lambda: f(lambda t: t.to("presil")))]
+
+    def shifted(to):
+        line = to(torch.arange(9.0))
+        return torch.add(line[:8], line[:8], out=line[1:])
+
+    def tangent(f):
+        def of(to):
+            with forward.dual_level():
+                y = f(forward.make_dual(to(x), to(torch.ones_like(x))))
+                tangent = forward.unpack_dual(y).tangent
+                return tangent if tangent is None else tangent.sum()
+        return of
+
+    with torch.no_grad():
+        y = x.to("presil")
+        errors = dict(
+            shifted=both(shifted),
+            expanded=both(lambda to: torch.add(to(x[0, 0, 0]), to(x[0, 0, 1]), out=to(torch.ones(1)).expand(6))),
+            weight=both(lambda to: F.layer_norm(to(x), [6, 6], to(torch.ones(6)))),
+            divisor=both(lambda to: F.avg_pool2d(to(x), 2, divisor_override=0)),
+            dtype=both(lambda to: torch.softmax(to(x), -1, out=to(torch.ones(2, 4, 6, 6).int()))),
+        )
+        elsewhere = whole(lambda: torch.add(y, y, out=torch.ones(2, 4, 6, 6)))
+        pool, norm = lambda t: F.max_pool2d(t, 2), lambda t: F.layer_norm(t, [6])
+        tangents = dict(pool=both(tangent(pool)), norm=both(tangent(norm)))
+        whole_numbers = torch.ones(4, dtype=torch.int32).to("presil")
+        torch.presil.reset_host_operators()
+        dtypes = [str(t.dtype) for t in (whole_numbers.exp(), whole_numbers / whole_numbers)]
+    reasons = {row["reason"] for row in torch.presil.host_operators().values()}
+    tell(errors=errors, elsewhere=elsewhere, tangents=tangents, dtypes=dtypes, reasons=sorted(reasons))
+    """)
+    for name, (cpu, ours) in found["errors"].items():
+        assert isinstance(cpu, str) and ours == cpu, name
+    assert "same device" in found["elsewhere"]
+    for name, (cpu, ours) in found["tangents"].items():
+        assert ours == pytest.approx(cpu, abs=1e-4), name
+    assert found["dtypes"] == ["torch.float32"] * 2
+    assert found["reasons"] == ["of integers, whose result is a float"]
 
 
 def test_gradients_of_what_the_chip_computes():

@@ -4,6 +4,7 @@
 #include "host/fallback.h"
 #include "ops/question.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/ops/layer_norm_native.h>
 #include <ATen/ops/max_pool2d_native.h>
 #include <torch/library.h>
@@ -23,14 +24,38 @@ bool on_device(const c10::IValue& v, uint32_t kind) {
          chip_has(v.toTensor().device().index(), kind);
 }
 
+// A result that is given, for the chip to write: of another shape, dtype or device, or over an operand, it is the
+// host's, which resizes it or raises as PyTorch does.
+bool can_hold(const Tensor& out, Ints shape, const Tensor& x, const Tensor& y, std::string* reason) {
+  const auto over = [&](const Tensor& t) {
+    return t.defined() && out.storage().is_alias_of(t.storage()) &&
+           at::get_overlap_status(out, t) != at::MemOverlapStatus::No;
+  };
+  if (out.device() == x.device() && out.scalar_type() == x.scalar_type() && out.sizes() == shape && !over(x) &&
+      !over(y) && at::has_internal_overlap(out) != at::MemOverlap::Yes)
+    return true;
+  *reason = "a result of another shape, dtype or device, or over an operand";
+  return false;
+}
+
+bool is_float(const Tensor& x, std::string* reason) {
+  if (at::isFloatingType(x.scalar_type())) return true;
+  *reason = "of integers, whose result is a float";
+  return false;
+}
+
 // ---- elementwise: output and operands of one dtype, the output in the order of the first operand of its shape
-template <const char* const& Name> bool unary(const c10::IValue* a, Results& results, std::string* reason) {
+// (self[, out]). PyTorch turns most into their out= form before a device sees them.
+template <const char* const& Name, bool Float, bool Out>
+bool unary(const c10::IValue* a, Results& results, std::string* reason) {
   if (!on_device(a[0], PRESIL_OP_ELEMENTWISE)) return false;
   const Tensor& x = a[0].toTensor();
+  if (Float && !is_float(x, reason)) return false;
+  if (Out && !can_hold(a[1].toTensor(), x.sizes(), x, {}, reason)) return false;
   Question question(PRESIL_OP_ELEMENTWISE, Name);
   question.input("input", x);
   question.text("function", Name);
-  const Tensor out = at::empty_like(x);
+  const Tensor out = Out ? a[1].toTensor() : at::empty_like(x);
   if (!question.enqueue(out, reason)) return false;
   results.emplace_back(out);
   return true;
@@ -43,15 +68,12 @@ bool binary(const char* name, const Tensor& x, const Tensor& y, const at::Scalar
     return false;
   }
   const auto shape = at::infer_size(x.sizes(), y.sizes());
+  if (given.defined() && !can_hold(given, shape, x, y, reason)) return false;
   const bool first = x.sizes() == Ints(shape), second = y.sizes() == Ints(shape);
   const Tensor out = given.defined() ? given
                      : first         ? at::empty_like(x)
                      : second        ? at::empty_like(y)
                                      : at::empty(shape, x.options());
-  if (out.sizes() != Ints(shape) || out.scalar_type() != x.scalar_type() || out.is_same(x) || out.is_same(y)) {
-    *reason = "a result of another shape or dtype, or in place";
-    return false;
-  }
   Question question(PRESIL_OP_ELEMENTWISE, name);
   question.input("input", x);
   question.input("other", y);
@@ -62,9 +84,10 @@ bool binary(const char* name, const Tensor& x, const Tensor& y, const at::Scalar
 }
 
 // (self, other, alpha[, out]) or (self, other[, out]).
-template <const char* const& Name, bool Alpha, bool Out>
+template <const char* const& Name, bool Alpha, bool Out, bool Float = false>
 bool binary_of(const c10::IValue* a, Results& results, std::string* reason) {
   if (!on_device(a[0], PRESIL_OP_ELEMENTWISE) || !a[1].isTensor()) return false;
+  if (Float && !is_float(a[0].toTensor(), reason)) return false;
   return binary(Name, a[0].toTensor(), a[1].toTensor(), Alpha ? a[2].toScalar() : at::Scalar(1),
                 Out ? a[2 + Alpha].toTensor() : Tensor(), results, reason);
 }
@@ -78,12 +101,13 @@ template <bool Log, bool Out> bool softmax(const c10::IValue* a, Results& result
     return false;
   }
   const int64_t dim = at::maybe_wrap_dim(a[1].toInt(), x.dim()), log = Log;
-  const Tensor out = Out ? a[3].toTensor() : at::empty(x.sizes(), x.options(), x.suggest_memory_format());
+  if (!is_float(x, reason) || (Out && !can_hold(a[3].toTensor(), x.sizes(), x, {}, reason))) return false;
+  const Tensor out = Out ? a[3].toTensor() : at::empty(x.sizes(), x.options(), c10::MemoryFormat::Contiguous);
   Question question(PRESIL_OP_SOFTMAX, Log ? "log_softmax" : "softmax");
   question.input("input", x);
   question.integers("dim", dim, x.dim() - 1);
   question.integers("log", log, 0);
-  if (out.sizes() != x.sizes() || !question.enqueue(out, reason)) return false;
+  if (!question.enqueue(out, reason)) return false;
   results.emplace_back(out);
   return true;
 }
@@ -111,7 +135,8 @@ Tensor pool(Question& question, const Tensor& x, const Window& w, bool ceil_mode
             const Tensor& given = {}) {
   const bool plane = x.dim() == 3;
   const Tensor images = plane ? x.unsqueeze(0) : x;
-  bool possible = images.dim() == 4 && w.kernel.size() == 2 && w.stride.size() == 2;
+  bool possible = images.dim() == 4 && w.kernel.size() == 2 && w.stride.size() == 2 && w.padding.size() == 2 &&
+                  w.dilation.size() == 2;
   std::array<int64_t, 2> size{};
   for (int i = 0; i < 2 && possible; i++) {
     const int64_t covered =
@@ -130,10 +155,9 @@ Tensor pool(Question& question, const Tensor& x, const Window& w, bool ceil_mode
   question.integers("padding", w.padding, 0);
   question.integers("dilation", w.dilation, 1);
   const std::array<int64_t, 4> sizes{images.size(0), images.size(1), size[0], size[1]};
-  const Tensor out = !given.defined() ? at::empty(sizes, x.options(), images.suggest_memory_format())
-                     : plane          ? given.unsqueeze(0)
-                                      : given;
-  if (out.sizes() != Ints(sizes)) return {};
+  if (given.defined() && !can_hold(given, Ints(sizes).slice(plane), x, {}, reason)) return {};
+  const auto format = plane ? c10::MemoryFormat::Contiguous : images.suggest_memory_format();
+  const Tensor out = !given.defined() ? at::empty(sizes, x.options(), format) : plane ? given.unsqueeze(0) : given;
   if (!question.enqueue(out, reason, kPixels)) return {};
   return plane ? out.squeeze(0) : out;
 }
@@ -141,6 +165,7 @@ Tensor pool(Question& question, const Tensor& x, const Window& w, bool ceil_mode
 // (self, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override[, out])
 template <bool Out> bool average_pool(const c10::IValue* a, Results& results, std::string* reason) {
   if (!on_device(a[0], PRESIL_OP_POOL_AVERAGE)) return false;
+  if (!a[6].isNone() && a[6].toInt() == 0) return false;  // raises
   Question question(PRESIL_OP_POOL_AVERAGE, "avg_pool2d");
   if (!a[5].toBool()) question.integers("count_include_pad", int64_t{0});
   if (!a[6].isNone()) question.integers("divisor", a[6].toInt());
@@ -153,11 +178,15 @@ template <bool Out> bool average_pool(const c10::IValue* a, Results& results, st
   return true;
 }
 
-// Neither gradients nor a tracer need what the composite operator calls.
+bool has_gradients(const Tensor& t) {
+  return (at::GradMode::is_enabled() && t.requires_grad()) || t._fw_grad(/*level=*/0).defined();
+}
+
+// Neither gradients, backward or forward, nor a tracer need what the composite operator calls.
 bool plainly_on_device(const Tensor& x, uint32_t kind) {
-  return x.device().type() == kDevice && !x.key_set().has(c10::DispatchKey::Python) &&
-         !(at::GradMode::is_enabled() && x.requires_grad()) && x.has_storage() &&
-         !c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Python) && chip_has(x.device().index(), kind);
+  return x.device().type() == kDevice && !x.key_set().has(c10::DispatchKey::Python) && x.has_storage() &&
+         !c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Python) && chip_has(x.device().index(), kind) &&
+         !has_gradients(x);
 }
 
 // Codes of int8 are exact in bfloat16, and the CPU's own maximum of int8 refuses large planes.
@@ -183,9 +212,7 @@ Tensor max_pool2d(const Tensor& x, Ints kernel, Ints stride, Ints padding, Ints 
 // ---- layer norm, whose mean and deviation only gradients need
 Tensor layer_norm(const Tensor& x, c10::SymIntArrayRef shape, const OptionalTensor& weight, const OptionalTensor& bias,
                   double eps, bool cudnn) {
-  const auto needs = [](const OptionalTensor& t) {
-    return t && t->defined() && at::GradMode::is_enabled() && t->requires_grad();
-  };
+  const auto needs = [](const OptionalTensor& t) { return t && t->defined() && has_gradients(*t); };
   if (plainly_on_device(x, PRESIL_OP_NORM) && !needs(weight) && !needs(bias)) {
     const int64_t dims = static_cast<int64_t>(shape.size());
     std::string reason;
@@ -195,11 +222,13 @@ Tensor layer_norm(const Tensor& x, c10::SymIntArrayRef shape, const OptionalTens
     if (bias && bias->defined()) question.input("bias", *bias);
     question.text("function", "layer");
     question.real("epsilon", eps);
-    const bool told = dims == 1 || (weight && weight->defined());
-    const bool whole = told && x.dim() >= dims && x.sym_sizes().slice(x.dim() - dims).equals(shape);
+    const auto fits = [&](const OptionalTensor& t) { return !t || !t->defined() || t->sym_sizes().equals(shape); };
+    const bool told = dims == 1 || (dims > 1 && weight && weight->defined());
+    const bool whole =
+        told && fits(weight) && fits(bias) && x.dim() >= dims && x.sym_sizes().slice(x.dim() - dims).equals(shape);
     const Tensor out = whole ? at::empty_like(x, x.options(), c10::MemoryFormat::Contiguous) : Tensor();
     if (whole && question.enqueue(out, &reason)) return out;
-    if (!whole) reason = "several dimensions without a weight";
+    if (!whole) reason = "several dimensions without a weight, or shapes that don't fit";
     const HostReason because(reason);
     return at::native::layer_norm_symint(x, shape, weight, bias, eps, cudnn);
   }
@@ -220,20 +249,21 @@ PRESIL_NAME(div);
 #undef PRESIL_NAME
 
 const bool kernels_set = [] {
-  set_chip_kernel("aten::relu", unary<k_relu>);
-  set_chip_kernel("aten::sigmoid", unary<k_sigmoid>);
-  set_chip_kernel("aten::tanh", unary<k_tanh>);
-  set_chip_kernel("aten::exp", unary<k_exp>);
-  set_chip_kernel("aten::neg", unary<k_neg>);
-  set_chip_kernel("aten::silu", unary<k_silu>);
+  set_chip_kernel("aten::relu", unary<k_relu, false, false>);
+  set_chip_kernel("aten::relu.out", unary<k_relu, false, true>);
+  set_chip_kernel("aten::sigmoid.out", unary<k_sigmoid, true, true>);
+  set_chip_kernel("aten::tanh.out", unary<k_tanh, true, true>);
+  set_chip_kernel("aten::exp.out", unary<k_exp, true, true>);
+  set_chip_kernel("aten::neg.out", unary<k_neg, false, true>);
+  set_chip_kernel("aten::silu.out", unary<k_silu, true, true>);
   set_chip_kernel("aten::add.Tensor", binary_of<k_add, true, false>);
   set_chip_kernel("aten::add.out", binary_of<k_add, true, true>);
   set_chip_kernel("aten::sub.Tensor", binary_of<k_sub, true, false>);
   set_chip_kernel("aten::sub.out", binary_of<k_sub, true, true>);
   set_chip_kernel("aten::mul.Tensor", binary_of<k_mul, false, false>);
   set_chip_kernel("aten::mul.out", binary_of<k_mul, false, true>);
-  set_chip_kernel("aten::div.Tensor", binary_of<k_div, false, false>);
-  set_chip_kernel("aten::div.out", binary_of<k_div, false, true>);
+  set_chip_kernel("aten::div.Tensor", binary_of<k_div, false, false, true>);
+  set_chip_kernel("aten::div.out", binary_of<k_div, false, true, true>);
   set_chip_kernel("aten::_softmax", softmax<false, false>);
   set_chip_kernel("aten::_softmax.out", softmax<false, true>);
   set_chip_kernel("aten::_log_softmax", softmax<true, false>);

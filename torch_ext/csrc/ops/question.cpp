@@ -131,6 +131,8 @@ std::string Question::key() const {
 }
 
 bool Question::enqueue(const at::Tensor& output, std::string* reason, c10::ArrayRef<int> order) {
+  if (output.device().type() != kDevice || (input_count_ && output.device() != tensors_[0].device()))
+    wrong_ = "an operand that is elsewhere";
   if (wrong_ || !describe(output_, "output", output, order, true)) {
     *reason = wrong_;
     return false;
