@@ -291,6 +291,12 @@ def test_torchscript_and_graph_capture():
         X.copy_(x * 2)
         graph.replay()
         close(y, net.cpu()(x * 2))
+        kernel, groups = torch.randn(4, 1, 3, 3), torch.presil.PresilGraph()
+        K = kernel.to("presil")
+        with torch.presil.graph(groups):  # no such weights
+            y = F.conv2d(X[:, :2], K, groups=2)
+        groups.replay()
+        close(y, F.conv2d(x[:, :2] * 2, kernel, groups=2))
     tell(rows=rows(e))
     """)
     assert any(where == "host" and "picky has kernels up to 3 x 3" in reason for _, where, reason in found["rows"])

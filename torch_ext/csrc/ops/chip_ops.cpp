@@ -211,10 +211,8 @@ bool conv2d_of_plain(const char* label, const at::Tensor& input, const WeightReq
 
 bool chip_conv2d(const char* label, const at::Tensor& input, const WeightRequest& request, const at::Tensor& output,
                  const ConvGeometry& g, const Fusion& fusion, uint8_t pad_value) {
-  const auto packed = packed_weights(request);
-  if (!packed && !packs_weights(input.device().index()))
-    return conv2d_of_plain(label, input, request, output, g, fusion);
-  return chip_conv2d(label, input, packed, output, g, fusion, pad_value);
+  if (!packs_weights(input.device().index())) return conv2d_of_plain(label, input, request, output, g, fusion);
+  return chip_conv2d(label, input, packed_weights(request), output, g, fusion, pad_value);
 }
 
 bool chip_weight_grad(const char* label, const at::Tensor& input, const at::Tensor& grad, const at::Tensor& out,

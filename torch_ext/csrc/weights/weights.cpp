@@ -226,8 +226,9 @@ std::shared_ptr<PackedWeights> cached_weights(const WeightRequest& r) {
 }
 
 std::shared_ptr<presil_weights> packed_weights(const WeightRequest& r) {
-  if (auto* capture = capturing(r.weight.device().index(), "packing weights")) return capture->weights(r);
+  auto* capture = capturing(r.weight.device().index(), "packing weights");
   try {
+    if (capture) return capture->weights(r);
     const auto packed = cached_weights(r);
     return {packed, packed->handle()};
   } catch (const c10::NotImplementedError&) {
