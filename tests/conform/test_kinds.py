@@ -2,12 +2,16 @@
 """Checks of kinds that neither our chip nor the template has: a chip that takes them all (tests/chip_stub/any_chip.c)
 is right, and with one wrong bit in a result of the kind, its check fails."""
 
+import contextlib
 import os
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 from conform_runs import BUILD, ROOT, check, library
 
+from conform import chip_checks
+from conform import device as d
 from conform.sweep import KINDS
 
 SWEPT = {name: name.replace("-", "_") for name in KINDS}
@@ -42,3 +46,23 @@ def test_a_chip_that_is_right_passes_and_a_wrong_bit_is_found(name, chip):
 def test_a_kind_is_swept_around_its_limit(chip):
     """65536 elements are the most that the chip takes; more are refused."""
     assert "sizes up to 2730" in asked("norm", chip)["text"]
+
+
+def test_a_chip_that_takes_multiples_is_run_with_multiples(monkeypatch):
+    ran = []
+
+    class Case:
+        def __init__(self, size):
+            self.size = size
+
+        def asked(self):
+            return None if self.size % 16 == 0 and self.size <= 1000 else "no"
+
+        def run(self, _):
+            if self.asked():
+                raise d.DeviceError(d.EUNSUPPORTED, "no")
+            ran.append(self.size)
+
+    monkeypatch.setattr(chip_checks, "_bench", lambda *_: contextlib.nullcontext())
+    device = SimpleNamespace(supported=lambda answer: answer)
+    assert chip_checks._at_limit(SimpleNamespace(notes=[]), device, Case) == 2 and ran == [992]

@@ -318,9 +318,11 @@ def _largest(device, make, most: int) -> int:
 
 
 def _at_limit(context, device, make, most: int = 4096) -> int:
-    """Runs the two largest sizes that are taken; the next one is EUNSUPPORTED, and nothing is done."""
+    """Runs the largest size that is taken, and the one below if that is taken too (a chip may want multiples); the next
+    one is EUNSUPPORTED, and nothing is done."""
     low = _largest(device, make, most)
-    for size in {size for size in (low - 1, low) if size > 0}:
+    taken = [size for size in (low - 1, low) if size > 0 and device.supported(make(size).asked()) is None]
+    for size in taken:
         with _bench(context, device) as bench:
             try:
                 make(size).run(bench)
@@ -335,7 +337,7 @@ def _at_limit(context, device, make, most: int = 4096) -> int:
             else:
                 raise Failed(f"{make(low + 1)} was refused by supports() and taken by plan()")
         context.notes.append(f"sizes up to {low}")
-    return 3 if 0 < low < most else 2 * (low > 0)
+    return len(taken) + (0 < low < most)
 
 
 def _swept(name: str, context) -> int:
