@@ -2,9 +2,7 @@
 /* The dispatcher: jobs to processes, answers back, reports in order. */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "jobs.h"
@@ -45,13 +43,16 @@ static bool alive(const presil_jobs *jobs) {
     return false;
 }
 
-/* A process that ended is started again when there is work for it. */
+/* A process that ended is started again when there is work for it. That may take long: without the lock, and a cancel
+ * ends it. */
 static bool restart(presil_jobs *jobs, place *p, char *text, size_t bytes) {
     jobs->stats.restarts++;
+    (void)pthread_mutex_unlock(&jobs->lock);
     const int error = worker_start(&p->process, jobs->argv);
-    if (!error) return worker_hello(&p->process, text, bytes) == PRESIL_OK;
-    (void)snprintf(text, bytes, "%s can't be started: %s", jobs->argv[0], strerror(error));
-    return false;
+    const bool started = !error && worker_hello(&p->process, &jobs->cancelled, text, bytes) == PRESIL_OK;
+    (void)pthread_mutex_lock(&jobs->lock);
+    if (error) (void)snprintf(text, bytes, "%s can't be started: %s", jobs->argv[0], strerror(error));
+    return started;
 }
 
 static void gone(presil_jobs *jobs, place *p) {
@@ -69,6 +70,12 @@ static void give(presil_jobs *jobs, place *p, job *j) {
     if (worker_send(&p->process, j->slot, j->slot->capacity)) gone(jobs, p);
 }
 
+/* Nobody is there to answer, so nothing would wake the dispatcher for what is left. */
+static void fail_waiting(presil_jobs *jobs, const char *text) {
+    for (job *j = jobs->first; j; j = j->next)
+        if (j->state == JOB_WAITS) fail_job(jobs, j, PRESIL_ENODEV, text);
+}
+
 static void give_all(presil_jobs *jobs) {
     job *j = jobs->first;
     for (uint32_t i = 0; i < jobs->place_count; i++) {
@@ -77,10 +84,12 @@ static void give_all(presil_jobs *jobs) {
         while (j && j->state != JOB_WAITS) j = j->next;
         if (!j) return;
         char text[HELLO_TEXT];
-        if (p->process.fd >= 0 || restart(jobs, p, text, sizeof text))
+        const bool ready = p->process.fd >= 0 || restart(jobs, p, text, sizeof text);
+        if (atomic_load(&jobs->cancelled)) return; /* drops them; `wake` says so */
+        if (ready)
             give(jobs, p, j);
         else if (!alive(jobs))
-            fail_job(jobs, j, PRESIL_ENODEV, text);
+            fail_waiting(jobs, text);
     }
 }
 
@@ -135,9 +144,7 @@ static void deliver(presil_jobs *jobs) {
         job *j = jobs->first;
         jobs->first = j->next;
         if (!jobs->first) jobs->last = NULL;
-        /* The device has told of what the executor refused. */
-        const bool told = j->report.mode == PRESIL_MODE_MODEL && j->report.status;
-        if (!told && j->report.status && !jobs->failed) {
+        if (!j->told && j->report.status && !jobs->failed) {
             jobs->failed = -(int)j->report.status;
             jobs->failed_origin = j->report.origin;
             memcpy(jobs->failed_text, j->text, sizeof jobs->failed_text);
@@ -151,17 +158,19 @@ static void deliver(presil_jobs *jobs) {
         jobs->stats.launches++;
         jobs->stats.waiting--;
     }
-    if (!jobs->stats.waiting) (void)pthread_cond_broadcast(&jobs->idle);
+    (void)pthread_cond_broadcast(&jobs->idle);
 }
 
-static size_t list_fds(const presil_jobs *jobs, struct pollfd *fds) {
+static size_t list_fds(const presil_jobs *jobs) {
+    struct pollfd *fds = jobs->fds;
     fds[0] = (struct pollfd){.fd = jobs->wake, .events = POLLIN};
     for (uint32_t i = 0; i < jobs->place_count; i++)
         fds[i + 1] = (struct pollfd){.fd = jobs->places[i].process.fd, .events = POLLIN};
     return jobs->place_count + 1;
 }
 
-static void wait_for_news(const presil_jobs *jobs, struct pollfd *fds, size_t count) {
+static void wait_for_news(const presil_jobs *jobs, size_t count) {
+    struct pollfd *fds = jobs->fds;
     uint64_t times;
     if (poll(fds, count, -1) < 0) {
         for (size_t i = 0; i < count; i++) fds[i].revents = 0;
@@ -172,22 +181,19 @@ static void wait_for_news(const presil_jobs *jobs, struct pollfd *fds, size_t co
 
 void *jobs_dispatch(void *context) {
     presil_jobs *jobs = context;
-    struct pollfd *fds = calloc(jobs->place_count + 1, sizeof *fds);
     (void)pthread_mutex_lock(&jobs->lock);
     for (;;) {
         if (atomic_load(&jobs->cancelled)) drop_all(jobs);
         give_all(jobs);
         deliver(jobs);
         if (jobs->closing && !jobs->stats.waiting) break;
-        if (jobs->first && jobs->first->state == JOB_ENDED) continue; /* given to nobody */
-        const size_t count = list_fds(jobs, fds);
+        const size_t count = list_fds(jobs);
         (void)pthread_mutex_unlock(&jobs->lock);
-        wait_for_news(jobs, fds, count);
+        wait_for_news(jobs, count);
         (void)pthread_mutex_lock(&jobs->lock);
         for (uint32_t i = 0; i < jobs->place_count; i++)
-            if (fds[i + 1].revents && fds[i + 1].fd >= 0) hear(jobs, &jobs->places[i]);
+            if (jobs->fds[i + 1].revents && jobs->fds[i + 1].fd >= 0) hear(jobs, &jobs->places[i]);
     }
     (void)pthread_mutex_unlock(&jobs->lock);
-    free(fds);
     return NULL;
 }

@@ -45,12 +45,13 @@ static int from_environment(const char *name, bool suffix, uint64_t *out, char *
     if (!given || !*given) return PRESIL_OK;
     char *end = NULL;
     errno = 0;
-    uint64_t n = strtoull(given, &end, 10);
-    if (suffix && (*end == 'K' || *end == 'M' || *end == 'G')) n <<= *end == 'K' ? 10 : *end == 'M' ? 20 : 30, end++;
-    if (errno || *end || *given < '0' || *given > '9' || n == 0)
+    const uint64_t n = strtoull(given, &end, 10);
+    unsigned shift = 0;
+    if (suffix && (*end == 'K' || *end == 'M' || *end == 'G')) shift = *end == 'K' ? 10 : *end == 'M' ? 20 : 30, end++;
+    if (errno || n > UINT64_MAX >> shift || *end || *given < '0' || *given > '9' || n == 0)
         return fail(text, bytes, PRESIL_EINVAL, "%s=%s: expected a number above 0%s", name, given,
                     suffix ? ", or one with K, M or G" : "");
-    *out = n;
+    *out = n << shift;
     return PRESIL_OK;
 }
 
@@ -139,7 +140,7 @@ static int start_all(presil_jobs *jobs, char *text, size_t bytes) {
         if (error) return fail(text, bytes, PRESIL_ENODEV, "%s can't be started: %s", jobs->argv[0], strerror(error));
     }
     for (uint32_t i = 0; i < jobs->place_count; i++) {
-        const int status = worker_hello(&jobs->places[i].process, text, bytes);
+        const int status = worker_hello(&jobs->places[i].process, NULL, text, bytes);
         if (status) return status;
     }
     return PRESIL_OK;
@@ -159,6 +160,7 @@ static void destroy(presil_jobs *jobs) {
     for (char **a = jobs->argv; a && *a; a++) free(*a);
     free(jobs->argv);
     free(jobs->places);
+    free(jobs->fds);
     if (jobs->wake >= 0) (void)close(jobs->wake);
     (void)pthread_mutex_destroy(&jobs->lock);
     (void)pthread_cond_destroy(&jobs->room);
@@ -167,6 +169,8 @@ static void destroy(presil_jobs *jobs) {
 }
 
 static int begin(presil_jobs *jobs, char *text, size_t bytes) {
+    jobs->fds = calloc(jobs->place_count + 1, sizeof *jobs->fds);
+    if (!jobs->fds) return fail(text, bytes, PRESIL_EHOSTMEM, "no host memory");
     jobs->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (jobs->wake < 0) return fail(text, bytes, PRESIL_EHOSTMEM, "no eventfd: %s", strerror(errno));
     int status = start_all(jobs, text, bytes);
@@ -196,6 +200,7 @@ int presil_jobs_open(presil_device *device, const presil_jobs_options *options, 
     presil_jobs *jobs = calloc(1, sizeof *jobs);
     if (!jobs) return fail(text, bytes, PRESIL_EHOSTMEM, "no host memory");
     jobs->device = device;
+    jobs->process = getpid();
     jobs->report = o.report;
     jobs->report_context = o.report_context;
     jobs->wake = -1;
@@ -217,9 +222,19 @@ int presil_jobs_open(presil_device *device, const presil_jobs_options *options, 
     return status;
 }
 
+/* Its locks may be held by threads that are not here, and the processes are the parent's. */
+static bool is_forked(const presil_jobs *jobs) { return jobs->process != getpid(); }
+
 int presil_jobs_wait(presil_jobs *jobs, char *text, size_t bytes, uint64_t *origin) {
+    if (origin) *origin = 0;
+    if (is_forked(jobs))
+        return fail(text, bytes, PRESIL_ENODEV,
+                    "this process was forked after its jobs were opened: open a device of "
+                    "its own");
     (void)pthread_mutex_lock(&jobs->lock);
-    while (jobs->stats.waiting) (void)pthread_cond_wait(&jobs->idle, &jobs->lock);
+    const presil_jobs_stats *s = &jobs->stats;
+    const uint64_t until = s->launches + s->lost + s->waiting; /* others may launch all the time */
+    while (s->launches + s->lost < until) (void)pthread_cond_wait(&jobs->idle, &jobs->lock);
     const int status = jobs->failed;
     jobs->failed = PRESIL_OK;
     if (status && bytes) (void)snprintf(text, bytes, "%s", jobs->failed_text);
@@ -229,12 +244,14 @@ int presil_jobs_wait(presil_jobs *jobs, char *text, size_t bytes, uint64_t *orig
 }
 
 void presil_jobs_cancel(presil_jobs *jobs) {
+    if (is_forked(jobs)) return;
     atomic_store(&jobs->cancelled, true);
     jobs_wake(jobs);
 }
 
 int presil_jobs_get_stats(presil_jobs *jobs, presil_jobs_stats *out) {
     if (!out || out->size < sizeof out->size) return PRESIL_EINVAL;
+    if (is_forked(jobs)) return PRESIL_ENODEV;
     (void)pthread_mutex_lock(&jobs->lock);
     presil_jobs_stats own = jobs->stats;
     (void)pthread_mutex_unlock(&jobs->lock);
@@ -244,7 +261,7 @@ int presil_jobs_get_stats(presil_jobs *jobs, presil_jobs_stats *out) {
 }
 
 void presil_jobs_close(presil_jobs *jobs) {
-    if (!jobs) return;
+    if (!jobs || is_forked(jobs)) return;
     (void)!presil_set_capture(jobs->device, NULL, NULL);
     (void)pthread_mutex_lock(&jobs->lock);
     jobs->closing = true;

@@ -7,6 +7,7 @@
 #ifndef PRESIL_JOBS_ROOM_H
 #define PRESIL_JOBS_ROOM_H
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include "presil_jobs.h"
@@ -19,6 +20,7 @@ struct job { /* in a list, in the order of launches; an ended one stays until th
     job *next;
     slot *slot; /* NULL: the report is all (the executor refused it) */
     job_state state;
+    bool told; /* the device has told of its failure: the executor refused it */
     presil_report report;
     char text[BLOCK_TEXT];
 };
@@ -36,6 +38,8 @@ struct presil_jobs {
     uint64_t limit;
     uint32_t place_count;
     place *places;
+    struct pollfd *fds; /* the dispatcher's: `wake` and each process */
+    pid_t process;      /* that opened it: a fork has neither dispatcher nor processes */
     pthread_t dispatcher;
     int wake; /* eventfd */
     atomic_bool cancelled;

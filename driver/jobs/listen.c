@@ -80,6 +80,18 @@ static uint64_t size_of(const presil_byte_range *at, uint64_t count) {
     return bytes;
 }
 
+/* There is no memory even to say so in its place. */
+static void lose(presil_jobs *jobs, const presil_capture_launch *launch) {
+    (void)pthread_mutex_lock(&jobs->lock);
+    if (!jobs->failed) {
+        jobs->failed = PRESIL_EHOSTMEM;
+        jobs->failed_origin = launch->origin;
+        (void)snprintf(jobs->failed_text, sizeof jobs->failed_text, "%s: not compared: the host has no memory",
+                       launch->label);
+    }
+    (void)pthread_mutex_unlock(&jobs->lock);
+}
+
 static int on_begin(void *context, const presil_capture_launch *launch, const presil_capture_bytes *reads) {
     presil_jobs *jobs = context;
     uint64_t bytes = 0;
@@ -107,6 +119,7 @@ static int on_begin(void *context, const presil_capture_launch *launch, const pr
         jobs->stats.copy_ns += jobs_now_ns() - from;
         (void)pthread_mutex_unlock(&jobs->lock);
     }
+    if (!j) lose(jobs, launch);
     if (j && !done)
         (void)snprintf(j->text, sizeof j->text, "%s: can't be given to a process: %s", launch->label,
                        s ? "its chip has no format for commands, or the host has no memory"
@@ -149,7 +162,8 @@ static const char *on_end(void *context, const presil_capture_launch *launch, co
     if (!done) {
         jobs_recycle(jobs, j);
         j->state = JOB_ENDED;
-        if (!report->status) j->report.status = -PRESIL_EHOSTMEM;
+        j->told = report->status != 0;
+        if (!j->told) j->report.mode = PRESIL_MODE_VERIFY, j->report.status = -PRESIL_EHOSTMEM;
     }
     append(jobs, j);
     (void)pthread_mutex_unlock(&jobs->lock);

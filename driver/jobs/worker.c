@@ -15,7 +15,7 @@
 
 extern char **environ;
 
-enum { SOCKET = 3 };
+enum { SOCKET = 3, LOOK_MS = 50 };
 
 int worker_start(worker *w, char *const argv[]) {
     int ends[2];
@@ -45,16 +45,16 @@ int worker_start(worker *w, char *const argv[]) {
     return error;
 }
 
-int worker_hello(worker *w, char *text, size_t bytes) {
+int worker_hello(worker *w, const atomic_bool *stop, char *text, size_t bytes) {
     block_answer answer;
     int got = 0;
-    for (struct pollfd p = {.fd = w->fd, .events = POLLIN}; got == 0;) {
-        if (poll(&p, 1, -1) < 0 && errno != EINTR) break;
+    for (struct pollfd p = {.fd = w->fd, .events = POLLIN}; got == 0 && !(stop && atomic_load(stop));) {
+        if (poll(&p, 1, LOOK_MS) < 0 && errno != EINTR) break;
         got = worker_receive(w, &answer);
     }
     if (got > 0 && answer.status == PRESIL_OK) return PRESIL_OK;
     char end[128];
-    worker_end(w, got > 0, end, sizeof end);
+    worker_end(w, got >= 0, end, sizeof end);
     if (got > 0)
         (void)snprintf(text, bytes, "%s", answer.text);
     else

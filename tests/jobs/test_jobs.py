@@ -32,6 +32,8 @@ SAME = (
     "status",
     "fill",
     "drain",
+    "conversions",
+    "conversion_bytes",
     "counters",
 )
 
@@ -217,7 +219,7 @@ def test_interrupt_drops_what_waits_and_leaves_a_device_that_works():
     time.sleep(0.5)
     child.send_signal(signal.SIGINT)
     said = child.communicate(timeout=60)[0].splitlines()
-    assert said[-1] == "[1]" and int(said[-2]) >= 10 and len(said) == 3, said
+    assert said[-1] == "[1]" and int(said[-2]) >= 1 and len(said) == 3, said
 
 
 def test_bad_settings_are_refused_and_change_nothing(monkeypatch):

@@ -183,14 +183,12 @@ class _Settings(types.ModuleType):
     @contextlib.contextmanager
     def flags(self, **values):
         """Settings inside a `with`, restored afterwards, also those that were set before another was refused."""
-        before = {name: getattr(self, name) for name in values}
-        try:
+        with contextlib.ExitStack() as restore:  # all of them, also if one raises what a launch failed with
+            for name in values:
+                restore.callback(setattr, self, name, getattr(self, name))
             for name, value in values.items():
                 setattr(self, name, value)
             yield self
-        finally:
-            for name, value in before.items():
-                setattr(self, name, value)
 
 
 settings = _Settings("torch.backends.presil", __doc__)

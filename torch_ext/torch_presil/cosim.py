@@ -380,8 +380,10 @@ def run(options: Options) -> dict:
         with _device(options), reports() as collected:
             return _run(options, collected)
     finally:
-        _C.set_jobs(jobs)
-        _C.set_mode(before)
+        try:
+            _C.set_jobs(jobs)  # raises what nobody has waited for
+        finally:
+            _C.set_mode(before)
 
 
 def _run(options: Options, collected) -> dict:

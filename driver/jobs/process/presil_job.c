@@ -118,7 +118,7 @@ static int load(const process *p, presil_list **out) {
 
 static int run(process *p) {
     presil_list *list = NULL;
-    p->report = (presil_report){.verified = -1, .difference_cycle = UINT64_MAX};
+    p->report = (presil_report){.mode = PRESIL_MODE_VERIFY, .verified = -1, .difference_cycle = UINT64_MAX};
     int status = place(p);
     if (!status) status = load(p, &list);
     if (!status) status = presil_list_submit(list, NULL);
@@ -174,6 +174,7 @@ static int serve(process *p) {
         p->b = NULL;
         if (fd >= 0) (void)close(fd);
         if (!say(&answer)) return 0;
+        if (answer.status == PRESIL_EDEAD) return 1; /* a new process has a chip that works */
     }
 }
 

@@ -140,7 +140,13 @@ void bind_device(py::module_& m) {
         finish_all();
       },
       release);
-  m.def("reset", [](int i) { check(presil_device_reset(device(i)), "device reset"); }, release);
+  m.def(
+      "reset",
+      [](int i) {
+        check(presil_device_reset(device(i)), "device reset");
+        forget_jobs(i);
+      },
+      release);
   m.def("stream_priority", [](int64_t id) { return stream_priority(id); });
   m.def("cancel", [](int i) {
     if (opened(i)) presil_device_cancel(opened(i));
@@ -162,6 +168,8 @@ void bind_device(py::module_& m) {
   m.def(
       "trace",
       [](int i, const std::string& path, uint64_t first, uint64_t count) {
+        TORCH_CHECK(path.empty() || !has_jobs(checked_index(i)),
+                    "presil: a waveform is of a simulator in this process: set jobs = 1 for it");
         check(presil_device_trace(device(i), path.empty() ? nullptr : path.c_str(), first, count), "trace");
       },
       release);

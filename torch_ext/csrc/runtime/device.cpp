@@ -75,8 +75,14 @@ presil_device* open_device(int index) {
     settings().build = info.build;
   }
   slot.bytes = info.memory_bytes;
+  try {
+    connect_jobs(index, handle);
+  } catch (...) {  // open without them it would be the twin alone, and compare nothing
+    slot.base = nullptr;
+    presil_device_close(handle);
+    throw;
+  }
   slot.handle.store(handle);
-  connect_jobs(index, handle);
   reports_changed(index, handle);
   if (!has_jobs(index)) capture_failures_of(index, handle);
   static const bool once = (once_in_a_process(), true);

@@ -81,6 +81,7 @@ void catch_interrupts() {
   put_in_front();
   presil_set_before_wait(&about_to_wait);
 }
+void expect_interrupts() noexcept { about_to_wait(); }
 uint64_t waits_begun() noexcept { return waits.load(); }
 
 }  // namespace presil

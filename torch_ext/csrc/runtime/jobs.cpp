@@ -2,21 +2,77 @@
 #include "runtime/jobs.h"
 
 #include "runtime/device.h"
+#include "runtime/interrupt.h"
 
 #include <c10/util/Exception.h>
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
+#include <mutex>
+#include <string>
 #include <thread>
+#include <utility>
 
 namespace presil {
 namespace {
 
-std::array<std::atomic<presil_jobs*>, kMaxDevices>& running() {
-  static auto* s = new std::array<std::atomic<presil_jobs*>, kMaxDevices>{};
+struct Running {
+  std::atomic<presil_jobs*> jobs{nullptr};
+  std::atomic<int> users{0};  // who may still have them from `jobs`
+  std::mutex mutex;
+  int status = PRESIL_OK;  // a failure that nobody was told of, also of jobs that have ended
+  std::string text;
+  uint64_t origin = 0;
+};
+std::array<Running, kMaxDevices>& running() {
+  static auto* s = new std::array<Running, kMaxDevices>;
   return *s;
 }
+
+// The jobs of a device, which no other thread closes meanwhile. Async-signal-safe.
+class UseJobs {
+ public:
+  explicit UseJobs(int index) noexcept : slot_(running()[index]) {
+    slot_.users++;
+    jobs = slot_.jobs.load();
+  }
+  ~UseJobs() { slot_.users--; }
+  UseJobs(const UseJobs&) = delete;
+  UseJobs& operator=(const UseJobs&) = delete;
+  presil_jobs* jobs;
+
+ private:
+  Running& slot_;
+};
+
+void close_jobs(int index) noexcept {
+  Running& slot = running()[index];
+  auto* jobs = slot.jobs.exchange(nullptr);
+  while (jobs && slot.users) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  presil_jobs_close(jobs);
+}
+
+// An error of the queue stays where the user will ask for it.
+void wait_for_queue(presil_device* device) noexcept {
+  presil_event* event = nullptr;
+  if (!device || presil_event_create(device, &event)) return;
+  if (!presil_event_record(event, nullptr)) (void)!presil_event_synchronize(event);
+  presil_event_destroy(event);
+}
+
+struct JobsFailure {
+  int status = PRESIL_OK;
+  std::string text;
+  uint64_t origin = 0;
+};
+JobsFailure take_failure(int index) {
+  Running& slot = running()[index];
+  std::lock_guard<std::mutex> lock(slot.mutex);
+  return {std::exchange(slot.status, PRESIL_OK), std::exchange(slot.text, {}), slot.origin};
+}
+
 std::atomic<presil_report_fn> listener{nullptr};
 
 void on_report(void* context, const presil_report* report) noexcept {
@@ -44,69 +100,81 @@ void begin(int index, presil_device* device) {
   char text[1024] = "";
   const int status = presil_jobs_open(device, &options, &jobs, text, sizeof text);
   if (status) raise_text(status, c10::str("presil: jobs: ", text));
-  running()[index] = jobs;
+  running()[index].jobs = jobs;
 }
 
 }  // namespace
 
 presil_mode mode_of_device() { return wanted() > 1 ? PRESIL_MODE_MODEL : mode_number(settings().mode); }
 
-bool has_jobs(int index) noexcept { return running()[index].load() != nullptr; }
+bool has_jobs(int index) noexcept { return running()[index].jobs.load() != nullptr; }
 
 void connect_jobs(int index, presil_device* device) {
   if (wanted() > 1) begin(index, device);
 }
 
-void wait_for_jobs(int index) {
-  auto* jobs = running()[index].load();
-  if (!jobs) return;
+void settle_jobs(int index) noexcept {
+  const UseJobs use(index);
+  if (!use.jobs) return;
+  expect_interrupts();
   const TimedWait timed;
   char text[2048] = "";
   uint64_t origin = 0;
-  const int status = presil_jobs_wait(jobs, text, sizeof text, &origin);
+  const int status = presil_jobs_wait(use.jobs, text, sizeof text, &origin);
+  Running& slot = running()[index];
+  std::lock_guard<std::mutex> lock(slot.mutex);
+  if (!status || slot.status) return;  // the first one wins
+  slot.status = status;
+  slot.text = text;
+  slot.origin = origin;
+}
+
+void raise_failure_of_jobs(int index) {
+  const auto [status, text, origin] = take_failure(index);
   if (!status) return;
   const std::string from = origin_text(origin);
   raise_text(status, c10::str("presil: ", text, " [", presil_status_name(static_cast<presil_status>(status)), "]",
                               from.empty() ? "" : "\nlaunched by ", from));
 }
 
-void end_jobs(int index) {
-  auto* jobs = running()[index].load();
-  if (!jobs) return;
-  struct Close {
-    presil_jobs* jobs;
-    ~Close() { presil_jobs_close(jobs); }
-  };
-  const Close close{jobs};
-  check(presil_device_synchronize(opened(index)), "waiting for the chip");
-  try {
-    wait_for_jobs(index);
-  } catch (...) {
-    running()[index] = nullptr;
-    throw;
-  }
-  running()[index] = nullptr;
+void wait_for_jobs(int index) {
+  settle_jobs(index);
+  raise_failure_of_jobs(index);
+}
+
+void end_jobs(int index) noexcept {
+  if (!has_jobs(index) || in_bad_fork()) return;
+  wait_for_queue(opened(index));
+  settle_jobs(index);
+  close_jobs(index);
+}
+
+void forget_jobs(int index) noexcept {
+  cancel_jobs(index);
+  settle_jobs(index);
+  (void)take_failure(index);
 }
 
 void cancel_jobs(int index) noexcept {
-  if (auto* jobs = running()[index].load()) presil_jobs_cancel(jobs);
+  const UseJobs use(index);
+  if (use.jobs) presil_jobs_cancel(use.jobs);
 }
 
 void finish_jobs() noexcept {
+  if (in_bad_fork()) return;
   for (int i = 0; i < kMaxDevices; i++) {
-    auto* jobs = running()[i].exchange(nullptr);
-    if (!jobs) continue;
-    char text[2048] = "";
-    if (presil_jobs_wait(jobs, text, sizeof text, nullptr))
-      (void)std::fprintf(stderr, "presil: at exit, of a launch that nobody waited for: %s\n", text);
-    presil_jobs_close(jobs);
+    settle_jobs(i);  // Ctrl-C still finds them
+    if (const auto failure = take_failure(i); failure.status)
+      (void)std::fprintf(stderr, "presil: at exit, of a launch that nobody waited for: %s\n", failure.text.c_str());
+    close_jobs(i);
   }
 }
 
 presil_jobs_stats jobs_stats(int index) {
   presil_jobs_stats out{};
   out.size = sizeof out;
-  if (auto* jobs = running()[index].load()) (void)!presil_jobs_get_stats(jobs, &out);
+  const UseJobs use(index);
+  if (use.jobs) (void)!presil_jobs_get_stats(use.jobs, &out);
   return out;
 }
 
@@ -115,15 +183,7 @@ void apply_jobs(int64_t jobs) {
   TORCH_CHECK_VALUE(jobs >= 0 && jobs <= kMost, "presil: jobs must be 0 (as many as there are processors) to ", kMost,
                     ", got ", jobs);
   const uint32_t number = jobs ? static_cast<uint32_t>(jobs) : std::max(1u, std::thread::hardware_concurrency());
-  if (number == settings().jobs) return;
-  const uint32_t before = settings().jobs;
-  settings().jobs = number;
-  try {
-    apply_mode(settings().mode);
-  } catch (...) {
-    settings().jobs = before;
-    throw;
-  }
+  if (number != settings().jobs) apply_mode_and_jobs(settings().mode, number);
 }
 
 void set_jobs_report(presil_report_fn report) { listener = report; }

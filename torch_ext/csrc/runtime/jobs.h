@@ -2,9 +2,11 @@
 // Launches on other cores (presil_jobs.h), as torch.backends.presil.jobs says: the twin answers PyTorch, processes run
 // the RTL and compare. A device with jobs is in mode MODEL, whatever the setting `mode` says.
 #pragma once
+#include <presil.h>
 #include <presil_jobs.h>
 
 #include <cstdint>
+#include <string>
 
 namespace presil {
 
@@ -12,14 +14,20 @@ namespace presil {
 presil_mode mode_of_device();
 // After a device was opened, and after mode or jobs changed: begins or ends its jobs.
 void connect_jobs(int index, presil_device* device);
-void end_jobs(int index);  // waits; raises what failed
+void end_jobs(int index) noexcept;  // waits; what failed is kept, for raise_failure_of_jobs()
 bool has_jobs(int index) noexcept;
 void wait_for_jobs(int index);         // raises the first failure, with its origin; returns at once if there are none
-void cancel_jobs(int index) noexcept;  // async-signal-safe
-void finish_jobs() noexcept;           // at exit: a failure that nobody waited for is printed
+void settle_jobs(int index) noexcept;  // waits; the next wait_for_jobs() raises what failed
+void raise_failure_of_jobs(int index);
+void forget_jobs(int index) noexcept;     // cancels, and what failed was never
+void cancel_jobs(int index) noexcept;     // async-signal-safe
+void finish_jobs() noexcept;              // at exit: a failure that nobody waited for is printed
 presil_jobs_stats jobs_stats(int index);  // zero without jobs
 // 0: as many as there are processors. Raises below 0.
 void apply_jobs(int64_t jobs);
+// Where they are refused, the settings stay. What an earlier launch of jobs failed with is raised as well, once the
+// settings are changed.
+void apply_mode_and_jobs(const std::string& mode, uint32_t jobs);
 // Who hears the reports: presil_set_report()'s function, of jobs too.
 void set_jobs_report(presil_report_fn report);
 

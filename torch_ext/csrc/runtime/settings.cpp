@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/settings.h"
+#include "runtime/bundles.h"
 #include "runtime/device.h"
 #include "runtime/jobs.h"
 
 #include <ATen/Context.h>
+#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -22,9 +24,14 @@ bool switched_on(const char* name) {
   return value != "0" && value != "false" && value != "off";
 }
 
+constexpr long kMostJobs = 1024;
+
 uint32_t jobs_from_environment() {
   const std::string text = environment("PRESIL_JOBS", "1");
-  const int jobs = std::atoi(text.c_str());
+  char* end = nullptr;
+  const long jobs = std::strtol(text.c_str(), &end, 10);
+  TORCH_CHECK_VALUE(!*end && jobs >= 0 && jobs <= kMostJobs, "presil: PRESIL_JOBS=", text,
+                    ": expected 0 (as many as there are processors) to ", kMostJobs);
   return jobs > 0 ? static_cast<uint32_t>(jobs) : std::max(1u, std::thread::hardware_concurrency());
 }
 
@@ -63,35 +70,57 @@ static void switch_device(int index, presil_device* handle) {
   check(presil_device_set_mode(handle, mode_of_device()), "switching the mode");
   connect_jobs(index, handle);
   reports_changed(index, handle);
+  if (!has_jobs(index)) capture_failures_of(index, handle);
 }
 
-void apply_mode(const std::string& mode) {
+void apply_mode_and_jobs(const std::string& mode, uint32_t jobs) {
   (void)mode_number(mode);
-  const std::string before = settings().mode;
+  const std::string mode_before = settings().mode;
+  const uint32_t jobs_before = settings().jobs;
   for (int i = 0; i < device_count(); i++) end_jobs(i);
   settings().mode = mode;
+  settings().jobs = jobs;
   try {
     for (int i = 0; i < device_count(); i++)
       if (auto* handle = opened(i)) switch_device(i, handle);
-  } catch (...) {  // without jobs, which may be what failed
-    settings().mode = before;
+  } catch (...) {  // without jobs, which may be what failed: this process runs the RTL
+    settings().mode = mode_before;
+    settings().jobs = jobs_before;
     for (int i = 0; i < device_count(); i++)
-      if (auto* handle = opened(i); handle && !has_jobs(i)) {
-        (void)!presil_device_set_mode(handle, mode_number(before));
+      if (auto* handle = opened(i)) {
+        end_jobs(i);
+        (void)!presil_device_set_mode(handle, mode_number(mode_before));
         reports_changed(i, handle);
       }
     throw;
   }
+  for (int i = 0; i < device_count(); i++) raise_failure_of_jobs(i);
+}
+
+void apply_mode(const std::string& mode) { apply_mode_and_jobs(mode, settings().jobs); }
+
+// Processes are told when they start.
+template <class Change> static void change_what_jobs_know(Change&& change) {
+  bool any = false;
+  for (int i = 0; i < device_count(); i++) any = has_jobs(i) || any;
+  for (int i = 0; i < device_count(); i++) end_jobs(i);
+  try {
+    change();
+  } catch (...) {
+    if (any) apply_mode(settings().mode);
+    throw;
+  }
+  if (any) apply_mode(settings().mode);
 }
 
 void apply_memory_model(const std::string& model, uint64_t seed) {
-  for (int i = 0; i < device_count(); i++) end_jobs(i);
-  for (int i = 0; i < device_count(); i++)
-    if (auto* handle = opened(i))
-      check(presil_device_set_memory_model(handle, model.empty() ? nullptr : model.c_str(), seed), "memory model");
-  settings().memory_model = model;
-  settings().seed = seed;
-  apply_mode(settings().mode);
+  change_what_jobs_know([&] {
+    for (int i = 0; i < device_count(); i++)
+      if (auto* handle = opened(i))
+        check(presil_device_set_memory_model(handle, model.empty() ? nullptr : model.c_str(), seed), "memory model");
+    settings().memory_model = model;
+    settings().seed = seed;
+  });
 }
 
 void apply_affinity(const std::string& cpus) {
@@ -100,9 +129,11 @@ void apply_affinity(const std::string& cpus) {
 }
 
 void apply_watchdog(uint64_t cycles) {
-  for (int i = 0; i < device_count(); i++)
-    if (auto* handle = opened(i)) check(presil_device_set_watchdog(handle, cycles), "watchdog");
-  settings().watchdog = cycles;
+  change_what_jobs_know([&] {
+    for (int i = 0; i < device_count(); i++)
+      if (auto* handle = opened(i)) check(presil_device_set_watchdog(handle, cycles), "watchdog");
+    settings().watchdog = cycles;
+  });
 }
 
 void set_before_first_use(std::string& setting, const std::string& value, const char* what) {
