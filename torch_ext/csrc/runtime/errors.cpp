@@ -29,7 +29,8 @@ constexpr Row kRows[] = {
     {PRESIL_EHUNG, Kind::accelerator, "a launch made no progress; as EBUS"},
     {PRESIL_ECANCELLED, Kind::accelerator, "a launch was cancelled (Ctrl-C); as EBUS"},
     {PRESIL_ESTOPPED, Kind::accelerator, "$fatal, $finish or an assertion in the RTL; as EBUS"},
-    {PRESIL_EMISMATCH, Kind::accelerator, "mode verify: RTL and twin differ; the outputs are the RTL's"},
+    {PRESIL_EMISMATCH, Kind::accelerator,
+     "mode verify: RTL and twin (of a chip without one: the reference) differ; the outputs are the RTL's"},
     {PRESIL_EDEAD, Kind::accelerator, "the device is unusable until torch.presil.reset_device()"},
     {PRESIL_EIO, Kind::runtime, "a bundle's file can't be read or written; no device is concerned"},
 };
