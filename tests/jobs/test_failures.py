@@ -13,15 +13,12 @@ import pytest
 BEGIN = """
 import os, resource, signal, subprocess, sys, threading, time, torch, torch_presil
 from torch_presil import _C
+from job_processes import processes
 B, P = torch.backends.presil, torch.presil
 
 def begin(n=64):
     B.mode, B.jobs = "verify", 2
     return torch.randn(n, n, dtype=torch.bfloat16).to("presil")
-
-def processes():
-    out = subprocess.run(["pgrep", "-P", str(os.getpid()), "presil-job"], capture_output=True, text=True)
-    return [int(pid) for pid in out.stdout.split()]
 
 def end_processes():
     for pid in processes():
@@ -41,13 +38,16 @@ def compared(x):
 """
 
 
+ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{Path(__file__).parent}:{os.environ['PYTHONPATH']}"}
+
+
 def run(script, **environment):
     done = subprocess.run(
         [sys.executable, "-c", BEGIN + script],
         capture_output=True,
         text=True,
         timeout=100,
-        env={**os.environ, **environment},
+        env={**ENVIRONMENT, **environment},
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines(), done.stderr
@@ -218,7 +218,8 @@ compared(x[:16, :16])
 
 def test_interrupt_at_exit_ends_what_still_runs():
     script = BEGIN + 'x = begin(256)\ny = [(x @ x).cpu() for _ in range(30)]\nprint("launched", flush=True)\n'
-    child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    child = subprocess.Popen([sys.executable, "-c", script], **pipes, text=True, env=ENVIRONMENT)
     assert child.stdout.readline() == "launched\n"
     time.sleep(1)
     try:

@@ -2,7 +2,6 @@
 """Launches on several processes: what they give is what one after the other gives, and what goes wrong in one of them
 is that launch's error."""
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch_presil  # noqa: F401
+from job_processes import processes
 from torch_presil import _C
 
 P = torch.presil
@@ -124,17 +124,6 @@ def test_a_difference_is_raised_at_the_next_synchronisation_and_later_launches_a
             torch.backends.presil.jobs = 1
     assert all(torch.equal(v, values[0]) for v in values)
     assert len(verified) == 8 and 1 <= verified.count(0) <= 2 and verified.count(0) + verified.count(1) == 8
-
-
-def processes() -> list:
-    """Of this one's, those that are presil-job: a minimal system has no pgrep."""
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            name, _, rest = stat.read_text().partition("(")[2].rpartition(")")
-            if name == "presil-job" and int(rest.split()[1]) == os.getpid():
-                found.append(int(stat.parent.name))
-    return found
 
 
 def test_a_process_that_dies_is_that_launch_s_error_and_is_replaced():
