@@ -10,19 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 #include "jobs.h"
 #include "presil_sized.h"
 
 enum { MOST_WORKERS = 1024, MOST_ARGUMENTS = 32 };
 #define DEFAULT_BYTES (1ull << 30)
-
-uint64_t jobs_now_ns(void) {
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 void jobs_wake(presil_jobs *jobs) {
     const uint64_t one = 1;

@@ -58,7 +58,6 @@ struct presil_jobs {
     job *making; /* the launch that runs; of the device's thread alone */
 };
 
-uint64_t jobs_now_ns(void);
 void jobs_wake(presil_jobs *jobs); /* async-signal-safe */
 
 /* listen.c */

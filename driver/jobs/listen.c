@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "jobs.h"
+#include "presil_clock.h"
 
 void job_free(job *j) {
     if (!j) return;
@@ -48,10 +49,10 @@ static void count(presil_jobs *jobs, uint64_t more, uint64_t less) {
 
 /* Waits for room; the lock is held. Alone, a launch of any size has it. */
 static slot *take_room(presil_jobs *jobs, uint64_t bytes) {
-    const uint64_t from = jobs_now_ns();
+    const uint64_t from = presil_now_ns();
     while (jobs->stats.bytes && jobs->stats.bytes + bytes > jobs->limit && !atomic_load(&jobs->cancelled))
         (void)pthread_cond_wait(&jobs->room, &jobs->lock);
-    jobs->stats.blocked_ns += jobs_now_ns() - from;
+    jobs->stats.blocked_ns += presil_now_ns() - from;
     slot *s = find(jobs, bytes);
     if (s) count(jobs, s->capacity, 0);
     return s;
@@ -103,7 +104,7 @@ static int on_begin(void *context, const presil_capture_launch *launch, const pr
     slot *s = j ? take_room(jobs, bytes) : NULL;
     (void)pthread_mutex_unlock(&jobs->lock);
     jobs->making = j;
-    const uint64_t from = jobs_now_ns();
+    const uint64_t from = presil_now_ns();
     bool done = false;
     if (s) {
         const uint64_t before = s->capacity;
@@ -116,7 +117,7 @@ static int on_begin(void *context, const presil_capture_launch *launch, const pr
         count(jobs, s->capacity, before);
         if (!done) jobs_recycle(jobs, j);
         jobs->stats.copied_bytes += s->used;
-        jobs->stats.copy_ns += jobs_now_ns() - from;
+        jobs->stats.copy_ns += presil_now_ns() - from;
         (void)pthread_mutex_unlock(&jobs->lock);
     }
     if (!j) lose(jobs, launch);
@@ -143,7 +144,7 @@ static const char *on_end(void *context, const presil_capture_launch *launch, co
     jobs->making = NULL;
     j->report = *report;
     bool done = !report->status && j->slot;
-    const uint64_t from = jobs_now_ns(), before = j->slot ? j->slot->capacity : 0, used = j->slot ? j->slot->used : 0;
+    const uint64_t from = presil_now_ns(), before = j->slot ? j->slot->capacity : 0, used = j->slot ? j->slot->used : 0;
     if (done) {
         done = put_memory(j->slot, false, launch, writes);
         slot_block(j->slot)->used = j->slot->used;
@@ -157,7 +158,7 @@ static const char *on_end(void *context, const presil_capture_launch *launch, co
     if (j->slot) {
         count(jobs, j->slot->capacity, before);
         jobs->stats.copied_bytes += j->slot->used - used;
-        jobs->stats.copy_ns += jobs_now_ns() - from;
+        jobs->stats.copy_ns += presil_now_ns() - from;
     }
     if (!done) {
         jobs_recycle(jobs, j);

@@ -46,7 +46,7 @@ ROOMS = {
     "driver/reference": {"presil_op.h"} | REFERENCE,
     "driver/bundle": API | BUNDLE | SIZED,
     "driver/capture": API | CAPTURE,
-    "driver/jobs": API | CAPTURE | COMMANDS | SIZED | {"presil_jobs.h"},
+    "driver/jobs": API | CLOCK | CAPTURE | COMMANDS | SIZED | {"presil_jobs.h"},
     "driver/replay": API | CAPTURE | BUNDLE | COMMANDS,
     "driver/aot": API | COMMANDS,
     "driver/tools": API | {"presil_serve.h", "npy.h", "program.h", "format.h"},

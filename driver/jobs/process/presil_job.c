@@ -16,9 +16,9 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 #include "block.h"
+#include "presil_clock.h"
 #include "presil_image.h"
 
 /* The executor's thread, which somebody waits for, has precedence. */
@@ -31,12 +31,6 @@ typedef struct {
     uint64_t bytes; /* of the mapping of b */
     presil_report report;
 } process;
-
-static uint64_t now_ns(void) {
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* ---- the block */
 static bool inside(const process *p, uint64_t at, uint64_t bytes) {
@@ -164,12 +158,12 @@ static int serve(process *p) {
         block_answer answer = {0};
         int fd;
         if (hear(&order, &fd) != (ssize_t)sizeof order) return 0; /* it has closed */
-        const uint64_t from = now_ns();
+        const uint64_t from = presil_now_ns();
         answer.status = map_block(p, fd, order.bytes) ? run(p) : PRESIL_EINVAL;
         if (answer.status)
             (void)snprintf(answer.text, sizeof answer.text, "%s",
                            answer.status == PRESIL_EINVAL ? "the launch is damaged" : presil_error_text());
-        answer.nanoseconds = now_ns() - from;
+        answer.nanoseconds = presil_now_ns() - from;
         if (p->b) (void)munmap(p->b, p->bytes);
         p->b = NULL;
         if (fd >= 0) (void)close(fd);
