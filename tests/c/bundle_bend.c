@@ -45,10 +45,12 @@ static void append_record(made_file *f, uint16_t type, uint64_t number, const ui
     bundle_record_header h = {
         .magic = BUNDLE_RECORD_MAGIC, .type = type, .number = number, .raw_bytes = bytes, .stored_bytes = bytes};
     static uint8_t packed[16384];
+    static ZSTD_CCtx *context; /* made once: making it takes longer than the rest of a file */
     const void *stored = raw;
     bundle_hash128(raw, bytes, h.hash);
     if (bend && fuzz_below(4) == 0 && bytes < 8192) {
-        h.stored_bytes = ZSTD_compress(packed, sizeof packed, raw, bytes, 1);
+        if (!context) context = ZSTD_createCCtx();
+        h.stored_bytes = ZSTD_compressCCtx(context, packed, sizeof packed, raw, bytes, 1);
         h.flags = BUNDLE_ZSTD;
         stored = packed;
         if (fuzz_below(8) == 0) fuzz_bend(packed, h.stored_bytes); /* what zstd must survive */

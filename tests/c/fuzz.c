@@ -115,6 +115,12 @@ uint64_t fuzz_begin(const char *name, uint64_t otherwise) {
     return cases;
 }
 
+void fuzz_progress(uint64_t done) {
+    if (done % 100000) return;
+    (void)printf("%s: %llu cases done\n", test_name, (unsigned long long)done);
+    (void)fflush(stdout);
+}
+
 void fuzz_end(void) {
     (void)printf("%s: at most %.4f s of processor time and %.2f MiB of host memory at a time\n", test_name,
                  seconds_most, (double)bytes_most / (1 << 20));

@@ -25,6 +25,8 @@ void fuzz_bend(uint8_t *at, uint64_t bytes);
  * any moment; else the test fails, and prints `what` and the seed. */
 void fuzz_budget(const char *what, double seconds, uint64_t bytes);
 void fuzz_within_budget(void);
+/* Every 100,000 cases prints how many are done: a run that is cut off has a figure too. */
+void fuzz_progress(uint64_t done);
 /* The most that any budget since fuzz_begin() was used up: seconds and bytes, printed. */
 void fuzz_end(void);
 

@@ -173,9 +173,12 @@ static void fuzz(const char *name, uint64_t share, session *s, deed act) {
         if (chip || once) replay_close_chip(&s->r); /* else the one before would stand for it */
         judged += within_budget(name, s, act);
         if (chip) replay_close_chip(&s->r);
+        fuzz_progress(i + 1);
     }
     for (uint32_t i = 0; i < model.count; i++) launches += model.records[i].type == PRESIL_BUNDLE_LAUNCH;
     replay_close_chip(&s->r);
+    (void)printf("%s: %llu files, %llu launches of them ran\n", name, (unsigned long long)cases,
+                 (unsigned long long)judged);
     /* some bends are harmless, most are not */
     if (cases >= 1000) assert_in_range(judged, cases / 10, cases * launches - cases / 4);
     fuzz_end();

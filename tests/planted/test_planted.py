@@ -47,6 +47,19 @@ def test_named_with_bundle_and_picture(suite, sound, bug):
     look_at(suite.run(f"planted/{bug.case}", bug.number, "--good", suite.sound, "--against", sound), bug)
 
 
+def test_without_a_last_good_simulator_there_is_a_waveform_too(suite, sound):
+    """Of the cycles around the one in which the first wrong byte was written."""
+    bug = next(bug for bug in BUGS if bug.case == "rare" and bug.command)
+    found = suite.run(f"planted/{bug.case}", bug.number, "--against", sound)
+    assert found.returncode == 1 and "no last good simulator (--good) of tiny" in found.record["evidence"]
+    waveform, picture = (found.folder / found.record[name][0] for name in ("waveforms", "pictures"))
+    assert waveform.suffix == ".fst" and 1000 < waveform.stat().st_size < 20e6
+    assert f"  waveform: {found.record['waveforms'][0]}\n" in found.printed
+    assert waveform.name in (found.folder / "report.html").read_text()
+    (mark,) = re.findall(r">first difference[^<]*<", picture.read_text())
+    assert mark
+
+
 def look_at(found, bug) -> None:
     print(f"{bug.name}: {found.seconds:.0f} s\n{found.printed}")
     assert found.returncode in (1, 3, 5), found.printed
@@ -56,7 +69,8 @@ def look_at(found, bug) -> None:
         (first,) = (line for line in found.printed.splitlines() if bench.FIRST_LINE.match(line))
         assert f"), first wrong command {bug.command}, tile *: " in first, "unit and command in the first line"
         assert re.search(rf"first wrong command \d+ of \d+, {bug.command}, tile \d+", found.record["evidence"])
-    bundle, picture = (found.folder / found.record[name][0] for name in ("bundles", "pictures"))
+    bundle, waveform, picture = (found.folder / found.record[k][0] for k in ("bundles", "waveforms", "pictures"))
     assert bundle.read_bytes()[:7] == b"PRESILB" and bundle.stat().st_size < 20e6
+    assert 0 < waveform.stat().st_size < 20e6
     assert ElementTree.parse(picture).getroot().tag.endswith("svg")
     assert (bundle.parent / "parting.txt").stat().st_size

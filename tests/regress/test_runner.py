@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from .conftest import alive
-from torch_presil.regress import errors, history, records
+from torch_presil.regress import errors, history, outcome, records
 from torch_presil.regress.jobs import Choice, Job, expand
 from torch_presil.regress.suite import Loader
 
@@ -173,6 +173,23 @@ def test_bundles_are_run_by_presil_replay(place, monkeypatch, tmp_path):
     assert record["cycles"] == 9 and record["launches"] == {"mm": {"cycles": 9, "stalls": {}}}
     said = (place.last.path / record["log"]).read_text()
     assert "x.presil --json" in said and "--build fast --memory ideal --mode rtl" in said
+
+
+def test_of_several_launches_the_first_of_the_gravest_is_told(tmp_path):
+    """After a hang the hangs behind it may be its doing; a wrong bit is not, and it is what the exit status says."""
+    row = {"compared_bytes": 64, "difference": None, "error": "", "cycles": 7, "recorded_cycles": 7, "module": ""}
+    right, other = {**row, "label": "a", "outcome": "pass"}, {**row, "label": "b", "outcome": "cycles changed"}
+    hangs = [{**row, "label": name, "outcome": "hung", "error": f"EHUNG: {name} waits"} for name in ("c", "d")]
+    wrong = {**row, "label": "e", "outcome": "mismatch", "error": "EBUS: no such address"}
+    for rows, unit, message in (
+        ([right, right], None, None),
+        ([right, other, *hangs], "c", "c: EHUNG: c waits"),
+        ([right, other, *hangs, wrong], "e", "e: EBUS: no such address"),
+        ([right, {**other, "cycles": 9}], "b", "b: 7 -> 9 cycles"),
+    ):
+        (tmp_path / "result.json").write_text(json.dumps({"launches": rows}))
+        told = outcome.told_by(tmp_path)
+        assert (told.get("unit"), told.get("message"), told["checks"]) == (unit, message, 64 * len(rows))
 
 
 def test_two_at_once_take_half_the_time(place):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a failure's bundle tells besides: its launch alone, the module whose signals part first from those of the last
-good simulator, and a picture of these cycles. The RTL's names come from traces, the chip's from its own tables."""
+good simulator, a waveform of these cycles (without a good one of those around the first wrong byte), and a picture.
+The RTL's names come from traces, the chip's from its own tables."""
 
 import io
 import os
@@ -17,6 +18,7 @@ from .signatures import signature
 
 FIRST_WINDOW, GROWS = 4096, 4  # cycles that are traced at first; how much more each time
 AROUND = 60  # cycles in the picture, before and behind
+BEFORE, BEHIND = 1024, 256  # cycles in the waveform, where there is only the first wrong byte to go by
 
 
 @dataclass
@@ -28,6 +30,7 @@ class Found:
     command: str = ""
     evidence: str = ""
     bundle: str = ""
+    waveform: str = ""
     picture: str = ""
     seconds: float = 0.0
     lines: list = field(default_factory=list)
@@ -69,9 +72,6 @@ def _name_command(job: Job, record: dict, bundle: Path, launches: int, found: Fo
         found.lines.append(str(unclear))
 
 
-# ---- last good against new ----
-
-
 def windows(last: int):
     """(first, last) cycles, each behind the one before and larger."""
     begin, length = 0, FIRST_WINDOW
@@ -89,6 +89,32 @@ def _waves():
         import waves
         from waves import command, parting
     return waves, command, parting
+
+
+def _beside(job: Job) -> tuple:
+    """Where a view of the job's chip may lie."""
+    return job.folder, *([Path(job.library).parent] if job.library else [])
+
+
+# ---- the failing simulator alone ----
+
+
+def _around_the_first_difference(job: Job, bundle: Path, library: Path, found: Found) -> None:
+    """A waveform, and its picture, of the cycles around the one in which the chip wrote the first wrong byte."""
+    launches = replay(job, bundle, bundle.parent / "trace.json", library)["launches"]
+    cycle = (launches[0].get("difference") or {}).get("cycle")
+    if cycle is None or len(launches) > 1:
+        raise Unclear("no first difference whose cycle is known: no waveform")
+    begin, waveform = max(0, cycle - BEFORE), bundle.with_suffix(".fst")
+    more = ["--trace", waveform, "--window", f"{begin}:{cycle + BEHIND}"]
+    replay(job, bundle, bundle.parent / "trace.json", library, *more)
+    found.waveform = str(waveform)
+    _, command, _ = _waves()
+    view = command.find(command.Trace(waveform), None, _beside(job)).path
+    found.picture = _picture(waveform, cycle, "first difference", view, begin, bundle.with_suffix(".svg"))
+
+
+# ---- last good against new ----
 
 
 class Comparison:
@@ -110,16 +136,14 @@ class Comparison:
         whole = self.launches > 1 or "--inject" in arguments(self.job)
         for window in [None] if whole else windows(longest):
             good, told = self._trace(self.good, "good.fst", window)
-            new, _ = self._trace(self.new, "new.fst", window)
+            new, _ = self._trace(self.new, f"{self.bundle.stem}.fst", window)
             there = [path for path in (good, new) if path.is_file() and path.stat().st_size]
             if len(there) < 2:
                 raise Unclear("no signal parts from the last good simulator's while both run")
             text = io.StringIO()
             first = window[0] if window else None
-            beside = self.job.folder, *([Path(self.job.library).parent] if self.job.library else [])
-            result = parting.run(
-                good, new, None, (), 20, Console(file=text, width=160), first_cycle=first, folders=beside
-            )
+            table, beside = Console(file=text, width=160), _beside(self.job)
+            result = parting.run(good, new, None, (), 20, table, first_cycle=first, folders=beside)
             if result["first"]:
                 (self.folder / "parting.txt").write_text(text.getvalue())
                 return result, new
@@ -135,13 +159,11 @@ def module_of(row: dict) -> str:
     return f"{files[0]} ({place})" if files and place else files[0] if files else place
 
 
-def _picture(new: Path, result: dict, launches: int, to: Path) -> str:
+def _picture(waveform: Path, cycle: int, mark: str, view, first: int | None, to: Path) -> str:
     _, command, _ = _waves()
-    cycle = result["first"][0]["cycle"]
     window = (max(0, cycle - AROUND), cycle + AROUND)
-    marks = {"parts first": cycle}
-    command.show(new, result["view"], window, marks, to, None, None, (), result["from"] or None)
-    return to.name
+    command.show(waveform, view, window, {mark: cycle}, to, None, None, (), first)
+    return str(to)
 
 
 # ---- the whole ----
@@ -157,6 +179,8 @@ def examine(job: Job, record: dict, run_path: Path, good: Path | None) -> Found:
             found.lines.append("alone the launch is in order: it depends on the one before it")
         _name_command(job, record, bundle, launches, found)
         new = trace_library(job)
+        if new and good is None and launches == 1 and record["status"] == "failed" and "--inject" not in arguments(job):
+            _around_the_first_difference(job, bundle, new, found)
         if good is None or new is None:
             missing = "last good simulator (--good)" if good is None else "simulator in the build trace"
             raise Unclear(f"no {missing} of {job.chip}: the module is not known")
@@ -166,7 +190,9 @@ def examine(job: Job, record: dict, run_path: Path, good: Path | None) -> Found:
         line = first["drivers"][0] if first["drivers"] else {"place": "", "text": ""}
         parts = f"{first['signal']} parts first, in cycle {first['cycle']}: {line['place']} {line['text']}".strip()
         found.evidence = "; ".join(filter(None, [parts, found.evidence]))
-        found.picture = str(bundle.parent / _picture(trace, result, launches, bundle.with_suffix(".svg")))
+        found.waveform, cycle = str(trace), first["cycle"]
+        to, begin = bundle.with_suffix(".svg"), result["from"] or None
+        found.picture = _picture(trace, cycle, "parts first", result["view"], begin, to)
     except (Unclear, Skip) as unclear:
         found.lines.append(str(unclear))
     except Exception as error:  # noqa: BLE001 the report goes on without
@@ -187,7 +213,8 @@ def apply(record: dict, found: Found, run_path: Path) -> dict:
         told["signature"] = signature(record["status"], unit, record["message"], found.command)
     if found.evidence or found.lines:
         told["evidence"] = "; ".join(filter(None, [found.evidence, *found.lines]))
-    for name, path in (("bundles", found.bundle), ("pictures", found.picture)):
+    files = ("bundles", found.bundle), ("waveforms", found.waveform), ("pictures", found.picture)
+    for name, path in files:
         if path:
             inside = Path(path).resolve()
             if inside.is_relative_to(run_path.resolve()):

@@ -45,13 +45,13 @@ def told_by(folder: Path) -> dict:
 
 
 def _of_replay(rows: list[dict]) -> dict:
-    """checks, unit and message out of the launches of presil-replay --json: of the first that is not as recorded."""
+    """checks, unit and message out of the launches of presil-replay --json: of the first of the gravest, as its exit
+    status is of. Of several that hang only the first is told of: those behind it may be its doing."""
     if not any("compared_bytes" in row for row in rows):
         return {}
     told = {"checks": sum(row.get("compared_bytes") or 0 for row in rows)}
-    for row in rows:
-        if row.get("outcome") in (None, "pass"):
-            continue
+    bad = [row for row in rows if row.get("outcome") not in (None, "pass")]
+    for row in sorted(bad, key=lambda row: _gravity(row["outcome"]))[:1]:
         difference, text = row.get("difference"), row.get("error") or row.get("outcome")
         if isinstance(difference, dict):
             text = "{where}, at 0x{address:x}: found 0x{found:02x}, expected 0x{expected:02x}".format_map(difference)
@@ -59,6 +59,12 @@ def _of_replay(rows: list[dict]) -> dict:
             text = f"{row['recorded_cycles']:,} -> {row['cycles']:,} cycles"
         return {**told, "unit": row.get("module") or row.get("label"), "message": f"{row.get('label')}: {text}"}
     return told
+
+
+def _gravity(outcome: str) -> int:
+    """0: the gravest, as presil-replay has them."""
+    order = ("mismatch", "hung", "cycles changed")
+    return order.index(outcome) + 1 if outcome in order else 0
 
 
 def _launches(given) -> dict:

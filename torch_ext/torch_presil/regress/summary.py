@@ -69,8 +69,9 @@ def _failures(console: Console, records: list[dict]) -> None:
         console.print(f"  again: {first['again']}", highlight=False, soft_wrap=True, markup=False)
         for bundle in first["bundles"][:3]:
             console.print(f"  bundle: {bundle}", highlight=False, soft_wrap=True, markup=False)
-        for picture in (first.get("pictures") or [])[:1]:
-            console.print(f"  picture: {picture}", highlight=False, soft_wrap=True, markup=False)
+        for name in ("waveforms", "pictures"):
+            for path in (first.get(name) or [])[:1]:
+                console.print(f"  {name[:-1]}: {path}", highlight=False, soft_wrap=True, markup=False)
     if len(groups) > MOST_ROWS:
         console.print(f"… and {len(groups) - MOST_ROWS} other signatures", highlight=False)
     if groups:
