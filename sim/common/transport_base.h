@@ -2,26 +2,27 @@
 // presil_transport_ops over every simulation in this process: its registers, its memory, its limits, and codes for what
 // is thrown. A simulation says the rest in its presil_transport, which is derived from TransportState:
 //
-//   static unique_ptr<presil_transport> make(const presil_transport_options&, std::string* error, int* code)
-//   void close()                             before it is deleted
+//   static unique_ptr<presil_transport> make(const presil_transport_options&, std::string* error)
+//   bool attach(uint64_t seed, std::string* why)  has its options and memory: takes them; a reset follows
+//   void close()                             after attach(), before it is deleted
 //   template <class Body> int perform(Body)  runs it where simulated time may pass; throws Stopped
-//   void on_stop() noexcept                  the model has thrown Stopped
 //   void describe(presil_transport_info*)    what it is; capabilities beside those of every simulation
 //   uint32_t registers()                     bytes of them
 //   int access(bool write, uint32_t offset, uint32_t* value)  the bus's response; -1: none; kUnclear
 //   bool idle()                              no bus transaction is open
 //   void begin(uint64_t launch)              memory model and arbiters as a launch finds them
-//   void launched(), waited()                after begin() of a launch; after a wait
-//   void reset(bool stopped)                 stopped: the model has
+//   void reset(bool stopped)                 stopped: the model has, or there is none yet
 //   uint64_t now(), cycles()                 of the memory; of the chip, since open()
 //   unsigned word()                          bytes of the bus
 //   void configure(uint64_t seed)            the memory takes memory_settings
-//   WriteLog& write_log()
-//   void watch(bool on)                      the log begins or ends
-//   presil_bus_fault fault()
-//   void set_faults(const Fault*, size_t)
+//   AxiMemoryState& model()                  of the memory
 //   bool traces(); std::string no_trace(); bool trace(const char* path, uint64_t first, uint64_t last)
 //   Waiter waiter
+//
+// and, where it has more to do than TransportState:
+//   void on_stop() noexcept                  the model has thrown Stopped
+//   void launched(), waited()                after begin() of a launch; after a wait
+//   void watch(bool on)                      the log begins or ends
 #pragma once
 #include <algorithm>
 #include <cstring>
@@ -30,6 +31,7 @@
 #include <utility>
 #include <vector>
 
+#include "axi_memory.h"
 #include "device_memory.h"
 #include "guard.h"
 #include "presil_transport.h"
@@ -37,7 +39,6 @@
 #include "settings.h"
 #include "stopped.h"
 #include "waiter.h"
-#include "write_log.h"
 #include "write_times.h"
 
 namespace presil {
@@ -54,6 +55,10 @@ struct TransportState {
     error = std::move(text);
     return code;
   }
+  void on_stop() noexcept {}
+  void launched() {}
+  void waited() {}
+  void watch(bool) {}
 };
 
 // T: presil_transport, complete.
@@ -79,7 +84,7 @@ template <class T> struct TransportOps {
     int code = PRESIL_TRANSPORT_EINVAL;
     std::string text = read_options(options, out, &o);
     if (text.empty()) {
-      if (auto t = T::make(o, &text, &code)) {
+      if (auto t = opened(o, &text, &code)) {
         *out = t.release();
         return 0;
       }
@@ -90,7 +95,7 @@ template <class T> struct TransportOps {
 
   static void close(T* t) {
     const std::unique_ptr<T> ends(t);
-    if (t) t->close();
+    if (t) end(t);
   }
 
   static int info(T* t, presil_transport_info* out) {
@@ -168,7 +173,7 @@ template <class T> struct TransportOps {
   static int wait(T* t, presil_wait* w) {
     if (!w || w->size < sizeof *w) return t->fail(PRESIL_TRANSPORT_EINVAL, "wait: size must be set");
     return guarded(t, [&] {
-      t->write_log().waits(t->now());
+      t->model().write_log().waits(t->now());
       t->waiter.wait(w);
       t->waited();
       return 0;
@@ -201,7 +206,7 @@ template <class T> struct TransportOps {
 
   static int log_writes(T* t, int on) {
     return guarded(t, [&] {
-      on ? t->write_log().start(t->memory.bytes()) : t->write_log().stop();
+      on ? t->model().write_log().start(t->memory.bytes()) : t->model().write_log().stop();
       t->watch(on);
       return 0;
     });
@@ -209,20 +214,20 @@ template <class T> struct TransportOps {
 
   // Works after a stop too: it is then that one wants to know what was written.
   static int fetch_log(T* t, const presil_write_range** ranges, size_t* count) {
-    if (!t->write_log().on()) return t->fail(PRESIL_TRANSPORT_EINVAL, "write_log_fetch: the log is off");
-    t->write_log().take(t->memory.base(), &t->ranges);
+    if (!t->model().write_log().on()) return t->fail(PRESIL_TRANSPORT_EINVAL, "write_log_fetch: the log is off");
+    t->model().write_log().take(t->memory.base(), &t->ranges);
     *ranges = t->ranges.data();
     *count = t->ranges.size();
     return 0;
   }
 
   static int write_times(T* t, presil_daddr address, presil_write_time* out) {
-    if (tell_times(t->write_log(), t->memory.base(), address.value, out)) return 0;
+    if (tell_times(t->model().write_log(), t->memory.base(), address.value, out)) return 0;
     return t->fail(PRESIL_TRANSPORT_EINVAL, kNoWriteTime);
   }
 
   static int bus_fault(T* t, presil_bus_fault* out) {
-    *out = t->fault();
+    *out = t->model().fault();
     return 0;
   }
 
@@ -245,7 +250,7 @@ template <class T> struct TransportOps {
     for (size_t i = 0; i < count; i++) {
       if (!t->waiter.can(faults[i], &error)) return t->fail(PRESIL_TRANSPORT_EINVAL, error);
     }
-    t->set_faults(faults, count);
+    t->model().set_faults(faults, count);
     t->waiter.set_faults(faults, count);
     return 0;
   }
@@ -263,13 +268,40 @@ template <class T> struct TransportOps {
   }
 
   // Settings and memory of a transport that is being opened.
-  static bool take_options(T* t, const presil_transport_options& o, unsigned word, std::string* error) {
-    return parse_memory_settings(o.memory_model, word, &t->memory_settings, error) &&
+  static bool take_options(T* t, const presil_transport_options& o, std::string* error) {
+    return parse_memory_settings(o.memory_model, t->word(), &t->memory_settings, error) &&
            parse_transport_settings(o.options, &t->settings, error) &&
            t->memory.open(o.memory_fd, o.memory_base.value, o.memory_bytes, error);
   }
 
  private:
+  // With its chip reset; nullptr: a code and a text.
+  static std::unique_ptr<T> opened(const presil_transport_options& o, std::string* error, int* code) {
+    std::unique_ptr<T> t = T::make(o, error);
+    if (!t || !take_options(t.get(), o, error)) return nullptr;
+    try {
+      if (!t->attach(o.seed, error)) return nullptr;
+      t->perform([&] {
+        t->reset(true);
+        t->begin(0);
+        return 0;
+      });
+      return t;
+    } catch (const Stopped& stop) {
+      *code = PRESIL_TRANSPORT_ESTOPPED;
+      *error = stop.what();
+      end(t.get());
+    } catch (...) {
+      end(t.get());
+      throw;
+    }
+    return nullptr;
+  }
+  static void end(T* t) {
+    t->model().write_log().stop();
+    t->model().set_faults(nullptr, 0);
+    t->close();
+  }
   static int access(T* t, bool write, uint32_t offset, uint32_t* value) {
     if (!register_exists(offset, t->registers()))
       return t->fail(PRESIL_TRANSPORT_EINVAL, no_such_register(write ? "write32" : "read32", offset, t->registers()));

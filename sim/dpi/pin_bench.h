@@ -80,9 +80,6 @@ class PinBench : public Waitable {
     if (fault.kind == Fault::kUpset) *error = "inject: upset: the DPI module does not know the simulator's state";
     return fault.kind != Fault::kUpset;
   }
-  void strike(const Fault& fault) override {
-    throw Stopped(fault.kind == Fault::kFatal ? "injected $fatal" : "injected $stop");
-  }
 
  protected:
   PinBench(uint32_t registers, const presil_transport_info& info, std::function<void()> serve);

@@ -161,6 +161,12 @@ void Bench::upset(const Fault&) {}
 
 #endif
 
+void Bench::strike(const Fault& fault) {
+  if (fault.kind == Fault::kUpset) return upset(fault);
+  if (fault.kind == Fault::kFatal) vl_fatal("inject", 0, "", "injected $fatal");
+  vl_stop("inject", 0, "");
+}
+
 int Bench::access() {
   do {
     eval();

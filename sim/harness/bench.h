@@ -12,6 +12,7 @@
 #include "pins.h"
 #include "stopped.h"
 #include "verilated.h"
+#include "waiter.h"
 #if PRESIL_SIM_TRACE
 #include "waveform.h"
 #endif
@@ -23,10 +24,10 @@ void Vchip___024root___eval(Vchip___024root* root);
 
 namespace presil {
 
-class Bench {
+class Bench final : public Waitable {
  public:
   explicit Bench(uint64_t seed) : seed_(seed) {}
-  ~Bench();
+  ~Bench() override;
   Bench(const Bench&) = delete;
   Bench& operator=(const Bench&) = delete;
 
@@ -48,20 +49,18 @@ class Bench {
 
   AxiMemory<Pins>& memory() { return memory_; }
   Pins& pins() { return *pins_; }
-  uint64_t now() const { return now_; }  // rising edges so far, over all models
+  uint64_t now() const override { return now_; }  // rising edges so far, over all models
+  uint64_t last_beat() const override { return memory_.last_beat(); }
+  bool irq() const override { return pins_->irq; }
 
-  // Runs until the interrupt is high, at most `limit` cycles.
-  void run(uint64_t limit) {
+  void run(uint64_t limit) override {
     for (uint64_t i = 0; i < limit && !pins_->irq; i++) cycle();
   }
 
-  void step() { cycle(); }
+  void step() override { cycle(); }
 
-  // Whether a fault is possible in this build; if not, error says why.
-  bool can(const Fault& fault, std::string* error) const;
-  // Inverts one bit of one register, memory or kept signal with fault.name in its name: which, is a function of seed
-  // and cycle.
-  void upset(const Fault& fault);
+  bool can(const Fault& fault, std::string* error) const override;
+  void strike(const Fault& fault) override;
 
   // Register accesses, as bus cycles. Return the bus response (0: okay), or -1: no answer within kRegisterTimeout.
   int read32(uint32_t offset, uint32_t* value);
@@ -98,6 +97,9 @@ class Bench {
 #endif
   }
 
+  // Inverts one bit of one register, memory or kept signal with fault.name in its name: which, is a function of seed
+  // and cycle.
+  void upset(const Fault& fault);
   void monitor();
   void hold_reset();
   int access();

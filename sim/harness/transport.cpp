@@ -12,25 +12,6 @@
 
 namespace presil {
 
-class BenchWait : public Waitable {
- public:
-  explicit BenchWait(Bench& bench) : bench_(bench) {}
-  uint64_t now() const override { return bench_.now(); }
-  uint64_t last_beat() const override { return bench_.memory().last_beat(); }
-  bool irq() const override { return bench_.pins().irq; }
-  void run(uint64_t limit) override { bench_.run(limit); }
-  void step() override { bench_.step(); }
-  bool can(const Fault& fault, std::string* error) const override { return bench_.can(fault, error); }
-  void strike(const Fault& fault) override {
-    if (fault.kind == Fault::kUpset) return bench_.upset(fault);
-    if (fault.kind == Fault::kFatal) vl_fatal("inject", 0, "", "injected $fatal");
-    vl_stop("inject", 0, "");
-  }
-
- private:
-  Bench& bench_;
-};
-
 namespace {
 
 constexpr int kCheckedCpu =
@@ -58,8 +39,9 @@ bool cpu_is_good() {
 }  // namespace presil
 
 struct presil_transport : presil::TransportState {
-  explicit presil_transport(uint64_t seed) : bench(seed), bench_wait(bench), waiter(bench_wait) {}
-  static std::unique_ptr<presil_transport> make(const presil_transport_options& o, std::string* error, int* code);
+  explicit presil_transport(const presil_transport_options& o);
+  static std::unique_ptr<presil_transport> make(const presil_transport_options& o, std::string* error);
+  bool attach(uint64_t seed, std::string* why);
   void close() { bench.enter(); }
 
   template <class Body> int perform(Body body) {
@@ -88,10 +70,7 @@ struct presil_transport : presil::TransportState {
   uint64_t cycles() { return bench.now(); }
   unsigned word() const { return presil::kWord; }
   void configure(uint64_t seed) { bench.memory().configure(memory_settings, seed); }
-  presil::WriteLog& write_log() { return bench.memory().write_log(); }
-  void watch(bool) {}
-  presil_bus_fault fault() { return bench.memory().fault(); }
-  void set_faults(const presil::Fault* faults, size_t count) { bench.memory().set_faults(faults, count); }
+  presil::AxiMemoryState& model() { return bench.memory(); }
   bool traces() const { return PRESIL_SIM_TRACE; }
   std::string no_trace() const {
     return "this library (build " PRESIL_SIM_BUILD ") has no tracing; the trace build has";
@@ -100,35 +79,27 @@ struct presil_transport : presil::TransportState {
 
   presil::Console console;
   presil::Bench bench;
-  presil::BenchWait bench_wait;
   presil::Waiter waiter;
 };
 
-std::unique_ptr<presil_transport> presil_transport::make(const presil_transport_options& o, std::string* error,
-                                                         int* code) {
-  if (!presil::cpu_is_good()) {
-    *error = std::string("open: this library was built for ") + presil::kCpuNames[presil::kCheckedCpu] +
-             ", which this CPU has not (rebuild with PRESIL_MARCH)";
-    return nullptr;
-  }
-  auto t = std::make_unique<presil_transport>(o.seed);
-  if (!presil::TransportOps<presil_transport>::take_options(t.get(), o, presil::kWord, error)) return nullptr;
-  if (!t->bench.set_coverage(t->settings.coverage, t->settings.coverage_launches, error)) return nullptr;
-  if (t->settings.monitor) t->bench.set_monitored(*t->settings.monitor);
-  t->console.log = o.log;
-  t->console.log_context = o.log_context;
-  presil::ConsoleScope scope(&t->console);
-  t->bench.memory().map(t->memory.base(), t->memory.host(), t->memory.bytes());
-  t->bench.memory().configure(t->memory_settings, o.seed);
-  try {
-    t->bench.restart();
-    t->bench.launch(0);
-  } catch (const presil::Stopped& stop) {
-    *code = PRESIL_TRANSPORT_ESTOPPED;
-    *error = stop.what();
-    return nullptr;
-  }
-  return t;
+presil_transport::presil_transport(const presil_transport_options& o) : bench(o.seed), waiter(bench) {
+  console.log = o.log;
+  console.log_context = o.log_context;
+}
+
+std::unique_ptr<presil_transport> presil_transport::make(const presil_transport_options& o, std::string* error) {
+  if (presil::cpu_is_good()) return std::make_unique<presil_transport>(o);
+  *error = std::string("open: this library was built for ") + presil::kCpuNames[presil::kCheckedCpu] +
+           ", which this CPU has not (rebuild with PRESIL_MARCH)";
+  return nullptr;
+}
+
+bool presil_transport::attach(uint64_t seed, std::string* why) {
+  if (!bench.set_coverage(settings.coverage, settings.coverage_launches, why)) return false;
+  if (settings.monitor) bench.set_monitored(*settings.monitor);
+  bench.memory().map(memory.base(), memory.host(), memory.bytes());
+  configure(seed);
+  return true;
 }
 
 void presil_transport::describe(presil_transport_info* info) {

@@ -8,6 +8,7 @@
 
 #include "presil_transport.h"
 #include "settings.h"
+#include "stopped.h"
 
 namespace presil {
 
@@ -34,11 +35,14 @@ class Waitable {
   virtual uint64_t now() const = 0;        // cycles so far
   virtual uint64_t last_beat() const = 0;  // cycle of the last handshake on the bus
   virtual bool irq() const = 0;
-  virtual void run(uint64_t limit) = 0;         // until the interrupt is high, at most `limit` cycles
-  virtual void strike(const Fault& fault) = 0;  // kFatal, kStop: as if the model had done it. Throws Stopped
-  virtual void step() = 0;                      // a cycle, whatever the interrupt is
-  virtual bool can(const Fault& fault,
-                   std::string* error) const = 0;  // whether a fault is possible; else error says why
+  virtual void run(uint64_t limit) = 0;  // until the interrupt is high, at most `limit` cycles
+  virtual void step() = 0;               // a cycle, whatever the interrupt is
+  // kFatal, kStop: as if the model had done it. Throws Stopped.
+  virtual void strike(const Fault& fault) {
+    throw Stopped(fault.kind == Fault::kFatal ? "injected $fatal" : "injected $stop");
+  }
+  // Whether a fault is possible; if not, error says why.
+  virtual bool can(const Fault& fault, std::string* error) const = 0;
 };
 
 class Waiter {

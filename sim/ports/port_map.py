@@ -289,6 +289,12 @@ def wires_of(finder, key, table, kinds, default_prefix):
             if not isinstance(name, str):
                 raise MapError(f"{key}.names.{wire}: the name of a port expected, found {name!r}")
             if name:
+                called = called_like(name, kinds, direction)
+                if called not in (None, wire):
+                    raise MapError(
+                        f"{key}.names.{wire}: {name} found, which is called like {called}: the port of {wire} expected "
+                        "(if it is the right one, call it otherwise in a wrapper around the top)"
+                    )
                 out[wire] = finder.take(f"{key}.names.{wire}", name, direction, width)
             elif needed:
                 raise MapError(f"{key}.names.{wire}: this wire is needed: the name of a port expected, found none")
@@ -304,6 +310,12 @@ def wires_of(finder, key, table, kinds, default_prefix):
                 f"{key}.names.{wire}; {finder.like(name)}"
             )
     return out
+
+
+def called_like(name, kinds, direction):
+    """The wire of that direction that a port is called like; None: like none."""
+    plain = re.sub("_[io]$", "", name.lower())
+    return max((w for w, kind in kinds.items() if kind[0] == direction and plain.endswith(w)), key=len, default=None)
 
 
 def same_width(key, bus, wires, expected=None):
@@ -386,6 +398,11 @@ def find_memory(finder, index, table, clocks):
     for wire in ("arid", "awid"):
         if bus.has(wire) and bus.width(wire) > 8:
             raise MapError(f"{key}: {bus.wires[wire].name} has {bits(bus.width(wire))}: at most 8 expected")
+    if s["bus"] == "axi4" and (bus.has("wid") or any(bus.has(w) and bus.width(w) > 1 for w in ("awlock", "arlock"))):
+        raise MapError(
+            f"{key}: {finder.top} has WID, or AxLOCK of 2 bits, which AXI4 has not: bus = 'axi3', or "
+            f"{key}.names.wid = ''"
+        )
     longest = 4 if s["bus"] == "axi3" else 8
     for wire in ("arlen", "awlen"):
         if bus.has(wire) and bus.width(wire) > longest:
@@ -434,8 +451,26 @@ def guess_direction(finder, s, prefix):
     return "write" if found["write"] and not found["read"] else "both"
 
 
-def understand(tables, top, ports):
-    """The map of `top`; throws MapError."""
+def check_signals(found, signals, top):
+    """What the map says of resets and clocks is what the RTL does with them."""
+    for name, reset in found.resets.items():
+        level = signals.reset_level(name)
+        if level not in (None, reset["active"]):
+            raise MapError(
+                f'resets.{name}: {top} resets where it is {level}: "{level}" expected, found "{reset["active"]}"'
+            )
+    for bus in (found.registers, *found.memory):
+        for wire, port in bus.wires.items():
+            clocks = signals.clocks_of(port.name, found.clocks) if port.direction == "output" else set()
+            if clocks and bus.clock not in clocks:
+                raise MapError(
+                    f"{bus.key}.clock: {port.name} ({wire}) of {top} changes with {', '.join(clocks)}: "
+                    f"that clock expected, found {bus.clock}"
+                )
+
+
+def understand(tables, top, ports, signals=None):
+    """The map of `top`; throws MapError. signals: what the RTL does with its ports, rtl_signals.Signals."""
     for section in tables:
         if section not in SECTIONS:
             raise MapError(f"{section}: no such table; there are: {', '.join(SECTIONS)}")
@@ -451,10 +486,9 @@ def understand(tables, top, ports):
         finder.take(f"resets.{name}", name, "input", 1)
         in_range(f"resets.{name}.cycles", reset["cycles"], 0, 900, RESET["cycles"][1])
     interrupts = short(tables.get("interrupts", {"irq": "level"}), "interrupts", "kind", str, INTERRUPT)
-    if len(interrupts) > 32:
-        raise MapError(f"interrupts: at most 32 expected, found {len(interrupts)}")
-    for name in interrupts:
-        finder.take(f"interrupts.{name}", name, "output", 1)
+    count = sum(finder.take(f"interrupts.{name}", name, "output").width for name in interrupts)
+    if count > 32:
+        raise MapError(f"interrupts: at most 32 bits expected, found {count}")
     ties = tables.get("ties", {})
     if not isinstance(ties, dict):
         raise MapError(f"ties: a table of port = value expected, found {ties!r}")
@@ -474,5 +508,7 @@ def understand(tables, top, ports):
         what = ", ".join(f"{p.name} ({p.direction}, {bits(p.width)})" for p in lost)
         raise MapError(f"{top} has ports that the map gives no meaning: {what}; give inputs a value in [ties]")
     out = Map(clocks, resets, interrupts, registers, buses, {k: int(v) for k, v in ties.items()})
+    if signals:
+        check_signals(out, signals, top)
     unused = [p.name for p in ports if p.name not in finder.used]
     return out, unused

@@ -40,7 +40,8 @@ def main(arguments):
         given = [*(f"-G{name}={value}" for name, value in parameters.items()), *arguments[split + 1 :]]
         ports = rtl_ports.read_ports(options.verilator, options.top, given)
         tables = port_map.load(options.map, options.set)
-        found, unused = port_map.understand(tables, options.top, ports)
+        signals = rtl_ports.read_signals(options.verilator, options.top, given)
+        found, unused = port_map.understand(tables, options.top, ports, signals)
     except (port_map.MapError, rtl_ports.RtlError) as error:
         sys.exit(f"{options.map or 'port map'}: {error}")
     options.out.mkdir(parents=True, exist_ok=True)
@@ -52,6 +53,8 @@ def main(arguments):
         "/* SPDX-License-Identifier: Apache-2.0 */\n/* Made by sim/ports/ports.py. */\n"
         f"#define PRESIL_SIM_REGISTER_BYTES {found.registers.settings['bytes']:#x}u\n",
     )
+    if not signals:
+        print(f"{options.top}: too large to look at: whether clocks and resets are as the map says was not checked")
     if unused:
         print(f"{options.top}: outputs left open: {', '.join(unused)}")
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A memory on the chip behind one of its AXI ports: one burst of reads and one of writes at a time, a beat a cycle.
-// Latency: a request to its first beat one cycle, the last write beat to the response one. Errors: DECERR outside of
-// BASE to BASE + BYTES. Reset: synchronous, forgets bursts, keeps the contents.
+// Latency: a request to its first beat one cycle, the last write beat to the response one. A beat outside of BASE to
+// BASE + BYTES, and a wrong wlast, end the simulation. Reset: synchronous, forgets bursts, keeps the contents.
 module presil_port_sram
     import presil_port_beat_pkg::*;
 #(
@@ -47,7 +47,7 @@ module presil_port_sram
     logic [8*WORD-1:0] memory[BYTES/WORD];
     beat_t r, w;
     logic [63:0] r_page, w_page, r_at, w_at;  // address of the 4 KiB; of the beat in the memory
-    logic [7:0] r_left;
+    logic [7:0] r_left, w_left;
     logic r_busy, w_busy;
 
     assign r_at = (r_page | 64'(r.addr)) - BASE;
@@ -55,7 +55,8 @@ module presil_port_sram
     assign arready = !r_busy && !rst;
     assign rvalid  = r_busy;
     assign rlast   = r_left == 0;
-    assign rresp   = r_at < 64'(BYTES) ? 2'd0 : 2'd3;
+    assign rresp   = 2'd0;
+    assign bresp   = 2'd0;
     assign rdata   = r_at < 64'(BYTES) ? memory[r_at[31:LW]] : '0;
     assign awready = !w_busy && !bvalid && !rst;
     assign wready  = w_busy;
@@ -73,15 +74,24 @@ module presil_port_sram
         end
         if (awvalid && awready) begin
             w_busy <= 1'b1;
-            {w_page, bid, bresp} <= {64'(awaddr) & ~64'hfff, awid, 2'd0};
+            {w_page, bid, w_left} <= {64'(awaddr) & ~64'hfff, awid, awlen};
             w <= '{addr: awaddr[11:0], len: awlen, size: awsize, burst: awburst};
         end
         if (wvalid && wready) begin
             w.addr <= next(w);
-            if (w_at >= 64'(BYTES)) bresp <= 2'd3;
-            else for (int i = 0; i < WORD; i++) if (wstrb[i]) memory[w_at[31:LW]][8*i+:8] <= wdata[8*i+:8];
+            w_left <= w_left - 8'd1;
+            for (int i = 0; i < WORD; i++) if (wstrb[i]) memory[w_at[31:LW]][8*i+:8] <= wdata[8*i+:8];
             if (wlast) {w_busy, bvalid} <= 2'b01;
+            if (!rst && wlast != (w_left == 0))
+                $fatal(1, "the memory on the chip: WLAST is wrong at beat %0d of a burst of %0d", w.len - w_left,
+                       9'(w.len) + 1);
+            if (!rst && w_at >= 64'(BYTES))
+                $fatal(1, "the memory on the chip: a write at 0x%0h is outside of 0x%0h to 0x%0h", w_at + BASE, BASE,
+                       BASE + BYTES);
         end
+        if (rvalid && !rst && r_at >= 64'(BYTES))
+            $fatal(1, "the memory on the chip: a read at 0x%0h is outside of 0x%0h to 0x%0h", r_at + BASE, BASE,
+                   BASE + BYTES);
         if (bvalid && bready) bvalid <= 1'b0;
         if (rst) {r_busy, w_busy, bvalid} <= '0;
     end

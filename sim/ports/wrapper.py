@@ -50,9 +50,8 @@ class Wrapper:
 
     def wire(self, port):
         """The net behind an output of the chip."""
-        name = f"c_{port.name}"
-        self.connections[port.name] = name
-        return name
+        self.connections[port] = f"c_{port}"
+        return f"c_{port}"
 
     def edge(self, clock):
         divide = self.map.clocks[clock]["divide"]
@@ -75,8 +74,9 @@ class Wrapper:
         if not outer:
             self.no_memory()
         self.clocks_and_resets()
-        self.interrupts()
+        self.add("wire [31:0] pending;")
         self.registers()
+        self.interrupts()
         for i, bus in enumerate(self.map.memory):
             alone = not bus.settings["sram"] and len(outer) == 1
             self.memory(i, bus, "m_axi_" if alone else f"m{i}_", *shapes[i])
@@ -149,33 +149,24 @@ endmodule
             self.connections[name] = level if reset["active"] == "high" else f"!{level}"
 
     def interrupts(self):
-        names = list(self.map.interrupts)
-        if not names:
-            self.add("assign irq = 1'b0;\nwire [31:0] pending = '0;")
+        """Each bit of each port, in the order of the map."""
+        widths, pins = {p.name: p.width for p in self.ports}, []
+        for name, interrupt in self.map.interrupts.items():
+            net, width = self.wire(name), widths[name]
+            for i in range(width):
+                bit = f"[{i}]" if width > 1 else ""
+                pins.append((name + bit, ("" if interrupt["active"] == "high" else "!") + net + bit, interrupt["kind"]))
+        if not pins:
+            self.add("assign irq = 1'b0;\nassign pending = '0;")
             return
-        port = {p.name: p for p in self.ports}
-        pins = []
-        for name in names:
-            net = self.wire(port[name])
-            pins.append(net if self.map.interrupts[name]["active"] == "high" else f"!{net}")
-        count = len(names)
-        self.add(f"wire [{count - 1}:0] pins = {{{', '.join(reversed(pins))}}};")
-        pulses = sum(1 << i for i, name in enumerate(names) if self.map.interrupts[name]["kind"] == "pulse")
-        if pulses:
-            cleared = (
-                f"clear[{count - 1}:0]"
-                if self.map.registers.settings["pending"] is not None
-                else "{%d{begins}}" % count
-            )
-            self.add(f"localparam logic [{count - 1}:0] PULSES = {count}'d{pulses};")
-            self.add(f"logic [{count - 1}:0] pins_q, kept;")
-            self.add("always_ff @(posedge clk) begin\n  pins_q <= pins;")
-            self.add(f"  kept <= ((kept & ~{cleared}) | (pins & ~pins_q)) & PULSES;")
-            self.add("  if (reset) {pins_q, kept} <= {pins, PULSES & ~PULSES};\nend")
-            self.add(f"wire [{count - 1}:0] raised = (pins & ~PULSES) | kept;")
-        else:
-            self.add(f"wire [{count - 1}:0] raised = pins;")
-        self.add("wire [31:0] pending = 32'(raised);")
+        self.add(f"wire [{len(pins) - 1}:0] raised;\nassign pending = 32'(raised);")
+        self.add("wire access = s_axil_awvalid || s_axil_arvalid || s_axil_bready || s_axil_rready;")
+        for i, (name, pin, kind) in enumerate(pins):
+            kept = f"clear[{i}]" if self.map.registers.settings["pending"] is not None else "begins"
+            clear = kept if kind == "pulse" else "1'b0"
+            self.add(f'presil_port_interrupt #(.NAME("{name}"), .PULSE(1\'b{int(kind == "pulse")}),')
+            self.add(f"  .SOON({16 * self.common})) u_interrupt{i} (.clk(clk), .rst(reset), .pin({pin}),")
+            self.add(f"  .access(access), .clear({clear}), .raised(raised[{i}]));")
         if self.common > 1:
             self.add(
                 "logic irq_q;\nalways_ff @(posedge clk) if (reset) irq_q <= 1'b0; else if (aligned) irq_q <= |raised;"
@@ -203,7 +194,7 @@ endmodule
                 self.connections[bus.wires[wire].name] = value
 
     def output(self, bus, wire, absent):
-        return self.wire(bus.wires[wire]) if bus.has(wire) else absent
+        return self.wire(bus.wires[wire].name) if bus.has(wire) else absent
 
     def registers(self):
         bus = self.map.registers

@@ -20,7 +20,8 @@ template <class Model> class AxiBridge : public AxiMaster {
  public:
   using Data = typename std::remove_reference_t<decltype(Model::m_axi_wdata)>::data_type;
   static constexpr unsigned kWord = kBytesOf<Data>;
-  static_assert(kWord >= 8 && kWord <= kMaxWord && (kWord & (kWord - 1)) == 0, "a beat has 8 to 128 bytes");
+  static_assert(kWord >= 4 && kWord <= kMaxWord && (kWord & (kWord - 1)) == 0, "a beat has 4 to 128 bytes");
+  static constexpr unsigned kStrobeBytes = (kWord + 7) / 8;
 
   // e: an event that never comes.
   AxiBridge(tlm::tlm_initiator_socket<>& socket, const sc_core::sc_event& e, Evaluation& evaluation)
@@ -79,7 +80,7 @@ template <class Model> class AxiBridge : public AxiMaster {
     p->m_axi_awaddr = awaddr.value, p->m_axi_awid = static_cast<uint8_t>(awid.value), p->m_axi_awlen = awlen.value,
     p->m_axi_awsize = awsize.value, p->m_axi_awburst = awburst.value, p->m_axi_awvalid = awvalid.value;
     pin_to_bytes(wdata.value, p->m_axi_wdata, kWord);
-    pin_to_bytes(wstrb.value, p->m_axi_wstrb, kWord / 8);
+    pin_to_bytes(wstrb.value, p->m_axi_wstrb, kStrobeBytes);
     p->m_axi_wlast = wlast.value, p->m_axi_wvalid = wvalid.value, p->m_axi_rready = rready.value,
     p->m_axi_bready = bready.value;
     p->m_axi_arready = arready.value, p->m_axi_awready = awready.value, p->m_axi_wready = wready.value;
@@ -119,13 +120,13 @@ template <class Model> class AxiBridge : public AxiMaster {
     Burst* b = beat_wanted();
     if (!b) return;
     const unsigned at = b->axi.at(b->axi.beat), bytes = b->axi.bytes();
-    if (bytes == kWord) {
+    if (bytes == kWord && kWord >= 8) {  // its strobes are whole bytes
       pin_to_bytes(wdata.value, b->data + at, kWord);
-      pin_to_bytes(wstrb.value, reinterpret_cast<uint8_t*>(b->axi.strobes) + at / 8, kWord / 8);
+      pin_to_bytes(wstrb.value, reinterpret_cast<uint8_t*>(b->axi.strobes) + at / 8, kStrobeBytes);
     } else {
-      uint8_t lanes[kWord], strobes[kWord / 8];
+      uint8_t lanes[kWord], strobes[kStrobeBytes];
       pin_to_bytes(wdata.value, lanes, kWord);
-      pin_to_bytes(wstrb.value, strobes, kWord / 8);
+      pin_to_bytes(wstrb.value, strobes, kStrobeBytes);
       const unsigned lane = b->axi.lane(b->axi.beat);
       memcpy(b->data + at, lanes + lane, bytes);
       for (unsigned i = 0; i < bytes; i++) {
@@ -142,8 +143,8 @@ template <class Model> class AxiBridge : public AxiMaster {
   void look_at_strobes(const Burst& b) {
     BurstShape shape = {b.axi.start, b.axi.beats, b.axi.size, b.axi.kind};
     for (unsigned i = 0; i < b.axi.beat; i++) shape.advance();
-    uint8_t strobes[kWord / 8];
-    pin_to_bytes(wstrb.value, strobes, kWord / 8);
+    uint8_t strobes[kStrobeBytes];
+    pin_to_bytes(wstrb.value, strobes, kStrobeBytes);
     const std::string wrong = describe_strobes(shape, strobes, kWord);
     if (!wrong.empty()) breach(wrong);
   }

@@ -157,7 +157,7 @@ template <unsigned kWord> class DramOf : public Dram {
     if (!axi.offered) return;
     const unsigned at = axi.at(axi.beat);
     const uint8_t* data = writes_.front()->get_data_ptr() + at;
-    if (axi.bytes() == kWord) {
+    if (axi.bytes() == kWord && kWord >= 8) {  // its strobes are whole bytes
       memcpy(pins_.m_axi_wdata, data, kWord);
       memcpy(pins_.m_axi_wstrb, reinterpret_cast<const uint8_t*>(axi.strobes) + at / 8, kWord / 8);
     } else {
@@ -267,13 +267,14 @@ template <unsigned kWord> class DramOf : public Dram {
 
 std::unique_ptr<Dram> Dram::make(sc_core::sc_module_name name, Clock& clock, unsigned word) {
   switch (word) {
+    case 4: return std::make_unique<DramOf<4>>(name, clock);
     case 8: return std::make_unique<DramOf<8>>(name, clock);
     case 16: return std::make_unique<DramOf<16>>(name, clock);
     case 32: return std::make_unique<DramOf<32>>(name, clock);
     case 64: return std::make_unique<DramOf<64>>(name, clock);
     case 128: return std::make_unique<DramOf<128>>(name, clock);
     default:
-      throw std::invalid_argument("Dram: a beat has 8 to 128 bytes, a power of two, not " + std::to_string(word));
+      throw std::invalid_argument("Dram: a beat has 4 to 128 bytes, a power of two, not " + std::to_string(word));
   }
 }
 

@@ -16,7 +16,7 @@ class Dram : public sc_core::sc_module, public Clocked {
  public:
   tlm_utils::simple_target_socket<Dram> socket;
 
-  // word: bytes of a beat, 8 to 128, a power of two.
+  // word: bytes of a beat, 4 to 128, a power of two.
   static std::unique_ptr<Dram> make(sc_core::sc_module_name name, Clock& clock, unsigned word);
 
   // The region; base and bytes are multiples of 4096, host stays the caller's. Until then every access is answered with

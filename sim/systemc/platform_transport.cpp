@@ -29,9 +29,6 @@ class PlatformWait : public Waitable {
       *error = "inject: late and upset are for the plain simulator: a platform's interrupts and state are its own";
     return here;
   }
-  void strike(const Fault& fault) override {
-    throw Stopped(fault.kind == Fault::kFatal ? "injected $fatal" : "injected $stop");
-  }
 
  private:
   Platform& platform_;
@@ -45,7 +42,8 @@ bool taken = false;
 
 struct presil_transport : TransportState {
   explicit presil_transport(Platform& p) : platform(p), wait(p), waiter(wait) {}
-  static std::unique_ptr<presil_transport> make(const presil_transport_options& o, std::string* error, int* code);
+  static std::unique_ptr<presil_transport> make(const presil_transport_options& o, std::string* error);
+  bool attach(uint64_t seed, std::string* why);
   void close();
 
   template <class Body> int perform(Body body) {
@@ -53,7 +51,6 @@ struct presil_transport : TransportState {
     if (!platform.stopped().empty()) throw Stopped(platform.stopped());
     return code;
   }
-  void on_stop() noexcept {}
   void describe(presil_transport_info* info);
   uint32_t registers() const { return platform.chip().register_bytes(); }
   int access(bool write, uint32_t offset, uint32_t* value) {
@@ -70,15 +67,11 @@ struct presil_transport : TransportState {
   uint64_t cycles() { return platform.chip().cycles() - cycles_before; }
   unsigned word() { return platform.chip().word(); }
   void configure(uint64_t seed) { platform.dram().configure(memory_settings, seed); }
-  WriteLog& write_log() { return platform.dram().state().write_log(); }
-  void launched() {}
-  void waited() {}
+  AxiMemoryState& model() { return platform.dram().state(); }
   void watch(bool on) {
     if (!on) return platform.chip().watch_writes({});
     platform.chip().watch_writes([this](uint64_t address, uint64_t bytes) { note_write(address, bytes); });
   }
-  presil_bus_fault fault() { return platform.dram().state().fault(); }
-  void set_faults(const Fault* faults, size_t count) { platform.dram().state().set_faults(faults, count); }
   bool traces() { return platform.chip().traces(); }
   std::string no_trace() {
     return "this chip's library (build " + platform.settings().build + ") has no tracing; the trace build has";
@@ -95,43 +88,25 @@ struct presil_transport : TransportState {
   void note_write(uint64_t address, uint64_t bytes) {
     for (uint64_t at = address - memory.base(), end = at + bytes; at < end;) {
       const uint64_t first = at % 64, count = std::min(64 - first, end - at);
-      write_log().add(at - first, (~uint64_t{0} >> (64 - count)) << first, now());
+      model().write_log().add(at - first, (~uint64_t{0} >> (64 - count)) << first, now());
       at += count;
     }
   }
 };
 
-std::unique_ptr<presil_transport> presil_transport::make(const presil_transport_options& o, std::string* error,
-                                                         int* code) {
-  if (!offered || taken) {
-    *error = "open: the platform is in use, or there is none";
-    return nullptr;
-  }
-  Platform& p = *offered;
-  auto t = std::make_unique<presil_transport>(p);
-  if (!TransportOps<presil_transport>::take_options(t.get(), o, p.chip().word(), error)) return nullptr;
-  try {
-    p.map(t->memory.base(), t->memory.host(), t->memory.bytes());
-    p.dram().configure(t->memory_settings, o.seed);
-    p.chip().set_monitored(t->settings.monitor);
-    stage->perform([&] {
-      p.reset();
-      p.launch(0);
-      return 0;
-    });
-  } catch (...) {
-    p.map(0, nullptr, 0);
-    throw;
-  }
-  if (!p.stopped().empty()) {
-    *error = p.stopped();
-    *code = PRESIL_TRANSPORT_ESTOPPED;
-    p.map(0, nullptr, 0);
-    return nullptr;
-  }
-  t->cycles_before = p.chip().cycles();
+std::unique_ptr<presil_transport> presil_transport::make(const presil_transport_options&, std::string* error) {
+  if (offered && !taken) return std::make_unique<presil_transport>(*offered);
+  *error = "open: the platform is in use, or there is none";
+  return nullptr;
+}
+
+bool presil_transport::attach(uint64_t seed, std::string*) {
+  platform.map(memory.base(), memory.host(), memory.bytes());
+  configure(seed);
+  platform.chip().set_monitored(settings.monitor);
+  cycles_before = platform.chip().cycles();
   taken = true;
-  return t;
+  return true;
 }
 
 // What the chip was doing for this client has to end before its memory goes.
@@ -143,9 +118,7 @@ void presil_transport::close() {
     });
   } catch (...) {  // a chip that stops in its reset is left as it is: the next open() resets it again
   }
-  write_log().stop();
   watch(false);
-  set_faults(nullptr, 0);
   platform.map(0, nullptr, 0);
   taken = false;
 }

@@ -54,7 +54,7 @@ REFUSED = [
     ("apb", "registers.prefix = 'reg_'",
      r"^registers: top has no port reg_psel \(psel, input, 1 bit\), which .* cfg_psel_i"),
     ("apb", "registers.names = { paddr = 'cfg_pwdata_i' }",
-     r"cfg_pwdata_i is taken already, by registers\.names\.paddr"),
+     r"^registers\.names\.paddr: cfg_pwdata_i found, which is called like pwdata: the port of paddr expected"),
     ("apb", "registers.names = { adr = 'x' }", r"^registers\.names\.adr: no such wire; there are: psel, penable"),
     ("apb", "registers.names = { prdata = 'done_intr' }", r"^registers\.names\.prdata: done_intr .* 32 expected|taken"),
     ("apb", "registers.clock = 'pclk'", r"^registers\.clock: 'pclk' is no clock of the map; there are: aclk"),

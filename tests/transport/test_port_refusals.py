@@ -25,6 +25,8 @@ def top(**changes) -> list[Port]:
         ("m_axi_", port_map.READ_WIRES | port_map.WRITE_WIRES, WIDTHS),
     ):
         for wire, (direction, width, _) in wires.items():
+            if wire == "wid":  # AXI3's alone
+                continue
             known = [bits for part, bits in widths.items() if wire.endswith(part)]
             ports.append(Port(prefix + wire, direction, width or known[0]))
     out = [Port(p.name, p.direction, changes.get(p.name, p.width)) for p in ports]
@@ -33,7 +35,20 @@ def top(**changes) -> list[Port]:
     return [p for p in out if p.width is not None]
 
 
-def refused(folder, changes, ports=None) -> tuple[str, set]:
+class Signals:
+    """What the RTL does: as of a top that resets high and has one clock; or of one that resets low, or has another."""
+
+    def __init__(self, level="high", clocks=()):
+        self.level, self.clocks = level, set(clocks)
+
+    def reset_level(self, port):
+        return self.level
+
+    def clocks_of(self, port, clocks):
+        return self.clocks
+
+
+def refused(folder, changes, ports=None, signals=None) -> tuple[str, set]:
     """What the map is refused with, and the lines of port_map.py that this went through."""
     file = folder / "map.toml"
     path = None
@@ -43,11 +58,10 @@ def refused(folder, changes, ports=None) -> tuple[str, set]:
     elif isinstance(changes, Path):
         path, changes = changes, ()
     with pytest.raises(port_map.MapError) as caught:
-        port_map.understand(port_map.load(path, changes), "top", ports or top())
+        port_map.understand(port_map.load(path, changes), "top", ports or top(), signals)
     return str(caught.value), {entry.lineno + 1 for entry in caught.traceback if entry.path.name == "port_map.py"}
 
 
-INTERRUPTS = "interrupts = {" + ", ".join(f"i{i} = 'level'" for i in range(33)) + "}"
 CASES = [
     (Path("/no/such.toml"), {}, "the port map can't be read: "),
     (b"clocks = ", {}, "not TOML: "),
@@ -64,7 +78,7 @@ CASES = [
     (["resets.rst = 'on'"], {}, 'resets.rst.active: "high" or "low" expected, found \'on\''),
     (["resets.rst = { cycles = 901 }"], {}, "resets.rst.cycles: a whole number from 0 to 900 expected, found 901"),
     (["resets = {}"], {}, "top has ports that the map gives no meaning: rst (input, 1 bit); give inputs a value"),
-    ([INTERRUPTS], {}, "interrupts: at most 32 expected, found 33"),
+    (["interrupts.irq = 'level'"], {"irq": 33}, "interrupts: at most 32 bits expected, found 33"),
     (["ties = 5"], {}, "ties: a table of port = value expected, found 5"),
     (["ties.test = 4"], {"test": 2}, "ties.test: a whole number of 2 bits expected, found 4"),
     (["ties.clk = 0"], {}, "ties.clk: clk is taken already, by clocks.clk"),
@@ -75,6 +89,11 @@ CASES = [
     (["registers.names.adr = 'x'"], {}, "registers.names.adr: no such wire; there are: awaddr, "),
     (["registers.names.awprot = 3"], {}, "registers.names.awprot: the name of a port expected, found 3"),
     (["registers.names.awaddr = ''"], {}, "registers.names.awaddr: this wire is needed: the name of a port expected"),
+    (["memory.names = { arid = 'm_axi_awid', awid = 'm_axi_arid' }"], {},
+     "memory[0].names.arid: m_axi_awid found, which is called like awid: the port of arid expected"),
+    (["memory.names = { wready = 'm_axi_awready', awready = 'm_axi_wready' }"], {},
+     "memory[0].names.awready: m_axi_wready found, which is called like wready: the port of awready expected"),
+    ([], {"m_axi_awlock": 2, "m_axi_arlock": 2}, "memory[0]: top has WID, or AxLOCK of 2 bits, which AXI4 has not: "),
     ([], {"s_axil_awvalid": None},
      "registers: top has no port s_axil_awvalid (awvalid, input, 1 bit), which this bus needs: set registers.prefix"),
     ([], {"s_axil_wvalid": 2}, "registers: wvalid: s_axil_wvalid of top has 2 bits: 1 expected"),
@@ -111,6 +130,21 @@ def test_each_refusal(tmp_path, changes, ports, text):
     assert refused(tmp_path, changes, top(**ports))[0].startswith(text)
 
 
+SIGNALS = [
+    (Signals("low"), 'resets.rst: top resets where it is low: "low" expected, found "high"'),
+    (
+        Signals(clocks=["pclk"]),
+        "registers.clock: s_axil_awready (awready) of top changes with pclk: that clock expected",
+    ),
+]
+
+
+@pytest.mark.parametrize(("signals", "text"), SIGNALS, ids=["reset", "clock"])
+def test_what_the_rtl_does_otherwise(tmp_path, signals, text):
+    port_map.understand({}, "top", top(), Signals(clocks=["clk"]))
+    assert refused(tmp_path, [], signals=signals)[0].startswith(text)
+
+
 def two_ports(bits: int) -> list[Port]:
     """presil_top with a second memory port, both with IDs of so many bits."""
     second = [Port(p.name.replace("m_axi_", "m_axi1_"), p.direction, p.width) for p in top() if "m_axi_" in p.name]
@@ -130,4 +164,6 @@ def test_no_refusal_is_left_out(tmp_path):
     seen = refused(tmp_path, ["memory = [{}, {}]"], two_ports(8))[1]
     for changes, ports, _ in CASES:
         seen |= refused(tmp_path, changes, top(**ports))[1]
+    for signals, _ in SIGNALS:
+        seen |= refused(tmp_path, [], signals=signals)[1]
     assert len(raised) > 30 and not raised - seen, f"lines of port_map.py: {sorted(raised - seen)}"

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chips behind port maps in SystemC and DPI, which CI has in the plain harness alone (test_kinds.py, test_widths.py);
+and faults of a map that only the simulation can see (docs/ports.md, "What a wrong map does"), in every way."""
+
+import os
+import random
+import re
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from .kinds import WAYS, made
+from .servers import BUILD, SERVERS, Server
+from .test_document import memory
+from .test_ports import BASE, ID, SCRATCH, SIZE, WORD, Client, Transport, TransportError, start
+
+START = {"systemc": "presil-serve {socket} --library ", "dpi": ""}
+
+
+def served(monkeypatch, way: str, made_file: Path) -> None:
+    tail = " +presil_socket={socket}" if way == "dpi" else ""
+    monkeypatch.setitem(SERVERS, "kind", f"{START[way]}{made_file}{tail}")
+
+
+@pytest.mark.parametrize("way", ["systemc", "dpi"])
+def test_lite(way, tmp_path, monkeypatch):
+    """Registers of 64 bits, a vector of interrupts, and a copy, as in test_kinds.py."""
+    served(monkeypatch, way, made(tmp_path / "b", "lite", way))
+    data, fd = random.Random(3).randbytes(0x20000), memory()
+    os.pwrite(fd, data, 0)
+    with Server("kind", "lite", tmp_path) as server:
+        client = Client(server.path, fd)
+        assert [client.read32(at) for at in (ID, WORD, SCRATCH)] == [0x504F5254, 32, 0x12345678]
+        client.post(9, struct.pack("<Q", 0))
+        start(client, 0, BASE, BASE + 0x40000, 16, 5)
+        while client.read32(28) & 1:
+            client.ask(10, struct.pack("<QQQ", 1000, 0, 0))
+        assert client.read32(0xDFE0) == 0b101
+        assert os.pread(fd, 2560, 0x40000) == data[:2560]
+    os.close(fd)
+
+
+@pytest.mark.parametrize("word", [4, 8, 32, 128])
+@pytest.mark.parametrize("way", ["systemc", "dpi"])
+def test_any_burst(way, word, tmp_path, monkeypatch):
+    file = made(tmp_path / "b", "burst", way, PORTS="", MAP=["clocks.clk = 1"], PARAMETERS=[f"WORD={word}"])
+    if way == "systemc":
+        command, server = [BUILD / "bin/test_bursts", file], None
+    else:
+        served(monkeypatch, way, file)
+        server = Server("kind", "burst", tmp_path).__enter__()
+        command = [BUILD / "bin/test_bursts", f"socket:{server.path}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500)
+    if server:
+        server.__exit__(None, None, None)
+    assert done.returncode == 0 and "PASSED" in done.stderr, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+def poke(chip) -> None:
+    """Copies on both engines of presil_ports_many_top, and then nothing but cycles."""
+    start(chip, 0, BASE, BASE + 0x40000, 7, 5)
+    start(chip, 0x10000, BASE + 0x10000, BASE + 0x60000, 3, 29)
+
+
+FAULTS = {
+    "polarity of an interrupt": ("apb", "interrupts.done_intr = { kind = 'level', active = 'low' }",
+                                 r"interrupts\.done_intr is active at the end of the reset"),
+    "a level as a pulse": ("many", "interrupts.irq_a = 'pulse'",
+                           r"interrupts\.irq_a is a pulse in the port map and stays"),
+    "a pulse as a level": ("many", "interrupts.step_b = 'level'",
+                           r"interrupts\.step_b is a level in the port map and fell by itself"),
+    "the wrong port as sram": (
+        "many", "memory = [{ prefix = 'rd_' }, { prefix = 'wr_' }, { prefix = 'sram_', bus = 'axi3' }, "
+        "{ prefix = 'big_', sram = { base = 0x80000000, bytes = 0x2000 } }]",
+        r"the memory on the chip: a read at 0x110000 is outside of 0x80000000 to 0x80002000"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_wrong_map_ends_in_a_text(way, fault, tmp_path, monkeypatch):
+    chip, change, text = FAULTS[fault]
+    file = made(tmp_path / "b", chip, way, MAP=[change])
+    if way == "plain":
+        with pytest.raises(TransportError, match=text):
+            with Transport(file, memory_bytes=SIZE, memory_base=BASE) as opened:
+                poke(opened)
+                for _ in range(1000):
+                    opened.wait(1000)
+        return
+    served(monkeypatch, way, file)
+    fd = memory()
+    with Server("kind", chip, tmp_path) as server:
+        said = ""
+        try:
+            client = Client(server.path, fd)
+            said = repr(client.welcome)
+            poke(client)
+            for _ in range(1000):
+                client.ask(10, struct.pack("<QQQ", 1000, 0, 0))
+        except (AssertionError, OSError, struct.error) as error:
+            said += repr(error)
+        said += server.log.read_text() if way == "dpi" else ""
+    os.close(fd)
+    assert re.search(text, said), said[-3000:]
