@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "presil_chip.h"
+#include "presil_kit_plan.h"
 
 enum { WORD = 16, IN_WORDS = 4096, WEIGHT_WORDS = 8192, OUT_WORDS = 1024, MOST_BLOCKS = 64, PARAM_WORDS = 9 };
 enum { A_ID = 0x00, A_VERSION = 0x04, A_SIZES = 0x08, A_CONTROL = 0x0c, A_STATUS = 0x10 };
@@ -27,22 +27,16 @@ typedef struct {
     uint32_t n, y, x, block;
 } operation;
 
-/* NHWC; strides in bytes, the last one is 1. block: bytes from 16 channels of a pixel to its next 16: 16, or those of a
- * plane (NC/16HW16). */
 typedef struct {
-    uint64_t data;
-    int64_t shape[4], stride[4], block;
-} view;
-
-typedef struct {
-    const char *label;
     uint32_t mode, tiling;
-    view in, out, res;
-    int64_t kernel[2], stride[2], padding[2], dilation[2]; /* rows, columns */
+    presil_kit_view in, out, res;
+    presil_kit_window window;
+    presil_kit_epilogue quant;
     uint64_t weights, params;
     int64_t in_blocks; /* channel blocks of the input that a block of the output needs */
-    int32_t zero_point, low, high, pad, res_zero, res_mult;
-    uint32_t multiplier, shift; /* MODE_UNIFORM */
+    int32_t pad, res_mult;
+    int32_t multiplier; /* MODE_UNIFORM */
+    uint32_t shift;
     uint64_t macs;
 } layer;
 
@@ -54,16 +48,10 @@ struct presil_layout {
     uint64_t params_at, bytes;
 };
 extern const presil_layout sa16_planar; /* of activations */
-
-struct presil_plan {
-    char label[64];
-    uint64_t macs, estimate, signature;
-    operation *ops;
-    uint32_t op_count, op_room;
-    presil_byte_range *ranges; /* reads, then writes */
-    uint32_t read_count, range_count, range_room;
-    view out;
-};
+#define SA16_KINDS                                                                                                     \
+    (1u << PRESIL_OP_NOP | 1u << PRESIL_OP_COPY | 1u << PRESIL_OP_CONV | 1u << PRESIL_OP_POOL_MAX |                    \
+     1u << PRESIL_OP_POOL_AVERAGE)
+extern const presil_kit_commands sa16_commands;
 
 struct presil_chip {
     uint32_t next, done;        /* operations of the running launch */
@@ -71,9 +59,13 @@ struct presil_chip {
     bool known[2];
 };
 
-__attribute__((format(printf, 3, 4))) int sa16_fail(presil_error_buffer *error, int status, const char *format, ...);
+static inline int64_t blocks_of(int64_t channels) { return presil_kit_parts(channels, WORD); }
 /* scale = multiplier / 2^(shift + 16); false: it can't be said so. */
-bool sa16_scale(double scale, int32_t *multiplier, uint32_t *shift);
+static inline bool sa16_scale(double scale, int32_t *multiplier, uint32_t *shift) {
+    if (!presil_kit_multiplier(scale, 16, 79, multiplier, shift)) return false;
+    *shift -= 16;
+    return true;
+}
 
 /* weights.c */
 int sa16_layout(const presil_chip *, const presil_weights_desc *, presil_layout **, uint64_t *, presil_error_buffer *);
@@ -88,15 +80,12 @@ int sa16_layer_of(const presil_op *op, layer *out, presil_error_buffer *error);
 /* plan.c, tiles.c */
 int sa16_supports(const presil_chip *, const presil_op *, presil_error_buffer *);
 int sa16_plan(const presil_chip *, const presil_op *, presil_plan **, presil_error_buffer *);
-int sa16_plan_info(const presil_plan *, presil_plan_info *);
 int sa16_describe(const presil_plan *, presil_daddr, char *, size_t);
-void sa16_plan_free(presil_plan *);
 int sa16_merge(const presil_chip *, const presil_plan *const *, uint32_t, const char *, presil_plan **,
                presil_error_buffer *);
-int sa16_save(const presil_plan *, presil_daddr, void *, uint64_t *, presil_error_buffer *);
 int sa16_load(const presil_chip *, const void *, uint64_t, presil_daddr, uint64_t, presil_plan **,
               presil_error_buffer *);
-uint64_t sa16_signature(const presil_plan *);
+/* To `plan`; NULL: only whether it can. */
 int sa16_tile(const layer *l, presil_plan *plan, presil_error_buffer *error);
 /* run.c */
 int sa16_probe(presil_chip *, const presil_link *, presil_error_buffer *);
@@ -110,6 +99,4 @@ int sa16_progress(presil_chip *, const presil_link *, uint64_t *);
 int sa16_names(const presil_chip *, presil_names *);
 /* twin.c */
 int sa16_execute(presil_chip *, const presil_plan *, const presil_executor_memory *, presil_error_buffer *);
-
-static inline int64_t blocks_of(int64_t channels) { return (channels + WORD - 1) / WORD; }
 #endif

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sa16 as Presil's driver sees it: the one symbol of libpresil_chip_sa16.so. */
-#include <stdlib.h>
-#include <string.h>
 #include "sa16.h"
 
 static int create(const char *config, presil_chip **out, presil_error_buffer *error) {
     if (strcmp(config, "sa16") != 0)
-        return sa16_fail(error, PRESIL_EINVAL, "sa16 has one configuration, \"sa16\", not \"%s\"", config);
+        return presil_kit_fail(error, PRESIL_EINVAL, "sa16 has one configuration, \"sa16\", not \"%s\"", config);
     *out = calloc(1, sizeof **out);
-    return *out ? PRESIL_OK : sa16_fail(error, PRESIL_EHOSTMEM, "no host memory for a chip");
+    return *out ? PRESIL_OK : presil_kit_fail(error, PRESIL_EHOSTMEM, "no host memory for a chip");
 }
 
 static void destroy(presil_chip *chip) { free(chip); }
@@ -21,7 +19,8 @@ static int limits(const presil_chip *chip, presil_chip_limits *out) {
                                     .has_interrupt = 1,
                                     .has_executor = 1,
                                     .asks_first = 1,
-                                    .numerics = PRESIL_NUMERICS_INTEGER};
+                                    .numerics = PRESIL_NUMERICS_INTEGER,
+                                    .kinds = SA16_KINDS};
     presil_give(out, &own, sizeof own);
     return PRESIL_OK;
 }
@@ -50,16 +49,16 @@ __attribute__((visibility("default"))) const presil_chip_ops *presil_chip_entry(
         .layout_free = sa16_layout_free,
         .supports = sa16_supports,
         .plan = sa16_plan,
-        .plan_info = sa16_plan_info,
+        .plan_info = presil_kit_plan_info,
         .describe = sa16_describe,
-        .plan_free = sa16_plan_free,
+        .plan_free = presil_kit_plan_free,
         .submit = sa16_submit,
         .service = sa16_service,
         .why = sa16_why,
         .counters = sa16_counters,
         .execute = sa16_execute,
         .merge = sa16_merge,
-        .save = sa16_save,
+        .save = presil_kit_save,
         .load = sa16_load,
         .progress = sa16_progress,
         .names = sa16_names,

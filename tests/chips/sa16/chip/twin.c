@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the chip does, without a clock: operations on memory, from their registers alone. */
-#include <stdlib.h>
-#include <string.h>
 #include "sa16.h"
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
@@ -175,12 +173,12 @@ int sa16_execute(presil_chip *chip, const presil_plan *plan, const presil_execut
                  presil_error_buffer *error) {
     (void)chip;
     twin *t = malloc(sizeof *t);
-    if (!t) return sa16_fail(error, PRESIL_EHOSTMEM, "no host memory for the twin");
+    if (!t) return presil_kit_fail(error, PRESIL_EHOSTMEM, "no host memory for the twin");
     t->memory = memory;
     int status = PRESIL_OK;
-    for (uint32_t i = 0; i < plan->op_count && !status; i++) {
-        t->reg = plan->ops[i].reg;
-        if (!run(t)) status = sa16_fail(error, PRESIL_EBUS, "operation %u leaves memory or a local buffer", i);
+    for (uint32_t i = 0; i < plan->count && !status; i++) {
+        t->reg = ((const operation *)presil_kit_command(plan, i))->reg;
+        if (!run(t)) status = presil_kit_fail(error, PRESIL_EBUS, "operation %u leaves memory or a local buffer", i);
     }
     free(t);
     return status;

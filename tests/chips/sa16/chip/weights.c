@@ -1,41 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Packed weights: [output block][input block][row][column][16 inputs][16 outputs], then for each output block 16
  * biases, 16 multipliers and 16 shifts. */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include "sa16.h"
-
-bool sa16_scale(double scale, int32_t *multiplier, uint32_t *shift) {
-    int exponent = 0;
-    double mantissa = frexp(scale, &exponent) * 2147483648.0; /* exact for fp32 */
-    if (!isfinite(scale) || exponent > 15) return false;
-    int64_t m = (int64_t)rint(mantissa);
-    int64_t s = 15 - exponent;
-    for (; m > INT32_MAX || m < INT32_MIN || s > 63; s--) m /= 2;
-    *multiplier = (int32_t)m;
-    *shift = (uint32_t)s;
-    return s >= 0;
-}
 
 int sa16_layout(const presil_chip *chip, const presil_weights_desc *desc, presil_layout **out, uint64_t *bytes,
                 presil_error_buffer *error) {
     (void)chip;
     const int64_t o = desc->shape[0], i = desc->shape[1], groups = desc->groups ? desc->groups : 1;
     if (desc->compute != PRESIL_COMPUTE_INT8 || desc->weight_dtype != PRESIL_INT8)
-        return sa16_fail(error, PRESIL_EUNSUPPORTED, "sa16 computes in int8 alone");
+        return presil_kit_fail(error, PRESIL_EUNSUPPORTED, "sa16 computes in int8 alone");
     if (desc->input_dilation[0] > 1 || desc->input_dilation[1] > 1)
-        return sa16_fail(error, PRESIL_EUNSUPPORTED, "sa16 has no transposed convolutions (input dilation)");
+        return presil_kit_fail(error, PRESIL_EUNSUPPORTED, "sa16 has no transposed convolutions (input dilation)");
     if (o < 1 || i < 1 || desc->shape[2] < 1 || desc->shape[3] < 1)
-        return sa16_fail(error, PRESIL_EUNSUPPORTED, "an empty kernel");
+        return presil_kit_fail(error, PRESIL_EUNSUPPORTED, "an empty kernel");
     const bool diagonal = groups > 1;
     if (diagonal && (o % groups || o / groups != i || WORD % i))
-        return sa16_fail(error, PRESIL_EUNSUPPORTED,
-                         "sa16 has grouped convolutions with 1, 2, 4, 8 or 16 channels in and as many out of each group"
-                         ", not %lld in and %lld out",
-                         (long long)i, (long long)(o / groups));
+        return presil_kit_fail(
+            error, PRESIL_EUNSUPPORTED,
+            "sa16 has grouped convolutions with 1, 2, 4, 8 or 16 channels in and as many out of each group"
+            ", not %lld in and %lld out",
+            (long long)i, (long long)(o / groups));
     presil_layout *l = calloc(1, sizeof *l);
-    if (!l) return sa16_fail(error, PRESIL_EHOSTMEM, "no host memory for a layout");
+    if (!l) return presil_kit_fail(error, PRESIL_EHOSTMEM, "no host memory for a layout");
     memcpy(l->shape, desc->shape, sizeof l->shape);
     l->groups = groups;
     l->diagonal = diagonal;
@@ -56,8 +42,8 @@ static int pack_params(const presil_layout *l, const presil_weights_desc *desc, 
         int32_t multiplier = 0;
         uint32_t shift = 0;
         if (!sa16_scale(desc->scale ? desc->scale[o] : 1.0, &multiplier, &shift))
-            return sa16_fail(error, PRESIL_EUNSUPPORTED, "sa16 scales by less than 32768; channel %lld has %g",
-                             (long long)o, (double)desc->scale[o]);
+            return presil_kit_fail(error, PRESIL_EUNSUPPORTED, "sa16 scales by less than 32768; channel %lld has %g",
+                                   (long long)o, (double)desc->scale[o]);
         if (desc->bias) memcpy(block + o % WORD * 4, (const int32_t *)desc->bias + o, 4);
         memcpy(block + 4 * WORD + o % WORD * 4, &multiplier, 4);
         block[8 * WORD + o % WORD] = (uint8_t)shift;
