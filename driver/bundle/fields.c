@@ -106,6 +106,8 @@ static const bundle_field launch_rows[] = {
     ROW(presil_bundle_launch, 12, BUNDLE_U64, estimate),
     ROW(presil_bundle_launch, 13, BUNDLE_U64, origin),
     ROW(presil_bundle_launch, 14, BUNDLE_U64, tag),
+    ROW(presil_bundle_launch, 15, BUNDLE_U64, scratch),
+    ROW(presil_bundle_launch, 16, BUNDLE_U64, scratch_bytes),
     ROW(presil_bundle_launch, 20, BUNDLE_MEMORY, reads),
     ROW(presil_bundle_launch, 21, BUNDLE_MEMORY, expected),
     GROUPS(presil_bundle_launch, 22, "labels", labels, label_count, &pair_fields),

@@ -266,6 +266,8 @@ int store_launch(presil_bundle_group *group, const presil_capture_launch *launch
                                          .estimate = launch->estimate,
                                          .origin = launch->origin,
                                          .tag = launch->tag,
+                                         .scratch = launch->scratch,
+                                         .scratch_bytes = launch->scratch_bytes,
                                          .reads = reads,
                                          .expected = expected,
                                          .labels = labels->at,

@@ -4,6 +4,7 @@
 #include "device.h"
 #include "fail.h"
 #include "ranges.h"
+#include "running.h"
 
 void presil_log_begin(presil_device *device) {
     device->log.known = false;
@@ -21,6 +22,7 @@ int presil_log_fetch(presil_device *device) {
     if (error) return presil_transport_failed(&device->link, "fetching the log of writes", error);
     for (size_t i = 0; i < count; i++) ranges_add(&device->log.writes, ranges[i].base, ranges[i].bytes);
     ranges_merge(&device->log.writes);
+    ranges_cut(&device->log.writes, device->run.scratch);
     device->log.known = true;
     return PRESIL_OK;
 }

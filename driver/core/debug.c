@@ -59,7 +59,7 @@ static int list_of(const presil_list *from, presil_plan *plan, presil_list **out
         device->chip_ops->plan_free(plan);
         return presil_fail(PRESIL_EHOSTMEM, "a part of a launch: host memory is full");
     }
-    plans[0].plan = plan;
+    plans[0] = presil_recorded(device, plan, NULL, 0);
     *list = (presil_list){.device = device, .plans = plans, .count = 1, .capacity = 1};
     atomic_init(&list->references, 1);
     presil_device_hold(device);

@@ -18,6 +18,7 @@
 #include "report.h"
 #include "residency.h"
 #include "running.h"
+#include "scratch.h"
 #include "start.h"
 
 #include <errno.h>
@@ -221,6 +222,7 @@ void presil_device_close(presil_device *device) {
         return;
     }
     presil_layouts_close(device);
+    presil_scratch_release(device);
     report_leaks(device);
     atomic_store(&device->closed, true);
     presil_exclusive_end(device);

@@ -23,6 +23,7 @@
 #include "report.h"
 #include "residency.h"
 #include "running.h"
+#include "scratch.h"
 #include "chip_writes.h"
 
 #define MOST_HANG_CYCLES (1ull << 40)
@@ -54,6 +55,7 @@ struct presil_device {
 
     device_memory memory;
     residency residency;
+    device_scratch scratch;
     io_mappings io;
     device_layouts layouts;
     work_queue queue;

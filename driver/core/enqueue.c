@@ -8,6 +8,7 @@
 #include "look_at_plan.h"
 #include "queue.h"
 #include "record.h"
+#include "scratch.h"
 
 int presil_plan_enqueue(presil_device *device, presil_stream *stream, presil_plan *plan, launch_tensors *tensors,
                         launch_layouts *layouts, uint64_t plan_ns) {
@@ -22,9 +23,13 @@ int presil_plan_enqueue(presil_device *device, presil_stream *stream, presil_pla
                           .plan = plan,
                           .tensors = tensors,
                           .layouts = layouts,
+                          .scratch = presil_scratch_of(&info),
                           .plan_ns = plan_ns,
                           .origin = presil_origin()};
         status = presil_queue_push(device, stream, &item, false);
+        /* Blocks in layouts of the chip's own give way. */
+        if (status == PRESIL_ENOMEM && item.scratch.bytes && !presil_layouts_release(device))
+            status = presil_queue_push(device, stream, &item, false);
     }
     if (status) {
         device->chip_ops->plan_free(plan);

@@ -15,6 +15,7 @@
 #include "queue.h"
 #include "record.h"
 #include "residency.h"
+#include "scratch.h"
 #include "weights.h"
 
 #include <stdlib.h>
@@ -105,4 +106,4 @@ static void item_free(work_item *item) {
     if (item->kind == ITEM_WAIT) presil_device_drop(item->wait_device);
 }
 
-const queue_ops presil_execution = {.execute = execute, .item_free = item_free};
+const queue_ops presil_execution = {.execute = execute, .item_free = item_free, .admit = presil_scratch_admit};

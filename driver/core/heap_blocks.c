@@ -11,6 +11,7 @@
 #include "presil_heap.h"
 #include "queue.h"
 #include "residency.h"
+#include "scratch.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -56,6 +57,8 @@ int presil_alloc(presil_device *device, presil_stream *stream, presil_pool *pool
     /* Blocks in layouts of the chip's own give way. */
     if (status == PRESIL_HEAP_FULL && atomic_load(&device->layouts.count) && !presil_layouts_release(device))
         status = take(device, pool, bytes, &page, &beyond, &stats);
+    if (status == PRESIL_HEAP_FULL && presil_scratch_give_way(device))
+        status = take(device, pool, bytes, &page, &beyond, &stats);
     if (status == PRESIL_HEAP_NO_HOST_MEMORY) return presil_fail(PRESIL_EHOSTMEM, "presil_alloc: host memory is full");
     if (status) {
         const char *why = beyond                              ? "more than the limit that was set"
@@ -83,7 +86,8 @@ int presil_free(presil_device *device, presil_daddr address) {
         !presil_memory_is_own(device, (uint32_t)((address.value - device->memory.base.value) / PRESIL_HEAP_PAGE))) {
         const uint32_t page = (uint32_t)((address.value - device->memory.base.value) / PRESIL_HEAP_PAGE);
         (void)pthread_mutex_lock(&device->memory.lock);
-        const uint32_t pages = presil_layouts_owns(device, address) ? 0 : presil_heap_size(&device->memory.heap, page);
+        const bool ours = presil_layouts_owns(device, address) || presil_scratch_owns(device, address);
+        const uint32_t pages = ours ? 0 : presil_heap_size(&device->memory.heap, page);
         if (device->residency.owned) presil_residency_owned(device, page, pages);
         presil_layouts_freed(device, page, pages);
         if (pages) status = presil_heap_free(&device->memory.heap, page);
@@ -104,7 +108,8 @@ int presil_memory_get_stats(presil_device *device, presil_memory_stats *out) {
     presil_heap_get_stats(&device->memory.heap, &s);
     /* The driver's own block is not the user's. */
     const uint64_t own = device->memory.own[PRESIL_HEAP_PAGES][PRESIL_HEAP_ALL].current,
-                   own_allocations = device->memory.own[PRESIL_HEAP_BLOCKS][PRESIL_HEAP_ALL].gained;
+                   own_allocations = device->memory.own[PRESIL_HEAP_BLOCKS][PRESIL_HEAP_ALL].gained,
+                   scratch = device->scratch.block.bytes;
     (void)pthread_mutex_unlock(&device->memory.lock);
     const uint64_t page = PRESIL_HEAP_PAGE;
     const presil_memory_stats stats = {
@@ -127,6 +132,7 @@ int presil_memory_get_stats(presil_device *device, presil_memory_stats *out) {
         .unpacks = atomic_load(&device->layouts.unpacks),
         .unpack_bytes = atomic_load(&device->layouts.unpack_bytes),
         .unpack_ns = atomic_load(&device->layouts.unpack_ns),
+        .scratch = scratch,
     };
     memcpy(out, &stats, out->size < sizeof stats ? out->size : sizeof stats);
     return PRESIL_OK;
@@ -231,6 +237,7 @@ static void punch(void *context, uint32_t page, uint32_t pages) {
 /* Work that was enqueued before its blocks were freed may still read them: the pages go once it has passed. */
 void presil_memory_empty_cache(presil_device *device) {
     if (presil_enter(device) || presil_layouts_release(device) || presil_exclusive_begin(device)) return;
+    presil_scratch_release(device);
     (void)pthread_mutex_lock(&device->memory.lock);
     presil_heap_release(&device->memory.heap, punch, device);
     (void)pthread_mutex_unlock(&device->memory.lock);

@@ -103,6 +103,7 @@ int presil_launch(presil_device *device, const work_item *item) {
     take_label(&report, info.label);
     const layout_totals before = presil_layouts_totals(device);
     bool began = false;
+    device->run.scratch = (presil_byte_range){item->scratch.at, item->scratch.bytes};
     status = run(device, item, mode, &info, &report, &began);
     if (atomic_load_explicit(&device->layouts.count, memory_order_relaxed)) {
         const layout_totals after = presil_layouts_totals(device);

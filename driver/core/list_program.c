@@ -8,6 +8,7 @@
 #include "look_at_plan.h"
 #include "queue.h"
 #include "record.h"
+#include "scratch.h"
 #include "presil_debug.h"
 
 #include <stddef.h>
@@ -43,7 +44,7 @@ static const char *no_error(presil_transport *t) {
     return "the listener refused it";
 }
 
-static int tell(presil_device *device, const presil_plan *plan, const presil_program_sink *sink) {
+static int tell(presil_device *device, const recorded_plan *recorded, const presil_program_sink *sink) {
     static const presil_transport_ops ops = {.size = sizeof ops,
                                              .abi = PRESIL_TRANSPORT_ABI,
                                              .read32 = read_zero,
@@ -55,10 +56,12 @@ static int tell(presil_device *device, const presil_plan *plan, const presil_pro
     const presil_link link = {.size = sizeof link, .ops = &ops, .handle = (presil_transport *)(void *)(uintptr_t)sink};
     presil_command_memory memory = device->memory.command;
     memory.host = NULL;
+    memory.scratch = recorded->scratch.at;
+    memory.scratch_bytes = recorded->scratch.bytes;
     char text[ERROR_TEXT] = "";
     presil_error_buffer error = {text, sizeof text};
     int status = device->chip_ops->reset(device->chip, &link, &memory, &error);
-    if (!status) status = device->chip_ops->submit(device->chip, &link, &memory, plan, 0, &error);
+    if (!status) status = device->chip_ops->submit(device->chip, &link, &memory, recorded->plan, 0, &error);
     return status ? presil_fail(status, "presil_list_program: %s", text) : PRESIL_OK;
 }
 
@@ -76,7 +79,11 @@ int presil_list_program(const presil_list *list, const presil_program_sink *sink
                            device->chip_ops->name);
     status = presil_exclusive_begin(device);
     if (status) return status;
-    status = tell(device, list->plans[0].plan, sink);
+    work_item item = {.scratch = list->plans[0].scratch};
+    if (item.scratch.bytes) status = presil_scratch_find(device, &item);
+    recorded_plan recorded = list->plans[0];
+    recorded.scratch = item.scratch;
+    if (!status) status = tell(device, &recorded, sink);
     presil_exclusive_end(device);
     return status;
 }

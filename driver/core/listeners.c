@@ -13,6 +13,7 @@
 #include "queue.h"
 #include "ranges.h"
 #include "residency.h"
+#include "running.h"
 #include "chip_writes.h"
 
 #include <stddef.h>
@@ -103,7 +104,9 @@ void presil_capture_begin(presil_device *device, const work_item *item, const pr
                                         .read = read_memory,
                                         .describe = describe,
                                         .write_time = write_time,
-                                        .core = device};
+                                        .core = device,
+                                        .scratch = device->run.scratch.base,
+                                        .scratch_bytes = device->run.scratch.bytes};
     c->may_write.count = 0;
     c->may_write.lost = false;
     if (info->write_box_count) {

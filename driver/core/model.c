@@ -9,6 +9,7 @@
 #include "presil_clock.h"
 #include "ranges.h"
 #include "residency.h"
+#include "running.h"
 
 #include <errno.h>
 #include <string.h>
@@ -30,6 +31,8 @@ int presil_twin_run(presil_device *device, const presil_plan *plan, uint8_t *mem
                                            .host = memory,
                                            .on_write = log_writes ? on_write : NULL,
                                            .context = device,
+                                           .scratch = device->run.scratch.base,
+                                           .scratch_bytes = device->run.scratch.bytes,
                                            .threads =
                                                atomic_load_explicit(&device->twin.threads, memory_order_relaxed)};
     device->twin.writes.count = 0;
@@ -38,6 +41,7 @@ int presil_twin_run(presil_device *device, const presil_plan *plan, uint8_t *mem
     const int status = device->chip_ops->execute(device->chip, plan, &window, &error);
     report->twin_ns += presil_now_ns() - start;
     if (log_writes) ranges_merge(&device->twin.writes);
+    if (log_writes) ranges_cut(&device->twin.writes, device->run.scratch);
     return status ? presil_fail(status, "%s", text) : PRESIL_OK;
 }
 

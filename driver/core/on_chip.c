@@ -227,6 +227,8 @@ static int run_segment(rtl_launch *launch, uint32_t segment, presil_report *repo
     const int error =
         device->link.ops->launch ? device->link.ops->launch(device->link.handle, launch->info->signature + segment) : 0;
     if (error) return presil_transport_failed(&device->link, "preparing the launch", error);
+    device->memory.command.scratch = device->run.scratch.base;
+    device->memory.command.scratch_bytes = device->run.scratch.bytes;
     int status =
         device->chip_ops->submit(device->chip, &device->link, &device->memory.command, launch->plan, segment, &buffer);
     if (status) return presil_fail(status, "%s", text);
@@ -269,11 +271,14 @@ int presil_launch_rtl(presil_device *device, const presil_plan *plan, const pres
     int status = sync_ranges(device, device->link.ops->sync_for_device, info->reads, info->read_count);
     const bool two = device->residency.state != NULL;
     if (!status) status = presil_io_map_plan(device, info);
+    const presil_byte_range scratch = device->run.scratch;
+    if (!status && scratch.bytes) status = presil_io_map(device, scratch.base, scratch.bytes);
     if (!status && two) status = presil_residency_send(device, info);
     for (uint32_t segment = 0; segment < info->segments && !status; segment++)
         status = run_segment(&launch, segment, report);
     if (!status && !is_coherent(device)) status = presil_each_write(device, info, sync_for_host);
     const bool now = !device->residency.late || report->mode == PRESIL_MODE_VERIFY || device->capture.listening;
+    if (two && scratch.bytes) presil_residency_scribbled(device, scratch.base, scratch.bytes);
     if (!status && two) status = presil_residency_wrote(device, info, now);
     if (!status && device->link.ops->cycles) (void)device->link.ops->cycles(device->link.handle, &device->run.clock);
     if (status) {

@@ -37,6 +37,13 @@ typedef struct {
 
 typedef struct launch_layouts launch_layouts; /* layouts.h */
 
+/* What a plan says of its scratch memory (presil_plan_info), and where that is: `at` is set when the item is enqueued.
+ */
+typedef struct {
+    uint64_t bytes, alignment;
+    presil_daddr at;
+} scratch_use;
+
 typedef struct {
     item_kind kind;
     presil_stream *stream;
@@ -46,6 +53,7 @@ typedef struct {
     presil_list *list;       /* LAUNCH: a reference, which keeps the plan */
     launch_tensors *tensors; /* LAUNCH: as the plan; NULL: not known */
     launch_layouts *layouts; /* LAUNCH: owned; NULL: everything as it lies */
+    scratch_use scratch;     /* LAUNCH */
     uint64_t plan_ns;
     uint64_t tag; /* of the thread that enqueued it */
     copy_item copy;
@@ -68,6 +76,8 @@ struct presil_stream {
 typedef struct {
     int (*execute)(presil_device *device, const work_item *item); /* a status with text */
     void (*item_free)(work_item *item);
+    /* With the lock held, of an item that is about to get its place in the order: a status with text refuses it. */
+    int (*admit)(presil_device *device, work_item *item);
 } queue_ops;
 
 typedef struct {

@@ -33,6 +33,27 @@ void ranges_free(range_list *list) {
     *list = (range_list){0};
 }
 
+void ranges_cut(range_list *list, presil_byte_range without) {
+    const uint64_t from = without.base.value, end = from + without.bytes;
+    const size_t count = without.bytes ? list->count : 0;
+    presil_byte_range behind = {{end}, 0};
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        const presil_byte_range r = list->at[i];
+        const uint64_t last = r.base.value + r.bytes;
+        if (last <= from || r.base.value >= end) {
+            list->at[kept++] = r;
+            continue;
+        }
+        if (last > end) behind.bytes = last - end;
+        if (r.base.value < from) list->at[kept++] = (presil_byte_range){r.base, from - r.base.value};
+    }
+    if (count) list->count = kept;
+    if (!behind.bytes) return;
+    ranges_add(list, behind.base, behind.bytes);
+    ranges_merge(list);
+}
+
 /* ---- boxes */
 presil_byte_range presil_box_hull(const presil_box *box) {
     uint64_t bytes = box->bytes;

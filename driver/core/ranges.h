@@ -16,6 +16,8 @@ typedef struct {
 void ranges_add(range_list *list, presil_daddr base, uint64_t bytes);
 void ranges_merge(range_list *list); /* sorted and disjoint afterwards */
 void ranges_free(range_list *list);
+/* Without those bytes, of a merged list. */
+void ranges_cut(range_list *list, presil_byte_range without);
 /* Bytes that are in one merged list but not in the other; *first: the address of the first of them, if there are any.
  */
 uint64_t ranges_only_in(const range_list *a, const range_list *b, uint64_t *first);

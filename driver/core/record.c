@@ -6,11 +6,13 @@
 #include "fail.h"
 #include "kept_op.h"
 #include "life.h"
+#include "look_at_plan.h"
 #include "presil_clock.h"
 #include "presil_debug.h"
 #include "presil_heap.h"
 #include "presil_image.h"
 #include "queue.h"
+#include "scratch.h"
 #include "start.h"
 
 #include <stdio.h>
@@ -44,6 +46,14 @@ int presil_record_end(presil_device *device, presil_stream *stream, presil_list 
     return PRESIL_OK;
 }
 
+recorded_plan presil_recorded(const presil_device *device, presil_plan *plan, launch_tensors *tensors,
+                              uint64_t plan_ns) {
+    presil_plan_info info;
+    recorded_plan out = {.plan = plan, .tensors = tensors, .plan_ns = plan_ns};
+    if (!presil_plan_look(device, plan, &info)) out.scratch = presil_scratch_of(&info);
+    return out;
+}
+
 int presil_list_append(presil_list *list, presil_plan *plan, launch_tensors *tensors, uint64_t plan_ns) {
     if (list->count == list->capacity) {
         const size_t capacity = list->capacity ? list->capacity * 2 : 16;
@@ -52,7 +62,7 @@ int presil_list_append(presil_list *list, presil_plan *plan, launch_tensors *ten
         list->plans = plans;
         list->capacity = capacity;
     }
-    list->plans[list->count++] = (recorded_plan){plan, tensors, plan_ns};
+    list->plans[list->count++] = presil_recorded(list->device, plan, tensors, plan_ns);
     return PRESIL_OK;
 }
 
@@ -111,7 +121,7 @@ int presil_list_merge(presil_list *list, const char *label) {
     if (status) return presil_fail(status, "presil_list_merge: %s", text);
     launch_tensors *tensors = join_tensors(list->plans, list->count);
     free_plans(list);
-    list->plans[0] = (recorded_plan){merged, tensors, ns + presil_now_ns() - start};
+    list->plans[0] = presil_recorded(device, merged, tensors, ns + presil_now_ns() - start);
     list->count = 1;
     return PRESIL_OK;
 }
@@ -135,6 +145,7 @@ int presil_list_submit(presil_list *list, presil_stream *stream) {
                           .plan = list->plans[i].plan,
                           .list = list,
                           .tensors = list->plans[i].tensors,
+                          .scratch = list->plans[i].scratch,
                           .plan_ns = again ? 0 : list->plans[i].plan_ns,
                           .origin = origin};
         status = presil_queue_push(device, stream, &item, false);

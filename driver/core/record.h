@@ -11,6 +11,7 @@ typedef struct {
     presil_plan *plan;
     launch_tensors *tensors; /* owned; NULL: not known */
     uint64_t plan_ns;
+    scratch_use scratch;
 } recorded_plan;
 
 struct presil_list {
@@ -21,6 +22,8 @@ struct presil_list {
     atomic_bool submitted;
 };
 
+recorded_plan presil_recorded(const presil_device *device, presil_plan *plan, launch_tensors *tensors,
+                              uint64_t plan_ns);
 int presil_list_append(presil_list *list, presil_plan *plan, launch_tensors *tensors, uint64_t plan_ns);
 void presil_list_drop(presil_list *list);
 

@@ -271,6 +271,12 @@ void presil_residency_forget(presil_device *device, uint64_t page, uint64_t page
     for (uint64_t i = 0; r->state && i < pages; i++) set_state(r, page + i, AT_HOST);
 }
 
+/* Memory that nobody reads: what the device has there is not what was sent. */
+void presil_residency_scribbled(presil_device *device, presil_daddr base, uint64_t bytes) {
+    const page_run run = pages_of(device, base, bytes);
+    presil_residency_forget(device, run.first, run.end - run.first);
+}
+
 uint64_t presil_residency_lost(presil_device *device) {
     residency *r = &device->residency;
     const uint64_t pages = device->memory.bytes / PRESIL_HEAP_PAGE;

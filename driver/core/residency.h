@@ -29,6 +29,7 @@ void presil_residency_spoilt(presil_device *device, const presil_plan_info *info
 int presil_residency_fetch(presil_device *device, presil_daddr base, uint64_t bytes);
 int presil_residency_fetch_all(presil_device *device);
 int presil_residency_overwrite(presil_device *device, presil_daddr base, uint64_t bytes);
+void presil_residency_scribbled(presil_device *device, presil_daddr base, uint64_t bytes);
 void presil_residency_forget(presil_device *device, uint64_t page, uint64_t pages);
 uint64_t presil_residency_lost(presil_device *device); /* all is sent anew; bytes that only the device had */
 

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "presil_chip.h"
 
 typedef struct {
     uint64_t launches;
@@ -15,6 +16,7 @@ typedef struct {
     uint64_t trace_first, trace_count;
     bool tracing, trace_window; /* window: these cycles of one launch */
     uint64_t trace_from, trace_to;
+    presil_byte_range scratch; /* of the launch that runs; bytes 0: none */
 } run_state;
 
 #endif

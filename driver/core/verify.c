@@ -20,6 +20,7 @@
 #include "presil_heap.h"
 #include "ranges.h"
 #include "residency.h"
+#include "running.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -45,6 +46,12 @@ static int view_open(presil_device *device) {
 /* After each launch: private pages drop back to what the memfd holds. Only those that the twin wrote can be private. */
 static void view_refresh(presil_device *device) {
     if (!device->twin.view || device->twin.view_is_copy) return;
+    const presil_byte_range scratch = device->run.scratch;
+    if (scratch.bytes) { /* whole pages are ours, and the executor need not report it */
+        const uint64_t page = PRESIL_HEAP_PAGE, from = (scratch.base.value - device->memory.base.value) & ~(page - 1);
+        (void)madvise(device->twin.view + from, scratch.base.value - device->memory.base.value + scratch.bytes - from,
+                      MADV_DONTNEED);
+    }
     if (device->twin.writes.lost) {
         (void)madvise(device->twin.view, device->memory.bytes, MADV_DONTNEED);
         return;

@@ -216,6 +216,7 @@ typedef struct {
     /* Conversions of activations to the chip's own layouts and back since the device was opened: how many, packed
      * bytes, the host's time. */
     uint64_t packs, pack_bytes, pack_ns, unpacks, unpack_bytes, unpack_ns;
+    uint64_t scratch; /* of `allocated`: what launches need only while they run */
 } presil_memory_stats;
 
 /* One quantity: now, its maximum since the last reset, and the sums of its changes up and down. */

@@ -116,6 +116,8 @@ typedef struct {
     const presil_bundle_pair *labels;     /* pair_count: "module", "file", "operator", ... */
     const presil_bundle_tensor *tensors;
     uint32_t label_count, tensor_count;
+    presil_daddr scratch; /* memory that it needs only while it runs: it is in none of the lists */
+    uint64_t scratch_bytes;
 } presil_bundle_launch;
 
 /* The first byte that is not what it should be. */

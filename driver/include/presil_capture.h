@@ -51,6 +51,9 @@ struct presil_capture_launch {
     /* In end(): when the chip wrote a byte. EUNSUPPORTED: not known. */
     int (*write_time)(const presil_capture_launch *launch, presil_daddr address, presil_write_time *out);
     const void *core; /* the driver's */
+    /* Memory that it needs only while it runs (presil_plan_info.scratch_bytes): in none of the lists here. */
+    presil_daddr scratch;
+    uint64_t scratch_bytes;
 };
 
 typedef void (*presil_capture_put)(void *core, presil_daddr to, const void *bytes, uint64_t count);

@@ -62,12 +62,15 @@ typedef struct {
 enum { PRESIL_COMPLETION_MOST = 256 };
 
 /* Command memory that the core gives to the chip: ring_bytes of DRAM, 4 KiB-aligned. host: where it is mapped, or NULL
- * (then write it with mem_write). */
+ * (then write it with mem_write). In submit() also where the plan's scratch memory lies (presil_plan_info); 0: the plan
+ * wants none. */
 typedef struct {
     uint32_t size, reserved;
     presil_daddr base;
     uint64_t bytes;
     void *host;
+    presil_daddr scratch;
+    uint64_t scratch_bytes;
 } presil_command_memory;
 
 /* What a result equals, whatever the order in which the chip computes it: that of another implementation bit for bit
@@ -142,6 +145,12 @@ typedef struct {
      * are walked only where it is asked byte by byte what a launch may write. */
     const presil_box *write_boxes;
     uint32_t write_box_count, reserved1;
+    /* Device memory that the launch needs only while it runs, and its alignment: 0, or a power of two up to 2^30 (at
+     * least 4096 is given). The core has it: submit() and execute() are told where, and it may lie elsewhere each time,
+     * at the same offset in a page. All segments of a launch have the same; the next launch has it too, so what is in
+     * it before is anything. It stands in neither `reads` nor `writes`, and what is left in it is compared with
+     * nothing. */
+    uint64_t scratch_bytes, scratch_alignment;
 } presil_plan_info;
 
 /* PROGRESS: part of the work is done (a layer, a tile), the launch is not: the watchdog starts anew. BUSY: nothing
@@ -168,7 +177,9 @@ typedef struct {
     uint8_t *host;
     void (*on_write)(void *context, presil_daddr address, uint64_t bytes); /* may be NULL */
     void *context;
-    uint32_t threads;
+    uint32_t threads, reserved1;
+    presil_daddr scratch; /* as in presil_command_memory; need not be reported */
+    uint64_t scratch_bytes;
 } presil_executor_memory;
 
 /* May be NULL: layout, pack, layout_free (together), supports, describe, why, and everything from execute on. */

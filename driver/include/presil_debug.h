@@ -33,6 +33,11 @@ PRESIL_CHECKED int presil_list_subset(const presil_list *list, uint8_t *keep, pr
 PRESIL_CHECKED int presil_list_load_refused(presil_device *device, const void *from, uint64_t size, presil_daddr base,
                                             uint64_t bytes, presil_list **out);
 
+/* From now on launches have their scratch memory (presil_chip.h: scratch_bytes) here, in place of a block of the
+ * driver's: where a launch of a bundle had it, say. It is the caller's. bytes 0: the driver's again. EINVAL: not in
+ * device memory. A launch that wants more, or another alignment, is refused. */
+PRESIL_CHECKED int presil_device_place_scratch(presil_device *device, presil_daddr place, uint64_t bytes);
+
 /* What the driver writes for a launch, from the chip's reset to the doorbell, in order: command memory, and registers
  * by offset. Both return 0, or a presil_status that ends the telling and is returned. */
 typedef struct {

@@ -19,6 +19,7 @@ typedef struct {
     block_memory reads, writes;       /* writes: what the executor wrote */
     presil_report report;             /* from the device; the answer is in it */
     char text[BLOCK_TEXT];            /* the answer's, if it failed */
+    presil_byte_range scratch;        /* presil_capture_launch.scratch */
 } block;
 
 /* Over the socket, one message each. To the process: with the descriptor of a block. From it: when it has a chip, then

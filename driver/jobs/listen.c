@@ -111,7 +111,7 @@ static int on_begin(void *context, const presil_capture_launch *launch, const pr
         j->slot = s;
         s->used = 0;
         (void)slot_take(s, sizeof(block));
-        *slot_block(s) = (block){.magic = BLOCK_MAGIC};
+        *slot_block(s) = (block){.magic = BLOCK_MAGIC, .scratch = {launch->scratch, launch->scratch_bytes}};
         done = put_commands(s, launch) && put_memory(s, true, launch, reads);
         (void)pthread_mutex_lock(&jobs->lock);
         count(jobs, s->capacity, before);

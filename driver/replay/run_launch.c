@@ -40,6 +40,8 @@ static int on_begin(void *context, const presil_capture_launch *launch, const pr
     replay *r = context;
     if (r->probe) cover(&r->probe->touched, reads->at, reads->count);
     if (r->probe) cover(&r->probe->touched, launch->may_write, launch->may_write_count);
+    const presil_byte_range scratch = {launch->scratch, launch->scratch_bytes};
+    if (r->probe) cover(&r->probe->touched, &scratch, scratch.bytes != 0);
     return 1;
 }
 
@@ -159,6 +161,14 @@ int replay_put_memory(replay *r) {
                        (unsigned long long)r->out->place, presil_bundle_error_text(), presil_error_text());
 }
 
+/* Where it was: the driver would take memory of which it doesn't know that the launch uses it. */
+static int place_scratch(const replay *r) {
+    const presil_bundle_launch *l = r->record;
+    if (!presil_device_place_scratch(r->device, l->scratch, l->scratch_bytes)) return EXIT_PASS;
+    return replay_fail(EXIT_USAGE, "launch %llu: the memory that it needs while it runs: %s",
+                       (unsigned long long)r->out->place, presil_error_text());
+}
+
 /* As presil_list_save writes a list of one launch. */
 int replay_load(replay *r, presil_list **out) {
     const uint64_t bytes = r->record->commands.bytes, padded = (bytes + 7) / 8 * 8;
@@ -254,7 +264,7 @@ int replay_take(replay *r, uint64_t number, replayed *out) {
     if (!status) status = find_result(r, number);
     out->recorded = recorded_cycles(r);
     out->recorded_status = r->result ? r->result->status : PRESIL_OK;
-    return status;
+    return status ? status : place_scratch(r);
 }
 
 void replay_drop(replay *r) {

@@ -13,10 +13,12 @@
  *   apart         the transport has a memory of its own, and doesn't map
  *   lose          a reset loses that memory
  *   broken        a reset fails
+ *   stale         it reads its scratch memory before it has written there
  * It knows tensors packed in two layouts, and the operator's label says which it wants of input and output: "in=b",
  * "out=x", both or neither. b: the elements backwards, behind 64 bytes; x: with every other bit turned. And how the
  * launch ends: "fail" (a bus error, having written nonsense), "hang", "long" (only a cancel ends it); "refuse": the
- * executor does, the chip doesn't.
+ * executor does, the chip doesn't. "scratch=N,align=M": so many bytes while it runs: it copies there first, and leaves
+ * something else there than the executor does.
  * Built twice: as libpresil_sim_paper_fast.so and as libpresil_chip_paper.so.
  */
 #define _GNU_SOURCE
@@ -27,7 +29,7 @@
 #include <sys/mman.h>
 #include "presil_chip.h"
 
-enum { FROM = 0, TO = 4, COUNT = 8, LEFT = 12, FORMS = 16, ENDS = 20, REGISTERS };
+enum { FROM = 0, TO = 4, COUNT = 8, LEFT = 12, FORMS = 16, ENDS = 20, SCRATCH = 24, SCRATCH_BYTES = 28, REGISTERS };
 /* Of an operand, and how a launch ends. */
 enum { PLAIN, BACKWARDS, TURNED, HEAD = 64, TURN = 0x5555 };
 enum { ENDS_WELL, ENDS_FAILED, ENDS_HUNG, ENDS_CANCELLED };
@@ -103,10 +105,22 @@ static void negate(int16_t *from, int16_t *to, uint32_t forms, uint32_t count) {
     }
 }
 
+/* Where the operand is then: in the scratch memory, with what is left over of that filled. */
+static int16_t *by_scratch(uint8_t *scratch, uint64_t bytes, int16_t *from, uint64_t operand, int fill) {
+    if (!bytes) return from;
+    const uint8_t before = scratch[bytes - 1];
+    memset(scratch, fill, bytes);
+    if (operand > bytes) return from;
+    memcpy(scratch, from, operand);
+    if (fill == 0x5c && paper("stale")) scratch[0] ^= before;
+    return (int16_t *)(void *)scratch;
+}
+
 static int paper_write(presil_transport *t, uint32_t offset, uint32_t value) {
     t->reg[offset] = value;
     int16_t *from = (int16_t *)(void *)(t->memory + t->reg[FROM]), *to = (int16_t *)(void *)(t->memory + t->reg[TO]);
     if (offset != LEFT) return 0;
+    from = by_scratch(t->memory + t->reg[SCRATCH], t->reg[SCRATCH_BYTES], from, 2 * (uint64_t)t->reg[COUNT], 0x5c);
     if (t->reg[ENDS] == ENDS_WELL)
         negate(from, to, t->reg[FORMS], t->reg[COUNT]);
     else if (t->reg[COUNT])
@@ -172,6 +186,7 @@ struct presil_plan {
     presil_byte_range read, write;
     uint32_t count, forms, ends;
     bool refused;
+    uint64_t scratch, alignment;
 };
 struct presil_layout {
     uint32_t form;
@@ -315,6 +330,9 @@ static int paper_plan(const presil_chip *chip, const presil_op *op, presil_plan 
                  : strstr(label, "long") ? ENDS_CANCELLED
                                          : ENDS_WELL;
     plan->refused = strstr(label, "refuse") != NULL;
+    const char *scratch = strstr(label, "scratch="), *align = strstr(label, "align=");
+    plan->scratch = scratch ? strtoull(strchr(scratch, '=') + 1, NULL, 10) : 0;
+    plan->alignment = align ? strtoull(strchr(align, '=') + 1, NULL, 10) : 0;
     *out = plan;
     return PRESIL_OK;
 }
@@ -330,7 +348,9 @@ static int paper_plan_info(const presil_plan *plan, presil_plan_info *out) {
                                 .reads = &plan->read,
                                 .writes = &plan->write,
                                 .read_count = plan->count != 0,
-                                .write_count = plan->count != 0}};
+                                .write_count = plan->count != 0,
+                                .scratch_bytes = plan->scratch,
+                                .scratch_alignment = plan->alignment}};
     memset(own.news, 0x5a, sizeof own.news);
     presil_give(out, &own, paper("long") ? sizeof own : sizeof own.known);
     return PRESIL_OK;
@@ -340,7 +360,8 @@ static void paper_plan_free(presil_plan *plan) { free(plan); }
 
 static int paper_submit(presil_chip *chip, const presil_link *link, const presil_command_memory *memory,
                         const presil_plan *plan, uint32_t segment, presil_error_buffer *error) {
-    (void)memory, (void)segment, (void)error;
+    (void)segment;
+    if (memory->scratch_bytes != plan->scratch) return fail(error, PRESIL_EINVAL, "no scratch memory");
     const uint32_t from = plan->count ? (uint32_t)(plan->read.base.value - chip->base.value) : 0,
                    to = plan->count ? (uint32_t)(plan->write.base.value - chip->base.value) : 0;
     (void)link->ops->write32(link->handle, FROM, from);
@@ -348,6 +369,9 @@ static int paper_submit(presil_chip *chip, const presil_link *link, const presil
     (void)link->ops->write32(link->handle, COUNT, plan->count);
     (void)link->ops->write32(link->handle, FORMS, plan->forms);
     (void)link->ops->write32(link->handle, ENDS, plan->ends);
+    (void)link->ops->write32(link->handle, SCRATCH,
+                             memory->scratch_bytes ? (uint32_t)(memory->scratch.value - chip->base.value) : 0);
+    (void)link->ops->write32(link->handle, SCRATCH_BYTES, (uint32_t)memory->scratch_bytes);
     (void)link->ops->write32(link->handle, LEFT, (uint32_t)paper("interrupts"));
     return PRESIL_OK;
 }
@@ -379,9 +403,13 @@ static int paper_execute(presil_chip *chip, const presil_plan *plan, const presi
     (void)chip;
     if (!plan->count) return PRESIL_OK;
     if (plan->ends == ENDS_FAILED || plan->refused) return fail(error, PRESIL_EBUS, "a bus error, as the label says");
+    if (memory->scratch_bytes != plan->scratch) return fail(error, PRESIL_EINVAL, "no scratch memory");
     uint8_t *at = memory->host;
-    negate((int16_t *)(void *)(at + (plan->read.base.value - memory->base.value)),
-           (int16_t *)(void *)(at + (plan->write.base.value - memory->base.value)), plan->forms, plan->count);
+    int16_t *from = (int16_t *)(void *)(at + (plan->read.base.value - memory->base.value));
+    from = by_scratch(at + (memory->scratch.value - memory->base.value), memory->scratch_bytes, from, plan->read.bytes,
+                      0x11);
+    if (memory->on_write && memory->scratch_bytes) memory->on_write(memory->context, memory->scratch, 1);
+    negate(from, (int16_t *)(void *)(at + (plan->write.base.value - memory->base.value)), plan->forms, plan->count);
     const uint64_t skip = (plan->forms >> 2) == BACKWARDS ? HEAD : 0;
     if (memory->on_write)
         memory->on_write(memory->context, (presil_daddr){plan->write.base.value + skip}, plan->write.bytes - skip);

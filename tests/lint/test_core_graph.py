@@ -19,7 +19,7 @@ report library device_memory
 look_at_plan
 queue
 residency io_map
-bytes
+bytes scratch
 conversions
 settle layouts start
 kept_op
@@ -50,6 +50,7 @@ HEADERS = {
     "peer": {"queue"},
     "queue": {"fail"},
     "record": {"queue"},
+    "scratch": {"queue"},
     "weights": {"kept_op"},
 }
 

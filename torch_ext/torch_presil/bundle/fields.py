@@ -83,7 +83,7 @@ RECORDS = {
             *texts(4, "label"),
             Field(5, ID, "commands"),
             *numbers(6, "signature", "macs", "passes", "peak_macs_per_cycle", "descriptors", "segments", "estimate"),
-            *numbers(13, "origin", "tag"),
+            *numbers(13, "origin", "tag", "scratch", "scratch_bytes"),
             Field(20, MEMORY, "reads"),
             Field(21, MEMORY, "expected"),
             Field(22, GROUP, "labels", many=True, group=PAIR),
