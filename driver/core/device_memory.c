@@ -42,10 +42,27 @@ static int open_heap(presil_device *device) {
                : PRESIL_OK;
 }
 
-int presil_memory_open(presil_device *device) {
-    device->memory.base.value = MEMORY_BASE;
+static int open_at(presil_device *device, uint64_t base) {
+    device->memory.base.value = base;
     const int status = open_file(device);
     return status ? status : open_heap(device);
+}
+
+int presil_memory_open(presil_device *device) { return open_at(device, MEMORY_BASE); }
+
+/* The upper half of what the bits reach; what was asked for may be larger than that, but not begin at 0. */
+int presil_memory_open_lower(presil_device *device) {
+    const uint32_t bits = device->limits.address_bits;
+    const uint64_t reach = bits < 64 ? 1ull << bits : UINT64_MAX, half = reach / 2;
+    if (!device->memory.wanted && device->memory.bytes > half) device->memory.bytes = half;
+    const uint64_t bytes = device->memory.bytes;
+    if (half < PRESIL_HEAP_PAGE || bytes > reach - PRESIL_HEAP_PAGE)
+        return presil_fail(PRESIL_EINVAL,
+                           "the chip has %u address bits, which reach %llu bytes: device memory of %llu bytes is out "
+                           "of its reach; set PRESIL_MEMORY to %llu or less",
+                           bits, (unsigned long long)reach, (unsigned long long)bytes, (unsigned long long)half);
+    presil_memory_close(device);
+    return open_at(device, bytes <= half ? half : reach - bytes);
 }
 
 void presil_memory_close(presil_device *device) {

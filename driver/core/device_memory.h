@@ -32,6 +32,8 @@ typedef struct {
 } device_memory;
 
 int presil_memory_open(presil_device *device);
+/* Instead of what was opened: a place in reach of limits.address_bits. Nobody may have seen the old one. */
+int presil_memory_open_lower(presil_device *device);
 void presil_memory_close(presil_device *device);
 int presil_memory_adopt(presil_device *device); /* of a transport that is open, where the memory is its own */
 int presil_memory_reserve_commands(presil_device *device);

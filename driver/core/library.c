@@ -125,7 +125,6 @@ static const char *chip_missing(const presil_chip_ops *ops) {
            : !ops->plan_free                                  ? "plan_free"
            : !ops->submit                                     ? "submit"
            : !ops->service                                    ? "service"
-           : !ops->counters                                   ? "counters"
            : ops->layout && (!ops->pack || !ops->layout_free) ? "pack and layout_free, but has layout"
            : ops->activation && (!ops->pack_activation || !ops->unpack_activation)
                ? "pack_activation and unpack_activation, but has activation"

@@ -144,14 +144,22 @@ static int check_limits(presil_device *device) {
     const int status = device->chip_ops->limits(device->chip, &device->limits);
     if (status) return presil_fail(status, "the chip \"%s\" gives no limits", device->chip_ops->name);
     if (!device->chip_ops->execute) device->limits.has_executor = 0;
-    const uint64_t end = device->memory.base.value + device->memory.bytes;
-    if (device->limits.address_bits < 64 && end > 1ull << device->limits.address_bits)
-        return presil_fail(
-            PRESIL_EINVAL,
-            "the chip has %u address bits: memory of %llu bytes at 0x%llx is out of its reach; set PRESIL_MEMORY lower",
-            device->limits.address_bits, (unsigned long long)device->memory.bytes,
-            (unsigned long long)device->memory.base.value);
     return PRESIL_OK;
+}
+
+/* Memory of our own moves to where the chip's addresses reach: nobody but the transport knows yet where it lies. */
+static int fit_memory(presil_device *device) {
+    const uint64_t end = device->memory.base.value + device->memory.bytes;
+    const uint32_t bits = device->limits.address_bits;
+    if (bits >= 64 || end <= 1ull << bits) return PRESIL_OK;
+    if (device->memory.of_transport)
+        return presil_fail(PRESIL_EINVAL,
+                           "the chip has %u address bits: the transport's memory, %llu bytes at 0x%llx, is out of its "
+                           "reach; have the transport show it lower",
+                           bits, (unsigned long long)device->memory.bytes,
+                           (unsigned long long)device->memory.base.value);
+    close_transport(device); /* if it was asked who it is; presil_start() opens it again */
+    return presil_memory_open_lower(device);
 }
 
 /* A server says what it has; what was asked for must be that. */
@@ -201,6 +209,7 @@ int presil_choose_chip(presil_device *device) {
     if (status && !model) status = choose_by_transport(device);
     presil_names names; /* a chip with too many is refused now, not behind its first launch */
     if (!status) status = check_limits(device);
+    if (!status) status = fit_memory(device);
     return status ? status : presil_report_names(device, &names);
 }
 

@@ -80,7 +80,7 @@ enum presil_numerics { PRESIL_NUMERICS_INTEGER = 0, PRESIL_NUMERICS_IEEE = 1, PR
 
 typedef struct {
     uint32_t size;
-    uint32_t address_bits;     /* of the bus master */
+    uint32_t address_bits;     /* of the bus master; device memory is put where they reach */
     uint32_t buffer_alignment; /* bytes, of buffers that the core allocates: power of two, <= 4096 */
     uint32_t has_interrupt;    /* 0: the core polls service(), at intervals that grow */
     uint64_t command_bytes;    /* command memory wanted; 0: none */
@@ -182,7 +182,8 @@ typedef struct {
     uint64_t scratch_bytes;
 } presil_executor_memory;
 
-/* May be NULL: layout, pack, layout_free (together), supports, describe, why, and everything from execute on. */
+/* May be NULL: layout, pack, layout_free (together), supports, describe, why, counters, and everything from execute on.
+ */
 typedef struct {
     uint32_t size, abi;
     const char *name; /* as presil_transport_info.chip */
@@ -224,8 +225,9 @@ typedef struct {
                    presil_service *out); /* after an interrupt, or polled; acknowledges it */
     int (*why)(presil_chip *chip, const presil_link *link, const presil_plan *plan, char *text,
                size_t bytes); /* what every engine waits for */
-    int (*counters)(presil_chip *chip, const presil_link *link,
-                    presil_report *out); /* ADDS those of the last launch: cycles, stalls, bytes, beats, descriptors */
+    /* ADDS those of the last launch: cycles, stalls, bytes, beats, descriptors. NULL: a chip that counts nothing; the
+     * report has the cycles for which the core waited, 0 where the transport has no clock. */
+    int (*counters)(presil_chip *chip, const presil_link *link, presil_report *out);
     int (*execute)(presil_chip *chip, const presil_plan *plan, const presil_executor_memory *memory,
                    presil_error_buffer *error); /* limits.has_executor */
     /* One plan that does what `plans` do one after the other, as one launch. NULL if the chip can't. Plans that were

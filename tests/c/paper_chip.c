@@ -14,6 +14,9 @@
  *   lose          a reset loses that memory
  *   broken        a reset fails
  *   stale         it reads its scratch memory before it has written there
+ *   bits=N        its addresses have so many bits
+ *   segments=N    a launch is so many
+ *   uncounted     the table has no counters
  * It knows tensors packed in two layouts, and the operator's label says which it wants of input and output: "in=b",
  * "out=x", both or neither. b: the elements backwards, behind 64 bytes; x: with every other bit turned. And how the
  * launch ends: "fail" (a bus error, having written nonsense), "hang", "long" (only a cancel ends it); "refuse": the
@@ -214,7 +217,7 @@ typedef struct {
 
 static int paper_limits(const presil_chip *chip, presil_chip_limits *out) {
     (void)chip;
-    newer_limits own = {.known = {.address_bits = 64,
+    newer_limits own = {.known = {.address_bits = paper("bits") ? (uint32_t)paper("bits") : 64,
                                   .buffer_alignment = 64,
                                   .has_interrupt = 1,
                                   .has_executor = (uint32_t)paper("twin"),
@@ -344,7 +347,7 @@ typedef struct {
 
 static int paper_plan_info(const presil_plan *plan, presil_plan_info *out) {
     newer_info own = {.known = {.label = "neg",
-                                .segments = 1,
+                                .segments = paper("segments") ? (uint32_t)paper("segments") : 1,
                                 .reads = &plan->read,
                                 .writes = &plan->write,
                                 .read_count = plan->count != 0,
@@ -463,5 +466,6 @@ __attribute__((visibility("default"))) const presil_chip_ops *presil_chip_entry(
     if (paper("short")) table.known.size = offsetof(presil_chip_ops, execute);
     if (paper("long")) table.known.size = sizeof table;
     if (paper("lack")) table.known.submit = NULL;
+    if (paper("uncounted")) table.known.counters = NULL;
     return &table.known;
 }

@@ -9,15 +9,17 @@
 
 enum { ELEMENTS = 2 * 3 * 1 * 2 * 1 * 2, BYTES = 2 * ELEMENTS };
 
-static int open_paper(const char *how, presil_device **out) {
+static int open_paper_of(uint64_t bytes, const char *how, presil_device **out) {
     assert_int_equal(setenv("PRESIL_PAPER", how, 1), 0);
     const presil_device_options options = {.size = sizeof options,
                                            .mode = PRESIL_MODE_RTL,
                                            .config = "paper",
                                            .library = getenv("PRESIL_PAPER_LIBRARY"),
-                                           .memory_bytes = 64u << 20};
+                                           .memory_bytes = bytes};
     return presil_device_open(&options, out);
 }
+
+static int open_paper(const char *how, presil_device **out) { return open_paper_of(64u << 20, how, out); }
 
 static const presil_attribute neg = {.name = "function", .text = "neg"};
 
@@ -104,6 +106,49 @@ static void tables_of_other_releases(void **state) {
     presil_device_close(d);
     EXPECT_STATUS(open_paper("lack", &d), PRESIL_ENODEV);
     EXPECT_TEXT("has no submit");
+}
+
+/* Memory lies where the chip's addresses reach. */
+static void few_address_bits(void **state) {
+    (void)state;
+    static const struct {
+        const char *how;
+        uint64_t asked, base, bytes;
+    } cases[] = {{"bits=40", 64u << 20, 4ull << 30, 64u << 20},   {"bits=34", 12ull << 30, 4ull << 30, 12ull << 30},
+                 {"bits=33", 4ull << 30, 4ull << 30, 4ull << 30}, {"bits=33", 6ull << 30, 2ull << 30, 6ull << 30},
+                 {"bits=32", 64u << 20, 2ull << 30, 64u << 20},   {"bits=32", 2ull << 30, 2ull << 30, 2ull << 30},
+                 {"bits=32", 3ull << 30, 1ull << 30, 3ull << 30}, {"bits=32", 0, 2ull << 30, 2ull << 30},
+                 {"bits=34", 0, 8ull << 30, 8ull << 30},          {"bits=23", 2u << 20, 4u << 20, 2u << 20}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        presil_device *d;
+        presil_device_info info = {.size = sizeof info};
+        EXPECT_OK(open_paper_of(cases[i].asked, cases[i].how, &d));
+        EXPECT_OK(presil_device_start(d));
+        EXPECT_OK(presil_device_get_info(d, &info));
+        assert_int_equal(info.memory_base.value, cases[i].base);
+        assert_int_equal(info.memory_bytes, cases[i].bytes);
+        presil_device_close(d);
+    }
+    negates("bits=32");
+    presil_device *d = NULL;
+    EXPECT_STATUS(open_paper_of(4ull << 30, "bits=32", &d), PRESIL_EINVAL);
+    EXPECT_TEXT("32 address bits, which reach 4294967296 bytes: device memory of 4294967296 bytes");
+    EXPECT_TEXT("set PRESIL_MEMORY to 2147483648 or less");
+    EXPECT_STATUS(open_paper("bits=1", &d), PRESIL_EINVAL);
+}
+
+/* A chip without counters: reports have the cycles of the waits. */
+static void without_counters(void **state) {
+    (void)state;
+    presil_device *d;
+    EXPECT_OK(open_paper("uncounted,segments=3,interrupts=4", &d));
+    reports_begin(d);
+    EXPECT_OK(presil_nop(d, NULL));
+    EXPECT_OK(presil_nop(d, NULL));
+    EXPECT_OK(presil_device_synchronize(d));
+    assert_int_equal(report_count, 2);
+    for (size_t i = 0; i < 2; i++) assert_int_equal(reports[i].cycles, 120);
+    presil_device_close(d);
 }
 
 static void names(void **state) {
@@ -325,6 +370,8 @@ int main(void) {
                                        cmocka_unit_test(progress),
                                        cmocka_unit_test(done_without_an_interrupt),
                                        cmocka_unit_test(tables_of_other_releases),
+                                       cmocka_unit_test(few_address_bits),
+                                       cmocka_unit_test(without_counters),
                                        cmocka_unit_test(names),
                                        cmocka_unit_test(more_than_a_report_has),
                                        cmocka_unit_test(the_library_of_a_chip),

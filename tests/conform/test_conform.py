@@ -3,10 +3,12 @@
 
 import re
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import pytest
 import table
 from conform_runs import BUILD, ROOT, conform, library
+from conform_runs import check as one_check
 
 from conform.checks import CHECKS
 from conform.register import load
@@ -58,6 +60,8 @@ def test_a_run_without_a_passed_check_fails_and_says_why(tmp_path):
         ("[registers]\nA = { reset = 0 }", "'offset' is missing"),
         ('[job]\nwrites = [["B", 1]]\naddress_step = 1\nbytes_step = 1\nbytes_most = 1', "no register 'B'"),
         ("[registers", "conform.toml"),
+        ("[chip]\nmatmul = [[1, 2, 3]]", "[batches, m, k, n] was expected"),
+        ("[chip]\nconv = 1", "unknown conv"),
     ],
 )
 def test_a_wrong_description_is_refused_with_its_place(text, said, tmp_path):
@@ -65,6 +69,49 @@ def test_a_wrong_description_is_refused_with_its_place(text, said, tmp_path):
     path.write_text(text)
     run = conform(library("stub_fast"), "--level", "transport", "--description", path, status=2)
     assert said in " ".join(run["output"].split()) and run["checks"] == []
+
+
+def described(tmp_path, *changes) -> Path:
+    """The stub's description with other text in it."""
+    text = (ROOT / "tests/chip_stub/stub.conform.toml").read_text()
+    for sound, instead in changes:
+        assert text.count(sound) >= 1, sound
+        text = text.replace(sound, instead, 1)
+    path = tmp_path / "other.conform.toml"
+    path.write_text(text)
+    return path
+
+
+def test_all_registers_that_differ_are_told_at_once(tmp_path):
+    path = described(tmp_path, ("reset = 0x", "reset = 0x1"), ("reset = 0,", "reset = 0x77,"))
+    run = conform(library("stub_fast"), "--only", "register-reset", "--description", path, status=1)
+    (row,) = run["checks"]
+    assert row["text"].count("expected") == 2 and "0x77 expected" in row["text"], row
+
+
+@pytest.mark.parametrize("name", ["job", "job-strobes", "bus-errors", "reset-anywhere"])
+def test_a_job_that_is_no_copy(name, tmp_path):
+    path = described(tmp_path, ("[job]", '[job]\ntarget_bytes = "bytes"'))
+    assert one_check(name, library("stub_fast"), path)["status"] == "passed"
+    path = described(tmp_path, ("[job]", '[job]\ntarget_bytes = "bytes + 16"'))
+    found = one_check(name, library("stub_fast"), path)
+    assert found["status"] == "failed" and "(target_bytes) is not the same" in found["text"], found
+
+
+def test_a_job_that_does_not_look_at_its_source(tmp_path):
+    path = described(tmp_path, ("[job]", '[job]\ntarget_bytes = "bytes"'), ('"source', '"0 * source + commands + 8192'))
+    found = one_check("job", library("stub_fast"), path)
+    assert found["status"] == "failed" and "does not look at its source" in found["text"], found
+
+
+def test_a_chip_that_does_not_open_says_so_once(tmp_path):
+    copy = tmp_path / library("stub_fast").name
+    copy.write_bytes(library("stub_fast").read_bytes())
+    (tmp_path / "libpresil_chip_stub.so").write_text("no library")
+    output = conform(copy, "--only", "[cr]o[pu][yn]*", "--chip", tmp_path / "libpresil_chip_stub.so", status=1)[
+        "output"
+    ]
+    assert "failed copy, counters:" in " ".join(output.split()), output
 
 
 def test_what_is_no_library_is_refused(tmp_path):

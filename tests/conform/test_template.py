@@ -33,13 +33,16 @@ FAULTS = {
 }
 
 
-def faulty(name: str, sound: str, instead: str, project: Path, folder: Path) -> dict:
-    """What a check says of the project's chip with other text in its C."""
+def faulty(name: str, sound: str, instead: str, project: Path, folder: Path, more: str = "", *others: tuple) -> dict:
+    """What a check says of the project's chip with other text in its C; more: of its description."""
     source = (project / "chip/mine_chip.c").read_text()
-    assert source.count(sound) == 1, f"{sound!r} stands {source.count(sound)} times in the template"
-    (folder / "mine_chip.c").write_text(source.replace(sound, instead))
-    for kept in ("libpresil_sim_mine_fast.so", "mine.conform.toml"):
-        (folder / kept).symlink_to(project / "build" / kept)
+    for old, new in ((sound, instead), *others):
+        assert source.count(old) == 1, f"{old!r} stands {source.count(old)} times in the template"
+        source = source.replace(old, new)
+    folder.mkdir(exist_ok=True)
+    (folder / "mine_chip.c").write_text(source)
+    (folder / "libpresil_sim_mine_fast.so").symlink_to(project / "build/libpresil_sim_mine_fast.so")
+    (folder / "mine.conform.toml").write_text((project / "build/mine.conform.toml").read_text() + more)
     include = f"-I{ROOT}/driver/include", f"-I{project}/chip"
     options = "-std=gnu11", "-O1", "-shared", "-fPIC", "-w"
     subprocess.run(["cc", *options, *include, "mine_chip.c", "-o", "libpresil_chip_mine.so"], cwd=folder, check=True)
@@ -76,6 +79,20 @@ def test_every_check_of_a_chip_has_a_fault():
 def test_a_fault_of_the_chip_is_found(name, project, tmp_path):
     found = faulty(name, *FAULTS[name], project, tmp_path)
     assert found["status"] == "failed" and found["text"], found
+
+
+FEW = ("if (out->k > MINE_ROW)", "if (out->k != 80 || out->n != 12)")
+SHAPES = "[chip]\nmatmul = [[1, 8, 80, 12], [2, 3, 80, 12]]\nignores_bus_errors = true\n"
+
+
+@pytest.mark.parametrize("name, comparisons", [("matmul", 2), ("matmul-limits", 9), ("verify", 1), ("recovery", 6)])
+def test_a_chip_with_few_shapes_names_them(name, comparisons, project, tmp_path):
+    first, second, third = (tmp_path / part for part in "abc")
+    if name.startswith("matmul"):
+        assert faulty(name, *FEW, project, first)["status"] == "skipped"
+    assert faulty(name, *FEW, project, second, SHAPES)["comparisons"] == comparisons
+    wrong = ("+ (uint64_t)(i * p.m * p.n * 4)", "+ (uint64_t)(i * p.m * p.n * 4) + (p.n == 12) * 4")
+    assert faulty(name, *FEW, project, third, SHAPES, wrong)["status"] == "failed"
 
 
 @pytest.mark.parametrize(

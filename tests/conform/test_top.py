@@ -36,6 +36,30 @@ def test_ports_of_presil_top(tmp_path):
     assert "ties" not in made and "look at" not in said and "would refuse" not in said
 
 
+FULL = """module top(input clk, input rstn,
+  input [5:0] s_axi_awid, input [11:0] s_axi_awaddr, input [7:0] s_axi_awlen, input [2:0] s_axi_awsize,
+  input [1:0] s_axi_awburst, input s_axi_awlock, input [3:0] s_axi_awcache, input [2:0] s_axi_awprot,
+  input s_axi_awvalid, output s_axi_awready, input [63:0] s_axi_wdata, input [7:0] s_axi_wstrb, input s_axi_wlast,
+  input s_axi_wvalid, output s_axi_wready, output [5:0] s_axi_bid, output [1:0] s_axi_bresp, output s_axi_bvalid,
+  input s_axi_bready, input [5:0] s_axi_arid, input [11:0] s_axi_araddr, input [7:0] s_axi_arlen,
+  input [2:0] s_axi_arsize, input [1:0] s_axi_arburst, input [3:0] s_axi_arqos, input s_axi_arvalid,
+  output s_axi_arready, output [5:0] s_axi_rid, output [63:0] s_axi_rdata, output [1:0] s_axi_rresp,
+  output s_axi_rlast, output s_axi_rvalid, input s_axi_rready, output done_irq);
+endmodule"""
+
+
+def test_a_slave_of_full_axi4_is_driven_with_single_beats(tmp_path):
+    (tmp_path / "top.sv").write_text(FULL)
+    made, said = map_of(tmp_path, "--top", tmp_path / "top.sv")
+    assert made["registers"] == {"bus": "axi4-lite", "prefix": "s_axi_"}
+    beats = {"len": 0, "burst": 1, "size": 3, "id": 0}
+    ties = {f"s_axi_a{way}{wire}": value for way in "rw" for wire, value in beats.items()} | {"s_axi_wlast": 1}
+    assert made["ties"] == ties | dict.fromkeys(
+        ("s_axi_awlock", "s_axi_awcache", "s_axi_arqos"), 0
+    )  # awprot is a wire of AXI4-Lite
+    assert said.count("look at") == 2 and "single beats" in said and "s_axi_awlock and 2 more like it" in said
+
+
 def test_what_it_does_not_understand_it_says(tmp_path):
     files = "--top", RTL / "presil_ports_core.sv", "--top", RTL / "presil_ports_csb_top.v"
     made, said = map_of(tmp_path, *files, "--verilator-argument", f"-I{RTL}")

@@ -50,5 +50,23 @@ def expect_equal(found, expected, what: str) -> None:
         raise Failed(f"{what}: {shown(expected)} expected, {shown(found)} found")
 
 
+class Differences:
+    """As expect_equal(), but says all of them at the end: who describes a chip mends them at once."""
+
+    MOST = 12
+
+    def __init__(self):
+        self.texts = []
+
+    def expect_equal(self, found, expected, what: str) -> None:
+        if found != expected:
+            self.texts.append(f"{what}: {shown(expected)} expected, {shown(found)} found")
+
+    def end(self) -> None:
+        more = len(self.texts) - self.MOST
+        if self.texts:
+            raise Failed("; ".join(self.texts[: self.MOST]) + (f"; and {more} more" if more > 0 else ""))
+
+
 def shown(value) -> str:
     return hex(value) if isinstance(value, int) and not isinstance(value, bool) else repr(value)

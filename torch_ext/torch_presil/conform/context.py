@@ -21,6 +21,7 @@ class Context:
     description: described.Description | None = None
     chip: Path | None = None
     notes: list = field(default_factory=list)
+    results: dict = field(default_factory=dict)  # what a job that does not copy made of its source
 
     def open(self, **options) -> "Device":
         return Device(self, **{"memory_bytes": MEMORY, "memory_base": BASE, **options})
@@ -34,6 +35,40 @@ class Context:
         if not self.description or not self.description.job:
             raise Skipped("no job is described: [job] of CHIP.conform.toml")
         return self.description.job
+
+    def products(self) -> tuple:
+        """(batches, m, k, n) that the description says the chip takes."""
+        return self.description.products if self.description else ()
+
+    def target_bytes(self, count: int) -> int:
+        """Bytes that a job of `count` bytes of source writes."""
+        rule = self.job().target_bytes
+        return count if rule is None else described.evaluate(rule, {"bytes": count})
+
+    def result(self, data: bytes) -> bytes:
+        """What the job leaves at the target: a copy, or what a device of its own made of it, twice."""
+        if self.job().target_bytes is None:
+            return data
+        if data not in self.results:
+            self.results[data] = self._made_of(data)
+        return self.results[data]
+
+    def _made_of(self, data: bytes) -> bytes:
+        count, found = self.target_bytes(len(data)), []
+        with self.open() as device:
+            for fill in (b"\x00", b"\xff"):
+                device.poke(device.base + SOURCE, data)
+                device.poke(device.base + TARGET, fill * count)
+                device.start(device.base + SOURCE, device.base + TARGET, len(data))
+                expect(device.over(), f"the job of {len(data)} bytes reports a failure")
+                found.append(device.peek(device.base + TARGET, count))
+        at = next((i for i in range(count) if found[0][i] != found[1][i]), None)
+        expect(
+            at is None,
+            f"the job of {len(data)} bytes, twice: byte {at} of its {count} (target_bytes) is not the same; "
+            "it has to write all of them, and the same each time",
+        )
+        return found[0]
 
 
 class Device(Transport):
@@ -109,18 +144,19 @@ class Device(Transport):
         """Runs the job, expects its bytes, and returns its cycles (0 without a clock)."""
         source = self.base + SOURCE if source is None else source
         target = self.base + TARGET if target is None else target
+        expected = self.context.result(data)
         self.poke(source, data)
-        self.poke(target, bytes(len(data)))
+        self.poke(target, bytes(len(expected)))
         self.start(source, target, len(data), launch)
         before = self.cycles() if self.has("cycles") else 0
         expect(self.over(), f"the job of {len(data)} bytes reports a failure")
         after = self.cycles() if self.has("cycles") else 0
-        found = self.peek(target, len(data))
-        if found != data:
-            at = next(i for i in range(len(data)) if found[i] != data[i])
+        found = self.peek(target, len(expected))
+        if found != expected:
+            at = next(i for i in range(len(expected)) if found[i] != expected[i])
             raise Failed(
                 f"job of {len(data)} bytes from {source:#x} to {target:#x}: byte {at} is {found[at]:#04x}, "
-                f"{data[at]:#04x} expected"
+                f"{expected[at]:#04x} expected"
             )
         return after - before
 

@@ -19,7 +19,8 @@ OPERATORS = {
     ast.BitAnd: operator.and_,
     ast.BitOr: operator.or_,
 }
-JOB_KEYS = {"address_step", "bytes_step", "bytes_most", "writes", "commands", "done", "failed", "clear"}
+JOB_KEYS = {"address_step", "bytes_step", "bytes_most", "target_bytes", "writes", "commands", "done", "failed", "clear"}
+CHIP_KEYS = {"matmul", "ignores_bus_errors"}
 REGISTER_KEYS = {"offset", "reset", "writable"}
 
 
@@ -49,7 +50,8 @@ class Test:
 
 @dataclass(frozen=True)
 class Job:
-    """Copies `bytes` from source to target: multiples of address_step, a multiple of bytes_step, at most bytes_most."""
+    """Copies `bytes` from source to target: multiples of address_step, a multiple of bytes_step, at most bytes_most.
+    With target_bytes: makes so many of them, the same for the same source."""
 
     address_step: int
     bytes_step: int
@@ -59,6 +61,7 @@ class Job:
     done: Test | None  # None: its interrupt
     failed: Test | None
     clear: list  # (offset, expression)
+    target_bytes: int | str | None = None  # an expression of `bytes`; None: the job copies
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,8 @@ class Description:
     absent: int | None = None  # an offset where there is no register
     absent_reads: int | None = None  # what reads there give; None: an error
     job: Job | None = None
+    products: tuple = ()  # (batches, m, k, n) that the chip takes, where it takes few
+    ignores_bus_errors: bool = False  # an answer with an error ends like any other
 
 
 def evaluate(expression, values: dict) -> int:
@@ -105,21 +110,35 @@ def read(path: Path) -> Description:
     """Raises DescriptionError with the place."""
     try:
         tables = tomllib.loads(path.read_text())
-        _known(path, tables, {"registers", "absent", "job"}, "top level")
+        _known(path, tables, {"registers", "absent", "job", "chip"}, "top level")
         registers = {}
         for name, table in tables.get("registers", {}).items():
             _known(path, table, REGISTER_KEYS, f"register {name}")
             registers[name] = Register(name, table["offset"], table.get("reset"), table.get("writable"))
         absent = tables.get("absent", {})
         _known(path, absent, {"offset", "reads"}, "absent")
-        job = tables.get("job")
+        job, chip = tables.get("job"), tables.get("chip", {})
+        _known(path, chip, CHIP_KEYS, "chip")
         return Description(
-            path, registers, absent.get("offset"), absent.get("reads"), _job(path, job, registers) if job else None
+            path,
+            registers,
+            absent.get("offset"),
+            absent.get("reads"),
+            _job(path, job, registers) if job else None,
+            _products(path, chip.get("matmul", [])),
+            bool(chip.get("ignores_bus_errors")),
         )
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DescriptionError(f"{path}: {error}") from error
     except KeyError as error:
         raise DescriptionError(f"{path}: {error} is missing") from error
+
+
+def _products(path: Path, shapes: list) -> tuple:
+    for shape in shapes:
+        if not isinstance(shape, list) or len(shape) != 4 or any(type(size) is not int or size < 1 for size in shape):
+            raise DescriptionError(f"{path}: chip.matmul: {shape!r}: [batches, m, k, n] was expected")
+    return tuple(map(tuple, shapes))
 
 
 def _job(path: Path, table: dict, registers: dict) -> Job:
@@ -146,4 +165,5 @@ def _job(path: Path, table: dict, registers: dict) -> Job:
         test("done"),
         test("failed"),
         pairs("clear"),
+        table.get("target_bytes"),
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Level transport: the chip's job, a copy: its bytes, its failures, its cycles."""
+"""Level transport: the chip's job, a copy or any other: its bytes, its failures, its cycles."""
 
 import random
 
@@ -31,6 +31,9 @@ def job_bytes(context) -> int:
     with context.open() as device:
         for size in sizes:
             device.copy(pattern(size, size))
+        if context.job().target_bytes is not None:
+            same = context.result(pattern(sizes[0], 1)) == context.result(pattern(sizes[0], 2))
+            expect(not same, f"the job makes the same of all {sizes[0]} bytes: it does not look at its source")
     return len(sizes)
 
 
@@ -50,17 +53,17 @@ def job_strobes(context) -> int:
             size = _size(job, (1, 7, 64, 200, 1000)[n % 5])
             source = BASE + SOURCE + starts[-1 - n]
             target = BASE + TARGET + 4096 + start
-            device.poke(target - 128, b"\xee" * (size + 256))
+            device.poke(target - 128, b"\xee" * (context.target_bytes(size) + 256))
             if logged:
                 device.write_log(True)
             data = pattern(size, n)
             device.poke(source, data)
             device.start(source, target, size)
             expect(device.over(), f"a job of {size} bytes to {target:#x} reports a failure")
-            expected = b"\xee" * 128 + data + b"\xee" * 128
+            expected = b"\xee" * 128 + context.result(data) + b"\xee" * 128
             expect_equal(device.peek(target - 128, len(expected)), expected, f"{size} bytes to {target:#x}, and around")
             if logged:
-                expect_equal(device.written(), [(target, size)], "what the log says was written")
+                expect_equal(device.written(), [(target, context.target_bytes(size))], "what the log says was written")
             count += 2
     return count
 
@@ -109,12 +112,13 @@ def bus_errors(context) -> int:
                 fault = _BusFault()
                 device.call("bus_fault", fault)
                 expect_equal((fault.valid, fault.is_write), (1, int(name == "write")), f"bus_fault() of a {name}")
-                expect(address <= fault.address < address + size, f"address of the fault: {fault.address:#x}")
+                reached = address + (context.target_bytes(size) if name == "write" else size)
+                expect(address <= fault.address < reached, f"address of the fault: {fault.address:#x}")
             device.reset()
             expect_equal(device.copy(pattern(size)), cycles, f"cycles of the job behind a failed {name} and reset()")
             count += 4
         if device.has("inject"):
-            for fault in (f"slverr@{source}", f"decerr@{target + size - 1}"):
+            for fault in (f"slverr@{source}", f"decerr@{target + context.target_bytes(size) - 1}"):
                 device.inject(fault)
                 _fails(device, fault, source, target, size)
                 device.inject(None)

@@ -4,7 +4,7 @@
 import ctypes
 
 from . import seam
-from .checks import Failed, Skipped, check, expect, expect_equal
+from .checks import Differences, Failed, Skipped, check, expect, expect_equal
 from .context import BASE, SOURCE, TARGET
 
 FORMAT = "docs/conform.md"
@@ -30,8 +30,10 @@ def register_reset(context) -> int:
     registers = [r for r in context.registers().values() if r.reset is not None]
     with context.open() as device:
         for when in ("at the start", "behind reset()"):
+            found = Differences()
             for register in registers:
-                expect_equal(device.read32(register.offset), register.reset, f"{register.name} {when}")
+                found.expect_equal(device.read32(register.offset), register.reset, f"{register.name} {when}")
+            found.end()
             for register in registers:
                 if register.writable:
                     device.write32(register.offset, 0xA5A5A5A5)
@@ -46,25 +48,26 @@ def register_reset(context) -> int:
     "`writable`: the bits that keep",
 )
 def register_reserved(context) -> int:
-    count = 0
+    count, different = 0, Differences()
     with context.open() as device:
         for register in _writable(context):
             for value in PATTERNS:
                 device.write32(register.offset, value)
-                expect_equal(
-                    device.read32(register.offset), _after(register, value), f"{register.name}, {value:#x} written"
-                )
+                found = device.read32(register.offset)
                 count += 1
+                if found != _after(register, value):
+                    different.expect_equal(found, _after(register, value), f"{register.name}, {value:#x} written")
+                    break
         for register in context.registers().values():
             if register.writable == 0 and register.reset is not None:
                 for value in PATTERNS:
                     device.write32(register.offset, value)
-                    expect_equal(
-                        device.read32(register.offset),
-                        register.reset,
-                        f"{register.name}, read-only, {value:#x} written",
-                    )
+                    found = device.read32(register.offset)
                     count += 1
+                    if found != register.reset:
+                        different.expect_equal(found, register.reset, f"{register.name}, read-only, {value:#x} written")
+                        break
+    different.end()
     return count
 
 

@@ -41,16 +41,22 @@ def show(run, console: Console) -> None:
             f"{result.seconds:.1f}",
         )
     console.print(table)
+    for (status, text), results in _alike(run).items():
+        names = ", ".join(result.check.name for result in results)
+        console.print(f"[{COLOURS[status]}]{status} {names}[/{COLOURS[status]}]: {escape(text)}", highlight=False)
+        if status == "failed" and len(results) == 1:
+            check = results[0].check
+            console.print(f"  held to {escape(f'{check.document}: {check.paragraph!r}')}", highlight=False)
+    console.print(summary(run), highlight=False)
+
+
+def _alike(run) -> dict:
+    """What did not pass, by its status and text: a chip that doesn't open says so once, not for every check."""
+    found: dict = {}
     for result in run.results:
         if result.status != "passed":
-            colour = COLOURS[result.status]
-            where = f"{result.check.document}: {result.check.paragraph!r}" if result.status == "failed" else ""
-            console.print(
-                f"[{colour}]{result.status} {result.check.name}[/{colour}]: {escape(result.text)}", highlight=False
-            )
-            if where:
-                console.print(f"  held to {escape(where)}", highlight=False)
-    console.print(summary(run), highlight=False)
+            found.setdefault((result.status, result.text), []).append(result)
+    return found
 
 
 def show_list(console: Console) -> None:

@@ -15,6 +15,11 @@ import rtl_ports  # noqa: E402
 CLOCK = re.compile(r"(^|_)(a?|p|core|sys|bus|axi)_?(clk|clock)(_|\d|$)|clk(_i)?$")
 RESET = re.compile(r"(rst|reset)")
 LOW = re.compile(r"(rst|reset)_?(n|b|l|ni|bi)(_i)?$|^n_?(rst|reset)|(rst|reset)_?n_?")
+# Wires of AXI that say how an access may be treated: nothing here reads them.
+SIDE = re.compile(r"(a[rw](cache|prot|qos|user|region|lock)|[wrb]user)$")
+# What a slave of full AXI4 is told beside the wires of AXI4-Lite: single beats of the whole width.
+BEATS = {"awid": 0, "arid": 0, "awlen": 0, "arlen": 0, "awburst": 1, "arburst": 1, "wlast": 1}
+ANSWERS = ("bid", "rid", "rlast")
 INTERRUPT = re.compile(r"(irq|intr|interrupt)|_int(_o)?$")
 
 
@@ -37,7 +42,12 @@ class Guess:
     def __init__(self, ports: list):
         self.left = {port.name: port for port in ports}
         self.tables = {"clocks": {}, "resets": {}, "interrupts": {}, "registers": {}, "memory": [], "ties": {}}
-        self.doubts = []
+        self.doubts, self.beside = [], []
+
+    def find(self, pattern: str, wire: str):
+        """The port that is that wire of a bus, or None."""
+        wanted = pattern.replace("{channel}", port_map.channel_of(wire)).replace("{name}", wire)
+        return next((p for name, p in self.left.items() if re.sub(r"_[io]$", "", name.lower()) == wanted), None)
 
     def ending(self, wire: str, direction: str):
         """(name, pattern) of the ports that are that wire of a bus, by their names' end."""
@@ -73,6 +83,8 @@ class Guess:
             bus = "apb4"
         self.tables["registers"] = {"bus": bus, **_place(pattern)}
         found = self.take_wires(pattern, port_map.REGISTER_WIRES[bus])
+        if bus == "axi4-lite" and self.find(pattern, "wlast"):
+            self.single_beats(pattern, found["wdata"].width if "wdata" in found else 32)
         address = found.get("awaddr") or found.get("paddr")
         if address and address.width > 24:
             self.tables["registers"]["bytes"] = 1 << 16
@@ -81,6 +93,18 @@ class Guess:
             )
         for other in candidates[1:]:
             self.doubts.append(f"registers: {other[1]} looks like another slave; only one is driven")
+
+    def single_beats(self, pattern: str, width: int) -> None:
+        """Of a slave of full AXI4."""
+        size = (width // 8).bit_length() - 1
+        for wire, value in (BEATS | {"awsize": size, "arsize": size}).items():
+            if port := self.find(pattern, wire):
+                self.tables["ties"][port.name] = value
+                self.left.pop(port.name)
+        for wire in ANSWERS:
+            if port := self.find(pattern, wire):
+                self.left.pop(port.name)
+        self.doubts.append("registers: a slave of full AXI4, driven with single beats ([ties])")
 
     def memory(self) -> None:
         while True:
@@ -99,7 +123,11 @@ class Guess:
     def single(self) -> None:
         for name, port in list(self.left.items()):
             plain = name.lower()
-            if port.direction == "input" and port.width == 1 and RESET.search(plain):
+            if SIDE.search(re.sub(r"_[io]$", "", plain)) and port.width <= 32:
+                self.beside.append(name)
+                if port.direction == "input":
+                    self.tables["ties"][name] = 0
+            elif port.direction == "input" and port.width == 1 and RESET.search(plain):
                 self.tables["resets"][name] = "low" if LOW.search(plain) else "high"
             elif port.direction == "input" and port.width == 1 and CLOCK.search(plain):
                 self.tables["clocks"][name] = 1
@@ -113,6 +141,9 @@ class Guess:
                 self.doubts.append(f"{name}: an output of {port_map.bits(port.width)}, left open")
                 continue
             self.left.pop(name)
+        if self.beside:
+            names = self.beside[0] + (f" and {len(self.beside) - 1} more like it" if len(self.beside) > 1 else "")
+            self.doubts.append(f"{names}: wires of AXI that nothing here reads (inputs kept at 0, outputs left open)")
         if len(self.tables["clocks"]) > 1:
             self.doubts.append("clocks: all at the same rate; write every how many cycles each has an edge")
 
