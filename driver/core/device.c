@@ -6,6 +6,7 @@
 #include "device_memory.h"
 #include "execute.h"
 #include "fail.h"
+#include "in_flight.h"
 #include "io_map.h"
 #include "layouts.h"
 #include "life.h"
@@ -165,6 +166,7 @@ static void close_parts(presil_device *device) {
     ranges_free(&device->log.writes);
     ranges_free(&device->capture.may_write);
     presil_queue_close(device);
+    presil_flights_close(device);
     presil_residency_close(device);
     presil_memory_close(device);
 }
@@ -193,6 +195,7 @@ int presil_device_open(const presil_device_options *options, presil_device **out
     if (!status) status = presil_choose_chip(device);
     if (!status) status = check_mode(device, (int)o.mode);
     if (!status) status = presil_memory_reserve_commands(device);
+    if (!status) status = presil_flights_open(device, o.queue_depth);
     if (status) {
         close_parts(device);
         presil_device_drop(device);

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include "conversions.h"
 #include "device_memory.h"
+#include "in_flight.h"
 #include "io_map.h"
 #include "listeners.h"
 #include "model.h"
@@ -59,6 +60,7 @@ struct presil_device {
     io_mappings io;
     device_layouts layouts;
     work_queue queue;
+    device_flights flights;
     run_state run;
     twin_state twin;
     chip_writes log;

@@ -7,6 +7,7 @@
 #include "device_memory.h"
 #include "event.h"
 #include "fail.h"
+#include "in_flight.h"
 #include "kept_op.h"
 #include "launch.h"
 #include "layouts.h"
@@ -106,4 +107,8 @@ static void item_free(work_item *item) {
     if (item->kind == ITEM_WAIT) presil_device_drop(item->wait_device);
 }
 
-const queue_ops presil_execution = {.execute = execute, .item_free = item_free, .admit = presil_scratch_admit};
+const queue_ops presil_execution = {.execute = execute,
+                                    .item_free = item_free,
+                                    .admit = presil_scratch_admit,
+                                    .begin = presil_flight_begin,
+                                    .finish = presil_flight_finish};

@@ -82,25 +82,49 @@ static void take_label(presil_report *report, const char *label) {
     report->label[length] = 0;
 }
 
+void presil_launch_open(presil_device *device, const work_item *item, int mode, const presil_plan_info *info,
+                        presil_report *report) {
+    *report = (presil_report){.size = sizeof *report,
+                              .mode = (uint32_t)mode,
+                              .launch = device->run.launches++,
+                              .macs = info->macs,
+                              .passes = info->passes,
+                              .peak_macs_per_cycle = info->peak_macs_per_cycle,
+                              .descriptors = 0,
+                              .segments = info->segments,
+                              .verified = -1,
+                              .difference_cycle = UINT64_MAX,
+                              .origin = item->origin,
+                              .tag = item->tag};
+    take_label(report, info->label);
+}
+
+int presil_launch_close(presil_device *device, const work_item *item, int mode, uint64_t ns, int status,
+                        presil_report *report) {
+    if (status) status = presil_fail(status, "%s: %s", report->label, presil_error_text());
+    /* A chip that counts no cycles is a model, wherever it runs. */
+    if (mode != PRESIL_MODE_MODEL && atomic_load(&device->started) && !is_clocked(device) && !report->cycles)
+        report->mode = PRESIL_MODE_MODEL;
+    report->status = (uint32_t)-status;
+    if (mode == PRESIL_MODE_VERIFY) count(&device->run, report, status);
+    report->host_ns = item->plan_ns + ns - report->sim_ns - report->twin_ns;
+    char text[ERROR_TEXT];
+    text[0] = 0;
+    if (status) (void)snprintf(text, sizeof text, "%s", presil_error_text());
+    if (device->capture.listening) presil_capture_end(device, report, text);
+    if (device->log.on) presil_log_end(device);
+    presil_report_deliver(&device->reports, report);
+    return status ? presil_fail(status, "%s", text) : PRESIL_OK; /* the callback may have failed in calls of its own */
+}
+
 int presil_launch(presil_device *device, const work_item *item) {
     const uint64_t start = presil_now_ns();
     presil_plan_info info;
     int status = presil_plan_look(device, item->plan, &info);
     if (status) return presil_fail(status, "the plan can't be read");
     const int mode = atomic_load(&device->mode);
-    presil_report report = {.size = sizeof report,
-                            .mode = (uint32_t)mode,
-                            .launch = device->run.launches++,
-                            .macs = info.macs,
-                            .passes = info.passes,
-                            .peak_macs_per_cycle = info.peak_macs_per_cycle,
-                            .descriptors = 0,
-                            .segments = info.segments,
-                            .verified = -1,
-                            .difference_cycle = UINT64_MAX,
-                            .origin = item->origin,
-                            .tag = item->tag};
-    take_label(&report, info.label);
+    presil_report report;
+    presil_launch_open(device, item, mode, &info, &report);
     const layout_totals before = presil_layouts_totals(device);
     bool began = false;
     device->run.scratch = (presil_byte_range){item->scratch.at, item->scratch.bytes};
@@ -112,18 +136,5 @@ int presil_launch(presil_device *device, const work_item *item) {
         report.conversion_bytes = after.bytes - before.bytes;
         report.conversion_ns = after.ns - before.ns;
     }
-    if (status) status = presil_fail(status, "%s: %s", report.label, presil_error_text());
-    /* A chip that counts no cycles is a model, wherever it runs. */
-    if (mode != PRESIL_MODE_MODEL && atomic_load(&device->started) && !is_clocked(device) && !report.cycles)
-        report.mode = PRESIL_MODE_MODEL;
-    report.status = (uint32_t)-status;
-    if (mode == PRESIL_MODE_VERIFY) count(&device->run, &report, status);
-    report.host_ns = item->plan_ns + (presil_now_ns() - start) - report.sim_ns - report.twin_ns;
-    char text[ERROR_TEXT];
-    text[0] = 0;
-    if (status) (void)snprintf(text, sizeof text, "%s", presil_error_text());
-    if (device->capture.listening) presil_capture_end(device, &report, text);
-    if (device->log.on) presil_log_end(device);
-    presil_report_deliver(&device->reports, &report);
-    return status ? presil_fail(status, "%s", text) : PRESIL_OK; /* the callback may have failed in calls of its own */
+    return presil_launch_close(device, item, mode, presil_now_ns() - start, status, &report);
 }

@@ -26,11 +26,13 @@ typedef struct {
     presil_device *device;
     const presil_plan *plan;
     const presil_plan_info *info;
-    uint64_t seq, cycles; /* cycles: of the waits before the one that reports progress */
-    uint64_t silent;      /* cycles since something moved on the bus, as far as the watchdog has seen */
+    uint64_t seq, number, cycles; /* number: in its report; cycles: of the waits before the one that reports progress */
+    uint64_t silent;              /* cycles since something moved on the bus, as far as the watchdog has seen */
     /* Without a clock: when it began, when the chip was looked at last, and what progress() said then. */
     uint64_t begin_ns, look_ns, work;
     bool looked;
+    bool several; /* others are in flight behind it */
+    bool told;    /* by the chip that it failed, or by the watchdog: nothing behind it has begun */
     presil_progress_fn progress;
     void *progress_context;
     presil_register_access accesses[PRESIL_COMPLETION_MOST];
@@ -38,8 +40,7 @@ typedef struct {
 
 static void on_progress(void *context, uint64_t cycles) {
     const rtl_launch *launch = context;
-    launch->progress(launch->progress_context, launch->info->label, launch->device->run.launches - 1,
-                     launch->cycles + cycles);
+    launch->progress(launch->progress_context, launch->info->label, launch->number, launch->cycles + cycles);
 }
 
 static void remember_hang(const rtl_launch *launch) {
@@ -57,12 +58,13 @@ static void remember_hang(const rtl_launch *launch) {
     (void)pthread_mutex_unlock(&device->reports.lock);
 }
 
-static int stuck(const rtl_launch *launch, const char *what) {
+static int stuck(rtl_launch *launch, const char *what) {
     char why[ERROR_TEXT / 2] = "";
     presil_device *device = launch->device;
     device->link.done_count = 0;
     if (device->chip_ops->why) (void)device->chip_ops->why(device->chip, &device->link, launch->plan, why, sizeof why);
     remember_hang(launch);
+    launch->told = true;
     return presil_fail(PRESIL_EHUNG, "%s: %s", what, *why ? why : "the chip does not say what it waits for");
 }
 
@@ -157,6 +159,7 @@ static int ask(rtl_launch *launch, bool *over) {
     if (status)
         return presil_fail(status, "asking the chip failed: %s",
                            *service.text ? service.text : device->link.ops->last_error(device->link.handle));
+    launch->told = service.result == PRESIL_SERVICE_ERROR;
     if (service.result == PRESIL_SERVICE_ERROR) return chip_error(launch, &service);
     if (service.result == PRESIL_SERVICE_PROGRESS) launch->silent = 0, launch->looked = false;
     *over = service.result == PRESIL_SERVICE_DONE;
@@ -169,7 +172,7 @@ static int wait_done(rtl_launch *launch) {
     presil_device *device = launch->device;
     if (!is_clocked(device)) launch->begin_ns = launch->look_ns = presil_now_ns();
     launch->looked = false;
-    if (device->limits.asks_first) {
+    if (device->limits.asks_first || launch->several) {
         bool over = false;
         device->link.done_count = 0;
         const int result = ask(launch, &over);
@@ -192,6 +195,9 @@ static int wait_done(rtl_launch *launch) {
             continue;
         }
         if (w.reason == PRESIL_WAIT_HUNG) {
+            bool over = false; /* a chip that is polled may be at the next one */
+            const int result = launch->several ? ask(launch, &over) : PRESIL_OK;
+            if (result < 0 || over) return result;
             const int status = look_again(launch, w.cycles);
             if (status) return status;
             continue;
@@ -219,23 +225,25 @@ void presil_trace_begin(presil_device *device, uint64_t launch) {
     device->run.tracing = !error;
 }
 
-static int run_segment(rtl_launch *launch, uint32_t segment, presil_report *report) {
-    presil_device *device = launch->device;
+int presil_chip_submit(presil_device *device, const presil_plan *plan, const presil_plan_info *info, uint32_t segment,
+                       presil_byte_range scratch, bool idle) {
     char text[ERROR_TEXT];
     presil_error_buffer buffer = {text, sizeof text};
     text[0] = 0;
     const int error =
-        device->link.ops->launch ? device->link.ops->launch(device->link.handle, launch->info->signature + segment) : 0;
+        idle && device->link.ops->launch ? device->link.ops->launch(device->link.handle, info->signature + segment) : 0;
     if (error) return presil_transport_failed(&device->link, "preparing the launch", error);
-    device->memory.command.scratch = device->run.scratch.base;
-    device->memory.command.scratch_bytes = device->run.scratch.bytes;
-    int status =
-        device->chip_ops->submit(device->chip, &device->link, &device->memory.command, launch->plan, segment, &buffer);
-    if (status) return presil_fail(status, "%s", text);
-    if (device->run.trace_window && segment == 0)
-        presil_trace_begin(device, report->launch); /* counts from the doorbell */
+    device->memory.command.scratch = scratch.base;
+    device->memory.command.scratch_bytes = scratch.bytes;
+    const int status =
+        device->chip_ops->submit(device->chip, &device->link, &device->memory.command, plan, segment, &buffer);
+    return status ? presil_fail(status, "%s", text) : PRESIL_OK;
+}
+
+static int reap(rtl_launch *launch, presil_report *report) {
+    presil_device *device = launch->device;
     const uint64_t before = launch->cycles;
-    status = wait_done(launch);
+    int status = wait_done(launch);
     if (status) return status;
     if (device->chip_ops->counters)
         status = device->chip_ops->counters(device->chip, &device->link, report);
@@ -243,6 +251,36 @@ static int run_segment(rtl_launch *launch, uint32_t segment, presil_report *repo
         report->cycles += launch->cycles - before;
     device->link.done_count = 0;
     return status ? presil_fail(status, "the counters can't be read") : PRESIL_OK;
+}
+
+static void prepare(rtl_launch *launch, presil_device *device, const presil_plan *plan, const presil_plan_info *info,
+                    uint64_t seq, const presil_report *report) {
+    launch->device = device, launch->plan = plan, launch->info = info, launch->seq = seq;
+    launch->number = report->launch, launch->cycles = launch->silent = 0;
+    launch->several = launch->told = false;
+    (void)pthread_mutex_lock(&device->reports.lock);
+    launch->progress = device->reports.progress;
+    launch->progress_context = device->reports.progress_context;
+    (void)pthread_mutex_unlock(&device->reports.lock);
+}
+
+int presil_chip_reap(presil_device *device, const presil_plan *plan, const presil_plan_info *info, uint64_t seq,
+                     presil_report *report, bool *told) {
+    rtl_launch launch;
+    prepare(&launch, device, plan, info, seq, report);
+    launch.several = true;
+    const int status = reap(&launch, report);
+    *told = launch.told;
+    return status;
+}
+
+static int run_segment(rtl_launch *launch, uint32_t segment, presil_report *report) {
+    presil_device *device = launch->device;
+    const int status = presil_chip_submit(device, launch->plan, launch->info, segment, device->run.scratch, true);
+    if (status) return status;
+    if (device->run.trace_window && segment == 0)
+        presil_trace_begin(device, report->launch); /* counts from the doorbell */
+    return reap(launch, report);
 }
 
 static bool is_coherent(const presil_device *device) {
@@ -266,11 +304,7 @@ static int sync_for_host(presil_device *device, const presil_byte_range *ranges,
 int presil_launch_rtl(presil_device *device, const presil_plan *plan, const presil_plan_info *info, uint64_t seq,
                       presil_report *report) {
     rtl_launch launch;
-    launch.device = device, launch.plan = plan, launch.info = info, launch.seq = seq, launch.cycles = launch.silent = 0;
-    (void)pthread_mutex_lock(&device->reports.lock);
-    launch.progress = device->reports.progress;
-    launch.progress_context = device->reports.progress_context;
-    (void)pthread_mutex_unlock(&device->reports.lock);
+    prepare(&launch, device, plan, info, seq, report);
     const uint64_t start = presil_now_ns();
     int status = sync_ranges(device, device->link.ops->sync_for_device, info->reads, info->read_count);
     const bool two = device->residency.state != NULL;

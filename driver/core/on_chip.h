@@ -9,6 +9,13 @@
 /* Runner. A failed launch leaves a chip that was reset. */
 int presil_launch_rtl(presil_device *device, const presil_plan *plan, const presil_plan_info *info, uint64_t seq,
                       presil_report *report);
+/* The same in two halves, which leave a chip that failed as it is. `idle`: nothing is in flight. */
+int presil_chip_submit(presil_device *device, const presil_plan *plan, const presil_plan_info *info, uint32_t segment,
+                       presil_byte_range scratch, bool idle);
+/* Of the oldest doorbell: waits, and adds its counters. *told: it failed by the chip's word or the watchdog's, so
+ * nothing behind it has begun. */
+int presil_chip_reap(presil_device *device, const presil_plan *plan, const presil_plan_info *info, uint64_t seq,
+                     presil_report *report, bool *told);
 /* The waveform of the launch with this number, if one was asked for. */
 void presil_trace_begin(presil_device *device, uint64_t launch);
 

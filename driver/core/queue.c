@@ -42,7 +42,42 @@ static void note_error(presil_stream *stream, int status, const work_item *item)
     stream->error_text[ERROR_TEXT - 1] = 0;
 }
 
+static void finish_oldest(presil_device *device) {
+    work_queue *queue = &device->queue;
+    work_item item = queue->items[queue->head];
+    (void)pthread_mutex_unlock(&queue->lock);
+    const int status = queue->ops->finish(device);
+    queue->ops->item_free(&item);
+    (void)pthread_mutex_lock(&queue->lock);
+    queue->head = (queue->head + 1) % queue->capacity;
+    queue->pending--;
+    queue->begun--;
+    if (status) note_error(item.stream, status, &item);
+    atomic_store_explicit(&queue->completed, item.seq, memory_order_release);
+    if (queue->waiters) (void)pthread_cond_broadcast(&queue->done);
+}
+
+/* One item more in flight, or one less; false: nothing is, and the next item runs alone. */
+static bool run_deep(presil_device *device) {
+    work_queue *queue = &device->queue;
+    bool began = false;
+    if (queue->begun < queue->pending) {
+        const work_item item = queue->items[(queue->head + queue->begun) % queue->capacity];
+        (void)pthread_mutex_unlock(&queue->lock);
+        began = queue->ops->begin(device, &item);
+        (void)pthread_mutex_lock(&queue->lock);
+    }
+    if (began)
+        queue->begun++;
+    else if (queue->begun)
+        finish_oldest(device);
+    else
+        return false;
+    return true;
+}
+
 static void run_one(presil_device *device) {
+    if (device->queue.deep && run_deep(device)) return;
     work_item item = device->queue.items[device->queue.head];
     device->queue.head = (device->queue.head + 1) % device->queue.capacity;
     device->queue.pending--;

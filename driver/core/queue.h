@@ -78,6 +78,10 @@ typedef struct {
     void (*item_free)(work_item *item);
     /* With the lock held, of an item that is about to get its place in the order: a status with text refuses it. */
     int (*admit)(presil_device *device, work_item *item);
+    /* Of a queue that is `deep`. begin: true if the item is in flight now, false if it has to run alone, or later.
+     * finish: waits for the oldest that is in flight; its status, with text. */
+    bool (*begin)(presil_device *device, const work_item *item);
+    int (*finish)(presil_device *device);
 } queue_ops;
 
 typedef struct {
@@ -86,6 +90,8 @@ typedef struct {
     pthread_cond_t work, done;
     work_item *items; /* a ring of `capacity` */
     size_t head, pending, capacity;
+    size_t begun; /* the first of `pending`, which are in flight; written by the runner, under lock */
+    bool deep;
     _Atomic uint64_t submitted, completed; /* written under lock */
     unsigned waiters;
     bool running, kicked, quit, worker_started;

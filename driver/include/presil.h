@@ -132,7 +132,10 @@ typedef struct {
      * when the host asks for it: presil_host_access(), the synchronize functions, copies. 0: bytes move to the
      * transport when it starts, and the host has none. */
     uint32_t host_memory;
-    uint32_t reserved0;
+    /* Doorbells that may be in flight at once, at most what the chip takes (presil_chip.h). 0: PRESIL_QUEUE_DEPTH, or
+     * what the chip takes; 1 where the transport has a clock, because cycles of launches that overlap depend on when
+     * the host submits them. */
+    uint32_t queue_depth;
     /* Where the transport has no clock (a board), a launch ends with EHUNG after so much wall time without a sign of
      * life from the chip. 0: PRESIL_WATCHDOG_SECONDS, or 10 s. */
     uint64_t hang_ns;

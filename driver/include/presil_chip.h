@@ -9,6 +9,19 @@
  * submit() writes the commands and rings the doorbell -> the core waits for the interrupt -> service() says BUSY,
  * PROGRESS, DONE or ERROR -> counters() adds up the report -> plan_free().
  *
+ * With limits.queue_depth >= 2 submit() and the rest are apart: the core calls submit() again, of further segments and
+ * launches, while up to queue_depth of them are not over.
+ * - They are over in the order of submit(), and each works as if it began when the one before is over: until then it
+ *   writes nothing, and reads nothing that those before it may write (their scratch memory is the same, too).
+ * - service(), progress(), why(), waits() are about the oldest. Once service() has said DONE, counters() is about that
+ *   one, and the next service() about the next; the core asks before it waits: one interrupt may be for several.
+ * - Behind ERROR, or one that hangs, nothing begins. The core resets the chip, and submits again those behind it. After
+ *   a cancel, or when the transport fails, all of them fail. submit() that fails has begun nothing.
+ * - counters() of a chip that can't tell launches apart leaves the report as it is (0: not known).
+ * In mode RTL alone; where the chip's memory is mapped and coherent; not while somebody listens (capture, waveforms) or
+ * activations are packed: then, and for a transport with a clock unless presil_device_options.queue_depth asks for
+ * more, one is in flight (cycles of launches that overlap depend on when the host submits them).
+ *
  * Rules
  * - Functions return a presil_status (presil.h) and, on failure, leave a text in `error`: what was expected, what was
  *   found, what to do.
@@ -91,7 +104,9 @@ typedef struct {
     uint32_t numerics;          /* enum presil_numerics, of floating-point results; integer ones are exact */
     uint32_t timing_needs_data; /* 1: cycles depend on the values of tensors, not on shapes and addresses alone */
     double tolerance;           /* TOLERANCE: largest difference, relative to the largest magnitude of the result */
-    uint64_t kinds; /* bit n: it has operators of presil_op_kind n; it is asked about no others. 0: about all */
+    uint64_t kinds;       /* bit n: it has operators of presil_op_kind n; it is asked about no others. 0: about all */
+    uint32_t queue_depth; /* so many times submit() is called before the first of them is over; 0: once */
+    uint32_t reserved;
 } presil_chip_limits;
 
 typedef struct {

@@ -193,8 +193,8 @@ typedef struct {
     /* NULL: there is nothing to do. */
     int (*sync_for_device)(presil_transport *t, presil_daddr base, uint64_t bytes);
     int (*sync_for_host)(presil_transport *t, presil_daddr base, uint64_t bytes);
-    /* Before a doorbell: puts the memory model, its random state and every arbiter of the harness in a state that
-     * depends on (seed, launch) alone. NULL: there is no harness, timing is what it is. */
+    /* Before a doorbell, with nothing in flight: puts the memory model, its random state and every arbiter of the
+     * harness in a state that depends on (seed, launch) alone. NULL: there is no harness, timing is what it is. */
     int (*launch)(presil_transport *t, uint64_t launch);
     int (*wait)(presil_transport *t, presil_wait *w);
     /* Clock cycles since open. NULL: not with PRESIL_CAP_CLOCKED; events have no cycles. */

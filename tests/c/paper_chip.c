@@ -13,15 +13,20 @@
  *   apart         the transport has a memory of its own, and doesn't map
  *   lose          a reset loses that memory
  *   broken        a reset fails
+ *   depth=N       it takes N launches before the first is over; each wait() ends the oldest, burst=N: so many at once
+ *   clock         its transport's cycles mean something
+ *   polled        without an interrupt
  *   stale         it reads its scratch memory before it has written there
  *   bits=N        its addresses have so many bits
  *   segments=N    a launch is so many
  *   uncounted     the table has no counters
  * It knows tensors packed in two layouts, and the operator's label says which it wants of input and output: "in=b",
  * "out=x", both or neither. b: the elements backwards, behind 64 bytes; x: with every other bit turned. And how the
- * launch ends: "fail" (a bus error, having written nonsense), "hang", "long" (only a cancel ends it); "refuse": the
- * executor does, the chip doesn't. "scratch=N,align=M": so many bytes while it runs: it copies there first, and leaves
- * something else there than the executor does.
+ * launch ends: "fail" (a bus error, having written nonsense), "hang", "die" (the transport fails), "long" (only a
+ * cancel ends it); "refuse": the executor does, the chip doesn't. "scratch=N,align=M": so many bytes while it runs: it
+ * copies there first, and leaves something else there than the executor does. "segments=N": so
+ * many doorbells, for equal parts; "unfit": submit() fails, for the last of them.
+ *
  * Built twice: as libpresil_sim_paper_fast.so and as libpresil_chip_paper.so.
  */
 #define _GNU_SOURCE
@@ -32,10 +37,23 @@
 #include <sys/mman.h>
 #include "presil_chip.h"
 
-enum { FROM = 0, TO = 4, COUNT = 8, LEFT = 12, FORMS = 16, ENDS = 20, SCRATCH = 24, SCRATCH_BYTES = 28, REGISTERS };
+enum {
+    FROM = 0,
+    TO = 4,
+    COUNT = 8,
+    LEFT = 12,
+    FORMS = 16,
+    ENDS = 20,
+    SCRATCH = 24,
+    SCRATCH_BYTES = 28,
+    DONE = 32,
+    FAILED = 36,
+    REGISTERS
+};
 /* Of an operand, and how a launch ends. */
 enum { PLAIN, BACKWARDS, TURNED, HEAD = 64, TURN = 0x5555 };
-enum { ENDS_WELL, ENDS_FAILED, ENDS_HUNG, ENDS_CANCELLED };
+enum { ENDS_WELL, ENDS_FAILED, ENDS_HUNG, ENDS_CANCELLED, ENDS_DEAD };
+enum { MOST_JOBS = 64 };
 
 static int paper(const char *what) {
     const char *text = getenv("PRESIL_PAPER"), *at = text ? strstr(text, what) : NULL;
@@ -50,6 +68,7 @@ struct presil_transport {
     presil_daddr base;
     uint64_t bytes;
     uint32_t reg[REGISTERS];
+    uint32_t jobs[MOST_JOBS][REGISTERS], job_count; /* depth */
 };
 
 static int paper_open(const presil_transport_options *options, presil_transport **out, char *error, size_t bytes) {
@@ -75,12 +94,14 @@ static void paper_close(presil_transport *t) {
 
 static int paper_info(presil_transport *t, presil_transport_info *out) {
     (void)t;
-    const presil_transport_info own = {.size = sizeof own,
-                                       .abi = PRESIL_TRANSPORT_ABI,
-                                       .capabilities = paper("apart") ? 0 : PRESIL_CAP_MAPS | PRESIL_CAP_COHERENT,
-                                       .chip = "paper",
-                                       .config = "paper",
-                                       .build = "fast"};
+    const presil_transport_info own = {
+        .size = sizeof own,
+        .abi = PRESIL_TRANSPORT_ABI,
+        .capabilities =
+            paper("apart") ? 0 : (PRESIL_CAP_MAPS | PRESIL_CAP_COHERENT | (paper("clock") ? PRESIL_CAP_CLOCKED : 0u)),
+        .chip = "paper",
+        .config = "paper",
+        .build = "fast"};
     presil_transport_tell(&own, out);
     return 0;
 }
@@ -119,8 +140,7 @@ static int16_t *by_scratch(uint8_t *scratch, uint64_t bytes, int16_t *from, uint
     return (int16_t *)(void *)scratch;
 }
 
-static int paper_write(presil_transport *t, uint32_t offset, uint32_t value) {
-    t->reg[offset] = value;
+static int run_job(presil_transport *t, uint32_t offset) {
     int16_t *from = (int16_t *)(void *)(t->memory + t->reg[FROM]), *to = (int16_t *)(void *)(t->memory + t->reg[TO]);
     if (offset != LEFT) return 0;
     from = by_scratch(t->memory + t->reg[SCRATCH], t->reg[SCRATCH_BYTES], from, 2 * (uint64_t)t->reg[COUNT], 0x5c);
@@ -131,11 +151,41 @@ static int paper_write(presil_transport *t, uint32_t offset, uint32_t value) {
     return 0;
 }
 
+static int paper_write(presil_transport *t, uint32_t offset, uint32_t value) {
+    t->reg[offset] = value;
+    if (offset == LEFT && paper("depth")) {
+        if (t->job_count >= (uint32_t)paper("depth")) return PRESIL_TRANSPORT_EBUS;
+        memcpy(t->jobs[t->job_count++], t->reg, sizeof t->reg);
+        return 0;
+    }
+    return run_job(t, offset);
+}
+
+/* ---- several: the oldest one goes on; nothing begins behind one that fails or hangs */
+static int run_oldest(presil_transport *t, presil_wait *w) {
+    uint32_t now[REGISTERS];
+    uint32_t *job = t->jobs[0];
+    w->reason = paper("polled") ? PRESIL_WAIT_DEADLINE : PRESIL_WAIT_IRQ;
+    if (!t->job_count || job[ENDS] == ENDS_HUNG) w->reason = PRESIL_WAIT_HUNG;
+    if (t->job_count && job[ENDS] == ENDS_DEAD) return PRESIL_TRANSPORT_ESTOPPED;
+    while (t->job_count && job[ENDS] == ENDS_CANCELLED && !*w->cancel) {}
+    if (t->job_count && job[ENDS] == ENDS_CANCELLED) w->reason = PRESIL_WAIT_CANCELLED;
+    if (w->reason == PRESIL_WAIT_HUNG || w->reason == PRESIL_WAIT_CANCELLED || t->reg[FAILED]) return 0;
+    if (job[LEFT]) return job[LEFT]--, 0;
+    memcpy(now, t->reg, sizeof now);
+    memcpy(t->reg, job, sizeof now);
+    (void)run_job(t, LEFT);
+    t->reg[DONE] = now[DONE] + (job[ENDS] != ENDS_FAILED);
+    t->reg[FAILED] = job[ENDS] == ENDS_FAILED;
+    memmove(t->jobs[0], t->jobs[1], sizeof t->jobs - sizeof t->jobs[0]);
+    t->job_count--;
+    return 0;
+}
+
 static int paper_mem_read(presil_transport *t, presil_daddr from, void *to, uint64_t bytes) {
     memcpy(to, t->memory + (from.value - t->base.value), bytes);
     return 0;
 }
-
 static int paper_mem_write(presil_transport *t, presil_daddr to, const void *from, uint64_t bytes) {
     memcpy(t->memory + (to.value - t->base.value), from, bytes);
     return 0;
@@ -147,6 +197,13 @@ static int paper_region(presil_transport *t, uint32_t index, presil_region *out)
 }
 
 static int paper_wait(presil_transport *t, presil_wait *w) {
+    w->cycles = 10;
+    if (paper("depth")) {
+        int error = 0;
+        const int burst = paper("burst") ? paper("burst") : 1;
+        for (int i = 0; i < burst && !error && (i == 0 || t->job_count); i++) error = run_oldest(t, w);
+        return error;
+    }
     w->reason = paper("quiet") || t->reg[ENDS] == ENDS_HUNG ? PRESIL_WAIT_HUNG : PRESIL_WAIT_IRQ;
     while (t->reg[ENDS] == ENDS_CANCELLED && w->reason != PRESIL_WAIT_CANCELLED)
         w->reason = *w->cancel ? PRESIL_WAIT_CANCELLED : PRESIL_WAIT_IRQ;
@@ -155,8 +212,15 @@ static int paper_wait(presil_transport *t, presil_wait *w) {
     return 0;
 }
 
+static int paper_cycles(presil_transport *t, uint64_t *cycles) {
+    (void)t;
+    *cycles = 0;
+    return 0;
+}
+
 static int paper_reset_pin(presil_transport *t) {
     memset(t->reg, 0, sizeof t->reg);
+    t->job_count = 0;
     if (paper("broken")) return PRESIL_TRANSPORT_EIO;
     if (!paper("lose")) return 0;
     memset(t->memory, 0xee, t->bytes);
@@ -177,6 +241,7 @@ __attribute__((visibility("default"))) const presil_transport_ops *presil_transp
                                              .mem_read = paper_mem_read,
                                              .mem_write = paper_mem_write,
                                              .wait = paper_wait,
+                                             .cycles = paper_cycles,
                                              .reset = paper_reset_pin};
     return &ops;
 }
@@ -184,12 +249,14 @@ __attribute__((visibility("default"))) const presil_transport_ops *presil_transp
 /* ---- the chip */
 struct presil_chip {
     presil_daddr base;
+    uint32_t submitted, over, most, count; /* depth; count: elements of the last one that was over */
 };
 struct presil_plan {
     presil_byte_range read, write;
     uint32_t count, forms, ends;
-    bool refused;
+    bool refused, unfit;
     uint64_t scratch, alignment;
+    uint32_t segments;
 };
 struct presil_layout {
     uint32_t form;
@@ -219,7 +286,8 @@ static int paper_limits(const presil_chip *chip, presil_chip_limits *out) {
     (void)chip;
     newer_limits own = {.known = {.address_bits = paper("bits") ? (uint32_t)paper("bits") : 64,
                                   .buffer_alignment = 64,
-                                  .has_interrupt = 1,
+                                  .has_interrupt = !paper("polled"),
+                                  .queue_depth = (uint32_t)paper("depth"),
                                   .has_executor = (uint32_t)paper("twin"),
                                   .asks_first = (uint32_t)paper("quiet")}};
     memset(own.news, 0x5a, sizeof own.news);
@@ -242,7 +310,8 @@ static int paper_probe(presil_chip *chip, const presil_link *link, presil_error_
 
 static int paper_reset(presil_chip *chip, const presil_link *link, const presil_command_memory *memory,
                        presil_error_buffer *error) {
-    (void)chip, (void)link;
+    (void)link;
+    chip->submitted = chip->over = 0;
     return memory->bytes ? fail(error, PRESIL_EINVAL, "no command memory was asked for") : PRESIL_OK;
 }
 
@@ -331,9 +400,15 @@ static int paper_plan(const presil_chip *chip, const presil_op *op, presil_plan 
     plan->ends = strstr(label, "fail")   ? ENDS_FAILED
                  : strstr(label, "hang") ? ENDS_HUNG
                  : strstr(label, "long") ? ENDS_CANCELLED
+                 : strstr(label, "die")  ? ENDS_DEAD
                                          : ENDS_WELL;
     plan->refused = strstr(label, "refuse") != NULL;
+    plan->unfit = strstr(label, "unfit") != NULL;
     const char *scratch = strstr(label, "scratch="), *align = strstr(label, "align=");
+    const char *segments = strstr(label, "segments=");
+    plan->segments = segments            ? (uint32_t)strtoul(strchr(segments, '=') + 1, NULL, 10)
+                     : paper("segments") ? (uint32_t)paper("segments")
+                                         : 1;
     plan->scratch = scratch ? strtoull(strchr(scratch, '=') + 1, NULL, 10) : 0;
     plan->alignment = align ? strtoull(strchr(align, '=') + 1, NULL, 10) : 0;
     *out = plan;
@@ -347,7 +422,7 @@ typedef struct {
 
 static int paper_plan_info(const presil_plan *plan, presil_plan_info *out) {
     newer_info own = {.known = {.label = "neg",
-                                .segments = paper("segments") ? (uint32_t)paper("segments") : 1,
+                                .segments = plan->segments,
                                 .reads = &plan->read,
                                 .writes = &plan->write,
                                 .read_count = plan->count != 0,
@@ -363,25 +438,38 @@ static void paper_plan_free(presil_plan *plan) { free(plan); }
 
 static int paper_submit(presil_chip *chip, const presil_link *link, const presil_command_memory *memory,
                         const presil_plan *plan, uint32_t segment, presil_error_buffer *error) {
-    (void)segment;
     if (memory->scratch_bytes != plan->scratch) return fail(error, PRESIL_EINVAL, "no scratch memory");
     const uint32_t from = plan->count ? (uint32_t)(plan->read.base.value - chip->base.value) : 0,
                    to = plan->count ? (uint32_t)(plan->write.base.value - chip->base.value) : 0;
-    (void)link->ops->write32(link->handle, FROM, from);
-    (void)link->ops->write32(link->handle, TO, to);
-    (void)link->ops->write32(link->handle, COUNT, plan->count);
+    const uint32_t part = plan->count / plan->segments;
+    if (plan->unfit && segment + 1 == plan->segments) return fail(error, PRESIL_EINVAL, "it does not fit");
+    (void)link->ops->write32(link->handle, FROM, from + 2 * part * segment);
+    (void)link->ops->write32(link->handle, TO, to + 2 * part * segment);
+    (void)link->ops->write32(link->handle, COUNT, part);
     (void)link->ops->write32(link->handle, FORMS, plan->forms);
     (void)link->ops->write32(link->handle, ENDS, plan->ends);
     (void)link->ops->write32(link->handle, SCRATCH,
                              memory->scratch_bytes ? (uint32_t)(memory->scratch.value - chip->base.value) : 0);
     (void)link->ops->write32(link->handle, SCRATCH_BYTES, (uint32_t)memory->scratch_bytes);
-    (void)link->ops->write32(link->handle, LEFT, (uint32_t)paper("interrupts"));
+    if (link->ops->write32(link->handle, LEFT, (uint32_t)paper("interrupts")))
+        return fail(error, PRESIL_EBUS, "more launches than it takes");
+    chip->submitted++;
+    if (chip->submitted - chip->over > chip->most) chip->most = chip->submitted - chip->over;
     return PRESIL_OK;
 }
 
 static int paper_service(presil_chip *chip, const presil_link *link, const presil_plan *plan, presil_service *out) {
-    (void)chip;
-    uint32_t left;
+    uint32_t left, done = 0, failed = 0;
+    if (paper("depth")) {
+        (void)link->ops->read32(link->handle, DONE, &done);
+        (void)link->ops->read32(link->handle, FAILED, &failed);
+        out->result = done > chip->over ? PRESIL_SERVICE_DONE : failed ? PRESIL_SERVICE_ERROR : PRESIL_SERVICE_PROGRESS;
+        out->status = PRESIL_EBUS;
+        (void)snprintf(out->text, sizeof out->text, "a bus error, as the label says");
+        chip->count = plan->count / plan->segments;
+        chip->over += out->result == PRESIL_SERVICE_DONE;
+        return PRESIL_OK;
+    }
     if (plan->ends == ENDS_FAILED) {
         out->result = PRESIL_SERVICE_ERROR;
         out->status = PRESIL_EBUS;
@@ -394,10 +482,11 @@ static int paper_service(presil_chip *chip, const presil_link *link, const presi
 }
 
 static int paper_counters(presil_chip *chip, const presil_link *link, presil_report *out) {
-    (void)chip, (void)link;
-    out->cycles += 10;
-    out->stalls[0][1] += 10;
-    out->counters[0] += 7;
+    (void)link;
+    const uint32_t cycles = paper("depth") ? chip->count : 10;
+    out->cycles += cycles;
+    out->stalls[0][1] += cycles;
+    out->counters[0] += paper("depth") ? chip->most : 7;
     return PRESIL_OK;
 }
 

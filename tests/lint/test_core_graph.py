@@ -29,6 +29,7 @@ op on_chip
 copy event heap_blocks verify by_reference
 peer stream
 host launch
+in_flight
 execute operators
 device debug list_program
 """.split("\n")[1:-1]
@@ -42,6 +43,7 @@ HEADERS = {
     "device_memory": {"presil_heap"},
     "enqueue": {"queue"},
     "execute": {"queue"},
+    "in_flight": {"queue"},
     "launch": {"queue"},
     "kept_op": {"queue"},
     "layouts": {"queue"},
