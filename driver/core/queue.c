@@ -269,7 +269,7 @@ int presil_queue_push(presil_device *device, presil_stream *stream, work_item *i
         status =
             wait_locked(device, atomic_load_explicit(&device->queue.submitted, memory_order_relaxed) - QUEUE_LIMIT / 2);
     if (!status && device->queue.pending == device->queue.capacity) status = grow(device);
-    if (!status && item->scratch.bytes) status = device->queue.ops->admit(device, item);
+    if (!status && item->kind == ITEM_LAUNCH && item->scratch.bytes) status = device->queue.ops->admit(device, item);
     if (!status) {
         item->seq = atomic_load_explicit(&device->queue.submitted, memory_order_relaxed) + 1;
         device->queue.items[(device->queue.head + device->queue.pending) % device->queue.capacity] = *item;

@@ -53,13 +53,17 @@ typedef struct {
     presil_list *list;       /* LAUNCH: a reference, which keeps the plan */
     launch_tensors *tensors; /* LAUNCH: as the plan; NULL: not known */
     launch_layouts *layouts; /* LAUNCH: owned; NULL: everything as it lies */
-    scratch_use scratch;     /* LAUNCH */
     uint64_t plan_ns;
     uint64_t tag; /* of the thread that enqueued it */
-    copy_item copy;
-    presil_event *event;        /* EVENT: a reference */
-    presil_device *wait_device; /* WAIT: a reference, until it has passed wait_seq */
-    uint64_t wait_seq;
+    union {
+        scratch_use scratch; /* LAUNCH */
+        copy_item copy;
+        presil_event *event; /* EVENT: a reference */
+        struct {
+            presil_device *wait_device; /* WAIT: a reference, until it has passed wait_seq */
+            uint64_t wait_seq;
+        };
+    };
 } work_item;
 
 struct presil_stream {
