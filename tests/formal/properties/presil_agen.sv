@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows against docs/isa.md section 4, one or two of each loop, without input dilation: the descriptor in work is kept,
-// its rows are counted by five plain loops. `a_state`, what the registers hold, is what induction stands on.
+// Rows against docs/isa.md section 4, one or two of each loop: the descriptor in work is kept, its rows are counted by
+// five plain loops. `a_state`, what the registers hold, is what induction stands on.
+// DILATED: with input dilation, and offsets of a few bits. A position is said by multiplication, quotient × dilation +
+// remainder; there is one such pair, so the rows' formula may take it.
 module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
   input logic        clk, rst, in_valid, in_ready, row_valid, row_take, row_pad, row_end, row_last, row_first, row_half,
   input logic        row_bf16, row_skip, set_valid, set_load, run_valid, adv, neg_x, neg_y, s_bf16, s_first, s_half,
@@ -37,7 +39,7 @@ module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
   logic        started = 1'b0;
   logic        k0, k1, k2, k3, k4;                       // the loops: x, y, kx, ky, cb
   logic        stalled, more, end0, end1, end2, end3, end4;
-  logic [31:0] px, py, colx, coly;                       // position, and that of the block's first column and row
+  logic [21:0] px, py, colx, coly;                       // position, and that of the block's first column and row
   assign is = '{pad: row_pad, last: row_last, stop: row_end, first: row_first, half: row_half, bf16: row_bf16,
                 skip: row_skip, addr: row_addr, pad_byte: row_pad_byte, acc: row_acc, index: row_index};
   assign given = '{
@@ -66,32 +68,71 @@ module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
     half: desc[MATRIX_HALF_WORD][MATRIX_HALF_LSB], skip: desc[MATRIX_SKIP_SPECIAL_WORD][MATRIX_SKIP_SPECIAL_LSB],
     index: index};
 
-  function automatic logic [31:0] wide(input logic [15:0] v);
-    return {{16{v[15]}}, v};
+  function automatic logic [21:0] wide(input logic [15:0] v);
+    return {{6{v[15]}}, v};
   endfunction
   function automatic logic few(input logic [15:0] n);
     return n == 16'd1 || n == 16'd2;
   endfunction
+  function automatic logic dilation(input logic [7:0] d);
+    return d == 8'd1 || d == 8'd2 || d == 8'd3;
+  endfunction
+  function automatic logic near(input logic [15:0] origin, step, kernel);    // -16 to 15, 0 to 15
+    return origin[15:4] == {12{origin[15]}} && step[15:4] == 12'd0 && kernel[15:4] == 12'd0;
+  endfunction
   function automatic logic small_one(input desc_t g);    // what is looked at
-    return few(g.nx) && few(g.ny) && few(g.ncb) && few(16'(g.kx)) && few(16'(g.ky)) && g.idx == 8'd1 && g.idy == 8'd1
-        && g.x_stride[15:3] == 13'd0 && g.y_stride[15:3] == 13'd0;
+    return few(g.nx) && few(g.ny) && few(g.ncb) && few(16'(g.kx)) && few(16'(g.ky))
+        && g.x_stride[15:3] == 13'd0 && g.y_stride[15:3] == 13'd0
+`ifdef DILATED
+        && dilation(g.idx) && dilation(g.idy) && near(g.ox, g.sx, g.dx) && near(g.oy, g.sy, g.dy);
+`else
+        && g.idx == 8'd1 && g.idy == 8'd1;
+`endif
   endfunction
   function automatic logic [15:0] times(input logic [15:0] p, input logic [15:0] stride);
     return (stride[0] ? p : 16'd0) + (stride[1] ? {p[14:0], 1'b0} : 16'd0) + (stride[2] ? {p[13:0], 2'b0} : 16'd0);
   endfunction
+
+  function automatic logic [21:0] dilated(input logic [21:0] q, input logic [7:0] d);
+    return (d[0] ? q : 22'd0) + (d[1] ? {q[20:0], 1'b0} : 22'd0);
+  endfunction
+`ifdef DILATED
+  // q, r: position p divided by d, rounded down. Positions have 19 bits, so nothing is lost above 22.
+  function automatic logic quotient(input logic [31:0] q, input logic [8:0] r, input logic [21:0] p,
+                                    input logic [7:0] d);
+    return q[31:18] == {14{q[18]}} && r < {1'b0, d} && dilated(q[21:0], d) + {13'd0, r} == p;
+  endfunction
+  // The divider with `div_left` bits of the number n to come: they are on top of q, the quotient of the others below.
+  function automatic logic divides(input logic [15:0] q, input logic [8:0] r, input logic [15:0] n,
+                                   input logic [7:0] d);
+    logic [15:0] still;
+    still = ~(16'hffff << div_left);
+    return q >> (5'd16 - div_left) == (n & still) && r < {1'b0, d}
+        && dilated({6'd0, q & (16'hffff >> div_left)}, d) + {13'd0, r} == {6'd0, n >> div_left};
+  endfunction
+`else
+  function automatic logic quotient(input logic [31:0] q, input logic [8:0] r, input logic [21:0] p,
+                                    input logic [7:0] d);
+    return d == 8'd1 && r == 9'd0 && q == {{10{p[21]}}, p};
+  endfunction
+  function automatic logic divides(input logic [15:0] q, input logic [8:0] r, input logic [15:0] n,
+                                   input logic [7:0] d);
+    return d == 8'd1 && r == 9'd0 && q == n && div_left == 5'd0;
+  endfunction
+`endif
 
   assign end0 = 16'(k0) + 16'd1 == d.nx;
   assign end1 = 16'(k1) + 16'd1 == d.ny;
   assign end2 = 8'(k2) + 8'd1 == d.kx;
   assign end3 = 8'(k3) + 8'd1 == d.ky;
   assign end4 = 16'(k4) + 16'd1 == d.ncb;
-  assign colx = wide(d.ox) + (k2 ? {16'd0, d.dx} : 32'd0);
-  assign coly = wide(d.oy) + (k3 ? {16'd0, d.dy} : 32'd0);
-  assign px = colx + (k0 ? {16'd0, d.sx} : 32'd0);
-  assign py = coly + (k1 ? {16'd0, d.sy} : 32'd0);
+  assign colx = wide(d.ox) + (k2 ? {6'd0, d.dx} : 22'd0);
+  assign coly = wide(d.oy) + (k3 ? {6'd0, d.dy} : 22'd0);
+  assign px = colx + (k0 ? {6'd0, d.sx} : 22'd0);
+  assign py = coly + (k1 ? {6'd0, d.sy} : 22'd0);
   always_comb begin
-    f.pad   = px[31] || px >= {16'd0, d.lim_x} || py[31] || py >= {16'd0, d.lim_y};
-    f.addr  = d.act_base + (k4 ? d.cb_stride : 16'd0) + times(px[15:0], d.x_stride) + times(py[15:0], d.y_stride);
+    f.pad   = px[21] || xr != 9'd0 || xq >= {16'd0, d.lim_x} || py[21] || yr != 9'd0 || yq >= {16'd0, d.lim_y};
+    f.addr  = d.act_base + (k4 ? d.cb_stride : 16'd0) + times(xq[15:0], d.x_stride) + times(yq[15:0], d.y_stride);
     f.acc   = d.acc_base + CW'(k0) + (k1 ? CW'(d.nx) : CW'(0));
     f.stop  = end0 && end1;
     f.last  = end0 && end1 && end2 && end3 && end4;
@@ -126,24 +167,27 @@ module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
     if (started && !rst) begin
       a_state: assert (
         (!set_valid
-         || (small_one(s) && div_left == 5'd0 && neg_x == s.ox[15] && neg_y == s.oy[15] && quo[0] == size(s.ox)
-             && quo[1] == s.sx && quo[2] == s.dx && quo[3] == size(s.oy) && quo[4] == s.sy && quo[5] == s.dy
-             && rem[0] == 9'd0 && rem[1] == 9'd0 && rem[2] == 9'd0 && rem[3] == 9'd0 && rem[4] == 9'd0
-             && rem[5] == 9'd0 && s_nx == s.nx && s_ny == s.ny && s_ncb == s.ncb && s_lim_x == s.lim_x
-             && s_lim_y == s.lim_y && s_x_stride == s.x_stride && s_y_stride == s.y_stride
-             && s_cb_stride == s.cb_stride && s_act_base == s.act_base && s_kx == s.kx && s_ky == s.ky
-             && s_idx == 8'd1 && s_idy == 8'd1 && s_pad == s.pad && s_acc_base == s.acc_base && s_bf16 == s.bf16
-             && s_first == s.first && s_half == s.half && s_skip == s.skip && s_index == s.index))
+         || (small_one(s) && div_left <= 5'd16 && (div_left == 5'd0 || s.idx != 8'd1 || s.idy != 8'd1)
+             && neg_x == s.ox[15] && neg_y == s.oy[15]
+             && divides(quo[0], rem[0], size(s.ox), s.idx) && divides(quo[1], rem[1], s.sx, s.idx)
+             && divides(quo[2], rem[2], s.dx, s.idx) && divides(quo[3], rem[3], size(s.oy), s.idy)
+             && divides(quo[4], rem[4], s.sy, s.idy) && divides(quo[5], rem[5], s.dy, s.idy)
+             && s_nx == s.nx && s_ny == s.ny && s_ncb == s.ncb && s_lim_x == s.lim_x && s_lim_y == s.lim_y
+             && s_x_stride == s.x_stride && s_y_stride == s.y_stride && s_cb_stride == s.cb_stride
+             && s_act_base == s.act_base && s_kx == s.kx && s_ky == s.ky && s_idx == s.idx && s_idy == s.idy
+             && s_pad == s.pad && s_acc_base == s.acc_base && s_bf16 == s.bf16 && s_first == s.first
+             && s_half == s.half && s_skip == s.skip && s_index == s.index))
         && (!run_valid
             || (small_one(d) && x == 16'(k0) && y == 16'(k1) && kx == 8'(k2) && ky == 8'(k3) && cb == 16'(k4)
                 && !(k0 && d.nx == 16'd1) && !(k1 && d.ny == 16'd1) && !(k2 && d.kx == 8'd1) && !(k3 && d.ky == 8'd1)
-                && !(k4 && d.ncb == 16'd1) && xq == px && yq == py && kxq == colx && kyq == coly
-                && org_xq == wide(d.ox) && org_yq == wide(d.oy) && xr == 9'd0 && yr == 9'd0 && kxr == 9'd0
-                && kyr == 9'd0 && org_xr == 9'd0 && org_yr == 9'd0 && step_xr == 9'd0 && step_yr == 9'd0
-                && kern_xr == 9'd0 && kern_yr == 9'd0 && step_xq == {16'd0, d.sx} && step_yq == {16'd0, d.sy}
-                && kern_xq == {16'd0, d.dx} && kern_yq == {16'd0, d.dy} && nx == d.nx && ny == d.ny && ncb == d.ncb
-                && kxn == d.kx && kyn == d.ky && lim_x == d.lim_x && lim_y == d.lim_y && x_stride == d.x_stride
-                && y_stride == d.y_stride && cb_stride == d.cb_stride && idx == 8'd1 && idy == 8'd1 && pad == d.pad
+                && !(k4 && d.ncb == 16'd1) && quotient(xq, xr, px, d.idx) && quotient(yq, yr, py, d.idy)
+                && quotient(kxq, kxr, colx, d.idx) && quotient(kyq, kyr, coly, d.idy)
+                && quotient(org_xq, org_xr, wide(d.ox), d.idx) && quotient(org_yq, org_yr, wide(d.oy), d.idy)
+                && quotient(step_xq, step_xr, {6'd0, d.sx}, d.idx) && quotient(step_yq, step_yr, {6'd0, d.sy}, d.idy)
+                && quotient(kern_xq, kern_xr, {6'd0, d.dx}, d.idx) && quotient(kern_yq, kern_yr, {6'd0, d.dy}, d.idy)
+                && nx == d.nx && ny == d.ny && ncb == d.ncb && kxn == d.kx && kyn == d.ky && lim_x == d.lim_x
+                && lim_y == d.lim_y && x_stride == d.x_stride && y_stride == d.y_stride && cb_stride == d.cb_stride
+                && idx == d.idx && idy == d.idy && pad == d.pad
                 && acc_base == d.acc_base && acc == f.acc && bf16 == d.bf16 && first == d.first && half == d.half
                 && skip == d.skip && id == d.index && cb_addr == d.act_base + (k4 ? d.cb_stride : 16'd0)))
         && (!row_valid || e.last || run_valid));
@@ -158,8 +202,12 @@ module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
       a_stable: assert (!stalled || (row_valid && is == was));
       a_no_bubble: assert (!more || row_valid);
       c_channels: cover (row_valid && !e.pad && k4 && k0);
-      c_before: cover (row_valid && e.pad && px[31] && k3 && k1);
-      c_next: cover (row_valid && row_last && run_valid && px == 32'd30000 && !f.pad);
+      c_before: cover (row_valid && e.pad && px[21] && k3 && k1);
+`ifdef DILATED
+      c_hole: cover (row_valid && e.pad && k0 && d.idx == 8'd3 && s_idx == 8'd2 && neg_x && !f.pad && px > 22'd3);
+`else
+      c_next: cover (row_valid && row_last && run_valid && px == 22'd30000 && !f.pad);
+`endif
     end
   end
 endmodule
