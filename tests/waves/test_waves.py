@@ -3,6 +3,7 @@
 
 import json
 import re
+import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -35,6 +36,29 @@ def test_gtkwave_gets_names_that_the_file_has(stub_trace, waves, tmp_path):
     assert set(traces) <= names_in(path), set(traces) - names_in(path)
     assert [line for line in lines if line.startswith("-")] == ["-state", "-state", "-read bus", "-read bus"]
     assert f'[dumpfile] "{path}"' in lines
+
+
+@pytest.mark.parametrize("viewer, arguments", [("gtkwave", ["o/stub.gtkw"]), ("surfer", ["-c", "o/stub.sucl", "FST"])])
+def test_a_viewer_is_opened(stub_trace, waves, tmp_path, viewer, arguments):
+    """By its name on PATH; it goes on when the command has ended."""
+    path, programs = stub_trace("plain"), tmp_path / "bin"
+    programs.mkdir()
+    (programs / viewer).write_text(
+        f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/new && /bin/mv {tmp_path}/new {tmp_path}/told\n'
+    )
+    (programs / viewer).chmod(0o755)
+    assert f"opened in {viewer}" in waves(path, "--view", VIEW, "--out", "o/stub", "--open", PATH=str(programs)).text
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "told").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    wanted = [str(path) if word == "FST" else str(tmp_path / word) if "/" in word else word for word in arguments]
+    assert (tmp_path / "told").read_text().splitlines() == wanted
+
+
+def test_no_viewer_is_an_error(stub_trace, waves):
+    done = waves(stub_trace("plain"), "--view", VIEW, "--open", status=2, PATH="/nowhere")
+    assert "neither gtkwave" in done.text and "apt-get install gtkwave" in done.text
+    assert "no --svg" in waves(stub_trace("plain"), "--view", VIEW, "--open", "--svg", "x.svg", status=2).text
 
 
 def test_markers_are_at_their_cycles(stub_trace, waves, tmp_path):

@@ -146,6 +146,7 @@ def compare_bundle(path: Path, launch, against: str, view, window: str | None, r
 @click.option("--svg", default=None, metavar="PATH", help="Draw it, without a screen.")
 @click.option("--html", default=None, metavar="PATH", help="Draw it in a page of its own.")
 @click.option("--out", default=None, metavar="STEM", help="Where save files go. [default: beside FILE]")
+@click.option("--open", "viewer", is_flag=True, help="Open it in GTKWave, or where that is not installed in Surfer.")
 @click.option(
     "--against",
     default=None,
@@ -162,7 +163,9 @@ def compare_bundle(path: Path, launch, against: str, view, window: str | None, r
 @click.option("--rtl", multiple=True, help="Files or folders of the RTL, instead of the view's. With --against.")
 @click.option("--top-n", default=20, show_default=True, help="Signals that are listed. With --against.")
 @click.option("--json", "json_path", default=None, help="Write the result as JSON.")
-def waves(file, view, launch, window, marks, groups, svg, html, out, against, way, rtl, top_n, json_path) -> None:
+def waves(
+    file, view, launch, window, marks, groups, svg, html, out, viewer, against, way, rtl, top_n, json_path
+) -> None:
     """Save files for GTKWave and Surfer, or a picture, of the waveform FILE (FST, VCD), or of a launch of the bundle
     FILE (.presil), which presil-replay runs again with a waveform beside FILE."""
     console = Console(width=max(Console().width, 120))
@@ -172,6 +175,8 @@ def waves(file, view, launch, window, marks, groups, svg, html, out, against, wa
             raise WavesError(f"--launch is of a bundle, {file} is none")
         if way and (against or not bundle):
             raise WavesError("--way is of a bundle's launch against the model: a .presil, and no --against, expected")
+        if viewer and (svg or html or against):
+            raise WavesError("--open is of save files: no --svg, --html or --against with it")
         if against and bundle and not is_waveform(against):
             result = compare_bundle(file, launch, against, view, window, rtl, top_n, console)
         elif against:
@@ -197,6 +202,8 @@ def waves(file, view, launch, window, marks, groups, svg, html, out, against, wa
                 console.print(f"waveform  {escape(result['trace'])}", highlight=False)
             for kind, path in result["written"].items():
                 console.print(f"{kind:>8}  {escape(path)}", highlight=False)
+            if viewer:
+                console.print(f"opened in {viewers.start(result['written'], Path(result['trace']))}", highlight=False)
     except (WavesError, OSError) as error:
         console.print(f"[red]presil waves: {escape(str(error))}[/red]", highlight=False)
         sys.exit(EXIT_USAGE)

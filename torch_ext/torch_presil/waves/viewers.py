@@ -2,6 +2,8 @@
 """Save files for GTKWave (.gtkw) and Surfer (.sucl): groups, names of values, markers."""
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 from .trace import Cycles, Trace, WavesError, needs
@@ -56,6 +58,23 @@ def gtkwave(trace: Trace, view: View, cycles: Cycles, marks: dict, path: Path, o
                         translate_filter_file=str(table) if table else None,
                     )
     return path
+
+
+def start(written: dict, trace: Path) -> str:
+    """Opens a save file, as show() names them, in a viewer that goes on by itself; which one. Raises WavesError."""
+    if shutil.which("gtkwave"):
+        command, folder = ["gtkwave", str(Path(written["gtkwave"]).absolute())], None
+    elif shutil.which("surfer"):
+        commands = Path(written["surfer"]).absolute()
+        command, folder = ["surfer", "-c", str(commands), str(trace.absolute())], commands.parent
+    else:
+        raise WavesError(
+            "--open: neither gtkwave (Debian: apt-get install gtkwave) nor surfer is on PATH; --svg and --html draw "
+            "without a viewer"
+        )
+    nowhere = subprocess.DEVNULL
+    subprocess.Popen(command, cwd=folder, stdin=nowhere, stdout=nowhere, stderr=nowhere, start_new_session=True)
+    return command[0]
 
 
 def _word(text: str) -> str:
