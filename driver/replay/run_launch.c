@@ -173,8 +173,11 @@ static int place_scratch(const replay *r) {
 int replay_load(replay *r, presil_list **out) {
     const uint64_t bytes = r->record->commands.bytes, padded = (bytes + 7) / 8 * 8;
     if (!bytes || bytes > UINT64_MAX - 32)
-        return replay_fail(EXIT_USAGE, "launch %llu has no commands in the file: its chip can't store them",
-                           (unsigned long long)r->out->place);
+        return replay_fail(
+            EXIT_USAGE,
+            "launch %llu has no commands in the file: its chip can't store them; give its library save() and load() "
+            "(presil_chip.h), and capture it again",
+            (unsigned long long)r->out->place);
     if (presil_bundle_get_block(r->reader, &r->record->commands, NULL))
         return replay_fail(EXIT_USAGE, "launch %llu: %s", (unsigned long long)r->out->place,
                            presil_bundle_error_text());

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """presil new-chip: its project builds and conforms; with a fault in it, the check that is there for it fails."""
 
+import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -79,6 +82,34 @@ def test_every_check_of_a_chip_has_a_fault():
 def test_a_fault_of_the_chip_is_found(name, project, tmp_path):
     found = faulty(name, *FAULTS[name], project, tmp_path)
     assert found["status"] == "failed" and found["text"], found
+
+
+MODEL = """import torch
+
+class Product(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("weight", torch.randint(-128, 128, (48, 64), dtype=torch.int8))
+
+    def forward(self, x):
+        return torch._int_mm(x.to(torch.int8), self.weight.t()).to(x.dtype)
+
+def make():
+    return torch.nn.Sequential(torch.nn.Linear(16, 64), Product()), 30 * torch.randn(20, 16)
+"""
+
+
+@pytest.mark.parametrize("mode", ["rtl", "verify"])
+def test_cosim_of_a_chip_without_a_model(mode, project, tmp_path):
+    (tmp_path / "mine.py").write_text(MODEL)
+    place = {"PRESIL_LIBRARY_PATH": str(project / "build"), "PRESIL_CHIP": "mine"}
+    arguments = f"{tmp_path}/mine.py:make", "--dtype", "fp32", "--mode", mode, "--json", tmp_path / "out.json"
+    command = [sys.executable, str(ROOT / "torch_ext/torch_presil/cli.py"), "cosim", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, env={**os.environ, **place})
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [row for row in json.loads((tmp_path / "out.json").read_text())["layers"] if row["where"] == "chip"]
+    assert [(row["name"], row["macs"]) for row in rows] == [("_int_mm", 20 * 64 * 48)] and rows[0]["cycles"] > 0
+    assert "building the simulator" not in done.stderr
 
 
 FEW = ("if (out->k > MINE_ROW)", "if (out->k != 80 || out->n != 12)")

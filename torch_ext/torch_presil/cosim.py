@@ -55,6 +55,7 @@ class Options:
     capture_path: str | None = None  # without capture: all layers that run alone (layers, distinct)
     seed: int = 0
     forwards: int = 2  # the last one is measured
+    quiet: str = "model"  # mode of what is not measured; of a chip without an executor: "rtl"
     check_layers: bool = True  # each layer fed its fp32 input, compared with fp32 (in mode "model": the same bits)
     baseline: bool = True  # time PyTorch fp32 on one CPU thread
     batches: tuple = ()  # also run with each of these as the first dimension, for latency and throughput
@@ -314,7 +315,7 @@ def run_forward(options: Options, prepared: Prepared, collected) -> tuple:
         last = number == max(1, options.forwards) - 1
         options.tell("forward" if last else "warm-up forward", 0, total)
         # The warm-up packs weights and plans; with the twin it costs least, and leaves the same state.
-        _C.set_mode(options.mode if last else "model")
+        _C.set_mode(options.mode if last else options.quiet)
         _C.set_jobs(options.jobs if last else 1)
         torch.presil.reset_host_operators()
         collected.take()
@@ -477,7 +478,11 @@ def _device(options: Options):
         _give_back(build, transport, chip)
         raise
     options.chip = _C.get_chip()
-    _C.set_mode("model")
+    try:
+        _C.set_mode("model")
+    except RuntimeError:  # a chip without an executor
+        options.quiet = "rtl"
+        _C.set_mode("rtl")
     yield
 
 
@@ -540,7 +545,7 @@ def _rows(options: Options, prepared: Prepared, names: list, taken: list, host: 
     # Layers that are called more than once, and functional ones, come under their operator's name.
     rows += [layer_row(n, merge(r), {}, verify) for n, r in by_name.items()]
     if options.check_layers:
-        _C.set_mode("model")
+        _C.set_mode(options.quiet)
         cosines = check_layers(options, prepared, names)
         for row in rows:
             if row["name"] in cosines:

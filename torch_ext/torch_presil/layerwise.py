@@ -98,7 +98,7 @@ def run_alone(options, prepared, names: list, collected, window) -> tuple:
     waiting = [(layers[c.name], placed(layers[c.name], c.inputs, options.dtype)) for c in waiting]
     reports, seconds = [], 0.0
     with torch.inference_mode():
-        _C.set_mode("model")  # packs weights and plans; costs least there, and leaves the same state
+        _C.set_mode(options.quiet)  # packs weights and plans; costs least there, and leaves the same state
         for layer, inputs in waiting:
             layer(*inputs)
         collected.take()
