@@ -134,6 +134,7 @@ static void submit_again(presil_device *device) {
 /* The oldest has failed, with text. told: nothing behind it has begun. Its status, with text. */
 static int give_up(presil_device *device, int status, bool told) {
     char text[ERROR_TEXT], more[ERROR_TEXT];
+    const uint32_t behind = device->flights.count - 1;
     (void)snprintf(text, sizeof text, "%s", presil_error_text());
     device->flights.doorbells = 0;
     if (presil_recover(device, false)) {
@@ -145,7 +146,9 @@ static int give_up(presil_device *device, int status, bool told) {
         submit_again(device);
     else
         fail_from(device, 1, status, text);
-    return presil_fail(status, "%s", text);
+    if (told || status == PRESIL_ECANCELLED || behind == 0) return presil_fail(status, "%s", text);
+    return presil_fail(status, "%.400s; it may have been one of the %u launches behind it that were with the chip",
+                       text, behind);
 }
 
 /* ---- the oldest */

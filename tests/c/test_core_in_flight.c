@@ -239,6 +239,7 @@ static void transport_fails(void **state) {
     for (int i = 1; i < 8; i++) {
         EXPECT_STATUS(presil_stream_synchronize(d, streams[i]), i >= 2 && i < 6 ? PRESIL_ESTOPPED : PRESIL_OK);
         if (i == 2) EXPECT_TEXT("the simulator stopped");
+        if (i == 2) EXPECT_TEXT("one of the 3 launches behind it");
         if (i > 2 && i < 6) EXPECT_TEXT("with the chip when another launch failed");
         presil_stream_destroy(streams[i]);
     }
