@@ -31,10 +31,10 @@ def library(name: str) -> Path:
     return path
 
 
-def check(name: str, library: Path, description: Path, **environment) -> dict:
+def check(name: str, library: Path, description: Path, chip: Path | str = "-", **environment) -> dict:
     """What the process of one check says."""
     worker = ROOT / "torch_ext/torch_presil/conform/worker.py"
-    command = [sys.executable, str(worker), name, str(library), "-", str(description)]
+    command = [sys.executable, str(worker), name, str(library), str(chip), str(description)]
     place = {"PRESIL_LIBRARY_PATH": str(library.parent)}
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=280, env={**os.environ, **place, **environment}

@@ -13,6 +13,7 @@ from . import device as d
 from . import sweep
 from .cases import TYPES, Bench, Convolution, Copying, Pool, Product, Types
 from .checks import Failed, Skipped, check, expect, expect_equal
+from .chip_table import table
 from .context import pattern
 
 CHIP, OP, DRIVER = "driver/include/presil_chip.h", "driver/include/presil_op.h", "driver/include/presil.h"
@@ -45,21 +46,9 @@ def limits(context) -> _Limits | None:
     library = chip_library(context)
     if not library:
         return None
-    entry = ctypes.CDLL(str(library)).presil_chip_entry
-    entry.restype = ctypes.c_void_p
-    table = entry()
-    words = ctypes.cast(table, ctypes.POINTER(ctypes.c_void_p))  # size and abi, name, create, destroy, limits
-    create = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p)(words[2])
-    destroy, ask = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(words[3]), words[4]
-    chip, text = ctypes.c_void_p(), ctypes.create_string_buffer(256)
-    error = (ctypes.c_void_p * 2)(ctypes.addressof(text), 256)
-    with context.open() as device:
-        config = device.info().config
-    if code := create(config, ctypes.byref(chip), error):
-        raise Failed(f"create({config.decode()!r}) gives {code}: {text.value.decode()}")
     found = _Limits(size=ctypes.sizeof(_Limits))
-    code = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(ask)(chip, ctypes.byref(found))
-    destroy(chip)
+    with table(context, library) as chip:
+        code = chip.call("limits", ctypes.byref(found))
     expect_equal(code, 0, "result of limits()")
     return found
 
