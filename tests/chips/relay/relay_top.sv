@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // relay_top: a chip that takes four jobs before the first is over. A job copies beats, and may negate bytes or go by
-// way of scratch memory. Jobs run one after the other: the next begins when the last write of the one before was answered.
-// A job that meets a bus error, or is told to hang, is the last: nothing begins behind it until reset.
+// way of scratch memory. Jobs run one after the other: the next begins when the last write of the one before was
+// answered. A job that meets a bus error, or is told to hang, is the last: nothing begins behind it until reset.
 //
 // Registers (32 bits; byte offsets; others read 0 and ignore writes, accesses above 0xff answer SLVERR):
 //   0x00 ID    0x52454c41    0x04 WORD  bytes of a bus beat
