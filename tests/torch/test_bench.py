@@ -46,3 +46,15 @@ def test_the_digest_of_an_output_sees_a_bit_a_shape_a_name():
     others = [torch.tensor([1.0, 0.0]), x.reshape(2, 1), x.view(torch.int32), {"y": x}, (x, x)]
     assert len({digest(out) for out in (x, *others)}) == len(others) + 1
     assert digest(x) == digest(x.clone()) and digest(torch.tensor(2)) and digest(torch.zeros(0))
+
+
+def test_a_launch_in_c_has_its_cost():
+    checks = bench.run("launch", Console(file=io.StringIO()))["checks"]
+    assert set(checks) == {f"launch_{name}_us" for name in ("nop", "matmul16", "gemv4096")}
+    assert all(0 < check["value"] < 1000 for check in checks.values()), checks
+
+
+def test_a_launch_that_cannot_be_measured_ends_the_measurement(monkeypatch):
+    monkeypatch.setenv("PRESIL_BUILD_DIR", "/nonexistent")
+    with pytest.raises(RuntimeError, match="cc .* failed"):
+        bench.run("launch", Console(file=io.StringIO()))

@@ -46,6 +46,9 @@ TARGETS = {
     "fill_drain_bf16_max_cycles": ("cycles", 1500, 800, False),
     "twin_resnet50_int8_gmacs": ("GMAC/s", 15, 50, True),
     "twin_resnet50_bf16_gmacs": ("GMAC/s", 4, 8, True),
+    "launch_nop_us": ("µs", 1.2, 0.5, False),
+    "launch_matmul16_us": ("µs", 1.2, 0.8, False),
+    "launch_gemv4096_us": ("µs", 10, 2, False),
     "matmul16_bf16_enqueue_us": ("µs", 5, 3, False),
     "matmul16_bf16_synchronize_us": ("µs", 20, 10, False),
     "graph_host_replay_us": ("µs", 2.0, 0.5, False),
@@ -177,6 +180,25 @@ def small_matmul(tell) -> dict:
         measure(0, 2, False)
         measure(1, 1, True)
     return {"matmul16_bf16_enqueue_us": best[0], "matmul16_bf16_synchronize_us": best[1]}
+
+
+def launch(tell) -> dict:
+    """What one launch costs its caller in C (tests/c/bench_launch.c): CPU time of the calling thread for an enqueue,
+    warm, on the twin of `base`."""
+    if not can_build():
+        return {}
+    tell("launches in C")
+    root, build = Path(__file__).resolve().parents[2], Path(os.environ["PRESIL_BUILD_DIR"])
+    with tempfile.TemporaryDirectory(prefix="presil-bench-") as folder:
+        program = f"{folder}/bench_launch"
+        words = ["cc", "-std=gnu11", "-O2", f"-I{root}/driver/include", f"{root}/tests/c/bench_launch.c"]
+        words += [f"-L{build}/lib", f"-Wl,-rpath,{build}/lib", "-lpresil", "-o", program]
+        for command in (words, [program]):
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode:
+                raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
+    rows = (line.split() for line in done.stdout.splitlines())
+    return {f"launch_{name}_us": float(warm) for name, _, warm in rows}
 
 
 def clean_builds(options: list[str], targets: dict[str, str | None], tell) -> dict:
@@ -404,6 +426,7 @@ PARTS = {
     "graph": graph,
     "compiled": compiled,
     "empty_launch": lambda tell: empty_launch(tell),
+    "launch": launch,
     "small_matmul": small_matmul,
     "matmul": matmul1024,
     "resnet50_int8": lambda tell: resnet50("int8", tell),
