@@ -174,11 +174,12 @@ int store_chip(presil_bundle_writer *writer, presil_device *device, const presil
     const char *engines[PRESIL_ENGINES], *causes[PRESIL_CAUSES];
     for (uint32_t i = 0; i < names.engine_count; i++) engines[i] = name_of(&names.engines[i]);
     for (uint32_t i = 0; i < names.cause_count; i++) causes[i] = name_of(&names.causes[i]);
-    presil_bundle_counter counters[COUNTERS + PRESIL_COUNTERS] = {{"read_bytes", "bytes"},
-                                                                  {"write_bytes", "bytes"},
-                                                                  {"read_beats", "beats"},
-                                                                  {"write_beats", "beats"},
-                                                                  {"descriptors", "commands"}};
+    presil_bundle_counter counters[COUNTERS + PRESIL_COUNTERS] = {
+        {"read_bytes", "bytes"},
+        {"write_bytes", "bytes"},
+        {"read_beats", "beats"},
+        {"write_beats", "beats"},
+        {names.commands ? names.commands : "commands", "commands"}};
     for (uint32_t i = 0; i < names.counter_count; i++) {
         const presil_name *n = &names.counters[i];
         counters[COUNTERS + i] = (presil_bundle_counter){name_of(n), n->unit ? n->unit : "cycles"};

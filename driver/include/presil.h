@@ -52,7 +52,7 @@ typedef enum {
     PRESIL_EUNSUPPORTED = -4, /* the chip (or this layout) can't do it; nothing was done: compute it on the host */
     PRESIL_ENODEV = -5,       /* no simulator library, chip not understood, or device closed */
     PRESIL_EBUS = -6,  /* bus error during a launch; outputs of the launch undefined, device was reset and is usable */
-    PRESIL_EDESC = -7, /* the chip refused a descriptor; as EBUS */
+    PRESIL_EDESC = -7, /* the chip refused a command; as EBUS */
     PRESIL_EHUNG = -8, /* no progress; as EBUS. The text says what each engine waits for */
     PRESIL_ECANCELLED = -9, /* presil_device_cancel(); as EBUS */
     PRESIL_ESTOPPED = -10,  /* $fatal, $finish or an assertion in the model; as EBUS */
@@ -145,6 +145,8 @@ typedef struct {
     const char *chip_library;
 } presil_device_options;
 
+/* lanes to acc_rows, clock_mhz, config_hash: 0 where they mean nothing to the chip; its own sizes have names
+ * (presil_names.properties). */
 typedef struct {
     uint32_t size, mode, lanes, cells, word_bytes, banks, bank_words, acc_rows, clock_mhz, config_hash;
     char chip[32], config[32], build[32], simulator[128];
@@ -499,11 +501,22 @@ typedef struct {
     const char *bound;   /* of causes: what bounds a launch whose array meets this one most, "load"; NULL: "overhead" */
     uint32_t flags, reserved;
 } presil_name;
+/* A size of this chip in its own word: "rows", 16. unit, meaning: may be NULL. */
+typedef struct {
+    const char *name, *unit, *meaning;
+    uint64_t value;
+} presil_property;
 typedef struct {
     /* At most PRESIL_ENGINES, _CAUSES, _COUNTERS, which stay as they are: presil_report's table is in every chip and
      * every listener. presil_device_open() refuses a chip with more (ENODEV); it adds up what works alike. */
     uint32_t size, engine_count, cause_count, counter_count;
     const presil_name *engines, *causes, *counters; /* the chip's; valid as long as the device is open */
+    /* What a launch is made of, many of them: "descriptors", "operations"; NULL: how many there were
+     * (presil_report.descriptors) means nothing. */
+    const char *commands;
+    /* What presil_device_info has no member for, or has one in another chip's words. */
+    const presil_property *properties;
+    uint32_t property_count, reserved;
 } presil_names;
 /* Also from a report function. */
 PRESIL_CHECKED int presil_device_get_names(presil_device *device, presil_names *out);

@@ -26,6 +26,17 @@ static void print_array(const presil_device_info *info) {
     if (info->clock_mhz) (void)puts("");
 }
 
+/* Sizes in the chip's own words. */
+static void print_properties(presil_device *device) {
+    presil_names names = {.size = sizeof names};
+    if (presil_device_get_names(device, &names)) return;
+    for (uint32_t i = 0; i < names.property_count; i++) {
+        const presil_property *p = &names.properties[i];
+        (void)printf("%-14s %llu%s%s%s%s\n", p->name, (unsigned long long)p->value, p->unit ? " " : "",
+                     p->unit ? p->unit : "", p->meaning ? ", " : "", p->meaning ? p->meaning : "");
+    }
+}
+
 int main(int argc, char **argv) {
     presil_device_options options = {.size = sizeof options, .mode = PRESIL_MODE_MODEL};
     int position = 0;
@@ -59,6 +70,7 @@ int main(int argc, char **argv) {
     else
         (void)printf("simulator      not loaded (--rtl loads it)\n");
     print_array(&info);
+    print_properties(device);
     (void)printf("memory         %.1f GiB from 0x%llx\n", (double)info.memory_bytes / (double)(1 << 30),
                  (unsigned long long)info.memory_base.value);
     presil_device_close(device);

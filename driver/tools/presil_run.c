@@ -156,7 +156,9 @@ static void print_cycles(FILE *to, const report_list *reports, size_t i) {
         (void)fprintf(to, "%" PRIu64, cycles);
 }
 
-static int write_json(const arguments *a, const program *p, const report_list *reports) {
+static int write_json(const arguments *a, const program *p, presil_device *device, const report_list *reports) {
+    presil_names names = {.size = sizeof names};
+    if (presil_device_get_names(device, &names)) return fail(EXIT_DEVICE, presil_error_text());
     FILE *f = strcmp(a->json, "-") == 0 ? stdout : fopen(a->json, "w");
     if (!f) return (void)fprintf(stderr, "presil-run: %s: can't be written\n", a->json), EXIT_USAGE;
     (void)fprintf(f,
@@ -169,9 +171,10 @@ static int write_json(const arguments *a, const program *p, const report_list *r
         (void)fprintf(f, "%s{\"label\": \"%s\", \"cycles\": ", i ? ", " : "", r->label);
         print_cycles(f, reports, i);
         (void)fprintf(f,
-                      ", \"macs\": %" PRIu64 ", \"descriptors\": %" PRIu64 ", \"read_bytes\": %" PRIu64
+                      ", \"macs\": %" PRIu64 ", \"%s\": %" PRIu64 ", \"read_bytes\": %" PRIu64
                       ", \"write_bytes\": %" PRIu64 ", \"verified\": %s}",
-                      r->macs, r->descriptors, r->read_bytes, r->write_bytes,
+                      r->macs, names.commands ? names.commands : "commands", r->descriptors, r->read_bytes,
+                      r->write_bytes,
                       r->verified < 0 ? "null"
                       : r->verified   ? "true"
                                       : "false");
@@ -198,7 +201,7 @@ static int run(const program *p, const arguments *a, presil_device *device, cons
     if (!result && a->json && reports.lost)
         result =
             fail(EXIT_DEVICE, "no host memory for the reports: --json would lack launches (the outputs are written)");
-    if (!result && a->json) result = write_json(a, p, &reports);
+    if (!result && a->json) result = write_json(a, p, device, &reports);
     free(reports.at);
     program_remove(&placed);
     return result;

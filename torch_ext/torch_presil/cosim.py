@@ -216,7 +216,7 @@ def merge(reports: list) -> dict:
         "sim_ns": 0,
         "twin_ns": 0,
         "launches": len(reports),
-        "descriptors": 0,
+        "commands": 0,
         "fill_drain": 0,
         "stalls": {},
         "differences": [],
@@ -230,7 +230,7 @@ def merge(reports: list) -> dict:
         out["dram_bytes"] += r["read_bytes"] + r["write_bytes"]
         out["sim_ns"] += r["sim_ns"]
         out["twin_ns"] += r["twin_ns"]
-        out["descriptors"] += r["descriptors"]
+        out["commands"] += r.get(torch.presil.chip_names().get("commands"), 0)
         out["fill_drain"] += r["fill"] + r["drain"]
         for engine, causes in r["stalls"].items():
             into = out["stalls"].setdefault(engine, {})
@@ -249,7 +249,7 @@ def merge(reports: list) -> dict:
 
 
 def layer_row(name: str, merged: dict, info: dict, verify: bool) -> dict:
-    exact = merged["bit_exact"]
+    exact, names = merged["bit_exact"], torch.presil.chip_names()
     if verify and exact is None:
         exact = False
     return {
@@ -262,10 +262,11 @@ def layer_row(name: str, merged: dict, info: dict, verify: bool) -> dict:
         "utilization": merged["utilization"],
         "dram_bytes": merged["dram_bytes"],
         "stalls": merged["stalls"],
-        "bound": bound(merged["stalls"], torch.presil.chip_names()) if merged["cycles"] else None,
+        "bound": bound(merged["stalls"], names) if merged["cycles"] else None,
         "bit_exact": exact,
-        "descriptors": merged["descriptors"],
-        "fill_drain": merged["fill_drain"],
+        # In the chip's word, if it has one; and if its array tells when it begins and ends.
+        **({names["commands"]: merged["commands"]} if "commands" in names else {}),
+        **({"fill_drain": merged["fill_drain"]} if merged["fill_drain"] != 0 else {}),
         "sim_seconds": merged["sim_ns"] * 1e-9,
         "differences": merged["differences"],
         "difference_cycle": merged["difference_cycle"],

@@ -47,7 +47,8 @@ int chip_names(const presil_chip *chip, presil_names *out) {
                               .counter_count = sizeof counters / sizeof *counters,
                               .engines = engines,
                               .causes = causes,
-                              .counters = counters};
+                              .counters = counters,
+                              .commands = "descriptors"};
     presil_give(out, &own, sizeof own);
     return PRESIL_OK;
 }

@@ -63,6 +63,10 @@ py::dict properties(int index) {
       {"clock_mhz", info.clock_mhz},   {"config_hash", info.config_hash}};
   for (const auto& [name, value] : numbers)
     if (value) d[name] = value;  // 0: it means nothing to this chip
+  presil_names n{};
+  n.size = sizeof n;
+  check(presil_device_get_names(device(index), &n), "reading the chip's names");
+  for (uint32_t i = 0; i < n.property_count; i++) d[n.properties[i].name] = n.properties[i].value;
   d["total_memory"] = info.memory_bytes;
   return d;
 }
@@ -92,6 +96,29 @@ py::dict names(int index) {
   d["engines"] = name_list(n.engines, n.engine_count);
   d["causes"] = name_list(n.causes, n.cause_count);
   d["counters"] = name_list(n.counters, n.counter_count);
+  if (n.commands) d["commands"] = n.commands;
+  py::list properties;
+  for (uint32_t i = 0; i < n.property_count; i++) {
+    const presil_property& p = n.properties[i];
+    py::dict one;
+    one["name"] = p.name;
+    one["value"] = p.value;
+    if (p.unit) one["unit"] = p.unit;
+    if (p.meaning) one["meaning"] = p.meaning;
+    properties.append(one);
+  }
+  d["properties"] = properties;
+  return d;
+}
+
+py::dict verified(int index) {
+  presil_verified v{};
+  v.size = sizeof v;
+  check(presil_device_get_verified(device(index), &v), "reading what was verified");
+  py::dict d;
+  d["compared"] = v.compared;
+  d["differed"] = v.differed;
+  d["not_compared"] = v.not_compared;
   return d;
 }
 
@@ -117,6 +144,7 @@ void bind_device(py::module_& m) {
   const auto release = py::call_guard<py::gil_scoped_release>();
   m.def("device_count", &device_count);
   m.def("chip_names", &names);
+  m.def("verified", &verified);
   m.def("current_device", &current_device);
   m.def("set_device", &set_device);
   m.def("in_bad_fork", &in_bad_fork);

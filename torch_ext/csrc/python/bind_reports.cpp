@@ -53,7 +53,7 @@ py::dict to_dict(int device, const presil_report& r) {
   d["write_bytes"] = r.write_bytes;
   d["read_beats"] = r.read_beats;
   d["write_beats"] = r.write_beats;
-  d["descriptors"] = r.descriptors;
+  if (names.commands) d[names.commands] = r.descriptors;
   d["segments"] = r.segments;
   d["fill"] = r.fill;
   d["drain"] = r.drain;

@@ -25,7 +25,7 @@ constexpr Row kRows[] = {
      "no simulator library, a chip that the driver does not understand, a closed device, or a forked process"},
     {PRESIL_EBUS, Kind::accelerator,
      "bus error in a launch; its outputs are undefined, the device was reset and is usable"},
-    {PRESIL_EDESC, Kind::accelerator, "the chip refused a descriptor; as EBUS"},
+    {PRESIL_EDESC, Kind::accelerator, "the chip refused a command; as EBUS"},
     {PRESIL_EHUNG, Kind::accelerator, "a launch made no progress; as EBUS"},
     {PRESIL_ECANCELLED, Kind::accelerator, "a launch was cancelled (Ctrl-C); as EBUS"},
     {PRESIL_ESTOPPED, Kind::accelerator, "$fatal, $finish or an assertion in the RTL; as EBUS"},

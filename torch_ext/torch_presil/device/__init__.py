@@ -48,7 +48,7 @@ from torch_presil.device.random import (
     set_rng_state,
     set_rng_state_all,
 )
-from torch_presil.device.reports import host_moves, host_operators, reports, reset_host_operators
+from torch_presil.device.reports import host_moves, host_operators, reports, reset_host_operators, verified
 from torch_presil.device.streams import Event, Stream, StreamContext, current_stream, default_stream, set_stream, stream
 from torch_presil.explain import explain
 from torch_presil.graphs import (
@@ -145,6 +145,7 @@ __all__ = [
     "streams",
     "synchronize",
     "use_mem_pool",
+    "verified",
 ]
 
 has_half = True
@@ -163,8 +164,9 @@ class DeferredPresilCallError(Exception):
 
 
 class DeviceProperties:
-    """What the chip's registers say: chip, config, build, simulator, total_memory (bytes), and, where they mean
-    something to the chip, lanes, cells, word_bytes, banks, bank_words, acc_rows, clock_mhz, config_hash."""
+    """What the chip's registers say: chip, config, build, simulator, transport, total_memory (bytes), and, where they
+    mean something to the chip, clock_mhz, config_hash and its own sizes in its own words (chip_names()["properties"]):
+    of the chip in rtl/ lanes, cells, word_bytes, banks, bank_words, acc_rows."""
 
     def __init__(self, values: dict):
         self.__dict__.update(values)
@@ -228,7 +230,8 @@ class device_of(device):
 def chip_names(device=None) -> dict:
     """What the chip calls what its reports count: "engines", "causes" and "counters", each a list of dicts with "name"
     and, where the chip says so, "unit", "meaning", "bound" (what bounds a launch that meets this cause most), "works"
-    (the cause of an engine that works), "array" (the engine that multiplies)."""
+    (the cause of an engine that works), "array" (the engine that multiplies). "commands", if there: its word for what a
+    launch is made of, the key of their number in reports. "properties": its sizes, with "name" and "value"."""
     return _C.chip_names(index_of(device))
 
 

@@ -2,8 +2,9 @@
 """What ran: reports of launches, operators of the host, what the host moved."""
 
 from torch_presil import _C
+from torch_presil.device._index import index_of
 
-__all__ = ["host_moves", "host_operators", "reports", "reset_host_operators"]
+__all__ = ["host_moves", "host_operators", "reports", "reset_host_operators", "verified"]
 
 
 def host_operators() -> dict:
@@ -27,6 +28,17 @@ def reset_host_operators() -> None:
     """Starts host_operators() and host_moves() anew."""
     _C.reset_host_operators()
     _C.reset_host_moves()
+
+
+def verified(device=None) -> dict:
+    """Launches in mode "verify" since the device was opened: {"compared", "differed", "not_compared"}.
+
+    Not compared, on a chip without an executor of its own, are launches of which it is not known what they compute:
+    stored and merged lists, weights that were packed in another mode, what the reference doesn't know (a report's
+    "difference" says which). Waits for the device."""
+    index = index_of(device)
+    _C.synchronize(index)
+    return _C.verified(index)
 
 
 class reports:

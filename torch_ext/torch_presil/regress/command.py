@@ -34,6 +34,12 @@ class Session:
         self.folders = search_path(options.folders)
         self.points = testplan.load(self.folders)
 
+    def points_of(self, run: records.Run) -> list:
+        """Testpoints of the folders whose suites ran: a team's report shows its own plan, or none."""
+        ran = {str(Path(job.folder).resolve()) for job in run.jobs()}
+        known = [str(folder.resolve()) for folder in self.folders]
+        return testplan.load([*(f for f in known if f in ran), *sorted(ran - set(known))])
+
     # ---- the plan ----
 
     def choice(self) -> Choice:
@@ -147,7 +153,7 @@ class Session:
     def report(self, run, known: baseline.Baselines, seconds: float, interrupted: bool, stopped: bool) -> int:
         found = good.examined(run, self.options.good, self.base, interrupted, self.console)
         code = errors.exit_code([r["status"] for r in found])
-        summary.show(self.console, run, found, self.points, seconds)
+        summary.show(self.console, run, found, self.points_of(run), seconds)
         self._write(run, found, code, known.name)
         if interrupted:
             self.console.print(f"interrupted; presil regress --resume --run {run.name} goes on", highlight=False)
@@ -163,10 +169,11 @@ class Session:
         return code
 
     def _write(self, run, found: list[dict], code: int, against: str) -> None:
-        reached = coverage_of(run, found, self.points, self.folders, SOURCE_ROOT)
+        points = self.points_of(run)
+        reached = coverage_of(run, found, points, self.folders, SOURCE_ROOT)
         if reached:
             show_coverage(self.console, reached)
-        whole = results.whole(run, found, self.points, code, reached)
+        whole = results.whole(run, found, points, code, reached)
         dvsim = {key: value for key, value in whole.items() if key != "presil"}
         records.write_whole(run.path / "results.json", results.text(whole))
         records.write_whole(run.path / "dvsim.json", results.text(dvsim))
@@ -174,7 +181,7 @@ class Session:
         records.write_whole(run.path / "junit.xml", texts["junit"])
         pages = [run.path / "report.html", *([Path(self.options.html)] if self.options.html else [])]
         for page in pages:
-            records.write_whole(page, html.render(html.data(run, found, self.points, code, page, against, reached)))
+            records.write_whole(page, html.render(html.data(run, found, points, code, page, against, reached)))
         for name, text in texts.items():
             if path := getattr(self.options, name):
                 records.write_whole(Path(path), text)

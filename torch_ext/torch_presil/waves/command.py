@@ -157,8 +157,8 @@ def compare_bundle(path: Path, launch, against: str, view, window: str | None, r
 @click.option(
     "--way",
     is_flag=True,
-    help="Of a bundle's launch that the model finds wrong: the first wrong command, row of accumulators, word of "
-    "scratchpad, beat on the bus.",
+    help="Of a bundle's launch that the model finds wrong: the first wrong command, the first wrong bytes of each of "
+    "the chip's memories, beat on the bus.",
 )
 @click.option("--rtl", multiple=True, help="Files or folders of the RTL, instead of the view's. With --against.")
 @click.option("--top-n", default=20, show_default=True, help="Signals that are listed. With --against.")

@@ -149,10 +149,19 @@ int sa16_names(const presil_chip *chip, presil_names *out) {
         {.name = "wait_unit", .meaning = "waits for the unit before it", .bound = "load"},
         {.name = "nothing", .meaning = "no operation", .bound = "overhead"},
     };
+    static const presil_property sizes[] = {
+        {.name = "array_rows", .meaning = "output pixels side by side", .value = WORD},
+        {.name = "array_columns", .meaning = "output channels side by side", .value = WORD},
+        {.name = "input_buffer", .unit = "bytes", .meaning = "of an operation", .value = IN_WORDS * WORD},
+        {.name = "weight_buffer", .unit = "bytes", .meaning = "of an operation", .value = WEIGHT_WORDS * WORD},
+    };
     const presil_names own = {.engine_count = sizeof units / sizeof *units,
                               .cause_count = sizeof causes / sizeof *causes,
                               .engines = units,
-                              .causes = causes};
+                              .causes = causes,
+                              .commands = "operations",
+                              .properties = sizes,
+                              .property_count = sizeof sizes / sizeof *sizes};
     presil_give(out, &own, sizeof own);
     return PRESIL_OK;
 }

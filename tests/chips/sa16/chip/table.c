@@ -27,8 +27,7 @@ static int limits(const presil_chip *chip, presil_chip_limits *out) {
 
 static int info(const presil_chip *chip, presil_device_info *out) {
     (void)chip;
-    out->lanes = out->cells = out->word_bytes = WORD;
-    out->clock_mhz = 500;
+    out->clock_mhz = 500; /* its sizes: sa16_names() */
     return PRESIL_OK;
 }
 
