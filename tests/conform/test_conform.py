@@ -34,8 +34,8 @@ def test_transport_of_our_chips(name, tmp_path):
 @pytest.mark.parametrize(
     "name, skipped",
     [
-        ("stub_fast", {"matmul", "matmul-limits", "conv", "layouts", "pool", "activations", *KINDS}),
-        ("tiny_fast", {"pool", "activations", *KINDS} - {"weight-gradient"}),
+        ("stub_fast", {"matmul", "matmul-limits", "conv", "layouts", "pool", "activations", "scratch", *KINDS}),
+        ("tiny_fast", {"pool", "activations", "scratch", *KINDS} - {"weight-gradient"}),
     ],
 )
 def test_chip_level_of_our_chips(name, skipped):

@@ -116,8 +116,9 @@ static int relay_plan(const presil_chip *chip, const presil_op *op, presil_plan 
             return fail(error, PRESIL_EUNSUPPORTED, "addresses of multiples of 256 expected");
         }
     }
-    plan->how = (op->kind == PRESIL_OP_ELEMENTWISE ? NEGATES : 0) | (strstr(label, "via") ? BY_WAY : 0) |
-                (strstr(label, "hang") ? HANGS : 0) | (strstr(label, "fatal") ? FATAL : 0);
+    plan->how = (op->kind == PRESIL_OP_ELEMENTWISE ? NEGATES : 0) |
+                (strstr(label, "via") || asked("all") ? BY_WAY : 0) | (strstr(label, "hang") ? HANGS : 0) |
+                (strstr(label, "fatal") ? FATAL : 0);
     plan->segments = plan->read.bytes > SEGMENT ? (uint32_t)((plan->read.bytes + SEGMENT - 1) / SEGMENT) : 1;
     *out = plan;
     return PRESIL_OK;
@@ -148,8 +149,8 @@ static void relay_plan_free(presil_plan *plan) { free(plan); }
 static int relay_submit(presil_chip *chip, const presil_link *link, const presil_command_memory *memory,
                         const presil_plan *plan, uint32_t segment, presil_error_buffer *error) {
     const uint64_t at = (uint64_t)segment * SEGMENT, left = plan->read.bytes - at,
-                   bytes = left < SEGMENT ? left : SEGMENT, from = plan->read.base.value + at,
-                   to = plan->write.base.value + at, via = memory->scratch.value + (asked("spills") ? CHUNK : 0);
+                   bytes = left < SEGMENT ? left : SEGMENT, via = memory->scratch.value + (asked("spills") ? CHUNK : 0),
+                   from = asked("stale") ? via : plan->read.base.value + at, to = plan->write.base.value + at;
     const uint32_t values[][2] = {{SRC, (uint32_t)from},
                                   {SRC + 4, (uint32_t)(from >> 32)},
                                   {DST, (uint32_t)to},

@@ -296,6 +296,16 @@ class Device:
         self.synchronize()
         return self.reports[-1] if self.reports else None
 
+    def place_scratch(self, address: int, count: int) -> None:
+        """Where launches have their scratch memory; count 0: where the driver puts it."""
+        self.call("presil_device_place_scratch", c.c_uint64(address), c.c_uint64(count))
+
+    def scratch(self) -> int:
+        """Bytes of the driver's block of scratch memory."""
+        stats = (c.c_uint64 * 20)(c.sizeof(c.c_uint64) * 20)  # presil_memory_stats: size, ..., scratch
+        self.call("presil_memory_get_stats", stats)
+        return stats[19]
+
     def set_memory_model(self, model: str, seed: int = 0) -> None:
         self.call("presil_device_set_memory_model", model.encode(), c.c_uint64(seed))
 
