@@ -4,6 +4,7 @@
 #pragma once
 #include <ucontext.h>
 
+#include <csetjmp>
 #include <cstddef>
 #include <functional>
 
@@ -29,7 +30,8 @@ class Fiber {
   static constexpr size_t kStack = size_t{1} << 20, kGuard = 4096;
   std::function<void()> body_;
   void* memory_;
-  ucontext_t inside_ = {}, outside_ = {};
+  ucontext_t start_ = {};
+  jmp_buf inside_, outside_;
   bool begun_ = false, over_ = false;
 };
 
