@@ -28,11 +28,10 @@ module presil_port_interrupt #(
         if (access || rst) alone <= 1'b0;
         else if (pin && !pin_q) alone <= quiet >= 16'(SOON);
         if (!PULSE && rst_q && !rst && pin)
-            $fatal(1, "interrupts.%s is active at the end of the reset: is its polarity right (docs/ports.md)?", NAME);
+            $fatal(1, "interrupts.%s: active when the reset ends: other polarity?", NAME);
         if (!PULSE && !rst && !rst_q && pin_q && !pin && alone && !access)
-            $fatal(1, "interrupts.%s is a level in the port map and fell by itself: kind = \"pulse\" (docs/ports.md)?",
-                   NAME);
+            $fatal(1, "interrupts.%s: a level that fell by itself: kind = \"pulse\"?", NAME);
         if (stuck == 10'd1000)
-            $fatal(1, "interrupts.%s is a pulse in the port map and stays: kind = \"level\" (docs/ports.md)?", NAME);
+            $fatal(1, "interrupts.%s: a pulse that stays: kind = \"level\"?", NAME);
     end
 endmodule

@@ -22,6 +22,7 @@ class Port:
     name: str
     direction: str  # "input", "output", "inout"
     width: int  # bits
+    struct: bool = False
 
 
 LARGEST = 4 << 20  # nodes of a model's tree, every instance counted, that is looked at in whole
@@ -82,7 +83,10 @@ def ports_of(tree, top):
     out = []
     for var in top_of(tree, top)["stmtsp"]:
         if var["type"] == "VAR" and var.get("direction", "NONE") != "NONE" and var.get("isPrimaryIO", True):
-            out.append(Port(var["origName"], var["direction"].lower(), width_of(var, var["dtypep"], types)))
+            width, kind = width_of(var, var["dtypep"], types), types[var["dtypep"]]
+            while kind["type"] == "REFDTYPE":
+                kind = types[kind["refDTypep"]]
+            out.append(Port(var["origName"], var["direction"].lower(), width, kind["type"] == "STRUCTDTYPE"))
     return out
 
 

@@ -78,12 +78,20 @@ class Signals:
             self.clocks[variable] |= clocks
         for n in asynchronous:
             self.left.append(((n["sensp"][0]["varScopep"], False), EDGES[n["edgeType"]]))
-        for n in body:
-            condition = plain(n["condp"][0]) if n["type"] == "IF" else None
-            if condition and not asynchronous:
-                branches = [constant_only(n.get(key, [])) for key in ("thensp", "elsesp")]
-                if branches[0] != branches[1]:
-                    self.left.append((condition, "high" if branches[0] else "low"))
+        for n in body if not asynchronous else []:
+            condition, branches = self.choice(n)
+            if condition and branches[0] != branches[1]:
+                self.left.append((condition, "high" if branches[0] else "low"))
+
+    @staticmethod
+    def choice(node):
+        """What an assignment behind an edge depends on first, and of its two branches which only set constants."""
+        if node["type"] == "IF":
+            return plain(node["condp"][0]), [constant_only(node.get(key, [])) for key in ("thensp", "elsesp")]
+        chosen = node["rhsp"][0] if node["type"] in ("ASSIGN", "ASSIGNDLY") else node
+        if chosen["type"] != "COND":  # what Verilator makes of an if with one assignment in each branch
+            return None, []
+        return plain(chosen["condp"][0]), [chosen[key][0]["type"] == "CONST" for key in ("thenp", "elsep")]
 
     def combine(self, node):
         written, read = references(node, "WR"), references(node, "RD")

@@ -133,7 +133,7 @@ class Transport:
             if getattr(_Ops, name).offset < self._ops.size and getattr(self._ops, name)
         }
         self._last_error = c.CFUNCTYPE(c.c_char_p, c.c_void_p)(self._ops.last_error)
-        self._handle, error = c.c_void_p(), c.create_string_buffer(256)
+        self._handle, error = c.c_void_p(), c.create_string_buffer(512)
         if path := os.environ.get("PRESIL_COVERAGE"):  # as the driver has it
             options = ",".join(filter(None, (options, f"coverage={path}")))
         text = options and options.encode()

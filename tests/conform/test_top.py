@@ -60,13 +60,50 @@ def test_a_slave_of_full_axi4_is_driven_with_single_beats(tmp_path):
     assert said.count("look at") == 2 and "single beats" in said and "s_axi_awlock and 2 more like it" in said
 
 
-def test_what_it_does_not_understand_it_says(tmp_path):
+def test_csb_two_clocks_and_verilog_2001(tmp_path):
+    """A bus in the manner of NVDLA's CSB; the clock of each bus is what the RTL says."""
     files = "--top", RTL / "presil_ports_core.sv", "--top", RTL / "presil_ports_csb_top.v"
     made, said = map_of(tmp_path, *files, "--verilator-argument", f"-I{RTL}")
-    assert made["memory"] == [{"bus": "axi3", "pattern": "dbb_{channel}_{name}"}]
+    theirs = tomllib.loads((RTL / "presil_ports_csb.toml").read_text())["registers"]
+    assert made["registers"] == {key: theirs[key] for key in ("bus", "names", "clock")}
+    assert made["memory"] == [{"bus": "axi3", "pattern": "dbb_{channel}_{name}", "clock": "core_clk"}]
     assert made["resets"] == {"rstn": "low"} and set(made["clocks"]) == {"core_clk", "csb_clk"}
     assert made["interrupts"]["done_intr_n"] == {"kind": "level", "active": "low"}
-    assert "neither an AXI4-Lite slave" in said and "would refuse it: registers" in said
+    assert "does csb2chip_addr count words" in said and "would refuse" not in said
+
+
+def test_two_memory_ports_and_what_is_left_open(tmp_path):
+    files = "--top", RTL / "presil_ports_core.sv", "--top", RTL / "presil_ports_lite_top.sv"
+    made, said = map_of(tmp_path, *files)
+    assert made["registers"] == {"bus": "axi4-lite", "prefix": "cfg_", "bytes": 65536}
+    assert [m["prefix"] for m in made["memory"]] == ["ld_", "st_"]
+    assert made["resets"] == {"i_por_n": "low", "i_soft_reset": "high"}
+    assert "look at o_events_n: an output of 3 bits, left open" in said and "would refuse" not in said
+
+
+def test_vhdl(tmp_path):
+    made, said = map_of(tmp_path, "--top", RTL / "presil_ports_vhdl_top.vhd")
+    assert made["registers"] == {"bus": "apb3", "prefix": ""} and made["resets"] == {"rst_n": "low"}
+    assert made["memory"] == [{"bus": "axi4", "prefix": "m_axi_"}] and "would refuse" not in said
+
+
+STRUCTS = """package s_pkg;
+  typedef struct packed { logic [31:0] araddr; logic arvalid; } req_t;
+endpackage
+module top import s_pkg::*; (input logic clk, input logic resetn, output req_t axi_req_o, output logic [31:0] prdata,
+    input logic psel, input logic penable, input logic pwrite, input logic [11:0] paddr, input logic [31:0] pwdata);
+  always_ff @(posedge clk) prdata <= resetn ? 32'd0 : prdata + 1;
+  always_ff @(posedge clk) if (resetn) axi_req_o.arvalid <= 1'b0; else axi_req_o.arvalid <= psel;
+endmodule
+"""
+
+
+def test_a_bus_in_a_struct_is_said_and_a_reset_is_what_the_rtl_does(tmp_path):
+    (tmp_path / "top.sv").write_text(STRUCTS)
+    made, said = map_of(tmp_path, "--top", tmp_path / "top.sv")
+    assert made["memory"] == [] and made["registers"]["bus"] == "apb3"
+    assert "axi_req_o, a struct (a bus in it is not read: put a wrapper around the top)" in said
+    assert made["resets"] == {"resetn": "high"}, "its name says low, its RTL high"
 
 
 @pytest.mark.parametrize("text, said", [("module other; endmodule", "top"), ("modul top;", "Verilator can't read top")])

