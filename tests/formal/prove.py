@@ -45,6 +45,7 @@ class Fault:
     new: str
     file: str = ""
     near: list[list[str]] = field(default_factory=list)
+    step: bool = False
 
 
 @dataclass
@@ -217,8 +218,10 @@ def prove(proof: Proof, place: Path | None = None) -> list[tuple[str, Result]]:
 
 
 def find(proof: Proof, fault: Fault, place: Path | None = None) -> Result:
-    """The run, bounded and from reset, in which the fault's property alone is looked at."""
+    """The run, bounded and from reset (or the induction's step), in which the fault's property alone is looked at."""
     place = place or BUILD / f"{proof.name}-fault{proof.fault.index(fault)}"
+    if fault.step:
+        return solve(elaborate(place, proof, fault), proof, "-i", "-t", str(proof.induction + 1))
     steps = str(max(proof.depth, proof.cover) + 1)
     if fault.near:
         sound = solve(elaborate(place, proof, replace(fault, new=fault.old)), proof, "-t", steps)
