@@ -82,7 +82,7 @@ static int relay_reset(presil_chip *chip, const presil_link *link, const presil_
                        presil_error_buffer *error) {
     (void)memory;
     memset(chip, 0, sizeof *chip);
-    const int code = link->ops->write32(link->handle, MASK, asked("chunks") ? 3 : 1);
+    const int code = link->ops->write32(link->handle, MASK, asked("polled") ? 0 : asked("chunks") ? 3 : 1);
     return code ? port_failed(link, code, error) : PRESIL_OK;
 }
 
