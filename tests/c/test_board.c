@@ -106,12 +106,17 @@ static void two_regions_with_a_hole(void **state) {
 
 static void the_memory_asked_for(void **state) {
     (void)state;
-    soft_board_start(&board, "");
-    const presil_device_options options = {.size = sizeof options, .transport = board.spec, .memory_bytes = 16u << 20};
-    presil_device *d = NULL;
-    EXPECT_OK(presil_device_open(&options, &d));
-    assert_int_equal(info_of(d).memory_bytes, 16u << 20);
-    presil_device_close(d);
+    static const char *const arguments[] = {"", "--hole 25165824,8388608"}; /* 16 MiB end before the hole */
+    for (int i = 0; i < 2; i++) {
+        soft_board_start(&board, arguments[i]);
+        const presil_device_options options = {
+            .size = sizeof options, .transport = board.spec, .memory_bytes = 16u << 20};
+        presil_device *d = NULL;
+        EXPECT_OK(presil_device_open(&options, &d));
+        assert_int_equal(info_of(d).memory_bytes, 16u << 20);
+        presil_device_close(d);
+        soft_board_stop(&board);
+    }
 }
 
 /* ---- what the chip reaches */
