@@ -78,7 +78,8 @@ def run_on_chip(name, mode):
     with torch.inference_mode(), torch.backends.presil.flags(mode=mode), torch.presil.reports() as reports:
         found = model.to("presil")(x.to("presil")).cpu()
         taken = reports.take()
-    assert len(taken) == layers, f"{layers} layers, {len(taken)} launches"
+    labels = [r["label"] for r in taken if r["label"] != "max_pool2d"]  # a launch of its own
+    assert len(labels) == layers, f"{layers} layers, {len(labels)} launches"
     return found, taken
 
 
