@@ -24,7 +24,8 @@ struct presil_bundle_capture {
     bool has_pattern;
     regex_t pattern;
     bool failures;
-    char path[PATH_TEXT]; /* of the file, or of the directory */
+    presil_capture_source source; /* who NULL: the device */
+    char path[PATH_TEXT];         /* of the file, or of the directory */
 
     /* the runner's */
     uint64_t seen, kept;
@@ -256,6 +257,9 @@ static int make(presil_device *device, const char *path, const presil_bundle_cap
     if (!c) return fail(error, bytes, PRESIL_EHOSTMEM, "capture: host memory is full");
     c->device = device;
     c->options = own;
+    if (own.source)
+        memcpy(&c->source, own.source, own.source->size < sizeof c->source ? own.source->size : sizeof c->source);
+    c->options.source = own.source ? &c->source : NULL;
     (void)snprintf(c->path, sizeof c->path, "%s", path);
     if (!copy_texts(c, &own)) {
         release(c);
@@ -273,10 +277,15 @@ static int make(presil_device *device, const char *path, const presil_bundle_cap
     return PRESIL_OK;
 }
 
+static int set_listener(const presil_bundle_capture *c, const presil_capture_ops *ops, void *context) {
+    return c->source.who ? c->source.set_capture(c->source.who, ops, context)
+                         : presil_set_capture(c->device, ops, context);
+}
+
 static int listen(presil_bundle_capture *c, presil_bundle_capture **out, char *error, size_t bytes) {
     static const presil_capture_ops ops = {
         .size = sizeof ops, .begin = on_begin, .expected = on_expected, .end = on_end};
-    const int status = presil_set_capture(c->device, &ops, c);
+    const int status = set_listener(c, &ops, c);
     if (!status) *out = c;
     return status ? fail(error, bytes, status, "%s", presil_error_text()) : PRESIL_OK;
 }
@@ -324,7 +333,7 @@ int presil_bundle_capture_failures(presil_device *device, const char *directory,
 
 int presil_bundle_capture_close(presil_bundle_capture *c, uint64_t *count, char *error, size_t error_bytes) {
     if (!c) return PRESIL_OK;
-    int status = presil_set_capture(c->device, NULL, NULL);
+    int status = set_listener(c, NULL, NULL);
     if (status) return fail(error, error_bytes, status, "%s", presil_error_text()); /* from a callback: it goes on */
     drop_launch(c);
     if (c->status) {

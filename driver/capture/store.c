@@ -165,8 +165,9 @@ static const char *name_of(const presil_name *name) { return name->name ? name->
 int store_chip(presil_bundle_writer *writer, presil_device *device, const presil_bundle_capture_options *options) {
     presil_device_info info = {.size = sizeof info};
     presil_device_identity who = {.size = sizeof who};
-    int status = presil_device_get_info(device, &info);
-    if (!status) status = presil_device_identify(device, &who);
+    int status = options->source ? options->source->identify(options->source->who, &info, &who)
+                                 : presil_device_get_info(device, &info);
+    if (!status && !options->source) status = presil_device_identify(device, &who);
     if (status) return status;
     presil_names names = {.size = sizeof names};
     status = presil_device_get_names(device, &names);

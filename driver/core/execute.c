@@ -12,6 +12,7 @@
 #include "launch.h"
 #include "layouts.h"
 #include "life.h"
+#include "listeners.h"
 #include "peer.h"
 #include "queue.h"
 #include "record.h"
@@ -93,7 +94,7 @@ static void item_free(work_item *item) {
     if (item->kind == ITEM_LAUNCH) {
         if (item->list)
             presil_list_drop(item->list);
-        else
+        else if (!presil_capture_took(item->stream->device, item->plan))
             item->stream->device->chip_ops->plan_free(item->plan);
         if (!item->list) presil_tensors_drop(item->tensors);
         presil_layouts_drop(item->layouts);

@@ -12,6 +12,7 @@
 #include "model.h"
 #include "queue.h"
 #include "ranges.h"
+#include "record.h"
 #include "residency.h"
 #include "running.h"
 #include "chip_writes.h"
@@ -70,6 +71,49 @@ static int write_time(const presil_capture_launch *launch, presil_daddr address,
                              (unsigned long long)address.value);
 }
 
+/* ---- commands that stay */
+struct presil_kept_launch {
+    presil_device *device;
+    presil_list *list; /* a reference; NULL: the plan is ours */
+    const presil_plan *plan;
+};
+
+static presil_kept_launch *keep(const presil_capture_launch *launch) {
+    const capture_state *now = (const capture_state *)launch;
+    capture_state *c = &now->device->capture;
+    presil_kept_launch *kept = malloc(sizeof *kept);
+    if (!kept) return NULL;
+    *kept = (presil_kept_launch){c->device, c->item->list, c->plan};
+    if (kept->list)
+        (void)atomic_fetch_add(&kept->list->references, 1);
+    else
+        c->kept = c->plan;
+    presil_device_hold(c->device);
+    return kept;
+}
+
+bool presil_capture_took(presil_device *device, const presil_plan *plan) {
+    capture_state *c = &device->capture;
+    const bool took = c->kept && c->kept == plan;
+    if (took) c->kept = NULL;
+    return took;
+}
+
+int presil_kept_describe(const presil_kept_launch *kept, presil_daddr address, char *text, size_t bytes) {
+    const presil_chip_ops *chip = kept->device->chip_ops;
+    return chip->describe ? chip->describe(kept->plan, address, text, bytes) : PRESIL_EUNSUPPORTED;
+}
+
+void presil_kept_free(presil_kept_launch *kept) {
+    if (!kept) return;
+    if (kept->list)
+        presil_list_drop(kept->list);
+    else
+        kept->device->chip_ops->plan_free((presil_plan *)(uintptr_t)kept->plan);
+    presil_device_drop(kept->device);
+    free(kept);
+}
+
 /* ---- around a launch */
 static presil_capture_bytes bytes_of(const presil_device *device, const presil_byte_range *at, uint64_t count) {
     const bool mapped = presil_memory_home_is_mapping(device) && !asks_transport(device);
@@ -80,6 +124,7 @@ static presil_capture_bytes bytes_of(const presil_device *device, const presil_b
 void presil_capture_begin(presil_device *device, const work_item *item, const presil_plan_info *info,
                           const presil_report *report) {
     capture_state *c = &device->capture;
+    c->item = item;
     c->plan = item->plan;
     c->ran = false;
     (void)presil_residency_fetch_all(device); /* what can't be fetched is as it was */
@@ -106,7 +151,8 @@ void presil_capture_begin(presil_device *device, const work_item *item, const pr
                                         .write_time = write_time,
                                         .core = device,
                                         .scratch = device->run.scratch.base,
-                                        .scratch_bytes = device->run.scratch.bytes};
+                                        .scratch_bytes = device->run.scratch.bytes,
+                                        .keep = keep};
     c->may_write.count = 0;
     c->may_write.lost = false;
     if (info->write_box_count) {

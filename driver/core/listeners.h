@@ -15,7 +15,9 @@ typedef struct {
     presil_device *device;
     presil_capture_ops ops;
     void *context;
-    const presil_plan *plan; /* of `launch` */
+    const work_item *item; /* of `launch` */
+    const presil_plan *plan;
+    const presil_plan *kept; /* that plan, if it is the listener's now */
     atomic_bool on;          /* somebody listens; read by whoever enqueues */
     bool listening;          /* to this launch */
     bool ran;                /* it has, on the chip */
@@ -29,6 +31,8 @@ void presil_capture_begin(presil_device *device, const work_item *item, const pr
                           const presil_report *report);
 void presil_capture_expected(presil_device *device);
 /* text: of ERROR_TEXT bytes, of a failed launch; the listener may add to it */
+/* Once a launch: whether the plan that its item would free is a listener's. */
+bool presil_capture_took(presil_device *device, const presil_plan *plan);
 void presil_capture_end(presil_device *device, const presil_report *report, char *text);
 
 #endif

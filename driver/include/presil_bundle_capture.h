@@ -34,6 +34,7 @@ typedef struct {
     /* Says where a launch comes from, by add(to, key, value). On the thread that runs launches; NULL: nobody knows. */
     void (*describe)(void *context, const presil_capture_launch *launch, presil_bundle_label_fn add, void *to);
     void *context;
+    const presil_capture_source *source; /* of launches that run elsewhere, until close; NULL: the device. A copy */
 } presil_bundle_capture_options;
 
 /* Of the launches from now on. They are written as they come, but with `last`. error: of error_bytes, filled on

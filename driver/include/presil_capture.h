@@ -29,6 +29,9 @@ typedef struct {
     presil_tensor tensor;
 } presil_capture_tensor;
 
+/* The commands of a launch that has ended: see keep(). */
+typedef struct presil_kept_launch presil_kept_launch;
+
 /* One launch, from begin() to end(). */
 typedef struct presil_capture_launch presil_capture_launch;
 struct presil_capture_launch {
@@ -54,7 +57,14 @@ struct presil_capture_launch {
     /* Memory that it needs only while it runs (presil_plan_info.scratch_bytes): in none of the lists here. */
     presil_daddr scratch;
     uint64_t scratch_bytes;
+    /* In end(), once: its commands stay, for presil_kept_describe(). NULL: no host memory. */
+    presil_kept_launch *(*keep)(const presil_capture_launch *launch);
 };
+
+/* As presil_capture_launch.describe, on any thread, until it is freed: before the device is closed. NULL may be freed.
+ */
+PRESIL_CHECKED int presil_kept_describe(const presil_kept_launch *kept, presil_daddr address, char *text, size_t bytes);
+PRESIL_API void presil_kept_free(presil_kept_launch *kept);
 
 typedef void (*presil_capture_put)(void *core, presil_daddr to, const void *bytes, uint64_t count);
 
@@ -91,6 +101,15 @@ typedef struct {
 } presil_device_identity;
 
 PRESIL_CHECKED int presil_device_identify(presil_device *device, presil_device_identity *out);
+
+/* Who runs the launches of a device, where that is not the device itself (presil_jobs_source). */
+typedef struct {
+    uint32_t size, reserved0;
+    void *who;
+    /* Instead of presil_set_capture(), presil_device_get_info() and presil_device_identify(). */
+    int (*set_capture)(void *who, const presil_capture_ops *ops, void *context);
+    int (*identify)(void *who, presil_device_info *info, presil_device_identity *identity);
+} presil_capture_source;
 
 #ifdef __cplusplus
 }

@@ -8,7 +8,7 @@
 #ifndef PRESIL_JOBS_H
 #define PRESIL_JOBS_H
 
-#include "presil.h"
+#include "presil_capture.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,7 +18,7 @@ typedef struct presil_jobs presil_jobs;
 
 typedef struct {
     uint32_t size;
-    uint32_t workers; /* processes; 0: PRESIL_JOBS, or as many as this process has processors */
+    uint32_t workers; /* processes; 0: PRESIL_JOBS, or presil_jobs_processors() */
     /* Of launches that wait or run, about, at most; a launch that finds no room waits for it, unless nothing runs. 0:
      * PRESIL_JOBS_MEMORY (bytes, or with K, M, G), or 1 GiB. */
     uint64_t bytes;
@@ -29,6 +29,8 @@ typedef struct {
      * mode VERIFY, twin_ns and host_ns of the device, sim_ns of the process. May be NULL. */
     presil_report_fn report;
     void *report_context;
+    uint32_t transport_first; /* of several remote ones: the first process has this one, the next the next */
+    uint32_t reserved0;
 } presil_jobs_options;
 
 typedef struct {
@@ -40,7 +42,11 @@ typedef struct {
     uint64_t copied_bytes, copy_ns; /* what the device's thread copied for the processes, and how long that took */
     uint64_t blocked_ns;            /* how long the device's thread waited for room */
     uint64_t busy_ns;               /* all processes: from a launch's start to its answer */
+    uint64_t left_ns;               /* about, until what is enqueued has ended; 0: nothing is, or not known yet */
 } presil_jobs_stats;
+
+/* That this process may use: its affinity, and the quota of its control groups, rounded up. At least 1. */
+PRESIL_API uint32_t presil_jobs_processors(void);
 
 /* The device must be in mode MODEL, and not be captured (presil_capture.h): this takes that place. Returns when every
  * process has a chip. `text`: why it failed (ENODEV: no simulator, or no program), at most `bytes`. */
@@ -51,9 +57,16 @@ PRESIL_CHECKED int presil_jobs_open(presil_device *device, const presil_jobs_opt
  * EHUNG,
  * ...; ESTOPPED if the process died; ECANCELLED. Launches behind it are compared all the same. */
 PRESIL_CHECKED int presil_jobs_wait(presil_jobs *jobs, char *text, size_t bytes, uint64_t *origin);
+/* Waits at most so long, and takes no failure. 1: presil_jobs_wait() would return at once for what was enqueued when
+ * this was called; 0: not yet. */
+PRESIL_CHECKED int presil_jobs_ready(presil_jobs *jobs, uint64_t timeout_ns);
 /* Async-signal-safe. Launches that wait are dropped, those that run are ended; the next one finds everything ready. */
 PRESIL_API void presil_jobs_cancel(presil_jobs *jobs);
 PRESIL_CHECKED int presil_jobs_get_stats(presil_jobs *jobs, presil_jobs_stats *out);
+/* For presil_bundle_capture_failures() (presil_bundle_capture.h): launches that failed are told on a thread of the
+ * jobs' own, before their report, with their memory as in mode VERIFY of the device; of a process that died, what the
+ * chip wrote is not known. End that before the jobs are closed. */
+PRESIL_API void presil_jobs_source(presil_jobs *jobs, presil_capture_source *out);
 /* Waits as presil_jobs_wait() does, unless cancelled; ends the processes. The device is as before presil_jobs_open().
  * It must still be open. NULL is allowed. */
 PRESIL_API void presil_jobs_close(presil_jobs *jobs);

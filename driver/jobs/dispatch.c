@@ -6,9 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 #include "jobs.h"
+#include "presil_clock.h"
 
+/* What failed is told of when it is its turn, with what it read. */
 static void end_job(presil_jobs *jobs, job *j) {
-    jobs_recycle(jobs, j);
+    jobs->weight_left -= j->weight;
+    if (!j->report.status) jobs_recycle(jobs, j);
     j->state = JOB_ENDED;
 }
 
@@ -32,7 +35,10 @@ static void take_answer(presil_jobs *jobs, job *j) {
     r->twin_ns = own.twin_ns, r->host_ns = own.host_ns;
     r->conversions = own.conversions, r->conversion_bytes = own.conversion_bytes, r->conversion_ns = own.conversion_ns;
     r->difference[sizeof r->difference - 1] = '\0';
-    if (r->status) (void)snprintf(j->text, sizeof j->text, "%.*s", BLOCK_TEXT - 1, b->text);
+    if (r->status) {
+        (void)snprintf(j->text, sizeof j->text, "%.*s", BLOCK_TEXT - 1, b->text);
+        job_name_place(j);
+    }
     end_job(jobs, j);
 }
 
@@ -46,10 +52,12 @@ static bool alive(const presil_jobs *jobs) {
 /* A process that ended is started again when there is work for it. That may take long: without the lock, and a cancel
  * ends it. */
 static bool restart(presil_jobs *jobs, place *p, char *text, size_t bytes) {
+    block_hello hello;
     jobs->stats.restarts++;
     (void)pthread_mutex_unlock(&jobs->lock);
-    const int error = worker_start(&p->process, jobs->argv);
-    const bool started = !error && worker_hello(&p->process, &jobs->cancelled, text, bytes) == PRESIL_OK;
+    const int error = jobs_start_process(jobs, p);
+    const bool started = !error && worker_hello(&p->process, &jobs->cancelled, presil_now_ns() + jobs->start_ns, &hello,
+                                                text, bytes) == PRESIL_OK;
     (void)pthread_mutex_lock(&jobs->lock);
     if (error) (void)snprintf(text, bytes, "%s can't be started: %s", jobs->argv[0], strerror(error));
     return started;
@@ -76,12 +84,26 @@ static void fail_waiting(presil_jobs *jobs, const char *text) {
         if (j->state == JOB_WAITS) fail_job(jobs, j, PRESIL_ENODEV, text);
 }
 
+/* Not before `from`, which it moves on. In the order of launches; with PRESIL_JOBS_ORDER in any. */
+static job *next_job(presil_jobs *jobs, job **from) {
+    while (*from && (*from)->state != JOB_WAITS) *from = (*from)->next;
+    job *chosen = *from;
+    uint32_t seen = 1;
+    if (!jobs->order || !chosen) return chosen;
+    for (job *j = chosen->next; j; j = j->next) {
+        if (j->state != JOB_WAITS) continue;
+        jobs->order = jobs->order * 6364136223846793005u + 1442695040888963407u;
+        if ((uint32_t)(jobs->order >> 33) % ++seen == 0) chosen = j;
+    }
+    return chosen;
+}
+
 static void give_all(presil_jobs *jobs) {
-    job *j = jobs->first;
+    job *from = jobs->first;
     for (uint32_t i = 0; i < jobs->place_count; i++) {
         place *p = &jobs->places[i];
         if (p->job) continue;
-        while (j && j->state != JOB_WAITS) j = j->next;
+        job *j = next_job(jobs, &from);
         if (!j) return;
         char text[HELLO_TEXT];
         const bool ready = p->process.fd >= 0 || restart(jobs, p, text, sizeof text);
@@ -99,8 +121,15 @@ static void hear(presil_jobs *jobs, place *p) {
     if (got < 0) gone(jobs, p);
     if (got <= 0 || !p->job) return;
     jobs->stats.busy_ns += answer.nanoseconds;
+    jobs->weight_done += p->job->weight;
+    slot *s = p->job->slot;
+    const uint64_t before = s->capacity;
+    const bool followed = slot_follow(s, answer.bytes);
+    jobs->stats.bytes += s->capacity - before;
     if (answer.status)
         fail_job(jobs, p->job, answer.status, answer.text);
+    else if (!followed)
+        fail_job(jobs, p->job, PRESIL_EHOSTMEM, "the host has no memory for what the chip wrote");
     else
         take_answer(jobs, p->job);
     p->job = NULL;
@@ -123,6 +152,7 @@ static void drop_all(presil_jobs *jobs) {
             continue;
         }
         *at = j->next;
+        jobs->weight_left -= j->weight;
         jobs_recycle(jobs, j);
         job_free(j);
         jobs->stats.waiting--;
@@ -144,6 +174,12 @@ static void deliver(presil_jobs *jobs) {
         job *j = jobs->first;
         jobs->first = j->next;
         if (!jobs->first) jobs->last = NULL;
+        if (j->report.status && j->slot) {
+            (void)pthread_mutex_unlock(&jobs->lock);
+            job_tell_listener(jobs, j);
+            (void)pthread_mutex_lock(&jobs->lock);
+            jobs_recycle(jobs, j);
+        }
         if (!j->told && j->report.status && !jobs->failed) {
             jobs->failed = -(int)j->report.status;
             jobs->failed_origin = j->report.origin;

@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +11,13 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "jobs.h"
+#include "presil_clock.h"
+#include "presil_image.h"
 #include "presil_sized.h"
 
 enum { MOST_WORKERS = 1024, MOST_ARGUMENTS = 32 };
 #define DEFAULT_BYTES (1ull << 30)
+#define DEFAULT_START_SECONDS 120
 
 void jobs_wake(presil_jobs *jobs) {
     const uint64_t one = 1;
@@ -48,21 +50,19 @@ static int from_environment(const char *name, bool suffix, uint64_t *out, char *
     return PRESIL_OK;
 }
 
-static uint64_t processors(void) {
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) ? 1 : (uint64_t)CPU_COUNT(&set);
-}
-
 static int sizes(presil_jobs *jobs, const presil_jobs_options *o, char *text, size_t bytes) {
-    uint64_t workers = processors(), room = DEFAULT_BYTES;
+    uint64_t workers = presil_jobs_processors(), room = DEFAULT_BYTES, seconds = DEFAULT_START_SECONDS;
     int status = o->workers ? PRESIL_OK : from_environment("PRESIL_JOBS", false, &workers, text, bytes);
     if (!status && !o->bytes) status = from_environment("PRESIL_JOBS_MEMORY", true, &room, text, bytes);
+    if (!status) status = from_environment("PRESIL_JOBS_ORDER", false, &jobs->order, text, bytes);
+    if (!status) status = from_environment("PRESIL_JOBS_START", false, &seconds, text, bytes);
     if (status) return status;
     if (o->workers) workers = o->workers;
     if (workers > MOST_WORKERS)
         return fail(text, bytes, PRESIL_EINVAL, "%" PRIu64 " processes: at most %d", workers, MOST_WORKERS);
     jobs->place_count = jobs->stats.workers = (uint32_t)workers;
     jobs->limit = o->bytes ? o->bytes : room;
+    jobs->start_ns = seconds < UINT32_MAX ? seconds * 1000000000u : UINT64_MAX / 2;
     return PRESIL_OK;
 }
 
@@ -97,6 +97,27 @@ static bool add(presil_jobs *jobs, size_t *count, const char *name, const char *
     return !name || jobs->argv[*count - 2];
 }
 
+static bool add_index(presil_jobs *jobs, size_t *count) {
+    char *name = strdup("--index");
+    jobs->index = malloc(INDEX_TEXT);
+    if (name) jobs->argv[(*count)++] = name;
+    if (name && jobs->index) jobs->argv[(*count)++] = jobs->index;
+    if (!name) free(jobs->index);
+    return name && jobs->index;
+}
+
+/* There is one chip behind each remote transport. */
+static int enough_transports(const presil_jobs *jobs, const char *list, char *text, size_t bytes) {
+    uint32_t count = 1;
+    if (!list || !strcmp(list, "inproc")) return PRESIL_OK;
+    for (const char *at = list; (at = strchr(at, ';')); at++) count++;
+    if (count >= jobs->transport_first + jobs->place_count) return PRESIL_OK;
+    return fail(text, bytes, PRESIL_EINVAL,
+                "%u processes need a chip each, and transport names %u (\"%.120s\"): separate several with \";\", or "
+                "have fewer processes",
+                jobs->transport_first + jobs->place_count, count, list);
+}
+
 static int describe_device(presil_jobs *jobs, const presil_jobs_options *o, const char *program, char *text,
                            size_t bytes) {
     presil_device_info info = {.size = sizeof info};
@@ -120,20 +141,47 @@ static int describe_device(presil_jobs *jobs, const presil_jobs_options *o, cons
                  {"--transport", o->transport}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts && ok; i++)
         if (texts[i].value && *texts[i].value) ok = add(jobs, &n, texts[i].name, "%s", texts[i].value);
+    if (ok) ok = add_index(jobs, &n);
     return ok ? PRESIL_OK : fail(text, bytes, PRESIL_EHOSTMEM, "no host memory");
 }
 
+/* A launch goes to its process as the chip's own image of its commands. */
+static int can_be_sent(presil_device *device, char *text, size_t bytes) {
+    presil_stream *stream = NULL;
+    presil_list *list = NULL;
+    uint64_t size = 0;
+    int stored = PRESIL_OK, status = presil_stream_create(device, 0, &stream);
+    if (!status) status = presil_record_begin(device, stream);
+    if (!status) {
+        const int planned = presil_nop(device, stream);
+        status = presil_record_end(device, stream, &list);
+        if (planned) status = planned;
+    }
+    if (!status) stored = presil_list_save(list, (presil_daddr){0}, NULL, &size);
+    if (stored == PRESIL_EUNSUPPORTED) /* the first launch will say what else is wrong */
+        (void)fail(text, bytes, stored, "its launches can't go to other processes: %s", presil_error_text());
+    presil_list_destroy(list);
+    presil_stream_destroy(stream);
+    return stored == PRESIL_EUNSUPPORTED ? stored : PRESIL_OK;
+}
+
 /* ---- processes */
+int jobs_start_process(presil_jobs *jobs, place *p) {
+    (void)snprintf(jobs->index, INDEX_TEXT, "%u", jobs->transport_first + (uint32_t)(p - jobs->places));
+    return worker_start(&p->process, jobs->argv);
+}
+
 static int start_all(presil_jobs *jobs, char *text, size_t bytes) {
+    const uint64_t until = presil_now_ns() + jobs->start_ns;
     jobs->places = calloc(jobs->place_count, sizeof *jobs->places);
     if (!jobs->places) return fail(text, bytes, PRESIL_EHOSTMEM, "no host memory");
     for (uint32_t i = 0; i < jobs->place_count; i++) jobs->places[i].process.fd = -1;
     for (uint32_t i = 0; i < jobs->place_count; i++) {
-        const int error = worker_start(&jobs->places[i].process, jobs->argv);
+        const int error = jobs_start_process(jobs, &jobs->places[i]);
         if (error) return fail(text, bytes, PRESIL_ENODEV, "%s can't be started: %s", jobs->argv[0], strerror(error));
     }
     for (uint32_t i = 0; i < jobs->place_count; i++) {
-        const int status = worker_hello(&jobs->places[i].process, NULL, text, bytes);
+        const int status = worker_hello(&jobs->places[i].process, NULL, until, &jobs->hello, text, bytes);
         if (status) return status;
     }
     return PRESIL_OK;
@@ -156,6 +204,7 @@ static void destroy(presil_jobs *jobs) {
     free(jobs->fds);
     if (jobs->wake >= 0) (void)close(jobs->wake);
     (void)pthread_mutex_destroy(&jobs->lock);
+    (void)pthread_mutex_destroy(&jobs->listening);
     (void)pthread_cond_destroy(&jobs->room);
     (void)pthread_cond_destroy(&jobs->idle);
     free(jobs);
@@ -196,17 +245,25 @@ int presil_jobs_open(presil_device *device, const presil_jobs_options *options, 
     jobs->process = getpid();
     jobs->report = o.report;
     jobs->report_context = o.report_context;
+    jobs->transport_first = o.transport_first;
     jobs->wake = -1;
     jobs->stats.size = sizeof jobs->stats;
     (void)pthread_mutex_init(&jobs->lock, NULL);
+    (void)pthread_mutex_init(&jobs->listening, NULL);
     (void)pthread_cond_init(&jobs->room, NULL);
-    (void)pthread_cond_init(&jobs->idle, NULL);
+    pthread_condattr_t monotonic; /* as presil_now_ns() */
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&jobs->idle, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
     int status = sizes(jobs, &o, text, bytes);
     if (!status && !find_program(&o, path, sizeof path))
         status = fail(text, bytes, PRESIL_ENODEV,
                       "presil-job, which runs launches in a process of its own, was not found: name it in "
                       "PRESIL_JOB_PROGRAM");
+    if (!status) status = enough_transports(jobs, o.transport, text, bytes);
     if (!status) status = describe_device(jobs, &o, path, text, bytes);
+    if (!status) status = can_be_sent(device, text, bytes);
     if (!status) status = begin(jobs, text, bytes);
     if (status)
         destroy(jobs);
@@ -236,6 +293,20 @@ int presil_jobs_wait(presil_jobs *jobs, char *text, size_t bytes, uint64_t *orig
     return status;
 }
 
+int presil_jobs_ready(presil_jobs *jobs, uint64_t timeout_ns) {
+    if (is_forked(jobs)) return 1;
+    const uint64_t at = presil_now_ns() + timeout_ns;
+    const struct timespec end = {(time_t)(at / 1000000000u), (long)(at % 1000000000u)};
+    (void)pthread_mutex_lock(&jobs->lock);
+    const presil_jobs_stats *s = &jobs->stats;
+    const uint64_t until = s->launches + s->lost + s->waiting;
+    int error = 0;
+    while (s->launches + s->lost < until && !error) error = pthread_cond_timedwait(&jobs->idle, &jobs->lock, &end);
+    const int ready = s->launches + s->lost >= until;
+    (void)pthread_mutex_unlock(&jobs->lock);
+    return ready;
+}
+
 void presil_jobs_cancel(presil_jobs *jobs) {
     if (is_forked(jobs)) return;
     atomic_store(&jobs->cancelled, true);
@@ -247,6 +318,11 @@ int presil_jobs_get_stats(presil_jobs *jobs, presil_jobs_stats *out) {
     if (is_forked(jobs)) return PRESIL_ENODEV;
     (void)pthread_mutex_lock(&jobs->lock);
     presil_jobs_stats own = jobs->stats;
+    if (jobs->weight_done) {
+        const uint64_t side_by_side = own.waiting < own.workers ? own.waiting : own.workers;
+        const double each = (double)own.busy_ns / (double)jobs->weight_done;
+        own.left_ns = side_by_side ? (uint64_t)(each * (double)jobs->weight_left / (double)side_by_side) : 0;
+    }
     (void)pthread_mutex_unlock(&jobs->lock);
     own.size = out->size;
     memcpy(out, &own, own.size < sizeof own ? own.size : sizeof own);

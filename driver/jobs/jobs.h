@@ -22,7 +22,12 @@ struct job { /* in a list, in the order of launches; an ended one stays until th
     job_state state;
     bool told; /* the device has told of its failure: the executor refused it */
     presil_report report;
+    uint64_t weight; /* how long it may take, in a unit of its own */
     char text[BLOCK_TEXT];
+    /* For whoever asks what failed. */
+    presil_kept_launch *kept;       /* NULL: not known */
+    presil_capture_launch launch;   /* numbers alone */
+    presil_capture_tensor *tensors; /* launch.tensor_count */
 };
 
 typedef struct {
@@ -35,7 +40,11 @@ struct presil_jobs {
     presil_report_fn report;
     void *report_context;
     char **argv;
-    uint64_t limit;
+    char *index; /* of argv: which of several transports; written before each start */
+    uint32_t transport_first;
+    uint64_t limit;    /* bytes of launches */
+    uint64_t order;    /* PRESIL_JOBS_ORDER, for tests: not 0: a seed, launches run in any order */
+    uint64_t start_ns; /* how long a process may take until it has a chip */
     uint32_t place_count;
     place *places;
     struct pollfd *fds; /* the dispatcher's: `wake` and each process */
@@ -43,6 +52,11 @@ struct presil_jobs {
     pthread_t dispatcher;
     int wake; /* eventfd */
     atomic_bool cancelled;
+    block_hello hello; /* of the first process */
+
+    pthread_mutex_t listening; /* of the two below; held while the listener is called, without `lock` */
+    presil_capture_ops listener;
+    void *listener_context;
 
     pthread_mutex_t lock;
     pthread_cond_t room, idle;
@@ -54,17 +68,26 @@ struct presil_jobs {
     char failed_text[BLOCK_TEXT];
     uint64_t failed_origin;
     presil_jobs_stats stats;
+    uint64_t weight_done, weight_left; /* of launches that processes ran; of those that wait or run */
 
     job *making; /* the launch that runs; of the device's thread alone */
 };
 
-void jobs_wake(presil_jobs *jobs); /* async-signal-safe */
+enum { INDEX_TEXT = 16 };
+int jobs_start_process(presil_jobs *jobs, place *p); /* 0 or an errno; on one thread at a time */
+void jobs_wake(presil_jobs *jobs);                   /* async-signal-safe */
 
 /* listen.c */
 extern const presil_capture_ops jobs_listener;
 void job_free(job *j);
 /* With the lock held: the slot is not needed any more. */
 void jobs_recycle(presil_jobs *jobs, job *j);
+
+/* failed.c */
+/* The text in the words of the device's own launch: the process has only its commands. */
+void job_name_place(job *j);
+/* To the listener, if there is one, as if it had run here. Without the lock. */
+void job_tell_listener(presil_jobs *jobs, job *j);
 
 /* dispatch.c */
 void *jobs_dispatch(void *jobs);

@@ -10,6 +10,8 @@
 void job_free(job *j) {
     if (!j) return;
     slot_free(j->slot);
+    presil_kept_free(j->kept);
+    free(j->tensors);
     free(j);
 }
 
@@ -49,8 +51,8 @@ static void count(presil_jobs *jobs, uint64_t more, uint64_t less) {
 
 /* Waits for room; the lock is held. Alone, a launch of any size has it. */
 static slot *take_room(presil_jobs *jobs, uint64_t bytes) {
-    const uint64_t from = presil_now_ns();
-    while (jobs->stats.bytes && jobs->stats.bytes + bytes > jobs->limit && !atomic_load(&jobs->cancelled))
+    const uint64_t from = presil_now_ns(), room = slot_capacity(bytes);
+    while (jobs->stats.bytes && jobs->stats.bytes + room > jobs->limit && !atomic_load(&jobs->cancelled))
         (void)pthread_cond_wait(&jobs->room, &jobs->lock);
     jobs->stats.blocked_ns += presil_now_ns() - from;
     slot *s = find(jobs, bytes);
@@ -128,6 +130,19 @@ static int on_begin(void *context, const presil_capture_launch *launch, const pr
     return j != NULL;
 }
 
+/* Nothing that is lost here would fail a launch: only less is told if it does. */
+static void keep(job *j, const presil_capture_launch *launch) {
+    j->kept = launch->keep(launch);
+    j->launch = *launch;
+    j->launch.label = j->report.label;
+    j->tensors = malloc(launch->tensor_count * sizeof *j->tensors + 1);
+    if (!j->tensors)
+        j->launch.tensor_count = 0;
+    else if (launch->tensor_count)
+        memcpy(j->tensors, launch->tensors, launch->tensor_count * sizeof *j->tensors);
+    j->launch.tensors = j->tensors;
+}
+
 static void append(presil_jobs *jobs, job *j) {
     if (jobs->last)
         jobs->last->next = j;
@@ -135,6 +150,7 @@ static void append(presil_jobs *jobs, job *j) {
         jobs->first = j;
     jobs->last = j;
     jobs->stats.waiting++;
+    if (j->state != JOB_ENDED) jobs->weight_left += j->weight;
 }
 
 static const char *on_end(void *context, const presil_capture_launch *launch, const presil_report *report,
@@ -146,6 +162,9 @@ static const char *on_end(void *context, const presil_capture_launch *launch, co
     bool done = !report->status && j->slot;
     const uint64_t from = presil_now_ns(), before = j->slot ? j->slot->capacity : 0, used = j->slot ? j->slot->used : 0;
     if (done) {
+        keep(j, launch);
+        /* The plan's own estimate, or what it multiplies; a small launch has its costs, too. */
+        j->weight = 1000 + (launch->estimate ? launch->estimate : launch->macs / 512);
         done = put_memory(j->slot, false, launch, writes);
         slot_block(j->slot)->used = j->slot->used;
         slot_block(j->slot)->report = *report;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
 #include "worker.h"
+#include "presil_clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -45,21 +46,34 @@ int worker_start(worker *w, char *const argv[]) {
     return error;
 }
 
-int worker_hello(worker *w, const atomic_bool *stop, char *text, size_t bytes) {
-    block_answer answer;
+/* 1: a message of that size; 0: none yet; -1: the process is gone. */
+static int receive(const worker *w, void *out, size_t bytes) {
+    const ssize_t got = recv(w->fd, out, bytes, MSG_DONTWAIT);
+    if (got == (ssize_t)bytes) return 1;
+    return got < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
+}
+
+int worker_hello(worker *w, const atomic_bool *stop, uint64_t until, block_hello *out, char *text, size_t bytes) {
     int got = 0;
-    for (struct pollfd p = {.fd = w->fd, .events = POLLIN}; got == 0 && !(stop && atomic_load(stop));) {
+    bool late = false;
+    for (struct pollfd p = {.fd = w->fd, .events = POLLIN}; got == 0 && !late && !(stop && atomic_load(stop));) {
+        late = presil_now_ns() >= until; /* and looks once more */
         if (poll(&p, 1, LOOK_MS) < 0 && errno != EINTR) break;
-        got = worker_receive(w, &answer);
+        got = receive(w, out, sizeof *out);
     }
-    if (got > 0 && answer.status == PRESIL_OK) return PRESIL_OK;
+    if (got > 0) out->rtl[HELLO_NAME - 1] = out->library[HELLO_NAME - 1] = out->text[HELLO_TEXT - 1] = '\0';
+    if (got > 0 && out->status == PRESIL_OK) return PRESIL_OK;
     char end[128];
     worker_end(w, got >= 0, end, sizeof end);
     if (got > 0)
-        (void)snprintf(text, bytes, "%s", answer.text);
+        (void)snprintf(text, bytes, "%s", out->text);
+    else if (late && got == 0)
+        (void)snprintf(text, bytes,
+                       "a process for launches has said nothing since it was started: expected that it opens a chip; "
+                       "where that takes longer, give it more seconds in PRESIL_JOBS_START");
     else
         (void)snprintf(text, bytes, "a process for launches %s before it had a chip", end);
-    return got > 0 ? answer.status : PRESIL_ENODEV;
+    return got > 0 ? out->status : PRESIL_ENODEV;
 }
 
 int worker_send(worker *w, const slot *s, uint64_t bytes) {
@@ -84,12 +98,9 @@ int worker_send(worker *w, const slot *s, uint64_t bytes) {
 }
 
 int worker_receive(worker *w, block_answer *out) {
-    const ssize_t got = recv(w->fd, out, sizeof *out, MSG_DONTWAIT);
-    if (got == (ssize_t)sizeof *out) {
-        out->text[HELLO_TEXT - 1] = '\0';
-        return 1;
-    }
-    return got < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
+    const int got = receive(w, out, sizeof *out);
+    if (got > 0) out->text[HELLO_TEXT - 1] = '\0';
+    return got;
 }
 
 void worker_end(worker *w, bool kill_it, char *text, size_t bytes) {

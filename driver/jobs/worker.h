@@ -14,9 +14,9 @@ typedef struct {
 
 /* argv: the program and its arguments, but for the socket's descriptor, which becomes 3. 0 or an errno. */
 int worker_start(worker *w, char *const argv[]);
-/* Waits for its first answer: PRESIL_OK, or a status with a text. stop (NULL is allowed): gives up when that is true.
- */
-int worker_hello(worker *w, const atomic_bool *stop, char *text, size_t bytes);
+/* Waits for its hello: PRESIL_OK, or a status with a text. Gives up at presil_now_ns() = until, or when *stop is true
+ * (NULL is allowed). */
+int worker_hello(worker *w, const atomic_bool *stop, uint64_t until, block_hello *out, char *text, size_t bytes);
 int worker_send(worker *w, const slot *s, uint64_t bytes); /* 0 or an errno */
 /* 1: an answer; 0: none yet; -1: the process is gone. */
 int worker_receive(worker *w, block_answer *out);

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
 
-os.environ["PRESIL_CHIP"] = "tiny"
+os.environ.setdefault("PRESIL_CHIP", "tiny")

@@ -109,6 +109,41 @@ compared(x)
     assert said[0] == said[2] == "[1]" and "were not compared" in said[1], said
 
 
+def test_a_process_that_says_nothing_has_a_time_limit(program):
+    said, _ = run(
+        """
+program = os.environ["PRESIL_JOB_PROGRAM"]
+real = os.readlink(program)
+os.unlink(program)
+with open(program, "w") as file:
+    file.write("#!/bin/sh\\nexec sleep 1000\\n")
+os.chmod(program, 0o755)
+attempt(begin)
+print(B.jobs)
+attempt(lambda: os.waitpid(-1, os.WNOHANG))
+os.unlink(program)
+os.symlink(real, program)
+compared(begin(16))
+""",
+        PRESIL_JOB_PROGRAM=str(program),
+        PRESIL_JOBS_START="1",
+    )
+    assert "has said nothing since it was started" in said[0] and "PRESIL_JOBS_START" in said[0], said
+    assert said[1] == "1" and "No child processes" in said[2] and said[3:] == ["[1]"], said
+
+
+def test_a_chip_whose_commands_can_not_be_stored_is_refused_at_once():
+    told = "torch.zeros(1).to('presil')"
+    done = subprocess.run(
+        [sys.executable, "-c", f"import torch, torch_presil; {told}"],
+        env={**os.environ, "PRESIL_CHIP": "picky", "PRESIL_MODE": "verify", "PRESIL_JOBS": "2"},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert "can't go to other processes" in done.stderr and "can't be stored" in done.stderr, done.stderr
+
+
 def test_no_host_memory_for_a_launch_is_its_error():
     said, _ = run(
         """

@@ -2,6 +2,7 @@
 """Launches on several processes: what they give is what one after the other gives, and what goes wrong in one of them
 is that launch's error."""
 
+import json
 import os
 import signal
 import subprocess
@@ -238,7 +239,35 @@ def test_one_chip_behind_a_socket_is_refused():
     served = run(
         "import torch, torch_presil; torch.zeros(1).to('presil')", PRESIL_JOBS="2", PRESIL_TRANSPORT="socket:/x"
     )
-    assert "needs simulators in processes of its own; transport is socket:/x" in served.stderr
+    assert "2 processes need a chip each, and transport names 1" in served.stderr
+
+
+def test_processors_are_those_of_the_affinity():
+    said = run("import torch, torch_presil; torch.backends.presil.jobs = 0; print(torch.backends.presil.jobs)")
+    assert int(said.stdout) == _C.processors() <= len(os.sched_getaffinity(0))
+    one = f"import os; os.sched_setaffinity(0, {{{min(os.sched_getaffinity(0))}}})\n"
+    said = run(one + "import torch, torch_presil; torch.backends.presil.jobs = 0; print(torch.backends.presil.jobs)")
+    assert said.stdout == "1\n", said.stderr
+
+
+def test_the_command_runs_on_all_processors_where_it_can(tmp_path):
+    def command(*arguments, **more):
+        model, file = f"{Path(__file__).parent / 'model.py'}:small", tmp_path / "out.json"
+        line = [sys.executable, "-m", "torch_presil.cli", "cosim", model, "--no-check", "--json", str(file), *arguments]
+        done = subprocess.run(line, capture_output=True, text=True, timeout=200, env={**os.environ, **more})
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads(file.read_text()), done.stdout
+
+    found, _ = command()
+    jobs = _C.processors()
+    assert (found["total"]["jobs"], found["mode"]) == (jobs, "verify" if jobs > 1 else "rtl")
+    assert found["total"]["wall_seconds"] >= found["total"]["answered_seconds"] > 0
+    asked, _ = command(PRESIL_JOBS="3")
+    alone, _ = command("--jobs", "1")
+    assert asked["total"]["jobs"] == 3 and (alone["total"]["jobs"], alone["mode"]) == (1, "rtl")
+    assert found["total"]["cycles"] == asked["total"]["cycles"] == alone["total"]["cycles"] > 0
+    without, said = command(PRESIL_JOBS="2", PRESIL_JOB_PROGRAM="/nowhere")
+    assert (without["total"]["jobs"], without["mode"]) == (1, "rtl") and "in one process: " in said, said
 
 
 def test_cosim_with_jobs_is_cosim():

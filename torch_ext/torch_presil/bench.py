@@ -15,7 +15,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from torch_presil import _C, cosim
+from torch_presil import _C, bench_jobs, cosim
 
 __all__ = ["run", "print_result", "TARGETS"]
 
@@ -66,6 +66,7 @@ TARGETS = {
     "rtl_build_seconds": ("s", 60, 40, False),
     "torch_ext_build_seconds": ("s", 60, 40, False),
     "tests_build_seconds": ("s", 360, 240, False),
+    **bench_jobs.TARGETS,
 }
 AVX2_MUST = {"resnet50_int8_gmacs": 2.0, "resnet50_bf16_gmacs": 0.9}
 
@@ -435,12 +436,20 @@ PARTS = {
     "dpi": dpi,
     "build": builds,
     "tests_build": tests_build,
+    **bench_jobs.PARTS,
 }
-LONG = ("tests_build",)  # minutes: by name only
+LONG = ("tests_build", *bench_jobs.PARTS)  # minutes: by name only
+
+
+def _chosen(name: str, only: str | None) -> bool:
+    """ "jobs" has "jobs.vit" in it, too."""
+    if only is None:
+        return name not in LONG
+    return any(fnmatch.fnmatchcase(name, p) or name.startswith(f"{p}.") for p in only.split(","))
 
 
 def run(only: str | None, console: Console) -> dict:
-    """{cpu, figures, checks}; only: shell pattern on the parts' names."""
+    """{cpu, figures, checks}; only: shell patterns on the parts' names, separated by commas."""
     figures = {}
     start = time.perf_counter()
 
@@ -448,13 +457,14 @@ def run(only: str | None, console: Console) -> dict:
         console.print(f"  [{time.perf_counter() - start:6.1f} s] {text}", highlight=False)
 
     for name, part in PARTS.items():
-        if fnmatch.fnmatchcase(name, only) if only else name not in LONG:
+        if _chosen(name, only):
             figures.update(part(tell))
     cpu = cpu_description()
     checks = {}
     for name, value in figures.items():
         if name not in TARGETS:  # one side of a comparison
-            unit = name.rsplit("_", 1)[1].replace("khz", "kHz").replace("us", "µs")
+            unit = name.rsplit("_", 1)[1].replace("khz", "kHz").replace("us", "µs").replace("seconds", "s")
+            unit = "×" if unit == "speedup" else unit
             checks[name] = {"value": value, "unit": unit, "must": None, "aim": None, "ok": True, "aim_reached": None}
             continue
         unit, must, aim, larger = TARGETS[name]
@@ -482,7 +492,7 @@ def print_result(result: dict, console: Console) -> None:
     for name in ("figure", "measured", "must", "aim", ""):
         table.add_column(name, justify="left" if name in ("figure", "") else "right")
     for name, c in result["checks"].items():
-        value = f"{c['value']:.3f}" if c["unit"] in ("", "GMAC/s") else f"{c['value']:,.1f}"
+        value = f"{c['value']:.3f}" if c["unit"] in ("", "GMAC/s", "s") else f"{c['value']:,.1f}"
         if c["must"] is None:
             table.add_row(name, f"{value} {c['unit']}", "", "", "")
             continue

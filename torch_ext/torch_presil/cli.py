@@ -2,7 +2,6 @@
 """The `presil` command: demo, cosim, regress, conform, new-chip, vp, waves, why, bench, info."""
 
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -151,11 +150,11 @@ def demo(json_path: str, transport: str | None) -> None:
 @click.option(
     "--jobs",
     type=click.IntRange(0),
-    default=1,
-    show_default=True,
+    default=None,
     metavar="N",
-    help="Processes that run the RTL side by side, with the same cycles (docs/jobs.md); 0: the processors. Compares "
-    "with the twin always.",
+    help="Processes that run the RTL side by side, with the same cycles (docs/jobs.md); 0: the processors. With more "
+    "than one the twin is always compared. [default: PRESIL_JOBS, or the processors, for a whole forward on a chip that "
+    "several processes can have; else 1]",
 )
 @click.option(
     "--layers", default=None, help="Run only layers whose name matches this pattern, each fed its fp32 input."
@@ -214,7 +213,7 @@ def cosim(
         dtype=dtype,
         chip=chip,
         mode=mode,
-        jobs=jobs if jobs else len(os.sched_getaffinity(0)),
+        jobs=jobs,
         layers=layers,
         weights=weights,
         trace=trace,
@@ -419,7 +418,9 @@ def vp(config: str | None, chip: str, dtype: str, model: str, shape: str, json_p
 @main.command()
 @click.option("--json", "json_path", default=None, help="Write the figures as JSON.")
 @click.option(
-    "--only", default=None, help="Only parts whose name matches this pattern; tests_build, minutes, runs only so."
+    "--only",
+    default=None,
+    help="Only parts whose name matches one of these patterns (a,b); tests_build and jobs, minutes, run only so.",
 )
 @transport_option
 def bench(json_path, only, transport) -> None:

@@ -4,6 +4,7 @@ agreement with PyTorch as one JSON-ready dict."""
 
 import contextlib
 import copy
+import os
 import statistics
 import time
 from dataclasses import dataclass, field
@@ -45,7 +46,9 @@ class Options:
     dtype: str = "bf16"
     chip: str | None = None  # None: "base", or what the transport's server has
     mode: str = "rtl"
-    jobs: int = 1  # processes that run the RTL; with more than one, "rtl" is "verify"
+    # Processes that run the RTL; with more than one, "rtl" is "verify". 0: the processors; None: the setting, or the
+    # processors where the chip can be had in several processes.
+    jobs: int | None = 1
     layers: str | None = None
     distinct: bool = False  # of layers with the same geometry only the first, each fed its fp32 input
     weights: str | None = None
@@ -306,6 +309,27 @@ class Seconds:
     all: float
 
 
+def _begin_jobs(options: Options) -> None:
+    """Mode and processes of the forward that counts; without processes where nobody asked for them and they can't be
+    had: a chip without a model, or whose commands can't be stored, or that there is once."""
+    _C.set_mode(options.mode)
+    if options.mode == "model":
+        options.jobs = 1
+    elif options.jobs is None:
+        options.jobs = int(os.environ.get("PRESIL_JOBS") or 0) or _C.processors()
+        try:
+            _C.set_jobs(options.jobs)
+        except RuntimeError as error:
+            options.jobs = 1
+            options.tell(f"in one process: {str(error).splitlines()[0]}")
+            options.tell("forward")
+    else:
+        options.jobs = options.jobs or _C.processors()
+        _C.set_jobs(options.jobs)
+    if options.jobs > 1 and options.mode == "rtl":
+        options.mode = "verify"
+
+
 def run_forward(options: Options, prepared: Prepared, collected) -> tuple:
     """(output fp32, reports, Seconds, host operators, host moves) of the last of `forwards` forwards."""
     example = prepared.example
@@ -316,8 +340,10 @@ def run_forward(options: Options, prepared: Prepared, collected) -> tuple:
         last = number == max(1, options.forwards) - 1
         options.tell("forward" if last else "warm-up forward", 0, total)
         # The warm-up packs weights and plans; with the twin it costs least, and leaves the same state.
-        _C.set_mode(options.mode if last else options.quiet)
-        _C.set_jobs(options.jobs if last else 1)
+        if last:
+            _begin_jobs(options)
+        else:
+            _C.set_mode(options.quiet)
         torch.presil.reset_host_operators()
         collected.take()
         with torch.inference_mode():
@@ -390,14 +416,12 @@ def run(options: Options) -> dict:
 
 def _run(options: Options, collected) -> dict:
     prepared, names = _begin(options)
-    if options.jobs > 1 and options.mode == "rtl":
-        options.mode = "verify"
-    verify, whole = options.mode == "verify", options.alone() is None and not options.distinct
+    whole = options.alone() is None and not options.distinct
     result = {
         "model": options.model,
         "chip": options.chip,
         "dtype": options.dtype,
-        "mode": options.mode,
+        "mode": None,
         "input": prepared.example.shapes(),
         "seed": options.seed,
         "threads": torch.get_num_threads(),
@@ -413,6 +437,7 @@ def _run(options: Options, collected) -> dict:
         seconds = Seconds(alone, alone)
         result["trace"], out, host = options.trace and window.path, None, {}
         result["bundle"] = (options.capture or options.capture_path) and window.path
+    result["mode"], verify = options.mode, options.mode == "verify"
     rows = _rows(options, prepared, names, taken, host, verify)
     total = _total(taken, seconds, verify, options.jobs if whole else 1)
     total.update(latency(taken if whole else [], prepared.example.batch, clock))
@@ -428,6 +453,7 @@ def _run(options: Options, collected) -> dict:
 
 
 def _total(taken: list, seconds: Seconds, verify: bool, jobs: int) -> dict:
+    peak = _C.jobs_stats(0)["peak_bytes"]
     sim, twin = (sum(r[name] for r in taken) * 1e-9 for name in ("sim_ns", "twin_ns"))
     return {
         **layer_row("total", merge(taken), {}, verify),
@@ -438,6 +464,7 @@ def _total(taken: list, seconds: Seconds, verify: bool, jobs: int) -> dict:
         "wall_seconds": seconds.all,
         "answered_seconds": seconds.answered,
         "jobs": jobs,
+        **({"jobs_peak_bytes": peak} if jobs > 1 else {}),  # of launches that waited, in host memory
         "launches": len(taken),
     }
 
@@ -446,9 +473,9 @@ def _check(options: Options) -> None:
     """What can be refused without device and model."""
     if options.dtype not in DTYPES or options.mode not in MODES:
         raise ValueError(f"dtype must be one of {DTYPES}, mode one of {MODES}; got {options.dtype!r}, {options.mode!r}")
-    if options.jobs < 1 or (options.jobs > 1 and options.alone()):
+    if options.jobs not in (None, 1) and (options.jobs < 0 or options.alone() or options.distinct):
         raise ValueError(
-            "--jobs is at least 1, and runs whole forwards on several processors: it can't be combined with --layers, "
+            "--jobs is at least 0, and runs whole forwards on several processors: it can't be combined with --layers, "
             "--trace or --capture"
         )
     if options.batches and options.alone():

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from torch_presil import _C
+from torch_presil.device.progress import jobs_line
 
 __all__ = ["print_result", "LiveProgress", "count"]
 
@@ -145,7 +146,10 @@ def _at_clock(cycles: int, properties: dict) -> str:
 def _of_jobs(total: dict) -> str:
     if total.get("jobs", 1) == 1:
         return ""
-    return f" of {total['jobs']} processes, {total['wall_seconds']:.2f} s of wall time"
+    return (
+        f" of {total['jobs']} processes, {total['wall_seconds']:.2f} s of wall time, at most "
+        f"{count(total['jobs_peak_bytes'])}B waiting"
+    )
 
 
 def _print_totals(result: dict, console: Console) -> None:
@@ -204,7 +208,9 @@ class LiveProgress:
     def line(self) -> Text:
         elapsed = time.perf_counter() - self.started
         text = f"[{elapsed:5.1f} s] {self.text}"
-        if self.running:
+        if self.running and _C.jobs_stats(0)["waiting"]:
+            text += f": {jobs_line(0)}"
+        elif self.running:
             label, launch, cycles = _C.progress()
             if launch:
                 self.seen[label] = True

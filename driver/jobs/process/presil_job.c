@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -17,7 +18,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "block.h"
+#include "slot.h"
 #include "presil_clock.h"
 #include "presil_debug.h"
 #include "presil_image.h"
@@ -28,44 +29,38 @@ enum { SOCKET = 3, NICE = 10 };
 typedef struct {
     presil_device *device;
     presil_device_info info;
-    block *b;
-    uint64_t bytes; /* of the mapping of b */
+    slot slot; /* of the launch that runs */
     presil_report report;
 } process;
 
 /* ---- the block */
-static bool inside(const process *p, uint64_t at, uint64_t bytes) {
-    return at >= sizeof(block) && at <= p->bytes && bytes <= p->bytes - at;
-}
-
-static bool has_memory(const process *p, const block_memory *m) {
-    if (m->count > p->bytes / sizeof(presil_byte_range) || m->ranges % sizeof(uint64_t) ||
-        !inside(p, m->ranges, m->count * sizeof(presil_byte_range)) || !inside(p, m->bytes, m->size))
-        return false;
-    const presil_byte_range *r = (const void *)((const uint8_t *)p->b + m->ranges);
-    uint64_t size = 0;
-    for (uint64_t i = 0; i < m->count && size <= m->size; i++) size += r[i].bytes <= m->size ? r[i].bytes : m->size + 1;
-    return size == m->size;
-}
+static block *now(const process *p) { return slot_block(&p->slot); }
 
 static bool map_block(process *p, int fd, uint64_t bytes) {
     struct stat is;
+    p->slot = (slot){.fd = fd};
     if (fstat(fd, &is) || bytes < sizeof(block) || (uint64_t)is.st_size < bytes) return false;
     void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED) return false;
-    p->b = at;
-    p->bytes = bytes;
-    return p->b->magic == BLOCK_MAGIC && inside(p, p->b->commands, p->b->command_bytes) &&
-           has_memory(p, &p->b->reads) && has_memory(p, &p->b->writes);
+    p->slot.at = at;
+    p->slot.capacity = bytes;
+    p->slot.used = now(p)->used <= bytes ? now(p)->used : bytes;
+    return block_is_whole(now(p), bytes);
+}
+
+static void unmap_block(process *p) {
+    if (p->slot.at) (void)munmap(p->slot.at, p->slot.capacity);
+    if (p->slot.fd >= 0) (void)close(p->slot.fd);
+    p->slot = (slot){.fd = -1};
 }
 
 /* ---- the launch */
 static int supply(void *context, const presil_capture_launch *launch, presil_capture_put put, void *core) {
     const process *p = context;
     (void)launch;
-    const block_memory *m = &p->b->writes;
-    const presil_byte_range *r = (const void *)((const uint8_t *)p->b + m->ranges);
-    const uint8_t *from = (const uint8_t *)p->b + m->bytes;
+    const block_memory *m = &now(p)->writes;
+    const presil_byte_range *r = block_ranges(now(p), m);
+    const uint8_t *from = block_bytes(now(p), m);
     for (uint64_t i = 0; i < m->count; from += r[i].bytes, i++) put(core, r[i].base, from, r[i].bytes);
     return PRESIL_OK;
 }
@@ -75,15 +70,17 @@ static int on_begin(void *context, const presil_capture_launch *launch, const pr
 }
 static const char *on_end(void *context, const presil_capture_launch *launch, const presil_report *report,
                           const presil_capture_bytes *writes) {
-    (void)context, (void)launch, (void)report, (void)writes;
+    process *p = context;
+    block_memory found;
+    if (report->status && slot_put(&p->slot, &found, launch, writes)) now(p)->found = found;
     return NULL;
 }
 static void on_report(void *context, const presil_report *report) { ((process *)context)->report = *report; }
 
 static int place(const process *p) {
-    const block_memory *m = &p->b->reads;
-    const presil_byte_range *r = (const void *)((const uint8_t *)p->b + m->ranges);
-    const uint8_t *from = (const uint8_t *)p->b + m->bytes;
+    const block_memory *m = &now(p)->reads;
+    const presil_byte_range *r = block_ranges(now(p), m);
+    const uint8_t *from = block_bytes(now(p), m);
     for (uint64_t i = 0; i < m->count; i++) {
         void *host = presil_host_pointer(p->device, r[i].base, r[i].bytes);
         if (host) {
@@ -100,12 +97,12 @@ static int place(const process *p) {
 
 /* As presil_list_save writes a list of one launch. */
 static int load(const process *p, presil_list **out) {
-    const uint64_t bytes = p->b->command_bytes, padded = (bytes + 7) / 8 * 8;
+    const uint64_t bytes = now(p)->command_bytes, padded = (bytes + 7) / 8 * 8;
     uint8_t *image = calloc(1, 16 + padded);
     if (!image) return PRESIL_EHOSTMEM;
     memcpy(image, &(uint64_t){1}, 8);
     memcpy(image + 8, &bytes, 8);
-    memcpy(image + 16, (const uint8_t *)p->b + p->b->commands, bytes);
+    memcpy(image + 16, p->slot.at + now(p)->commands, bytes);
     const int status = presil_list_load(p->device, image, 16 + padded, p->info.memory_base, p->info.memory_bytes, out);
     free(image);
     return status;
@@ -122,19 +119,19 @@ static int run(process *p) {
     presil_list_destroy(list);
     if (status) {
         p->report.status = (uint32_t)-status;
-        (void)snprintf(p->b->text, sizeof p->b->text, "%s", presil_error_text());
+        (void)snprintf(now(p)->text, sizeof now(p)->text, "%s", presil_error_text());
     }
     if (status == PRESIL_EDEAD && presil_device_reset(p->device)) return status;
-    p->b->report = p->report;
+    now(p)->report = p->report;
     return PRESIL_OK;
 }
 
 /* ---- the socket */
-static bool say(const block_answer *answer) {
+static bool say(const void *what, size_t bytes) {
     ssize_t sent;
-    do sent = send(SOCKET, answer, sizeof *answer, MSG_NOSIGNAL);
+    do sent = send(SOCKET, what, bytes, MSG_NOSIGNAL);
     while (sent < 0 && errno == EINTR);
-    return sent == (ssize_t)sizeof *answer;
+    return sent == (ssize_t)bytes;
 }
 
 static ssize_t hear(block_order *order, int *fd) {
@@ -166,10 +163,9 @@ static int serve(process *p) {
             (void)snprintf(answer.text, sizeof answer.text, "%s",
                            answer.status == PRESIL_EINVAL ? "the launch is damaged" : presil_error_text());
         answer.nanoseconds = presil_now_ns() - from;
-        if (p->b) (void)munmap(p->b, p->bytes);
-        p->b = NULL;
-        if (fd >= 0) (void)close(fd);
-        if (!say(&answer)) return 0;
+        answer.bytes = p->slot.capacity;
+        unmap_block(p);
+        if (!say(&answer, sizeof answer)) return 0;
         if (answer.status == PRESIL_EDEAD) return 1; /* a new process has a chip that works */
     }
 }
@@ -185,12 +181,17 @@ static void *watch(void *unused) {
 /* ---- the chip */
 static presil_device_options arguments(int argc, char **argv) {
     presil_device_options o = {.size = sizeof o, .mode = PRESIL_MODE_VERIFY, .transport = "inproc", .host_memory = 1};
-    static const struct option known[] = {
-        {"config", required_argument, NULL, 'c'},       {"memory", required_argument, NULL, 'm'},
-        {"seed", required_argument, NULL, 's'},         {"watchdog", required_argument, NULL, 'w'},
-        {"memory-model", required_argument, NULL, 'd'}, {"build", required_argument, NULL, 'b'},
-        {"library", required_argument, NULL, 'l'},      {"chip-library", required_argument, NULL, 'k'},
-        {"transport", required_argument, NULL, 't'},    {NULL, 0, NULL, 0}};
+    static const struct option known[] = {{"config", required_argument, NULL, 'c'},
+                                          {"memory", required_argument, NULL, 'm'},
+                                          {"seed", required_argument, NULL, 's'},
+                                          {"watchdog", required_argument, NULL, 'w'},
+                                          {"memory-model", required_argument, NULL, 'd'},
+                                          {"build", required_argument, NULL, 'b'},
+                                          {"library", required_argument, NULL, 'l'},
+                                          {"chip-library", required_argument, NULL, 'k'},
+                                          {"transport", required_argument, NULL, 't'},
+                                          {"index", required_argument, NULL, 'i'},
+                                          {NULL, 0, NULL, 0}};
     for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         switch (c) {
         case 'c': o.config = optarg; break;
@@ -202,24 +203,42 @@ static presil_device_options arguments(int argc, char **argv) {
         case 'l': o.library = optarg; break;
         case 'k': o.chip_library = optarg; break;
         case 't': o.transport = optarg; break;
+        case 'i': o.transport_index = (uint32_t)strtoul(optarg, NULL, 10); break;
         default: exit(2);
         }
     }
     return o;
 }
 
-static int open_chip(process *p, const presil_device_options *options) {
+static int open_chip(process *p, const presil_device_options *options, block_hello *hello) {
     static const presil_capture_ops listener = {
         .size = sizeof listener, .begin = on_begin, .end = on_end, .supply = supply};
     int status = presil_device_open(options, &p->device);
     if (!status) status = presil_device_start(p->device);
     p->info.size = sizeof p->info;
     if (!status) status = presil_device_get_info(p->device, &p->info);
+    if (!status && p->info.memory_bytes < options->memory_bytes) {
+        (void)snprintf(hello->text, sizeof hello->text,
+                       "%s has %" PRIu64 " bytes of memory, the device that the launches are for %" PRIu64
+                       ": let them have the same (PRESIL_MEMORY; a server's own option)",
+                       p->info.transport, p->info.memory_bytes, options->memory_bytes);
+        return PRESIL_EINVAL;
+    }
     if (!status) status = presil_set_capture(p->device, &listener, p);
     if (!status) presil_set_report(p->device, on_report, p);
     const char *fault = getenv("PRESIL_JOB_FAULT"); /* for tests: as presil_inject() */
     if (!status && fault && *fault) status = presil_inject(p->device, fault);
+    if (status) (void)snprintf(hello->text, sizeof hello->text, "%s", presil_error_text());
     return status;
+}
+
+static void introduce(const process *p, block_hello *out) {
+    presil_device_identity who = {.size = sizeof who};
+    out->info = p->info;
+    if (presil_device_identify(p->device, &who)) return;
+    out->capabilities = who.capabilities;
+    (void)snprintf(out->rtl, sizeof out->rtl, "%s", who.rtl);
+    (void)snprintf(out->library, sizeof out->library, "%s", who.library);
 }
 
 int main(int argc, char **argv) {
@@ -233,8 +252,9 @@ int main(int argc, char **argv) {
     const presil_device_options options = arguments(argc, argv);
     static process p;
     pthread_t watcher;
-    block_answer answer = {.status = open_chip(&p, &options)};
-    if (answer.status) (void)snprintf(answer.text, sizeof answer.text, "%s", presil_error_text());
-    if (pthread_create(&watcher, NULL, watch, NULL) || !say(&answer) || answer.status) return 1;
+    static block_hello hello;
+    hello.status = open_chip(&p, &options, &hello);
+    if (!hello.status) introduce(&p, &hello);
+    if (pthread_create(&watcher, NULL, watch, NULL) || !say(&hello, sizeof hello) || hello.status) return 1;
     return serve(&p);
 }

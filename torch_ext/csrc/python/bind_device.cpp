@@ -137,6 +137,7 @@ static py::dict stats_of_jobs(int index) {
   d["copy_seconds"] = static_cast<double>(s.copy_ns) * 1e-9;
   d["blocked_seconds"] = static_cast<double>(s.blocked_ns) * 1e-9;
   d["busy_seconds"] = static_cast<double>(s.busy_ns) * 1e-9;
+  d["seconds_left"] = static_cast<double>(s.left_ns) * 1e-9;
   return d;
 }
 
@@ -160,6 +161,7 @@ void bind_device(py::module_& m) {
       },
       release);
   m.def("jobs_stats", &stats_of_jobs);
+  m.def("jobs_ready", [](int i, double seconds) { return jobs_ready(checked_index(i), seconds); }, release);
   m.def("waits_begun", &waits_begun);
   m.def(
       "before_exit",

@@ -29,6 +29,7 @@ void bind_settings(py::module_& m) {
   m.def("set_mode", &apply_mode, release);
   m.def("get_jobs", [] { return settings().jobs; });
   m.def("set_jobs", &apply_jobs, release);
+  m.def("processors", &presil_jobs_processors);
   m.def("get_chip", [] { return settings().chip; });
   m.def("set_chip", [](const std::string& v) {
     set_before_first_use(settings().chip, v, "chip");

@@ -2,6 +2,7 @@
 #include "runtime/bundles.h"
 
 #include "runtime/device.h"
+#include "runtime/jobs.h"
 
 #include <c10/util/Exception.h>
 #include <torch/version.h>
@@ -65,7 +66,10 @@ void keep_origins(Bundles& c) {
 void open_failures(Bundles& c, int index, presil_device* handle) {
   if (c.failures[index] || c.files[index] || !c.directory || c.directory->empty()) return;
   char error[512] = "";
-  const auto options = options_of({}, {});
+  auto options = options_of({}, {});
+  presil_capture_source source{};
+  source.size = sizeof source;
+  if (jobs_source(index, &source)) options.source = &source;
   check_capture(
       presil_bundle_capture_failures(handle, c.directory->c_str(), &options, &c.failures[index], error, sizeof error),
       error);
@@ -89,6 +93,8 @@ void begin_capture(int index, const std::string& path, const CaptureOptions& o) 
   auto* handle = device(index);
   auto& c = bundles();
   std::lock_guard<std::mutex> lock(c.mutex);
+  TORCH_CHECK(!has_jobs(index), "presil: a capture of all launches needs them in one process: set "
+                                "torch.backends.presil.jobs = 1 before it");
   TORCH_CHECK(!c.files[index], "presil: device ", index, " is being captured already: contexts can't be nested");
   if (c.failures[index]) end_one(&c.failures[index], nullptr);
   std::vector<presil_bundle_pair> pairs;
@@ -138,6 +144,13 @@ void capture_failures_of(int index, presil_device* handle) {
   read_environment(c);
   open_failures(c, index, handle);
   keep_origins(c);
+}
+
+void rest_failures_of(int index) noexcept {
+  auto& c = bundles();
+  std::lock_guard<std::mutex> lock(c.mutex);
+  if (c.failures[index])
+    (void)!presil_bundle_capture_close(std::exchange(c.failures[index], nullptr), nullptr, nullptr, 0);
 }
 
 void set_origin_keeper(OriginKeeper keep, OriginFinder find) {

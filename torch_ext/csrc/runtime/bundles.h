@@ -27,7 +27,8 @@ uint64_t end_capture(int device);
 // PRESIL_CAPTURE_FAILURES names the first.
 void set_capture_failures(const std::string& directory);
 std::string capture_failures();
-void capture_failures_of(int index, presil_device* device);  // of a device that has just been opened
+void capture_failures_of(int index, presil_device* device);  // of a device that was opened, or got or lost its jobs
+void rest_failures_of(int index) noexcept;                   // until then
 
 // What is known of where a launch comes from: text on the enqueuing thread, as long as somebody captures.
 struct LaunchOrigin {

@@ -84,7 +84,7 @@ presil_device* open_device(int index) {
   }
   slot.handle.store(handle);
   reports_changed(index, handle);
-  if (!has_jobs(index)) capture_failures_of(index, handle);
+  capture_failures_of(index, handle);
   static const bool once = (once_in_a_process(), true);
   (void)once;
   return handle;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/jobs.h"
 
+#include "runtime/bundles.h"
 #include "runtime/device.h"
 #include "runtime/interrupt.h"
 
@@ -86,13 +87,12 @@ uint32_t wanted() {
 
 void begin(int index, presil_device* device) {
   const Settings& s = settings();
-  TORCH_CHECK(!transport_is_remote(), "presil: jobs = ", s.jobs,
-              " needs simulators in processes of its own; transport is ", s.transport,
-              ": set jobs = 1, or transport = \"inproc\"");
+  rest_failures_of(index);  // it is told by the jobs from now on
   presil_jobs_options options{};
   options.size = sizeof options;
   options.workers = s.jobs;
-  options.build = s.build.c_str();
+  options.build = transport_is_remote() && !s.build_given ? nullptr : s.build.c_str();
+  options.transport_first = static_cast<uint32_t>(index) * s.jobs;
   options.transport = s.transport.c_str();
   options.report = &on_report;
   options.report_context = reinterpret_cast<void*>(static_cast<intptr_t>(index));
@@ -109,8 +109,21 @@ presil_mode mode_of_device() { return wanted() > 1 ? PRESIL_MODE_MODEL : mode_nu
 
 bool has_jobs(int index) noexcept { return running()[index].jobs.load() != nullptr; }
 
+bool jobs_source(int index, presil_capture_source* out) {
+  auto* jobs = running()[index].jobs.load();
+  if (jobs) presil_jobs_source(jobs, out);
+  return jobs;
+}
+
 void connect_jobs(int index, presil_device* device) {
   if (wanted() > 1) begin(index, device);
+}
+
+bool jobs_ready(int index, double seconds) noexcept {
+  const UseJobs use(index);
+  if (!use.jobs) return true;
+  expect_interrupts();
+  return presil_jobs_ready(use.jobs, static_cast<uint64_t>(seconds * 1e9));
 }
 
 void settle_jobs(int index) noexcept {
@@ -133,7 +146,8 @@ void raise_failure_of_jobs(int index) {
   const auto [status, text, origin] = take_failure(index);
   if (!status) return;
   const std::string from = origin_text(origin);
-  raise_text(status, c10::str("presil: ", text, " [", presil_status_name(static_cast<presil_status>(status)), "]",
+  raise_text(status, c10::str("presil: waiting for the chip: ", text, " [",
+                              presil_status_name(static_cast<presil_status>(status)), "]",
                               from.empty() ? "" : "\nlaunched by ", from));
 }
 
@@ -146,6 +160,7 @@ void end_jobs(int index) noexcept {
   if (!has_jobs(index) || in_bad_fork()) return;
   wait_for_queue(opened(index));
   settle_jobs(index);
+  rest_failures_of(index);
   close_jobs(index);
 }
 
@@ -166,6 +181,7 @@ void finish_jobs() noexcept {
     settle_jobs(i);  // Ctrl-C still finds them
     if (const auto failure = take_failure(i); failure.status)
       (void)std::fprintf(stderr, "presil: at exit, of a launch that nobody waited for: %s\n", failure.text.c_str());
+    rest_failures_of(i);
     close_jobs(i);
   }
 }
@@ -182,7 +198,7 @@ void apply_jobs(int64_t jobs) {
   constexpr int64_t kMost = 1024;
   TORCH_CHECK_VALUE(jobs >= 0 && jobs <= kMost, "presil: jobs must be 0 (as many as there are processors) to ", kMost,
                     ", got ", jobs);
-  const uint32_t number = jobs ? static_cast<uint32_t>(jobs) : std::max(1u, std::thread::hardware_concurrency());
+  const uint32_t number = jobs ? static_cast<uint32_t>(jobs) : presil_jobs_processors();
   if (number != settings().jobs) apply_mode_and_jobs(settings().mode, number);
 }
 

@@ -16,8 +16,10 @@ presil_mode mode_of_device();
 void connect_jobs(int index, presil_device* device);
 void end_jobs(int index) noexcept;  // waits; what failed is kept, for raise_failure_of_jobs()
 bool has_jobs(int index) noexcept;
-void wait_for_jobs(int index);         // raises the first failure, with its origin; returns at once if there are none
-void settle_jobs(int index) noexcept;  // waits; the next wait_for_jobs() raises what failed
+bool jobs_source(int index, presil_capture_source* out);  // false: there are none
+void wait_for_jobs(int index);  // raises the first failure, with its origin; returns at once if there are none
+bool jobs_ready(int index, double seconds) noexcept;  // waits at most so long; true without jobs
+void settle_jobs(int index) noexcept;                 // waits; the next wait_for_jobs() raises what failed
 void raise_failure_of_jobs(int index);
 void forget_jobs(int index) noexcept;     // cancels, and what failed was never
 void cancel_jobs(int index) noexcept;     // async-signal-safe

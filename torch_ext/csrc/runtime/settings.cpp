@@ -7,9 +7,7 @@
 #include <ATen/Context.h>
 #include <c10/util/Exception.h>
 
-#include <algorithm>
 #include <cstdlib>
-#include <thread>
 
 namespace presil {
 namespace {
@@ -32,7 +30,7 @@ uint32_t jobs_from_environment() {
   const long jobs = std::strtol(text.c_str(), &end, 10);
   TORCH_CHECK_VALUE(!*end && jobs >= 0 && jobs <= kMostJobs, "presil: PRESIL_JOBS=", text,
                     ": expected 0 (as many as there are processors) to ", kMostJobs);
-  return jobs > 0 ? static_cast<uint32_t>(jobs) : std::max(1u, std::thread::hardware_concurrency());
+  return jobs > 0 ? static_cast<uint32_t>(jobs) : presil_jobs_processors();
 }
 
 }  // namespace
@@ -70,7 +68,7 @@ static void switch_device(int index, presil_device* handle) {
   check(presil_device_set_mode(handle, mode_of_device()), "switching the mode");
   connect_jobs(index, handle);
   reports_changed(index, handle);
-  if (!has_jobs(index)) capture_failures_of(index, handle);
+  capture_failures_of(index, handle);
 }
 
 void apply_mode_and_jobs(const std::string& mode, uint32_t jobs) {
@@ -91,6 +89,7 @@ void apply_mode_and_jobs(const std::string& mode, uint32_t jobs) {
         end_jobs(i);
         (void)!presil_device_set_mode(handle, mode_number(mode_before));
         reports_changed(i, handle);
+        capture_failures_of(i, handle);
       }
     throw;
   }

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.presil: the device module, after torch.cuda. docs/runtime.md says where it differs."""
 
+import sys
+
 import torch
 
 from torch_presil import _C
@@ -36,6 +38,7 @@ from torch_presil.device.memory import (
     set_per_process_memory_fraction,
     use_mem_pool,
 )
+from torch_presil.device.progress import show_while_waiting
 from torch_presil.device.random import (
     default_generators,
     get_rng_state,
@@ -311,7 +314,10 @@ def _is_compiled() -> bool:
 
 def synchronize(device=None) -> None:
     """Waits for all work of the device; raises what its launches raised."""
-    _C.synchronize(index_of(device))
+    index = index_of(device)
+    if sys.stderr.isatty():
+        show_while_waiting(index, sys.stderr)
+    _C.synchronize(index)
 
 
 def reset_device(device=None) -> None:

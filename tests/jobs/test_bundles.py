@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A launch that fails in another process leaves what it leaves in this one: the same text, the same bundle; and one
+whose process died leaves a bundle, too, which replays."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BUILD = Path(os.environ.get("PRESIL_BUILD_DIR", "build/check"))
+SCRIPT = """
+import contextlib, os, signal, sys, time, torch, torch_presil
+from job_processes import processes
+B, P = torch.backends.presil, torch.presil
+torch.manual_seed(3)
+model = torch.nn.Sequential(torch.nn.Conv2d(8, 24, 3), torch.nn.ReLU()).to(torch.bfloat16).to("presil")
+x = torch.randn(1, 8, 12, 12, dtype=torch.bfloat16).to("presil")
+P.capture_failures(sys.argv[1])
+jobs, fault = int(sys.argv[2]), sys.argv[3]
+B.mode = "verify"
+B.jobs = jobs
+if fault == "kill":
+    slow = torch.randn(256, 256, dtype=torch.bfloat16).to("presil")
+    (slow @ slow).cpu()
+    time.sleep(0.3)
+    [os.kill(pid, signal.SIGKILL) for pid in processes()]
+try:
+    with P.inject(fault) if jobs == 1 else contextlib.nullcontext():
+        if fault != "kill":
+            model(x)
+        P.synchronize()
+    print("fine")
+except torch.AcceleratorError as error:
+    print(error)
+"""
+
+
+def run(folder: Path, jobs: int, fault: str, **more) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(folder), str(jobs), fault],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        env={
+            **os.environ,
+            "PYTHONPATH": f"{Path(__file__).parent}:{os.environ['PYTHONPATH']}",
+            "PRESIL_BUILD": "check",
+            **({"PRESIL_JOB_FAULT": fault} if jobs > 1 and fault != "kill" else {}),
+            **more,
+        },
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def kept(folder: Path, said: str) -> Path:
+    (file,) = folder.iterdir()
+    assert f"kept in {file}" in said, said
+    return file
+
+
+def dump(file: Path) -> list:
+    done = subprocess.run(
+        [BUILD / "bin" / "presil-bundle", "convert", file, "--contents"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return [without_times(json.loads(line)) for line in done.stdout.splitlines()]
+
+
+def without_times(value):
+    """What is of this run: seconds, the file's own number, where records are."""
+    if isinstance(value, dict):
+        return {k: without_times(v) for k, v in value.items() if not re.search(r"_ns$|^id$|offset|^tag$|origin", k)}
+    return [without_times(v) for v in value] if isinstance(value, list) else value
+
+
+def replay(file: Path, *more) -> tuple:
+    done = subprocess.run(
+        [BUILD / "bin" / "presil-replay", file, "--json", "-", *more], capture_output=True, text=True, timeout=100
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("fault", ["upset:u_half@750", "fatal@300", "late=0"])
+def test_text_and_bundle_are_those_of_one_process(fault, tmp_path):
+    more = {"PRESIL_WATCHDOG": "3000"} if fault == "late=0" else {}
+    said = {jobs: run(tmp_path / str(jobs), jobs, fault, **more) for jobs in (1, 2)}
+    files = {jobs: kept(tmp_path / str(jobs), said[jobs]) for jobs in (1, 2)}
+    texts = [said[jobs].replace(str(files[jobs]), "FILE") for jobs in (1, 2)]
+    assert texts[0] == texts[1]
+    if fault.startswith("upset"):
+        assert re.search(
+            r"conv2d.*: RTL and model differ: output \[\d+, \d+, \d+, \d+\], tile \d+, descriptor", texts[0]
+        )
+    assert 'launched by File "<string>", line' in texts[0]
+    assert dump(files[1]) == dump(files[2])
+
+
+def test_a_process_that_was_killed_leaves_a_bundle_that_replays(tmp_path):
+    said = run(tmp_path / "failed", 2, "kill")
+    assert "ended by signal 9" in said
+    status, text = replay(kept(tmp_path / "failed", said))
+    assert status == 0 and "equal" in text, text
