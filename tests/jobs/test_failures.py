@@ -129,7 +129,7 @@ compared(begin(16))
         PRESIL_JOBS_START="1",
     )
     assert "has said nothing since it was started" in said[0] and "PRESIL_JOBS_START" in said[0], said
-    assert said[1] == "1" and "No child processes" in said[2] and said[3:] == ["[1]"], said
+    assert said[1] == "2" and "No child processes" in said[2] and said[3:] == ["[1]"], said
 
 
 def test_a_chip_whose_commands_can_not_be_stored_is_refused_at_once():

@@ -266,8 +266,9 @@ def test_the_command_runs_on_all_processors_where_it_can(tmp_path):
     alone, _ = command("--jobs", "1")
     assert asked["total"]["jobs"] == 3 and (alone["total"]["jobs"], alone["mode"]) == (1, "rtl")
     assert found["total"]["cycles"] == asked["total"]["cycles"] == alone["total"]["cycles"] > 0
-    without, said = command(PRESIL_JOBS="2", PRESIL_JOB_PROGRAM="/nowhere")
-    assert (without["total"]["jobs"], without["mode"]) == (1, "rtl") and "in one process: " in said, said
+    without, said = command(PRESIL_JOB_PROGRAM="/nowhere")
+    assert (without["total"]["jobs"], without["mode"]) == (1, "rtl")
+    assert jobs == 1 or "in one process: presil: jobs: presil-job" in said, said
 
 
 def test_cosim_with_jobs_is_cosim():

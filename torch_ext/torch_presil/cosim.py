@@ -315,8 +315,8 @@ def _begin_jobs(options: Options) -> None:
     _C.set_mode(options.mode)
     if options.mode == "model":
         options.jobs = 1
-    elif options.jobs is None:
-        options.jobs = int(os.environ.get("PRESIL_JOBS") or 0) or _C.processors()
+    elif options.jobs is None and not os.environ.get("PRESIL_JOBS"):
+        options.jobs = _C.processors()
         try:
             _C.set_jobs(options.jobs)
         except RuntimeError as error:
@@ -324,7 +324,7 @@ def _begin_jobs(options: Options) -> None:
             options.tell(f"in one process: {str(error).splitlines()[0]}")
             options.tell("forward")
     else:
-        options.jobs = options.jobs or _C.processors()
+        options.jobs = options.jobs or int(os.environ.get("PRESIL_JOBS") or 0) or _C.processors()
         _C.set_jobs(options.jobs)
     if options.jobs > 1 and options.mode == "rtl":
         options.mode = "verify"
