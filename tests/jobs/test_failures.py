@@ -270,6 +270,27 @@ def test_interrupt_at_exit_ends_what_still_runs():
     assert child.returncode in (0, 1) and "were not compared" in said, said
 
 
+def test_a_failure_has_its_line_however_far_the_twin_has_gone():
+    said, _ = run(
+        """
+x = begin(8)
+def first():
+    return x @ x
+def then():
+    for _ in range(4200):
+        x @ x
+first()
+then()
+try:
+    P.synchronize()
+except Exception as error:
+    print(str(error).splitlines()[1])
+""",
+        PRESIL_JOB_FAULT="fatal@1",
+    )
+    assert 'launched by File "<string>"' in said[0] and "in first" in said[0], said
+
+
 def test_processes_are_told_of_a_new_watchdog():
     said, _ = run(
         """

@@ -153,8 +153,8 @@ def demo(json_path: str, transport: str | None) -> None:
     default=None,
     metavar="N",
     help="Processes that run the RTL side by side, with the same cycles (docs/jobs.md); 0: the processors. With more "
-    "than one the twin is always compared. [default: PRESIL_JOBS, or the processors, for a whole forward on a chip that "
-    "several processes can have; else 1]",
+    "than one the twin is always compared. [default: PRESIL_JOBS, or the processors, for a whole forward on a chip "
+    "that several processes can have; else 1]",
 )
 @click.option(
     "--layers", default=None, help="Run only layers whose name matches this pattern, each fed its fp32 input."

@@ -324,7 +324,8 @@ def _begin_jobs(options: Options) -> None:
             options.tell(f"in one process: {str(error).splitlines()[0]}")
             options.tell("forward")
     else:
-        options.jobs = options.jobs or int(os.environ.get("PRESIL_JOBS") or 0) or _C.processors()
+        asked = int(os.environ["PRESIL_JOBS"]) if options.jobs is None else options.jobs
+        options.jobs = asked or _C.processors()
         _C.set_jobs(options.jobs)
     if options.jobs > 1 and options.mode == "rtl":
         options.mode = "verify"

@@ -112,7 +112,7 @@ static int run(process *p) {
     presil_list *list = NULL;
     p->report = (presil_report){.mode = PRESIL_MODE_VERIFY, .verified = -1, .difference_cycle = UINT64_MAX};
     int status = place(p);
-    if (!status) status = presil_device_place_scratch(p->device, p->b->scratch.base, p->b->scratch.bytes);
+    if (!status) status = presil_device_place_scratch(p->device, now(p)->scratch.base, now(p)->scratch.bytes);
     if (!status) status = load(p, &list);
     if (!status) status = presil_list_submit(list, NULL);
     if (!status) status = presil_device_synchronize(p->device);

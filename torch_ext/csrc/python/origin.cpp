@@ -24,7 +24,7 @@ namespace {
 
 // ---- origins: the last kOrigins launches
 constexpr int kLines = 3;
-constexpr uint64_t kOrigins = 4096;  // more than the queues of all devices hold
+constexpr uint64_t kOrigins = 32768;  // more than the queues of all devices hold, and what waits for processes (jobs)
 
 struct Origin {
   uint64_t id = 0;
