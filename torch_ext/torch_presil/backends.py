@@ -44,10 +44,10 @@ class _Settings(types.ModuleType):
 
     @property
     def jobs(self) -> int:
-        """Processes that run the RTL in modes "rtl" and "verify"; 1 (default): this one alone. 0 becomes the number of
-        processors that this process may use (PRESIL_JOBS). With more than one the twin answers PyTorch at once, and each
-        launch is compared with the RTL when a process has run it: torch.presil.synchronize() waits for that, and raises what
-        differed (docs/jobs.md). Bits, cycles and counters are those of mode "verify" with 1."""
+        """Processes that run the RTL in modes "rtl" and "verify"; 1 (default): this one alone. 0 becomes the number
+        of processors that this process may use (PRESIL_JOBS). With more than one the twin answers PyTorch at once, and
+        each launch is compared with the RTL when a process has run it: torch.presil.synchronize() waits for that, and
+        raises what differed (docs/jobs.md). Bits, cycles and counters are those of mode "verify" with 1."""
         return _C.get_jobs()
 
     @jobs.setter
