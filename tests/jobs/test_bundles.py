@@ -77,7 +77,7 @@ def without_times(value):
         return {
             k: without_times(v)
             for k, v in value.items()
-            if not re.search(r"_ns$|^id$|offset|^tag$|origin|^hash$|^(raw|stored)_bytes$", k)
+            if not re.search(r"_ns$|^id$|offset|^tag$|origin|^hash$|^headers$|^(raw|stored|file)_bytes$", k)
         }
     return [without_times(v) for v in value] if isinstance(value, list) else value
 
