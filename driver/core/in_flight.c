@@ -117,6 +117,7 @@ static void fail_from(presil_device *device, uint32_t n, int status, const char 
     const device_flights *f = &device->flights;
     for (; n < f->count; n++) {
         flight *other = flight_at(f, n);
+        other->unclear = false; /* nothing of it is with the chip any more */
         if (other->status) continue;
         other->status = status;
         (void)snprintf(other->text, sizeof other->text, "it was with the chip when another launch failed: %.300s", why);
@@ -127,7 +128,8 @@ static void submit_again(presil_device *device) {
     const device_flights *f = &device->flights;
     for (uint32_t n = 1; n < f->count; n++) {
         flight *other = flight_at(f, n);
-        if (!other->status && submit(device, other)) fail_from(device, n + 1, other->status, other->text);
+        const bool again = !other->status || other->unclear; /* a chip that has failed may take no more */
+        if (again && submit(device, other)) fail_from(device, n + 1, other->status, other->text);
     }
 }
 

@@ -14,6 +14,7 @@
  *   lose          a reset loses that memory
  *   broken        a reset fails
  *   depth=N       it takes N launches before the first is over; each wait() ends the oldest, burst=N: so many at once
+ *   strict        it takes no more once one of them has failed
  *   clock         its transport's cycles mean something
  *   polled        without an interrupt
  *   stale         it reads its scratch memory before it has written there
@@ -154,12 +155,17 @@ static int run_job(presil_transport *t, uint32_t offset) {
 static int paper_write(presil_transport *t, uint32_t offset, uint32_t value) {
     t->reg[offset] = value;
     if (offset == LEFT && paper("depth")) {
-        if (t->job_count >= (uint32_t)paper("depth")) return PRESIL_TRANSPORT_EBUS;
+        if (t->job_count >= (uint32_t)paper("depth") || (paper("strict") && t->reg[FAILED]))
+            return PRESIL_TRANSPORT_EBUS;
         memcpy(t->jobs[t->job_count++], t->reg, sizeof t->reg);
         return 0;
     }
     return run_job(t, offset);
 }
+
+/* A test's: called while a launch runs that only a cancel ends. */
+extern void (*paper_endless)(void);
+__attribute__((visibility("default"))) void (*paper_endless)(void);
 
 /* ---- several: the oldest one goes on; nothing begins behind one that fails or hangs */
 static int run_oldest(presil_transport *t, presil_wait *w) {
@@ -168,6 +174,7 @@ static int run_oldest(presil_transport *t, presil_wait *w) {
     w->reason = paper("polled") ? PRESIL_WAIT_DEADLINE : PRESIL_WAIT_IRQ;
     if (!t->job_count || job[ENDS] == ENDS_HUNG) w->reason = PRESIL_WAIT_HUNG;
     if (t->job_count && job[ENDS] == ENDS_DEAD) return PRESIL_TRANSPORT_ESTOPPED;
+    if (t->job_count && job[ENDS] == ENDS_CANCELLED && paper_endless) paper_endless();
     while (t->job_count && job[ENDS] == ENDS_CANCELLED && !*w->cancel) {}
     if (t->job_count && job[ENDS] == ENDS_CANCELLED) w->reason = PRESIL_WAIT_CANCELLED;
     if (w->reason == PRESIL_WAIT_HUNG || w->reason == PRESIL_WAIT_CANCELLED || t->reg[FAILED]) return 0;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Several launches with the chip at once: order, results, reports, and what becomes of the others when one fails, hangs
  * or is cancelled, or the transport does. The chip of paper takes up to four, and runs them one after the other. */
-#include <pthread.h>
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 #include "core_fixture.h"
 #include "presil_op.h"
 
@@ -220,6 +219,7 @@ static void others_go_on(void **state) {
     one_fails("depth=4,polled,burst=3", "fail", PRESIL_EBUS, "as the label says");
     one_fails("depth=4", "unfit", PRESIL_EINVAL, "it does not fit");
     one_fails("depth=4", "segments=2,unfit", PRESIL_EINVAL, "it does not fit");
+    one_fails("depth=2,burst=3,strict", "fail", PRESIL_EBUS, "as the label says");
     one_fails("depth=3", "hang", PRESIL_EHUNG, "no progress");
     one_fails("depth=3,polled", "hang", PRESIL_EHUNG, "no progress");
 }
@@ -264,10 +264,48 @@ static void memory_is_lost(void **state) {
     close_device(d, a, b);
 }
 
-static void *cancel_soon(void *device) {
-    (void)usleep(20000);
-    presil_device_cancel(device);
-    return NULL;
+/* From the first report on, a reset keeps the memory. */
+static void keeps(void *context, const presil_report *report) {
+    (void)context, (void)report;
+    assert_int_equal(setenv("PRESIL_PAPER", "depth=4", 1), 0);
+}
+
+/* One that could not be submitted any more is no reason to reset a device that is dead: it would be alive, without its
+ * memory. */
+static void dead_it_stays(void **state) {
+    (void)state;
+    presil_device *d = open_paper("depth=4,lose");
+    presil_stream *own;
+    EXPECT_OK(presil_stream_create(d, 0, &own));
+    const presil_daddr a = take(d), b = take(d);
+    presil_set_report(d, keeps, NULL);
+    EXPECT_OK(negate(d, NULL, a, b, ELEMENTS, "fail"));
+    EXPECT_OK(negate(d, own, a, b, ELEMENTS, "unfit"));
+    EXPECT_STATUS(presil_stream_synchronize(d, NULL), PRESIL_EDEAD);
+    EXPECT_STATUS(presil_stream_synchronize(d, own), PRESIL_EINVAL);
+    EXPECT_OK(negate(d, NULL, a, b, ELEMENTS, "later"));
+    EXPECT_STATUS(presil_stream_synchronize(d, NULL), PRESIL_EDEAD);
+    EXPECT_OK(presil_device_reset(d));
+    put(d, a, 1);
+    EXPECT_OK(negate(d, NULL, a, b, ELEMENTS, "again"));
+    EXPECT_OK(presil_device_synchronize(d));
+    holds(d, b, 1, -1);
+    presil_stream_destroy(own);
+    close_device(d, a, b);
+}
+
+/* ---- cancelled, in the middle of one that would never end */
+static presil_device *endless;
+static void cancel(void) { presil_device_cancel(endless); }
+
+static void cancel_when_endless(presil_device *d) {
+    void *library = dlopen(getenv("PRESIL_PAPER_LIBRARY"), RTLD_NOW | RTLD_LOCAL);
+    assert_non_null(library);
+    void (**hook)(void) = dlsym(library, "paper_endless");
+    assert_non_null(hook);
+    endless = d;
+    *hook = d ? cancel : NULL;
+    assert_int_equal(dlclose(library), 0);
 }
 
 static void cancelled(void **state) {
@@ -275,14 +313,14 @@ static void cancelled(void **state) {
     for (int k = 0; k < 6; k++) {
         presil_device *d = open_paper("depth=4");
         const presil_daddr a = take(d), b = take(d);
-        pthread_t thread;
+        cancel_when_endless(d);
         put(d, a, 1);
         for (int i = 0; i < 6; i++) EXPECT_OK(negate(d, NULL, a, b, ELEMENTS, i == k ? "long" : "other"));
-        assert_int_equal(pthread_create(&thread, NULL, cancel_soon, d), 0);
         EXPECT_STATUS(presil_device_synchronize(d), PRESIL_ECANCELLED);
-        (void)pthread_join(thread, NULL);
-        for (size_t i = 0; i < report_count; i++)
-            assert_int_equal(reports[i].status, i < (size_t)k ? 0 : -PRESIL_ECANCELLED);
+        cancel_when_endless(NULL);
+        for (size_t i = 0; i < 6; i++)
+            assert_int_equal(i < report_count ? reports[i].status : -PRESIL_ECANCELLED,
+                             i < (size_t)k ? 0 : -PRESIL_ECANCELLED);
         EXPECT_OK(negate(d, NULL, a, b, ELEMENTS, "again"));
         EXPECT_OK(presil_device_synchronize(d));
         holds(d, b, 1, -1);
@@ -315,17 +353,20 @@ static void enqueued_behind_a_cancel(void **state) {
 static void reset_with_several(void **state) {
     (void)state;
     presil_device *d = open_paper("depth=4");
+    presil_stream *own;
+    EXPECT_OK(presil_stream_create(d, 0, &own));
     const presil_daddr a = take(d), b = take(d);
-    pthread_t thread;
     put(d, a, 1);
-    for (int i = 0; i < 9; i++) EXPECT_OK(negate(d, NULL, a, b, ELEMENTS, i == 3 ? "long" : "other"));
-    assert_int_equal(pthread_create(&thread, NULL, cancel_soon, d), 0);
+    for (int i = 0; i < 9; i++) EXPECT_OK(negate(d, i ? NULL : own, a, b, ELEMENTS, i == 1 ? "long" : "other"));
+    EXPECT_OK(presil_stream_synchronize(d, own)); /* three are with the chip */
     EXPECT_OK(presil_device_reset(d));
-    (void)pthread_join(thread, NULL);
     EXPECT_OK(presil_device_synchronize(d));
+    assert_int_equal(report_count, 4);
+    for (size_t i = 1; i < 4; i++) assert_int_equal(reports[i].status, -PRESIL_ECANCELLED);
     for (int i = 0; i < 6; i++) EXPECT_OK(negate(d, NULL, a, i & 1 ? a : b, ELEMENTS, "again"));
     EXPECT_OK(presil_device_synchronize(d));
     for (int i = 0; i < ELEMENTS; i++) assert_int_equal(host_of(d, a)[i], -(1 + i));
+    presil_stream_destroy(own);
     close_device(d, a, b);
 }
 
@@ -400,6 +441,7 @@ int main(void) {
                                        cmocka_unit_test(others_go_on),
                                        cmocka_unit_test(transport_fails),
                                        cmocka_unit_test(memory_is_lost),
+                                       cmocka_unit_test(dead_it_stays),
                                        cmocka_unit_test(cancelled),
                                        cmocka_unit_test(enqueued_behind_a_cancel),
                                        cmocka_unit_test(reset_with_several),
