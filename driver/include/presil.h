@@ -258,8 +258,9 @@ typedef struct {
     uint32_t reserved0;
 } presil_memory_block;
 
-/* Blocks are 4 KiB-aligned; reuse follows program order of (alloc, free) calls on a stream, never observed completion.
- * bytes = 0 gives address 0. */
+/* Blocks are 4 KiB-aligned; reuse follows program order of (alloc, free) calls on a stream, never observed completion:
+ * launches that were enqueued before may still work on one that is new, and on scratch memory that was there; through
+ * presil_host_pointer() it is written after presil_host_access(). bytes = 0 gives address 0. */
 PRESIL_CHECKED int presil_alloc(presil_device *device, presil_stream *stream, presil_pool *pool, uint64_t bytes,
                                 presil_daddr *out);
 PRESIL_CHECKED int presil_free(presil_device *device, presil_daddr address);

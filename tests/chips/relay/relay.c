@@ -4,8 +4,8 @@
  * is over; a launch of more than SEGMENT bytes is several; a label with "via" has the bytes go by way of scratch
  * memory, one with "hang" or "fatal" ends so. An empty launch touches no register, and no interrupt tells of it.
  *
- * PRESIL_RELAY (test): "polled" (no interrupt), "chunks" (interrupts for each chunk, too), "deep" (it says that it
- * takes eight, which it does not), "spills" (it writes a chunk beyond its scratch memory).
+ * PRESIL_RELAY (test): "polled" (no interrupt), "chunks" (interrupts for each chunk, too), "all" (every launch goes by
+ * way of scratch memory), "spills" (it writes a chunk beyond that), "stale" (it copies what was there before).
  */
 #include <stdio.h>
 #include <stdlib.h>
