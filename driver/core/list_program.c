@@ -9,8 +9,10 @@
 #include "queue.h"
 #include "record.h"
 #include "scratch.h"
+#include "start.h"
 #include "presil_debug.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -84,6 +86,10 @@ int presil_list_program(const presil_list *list, const presil_program_sink *sink
     recorded_plan recorded = list->plans[0];
     recorded.scratch = item.scratch;
     if (!status) status = tell(device, &recorded, sink);
+    if (atomic_load(&device->started) && !device->dead) { /* its library believes that the chip was reset */
+        const int again = presil_recover(device, false);
+        if (!status) status = again;
+    }
     presil_exclusive_end(device);
     return status;
 }

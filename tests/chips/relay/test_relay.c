@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Several launches in flight on RTL: relay_top.sv with its queue of four, in the build that PRESIL_RELAY_BUILD names.
  */
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,8 +21,11 @@ enum { BYTES = 16384, BUFFERS = 4, MOST_REPORTS = 4096 };
 static presil_report reports[MOST_REPORTS];
 static size_t report_count;
 
+static atomic_bool enqueued = true; /* all that a test wants: the worker, which may have begun before, waits for that */
+
 static void on_report(void *context, const presil_report *report) {
     (void)context;
+    while (!atomic_load(&enqueued)) (void)sched_yield();
     if (report_count < MOST_REPORTS) reports[report_count++] = *report;
 }
 
@@ -194,7 +199,9 @@ static void fatal(void **state) {
     (void)state;
     static walk w;
     begin(&w, open_relay("", PRESIL_MODE_RTL, 4), 5);
+    atomic_store(&enqueued, false);
     for (int i = 0; i < 8; i++) OK(negate(w.d, w.own, w.at[0], w.at[1], 512, i == 2 ? "fatal" : ""));
+    atomic_store(&enqueued, true);
     assert_int_equal(presil_stream_synchronize(w.d, w.own), PRESIL_ESTOPPED);
     assert_int_equal(report_count, 8);
     for (size_t i = 0; i < 8; i++) {
