@@ -159,8 +159,10 @@ static void cycles_are_its_own(void **state) {
         memset(host_of(d, a), 1, BYTES);
         for (int i = 0; i < 2; i++) OK(presil_event_create(d, &events[i]));
         OK(presil_event_record(events[0], NULL));
+        atomic_store(&enqueued, false);
         for (int i = 0; i < 12; i++) OK(negate(d, NULL, a, a, i & 1 ? 2048 : 1024, ""));
         OK(presil_event_record(events[1], NULL));
+        atomic_store(&enqueued, true);
         OK(presil_device_synchronize(d));
         assert_int_equal(report_count, 12);
         for (size_t i = 0; i < 12; i++) {
