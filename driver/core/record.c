@@ -5,6 +5,7 @@
 #include "device_memory.h"
 #include "fail.h"
 #include "kept_op.h"
+#include "layouts.h"
 #include "life.h"
 #include "look_at_plan.h"
 #include "presil_clock.h"
@@ -149,6 +150,9 @@ int presil_list_submit(presil_list *list, presil_stream *stream) {
                           .plan_ns = again ? 0 : list->plans[i].plan_ns,
                           .origin = origin};
         status = presil_queue_push(device, stream, &item, false);
+        /* As in presil_plan_enqueue(). */
+        if (status == PRESIL_ENOMEM && item.scratch.bytes && !presil_layouts_release(device))
+            status = presil_queue_push(device, stream, &item, false);
         if (status) presil_list_drop(list);
     }
     return status;
