@@ -79,6 +79,8 @@ static inline int presil_kit_get_all(const presil_link *link, uint32_t offset, c
 
 /* ---- operands as N, H, W, C */
 
+#define PRESIL_KIT_REACH (INT64_C(1) << 40) /* bytes, at most, from one image to the next */
+
 /* Bytes. Channels of a pixel lie side by side; or in blocks of `channels` of them, with `block` bytes from one block to
  * the next, and what fills the last one up (NC/xHWx). A flat one is a row of bytes: all of them are channels. */
 typedef struct {
@@ -99,13 +101,15 @@ static inline int presil_kit_view_of(const presil_operand *t, int64_t bytes, int
                                t->ndim);
     *out = (presil_kit_view){.data = t->data.value, .channels = channels, .block = channels * bytes};
     for (int d = 0; d < 4; d++) {
+        const int64_t most = (d ? INT32_MAX : PRESIL_KIT_REACH) / bytes; /* before it is multiplied: anybody asks */
+        const bool steps = t->shape[d] > 1 && !t->layout;
         out->shape[d] = t->shape[d];
-        out->stride[d] = t->stride[d] * bytes;
         if (t->shape[d] < 1 || t->shape[d] > INT32_MAX)
             return presil_kit_fail(error, PRESIL_EUNSUPPORTED, "%s has no elements, or too many", t->name);
-        if (d && !t->layout && t->shape[d] > 1 && (out->stride[d] > INT32_MAX || out->stride[d] < INT32_MIN))
+        if (steps && (t->stride[d] > most || t->stride[d] < -most))
             return presil_kit_fail(error, PRESIL_EUNSUPPORTED, "%s steps over 2 GiB from one row or pixel to the next",
                                    t->name);
+        out->stride[d] = steps ? t->stride[d] * bytes : 0;
     }
     if (!t->layout && t->shape[3] > 1 && t->stride[3] != 1)
         return presil_kit_fail(error, PRESIL_EUNSUPPORTED,
@@ -113,6 +117,8 @@ static inline int presil_kit_view_of(const presil_operand *t, int64_t bytes, int
     out->stride[3] = bytes;
     if (t->layout) {
         out->stride[2] = channels * bytes;
+        if (out->shape[2] > INT32_MAX / out->stride[2] / out->shape[1])
+            return presil_kit_fail(error, PRESIL_EUNSUPPORTED, "%s has blocks of channels of over 2 GiB", t->name);
         out->stride[1] = out->shape[2] * out->stride[2];
         out->block = out->shape[1] * out->stride[1];
         out->stride[0] = presil_kit_blocks(out) * out->block;
@@ -186,11 +192,11 @@ static inline void presil_kit_blocked_move(const presil_operand *t, size_t bytes
 /* What fills the last block up is 0. */
 static inline void presil_kit_blocked_pack(const presil_operand *t, size_t bytes, int64_t channels, const void *strided,
                                            void *packed) {
-    presil_kit_blocked_move(t, bytes, channels, (uint8_t *)(uintptr_t)strided, packed, true);
+    presil_kit_blocked_move(t, bytes, channels, (uint8_t *)(uintptr_t)strided, (uint8_t *)packed, true);
 }
 static inline void presil_kit_blocked_unpack(const presil_operand *t, size_t bytes, int64_t channels,
                                              const void *packed, void *strided) {
-    presil_kit_blocked_move(t, bytes, channels, strided, (uint8_t *)(uintptr_t)packed, false);
+    presil_kit_blocked_move(t, bytes, channels, (uint8_t *)strided, (uint8_t *)(uintptr_t)packed, false);
 }
 
 /* ---- windows: CONV, POOL_MAX, POOL_AVERAGE */
@@ -218,6 +224,7 @@ static inline int presil_kit_read_window(const presil_op *op, uint32_t can, pres
     if (conv ? !weight || weight->ndim != 4 : op->kind != PRESIL_OP_POOL_MAX && !average)
         return presil_kit_fail(error, PRESIL_EUNSUPPORTED, "a window of rows and columns was expected");
     uint32_t known = presil_op_integers(op, "kernel", 1, out->kernel, 2);
+    if (conv) known = 0; /* its kernel is the weights' */
     for (int d = 0; d < 2 && conv; d++) out->kernel[d] = weight->shape[d + 1];
     known += presil_op_integers(op, "stride", 1, out->stride, 2);
     known += presil_op_integers(op, "padding", 0, out->padding, 2);
@@ -230,6 +237,13 @@ static inline int presil_kit_read_window(const presil_op *op, uint32_t can, pres
     if (op->attribute_count != known)
         return presil_kit_fail(error, PRESIL_EUNSUPPORTED, "one of the operator's attributes is not known");
     if (!conv && !presil_op_attribute(op, "stride")) memcpy(out->stride, out->kernel, sizeof out->stride);
+    for (int d = 0; d < 2; d++) {
+        const int64_t sizes[] = {out->kernel[d], out->stride[d], out->dilation[d], out->input_dilation[d]};
+        bool sane = out->padding[d] >= -INT32_MAX && out->padding[d] <= INT32_MAX;
+        for (int i = 0; i < 4; i++) sane = sane && sizes[i] >= 1 && sizes[i] <= INT32_MAX;
+        if (!sane)
+            return presil_kit_fail(error, PRESIL_EUNSUPPORTED, "kernels, strides, dilations of at least 1 expected");
+    }
     if (!out->groups) out->groups = 1;
     const bool padded = out->padding[0] || out->padding[1];
     if (average && !divisor && padded && !presil_op_integer(op, "count_include_pad", 1))
@@ -288,30 +302,40 @@ typedef struct {
 } presil_kit_epilogue;
 
 /* Steps in this order, each at most once: SCALE by a number, ADD of an operand, QUANTIZE. lowest, highest: bounds of
- * the output's dtype, which zero points and bounds keep. */
+ * the output's dtype, which zero points and bounds keep. Integers that met no float, and no QUANTIZE, wrap around in
+ * their dtype (presil_op.h): refused, but for maxima. */
 static inline int presil_kit_read_epilogue(const presil_op *op, int32_t lowest, int32_t highest,
                                            presil_kit_epilogue *out, presil_error_buffer *error) {
+    bool bounded = op->kind == PRESIL_OP_POOL_AVERAGE; /* a float, or QUANTIZE, keeps the result inside the dtype */
     *out = (presil_kit_epilogue){.scale = 1.0, .low = lowest, .high = highest};
     for (uint32_t i = 0; i < op->step_count; i++) {
         const presil_step *s = &op->steps[i];
+        const bool last = i == op->step_count - 1, zero_fits = s->zero_point >= lowest && s->zero_point <= highest;
         if (s->kind == PRESIL_STEP_SCALE && s->input == PRESIL_NO_OPERAND && i == 0) {
             out->scale = s->scale;
-        } else if (s->kind == PRESIL_STEP_ADD && s->input < op->input_count && !out->residual) {
+            bounded = true;
+        } else if (s->kind == PRESIL_STEP_ADD && s->input < op->input_count && !out->residual && zero_fits) {
             out->residual = &op->inputs[s->input];
             out->residual_scale = s->scale;
             out->residual_zero = s->zero_point;
-        } else if (s->kind == PRESIL_STEP_QUANTIZE && i == op->step_count - 1) {
+            bounded = bounded || s->scale != 1.0f;
+        } else if (s->kind == PRESIL_STEP_QUANTIZE && last && zero_fits) {
             out->zero_point = s->zero_point;
             if (s->int_low > lowest) out->low = s->int_low;
             if (s->int_high < highest) out->high = s->int_high;
-            if (s->zero_point < lowest || s->zero_point > highest || out->low > out->high)
-                return presil_kit_fail(error, PRESIL_EUNSUPPORTED, "zero points and bounds of the output's type");
+            if (out->low > out->high)
+                return presil_kit_fail(error, PRESIL_EUNSUPPORTED, "bounds of the output's type were expected");
+            bounded = true;
         } else {
             return presil_kit_fail(error, PRESIL_EUNSUPPORTED,
-                                   "the steps scale, add, quantize were expected, in this order");
+                                   "the steps scale, add, quantize were expected, in this order, with zero points "
+                                   "of the output's type");
         }
     }
-    return PRESIL_OK;
+    const bool sums = out->residual || (op->kind != PRESIL_OP_POOL_MAX && lowest > INT32_MIN);
+    return bounded || !sums ? PRESIL_OK
+                            : presil_kit_fail(error, PRESIL_EUNSUPPORTED,
+                                              "integers that wrap around: the step quantize was expected");
 }
 
 /* ---- COPY: `bytes` bytes that follow each other, all that is asked of a chip (presil_chip_ops.plan) */

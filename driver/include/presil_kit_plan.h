@@ -252,7 +252,8 @@ typedef struct {
 } presil_kit_axis;
 
 /* Along the axes from the longest stride on. Strides need not divide each other: each step that leaves the rest within
- * reach is tried, a few of them (more there are in views alone that overlap themselves). */
+ * reach is tried, a few of them. (More there are in views that overlap themselves, and in those of long rows and
+ * columns of nearly one stride: an element of theirs may not be found.) */
 static inline bool presil_kit_along(const presil_kit_axis *axis, int axes, int64_t at, int64_t bytes, int64_t *index) {
     enum { TRIED = 4 };
     if (!axes) return at >= 0 && at < bytes;
@@ -280,7 +281,7 @@ static inline bool presil_kit_element(const presil_kit_view *v, uint64_t address
         if (one.count == 1 || !one.stride) continue;
         if (one.stride < 0) { /* from its other end */
             index[d] = one.count - 1;
-            at -= (one.count - 1) * one.stride;
+            at = (int64_t)((uint64_t)at - (uint64_t)((one.count - 1) * one.stride)); /* of any address */
             one = (presil_kit_axis){one.count, -one.stride, d, -1};
         }
         axis[axes++] = one;
@@ -343,13 +344,18 @@ static inline int presil_kit_save(const presil_plan *p, presil_daddr base, void 
     return PRESIL_OK;
 }
 
+/* `count` steps of `stride` bytes: few enough that those of all dimensions add up. */
+static inline bool presil_kit_small(int64_t count, int64_t stride) {
+    const int64_t most = count > 0 ? (INT64_C(1) << 58) / count : -1;
+    return stride >= -most && stride <= most;
+}
+
 /* Of a stored view only what no arithmetic on it can break. */
 static inline bool presil_kit_sane(const presil_kit_view *v) {
-    bool sane = v->channels > 0 && v->channels <= INT32_MAX && v->block > 0 && v->block < INT64_C(1) << 40;
+    bool sane = v->channels > 0 && v->channels <= PRESIL_KIT_REACH && v->block > 0 && v->stride[3] > 0;
     for (int d = 0; d < 4; d++)
-        sane = sane && v->shape[d] > 0 && v->shape[d] <= INT32_MAX && v->stride[d] > -(INT64_C(1) << 40) &&
-               v->stride[d] < INT64_C(1) << 40;
-    return sane && v->stride[3] > 0;
+        sane = sane && v->shape[d] <= PRESIL_KIT_REACH && presil_kit_small(v->shape[d], v->stride[d]);
+    return sane && presil_kit_small(presil_kit_blocks(v), v->block) && presil_kit_small(v->channels, v->stride[3]);
 }
 
 static inline int presil_kit_load_body(presil_plan *p, const presil_kit_head *h, const uint8_t *from, presil_daddr base,

@@ -108,7 +108,7 @@ static void views_that_are_refused(void **state) {
     const presil_operand good = {"x", {BASE}, PRESIL_INT8, 4, {1, 2, 3, 4}, {24, 12, 4, 1}, NULL, NULL, 0};
     presil_kit_view v;
     assert_int_equal(presil_kit_view_of(&good, 1, 16, &v, NULL), PRESIL_OK);
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 8; i++) {
         presil_operand t = good;
         char text[128] = "";
         presil_error_buffer error = {text, sizeof text};
@@ -117,12 +117,21 @@ static void views_that_are_refused(void **state) {
         if (i == 2) t.shape[1] = INT64_C(1) << 31;
         if (i == 3) t.stride[1] = INT64_C(1) << 31;
         if (i == 4) t.stride[3] = 2;
-        assert_int_equal(presil_kit_view_of(&t, 1, 16, &v, &error), PRESIL_EUNSUPPORTED);
+        if (i == 5) t.stride[2] = INT64_MIN;
+        if (i == 6) t.shape[0] = 2, t.stride[0] = INT64_C(1) << 62; /* 4 bytes of that would be 0 */
+        if (i == 7) t.layout = some_layout, t.shape[1] = t.shape[2] = INT32_MAX;
+        assert_int_equal(presil_kit_view_of(&t, 4, 16, &v, &error), PRESIL_EUNSUPPORTED);
         assert_true(text[0] == 'x');
     }
     presil_operand thin = good; /* of one channel, its stride means nothing */
     thin.shape[3] = 1, thin.stride[3] = 77;
     assert_int_equal(presil_kit_view_of(&thin, 1, 16, &v, NULL), PRESIL_OK);
+    presil_operand blocks = good; /* nearly 2 GiB of 16 channels */
+    blocks.layout = some_layout, blocks.shape[1] = 1 << 13, blocks.shape[2] = (1 << 14) - 1;
+    assert_int_equal(presil_kit_view_of(&blocks, 1, 16, &v, NULL), PRESIL_OK);
+    assert_int_equal(v.block, (INT64_C(1) << 31) - (1 << 17));
+    blocks.shape[2]++;
+    assert_int_equal(presil_kit_view_of(&blocks, 1, 16, &v, NULL), PRESIL_EUNSUPPORTED);
 }
 
 static void ranges_meet_where_bytes_do(void **state) {
@@ -241,8 +250,20 @@ static void what_a_chip_did_not_say_it_can_is_refused(void **state) {
         set(&q, "transposed", 1, 1); /* nobody knows it */
         assert_int_equal(presil_kit_read_window(&q.op, ~0u, &w, NULL), PRESIL_EUNSUPPORTED);
     }
+    static const struct {
+        const char *name;
+        int64_t value;
+    } senseless[] = {{"kernel", 0}, {"stride", 0}, {"dilation", -1}, {"stride", INT64_MAX}, {"padding", INT64_MIN}};
     question q;
     presil_kit_window w;
+    for (size_t i = 0; i < sizeof senseless / sizeof *senseless; i++) {
+        begin(&q, PRESIL_OP_POOL_AVERAGE);
+        set(&q, senseless[i].name, 1, senseless[i].value);
+        assert_int_equal(presil_kit_read_window(&q.op, ~0u, &w, NULL), PRESIL_EUNSUPPORTED);
+    }
+    begin(&q, PRESIL_OP_CONV);
+    set(&q, "kernel", 3, 2); /* of pools alone */
+    assert_int_equal(presil_kit_read_window(&q.op, ~0u, &w, NULL), PRESIL_EUNSUPPORTED);
     begin(&q, PRESIL_OP_POOL_MAX);
     set(&q, "divisor", 2, 2); /* of averages alone */
     assert_int_equal(presil_kit_read_window(&q.op, ~0u, &w, NULL), PRESIL_EUNSUPPORTED);
@@ -310,7 +331,7 @@ static void epilogues_in_their_order(void **state) {
         for (int k = 0; k < 2 && bad[i][k]; k++) q.steps[q.op.step_count++] = *bad[i][k];
         assert_int_equal(presil_kit_read_epilogue(&q.op, INT8_MIN, INT8_MAX, &e, NULL), PRESIL_EUNSUPPORTED);
     }
-    for (int i = 0; i < 4; i++) { /* an operand that isn't there; by channel; bounds */
+    for (int i = 0; i < 5; i++) { /* an operand that isn't there; by channel; bounds */
         begin(&q, PRESIL_OP_POOL_MAX);
         q.op.step_count = 1;
         q.steps[0] = i == 0 ? add : i == 1 ? scale : quantize;
@@ -318,7 +339,46 @@ static void epilogues_in_their_order(void **state) {
         if (i == 1) q.steps[0].input = 0;
         if (i == 2) q.steps[0].zero_point = 128;
         if (i == 3) q.steps[0].int_high = -129;
+        if (i == 4) q.steps[0] = add, q.steps[0].zero_point = -129;
         assert_int_equal(presil_kit_read_epilogue(&q.op, INT8_MIN, INT8_MAX, &e, NULL), PRESIL_EUNSUPPORTED);
+    }
+}
+
+/* As the reference: what met no float, and is not quantized, wraps around. */
+static void sums_without_bounds_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t kind;
+        int32_t lowest;
+        int steps; /* SCALE 1, ADD 2, QUANTIZE 4 */
+        float scale;
+        int status;
+    } cases[] = {{PRESIL_OP_CONV, INT8_MIN, 0, 0, PRESIL_EUNSUPPORTED},
+                 {PRESIL_OP_CONV, INT8_MIN, 1, 1, PRESIL_OK},
+                 {PRESIL_OP_CONV, INT8_MIN, 2, 1, PRESIL_EUNSUPPORTED},
+                 {PRESIL_OP_CONV, INT8_MIN, 2, 0.5f, PRESIL_OK},
+                 {PRESIL_OP_CONV, INT8_MIN, 4, 0, PRESIL_OK},
+                 {PRESIL_OP_CONV, INT32_MIN, 0, 0, PRESIL_OK},
+                 {PRESIL_OP_CONV, INT32_MIN, 2, 1, PRESIL_EUNSUPPORTED},
+                 {PRESIL_OP_POOL_MAX, INT8_MIN, 0, 0, PRESIL_OK},
+                 {PRESIL_OP_POOL_MAX, INT8_MIN, 2, 1, PRESIL_EUNSUPPORTED},
+                 {PRESIL_OP_POOL_MAX, INT8_MIN, 6, 1, PRESIL_OK},
+                 {PRESIL_OP_POOL_AVERAGE, INT8_MIN, 2, 1, PRESIL_OK}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        question q;
+        presil_kit_epilogue e;
+        begin(&q, cases[i].kind);
+        for (uint32_t kind = 0; kind < 3; kind++) {
+            const uint32_t kinds[] = {PRESIL_STEP_SCALE, PRESIL_STEP_ADD, PRESIL_STEP_QUANTIZE};
+            if (!(cases[i].steps >> kind & 1)) continue;
+            q.steps[q.op.step_count++] = (presil_step){.kind = kinds[kind],
+                                                       .input = kind == 1 ? 1 : PRESIL_NO_OPERAND,
+                                                       .scale = cases[i].scale,
+                                                       .int_low = -100,
+                                                       .int_high = 100};
+        }
+        const int32_t highest = cases[i].lowest == INT8_MIN ? INT8_MAX : INT32_MAX;
+        assert_int_equal(presil_kit_read_epilogue(&q.op, cases[i].lowest, highest, &e, NULL), cases[i].status);
     }
 }
 
@@ -415,6 +475,17 @@ static void stored_plans_come_back(void **state) {
     newer.magic[6]++;
     assert_int_equal(presil_kit_load(&newer, stored, size, second, BYTES, &back, NULL), PRESIL_EINVAL);
     assert_int_equal(presil_kit_load(&of, stored, size + 1, second, BYTES, &back, NULL), PRESIL_EINVAL);
+    presil_kit_head head, huge;
+    memcpy(&head, stored, sizeof head);
+    for (int i = 0; i < 3; i++) { /* each number is one that a view may have; all together are not */
+        huge = head;
+        if (i == 0) huge.out.shape[0] = INT32_MAX, huge.out.stride[0] = (INT64_C(1) << 40) - 1;
+        if (i == 1) huge.out.shape[2] = INT32_MAX, huge.out.stride[2] = 1 - (INT64_C(1) << 40);
+        if (i == 2) huge.out.shape[3] = INT32_MAX, huge.out.channels = 1, huge.out.block = (INT64_C(1) << 40) - 1;
+        memcpy(stored, &huge, sizeof huge);
+        assert_int_equal(presil_kit_load(&of, stored, size, second, BYTES, &back, NULL), PRESIL_EINVAL);
+    }
+    memcpy(stored, &head, sizeof head);
     for (uint64_t cut = 0; cut < size; cut++)
         assert_int_equal(presil_kit_load(&of, stored, cut, second, BYTES, &back, NULL), PRESIL_EINVAL);
     int taken = 0;
@@ -470,6 +541,7 @@ int main(void) {
                                        cmocka_unit_test(what_a_chip_did_not_say_it_can_is_refused),
                                        cmocka_unit_test(windows_cover_their_taps),
                                        cmocka_unit_test(epilogues_in_their_order),
+                                       cmocka_unit_test(sums_without_bounds_are_refused),
                                        cmocka_unit_test(scales_are_exact),
                                        cmocka_unit_test(signatures_are_of_what_takes_time),
                                        cmocka_unit_test(stored_plans_come_back),
