@@ -50,7 +50,9 @@ static uint64_t elements(const presil_operand* t) {
 static int activation(const presil_chip* chip, const presil_op* op, const presil_operand* t, const presil_layout** out,
                       uint64_t* bytes) {
   static uint64_t calls;
-  (void)chip, (void)op;
+  (void)chip;
+  for (uint32_t i = 0; i < op->input_count + op->output_count; i++) /* it is asked of operators as they lie */
+    if ((i < op->input_count ? &op->inputs[i] : &op->outputs[i - op->input_count])->layout) return PRESIL_EINVAL;
   if (fault("status")) return PRESIL_EINVAL;
   if (fault("none")) return PRESIL_EUNSUPPORTED;
   *out = &backwards;

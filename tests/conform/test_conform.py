@@ -98,6 +98,15 @@ def test_a_job_that_is_no_copy(name, tmp_path):
     assert found["status"] == "failed" and "(target_bytes) is not the same" in found["text"], found
 
 
+def test_a_product_that_is_named_and_not_taken(tmp_path):
+    """Skipped, it would be a chip of which nothing is asked."""
+    path = described(tmp_path, ("[job]", "[chip]\nmatmul = [[1, 8, 64, 32]]\n\n[job]"))
+    chip = BUILD / "tests/c/libraries/libpresil_chip_stub.so"
+    run = conform(library("stub_fast"), "--only", "matmul", "--chip", chip, "--description", path, status=1)
+    (row,) = run["checks"]
+    assert row["status"] == "failed" and "names [1, 8, 64, 32]" in row["text"], row
+
+
 def test_a_job_that_does_not_look_at_its_source(tmp_path):
     path = described(tmp_path, ("[job]", '[job]\ntarget_bytes = "bytes"'), ('"source', '"0 * source + commands + 8192'))
     found = one_check("job", library("stub_fast"), path)

@@ -214,7 +214,17 @@ def products(context) -> int:
         Product(types, *shape, columns) for types in TYPES for shape in context.products() for columns in (True, False)
     ]
     cases += [Product(types, 1, 6, 20, 10, True, row) for types in TYPES for row in (1, 32, 64)]
+    _named_are_taken(context)
     return _run_all(context, cases, "product")
+
+
+def _named_are_taken(context) -> None:
+    """Each product that the description names, in one type at least: else all that is asked may be skipped."""
+    with _open(context) as device:
+        for shape in context.products():
+            asked = [Product(types, *shape, columns).asked() for types in TYPES for columns in (True, False)]
+            reasons = [device.supported(op) for op in asked]
+            expect(None in reasons, f"chip.matmul names {list(shape)}, which the chip takes in no type: {reasons[0]}")
 
 
 @check(

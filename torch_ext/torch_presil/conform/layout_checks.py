@@ -43,13 +43,13 @@ def _wanted(chip, op, operand) -> tuple | None:
 class _Tensor:
     """Random values in memory of the host: without gaps, or with gaps behind each row."""
 
-    def __init__(self, operand, gaps: bool):
+    def __init__(self, operand, layout: int, gaps: bool):
         self.shape, self.kind = tuple(operand.shape[: operand.ndim]), r.NUMPY[operand.dtype]
         row = self.shape[-1] + (GAP if gaps and operand.ndim > 1 else 0)
         self.whole = (*self.shape[:-1], row)
         stride = [math.prod(self.whole[i + 1 :]) for i in range(len(self.whole))]
         self.operand = d.operand(operand.name.decode(), operand.dtype, self.shape, stride)
-        self.operand.layout = operand.layout
+        self.operand.layout = layout
 
     def marked(self) -> numpy.ndarray:
         return numpy.full(math.prod(self.whole) * self.kind().itemsize + 2 * GUARD, MARK, numpy.uint8)
@@ -80,11 +80,11 @@ def _packed(chip, tensor: _Tensor, laid: numpy.ndarray, size: int, fill: int, wh
     return raw[GUARD : GUARD + size].tobytes()
 
 
-def _round_trip(chip, operand, size: int, what: str) -> int:
+def _round_trip(chip, operand, layout: int, size: int, what: str) -> int:
     values = r.random_bits(tuple(operand.shape[: operand.ndim]), operand.dtype, size)
     found = []
     for gaps in (False, True):
-        tensor = _Tensor(operand, gaps)
+        tensor = _Tensor(operand, layout, gaps)
         laid = tensor.laid(values)
         found += [_packed(chip, tensor, laid, size, fill, what) for fill in (0x00, 0xFF)]
         back = tensor.marked()
@@ -122,8 +122,7 @@ def activations(context) -> int:
                 what = f"{operand.name.decode()} {r.NAMES[operand.dtype]} {list(shape)}"
                 expect_equal(_wanted(chip, op, operand), wanted, f"{what}: activation() a second time")
                 expect(wanted[0] is not None and wanted[1] > 0, f"{what}: activation() gives no layout, or no bytes")
-                operand.layout = wanted[0]
-                count += 2 + _round_trip(chip, operand, wanted[1], what)
+                count += 2 + _round_trip(chip, operand, *wanted, what)
     if not count:
         raise Skipped("the chip wants none of the tensors that were asked in a layout of its own")
     context.notes.append(f"{len(seen)} tensors")
