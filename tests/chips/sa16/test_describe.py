@@ -157,3 +157,32 @@ def test_a_merged_plan_says_no_coordinate(chip):
     assert chip.merge(chip.handle, (C.c_void_p * 2)(*plans), 2, b"both", C.byref(merged), None) == 0
     assert chip.said(merged, OUTPUT + 5) == "operation 0 of 2 (register set 0)"
     assert chip.said(merged, OUTPUT + 0x10000 + 5) == "operation 1 of 2 (register set 1)"
+
+
+class Memory(C.Structure):
+    """presil_executor_memory."""
+
+    _fields_ = [("size", C.c_uint32), ("reserved", C.c_uint32), ("base", C.c_uint64), ("bytes", C.c_uint64)]
+    _fields_ += [("host", C.c_void_p), ("on_write", C.c_void_p), ("context", C.c_void_p), ("threads", C.c_uint32)]
+    _fields_ += [("reserved1", C.c_uint32), ("scratch", C.c_uint64), ("scratch_bytes", C.c_uint64)]
+
+
+@pytest.mark.parametrize("blocks", (1, 0))
+def test_stored_commands_that_read_beyond_their_weights_are_refused(chip, blocks):
+    """A pooling turned into a convolution of no weights at all, or of no channels: load() takes it, as it touches
+    nothing that it may not; the model has to refuse it too."""
+    head, mode, weights, words, count = 200, 1, 22, 24, 33
+    plan, size, bent = chip.plan_of(pool(chip, (1, 2, 2, 16), False)), C.c_uint64(), C.c_void_p()
+    assert chip.save(plan, C.c_uint64(INPUT), None, C.byref(size), None) == 0
+    stored = C.create_string_buffer(size.value)
+    assert chip.save(plan, C.c_uint64(INPUT), stored, C.byref(size), None) == 0
+    registers = (C.c_uint32 * 39).from_buffer(stored, head)
+    assert registers[mode] == 0x21  # a maximum, with one multiplier
+    registers[mode], registers[weights], registers[words] = 0x20, 0, 0
+    registers[count] = blocks << 16 | 1
+    room = OUTPUT - INPUT + 4096
+    assert chip.load(chip.handle, stored, size, C.c_uint64(INPUT), C.c_uint64(room), C.byref(bent), None) == 0
+    host = C.create_string_buffer(room)
+    memory = Memory(C.sizeof(Memory), 0, INPUT, room, C.addressof(host))
+    assert chip.execute(chip.handle, plan, C.byref(memory), None) == 0
+    assert chip.execute(chip.handle, bent, C.byref(memory), None) == -6  # PRESIL_EBUS

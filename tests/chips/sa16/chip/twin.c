@@ -153,6 +153,8 @@ static bool run(twin *t) {
     const bool uniform = r[R_MODE] & MODE_UNIFORM;
     const uint8_t *params = uniform ? NULL : at(t, wide(&r[R_P]), (uint64_t)blocks * PARAM_WORDS * WORD);
     if ((conv && !weights) || (!uniform && !params)) return false;
+    const uint64_t taps = (uint64_t)low(r[R_BLOCKS]) * (r[R_KERNEL] >> 8 & 0xff) * (r[R_KERNEL] & 0xff) * WORD;
+    if (!blocks || (conv && r[R_W_WORDS] < taps * blocks)) return false; /* stored commands may say anything */
     const uint64_t block_bytes = conv ? (uint64_t)r[R_W_WORDS] / blocks * WORD : 0;
     for (uint32_t b = 0; b < blocks; b++) {
         for (uint32_t p = 0; p < pixels; p++) {
