@@ -126,6 +126,10 @@ static int f_set_memory_model(presil_transport* t, const char* model, uint64_t s
   return sound->set_memory_model(t, model, seed);
 }
 
+__attribute__((destructor)) static void unload(void) {
+  if (fault("unload")) abort();
+}
+
 const presil_transport_ops* presil_transport_entry(void) {
   void* library = dlopen(getenv("PRESIL_SOUND"), RTLD_NOW | RTLD_LOCAL);
   presil_transport_entry_fn entry;

@@ -24,3 +24,10 @@ def test_a_fault_of_the_transport_is_found(name, compiled):
     place = {"PRESIL_SOUND": str(library("stub_fast")), "PRESIL_FAULT": name}
     found = check(name, compiled("faulty_transport.c"), DESCRIBED, **place)
     assert found["status"] == "failed" and found["text"], found
+
+
+def test_a_library_that_crashes_behind_its_check_is_found(compiled):
+    place = {"PRESIL_SOUND": str(library("stub_fast")), "PRESIL_FAULT": "unload"}
+    run = conform(compiled("faulty_transport.c"), "--only", "identity", status=None, **place)
+    (row,) = run["checks"]
+    assert row["status"] == "failed" and "process ended with -6" in row["text"], row

@@ -102,6 +102,8 @@ def _worker(check: Check, options: Options, described: Path | None) -> Result:
     seconds = time.monotonic() - start
     try:
         told = json.loads(done.stdout.splitlines()[-1])
+        if done.returncode and told["status"] != "failed":  # it crashed behind the last line
+            return Result(check, "failed", 0, f"the check's process ended with {done.returncode}", seconds)
         return Result(check, told["status"], told["comparisons"], told["text"], seconds)
     except (IndexError, ValueError, KeyError, TypeError):
         last = (done.stderr.strip().splitlines() or ["no text"])[-1]
