@@ -137,7 +137,10 @@ int presil_memory_adopt(presil_device *device) {
     for (uint32_t i = 1; i < count && !status; i++) {
         const uint64_t from = r[i - 1].base.value + r[i - 1].bytes - r[0].base.value,
                        to = r[i].base.value - r[0].base.value;
-        if (from == to) continue;
+        if (from == to) {
+            device->memory.borders[device->memory.border_count++] = (uint32_t)(to / PRESIL_HEAP_PAGE);
+            continue;
+        }
         device->memory.gaps[device->memory.gap_count++] = (uint32_t)(from / PRESIL_HEAP_PAGE);
         if (presil_heap_reserve(&device->memory.heap, (uint32_t)(from / PRESIL_HEAP_PAGE),
                                 (uint32_t)((to - from) / PRESIL_HEAP_PAGE)))

@@ -22,6 +22,7 @@ typedef struct {
     bool maps;                                    /* the transport works on our mapping */
     bool of_transport;                            /* the mapping, or what is behind mem_read(), is its own */
     uint32_t gaps[MOST_REGIONS], gap_count;       /* first pages of what lies between regions, and is no memory */
+    uint32_t borders[MOST_REGIONS], border_count; /* first pages of regions that begin where another ends */
     atomic_ullong bytes_to_device, bytes_to_host; /* written by the runner */
     presil_command_memory command;
     presil_daddr staging;

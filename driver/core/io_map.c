@@ -53,7 +53,7 @@ static presil_daddr address_of(const presil_device *device, uint64_t page) {
     return (presil_daddr){device->memory.base.value + page * PRESIL_HEAP_PAGE};
 }
 
-static int map_gap(presil_device *device, size_t n, io_mapping gap) {
+static int map_in_region(presil_device *device, size_t n, io_mapping gap) {
     const int status = insert(&device->io, n, gap);
     if (status) return status;
     const int error = device->link.ops->map(device->link.handle, address_of(device, gap.first),
@@ -61,6 +61,21 @@ static int map_gap(presil_device *device, size_t n, io_mapping gap) {
     if (!error) return PRESIL_OK;
     drop(&device->io, n);
     return presil_transport_failed(&device->link, "mapping memory for the chip", error);
+}
+
+/* A mapping lies in one region, a block of the heap may not. */
+static int map_gap(presil_device *device, size_t n, io_mapping gap) {
+    int status = PRESIL_OK;
+    for (uint64_t page = gap.first; page < gap.end && !status; n++) {
+        uint64_t end = gap.end;
+        for (uint32_t i = 0; i < device->memory.border_count; i++) {
+            const uint64_t border = device->memory.borders[i];
+            if (border > page && border < end) end = border;
+        }
+        status = map_in_region(device, n, (io_mapping){page, end});
+        page = end;
+    }
+    return status;
 }
 
 /* What of these pages is not mapped yet. */

@@ -7,11 +7,15 @@
 
 static io_state io;
 
-static presil_device *open_io(void) {
+static void tell_io(uint64_t second) {
     char at[32];
-    io = (io_state){0};
+    io = (io_state){.second = second};
     (void)snprintf(at, sizeof at, "%llx", (unsigned long long)(uintptr_t)&io);
     assert_int_equal(setenv("PRESIL_IO_STATE", at, 1), 0);
+}
+
+static presil_device *open_io(void) {
+    tell_io(0);
     presil_device *d = open_device(PRESIL_MODE_RTL, "iommu");
     EXPECT_OK(presil_device_start(d));
     return d;
@@ -115,9 +119,44 @@ static void a_block_that_cant_be_mapped(void **state) {
     presil_device_close(d);
 }
 
+/* Regions side by side are one memory for tensors, and two for the IOMMU. */
+static void a_block_over_two_regions(void **state) {
+    (void)state;
+    enum { BYTES = 16 << 20, SECOND = 4096 }; /* pages: 16 MiB */
+    presil_device *d;
+    presil_device_info info = {.size = sizeof info};
+    const presil_device_options options = {.size = sizeof options,
+                                           .mode = PRESIL_MODE_RTL,
+                                           .config = "tiny",
+                                           .library = getenv("PRESIL_IO_LIBRARY"),
+                                           .memory_bytes = 64u << 20};
+    tell_io(SECOND);
+    EXPECT_OK(presil_device_open(&options, &d));
+    EXPECT_OK(presil_device_start(d));
+    EXPECT_OK(presil_device_get_info(d, &info));
+    const uint64_t base = info.memory_base.value;
+    presil_daddr a, b;
+    EXPECT_OK(presil_alloc(d, NULL, NULL, BYTES, &a));
+    EXPECT_OK(presil_alloc(d, NULL, NULL, BYTES, &b));
+    const uint64_t border = base + (uint64_t)SECOND * 4096;
+    const presil_daddr over = a.value < border && a.value + BYTES > border ? a : b;
+    assert_true(over.value < border && over.value + BYTES > border);
+    EXPECT_OK(presil_copy_on_device(d, NULL, (presil_daddr){over.value + 8192}, over, 4096, PRESIL_COPY_DMA));
+    EXPECT_OK(presil_device_synchronize(d));
+    assert_int_equal(io.wrong, 0);
+    assert_int_equal(io.unreached, 0);
+    assert_int_equal(io.last, (over.value + BYTES - base) / 4096); /* all of the block */
+    EXPECT_OK(presil_free(d, a));
+    EXPECT_OK(presil_free(d, b));
+    presil_memory_empty_cache(d);
+    assert_int_equal(io.wrong, 0);
+    presil_device_close(d);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_are_mapped_once), cmocka_unit_test(copies_and_neighbours),
-        cmocka_unit_test(nothing_is_punched_while_it_is_mapped), cmocka_unit_test(a_block_that_cant_be_mapped)};
+        cmocka_unit_test(nothing_is_punched_while_it_is_mapped), cmocka_unit_test(a_block_that_cant_be_mapped),
+        cmocka_unit_test(a_block_over_two_regions)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

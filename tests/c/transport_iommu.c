@@ -28,9 +28,18 @@ static int io_open(const presil_transport_options *options, presil_transport **o
 static int io_info(presil_transport *t, presil_transport_info *out) {
     const int error = inner->info(t, out);
     if (!error)
-        out->capabilities =
-            (out->capabilities | PRESIL_CAP_MAP_BLOCKS) & ~(uint32_t)(PRESIL_CAP_WRITE_LOG | PRESIL_CAP_WRITE_TIMES);
+        out->capabilities = (out->capabilities | PRESIL_CAP_MAP_BLOCKS | (state->second ? PRESIL_CAP_OWN_MEMORY : 0u)) &
+                            ~(uint32_t)(PRESIL_CAP_WRITE_LOG | PRESIL_CAP_WRITE_TIMES);
     return error;
+}
+
+static int io_region(presil_transport *t, uint32_t index, presil_region *out) {
+    const uint64_t split = state->second * PAGE;
+    const int error = index <= (split != 0) ? inner->region(t, 0, out) : PRESIL_TRANSPORT_EINVAL;
+    if (error || !split) return error;
+    if (index) out->base.value += split, out->host = (uint8_t *)out->host + split;
+    out->bytes = index ? out->bytes - split : split;
+    return 0;
 }
 
 static int io_map(presil_transport *t, presil_daddr at, uint64_t size) {
@@ -38,6 +47,7 @@ static int io_map(presil_transport *t, presil_daddr at, uint64_t size) {
     const uint64_t first = (at.value - base) / PAGE, end = first + size / PAGE;
     if (state->refuse_map) return PRESIL_TRANSPORT_ENOMEM;
     state->wrong |= at.value % PAGE || size % PAGE || !size || end > bytes / PAGE;
+    state->wrong |= first < state->second && end > state->second;
     state->maps++;
     for (uint64_t i = first; i < end && !state->wrong; i++) {
         state->wrong |= owner[i] != 0;
@@ -94,6 +104,7 @@ __attribute__((visibility("default"))) const presil_transport_ops *presil_transp
     ops.size = sizeof ops;
     ops.open = io_open;
     ops.info = io_info;
+    ops.region = io_region;
     ops.map = io_map;
     ops.unmap = io_unmap;
     ops.wait = io_wait;

@@ -11,7 +11,8 @@ typedef struct {
     uint64_t pages;       /* mapped now */
     uint64_t first, last; /* page of the last map(), and the one behind it */
     int refuse_map, refuse_unmap;
-    int wrong;              /* mapped twice, or unmapped what was not mapped like that */
+    uint64_t second;        /* page where a second region begins, right behind the first; 0: there is one */
+    int wrong;              /* mapped twice or over two regions, or unmapped what was not mapped like that */
     unsigned unreached;     /* bytes that the chip wrote, where nothing was mapped */
     int last_unmapped_byte; /* the first byte of a block, while it was still mapped */
 } io_state;
