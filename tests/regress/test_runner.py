@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from .conftest import alive
-from torch_presil.regress import errors, history, outcome, records
+from torch_presil.regress import errors, failing_launch, history, outcome, records
 from torch_presil.regress.jobs import Choice, Job, expand
 from torch_presil.regress.suite import Loader
 
@@ -190,6 +190,16 @@ def test_of_several_launches_the_first_of_the_gravest_is_told(tmp_path):
         (tmp_path / "result.json").write_text(json.dumps({"launches": rows}))
         told = outcome.told_by(tmp_path)
         assert (told.get("unit"), told.get("message"), told["checks"]) == (unit, message, 64 * len(rows))
+
+
+def test_it_is_said_which_of_several_failing_launches_is_looked_at(tmp_path):
+    told = (("pass", 10), ("mismatch", 900), ("pass", 10), ("mismatch", 50))
+    rows = [{"launch": n, "label": f"layer{n}", "outcome": o, "cycles": c} for n, (o, c) in enumerate(told)]
+    (tmp_path / "result.json").write_text(json.dumps({"launches": rows}))
+    said = "looked at in layer3, the shortest of 2 launches that are not as they should be"
+    assert failing_launch.choice({"changes": []}, tmp_path) == said
+    (tmp_path / "result.json").write_text(json.dumps({"launches": rows[:3]}))
+    assert failing_launch.choice({"changes": []}, tmp_path) == ""
 
 
 def test_two_at_once_take_half_the_time(place):

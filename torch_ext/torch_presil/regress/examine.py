@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from .failing_launch import Unclear, arguments, keep_launch, replay
+from .failing_launch import Unclear, arguments, choice, keep_launch, replay
 from .jobs import Job
 from .kinds import Skip, build_directory
 from .signatures import signature
@@ -175,6 +175,7 @@ def examine(job: Job, record: dict, run_path: Path, good: Path | None) -> Found:
     try:
         bundle, launches = keep_launch(job, record, run_path)
         found.bundle = str(bundle)
+        found.lines += filter(None, [choice(record, run_path / Path(record["log"]).parent)])
         if launches > 1:
             found.lines.append("alone the launch is in order: it depends on the one before it")
         _name_command(job, record, bundle, launches, found)

@@ -42,10 +42,22 @@ def _changed(record: dict) -> set:
     return {change["launch"].partition("#")[0] for change in record["changes"]}
 
 
+def _failing(record: dict, folder: Path) -> list[dict]:
+    changed = _changed(record)
+    return [r for r in _rows(folder) if r.get("outcome") not in (None, "pass") or r.get("label") in changed]
+
+
+def choice(record: dict, folder: Path) -> str:
+    """Which of several failing launches is looked at, as the report has it; empty where there is one."""
+    bad, number = _failing(record, folder), chosen_launch(record, folder)
+    if len(bad) < 2:
+        return ""
+    return f"looked at in {_label(folder, number)}, the shortest of {len(bad)} launches that are not as they should be"
+
+
 def chosen_launch(record: dict, folder: Path) -> int | None:
     """Of the launches that are not as they should be the shortest; None: the bundle itself knows."""
-    rows, changed = _rows(folder), _changed(record)
-    bad = [r for r in rows if r.get("outcome") not in (None, "pass") or r.get("label") in changed]
+    rows, bad = _rows(folder), _failing(record, folder)
     if not bad:
         return None
     # What it took before is more to be believed than what it says now.
