@@ -117,9 +117,9 @@ static int on_begin(void *context, const presil_capture_launch *launch, const pr
         done = put_commands(s, launch) && put_memory(s, true, launch, reads);
         (void)pthread_mutex_lock(&jobs->lock);
         count(jobs, s->capacity, before);
-        if (!done) jobs_recycle(jobs, j);
         jobs->stats.copied_bytes += s->used;
         jobs->stats.copy_ns += presil_now_ns() - from;
+        if (!done) jobs_recycle(jobs, j); /* it may be gone */
         (void)pthread_mutex_unlock(&jobs->lock);
     }
     if (!j) lose(jobs, launch);

@@ -5,6 +5,7 @@
  * ThreadSanitizer: stage c-threads). PRESIL_JOBS_SECONDS: how long the last one takes (default 1).
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -25,6 +26,17 @@ static atomic_bool host_is_full;
 __attribute__((visibility("default"))) int posix_fallocate(int fd, off_t from, off_t bytes) {
     if (atomic_load(&host_is_full)) return ENOSPC;
     return ftruncate(fd, from + bytes) ? errno : 0;
+}
+
+/* ---- who listens to the device's launches, as the library sets it: so that a test can be the device */
+static presil_capture_ops listener;
+static void *listener_context;
+__attribute__((visibility("default"))) int presil_set_capture(presil_device *of, const presil_capture_ops *ops,
+                                                              void *context) {
+    int (*next)(presil_device *, const presil_capture_ops *, void *);
+    *(void **)&next = dlsym(RTLD_NEXT, "presil_set_capture");
+    if (ops) listener = *ops, listener_context = context;
+    return next(of, ops, context);
 }
 
 /* ---- a device with processes */
@@ -246,6 +258,27 @@ static void a_full_host_is_the_launch_s_error(void **state) {
     end();
 }
 
+static int no_commands(const presil_capture_launch *l, void *to, uint64_t *size) {
+    (void)l;
+    *size = 8;
+    return to ? PRESIL_EHOSTMEM : PRESIL_OK;
+}
+
+/* Its memory is too large to be kept for the next launch (bytes / 4): it is gone when the launch is. */
+static void commands_that_can_not_be_stored_are_the_launch_s_error(void **state) {
+    (void)state;
+    begin_with((presil_jobs_options){.workers = 1, .bytes = 100000}, PRESIL_OK);
+    const presil_capture_launch l = {.size = sizeof l, .label = "odd", .commands = no_commands};
+    const presil_capture_bytes none = {0};
+    const presil_report report = {.size = sizeof report};
+    assert_int_equal(listener.begin(listener_context, &l, &none), 1);
+    assert_null(listener.end(listener_context, &l, &report, &none));
+    expect_jobs(PRESIL_EHOSTMEM, "odd: can't be given to a process");
+    assert_int_equal(stats().bytes, 0);
+    bad_reports = 0; /* a launch has the number 0, too */
+    end();
+}
+
 static void little_memory_makes_launches_wait(void **state) {
     (void)state;
     begin_with((presil_jobs_options){.bytes = 100000}, PRESIL_OK);
@@ -402,6 +435,7 @@ int main(void) {
         cmocka_unit_test(processes_that_die_are_replaced),
         cmocka_unit_test(a_failure_is_told_with_its_memory),
         cmocka_unit_test(a_full_host_is_the_launch_s_error),
+        cmocka_unit_test(commands_that_can_not_be_stored_are_the_launch_s_error),
         cmocka_unit_test(little_memory_makes_launches_wait),
         cmocka_unit_test(a_cancel_drops_launches_and_the_next_one_runs),
         cmocka_unit_test(what_can_not_start_is_refused),
