@@ -1,26 +1,83 @@
 # SPDX-License-Identifier: Apache-2.0
 """What somebody who waits is shown, and the schedule of bench --only jobs."""
 
+import contextlib
+import functools
 import io
+import os
+import signal
+import sys
 
+import pytest
 import torch
+from job_processes import processes
 from torch_presil import _C, bench_jobs
 from torch_presil.device.progress import show_while_waiting
 
 
-def test_who_waits_sees_how_far_it_is():
-    x = torch.randn(256, 256, dtype=torch.bfloat16).to("presil")
+class Terminal(io.StringIO):
+    """Does something when it is first shown something."""
+
+    def __init__(self, at_first):
+        super().__init__()
+        self.at_first = at_first
+
+    def isatty(self):
+        return True
+
+    def write(self, text):
+        first = not self.getvalue()
+        super().write(text)
+        if first:
+            self.at_first()
+        return len(text)
+
+
+def tell(number: signal.Signals) -> None:
+    for pid in processes():
+        os.kill(pid, number)
+
+
+@contextlib.contextmanager
+def launches(count: int):
+    """That wait for two processes, which stand still."""
+    x = torch.randn(16, 16, dtype=torch.bfloat16).to("presil")
     with torch.backends.presil.flags(mode="verify", jobs=2):
-        for _ in range(24):
-            (x @ x).cpu()
-        said = io.StringIO()
-        show_while_waiting(0, said, patience=0.05)
+        tell(signal.SIGSTOP)
+        try:
+            for _ in range(count):
+                (x @ x).cpu()
+            yield
+        finally:
+            tell(signal.SIGCONT)
+
+
+def test_who_waits_sees_how_far_it_is():
+    with launches(24):
+        terminal = Terminal(lambda: tell(signal.SIGCONT))
+        show_while_waiting(0, terminal, patience=0.05)
         assert _C.jobs_ready(0, 0) and _C.jobs_stats(0)["waiting"] == 0
         quiet = io.StringIO()
         show_while_waiting(0, quiet, patience=0.05)
-    lines = said.getvalue().split("\r")
-    assert "of 24 launches compared on 2 processes" in lines[1] and lines[-1] == "" and not lines[-2].strip(), lines
-    assert quiet.getvalue() == ""
+    lines = terminal.getvalue().split("\r")
+    assert lines[1].startswith("presil: 0 of 24 launches compared on 2 processes"), lines
+    assert lines[-1] == "" and not lines[-2].strip() and quiet.getvalue() == "", lines
+
+
+def test_interrupt_on_a_terminal_leaves_nothing_to_be_raised_later(monkeypatch):
+    with launches(6):
+        monkeypatch.setattr(torch.presil, "show_while_waiting", functools.partial(show_while_waiting, patience=0.05))
+        monkeypatch.setattr(sys, "stderr", Terminal(lambda: signal.raise_signal(signal.SIGINT)))
+        with pytest.raises(KeyboardInterrupt) as interrupt:
+            torch.presil.synchronize()
+        assert "6 launches were not compared" in str(interrupt.value.__cause__)
+        torch.presil.synchronize()
+
+
+def test_error_output_that_is_no_file(monkeypatch):
+    for output in (None, object()):
+        monkeypatch.setattr(sys, "stderr", output)
+        torch.presil.synchronize()
 
 
 def test_schedules():

@@ -315,8 +315,15 @@ def _is_compiled() -> bool:
 def synchronize(device=None) -> None:
     """Waits for all work of the device; raises what its launches raised."""
     index = index_of(device)
-    if sys.stderr.isatty():
-        show_while_waiting(index, sys.stderr)
+    if getattr(sys.stderr, "isatty", bool)():  # it may be anything that has write()
+        try:
+            show_while_waiting(index, sys.stderr)
+        except KeyboardInterrupt as interrupt:
+            try:
+                _C.synchronize(index)  # what was dropped is told here, and not at the next wait
+            except RuntimeError as failed:
+                raise interrupt from failed
+            raise
     _C.synchronize(index)
 
 
