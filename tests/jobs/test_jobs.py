@@ -279,7 +279,7 @@ def test_cosim_with_jobs_is_cosim():
         return cosim.run(cosim.Options(f"{path}:small", mode="verify", jobs=jobs, baseline=False))
 
     one, two = result(1), result(2)
-    assert two["total"]["jobs"] == 2 and two["total"]["bit_exact"] is True
+    assert two["total"]["jobs"] == 2 and two["total"]["bit_exact"] is True and two["total"]["jobs_peak_bytes"] > 0
     for key in ("cycles", "stalls", "macs", "dram_bytes", "utilization", "launches", "output_sha256"):
         assert one["total"][key] == two["total"][key], key
     strip = ("sim_seconds",)

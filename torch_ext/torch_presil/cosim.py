@@ -307,6 +307,7 @@ class Seconds:
 
     answered: float
     all: float
+    peak_bytes: int = 0  # of launches that waited for processes, which may have ended since
 
 
 def _begin_jobs(options: Options) -> None:
@@ -352,7 +353,7 @@ def run_forward(options: Options, prepared: Prepared, collected) -> tuple:
             out = fetch(device_input(options, example).call(prepared.device))
             answered = time.perf_counter() - start
             _C.synchronize(0)
-            seconds = Seconds(answered, time.perf_counter() - start)
+            seconds = Seconds(answered, time.perf_counter() - start, _C.jobs_stats(0)["peak_bytes"])
     return out, collected.take(), seconds, torch.presil.host_operators(), torch.presil.host_moves()
 
 
@@ -454,7 +455,6 @@ def _run(options: Options, collected) -> dict:
 
 
 def _total(taken: list, seconds: Seconds, verify: bool, jobs: int) -> dict:
-    peak = _C.jobs_stats(0)["peak_bytes"]
     sim, twin = (sum(r[name] for r in taken) * 1e-9 for name in ("sim_ns", "twin_ns"))
     return {
         **layer_row("total", merge(taken), {}, verify),
@@ -465,7 +465,7 @@ def _total(taken: list, seconds: Seconds, verify: bool, jobs: int) -> dict:
         "wall_seconds": seconds.all,
         "answered_seconds": seconds.answered,
         "jobs": jobs,
-        **({"jobs_peak_bytes": peak} if jobs > 1 else {}),  # of launches that waited, in host memory
+        **({"jobs_peak_bytes": seconds.peak_bytes} if jobs > 1 else {}),  # of launches that waited, in host memory
         "launches": len(taken),
     }
 
