@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include "jobs.h"
 #include "presil_clock.h"
@@ -62,6 +63,9 @@ static int sizes(presil_jobs *jobs, const presil_jobs_options *o, char *text, si
         return fail(text, bytes, PRESIL_EINVAL, "%" PRIu64 " processes: at most %d", workers, MOST_WORKERS);
     jobs->place_count = jobs->stats.workers = (uint32_t)workers;
     jobs->limit = o->bytes ? o->bytes : room;
+    struct rlimit open_files; /* half of them, and an eighth for reuse: others need some, too */
+    const bool known = getrlimit(RLIMIT_NOFILE, &open_files) == 0 && open_files.rlim_cur != RLIM_INFINITY;
+    jobs->files = known ? open_files.rlim_cur / 2 + 1 : UINT64_MAX;
     jobs->start_ns = seconds < UINT32_MAX ? seconds * 1000000000u : UINT64_MAX / 2;
     return PRESIL_OK;
 }

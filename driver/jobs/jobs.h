@@ -43,6 +43,7 @@ struct presil_jobs {
     char *index; /* of argv: which of several transports; written before each start */
     uint32_t transport_first;
     uint64_t limit;    /* bytes of launches */
+    uint64_t files;    /* launches at most: the memory of each is an open file */
     uint64_t order;    /* PRESIL_JOBS_ORDER, for tests: not 0: a seed, launches run in any order */
     uint64_t start_ns; /* how long a process may take until it has a chip */
     uint32_t place_count;
@@ -61,8 +62,8 @@ struct presil_jobs {
     pthread_mutex_t lock;
     pthread_cond_t room, idle;
     job *first, *last;
-    slot *spare; /* for the next launches */
-    uint64_t spare_bytes;
+    slot *spare;                        /* for the next launches */
+    uint64_t spare_bytes, spares, held; /* held: slots of jobs */
     bool closing;
     int failed; /* the first failure since the last wait */
     char failed_text[BLOCK_TEXT];

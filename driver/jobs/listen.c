@@ -20,12 +20,14 @@ void jobs_recycle(presil_jobs *jobs, job *j) {
     if (!s) return;
     j->slot = NULL;
     jobs->stats.bytes -= s->capacity;
-    if (jobs->spare_bytes + s->capacity > jobs->limit / 4) {
+    jobs->held--;
+    if (jobs->spare_bytes + s->capacity > jobs->limit / 4 || jobs->spares >= jobs->files / 4) {
         slot_free(s);
     } else {
         s->next = jobs->spare;
         jobs->spare = s;
         jobs->spare_bytes += s->capacity;
+        jobs->spares++;
     }
     (void)pthread_cond_broadcast(&jobs->room);
 }
@@ -39,6 +41,7 @@ static slot *find(presil_jobs *jobs, uint64_t bytes) {
     slot *s = *best;
     *best = s->next;
     jobs->spare_bytes -= s->capacity;
+    jobs->spares--;
     s->next = NULL;
     return s;
 }
@@ -52,11 +55,13 @@ static void count(presil_jobs *jobs, uint64_t more, uint64_t less) {
 /* Waits for room; the lock is held. Alone, a launch of any size has it. */
 static slot *take_room(presil_jobs *jobs, uint64_t bytes) {
     const uint64_t from = presil_now_ns(), room = slot_capacity(bytes);
-    while (jobs->stats.bytes && jobs->stats.bytes + room > jobs->limit && !atomic_load(&jobs->cancelled))
+    while (jobs->held && (jobs->stats.bytes + room > jobs->limit || jobs->held >= jobs->files) &&
+           !atomic_load(&jobs->cancelled))
         (void)pthread_cond_wait(&jobs->room, &jobs->lock);
     jobs->stats.blocked_ns += presil_now_ns() - from;
     slot *s = find(jobs, bytes);
     if (s) count(jobs, s->capacity, 0);
+    if (s) jobs->held++;
     return s;
 }
 

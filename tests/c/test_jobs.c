@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -289,6 +290,20 @@ static void little_memory_makes_launches_wait(void **state) {
     end();
 }
 
+static void many_launches_do_not_take_all_files(void **state) {
+    (void)state;
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const struct rlimit few = {64, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    begin_with((presil_jobs_options){.workers = 1}, PRESIL_OK);
+    launch(400);
+    expect_jobs(PRESIL_OK, "");
+    assert_int_equal(good_reports, 400);
+    end();
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
 static void a_cancel_drops_launches_and_the_next_one_runs(void **state) {
     (void)state;
     setenv("PRESIL_JOB_FAULT", "slow", 1);
@@ -437,6 +452,7 @@ int main(void) {
         cmocka_unit_test(a_full_host_is_the_launch_s_error),
         cmocka_unit_test(commands_that_can_not_be_stored_are_the_launch_s_error),
         cmocka_unit_test(little_memory_makes_launches_wait),
+        cmocka_unit_test(many_launches_do_not_take_all_files),
         cmocka_unit_test(a_cancel_drops_launches_and_the_next_one_runs),
         cmocka_unit_test(what_can_not_start_is_refused),
         cmocka_unit_test(processors_are_those_of_the_quota),
