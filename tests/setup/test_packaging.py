@@ -338,3 +338,11 @@ def test_a_bundle_names_the_missing_venv(tmp_path):
         and len(done.stderr.splitlines()) == 1
         and not (tmp_path / "new").exists()
     )
+
+
+@pytest.mark.parametrize("name, given", [("toy_fast", True), ("toy_check", True), ("toy_two_fast", False)])
+def test_a_simulator_of_another_chip_is_not_this_ones(name, given, tmp_path):
+    (tmp_path / f"libpresil_sim_{name}.so").touch()
+    ask = "from torch_presil import simulators; print(simulators._is_given('toy'))"
+    done = python("-c", ask, PRESIL_LIBRARY_PATH=str(tmp_path))
+    assert done.stdout.strip() == str(given), done.stderr

@@ -509,7 +509,9 @@ def _device(options: Options):
     options.chip = _C.get_chip()
     try:
         _C.set_mode("model")
-    except RuntimeError:  # a chip without an executor
+    except RuntimeError as error:
+        if "has no model in C" not in str(error):
+            raise
         options.quiet = "rtl"
         _C.set_mode("rtl")
     yield

@@ -72,14 +72,17 @@ def built() -> Path | None:
 def _is_given(chip: str) -> bool:
     """Whether PRESIL_LIBRARY_PATH has a simulator of it: a chip of somebody's own, which can't be built here."""
     places = [Path(place) for place in os.environ.get("PRESIL_LIBRARY_PATH", "").split(os.pathsep) if place]
-    found = [library for place in places for library in place.glob(f"libpresil_sim_{chip}_*.so")]
+    name = re.compile(rf"libpresil_sim_{re.escape(chip)}_[^_]+\.so")
+    found = [
+        library for place in places for library in place.glob("libpresil_sim_*.so") if name.fullmatch(library.name)
+    ]
     return any(cache() not in library.absolute().parents for library in found)
 
 
 def ensure(chip: str = "base", force: bool = False, out=None) -> Path | None:
-    """The fast library of a chip for this machine; builds it unless it is there. None, and one line on `out`
-    (default: stderr), where it can't be built or an
-    earlier attempt failed (force tries again): then the package's own library serves."""
+    """The fast library of a chip for this machine; builds it unless it is there. None where PRESIL_LIBRARY_PATH has
+    a simulator of the chip; None, and one line on `out` (default: stderr), where it can't be built or an earlier
+    attempt failed (force tries again): then the package's own library serves."""
     out = out or sys.stderr
     if not SOURCES.is_dir() or (_is_given(chip) and not force):
         return None
