@@ -27,7 +27,18 @@
  *   found, what to do.
  * - One thread at a time calls functions that take `presil_chip *` or a link; those that take `const presil_chip *`,
  *   and those of plans and layouts, may run on any thread and only read the chip.
- * - Nothing here may end the process, install signal handlers, start threads that outlive a call, or throw.
+ * - Nothing here may end the process, start threads that outlive a call, throw, or call what libpresil exports.
+ * - Signals: a chip installs no handler and blocks none. A cancel (Ctrl-C) is a flag that the core looks at while it
+ *   waits, not during a call. In a forked child only plan_free(), layout_free() and describe() are called.
+ * - Blocking: the core waits for the chip, between submit() and service(). Nothing here sleeps or waits for it but
+ *   reset(), for a bounded time, by link->ops->wait() with a deadline. An access of registers or memory takes what the
+ *   transport takes. No watchdog looks at a call: one that doesn't return hangs whoever waits for the device. A lock of
+ *   the chip's own is held for moments, never across link->ops.
+ * - Time: supports(), activation(), plan(), plan_info(), submit(), completion(), service(), counters() and plan_free()
+ *   are on the way of every operator: microseconds. pack(), the conversions of activations and execute() take what
+ *   their bytes and products take. The rest is rare.
+ * - Memory: any of them may allocate; without room it says PRESIL_EHOSTMEM, and nothing is left behind. What it hands
+ *   out (chip, plan, layout) lives until destroy(), plan_free(), layout_free(): on any thread, and they can't fail.
  * - The ABI grows at the ends. A table that ends early (`size`) has no function behind its end. Structs begin with
  *   their size: whoever is given one reads nothing behind it; the core sets it in structs that the chip fills, and a
  *   chip fills them with presil_give(), so that an older core is never written past its end.
