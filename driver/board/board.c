@@ -56,11 +56,21 @@ static int board_open(const presil_transport_options *o, presil_transport **out,
     return 0;
 }
 
+/* Of all memory: then flush()'s barrier is all that a register write waits for, and a load of a register keeps the
+ * loads behind it in order, so that both syncs have nothing to do. */
+static bool is_coherent(const board_spec *s) {
+    for (uint32_t i = 0; i < s->memory_count; i++) {
+        if (!s->memory[i].window.path[0] || !s->memory[i].coherent) return false;
+    }
+    return true;
+}
+
 static int board_info(presil_transport *t, presil_transport_info *out) {
     const board_spec *s = &t->spec;
     presil_transport_info info = {.size = sizeof info,
                                   .abi = PRESIL_TRANSPORT_ABI,
                                   .capabilities = PRESIL_CAP_OWN_MEMORY | (t->memory ? (uint32_t)PRESIL_CAP_MAPS : 0) |
+                                                  (is_coherent(s) ? (uint32_t)PRESIL_CAP_COHERENT : 0) |
                                                   (s->iommu ? (uint32_t)PRESIL_CAP_MAP_BLOCKS : 0) |
                                                   (s->interrupt == BOARD_POLLED ? (uint32_t)PRESIL_CAP_POLLED : 0),
                                   .clock_mhz = s->clock_mhz};

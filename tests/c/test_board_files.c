@@ -135,6 +135,37 @@ static void stores_are_read_back(void **state) {
     ops->close(t);
 }
 
+static uint32_t capabilities_of(const char *text) {
+    presil_transport *t = NULL;
+    presil_transport_info info = {.size = sizeof info};
+    if (open_spec(text, &t)) fail_msg("%s", error);
+    assert_int_equal(ops->info(t, &info), 0);
+    ops->close(t);
+    return info.capabilities;
+}
+
+/* Several launches are with the chip at once only where all memory is coherent. */
+static void coherent_is_all_of_it(void **state) {
+    (void)state;
+    static const char *const memories[] = {
+        "memory = mem base=0 bytes=4K coherent\nmemory = mem base=0x2000 bytes=8K offset=4K coherent\n",
+        "memory = mem base=0 bytes=4K coherent\nmemory = mem base=0x2000 bytes=8K offset=4K\n",
+        "memory = mem base=0 bytes=4K\n",
+        "memory = mem base=0 bytes=4K coherent\nmemory = mailbox base=0x2000 bytes=8K coherent\n",
+        "memory = mailbox base=0x2000 bytes=8K coherent\n"};
+    static mailbox_file box = {
+        .magic = MAILBOX_MAGIC, .version = MAILBOX_VERSION, .entries = MAILBOX_ENTRIES, .slot_bytes = MAILBOX_SLOT};
+    write_file("regs", &box, sizeof box);
+    for (int i = 0; i < 5; i++) {
+        for (int mailbox = i > 2; mailbox < 2; mailbox++) {
+            char text[512];
+            (void)snprintf(text, sizeof text, "chip = presil\nconfig = tiny\nregisters = regs bytes=0x%zx%s\n%s",
+                           mailbox ? sizeof box : (size_t)4096, mailbox ? " mailbox" : "", memories[i]);
+            assert_int_equal((capabilities_of(text) & PRESIL_CAP_COHERENT) != 0, i == 0);
+        }
+    }
+}
+
 /* ---- a link that goes */
 static void all_ones(void **state) {
     (void)state;
@@ -247,6 +278,7 @@ static void nonsense_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(loads_and_stores, set_up, clean_up),
                                        cmocka_unit_test_setup_teardown(stores_are_read_back, set_up, clean_up),
+                                       cmocka_unit_test_setup_teardown(coherent_is_all_of_it, set_up, clean_up),
                                        cmocka_unit_test_setup_teardown(all_ones, set_up, clean_up),
                                        cmocka_unit_test_setup_teardown(reset_by_a_register, set_up, clean_up),
                                        cmocka_unit_test_setup_teardown(an_eventfd_wakes, set_up, clean_up),
