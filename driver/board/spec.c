@@ -81,6 +81,21 @@ static int path_of(const reader *r, const char *text, char *out) {
     return 0;
 }
 
+/* A path, or "fd:N": a descriptor that this process inherited. */
+static int file_of(const reader *r, board_window *out) {
+    const char *text = r->word[0];
+    char *end = NULL;
+    if (strncmp(text, "fd:", 3) != 0) return path_of(r, text, out->path);
+    const unsigned long fd = strtoul(text + 3, &end, 10);
+    if (text[3] < '0' || text[3] > '9' || *end || fd > INT32_MAX)
+        return refuse(r, "fd:NUMBER of an open descriptor expected, \"%s\" found (a file of that name: ./%s)", text,
+                      text);
+    (void)snprintf(out->path, sizeof out->path, "fd:%lu", fd);
+    out->inherited = true;
+    out->fd = (int)fd;
+    return 0;
+}
+
 static int window(const reader *r, board_window *out) {
     static const char *const parts[] = {"offset", "bytes"};
     uint64_t *const to[] = {&out->offset, &out->bytes};
@@ -95,7 +110,7 @@ static int window(const reader *r, board_window *out) {
 static int registers(const reader *r) {
     static const char *const names[] = {"offset", "bytes", "mailbox", NULL};
     board_spec *s = r->spec;
-    if (known_options(r, names) || path_of(r, r->word[0], s->registers.path)) return -1;
+    if (known_options(r, names) || file_of(r, &s->registers)) return -1;
     s->mailbox = flag(r, "mailbox");
     return window(r, &s->registers);
 }
@@ -117,7 +132,7 @@ static int memory(const reader *r) {
         if (m->base < other->base + other->window.bytes && other->base < m->base + m->window.bytes)
             return refuse(r, "it overlaps the memory at 0x%llx", (unsigned long long)other->base);
     }
-    if (strcmp(r->word[0], "mailbox") != 0 && path_of(r, r->word[0], m->window.path)) return -1;
+    if (strcmp(r->word[0], "mailbox") != 0 && file_of(r, &m->window)) return -1;
     s->memory_count++;
     return 0;
 }

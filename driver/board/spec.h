@@ -10,7 +10,9 @@
 enum { BOARD_PATH = 512, BOARD_REGIONS = 8 };
 
 typedef struct {
-    char path[BOARD_PATH]; /* absolute, or "" (a mailbox's memory) */
+    char path[BOARD_PATH]; /* absolute, "fd:N", or "" (a mailbox's memory) */
+    bool inherited;        /* it is "fd:N" */
+    int fd;                /* that N, which stays its opener's */
     uint64_t offset, bytes;
 } board_window;
 

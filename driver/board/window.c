@@ -13,18 +13,40 @@
 /* Devices and sysfs tell no size, or 0; a plain file that is too short would be a SIGBUS later. */
 static int too_short(presil_transport *t, int fd, const board_window *w) {
     struct stat s;
-    if (fstat(fd, &s) || !S_ISREG(s.st_mode) || s.st_size == 0 || (uint64_t)s.st_size >= w->offset + w->bytes) return 0;
+    if (fstat(fd, &s) || !S_ISREG(s.st_mode) || (s.st_size == 0 && !w->inherited)) return 0;
+    if ((uint64_t)s.st_size >= w->offset && (uint64_t)s.st_size - w->offset >= w->bytes) return 0;
     return board_fail(t, PRESIL_TRANSPORT_EINVAL, "%s has %llu bytes, the board's file wants %llu at offset 0x%llx",
                       w->path, (unsigned long long)s.st_size, (unsigned long long)w->bytes,
                       (unsigned long long)w->offset);
 }
 
-static int open_file(presil_transport *t, const board_window *w, int *fd) {
+static int open_path(presil_transport *t, const board_window *w, int *fd) {
     *fd = open(w->path, O_RDWR | O_SYNC | O_CLOEXEC);
-    if (*fd < 0)
-        return board_fail(t, PRESIL_TRANSPORT_EIO, "%s can't be opened: %s (is the board there, and may this user?)",
-                          w->path, strerror(errno));
-    const int status = too_short(t, *fd, w);
+    return *fd >= 0
+               ? 0
+               : board_fail(t, PRESIL_TRANSPORT_EIO, "%s can't be opened: %s (is the board there, and may this user?)",
+                            w->path, strerror(errno));
+}
+
+/* A descriptor of our own, so that nobody closes the number under us, and no program that we start gets it. */
+static int take_inherited(presil_transport *t, const board_window *w, int *fd) {
+    *fd = fcntl(w->fd, F_DUPFD_CLOEXEC, 0);
+    if (*fd < 0 && errno == EBADF)
+        return board_fail(t, PRESIL_TRANSPORT_EINVAL,
+                          "%s is no open descriptor of this process: whoever starts it opens %d without O_CLOEXEC "
+                          "(Python: pass_fds), and nobody closes it, a reset takes it again",
+                          w->path, w->fd);
+    if (*fd < 0) return board_fail(t, PRESIL_TRANSPORT_EIO, "%s can't be duplicated: %s", w->path, strerror(errno));
+    if ((fcntl(*fd, F_GETFL) & O_ACCMODE) == O_RDWR) return 0;
+    (void)close(*fd);
+    return board_fail(t, PRESIL_TRANSPORT_EINVAL, "%s is open for reading or writing alone: open it with O_RDWR",
+                      w->path);
+}
+
+static int open_file(presil_transport *t, const board_window *w, int *fd) {
+    int status = w->inherited ? take_inherited(t, w, fd) : open_path(t, w, fd);
+    if (status) return status;
+    status = too_short(t, *fd, w);
     if (status) (void)close(*fd);
     return status;
 }
@@ -34,13 +56,20 @@ static int set_lock(int fd, const board_window *w, short type) {
     return fcntl(fd, F_OFD_SETLK, &range);
 }
 
+/* Descriptors without a file (eventfds; older kernels' VFIO) share one inode: a lock on one is on each of them, of
+ * whatever process. */
+static bool is_anonymous(int fd) {
+    struct stat s;
+    return fstat(fd, &s) == 0 && (s.st_mode & S_IFMT) == 0;
+}
+
 /* On the window, so that two boards may share a file such as /dev/mem. It goes with the process, however that ends. */
 static int lock(presil_transport *t, int fd, const board_window *w) {
-    if (set_lock(fd, w, F_WRLCK) == 0) return 0;
+    if (is_anonymous(fd) || set_lock(fd, w, F_WRLCK) == 0) return 0;
     if (errno == EAGAIN || errno == EACCES)
         return board_fail(t, PRESIL_TRANSPORT_EINVAL,
-                          "%s is in use by another process or device: one at a time (fuser %s says who)", w->path,
-                          w->path);
+                          "%s is in use by another process or device: one at a time (%s%s says who)", w->path,
+                          w->inherited ? "fuser of its file" : "fuser ", w->inherited ? "" : w->path);
     return board_fail(t, PRESIL_TRANSPORT_EIO, "%s can't be locked: %s", w->path, strerror(errno));
 }
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -166,6 +167,94 @@ static void coherent_is_all_of_it(void **state) {
     }
 }
 
+/* ---- descriptors that were inherited */
+static int memory_file(off_t bytes) {
+    const int fd = memfd_create("board", 0);
+    assert_true(fd >= 0 && ftruncate(fd, bytes) == 0);
+    return fd;
+}
+
+static int open_inherited(int registers, int memory, presil_transport **out) {
+    char text[256];
+    (void)snprintf(text, sizeof text,
+                   "chip = presil\nconfig = tiny\nreset = register:0x40 value=3\nwitness = 0x10\n"
+                   "registers = fd:%d offset=0x1000 bytes=4K\nmemory = fd:%d base=0x10000 bytes=8K offset=0x2000\n",
+                   registers, memory);
+    return open_spec(text, out);
+}
+
+static void inherited_descriptors(void **state) {
+    (void)state;
+    presil_transport *t = NULL;
+    const int fd = memory_file(0x4000); /* of one device, as VFIO has it: its regions are offsets */
+    uint32_t value = 0x11223344;
+    if (open_inherited(fd, fd, &t)) fail_msg("%s", error);
+    assert_int_equal(pwrite(fd, &value, 4, 0x1020), 4);
+    assert_int_equal(ops->read32(t, 0x20, &value), 0);
+    assert_int_equal(value, 0x11223344);
+    assert_int_equal(ops->write32(t, 0xffc, 0xcafe0001), 0);
+    assert_int_equal(pread(fd, &value, 4, 0x1ffc), 4);
+    assert_int_equal(value, 0xcafe0001);
+    assert_int_equal(ops->mem_write(t, (presil_daddr){0x11ffc}, &value, 4), 0);
+    value = 0;
+    assert_int_equal(pread(fd, &value, 4, 0x3ffc), 4);
+    assert_int_equal(value, 0xcafe0001);
+    ops->close(t);
+    assert_int_equal(close(fd), 0); /* it was the caller's */
+}
+
+static void a_descriptor_closed_later(void **state) {
+    (void)state;
+    presil_transport *t = NULL;
+    const int registers = memory_file(0x2000), memory = memory_file(0x4000);
+    const uint32_t ones = UINT32_MAX;
+    uint32_t value = 0;
+    if (open_inherited(registers, memory, &t)) fail_msg("%s", error);
+    const int other = dup(registers);
+    assert_int_equal(close(registers), 0);
+    assert_int_equal(ops->read32(t, 0x10, &value), 0); /* what is mapped stays so */
+    assert_int_equal(pwrite(other, &ones, 4, 0x1010), 4);
+    assert_int_equal(ops->read32(t, 0x10, &value), PRESIL_TRANSPORT_EIO); /* lost, and a reset maps again */
+    value = 0;
+    assert_int_equal(pwrite(other, &value, 4, 0x1010), 4);
+    assert_int_equal(ops->reset(t), PRESIL_TRANSPORT_EIO);
+    assert_non_null(strstr(ops->last_error(t), "is no open descriptor of this process"));
+    assert_int_equal(dup2(other, registers), registers);
+    assert_int_equal(ops->reset(t), PRESIL_TRANSPORT_MEMORY_LOST);
+    ops->close(t);
+    assert_int_equal(close(registers) | close(memory) | close(other), 0);
+}
+
+static void inherited_refused(int registers, int memory, const char *part) {
+    presil_transport *t = NULL;
+    error[0] = 0;
+    if (open_inherited(registers, memory, &t) == 0) fail_msg("accepted: fd:%d, fd:%d", registers, memory);
+    if (!strstr(error, part)) fail_msg("\"%s\" lacks \"%s\"", error, part);
+}
+
+static void unusable_descriptors(void **state) {
+    (void)state;
+    const int good = memory_file(0x4000), is_short = memory_file(0x3000), empty = memory_file(0);
+    char file[64];
+    (void)snprintf(file, sizeof file, "/proc/self/fd/%d", good);
+    const int reading = open(file, O_RDONLY), alike = open(file, O_RDWR), event = eventfd(0, 0), other = eventfd(0, 0);
+    presil_transport *t = NULL;
+    inherited_refused(1023, good, "fd:1023 is no open descriptor of this process");
+    inherited_refused(good, 1023, "fd:1023 is no open descriptor of this process");
+    inherited_refused(reading, good, "open it with O_RDWR");
+    inherited_refused(good, is_short, "has 12288 bytes");
+    inherited_refused(good, empty, "has 0 bytes");
+    if (open_inherited(good, good, &t)) fail_msg("%s", error);
+    inherited_refused(alike, alike, "is in use by another process or device");
+    ops->close(t);
+    /* All that have no file look like one to a lock: another's says nothing. */
+    struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    assert_int_equal(fcntl(other, F_OFD_SETLK, &all), 0);
+    inherited_refused(event, good, "can't be mapped");
+    assert_int_equal(close(good) | close(is_short) | close(empty) | close(reading) | close(alike), 0);
+    assert_int_equal(close(event) | close(other), 0);
+}
+
 /* ---- a link that goes */
 static void all_ones(void **state) {
     (void)state;
@@ -266,6 +355,10 @@ static void nonsense_is_refused(void **state) {
     refused(GOOD "memory = mailbox base=0x30000 bytes=4K\n", "needs registers that are one");
     refused(GOOD "memory = mem base=0x30000 bytes=128K\n", "has 65536 bytes");
     refused(GOOD "memory = nowhere base=0x30000 bytes=4K\n", "nowhere can't be opened");
+    refused(GOOD "memory = fd:x base=0x30000 bytes=4K\n", "fd:NUMBER of an open descriptor expected, \"fd:x\" found");
+    refused(GOOD "memory = fd:-1 base=0x30000 bytes=4K\n", "fd:NUMBER of an open descriptor expected");
+    refused(GOOD "memory = fd:4294967296 base=0x30000 bytes=4K\n", "fd:NUMBER of an open descriptor expected");
+    refused(GOOD "memory = fd:3x base=0x30000 bytes=4K\n", "fd:NUMBER of an open descriptor expected");
     refused(GOOD "interrupt = carrier-pigeon\n", "none, uio:PATH or eventfd:NUMBER expected");
     refused(GOOD "interrupt = eventfd:1023\n", "no open descriptor");
     refused(GOOD "interrupt\n", "interrupt has no value");
@@ -279,6 +372,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(loads_and_stores, set_up, clean_up),
                                        cmocka_unit_test_setup_teardown(stores_are_read_back, set_up, clean_up),
                                        cmocka_unit_test_setup_teardown(coherent_is_all_of_it, set_up, clean_up),
+                                       cmocka_unit_test_setup_teardown(inherited_descriptors, set_up, clean_up),
+                                       cmocka_unit_test_setup_teardown(a_descriptor_closed_later, set_up, clean_up),
+                                       cmocka_unit_test_setup_teardown(unusable_descriptors, set_up, clean_up),
                                        cmocka_unit_test_setup_teardown(all_ones, set_up, clean_up),
                                        cmocka_unit_test_setup_teardown(reset_by_a_register, set_up, clean_up),
                                        cmocka_unit_test_setup_teardown(an_eventfd_wakes, set_up, clean_up),
