@@ -5,6 +5,9 @@
  *
  * PRESIL_ANY: words of
  *   wrong=KIND  one bit of one element of a result of that kind (presil_op_name) is flipped
+ *   shifted=OPERAND  each channel has the next one's residual, scale, packed-bias or packed-scale
+ *   loose       bounds of the step CLAMP are one wider
+ *   swapped     the first two steps are done in the other order
  *   stray       each launch writes over its first input's page what is there already
  *   rough=R     declared tolerance
  */
@@ -108,7 +111,11 @@ static int take(struct work *w, const presil_op *op, presil_error_buffer *error)
         if (from->integers) to->integers = memcpy(w->integers[i], from->integers, from->count * sizeof(int64_t));
         if (from->reals && from->count) w->reals[i] = from->reals[0], to->reals = &w->reals[i];
     }
-    for (uint32_t i = 0; i < op->step_count; i++) w->steps[i] = op->steps[i];
+    for (uint32_t i = 0; i < op->step_count; i++) {
+        w->steps[i] = op->steps[i];
+        if (asked("loose")) w->steps[i].low -= 1, w->steps[i].high += 1;
+    }
+    if (asked("swapped") && op->step_count > 1) w->steps[0] = op->steps[1], w->steps[1] = op->steps[0];
     return PRESIL_OK;
 }
 
@@ -206,6 +213,21 @@ static void spoil(const struct work *w, uint8_t *element) {
     element[0] ^= real ? 0 : 1;
 }
 
+static void shift(const char *name, uint8_t *at, uint64_t bytes, uint64_t element) {
+    const char *which = asked("shifted=");
+    if (which && strncmp(which, name, strlen(name)) == 0 && bytes > element) memmove(at, at + element, bytes - element);
+}
+
+static void shift_operand(const struct work *w, uint32_t i, const extent *at) {
+    const presil_operand *t = &w->inputs[i];
+    if (!t->layout) return shift(w->operands[i], at->host, at->bytes, presil_dtype_bits(t->dtype) / 8);
+    const presil_weights_desc *d = &t->layout->desc;
+    const uint64_t channels = 4 * (uint64_t)d->shape[0];
+    uint8_t *scale = at->host + at->bytes - channels, *bias = scale - (d->scale ? channels : 0);
+    if (d->scale) shift("packed-scale", scale, channels, 4);
+    if (d->bias) shift("packed-bias", bias, channels, 4);
+}
+
 static int run_work(const struct work *w, const presil_link *link, presil_error_buffer *error) {
     extent at[PRESIL_OP_INPUTS] = {0}, to = extent_of(&w->output);
     presil_reference *result = NULL;
@@ -215,6 +237,7 @@ static int run_work(const struct work *w, const presil_link *link, presil_error_
         at[i] = t->layout ? (extent){t->data, packed_bytes(t->layout), 0, NULL} : extent_of(t);
         at[i].host = malloc(at[i].bytes + 1);
         status = link->ops->mem_read(link->handle, at[i].base, at[i].host, at[i].bytes);
+        shift_operand(w, i, &at[i]);
     }
     if (!status) status = compute(w, at, &result, error);
     to.host = malloc(to.bytes + 1);

@@ -43,6 +43,20 @@ def test_a_chip_that_is_right_passes_and_a_wrong_bit_is_found(name, chip):
     assert "expected (" in found["text"] or "chip and reference differ" in found["text"], found
 
 
+STEPS = "residual", "scale", "packed-bias", "packed-scale"
+
+
+def test_steps_that_are_right_pass(chip):
+    found = asked("steps", chip)
+    assert found["status"] == "passed" and "refused" not in found["text"], found
+
+
+@pytest.mark.parametrize("fault", [*(f"shifted={name}" for name in STEPS), "loose", "swapped"])
+def test_a_step_that_is_wrong_is_found(fault, chip):
+    found = asked("steps", chip, fault)
+    assert found["status"] == "failed" and "expected (" in found["text"], found
+
+
 def test_a_kind_is_swept_around_its_limit(chip):
     """65536 elements are the most that the chip takes; more are refused."""
     assert "sizes up to 2730" in asked("norm", chip)["text"]

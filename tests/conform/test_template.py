@@ -61,9 +61,10 @@ def test_the_project_conforms_at_every_level(project):
     by_level = {level: [r for r in run["checks"] if r["level"] == level] for level in ("transport", "chip", "pytorch")}
     assert all(row["status"] == "passed" for row in by_level["transport"] + by_level["pytorch"]), run["output"]
     skipped = {row["check"] for row in by_level["chip"] if row["status"] == "skipped"}
-    assert skipped == {"conv", "layouts", "pool", "activations", "scratch", *KINDS} and not run["counts"]["failed"], (
-        run["output"]
-    )
+    assert (
+        skipped == {"conv", "layouts", "pool", "steps", "activations", "scratch", *KINDS}
+        and not run["counts"]["failed"]
+    ), run["output"]
 
 
 def test_it_is_delivered_as_three_files(project, tmp_path):
@@ -77,7 +78,7 @@ def test_every_check_of_a_chip_has_a_fault():
     """The others are of kinds that the template has not: test_kinds.py."""
     load()
     names = {check.name for check in CHECKS.values() if check.level == "chip"}
-    assert names - {"conv", "layouts", "pool", "activations", "scratch", *KINDS} == set(FAULTS)
+    assert names - {"conv", "layouts", "pool", "steps", "activations", "scratch", *KINDS} == set(FAULTS)
 
 
 @pytest.mark.parametrize("name", FAULTS)

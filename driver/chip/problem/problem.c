@@ -171,13 +171,14 @@ int chip_epilogue_template(chip_problem *p, const presil_epilogue *epilogue, uin
     case PRESIL_INT32:
         if (fp32) return chip_fail(error, PRESIL_EINVAL, "int32 output needs COMPUTE_INT8");
         if (scale || epilogue->clamp || epilogue->residual)
-            return chip_fail(error, PRESIL_EINVAL, "int32 output is the raw accumulator: no scale, clamp or residual");
+            return chip_fail(error, PRESIL_EUNSUPPORTED,
+                             "int32 output is the raw accumulator: no scale, clamp or residual");
         type = PRESIL_OUT_RAW32;
         break;
     default: return chip_fail(error, PRESIL_EINVAL, "output dtype %u is none of int8, bf16, fp32, int32", out_dtype);
     }
     if (epilogue->clamp && out_dtype == PRESIL_INT8)
-        return chip_fail(error, PRESIL_EINVAL,
+        return chip_fail(error, PRESIL_EUNSUPPORTED,
                          "clamp is for floating-point outputs; int8 outputs use int_lo and int_hi");
     memset(d, 0, sizeof *d);
     presil_epilogue_acc_fp32_set(d, fp32);
@@ -199,7 +200,7 @@ int chip_epilogue_template(chip_problem *p, const presil_epilogue *epilogue, uin
     if (!p->has_res) return PRESIL_OK;
     uint32_t res = epilogue->residual->dtype;
     if (res != PRESIL_INT8 && res != PRESIL_BF16 && res != PRESIL_FP32)
-        return chip_fail(error, PRESIL_EINVAL, "residual dtype %u is none of int8, bf16, fp32", res);
+        return chip_fail(error, PRESIL_EUNSUPPORTED, "residual dtype %u is none of int8, bf16, fp32", res);
     presil_epilogue_res_en_set(d, 1);
     presil_epilogue_res_type_set(d, res == PRESIL_INT8   ? PRESIL_RES_INT8
                                     : res == PRESIL_BF16 ? PRESIL_RES_BF16

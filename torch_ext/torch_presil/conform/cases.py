@@ -39,12 +39,14 @@ class Bench:
     adds in some order."""
 
     def __init__(self, device: d.Device, tolerance: float | None):
-        self.device, self.tolerance, self.blocks = device, tolerance, []
+        self.device, self.tolerance, self.blocks, self.packed = device, tolerance, [], []
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
+        for weights in self.packed:
+            self.device.driver.presil_weights_destroy(weights)
         for block in self.blocks:
             self.device.free(block)
 
@@ -79,10 +81,11 @@ class Bench:
 
     def compare(self, op: d.Op, what: str) -> d.Report:
         """Runs the operator; its output has to be what the reference says, and nothing behind it may change. Inputs are
-        of tensor(); of packed weights `lies` is the kernel as it was given."""
+        of tensor(); of packed weights `lies` is the kernel as it was given, with bias and scale."""
         known = [getattr(operand, "lies", operand) for operand in op.inputs]
         asked = d.Op(op.kind, known, op.outputs, op.attributes, op.steps, op.compute)
-        expected = r.Reference(asked, [operand.host for operand in known])
+        parts = next((operand.parts for operand in known if hasattr(operand, "parts")), {})
+        expected = r.Reference(asked, [operand.host for operand in known], **parts)
         report = self.device.run(op)
         out = op.outputs[0]
         shape, element = tuple(out.shape[: out.ndim]), r.NUMPY[out.dtype]
@@ -100,6 +103,11 @@ def quantize(types: Types) -> list:
     if types.result != d.INT8:
         return []
     return [d.Step(d.QUANTIZE, d.NO_OPERAND, 0, 0, 0, 3, INT8_LOW, INT8_HIGH)]
+
+
+def channel_scales(channels: int, seed: int) -> numpy.ndarray:
+    """fp32, of few bits: chips that multiply by integers have them, too."""
+    return (numpy.random.default_rng(seed).integers(16, 128, channels) / 128).astype(numpy.float32)
 
 
 @dataclass(frozen=True)
@@ -132,15 +140,18 @@ class Product:
         out = d.operand("output", t.result, (self.batches, self.m, self.n))
         return d.Op(d.MATMUL, [a, b], [out], {}, quantize(t), t.compute)
 
-    def run(self, bench: Bench, seed: int = 1) -> d.Report:
+    def operands(self, bench: Bench, seed: int) -> list:
         t = self.types
         a = r.random_bits((self.batches, self.m, self.k), t.operand, seed)
         b = r.random_bits((self.batches, self.k, self.n), t.operand, seed + 1)
         if t.result == d.INT8:
             a, b = numpy.clip(a, -3, 3), numpy.clip(b, -2, 2)  # or every result would be a bound
-        operands = [bench.tensor("a", a, t.operand, self.row), bench.tensor("b", b, t.operand, self.row, self.columns)]
+        return [bench.tensor("a", a, t.operand, self.row), bench.tensor("b", b, t.operand, self.row, self.columns)]
+
+    def run(self, bench: Bench, seed: int = 1) -> d.Report:
         op = self.asked()
-        op.inputs, op.outputs = operands, [bench.output((self.batches, self.m, self.n), t.result)]
+        op.inputs = self.operands(bench, seed)
+        op.outputs = [bench.output((self.batches, self.m, self.n), self.types.result)]
         return bench.compare(op, str(self))
 
 
@@ -165,7 +176,8 @@ class Copying:
 
 @dataclass(frozen=True)
 class Convolution:
-    """A convolution, its weights by view or packed by the chip."""
+    """A convolution, its weights by view or packed by the chip; packed_parts: what is packed with them, of "bias" and
+    "scale"."""
 
     types: Types
     shape: tuple  # N, H, W, C
@@ -175,11 +187,13 @@ class Convolution:
     dilation: tuple = (1, 1)
     groups: int = 1
     packed: bool = False
+    packed_parts: tuple = ()
 
     def __str__(self) -> str:
         size = "x".join(map(str, self.shape)) + " by " + "x".join(map(str, self.kernel))
         more = f"stride {self.stride}, padding {self.padding}, dilation {self.dilation}, {self.groups} groups"
-        return f"conv {self.types} {size}, {more}, weights {'packed' if self.packed else 'by view'}"
+        lie = " with ".join(("packed", *self.packed_parts)) if self.packed else "by view"
+        return f"conv {self.types} {size}, {more}, weights {lie}"
 
     def weight_shape(self) -> tuple:
         return (*self.kernel, self.shape[3] // self.groups)
@@ -206,31 +220,41 @@ class Convolution:
         out = d.operand("output", t.result, self.out_shape())
         return d.Op(d.CONV, inputs, [out], attributes, quantize(t), t.compute)
 
-    def run(self, bench: Bench, seed: int = 1) -> d.Report:
+    def operands(self, bench: Bench, seed: int) -> list:
         t = self.types
         x = r.random_bits(self.shape, t.operand, seed)
         w = r.random_bits(self.weight_shape(), t.operand, seed + 1)
         if t.operand == d.INT8 and t.result == d.INT8:
             x, w = numpy.clip(x, -3, 3), numpy.clip(w, -2, 2)
-        weight, made = self._weight(bench, w)
-        op = self.asked(weight)
-        op.inputs[0] = bench.tensor("input", x, t.operand)
-        op.outputs = [bench.output(self.out_shape(), t.result)]
-        try:
-            return bench.compare(op, str(self))
-        finally:
-            if made is not None:
-                bench.device.driver.presil_weights_destroy(made)
+        weight = self._packed(bench, w, seed + 2) if self.packed else bench.tensor("weight", w, t.operand)
+        return [bench.tensor("input", x, t.operand), weight]
 
-    def _weight(self, bench: Bench, w: numpy.ndarray) -> tuple:
-        if not self.packed:
-            return bench.tensor("weight", w, self.types.operand), None
-        described = self.described(w)
+    def run(self, bench: Bench, seed: int = 1) -> d.Report:
+        inputs = self.operands(bench, seed)
+        op = self.asked(inputs[1])
+        op.inputs[0], op.outputs = inputs[0], [bench.output(self.out_shape(), self.types.result)]
+        return bench.compare(op, str(self))
+
+    def _packed(self, bench: Bench, w: numpy.ndarray, seed: int) -> d.Operand:
+        described, parts = self.described(w), self.parts(seed)
+        for name, values in parts.items():
+            setattr(described, name, values.ctypes.data)
         made = bench.device.weights(described)
+        bench.packed.append(made)
         operand = bench.device.weights_operand(made)
         operand.lies = d.operand("weight", self.types.operand, w.shape)
-        operand.lies.host = described.kept
-        return operand, made
+        operand.lies.host, operand.lies.parts = described.kept, parts
+        return operand
+
+    def parts(self, seed: int) -> dict:
+        """One value for each channel of the output: what is packed beside the kernel."""
+        draw, channels, found = numpy.random.default_rng(seed), self.kernel[0], {}
+        if "bias" in self.packed_parts:
+            integers = self.types.compute == 0
+            found["bias"] = draw.integers(-60, 61, channels).astype(numpy.int32 if integers else numpy.float32)
+        if "scale" in self.packed_parts:
+            found["scale"] = channel_scales(channels, seed + 1)
+        return found
 
     def described(self, w: numpy.ndarray) -> d.Weights:
         """presil_weights_desc; its shape is O, I/groups, KH, KW."""

@@ -45,12 +45,15 @@ class Operator:
     def _op(self, inputs: list, output) -> d.Op:
         return d.Op(self.kind, inputs, [output], dict(self.attributes), list(self.steps), self.compute)
 
-    def run(self, bench, seed: int = 1) -> d.Report:
-        inputs = [
+    def operands(self, bench, seed: int) -> list:
+        return [
             bench.tensor(name, self._values(name, dtype, shape, seed + i), dtype)
             for i, (name, dtype, shape) in enumerate(self.inputs)
         ]
-        return bench.compare(self._op(inputs, bench.output(self.out[1], self.out[0])), str(self))
+
+    def run(self, bench, seed: int = 1) -> d.Report:
+        op = self._op(self.operands(bench, seed), bench.output(self.out[1], self.out[0]))
+        return bench.compare(op, str(self))
 
     def _values(self, name: str, dtype: int, shape: tuple, seed: int) -> numpy.ndarray:
         if name == "index":
