@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# presil_add_chip: verilates a top module with the ports of presil_top (docs/rtl.md) into transport libraries.
+# presil_add_chip: verilates a top module with the ports of presil_top (docs/rtl.md), or with a map of its own ones
+# (docs/ports.md), into transport libraries.
 #
 #   presil_add_chip(NAME mychip TOP my_top SOURCES a.sv b.sv ... [CONFIG base] [CHIP presil] [CLOCK_MHZ 1000] [BUILDS
 #   fast check trace]
