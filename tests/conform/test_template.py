@@ -112,6 +112,7 @@ def test_cosim_of_a_chip_without_a_model(mode, project, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     rows = [row for row in json.loads((tmp_path / "out.json").read_text())["layers"] if row["where"] == "chip"]
     assert [(row["name"], row["macs"]) for row in rows] == [("_int_mm", 20 * 64 * 48)] and rows[0]["cycles"] > 0
+    assert rows[0].get("starts") == 1, rows  # in the own word of its C
     assert "building the simulator" not in done.stderr
 
 

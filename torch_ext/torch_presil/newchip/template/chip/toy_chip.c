@@ -18,9 +18,9 @@
 #include "presil_chip.h"
 #include "toy_registers.h"
 
-/* The instance: a chip without state of its own has none either. */
+/* The instance: a chip with state of its own keeps it here. */
 struct presil_chip {
-  uint64_t peak; /* products a cycle */
+  char unused;
 };
 
 /* One start of the chip. Larger work is several of them: segments, which the core submits one after the other. */
@@ -69,7 +69,6 @@ static int toy_create(const char* config, presil_chip** out, presil_error_buffer
     return fail(error, PRESIL_EINVAL, "the chip toy has one configuration, \"toy\", not \"%s\"", config);
   presil_chip* chip = calloc(1, sizeof *chip);
   if (!chip) return fail(error, PRESIL_EHOSTMEM, "no host memory for a chip");
-  chip->peak = TOY_WORD;
   *out = chip;
   return PRESIL_OK;
 }
@@ -89,10 +88,8 @@ static int toy_limits(const presil_chip* chip, presil_chip_limits* out) {
 }
 
 static int toy_info(const presil_chip* chip, presil_device_info* out) {
-  out->lanes = (uint32_t)chip->peak;
-  out->cells = 1;
-  out->word_bytes = TOY_WORD;
-  out->clock_mhz = 500;
+  (void)chip;
+  out->clock_mhz = 500; /* its sizes, in its own words: toy_names() */
   return PRESIL_OK;
 }
 
@@ -299,7 +296,7 @@ static int toy_plan_info(const presil_plan* plan, presil_plan_info* out) {
                                 .label = plan->label,
                                 .macs = plan->macs,
                                 .passes = 1,
-                                .peak_macs_per_cycle = TOY_WORD,
+                                .peak_macs_per_cycle = TOY_PRODUCTS,
                                 .descriptors = plan->count,
                                 .signature = signature(plan),
                                 .segments = plan->count,
@@ -402,8 +399,17 @@ static int toy_names(const presil_chip* chip, presil_names* out) {
   static const presil_name causes[] = {
       {.name = "busy", .meaning = "multiplies", .bound = "compute", .flags = PRESIL_NAME_WORKS},
       {.name = "memory", .meaning = "waits for memory", .bound = "memory"}};
-  const presil_names own = {
-      .size = sizeof own, .engine_count = 1, .cause_count = 2, .engines = engines, .causes = causes};
+  static const presil_property sizes[] = {
+      {.name = "products", .unit = "per cycle", .meaning = "of int8, added up", .value = TOY_PRODUCTS},
+      {.name = "row", .unit = "bytes", .meaning = "of A or B, at most", .value = TOY_ROW}};
+  const presil_names own = {.size = sizeof own,
+                            .engine_count = 1,
+                            .cause_count = 2,
+                            .engines = engines,
+                            .causes = causes,
+                            .commands = "starts", /* what plan_info() and counters() count as descriptors */
+                            .properties = sizes,
+                            .property_count = sizeof sizes / sizeof *sizes};
   presil_give(out, &own, sizeof own);
   return PRESIL_OK;
 }

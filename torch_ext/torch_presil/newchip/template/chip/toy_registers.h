@@ -30,8 +30,10 @@ enum {
   TOY_DONE = 2, /* the interrupt */
   TOY_ERROR = 4,
   /* limits */
-  TOY_WORD = 16, /* bytes of the bus; rows of A and B begin at multiples of it */
-  TOY_ROW = 4096 /* bytes of a row of A or B, at most */
+  TOY_WORD = 16,  /* bytes of the bus; rows of A and B begin at multiples of it */
+  TOY_ROW = 4096, /* bytes of a row of A or B, at most */
+  /* sizes */
+  TOY_PRODUCTS = 16 /* of int8, a cycle */
 };
 
 #endif
