@@ -43,6 +43,7 @@ static int board_open(const presil_transport_options *o, presil_transport **out,
         return path ? PRESIL_TRANSPORT_ENOMEM : PRESIL_TRANSPORT_EINVAL;
     }
     t->lock_fd = t->interrupt_fd = -1;
+    for (int i = 0; i < BOARD_REGIONS; i++) t->memory_lock_fd[i] = -1;
     int status = board_spec_read(path, &t->spec, t->error, sizeof t->error) ? PRESIL_TRANSPORT_EINVAL : 0;
     if (!status) status = board_windows_open(t);
     if (!status) status = board_interrupt_open(t);

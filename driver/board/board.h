@@ -12,7 +12,8 @@ enum { BOARD_TEXT = 768, BOARD_PAGE = 4096 };
 
 struct presil_transport {
     board_spec spec;
-    int lock_fd; /* of the registers' file, with our lock on its window */
+    int lock_fd;                       /* of the registers' file, with our lock on its window */
+    int memory_lock_fd[BOARD_REGIONS]; /* likewise; -1: none */
     volatile uint8_t *registers;
     mailbox_file *mailbox; /* the same bytes, of a mailbox; else NULL */
     uint32_t posted;       /* requests */

@@ -233,6 +233,25 @@ static int take_line(reader *r, char *line) {
     return r->words ? take_key(r, key) : refuse(r, "%s has no value", key);
 }
 
+static bool same_bytes(const board_window *a, const board_window *b) {
+    return a->path[0] && strcmp(a->path, b->path) == 0 && a->offset < b->offset + b->bytes &&
+           b->offset < a->offset + a->bytes;
+}
+
+/* Else both would be allocated, and their locks be each other's. */
+static int apart(const reader *r) {
+    const board_spec *s = r->spec;
+    for (uint32_t i = 0; i < s->memory_count; i++) {
+        const board_window *w = &s->memory[i].window;
+        bool twice = same_bytes(w, &s->registers);
+        for (uint32_t k = 0; k < i; k++) twice |= same_bytes(w, &s->memory[k].window);
+        if (twice)
+            return refuse(r, "the memory at 0x%llx is bytes of %s that another line has: give each its offset=",
+                          (unsigned long long)s->memory[i].base, w->path);
+    }
+    return 0;
+}
+
 static int complete(const reader *r) {
     const board_spec *s = r->spec;
     const char *missing = !*s->chip               ? "chip"
@@ -247,7 +266,7 @@ static int complete(const reader *r) {
     }
     if (s->iommu && !s->mailbox) return refuse(r, "iommu = mailbox: the registers are none");
     if (s->reset == BOARD_RESET_MAILBOX && !s->mailbox) return refuse(r, "reset = mailbox: the registers are none");
-    return 0;
+    return apart(r);
 }
 
 int board_spec_read(const char *path, board_spec *out, char *error, size_t error_bytes) {

@@ -120,9 +120,13 @@ static int map_memory(presil_transport *t) {
         void *mapped = NULL;
         int fd = -1, status = open_file(t, &m->window, &fd);
         if (status) return status;
-        status = map(t, fd, &m->window, board_host(t, m), &mapped);
-        (void)close(fd);
-        if (status) return status;
+        status = lock(t, fd, &m->window);
+        if (!status) status = map(t, fd, &m->window, board_host(t, m), &mapped);
+        if (status) {
+            (void)close(fd);
+            return status;
+        }
+        t->memory_lock_fd[i] = fd;
     }
     return 0;
 }
@@ -152,11 +156,23 @@ int board_windows_open(presil_transport *t) {
     return status ? status : map_memory(t);
 }
 
-/* The lock is given up and taken again: a file of a device that went is not the one that came. */
+/* still_open: a mapping, or the descriptor that was inherited, would keep the lock. */
+static void give_up(int *fd, const board_window *w, bool still_open) {
+    if (*fd >= 0 && still_open) (void)set_lock(*fd, w, F_UNLCK);
+    if (*fd >= 0) (void)close(*fd);
+    *fd = -1;
+}
+
+static void give_up_all(presil_transport *t, bool mapped) {
+    const board_spec *s = &t->spec;
+    give_up(&t->lock_fd, &s->registers, mapped || s->registers.inherited);
+    for (uint32_t i = 0; i < s->memory_count; i++)
+        give_up(&t->memory_lock_fd[i], &s->memory[i].window, mapped || s->memory[i].window.inherited);
+}
+
+/* Locks are given up and taken again: a file of a device that went is not the one that came. */
 int board_windows_again(presil_transport *t) {
-    if (t->lock_fd >= 0) (void)set_lock(t->lock_fd, &t->spec.registers, F_UNLCK); /* the mapping keeps it, else */
-    if (t->lock_fd >= 0) (void)close(t->lock_fd);
-    t->lock_fd = -1;
+    give_up_all(t, true);
     const int status = map_registers(t);
     return status ? status : map_memory(t);
 }
@@ -164,10 +180,9 @@ int board_windows_again(presil_transport *t) {
 void board_windows_close(presil_transport *t) {
     if (t->registers) (void)munmap((void *)(uintptr_t)t->registers, t->spec.registers.bytes);
     if (t->memory) (void)munmap(t->memory, t->memory_bytes);
-    if (t->lock_fd >= 0) (void)close(t->lock_fd);
+    give_up_all(t, false);
     t->registers = NULL;
     t->memory = NULL;
-    t->lock_fd = -1;
 }
 
 int board_reset_by_file(presil_transport *t) {

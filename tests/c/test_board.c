@@ -4,7 +4,9 @@
 #include "board_fixture.h"
 
 #include <stdio.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -272,12 +274,39 @@ static void a_hang_is_seen_by_the_wall_clock(void **state) {
     EXPECT_TEXT("PRESIL_WATCHDOG_SECONDS=soon");
 }
 
+/* A process that has the board, until it is killed. */
+static pid_t another_user(void) {
+    int ends[2];
+    char started = 0;
+    assert_int_equal(pipe(ends), 0);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        presil_device *d = NULL;
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (board_device(&board, 0, &d) || presil_device_start(d) || write(ends[1], "y", 1) != 1) _exit(1);
+        for (;;) (void)pause();
+    }
+    (void)close(ends[1]);
+    assert_int_equal(read(ends[0], &started, 1), 1);
+    (void)close(ends[0]);
+    return child;
+}
+
 static void one_board_one_user(void **state) {
     (void)state;
+    char told[160];
     soft_board_start(&board, "");
-    presil_device *d = open_board(0), *second = NULL;
-    EXPECT_STATUS(board_device(&board, 0, &second), PRESIL_EINVAL);
-    EXPECT_TEXT("in use by another process or device");
+    (void)snprintf(told, sizeof told, "%s/registers is in use by another process or device", board.directory);
+    const pid_t child = another_user();
+    presil_device *d = NULL, *second = NULL;
+    EXPECT_STATUS(board_device(&board, 0, &d), PRESIL_EINVAL);
+    EXPECT_TEXT(told);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    d = open_board(0);
+    EXPECT_STATUS(board_device(&board, 0, &second), PRESIL_EINVAL); /* another device of this process */
+    EXPECT_TEXT(told);
     matmuls(d, 1);
     presil_device_close(d);
     d = open_board(0);

@@ -6,12 +6,15 @@
 
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -247,12 +250,65 @@ static void unusable_descriptors(void **state) {
     if (open_inherited(good, good, &t)) fail_msg("%s", error);
     inherited_refused(alike, alike, "is in use by another process or device");
     ops->close(t);
+    if (open_inherited(alike, alike, &t)) fail_msg("%s", error); /* although `good` is still open */
+    ops->close(t);
     /* All that have no file look like one to a lock: another's says nothing. */
     struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     assert_int_equal(fcntl(other, F_OFD_SETLK, &all), 0);
     inherited_refused(event, good, "can't be mapped");
     assert_int_equal(close(good) | close(is_short) | close(empty) | close(reading) | close(alike), 0);
     assert_int_equal(close(event) | close(other), 0);
+}
+
+/* ---- one user */
+/* A process that has the board, until it is killed. */
+static pid_t another_process(const char *text) {
+    int ends[2];
+    char opened = 0;
+    assert_int_equal(pipe(ends), 0);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        presil_transport *t = NULL;
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (open_spec(text, &t) || write(ends[1], "y", 1) != 1) _exit(1);
+        for (;;) (void)pause();
+    }
+    (void)close(ends[1]);
+    assert_int_equal(read(ends[0], &opened, 1), 1);
+    (void)close(ends[0]);
+    return child;
+}
+
+#define WITH(registers, memory)                                                                                        \
+    "chip = presil\nconfig = tiny\nregisters = regs bytes=4K " registers "\nmemory = mem base=0 bytes=8K " memory "\n"
+
+static void refused(const char *text, const char *part);
+
+static void memory_has_one_user(void **state) {
+    (void)state;
+    presil_transport *t = NULL, *other = NULL;
+    char told[160];
+    (void)snprintf(told, sizeof told, "%s/mem is in use by another process or device", directory);
+    const pid_t child = another_process(WITH("", ""));
+    refused(WITH("offset=4K", ""), told);
+    refused(WITH("offset=4K", "offset=4K"), told); /* a page of it is enough */
+    if (open_spec(WITH("offset=4K", "offset=8K"), &t)) fail_msg("%s", error);
+    ops->close(t);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    if (open_spec(WITH("offset=4K", ""), &t)) fail_msg("%s", error);
+    refused(WITH("", "offset=4K"), told); /* another device of this process */
+    const uint32_t ones = UINT32_MAX, id = 1;
+    uint32_t value = 0;
+    patch_file("regs", 4096, &ones, 4);
+    assert_int_equal(ops->read32(t, 0, &value), PRESIL_TRANSPORT_EIO);
+    patch_file("regs", 4096, &id, 4);
+    assert_int_equal(ops->reset(t), PRESIL_TRANSPORT_MEMORY_LOST);
+    refused(WITH("", "offset=4K"), told); /* locked again */
+    ops->close(t);
+    if (open_spec(WITH("", "offset=4K"), &other)) fail_msg("%s", error);
+    ops->close(other);
 }
 
 /* ---- a link that goes */
@@ -353,7 +409,9 @@ static void nonsense_is_refused(void **state) {
     refused(GOOD "memory = mem base=0x30000 bytes=many\n", "\"many\" found");
     refused(GOOD "memory = mem base=0x30000 bytes=4K wide\n", "\"wide\" is not known here");
     refused(GOOD "memory = mailbox base=0x30000 bytes=4K\n", "needs registers that are one");
-    refused(GOOD "memory = mem base=0x30000 bytes=128K\n", "has 65536 bytes");
+    refused(GOOD "memory = mem base=0x30000 bytes=128K offset=12K\n", "has 65536 bytes");
+    refused(GOOD "memory = mem base=0x30000 bytes=8K offset=8K\n", "the memory at 0x30000 is bytes of /tmp/");
+    refused(GOOD "memory = regs base=0x30000 bytes=8K\n", "regs that another line has: give each its offset=");
     refused(GOOD "memory = nowhere base=0x30000 bytes=4K\n", "nowhere can't be opened");
     refused(GOOD "memory = fd:x base=0x30000 bytes=4K\n", "fd:NUMBER of an open descriptor expected, \"fd:x\" found");
     refused(GOOD "memory = fd:-1 base=0x30000 bytes=4K\n", "fd:NUMBER of an open descriptor expected");
@@ -375,6 +433,7 @@ int main(void) {
                                        cmocka_unit_test_setup_teardown(inherited_descriptors, set_up, clean_up),
                                        cmocka_unit_test_setup_teardown(a_descriptor_closed_later, set_up, clean_up),
                                        cmocka_unit_test_setup_teardown(unusable_descriptors, set_up, clean_up),
+                                       cmocka_unit_test_setup_teardown(memory_has_one_user, set_up, clean_up),
                                        cmocka_unit_test_setup_teardown(all_ones, set_up, clean_up),
                                        cmocka_unit_test_setup_teardown(reset_by_a_register, set_up, clean_up),
                                        cmocka_unit_test_setup_teardown(an_eventfd_wakes, set_up, clean_up),
