@@ -8,6 +8,8 @@
  *   shifted=OPERAND  each channel has the next one's residual, scale, packed-bias or packed-scale
  *   loose       bounds of the step CLAMP are one wider
  *   swapped     the first two steps are done in the other order
+ *   few=N       operands of more than N channels (the last dimension) are refused
+ *   wide=N      a result of more than N channels is wrong, or one of operands of so many
  *   stray       each launch writes over its first input's page what is there already
  *   rough=R     declared tolerance
  */
@@ -125,11 +127,19 @@ static int64_t elements(const presil_operand *t) {
     return count;
 }
 
+static bool has_more(const struct work *w, const char *word) {
+    const char *most = asked(word);
+    bool more = most && w->output.ndim && w->output.shape[w->output.ndim - 1] > atoll(most);
+    for (uint32_t i = 0; most && i < w->op.input_count; i++)
+        more = more || (w->inputs[i].ndim && w->inputs[i].shape[w->inputs[i].ndim - 1] > atoll(most));
+    return more;
+}
+
 /* ---- planning: tried on zeros, wherever the operands lie */
 static int try_it(const struct work *w, presil_error_buffer *error) {
     extent at[PRESIL_OP_INPUTS] = {0};
     presil_reference *result = NULL;
-    int status = PRESIL_OK;
+    int status = has_more(w, "few=") ? fail(error, PRESIL_EUNSUPPORTED, "so many channels are too many") : PRESIL_OK;
     for (uint32_t i = 0; i < w->op.input_count && !status; i++) {
         const presil_operand *t = &w->inputs[i];
         if (elements(t) > MOST_ELEMENTS) status = fail(error, PRESIL_EUNSUPPORTED, "at most 65536 elements");
@@ -206,7 +216,8 @@ static void any_plan_free(presil_plan *plan) {
 /* ---- running */
 static void spoil(const struct work *w, uint8_t *element) {
     const char *kind = asked("wrong=");
-    if (!kind || strncmp(kind, presil_op_name(w->op.kind), strlen(kind)) != 0) return;
+    const bool wrong = kind && strncmp(kind, presil_op_name(w->op.kind), strlen(kind)) == 0;
+    if (!wrong && !has_more(w, "wide=")) return;
     const uint32_t dtype = w->output.dtype, bits = presil_dtype_bits(dtype);
     const bool real = dtype == PRESIL_BF16 || dtype == PRESIL_FP32 || dtype == PRESIL_FP16;
     element[bits / 8 ? bits / 8 - 1 : 0] ^= real ? 8 : 0; /* of the exponent */

@@ -62,6 +62,14 @@ def test_a_kind_is_swept_around_its_limit(chip):
     assert "sizes up to 2730" in asked("norm", chip)["text"]
 
 
+@pytest.mark.parametrize("name", ["conv", "pool"])
+def test_channels_are_asked_up_to_the_limit(name, chip):
+    found = asked(name, chip, "few=300")
+    assert found["status"] == "passed" and "sizes up to 300" in found["text"], found
+    found = asked(name, chip, "wide=1000")
+    assert found["status"] == "failed" and "expected (" in found["text"], found
+
+
 def test_a_chip_that_takes_multiples_is_run_with_multiples(monkeypatch):
     ran = []
 

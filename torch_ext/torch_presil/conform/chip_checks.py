@@ -306,9 +306,24 @@ def _convolutions(packed: bool) -> list:
     return cases
 
 
-@check("conv", "convolutions, their kernel as it lies, against the reference", OP, "PRESIL_OP_CONV = 2", "chip")
+@check(
+    "conv",
+    "convolutions, their kernel as it lies, against the reference, and at its limits",
+    OP,
+    "PRESIL_OP_CONV = 2",
+    "chip",
+)
 def convolutions(context) -> int:
-    return _run_all(context, _convolutions(False), "convolution by view")
+    count = _run_all(context, _convolutions(False), "convolution by view")
+    return count + _at_limits(context, [_many_inputs(types) for types in TYPES] + [_many_outputs(t) for t in TYPES])
+
+
+def _many_inputs(types: Types):
+    return lambda size: Convolution(types, (1, 4, 4, size), (3, 1, 1))
+
+
+def _many_outputs(types: Types):
+    return lambda size: Convolution(types, (1, 4, 4, 3), (size, 1, 1))
 
 
 @check(
@@ -322,7 +337,13 @@ def packed_convolutions(context) -> int:
     return _run_all(context, _convolutions(True), "convolution with packed weights", ask=False)
 
 
-@check("pool", "maximum and average over windows, against the reference", OP, "PRESIL_OP_POOL_MAX = 7", "chip")
+@check(
+    "pool",
+    "maximum and average over windows, against the reference, and at its limits",
+    OP,
+    "PRESIL_OP_POOL_MAX = 7",
+    "chip",
+)
 def pools(context) -> int:
     cases = [
         Pool(types, shape, kernel, stride, padding, largest)
@@ -335,7 +356,12 @@ def pools(context) -> int:
             ((1, 7, 7, 32), (7, 7), (1, 1), (0, 0)),
         )
     ]
-    return _run_all(context, cases, "pooling")
+    count = _run_all(context, cases, "pooling")
+    return count + _at_limits(context, [_many_pooled(types, largest) for types in POOLS for largest in (True, False)])
+
+
+def _many_pooled(types: Types, largest: bool):
+    return lambda size: Pool(types, (1, 4, 4, size), (2, 2), (2, 2), (0, 0), largest)
 
 
 def _largest(device, make, most: int) -> int:
@@ -368,6 +394,12 @@ def _at_limit(context, device, make, most: int = 4096) -> int:
                 raise Failed(f"{make(low + 1)} was refused by supports() and taken by plan()")
         context.notes.append(f"sizes up to {low}")
     return len(taken) + (0 < low < most)
+
+
+def _at_limits(context, makes: list) -> int:
+    """_at_limit() of each over channels."""
+    with _open(context) as device:
+        return sum(_at_limit(context, device, make) for make in makes)
 
 
 def _swept(name: str, context) -> int:
