@@ -18,7 +18,7 @@ typedef struct presil_jobs presil_jobs;
 
 typedef struct {
     uint32_t size;
-    uint32_t workers; /* processes; 0: PRESIL_JOBS, or presil_jobs_processors() */
+    uint32_t workers; /* processes; 0: PRESIL_JOBS, or presil_jobs_processors(), as for PRESIL_JOBS=0 */
     /* Of launches that wait or run, about, at most; a launch that finds no room waits for it, unless nothing runs. 0:
      * PRESIL_JOBS_MEMORY (bytes, or with K, M, G), or 1 GiB. */
     uint64_t bytes;

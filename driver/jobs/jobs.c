@@ -53,7 +53,10 @@ static int from_environment(const char *name, bool suffix, uint64_t *out, char *
 
 static int sizes(presil_jobs *jobs, const presil_jobs_options *o, char *text, size_t bytes) {
     uint64_t workers = presil_jobs_processors(), room = DEFAULT_BYTES, seconds = DEFAULT_START_SECONDS;
-    int status = o->workers ? PRESIL_OK : from_environment("PRESIL_JOBS", false, &workers, text, bytes);
+    const char *asked = getenv("PRESIL_JOBS"); /* 0: all processors, as 0 in Python */
+    int status = PRESIL_OK;
+    if (!o->workers && !(asked && strcmp(asked, "0") == 0))
+        status = from_environment("PRESIL_JOBS", false, &workers, text, bytes);
     if (!status && !o->bytes) status = from_environment("PRESIL_JOBS_MEMORY", true, &room, text, bytes);
     if (!status) status = from_environment("PRESIL_JOBS_ORDER", false, &jobs->order, text, bytes);
     if (!status) status = from_environment("PRESIL_JOBS_START", false, &seconds, text, bytes);

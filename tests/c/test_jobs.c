@@ -353,6 +353,19 @@ static void what_can_not_start_is_refused(void **state) {
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no process is left */
 }
 
+static void no_process_asked_for_means_all(void **state) {
+    (void)state;
+    setenv("PRESIL_JOBS", "0", 1);
+    device = open_device(PRESIL_MODE_MODEL, "soft");
+    const presil_jobs_options options = {.size = sizeof options, .build = "soft"};
+    const int found = presil_jobs_open(device, &options, &jobs, text, sizeof text);
+    unsetenv("PRESIL_JOBS");
+    if (found) fail_msg("presil_jobs_open: %d: %s", found, text);
+    assert_int_equal(stats().workers, presil_jobs_processors());
+    presil_jobs_close(jobs);
+    presil_device_close(device);
+}
+
 /* ---- processors */
 static void put(const char *folder, const char *name, const char *what) {
     char path[256];
@@ -455,6 +468,7 @@ int main(void) {
         cmocka_unit_test(many_launches_do_not_take_all_files),
         cmocka_unit_test(a_cancel_drops_launches_and_the_next_one_runs),
         cmocka_unit_test(what_can_not_start_is_refused),
+        cmocka_unit_test(no_process_asked_for_means_all),
         cmocka_unit_test(processors_are_those_of_the_quota),
         cmocka_unit_test(threads_at_once),
     };

@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -247,6 +248,7 @@ int main(int argc, char **argv) {
         (void)fputs("presil-job is started by Presil, with a socket as descriptor 3 (docs/jobs.md)\n", stderr);
         return 2;
     }
+    (void)fcntl(SOCKET, F_SETFD, FD_CLOEXEC); /* a program that the chip's library starts would keep it open */
     (void)signal(SIGINT, SIG_IGN);
     (void)setpriority(PRIO_PROCESS, 0, NICE);
     const presil_device_options options = arguments(argc, argv);
