@@ -64,6 +64,24 @@ def test_who_waits_sees_how_far_it_is():
     assert lines[-1] == "" and not lines[-2].strip() and quiet.getvalue() == "", lines
 
 
+class Shown(Exception):
+    pass
+
+
+def test_who_waits_sees_what_the_twin_has_not_run_yet():
+    def shown():
+        raise Shown
+
+    x = torch.randn(512, 512, dtype=torch.bfloat16).to("presil")
+    with launches(0):
+        product = x @ x
+        with pytest.raises(Shown):
+            show_while_waiting(0, Terminal(shown), patience=0.001)
+        torch.presil.reset_device()
+        torch.presil.synchronize()
+        del product
+
+
 def test_interrupt_on_a_terminal_leaves_nothing_to_be_raised_later(monkeypatch):
     with launches(6):
         monkeypatch.setattr(torch.presil, "show_while_waiting", functools.partial(show_while_waiting, patience=0.05))

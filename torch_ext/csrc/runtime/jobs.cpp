@@ -63,6 +63,19 @@ void wait_for_queue(presil_device* device) noexcept {
   presil_event_destroy(event);
 }
 
+// What the twin has not run yet is in no process's list.
+bool queue_is_empty_by(presil_device* device, std::chrono::steady_clock::time_point end) noexcept {
+  presil_event* event = nullptr;
+  if (!device || presil_event_create(device, &event)) return true;
+  bool empty = presil_event_record(event, nullptr) || presil_event_query(event);
+  while (!empty && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    empty = presil_event_query(event);
+  }
+  presil_event_destroy(event);
+  return empty;
+}
+
 struct JobsFailure {
   int status = PRESIL_OK;
   std::string text;
@@ -123,7 +136,10 @@ bool jobs_ready(int index, double seconds) noexcept {
   const UseJobs use(index);
   if (!use.jobs) return true;
   expect_interrupts();
-  return presil_jobs_ready(use.jobs, static_cast<uint64_t>(seconds * 1e9));
+  const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(static_cast<int64_t>(seconds * 1e9));
+  if (!queue_is_empty_by(opened(index), end)) return false;
+  const auto left = std::chrono::nanoseconds(end - std::chrono::steady_clock::now()).count();
+  return presil_jobs_ready(use.jobs, left > 0 ? static_cast<uint64_t>(left) : 0);
 }
 
 void settle_jobs(int index) noexcept {
