@@ -346,3 +346,5 @@ def test_a_simulator_of_another_chip_is_not_this_ones(name, given, tmp_path):
     ask = "from torch_presil import simulators; print(simulators._is_given('toy'))"
     done = python("-c", ask, PRESIL_LIBRARY_PATH=str(tmp_path))
     assert done.stdout.strip() == str(given), done.stderr
+    done = python("-c", ask, PRESIL_LIBRARY_PATH=str(tmp_path), PRESIL_CACHE=str(tmp_path))
+    assert done.stdout.strip() == "False", done.stderr

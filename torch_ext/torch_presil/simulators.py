@@ -70,13 +70,15 @@ def built() -> Path | None:
 
 
 def _is_given(chip: str) -> bool:
-    """Whether PRESIL_LIBRARY_PATH has a simulator of it: a chip of somebody's own, which can't be built here."""
+    """Whether PRESIL_LIBRARY_PATH has a simulator of it that is neither the package's nor built here: a chip of
+    somebody's own, whose sources nobody here knows."""
     places = [Path(place) for place in os.environ.get("PRESIL_LIBRARY_PATH", "").split(os.pathsep) if place]
     name = re.compile(rf"libpresil_sim_{re.escape(chip)}_[^_]+\.so")
     found = [
         library for place in places for library in place.glob("libpresil_sim_*.so") if name.fullmatch(library.name)
     ]
-    return any(cache() not in library.absolute().parents for library in found)
+    ours = {cache().resolve(), Path(__file__).resolve().parent}
+    return any(ours.isdisjoint(library.resolve().parents) for library in found)
 
 
 def ensure(chip: str = "base", force: bool = False, out=None) -> Path | None:
