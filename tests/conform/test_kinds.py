@@ -62,7 +62,7 @@ def test_a_kind_is_swept_around_its_limit(chip):
     assert "sizes up to 2730" in asked("norm", chip)["text"]
 
 
-@pytest.mark.parametrize("name", ["conv", "pool"])
+@pytest.mark.parametrize("name", ["conv", "layouts", "pool"])
 def test_channels_are_asked_up_to_the_limit(name, chip):
     found = asked(name, chip, "few=300")
     assert found["status"] == "passed" and "sizes up to 300" in found["text"], found

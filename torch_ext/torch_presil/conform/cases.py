@@ -267,6 +267,19 @@ class Convolution:
         return made
 
 
+def many_channels(packed: bool) -> list:
+    """Convolutions by size: the channels of the input, and of the output, in each type."""
+
+    def made(types: Types, of_input: bool):
+        def sized(size: int) -> Convolution:
+            c, o = (size, 3) if of_input else (3, size)
+            return Convolution(types, (1, 4, 4, c), (o, 1, 1), packed=packed)
+
+        return sized
+
+    return [made(types, of_input) for types in TYPES for of_input in (True, False)]
+
+
 @dataclass(frozen=True)
 class Pool:
     types: Types
@@ -297,3 +310,7 @@ class Pool:
         shape = tuple(op.outputs[0].shape[:4])
         op.inputs, op.outputs = [bench.tensor("input", x, self.types.operand)], [bench.output(shape, self.types.result)]
         return bench.compare(op, str(self))
+
+
+def many_pooled(types: Types, largest: bool):
+    return lambda size: Pool(types, (1, 4, 4, size), (2, 2), (2, 2), (0, 0), largest)

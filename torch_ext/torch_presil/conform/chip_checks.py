@@ -11,7 +11,7 @@ from pathlib import Path
 
 from . import device as d
 from . import sweep
-from .cases import TYPES, Bench, Convolution, Copying, Pool, Product, Types
+from .cases import TYPES, Bench, Convolution, Copying, Pool, Product, Types, many_channels, many_pooled
 from .checks import Failed, Skipped, check, expect, expect_equal
 from .chip_table import table
 from .context import pattern
@@ -315,26 +315,19 @@ def _convolutions(packed: bool) -> list:
 )
 def convolutions(context) -> int:
     count = _run_all(context, _convolutions(False), "convolution by view")
-    return count + _at_limits(context, [_many_inputs(types) for types in TYPES] + [_many_outputs(t) for t in TYPES])
-
-
-def _many_inputs(types: Types):
-    return lambda size: Convolution(types, (1, 4, 4, size), (3, 1, 1))
-
-
-def _many_outputs(types: Types):
-    return lambda size: Convolution(types, (1, 4, 4, 3), (size, 1, 1))
+    return count + _at_limits(context, many_channels(False))
 
 
 @check(
     "layouts",
-    "convolutions with weights that the chip packed: as with the kernel as it lies",
+    "convolutions with weights that the chip packed: as with the kernel as it lies, and at its limits",
     CHIP,
     "Packed weights: how many bytes",
     "chip",
 )
 def packed_convolutions(context) -> int:
-    return _run_all(context, _convolutions(True), "convolution with packed weights", ask=False)
+    count = _run_all(context, _convolutions(True), "convolution with packed weights", ask=False)
+    return count + _at_limits(context, many_channels(True))
 
 
 @check(
@@ -357,11 +350,21 @@ def pools(context) -> int:
         )
     ]
     count = _run_all(context, cases, "pooling")
-    return count + _at_limits(context, [_many_pooled(types, largest) for types in POOLS for largest in (True, False)])
+    return count + _at_limits(context, [many_pooled(types, largest) for types in POOLS for largest in (True, False)])
 
 
-def _many_pooled(types: Types, largest: bool):
-    return lambda size: Pool(types, (1, 4, 4, size), (2, 2), (2, 2), (0, 0), largest)
+def _answer_to(device, case) -> str | None:
+    """device.supported(), of packed weights too: these have to be packed to be asked about."""
+    if not getattr(case, "packed", False):
+        return device.supported(case.asked())
+    with Bench(device, None) as bench:
+        try:
+            weight = case.operands(bench, 1)[1]
+        except d.DeviceError as error:
+            if error.code != d.EUNSUPPORTED:
+                raise
+            return str(error)
+        return device.supported(case.asked(weight))
 
 
 def _largest(device, make, most: int) -> int:
@@ -369,7 +372,7 @@ def _largest(device, make, most: int) -> int:
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if device.supported(make(middle).asked()) is None else (low, middle - 1)
+        low, high = (middle, high) if _answer_to(device, make(middle)) is None else (low, middle - 1)
     return low
 
 
@@ -377,7 +380,7 @@ def _at_limit(context, device, make, most: int = 4096) -> int:
     """Runs the largest size that is taken, and the one below if that is taken too (a chip may want multiples); the next
     one is EUNSUPPORTED, and nothing is done."""
     low = _largest(device, make, most)
-    taken = [size for size in (low - 1, low) if size > 0 and device.supported(make(size).asked()) is None]
+    taken = [size for size in (low - 1, low) if size > 0 and _answer_to(device, make(size)) is None]
     for size in taken:
         with _bench(context, device) as bench:
             try:
