@@ -34,7 +34,10 @@ def test_transport_of_our_chips(name, tmp_path):
 @pytest.mark.parametrize(
     "name, skipped",
     [
-        ("stub_fast", {"matmul", "matmul-limits", "conv", "layouts", "pool", "activations", "scratch", *KINDS}),
+        (
+            "stub_fast",
+            {"matmul", "matmul-limits", "conv", "layouts", "pool", "steps", "activations", "scratch", *KINDS},
+        ),
         ("tiny_fast", {"pool", "activations", "scratch", *KINDS} - {"weight-gradient"}),
     ],
 )
