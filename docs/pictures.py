@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pictures of README.md and docs/waves.md, each from what a command prints or writes today.
 
-.venv/bin/python docs/pictures.py [NAME ...]     writes docs/pictures/NAME.svg and report.png
+.venv/bin/python docs/pictures.py [NAME ...]     writes docs/pictures/NAME.svg, report.png and perf.png
 """
 
 import os
@@ -84,21 +84,27 @@ def report(folder: Path) -> None:
     subprocess.run(command, check=True, capture_output=True, timeout=120)
 
 
+def perf(folder: Path) -> None:
+    """Timeline, stalls and roofline of ResNet-50."""
+    output_of(f"perf torchvision.models:resnet50 --png {PICTURES / 'perf.png'}", folder)
+
+
 def main() -> None:
-    wanted = sys.argv[1:] or [*SESSIONS, "report"]
+    others = {"report": report, "perf": perf}
+    wanted = sys.argv[1:] or [*SESSIONS, *others]
     PICTURES.mkdir(exist_ok=True)
     (ROOT / "build").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=ROOT / "build") as scratch:
         for name in wanted:
-            if name == "report":
-                if "regress" not in wanted:
+            if name in others:
+                if name == "report" and "regress" not in wanted:
                     terminal("regress", Path(scratch))
-                report(Path(scratch))
+                others[name](Path(scratch))
             elif name in SESSIONS:
                 terminal(name, Path(scratch))
             else:
-                raise SystemExit(f"{name}: one of {', '.join([*SESSIONS, 'report'])} expected")
-            print(PICTURES / f"{name}.{'png' if name == 'report' else 'svg'}")
+                raise SystemExit(f"{name}: one of {', '.join([*SESSIONS, *others])} expected")
+            print(PICTURES / f"{name}.{'png' if name in others else 'svg'}")
 
 
 if __name__ == "__main__":

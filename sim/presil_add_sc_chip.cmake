@@ -9,8 +9,8 @@
 #
 # Arguments as of presil_add_chip. Each build becomes the target presil_sc_<NAME>_<build>:
 # libpresil_sim_<NAME>_systemc.so (fast), _systemc_check, _systemc_trace.
-# Such a library exports the chip (sim/systemc/chip.h), for presil-vp and presil_tlm.h, and presil_transport_entry:
-# the default platform around it.
+# Such a library exports the chip (sim/systemc/chip_module.h), for presil-vp and presil_tlm.h, and
+# presil_transport_entry: the default platform around it.
 include_guard(GLOBAL)
 include(${CMAKE_CURRENT_LIST_DIR}/presil_add_chip.cmake)
 

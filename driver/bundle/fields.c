@@ -46,7 +46,7 @@ static const bundle_field tensor_rows[] = {
     ROW(presil_bundle_tensor, 1, BUNDLE_TEXT, name),         ROW(presil_bundle_tensor, 2, BUNDLE_TEXT, dtype),
     ROW(presil_bundle_tensor, 3, BUNDLE_U64, data),          ROW(presil_bundle_tensor, 4, BUNDLE_U64, element_bytes),
     ARRAY(presil_bundle_tensor, 5, BUNDLE_I64, shape, ndim), ARRAY(presil_bundle_tensor, 6, BUNDLE_I64, stride, ndim),
-    ROW(presil_bundle_tensor, 7, BUNDLE_U64, written),
+    ROW(presil_bundle_tensor, 7, BUNDLE_U64, written),       ROW(presil_bundle_tensor, 8, BUNDLE_U64, element_bits),
 };
 static const char *tensor_wrong(const void *value) {
     const presil_bundle_tensor *t = value;

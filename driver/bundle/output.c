@@ -22,6 +22,9 @@
 /* Tensors repeat nothing that is worth a search: Huffman codes alone make them as small as level 1 does, in a third of
  * the time. ENTROPY_LEVEL hardly searches; a long run of equal bytes is found nevertheless. */
 enum { DEFAULT_LEVEL = 1, ENTROPY_LEVEL = -200, ENTROPY_BYTES = PRESIL_BUNDLE_PIECE / 2 };
+/* Where a sample says that Huffman codes would save less than about a fifth, they are not tried: they cost more than
+ * all else of a capture. The sample has SAMPLES runs of RUN bytes. */
+enum { SAMPLES = 64, RUN = 64, LIKELY_VALUES = 54 };
 enum { MOST_LEVEL = 19, LEAST_COMPRESSED = 128, QUEUE_BYTES = 64 << 20, FAILURE_TEXT = 512 };
 
 struct bundle_output {
@@ -101,6 +104,19 @@ static bool entropy_alone(ZSTD_CCtx *zstd) {
            !ZSTD_isError(ZSTD_CCtx_setParameter(zstd, ZSTD_c_compressionLevel, ENTROPY_LEVEL));
 }
 
+/* How probable it is that two bytes of the sample are the same: as of LIKELY_VALUES values that come equally often
+ * (2^5.75; of bytes about a mean that is an entropy of 6 bits), or more. */
+static bool has_likely_values(const bundle_job *job) {
+    uint32_t counts[256] = {0};
+    uint64_t pairs = 0;
+    const uint64_t step = job->bytes / SAMPLES;
+    for (uint64_t i = 0; i < SAMPLES; i++) {
+        for (uint64_t k = 0; k < RUN; k++) counts[job->data[i * step + k]]++;
+    }
+    for (int i = 0; i < 256; i++) pairs += (uint64_t)counts[i] * counts[i];
+    return pairs * LIKELY_VALUES > (uint64_t)SAMPLES * RUN * SAMPLES * RUN;
+}
+
 static size_t compress(bundle_output *o, const bundle_job *job) {
     (void)ZSTD_CCtx_reset(o->zstd, ZSTD_reset_session_and_parameters);
     if (o->level || job->bytes < ENTROPY_BYTES || !entropy_alone(o->zstd)) {
@@ -114,6 +130,7 @@ static size_t compress(bundle_output *o, const bundle_job *job) {
 static const void *pack(bundle_output *o, const bundle_job *job, bundle_record_header *header) {
     header->stored_bytes = job->bytes;
     if (o->level < 0 || job->bytes < LEAST_COMPRESSED) return job->data;
+    if (!o->level && job->bytes >= ENTROPY_BYTES && !has_likely_values(job)) return job->data;
     const size_t room = ZSTD_compressBound(job->bytes);
     if (room > o->packed_bytes) {
         free(o->packed);

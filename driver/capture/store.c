@@ -217,12 +217,11 @@ int store_chip(presil_bundle_writer *writer, presil_device *device, const presil
 }
 
 /* ---- the launch */
-static const char *dtype_name(uint32_t dtype, uint64_t *bytes) {
-    *bytes = dtype == PRESIL_INT8 ? 1 : dtype == PRESIL_BF16 ? 2 : 4;
-    return dtype == PRESIL_INT8   ? "int8"
-           : dtype == PRESIL_BF16 ? "bfloat16"
-           : dtype == PRESIL_FP32 ? "float32"
-                                  : "int32";
+/* As PyTorch prints it. */
+static const char *dtype_name(uint32_t dtype) {
+    static const char *const names[] = {"int8",    "bfloat16", "float32",       "int32",       "uint8", "int16",
+                                        "float16", "int4",     "float8_e4m3fn", "float8_e5m2", "int64"};
+    return dtype < sizeof names / sizeof *names ? names[dtype] : "unknown";
 }
 
 static int put_commands(presil_bundle_group *group, const presil_capture_launch *launch, presil_bundle_id *out) {
@@ -251,8 +250,11 @@ int store_launch(presil_bundle_group *group, const presil_capture_launch *launch
                                             .shape = t->tensor.shape,
                                             .stride = t->tensor.stride,
                                             .ndim = t->tensor.ndim,
-                                            .written = t->written};
-        tensors[i].dtype = dtype_name(t->tensor.dtype, &tensors[i].element_bytes);
+                                            .written = t->written != 0};
+        const uint32_t bits = presil_dtype_bits(t->tensor.dtype);
+        tensors[i].dtype = dtype_name(t->tensor.dtype);
+        tensors[i].element_bytes = bits / 8; /* int4: 0, so that a reader without element_bits leaves it alone */
+        if (bits % 8) tensors[i].element_bits = (uint16_t)bits;
     }
     const presil_bundle_launch record = {.size = sizeof record,
                                          .mode = launch->mode,

@@ -7,6 +7,7 @@
  */
 #include "by_reference.h"
 #include "chip_writes.h"
+#include "conversions.h"
 #include "device.h"
 #include "device_memory.h"
 #include "fail.h"
@@ -23,6 +24,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Device memory as the host sees it, as far as the plan touches it. */
@@ -40,6 +42,38 @@ static void not_compared(presil_device *device, presil_report *report, const cha
     (void)snprintf(report->difference, sizeof report->difference, "not compared: %s", why);
     if (atomic_load(&device->run.not_compared) == 0)
         presil_warn("%s: not compared: %s. presil_device_get_verified() counts those that follow", report->label, why);
+}
+
+/* ---- activations in layouts of the chip's own, as they lie by their strides */
+typedef struct {
+    const presil_operand *tensor; /* NULL: the operand is not packed */
+    uint8_t *bytes, *first;       /* first: element [0, 0, ...] */
+} laid_out;
+
+static const packed_tensor *packed_of(const launch_layouts *uses, const presil_operand *t) {
+    for (uint32_t i = 0; uses && i < uses->count; i++) {
+        const packed_tensor *p = uses->at[i].tensor;
+        if (p->tensor.layout == t->layout && p->block.value == t->data.value) return p;
+    }
+    return NULL;
+}
+
+static int lay_out(const presil_device *device, const launch_layouts *uses, const presil_operand *t,
+                   const uint8_t *memory, laid_out *out) {
+    const packed_tensor *p = t->layout && !t->weights ? packed_of(uses, t) : NULL;
+    *out = (laid_out){.tensor = NULL};
+    if (!p) return PRESIL_OK;
+    out->bytes = calloc(1, p->hull.bytes);
+    if (!out->bytes)
+        return presil_fail(PRESIL_EHOSTMEM, "no host memory for %llu bytes to compare with",
+                           (unsigned long long)p->hull.bytes);
+    out->tensor = &p->tensor;
+    out->first = out->bytes + (p->tensor.data.value - p->hull.base.value);
+    const int status = device->chip_ops->unpack_activation(
+        device->chip, &p->tensor, memory + (p->block.value - device->memory.base.value), out->first);
+    return status
+               ? presil_fail(status, "the chip \"%s\" can't fetch a tensor from its own layout", device->chip_ops->name)
+               : PRESIL_OK;
 }
 
 /* ---- what differs */
@@ -96,19 +130,40 @@ static int stray_writes(presil_device *device, const presil_plan_info *info, pre
     return status;
 }
 
-static int compare(presil_device *device, const presil_operand *out, const presil_reference *expected,
-                   const presil_plan_info *info, presil_report *report) {
+static int compare(presil_device *device, const work_item *item, const presil_operand *out,
+                   const presil_reference *expected, const presil_plan_info *info, presil_report *report) {
     const uint8_t *memory;
     const presil_chip_limits *limits = &device->limits;
     presil_reference_difference d = {.size = sizeof d};
+    laid_out laid = {.tensor = NULL};
     int status = look(device, info, &memory);
-    if (status) return status;
-    if (out)
-        presil_reference_compare(expected, memory + (out->data.value - device->memory.base.value),
+    if (!status && out) status = lay_out(device, item->layouts, out, memory, &laid);
+    if (!status && out)
+        presil_reference_compare(expected,
+                                 laid.tensor ? laid.first : memory + (out->data.value - device->memory.base.value),
                                  limits->numerics == PRESIL_NUMERICS_TOLERANCE ? limits->tolerance : -1, &d);
-    if (d.differing) return element_differs(device, out, &d, report);
+    free(laid.bytes);
+    if (status) return status;
+    if (d.differing) return element_differs(device, laid.tensor ? laid.tensor : out, &d, report);
     status = stray_writes(device, info, report);
     if (!status) report->verified = 1;
+    return status;
+}
+
+/* What it comes to, from what memory holds now; NULL, with `why`: that is not known. */
+static int expect(const presil_device *device, const work_item *item, const uint8_t *memory, presil_reference **out,
+                  char *why, size_t bytes) {
+    const kept_op *kept = item->tensors->op;
+    const presil_op *op = presil_kept_op_get(kept);
+    laid_out laid[PRESIL_OP_INPUTS] = {{.tensor = NULL}};
+    const void *first[PRESIL_OP_INPUTS] = {NULL};
+    int status = PRESIL_OK;
+    for (uint32_t i = 0; i < op->input_count && !status; i++) {
+        status = lay_out(device, item->layouts, &op->inputs[i], memory, &laid[i]);
+        first[i] = laid[i].first;
+    }
+    if (!status) (void)presil_kept_op_compute(kept, memory, device->memory.base, first, out, why, bytes);
+    for (uint32_t i = 0; i < op->input_count; i++) free(laid[i].bytes);
     return status;
 }
 
@@ -122,16 +177,16 @@ int presil_launch_by_reference(presil_device *device, const work_item *item, con
     if (status) return status;
     const uint64_t start = presil_now_ns();
     const presil_operand *out = op ? presil_kept_op_output(op) : NULL;
-    const bool packed = out && out->layout;
+    const bool packed = out && out->layout && !packed_of(item->layouts, out);
     const bool outdated = op && item->list && presil_kept_op_outdated(op);
     if (packed) (void)snprintf(why, sizeof why, "its output is packed");
     if (outdated) (void)snprintf(why, sizeof why, "its weights were packed again since it was recorded");
-    if (op && !packed && !outdated)
-        (void)presil_kept_op_compute(op, memory, device->memory.base, &expected, why, sizeof why);
+    if (op && !packed && !outdated) status = expect(device, item, memory, &expected, why, sizeof why);
+    if (status) return status;
     report->twin_ns += presil_now_ns() - start;
     status = presil_launch_rtl(device, item->plan, info, item->seq, report);
     if (!status && expected)
-        status = compare(device, out, expected, info, report);
+        status = compare(device, item, out, expected, info, report);
     else if (!status)
         not_compared(device, report, why);
     presil_reference_free(expected);

@@ -4,7 +4,7 @@
 #include "device_memory.h"
 #include "fail.h"
 #include "life.h"
-#include "record.h"
+#include "recording.h"
 #include "presil_debug.h"
 
 #include <stdio.h>

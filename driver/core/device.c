@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Devices: opening, closing, mode, and everything that needs an idle device. */
 #include "device.h"
+#include "callbacks.h"
 #include "chip_writes.h"
 #include "choose_transport.h"
 #include "device_memory.h"
@@ -15,8 +16,7 @@
 #include "presil_heap.h"
 #include "queue.h"
 #include "ranges.h"
-#include "record.h"
-#include "report.h"
+#include "recording.h"
 #include "residency.h"
 #include "running.h"
 #include "scratch.h"

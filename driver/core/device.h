@@ -12,6 +12,8 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include "callbacks.h"
+#include "chip_writes.h"
 #include "conversions.h"
 #include "device_memory.h"
 #include "in_flight.h"
@@ -21,11 +23,9 @@
 #include "presil.h"
 #include "presil_chip.h"
 #include "queue.h"
-#include "report.h"
 #include "residency.h"
 #include "running.h"
 #include "scratch.h"
-#include "chip_writes.h"
 
 #define MOST_HANG_CYCLES (1ull << 40)
 

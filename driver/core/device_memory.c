@@ -18,7 +18,7 @@
 
 /* ---- the mapping */
 static int open_file(presil_device *device) {
-    device->memory.fd = memfd_create("presil", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    device->memory.fd = memfd_create("device memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (device->memory.fd < 0)
         return presil_fail(PRESIL_EHOSTMEM, "device memory: memfd_create failed: %s", strerror(errno));
     if (ftruncate(device->memory.fd, (off_t)device->memory.bytes))
@@ -183,6 +183,12 @@ bool presil_memory_is_beyond(const presil_device *device, uint64_t pages) {
     const uint64_t in_use = m->heap.counters[PRESIL_HEAP_PAGES][PRESIL_HEAP_ALL].current -
                             m->own[PRESIL_HEAP_PAGES][PRESIL_HEAP_ALL].current;
     return m->limit && (pages > m->limit || in_use > m->limit - pages);
+}
+
+void presil_memory_count_failure(presil_device *device) {
+    (void)pthread_mutex_lock(&device->memory.lock);
+    device->memory.heap.failures++;
+    (void)pthread_mutex_unlock(&device->memory.lock);
 }
 
 bool presil_memory_contains(const presil_device *device, presil_daddr address, uint64_t bytes) {

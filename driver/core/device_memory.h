@@ -40,6 +40,7 @@ int presil_memory_adopt(presil_device *device); /* of a transport that is open, 
 int presil_memory_reserve_commands(presil_device *device);
 bool presil_memory_is_own(const presil_device *device, uint32_t page);     /* a block there is not the user's */
 bool presil_memory_is_beyond(const presil_device *device, uint64_t pages); /* so many more, the limit; under the lock */
+void presil_memory_count_failure(presil_device *device); /* somebody's wish, however often it was tried */
 bool presil_memory_contains(const presil_device *device, presil_daddr address, uint64_t bytes);
 bool presil_memory_home_is_mapping(const presil_device *device);              /* else the transport has the bytes */
 uint8_t *presil_memory_at(const presil_device *device, presil_daddr address); /* in the mapping */

@@ -7,7 +7,7 @@
 #include "layouts.h"
 #include "look_at_plan.h"
 #include "queue.h"
-#include "record.h"
+#include "recording.h"
 #include "scratch.h"
 
 int presil_plan_enqueue(presil_device *device, presil_stream *stream, presil_plan *plan, launch_tensors *tensors,
@@ -26,10 +26,7 @@ int presil_plan_enqueue(presil_device *device, presil_stream *stream, presil_pla
                           .scratch = presil_scratch_of(&info),
                           .plan_ns = plan_ns,
                           .origin = presil_origin()};
-        status = presil_queue_push(device, stream, &item, false);
-        /* Blocks in layouts of the chip's own give way. */
-        if (status == PRESIL_ENOMEM && item.scratch.bytes && !presil_layouts_release(device))
-            status = presil_queue_push(device, stream, &item, false);
+        status = presil_launch_push(device, stream, &item);
     }
     if (status) {
         device->chip_ops->plan_free(plan);

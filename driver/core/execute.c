@@ -15,7 +15,7 @@
 #include "listeners.h"
 #include "peer.h"
 #include "queue.h"
-#include "record.h"
+#include "recording.h"
 #include "residency.h"
 #include "scratch.h"
 #include "weights.h"

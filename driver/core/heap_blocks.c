@@ -29,8 +29,9 @@ static int take(presil_device *device, const presil_pool *pool, uint64_t bytes, 
     presil_heap *heap = &device->memory.heap;
     (void)pthread_mutex_lock(&device->memory.lock);
     *beyond = presil_memory_is_beyond(device, pages);
-    if (*beyond) heap->failures++;
+    const uint64_t failures = heap->failures;
     const int status = *beyond ? PRESIL_HEAP_FULL : presil_heap_alloc(heap, pool ? pool->index : 0, pages, page);
+    heap->failures = failures; /* it may be tried again */
     if (!status) presil_heap_note_request(heap, *page, bytes);
     if (!status && device->residency.owned) presil_residency_owned(device, *page, pages);
     if (status) presil_heap_get_stats(heap, stats);
@@ -61,6 +62,7 @@ int presil_alloc(presil_device *device, presil_stream *stream, presil_pool *pool
         status = take(device, pool, bytes, &page, &beyond, &stats);
     if (status == PRESIL_HEAP_NO_HOST_MEMORY) return presil_fail(PRESIL_EHOSTMEM, "presil_alloc: host memory is full");
     if (status) {
+        presil_memory_count_failure(device);
         const char *why = beyond                              ? "more than the limit that was set"
                           : pages > device->memory.heap.pages ? "more than the device has"
                           : pages > device->memory.heap.pages - stats.allocated

@@ -29,9 +29,10 @@ struct flight {
     work_item item;
     presil_plan_info info;
     presil_report report;
-    uint64_t ns;  /* wall time spent on it */
-    int status;   /* it can't end well: a submit() failed, or it was with the chip when another one did */
-    bool unclear; /* the chip may have a part of it: to be reset when it is its turn */
+    uint64_t ns;     /* wall time spent on it */
+    uint64_t cycles; /* waited for it */
+    int status;      /* it can't end well: a submit() failed, or it was with the chip when another one did */
+    bool unclear;    /* the chip may have a part of it: to be reset when it is its turn */
     char text[ERROR_TEXT];
 };
 
@@ -160,7 +161,8 @@ static int wait_for(presil_device *device, flight *oldest) {
     if (status) (void)presil_fail(status, "%s", oldest->text);
     if (status) return oldest->unclear ? give_up(device, status, false) : status;
     for (uint32_t segment = 0; segment < oldest->info.segments && !status; segment++) {
-        status = presil_chip_reap(device, oldest->item.plan, &oldest->info, oldest->item.seq, &oldest->report, &told);
+        status = presil_chip_reap(device, oldest->item.plan, &oldest->info, oldest->item.seq, &oldest->report,
+                                  &oldest->cycles, &told);
         if (!status) device->flights.doorbells--;
     }
     return status ? give_up(device, status, told) : PRESIL_OK;

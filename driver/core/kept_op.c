@@ -158,8 +158,10 @@ const presil_operand *presil_kept_op_output(const kept_op *op) { return presil_o
 
 bool presil_kept_op_outdated(const kept_op *op) { return op->weights && atomic_load(&op->weights->replaced); }
 
-int presil_kept_op_compute(const kept_op *kept, const uint8_t *memory, presil_daddr base, presil_reference **out,
-                           char *text, size_t bytes) {
+const presil_op *presil_kept_op_get(const kept_op *op) { return &op->op; }
+
+int presil_kept_op_compute(const kept_op *kept, const uint8_t *memory, presil_daddr base, const void *const *laid,
+                           presil_reference **out, char *text, size_t bytes) {
     presil_operand inputs[PRESIL_OP_INPUTS];
     presil_op op = kept->op;
     presil_reference_call call = {.size = sizeof call, .op = &op};
@@ -168,6 +170,10 @@ int presil_kept_op_compute(const kept_op *kept, const uint8_t *memory, presil_da
         inputs[i] = kept->inputs[i];
         call.inputs[i] = memory + (inputs[i].data.value - base.value);
         if (!inputs[i].layout) continue;
+        if (!inputs[i].weights && laid[i]) {
+            call.inputs[i] = laid[i];
+            continue;
+        }
         if (!inputs[i].weights || !kept->weights) {
             (void)snprintf(text, bytes, "what its packed %s was packed from is not known: pack it in mode VERIFY",
                            inputs[i].name);

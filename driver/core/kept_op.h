@@ -22,9 +22,11 @@ void presil_kept_weights_drop(kept_weights *weights);
 /* A copy of all that the operator points to. weights: those of its packed operand, a reference, which moves here; NULL:
  * not known. NULL: no host memory. */
 kept_op *presil_keep_op(const presil_op *op, kept_weights *weights);
-/* With operands in `memory`, whose first byte is device address `base`; as presil_reference_compute(). */
-int presil_kept_op_compute(const kept_op *op, const uint8_t *memory, presil_daddr base, presil_reference **out,
-                           char *text, size_t bytes);
+/* With operands in `memory`, whose first byte is device address `base`; as presil_reference_compute(). laid: for each
+ * input that is packed and no weights, its element [0, 0, ...] as it lies by its strides. */
+int presil_kept_op_compute(const kept_op *op, const uint8_t *memory, presil_daddr base, const void *const *laid,
+                           presil_reference **out, char *text, size_t bytes);
+const presil_op *presil_kept_op_get(const kept_op *op);
 /* Its weights were packed again, or given up, since it was made: a list that is submitted later has other ones. */
 bool presil_kept_op_outdated(const kept_op *op);
 const presil_operand *presil_kept_op_output(const kept_op *op); /* NULL: it has none */

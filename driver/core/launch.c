@@ -2,6 +2,7 @@
 /* One launch: what is common to all modes (numbering, tracing, report). */
 #include "launch.h"
 #include "by_reference.h"
+#include "callbacks.h"
 #include "chip_writes.h"
 #include "conversions.h"
 #include "device.h"
@@ -12,7 +13,6 @@
 #include "on_chip.h"
 #include "presil_clock.h"
 #include "queue.h"
-#include "report.h"
 #include "running.h"
 #include "start.h"
 #include "verify.h"

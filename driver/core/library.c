@@ -9,6 +9,7 @@
 #include "device.h"
 #include "fail.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -38,12 +39,11 @@ static bool is_there(const char *directory, size_t length, const char *name, cha
 }
 
 /* PRESIL_LIBRARY_PATH (directories separated by colons), then beside libpresil (or the program that has it inside),
- * then its lib/, ../lib/ and ... */
-static int find_library(const char *name, char *path) {
-    const char *places = getenv("PRESIL_LIBRARY_PATH");
-    for (const char *at = places; at && *at;) {
+ * then its lib/, ../lib/ and ...; until look() says true. */
+static bool each_place(bool (*look)(void *context, const char *folder, size_t length), void *context) {
+    for (const char *at = getenv("PRESIL_LIBRARY_PATH"); at && *at;) {
         const size_t length = strcspn(at, ":");
-        if (is_there(at, length, name, path)) return PRESIL_OK;
+        if (look(context, at, length)) return true;
         at += length + (at[length] == ':');
     }
     static const char *const below[] = {"", "/lib", "/../lib", "/.."};
@@ -51,8 +51,26 @@ static int find_library(const char *name, char *path) {
     own_directory(own, sizeof own);
     for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
         (void)snprintf(folder, sizeof folder, "%s%s", own, below[i]);
-        if (is_there(folder, strlen(folder), name, path)) return PRESIL_OK;
+        if (look(context, folder, strlen(folder))) return true;
     }
+    return false;
+}
+
+typedef struct {
+    const char *name;
+    char *path;
+} wanted_file;
+
+static bool look_for_file(void *context, const char *folder, size_t length) {
+    const wanted_file *wanted = context;
+    return is_there(folder, length, wanted->name, wanted->path);
+}
+
+static int find_library(const char *name, char *path) {
+    char own[PATH_BYTES - 8];
+    if (each_place(look_for_file, &(wanted_file){name, path})) return PRESIL_OK;
+    const char *places = getenv("PRESIL_LIBRARY_PATH");
+    own_directory(own, sizeof own);
     return presil_fail(PRESIL_ENODEV,
                        "%s is neither in PRESIL_LIBRARY_PATH (%.150s) nor in %.150s: build it (cmake target %.*s), or "
                        "choose another chip or build",
@@ -156,6 +174,47 @@ static int find_chip(const presil_device *device, const char *chip, char *path) 
     const char *slash = device->library_path ? strrchr(device->library_path, '/') : NULL;
     if (slash && is_there(device->library_path, (size_t)(slash - device->library_path), name, path)) return PRESIL_OK;
     return find_library(name, path);
+}
+
+typedef struct {
+    char (*names)[CHIP_NAME_BYTES];
+    uint32_t count;
+} chip_names;
+
+static void add_name(chip_names *list, const char *name, size_t length) {
+    if (length == 0 || length >= CHIP_NAME_BYTES || list->count == MOST_CHIPS) return;
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (strlen(list->names[i]) == length && memcmp(list->names[i], name, length) == 0) return;
+    }
+    memcpy(list->names[list->count], name, length);
+    list->names[list->count++][length] = 0;
+}
+
+static bool look_for_chips(void *context, const char *folder, size_t length) {
+    static const char before[] = "libpresil_chip_", behind[] = ".so";
+    char path[PATH_BYTES];
+    (void)snprintf(path, sizeof path, "%.*s", (int)length, folder);
+    DIR *directory = length < sizeof path ? opendir(path) : NULL;
+    for (const struct dirent *entry; directory && (entry = readdir(directory));) {
+        const char *name = entry->d_name;
+        const size_t all = strlen(name), ends = sizeof before + sizeof behind - 2;
+        if (all > ends && strncmp(name, before, sizeof before - 1) == 0 &&
+            strcmp(name + all - (sizeof behind - 1), behind) == 0)
+            add_name(context, name + sizeof before - 1, all - ends);
+    }
+    if (directory) (void)closedir(directory);
+    return false;
+}
+
+static int name_order(const void *a, const void *b) { return strcmp(a, b); }
+
+uint32_t presil_library_chips(const presil_device *device, char names[MOST_CHIPS][CHIP_NAME_BYTES]) {
+    chip_names list = {names, 0};
+    const char *slash = device->library_path ? strrchr(device->library_path, '/') : NULL;
+    if (slash) (void)look_for_chips(&list, device->library_path, (size_t)(slash - device->library_path));
+    (void)each_place(look_for_chips, &list);
+    qsort(names, list.count, CHIP_NAME_BYTES, name_order);
+    return list.count;
 }
 
 int presil_library_chip(const presil_device *device, const char *chip, presil_chip_ops *out) {

@@ -7,7 +7,7 @@
 #include "life.h"
 #include "look_at_plan.h"
 #include "queue.h"
-#include "record.h"
+#include "recording.h"
 #include "scratch.h"
 #include "start.h"
 #include "presil_debug.h"

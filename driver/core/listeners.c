@@ -12,7 +12,7 @@
 #include "model.h"
 #include "queue.h"
 #include "ranges.h"
-#include "record.h"
+#include "recording.h"
 #include "residency.h"
 #include "running.h"
 #include "chip_writes.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One launch on the chip, from the doorbell to its counters; when it hangs or fails. */
 #include "on_chip.h"
+#include "callbacks.h"
+#include "chip_writes.h"
 #include "device.h"
 #include "device_memory.h"
 #include "fail.h"
@@ -9,11 +11,9 @@
 #include "presil_clock.h"
 #include "queue.h"
 #include "ranges.h"
-#include "report.h"
 #include "residency.h"
 #include "running.h"
 #include "start.h"
-#include "chip_writes.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -250,7 +250,8 @@ static int reap(rtl_launch *launch, presil_report *report) {
     else
         report->cycles += launch->cycles - before;
     device->link.done_count = 0;
-    return status ? presil_fail(status, "the counters can't be read") : PRESIL_OK;
+    if (!status) return PRESIL_OK;
+    return presil_fail(status, "reading the counters: %s", device->link.ops->last_error(device->link.handle));
 }
 
 static void prepare(rtl_launch *launch, presil_device *device, const presil_plan *plan, const presil_plan_info *info,
@@ -265,11 +266,13 @@ static void prepare(rtl_launch *launch, presil_device *device, const presil_plan
 }
 
 int presil_chip_reap(presil_device *device, const presil_plan *plan, const presil_plan_info *info, uint64_t seq,
-                     presil_report *report, bool *told) {
+                     presil_report *report, uint64_t *cycles, bool *told) {
     rtl_launch launch;
     prepare(&launch, device, plan, info, seq, report);
     launch.several = true;
+    launch.cycles = *cycles;
     const int status = reap(&launch, report);
+    *cycles = launch.cycles;
     *told = launch.told;
     return status;
 }

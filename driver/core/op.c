@@ -187,13 +187,12 @@ static const char *lasting_name(const char *name) {
     return "operand";
 }
 
-/* Outputs first. Packed operands are in the chip's order, and not told; nor are those that a presil_tensor can't say.
- */
+/* Outputs first. Packed operands are in the chip's order, and not told. */
 static void name_operands(presil_capture_tensor *list, size_t *count, const presil_operand *at, uint32_t operands,
                           uint32_t written) {
     for (uint32_t i = 0; i < operands; i++) {
         const presil_operand *t = &at[i];
-        if (t->layout || t->ndim == 0 || t->ndim > 4 || t->dtype > PRESIL_INT32) continue;
+        if (t->layout || t->ndim == 0) continue;
         presil_capture_tensor *to = &list[(*count)++];
         *to = (presil_capture_tensor){.name = lasting_name(t->name),
                                       .written = written,
@@ -256,12 +255,21 @@ static int plan(const presil_device *device, const presil_op *op, presil_plan **
     return status ? presil_fail(status, "%s: %s", op->label ? op->label : presil_op_name(op->kind), text) : PRESIL_OK;
 }
 
+/* Of a packed operand: its own bytes, or (nobody's weights) as many as its elements have. */
+static extent packed_extent(const presil_operand *t) {
+    int64_t bits = presil_dtype_bits(t->dtype);
+    extent e = {.fits = true};
+    for (uint32_t i = 0; i < t->ndim; i++) e.fits = e.fits && !__builtin_mul_overflow(bits, t->shape[i], &bits);
+    e.high = t->weights ? (int64_t)t->weights->bytes * 8 : bits;
+    return e;
+}
+
 /* For a plan that is thrown away: operands one behind the other, each at a page, none below the memory. */
 static void place(const presil_device *device, op_room *room) {
     uint64_t at = device->memory.base.value;
     for (uint32_t i = 0; i < room->op.input_count + room->op.output_count; i++) {
         presil_operand *t = i < room->op.input_count ? &room->inputs[i] : &room->outputs[i - room->op.input_count];
-        const extent e = extent_of(&room->op, t);
+        const extent e = t->layout ? packed_extent(t) : extent_of(&room->op, t);
         const uint64_t below = e.fits ? (uint64_t)-(e.low / 8) : 0, above = e.fits ? (uint64_t)(e.high / 8 + 1) : 0;
         at += (below + PRESIL_HEAP_PAGE - 1) / PRESIL_HEAP_PAGE * PRESIL_HEAP_PAGE;
         t->data.value = at;
@@ -287,10 +295,10 @@ static int ask(presil_device *device, op_room *room) {
     return status ? presil_fail(status, "%s: %s", op->label ? op->label : presil_op_name(op->kind), text) : PRESIL_OK;
 }
 
-/* Lists, and what is compared with the plain-C reference, work on tensors as they lie. */
+/* Lists work on tensors as they lie: they may be stored, and blocks in the chip's layouts have addresses of the moment.
+ */
 static bool wants_layouts(const presil_device *device, const presil_stream *stream) {
-    return device->chip_ops->activation && !stream->recording &&
-           (device->limits.has_executor || atomic_load(&device->mode) != PRESIL_MODE_VERIFY);
+    return device->chip_ops->activation && !stream->recording;
 }
 
 int presil_op_run(presil_device *device, presil_stream *stream, op_room *room) {

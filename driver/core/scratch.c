@@ -52,7 +52,10 @@ static int take_block(presil_device *device, const scratch_use *use) {
     uint32_t page = 0;
     presil_heap *heap = &device->memory.heap;
     drop_block(device);
-    if (presil_memory_is_beyond(device, pages) || presil_heap_alloc(heap, 0, pages, &page))
+    const uint64_t failures = heap->failures;
+    const bool full = presil_memory_is_beyond(device, pages) || presil_heap_alloc(heap, 0, pages, &page);
+    heap->failures = failures; /* it may be tried again: presil_launch_push() */
+    if (full)
         return presil_fail(PRESIL_ENOMEM, "out of device memory: the launch needs %llu bytes while it runs",
                            (unsigned long long)use->bytes);
     presil_heap_note_request(heap, page, use->bytes);

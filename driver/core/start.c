@@ -2,6 +2,7 @@
 /* Bringing a chip up: transport, identification, reset; and again after a failed launch. */
 #include "start.h"
 #include "bytes.h"
+#include "callbacks.h"
 #include "choose_transport.h"
 #include "conversions.h"
 #include "device.h"
@@ -10,15 +11,12 @@
 #include "io_map.h"
 #include "library.h"
 #include "queue.h"
-#include "report.h"
 #include "residency.h"
 #include "running.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define DEFAULT_CHIP "presil" /* of configurations that are given without a simulator */
 
 enum { MOST_OPTIONS = 4096 };
 
@@ -108,6 +106,7 @@ static int use_chip(presil_device *device, const presil_chip_ops *table, const c
     presil_chip *chip = NULL;
     const int status = table->create(config, &chip, &error);
     if (status) return presil_fail(status, "%s", text);
+    if (device->chip) device->chip_ops->destroy(device->chip);
     device->chip_table = *table;
     device->chip_ops = &device->chip_table;
     device->chip = chip;
@@ -179,16 +178,36 @@ static int take_names(presil_device *device) {
     return PRESIL_OK;
 }
 
-/* Of a configuration alone: the chip whose library was given; or DEFAULT_CHIP; or one that is named as it. */
-static int choose_by_config(presil_device *device) {
+static int use_library(presil_device *device, const char *name) {
     presil_chip_ops table;
-    int status = presil_library_chip(device, DEFAULT_CHIP, &table);
-    if (!status) status = use_chip(device, &table, device->config);
-    if (!status || device->chip_path || atomic_load(&device->mode) != PRESIL_MODE_MODEL) return status;
-    char unknown[ERROR_TEXT];
-    (void)snprintf(unknown, sizeof unknown, "%s", presil_error_text());
-    if (presil_library_chip(device, device->config, &table)) return presil_fail(PRESIL_EINVAL, "%s", unknown);
-    return use_chip(device, &table, device->config);
+    const int status = presil_library_chip(device, name, &table);
+    return status ? status : use_chip(device, &table, device->config);
+}
+
+/* Of a configuration alone: the chip whose library was given; or the one that has it, of all whose libraries are there.
+ */
+static int choose_by_config(presil_device *device) {
+    if (device->chip_path) return use_library(device, NULL);
+    char names[MOST_CHIPS][CHIP_NAME_BYTES], refused[ERROR_TEXT / 2] = "", why[ERROR_TEXT];
+    const uint32_t count = presil_library_chips(device, names);
+    const char *found = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        const size_t used = strlen(refused);
+        if (use_library(device, names[i])) {
+            (void)snprintf(why, sizeof why, "; %s: %.300s", names[i], presil_error_text());
+            if (used + strlen(why) < sizeof refused) strcpy(refused + used, why);
+        } else if (!found) {
+            found = names[i];
+        } else {
+            return presil_fail(PRESIL_EINVAL,
+                               "the chips \"%s\" and \"%s\" both have a configuration \"%s\": say which by the path of "
+                               "its library (PRESIL_CHIP_LIBRARY)",
+                               found, names[i], device->config);
+        }
+    }
+    if (found) return PRESIL_OK;
+    return presil_fail(PRESIL_EINVAL, "no chip has a configuration \"%s\"%s", device->config,
+                       count ? refused : ": no libpresil_chip_*.so is in PRESIL_LIBRARY_PATH or beside libpresil");
 }
 
 /* What the simulator library or the server says it is. */

@@ -6,7 +6,7 @@
 #include "layouts.h"
 #include "life.h"
 #include "queue.h"
-#include "record.h"
+#include "recording.h"
 #include "settle.h"
 
 #include <stdlib.h>

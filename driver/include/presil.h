@@ -140,8 +140,8 @@ typedef struct {
      * life from the chip. 0: PRESIL_WATCHDOG_SECONDS, or 10 s. */
     uint64_t hang_ns;
     /* Path of the chip's library (presil_chip.h). NULL: PRESIL_CHIP_LIBRARY, or libpresil_chip_<name>.so of the chip
-     * that the simulator library or the server says it is, or else of the first of "presil" and `config` that has the
-     * configuration. */
+     * that the simulator library or the server says it is; where neither is given, of the one chip that has the
+     * configuration, of all whose libraries are in PRESIL_LIBRARY_PATH and beside libpresil. */
     const char *chip_library;
 } presil_device_options;
 

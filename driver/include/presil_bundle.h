@@ -98,7 +98,9 @@ typedef struct {
     presil_daddr data; /* of element 0, 0, ... */
     uint64_t element_bytes;
     const int64_t *shape, *stride; /* ndim each; strides in elements */
-    uint32_t ndim, written;        /* written: 1 if the launch writes it */
+    uint32_t ndim;
+    uint16_t written;      /* 1 if the launch writes it */
+    uint16_t element_bits; /* 4: two elements in a byte, the first below, and element_bytes is 0; else 0 */
 } presil_bundle_tensor;
 
 /* LAUNCH. */

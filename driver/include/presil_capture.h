@@ -22,11 +22,18 @@ typedef struct {
     presil_daddr base;
 } presil_capture_bytes;
 
+/* As presil_tensor, of any dtype, and with as many dimensions as operators have. */
+typedef struct {
+    presil_daddr data;
+    uint32_t dtype, ndim;
+    int64_t shape[PRESIL_OP_DIMS], stride[PRESIL_OP_DIMS];
+} presil_capture_view;
+
 typedef struct {
     const char *name; /* "input", "output", "a", ...; static */
     uint32_t written; /* 1: the launch writes it */
     uint32_t reserved0;
-    presil_tensor tensor;
+    presil_capture_view tensor;
 } presil_capture_tensor;
 
 /* The commands of a launch that has ended: see keep(). */

@@ -109,6 +109,7 @@ typedef struct {
                                                                 PRESIL_KIT_ADDRESSES; how many */
     /* Whether all that a command touches stands in the plan's reads and writes: asked of what was stored. */
     bool (*inside)(const struct presil_plan *plan, const void *command);
+    bool apart; /* each command has a doorbell of its own: plan_info() says so many segments, one if there is none */
 } presil_kit_commands;
 
 struct presil_plan {
@@ -199,7 +200,7 @@ static inline int presil_kit_plan_info(const presil_plan *p, presil_plan_info *o
                                   .descriptors = p->count,
                                   .signature = p->signature,
                                   .estimate = p->estimate,
-                                  .segments = 1,
+                                  .segments = p->of->apart && p->count ? p->count : 1,
                                   .reads = p->reads.list,
                                   .writes = p->writes.list,
                                   .read_count = p->reads.count,
@@ -352,7 +353,8 @@ static inline bool presil_kit_small(int64_t count, int64_t stride) {
 
 /* Of a stored view only what no arithmetic on it can break. */
 static inline bool presil_kit_sane(const presil_kit_view *v) {
-    bool sane = v->channels > 0 && v->channels <= PRESIL_KIT_REACH && v->block > 0 && v->stride[3] > 0;
+    bool sane = v->channels > 0 && v->channels <= PRESIL_KIT_REACH && v->stride[3] > 0;
+    sane = sane && (v->blocked ? v->block > 0 : v->block >= 0); /* of one not in blocks nobody asks how far they are */
     for (int d = 0; d < 4; d++)
         sane = sane && v->shape[d] <= PRESIL_KIT_REACH && presil_kit_small(v->shape[d], v->stride[d]);
     return sane && presil_kit_small(presil_kit_blocks(v), v->block) && presil_kit_small(v->channels, v->stride[3]);

@@ -44,7 +44,8 @@ typedef struct {
     const char *path;           /* of the socket, at most 107 bytes. A socket file that nobody answers on is replaced */
     presil_transport_info info; /* what the client is told. PRESIL_CAP_MAPS is set and cleared by the library */
     uint32_t once;              /* 1: presil_serve_next ends when the first client has gone */
-    uint32_t reserved0;
+    uint32_t polls; /* 1: the wait() that presil_serve_transport calls calls presil_serve_poll itself, which spares a
+                       second thread; it has neither cancel nor progress */
     const volatile int
         *stop; /* non-zero (from a signal handler, say): presil_serve_next and presil_serve_poll end; may be NULL */
     void (*log)(void *context, const char *text); /* clients coming and going, breaches of the protocol; may be NULL */

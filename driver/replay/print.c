@@ -72,7 +72,8 @@ void print_launch(const replayed *l) {
                                           : "not as before");
     if (*l->error) (void)printf("          %s\n", l->error);
     if (l->recorded_status)
-        (void)printf("          when it was captured: %s\n", presil_status_name((presil_status)l->recorded_status));
+        (void)printf("          when it was captured: %s%s\n", presil_status_name((presil_status)l->recorded_status),
+                     l->known_byte ? "; of what it should have written the first wrong byte alone is known" : "");
     (void)fflush(stdout);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* replay.h - the parts of presil-replay: arguments and the loop (main.c), one launch (run_launch.c), comparing with
- * what was recorded (compare.c), the first command that differs (bisect.c) and the way of what is wrong from there
- * (way.c), the smallest launch that fails alike (minimize.c), a testbench (export_sv.c), tables and JSON (print.c),
- * JUnit (junit.c). */
+ * what was recorded (compare_writes.c), the first command that differs (bisect.c) and the way of what is wrong from
+ * there (way.c), the smallest launch that fails alike (minimize.c), a testbench (export_sv.c), tables and JSON
+ * (print.c), JUnit (junit.c). */
 #ifndef PRESIL_REPLAY_H
 #define PRESIL_REPLAY_H
 
@@ -65,6 +65,7 @@ typedef struct {
     bits_outcome bits;
     first_difference difference;
     uint64_t compared, stray, missing; /* bytes */
+    bool known_byte;                   /* compared is the one byte that is known of what it should write */
     double seconds;                    /* inside the transport and the model */
     int outcome;                       /* one of the exit statuses */
     injection injected;
@@ -138,7 +139,7 @@ __attribute__((format(printf, 2, 3))) int replay_fail(int status, const char *fo
 /* ---- inject.c */
 int replay_injected(replay *r, uint64_t place, replayed *out);
 
-/* ---- compare.c: in the listener's end() */
+/* ---- compare_writes.c: in the listener's end() */
 void replay_compare(replay *r, const presil_capture_launch *launch, const presil_report *report,
                     const presil_capture_bytes *writes);
 void probe_compare(const replay *r, const presil_capture_launch *launch, const presil_report *report);

@@ -7,7 +7,8 @@
 namespace presil {
 
 enum : uint8_t { kFixed = 0, kIncr = 1, kWrap = 2 };
-constexpr unsigned kPageBytes = 4096;  // no burst crosses it
+enum : uint8_t { kOkay = 0, kSlverr = 2, kDecerr = 3 };  // responses
+constexpr unsigned kPageBytes = 4096;                    // no burst crosses it
 
 // A burst as its request has it; `address` moves on with its beats.
 struct BurstShape {

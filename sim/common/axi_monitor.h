@@ -26,8 +26,10 @@ class HandshakeMonitor {
   HandshakeMonitor(const char* side, const char* prefix, const char* const (&names)[kFields])
       : side_(side), prefix_(prefix), names_(names) {}
 
-  // Throws Stopped.
-  void sample(bool valid, bool ready, const Payload& p) {
+  // payload: makes the one of now, where it is looked at. Throws Stopped.
+  template <class Make> void sample(bool valid, bool ready, Make payload) {
+    if (!waits_ && (!valid || ready)) return;
+    const Payload p = payload();
     if (waits_) compare(valid, p);
     waits_ = valid && !ready;
     if (waits_) keep(p);
@@ -78,16 +80,20 @@ class AxiMonitor {
   // Pins: members named as the ports of the chip.
   template <class Pins> void sample(const Pins& p) {
     static_assert(sizeof p.m_axi_wdata <= HandshakeMonitor::kMaxBytes, "a beat has at most 128 bytes");
+    using Payload = HandshakeMonitor::Payload;
     ar_.sample(p.m_axi_arvalid, p.m_axi_arready,
-               {{p.m_axi_araddr, p.m_axi_arlen, p.m_axi_arsize, p.m_axi_arburst, p.m_axi_arid}});
+               [&] { return Payload{{p.m_axi_araddr, p.m_axi_arlen, p.m_axi_arsize, p.m_axi_arburst, p.m_axi_arid}}; });
     aw_.sample(p.m_axi_awvalid, p.m_axi_awready,
-               {{p.m_axi_awaddr, p.m_axi_awlen, p.m_axi_awsize, p.m_axi_awburst, p.m_axi_awid}});
-    HandshakeMonitor::Payload w{{p.m_axi_wlast}, bytes(p.m_axi_wdata), bytes(p.m_axi_wstrb), sizeof p.m_axi_wdata};
-    memcpy(w.fields + 1, &p.m_axi_wstrb, sizeof p.m_axi_wdata < 8 ? 1 : sizeof p.m_axi_wdata / 8);
-    w_.sample(p.m_axi_wvalid, p.m_axi_wready, w);
-    r_.sample(p.m_axi_rvalid, p.m_axi_rready,
-              {{p.m_axi_rresp, p.m_axi_rlast, p.m_axi_rid}, bytes(p.m_axi_rdata), nullptr, sizeof p.m_axi_rdata});
-    b_.sample(p.m_axi_bvalid, p.m_axi_bready, {{p.m_axi_bresp, p.m_axi_bid}});
+               [&] { return Payload{{p.m_axi_awaddr, p.m_axi_awlen, p.m_axi_awsize, p.m_axi_awburst, p.m_axi_awid}}; });
+    w_.sample(p.m_axi_wvalid, p.m_axi_wready, [&] {
+      Payload w{{p.m_axi_wlast}, bytes(p.m_axi_wdata), bytes(p.m_axi_wstrb), sizeof p.m_axi_wdata};
+      memcpy(w.fields + 1, &p.m_axi_wstrb, sizeof p.m_axi_wdata < 8 ? 1 : sizeof p.m_axi_wdata / 8);
+      return w;
+    });
+    r_.sample(p.m_axi_rvalid, p.m_axi_rready, [&] {
+      return Payload{{p.m_axi_rresp, p.m_axi_rlast, p.m_axi_rid}, bytes(p.m_axi_rdata), nullptr, sizeof p.m_axi_rdata};
+    });
+    b_.sample(p.m_axi_bvalid, p.m_axi_bready, [&] { return Payload{{p.m_axi_bresp, p.m_axi_bid}}; });
   }
 
   void forget() {
@@ -112,11 +118,12 @@ class AxiMonitor {
 class AxilMonitor {
  public:
   template <class Pins> void sample(const Pins& p) {
-    ar_.sample(p.s_axil_arvalid, p.s_axil_arready, {{p.s_axil_araddr}});
-    aw_.sample(p.s_axil_awvalid, p.s_axil_awready, {{p.s_axil_awaddr}});
-    w_.sample(p.s_axil_wvalid, p.s_axil_wready, {{p.s_axil_wdata, p.s_axil_wstrb}});
-    r_.sample(p.s_axil_rvalid, p.s_axil_rready, {{p.s_axil_rdata, p.s_axil_rresp}});
-    b_.sample(p.s_axil_bvalid, p.s_axil_bready, {{p.s_axil_bresp}});
+    using Payload = HandshakeMonitor::Payload;
+    ar_.sample(p.s_axil_arvalid, p.s_axil_arready, [&] { return Payload{{p.s_axil_araddr}}; });
+    aw_.sample(p.s_axil_awvalid, p.s_axil_awready, [&] { return Payload{{p.s_axil_awaddr}}; });
+    w_.sample(p.s_axil_wvalid, p.s_axil_wready, [&] { return Payload{{p.s_axil_wdata, p.s_axil_wstrb}}; });
+    r_.sample(p.s_axil_rvalid, p.s_axil_rready, [&] { return Payload{{p.s_axil_rdata, p.s_axil_rresp}}; });
+    b_.sample(p.s_axil_bvalid, p.s_axil_bready, [&] { return Payload{{p.s_axil_bresp}}; });
   }
 
   void forget() {

@@ -4,7 +4,7 @@
 #pragma once
 #include <cstdint>
 
-#include "registers.h"
+#include "register_rules.h"
 
 namespace presil {
 

@@ -4,7 +4,7 @@
 #pragma once
 #include <cstdint>
 
-#include "random.h"
+#include "counter_random.h"
 
 namespace presil {
 

@@ -32,12 +32,12 @@
 #include <vector>
 
 #include "axi_memory.h"
-#include "device_memory.h"
 #include "guard.h"
+#include "mapped_memory.h"
 #include "presil_transport.h"
-#include "registers.h"
-#include "settings.h"
+#include "register_rules.h"
 #include "stopped.h"
+#include "transport_settings.h"
 #include "waiter.h"
 #include "write_times.h"
 

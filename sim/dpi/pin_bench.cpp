@@ -23,41 +23,19 @@ template <unsigned kBytes> class Bench final : public PinBench {
 
  private:
   void take_bus(const FromChip& c) override {
-    AxiPins<kBytes>& p = pins_;
-    p.m_axi_araddr = c.araddr;
-    p.m_axi_arid = c.arid;
-    p.m_axi_arlen = c.arlen;
-    p.m_axi_arsize = c.arsize;
-    p.m_axi_arburst = c.arburst;
-    p.m_axi_arvalid = c.arvalid;
-    p.m_axi_awaddr = c.awaddr;
-    p.m_axi_awid = c.awid;
-    p.m_axi_awlen = c.awlen;
-    p.m_axi_awsize = c.awsize;
-    p.m_axi_awburst = c.awburst;
-    p.m_axi_awvalid = c.awvalid;
-    p.m_axi_wlast = c.wlast;
-    p.m_axi_wvalid = c.wvalid;
-    p.m_axi_rready = c.rready;
-    p.m_axi_bready = c.bready;
+#define PRESIL_TAKE(name, type) pins_.m_axi_##name = c.name;
+    PRESIL_AXI_OUTPUTS(PRESIL_TAKE)
+#undef PRESIL_TAKE
     if (!c.wvalid) return;
-    memcpy(p.m_axi_wdata, c.wdata, sizeof p.m_axi_wdata);
-    memcpy(p.m_axi_wstrb, c.wstrb, sizeof p.m_axi_wstrb);
+    memcpy(pins_.m_axi_wdata, c.wdata, sizeof pins_.m_axi_wdata);
+    memcpy(pins_.m_axi_wstrb, c.wstrb, sizeof pins_.m_axi_wstrb);
   }
 
   void give_bus(ToChip* c) const override {
-    const AxiPins<kBytes>& p = pins_;
-    c->arready = p.m_axi_arready;
-    c->awready = p.m_axi_awready;
-    c->wready = p.m_axi_wready;
-    c->rid = p.m_axi_rid;
-    c->rresp = p.m_axi_rresp;
-    c->rlast = p.m_axi_rlast;
-    c->rvalid = p.m_axi_rvalid;
-    c->bid = p.m_axi_bid;
-    c->bresp = p.m_axi_bresp;
-    c->bvalid = p.m_axi_bvalid;
-    memcpy(c->rdata, p.m_axi_rdata, sizeof p.m_axi_rdata);
+#define PRESIL_GIVE(name, type) c->name = pins_.m_axi_##name;
+    PRESIL_AXI_INPUTS(PRESIL_GIVE)
+#undef PRESIL_GIVE
+    memcpy(c->rdata, pins_.m_axi_rdata, sizeof pins_.m_axi_rdata);
   }
 
   void sample() override {
@@ -75,15 +53,9 @@ template <unsigned kBytes> class Bench final : public PinBench {
 
 std::unique_ptr<PinBench> PinBench::make(unsigned word, uint32_t registers, const presil_transport_info& info,
                                          std::function<void()> serve) {
-  switch (word) {
-    case 4: return std::make_unique<Bench<4>>(registers, info, std::move(serve));
-    case 8: return std::make_unique<Bench<8>>(registers, info, std::move(serve));
-    case 16: return std::make_unique<Bench<16>>(registers, info, std::move(serve));
-    case 32: return std::make_unique<Bench<32>>(registers, info, std::move(serve));
-    case 64: return std::make_unique<Bench<64>>(registers, info, std::move(serve));
-    case 128: return std::make_unique<Bench<128>>(registers, info, std::move(serve));
-    default: return nullptr;
-  }
+  return of_word(word, [&](auto bytes) -> std::unique_ptr<PinBench> {
+    return std::make_unique<Bench<decltype(bytes)::value>>(registers, info, std::move(serve));
+  });
 }
 
 PinBench::PinBench(uint32_t registers, const presil_transport_info& info, std::function<void()> serve)
@@ -145,30 +117,18 @@ bool PinBench::over() {
 
 void PinBench::take(const FromChip& c) {
   take_bus(c);
-  AxilPins& p = axil_pins_;
-  p.s_axil_awready = c.axil_awready;
-  p.s_axil_wready = c.axil_wready;
-  p.s_axil_bvalid = c.axil_bvalid;
-  p.s_axil_bresp = c.axil_bresp;
-  p.s_axil_arready = c.axil_arready;
-  p.s_axil_rvalid = c.axil_rvalid;
-  p.s_axil_rresp = c.axil_rresp;
-  p.s_axil_rdata = c.axil_rdata;
+#define PRESIL_TAKE(name, type) axil_pins_.s_axil_##name = c.axil_##name;
+  PRESIL_AXIL_OUTPUTS(PRESIL_TAKE)
+#undef PRESIL_TAKE
   irq_ = c.irq;
 }
 
 void PinBench::give(ToChip* c) const {
-  const AxilPins& p = axil_pins_;
   give_bus(c);
+#define PRESIL_GIVE(name, type) c->axil_##name = axil_pins_.s_axil_##name;
+  PRESIL_AXIL_INPUTS(PRESIL_GIVE)
+#undef PRESIL_GIVE
   c->rst = held_ || (activity_ == kReset && reset_.pin());
-  c->axil_awaddr = p.s_axil_awaddr;
-  c->axil_wdata = p.s_axil_wdata;
-  c->axil_awvalid = p.s_axil_awvalid;
-  c->axil_wvalid = p.s_axil_wvalid;
-  c->axil_bready = p.s_axil_bready;
-  c->axil_araddr = p.s_axil_araddr;
-  c->axil_arvalid = p.s_axil_arvalid;
-  c->axil_rready = p.s_axil_rready;
 }
 
 // ---- of the fiber

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pins of a chip whose clock a simulator owns, one edge at a time (rising, falling), as a bench for code that waits
 // for cycles: that runs on a fiber, which is left while they pass. What happens in a cycle is as in the plain harness
-// (sim/harness/bench.h): the same requests give the same cycles.
+// (sim/harness/rtl_bench.h): the same requests give the same cycles.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -13,28 +13,29 @@
 #include "axi_pins.h"
 #include "axil_master.h"
 #include "fiber.h"
+#include "presil_serve.h"
 #include "waiter.h"
 
 namespace presil {
 
-// In C's order what presil_dpi.sv declares from the highest bits down.
-struct __attribute__((packed)) FromChip {
+// In C's order what presil_dpi.sv declares from the highest bits down; they lie where the simulator has them.
+struct __attribute__((packed, may_alias)) FromChip {
   uint8_t irq, axil_rvalid, axil_rresp, axil_arready, axil_bvalid, axil_bresp, axil_wready, axil_awready;
-  uint8_t rready, arvalid, arburst, arsize, arlen, arid;
-  uint8_t bready, wvalid, wlast, awvalid, awburst, awsize, awlen, awid;
-  uint32_t axil_rdata;
+  uint8_t rready, arvalid, arburst, arsize, arlen;
+  uint8_t bready, wvalid, wlast, awvalid, awburst, awsize, awlen;
+  uint32_t axil_rdata, arid, awid;
   uint64_t araddr, awaddr;
   uint8_t wstrb[16], wdata[128];
 };
 
-struct __attribute__((packed)) ToChip {
-  uint8_t rst, axil_rready, axil_arvalid, axil_bready, axil_wvalid, axil_awvalid;
-  uint8_t rvalid, rlast, rresp, rid, arready, bvalid, bresp, bid, wready, awready;
-  uint32_t axil_araddr, axil_awaddr, axil_wdata;
+struct __attribute__((packed, may_alias)) ToChip {
+  uint8_t rst, axil_rready, axil_arvalid, axil_bready, axil_wstrb, axil_wvalid, axil_awvalid;
+  uint8_t rvalid, rlast, rresp, arready, bvalid, bresp, wready, awready;
+  uint32_t rid, bid, axil_araddr, axil_awaddr, axil_wdata;
   uint8_t rdata[128];
 };
 
-static_assert(sizeof(FromChip) * 8 == 1488 && sizeof(ToChip) * 8 == 1248, "as in presil_dpi.sv");
+static_assert(sizeof(FromChip) * 8 == 1536 && sizeof(ToChip) * 8 == 1304, "as in presil_dpi.sv");
 
 class PinBench : public Waitable {
  public:
@@ -55,6 +56,8 @@ class PinBench : public Waitable {
   // ---- of the fiber; what passes cycles throws Stopped
   // The bench whose fiber runs.
   static PinBench* current();
+  void serves(presil_server* server) { server_ = server; }
+  bool cancelled(uint64_t cycles) override { return presil_serve_poll(server_, cycles) == PRESIL_WAIT_CANCELLED; }
   const volatile int* stop() const { return &stop_; }
   const presil_transport_info& info() const { return info_; }
   uint32_t registers() const { return registers_; }
@@ -108,6 +111,7 @@ class PinBench : public Waitable {
 
   const uint32_t registers_;
   const presil_transport_info info_;
+  presil_server* server_ = nullptr;
   Fiber fiber_;
   Activity activity_ = kNone;  // what the fiber waits for
   uint64_t left_ = 0;          // cycles of kRun

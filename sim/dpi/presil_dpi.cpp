@@ -3,7 +3,6 @@
 #include <svdpi.h>
 
 #include <cstdio>
-#include <cstring>
 #include <memory>
 
 #include "pin_bench.h"
@@ -43,10 +42,11 @@ bool serve(Serving* s, const char* socket) {
   o.log = say;
   o.info = s->bench->info();
   o.stop = s->bench->stop();
+  o.polls = 1;
   char error[256] = "";
-  if (presil_serve_open(&o, &s->server, error, sizeof error) == 0) return true;
-  say(nullptr, error);
-  return false;
+  const bool opened = presil_serve_open(&o, &s->server, error, sizeof error) == 0;
+  opened ? s->bench->serves(s->server) : say(nullptr, error);
+  return opened;
 }
 
 }  // namespace
@@ -76,20 +76,14 @@ __attribute__((visibility("default"))) void* presil_dpi_open(const char* socket,
 __attribute__((visibility("default"))) void presil_dpi_close(void* server) { delete static_cast<Serving*>(server); }
 
 __attribute__((visibility("default"))) void presil_dpi_rising(void* server, const svBitVecVal* pins) {
-  presil::FromChip from;
-  memcpy(&from, pins, sizeof from);
-  static_cast<Serving*>(server)->bench->rising(from);
+  static_cast<Serving*>(server)->bench->rising(*reinterpret_cast<const presil::FromChip*>(pins));
 }
 
 // Returns 1 at the end of serving.
 __attribute__((visibility("default"))) int presil_dpi_falling(void* server, const svBitVecVal* pins,
                                                               svBitVecVal* inputs) {
-  presil::FromChip from;
-  presil::ToChip to;
-  memcpy(&from, pins, sizeof from);
-  const bool goes_on = static_cast<Serving*>(server)->bench->falling(from, &to);
-  memcpy(inputs, &to, sizeof to);
-  return !goes_on;
+  return !static_cast<Serving*>(server)->bench->falling(*reinterpret_cast<const presil::FromChip*>(pins),
+                                                        reinterpret_cast<presil::ToChip*>(inputs));
 }
 
 }  // extern "C"

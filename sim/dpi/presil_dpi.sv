@@ -10,7 +10,7 @@
 module presil_dpi #(
   parameter int unsigned WORD      = 64,        // bytes of a bus beat, 4 to 128
   parameter int unsigned ADDR      = 40,        // bits of an address, at most 64
-  parameter int unsigned ID        = 4,         // bits of an AXI ID, at most 8
+  parameter int unsigned ID        = 4,         // bits of an AXI ID, at most 32
   parameter int unsigned AXIL_ADDR = 12,        // bits of a register's address, at most 32
   parameter int unsigned REGISTERS = 4096,      // bytes of registers
   parameter int unsigned CLOCK_MHZ = 1000,      // what the driver is told
@@ -75,17 +75,17 @@ module presil_dpi #(
     bit [1023:0] wdata;
     bit [127:0]  wstrb;
     bit [63:0]   awaddr, araddr;
-    bit [31:0]   axil_rdata;
-    bit [7:0]    awid, awlen, awsize, awburst, awvalid, wlast, wvalid, bready;
-    bit [7:0]    arid, arlen, arsize, arburst, arvalid, rready;
+    bit [31:0]   awid, arid, axil_rdata;
+    bit [7:0]    awlen, awsize, awburst, awvalid, wlast, wvalid, bready;
+    bit [7:0]    arlen, arsize, arburst, arvalid, rready;
     bit [7:0]    axil_awready, axil_wready, axil_bresp, axil_bvalid, axil_arready, axil_rresp, axil_rvalid, irq;
   } from_chip_t;
 
   typedef struct packed {
     bit [1023:0] rdata;
-    bit [31:0]   axil_wdata, axil_awaddr, axil_araddr;
-    bit [7:0]    awready, wready, bid, bresp, bvalid, arready, rid, rresp, rlast, rvalid;
-    bit [7:0]    axil_awvalid, axil_wvalid, axil_bready, axil_arvalid, axil_rready, rst;
+    bit [31:0]   axil_wdata, axil_awaddr, axil_araddr, bid, rid;
+    bit [7:0]    awready, wready, bresp, bvalid, arready, rresp, rlast, rvalid;
+    bit [7:0]    axil_awvalid, axil_wvalid, axil_wstrb, axil_bready, axil_arvalid, axil_rready, rst;
   } to_chip_t;
 
   // the same in every instance: a C function has one prototype
@@ -106,7 +106,7 @@ module presil_dpi #(
     from_chip.awaddr       = 64'(m_axi_awaddr);
     from_chip.araddr       = 64'(m_axi_araddr);
     from_chip.axil_rdata   = s_axil_rdata;
-    from_chip.awid         = 8'(m_axi_awid);
+    from_chip.awid         = 32'(m_axi_awid);
     from_chip.awlen        = m_axi_awlen;
     from_chip.awsize       = 8'(m_axi_awsize);
     from_chip.awburst      = 8'(m_axi_awburst);
@@ -114,7 +114,7 @@ module presil_dpi #(
     from_chip.wlast        = 8'(m_axi_wlast);
     from_chip.wvalid       = 8'(m_axi_wvalid);
     from_chip.bready       = 8'(m_axi_bready);
-    from_chip.arid         = 8'(m_axi_arid);
+    from_chip.arid         = 32'(m_axi_arid);
     from_chip.arlen        = m_axi_arlen;
     from_chip.arsize       = 8'(m_axi_arsize);
     from_chip.arburst      = 8'(m_axi_arburst);
@@ -163,7 +163,7 @@ module presil_dpi #(
   assign s_axil_awprot  = '0;
   assign s_axil_awvalid = to_chip.axil_awvalid[0];
   assign s_axil_wdata   = to_chip.axil_wdata;
-  assign s_axil_wstrb   = '1;
+  assign s_axil_wstrb   = to_chip.axil_wstrb[3:0];
   assign s_axil_wvalid  = to_chip.axil_wvalid[0];
   assign s_axil_bready  = to_chip.axil_bready[0];
   assign s_axil_araddr  = to_chip.axil_araddr[AXIL_ADDR-1:0];

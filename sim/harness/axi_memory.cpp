@@ -7,7 +7,7 @@
 #include <cinttypes>
 #include <cstdio>
 
-#include "random.h"
+#include "counter_random.h"
 #include "stopped.h"
 
 namespace presil {
@@ -16,16 +16,24 @@ namespace {
 
 constexpr uint64_t kOrderSalt = 99, kReadSalt = 1, kAnswerSalt = 2;
 
+// Whether an older entry has the ID of entry i.
+template <class Queue> bool waits_behind(Queue& queue, unsigned i) {
+  for (unsigned older = 0; older < i; older++) {
+    if (queue.at(older).id == queue.at(i).id) return true;
+  }
+  return false;
+}
+
 // The n-th of the entries that may be next: ready, and the oldest of their ID. Their number if there is none.
 template <class Queue> unsigned pick(Queue& queue, uint64_t now, uint64_t draw) {
-  uint64_t seen[4] = {};
+  uint64_t seen[4] = {};  // IDs modulo 256: most entries are the first of theirs, which is told without a search
   uint8_t free[256];
   unsigned count = 0;
   for (unsigned i = 0; i < queue.count(); i++) {
-    const unsigned id = queue.at(i).id;
-    const uint64_t bit = uint64_t{1} << id % 64;
-    if (!(seen[id / 64] & bit) && queue.at(i).ready <= now) free[count++] = static_cast<uint8_t>(i);
-    seen[id / 64] |= bit;
+    uint64_t& word = seen[queue.at(i).id / 64 % 4];
+    const uint64_t bit = uint64_t{1} << queue.at(i).id % 64;
+    if (queue.at(i).ready <= now && !(word & bit && waits_behind(queue, i))) free[count++] = static_cast<uint8_t>(i);
+    word |= bit;
   }
   return count ? free[draw % count] : queue.count();
 }

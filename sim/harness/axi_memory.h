@@ -12,16 +12,14 @@
 #include <string>
 
 #include "axi_burst.h"
+#include "bounded_queue.h"
 #include "presil_transport.h"
 #include "pressure.h"
-#include "ring.h"
-#include "settings.h"
 #include "shadow.h"
+#include "transport_settings.h"
 #include "write_log.h"
 
 namespace presil {
-
-enum : uint8_t { kOkay = 0, kSlverr = 2, kDecerr = 3 };
 
 // What doesn't depend on the pins: the region, the parameters, and what is rare.
 class AxiMemoryState {
@@ -46,17 +44,18 @@ class AxiMemoryState {
     uint64_t address;  // plain: of the next beat, aligned down to the bus
     uint64_t ready;    // read: earliest cycle of the first beat; write: cycle of its address
     BurstShape shape;  // not plain: of the next beat
-    uint16_t left;     // beats
-    uint8_t id;
+    uint32_t id;
+    uint16_t left;  // beats
+    uint16_t page;  // in the shadow, or Shadow::kNone
     uint8_t plain;  // INCR of whole bus words, inside the region, far from injected faults, without a shadow
     uint8_t begun;  // a beat has been offered
     uint8_t worst;  // response of the beats so far
-    uint16_t page;  // in the shadow, or Shadow::kNone
   };
   struct Answer {
     uint64_t ready;
+    uint32_t id;
     uint16_t page;
-    uint8_t id, response;
+    uint8_t response;
   };
 
   void start(uint64_t launch, uint64_t now);
@@ -106,7 +105,7 @@ class AxiMemoryState {
 template <class Pins> class AxiMemory : public AxiMemoryState {
  public:
   static constexpr unsigned kWord = sizeof(Pins::m_axi_wdata);
-  static_assert(sizeof(Pins::m_axi_arid) == 1 && sizeof(Pins::m_axi_awid) == 1, "AXI IDs have at most 8 bits");
+  static_assert(sizeof(Pins::m_axi_arid) <= 4 && sizeof(Pins::m_axi_awid) <= 4, "AXI IDs have at most 32 bits");
 
   AxiMemory() : AxiMemoryState(kWord) {}
 
@@ -285,7 +284,7 @@ template <class Pins> class AxiMemory : public AxiMemoryState {
                      reinterpret_cast<const uint8_t*>(&p.m_axi_wstrb), now);
     }
     if (--b.left == 0) {
-      answers_.push({now + response_, b.page, b.id, b.worst});
+      answers_.push({now + response_, b.id, b.page, b.worst});
       writes_.pop();
     }
   }
@@ -316,7 +315,7 @@ template <class Pins> class AxiMemory : public AxiMemoryState {
     } else {
       p.m_axi_rresp = read_odd_beat(b, reinterpret_cast<uint8_t*>(&p.m_axi_rdata), now);
     }
-    p.m_axi_rid = b.id;
+    p.m_axi_rid = static_cast<decltype(p.m_axi_rid)>(b.id);
     p.m_axi_rlast = b.left == 1;
     p.m_axi_rvalid = 1;
     b.begun = 1;
@@ -328,14 +327,14 @@ template <class Pins> class AxiMemory : public AxiMemoryState {
 
   void offer_answer(Pins& p, unsigned index) {
     const Answer& answer = answers_.at(index);
-    p.m_axi_bid = answer.id;
+    p.m_axi_bid = static_cast<decltype(p.m_axi_bid)>(answer.id);
     p.m_axi_bresp = answer.response;
     p.m_axi_bvalid = 1;
     answered_ = answer.page;
     answers_.erase(index);
   }
 
-  Burst burst(const char* channel, uint64_t address, unsigned length, unsigned size, unsigned kind, unsigned id) {
+  Burst burst(const char* channel, uint64_t address, unsigned length, unsigned size, unsigned kind, uint32_t id) {
     const uint64_t first = address & ~uint64_t{kWord - 1};
     const unsigned beats = length + 1;
     Burst b;
@@ -349,7 +348,7 @@ template <class Pins> class AxiMemory : public AxiMemoryState {
     b.address = first;
     b.ready = 0;
     b.left = static_cast<uint16_t>(beats);
-    b.id = static_cast<uint8_t>(id);
+    b.id = id;
     b.begun = 0;
     b.worst = kOkay;
     b.page = Shadow::kNone;

@@ -6,7 +6,7 @@
 
 #include "Vchip.h"
 #include "Vchip___024root.h"
-#include "registers.h"
+#include "register_rules.h"
 #if PRESIL_SIM_PORTS
 #include "chip_ports.h"
 #endif

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <memory>
 
-#include "bench.h"
 #include "presil_rtl_hash.h"
+#include "rtl_bench.h"
 #include "transport_base.h"
 
 namespace presil {

@@ -64,7 +64,7 @@ bool Waiter::interrupted() {
 
 bool Waiter::ended(presil_wait* w, uint64_t start, uint64_t start_ns) {
   if (simulated_end(*w, interrupted(), bench_.now(), start, bench_.last_beat(), &w->reason)) return true;
-  if (w->cancel && *w->cancel) {
+  if ((w->cancel && *w->cancel) || bench_.cancelled(bench_.now() - start)) {
     w->reason = PRESIL_WAIT_CANCELLED;
   } else if (w->deadline_ns && wall_ns() - start_ns >= w->deadline_ns) {
     w->reason = PRESIL_WAIT_DEADLINE;

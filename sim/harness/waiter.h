@@ -7,8 +7,8 @@
 #include <string>
 
 #include "presil_transport.h"
-#include "settings.h"
 #include "stopped.h"
+#include "transport_settings.h"
 
 namespace presil {
 
@@ -37,6 +37,9 @@ class Waitable {
   virtual bool irq() const = 0;
   virtual void run(uint64_t limit) = 0;  // until the interrupt is high, at most `limit` cycles
   virtual void step() = 0;               // a cycle, whatever the interrupt is
+  // Whether nobody waits any more; cycles: of this wait so far. Asked every few milliseconds, beside
+  // presil_wait.cancel.
+  virtual bool cancelled([[maybe_unused]] uint64_t cycles) { return false; }
   // kFatal, kStop: as if the model had done it. Throws Stopped.
   virtual void strike(const Fault& fault) {
     throw Stopped(fault.kind == Fault::kFatal ? "injected $fatal" : "injected $stop");

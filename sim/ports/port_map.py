@@ -92,6 +92,8 @@ WRITE_WIRES = request_wires("aw") | {
     "bready": ("output", 1, False),
 }
 
+PATTERN = "text with {name}, or with {channel} and {rest}, in it"
+
 # Tables of the map: key -> (type, what is expected, default)
 CLOCK = {"divide": (int, "a whole number from 1 to 64", 1)}
 RESET = {"active": (str, '"high" or "low"', "high"), "cycles": (int, "a whole number from 0 to 900", 0)}
@@ -99,7 +101,7 @@ INTERRUPT = {"kind": (str, '"level" or "pulse"', "level"), "active": (str, '"hig
 REGISTERS = {
     "bus": (str, "one of " + ", ".join(REGISTER_BUSES), "axi4-lite"),
     "prefix": (str, "text", None),
-    "pattern": (str, "text with {name} in it", None),
+    "pattern": (str, PATTERN, None),
     "names": (dict, "a table of wire = port", {}),
     "clock": (str, "a clock of [clocks]", None),
     "bytes": (int, "a multiple of 4", None),
@@ -110,7 +112,7 @@ REGISTERS = {
 MEMORY = {
     "bus": (str, "one of " + ", ".join(MEMORY_BUSES), "axi4"),
     "prefix": (str, "text", None),
-    "pattern": (str, "text with {name} in it", None),
+    "pattern": (str, PATTERN, None),
     "names": (dict, "a table of wire = port", {}),
     "clock": (str, "a clock of [clocks]", None),
     "direction": (str, '"both", "read" or "write"', None),
@@ -244,8 +246,8 @@ class Finder:
         return port
 
     # A wire by prefix or pattern, whatever its case, with or without _i and _o.
-    def by_pattern(self, pattern, channel, wire, direction):
-        name = pattern.replace("{channel}", channel).replace("{name}", wire).lower()
+    def by_pattern(self, pattern, wire, direction):
+        name = called(pattern, wire).lower()
         for ending in ("", "_i" if direction == "input" else "_o"):
             if name + ending in self.lower:
                 return self.lower[name + ending]
@@ -270,13 +272,20 @@ def channel_of(wire):
     return wire[:2] if wire[:2] in ("aw", "ar") else wire[:1]
 
 
+def called(pattern, wire):
+    """The port that is a wire: {name} is all of it (awvalid), {channel} and {rest} its parts (aw, valid)."""
+    channel = channel_of(wire)
+    parts = {"name": wire, "channel": channel, "rest": wire[len(channel) :]}
+    return re.sub(r"{(name|channel|rest)}", lambda match: parts[match[1]], pattern)
+
+
 def wires_of(finder, key, table, kinds, default_prefix):
     """wire -> Port of a bus; what the top lacks and doesn't need is left out."""
     pattern = table["pattern"]
     if pattern is not None and table["prefix"] is not None:
         raise MapError(f"{key}: prefix or pattern, not both")
-    if pattern is not None and "{name}" not in pattern:
-        raise MapError(f"{key}.pattern: text with {{name}} in it expected, found {pattern!r}")
+    if pattern is not None and "{name}" not in pattern and not ("{channel}" in pattern and "{rest}" in pattern):
+        raise MapError(f"{key}.pattern: {PATTERN} expected, found {pattern!r}")
     if pattern is None:
         pattern = (default_prefix if table["prefix"] is None else table["prefix"]) + "{name}"
     for wire in table["names"]:
@@ -289,21 +298,21 @@ def wires_of(finder, key, table, kinds, default_prefix):
             if not isinstance(name, str):
                 raise MapError(f"{key}.names.{wire}: the name of a port expected, found {name!r}")
             if name:
-                called = called_like(name, kinds, direction)
-                if called not in (None, wire):
+                other = called_like(name, kinds, direction)
+                if other not in (None, wire):
                     raise MapError(
-                        f"{key}.names.{wire}: {name} found, which is called like {called}: the port of {wire} expected "
+                        f"{key}.names.{wire}: {name} found, which is called like {other}: the port of {wire} expected "
                         "(if it is the right one, call it otherwise in a wrapper around the top)"
                     )
                 out[wire] = finder.take(f"{key}.names.{wire}", name, direction, width)
             elif needed:
                 raise MapError(f"{key}.names.{wire}: this wire is needed: the name of a port expected, found none")
             continue
-        port = finder.by_pattern(pattern, channel_of(wire), wire, direction)
+        port = finder.by_pattern(pattern, wire, direction)
         if port:
             out[wire] = finder.give(f"{key}: {wire}", port, direction, width)
         elif needed:
-            name = pattern.replace("{channel}", channel_of(wire)).replace("{name}", wire)
+            name = called(pattern, wire)
             raise MapError(
                 f"{key}: {finder.top} has no port {name} ({wire}, {direction}"
                 f"{', ' + bits(width) if width else ''}), which this bus needs: set {key}.prefix, {key}.pattern or "
@@ -396,12 +405,12 @@ def find_memory(finder, index, table, clocks):
     same_width(key, bus, ("awid", "bid") + (("wid",) if s["bus"] == "axi3" else ()))
     same_width(key, bus, ("arid", "rid"))
     for wire in ("arid", "awid"):
-        if bus.has(wire) and bus.width(wire) > 8:
-            raise MapError(f"{key}: {bus.wires[wire].name} has {bits(bus.width(wire))}: at most 8 expected")
+        if bus.has(wire) and bus.width(wire) > 32:
+            raise MapError(f"{key}: {bus.wires[wire].name} has {bits(bus.width(wire))}: at most 32 expected")
     if s["bus"] == "axi4" and (bus.has("wid") or any(bus.has(w) and bus.width(w) > 1 for w in ("awlock", "arlock"))):
         raise MapError(
-            f"{key}: {finder.top} has WID, or AxLOCK of 2 bits, which AXI4 has not: bus = 'axi3', or "
-            f"{key}.names.wid = ''"
+            f"{key}: {finder.top} has WID, or AxLOCK of 2 bits, which AXI4 has not: bus = 'axi3', or names = "
+            "{ wid = '', awlock = '', arlock = '' }"
         )
     longest = 4 if s["bus"] == "axi3" else 8
     for wire in ("arlen", "awlen"):
@@ -434,16 +443,16 @@ def check_together(buses):
     outer = [bus for bus in buses if not bus.settings["sram"]]
     widths = [bus.width(w) for bus in outer for w in ("arid", "awid") if bus.has(w)]
     total = max(widths, default=1) + (len(outer) - 1).bit_length() if outer else 0
-    if total > 8:
+    if total > 32:
         raise MapError(
-            f"memory: {len(outer)} ports with IDs of {max(widths)} bits need {total} together: at most 8 expected"
+            f"memory: {len(outer)} ports with IDs of {max(widths)} bits need {total} together: at most 32 expected"
         )
 
 
 def guess_direction(finder, s, prefix):
     pattern = s["pattern"] or (prefix if s["prefix"] is None else s["prefix"]) + "{name}"
     found = {
-        way: f"{channel}valid" in s["names"] or finder.by_pattern(pattern, channel, f"{channel}valid", "output")
+        way: f"{channel}valid" in s["names"] or finder.by_pattern(pattern, f"{channel}valid", "output")
         for way, channel in (("read", "ar"), ("write", "aw"))
     }
     if found["read"] and not found["write"]:

@@ -23,23 +23,16 @@ template <class Model> class AxiBridge : public AxiMaster {
   static_assert(kWord >= 4 && kWord <= kMaxWord && (kWord & (kWord - 1)) == 0, "a beat has 4 to 128 bytes");
   static constexpr unsigned kStrobeBytes = (kWord + 7) / 8;
 
-  // e: an event that never comes.
-  AxiBridge(tlm::tlm_initiator_socket<>& socket, const sc_core::sc_event& e, Evaluation& evaluation)
-      : AxiMaster(socket), evaluation_(evaluation), araddr(e), arid(e), arlen(e), arsize(e), arburst(e), arvalid(e),
-        awaddr(e), awid(e), awlen(e), awsize(e), awburst(e), awvalid(e), wdata(e), wstrb(e), wlast(e), wvalid(e),
-        rready(e), bready(e), arready(e), awready(e), wready(e), rid(e), rdata(e), rresp(e), rlast(e), rvalid(e),
-        bid(e), bresp(e), bvalid(e) {}
+  // never: an event that never comes.
+  AxiBridge(tlm::tlm_initiator_socket<>& socket, const sc_core::sc_event& never, Evaluation& evaluation)
+      : AxiMaster(socket), never_(never), evaluation_(evaluation) {}
 
   void bind(Model& m) {
-    m.m_axi_araddr(araddr), m.m_axi_arid(arid), m.m_axi_arlen(arlen), m.m_axi_arsize(arsize), m.m_axi_arburst(arburst),
-        m.m_axi_arvalid(arvalid);
-    m.m_axi_awaddr(awaddr), m.m_axi_awid(awid), m.m_axi_awlen(awlen), m.m_axi_awsize(awsize), m.m_axi_awburst(awburst),
-        m.m_axi_awvalid(awvalid);
-    m.m_axi_wdata(wdata), m.m_axi_wstrb(wstrb), m.m_axi_wlast(wlast), m.m_axi_wvalid(wvalid), m.m_axi_rready(rready),
-        m.m_axi_bready(bready);
-    m.m_axi_arready(arready), m.m_axi_awready(awready), m.m_axi_wready(wready);
-    m.m_axi_rid(rid), m.m_axi_rdata(rdata), m.m_axi_rresp(rresp), m.m_axi_rlast(rlast), m.m_axi_rvalid(rvalid),
-        m.m_axi_bid(bid), m.m_axi_bresp(bresp), m.m_axi_bvalid(bvalid);
+#define PRESIL_BIND(name, type) m.m_axi_##name(name);
+    PRESIL_AXI_OUTPUTS(PRESIL_BIND)
+    PRESIL_AXI_INPUTS(PRESIL_BIND)
+#undef PRESIL_BIND
+    m.m_axi_wdata(wdata), m.m_axi_wstrb(wstrb), m.m_axi_rdata(rdata);
   }
 
   // Notes the handshakes; true if there was one. Inputs have to stay until the model has seen the edge.
@@ -75,19 +68,13 @@ template <class Model> class AxiBridge : public AxiMaster {
 
   // What is on the pins now.
   void look(AxiPins<kWord>* p) const {
-    p->m_axi_araddr = araddr.value, p->m_axi_arid = static_cast<uint8_t>(arid.value), p->m_axi_arlen = arlen.value,
-    p->m_axi_arsize = arsize.value, p->m_axi_arburst = arburst.value, p->m_axi_arvalid = arvalid.value;
-    p->m_axi_awaddr = awaddr.value, p->m_axi_awid = static_cast<uint8_t>(awid.value), p->m_axi_awlen = awlen.value,
-    p->m_axi_awsize = awsize.value, p->m_axi_awburst = awburst.value, p->m_axi_awvalid = awvalid.value;
+#define PRESIL_LOOK(name, type) p->m_axi_##name = static_cast<type>(name.value);
+    PRESIL_AXI_OUTPUTS(PRESIL_LOOK)
+    PRESIL_AXI_INPUTS(PRESIL_LOOK)
+#undef PRESIL_LOOK
     pin_to_bytes(wdata.value, p->m_axi_wdata, kWord);
     pin_to_bytes(wstrb.value, p->m_axi_wstrb, kStrobeBytes);
-    p->m_axi_wlast = wlast.value, p->m_axi_wvalid = wvalid.value, p->m_axi_rready = rready.value,
-    p->m_axi_bready = bready.value;
-    p->m_axi_arready = arready.value, p->m_axi_awready = awready.value, p->m_axi_wready = wready.value;
     pin_to_bytes(rdata.value, p->m_axi_rdata, kWord);
-    p->m_axi_rid = static_cast<uint8_t>(rid.value), p->m_axi_rresp = rresp.value, p->m_axi_rlast = rlast.value,
-    p->m_axi_rvalid = rvalid.value;
-    p->m_axi_bid = static_cast<uint8_t>(bid.value), p->m_axi_bresp = bresp.value, p->m_axi_bvalid = bvalid.value;
   }
 
   // Why the chip can't go on: a breach of the protocol. Empty: none.
@@ -158,7 +145,7 @@ template <class Model> class AxiBridge : public AxiMaster {
   }
 
   // What is not is kept as the breach, and goes no further.
-  bool legal(const char* channel, uint64_t address, unsigned length, unsigned size, unsigned kind, unsigned id,
+  bool legal(const char* channel, uint64_t address, unsigned length, unsigned size, unsigned kind, uint32_t id,
              AxiRequest* request) {
     const BurstShape shape = {address, static_cast<uint16_t>(length + 1), static_cast<uint8_t>(size),
                               static_cast<uint8_t>(kind)};
@@ -166,7 +153,7 @@ template <class Model> class AxiBridge : public AxiMaster {
       breach(describe_illegal(channel, shape, kWord));
       return false;
     }
-    request->id = static_cast<uint8_t>(id);
+    request->id = id;
     request->word = kWord;
     request->size = shape.size;
     request->kind = shape.kind;
@@ -179,40 +166,19 @@ template <class Model> class AxiBridge : public AxiMaster {
     if (breach_.empty()) breach_ = kChipBroke + text;
   }
 
+  const sc_core::sc_event& never_;
   Evaluation& evaluation_;
   std::string breach_;
   bool ar_ = false, aw_ = false, w_ = false, r_ = false, b_ = false, last_ = false;  // handshakes at the last edge
 
  public:
-  PinOf<decltype(Model::m_axi_araddr)> araddr;
-  PinOf<decltype(Model::m_axi_arid)> arid;
-  PinOf<decltype(Model::m_axi_arlen)> arlen;
-  PinOf<decltype(Model::m_axi_arsize)> arsize;
-  PinOf<decltype(Model::m_axi_arburst)> arburst;
-  PinOf<decltype(Model::m_axi_arvalid)> arvalid;
-  PinOf<decltype(Model::m_axi_awaddr)> awaddr;
-  PinOf<decltype(Model::m_axi_awid)> awid;
-  PinOf<decltype(Model::m_axi_awlen)> awlen;
-  PinOf<decltype(Model::m_axi_awsize)> awsize;
-  PinOf<decltype(Model::m_axi_awburst)> awburst;
-  PinOf<decltype(Model::m_axi_awvalid)> awvalid;
-  PinOf<decltype(Model::m_axi_wdata)> wdata;
-  PinOf<decltype(Model::m_axi_wstrb)> wstrb;
-  PinOf<decltype(Model::m_axi_wlast)> wlast;
-  PinOf<decltype(Model::m_axi_wvalid)> wvalid;
-  PinOf<decltype(Model::m_axi_rready)> rready;
-  PinOf<decltype(Model::m_axi_bready)> bready;
-  PinOf<decltype(Model::m_axi_arready)> arready;
-  PinOf<decltype(Model::m_axi_awready)> awready;
-  PinOf<decltype(Model::m_axi_wready)> wready;
-  PinOf<decltype(Model::m_axi_rid)> rid;
-  PinOf<decltype(Model::m_axi_rdata)> rdata;
-  PinOf<decltype(Model::m_axi_rresp)> rresp;
-  PinOf<decltype(Model::m_axi_rlast)> rlast;
-  PinOf<decltype(Model::m_axi_rvalid)> rvalid;
-  PinOf<decltype(Model::m_axi_bid)> bid;
-  PinOf<decltype(Model::m_axi_bresp)> bresp;
-  PinOf<decltype(Model::m_axi_bvalid)> bvalid;
+#define PRESIL_PIN(name, type) PinOf<decltype(Model::m_axi_##name)> name{never_};
+  PRESIL_AXI_OUTPUTS(PRESIL_PIN)
+  PRESIL_AXI_INPUTS(PRESIL_PIN)
+  PRESIL_PIN(wdata, )
+  PRESIL_PIN(wstrb, )
+  PRESIL_PIN(rdata, )
+#undef PRESIL_PIN
 };
 
 }  // namespace presil

@@ -31,7 +31,8 @@ constexpr unsigned kMaxWord = 128, kMaxRouters = 4;
 // A request as it is on the bus.
 struct AxiRequest {
   uint64_t start = 0;          // AxADDR
-  uint8_t id = 0, word = 0;    // word: bytes of the bus
+  uint32_t id = 0;             // AxID
+  uint8_t word = 0;            // bytes of the bus
   uint8_t size = 0, kind = 1;  // AxSIZE and AxBURST
   uint16_t beats = 0;
 

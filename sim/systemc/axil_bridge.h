@@ -20,17 +20,14 @@ struct ProtPins<Model, std::void_t<decltype(Model::s_axil_awprot), decltype(Mode
 
 template <class Model> class AxilBridge {
  public:
-  AxilBridge(const sc_core::sc_event& e, Evaluation& evaluation)
-      : awaddr(e), wdata(e), wstrb(e), araddr(e), rdata(e), bresp(e), rresp(e), awvalid(e), awready(e), wvalid(e),
-        wready(e), bvalid(e), bready(e), arvalid(e), arready(e), rvalid(e), rready(e), prot_(e),
-        evaluation_(evaluation) {}
+  AxilBridge(const sc_core::sc_event& never, Evaluation& evaluation)
+      : never_(never), evaluation_(evaluation), prot_(never) {}
 
   void bind(Model& m) {
-    m.s_axil_awaddr(awaddr), m.s_axil_awvalid(awvalid), m.s_axil_awready(awready), m.s_axil_wdata(wdata),
-        m.s_axil_wstrb(wstrb), m.s_axil_wvalid(wvalid), m.s_axil_wready(wready);
-    m.s_axil_bresp(bresp), m.s_axil_bvalid(bvalid), m.s_axil_bready(bready), m.s_axil_araddr(araddr),
-        m.s_axil_arvalid(arvalid), m.s_axil_arready(arready), m.s_axil_rdata(rdata);
-    m.s_axil_rresp(rresp), m.s_axil_rvalid(rvalid), m.s_axil_rready(rready);
+#define PRESIL_BIND(name, type) m.s_axil_##name(name);
+    PRESIL_AXIL_OUTPUTS(PRESIL_BIND)
+    PRESIL_AXIL_INPUTS(PRESIL_BIND)
+#undef PRESIL_BIND
     prot_.bind(m);
   }
 
@@ -81,34 +78,26 @@ template <class Model> class AxilBridge {
 
   // What is on the pins now.
   void look(AxilPins* p) const {
-    p->s_axil_awaddr = awaddr.value, p->s_axil_araddr = araddr.value, p->s_axil_wdata = wdata.value,
-    p->s_axil_rdata = rdata.value;
-    p->s_axil_awvalid = awvalid.value, p->s_axil_awready = awready.value, p->s_axil_wstrb = wstrb.value,
-    p->s_axil_wvalid = wvalid.value, p->s_axil_wready = wready.value;
-    p->s_axil_bresp = bresp.value, p->s_axil_bvalid = bvalid.value, p->s_axil_bready = bready.value;
-    p->s_axil_arvalid = arvalid.value, p->s_axil_arready = arready.value, p->s_axil_rresp = rresp.value,
-    p->s_axil_rvalid = rvalid.value, p->s_axil_rready = rready.value;
+#define PRESIL_LOOK(name, type) p->s_axil_##name = name.value;
+    PRESIL_AXIL_OUTPUTS(PRESIL_LOOK)
+    PRESIL_AXIL_INPUTS(PRESIL_LOOK)
+#undef PRESIL_LOOK
   }
-
-  PinOf<decltype(Model::s_axil_awaddr)> awaddr;
-  PinOf<decltype(Model::s_axil_wdata)> wdata;
-  PinOf<decltype(Model::s_axil_wstrb)> wstrb;
-  PinOf<decltype(Model::s_axil_araddr)> araddr;
-  PinOf<decltype(Model::s_axil_rdata)> rdata;
-  PinOf<decltype(Model::s_axil_bresp)> bresp;
-  PinOf<decltype(Model::s_axil_rresp)> rresp;
-  Pin<bool> awvalid, awready, wvalid, wready, bvalid, bready, arvalid, arready, rvalid, rready;
 
  private:
   void drive(const AxilPins& p) {
-    awaddr.value = p.s_axil_awaddr, wdata.value = p.s_axil_wdata, wstrb.value = p.s_axil_wstrb,
-    araddr.value = p.s_axil_araddr;
-    awvalid.value = p.s_axil_awvalid, wvalid.value = p.s_axil_wvalid, bready.value = p.s_axil_bready,
-    arvalid.value = p.s_axil_arvalid, rready.value = p.s_axil_rready;
+#define PRESIL_DRIVE(name, type) name.value = p.s_axil_##name;
+    PRESIL_AXIL_INPUTS(PRESIL_DRIVE)
+#undef PRESIL_DRIVE
   }
 
-  ProtPins<Model> prot_;
+  const sc_core::sc_event& never_;
   Evaluation& evaluation_;
+#define PRESIL_PIN(name, type) PinOf<decltype(Model::s_axil_##name)> name{never_};
+  PRESIL_AXIL_OUTPUTS(PRESIL_PIN)
+  PRESIL_AXIL_INPUTS(PRESIL_PIN)
+#undef PRESIL_PIN
+  ProtPins<Model> prot_;
   sc_core::sc_mutex turn_;
   sc_core::sc_event done_;
   AxilMaster master_;

@@ -172,8 +172,8 @@ template <unsigned kWord> class DramOf : public Dram {
     pins_.m_axi_wvalid = 1;
   }
 
-  static void request(tlm::tlm_generic_payload* payload, uint64_t* address, uint8_t* id, uint8_t* length, uint8_t* size,
-                      uint8_t* burst, uint8_t* valid) {
+  static void request(tlm::tlm_generic_payload* payload, uint64_t* address, uint32_t* id, uint8_t* length,
+                      uint8_t* size, uint8_t* burst, uint8_t* valid) {
     const AxiExtension& axi = *payload->get_extension<AxiExtension>();
     *id = axi.id;
     *length = static_cast<uint8_t>(axi.beats - 1);
@@ -202,7 +202,7 @@ template <unsigned kWord> class DramOf : public Dram {
   }
 
   // Bursts of one ID are answered in order, others as the memory likes.
-  static tlm::tlm_generic_payload* oldest(const std::deque<tlm::tlm_generic_payload*>& waiting, uint8_t id) {
+  static tlm::tlm_generic_payload* oldest(const std::deque<tlm::tlm_generic_payload*>& waiting, uint32_t id) {
     return *std::find_if(waiting.begin(), waiting.end(), [id](tlm::tlm_generic_payload* payload) {
       return payload->get_extension<AxiExtension>()->id == id;
     });
@@ -266,16 +266,11 @@ template <unsigned kWord> class DramOf : public Dram {
 }  // namespace
 
 std::unique_ptr<Dram> Dram::make(sc_core::sc_module_name name, Clock& clock, unsigned word) {
-  switch (word) {
-    case 4: return std::make_unique<DramOf<4>>(name, clock);
-    case 8: return std::make_unique<DramOf<8>>(name, clock);
-    case 16: return std::make_unique<DramOf<16>>(name, clock);
-    case 32: return std::make_unique<DramOf<32>>(name, clock);
-    case 64: return std::make_unique<DramOf<64>>(name, clock);
-    case 128: return std::make_unique<DramOf<128>>(name, clock);
-    default:
-      throw std::invalid_argument("Dram: a beat has 4 to 128 bytes, a power of two, not " + std::to_string(word));
-  }
+  auto dram = of_word(word, [&](auto bytes) -> std::unique_ptr<Dram> {
+    return std::make_unique<DramOf<decltype(bytes)::value>>(name, clock);
+  });
+  if (dram) return dram;
+  throw std::invalid_argument("Dram: a beat has 4 to 128 bytes, a power of two, not " + std::to_string(word));
 }
 
 }  // namespace presil

@@ -9,7 +9,7 @@
 #include <tlm>
 
 #include "checker.h"
-#include "chip.h"
+#include "chip_module.h"
 #include "dram.h"
 #include "interrupts.h"
 #include "platform_settings.h"

@@ -17,7 +17,7 @@
 #include <systemc>
 #include <tlm>
 
-#include "chip.h"
+#include "chip_module.h"
 
 namespace presil {
 
@@ -45,7 +45,7 @@ class TlmChip : public sc_core::sc_module {
 
   explicit TlmChip(sc_core::sc_module_name name, const TlmChipOptions& options = {});
 
-  // Reset, statistics, waveforms. From a thread process, as chip.h says; reset() once at the start.
+  // Reset, statistics, waveforms. From a thread process, as chip_module.h says; reset() once at the start.
   Chip& chip() { return *chip_; }
 };
 

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "random.h"
+#include "counter_random.h"
 
 namespace presil {
 

@@ -4,7 +4,7 @@
 #pragma once
 #include <string>
 
-#include "chip.h"
+#include "chip_module.h"
 
 namespace presil {
 

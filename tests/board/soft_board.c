@@ -7,8 +7,9 @@
  * From a seed, which it prints: requests that take a while; interrupts that come late; writes to memory through the
  * mailbox that are held back and change places, as far as mailbox.h allows (nothing but a read or a flush pushes them).
  * --iommu: the chip reaches what was mapped, at addresses that are not those of the file. What it touches beyond that
- * is counted, and is junk. SIGUSR1: the link goes, and everything reads 0xffffffff until a reset, which finds memory
- * scrambled.
+ * is counted, and is junk. SIGUSR1, or --lose N[,TIMES]: the link goes, and everything reads 0xffffffff until a reset,
+ * which finds memory scrambled. With --lose that is after 1 to 2 N requests and slices of the chip's clock, as the seed
+ * has it, so in the middle of anything; each time anew, TIMES times (default: for ever).
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -31,7 +32,7 @@ enum { PAGE = 4096, SHIFT = 16 << 20, MOST_HELD = 48, SLICE_CYCLES = 20000, SILE
 static const char usage[] =
     "usage: soft-board DIRECTORY --library LIBRARY.so [--base ADDRESS] [--bytes N] [--hole OFFSET,BYTES]\n"
     "                  [--memory mapped|mailbox] [--interrupt uio|none] [--seed N] [--late-us N] [--mhz N]\n"
-    "                  [--iommu 1]\n";
+    "                  [--iommu 1] [--lose N[,TIMES]]\n";
 
 typedef struct {
   uint64_t address;
@@ -43,7 +44,8 @@ typedef struct {
   const char *directory, *library;
   uint64_t base, bytes, hole_at, hole_bytes, seed;
   bool mailbox_memory, interrupts, iommu;
-  unsigned late_us, mhz;
+  unsigned late_us, mhz, lose_every;
+  uint64_t most_losses;
 
   const presil_transport_ops* ops;
   presil_transport* inner;
@@ -57,7 +59,8 @@ typedef struct {
   held_write held[MOST_HELD];
   int held_count;
   bool clocking, signalled, lost, was_lost;
-  uint64_t due; /* of the interrupt, in ns; 0: none */
+  uint64_t due;        /* of the interrupt, in ns; 0: none */
+  uint64_t until_loss; /* events; 0: not drawn */
   int32_t posted_status;
   /* told at the end */
   uint64_t reads, writes, memory_reads, memory_writes, swapped, overtaken, interrupts_sent, late, resets, losses;
@@ -198,6 +201,22 @@ static void scramble_memory(board* b) {
     (void)access_memory(b, b->base + at, NULL, junk, b->bytes - at < sizeof junk ? b->bytes - at : sizeof junk);
 }
 
+/* ---- the link */
+static void lose_link(board* b) {
+  b->lost = b->was_lost = true;
+  b->losses++;
+  b->until_loss = 0;
+  (void)printf("link lost\n");
+  (void)fflush(stdout);
+}
+
+/* A request, or a slice of the clock. */
+static void count_event(board* b) {
+  if (!b->lose_every || b->lost || b->losses >= b->most_losses) return;
+  if (!b->until_loss) b->until_loss = 1 + pick(b, 2 * b->lose_every);
+  if (--b->until_loss == 0) lose_link(b);
+}
+
 /* ---- requests */
 static int32_t serve_lost(mailbox_entry* e, uint8_t* slot) {
   if (e->kind == MAILBOX_READ32) e->value = UINT32_MAX;
@@ -221,6 +240,7 @@ static int32_t reset_chip(board* b, mailbox_entry* e) {
 static int32_t serve_one(board* b, mailbox_entry* e, uint8_t* slot) {
   if (e->bytes > MAILBOX_SLOT) return PRESIL_TRANSPORT_EINVAL;
   if (e->kind == MAILBOX_RESET) return reset_chip(b, e);
+  count_event(b);
   if (b->lost) return serve_lost(e, slot);
   switch (e->kind) {
     case MAILBOX_READ32:
@@ -269,6 +289,7 @@ static bool serve(board* b) {
 
 /* ---- the clock */
 static void run_clock(board* b) {
+  count_event(b);
   presil_wait w = {.size = sizeof w, .deadline_cycles = SLICE_CYCLES, .hang_cycles = SILENT_CYCLES};
   const int status = b->ops->wait(b->inner, &w);
   if (status || w.reason == PRESIL_WAIT_HUNG) b->clocking = false; /* until somebody asks for something */
@@ -282,24 +303,16 @@ static void run_clock(board* b) {
 }
 
 static void send_interrupt(board* b) {
-  if (!b->due || now_ns() < b->due) return;
+  if (!b->due || b->lost || now_ns() < b->due) return;
   const uint32_t count = (uint32_t)++b->interrupts_sent;
   b->due = 0;
   (void)!write(b->irq_fd, &count, sizeof count); /* a full pipe: events enough are in it */
 }
 
-static void look_at_link(board* b) {
-  if (!lose) return;
-  lose = 0;
-  b->lost = b->was_lost = true;
-  b->losses++;
-  (void)printf("link lost\n");
-  (void)fflush(stdout);
-}
-
 static void run(board* b) {
   while (!stop) {
-    look_at_link(b);
+    if (lose) lose_link(b);
+    lose = 0;
     send_interrupt(b);
     if (serve(b)) continue;
     if (b->clocking)
@@ -422,7 +435,10 @@ static void options(board* b, int argc, char** argv) {
       b->interrupts = strcmp(value, "none") != 0;
     else if (!strcmp(argv[i - 1], "--iommu"))
       b->iommu = strcmp(value, "0") != 0;
-    else if (!strcmp(argv[i - 1], "--hole")) {
+    else if (!strcmp(argv[i - 1], "--lose")) {
+      b->lose_every = (unsigned)strtoul(value, &end, 0);
+      if (*end == ',') b->most_losses = strtoull(end + 1, NULL, 0);
+    } else if (!strcmp(argv[i - 1], "--hole")) {
       b->hole_at = strtoull(value, &end, 0);
       b->hole_bytes = *end == ',' ? strtoull(end + 1, NULL, 0) : 0;
     } else {
@@ -436,13 +452,19 @@ static void options(board* b, int argc, char** argv) {
 }
 
 int main(int argc, char** argv) {
-  static board b = {
-      .base = 0x80000000u, .bytes = 64u << 20, .seed = 1, .interrupts = true, .late_us = 2000, .mhz = 1000};
+  static board b = {.base = 0x80000000u,
+                    .bytes = 64u << 20,
+                    .seed = 1,
+                    .interrupts = true,
+                    .late_us = 2000,
+                    .mhz = 1000,
+                    .most_losses = UINT64_MAX};
   options(&b, argc, argv);
   b.random = b.seed * 2 + 1;
   (void)signal(SIGTERM, on_stop);
   (void)signal(SIGINT, on_stop);
   (void)signal(SIGUSR1, on_lose);
+  if (mkdir(b.directory, 0700) && errno != EEXIST) die(b.directory);
   set_up(&b);
   (void)printf("soft-board: PRESIL_TRANSPORT=board:%s/board, seed %llu\nready\n", b.directory,
                (unsigned long long)b.seed);

@@ -42,7 +42,8 @@ Tensor = struct(
     shape=c.POINTER(i64),
     stride=c.POINTER(i64),
     ndim=u32,
-    written=u32,
+    written=c.c_uint16,
+    element_bits=c.c_uint16,
 )
 Launch = struct(
     "Launch",

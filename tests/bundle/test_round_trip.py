@@ -3,6 +3,7 @@
 torn or damaged."""
 
 import json
+import random
 import subprocess
 from pathlib import Path
 
@@ -41,12 +42,13 @@ CHIP = members(
     causes=some(TEXT),
     counters=some(st.tuples(TEXT, TEXT)),
 )
-TENSOR = st.integers(0, 4).flatmap(
+TENSOR = st.integers(0, 8).flatmap(
     lambda ndim: members(
         name=TEXT,
         dtype=TEXT,
         data=U64,
         element_bytes=U64,
+        element_bits=st.sampled_from([0, 1, 4, 65535]),
         written=st.integers(0, 1),
         shape=st.tuples(*[st.integers(-(2**63), 2**63 - 1)] * ndim),
         stride=st.tuples(*[st.integers(-(2**63), 2**63 - 1)] * ndim),
@@ -434,3 +436,18 @@ def test_both_compare_headers_and_the_end(tmp_path):
         path.write_bytes(whole[: last.offset] + resealed(whole[last.offset :], bytes(bent)))
         lines, found, _ = both(path)
         assert lines == found and "the closing record does not fit" in lines[0]["tear"]
+
+
+@pytest.mark.parametrize("values, level, packed", [(40, 0, True), (48, 0, True), (64, 0, False), (64, 1, True)])
+def test_contents_are_compressed_where_that_saves_a_fifth(tmp_path, values, level, packed):
+    """Bytes of so many values, equally often: Huffman codes of 64 would save a quarter."""
+    contents = bytes(random.Random(values).choices(range(values), k=65536))
+    path = tmp_path / "x.presil"
+    with lib.Writer(path, level=level) as writer:
+        writer.chip(chip=b"c")
+        group = writer.group()
+        group.put("launch", lib.Launch, commands=group.block(contents), label=b"l")
+        group.commit()
+    assert (path.stat().st_size < 60_000) == packed
+    with Bundle(path) as bundle:
+        assert bundle.block(bundle.launch(0).commands) == contents

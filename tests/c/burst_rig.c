@@ -16,7 +16,6 @@ enum {
     ID = 0x00,
     WORD = 0x04,
     ADDR_LO = 0x08,
-    ADDR_HI = 0x0c,
     SHAPE = 0x10,
     CONTROL = 0x14,
     LAZY = 0x18,
@@ -25,7 +24,11 @@ enum {
     ANSWER = 0x34,
     HOLES = 0x38,
     SEED = 0x3c,
-    DATA = 0x40
+    DATA = 0x40,
+    NEXT_ID = 0xd0,
+    ID_BITS = 0xd4,
+    BEAT_ID = 0xd8,
+    ANSWER_ID = 0xdc
 };
 
 static const presil_transport_ops *ops;
@@ -76,6 +79,7 @@ burst_rig *burst_open(const char *memory_model, uint64_t seed, const char *optio
     memcpy(r->build, info.build, sizeof r->build);
     assert_int_equal(burst_get(r, ID), 0x42525354);
     r->word = burst_get(r, WORD);
+    r->id_bits = burst_get(r, ID_BITS);
     return r;
 }
 
@@ -110,8 +114,9 @@ void burst_start(burst_rig *r, const burst *all, unsigned count) {
     for (unsigned i = 0; i < count; i++) {
         const burst *b = &all[i];
         burst_put(r, ADDR_LO, (uint32_t)b->address);
-        burst_put(r, ADDR_HI, (uint32_t)(b->address >> 32));
-        burst_put(r, SHAPE, (b->beats - 1) | b->size << 8 | b->kind << 12 | b->id << 16 | (uint32_t)b->write << 31);
+        assert_int_equal(b->address >> 32, 0); /* what ADDR_HI is from the reset on */
+        burst_put(r, NEXT_ID, b->id);
+        burst_put(r, SHAPE, (b->beats - 1) | b->size << 8 | b->kind << 12 | (uint32_t)b->write << 31);
     }
     r->started = ops->write32(r->t, CONTROL, 1);
 }
@@ -134,7 +139,7 @@ burst_beat burst_kept(burst_rig *r, unsigned index, unsigned low, unsigned high)
     burst_beat beat = {0};
     burst_put(r, SELECT, index);
     const uint32_t info = burst_get(r, BEAT);
-    beat.id = info >> 16 & 15;
+    beat.id = burst_get(r, BEAT_ID);
     beat.response = info >> 2 & 3;
     beat.last = info >> 4 & 1;
     for (unsigned lane = low & ~3u; lane <= high; lane += 4) {
@@ -147,6 +152,22 @@ burst_beat burst_kept(burst_rig *r, unsigned index, unsigned low, unsigned high)
 unsigned burst_answer(burst_rig *r, unsigned index) {
     burst_put(r, SELECT, index);
     return burst_get(r, ANSWER) >> 2 & 3;
+}
+
+uint32_t burst_answer_id(burst_rig *r, unsigned index) {
+    burst_put(r, SELECT, index);
+    return burst_get(r, ANSWER_ID);
+}
+
+/* The second of two bits is the highest: what cuts an ID makes one of two. */
+uint32_t burst_id(const burst_rig *r, unsigned n) {
+    const unsigned bits = r->id_bits;
+    const unsigned places[] = {0, bits - 1, bits > 9 ? 8 : 1, bits > 17 ? 16 : 2};
+    uint32_t id = 0;
+    for (unsigned i = 0; i < 4; i++) {
+        if (places[i] < bits) id |= (uint32_t)(n >> i & 1) << places[i];
+    }
+    return id;
 }
 
 void burst_bytes(const burst *b, unsigned n, uint64_t *first, uint64_t *end) {

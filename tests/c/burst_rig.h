@@ -36,13 +36,15 @@ enum burst_breach {
 
 typedef struct {
     uint64_t address;
-    unsigned beats, size, kind, id; /* size: log2 of a beat's bytes */
+    unsigned beats, size, kind; /* size: log2 of a beat's bytes */
+    uint32_t id;
     bool write;
 } burst;
 
 typedef struct {
     uint8_t lanes[BURST_MAX_WORD];
-    unsigned id, response;
+    uint32_t id;
+    unsigned response;
     bool last;
 } burst_beat;
 
@@ -50,7 +52,7 @@ typedef struct {
     presil_transport *t;
     int fd;
     uint8_t *memory;           /* our view of the memfd */
-    unsigned word;             /* bytes of a bus beat */
+    unsigned word, id_bits;    /* word: bytes of a bus beat */
     uint64_t launches, cycles; /* cycles: of the last run, from its start to the interrupt */
     int started;               /* what the doorbell's write returned */
     uint32_t seed;             /* of the data written */
@@ -76,6 +78,9 @@ void burst_run(burst_rig *r, const burst *all, unsigned count);
 burst_beat burst_kept(burst_rig *r, unsigned index, unsigned low, unsigned high); /* lanes low to high of a read beat */
 
 unsigned burst_answer(burst_rig *r, unsigned index); /* response of a write */
+uint32_t burst_answer_id(burst_rig *r, unsigned index);
+uint32_t burst_id(const burst_rig *r,
+                  unsigned n); /* ID n of 16 spread over the chip's bits; of fewer where it has 1 to 3 */
 
 /* A3.4.1: the bytes [*first, *end) of beat n. */
 void burst_bytes(const burst *b, unsigned n, uint64_t *first, uint64_t *end);

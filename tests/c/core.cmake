@@ -74,12 +74,14 @@ if(TARGET presil-replay)
   set_target_properties(test_capture PROPERTIES C_STANDARD 11)
   target_compile_options(test_capture PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion)
   target_link_libraries(test_capture PRIVATE presil_capture presil presil_bundle presil_generated cmocka)
-  add_dependencies(test_capture presil-replay presil-replay-static presil_sim_tiny_soft presil_sim_tiny_nomap)
+  add_dependencies(test_capture presil-replay presil-replay-static presil_sim_tiny_soft presil_sim_tiny_nomap
+    presil_sim_paper_fast presil_chip_paper)
   add_test(NAME c_capture COMMAND test_capture)
   set_tests_properties(c_capture PROPERTIES LABELS c TIMEOUT 120 ENVIRONMENT
     "PRESIL_LIBRARY_PATH=${core_libraries}:${CMAKE_BINARY_DIR}/lib;PRESIL_MEMORY=;\
 PRESIL_REPLAY=$<TARGET_FILE:presil-replay>;\
 PRESIL_REPLAY_STATIC=$<TARGET_FILE:presil-replay-static>;\
+PRESIL_PAPER_LIBRARY=$<TARGET_FILE:presil_sim_paper_fast>;\
 PRESIL_NOMAP_LIBRARY=${core_libraries}/libpresil_sim_tiny_soft.so")
   if(TARGET presil_sim_tiny_fast)
     add_dependencies(test_capture presil_sim_tiny_fast)

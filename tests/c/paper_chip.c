@@ -128,6 +128,7 @@ static void negate(int16_t *from, int16_t *to, uint32_t forms, uint32_t count) {
         const int16_t value = *element(from, a, count, i), x = (int16_t)(a == TURNED ? value ^ TURN : value);
         *element(to, b, count, i) = (int16_t)(b == TURNED ? -x ^ TURN : -x);
     }
+    if (paper("wrong")) *element(to, b, count, count / 2) ^= 1;
 }
 
 /* Where the operand is then: in the scratch memory, with what is left over of that filled. */
@@ -205,6 +206,7 @@ static int paper_region(presil_transport *t, uint32_t index, presil_region *out)
 
 static int paper_wait(presil_transport *t, presil_wait *w) {
     w->cycles = 10;
+    if (w->progress && paper("tells")) w->progress(w->progress_context, w->cycles);
     if (paper("depth")) {
         int error = 0;
         const int burst = paper("burst") ? paper("burst") : 1;
@@ -276,7 +278,8 @@ static int fail(presil_error_buffer *error, int status, const char *text) {
 }
 
 static int paper_create(const char *config, presil_chip **out, presil_error_buffer *error) {
-    if (strcmp(config, "paper") != 0) return fail(error, PRESIL_EINVAL, "one configuration, \"paper\"");
+    if (strcmp(config, "paper") != 0 && !paper("configs"))
+        return fail(error, PRESIL_EINVAL, "one configuration, \"paper\"");
     *out = calloc(1, sizeof **out);
     return *out ? PRESIL_OK : fail(error, PRESIL_EHOSTMEM, "no memory");
 }
@@ -329,7 +332,7 @@ static int paper_supports(const presil_chip *chip, const presil_op *op, presil_e
         return fail(error, PRESIL_EUNSUPPORTED, "paper only negates");
     if (op->step_count || op->attribute_count != 1 || op->input_count != 1)
         return fail(error, PRESIL_EUNSUPPORTED, "paper negates and does nothing else");
-    if (from->dtype != PRESIL_INT16 || to->dtype != PRESIL_INT16)
+    if ((from->dtype != PRESIL_INT16 || to->dtype != PRESIL_INT16) && !paper("anything"))
         return fail(error, PRESIL_EUNSUPPORTED, "paper only knows int16");
     int64_t dense = 1;
     for (uint32_t i = from->ndim; i-- > 0; dense *= from->shape[i]) {
@@ -398,6 +401,11 @@ static int paper_plan(const presil_chip *chip, const presil_op *op, presil_plan 
     }
     plan->count = op->kind != PRESIL_OP_NOP;
     for (uint32_t i = 0; plan->count && i < op->inputs->ndim; i++) plan->count *= (uint32_t)op->inputs->shape[i];
+    if (plan->count && paper("planned") &&
+        op->outputs->data.value - op->inputs->data.value < bytes_of(op->inputs, plan->count).bytes) {
+        free(plan);
+        return fail(error, PRESIL_EUNSUPPORTED, "the output lies in the input");
+    }
     if (plan->count) {
         plan->read = bytes_of(op->inputs, plan->count);
         plan->write = bytes_of(op->outputs, plan->count);
@@ -562,6 +570,7 @@ __attribute__((visibility("default"))) const presil_chip_ops *presil_chip_entry(
     if (paper("short")) table.known.size = offsetof(presil_chip_ops, execute);
     if (paper("long")) table.known.size = sizeof table;
     if (paper("lack")) table.known.submit = NULL;
+    if (paper("planned")) table.known.supports = NULL;
     if (paper("uncounted")) table.known.counters = NULL;
     return &table.known;
 }

@@ -492,8 +492,51 @@ static void addresses_become_coordinates(void **unused) {
     assert_string_equal(small, "out");
 }
 
+/* Two elements in a byte; eight dimensions; strides of any sign. */
+static void half_bytes_become_coordinates(void **unused) {
+    (void)unused;
+    const int64_t wide[] = {1, 2, 1, 1, 3, 1, 1, 1}, steps[] = {6, 3, 3, 3, 1, 1, 1, 1}, five[] = {5}, one[] = {1},
+                  turned[] = {-1}, apart[] = {2};
+    presil_bundle_tensor t[] = {
+        {.name = "wide", .data = {1000}, .element_bits = 4, .shape = wide, .stride = steps, .ndim = 8},
+        {.name = "five", .data = {1100}, .element_bits = 4, .shape = five, .stride = one, .ndim = 1},
+        {.name = "turned", .data = {1200}, .element_bits = 4, .shape = five, .stride = turned, .ndim = 1},
+        {.name = "even", .data = {1300}, .element_bits = 4, .shape = five, .stride = apart, .ndim = 1},
+    };
+    const presil_bundle_launch l = {.size = sizeof l, .tensors = t, .tensor_count = 4};
+    static const struct {
+        uint64_t address;
+        const char *text;
+    } cases[] = {{999, ""},
+                 {1000, "wide [0, 0, 0, 0, 0, 0, 0, 0] or [0, 0, 0, 0, 1, 0, 0, 0]"},
+                 {1001, "wide [0, 0, 0, 0, 2, 0, 0, 0] or [0, 1, 0, 0, 0, 0, 0, 0]"},
+                 {1002, "wide [0, 1, 0, 0, 1, 0, 0, 0] or [0, 1, 0, 0, 2, 0, 0, 0]"},
+                 {1003, ""},
+                 {1101, "five [2] or [3]"},
+                 {1102, "five [4]"},
+                 {1103, ""},
+                 {1197, ""},
+                 {1198, "turned [4] or [3]"},
+                 {1199, "turned [2] or [1]"},
+                 {1200, "turned [0]"},
+                 {1201, ""},
+                 {1301, "even [1]"},
+                 {1304, "even [4]"},
+                 {1305, ""}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[128] = "x";
+        presil_bundle_coordinate(&l, (presil_daddr){cases[i].address}, text, sizeof text);
+        assert_string_equal(text, cases[i].text);
+    }
+    t[2].shape = (const int64_t[]){4}; /* the lowest element is the upper half of its byte */
+    char text[64];
+    presil_bundle_coordinate(&l, (presil_daddr){1198}, text, sizeof text);
+    assert_string_equal(text, "turned [3]");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(half_bytes_become_coordinates),
         cmocka_unit_test(round_trip),
         cmocka_unit_test(records_are_numbered),
         cmocka_unit_test(results_are_those_of_their_launch),

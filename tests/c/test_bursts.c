@@ -18,6 +18,7 @@ static void check_burst(burst_rig *r, burst b) {
     memcpy(expected, r->memory, sizeof expected);
     burst_apply(r, expected, &b, 1);
     burst_run(r, &b, 1);
+    if (b.write) assert_int_equal(burst_answer_id(r, 0), b.id);
     if (memcmp(expected, r->memory, sizeof expected))
         fail_msg("write of %u beats, size %u, burst %u at 0x%llx", b.beats, b.size, b.kind,
                  (unsigned long long)b.address);
@@ -36,8 +37,8 @@ static void check_burst(burst_rig *r, burst b) {
 static void check_both(burst_rig *r, uint64_t address, unsigned beats, unsigned size, unsigned kind) {
     r->seed = r->seed * 5 + 3;
     r->holes = r->seed >> 4 & 1;
-    check_burst(r, (burst){address, beats, size, kind, beats & 15, true});
-    check_burst(r, (burst){address, beats, size, kind, size, false});
+    check_burst(r, (burst){address, beats, size, kind, burst_id(r, beats), true});
+    check_burst(r, (burst){address, beats, size, kind, burst_id(r, beats + size), false});
 }
 
 static const uint64_t PAGE = 4096;
@@ -205,8 +206,9 @@ static void illegal_bursts_are_named(void **state) {
     burst_close(r);
 }
 
-static burst random_burst(uint32_t draw, uint64_t room, unsigned widest, bool write) {
-    const unsigned size = (draw >> 8) % (widest + 1), kind = (draw >> 16) % 3, id = draw >> 28 & 3;
+static burst random_burst(const burst_rig *r, uint32_t draw, uint64_t room, bool write) {
+    const unsigned size = (draw >> 8) % (log2_of(r->word) + 1), kind = (draw >> 16) % 3;
+    const uint32_t id = burst_id(r, draw >> 28);
     unsigned beats = 1 + (draw >> 20) % (kind == BURST_FIXED ? 16 : 40);
     while (kind == BURST_INCR && (beats << size) + 32 > 2048) beats--;
     if (kind == BURST_WRAP) beats = 2u << (draw >> 20) % 4;
@@ -230,7 +232,7 @@ static void mixtures_are_served(void **state) {
         for (unsigned i = 0; i < 32; i++) { /* reads below 32 KiB, writes above, each in 2 KiB of its own */
             draw = draw * 1664525 + 1013904223;
             const uint64_t room = BURST_BASE + (i % 2 ? 32768 : 0) + 2048 * (i / 2);
-            all[i] = random_burst(draw, room, log2_of(r->word), i % 2);
+            all[i] = random_burst(r, draw, room, i % 2);
         }
         r->seed = draw;
         r->holes = round & 1;

@@ -460,6 +460,73 @@ static void refused_launches(void **state) {
     }
 }
 
+/* Operands of every dtype, in as many dimensions as there may be, are in the file. */
+static void operands_of_any_kind(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        uint32_t bytes, bits;
+    } dtypes[] = {{"int8", 1, 0},          {"bfloat16", 2, 0},    {"float32", 4, 0}, {"int32", 4, 0},
+                  {"uint8", 1, 0},         {"int16", 2, 0},       {"float16", 2, 0}, {"int4", 0, 4},
+                  {"float8_e4m3fn", 1, 0}, {"float8_e5m2", 1, 0}, {"int64", 8, 0}};
+    const presil_attribute neg = {.name = "function", .text = "neg"};
+    assert_int_equal(setenv("PRESIL_PAPER", "anything", 1), 0);
+    const presil_device_options options = {.size = sizeof options,
+                                           .mode = PRESIL_MODE_RTL,
+                                           .config = "paper",
+                                           .library = getenv("PRESIL_PAPER_LIBRARY"),
+                                           .memory_bytes = 64u << 20};
+    presil_device *d;
+    presil_daddr at;
+    EXPECT_OK(presil_device_open(&options, &d));
+    EXPECT_OK(presil_alloc(d, NULL, NULL, 8192, &at));
+    for (uint32_t dtype = 0; dtype < sizeof dtypes / sizeof *dtypes; dtype++) {
+        presil_operand in = {.name = "input",
+                             .data = at,
+                             .dtype = dtype,
+                             .ndim = 8,
+                             .shape = {1, 2, 3, 1, 2, 1, 2, 1},
+                             .stride = {24, 12, 4, 4, 2, 2, 1, 1}},
+                       out = in;
+        out.name = "output";
+        out.data.value += 4096;
+        const presil_op op = {.size = sizeof op,
+                              .kind = PRESIL_OP_ELEMENTWISE,
+                              .inputs = &in,
+                              .outputs = &out,
+                              .input_count = 1,
+                              .output_count = 1,
+                              .attributes = &neg,
+                              .attribute_count = 1};
+        presil_bundle_capture *c = begin(d, in_folder("kinds.presil"), (presil_bundle_capture_options){.overwrite = 1});
+        EXPECT_OK(presil_op_enqueue(d, NULL, &op));
+        finish(c, 1);
+        presil_bundle_reader *r = open_file(path, 1);
+        const presil_bundle_launch *l = get_launch(r, 0);
+        assert_int_equal(l->tensor_count, 2);
+        for (uint32_t i = 0; i < 2; i++) {
+            const presil_bundle_tensor *t = &l->tensors[i];
+            assert_string_equal(t->name, i ? "input" : "output");
+            assert_string_equal(t->dtype, dtypes[dtype].name);
+            assert_int_equal(t->element_bytes, dtypes[dtype].bytes);
+            assert_int_equal(t->element_bits, dtypes[dtype].bits);
+            assert_int_equal(t->written, i == 0);
+            assert_int_equal(t->ndim, 8);
+            assert_memory_equal(t->shape, in.shape, sizeof in.shape);
+            assert_memory_equal(t->stride, in.stride, sizeof in.stride);
+        }
+        char text[128];
+        const uint64_t last = at.value + 4096 + presil_dtype_bits(dtype) * 24 / 8 - 1;
+        presil_bundle_coordinate(l, (presil_daddr){last}, text, sizeof text);
+        assert_non_null(strstr(text, "output [0, 1, 2, 0, 1, 0, "));
+        assert_non_null(strstr(text, "[0, 1, 2, 0, 1, 0, 1, 0]"));
+        presil_bundle_free(l);
+        presil_bundle_reader_close(r);
+    }
+    EXPECT_OK(presil_free(d, at));
+    presil_device_close(d);
+}
+
 /* In a folder of its own, where the dynamic one finds no libpresil. */
 static void without_shared_libraries(void **state) {
     (void)state;
@@ -484,6 +551,7 @@ int main(void) {
         cmocka_unit_test(a_difference_is_found),
         cmocka_unit_test(same_cycles_on_the_rtl),
         cmocka_unit_test(refused_launches),
+        cmocka_unit_test(operands_of_any_kind),
         cmocka_unit_test(without_shared_libraries),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

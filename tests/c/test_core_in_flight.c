@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "core_fixture.h"
+#include "negation.h"
 #include "presil_debug.h"
 #include "presil_op.h"
 
@@ -35,22 +36,7 @@ static presil_device *open_paper(const char *how) {
 /* Of the first n elements. */
 static int negate(presil_device *d, presil_stream *stream, presil_daddr from, presil_daddr to, int n,
                   const char *label) {
-    static const presil_attribute neg = {.name = "function", .text = "neg"};
-    const presil_operand in = {
-        .name = "input", .data = from, .dtype = PRESIL_INT16, .ndim = 1, .shape = {n}, .stride = {1}};
-    presil_operand out = in;
-    out.name = "output";
-    out.data = to;
-    const presil_op op = {.size = sizeof op,
-                          .kind = PRESIL_OP_ELEMENTWISE,
-                          .label = label,
-                          .inputs = &in,
-                          .outputs = &out,
-                          .input_count = 1,
-                          .output_count = 1,
-                          .attributes = &neg,
-                          .attribute_count = 1};
-    return presil_op_enqueue(d, stream, &op);
+    return negation_enqueue(d, stream, PRESIL_INT16, from, to, n, label);
 }
 
 static presil_daddr take(presil_device *d) {
@@ -106,6 +92,31 @@ static void several(void **state) {
     chain("depth=4,interrupts=3", 4);
     chain("depth=2", 2);
     chain("depth=1", 1);
+}
+
+static uint64_t told[8];
+static size_t told_count;
+
+static void on_progress(void *context, const char *label, uint64_t launch, uint64_t cycles) {
+    (void)context, (void)label, (void)launch;
+    if (told_count < 8) told[told_count++] = cycles;
+}
+
+/* The cycles that are told while a launch runs are those since it began, over all its doorbells. */
+static void progress_over_doorbells(void **state) {
+    (void)state;
+    static const char *const hows[] = {"tells", "depth=4,tells"};
+    for (size_t n = 0; n < 2; n++) {
+        presil_device *d = open_paper(hows[n]);
+        const presil_daddr a = take(d), b = take(d);
+        told_count = 0;
+        presil_set_progress(d, on_progress, NULL);
+        EXPECT_OK(negate(d, NULL, a, b, ELEMENTS, "segments=3"));
+        EXPECT_OK(presil_device_synchronize(d));
+        assert_int_equal(told_count, 3);
+        for (size_t i = 0; i < 3; i++) assert_int_equal(told[i], 10 * (i + 1));
+        close_device(d, a, b);
+    }
 }
 
 static uint32_t most_of(presil_device *d) {
@@ -485,6 +496,7 @@ static void at_random(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(several),
+                                       cmocka_unit_test(progress_over_doorbells),
                                        cmocka_unit_test(as_asked),
                                        cmocka_unit_test(between),
                                        cmocka_unit_test(segments_and_scratch),

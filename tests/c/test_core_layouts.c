@@ -635,8 +635,48 @@ static void random_sequences(void **state) {
     play("twin,apart", 2, seed + 3);
 }
 
+/* Mode VERIFY of a chip without an executor: packed operands are compared with the plain-C reference, too. */
+static void compared_by_reference(void **state) {
+    (void)state;
+    for (uint32_t copies = 0; copies < 2; copies++) { /* mapped; the transport has a memory of its own */
+        presil_device *d = open_paper(copies ? "apart" : "", PRESIL_MODE_VERIFY, copies, 64u << 20);
+        const presil_daddr a = block(d, BYTES), b = block(d, BYTES), c = block(d, BYTES);
+        fill(d, a, 5);
+        reports_begin(d);
+        EXPECT_OK(neg(d, "in=b,out=b", a, b));
+        EXPECT_OK(neg(d, "in=b,out=t", b, c));
+        EXPECT_OK(neg(d, "in=t,out=t", c, c)); /* in place */
+        EXPECT_OK(neg(d, "in=t", c, b));
+        EXPECT_OK(negate(d, "in=t,out=b", view("input", a, true), view("output", c, true)));
+        EXPECT_OK(presil_device_synchronize(d));
+        assert_int_equal(report_count, 5);
+        for (size_t i = 0; i < 5; i++) assert_int_equal(reports[i].verified, 1);
+        presil_verified sum = {.size = sizeof sum};
+        EXPECT_OK(presil_device_get_verified(d, &sum));
+        assert_int_equal(sum.compared, 5);
+        presil_memory_stats s = {.size = sizeof s};
+        EXPECT_OK(presil_memory_get_stats(d, &s));
+        assert_int_equal(s.packs, 2);
+        EXPECT_OK(presil_host_access(d, NULL, 0));
+        holds(d, b, 5, 1);
+        assert_int_equal(setenv("PRESIL_PAPER", copies ? "apart,wrong" : "wrong", 1), 0);
+        reports_begin(d);
+        EXPECT_OK(neg(d, "in=b,out=t", a, c));
+        EXPECT_STATUS(presil_device_synchronize(d), PRESIL_EMISMATCH);
+        EXPECT_TEXT("chip and reference differ: output [3, 0] is -4");
+        EXPECT_TEXT("1 of 300 elements differ");
+        assert_int_equal(reports[0].verified, 0);
+        assert_int_equal(reports[0].difference_address, c.value + 300);
+        EXPECT_OK(presil_free(d, a));
+        EXPECT_OK(presil_free(d, b));
+        EXPECT_OK(presil_free(d, c));
+        closed(d);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_chain_stays_packed),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(compared_by_reference),
+                                       cmocka_unit_test(a_chain_stays_packed),
                                        cmocka_unit_test(the_host_writes),
                                        cmocka_unit_test(the_host_writes_behind_any_wait),
                                        cmocka_unit_test(what_was_freed_is_nobodys),

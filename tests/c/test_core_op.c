@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include "core_fixture.h"
+#include "negation.h"
 #include "presil_chip.h"
 
 enum { ELEMENTS = 2 * 3 * 1 * 2 * 1 * 2, BYTES = 2 * ELEMENTS };
@@ -23,29 +24,13 @@ static int open_paper(const char *how, presil_device **out) { return open_paper_
 
 static const presil_attribute neg = {.name = "function", .text = "neg"};
 
-typedef struct {
-    presil_operand in, out;
-    presil_op op;
-} negation;
-
 static void make(negation *n, presil_daddr from, presil_daddr to) {
-    n->in = (presil_operand){.name = "input",
-                             .data = from,
-                             .dtype = PRESIL_INT16,
-                             .ndim = 6,
-                             .shape = {2, 3, 1, 2, 1, 2},
-                             .stride = {12, 4, 4, 2, 2, 1}};
-    n->out = n->in;
-    n->out.name = "output";
-    n->out.data = to;
-    n->op = (presil_op){.size = sizeof n->op,
-                        .kind = PRESIL_OP_ELEMENTWISE,
-                        .inputs = &n->in,
-                        .outputs = &n->out,
-                        .input_count = 1,
-                        .output_count = 1,
-                        .attributes = &neg,
-                        .attribute_count = 1};
+    negation_make(n, PRESIL_INT16, from, to, ELEMENTS, NULL);
+    n->in.ndim = n->out.ndim = 6;
+    memcpy(n->in.shape, (const int64_t[]){2, 3, 1, 2, 1, 2}, 6 * sizeof(int64_t));
+    memcpy(n->in.stride, (const int64_t[]){12, 4, 4, 2, 2, 1}, 6 * sizeof(int64_t));
+    memcpy(n->out.shape, n->in.shape, sizeof n->in.shape);
+    memcpy(n->out.stride, n->in.stride, sizeof n->in.stride);
 }
 
 static void negates(const char *how) {
@@ -228,6 +213,64 @@ static void the_library_of_a_chip(void **state) {
     assert_int_equal(unlink(simulator) | rmdir(folder), 0);
 }
 
+/* A chip that can only be asked for a plan: operands lie apart in it, packed ones too. */
+static void asked_for_a_plan(void **state) {
+    (void)state;
+    static const uint32_t layout[4]; /* as it lies */
+    presil_device *d;
+    negation n;
+    EXPECT_OK(open_paper("planned", &d));
+    make(&n, (presil_daddr){0}, (presil_daddr){0});
+    for (int64_t rows = 1; rows <= 4096; rows *= 64) {
+        n.in.shape[0] = n.out.shape[0] = rows;
+        for (int packed = 0; packed < 2; packed++) {
+            n.in.layout = packed ? (const presil_layout *)(const void *)layout : NULL;
+            EXPECT_OK(presil_op_supported(d, &n.op));
+        }
+    }
+    presil_device_close(d);
+}
+
+static int open_model(const char *config, presil_device **out) {
+    const presil_device_options options = {
+        .size = sizeof options, .mode = PRESIL_MODE_MODEL, .config = config, .memory_bytes = 64u << 20};
+    return presil_device_open(&options, out);
+}
+
+/* Without a simulator: the one chip that has the configuration, of those whose libraries are there. */
+static void the_chip_of_a_configuration(void **state) {
+    (void)state;
+    char folder[] = "/tmp/presil_chips_XXXXXX", ours[64], other[64], *places = strdup(getenv("PRESIL_LIBRARY_PATH"));
+    presil_device *d;
+    presil_device_info info = {.size = sizeof info};
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(ours, sizeof ours, "%s/libpresil_chip_presil.so", folder);
+    (void)snprintf(other, sizeof other, "%s/libpresil_chip_paper.so", folder);
+    assert_int_equal(setenv("PRESIL_LIBRARY_PATH", folder, 1), 0);
+    assert_int_equal(setenv("PRESIL_PAPER", "", 1), 0);
+    assert_int_equal(symlink(getenv("PRESIL_PAPER_CHIP"), other) | symlink(getenv("PRESIL_OUR_CHIP"), ours), 0);
+    EXPECT_STATUS(open_model("unknown", &d), PRESIL_EINVAL);
+    EXPECT_TEXT("no chip has a configuration \"unknown\"; ");
+    EXPECT_TEXT("; paper: one configuration");
+    EXPECT_TEXT("; presil: no configuration named 'unknown'");
+    EXPECT_OK(open_model("tiny", &d));
+    EXPECT_OK(presil_device_get_info(d, &info));
+    assert_string_equal(info.chip, "presil");
+    presil_device_close(d);
+    EXPECT_STATUS(open_model("paper", &d), PRESIL_EUNSUPPORTED); /* found: it has no model */
+    EXPECT_TEXT("the chip \"paper\" has no model in C");
+    assert_int_equal(setenv("PRESIL_PAPER", "configs", 1), 0); /* it has ours, too */
+    EXPECT_STATUS(open_model("tiny", &d), PRESIL_EINVAL);
+    EXPECT_TEXT("the chips \"paper\" and \"presil\" both have a configuration \"tiny\"");
+    assert_int_equal(setenv("PRESIL_CHIP_LIBRARY", ours, 1), 0);
+    EXPECT_OK(open_model("tiny", &d));
+    presil_device_close(d);
+    (void)unsetenv("PRESIL_CHIP_LIBRARY");
+    assert_int_equal(setenv("PRESIL_LIBRARY_PATH", places, 1), 0);
+    free(places);
+    assert_int_equal(unlink(ours) | unlink(other) | rmdir(folder), 0);
+}
+
 /* The chip's reason, or the core's: what doesn't lie in memory never reaches the chip. */
 static void refusals(void **state) {
     (void)state;
@@ -375,6 +418,8 @@ int main(void) {
                                        cmocka_unit_test(names),
                                        cmocka_unit_test(more_than_a_report_has),
                                        cmocka_unit_test(the_library_of_a_chip),
+                                       cmocka_unit_test(the_chip_of_a_configuration),
+                                       cmocka_unit_test(asked_for_a_plan),
                                        cmocka_unit_test(refusals),
                                        cmocka_unit_test(our_own)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "core_fixture.h"
+#include "negation.h"
 #include "presil_capture.h"
 #include "presil_debug.h"
 
@@ -31,22 +32,7 @@ static presil_device *open_paper(const char *how, presil_mode mode, uint64_t byt
 }
 
 static int negate_of(presil_device *d, presil_daddr from, presil_daddr to, int count, const char *label) {
-    static const presil_attribute neg = {.name = "function", .text = "neg"};
-    const presil_operand in = {
-        .name = "input", .data = from, .dtype = PRESIL_INT16, .ndim = 1, .shape = {count}, .stride = {1}};
-    presil_operand out = in;
-    out.name = "output";
-    out.data = to;
-    const presil_op op = {.size = sizeof op,
-                          .kind = PRESIL_OP_ELEMENTWISE,
-                          .label = label,
-                          .inputs = &in,
-                          .outputs = &out,
-                          .input_count = 1,
-                          .output_count = 1,
-                          .attributes = &neg,
-                          .attribute_count = 1};
-    return presil_op_enqueue(d, NULL, &op);
+    return negation_enqueue(d, NULL, PRESIL_INT16, from, to, count, label);
 }
 
 static int negate(presil_device *d, presil_daddr from, presil_daddr to, const char *label) {
@@ -200,6 +186,9 @@ static void refusals(void **state) {
     EXPECT_STATUS(negate(d, a, b, "scratch=99999999"), PRESIL_ENOMEM);
     EXPECT_STATUS(negate(d, a, b, "scratch=4000000"), PRESIL_ENOMEM);
     EXPECT_TEXT("needs 4000000 bytes while it runs");
+    presil_memory_stats stats = {.size = sizeof stats};
+    EXPECT_OK(presil_memory_get_stats(d, &stats));
+    assert_int_equal(stats.failures, 2); /* each once */
     EXPECT_STATUS(presil_device_place_scratch(d, a, 1ull << 40), PRESIL_EINVAL);
     EXPECT_OK(presil_device_place_scratch(d, b, 100));
     EXPECT_STATUS(negate(d, a, a, "scratch=101"), PRESIL_EINVAL);
@@ -219,6 +208,9 @@ static void gives_way(void **state) {
     EXPECT_OK(negate(d, a, b, "scratch=2000000"));
     const presil_daddr large = take(d, 11u << 19);
     assert_int_equal(scratch_bytes(d), 0);
+    presil_memory_stats stats = {.size = sizeof stats};
+    EXPECT_OK(presil_memory_get_stats(d, &stats));
+    assert_int_equal(stats.failures, 0); /* it was tried twice, and did not fail */
     holds(d, b, 7, -1);
     EXPECT_STATUS(negate(d, a, b, "scratch=2000000"), PRESIL_ENOMEM);
     EXPECT_OK(presil_free(d, large));

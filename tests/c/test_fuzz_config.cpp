@@ -11,7 +11,7 @@
 
 #include "config.h"
 #include "fuzz.h"
-#include "settings.h"
+#include "transport_settings.h"
 
 // So that they are counted.
 void *operator new(size_t bytes) {

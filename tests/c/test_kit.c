@@ -415,7 +415,7 @@ static bool inside(const presil_plan *p, const void *command_at) {
     const command *c = command_at;
     return !c->size || (presil_kit_hold(&p->reads, wide(c->from), 8) && presil_kit_hold(&p->writes, wide(c->to), 4));
 }
-static const presil_kit_commands of = {"test v1", sizeof(command), 20, 1, addresses, inside};
+static const presil_kit_commands of = {"test v1", sizeof(command), 20, 1, addresses, inside, false};
 
 static presil_plan *plan_at(uint64_t base, uint32_t count, uint32_t note) {
     presil_plan *p = presil_kit_plan_new(&of, "some plan", NULL);
@@ -524,6 +524,11 @@ static void merged_plans_wait(void **state) {
         assert_memory_equal(c, was, 20);
         assert_true(inside(all, c));
     }
+    presil_kit_commands each = *all->of; /* a doorbell for each command; for a plan without commands one, too */
+    each.apart = true;
+    all->of = p[1]->of = &each;
+    assert_true(!presil_kit_plan_info(all, &info) && info.segments == 5);
+    assert_true(!presil_kit_plan_info(p[1], &info) && info.segments == 1);
     char text[64] = "x";
     assert_int_equal(presil_kit_describe(&all->out, BASE + 0x1000, text, sizeof text), 0);
     assert_string_equal(text, "");

@@ -11,16 +11,20 @@ presil_add_chip(NAME stub TOP presil_stub_top CHIP stub CLOCK_MHZ 500 BUILDS fas
 configure_file(${CMAKE_CURRENT_LIST_DIR}/../chip_stub/stub.conform.toml ${CMAKE_BINARY_DIR}/lib/stub.conform.toml
   COPYONLY)
 
-# A master of any bursts, on buses of several widths.
+# A master of any bursts, on buses and with IDs of several widths.
 set(burst_top ${CMAKE_CURRENT_LIST_DIR}/../rtl/presil_burst_top.sv)
-foreach(word 4 16 128)
-  presil_add_chip(NAME burst${word} TOP presil_burst_top CHIP burst PARAMETERS WORD=${word} SOURCES ${burst_top})
+set(words 4 16 128)
+set(ids 1 8 32)
+foreach(word id IN ZIP_LISTS words ids)
+  presil_add_chip(NAME burst${word} TOP presil_burst_top CHIP burst PARAMETERS WORD=${word} ID=${id}
+    SOURCES ${burst_top})
 endforeach()
-presil_add_chip(NAME burst TOP presil_burst_top CHIP burst BUILDS check SOURCES ${burst_top})
+presil_add_chip(NAME burst TOP presil_burst_top CHIP burst BUILDS check PARAMETERS ID=9 SOURCES ${burst_top})
 set(bursts presil_sim_burst4_fast presil_sim_burst16_fast presil_sim_burst128_fast presil_sim_burst_check)
 
 if(PRESIL_DPI_CONFIGS)
-  presil_add_dpi_simulator(burst 1000 ${burst_top} TOP presil_burst_top CHIP burst MAP "clocks.clk = 1")
+  presil_add_dpi_simulator(burst 1000 ${burst_top} TOP presil_burst_top CHIP burst MAP "clocks.clk = 1"
+    PARAMETERS ID=32)
 endif()
 
 # Chips with other ports than presil_top's (docs/ports.md, tests/transport/test_ports.py).
@@ -44,7 +48,8 @@ if(PRESIL_SYSTEMC_CONFIGS)
   presil_add_sc_chip(NAME stub TOP presil_stub_top CHIP stub CLOCK_MHZ 500 BUILDS fast trace SOURCES
       ${CMAKE_CURRENT_LIST_DIR}/../rtl/presil_stub_top.sv)
   presil_add_sc_chip(NAME ports_many ${ports_many} CHIP ports BUILDS fast SOURCES ${ports_many_sources})
-  presil_add_sc_chip(NAME burst TOP presil_burst_top CHIP burst BUILDS fast check SOURCES ${burst_top})
+  presil_add_sc_chip(NAME burst TOP presil_burst_top CHIP burst BUILDS fast check PARAMETERS ID=32
+    SOURCES ${burst_top})
 endif()
 
 add_executable(test_transport ${CMAKE_CURRENT_LIST_DIR}/test_transport.c)

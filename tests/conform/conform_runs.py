@@ -33,7 +33,7 @@ def library(name: str) -> Path:
 
 def check(name: str, library: Path, description: Path, chip: Path | str = "-", **environment) -> dict:
     """What the process of one check says."""
-    worker = ROOT / "torch_ext/torch_presil/conform/worker.py"
+    worker = ROOT / "torch_ext/torch_presil/conform/one_check.py"
     command = [sys.executable, str(worker), name, str(library), str(chip), str(description)]
     place = {"PRESIL_LIBRARY_PATH": str(library.parent)}
     done = subprocess.run(

@@ -11,7 +11,9 @@ from test_template import faulty
 
 from conform.sweep import KINDS
 
-OF_NO_OPERATOR = {"pool", "activations", "scratch", *KINDS} - {"weight-gradient"}  # what our chip has nothing of
+OF_NO_OPERATOR = {"pool", "activations", "scratch", "queue", *KINDS} - {
+    "weight-gradient"
+}  # what our chip has nothing of
 FAULTS = {
     "networks": (".b_stride = (uint32_t)b_row", ".b_stride = (uint32_t)b_row + 16"),
     "same-again": ("out->cycles += cycles;", "static int n; out->cycles += cycles + (n++ == 3);"),

@@ -36,9 +36,9 @@ def test_transport_of_our_chips(name, tmp_path):
     [
         (
             "stub_fast",
-            {"matmul", "matmul-limits", "conv", "layouts", "pool", "steps", "activations", "scratch", *KINDS},
+            {"matmul", "matmul-limits", "conv", "layouts", "pool", "steps", "activations", "scratch", "queue", *KINDS},
         ),
-        ("tiny_fast", {"pool", "activations", "scratch", *KINDS} - {"weight-gradient"}),
+        ("tiny_fast", {"pool", "activations", "scratch", "queue", *KINDS} - {"weight-gradient"}),
     ],
 )
 def test_chip_level_of_our_chips(name, skipped):
@@ -54,6 +54,15 @@ def test_a_run_without_a_passed_check_fails_and_says_why(tmp_path):
     run = conform(copy, "--level", "transport", "--only", "register-reset", status=1)
     assert [row["status"] for row in run["checks"]] == ["skipped"]
     assert "no registers are described" in run["output"]
+
+
+def test_a_chip_that_does_not_open_is_said_once(tmp_path):
+    """Its driver is another chip's: one failure with the reason, and nothing asked behind it."""
+    run = conform(library("stub_fast"), "--level", "chip", "--chip", BUILD / "lib/libpresil_chip_presil.so", status=1)
+    first, *others = run["checks"]
+    assert first["check"] == "opens" and first["status"] == "failed" and "stub" in first["text"], first
+    assert {(row["status"], row["text"]) for row in others} == {("skipped", "the chip does not open: opens says why")}
+    assert len(others) >= 20
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from conform_runs import BUILD, ROOT, check, library
 
 from conform import chip_checks
-from conform import device as d
+from conform import driver_api as d
 from conform.sweep import KINDS
 
 SWEPT = {name: name.replace("-", "_") for name in KINDS}

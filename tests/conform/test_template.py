@@ -1,21 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """presil new-chip: its project builds and conforms; with a fault in it, the check that is there for it fails."""
 
+import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from conform_runs import ROOT, check, conform, new_chip
+from rich.console import Console
 
 from conform.checks import CHECKS
 from conform.register import load
 from conform.sweep import KINDS
+from newchip import command, find_ports
+from newchip.project import ProjectError
 
 # check -> (text of the chip's C, what stands there instead)
 FAULTS = {
+    "opens": ("if (id != MINE_ID_VALUE)", "if (id == MINE_ID_VALUE)"),
     "limits": (".buffer_alignment = MINE_WORD", ".buffer_alignment = 24"),
     "refusals": ("if (op->step_count) return", "if (0) return"),
     "empty-launch": ("out->cycles += cycles;", "static int n; out->cycles += cycles + (n++ == 4);"),
@@ -27,7 +33,10 @@ FAULTS = {
     "launch-cycles": ("out->cycles += cycles;", "static int n; out->cycles += cycles + (n++ == 7);"),
     "hung-launch": ('"array: %s, %u of %u cycles it multiplied, the others it waited for memory"', '"%.0s"'),
     "recovery": ("if (status & MINE_ERROR) {", "if (0) {"),
-    "cancel-launch": ("return status ? fail(error", "static int n; return n++ || status ? fail(error"),
+    "cancel-launch": (
+        "return status ? presil_kit_fail(error",
+        "static int n; return n++ || status ? presil_kit_fail(error",
+    ),
     "two-processes": (
         "out->cycles += cycles;",
         'FILE *f = fopen("/proc/self/stat", "r"); int pid = 0; if (f && fscanf(f, "%d", &pid) == 1) fclose(f);\n'
@@ -62,7 +71,7 @@ def test_the_project_conforms_at_every_level(project):
     assert all(row["status"] == "passed" for row in by_level["transport"] + by_level["pytorch"]), run["output"]
     skipped = {row["check"] for row in by_level["chip"] if row["status"] == "skipped"}
     assert (
-        skipped == {"conv", "layouts", "pool", "steps", "activations", "scratch", *KINDS}
+        skipped == {"conv", "layouts", "pool", "steps", "activations", "scratch", "queue", *KINDS}
         and not run["counts"]["failed"]
     ), run["output"]
 
@@ -75,10 +84,10 @@ def test_it_is_delivered_as_three_files(project, tmp_path):
 
 
 def test_every_check_of_a_chip_has_a_fault():
-    """The others are of kinds that the template has not: test_kinds.py."""
+    """The others are of what the template has not: test_kinds.py, test_layouts.py, tests/chips/relay."""
     load()
     names = {check.name for check in CHECKS.values() if check.level == "chip"}
-    assert names - {"conv", "layouts", "pool", "steps", "activations", "scratch", *KINDS} == set(FAULTS)
+    assert names - {"conv", "layouts", "pool", "steps", "activations", "scratch", "queue", *KINDS} == set(FAULTS)
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -114,6 +123,19 @@ def test_cosim_of_a_chip_without_a_model(mode, project, tmp_path):
     assert [(row["name"], row["macs"]) for row in rows] == [("_int_mm", 20 * 64 * 48)] and rows[0]["cycles"] > 0
     assert rows[0].get("starts") == 1, rows  # in the own word of its C
     assert "building the simulator" not in done.stderr
+    assert " 0B " not in done.stdout, "bytes that the chip doesn't count are absent"
+
+
+def test_what_its_layer_prints(project):
+    """As docs/own-chip.md has it run: no warning, reasons in words, nothing that the chip doesn't count."""
+    place = {"PRESIL_LIBRARY_PATH": "build", "PRESIL_CHIP": "mine"}
+    command = [sys.executable, "tests/layer.py"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=200, env={**os.environ, **place}, cwd=project
+    )
+    assert done.returncode == 0 and "2 products on the RTL" in done.stdout, done.stdout + done.stderr
+    assert "Warning" not in done.stderr and " 0 B " not in done.stdout, done.stdout + done.stderr
+    assert "no kernel on the chip" in done.stdout and "not kind" not in done.stdout, done.stdout
 
 
 FEW = ("if (out->k > MINE_ROW)", "if (out->k != 80 || out->n != 12)")
@@ -142,6 +164,22 @@ def test_a_chip_with_few_shapes_names_them(name, comparisons, project, tmp_path)
 )
 def test_what_makes_no_project_is_refused(arguments, said):
     assert said in new_chip(*arguments, status=2)
+
+
+def test_what_it_is_built_with_is_asked_for(tmp_path, monkeypatch):
+    """On a fresh machine; with all of it nothing is said."""
+    assert command.missing() == [] and "First:" not in new_chip("mine", tmp_path / "mine")
+
+    def none():
+        raise ProjectError("Verilator is not there")
+
+    monkeypatch.setattr(find_ports, "verilator", none)
+    monkeypatch.setattr(shutil, "which", lambda tool, path: None)
+    monkeypatch.delenv("VERILATOR_ROOT", raising=False)
+    console = Console(file=io.StringIO(), width=1000)
+    assert command.project("mine", tmp_path / "again", console) == 0
+    said = console.file.getvalue()
+    assert "First: cmake, make, g++, verilator must be installed: " in said and "torch-presil[build]" in said, said
 
 
 def test_the_project_is_small():

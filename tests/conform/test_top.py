@@ -106,6 +106,50 @@ def test_a_bus_in_a_struct_is_said_and_a_reset_is_what_the_rtl_does(tmp_path):
     assert made["resets"] == {"resetn": "high"}, "its name says low, its RTL high"
 
 
+PARTS = """module top(input core_clk, input cfg_aclk, input cfg_areset_b, input clk_en,
+  input [11:0] cfg_aw_addr, input cfg_aw_valid, output reg cfg_aw_ready, input [31:0] cfg_w_data, input cfg_w_valid,
+  output reg cfg_w_ready, output reg cfg_b_valid, input [11:0] cfg_ar_addr, input cfg_ar_valid, output reg cfg_ar_ready,
+  output reg [31:0] cfg_r_data, output reg cfg_r_valid, input cfg_r_ready,
+  output reg [31:0] wgt_ar_addr, output reg [7:0] wgt_ar_len, output reg wgt_ar_valid, input wgt_ar_ready,
+  input [63:0] wgt_r_data, input wgt_r_last, input wgt_r_valid, output wgt_r_ready,
+  output reg evt_done_o, output irq_n_o);
+  assign wgt_r_ready = 1, irq_n_o = !evt_done_o;
+  always @(posedge cfg_aclk) if (!cfg_areset_b) cfg_r_data <= 0; else cfg_r_data <= cfg_ar_addr;
+  always @(posedge core_clk) if (!cfg_areset_b) wgt_ar_valid <= 0; else wgt_ar_valid <= cfg_w_valid;
+endmodule
+"""
+
+
+def test_channels_with_an_underscore_behind_them(tmp_path):
+    """cfg_aw_addr, wgt_ar_valid: {channel} and {rest}. A clock's enable is no clock, irq_n_o is active where low."""
+    (tmp_path / "top.sv").write_text(PARTS)
+    made, said = map_of(tmp_path, "--top", tmp_path / "top.sv")
+    assert made["registers"] == {"bus": "axi4-lite", "pattern": "cfg_{channel}_{rest}", "clock": "cfg_aclk"}
+    assert made["memory"] == [{"bus": "axi4", "pattern": "wgt_{channel}_{rest}", "clock": "core_clk"}]
+    assert set(made["clocks"]) == {"core_clk", "cfg_aclk"} and made["ties"] == {"clk_en": 0}
+    assert made["interrupts"] == {"irq_n_o": {"kind": "level", "active": "low"}}
+    assert "look at evt_done_o" in said and "would refuse" not in said and "interrupts:" not in said
+
+
+WRAPPED = """module top(input ap_clk, input ap_rst_n, input psel, input penable, input pwrite, input [11:0] paddr,
+  input [31:0] pwdata, output reg [31:0] prdata, output m_axi_gmem_AWVALID, input m_axi_gmem_AWREADY,
+  output [63:0] m_axi_gmem_AWADDR, output [7:0] m_axi_gmem_AWLEN, output [1:0] m_axi_gmem_AWLOCK,
+  output m_axi_gmem_WVALID, input m_axi_gmem_WREADY, output [31:0] m_axi_gmem_WDATA, output m_axi_gmem_WLAST,
+  output m_axi_gmem_WID, input m_axi_gmem_BVALID, output done);
+  always @(posedge ap_clk) if (!ap_rst_n) prdata <= 0; else prdata <= pwdata;
+endmodule
+"""
+
+
+def test_wires_of_axi3_beside_bursts_of_axi4(tmp_path):
+    """As tools write them that make RTL of C. Without them the map is what presil_add_chip takes."""
+    (tmp_path / "top.sv").write_text(WRAPPED)
+    made, said = map_of(tmp_path, "--top", tmp_path / "top.sv")
+    assert made["memory"] == [{"bus": "axi4", "prefix": "m_axi_gmem_", "names": {"wid": "", "awlock": ""}}]
+    assert "look at m_axi_gmem_WID: a wire of AXI3" in said and "would refuse" not in said
+    assert made["interrupts"] == {} and "write yours to [interrupts]" in said and "look at done: an output" in said
+
+
 @pytest.mark.parametrize("text, said", [("module other; endmodule", "top"), ("modul top;", "Verilator can't read top")])
 def test_what_is_no_top_is_refused(text, said, tmp_path):
     (tmp_path / "top.sv").write_text(text)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from torch_presil.regress import coverage, coverage_report
-from torch_presil.regress.errors import UsageError
+from torch_presil.regress.exit_codes import UsageError
 from torch_presil.regress.testplan import Testpoint as Point
 
 # Two configurations of one chip: the same lines at other counters, a signal of another width, a cover in each instance.

@@ -93,8 +93,22 @@ def test_interrupt_on_a_terminal_leaves_nothing_to_be_raised_later(monkeypatch):
 
 
 def test_error_output_that_is_no_file(monkeypatch):
-    for output in (None, object()):
-        monkeypatch.setattr(sys, "stderr", output)
+    with torch.backends.presil.flags(mode="verify", jobs=2):
+        for output in (None, object()):
+            monkeypatch.setattr(sys, "stderr", output)
+            torch.presil.synchronize()
+
+
+def test_without_jobs_nobody_looks_for_a_terminal(monkeypatch):
+    """It is a system call, and half of what waiting for nothing costs."""
+
+    class Output:
+        def isatty(self):
+            raise AssertionError
+
+    monkeypatch.setattr(sys, "stderr", Output())
+    torch.presil.synchronize()
+    with torch.backends.presil.flags(mode="verify", jobs=2), pytest.raises(AssertionError):
         torch.presil.synchronize()
 
 

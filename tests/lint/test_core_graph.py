@@ -3,6 +3,7 @@
 only what stands below it here: so there is no circle. device.h has the device's parts and no function; whoever
 touches a part of the device includes that part's header."""
 
+import json
 import re
 import shutil
 from functools import cache
@@ -15,7 +16,7 @@ from files import ROOT
 ORDER = """
 error log ranges presil_heap running
 presil_heap_check life choose_transport chip_writes
-report library device_memory
+callbacks library device_memory
 look_at_plan
 queue
 residency io_map
@@ -23,14 +24,14 @@ bytes scratch
 conversions
 settle layouts start
 kept_op
-record model weights
+recording model weights
 enqueue listeners
 op on_chip
 copy event heap_blocks verify by_reference
 peer stream
 host launch
 in_flight
-execute operators
+execute conv_and_matmul
 device debug list_program
 """.split("\n")[1:-1]
 # Headers that are not called like the file which has their functions.
@@ -51,7 +52,7 @@ HEADERS = {
     "model": {"ranges"},
     "peer": {"queue"},
     "queue": {"fail"},
-    "record": {"queue"},
+    "recording": {"queue"},
     "scratch": {"queue"},
     "weights": {"kept_op"},
 }
@@ -141,15 +142,16 @@ PLANTED = {
     "an include that was forgotten": ("execute.c", '#include "event.h"\n', "",
                                       ["execute.c: uses event.h and does not include it"]),
     "a part of the device touched from below": (
-        "report.c", "void presil_reports_open(report_state *reports) {",
+        "callbacks.c", "void presil_reports_open(report_state *reports) {",
         "void spoil(presil_device *device) { device->run.clock = device->queue.capacity; }\n"
         "void presil_reports_open(report_state *reports) {",
-        ["report.c: uses queue.h and does not include it", "report.c: uses running.h and does not include it"]),
+        ["callbacks.c: uses queue.h and does not include it", "callbacks.c: uses running.h and does not include it"]),
     "a function of the whole device": ("device.h", "struct presil_device {",
                                        "void presil_everything(presil_device *device);\nstruct presil_device {",
                                        ["device.h: declares a function"]),
-    "a header that brings another": ("report.h", '#include "presil.h"\n', '#include "presil.h"\n#include "queue.h"\n',
-                                     ["report.h: includes queue.h"]),
+    "a header that brings another": (
+        "callbacks.h", '#include "presil.h"\n', '#include "presil.h"\n#include "queue.h"\n',
+        ["callbacks.h: includes queue.h"]),
 }  # fmt: skip
 
 
@@ -169,3 +171,38 @@ def test_a_file_without_a_place_is_found(tmp_path):
     shutil.copytree(ROOT / "driver" / "core", folder)
     (folder / "shortcut.c").write_text('#include "start.h"\nint f(presil_device *d) { return presil_start(d); }\n')
     assert "shortcut: not in ORDER" in complaints(folder)
+
+
+# What the core may say of chips by name: the configuration of who names none (presil.h).
+SAID = {("device.c", "base")}
+OF_CHIPS = r"\b(descriptors?|scratchpad|tiles?|tokens?|accumulators?|epilogue|im2col|bf16|systolic|array)\b"
+
+
+def words_of_chips(folder: Path) -> list:
+    """Texts of the core that are a chip's name or configuration, or a word of its engines."""
+    configs = set(json.loads((ROOT / "rtl" / "configs.json").read_text())) - {"_"}
+    tables = [*ROOT.glob("driver/chip/**/*.c"), *ROOT.glob("tests/**/*.c"), *ROOT.glob("torch_ext/**/*.c")]
+    chips = {name for path in tables for name in re.findall(r'\.name = "(\w+)",\s*\.create', path.read_text())}
+    assert {"presil", "relay"} <= chips and "base" in configs
+    found = []
+    for path in sorted(folder.glob("*.[ch]")):
+        code = re.sub(r"/\*.*?\*/|#include[^\n]*", " ", path.read_text(), flags=re.S)
+        for text in re.findall(r'"((?:\\.|[^"\\\n])*)"', code):
+            if (text in chips | configs and (path.name, text) not in SAID) or re.search(OF_CHIPS, text):
+                found.append(f"{path.name}: {text}")
+    return found
+
+
+def test_core_has_no_word_of_a_chip():
+    assert words_of_chips(ROOT / "driver" / "core") == []
+
+
+def test_a_word_of_a_chip_is_found(tmp_path):
+    for name, text in {
+        "start.c": '#define DEFAULT_CHIP "presil"',
+        "device.c": 'x = "base";',
+        "a.c": 'f("base")',
+    }.items():
+        (tmp_path / name).write_text(f'/* "tiny" */\n{text}\n')
+    (tmp_path / "b.h").write_text('fail("descriptor %u");\n')
+    assert words_of_chips(tmp_path) == ["a.c: base", "b.h: descriptor %u", "start.c: presil"]

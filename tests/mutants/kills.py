@@ -29,7 +29,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 import sheets  # noqa: E402
 from bench import built  # noqa: E402
 from torch_presil.regress.baseline import Baselines  # noqa: E402
-from torch_presil.regress.jobs import Choice, Job, expand  # noqa: E402
+from torch_presil.regress.run_list import Choice, Job, expand  # noqa: E402
 from torch_presil.regress.records import Run  # noqa: E402
 from torch_presil.regress.runner import Runner  # noqa: E402
 from torch_presil.regress.suite import Loader, search_path  # noqa: E402

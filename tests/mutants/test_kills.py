@@ -6,7 +6,7 @@ from pathlib import Path
 from . import kills  # noqa
 import pytest
 import sheets
-from torch_presil.regress.jobs import Job
+from torch_presil.regress.run_list import Job
 
 FAULTS = sheets.load()[:4]
 

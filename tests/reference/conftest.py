@@ -9,7 +9,7 @@ import numpy
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "torch_ext" / "torch_presil"), str(ROOT / "tests")]
 
-from conform import device as d  # noqa: E402
+from conform import driver_api as d  # noqa: E402
 from conform.reference import NUMPY, Reference  # noqa: E402
 
 DTYPES = {numpy.dtype(kind): dtype for dtype, kind in NUMPY.items() if dtype not in (d.FP8_E4M3, d.FP8_E5M2, d.BF16)}

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy
 import pytest
-from conform import device as d
+from conform import driver_api as d
 from conftest import Call
 from oracle import operators
 

@@ -8,8 +8,8 @@ import numpy
 import pytest
 import torch
 import torch.nn.functional as F
-from conform import device as d
-from conform.device import DeviceError
+from conform import driver_api as d
+from conform.driver_api import DeviceError
 from conftest import DTYPES, NUMPY, Call
 
 FLOATS = {d.BF16: torch.bfloat16, d.FP16: torch.float16, d.FP8_E4M3: torch.float8_e4m3fn, d.FP8_E5M2: torch.float8_e5m2}

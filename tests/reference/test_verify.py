@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy
 import pytest
-from conform import device as d
+from conform import driver_api as d
 from conftest import ROOT
 
 BUILD = Path(os.environ.get("PRESIL_BUILD_DIR", ROOT / "build" / "check"))

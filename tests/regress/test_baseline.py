@@ -4,7 +4,7 @@
 import json
 
 import pytest
-from torch_presil.regress import baseline, errors
+from torch_presil.regress import baseline, exit_codes
 
 
 @pytest.fixture
@@ -22,20 +22,20 @@ def measured(place, monkeypatch):
 def test_cycles_that_changed_are_told_with_their_cause(place, measured):
     assert place.go("one", run="before") == 0
     measured(130)
-    assert place.go("one", against="before") == errors.CYCLES
+    assert place.go("one", against="before") == exit_codes.CYCLES
     record = place.found()["case"]
     assert record["status"] == "cycles" and record["compared"] and place.found()["plain"]["status"] == "passed"
     text = "conv1: 100 -> 130 cycles (+30): reader data 40 -> 70 (+30)"
     assert record["message"] == text and text in place.printed
-    assert place.go("one", against="before", builds=["check"]) == errors.CYCLES  # builds take the same cycles
+    assert place.go("one", against="before", builds=["check"]) == exit_codes.CYCLES  # builds take the same cycles
     measured(100)
     assert place.go("one", against=str(place.runs / "before")) == 0 and place.found()["case"]["compared"]
 
 
 def test_without_a_baseline_nothing_is_compared(place, measured):
     assert place.go("one") == 0 and not place.found()["case"]["compared"]
-    assert place.go("one", against="no-such-run") == errors.USAGE
-    assert place.go("one", against="/no/such.json") == errors.USAGE
+    assert place.go("one", against="no-such-run") == exit_codes.USAGE
+    assert place.go("one", against="/no/such.json") == exit_codes.USAGE
 
 
 def test_accepted_cycles_are_the_suite_s_baseline(place, measured):
@@ -46,7 +46,7 @@ def test_accepted_cycles_are_the_suite_s_baseline(place, measured):
     assert [note["reason"] for note in first["reasons"]] == ["first figures"]
     assert first["cases"]["one/case[base]#0"]["launches"] == {"conv1": [100, {"reader": {"busy": 60, "data": 40}}]}
     measured(90)
-    assert place.go("one") == errors.CYCLES and "--accept-cycles" in place.printed
+    assert place.go("one") == exit_codes.CYCLES and "--accept-cycles" in place.printed
     assert place.go("one", against="none") == 0
     assert place.go("one", accept="weights are prefetched") == 0
     assert place.go("one") == 0 and place.found()["case"]["compared"]
@@ -65,14 +65,14 @@ def test_a_baseline_is_for_its_seed(place, measured):
 
 def test_what_is_not_written(place, measured, capsys):
     place.go("one", mode="soak")
-    assert place.go(accept="why") == errors.USAGE and "fresh seeds" in capsys.readouterr().err
+    assert place.go(accept="why") == exit_codes.USAGE and "fresh seeds" in capsys.readouterr().err
     place.go("one")
-    assert place.go(accept=" ") == errors.USAGE
+    assert place.go(accept=" ") == exit_codes.USAGE
     place.suite("bad", {"case": "cycles", "fails": "exit1"})
     assert place.go("bad", accept="why") == 1 and not (place.folder / "baseline.json").exists()
     place.suite("none", {"case": "passes"})
     place.go("none")
-    assert place.go(accept="why") == errors.USAGE and "reported cycles" in capsys.readouterr().err
+    assert place.go(accept="why") == exit_codes.USAGE and "reported cycles" in capsys.readouterr().err
 
 
 def test_changes():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from torch_presil.regress import kinds
-from torch_presil.regress.jobs import Job
+from torch_presil.regress.run_list import Job
 
 from .conftest import HERE
 from .test_html import in_a_browser, opened

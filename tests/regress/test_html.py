@@ -5,16 +5,12 @@ import html
 import html.parser
 import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from browser import in_a_browser, opened
 from torch_presil.regress import html as report
-
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-in_a_browser = pytest.mark.skipif(not BROWSER, reason="chromium is not installed (apt-get install chromium)")
 
 
 @pytest.fixture
@@ -73,21 +69,6 @@ def test_no_text_ends_the_script():
         plain.count(w) for w in ("<script", "</script", "<!--")
     ]
     assert "alert(1)" in evil
-
-
-def opened(page: Path, tail: str = "", script: str = "") -> str:
-    """The document as the browser has it, after a script."""
-    if script:
-        copy = page.with_name("driven.html")
-        copy.write_text(page.read_text().replace("</body>", f"<script>{script}</script></body>"))
-        page = copy
-    done = subprocess.run(
-        [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND",
-         f"--user-data-dir={page.parent / 'profile'}", "--dump-dom", f"{page.as_uri()}{tail}"],
-        capture_output=True, text=True, timeout=240,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout
 
 
 def table(document: str, name: str) -> list[list[str]]:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from torch_presil.regress import cosim_case, errors
+from torch_presil.regress import cosim_case, exit_codes
 
 from .conftest import CLI, HERE
 
@@ -33,7 +33,7 @@ def chip(place):
 
 
 def test_every_kind_on_the_chip(chip):
-    assert chip.go("chip", jobs=2) == errors.HANG
+    assert chip.go("chip", jobs=2) == exit_codes.HANG
     found = chip.found()
     said = {name: (r["status"], r["message"]) for name, r in found.items()}
     for name in ("programs", "sweep", "whole", "layers"):
@@ -65,10 +65,12 @@ def test_judging_a_co_simulation():
     status, told = judged(row(), row(), row("b"), host)
     assert status == 0 and told["checks"] == 3 and told["cycles"] == 30 and list(told["launches"]) == ["a", "a#2", "b"]
     status, told = judged(row(), row("b", False, differences=["out[0, 3], at 0x10: RTL 1, model 2"]), row("c", False))
-    assert status == errors.MISMATCH and told["unit"] == "b" and "out[0, 3]" in told["message"] and told["wrong"] == 2
+    assert (
+        status == exit_codes.MISMATCH and told["unit"] == "b" and "out[0, 3]" in told["message"] and told["wrong"] == 2
+    )
     status, told = judged(row(exact=False, differences=[]))
-    assert status == errors.MISMATCH and "not compared" in told["message"]
-    assert judged(row(cycles=10), limit=10)[0] == 0 and judged(row(cycles=11), limit=10)[0] == errors.HANG
+    assert status == exit_codes.MISMATCH and "not compared" in told["message"]
+    assert judged(row(cycles=10), limit=10)[0] == 0 and judged(row(cycles=11), limit=10)[0] == exit_codes.HANG
     assert judged(host)[1]["checks"] == 0 and judged(row(exact=None), mode="rtl")[1]["checks"] == 1
 
 
@@ -76,11 +78,11 @@ def test_an_exception_becomes_an_exit_code():
     from torch_presil.models import ModelError
 
     for error, status in (
-        (ModelError("no such"), errors.USAGE),
-        (RuntimeError("conv1: EHUNG: no progress"), errors.HANG),
-        (RuntimeError("RTL and model differ: x"), errors.MISMATCH),
-        (RuntimeError("ENODEV: libpresil_sim_x.so is neither"), errors.USAGE),
-        (KeyError("x"), errors.INTERNAL),
+        (ModelError("no such"), exit_codes.USAGE),
+        (RuntimeError("conv1: EHUNG: no progress"), exit_codes.HANG),
+        (RuntimeError("RTL and model differ: x"), exit_codes.MISMATCH),
+        (RuntimeError("ENODEV: libpresil_sim_x.so is neither"), exit_codes.USAGE),
+        (KeyError("x"), exit_codes.INTERNAL),
     ):
         assert cosim_case.failure(error)[0] == status and cosim_case.failure(error)[1]["message"]
 

@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
-from torch_presil.regress import jobs, suite, testplan
+from PIL import Image
+from torch_presil.regress import run_list, suite, testplan
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURES = ROOT / "docs" / "pictures"
@@ -43,7 +44,7 @@ def test_they_are_those_of_readme():
 def test_the_regression_has_the_runs_of_smoke():
     text = lines("regress")
     folders = suite.search_path(())
-    planned = jobs.expand(suite.Loader(folders).load(["smoke"]), jobs.Choice())
+    planned = run_list.expand(suite.Loader(folders).load(["smoke"]), run_list.Choice())
     rows = [found.groups() for line in text if (found := ENDED.match(line))]
     shown = {key: number(cycles) for key, cycles in rows}
     assert set(shown) == {job.key for job in planned}, ANEW
@@ -58,6 +59,16 @@ def test_layers_take_the_cycles_of_the_baseline(name):
     known = baseline("layers/resnet18[base]#0")
     rows = re.findall(r"│ (layer[\w.]+) +│.*?│ +([\d,]+) │ +[\d.]+ % │", "\n".join(lines(name)))
     assert rows and all(number(cycles) == known[layer] for layer, cycles in rows), ANEW
+
+
+def test_the_report_of_resnet50_has_the_cycles_of_the_baseline():
+    """docs/pictures/perf.png has in it what it shows; layers of one geometry take the same cycles, so the baseline has
+    the first of each."""
+    told = json.loads(Image.open(PICTURES / "perf.png").info["Description"])
+    known = baseline("layers/resnet50[base]#0")
+    assert len(told["layers"]) == 54 and set(known) <= set(told["layers"]), ANEW
+    assert {layer: told["layers"][layer] for layer in known} == known, ANEW
+    assert sum(told["layers"].values()) == told["cycles"] and (told["dtype"], told["chip"]) == ("bf16", "base")
 
 
 def test_lines_of_the_rtl_are_there():

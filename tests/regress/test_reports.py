@@ -8,7 +8,7 @@ from pathlib import Path
 import pydantic
 import pytest
 import xmlschema
-from torch_presil.regress import errors, signatures, testplan
+from torch_presil.regress import exit_codes, signatures, testplan
 
 HERE = Path(__file__).parent
 
@@ -33,7 +33,7 @@ def mixed(place):
         f'[testpoint.all]\n{body}tests = ["mixed/good", "unit"]\n[testpoint.none]\n{body}tests = ["skip"]\n'
         f'[testpoint.good]\n{body}tests = ["good"]\n'
     )
-    assert place.go("mixed", jobs=4) == errors.MISMATCH
+    assert place.go("mixed", jobs=4) == exit_codes.MISMATCH
     return place
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 from .conftest import alive
-from torch_presil.regress import errors, failing_launch, history, outcome, records
-from torch_presil.regress.jobs import Choice, Job, expand
+from torch_presil.regress import exit_codes, failing_launch, history, outcome, records
+from torch_presil.regress.run_list import Choice, Job, expand
 from torch_presil.regress.suite import Loader
 
 ENDS = {
@@ -43,7 +43,7 @@ ENDS = {
 
 def test_every_end_is_told_apart_and_touches_no_other(place):
     place.suite("ends", {name: way for name, (way, _, _) in ENDS.items()})
-    assert place.go("ends", jobs=4) == errors.MISMATCH
+    assert place.go("ends", jobs=4) == exit_codes.MISMATCH
     found = place.found()
     assert {name: r["status"] for name, r in found.items()} == {name: status for name, (_, status, _) in ENDS.items()}
     assert found["crash"]["message"].startswith("SIGSEGV")
@@ -66,11 +66,11 @@ def test_a_system_without_git(place, monkeypatch):
 
 
 def test_exit_code_is_the_gravest():
-    assert errors.exit_code(["passed", "cycles", "hung", "crashed", "failed"]) == 1
-    assert errors.exit_code(["passed", "cycles", "hung", "crashed"]) == 3
-    assert errors.exit_code(["passed", "cycles", "unusable", "infrastructure"]) == 4
-    assert errors.exit_code(["cycles", "unusable"]) == 2 and errors.exit_code(["cycles", "skipped"]) == 5
-    assert errors.exit_code(["passed", "skipped"]) == 0 and errors.exit_code(["skipped"]) == 77
+    assert exit_codes.exit_code(["passed", "cycles", "hung", "crashed", "failed"]) == 1
+    assert exit_codes.exit_code(["passed", "cycles", "hung", "crashed"]) == 3
+    assert exit_codes.exit_code(["passed", "cycles", "unusable", "infrastructure"]) == 4
+    assert exit_codes.exit_code(["cycles", "unusable"]) == 2 and exit_codes.exit_code(["cycles", "skipped"]) == 5
+    assert exit_codes.exit_code(["passed", "skipped"]) == 0 and exit_codes.exit_code(["skipped"]) == 77
 
 
 def test_a_record_has_the_line_that_repeats_it(place):
@@ -122,7 +122,7 @@ def test_programs_that_are_missing_say_so(place):
         '[case.module]\nkind = "command"\ncommand = ["true"]\nneeds = ["python:no_such_module"]\n'
         '[case.field]\nkind = "command"\ncommand = ["echo", "{nosuch}"]\n'
     )
-    assert place.go("one") == errors.USAGE
+    assert place.go("one") == exit_codes.USAGE
     found = place.found()
     assert {name: r["status"] for name, r in found.items()} == {
         "none": "unusable",
@@ -140,7 +140,7 @@ def test_bundles_are_run_by_presil_replay(place, monkeypatch, tmp_path):
     (place.folder / "x.presil").write_bytes(b"PRESILB\n")
     monkeypatch.setenv("PRESIL_BUILD_DIR", str(tmp_path))
     if not any((Path(p) / "presil-replay").exists() for p in os.environ["PATH"].split(":")):
-        assert place.go("one") == errors.SKIP
+        assert place.go("one") == exit_codes.SKIP
         assert "presil-replay" in place.found()["b"]["message"]
     outcome = tmp_path / "outcome.json"
     replay = tools / "presil-replay"
@@ -261,7 +261,7 @@ def test_rerun_failed_takes_the_same_seeds(place):
     assert {r["build"] for r in place.last.records()} == {"check"}
     place.suite("many", {"good": "passes"})
     place.go("many")
-    assert place.go(rerun_failed=True) == errors.USAGE
+    assert place.go(rerun_failed=True) == exit_codes.USAGE
 
 
 def wait_for(condition, seconds=60.0):
@@ -359,7 +359,7 @@ def test_infrastructure_failures_are_tried_again_by_resume(place, tmp_path):
     flag = tmp_path / "flag"
     command = f'["sh", "-c", "test -e {flag} || {{{{ touch {flag}; kill -KILL $$; }}}}"]'
     (place.folder / "one.toml").write_text(f'[case.once]\nkind = "command"\ncommand = {command}\n')
-    assert place.go("one") == errors.INTERNAL
+    assert place.go("one") == exit_codes.INTERNAL
     assert place.go(resume=True) == 0
     assert [r["status"] for r in place.last.records()] == ["passed"]
 
@@ -370,7 +370,7 @@ def test_two_runners_do_not_share_a_run(place):
     place.last.lock()
     held = place.last
     held.lock()
-    assert place.go(resume=True) == errors.USAGE
+    assert place.go(resume=True) == exit_codes.USAGE
 
 
 def test_a_full_disk_for_the_runner_is_no_end_of_the_run(place, monkeypatch):
@@ -386,7 +386,7 @@ def test_a_full_disk_for_the_runner_is_no_end_of_the_run(place, monkeypatch):
         append(self, record)
 
     monkeypatch.setattr(records.Run, "append", full)
-    assert place.go("one", jobs=1) == errors.INTERNAL
+    assert place.go("one", jobs=1) == exit_codes.INTERNAL
     monkeypatch.setattr(records.Run, "append", append)
     assert place.go(resume=True) == 0 and len(place.last.records()) == 3
 

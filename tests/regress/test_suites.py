@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from torch_presil.regress import errors, filters, jobs, suite, testplan
+from torch_presil.regress import exit_codes, filters, run_list, suite, testplan
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = ("smoke", "ops", "layers", "networks", "stress", "faults", "nightly", "coverage")
@@ -22,10 +22,10 @@ def written(tmp_path, text, name="one"):
 
 
 def test_seeds_are_the_same_on_every_machine():
-    assert jobs.case_seed(1, "smoke/sweep") == 593428334
-    assert jobs.case_seed(1, "smoke/sweep", 1) == 2073173931
-    assert jobs.case_seed(2, "smoke/sweep") == 1112560929
-    seeds = {jobs.case_seed(1, f"s/{k}", r) for k in range(100) for r in range(10)}
+    assert run_list.case_seed(1, "smoke/sweep") == 593428334
+    assert run_list.case_seed(1, "smoke/sweep", 1) == 2073173931
+    assert run_list.case_seed(2, "smoke/sweep") == 1112560929
+    seeds = {run_list.case_seed(1, f"s/{k}", r) for k in range(100) for r in range(10)}
     assert len(seeds) == 1000 and all(0 <= s < 1 << 32 for s in seeds) and max(seeds) > 1 << 31
 
 
@@ -55,7 +55,7 @@ CASE = '[case.a]\nkind = "command"\ncommand = ["true"]\n'
     ],
 )
 def test_a_wrong_suite_is_refused_with_file_case_and_key(tmp_path, text, says):
-    with pytest.raises(errors.UsageError) as caught:
+    with pytest.raises(exit_codes.UsageError) as caught:
         written(tmp_path, text).load(["one"])
     assert says in str(caught.value) and "one.toml" in str(caught.value) or "smok" in says
 
@@ -63,9 +63,9 @@ def test_a_wrong_suite_is_refused_with_file_case_and_key(tmp_path, text, says):
 def test_an_unknown_suite_or_case_names_what_there_is(tmp_path):
     some = written(tmp_path, CASE)
     for name, says in (("oen", "did you mean 'one'"), ("one/b", "has no case 'b'"), ("/no/such.toml", "no such file")):
-        with pytest.raises(errors.UsageError, match=re.escape(says)):
+        with pytest.raises(exit_codes.UsageError, match=re.escape(says)):
             some.load([name])
-    with pytest.raises(errors.UsageError, match="no such folder"):
+    with pytest.raises(exit_codes.UsageError, match="no such folder"):
         suite.search_path(["/no/such/folder"])
 
 
@@ -78,17 +78,17 @@ def test_the_first_folder_wins_and_includes_come_once(tmp_path):
 def test_each_chip_build_memory_stress_and_seed_is_a_run(tmp_path):
     more = 'chips = ["tiny", "odd"]\nstress = ["none", "heavy"]\nseeds = [7, 8]\n'
     cases = written(tmp_path, CASE + more).load(["one"])
-    some = jobs.expand(cases, jobs.Choice())
+    some = run_list.expand(cases, run_list.Choice())
     assert len(some) == 8 and {job.seed for job in some} == {7, 8} and {job.stress for job in some} == {"", "heavy"}
-    some = jobs.expand(cases, jobs.Choice(builds=["fast", "check"], chips=["wide"], stress=["none"], reseed=3))
-    assert len(some) == 6 and [job.seed for job in some[:3]] == [7, 8, jobs.case_seed(1, "one/a", 2)]
-    soak = jobs.expand(cases, jobs.Choice(soak=True, run_seed=99))
-    assert {job.seed for job in soak} == {jobs.case_seed(99, "one/a", 0)}
-    assert len({job.key for job in jobs.expand(cases, jobs.Choice())}) == 8
+    some = run_list.expand(cases, run_list.Choice(builds=["fast", "check"], chips=["wide"], stress=["none"], reseed=3))
+    assert len(some) == 6 and [job.seed for job in some[:3]] == [7, 8, run_list.case_seed(1, "one/a", 2)]
+    soak = run_list.expand(cases, run_list.Choice(soak=True, run_seed=99))
+    assert {job.seed for job in soak} == {run_list.case_seed(99, "one/a", 0)}
+    assert len({job.key for job in run_list.expand(cases, run_list.Choice())}) == 8
 
 
 def test_fresh_seeds_differ():
-    assert len({jobs.fresh_seed() for _ in range(8)}) == 8
+    assert len({run_list.fresh_seed() for _ in range(8)}) == 8
 
 
 def test_a_library_tells_chip_and_build(place, tmp_path):
@@ -102,14 +102,14 @@ def test_a_library_tells_chip_and_build(place, tmp_path):
     assert record["library"] == digest and record["again"].endswith(f"library {digest}")
     folder = (place.last.path / record["log"]).parent / "lib"
     assert (folder / "libpresil_sim_mine_v2_check.so").resolve() == library
-    assert place.go("one", library="/no/such.so") == errors.USAGE
-    assert place.go("one", library=str(library), builds=["a", "b"]) == errors.USAGE
+    assert place.go("one", library="/no/such.so") == exit_codes.USAGE
+    assert place.go("one", library=str(library), builds=["a", "b"]) == exit_codes.USAGE
 
 
 def jobs_of(tmp_path):
     more = 'tags = ["slow"]\nchips = ["tiny", "odd"]\ntestpoints = ["p"]\n'
     text = CASE + more + CASE.replace("[case.a]", "[case.resnet-b]") + 'memory = ["ideal", "default"]\n'
-    return jobs.expand(written(tmp_path, text).load(["one"]), jobs.Choice())
+    return run_list.expand(written(tmp_path, text).load(["one"]), run_list.Choice())
 
 
 @pytest.mark.parametrize(
@@ -137,13 +137,13 @@ def test_filters(tmp_path, expression, count):
 
 @pytest.mark.parametrize("expression", ["", "and", "a or", "(a", "a)", "a b", "colour:red", "not"])
 def test_wrong_filters_are_refused(expression):
-    with pytest.raises(errors.UsageError, match="--filter"):
+    with pytest.raises(exit_codes.UsageError, match="--filter"):
         filters.compile_filter(expression)
 
 
 def test_a_filter_that_leaves_nothing_is_a_wrong_call(place, capsys):
     place.suite("one", {"case": "passes"})
-    assert place.go("one", filter="other") == errors.USAGE
+    assert place.go("one", filter="other") == exit_codes.USAGE
     assert "leaves none of 1" in capsys.readouterr().err and not place.runs.exists()
 
 
@@ -162,7 +162,7 @@ def test_a_filter_that_leaves_nothing_is_a_wrong_call(place, capsys):
     ],
 )
 def test_calls_without_meaning_are_refused(place, options, capsys):
-    assert place.go(**options) == errors.USAGE and "presil regress: " in capsys.readouterr().err
+    assert place.go(**options) == exit_codes.USAGE and "presil regress: " in capsys.readouterr().err
 
 
 def test_list_runs_nothing(place, tmp_path):
@@ -216,7 +216,7 @@ def test_a_testplan_that_names_what_is_not_there_is_told(tmp_path):
     lost = testplan.unmapped(testplan.load([tmp_path]), cases)
     assert lost == ["testpoint p: no case no/such", "case one/a: no testpoint q"]
     (tmp_path / "testplan.toml").write_text("[testpoint.p]\nstage = 'V1'\n")
-    with pytest.raises(errors.UsageError, match="testplan.toml"):
+    with pytest.raises(exit_codes.UsageError, match="testplan.toml"):
         testplan.load([tmp_path])
 
 
@@ -243,5 +243,5 @@ def test_the_page_says_every_key_and_option():
 
     options = [option for p in regress.params for option in p.opts if option.startswith("--")]
     assert len(options) > 20 and not [option for option in options if f"`{option}" not in page]
-    assert not [status for status in errors.STATUSES if f"`{status}`" not in page]
+    assert not [status for status in exit_codes.STATUSES if f"`{status}`" not in page]
     assert not [key for key in filters.KEYS if f"`{key}:`" not in page and f"`{key}`" not in page]

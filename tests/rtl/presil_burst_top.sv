@@ -5,21 +5,24 @@
 // Registers (32 bits; byte offsets; others read 0 and ignore writes):
 //   0x00 ID       0x42525354                0x04 WORD     bytes of a bus beat
 //   0x08 ADDR_LO   0x0c ADDR_HI
-//   0x10 SHAPE    7:0 length, 10:8 size, 13:12 burst, 19:16 ID, 31 write: puts a burst at ADDR into the queue of the
-//                 reads or the writes, 16 each
+//   0x10 SHAPE    7:0 length, 10:8 size, 13:12 burst, 31 write: puts a burst at ADDR with NEXT_ID into the queue of
+//                 the reads or the writes, 16 each
 //   0x14 CONTROL  1 start, 2 forget all (also what was kept)
 //   0x18 LAZY     chance in 256ths that RREADY and BREADY are low in a cycle
 //   0x1c BREACH   of the protocol, while it runs: 1 ARADDR changes, 2 ARVALID falls, 3 AWLEN changes, 4 AWVALID falls,
 //                 5 WDATA changes, 6 WVALID falls, 7 WSTRB changes, 8 WLAST changes, 9 WLAST comes early, 10 never,
 //                 11 strobes on all lanes
 //   0x20 STATUS   1 done (is irq)           0x24 BEATS    R beats kept, up to 4096     0x28 ANSWERS  B kept
-//   0x2c SELECT   which of them             0x30 BEAT     4 last, 3:2 response of it; 19:16 its ID
-//   0x34 ANSWER   3:2 response, 19:16 ID    0x38 HOLES    1: strobes only where the data byte is no multiple of 4
+//   0x2c SELECT   which of them             0x30 BEAT     4 last, 3:2 response of it
+//   0x34 ANSWER   3:2 response              0x38 HOLES    1: strobes only where the data byte is no multiple of 4
 //   0x3c SEED     of the data               0x40 ...      the beat's WORD / 4 words
+//   0xd0 NEXT_ID                            0xd4 ID_BITS
+//   0xd8 BEAT_ID                            0xdc ANSWER_ID
 // Byte `lane` of the write beat n since start is SEED + 73 * (37 * n + lane) + 11 * (n >> 3); lanes that a beat doesn't
 // move carry the complement, without strobe. W doesn't wait for AW.
 module presil_burst_top #(
-    parameter int unsigned WORD = 16  // bytes of a bus beat, 4 to 128
+    parameter int unsigned WORD = 16,  // bytes of a bus beat, 4 to 128
+    parameter int unsigned ID   = 4    // bits of an ID, 1 to 32
 ) (
     input  logic clk,
     input  logic rst,
@@ -43,7 +46,7 @@ module presil_burst_top #(
     output logic        s_axil_rvalid,
     input  logic        s_axil_rready,
     // memory
-    output logic [3:0]        m_axi_awid,
+    output logic [ID-1:0]     m_axi_awid,
     output logic [39:0]       m_axi_awaddr,
     output logic [7:0]        m_axi_awlen,
     output logic [2:0]        m_axi_awsize,
@@ -55,18 +58,18 @@ module presil_burst_top #(
     output logic              m_axi_wlast,
     output logic              m_axi_wvalid,
     input  logic              m_axi_wready,
-    input  logic [3:0]        m_axi_bid,
+    input  logic [ID-1:0]     m_axi_bid,
     input  logic [1:0]        m_axi_bresp,
     input  logic              m_axi_bvalid,
     output logic              m_axi_bready,
-    output logic [3:0]        m_axi_arid,
+    output logic [ID-1:0]     m_axi_arid,
     output logic [39:0]       m_axi_araddr,
     output logic [7:0]        m_axi_arlen,
     output logic [2:0]        m_axi_arsize,
     output logic [1:0]        m_axi_arburst,
     output logic              m_axi_arvalid,
     input  logic              m_axi_arready,
-    input  logic [3:0]        m_axi_rid,
+    input  logic [ID-1:0]     m_axi_rid,
     input  logic [8*WORD-1:0] m_axi_rdata,
     input  logic [1:0]        m_axi_rresp,
     input  logic              m_axi_rlast,
@@ -75,7 +78,7 @@ module presil_burst_top #(
 );
     typedef struct packed {
         logic [39:0] addr;
-        logic [3:0]  id;
+        logic [ID-1:0] id;
         logic [1:0]  burst;
         logic [2:0]  size;
         logic [7:0]  len;
@@ -86,6 +89,7 @@ module presil_burst_top #(
     request_t reads[16], writes[16];
     logic [4:0] ar_n, aw_n, w_n, reads_n, writes_n;  // sent; put in
     logic [31:0] addr_lo, addr_hi, seed, select;
+    logic [ID-1:0] next_id;
     logic [7:0] lazy;
     logic [3:0] breach;
     logic holes, running, done, tick;
@@ -104,8 +108,8 @@ module presil_burst_top #(
     assign clear = wr && s_axil_awaddr == 12'h14 && s_axil_wdata[1];
 
     logic [8*WORD-1:0] kept[KEPT], shown;
-    logic [6:0]        kept_info[KEPT];  // ID, response, last
-    logic [5:0]        answers[16];
+    logic [ID+2:0]     kept_info[KEPT];  // ID, response, last
+    logic [ID+1:0]     answers[16];
     logic [12:0]       beats;
     logic [4:0]        b_n, lasts;
     assign shown = kept[select[11:0]];
@@ -121,6 +125,7 @@ module presil_burst_top #(
                 12'h2c:  select <= s_axil_wdata;
                 12'h38:  holes <= s_axil_wdata[0];
                 12'h3c:  seed <= s_axil_wdata;
+                12'hd0:  next_id <= s_axil_wdata[ID-1:0];
                 default: ;
             endcase
         end else if (s_axil_bready) bvalid_q <= 1'b0;
@@ -132,16 +137,18 @@ module presil_burst_top #(
                 12'h20:  rdata_q <= {31'd0, done};
                 12'h24:  rdata_q <= {19'd0, beats};
                 12'h28:  rdata_q <= {27'd0, b_n};
-                12'h30:  rdata_q <= {12'd0, kept_info[select[11:0]][6:3], 11'd0, kept_info[select[11:0]][0],
-                                     kept_info[select[11:0]][2:1], 2'd0};
-                12'h34:  rdata_q <= {12'd0, answers[select[3:0]][5:2], 12'd0, answers[select[3:0]][1:0], 2'd0};
+                12'h30:  rdata_q <= {27'd0, kept_info[select[11:0]][0], kept_info[select[11:0]][2:1], 2'd0};
+                12'h34:  rdata_q <= {28'd0, answers[select[3:0]][1:0], 2'd0};
+                12'hd4:  rdata_q <= ID;
+                12'hd8:  rdata_q <= 32'(kept_info[select[11:0]][ID+2:3]);
+                12'hdc:  rdata_q <= 32'(answers[select[3:0]][ID+1:2]);
                 default: rdata_q <= s_axil_araddr >= 12'h40 && s_axil_araddr < 12'(32'h40 + WORD)
                                     ? shown[8*(s_axil_araddr - 12'h40)+:32] : 32'd0;
             endcase
         end else if (s_axil_rready) rvalid_q <= 1'b0;
         if (rst) begin
             {bvalid_q, rvalid_q, holes, lazy, breach} <= '0;
-            {addr_lo, addr_hi, seed, select} <= '0;
+            {addr_lo, addr_hi, seed, select, next_id} <= '0;
         end
     end
 
@@ -195,12 +202,12 @@ module presil_burst_top #(
         tick <= !tick;
         noise <= {noise[14:0], noise[15] ^ noise[13] ^ noise[12] ^ noise[10]};
         if (push && s_axil_wdata[31]) begin
-            writes[writes_n[3:0]] <= {addr_hi[7:0], addr_lo, s_axil_wdata[19:16], s_axil_wdata[13:12],
+            writes[writes_n[3:0]] <= {addr_hi[7:0], addr_lo, next_id, s_axil_wdata[13:12],
                                       s_axil_wdata[10:8], s_axil_wdata[7:0]};
             writes_n <= writes_n + 1;
         end
         if (push && !s_axil_wdata[31]) begin
-            reads[reads_n[3:0]] <= {addr_hi[7:0], addr_lo, s_axil_wdata[19:16], s_axil_wdata[13:12],
+            reads[reads_n[3:0]] <= {addr_hi[7:0], addr_lo, next_id, s_axil_wdata[13:12],
                                     s_axil_wdata[10:8], s_axil_wdata[7:0]};
             reads_n <= reads_n + 1;
         end

@@ -111,6 +111,25 @@ def test_another_backend_is_named(before, name):
     assert done.returncode == 1 and last.startswith("ImportError: the PrivateUse1 backend") and name in last
 
 
+def test_no_object_of_the_extension_waits_for_the_python_module():
+    """The export list comes of the module's objects. Only the link needs it: as a source of the library it held up
+    every object, and one of two processors was idle for a quarter of the build."""
+    ninja = next(
+        line.split("=", 1)[1]
+        for line in (BUILD / "CMakeCache.txt").read_text().splitlines()
+        if line.startswith("CMAKE_MAKE_PROGRAM:")
+    )
+
+    def inputs(target):
+        done = subprocess.run([ninja, "-C", BUILD, "-t", "query", target], capture_output=True, text=True, check=True)
+        return done.stdout.split("outputs:")[0]
+
+    library = (PACKAGE / "libtorch_presil.so").relative_to(BUILD)
+    assert "libtorch_presil.map" in inputs(library)
+    first = inputs("cmake_object_order_depends_target_torch_presil")
+    assert "refused_operators.inc" in first and "libtorch_presil.map" not in first and "_C_objects" not in first
+
+
 def test_diagnose_of_what_works():
     said = python("-m", "torch_presil.diagnose", "--json")
     report = json.loads(said.stdout)

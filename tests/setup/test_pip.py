@@ -325,6 +325,24 @@ def in_venv(fresh: Path, folder: Path, *command, **more: str) -> str:
     return done.stdout
 
 
+def test_bundles_from_the_wheel(fresh, tmp_path):
+    """A launch is captured, shown and run again by commands that the wheel brought."""
+    code = (
+        "import torch, torch_presil\n"
+        "with torch.presil.capture('x.presil'):\n"
+        "    (torch.ones(4, 16, device='presil') @ torch.ones(16, 8, device='presil')).cpu()\n"
+    )
+    own = {"PRESIL_CHIP": "tiny", "PRESIL_CACHE": str(tmp_path / "no-cache")}
+    in_venv(fresh, tmp_path, "python", "-c", code, **own)
+    for program in ("presil-bundle", "presil-replay", "presil-serve"):
+        assert in_venv(fresh, tmp_path, "which", program).strip() == f"{fresh}/bin/{program}"
+    shown = json.loads(in_venv(fresh, tmp_path, "presil-bundle", "info", "--json", "x.presil"))
+    assert shown["torn"] is False and shown["launches"]
+    assert "launches as recorded" in in_venv(fresh, tmp_path, "presil-replay", "x.presil")
+    missing = subprocess.run([fresh / "bin/presil-bundle", "info", "no.presil"], capture_output=True, text=True)
+    assert missing.returncode == 2 and "no.presil" in missing.stderr
+
+
 def test_a_new_chip_from_the_wheel(fresh, tmp_path):
     """As docs/own-chip.md has it, without these sources; then its libraries alone, in another folder."""
     project, away = tmp_path / "mychip", tmp_path / "away"

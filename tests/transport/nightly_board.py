@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """ResNet-18, 224 x 224, over a software board that has the RTL of base behind a mailbox and an IOMMU: the bits are
-those of the RTL in this process, and a second forward moves what the host touches, and no weight."""
+those of the RTL in this process, a second forward moves what the host touches, and no weight; and losses of the link
+at any launch leave an error and, after a reset, the right bits."""
 
 import json
 import os
 import subprocess
 import sys
 
-from .test_board import Board
+from .test_board import WALK, Board, walked
+from .test_board import run as run_on_board
 
 PAGE = 4096
 
@@ -81,3 +83,22 @@ def test_nothing_moves_where_memory_is_a_file(tmp_path):
         told = board.told()
     assert there["rows"] == [[0, 0]] * 3
     assert told["faults"] == 0 and told["maps"] > 20
+
+
+ON_HOST = """
+import hashlib, json, torch, torch_presil
+from torchvision.models import resnet18
+torch.manual_seed(0)
+host, x = resnet18().eval().bfloat16(), torch.randn(1, 3, 224, 224).bfloat16()
+"""
+
+
+def test_a_link_that_goes_at_any_launch(tmp_path):
+    here = run_on_board(WALK, ON_HOST, PRESIL_CHIP="base", PRESIL_TRANSPORT="inproc")["walk"]
+    assert len(here) == 1 and here[0][1] == 21
+    for seed in (1, 2):
+        arguments = ["--memory", "mailbox", "--bytes", "0x20000000", "--seed", str(seed), "--lose", "1500,12"]
+        with Board(tmp_path, "base", *arguments) as board:
+            there = walked(ON_HOST, board, 12, seconds=500)["walk"]
+        assert there[-1][1:] == here[0][1:]
+        assert len({launches for _, launches, _ in there}) >= 4  # cut off at different launches

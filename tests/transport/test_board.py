@@ -13,7 +13,7 @@ import pytest
 
 BUILD = Path(os.environ["PRESIL_BUILD_DIR"])
 
-NETWORK = """
+ON_HOST = """
 import hashlib, json, sys, torch, torch_presil
 from torch import nn
 torch.manual_seed(0)
@@ -25,12 +25,17 @@ class Block(nn.Module):
         return torch.relu(x + self.b(torch.relu(self.a(x))))
 net = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), Block(16), Block(16),
                     nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10)).eval().bfloat16()
-x = torch.randn(1, 3, 16, 16).bfloat16()
+host, x = net, torch.randn(1, 3, 16, 16).bfloat16()
+"""
+NETWORK = (
+    ON_HOST
+    + """
 net, x = net.to("presil"), x.to("presil")
 def bits():
     with torch.no_grad():
         return hashlib.sha256(net(x).cpu().view(torch.int16).numpy().tobytes()).hexdigest()
 """
+)
 ONCE = """
 with torch.presil.reports() as reports:
     first, second = bits(), bits()
@@ -62,6 +67,31 @@ def again():
 assert torch.equal(again(), again())
 print("WORKS", flush=True)
 """
+# Goes on over losses of the link, of the session's beginning too, until there are no more; says what each cut off.
+WALK = """
+import copy
+def attempt():
+    with torch.presil.reports() as reports:
+        try:
+            model, X = copy.deepcopy(host).to("presil"), x.to("presil")
+            with torch.no_grad():
+                out = model(X).cpu()
+            return "", len(reports.take()), hashlib.sha256(out.view(torch.int16).numpy().tobytes()).hexdigest()
+        except RuntimeError as error:
+            return str(error), len(reports.take()), ""
+def reset():
+    try:
+        torch.presil.reset_device()
+        return []
+    except RuntimeError as error:
+        return [[str(error), 0, ""], *reset()]
+walk = []
+while not walk or walk[-1][0]:
+    walk.append(attempt())
+    if walk[-1][0]:
+        walk += reset()
+print(json.dumps({"walk": walk}))
+"""
 
 
 class Board:
@@ -92,12 +122,12 @@ class Board:
             self.process.wait()
 
 
-def run(code: str, **environment) -> dict:
+def run(code: str, network: str = NETWORK, seconds: int = 200, **environment) -> dict:
     done = subprocess.run(
-        [sys.executable, "-c", NETWORK + code],
+        [sys.executable, "-c", network + code],
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=seconds,
         env={**os.environ, "PRESIL_MODE": "rtl", **environment},
     )
     assert done.returncode == 0, done.stderr[-3000:]
@@ -119,7 +149,7 @@ def here():
     ids=["mapped", "polled-two-regions", "mailbox"],
 )
 def test_a_network_has_the_same_bits(arguments, here, tmp_path):
-    with Board(tmp_path, "tiny", *arguments) as board:
+    with Board(tmp_path / "not-there", "tiny", *arguments) as board:
         there = run(ONCE, PRESIL_TRANSPORT=board.transport)
         told = board.told()
     assert there["transport"] == board.transport
@@ -146,3 +176,22 @@ def test_a_lost_link_is_an_error_and_a_reset_mends_it(tmp_path):
         out, error = client.communicate("\n", timeout=100)
         assert client.returncode == 0 and "WORKS" in out, error[-3000:]
         assert board.told()["losses"] == 1
+
+
+def walked(network: str, board: Board, losses: int, seconds: int = 200) -> dict:
+    """Of WALK on a board that loses its link so often: what it printed, when every loss was told as one."""
+    out = run(WALK, network, seconds, PRESIL_TRANSPORT=board.transport)
+    told = board.told()
+    cut = [(error, launches) for error, launches, _ in out["walk"] if error]
+    assert told["losses"] == losses and 1 <= len(cut) <= losses
+    for error, _ in cut:
+        assert "link lost" in error, error
+    print(f"launches before each loss: {[launches for _, launches in cut]}")
+    return out
+
+
+@pytest.mark.parametrize("arguments", [[], ["--memory", "mailbox", "--iommu", "1"]], ids=["mapped", "mailbox"])
+def test_a_link_that_goes_at_any_time(arguments, here, tmp_path):
+    """By chance from a seed, in uploads, launches, waits and resets: each time an error, then the right bits."""
+    with Board(tmp_path, "tiny", "--seed", "5", "--lose", "400,5", *arguments) as board:
+        assert walked(ON_HOST, board, 5)["walk"][-1][2] == here["bits"][0]

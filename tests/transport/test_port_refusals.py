@@ -85,7 +85,11 @@ CASES = [
     ([], {"test": 2}, "top has ports that the map gives no meaning: test (input, 2 bits); give inputs a value"),
     (["registers.bus = 'ahb'"], {}, "registers.bus: one of axi4-lite, apb3, apb4, valid-ready expected, found 'ahb'"),
     (["registers = { prefix = 'a', pattern = '{name}' }"], {}, "registers: prefix or pattern, not both"),
-    (["registers.pattern = 'cfg'"], {}, "registers.pattern: text with {name} in it expected, found 'cfg'"),
+    (
+        ["registers.pattern = '{channel}_cfg'"],
+        {},
+        "registers.pattern: text with {name}, or with {channel} and {rest}, in it expected, found '{channel}_cfg'",
+    ),
     (["registers.names.adr = 'x'"], {}, "registers.names.adr: no such wire; there are: awaddr, "),
     (["registers.names.awprot = 3"], {}, "registers.names.awprot: the name of a port expected, found 3"),
     (["registers.names.awaddr = ''"], {}, "registers.names.awaddr: this wire is needed: the name of a port expected"),
@@ -114,7 +118,7 @@ CASES = [
     ([], {"m_axi_wdata": 64}, "memory[0]: m_axi_wdata (wdata) has 64 bits: 128 expected"),
     ([], {"m_axi_wstrb": 8}, "memory[0]: m_axi_wstrb (wstrb) has 8 bits: 16 expected"),
     ([], {"m_axi_bid": 3}, "memory[0]: m_axi_bid (bid) has 3 bits: 4 expected"),
-    ([], {"m_axi_arid": 9, "m_axi_rid": 9}, "memory[0]: m_axi_arid has 9 bits: at most 8 expected"),
+    ([], {"m_axi_arid": 33, "m_axi_rid": 33}, "memory[0]: m_axi_arid has 33 bits: at most 32 expected"),
     (["memory.bus = 'axi3'"], {}, "memory[0]: m_axi_arlen has 8 bits: at most 4 expected with bus = 'axi3'"),
     ([], {"m_axi_arlen": 9}, "memory[0]: m_axi_arlen has 9 bits: at most 8 expected with bus = 'axi4'"),
     ([], {"m_axi_awaddr": 65}, "memory[0]: m_axi_awaddr has 65 bits: at most 64 expected"),
@@ -153,15 +157,15 @@ def two_ports(bits: int) -> list[Port]:
 
 
 def test_identifiers_of_two_ports(tmp_path):
-    port_map.understand({"memory": [{}, {}]}, "top", two_ports(7))
-    text, _ = refused(tmp_path, ["memory = [{}, {}]"], two_ports(8))
-    assert text == "memory: 2 ports with IDs of 8 bits need 9 together: at most 8 expected"
+    port_map.understand({"memory": [{}, {}]}, "top", two_ports(31))
+    text, _ = refused(tmp_path, ["memory = [{}, {}]"], two_ports(32))
+    assert text == "memory: 2 ports with IDs of 32 bits need 33 together: at most 32 expected"
 
 
 def test_no_refusal_is_left_out(tmp_path):
     source = (ROOT / "sim/ports/port_map.py").read_text()
     raised = {node.lineno for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Raise)}
-    seen = refused(tmp_path, ["memory = [{}, {}]"], two_ports(8))[1]
+    seen = refused(tmp_path, ["memory = [{}, {}]"], two_ports(32))[1]
     for changes, ports, _ in CASES:
         seen |= refused(tmp_path, changes, top(**ports))[1]
     for signals, _ in SIGNALS:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `presil` command: demo, cosim, regress, conform, new-chip, vp, waves, why, bench, info."""
+"""The `presil` command: demo, cosim, perf, regress, conform, new-chip, vp, waves, why, bench, info."""
 
 import json
 import sys
@@ -10,9 +10,11 @@ from rich.console import Console
 from rich.markup import escape
 
 try:
+    from .perf.command import perf
     from .waves.command import waves
     from .waves.why import why
 except ImportError:  # run as a file
+    from perf.command import perf
     from waves.command import waves
     from waves.why import why
 
@@ -57,13 +59,13 @@ def _use(transport: str | None) -> None:
 
 
 def _run_cosim(options, console: Console) -> dict:
-    from torch_presil import cosim, report
+    from torch_presil import cosim, cosim_report
     from torch_presil.models import ModelError
 
     if options.mode != "model" and not options.trace:
         _own_simulator(options.chip, options.transport)
     try:
-        with report.LiveProgress(console) as live:
+        with cosim_report.LiveProgress(console) as live:
             options.progress, options.announce = live.stage, live.layers
             return cosim.run(options)
     except (ModelError, ValueError) as error:
@@ -84,9 +86,9 @@ def _interrupted(console: Console) -> None:
 
 
 def _finish(result: dict, json_path: str | None, console: Console) -> None:
-    from torch_presil import report
+    from torch_presil import cosim_report
 
-    report.print_result(result, console)
+    cosim_report.print_result(result, console)
     _write_json(json_path, result)
     if json_path:
         console.print(f"JSON: {json_path}")
@@ -455,6 +457,7 @@ def info(as_json, transport) -> None:
         console.print(f"{name:>14}  {value}", highlight=False)
 
 
+main.add_command(perf)
 main.add_command(waves)
 main.add_command(why)
 

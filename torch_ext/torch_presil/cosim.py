@@ -33,7 +33,7 @@ from torch_presil.layerwise import check_layers, device_layers, distinct, run_al
 from torch_presil.models import ModelError, build_model, calibrate_batch_norm, load_weights, select
 from torch_presil.quantize import quantize, quantize_layers
 
-__all__ = ["Options", "bound", "cosine", "run"]
+__all__ = ["Options", "bound", "cosine", "run", "session"]
 
 DTYPES = ("bf16", "int8", "fp32")
 MODES = ("rtl", "model", "verify")
@@ -402,13 +402,21 @@ def measure_batches(options: Options, prepared: Prepared, collected, clock_mhz: 
 
 def run(options: Options) -> dict:
     """The co-simulation; see the README for the JSON's members. In mode "model" what a clock or a bus would count is
-    null. Mode and collection of reports are afterwards as they were, also after an error."""
+    null."""
+    with session(options) as collected:
+        return _run(options, collected)
+
+
+@contextlib.contextmanager
+def session(options: Options):
+    """The device as the options want it, and a collector of reports. Mode and collection of reports are afterwards as
+    they were, also after an error."""
     _check(options)
     before, jobs = _C.get_mode(), _C.get_jobs()
     try:
         _C.set_jobs(1)  # until it is about the forward that counts
         with _device(options), reports() as collected:
-            return _run(options, collected)
+            yield collected
     finally:
         try:
             _C.set_jobs(jobs)  # raises what nobody has waited for

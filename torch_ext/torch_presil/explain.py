@@ -225,7 +225,7 @@ class explain:
             f"{g['launches']:,}" if g["launches"] else "",
             "" if g["cycles"] is None else f"{g['cycles']:,}",
             _amount(g["macs"]),
-            _amount(g["dram_bytes"], "B"),
+            _amount(g["dram_bytes"] or None, "B"),  # every launch moves some: 0 is of a chip that doesn't count them
             _amount(g["host_bytes"] or None, "B"),
             _time(g["host_seconds"]),
             ops if by == "line" else _first_line(g),

@@ -10,6 +10,8 @@ one rounding of the output).
 import contextlib
 import copy
 import operator
+import os
+import sys
 from dataclasses import dataclass
 
 import torch
@@ -21,6 +23,7 @@ from torch_presil.inputs import Inputs
 
 __all__ = ["FusedLayer", "NotTraceable", "calls", "fuse", "fused_layers", "label", "set_emulation", "wrap"]
 
+LIBRARIES = ("<", *(os.path.dirname(file) + os.sep for file in (torch.__file__, __file__)))
 LABEL_BYTES = 63  # that a launch's report holds
 
 
@@ -180,6 +183,15 @@ for _name in fx.graph.inplace_methods:
 
 
 class _Tracer(fx.Tracer):
+    def create_node(self, *args, **kwargs):
+        """With the innermost line of the model, for reports. fx can note all of the stack, but imports 3 s for it."""
+        node, frame = super().create_node(*args, **kwargs), sys._getframe(1)
+        while frame and frame.f_code.co_filename.startswith(LIBRARIES):
+            frame = frame.f_back
+        if frame:
+            node.stack_trace = f'File "{frame.f_code.co_filename}", line {frame.f_lineno}, in {frame.f_code.co_name}'
+        return node
+
     def proxy(self, node):
         return _Proxy(node, self)
 

@@ -192,13 +192,18 @@ class _Builder:
 
     def __init__(self, gm: fx.GraphModule, ranges: dict):
         self.gm, self.graph, self.modules, self.value, self.ranges = gm, fx.Graph(), {}, {}, ranges
+        self.now = None
 
     def parameters(self, node) -> QuantizationParameters:
         return QuantizationParameters.from_range(*self.ranges[node])
 
     def call(self, name: str, module: nn.Module, *args):
         self.modules[name] = module
-        return self.graph.create_node("call_module", name, tuple(args))
+        node = self.graph.create_node("call_module", name, tuple(args))
+        node.meta.update(
+            {key: self.now.meta[key] for key in ("nn_module_stack", "stack_trace") if key in self.now.meta}
+        )
+        return node
 
     def codes(self, node):
         new, q = self.value[node]
@@ -213,6 +218,7 @@ class _Builder:
         return new if q is None else self.call(f"dequantize_{node.name}_{len(self.modules)}", Dequantize(q), new)
 
     def add(self, node) -> None:
+        self.now = node  # what its new nodes stand for, for reports
         module = self.gm.get_submodule(node.target) if node.op == "call_module" else None
         if isinstance(module, FusedLayer):
             x, xq = self.codes(node.args[0])

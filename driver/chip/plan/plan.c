@@ -20,7 +20,8 @@ presil_plan *chip_plan_new(const presil_config *config, const char *label, const
     plan->config = *config;
     plan->passes = 1;
     plan->segments = 1;
-    (void)snprintf(plan->label, sizeof plan->label, "%s", label ? label : default_label);
+    const char *name = label ? label : default_label; /* snprintf would be a tenth of a warm plan */
+    memcpy(plan->label, name, strnlen(name, sizeof plan->label - 1));
     return plan;
 }
 

@@ -187,7 +187,7 @@ int presil_serve_next(presil_server *s, presil_request *out, int timeout_ms) {
     if (s->outstanding && !s->lost)
         return presil_server_fail(s, PRESIL_SERVE_EINVAL, "presil_serve_next: %s has not been answered",
                                   protocol_name(s->kind));
-    const uint64_t now = channel_now_ms(), until = timeout_ms < 0 ? UINT64_MAX : now + (uint64_t)timeout_ms;
+    const uint64_t until = timeout_ms < 0 ? UINT64_MAX : channel_now_ms() + (uint64_t)timeout_ms;
     for (bool waited = false;; waited = true) {
         if (presil_server_stopped(s) && s->state != CLIENT_NONE) presil_server_lose(s, "the server ends");
         if (s->lost && let_go(s, out)) return 1;

@@ -90,6 +90,7 @@ presil_server *presil_server_create(const presil_serve_options *options) {
     if (!s) return NULL;
     s->copy_memory = o.copy_memory != 0;
     s->once = o.once != 0;
+    s->polls = o.polls != 0;
     s->stop = o.stop;
     s->log = o.log;
     s->log_context = o.log_context;

@@ -20,7 +20,7 @@ struct presil_server {
     /* as opened */
     char path[108];
     presil_transport_info info;
-    bool copy_memory, once;
+    bool copy_memory, once, polls;
     const volatile int *stop;
     void (*log)(void *context, const char *text);
     void *log_context;

@@ -5,7 +5,8 @@
  * memory, one with "hang" or "fatal" ends so. An empty launch touches no register, and no interrupt tells of it.
  *
  * PRESIL_RELAY (test): "polled" (no interrupt), "chunks" (interrupts for each chunk, too), "all" (every launch goes by
- * way of scratch memory), "spills" (it writes a chunk beyond that), "stale" (it copies what was there before).
+ * way of scratch memory), "spills" (it writes a chunk beyond that), "stale" (it copies what was there before), "twin"
+ * (it has an executor, which goes by way of scratch memory, too).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +58,7 @@ static int relay_limits(const presil_chip *chip, presil_chip_limits *out) {
     const presil_chip_limits own = {.address_bits = 40,
                                     .buffer_alignment = CHUNK,
                                     .has_interrupt = !asked("polled"),
+                                    .has_executor = asked("twin"),
                                     .asks_first = 1,
                                     .queue_depth = DEPTH};
     presil_give(out, &own, sizeof own);
@@ -208,6 +210,58 @@ static int relay_counters(presil_chip *chip, const presil_link *link, presil_rep
     return PRESIL_OK;
 }
 
+/* ---- without a clock, and as bytes */
+static int relay_execute(presil_chip *chip, const presil_plan *plan, const presil_executor_memory *memory,
+                         presil_error_buffer *error) {
+    (void)chip;
+    for (uint64_t at = 0; at < plan->read.bytes; at += SEGMENT) {
+        const uint64_t left = plan->read.bytes - at, bytes = left < SEGMENT ? left : SEGMENT;
+        const uint8_t *from = memory->host + (plan->read.base.value - memory->base.value) + at;
+        uint8_t *to = memory->host + (plan->write.base.value - memory->base.value) + at, *via = to;
+        if (plan->how & BY_WAY && memory->scratch_bytes < bytes) return fail(error, PRESIL_EINVAL, "no scratch memory");
+        if (plan->how & BY_WAY) via = memory->host + (memory->scratch.value - memory->base.value);
+        memmove(via, from, bytes);
+        for (uint64_t i = 0; i < bytes; i++) to[i] = (uint8_t)(plan->how & NEGATES ? -via[i] : via[i]);
+        if (memory->on_write) memory->on_write(memory->context, (presil_daddr){plan->write.base.value + at}, bytes);
+    }
+    return PRESIL_OK;
+}
+
+typedef struct {
+    uint64_t from, to, bytes; /* relative to the base */
+    uint32_t how, segments;
+} image;
+
+static int relay_save(const presil_plan *plan, presil_daddr base, void *to, uint64_t *size,
+                      presil_error_buffer *error) {
+    const image own = {plan->read.base.value - base.value, plan->write.base.value - base.value, plan->read.bytes,
+                       plan->how, plan->segments};
+    if (to && *size < sizeof own) return fail(error, PRESIL_EINVAL, "more room expected");
+    if (to) memcpy(to, &own, sizeof own);
+    *size = sizeof own;
+    return PRESIL_OK;
+}
+
+static int relay_load(const presil_chip *chip, const void *from, uint64_t size, presil_daddr base, uint64_t bytes,
+                      presil_plan **out, presil_error_buffer *error) {
+    image own;
+    (void)chip;
+    if (size != sizeof own) return fail(error, PRESIL_EINVAL, "no plan of the relay");
+    memcpy(&own, from, sizeof own);
+    if (own.from > bytes || own.to > bytes || own.bytes > bytes - own.from || own.bytes > bytes - own.to ||
+        (own.from | own.to) % CHUNK || own.bytes % BEAT || own.how > (NEGATES | BY_WAY | HANGS | FATAL) ||
+        own.segments != (own.bytes > SEGMENT ? (own.bytes + SEGMENT - 1) / SEGMENT : 1))
+        return fail(error, PRESIL_EINVAL, "no plan of the relay");
+    presil_plan *plan = calloc(1, sizeof *plan);
+    if (!plan) return fail(error, PRESIL_EHOSTMEM, "no host memory for a plan");
+    *plan = (presil_plan){.read = {{base.value + own.from}, own.bytes},
+                          .write = {{base.value + own.to}, own.bytes},
+                          .how = own.how,
+                          .segments = own.segments};
+    *out = plan;
+    return PRESIL_OK;
+}
+
 const presil_chip_ops *presil_chip_entry(void);
 __attribute__((visibility("default"))) const presil_chip_ops *presil_chip_entry(void) {
     static const presil_chip_ops ops = {.size = sizeof ops,
@@ -225,6 +279,9 @@ __attribute__((visibility("default"))) const presil_chip_ops *presil_chip_entry(
                                         .submit = relay_submit,
                                         .service = relay_service,
                                         .why = relay_why,
-                                        .counters = relay_counters};
+                                        .counters = relay_counters,
+                                        .execute = relay_execute,
+                                        .save = relay_save,
+                                        .load = relay_load};
     return &ops;
 }

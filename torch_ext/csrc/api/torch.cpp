@@ -2,7 +2,7 @@
 #include <presil/torch.h>
 
 #include "runtime/allocator.h"
-#include "runtime/capture.h"
+#include "runtime/capturing.h"
 #include "host/fallback.h"
 #include "observe/observer.h"
 #include "runtime/writes.h"

@@ -2,7 +2,7 @@
 #include "c10d/process_group.h"
 
 #include "c10d/host_work.h"
-#include "runtime/capture.h"
+#include "runtime/capturing.h"
 #include "runtime/writes.h"
 
 namespace presil {

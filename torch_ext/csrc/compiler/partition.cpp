@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/partition.h"
-#include "runtime/capture.h"
+#include "runtime/capturing.h"
 #include "observe/observer.h"
 #include "runtime/writes.h"
 

@@ -2,7 +2,7 @@
 // torch.presil.PresilGraph and torch.accelerator.Graph: work that was captured once and is repeated on the same memory,
 // without the dispatcher.
 #pragma once
-#include "graph/capture.h"
+#include "graph/graph_capture.h"
 
 #include <ATen/core/GraphImplInterface.h>
 

@@ -4,6 +4,7 @@
 #include "runtime/generator.h"
 #include "runtime/writes.h"
 
+#include <presil_op.h>
 #include <torch/library.h>
 
 #include <mutex>
@@ -149,11 +150,17 @@ ChipKernel chip_kernel(const std::string& name) {
   return found == chip_kernels().end() ? nullptr : found->second;
 }
 
+static C10_NOINLINE void chip_or_host(const c10::OperatorHandle& op, const OperatorFacts& facts,
+                                      torch::jit::Stack* stack) {
+  std::string reason;
+  if (!run_on_chip(facts, stack, &reason)) Call(op, facts, stack).run(reason.empty() ? host_reason : reason.c_str());
+}
+
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const OperatorFacts& facts = facts_of(op);
-  std::string reason;
-  if (facts.chip != nullptr && run_on_chip(facts, stack, &reason)) return;
-  Call(op, facts, stack).run(reason.empty() ? host_reason : reason.c_str());
+  if (C10_UNLIKELY(facts.chip != nullptr && kinds_of_chips() >> PRESIL_OP_POOL_MAX))
+    return chip_or_host(op, facts, stack);
+  Call(op, facts, stack).run(host_reason);
 }
 
 HostReason::HostReason(const std::string& reason) { host_reason = reason.c_str(); }

@@ -2,7 +2,7 @@
 // Operators that the chip does not compute run on the CPU's kernel over the mapped memory, counted, and are errors in
 // strict mode.
 #pragma once
-#include "runtime/capture.h"
+#include "runtime/capturing.h"
 #include "host/alias.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>

@@ -6,7 +6,7 @@
 
 #include <chrono>
 
-#include "runtime/capture.h"
+#include "runtime/capturing.h"
 #include "runtime/writes.h"
 
 namespace presil {

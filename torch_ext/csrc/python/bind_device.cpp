@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/bind.h"
 
-#include "runtime/capture.h"
+#include "runtime/capturing.h"
 #include "weights/weights.h"
 #include "runtime/device.h"
 #include "runtime/jobs.h"
 #include "runtime/exit.h"
 #include "runtime/generator.h"
-#include "runtime/interrupt.h"
+#include "runtime/ctrl_c.h"
 
 #include <pybind11/stl.h>
 #include <torch/csrc/Generator.h>
@@ -141,6 +141,12 @@ static py::dict stats_of_jobs(int index) {
   return d;
 }
 
+static void synchronize(int i) {
+  refuse_capture(checked_index(i), "synchronize", "wait for the whole graph after a replay");
+  if (opened(i)) check(presil_device_synchronize(device(i)), "synchronize");
+  wait_for_jobs(i);
+}
+
 void bind_device(py::module_& m) {
   const auto release = py::call_guard<py::gil_scoped_release>();
   m.def("device_count", &device_count);
@@ -152,12 +158,14 @@ void bind_device(py::module_& m) {
   m.def("is_open", [](int i) { return opened(i) != nullptr; });
   m.def("open", [](int i) { device(i); }, release);
   m.def("start", [](int i) { check(presil_device_start(device(i)), "starting the simulator"); }, release);
+  m.def("synchronize", &synchronize, release);
+  // False: it has, and nothing was waited for.
   m.def(
-      "synchronize",
+      "synchronize_without_jobs",
       [](int i) {
-        refuse_capture(checked_index(i), "synchronize", "wait for the whole graph after a replay");
-        if (opened(i)) check(presil_device_synchronize(device(i)), "synchronize");
-        wait_for_jobs(i);
+        const bool has = has_jobs(checked_index(i));
+        if (!has) synchronize(i);
+        return !has;
       },
       release);
   m.def("jobs_stats", &stats_of_jobs);

@@ -59,6 +59,7 @@ py::dict to_dict(int device, const presil_report& r) {
   d["drain"] = r.drain;
   d["verified"] = r.verified;
   d["status"] = r.status;
+  d["site"] = tag_site(r.tag);
   d["sim_ns"] = r.sim_ns;
   d["twin_ns"] = r.twin_ns;
   d["host_ns"] = r.host_ns;
@@ -186,6 +187,8 @@ void bind_reports(py::module_& m) {
     std::lock_guard<std::mutex> lock(progress_mutex);
     return py::make_tuple(std::string(progress_label), progress_launch.load(), progress_cycles.load());
   });
+  // Of what this thread launches from now on, in its reports; not while explain() records. Returns the one before.
+  m.def("set_site", [](uint32_t site) { return set_tag(TagHalf::Site, site); });
   m.def("host_operators", &host_operator_table);
   m.def("host_moves", &host_move_table);
   m.def("reset_host_operators", &reset_host_operators);

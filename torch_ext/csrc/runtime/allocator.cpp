@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/allocator.h"
-#include "runtime/capture.h"
+#include "runtime/capturing.h"
 #include "runtime/device.h"
 #include "runtime/pools.h"
 #include "runtime/writes.h"

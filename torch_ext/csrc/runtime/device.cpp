@@ -3,7 +3,7 @@
 
 #include "runtime/before_launch.h"
 #include "runtime/bundles.h"
-#include "runtime/interrupt.h"
+#include "runtime/ctrl_c.h"
 #include "runtime/jobs.h"
 #include "runtime/writes.h"
 
@@ -82,6 +82,7 @@ presil_device* open_device(int index) {
     presil_device_close(handle);
     throw;
   }
+  opened_kinds |= presil_op_kinds(handle);
   slot.handle.store(handle);
   reports_changed(index, handle);
   capture_failures_of(index, handle);
@@ -91,6 +92,8 @@ presil_device* open_device(int index) {
 }
 
 }  // namespace
+
+std::atomic<uint64_t> opened_kinds{0};
 
 void reports_changed(int index, presil_device* handle) {
   if (auto* listener = open_listener.load()) listener(index, handle);

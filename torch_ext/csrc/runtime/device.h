@@ -35,6 +35,10 @@ presil_device* opened(int index) noexcept;
 bool in_bad_fork() noexcept;
 // Called for each device that is opened, after it is; one in the process.
 void set_open_listener(void (*listener)(int index, presil_device* device)) noexcept;
+// Kinds of operators (presil_op_kind) that some chip has whose device was opened, a bit each: one look at a number,
+// where question.h's chip_has() asks a device.
+extern std::atomic<uint64_t> opened_kinds;
+inline uint64_t kinds_of_chips() noexcept { return opened_kinds.load(std::memory_order_relaxed); }
 void reports_changed(int index, presil_device* device);  // calls it again: who reports, the device or its jobs
 int device_of_pointer(const void* p) noexcept;           // -1: not device memory
 presil_daddr address_of(int index, const void* host_pointer);

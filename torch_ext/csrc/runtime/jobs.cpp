@@ -2,8 +2,8 @@
 #include "runtime/jobs.h"
 
 #include "runtime/bundles.h"
+#include "runtime/ctrl_c.h"
 #include "runtime/device.h"
-#include "runtime/interrupt.h"
 
 #include <c10/util/Exception.h>
 
@@ -23,7 +23,7 @@ struct Running {
   std::atomic<presil_jobs*> jobs{nullptr};
   std::atomic<int> users{0};  // who may still have them from `jobs`
   std::mutex mutex;
-  int status = PRESIL_OK;  // a failure that nobody was told of, also of jobs that have ended
+  std::atomic<int> status{PRESIL_OK};  // a failure that nobody was told of, also of jobs that have ended
   std::string text;
   uint64_t origin = 0;
 };
@@ -84,7 +84,7 @@ struct JobsFailure {
 JobsFailure take_failure(int index) {
   Running& slot = running()[index];
   std::lock_guard<std::mutex> lock(slot.mutex);
-  return {std::exchange(slot.status, PRESIL_OK), std::exchange(slot.text, {}), slot.origin};
+  return {slot.status.exchange(PRESIL_OK), std::exchange(slot.text, {}), slot.origin};
 }
 
 std::atomic<presil_report_fn> listener{nullptr};
@@ -143,6 +143,7 @@ bool jobs_ready(int index, double seconds) noexcept {
 }
 
 void settle_jobs(int index) noexcept {
+  if (!has_jobs(index)) return;
   const UseJobs use(index);
   if (!use.jobs) return;
   expect_interrupts();
@@ -153,12 +154,13 @@ void settle_jobs(int index) noexcept {
   Running& slot = running()[index];
   std::lock_guard<std::mutex> lock(slot.mutex);
   if (!status || slot.status) return;  // the first one wins
-  slot.status = status;
   slot.text = text;
   slot.origin = origin;
+  slot.status = status;
 }
 
 void raise_failure_of_jobs(int index) {
+  if (!running()[index].status.load()) return;
   const auto [status, text, origin] = take_failure(index);
   if (!status) return;
   const std::string from = origin_text(origin);

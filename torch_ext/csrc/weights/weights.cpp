@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/capture.h"
+#include "runtime/capturing.h"
 #include "host/alias.h"
 #include "observe/moves.h"
 #include "observe/observer.h"

@@ -48,7 +48,7 @@ TENSOR = Fields(
         *numbers(3, "data", "element_bytes"),
         Field(5, I64, "shape", array=True),
         Field(6, I64, "stride", array=True),
-        *numbers(7, "written", bits=32),
+        *numbers(7, "written", "element_bits", bits=16),
     ),
 )
 DIFFERENCE = Fields(

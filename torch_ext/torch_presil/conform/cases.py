@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy
 
-from . import device as d
+from . import driver_api as d
 from . import reference as r
 from .checks import Failed, expect
 
@@ -82,11 +82,19 @@ class Bench:
     def compare(self, op: d.Op, what: str) -> d.Report:
         """Runs the operator; its output has to be what the reference says, and nothing behind it may change. Inputs are
         of tensor(); of packed weights `lies` is the kernel as it was given, with bias and scale."""
+        expected = self.reference(op)
+        report = self.device.run(op)
+        self.is_right(op, expected, what)
+        expect(report is not None, f"{what}: the launch gave no report")
+        return report
+
+    def reference(self, op: d.Op) -> r.Reference:
         known = [getattr(operand, "lies", operand) for operand in op.inputs]
         asked = d.Op(op.kind, known, op.outputs, op.attributes, op.steps, op.compute)
         parts = next((operand.parts for operand in known if hasattr(operand, "parts")), {})
-        expected = r.Reference(asked, [operand.host for operand in known], **parts)
-        report = self.device.run(op)
+        return r.Reference(asked, [operand.host for operand in known], **parts)
+
+    def is_right(self, op: d.Op, expected: r.Reference, what: str) -> None:
         out = op.outputs[0]
         shape, element = tuple(out.shape[: out.ndim]), r.NUMPY[out.dtype]
         count = int(numpy.prod(shape)) * element().itemsize
@@ -94,8 +102,6 @@ class Bench:
         if wrong := expected.differs(numpy.frombuffer(raw[:count], element), self.tolerance):
             raise Failed(f"{what}: {wrong}")
         expect(raw[count:] == b"\xa5" * 64, f"{what}: bytes behind the output were written")
-        expect(report is not None, f"{what}: the launch gave no report")
-        return report
 
 
 def quantize(types: Types) -> list:
@@ -148,11 +154,14 @@ class Product:
             a, b = numpy.clip(a, -3, 3), numpy.clip(b, -2, 2)  # or every result would be a bound
         return [bench.tensor("a", a, t.operand, self.row), bench.tensor("b", b, t.operand, self.row, self.columns)]
 
-    def run(self, bench: Bench, seed: int = 1) -> d.Report:
+    def placed(self, bench: Bench, seed: int = 1) -> d.Op:
         op = self.asked()
         op.inputs = self.operands(bench, seed)
         op.outputs = [bench.output((self.batches, self.m, self.n), self.types.result)]
-        return bench.compare(op, str(self))
+        return op
+
+    def run(self, bench: Bench, seed: int = 1) -> d.Report:
+        return bench.compare(self.placed(bench, seed), str(self))
 
 
 @dataclass(frozen=True)
@@ -167,11 +176,17 @@ class Copying:
     def macs(self) -> int:
         return 0
 
-    def run(self, bench: Bench, seed: int = 1) -> d.Report:
+    def __str__(self) -> str:
+        return f"copy of {self.size} bytes"
+
+    def placed(self, bench: Bench, seed: int = 1) -> d.Op:
         data = r.random_bits((self.size,), d.INT8, seed)
         op = self.asked()
         op.inputs, op.outputs = [bench.tensor("input", data, d.INT8)], [bench.output((self.size,), d.INT8)]
-        return bench.compare(op, f"copy of {self.size} bytes")
+        return op
+
+    def run(self, bench: Bench, seed: int = 1) -> d.Report:
+        return bench.compare(self.placed(bench, seed), str(self))
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import Callable
 
 LEVELS = ("transport", "chip", "pytorch")
 SECONDS = 300  # for one check; running out of it is a failure
+OPENS = "opens"  # the check without which nothing can be asked through the driver
 
 
 class Failed(AssertionError):

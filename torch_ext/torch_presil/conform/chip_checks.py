@@ -9,10 +9,10 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from . import device as d
+from . import driver_api as d
 from . import sweep
 from .cases import TYPES, Bench, Convolution, Copying, Pool, Product, Types, many_channels, many_pooled
-from .checks import Failed, Skipped, check, expect, expect_equal
+from .checks import OPENS, Failed, Skipped, check, expect, expect_equal
 from .chip_table import table
 from .context import pattern
 
@@ -27,7 +27,8 @@ class _Limits(ctypes.Structure):
     _fields_ = [(name, ctypes.c_uint32) for name in ("size", "address_bits", "buffer_alignment", "has_interrupt")]
     _fields_ += [("command_bytes", ctypes.c_uint64)]
     _fields_ += [(name, ctypes.c_uint32) for name in ("has_executor", "asks_first", "numerics", "timing_needs_data")]
-    _fields_ += [("tolerance", ctypes.c_double)]
+    _fields_ += [("tolerance", ctypes.c_double), ("kinds", ctypes.c_uint64)]
+    _fields_ += [("queue_depth", ctypes.c_uint32), ("reserved", ctypes.c_uint32)]
 
 
 def chip_library(context) -> Path | None:
@@ -110,6 +111,23 @@ def _small_work(context, device):
         "the chip takes neither a product nor a copy of 4096 bytes: name products that it takes, chip.matmul "
         "(conform.md)"
     )
+
+
+@check(
+    OPENS,
+    "the chip is found, its table is whole, and its probe and reset say yes; else nothing more is asked at this level "
+    "and the next",
+    CHIP,
+    "Reads identification and capabilities",
+    "chip",
+)
+def opens(context) -> int:
+    try:
+        with _open(context) as device:
+            device.call("presil_device_start")
+    except d.DeviceError as error:
+        raise Failed(str(error)) from error
+    return 1
 
 
 @check("limits", "what the chip declares makes sense", CHIP, "power of two, <= 4096", "chip")

@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from . import description, report
-from .checks import CHECKS, LEVELS, SECONDS, Check
+from .checks import CHECKS, LEVELS, OPENS, SECONDS, Check
 from .register import load
 from .seam import SOURCES, Transport, TransportError
 
@@ -89,7 +89,12 @@ def _places(options: Options) -> str:
 
 
 def _worker(check: Check, options: Options, described: Path | None) -> Result:
-    command = [sys.executable, str(Path(__file__).with_name("worker.py")), check.name, str(options.library.absolute())]
+    command = [
+        sys.executable,
+        str(Path(__file__).with_name("one_check.py")),
+        check.name,
+        str(options.library.absolute()),
+    ]
     command += [str(options.chip.absolute()) if options.chip else "-", str(described.resolve()) if described else "-"]
     start = time.monotonic()
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PRESIL_LIBRARY_PATH": _places(options)}
@@ -125,6 +130,13 @@ def _chosen(options: Options) -> list:
     return found
 
 
+def _closed(this: Run, check: Check) -> Result | None:
+    """Of a check that needs the chip's driver, where it was found that the chip doesn't open: said once."""
+    if check.level == "transport" or not any(r.check.name == OPENS and r.status == "failed" for r in this.results):
+        return None
+    return Result(check, "skipped", 0, f"the chip does not open: {OPENS} says why")
+
+
 def run(options: Options, console: Console) -> Run:
     checks = _chosen(options)
     facts = _facts(options.library)
@@ -139,7 +151,7 @@ def run(options: Options, console: Console) -> Run:
         task = progress.add_task("")
         for n, check in enumerate(checks, 1):
             progress.update(task, description=f"{check.level}: {check.name} ({n} of {len(checks)})")
-            this.results.append(_worker(check, options, described))
+            this.results.append(_closed(this, check) or _worker(check, options, described))
     return this
 
 

@@ -6,7 +6,7 @@ import math
 
 import numpy
 
-from . import device as d
+from . import driver_api as d
 from . import reference as r
 from . import sweep
 from .cases import TYPES, Convolution, Pool, Product, Types

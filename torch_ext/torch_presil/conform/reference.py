@@ -5,7 +5,7 @@ import ctypes as c
 
 import numpy
 
-from . import device as d
+from . import driver_api as d
 
 NUMPY = {d.INT8: numpy.int8, d.BF16: numpy.uint16, d.FP32: numpy.float32, d.INT32: numpy.int32, d.UINT8: numpy.uint8}
 NUMPY |= {d.INT16: numpy.int16, d.FP16: numpy.float16, d.INT64: numpy.int64}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Level chip: memory that a launch needs only while it runs."""
 
-from . import device as d
+from . import driver_api as d
 from .checks import Skipped, check, expect, expect_equal
 from .chip_checks import _bench, _open, _small_work, limits
 from .context import pattern

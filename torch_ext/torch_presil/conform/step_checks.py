@@ -3,7 +3,7 @@
 
 from dataclasses import dataclass
 
-from . import device as d
+from . import driver_api as d
 from . import reference as r
 from . import sweep
 from .cases import TYPES, Convolution, Product, channel_scales

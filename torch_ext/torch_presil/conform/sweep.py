@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy
 
-from . import device as d
+from . import driver_api as d
 from . import reference as r
 
 SIZES = (1, 2, 15, 16, 17, 33)

@@ -9,8 +9,8 @@ import json
 import time
 from pathlib import Path
 
-from .errors import UsageError
-from .jobs import Job
+from .exit_codes import UsageError
+from .run_list import Job
 from .records import PLAN, Run, find, write_whole
 from .versions import git
 

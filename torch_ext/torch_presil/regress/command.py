@@ -12,13 +12,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from . import baseline, errors, good, history, html, junit, live, process, ranking, records, results, summary
+from . import baseline, exit_codes, good, history, html, junit, live, process, ranking, records, results, summary
 from . import testplan, versions
 from .coverage_report import of_run as coverage_of
 from .coverage_report import show as show_coverage
-from .errors import UsageError
+from .exit_codes import UsageError
 from .filters import compile_filter
-from .jobs import REGRESSION_SEED, Choice, Job, expand, fresh_seed
+from .run_list import REGRESSION_SEED, Choice, Job, expand, fresh_seed
 from .options import Options, check, split
 from .runner import Runner
 from .suite import SOURCE_ROOT, Loader, available, search_path
@@ -71,7 +71,7 @@ class Session:
     def failed(self) -> records.Run:
         """A new run of what failed in the last one, with the same seeds."""
         last = records.find(self.base, self.options.run)
-        bad = {r["key"] for r in last.records() if r["status"] in errors.BAD}
+        bad = {r["key"] for r in last.records() if r["status"] in exit_codes.BAD}
         jobs = [job for job in last.jobs() if job.key in bad]
         if not jobs:
             raise UsageError(f"--rerun-failed: nothing failed in {last.name}")
@@ -125,7 +125,7 @@ class Session:
         earlier = history.durations(history.load(self.base, run.name))
         jobs = history.longest_first(jobs, earlier)
         with live.Display(self.console, len(run.plan["jobs"]), earlier, len(done)) as display:
-            runner = Runner(run, jobs, o.jobs or errors.cores(), known, display, o.max_failures)
+            runner = Runner(run, jobs, o.jobs or exit_codes.cores(), known, display, o.max_failures)
             runner.versions = versions.short(run.plan["versions"])
             try:
                 runner.go()
@@ -152,18 +152,18 @@ class Session:
 
     def report(self, run, known: baseline.Baselines, seconds: float, interrupted: bool, stopped: bool) -> int:
         found = good.examined(run, self.options.good, self.base, interrupted, self.console)
-        code = errors.exit_code([r["status"] for r in found])
+        code = exit_codes.exit_code([r["status"] for r in found])
         summary.show(self.console, run, found, self.points_of(run), seconds)
         self._write(run, found, code, known.name)
         if interrupted:
             self.console.print(f"interrupted; presil regress --resume --run {run.name} goes on", highlight=False)
-            return errors.INTERRUPTED
+            return exit_codes.INTERRUPTED
         if stopped:
             self.console.print(f"stopped after {self.options.max_failures} failures (--max-failures)", highlight=False)
         if self.options.rank:
             ranking.of_run(run, found, self.console)
         if self.options.accept is not None:
-            if code in (errors.PASS, errors.CYCLES):
+            if code in (exit_codes.PASS, exit_codes.CYCLES):
                 return self.accept(run)
             self.console.print("--accept-cycles: not written, because something failed", highlight=False)
         return code
@@ -190,20 +190,20 @@ class Session:
     def accept(self, run: records.Run) -> int:
         for path, count in baseline.accept(run, self.options.accept).items():
             self.console.print(f"{path}: {count} cases changed; review its diff", highlight=False, soft_wrap=True)
-        return errors.PASS
+        return exit_codes.PASS
 
     def rank(self, run: records.Run) -> int:
         """Of a run that has ended."""
         value = ranking.of_run(run, run.records(), self.console)
         if self.options.json:
             records.write_whole(Path(self.options.json), results.text(value))
-        return errors.PASS
+        return exit_codes.PASS
 
     def list(self) -> int:
         loader = Loader(self.folders)
         if not self.options.suites:
             self.suites(loader)
-            return errors.PASS
+            return exit_codes.PASS
         cases = loader.load(self.options.suites)
         jobs = self._filtered(expand(cases, self.choice()))
         earlier = history.durations(history.load(self.base))
@@ -222,7 +222,7 @@ class Session:
             records.write_whole(
                 Path(self.options.json), results.text({"jobs": [{"key": j.key, **j.as_dict()} for j in jobs]})
             )
-        return errors.PASS
+        return exit_codes.PASS
 
     def suites(self, loader: Loader) -> None:
         import tomllib
@@ -249,13 +249,13 @@ def main(options: Options, console: Console | None = None) -> int:
         return Session(options, console).go()
     except UsageError as error:
         print(f"presil regress: {error}", file=sys.stderr)
-        return errors.USAGE
+        return exit_codes.USAGE
     except OSError as error:
         print(f"presil regress: {error}; free what is full and go on with --resume", file=sys.stderr)
-        return errors.INTERNAL
+        return exit_codes.INTERNAL
     except KeyboardInterrupt:
         print("presil regress: interrupted", file=sys.stderr)
-        return errors.INTERRUPTED
+        return exit_codes.INTERRUPTED
     finally:
         with contextlib.suppress(ValueError):
             for number, handler in before:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One case of kind "cosim" in a process of its own: python -m torch_presil.regress.cosim_case JSON. Prints what it
-does, writes PRESIL_REGRESS_RESULT, and ends with the exit codes of errors.py."""
+does, writes PRESIL_REGRESS_RESULT, and ends with the exit codes of exit_codes.py."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import threading
 import traceback
 from pathlib import Path
 
-from torch_presil.regress import errors
+from torch_presil.regress import exit_codes
 
 TIMEOUT_TEXT = "time-out after {cycles:,} simulated cycles (timeout_cycles = {limit:,}), in {label}"
 
@@ -41,7 +41,7 @@ class Limit(threading.Thread):
             if self.before + cycles > self.limit:
                 text = TIMEOUT_TEXT.format(cycles=self.before + cycles, limit=self.limit, label=label or "no launch")
                 print(text)
-                finish(errors.HANG, {"message": text, "unit": label, "cycles": self.before + cycles})
+                finish(exit_codes.HANG, {"message": text, "unit": label, "cycles": self.before + cycles})
 
 
 def launches(result: dict) -> dict:
@@ -68,12 +68,12 @@ def judge(result: dict, task: dict) -> tuple[int, dict]:
     if wrong:
         text = (wrong[0]["differences"] or ["not compared"])[0]
         told |= {"unit": wrong[0]["name"], "message": f"RTL and model differ: {text}", "wrong": len(wrong)}
-        return errors.MISMATCH, told
+        return exit_codes.MISMATCH, told
     limit = task["timeout_cycles"]
     if limit and told["cycles"] > limit:
         told["message"] = TIMEOUT_TEXT.format(cycles=told["cycles"], limit=limit, label="all launches")
-        return errors.HANG, told
-    return errors.PASS, told
+        return exit_codes.HANG, told
+    return exit_codes.PASS, told
 
 
 def options_of(task: dict):
@@ -105,11 +105,11 @@ def failure(error: BaseException) -> tuple[int, dict]:
     text = str(error).strip() or type(error).__name__
     first = text.splitlines()[0]
     if isinstance(error, ModelError):
-        return errors.USAGE, {"message": first}
-    for word, status in (("EHUNG", errors.HANG), ("EMISMATCH", errors.MISMATCH), ("ENODEV", errors.USAGE)):
+        return exit_codes.USAGE, {"message": first}
+    for word, status in (("EHUNG", exit_codes.HANG), ("EMISMATCH", exit_codes.MISMATCH), ("ENODEV", exit_codes.USAGE)):
         if word in text or (word == "EMISMATCH" and "RTL and model differ" in text):
             return status, {"message": first}
-    return errors.INTERNAL, {"message": f"{type(error).__name__}: {first}"}
+    return exit_codes.INTERNAL, {"message": f"{type(error).__name__}: {first}"}
 
 
 def main(text: str) -> None:

@@ -11,7 +11,7 @@ import struct
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .errors import UsageError
+from .exit_codes import UsageError
 
 VERSION = 1
 HEADER = struct.Struct("<8sII32s16x")

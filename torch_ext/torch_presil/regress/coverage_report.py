@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from .coverage import KINDS, Reached, covers, of_kind
-from .errors import UsageError
+from .exit_codes import UsageError
 from .records import write_whole
 from .testplan import _typed
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from .failing_launch import Unclear, arguments, choice, keep_launch, replay
-from .jobs import Job
+from .run_list import Job
 from .kinds import Skip, build_directory
 from .signatures import signature
 

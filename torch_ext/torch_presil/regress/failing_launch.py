@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from .jobs import Job
+from .run_list import Job
 from .kinds import arguments_of, find_program, replay_words
 
 SECONDS = 120  # for one replay

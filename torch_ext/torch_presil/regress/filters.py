@@ -5,7 +5,7 @@ its suite; KEY:PATTERN one for another of its facts."""
 import fnmatch
 import re
 
-from .errors import UsageError
+from .exit_codes import UsageError
 
 KEYS = {
     "tag": lambda job: job.tags,

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from .examine import apply, examine, trace_library
-from .jobs import Job
+from .run_list import Job
 from .results import buckets
 
 MOST = 8  # signatures that are examined

@@ -3,8 +3,8 @@
 
 from pathlib import Path
 
-from .errors import BAD, UsageError
-from .jobs import Job
+from .exit_codes import BAD, UsageError
+from .run_list import Job
 from .records import Run, runs
 
 MOST_RUNS = 20

@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from . import testplan
-from .errors import BAD
+from .exit_codes import BAD
 from .history import load, point
 
 TEMPLATE = Path(__file__).with_name("report.html")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from . import made
 from .coverage import PREFIX
-from .errors import UsageError
-from .jobs import Job
+from .exit_codes import UsageError
+from .run_list import Job
 from .suite import SOURCE_ROOT
 
 

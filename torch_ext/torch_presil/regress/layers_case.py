@@ -10,7 +10,7 @@ import time
 import traceback
 from pathlib import Path
 
-from torch_presil.regress import errors, made
+from torch_presil.regress import exit_codes, made
 from torch_presil.regress.cosim_case import failure, finish
 
 
@@ -60,5 +60,5 @@ def main(text: str) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
-        sys.exit(errors.USAGE)
+        sys.exit(exit_codes.USAGE)
     main(sys.argv[1])

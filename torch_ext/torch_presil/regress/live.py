@@ -9,7 +9,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from .errors import BAD
+from .exit_codes import BAD
 from .signatures import last_line
 
 STYLES = {"passed": "green", "skipped": "dim", "cycles": "yellow", "infrastructure": "magenta"}

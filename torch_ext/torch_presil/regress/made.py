@@ -10,7 +10,7 @@ import json
 import os
 from pathlib import Path
 
-from .jobs import Job
+from .run_list import Job
 from .versions import PACKAGE
 
 PLACE = "PRESIL_REGRESS_BUNDLES"

@@ -4,7 +4,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .errors import UsageError
+from .exit_codes import UsageError
 
 
 @dataclass

@@ -5,8 +5,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import baseline, errors
-from .jobs import Job
+from . import baseline, exit_codes
+from .run_list import Job
 from .signatures import first_wrong_line, signature
 from .versions import library_hash
 
@@ -91,7 +91,7 @@ def _status(ended: Ended, told: dict) -> tuple[str, str]:
     job = ended.job
     if ended.wall:
         return "infrastructure", f"wall clock: not done after {job.timeout_seconds:g} s (timeout_seconds)"
-    verdict = errors.verdict(ended.returncode)
+    verdict = exit_codes.verdict(ended.returncode)
     text = verdict.text or str(told.get("message") or "")
     if verdict.status in ("failed", "error", "crashed") and _disk_full(ended, text):
         return "infrastructure", _disk_full(ended, text)
@@ -138,7 +138,7 @@ def record(ended: Ended, run_folder: Path, versions: dict, known: baseline.Basel
         **{name: told[name] for name in KEPT if told.get(name) is not None},
         "message": message,
         "line": line,
-        "signature": signature(status, str(told.get("unit") or ""), message) if status in errors.BAD else "",
+        "signature": signature(status, str(told.get("unit") or ""), message) if status in exit_codes.BAD else "",
         "compared": compared,
         "changes": changes,
         "log": str(ended.log.relative_to(run_folder)),

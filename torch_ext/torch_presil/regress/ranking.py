@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .coverage import KINDS, Reader, files
-from .errors import UsageError
+from .exit_codes import UsageError
 from .records import Run, write_whole
 
 FILE = "ranking.json"

@@ -8,8 +8,8 @@ import os
 import time
 from pathlib import Path
 
-from .errors import UsageError
-from .jobs import Job
+from .exit_codes import UsageError
+from .run_list import Job
 
 PLAN, RECORDS, LATEST = "run.json", "records.jsonl", "latest"
 

@@ -7,7 +7,7 @@ import json
 import time
 
 from . import testplan
-from .errors import BAD
+from .exit_codes import BAD
 from .signatures import tail
 
 CONTEXT_LINES = 10

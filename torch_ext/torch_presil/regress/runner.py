@@ -9,8 +9,8 @@ from pathlib import Path
 
 from . import process
 from .baseline import Baselines
-from .errors import BAD, UsageError
-from .jobs import Job
+from .exit_codes import BAD, UsageError
+from .run_list import Job
 from .kinds import Skip, resolve
 from .outcome import Ended, record
 from .records import Run

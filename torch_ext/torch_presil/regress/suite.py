@@ -7,7 +7,7 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .errors import UsageError
+from .exit_codes import UsageError
 
 PACKAGED = Path(__file__).resolve().parent / "suites"
 SOURCE_ROOT = Path(__file__).resolve().parents[3]  # of a source tree; of an installed package something else

@@ -12,7 +12,7 @@ import fnmatch
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .errors import BAD, UsageError
+from .exit_codes import BAD, UsageError
 from .suite import _read, _typed
 
 TEXTS = ("stage", "goal", "stimulus", "check")

@@ -11,11 +11,11 @@
  *   counters()      where the cycles went
  */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "presil_chip.h"
+#include "presil_kit.h"
 #include "toy_registers.h"
 
 /* The instance: a chip with state of its own keeps it here. */
@@ -38,37 +38,16 @@ struct presil_plan {
   command commands[];
 };
 
-/* Texts say what was expected, what was found, what to do: the user reads them. */
-__attribute__((format(printf, 3, 4))) static int fail(presil_error_buffer* error, int status, const char* format, ...) {
-  va_list args;
-  va_start(args, format);
-  if (error && error->text) (void)vsnprintf(error->text, error->bytes, format, args);
-  va_end(args);
-  return status;
-}
-
-/* ---- registers: every access may fail (the simulator stopped, the link is gone) */
-
-static int port_failed(const presil_link* link, int code, presil_error_buffer* error) {
-  return fail(error, code == PRESIL_TRANSPORT_ESTOPPED ? PRESIL_ESTOPPED : PRESIL_EDEAD, "register access failed: %s",
-              link->ops->last_error(link->handle));
-}
-
-static int get(const presil_link* link, uint32_t offset, uint32_t* value) {
-  return link->ops->read32(link->handle, offset, value);
-}
-
-static int put(const presil_link* link, uint32_t offset, uint32_t value) {
-  return link->ops->write32(link->handle, offset, value);
-}
+/* presil_kit_fail() leaves a text: what was expected, what was found, what to do: the user reads it.
+ * presil_kit_get(), presil_kit_put(): a register; every access may fail (the simulator stopped, the link is gone). */
 
 /* ---- who it is */
 
 static int toy_create(const char* config, presil_chip** out, presil_error_buffer* error) {
   if (strcmp(config, "toy") != 0)
-    return fail(error, PRESIL_EINVAL, "the chip toy has one configuration, \"toy\", not \"%s\"", config);
+    return presil_kit_fail(error, PRESIL_EINVAL, "the chip toy has one configuration, \"toy\", not \"%s\"", config);
   presil_chip* chip = calloc(1, sizeof *chip);
-  if (!chip) return fail(error, PRESIL_EHOSTMEM, "no host memory for a chip");
+  if (!chip) return presil_kit_fail(error, PRESIL_EHOSTMEM, "no host memory for a chip");
   *out = chip;
   return PRESIL_OK;
 }
@@ -82,7 +61,8 @@ static int toy_limits(const presil_chip* chip, presil_chip_limits* out) {
                                   .address_bits = 40,
                                   .buffer_alignment = TOY_WORD,
                                   .has_interrupt = 1,
-                                  .numerics = PRESIL_NUMERICS_INTEGER};
+                                  .numerics = PRESIL_NUMERICS_INTEGER,
+                                  .kinds = 1u << PRESIL_OP_MATMUL}; /* it is asked about no others; but NOP and COPY */
   presil_give(out, &own, sizeof own);
   return PRESIL_OK;
 }
@@ -97,10 +77,11 @@ static int toy_info(const presil_chip* chip, presil_device_info* out) {
 static int toy_probe(presil_chip* chip, const presil_link* link, presil_error_buffer* error) {
   (void)chip;
   uint32_t id = 0;
-  const int code = get(link, TOY_ID, &id);
-  if (code) return port_failed(link, code, error);
+  const int failed = presil_kit_get(link, TOY_ID, &id, error);
+  if (failed) return failed;
   if (id != TOY_ID_VALUE)
-    return fail(error, PRESIL_ENODEV, "not the chip toy: ID reads 0x%08x, 0x%08x expected", id, TOY_ID_VALUE);
+    return presil_kit_fail(error, PRESIL_ENODEV, "not the chip toy: ID reads 0x%08x, 0x%08x expected", id,
+                           TOY_ID_VALUE);
   return PRESIL_OK;
 }
 
@@ -109,10 +90,10 @@ static int toy_reset(presil_chip* chip, const presil_link* link, const presil_co
                      presil_error_buffer* error) {
   (void)chip, (void)memory;
   uint32_t status = 0;
-  int code = put(link, TOY_STATUS, TOY_DONE | TOY_ERROR);
-  if (!code) code = get(link, TOY_STATUS, &status);
-  if (code) return port_failed(link, code, error);
-  return status ? fail(error, PRESIL_EDEAD, "not idle behind a reset: STATUS is 0x%x", status) : PRESIL_OK;
+  int failed = presil_kit_put(link, TOY_STATUS, TOY_DONE | TOY_ERROR, error);
+  if (!failed) failed = presil_kit_get(link, TOY_STATUS, &status, error);
+  if (failed) return failed;
+  return status ? presil_kit_fail(error, PRESIL_EDEAD, "not idle behind a reset: STATUS is 0x%x", status) : PRESIL_OK;
 }
 
 /* ---- what it can do */
@@ -124,25 +105,27 @@ typedef struct {
 } product;
 
 static int refuse(presil_error_buffer* error, const char* what, int64_t found, const char* wanted) {
-  return fail(error, PRESIL_EUNSUPPORTED, "%s is %" PRId64 ": the chip toy wants %s", what, found, wanted);
+  return presil_kit_fail(error, PRESIL_EUNSUPPORTED, "%s is %" PRId64 ": the chip toy wants %s", what, found, wanted);
 }
 
 static int check_product(const presil_op* op, product* out, presil_error_buffer* error) {
   const presil_operand *a = presil_op_input(op, "a"), *b = presil_op_input(op, "b"),
                        *c = presil_op_output(op, "output");
   if (!a || !b || !c || a->ndim != 3 || b->ndim != 3 || c->ndim != 3)
-    return fail(error, PRESIL_EUNSUPPORTED, "a product of a, b and output with three dimensions each was expected");
+    return presil_kit_fail(error, PRESIL_EUNSUPPORTED,
+                           "a product of a, b and output with three dimensions each was expected");
   *out = (product){a, b, c, c->shape[0], a->shape[1], b->shape[2], a->shape[2]};
   if (a->dtype != PRESIL_INT8 || b->dtype != PRESIL_INT8 || c->dtype != PRESIL_INT32)
-    return fail(error, PRESIL_EUNSUPPORTED, "the chip toy multiplies int8 by int8 to int32, nothing else");
+    return presil_kit_fail(error, PRESIL_EUNSUPPORTED, "the chip toy multiplies int8 by int8 to int32, nothing else");
   /* Whatever is not known has to be refused: a step that is passed over is a wrong number. */
   if (op->step_count) return refuse(error, "the number of steps behind the product", op->step_count, "0");
   if (op->attribute_count) return refuse(error, "the number of attributes", op->attribute_count, "0");
   if (op->input_count != 2) return refuse(error, "the number of inputs", op->input_count, "2");
-  if (a->layout || b->layout) return fail(error, PRESIL_EUNSUPPORTED, "the chip toy packs nothing");
+  if (a->layout || b->layout) return presil_kit_fail(error, PRESIL_EUNSUPPORTED, "the chip toy packs nothing");
   if (out->batches < 1 || out->m < 1 || out->n < 1 || out->k < 1 || out->batches > 4096 || out->m > 1 << 20 ||
       out->n > 1 << 20)
-    return fail(error, PRESIL_EUNSUPPORTED, "1 to 4096 products of 1 to 2^20 rows and columns were expected");
+    return presil_kit_fail(error, PRESIL_EUNSUPPORTED,
+                           "1 to 4096 products of 1 to 2^20 rows and columns were expected");
   if (out->k > TOY_ROW) return refuse(error, "K", out->k, "at most 4096");
   /* A by rows, B by columns (a transposed weight: torch's weight.t()), C without gaps. */
   if (out->k > 1 && a->stride[2] != 1) return refuse(error, "a.stride[2]", a->stride[2], "1");
@@ -152,10 +135,10 @@ static int check_product(const presil_op* op, product* out, presil_error_buffer*
   if (out->n > 1 && (b->stride[2] % TOY_WORD || b->stride[2] < 0 || b->stride[2] > INT32_MAX))
     return refuse(error, "b.stride[2]", b->stride[2], "a multiple of 16");
   if (out->batches > 1 && (a->stride[0] % TOY_WORD || b->stride[0] % TOY_WORD || a->stride[0] < 0 || b->stride[0] < 0))
-    return fail(error, PRESIL_EUNSUPPORTED, "the strides of batches are no multiples of 16");
+    return presil_kit_fail(error, PRESIL_EUNSUPPORTED, "the strides of batches are no multiples of 16");
   if ((out->n > 1 && c->stride[2] != 1) || (out->m > 1 && c->stride[1] != out->n) ||
       (out->batches > 1 && c->stride[0] != out->m * out->n))
-    return fail(error, PRESIL_EUNSUPPORTED, "an output without gaps was expected");
+    return presil_kit_fail(error, PRESIL_EUNSUPPORTED, "an output without gaps was expected");
   return PRESIL_OK;
 }
 
@@ -163,7 +146,8 @@ static int check_copy(const presil_op* op, presil_error_buffer* error) {
   const presil_operand *from = presil_op_input(op, "input"), *to = presil_op_output(op, "output");
   if (!from || !to || from->ndim != 1 || from->dtype != PRESIL_INT8 || (from->shape[0] > 1 && from->stride[0] != 1) ||
       (to->shape[0] > 1 && to->stride[0] != 1) || op->step_count || op->attribute_count || op->input_count != 1)
-    return fail(error, PRESIL_EUNSUPPORTED, "the chip toy copies bytes that follow each other, nothing else");
+    return presil_kit_fail(error, PRESIL_EUNSUPPORTED,
+                           "the chip toy copies bytes that follow each other, nothing else");
   return PRESIL_OK;
 }
 
@@ -174,7 +158,7 @@ static int toy_supports(const presil_chip* chip, const presil_op* op, presil_err
   if (op->kind == PRESIL_OP_NOP) return PRESIL_OK;
   if (op->kind == PRESIL_OP_COPY) return check_copy(op, error);
   if (op->kind == PRESIL_OP_MATMUL) return check_product(op, &p, error);
-  return fail(error, PRESIL_EUNSUPPORTED, "the chip toy has matmul and copy, not kind %u", op->kind);
+  return presil_kit_fail(error, PRESIL_EUNSUPPORTED, "the chip toy has matmul and copy, not kind %u", op->kind);
 }
 
 /* ---- plans */
@@ -182,7 +166,7 @@ static int toy_supports(const presil_chip* chip, const presil_op* op, presil_err
 static presil_plan* new_plan(const presil_op* op, const char* label, uint64_t commands, presil_error_buffer* error) {
   presil_plan* plan = calloc(1, sizeof *plan + commands * sizeof *plan->commands);
   if (!plan) {
-    (void)fail(error, PRESIL_EHOSTMEM, "no host memory for a plan");
+    (void)presil_kit_fail(error, PRESIL_EHOSTMEM, "no host memory for a plan");
     return NULL;
   }
   (void)snprintf(plan->label, sizeof plan->label, "%s", op->label ? op->label : label);
@@ -196,35 +180,23 @@ static presil_byte_range reach(uint64_t at, int64_t batches, int64_t batch_strid
   return (presil_byte_range){{at}, (uint64_t)((batches - 1) * batch_stride + (rows - 1) * stride + bytes)};
 }
 
-/* "sorted, merged" is what presil_plan_info promises. */
-static void add_reads(presil_plan* plan, presil_byte_range x, presil_byte_range y) {
-  if (x.base.value > y.base.value) {
-    const presil_byte_range z = x;
-    x = y, y = z;
-  }
-  const uint64_t x_end = x.base.value + x.bytes, y_end = y.base.value + y.bytes;
-  plan->reads[0] = x, plan->reads[1] = y;
-  plan->read_count = 2;
-  if (y.base.value <= x_end) {
-    plan->read_count = 1;
-    plan->reads[0].bytes = (x_end > y_end ? x_end : y_end) - x.base.value;
-  }
-}
-
 static int plan_product(const presil_op* op, presil_plan** out, presil_error_buffer* error) {
   product p;
   const int status = check_product(op, &p, error);
   if (status) return status;
   const uint64_t a = p.a->data.value, b = p.b->data.value, c = p.c->data.value;
   if (a % TOY_WORD || b % TOY_WORD || c % 4)
-    return fail(error, PRESIL_EUNSUPPORTED, "a and b at multiples of 16 and output at one of 4 were expected");
+    return presil_kit_fail(error, PRESIL_EUNSUPPORTED,
+                           "a and b at multiples of 16 and output at one of 4 were expected");
   presil_plan* plan = new_plan(op, "matmul", (uint64_t)p.batches, error);
   if (!plan) return PRESIL_EHOSTMEM;
   plan->macs = (uint64_t)(p.batches * p.m * p.n * p.k);
   plan->row = p.n;
   const int64_t a_row = p.m > 1 ? p.a->stride[1] : 0, b_row = p.n > 1 ? p.b->stride[2] : 0;
   const int64_t a_batch = p.batches > 1 ? p.a->stride[0] : 0, b_batch = p.batches > 1 ? p.b->stride[0] : 0;
-  add_reads(plan, reach(a, p.batches, a_batch, p.m, a_row, p.k), reach(b, p.batches, b_batch, p.n, b_row, p.k));
+  plan->reads[0] = reach(a, p.batches, a_batch, p.m, a_row, p.k);
+  plan->reads[1] = reach(b, p.batches, b_batch, p.n, b_row, p.k);
+  plan->read_count = (uint32_t)presil_merge_ranges(plan->reads, 2); /* sorted, as presil_plan_info promises */
   plan->write = (presil_byte_range){{c}, (uint64_t)(p.batches * p.m * p.n * 4)};
   for (int64_t i = 0; i < p.batches; i++)
     plan->commands[i] = (command){.a = a + (uint64_t)(i * a_batch),
@@ -250,7 +222,7 @@ static int plan_copy(const presil_op* op, presil_plan** out, presil_error_buffer
     from = op->inputs[0].data.value, to = op->outputs[0].data.value, bytes = (uint64_t)op->inputs[0].shape[0];
   }
   if (from % TOY_WORD || to % TOY_WORD || bytes / TOY_ROW > UINT32_MAX || (from < to + bytes && to < from + bytes))
-    return fail(error, PRESIL_EUNSUPPORTED, "copies begin at multiples of 16 and do not overlap");
+    return presil_kit_fail(error, PRESIL_EUNSUPPORTED, "copies begin at multiples of 16 and do not overlap");
   presil_plan* plan = new_plan(op, bytes ? "copy" : "nop", bytes >= TOY_ROW && bytes % TOY_ROW ? 2 : 1, error);
   if (!plan) return PRESIL_EHOSTMEM;
   const uint64_t whole = bytes - bytes % TOY_ROW;
@@ -342,8 +314,8 @@ static int toy_submit(presil_chip* chip, const presil_link* link, const presil_c
                                 {TOY_C_STRIDE, c->c_stride},
                                 {TOY_CONTROL, c->control}}; /* last: the doorbell */
   for (size_t i = 0; i < sizeof writes / sizeof *writes; i++) {
-    const int code = put(link, writes[i][0], writes[i][1]);
-    if (code) return port_failed(link, code, error);
+    const int failed = presil_kit_put(link, writes[i][0], writes[i][1], error);
+    if (failed) return failed;
   }
   return PRESIL_OK;
 }
@@ -353,12 +325,12 @@ static int toy_service(presil_chip* chip, const presil_link* link, const presil_
   (void)chip, (void)plan;
   uint32_t status = 0;
   presil_error_buffer error = {out->text, sizeof out->text};
-  int code = get(link, TOY_STATUS, &status);
-  if (code) return port_failed(link, code, &error);
+  int failed = presil_kit_get(link, TOY_STATUS, &status, &error);
+  if (failed) return failed;
   out->result = status & TOY_DONE ? PRESIL_SERVICE_DONE : PRESIL_SERVICE_BUSY;
   if (!(status & TOY_DONE)) return PRESIL_OK;
-  code = put(link, TOY_STATUS, TOY_DONE | TOY_ERROR);
-  if (code) return port_failed(link, code, &error);
+  failed = presil_kit_put(link, TOY_STATUS, TOY_DONE | TOY_ERROR, &error);
+  if (failed) return failed;
   if (status & TOY_ERROR) {
     out->result = PRESIL_SERVICE_ERROR;
     out->status = PRESIL_EBUS;
@@ -371,7 +343,8 @@ static int toy_service(presil_chip* chip, const presil_link* link, const presil_
 static int toy_why(presil_chip* chip, const presil_link* link, const presil_plan* plan, char* text, size_t bytes) {
   (void)chip, (void)plan;
   uint32_t status = 0, cycles = 0, mac = 0;
-  if (get(link, TOY_STATUS, &status) || get(link, TOY_CYCLES, &cycles) || get(link, TOY_MAC_CYCLES, &mac))
+  if (presil_kit_get(link, TOY_STATUS, &status, NULL) || presil_kit_get(link, TOY_CYCLES, &cycles, NULL) ||
+      presil_kit_get(link, TOY_MAC_CYCLES, &mac, NULL))
     return PRESIL_EDEAD;
   (void)snprintf(text, bytes, "array: %s, %u of %u cycles it multiplied, the others it waited for memory",
                  status & TOY_BUSY ? "busy" : "idle", mac, cycles);
@@ -384,7 +357,8 @@ enum { ARRAY, BUSY = 0, MEMORY };
 static int toy_counters(presil_chip* chip, const presil_link* link, presil_report* out) {
   (void)chip;
   uint32_t cycles = 0, mac = 0;
-  if (get(link, TOY_CYCLES, &cycles) || get(link, TOY_MAC_CYCLES, &mac)) return PRESIL_EDEAD;
+  if (presil_kit_get(link, TOY_CYCLES, &cycles, NULL) || presil_kit_get(link, TOY_MAC_CYCLES, &mac, NULL))
+    return PRESIL_EDEAD;
   out->cycles += cycles;
   out->descriptors += 1;
   out->stalls[ARRAY][BUSY] += mac;

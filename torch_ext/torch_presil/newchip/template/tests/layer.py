@@ -13,7 +13,7 @@ class Int8Linear(torch.nn.Module):
 
     def __init__(self, linear: torch.nn.Linear):
         super().__init__()
-        self.scale = float(linear.weight.abs().max() / 127)
+        self.scale = float(linear.weight.detach().abs().max() / 127)
         self.register_buffer("weight", torch.round(linear.weight.detach() / self.scale).to(torch.int8))
         self.register_buffer("bias", linear.bias.detach().clone())
 

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* recording.h - recorded command lists. */
+#ifndef PRESIL_CORE_RECORDING_H
+#define PRESIL_CORE_RECORDING_H
+
+#include <stdatomic.h>
+#include "presil_chip.h"
+#include "queue.h"
+
+typedef struct {
+    presil_plan *plan;
+    launch_tensors *tensors; /* owned; NULL: not known */
+    uint64_t plan_ns;
+    scratch_use scratch;
+} recorded_plan;
+
+struct presil_list {
+    presil_device *device;
+    atomic_int references;
+    recorded_plan *plans;
+    size_t count, capacity;
+    atomic_bool submitted;
+};
+
+recorded_plan presil_recorded(const presil_device *device, presil_plan *plan, launch_tensors *tensors,
+                              uint64_t plan_ns);
+/* Enqueues a launch, with a place for its scratch memory. */
+int presil_launch_push(presil_device *device, presil_stream *stream, work_item *item);
+int presil_list_append(presil_list *list, presil_plan *plan, launch_tensors *tensors, uint64_t plan_ns);
+void presil_list_drop(presil_list *list);
+
+#endif

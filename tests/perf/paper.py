@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A forward on a chip that exists on paper: names of its own, figures that can be added up by hand."""
+
+from torch_presil.perf import document
+
+NAMES = {
+    "engines": [{"name": "fetch"}, {"name": "grid", "array": True}, {"name": "unused"}],
+    "causes": [
+        {"name": "at_work", "works": True, "bound": "grid", "meaning": "multiplies or moves"},
+        {"name": "starved", "bound": "memory"},
+        {"name": "nothing"},
+    ],
+    "counters": [{"name": "pages", "unit": "pages"}],
+}
+LAYERS = ("stem", "body.0.a", "body.0.b", "head")
+
+
+def report(label: str, site: int, cycles: int, **more) -> dict:
+    """Half of the grid's cycles are work; a beat has 32 bytes."""
+    work = cycles // 2
+    own = {
+        "label": label, "site": site, "cycles": cycles, "macs": 8 * work, "passes": 1, "peak_macs_per_cycle": 8,
+        "read_bytes": 32 * work, "write_bytes": 320, "read_beats": work, "write_beats": 10, "fill": 0, "drain": 0,
+        "stalls": {"fetch": {"at_work": cycles, "starved": 0, "nothing": 0},
+                   "grid": {"at_work": work, "starved": cycles - work, "nothing": 0},
+                   "unused": {"at_work": 0, "starved": 0, "nothing": cycles}},
+        "counters": {"pages": 3}, "verified": -1,
+    }  # fmt: skip
+    return {**own, **more}
+
+
+def event(name: str, **more) -> dict:
+    own = {"operator": "presil.conv2d.default", "module": name, "line": f"/a/net.py:{len(name)}", "weights": 64,
+           "inputs": 1000, "results": 320, "layer": name, "host": {}, "moves": {}}  # fmt: skip
+    return {**own, **more}
+
+
+POOLED = {"max_pool2d.default": {"calls": 1, "seconds": 1e-4, "reason": "no kernel on the chip"}}
+
+
+def events() -> list:
+    pool = event("pool", operator="aten.max_pool2d.default", layer=None, weights=0, host=POOLED)
+    return [event("stem"), pool, *(event(name) for name in LAYERS[1:])]
+
+
+def reports() -> list:
+    """body.0.b launches twice."""
+    return [report("stem", 1, 1000), report("body.0.a", 3, 400), report("body.0.b", 4, 200), report("body.0.b", 4, 600),
+            report("head", 5, 101)]  # fmt: skip
+
+
+FACTS = {
+    "model": "paper:net", "chip": "paper", "dtype": "int8", "mode": "rtl", "batch": 2, "input": [2, 3, 8, 8],
+    "seed": 0, "jobs": 1, "traced": True, "properties": {"chip": "paper", "rows": 8}, "names": NAMES,
+    "clock": {"mhz": 500, "source": "--clock"}, "memory": {"model": "default", "seed": 0},
+    "wall_seconds": 1.0, "sim_seconds": 0.5,
+}  # fmt: skip
+
+
+def made(taken=None, operators=None, extra=None, **facts) -> dict:
+    out = document.build({**FACTS, **facts}, taken or reports(), operators or events(), list(LAYERS), extra or {})
+    return {**out, "batches": [{"batch": out["batch"], **out["total"]}]}

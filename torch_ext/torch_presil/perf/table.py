@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A document as tables: for the terminal, and as CSV."""
+
+import csv
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from torch_presil.cosim_report import count
+
+__all__ = ["print_document", "write_csv"]
+
+
+def _percent(value) -> str:
+    return "" if value is None else f"{100 * value:.1f} %"
+
+
+def _bytes(value) -> str:
+    return count(value) + "B"
+
+
+def _row(table: Table, name: str, row: dict, whole: int) -> None:
+    table.add_row(
+        name,
+        count(row["macs"]),
+        f"{row['cycles']:,}",
+        _percent(row["cycles"] / whole if whole else None),
+        _percent(row["utilization"]),
+        _percent(row["roof_cycles"] / row["cycles"] if row["cycles"] and row["roof_cycles"] else None),
+        _bytes(row["read_bytes"]),
+        _bytes(row["write_bytes"]),
+        row["bound"] or "",
+    )
+
+
+def print_document(document: dict, console: Console) -> None:
+    """Layers, totals, the host's part, what doesn't add up."""
+    total, clock = document["total"], document["clock"]
+    table = Table(
+        title=f"{document['model']} {document['dtype']} on {document['chip']}, batch {document['batch']}, mode "
+        f"{document['mode']}",
+        title_justify="left",
+    )
+    table.add_column("layer", overflow="fold")
+    for name in ("MACs", "cycles", "share", "use", "of roof", "read", "written", "bound"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in document["layers"]:
+        _row(table, row["name"], row, total["cycles"])
+    table.add_section()
+    _row(table, "all", total, total["cycles"])
+    console.print(table)
+    if clock:
+        console.print(
+            f"Latency {total['cycles']:,} cycles, {1e3 * total['seconds']:.3f} ms at {clock['mhz']} MHz "
+            f"({clock['source']}): {total['images_per_second']:,.1f} a second if the host took no time",
+            highlight=False,
+        )
+    if document["host"]:
+        console.print(_host_line(total), highlight=False)
+    for row in document["batches"][1:]:
+        rate = f", {row['images_per_second']:,.1f} a second" if row["images_per_second"] else ""
+        console.print(f"Batch {row['batch']}: {row['cycles']:,} cycles{rate}", highlight=False)
+    for text in document["problems"]:
+        console.print(f"[bold red]doesn't add up:[/bold red] {text}", highlight=False)
+
+
+def _host_line(total: dict) -> str:
+    least = total["host_least_cycles"]
+    text = f"The host moved {_bytes(total['host_bytes'])}"
+    if least is None:
+        return f"{text}; the chip tells no width of its bus, so there is no bound for what that would cost"
+    rate = total["images_per_second_with_host"]
+    return f"{text}: at least {least:,} cycles on the chip's bus" + (
+        f", so at most {rate:,.1f} a second" if rate else ""
+    )
+
+
+def write_csv(document: dict, path: Path) -> None:
+    """A line a layer, then a line for what the host did; one column for each cause of each engine."""
+    names = document["names"]
+    causes = [
+        (e["name"], c["name"])
+        for e in names["engines"]
+        for c in names["causes"]
+        if document["total"]["stalls"].get(e["name"], {}).get(c["name"])
+    ]
+    plain = ["name", "module", "operator", "line", "launches", "macs", "cycles", "utilization", "bound", "read_bytes",
+             "write_bytes", "bus_share", "array_cycles", "bus_cycles", "roof_cycles"]  # fmt: skip
+    held = ["weights", "inputs", "results"]
+    with open(path, "w", newline="") as f:
+        out = csv.writer(f)
+        out.writerow(["where", *plain, *(f"{h}_bytes" for h in held), "host_bytes", "host_least_cycles",
+                      *(f"{e}.{c}" for e, c in causes)])  # fmt: skip
+        for row in document["layers"]:
+            stalls = [row["stalls"].get(e, {}).get(c, 0) for e, c in causes]
+            out.writerow(["chip", *(row[p] for p in plain), *(row["tensors"][h] for h in held), "", "", *stalls])
+        for row in document["host"]:
+            own = [row.get(p, "") for p in plain]
+            out.writerow(["host", *own, "", "", "", row["bytes"], row["least_cycles"], *([""] * len(causes))])
