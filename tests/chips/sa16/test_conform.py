@@ -15,9 +15,9 @@ from conform_runs import BUILD, ROOT, conform, library  # noqa: E402
 
 from conform.sweep import KINDS  # noqa: E402
 
-# Products and kernels that it does not pack are the host's, and it has no scratch memory: what is asked of these is
+# Products and kernels that it does not pack are the host's, it has no scratch memory and no queue: what is asked of these is
 # skipped, and nothing else.
-SKIPPED = {"matmul", "matmul-limits", "conv", "scratch", *KINDS}
+SKIPPED = {"matmul", "matmul-limits", "conv", "scratch", "queue", *KINDS}
 
 
 @pytest.mark.parametrize("level, least", [("transport", 30), ("chip", 12), ("pytorch", 2)])
