@@ -15,8 +15,8 @@ from conform_runs import BUILD, ROOT, conform, library  # noqa: E402
 
 from conform.sweep import KINDS  # noqa: E402
 
-# Products and kernels that it does not pack are the host's, it has no scratch memory and no queue: what is asked of these is
-# skipped, and nothing else.
+# Products and kernels that it does not pack are the host's, it has no scratch memory and takes one launch at a
+# time: what is asked of these is skipped, and nothing else.
 SKIPPED = {"matmul", "matmul-limits", "conv", "scratch", "queue", *KINDS}
 
 
