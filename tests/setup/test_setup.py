@@ -77,8 +77,9 @@ def test_waves_builds_what_replays_a_bundle(tree):
 @pytest.mark.parametrize("command", ["demo", "bench", "cosim", "info", "vp", "waves", "why", "test"])
 def test_help_of_a_command_builds_nothing(tree, command):
     runner = [f"tests/runner/{name}.py" for name in ("__init__", "jobs", "results", "stages")]
-    waves = [str(p.relative_to(ROOT)) for p in (ROOT / "torch_ext" / "torch_presil" / "waves").glob("*.py")]
-    for needed in ("tests/run.py", *runner, "torch_ext/torch_presil/cli.py", *waves):
+    package = ROOT / "torch_ext" / "torch_presil"
+    rooms = [str(p.relative_to(ROOT)) for room in ("perf", "waves") for p in (package / room).glob("*.py")]
+    for needed in ("tests/run.py", *runner, "torch_ext/torch_presil/cli.py", *rooms):
         (tree / needed).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / needed, tree / needed)
     (tree / ".venv" / "bin").mkdir(parents=True)

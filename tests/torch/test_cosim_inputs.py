@@ -11,7 +11,7 @@ import sys
 import pytest
 import torch
 from rich.console import Console
-from torch_presil import _C, cosim, report
+from torch_presil import _C, cosim, cosim_report
 
 MODELS = """
 import time
@@ -161,7 +161,7 @@ def test_the_command_line_takes_a_class_of_transformers_and_inputs(tmp_path):
 
 def printed(result) -> str:
     text = io.StringIO()
-    report.print_result(result, Console(file=text, width=200))
+    cosim_report.print_result(result, Console(file=text, width=200))
     return text.getvalue()
 
 
