@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs in C that an installed package has, as commands: presil-bundle, presil-replay, presil-serve. Neither
-torch nor torch_presil is imported: bundles need neither."""
+"""The programs in C that an installed package has, as commands: presil-bundle, presil-replay, presil-serve, presil-store.
+Neither torch nor torch_presil is imported: bundles need neither."""
 
 import os
 import sys
@@ -25,3 +25,7 @@ def presil_replay() -> None:
 
 def presil_serve() -> None:
     _run("presil-serve")
+
+
+def presil_store() -> None:
+    _run("presil-store")

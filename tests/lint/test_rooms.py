@@ -26,6 +26,7 @@ SAME_MEANING = {
     "partition": "a partition of a compiled graph: its launch in C++, its plan in Python",
     "presil_bundle": "the library of bundles, and the tool presil-bundle",
     "presil_serve": "the library of servers, and the tool presil-serve",
+    "presil_store": "the timing store's interface, and the tool presil-store",
     "presil_transport": "the transport's table, in C and for Python",
     "reader": "reads bundles, in C and in Python",
     "replay": "presil-replay, and who calls it",

@@ -306,7 +306,7 @@ def test_a_foreign_library_is_refused(wheel, tmp_path):
 
 def test_our_own_libraries_have_a_tag(tmp_path):
     file = tmp_path / "torch_presil-1.0-cp311-cp311-linux_x86_64.whl"
-    ours = [BUILD / "lib" / f"libpresil{part}.so.0" for part in ("", "_bundle", "_capture", "_jobs")]
+    ours = [BUILD / "lib" / f"libpresil{part}.so.0" for part in ("", "_bundle", "_capture", "_jobs", "_store")]
     tag = presil_wheel.platform_tag(
         write_wheel(file, {f"torch_presil/{path.name}": path for path in (*PACKAGE.glob("*.so"), *ours)})
     )

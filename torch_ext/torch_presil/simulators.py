@@ -130,6 +130,7 @@ def _build(chip: str, library: Path, log: Path, out) -> Path | None:
         "-DCMAKE_BUILD_TYPE=Release",
         "-DPRESIL_WITH_TORCH=OFF",
         "-DPRESIL_WITH_BUNDLE=OFF",
+        "-DPRESIL_WITH_STORE=OFF",
         f"-DPRESIL_SIM_CONFIGS={chip}",
         "-DPRESIL_SIM_BUILDS=fast",
         f"-DPython3_EXECUTABLE={sys.executable}",
