@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs in C that an installed package has, as commands: presil-bundle, presil-replay, presil-serve, presil-store.
-Neither torch nor torch_presil is imported: bundles need neither."""
+"""The programs in C that an installed package has, as commands: presil-bundle, presil-replay, presil-serve,
+presil-store. Neither torch nor torch_presil is imported: none of them needs it."""
 
 import os
 import sys
