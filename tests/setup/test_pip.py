@@ -334,7 +334,7 @@ def test_bundles_from_the_wheel(fresh, tmp_path):
     )
     own = {"PRESIL_CHIP": "tiny", "PRESIL_CACHE": str(tmp_path / "no-cache")}
     in_venv(fresh, tmp_path, "python", "-c", code, **own)
-    for program in ("presil-bundle", "presil-replay", "presil-serve"):
+    for program in ("presil-bundle", "presil-replay", "presil-serve", "presil-store"):
         assert in_venv(fresh, tmp_path, "which", program).strip() == f"{fresh}/bin/{program}"
     shown = json.loads(in_venv(fresh, tmp_path, "presil-bundle", "info", "--json", "x.presil"))
     assert shown["torn"] is False and shown["launches"]
