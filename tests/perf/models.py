@@ -39,6 +39,21 @@ class Eager(nn.Module):
         return scores.softmax(-1) @ x
 
 
+class HostAlone(nn.Module):
+    def forward(self, x):
+        return x.softmax(-1)
+
+
+def host_alone():
+    return HostAlone(), torch.ones(2, 16)
+
+
+def bracketed():
+    model = nn.Sequential()
+    model.add_module("[bold]layer[red]", nn.Linear(16, 8))
+    return model, torch.ones(2, 16)
+
+
 def traceable():
     return Traceable(), torch.randn(1, 3, 8, 8, generator=torch.Generator().manual_seed(1))
 

@@ -57,6 +57,8 @@ FACTS = {
 }  # fmt: skip
 
 
-def made(taken=None, operators=None, extra=None, **facts) -> dict:
-    out = document.build({**FACTS, **facts}, taken or reports(), operators or events(), list(LAYERS), extra or {})
+def made(taken=None, operators=None, extra=None, missing=LAYERS, **facts) -> dict:
+    """missing: layers that must launch."""
+    launched = reports() if taken is None else taken
+    out = document.build({**FACTS, **facts}, launched, operators or events(), list(missing), extra or {})
     return {**out, "batches": [{"batch": out["batch"], **out["total"]}]}

@@ -166,3 +166,28 @@ def test_wrong_calls_say_what_was_expected(arguments, text, folder):
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=280)
     assert done.returncode in (2, 4) and text in done.stdout + done.stderr, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_model_that_launches_nothing(folder):
+    told = presil("perf", f"{MODELS}:host_alone", "--jobs", 1, f"--html={folder}/n.html", f"--json={folder}/n.json",
+                  f"--csv={folder}/n.csv", f"--png={folder}/n.png", f"--perfetto={folder}/n.trace", folder=folder,
+                  status=1)  # fmt: skip
+    assert "no launch on the chip" in " ".join(told.split()) and "Traceback" not in told
+    assert json.loads((folder / "n.json").read_text())["total"]["cycles"] == 0
+
+
+def test_a_difference_of_rtl_and_twin_ends_with_1_and_a_hang_with_3(folder, monkeypatch):
+    call = ["perf", f"{MODELS}:traceable", "--mode", "verify", "--html", "", "--jobs", 2]
+    with monkeypatch.context() as m:
+        m.setenv("PRESIL_JOB_PROGRAM", str(MODELS.parents[1] / "jobs" / "wrong_job.py"))
+        told = presil(*call, folder=folder, status=1)
+    assert "RTL and model differ" in told and "Traceback" not in told
+    monkeypatch.setenv("PRESIL_JOB_FAULT", "late=0")
+    monkeypatch.setenv("PRESIL_WATCHDOG", "3000")
+    told = presil(*call, folder=folder, status=3)
+    assert "EHUNG" in told and "Traceback" not in told
+
+
+def test_names_with_brackets_are_shown(folder):
+    told = presil("perf", f"{MODELS}:bracketed", "--jobs", 1, "--html", f"{folder}/[bold]x[red].html", folder=folder)
+    assert "[bold]layer[red]" in told and "[bold]x[red].html" in told and (folder / "[bold]x[red].html").exists()

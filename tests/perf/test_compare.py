@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`presil perf A.json B.json`: every layer that changed is named, with the causes that the change lies in."""
 
+import csv
 import json
 import re
 
@@ -114,12 +115,20 @@ def test_the_page_shows_it(files, tmp_path):
 @pytest.mark.parametrize(
     ("text", "says"),
     [("{", "is no JSON"), ("[]", "is not of presil perf --json"), ('{"perf": 1}', "is not of presil perf --json"),
-     ('{"perf": 99, "layers": []}', "has form 99, this presil reads 1"), (None, "can't be read")],
+     ('{"perf": 99, "layers": []}', "has form 99, this presil reads 1"), (None, "can't be read"),
+     ("[" * 100_000, "is no JSON"), ('{"perf": 1, "layers": 3}', "is not whole"), (b"\xff\xfe", "is no JSON"),
+     ('{"perf": 1, "layers": []}', "total is missing"), ("no name", "layers[0].name is missing or wrong"),
+     ("no bound", "layers[0].bound"), ("cycles", "layers[0].cycles"), ("stalls", "layers[0].stalls.grid")],
 )  # fmt: skip
 def test_another_file_is_refused(files, tmp_path, text, says):
-    bad = tmp_path / "bad.json"
+    bad, broken = tmp_path / "bad.json", paper.made()
+    changes = {"no name": lambda row: row.pop("name"), "no bound": lambda row: row.pop("bound"),
+               "cycles": lambda row: row.update(cycles="many"), "stalls": lambda row: row["stalls"].update(grid=1)}  # fmt: skip
+    if text in changes:
+        changes[text](broken["layers"][0])
+        text = json.dumps(broken)
     if text is not None:
-        bad.write_text(text)
+        bad.write_bytes(text if isinstance(text, bytes) else text.encode())
     done = CliRunner().invoke(perf, [str(files[0]), str(bad), "--html", ""])
     assert done.exit_code == 2 and says in " ".join(done.output.split()), done.output
 
@@ -130,3 +139,30 @@ def test_a_document_that_does_not_add_up_is_not_compared_in_silence(files):
     files[1].write_text(json.dumps(broken))
     done = CliRunner().invoke(perf, [*map(str, files), "--html", ""])
     assert done.exit_code == 1 and "off the whole's" in " ".join(done.output.split())
+
+
+def test_names_keep_their_brackets(tmp_path):
+    made = paper.made(slower("stem"))
+    files = []
+    for name, document in (("[a]", paper.made()), ("[b]", made)):
+        document["layers"][0]["name"], document["model"] = "[bold]stem[/bold]", f"net.py:{name}"
+        files.append(tmp_path / f"{name}.json")
+        files[-1].write_text(json.dumps(document))
+    done = CliRunner().invoke(perf, [*map(str, files), "--html", ""])
+    assert done.exit_code == 0 and "[bold]stem[/bold]" in done.output and "net.py:[a] → net.py:[b]" in done.output
+    assert "[a].json" in done.output.replace("\n", "")
+
+
+def test_its_csv(files, tmp_path):
+    done = CliRunner().invoke(perf, [*map(str, files), "--html", "", "--csv", str(tmp_path / "c.csv")])
+    assert done.exit_code == 0, done.output
+    told = list(csv.DictReader((tmp_path / "c.csv").open()))
+    assert len(told) == 4 and told[0]["name"] == "body.0.b" and told[0]["change"] == "14"
+    assert (told[0]["cycles_before"], told[0]["cycles_after"], told[0]["why"]) == ("800", "814", "grid: starved +14")
+
+
+@pytest.mark.parametrize("option", ["--png=x.png", "--perfetto=x", "--explorer=x", "--sweep=latency=1", "--dtype=int8"])
+def test_what_has_no_effect_is_refused(files, option, tmp_path):
+    done = CliRunner().invoke(perf, [*map(str, files), "--html", str(tmp_path / "c.html"), option])
+    assert done.exit_code == 2 and f"{option.partition('=')[0]} can't be had of two files" in done.output
+    assert not (tmp_path / "c.html").exists()

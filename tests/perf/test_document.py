@@ -44,7 +44,7 @@ def test_time_and_rate():
 @pytest.mark.parametrize(
     ("beats", "bytes_of_beat", "memory", "width"),
     [(500, 32, {}, 32), (500, 31.5, {}, 32), (500, 33, {}, 64), (500, 1, {}, 1), (500, 32, {"bytes": 8}, 8),
-     (500, 32, {"bytes": 0}, 32), (500, 32, {"bytes": 64}, 32), (0, 32, {}, None)],
+     (500, 32, {"bytes": 0}, 64), (500, 32, {"bytes": 64}, 64), (500, 32, {"bytes": 48}, 48), (0, 32, {}, None)],
 )  # fmt: skip
 def test_width_of_the_bus(beats, bytes_of_beat, memory, width):
     one = paper.report(
@@ -52,6 +52,19 @@ def test_width_of_the_bus(beats, bytes_of_beat, memory, width):
     )
     found = document.bus_width([one], memory)
     assert found == width if found is None else (found["bytes_per_cycle"] == width and found["source"])
+
+
+def test_no_share_is_above_the_whole():
+    """A memory without a limit gives a read and a write in one cycle; a beat that is partly used takes as long."""
+    both = {"read_beats": 900, "write_beats": 900, "read_bytes": 900 * 32, "write_bytes": 900 * 3}
+    taken = [paper.report("stem", 1, 1000, **both), *paper.reports()[1:]]
+    stem = paper.made(taken, memory={"model": "ideal", "bytes": 0})["layers"][0]
+    assert stem["bus_share"] == 0.9 and stem["bus_cycles"] == 900 * 35 / 64
+    found = paper.made(taken)["problems"]
+    assert found == ["launch 0 (stem): 1,000 cycles are 180.0 % of what the bus allows"]
+    more = [{**taken[0], **both, "write_beats": 50, "macs": 9000}, *taken[1:]]
+    assert paper.made(more)["problems"] == ["launch 0 (stem): 1,000 cycles are 112.5 % of what the array's peak allows"]
+    assert paper.made([{**more[0], "macs": 4000}, *taken[1:]])["layers"][0]["bus_share"] == 0.95
 
 
 def test_a_bus_of_unknown_width_leaves_bounds_out():
@@ -92,6 +105,13 @@ def test_the_host_has_a_bound_for_all_that_it_moves():
         ("max_pool2d", 1320, 42), ("presil.conv2d", 640, 20), ("copy to the device", 33, 2),
     ]  # fmt: skip
     assert rows[0]["why"] == "no kernel on the chip" and rows[0]["module"] == "pool"
+
+
+def test_a_model_without_a_launch_says_why():
+    found = paper.made([], paper.events()[1:2], missing=[])["problems"]
+    assert found == [
+        "the model made no launch on the chip, all of it ran on the host (max_pool2d: no kernel on the chip)"
+    ]
 
 
 def without(taken: list, label: str) -> list:

@@ -120,9 +120,60 @@ def test_a_chip_that_tells_little_has_no_empty_columns(written):
 
 
 @in_a_browser
-def test_it_is_as_wide_as_the_window(written):
-    told = "document.title = document.documentElement.scrollWidth + ' ' + innerWidth;"
-    for width in (390, 1200):
-        document = opened(written(), script=told, options=[f"--window-size={width},900"])
-        whole, window = map(int, re.search(r"<title>(\d+) (\d+)</title>", document).groups())
-        assert whole <= window, f"at {width} pixels"
+def test_what_the_host_must_move_stands_between_the_launches(written):
+    """The pooling, after the stem's 1,000 of 2,343 cycles, takes 42 of them."""
+    drawn = part(opened(written()), "timeline")
+    stem, *_ = re.findall(r'<rect x="([\d.]+)" y="0" width="([\d.]+)"', drawn)
+    ((x, width),) = re.findall(
+        r'<rect x="([\d.]+)" y="[\d.]+" width="([\d.]+)" height="26" fill="var\(--host\)"', drawn
+    )
+    scale = (float(stem[1]) + 0.6) / 1000
+    assert float(x) == pytest.approx(1000 * scale, abs=0.01)
+    assert float(width) + 0.6 == pytest.approx(42 * scale, abs=0.01)
+
+
+LONG = "a_module_of_a_name_that_goes_on.and_on_and_on.without_any_end_at_all.block<0>.conv_of_<b>markup</b>"
+
+
+@pytest.fixture
+def long(written):
+    """A page of names without end, with what would be markup."""
+    events, reports = paper.events(), paper.reports()
+    events[-1] |= {"layer": LONG, "module": LONG}
+    reports[-1]["label"] = LONG
+    events[1] |= {"module": "pool<i>", "host": {"max_pool2d": {**POOLED, "reason": "no_kernel_" * 30}}}
+    return written(**paper.made(reports, events))
+
+
+POOLED = {"calls": 1, "seconds": 1e-4}
+
+
+@in_a_browser
+def test_names_are_text(long):
+    document = opened(long)
+    assert rows(document, "layers")[3][0] == LONG.replace("<", "&lt;").replace(">", "&gt;")
+    assert "block&lt;0&gt;" in part(document, "tree") and "pool&lt;i&gt;" in part(document, "host")
+    assert "<b>markup" not in re.sub(r"<script.*?</script>", "", document, flags=re.S)
+
+
+@in_a_browser
+def test_it_is_as_wide_as_the_window(written, long):
+    """Also with names without end: then the figures are where they can be seen."""
+    told = """const ends = [...document.querySelectorAll('#layers th')].map(h => h.getBoundingClientRect().right);
+      document.title = document.documentElement.scrollWidth + ' ' + innerWidth + ' ' + Math.max(...ends);"""
+    for page_of in (written(), long):
+        for width in (390, 1200):
+            document = opened(page_of, script=told, options=[f"--window-size={width},900"])
+            whole, window, end = map(float, re.search(r"<title>(\S+) (\S+) (\S+)</title>", document).groups())
+            assert whole <= window, f"at {width} pixels"
+            assert end <= window or width < 1000, f"the last column ends at {end}"
+
+
+@in_a_browser
+def test_of_a_model_that_launched_nothing_it_says_so(written):
+    nothing = paper.made([], paper.events()[1:2], missing=[])
+    told = "document.getElementById('in').click(); document.getElementById('whole').click();"
+    document = opened(written(**nothing), script=told)
+    seen = re.sub(r"<script.*?</script>", "", document, flags=re.S)
+    assert "no launch on the chip" in seen and "NaN" not in seen and "Infinity" not in seen
+    assert [row[0] for row in rows(document, "host")] == ["max_pool2d"]

@@ -2,11 +2,16 @@
 """`presil perf --sweep`: every point of the grid, each as if run alone; what fails is told, what is known is kept."""
 
 import csv
+import importlib
 import json
+import shutil
+import sys
 
 import pytest
+from click.testing import CliRunner
 from perf.test_command import MODELS, presil
-from torch_presil.perf import grid
+from torch_presil.perf import grid, identity
+from torch_presil.perf.command import perf
 
 
 def test_points_are_all_combinations():
@@ -69,3 +74,84 @@ def test_a_sweep_on_the_rtl(tmp_path):
     rows = json.loads((tmp_path / "s.json").read_text())["points"]
     assert told.count(": known") == 1 and rows[0] == fast
     assert "latency" in rows[1]["error"] and rows[1]["cycles"] is None and rows[1]["front"] is None
+    # What made the point is another now; then nothing tells what made it.
+    call[call.index("latency=10,x")] = "latency=10"
+    assert "measured again, other model" in presil(*call, "--resume", "--seed", 1, folder=tmp_path)
+    kept = tmp_path / "s" / "latency=10.json"
+    kept.write_text(json.dumps({**json.loads(kept.read_text()), "made_by": None}))
+    assert "nothing tells what made it" in presil(*call, "--resume", "--seed", 1, folder=tmp_path)
+    assert ": known" in presil(*call, "--resume", "--seed", 1, "--jobs", 2, folder=tmp_path)
+
+
+MODEL = """
+import torch, sizes
+def make():
+    torch.manual_seed(0)
+    return torch.nn.Linear(sizes.WIDTH, 8), torch.ones(2, sizes.WIDTH)
+"""
+
+
+@pytest.fixture
+def identified(tmp_path, monkeypatch):
+    """sweep() -> of a model that lies here, beside a module that it imports; its document and what made it."""
+    (tmp_path / "net_of_sweep.py").write_text(MODEL)
+    (tmp_path / "sizes.py").write_text("WIDTH = 8\n")
+    (tmp_path / "libpresil_sim_x_fast.so").write_text("one")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    given = {"area": None, "jobs": 1, "model": "net_of_sweep:make", "input": (), "seed": 0, "config": (),
+             "memory": None, "sweep_dir": tmp_path, "resume": True, "weights": None}  # fmt: skip
+
+    def sweep(**more):
+        for name in ("sizes", "net_of_sweep"):
+            sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+        shutil.rmtree(tmp_path / "__pycache__", ignore_errors=True)
+        made = grid.Sweep.of("latency=1", {**given, **more})
+        made.identify()
+        return made
+
+    return sweep
+
+
+def kept(sweep, folder) -> dict:
+    library = str(folder / "libpresil_sim_x_fast.so")
+    made_by = sweep.of_point({"latency": "1"})
+    return {**made_by, "libraries": {library: identity.file_hash(library)}}
+
+
+def test_a_point_is_known_by_all_that_made_it(identified, tmp_path, monkeypatch):
+    first = kept(identified(), tmp_path)
+    again = lambda **more: identity.differs(first, identified(**more).of_point({"latency": "1"}))
+    assert again() is None
+    assert identity.differs(first, identified().of_point({"latency": "2"})) == "other point"
+    assert again(memory="ideal") == "other point" and again(seed=1) in ("other model", "other options")
+    (tmp_path / "weights.pt").write_text("x")
+    assert again(weights=str(tmp_path / "weights.pt")) == "other options"
+    monkeypatch.setenv("PRESIL_BUILD", "check")
+    assert again() == "other environment"
+    monkeypatch.delenv("PRESIL_BUILD")
+    (tmp_path / "sizes.py").write_text("WIDTH = 9\n")
+    assert again() == "other model"
+    (tmp_path / "sizes.py").write_text("WIDTH = 8  # as before\n")
+    assert again() == "other sources"
+    (tmp_path / "sizes.py").write_text("WIDTH = 8\n")
+    assert again() is None
+    (tmp_path / "libpresil_sim_x_fast.so").write_text("two")
+    assert again() == "other libpresil_sim_x_fast.so"
+    assert identity.differs({**first, "libraries": {}}, identified().of_point({"latency": "1"})) is not None
+
+
+def test_points_run_side_by_side():
+    given = {"area": None, "model": "m", "input": (), "seed": 0, "config": (), "memory": None, "sweep_dir": "s",
+             "resume": False}  # fmt: skip
+    split = lambda jobs, axes: (lambda s: (s.at_once, s.jobs))(grid.Sweep.of(axes, {**given, "jobs": jobs}))
+    assert (
+        split(8, "latency=1,2,3") == (3, 2) and split(2, "latency=1,2,3") == (2, 1) and split(1, "latency=1") == (1, 1)
+    )
+
+
+@pytest.mark.parametrize("option", ["--png=x.png", "--html=x.html", "--perfetto=x", "--explorer=x"])
+def test_what_has_no_effect_is_refused(option, tmp_path):
+    done = CliRunner().invoke(perf, ["m.py:m", "--sweep", "latency=1", "--sweep-dir", str(tmp_path), option])
+    assert done.exit_code == 2 and f"{option.partition('=')[0]} can't be had of a --sweep" in done.output
+    assert CliRunner().invoke(perf, ["m.py:m", "--resume"]).exit_code == 2

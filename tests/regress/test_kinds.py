@@ -84,7 +84,8 @@ def test_an_exception_becomes_an_exit_code():
         (RuntimeError("ENODEV: libpresil_sim_x.so is neither"), exit_codes.USAGE),
         (KeyError("x"), exit_codes.INTERNAL),
     ):
-        assert cosim_case.failure(error)[0] == status and cosim_case.failure(error)[1]["message"]
+        found, told = exit_codes.of_error(error)
+        assert found == status and told["message"]
 
 
 def test_help_is_true_and_needs_no_torch():

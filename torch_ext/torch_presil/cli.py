@@ -61,6 +61,7 @@ def _use(transport: str | None) -> None:
 def _run_cosim(options, console: Console) -> dict:
     from torch_presil import cosim, cosim_report
     from torch_presil.models import ModelError
+    from torch_presil.regress import exit_codes
 
     if options.mode != "model" and not options.trace:
         _own_simulator(options.chip, options.transport)
@@ -77,11 +78,11 @@ def _run_cosim(options, console: Console) -> dict:
         if "ECANCELLED" in str(error):
             _interrupted(console)
         console.print(f"[red]{escape(str(error))}[/red]", highlight=False)
-        sys.exit(EXIT_FAILURE)
+        sys.exit(exit_codes.of_error(error)[0])
 
 
 def _interrupted(console: Console) -> None:
-    console.print("[yellow]interrupted; nothing was written[/yellow]")
+    console.print("interrupted; nothing was written", style="yellow")
     sys.exit(130)
 
 

@@ -3,19 +3,25 @@
 
 import json
 import sys
+import tempfile
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
-from rich.markup import escape
 
 __all__ = ["perf"]
 
 EXIT_WRONG, EXIT_USAGE, EXIT_FAILURE = 1, 2, 4
+PAGE = "build/perf.html"
+# Beside MODEL and --sweep or the two files: what is not named here would have no effect, and is refused.
+OF_COMPARISON = {"models", "html", "json_path", "csv"}
+NOT_OF_SWEEP = {"html", "png", "perfetto", "explorer"}
+OF_SWEEP = {"sweep_dir", "resume", "area"}
 
 
 def _fail(text: str, status: int) -> None:
-    Console(stderr=True).print(f"[red]presil perf: {escape(text)}[/red]", highlight=False)
+    Console(stderr=True, markup=False).print(f"presil perf: {text}", style="red", highlight=False)
     sys.exit(status)
 
 
@@ -40,6 +46,7 @@ def _measure(wanted, console: Console) -> dict:
     from torch_presil import cli, cosim_report
     from torch_presil.models import ModelError
     from torch_presil.perf import measure
+    from torch_presil.regress import exit_codes
 
     options = wanted.options
     cli._own_simulator(options.chip, options.transport)
@@ -54,29 +61,62 @@ def _measure(wanted, console: Console) -> dict:
     except RuntimeError as error:
         if "ECANCELLED" in str(error):
             cli._interrupted(console)
-        _fail(str(error), EXIT_FAILURE)
+        _fail(str(error), exit_codes.of_error(error)[0])
 
 
-def _write(path: str | None, what: str, function, console: Console) -> None:
-    if not path:
-        return
+def _checked(files: list) -> list:
+    from torch_presil.perf import outputs
+
     try:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        function(Path(path))
-    except OSError as error:
-        _fail(f"{what} can't be written: {error}", EXIT_FAILURE)
-    console.print(f"{what}: {path}", highlight=False)
+        outputs.check(files)
+    except ValueError as error:
+        _fail(str(error), EXIT_USAGE)
+    return files
 
 
-def _write_all(document: dict, files: dict, console: Console) -> None:
+def _written(files: list, value: dict, console: Console) -> None:
+    """All of them that can be; ends with 4 if one can't, and what was measured is in some file all the same."""
+    from torch_presil.perf import outputs
+
+    failed = outputs.write(files, lambda text: console.print(text, highlight=False))
+    if not failed:
+        return
+    if any(text.startswith("JSON") for text in failed):
+        with tempfile.NamedTemporaryFile("w", prefix="presil-perf-", suffix=".json", delete=False) as file:
+            json.dump(value, file)
+        failed.append(f"the JSON is in {file.name} instead")
+    _fail("; ".join(failed), EXIT_FAILURE)
+
+
+def _json(path: str | None, value):
+    """value(): what is written."""
+    from torch_presil.perf.outputs import Output
+
+    return Output("JSON", path, lambda to: to.write_text(json.dumps(value(), indent=1) + "\n"))
+
+
+def _files(given: dict, document) -> list:
+    """Of a run; document(): its document."""
     from torch_presil.perf import page, perfetto_trace, picture, table
+    from torch_presil.perf.outputs import Output
 
-    as_json = lambda path: path.write_text(json.dumps(document, indent=1) + "\n")  # noqa: E731
-    _write(files["html"], "Page", lambda path: path.write_text(page.render(document)), console)
-    _write(files["json"], "JSON", as_json, console)
-    _write(files["csv"], "CSV", lambda path: table.write_csv(document, path), console)
-    _write(files["png"], "Picture", lambda path: picture.draw(document, path), console)
-    _write(files["perfetto"], "Trace", lambda path: perfetto_trace.write(document, path), console)
+    return [
+        _json(given["json"], document),
+        Output("Page", given["html"], lambda path: path.write_text(page.render(document()))),
+        Output("CSV", given["csv"], lambda path: table.write_csv(document(), path)),
+        Output("Picture", given["png"], lambda path: picture.draw(document(), path), (".png", ".svg"), "matplotlib"),
+        Output("Trace", given["perfetto"], lambda path: perfetto_trace.write(document(), path), (), "perfetto"),
+    ]
+
+
+def _check_explorer(folder: str | None) -> None:
+    from torch_presil.perf import outputs
+
+    try:
+        if folder:
+            outputs.check_folder(Path(folder))
+    except OSError as error:
+        _fail(f"--explorer {folder} can't be written: {error.strerror or error}", EXIT_USAGE)
 
 
 def _write_explorer(document: dict, prepared, folder: str | None, console: Console) -> None:
@@ -94,43 +134,63 @@ def _write_explorer(document: dict, prepared, folder: str | None, console: Conso
         console.print(f"Not on its graph: {', '.join(missing)}", highlight=False)
 
 
-def _compare(files: tuple, html: str | None, json_path: str | None, console: Console) -> None:
-    from torch_presil.perf import compare
+def _explicit() -> set:
+    """Names of parameters that the call has."""
+    context = click.get_current_context()
+    return {name for name in context.params if context.get_parameter_source(name) != ParameterSource.DEFAULT}
 
+
+def _refuse(names: set, why: str) -> None:
+    options = {option.name: option.opts[0] for option in click.get_current_context().command.params}
+    if names:
+        _fail(f"{', '.join(sorted(options[name] for name in names))} {why}", EXIT_USAGE)
+
+
+def _compare(names: tuple, files: dict, console: Console) -> None:
+    from torch_presil.perf import compare
+    from torch_presil.perf.outputs import Output
+
+    _refuse(_explicit() - OF_COMPARISON, "can't be had of two files that are compared: --html, --json, --csv can")
+    wanted = _checked([
+        _json(files["json"], lambda: found),
+        Output("Page", files["html"], lambda path: path.write_text(compare.render(found, names))),
+        Output("CSV", files["csv"], lambda path: compare.write_csv(found, path)),
+    ])  # fmt: skip
     try:
-        found = compare.changes(*map(compare.load, files))
+        found = compare.changes(*map(compare.load, names))
     except ValueError as error:
         _fail(str(error), EXIT_USAGE)
-    compare.print_changes(found, files, console)
-    _write(html, "Page", lambda path: path.write_text(compare.render(found, files)), console)
-    _write(json_path, "JSON", lambda path: path.write_text(json.dumps(found, indent=1) + "\n"), console)
+    compare.print_changes(found, names, console)
+    _written(wanted, found, console)
     if found["problems"]:
         sys.exit(EXIT_WRONG)
 
 
-def _sweep(model: str, axes: str, more: dict, files: dict, console: Console) -> None:
-    from torch_presil.perf import grid
+def _sweep(axes: str, given: dict, files: dict, console: Console) -> None:
+    """given: the options by name; model, sweep_dir, resume, area among them."""
+    from torch_presil.models import ModelError
+    from torch_presil.perf import grid, outputs
+    from torch_presil.perf.outputs import Output
 
-    folder, area, resume = (more.pop(name) for name in ("sweep_dir", "area", "resume"))
-    memory, common = more.pop("memory"), [model]
-    for name, value in more.items():
-        for one in value if isinstance(value, (tuple, list)) else [value]:
-            if one is not None:
-                common.append(f"--{name}={one}")
+    _refuse(_explicit() & NOT_OF_SWEEP, "can't be had of a --sweep: --json and --csv can, and --sweep-dir has the "
+            "JSON of each point, of which `presil perf` compares two")  # fmt: skip
+    wanted = _checked([
+        _json(files["json"], lambda: found),
+        Output("CSV", files["csv"], lambda path: grid.write_csv(found, path)),
+    ])  # fmt: skip
+    folder = Path(given["sweep_dir"])
     try:
-        along, sizes = grid.parse(axes), grid.parse_area(area)
-        twice = [name for name in along if name in ("chip", "batch", "clock") and more.get(name) is not None]
-        if twice:
-            raise ValueError(f"--sweep has {twice[0]} already, and so has --{twice[0]}: one of them was expected")
-        found = grid.run(along, common, memory, Path(folder), sizes, resume, console)
-    except ValueError as error:
+        outputs.check_folder(folder)
+        found = grid.run(grid.Sweep.of(axes, given), console)
+    except (ValueError, ModelError) as error:
         _fail(str(error), EXIT_USAGE)
+    except OSError as error:
+        _fail(f"--sweep-dir {folder} can't be written: {error.strerror or error}", EXIT_USAGE)
     except KeyboardInterrupt:
-        console.print(f"[yellow]interrupted; --resume goes on with what is in {folder}[/yellow]")
+        console.print(f"interrupted; --resume goes on with what is in {folder}", style="yellow")
         sys.exit(130)
     grid.print_table(found, console)
-    _write(files["json"], "JSON", lambda path: path.write_text(grid.as_json(found)), console)
-    _write(files["csv"], "CSV", lambda path: grid.write_csv(found, path), console)
+    _written(wanted, found, console)
     if any(row["error"] for row in found["points"]):
         sys.exit(EXIT_FAILURE)
 
@@ -171,7 +231,7 @@ def _sweep(model: str, axes: str, more: dict, files: dict, console: Console) -> 
 @click.option("--clock", type=float, default=None, metavar="MHZ", help="Instead of the clock that the chip names.")
 @click.option("--weights", default=None, help="State dict (torch.save), loaded with weights_only=True.")
 @click.option("--seed", default=0, show_default=True, help="Of initialisation, calibration and input.")
-@click.option("--html", default="build/perf.html", show_default=True, metavar="FILE", help="The page; '' for none.")
+@click.option("--html", default=PAGE, show_default=True, metavar="FILE", help="The page; '' for none.")
 @click.option("--json", "json_path", default=None, metavar="FILE", help="All of it, for programs and comparison.")
 @click.option("--csv", default=None, metavar="FILE", help="A line a layer.")
 @click.option("--png", default=None, metavar="FILE", help="Timeline, stalls and roofline as a picture (.png or .svg).")
@@ -188,25 +248,26 @@ def perf(models, shapes, settings, batch, memory, clock, html, json_path, explor
     """Where do the cycles of MODEL go? MODEL as for presil cosim. Writes one HTML page that needs no network: latency
     and throughput, timeline, stalls, roofline, memory traffic, what the host does (docs/perf.md).
 
-    Of two files that --json wrote: what changed, by layer and cause; --html and --json then have that. With --sweep
-    --json and --csv have a row a point.
+    Of two files that --json wrote: what changed, by layer and cause; --html, --json and --csv then have that. With
+    --sweep --json and --csv have a row a point.
 
-    Exit codes: 0; 1 the figures don't add up (the report says how), or RTL and model differ; 2 usage; 4 a launch
-    failed, or a file can't be written."""
+    Exit codes: 0; 1 the figures don't add up (the report says how), or RTL and model differ; 2 usage, a file that
+    can't be written among it; 3 a launch hangs; 4 a launch failed, or a file can't be written after all."""
     from torch_presil.models import ModelError, parse_batches
     from torch_presil.perf import measure, table
 
-    console = Console()
-    console = console if console.width >= 120 else Console(width=120)
+    console = Console(markup=False)  # names may have brackets
+    console = console if console.width >= 120 else Console(width=120, markup=False)
+    files = {"html": html, "json": json_path, **{kind: more.pop(kind) for kind in ("csv", "png", "perfetto")}}
     if len(models) == 2 and all(name.endswith(".json") for name in models):
-        return _compare(models, html, json_path, console)
+        return _compare(models, files, console)
     if len(models) != 1:
         _fail(f"one MODEL, or two files of --json were expected, not {' '.join(models)}", EXIT_USAGE)
-    files = {"html": html, "json": json_path, **{kind: more.pop(kind) for kind in ("csv", "png", "perfetto")}}
     if sweep:
         given = {"input": shapes, "config": settings, "batch": batch, "memory": memory, "clock": clock, **more}
-        return _sweep(models[0], sweep, given, files, console)
-    for name in ("sweep_dir", "resume", "area"):
+        return _sweep(sweep, {"model": models[0], **given}, files, console)
+    _refuse(_explicit() & OF_SWEEP, "is of a --sweep, which is not asked for")
+    for name in OF_SWEEP:
         del more[name]
     try:
         options = _options(models[0], shapes, settings, **more)
@@ -216,9 +277,11 @@ def perf(models, shapes, settings, batch, memory, clock, html, json_path, explor
     if clock is not None and clock <= 0:
         _fail(f"--clock {clock}: megahertz above 0 were expected", EXIT_USAGE)
     wanted = measure.Wanted(options, batches, clock, memory)
+    written = _checked(_files(files, lambda: document))
+    _check_explorer(explorer)
     document = _measure(wanted, console)
     table.print_document(document, console)
-    _write_all(document, files, console)
+    _written(written, document, console)
     _write_explorer(document, wanted.prepared, explorer, console)
     if document["problems"]:
         sys.exit(EXIT_WRONG)

@@ -1,19 +1,52 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two documents of `presil perf`: what changed, layer by layer and cause by cause."""
 
+import csv
 import json
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from torch_presil.perf.document import FORM, array_of
 
-__all__ = ["changes", "load", "print_changes", "render"]
+__all__ = ["changes", "load", "print_changes", "render", "write_csv"]
 
 FACTS = ("model", "chip", "dtype", "mode", "batch", "input", "seed", "traced", "clock", "bus", "memory")
 COUNTED = ("cycles", "macs", "read_bytes", "write_bytes", "launches")
 SHOWN = 3  # causes in a line
+
+
+COUNTS = {"cycles": int, "macs": int, "read_bytes": int, "write_bytes": int, "launches": int, "stalls": dict}
+PARTS = {"layers": list, "total": dict, "names": dict, "problems": list, "launches": list, "chip": str}
+
+
+def _wrong(row, wanted: dict) -> str | None:
+    """What is missing of a part, or is of another kind."""
+    if not isinstance(row, dict):
+        return "an object"
+    return next((name for name, kind in wanted.items() if not isinstance(row.get(name), kind)), None)
+
+
+def _misses(found) -> str | None:
+    """Where it has not the form of document.build."""
+    if wrong := _wrong(found, PARTS):
+        return wrong
+    if wrong := _wrong(found["names"], {"engines": list, "causes": list}):
+        return f"names.{wrong}"
+    for where in ("engines", "causes"):
+        if any(_wrong(row, {"name": str}) for row in found["names"][where]):
+            return f"names.{where}[].name"
+    rows = [("total", found["total"]), *((f"layers[{i}]", row) for i, row in enumerate(found["layers"]))]
+    for where, row in rows:
+        kinds = COUNTS if where == "total" else {"name": str, **COUNTS}
+        if wrong := _wrong(row, kinds) or next((key for key in ("utilization", "bound") if key not in row), None):
+            return f"{where}.{wrong}"
+        for engine, causes in row["stalls"].items():
+            if not isinstance(causes, dict) or not all(isinstance(n, int) for n in causes.values()):
+                return f"{where}.stalls.{engine}"
+    return None
 
 
 def load(path: str) -> dict:
@@ -22,12 +55,14 @@ def load(path: str) -> dict:
         found = json.loads(Path(path).read_text())
     except OSError as error:
         raise ValueError(f"{path} can't be read: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is no JSON: {error}") from error
     if not isinstance(found, dict) or "layers" not in found or "perf" not in found:
         raise ValueError(f"{path} is not of presil perf --json")
     if found["perf"] != FORM:
         raise ValueError(f"{path} has form {found['perf']}, this presil reads {FORM}: make it again")
+    if missing := _misses(found):
+        raise ValueError(f"{path} is not whole, or not of presil perf --json: {missing} is missing or wrong")
     return found
 
 
@@ -125,7 +160,7 @@ def print_changes(found: dict, names: tuple, console: Console) -> None:
     console.print(table)
     console.print(f"{len(rows)} of {len(found['layers'])} layers changed", highlight=False)
     for text in found["problems"]:
-        console.print(f"[bold red]doesn't add up:[/bold red] {text}", highlight=False)
+        console.print(Text.assemble(("doesn't add up:", "bold red"), f" {text}"))
 
 
 def render(found: dict, names: tuple) -> str:
@@ -134,3 +169,15 @@ def render(found: dict, names: tuple) -> str:
 
     rows = [{**row, "why": why(row, found["array"])} for row in found["layers"]]
     return filled("compare.html", "compare.js", {**found, "layers": rows, "files": list(names)})
+
+
+def write_csv(found: dict, path: Path) -> None:
+    """A line a layer, those with the greatest change first; the causes are the array's."""
+    pairs = (*COUNTED, "utilization", "bound")
+    sides = [f"{key}_{side}" for key in pairs for side in ("before", "after")]
+    with open(path, "w", newline="") as f:
+        out = csv.writer(f)
+        out.writerow(["name", "only", "changed", "change", *sides, "why"])
+        for row in found["layers"]:
+            values = [value for key in pairs for value in row[key]]
+            out.writerow([row["name"], row["only"], row["changed"], row["change"], *values, why(row, found["array"])])

@@ -4,11 +4,13 @@ comparison show: plain dicts, for json.dumps. Knows no chip: engines, causes and
 torch.presil.chip_names(); what a chip doesn't tell is absent or null.
 """
 
+import math
+
 __all__ = ["FORM", "build", "layers", "roof", "totals", "tree", "traffic"]
 
 FORM = 1  # of the document; another number is another meaning
 
-SUMS = ("macs", "cycles", "read_bytes", "write_bytes", "commands", "fill_drain")
+SUMS = ("macs", "cycles", "read_bytes", "write_bytes", "beats", "commands", "fill_drain")
 
 
 def short(operator: str) -> str:
@@ -28,6 +30,7 @@ def launch_row(report: dict, number: int, start: int, names: dict) -> dict:
         "peak": peak,
         "read_bytes": report["read_bytes"],
         "write_bytes": report["write_bytes"],
+        "beats": report["read_beats"] + report["write_beats"],
         "commands": report.get(names.get("commands"), 0),
         "fill_drain": report["fill"] + report["drain"],
         "stalls": {engine: {c: n for c, n in causes.items() if n} for engine, causes in report["stalls"].items()},
@@ -37,17 +40,21 @@ def launch_row(report: dict, number: int, start: int, names: dict) -> dict:
 
 
 def bus_width(reports: list, memory_model: dict) -> dict | None:
-    """Bytes a cycle between chip and memory: the bus by its beats, or less where the memory model gives less. None:
-    the chip counts no beats."""
-    beats = sum(r["read_beats"] + r["write_beats"] for r in reports)
-    if not beats:
+    """What chip and memory can move in a cycle: whole beats of the bus, reads and writes together, as the memory model
+    gives them (its `bytes`: one beat by default; 0: one each way). A beat is as wide as the fullest on average,
+    of one direction in one launch, up to a power of two. None: the chip counts no beats."""
+    means = [r[f"{way}_bytes"] / r[f"{way}_beats"] for r in reports for way in ("read", "write") if r[f"{way}_beats"]]
+    if not means:
         return None
-    most = max((r["read_bytes"] + r["write_bytes"]) / (r["read_beats"] + r["write_beats"] or 1) for r in reports)
-    width = 1 << max(0, (int(-(-most // 1)) - 1).bit_length())
-    limit = memory_model.get("bytes", width)
-    if 0 < limit < width:
-        return {"bytes_per_cycle": limit, "source": f"the memory model moves {limit} bytes a cycle"}
-    return {"bytes_per_cycle": width, "source": f"beats of {width} bytes, one a cycle, reads and writes together"}
+    beat = 1 << max(0, (math.ceil(max(means)) - 1).bit_length())
+    limit = memory_model.get("bytes", beat)
+    width = min(limit or 2 * beat, 2 * beat)
+    source = (
+        f"beats of {beat} bytes, one a cycle, reads and writes together" if width == beat
+        else f"beats of {beat} bytes, a read and a write in one cycle" if width == 2 * beat
+        else f"the memory model moves {width} bytes a cycle, in beats of {beat}"
+    )  # fmt: skip
+    return {"bytes_per_cycle": width, "beat_bytes": beat, "source": source}
 
 
 def array_of(names: dict) -> str | None:
@@ -82,7 +89,8 @@ def merged(launches: list, names: dict, bus: dict | None) -> dict:
     moved = out["read_bytes"] + out["write_bytes"]
     array = sum(launch["macs"] / launch["peak"] for launch in launches if launch["peak"])
     out["utilization"] = out["macs"] / could if could else None
-    out["bus_share"] = moved / (out["cycles"] * width) if width and out["cycles"] else None
+    taken = out["beats"] * bus["beat_bytes"] if bus else 0  # a beat that is partly used takes as long as a whole one
+    out["bus_share"] = taken / (out["cycles"] * width) if width and out["cycles"] else None
     out["bound"] = bound_of(out["stalls"], names)
     # The roofline: products at the array's peak, bytes at the bus's; the launch can't be shorter than either.
     out["array_cycles"], out["bus_cycles"] = array, moved / width if width else None
@@ -201,7 +209,23 @@ def tree(rows: list) -> list:
     return ordered
 
 
-def problems(launches: list, rows: list, total: dict, expected: list, names: dict) -> list:
+def beyond(launches: list, bus: dict | None) -> list:
+    """Launches that did more than the array or the bus can in their cycles, in words."""
+    found = []
+    for launch in launches:
+        shares = {"the array's peak": launch["macs"] / launch["peak"] if launch["peak"] else 0}
+        if bus:
+            shares["the bus"] = launch["beats"] * bus["beat_bytes"] / bus["bytes_per_cycle"]
+        for what, least in shares.items():
+            if launch["cycles"] and least > launch["cycles"]:
+                found.append(
+                    f"launch {launch['launch']} ({launch['label']}): {launch['cycles']:,} cycles are "
+                    f"{100 * least / launch['cycles']:.1f} % of what {what} allows"
+                )
+    return found
+
+
+def problems(launches: list, rows: list, total: dict, host: list, expected: list, bus: dict | None) -> list:
     """What doesn't add up, in words; nothing of it may be shown as if it did."""
     found = []
     for launch in launches:
@@ -219,11 +243,15 @@ def problems(launches: list, rows: list, total: dict, expected: list, names: dic
         if (got := sum(row[key] for row in rows)) != (want := sum(launch[key] for launch in launches)):
             found.append(f"{key} of the layers add up to {got:,}, of the launches to {want:,}")
     seen = {row["module"] for row in rows}
+    found += beyond(launches, bus)
     missing = [name for name in expected if name not in seen]
     if missing:
         found.append(f"no launch of {len(missing)} of {len(expected)} layers: {', '.join(missing[:5])}")
-    if total["cycles"] == 0:
-        found.append("no launch took a cycle: the chip has no clock here, or nothing ran on it")
+    if not launches:
+        why = "; ".join(dict.fromkeys(f"{row['name']}: {row['why']}" for row in host if row["event"] is not None))
+        found.append(f"the model made no launch on the chip, all of it ran on the host ({why or 'it moved nothing'})")
+    elif total["cycles"] == 0:
+        found.append("no launch took a cycle: the chip has no clock here")
     return found
 
 
@@ -274,5 +302,5 @@ def build(facts: dict, reports: list, events: list, expected: list, extra: dict)
         "tree": tree(rows),
         "host": host,
         "launches": launches,
-        "problems": problems(launches, rows, total, expected, names),
+        "problems": problems(launches, rows, total, host, expected, bus),
     }

@@ -5,8 +5,12 @@ own, with a document a point that --resume takes up again."""
 import csv
 import itertools
 import json
+import os
 import subprocess
 import sys
+import time
+from concurrent import futures
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
@@ -14,10 +18,11 @@ from rich.table import Table
 
 from torch_presil.perf.compare import load
 
-__all__ = ["parse", "parse_area", "pareto", "points", "print_table", "run", "write_csv"]
+__all__ = ["Sweep", "parse", "parse_area", "pareto", "points", "print_table", "run", "write_csv"]
 
 MEMORY = ("latency", "response", "bytes", "bursts", "stall")  # of docs/simulation.md
 OPTIONS = ("chip", "dtype", "batch", "clock")
+OWN = {"model", "memory", "sweep_dir", "area", "resume", "jobs"}  # of the sweep itself, not of each point
 FIGURES = ("cycles", "seconds", "images_per_second", "images_per_second_with_host", "utilization", "bus_share",
            "read_bytes", "write_bytes")  # fmt: skip
 
@@ -74,14 +79,100 @@ def arguments(point: dict, memory: str | None) -> list:
     return [*out, f"--memory={model}"] if model else out
 
 
-def _measure(point: dict, command: list, file: Path) -> str | None:
+@dataclass
+class Sweep:
+    """arguments: options of every point; memory: what a point's memory parameters are added to; at_once: points that
+    run side by side, each with `jobs` processes; made_by: what the figures of every point follow from."""
+
+    axes: dict
+    model: str
+    arguments: list
+    memory: str | None
+    folder: Path
+    area: dict
+    resume: bool
+    at_once: int
+    jobs: int
+    options: object  # cosim.Options: of the model
+    made_by: dict = field(default_factory=dict)
+
+    @staticmethod
+    def of(axes: str, given: dict) -> "Sweep":
+        """given: the command's options by name. ValueError, ModelError."""
+        from torch_presil.cosim import Options
+        from torch_presil.inputs import parse_input
+        from torch_presil.models import parse_config
+
+        along, sizes = parse(axes), parse_area(given["area"])
+        twice = [name for name in along if name in ("chip", "batch", "clock") and given.get(name) is not None]
+        if twice:
+            raise ValueError(f"--sweep has {twice[0]} already, and so has --{twice[0]}: one of them was expected")
+        total = given["jobs"] or int(os.environ.get("PRESIL_JOBS") or 0) or len(os.sched_getaffinity(0))
+        at_once = min(total, len(points(along)))
+        listed = {name: value if isinstance(value, (tuple, list)) else [value] for name, value in given.items()
+                  if name not in OWN}  # fmt: skip
+        common = [f"--{name}={one}" for name, values in listed.items() for one in values if one is not None]
+        options = Options(given["model"], inputs=tuple(map(parse_input, given["input"])), seed=given["seed"],
+                          config=parse_config(given["config"]))  # fmt: skip
+        return Sweep(along, given["model"], common, given["memory"], Path(given["sweep_dir"]), sizes,
+                     given["resume"], at_once, total // at_once, options)  # fmt: skip
+
+    def identify(self) -> None:
+        """Loads the model once: what can't be is found out here, and its files are known."""
+        from torch_presil.perf import identity
+
+        weights = next((a.partition("=")[2] for a in self.arguments if a.startswith("--weights=")), None)
+        self.made_by = {
+            "model": identity.of_model(self.options),
+            "options": [self.model, *self.arguments],
+            "weights": weights and identity.file_hash(weights),
+            "environment": identity.settings(),
+            "versions": identity.versions(),
+            "sources": identity.sources(),
+        }
+
+    def of_point(self, point: dict) -> dict:
+        return {**self.made_by, "point": arguments(point, self.memory)}
+
+
+def _stale(sweep: Sweep, point: dict, file: Path) -> str | None:
+    """Why what is kept of a point can't be taken up again; None: it can."""
+    from torch_presil.perf import identity
+
+    try:
+        kept = load(str(file))
+    except ValueError as error:
+        return str(error)
+    if kept.get("properties", {}).get("transport") != "inproc":
+        return "the chip of a server or board can't be told by its file"
+    return identity.differs(kept.get("made_by"), json.loads(json.dumps(sweep.of_point(point))))
+
+
+def _note(sweep: Sweep, point: dict, file: Path) -> None:
+    """Writes into a point's document what made it; not where that changed meanwhile."""
+    from torch_presil.perf import identity
+
+    document = json.loads(file.read_text())
+    if all(identity.file_hash(path) == digest for path, digest in sweep.made_by["sources"].items()):
+        document["made_by"] = {**sweep.of_point(point), "libraries": document["libraries"]}
+        file.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def _measure(sweep: Sweep, point: dict, file: Path, running: list) -> str | None:
     """None, or why there is no document."""
-    done = subprocess.run([*command, "--html", "", "--json", str(file)], capture_output=True, text=True)
-    if done.returncode:
+    file.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "torch_presil.cli", "perf", sweep.model, *sweep.arguments,
+               *arguments(point, sweep.memory), f"--jobs={sweep.jobs}", "--html", "", "--json", str(file)]  # fmt: skip
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    running.append(process)
+    out, err = process.communicate()
+    running.remove(process)
+    if process.returncode:
         file.unlink(missing_ok=True)  # what doesn't add up is no result
-        told = [" ".join(text.split()) for text in (done.stderr, done.stdout)]
+        told = [" ".join(text.split()) for text in (err, out)]
         marks = ((text, word) for text in told for word in ("presil perf:", "doesn't add up") if word in text)
         return next((text[text.index(word) :] for text, word in marks), " ".join(told))
+    _note(sweep, point, file)
     return None
 
 
@@ -101,26 +192,43 @@ def pareto(rows: list) -> None:
         row["front"] = None if None in mine else not any(map(beaten, known))
 
 
-def run(axes: dict, arguments_of_all: list, memory: str | None, folder: Path, area: dict, resume: bool,
-        console: Console) -> dict:  # fmt: skip
+def run(sweep: Sweep, console: Console) -> dict:
     """{"axes", "points"}; a point that failed has `error`, and no figures."""
-    folder.mkdir(parents=True, exist_ok=True)
-    rows, todo = [], points(axes)
-    for number, point in enumerate(todo, 1):
-        file, error = folder / f"{name_of(point)}.json", None
-        known = resume and file.exists()
-        console.print(f"  {number}/{len(todo)} {name_of(point)}{': known' if known else ''}", highlight=False)
-        if not known:
-            command = [sys.executable, "-m", "torch_presil.cli", "perf", *arguments_of_all, *arguments(point, memory)]
-            error = _measure(point, command, file)
+    sweep.folder.mkdir(parents=True, exist_ok=True)
+    sweep.identify()
+    todo, running, done = points(sweep.axes), [], itertools.count(1)
+    started = time.monotonic()
+
+    def tell(text: str) -> None:
+        console.print(f"  [{time.monotonic() - started:6.1f} s] {text}", highlight=False)
+
+    def one(point: dict) -> dict:
+        file = sweep.folder / f"{name_of(point)}.json"
+        stale = _stale(sweep, point, file) if sweep.resume and file.exists() else "not measured"
+        why = {None: ": known", "not measured": ""}.get(stale, f": measured again, {stale}")
+        tell(f"{name_of(point)}{why}")
+        error = _measure(sweep, point, file, running) if stale else None
+        number = next(done)
+        left = f", {(time.monotonic() - started) / number * (len(todo) - number):.0f} s left" if stale else ""
+        tell(f"{number}/{len(todo)} done{left}")
         if error is None:
-            rows.append(_row(point, file, area))
-        else:
-            console.print(f"    [red]{error}[/red]", highlight=False)
-            rows.append({"point": point, "chip": point.get("chip"), "json": None, "area": None, "error": error,
-                         **dict.fromkeys(FIGURES)})  # fmt: skip
+            return _row(point, file, sweep.area)
+        console.print(f"    {error}", style="red", highlight=False)
+        return {"point": point, "chip": point.get("chip"), "json": None, "area": None, "error": error,
+                **dict.fromkeys(FIGURES)}  # fmt: skip
+
+    console.print(f"{len(todo)} points, {sweep.at_once} at once", highlight=False)
+    with futures.ThreadPoolExecutor(sweep.at_once) as pool:
+        waiting = [pool.submit(one, point) for point in todo]
+        try:
+            rows = [future.result() for future in waiting]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in list(running):
+                process.terminate()
+            raise
     pareto(rows)
-    return {"sweep": 1, "axes": axes, "points": rows}
+    return {"sweep": 1, "axes": sweep.axes, "points": rows}
 
 
 def print_table(found: dict, console: Console) -> None:
@@ -149,7 +257,3 @@ def write_csv(found: dict, path: Path) -> None:
         out.writerow([*found["axes"], *FIGURES, "area", "front", "error"])
         for row in found["points"]:
             out.writerow([*row["point"].values(), *(row[key] for key in (*FIGURES, "area", "front", "error"))])
-
-
-def as_json(found: dict) -> str:
-    return json.dumps(found, indent=1) + "\n"

@@ -7,7 +7,7 @@ import torch
 
 from torch_presil import _C, cosim
 from torch_presil.inputs import leaves
-from torch_presil.perf import document
+from torch_presil.perf import document, identity
 from torch_presil.perf.record import Recorded
 
 __all__ = ["Wanted", "run"]
@@ -105,6 +105,7 @@ def _run(wanted: Wanted, collected) -> dict:
             "traced": prepared.traced, "properties": properties, "names": torch.presil.chip_names(),
             "clock": _clock(wanted.clock_mhz, properties),
             "memory": {**memory_settings(_C.get_memory_model()), "seed": _C.get_memory_model_seed()},
+            "versions": identity.versions(), "libraries": identity.libraries(),
             "wall_seconds": seconds.all, "sim_seconds": sum(r["sim_ns"] for r in reports) * 1e-9,
         }  # fmt: skip
         made = document.build(facts, reports, events, names, outside)

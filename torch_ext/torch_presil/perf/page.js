@@ -115,8 +115,10 @@ function drawTimeline() {
     });
     if (total.bus_share !== null) {
       const rate = (l.read_bytes + l.write_bytes) / l.cycles;
-      bar(s, rows.indexOf("bus"), Math.min(1, rate / data.bus.bytes_per_cycle), "var(--bus)",
-        () => `${rate.toFixed(1)} bytes a cycle of ${data.bus.bytes_per_cycle} in ${l.label}`);
+      const taken = l.beats * data.bus.beat_bytes / l.cycles / data.bus.bytes_per_cycle;
+      bar(s, rows.indexOf("bus"), Math.min(1, taken), "var(--bus)",
+        () => `${percent(taken)} of the bus in ${l.label}: ${rate.toFixed(1)} bytes a cycle of ` +
+          data.bus.bytes_per_cycle);
     }
   }
   picture.append(room);
@@ -139,7 +141,7 @@ function drawTimeline() {
   at("window").textContent = `${number(view.from)} … ${number(view.to)} cycles`;
 }
 function show(from, to) {
-  const span = Math.min(timeline.end, Math.max(50, to - from));
+  const span = Math.min(Math.max(1, timeline.end), Math.max(50, to - from));
   const begin = Math.max(0, Math.min(from, timeline.end - span));
   view = {from: begin, to: begin + span};
   drawTimeline();
@@ -154,7 +156,7 @@ function stacked(list, width, high) {  // list: {name, parts: [[text, share of t
   const left = Math.min(190, width * .38), note = 96, room = width - left - note;
   const picture = svg("svg", {viewBox: `0 0 ${width} ${list.length * (high + 4)}`, height: list.length * (high + 4)});
   list.forEach((row, i) => {
-    const y = i * (high + 4), most = Math.floor(left / 6.4);
+    const y = i * (high + 4), most = Math.floor(left / 7);
     const shown = row.name.length > most ? "…" + row.name.slice(1 - most) : row.name;
     picture.append(tip(svg("text", {x: 0, y: y + high / 2 + 4, class: "name"}, shown), () => row.name));
     let x = left;
@@ -366,7 +368,7 @@ function draw() { drawTimeline(); drawEngines(); drawStack(); drawRoofline(); dr
 head();
 at("timeline-note").textContent = "One launch after the other. An engine's bar is as high as its share of " +
   "working cycles, the bus's " +
-  "as its share of bytes: a launch is as fine as the chip's counters are." + (inside.length && data.bus
+  "as that of its beats: a launch is as fine as the chip's counters are." + (inside.length && data.bus
   ? " The host's bars are the least that its bytes would take on the bus." : "") +
     " Drag to move; buttons or Ctrl and wheel to zoom.";
 at("engine").append(...engines.map(e => make("option", {value: e}, e)));

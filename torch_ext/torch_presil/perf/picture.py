@@ -77,7 +77,7 @@ def _timeline(document: dict, axes) -> None:
         for engine, causes in launch["stalls"].items():
             parts[engine] = sum(n for c, n in causes.items() if c in works) / width
         if bus:
-            parts["bus"] = (launch["read_bytes"] + launch["write_bytes"]) / width / bus["bytes_per_cycle"]
+            parts["bus"] = launch["beats"] * bus["beat_bytes"] / width / bus["bytes_per_cycle"]
         for row, name in enumerate(rows):
             axes.bar(launch["start"], 0.8 * min(1, parts.get(name, 0)), width, bottom=len(rows) - 1 - row, align="edge",
                      color=BUS if name == "bus" else WORKS, edgecolor="white", linewidth=0.3)  # fmt: skip
@@ -85,9 +85,7 @@ def _timeline(document: dict, axes) -> None:
     axes.set_xlim(0, max(1, document["total"]["cycles"]))
     axes.tick_params(axis="y", length=0)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    axes.set_xlabel(
-        "cycles; an engine's bar is as high as its share of working cycles, the bus's as its share of bytes"
-    )
+    axes.set_xlabel("cycles; an engine's bar is as high as its share of working cycles, the bus's as that of its beats")
 
 
 def _stalls(document: dict, axes) -> None:
@@ -110,6 +108,8 @@ def _stalls(document: dict, axes) -> None:
     axes.set_xlabel(f"% of the layer's cycles, engine {array}")
     title = "all layers" if len(rows) == len(document["layers"]) else f"the {len(rows)} layers with the most cycles"
     axes.set_title(title, loc="left", fontsize=9, pad=18)
+    if not causes:
+        return
     axes.legend(fontsize=7, loc="lower left", bbox_to_anchor=(0, 1), ncols=6, frameon=False, borderaxespad=0.1,
                 handlelength=1, handleheight=0.8, columnspacing=1.2)  # fmt: skip
 

@@ -3,7 +3,7 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const at = id => document.getElementById(id);
 const number = n => n === null || n === undefined ? "" : Math.round(n).toLocaleString("en-US");
-const percent = n => n === null || n === undefined ? "" : (100 * n).toFixed(1) + " %";
+const percent = n => Number.isFinite(n) ? (100 * n).toFixed(1) + " %" : "";
 function amount(n, unit) {  // 1234567 → "1.23 M"
   if (n === null || n === undefined) return "";
   for (const [limit, prefix] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) {

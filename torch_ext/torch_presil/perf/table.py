@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from torch_presil.cosim_report import count
 
@@ -50,7 +51,7 @@ def print_document(document: dict, console: Console) -> None:
     table.add_section()
     _row(table, "all", total, total["cycles"])
     console.print(table)
-    if clock:
+    if clock and total["cycles"]:
         console.print(
             f"Latency {total['cycles']:,} cycles, {1e3 * total['seconds']:.3f} ms at {clock['mhz']} MHz "
             f"({clock['source']}): {total['images_per_second']:,.1f} a second if the host took no time",
@@ -62,7 +63,7 @@ def print_document(document: dict, console: Console) -> None:
         rate = f", {row['images_per_second']:,.1f} a second" if row["images_per_second"] else ""
         console.print(f"Batch {row['batch']}: {row['cycles']:,} cycles{rate}", highlight=False)
     for text in document["problems"]:
-        console.print(f"[bold red]doesn't add up:[/bold red] {text}", highlight=False)
+        console.print(Text.assemble(("doesn't add up:", "bold red"), f" {text}"))
 
 
 def _host_line(total: dict) -> str:

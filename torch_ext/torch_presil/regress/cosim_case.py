@@ -98,20 +98,6 @@ def options_of(task: dict):
     )
 
 
-def failure(error: BaseException) -> tuple[int, dict]:
-    """Of an exception out of a co-simulation, by what the driver or the tool says."""
-    from torch_presil.models import ModelError
-
-    text = str(error).strip() or type(error).__name__
-    first = text.splitlines()[0]
-    if isinstance(error, ModelError):
-        return exit_codes.USAGE, {"message": first}
-    for word, status in (("EHUNG", exit_codes.HANG), ("EMISMATCH", exit_codes.MISMATCH), ("ENODEV", exit_codes.USAGE)):
-        if word in text or (word == "EMISMATCH" and "RTL and model differ" in text):
-            return status, {"message": first}
-    return exit_codes.INTERNAL, {"message": f"{type(error).__name__}: {first}"}
-
-
 def main(text: str) -> None:
     task = json.loads(text)
     import torch
@@ -131,7 +117,7 @@ def main(text: str) -> None:
         status, told = judge(result, task)
     except Exception as error:  # noqa: BLE001 every end of a case is a result
         traceback.print_exc()
-        status, told = failure(error)
+        status, told = exit_codes.of_error(error)
     told["labels"] = labels  # of the launches, for coverage
     if "message" in told:
         print(told["message"])

@@ -61,5 +61,19 @@ def exit_code(statuses) -> int:
     return PASS if PASS in codes else SKIP
 
 
+def of_error(error: BaseException) -> tuple[int, dict]:
+    """Of an exception out of a co-simulation, by what the driver or the tool says: (exit code, {"message": line})."""
+    from torch_presil.models import ModelError
+
+    text = str(error).strip() or type(error).__name__
+    first = text.splitlines()[0]
+    if isinstance(error, ModelError):
+        return USAGE, {"message": first}
+    for word, status in (("EHUNG", HANG), ("EMISMATCH", MISMATCH), ("ENODEV", USAGE)):
+        if word in text or (word == "EMISMATCH" and "RTL and model differ" in text):
+            return status, {"message": first}
+    return INTERNAL, {"message": f"{type(error).__name__}: {first}"}
+
+
 def cores() -> int:
     return len(os.sched_getaffinity(0))

@@ -11,7 +11,7 @@ import traceback
 from pathlib import Path
 
 from torch_presil.regress import exit_codes, made
-from torch_presil.regress.cosim_case import failure, finish
+from torch_presil.regress.cosim_case import finish
 
 
 def make(task: dict, path: Path) -> int:
@@ -53,7 +53,7 @@ def main(text: str) -> None:
                 print(f"made {path.name}: {count} launches, {size / 1e6:.1f} MB, in {seconds:.1f} s", flush=True)
     except Exception as error:  # noqa: BLE001 every end of a case is a result
         traceback.print_exc()
-        finish(*failure(error))
+        finish(*exit_codes.of_error(error))
     sys.stdout.flush()
     os.execv(task["then"][0], task["then"])
 
