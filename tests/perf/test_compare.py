@@ -123,7 +123,8 @@ def test_the_page_shows_it(files, tmp_path):
 def test_another_file_is_refused(files, tmp_path, text, says):
     bad, broken = tmp_path / "bad.json", paper.made()
     changes = {"no name": lambda row: row.pop("name"), "no bound": lambda row: row.pop("bound"),
-               "cycles": lambda row: row.update(cycles="many"), "stalls": lambda row: row["stalls"].update(grid=1)}  # fmt: skip
+               "cycles": lambda row: row.update(cycles="many"),
+               "stalls": lambda row: row["stalls"].update(grid=1)}  # fmt: skip
     if text in changes:
         changes[text](broken["layers"][0])
         text = json.dumps(broken)
