@@ -82,6 +82,15 @@ static presil_weights_desc without_pointers(presil_weights_desc d) {
     return d;
 }
 
+static int check_parts(const presil_weights *weights, const presil_weights_desc *d) {
+    const bool bias = weights->has_bias != (d->bias != NULL), had = bias ? weights->has_bias : weights->has_scale;
+    if (!bias && weights->has_scale == (d->scale != NULL)) return PRESIL_OK;
+    return presil_fail(PRESIL_EINVAL,
+                       "presil_weights_update: %s %s, and these were packed with%s one: give %s, or create other weights",
+                       bias ? "bias" : "scale", had ? "is NULL" : "is given", had ? "" : "out",
+                       had ? "it (zeros, ones)" : "none");
+}
+
 int presil_weights_update(presil_weights *weights, const presil_weights_desc *desc) {
     if (!weights || !desc) return presil_fail(PRESIL_EINVAL, "presil_weights_update: weights or desc is NULL");
     int status = presil_enter(weights->device);
@@ -100,7 +109,8 @@ int presil_weights_update(presil_weights *weights, const presil_weights_desc *de
         return presil_fail(
             PRESIL_EINVAL,
             "presil_weights_update: shape, dtype, compute type, groups or dilation differ from those that were packed");
-    status = write_packed(weights->device, weights, &d);
+    status = check_parts(weights, &d);
+    if (!status) status = write_packed(weights->device, weights, &d);
     if (!status) keep(weights, &d);
     return status;
 }
@@ -138,6 +148,8 @@ int presil_weights_create_at(presil_device *device, const presil_weights_desc *d
     atomic_init(&weights->references, 1);
     weights->device = device;
     weights->desc = without_pointers(d);
+    weights->has_bias = d.bias != NULL;
+    weights->has_scale = d.scale != NULL;
     char text[ERROR_TEXT] = "";
     presil_error_buffer error = {text, sizeof text};
     status = device->chip_ops->layout(device->chip, &d, &weights->layout, &weights->bytes, &error);

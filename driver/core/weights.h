@@ -17,6 +17,7 @@ struct presil_weights {
     uint64_t bytes;
     bool placed;              /* in the caller's memory */
     bool only_asked;          /* nothing is packed: PRESIL_ONLY_ASK */
+    bool has_bias, has_scale; /* the layout has a place for them */
     presil_weights_desc desc; /* as packed, without pointers */
     kept_weights *kept;       /* what was packed; NULL: not known */
 };

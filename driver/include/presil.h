@@ -372,7 +372,7 @@ typedef struct {
  * that failed), operators refuse the weights with EINVAL until they are updated. */
 PRESIL_CHECKED int presil_weights_create(presil_device *device, const presil_weights_desc *desc, presil_weights **out);
 /* Packs other values of the same shape, dtypes and compute type at the same address, after the launches that were
- * enqueued so far. */
+ * enqueued so far. EINVAL, too: a bias or scale is given where none was packed, or not where one was. */
 PRESIL_CHECKED int presil_weights_update(presil_weights *weights, const presil_weights_desc *desc);
 PRESIL_API void presil_weights_destroy(presil_weights *weights); /* after the launches that use them; NULL is allowed */
 PRESIL_API uint64_t presil_weights_bytes(const presil_weights *weights); /* packed, in device memory */

@@ -123,6 +123,36 @@ static void others_are_refused(void **state) {
     presil_device_close(d);
 }
 
+/* What was packed with a bias has a place for one, and nothing else has. */
+static void bias_and_scale_stay_or_stay_away(void **state) {
+    (void)state;
+    presil_device *d = open_device(PRESIL_MODE_MODEL, "soft");
+    const pixels p = pixels_alloc(d);
+    const float zeros[CHANNELS] = {0};
+    float weight[CHANNELS * CHANNELS], ones[CHANNELS];
+    for (int i = 0; i < CHANNELS; i++) ones[i] = 1;
+    for (int had = 0; had < 4; had++) {
+        presil_weights_desc desc = scaling(2, weight);
+        presil_weights *weights;
+        if (had & 1) desc.bias = zeros;
+        if (had & 2) desc.scale = ones;
+        EXPECT_OK(presil_weights_create(d, &desc, &weights));
+        for (int has = 0; has < 4; has++) {
+            desc = scaling(3, weight);
+            if (has & 1) desc.bias = zeros;
+            if (has & 2) desc.scale = ones;
+            if (has == had) continue;
+            EXPECT_STATUS(presil_weights_update(weights, &desc), PRESIL_EINVAL);
+            EXPECT_TEXT((has ^ had) & 1 ? "bias" : "scale");
+        }
+        convolve(d, &p, weights, p.output[0]);
+        expect_scaled(d, &p, p.output[0], 2);
+        presil_weights_destroy(weights);
+    }
+    pixels_free(d, &p);
+    presil_device_close(d);
+}
+
 static void in_a_place_of_the_callers(void **state) {
     (void)state;
     presil_device *d = open_device(PRESIL_MODE_MODEL, "soft");
@@ -151,6 +181,7 @@ static void in_a_place_of_the_callers(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(change_in_order), cmocka_unit_test(others_are_refused),
+                                       cmocka_unit_test(bias_and_scale_stay_or_stay_away),
                                        cmocka_unit_test(in_a_place_of_the_callers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
