@@ -85,10 +85,10 @@ static presil_weights_desc without_pointers(presil_weights_desc d) {
 static int check_parts(const presil_weights *weights, const presil_weights_desc *d) {
     const bool bias = weights->has_bias != (d->bias != NULL), had = bias ? weights->has_bias : weights->has_scale;
     if (!bias && weights->has_scale == (d->scale != NULL)) return PRESIL_OK;
-    return presil_fail(PRESIL_EINVAL,
-                       "presil_weights_update: %s %s, and these were packed with%s one: give %s, or create other weights",
-                       bias ? "bias" : "scale", had ? "is NULL" : "is given", had ? "" : "out",
-                       had ? "it (zeros, ones)" : "none");
+    return presil_fail(
+        PRESIL_EINVAL,
+        "presil_weights_update: %s %s, and these were packed with%s one: give %s, or create other weights",
+        bias ? "bias" : "scale", had ? "is NULL" : "is given", had ? "" : "out", had ? "it (zeros, ones)" : "none");
 }
 
 int presil_weights_update(presil_weights *weights, const presil_weights_desc *desc) {

@@ -84,6 +84,29 @@ tell(
     long_mm=once(torch.mm, k(5, 100), k(100, 7)),
     bmm=once(torch.bmm, k(3, 5, 100), k(3, 100, 7)),
     addmm=once(torch.addmm, k(7), k(5, 100), k(100, 7)),
+    conv_transpose=once(lambda a, k: F.conv_transpose2d(a, k, None, 2, 1, 1), x, k(8, 4, 3, 3)),
+    grouped_transpose=once(
+        lambda a, w, b: F.conv_transpose2d(a, w, b, 3, 0, 0, 2, (1, 2)),
+        x.contiguous(memory_format=torch.channels_last), k(8, 3, 5, 2), k(6)
+    ),
+    line_transpose=once(lambda a, k: F.conv_transpose1d(a, k, stride=2), k(2, 5, 7), k(5, 3, 4)),
+    wide_transpose=once(lambda a, k: F.conv_transpose2d(a, k, stride=2), k(1, 17, 4, 4), k(17, 2, 3, 3)),
+    sum=once(lambda a: a.sum((0, -2)), x),
+    sum_of_all=once(torch.sum, x),
+    sum_kept=once(lambda a: a.sum(1, keepdim=True), x.transpose(1, 3)),
+    sum_of_halves=once(lambda a: a.half().sum(-1), x),
+    mean=once(lambda a: a.mean((-1, -2), keepdim=True), x.contiguous(memory_format=torch.channels_last)),
+    global_pool=once(lambda a: F.adaptive_avg_pool2d(a, 1), x),
+    amax=once(lambda a: a.amax(0), x),
+    amin=once(lambda a: a.amin(()), x),
+    maximum=once(torch.max, x),
+    minimum=once(torch.min, x[:, ::2, 3:]),
+    prod=once(lambda a: a.prod(-1), x),
+    embedding=once(F.embedding, torch.randint(0, 20, (3, 5)), k(20, 6)),
+    large_embedding=once(F.embedding, torch.randint(0, 20, (3, 5)), k(80, 6)),
+    index_select=once(lambda a, i: a.index_select(-1, i), x, torch.tensor([8, 0, 3, 3], dtype=torch.int32)),
+    index_of_columns=once(lambda a, i: a.index_select(1, i), x.transpose(1, 2), torch.tensor(4)),
+    gather=once(lambda a, i: a.gather(2, i), x, torch.randint(0, 9, (2, 7, 4, 9))),
 )
 """
 CHIP = ["chip", ""]
@@ -111,6 +134,18 @@ WANTED = {
     "long_mm": ["host", "mm: picky adds up to 64 products"],
     "bmm": ["host", "bmm: picky adds up to 64 products"],
     "addmm": ["host", "addmm: picky adds up to 64 products"],
+    **dict.fromkeys(["conv_transpose", "grouped_transpose", "line_transpose"], CHIP),
+    "wide_transpose": ["host", "conv_transpose2d: picky transposes up to 16 channels"],
+    **dict.fromkeys(["sum", "sum_of_all", "sum_kept", "mean", "global_pool", "amax", "amin"], CHIP),
+    "maximum": CHIP,
+    "minimum": CHIP,
+    "sum_of_halves": ["host", "sum: picky computes in float32"],
+    "prod": ["host", "prod: picky multiplies nothing up"],
+    "embedding": CHIP,
+    "large_embedding": ["host", "index_select: picky has tables up to 64 rows"],
+    "index_select": CHIP,
+    "index_of_columns": CHIP,
+    "gather": CHIP,
 }
 
 
@@ -182,6 +217,136 @@ def test_results_that_pytorch_refuses_or_types_otherwise_are_not_the_chips():
         assert ours == pytest.approx(cpu, abs=1e-4), name
     assert found["dtypes"] == ["torch.float32"] * 2
     assert found["reasons"] == ["of integers, whose result is a float"]
+
+
+def test_reductions_and_gathers_at_their_edges():
+    """Values, types, strides and errors are the CPU's, whoever computed."""
+    found = run("""
+    x, table = torch.randn(2, 3, 4, 5), torch.randn(6, 4)
+    nan = x.clone()
+    nan[1, 2, 0] = float("nan")
+    i = lambda *v, **k: torch.tensor(v, **k)
+    grid = torch.randint(0, 3, (2, 3, 2, 5))
+
+    def into(to, f, out):
+        out = to(out)
+        f(out)
+        return out
+
+    def own(to):
+        line = to(torch.arange(12.0))
+        return torch.sum(line.view(3, 4), 0, out=line[2:6]), line
+
+    def own_gather(to):
+        line = to(torch.arange(12.0))
+        return torch.index_select(line.view(3, 4), 0, to(i(2, 0)), out=line[:8].view(2, 4)), line
+
+    def expanded(to):
+        return torch.amax(to(x), -1, out=to(torch.ones(4)).expand(2, 3, 4))
+
+    cases = dict(
+        empty=lambda to: to(x)[:0].sum(1), none=lambda to: to(x)[:, :0].sum(1), none_of_all=lambda to: to(x)[:0].sum(),
+        largest_of_none=lambda to: to(x)[:, :0].amax(1), largest=lambda to: to(x)[:0].amax(1),
+        number=lambda to: to(torch.tensor(3.0)).sum(), twice=lambda to: to(x).sum((1, -3)),
+        beyond=lambda to: to(x).sum(4),
+        mean_of_integers=lambda to: to(i(1, 2)).mean(), integers=lambda to: to(i(1, 2, dtype=torch.int8)).sum(0),
+        rounded=lambda to: to(x).sum(0, dtype=torch.bfloat16), cut=lambda to: to(x * 9).sum(0, dtype=torch.int32),
+        wrong_out=lambda to: into(to, lambda o: torch.sum(to(x), 0, out=o), torch.ones(4, dtype=torch.int32)),
+        wrong_type=lambda to: torch.sum(to(x), 0, dtype=torch.float64, out=to(torch.ones(3, 4, 5))),
+        resized=lambda to: into(to, lambda o: torch.mean(to(x), (0, 2), out=o), torch.ones(0)),
+        out=lambda to: into(to, lambda o: torch.amin(to(x), (-1, 0), True, out=o.t()), torch.ones(1, 1)),
+        strided_out=lambda to: into(to, lambda o: torch.sum(to(x), (0, 1), out=o[::2].t()), torch.zeros(10, 4)),
+        own=own, own_gather=own_gather, expanded=expanded, nan=lambda to: to(nan).amax((1, 2)),
+        nan_below=lambda to: to(nan).amin((1, 2)), turned=lambda to: to(x).flip(1).permute(3, 0, 2, 1).sum((0, 2)),
+        spread=lambda to: to(x[:, :1]).expand(2, 7, 4, 5).mean(1),
+        last=lambda to: to(x).contiguous(memory_format=torch.channels_last).sum(1, keepdim=True),
+        beyond_table=lambda to: F.embedding(to(i(1, 6)), to(table)),
+        before=lambda to: F.embedding(to(i(-1)), to(table)),
+        no_rows=lambda to: to(table).index_select(0, to(i(dtype=torch.int64))),
+        no_table=lambda to: to(table)[:0].index_select(0, to(i(0))),
+        no_columns=lambda to: to(table)[:, :0].index_select(0, to(i(1, 2))),
+        rows=lambda to: to(table).t().index_select(-1, to(torch.arange(12).view(2, 6)[:, 1::2])[0, :2]),
+        square=lambda to: to(table).index_select(0, to(torch.zeros(2, 2, dtype=torch.int64))),
+        floats=lambda to: to(table).index_select(0, to(torch.ones(2))),
+        scalar=lambda to: to(torch.tensor(4.0)).index_select(0, to(i(0))),
+        small=lambda to: to(x).gather(-2, to(grid)), wide=lambda to: to(x).gather(0, to(grid.repeat(1, 2, 1, 1))),
+        flat=lambda to: to(x).gather(1, to(i(0))), gather_beyond=lambda to: to(x).gather(1, to(grid + 1)),
+        gather_turned=lambda to: to(x).transpose(0, 3).gather(2, to(grid).transpose(0, 3)),
+        padding=lambda to: F.embedding(to(i(1, 0)), to(table), padding_idx=0),
+        rotated=lambda to: F.conv_transpose2d(to(x).transpose(2, 3), to(x).permute(1, 0, 3, 2)[:, :, :3]),
+        no_channels=lambda to: F.conv_transpose2d(to(x)[:0], to(x).transpose(0, 1)),
+    )
+
+    def whole(f, to):
+        try:
+            y = f(to)
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+        return [(str(t.dtype), list(t.shape), t.stride(), t.cpu()) for t in (y if isinstance(y, tuple) else (y,))]
+
+    wrong = []
+    for name, f in cases.items():
+        want, got = whole(f, lambda t: t), whole(f, lambda t: t.to("presil"))
+        same = type(want) is type(got) and (want == got if isinstance(want, str) else all(
+            a[:3] == b[:3] and torch.allclose(a[3], b[3], 1e-4, 1e-5, equal_nan=True) for a, b in zip(want, got)))
+        if not same:
+            wrong.append((name, str(want), str(got)))
+    tell(wrong=wrong)
+    """)
+    assert found["wrong"] == []
+
+
+def test_transposed_convolutions_reductions_and_tables_in_a_compiled_graph():
+    found = run("""
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table, self.up = nn.Embedding(10, 16), nn.ConvTranspose2d(4, 6, 3, stride=2, groups=2)
+
+        def forward(self, i):
+            x = self.table(i).view(-1, 4, 2, 2)
+            return self.up(x).relu().mean((2, 3)).amax(1)
+
+    net, i = Net().eval(), torch.randint(0, 10, (3,))
+    want = net(i)
+    compiled = torch.compile(net.to("presil"), backend="presil")
+    with torch.no_grad():
+        for _ in range(2):
+            close(compiled(i.to("presil")), want)
+        torch.presil.reset_host_operators()
+        with torch.presil.explain() as e:
+            close(compiled(i.to("presil")), want)
+        host = torch.presil.host_operators()
+        net.up.weight.mul_(2)
+        close(compiled(i.to("presil")), Net.forward(net.cpu(), i))
+    from torch_presil.compiler import backend
+    tell(rows=rows(e), host=host, left_out=backend.graphs[0].left_out)
+    """)
+    assert found["host"] == {} and found["left_out"] == {}
+    on_chip = {op.split(".")[0] for op, where, _ in found["rows"] if where == "chip"}
+    assert on_chip == {"index_select", "inference", "mean", "amax"}
+
+
+def test_a_table_in_a_captured_graph_is_looked_at_in_every_replay():
+    found = run("""
+    table, i = torch.randn(6, 4).to("presil"), torch.tensor([1, 2]).to("presil")
+    graph = torch.presil.PresilGraph()
+    with torch.no_grad(), torch.presil.explain() as e:
+        with torch.presil.graph(graph):
+            y = F.embedding(i, table).sum(0)
+    i.copy_(torch.tensor([5, 0]))
+    graph.replay()
+    close(y, F.embedding(i.cpu(), table.cpu()).sum(0))
+    i.copy_(torch.tensor([5, 6]))
+    try:
+        graph.replay()
+        torch.presil.synchronize()
+    except Exception as error:
+        tell(text=str(error), rows=rows(e))
+    """)
+    assert "index out of range" in found["text"]
+    assert ["index_select", "host", "the host looks at the index in every replay"] in found["rows"]
+    assert any(op.startswith("sum") and where == "chip" for op, where, _ in found["rows"])
 
 
 def test_gradients_of_what_the_chip_computes():

@@ -28,7 +28,8 @@ struct presil_plan {
   presil_operand in, other, bias, out, residual;
   struct presil_layout packed;
   presil_step step[4];
-  int64_t kernel[2], stride[2], padding[2], dilation[2], include, divisor, dim, log;
+  int64_t kernel[2], stride[2], padding[2], dilation[2], include, divisor, dim, log, groups;
+  int reduced[PRESIL_OP_DIMS];
   double epsilon;
   presil_byte_range reads[8], write;
   uint32_t read_count;
@@ -110,7 +111,9 @@ static int picky_pack(const presil_chip* chip, const presil_layout* l, const pre
 static void picky_layout_free(presil_layout* l) { free(l); }
 
 /* ---- what it is asked */
-static int64_t size_of(const presil_operand* t) { return t->dtype == PRESIL_INT8 ? 1 : 4; }
+static int64_t size_of(const presil_operand* t) {
+  return t->dtype == PRESIL_INT8 ? 1 : t->dtype == PRESIL_INT64 ? 8 : 4;
+}
 static int64_t count_of(const presil_operand* t) {
   int64_t n = 1;
   for (uint32_t i = 0; i < t->ndim; i++) n *= t->shape[i];
@@ -118,19 +121,21 @@ static int64_t count_of(const presil_operand* t) {
 }
 
 static int read_operands(const presil_op* op, presil_plan* p, presil_error_buffer* error) {
-  static const char* const names[] = {"input", "a", "weight", "b", "other", "bias"};
+  static const char* const names[] = {"input", "a", "weight", "b", "other", "bias", "index"};
   uint32_t known = 0;
   if (op->output_count != 1) return no(error, "has one output");
   p->out = op->outputs[0];
   for (uint32_t i = 0; i < op->input_count; i++) {
     const presil_operand* t = &op->inputs[i];
-    presil_operand* const places[] = {&p->in, &p->in, &p->other, &p->other, &p->other, &p->bias};
+    presil_operand* const places[] = {&p->in, &p->in, &p->other, &p->other, &p->other, &p->bias, &p->other};
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
       if (strcmp(names[n], t->name) == 0) *places[n] = *t, known++;
     }
     if (strcmp("residual", t->name) == 0) p->residual = *t, known++;
     const int small = op->kind == PRESIL_OP_POOL_MAX || op->kind == PRESIL_OP_COPY;
-    if (t->dtype != PRESIL_FP32 && !(small && t->dtype == PRESIL_INT8)) return no(error, "computes in float32");
+    const int index = strcmp("index", t->name) == 0 && (t->dtype == PRESIL_INT32 || t->dtype == PRESIL_INT64);
+    if (t->dtype != PRESIL_FP32 && !(small && t->dtype == PRESIL_INT8) && !index)
+      return no(error, "computes in float32");
     for (uint32_t d = 0; d < t->ndim && !t->layout; d++) {
       if (t->stride[d] < 0) return no(error, "walks forwards alone");
     }
@@ -146,7 +151,12 @@ static int read_attributes(const presil_op* op, presil_plan* p, presil_error_buf
   known += presil_op_integers(op, "dilation", 1, p->dilation, 2) + presil_op_integers(op, "log", 0, &p->log, 1);
   known += presil_op_integers(op, "count_include_pad", 1, &p->include, 1);
   known += presil_op_integers(op, "divisor", 0, &p->divisor, 1);
-  known += presil_op_integers(op, "dim", (int64_t)p->in.ndim - 1, &p->dim, 1);
+  known += presil_op_integers(op, "dim", op->kind == PRESIL_OP_GATHER ? 0 : (int64_t)p->in.ndim - 1, &p->dim, 1);
+  known += presil_op_integers(op, "groups", 1, &p->groups, 1);
+  int64_t dims[PRESIL_OP_DIMS];
+  const presil_attribute* named = presil_op_attribute(op, "dims");
+  known += presil_op_integers(op, "dims", 0, dims, PRESIL_OP_DIMS);
+  for (uint32_t i = 0; named && i < named->count; i++) p->reduced[dims[i]] = 1;
   const char* function = presil_op_text(op, "function", NULL);
   if (function) known++;
   (void)snprintf(p->function, sizeof p->function, "%s", function ? function : "");
@@ -168,6 +178,11 @@ static int check_shapes(const presil_plan* p, presil_error_buffer* error) {
     case PRESIL_OP_CONV:
       if (!p->packed.shape[0]) return no(error, "wants packed kernels");
       return p->packed.shape[2] <= 3 && p->packed.shape[3] <= 3 ? PRESIL_OK : no(error, "has kernels up to 3 x 3");
+    case PRESIL_OP_CONV_TRANSPOSE: return p->in.shape[3] <= 16 ? PRESIL_OK : no(error, "transposes up to 16 channels");
+    case PRESIL_OP_REDUCTION:
+      if (p->out.ndim != p->in.ndim) return no(error, "keeps dimensions");
+      return strcmp(p->function, "prod") ? PRESIL_OK : no(error, "multiplies nothing up");
+    case PRESIL_OP_GATHER: return p->in.shape[p->dim] <= 64 ? PRESIL_OK : no(error, "has tables up to 64 rows");
     case PRESIL_OP_MATMUL: return p->in.shape[2] <= 64 ? PRESIL_OK : no(error, "adds up to 64 products");
     case PRESIL_OP_POOL_MAX:
     case PRESIL_OP_POOL_AVERAGE:
@@ -269,7 +284,12 @@ static void* at(const work* w, const presil_operand* t, const int64_t* index) {
 }
 static double get(const work* w, const presil_operand* t, const int64_t* index) {
   const void* from = at(w, t, index);
-  return t->dtype == PRESIL_INT8 ? *(const int8_t*)from : (double)*(const float*)from;
+  switch (t->dtype) {
+    case PRESIL_INT8: return *(const int8_t*)from;
+    case PRESIL_INT32: return *(const int32_t*)from;
+    case PRESIL_INT64: return (double)*(const int64_t*)from;
+    default: return (double)*(const float*)from;
+  }
 }
 static void put(const work* w, const int64_t* index, double x) {
   const presil_plan* p = w->plan;
@@ -357,10 +377,64 @@ static double in_row(const work* w, const int64_t* index) {
   return y;
 }
 
+/* Position y of the output is met by kernel position k of input i where i * stride + k * dilation - padding = y. */
+static double transposed(const work* w, const int64_t* index) {
+  const presil_plan* p = w->plan;
+  const int64_t each = p->other.shape[3], lanes = p->in.shape[3] / p->groups, group = index[3] / each;
+  double sum = 0;
+  for (int64_t ky = 0; ky < p->other.shape[1]; ky++) {
+    for (int64_t kx = 0; kx < p->other.shape[2]; kx++) {
+      const int64_t y = index[1] + p->padding[0] - ky * p->dilation[0],
+                    x = index[2] + p->padding[1] - kx * p->dilation[1];
+      if (y < 0 || x < 0 || y % p->stride[0] || x % p->stride[1]) continue;
+      if (y / p->stride[0] >= p->in.shape[1] || x / p->stride[1] >= p->in.shape[2]) continue;
+      for (int64_t c = group * lanes; c < (group + 1) * lanes; c++)
+        sum += get(w, &p->in, (int64_t[]){index[0], y / p->stride[0], x / p->stride[1], c}) *
+               get(w, &p->other, (int64_t[]){c, ky, kx, index[3] % each});
+    }
+  }
+  return sum;
+}
+
+static double reduction(const work* w, const int64_t* index) {
+  const presil_plan* p = w->plan;
+  int64_t i[PRESIL_OP_DIMS], count = 1;
+  double sum = 0, most = NAN;
+  for (uint32_t d = 0; d < p->in.ndim; d++) count *= p->reduced[d] ? p->in.shape[d] : 1;
+  for (int64_t n = 0; n < count; n++) {
+    int64_t left = n;
+    for (uint32_t d = p->in.ndim; d-- > 0;) {
+      i[d] = p->reduced[d] ? left % p->in.shape[d] : index[d];
+      if (p->reduced[d]) left /= p->in.shape[d];
+    }
+    const double v = get(w, &p->in, i);
+    sum += v;
+    if (n == 0 || isnan(v) || (strcmp(p->function, "amax") ? v < most : v > most)) most = v;
+    if (isnan(v)) break;
+  }
+  if (strcmp(p->function, "sum") == 0) return sum;
+  return strcmp(p->function, "mean") == 0 ? sum / (double)count : most;
+}
+
+static double gathered(const work* w, const int64_t* index) {
+  const presil_plan* p = w->plan;
+  const presil_operand* by = &p->other;
+  int64_t at_input[PRESIL_OP_DIMS];
+  int beside = by->ndim == p->in.ndim;
+  for (uint32_t d = 0; d < by->ndim && beside; d++) beside = by->shape[d] == p->out.shape[d];
+  const uint32_t wide = beside ? 1 : by->ndim;
+  for (uint32_t d = 0; d < p->in.ndim; d++) at_input[d] = index[d > p->dim ? d + wide - 1 : d];
+  at_input[p->dim] = (int64_t)get(w, by, beside ? index : &index[p->dim]);
+  return get(w, &p->in, at_input);
+}
+
 static double element(const work* w, const int64_t* index) {
   const presil_plan* p = w->plan;
   switch (p->kind) {
     case PRESIL_OP_CONV: return conv(w, index);
+    case PRESIL_OP_CONV_TRANSPOSE: return transposed(w, index);
+    case PRESIL_OP_REDUCTION: return reduction(w, index);
+    case PRESIL_OP_GATHER: return gathered(w, index);
     case PRESIL_OP_MATMUL: return product(w, index);
     case PRESIL_OP_POOL_MAX:
     case PRESIL_OP_POOL_AVERAGE: return window(w, index);

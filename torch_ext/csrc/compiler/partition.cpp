@@ -37,6 +37,13 @@ void need(bool taken, const std::string& label) {
 
 }  // namespace
 
+// With the kernel as it lies, so not in a saved program, which has a place for packed ones alone.
+bool Partition::takes(const TransposedConv& conv) const {
+  const AskedDevice here(index_);
+  std::string reason;
+  return !place_ && conv.possible(index_) && conv.ask(&reason);
+}
+
 Partition::Partition(int index, bool only_ask) : index_(index), only_ask_(only_ask), epoch_(watch_epoch()) {
   if (!only_ask) refuse_partition(index);
   device(index);
@@ -113,6 +120,15 @@ void Partition::conv2d(const std::string& label, const at::Tensor& x, const at::
   request.dilation = geometry.dilation;
   request.input_dilation = geometry.input_dilation;
   request.transposed = transposed;
+  const bool plain = transposed && std::none_of(norm.begin(), norm.end(), [](const auto& t) { return t.has_value(); });
+  const TransposedConv own{label.c_str(), x, weight, request.bias, out, geometry, request.compute, fusion_of(tail)};
+  if (plain && takes(own))
+    return add(label, out, [=] {
+      TransposedConv kept = own;
+      kept.label = label.c_str();
+      std::string reason;
+      return kept.enqueue(&reason);
+    });
   if (!packs_weights(index_))
     return add(label, out, [=, fusion = fusion_of(tail)] {
       return conv2d_of_plain(label.c_str(), x, request, out, geometry, fusion);

@@ -68,6 +68,7 @@ class Partition {
     std::function<bool()> enqueue;  // false: the chip can't
   };
   class Session;
+  bool takes(const TransposedConv& conv) const;
   std::shared_ptr<presil_weights> hold(const WeightRequest& request);
   void add(const std::string& label, const at::Tensor& out, std::function<bool()> enqueue);
 

@@ -25,7 +25,9 @@ presil_dtype element_type(c10::ScalarType type) {
 
 thread_local int asked_device = 0;
 
-int index_of(const at::Tensor& t) { return C10_UNLIKELY(t.is_meta()) ? asked_device : t.device().index(); }
+}  // namespace
+
+int device_index_of(const at::Tensor& t) { return C10_UNLIKELY(t.is_meta()) ? asked_device : t.device().index(); }
 
 presil_daddr place_of(const at::Tensor& t, int64_t element) {
   if (C10_UNLIKELY(t.is_meta())) return {};
@@ -33,6 +35,8 @@ presil_daddr place_of(const at::Tensor& t, int64_t element) {
   at.value += static_cast<uint64_t>(element) * t.element_size();
   return at;
 }
+
+namespace {
 
 presil_tensor describe(const at::Tensor& t, c10::ArrayRef<int> order) {
   presil_tensor out{};
@@ -72,7 +76,7 @@ presil_epilogue describe(const Fusion& f, const presil_tensor* residual) {
 template <typename Enqueue>
 bool enqueued(const char* label, std::initializer_list<const at::Tensor*> reads, const at::Tensor& output,
               Enqueue&& enqueue) {
-  const int index = index_of(output);
+  const int index = device_index_of(output);
   if (C10_UNLIKELY(output.is_meta())) {
     const int answer = enqueue(device(index), PRESIL_ONLY_ASK);
     if (answer != PRESIL_EUNSUPPORTED) check(answer, label);
@@ -198,7 +202,7 @@ bool conv2d_of_plain(const char* label, const at::Tensor& input, const WeightReq
   const bool plain = !r.transposed && !r.norm[0].defined() && !r.scale.defined() && w.scalar_type() != c10::kHalf &&
                      (r.rounded == c10::ScalarType::Undefined || r.rounded == w.scalar_type());
   if (!plain || (r.bias.defined() && fusion.residual.defined()))
-    return asked_weights(r, index_of(input)) != nullptr;  // no: what it says is the reason
+    return asked_weights(r, device_index_of(input)) != nullptr;  // no: what it says is the reason
   Fusion all = fusion;
   if (r.bias.defined()) all.residual = r.bias.view({1, -1, 1, 1}).expand(output.sizes());
   const KernelView kernel{w,

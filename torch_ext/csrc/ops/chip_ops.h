@@ -38,6 +38,10 @@ class AskedDevice {
   const int before_;
 };
 
+// The device that a tensor is on, or that is asked about a meta tensor; where its element lies (meta: nowhere).
+int device_index_of(const at::Tensor& t);
+presil_daddr place_of(const at::Tensor& t, int64_t element);
+
 presil_compute compute_for(c10::ScalarType dtype,
                            Fp32Op op = Fp32Op::matmul);  // of float32 (by fp32_as_bf16), bfloat16 or float16 operands
 bool chip_dtype(c10::ScalarType dtype);                  // float32, bfloat16 or float16

@@ -3,6 +3,8 @@
 #pragma once
 #include "ops/chip_ops.h"
 
+#include <string>
+
 namespace presil {
 
 // Rows and columns of a convolution as PyTorch gives them.
@@ -19,6 +21,20 @@ ConvGeometry forward_geometry(const ConvArguments& a,
                               const at::Tensor& weight);  // weight: its last two dimensions are the kernel's
 int64_t forward_size(int64_t input, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation, bool transposed,
                      int64_t output_padding);
+
+// A transposed convolution as PRESIL_OP_CONV_TRANSPOSE. Tensors 4-D, logical NCHW; weight: C, O/groups, KH, KW.
+// geometry: of the convolution of the dilated input that is the same (forward_geometry).
+struct TransposedConv {
+  const char* label;
+  at::Tensor input, weight, bias, output;
+  ConvGeometry geometry;
+  presil_compute compute;
+  Fusion fusion;
+
+  bool possible(int index) const;  // the chip of this device has such operators, with these operands
+  bool ask(std::string* reason) const;
+  bool enqueue(std::string* reason) const;
+};
 
 // Names of launches, for reports.
 struct ConvLabels {

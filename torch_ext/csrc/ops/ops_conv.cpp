@@ -54,7 +54,7 @@ bool on_chip(const Tensor& x, const Tensor& w, const Tensor& b) {
 }
 
 Tensor convolution_on_host(const Tensor& x, const Tensor& w, const Tensor& b, Ints stride, Ints padding, Ints dilation,
-                           bool transposed, Ints output_padding, int64_t groups, const char* reason) {
+                           bool transposed, Ints output_padding, int64_t groups, const std::string& reason) {
   return on_host("aten::convolution_overrideable", reason, x.device().index(), [&](HostViews& v) {
     return at::convolution(v.to_host(x), v.to_host(w), b.defined() ? std::optional<Tensor>(v.to_host(b)) : std::nullopt,
                            stride, padding, dilation, transposed, output_padding, groups);
@@ -74,8 +74,12 @@ std::vector<int64_t> output_sizes(const Tensor& x, const Tensor& w, Ints stride,
   return sizes;
 }
 
-bool forward_2d(const Tensor& input, const Tensor& w, const Tensor& b, const Tensor& output, const ConvArguments& a) {
+bool forward_2d(const Tensor& input, const Tensor& w, const Tensor& b, const Tensor& output, const ConvArguments& a,
+                std::string* reason) {
   const ConvGeometry geometry = forward_geometry(a, w);
+  const TransposedConv transposed{conv_labels(true, false).forward, input, w, b, output, geometry, a.compute, {}};
+  const bool has_own = a.transposed && transposed.possible(input.device().index());
+  if (has_own && transposed.enqueue(reason)) return true;
   WeightRequest request;
   request.weight = w;
   request.bias = b;
@@ -84,13 +88,15 @@ bool forward_2d(const Tensor& input, const Tensor& w, const Tensor& b, const Ten
   request.dilation = geometry.dilation;
   request.input_dilation = geometry.input_dilation;
   request.transposed = a.transposed;
-  return chip_conv2d(conv_labels(a.transposed, false).forward, input, request, output, geometry, {}, 0);
+  if (chip_conv2d(conv_labels(a.transposed, false).forward, input, request, output, geometry, {}, 0)) return true;
+  if (!has_own) *reason = presil_error_text();
+  return false;
 }
 
 Tensor convolution(const Tensor& x, const Tensor& w, const std::optional<Tensor>& bias, Ints stride, Ints padding,
                    Ints dilation, bool transposed, Ints output_padding, int64_t groups) {
   const Tensor b = bias && bias->defined() ? *bias : Tensor();
-  const auto host = [&](const char* reason) {
+  const auto host = [&](const std::string& reason) {
     return convolution_on_host(x, w, b, stride, padding, dilation, transposed, output_padding, groups, reason);
   };
   if (!on_chip(x, w, b)) return host("dtype or empty operand");
@@ -104,9 +110,10 @@ Tensor convolution(const Tensor& x, const Tensor& w, const std::optional<Tensor>
   const bool channels_last = x.suggest_memory_format() == last || w.suggest_memory_format() == last;
   const Tensor wide = widened(x), input = wide.is_contiguous(last) ? wide : wide.contiguous(last);
   Tensor output = at::empty(sizes, input.options(), last);
+  std::string reason;
   const bool done = depth ? chip_conv3d(input, w, widened(b), output, {plane, stride[0], padding[0], dilation[0]})
-                          : forward_2d(input, w, b, output, plane);
-  if (!done) return host(presil_error_text());
+                          : forward_2d(input, w, b, output, plane, &reason);
+  if (!done) return host(reason.empty() ? presil_error_text() : reason);
   output = rounded(output, x.scalar_type());
   // A caller that works in NCHW may view the result as such.
   return channels_last ? output : output.contiguous();

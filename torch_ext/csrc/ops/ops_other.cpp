@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that a chip may have beside convolutions and products, and that are the host's where it says no: pooling,
 // softmax, layer norm, elementwise. Ours has none of them.
-#include "host/fallback.h"
-#include "ops/question.h"
+#include "ops/ask_first.h"
 
-#include <ATen/MemoryOverlap.h>
+#include <ATen/ExpandUtils.h>
 #include <ATen/ops/layer_norm_native.h>
 #include <ATen/ops/max_pool2d_native.h>
 #include <torch/library.h>
@@ -15,34 +14,8 @@ namespace {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 using Ints = c10::IntArrayRef;
-using Results = torch::jit::Stack;
 
 constexpr int kPixels[] = {0, 2, 3, 1};  // N, C, H, W as N, H, W, C
-
-bool on_device(const c10::IValue& v, uint32_t kind) {
-  return v.isTensor() && v.toTensor().defined() && v.toTensor().device().type() == kDevice &&
-         chip_has(v.toTensor().device().index(), kind);
-}
-
-// A result that is given, for the chip to write: of another shape, dtype or device, or over an operand, it is the
-// host's, which resizes it or raises as PyTorch does.
-bool can_hold(const Tensor& out, Ints shape, const Tensor& x, const Tensor& y, std::string* reason) {
-  const auto over = [&](const Tensor& t) {
-    return t.defined() && out.storage().is_alias_of(t.storage()) &&
-           at::get_overlap_status(out, t) != at::MemOverlapStatus::No;
-  };
-  if (out.device() == x.device() && out.scalar_type() == x.scalar_type() && out.sizes() == shape && !over(x) &&
-      !over(y) && at::has_internal_overlap(out) != at::MemOverlap::Yes)
-    return true;
-  *reason = "a result of another shape, dtype or device, or over an operand";
-  return false;
-}
-
-bool is_float(const Tensor& x, std::string* reason) {
-  if (at::isFloatingType(x.scalar_type())) return true;
-  *reason = "of integers, whose result is a float";
-  return false;
-}
 
 // ---- elementwise: output and operands of one dtype, the output in the order of the first operand of its shape
 // (self[, out]). PyTorch turns most into their out= form before a device sees them.
@@ -51,7 +24,7 @@ bool unary(const c10::IValue* a, Results& results, std::string* reason) {
   if (!on_device(a[0], PRESIL_OP_ELEMENTWISE)) return false;
   const Tensor& x = a[0].toTensor();
   if (Float && !is_float(x, reason)) return false;
-  if (Out && !can_hold(a[1].toTensor(), x.sizes(), x, {}, reason)) return false;
+  if (Out && !can_hold(a[1].toTensor(), x.sizes(), x.scalar_type(), x, {}, reason)) return false;
   Question question(PRESIL_OP_ELEMENTWISE, Name);
   question.input("input", x);
   question.text("function", Name);
@@ -68,7 +41,7 @@ bool binary(const char* name, const Tensor& x, const Tensor& y, const at::Scalar
     return false;
   }
   const auto shape = at::infer_size(x.sizes(), y.sizes());
-  if (given.defined() && !can_hold(given, shape, x, y, reason)) return false;
+  if (given.defined() && !can_hold(given, shape, x.scalar_type(), x, y, reason)) return false;
   const bool first = x.sizes() == Ints(shape), second = y.sizes() == Ints(shape);
   const Tensor out = given.defined() ? given
                      : first         ? at::empty_like(x)
@@ -101,7 +74,8 @@ template <bool Log, bool Out> bool softmax(const c10::IValue* a, Results& result
     return false;
   }
   const int64_t dim = at::maybe_wrap_dim(a[1].toInt(), x.dim()), log = Log;
-  if (!is_float(x, reason) || (Out && !can_hold(a[3].toTensor(), x.sizes(), x, {}, reason))) return false;
+  if (!is_float(x, reason) || (Out && !can_hold(a[3].toTensor(), x.sizes(), x.scalar_type(), x, {}, reason)))
+    return false;
   const Tensor out = Out ? a[3].toTensor() : at::empty(x.sizes(), x.options(), c10::MemoryFormat::Contiguous);
   Question question(PRESIL_OP_SOFTMAX, Log ? "log_softmax" : "softmax");
   question.input("input", x);
@@ -155,7 +129,7 @@ Tensor pool(Question& question, const Tensor& x, const Window& w, bool ceil_mode
   question.integers("padding", w.padding, 0);
   question.integers("dilation", w.dilation, 1);
   const std::array<int64_t, 4> sizes{images.size(0), images.size(1), size[0], size[1]};
-  if (given.defined() && !can_hold(given, Ints(sizes).slice(plane), x, {}, reason)) return {};
+  if (given.defined() && !can_hold(given, Ints(sizes).slice(plane), x.scalar_type(), x, {}, reason)) return {};
   const auto format = plane ? c10::MemoryFormat::Contiguous : images.suggest_memory_format();
   const Tensor out = !given.defined() ? at::empty(sizes, x.options(), format) : plane ? given.unsqueeze(0) : given;
   if (!question.enqueue(out, reason, kPixels)) return {};

@@ -50,6 +50,8 @@ template <typename T> void append(std::string& to, const T* values, size_t count
   to.append(reinterpret_cast<const char*>(values), count * sizeof *values);
 }
 
+bool is_ours(const at::Tensor& t) { return t.device().type() == kDevice || t.is_meta(); }
+
 }  // namespace
 
 bool chip_has(int index, uint32_t kind) { return presil_op_kinds(device(index)) >> kind & 1; }
@@ -66,14 +68,13 @@ bool Question::describe(presil_operand& to, const char* name, const at::Tensor& 
     to.shape[i] = t.size(order.empty() ? i : order[i]);
     to.stride[i] = t.stride(order.empty() ? i : order[i]);
   }
-  if (written) make_writable(t.storage().unsafeGetStorageImpl());
-  to.data = address_of(t.device().index(), t.storage().data());
-  to.data.value += static_cast<uint64_t>(t.storage_offset()) * t.element_size();
+  if (written && !t.is_meta()) make_writable(t.storage().unsafeGetStorageImpl());
+  to.data = place_of(t, t.storage_offset());
   return true;
 }
 
 void Question::input(const char* name, const at::Tensor& t, c10::ArrayRef<int> order) {
-  if (t.device().type() != kDevice || (input_count_ && t.device() != tensors_[0].device()))
+  if (!is_ours(t) || (input_count_ && t.device() != tensors_[0].device()))
     wrong_ = "an operand that is elsewhere";
   else if (describe(inputs_[input_count_], name, t, order, false))
     tensors_[input_count_++] = t;
@@ -108,6 +109,21 @@ void Question::text(const char* name, const char* value) {
   a.text = value;
 }
 
+void Question::add(const at::Tensor& t, c10::ArrayRef<int> order) {
+  presil_step& step = steps_[step_count_++];
+  step.kind = PRESIL_STEP_ADD;
+  step.input = input_count_;
+  step.scale = 1;
+  input("residual", t, order);
+}
+void Question::clamp(double low, double high) {
+  presil_step& step = steps_[step_count_++];
+  step.kind = PRESIL_STEP_CLAMP;
+  step.input = PRESIL_NO_OPERAND;
+  step.low = static_cast<float>(low);
+  step.high = static_cast<float>(high);
+}
+
 std::string Question::key() const {
   std::string key(label_);
   append(key, &kind_, 1);
@@ -127,30 +143,56 @@ std::string Question::key() const {
     if (a.reals) append(key, a.reals, a.count);
     if (a.text) key += a.text;
   }
+  append(key, steps_.data(), step_count_);
+  append(key, &compute_, 1);
   return key;
 }
 
-bool Question::enqueue(const at::Tensor& output, std::string* reason, c10::ArrayRef<int> order) {
-  if (output.device().type() != kDevice || (input_count_ && output.device() != tensors_[0].device()))
+bool Question::finish(const at::Tensor& output, std::string* reason, c10::ArrayRef<int> order) {
+  if (!is_ours(output) || (input_count_ && output.device() != tensors_[0].device()))
     wrong_ = "an operand that is elsewhere";
-  if (wrong_ || !describe(output_, "output", output, order, true)) {
-    *reason = wrong_;
-    return false;
-  }
-  const int index = output.device().index();
-  const std::string own = key();
-  if (refused_before(index, own, reason)) return false;
+  if (!wrong_ && describe(output_, "output", output, order, true)) return true;
+  *reason = wrong_;
+  return false;
+}
+
+presil_op Question::as_op() const {
   presil_op op{};
   op.size = sizeof op;
   op.kind = kind_;
   op.label = label_;
+  op.compute = compute_;
   op.inputs = inputs_.data();
   op.outputs = &output_;
   op.input_count = input_count_;
   op.output_count = 1;
   op.attributes = attributes_.data();
   op.attribute_count = attribute_count_;
-  if (chip_operator(op, {&tensors_[0], &tensors_[1], &tensors_[2]}, output)) return true;
+  op.steps = steps_.data();
+  op.step_count = step_count_;
+  return op;
+}
+
+bool Question::ask(const at::Tensor& output, std::string* reason, c10::ArrayRef<int> order) {
+  if (!finish(output, reason, order)) return false;
+  const int index = device_index_of(output);
+  const std::string own = key();
+  if (refused_before(index, own, reason)) return false;
+  const presil_op op = as_op();
+  const int status = presil_op_supported(device(index), &op);
+  if (status == PRESIL_OK) return true;
+  *reason = presil_error_text();
+  if (status == PRESIL_EUNSUPPORTED) remember_refusal(index, own, *reason);
+  return false;
+}
+
+bool Question::enqueue(const at::Tensor& output, std::string* reason, c10::ArrayRef<int> order) {
+  if (!finish(output, reason, order)) return false;
+  const int index = device_index_of(output);
+  const std::string own = key();
+  if (refused_before(index, own, reason)) return false;
+  const presil_op op = as_op();
+  if (chip_operator(op, {&tensors_[0], &tensors_[1], &tensors_[2], &tensors_[3]}, output)) return true;
   *reason = presil_error_text();
   if (presil_op_supported(device(index), &op) == PRESIL_EUNSUPPORTED) remember_refusal(index, own, *reason);
   return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An operator that is neither convolution nor product on its way to the chip, which may refuse it.
+// Any operator of presil_op.h on its way to the chip, which may refuse it.
 #pragma once
 #include "ops/chip_ops.h"
 
@@ -25,12 +25,20 @@ class Question {
   void integers(const char* name, c10::IntArrayRef values, int64_t otherwise);
   void real(const char* name, double value);
   void text(const char* name, const char* value);
+  void compute(uint32_t how) { compute_ = how; }  // presil_compute
+  // Steps behind the operator, in the order of the calls: + t, of the output's shape; between two bounds.
+  void add(const at::Tensor& t, c10::ArrayRef<int> order = {});
+  void clamp(double low, double high);
 
   // Launches it: true. False: *reason says why not. A chip that refuses what it was asked wherever the operands lie is
   // not asked again.
   bool enqueue(const at::Tensor& output, std::string* reason, c10::ArrayRef<int> order = {});
+  // Whether the chip would take it, wherever the operands lie.
+  bool ask(const at::Tensor& output, std::string* reason, c10::ArrayRef<int> order = {});
 
  private:
+  bool finish(const at::Tensor& output, std::string* reason, c10::ArrayRef<int> order);
+  presil_op as_op() const;
   bool describe(presil_operand& to, const char* name, const at::Tensor& t, c10::ArrayRef<int> order, bool written);
   std::string key() const;
 
@@ -41,8 +49,9 @@ class Question {
   presil_operand output_{};
   std::array<presil_attribute, 8> attributes_{};
   std::array<int64_t, 32> integers_{};
+  std::array<presil_step, 4> steps_{};
   double real_ = 0;
-  uint32_t input_count_ = 0, attribute_count_ = 0, integer_count_ = 0;
+  uint32_t input_count_ = 0, attribute_count_ = 0, integer_count_ = 0, step_count_ = 0, compute_ = 0;
   const char* wrong_ = nullptr;  // why it can't be asked
 };
 
