@@ -157,16 +157,18 @@ def test_names_are_text(long):
 
 
 @in_a_browser
-def test_it_is_as_wide_as_the_window(written, long):
+@pytest.mark.parametrize("kind", ["written", "long"])
+def test_it_is_as_wide_as_the_window(kind, request):
     """Also with names without end: then the figures are where they can be seen."""
+    made = request.getfixturevalue(kind)
+    made = made() if kind == "written" else made
     told = """const ends = [...document.querySelectorAll('#layers th')].map(h => h.getBoundingClientRect().right);
       document.title = document.documentElement.scrollWidth + ' ' + innerWidth + ' ' + Math.max(...ends);"""
-    for page_of in (written(), long):
-        for width in (390, 1200):
-            document = opened(page_of, script=told, options=[f"--window-size={width},900"])
-            whole, window, end = map(float, re.search(r"<title>(\S+) (\S+) (\S+)</title>", document).groups())
-            assert whole <= window, f"at {width} pixels"
-            assert end <= window or width < 1000, f"the last column ends at {end}"
+    for width in (390, 1200):
+        document = opened(made, script=told, options=[f"--window-size={width},900"])
+        whole, window, end = map(float, re.search(r"<title>(\S+) (\S+) (\S+)</title>", document).groups())
+        assert whole <= window, f"at {width} pixels"
+        assert end <= window or width < 1000, f"the last column ends at {end}"
 
 
 @in_a_browser
