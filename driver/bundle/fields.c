@@ -64,6 +64,49 @@ static const bundle_field difference_rows[] = {
 static const bundle_fields difference_fields = {"difference", sizeof(presil_bundle_difference), COUNT(difference_rows),
                                                 difference_rows, NULL};
 
+static const bundle_field operand_rows[] = {
+    ROW(presil_bundle_operand, 1, BUNDLE_TEXT, name),         ROW(presil_bundle_operand, 2, BUNDLE_TEXT, dtype),
+    ROW(presil_bundle_operand, 3, BUNDLE_U64, data),          ROW(presil_bundle_operand, 4, BUNDLE_U64, packed),
+    ARRAY(presil_bundle_operand, 5, BUNDLE_I64, shape, ndim), ARRAY(presil_bundle_operand, 6, BUNDLE_I64, stride, ndim),
+};
+static const char *operand_wrong(const void *value) {
+    const presil_bundle_operand *t = value;
+    return t->ndim && (!t->shape || !t->stride) ? "an operand with a shape or with strides, not both" : NULL;
+}
+static const bundle_fields operand_fields = {"operand", sizeof(presil_bundle_operand), COUNT(operand_rows),
+                                             operand_rows, operand_wrong};
+
+static const bundle_field attribute_rows[] = {
+    ROW(presil_bundle_attribute, 1, BUNDLE_TEXT, name),
+    ARRAY(presil_bundle_attribute, 2, BUNDLE_I64, integers, integer_count),
+    ARRAY(presil_bundle_attribute, 3, BUNDLE_U64, reals, real_count),
+    ROW(presil_bundle_attribute, 4, BUNDLE_TEXT, text),
+};
+static const bundle_fields attribute_fields = {"attribute", sizeof(presil_bundle_attribute), COUNT(attribute_rows),
+                                               attribute_rows, NULL};
+
+static const bundle_field step_rows[] = {
+    ROW(presil_bundle_step, 1, BUNDLE_TEXT, kind),      ROW(presil_bundle_step, 2, BUNDLE_I64, input),
+    ROW(presil_bundle_step, 3, BUNDLE_U64, scale_bits), ROW(presil_bundle_step, 4, BUNDLE_U64, low_bits),
+    ROW(presil_bundle_step, 5, BUNDLE_U64, high_bits),  ROW(presil_bundle_step, 6, BUNDLE_I64, zero_point),
+    ROW(presil_bundle_step, 7, BUNDLE_I64, int_low),    ROW(presil_bundle_step, 8, BUNDLE_I64, int_high),
+};
+static const bundle_fields step_fields = {"step", sizeof(presil_bundle_step), COUNT(step_rows), step_rows, NULL};
+
+static const bundle_field asked_rows[] = {
+    ROW(presil_bundle_asked, 1, BUNDLE_U64, present),
+    ROW(presil_bundle_asked, 2, BUNDLE_TEXT, kind),
+    ROW(presil_bundle_asked, 3, BUNDLE_U64, compute),
+    ROW(presil_bundle_asked, 4, BUNDLE_U64, tiling),
+    GROUPS(presil_bundle_asked, 5, "inputs", inputs, input_count, &operand_fields),
+    GROUPS(presil_bundle_asked, 6, "outputs", outputs, output_count, &operand_fields),
+    GROUPS(presil_bundle_asked, 7, "attributes", attributes, attribute_count, &attribute_fields),
+    GROUPS(presil_bundle_asked, 8, "steps", steps, step_count, &step_fields),
+    ARRAY(presil_bundle_asked, 9, BUNDLE_BYTES, bias, bias_bytes),
+    ARRAY(presil_bundle_asked, 10, BUNDLE_BYTES, scale, scale_bytes),
+};
+static const bundle_fields asked_fields = {"asked", sizeof(presil_bundle_asked), COUNT(asked_rows), asked_rows, NULL};
+
 /* ---- records */
 static const bundle_field chip_rows[] = {
     ROW(presil_bundle_chip, 1, BUNDLE_TEXT, chip),
@@ -112,6 +155,11 @@ static const bundle_field launch_rows[] = {
     ROW(presil_bundle_launch, 21, BUNDLE_MEMORY, expected),
     GROUPS(presil_bundle_launch, 22, "labels", labels, label_count, &pair_fields),
     GROUPS(presil_bundle_launch, 23, "tensors", tensors, tensor_count, &tensor_fields),
+    {.tag = 24,
+     .kind = BUNDLE_GROUP,
+     .offset = offsetof(presil_bundle_launch, asked),
+     .group = &asked_fields,
+     .name = "asked"},
 };
 static const bundle_fields launch_fields = {"LAUNCH", sizeof(presil_bundle_launch), COUNT(launch_rows), launch_rows,
                                             NULL};

@@ -468,6 +468,12 @@ int presil_bundle_put_launch(presil_bundle_group *group, const presil_bundle_lau
         if (l.tensors[i].ndim && (!l.tensors[i].shape || !l.tensors[i].stride))
             return bundle_fail(PRESIL_EINVAL, "tensor %u has no shape or no strides", i);
     }
+    for (uint32_t i = 0; i < l.asked.input_count + l.asked.output_count && l.asked.present; i++) {
+        const uint32_t inputs = l.asked.input_count;
+        const presil_bundle_operand *t = i < inputs ? &l.asked.inputs[i] : &l.asked.outputs[i - inputs];
+        if (t->ndim && (!t->shape || !t->stride))
+            return bundle_fail(PRESIL_EINVAL, "asked: operand %u has no shape or no strides", i);
+    }
     (void)pthread_mutex_lock(&group->writer->lock);
     status = put_launch(group, &l);
     (void)pthread_mutex_unlock(&group->writer->lock);

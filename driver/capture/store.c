@@ -217,13 +217,6 @@ int store_chip(presil_bundle_writer *writer, presil_device *device, const presil
 }
 
 /* ---- the launch */
-/* As PyTorch prints it. */
-static const char *dtype_name(uint32_t dtype) {
-    static const char *const names[] = {"int8",    "bfloat16", "float32",       "int32",       "uint8", "int16",
-                                        "float16", "int4",     "float8_e4m3fn", "float8_e5m2", "int64"};
-    return dtype < sizeof names / sizeof *names ? names[dtype] : "unknown";
-}
-
 static int put_commands(presil_bundle_group *group, const presil_capture_launch *launch, presil_bundle_id *out) {
     uint64_t bytes = 0;
     int status = launch->commands(launch, NULL, &bytes);
@@ -252,11 +245,14 @@ int store_launch(presil_bundle_group *group, const presil_capture_launch *launch
                                             .ndim = t->tensor.ndim,
                                             .written = t->written != 0};
         const uint32_t bits = presil_dtype_bits(t->tensor.dtype);
-        tensors[i].dtype = dtype_name(t->tensor.dtype);
+        tensors[i].dtype = capture_dtype(t->tensor.dtype);
         tensors[i].element_bytes = bits / 8; /* int4: 0, so that a reader without element_bits leaves it alone */
         if (bits % 8) tensors[i].element_bits = (uint16_t)bits;
     }
+    presil_bundle_asked asked = {.present = 0};
+    if (!asked_make(launch, &asked)) status = PRESIL_EHOSTMEM;
     const presil_bundle_launch record = {.size = sizeof record,
+                                         .asked = asked,
                                          .mode = launch->mode,
                                          .launch = launch->launch,
                                          .label = launch->label,
@@ -278,7 +274,8 @@ int store_launch(presil_bundle_group *group, const presil_capture_launch *launch
                                          .tensors = tensors,
                                          .label_count = labels->count,
                                          .tensor_count = launch->tensor_count};
-    status = presil_bundle_put_launch(group, &record);
+    if (!status) status = presil_bundle_put_launch(group, &record);
+    asked_free(&asked);
     free(tensors);
     return status;
 }

@@ -37,6 +37,10 @@ int store_memory(presil_bundle_group *group, const presil_capture_launch *launch
 int store_copy(presil_bundle_group *group, const capture_copy *copy, const presil_bundle_memory **out);
 int store_launch(presil_bundle_group *group, const presil_capture_launch *launch, const presil_bundle_memory *reads,
                  const presil_bundle_memory *expected, const capture_labels *labels);
+/* What was asked, in the words of a bundle, for store_launch(): freed by asked_free(). false: no host memory. */
+bool asked_make(const presil_capture_launch *launch, presil_bundle_asked *out);
+void asked_free(presil_bundle_asked *asked);
+const char *capture_dtype(uint32_t dtype); /* as PyTorch prints it */
 int store_result(presil_bundle_group *group, const presil_capture_launch *launch, const presil_report *report,
                  const presil_names *names, const presil_bundle_memory *expected, const presil_bundle_memory *writes);
 

@@ -94,9 +94,10 @@ static void item_free(work_item *item) {
     if (item->kind == ITEM_LAUNCH) {
         if (item->list)
             presil_list_drop(item->list);
-        else if (!presil_capture_took(item->stream->device, item->plan))
+        else if (!presil_capture_took(item->stream->device, item->plan)) {
             item->stream->device->chip_ops->plan_free(item->plan);
-        if (!item->list) presil_tensors_drop(item->tensors);
+            presil_tensors_drop(item->tensors);
+        }
         presil_layouts_drop(item->layouts);
     }
     if (item->kind == ITEM_COPY) {

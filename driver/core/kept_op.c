@@ -29,7 +29,8 @@ static const char *put_text(room *r, const char *text) { return put(r, text, tex
 struct kept_weights {
     atomic_int references;
     atomic_bool replaced;
-    void *weight, *bias;
+    presil_weights_desc desc; /* with what is below, in its own order of dimensions */
+    void *weight, *bias;      /* weight NULL: its values did not stay */
     float *scale;
     int64_t stride[4]; /* of the operand */
 };
@@ -49,7 +50,7 @@ static void copy_weight(const presil_weights_desc *d, uint8_t *to, size_t elemen
     }
 }
 
-kept_weights *presil_keep_weights(const presil_weights_desc *d) {
+kept_weights *presil_keep_weights(const presil_weights_desc *d, bool values) {
     const size_t element = presil_dtype_bits(d->weight_dtype) / 8, outputs = (size_t)d->shape[0] * sizeof(float);
     const int64_t pixel = d->shape[1], row = d->shape[3] * pixel, kernel = d->shape[2] * row;
     kept_weights *w = calloc(1, sizeof *w);
@@ -57,16 +58,21 @@ kept_weights *presil_keep_weights(const presil_weights_desc *d) {
     atomic_init(&w->references, 1);
     atomic_init(&w->replaced, false);
     memcpy(w->stride, (const int64_t[4]){kernel, row, pixel, 1}, sizeof w->stride);
-    w->weight = malloc((size_t)(d->shape[0] * kernel) * element);
+    w->weight = values ? malloc((size_t)(d->shape[0] * kernel) * element) : NULL;
     w->bias = d->bias ? malloc(outputs) : NULL;
     w->scale = d->scale ? malloc(outputs) : NULL;
-    if (!w->weight || !w->bias != !d->bias || !w->scale != !d->scale) {
+    if (!w->weight != !values || !w->bias != !d->bias || !w->scale != !d->scale) {
         presil_kept_weights_drop(w);
         return NULL;
     }
-    copy_weight(d, w->weight, element);
+    if (values) copy_weight(d, w->weight, element);
     if (d->bias) memcpy(w->bias, d->bias, outputs);
     if (d->scale) memcpy(w->scale, d->scale, outputs);
+    w->desc = *d;
+    w->desc.weight = w->weight;
+    w->desc.bias = w->bias;
+    w->desc.scale = w->scale;
+    memcpy(w->desc.stride, (const int64_t[4]){kernel, 1, row, pixel}, sizeof w->desc.stride);
     return w;
 }
 
@@ -160,6 +166,8 @@ bool presil_kept_op_outdated(const kept_op *op) { return op->weights && atomic_l
 
 const presil_op *presil_kept_op_get(const kept_op *op) { return &op->op; }
 
+const presil_weights_desc *presil_kept_op_weights(const kept_op *op) { return op->weights ? &op->weights->desc : NULL; }
+
 int presil_kept_op_compute(const kept_op *kept, const uint8_t *memory, presil_daddr base, const void *const *laid,
                            presil_reference **out, char *text, size_t bytes) {
     presil_operand inputs[PRESIL_OP_INPUTS];
@@ -174,7 +182,7 @@ int presil_kept_op_compute(const kept_op *kept, const uint8_t *memory, presil_da
             call.inputs[i] = laid[i];
             continue;
         }
-        if (!inputs[i].weights || !kept->weights) {
+        if (!inputs[i].weights || !kept->weights || !kept->weights->weight) {
             (void)snprintf(text, bytes, "what its packed %s was packed from is not known: pack it in mode VERIFY",
                            inputs[i].name);
             return PRESIL_EUNSUPPORTED;

@@ -8,6 +8,7 @@
 #include "device.h"
 #include "device_memory.h"
 #include "fail.h"
+#include "kept_op.h"
 #include "life.h"
 #include "model.h"
 #include "queue.h"
@@ -74,8 +75,9 @@ static int write_time(const presil_capture_launch *launch, presil_daddr address,
 /* ---- commands that stay */
 struct presil_kept_launch {
     presil_device *device;
-    presil_list *list; /* a reference; NULL: the plan is ours */
+    presil_list *list; /* a reference; NULL: plan and tensors are ours */
     const presil_plan *plan;
+    launch_tensors *tensors;
 };
 
 static presil_kept_launch *keep(const presil_capture_launch *launch) {
@@ -83,7 +85,7 @@ static presil_kept_launch *keep(const presil_capture_launch *launch) {
     capture_state *c = &now->device->capture;
     presil_kept_launch *kept = malloc(sizeof *kept);
     if (!kept) return NULL;
-    *kept = (presil_kept_launch){c->device, c->item->list, c->plan};
+    *kept = (presil_kept_launch){c->device, c->item->list, c->plan, c->item->list ? NULL : c->item->tensors};
     if (kept->list)
         (void)atomic_fetch_add(&kept->list->references, 1);
     else
@@ -110,6 +112,7 @@ void presil_kept_free(presil_kept_launch *kept) {
         presil_list_drop(kept->list);
     else
         kept->device->chip_ops->plan_free((presil_plan *)(uintptr_t)kept->plan);
+    presil_tensors_drop(kept->tensors);
     presil_device_drop(kept->device);
     free(kept);
 }
@@ -153,6 +156,11 @@ void presil_capture_begin(presil_device *device, const work_item *item, const pr
                                         .scratch = device->run.scratch.base,
                                         .scratch_bytes = device->run.scratch.bytes,
                                         .keep = keep};
+    const kept_op *op = item->tensors ? item->tensors->op : NULL;
+    if (op && !(item->list && presil_kept_op_outdated(op))) {
+        c->launch.asked = presil_kept_op_get(op);
+        c->launch.asked_weights = presil_kept_op_weights(op);
+    }
     c->may_write.count = 0;
     c->may_write.lost = false;
     if (info->write_box_count) {

@@ -30,7 +30,7 @@ launch_tensors *presil_tensors_new(const presil_capture_tensor *from, size_t cou
 void presil_capture_begin(presil_device *device, const work_item *item, const presil_plan_info *info,
                           const presil_report *report);
 void presil_capture_expected(presil_device *device);
-/* Once a launch: whether the plan that its item would free is a listener's. */
+/* Once a launch: whether the plan and the tensors that its item would free are a listener's. */
 bool presil_capture_took(presil_device *device, const presil_plan *plan);
 /* text: of ERROR_TEXT bytes, of a failed launch; the listener may add to it */
 void presil_capture_end(presil_device *device, const presil_report *report, char *text);

@@ -202,7 +202,6 @@ static void name_operands(presil_capture_tensor *list, size_t *count, const pres
     }
 }
 
-/* For whoever listens; a recorded list may be submitted when somebody does. */
 static kept_op *keep_op(const presil_op *op) {
     kept_weights *kept = NULL;
     for (uint32_t i = 0; i < op->input_count; i++) {
@@ -223,8 +222,8 @@ static launch_tensors *keep_tensors(presil_device *device, const presil_stream *
     size_t count = 0;
     name_operands(list, &count, op->outputs, op->output_count, 1);
     name_operands(list, &count, op->inputs, op->input_count, 0);
-    launch_tensors *tensors = count || compared ? presil_tensors_new(list, count) : NULL;
-    if (tensors && compared) tensors->op = keep_op(op);
+    launch_tensors *tensors = presil_tensors_new(list, count);
+    if (tensors) tensors->op = keep_op(op);
     return tensors;
 }
 

@@ -67,12 +67,12 @@ static void give_back(const presil_weights *weights, presil_device *device) {
         presil_warn("packed weights: %s", presil_error_text());
 }
 
-/* For mode VERIFY without an executor, which has nothing else to compare with; without host memory for it launches are
- * not compared. */
+/* Values for mode VERIFY without an executor, which has nothing else to compare with; without host memory for it
+ * launches are not compared. Bias and scale for whoever listens (presil_capture.h). */
 static void keep(presil_weights *weights, const presil_weights_desc *d) {
     const presil_device *device = weights->device;
     const bool wanted = !device->limits.has_executor && atomic_load(&device->mode) == PRESIL_MODE_VERIFY;
-    presil_kept_weights_replace(&weights->kept, wanted ? presil_keep_weights(d) : NULL);
+    presil_kept_weights_replace(&weights->kept, presil_keep_weights(d, wanted));
 }
 
 static presil_weights_desc without_pointers(presil_weights_desc d) {

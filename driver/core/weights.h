@@ -19,7 +19,7 @@ struct presil_weights {
     bool only_asked;          /* nothing is packed: PRESIL_ONLY_ASK */
     bool has_bias, has_scale; /* the layout has a place for them */
     presil_weights_desc desc; /* as packed, without pointers */
-    kept_weights *kept;       /* what was packed; NULL: not known */
+    kept_weights *kept;       /* what was packed; NULL: no host memory */
 };
 
 void presil_weights_drop(presil_weights *weights);

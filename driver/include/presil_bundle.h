@@ -103,6 +103,45 @@ typedef struct {
     uint16_t element_bits; /* 4: two elements in a byte, the first below, and element_bytes is 0; else 0 */
 } presil_bundle_tensor;
 
+/* What was asked of the chip, as presil_op.h says it, in names: one operator. Bits: of an fp32 (of a double in
+ * presil_bundle_attribute.reals), so that infinities and NaNs are what they were. */
+typedef struct {
+    const char *name;              /* "input", "weight", "output" */
+    const char *dtype;             /* as of presil_bundle_tensor; int4 too */
+    presil_daddr data;             /* of element 0, 0, ...; packed: of the packed bytes */
+    const int64_t *shape, *stride; /* ndim each; strides in elements, of a packed one: anything */
+    uint32_t ndim, packed;         /* packed 1: by the chip, in an order of its own */
+} presil_bundle_operand;
+
+typedef struct {
+    const char *name;
+    const int64_t *integers; /* integer_count */
+    const uint64_t *reals;   /* real_count: bits */
+    const char *text;
+    uint32_t integer_count, real_count;
+} presil_bundle_attribute;
+
+typedef struct {
+    const char *kind; /* "scale", "add", "clamp", "quantize" */
+    int32_t input;    /* number among the inputs; -1: none */
+    uint32_t scale_bits, low_bits, high_bits;
+    int32_t zero_point, int_low, int_high;
+} presil_bundle_step;
+
+typedef struct {
+    uint32_t present;         /* 0: not known; the rest is 0 */
+    uint32_t compute, tiling; /* presil_op */
+    uint32_t reserved0;
+    const char *kind; /* presil_op_name() */
+    const presil_bundle_operand *inputs, *outputs;
+    const presil_bundle_attribute *attributes;
+    const presil_bundle_step *steps;
+    uint32_t input_count, output_count, attribute_count, step_count;
+    const void *bias, *scale; /* of packed weights, one for each output channel, 4 bytes each: fp32 (bias of int8
+                                 products: int32); NULL: none */
+    uint64_t bias_bytes, scale_bytes;
+} presil_bundle_asked;
+
 /* LAUNCH. */
 typedef struct {
     uint32_t size, mode;       /* presil_mode it was run in */
@@ -120,6 +159,7 @@ typedef struct {
     uint32_t label_count, tensor_count;
     presil_daddr scratch; /* memory that it needs only while it runs: it is in none of the lists */
     uint64_t scratch_bytes;
+    presil_bundle_asked asked;
 } presil_bundle_launch;
 
 /* The first byte that is not what it should be. */

@@ -66,6 +66,12 @@ struct presil_capture_launch {
     uint64_t scratch_bytes;
     /* In end(), once: its commands stay, for presil_kept_describe(). NULL: no host memory. */
     presil_kept_launch *(*keep)(const presil_capture_launch *launch);
+    /* The one operator that it is, as it was asked for; NULL: not known (several in one launch, a stored list). Of an
+     * operand with `layout` it is known that the chip packed it, and that the packed bytes begin at `data`: neither
+     * `layout` nor `weights` may be followed. asked_weights: as its packed weights were made, with bias and scale,
+     * without the values; NULL: it has none, or not known. Both until end() returns, or as long as what keep() gave. */
+    const presil_op *asked;
+    const presil_weights_desc *asked_weights;
 };
 
 /* As presil_capture_launch.describe, on any thread, until it is freed: before the device is closed. NULL may be freed.

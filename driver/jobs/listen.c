@@ -140,6 +140,7 @@ static void keep(job *j, const presil_capture_launch *launch) {
     j->kept = launch->keep(launch);
     j->launch = *launch;
     j->launch.label = j->report.label;
+    if (!j->kept) j->launch.asked = NULL, j->launch.asked_weights = NULL;
     j->tensors = malloc(launch->tensor_count * sizeof *j->tensors + 1);
     if (!j->tensors)
         j->launch.tensor_count = 0;

@@ -254,6 +254,24 @@ static int bisect(bisection *b) {
     return v == STOPPED ? b->outcome : tell(b, low, high);
 }
 
+int replay_first_unit(replay *r, presil_list *list, char *unit, size_t bytes, uint64_t *runs) {
+    bisection *b = calloc(1, sizeof *b);
+    if (!b) return replay_fail(EXIT_INTERNAL, "no host memory");
+    *b = (bisection){.r = r, .list = list, .quiet = true};
+    uint64_t low = 0;
+    char name[128] = "";
+    verdict v = presil_list_commands(list, &b->commands) ? CANT_STAND : try(b, b->commands, false);
+    if (v == WRONG) v = choose(b, true);
+    uint64_t high = b->commands;
+    if (v == RIGHT && b->observed) v = narrow(b, &low, &high);
+    if (v == RIGHT && b->observed && high) (void)name_of(b, high - 1, "", name);
+    (void)snprintf(unit, bytes, "%.*s", (int)strcspn(name, ","), name);
+    *runs += b->runs;
+    const int status = v == STOPPED ? b->outcome : EXIT_PASS;
+    free(b);
+    return status;
+}
+
 int replay_bisect(replay *r, uint64_t place) {
     replayed out;
     bisection *b = calloc(1, sizeof *b);

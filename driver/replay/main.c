@@ -25,6 +25,8 @@ static const char usage[] =
     "  --window A:B       with --trace: of one launch, these cycles from its doorbell on\n"
     "  --bisect           of one launch: the first command behind which the chip has something else than the model\n"
     "  --minimize OUT     of one launch that fails: the smallest one that fails in the same way, as a bundle\n"
+    "    --tries N        with at most so many runs (default 2000),\n"
+    "    --seconds S      and in about so many seconds (default 60): what is found until then is written\n"
     "  --export-sv DIR    of one launch: a testbench in SystemVerilog, with memory images and a Makefile\n"
     "    --rtl LIST       with the sources that are named in LIST, one a line\n"
     "    --top MODULE     the chip's top module; default presil_top\n"
@@ -61,6 +63,13 @@ static bool parse_span(const char *text, uint64_t *from, uint64_t *to, uint64_t 
     return end != text && !*end && *text != '-' && !errno && *to >= *from;
 }
 
+static bool parse_count(const char *text, uint64_t *out) {
+    char *end = NULL;
+    errno = 0;
+    *out = strtoull(text, &end, 10);
+    return end != text && !*end && *text != '-' && !errno && *out;
+}
+
 static int bad_value(const char *option, const char *value, const char *expected) {
     return replay_fail(EXIT_USAGE, "--%s %s: %s expected", option, value, expected);
 }
@@ -73,9 +82,15 @@ static int parse(int argc, char **argv, arguments *a) {
         {"build", 1, 0, 'b'},     {"memory", 1, 0, 'y'}, {"trace", 1, 0, 'w'},   {"window", 1, 0, 'c'},
         {"json", 1, 0, 'j'},      {"junit", 1, 0, 'J'},  {"bisect", 0, 0, 'B'},  {"minimize", 1, 0, 'M'},
         {"export-sv", 1, 0, 'e'}, {"rtl", 1, 0, 'r'},    {"top", 1, 0, 'T'},     {"inject", 1, 0, 'i'},
-        {"expect", 1, 0, 'E'},    {"seed", 1, 0, 'd'},   {"help", 0, 0, 'h'},    {0, 0, 0, 0}};
+        {"expect", 1, 0, 'E'},    {"seed", 1, 0, 'd'},   {"tries", 1, 0, 'n'},   {"seconds", 1, 0, 'S'},
+        {"help", 0, 0, 'h'},      {0, 0, 0, 0}};
     static const char *const modes[] = {"rtl", "model", "verify"};
-    *a = (arguments){.mode_name = "rtl", .end = UINT64_MAX, .to_cycle = UINT64_MAX};
+    *a = (arguments){.mode_name = "rtl",
+                     .end = UINT64_MAX,
+                     .to_cycle = UINT64_MAX,
+                     .tries = MINIMIZE_TRIES,
+                     .seconds = MINIMIZE_SECONDS};
+    bool limited = false;
     for (int c; (c = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
         switch (c) {
         case 'l':
@@ -102,6 +117,14 @@ static int parse(int argc, char **argv, arguments *a) {
         case 'i': a->inject = optarg; break;
         case 'E': a->expect = optarg; break;
         case 'd': a->seed = strtoull(optarg, NULL, 0); break;
+        case 'n':
+            if (!parse_count(optarg, &a->tries)) return bad_value("tries", optarg, "a number from 1 on");
+            limited = true;
+            break;
+        case 'S':
+            if (!parse_count(optarg, &a->seconds)) return bad_value("seconds", optarg, "a number from 1 on");
+            limited = true;
+            break;
         case 'h': (void)fputs(usage, stdout); exit(EXIT_PASS);
         default: (void)fputs(usage, stderr); return EXIT_USAGE;
         }
@@ -114,6 +137,8 @@ static int parse(int argc, char **argv, arguments *a) {
     if (a->junit && (a->bisect || a->minimize || a->export_sv))
         return replay_fail(EXIT_USAGE,
                            "--junit is of a replay: neither --bisect, --minimize nor --export-sv go with it");
+    if (limited && !a->minimize)
+        return replay_fail(EXIT_USAGE, "--tries and --seconds are of a search: --minimize OUT is missing");
     if ((a->rtl || a->top) && !a->export_sv)
         return replay_fail(EXIT_USAGE, "--rtl and --top are of a testbench: --export-sv DIR is missing");
     if (a->top && a->top[strspn(a->top, identifier)])

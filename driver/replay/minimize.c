@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The smallest launch that fails in the same way: commands are left out, in runs that halve from try to try, as long as
- * chip and model still part like before; then data are made zero, in parts that halve likewise. Nothing is chosen by
- * chance or by the clock, so that the same file and chip give the same result.
+ * The smallest launch that fails in the same way: its operator with smaller sizes (smaller.c); then commands are left
+ * out, in runs that halve from try to try, as long as chip and model still part like before; then data are made zero,
+ * in parts that halve likewise. Nothing is chosen by chance, and by the clock only where --seconds end it, so that the
+ * same file and chip give the same result.
  */
 #define _POSIX_C_SOURCE 200809L
-#include "replay.h"
+#include "minimize.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,21 +17,6 @@
 #include "presil_debug.h"
 
 enum { SMALLEST = 4 }; /* SMALLEST: bytes that are made zero together at least */
-
-typedef struct {
-    replay *r;
-    presil_list *whole, *list; /* list: the best so far */
-    uint8_t *keep, *trial;     /* of each command */
-    uint64_t commands, kept, runs;
-    presil_bundle_range *ranges; /* what the launch reads, joined; `data` and `original` have their bytes */
-    uint64_t range_count, bytes, filled;
-    uint8_t *data, *original;
-    probed first, now; /* first: how it fails */
-    char kind[256];
-    int outcome;
-    bool stopped;
-    time_t told;
-} reduction;
 
 /* ---- does it fail in the same way? */
 /* Of a text: what stands before its first number, without the launch's name. */
@@ -54,11 +40,19 @@ static int put_data(reduction *m) {
     return EXIT_PASS;
 }
 
-static bool same(reduction *m, presil_list *list) {
+static double now_seconds(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+bool minimize_may_go_on(const reduction *m) {
+    return !m->stopped && m->runs < m->tries && now_seconds() - m->start < m->seconds;
+}
+
+bool minimize_run(reduction *m, presil_list *list) {
     char kind[256];
-    if (m->stopped) return false;
-    m->outcome = put_data(m);
-    if (!m->outcome) m->outcome = replay_probe(m->r, list, &m->now);
+    m->outcome = replay_probe(m->r, list, &m->now);
     m->stopped = m->outcome || replay_stopped;
     m->runs++;
     if (m->stopped || m->now.status != m->first.status) return false;
@@ -66,13 +60,51 @@ static bool same(reduction *m, presil_list *list) {
     return strcmp(kind, m->kind) == 0;
 }
 
-static void tell_progress(reduction *m, bool always) {
+int minimize_renew(reduction *m) {
+    replay *r = m->r;
+    presil_list_destroy(m->whole);
+    m->whole = NULL;
+    if (m->shapes) shape_forget(m->shapes);
+    if (r->a->transport) return EXIT_PASS; /* who serves it is somebody else */
+    const uint64_t chip = r->record->chip;
+    replay_close_chip(r);
+    const int status = replay_open_chip(r, chip);
+    return status ? status : replay_place_scratch(r);
+}
+
+/* The commands whose byte in `keep` is not 0 on a new device, with the data; NULL: all. */
+static int take_list(reduction *m, const uint8_t *keep, presil_list **out) {
+    int status = minimize_renew(m);
+    if (!status) status = m->shapes ? shape_plan(m->shapes, &m->whole) : replay_load(m->r, &m->whole);
+    if (!status) status = put_data(m);
+    *out = m->whole;
+    if (status || !keep || m->kept == m->commands) return status;
+    memcpy(m->cut, keep, m->commands);
+    return presil_list_subset(m->whole, m->cut, out) ? replay_fail(EXIT_INTERNAL, "%s", presil_error_text())
+                                                     : EXIT_PASS;
+}
+
+static bool same(reduction *m, const uint8_t *keep) {
+    presil_list *list = NULL;
+    if (!minimize_may_go_on(m)) {
+        m->limited |= !m->stopped;
+        m->stopped = true;
+        return false;
+    }
+    m->outcome = take_list(m, keep, &list);
+    m->stopped = m->outcome != EXIT_PASS;
+    const bool good = !m->stopped && minimize_run(m, list);
+    if (list != m->whole) presil_list_destroy(list);
+    return good;
+}
+
+void minimize_tell(reduction *m, bool always) {
     const time_t now = time(NULL);
     if (!always && now - m->told < 2) return;
     m->told = now;
     (void)fprintf(stderr,
                   "  %" PRIu64 " runs: %" PRIu64 " of %" PRIu64 " commands, %" PRIu64 " of %" PRIu64 " bytes of data\n",
-                  m->runs, m->kept, m->commands, m->filled, m->bytes);
+                  m->runs, m->kept, m->commands_before, m->filled, m->bytes_before);
 }
 
 /* ---- commands */
@@ -84,22 +116,22 @@ static bool leave_out(reduction *m, uint64_t from, uint64_t count) {
     memset(m->trial + from, 0, count);
     if (memcmp(m->trial, m->keep, m->commands) == 0) return false;
     const int status = presil_list_subset(m->whole, m->trial, &list);
+    presil_list_destroy(list);
     if (status) {
         if (status != PRESIL_EINVAL) m->outcome = replay_fail(EXIT_INTERNAL, "%s", presil_error_text());
         m->stopped |= status != PRESIL_EINVAL;
         return false;
     }
     for (uint64_t i = 0; i < m->commands; i++) kept += m->trial[i] != 0;
-    const bool good = same(m, list), first = m->kept == m->commands;
-    if (good) {
-        presil_list_destroy(m->list);
-        m->list = list;
-        m->kept = kept;
+    const uint64_t before = m->kept;
+    const bool first = before == m->commands;
+    m->kept = kept;
+    const bool good = same(m, m->trial);
+    if (good)
         memcpy(m->keep, m->trial, m->commands);
-    } else {
-        presil_list_destroy(list);
-    }
-    tell_progress(m, good && first);
+    else
+        m->kept = before;
+    minimize_tell(m, good && first);
     return good;
 }
 
@@ -120,13 +152,13 @@ static bool is_zero(const uint8_t *p, uint64_t bytes) { return !bytes || (!*p &&
 static void shrink_data(reduction *m, uint64_t from, uint64_t bytes) {
     if (m->stopped || is_zero(m->data + from, bytes)) return;
     memset(m->data + from, 0, bytes);
-    if (same(m, m->list)) {
+    if (same(m, m->keep)) {
         m->filled -= bytes;
-        tell_progress(m, false);
+        minimize_tell(m, false);
         return;
     }
     memcpy(m->data + from, m->original + from, bytes);
-    tell_progress(m, false);
+    minimize_tell(m, false);
     if (bytes <= SMALLEST) return;
     const uint64_t half = (bytes / 2 + SMALLEST - 1) / SMALLEST * SMALLEST;
     shrink_data(m, from, half);
@@ -181,44 +213,85 @@ static int write_bundle(reduction *m) {
     char error[512] = "";
     presil_bundle_capture *capture = NULL;
     const presil_bundle_capture_options options = {.size = sizeof options, .describe = describe, .context = r};
-    if (presil_set_capture(r->device, NULL, NULL)) return replay_fail(EXIT_INTERNAL, "%s", presil_error_text());
-    if (presil_bundle_capture_open(r->device, r->a->minimize, &options, &capture, error, sizeof error))
-        return replay_fail(EXIT_USAGE, "%s", error);
-    int status = put_data(m);
-    if (!status && !presil_list_submit(m->list, NULL)) (void)!presil_device_synchronize(r->device);
+    presil_list *list = NULL;
+    int status = take_list(m, m->keep, &list);
+    if (status) return status;
+    if (presil_set_capture(r->device, NULL, NULL))
+        status = replay_fail(EXIT_INTERNAL, "%s", presil_error_text());
+    else if (presil_bundle_capture_open(r->device, r->a->minimize, &options, &capture, error, sizeof error))
+        status = replay_fail(EXIT_USAGE, "%s", error);
+    else if (!presil_list_submit(list, NULL))
+        (void)!presil_device_synchronize(r->device);
+    if (list != m->whole) presil_list_destroy(list);
+    if (status) return status;
     if (presil_bundle_capture_close(capture, NULL, error, sizeof error))
         status = replay_fail(EXIT_USAGE, "%s: %s", r->a->minimize, error);
     return status;
 }
 
 static void print_result(const reduction *m) {
+    const arguments *a = m->r->a;
     uint64_t filled = 0;
     for (uint64_t i = 0; i < m->bytes; i++) filled += m->data[i] != 0;
-    (void)printf("%s%" PRIu64 " of %" PRIu64 " commands and %" PRIu64 " of %" PRIu64
-                 " bytes of data (the rest is zero) fail in the same way: %s\n%" PRIu64 " runs; written to %s\n",
-                 m->stopped ? "stopped: " : "", m->kept, m->commands, filled, m->bytes, m->kind, m->runs,
-                 m->r->a->minimize);
+    if (*m->shape) (void)printf("a smaller shape: %s\n", m->shape);
+    (void)fputs(m->stopped ? "stopped: " : "", stdout);
+    if (m->cuts) (void)printf("%" PRIu64 " of %" PRIu64 " commands and ", m->kept, m->commands_before);
+    (void)printf("%" PRIu64 " of %" PRIu64 " bytes of data (the rest is zero) fail in the same way: %s\n", filled,
+                 m->bytes_before, m->kind);
+    if (m->limited)
+        (void)printf("the search ended before nothing could be made smaller: more by --tries (%" PRIu64
+                     ") and --seconds (%" PRIu64 ")\n",
+                     a->tries, a->seconds);
+    (void)printf("%" PRIu64 " runs; written to %s\n", m->runs, a->minimize);
 }
 
-static int minimize(reduction *m) {
-    const char *out = m->r->a->minimize;
-    if (access(out, F_OK) == 0) return replay_fail(EXIT_USAGE, "--minimize %s: that file is there already", out);
-    if (presil_list_commands(m->whole, &m->commands)) return replay_fail(EXIT_USAGE, "%s", presil_error_text());
-    m->keep = malloc(m->commands + 1);
-    m->trial = malloc(m->commands + 1);
-    int status = m->keep && m->trial ? read_data(m) : replay_fail(EXIT_INTERNAL, "no host memory");
+/* How it fails, from all of its commands. */
+static int begin(reduction *m) {
+    const int count = presil_list_commands(m->whole, &m->commands);
+    if (count && count != PRESIL_EUNSUPPORTED) return replay_fail(EXIT_USAGE, "%s", presil_error_text());
+    m->cuts = !count;
+    if (!m->cuts) (void)fprintf(stderr, "  %s: shape and data alone are made smaller\n", presil_error_text());
+    const int status = read_data(m);
     if (status) return status;
-    memset(m->keep, 1, m->commands);
-    m->kept = m->commands;
-    if (presil_list_subset(m->whole, m->keep, &m->list)) return replay_fail(EXIT_USAGE, "%s", presil_error_text());
-    (void)same(m, m->list);
+    m->commands_before = m->kept = m->commands;
+    m->bytes_before = m->bytes;
+    (void)same(m, NULL);
     if (m->stopped) return m->outcome ? m->outcome : replay_fail(EXIT_INTERNAL, "stopped before anything was found");
     m->first = m->now;
     if (!m->first.status)
         return replay_fail(EXIT_USAGE, "the launch is right: chip and model agree, there is nothing to minimize");
     say_kind(&m->first, m->r->record->label, m->kind, sizeof m->kind);
-    tell_progress(m, true);
-    shrink_commands(m);
+    minimize_tell(m, true);
+    return EXIT_PASS;
+}
+
+/* All commands, of the shape that was found. */
+static int take_commands(reduction *m) {
+    m->keep = malloc(m->commands + 1);
+    m->trial = malloc(m->commands + 1);
+    m->cut = malloc(m->commands + 1);
+    if (!m->keep || !m->trial || !m->cut) return replay_fail(EXIT_INTERNAL, "no host memory");
+    memset(m->keep, 1, m->commands);
+    m->kept = m->commands;
+    return EXIT_PASS;
+}
+
+/* Half of the runs and of the time is for the shape. */
+static int minimize(reduction *m) {
+    const arguments *a = m->r->a;
+    const char *out = a->minimize;
+    if (access(out, F_OK) == 0) return replay_fail(EXIT_USAGE, "--minimize %s: that file is there already", out);
+    m->start = now_seconds();
+    m->tries = a->tries / 2 + 1;
+    m->seconds = (double)a->seconds / 2;
+    int status = begin(m);
+    if (!status) status = minimize_shape(m);
+    if (status) return status;
+    m->tries = a->tries;
+    m->seconds = (double)a->seconds;
+    status = m->cuts ? take_commands(m) : EXIT_PASS;
+    if (status) return status;
+    if (m->cuts) shrink_commands(m);
     shrink_data(m, 0, m->bytes);
     if (m->stopped && m->outcome) return m->outcome;
     status = write_bundle(m);
@@ -235,10 +308,11 @@ int replay_minimize(replay *r, uint64_t place) {
     if (!status) status = replay_load(r, &m->whole);
     if (!status) print_chip(r);
     if (!status) status = minimize(m);
-    presil_list_destroy(m->list);
     presil_list_destroy(m->whole);
+    shape_free(m->shapes);
     free(m->keep);
     free(m->trial);
+    free(m->cut);
     free(m->ranges);
     free(m->data);
     free(m->original);

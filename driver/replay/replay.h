@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* replay.h - the parts of presil-replay: arguments and the loop (main.c), one launch (run_launch.c), comparing with
  * what was recorded (compare_writes.c), the first command that differs (bisect.c) and the way of what is wrong from
- * there (way.c), the smallest launch that fails alike (minimize.c), a testbench (export_sv.c), tables and JSON
- * (print.c), JUnit (junit.c). */
+ * there (way.c), the smallest launch that fails alike (minimize.c; smaller.c, of a smaller shape, by operator.h), a
+ * testbench (export_sv.c), tables and JSON (print.c), JUnit (junit.c). */
 #ifndef PRESIL_REPLAY_H
 #define PRESIL_REPLAY_H
 
@@ -24,11 +24,14 @@ enum {
     EXIT_SKIPPED = 77
 };
 
+enum { MINIMIZE_TRIES = 2000, MINIMIZE_SECONDS = 60 }; /* unless --tries, --seconds say otherwise */
+
 typedef struct {
     const char *file, *mode_name, *build, *library, *transport, *trace, *memory_model, *json, *junit, *minimize,
         *export_sv, *rtl, *top;
     const char *inject, *expect;   /* a fault, and what has to come of it */
     uint64_t seed;                 /* of what is drawn */
+    uint64_t tries, seconds;       /* most runs and time of --minimize */
     uint64_t first, end;           /* launches of the file, by their place in it */
     uint64_t from_cycle, to_cycle; /* of the trace */
     uint32_t mode;                 /* presil_mode */
@@ -102,6 +105,13 @@ typedef struct {
     uint8_t *bytes; /* of all ranges, one behind the other */
 } model_writes;
 
+/* What a launch read, as it was: ranges as those of a bundle, their bytes one behind the other. */
+typedef struct {
+    presil_bundle_range *at;
+    uint64_t count, total;
+    uint8_t *bytes; /* NULL: no host memory */
+} kept_reads;
+
 typedef struct {
     const arguments *a;
     presil_bundle_reader *reader;
@@ -116,6 +126,7 @@ typedef struct {
     replayed *out;
     probed *probe;          /* instead of comparing with what was recorded */
     model_writes model;     /* of the probe */
+    kept_reads *reads;      /* of the probe; NULL: not wanted */
     const replayed *before; /* with --inject: the launch without the fault */
 } replay;
 
@@ -125,7 +136,8 @@ void replay_close_chip(replay *r);
 int replay_launch(replay *r, uint64_t place, replayed *out);
 int replay_take(replay *r, uint64_t place, replayed *out); /* record, device, result; until replay_drop() */
 void replay_drop(replay *r);
-int replay_put_memory(replay *r); /* what the launch reads */
+int replay_put_memory(replay *r);          /* what the launch reads */
+int replay_place_scratch(const replay *r); /* where it was, of a device that is opened again */
 int replay_put_bytes(const replay *r, presil_daddr address, const void *bytes, uint64_t count); /* a presil_status */
 int replay_load(replay *r, presil_list **out);
 int replay_probe(replay *r, presil_list *list, probed *out); /* mode VERIFY; a failed launch is EXIT_PASS */
@@ -167,6 +179,9 @@ void way_sort(way *w);
 /* ---- bisect.c, minimize.c, export_sv.c: an exit status */
 int replay_export_sv(replay *r, uint64_t place); /* mode MODEL: no simulator is opened */
 int replay_bisect(replay *r, uint64_t place);
+/* The engine of the first command behind which the list goes wrong, up to the first comma of its name; empty: not known
+ * (the chip can't run a part of a launch, or it is right when it is watched). Adds its runs. Quiet. */
+int replay_first_unit(replay *r, presil_list *list, char *unit, size_t bytes, uint64_t *runs);
 int replay_minimize(replay *r, uint64_t place);
 
 /* ---- junit.c: an exit status */

@@ -36,12 +36,31 @@ static void cover(extent *e, const presil_byte_range *at, uint64_t count) {
     }
 }
 
+static void keep_reads(kept_reads *k, const presil_capture_launch *launch, const presil_capture_bytes *reads) {
+    uint64_t at = 0;
+    free(k->at);
+    free(k->bytes);
+    *k = (kept_reads){.count = reads->count};
+    for (uint64_t i = 0; i < reads->count; i++) k->total += reads->at[i].bytes;
+    k->at = calloc(reads->count + 1, sizeof *k->at);
+    k->bytes = malloc(k->total + 1);
+    bool good = k->at && k->bytes;
+    for (uint64_t i = 0; i < reads->count && good; at += reads->at[i++].bytes) {
+        k->at[i] = (presil_bundle_range){reads->at[i].base, reads->at[i].bytes};
+        good = launch->read(launch, reads->at[i].base, k->bytes + at, reads->at[i].bytes) == PRESIL_OK;
+    }
+    if (good) return;
+    free(k->bytes);
+    k->bytes = NULL;
+}
+
 static int on_begin(void *context, const presil_capture_launch *launch, const presil_capture_bytes *reads) {
     replay *r = context;
     if (r->probe) cover(&r->probe->touched, reads->at, reads->count);
     if (r->probe) cover(&r->probe->touched, launch->may_write, launch->may_write_count);
     const presil_byte_range scratch = {launch->scratch, launch->scratch_bytes};
     if (r->probe) cover(&r->probe->touched, &scratch, scratch.bytes != 0);
+    if (r->probe && r->reads) keep_reads(r->reads, launch, reads);
     return 1;
 }
 
@@ -162,7 +181,7 @@ int replay_put_memory(replay *r) {
 }
 
 /* Where it was: the driver would take memory of which it doesn't know that the launch uses it. */
-static int place_scratch(const replay *r) {
+int replay_place_scratch(const replay *r) {
     const presil_bundle_launch *l = r->record;
     if (!presil_device_place_scratch(r->device, l->scratch, l->scratch_bytes)) return EXIT_PASS;
     return replay_fail(EXIT_USAGE, "launch %llu: the memory that it needs while it runs: %s",
@@ -267,7 +286,7 @@ int replay_take(replay *r, uint64_t number, replayed *out) {
     if (!status) status = find_result(r, number);
     out->recorded = recorded_cycles(r);
     out->recorded_status = r->result ? r->result->status : PRESIL_OK;
-    return status ? status : place_scratch(r);
+    return status ? status : replay_place_scratch(r);
 }
 
 void replay_drop(replay *r) {

@@ -45,6 +45,46 @@ Tensor = struct(
     written=c.c_uint16,
     element_bits=c.c_uint16,
 )
+Operand = struct(
+    "Operand",
+    name=text,
+    dtype=text,
+    data=u64,
+    shape=c.POINTER(i64),
+    stride=c.POINTER(i64),
+    ndim=u32,
+    packed=u32,
+)
+Attribute = struct(
+    "Attribute",
+    name=text,
+    integers=c.POINTER(i64),
+    reals=c.POINTER(u64),
+    text=text,
+    integer_count=u32,
+    real_count=u32,
+)
+Step = struct(
+    "Step",
+    kind=text,
+    input=i32,
+    **dict.fromkeys(("scale_bits", "low_bits", "high_bits"), u32),
+    **dict.fromkeys(("zero_point", "int_low", "int_high"), i32),
+)
+Asked = struct(
+    "Asked",
+    **dict.fromkeys(("present", "compute", "tiling", "reserved0"), u32),
+    kind=text,
+    inputs=c.POINTER(Operand),
+    outputs=c.POINTER(Operand),
+    attributes=c.POINTER(Attribute),
+    steps=c.POINTER(Step),
+    **dict.fromkeys(("input_count", "output_count", "attribute_count", "step_count"), u32),
+    bias=c.c_char_p,
+    scale=c.c_char_p,
+    bias_bytes=u64,
+    scale_bytes=u64,
+)
 Launch = struct(
     "Launch",
     size=u32,
@@ -61,6 +101,9 @@ Launch = struct(
     tensors=c.POINTER(Tensor),
     label_count=u32,
     tensor_count=u32,
+    scratch=u64,
+    scratch_bytes=u64,
+    asked=Asked,
 )
 Difference = struct(
     "Difference", present=u32, expected=u8, found=u8, reserved0=u16, address=u64, bytes=u64, cycle=u64, text=text

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import xxhash
 from torch_presil.bundle import Bundle, Limits
-from torch_presil.bundle.fields import BYTES, COUNTER, DIFFERENCE, KINDS, NAMES, PAIR, RANGES, RECORDS, TENSOR
+from torch_presil.bundle import fields as rows
+from torch_presil.bundle.fields import BYTES, KINDS, NAMES, RANGES, RECORDS
 
 from . import library as lib
 
 PAGE = (lib.ROOT / "docs" / "bundle.md").read_text()
 SOURCE = lib.ROOT / "driver" / "bundle"
+GROUPS = (rows.COUNTER, rows.PAIR, rows.TENSOR, rows.DIFFERENCE, rows.ASKED, rows.OPERAND, rows.ATTRIBUTE, rows.STEP)
 
 
 def block(name: str) -> list:
@@ -63,7 +65,7 @@ def test_a_file_byte_for_byte(tmp_path):
 def test_tables_of_records():
     for fields in RECORDS.values():
         assert table(f"### {fields.name}\n") == expected(fields), fields.name
-    for fields in (COUNTER, PAIR, TENSOR, DIFFERENCE):
+    for fields in GROUPS:
         assert table(f"{fields.name}:") == expected(fields), fields.name
 
 
@@ -82,7 +84,7 @@ def test_c_has_the_same_rows():
         r'|\.tag = (\d+),\s*\.kind = BUNDLE_(\w+),.*?\.name = "(\w+)"',
         re.S,
     )
-    for fields in (*RECORDS.values(), COUNTER, PAIR, TENSOR, DIFFERENCE):
+    for fields in (*RECORDS.values(), *GROUPS):
         text = re.search(rf"{fields.name.lower()}_rows\[\] = \{{(.*?)\n\}};", source, re.S).group(1)
         found = []
         for a, b, c, macro, d, e, f, g, h in row.findall(text):

@@ -6,6 +6,7 @@ import json
 import random
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import xxhash
@@ -54,6 +55,36 @@ TENSOR = st.integers(0, 8).flatmap(
         stride=st.tuples(*[st.integers(-(2**63), 2**63 - 1)] * ndim),
     )
 )
+I64, I32 = st.integers(-(2**63), 2**63 - 1), st.integers(-(2**31), 2**31 - 1)
+OPERAND = st.integers(0, 8).flatmap(
+    lambda ndim: members(
+        name=TEXT,
+        dtype=TEXT,
+        data=U64,
+        packed=st.integers(0, 1),
+        shape=st.tuples(*[I64] * ndim),
+        stride=st.tuples(*[I64] * ndim),
+    )
+)
+ATTRIBUTE = members(name=TEXT, integers=some(I64).map(tuple), reals=some(U64).map(tuple), text=TEXT)
+STEP_NUMBERS = ("input", "zero_point", "int_low", "int_high")
+STEP = members(
+    kind=TEXT,
+    **dict.fromkeys(("scale_bits", "low_bits", "high_bits"), U32),
+    **dict.fromkeys(STEP_NUMBERS, I32),
+)
+LISTED = lambda many: many or ()  # noqa: E731
+ASKED = members(
+    kind=TEXT,
+    compute=U32,
+    tiling=U32,
+    inputs=some(OPERAND).map(LISTED),
+    outputs=some(OPERAND).map(LISTED),
+    attributes=some(ATTRIBUTE).map(LISTED),
+    steps=some(STEP).map(LISTED),
+    bias=st.binary(max_size=40),
+    scale=st.binary(max_size=40),
+)
 DEVICE = st.binary(min_size=400, max_size=400).map(lambda seed: seed * 500)  # 200,000 bytes from BASE on
 RANGES = some(st.tuples(st.integers(0, 199_000), st.one_of(st.integers(0, 900), st.just(70_000))), 6)
 LAUNCH_NUMBERS = ("signature", "macs", "passes", "peak_macs_per_cycle", "descriptors", "segments", "estimate")
@@ -67,8 +98,8 @@ LAUNCH = members(
     expected=st.none() | RANGES,
     labels=LABELS,
     tensors=some(TENSOR),
+    asked=st.none() | ASKED,
 )
-I32 = st.integers(-(2**31), 2**31 - 1)
 DIFFERENCE = members(
     expected=st.integers(0, 255), found=st.integers(0, 255), address=U64, bytes=U64, cycle=U64, text=TEXT
 )
@@ -129,6 +160,33 @@ def put_tensor(t: dict):
     return lib.Tensor(**encoded(rest), shape=shape, stride=stride, ndim=ndim)
 
 
+def put_attribute(a: dict):
+    integers, integer_count = lib.array(lib.i64, a["integers"])
+    reals, real_count = lib.array(lib.u64, a["reals"])
+    tables = dict(integers=integers, integer_count=integer_count, reals=reals, real_count=real_count)
+    return lib.Attribute(**encoded({k: a[k] for k in ("name", "text")}), **tables)
+
+
+def put_operand(t: dict):
+    shape, ndim = lib.array(lib.i64, t["shape"])
+    stride, _ = lib.array(lib.i64, t["stride"])
+    rest = {k: v for k, v in t.items() if k not in ("shape", "stride")}
+    return lib.Operand(**encoded(rest), shape=shape, stride=stride, ndim=ndim)
+
+
+def put_asked(a: dict | None):
+    if a is None:
+        return lib.Asked()
+    inputs, input_count = lib.array(lib.Operand, [put_operand(t) for t in a["inputs"]])
+    outputs, output_count = lib.array(lib.Operand, [put_operand(t) for t in a["outputs"]])
+    attributes, attribute_count = lib.array(lib.Attribute, [put_attribute(t) for t in a["attributes"]])
+    steps, step_count = lib.array(lib.Step, [lib.Step(**encoded(t)) for t in a["steps"]])
+    tables = dict(inputs=inputs, input_count=input_count, outputs=outputs, output_count=output_count)
+    tables |= dict(attributes=attributes, attribute_count=attribute_count, steps=steps, step_count=step_count)
+    rest = {k: a[k] for k in ("kind", "compute", "tiling", "bias", "scale")}
+    return lib.Asked(present=1, **encoded(rest), **tables, bias_bytes=len(a["bias"]), scale_bytes=len(a["scale"]))
+
+
 def put_launch(group, case, launch: dict, results: list, attachments: list) -> None:
     tensors, tensor_count = lib.array(lib.Tensor, [put_tensor(t) for t in launch["tensors"]])
     labels, label_count = lib.array(lib.Pair, lib.pairs(launch["labels"]))
@@ -136,7 +194,9 @@ def put_launch(group, case, launch: dict, results: list, attachments: list) -> N
     memories = {name: put_memory(group, case, launch[name]) for name in ("reads", "expected")}
     rest = {k: launch[k] for k in (*LAUNCH_NUMBERS, "mode", "label")}
     commands = group.block(launch["commands"]) if launch["commands"] else lib.Id()
-    group.put("launch", lib.Launch, **encoded(rest), **tables, **memories, commands=commands)
+    group.put(
+        "launch", lib.Launch, **encoded(rest), **tables, **memories, commands=commands, asked=put_asked(launch["asked"])
+    )
     for result in results:
         put_result(group, case, launch["launch"], result)
     for a in attachments:
@@ -195,6 +255,16 @@ def check_same(found, expected: dict, names) -> None:
     assert {k: getattr(found, k) for k in names} == {k: expected[k] for k in names}
 
 
+def plain(found):
+    """Groups and lists of groups as dictionaries and lists."""
+    match found:
+        case SimpleNamespace():
+            return {k: plain(v) for k, v in vars(found).items()}
+        case (SimpleNamespace(), *_):
+            return [plain(each) for each in found]
+    return found
+
+
 def check_launch(bundle, found, case, expected: dict) -> None:
     check_same(found, expected, (*LAUNCH_NUMBERS, "mode", "label"))
     assert bundle.block(found.commands) == expected["commands"] if expected["commands"] else not found.commands.bytes
@@ -202,6 +272,7 @@ def check_launch(bundle, found, case, expected: dict) -> None:
     check_memory(bundle, found.expected, case, expected["expected"])
     assert {p.key: p.value for p in found.labels} == expected["labels"]
     assert [vars(t) for t in found.tensors] == expected["tensors"]
+    assert plain(found.asked) == (expected["asked"] and {"present": 1, **expected["asked"]})
 
 
 def check_result(bundle, found, case, expected: dict) -> None:

@@ -7,7 +7,7 @@ presil_c_test(fuzz_bundle "test_fuzz_bundle.c;bundle_fixture.c;bundle_bend.c" "p
 
 # presil-replay without its main(), in one process with what bends its bundles
 set(replay ${CMAKE_CURRENT_LIST_DIR}/../../driver/replay)
-set(replay_sources bisect compare_writes export_sv junit minimize print run_launch testbench way)
+set(replay_sources bisect compare_writes export_sv junit minimize operator print run_launch sizes smaller testbench way)
 list(TRANSFORM replay_sources PREPEND ${replay}/)
 list(TRANSFORM replay_sources APPEND .c)
 presil_c_test(fuzz_replay "test_fuzz_replay.c;core_fixture.c;bundle_fixture.c;bundle_bend.c;${replay_sources}"

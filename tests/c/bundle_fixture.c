@@ -130,6 +130,44 @@ static const presil_bundle_range stray[] = {{{FIXTURE_BASE + 64}, 4}, {{FIXTURE_
 static const uint64_t stalls[] = {1, 2, 3, UINT64_MAX, 5, 6}, counted[] = {7, 8};
 static const char log_text[] = "a log\n";
 
+static const presil_bundle_operand asked_inputs[] = {
+    {.name = "input", .dtype = "bfloat16", .data = {FIXTURE_BASE}, .shape = shape, .stride = stride, .ndim = 4},
+    {.name = "weight",
+     .dtype = "bfloat16",
+     .data = {FIXTURE_BASE},
+     .shape = shape,
+     .stride = stride,
+     .ndim = 4,
+     .packed = 1}};
+static const presil_bundle_operand asked_outputs[] = {
+    {.name = "output", .dtype = "int8", .data = {FIXTURE_BASE + 4096}, .shape = flat, .stride = one, .ndim = 1}};
+static const int64_t paddings[] = {1, -1};
+static const uint64_t epsilons[] = {0x3ee4f8b588e368f1};
+static const presil_bundle_attribute attributes[] = {{.name = "padding", .integers = paddings, .integer_count = 2},
+                                                     {.name = "epsilon", .reals = epsilons, .real_count = 1},
+                                                     {.name = "function", .text = "add"}};
+static const presil_bundle_step steps[] = {
+    {.kind = "clamp", .input = -1, .high_bits = 0x7f800000},
+    {.kind = "quantize", .input = -1, .zero_point = -3, .int_low = -128, .int_high = 127}};
+static const float biases[] = {1, -2, 3};
+
+static presil_bundle_asked asked_of(uint64_t number) {
+    if (number % 2) return (presil_bundle_asked){.present = 0};
+    return (presil_bundle_asked){.present = 1,
+                                 .compute = 2,
+                                 .kind = "conv",
+                                 .inputs = asked_inputs,
+                                 .outputs = asked_outputs,
+                                 .attributes = attributes,
+                                 .steps = steps,
+                                 .input_count = 2,
+                                 .output_count = 1,
+                                 .attribute_count = 3,
+                                 .step_count = 2,
+                                 .bias = biases,
+                                 .bias_bytes = sizeof biases};
+}
+
 static presil_bundle_launch launch_of(uint64_t number) {
     return (presil_bundle_launch){.size = sizeof(presil_bundle_launch),
                                   .mode = PRESIL_MODE_VERIFY,
@@ -147,7 +185,8 @@ static presil_bundle_launch launch_of(uint64_t number) {
                                   .labels = labels,
                                   .tensors = tensors,
                                   .label_count = 3,
-                                  .tensor_count = 3};
+                                  .tensor_count = 3,
+                                  .asked = asked_of(number)};
 }
 
 static presil_bundle_result result_of(uint64_t number) {
@@ -266,6 +305,29 @@ static void check_tensors(const presil_bundle_launch *l) {
     }
 }
 
+/* version1.presil is of before there was one. */
+static void check_asked(const presil_bundle_asked *a, const presil_bundle_asked *e) {
+    if (!a->present || !e->present) return;
+    assert_string_equal(a->kind, e->kind);
+    assert_int_equal(a->compute, e->compute);
+    assert_int_equal(a->input_count, e->input_count);
+    for (uint32_t i = 0; i < e->input_count; i++) {
+        assert_string_equal(a->inputs[i].name, e->inputs[i].name);
+        assert_int_equal(a->inputs[i].packed, e->inputs[i].packed);
+        assert_memory_equal(a->inputs[i].stride, e->inputs[i].stride, 8 * e->inputs[i].ndim);
+    }
+    assert_int_equal(a->attribute_count, e->attribute_count);
+    assert_memory_equal(a->attributes[0].integers, paddings, sizeof paddings);
+    assert_memory_equal(a->attributes[1].reals, epsilons, sizeof epsilons);
+    assert_string_equal(a->attributes[2].text, "add");
+    assert_int_equal(a->step_count, e->step_count);
+    assert_int_equal(a->steps[0].high_bits, e->steps[0].high_bits);
+    assert_int_equal(a->steps[1].zero_point, e->steps[1].zero_point);
+    assert_int_equal(a->bias_bytes, e->bias_bytes);
+    assert_memory_equal(a->bias, e->bias, e->bias_bytes);
+    assert_int_equal(a->scale_bytes, 0);
+}
+
 static void check_launch(presil_bundle_reader *r, uint64_t number, int small) {
     const presil_bundle_launch *l, e = launch_of(number);
     presil_bundle_range reads[2], writes[1];
@@ -289,6 +351,7 @@ static void check_launch(presil_bundle_reader *r, uint64_t number, int small) {
         assert_string_equal(l->labels[i].value, labels[i].value);
     }
     check_tensors(l);
+    check_asked(&l->asked, &e.asked);
     presil_bundle_free(l);
 }
 

@@ -515,6 +515,9 @@ static void operands_of_any_kind(void **state) {
             assert_memory_equal(t->shape, in.shape, sizeof in.shape);
             assert_memory_equal(t->stride, in.stride, sizeof in.stride);
         }
+        assert_string_equal(l->asked.kind, "elementwise");
+        assert_string_equal(l->asked.inputs[0].dtype, dtypes[dtype].name);
+        assert_string_equal(l->asked.attributes[0].text, "neg");
         char text[128];
         const uint64_t last = at.value + 4096 + presil_dtype_bits(dtype) * 24 / 8 - 1;
         presil_bundle_coordinate(l, (presil_daddr){last}, text, sizeof text);
@@ -552,6 +555,7 @@ int main(void) {
         cmocka_unit_test(same_cycles_on_the_rtl),
         cmocka_unit_test(refused_launches),
         cmocka_unit_test(operands_of_any_kind),
+       
         cmocka_unit_test(without_shared_libraries),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -127,6 +127,8 @@ typedef struct {
 
 static void begin(session *s, const char *mode_name, uint32_t mode) {
     *s = (session){.a = {.file = "bent.presil", .mode = mode, .mode_name = mode_name, .build = "soft"}, .runs = 1};
+    s->a.tries = MINIMIZE_TRIES;
+    s->a.seconds = MINIMIZE_SECONDS;
     s->r.a = &s->a;
 }
 

@@ -51,6 +51,48 @@ TENSOR = Fields(
         *numbers(7, "written", "element_bits", bits=16),
     ),
 )
+OPERAND = Fields(
+    "operand",
+    (
+        *texts(1, "name", "dtype"),
+        *numbers(3, "data"),
+        *numbers(4, "packed", bits=32),
+        Field(5, I64, "shape", array=True),
+        Field(6, I64, "stride", array=True),
+    ),
+)
+ATTRIBUTE = Fields(
+    "attribute",
+    (
+        *texts(1, "name"),
+        Field(2, I64, "integers", array=True),
+        Field(3, U64, "reals", array=True),
+        *texts(4, "text"),
+    ),
+)
+STEP = Fields(
+    "step",
+    (
+        *texts(1, "kind"),
+        Field(2, I64, "input", bits=32),
+        *numbers(3, "scale_bits", "low_bits", "high_bits", bits=32),
+        *(Field(6 + i, I64, name, bits=32) for i, name in enumerate(("zero_point", "int_low", "int_high"))),
+    ),
+)
+ASKED = Fields(
+    "asked",
+    (
+        *numbers(1, "present", bits=32),
+        *texts(2, "kind"),
+        *numbers(3, "compute", "tiling", bits=32),
+        Field(5, GROUP, "inputs", many=True, group=OPERAND),
+        Field(6, GROUP, "outputs", many=True, group=OPERAND),
+        Field(7, GROUP, "attributes", many=True, group=ATTRIBUTE),
+        Field(8, GROUP, "steps", many=True, group=STEP),
+        Field(9, BYTES, "bias", array=True),
+        Field(10, BYTES, "scale", array=True),
+    ),
+)
 DIFFERENCE = Fields(
     "difference",
     (
@@ -88,6 +130,7 @@ RECORDS = {
             Field(21, MEMORY, "expected"),
             Field(22, GROUP, "labels", many=True, group=PAIR),
             Field(23, GROUP, "tensors", many=True, group=TENSOR),
+            Field(24, GROUP, "asked", group=ASKED),
         ),
     ),
     RESULT: Fields(

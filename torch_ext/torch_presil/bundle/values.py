@@ -15,6 +15,7 @@ from .fields import (
     I64,
     ID,
     MEMORY,
+    OPERAND,
     PAIR,
     RANGES,
     RECORDS,
@@ -189,6 +190,8 @@ def _check(fields: Fields, found: dict) -> None:
         raise BundleError("a label without a key")
     if fields is TENSOR and len(found.get("shape", ())) != len(found.get("stride", ())):
         raise BundleError("a tensor whose shape and strides have different lengths")
+    if fields is OPERAND and len(found.get("shape", ())) != len(found.get("stride", ())):
+        raise BundleError("an operand whose shape and strides have different lengths")
     if fields is RECORDS[ATTACHMENT] and attachment_name_wrong(found.get("name", "")):
         raise BundleError("an attachment's name is no name of a file")
 
