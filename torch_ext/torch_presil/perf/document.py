@@ -6,10 +6,13 @@ torch.presil.chip_names(); what a chip doesn't tell is absent or null.
 
 import math
 
+from torch_presil.perf import proxies
+
 __all__ = ["FORM", "build", "layers", "roof", "totals", "tree", "traffic"]
 
 FORM = 1  # of the document; another number is another meaning
 
+ENERGY = ("products", "memory", "dram")  # picojoule, of proxies.py
 SUMS = ("macs", "cycles", "read_bytes", "write_bytes", "beats", "commands", "fill_drain")
 
 
@@ -28,6 +31,7 @@ def launch_row(report: dict, number: int, start: int, names: dict) -> dict:
         "cycles": report["cycles"],
         "macs": report["macs"],
         "peak": peak,
+        "passes": max(report["passes"], 1),
         "read_bytes": report["read_bytes"],
         "write_bytes": report["write_bytes"],
         "beats": report["read_beats"] + report["write_beats"],
@@ -92,6 +96,8 @@ def merged(launches: list, names: dict, bus: dict | None) -> dict:
     taken = out["beats"] * bus["beat_bytes"] if bus else 0  # a beat that is partly used takes as long as a whole one
     out["bus_share"] = taken / (out["cycles"] * width) if width and out["cycles"] else None
     out["bound"] = bound_of(out["stalls"], names)
+    spent = [launch["energy"] for launch in launches]
+    out["energy"] = {part: sum(e[part] for e in spent) for part in ENERGY}
     # The roofline: products at the array's peak, bytes at the bus's; the launch can't be shorter than either.
     out["array_cycles"], out["bus_cycles"] = array, moved / width if width else None
     out["roof_cycles"] = sum(
@@ -284,6 +290,7 @@ def build(facts: dict, reports: list, events: list, expected: list, extra: dict)
     launches, start = [], 0
     for number, report in enumerate(reports):
         row = launch_row(report, number, start, names)
+        row["energy"] = proxies.energy(row, facts["dtype"], bus and bus["beat_bytes"])
         row["event"] = report["site"] - 1 if 0 < report["site"] <= len(events) else None
         launches.append(row)
         start += row["cycles"]
@@ -297,6 +304,8 @@ def build(facts: dict, reports: list, events: list, expected: list, extra: dict)
         **facts,
         "bus": bus,
         "roof": roof(launches, bus),
+        "area": proxies.area_of(facts["properties"]),
+        "proxies": proxies.constants(),
         "total": total,
         "layers": rows,
         "tree": tree(rows),

@@ -24,7 +24,7 @@ MEMORY = ("latency", "response", "bytes", "bursts", "stall")  # of docs/simulati
 OPTIONS = ("chip", "dtype", "batch", "clock")
 OWN = {"model", "memory", "sweep_dir", "area", "resume", "jobs"}  # of the sweep itself, not of each point
 FIGURES = ("cycles", "seconds", "images_per_second", "images_per_second_with_host", "utilization", "bus_share",
-           "read_bytes", "write_bytes")  # fmt: skip
+           "read_bytes", "write_bytes", "energy")  # fmt: skip
 
 
 def parse(text: str) -> dict:
@@ -178,9 +178,11 @@ def _measure(sweep: Sweep, point: dict, file: Path, running: list) -> str | None
 
 def _row(point: dict, file: Path, area: dict) -> dict:
     document = load(str(file))
-    size = area.get(document["chip"])
+    known = document["area"] and document["area"]["total"]  # the proxy, unless the user says what a chip costs
+    size = area.get(document["chip"]) if area else known
+    figures = {**document["total"], "energy": sum(document["total"]["energy"].values())}
     return {"point": point, "chip": document["chip"], "json": file.name, "area": size, "error": None,
-            **{key: document["total"][key] for key in FIGURES}}  # fmt: skip
+            **{key: figures[key] for key in FIGURES}}  # fmt: skip
 
 
 def pareto(rows: list) -> None:
@@ -236,7 +238,7 @@ def print_table(found: dict, console: Console) -> None:
     table = Table(title="The fewest cycles first", title_justify="left")
     for name in found["axes"]:
         table.add_column(name, justify="right")
-    for name in ("cycles", "a second", "≤ with host", "use", "bus", *(("area", "front") if sized else ())):
+    for name in ("cycles", "a second", "≤ with host", "use", "bus", "energy", *(("area", "front") if sized else ())):
         table.add_column(name, justify="right", no_wrap=True)
     share = lambda v: "" if v is None else f"{100 * v:.1f} %"
     count = lambda v: "" if v is None else f"{v:,.1f}"
@@ -247,7 +249,7 @@ def print_table(found: dict, console: Console) -> None:
         )
         table.add_row(*row["point"].values(), cycles, count(row["images_per_second"]),
                       count(row["images_per_second_with_host"]), share(row["utilization"]), share(row["bus_share"]),
-                      *more)  # fmt: skip
+                      "" if row["energy"] is None else f"{1e-9 * row['energy']:,.4f} mJ", *more)  # fmt: skip
     console.print(table)
 
 

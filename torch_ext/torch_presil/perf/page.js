@@ -327,6 +327,33 @@ function drawTraffic() {
   at("traffic-note").textContent = "What a layer's tensors hold, and what its launches read and wrote beyond that. " +
     "A launch counts all of its bytes: which tensor was read again, it doesn't tell.";
 }
+const joules = pj => { // of picojoule
+  for (const [limit, unit] of [[1e12, "J"], [1e9, "mJ"], [1e6, "µJ"], [1e3, "nJ"]]) {
+    if (pj >= limit) return (pj / limit).toPrecision(3) + " " + unit;
+  }
+  return pj.toPrecision(3) + " pJ";
+};
+const spent = row => Object.values(row.energy).reduce((a, b) => a + b, 0);
+function drawEnergy() {
+  const kinds = [["products", "products of the array", "var(--works)"],
+    ["memory", "in and out of the chip's memory", "var(--c3)"], ["dram", "DRAM", "var(--c0)"]];
+  const most = Math.max(1, ...data.layers.map(spent));
+  at("energy-note").textContent = `${joules(spent(total))} a forward, by the constants below: they rank layers and ` +
+    "designs, no more. Not in it: clock, leakage, operands inside the array, control, the host.";
+  at("energy-keys").replaceChildren(...kinds.map(([k, text, c]) => key(`${text}: ${joules(total.energy[k])}`, c)));
+  at("energy").replaceChildren(stacked(data.layers.map(r => ({name: r.name, note: joules(spent(r)),
+    parts: kinds.map(([k, text, c]) => [k, r.energy[k] / most, c, () => `${text}: ${joules(r.energy[k])}`])})),
+    at("energy").clientWidth, 15));
+}
+function drawProxies() {
+  const unit = {energy: "pJ", area: "NAND2"};
+  const rows = ["energy", "area"].flatMap(what => Object.entries(data.proxies[what]).filter(([n]) => n !== "source")
+    .map(([n, v]) => [`${what}: ${n}`, `${v} ${unit[what]}`, data.proxies[what].source]));
+  const area = Object.entries(data.area || {}).map(([n, v]) => [`this chip: ${n}`, `${number(v)} NAND2`,
+    "cells after elaboration × the constants"]);
+  table("area", [{name: "what", key: r => r[0], text: true}, {name: "proxy", key: r => r[1]},
+    {name: "from", key: r => r[2], text: true}], [...area, ...rows]);
+}
 function drawHost() {
   const known = total.host_least_cycles !== null;
   at("host-note").textContent = data.host.length ? "In simulated time the host takes none. It has to move its " +
@@ -364,7 +391,8 @@ function drawChip() {
     rows.filter(r => r[1] !== ""));
 }
 
-function draw() { drawTimeline(); drawEngines(); drawStack(); drawRoofline(); drawTraffic(); }
+function draw() { drawTimeline(); drawEngines(); drawStack(); drawRoofline(); drawTraffic();
+  drawEnergy(); }
 head();
 at("timeline-note").textContent = "One launch after the other. An engine's bar is as high as its share of " +
   "working cycles, the bus's " +
@@ -378,6 +406,6 @@ at("q").addEventListener("input", drawLayers);
 at("in").addEventListener("click", () => zoom(.5));
 at("out").addEventListener("click", () => zoom(2));
 at("whole").addEventListener("click", () => show(0, timeline.end));
-draw(); drawLayers(); drawTree(); drawHost(); drawBatches(); drawChip();
+draw(); drawLayers(); drawTree(); drawProxies(); drawHost(); drawBatches(); drawChip();
 let resized;
 addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(draw, 80); });

@@ -59,6 +59,8 @@ def print_document(document: dict, console: Console) -> None:
         )
     if document["host"]:
         console.print(_host_line(total), highlight=False)
+    if total["launches"]:
+        console.print(_proxy_line(document), highlight=False)
     for row in document["batches"][1:]:
         rate = f", {row['images_per_second']:,.1f} a second" if row["images_per_second"] else ""
         console.print(f"Batch {row['batch']}: {row['cycles']:,} cycles{rate}", highlight=False)
@@ -77,6 +79,14 @@ def _host_line(total: dict) -> str:
     )
 
 
+def _proxy_line(document: dict) -> str:
+    parts = document["total"]["energy"]
+    whole = sum(parts.values())
+    shares = ", ".join(f"{name} {100 * value / whole:.0f} %" for name, value in parts.items()) if whole else ""
+    area = f"; area {count(document['area']['total'])} NAND2" if document["area"] else ""
+    return f"As proxies (docs/perf.md): energy {whole * 1e-9:,.4f} mJ ({shares}){area}"
+
+
 def write_csv(document: dict, path: Path) -> None:
     """A line a layer, then a line for what the host did; one column for each cause of each engine."""
     names = document["names"]
@@ -89,13 +99,24 @@ def write_csv(document: dict, path: Path) -> None:
     plain = ["name", "module", "operator", "line", "launches", "macs", "cycles", "utilization", "bound", "read_bytes",
              "write_bytes", "bus_share", "array_cycles", "bus_cycles", "roof_cycles"]  # fmt: skip
     held = ["weights", "inputs", "results"]
+    energy = list(document["total"]["energy"])
     with open(path, "w", newline="") as f:
         out = csv.writer(f)
-        out.writerow(["where", *plain, *(f"{h}_bytes" for h in held), "host_bytes", "host_least_cycles",
+        out.writerow(["where", *plain, *(f"{h}_bytes" for h in held), *(f"energy_{e}_pj" for e in energy), "host_bytes", "host_least_cycles",
                       *(f"{e}.{c}" for e, c in causes)])  # fmt: skip
         for row in document["layers"]:
             stalls = [row["stalls"].get(e, {}).get(c, 0) for e, c in causes]
-            out.writerow(["chip", *(row[p] for p in plain), *(row["tensors"][h] for h in held), "", "", *stalls])
+            out.writerow(["chip", *(row[p] for p in plain), *(row["tensors"][h] for h in held),
+                          *(row["energy"][e] for e in energy), "", "", *stalls])  # fmt: skip
         for row in document["host"]:
             own = [row.get(p, "") for p in plain]
-            out.writerow(["host", *own, "", "", "", row["bytes"], row["least_cycles"], *([""] * len(causes))])
+            out.writerow(
+                [
+                    "host",
+                    *own,
+                    *[""] * (len(held) + len(energy)),
+                    row["bytes"],
+                    row["least_cycles"],
+                    *([""] * len(causes)),
+                ]
+            )
