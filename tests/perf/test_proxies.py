@@ -40,12 +40,8 @@ def test_a_product_costs_by_its_kind(dtype, passes, each):
 
 def test_area_of_cells():
     found = proxies.gates({"$mul_16": 3, "$add_32": 2, "$sub_8": 1, "$dff_16": 4, "$dff_1": 1, "$mux_1024": 9}, 1000)
-    parts = {
-        "multipliers": 3 * A["mul"],
-        "adders": 72 * A["add"],
-        "registers": 65 * A["dff"],
-        "memory": 1000 * A["memory"],
-    }
+    parts = {"multipliers": 3 * A["mul"], "adders": 72 * A["add"], "registers": 65 * A["dff"]}
+    parts["memory"] = 1000 * A["memory"]
     assert found == {**{k: round(v) for k, v in parts.items()}, "total": round(sum(parts.values()))}
 
 

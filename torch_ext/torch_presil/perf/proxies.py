@@ -32,8 +32,8 @@ def gates(cells: dict, memory_bits: int) -> dict:
             bits["mul"] += count
         elif kind in ADDERS or kind in REGISTERS:
             bits["add" if kind in ADDERS else "dff"] += count * width
-    parts = {"multipliers": bits["mul"] * c["mul"], "adders": bits["add"] * c["add"], "registers": bits["dff"] * c["dff"],
-             "memory": memory_bits * c["memory"]}  # fmt: skip
+    parts = {"multipliers": bits["mul"] * c["mul"], "adders": bits["add"] * c["add"]}
+    parts |= {"registers": bits["dff"] * c["dff"], "memory": memory_bits * c["memory"]}
     return {**{name: round(value) for name, value in parts.items()}, "total": round(sum(parts.values()))}
 
 

@@ -102,8 +102,8 @@ def write_csv(document: dict, path: Path) -> None:
     energy = list(document["total"]["energy"])
     with open(path, "w", newline="") as f:
         out = csv.writer(f)
-        out.writerow(["where", *plain, *(f"{h}_bytes" for h in held), *(f"energy_{e}_pj" for e in energy), "host_bytes", "host_least_cycles",
-                      *(f"{e}.{c}" for e, c in causes)])  # fmt: skip
+        out.writerow(["where", *plain, *(f"{h}_bytes" for h in held), *(f"energy_{e}_pj" for e in energy),
+                      "host_bytes", "host_least_cycles", *(f"{e}.{c}" for e, c in causes)])  # fmt: skip
         for row in document["layers"]:
             stalls = [row["stalls"].get(e, {}).get(c, 0) for e, c in causes]
             out.writerow(["chip", *(row[p] for p in plain), *(row["tensors"][h] for h in held),
