@@ -30,8 +30,10 @@ def test_energy_of_a_launch():
         assert total[kind] == pytest.approx(sum(row["energy"][kind] for row in made["launches"]))
 
 
-@pytest.mark.parametrize(("dtype", "passes", "each"), [("int8", 1, E["int8"]), ("bf16", 1, E["bf16"]),
-                                                       ("fp32", 6, 6 * E["bf16"]), ("int8", 4, 4 * E["bf16"])])  # fmt: skip
+@pytest.mark.parametrize(
+    ("dtype", "passes", "each"),
+    [("int8", 1, E["int8"]), ("bf16", 1, E["bf16"]), ("fp32", 6, 6 * E["bf16"]), ("int8", 4, 4 * E["bf16"])],
+)
 def test_a_product_costs_by_its_kind(dtype, passes, each):
     taken = [{**r, "passes": passes} for r in paper.reports()]
     made = paper.made(taken, dtype=dtype)
