@@ -10,7 +10,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 from perf.test_command import MODELS, presil
-from torch_presil.perf import grid, identity
+from torch_presil.perf import configured, grid, identity, proxies
 from torch_presil.perf.command import perf
 
 
@@ -29,7 +29,7 @@ def test_points_are_all_combinations():
 @pytest.mark.parametrize(
     ("text", "says"),
     [("", "was expected"), ("latency", "NAME=VALUE"), ("latency=", "NAME=VALUE"), ("latency=1,1", "that differ"),
-     ("latency=1 latency=2", "given twice"), ("lanes=32,64", "build it"), ("lat=1", "one of latency")],
+     ("latency=1 latency=2", "given twice"), ("wires=32,64", "build it"), ("lat=1", "one of latency")],
 )  # fmt: skip
 def test_what_is_no_grid_is_refused(text, says):
     with pytest.raises(ValueError, match=says):
@@ -155,3 +155,41 @@ def test_what_has_no_effect_is_refused(option, tmp_path):
     done = CliRunner().invoke(perf, ["m.py:m", "--sweep", "latency=1", "--sweep-dir", str(tmp_path), option])
     assert done.exit_code == 2 and f"{option.partition('=')[0]} can't be had of a --sweep" in done.output
     assert CliRunner().invoke(perf, ["m.py:m", "--resume"]).exit_code == 2
+
+
+def test_a_point_of_the_rtl_is_known_by_what_it_is_built_from(identified, monkeypatch):
+    sweep = identified()
+    point = {"latency": "1", "cells": "4"}
+    first, other = sweep.rtl(point), sweep.rtl({**point, "cells": "12"})
+    assert sweep.rtl({"latency": "1"}) is None and first.name == "tiny_cells4" and first.values["lanes"] == 16
+    assert first.key == sweep.rtl(point).key != other.key and sweep.of_point(point)["RTL"] == first.key
+    assert sweep.rtl({"chip": "base", "cells": "4"}).values["lanes"] == 64
+    monkeypatch.setattr(configured, "_of_sources", lambda: "other RTL")
+    assert sweep.rtl(point).key != first.key
+    for wrong in ({"cells": "many"}, {"chip": "nosuch", "cells": "4"}):
+        with pytest.raises(configured.NotBuilt):
+            sweep.rtl(wrong)
+
+
+def test_parameters_of_the_rtl(tmp_path, monkeypatch):
+    """A configuration that no file names is built, runs, and its array is as wide as it says; one that the RTL refuses
+    is told in the RTL's words; neither is built again."""
+    monkeypatch.setenv("PRESIL_CACHE", str(tmp_path / "cache"))
+    call = ["perf", f"{MODELS}:traceable", "--jobs", 2, "--mode", "verify", "--chip", "tiny", "--sweep", "cells=4,6",
+            "--sweep-dir", tmp_path / "s", "--json", tmp_path / "s.json"]  # fmt: skip
+    told = presil(*call, folder=tmp_path, status=4)
+    built, refused = json.loads((tmp_path / "s.json").read_text())["points"]
+    document = json.loads((tmp_path / "s" / built["json"]).read_text())
+    assert document["properties"]["cells"] == 4 and document["problems"] == [] and built["chip"] == "tiny_cells4"
+    assert document["roof"]["peaks"] == [16 * 4 / 2] and all(x["verified"] == 1 for x in document["launches"])
+    assert built["front"] and 1e5 < built["area"] < grid_area("tiny")
+    assert "CELLS = 6: a multiple of 4" in refused["error"] and "can't be built" in refused["error"]
+    assert "built tiny_cells4 in" in told
+    again = presil(*call, "--resume", folder=tmp_path, status=4)
+    assert "cells=4: known" in again and "building tiny_cells4" not in again
+    call[call.index("cells=4,6")] = "cells=4"
+    assert "building" not in presil(*call, folder=tmp_path)
+
+
+def grid_area(name: str) -> float:
+    return proxies.area_of({"chip": "presil", "config": name})["total"]

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from concurrent import futures
 from dataclasses import dataclass, field
@@ -16,12 +17,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from torch_presil.perf import configured
 from torch_presil.perf.compare import load
 
 __all__ = ["Sweep", "parse", "parse_area", "pareto", "points", "print_table", "run", "write_csv"]
 
 MEMORY = ("latency", "response", "bytes", "bursts", "stall")  # of docs/simulation.md
 OPTIONS = ("chip", "dtype", "batch", "clock")
+BUILDING = threading.Lock()
 OWN = {"model", "memory", "sweep_dir", "area", "resume", "jobs"}  # of the sweep itself, not of each point
 FIGURES = ("cycles", "seconds", "images_per_second", "images_per_second_with_host", "utilization", "bus_share",
            "read_bytes", "write_bytes", "energy")  # fmt: skip
@@ -39,10 +42,11 @@ def parse(text: str) -> dict:
             )
         if name in axes:
             raise ValueError(f"--sweep: {name} is given twice")
-        if name not in (*MEMORY, "memory", *OPTIONS):
+        known = (*MEMORY, "memory", *OPTIONS, *configured.parameters())
+        if name not in known:
             raise ValueError(
-                f"--sweep {name}: one of {', '.join((*MEMORY, 'memory', *OPTIONS))} was expected; other RTL is another "
-                f"chip: build it (docs/own-chip.md) and name it by chip=A,B"
+                f"--sweep {name}: one of {', '.join(known)} was expected; other RTL is another chip: build it "
+                f"(docs/own-chip.md) and name it by chip=A,B"
             )
         axes[name] = listed
     if not axes:
@@ -94,6 +98,7 @@ class Sweep:
     at_once: int
     jobs: int
     options: object  # cosim.Options: of the model
+    chip: str = "base"  # of points that name none: what RTL parameters are changed of
     made_by: dict = field(default_factory=dict)
 
     @staticmethod
@@ -112,10 +117,16 @@ class Sweep:
         listed = {name: value if isinstance(value, (tuple, list)) else [value] for name, value in given.items()
                   if name not in OWN}  # fmt: skip
         common = [f"--{name}={one}" for name, values in listed.items() for one in values if one is not None]
+        chip = given.get("chip") or os.environ.get("PRESIL_CHIP") or "base"
+        rtl = [name for name in along if name in configured.parameters()]
+        if rtl and (given.get("transport") or os.environ.get("PRESIL_TRANSPORT", "inproc")) != "inproc":
+            raise ValueError(
+                f"--sweep {', '.join(rtl)}: RTL is built for simulators of this process, --transport inproc"
+            )
         options = Options(given["model"], inputs=tuple(map(parse_input, given["input"])), seed=given["seed"],
                           config=parse_config(given["config"]))  # fmt: skip
         return Sweep(along, given["model"], common, given["memory"], Path(given["sweep_dir"]), sizes,
-                     given["resume"], at_once, total // at_once, options)  # fmt: skip
+                     given["resume"], at_once, total // at_once, options, chip)  # fmt: skip
 
     def identify(self) -> None:
         """Loads the model once: what can't be is found out here, and its files are known."""
@@ -131,8 +142,14 @@ class Sweep:
             "sources": identity.sources(),
         }
 
+    def rtl(self, point: dict) -> configured.Configured | None:
+        """None: a chip that is built. configured.NotBuilt."""
+        values = {name: value for name, value in point.items() if name in configured.parameters()}
+        return configured.of(point.get("chip", self.chip), values) if values else None
+
     def of_point(self, point: dict) -> dict:
-        return {**self.made_by, "point": arguments(point, self.memory)}
+        rtl = self.rtl(point)
+        return {**self.made_by, "point": arguments(point, self.memory), "RTL": rtl and rtl.key}
 
 
 def _stale(sweep: Sweep, point: dict, file: Path) -> str | None:
@@ -158,12 +175,18 @@ def _note(sweep: Sweep, point: dict, file: Path) -> None:
         file.write_text(json.dumps(document, indent=1) + "\n")
 
 
-def _measure(sweep: Sweep, point: dict, file: Path, running: list) -> str | None:
-    """None, or why there is no document."""
+def _measure(sweep: Sweep, point: dict, file: Path, running: list, tell) -> str | None:
+    """None, or why there is no document. tell(text): what is being built."""
     file.unlink(missing_ok=True)
+    environment, more = dict(os.environ), []
+    if rtl := sweep.rtl(point):
+        with BUILDING:  # one at a time: each has a compiler for every processor
+            configured.build(rtl, tell)
+        paths = [str(rtl.folder), *filter(None, environment.get("PRESIL_LIBRARY_PATH", "").split(os.pathsep))]
+        environment["PRESIL_LIBRARY_PATH"], more = os.pathsep.join(paths), [f"--chip={rtl.name}"]
     command = [sys.executable, "-m", "torch_presil.cli", "perf", sweep.model, *sweep.arguments,
-               *arguments(point, sweep.memory), f"--jobs={sweep.jobs}", "--html", "", "--json", str(file)]  # fmt: skip
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+               *arguments(point, sweep.memory), *more, f"--jobs={sweep.jobs}", "--html", "", "--json", str(file)]  # fmt: skip
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     running.append(process)
     out, err = process.communicate()
     running.remove(process)
@@ -176,9 +199,11 @@ def _measure(sweep: Sweep, point: dict, file: Path, running: list) -> str | None
     return None
 
 
-def _row(point: dict, file: Path, area: dict) -> dict:
+def _row(point: dict, file: Path, area: dict, rtl: configured.Configured | None = None) -> dict:
     document = load(str(file))
-    known = document["area"] and document["area"]["total"]  # the proxy, unless the user says what a chip costs
+    known = (
+        rtl.area() if rtl else document["area"] and document["area"]["total"]
+    )  # the proxy, unless the user says what a chip costs
     size = area.get(document["chip"]) if area else known
     figures = {**document["total"], "energy": sum(document["total"]["energy"].values())}
     return {"point": point, "chip": document["chip"], "json": file.name, "area": size, "error": None,
@@ -206,15 +231,23 @@ def run(sweep: Sweep, console: Console) -> dict:
 
     def one(point: dict) -> dict:
         file = sweep.folder / f"{name_of(point)}.json"
-        stale = _stale(sweep, point, file) if sweep.resume and file.exists() else "not measured"
+        try:
+            rtl = sweep.rtl(point)
+            stale = _stale(sweep, point, file) if sweep.resume and file.exists() else "not measured"
+        except configured.NotBuilt as error:
+            return failed(point, str(error))
         why = {None: ": known", "not measured": ""}.get(stale, f": measured again, {stale}")
         tell(f"{name_of(point)}{why}")
-        error = _measure(sweep, point, file, running) if stale else None
+        try:
+            error = _measure(sweep, point, file, running, tell) if stale else None
+        except configured.NotBuilt as refused:
+            error = f"{rtl.name} can't be built: {refused}"
         number = next(done)
         left = f", {(time.monotonic() - started) / number * (len(todo) - number):.0f} s left" if stale else ""
         tell(f"{number}/{len(todo)} done{left}")
-        if error is None:
-            return _row(point, file, sweep.area)
+        return _row(point, file, sweep.area, rtl) if error is None else failed(point, error)
+
+    def failed(point: dict, error: str) -> dict:
         console.print(f"    {error}", style="red", highlight=False)
         return {"point": point, "chip": point.get("chip"), "json": None, "area": None, "error": error,
                 **dict.fromkeys(FIGURES)}  # fmt: skip
