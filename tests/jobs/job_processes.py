@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 
+def spent(pid: int) -> int:
+    """Ticks of processor time."""
+    return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]))
+
+
 def processes() -> list[int]:
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):

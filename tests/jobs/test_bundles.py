@@ -14,7 +14,7 @@ import pytest
 BUILD = Path(os.environ.get("PRESIL_BUILD_DIR", "build/check"))
 SCRIPT = """
 import contextlib, os, signal, sys, time, torch, torch_presil
-from job_processes import processes
+from job_processes import processes, spent
 B, P = torch.backends.presil, torch.presil
 torch.manual_seed(3)
 model = torch.nn.Sequential(torch.nn.Conv2d(8, 24, 3), torch.nn.ReLU()).to(torch.bfloat16).to("presil")
@@ -25,8 +25,10 @@ B.mode = "verify"
 B.jobs = jobs
 if fault == "kill":
     slow = torch.randn(256, 256, dtype=torch.bfloat16).to("presil")
+    idle = {pid: spent(pid) for pid in processes()}
     (slow @ slow).cpu()
-    time.sleep(0.3)
+    while not any(spent(pid) > idle[pid] + 5 for pid in idle):  # one runs it; by its fault it never ends
+        time.sleep(0.01)
     [os.kill(pid, signal.SIGKILL) for pid in processes()]
 try:
     with P.inject(fault) if jobs == 1 else contextlib.nullcontext():
@@ -49,7 +51,7 @@ def run(folder: Path, jobs: int, fault: str, **more) -> str:
             **os.environ,
             "PYTHONPATH": f"{Path(__file__).parent}:{os.environ['PYTHONPATH']}",
             "PRESIL_BUILD": "check",
-            **({"PRESIL_JOB_FAULT": fault} if jobs > 1 and fault != "kill" else {}),
+            **({"PRESIL_JOB_FAULT": "late=0" if fault == "kill" else fault} if jobs > 1 else {}),
             **more,
         },
     )
@@ -101,7 +103,7 @@ def test_text_and_bundle_are_those_of_one_process(fault, tmp_path):
 
 
 def test_a_process_that_was_killed_leaves_a_bundle_that_replays(tmp_path):
-    said = run(tmp_path / "failed", 2, "kill")
+    said = run(tmp_path / "failed", 2, "kill", PRESIL_WATCHDOG="1000000000000")
     assert "ended by signal 9" in said
     status, text = replay(kept(tmp_path / "failed", said))
     assert status == 0 and "equal" in text, text

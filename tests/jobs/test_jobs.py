@@ -267,3 +267,22 @@ def test_cosim_with_jobs_is_cosim():
     assert [{k: v for k, v in row.items() if k not in strip} for row in one["layers"] if row["where"] == "chip"] == [
         {k: v for k, v in row.items() if k not in strip} for row in two["layers"] if row["where"] == "chip"
     ]
+
+
+@pytest.mark.parametrize(("setting", "environment", "jobs"), [(3, None, 3), (1, "1", 1), (3, "1", 3), (1, None, 0)])
+def test_cosim_takes_the_setting_where_no_number_is_given(setting, environment, jobs, monkeypatch):
+    """0: the processors."""
+    from torch_presil import cosim
+
+    monkeypatch.delenv("PRESIL_JOBS", raising=False)
+    if environment:
+        monkeypatch.setenv("PRESIL_JOBS", environment)
+    torch.backends.presil.jobs = setting
+    try:
+        options = cosim.Options(
+            f"{Path(__file__).parent / 'model.py'}:small", jobs=None, baseline=False, check_layers=False
+        )
+        assert cosim.run(options)["total"]["jobs"] == (jobs or _C.processors())
+        assert torch.backends.presil.jobs == setting
+    finally:
+        torch.backends.presil.jobs = 1

@@ -46,8 +46,9 @@ class Options:
     dtype: str = "bf16"
     chip: str | None = None  # None: "base", or what the transport's server has
     mode: str = "rtl"
-    # Processes that run the RTL; with more than one, "rtl" is "verify". 0: the processors; None: the setting, or the
-    # processors where the chip can be had in several processes.
+    # Processes that run the RTL; with more than one, "rtl" is "verify". 0: the processors. None: those of
+    # torch.backends.presil.jobs if that is above 1, else PRESIL_JOBS; without either the processors, where the chip can
+    # be had in several processes, else 1.
     jobs: int | None = 1
     layers: str | None = None
     distinct: bool = False  # of layers with the same geometry only the first, each fed its fp32 input
@@ -413,6 +414,8 @@ def session(options: Options):
     they were, also after an error."""
     _check(options)
     before, jobs = _C.get_mode(), _C.get_jobs()
+    if options.jobs is None and jobs > 1 and not options.alone() and not options.distinct:
+        options.jobs = jobs
     try:
         _C.set_jobs(1)  # until it is about the forward that counts
         with _device(options), reports() as collected:
