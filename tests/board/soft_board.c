@@ -4,8 +4,9 @@
  * its files. It knows no chip: it carries accesses to the library, and lets its clock run until the interrupt, or until
  * the bus is silent.
  *
- * From a seed, which it prints: requests that take a while; interrupts that come late; writes to memory through the
- * mailbox that are held back and change places, as far as mailbox.h allows (nothing but a read or a flush pushes them).
+ * By chance from a seed, which it prints, and from the host's timing: requests that take a while; interrupts that come
+ * late; writes to memory through the mailbox that are held back and change places, as far as mailbox.h allows (nothing
+ * but a read or a flush pushes them).
  * --iommu: the chip reaches what was mapped, at addresses that are not those of the file. What it touches beyond that
  * is counted, and is junk. SIGUSR1, or --lose N[,TIMES]: the link goes, and everything reads 0xffffffff until a reset,
  * which finds memory scrambled. With --lose that is after 1 to 2 N requests and slices of the chip's clock, as the seed
@@ -55,15 +56,19 @@ typedef struct {
   uint8_t* seen;  /* with an IOMMU: memory as the chip sees it */
   uint8_t* pages; /* 1: mapped */
   uint64_t shift; /* of the file: where the first byte of memory is */
-  uint64_t random;
+  uint64_t random, random_losses;
   held_write held[MOST_HELD];
   int held_count;
   bool clocking, signalled, lost, was_lost;
   uint64_t due;        /* of the interrupt, in ns; 0: none */
-  uint64_t until_loss; /* events; 0: not drawn */
+  uint64_t until_loss; /* requests; 0: not drawn */
+  bool in_launch;      /* drawn too: not at the request, but at the next interrupt */
+  bool armed;          /* and that is due */
+  bool interrupted;    /* since the last write to a register */
   int32_t posted_status;
   /* told at the end */
-  uint64_t reads, writes, memory_reads, memory_writes, swapped, overtaken, interrupts_sent, late, resets, losses;
+  uint64_t reads, writes, memory_reads, memory_writes, swapped, overtaken, interrupts_sent, late, resets, losses,
+      counted;
   uint64_t maps, unmaps, mapped, faults, first_fault;
 } board;
 
@@ -82,10 +87,12 @@ static void nap(uint64_t ns) {
   (void)nanosleep(&t, NULL);
 }
 
-static uint32_t pick(board* b, uint32_t below) {
-  b->random = b->random * 6364136223846793005u + 1442695040888963407u;
-  return (uint32_t)(b->random >> 33) % below;
+static uint32_t draw(uint64_t* random, uint32_t below) {
+  *random = *random * 6364136223846793005u + 1442695040888963407u;
+  return (uint32_t)(*random >> 33) % below;
 }
+
+static uint32_t pick(board* b, uint32_t below) { return draw(&b->random, below); }
 
 _Noreturn static void die(const char* what) {
   (void)fprintf(stderr, "soft-board: %s: %s\n", what, strerror(errno));
@@ -206,15 +213,22 @@ static void lose_link(board* b) {
   b->lost = b->was_lost = true;
   b->losses++;
   b->until_loss = 0;
+  b->armed = false;
   (void)printf("link lost\n");
   (void)fflush(stdout);
 }
 
-/* A request, or a slice of the clock. */
-static void count_event(board* b) {
-  if (!b->lose_every || b->lost || b->losses >= b->most_losses) return;
-  if (!b->until_loss) b->until_loss = 1 + pick(b, 2 * b->lose_every);
-  if (--b->until_loss == 0) lose_link(b);
+static void count_request(board* b, uint32_t kind) {
+  if (kind == MAILBOX_READ32) return;
+  b->counted++;
+  if (!b->lose_every || b->lost || b->armed || b->losses >= b->most_losses) return;
+  if (!b->until_loss) {
+    b->until_loss = 1 + draw(&b->random_losses, 2 * b->lose_every);
+    b->in_launch = draw(&b->random_losses, 2);
+  }
+  if (--b->until_loss) return;
+  b->armed = b->in_launch;
+  if (!b->armed) lose_link(b);
 }
 
 /* ---- requests */
@@ -228,7 +242,7 @@ static int32_t reset_chip(board* b, mailbox_entry* e) {
   push_writes(b);
   b->resets++;
   b->posted_status = 0;
-  b->clocking = b->signalled = false;
+  b->clocking = b->signalled = b->interrupted = false;
   b->due = 0;
   e->value = b->was_lost;
   if (b->was_lost) scramble_memory(b);
@@ -240,7 +254,7 @@ static int32_t reset_chip(board* b, mailbox_entry* e) {
 static int32_t serve_one(board* b, mailbox_entry* e, uint8_t* slot) {
   if (e->bytes > MAILBOX_SLOT) return PRESIL_TRANSPORT_EINVAL;
   if (e->kind == MAILBOX_RESET) return reset_chip(b, e);
-  count_event(b);
+  count_request(b, e->kind);
   if (b->lost) return serve_lost(e, slot);
   switch (e->kind) {
     case MAILBOX_READ32:
@@ -252,7 +266,7 @@ static int32_t serve_one(board* b, mailbox_entry* e, uint8_t* slot) {
       b->writes++;
       b->overtaken += (uint64_t)b->held_count;
       b->clocking = true;
-      b->signalled = false;
+      b->signalled = b->interrupted = false;
       return b->ops->write32(b->inner, (uint32_t)e->address, e->value);
     case MAILBOX_MEM_READ:
       push_writes(b);
@@ -289,12 +303,14 @@ static bool serve(board* b) {
 
 /* ---- the clock */
 static void run_clock(board* b) {
-  count_event(b);
   presil_wait w = {.size = sizeof w, .deadline_cycles = SLICE_CYCLES, .hang_cycles = SILENT_CYCLES};
   const int status = b->ops->wait(b->inner, &w);
   if (status || w.reason == PRESIL_WAIT_HUNG) b->clocking = false; /* until somebody asks for something */
   if (status || w.reason != PRESIL_WAIT_IRQ) return;
   b->clocking = false;
+  if (b->armed && !b->interrupted) lose_link(b);
+  b->interrupted = true;
+  if (b->lost) return;
   if (b->signalled || !b->interrupts) return;
   b->signalled = true;
   const unsigned late = b->late_us && pick(b, 2) ? pick(b, b->late_us) : 0;
@@ -460,7 +476,7 @@ int main(int argc, char** argv) {
                     .mhz = 1000,
                     .most_losses = UINT64_MAX};
   options(&b, argc, argv);
-  b.random = b.seed * 2 + 1;
+  b.random = b.random_losses = b.seed * 2 + 1;
   (void)signal(SIGTERM, on_stop);
   (void)signal(SIGINT, on_stop);
   (void)signal(SIGUSR1, on_lose);
@@ -473,12 +489,14 @@ int main(int argc, char** argv) {
   (void)printf(
       "{\"reads\": %llu, \"writes\": %llu, \"memory_reads\": %llu, \"memory_writes\": %llu, \"swapped\": %llu, "
       "\"overtaken\": %llu, \"interrupts\": %llu, \"late\": %llu, \"resets\": %llu, \"losses\": %llu, "
-      "\"maps\": %llu, \"unmaps\": %llu, \"mapped_pages\": %llu, \"faults\": %llu, \"first_fault\": %llu}\n",
+      "\"counted\": %llu, \"maps\": %llu, \"unmaps\": %llu, \"mapped_pages\": %llu, \"faults\": %llu, "
+      "\"first_fault\": %llu}\n",
       (unsigned long long)b.reads, (unsigned long long)b.writes, (unsigned long long)b.memory_reads,
       (unsigned long long)b.memory_writes, (unsigned long long)b.swapped, (unsigned long long)b.overtaken,
       (unsigned long long)b.interrupts_sent, (unsigned long long)b.late, (unsigned long long)b.resets,
-      (unsigned long long)b.losses, (unsigned long long)b.maps, (unsigned long long)b.unmaps,
-      (unsigned long long)b.mapped, (unsigned long long)b.faults, (unsigned long long)b.first_fault);
+      (unsigned long long)b.losses, (unsigned long long)b.counted, (unsigned long long)b.maps,
+      (unsigned long long)b.unmaps, (unsigned long long)b.mapped, (unsigned long long)b.faults,
+      (unsigned long long)b.first_fault);
   b.ops->close(b.inner);
   return 0;
 }

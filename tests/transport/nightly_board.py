@@ -97,7 +97,7 @@ def test_a_link_that_goes_at_any_launch(tmp_path):
     here = run_on_board(WALK, ON_HOST, PRESIL_CHIP="base", PRESIL_TRANSPORT="inproc")["walk"]
     assert len(here) == 1 and here[0][1] == 21
     for seed in (1, 2):
-        arguments = ["--memory", "mailbox", "--bytes", "0x20000000", "--seed", str(seed), "--lose", "1500,12"]
+        arguments = ["--memory", "mailbox", "--bytes", "0x20000000", "--seed", str(seed), "--lose", "250,12"]
         with Board(tmp_path, "base", *arguments) as board:
             there = walked(ON_HOST, board, 12, seconds=500)["walk"]
         assert there[-1][1:] == here[0][1:]
