@@ -25,6 +25,8 @@ set(bursts presil_sim_burst4_fast presil_sim_burst16_fast presil_sim_burst128_fa
 if(PRESIL_DPI_CONFIGS)
   presil_add_dpi_simulator(burst 1000 ${burst_top} TOP presil_burst_top CHIP burst MAP "clocks.clk = 1"
     PARAMETERS ID=32)
+  presil_add_dpi_simulator(burst16 1000 ${burst_top} TOP presil_burst_top CHIP burst MAP "clocks.clk = 1"
+    PARAMETERS WORD=16 ID=16)
 endif()
 
 # Chips with other ports than presil_top's (docs/ports.md, tests/transport/test_ports.py).

@@ -18,8 +18,10 @@ CANCELLED = 2
 
 
 @pytest.mark.parametrize("test", ["bursts", "memory_model"])
-def test_over_dpi(test, tmp_path):
-    with Server("dpi", "burst", tmp_path) as server:
+@pytest.mark.parametrize("chip", ["burst", "burst16"])
+def test_over_dpi(chip, test, tmp_path):
+    """With IDs of 32 bits on a bus of 512, of 16 bits on one of 128."""
+    with Server("dpi", chip, tmp_path) as server:
         done = subprocess.run(
             [BUILD / "bin" / f"test_{test}", server.transport], capture_output=True, text=True, timeout=200
         )
