@@ -350,7 +350,8 @@ int presil_device_reset(presil_device *device) {
     presil_stream_clear_error(&device->queue.default_stream);
     for (presil_stream *s = device->queue.streams; s; s = s->next) presil_stream_clear_error(s);
     (void)pthread_mutex_unlock(&device->queue.lock);
-    if (atomic_load(&device->started)) status = presil_recover(device, true);
+    /* Not started, but open: a link may have gone before the chip was brought up. */
+    if (device->link.handle) status = presil_recover(device, true);
     presil_layouts_told(device);
     presil_exclusive_end(device);
     return status;

@@ -262,7 +262,9 @@ int presil_recover(presil_device *device, bool asked) {
     device->link.done_count = 0;
     const int error = device->link.ops->reset(device->link.handle);
     if (error == PRESIL_TRANSPORT_MEMORY_LOST) presil_io_forget(device);
-    int status = error < 0 ? presil_transport_failed(&device->link, "reset", error) : reset_chip(device);
+    int status = error < 0                       ? presil_transport_failed(&device->link, "reset", error)
+                 : atomic_load(&device->started) ? reset_chip(device)
+                                                 : PRESIL_OK; /* presil_start() has yet to look at it */
     /* With two copies of memory the host has packed bytes too, or they are counted as lost. */
     if (error == PRESIL_TRANSPORT_MEMORY_LOST && (device->memory.maps || !device->memory.host_copy))
         presil_layouts_lost(device);

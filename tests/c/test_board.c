@@ -233,6 +233,26 @@ static void a_lost_link_is_named_and_mended(void **state) {
     a_lost_link(1, "--memory mailbox");
 }
 
+/* Opened, and not yet used: what the text says has to help there too. */
+static void a_link_lost_before_the_chip_is_started(void **state) {
+    (void)state;
+    static const char *const arguments[] = {"", "--memory mailbox", "--iommu 1"};
+    for (int i = 0; i < 3; i++) {
+        soft_board_start(&board, arguments[i]);
+        presil_device *d = NULL;
+        EXPECT_OK(board_device(&board, i == 1, &d));
+        soft_board_lose_link(&board);
+        EXPECT_STATUS(presil_device_start(d), PRESIL_ENODEV);
+        EXPECT_TEXT("then presil_device_reset()");
+        EXPECT_OK(presil_device_reset(d));
+        EXPECT_OK(presil_device_start(d));
+        matmuls(d, 2);
+        presil_device_close(d);
+        soft_board_stop(&board);
+        assert_int_equal(soft_board_told(&board, "losses"), 1);
+    }
+}
+
 static void a_dead_board_and_another(void **state) {
     (void)state;
     soft_board_start(&board, "--memory mailbox");
@@ -334,6 +354,7 @@ int main(void) {
                                        cmocka_unit_test_teardown(held_back_writes_are_flushed, clean_up),
                                        cmocka_unit_test_teardown(verify_compares_on_a_board, clean_up),
                                        cmocka_unit_test_teardown(a_lost_link_is_named_and_mended, clean_up),
+                                       cmocka_unit_test_teardown(a_link_lost_before_the_chip_is_started, clean_up),
                                        cmocka_unit_test_teardown(a_dead_board_and_another, clean_up),
                                        cmocka_unit_test_teardown(a_hang_is_seen_by_the_wall_clock, clean_up),
                                        cmocka_unit_test_teardown(one_board_one_user, clean_up),
