@@ -5,10 +5,13 @@
 #include "core_fixture.h"
 #include "socket_fixture.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -310,6 +313,66 @@ static void faults_come_through(void **state) {
     soft_server_stop(&s);
 }
 
+static void expect_refused(const char *path, int expected, const char *text) {
+    const presil_serve_options options = {.size = sizeof options, .path = path};
+    presil_server *second = NULL;
+    char error[256] = "";
+    assert_int_equal(presil_serve_open(&options, &second, error, sizeof error), expected);
+    assert_null(second);
+    if (!strstr(error, text)) fail_msg("\"%s\" expected in: %s", text, error);
+}
+
+/* Also by a server that can't ask whether anybody answers there. */
+static void a_server_keeps_its_socket(void **state) {
+    (void)state;
+    soft_server s;
+    soft_server_name(&s);
+    soft_server_start(&s, false);
+    expect_refused(s.path, PRESIL_SERVE_EINVAL, "another server answers there");
+    const int next = dup(0); /* the lowest descriptor that is free */
+    assert_true(next > 0);
+    (void)close(next);
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const struct rlimit none_left = {(rlim_t)next, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none_left), 0);
+    expect_refused(s.path, PRESIL_SERVE_ESYSTEM, "No socket to ask");
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    presil_device *device = open_at(PRESIL_MODE_RTL, s.spec);
+    run_matmuls(device, 1);
+    presil_device_close(device);
+    soft_server_stop(&s);
+}
+
+static int connected(const char *path) {
+    struct sockaddr_un address;
+    socklen_t bytes = 0;
+    assert_true(channel_address(path, &address, &bytes));
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&address, bytes), 0);
+    return fd;
+}
+
+/* As a server does that looks whether another is there. */
+static void who_has_gone_bars_nobody(void **state) {
+    (void)state;
+    soft_server name;
+    soft_server_name(&name);
+    const presil_serve_options options = {.size = sizeof options, .path = name.path};
+    presil_server *server = NULL;
+    char error[256] = "", byte = 0;
+    assert_int_equal(presil_serve_open(&options, &server, error, sizeof error), 0);
+    (void)close(connected(name.path));
+    const int client = connected(name.path);
+    presil_request request;
+    assert_int_equal(presil_serve_next(server, &request, 100), 0);
+    const ssize_t told = recv(client, &byte, 1, MSG_DONTWAIT);
+    assert_true(told < 0 && errno == EAGAIN); /* no refusal: it may say OPEN */
+    (void)close(client);
+    presil_serve_close(server);
+}
+
 /* On a machine with a free core this looks instead of sleeping, and may not look beyond the deadline. */
 static void looking_ends_with_the_deadline(void **state) {
     (void)state;
@@ -336,6 +399,8 @@ int main(void) {
                                        cmocka_unit_test(a_second_client_is_told_of_the_first),
                                        cmocka_unit_test(a_server_that_comes_back_works_again),
                                        cmocka_unit_test(faults_come_through),
+                                       cmocka_unit_test(a_server_keeps_its_socket),
+                                       cmocka_unit_test(who_has_gone_bars_nobody),
                                        cmocka_unit_test(looking_ends_with_the_deadline)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

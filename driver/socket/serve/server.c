@@ -50,8 +50,11 @@ static int remove_stale(const char *path, const struct sockaddr_un *address, soc
         return wrong(error, error_bytes, PRESIL_SERVE_EINVAL, "%s is there and %s: choose another path", path,
                      "no socket");
     const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    const int refused = probe < 0 || (connect(probe, (const struct sockaddr *)address, bytes) && errno == ECONNREFUSED);
-    if (probe >= 0) (void)close(probe);
+    if (probe < 0)
+        return wrong(error, error_bytes, PRESIL_SERVE_ESYSTEM, "does a server answer at %s? No socket to ask: %s", path,
+                     strerror(errno));
+    const int refused = connect(probe, (const struct sockaddr *)address, bytes) && errno == ECONNREFUSED;
+    (void)close(probe);
     if (!refused)
         return wrong(error, error_bytes, PRESIL_SERVE_EINVAL, "%s: %s", path,
                      "another server answers there: choose another path, or end it");
@@ -201,8 +204,8 @@ void presil_server_adopt(presil_server *s, int fd) {
 }
 
 void presil_server_accept(presil_server *s) {
-    for (int fd = 0; s->listener >= 0 && (fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;)
-        presil_server_adopt(s, fd);
+    const int fd = s->listener < 0 ? -1 : accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= 0) presil_server_adopt(s, fd);
 }
 
 void presil_server_lose(presil_server *s, const char *text) {

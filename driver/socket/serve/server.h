@@ -75,6 +75,7 @@ bool presil_server_stopped(const presil_server *s);
 presil_server *presil_server_create(const presil_serve_options *options);
 /* Takes the descriptor. If there is a client, the new one is refused. */
 void presil_server_adopt(presil_server *s, int fd);
+/* One: it may have gone already, and whoever is behind it has to find the place free. */
 void presil_server_accept(presil_server *s);
 
 void presil_server_lose(presil_server *s,
