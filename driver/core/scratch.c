@@ -77,11 +77,14 @@ int presil_scratch_admit(presil_device *device, work_item *item) {
                            (unsigned long long)device->memory.bytes);
     (void)pthread_mutex_lock(&device->memory.lock);
     if (!fits(block, use)) {
-        status = device->scratch.placed.bytes
-                     ? presil_fail(PRESIL_EINVAL,
-                                   "the launch needs %llu bytes while it runs, the place that was given has %llu",
-                                   (unsigned long long)use->bytes, (unsigned long long)block->bytes)
-                     : take_block(device, use);
+        status =
+            device->scratch.placed.bytes
+                ? presil_fail(PRESIL_EINVAL,
+                              "the launch needs %llu bytes while it runs, from a multiple of %llu on; the place "
+                              "that was given has %llu, from 0x%llx on",
+                              (unsigned long long)use->bytes, (unsigned long long)(use->alignment ? use->alignment : 1),
+                              (unsigned long long)block->bytes, (unsigned long long)block->base.value)
+                : take_block(device, use);
     }
     use->at.value = aligned(block->base.value, use->alignment);
     (void)pthread_mutex_unlock(&device->memory.lock);

@@ -192,7 +192,10 @@ static void refusals(void **state) {
     EXPECT_STATUS(presil_device_place_scratch(d, a, 1ull << 40), PRESIL_EINVAL);
     EXPECT_OK(presil_device_place_scratch(d, b, 100));
     EXPECT_STATUS(negate(d, a, a, "scratch=101"), PRESIL_EINVAL);
-    EXPECT_TEXT("the place that was given has 100");
+    EXPECT_TEXT("needs 101 bytes while it runs, from a multiple of 1 on; the place that was given has 100");
+    EXPECT_OK(presil_device_place_scratch(d, (presil_daddr){b.value + 64}, 200)); /* enough, but for its place */
+    EXPECT_STATUS(negate(d, a, a, "scratch=101,align=256"), PRESIL_EINVAL);
+    EXPECT_TEXT("from a multiple of 256 on; the place that was given has 200");
     EXPECT_OK(presil_device_place_scratch(d, (presil_daddr){0}, 0));
     EXPECT_OK(negate(d, a, b, "scratch=101"));
     holds(d, b, 1, -1);

@@ -6,6 +6,7 @@ import os
 import socket
 import struct
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -36,6 +37,7 @@ def test_a_wait_over_dpi_is_interrupted(tmp_path):
         client.post(9, struct.pack("<Q", 0))
         client.post(WAIT, struct.pack("<QQQ", 0, 0, 0))
         cycles = [struct.unpack("<Q", receive(client.socket)[2])[0] for _ in range(3)]
+        assert len(list(Path(f"/proc/{server.process.pid}/task").iterdir())) == 1  # docs/dpi.md, "Limits"
         assert cycles[0] < cycles[1] < cycles[2]
         with socket.socket(socket.AF_UNIX) as other:
             other.settimeout(30)
