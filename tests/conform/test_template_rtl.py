@@ -43,10 +43,14 @@ MORE = """
 """
 HOOKS = [
     ("    // ---- reads: rows of A or B", MORE + "\n    // ---- reads: rows of A or B"),
-    ("if (state == DRAIN && open_writes == 0)", "if ((state == DRAIN && open_writes == 0 && drained >= late) || gives_up)"),
+    (
+        "if (state == DRAIN && open_writes == 0)",
+        "if ((state == DRAIN && open_writes == 0 && drained >= late) || gives_up)",
+    ),
     (
         "        if (rst) begin\n            state <= IDLE;\n            {busy, done,",
-        "        if (stray) {m_axi_awvalid, m_axi_wvalid, m_axi_awaddr, m_axi_wstrb} <= {2'b11, 40'h1000_1000, 16'hffff};\n"
+        "        if (stray) {m_axi_awvalid, m_axi_wvalid} <= 2'b11;\n"
+        "        if (stray) {m_axi_awaddr, m_axi_wstrb} <= {40'h1000_1000, 16'hffff};\n"
         "        if (rst) begin\n            state <= IDLE;\n            busy <= «1'b0»;\n            {done,",
     ),
 ]
