@@ -50,7 +50,7 @@ void bundle_blocks_remove(bundle_blocks *blocks, bundle_block *block) {
     while (*at != block) at = &(*at)->next;
     *at = block->next;
     blocks->count--;
-    free(block->data);
+    bundle_contents_free(block->data, block->id.bytes);
     free(block);
 }
 
@@ -58,7 +58,7 @@ void bundle_blocks_free(bundle_blocks *blocks) {
     for (uint64_t i = 0; i < blocks->slot_count; i++) {
         for (bundle_block *at = blocks->slots[i], *next; at; at = next) {
             next = at->next;
-            free(at->data);
+            bundle_contents_free(at->data, at->id.bytes);
             free(at);
         }
     }

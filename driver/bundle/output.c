@@ -52,7 +52,7 @@ struct bundle_output {
 bundle_job *bundle_job_new(uint16_t type, uint8_t *data, uint64_t bytes, const uint8_t hash[16]) {
     bundle_job *job = calloc(1, sizeof *job);
     if (!job) {
-        free(data);
+        type == PRESIL_BUNDLE_BLOCK ? bundle_contents_free(data, bytes) : free(data);
         return NULL;
     }
     job->type = type;
@@ -66,7 +66,7 @@ bundle_job *bundle_job_new(uint16_t type, uint8_t *data, uint64_t bytes, const u
 }
 
 void bundle_job_free(bundle_job *job) {
-    free(job->data);
+    job->type == PRESIL_BUNDLE_BLOCK ? bundle_contents_free(job->data, job->bytes) : free(job->data);
     free(job);
 }
 
@@ -117,20 +117,21 @@ static bool has_likely_values(const bundle_job *job) {
     return pairs * LIKELY_VALUES > (uint64_t)SAMPLES * RUN * SAMPLES * RUN;
 }
 
-static size_t compress(bundle_output *o, const bundle_job *job) {
+static size_t compress(bundle_output *o, const bundle_job *job, int32_t level) {
     (void)ZSTD_CCtx_reset(o->zstd, ZSTD_reset_session_and_parameters);
-    if (o->level || job->bytes < ENTROPY_BYTES || !entropy_alone(o->zstd)) {
+    if (level || job->bytes < ENTROPY_BYTES || !entropy_alone(o->zstd)) {
         (void)ZSTD_CCtx_reset(o->zstd, ZSTD_reset_session_and_parameters);
-        (void)ZSTD_CCtx_setParameter(o->zstd, ZSTD_c_compressionLevel, o->level ? o->level : DEFAULT_LEVEL);
+        (void)ZSTD_CCtx_setParameter(o->zstd, ZSTD_c_compressionLevel, level ? level : DEFAULT_LEVEL);
     }
     return ZSTD_compress2(o->zstd, o->packed, o->packed_bytes, job->data, job->bytes);
 }
 
 /* The stored bytes: compressed where that makes them fewer. */
 static const void *pack(bundle_output *o, const bundle_job *job, bundle_record_header *header) {
+    const int32_t level = job->level ? job->level : o->level;
     header->stored_bytes = job->bytes;
-    if (o->level < 0 || job->bytes < LEAST_COMPRESSED) return job->data;
-    if (!o->level && job->bytes >= ENTROPY_BYTES && !has_likely_values(job)) return job->data;
+    if (level < 0 || job->bytes < LEAST_COMPRESSED) return job->data;
+    if (!level && job->bytes >= ENTROPY_BYTES && !has_likely_values(job)) return job->data;
     const size_t room = ZSTD_compressBound(job->bytes);
     if (room > o->packed_bytes) {
         free(o->packed);
@@ -138,7 +139,7 @@ static const void *pack(bundle_output *o, const bundle_job *job, bundle_record_h
         o->packed_bytes = o->packed ? room : 0;
         if (!o->packed) return job->data;
     }
-    const size_t packed = compress(o, job);
+    const size_t packed = compress(o, job, level);
     if (ZSTD_isError(packed) || packed >= job->bytes) return job->data;
     header->flags = BUNDLE_ZSTD;
     header->stored_bytes = packed;
@@ -292,9 +293,15 @@ static int start(bundle_output *o, const presil_bundle_write_options *options) {
     return PRESIL_OK;
 }
 
+int bundle_output_check_level(int32_t level) {
+    return level < -1 || level > MOST_LEVEL
+               ? bundle_fail(PRESIL_EINVAL, "level %d: -1 to %d expected", level, MOST_LEVEL)
+               : PRESIL_OK;
+}
+
 int bundle_output_open(const char *path, const presil_bundle_write_options *options, bundle_output **out) {
-    if (options->level < -1 || options->level > MOST_LEVEL)
-        return bundle_fail(PRESIL_EINVAL, "level %d: -1 to %d expected", options->level, MOST_LEVEL);
+    const int wrong = bundle_output_check_level(options->level);
+    if (wrong) return wrong;
     bundle_output *o = calloc(1, sizeof *o);
     if (!o) return bundle_fail(PRESIL_EHOSTMEM, "no memory for a writer");
     o->file = -1;

@@ -25,6 +25,7 @@ struct presil_bundle_group {
     presil_bundle_group *previous, *next; /* of the open ones, or of the ring */
     item *first, *last;
     kept_memory *memories;
+    int32_t level;
 };
 
 typedef struct {
@@ -66,6 +67,7 @@ static void drop_block(presil_bundle_writer *w, bundle_block *block) {
 static int write_block(presil_bundle_writer *w, bundle_block *block) {
     if (block->written) return PRESIL_OK;
     bundle_job *job = bundle_job_new(PRESIL_BUNDLE_BLOCK, block->data, block->id.bytes, block->id.hash);
+    if (job) job->level = block->level;
     block->data = NULL;
     w->held -= block->id.bytes;
     block->written = true; /* if it failed, so will everything behind it */
@@ -315,18 +317,26 @@ void presil_bundle_abandon(presil_bundle_group *group) {
 }
 
 /* ---- contents */
-/* data: malloc()ed, taken over. */
+int presil_bundle_set_level(presil_bundle_group *group, int32_t level) {
+    if (!group) return bundle_fail(PRESIL_EINVAL, "group is NULL");
+    const int status = bundle_output_check_level(level);
+    if (!status) group->level = level;
+    return status;
+}
+
+/* data: from bundle_contents_new(), taken over. */
 static int store_new(presil_bundle_group *group, const presil_bundle_id *id, uint8_t *data) {
     presil_bundle_writer *w = group->writer;
     int status = w->hold ? hold(w, id->bytes) : PRESIL_OK;
     bundle_block *block = status ? NULL : bundle_blocks_add(&w->blocks, id);
     if (!block) {
         if (!status && w->hold) w->held -= id->bytes;
-        free(data);
+        bundle_contents_free(data, id->bytes);
         return status ? status : bundle_fail(PRESIL_EHOSTMEM, "no memory for a block");
     }
     if (w->hold) {
         block->data = data;
+        block->level = group->level;
         if (add_item(group, block, NULL)) return PRESIL_OK;
         w->held -= id->bytes;
         bundle_blocks_remove(&w->blocks, block);
@@ -337,6 +347,7 @@ static int store_new(presil_bundle_group *group, const presil_bundle_id *id, uin
         bundle_blocks_remove(&w->blocks, block);
         return bundle_fail(PRESIL_EHOSTMEM, "no memory for a block");
     }
+    job->level = group->level;
     block->written = true;
     return bundle_output_put(w->output, job);
 }
@@ -352,7 +363,7 @@ static int store(presil_bundle_group *group, uint8_t *data, presil_bundle_id *id
     (void)pthread_mutex_lock(&w->lock);
     w->content_bytes += id->bytes;
     bundle_block *there = bundle_blocks_find(&w->blocks, id);
-    if (there) free(data);
+    if (there) bundle_contents_free(data, id->bytes);
     const int status = there ? use_block(group, there) : store_new(group, id, data);
     (void)pthread_mutex_unlock(&w->lock);
     return status;
@@ -362,7 +373,7 @@ int presil_bundle_put_block(presil_bundle_group *group, const void *data, uint64
     if (!group || (!data && bytes) || !out) return bundle_fail(PRESIL_EINVAL, "group, data or out is NULL");
     if (bytes > MOST_RECORD_BYTES) return too_large("BLOCK", bytes);
     presil_bundle_id id = {.bytes = bytes};
-    uint8_t *copy = malloc(bytes + 1);
+    uint8_t *copy = bundle_contents_new(bytes);
     if (!copy) return bundle_fail(PRESIL_EHOSTMEM, "no memory for a block");
     if (bytes) memcpy(copy, data, bytes);
     const int status = store(group, copy, &id);
@@ -387,13 +398,13 @@ static int store_pieces(presil_bundle_group *group, const presil_bundle_source *
     presil_bundle_piece *pieces = (presil_bundle_piece *)(uintptr_t)memory->pieces;
     const presil_bundle_range *range = memory->ranges;
     for (uint64_t i = 0; i < memory->piece_count; i++) {
-        uint8_t *data = malloc(pieces[i].block.bytes), *to = data;
+        uint8_t *data = bundle_contents_new(pieces[i].block.bytes), *to = data;
         if (!data) return bundle_fail(PRESIL_EHOSTMEM, "no memory for a block");
         int status = PRESIL_OK;
         for (uint64_t n = pieces[i].ranges; n && !status; n--, to += range->bytes, range++)
             status = read_source(source, range->base, to, range->bytes);
         if (status) {
-            free(data);
+            bundle_contents_free(data, pieces[i].block.bytes);
             return status;
         }
         status = store(group, data, &pieces[i].block);

@@ -17,6 +17,8 @@
 #include <unistd.h>
 
 enum { PATH_TEXT = 1024 };
+/* Of a launch that reads more bytes in a cycle than that, compressing them would take a tenth of the RTL's time. */
+enum { BYTES_A_CYCLE = 16 };
 
 struct presil_bundle_capture {
     presil_device *device;
@@ -84,6 +86,13 @@ static bool keep_ranges(presil_bundle_capture *c, const presil_capture_bytes *re
     return true;
 }
 
+static int32_t level_for(const presil_capture_launch *launch, const presil_capture_bytes *reads) {
+    enum { AS_IT_IS = -1, USUAL = 0 };
+    uint64_t bytes = 0;
+    for (uint64_t i = 0; i < reads->count; i++) bytes += reads->at[i].bytes;
+    return launch->estimate && bytes / BYTES_A_CYCLE > launch->estimate ? AS_IT_IS : USUAL;
+}
+
 static int on_begin(void *context, const presil_capture_launch *launch, const presil_capture_bytes *reads) {
     presil_bundle_capture *c = context;
     drop_launch(c);
@@ -95,6 +104,7 @@ static int on_begin(void *context, const presil_capture_launch *launch, const pr
             status = PRESIL_EHOSTMEM;
     } else {
         status = presil_bundle_begin(c->writer, &c->group);
+        if (!status && !c->options.level) status = presil_bundle_set_level(c->group, level_for(launch, reads));
         if (!status) status = store_memory(c->group, launch, reads, NULL, &c->reads);
     }
     if (give_up(c, status)) drop_launch(c);

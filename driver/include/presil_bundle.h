@@ -258,6 +258,8 @@ PRESIL_CHECKED int presil_bundle_begin(presil_bundle_writer *writer, presil_bund
 PRESIL_CHECKED int presil_bundle_commit(presil_bundle_group *group);
 PRESIL_API void presil_bundle_abandon(presil_bundle_group *group);
 
+/* As presil_bundle_write_options.level, of the contents that are put from now on; 0: the writer's. */
+PRESIL_CHECKED int presil_bundle_set_level(presil_bundle_group *group, int32_t level);
 /* Contents that the writer has already are not stored again. */
 PRESIL_CHECKED int presil_bundle_put_block(presil_bundle_group *group, const void *data, uint64_t bytes,
                                            presil_bundle_id *out);

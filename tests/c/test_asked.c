@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was asked of the chip, in bundles: presil_bundle_asked. */
+/* What was asked of the chip, in bundles: presil_bundle_asked; and what of them is compressed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,7 +102,70 @@ static void what_was_asked(void **state) {
     presil_device_close(d);
 }
 
+/* ---- a launch that hardly computes is not worth compressing: it would take longer than the launch */
+enum { DEPTH = 1024, COLUMNS = 512 };
+
+static void sizes(const char *path, uint64_t *raw, uint64_t *stored) {
+    presil_bundle_reader *r = NULL;
+    presil_bundle_summary s = {.size = sizeof s};
+    *raw = *stored = 0;
+    assert_int_equal(presil_bundle_open(path, NULL, &r), 0);
+    assert_int_equal(presil_bundle_get_summary(r, &s), 0);
+    for (uint64_t i = 0; i < s.records; i++) {
+        presil_bundle_record record = {.size = sizeof record};
+        assert_int_equal(presil_bundle_get_record(r, i, &record), 0);
+        if (record.type != PRESIL_BUNDLE_BLOCK || record.raw_bytes != PRESIL_BUNDLE_PIECE) continue;
+        *raw += record.raw_bytes;
+        *stored += record.stored_bytes;
+    }
+    presil_bundle_reader_close(r);
+}
+
+static void what_is_compressed(void **state) {
+    (void)state;
+    const presil_device_options options = {
+        .size = sizeof options, .mode = PRESIL_MODE_MODEL, .config = "base", .memory_bytes = 64u << 20};
+    presil_device *d = NULL;
+    presil_daddr a, b, out;
+    char path[] = "/tmp/presil-asked-XXXXXX", error[512] = "";
+    const int file = mkstemp(path);
+    assert_true(file >= 0 && !close(file));
+    EXPECT_OK(presil_device_open(&options, &d));
+    EXPECT_OK(presil_alloc(d, NULL, NULL, DEPTH * DEPTH * 2, &a));
+    EXPECT_OK(presil_alloc(d, NULL, NULL, DEPTH * COLUMNS * 2, &b));
+    EXPECT_OK(presil_alloc(d, NULL, NULL, DEPTH * COLUMNS * 4, &out));
+    uint8_t *to = presil_host_pointer(d, b, DEPTH * COLUMNS * 2);
+    for (uint32_t i = 0; i < DEPTH * COLUMNS * 2; i++) to[i] = i % 7 ? 0 : (uint8_t)(i % 11);
+    for (int64_t rows = 1; rows <= DEPTH; rows += DEPTH - 1) {
+        const presil_matmul_desc m = {
+            .size = sizeof m,
+            .compute = PRESIL_COMPUTE_BF16,
+            .a = {.data = a, .dtype = PRESIL_BF16, .ndim = 3, .shape = {1, rows, DEPTH}, .stride = {0, DEPTH, 1}},
+            .b = {.data = b, .dtype = PRESIL_BF16, .ndim = 3, .shape = {1, DEPTH, COLUMNS}, .stride = {0, COLUMNS, 1}},
+            .out = {
+                .data = out, .dtype = PRESIL_FP32, .ndim = 3, .shape = {1, rows, COLUMNS}, .stride = {0, COLUMNS, 1}}};
+        presil_bundle_capture *c = NULL;
+        const presil_bundle_capture_options how = {.size = sizeof how, .overwrite = 1};
+        assert_int_equal(presil_bundle_capture_open(d, path, &how, &c, error, sizeof error), 0);
+        EXPECT_OK(presil_matmul(d, NULL, &m));
+        EXPECT_OK(presil_device_synchronize(d));
+        assert_int_equal(presil_bundle_capture_close(c, NULL, error, sizeof error), 0);
+        uint64_t raw, stored;
+        sizes(path, &raw, &stored);
+        assert_true(raw >= DEPTH * COLUMNS * 2 - 2 * PRESIL_BUNDLE_PIECE);
+        if (rows == 1)
+            assert_int_equal(stored, raw);
+        else
+            assert_in_range(stored, 1, raw / 2);
+    }
+    (void)unlink(path);
+    EXPECT_OK(presil_free(d, a));
+    EXPECT_OK(presil_free(d, b));
+    EXPECT_OK(presil_free(d, out));
+    presil_device_close(d);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_was_asked)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_was_asked), cmocka_unit_test(what_is_compressed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

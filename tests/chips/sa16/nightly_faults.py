@@ -56,8 +56,10 @@ def test_wrong_bits_are_traced_to_the_module(suite, simulator):
     assert "<failure" in (folder / "junit.xml").read_text() and (folder / "report.html").stat().st_size > 10_000
     bundle = folder / record["bundles"][0]
     words = BUILD / "bin" / "presil-replay", bundle, "--library", simulator
-    for option in (["--bisect"], ["--minimize", folder / "small.presil"]):
-        assert "can't run a part of a launch" in run(*words, *option, status=2, fault=RESIDUAL)
+    assert "can't run a part of a launch" in run(*words, "--bisect", status=2, fault=RESIDUAL)
+    told = run(*words, "--minimize", folder / "small.presil", status=0, fault=RESIDUAL)
+    assert "can't run a part of a launch: shape and data alone" in told and "a smaller shape: " in told, told
+    run(BUILD / "bin" / "presil-replay", folder / "small.presil", "--library", simulator, status=1, fault=RESIDUAL)
     shown = run(sys.executable, CLI, "waves", bundle, "--view", VIEW, "--against", simulator, status=1, fault=RESIDUAL)
     assert "u_requant" in shown, shown
 
