@@ -555,7 +555,7 @@ int main(void) {
         cmocka_unit_test(same_cycles_on_the_rtl),
         cmocka_unit_test(refused_launches),
         cmocka_unit_test(operands_of_any_kind),
-       
+
         cmocka_unit_test(without_shared_libraries),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
