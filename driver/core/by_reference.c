@@ -130,22 +130,28 @@ static int stray_writes(presil_device *device, const presil_plan_info *info, pre
     return status;
 }
 
-static int compare(presil_device *device, const work_item *item, const presil_operand *out,
-                   const presil_reference *expected, const presil_plan_info *info, presil_report *report) {
-    const uint8_t *memory;
+static int compare_output(presil_device *device, const work_item *item, const presil_operand *out,
+                          const presil_reference *expected, const uint8_t *memory, presil_report *report) {
     const presil_chip_limits *limits = &device->limits;
     presil_reference_difference d = {.size = sizeof d};
     laid_out laid = {.tensor = NULL};
-    int status = look(device, info, &memory);
-    if (!status && out) status = lay_out(device, item->layouts, out, memory, &laid);
-    if (!status && out)
+    const int status = lay_out(device, item->layouts, out, memory, &laid);
+    if (!status)
         presil_reference_compare(expected,
                                  laid.tensor ? laid.first : memory + (out->data.value - device->memory.base.value),
                                  limits->numerics == PRESIL_NUMERICS_TOLERANCE ? limits->tolerance : -1, &d);
     free(laid.bytes);
-    if (status) return status;
-    if (d.differing) return element_differs(device, laid.tensor ? laid.tensor : out, &d, report);
-    status = stray_writes(device, info, report);
+    if (status || !d.differing) return status;
+    return element_differs(device, laid.tensor ? laid.tensor : out, &d, report);
+}
+
+static int compare(presil_device *device, const work_item *item, const presil_op *op, const presil_reference *expected,
+                   const presil_plan_info *info, presil_report *report) {
+    const uint8_t *memory;
+    int status = look(device, info, &memory);
+    for (uint32_t i = 0; i < op->output_count && !status; i++)
+        status = compare_output(device, item, &op->outputs[i], presil_reference_output(expected, i), memory, report);
+    if (!status) status = stray_writes(device, info, report);
     if (!status) report->verified = 1;
     return status;
 }
@@ -167,6 +173,13 @@ static int expect(const presil_device *device, const work_item *item, const uint
     return status;
 }
 
+static bool has_unknown_layout(const work_item *item, const presil_op *op) {
+    for (uint32_t i = 0; i < op->output_count; i++) {
+        if (op->outputs[i].layout && !packed_of(item->layouts, &op->outputs[i])) return true;
+    }
+    return false;
+}
+
 int presil_launch_by_reference(presil_device *device, const work_item *item, const presil_plan_info *info,
                                presil_report *report) {
     const kept_op *op = item->tensors ? item->tensors->op : NULL;
@@ -176,8 +189,7 @@ int presil_launch_by_reference(presil_device *device, const work_item *item, con
     int status = look(device, info, &memory);
     if (status) return status;
     const uint64_t start = presil_now_ns();
-    const presil_operand *out = op ? presil_kept_op_output(op) : NULL;
-    const bool packed = out && out->layout && !packed_of(item->layouts, out);
+    const bool packed = op && has_unknown_layout(item, presil_kept_op_get(op));
     const bool outdated = op && item->list && presil_kept_op_outdated(op);
     if (packed) (void)snprintf(why, sizeof why, "its output is packed");
     if (outdated) (void)snprintf(why, sizeof why, "its weights were packed again since it was recorded");
@@ -186,7 +198,7 @@ int presil_launch_by_reference(presil_device *device, const work_item *item, con
     report->twin_ns += presil_now_ns() - start;
     status = presil_launch_rtl(device, item->plan, info, item->seq, report);
     if (!status && expected)
-        status = compare(device, item, out, expected, info, report);
+        status = compare(device, item, presil_kept_op_get(op), expected, info, report);
     else if (!status)
         not_compared(device, report, why);
     presil_reference_free(expected);

@@ -160,8 +160,6 @@ kept_op *presil_keep_op(const presil_op *op, kept_weights *weights) {
     return kept;
 }
 
-const presil_operand *presil_kept_op_output(const kept_op *op) { return presil_op_output(&op->op, "output"); }
-
 bool presil_kept_op_outdated(const kept_op *op) { return op->weights && atomic_load(&op->weights->replaced); }
 
 const presil_op *presil_kept_op_get(const kept_op *op) { return &op->op; }

@@ -31,7 +31,6 @@ const presil_op *presil_kept_op_get(const kept_op *op);
 const presil_weights_desc *presil_kept_op_weights(const kept_op *op);
 /* Its weights were packed again, or given up, since it was made: a list that is submitted later has other ones. */
 bool presil_kept_op_outdated(const kept_op *op);
-const presil_operand *presil_kept_op_output(const kept_op *op); /* NULL: it has none */
-void presil_tensors_drop(launch_tensors *tensors);              /* NULL is allowed */
+void presil_tensors_drop(launch_tensors *tensors); /* NULL is allowed */
 
 #endif

@@ -207,13 +207,15 @@ enum presil_kit_can {
     PRESIL_KIT_INPUT_DILATION = 2,
     PRESIL_KIT_GROUPS = 4,
     PRESIL_KIT_PAD_VALUE = 8,
-    PRESIL_KIT_DIVISOR = 16 /* an average by another number than the window's */
+    PRESIL_KIT_DIVISOR = 16,   /* an average by another number than the window's */
+    PRESIL_KIT_ZERO_POINT = 32 /* that an average takes from its elements */
 };
 
 typedef struct {
     int64_t kernel[2], stride[2], padding[2], dilation[2], input_dilation[2]; /* rows, columns */
     int64_t groups, pad_value;
     int64_t divisor; /* of POOL_AVERAGE, the same everywhere; else 1 */
+    int64_t zero_point;
 } presil_kit_window;
 
 static inline int presil_kit_read_window(const presil_op *op, uint32_t can, presil_kit_window *out,
@@ -223,6 +225,7 @@ static inline int presil_kit_read_window(const presil_op *op, uint32_t can, pres
     const int64_t divisor = presil_op_integer(op, "divisor", 0);
     if (conv ? !weight || weight->ndim != 4 : op->kind != PRESIL_OP_POOL_MAX && !average)
         return presil_kit_fail(error, PRESIL_EUNSUPPORTED, "a window of rows and columns was expected");
+    if (op->output_count > 1) return presil_kit_fail(error, PRESIL_EUNSUPPORTED, "one output was expected");
     uint32_t known = presil_op_integers(op, "kernel", 1, out->kernel, 2);
     if (conv) known = 0; /* its kernel is the weights' */
     for (int d = 0; d < 2 && conv; d++) out->kernel[d] = weight->shape[d + 1];
@@ -232,6 +235,8 @@ static inline int presil_kit_read_window(const presil_op *op, uint32_t can, pres
     known += presil_op_integers(op, "input_dilation", 1, out->input_dilation, 2);
     known += presil_op_integers(op, "groups", 1, &out->groups, 1);
     known += presil_op_integers(op, "pad_value", 0, &out->pad_value, 1);
+    out->zero_point = 0;
+    if (average) known += presil_op_integers(op, "zero_point", 0, &out->zero_point, 1);
     if (average) known += presil_op_attribute(op, "divisor") != NULL;
     if (average) known += presil_op_attribute(op, "count_include_pad") != NULL;
     if (op->attribute_count != known)
@@ -260,6 +265,7 @@ static inline int presil_kit_read_window(const presil_op *op, uint32_t can, pres
         {PRESIL_KIT_GROUPS, out->groups != 1, "groups"},
         {PRESIL_KIT_PAD_VALUE, out->pad_value && padded, "padding with another value than 0"},
         {PRESIL_KIT_DIVISOR, average && divisor && divisor != out->kernel[0] * out->kernel[1], "another divisor"},
+        {PRESIL_KIT_ZERO_POINT, out->zero_point != 0, "zero point of an average"},
     };
     for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
         if (more[i].asked && !(can & more[i].can))
@@ -345,7 +351,7 @@ static inline int presil_kit_read_copy(const presil_op *op, uint64_t *from, uint
     const presil_operand *in = presil_op_input(op, "input"), *out = presil_op_output(op, "output");
     if (!in || !out || in->ndim != 1 || out->ndim != 1 || in->dtype != PRESIL_INT8 || in->shape[0] < 1 ||
         (in->shape[0] > 1 && (in->stride[0] != 1 || out->stride[0] != 1)) || op->step_count || op->attribute_count ||
-        op->input_count != 1)
+        op->input_count != 1 || op->output_count > 1)
         return presil_kit_fail(error, PRESIL_EUNSUPPORTED,
                                "a copy of bytes that follow each other was expected, and nothing else done to them");
     *from = in->data.value;

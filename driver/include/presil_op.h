@@ -19,7 +19,8 @@ extern "C" {
 #endif
 
 /* Operands, then attributes ("name[count]: default"). Dimensions are named in their order; strides are anybody's.
- * An attribute that is not given has its default. Every kind has the output "output", and may have the input
+ * An attribute that is not given has its default. Every kind has the output "output", some may have others, in any
+ * order, which steps don't touch (who doesn't know one says EUNSUPPORTED); it may have the input
  * "residual", of the output's shape, for the step ADD. Between the first and the last dimension of convolutions and
  * pools there may be others than H and W, and as many of them; attributes that have a number for each go along.
  * What each comes to, in C: presil_reference.h. Integers are exact, sums of products wrap around to 32 bits (to 64
@@ -41,16 +42,22 @@ typedef enum {
      * CONV: stride, padding, dilation, groups. */
     PRESIL_OP_WEIGHT_GRADIENT = 6,
     /* input [N, H, W, C] -> [N, OH, OW, C]. kernel[2], stride[2]: kernel, padding[2]: 0, dilation[2]: 1;
-     * AVERAGE: count_include_pad[1]: 1, divisor[1]: 0 (the window's size, without what lies behind the padding). */
+     * AVERAGE: count_include_pad[1]: 1, divisor[1]: 0 (the window's size, without what lies behind the padding),
+     * zero_point[1]: 0, which is taken from each element of the input (not from its padding, which is 0).
+     * MAX: also output "index" (INT32 or INT64, of the output's shape): where in its plane the element stands that was
+     * taken, y * W + x; the first of those that are equal, of several NaN the last. */
     PRESIL_OP_POOL_MAX = 7,
     PRESIL_OP_POOL_AVERAGE = 8,
     /* input [, other], broadcast (aligned at the last dimension) -> output. function (text): PyTorch's name, "add" */
     PRESIL_OP_ELEMENTWISE = 9,
-    PRESIL_OP_REDUCTION = 10, /* input -> output. function (text): "sum", "mean", "max"...; dims[n]: all */
-    PRESIL_OP_SOFTMAX = 11,   /* input -> output. dim[1]: the last; log[1]: 0 */
+    /* input -> output. function (text): "sum", "mean", "prod", "amax", "amin"; dims[n]: all. The output has the input's
+     * dimensions, 1 where it is reduced (PyTorch asks for this), or all but those. */
+    PRESIL_OP_REDUCTION = 10,
+    PRESIL_OP_SOFTMAX = 11, /* input -> output. dim[1]: the last; log[1]: 0 */
     /* input [, weight, bias, mean, variance]. function (text): "layer", "rms" (over as many of the last dimensions as
      * weight has, without one the last), "batch" (by channel, the last; with mean and variance, or over the input's
-     * own), "group" (as "batch", of each image, groups[1] of channels); epsilon (real): 1e-5. */
+     * own), "group" (as "batch", of each image, groups[1] of channels); epsilon (real): 1e-5. "layer" and "rms": also
+     * outputs "mean" (not "rms") and "rstd", 1 / sqrt(variance + epsilon): the input's shape, 1 where it goes over. */
     PRESIL_OP_NORM = 12,
     /* input, index (integers) -> output. dim[1]: 0. index of input's dimensions and output's shape: output[i, j, k] =
      * input[i, index[i, j, k], k] for dim 1; else index stands in place of dimension dim: output[i, ..., k] = input[i,

@@ -52,6 +52,9 @@ PRESIL_API void presil_reference_store(const presil_reference *reference, void *
  * floating-point results, relative to the largest magnitude of all of them, in place of slack; < 0: slack. */
 PRESIL_API void presil_reference_compare(const presil_reference *reference, const void *found, double tolerance,
                                          presil_reference_difference *out);
+/* The results of output number n of the operator, whose "output" is what presil_reference_compute() gave; they go with
+ * it. NULL: it has no such output. */
+PRESIL_API const presil_reference *presil_reference_output(const presil_reference *reference, uint32_t n);
 PRESIL_API void presil_reference_free(presil_reference *reference);
 
 #ifdef __cplusplus

@@ -140,8 +140,7 @@ const char *job_function(job *j) {
 }
 
 /* ---- results */
-int job_results(job *j, bool integers) {
-    presil_reference *r = j->result;
+static int make_room(const job *j, presil_reference *r, bool integers) {
     const size_t bytes = (size_t)(r->count ? r->count : 1) * sizeof(double);
     r->from_integers = integers;
     if (integers) {
@@ -152,6 +151,28 @@ int job_results(job *j, bool integers) {
     }
     if (integers ? r->integers != NULL : r->reals && r->slack) return PRESIL_OK;
     return job_fail(j, PRESIL_EHOSTMEM, "no host memory for %lld results", (long long)r->count);
+}
+
+int job_results(job *j, bool integers) { return make_room(j, j->result, integers); }
+
+static presil_reference *reference_of(const presil_operand *output) {
+    presil_reference *r = calloc(1, sizeof *r);
+    if (!r) return NULL;
+    r->output = *output;
+    (void)snprintf(r->name, sizeof r->name, "%s", output->name);
+    r->output.name = r->name;
+    r->count = element_count(output->shape, output->ndim);
+    return r;
+}
+
+int job_results_of(job *j, const char *name, bool integers, presil_reference **out) {
+    const presil_operand *t = presil_op_output(j->op, name);
+    *out = NULL;
+    if (!t) return PRESIL_OK;
+    presil_reference *r = *out = j->result->outputs[t - j->op->outputs] = reference_of(t);
+    if (!r) return job_fail(j, PRESIL_EHOSTMEM, "no host memory for a reference");
+    if (integers != dtype_is_integer(t->dtype)) return job_fail(j, PRESIL_EINVAL, "%s: dtype %u", t->name, t->dtype);
+    return make_room(j, r, integers);
 }
 
 double rounding_of(double value) { return (double)(float)value == value || isnan(value) ? 0 : fabs(value) * HALF_ULP; }
@@ -214,12 +235,12 @@ static int check(job *j) {
     const presil_op *op = j->op;
     if (op->kind >= sizeof kinds / sizeof *kinds)
         return job_fail(j, PRESIL_EUNSUPPORTED, "the reference knows no kind %u", op->kind);
-    if (op->input_count > PRESIL_OP_INPUTS || op->output_count > 1)
-        return job_fail(j, PRESIL_EUNSUPPORTED, "the reference knows no kind with %u outputs", op->output_count);
+    if (op->input_count > PRESIL_OP_INPUTS || op->output_count > PRESIL_OP_OUTPUTS)
+        return job_fail(j, PRESIL_EINVAL, "%u inputs and %u outputs", op->input_count, op->output_count);
     int status = PRESIL_OK;
     for (uint32_t i = 0; i < op->input_count && !status; i++) status = check_operand(j, &op->inputs[i]);
     j->out = presil_op_output(op, "output");
-    if (!status && j->out) status = check_operand(j, j->out);
+    for (uint32_t i = 0; i < op->output_count && !status; i++) status = check_operand(j, &op->outputs[i]);
     if (!status && !j->out && op->kind != PRESIL_OP_NOP)
         status = job_fail(j, PRESIL_EINVAL, "the operator has no output");
     return status;
@@ -229,6 +250,10 @@ static int check(job *j) {
 static int check_all_known(const job *j) {
     if (j->attributes_known != j->op->attribute_count)
         return job_fail(j, PRESIL_EUNSUPPORTED, "the reference doesn't know all attributes of the operator");
+    for (uint32_t i = 0; i < j->op->output_count; i++) {
+        if (!j->result->outputs[i])
+            return job_fail(j, PRESIL_EUNSUPPORTED, "the reference doesn't know the output %s", j->op->outputs[i].name);
+    }
     for (uint32_t i = 0; i < j->op->input_count; i++) {
         const presil_operand *t = &j->op->inputs[i];
         if (!j->input[i].operand && strcmp(t->name, "residual") != 0)
@@ -241,14 +266,10 @@ int presil_reference_compute(const presil_reference_call *call, presil_reference
     job j = {.op = call->op, .call = call, .text = text, .bytes = bytes};
     int status = check(&j);
     if (status) return status;
-    presil_reference *r = calloc(1, sizeof *r);
+    presil_reference *r = j.out ? reference_of(j.out) : calloc(1, sizeof *r);
     if (!r) return job_fail(&j, PRESIL_EHOSTMEM, "no host memory for a reference");
     j.result = r;
-    if (j.out) {
-        r->output = *j.out;
-        (void)snprintf(r->name, sizeof r->name, "%s", j.out->name);
-        r->count = element_count(j.out->shape, j.out->ndim);
-    }
+    if (j.out) r->outputs[j.out - j.op->outputs] = r;
     status = kinds[j.op->kind](&j);
     if (!status) status = reference_steps(&j);
     if (!status) status = check_all_known(&j);
@@ -263,8 +284,15 @@ int presil_reference_compute(const presil_reference_call *call, presil_reference
     return status;
 }
 
+const presil_reference *presil_reference_output(const presil_reference *r, uint32_t n) {
+    return r && n < PRESIL_OP_OUTPUTS ? r->outputs[n] : NULL;
+}
+
 void presil_reference_free(presil_reference *r) {
     if (!r) return;
+    for (int i = 0; i < PRESIL_OP_OUTPUTS; i++) {
+        if (r->outputs[i] != r) presil_reference_free(r->outputs[i]);
+    }
     free(r->integers);
     free(r->reals);
     free(r->slack);

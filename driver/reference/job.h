@@ -26,6 +26,8 @@ struct presil_reference {
     bool from_integers; /* no float took part but those of the steps */
     bool quantizes;     /* the last step, which is done where results are looked at */
     presil_step quantize;
+    /* Of the operator's outputs by number, "output" too; here alone, not in the others. */
+    presil_reference *outputs[PRESIL_OP_OUTPUTS];
 };
 
 typedef struct {
@@ -52,8 +54,10 @@ void job_integers(job *j, const char *name, int64_t otherwise, int64_t *to, uint
 int64_t job_integer(job *j, const char *name, int64_t otherwise);
 double job_real(job *j, const char *name, double otherwise);
 const char *job_function(job *j);
-/* Room for results, before they are written. */
+/* Room for results, before they are written: of "output"; of another that the operator may have (NULL: it hasn't), and
+ * who asks for one knows it. */
 int job_results(job *j, bool integers);
+int job_results_of(job *j, const char *name, bool integers, presil_reference **out);
 int job_expect(const job *j, const presil_operand *operand, uint32_t dim, int64_t size);
 
 /* ---- what kinds do with them */
@@ -86,6 +90,10 @@ static inline void add_product(sum *s, const elements *a, int64_t i, const eleme
 void put_sum(const job *j, int64_t at, const sum *s);
 /* A result that is no exact integer. */
 void put_real(const job *j, int64_t at, double value, double slack);
+static inline void put_real_to(presil_reference *r, int64_t at, double value, double slack) {
+    r->reals[at] = value;
+    r->slack[at] = slack;
+}
 double rounding_of(double value); /* 0 if fp32 holds it */
 /* Of a quotient, which may be a product with the divisor's reciprocal. */
 double quotient_rounding(double value, double divisor);

@@ -49,27 +49,46 @@ static int64_t meet(const pool *p, const int64_t *out, const int64_t *kernel, bo
     return inside ? number * p->channels + out[p->n + 1] : -1;
 }
 
+/* The number of the element that the window's result is, -1: it meets none. */
+static int64_t largest_of(const job *j, const pool *p, int64_t number) {
+    int64_t out[PRESIL_OP_DIMS], kernel[SPATIAL_MOST], found = -1;
+    bool counted;
+    coordinate_of(j->out->shape, j->out->ndim, number, out);
+    for (int64_t k = 0; k < element_count(p->kernel, p->n); k++) {
+        coordinate_of(p->kernel, p->n, k, kernel);
+        const int64_t at = meet(p, out, kernel, &counted);
+        if (at < 0) continue;
+        const bool larger = found < 0 || (p->x->integers ? p->x->integers[at] > p->x->integers[found]
+                                                         : p->x->reals[at] > p->x->reals[found]);
+        if (larger || (p->x->reals && isnan(p->x->reals[at]))) found = at;
+    }
+    return found;
+}
+
+static int index_results(job *j, const pool *p, presil_reference **out) {
+    int status = job_results_of(j, "index", true, out);
+    if (status || !*out) return status;
+    if ((*out)->output.ndim != j->out->ndim) return job_fail(j, PRESIL_EINVAL, "index: not of the output's shape");
+    for (uint32_t i = 0; i < j->out->ndim && !status; i++) status = job_expect(j, &(*out)->output, i, j->out->shape[i]);
+    if (!status && element_count(p->in, p->n) - 1 > dtype_high((*out)->output.dtype))
+        status =
+            job_fail(j, PRESIL_EINVAL, "index: dtype %u has no numbers for a plane of this size", (*out)->output.dtype);
+    return status;
+}
+
 int reference_pool_max(job *j) {
     pool p = {0};
+    presil_reference *index = NULL;
     int status = ask(j, &p);
     if (!status) status = job_results(j, p.x->integers != NULL);
+    if (!status) status = index_results(j, &p, &index);
     for (int64_t number = 0; !status && number < j->result->count; number++) {
-        int64_t out[PRESIL_OP_DIMS], kernel[SPATIAL_MOST], most = dtype_low(j->out->dtype);
-        double largest = -INFINITY;
-        bool counted;
-        coordinate_of(j->out->shape, j->out->ndim, number, out);
-        for (int64_t k = 0; k < element_count(p.kernel, p.n); k++) {
-            coordinate_of(p.kernel, p.n, k, kernel);
-            const int64_t at = meet(&p, out, kernel, &counted);
-            if (at < 0) continue;
-            if (p.x->integers && p.x->integers[at] > most) most = p.x->integers[at];
-            if (p.x->reals && (p.x->reals[at] > largest || isnan(p.x->reals[at]))) largest = p.x->reals[at];
-            if (isnan(largest)) break;
-        }
+        const int64_t at = largest_of(j, &p, number);
         if (p.x->integers)
-            j->result->integers[number] = most;
+            j->result->integers[number] = at < 0 ? dtype_low(j->out->dtype) : p.x->integers[at];
         else
-            put_real(j, number, largest, 0);
+            put_real(j, number, at < 0 ? -INFINITY : p.x->reals[at], 0);
+        if (index) index->integers[number] = at < 0 ? 0 : at / p.channels % element_count(p.in, p.n);
     }
     return status;
 }
@@ -80,6 +99,7 @@ int reference_pool_average(job *j) {
     if (status) return status;
     p.counts_padding = job_integer(j, "count_include_pad", 1);
     p.divisor = job_integer(j, "divisor", 0);
+    const int64_t zero_point = job_integer(j, "zero_point", 0);
     status = job_results(j, false);
     j->result->from_integers = p.x->integers != NULL;
     for (int64_t number = 0; !status && number < j->result->count; number++) {
@@ -93,8 +113,9 @@ int reference_pool_average(job *j) {
             places += counted;
             if (at < 0) continue;
             elements_met++;
-            total += real_of(p.x, at);
-            magnitude += fabs(real_of(p.x, at));
+            const double value = real_of(p.x, at) - (double)zero_point;
+            total += value;
+            magnitude += fabs(value);
         }
         const int64_t by = p.divisor ? p.divisor : p.counts_padding ? places : elements_met;
         const double mean = total / (double)by;

@@ -169,9 +169,10 @@ int reference_softmax(job *j) {
 typedef struct {
     const elements *x, *weight, *bias, *mean, *variance;
     double epsilon;
-    bool centred;        /* a mean is subtracted */
-    int64_t own;         /* weight, bias: the last dimensions, so many elements, in their order */
-    bool own_statistics; /* mean and variance are given, for each channel */
+    bool centred;                    /* a mean is subtracted */
+    int64_t own;                     /* weight, bias: the last dimensions, so many elements, in their order */
+    bool own_statistics;             /* mean and variance are given, for each channel */
+    presil_reference *means, *rstds; /* results; NULL: not wanted */
 } norm;
 
 static void normalise(const job *j, const norm *n, const grouping *g, int64_t set) {
@@ -189,6 +190,9 @@ static void normalise(const job *j, const norm *n, const grouping *g, int64_t se
     if (n->own_statistics) mean = real_of(n->mean, set), variance = real_of(n->variance, set), magnitude = fabs(mean);
     const double by = 1 / sqrt(variance + n->epsilon);
     const double spread = n->own_statistics ? variance : square;
+    const double off_by = (count + 8) * HALF_ULP;
+    if (n->means) put_real_to(n->means, set, mean, off_by * magnitude);
+    if (n->rstds) put_real_to(n->rstds, set, by, off_by * (1 + square * by * by) * by);
     for (int64_t i = 0; i < g->each; i++) {
         const int64_t at = member_of(g, set, i);
         const double v = real_of(n->x, at), off = (v - mean) * by;
@@ -238,6 +242,16 @@ static int check_norm(const job *j, const norm *n, const grouping *g) {
     return PRESIL_OK;
 }
 
+/* Of a norm that goes over whole dimensions. */
+static int statistics(job *j, const grouping *g, const char *name, presil_reference **out) {
+    int status = job_results_of(j, name, false, out);
+    if (status || !*out) return status;
+    const presil_operand *t = &(*out)->output;
+    if (t->ndim != g->ndim) return job_fail(j, PRESIL_EINVAL, "%s: %u dimensions, %u expected", name, t->ndim, g->ndim);
+    for (uint32_t i = 0; i < g->ndim && !status; i++) status = job_expect(j, t, i, g->within[i] ? 1 : g->shape[i]);
+    return status;
+}
+
 int reference_norm(job *j) {
     const char *name = job_function(j);
     const bool batch = strcmp(name, "batch") == 0;
@@ -260,6 +274,9 @@ int reference_norm(job *j) {
     measure(&g);
     if (!status) status = check_norm(j, &n, &g);
     if (!status) status = job_results(j, false);
+    const bool layer = strcmp(name, "layer") == 0;
+    if (!status && layer) status = statistics(j, &g, "mean", &n.means);
+    if (!status && (layer || !n.centred)) status = statistics(j, &g, "rstd", &n.rstds);
     for (int64_t set = 0; !status && g.each && set < g.sets; set++) normalise(j, &n, &g, set);
     return status;
 }

@@ -226,7 +226,13 @@ static void windows_are_read(void **state) {
     set(&q, "divisor", 7, 0);
     assert_int_equal(presil_kit_read_window(&q.op, 0, &w, NULL), PRESIL_EUNSUPPORTED);
     assert_int_equal(presil_kit_read_window(&q.op, PRESIL_KIT_DIVISOR, &w, NULL), PRESIL_OK);
-    assert_int_equal(w.divisor, 7);
+    assert_true(w.divisor == 7 && w.zero_point == 0);
+    set(&q, "zero_point", -3, 0);
+    assert_int_equal(presil_kit_read_window(&q.op, ~(uint32_t)PRESIL_KIT_ZERO_POINT, &w, NULL), PRESIL_EUNSUPPORTED);
+    assert_int_equal(presil_kit_read_window(&q.op, PRESIL_KIT_DIVISOR | PRESIL_KIT_ZERO_POINT, &w, NULL), PRESIL_OK);
+    assert_int_equal(w.zero_point, -3);
+    q.op.output_count = 2; /* nobody knows the second */
+    assert_int_equal(presil_kit_read_window(&q.op, ~0u, &w, NULL), PRESIL_EUNSUPPORTED);
 }
 
 static void what_a_chip_did_not_say_it_can_is_refused(void **state) {
@@ -306,7 +312,7 @@ static void windows_cover_their_taps(void **state) {
     }
     assert_true(fitted > 200);
     const presil_kit_view two = {.shape = {2, 1, 1, 1}}, one = {.shape = {1, 1, 1, 1}};
-    const presil_kit_window w = {{1, 1}, {1, 1}, {0, 0}, {1, 1}, {1, 1}, 1, 0, 1};
+    const presil_kit_window w = {{1, 1}, {1, 1}, {0, 0}, {1, 1}, {1, 1}, 1, 0, 1, 0};
     assert_int_equal(presil_kit_window_fits(&w, &two, &one, NULL), PRESIL_EUNSUPPORTED);
 }
 

@@ -5,6 +5,7 @@
  *
  * PRESIL_ANY: words of
  *   wrong=KIND  one bit of one element of a result of that kind (presil_op_name) is flipped
+ *   spoilt=NAME the same of each output of that name
  *   shifted=OPERAND  each channel has the next one's residual, scale, packed-bias or packed-scale
  *   loose       bounds of the step CLAMP are one wider
  *   swapped     the first two steps are done in the other order
@@ -34,11 +35,11 @@ typedef struct {
 
 struct work {
     presil_op op;
-    presil_operand inputs[PRESIL_OP_INPUTS], output;
+    presil_operand inputs[PRESIL_OP_INPUTS], outputs[PRESIL_OP_OUTPUTS];
     presil_attribute attributes[8];
     int64_t integers[8][PRESIL_OP_DIMS];
     double reals[8];
-    char names[8][24], texts[8][16], operands[PRESIL_OP_INPUTS][16];
+    char names[8][24], texts[8][16], operands[PRESIL_OP_INPUTS][16], results[PRESIL_OP_OUTPUTS][16];
     presil_step steps[8];
     const presil_layout *packed;
     presil_byte_range reads[PRESIL_OP_INPUTS];
@@ -73,7 +74,12 @@ static int compute(const struct work *w, const extent *at, presil_reference **ou
     presil_op op = w->op;
     presil_reference_call call = {.size = sizeof call, .op = &op};
     op.inputs = inputs;
-    op.outputs = &w->output;
+    presil_operand outputs[PRESIL_OP_OUTPUTS];
+    for (uint32_t i = 0; i < op.output_count; i++) {
+        outputs[i] = w->outputs[i];
+        outputs[i].name = w->results[i];
+    }
+    op.outputs = outputs;
     op.attributes = w->attributes;
     op.steps = w->steps;
     for (uint32_t i = 0; i < op.input_count; i++) {
@@ -100,8 +106,10 @@ static int take(struct work *w, const presil_op *op, presil_error_buffer *error)
         (void)snprintf(w->operands[i], sizeof w->operands[i], "%s", op->inputs[i].name);
         if (op->inputs[i].layout) w->packed = op->inputs[i].layout;
     }
-    if (op->output_count) w->output = op->outputs[0];
-    if (op->output_count) w->output.name = "output";
+    for (uint32_t i = 0; i < op->output_count; i++) {
+        w->outputs[i] = op->outputs[i];
+        (void)snprintf(w->results[i], sizeof w->results[i], "%s", op->outputs[i].name);
+    }
     for (uint32_t i = 0; i < op->attribute_count; i++) {
         const presil_attribute *from = &op->attributes[i];
         presil_attribute *to = &w->attributes[i];
@@ -129,7 +137,8 @@ static int64_t elements(const presil_operand *t) {
 
 static bool has_more(const struct work *w, const char *word) {
     const char *most = asked(word);
-    bool more = most && w->output.ndim && w->output.shape[w->output.ndim - 1] > atoll(most);
+    const presil_operand *out = &w->outputs[0];
+    bool more = most && out->ndim && out->shape[out->ndim - 1] > atoll(most);
     for (uint32_t i = 0; most && i < w->op.input_count; i++)
         more = more || (w->inputs[i].ndim && w->inputs[i].shape[w->inputs[i].ndim - 1] > atoll(most));
     return more;
@@ -190,20 +199,23 @@ static int any_plan(const presil_chip *chip, const presil_op *op, presil_plan **
 static int any_plan_info(const presil_plan *plan, presil_plan_info *out) {
     const struct work *w = plan->work;
     if (!w) return stub_plan_info(plan, out);
-    static _Thread_local presil_byte_range reads[PRESIL_OP_INPUTS], write;
-    const extent e = extent_of(&w->output);
+    static _Thread_local presil_byte_range reads[PRESIL_OP_INPUTS], writes[PRESIL_OP_OUTPUTS];
+    uint32_t count = 0;
     memcpy(reads, w->reads, sizeof reads);
-    write = (presil_byte_range){e.base, e.bytes};
-    const int64_t *a = w->inputs[0].shape, *b = w->output.shape;
+    for (uint32_t i = 0; i < w->op.output_count; i++) {
+        const extent e = extent_of(&w->outputs[i]);
+        if (e.bytes) writes[count++] = (presil_byte_range){e.base, e.bytes};
+    }
+    const int64_t *a = w->inputs[0].shape, *b = w->outputs[0].shape;
     const presil_plan_info own = {.label = presil_op_name(w->op.kind),
                                   .macs = w->op.kind == PRESIL_OP_MATMUL ? (uint64_t)(a[0] * a[1] * a[2] * b[2]) : 0,
                                   .passes = 1,
                                   .descriptors = 1,
                                   .segments = 1,
                                   .reads = reads,
-                                  .writes = &write,
+                                  .writes = writes,
                                   .read_count = (uint32_t)presil_merge_ranges(reads, w->op.input_count),
-                                  .write_count = e.bytes != 0};
+                                  .write_count = (uint32_t)presil_merge_ranges(writes, count)};
     presil_give(out, &own, sizeof own);
     return PRESIL_OK;
 }
@@ -214,11 +226,13 @@ static void any_plan_free(presil_plan *plan) {
 }
 
 /* ---- running */
-static void spoil(const struct work *w, uint8_t *element) {
-    const char *kind = asked("wrong=");
-    const bool wrong = kind && strncmp(kind, presil_op_name(w->op.kind), strlen(kind)) == 0;
-    if (!wrong && !has_more(w, "wide=")) return;
-    const uint32_t dtype = w->output.dtype, bits = presil_dtype_bits(dtype);
+static void spoil(const struct work *w, uint32_t output, uint8_t *element) {
+    const char *kind = asked("wrong="), *name = asked("spoilt=");
+    const bool first = strcmp(w->results[output], "output") == 0;
+    const bool wrong = first && kind && strncmp(kind, presil_op_name(w->op.kind), strlen(kind)) == 0;
+    const bool spoilt = name && strcmp(name, w->results[output]) == 0;
+    if (!wrong && !spoilt && !(first && has_more(w, "wide="))) return;
+    const uint32_t dtype = w->outputs[output].dtype, bits = presil_dtype_bits(dtype);
     const bool real = dtype == PRESIL_BF16 || dtype == PRESIL_FP32 || dtype == PRESIL_FP16;
     element[bits / 8 ? bits / 8 - 1 : 0] ^= real ? 8 : 0; /* of the exponent */
     element[0] ^= real ? 0 : 1;
@@ -239,8 +253,25 @@ static void shift_operand(const struct work *w, uint32_t i, const extent *at) {
     if (d->bias) shift("packed-bias", bias, channels, 4);
 }
 
+static int write_results(const struct work *w, const presil_reference *result, const presil_link *link) {
+    int status = PRESIL_OK;
+    for (uint32_t i = 0; i < w->op.output_count && !status; i++) {
+        extent to = extent_of(&w->outputs[i]);
+        if (!to.bytes) continue;
+        to.host = malloc(to.bytes);
+        status = link->ops->mem_read(link->handle, to.base, to.host, to.bytes);
+        if (!status) {
+            presil_reference_store(presil_reference_output(result, i), to.host + to.first);
+            spoil(w, i, to.host + to.first);
+            status = link->ops->mem_write(link->handle, to.base, to.host, to.bytes);
+        }
+        free(to.host);
+    }
+    return status;
+}
+
 static int run_work(const struct work *w, const presil_link *link, presil_error_buffer *error) {
-    extent at[PRESIL_OP_INPUTS] = {0}, to = extent_of(&w->output);
+    extent at[PRESIL_OP_INPUTS] = {0};
     presil_reference *result = NULL;
     int status = PRESIL_OK;
     for (uint32_t i = 0; i < w->op.input_count && !status; i++) {
@@ -251,15 +282,8 @@ static int run_work(const struct work *w, const presil_link *link, presil_error_
         shift_operand(w, i, &at[i]);
     }
     if (!status) status = compute(w, at, &result, error);
-    to.host = malloc(to.bytes + 1);
-    if (!status && to.bytes) status = link->ops->mem_read(link->handle, to.base, to.host, to.bytes);
-    if (!status && to.bytes) {
-        presil_reference_store(result, to.host + to.first);
-        spoil(w, to.host + to.first);
-        status = link->ops->mem_write(link->handle, to.base, to.host, to.bytes);
-    }
+    if (!status) status = write_results(w, result, link);
     for (uint32_t i = 0; i < w->op.input_count; i++) free(at[i].host);
-    free(to.host);
     presil_reference_free(result);
     return status ? fail(error, PRESIL_EBUS, "an operand can't be read or written") : PRESIL_OK;
 }

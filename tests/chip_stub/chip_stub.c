@@ -106,7 +106,7 @@ static int stub_plan(const presil_chip *chip, const presil_op *op, presil_plan *
     if (op->kind == PRESIL_OP_NOP) return plan_copy(chip, none, none, 0, out, error);
     const presil_operand *from = presil_op_input(op, "input"), *to = presil_op_output(op, "output");
     if (op->kind != PRESIL_OP_COPY || !from || !to || from->ndim != 1 || from->dtype != PRESIL_INT8 ||
-        op->input_count != 1 || op->attribute_count || op->step_count)
+        op->input_count != 1 || op->output_count != 1 || op->attribute_count || op->step_count)
         return fail(error, PRESIL_EUNSUPPORTED, "the stub chip only copies bytes");
     return plan_copy(chip, to->data, from->data, (uint64_t)from->shape[0], out, error);
 }

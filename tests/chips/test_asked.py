@@ -349,6 +349,72 @@ def test_a_table_in_a_captured_graph_is_looked_at_in_every_replay():
     assert any(op.startswith("sum") and where == "chip" for op, where, _ in found["rows"])
 
 
+SEVERAL = """
+x = torch.randn(2, 3, 9, 8)
+nan = x.round()
+nan[0, 1, 2:4, 3] = float("nan")
+line = lambda to: to(torch.zeros(2 * 3 * 4 * 4))
+
+def pooled_out(to):
+    y, i = line(to).view(2, 3, 4, 4), line(to).long().view(2, 3, 4, 4)
+    torch._C._nn.max_pool2d_with_indices(to(x), 2, out=(y, i))
+    return y, i
+
+pool = lambda to, t, *a, **k: F.max_pool2d(to(t), *a, return_indices=True, **k)
+norm = lambda to, t, shape, *a: torch.native_layer_norm(to(t), shape, *[to(w) if w is not None else w for w in a], 1e-3)
+last = torch.channels_last
+cases = dict(
+    pool=lambda to: pool(to, x, 2),
+    padded=lambda to: pool(to, nan, 3, 2, 1), dilated=lambda to: pool(to, nan, 2, 1, 1, 2),
+    last=lambda to: pool(to, x.contiguous(memory_format=last), 3, 2), plane=lambda to: pool(to, x[0], 2),
+    turned=lambda to: pool(to, x.transpose(2, 3), 2), out=pooled_out, ceil=lambda to: pool(to, x, 2, ceil_mode=True),
+    empty=lambda to: pool(to, x[:0], 2), no_planes=lambda to: pool(to, x[:, :0], 2), large=lambda to: pool(to, x, 4),
+    norm=lambda to: norm(to, x, [8], torch.randn(8).abs(), torch.ones(8)), bare=lambda to: norm(to, x, [8], None, None),
+    planes=lambda to: norm(to, x, [9, 8], None, None), no_rows=lambda to: norm(to, x[:0], [8], None, None),
+    columns=lambda to: norm(to, x.transpose(1, 3), [3], None, torch.ones(3)),
+    wrong=lambda to: norm(to, x, [7], None, None),
+    bfloat16=lambda to: norm(to, x.bfloat16(), [8], None, None),
+    mixed=lambda to: norm(to, x.bfloat16(), [8], torch.ones(8), None),
+)
+where, wrong = {}, []
+for name, f in cases.items():
+    def whole(to):
+        torch.manual_seed(1)
+        try:
+            return [(t.dtype, t.shape, t.stride(), t.cpu()) for t in f(to)]
+        except RuntimeError as error:
+            return str(error)
+    want = whole(lambda t: t)
+    with torch.presil.explain() as e:
+        got = whole(lambda t: t.to("presil"))
+    near = lambda a, b: torch.allclose(a.float(), b.float(), 1e-4, 1e-4, equal_nan=True)
+    same = want == got if isinstance(want, str) else all(a[:3] == b[:3] and near(a[3], b[3]) for a, b in zip(want, got))
+    if not same:
+        wrong.append((name, str(want), str(got)))
+    mine = ("max_pool2d", "native_layer_norm")
+    ran = [(w, why) for op, w, why in rows(e) if op.startswith(mine) and w in ("chip", "host")]
+    where[name] = ran[-1] if ran else ("raised", "")
+tell(where=where, wrong=wrong)
+"""
+
+
+def test_several_outputs():
+    found = run(SEVERAL)
+    assert found["wrong"] == []
+    on_chip = {name for name, (where, _) in found["where"].items() if where == "chip"}
+    assert on_chip == {"pool", "padded", "dilated", "last", "plane", "turned", "out", "norm", "bare", "columns"}
+    assert found["where"]["large"] == ["host", "max_pool2d_with_indices: picky has windows up to 3 x 3"]
+    assert found["where"]["planes"][1].startswith("several dimensions without a weight")
+
+
+def test_a_chip_with_one_output_leaves_the_others_to_the_host():
+    found = run(SEVERAL, PRESIL_PICKY="short")
+    assert found["wrong"] == []
+    whys = {name: (where, why) for name, (where, why) in found["where"].items()}
+    assert whys["pool"] == ("host", "max_pool2d_with_indices: picky counts no places")
+    assert whys["norm"] == ("host", "native_layer_norm: picky keeps no statistics")
+
+
 def test_gradients_of_what_the_chip_computes():
     found = run("""
     layers = [nn.Conv2d(3, 4, 3), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten(), nn.LayerNorm(36), nn.Linear(36, 5)]
@@ -365,7 +431,7 @@ def test_gradients_of_what_the_chip_computes():
     tell(rows=rows(e))
     """)
     on_chip = {op.split(".")[0] for op, where, _ in found["rows"] if where == "chip"}
-    assert {"relu", "_softmax", "convolution_overrideable"} <= on_chip
+    assert {"relu", "_softmax", "convolution_overrideable", "max_pool2d_with_indices", "native_layer_norm"} <= on_chip
 
 
 COMPILED = """

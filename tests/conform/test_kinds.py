@@ -15,6 +15,7 @@ from conform import driver_api as d
 from conform.sweep import KINDS
 
 SWEPT = {name: name.replace("-", "_") for name in KINDS}
+SWEPT["pool-index"] = "pool_max"
 SWEPT |= {"matmul": "matmul", "conv": "conv", "layouts": "conv", "pool": "pool_average", "verify": "matmul"}
 
 
@@ -41,6 +42,12 @@ def test_a_chip_that_is_right_passes_and_a_wrong_bit_is_found(name, chip):
     found = asked(name, chip, f"wrong={SWEPT[name]}")
     assert found["status"] == "failed", found
     assert "expected (" in found["text"] or "chip and reference differ" in found["text"], found
+
+
+@pytest.mark.parametrize("name, output", [("pool-index", "index"), ("norm", "mean"), ("norm", "rstd")])
+def test_every_output_is_compared(name, output, chip):
+    found = asked(name, chip, f"spoilt={output}")
+    assert found["status"] == "failed" and f", {output}: element" in found["text"], found
 
 
 STEPS = "residual", "scale", "packed-bias", "packed-scale"

@@ -36,19 +36,28 @@ def operand(name: str, array: numpy.ndarray, dtype: int | None = None) -> d.Oper
 
 
 class Call:
-    """One operator on named arrays. `dtypes` says what arrays are whose numpy type does not (bf16 as uint16...)."""
+    """One operator on named arrays; others: further outputs (name, dtype, shape). `dtypes` says what arrays are whose
+    numpy type does not (bf16 as uint16...)."""
 
-    def __init__(self, kind, inputs, shape, out, attributes=None, steps=(), compute=0, dtypes=None, seed=0, **parts):
+    def __init__(
+        self, kind, inputs, shape, out, attributes=None, steps=(), compute=0, dtypes=None, seed=0, others=(), **parts
+    ):
         arrays = [strange(numpy.asarray(a), seed + i) for i, a in enumerate(inputs.values())]
         known = dtypes or {}
         operands = [operand(name, a, known.get(name)) for name, a in zip(inputs, arrays, strict=True)]
         self.to = strange(numpy.zeros(shape, NUMPY[out]), seed + 9)
         outputs = [operand("output", self.to, out)]
+        self.others = {name: strange(numpy.zeros(size, NUMPY[dtype]), seed + 10) for name, dtype, size in others}
+        outputs += [operand(name, self.others[name], dtype) for name, dtype, _ in others]
         self.op = d.Op(kind, operands, outputs, attributes or {}, list(steps), compute)
         self.reference = Reference(self.op, arrays, **parts)
 
     def result(self) -> numpy.ndarray:
         return self.reference.store(self.to)
+
+    def other(self, name: str) -> numpy.ndarray:
+        number = 1 + list(self.others).index(name)
+        return self.reference.of_output(number).store(self.others[name])
 
     def differs(self, found: numpy.ndarray, tolerance=None) -> str | None:
         self.to[...] = found

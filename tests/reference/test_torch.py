@@ -299,6 +299,89 @@ def test_norms(channels):
         same(run("group", named, groups=[groups]), nhwc(F.group_norm(nchw(x), groups, w, b, 1e-3)))
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_places_of_maxima(seed):
+    """Of equal elements the first, of NaNs the last, as PyTorch has them."""
+    draw = random.Random(seed)
+    stride, padding, dilation, kernel = window(draw, 2)
+    padding = [min(p, k // 2) for p, k in zip(padding, kernel, strict=True)]
+    attributes = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
+    x = integers((2, 7, 8, 3), seed, most=3).astype(numpy.float32)
+    if seed % 2:
+        x[integers(x.shape, seed + 1, most=6) == 0] = numpy.nan
+    planes = nchw(x)
+    expected, index = map(nhwc, F.max_pool2d(planes, kernel, stride, padding, dilation, return_indices=True))
+    for dtype in (d.INT32, d.INT64):
+        other = [("index", dtype, index.shape)]
+        call = Call(d.POOL_MAX, {"input": x}, expected.shape, d.FP32, attributes, seed=seed, others=other)
+        same(call.result(), expected)
+        assert (call.other("index") == index.numpy()).all()
+    if not seed % 2:
+        call = Call(d.POOL_MAX, {"input": x.astype(numpy.int8)}, expected.shape, d.INT8, attributes, others=other)
+        call.result()
+        assert (call.other("index") == index.numpy()).all()
+
+
+def test_places_that_no_number_has_are_refused():
+    x = numpy.zeros((1, 1, 200, 1), numpy.float32)
+    for name, dtype, text in (
+        ("index", d.INT8, "no numbers"),
+        ("index", d.FP32, "dtype"),
+        ("place", d.INT32, "output"),
+    ):
+        with pytest.raises(DeviceError, match=text):
+            Call(d.POOL_MAX, {"input": x}, (1, 1, 200, 1), d.FP32, {"kernel": [1, 1]}, others=[(name, dtype, x.shape)])
+
+
+@pytest.mark.parametrize("dims", [1, 2])
+def test_statistics_of_norms(dims):
+    x, w, b = reals((3, 4, 5), 1) * 2 + 3, reals((4, 5)[-dims:], 2), reals((4, 5)[-dims:], 3)
+    expected = torch.native_layer_norm(*map(torch.from_numpy, (x,)), w.shape, *map(torch.from_numpy, (w, b)), 1e-3)
+    size = expected[1].shape
+    others = [("rstd", d.FP32, size), ("mean", d.FP32, size)]
+    attributes = {"function": "layer", "epsilon": 1e-3}
+    inputs = {"input": x, "weight": w, "bias": b}
+    call = Call(d.NORM, inputs, x.shape, d.FP32, attributes, seed=dims, others=others)
+    for found, wanted in zip((call.result(), call.other("mean"), call.other("rstd")), expected, strict=True):
+        same(found, wanted)
+    call = Call(
+        d.NORM, {"input": x, "weight": w}, x.shape, d.FP32, {**attributes, "function": "rms"}, others=others[:1]
+    )
+    call.result()
+    same(call.other("rstd"), torch.from_numpy(x).square().mean(list(range(-dims, 0)), keepdim=True).add(1e-3).rsqrt())
+    for function, name in (("rms", "mean"), ("batch", "rstd")):
+        with pytest.raises(DeviceError, match=f"doesn't know the output {name}"):
+            Call(
+                d.NORM,
+                {"input": x},
+                x.shape,
+                d.FP32,
+                {**attributes, "function": function},
+                others=[(name, d.FP32, size)],
+            )
+
+
+@pytest.mark.parametrize("zero_point", [-128, -3, 0, 7, 127])
+def test_means_of_codes_are_those_of_pytorchs_quantized_networks(zero_point):
+    """Halves are rounded to even codes of the distance from the zero point."""
+    before, torch.backends.quantized.engine = torch.backends.quantized.engine, "qnnpack"
+    try:
+        x = integers((2, 6, 7, 3), zero_point + 200, 127).astype(numpy.int8)
+        codes = torch._make_per_tensor_quantized_tensor(
+            torch.from_numpy(x.astype(numpy.int16) + 128).to(torch.uint8).movedim(-1, 1), 0.5, zero_point + 128
+        )
+        steps = [d.Step(d.QUANTIZE, d.NO_OPERAND, 0, 0, 0, zero_point, -128, 127)]
+        for kernel, stride, padding in ((2, 2, 0), (3, 2, 1), (6, 1, 0)):
+            expected = F.avg_pool2d(codes, kernel, stride, padding).int_repr().to(torch.int16) - 128
+            attributes = {"kernel": [kernel] * 2, "stride": [stride] * 2, "padding": [padding] * 2}
+            attributes["zero_point"] = [zero_point]
+            shape = nhwc(expected).shape
+            found = Call(d.POOL_AVERAGE, {"input": x}, shape, d.INT8, attributes, steps).result()
+            assert (found == nhwc(expected).numpy()).all()
+    finally:
+        torch.backends.quantized.engine = before
+
+
 @pytest.mark.parametrize("dim", [0, 1, -1])
 def test_gathers(dim):
     draw = numpy.random.default_rng(dim + 1)

@@ -100,6 +100,19 @@ def test_a_wrong_bit_is_found(opened, dtype, tolerance):
     assert device.run(op).verified == 1 and counted(device) == (2, 1, 0)
 
 
+@pytest.mark.parametrize("name", ["mean", "rstd"])
+def test_each_of_several_outputs_is_compared(opened, name):
+    device = opened()
+    x = placed(device, "input", numpy.random.default_rng(3).standard_normal((3, 8)).astype(numpy.float32), d.FP32)
+    out = placed(device, "output", numpy.zeros((3, 8), numpy.float32), d.FP32)
+    others = [placed(device, n, numpy.zeros((3, 1), numpy.float32), d.FP32) for n in ("mean", "rstd")]
+    op = d.Op(d.NORM, [x], [out, *others], {"function": "layer"})
+    assert device.run(op).verified == 1
+    os.environ["PRESIL_ANY"] = f"spoilt={name}"
+    with pytest.raises(d.DeviceError, match=rf"norm: chip and reference differ: {name} \[0, 0\] is .* expected"):
+        device.run(op)
+
+
 def test_an_operator_that_writes_over_its_input_is_compared_with_the_input_as_it_was(opened):
     device = opened()
     x = placed(device, "input", numpy.arange(-8, 8, dtype=numpy.int8), d.INT8)

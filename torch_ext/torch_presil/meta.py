@@ -70,3 +70,26 @@ def _(
     label="linear_int8",
 ):
     return input.new_empty([*input.shape[:-1], weight.shape[0]], dtype=torch.int8)
+
+
+@torch.library.register_fake("presil::avg_pool2d_int8")
+def _(
+    input,
+    kernel_size,
+    stride=(),
+    padding=0,
+    ceil_mode=False,
+    count_include_pad=True,
+    divisor_override=None,
+    *,
+    zero_point,
+):
+    means = torch.ops.aten.avg_pool2d(
+        input.float(), kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+    )
+    return means.to(torch.int8)
+
+
+@torch.library.register_fake("presil::linear_int4")
+def _(input, weight, scale, bias=None):
+    return input.new_empty([*input.shape[:-1], weight.shape[0]], dtype=torch.float32)

@@ -3,8 +3,8 @@
 
 Activations: quint8 per tensor, affine, min/max over calibration inputs; on the device as int8 = quint8 − 128, zero
 points likewise. Weights: qint8 per output channel, symmetric. Requantisation is docs/numerics.md section 7. What is
-neither convolution nor linear computes in fp32 on the host between dequantisation and quantisation; max-pooling and
-reshapes work on the codes.
+neither convolution nor linear computes in fp32 on the host between dequantisation and quantisation; pooling and
+reshapes work on the codes, and keep scale and zero point, as PyTorch's quantized networks do.
 """
 
 import copy
@@ -69,6 +69,22 @@ class OnCodes(nn.Module):
         if x.device.type == "presil":
             return self.pool(x)
         return self.pool(x.to(torch.bfloat16)).to(torch.int8)
+
+
+class AverageOfCodes(nn.Module):
+    """An average pooling on int8 codes, rounded once: nn.AvgPool2d, or the mean of each plane (window None)."""
+
+    def __init__(self, window: nn.AvgPool2d | None, zero_point: int):
+        super().__init__()
+        self.window, self.zero_point = window, zero_point
+
+    def forward(self, x):
+        w = self.window
+        if w is None:
+            return torch.ops.presil.avg_pool2d_int8(x, x.shape[-2:], zero_point=self.zero_point)
+        more = w.ceil_mode, w.count_include_pad, w.divisor_override
+        pairs = (list(v) if isinstance(v, (tuple, list)) else [v, v] for v in (w.kernel_size, w.stride, w.padding))
+        return torch.ops.presil.avg_pool2d_int8(x, *pairs, *more, zero_point=self.zero_point)
 
 
 class QuantizedLayer(nn.Module):
@@ -183,7 +199,18 @@ class _Ranges(fx.Interpreter):
 
 
 MAX_POOLS = (nn.MaxPool2d,)
+ONE = 1, (1, 1), [1, 1], torch.Size((1, 1))
 RESHAPES = (torch.flatten, torch.reshape, "view", "reshape", "flatten", "contiguous")
+
+
+def _average(node, module) -> tuple[bool, nn.AvgPool2d | None]:
+    """Whether it is an average pooling of planes, and the window, where it is not the plane."""
+    size = getattr(module, "output_size", None)
+    if node.target is F.adaptive_avg_pool2d:
+        size = node.args[1] if len(node.args) > 1 else node.kwargs.get("output_size")
+    if isinstance(module, nn.AvgPool2d):
+        return True, module
+    return (isinstance(module, nn.AdaptiveAvgPool2d) or node.target is F.adaptive_avg_pool2d) and size in ONE, None
 
 
 class _Builder:
@@ -229,6 +256,10 @@ class _Builder:
         elif isinstance(module, MAX_POOLS) and self.value[node.args[0]][1] is not None:
             x, q = self.value[node.args[0]]
             self.value[node] = (self.call(f"codes_{node.name}", OnCodes(module), x), q)
+        elif _average(node, module)[0] and self.value[node.args[0]][1] is not None:
+            x, q = self.value[node.args[0]]
+            pool = AverageOfCodes(_average(node, module)[1], q.zero_point)
+            self.value[node] = (self.call(f"codes_{node.name}", pool, x), q)
         elif (isinstance(module, (nn.Dropout, nn.Identity, nn.Flatten)) or node.target in RESHAPES) and self.value[
             node.args[0]
         ][1] is not None:

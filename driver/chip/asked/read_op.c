@@ -22,6 +22,12 @@ static void take(reader *r, const presil_operand *from, presil_tensor *to) {
             chip_fail(r->error, PRESIL_EUNSUPPORTED, "%s has %u dimensions; this chip takes 4", from->name, from->ndim);
         return;
     }
+    if (from->dtype > PRESIL_INT32) {
+        r->status =
+            chip_fail(r->error, PRESIL_EUNSUPPORTED, "%s has dtype %u; this chip has int8, bf16, fp32, int32 in memory",
+                      from->name, from->dtype);
+        return;
+    }
     to->data = from->data;
     to->dtype = from->dtype;
     to->ndim = from->ndim;

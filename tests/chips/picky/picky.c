@@ -6,6 +6,7 @@
  * and layer norm, tensors of more than 4096 elements in sums of two. PRESIL_PICKY says how it answers:
  *   late   supports() says yes, plan() says no
  *   mute   there is no supports()
+ *   short  operators have one output
  */
 #include <math.h>
 #include <stdarg.h>
@@ -31,7 +32,9 @@ struct presil_plan {
   int64_t kernel[2], stride[2], padding[2], dilation[2], include, divisor, dim, log, groups;
   int reduced[PRESIL_OP_DIMS];
   double epsilon;
-  presil_byte_range reads[8], write;
+  presil_operand index, mean, rstd; /* outputs, too */
+  presil_byte_range reads[8], writes[4];
+  uint32_t write_count;
   uint32_t read_count;
 };
 
@@ -123,8 +126,18 @@ static int64_t count_of(const presil_operand* t) {
 static int read_operands(const presil_op* op, presil_plan* p, presil_error_buffer* error) {
   static const char* const names[] = {"input", "a", "weight", "b", "other", "bias", "index"};
   uint32_t known = 0;
-  if (op->output_count != 1) return no(error, "has one output");
-  p->out = op->outputs[0];
+  presil_operand* const others[] = {&p->out, &p->index, &p->mean, &p->rstd};
+  static const char* const results[] = {"output", "index", "mean", "rstd"};
+  for (uint32_t i = 0; i < op->output_count; i++) {
+    int found = 0;
+    for (size_t n = 0; n < sizeof results / sizeof *results; n++) {
+      if (strcmp(results[n], op->outputs[i].name) == 0) *others[n] = op->outputs[i], found = 1;
+    }
+    if (!found) return no(error, "doesn't know one of the outputs");
+  }
+  if (p->index.name && is("short")) return no(error, "counts no places");
+  if (p->mean.name && is("short")) return no(error, "keeps no statistics");
+  if (!p->mean.name != !p->rstd.name) return no(error, "gives both statistics or none");
   for (uint32_t i = 0; i < op->input_count; i++) {
     const presil_operand* t = &op->inputs[i];
     presil_operand* const places[] = {&p->in, &p->in, &p->other, &p->other, &p->other, &p->bias, &p->other};
@@ -249,10 +262,13 @@ static int picky_plan(const presil_chip* chip, const presil_op* op, presil_plan*
   for (size_t i = 0; i < sizeof reads / sizeof *reads; i++) {
     if (reads[i]->name) p->reads[p->read_count++] = range_of(reads[i]);
   }
-  if (p->out.name) {
-    p->write = range_of(&p->out);
-    p->reads[p->read_count++] = p->write; /* there may be gaps */
+  const presil_operand* written[] = {&p->out, &p->index, &p->mean, &p->rstd};
+  for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
+    if (!written[i]->name) continue;
+    p->writes[p->write_count] = range_of(written[i]);
+    p->reads[p->read_count++] = p->writes[p->write_count++]; /* there may be gaps */
   }
+  p->write_count = (uint32_t)presil_merge_ranges(p->writes, p->write_count);
   p->read_count = (uint32_t)presil_merge_ranges(p->reads, p->read_count);
   *out = p;
   return PRESIL_OK;
@@ -263,9 +279,9 @@ static int picky_plan_info(const presil_plan* p, presil_plan_info* out) {
                                 .signature = p->kind,
                                 .segments = 1,
                                 .reads = p->reads,
-                                .writes = &p->write,
+                                .writes = p->writes,
                                 .read_count = p->read_count,
-                                .write_count = p->write.bytes != 0};
+                                .write_count = p->write_count};
   presil_give(out, &own, sizeof own);
   return PRESIL_OK;
 }
@@ -316,16 +332,18 @@ static double broadcast(const work* w, const presil_operand* t, const int64_t* i
 static double window(const work* w, const int64_t* index) {
   const presil_plan* p = w->plan;
   double sum = 0, most = -INFINITY;
-  int64_t seen = 0;
+  int64_t seen = 0, place = -1;
   for (int64_t ky = 0; ky < p->kernel[0]; ky++) {
     for (int64_t kx = 0; kx < p->kernel[1]; kx++) {
       const int64_t y = index[1] * p->stride[0] - p->padding[0] + ky * p->dilation[0],
                     x = index[2] * p->stride[1] - p->padding[1] + kx * p->dilation[1];
       if (y < 0 || x < 0 || y >= p->in.shape[1] || x >= p->in.shape[2]) continue;
       const double v = get(w, &p->in, (int64_t[]){index[0], y, x, index[3]});
-      sum += v, most = fmax(most, v), seen++;
+      if (place < 0 || v > most || isnan(v)) most = v, place = y * p->in.shape[2] + x;
+      sum += v, seen++;
     }
   }
+  if (p->index.name) *(int64_t*)at(w, &p->index, index) = place;
   if (p->kind == PRESIL_OP_POOL_MAX) return most;
   return sum / (double)(p->divisor ? p->divisor : p->include ? p->kernel[0] * p->kernel[1] : seen);
 }
@@ -371,6 +389,9 @@ static double in_row(const work* w, const int64_t* index) {
   }
   if (p->kind == PRESIL_OP_SOFTMAX) return p->log ? own - most - log(powers) : exp(own - most) / powers;
   const double n = (double)p->in.shape[last], mean = sum / n, variance = squares / n - mean * mean;
+  i[last] = 0;
+  if (p->mean.name) *(float*)at(w, &p->mean, i) = (float)mean;
+  if (p->rstd.name) *(float*)at(w, &p->rstd, i) = (float)(1 / sqrt(variance + p->epsilon));
   double y = (own - mean) / sqrt(variance + p->epsilon);
   if (p->other.name) y *= get(w, &p->other, &index[last]);
   if (p->bias.name) y += get(w, &p->bias, &index[last]);
@@ -458,7 +479,8 @@ static int picky_execute(presil_chip* chip, const presil_plan* p, const presil_e
     for (uint32_t i = p->out.ndim; i-- > 0; left /= p->out.shape[i]) index[i] = left % p->out.shape[i];
     put(&w, index, element(&w, index));
   }
-  if (memory->on_write && p->write.bytes) memory->on_write(memory->context, p->write.base, p->write.bytes);
+  for (uint32_t i = 0; i < p->write_count && memory->on_write; i++)
+    memory->on_write(memory->context, p->writes[i].base, p->writes[i].bytes);
   return PRESIL_OK;
 }
 

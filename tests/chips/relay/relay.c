@@ -94,7 +94,8 @@ static int takes(const presil_op *op, presil_error_buffer *error) {
     const bool negates = op->kind == PRESIL_OP_ELEMENTWISE && strcmp(presil_op_text(op, "function", ""), "neg") == 0;
     if (op->kind == PRESIL_OP_NOP) return PRESIL_OK;
     if (!negates && op->kind != PRESIL_OP_COPY) return fail(error, PRESIL_EUNSUPPORTED, "it copies and negates");
-    if (!from || !to || op->input_count != 1 || op->attribute_count != (uint32_t)negates || op->step_count)
+    if (!from || !to || op->input_count != 1 || op->output_count != 1 || op->attribute_count != (uint32_t)negates ||
+        op->step_count)
         return fail(error, PRESIL_EUNSUPPORTED, "it has one input, one output and nothing else");
     if (from->dtype != PRESIL_INT8 || to->dtype != PRESIL_INT8 || from->ndim != 1 || from->stride[0] != 1 ||
         to->stride[0] != 1 || from->shape[0] % BEAT)

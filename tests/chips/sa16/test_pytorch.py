@@ -15,7 +15,7 @@ from networks import network  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 from torch_presil.fuse import fuse  # noqa: E402
-from torch_presil.quantize import QuantizedLayer, quantize  # noqa: E402
+from torch_presil.quantize import AverageOfCodes, QuantizedLayer, quantize  # noqa: E402
 
 ALL = ("resnet8", "ds_cnn", "mobilenet_v1_025", "autoencoder")
 
@@ -78,8 +78,10 @@ def run_on_chip(name, mode):
     with torch.inference_mode(), torch.backends.presil.flags(mode=mode), torch.presil.reports() as reports:
         found = model.to("presil")(x.to("presil")).cpu()
         taken = reports.take()
-    labels = [r["label"] for r in taken if r["label"] != "max_pool2d"]  # a launch of its own
-    assert len(labels) == layers, f"{layers} layers, {len(labels)} launches"
+    pools = [r["label"] for r in taken if r["label"] in ("max_pool2d", "avg_pool2d_int8")]  # launches of their own
+    assert len(taken) - len(pools) == layers, f"{layers} layers, {len(taken) - len(pools)} launches"
+    means = sum(isinstance(m, AverageOfCodes) for m in model.modules())
+    assert pools.count("avg_pool2d_int8") == means == (name != "autoencoder"), pools
     return found, taken
 
 
@@ -104,6 +106,55 @@ def check_network(name):
 @pytest.mark.parametrize("name", ALL)
 def test_network(name):
     check_network(name)
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if name != "autoencoder"])
+def test_the_average_pooling_of_a_network_is_pytorchs(name):
+    """Its own quantized one, of uint8 codes, which are 128 more."""
+    model, x = quantized(name)
+    (pool,) = [m for m in model.modules() if isinstance(m, AverageOfCodes)]
+    seen = []
+    pool.register_forward_hook(lambda _, args, out: seen.append((args[0].cpu(), out.cpu())))
+    with torch.inference_mode(), torch.backends.presil.flags(mode="rtl"):
+        model.to("presil")(x.to("presil"))
+    ((codes, found),) = seen
+    engine, torch.backends.quantized.engine = torch.backends.quantized.engine, "qnnpack"
+    try:
+        shifted = (codes.to(torch.int16) + 128).to(torch.uint8)
+        quint8 = torch._make_per_tensor_quantized_tensor(shifted, 0.1, pool.zero_point + 128)
+        expected = F.avg_pool2d(quint8, tuple(codes.shape[2:]))
+    finally:
+        torch.backends.quantized.engine = engine
+    assert torch.equal(found.to(torch.int16) + 128, expected.int_repr().to(torch.int16))
+    assert found.unique().numel() > 4, found
+
+
+def test_means_of_codes_on_the_chip_and_what_it_refuses():
+    """Odd zero points of an even number of codes are the host's, with the reason; both are exact."""
+    draw = torch.Generator().manual_seed(6)
+    x = torch.randint(-128, 128, (2, 20, 9, 8), generator=draw, dtype=torch.int8)
+    last = x.contiguous(memory_format=torch.channels_last)
+    forms = last, last[:, :16, 1:], last[1:].transpose(2, 3), x, x[0], x[:0]
+    windows = ((3, 3), (2, 1), (1, 1)), ((2, 2), (2, 2), (0, 0)), ((9, 8), (1, 1), (0, 0)), ((5, 1), (2, 3), (1, 0))
+    for codes in forms:
+        for window in windows:
+            for zero_point in (-128, -3, 0, 5, 127):
+                if any(k > s for k, s in zip(window[0], codes.shape[-2:], strict=True)):
+                    continue
+                want = torch.ops.presil.avg_pool2d_int8(codes, *window, zero_point=zero_point)
+                torch.presil.reset_host_operators()
+                with torch.backends.presil.flags(mode="verify"):
+                    found = torch.ops.presil.avg_pool2d_int8(codes.to("presil"), *window, zero_point=zero_point)
+                assert torch.equal(found.cpu(), want) and found.stride() == want.stride()
+                counted = torch.presil.host_operators()
+                even = window[0][0] * window[0][1] % 2 == 0
+                reasons = [row["reason"] for row in counted.values()]
+                if codes is not last:  # as they lie: some are planes, which it does not pool
+                    continue
+                if zero_point % 2 and even:
+                    assert "whose zero point is odd" in reasons[0]
+                else:
+                    assert not counted, (window, zero_point, counted)
 
 
 def test_what_it_refuses_runs_on_the_host_and_is_counted():

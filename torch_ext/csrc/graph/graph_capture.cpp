@@ -140,17 +140,17 @@ c10::IValue GraphCapture::fixed(const c10::IValue& v) {
 }
 
 // ---- launches
-int GraphCapture::launch(const char* label, std::initializer_list<const at::Tensor*> reads, const at::Tensor& output,
-                         const Enqueue& enqueue) {
+int GraphCapture::launch(const char* label, Operands reads, Operands outputs, const Enqueue& enqueue) {
   for (const auto* t : reads) {
     if (!t->defined()) continue;
     check_operand(label, *t);
     keep(t->storage());
   }
-  check_operand(label, output);
-  if (!owns(start_of(output))) {
+  for (const auto* t : outputs) {
+    check_operand(label, *t);
+    if (owns(start_of(*t))) continue;
     wait_pending(index);
-    save(output.storage());
+    save(t->storage());
   }
   presil_list* list = nullptr;
   check(presil_record_begin(device(index), record_stream_), label);
@@ -159,7 +159,7 @@ int GraphCapture::launch(const char* label, std::initializer_list<const at::Tens
   auto step = std::make_unique<LaunchStep>(label, list);
   if (status) return status;
   check(presil_list_submit(list, current_stream(index)), label);
-  note_write(*step, output.storage());
+  for (const auto* t : outputs) note_write(*step, t->storage());
   add(std::move(step));
   return status;
 }

@@ -37,8 +37,7 @@ class GraphCapture final : public Capture {
                const std::vector<at::Generator>& generators);
   ~GraphCapture() override;
 
-  int launch(const char* label, std::initializer_list<const at::Tensor*> reads, const at::Tensor& output,
-             const Enqueue& enqueue) override;
+  int launch(const char* label, Operands reads, Operands outputs, const Enqueue& enqueue) override;
   std::shared_ptr<presil_weights> weights(const WeightRequest& request) override;
 
   CapturedCall* begin(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments,

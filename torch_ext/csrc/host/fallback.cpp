@@ -153,7 +153,9 @@ ChipKernel chip_kernel(const std::string& name) {
 static C10_NOINLINE void chip_or_host(const c10::OperatorHandle& op, const OperatorFacts& facts,
                                       torch::jit::Stack* stack) {
   std::string reason;
-  if (!run_on_chip(facts, stack, &reason)) Call(op, facts, stack).run(reason.empty() ? host_reason : reason.c_str());
+  const bool refused = host_reason != kReason;  // the chip was asked for the operator that this is made for
+  if (refused || !run_on_chip(facts, stack, &reason))
+    Call(op, facts, stack).run(reason.empty() ? host_reason : reason.c_str());
 }
 
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {

@@ -73,17 +73,17 @@ presil_epilogue describe(const Fusion& f, const presil_tensor* residual) {
 }
 
 // EUNSUPPORTED is an answer (another layout may do), anything else an error. enqueue(device, stream): of the driver.
-template <typename Enqueue>
-bool enqueued(const char* label, std::initializer_list<const at::Tensor*> reads, const at::Tensor& output,
-              Enqueue&& enqueue) {
+template <typename Enqueue> bool enqueued(const char* label, Operands reads, Operands outputs, Enqueue&& enqueue) {
+  const at::Tensor& output = *outputs.front();
   const int index = device_index_of(output);
   if (C10_UNLIKELY(output.is_meta())) {
     const int answer = enqueue(device(index), PRESIL_ONLY_ASK);
     if (answer != PRESIL_EUNSUPPORTED) check(answer, label);
     return answer == PRESIL_OK;
   }
-  const AnnouncedWrites written(output);
-  const int status = launch(index, label, reads, output, [&](presil_stream* s) { return enqueue(device(index), s); });
+  AnnouncedWrites written;
+  for (const auto* t : outputs) written.add(*t);
+  const int status = launch(index, label, reads, outputs, [&](presil_stream* s) { return enqueue(device(index), s); });
   if (status == PRESIL_EUNSUPPORTED) return false;
   check(status, label);
   observe_launch();
@@ -162,7 +162,7 @@ bool enqueue_conv2d(presil_conv2d_desc& desc, const char* label, const at::Tenso
   presil_tensor residual{};
   if (fusion.residual.defined()) residual = describe(fusion.residual, kNhwc);
   desc.epilogue = describe(fusion, fusion.residual.defined() ? &residual : nullptr);
-  return enqueued(label, {&input, &kernel, &fusion.residual}, output,
+  return enqueued(label, {&input, &kernel, &fusion.residual}, {&output},
                   [&](presil_device* d, presil_stream* s) { return presil_conv2d(d, s, &desc); });
 }
 
@@ -235,7 +235,7 @@ bool chip_weight_grad(const char* label, const at::Tensor& input, const at::Tens
     added = describe(residual, kNhwc);
     desc.residual = &added;
   }
-  return enqueued(label, {&input, &grad, &residual}, out,
+  return enqueued(label, {&input, &grad, &residual}, {&out},
                   [&](presil_device* d, presil_stream* s) { return presil_conv2d_weight_grad(d, s, &desc); });
 }
 
@@ -251,13 +251,15 @@ bool chip_matmul(const char* label, const at::Tensor& a, const at::Tensor& b, co
   presil_tensor residual{};
   if (fusion.residual.defined()) residual = describe(fusion.residual, {0, 1, 2});
   desc.epilogue = describe(fusion, fusion.residual.defined() ? &residual : nullptr);
-  return enqueued(label, {&a, &b, &fusion.residual}, out,
+  return enqueued(label, {&a, &b, &fusion.residual}, {&out},
                   [&](presil_device* d, presil_stream* s) { return presil_matmul(d, s, &desc); });
 }
 
-bool chip_operator(const presil_op& op, std::initializer_list<const at::Tensor*> reads, const at::Tensor& output) {
-  return enqueued(op.label, reads, output,
-                  [&](presil_device* d, presil_stream* s) { return presil_op_enqueue(d, s, &op); });
+bool chip_operator(const presil_op& op, at::TensorList reads, at::TensorList outputs) {
+  c10::SmallVector<const at::Tensor*, 8> from, to;
+  for (const auto& t : reads) from.push_back(&t);
+  for (const auto& t : outputs) to.push_back(&t);
+  return enqueued(op.label, from, to, [&](presil_device* d, presil_stream* s) { return presil_op_enqueue(d, s, &op); });
 }
 
 }  // namespace presil

@@ -82,7 +82,7 @@ bool chip_matmul(const char* label, const at::Tensor& a, const at::Tensor& b, co
                  presil_compute compute, const Fusion& fusion);
 
 // Any other; its operands are described already.
-bool chip_operator(const presil_op& op, std::initializer_list<const at::Tensor*> reads, const at::Tensor& output);
+bool chip_operator(const presil_op& op, at::TensorList reads, at::TensorList outputs);
 
 int64_t conv_output_size(int64_t input, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation);
 

@@ -5,6 +5,7 @@
 #include "host/fallback.h"
 #include "ops/one_device.h"
 #include "ops/out.h"
+#include "ops/typed_product.h"
 
 #include <mutex>
 #include <set>
@@ -51,6 +52,10 @@ Tensor product(const char* label, const Tensor& a, const Tensor& b, const Tensor
   Tensor out = at::empty({batch, m, n}, a.options().dtype(memory_type(out_type)));
   if (out.numel() == 0) return rounded(out, out_type);
   if (a.size(2) == 0) return rounded(residual.defined() ? out.copy_(residual) : out.zero_(), out_type);
+  if (a.scalar_type() == c10::kHalf && out_type == c10::kHalf) {
+    const Tensor own = at::empty({batch, m, n}, a.options());
+    if (std::string reason; product_as_it_is(label, a, b, residual, own, &reason)) return own;
+  }
   Fusion fusion;
   if (residual.defined()) {
     const Tensor wide = widened(residual);
@@ -62,16 +67,35 @@ Tensor product(const char* label, const Tensor& a, const Tensor& b, const Tensor
   return rounded(out, out_type);
 }
 
+// Sums of int16 wrap around to 16 bits, as PyTorch's do.
+Tensor int16_product(const char* label, const Tensor& a, const Tensor& b, std::string* reason) {
+  if (a.scalar_type() != c10::kShort || b.scalar_type() != c10::kShort) return {};
+  const Tensor out = at::empty({a.size(0), a.size(1), b.size(2)}, a.options());
+  return product_as_it_is(label, a, b, {}, out, reason) ? out : Tensor();
+}
+
 Tensor presil_mm(const Tensor& a, const Tensor& b) {
-  if (a.dim() != 2 || b.dim() != 2 || a.size(1) != b.size(0) || !same_chip_dtype({&a, &b}))
-    return on_host("aten::mm", "dtype or shape", a.device().index(),
+  std::string reason = "dtype or shape";
+  const bool fits = a.dim() == 2 && b.dim() == 2 && a.size(1) == b.size(0);
+  if (fits) {
+    const Tensor out = int16_product("mm", a.unsqueeze(0), b.unsqueeze(0), &reason);
+    if (out.defined()) return out.squeeze(0);
+  }
+  if (!fits || !same_chip_dtype({&a, &b}))
+    return on_host("aten::mm", reason, a.device().index(),
                    [&](HostViews& v) { return at::mm(v.to_host(a), v.to_host(b)); });
   return product("mm", a.unsqueeze(0), b.unsqueeze(0), {}, a.scalar_type(), compute_for(a.scalar_type())).squeeze(0);
 }
 
 Tensor presil_bmm(const Tensor& a, const Tensor& b) {
-  if (a.dim() != 3 || b.dim() != 3 || a.size(0) != b.size(0) || a.size(2) != b.size(1) || !same_chip_dtype({&a, &b}))
-    return on_host("aten::bmm", "dtype or shape", a.device().index(),
+  std::string reason = "dtype or shape";
+  const bool fits = a.dim() == 3 && b.dim() == 3 && a.size(0) == b.size(0) && a.size(2) == b.size(1);
+  if (fits) {
+    const Tensor out = int16_product("bmm", a, b, &reason);
+    if (out.defined()) return out;
+  }
+  if (!fits || !same_chip_dtype({&a, &b}))
+    return on_host("aten::bmm", reason, a.device().index(),
                    [&](HostViews& v) { return at::bmm(v.to_host(a), v.to_host(b)); });
   return product("bmm", a, b, {}, a.scalar_type(), compute_for(a.scalar_type()));
 }

@@ -4,6 +4,7 @@
 #include "ops/ask_first.h"
 
 #include <ATen/ExpandUtils.h>
+#include <ATen/ops/avg_pool2d.h>
 #include <ATen/ops/layer_norm_native.h>
 #include <ATen/ops/max_pool2d_native.h>
 #include <torch/library.h>
@@ -106,7 +107,7 @@ Window window_of(Ints kernel, Ints stride, Ints padding, Ints dilation) {
 
 // Undefined: the host has to.
 Tensor pool(Question& question, const Tensor& x, const Window& w, bool ceil_mode, std::string* reason,
-            const Tensor& given = {}) {
+            const Tensor& given = {}, const Tensor& index = {}) {
   const bool plane = x.dim() == 3;
   const Tensor images = plane ? x.unsqueeze(0) : x;
   bool possible = images.dim() == 4 && w.kernel.size() == 2 && w.stride.size() == 2 && w.padding.size() == 2 &&
@@ -130,6 +131,10 @@ Tensor pool(Question& question, const Tensor& x, const Window& w, bool ceil_mode
   question.integers("dilation", w.dilation, 1);
   const std::array<int64_t, 4> sizes{images.size(0), images.size(1), size[0], size[1]};
   if (given.defined() && !can_hold(given, Ints(sizes).slice(plane), x.scalar_type(), x, {}, reason)) return {};
+  if (index.defined()) {
+    if (!can_hold(index, Ints(sizes).slice(plane), c10::kLong, x, given, reason)) return {};
+    question.also("index", plane ? index.unsqueeze(0) : index, kPixels);
+  }
   const auto format = plane ? c10::MemoryFormat::Contiguous : images.suggest_memory_format();
   const Tensor out = !given.defined() ? at::empty(sizes, x.options(), format) : plane ? given.unsqueeze(0) : given;
   if (!question.enqueue(out, reason, kPixels)) return {};
@@ -149,6 +154,60 @@ template <bool Out> bool average_pool(const c10::IValue* a, Results& results, st
       pool(question, a[0].toTensor(), window_of(kernel, stride, padding, {}), a[4].toBool(), reason, given);
   if (!out.defined()) return false;
   results.emplace_back(Out ? given : out);
+  return true;
+}
+
+// Means of int8 codes as quantized networks of PyTorch have them: the distances from the zero point, added exactly,
+// divided, rounded to the nearest (ties to even), and the zero point again.
+Tensor means_of_codes(const Tensor& x, Ints kernel, Ints stride, Ints padding, bool ceil_mode, bool count_include_pad,
+                      std::optional<int64_t> divisor, int64_t zero_point) {
+  const Tensor away = x.to(c10::kDouble) - zero_point;
+  const Tensor means = at::avg_pool2d(away, kernel, stride, padding, ceil_mode, count_include_pad, divisor);
+  return (means.round() + zero_point).clamp(-128, 127).to(c10::kChar, false, false, x.suggest_memory_format());
+}
+
+void check_codes(const Tensor& x, int64_t zero_point) {
+  TORCH_CHECK_TYPE(x.scalar_type() == c10::kChar, "presil::avg_pool2d_int8: expected int8, got ", x.scalar_type());
+  TORCH_CHECK_VALUE(zero_point >= -128 && zero_point <= 127,
+                    "presil::avg_pool2d_int8: the zero point must be in [-128, 127], got ", zero_point);
+}
+
+Tensor avg_pool2d_int8(const Tensor& x, Ints kernel, Ints stride, Ints padding, bool ceil_mode, bool count_include_pad,
+                       std::optional<int64_t> divisor, int64_t zero_point) {
+  check_codes(x, zero_point);
+  const int index = x.device().index();
+  std::string reason = "no kernel on the chip";
+  if (chip_has(index, PRESIL_OP_POOL_AVERAGE) && divisor.value_or(1) != 0) {
+    Question question(PRESIL_OP_POOL_AVERAGE, "avg_pool2d_int8");
+    question.integers("zero_point", zero_point, 0);
+    if (!count_include_pad) question.integers("count_include_pad", int64_t{0});
+    if (divisor) question.integers("divisor", *divisor);
+    question.quantize(static_cast<int32_t>(zero_point), -128, 127);
+    const Tensor out = pool(question, x, window_of(kernel, stride, padding, {}), ceil_mode, &reason);
+    if (out.defined()) return out;
+  }
+  return on_host("presil::avg_pool2d_int8", reason, index, [&](HostViews& v) {
+    return means_of_codes(v.to_host(x), kernel, stride, padding, ceil_mode, count_include_pad, divisor, zero_point);
+  });
+}
+
+Tensor avg_pool2d_int8_cpu(const Tensor& x, Ints kernel, Ints stride, Ints padding, bool ceil_mode,
+                           bool count_include_pad, std::optional<int64_t> divisor, int64_t zero_point) {
+  check_codes(x, zero_point);
+  return means_of_codes(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor, zero_point);
+}
+
+// (self, kernel, stride, padding, dilation, ceil_mode, out, indices)
+bool max_pool_with_indices(const c10::IValue* a, Results& results, std::string* reason) {
+  if (!on_device(a[0], PRESIL_OP_POOL_MAX)) return false;
+  const Tensor &x = a[0].toTensor(), &out = a[6].toTensor(), &indices = a[7].toTensor();
+  const auto kernel = a[1].toIntVector(), stride = a[2].toIntVector(), padding = a[3].toIntVector(),
+             dilation = a[4].toIntVector();
+  Question question(PRESIL_OP_POOL_MAX, "max_pool2d_with_indices");
+  if (!pool(question, x, window_of(kernel, stride, padding, dilation), a[5].toBool(), reason, out, indices).defined())
+    return false;
+  results.emplace_back(out);
+  results.emplace_back(indices);
   return true;
 }
 
@@ -184,29 +243,63 @@ Tensor max_pool2d(const Tensor& x, Ints kernel, Ints stride, Ints padding, Ints 
 }
 
 // ---- layer norm, whose mean and deviation only gradients need
+bool is_given(const OptionalTensor& t) { return t && t->defined(); }
+
+// statistics: the mean and the reciprocal of the deviation, or undefined. Undefined: the host has to.
+Tensor normalised(const char* label, const Tensor& x, Ints shape, const OptionalTensor& weight,
+                  const OptionalTensor& bias, double eps, const Tensor& mean, const Tensor& rstd, std::string* reason) {
+  const int64_t dims = static_cast<int64_t>(shape.size());
+  Question question(PRESIL_OP_NORM, label);
+  question.input("input", x);
+  if (is_given(weight)) question.input("weight", *weight);
+  if (is_given(bias)) question.input("bias", *bias);
+  question.text("function", "layer");
+  question.real("epsilon", eps);
+  if (mean.defined()) question.also("mean", mean);
+  if (rstd.defined()) question.also("rstd", rstd);
+  const auto fits = [&](const OptionalTensor& t) { return !is_given(t) || t->sizes() == shape; };
+  const bool told = dims == 1 || (dims > 1 && is_given(weight));
+  if (!told || !fits(weight) || !fits(bias) || x.dim() < dims || x.sizes().slice(x.dim() - dims) != shape) {
+    *reason = "several dimensions without a weight, or shapes that don't fit";
+    return {};
+  }
+  const Tensor out = at::empty_like(x, x.options(), c10::MemoryFormat::Contiguous);
+  return question.enqueue(out, reason) ? out : Tensor();
+}
+
 Tensor layer_norm(const Tensor& x, c10::SymIntArrayRef shape, const OptionalTensor& weight, const OptionalTensor& bias,
                   double eps, bool cudnn) {
-  const auto needs = [](const OptionalTensor& t) { return t && t->defined() && has_gradients(*t); };
+  const auto needs = [](const OptionalTensor& t) { return is_given(t) && has_gradients(*t); };
   if (plainly_on_device(x, PRESIL_OP_NORM) && !needs(weight) && !needs(bias)) {
-    const int64_t dims = static_cast<int64_t>(shape.size());
     std::string reason;
-    Question question(PRESIL_OP_NORM, "layer_norm");
-    question.input("input", x);
-    if (weight && weight->defined()) question.input("weight", *weight);
-    if (bias && bias->defined()) question.input("bias", *bias);
-    question.text("function", "layer");
-    question.real("epsilon", eps);
-    const auto fits = [&](const OptionalTensor& t) { return !t || !t->defined() || t->sym_sizes().equals(shape); };
-    const bool told = dims == 1 || (dims > 1 && weight && weight->defined());
-    const bool whole =
-        told && fits(weight) && fits(bias) && x.dim() >= dims && x.sym_sizes().slice(x.dim() - dims).equals(shape);
-    const Tensor out = whole ? at::empty_like(x, x.options(), c10::MemoryFormat::Contiguous) : Tensor();
-    if (whole && question.enqueue(out, &reason)) return out;
-    if (!whole) reason = "several dimensions without a weight, or shapes that don't fit";
+    const Tensor out = normalised("layer_norm", x, C10_AS_INTARRAYREF_SLOW(shape), weight, bias, eps, {}, {}, &reason);
+    if (out.defined()) return out;
     const HostReason because(reason);
     return at::native::layer_norm_symint(x, shape, weight, bias, eps, cudnn);
   }
   return at::native::layer_norm_symint(x, shape, weight, bias, eps, cudnn);
+}
+
+// (input, normalized_shape, weight, bias, eps) -> output, mean, rstd: of the input's dtype, as the CPU's are where all
+// operands have it.
+bool layer_norm_with_statistics(const c10::IValue* a, Results& results, std::string* reason) {
+  if (!on_device(a[0], PRESIL_OP_NORM)) return false;
+  const Tensor& x = a[0].toTensor();
+  const auto shape = a[1].toDimVector();
+  const auto weight = a[2].toOptional<Tensor>(), bias = a[3].toOptional<Tensor>();
+  const auto other = [&](const OptionalTensor& t) { return is_given(t) && t->scalar_type() != x.scalar_type(); };
+  if (!is_float(x, reason)) return false;
+  if (other(weight) || other(bias) || x.dim() < static_cast<int64_t>(shape.size())) {
+    *reason = "operands of two dtypes";
+    return false;
+  }
+  auto kept = x.sizes().vec();
+  std::fill(kept.end() - static_cast<int64_t>(shape.size()), kept.end(), 1);
+  const Tensor mean = at::empty(kept, x.options(), c10::MemoryFormat::Contiguous), rstd = at::empty_like(mean);
+  const Tensor out = normalised("native_layer_norm", x, shape, weight, bias, a[4].toDouble(), mean, rstd, reason);
+  if (!out.defined()) return false;
+  for (const Tensor& t : {out, mean, rstd}) results.emplace_back(t);
+  return true;
 }
 
 #define PRESIL_NAME(name) constexpr const char* k_##name = #name
@@ -244,9 +337,17 @@ const bool kernels_set = [] {
   set_chip_kernel("aten::_log_softmax.out", softmax<true, true>);
   set_chip_kernel("aten::avg_pool2d", average_pool<false>);
   set_chip_kernel("aten::avg_pool2d.out", average_pool<true>);
+  set_chip_kernel("aten::max_pool2d_with_indices.out", max_pool_with_indices);
+  set_chip_kernel("aten::native_layer_norm", layer_norm_with_statistics);
   return true;
 }();
 
+TORCH_LIBRARY_FRAGMENT(presil, m) {
+  m.def("avg_pool2d_int8(Tensor input, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, "
+        "bool count_include_pad=True, int? divisor_override=None, *, int zero_point) -> Tensor");
+}
+TORCH_LIBRARY_IMPL(presil, PrivateUse1, m) { m.impl("avg_pool2d_int8", avg_pool2d_int8); }
+TORCH_LIBRARY_IMPL(presil, CPU, m) { m.impl("avg_pool2d_int8", avg_pool2d_int8_cpu); }
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("max_pool2d", max_pool2d);
   m.impl("layer_norm", layer_norm);

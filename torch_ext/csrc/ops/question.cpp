@@ -80,6 +80,24 @@ void Question::input(const char* name, const at::Tensor& t, c10::ArrayRef<int> o
     tensors_[input_count_++] = t;
 }
 
+void Question::input_int4(const char* name, const at::Tensor& bytes, c10::IntArrayRef shape, c10::IntArrayRef stride) {
+  const uint32_t number = input_count_;
+  input(name, bytes);
+  if (wrong_) return;
+  presil_operand& to = inputs_[number];
+  to.dtype = PRESIL_INT4;
+  to.ndim = static_cast<uint32_t>(shape.size());
+  std::copy(shape.begin(), shape.end(), to.shape);
+  std::copy(stride.begin(), stride.end(), to.stride);
+}
+
+void Question::also(const char* name, const at::Tensor& t, c10::ArrayRef<int> order) {
+  if (!is_ours(t) || (input_count_ && t.device() != tensors_[0].device()))
+    wrong_ = "an operand that is elsewhere";
+  else if (describe(outputs_[output_count_], name, t, order, true))
+    written_[output_count_++] = t;
+}
+
 void Question::integers(const char* name, c10::IntArrayRef values) {
   int64_t* to = &integers_[integer_count_];
   if (integer_count_ + values.size() > integers_.size()) {
@@ -116,6 +134,22 @@ void Question::add(const at::Tensor& t, c10::ArrayRef<int> order) {
   step.scale = 1;
   input("residual", t, order);
 }
+void Question::scale(const at::Tensor& t) {
+  static constexpr const char* kNames[] = {"scale", "scale_b"};
+  presil_step& step = steps_[step_count_++];
+  step.kind = PRESIL_STEP_SCALE;
+  step.input = input_count_;
+  step.scale = 1;
+  input(kNames[scale_count_++], t);
+}
+void Question::quantize(int32_t zero_point, int32_t low, int32_t high) {
+  presil_step& step = steps_[step_count_++];
+  step.kind = PRESIL_STEP_QUANTIZE;
+  step.input = PRESIL_NO_OPERAND;
+  step.zero_point = zero_point;
+  step.int_low = low;
+  step.int_high = high;
+}
 void Question::clamp(double low, double high) {
   presil_step& step = steps_[step_count_++];
   step.kind = PRESIL_STEP_CLAMP;
@@ -135,7 +169,7 @@ std::string Question::key() const {
     append(key, t.stride, t.ndim);
   };
   for (uint32_t i = 0; i < input_count_; i++) operand(inputs_[i]);
-  operand(output_);
+  for (uint32_t i = 0; i < output_count_; i++) operand(outputs_[i]);
   for (uint32_t i = 0; i < attribute_count_; i++) {
     const presil_attribute& a = attributes_[i];
     key += a.name;
@@ -151,7 +185,8 @@ std::string Question::key() const {
 bool Question::finish(const at::Tensor& output, std::string* reason, c10::ArrayRef<int> order) {
   if (!is_ours(output) || (input_count_ && output.device() != tensors_[0].device()))
     wrong_ = "an operand that is elsewhere";
-  if (!wrong_ && describe(output_, "output", output, order, true)) return true;
+  written_[0] = output;
+  if (!wrong_ && describe(outputs_[0], "output", output, order, true)) return true;
   *reason = wrong_;
   return false;
 }
@@ -163,9 +198,9 @@ presil_op Question::as_op() const {
   op.label = label_;
   op.compute = compute_;
   op.inputs = inputs_.data();
-  op.outputs = &output_;
+  op.outputs = outputs_.data();
   op.input_count = input_count_;
-  op.output_count = 1;
+  op.output_count = output_count_;
   op.attributes = attributes_.data();
   op.attribute_count = attribute_count_;
   op.steps = steps_.data();
@@ -192,7 +227,7 @@ bool Question::enqueue(const at::Tensor& output, std::string* reason, c10::Array
   const std::string own = key();
   if (refused_before(index, own, reason)) return false;
   const presil_op op = as_op();
-  if (chip_operator(op, {&tensors_[0], &tensors_[1], &tensors_[2], &tensors_[3]}, output)) return true;
+  if (chip_operator(op, {tensors_.data(), input_count_}, {written_.data(), output_count_})) return true;
   *reason = presil_error_text();
   if (presil_op_supported(device(index), &op) == PRESIL_EUNSUPPORTED) remember_refusal(index, own, *reason);
   return false;

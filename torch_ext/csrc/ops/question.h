@@ -21,14 +21,19 @@ class Question {
 
   // order: of the dimensions as the operator has them; empty: the tensor's own.
   void input(const char* name, const at::Tensor& t, c10::ArrayRef<int> order = {});
+  // Of int4, two in a byte, the first below, from the first byte of `bytes` on; strides in elements.
+  void input_int4(const char* name, const at::Tensor& bytes, c10::IntArrayRef shape, c10::IntArrayRef stride);
   void integers(const char* name, c10::IntArrayRef values);  // not given where all are `otherwise`, the default
   void integers(const char* name, c10::IntArrayRef values, int64_t otherwise);
   void real(const char* name, double value);
   void text(const char* name, const char* value);
-  void compute(uint32_t how) { compute_ = how; }  // presil_compute
+  void also(const char* name, const at::Tensor& t, c10::ArrayRef<int> order = {});  // another output than "output"
+  void compute(uint32_t how) { compute_ = how; }                                    // presil_compute
   // Steps behind the operator, in the order of the calls: + t, of the output's shape; between two bounds.
   void add(const at::Tensor& t, c10::ArrayRef<int> order = {});
   void clamp(double low, double high);
+  void scale(const at::Tensor& t);  // times t, an element for each of the output's last dimension
+  void quantize(int32_t zero_point, int32_t low, int32_t high);
 
   // Launches it: true. False: *reason says why not. A chip that refuses what it was asked wherever the operands lie is
   // not asked again.
@@ -46,12 +51,14 @@ class Question {
   const char* const label_;
   std::array<presil_operand, PRESIL_OP_INPUTS> inputs_{};
   std::array<at::Tensor, PRESIL_OP_INPUTS> tensors_;
-  presil_operand output_{};
+  std::array<presil_operand, PRESIL_OP_OUTPUTS> outputs_{};  // the first is "output"
+  std::array<at::Tensor, PRESIL_OP_OUTPUTS> written_;
   std::array<presil_attribute, 8> attributes_{};
   std::array<int64_t, 32> integers_{};
   std::array<presil_step, 4> steps_{};
   double real_ = 0;
-  uint32_t input_count_ = 0, attribute_count_ = 0, integer_count_ = 0, step_count_ = 0, compute_ = 0;
+  uint32_t input_count_ = 0, attribute_count_ = 0, integer_count_ = 0, step_count_ = 0, compute_ = 0, output_count_ = 1,
+           scale_count_ = 0;
   const char* wrong_ = nullptr;  // why it can't be asked
 };
 

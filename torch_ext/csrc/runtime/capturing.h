@@ -23,6 +23,8 @@ struct CapturedCall {
   const c10::OperatorHandle op;
 };
 
+using Operands = c10::ArrayRef<const at::Tensor*>;  // of a launch; some may be undefined
+
 // A launch: enqueue(stream) plans it and returns a driver status.
 using Enqueue = std::function<int(presil_stream*)>;
 
@@ -38,8 +40,7 @@ class Capture {
   virtual presil_pool* memory() = 0;  // where what it allocates lies
   virtual bool owns(const void* memory) const = 0;
   virtual bool wrote(const void* memory) const = 0;
-  virtual int launch(const char* label, std::initializer_list<const at::Tensor*> reads, const at::Tensor& output,
-                     const Enqueue& enqueue) = 0;
+  virtual int launch(const char* label, Operands reads, Operands outputs, const Enqueue& enqueue) = 0;
   virtual std::shared_ptr<presil_weights> weights(const WeightRequest& request) = 0;
   virtual CapturedCall* begin(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments,
                               const at::Generator& engine) = 0;
@@ -73,9 +74,8 @@ void refuse_capture(int index, const char* what, const char* why);
 
 // Enqueues on the stream of this thread; while capturing, takes the launch in as well.
 template <typename Function>
-int launch(int index, const char* label, std::initializer_list<const at::Tensor*> reads, const at::Tensor& output,
-           Function&& enqueue) {
-  if (auto* capture = capturing(index, label)) return capture->launch(label, reads, output, enqueue);
+int launch(int index, const char* label, Operands reads, Operands outputs, Function&& enqueue) {
+  if (auto* capture = capturing(index, label)) return capture->launch(label, reads, outputs, enqueue);
   return enqueue(launch_stream(index));
 }
 

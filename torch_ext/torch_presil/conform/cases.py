@@ -73,15 +73,15 @@ class Bench:
         made.host = padded
         return made
 
-    def output(self, shape, dtype: int) -> d.Operand:
+    def output(self, shape, dtype: int, name: str = "output") -> d.Operand:
         count = int(numpy.prod(shape)) * r.NUMPY[dtype]().itemsize
         address = self.place(count + 64)
         self.device.poke(address, b"\xa5" * (count + 64))
-        return d.operand("output", dtype, shape, None, address)
+        return d.operand(name, dtype, shape, None, address)
 
     def compare(self, op: d.Op, what: str) -> d.Report:
-        """Runs the operator; its output has to be what the reference says, and nothing behind it may change. Inputs are
-        of tensor(); of packed weights `lies` is the kernel as it was given, with bias and scale."""
+        """Runs the operator; its outputs have to be what the reference says, and nothing behind them may change. Inputs
+        are of tensor(); of packed weights `lies` is the kernel as it was given, with bias and scale."""
         expected = self.reference(op)
         report = self.device.run(op)
         self.is_right(op, expected, what)
@@ -95,7 +95,12 @@ class Bench:
         return r.Reference(asked, [operand.host for operand in known], **parts)
 
     def is_right(self, op: d.Op, expected: r.Reference, what: str) -> None:
-        out = op.outputs[0]
+        for number, out in enumerate(op.outputs):
+            name = out.name.decode()
+            told = what if name == "output" else f"{what}, {name}"
+            self._output_is_right(out, expected.of_output(number), told)
+
+    def _output_is_right(self, out: d.Operand, expected: r.Reference, what: str) -> None:
         shape, element = tuple(out.shape[: out.ndim]), r.NUMPY[out.dtype]
         count = int(numpy.prod(shape)) * element().itemsize
         raw = self.device.peek(out.data, count + 64)

@@ -168,6 +168,7 @@ def refusals(context) -> int:
         refused("an attribute that does not exist", lambda op: op.attributes.update({"no_such_attribute": [1]}))
         refused("a step that does not exist", lambda op: op.steps.append(d.Step(99, d.NO_OPERAND)))
         refused("an input that does not exist", lambda op: op.inputs.append(d.operand("no_such_input", d.INT8, (1,))))
+        refused("an output that does not exist", lambda op: op.outputs.append(d.operand("no_such", d.INT8, (1,))))
         for kind in range(2, d.KINDS):
             found = [_answer(device, kind) for _ in range(2)]
             expect(found[0] is not None, f"supports() takes an operator of kind {kind} without operands")

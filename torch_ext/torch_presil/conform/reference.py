@@ -47,7 +47,8 @@ class Reference:
     as the input's strides say. bias, scale: of packed weights. DeviceError where the reference can't."""
 
     def __init__(self, op: d.Op, arrays: list, bias=None, scale=None):
-        self.driver, self.op = c.CDLL(str(d.library_path())), op
+        self.driver, self.op, self.number = c.CDLL(str(d.library_path())), op, 0
+        self.driver.presil_reference_output.restype = c.c_void_p
         made = op.c()
         call = _Call(size=c.sizeof(_Call), op=c.addressof(made))
         for i, array in enumerate(arrays):
@@ -59,8 +60,15 @@ class Reference:
         if status:
             raise d.DeviceError(status, text.value.decode())
 
+    def of_output(self, number: int) -> "Reference":
+        """The results of another output of the operator."""
+        made = Reference.__new__(Reference)
+        made.driver, made.op, made.number, made.whole = self.driver, self.op, number, self
+        made.handle = c.c_void_p(self.driver.presil_reference_output(self.handle, number))
+        return made
+
     def __del__(self):
-        if getattr(self, "handle", None):
+        if getattr(self, "handle", None) and not hasattr(self, "whole"):
             self.driver.presil_reference_free(self.handle)
 
     def store(self, to: numpy.ndarray) -> numpy.ndarray:
@@ -81,7 +89,7 @@ class Reference:
         difference = self.compare(found, tolerance)
         if not difference.differing:
             return None
-        at = list(difference.at[: self.op.outputs[0].ndim])
+        at = list(difference.at[: self.op.outputs[self.number].ndim])
         told = f"element {at} is {difference.found.decode()}, {difference.expected.decode()} expected"
         return f"{told} ({difference.differing} of {difference.compared} are wrong)"
 

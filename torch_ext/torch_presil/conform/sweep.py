@@ -24,7 +24,7 @@ ALL = (d.INT8, d.UINT8, d.INT16, d.INT32, *FLOATS)
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator: inputs are (name, dtype, shape); the output (dtype, shape)."""
+    """One operator: inputs are (name, dtype, shape), the output (dtype, shape), others as inputs."""
 
     kind: int
     inputs: tuple
@@ -32,18 +32,20 @@ class Operator:
     attributes: tuple = ()
     steps: tuple = ()
     compute: int = 0
+    others: tuple = ()
 
     def __str__(self) -> str:
         inputs = ", ".join(f"{name} {r.NAMES[dtype]} {list(shape)}" for name, dtype, shape in self.inputs)
         more = "".join(f", {name} {value}" for name, value in self.attributes)
-        return f"{inputs} to {r.NAMES[self.out[0]]} {list(self.out[1])}{more}"
+        others = "".join(f", {name}" for name, _, _ in self.others)
+        return f"{inputs} to {r.NAMES[self.out[0]]} {list(self.out[1])}{others}{more}"
 
     def asked(self) -> d.Op:
         inputs = [d.operand(*i) for i in ((name, dtype, shape) for name, dtype, shape in self.inputs)]
-        return self._op(inputs, d.operand("output", *self.out))
+        return self._op(inputs, [d.operand("output", *self.out), *(d.operand(*other) for other in self.others)])
 
-    def _op(self, inputs: list, output) -> d.Op:
-        return d.Op(self.kind, inputs, [output], dict(self.attributes), list(self.steps), self.compute)
+    def _op(self, inputs: list, outputs: list) -> d.Op:
+        return d.Op(self.kind, inputs, outputs, dict(self.attributes), list(self.steps), self.compute)
 
     def operands(self, bench, seed: int) -> list:
         return [
@@ -52,7 +54,8 @@ class Operator:
         ]
 
     def run(self, bench, seed: int = 1) -> d.Report:
-        op = self._op(self.operands(bench, seed), bench.output(self.out[1], self.out[0]))
+        outputs = [bench.output(shape, dtype, name) for name, dtype, shape in (("output", *self.out), *self.others)]
+        op = self._op(self.operands(bench, seed), outputs)
         return bench.compare(op, str(self))
 
     def _values(self, name: str, dtype: int, shape: tuple, seed: int) -> numpy.ndarray:
@@ -116,6 +119,27 @@ def norm(channels: int = 16, function: str = "layer", dtype: int = d.FP32, parts
     return Operator(d.NORM, inputs, (dtype, shape), attributes)
 
 
+def norm_with_statistics(channels: int = 16, function: str = "layer", dtype: int = d.FP32, dims: int = 1):
+    """What PyTorch keeps for gradients."""
+    shape = (2, 3, channels)
+    inputs = [("input", dtype, shape), ("weight", dtype, shape[-dims:])]
+    if function == "layer":
+        inputs.append(("bias", dtype, shape[-dims:]))
+    statistics = shape[:-dims] + (1,) * dims
+    names = ("mean", "rstd") if function == "layer" else ("rstd",)
+    attributes = ("function", function), ("epsilon", 1e-3)
+    others = tuple((name, dtype, statistics) for name in names)
+    return Operator(d.NORM, tuple(inputs), (dtype, shape), attributes, others=others)
+
+
+def pool_with_index(channels: int = 16, dtype: int = d.FP32, index: int = d.INT64, kernel=2, stride=2, padding=0):
+    size = (7 + 2 * padding - kernel) // stride + 1
+    shape, out = (2, 7, 7, channels), (2, size, size, channels)
+    attributes = ("kernel", [kernel] * 2), ("stride", [stride] * 2), ("padding", [padding] * 2)
+    inputs = (("input", dtype, shape),)
+    return Operator(d.POOL_MAX, inputs, (dtype, out), attributes, others=(("index", index, out),))
+
+
 def gather(columns: int = 16, dtype: int = d.FP32, index: int = d.INT32, dim: int = 0, beside: bool = False):
     shape = (5, columns)
     indices = shape if beside else (2, 3)
@@ -150,7 +174,19 @@ def norms() -> list:
     cases += [norm(16, "rms", t, ("weight",)) for t in FLOATS]
     cases += [norm(size, f, d.FP32, parts) for size in SIZES for f in ("layer", "batch") for parts in ((), ("weight",))]
     cases += [norm(16, "batch", t, ("weight", "bias", "mean", "variance")) for t in FLOATS]
-    return cases + [norm(16, "group", groups=groups) for groups in (2, 16)]
+    cases += [norm(16, "group", groups=groups) for groups in (2, 16)]
+    cases += [norm_with_statistics(16, f, t, dims) for f in ("layer", "rms") for t in FLOATS for dims in (1, 2)]
+    return cases + [norm_with_statistics(size) for size in SIZES]
+
+
+def indices() -> list:
+    cases = [pool_with_index(16, t, i) for t in (d.INT8, *FLOATS) for i in (d.INT32, d.INT64)]
+    return cases + [
+        pool_with_index(size, t, d.INT64, 3, stride, padding)
+        for size in SIZES
+        for t in (d.INT8, d.FP32)
+        for stride, padding in ((1, 0), (2, 1))
+    ]
 
 
 # Check -> the paragraph, one of a size, and the sweep.
@@ -172,6 +208,7 @@ KINDS = {
             ]
         ),
     ),
+    "pool-index": ("PRESIL_OP_POOL_MAX = 7", pool_with_index, indices),
     "softmax": (
         "PRESIL_OP_SOFTMAX = 11",
         softmax,

@@ -111,6 +111,7 @@ static int nnmac_supports(const presil_chip *chip, const presil_op *op, presil_e
     if (op->step_count) return refuse(error, "the number of steps", op->step_count, "", 0);
     if (op->attribute_count) return refuse(error, "the number of attributes", op->attribute_count, "", 0);
     if (op->input_count != 2) return refuse(error, "the number of inputs", op->input_count, "", 2);
+    if (op->output_count != 1) return refuse(error, "the number of outputs", op->output_count, "", 1);
     if (a->dtype != PRESIL_INT8 || b->dtype != PRESIL_INT8 || y->dtype != PRESIL_INT32)
         return presil_kit_fail(error, PRESIL_EUNSUPPORTED, "nnmac multiplies int8 by int8 to int32, nothing else");
     if (a->shape[2] != NNMAC_DEPTH) return refuse(error, "K", a->shape[2], "", NNMAC_DEPTH);

@@ -59,9 +59,23 @@ static int pool_of(const presil_op *op, layer *l, presil_error_buffer *error) {
     l->mode = (average ? MODE_AVERAGE : MODE_MAX) | MODE_UNIFORM;
     l->in_blocks = 1;
     l->pad = average ? 0 : INT8_MIN;
-    const int status = window_of(op, l, PRESIL_KIT_DIVISOR, error);
+    const int status = window_of(op, l, PRESIL_KIT_DIVISOR | PRESIL_KIT_ZERO_POINT, error);
     if (status) return status;
     return l->in.shape[3] == l->out.shape[3] ? PRESIL_OK : no(error, "pools channel by channel");
+}
+
+/* The unit adds codes as they are, so their zero point is in the mean, and the output's is less by it. Halves go to
+ * even codes: those of an odd zero point would go the other way. */
+static int zero_point_of(layer *l, presil_error_buffer *error) {
+    const int64_t zero = l->window.zero_point, count = l->window.kernel[0] * l->window.kernel[1];
+    if (!zero) return PRESIL_OK;
+    if (zero < INT8_MIN || zero > INT8_MAX || l->window.divisor != count || l->quant.scale != 1.0 ||
+        l->quant.zero_point - zero < INT8_MIN || l->quant.zero_point - zero > INT8_MAX)
+        return no(error, "takes a zero point from a mean of all elements, unscaled, with one like it behind");
+    if (zero % 2 && count % 2 == 0) return no(error, "averages an odd number of codes whose zero point is odd");
+    l->pad = (int32_t)zero;
+    l->quant.zero_point -= (int32_t)zero;
+    return PRESIL_OK;
 }
 
 /* Bytes, as the maximum of windows of one word: pixels of 16 channels. */
@@ -74,7 +88,7 @@ static int copy_of(const presil_op *op, layer *l, presil_error_buffer *error) {
     l->in = (presil_kit_view){from, {1, 1, size / WORD, WORD}, {size, size, WORD, 1}, WORD, WORD, 0, 0};
     l->out = l->in;
     l->out.data = to;
-    l->window = (presil_kit_window){{1, 1}, {1, 1}, {0, 0}, {1, 1}, {1, 1}, 1, 0, 1};
+    l->window = (presil_kit_window){{1, 1}, {1, 1}, {0, 0}, {1, 1}, {1, 1}, 1, 0, 1, 0};
     l->quant = (presil_kit_epilogue){.scale = 1.0, .low = INT8_MIN, .high = INT8_MAX};
     l->mode = MODE_MAX | MODE_UNIFORM;
     l->in_blocks = 1;
@@ -95,6 +109,7 @@ int sa16_layer_of(const presil_op *op, layer *l, presil_error_buffer *error) {
         if (!status) status = view_of(out, &l->out, error);
         if (!status) status = op->kind == PRESIL_OP_CONV ? conv_of(op, l, error) : pool_of(op, l, error);
         if (!status) status = steps_of(op, l, error);
+        if (!status) status = zero_point_of(l, error);
     }
     if (status) return status;
     if (l->quant.scale != 1.0 && !(l->mode & MODE_UNIFORM)) return no(error, "scales by channel, with the weights");

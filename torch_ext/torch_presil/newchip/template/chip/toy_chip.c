@@ -121,6 +121,7 @@ static int check_product(const presil_op* op, product* out, presil_error_buffer*
   if (op->step_count) return refuse(error, "the number of steps behind the product", op->step_count, "0");
   if (op->attribute_count) return refuse(error, "the number of attributes", op->attribute_count, "0");
   if (op->input_count != 2) return refuse(error, "the number of inputs", op->input_count, "2");
+  if (op->output_count != 1) return refuse(error, "the number of outputs", op->output_count, "1");
   if (a->layout || b->layout) return presil_kit_fail(error, PRESIL_EUNSUPPORTED, "the chip toy packs nothing");
   if (out->batches < 1 || out->m < 1 || out->n < 1 || out->k < 1 || out->batches > 4096 || out->m > 1 << 20 ||
       out->n > 1 << 20)
@@ -145,7 +146,8 @@ static int check_product(const presil_op* op, product* out, presil_error_buffer*
 static int check_copy(const presil_op* op, presil_error_buffer* error) {
   const presil_operand *from = presil_op_input(op, "input"), *to = presil_op_output(op, "output");
   if (!from || !to || from->ndim != 1 || from->dtype != PRESIL_INT8 || (from->shape[0] > 1 && from->stride[0] != 1) ||
-      (to->shape[0] > 1 && to->stride[0] != 1) || op->step_count || op->attribute_count || op->input_count != 1)
+      (to->shape[0] > 1 && to->stride[0] != 1) || op->step_count || op->attribute_count || op->input_count != 1 ||
+      op->output_count != 1)
     return presil_kit_fail(error, PRESIL_EUNSUPPORTED,
                            "the chip toy copies bytes that follow each other, nothing else");
   return PRESIL_OK;
