@@ -43,24 +43,39 @@ static void take_answer(presil_jobs *jobs, job *j) {
 }
 
 /* ---- processes; the lock is held */
-static bool alive(const presil_jobs *jobs) {
+static bool hopeless(const presil_jobs *jobs) {
     for (uint32_t i = 0; i < jobs->place_count; i++)
-        if (jobs->places[i].process.fd >= 0) return true;
-    return false;
+        if (jobs->places[i].process.fd >= 0 || !jobs->places[i].rests) return false;
+    return true;
 }
 
-/* A process that ended is started again when there is work for it. That may take long: without the lock, and a cancel
- * ends it. */
-static bool restart(presil_jobs *jobs, place *p, char *text, size_t bytes) {
-    block_hello hello;
+/* Nobody is there to answer, so nothing would wake the dispatcher for what is left. */
+static void fail_waiting(presil_jobs *jobs, const char *text) {
+    for (job *j = jobs->first; j; j = j->next)
+        if (j->state == JOB_WAITS) fail_job(jobs, j, PRESIL_ENODEV, text);
+}
+
+/* A process that ended is started again when there is work for it. That may take long, so others go on meanwhile:
+ * finish_start() hears what came of it. */
+static void restart(presil_jobs *jobs, place *p) {
     jobs->stats.restarts++;
-    (void)pthread_mutex_unlock(&jobs->lock);
     const int error = jobs_start_process(jobs, p);
-    const bool started = !error && worker_hello(&p->process, &jobs->cancelled, presil_now_ns() + jobs->start_ns, &hello,
-                                                text, bytes) == PRESIL_OK;
+    if (!error) {
+        p->until = presil_now_ns() + jobs->start_ns;
+        return;
+    }
+    p->rests = true;
+    (void)snprintf(p->why, sizeof p->why, "%s can't be started: %s", jobs->argv[0], strerror(error));
+}
+
+static void finish_start(presil_jobs *jobs, place *p) {
+    block_hello hello;
+    const uint64_t until = p->until;
+    (void)pthread_mutex_unlock(&jobs->lock);
+    const int status = worker_hello(&p->process, &jobs->cancelled, until, &hello, p->why, sizeof p->why);
     (void)pthread_mutex_lock(&jobs->lock);
-    if (error) (void)snprintf(text, bytes, "%s can't be started: %s", jobs->argv[0], strerror(error));
-    return started;
+    p->until = 0;
+    p->rests = status != PRESIL_OK;
 }
 
 static void gone(presil_jobs *jobs, place *p) {
@@ -76,12 +91,6 @@ static void give(presil_jobs *jobs, place *p, job *j) {
     j->state = JOB_RUNS;
     p->job = j;
     if (worker_send(&p->process, j->slot, j->slot->capacity)) gone(jobs, p);
-}
-
-/* Nobody is there to answer, so nothing would wake the dispatcher for what is left. */
-static void fail_waiting(presil_jobs *jobs, const char *text) {
-    for (job *j = jobs->first; j; j = j->next)
-        if (j->state == JOB_WAITS) fail_job(jobs, j, PRESIL_ENODEV, text);
 }
 
 /* Not before `from`, which it moves on. In the order of launches; with PRESIL_JOBS_ORDER in any. */
@@ -105,14 +114,10 @@ static void give_all(presil_jobs *jobs) {
         if (p->job) continue;
         job *j = next_job(jobs, &from);
         if (!j) return;
-        char text[HELLO_TEXT];
-        const bool ready = p->process.fd >= 0 || restart(jobs, p, text, sizeof text);
-        if (atomic_load(&jobs->cancelled)) return; /* drops them; `wake` says so */
-        if (ready)
-            give(jobs, p, j);
-        else if (!alive(jobs))
-            fail_waiting(jobs, text);
+        if (p->process.fd < 0 && !p->rests) restart(jobs, p);
+        if (p->process.fd >= 0 && !p->until) give(jobs, p, j);
     }
+    if (hopeless(jobs)) fail_waiting(jobs, jobs->places[0].why);
 }
 
 static void hear(presil_jobs *jobs, place *p) {
@@ -139,8 +144,10 @@ static void drop_all(presil_jobs *jobs) {
     const uint64_t before = jobs->stats.lost;
     for (uint32_t i = 0; i < jobs->place_count; i++) {
         place *p = &jobs->places[i];
-        if (p->job) worker_end(&p->process, true, NULL, 0);
+        if (p->job || p->until) worker_end(&p->process, true, NULL, 0);
         p->job = NULL;
+        p->until = 0;
+        p->rests = false;
     }
     job **at = &jobs->first;
     jobs->last = NULL;
@@ -205,14 +212,40 @@ static size_t list_fds(const presil_jobs *jobs) {
     return jobs->place_count + 1;
 }
 
-static void wait_for_news(const presil_jobs *jobs, size_t count) {
+/* Milliseconds to the first time that a start has to be over by; -1: none goes on. */
+static int first_deadline(const presil_jobs *jobs) {
+    uint64_t first = UINT64_MAX;
+    for (uint32_t i = 0; i < jobs->place_count; i++)
+        if (jobs->places[i].until && jobs->places[i].until < first) first = jobs->places[i].until;
+    const uint64_t now = presil_now_ns(), left = first > now ? (first - now) / 1000000 + 1 : 0;
+    return first == UINT64_MAX ? -1 : left < INT32_MAX ? (int)left : INT32_MAX;
+}
+
+static void wait_for_news(const presil_jobs *jobs, size_t count, int milliseconds) {
     struct pollfd *fds = jobs->fds;
     uint64_t times;
-    if (poll(fds, count, -1) < 0) {
+    if (poll(fds, count, milliseconds) < 0) {
         for (size_t i = 0; i < count; i++) fds[i].revents = 0;
     } else if (fds[0].revents) {
         (void)!read(jobs->wake, &times, sizeof times);
     }
+}
+
+/* With news of another there may be again what a process lacked. */
+static void take_news(presil_jobs *jobs) {
+    bool other = jobs->fds[0].revents != 0;
+    for (uint32_t i = 0; i < jobs->place_count; i++) {
+        place *p = &jobs->places[i];
+        const bool told = jobs->fds[i + 1].revents && jobs->fds[i + 1].fd >= 0;
+        if (p->until && (told || presil_now_ns() >= p->until)) {
+            finish_start(jobs, p);
+            other = other || !p->rests;
+        } else if (told && !p->until) {
+            hear(jobs, p);
+            other = true;
+        }
+    }
+    for (uint32_t i = 0; other && i < jobs->place_count; i++) jobs->places[i].rests = false;
 }
 
 void *jobs_dispatch(void *context) {
@@ -224,11 +257,11 @@ void *jobs_dispatch(void *context) {
         deliver(jobs);
         if (jobs->closing && !jobs->stats.waiting) break;
         const size_t count = list_fds(jobs);
+        const int milliseconds = first_deadline(jobs);
         (void)pthread_mutex_unlock(&jobs->lock);
-        wait_for_news(jobs, count);
+        wait_for_news(jobs, count, milliseconds);
         (void)pthread_mutex_lock(&jobs->lock);
-        for (uint32_t i = 0; i < jobs->place_count; i++)
-            if (jobs->fds[i + 1].revents && jobs->fds[i + 1].fd >= 0) hear(jobs, &jobs->places[i]);
+        take_news(jobs);
     }
     (void)pthread_mutex_unlock(&jobs->lock);
     return NULL;

@@ -32,7 +32,10 @@ struct job { /* in a list, in the order of launches; an ended one stays until th
 
 typedef struct {
     worker process;
-    job *job; /* NULL: idle */
+    job *job;             /* NULL: idle */
+    uint64_t until;       /* not 0: it has been started again, and has a chip by then */
+    bool rests;           /* it could not be started; not again before there is news of another */
+    char why[HELLO_TEXT]; /* it rests */
 } place;
 
 struct presil_jobs {

@@ -109,6 +109,29 @@ compared(x)
     assert said[0] == said[2] == "[1]" and "were not compared" in said[1], said
 
 
+def test_a_place_that_cannot_start_again_does_not_hold_the_others(program):
+    """It has 120 s to do so; this script has 100."""
+    said, _ = run(
+        """
+x = begin()
+compared(x)
+program = os.environ["PRESIL_JOB_PROGRAM"]
+os.unlink(program)
+with open(program, "w") as file:
+    file.write("#!/bin/sh\\nexec sleep 1000\\n")
+os.chmod(program, 0o755)
+os.kill(processes()[0], signal.SIGKILL)
+time.sleep(0.2)
+with P.reports() as collected:
+    for _ in range(6):
+        x @ x
+    print([r["verified"] for r in collected.take()], _C.jobs_stats(0)["restarts"], flush=True)
+""",
+        PRESIL_JOB_PROGRAM=str(program),
+    )
+    assert said == ["[1]", "[1, 1, 1, 1, 1, 1] 1"]
+
+
 def test_a_process_that_says_nothing_has_a_time_limit(program):
     said, _ = run(
         """
