@@ -136,9 +136,11 @@ static int use_log(presil_store *store) {
 
 static int check_version(presil_store *store) {
     int64_t application = 0, version = 0, tables = 0;
-    int status = store_number(store, "PRAGMA application_id", &application);
-    if (!status) status = store_number(store, "PRAGMA user_version", &version);
+    int status = store_run(store, "BEGIN"); /* of one moment: another process may be making it */
     if (!status) status = store_number(store, "SELECT count(*) FROM sqlite_schema", &tables);
+    if (!status) status = store_number(store, "PRAGMA application_id", &application);
+    if (!status) status = store_number(store, "PRAGMA user_version", &version);
+    status = store_end(store, status);
     if (status) return status;
     if (!tables && !application && !store->read_only) {
         status = store_run(store, "PRAGMA auto_vacuum = INCREMENTAL");

@@ -206,12 +206,42 @@ static void test_processes_share(void **state) {
     presil_store_close(store);
 }
 
+/* All of them at once find no file, or one that is half made. */
+static void test_processes_make_it(void **state) {
+    (void)state;
+    enum { PROCESSES = 4, ROUNDS = 60 };
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        pid_t ids[PROCESSES];
+        for (uint32_t i = 0; i < PROCESSES; i++) {
+            ids[i] = fork();
+            if (!ids[i]) _exit(child_puts(i, 1));
+        }
+        for (uint32_t i = 0; i < PROCESSES; i++) {
+            int how;
+            assert_int_equal(waitpid(ids[i], &how, 0), ids[i]);
+            assert_int_equal(how, 0);
+        }
+        presil_store *store = open_as("a", 0, 0);
+        assert_int_equal(info_of(store).rows, PROCESSES);
+        presil_store_close(store);
+        assert_int_equal(remove(path_of("a")), 0);
+    }
+}
+
 static void test_killed_while_it_writes(void **state) {
     (void)state;
     for (unsigned round = 0; round < 5; round++) {
+        int ends[2];
+        char begun;
+        assert_int_equal(pipe(ends), 0);
         const pid_t child = fork();
-        if (!child) _exit(child_puts(round * 1000000, 1000000));
-        (void)usleep(100000 + round * 7000);
+        if (!child) {
+            (void)(child_puts(round * 1000000, 1) || write(ends[1], "!", 1) != 1);
+            _exit(child_puts(round * 1000000 + 1, 999999));
+        }
+        assert_int_equal(read(ends[0], &begun, 1), 1);
+        assert_int_equal(close(ends[0]) | close(ends[1]), 0);
+        (void)usleep(50000 + round * 7000);
         assert_int_equal(kill(child, SIGKILL), 0);
         int how;
         assert_int_equal(waitpid(child, &how, 0), child);
@@ -419,6 +449,7 @@ int main(void) {
                                        TEST(test_report),
                                        TEST(test_bound),
                                        TEST(test_processes_share),
+                                       TEST(test_processes_make_it),
                                        TEST(test_killed_while_it_writes),
                                        TEST(test_disk_full),
                                        TEST(test_read_only),
