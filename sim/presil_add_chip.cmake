@@ -235,18 +235,21 @@ function(_presil_train_model)
     COMMAND timeout 120 ${command} > ${mdir}/train.log 2>&1 || ${CMAKE_COMMAND} -E echo
             "training of ${A_NAME} failed: see ${mdir}/train.log"
     COMMAND ${CMAKE_COMMAND} -E touch ${mdir}/profile/trained
-    DEPENDS ${target}_train ${A_DEPENDS}
+    DEPENDS ${mdir}/libVchip_train.a ${A_DEPENDS} # a new harness is no reason to train again
     COMMENT "Profiling the model of ${A_NAME} (${build})")
 endfunction()
 
-# What the library says that its chip was made of (presil_transport_info.rtl).
+# What the library says that its chip was made of (presil_transport_info.rtl), and what its cycles depend on besides
+# (presil_transport_ops.timing).
 function(_presil_add_rtl_hash)
   get_filename_component(place ${mdir} DIRECTORY)
   set(header ${place}/rtl/presil_rtl_hash.h)
+  file(GLOB harness CONFIGURE_DEPENDS ${PRESIL_SIM_DIR}/harness/*.cpp ${PRESIL_SIM_DIR}/harness/*.h
+    ${PRESIL_SIM_DIR}/common/*.cpp ${PRESIL_SIM_DIR}/common/*.h)
   add_custom_command(OUTPUT ${header}
     COMMAND ${CMAKE_COMMAND} "-DOUT=${header}" "-DSALT=${A_SALT}" "-DSOURCES=${A_SOURCES};${A_DEPENDS}"
-            -P ${PRESIL_SIM_DIR}/rtl_hash.cmake
-    DEPENDS ${A_SOURCES} ${A_DEPENDS} ${PRESIL_SIM_DIR}/rtl_hash.cmake VERBATIM)
+            "-DHARNESS=${harness}" -P ${PRESIL_SIM_DIR}/rtl_hash.cmake
+    DEPENDS ${A_SOURCES} ${A_DEPENDS} ${harness} ${PRESIL_SIM_DIR}/rtl_hash.cmake VERBATIM)
   add_custom_target(${target}_rtl_hash DEPENDS ${header})
   add_dependencies(${target}_harness ${target}_rtl_hash)
   target_include_directories(${target}_harness PRIVATE ${place}/rtl)
@@ -443,6 +446,9 @@ function(_presil_add_library build)
   endif()
   _presil_compile_model("${profile}" libVchip.a "${trained}")
   add_custom_target(${target}_model DEPENDS ${mdir}/libVchip.a)
+  if(trained)
+    add_dependencies(${target}_model ${target}_train) # with which it trains
+  endif()
 
   add_library(${target} SHARED $<TARGET_OBJECTS:${target}_harness>)
   add_dependencies(${target} ${target}_model)

@@ -131,6 +131,7 @@ const presil_chip_ops *presil_chip_entry(void) {
                                         .prefix = chip_prefix,
                                         .subset = chip_subset,
                                         .names = chip_names,
-                                        .load_refused = chip_load_refused};
+                                        .load_refused = chip_load_refused,
+                                        .timing = chip_plan_timing};
     return &ops;
 }

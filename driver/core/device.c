@@ -307,6 +307,7 @@ int presil_device_set_memory_model(presil_device *device, const char *memory_mod
     } else if (device->link.handle) {
         const int error = device->link.ops->set_memory_model(device->link.handle, memory_model, seed);
         if (error) status = presil_transport_failed(&device->link, "presil_device_set_memory_model", error);
+        presil_ask_timing(device);
     }
     if (!status) {
         char *old = device->memory_model;
@@ -414,6 +415,7 @@ int presil_inject(presil_device *device, const char *fault) {
     if (status) return status;
     const int error = device->link.ops->inject ? device->link.ops->inject(device->link.handle, fault) : 0;
     if (error) status = presil_transport_failed(&device->link, "presil_inject", error);
+    presil_ask_timing(device);
     if (!device->link.ops->inject)
         status = presil_fail(PRESIL_EUNSUPPORTED, "presil_inject: this transport can't inject faults");
     presil_exclusive_end(device);

@@ -53,6 +53,7 @@ struct presil_device {
     presil_link link;
     presil_transport_ops transport_ops; /* link.ops: the transport's table, NULL where it ends or has nothing */
     presil_transport_info transport;
+    char timing[PRESIL_TRANSPORT_TIMING]; /* what it says that cycles depend on; "": nothing */
 
     device_memory memory;
     residency residency;

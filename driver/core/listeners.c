@@ -72,6 +72,14 @@ static int write_time(const presil_capture_launch *launch, presil_daddr address,
                              (unsigned long long)address.value);
 }
 
+static int timing(const presil_capture_launch *launch, presil_timing_add add, void *context) {
+    const presil_device *device = launch->core;
+    if (!device->chip_ops->timing || device->limits.timing_needs_data)
+        return presil_fail(PRESIL_EUNSUPPORTED, "the chip \"%s\" does not say what its cycles depend on",
+                           device->chip_ops->name);
+    return device->chip_ops->timing(device->chip, device->capture.plan, add, context);
+}
+
 /* ---- commands that stay */
 struct presil_kept_launch {
     presil_device *device;
@@ -155,7 +163,8 @@ void presil_capture_begin(presil_device *device, const work_item *item, const pr
                                         .core = device,
                                         .scratch = device->run.scratch.base,
                                         .scratch_bytes = device->run.scratch.bytes,
-                                        .keep = keep};
+                                        .keep = keep,
+                                        .timing = timing};
     const kept_op *op = item->tensors ? item->tensors->op : NULL;
     if (op && !(item->list && presil_kept_op_outdated(op))) {
         c->launch.asked = presil_kept_op_get(op);
@@ -240,7 +249,8 @@ int presil_device_identify(presil_device *device, presil_device_identity *out) {
                                         .rtl = started ? device->transport.rtl : "",
                                         .library = started ? device->transport.library : "",
                                         .seed = device->seed,
-                                        .hang_cycles = device->hang_cycles};
+                                        .hang_cycles = device->hang_cycles,
+                                        .timing = started ? device->timing : ""};
     memcpy(out, &own, out->size < sizeof own ? out->size : sizeof own);
     return PRESIL_OK;
 }

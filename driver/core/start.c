@@ -232,6 +232,13 @@ int presil_choose_chip(presil_device *device) {
     return status ? status : presil_report_names(device, &names);
 }
 
+void presil_ask_timing(presil_device *device) {
+    const presil_transport_ops *ops = device->link.ops;
+    if (!device->link.handle || !ops->timing ||
+        ops->timing(device->link.handle, device->timing, sizeof device->timing) != 0)
+        device->timing[0] = 0;
+}
+
 int presil_start(presil_device *device) {
     if (atomic_load(&device->started)) return PRESIL_OK;
     int status = device->link.handle ? PRESIL_OK : open_transport(device);
@@ -253,6 +260,7 @@ int presil_start(presil_device *device) {
         if (!device->memory.of_transport) close_transport(device); /* else pointers into its memory are out */
         return status;
     }
+    presil_ask_timing(device);
     atomic_store_explicit(&device->started, true, memory_order_release);
     return PRESIL_OK;
 }

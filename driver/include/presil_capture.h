@@ -72,6 +72,8 @@ struct presil_capture_launch {
      * without the values; NULL: it has none, or not known. Both until end() returns, or as long as what keep() gave. */
     const presil_op *asked;
     const presil_weights_desc *asked_weights;
+    /* presil_chip_ops.timing. EUNSUPPORTED: its cycles may depend on data. */
+    int (*timing)(const presil_capture_launch *launch, presil_timing_add add, void *context);
 };
 
 /* As presil_capture_launch.describe, on any thread, until it is freed: before the device is closed. NULL may be freed.
@@ -111,6 +113,7 @@ typedef struct {
     const char *memory_model;                             /* NULL: default */
     const char *rtl, *library;                            /* presil_transport_info; "": not known */
     uint64_t seed, hang_cycles;
+    const char *timing; /* presil_transport_ops.timing, as it was when the chip was started; "": not known, or none */
 } presil_device_identity;
 
 PRESIL_CHECKED int presil_device_identify(presil_device *device, presil_device_identity *out);

@@ -208,6 +208,9 @@ typedef struct {
     uint64_t scratch_bytes;
 } presil_executor_memory;
 
+/* Takes a piece of what a plan's cycles depend on: any thread, microseconds; it keeps no pointer. */
+typedef void (*presil_timing_add)(void *context, const void *bytes, size_t count);
+
 /* May be NULL: layout, pack, layout_free (together), supports, describe, why, counters, and everything from execute on.
  */
 typedef struct {
@@ -315,6 +318,12 @@ typedef struct {
      * The core calls them where a launch or the host needs the other form, while the chip stands still. */
     int (*pack_activation)(const presil_chip *chip, const presil_operand *operand, const void *strided, void *packed);
     int (*unpack_activation)(const presil_chip *chip, const presil_operand *operand, const void *packed, void *strided);
+    /* The declaration that cycles and counters do not depend on the values of tensors: calls add() with all of a plan
+     * that they do depend on, in any number of pieces: the commands, each DRAM address reduced to its offset in a page
+     * of 4 KiB, and where one doorbell's end and the next one's begin. Two plans that give the same bytes take the same
+     * cycles on the same chip, memory model and `signature`, wherever their operands lie and whatever is in them
+     * (presil conform tests it). EUNSUPPORTED: not of this plan. NULL, or with limits.timing_needs_data: of none. */
+    int (*timing)(const presil_chip *chip, const presil_plan *plan, presil_timing_add add, void *context);
 } presil_chip_ops;
 
 /* The one symbol of a chip's library, libpresil_chip_<name>.so. It is looked for beside the simulator library of

@@ -23,6 +23,8 @@
 //   void on_stop() noexcept                  the model has thrown Stopped
 //   void launched(), waited()                after begin() of a launch; after a wait
 //   void watch(bool on)                      the log begins or ends
+//   std::string timing()                     what cycles depend on beside memory_settings and memory_seed; empty: on
+//   more
 #pragma once
 #include <algorithm>
 #include <cstring>
@@ -49,7 +51,8 @@ struct TransportState {
   MemorySettings memory_settings;
   std::vector<presil_write_range> ranges;
   std::string error, stop_reason;
-  bool stopped = false;
+  uint64_t memory_seed = 0;
+  bool stopped = false, faulty = false;  // faulty: a fault is injected
 
   int fail(int code, std::string text) {
     error = std::move(text);
@@ -59,6 +62,7 @@ struct TransportState {
   void launched() {}
   void waited() {}
   void watch(bool) {}
+  std::string timing() const { return {}; }
 };
 
 // T: presil_transport, complete.
@@ -238,8 +242,22 @@ template <class T> struct TransportOps {
       if (!parse_memory_settings(memory_model, t->word(), &t->memory_settings, &error))
         return t->fail(PRESIL_TRANSPORT_EINVAL, error);
       t->configure(seed);
+      t->memory_seed = seed;
       return 0;
     });
+  }
+
+  static int timing(T* t, char* text, size_t bytes) {
+    if (t->faulty) return t->fail(PRESIL_TRANSPORT_ENOSYS, "timing: faults are injected");
+    const std::string own = t->timing();
+    if (own.empty()) return t->fail(PRESIL_TRANSPORT_ENOSYS, "timing: it depends on more than can be said");
+    const std::string all =
+        own + " memory=" + memory_text(t->memory_settings) + " seed=" + std::to_string(t->memory_seed);
+    if (!text || all.size() >= bytes)
+      return t->fail(PRESIL_TRANSPORT_EINVAL,
+                     "timing: room for " + std::to_string(all.size() + 1) + " bytes is needed");
+    memcpy(text, all.c_str(), all.size() + 1);
+    return 0;
   }
 
   static int inject(T* t, const char* text) {
@@ -252,6 +270,7 @@ template <class T> struct TransportOps {
     }
     t->model().set_faults(faults, count);
     t->waiter.set_faults(faults, count);
+    t->faulty = count != 0;
     return 0;
   }
 
@@ -280,6 +299,7 @@ template <class T> struct TransportOps {
     std::unique_ptr<T> t = T::make(o, error);
     if (!t || !take_options(t.get(), o, error)) return nullptr;
     try {
+      t->memory_seed = o.seed;
       if (!t->attach(o.seed, error)) return nullptr;
       t->perform([&] {
         t->reset(true);
@@ -352,6 +372,7 @@ constexpr presil_transport_ops transport_table(int (*bus_open)(presil_transport*
       bus_open,
       nullptr,
       nullptr,
+      Guard<Ops::timing, Ops::note>::call,
   };
 }
 

@@ -59,6 +59,11 @@ struct presil_transport : presil::TransportState {
     console.log(console.log_context, "coverage can't be written any more (a full disk?): it ends here");
   }
   void describe(presil_transport_info* info);
+  std::string timing() const {
+    return "rtl=" PRESIL_SIM_RTL_HASH " harness=" PRESIL_SIM_HARNESS_HASH " chip=" PRESIL_SIM_CHIP "/" PRESIL_SIM_CONFIG
+           " build=" PRESIL_SIM_BUILD " verilator=" +
+           std::string(Verilated::productVersion());
+  }
   uint32_t registers() const { return presil::kChipRegisters; }
   int access(bool write, uint32_t offset, uint32_t* value) {
     return write ? bench.write32(offset, *value) : bench.read32(offset, value);

@@ -128,6 +128,15 @@ bool parse_memory_settings(const char* text, unsigned word, MemorySettings* out,
   return true;
 }
 
+std::string memory_text(const MemorySettings& s) {
+  std::string text = "latency=" + std::to_string(s.latency) + ",response=" + std::to_string(s.response) +
+                     ",bytes=" + std::to_string(s.bytes) + ",bursts=" + std::to_string(s.bursts) +
+                     ",stall=" + std::to_string(s.stall) + "/4096,pressure=";
+  for (const Profile p : s.pressure) text += std::to_string(static_cast<unsigned>(p));
+  return text + (s.commit_at_b ? ",commit=b" : ",commit=w") + ",reorder=" + std::to_string(s.reorder) +
+         ",interleave=" + std::to_string(s.interleave);
+}
+
 bool parse_transport_settings(const char* text, TransportSettings* out, std::string* error) {
   TransportSettings s;
   std::string item;

@@ -26,6 +26,8 @@ struct MemorySettings {
 // text: NULL or "default", "ideal", or a list of parameters, which may start with one of these names. word: bytes of a
 // bus beat. Returns true and sets out, or false and sets error (and leaves out alone).
 bool parse_memory_settings(const char* text, unsigned word, MemorySettings* out, std::string* error);
+// Of all of them, however they were written.
+std::string memory_text(const MemorySettings& settings);
 
 // Options of this transport: "map=0" (regions have no host pointer), "monitor=0|1" (the chip's bus handshakes are
 // looked at: axi_monitor.h), "coverage_launches=1" (also which launch reached what), "coverage=PATH" (builds with

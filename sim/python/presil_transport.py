@@ -15,7 +15,8 @@ IRQ, DEADLINE, CANCELLED, HUNG = range(4)  # presil_wait_reason
 _OPS = (
     "open close info last_error read32 write32 region mem_read mem_write sync_for_device sync_for_host launch "
     "wait cycles reset "
-    "trace write_log write_log_fetch bus_fault set_memory_model inject read32_many wait_then write_times"
+    "trace write_log write_log_fetch bus_fault set_memory_model inject read32_many wait_then write_times "
+    "bus_open map unmap timing"
 ).split()
 
 

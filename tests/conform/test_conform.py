@@ -36,7 +36,19 @@ def test_transport_of_our_chips(name, tmp_path):
     [
         (
             "stub_fast",
-            {"matmul", "matmul-limits", "conv", "layouts", "pool", "steps", "activations", "scratch", "queue", *KINDS},
+            {
+                "matmul",
+                "matmul-limits",
+                "conv",
+                "layouts",
+                "pool",
+                "steps",
+                "activations",
+                "scratch",
+                "queue",
+                "timing",
+                *KINDS,
+            },
         ),
         ("tiny_fast", {"pool", "activations", "scratch", "queue", *KINDS} - {"weight-gradient"}),
     ],

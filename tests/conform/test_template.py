@@ -71,7 +71,7 @@ def test_the_project_conforms_at_every_level(project):
     assert all(row["status"] == "passed" for row in by_level["transport"] + by_level["pytorch"]), run["output"]
     skipped = {row["check"] for row in by_level["chip"] if row["status"] == "skipped"}
     assert (
-        skipped == {"conv", "layouts", "pool", "steps", "activations", "scratch", "queue", *KINDS}
+        skipped == {"conv", "layouts", "pool", "steps", "activations", "scratch", "queue", "timing", *KINDS}
         and not run["counts"]["failed"]
     ), run["output"]
 
@@ -87,7 +87,9 @@ def test_every_check_of_a_chip_has_a_fault():
     """The others are of what the template has not: test_kinds.py, test_layouts.py, tests/chips/relay."""
     load()
     names = {check.name for check in CHECKS.values() if check.level == "chip"}
-    assert names - {"conv", "layouts", "pool", "steps", "activations", "scratch", "queue", *KINDS} == set(FAULTS)
+    assert names - {"conv", "layouts", "pool", "steps", "activations", "scratch", "queue", "timing", *KINDS} == set(
+        FAULTS
+    )
 
 
 @pytest.mark.parametrize("name", FAULTS)

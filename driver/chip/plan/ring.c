@@ -81,6 +81,26 @@ uint64_t chip_plan_signature(const presil_plan *plan) {
     return h;
 }
 
+int chip_plan_timing(const presil_chip *chip, const presil_plan *plan, presil_timing_add add, void *context) {
+    (void)chip;
+    add(context, &plan->config.hash, sizeof plan->config.hash);
+    for (uint32_t segment = 0; segment < plan->segments; segment++) {
+        const uint64_t end = plan->segment_ends[segment];
+        add(context, &end, sizeof end);
+    }
+    for (size_t i = 0; i < plan->count; i++) {
+        presil_desc d = plan->list[i];
+        const uint32_t opcode = presil_desc_opcode(&d);
+        d.w[2] = 0; /* a label: no engine looks at it */
+        if (opcode == PRESIL_OPCODE_LOAD || opcode == PRESIL_OPCODE_STORE) {
+            d.w[3] = (d.w[3] + (uint32_t)chip_shift(plan, i)) & 4095u;
+            d.w[4] = 0;
+        }
+        add(context, &d, sizeof d);
+    }
+    return PRESIL_OK;
+}
+
 int chip_plan_from(chip_builder *b, presil_plan *plan, presil_error_buffer *error) {
     size_t n = b->count;
     const bool room = chip_plan_room(plan, n, b->cut_count + 1, true);

@@ -17,7 +17,7 @@ from conform.sweep import KINDS  # noqa: E402
 
 # Products and kernels that it does not pack are the host's, it has no scratch memory and takes one launch at a
 # time: what is asked of these is skipped, and nothing else.
-SKIPPED = {"matmul", "matmul-limits", "conv", "scratch", "queue", *KINDS}
+SKIPPED = {"matmul", "matmul-limits", "conv", "scratch", "queue", "timing", *KINDS}
 
 
 @pytest.mark.parametrize("level, least", [("transport", 30), ("chip", 12), ("pytorch", 2)])
