@@ -61,9 +61,11 @@ typedef enum {
     PRESIL_EIO = -13,       /* a file (presil_bundle.h) can't be read or written; no device is concerned */
 } presil_status;
 
-/* MODEL: the chip's executor, without a clock. VERIFY: chip and executor, compared byte for byte; of a chip without an
+/* HYBRID: not a mode of a device, but of a report: the executor's result, with the cycles, stalls and counters that the
+ * same commands had on the RTL before (presil_store.h, presil_jobs.h).
+ * MODEL: the chip's executor, without a clock. VERIFY: chip and executor, compared byte for byte; of a chip without an
  * executor each operator is compared with presil_reference.h: integers exactly, floats as near as the chip says. */
-typedef enum { PRESIL_MODE_RTL = 0, PRESIL_MODE_MODEL = 1, PRESIL_MODE_VERIFY = 2 } presil_mode;
+typedef enum { PRESIL_MODE_RTL = 0, PRESIL_MODE_MODEL = 1, PRESIL_MODE_VERIFY = 2, PRESIL_MODE_HYBRID = 3 } presil_mode;
 
 /* presil_tensor has the first four; operands of an operator (presil_op.h) any. INT4: two in a byte, the first below. */
 typedef enum {

@@ -16,6 +16,29 @@ extern "C" {
 
 typedef struct presil_jobs presil_jobs;
 
+/* Where launches' cycles are known from (presil_store_timings() makes one): a launch that is known, and not sampled, is
+ * not run; its report has the mode HYBRID, verified -1. */
+enum { PRESIL_JOBS_KEY = 16 };
+enum presil_jobs_known {
+    PRESIL_JOBS_NEVER = -1,  /* its cycles can't be known from others' */
+    PRESIL_JOBS_UNKNOWN = 0, /* it runs; keep() is told if it was compared and equal */
+    PRESIL_JOBS_KNOWN = 1,
+    PRESIL_JOBS_SAMPLED = 2, /* KNOWN, but it runs, and check() is told */
+};
+typedef struct {
+    uint32_t size, reserved0;
+    void *context;
+    /* On the device's thread, before the launch. timing: presil_device_identity.timing of the processes. UNKNOWN: fills
+     * in key; else *report's cycles and what the chip counts, too. */
+    int (*find)(void *context, const char *timing, const presil_capture_launch *launch, uint8_t key[PRESIL_JOBS_KEY],
+                presil_report *report);
+    /* On a thread of the jobs' own. */
+    void (*keep)(void *context, const char *timing, const uint8_t key[PRESIL_JOBS_KEY], const presil_report *report);
+    /* Likewise. 1: `found`, the RTL's, is what was `known`; 0: it is not, and `text` says how. */
+    int (*check)(void *context, const uint8_t key[PRESIL_JOBS_KEY], const presil_report *known,
+                 const presil_report *found, char *text, size_t bytes);
+} presil_jobs_timings;
+
 typedef struct {
     uint32_t size;
     uint32_t workers; /* processes; 0: PRESIL_JOBS, or presil_jobs_processors(), as for PRESIL_JOBS=0 */
@@ -31,6 +54,7 @@ typedef struct {
     void *report_context;
     uint32_t transport_first; /* of several remote ones: the first process has this one, the next the next */
     uint32_t reserved0;
+    const presil_jobs_timings *timings; /* copied; what it refers to stays until the jobs are closed. May be NULL */
 } presil_jobs_options;
 
 typedef struct {
@@ -43,6 +67,8 @@ typedef struct {
     uint64_t blocked_ns;            /* how long the device's thread waited for room */
     uint64_t busy_ns;               /* all processes: from a launch's start to its answer */
     uint64_t left_ns;               /* about, until what is enqueued has ended; 0: nothing is, or not known yet */
+    /* Of launches: known, and not run; known, and run all the same; not known, and run; whose cycles can't be known. */
+    uint64_t known, sampled, unknown, never;
 } presil_jobs_stats;
 
 /* That this process may use: its affinity, and the quota of its control groups, rounded up. At least 1. */

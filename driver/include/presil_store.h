@@ -13,7 +13,7 @@
 #ifndef PRESIL_STORE_H
 #define PRESIL_STORE_H
 
-#include "presil.h"
+#include "presil_jobs.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -90,6 +90,22 @@ PRESIL_CHECKED int presil_store_export(presil_store *store, const char *path);
 
 PRESIL_API void presil_store_take(presil_store_timing *to, const presil_report *from);
 PRESIL_API void presil_store_give(const presil_store_timing *from, presil_report *to);
+
+/* ---- for presil_jobs_options.timings */
+typedef void (*presil_store_warn_fn)(void *context, const char *text);
+typedef struct {
+    uint32_t size, reserved0;
+    double sample;        /* of the launches that are found, which share runs on the RTL all the same: 0 to 1 */
+    uint64_t sample_seed; /* of the choice */
+    /* Once, from any thread, if the file can't be read or written any more: such launches run on the RTL, and are not
+     * kept. May be NULL. */
+    presil_store_warn_fn warn;
+    void *warn_context;
+} presil_store_use;
+
+/* `out` uses the store, which stays open until the jobs are closed. One set of jobs a call; free it behind them. */
+PRESIL_CHECKED int presil_store_timings(presil_store *store, const presil_store_use *use, presil_jobs_timings *out);
+PRESIL_API void presil_store_timings_free(presil_jobs_timings *timings);
 
 #ifdef __cplusplus
 }

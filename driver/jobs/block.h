@@ -40,7 +40,7 @@ typedef struct {
     int32_t status; /* of opening the chip */
     uint32_t capabilities;
     presil_device_info info;
-    char rtl[HELLO_NAME], library[HELLO_NAME]; /* presil_device_identity */
+    char rtl[HELLO_NAME], library[HELLO_NAME], timing[PRESIL_TRANSPORT_TIMING]; /* presil_device_identity */
     char text[HELLO_TEXT];
 } block_hello;
 

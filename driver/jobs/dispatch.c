@@ -9,7 +9,7 @@
 #include "presil_clock.h"
 
 /* What failed is told of when it is its turn, with what it read. */
-static void end_job(presil_jobs *jobs, job *j) {
+void jobs_end_job(presil_jobs *jobs, job *j) {
     jobs->weight_left -= j->weight;
     if (!j->report.status) jobs_recycle(jobs, j);
     j->state = JOB_ENDED;
@@ -19,7 +19,7 @@ static void fail_job(presil_jobs *jobs, job *j, int status, const char *text) {
     j->report.mode = PRESIL_MODE_VERIFY;
     j->report.status = (uint32_t)-status;
     (void)snprintf(j->text, sizeof j->text, "%s: %s", j->report.label, text);
-    end_job(jobs, j);
+    jobs_end_job(jobs, j);
 }
 
 /* What the process says of the launch, and what the device knows of it. */
@@ -39,7 +39,7 @@ static void take_answer(presil_jobs *jobs, job *j) {
         (void)snprintf(j->text, sizeof j->text, "%.*s", BLOCK_TEXT - 1, b->text);
         job_name_place(j);
     }
-    end_job(jobs, j);
+    jobs_end_job(jobs, j);
 }
 
 /* ---- processes; the lock is held */
@@ -161,6 +161,7 @@ static void drop_all(presil_jobs *jobs) {
         *at = j->next;
         jobs->weight_left -= j->weight;
         jobs_recycle(jobs, j);
+        job_leave_followers(jobs, j);
         job_free(j);
         jobs->stats.waiting--;
         jobs->stats.lost++;
@@ -176,9 +177,26 @@ static void drop_all(presil_jobs *jobs) {
 }
 
 /* ---- reports */
+static void count_known(presil_jobs *jobs, int known) {
+    presil_jobs_stats *s = &jobs->stats;
+    switch (known) {
+    case PRESIL_JOBS_KNOWN: s->known++; break;
+    case PRESIL_JOBS_SAMPLED: s->sampled++; break;
+    case PRESIL_JOBS_UNKNOWN: s->unknown++; break;
+    default: s->never++;
+    }
+}
+
 static void deliver(presil_jobs *jobs) {
     while (jobs->first && jobs->first->state == JOB_ENDED) {
         job *j = jobs->first;
+        if (jobs->timings.find) {
+            (void)pthread_mutex_unlock(&jobs->lock);
+            job_settle_timing(jobs, j); /* before it leaves the list: whoever looks for its key finds it somewhere */
+            (void)pthread_mutex_lock(&jobs->lock);
+            count_known(jobs, j->known);
+            job_leave_followers(jobs, j);
+        }
         jobs->first = j->next;
         if (!jobs->first) jobs->last = NULL;
         if (j->report.status && j->slot) {

@@ -253,6 +253,7 @@ int presil_jobs_open(presil_device *device, const presil_jobs_options *options, 
     jobs->report = o.report;
     jobs->report_context = o.report_context;
     jobs->transport_first = o.transport_first;
+    if (o.timings) memcpy(&jobs->timings, o.timings, sizeof jobs->timings);
     jobs->wake = -1;
     jobs->stats.size = sizeof jobs->stats;
     (void)pthread_mutex_init(&jobs->lock, NULL);

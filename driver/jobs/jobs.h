@@ -13,7 +13,7 @@
 #include "presil_jobs.h"
 #include "worker.h"
 
-typedef enum { JOB_WAITS, JOB_RUNS, JOB_ENDED } job_state;
+typedef enum { JOB_WAITS, JOB_FOLLOWS, JOB_RUNS, JOB_ENDED } job_state; /* follows: its leader */
 
 typedef struct job job;
 struct job { /* in a list, in the order of launches; an ended one stays until those before it are delivered */
@@ -23,6 +23,10 @@ struct job { /* in a list, in the order of launches; an ended one stays until th
     bool told; /* the device has told of its failure: the executor refused it */
     presil_report report;
     uint64_t weight; /* how long it may take, in a unit of its own */
+    int known;       /* enum presil_jobs_known */
+    uint8_t key[PRESIL_JOBS_KEY];
+    presil_report before; /* KNOWN, SAMPLED: its cycles, and what the chip counts */
+    job *leader;          /* an earlier one with its key, which is not delivered yet; NULL: none */
     char text[BLOCK_TEXT];
     /* For whoever asks what failed. */
     presil_kept_launch *kept;       /* NULL: not known */
@@ -42,6 +46,7 @@ struct presil_jobs {
     presil_device *device; /* not guarded, like all that is set when it opens */
     presil_report_fn report;
     void *report_context;
+    presil_jobs_timings timings; /* find NULL: none */
     char **argv;
     char *index; /* of argv: which of several transports; written before each start */
     uint32_t transport_first;
@@ -74,12 +79,27 @@ struct presil_jobs {
     presil_jobs_stats stats;
     uint64_t weight_done, weight_left; /* of launches that processes ran; of those that wait or run */
 
-    job *making; /* the launch that runs; of the device's thread alone */
+    job *making; /* the launch that runs; the device's thread writes it, and all of it but leader, known, before */
 };
 
 enum { INDEX_TEXT = 16 };
 int jobs_start_process(presil_jobs *jobs, place *p); /* 0 or an errno; on one thread at a time */
 void jobs_wake(presil_jobs *jobs);                   /* async-signal-safe */
+
+/* known.c */
+/* On the device's thread, with the job as jobs->making. */
+int job_look_up(presil_jobs *jobs, job *j, const presil_capture_launch *launch);
+/* Its report, of the executor, gets what is known. */
+void job_take_known(job *j);
+/* A job that has ended, when it is its turn: what is new is kept, what was sampled is compared. Without the lock. */
+void job_settle_timing(presil_jobs *jobs, job *j);
+/* With the lock held, for one that could run now: it waits for its leader, or knows by now. */
+void job_follow(presil_jobs *jobs, job *j);
+/* With the lock held, for those that follow it: it is about to be freed. */
+void job_leave_followers(presil_jobs *jobs, job *leader);
+
+/* dispatch.c */
+void jobs_end_job(presil_jobs *jobs, job *j); /* with the lock held */
 
 /* listen.c */
 extern const presil_capture_ops jobs_listener;

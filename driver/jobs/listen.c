@@ -102,15 +102,21 @@ static void lose(presil_jobs *jobs, const presil_capture_launch *launch) {
 
 static int on_begin(void *context, const presil_capture_launch *launch, const presil_capture_bytes *reads) {
     presil_jobs *jobs = context;
+    job *j = calloc(1, sizeof *j);
+    (void)pthread_mutex_lock(&jobs->lock);
+    jobs->making = j;
+    (void)pthread_mutex_unlock(&jobs->lock);
+    if (j && job_look_up(jobs, j, launch) == PRESIL_JOBS_KNOWN) {
+        j->state = JOB_ENDED; /* nobody will run it */
+        return 1;
+    }
     uint64_t bytes = 0;
     (void)launch->commands(launch, NULL, &bytes);
     bytes +=
         sizeof(block) + size_of(reads->at, reads->count) + size_of(launch->may_write, launch->may_write_count) + 1024;
-    job *j = calloc(1, sizeof *j);
     (void)pthread_mutex_lock(&jobs->lock);
     slot *s = j ? take_room(jobs, bytes) : NULL;
     (void)pthread_mutex_unlock(&jobs->lock);
-    jobs->making = j;
     const uint64_t from = presil_now_ns();
     bool done = false;
     if (s) {
@@ -159,12 +165,28 @@ static void append(presil_jobs *jobs, job *j) {
     if (j->state != JOB_ENDED) jobs->weight_left += j->weight;
 }
 
+/* Known, or nobody can run it: it stands in the order of launches with its report. */
+static void end_at_once(presil_jobs *jobs, job *j) {
+    if (j->report.status)
+        j->told = true;
+    else
+        job_take_known(j);
+    (void)pthread_mutex_lock(&jobs->lock);
+    jobs->making = NULL;
+    append(jobs, j);
+    (void)pthread_mutex_unlock(&jobs->lock);
+    jobs_wake(jobs);
+}
+
 static const char *on_end(void *context, const presil_capture_launch *launch, const presil_report *report,
                           const presil_capture_bytes *writes) {
     presil_jobs *jobs = context;
     job *j = jobs->making;
-    jobs->making = NULL;
     j->report = *report;
+    if (j->state == JOB_ENDED) {
+        end_at_once(jobs, j);
+        return NULL;
+    }
     bool done = !report->status && j->slot;
     const uint64_t from = presil_now_ns(), before = j->slot ? j->slot->capacity : 0, used = j->slot ? j->slot->used : 0;
     if (done) {
@@ -188,9 +210,12 @@ static const char *on_end(void *context, const presil_capture_launch *launch, co
     if (!done) {
         jobs_recycle(jobs, j);
         j->state = JOB_ENDED;
+        j->leader = NULL;
         j->told = report->status != 0;
         if (!j->told) j->report.mode = PRESIL_MODE_VERIFY, j->report.status = -PRESIL_EHOSTMEM;
     }
+    jobs->making = NULL;
+    if (done) job_follow(jobs, j);
     append(jobs, j);
     (void)pthread_mutex_unlock(&jobs->lock);
     jobs_wake(jobs);

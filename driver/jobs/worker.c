@@ -61,7 +61,9 @@ int worker_hello(worker *w, const atomic_bool *stop, uint64_t until, block_hello
         if (poll(&p, 1, LOOK_MS) < 0 && errno != EINTR) break;
         got = receive(w, out, sizeof *out);
     }
-    if (got > 0) out->rtl[HELLO_NAME - 1] = out->library[HELLO_NAME - 1] = out->text[HELLO_TEXT - 1] = '\0';
+    if (got > 0)
+        out->timing[PRESIL_TRANSPORT_TIMING - 1] = out->rtl[HELLO_NAME - 1] = out->library[HELLO_NAME - 1] =
+            out->text[HELLO_TEXT - 1] = '\0';
     if (got > 0 && out->status == PRESIL_OK) return PRESIL_OK;
     char end[128];
     worker_end(w, got >= 0, end, sizeof end);

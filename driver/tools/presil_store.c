@@ -188,7 +188,7 @@ static const struct {
     int (*run)(presil_store *, const arguments *);
     uint32_t flags;
     size_t least, most; /* files */
-} commands[] = {{"info", info, PRESIL_STORE_READ_ONLY, 0, 0},
+} commands[] = {{"info", info, PRESIL_STORE_MUST_EXIST, 0, 0},
                 {"list", list, PRESIL_STORE_READ_ONLY, 0, 0},
                 {"verify", verify, PRESIL_STORE_READ_ONLY, 0, 0},
                 {"clear", clear, PRESIL_STORE_MUST_EXIST, 0, 0},

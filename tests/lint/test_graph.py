@@ -54,7 +54,7 @@ ROOMS = {
     "driver/examples": API,
     "sim/twin": GENERATED - {"presil_rtl_hash.h"},
     "sim": TRANSPORT | {"presil_serve.h", "presil_twin_chip.h"} | GENERATED | MODEL,
-    "torch_ext": API | CAPTURE | COMMANDS | {"presil_jobs.h"} | {"refused_operators.inc"},
+    "torch_ext": API | CAPTURE | COMMANDS | {"presil_jobs.h", "presil_store.h"} | {"refused_operators.inc"},
     "torch_ext/torch_presil/newchip/template": CHIP | {"presil_kit.h"},  # what a chip of one's own begins with
 }
 SOURCES = {".c", ".h", ".cpp", ".hpp", ".sv", ".svh", ".v", ".vh"}

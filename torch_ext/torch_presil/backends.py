@@ -10,8 +10,8 @@ from torch_presil import _C
 
 
 class _Settings(types.ModuleType):
-    """mode, jobs, chip, build, transport, memory_model, memory_model_seed, watchdog_cycles, fp32_precision, strict,
-    deterministic, launch_blocking, affinity.
+    """mode, jobs, store, store_sample, store_seed, chip, build, transport, memory_model, memory_model_seed,
+    watchdog_cycles, fp32_precision, strict, deterministic, launch_blocking, affinity.
 
     An unknown name raises, so that a typing error can't pass.
     """
@@ -19,6 +19,9 @@ class _Settings(types.ModuleType):
     _NAMES = (
         "mode",
         "jobs",
+        "store",
+        "store_sample",
+        "store_seed",
         "chip",
         "build",
         "transport",
@@ -34,8 +37,9 @@ class _Settings(types.ModuleType):
 
     @property
     def mode(self) -> str:
-        """ "rtl" (default), "model" (the C twin: same bits, no clock) or "verify" (both, compared byte for byte). Can
-        change whenever the device is idle."""
+        """ "rtl" (default), "model" (the C twin: same bits, no clock), "verify" (both, compared byte for byte) or
+        "hybrid" (the twin, with the cycles that the RTL took for the same commands before; what is not known yet runs
+        as in "verify": docs/hybrid.md). Can change whenever the device is idle."""
         return _C.get_mode()
 
     @mode.setter
@@ -53,6 +57,35 @@ class _Settings(types.ModuleType):
     @jobs.setter
     def jobs(self, value: int) -> None:
         _C.set_jobs(value)
+
+    @property
+    def store(self) -> str:
+        """Path of the timing store of mode "hybrid"; "" (default): PRESIL_STORE, else presil/timings.sqlite in
+        XDG_CACHE_HOME or ~/.cache (docs/hybrid.md)."""
+        return _C.get_store()
+
+    @store.setter
+    def store(self, value: str) -> None:
+        _C.set_store(str(value), _C.get_store_sample(), _C.get_store_seed())
+
+    @property
+    def store_sample(self) -> float:
+        """Which share of the launches that mode "hybrid" knows runs on the RTL all the same, to see that they take the
+        cycles that were kept: 0 to 1, 0.02 by default (PRESIL_STORE_SAMPLE)."""
+        return _C.get_store_sample()
+
+    @store_sample.setter
+    def store_sample(self, value: float) -> None:
+        _C.set_store(_C.get_store(), value, _C.get_store_seed())
+
+    @property
+    def store_seed(self) -> int:
+        """Of the choice of that sample; another one in each process unless it is set (PRESIL_STORE_SEED)."""
+        return _C.get_store_seed()
+
+    @store_seed.setter
+    def store_seed(self, value: int) -> None:
+        _C.set_store(_C.get_store(), _C.get_store_sample(), value)
 
     @property
     def chip(self) -> str:

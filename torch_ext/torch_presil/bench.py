@@ -15,7 +15,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from torch_presil import _C, bench_jobs, cosim
+from torch_presil import _C, bench_hybrid, bench_jobs, cosim
 
 __all__ = ["run", "print_result", "TARGETS"]
 
@@ -67,6 +67,7 @@ TARGETS = {
     "torch_ext_build_seconds": ("s", 60, 40, False),
     "tests_build_seconds": ("s", 360, 240, False),
     **bench_jobs.TARGETS,
+    **bench_hybrid.TARGETS,
 }
 AVX2_MUST = {"resnet50_int8_gmacs": 2.0, "resnet50_bf16_gmacs": 0.9}
 
@@ -437,8 +438,9 @@ PARTS = {
     "build": builds,
     "tests_build": tests_build,
     **bench_jobs.PARTS,
+    **bench_hybrid.PARTS,
 }
-LONG = ("tests_build", *bench_jobs.PARTS)  # minutes: by name only
+LONG = ("tests_build", *bench_jobs.PARTS, *bench_hybrid.PARTS)  # minutes: by name only
 
 
 def _chosen(name: str, only: str | None) -> bool:

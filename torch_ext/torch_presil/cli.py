@@ -145,10 +145,11 @@ def demo(json_path: str, transport: str | None) -> None:
 @transport_option
 @click.option(
     "--mode",
-    type=click.Choice(["rtl", "model", "verify"]),
+    type=click.Choice(["rtl", "model", "verify", "hybrid"]),
     default="rtl",
     show_default=True,
-    help="RTL, its C twin, or both compared byte for byte.",
+    help="RTL, its C twin, both compared byte for byte, or the twin with the cycles that the RTL took for the same "
+    "commands before (docs/hybrid.md).",
 )
 @click.option(
     "--jobs",
@@ -423,7 +424,8 @@ def vp(config: str | None, chip: str, dtype: str, model: str, shape: str, json_p
 @click.option(
     "--only",
     default=None,
-    help="Only parts whose name matches one of these patterns (a,b); tests_build and jobs, minutes, run only so.",
+    help="Only parts whose name matches one of these patterns (a,b); tests_build, jobs and hybrid, minutes, run "
+    "only so.",
 )
 @transport_option
 def bench(json_path, only, transport) -> None:

@@ -36,7 +36,7 @@ from torch_presil.quantize import quantize, quantize_layers
 __all__ = ["Options", "bound", "cosine", "run", "session"]
 
 DTYPES = ("bf16", "int8", "fp32")
-MODES = ("rtl", "model", "verify")
+MODES = ("rtl", "model", "verify", "hybrid")
 
 
 @dataclass
@@ -308,12 +308,15 @@ class Seconds:
 
     answered: float
     all: float
-    peak_bytes: int = 0  # of launches that waited for processes, which may have ended since
+    jobs: dict = field(default_factory=dict)  # _C.jobs_stats() of the processes, which may have ended since
 
 
 def _begin_jobs(options: Options) -> None:
     """Mode and processes of the forward that counts; without processes where nobody asked for them and they can't be
     had: a chip without a model, or whose commands can't be stored, or that there is once."""
+    if options.mode == "hybrid":
+        _begin_hybrid(options)
+        return
     _C.set_mode(options.mode)
     if options.mode == "model":
         options.jobs = 1
@@ -331,6 +334,14 @@ def _begin_jobs(options: Options) -> None:
         _C.set_jobs(options.jobs)
     if options.jobs > 1 and options.mode == "rtl":
         options.mode = "verify"
+
+
+def _begin_hybrid(options: Options) -> None:
+    """Its processes start once, and are there if nothing has to run, too: they say whose cycles are known."""
+    asked = int(os.environ.get("PRESIL_JOBS") or 0) if options.jobs is None else options.jobs
+    options.jobs = asked or _C.processors()
+    _C.set_jobs(options.jobs)  # in a mode without processes
+    _C.set_mode("hybrid")
 
 
 def run_forward(options: Options, prepared: Prepared, collected) -> tuple:
@@ -354,7 +365,7 @@ def run_forward(options: Options, prepared: Prepared, collected) -> tuple:
             out = fetch(device_input(options, example).call(prepared.device))
             answered = time.perf_counter() - start
             _C.synchronize(0)
-            seconds = Seconds(answered, time.perf_counter() - start, _C.jobs_stats(0)["peak_bytes"])
+            seconds = Seconds(answered, time.perf_counter() - start, _C.jobs_stats(0))
     return out, collected.take(), seconds, torch.presil.host_operators(), torch.presil.host_moves()
 
 
@@ -451,6 +462,8 @@ def _run(options: Options, collected) -> dict:
         result["trace"], out, host = options.trace and window.path, None, {}
         result["bundle"] = (options.capture or options.capture_path) and window.path
     result["mode"], verify = options.mode, options.mode == "verify"
+    if options.mode == "hybrid":  # which of them were simulated differs from run to run
+        taken = [{**r, "verified": -1} for r in taken]
     rows = _rows(options, prepared, names, taken, host, verify)
     total = _total(taken, seconds, verify, options.jobs if whole else 1)
     total.update(latency(taken if whole else [], prepared.example.batch, clock))
@@ -472,11 +485,16 @@ def _total(taken: list, seconds: Seconds, verify: bool, jobs: int) -> dict:
         "sim_seconds": sim,
         "twin_seconds": twin,
         # With jobs the simulators' seconds are other processors'.
-        "host_seconds": seconds.answered - twin if jobs > 1 else seconds.all - sim - twin,
+        "host_seconds": seconds.answered - twin if seconds.jobs.get("jobs") else seconds.all - sim - twin,
         "wall_seconds": seconds.all,
         "answered_seconds": seconds.answered,
         "jobs": jobs,
-        **({"jobs_peak_bytes": seconds.peak_bytes} if jobs > 1 else {}),  # of launches that waited, in host memory
+        # Of launches that waited, in host memory.
+        **({"jobs_peak_bytes": seconds.jobs["peak_bytes"]} if seconds.jobs.get("jobs") else {}),
+        # Of launches: cycles from the timing store; from there, and simulated again to see that they are the same; 0
+        # but in mode "hybrid".
+        "store_hits": seconds.jobs.get("known", 0) + seconds.jobs.get("sampled", 0),
+        "sampled": seconds.jobs.get("sampled", 0),
         "launches": len(taken),
     }
 
@@ -489,6 +507,10 @@ def _check(options: Options) -> None:
         raise ValueError(
             "--jobs is at least 0, and runs whole forwards on several processors: it can't be combined with --layers, "
             "--trace or --capture"
+        )
+    if options.mode == "hybrid" and (options.alone() or options.distinct or options.batches):
+        raise ValueError(
+            "mode 'hybrid' runs whole forwards: it can't be combined with --layers, --trace, --capture or --batches"
         )
     if options.batches and options.alone():
         raise ValueError("--batches measures whole forwards: it can't be combined with --layers, --trace or --capture")
@@ -512,7 +534,7 @@ def _device(options: Options):
         options.tell("starting the simulator")
         _C.set_mode(options.mode)
         _C.open(0)  # a server says which chip it has
-        if options.mode != "model":
+        if options.mode not in ("model", "hybrid"):  # processes of "hybrid" have chips by now
             _C.start(0)
     except RuntimeError:
         _give_back(build, transport, chip)

@@ -152,9 +152,20 @@ def _of_jobs(total: dict) -> str:
     )
 
 
+def _of_store(total: dict) -> str:
+    """What ran on the RTL, and what was known; the sample can be had again by its seed."""
+    known = total["store_hits"]
+    return (
+        f"{total['cycles'] or 0:,} cycles, of {known} of {total['launches']} launches from the timing store; "
+        f"{total['launches'] - known} were simulated, and {total['sampled']} of the known ones again: the same cycles "
+        f"(sample {_C.get_store_sample():.3g}, seed {_C.get_store_seed()})"
+    )
+
+
 def _print_totals(result: dict, console: Console) -> None:
     total, p = result["total"], result["properties"]
-    if total["cycles"] and total["sim_seconds"]:
+    hybrid = result["mode"] == "hybrid"  # most of its cycles took no time of the simulator
+    if total["cycles"] and total["sim_seconds"] and not hybrid:
         khz = total["cycles"] / total["sim_seconds"] / 1e3
         console.print(
             f"Simulated {total['cycles']:,} cycles{_at_clock(total['cycles'], p)} in {total['sim_seconds']:.2f} s"
@@ -168,13 +179,16 @@ def _print_totals(result: dict, console: Console) -> None:
             f"{total['macs'] / total['twin_seconds'] / 1e9:.2f} GMAC/s; host {total['host_seconds']:.2f} s"
         )
     if "cpu_seconds" in total:
-        ratio = (total["sim_seconds"] + total["host_seconds"]) / total["cpu_seconds"]
+        seconds = total["wall_seconds"] if hybrid else total["sim_seconds"] + total["host_seconds"]
+        who = "this run" if hybrid else "RTL"
         console.print(
             f"PyTorch fp32 on one CPU thread: {1e3 * total['cpu_seconds']:.1f} ms"
-            + (f"; RTL takes {ratio:.1f} times as long" if total["cycles"] else "")
+            + (f"; {who} takes {seconds / total['cpu_seconds']:.1f} times as long" if total["cycles"] else "")
         )
     if "agreement" in total:
         console.print(agreement_text(total["agreement"]))
+    if hybrid:
+        console.print(_of_store(total))
     if result["mode"] == "verify":
         console.print(
             Text("RTL equals twin on every byte written", style="green")

@@ -240,6 +240,7 @@ static void introduce(const process *p, block_hello *out) {
     out->capabilities = who.capabilities;
     (void)snprintf(out->rtl, sizeof out->rtl, "%s", who.rtl);
     (void)snprintf(out->library, sizeof out->library, "%s", who.library);
+    (void)snprintf(out->timing, sizeof out->timing, "%s", who.timing);
 }
 
 int main(int argc, char **argv) {

@@ -138,6 +138,10 @@ static py::dict stats_of_jobs(int index) {
   d["blocked_seconds"] = static_cast<double>(s.blocked_ns) * 1e-9;
   d["busy_seconds"] = static_cast<double>(s.busy_ns) * 1e-9;
   d["seconds_left"] = static_cast<double>(s.left_ns) * 1e-9;
+  d["known"] = s.known;
+  d["sampled"] = s.sampled;
+  d["unknown"] = s.unknown;
+  d["never"] = s.never;
   return d;
 }
 
@@ -206,8 +210,9 @@ void bind_device(py::module_& m) {
   m.def(
       "trace",
       [](int i, const std::string& path, uint64_t first, uint64_t count) {
-        TORCH_CHECK(path.empty() || !has_jobs(checked_index(i)),
-                    "presil: a waveform is of a simulator in this process: set jobs = 1 for it");
+        TORCH_CHECK(
+            path.empty() || !has_jobs(checked_index(i)),
+            "presil: a waveform is of a simulator in this process: set jobs = 1 for it, and no mode \"hybrid\"");
         check(presil_device_trace(device(i), path.empty() ? nullptr : path.c_str(), first, count), "trace");
       },
       release);

@@ -27,6 +27,10 @@ void bind_settings(py::module_& m) {
   const auto release = py::call_guard<py::gil_scoped_release>();
   m.def("get_mode", [] { return settings().mode; });
   m.def("set_mode", &apply_mode, release);
+  m.def("get_store", [] { return settings().store; });
+  m.def("get_store_sample", [] { return settings().store_sample; });
+  m.def("get_store_seed", [] { return settings().store_seed; });
+  m.def("set_store", &apply_store, release);
   m.def("get_jobs", [] { return settings().jobs; });
   m.def("set_jobs", &apply_jobs, release);
   m.def("processors", &presil_jobs_processors);

@@ -94,7 +94,7 @@ void begin_capture(int index, const std::string& path, const CaptureOptions& o) 
   auto& c = bundles();
   std::lock_guard<std::mutex> lock(c.mutex);
   TORCH_CHECK(!has_jobs(index), "presil: a capture of all launches needs them in one process: set "
-                                "torch.backends.presil.jobs = 1 before it");
+                                "torch.backends.presil.jobs = 1 before it, and no mode \"hybrid\"");
   TORCH_CHECK(!c.files[index], "presil: device ", index, " is being captured already: contexts can't be nested");
   if (c.failures[index]) end_one(&c.failures[index], nullptr);
   std::vector<presil_bundle_pair> pairs;

@@ -105,7 +105,8 @@ presil_mode mode_number(const std::string& mode) {
   if (mode == "rtl") return PRESIL_MODE_RTL;
   if (mode == "model") return PRESIL_MODE_MODEL;
   if (mode == "verify") return PRESIL_MODE_VERIFY;
-  TORCH_CHECK_VALUE(false, "presil: mode must be 'rtl', 'model' or 'verify', got '", mode, "'");
+  if (mode == "hybrid") return PRESIL_MODE_HYBRID;
+  TORCH_CHECK_VALUE(false, "presil: mode must be 'rtl', 'model', 'verify' or 'hybrid', got '", mode, "'");
 }
 
 int device_count() noexcept {

@@ -5,6 +5,8 @@
 #include "runtime/ctrl_c.h"
 #include "runtime/device.h"
 
+#include <presil_store.h>
+
 #include <c10/util/Exception.h>
 
 #include <array>
@@ -26,6 +28,8 @@ struct Running {
   std::atomic<int> status{PRESIL_OK};  // a failure that nobody was told of, also of jobs that have ended
   std::string text;
   uint64_t origin = 0;
+  presil_store* store = nullptr;  // of mode "hybrid"
+  presil_jobs_timings timings{};
 };
 std::array<Running, kMaxDevices>& running() {
   static auto* s = new std::array<Running, kMaxDevices>;
@@ -48,11 +52,38 @@ class UseJobs {
   Running& slot_;
 };
 
+void close_store(Running& slot) noexcept {
+  presil_store_timings_free(&slot.timings);
+  presil_store_close(std::exchange(slot.store, nullptr));
+}
+
+void tell_of_store(void*, const char* text) noexcept {
+  (void)std::fprintf(stderr, "presil: the timing store: %s; launches run on the RTL, and are not kept\n", text);
+}
+
+void open_store(Running& slot) {
+  const Settings& s = settings();
+  presil_store_options options{};
+  options.size = sizeof options;
+  options.path = s.store.empty() ? nullptr : s.store.c_str();
+  presil_store_use use{};
+  use.size = sizeof use;
+  use.sample = s.store_sample;
+  use.sample_seed = s.store_seed;
+  use.warn = &tell_of_store;
+  int status = presil_store_open(&options, &slot.store);
+  if (!status) status = presil_store_timings(slot.store, &use, &slot.timings);
+  if (!status) return;
+  close_store(slot);
+  raise_text(status, c10::str("presil: mode hybrid: ", presil_store_error()));
+}
+
 void close_jobs(int index) noexcept {
   Running& slot = running()[index];
   auto* jobs = slot.jobs.exchange(nullptr);
   while (jobs && slot.users) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   presil_jobs_close(jobs);
+  close_store(slot);
 }
 
 // An error of the queue stays where the user will ask for it.
@@ -93,10 +124,9 @@ void on_report(void* context, const presil_report* report) noexcept {
   if (const auto fn = listener.load()) fn(context, report);
 }
 
-uint32_t wanted() {
-  const Settings& s = settings();
-  return s.mode == "model" ? 1 : s.jobs;
-}
+bool is_hybrid() { return settings().mode == "hybrid"; }
+
+bool wanted() { return is_hybrid() || (settings().mode != "model" && settings().jobs > 1); }
 
 void begin(int index, presil_device* device) {
   const Settings& s = settings();
@@ -109,16 +139,29 @@ void begin(int index, presil_device* device) {
   options.transport = s.transport.c_str();
   options.report = &on_report;
   options.report_context = reinterpret_cast<void*>(static_cast<intptr_t>(index));
+  Running& slot = running()[index];
+  if (is_hybrid()) {
+    open_store(slot);
+    options.timings = &slot.timings;
+  }
   presil_jobs* jobs = nullptr;
   char text[1024] = "";
   const int status = presil_jobs_open(device, &options, &jobs, text, sizeof text);
-  if (status) raise_text(status, c10::str("presil: jobs: ", text));
-  running()[index].jobs = jobs;
+  if (status) {
+    close_store(slot);
+    raise_text(status, c10::str(is_hybrid() ? "presil: mode hybrid: " : "presil: jobs: ", text));
+  }
+  slot.jobs = jobs;
 }
 
 }  // namespace
 
-presil_mode mode_of_device() { return wanted() > 1 ? PRESIL_MODE_MODEL : mode_number(settings().mode); }
+presil_mode mode_of_device() { return wanted() ? PRESIL_MODE_MODEL : mode_number(settings().mode); }
+
+presil_mode mode_without_jobs(const std::string& mode) {
+  const presil_mode number = mode_number(mode);
+  return number == PRESIL_MODE_HYBRID ? PRESIL_MODE_VERIFY : number;
+}
 
 bool has_jobs(int index) noexcept { return running()[index].jobs.load() != nullptr; }
 
@@ -129,7 +172,7 @@ bool jobs_source(int index, presil_capture_source* out) {
 }
 
 void connect_jobs(int index, presil_device* device) {
-  if (wanted() > 1) begin(index, device);
+  if (wanted()) begin(index, device);
 }
 
 bool jobs_ready(int index, double seconds) noexcept {

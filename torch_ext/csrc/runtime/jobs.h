@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches on other cores (presil_jobs.h), as torch.backends.presil.jobs says: the twin answers PyTorch, processes run
-// the RTL and compare. A device with jobs is in mode MODEL, whatever the setting `mode` says.
+// Launches on other cores (presil_jobs.h), as torch.backends.presil.jobs says, and in mode "hybrid" with any number:
+// the twin answers PyTorch, processes run the RTL and compare, but for launches that the timing store knows. A device
+// with jobs is in mode MODEL, whatever the setting `mode` says.
 #pragma once
 #include <presil.h>
 #include <presil_jobs.h>
@@ -12,6 +13,7 @@ namespace presil {
 
 // What a device is opened with: MODEL for one that will have jobs.
 presil_mode mode_of_device();
+presil_mode mode_without_jobs(const std::string& mode);  // of a device whose jobs can't be had
 // After a device was opened, and after mode or jobs changed: begins or ends its jobs.
 void connect_jobs(int index, presil_device* device);
 void end_jobs(int index) noexcept;  // waits; what failed is kept, for raise_failure_of_jobs()

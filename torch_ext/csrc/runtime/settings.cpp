@@ -7,6 +7,7 @@
 #include <ATen/Context.h>
 #include <c10/util/Exception.h>
 
+#include <chrono>
 #include <cstdlib>
 
 namespace presil {
@@ -33,6 +34,25 @@ uint32_t jobs_from_environment() {
   return jobs > 0 ? static_cast<uint32_t>(jobs) : presil_jobs_processors();
 }
 
+double sample_from_environment() {
+  const std::string text = environment("PRESIL_STORE_SAMPLE", "0.02");
+  char* end = nullptr;
+  const double sample = std::strtod(text.c_str(), &end);
+  TORCH_CHECK_VALUE(!*end && sample >= 0 && sample <= 1, "presil: PRESIL_STORE_SAMPLE=", text,
+                    ": expected which share of the launches that are known runs all the same, 0 to 1");
+  return sample;
+}
+
+// Another one in each process, so that it is another launch that is looked at; small, because people type it.
+uint64_t seed_from_environment() {
+  const std::string text = environment("PRESIL_STORE_SEED", "");
+  if (text.empty()) return static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count()) % 1000000;
+  char* end = nullptr;
+  const uint64_t seed = std::strtoull(text.c_str(), &end, 10);
+  TORCH_CHECK_VALUE(!*end && text[0] != '-', "presil: PRESIL_STORE_SEED=", text, ": expected a number");
+  return seed;
+}
+
 }  // namespace
 
 Settings& settings() {
@@ -47,6 +67,8 @@ Settings& settings() {
     created->memory_model = environment("PRESIL_MEMORY_MODEL", "");
     created->affinity = environment("PRESIL_AFFINITY", "");
     created->jobs = jobs_from_environment();
+    created->store_sample = sample_from_environment();
+    created->store_seed = seed_from_environment();
     created->strict = switched_on("PRESIL_STRICT");
     created->launch_blocking = switched_on("PRESIL_LAUNCH_BLOCKING");
     return created;
@@ -87,7 +109,7 @@ void apply_mode_and_jobs(const std::string& mode, uint32_t jobs) {
     for (int i = 0; i < device_count(); i++)
       if (auto* handle = opened(i)) {
         end_jobs(i);
-        (void)!presil_device_set_mode(handle, mode_number(mode_before));
+        (void)!presil_device_set_mode(handle, mode_without_jobs(mode_before));
         reports_changed(i, handle);
         capture_failures_of(i, handle);
       }
@@ -119,6 +141,15 @@ void apply_memory_model(const std::string& model, uint64_t seed) {
         check(presil_device_set_memory_model(handle, model.empty() ? nullptr : model.c_str(), seed), "memory model");
     settings().memory_model = model;
     settings().seed = seed;
+  });
+}
+
+void apply_store(const std::string& path, double sample, uint64_t seed) {
+  TORCH_CHECK_VALUE(sample >= 0 && sample <= 1, "presil: store_sample must be 0 to 1, got ", sample);
+  change_what_jobs_know([&] {
+    settings().store = path;
+    settings().store_sample = sample;
+    settings().store_seed = seed;
   });
 }
 

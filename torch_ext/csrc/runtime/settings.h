@@ -17,6 +17,9 @@ struct Settings {
   std::string transport;  // PRESIL_TRANSPORT: "inproc", or "socket:PATH[,options]" for each device, separated by ';'
   bool chip_given = false, build_given = false;  // else a server's own are taken
   std::string mode;                              // PRESIL_MODE
+  std::string store;                             // of mode "hybrid"; empty: the driver's (PRESIL_STORE)
+  double store_sample = 0.02;                    // PRESIL_STORE_SAMPLE
+  uint64_t store_seed = 0;                       // PRESIL_STORE_SEED, else of the clock
   std::string memory_model;                      // PRESIL_MEMORY_MODEL; empty: the default one
   std::string affinity;                          // PRESIL_AFFINITY
   uint32_t jobs = 1;                             // PRESIL_JOBS: processes that run the RTL; 1: this one
@@ -36,6 +39,7 @@ enum class Fp32Op { matmul, conv };
 bool fp32_as_bf16(Fp32Op op);
 
 void apply_mode(const std::string& mode);  // to all open devices and later ones
+void apply_store(const std::string& path, double sample, uint64_t seed);
 void apply_memory_model(const std::string& model, uint64_t seed);
 void apply_affinity(const std::string& cpus);
 void apply_watchdog(uint64_t cycles);

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The store as presil_jobs_timings: keys, the sample, and what a difference means. */
+#define XXH_INLINE_ALL
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+#include "timing_store.h"
+
+typedef struct {
+    presil_store *store;
+    uint64_t seed, found; /* found: launches so far */
+    double sample;
+    presil_store_warn_fn warn;
+    void *warn_context;
+    bool warned;
+} known;
+
+/* What goes wrong with the file costs time, and no result: it is told once. */
+static void warn(known *k) {
+    if (!k->warned && k->warn) k->warn(k->warn_context, presil_store_error());
+    k->warned = true;
+}
+
+/* ---- keys */
+static void add(void *context, const void *bytes, size_t count) {
+    (void)XXH3_128bits_update((XXH3_state_t *)context, bytes, count);
+}
+
+/* Lengths and order are fixed, so that no two lists of parts are the same bytes. */
+static bool key_of(const char *timing, const presil_capture_launch *launch, uint8_t key[PRESIL_STORE_KEY_BYTES]) {
+    const uint64_t numbers[] = {SCHEMA, strlen(timing), launch->signature, launch->segments};
+    XXH3_state_t *state = XXH3_createState();
+    if (!state || !launch->timing) {
+        (void)XXH3_freeState(state);
+        return false;
+    }
+    (void)XXH3_128bits_reset(state);
+    add(state, numbers, sizeof numbers);
+    add(state, timing, numbers[1]);
+    const bool good = launch->timing(launch, add, state) == PRESIL_OK;
+    XXH128_canonical_t digest;
+    XXH128_canonicalFromHash(&digest, XXH3_128bits_digest(state));
+    memcpy(key, digest.digest, sizeof digest.digest);
+    (void)XXH3_freeState(state);
+    return good;
+}
+
+/* A function of the seed and of how many launches were found before. */
+static bool is_sampled(known *k) {
+    const uint64_t n = k->found++;
+    return (double)(XXH3_64bits_withSeed(&n, sizeof n, k->seed) >> 11) * 0x1p-53 < k->sample;
+}
+
+static int find(void *context, const char *timing, const presil_capture_launch *launch, uint8_t key[PRESIL_JOBS_KEY],
+                presil_report *report) {
+    known *k = context;
+    presil_store_timing t = {.size = sizeof t};
+    int found = 0;
+    if (!*timing || !key_of(timing, launch, key)) return PRESIL_JOBS_NEVER;
+    if (presil_store_find(k->store, key, &t, &found)) {
+        warn(k);
+        found = 0;
+    }
+    if (!found) return PRESIL_JOBS_UNKNOWN;
+    presil_store_give(&t, report);
+    return is_sampled(k) ? PRESIL_JOBS_SAMPLED : PRESIL_JOBS_KNOWN;
+}
+
+static void keep(void *context, const char *timing, const uint8_t key[PRESIL_JOBS_KEY], const presil_report *report) {
+    known *k = context;
+    presil_store_row row = {.size = sizeof row, .label = report->label, .identity = timing};
+    memcpy(row.key, key, sizeof row.key);
+    presil_store_take(&row.timing, report);
+    if (presil_store_put(k->store, &row)) warn(k);
+}
+
+/* ---- the sample */
+static const char *other_than_cycles(const presil_store_timing *a, const presil_store_timing *b) {
+    return memcmp(a->stalls, b->stalls, sizeof a->stalls)         ? "causes of stalls"
+           : memcmp(a->counters, b->counters, sizeof a->counters) ? "counters"
+                                                                  : "bytes, beats or commands";
+}
+
+static int check(void *context, const uint8_t key[PRESIL_JOBS_KEY], const presil_report *before,
+                 const presil_report *now, char *text, size_t bytes) {
+    known *k = context;
+    presil_store_timing stored, rtl;
+    (void)key;
+    presil_store_take(&stored, before);
+    presil_store_take(&rtl, now);
+    if (memcmp(&stored, &rtl, sizeof rtl) == 0) return 1;
+    char what[96];
+    if (stored.cycles != rtl.cycles)
+        (void)snprintf(what, sizeof what, "%llu cycles, the RTL now takes %llu", (unsigned long long)stored.cycles,
+                       (unsigned long long)rtl.cycles);
+    else
+        (void)snprintf(what, sizeof what, "other %s than the RTL now has", other_than_cycles(&stored, &rtl));
+    const int emptied = presil_store_clear(k->store, NULL);
+    (void)snprintf(text, bytes,
+                   "the timing store has %s: its cycles are not what the key says that they depend on (commands, RTL, "
+                   "memory model), or the file was changed. Cycles of this run that came from the store can't be "
+                   "relied on. %s%s",
+                   what, emptied ? "The store could not be emptied: " : "The store was emptied: run again",
+                   emptied ? presil_store_error() : "");
+    return 0;
+}
+
+/* ---- the table */
+int presil_store_timings(presil_store *store, const presil_store_use *use, presil_jobs_timings *out) {
+    if (!store || !use || use->size < sizeof *use || !out || !(use->sample >= 0 && use->sample <= 1))
+        return store_fail(PRESIL_EINVAL, "presil_store_timings: a store, `use` with its size and a sample of 0 to 1, "
+                                         "and `out` expected");
+    known *k = malloc(sizeof *k);
+    if (!k) return store_fail(PRESIL_EHOSTMEM, "no host memory");
+    *k = (known){.store = store,
+                 .seed = use->sample_seed,
+                 .sample = use->sample,
+                 .warn = use->warn,
+                 .warn_context = use->warn_context};
+    *out = (presil_jobs_timings){.size = sizeof *out, .context = k, .find = find, .keep = keep, .check = check};
+    return PRESIL_OK;
+}
+
+void presil_store_timings_free(presil_jobs_timings *timings) {
+    if (!timings) return;
+    free(timings->context);
+    *timings = (presil_jobs_timings){0};
+}
