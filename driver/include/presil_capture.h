@@ -72,7 +72,7 @@ struct presil_capture_launch {
      * without the values; NULL: it has none, or not known. Both until end() returns, or as long as what keep() gave. */
     const presil_op *asked;
     const presil_weights_desc *asked_weights;
-    /* presil_chip_ops.timing. EUNSUPPORTED: its cycles may depend on data. */
+    /* presil_chip_ops.timing. EUNSUPPORTED: its cycles may depend on data. NULL: it ran elsewhere. */
     int (*timing)(const presil_capture_launch *launch, presil_timing_add add, void *context);
 };
 

@@ -147,6 +147,7 @@ void job_tell_listener(presil_jobs *jobs, job *j) {
         const bool ok = open_contents(&s.reads, j->slot, &b->reads) & open_contents(&s.expected, j->slot, &b->writes) &
                         open_contents(&s.found, j->slot, &b->found);
         s.launch.mode = PRESIL_MODE_VERIFY;
+        s.launch.timing = NULL;
         s.launch.may_write = s.found.at;
         s.launch.may_write_count = s.found.count;
         s.launch.error = j->text;

@@ -433,6 +433,8 @@ def session(options: Options):
             yield collected
     finally:
         try:
+            if options.mode == "hybrid":
+                _C.set_mode(options.quiet)  # or its processes would be started again, as many as there were before
             _C.set_jobs(jobs)  # raises what nobody has waited for
         finally:
             _C.set_mode(before)
