@@ -11,6 +11,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
+import torch_presil
 import xmlschema
 from torch_presil.bundle import Bundle
 
@@ -248,6 +249,15 @@ def test_a_library_of_another_configuration(folder):
     status, _, text = replay(folder, "x.presil", CONV, "--library", other)
     assert status == 2 and "is for the chip presil, configuration tiny, hash" in text
     assert "this one is presil, odd, hash" in text
+
+
+def test_why_the_rtl_that_is_named_hangs(folder):
+    program = Path(torch_presil.__file__).with_name("cli.py")
+    environment = {**os.environ, "PRESIL_MUTANT": str(number("hang"))}
+    for words, status, text in (((), 0, "not hung"), (("--library", library()), 3, "no progress for")):
+        command = [sys.executable, program, "why", folder / "x.presil", "--launch", str(CONV), *words]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
+        assert done.returncode == status and text in done.stdout, done.stdout + done.stderr
 
 
 def test_a_window_behind_the_end(folder):

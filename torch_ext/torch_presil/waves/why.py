@@ -35,8 +35,14 @@ def _not_hung(launch: dict) -> str:
 @click.option(
     "--launch", type=int, default=None, metavar="N", help="Of the bundle. [default: the first that failed, else 0]"
 )
+@click.option(
+    "--library",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="SO",
+    help="This simulator, of an edited RTL say.",
+)
 @click.option("--json", "json_path", default=None, help="Write what presil-replay --json says.")
-def why(file, launch, json_path) -> None:
+def why(file, launch, library, json_path) -> None:
     """Why a launch of the bundle FILE hangs: it runs again on the RTL, and each engine says what it waits for.
 
     Exit codes: 3 it hangs; 0 it does not, and is as recorded; 1 other bits or another failure; 5 other cycles;
@@ -46,7 +52,8 @@ def why(file, launch, json_path) -> None:
         if not replay.is_bundle(file):
             raise WavesError(f"{file}: a bundle was expected (.presil; docs/replay.md says how one is made)")
         chosen = replay.choose(file, launch)
-        report = replay.run(chosen, "--mode", "rtl", quiet=True)
+        options = ["--library", library.absolute()] if library else []
+        report = replay.run(chosen, "--mode", "rtl", *options, quiet=True)
         found = report["launches"][0]
         hung = found["outcome"] == "hung"
         head, *rows = _hang(found["error"]) if hung else [_not_hung(found)]
