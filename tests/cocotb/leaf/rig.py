@@ -21,6 +21,7 @@ SEED = int(os.environ.get("PRESIL_SEED", "1"))
 SCALE = float(os.environ.get("PRESIL_LEAF", "1"))  # how many descriptors, of what CI has
 WORD, WORDS = CONFIG.word_bytes, CONFIG.banks * CONFIG.bank_words
 ADDRESS_MASK = (1 << 40) - 1
+driven: set[str] = set()  # inputs that some test of this simulator has set: they stay as it left them
 
 
 def scaled(count: int) -> int:
@@ -43,6 +44,7 @@ class Rig:
     def set(self, name: str, value: int) -> None:
         if self.held.get(name) != value:
             self.held[name] = value
+            driven.add(name)
             getattr(self.dut, name).value = value
 
     def put(self, name: str, values: list[int]) -> None:
@@ -62,8 +64,8 @@ class Rig:
         self.cycles += 1
 
     async def reset(self, **inputs) -> None:
-        """inputs: their values from then on."""
-        for name, value in inputs.items():
+        """inputs: their values from then on; what an earlier test left is 0, or its last response would count here."""
+        for name, value in (dict.fromkeys(sorted(driven - {"rst", *self.held}), 0) | inputs).items():
             self.set(name, value)
         self.set("rst", 1)
         for _ in range(3):
