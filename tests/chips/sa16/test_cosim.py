@@ -9,7 +9,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 CLI = HERE.parents[2] / "torch_ext" / "torch_presil" / "cli.py"
-LAYERS = 10
+LAYERS = 11
 
 
 def test_report(tmp_path):

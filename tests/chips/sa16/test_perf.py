@@ -10,7 +10,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 CLI = HERE.parents[2] / "torch_ext" / "torch_presil" / "cli.py"
-OTHERS = re.compile(r"\b(matrix|epilogue|scratchpad|descriptors?|lanes|cells|tokens?)\b", re.I)
+# Cells of a library and of a synthesiser are anybody's.
+CELLS = "cells(?! of the NanGate| after elaboration)"
+OTHERS = re.compile(rf"\b(matrix|epilogue|scratchpad|descriptors?|lanes|{CELLS}|tokens?)\b", re.I)
 
 
 def test_report(tmp_path):
@@ -20,7 +22,7 @@ def test_report(tmp_path):
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=280, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     document = json.loads((tmp_path / "perf.json").read_text())
-    assert document["problems"] == [] and len(document["layers"]) == 10
+    assert document["problems"] == [] and len(document["layers"]) == 11
     for row in document["layers"]:
         assert set(row["stalls"]) == {"load", "array", "store"}
         assert all(sum(causes.values()) == row["cycles"] for causes in row["stalls"].values()), row

@@ -27,7 +27,7 @@ model = quantize(fuse(model, x), [x]).to("presil")
 with torch.inference_mode(), torch.presil.capture(sys.argv[2]):
     model(x.to("presil")).cpu()
 """
-LAUNCHES = 10
+LAUNCHES = 11
 
 
 @pytest.fixture(scope="module")
