@@ -11,6 +11,11 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("PRESIL_BUILD_DIR", ROOT / "build" / "check"))
 sys.path.insert(0, str(ROOT / "torch_ext" / "torch_presil"))
 
+from conform.sweep import KINDS  # noqa: E402
+
+# Checks of level chip of what a chip may do without; a new one stands here, for every chip's list of skips.
+OF_CHOICE = frozenset({"activations", "scratch", "queue", "timing", *KINDS})
+
 
 def conform(*arguments, status: int | None = 0, **environment) -> dict:
     """What the run says as JSON; `status`: the exit code expected, None: any."""

@@ -6,14 +6,10 @@ import subprocess
 import sys
 
 import pytest
-from conform_runs import BUILD, conform, library
+from conform_runs import BUILD, OF_CHOICE, conform, library
 from test_template import faulty
 
-from conform.sweep import KINDS
-
-OF_NO_OPERATOR = {"pool", "activations", "scratch", "queue", *KINDS} - {
-    "weight-gradient"
-}  # what our chip has nothing of
+OF_NO_OPERATOR = {"pool"} | OF_CHOICE - {"timing", "weight-gradient"}  # what our chip has nothing of
 FAULTS = {
     "networks": (".b_stride = (uint32_t)b_row", ".b_stride = (uint32_t)b_row + 16"),
     "same-again": ("out->cycles += cycles;", "static int n; out->cycles += cycles + (n++ == 3);"),

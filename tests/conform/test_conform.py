@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 import table
-from conform_runs import BUILD, ROOT, conform, library
+from conform_runs import BUILD, OF_CHOICE, ROOT, conform, library
 from conform_runs import check as one_check
 
 from conform.checks import CHECKS
 from conform.register import load
-from conform.sweep import KINDS
 
 load()
 NAMES = {check.name for check in CHECKS.values()}
@@ -34,23 +33,8 @@ def test_transport_of_our_chips(name, tmp_path):
 @pytest.mark.parametrize(
     "name, skipped",
     [
-        (
-            "stub_fast",
-            {
-                "matmul",
-                "matmul-limits",
-                "conv",
-                "layouts",
-                "pool",
-                "steps",
-                "activations",
-                "scratch",
-                "queue",
-                "timing",
-                *KINDS,
-            },
-        ),
-        ("tiny_fast", {"pool", "activations", "scratch", "queue", *KINDS} - {"weight-gradient"}),
+        ("stub_fast", {"matmul", "matmul-limits", "conv", "layouts", "pool", "steps"} | OF_CHOICE),
+        ("tiny_fast", {"pool"} | OF_CHOICE - {"timing", "weight-gradient"}),
     ],
 )
 def test_chip_level_of_our_chips(name, skipped):

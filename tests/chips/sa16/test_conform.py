@@ -11,13 +11,11 @@ import pytest
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "conform"))
 import table  # noqa: E402
-from conform_runs import BUILD, ROOT, conform, library  # noqa: E402
-
-from conform.sweep import KINDS  # noqa: E402
+from conform_runs import BUILD, OF_CHOICE, ROOT, conform, library  # noqa: E402
 
 # Products and kernels that it does not pack are the host's, it has no scratch memory and takes one launch at a
 # time: what is asked of these is skipped, and nothing else.
-SKIPPED = {"matmul", "matmul-limits", "conv", "scratch", "queue", "timing", *KINDS}
+SKIPPED = {"matmul", "matmul-limits", "conv"} | OF_CHOICE - {"activations"}
 
 
 @pytest.mark.parametrize("level, least", [("transport", 30), ("chip", 12), ("pytorch", 2)])
