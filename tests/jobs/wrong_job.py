@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Stands between the driver and presil-job (PRESIL_JOB_PROGRAM), and inverts the first byte that the third launch
-should write."""
+"""Stands between the driver and presil-job (PRESIL_JOB_PROGRAM), and inverts the first byte that one launch should
+write: this process's third one, or the one that TEST_WRONG_LAUNCH says (from 1). Which process gets which launch is
+chance: a test with several of them asks for one that each is sure to get."""
 
 import mmap
 import os
@@ -10,6 +11,7 @@ import struct
 import subprocess
 import sys
 
+WRONG = int(os.environ.get("TEST_WRONG_LAUNCH", 3))
 WRITES = 8 * 8  # block.h: offset of `writes`: ranges, count, bytes, size
 driver = socket.socket(fileno=3)
 mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -31,7 +33,7 @@ while True:
     with mmap.mmap(fds[0], struct.unpack("Q", order[:8])[0]) as block:
         launches += 1
         at = struct.unpack_from("4Q", block, WRITES)[2]
-        if launches == 3:
+        if launches == WRONG:
             block[at] ^= 0xFF
     socket.send_fds(mine, [order], fds)
     os.close(fds[0])
