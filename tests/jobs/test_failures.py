@@ -290,7 +290,8 @@ def test_interrupt_at_exit_ends_what_still_runs():
                 pass
     finally:
         child.kill()
-    assert child.returncode in (0, 1) and "were not compared" in said, said
+    # -2: the first one came before the last line had run, and Python ends by it when all is over.
+    assert child.returncode in (0, 1, -2) and "were not compared" in said, said
 
 
 def test_a_failure_has_its_line_however_far_the_twin_has_gone():

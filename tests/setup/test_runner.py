@@ -16,10 +16,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 STAMPS = """
-import os, time
+import glob, os, time
 def test_stamps():
     start = time.monotonic()
-    time.sleep(2.5)
+    open(__file__ + ".began", "w").close()
+    while len(glob.glob(os.path.dirname(__file__) + "/*.began")) < TOGETHER and time.monotonic() < start + 45:
+        time.sleep(0.02)
+    time.sleep(0.2)
     with open(os.environ["STAMPS"], "a") as file:
         file.write(f"{os.path.basename(__file__)} {start} {time.monotonic()}\\n")
 """
@@ -34,6 +37,10 @@ class Tree:
         file.write_text(code)
         fields = {"kind": "pytest", "path": [str(file)], "timeout": 60, **fields}
         self.rows.append(f"[{name}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in fields.items()))
+
+    def stamping(self, name: str, together: int = 1, **fields) -> None:
+        """Notes from when to when it ran, and waits at most 45 s until as many such tests have begun."""
+        self.stage(name, STAMPS.replace("TOGETHER", str(together)), **fields)
 
     def command(self, *arguments: str) -> list[str]:
         (self.place / "stages.toml").write_text("\n".join(self.rows))
@@ -64,9 +71,9 @@ def overlap(a, b) -> bool:
 
 
 def test_stages_of_one_core_run_side_by_side_and_those_of_all_cores_alone(tree):
-    tree.stage("rt_a", STAMPS)
-    tree.stage("rt_wide", STAMPS, alone=True)
-    tree.stage("rt_b", STAMPS)
+    tree.stamping("rt_a", 2)
+    tree.stamping("rt_wide", alone=True)
+    tree.stamping("rt_b", 2)
     done = tree.run("--jobs", "2")
     assert done.returncode == 0, done.stdout
     at = tree.stamps()
@@ -76,8 +83,8 @@ def test_stages_of_one_core_run_side_by_side_and_those_of_all_cores_alone(tree):
 
 
 def test_with_one_core_nothing_overlaps(tree):
-    tree.stage("rt_a", STAMPS)
-    tree.stage("rt_b", STAMPS)
+    tree.stamping("rt_a")
+    tree.stamping("rt_b")
     assert tree.run("--jobs", "1").returncode == 0
     assert not overlap(*tree.stamps().values())
 

@@ -243,7 +243,7 @@ works()
     start = time.monotonic()
     client.process.send_signal(signal.SIGINT)
     client.until("ENDED")
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 20  # the launch itself would go on for minutes
     client.until("WORKS")
     client.ends_well()
 
