@@ -217,7 +217,7 @@ static void cancelling(void **state) {
     (void)clock_gettime(CLOCK_MONOTONIC, &after);
     presil_set_progress(d, NULL, NULL);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_true(after.tv_sec - c.cancelled.tv_sec <= 2);
+    assert_true(after.tv_sec - c.cancelled.tv_sec <= 10);
     EXPECT_OK(presil_inject(d, NULL));
     assert_int_equal(cycles_of(d, &m, 5), cycles);
     matmul_free(d, m);

@@ -120,7 +120,7 @@ print("FINISHED", flush=True)
     said = [child.stdout.readline(), child.stdout.readline()]
     assert said == ["RECOVERED\n", "READY\n"], said
     child.send_signal(signal.SIGKILL)
-    child.wait(timeout=30)
+    child.wait(timeout=100)
     assert child.stdout.read() == "", "the launch was over before the kill"
     assert set(os.listdir("/dev/shm")) <= before
     run("check()")

@@ -101,5 +101,5 @@ def test_processes_run_chips_that_are_served(tmp_path):
     finally:
         for server in servers:
             server.terminate()
-            server.wait(timeout=30)
+            server.wait(timeout=100)
     assert here == there == again and jobs == [2] and len(here) == 6

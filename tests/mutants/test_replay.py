@@ -305,7 +305,7 @@ def served(folder, tmp_path):
     yield start
     for server in servers:
         server.terminate()
-        server.wait(timeout=30)
+        server.wait(timeout=100)
 
 
 def test_over_a_socket(folder, served):

@@ -171,7 +171,7 @@ def test_ctrl_c_leaves_a_summary_and_no_process(tree, tmp_path):
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=30)
+    said, _ = process.communicate(timeout=100)
     assert process.returncode == 130
     assert "1 passed, 0 failed, 0 skipped" in said and "rt_long" in said
     assert json.loads((tmp_path / "out.json").read_text())["passed"] == 1

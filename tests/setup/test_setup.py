@@ -204,7 +204,7 @@ def test_interruption_ends_the_step_and_frees_the_lock(tree, number):
     wait_for(lambda: (tree / "child").exists() and (tree / "child").read_text().strip())
     child = int((tree / "child").read_text())
     process.send_signal(number)
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=100)
     assert process.returncode == 130 and "interrupted" in said
     assert not (tree / "finished").exists()
     wait_for(lambda: not Path(f"/proc/{child}").exists() or Path(f"/proc/{child}/stat").read_text().split()[2] == "Z")

@@ -28,17 +28,17 @@ class Platform:
 
     def __enter__(self):
         self.process = subprocess.Popen(self.command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        end = time.monotonic() + 30
+        end = time.monotonic() + 100
         while not self.socket.exists():
             assert self.process.poll() is None, self.process.stderr.read()
-            assert time.monotonic() < end, "no socket within 30 s"
+            assert time.monotonic() < end, "no socket within 100 s"
             time.sleep(0.01)
         return self
 
     def __exit__(self, *exc):
         self.process.send_signal(signal.SIGTERM)
         try:
-            self.said = self.process.communicate(timeout=10)[1]
+            self.said = self.process.communicate(timeout=100)[1]
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise
@@ -141,7 +141,7 @@ def test_resnet18(tmp_path):
 )
 def test_wrong_configurations_are_named(tmp_path, text, expected):
     vp = Platform(tmp_path, text)
-    done = subprocess.run(vp.command, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(vp.command, capture_output=True, text=True, timeout=100)
     assert done.returncode == 1 and expected in done.stderr
 
 

@@ -81,11 +81,11 @@ def test_ctrl_c_ends_a_launch(name):
         assert process.stdout.readline() == "INTERRUPT\n", process.stderr.read()[-2000:]
         start = time.monotonic()
         process.send_signal(signal.SIGINT)
-        out, error = process.communicate(timeout=20)
+        out, error = process.communicate(timeout=100)
     finally:
         process.kill()
     lines = out.split()
     assert process.returncode == 0 and lines[-1] == "WORKS", out + error[-3000:]
     assert "KEYBOARD" in lines or name == "asyncio", "Python's handler runs as well"
     assert error.count("Stack (most recent call first)") == (name == "chained"), error
-    assert lines[0] in ("CANCELLED", "KEYBOARD") and time.monotonic() - start < 10, out
+    assert lines[0] in ("CANCELLED", "KEYBOARD") and time.monotonic() - start < 60, out

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 BUILD = Path(os.environ["PRESIL_BUILD_DIR"])
-START_SECONDS = 30
+START_SECONDS = 100
 
 # What serves a chip of a configuration: the command. {socket}, {config}, {lib} and {tests} are filled in.
 SERVERS = {

@@ -114,7 +114,7 @@ class Board:
 
     def told(self) -> dict:
         self.process.terminate()
-        return json.loads(self.process.communicate(timeout=20)[0].splitlines()[-1])
+        return json.loads(self.process.communicate(timeout=100)[0].splitlines()[-1])
 
     def __exit__(self, *exc):
         if self.process.poll() is None:

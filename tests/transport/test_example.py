@@ -70,7 +70,7 @@ def test_a_board_in_two_hundred_lines(board, tmp_path):
                 s.sendall(message(4, 11, struct.pack("<II", STATUS, 2)))
                 assert struct.unpack("<IIQ", ask(s, 10, 12, struct.pack("<QQQ", 500, 0, 0))[2]) == (1, 0, 500)
         process.terminate()
-        assert process.wait(timeout=10) == 0 and not path.exists()
+        assert process.wait(timeout=100) == 0 and not path.exists()
         assert process.stderr.read().count("connects") == 2
     finally:
         process.kill()

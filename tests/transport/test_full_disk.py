@@ -72,7 +72,7 @@ def test_tracing_to_a_full_disk(size, build, tmp_path):
             assert copy()[0] == 0 and os.pread(fd, 5, 65536) == b"after"
         assert process.poll() is None
         process.terminate()
-        assert process.wait(timeout=10) == 0
+        assert process.wait(timeout=100) == 0
     finally:
         process.kill()
         process.wait()

@@ -195,7 +195,7 @@ def test_ctrl_c_while_building(good, tmp_path):
             assert process.poll() is None and time.monotonic() < deadline
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=30)[0]
+        said = process.communicate(timeout=100)[0]
         assert process.returncode == 130 and "interrupted" in said, said
         left = [p for p in Path("/proc").glob("[0-9]*/cmdline") if str(place).encode() in read(p)]
         assert not left, left
