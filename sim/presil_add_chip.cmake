@@ -75,6 +75,7 @@ function(_presil_find_verilator)
     find_program(PRESIL_VERILATOR NAMES verilator REQUIRED)  # a distribution keeps it in /usr/bin
   endif()
   find_program(PRESIL_MAKE NAMES gmake make REQUIRED)
+  find_program(PRESIL_CCACHE ccache)  # if it is there, models are compiled through it
 endfunction()
 
 # With AVX-512 gcc halves its vectors unless told otherwise: full ones are 8 to 14 % faster here. Without it gcc calls

@@ -7,6 +7,7 @@ the sum of what had run until then).
 
 import argparse
 import os
+import shutil
 import signal
 import sys
 import time
@@ -64,6 +65,11 @@ def test_environment(options: argparse.Namespace) -> dict:
         environment["PYTHONPATH"] = os.pathsep.join(places)
     if options.quick:
         environment["PRESIL_QUICK"] = "1"
+    if ccache := shutil.which("ccache"):  # projects that tests build are much the same
+        for name in ("CMAKE_C_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER"):
+            environment.setdefault(name, ccache)
+        # As in CMakeLists.txt: without these it refuses what is compiled with a precompiled header.
+        environment.setdefault("CCACHE_SLOPPINESS", "pch_defines,time_macros,include_file_mtime,include_file_ctime")
     # The seed of the day, one for the whole run; this process needs it for the replay lines.
     day = os.environ.get("PRESIL_DAY") or time.strftime("%Y%m%d")
     environment["PRESIL_DAY"] = os.environ["PRESIL_DAY"] = day
