@@ -273,6 +273,7 @@ int presil_recover(presil_device *device, bool asked) {
     int status = error < 0                       ? presil_transport_failed(&device->link, "reset", error)
                  : atomic_load(&device->started) ? reset_chip(device)
                                                  : PRESIL_OK; /* presil_start() has yet to look at it */
+    if (!status) presil_ask_timing(device);                   /* a new peer may be another build */
     /* With two copies of memory the host has packed bytes too, or they are counted as lost. */
     if (error == PRESIL_TRANSPORT_MEMORY_LOST && (device->memory.maps || !device->memory.host_copy))
         presil_layouts_lost(device);

@@ -5,7 +5,8 @@
  *
  *   presil_kit_plan_new() -> presil_kit_plan_command() for each -> presil_kit_add_view() -> presil_kit_plan_done()
  *
- * presil_kit_plan_info, presil_kit_plan_free and presil_kit_save stand in the chip's table as they are.
+ * presil_kit_plan_info, presil_kit_plan_free, presil_kit_save and presil_kit_timing stand in the chip's table as they
+ * are.
  */
 #ifndef PRESIL_KIT_PLAN_H
 #define PRESIL_KIT_PLAN_H
@@ -187,6 +188,24 @@ static inline int presil_kit_plan_done(presil_plan *p, presil_error_buffer *erro
             memcpy(&word, copy + at, sizeof word);
             p->signature = (p->signature ^ word) * 0x100000001b3u;
         }
+    }
+    free(copy);
+    return PRESIL_OK;
+}
+
+/* presil_chip_ops.timing: the timed bytes of each command, addresses by their place in the page. A chip whose service()
+ * or submit() does more or less with a command by what another one holds adds that. */
+static inline int presil_kit_timing(const presil_chip *chip, const presil_plan *p, presil_timing_add add,
+                                    void *context) {
+    (void)chip;
+    uint8_t *copy = (uint8_t *)malloc(p->of->bytes);
+    if (!copy) return PRESIL_EHOSTMEM;
+    const uint64_t numbers[] = {p->of->timed, p->count, p->of->apart};
+    add(context, numbers, sizeof numbers);
+    for (uint32_t i = 0; i < p->count; i++) {
+        memcpy(copy, presil_kit_command(p, i), p->of->bytes);
+        presil_kit_move(p->of, copy, 0, true);
+        add(context, copy, p->of->timed);
     }
     free(copy);
     return PRESIL_OK;

@@ -113,6 +113,11 @@ PRESIL_SERVE_API int presil_serve_next(presil_server *server, presil_request *ou
 PRESIL_SERVE_API int presil_serve_describe(presil_server *server, const presil_transport_info *info,
                                            const presil_region *regions, uint32_t count);
 
+/* What the cycles of a launch depend on from now on, as presil_transport_ops.timing says it (copied): whoever has it
+ * needn't simulate a launch twice. NULL: they are no such function, as of a board, or with a fault injected. At each
+ * OPEN it is NULL; say it again behind all that changes it: MEMORY_MODEL, INJECT. */
+PRESIL_SERVE_API int presil_serve_set_timing(presil_server *server, const char *timing);
+
 /* Simulated cycles since OPEN, sent with every reply from now on. */
 PRESIL_SERVE_API void presil_serve_set_cycles(presil_server *server, uint64_t cycles);
 

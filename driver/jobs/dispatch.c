@@ -76,6 +76,7 @@ static void finish_start(presil_jobs *jobs, place *p) {
     (void)pthread_mutex_lock(&jobs->lock);
     p->until = 0;
     p->rests = status != PRESIL_OK;
+    p->timed = status == PRESIL_OK && jobs_same_timing(jobs, &hello);
 }
 
 static void gone(presil_jobs *jobs, place *p) {
@@ -137,6 +138,7 @@ static void hear(presil_jobs *jobs, place *p) {
         fail_job(jobs, p->job, PRESIL_EHOSTMEM, "the host has no memory for what the chip wrote");
     else
         take_answer(jobs, p->job);
+    if (!p->timed) p->job->known = PRESIL_JOBS_NEVER;
     p->job = NULL;
 }
 

@@ -180,6 +180,7 @@ int jobs_start_process(presil_jobs *jobs, place *p) {
 
 static int start_all(presil_jobs *jobs, char *text, size_t bytes) {
     const uint64_t until = presil_now_ns() + jobs->start_ns;
+    block_hello other;
     jobs->places = calloc(jobs->place_count, sizeof *jobs->places);
     if (!jobs->places) return fail(text, bytes, PRESIL_EHOSTMEM, "no host memory");
     for (uint32_t i = 0; i < jobs->place_count; i++) jobs->places[i].process.fd = -1;
@@ -188,8 +189,10 @@ static int start_all(presil_jobs *jobs, char *text, size_t bytes) {
         if (error) return fail(text, bytes, PRESIL_ENODEV, "%s can't be started: %s", jobs->argv[0], strerror(error));
     }
     for (uint32_t i = 0; i < jobs->place_count; i++) {
-        const int status = worker_hello(&jobs->places[i].process, NULL, until, &jobs->hello, text, bytes);
+        block_hello *hello = i ? &other : &jobs->hello;
+        const int status = worker_hello(&jobs->places[i].process, NULL, until, hello, text, bytes);
         if (status) return status;
+        jobs->places[i].timed = jobs_same_timing(jobs, hello);
     }
     return PRESIL_OK;
 }

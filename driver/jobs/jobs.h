@@ -37,6 +37,7 @@ struct job { /* in a list, in the order of launches; an ended one stays until th
 typedef struct {
     worker process;
     job *job;             /* NULL: idle */
+    bool timed;           /* its chip's timing is that of presil_jobs.hello */
     uint64_t until;       /* not 0: it has been started again, and has a chip by then */
     bool rests;           /* it could not be started; not again before there is news of another */
     char why[HELLO_TEXT]; /* it rests */
@@ -87,6 +88,7 @@ int jobs_start_process(presil_jobs *jobs, place *p); /* 0 or an errno; on one th
 void jobs_wake(presil_jobs *jobs);                   /* async-signal-safe */
 
 /* known.c */
+bool jobs_same_timing(const presil_jobs *jobs, const block_hello *hello);
 /* On the device's thread, with the job as jobs->making. */
 int job_look_up(presil_jobs *jobs, job *j, const presil_capture_launch *launch);
 /* Its report, of the executor, gets what is known. */

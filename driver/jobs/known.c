@@ -4,6 +4,11 @@
 #include <string.h>
 #include "jobs.h"
 
+/* Chips behind several servers need not be one build: cycles of another one belong to no key here. */
+bool jobs_same_timing(const presil_jobs *jobs, const block_hello *hello) {
+    return strcmp(jobs->hello.timing, hello->timing) == 0;
+}
+
 static job *leader_of(const presil_jobs *jobs, const job *j) {
     job *found = NULL;
     for (job *other = jobs->first; other && !found; other = other->next)
@@ -45,7 +50,8 @@ void job_follow(presil_jobs *jobs, job *j) {
 
 void job_leave_followers(presil_jobs *jobs, job *leader) {
     const presil_report *r = &leader->report;
-    const bool good = leader->state == JOB_ENDED && !r->status && r->verified == 1;
+    const bool good =
+        leader->state == JOB_ENDED && !r->status && r->verified == 1 && leader->known != PRESIL_JOBS_NEVER;
     bool work = false;
     if (jobs->making && jobs->making->leader == leader) {
         jobs->making->leader = NULL;

@@ -266,6 +266,22 @@ static int client_inject(presil_transport *t, const char *fault) {
     return socket_ask_done(t, &(presil_request){.kind = PRESIL_REQUEST_INJECT, .text = fault});
 }
 
+static int client_timing(presil_transport *t, char *text, size_t bytes) {
+    const presil_request q = {.kind = PROTOCOL_TIMING};
+    protocol_reader body;
+    char found[PRESIL_TRANSPORT_TIMING];
+    if (!(t->welcome.flags & PROTOCOL_WELCOME_TIMING))
+        return socket_fail(t, PRESIL_TRANSPORT_ENOSYS, "timing: the peer is of an older release");
+    const int status = socket_ask(t, &q, NULL, &body, NULL);
+    if (status) return status;
+    const bool told = protocol_get_text(&body, found, sizeof found) != NULL;
+    if (!protocol_read_end(&body)) return socket_malformed(t, q.kind);
+    if (!told) return socket_fail(t, PRESIL_TRANSPORT_ENOSYS, "timing: the peer does not know it");
+    if (strlen(found) >= bytes) return socket_fail(t, PRESIL_TRANSPORT_EINVAL, "timing: there is no room for it");
+    memcpy(text, found, strlen(found) + 1);
+    return 0;
+}
+
 const presil_transport_ops *presil_socket_ops(void) {
     static const presil_transport_ops ops = {
         .size = sizeof ops,
@@ -294,6 +310,7 @@ const presil_transport_ops *presil_socket_ops(void) {
         .read32_many = client_read32_many,
         .wait_then = client_wait_then,
         .write_times = client_write_times,
+        .timing = client_timing,
     };
     return &ops;
 }

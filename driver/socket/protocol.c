@@ -34,6 +34,7 @@ static const struct {
     {PROTOCOL_WAIT_THEN, "WAIT_THEN", 28, 28 + 12 * PRESIL_SERVE_ACCESSES},
     {PRESIL_REQUEST_WRITE_TIMES, "WRITE_TIMES", 8, 8},
     {PROTOCOL_IDENTITY, "IDENTITY", 0, 0},
+    {PROTOCOL_TIMING, "TIMING", 0, 0},
     {PROTOCOL_CANCEL, "CANCEL", 0, 0},
     {PROTOCOL_ANSWER, "ANSWER", PROTOCOL_ANSWER_HEAD, PROTOCOL_ANSWER_HEAD + PRESIL_SERVE_CHUNK},
     {PROTOCOL_PROGRESS, "PROGRESS", 8, 8},
@@ -286,6 +287,7 @@ int protocol_decode_request(const protocol_frame *frame, const uint8_t *payload,
     case PRESIL_REQUEST_RESET:
     case PRESIL_REQUEST_WRITE_LOG_FETCH:
     case PROTOCOL_IDENTITY:
+    case PROTOCOL_TIMING:
     case PRESIL_REQUEST_BUS_FAULT: break;
     default: (void)snprintf(text, text_bytes, "%s is no request", protocol_name(frame->type)); return -1;
     }

@@ -28,6 +28,7 @@ enum protocol_type {
     PROTOCOL_WAIT_THEN =
         19,                 /* client: WAIT, and the register accesses after an interrupt; to a server that offers it */
     PROTOCOL_IDENTITY = 21, /* client: what the chip was made of; to a server that offers it, which answers by itself */
+    PROTOCOL_TIMING = 22,   /* client: what cycles depend on now; as IDENTITY */
     PROTOCOL_CANCEL = 32,   /* client: ends the WAIT whose sequence it carries */
     PROTOCOL_ANSWER = 64,   /* server: to the request whose sequence it carries */
     PROTOCOL_PROGRESS = 65,
@@ -46,6 +47,7 @@ enum protocol_welcome_flag {
     PROTOCOL_WELCOME_MAPPED = 1u,   /* the server works on the client's file descriptor */
     PROTOCOL_WELCOME_THEN = 2u,     /* it takes WAIT_THEN */
     PROTOCOL_WELCOME_IDENTITY = 4u, /* it takes IDENTITY */
+    PROTOCOL_WELCOME_TIMING = 8u,   /* it takes TIMING */
 };
 
 typedef struct {

@@ -438,6 +438,25 @@ static presil_plan *plan_at(uint64_t base, uint32_t count, uint32_t note) {
     return p;
 }
 
+typedef struct {
+    uint8_t bytes[512];
+    size_t count;
+} told;
+
+static void add(void *context, const void *bytes, size_t count) {
+    told *t = context;
+    assert_true(count <= sizeof t->bytes - t->count);
+    memcpy(t->bytes + t->count, bytes, count);
+    t->count += count;
+}
+
+static bool same_timing(const presil_plan *a, const presil_plan *b) {
+    told t[2] = {0};
+    assert_int_equal(presil_kit_timing(NULL, a, add, &t[0]), PRESIL_OK);
+    assert_int_equal(presil_kit_timing(NULL, b, add, &t[1]), PRESIL_OK);
+    return memcmp(t, t + 1, sizeof *t) == 0;
+}
+
 static void signatures_are_of_what_takes_time(void **state) {
     (void)state;
     presil_plan *p[] = {plan_at(0x7fff1000, 5, 1), plan_at(0x100000000, 5, 2), plan_at(0x100000040, 5, 1),
@@ -445,6 +464,11 @@ static void signatures_are_of_what_takes_time(void **state) {
     assert_int_equal(p[0]->signature, p[1]->signature); /* other pages, another note */
     assert_int_not_equal(p[0]->signature, p[2]->signature);
     assert_int_not_equal(p[0]->signature, p[3]->signature);
+    assert_true(same_timing(p[0], p[1]) && !same_timing(p[0], p[2]) && !same_timing(p[0], p[3]));
+    presil_kit_commands each = of; /* doorbells between them */
+    each.apart = true;
+    p[1]->of = &each;
+    assert_false(same_timing(p[0], p[1]));
     const uint64_t before = p[3]->signature;
     ((command *)presil_kit_command(p[3], 3))->size++;
     assert_int_equal(presil_kit_plan_done(p[3], NULL), PRESIL_OK);

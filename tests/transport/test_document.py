@@ -108,7 +108,7 @@ def test_who_maps_the_memory_is_coherent(name, tmp_path):
         socket.send_fds(s, [bytes(block("hello"))], [fd])
         _, _, payload = receive(s)
         status, flags, capabilities = struct.unpack("<i20xII", payload[:32])
-        assert (status, flags) == (0, 7) and capabilities & 8 and capabilities & 16, hex(capabilities)
+        assert (status, flags) == (0, 15) and capabilities & 8 and capabilities & 16, hex(capabilities)
         assert capabilities & 32, hex(capabilities)
         s.sendall(message(6, 1, struct.pack("<Q", 0x100000000 + 4096) + b"seen") + message(11, 2))
         receive(s)
@@ -129,6 +129,38 @@ def test_a_server_says_what_its_chip_was_made_of(connection):
     connection.sendall(message(20, 2, struct.pack("<Q", 0x100000000)))
     kind, sequence, payload = receive(connection)  # the log is off
     assert (kind, sequence) == (64, 2) and struct.unpack("<i", payload[:4]) == (-1,) and b"the log is off" in payload
+
+
+def timing(connection: socket.socket, sequence: int) -> str | None:
+    connection.sendall(message(22, sequence))
+    kind, found, payload = receive(connection)
+    assert (kind, found) == (64, sequence) and struct.unpack("<i", payload[:4]) == (0,)
+    (length,) = struct.unpack("<I", payload[16:20])
+    if length == 0xFFFFFFFF:
+        assert len(payload) == 20
+        return None
+    assert len(payload) == 20 + length
+    return payload[20:].decode()
+
+
+def test_a_server_says_what_cycles_depend_on_now(connection):
+    fd = memory()
+    socket.send_fds(connection, [bytes(block("hello"))], [fd])
+    os.close(fd)
+    receive(connection)
+    first = timing(connection, 1)
+    assert " chip=presil/tiny " in first and first.endswith(" seed=0") and "rtl=" in first
+
+    def ask(number: int, sequence: int, payload: bytes) -> str | None:
+        connection.sendall(message(number, sequence, payload))
+        assert struct.unpack("<i", receive(connection)[2][:4]) == (0,)
+        return timing(connection, sequence + 1)
+
+    other = ask(17, 2, struct.pack("<QI", 5, 0xFFFFFFFF))
+    assert other == first.replace(" seed=0", " seed=5")
+    assert ask(18, 4, struct.pack("<I", 6) + b"slow=1") is None, "a fault is injected"
+    assert ask(18, 6, struct.pack("<I", 0xFFFFFFFF)) == other
+    assert "ideal" not in other and ask(17, 8, struct.pack("<QI", 0, 5) + b"ideal") not in (first, other)
 
 
 def test_another_version_is_refused(connection):

@@ -32,6 +32,7 @@ typedef struct {
     presil_device_info info;
     slot slot; /* of the launch that runs */
     presil_report report;
+    char timing[PRESIL_TRANSPORT_TIMING]; /* as it was introduced */
 } process;
 
 /* ---- the block */
@@ -109,6 +110,12 @@ static int load(const process *p, presil_list **out) {
     return status;
 }
 
+/* The server that was started again may have another RTL. */
+static bool timing_changed(const process *p) {
+    presil_device_identity who = {.size = sizeof who};
+    return presil_device_identify(p->device, &who) || strcmp(who.timing, p->timing) != 0;
+}
+
 static int run(process *p) {
     presil_list *list = NULL;
     p->report = (presil_report){.mode = PRESIL_MODE_VERIFY, .verified = -1, .difference_cycle = UINT64_MAX};
@@ -122,7 +129,7 @@ static int run(process *p) {
         p->report.status = (uint32_t)-status;
         (void)snprintf(now(p)->text, sizeof now(p)->text, "%s", presil_error_text());
     }
-    if (status == PRESIL_EDEAD && presil_device_reset(p->device)) return status;
+    if (status == PRESIL_EDEAD && (presil_device_reset(p->device) || timing_changed(p))) return status;
     now(p)->report = p->report;
     return PRESIL_OK;
 }
@@ -233,7 +240,7 @@ static int open_chip(process *p, const presil_device_options *options, block_hel
     return status;
 }
 
-static void introduce(const process *p, block_hello *out) {
+static void introduce(process *p, block_hello *out) {
     presil_device_identity who = {.size = sizeof who};
     out->info = p->info;
     if (presil_device_identify(p->device, &who)) return;
@@ -241,6 +248,7 @@ static void introduce(const process *p, block_hello *out) {
     (void)snprintf(out->rtl, sizeof out->rtl, "%s", who.rtl);
     (void)snprintf(out->library, sizeof out->library, "%s", who.library);
     (void)snprintf(out->timing, sizeof out->timing, "%s", who.timing);
+    (void)snprintf(p->timing, sizeof p->timing, "%s", who.timing);
 }
 
 int main(int argc, char **argv) {

@@ -54,7 +54,7 @@ static int welcome_client(presil_server *s) {
                                 .flags = s->memory_fd >= 0 ? PROTOCOL_WELCOME_MAPPED : 0,
                                 .region_count = s->region_count,
                                 .info = s->told};
-    welcome.flags |= PROTOCOL_WELCOME_THEN | PROTOCOL_WELCOME_IDENTITY;
+    welcome.flags |= PROTOCOL_WELCOME_THEN | PROTOCOL_WELCOME_IDENTITY | PROTOCOL_WELCOME_TIMING;
     welcome.info.capabilities =
         (s->told.capabilities & ~(uint32_t)PRESIL_CAP_MAPS) | (s->memory_fd >= 0 ? PRESIL_CAP_MAPS : 0);
     memcpy(welcome.regions, s->regions, sizeof welcome.regions);
@@ -205,15 +205,29 @@ int presil_serve_reply_times(presil_server *s, const presil_write_time *times) {
     return finish(s, body, w.used);
 }
 
-/* The library's own: whoever serves has said it in presil_serve_describe. */
-void presil_server_identify(presil_server *s, uint32_t sequence) {
-    uint8_t body[8 + sizeof s->told.rtl + sizeof s->told.library];
+/* The library's own: whoever serves has said it in presil_serve_describe and presil_serve_set_timing. */
+void presil_server_tell_own(presil_server *s, uint32_t kind, uint32_t sequence) {
+    uint8_t body[8 + sizeof s->told.rtl + sizeof s->told.library + sizeof s->timing];
     protocol_writer w = {body, sizeof body, 0, false};
-    protocol_put_text(&w, s->told.rtl);
-    protocol_put_text(&w, s->told.library);
+    if (kind == PROTOCOL_TIMING) {
+        protocol_put_text(&w, *s->timing ? s->timing : NULL);
+    } else {
+        protocol_put_text(&w, s->told.rtl);
+        protocol_put_text(&w, s->told.library);
+    }
     (void)presil_server_answer(s, sequence, 0, 0, NULL, body, w.used);
 }
 
 void presil_serve_set_cycles(presil_server *s, uint64_t cycles) {
     if (s) s->cycles = cycles;
+}
+
+int presil_serve_set_timing(presil_server *s, const char *timing) {
+    if (!s) return PRESIL_SERVE_EINVAL;
+    if (timing && strlen(timing) >= sizeof s->timing)
+        return presil_server_fail(s, PRESIL_SERVE_EINVAL,
+                                  "presil_serve_set_timing: less than %zu bytes expected, %zu found", sizeof s->timing,
+                                  strlen(timing));
+    memmove(s->timing, timing ? timing : "", timing ? strlen(timing) + 1 : 1);
+    return 0;
 }

@@ -112,11 +112,14 @@ static int take(presil_server *s, const protocol_frame *frame, const uint8_t *pa
             return 0;
         }
         if (after_failure(s, out, frame->sequence)) return 0;
-        if (out->kind == PROTOCOL_IDENTITY) {
-            presil_server_identify(s, frame->sequence);
+        if (out->kind == PROTOCOL_IDENTITY || out->kind == PROTOCOL_TIMING) {
+            presil_server_tell_own(s, out->kind, frame->sequence);
             return 0;
         }
-        if (out->kind == PRESIL_REQUEST_OPEN) s->state = CLIENT_OPENING;
+        if (out->kind == PRESIL_REQUEST_OPEN) {
+            s->state = CLIENT_OPENING;
+            s->timing[0] = 0;
+        }
         presil_server_hand_out(s, out, frame->sequence);
         return 1;
     }

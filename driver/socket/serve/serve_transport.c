@@ -88,6 +88,14 @@ static int done(session *t, int status) {
     return presil_serve_reply_done(t->server, status, status ? t->ops->last_error(t->inner) : NULL);
 }
 
+/* Behind what may have changed it. */
+static int done_and_timed(session *t, int status) {
+    char timing[PRESIL_TRANSPORT_TIMING];
+    const bool told = t->ops->timing && t->ops->timing(t->inner, timing, sizeof timing) == 0;
+    (void)presil_serve_set_timing(t->server, told ? timing : NULL);
+    return done(t, status);
+}
+
 static int unsupported(session *t) {
     return presil_serve_reply_done(t->server, PRESIL_TRANSPORT_ENOSYS, "this transport can't do that");
 }
@@ -120,7 +128,7 @@ static int open_inner(session *t, presil_request *q) {
     }
     while (!status && count < PROTOCOL_REGIONS && t->ops->region(t->inner, count, &regions[count]) == 0) count++;
     if (!status) status = presil_serve_describe(t->server, &info, regions, count);
-    if (!status) return done(t, 0);
+    if (!status) return done_and_timed(t, 0);
     (void)presil_serve_reply_done(t->server, PRESIL_TRANSPORT_EIO, t->ops->last_error(t->inner));
     close_inner(t);
     return 0;
@@ -226,8 +234,8 @@ static int handle(session *t, presil_request *q) {
     case PRESIL_REQUEST_WRITE_TIMES: return tell_times(t, q);
     case PRESIL_REQUEST_BUS_FAULT: return tell_fault(t);
     case PRESIL_REQUEST_MEMORY_MODEL:
-        return o->set_memory_model ? done(t, o->set_memory_model(p, q->text, q->seed)) : unsupported(t);
-    case PRESIL_REQUEST_INJECT: return o->inject ? done(t, o->inject(p, q->text)) : unsupported(t);
+        return o->set_memory_model ? done_and_timed(t, o->set_memory_model(p, q->text, q->seed)) : unsupported(t);
+    case PRESIL_REQUEST_INJECT: return o->inject ? done_and_timed(t, o->inject(p, q->text)) : unsupported(t);
     default: return presil_serve_reply_done(t->server, PRESIL_TRANSPORT_ENOSYS, "an unknown request");
     }
 }

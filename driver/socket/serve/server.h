@@ -38,8 +38,9 @@ struct presil_server {
     presil_region regions[PROTOCOL_REGIONS]; /* what it is told */
     uint32_t region_count;
     presil_transport_info told;
-    atomic_bool losing; /* somebody writes lost_text */
-    atomic_bool lost;   /* to be dropped by the next presil_serve_next */
+    char timing[PRESIL_TRANSPORT_TIMING]; /* "": not known */
+    atomic_bool losing;                   /* somebody writes lost_text */
+    atomic_bool lost;                     /* to be dropped by the next presil_serve_next */
     char lost_text[SERVER_TEXT];
     bool told_close; /* CLOSE was handed out */
     /* Of a PROGRESS or LOG that the client had no room for: goes out before anything else */
@@ -94,7 +95,8 @@ bool presil_server_then_begin(presil_server *s, uint32_t reason, uint64_t cycles
 int presil_server_then_next(presil_server *s, presil_request *out);
 void presil_server_then_values(presil_server *s, const uint32_t *values); /* of the READ32 handed out last */
 void presil_server_hand_out(presil_server *s, const presil_request *q, uint32_t sequence);
-void presil_server_identify(presil_server *s, uint32_t sequence); /* answers IDENTITY */
+/* Answers IDENTITY, TIMING. */
+void presil_server_tell_own(presil_server *s, uint32_t kind, uint32_t sequence);
 int presil_server_answer(presil_server *s, uint32_t sequence, uint16_t flags, int status, const char *text,
                          const void *body, size_t bytes);
 

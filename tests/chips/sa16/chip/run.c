@@ -40,6 +40,18 @@ static int write_operation(presil_chip *chip, const presil_link *link, const ope
     return status ? status : presil_kit_put(link, A_SET * (1 + set), 1, error);
 }
 
+/* Which registers write_operation() leaves alone is seen in simulated time, and depends on whole addresses: two buffers
+ * may lie on two sides of 4 GiB. */
+int sa16_timing(const presil_chip *chip, const presil_plan *plan, presil_timing_add add, void *context) {
+    for (uint32_t n = 2; n < plan->count; n++) {
+        const operation *op = presil_kit_command(plan, n), *held = presil_kit_command(plan, n - 2);
+        uint64_t alone = 0;
+        for (uint32_t i = R_MODE; i < SET_REGS; i++) alone |= (uint64_t)(op->reg[i] == held->reg[i]) << i;
+        add(context, &alone, sizeof alone);
+    }
+    return presil_kit_timing(chip, plan, add, context);
+}
+
 int sa16_submit(presil_chip *chip, const presil_link *link, const presil_command_memory *memory,
                 const presil_plan *plan, uint32_t segment, presil_error_buffer *error) {
     (void)memory, (void)segment;

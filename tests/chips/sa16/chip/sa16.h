@@ -92,6 +92,7 @@ int sa16_probe(presil_chip *, const presil_link *, presil_error_buffer *);
 int sa16_reset(presil_chip *, const presil_link *, const presil_command_memory *, presil_error_buffer *);
 int sa16_submit(presil_chip *, const presil_link *, const presil_command_memory *, const presil_plan *, uint32_t,
                 presil_error_buffer *);
+int sa16_timing(const presil_chip *, const presil_plan *, presil_timing_add, void *);
 int sa16_service(presil_chip *, const presil_link *, const presil_plan *, presil_service *);
 int sa16_why(presil_chip *, const presil_link *, const presil_plan *, char *, size_t);
 int sa16_counters(presil_chip *, const presil_link *, presil_report *);

@@ -64,6 +64,7 @@ __attribute__((visibility("default"))) const presil_chip_ops *presil_chip_entry(
         .activation = sa16_activation,
         .pack_activation = sa16_pack_planar,
         .unpack_activation = sa16_unpack_planar,
+        .timing = sa16_timing,
     };
     return &ops;
 }
