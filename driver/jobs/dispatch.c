@@ -8,10 +8,10 @@
 #include "jobs.h"
 #include "presil_clock.h"
 
-/* What failed is told of when it is its turn, with what it read. */
+/* What failed is told of when it is its turn, with what it read; of a sample that is known only then. */
 void jobs_end_job(presil_jobs *jobs, job *j) {
     jobs->weight_left -= j->weight;
-    if (!j->report.status) jobs_recycle(jobs, j);
+    if (!j->report.status && j->known != PRESIL_JOBS_SAMPLED) jobs_recycle(jobs, j);
     j->state = JOB_ENDED;
 }
 
@@ -205,8 +205,8 @@ static void deliver(presil_jobs *jobs) {
             (void)pthread_mutex_unlock(&jobs->lock);
             job_tell_listener(jobs, j);
             (void)pthread_mutex_lock(&jobs->lock);
-            jobs_recycle(jobs, j);
         }
+        if (j->slot) jobs_recycle(jobs, j);
         if (!j->told && j->report.status && !jobs->failed) {
             jobs->failed = -(int)j->report.status;
             jobs->failed_origin = j->report.origin;

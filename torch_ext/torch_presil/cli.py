@@ -246,10 +246,11 @@ def cosim(
 )
 @click.option(
     "--mode",
-    type=click.Choice(["regression", "soak"]),
+    type=click.Choice(["regression", "soak", "hybrid"]),
     default="regression",
     show_default=True,
-    help="Fixed seeds, the same in every run; or fresh ones.",
+    help="regression: fixed seeds, the same in every run; soak: fresh ones; hybrid: fixed ones, and whole models "
+    "have the cycles of launches that ran before from the timing store (docs/hybrid.md).",
 )
 @click.option("--seed", type=int, default=None, metavar="S", help="The run's seed, of which each case's is a hash.")
 @click.option("--seeds", type=int, default=None, metavar="K", help="So many seeds for each case.")

@@ -50,7 +50,7 @@ class Session:
         library = str(Path(o.library).resolve()) if o.library else ""
         chip = os.environ.get("PRESIL_CHIP") or "base"
         lists = (o.chips, o.builds, o.memory, o.stress)
-        return Choice(*lists, library, seed, o.seeds or 0, o.case_seed, o.mode == "soak", chip)
+        return Choice(*lists, library, seed, o.seeds or 0, o.case_seed, o.mode == "soak", chip, o.mode == "hybrid")
 
     def fresh(self) -> records.Run:
         """A new run's plan out of suites."""

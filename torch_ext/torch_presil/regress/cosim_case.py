@@ -64,6 +64,8 @@ def judge(result: dict, task: dict) -> tuple[int, dict]:
     told["cycles"] = sum(launch["cycles"] for launch in told["launches"].values())
     if task["mode"] != "verify":
         told["checks"] = len(rows)
+    if task["mode"] == "hybrid":
+        told |= {name: result["total"][name] for name in ("store_hits", "sampled")}
     wrong = [row for row in rows if row["bit_exact"] is False]
     if wrong:
         text = (wrong[0]["differences"] or ["not compared"])[0]
@@ -109,6 +111,9 @@ def main(text: str) -> None:
     if task["timeout_cycles"]:
         limit = Limit(task["timeout_cycles"])
         limit.start()
+    if task["mode"] == "hybrid":
+        share, seed = _C.get_store_sample(), _C.get_store_seed()
+        print(f"timing store {_C.get_store()} sample {share:g} seed {seed}")
     labels = []
     try:
         with torch.presil.reports() as collected:

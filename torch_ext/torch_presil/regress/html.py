@@ -13,7 +13,7 @@ from .history import load, point
 TEMPLATE = Path(__file__).with_name("report.html")
 FIELDS = (
     "key name cycles_key chip build seed status seconds cycles unit message signature compared changes log bundles "
-    "waveforms pictures tags again evidence"
+    "waveforms pictures tags again evidence store_hits sampled"
 ).split()
 
 

@@ -50,6 +50,8 @@ def check(options: Options) -> None:
         raise UsageError("--rerun-failed takes the cases from the last run: no suite with it")
     if o.mode == "soak" and (o.seed is not None or o.case_seed is not None):
         raise UsageError("--mode soak draws a fresh seed; --seed and --case-seed are for repeating")
+    if o.mode == "hybrid" and "coverage" in o.builds:
+        raise UsageError("--mode hybrid simulates what is not known yet; --coverage wants all of it simulated")
     if o.case_seed is not None and (o.seeds or o.seed is not None):
         raise UsageError("--case-seed is the seed of one case itself: no --seed or --seeds with it")
     if o.good and not Path(o.good).is_file():

@@ -81,6 +81,7 @@ class Job:
         if Path(self.folder) not in (SOURCE_ROOT / "tests" / "regress", PACKAGED):
             words += ["--suites", self.folder]
         words += ["--library", self.library] if self.library else []
+        words += ["--mode", "hybrid"] if self.kind == "cosim" and self.parameters["mode"] == "hybrid" else []
         words += ["--chip", self.chip, "--build", self.build]
         words += ["--memory", self.memory or "default", "--stress", self.stress or "none"]
         known = ", ".join(f"{name} {value}" for name, value in versions.items() if value)
@@ -109,6 +110,7 @@ class Choice:
     case_seed: int | None = None
     soak: bool = False
     default_chip: str = "base"
+    hybrid: bool = False
 
 
 def library_facts(path: str) -> tuple[str, str]:
@@ -129,6 +131,13 @@ def _seeds(case: Case, choice: Choice) -> list[int]:
     fixed = [] if choice.soak else case.common.get("seeds", [])
     count = choice.reseed or len(fixed) or case.common["reseed"]
     return [fixed[k] if k < len(fixed) else case_seed(choice.run_seed, case.full_name, k) for k in range(count)]
+
+
+def _parameters(case: Case, choice: Choice, build: str) -> dict:
+    """In mode hybrid a whole model's launches may be known from earlier runs; coverage needs the RTL."""
+    asked = case.parameters
+    whole = case.kind == "cosim" and asked["mode"] == "verify" and not asked["layers"] and not asked["distinct"]
+    return {**asked, "mode": "hybrid"} if choice.hybrid and whole and build != "coverage" else asked
 
 
 def expand(cases: list[Case], choice: Choice) -> list[Job]:
@@ -162,7 +171,7 @@ def _of_case(case: Case, choice: Choice):
                             case.name,
                             case.kind,
                             case.folder,
-                            case.parameters,
+                            _parameters(case, choice, build),
                             chip,
                             build,
                             memory,

@@ -47,6 +47,11 @@ def show(console: Console, run, records: list[dict], points: list, seconds: floa
             reasons.setdefault(record["message"], []).append(record["key"])
     for reason, keys in reasons.items():
         console.print(f"skipped ({len(keys)}): {reason}", highlight=False, soft_wrap=True, markup=False)
+    known = [record for record in records if "store_hits" in record]
+    if known:
+        hits, again = (sum(record[name] for record in known) for name in ("store_hits", "sampled"))
+        text = f"timing store: {hits:,} launches were known, {again:,} of them simulated again; {len(known)} runs asked"
+        console.print(text, highlight=False)
     counts = {}
     for record in records:
         counts[record["status"]] = counts.get(record["status"], 0) + 1
