@@ -31,6 +31,7 @@ from bench import built  # noqa: E402
 from torch_presil.regress.baseline import Baselines  # noqa: E402
 from torch_presil.regress.run_list import Choice, Job, expand  # noqa: E402
 from torch_presil.regress.records import Run  # noqa: E402
+from torch_presil.regress.here import Here  # noqa: E402
 from torch_presil.regress.runner import Runner  # noqa: E402
 from torch_presil.regress.suite import Loader, search_path  # noqa: E402
 
@@ -124,7 +125,7 @@ class Campaign:
         place = self.build / "runs" / f"{fault.number}-{os.getpid()}-{threading.get_ident()}"
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
-        runner = Runner(Run(place), [planted], 1, Baselines(None, place), Silent())
+        runner = Runner(Run(place), [planted], Here(1), Baselines(None, place), Silent())
         runner.go()
         (record,) = runner.records
         shutil.rmtree(place, ignore_errors=True)

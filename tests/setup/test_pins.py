@@ -39,7 +39,7 @@ def unmet(packages: dict) -> list:
     return found
 
 
-@pytest.mark.parametrize("group", ["use", "run", "bundle"])
+@pytest.mark.parametrize("group", ["use", "run", "bundle", "farm"])
 def test_what_is_pinned_is_complete(group):
     packages = pinned(group)
     assert len(packages) > 10

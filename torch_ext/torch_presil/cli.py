@@ -277,6 +277,13 @@ def cosim(
     metavar="SO",
     help="Failures are compared with this simulator (build trace), signal by signal.",
 )
+@click.option(
+    "--farm",
+    default=None,
+    metavar="FARM",
+    help="Run cases on other machines: dask://HOST:PORT, slurm, lsf, sge, pbs; or local, by the same way here "
+    "(docs/farm.md).",
+)
 @click.option("--list", "list_only", is_flag=True, help="Name the suites, or the runs of a suite, and end.")
 def regress(
     suites, jobs, chip, library, build, memory, stress, mode, seed, seeds, case_seed, expression, **more

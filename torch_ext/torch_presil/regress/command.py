@@ -16,9 +16,10 @@ from . import baseline, exit_codes, good, history, html, junit, live, process, r
 from . import testplan, versions
 from .coverage_report import of_run as coverage_of
 from .coverage_report import show as show_coverage
-from .exit_codes import UsageError
+from .exit_codes import Lost, UsageError
 from .filters import compile_filter
 from .run_list import REGRESSION_SEED, Choice, Job, expand, fresh_seed
+from .here import Here
 from .options import Options, check, split
 from .runner import Runner
 from .suite import SOURCE_ROOT, Loader, available, search_path
@@ -121,17 +122,32 @@ class Session:
         jobs = [job for job in run.jobs() if job.key not in left]
         self._announce(run, jobs, done)
         known = baseline.Baselines(o.against or run.plan.get("against"), self.base)
-        began, interrupted = time.monotonic(), False
+        began, interrupted, lost = time.monotonic(), False, ""
         earlier = history.durations(history.load(self.base, run.name))
         jobs = history.longest_first(jobs, earlier)
-        with live.Display(self.console, len(run.plan["jobs"]), earlier, len(done)) as display:
-            runner = Runner(run, jobs, o.jobs or exit_codes.cores(), known, display, o.max_failures)
-            runner.versions = versions.short(run.plan["versions"])
-            try:
-                runner.go()
-            except KeyboardInterrupt:
-                interrupted = True
-        return self.report(run, known, time.monotonic() - began, interrupted, runner.stopped)
+        with self._machine(jobs) as machine:
+            with live.Display(self.console, len(run.plan["jobs"]), earlier, len(done)) as display:
+                runner = Runner(run, jobs, machine, known, display, o.max_failures)
+                runner.versions = versions.short(run.plan["versions"])
+                try:
+                    runner.go()
+                except KeyboardInterrupt:
+                    interrupted = True
+                except Lost as error:
+                    interrupted, lost = True, str(error)
+        if lost:
+            self.console.print(lost, style="red", highlight=False, markup=False)
+        code = self.report(run, known, time.monotonic() - began, interrupted, runner.stopped)
+        return exit_codes.INTERNAL if lost else code
+
+    def _machine(self, jobs: list[Job]):
+        """Where cases run; ends with the `with` that has it."""
+        o, cores = self.options, exit_codes.cores()
+        if not o.farm or not jobs:
+            return contextlib.nullcontext(Here(o.jobs or cores))
+        from .farm.machine import opened
+
+        return opened(o.farm, jobs, o.jobs, cores, lambda text: self.console.print(text, style="dim", markup=False))
 
     def _finished(self, run: records.Run) -> list[dict]:
         """Of a run that is gone on with: what counts as done. Infrastructure's failures are tried again, and what a
@@ -156,7 +172,8 @@ class Session:
         summary.show(self.console, run, found, self.points_of(run), seconds)
         self._write(run, found, code, known.name)
         if interrupted:
-            self.console.print(f"interrupted; presil regress --resume --run {run.name} goes on", highlight=False)
+            farm = f" --farm {self.options.farm}" if self.options.farm else ""
+            self.console.print(f"interrupted; presil regress --resume --run {run.name}{farm} goes on", highlight=False)
             return exit_codes.INTERRUPTED
         if stopped:
             self.console.print(f"stopped after {self.options.max_failures} failures (--max-failures)", highlight=False)

@@ -31,6 +31,10 @@ class UsageError(Exception):
     """A wrong call or suite: nothing was run."""
 
 
+class Lost(Exception):
+    """Where cases ran is gone; what had ended is recorded."""
+
+
 @dataclass(frozen=True)
 class Verdict:
     status: str

@@ -18,7 +18,20 @@ def clean(text: str) -> str:
 
 
 def properties(record: dict) -> dict:
-    names = ("seed", "chip", "build", "memory", "stress", "unit", "command", "signature", "cycles", "checks", "log")
+    names = (
+        "seed",
+        "chip",
+        "build",
+        "memory",
+        "stress",
+        "unit",
+        "command",
+        "signature",
+        "cycles",
+        "checks",
+        "log",
+        "host",
+    )
     found = {name: record[name] for name in names if record.get(name) not in (None, "")}
     found |= {name: record[name] for name in ("store_hits", "sampled") if name in record}
     found |= {"status": record["status"], "replay": record["again"]}

@@ -10,7 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 from .exit_codes import BAD
-from .signatures import last_line
 
 STYLES = {"passed": "green", "skipped": "dim", "cycles": "yellow", "infrastructure": "magenta"}
 PLAIN_SECONDS = 10.0
@@ -109,5 +108,5 @@ class Display:
         table.add_column("time", justify="right", no_wrap=True)
         table.add_column("says", ratio=1, no_wrap=True, overflow="ellipsis")
         for running in runner.running[:12]:
-            table.add_row(running.job.key, clock(running.seconds), Text(last_line(running.log), "dim"))
+            table.add_row(running.job.key, clock(running.seconds), Text(running.says(), "dim"))
         return Group(table, Text(self.line(runner), "bold"))

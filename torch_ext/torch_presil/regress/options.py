@@ -34,6 +34,7 @@ class Options:
     accept: str | None = None
     good: str | None = None
     rank: bool = False
+    farm: str | None = None
     list: bool = False
 
 

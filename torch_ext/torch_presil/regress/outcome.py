@@ -16,7 +16,8 @@ KEPT = ("cycles", "checks", "unit", "message", "launches", "bundles", "pictures"
 
 @dataclass
 class Ended:
-    """How a job's process ended. wall: ended by the runner, after timeout_seconds."""
+    """How a job's process ended. wall: ended by the runner, after timeout_seconds; lost: why the farm has no result
+    of it."""
 
     job: Job
     folder: Path
@@ -26,6 +27,8 @@ class Ended:
     returncode: int | None
     wall: bool = False
     reason: str = ""  # why it was never started (skipped, unusable)
+    lost: str = ""
+    host: str = ""  # of a farm, where it ran
 
 
 def told_by(folder: Path) -> dict:
@@ -89,6 +92,8 @@ def _launches(given) -> dict:
 def _status(ended: Ended, told: dict) -> tuple[str, str]:
     """(status, text)."""
     job = ended.job
+    if ended.lost:
+        return "infrastructure", ended.lost
     if ended.wall:
         return "infrastructure", f"wall clock: not done after {job.timeout_seconds:g} s (timeout_seconds)"
     verdict = exit_codes.verdict(ended.returncode)
@@ -113,7 +118,7 @@ def _disk_full(ended: Ended, text: str) -> str:
 
 def record(ended: Ended, run_folder: Path, versions: dict, known: baseline.Baselines) -> dict:
     job, told = ended.job, told_by(ended.folder)
-    if ended.returncode is None and not ended.wall:
+    if ended.returncode is None and not ended.wall and not ended.lost:
         status, message, line = ("skipped" if ended.reason.startswith("needs") else "unusable"), ended.reason, None
         if "is not built" in ended.reason:
             status = "skipped"
@@ -136,6 +141,7 @@ def record(ended: Ended, run_folder: Path, versions: dict, known: baseline.Basel
         "started": round(ended.started, 3),
         "seconds": round(ended.seconds, 3),
         **{name: told[name] for name in KEPT if told.get(name) is not None},
+        **({"host": ended.host} if ended.host else {}),
         "message": message,
         "line": line,
         "signature": signature(status, str(told.get("unit") or ""), message) if status in exit_codes.BAD else "",
