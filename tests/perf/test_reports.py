@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from perf.test_command import BACKSTOP
 from torch_presil.perf import page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,7 +26,7 @@ def kept(name: str) -> dict:
 def simulated(name: str, folder: Path, *more) -> dict:
     file = folder / "r.json"
     command = reports.command(name, "--html", "", "--json", str(file), "--jobs", "2", *more)
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=280)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=BACKSTOP)
     assert done.returncode == 0, done.stdout + done.stderr
     return reports.summary(json.loads(file.read_text()))
 
