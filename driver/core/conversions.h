@@ -19,6 +19,8 @@ typedef enum { HOLDS_STRIDED = 0, HOLDS_BOTH = 1, HOLDS_PACKED = 2 } packed_stat
 
 typedef struct {
     atomic_int references;  /* the table's, and of every launch that works on it */
+    uint32_t kept;          /* by so many launches of lists; this and orphan: under the memory's lock */
+    bool orphan;            /* what it was packed from was freed meanwhile */
     presil_operand tensor;  /* as it lies; layout: in which it is packed */
     presil_byte_range hull; /* of the strided elements */
     bool dense;             /* they are all that lies there */

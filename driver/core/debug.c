@@ -16,6 +16,8 @@ static int check(const presil_list *list, const void *out, const char *name) {
     if (entered) return entered;
     if (list->count != 1)
         return presil_fail(PRESIL_EINVAL, "%s: a list of one launch expected, this one has %zu", name, list->count);
+    const int packed = presil_list_as_it_lies(list, name);
+    if (packed) return packed;
     if (!list->device->chip_ops->prefix)
         return presil_fail(PRESIL_EUNSUPPORTED, "%s: the chip \"%s\" can't run a part of a launch", name,
                            list->device->chip_ops->name);

@@ -17,7 +17,7 @@ int presil_plan_enqueue(presil_device *device, presil_stream *stream, presil_pla
     if (status) (void)presil_fail(status, "the plan can't be read");
     if (!status) status = presil_plan_check(device, &info);
     if (!status && stream->recording) {
-        status = presil_list_append(stream->recording, plan, tensors, plan_ns);
+        status = presil_list_append(stream->recording, plan, tensors, layouts, plan_ns);
     } else if (!status) {
         work_item item = {.kind = ITEM_LAUNCH,
                           .plan = plan,

@@ -98,7 +98,7 @@ static void item_free(work_item *item) {
             item->stream->device->chip_ops->plan_free(item->plan);
             presil_tensors_drop(item->tensors);
         }
-        presil_layouts_drop(item->layouts);
+        if (!item->list) presil_layouts_drop(item->layouts);
     }
     if (item->kind == ITEM_COPY) {
         free(item->copy.owned);

@@ -140,7 +140,9 @@ void presil_layouts_freed(presil_device *device, uint32_t page, uint64_t pages) 
     const uint32_t count = atomic_load(&device->layouts.count);
     for (uint32_t i = 0; i < count; i++) {
         packed_tensor *p = device->layouts.at[i];
-        if (p->hull.base.value - from < pages * PRESIL_HEAP_PAGE && !atomic_load(&p->freed)) give_back(device, p);
+        if (p->hull.base.value - from >= pages * PRESIL_HEAP_PAGE || atomic_load(&p->freed)) continue;
+        p->orphan = p->kept > 0;
+        if (!p->orphan) give_back(device, p);
     }
 }
 
@@ -159,6 +161,7 @@ static packed_tensor *block_for(presil_device *device, const presil_operand *t, 
     (void)pthread_mutex_lock(&device->memory.lock);
     packed_tensor *p = find(device, t, layout);
     if (!p) p = add(device, t, layout, bytes);
+    if (p) p->orphan = false;
     if (p) (void)atomic_fetch_add(&p->references, 1);
     (void)pthread_mutex_unlock(&device->memory.lock);
     return p;
@@ -234,15 +237,33 @@ void presil_layouts_drop(launch_layouts *uses) {
     free(uses);
 }
 
+/* ---- recorded lists */
+void presil_layouts_keep(presil_device *device, launch_layouts *uses) {
+    (void)pthread_mutex_lock(&device->memory.lock);
+    for (uint32_t i = 0; uses && i < uses->count; i++) uses->at[i].tensor->kept++;
+    (void)pthread_mutex_unlock(&device->memory.lock);
+}
+
+void presil_layouts_unkeep(presil_device *device, launch_layouts *uses) {
+    if (!uses) return;
+    (void)pthread_mutex_lock(&device->memory.lock);
+    for (uint32_t i = 0; i < uses->count; i++) {
+        packed_tensor *p = uses->at[i].tensor;
+        if (--p->kept == 0 && p->orphan && !atomic_load(&p->freed)) give_back(device, p);
+    }
+    (void)pthread_mutex_unlock(&device->memory.lock);
+    presil_layouts_drop(uses);
+}
+
 /* ---- all of them */
 /* Nothing is queued: what has more references than the table's is of an operator that another thread plans, and stays
- * its. */
-static void give_all_back(presil_device *device) {
+ * its; so does what a list keeps, but at the end. */
+static void give_all_back(presil_device *device, bool closing) {
     (void)pthread_mutex_lock(&device->memory.lock);
     const uint32_t count = atomic_load(&device->layouts.count);
     for (uint32_t i = 0; i < count; i++) {
         packed_tensor *p = device->layouts.at[i];
-        if (!atomic_load(&p->freed) && atomic_load(&p->references) == 1) give_back(device, p);
+        if (!atomic_load(&p->freed) && (closing || atomic_load(&p->references) == 1)) give_back(device, p);
     }
     (void)pthread_mutex_unlock(&device->memory.lock);
     presil_layouts_sweep(device, true);
@@ -254,13 +275,13 @@ int presil_layouts_release(presil_device *device) {
     if (status) return status;
     device->residency.seq = UINT64_MAX;
     status = presil_layouts_bring_all(device);
-    if (!status) give_all_back(device);
+    if (!status) give_all_back(device, false);
     presil_exclusive_end(device);
     return status;
 }
 
 void presil_layouts_close(presil_device *device) {
-    if (device->layouts.at) give_all_back(device);
+    if (device->layouts.at) give_all_back(device, true);
     free(device->layouts.at);
     device->layouts.at = NULL;
     atomic_store(&device->layouts.count, 0);

@@ -17,6 +17,10 @@ launch_layouts *presil_layouts_choose(presil_device *device, const presil_op *op
                                       presil_operand *outputs);
 void presil_layouts_undo(const presil_op *op, presil_operand *inputs, presil_operand *outputs, launch_layouts *uses);
 void presil_layouts_drop(launch_layouts *uses); /* NULL is allowed */
+/* Of a recorded launch: blocks stay where they are until it is given up, whatever becomes of the tensors' own. NULL is
+ * allowed. */
+void presil_layouts_keep(presil_device *device, launch_layouts *uses);
+void presil_layouts_unkeep(presil_device *device, launch_layouts *uses); /* and drops */
 /* The block of these pages is given back; the memory's lock is held. */
 void presil_layouts_freed(presil_device *device, uint32_t page, uint64_t pages);
 bool presil_layouts_owns(const presil_device *device,

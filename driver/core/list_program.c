@@ -73,6 +73,7 @@ int presil_list_program(const presil_list *list, const presil_program_sink *sink
     presil_device *device = list->device;
     int status = presil_enter(device);
     presil_plan_info info;
+    if (!status) status = presil_list_as_it_lies(list, "presil_list_program");
     if (status) return status;
     if (list->count != 1 || presil_plan_look(device, list->plans[0].plan, &info) || info.segments != 1)
         return presil_fail(PRESIL_EUNSUPPORTED, "presil_list_program: a launch of one doorbell expected");

@@ -294,10 +294,20 @@ static int ask(presil_device *device, op_room *room) {
     return status ? presil_fail(status, "%s: %s", op->label ? op->label : presil_op_name(op->kind), text) : PRESIL_OK;
 }
 
-/* Lists work on tensors as they lie: they may be stored, and blocks in the chip's layouts have addresses of the moment.
- */
-static bool wants_layouts(const presil_device *device, const presil_stream *stream) {
-    return device->chip_ops->activation && !stream->recording;
+/* In the chip's own layouts first, but of a list as everything lies: it may be stored and merged so, and needs no
+ * conversions. Refused, the other way. */
+static int plan_in_layouts(presil_device *device, bool recorded, op_room *room, presil_plan **out,
+                           launch_layouts **layouts) {
+    *layouts = recorded ? NULL : presil_layouts_choose(device, &room->op, room->inputs, room->outputs);
+    int status = plan(device, &room->op, out);
+    if (status && recorded) {
+        *layouts = presil_layouts_choose(device, &room->op, room->inputs, room->outputs);
+        if (*layouts) status = plan(device, &room->op, out);
+    }
+    if (!status || !*layouts) return status;
+    presil_layouts_undo(&room->op, room->inputs, room->outputs, *layouts);
+    *layouts = NULL;
+    return plan(device, &room->op, out);
 }
 
 int presil_op_run(presil_device *device, presil_stream *stream, op_room *room) {
@@ -307,14 +317,9 @@ int presil_op_run(presil_device *device, presil_stream *stream, op_room *room) {
     if (status) return status;
     const uint64_t start = presil_now_ns();
     presil_plan *made = NULL;
-    launch_layouts *layouts =
-        wants_layouts(device, stream) ? presil_layouts_choose(device, &room->op, room->inputs, room->outputs) : NULL;
-    status = plan(device, &room->op, &made);
-    if (status && layouts) { /* refused so: as they lie */
-        presil_layouts_undo(&room->op, room->inputs, room->outputs, layouts);
-        layouts = NULL;
-        status = plan(device, &room->op, &made);
-    }
+    launch_layouts *layouts = NULL;
+    status = device->chip_ops->activation ? plan_in_layouts(device, stream->recording != NULL, room, &made, &layouts)
+                                          : plan(device, &room->op, &made);
     return status ? status
                   : presil_plan_enqueue(device, stream, made, keep_tensors(device, stream, &room->op), layouts,
                                         presil_now_ns() - start);

@@ -52,7 +52,7 @@ typedef struct {
     presil_plan *plan;       /* LAUNCH: owned unless list */
     presil_list *list;       /* LAUNCH: a reference, which keeps the plan */
     launch_tensors *tensors; /* LAUNCH: as the plan; NULL: not known */
-    launch_layouts *layouts; /* LAUNCH: owned; NULL: everything as it lies */
+    launch_layouts *layouts; /* LAUNCH: as the plan; NULL: everything as it lies */
     uint64_t plan_ns;
     uint64_t tag; /* of the thread that enqueued it */
     union {

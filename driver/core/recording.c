@@ -56,7 +56,8 @@ recorded_plan presil_recorded(const presil_device *device, presil_plan *plan, la
     return out;
 }
 
-int presil_list_append(presil_list *list, presil_plan *plan, launch_tensors *tensors, uint64_t plan_ns) {
+int presil_list_append(presil_list *list, presil_plan *plan, launch_tensors *tensors, launch_layouts *layouts,
+                       uint64_t plan_ns) {
     if (list->count == list->capacity) {
         const size_t capacity = list->capacity ? list->capacity * 2 : 16;
         recorded_plan *plans = realloc(list->plans, capacity * sizeof *plans);
@@ -64,7 +65,22 @@ int presil_list_append(presil_list *list, presil_plan *plan, launch_tensors *ten
         list->plans = plans;
         list->capacity = capacity;
     }
-    list->plans[list->count++] = presil_recorded(list->device, plan, tensors, plan_ns);
+    recorded_plan *recorded = &list->plans[list->count++];
+    *recorded = presil_recorded(list->device, plan, tensors, plan_ns);
+    recorded->layouts = layouts;
+    presil_layouts_keep(list->device, layouts);
+    return PRESIL_OK;
+}
+
+int presil_list_as_it_lies(const presil_list *list, const char *what) {
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->plans[i].layouts)
+            return presil_fail(
+                PRESIL_EUNSUPPORTED,
+                "%s: launch %zu has tensors in the chip's own layout, as \"%s\" takes no others there, and "
+                "the driver converts before each launch: submit the list as it was recorded",
+                what, i, list->device->chip_ops->name);
+    }
     return PRESIL_OK;
 }
 
@@ -72,6 +88,7 @@ static void free_plans(presil_list *list) {
     for (size_t i = 0; i < list->count; i++) {
         list->device->chip_ops->plan_free(list->plans[i].plan);
         presil_tensors_drop(list->plans[i].tensors);
+        presil_layouts_unkeep(list->device, list->plans[i].layouts);
     }
 }
 
@@ -107,6 +124,8 @@ int presil_list_merge(presil_list *list, const char *label) {
     if (!device->chip_ops->merge)
         return presil_fail(PRESIL_EUNSUPPORTED, "presil_list_merge: this chip takes one operator a launch");
     if (list->count < 2) return PRESIL_OK;
+    const int packed = presil_list_as_it_lies(list, "presil_list_merge");
+    if (packed) return packed;
     const presil_plan **plans = malloc(list->count * sizeof *plans);
     if (!plans) return presil_fail(PRESIL_EHOSTMEM, "presil_list_merge: host memory is full");
     const uint64_t start = presil_now_ns();
@@ -156,6 +175,7 @@ int presil_list_submit(presil_list *list, presil_stream *stream) {
                           .plan = list->plans[i].plan,
                           .list = list,
                           .tensors = list->plans[i].tensors,
+                          .layouts = list->plans[i].layouts,
                           .scratch = list->plans[i].scratch,
                           .plan_ns = again ? 0 : list->plans[i].plan_ns,
                           .origin = origin};
@@ -174,6 +194,8 @@ int presil_list_save(const presil_list *list, presil_daddr base, void *to, uint6
     if (!list || !size) return presil_fail(PRESIL_EINVAL, "presil_list_save: list or size is NULL");
     const presil_chip_ops *chip = list->device->chip_ops;
     if (!chip->save) return presil_fail(PRESIL_EUNSUPPORTED, "presil_list_save: this chip's commands can't be stored");
+    const int packed = presil_list_as_it_lies(list, "presil_list_save");
+    if (packed) return packed;
     char text[ERROR_TEXT] = "";
     presil_error_buffer error = {text, sizeof text};
     uint64_t need = 8;
@@ -224,7 +246,7 @@ static int load_plans(presil_list *list, const uint8_t *from, uint64_t size, pre
         presil_plan *plan = NULL;
         int status = load(list->device->chip, from + at, length, base, bytes, &plan, &error);
         if (status) return presil_fail(status, "presil_list_load: %s", text);
-        status = presil_list_append(list, plan, NULL, 0);
+        status = presil_list_append(list, plan, NULL, NULL, 0);
         if (status) {
             list->device->chip_ops->plan_free(plan);
             return status;

@@ -10,6 +10,7 @@
 typedef struct {
     presil_plan *plan;
     launch_tensors *tensors; /* owned; NULL: not known */
+    launch_layouts *layouts; /* owned and kept (layouts.h); NULL: everything as it lies */
     uint64_t plan_ns;
     scratch_use scratch;
 } recorded_plan;
@@ -24,9 +25,13 @@ struct presil_list {
 
 recorded_plan presil_recorded(const presil_device *device, presil_plan *plan, launch_tensors *tensors,
                               uint64_t plan_ns);
+/* PRESIL_EUNSUPPORTED with text if a launch works on blocks in layouts of the chip's own, which are this device's. */
+int presil_list_as_it_lies(const presil_list *list, const char *what);
 /* Enqueues a launch, with a place for its scratch memory. */
 int presil_launch_push(presil_device *device, presil_stream *stream, work_item *item);
-int presil_list_append(presil_list *list, presil_plan *plan, launch_tensors *tensors, uint64_t plan_ns);
+/* Owns all three, unless it fails. */
+int presil_list_append(presil_list *list, presil_plan *plan, launch_tensors *tensors, launch_layouts *layouts,
+                       uint64_t plan_ns);
 void presil_list_drop(presil_list *list);
 
 #endif

@@ -309,8 +309,9 @@ typedef struct {
      * shape that are packed in the same one are the same bytes. plan() is given the operand with this `layout`, `data`
      * being where the core has its bytes (4 KiB-aligned), and `shape` what they stand for; each operand for itself: a
      * plan that is asked for with some operands packed and others not may be refused (EUNSUPPORTED), and is then asked
-     * for with all of them as they lie. So are those of recorded lists. What a launch writes of a packed output is all
-     * that readers of that layout look at, or stands in `reads` too. */
+     * for with all of them as they lie. Of recorded lists it is the other way round: packed only what is refused as it
+     * lies, converted before each launch; such a list is neither merged nor stored. What a launch writes of a
+     * packed output is all that readers of that layout look at, or stands in `reads` too. */
     int (*activation)(const presil_chip *chip, const presil_op *op, const presil_operand *operand,
                       const presil_layout **out, uint64_t *bytes);
     /* Between `strided`, the host's address of element [0, 0, ...] of the operand (whose strides are those in memory,

@@ -22,11 +22,11 @@
  *   segments=N    a launch is so many
  *   uncounted     the table has no counters
  * It knows tensors packed in two layouts, and the operator's label says which it wants of input and output: "in=b",
- * "out=x", both or neither. b: the elements backwards, behind 64 bytes; x: with every other bit turned. And how the
- * launch ends: "fail" (a bus error, having written nonsense), "hang", "die" (the transport fails), "long" (only a
- * cancel ends it); "refuse": the executor does, the chip doesn't. "scratch=N,align=M": so many bytes while it runs: it
- * copies there first, and leaves something else there than the executor does. "segments=N": so
- * many doorbells, for equal parts; "unfit": submit() fails, for the last of them.
+ * "out=x", both or neither; "only": it takes what it wants packed in no other form. b: the elements backwards, behind
+ * 64 bytes; x: with every other bit turned. And how the launch ends: "fail" (a bus error, having written nonsense),
+ * "hang", "die" (the transport fails), "long" (only a cancel ends it); "refuse": the executor does, the chip doesn't.
+ * "scratch=N,align=M": so many bytes while it runs: it copies there first, and leaves something else there than the
+ * executor does. "segments=N": so many doorbells, for equal parts; "unfit": submit() fails, for the last of them.
  *
  * Built twice: as libpresil_sim_paper_fast.so and as libpresil_chip_paper.so.
  */
@@ -405,6 +405,11 @@ static int paper_plan(const presil_chip *chip, const presil_op *op, presil_plan 
         op->outputs->data.value - op->inputs->data.value < bytes_of(op->inputs, plan->count).bytes) {
         free(plan);
         return fail(error, PRESIL_EUNSUPPORTED, "the output lies in the input");
+    }
+    if (plan->count && op->label && strstr(op->label, "only") &&
+        ((strstr(op->label, "in=") && !op->inputs->layout) || (strstr(op->label, "out=") && !op->outputs->layout))) {
+        free(plan);
+        return fail(error, PRESIL_EUNSUPPORTED, "the label wants it packed");
     }
     if (plan->count) {
         plan->read = bytes_of(op->inputs, plan->count);

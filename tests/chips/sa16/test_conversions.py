@@ -168,3 +168,23 @@ def test_the_memory_of_a_dead_one_is_anothers(made):
         z = x.to("presil")
         assert torch.equal(conv(z).cpu(), expected(x)) and torch.equal(z.cpu(), x)
         del z
+
+
+def test_recorded_lists_take_it_as_it_lies(made):
+    """A graph's commands know no planes: what lies in them is converted before the replay, once, and a layer behind it
+    converts what the graph wrote."""
+    y, wanted = made
+    graph = torch.presil.PresilGraph()
+    with torch.presil.graph(graph):
+        z = conv(conv(y))
+    for seed in (6, 7):
+        x = draw(2, CHANNELS, 6, 5, seed=seed)
+        y.copy_(conv(x.to("presil")))
+        torch.presil.synchronize()
+        before = moved()
+        graph.replay()
+        last = conv(z)
+        assert torch.equal(last.cpu(), expected(expected(expected(expected(x)))))
+        after = moved()
+        assert [b[0] - a[0] for a, b in zip(before, after, strict=True)] == [1, 1], "of z to a layer, of its result"
+        assert torch.equal(z.cpu(), expected(expected(expected(x))))
