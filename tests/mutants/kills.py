@@ -6,7 +6,8 @@ usage: kills.py [SUITE...] [--chip tiny,odd] [--only REGEX] [--sample N] [-j N] 
                 [--table] [--fresh]
        Runs what `presil regress SUITE...` (smoke ops) runs, of one fault after the other, until a case does not pass;
        the cases that have found most come first. What has been run is kept, so that a run goes on where the last one
-       was ended, and a case that is new in a suite is asked about survivors alone. Exit status 1 if fewer than --least
+       was ended, and a case that is new in a suite is asked about survivors alone; an edit of rtl/, sim/, driver/,
+       torch_ext/ or of the tests that look at the chip begins anew. Exit status 1 if fewer than --least
        percent are found, or a fault that is said to be equivalent is.
 """
 
@@ -40,6 +41,8 @@ SECONDS = 600  # wall clock for one case; what it ends has told nothing
 CHIPS, BUILDS = ("tiny", "odd", "base", "wide"), ("fast", "check")
 KINDS = ("programs", "command", "sweep")  # those that find most in a second first
 FOUND = ("failed", "hung", "crashed", "error", "cycles")
+# What decides beside the chip: a fault that an older test found is not one that today's finds.
+CHECKS = ("driver", "tests/bench", "tests/bits", "tests/oracle", "tests/programs", "tests/regress", "torch_ext")
 
 
 class Silent:
@@ -90,14 +93,23 @@ class Outcome:
     cases: int
 
 
+def checks(root: Path = sheets.ROOT) -> str:
+    """A hash of the tests that look at the chip, and of what they run on."""
+    files = [p for folder in CHECKS for p in (root / folder).rglob("*") if p.suffix in (".c", ".cpp", ".h", ".py")]
+    total = hashlib.sha256()
+    for path in sorted(files):
+        total.update(f"{path.relative_to(root)} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return total.hexdigest()
+
+
 def rank(job: Job) -> tuple:
     kind = KINDS.index(job.kind) if job.kind in KINDS else len(KINDS)
     return BUILDS.index(job.build), CHIPS.index(job.chip), kind, job.index
 
 
 class Campaign:
-    def __init__(self, jobs: list[Job], planted: list, book: Book, build: Path):
-        self.jobs, self.book, self.build = sorted(jobs, key=rank), book, build
+    def __init__(self, jobs: list[Job], planted: list, book: Book, build: Path, checked_by: str):
+        self.jobs, self.book, self.build, self.checked_by = sorted(jobs, key=rank), book, build, checked_by
         self.texts = {f.file: (sheets.ROOT / "rtl" / f.file).read_text() for f in planted}
         self.sheets = sheets.split(planted, self.texts)
         self.sheet_of = {f.number: n for n, sheet in enumerate(self.sheets) for f in sheet}
@@ -116,8 +128,8 @@ class Campaign:
     def run(self, job: Job, fault, number: int) -> dict:
         """One case with a fault of a sheet, or SOUND; from the book if it stands there."""
         library = self.library(number, job.chip, job.build)
-        stamp = (library_stamp(library)).encode()
-        digest = hashlib.sha256(stamp + json.dumps([job.as_dict(), fault.number], sort_keys=True).encode()).hexdigest()
+        case = json.dumps([job.as_dict(), fault.number], sort_keys=True)
+        digest = hashlib.sha256((library_stamp(library) + self.checked_by + case).encode()).hexdigest()
         if digest in self.book.lines:
             return self.book.lines[digest]
         planted = replace(job, library=str(library), env={**job.env, "PRESIL_MUTANT": str(fault.number)})
@@ -200,7 +212,7 @@ def campaign(args) -> list[Outcome]:
     book = Book(build / "kills.jsonl")
     if args.fresh:
         book.path.unlink(missing_ok=True)
-    work = Campaign(jobs, planted, book.read(), build)
+    work = Campaign(jobs, planted, book.read(), build, checks())
     known = {line["fault"]: line["key"] for line in book.lines.values() if line["status"] in FOUND}
     work.kills.update(known.values())
     print(f"{len(wanted)} faults, {len(jobs)} runs of cases on {args.chip}", flush=True)

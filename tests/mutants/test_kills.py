@@ -34,13 +34,13 @@ def begun(tmp_path, monkeypatch):
     """Begins a campaign of two cases, `first` and `second`, with what was kept of those before."""
     (tmp_path / "stamp").write_text("rtl")
 
-    def begin(ends):
+    def begin(ends, checked_by="today's tests"):
         chips = Chips(ends)
         monkeypatch.setattr(kills, "Runner", chips)
         monkeypatch.setattr(kills.Campaign, "library", lambda *_: tmp_path / "lib.so")
         jobs = [Job("s", name, "programs", str(tmp_path), {}, "tiny", "fast") for name in ("first", "second")]
         book = kills.Book(tmp_path / "kills.jsonl").read()
-        return kills.Campaign(jobs, FAULTS, book, tmp_path), chips
+        return kills.Campaign(jobs, FAULTS, book, tmp_path, checked_by), chips
 
     return begin
 
@@ -64,6 +64,28 @@ def test_what_was_run_is_kept(begun, tmp_path):
     again, chips = begun({})
     after = [again.find(f) for f in FAULTS[:2]]
     assert chips.asked == [] and list(map(found_by, after)) == list(map(found_by, before)) == ["second", None]
+
+
+def test_what_older_tests_found_is_asked_again(begun):
+    work, _ = begun({("first", 1): "failed"})
+    assert found_by(work.find(FAULTS[0])) == "first"
+    edited, chips = begun({}, "tests that were edited")
+    assert found_by(edited.find(FAULTS[0])) is None and chips.asked == [("first", 1), ("second", 1)]
+
+
+@pytest.mark.parametrize("folder", kills.CHECKS)
+def test_an_edit_of_what_looks_at_the_chip_is_seen(folder, tmp_path):
+    for name in kills.CHECKS:
+        (tmp_path / name / "in").mkdir(parents=True)
+        (tmp_path / name / "in" / "check.py").write_text("assert bytes_equal\n")
+    before = kills.checks(tmp_path)
+    assert kills.checks(tmp_path) == before
+    (tmp_path / folder / "in" / "check.py").write_text("pass\n")
+    assert kills.checks(tmp_path) != before
+
+
+def test_the_folders_of_checks_are_there():
+    assert all((sheets.ROOT / folder).is_dir() for folder in kills.CHECKS)
 
 
 def test_a_chip_without_a_fault_that_fails_ends_it(begun):
