@@ -130,7 +130,7 @@ def _queue(kind: str, options: dict, at_once: int | None) -> Opened:
     if program and not which(program):
         raise UsageError(f"--farm {kind}: there is no {program} on PATH: start this where jobs are submitted")
     facts = {"cores": 1, "memory": "2GB", **options}
-    processes = facts.setdefault("processes", facts["cores"])
+    facts.setdefault("processes", facts["cores"])
     jobs = facts.pop("jobs", None) or -(-(at_once or 16) // facts["cores"])
     facts.setdefault("scheduler_options", {"dashboard_address": None})
     try:
@@ -139,7 +139,8 @@ def _queue(kind: str, options: dict, at_once: int | None) -> Opened:
         raise UsageError(f"--farm {kind}: dask-jobqueue does not take this: {_short(error)}") from error
     opened = Opened(kind, None, cluster)
     try:
-        cluster.scale(jobs * processes)
+        # Not scale(): a job of the queue that ends (its time is over, its machine failed) is submitted again.
+        cluster.adapt(minimum_jobs=jobs, maximum_jobs=jobs, interval="5s")
         opened.client = Client(cluster, set_as_default=False)
     except BaseException:
         opened.close()

@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+import time
 from pathlib import Path
 
 CHUNK = 4 << 20
@@ -14,7 +15,8 @@ CHUNK = 4 << 20
 class Hub:
     """One in a scheduler, whichever clients come."""
 
-    def __init__(self):
+    def __init__(self, scheduler):
+        self.scheduler = scheduler
         self.folder = Path(tempfile.mkdtemp(prefix="presil-farm-hub-"))
         self.served = {}  # digest -> how often its beginning was fetched
 
@@ -54,6 +56,14 @@ class Hub:
             self.served[digest] = self.served.get(digest, 0) + 1
         return data, size
 
+    async def ready(self, worker=""):
+        """A worker has said for what it is fit: cases that waited for one may go. dask looks only when a worker comes,
+        and it says so a moment later."""
+        state = self.scheduler.workers.get(worker)
+        if state in self.scheduler.running:
+            found = self.scheduler.bulk_schedule_unrunnable_after_adding_worker(state)
+            self.scheduler.transitions(found, f"presil-ready-{time.monotonic()}")
+
     async def told(self):
         return dict(self.served)
 
@@ -61,8 +71,8 @@ class Hub:
 def install(scheduler) -> None:
     """Its functions as the scheduler's, called presil_…"""
     if not hasattr(scheduler, "presil_hub"):
-        scheduler.presil_hub = hub = Hub()
-        for name in ("lacks", "put", "get", "told"):
+        scheduler.presil_hub = hub = Hub(scheduler)
+        for name in ("lacks", "put", "get", "ready", "told"):
             scheduler.handlers[f"presil_{name}"] = getattr(hub, name)
 
 

@@ -45,6 +45,7 @@ async def arrive(worker, token: str, asked: dict) -> None:
     fit = {resource(token, name): 1e6 for name, why in node.refused.items() if not why}
     if fit:
         await worker.set_resources(**fit)
+        await worker.scheduler.presil_ready(worker=worker.contact_address)
 
 
 async def depart(worker, token: str) -> None:

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""presil regress --farm slurm on a real Slurm, of one machine."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from torch_presil.regress import exit_codes
+
+from .conftest import cases_below, wait_for
+from .slurm import NoSlurm, Slurm
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory):
+    try:
+        made = Slurm(tmp_path_factory.mktemp("slurm"))
+    except NoSlurm as why:
+        pytest.skip(str(why))
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def farm(slurm, place, monkeypatch, tmp_path) -> str:
+    for name, value in slurm.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PRESIL_FARM_CACHE", str(tmp_path / "cache"))
+    return f"slurm,cores=1,memory=1GB,interface=lo,jobs=2,walltime=00:10:00,log_directory={tmp_path}/logs"
+
+
+def test_cases_are_jobs_of_slurm(slurm, farm, place, tmp_path, monkeypatch):
+    """In two jobs of the queue, of which one is cancelled in mid-run; another takes its place, and none is left."""
+    monkeypatch.setenv("FAKE_SECONDS", "2")
+    place.suite("one", {"bad": "exit1", "told": "environment", "slow": ("slow", "reseed = 6")})
+    runner = place.start("one", "--farm", farm, start_new_session=True)
+    wait_for(lambda: len(set(cases_below(tmp_path / "cache").values())) == 2)
+    first = slurm.ask("squeue", "-h", "-o", "%i %T").splitlines()
+    slurm.ask("scancel", sorted(line.split()[0] for line in first if "RUNNING" in line)[0])
+    out, _ = runner.communicate(timeout=150)
+    assert runner.returncode == exit_codes.MISMATCH, out
+    found = [(r["case_name"], r["status"]) for r in place.last.records()]
+    assert sorted(found) == sorted([("bad", "failed"), ("told", "passed")] + [("slow", "passed")] * 6), out
+    (log,) = (place.last.path / "cases").glob("*told*/log")
+    assert json.loads(log.read_text().splitlines()[-1])["SLURM_JOB_ID"].isdigit()
+    wait_for(lambda: not slurm.ask("squeue", "-h"), 30)
+
+
+def test_what_the_queue_does_not_take_is_said(farm, place):
+    place.suite("one", {"case": "passes"})
+    assert place.go("one", farm="slurm,cores=1,no_such_option=3") == exit_codes.USAGE
+    assert "no_such_option" in place.errors and "Traceback" not in place.errors
+    assert subprocess.run(["squeue", "-h"], capture_output=True, env=os.environ).stdout == b""
