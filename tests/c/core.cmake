@@ -48,7 +48,7 @@ presil_core_test(io_map)
 add_dependencies(test_core_io_map presil_sim_tiny_iommu)
 set_property(TEST c_core_io_map APPEND PROPERTY ENVIRONMENT
   "PRESIL_IO_LIBRARY=$<TARGET_FILE:presil_sim_tiny_iommu>")
-foreach(name op layouts scratch in_flight)
+foreach(name op layouts packed_lists scratch in_flight)
   presil_core_test(${name})
   add_dependencies(test_core_${name} presil_sim_paper_fast presil_chip_paper)
   set_property(TEST c_core_${name} APPEND PROPERTY ENVIRONMENT

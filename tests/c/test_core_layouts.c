@@ -4,97 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-#include "core_fixture.h"
+#include "layouts_fixture.h"
 #include "presil_capture.h"
-#include "presil_debug.h"
-#include "presil_image.h"
-#include "presil_op.h"
-
-enum { PAGE = 4096, ROWS = 6, COLUMNS = 50, COUNT = ROWS * COLUMNS, BYTES = 2 * COUNT };
-
-static uint64_t seen[2]; /* by converted() */
-
-static presil_device *open_paper(const char *how, presil_mode mode, uint32_t host_memory, uint64_t bytes) {
-    seen[0] = seen[1] = 0;
-    assert_int_equal(setenv("PRESIL_PAPER", how, 1), 0);
-    const presil_device_options options = {.size = sizeof options,
-                                           .mode = mode,
-                                           .config = "paper",
-                                           .library = getenv("PRESIL_PAPER_LIBRARY"),
-                                           .chip_library = getenv("PRESIL_PAPER_CHIP"),
-                                           .memory_bytes = bytes,
-                                           .host_memory = host_memory};
-    presil_device *d = NULL;
-    EXPECT_OK(presil_device_open(&options, &d));
-    if (mode != PRESIL_MODE_MODEL) EXPECT_OK(presil_device_start(d));
-    return d;
-}
-
-static presil_device *open_mapped(void) { return open_paper("twin", PRESIL_MODE_RTL, 0, 64u << 20); }
-
-static presil_daddr block(presil_device *d, uint64_t bytes) {
-    presil_daddr at;
-    EXPECT_OK(presil_alloc(d, NULL, NULL, bytes, &at));
-    return at;
-}
-
-/* ROWS x COLUMNS, by rows or by columns. */
-static presil_operand view(const char *name, presil_daddr at, bool turned) {
-    return (presil_operand){.name = name,
-                            .data = at,
-                            .dtype = PRESIL_INT16,
-                            .ndim = 2,
-                            .shape = {ROWS, COLUMNS},
-                            .stride = {turned ? 1 : COLUMNS, turned ? ROWS : 1}};
-}
-
-static int negate(presil_device *d, const char *label, presil_operand from, presil_operand to) {
-    static const presil_attribute function = {.name = "function", .text = "neg"};
-    const presil_op op = {.size = sizeof op,
-                          .kind = PRESIL_OP_ELEMENTWISE,
-                          .label = label,
-                          .inputs = &from,
-                          .outputs = &to,
-                          .input_count = 1,
-                          .output_count = 1,
-                          .attributes = &function,
-                          .attribute_count = 1};
-    return presil_op_enqueue(d, NULL, &op);
-}
-
-static int neg(presil_device *d, const char *label, presil_daddr from, presil_daddr to) {
-    return negate(d, label, view("input", from, false), view("output", to, false));
-}
-
-static int16_t *host(presil_device *d, presil_daddr at) { return presil_host_pointer(d, at, 1); }
-
-static void fill(presil_device *d, presil_daddr at, int first) {
-    for (int i = 0; i < COUNT; i++) host(d, at)[i] = (int16_t)(first + 3 * i);
-}
-
-static void holds(presil_device *d, presil_daddr at, int first, int sign) {
-    for (int i = 0; i < COUNT; i++) assert_int_equal(host(d, at)[i], (int16_t)(sign * (first + 3 * i)));
-}
-
-/* Conversions since the last call. */
-static void converted(presil_device *d, uint64_t packs, uint64_t unpacks) {
-    uint64_t *before = seen;
-    presil_memory_stats s = {.size = sizeof s};
-    EXPECT_OK(presil_memory_get_stats(d, &s));
-    if (s.packs - before[0] != packs || s.unpacks - before[1] != unpacks)
-        fail_msg("%d packs and %d unpacks expected, %d and %d found", (int)packs, (int)unpacks,
-                 (int)(s.packs - before[0]), (int)(s.unpacks - before[1]));
-    before[0] = s.packs, before[1] = s.unpacks;
-    assert_true(s.pack_bytes >= s.packs * BYTES / 2 && s.unpack_bytes >= s.unpacks * BYTES / 2);
-}
-
-static void closed(presil_device *d) {
-    presil_memory_stats s = {.size = sizeof s};
-    presil_memory_empty_cache(d); /* blocks of ours are given back, and never the user's */
-    EXPECT_OK(presil_memory_get_stats(d, &s));
-    assert_int_equal(s.active_blocks, 0);
-    presil_device_close(d);
-}
 
 static void a_chain_stays_packed(void **state) {
     (void)state;
@@ -395,80 +306,6 @@ static void blocks_of_an_operator_that_is_planned_stay(void **state) {
     closed(d);
 }
 
-static void recorded_lists_work_on_tensors_as_they_lie(void **state) {
-    (void)state;
-    presil_device *d = open_mapped();
-    const presil_daddr a = block(d, BYTES), b = block(d, BYTES), c = block(d, BYTES);
-    fill(d, a, 4);
-    EXPECT_OK(neg(d, "out=b", a, b));
-    presil_list *list;
-    EXPECT_OK(presil_record_begin(d, NULL));
-    EXPECT_OK(neg(d, "in=b,out=b", b, c));
-    EXPECT_OK(presil_record_end(d, NULL, &list));
-    EXPECT_OK(presil_list_submit(list, NULL));
-    EXPECT_OK(neg(d, "in=x,out=x", c, b));
-    EXPECT_OK(presil_list_submit(list, NULL));
-    EXPECT_OK(presil_device_synchronize(d));
-    converted(d, 1, 2);
-    holds(d, c, 4, 1);
-    holds(d, b, 4, -1);
-    presil_list_destroy(list);
-    EXPECT_OK(presil_free(d, a)), EXPECT_OK(presil_free(d, b)), EXPECT_OK(presil_free(d, c));
-    closed(d);
-}
-
-/* Their blocks outlive what they were packed from, and stay where the recorded commands have them. */
-static void recorded_lists_convert_what_the_chip_takes_in_no_other_form(void **state) {
-    (void)state;
-    presil_device *d = open_mapped();
-    const presil_daddr a = block(d, BYTES), b = block(d, BYTES), c = block(d, BYTES);
-    presil_list *list, *part;
-    uint64_t size = 0;
-    fill(d, a, 4);
-    EXPECT_OK(presil_record_begin(d, NULL));
-    EXPECT_OK(neg(d, "in=b,out=b,only", a, b));
-    EXPECT_OK(neg(d, "in=b,out=x,only", b, c));
-    EXPECT_OK(presil_record_end(d, NULL, &list));
-    EXPECT_STATUS(presil_list_merge(list, "both"), PRESIL_EUNSUPPORTED);
-    EXPECT_STATUS(presil_list_save(list, a, NULL, &size), PRESIL_EUNSUPPORTED);
-    EXPECT_STATUS(presil_list_prefix(list, 1, NULL, &part), PRESIL_EINVAL);
-    for (int i = 0; i < 3; i++) {
-        fill(d, a, 5 + i);
-        EXPECT_OK(presil_list_submit(list, NULL));
-        EXPECT_OK(presil_device_synchronize(d));
-        holds(d, c, 5 + i, 1), holds(d, b, 5 + i, -1);
-        converted(d, 1, 2);
-    }
-    presil_memory_empty_cache(d); /* asks for every block that nobody needs */
-    EXPECT_OK(presil_free(d, b));
-    const presil_daddr plug = block(d, BYTES), other = block(d, BYTES); /* where b was; where its block is not */
-    fill(d, other, 77), fill(d, a, 9);
-    EXPECT_OK(presil_list_submit(list, NULL));
-    EXPECT_OK(presil_device_synchronize(d));
-    holds(d, c, 9, 1), holds(d, other, 77, 1);
-    presil_list_destroy(list);
-    EXPECT_OK(presil_free(d, a)), EXPECT_OK(presil_free(d, c)), EXPECT_OK(presil_free(d, plug));
-    EXPECT_OK(presil_free(d, other));
-    closed(d);
-}
-
-/* Then its blocks go with the device, and its last reference with it. */
-static void a_list_may_outlive_its_device(void **state) {
-    (void)state;
-    presil_device *d = open_mapped();
-    const presil_daddr a = block(d, BYTES), b = block(d, BYTES);
-    presil_list *list;
-    fill(d, a, 4);
-    EXPECT_OK(presil_record_begin(d, NULL));
-    EXPECT_OK(neg(d, "in=b,out=b,only", a, b));
-    EXPECT_OK(presil_record_end(d, NULL, &list));
-    EXPECT_OK(presil_list_submit(list, NULL));
-    EXPECT_OK(presil_device_synchronize(d));
-    EXPECT_OK(presil_free(d, a)), EXPECT_OK(presil_free(d, b));
-    presil_device_close(d);
-    presil_list_destroy(list);
-}
-
 /* What a listener is told that the launch reads: the packed bytes, in place. */
 static uint64_t told_at;
 static int16_t told_first;
@@ -740,9 +577,6 @@ int main(void) {
                                        cmocka_unit_test(what_never_ran_changes_nothing),
                                        cmocka_unit_test(what_the_chip_wrote_instead_is_shown),
                                        cmocka_unit_test(blocks_of_an_operator_that_is_planned_stay),
-                                       cmocka_unit_test(recorded_lists_work_on_tensors_as_they_lie),
-                                       cmocka_unit_test(recorded_lists_convert_what_the_chip_takes_in_no_other_form),
-                                       cmocka_unit_test(a_list_may_outlive_its_device),
                                        cmocka_unit_test(listeners_see_what_is_read),
                                        cmocka_unit_test(blocks_give_way),
                                        cmocka_unit_test(random_sequences)};
