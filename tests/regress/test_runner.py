@@ -133,6 +133,20 @@ def test_programs_that_are_missing_say_so(place):
     assert "no-such-program-here" in found["none"]["message"] and "nosuch" in found["field"]["message"]
 
 
+def test_a_program_lies_beside_its_suite(place):
+    """Before one of that name on PATH; a file that can't be run is told apart from none."""
+    for name, mode in (("true", 0o755), ("closed", 0o644)):
+        (place.folder / name).write_text("#!/bin/sh\necho beside\nexit 77\n")
+        (place.folder / name).chmod(mode)
+    (place.folder / "one.toml").write_text(
+        "".join(f'[case.{n}]\nkind = "command"\ncommand = ["{n}"]\n' for n in ("true", "closed"))
+    )
+    place.go("one")
+    found = place.found()
+    assert (found["true"]["status"], found["closed"]["status"]) == ("skipped", "unusable")
+    assert "not executable" in found["closed"]["message"]
+
+
 def test_bundles_are_run_by_presil_replay(place, monkeypatch, tmp_path):
     tools = tmp_path / "bin"
     tools.mkdir()

@@ -193,8 +193,9 @@ def _command(job: Job, directory: Path) -> Command:
     program = words[0]
     if not os.path.isabs(program):
         beside = Path(job.folder) / program
-        found = str(beside) if os.sep in program and beside.exists() else find_program(program)
+        found = shutil.which(str(beside)) or find_program(program)
         if not found:
-            raise UsageError(f"{job.name}: there is no program {program!r} in {job.folder}, the build or PATH")
+            closed = ": the file there is not executable (chmod +x)" if beside.is_file() else ""
+            raise UsageError(f"{job.name}: there is no program {program!r} in {job.folder}, the build or PATH{closed}")
         words[0] = found
     return Command(words, str(Path(job.folder) / place))
