@@ -107,3 +107,41 @@ def test_a_process_that_was_killed_leaves_a_bundle_that_replays(tmp_path):
     assert "ended by signal 9" in said
     status, text = replay(kept(tmp_path / "failed", said))
     assert status == 0 and "equal" in text, text
+
+
+THREADS = """
+import sys, threading, torch, torch_presil
+B, P = torch.backends.presil, torch.presil
+x = torch.randn(16, 16, dtype=torch.bfloat16).to("presil")
+B.mode, B.jobs = "verify", 2
+end, wrong = threading.Event(), []
+
+def again_and_again():
+    while not end.is_set():
+        try:
+            P.capture_failures(sys.argv[1])
+        except Exception as error:
+            wrong.append(str(error))
+            end.set()
+
+thread = threading.Thread(target=again_and_again, daemon=True)
+thread.start()
+for jobs in (1, 2, 3) * 4:
+    if end.is_set():
+        break
+    B.jobs = jobs
+    x @ x
+end.set()
+thread.join()
+P.synchronize()
+print(wrong)
+"""
+
+
+def test_a_thread_captures_failures_while_another_gives_and_takes_the_jobs(tmp_path):
+    """Between the end of one capture and the jobs' own end or beginning nobody may begin another: it would listen to
+    jobs that are gone, or take the device's place from those that come."""
+    done = subprocess.run(
+        [sys.executable, "-c", THREADS, str(tmp_path)], capture_output=True, text=True, timeout=200, env=os.environ
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stdout + done.stderr

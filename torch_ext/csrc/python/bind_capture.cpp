@@ -24,7 +24,7 @@ void bind_capture(py::module_& m) {
       "end_capture", [](int device) { return end_capture(checked_index(device)); },
       py::call_guard<py::gil_scoped_release>());
   m.def("set_capture_failures", &set_capture_failures, py::call_guard<py::gil_scoped_release>());
-  m.def("capture_failures", &capture_failures);
+  m.def("capture_failures", &capture_failures, py::call_guard<py::gil_scoped_release>());
   m.def("set_module_path", &set_module_path);
 }
 

@@ -146,9 +146,8 @@ void capture_failures_of(int index, presil_device* handle) {
   keep_origins(c);
 }
 
-void rest_failures_of(int index) noexcept {
+RestFailures::RestFailures(int index) noexcept : lock_(bundles().mutex) {
   auto& c = bundles();
-  std::lock_guard<std::mutex> lock(c.mutex);
   if (c.failures[index])
     (void)!presil_bundle_capture_close(std::exchange(c.failures[index], nullptr), nullptr, nullptr, 0);
 }

@@ -5,6 +5,7 @@
 #include <presil_bundle_capture.h>
 
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,7 +29,16 @@ uint64_t end_capture(int device);
 void set_capture_failures(const std::string& directory);
 std::string capture_failures();
 void capture_failures_of(int index, presil_device* device);  // of a device that was opened, or got or lost its jobs
-void rest_failures_of(int index) noexcept;                   // until then
+
+// While it lives that device's failures are captured by nobody, and no thread begins anything here: for who gives the
+// device its jobs or takes them away. capture_failures_of() goes on, behind it.
+class RestFailures {
+ public:
+  explicit RestFailures(int index) noexcept;
+
+ private:
+  std::unique_lock<std::mutex> lock_;
+};
 
 // What is known of where a launch comes from: text on the enqueuing thread, as long as somebody captures.
 struct LaunchOrigin {

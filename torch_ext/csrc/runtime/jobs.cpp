@@ -130,7 +130,7 @@ bool wanted() { return is_hybrid() || (settings().mode != "model" && settings().
 
 void begin(int index, presil_device* device) {
   const Settings& s = settings();
-  rest_failures_of(index);  // it is told by the jobs from now on
+  const RestFailures rest(index);  // the jobs tell of them from now on
   presil_jobs_options options{};
   options.size = sizeof options;
   options.workers = s.jobs;
@@ -221,7 +221,7 @@ void end_jobs(int index) noexcept {
   if (!has_jobs(index) || in_bad_fork()) return;
   wait_for_queue(opened(index));
   settle_jobs(index);
-  rest_failures_of(index);
+  const RestFailures rest(index);  // a thread that begins a capture must not get these jobs
   close_jobs(index);
 }
 
@@ -242,7 +242,7 @@ void finish_jobs() noexcept {
     settle_jobs(i);  // Ctrl-C still finds them
     if (const auto failure = take_failure(i); failure.status)
       (void)std::fprintf(stderr, "presil: at exit, of a launch that nobody waited for: %s\n", failure.text.c_str());
-    rest_failures_of(i);
+    const RestFailures rest(i);
     close_jobs(i);
   }
 }
