@@ -120,7 +120,10 @@ def accept(run: Run, reason: str) -> dict[Path, int]:
     for key, entry in cases_of(run.records()).items():
         by_folder.setdefault(Path(folders[key]), {})[key] = entry
     if not by_folder:
-        raise UsageError(f"--accept-cycles: no case of {run.name} passed and reported cycles")
+        raise UsageError(
+            f"--accept-cycles: no case of {run.name} passed and reported cycles of its launches ('launches' of its "
+            "result; 'cycles' alone is shown, not compared)"
+        )
     written = {}
     for folder, cases in by_folder.items():
         path = folder / FILE
