@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A farm that is not there, of other versions, of another instruction set, without dask: said before anything is run."""
+"""A farm that is not there, of other versions, of another instruction set, without dask: said before anything runs."""
 
 import shutil
 import socket

@@ -432,8 +432,8 @@ def vp(config: str | None, chip: str, dtype: str, model: str, shape: str, json_p
 @click.option(
     "--only",
     default=None,
-    help="Only parts whose name matches one of these patterns (a,b); tests_build, jobs and hybrid, minutes, run "
-    "only so.",
+    help="Only parts whose name matches one of these patterns (a,b); tests_build, jobs, hybrid and farm, minutes, "
+    "run only so.",
 )
 @transport_option
 def bench(json_path, only, transport) -> None:

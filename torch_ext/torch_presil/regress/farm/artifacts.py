@@ -48,8 +48,8 @@ class Store:
                     total += len(data)
                     if total > MOST_TREE:
                         raise UsageError(
-                            f"--farm: {path.parent} and what is beside it has more than {MOST_TREE >> 20} MB: a suite's "
-                            "folder goes to the farm as a whole; keep large files elsewhere"
+                            f"--farm: {path.parent} and what is beside it has more than {MOST_TREE >> 20} MB: a "
+                            "suite's folder goes to the farm as a whole; keep large files elsewhere"
                         )
                     entry = tarfile.TarInfo(name)
                     entry.size, entry.mode = len(data), 0o755 if os.access(path, os.X_OK) else 0o644
