@@ -23,7 +23,6 @@ PROGRAMS, BATCH = 1024, 64
 WITHOUT = {
     "presil_epilogue.a_write",  # the scratchpad's answer is a constant
     "presil_load.a_over",  # the four that wait are full before the eight that are held
-    "presil_load.a_alone",  # 1,024 programs with the fault never had both at once
 }
 FAULTS = tomllib.loads((HERE / "assertions.toml").read_text())["fault"]
 
