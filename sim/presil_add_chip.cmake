@@ -44,8 +44,8 @@ option(PRESIL_SIM_PGO
 option(PRESIL_SIM_TRIM "Take needless zeroing out of the generated C++ of fast and trace (sim/trim.py)" ON)
 set(PRESIL_SIM_DIR ${CMAKE_CURRENT_LIST_DIR} CACHE INTERNAL "")
 # The memory behind a chip, for every kind of simulation.
-set(PRESIL_SIM_MEMORY_SOURCES common/axi_burst.cpp common/pressure.cpp harness/axi_memory.cpp harness/mapped_memory.cpp
-  harness/transport_settings.cpp harness/write_log.cpp)
+set(PRESIL_SIM_MEMORY_SOURCES common/axi_burst.cpp common/dram_timing.cpp common/pressure.cpp harness/axi_memory.cpp
+  harness/mapped_memory.cpp harness/transport_settings.cpp harness/write_log.cpp)
 list(TRANSFORM PRESIL_SIM_MEMORY_SOURCES PREPEND ${PRESIL_SIM_DIR}/)
 set(PRESIL_SIM_MEMORY_SOURCES ${PRESIL_SIM_MEMORY_SOURCES} CACHE INTERNAL "")
 # One verilated model compiles at a time, with PRESIL_SIM_JOBS compilers.

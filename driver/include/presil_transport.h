@@ -236,11 +236,13 @@ typedef struct {
     /* All that the cycles of a launch are a function of, beside its commands, its addresses' offsets in a page of 4 KiB
      * and the number that launch() was given: what the chip was made of, how it is simulated, the memory model and its
      * seed, as one line of text with its end in `bytes` bytes. Equal texts promise equal cycles, on any machine.
+     * With PRESIL_TIMING_ADDRESSES in it, of commands with whole addresses; else of offsets in pages of 4 KiB.
      * ENOSYS: they are not such a function now (a fault is injected). NULL: they never are. EINVAL: the text is longer.
      */
     int (*timing)(presil_transport *t, char *text, size_t bytes);
 } presil_transport_ops;
 enum { PRESIL_TRANSPORT_TIMING = 1024 }; /* room that is enough for it */
+#define PRESIL_TIMING_ADDRESSES "addresses=whole"
 
 /* What info() does with its own, filled in: as much of it as the caller has room for. Callers of older releases have
  * the struct up to `text`. */

@@ -27,6 +27,16 @@ static void add(void *context, const void *bytes, size_t count) {
     (void)XXH3_128bits_update((XXH3_state_t *)context, bytes, count);
 }
 
+/* The commands as they are, with whole addresses: what a memory with open rows sees. */
+static bool add_commands(const presil_capture_launch *launch, XXH3_state_t *state) {
+    uint64_t size = 0;
+    void *image = launch->commands && launch->commands(launch, NULL, &size) == PRESIL_OK && size ? malloc(size) : NULL;
+    const bool good = image && launch->commands(launch, image, &size) == PRESIL_OK;
+    if (good) add(state, image, size);
+    free(image);
+    return good;
+}
+
 /* Lengths and order are fixed, so that no two lists of parts are the same bytes. */
 static bool key_of(const char *timing, const presil_capture_launch *launch, uint8_t key[PRESIL_STORE_KEY_BYTES]) {
     const uint64_t numbers[] = {SCHEMA, strlen(timing), launch->signature, launch->segments};
@@ -38,7 +48,8 @@ static bool key_of(const char *timing, const presil_capture_launch *launch, uint
     (void)XXH3_128bits_reset(state);
     add(state, numbers, sizeof numbers);
     add(state, timing, numbers[1]);
-    const bool good = launch->timing(launch, add, state) == PRESIL_OK;
+    const bool good = launch->timing(launch, add, state) == PRESIL_OK &&
+                      (!strstr(timing, PRESIL_TIMING_ADDRESSES) || add_commands(launch, state));
     XXH128_canonical_t digest;
     XXH128_canonicalFromHash(&digest, XXH3_128bits_digest(state));
     memcpy(key, digest.digest, sizeof digest.digest);

@@ -25,6 +25,7 @@
 //   void watch(bool on)                      the log begins or ends
 //   std::string timing()                     what cycles depend on beside memory_settings and memory_seed; empty: on
 //   more
+//   uint32_t chip_mhz()                      its clock, for a DRAM's; 0: not known
 #pragma once
 #include <algorithm>
 #include <cstring>
@@ -63,6 +64,7 @@ struct TransportState {
   void waited() {}
   void watch(bool) {}
   std::string timing() const { return {}; }
+  uint32_t chip_mhz() const { return 0; }
 };
 
 // T: presil_transport, complete.
@@ -239,8 +241,7 @@ template <class T> struct TransportOps {
     return guarded(t, [&] {
       if (!t->idle()) return busy(t, "set_memory_model");
       std::string error;
-      if (!parse_memory_settings(memory_model, t->word(), &t->memory_settings, &error))
-        return t->fail(PRESIL_TRANSPORT_EINVAL, error);
+      if (!parse_memory(t, memory_model, &error)) return t->fail(PRESIL_TRANSPORT_EINVAL, error);
       t->configure(seed);
       t->memory_seed = seed;
       return 0;
@@ -288,12 +289,22 @@ template <class T> struct TransportOps {
 
   // Settings and memory of a transport that is being opened.
   static bool take_options(T* t, const presil_transport_options& o, std::string* error) {
-    return parse_memory_settings(o.memory_model, t->word(), &t->memory_settings, error) &&
-           parse_transport_settings(o.options, &t->settings, error) &&
+    return parse_memory(t, o.memory_model, error) && parse_transport_settings(o.options, &t->settings, error) &&
            t->memory.open(o.memory_fd, o.memory_base.value, o.memory_bytes, error);
   }
 
  private:
+  static bool parse_memory(T* t, const char* text, std::string* error) {
+    MemorySettings s;
+    if (!parse_memory_settings(text, t->word(), &s, error)) return false;
+    if (s.dram.on() && !s.dram.clock) s.dram.clock = t->chip_mhz();
+    if (s.dram.on() && !s.dram.clock) {
+      *error = "memory model: \"" + std::string(text) + "\": the chip's clock is not known: add clock=MHZ";
+      return false;
+    }
+    t->memory_settings = s;
+    return true;
+  }
   // With its chip reset; nullptr: a code and a text.
   static std::unique_ptr<T> opened(const presil_transport_options& o, std::string* error, int* code) {
     std::unique_ptr<T> t = T::make(o, error);

@@ -28,6 +28,7 @@ struct presil_transport : presil::TransportState {
     info->capabilities = capabilities;
   }
   uint32_t registers() const { return bench->registers(); }
+  uint32_t chip_mhz() const { return bench->info().clock_mhz; }
   int access(bool write, uint32_t offset, uint32_t* value) { return bench->access(write, offset, value); }
   bool idle() { return bench->idle(); }
   void begin(uint64_t launch) { bench->launch(launch); }

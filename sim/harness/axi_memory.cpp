@@ -47,9 +47,13 @@ void AxiMemoryState::map(uint64_t base, uint8_t* host, uint64_t bytes) {
 }
 
 void AxiMemoryState::configure(const MemorySettings& settings, uint64_t seed) {
+  std::unique_ptr<DramPort> dram;
+  if (settings.dram.on())
+    dram = std::make_unique<DramPort>(settings.dram, 2 * static_cast<unsigned>(settings.bursts) + 1);
   if (settings.commit_at_b && !shadow_) shadow_ = std::make_unique<Shadow>(2 * kRing + 1);
   if (!settings.commit_at_b) shadow_.reset();
   answered_ = Shadow::kNone;
+  dram_ = std::move(dram);
   latency_ = settings.latency;
   response_ = settings.response;
   bursts_ = static_cast<unsigned>(settings.bursts);
@@ -77,6 +81,7 @@ void AxiMemoryState::start(uint64_t launch, uint64_t now) {
   order_key_ = mix64(mix64(seed_ + mix64(launch + 1)) + kOrderSalt);
   launch_cycle_ = now;
   last_beat_ = now;
+  if (dram_) dram_->launch(now);
   fault_ = {};
   beats_[0] = beats_[1] = 0;
   log_.launches();
@@ -89,6 +94,7 @@ void AxiMemoryState::forget() {
   read_taken_ = answer_taken_ = false;
   answered_ = Shadow::kNone;
   if (shadow_) shadow_->take_all_back();
+  if (dram_) dram_->forget();
 }
 
 bool AxiMemoryState::fault_near(uint64_t first, uint64_t bytes) const {
@@ -200,6 +206,32 @@ void AxiMemoryState::commit_answered(uint64_t now) {
   }
   shadow_->give_back(answered_);
   answered_ = Shadow::kNone;
+}
+
+uint64_t AxiMemoryState::ask_dram(Burst& b, uint64_t now) {
+  ask_dram_later(b, now);
+  return dram_->read(b.slot, now);
+}
+
+// Banks and rows are of the offset in the mapped memory, as commands are kept (the timing store).
+void AxiMemoryState::ask_dram_later(Burst& b, uint64_t now) {
+  BurstShape shape = b.shape;
+  shape.address -= base_;
+  b.slot = dram_->take(shape, now);
+}
+
+void AxiMemoryState::dram_beat(Burst& b) {
+  if (b.left > 1) {
+    b.ready = dram_->next(b.slot) + latency_;
+  } else {
+    dram_->give_back(b.slot);
+  }
+}
+
+uint64_t AxiMemoryState::dram_wrote(const Burst& b, uint64_t now) {
+  const uint64_t done = dram_->write(b.slot, now);
+  dram_->give_back(b.slot);
+  return done;
 }
 
 void AxiMemoryState::wrong_burst(const char* channel, const BurstShape& shape) const {

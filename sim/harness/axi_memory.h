@@ -5,6 +5,7 @@
 // Pins is anything with members named as the ports of the chip: a verilated root, or a plain struct in other simulators
 // (AxiPins in axi_pins.h).
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -13,6 +14,7 @@
 
 #include "axi_burst.h"
 #include "bounded_queue.h"
+#include "dram_port.h"
 #include "presil_transport.h"
 #include "pressure.h"
 #include "shadow.h"
@@ -47,6 +49,7 @@ class AxiMemoryState {
     uint32_t id;
     uint16_t left;  // beats
     uint16_t page;  // in the shadow, or Shadow::kNone
+    uint16_t slot;  // in the DRAM's port, or DramPort::kNone
     uint8_t plain;  // INCR of whole bus words, inside the region, far from injected faults, without a shadow
     uint8_t begun;  // a beat has been offered
     uint8_t worst;  // response of the beats so far
@@ -77,6 +80,13 @@ class AxiMemoryState {
   void write_odd_beat(Burst& b, const uint8_t* data, const uint8_t* strobes, uint64_t now);
   void commit_answered(uint64_t now);
 
+  // With a DRAM. When a read's first beat is there; then, after each beat, when the next one is.
+  uint64_t ask_dram(Burst& b, uint64_t now);
+  void dram_beat(Burst& b);
+  void ask_dram_later(Burst& b, uint64_t now);
+  // A write's data are complete: when they are in the DRAM.
+  uint64_t dram_wrote(const Burst& b, uint64_t now);
+
   [[noreturn]] void wrong_burst(const char* channel, const BurstShape& shape) const;
   [[noreturn]] static void wrong_last(const Burst& b);
 
@@ -99,6 +109,7 @@ class AxiMemoryState {
   Ring<Burst, kRing> reads_, writes_;
   Ring<Answer, kRing> answers_;
   std::unique_ptr<Shadow> shadow_;     // with commit_at_b
+  std::unique_ptr<DramPort> dram_;     // with a DRAM
   uint16_t answered_ = Shadow::kNone;  // page of the response on the B channel
 };
 
@@ -193,7 +204,7 @@ template <class Pins> class AxiMemory : public AxiMemoryState {
       out.id = b.id;
       out.address.value = b.plain ? b.address : b.shape.address;
       out.bytes = b.left * (b.plain ? kWord : b.shape.bytes());
-      out.since = now - (b.ready - latency_);
+      out.since = now - (dram_ ? dram_->asked(b.slot) : b.ready - latency_);
       out.due = offered ? 0 : due(kChannelR, b.ready, now);
     }
     return out;
@@ -224,7 +235,7 @@ template <class Pins> class AxiMemory : public AxiMemoryState {
     if (answers_.count()) {
       const Answer& a = answers_.front();
       out.id = a.id;
-      out.since = now - (a.ready - response_);
+      out.since = now - std::min(now, a.ready - response_);
       out.due = offered ? 0 : due(kChannelB, a.ready, now);
     }
     return out;
@@ -259,7 +270,7 @@ template <class Pins> class AxiMemory : public AxiMemoryState {
   void accept_read(const Pins& p, uint64_t now) {
     reads_.push(burst("AR", p.m_axi_araddr, p.m_axi_arlen, p.m_axi_arsize, p.m_axi_arburst, p.m_axi_arid));
     Burst& b = reads_.back();
-    b.ready = now + latency_;
+    b.ready = (dram_ ? ask_dram(b, now) : now) + latency_;
     if (!b.plain) prepare(b, false);
     last_beat_ = now;
   }
@@ -267,6 +278,7 @@ template <class Pins> class AxiMemory : public AxiMemoryState {
   void accept_write(const Pins& p, uint64_t now) {
     writes_.push(burst("AW", p.m_axi_awaddr, p.m_axi_awlen, p.m_axi_awsize, p.m_axi_awburst, p.m_axi_awid));
     writes_.back().ready = now;
+    if (dram_) ask_dram_later(writes_.back(), now);
     if (!writes_.back().plain) prepare(writes_.back(), true);
     last_beat_ = now;
   }
@@ -284,7 +296,7 @@ template <class Pins> class AxiMemory : public AxiMemoryState {
                      reinterpret_cast<const uint8_t*>(&p.m_axi_wstrb), now);
     }
     if (--b.left == 0) {
-      answers_.push({now + response_, b.id, b.page, b.worst});
+      answers_.push({(dram_ ? dram_wrote(b, now) : now) + response_, b.id, b.page, b.worst});
       writes_.pop();
     }
   }
@@ -320,6 +332,7 @@ template <class Pins> class AxiMemory : public AxiMemoryState {
     p.m_axi_rvalid = 1;
     b.begun = 1;
     credit_ -= kWord;
+    if (dram_) dram_beat(b);
     if (--b.left) return;
     if (b.page != Shadow::kNone) shadow_->give_back(b.page);
     reads_.erase(index);
@@ -352,6 +365,7 @@ template <class Pins> class AxiMemory : public AxiMemoryState {
     b.begun = 0;
     b.worst = kOkay;
     b.page = Shadow::kNone;
+    b.slot = DramPort::kNone;
     return b;
   }
 };

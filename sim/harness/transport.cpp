@@ -65,6 +65,7 @@ struct presil_transport : presil::TransportState {
            std::string(Verilated::productVersion());
   }
   uint32_t registers() const { return presil::kChipRegisters; }
+  uint32_t chip_mhz() const { return PRESIL_SIM_CLOCK_MHZ; }
   int access(bool write, uint32_t offset, uint32_t* value) {
     return write ? bench.write32(offset, *value) : bench.read32(offset, value);
   }

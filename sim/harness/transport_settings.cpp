@@ -76,7 +76,8 @@ bool set_pressure(const std::string& key, const std::string& value, MemorySettin
 bool set_memory_parameter(const std::string& item, MemorySettings* s, std::string* error) {
   std::string key, value;
   if (!split(item, '=', &key, &value)) {
-    *error = "memory model: expected \"default\", \"ideal\" or key=value, found \"" + item + "\"";
+    *error = "memory model: expected \"default\", \"ideal\", " + dram_presets() +
+             " (as the first) or key=value, found \"" + item + "\"";
     return false;
   }
   bool good = false;
@@ -102,6 +103,11 @@ bool set_memory_parameter(const std::string& item, MemorySettings* s, std::strin
   } else if (key == "reorder" || key == "interleave") {
     range = "0 or 1";
     good = parse_flag(value, "0", "1", key == "reorder" ? &s->reorder : &s->interleave);
+  } else if (uint32_t* parameter = dram_parameter(&s->dram, key)) {
+    range = "0 to 1000000, behind the name of a DRAM (docs/dram.md)";
+    uint64_t number = 0;
+    good = s->dram.on() && parse_number(value, key == "clock" || key == "channels", 1000000, &number);
+    *parameter = static_cast<uint32_t>(number);
   }
   if (!good) *error = "memory model: \"" + item + "\": expected " + range;
   return good;
@@ -122,7 +128,17 @@ bool parse_memory_settings(const char* text, unsigned word, MemorySettings* out,
       s.bytes = 0;
       continue;
     }
+    if (first && dram_preset(item, &s.dram)) {  // a controller's way there and back; what it holds
+      s.latency = s.response = 20;
+      s.bursts = 16;
+      continue;
+    }
     if (!set_memory_parameter(item, &s, error)) return false;
+  }
+  const std::string wrong = s.dram.on() ? wrong_dram(s.dram) : "";
+  if (!wrong.empty()) {
+    *error = "memory model: \"" + std::string(text) + "\": expected " + wrong;
+    return false;
   }
   *out = s;
   return true;
@@ -134,7 +150,8 @@ std::string memory_text(const MemorySettings& s) {
                      ",stall=" + std::to_string(s.stall) + "/4096,pressure=";
   for (const Profile p : s.pressure) text += std::to_string(static_cast<unsigned>(p));
   return text + (s.commit_at_b ? ",commit=b" : ",commit=w") + ",reorder=" + std::to_string(s.reorder) +
-         ",interleave=" + std::to_string(s.interleave);
+         ",interleave=" + std::to_string(s.interleave) +
+         (s.dram.on() ? ",dram=" + dram_text(s.dram) + " addresses=whole" : "");
 }
 
 bool parse_transport_settings(const char* text, TransportSettings* out, std::string* error) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "dram_timing.h"
 #include "pressure.h"
 
 namespace presil {
@@ -21,10 +22,11 @@ struct MemorySettings {
   bool commit_at_b = false;          // writes become visible at the B handshake, reads are of the AR handshake
   bool reorder = false;              // bursts of different IDs are answered in any order
   bool interleave = false;           // and their read data are mixed
+  DramSettings dram;                 // what is behind latency and response; off: nothing
 };
 
-// text: NULL or "default", "ideal", or a list of parameters, which may start with one of these names. word: bytes of a
-// bus beat. Returns true and sets out, or false and sets error (and leaves out alone).
+// text: NULL or "default", "ideal", a DRAM's name, or a list of parameters, which may start with one of these names.
+// word: bytes of a bus beat. Returns true and sets out, or false and sets error (and leaves out alone).
 bool parse_memory_settings(const char* text, unsigned word, MemorySettings* out, std::string* error);
 // Of all of them, however they were written.
 std::string memory_text(const MemorySettings& settings);

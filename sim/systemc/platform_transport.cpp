@@ -66,6 +66,9 @@ struct presil_transport : TransportState {
   uint64_t now() { return platform.dram().now(); }
   uint64_t cycles() { return platform.chip().cycles() - cycles_before; }
   unsigned word() { return platform.chip().word(); }
+  uint32_t chip_mhz() const {
+    return platform.settings().bus_mhz ? platform.settings().bus_mhz : platform.settings().clock_mhz;
+  }
   void configure(uint64_t seed) { platform.dram().configure(memory_settings, seed); }
   AxiMemoryState& model() { return platform.dram().state(); }
   void watch(bool on) {

@@ -84,6 +84,14 @@ target_link_libraries(test_axi_monitor PRIVATE cmocka)
 add_test(NAME c_axi_monitor COMMAND test_axi_monitor)
 set_tests_properties(c_axi_monitor PROPERTIES LABELS c TIMEOUT 60)
 
+add_executable(test_dram_timing test_dram_timing.cpp ${PRESIL_SIM_DIR}/common/dram_timing.cpp)
+set_target_properties(test_dram_timing PROPERTIES CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON)
+target_compile_options(test_dram_timing PRIVATE -Wall -Wextra -Wshadow)
+target_include_directories(test_dram_timing PRIVATE ${PRESIL_SIM_DIR}/common)
+target_link_libraries(test_dram_timing PRIVATE cmocka)
+add_test(NAME c_dram_timing COMMAND test_dram_timing)
+set_tests_properties(c_dram_timing PROPERTIES LABELS c TIMEOUT 60)
+
 # What a transport throws: the guard of sim/harness, and that both tables are made of it (tests/lint/test_tree.py).
 add_executable(test_guard ${CMAKE_CURRENT_LIST_DIR}/test_guard.cpp)
 target_include_directories(test_guard PRIVATE ${CMAKE_CURRENT_LIST_DIR}/../../driver/include

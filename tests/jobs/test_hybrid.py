@@ -82,6 +82,21 @@ def test_another_memory_or_seed_is_never_known(verified, store, change):
     assert hybrid(store, verified[0], memory_model="default")[2] == [3, 0, 0, 0]  # another way to write it
 
 
+@pytest.mark.parametrize("memory", ["ddr4-3200", "hbm2-2000,channels=2"])
+def test_of_a_dram_whole_addresses_count(verified, store, memory):
+    """Which row an operand is in depends on its address, not only on its place in the page."""
+    model = verified[0]
+    with B.flags(mode="verify", jobs=1, memory_model=memory):
+        alone = forwards(model, 1)[1]
+    first, again = (hybrid(store, model, memory_model=memory) for _ in range(2))
+    assert first[2] == [0, 0, 3, 0] and again[2] == [3, 0, 0, 0]
+    assert numbers(alone) == numbers(first[1]) == numbers(again[1])
+    assert numbers(alone) != numbers(verified[2])
+    between = torch.zeros(12345, device="presil")
+    moved = hybrid(store, network().to("presil"), memory_model=memory)
+    assert moved[2] == [0, 0, 3, 0] and between.device.type == "presil"
+
+
 ALONE = """
 import sys
 sys.path.insert(0, {tests!r})

@@ -171,6 +171,17 @@ def test_a_point_of_the_rtl_is_known_by_what_it_is_built_from(identified, monkey
             sweep.rtl(wrong)
 
 
+def test_bus_and_scratchpad_by_their_bytes(identified):
+    sweep = identified()
+    rtl = sweep.rtl({"latency": "1", "bus": "32", "spad": "128K"})
+    assert rtl.values["word_bytes"] == 32 and rtl.values["bank_words"] * rtl.values["banks"] * 32 == 128 << 10
+    assert "bus" not in rtl.values and "spad" not in rtl.values and rtl.name == "tiny_bus32_spad128K"
+    assert rtl.values["lanes"] == 16 and sweep.rtl({"spad": "65536"}).values["bank_words"] == 1024
+    for wrong in ({"spad": "1000"}, {"spad": "K"}, {"spad": "0"}, {"bus": "32", "word_bytes": "32"}, {"bus": "wide"}):
+        with pytest.raises(configured.NotBuilt):
+            sweep.rtl(wrong)
+
+
 def test_parameters_of_the_rtl(tmp_path, monkeypatch):
     """A configuration that no file names is built, runs, and its array is as wide as it says; one that the RTL refuses
     is told in the RTL's words; neither is built again."""

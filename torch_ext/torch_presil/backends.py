@@ -119,7 +119,8 @@ class _Settings(types.ModuleType):
 
     @property
     def memory_model(self) -> str:
-        """ "" (default: 100 cycles, one bus word a cycle), "ideal", or parameters as in docs/simulation.md."""
+        """ "" (default: 100 cycles, one bus word a cycle), "ideal", a DRAM such as "ddr4-3200" (docs/dram.md), or
+        parameters as in docs/simulation.md."""
         return _C.get_memory_model()
 
     @memory_model.setter

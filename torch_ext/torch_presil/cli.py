@@ -240,7 +240,9 @@ def cosim(
 @click.option("--chip", default=None, metavar="A,B", help="Configurations. [default: what each case names, else base]")
 @click.option("--library", default=None, metavar="SO", help="This simulator library instead of the build's.")
 @click.option("--build", default=None, metavar="A,B", help="Builds: fast, check, … [default: what each case names]")
-@click.option("--memory", default=None, metavar="A,B", help="Memory models: default, ideal, … (docs/simulation.md).")
+@click.option(
+    "--memory", default=None, metavar="A,B", help="Memory models: default, ideal, ddr4-3200, … (docs/simulation.md)."
+)
 @click.option(
     "--stress", default=None, metavar="A,B", help="Back pressure: none, sparse, heavy, aw=starved+reorder=1, …"
 )

@@ -227,7 +227,9 @@ def _sweep(axes: str, given: dict, files: dict, console: Console) -> None:
     help="verify: each launch compared with the chip's model, as always with several jobs.",
 )
 @click.option("--jobs", type=click.IntRange(0), default=None, metavar="N", help="Processes, as for presil cosim.")
-@click.option("--memory", default=None, metavar="MODEL", help="Memory model, such as latency=200 (docs/simulation.md).")
+@click.option(
+    "--memory", default=None, metavar="MODEL", help="Memory model: ddr4-3200, latency=200, … (docs/simulation.md)."
+)
 @click.option("--clock", type=float, default=None, metavar="MHZ", help="Instead of the clock that the chip names.")
 @click.option("--weights", default=None, help="State dict (torch.save), loaded with weights_only=True.")
 @click.option("--seed", default=0, show_default=True, help="Of initialisation, calibration and input.")

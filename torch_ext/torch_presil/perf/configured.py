@@ -26,6 +26,7 @@ __all__ = ["Configured", "NotBuilt", "of", "parameters"]
 
 TREES = ("rtl", "sim", "driver")
 APART = ("clock_mhz",)  # that the RTL knows nothing of
+SIZES = {"bus": "word_bytes", "spad": "bank_words"}  # other words for a parameter: bytes of the bus, of the scratchpad
 
 
 class NotBuilt(Exception):
@@ -59,7 +60,28 @@ def _configs() -> dict:
 
 def parameters() -> list:
     """Names that a configuration gives values to."""
-    return sorted({key for values in _configs().values() for key in values if key not in APART})
+    return sorted({key for values in _configs().values() for key in values if key not in APART} | set(SIZES))
+
+
+def _bytes(text: str) -> int:
+    """'512K' -> 524288. ValueError."""
+    unit = {"K": 1 << 10, "M": 1 << 20}.get(text[-1:].upper(), 1)
+    return int(text[:-1] if unit > 1 else text) * unit
+
+
+def _whole(known: dict, values: dict) -> dict:
+    """All values of a configuration. ValueError, NotBuilt."""
+    if twice := next((word for word, means in SIZES.items() if word in values and means in values), None):
+        raise NotBuilt(f"{twice} and {SIZES[twice]} say the same: one of them was expected")
+    whole = {**known, **{key: int(value) for key, value in values.items() if key not in SIZES}}
+    if "bus" in values:
+        whole["word_bytes"] = _bytes(values["bus"])
+    if "spad" in values:
+        rows = whole["banks"] * whole["word_bytes"]
+        whole["bank_words"], left = divmod(_bytes(values["spad"]), rows) if rows else (0, 1)
+        if left or not whole["bank_words"]:
+            raise NotBuilt(f"spad={values['spad']}: a multiple of banks × bus, {rows} bytes, was expected")
+    return whole
 
 
 @cache
@@ -81,7 +103,7 @@ def of(base: str, values: dict) -> Configured:
     if base not in known:
         raise NotBuilt(f"{', '.join(values)}: of the configurations {', '.join(known)}, not of the chip {base}")
     try:
-        whole = {**known[base], **{key: int(value) for key, value in values.items()}}
+        whole = _whole(known[base], values)
     except ValueError as error:
         raise NotBuilt(f"a whole number was expected: {error}") from None
     name = "_".join([base, *(f"{key}{value}" for key, value in sorted(values.items()))])
