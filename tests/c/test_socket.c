@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -373,6 +374,90 @@ static void who_has_gone_bars_nobody(void **state) {
     presil_serve_close(server);
 }
 
+/* ---- who settles where */
+enum { ROUNDS = 40, SERVERS = 6 };
+
+/* As of a server that was killed. */
+static void leave_dead_socket(const char *path) {
+    struct sockaddr_un address;
+    socklen_t bytes = 0;
+    assert_true(channel_address(path, &address, &bytes));
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&address, bytes), 0);
+    (void)close(fd);
+}
+
+/* In a process of its own: begins when `go` ends, says how it went, keeps the socket until `done` ends. */
+static void try_to_settle(const char *path, int go, int said, int done) {
+    char byte = 0;
+    (void)!read(go, &byte, 1);
+    const presil_serve_options options = {.size = sizeof options, .path = path};
+    presil_server *server = NULL;
+    char error[256] = "";
+    const int status = presil_serve_open(&options, &server, error, sizeof error);
+    byte = !status ? 'y' : status == PRESIL_SERVE_EINVAL && strstr(error, "another server answers") ? 'n' : '?';
+    (void)!write(said, &byte, 1);
+    (void)!read(done, &byte, 1);
+    presil_serve_close(server);
+    _exit(0);
+}
+
+/* Of several that start where a dead one's socket is left, one serves, and the others are told. */
+static void one_of_several_takes_over(void **state) {
+    (void)state;
+    soft_server name;
+    soft_server_name(&name);
+    for (int round = 0; round < ROUNDS; round++) {
+        int go[2], said[2], done[2], yes = 0;
+        pid_t child[SERVERS];
+        assert_true(pipe(go) == 0 && pipe(said) == 0 && pipe(done) == 0);
+        leave_dead_socket(name.path);
+        for (int i = 0; i < SERVERS; i++) {
+            child[i] = fork();
+            assert_true(child[i] >= 0);
+            if (child[i]) continue;
+            (void)close(go[1]);
+            (void)close(done[1]);
+            try_to_settle(name.path, go[0], said[1], done[0]);
+        }
+        (void)close(go[1]);
+        for (int i = 0; i < SERVERS; i++) {
+            char byte = 0;
+            assert_int_equal(read(said[0], &byte, 1), 1);
+            assert_true(byte == 'y' || byte == 'n');
+            yes += byte == 'y';
+        }
+        assert_int_equal(yes, 1);
+        (void)close(connected(name.path));
+        (void)close(done[1]);
+        for (int i = 0; i < SERVERS; i++) assert_int_equal(waitpid(child[i], NULL, 0), child[i]);
+        for (int i = 0; i < 2; i++) (void)close(i ? go[0] : done[0]), (void)close(said[i]);
+        assert_int_equal(access(name.path, F_OK), -1); /* each took what it had made with it */
+    }
+}
+
+static void *wait_and_connect(void *path) {
+    while (access(path, F_OK)) continue;
+    (void)close(connected(path));
+    return NULL;
+}
+
+/* A script that waits for the file can connect at once. */
+static void who_is_there_listens(void **state) {
+    (void)state;
+    soft_server name;
+    soft_server_name(&name);
+    const presil_serve_options options = {.size = sizeof options, .path = name.path};
+    for (int round = 0; round < 10 * ROUNDS; round++) {
+        pthread_t waiting;
+        presil_server *server = NULL;
+        assert_int_equal(pthread_create(&waiting, NULL, wait_and_connect, name.path), 0);
+        assert_int_equal(presil_serve_open(&options, &server, NULL, 0), 0);
+        assert_int_equal(pthread_join(waiting, NULL), 0);
+        presil_serve_close(server);
+    }
+}
+
 /* On a machine with a free core this looks instead of sleeping, and may not look beyond the deadline. */
 static void looking_ends_with_the_deadline(void **state) {
     (void)state;
@@ -401,6 +486,8 @@ int main(void) {
                                        cmocka_unit_test(faults_come_through),
                                        cmocka_unit_test(a_server_keeps_its_socket),
                                        cmocka_unit_test(who_has_gone_bars_nobody),
+                                       cmocka_unit_test(one_of_several_takes_over),
+                                       cmocka_unit_test(who_is_there_listens),
                                        cmocka_unit_test(looking_ends_with_the_deadline)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

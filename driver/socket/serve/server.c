@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -35,14 +36,28 @@ void presil_server_log(presil_server *s, const char *format, ...) {
 bool presil_server_stopped(const presil_server *s) { return s->stop && __atomic_load_n(s->stop, __ATOMIC_RELAXED); }
 
 /* ---- opening */
+enum { HOLD_TRIES = 500, HOLD_MS = 10 }; /* another server settles in milliseconds; another program may never let go */
+
 static int wrong(char *error, size_t bytes, int status, const char *format, const char *path, const char *why) {
     if (error && bytes) (void)snprintf(error, bytes, format, path, why);
     return status;
 }
 
-/* A socket file that nobody answers on is left from a server that was killed. */
-static int remove_stale(const char *path, const struct sockaddr_un *address, socklen_t bytes, char *error,
-                        size_t error_bytes) {
+/* Whoever settles in a folder holds it: of two that find the same dead socket at once, the second would replace the
+ * first one's. -1 where it can't be had: a folder that may not be read, or no descriptor left. */
+static int hold_folder(const char *path) {
+    char folder[sizeof((struct sockaddr_un *)NULL)->sun_path];
+    const char *slash = strrchr(path, '/');
+    (void)snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (int tries = 0; fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) && tries < HOLD_TRIES; tries++)
+        (void)poll(NULL, 0, HOLD_MS);
+    return fd;
+}
+
+/* A socket file that nobody answers on is left from a server that was killed. 0: the name may be taken. */
+static int is_free(const char *path, const struct sockaddr_un *address, socklen_t bytes, char *error,
+                   size_t error_bytes) {
     struct stat file;
     if (lstat(path, &file))
         return errno == ENOENT ? 0 : wrong(error, error_bytes, PRESIL_SERVE_ESYSTEM, "%s: %s", path, strerror(errno));
@@ -58,32 +73,45 @@ static int remove_stale(const char *path, const struct sockaddr_un *address, soc
     if (!refused)
         return wrong(error, error_bytes, PRESIL_SERVE_EINVAL, "%s: %s", path,
                      "another server answers there: choose another path, or end it");
-    return unlink(path) && errno != ENOENT
-               ? wrong(error, error_bytes, PRESIL_SERVE_ESYSTEM, "%s can't be replaced: %s", path, strerror(errno))
-               : 0;
+    return 0;
+}
+
+/* Under a name of its own first: whoever waits for `path` finds a server that listens, for this user alone. */
+static int settle(presil_server *s, const char *path, char *error, size_t error_bytes) {
+    char made[sizeof s->path];
+    struct sockaddr_un address;
+    socklen_t bytes = 0;
+    struct stat file;
+    (void)snprintf(made, sizeof made, "%s~", path);
+    (void)channel_address(made, &address, &bytes);
+    if (lstat(made, &file) == 0 && S_ISSOCK(file.st_mode)) (void)unlink(made);
+    s->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (s->listener < 0 || bind(s->listener, (const struct sockaddr *)&address, bytes))
+        return wrong(error, error_bytes, PRESIL_SERVE_ESYSTEM, "no socket at %s: %s", made, strerror(errno));
+    if (chmod(made, S_IRUSR | S_IWUSR) || listen(s->listener, 8) || rename(made, path)) {
+        const int reason = errno;
+        (void)unlink(made);
+        return wrong(error, error_bytes, PRESIL_SERVE_ESYSTEM, "can't listen at %s: %s", path, strerror(reason));
+    }
+    (void)snprintf(s->path, sizeof s->path, "%s", path);
+    if (lstat(path, &file) == 0) {
+        s->file_device = (uint64_t)file.st_dev;
+        s->file_inode = (uint64_t)file.st_ino;
+    }
+    return 0;
 }
 
 static int listen_at(presil_server *s, const char *path, char *error, size_t error_bytes) {
     struct sockaddr_un address;
     socklen_t bytes = 0;
-    if (!path || !channel_address(path, &address, &bytes))
+    if (!path || !channel_address(path, &address, &bytes) || strlen(path) + 1 >= sizeof address.sun_path)
         return wrong(error, error_bytes, PRESIL_SERVE_EINVAL, "\"%s\" is no path of a socket: %s expected",
-                     path ? path : "", "1 to 107 bytes");
-    const int stale = remove_stale(path, &address, bytes, error, error_bytes);
-    if (stale) return stale;
-    s->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (s->listener < 0 || bind(s->listener, (const struct sockaddr *)&address, bytes))
-        return wrong(error, error_bytes, PRESIL_SERVE_ESYSTEM, "no socket at %s: %s", path, strerror(errno));
-    (void)snprintf(s->path, sizeof s->path, "%s", path);
-    struct stat file;
-    if (lstat(path, &file) == 0) {
-        s->file_device = (uint64_t)file.st_dev;
-        s->file_inode = (uint64_t)file.st_ino;
-    }
-    /* Before listen(): until then nobody can connect. */
-    if (chmod(path, S_IRUSR | S_IWUSR) || listen(s->listener, 8))
-        return wrong(error, error_bytes, PRESIL_SERVE_ESYSTEM, "can't listen at %s: %s", path, strerror(errno));
-    return 0;
+                     path ? path : "", "1 to 106 bytes");
+    const int folder = hold_folder(path);
+    int status = is_free(path, &address, bytes, error, error_bytes);
+    if (!status) status = settle(s, path, error, error_bytes);
+    if (folder >= 0) (void)close(folder);
+    return status;
 }
 
 presil_server *presil_server_create(const presil_serve_options *options) {
