@@ -34,6 +34,12 @@ def test_cycles_that_changed_are_told_with_their_cause(place, measured):
 
 def test_without_a_baseline_nothing_is_compared(place, measured):
     assert place.go("one") == 0 and not place.found()["case"]["compared"]
+    text = "cycles: 1 of 1 runs not compared: {} has nothing of their chip, memory and seed"
+    assert text.format("baseline.json") in place.printed
+    before = place.last.name
+    assert place.go("one", against=before, memory=["ideal"]) == 0 and text.format(before) in place.printed
+    assert place.go("one", against=before) == 0 and "not compared" not in place.printed
+    assert place.go("one", against="none") == 0 and "not compared" not in place.printed
     assert place.go("one", against="no-such-run") == exit_codes.USAGE
     assert place.go("one", against="/no/such.json") == exit_codes.USAGE
 

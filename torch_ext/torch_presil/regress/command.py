@@ -33,7 +33,6 @@ class Session:
         self.options, self.console = options, console
         self.base = records.base(options.runs)
         self.folders = search_path(options.folders)
-        self.points = testplan.load(self.folders)
 
     def points_of(self, run: records.Run) -> list:
         """Testpoints of the folders whose suites ran: a team's report shows its own plan, or none."""
@@ -169,7 +168,7 @@ class Session:
     def report(self, run, known: baseline.Baselines, seconds: float, interrupted: bool, stopped: bool) -> int:
         found = good.examined(run, self.options.good, self.base, interrupted, self.console)
         code = exit_codes.exit_code([r["status"] for r in found])
-        summary.show(self.console, run, found, self.points_of(run), seconds)
+        summary.show(self.console, run, found, self.points_of(run), seconds, known.name)
         self._write(run, found, code, known.name)
         if interrupted:
             farm = f" --farm {self.options.farm}" if self.options.farm else ""
@@ -232,7 +231,9 @@ class Session:
             row = (job.key, job.kind, str(job.seed), seconds, " ".join(job.tags), " ".join(job.testpoints))
             table.add_row(*map(Text, row))
         self.console.print(table)
-        for text in testplan.unmapped(self.points, cases):
+        ran = {str(Path(case.folder).resolve()) for case in cases}
+        points = testplan.load(dict.fromkeys([*map(str, self.folders), *sorted(ran)]))
+        for text in testplan.unmapped(points, cases):
             if text.startswith("case"):
                 self.console.print(Text(text, "yellow"))
         if self.options.json:

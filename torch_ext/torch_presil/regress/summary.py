@@ -32,10 +32,11 @@ def by_case(records: list[dict]) -> Table:
     return table
 
 
-def show(console: Console, run, records: list[dict], points: list, seconds: float) -> None:
+def show(console: Console, run, records: list[dict], points: list, seconds: float, baselines: str) -> None:
+    """baselines: the name of what cycles were compared with."""
     console.print(by_case(records))
     _failures(console, records)
-    _cycles(console, records)
+    _cycles(console, records, baselines)
     if points:
         found = testplan.results(points, records)
         counts = {s: sum(r["status"] == s for r in found) for s in ("passed", "failing", "not run")}
@@ -83,7 +84,13 @@ def _failures(console: Console, records: list[dict]) -> None:
         console.print()
 
 
-def _cycles(console: Console, records: list[dict]) -> None:
+def _cycles(console: Console, records: list[dict], baselines: str) -> None:
+    timed = [r for r in records if r.get("launches") and r["status"] in ("passed", "cycles")]
+    without = sum(not r["compared"] for r in timed)
+    if without and baselines != "none":
+        has = "has nothing of their chip, memory and seed"
+        text = f"cycles: {without} of {len(timed)} runs not compared: {baselines} {has}"
+        console.print(text, highlight=False, soft_wrap=True, markup=False)
     changed = [(r, c) for r in records for c in r["changes"]]
     for record, change in changed[:MOST_ROWS]:
         text = f"{record['cycles_key']} {baseline.describe(change)}"
