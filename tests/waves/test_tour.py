@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/tour.md: its commands run, and say and draw what the page shows."""
 
+import difflib
 import os
 import re
 import subprocess
@@ -27,8 +28,9 @@ def test_the_tour_is_what_its_commands_give_today(tmp_path):
     kept = sorted(p.relative_to(PAGE.parent) for p in [PAGE, *PAGE.with_suffix("").iterdir()])
     assert made == kept and len(made) >= 4
     for name in made:
-        how = f"{name} is old: .venv/bin/python docs/run.py docs/tour.md"
-        assert (tmp_path / name).read_text() == (PAGE.parent / name).read_text(), how
+        texts = [(folder / name).read_text().splitlines() for folder in (PAGE.parent, tmp_path)]
+        parts = "\n".join(difflib.unified_diff(*texts, "kept", "today", lineterm="", n=0))
+        assert not parts, f"{name} is old: .venv/bin/python docs/run.py docs/tour.md\n{parts[:4000]}"
     text = PAGE.read_text()
     blocks = re.findall(r"^```(\w+)\n(.*?)^```$", text, re.M | re.S)
     assert sum(kind == "text" and bool(body.strip()) for kind, body in blocks) >= 8
