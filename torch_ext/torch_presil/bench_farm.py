@@ -12,9 +12,8 @@ MEGABYTES = 64
 WORKERS = 2
 # name -> (unit, must, aim, larger is better)
 TARGETS = {
-    "farm_case_ms": ("ms", 100, 20, False),
-    "farm_task_per_second": ("1/s", 200, 1000, True),
-    "farm_transfer_mb_per_second": ("MB/s", 20, 200, True),
+    "farm_case_ms": ("ms", 200, 20, False),
+    "farm_case_client_ms": ("ms", 40, 10, False),  # of the processor, client and scheduler
 }
 
 
@@ -53,7 +52,7 @@ def _jobs(folder: Path) -> list:
 
 
 def _transfer(farm) -> float:
-    """MB a second of an artifact: from the client to the scheduler, and from there to a worker."""
+    """Seconds for an artifact: from the client to the scheduler, and from there to a worker."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "artifact"
         path.write_bytes(os.urandom(MEGABYTES << 20))
@@ -66,7 +65,7 @@ def _transfer(farm) -> float:
         future = farm.client.submit(farm.node.run, farm.token, task, key="presil-bench-transfer", resources=profile)
         if future.result()["returncode"]:
             raise RuntimeError("the artifact did not come")
-        return MEGABYTES / (time.perf_counter() - began)
+        return time.perf_counter() - began
 
 
 def farm(tell) -> dict:
@@ -91,13 +90,16 @@ def farm(tell) -> dict:
             figures["farm_start_seconds"] = time.perf_counter() - began
             figures["farm_artifacts_mb"] = sum(map(len, there.packer.store.archives.values())) / 1e6
             tell(f"{CASES} tiny cases on it")
+            spent = time.process_time()
             figures["farm_case_ms"] = _run(folder / "far", there, jobs) / CASES * 1e3
+            figures["farm_case_client_ms"] = (time.process_time() - spent) / CASES * 1e3
             tell(f"{TASKS} tasks of dask alone")
-            began = time.perf_counter()
+            began, spent = time.perf_counter(), time.process_time()
             there.client.gather(there.client.map(abs, range(-TASKS, 0), pure=False))
-            figures["farm_task_per_second"] = TASKS / (time.perf_counter() - began)
+            figures["farm_task_ms"] = (time.perf_counter() - began) / TASKS * 1e3
+            figures["farm_task_client_ms"] = (time.process_time() - spent) / TASKS * 1e3
             tell(f"an artifact of {MEGABYTES} MB")
-            figures["farm_transfer_mb_per_second"] = _transfer(there)
+            figures["farm_transfer_64_mb_seconds"] = _transfer(there)
     return figures
 
 

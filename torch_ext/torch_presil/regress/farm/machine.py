@@ -5,6 +5,7 @@ import contextlib
 import os
 import queue
 import secrets
+import signal
 import sys
 import threading
 import time
@@ -166,6 +167,8 @@ class Farm:
             _write(Path(running.made[mark]), data)
         ended.started, ended.seconds, ended.returncode = told["started"], told["seconds"], told["returncode"]
         ended.wall, ended.reason, ended.host = told["wall"], told["reason"], told["host"]
+        if ended.returncode in (-signal.SIGILL, 128 + signal.SIGILL):
+            ended.lost = f"illegal instruction on {ended.host}: what it ran was compiled for another processor"
         if ended.reason:
             running.log.write_text(f"{ended.reason}\n")
         return ended
