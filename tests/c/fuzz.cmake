@@ -17,7 +17,7 @@ set_tests_properties(c_fuzz_program PROPERTIES ENVIRONMENT "PRESIL_LIBRARY_PATH=
 
 set(vp_sources ${CMAKE_CURRENT_LIST_DIR}/../../sim)
 add_executable(test_fuzz_config ${CMAKE_CURRENT_LIST_DIR}/test_fuzz_config.cpp ${vp_sources}/systemc/config.cpp
-  ${vp_sources}/harness/transport_settings.cpp)
+  ${vp_sources}/harness/transport_settings.cpp ${vp_sources}/common/dram_timing.cpp)
 set_target_properties(test_fuzz_config PROPERTIES CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON)
 target_compile_options(test_fuzz_config PRIVATE -Wall -Wextra)
 target_include_directories(test_fuzz_config PRIVATE ${vp_sources}/systemc ${vp_sources}/harness ${vp_sources}/common)
