@@ -252,6 +252,7 @@ static void a_dram_has_open_rows(void **state) {
     enum { CL = 22, RCD = 22, RP = 22, RAS = 52, ROW = 32768, NEAR = 256, BURST = 4, CWL = 16, WR = 24 };
     static const char model[] = "ddr4-3200,clock=1600,banks=1";
     burst_rig *r = burst_open(model, 1, NULL);
+    const int data = BURST * (r->word > 64 ? (int)r->word / 64 : 1); /* of a beat: an atom has 64 bytes */
     burst both[] = {{BURST_BASE, 1, whole(r), BURST_INCR, 1, false}, {BURST_BASE, 1, whole(r), BURST_INCR, 1, false}};
     uint64_t one = 0, hit = 0;
     for (unsigned round = 0; round < 3; round++) {
@@ -269,13 +270,13 @@ static void a_dram_has_open_rows(void **state) {
     assert_in_range(hit - one, 1, 8); /* tCCD_L, less the cycle between the requests */
     burst_model(r, "default,latency=100,response=40", 1);
     burst_run(r, both, 1);
-    assert_int_equal((int)one - (int)r->cycles, RCD + CL + BURST + 20 - 100);
+    assert_int_equal((int)one - (int)r->cycles, RCD + CL + data + 20 - 100);
     both[0].write = true;
     burst_run(r, both, 1);
     const uint64_t plain = r->cycles;
     burst_model(r, model, 1);
     burst_run(r, both, 1);
-    assert_int_equal((int)r->cycles - (int)plain, RCD + CWL + BURST + 20 - 40);
+    assert_int_equal((int)r->cycles - (int)plain, RCD + CWL + data + 20 - 40);
     burst_close(r);
 }
 
@@ -288,7 +289,7 @@ static void a_dram_changes_no_bit(void **state) {
     for (unsigned m = 0; m < 4; m++) {
         burst all[SINGLES];
         for (unsigned i = 0; i < SINGLES; i++)
-            all[i] = (burst){BURST_BASE + PAGE * (i % 8) + 64 * i,
+            all[i] = (burst){BURST_BASE + PAGE * (i % 8) + r->word * i,
                              4,
                              i % 3 ? whole(r) : 0,
                              i % 4 == 1 ? BURST_WRAP : BURST_INCR,
