@@ -76,8 +76,8 @@ bool set_pressure(const std::string& key, const std::string& value, MemorySettin
 bool set_memory_parameter(const std::string& item, MemorySettings* s, std::string* error) {
   std::string key, value;
   if (!split(item, '=', &key, &value)) {
-    *error = "memory model: expected \"default\", \"ideal\", " + dram_presets() +
-             " (as the first) or key=value, found \"" + item + "\"";
+    *error = "memory model: \"" + item + "\": expected \"default\", \"ideal\", " + dram_presets() +
+             " (as the first) or key=value";
     return false;
   }
   bool good = false;

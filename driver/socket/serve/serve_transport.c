@@ -88,8 +88,9 @@ static int done(session *t, int status) {
     return presil_serve_reply_done(t->server, status, status ? t->ops->last_error(t->inner) : NULL);
 }
 
-/* Behind what may have changed it. */
+/* Behind what may have changed it. What failed changed nothing, and its text stands until the next call. */
 static int done_and_timed(session *t, int status) {
+    if (status) return done(t, status);
     char timing[PRESIL_TRANSPORT_TIMING];
     const bool told = t->ops->timing && t->ops->timing(t->inner, timing, sizeof timing) == 0;
     (void)presil_serve_set_timing(t->server, told ? timing : NULL);
