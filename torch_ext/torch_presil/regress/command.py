@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from . import baseline, exit_codes, good, history, html, junit, live, process, ranking, records, results, summary
+from . import baseline, exit_codes, failures, history, html, junit, live, process, ranking, records, results, summary
 from . import testplan, versions
 from .coverage_report import of_run as coverage_of
 from .coverage_report import show as show_coverage
@@ -166,7 +166,7 @@ class Session:
     # ---- reports ----
 
     def report(self, run, known: baseline.Baselines, seconds: float, interrupted: bool, stopped: bool) -> int:
-        found = good.examined(run, self.options.good, self.base, interrupted, self.console)
+        found = failures.examined(run, self.options.good, self.base, interrupted, self.console)
         code = exit_codes.exit_code([r["status"] for r in found])
         summary.show(self.console, run, found, self.points_of(run), seconds, known.name)
         self._write(run, found, code, known.name)

@@ -4,7 +4,6 @@ good simulator, a waveform of these cycles (without a good one of those around t
 The RTL's names come from traces, the chip's from its own tables."""
 
 import io
-import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,8 +12,9 @@ from rich.console import Console
 
 from .failing_launch import Unclear, arguments, choice, keep_launch, replay
 from .run_list import Job
-from .kinds import Skip, build_directory
+from .kinds import Skip
 from .signatures import signature
+from .simulators import Simulators
 
 FIRST_WINDOW, GROWS = 4096, 4  # cycles that are traced at first; how much more each time
 AROUND = 60  # cycles in the picture, before and behind
@@ -34,16 +34,6 @@ class Found:
     picture: str = ""
     seconds: float = 0.0
     lines: list = field(default_factory=list)
-
-
-def trace_library(job: Job) -> Path | None:
-    """The job's simulator in the build `trace`: beside the library that it names, or in the build."""
-    name = f"libpresil_sim_{job.chip}_trace.so"
-    build = build_directory()
-    places = [Path(job.library).parent] if job.library else []
-    places += [] if job.library else [Path(p) for p in os.environ.get("PRESIL_LIBRARY_PATH", "").split(os.pathsep) if p]
-    places += [build / "lib"] if build and not job.library else []
-    return next((place / name for place in places if (place / name).is_file()), None)
 
 
 # ---- the first wrong command ----
@@ -169,8 +159,7 @@ def _picture(waveform: Path, cycle: int, mark: str, view, first: int | None, to:
 # ---- the whole ----
 
 
-def examine(job: Job, record: dict, run_path: Path, good: Path | None) -> Found:
-    """good: the last good simulator of the job's chip, in its build `trace`."""
+def examine(job: Job, record: dict, run_path: Path, simulators: Simulators) -> Found:
     found, began = Found(), time.monotonic()
     try:
         bundle, launches = keep_launch(job, record, run_path)
@@ -179,12 +168,13 @@ def examine(job: Job, record: dict, run_path: Path, good: Path | None) -> Found:
         if launches > 1:
             found.lines.append("alone the launch is in order: it depends on the one before it")
         _name_command(job, record, bundle, launches, found)
-        new = trace_library(job)
-        if new and good is None and launches == 1 and record["status"] == "failed" and "--inject" not in arguments(job):
-            _around_the_first_difference(job, bundle, new, found)
-        if good is None or new is None:
-            missing = "last good simulator (--good)" if good is None else "simulator in the build trace"
-            raise Unclear(f"no {missing} of {job.chip}: the module is not known")
+        new = simulators.new(job)
+        try:
+            good = simulators.good(job)
+        except Unclear as unclear:
+            if launches == 1 and record["status"] == "failed" and "--inject" not in arguments(job):
+                _around_the_first_difference(job, bundle, new, found)
+            raise Unclear(f"{unclear}: the module is not known") from unclear
         result, trace = Comparison(job, bundle, launches, good, new).run()
         first = result["first"][0]
         found.unit = module_of(first)
