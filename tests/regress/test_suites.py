@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from torch_presil.regress import exit_codes, filters, run_list, suite, testplan
+from torch_presil.regress import baseline, exit_codes, filters, run_list, suite, testplan
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = ("smoke", "ops", "layers", "networks", "stress", "faults", "nightly", "coverage")
@@ -207,6 +207,13 @@ def test_our_testplan_and_suites_name_each_other():
             "testpoints": case.common.get("testpoints", []),
         }
         assert any(testplan.covers(p, fact) for p in points), case.full_name
+
+
+def test_layers_networks_and_smoke_have_a_baseline_of_cycles():
+    cases = [case for name in ("smoke", "layers", "networks") for case in ours()[name]]
+    jobs = [job for job in run_list.expand(cases, run_list.Choice()) if job.kind != "command"]
+    known = baseline.Baselines(None, Path())
+    assert len(jobs) >= 25 and not [job.key for job in jobs if not known.of(job)]
 
 
 def test_a_testplan_that_names_what_is_not_there_is_told(tmp_path):
