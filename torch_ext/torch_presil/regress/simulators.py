@@ -66,7 +66,7 @@ class Sources:
         mine = next((one for one in views if one.library["chip"] == self.chip), None)
         if mine is None:
             raise Unclear(f"no view says how the RTL of {self.chip} is built ([library], docs/waves.md)")
-        self.view, self.rtl, made = mine.path, Path(mine.rtl[0]), library.stat().st_mtime
+        self.view, self.rtl, made = mine.path, Path(mine.rtl[0]).resolve(), library.stat().st_mtime
         newer = [path for path in self.rtl.rglob("*.sv") if path.stat().st_mtime > made]
         if newer:
             raise Unclear(f"{newer[0]} is newer than the simulator that ran")
