@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """C of this folder, compiled."""
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
-from conform_runs import ROOT, new_chip
+from conform_runs import BUILD, ROOT, new_chip
 
 
 @pytest.fixture(scope="session")
@@ -27,13 +28,20 @@ def compiled(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def project(tmp_path_factory):
-    """The folder of a project "mine", with the build `fast` in its build/."""
-    folder = tmp_path_factory.mktemp("new") / "mine"
-    assert "8 files" in new_chip("mine", folder)
-    subprocess.run(["cmake", "-G", "Ninja", "-B", "build"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
-    targets = "presil_sim_mine_fast", "presil_chip_mine"
-    subprocess.run(
-        ["cmake", "--build", "build", "--target", *targets], cwd=folder, check=True, stdout=subprocess.DEVNULL
-    )
+def ci(tmp_path_factory):
+    """(folder of a project "mine", its ci.sh at its end): the two commands of docs/own-chip.md."""
+    place = tmp_path_factory.mktemp("new")
+    assert "8 files" in new_chip("mine", place / "mine")
+    environment = {**os.environ, "PRESIL_BUILD_DIR": str(BUILD)}
+    done = subprocess.run([place / "mine/ci.sh"], cwd=place, capture_output=True, text=True, env=environment)
+    return place / "mine", done
+
+
+@pytest.fixture(scope="session")
+def project(ci):
+    """The folder of the project, with what ci.sh built in its build/, whatever it said of it."""
+    folder, done = ci
+    built = {path.name for path in (folder / "build").glob("*.so")}
+    names = {f"libpresil_{part}.so" for part in ("sim_mine_fast", "sim_mine_check", "chip_mine")}
+    assert names == built, done.stdout[-3000:] + done.stderr[-3000:]
     return folder

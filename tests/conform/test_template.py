@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
@@ -66,12 +67,24 @@ def library(project: Path) -> Path:
     return project / "build/libpresil_sim_mine_fast.so"
 
 
-def test_the_project_conforms_at_every_level(project):
-    run = conform(library(project))
-    by_level = {level: [r for r in run["checks"] if r["level"] == level] for level in ("transport", "chip", "pytorch")}
-    assert all(row["status"] == "passed" for row in by_level["transport"] + by_level["pytorch"]), run["output"]
-    skipped = {row["check"] for row in by_level["chip"] if row["status"] == "skipped"}
-    assert skipped == LACKS and not run["counts"]["failed"], run["output"]
+def test_ci_builds_it_and_it_conforms_at_every_level(ci):
+    folder, done = ci
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-3000:]
+    cases = list(ElementTree.parse(folder / "build/conform.xml").getroot().iter("testcase"))
+    load()
+    assert [case.get("name") for case in cases] == list(CHECKS), done.stdout
+    skipped = {case.get("name") for case in cases if case.find("skipped") is not None}
+    assert skipped == LACKS and not [case for case in cases if case.find("failure") is not None], done.stdout
+    assert "presil conform: mine mine, build check" in (folder / "build/conform.html").read_text()
+
+
+def test_ci_runs_a_layer(ci):
+    """No warning, reasons in words, nothing that the chip doesn't count."""
+    _, done = ci
+    assert "2 products on the RTL, the same bits as the CPU" in done.stdout, done.stdout[-6000:] + done.stderr[-3000:]
+    layer = done.stdout[done.stdout.index("What ran where (mode rtl)") :]
+    assert "Warning" not in done.stderr and " 0 B " not in layer, layer + done.stderr
+    assert "no kernel on the chip" in layer and "not kind" not in layer, layer
 
 
 def test_it_is_delivered_as_three_files(project, tmp_path):
@@ -122,18 +135,6 @@ def test_cosim_of_a_chip_without_a_model(mode, project, tmp_path):
     assert rows[0].get("starts") == 1, rows  # in the own word of its C
     assert "building the simulator" not in done.stderr
     assert " 0B " not in done.stdout, "bytes that the chip doesn't count are absent"
-
-
-def test_what_its_layer_prints(project):
-    """As docs/own-chip.md has it run: no warning, reasons in words, nothing that the chip doesn't count."""
-    place = {"PRESIL_LIBRARY_PATH": "build", "PRESIL_CHIP": "mine"}
-    command = [sys.executable, "tests/layer.py"]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=200, env={**os.environ, **place}, cwd=project
-    )
-    assert done.returncode == 0 and "2 products on the RTL" in done.stdout, done.stdout + done.stderr
-    assert "Warning" not in done.stderr and " 0 B " not in done.stdout, done.stdout + done.stderr
-    assert "no kernel on the chip" in done.stdout and "not kind" not in done.stdout, done.stdout
 
 
 FEW = ("if (out->k > MINE_ROW)", "if (out->k != 80 || out->n != 12)")

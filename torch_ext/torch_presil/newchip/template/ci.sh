@@ -9,8 +9,9 @@ export PATH="$(dirname "$python"):$PATH" # cmake and ninja come with Presil
 cmake -B build -DCMAKE_BUILD_TYPE=Release
 cmake --build build -j"$(nproc)"
 if [ -x "$sources/presil" ]; then
-  presil=("$sources/presil")
-  export PRESIL_BUILD_DIR=${PRESIL_BUILD_DIR:-$sources/build/fast} # a source tree: what ./presil has built
+  # A source tree: what ./presil has built, as it is. ./presil would build again, under the feet of what runs there.
+  presil=("$python" "$sources/torch_ext/torch_presil/cli.py")
+  export PRESIL_BUILD_DIR=${PRESIL_BUILD_DIR:-$sources/build/fast}
   export PYTHONPATH=$PRESIL_BUILD_DIR/python${PYTHONPATH:+:$PYTHONPATH}
 else
   presil=("$(dirname "$python")/presil")
