@@ -28,6 +28,8 @@
  * - One thread at a time calls functions that take `presil_chip *` or a link; those that take `const presil_chip *`,
  *   and those of plans and layouts, may run on any thread and only read the chip.
  * - Nothing here may end the process, start threads that outlive a call, throw, or call what libpresil exports.
+ * - State is in the presil_chip and in plans, not in static variables, files or memory of a fixed name: devices of one
+ *   process and of several share nothing.
  * - Signals: a chip installs no handler and blocks none. A cancel (Ctrl-C) is a flag that the core looks at while it
  *   waits, not during a call. In a forked child only plan_free(), layout_free() and describe() are called.
  * - Blocking: the core waits for the chip, between submit() and service(). Nothing here sleeps or waits for it but

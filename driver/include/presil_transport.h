@@ -11,6 +11,8 @@
  * Behaviour
  * - Threads: open() to close() from any thread, one at a time; the thread may change between calls. A transport takes
  *   no signals and installs no handlers. Of the driver it calls back log() and progress(), from inside a call.
+ * - Devices: each open() is one, with a chip, a memory and a clock of its own; several of one library may be open, in
+ *   one process or in several, and a call of one changes not a byte and not a cycle of another's.
  * - Blocking: wait() until one of its reasons, and it looks at *cancel every 10 ms. Everything else returns when it has
  *   happened, or within a time of its own (an option) with EIO. Only open(), reset(), trace() and the write log
  * allocate.

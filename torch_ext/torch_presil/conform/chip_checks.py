@@ -4,8 +4,6 @@
 import ctypes
 import functools
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -594,24 +592,4 @@ def cancels(context) -> int:
             device.set_memory_model("default")
         with _bench(context, device) as bench:
             work.run(bench)
-    return 2
-
-
-@check(
-    "two-processes",
-    "two processes at once: the same results and cycles as alone",
-    CHIP,
-    "start threads that outlive a call",
-    "chip",
-)
-def two_processes(context) -> int:
-    with _open(context) as device, _bench(context, device) as bench:
-        alone = _small_work(context, device).run(bench).cycles
-    here = Path(__file__).resolve()
-    chip = str(context.chip) if context.chip else "-"
-    described = str(context.description.path) if context.description else "-"
-    command = [sys.executable, str(here.with_name("one_product.py")), str(context.library), chip, described]
-    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    told = [process.communicate(timeout=200)[0].strip() for process in running]
-    expect_equal(told, [str(alone)] * 2, "cycles in two processes at once")
     return 2

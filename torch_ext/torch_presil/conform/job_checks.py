@@ -237,7 +237,12 @@ def other_addresses(context) -> int:
     return 4
 
 
-@check("interleaved", "two devices step by step: the same cycles as alone", HEADER, "One thread at a time")
+@check(
+    "interleaved",
+    "two devices step by step: the same cycles as alone",
+    HEADER,
+    "not a byte and not a cycle of another's",
+)
 def interleaved(context) -> int:
     job = context.job()
     data = pattern(_size(job, 2000))

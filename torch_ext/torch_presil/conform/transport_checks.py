@@ -276,7 +276,12 @@ def stopped(context) -> int:
     return count
 
 
-@check("two-devices", "two devices of one library do not touch each other", HEADER, "One thread at a time")
+@check(
+    "two-devices",
+    "two devices of one library do not touch each other",
+    HEADER,
+    "not a byte and not a cycle of another's",
+)
 def two_devices(context) -> int:
     with context.open() as first, context.open() as second:
         first.poke(BASE, b"first")
