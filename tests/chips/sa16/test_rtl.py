@@ -148,9 +148,10 @@ def test_ties_go_to_even(library):
     run(library, layer)
 
 
-@pytest.mark.parametrize("stall", STALLS)
-def test_operations_in_turn(library, stall):
-    """Ten operations, the next one written while one runs; every third reads what the one before wrote."""
+@pytest.mark.parametrize("stall, polled", [(0.0, False), (0.4, False), (0.4, True)])
+def test_operations_in_turn(library, stall, polled):
+    """Ten operations, the next one written while one runs; every third reads what the one before wrote. polled:
+    without interrupts."""
     rng = np.random.default_rng(9)
     bench = Bench(library, seed=3, stall=stall, latency=40)
     layers, at = [], 4096
@@ -162,7 +163,7 @@ def test_operations_in_turn(library, stall):
         if i % 3 == 2:
             layer.place["x"] = layers[-1].place["out"]
         layers.append(layer)
-    bench.run([layer.operation(after=i % 3 == 2) for i, layer in enumerate(layers)])
+    bench.run([layer.operation(after=i % 3 == 2) for i, layer in enumerate(layers)], polled)
     for layer in layers:
         assert (layer.result(bench.memory) == layer.expected()).all()
     counters = [bench.read(COUNTERS + 4 * i) for i in range(16)]
