@@ -9,7 +9,7 @@ import pytest
 from torch_presil.regress import baseline, exit_codes, filters, run_list, suite, testplan
 
 ROOT = Path(__file__).resolve().parents[2]
-OURS = ("smoke", "ops", "layers", "networks", "stress", "faults", "nightly", "coverage")
+OURS = ("smoke", "ops", "layers", "networks", "torchvision", "stress", "faults", "nightly", "coverage")
 
 
 def loader(*folders):
@@ -184,10 +184,13 @@ def test_our_suites_hold_what_docs_say():
     found = ours()
     assert all(found.values()) and len(found["layers"]) == 6
     nightly = {case.full_name for case in found["nightly"]}
-    for name in ("ops", "layers", "networks", "stress"):
+    for name in ("ops", "layers", "networks", "torchvision", "stress"):
         assert {case.full_name for case in found[name]} <= nightly
     models = {case.parameters["model"].split(":")[1] for case in found["layers"]}
     assert models == {"resnet18", "resnet50", "mobilenet_v2", "BertModel", "vit_b_16", "unet"}
+    night = [case.parameters for case in found["torchvision"]]
+    assert len({case["model"] for case in night}) == 20 and all(c["model"].startswith("torchvision.") for c in night)
+    assert {(case["mode"], case["layers"], case["distinct"]) for case in night} == {("verify", None, False)}
     for cases in found.values():
         for case in cases:
             assert case.common["timeout_seconds"] <= 3600

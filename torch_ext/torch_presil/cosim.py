@@ -50,6 +50,7 @@ class Options:
     # torch.backends.presil.jobs if that is above 1, else PRESIL_JOBS; without either the processors, where the chip can
     # be had in several processes, else 1.
     jobs: int | None = 1
+    most_jobs: int | None = None  # instead of the processors, where jobs is None and there is no PRESIL_JOBS
     layers: str | None = None
     distinct: bool = False  # of layers with the same geometry only the first, each fed its fp32 input
     weights: str | None = None
@@ -321,7 +322,7 @@ def _begin_jobs(options: Options) -> None:
     if options.mode == "model":
         options.jobs = 1
     elif options.jobs is None and not os.environ.get("PRESIL_JOBS"):
-        options.jobs = _C.processors()
+        options.jobs = options.most_jobs or _C.processors()
         try:
             _C.set_jobs(options.jobs)
         except RuntimeError as error:
@@ -338,7 +339,7 @@ def _begin_jobs(options: Options) -> None:
 
 def _begin_hybrid(options: Options) -> None:
     """Its processes start once, and are there if nothing has to run, too: they say whose cycles are known."""
-    asked = int(os.environ.get("PRESIL_JOBS") or 0) if options.jobs is None else options.jobs
+    asked = int(os.environ.get("PRESIL_JOBS") or options.most_jobs or 0) if options.jobs is None else options.jobs
     options.jobs = asked or _C.processors()
     _C.set_jobs(options.jobs)  # in a mode without processes
     _C.set_mode("hybrid")

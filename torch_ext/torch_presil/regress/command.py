@@ -19,7 +19,7 @@ from .coverage_report import show as show_coverage
 from .exit_codes import Lost, UsageError
 from .filters import compile_filter
 from .run_list import REGRESSION_SEED, Choice, Job, expand, fresh_seed
-from .here import Here
+from .here import Here, jobs_of_each
 from .options import Options, check, split
 from .runner import Runner
 from .suite import SOURCE_ROOT, Loader, available, search_path
@@ -143,7 +143,8 @@ class Session:
         """Where cases run; ends with the `with` that has it."""
         o, cores = self.options, exit_codes.cores()
         if not o.farm or not jobs:
-            return contextlib.nullcontext(Here(o.jobs or cores))
+            at_once = o.jobs or cores
+            return contextlib.nullcontext(Here(at_once, jobs_of_each(at_once, len(jobs), cores)))
         from .farm.machine import opened
 
         return opened(o.farm, jobs, o.jobs, cores, lambda text: self.console.print(text, style="dim", markup=False))

@@ -88,6 +88,8 @@ def options_of(task: dict):
         task["model"],
         dtype=task["dtype"],
         mode=task["mode"],
+        jobs=None if task["jobs"] else 1,
+        most_jobs=task["jobs"],
         layers=task["layers"],
         distinct=task["distinct"],
         weights=task["weights"],
@@ -119,6 +121,7 @@ def main(text: str) -> None:
         with torch.presil.reports() as collected:
             result = cosim.run(options_of(task))
             labels = [(r["label"], r["segments"]) for r in collected.take() if r["cycles"]]
+        print(f"processes {result['total']['jobs']}")
         status, told = judge(result, task)
     except Exception as error:  # noqa: BLE001 every end of a case is a result
         traceback.print_exc()

@@ -15,6 +15,11 @@ from .signatures import last_line
 POLL_SECONDS = 0.02
 
 
+def jobs_of_each(at_once: int, runs: int, cores: int) -> int:
+    """Processes of a case that can have several, so that few cases take all cores, too."""
+    return max(1, cores // max(1, min(at_once, runs)))
+
+
 @dataclass
 class Running:
     job: Job
@@ -33,15 +38,15 @@ class Running:
 
 
 class Here:
-    """at_once: so many may run; running: what does."""
+    """at_once: so many may run; jobs: processes of one that can have several; running: what does."""
 
-    def __init__(self, at_once: int):
-        self.at_once, self.running = at_once, []
+    def __init__(self, at_once: int, jobs: int = 1):
+        self.at_once, self.jobs, self.running = at_once, jobs, []
 
     def begin(self, job: Job, folder: Path, log: Path) -> Running:
         """Raises Skip, UsageError, OSError: it can't be begun."""
         started, began = time.time(), time.monotonic()
-        command = resolve(job, folder)
+        command = resolve(job, folder, self.jobs)
         with process.uninterrupted():
             begun = process.start(command.argv, command.directory, command.environment, log)
             self.running.append(Running(job, begun, folder, log, started, began))

@@ -44,8 +44,9 @@ def find_program(name: str) -> str | None:
     return shutil.which(name, path=os.pathsep.join(places))
 
 
-def resolve(job: Job, directory: Path) -> Command:
-    """directory: the job's own, for its result, bundles and scratch files. Raises Skip, UsageError."""
+def resolve(job: Job, directory: Path, jobs: int = 1) -> Command:
+    """directory: the job's own, for its result, bundles and scratch files; jobs: processes that its RTL may have.
+    Raises Skip, UsageError."""
     for need in job.needs:
         module = need.removeprefix("python:")
         if module != need:
@@ -54,7 +55,10 @@ def resolve(job: Job, directory: Path) -> Command:
         elif not (Path(job.folder) / _fill([need], job, directory)[0]).exists() and not find_program(need):
             raise Skip(f"needs {need}, which is not there")
     _check_coverage(job)
-    command = {"cosim": _cosim, "bundle": _bundle, "layers": _layers}.get(job.kind, _command)(job, directory)
+    if job.kind == "cosim":
+        command = _cosim(job, directory, jobs)
+    else:
+        command = {"bundle": _bundle, "layers": _layers}.get(job.kind, _command)(job, directory)
     command.environment = {**_environment(job, directory), **command.environment, **job.env}
     return command
 
@@ -114,9 +118,11 @@ def _model(job: Job) -> str:
     return model
 
 
-def _cosim(job: Job, directory: Path) -> Command:
+def _cosim(job: Job, directory: Path, jobs: int) -> Command:
+    several = job.parameters["mode"] in ("verify", "hybrid") and job.build != COVERAGE_BUILD
     task = {
         **job.parameters,
+        "jobs": jobs if several else None,  # None: one, whatever PRESIL_JOBS says
         "model": _model(job),
         "seed": job.seed,
         "timeout_cycles": job.timeout_cycles,
