@@ -40,7 +40,7 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=
 
 
 class NoSlurm(Exception):
-    """It can't run here."""
+    """It is not installed, or may not run. Where it is and may, all that goes wrong is a failure."""
 
 
 def free_ports(count: int) -> list[int]:
@@ -108,9 +108,9 @@ class Slurm:
         while not condition():
             for program, process in self.started:
                 if process.poll() is not None:
-                    raise NoSlurm(f"{program} ends at once: {self.said(program)}")
+                    raise RuntimeError(f"{program} ends at once: {self.said(program)}")
             if time.monotonic() > deadline:
-                raise NoSlurm(f"{what} did not come: {self.said('slurmctld')} {self.said('slurmd')}")
+                raise RuntimeError(f"{what} did not come: {self.said('slurmctld')} {self.said('slurmd')}")
             time.sleep(0.2)
 
     def said(self, program: str) -> str:

@@ -9,16 +9,26 @@ import pytest
 
 from torch_presil.regress import exit_codes
 
+from . import slurm as slurm_here
 from .conftest import cases_below, wait_for
 from .slurm import NoSlurm, Slurm
 
 
+NEEDED = "PRESIL_NEEDS_SLURM"  # set where Slurm has to be: a missing one is a failure
+
+
+def begun(folder) -> Slurm:
+    try:
+        return Slurm(folder)
+    except NoSlurm as why:
+        if os.environ.get(NEEDED):
+            pytest.fail(f"{NEEDED} is set: {why}")
+        pytest.skip(str(why))
+
+
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory):
-    try:
-        made = Slurm(tmp_path_factory.mktemp("slurm"))
-    except NoSlurm as why:
-        pytest.skip(str(why))
+    made = begun(tmp_path_factory.mktemp("slurm"))
     yield made
     made.end()
 
@@ -53,3 +63,20 @@ def test_what_the_queue_does_not_take_is_said(farm, place):
     assert place.go("one", farm="slurm,cores=1,no_such_option=3") == exit_codes.USAGE
     assert "no_such_option" in place.errors and "Traceback" not in place.errors
     assert subprocess.run(["squeue", "-h"], capture_output=True, env=os.environ).stdout == b""
+
+
+def test_only_a_slurm_that_is_not_there_is_skipped(tmp_path, monkeypatch):
+    monkeypatch.setattr(slurm_here, "PATH", str(tmp_path))
+    monkeypatch.delenv(NEEDED, raising=False)
+    with pytest.raises(pytest.skip.Exception, match="needs munged"):
+        begun(tmp_path / "one")
+    monkeypatch.setenv(NEEDED, "1")
+    with pytest.raises(pytest.fail.Exception, match="needs munged"):
+        begun(tmp_path / "two")
+    for name in slurm_here.PROGRAMS:
+        (tmp_path / name).write_text("#!/bin/sh\necho no right to do so\nexit 3\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.delenv(NEEDED)
+    monkeypatch.setattr(slurm_here.os, "getuid", lambda: 0)
+    with pytest.raises(RuntimeError, match="munged ends at once: no right to do so"):
+        begun(tmp_path / "three")
