@@ -159,3 +159,15 @@ def test_a_worker_whose_disk_is_full_leaves_the_work_to_others(place, tmp_path, 
     finally:
         small.end()
     assert place.go(resume=True) == 0 and len(place.last.records()) == 2
+
+
+def test_beside_a_worker_whose_disk_is_full_all_is_run(place, tmp_path, monkeypatch):
+    monkeypatch.setenv("FAKE_SECONDS", "1")
+    two = Cluster(tmp_path / "two", "2", PRESIL_TEST_FILE_LIMIT="65536", PRESIL_TEST_LIMITED="1")
+    try:
+        place.suite("one", {"case": ("slow", "reseed = 6")})
+        assert place.go("one", farm=two.farm) == 0, place.printed
+        assert [r["status"] for r in place.last.records()] == ["passed"] * 6
+        assert place.printed.count("is left out") == 1 and "File too large" in place.printed, place.printed
+    finally:
+        two.end()

@@ -283,8 +283,8 @@ def cosim(
     "--farm",
     default=None,
     metavar="FARM",
-    help="Run cases on other machines: dask://HOST:PORT, slurm, lsf, sge, pbs; or local, by the same way here "
-    "(docs/farm.md).",
+    help="Run cases on other machines: dask://HOST:PORT, slurm, lsf, sge, pbs, htcondor, oar, moab; or local, by the "
+    "same way here (docs/farm.md).",
 )
 @click.option("--list", "list_only", is_flag=True, help="Name the suites, or the runs of a suite, and end.")
 def regress(

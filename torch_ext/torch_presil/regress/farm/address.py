@@ -15,13 +15,14 @@ from ..versions import PACKAGE
 
 QUEUES = {"slurm": "SLURMCluster", "lsf": "LSFCluster", "sge": "SGECluster", "pbs": "PBSCluster"}
 QUEUES |= {"htcondor": "HTCondorCluster", "oar": "OARCluster", "moab": "MoabCluster"}
-FORMS = "local, dask://HOST:PORT, slurm[,NAME=VALUE...], lsf, sge, pbs"
+FORMS = f"local, dask://HOST:PORT, or a queue[,NAME=VALUE...]: {', '.join(QUEUES)}"
 CONNECT_SECONDS = "PRESIL_FARM_CONNECT"
 MISSING = (
     "--farm needs the Python packages distributed and dask{more}, which are not installed ({error}): pip install "
     "'torch-presil[farm]' (in a source tree ./presil regress installs them)"
 )
 SUBMIT = {"slurm": "sbatch", "lsf": "bsub", "sge": "qsub", "pbs": "qsub", "htcondor": "condor_submit"}
+SUBMIT |= {"oar": "oarsub", "moab": "msub"}
 INTEGERS = ("cores", "processes", "jobs")
 
 
