@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mode hybrid: what ran on the RTL once isn't simulated again, and what is told of it is what the RTL said."""
 
+import io
 import os
 import shutil
 import subprocess
@@ -10,10 +11,11 @@ from pathlib import Path
 import pytest
 import torch
 import torch_presil  # noqa: F401
+from rich.console import Console
 from same import SAME
 from test_jobs import forwards, network
 from timing_store import Store, rows
-from torch_presil import _C, cosim
+from torch_presil import _C, cosim, cosim_report
 from torch_presil.bench_hybrid import without_seconds
 
 P, B = torch.presil, torch.backends.presil
@@ -264,6 +266,22 @@ def test_cosim_says_the_same_the_second_time(store):
         verified["total"]["output_sha256"] == second["total"]["output_sha256"] and verified["total"]["store_hits"] == 0
     )
     assert (B.mode, B.jobs) == before
+
+
+@pytest.mark.parametrize(("sample", "seed"), [(0.5, 7), (1.0, 8)])
+def test_cosim_says_the_same_with_a_sample_and_names_it(store, sample, seed):
+    with B.flags(store=str(store), store_sample=0.0):
+        first = cosim.run(options())
+    with B.flags(store=str(store), store_sample=sample, store_seed=seed):
+        found = [cosim.run(options()) for _ in range(2)]
+        shown = io.StringIO()
+        cosim_report.print_result(found[0], Console(file=shown, width=200))
+    hits, sampled = (found[0]["total"][name] for name in ("store_hits", "sampled"))
+    assert hits == 3 and 0 < sampled <= 3 and (sampled == 3) == (sample == 1), found[0]["total"]
+    assert without_seconds(first) == without_seconds(found[0]) == without_seconds(found[1])
+    assert found[1]["total"]["sampled"] == sampled, "the seed says which"
+    assert f"3 of 3 launches from the timing store; 0 were simulated, and {sampled} of the known" in shown.getvalue()
+    assert f"(sample {sample:.3g}, seed {seed})" in shown.getvalue()
 
 
 @pytest.mark.parametrize("more", [{"layers": "*"}, {"distinct": True}, {"batches": (2,)}])

@@ -12,7 +12,7 @@ import pytest
 import torch
 from job_processes import processes
 from torch_presil import _C, bench_jobs
-from torch_presil.device.progress import show_while_waiting
+from torch_presil.device.progress import jobs_line, show_while_waiting
 
 
 class Terminal(io.StringIO):
@@ -62,6 +62,38 @@ def test_who_waits_sees_how_far_it_is():
     lines = terminal.getvalue().split("\r")
     assert lines[1].startswith("presil: 0 of 24 launches compared on 2 processes"), lines
     assert lines[-1] == "" and not lines[-2].strip() and quiet.getvalue() == "", lines
+
+
+def seconds_left() -> float:
+    return _C.jobs_stats(0)["seconds_left"]
+
+
+def test_how_long_the_rest_takes_is_told_from_what_has_ended():
+    """About: the launches that wait, at the rate of those that ended, over two processes."""
+    x = torch.randn(64, 64, dtype=torch.bfloat16).to("presil")
+    with torch.backends.presil.flags(mode="verify", jobs=2):
+        assert seconds_left() == 0 and "s left" not in jobs_line(0)  # nothing has ended: not known
+        for _ in range(6):
+            (x @ x).cpu()
+        torch.presil.synchronize()
+        stats = _C.jobs_stats(0)
+        each = stats["busy_seconds"] / stats["launches"]
+        assert stats["launches"] == 6 and each > 0 and seconds_left() == 0, stats
+        tell(signal.SIGSTOP)
+        try:
+            told = {}
+            for count in range(1, 41):
+                (x @ x).cpu()
+                told[count] = seconds_left()
+            line = jobs_line(0, 6)
+        finally:
+            tell(signal.SIGCONT)
+        assert told[1] == pytest.approx(each, rel=0.01)  # one launch can't be shared
+        for count in (2, 20, 40):
+            assert told[count] == pytest.approx(each * count / 2, rel=0.01), told
+        assert line == f"0 of 40 launches compared on 2 processes, {told[40]:.0f} s left"
+        torch.presil.synchronize()
+        assert seconds_left() == 0 and "s left" not in jobs_line(0)
 
 
 class Shown(Exception):
