@@ -15,6 +15,7 @@ from perf import models
 MODELS = Path(__file__).with_name("models.py")
 # Seconds for one command: against one that never ends, not a limit of its speed (a loaded machine took 600).
 BACKSTOP = 1800
+PROCESSORS = "import torch_presil; print(torch_presil._C.processors())"
 
 
 def presil(*arguments, folder: Path, status: int = 0) -> str:
@@ -194,3 +195,14 @@ def test_a_difference_of_rtl_and_twin_ends_with_1_and_a_hang_with_3(folder, monk
 def test_names_with_brackets_are_shown(folder):
     told = presil("perf", f"{MODELS}:bracketed", "--jobs", 1, "--html", f"{folder}/[bold]x[red].html", folder=folder)
     assert "[bold]layer[red]" in told and "[bold]x[red].html" in told and (folder / "[bold]x[red].html").exists()
+
+
+@pytest.mark.parametrize("asked", ["", "3"])
+def test_without_jobs_it_takes_the_processors_or_what_the_environment_says(asked, tmp_path, monkeypatch):
+    monkeypatch.setenv("PRESIL_JOBS", asked)
+    presil("perf", f"{MODELS}:eager", "--html", "", "--json", tmp_path / "p.json", folder=tmp_path)
+    document = json.loads((tmp_path / "p.json").read_text())
+    processors = int(subprocess.check_output([sys.executable, "-c", PROCESSORS], text=True))
+    assert document["jobs"] == (int(asked) if asked else processors)
+    several = document["jobs"] > 1
+    assert document["mode"] == ("verify" if several else "rtl") and document["problems"] == []
