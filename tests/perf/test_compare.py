@@ -71,6 +71,21 @@ def test_layers_of_one_name_are_told_apart():
     assert [row["name"] for row in found["layers"]] == ["stem", "body.0.a", "body.0.a (2)", "head"]
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "says"),
+    [("a1" * 32, "b2" * 32, f"RTL differs: {'a1' * 32} / {'b2' * 32}"), ("a1" * 32, "a1" * 32, None),
+     (None, "b2" * 32, f"RTL: not known → {'b2' * 32}"), (None, None, None)],
+)  # fmt: skip
+def test_other_rtl_is_told_by_its_hash(tmp_path, first, second, says):
+    files = []
+    for name, rtl in (("a", first), ("b", second)):
+        files.append(str(tmp_path / f"{name}.json"))
+        (tmp_path / f"{name}.json").write_text(json.dumps(paper.made(**{"rtl": rtl} if rtl else {})))
+    done = CliRunner().invoke(perf, [*files, "--html", "", "--json", str(tmp_path / "c.json")])
+    assert done.exit_code == 0 and (says in " ".join(done.output.split()) if says else "RTL" not in done.output)
+    assert ("RTL" in json.loads((tmp_path / "c.json").read_text())["facts"]) == bool(says)
+
+
 def test_what_was_run_differently_is_told():
     other = paper.made(dtype="bf16", batch=4, memory={"model": "ideal", "seed": 0}, properties={"rows": 16, "new": 1})
     facts = compare.changes(paper.made(), other)["facts"]

@@ -71,6 +71,17 @@ py::dict properties(int index) {
   return d;
 }
 
+// Of what simulates the chip; "": it doesn't tell, or nothing does (mode "model").
+py::dict identity(int index) {
+  presil_device_identity who{};
+  who.size = sizeof who;
+  check(presil_device_identify(device(index), &who), "reading what simulates");
+  py::dict d;
+  d["rtl"] = who.rtl;
+  d["library"] = who.library;
+  return d;
+}
+
 py::list name_list(const presil_name* names, uint32_t count) {
   py::list out;
   for (uint32_t i = 0; i < count; i++) {
@@ -202,6 +213,7 @@ void bind_device(py::module_& m) {
       },
       release);
   m.def("properties", &properties);
+  m.def("identity", &identity);
   m.def("default_generator", [](int i) {
     return py::reinterpret_steal<py::object>(THPGenerator_Wrap(default_generator(checked_index(i))));
   });

@@ -101,6 +101,7 @@ def _facts(a: dict, b: dict) -> dict:
     properties = [x.get("properties", {}) for x in (a, b)]
     found |= {key: [p.get(key) for p in properties] for key in dict.fromkeys([*properties[0], *properties[1]])
               if key not in ("chip", "transport")}  # fmt: skip
+    found["RTL"] = [x.get("rtl") or "not known" for x in (a, b)]
     return {key: pair for key, pair in found.items() if pair[0] != pair[1]}
 
 
@@ -144,7 +145,8 @@ def _text(value) -> str:
 
 def print_changes(found: dict, names: tuple, console: Console) -> None:
     for key, (a, b) in found["facts"].items():
-        console.print(f"{key}: {a} → {b}", highlight=False)
+        known = key == "RTL" and "not known" not in (a, b)
+        console.print(f"RTL differs: {a} / {b}" if known else f"{key}: {a} → {b}", highlight=False)
     rows = [row for row in found["layers"] if row["changed"]]
     table = Table(title=f"{names[0]} → {names[1]}", title_justify="left")
     table.add_column("layer", overflow="fold")

@@ -105,6 +105,7 @@ def _run(wanted: Wanted, collected) -> dict:
             "traced": prepared.traced, "properties": properties, "names": torch.presil.chip_names(),
             "clock": _clock(wanted.clock_mhz, properties),
             "memory": {**memory_settings(_C.get_memory_model()), "seed": _C.get_memory_model_seed()},
+            "rtl": _C.identity(0)["rtl"] or None,  # hash of its sources and parameters; None: not known
             "versions": identity.versions(), "libraries": identity.libraries(),
             "wall_seconds": seconds.all, "sim_seconds": sum(r["sim_ns"] for r in reports) * 1e-9,
         }  # fmt: skip
