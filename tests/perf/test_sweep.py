@@ -4,14 +4,20 @@
 import csv
 import importlib
 import json
+import os
 import shutil
 import sys
+from pathlib import Path
 
 import pytest
+import torch
 from click.testing import CliRunner
 from perf.test_command import MODELS, presil
-from torch_presil.perf import configured, grid, identity, proxies
+from torch_presil.inputs import Drawn, Given, InputSpec, parse_input
+from torch_presil.perf import configured, grid, identity, proxies, sequence
 from torch_presil.perf.command import perf
+
+BUILD = Path(os.environ.get("PRESIL_BUILD_DIR", "build/check"))
 
 
 def test_points_are_all_combinations():
@@ -34,6 +40,37 @@ def test_points_are_all_combinations():
 def test_what_is_no_grid_is_refused(text, says):
     with pytest.raises(ValueError, match=says):
         grid.parse(text)
+
+
+def test_lengths_of_a_sequence():
+    specs = ["input_ids=1,16:int64:100", "attention_mask=1,16:int64:2", "states=1,7,32", "pixel_values=1,3,16,16"]
+    drawn = Drawn([parse_input(text) for text in specs])
+    found = ["input_ids=1,64:int64:100", "attention_mask=1,64:int64:2", "states=1,7,32:float32",
+             "pixel_values=1,3,16,16:float32"]  # fmt: skip
+    assert sequence.inputs_of(drawn, "64") == found
+    again = [parse_input(text) for text in found]
+    assert [(s.shape, s.dtype, s.below, s.name) for s in again[2:]] == [
+        (s.shape, s.dtype, s.below, s.name) for s in drawn.specs[2:]
+    ]
+    assert sequence.inputs_of(Drawn([parse_input("2,8,16"), parse_input("2,8:bool")]), "5") == [
+        "2,5,16:float32", "2,5:bool"]  # fmt: skip
+    for inputs, length, says in ((Drawn([InputSpec((1, 3, 8, 8))]), "5", "1,3,8,8:float32"), (drawn, "0", "1 or more"),
+                                 (Given(torch.ones(2, 8)), "5", "name their sizes by --input")):  # fmt: skip
+        with pytest.raises(ValueError, match=says):
+            sequence.inputs_of(inputs, length)
+
+
+def test_a_sweep_over_the_sequence(tmp_path):
+    call = ["perf", f"{MODELS}:eager", "--jobs", 1, "--sweep-dir", tmp_path / "s", "--json", tmp_path / "s.json"]
+    presil(*call, "--sweep", "seq=24,8", "--input", "2,16,16", folder=tmp_path)
+    longer, short = json.loads((tmp_path / "s.json").read_text())["points"]
+    assert (longer["point"], short["point"]) == ({"seq": "24"}, {"seq": "8"}) and longer["cycles"] > short["cycles"]
+    for row, sizes in ((longer, [2, 24, 16]), (short, [2, 8, 16])):
+        assert json.loads((tmp_path / "s" / row["json"]).read_text())["input"] == sizes
+    again = presil(*call, "--sweep", "seq=8,12", "--input", "2,16,16", "--resume", folder=tmp_path)
+    assert again.count(": known") == 1 and "seq=8: known" in again
+    told = presil(*call, "--sweep", "seq=8", folder=tmp_path, status=2)
+    assert "name their sizes by --input" in " ".join(told.split())
 
 
 def test_the_front():
@@ -65,6 +102,7 @@ def test_a_sweep_on_the_rtl(tmp_path):
     for row in found["points"]:
         alone = json.loads((tmp_path / "s" / row["json"]).read_text())
         assert alone["total"]["cycles"] == row["cycles"] and alone["memory"]["latency"] == int(row["point"]["latency"])
+        assert alone["rtl"].encode() in (BUILD / "lib" / "libpresil_sim_tiny_fast.so").read_bytes()
     assert fast["front"] and not slow["front"] and "failed" not in told and ": known" not in told
     rows = list(csv.DictReader((tmp_path / "s.csv").open()))
     assert [row["cycles"] for row in rows] == [str(fast["cycles"]), str(slow["cycles"])]

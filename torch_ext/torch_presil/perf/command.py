@@ -240,8 +240,8 @@ def _sweep(axes: str, given: dict, files: dict, console: Console) -> None:
 @click.option("--perfetto", default=None, metavar="FILE", help="The timeline as a trace for ui.perfetto.dev.")
 @click.option("--explorer", default=None, metavar="DIR", help="The exported model with node data for Model Explorer.")
 @click.option("--sweep", default=None, metavar="'NAME=A,B ...'", help="The same at every point of a grid: latency, "
-              "response, bytes, bursts, stall, memory; chip, dtype, batch, clock; lanes, cells and what else a "
-              "configuration has, whose RTL is built.")  # fmt: skip
+              "response, bytes, bursts, stall, memory; chip, dtype, batch, seq, clock; lanes, cells and what else "
+              "a configuration has, whose RTL is built.")  # fmt: skip
 @click.option(
     "--sweep-dir", default="build/perf-sweep", show_default=True, metavar="DIR", help="A JSON for each point."
 )

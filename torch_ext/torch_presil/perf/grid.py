@@ -42,7 +42,7 @@ def parse(text: str) -> dict:
             )
         if name in axes:
             raise ValueError(f"--sweep: {name} is given twice")
-        known = (*MEMORY, "memory", *OPTIONS, *configured.parameters())
+        known = (*MEMORY, "memory", *OPTIONS, "seq", *configured.parameters())
         if name not in known:
             raise ValueError(
                 f"--sweep {name}: one of {', '.join(known)} was expected; other RTL is another chip: build it "
@@ -75,11 +75,12 @@ def name_of(point: dict) -> str:
     return ",".join(f"{name}={value}" for name, value in point.items())
 
 
-def arguments(point: dict, memory: str | None) -> list:
-    """Options of `presil perf`. memory: what the point's parameters are added to."""
+def arguments(point: dict, memory: str | None, by_length: dict | None = None) -> list:
+    """Options of `presil perf`. memory: what the point's parameters are added to; by_length: seq -> --input each."""
     parts = [point.get("memory", memory or ""), *(f"{key}={point[key]}" for key in MEMORY if key in point)]
     model = ",".join(filter(None, parts))
     out = [f"--{name}={point[name]}" for name in OPTIONS if name in point]
+    out += [f"--input={text}" for text in by_length[point["seq"]]] if "seq" in point else []
     return [*out, f"--memory={model}"] if model else out
 
 
@@ -100,6 +101,7 @@ class Sweep:
     options: object  # cosim.Options: of the model
     chip: str = "base"  # of points that name none: what RTL parameters are changed of
     made_by: dict = field(default_factory=dict)
+    by_length: dict = field(default_factory=dict)  # sequence.inputs_of() of each seq
 
     @staticmethod
     def of(axes: str, given: dict) -> "Sweep":
@@ -130,11 +132,16 @@ class Sweep:
 
     def identify(self) -> None:
         """Loads the model once: what can't be is found out here, and its files are known."""
-        from torch_presil.perf import identity
+        from torch_presil.models import build_model
+        from torch_presil.perf import identity, sequence
 
+        loaded = build_model(self.options.model, self.options.seed, self.options.specs(), self.options.config)
+        self.by_length = {length: sequence.inputs_of(loaded.inputs, length) for length in self.axes.get("seq", ())}
+        if self.by_length:
+            self.arguments = [a for a in self.arguments if not a.startswith("--input=")]
         weights = next((a.partition("=")[2] for a in self.arguments if a.startswith("--weights=")), None)
         self.made_by = {
-            "model": identity.of_model(self.options),
+            "model": identity.of_model(loaded, self.options.seed),
             "options": [self.model, *self.arguments],
             "weights": weights and identity.file_hash(weights),
             "environment": identity.settings(),
@@ -147,9 +154,12 @@ class Sweep:
         values = {name: value for name, value in point.items() if name in configured.parameters()}
         return configured.of(point.get("chip", self.chip), values) if values else None
 
+    def asked(self, point: dict) -> list:
+        return arguments(point, self.memory, self.by_length)
+
     def of_point(self, point: dict) -> dict:
         rtl = self.rtl(point)
-        return {**self.made_by, "point": arguments(point, self.memory), "RTL": rtl and rtl.key}
+        return {**self.made_by, "point": self.asked(point), "RTL": rtl and rtl.key}
 
 
 def _stale(sweep: Sweep, point: dict, file: Path) -> str | None:
@@ -185,7 +195,7 @@ def _measure(sweep: Sweep, point: dict, file: Path, running: list, tell) -> str 
         paths = [str(rtl.folder), *filter(None, environment.get("PRESIL_LIBRARY_PATH", "").split(os.pathsep))]
         environment["PRESIL_LIBRARY_PATH"], more = os.pathsep.join(paths), [f"--chip={rtl.name}"]
     command = [sys.executable, "-m", "torch_presil.cli", "perf", sweep.model, *sweep.arguments,
-               *arguments(point, sweep.memory), *more, f"--jobs={sweep.jobs}", "--html", "", "--json",
+               *sweep.asked(point), *more, f"--jobs={sweep.jobs}", "--html", "", "--json",
                str(file)]  # fmt: skip
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     running.append(process)

@@ -60,13 +60,10 @@ def sources() -> dict:
     return dict(sorted(found.items()))
 
 
-def of_model(options) -> str:
-    """Hash of a model as its factory makes it, and of its inputs. options: cosim.Options. ModelError."""
-    from torch_presil.models import build_model
-
-    loaded = build_model(options.model, options.seed, options.specs(), options.config)
+def of_model(loaded, seed: int) -> str:
+    """Hash of a model as its factory makes it, and of its inputs. loaded: models.Loaded."""
     digest = hashlib.sha256(repr(loaded.model).encode())
-    example = loaded.inputs.draw(1, options.seed + 1)[0]
+    example = loaded.inputs.draw(1, seed + 1)[0]
     digest.update(repr(example.shapes()).encode())
     held = [*loaded.model.state_dict().items(), *((f"input {i}", t) for i, t in enumerate(example.tensors()))]
     for name, value in held:
