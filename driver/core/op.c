@@ -246,6 +246,15 @@ static int check_kind(const presil_device *device, const presil_op *op) {
                        presil_op_name(op->kind));
 }
 
+int presil_works_in_place(const presil_device *device) { return device && device->limits.in_place; }
+
+static int check_in_place(const presil_device *device, const presil_op *op) {
+    if (op->kind != PRESIL_OP_ELEMENTWISE || device->limits.in_place || !presil_op_in_place(op)) return PRESIL_OK;
+    return presil_fail(PRESIL_EUNSUPPORTED,
+                       "%s: an operand is the output, and the chip \"%s\" doesn't say that it takes that (in_place)",
+                       op->label ? op->label : presil_op_name(op->kind), device->chip_ops->name);
+}
+
 static int plan(const presil_device *device, const presil_op *op, presil_plan **out) {
     char text[ERROR_TEXT];
     presil_error_buffer error = {text, sizeof text};
@@ -314,6 +323,7 @@ int presil_op_run(presil_device *device, presil_stream *stream, op_room *room) {
     if (stream == PRESIL_ONLY_ASK) return ask(device, room);
     int status = check_kind(device, &room->op);
     if (!status) status = check_operands(device, room, true);
+    if (!status) status = check_in_place(device, &room->op);
     if (status) return status;
     const uint64_t start = presil_now_ns();
     presil_plan *made = NULL;

@@ -119,7 +119,10 @@ typedef struct {
     double tolerance;           /* TOLERANCE: largest difference, relative to the largest magnitude of the result */
     uint64_t kinds;       /* bit n: it has operators of presil_op_kind n; it is asked about no others. 0: about all */
     uint32_t queue_depth; /* so many times submit() is called before the first of them is over; 0: once */
-    uint32_t reserved;
+    /* 1: inputs of ELEMENTWISE may be its output (presil_op_in_place()), as if all were read before any is written. So
+     * whoever reads ahead reads what it has not written yet, and no element is computed twice: neither where tiles meet
+     * nor by two segments. 0: the core refuses such operators, and the host computes them. */
+    uint32_t in_place;
 } presil_chip_limits;
 
 typedef struct {

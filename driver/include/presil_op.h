@@ -48,7 +48,10 @@ typedef enum {
      * taken, y * W + x; the first of those that are equal, of several NaN the last. */
     PRESIL_OP_POOL_MAX = 7,
     PRESIL_OP_POOL_AVERAGE = 8,
-    /* input [, other], broadcast (aligned at the last dimension) -> output. function (text): PyTorch's name, "add" */
+    /* input [, other], broadcast (aligned at the last dimension) -> output. function (text): PyTorch's name, "add".
+     * "gelu": approximate (text): "none", or "tanh". "clamp" of floats, min(max(x, low), high), a NaN stays one: low,
+     * high (real), which bound nothing where they are not given. As "clamp" PyTorch asks for relu6 and hardtanh, too.
+     * An input may be the output (presil_op_in_place(), below). */
     PRESIL_OP_ELEMENTWISE = 9,
     /* input -> output. function (text): "sum", "mean", "prod", "amax", "amin"; dims[n]: all. The output has the input's
      * dimensions, 1 where it is reduced (PyTorch asks for this), or all but those. */
@@ -67,6 +70,11 @@ typedef enum {
 
 enum { PRESIL_OP_DIMS = 8, PRESIL_OP_INPUTS = 8, PRESIL_OP_OUTPUTS = 4 };
 
+/* Outputs share no byte with another operand, but for
+ * - inputs of ELEMENTWISE, "residual" of others, that are the output: the same elements at the same places. Each of
+ *   them is read for the same element of the result alone. Of ELEMENTWISE a chip is asked so if it says that it can
+ *   (presil_chip_limits.in_place); of others plan() refuses what it can't.
+ * - what a caller enqueues all the same; then the result is anything. */
 typedef struct presil_layout presil_layout; /* how a tensor is packed: the chip's own */
 
 typedef struct {
@@ -135,6 +143,8 @@ PRESIL_API int presil_packs_weights(const presil_device *device);
 /* Whether the chip would take it (PRESIL_OK), wherever its operands will lie: `data` counts for nothing. The text says
  * why not. Doesn't start the chip, and asks no more of it than its own tables. */
 PRESIL_CHECKED int presil_op_supported(presil_device *device, const presil_op *op);
+/* 0: the chip takes no ELEMENTWISE an input of which is the output; presil_op_enqueue() says EUNSUPPORTED. */
+PRESIL_API int presil_works_in_place(const presil_device *device);
 /* Packed weights as the operand "weight" of CONV on their device. EINVAL while their bytes could not be written. */
 PRESIL_CHECKED int presil_weights_operand(const presil_weights *weights, presil_operand *out);
 PRESIL_API const char *presil_op_name(uint32_t kind);  /* "conv"; NULL: not a kind */
@@ -180,6 +190,20 @@ static inline double presil_op_real(const presil_op *op, const char *name, doubl
 static inline const char *presil_op_text(const presil_op *op, const char *name, const char *otherwise) {
     const presil_attribute *a = presil_op_attribute(op, name);
     return a && a->text ? a->text : otherwise;
+}
+/* Whether two operands are the same elements at the same places. Strides of a dimension of one element don't count. */
+static inline int presil_same_elements(const presil_operand *a, const presil_operand *b) {
+    int same = a->data.value == b->data.value && a->dtype == b->dtype && a->ndim == b->ndim && a->layout == b->layout;
+    for (uint32_t i = 0; same && i < a->ndim; i++)
+        same = a->shape[i] == b->shape[i] && (a->layout || a->shape[i] <= 1 || a->stride[i] == b->stride[i]);
+    return same;
+}
+/* Whether an input is the output. Where an operator is only asked about, `data` says nothing, nor does this. */
+static inline int presil_op_in_place(const presil_op *op) {
+    const presil_operand *out = presil_op_output(op, "output");
+    int found = 0;
+    for (uint32_t i = 0; out && i < op->input_count && !found; i++) found = presil_same_elements(&op->inputs[i], out);
+    return found;
 }
 static inline const presil_step *presil_op_step(const presil_op *op, uint32_t kind) {
     for (uint32_t i = 0; i < op->step_count; i++) {

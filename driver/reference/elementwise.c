@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define ROOT_HALF 0.70710678118654752440
+#define ROOT_TWO_OVER_PI 0.79788456080286535588
 
 static double clip(double x, double low, double high) { return x < low ? low : x > high ? high : x; }
 static double f_neg(double x) { return -x; }
@@ -19,6 +20,7 @@ static double f_rsqrt(double x) { return 1 / sqrt(x); }
 static double f_sigmoid(double x) { return 1 / (1 + exp(-x)); }
 static double f_silu(double x) { return x / (1 + exp(-x)); }
 static double f_gelu(double x) { return x * 0.5 * (1 + erf(x * ROOT_HALF)); }
+static double f_gelu_tanh(double x) { return x * 0.5 * (1 + tanh(ROOT_TWO_OVER_PI * (x + 0.044715 * x * x * x))); }
 static double f_hardsigmoid(double x) { return clip(x + 3, 0, 6) / 6; }
 static double f_hardswish(double x) { return x * clip(x + 3, 0, 6) / 6; }
 static double f_softplus(double x) { return x > 20 ? x : log1p(exp(x)); }
@@ -57,6 +59,8 @@ static const unary unaries[] = {{"neg", f_neg, EXACT},
                                 {"hardsigmoid", f_hardsigmoid, ROUGH_IN_ARGUMENT},
                                 {"hardswish", f_hardswish, ROUGH_IN_ARGUMENT},
                                 {"softplus", f_softplus, ROUGH_IN_ARGUMENT}};
+
+static const unary gelu_tanh = {"gelu", f_gelu_tanh, ROUGH_IN_ARGUMENT};
 
 static double f_add(double x, double y) { return x + y; }
 static double f_sub(double x, double y) { return x - y; }
@@ -134,6 +138,21 @@ static int one(job *j, const unary *f, const elements *x) {
     return status;
 }
 
+static int clamp(job *j, const elements *x) {
+    if (x->integers) return job_fail(j, PRESIL_EUNSUPPORTED, "the reference clamps floats alone");
+    const double low = job_real(j, "low", -INFINITY), high = job_real(j, "high", INFINITY);
+    const int status = job_results(j, false);
+    for (int64_t number = 0; !status && number < j->result->count; number++) {
+        int64_t at[PRESIL_OP_DIMS];
+        coordinate_of(j->out->shape, j->out->ndim, number, at);
+        double value = real_of(x, broadcast(x->operand, j->out, at));
+        if (value < low) value = low;
+        if (value > high) value = high;
+        put_real(j, number, value, rounding_of(value));
+    }
+    return status;
+}
+
 /* ---- two */
 static int two(job *j, const binary *f, const elements *x, const elements *y) {
     const bool integers = both_integers(x, y) && f->of_integers;
@@ -161,6 +180,12 @@ int reference_elementwise(job *j) {
     if (!status) status = job_optional(j, "other", &y);
     if (!status) status = check_shape(j, x->operand);
     if (status) return status;
+    if (!y->operand && strcmp(name, "clamp") == 0) return clamp(j, x);
+    if (!y->operand && strcmp(name, "gelu") == 0) {
+        const char *how = job_text(j, "approximate", "none");
+        if (strcmp(how, "tanh") == 0) return one(j, &gelu_tanh, x);
+        if (strcmp(how, "none") != 0) return job_fail(j, PRESIL_EUNSUPPORTED, "no approximation \"%s\" of gelu", how);
+    }
     for (size_t i = 0; !y->operand && i < sizeof unaries / sizeof *unaries; i++) {
         if (strcmp(name, unaries[i].name) == 0) return one(j, &unaries[i], x);
     }

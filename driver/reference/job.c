@@ -134,10 +134,11 @@ double job_real(job *j, const char *name, double otherwise) {
     return presil_op_real(j->op, name, otherwise);
 }
 
-const char *job_function(job *j) {
-    j->attributes_known += presil_op_attribute(j->op, "function") != NULL;
-    return presil_op_text(j->op, "function", "");
+const char *job_text(job *j, const char *name, const char *otherwise) {
+    j->attributes_known += presil_op_attribute(j->op, name) != NULL;
+    return presil_op_text(j->op, name, otherwise);
 }
+const char *job_function(job *j) { return job_text(j, "function", ""); }
 
 /* ---- results */
 static int make_room(const job *j, presil_reference *r, bool integers) {

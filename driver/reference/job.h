@@ -53,6 +53,7 @@ int job_kernel(job *j, const char *name, int64_t groups, int64_t apart, const el
 void job_integers(job *j, const char *name, int64_t otherwise, int64_t *to, uint32_t n);
 int64_t job_integer(job *j, const char *name, int64_t otherwise);
 double job_real(job *j, const char *name, double otherwise);
+const char *job_text(job *j, const char *name, const char *otherwise);
 const char *job_function(job *j);
 /* Room for results, before they are written: of "output"; of another that the operator may have (NULL: it hasn't), and
  * who asks for one knows it. */

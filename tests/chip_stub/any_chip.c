@@ -13,6 +13,8 @@
  *   wide=N      a result of more than N channels is wrong, or one of operands of so many
  *   stray       each launch writes over its first input's page what is there already
  *   rough=R     declared tolerance
+ *   apart       it says nothing of operands that are the output
+ *   twice       an operator whose output is an input is computed twice
  */
 #define presil_chip_entry stub_entry
 #include "chip_stub.c"
@@ -270,7 +272,7 @@ static int write_results(const struct work *w, const presil_reference *result, c
     return status;
 }
 
-static int run_work(const struct work *w, const presil_link *link, presil_error_buffer *error) {
+static int run_once(const struct work *w, const presil_link *link, presil_error_buffer *error) {
     extent at[PRESIL_OP_INPUTS] = {0};
     presil_reference *result = NULL;
     int status = PRESIL_OK;
@@ -286,6 +288,14 @@ static int run_work(const struct work *w, const presil_link *link, presil_error_
     for (uint32_t i = 0; i < w->op.input_count; i++) free(at[i].host);
     presil_reference_free(result);
     return status ? fail(error, PRESIL_EBUS, "an operand can't be read or written") : PRESIL_OK;
+}
+
+static int run_work(const struct work *w, const presil_link *link, presil_error_buffer *error) {
+    bool again = false;
+    for (uint32_t i = 0; i < w->op.input_count && asked("twice"); i++)
+        again = again || presil_same_elements(&w->inputs[i], &w->outputs[0]);
+    const int status = run_once(w, link, error);
+    return status || !again ? status : run_once(w, link, error);
 }
 
 static int any_submit(presil_chip *chip, const presil_link *link, const presil_command_memory *memory,
@@ -330,7 +340,8 @@ static int any_limits(const presil_chip *chip, presil_chip_limits *out) {
     const presil_chip_limits own = {.address_bits = 40,
                                     .buffer_alignment = STUB_CHUNK * 16,
                                     .numerics = rough ? PRESIL_NUMERICS_TOLERANCE : PRESIL_NUMERICS_IEEE,
-                                    .tolerance = rough ? strtod(rough, NULL) : 0};
+                                    .tolerance = rough ? strtod(rough, NULL) : 0,
+                                    .in_place = !asked("apart")};
     presil_give(out, &own, sizeof own);
     return PRESIL_OK;
 }

@@ -12,11 +12,14 @@ from conform_runs import BUILD, ROOT, check, library
 
 from conform import chip_checks
 from conform import driver_api as d
-from conform.sweep import KINDS
+from conform.sweep import KINDS, in_place
 
 SWEPT = {name: name.replace("-", "_") for name in KINDS}
 SWEPT["pool-index"] = "pool_max"
 SWEPT |= {"matmul": "matmul", "conv": "conv", "layouts": "conv", "pool": "pool_average", "verify": "matmul"}
+
+
+IN_PLACE = len(in_place())
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +51,13 @@ def test_a_chip_that_is_right_passes_and_a_wrong_bit_is_found(name, chip):
 def test_every_output_is_compared(name, output, chip):
     found = asked(name, chip, f"spoilt={output}")
     assert found["status"] == "failed" and f", {output}: element" in found["text"], found
+
+
+def test_results_over_an_operand_are_asked_of_a_chip_that_says_so(chip):
+    found = asked("elementwise", chip, "twice")
+    assert found["status"] == "failed" and " over " in found["text"], found
+    apart = asked("elementwise", chip, "twice apart")
+    assert apart["status"] == "passed" and apart["comparisons"] == asked("elementwise", chip)["comparisons"] - IN_PLACE
 
 
 STEPS = "residual", "scale", "packed-bias", "packed-scale"

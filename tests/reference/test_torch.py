@@ -233,6 +233,28 @@ def test_functions_of_one_element(name):
         same(found, function(torch.from_numpy(whole)))
 
 
+@pytest.mark.parametrize("more", [{}, {"approximate": "none"}, {"approximate": "tanh"}])
+def test_gelu_and_its_approximation(more):
+    x = reals((4, 250), 3) * 4
+    found = Call(d.ELEMENTWISE, {"input": x}, x.shape, d.FP32, {"function": "gelu", **more}).result()
+    same(found, F.gelu(torch.from_numpy(x).double(), **more))
+    other = F.gelu(torch.from_numpy(x).double(), approximate="none" if more.get("approximate") == "tanh" else "tanh")
+    assert abs(found - other.numpy()).max() > 1e-4  # the two are apart
+    with pytest.raises(DeviceError, match='no approximation "erf" of gelu'):
+        Call(d.ELEMENTWISE, {"input": x}, x.shape, d.FP32, {"function": "gelu", "approximate": "erf"})
+
+
+@pytest.mark.parametrize("low, high", [(0, 6), (-0.1, None), (None, 0.7), (1.5, -2), (None, None)])
+def test_clamp(low, high):
+    x = reals((4, 50), 3) * 4
+    x[1, 2] = numpy.nan
+    bounds = {name: float(v) for name, v in (("low", low), ("high", high)) if v is not None}
+    expected = torch.from_numpy(x)
+    if bounds:
+        expected = expected.clamp(low, high)
+    same(Call(d.ELEMENTWISE, {"input": x}, x.shape, d.FP32, {"function": "clamp", **bounds}).result(), expected)
+
+
 @pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "maximum", "minimum"])
 @pytest.mark.parametrize(
     "shapes", [((2, 3, 4), (2, 3, 4)), ((2, 3, 4), (4,)), ((1, 3, 1), (2, 1, 4)), ((), (5, 1)), ((0, 3), (1, 3))]

@@ -121,6 +121,24 @@ def test_an_operator_that_writes_over_its_input_is_compared_with_the_input_as_it
     assert list(numpy.frombuffer(device.peek(x.data, 16), numpy.int8)) == list(range(8, -8, -1))
 
 
+def test_an_operator_over_its_input_that_is_computed_twice_is_found(opened):
+    device = opened(faults="twice")
+    x = placed(device, "input", numpy.arange(-8, 8, dtype=numpy.int8), d.INT8)
+    op = d.Op(d.ELEMENTWISE, [x], [d.operand("output", d.INT8, (16,), None, x.data)], {"function": "neg"})
+    with pytest.raises(d.DeviceError, match="elementwise: chip and reference differ"):
+        device.run(op)
+
+
+def test_a_chip_that_does_not_say_in_place_is_not_asked_for_it(opened):
+    device = opened(faults="apart")
+    x = placed(device, "input", numpy.arange(-8, 8, dtype=numpy.int8), d.INT8)
+    inside, beside = (d.operand("output", d.INT8, (16,), None, at) for at in (x.data, device.alloc(4096)))
+    with pytest.raises(d.DeviceError, match='elementwise: an operand is the output, and the chip "stub" doesn') as e:
+        device.run(d.Op(d.ELEMENTWISE, [x], [inside], {"function": "neg"}))
+    assert e.value.code == d.EUNSUPPORTED and counted(device) == (0, 0, 0)
+    assert device.run(d.Op(d.ELEMENTWISE, [x], [beside], {"function": "neg"})).verified == 1
+
+
 def test_a_stray_write_is_found(opened):
     device = opened(faults="stray")
     with pytest.raises(d.DeviceError, match="stray write: the chip wrote 4096 bytes that its plan doesn't name"):

@@ -26,7 +26,7 @@ class _Limits(ctypes.Structure):
     _fields_ += [("command_bytes", ctypes.c_uint64)]
     _fields_ += [(name, ctypes.c_uint32) for name in ("has_executor", "asks_first", "numerics", "timing_needs_data")]
     _fields_ += [("tolerance", ctypes.c_double), ("kinds", ctypes.c_uint64)]
-    _fields_ += [("queue_depth", ctypes.c_uint32), ("reserved", ctypes.c_uint32)]
+    _fields_ += [("queue_depth", ctypes.c_uint32), ("in_place", ctypes.c_uint32)]
 
 
 def chip_library(context) -> Path | None:
@@ -424,7 +424,8 @@ def _at_limits(context, makes: list) -> int:
 
 def _swept(name: str, context) -> int:
     _, make, cases = sweep.KINDS[name]
-    count = _run_all(context, cases(), name)
+    told = limits(context) if name == "elementwise" else None
+    count = _run_all(context, cases() + (sweep.in_place() if told and told.in_place else []), name)
     with _open(context) as device:
         return count + _at_limit(context, device, make)
 

@@ -24,7 +24,8 @@ ALL = (d.INT8, d.UINT8, d.INT16, d.INT32, *FLOATS)
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator: inputs are (name, dtype, shape), the output (dtype, shape), others as inputs."""
+    """One operator: inputs are (name, dtype, shape), the output (dtype, shape), others as inputs. over: the input that
+    the output is."""
 
     kind: int
     inputs: tuple
@@ -33,12 +34,14 @@ class Operator:
     steps: tuple = ()
     compute: int = 0
     others: tuple = ()
+    over: str = ""
 
     def __str__(self) -> str:
         inputs = ", ".join(f"{name} {r.NAMES[dtype]} {list(shape)}" for name, dtype, shape in self.inputs)
         more = "".join(f", {name} {value}" for name, value in self.attributes)
         others = "".join(f", {name}" for name, _, _ in self.others)
-        return f"{inputs} to {r.NAMES[self.out[0]]} {list(self.out[1])}{others}{more}"
+        where = f" over {self.over}" if self.over else ""
+        return f"{inputs} to {r.NAMES[self.out[0]]} {list(self.out[1])}{where}{others}{more}"
 
     def asked(self) -> d.Op:
         inputs = [d.operand(*i) for i in ((name, dtype, shape) for name, dtype, shape in self.inputs)]
@@ -55,7 +58,12 @@ class Operator:
 
     def run(self, bench, seed: int = 1) -> d.Report:
         outputs = [bench.output(shape, dtype, name) for name, dtype, shape in (("output", *self.out), *self.others)]
-        op = self._op(self.operands(bench, seed), outputs)
+        inputs = self.operands(bench, seed)
+        for operand in inputs:
+            if operand.name.decode() == self.over:
+                bench.device.poke(outputs[0].data, operand.host.tobytes())
+                operand.data = outputs[0].data
+        op = self._op(inputs, outputs)
         return bench.compare(op, str(self))
 
     def _values(self, name: str, dtype: int, shape: tuple, seed: int) -> numpy.ndarray:
@@ -91,12 +99,14 @@ def gradient(channels: int = 8, size: int = 6, kernel: int = 3, stride: int = 1,
     return Operator(d.WEIGHT_GRADIENT, inputs, (result, shape), attributes, (), compute)
 
 
-def elementwise(columns: int = 16, function: str = "add", dtype: int = d.INT8, rows: int = 3, other: tuple = ()):
-    shape = (rows, columns)
+def elementwise(
+    columns: int = 16, function: str = "add", dtype: int = d.INT8, other: tuple = (), over: str = "", more: tuple = ()
+):
+    shape = (3, columns)
     inputs = [("input", dtype, shape)]
     if function in ("add", "sub", "mul", "maximum", "minimum"):
         inputs.append(("other", dtype, other or shape))
-    return Operator(d.ELEMENTWISE, tuple(inputs), (dtype, shape), (("function", function),))
+    return Operator(d.ELEMENTWISE, tuple(inputs), (dtype, shape), (("function", function), *more), over=over)
 
 
 def reduction(columns: int = 16, function: str = "sum", dtype: int = d.INT32, dims: tuple = (1,)):
@@ -160,13 +170,29 @@ def products_of(make) -> list:
 
 TWO, ONE = ("add", "sub", "mul", "maximum", "minimum"), ("neg", "abs", "relu")
 CURVES = ("sigmoid", "tanh", "exp", "gelu", "silu", "hardswish")
+VARIED = (
+    ("gelu", (("approximate", "tanh"),)),
+    ("clamp", (("low", 0.0), ("high", 6.0))),
+    ("clamp", (("low", -0.5),)),
+    ("clamp", (("high", 0.5),)),
+)
 
 
 def elementwises() -> list:
     cases = [elementwise(function=f, dtype=t) for f in TWO + ONE for t in ALL]
     cases += [elementwise(size, dtype=t) for size in SIZES for t in (d.INT8, d.BF16, d.FP32)]
     cases += [elementwise(16, f, t) for f in CURVES for t in FLOATS]
+    cases += [elementwise(16, f, t, more=more) for f, more in VARIED for t in FLOATS]
     return cases + [elementwise(other=other, dtype=t) for other in ((16,), (3, 1), (1,)) for t in (d.INT8, d.FP32)]
+
+
+def in_place() -> list:
+    """For a chip whose limits say so."""
+    cases = [elementwise(size, f, t, over="input") for size in SIZES for f in ("add", "relu") for t in (d.INT8, d.FP32)]
+    cases += [elementwise(16, f, t, over=over) for f in TWO for t in (d.INT8, *FLOATS) for over in ("input", "other")]
+    cases += [elementwise(16, f, t, over="input") for f in ("neg", *CURVES) for t in FLOATS]
+    cases += [elementwise(16, f, d.FP32, over="input", more=more) for f, more in VARIED]
+    return cases + [elementwise(other=other, dtype=d.FP32, over="input") for other in ((16,), (3, 1), (1,))]
 
 
 def norms() -> list:
