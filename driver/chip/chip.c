@@ -132,6 +132,7 @@ const presil_chip_ops *presil_chip_entry(void) {
                                         .subset = chip_subset,
                                         .names = chip_names,
                                         .load_refused = chip_load_refused,
-                                        .timing = chip_plan_timing};
+                                        .timing = chip_plan_timing,
+                                        .work = chip_plan_work};
     return &ops;
 }

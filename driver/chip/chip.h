@@ -4,6 +4,7 @@
  *   asked/        what is asked for: an operator, checked, as a problem/ in the normal form
  *   plan/         is it known? else a tiling is chosen; commands with what they read and write
  *   tiling/       how a problem is cut to fit, and a nest of loops that walks it, emitting operations
+ *   performance/  how long a list takes: a model of the engines, without data
  *   descriptors/  operations become descriptors with tokens; their timing, their proof
  *   registers/    a plan on the chip: ring, doorbell, interrupt, counters, why it waits
  * chip.c is the table of functions for the core, executor.c runs plans on the C twin.

@@ -80,6 +80,14 @@ static int timing(const presil_capture_launch *launch, presil_timing_add add, vo
     return device->chip_ops->timing(device->chip, device->capture.plan, add, context);
 }
 
+static int work(const presil_capture_launch *launch, const char *simulator, presil_work *out) {
+    const presil_device *device = launch->core;
+    return device->chip_ops->work
+               ? device->chip_ops->work(device->chip, device->capture.plan, simulator, out)
+               : presil_fail(PRESIL_EUNSUPPORTED, "the chip \"%s\" does not say what its cycles are made of",
+                             device->chip_ops->name);
+}
+
 /* ---- commands that stay */
 struct presil_kept_launch {
     presil_device *device;
@@ -164,7 +172,8 @@ void presil_capture_begin(presil_device *device, const work_item *item, const pr
                                         .scratch = device->run.scratch.base,
                                         .scratch_bytes = device->run.scratch.bytes,
                                         .keep = keep,
-                                        .timing = timing};
+                                        .timing = timing,
+                                        .work = work};
     const kept_op *op = item->tensors ? item->tensors->op : NULL;
     if (op && !(item->list && presil_kept_op_outdated(op))) {
         c->launch.asked = presil_kept_op_get(op);

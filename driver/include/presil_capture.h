@@ -74,6 +74,8 @@ struct presil_capture_launch {
     const presil_weights_desc *asked_weights;
     /* presil_chip_ops.timing. EUNSUPPORTED: its cycles may depend on data. NULL: it ran elsewhere. */
     int (*timing)(const presil_capture_launch *launch, presil_timing_add add, void *context);
+    /* presil_chip_ops.work. EUNSUPPORTED: it is not known. NULL: it ran elsewhere. */
+    int (*work)(const presil_capture_launch *launch, const char *simulator, presil_work *out);
 };
 
 /* As presil_capture_launch.describe, on any thread, until it is freed: before the device is closed. NULL may be freed.

@@ -216,6 +216,17 @@ typedef struct {
 /* Takes a piece of what a plan's cycles depend on: any thread, microseconds; it keeps no pointer. */
 typedef void (*presil_timing_add)(void *context, const void *bytes, size_t count);
 
+/* What a plan's cycles are made of, for estimates of launches that no simulator has run (docs/hybrid.md): launches of
+ * one `kind` differ in amounts alone. cycles: what the chip expects, of a model of its own; how far off that is, is
+ * learnt from launches that were simulated. amounts: of anything that may decide how far (commands, beats, rows),
+ * always the same ones in the same order. */
+enum { PRESIL_WORK_AMOUNTS = 8 };
+typedef struct {
+    uint32_t size, count; /* of amounts */
+    uint64_t kind, cycles;
+    uint64_t amounts[PRESIL_WORK_AMOUNTS];
+} presil_work;
+
 /* May be NULL: layout, pack, layout_free (together), supports, describe, why, counters, and everything from execute on.
  */
 typedef struct {
@@ -330,6 +341,10 @@ typedef struct {
      * cycles on the same chip, memory model and `signature`, wherever their operands lie and whatever is in them
      * (presil conform tests it). EUNSUPPORTED: not of this plan. NULL, or with limits.timing_needs_data: of none. */
     int (*timing)(const presil_chip *chip, const presil_plan *plan, presil_timing_add add, void *context);
+    /* simulator: as presil_transport_ops.timing gives it, which has the memory's parameters; never NULL. Called for
+     * launches that have never been simulated, on the way of an operator: it may take a part of what the simulator
+     * would. EUNSUPPORTED: not of this plan. NULL: of none, and no launch is estimated. */
+    int (*work)(const presil_chip *chip, const presil_plan *plan, const char *simulator, presil_work *out);
 } presil_chip_ops;
 
 /* The one symbol of a chip's library, libpresil_chip_<name>.so. It is looked for beside the simulator library of

@@ -43,8 +43,9 @@ SAME_MEANING = {
 CHIP = ROOT / "driver/chip"
 BELOW = {
     "asked": {"problem", "plan", "tiling", "descriptors"},
-    "plan": {"problem", "tiling", "descriptors"},
+    "plan": {"problem", "tiling", "performance", "descriptors"},
     "tiling": {"problem", "descriptors"},
+    "performance": {"descriptors"},
     "descriptors": set(),
     "problem": set(),
     "registers": {"problem", "plan", "tiling", "descriptors"},

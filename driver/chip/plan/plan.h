@@ -81,6 +81,8 @@ uint64_t chip_plan_signature(
     const presil_plan *plan); /* of the commands, DRAM addresses reduced to their offset in the page */
 /* All that its cycles depend on: as presil_chip_ops.timing. */
 int chip_plan_timing(const presil_chip *chip, const presil_plan *plan, presil_timing_add add, void *context);
+/* work.c: as presil_chip_ops.work. */
+int chip_plan_work(const presil_chip *chip, const presil_plan *plan, const char *simulator, presil_work *out);
 void chip_plan_free(presil_plan *plan);
 int chip_plan_info(const presil_plan *plan, presil_plan_info *out);
 int chip_plan_describe(const presil_plan *plan, presil_daddr address, char *text, size_t bytes);
