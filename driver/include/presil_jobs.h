@@ -23,7 +23,8 @@ enum presil_jobs_known {
     PRESIL_JOBS_NEVER = -1,  /* its cycles can't be known from others' */
     PRESIL_JOBS_UNKNOWN = 0, /* it runs; keep() is told if it was compared and equal */
     PRESIL_JOBS_KNOWN = 1,
-    PRESIL_JOBS_SAMPLED = 2, /* KNOWN, but it runs, and check() is told */
+    PRESIL_JOBS_SAMPLED = 2,   /* KNOWN, but it runs, and check() is told */
+    PRESIL_JOBS_ESTIMATED = 3, /* it doesn't run: *report's cycles are an estimate, and it says so */
 };
 typedef struct {
     uint32_t size, reserved0;
@@ -69,6 +70,7 @@ typedef struct {
     uint64_t left_ns;               /* about, until what is enqueued has ended; 0: nothing is, or not known yet */
     /* Of launches: known, and not run; known, and run all the same; not known, and run; whose cycles can't be known. */
     uint64_t known, sampled, unknown, never;
+    uint64_t estimated; /* not known, and not run */
 } presil_jobs_stats;
 
 /* That this process may use: its affinity, and the quota of its control groups, rounded up. At least 1. */

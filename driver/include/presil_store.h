@@ -53,7 +53,16 @@ typedef struct {
     uint64_t uses;        /* how often it was found, about */
     int64_t used;         /* when it was last, in seconds since 1970 */
     presil_store_timing timing;
+    presil_work work; /* what the chip said of it (presil_chip.h); cycles 0: nothing */
 } presil_store_row;
+
+/* Of a launch that is not in the store. */
+typedef struct {
+    uint32_t size, neighbours; /* launches that it is made of */
+    uint64_t cycles;
+    /* Of launches that are there, each estimated from the others: relative errors; 50 and 95 of 100 are smaller. */
+    double median_error, error;
+} presil_store_estimate;
 
 typedef struct {
     uint32_t size, schema;
@@ -80,6 +89,17 @@ PRESIL_CHECKED int presil_store_list(presil_store *store, int (*each)(void *cont
                                      void *context);
 /* Reads all of the file. *damaged: rows that are not what was written; EIO if the file itself is damaged. */
 PRESIL_CHECKED int presil_store_check(presil_store *store, uint64_t *damaged);
+/* What a launch of such work takes on the simulator `identity`, from those most like it that ran there. *found: 0 if
+ * there are too few, if it is much larger or smaller than all of them, or if estimates are far off there: a launch that
+ * has to be simulated. */
+PRESIL_CHECKED int presil_store_estimate_of(presil_store *store, const char *identity, const presil_work *work,
+                                            presil_store_estimate *out, int *found);
+/* Every launch with the estimate that it would get from the others (cycles 0: none), until `each` returns not 0; it may
+ * not call this store. */
+PRESIL_CHECKED int presil_store_leave_one_out(presil_store *store,
+                                              int (*each)(void *context, const presil_store_row *row,
+                                                          const presil_store_estimate *estimate),
+                                              void *context);
 /* *removed: rows. NULL is allowed. */
 PRESIL_CHECKED int presil_store_clear(presil_store *store, uint64_t *removed);
 /* Adds the rows of another file, which stays as it is. EMISMATCH: a launch has other numbers in it; nothing is added
@@ -101,6 +121,8 @@ typedef struct {
      * kept. May be NULL. */
     presil_store_warn_fn warn;
     void *warn_context;
+    uint32_t estimate; /* 1: a launch that is not known is estimated where that can be done, else it runs */
+    uint32_t reserved1;
 } presil_store_use;
 
 /* `out` uses the store, which stays open until the jobs are closed. One set of jobs a call; free it behind them. */

@@ -185,6 +185,7 @@ static void count_known(presil_jobs *jobs, int known) {
     case PRESIL_JOBS_KNOWN: s->known++; break;
     case PRESIL_JOBS_SAMPLED: s->sampled++; break;
     case PRESIL_JOBS_UNKNOWN: s->unknown++; break;
+    case PRESIL_JOBS_ESTIMATED: s->estimated++; break;
     default: s->never++;
     }
 }

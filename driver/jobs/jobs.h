@@ -91,7 +91,7 @@ void jobs_wake(presil_jobs *jobs);                   /* async-signal-safe */
 bool jobs_same_timing(const presil_jobs *jobs, const block_hello *hello);
 /* On the device's thread, with the job as jobs->making. */
 int job_look_up(presil_jobs *jobs, job *j, const presil_capture_launch *launch);
-/* Its report, of the executor, gets what is known. */
+/* Its report, of the executor, gets what is known, or estimated. */
 void job_take_known(job *j);
 /* A job that has ended, when it is its turn: what is new is kept, what was sampled is compared. Without the lock. */
 void job_settle_timing(presil_jobs *jobs, job *j);

@@ -82,12 +82,15 @@ void job_take_known(job *j) {
     r->descriptors = b->descriptors;
     memcpy(r->stalls, b->stalls, sizeof r->stalls);
     memcpy(r->counters, b->counters, sizeof r->counters);
+    r->estimated = b->estimated, r->cycles_error = b->cycles_error;
 }
 
 void job_settle_timing(presil_jobs *jobs, job *j) {
     const presil_jobs_timings *t = &jobs->timings;
     presil_report *r = &j->report;
-    if (r->status || r->verified != 1 || j->known == PRESIL_JOBS_NEVER || j->known == PRESIL_JOBS_KNOWN) return;
+    if (r->status || r->verified != 1 || j->known == PRESIL_JOBS_NEVER || j->known == PRESIL_JOBS_KNOWN ||
+        j->known == PRESIL_JOBS_ESTIMATED)
+        return;
     if (j->known == PRESIL_JOBS_UNKNOWN) {
         t->keep(t->context, jobs->hello.timing, j->key, r);
         return;

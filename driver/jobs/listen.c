@@ -106,7 +106,8 @@ static int on_begin(void *context, const presil_capture_launch *launch, const pr
     (void)pthread_mutex_lock(&jobs->lock);
     jobs->making = j;
     (void)pthread_mutex_unlock(&jobs->lock);
-    if (j && job_look_up(jobs, j, launch) == PRESIL_JOBS_KNOWN) {
+    const int known = j ? job_look_up(jobs, j, launch) : PRESIL_JOBS_NEVER;
+    if (known == PRESIL_JOBS_KNOWN || known == PRESIL_JOBS_ESTIMATED) {
         j->state = JOB_ENDED; /* nobody will run it */
         return 1;
     }

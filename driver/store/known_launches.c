@@ -1,19 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The store as presil_jobs_timings: keys, the sample, and what a difference means. */
 #define XXH_INLINE_ALL
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 #include "timing_store.h"
 
+enum { ASKED = 512 };
 typedef struct {
     presil_store *store;
     uint64_t seed, found; /* found: launches so far */
     double sample;
     presil_store_warn_fn warn;
     void *warn_context;
-    bool warned;
+    bool warned, estimate;
+    pthread_mutex_t lock; /* of `asked` */
+    struct {
+        uint8_t key[PRESIL_STORE_KEY_BYTES];
+        presil_work work;
+    } asked[ASKED]; /* what the chip said of launches that run now, by key */
 } known;
 
 /* What goes wrong with the file costs time, and no result: it is told once. */
@@ -63,6 +70,45 @@ static bool is_sampled(known *k) {
     return (double)(XXH3_64bits_withSeed(&n, sizeof n, k->seed) >> 11) * 0x1p-53 < k->sample;
 }
 
+/* ---- what is not known */
+static size_t place_of(const uint8_t *key) { return (key[0] | (size_t)key[1] << 8) % ASKED; }
+
+/* Its cycles are 0: nobody asked, or another launch came to its place. */
+static presil_work work_asked(known *k, const uint8_t *key) {
+    presil_work w = {.size = sizeof w};
+    const size_t at = place_of(key);
+    (void)pthread_mutex_lock(&k->lock);
+    if (memcmp(k->asked[at].key, key, PRESIL_STORE_KEY_BYTES) == 0) w = k->asked[at].work;
+    (void)pthread_mutex_unlock(&k->lock);
+    return w;
+}
+
+static presil_work ask_work(known *k, const char *timing, const presil_capture_launch *launch, const uint8_t *key) {
+    presil_work w = work_asked(k, key);
+    if (w.cycles || !launch->work || launch->work(launch, timing, &w)) return w;
+    const size_t at = place_of(key);
+    (void)pthread_mutex_lock(&k->lock);
+    memcpy(k->asked[at].key, key, PRESIL_STORE_KEY_BYTES);
+    k->asked[at].work = w;
+    (void)pthread_mutex_unlock(&k->lock);
+    return w;
+}
+
+static int unknown(known *k, const char *timing, const presil_capture_launch *launch, const uint8_t *key,
+                   presil_report *report) {
+    const presil_work w = ask_work(k, timing, launch, key);
+    presil_store_estimate e = {.size = sizeof e};
+    int found = 0;
+    if (!k->estimate || !w.cycles) return PRESIL_JOBS_UNKNOWN;
+    if (presil_store_estimate_of(k->store, timing, &w, &e, &found)) warn(k);
+    if (!found) return PRESIL_JOBS_UNKNOWN;
+    const presil_store_timing nothing = {.segments = launch->segments, .cycles = e.cycles};
+    presil_store_give(&nothing, report);
+    report->estimated = 1;
+    report->cycles_error = e.error;
+    return PRESIL_JOBS_ESTIMATED;
+}
+
 static int find(void *context, const char *timing, const presil_capture_launch *launch, uint8_t key[PRESIL_JOBS_KEY],
                 presil_report *report) {
     known *k = context;
@@ -73,7 +119,7 @@ static int find(void *context, const char *timing, const presil_capture_launch *
         warn(k);
         found = 0;
     }
-    if (!found) return PRESIL_JOBS_UNKNOWN;
+    if (!found) return unknown(k, timing, launch, key, report);
     presil_store_give(&t, report);
     return is_sampled(k) ? PRESIL_JOBS_SAMPLED : PRESIL_JOBS_KNOWN;
 }
@@ -82,6 +128,7 @@ static void keep(void *context, const char *timing, const uint8_t key[PRESIL_JOB
     known *k = context;
     presil_store_row row = {.size = sizeof row, .label = report->label, .identity = timing};
     memcpy(row.key, key, sizeof row.key);
+    row.work = work_asked(k, key);
     presil_store_take(&row.timing, report);
     if (presil_store_put(k->store, &row)) warn(k);
 }
@@ -119,22 +166,25 @@ static int check(void *context, const uint8_t key[PRESIL_JOBS_KEY], const presil
 
 /* ---- the table */
 int presil_store_timings(presil_store *store, const presil_store_use *use, presil_jobs_timings *out) {
-    if (!store || !use || use->size < sizeof *use || !out || !(use->sample >= 0 && use->sample <= 1))
+    if (!store || !use || use->size < offsetof(presil_store_use, estimate) || !out ||
+        !(use->sample >= 0 && use->sample <= 1))
         return store_fail(PRESIL_EINVAL, "presil_store_timings: a store, `use` with its size and a sample of 0 to 1, "
                                          "and `out` expected");
-    known *k = malloc(sizeof *k);
+    known *k = calloc(1, sizeof *k);
     if (!k) return store_fail(PRESIL_EHOSTMEM, "no host memory");
-    *k = (known){.store = store,
-                 .seed = use->sample_seed,
-                 .sample = use->sample,
-                 .warn = use->warn,
-                 .warn_context = use->warn_context};
+    k->store = store;
+    k->seed = use->sample_seed, k->sample = use->sample;
+    k->warn = use->warn, k->warn_context = use->warn_context;
+    k->estimate = use->size >= offsetof(presil_store_use, reserved1) && use->estimate;
+    (void)pthread_mutex_init(&k->lock, NULL);
     *out = (presil_jobs_timings){.size = sizeof *out, .context = k, .find = find, .keep = keep, .check = check};
     return PRESIL_OK;
 }
 
 void presil_store_timings_free(presil_jobs_timings *timings) {
     if (!timings) return;
-    free(timings->context);
+    known *k = timings->context;
+    if (k) (void)pthread_mutex_destroy(&k->lock);
+    free(k);
     *timings = (presil_jobs_timings){0};
 }

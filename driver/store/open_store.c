@@ -108,6 +108,24 @@ static const char schema[] =
     "CREATE TABLE total (name TEXT PRIMARY KEY, value INTEGER NOT NULL);"
     "INSERT INTO total VALUES ('evicted', 0);";
 
+/* What the chip said of launches (presil_work): a table beside, so that older releases go on with the file. */
+static const char work_table[] =
+    "CREATE TABLE IF NOT EXISTS work (key BLOB PRIMARY KEY, work BLOB NOT NULL, hash INTEGER NOT NULL) WITHOUT ROWID;"
+    "CREATE TRIGGER IF NOT EXISTS work_goes_too AFTER DELETE ON launch BEGIN DELETE FROM work WHERE key = old.key; END";
+
+static int find_work(presil_store *store) {
+    int64_t tables = 0;
+    int status =
+        store_number(store, "SELECT count(*) FROM sqlite_schema WHERE name IN ('work', 'work_goes_too')", &tables);
+    if (!status && tables < 2 && !store->read_only) {
+        status = store_begin(store);
+        if (!status) status = store_end(store, store_run(store, work_table));
+        tables = 2;
+    }
+    store->has_work = tables == 2;
+    return status;
+}
+
 /* Two processes may do so at once: the second finds it done. */
 static int make_tables(presil_store *store) {
     int64_t tables = 0;
@@ -166,6 +184,7 @@ static int set_up(presil_store *store, const presil_store_options *o) {
     }
     if (!status) status = open_file(store, o->flags);
     if (!status) status = check_version(store);
+    if (!status) status = find_work(store);
     /* What a crash of the host takes with it is simulated again. */
     if (!status && !store->read_only) status = store_run(store, "PRAGMA synchronous = NORMAL");
     if (!status && !store->read_only) status = store_bound(store);
@@ -199,8 +218,10 @@ void presil_store_close(presil_store *store) {
     (void)sqlite3_finalize(store->put);
     (void)sqlite3_finalize(store->touch);
     (void)sqlite3_finalize(store->name);
+    (void)sqlite3_finalize(store->work);
     (void)sqlite3_close(store->db);
     (void)pthread_mutex_destroy(&store->lock);
+    store_samples_free(store->samples);
     free(store->path);
     free(store);
 }

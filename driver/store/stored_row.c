@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A row: the numbers of a report as bytes, found and put. */
 #define XXH_INLINE_ALL
+#include <stddef.h>
 #include <string.h>
 #include <xxhash.h>
 #include "timing_store.h"
@@ -66,6 +67,31 @@ int64_t store_hash(const uint8_t *key, int64_t cycles, const uint8_t *bytes, siz
     return (int64_t)XXH3_64bits_digest(&state);
 }
 
+/* ---- work: kind, cycles, count, amounts */
+static size_t encode_work(const presil_work *w, uint8_t out[WORK_BYTES]) {
+    size_t at = put_number(out, w->kind);
+    at += put_number(out + at, w->cycles);
+    at += put_number(out + at, w->count);
+    for (size_t i = 0; i < w->count; i++) at += put_number(out + at, w->amounts[i]);
+    return at;
+}
+
+/* Its cycles are 0 if it is not what was written. */
+static void read_work(sqlite3_stmt *row, const uint8_t *key, presil_work *out) {
+    const uint8_t *bytes = sqlite3_column_blob(row, 8);
+    const size_t size = (size_t)sqlite3_column_bytes(row, 8);
+    presil_work w = {.size = sizeof w};
+    uint64_t count = 0;
+    size_t at = 0;
+    *out = w;
+    if (!bytes || store_hash(key, 0, bytes, size) != sqlite3_column_int64(row, 9)) return;
+    bool good = take_number(bytes, size, &at, &w.kind) && take_number(bytes, size, &at, &w.cycles) &&
+                take_number(bytes, size, &at, &count) && count <= PRESIL_WORK_AMOUNTS;
+    w.count = (uint32_t)count;
+    for (size_t i = 0; i < count && good; i++) good = take_number(bytes, size, &at, &w.amounts[i]);
+    if (good && at == size) *out = w;
+}
+
 /* ---- rows */
 bool store_read_row(sqlite3_stmt *row, presil_store_row *out) {
     const void *key = sqlite3_column_blob(row, 0), *timing = sqlite3_column_blob(row, 4);
@@ -80,6 +106,7 @@ bool store_read_row(sqlite3_stmt *row, presil_store_row *out) {
                               .timing = {.size = sizeof out->timing, .cycles = (uint64_t)cycles}};
     if (!key || !timing || sqlite3_column_bytes(row, 0) != PRESIL_STORE_KEY_BYTES) return false;
     memcpy(out->key, key, sizeof out->key);
+    read_work(row, out->key, &out->work);
     return store_hash(out->key, cycles, timing, count) == sqlite3_column_int64(row, 5) &&
            store_decode(timing, count, &out->timing);
 }
@@ -108,8 +135,10 @@ static int touch(presil_store *store, const uint8_t *key) {
 }
 
 int store_select(presil_store *store, const uint8_t *key, presil_store_timing *out, bool *found) {
-    int status = store_prepare(store, &store->find,
-                               "SELECT key, '', label, cycles, timing, hash, used, uses FROM launch WHERE key = ?1");
+    int status =
+        store_prepare(store, &store->find,
+                      "SELECT key, '', label, cycles, timing, hash, used, uses, NULL, 0 FROM launch WHERE key = "
+                      "?1");
     *found = false;
     if (status) return status;
     (void)sqlite3_bind_blob(store->find, 1, key, PRESIL_STORE_KEY_BYTES, SQLITE_STATIC);
@@ -150,6 +179,20 @@ static int name_identity(presil_store *store, const char *text) {
     return status;
 }
 
+static int insert_work(presil_store *store, const presil_store_row *row) {
+    uint8_t bytes[WORK_BYTES];
+    if (!row->work.cycles || row->work.count > PRESIL_WORK_AMOUNTS) return PRESIL_OK;
+    const size_t count = encode_work(&row->work, bytes);
+    int status = store_prepare(store, &store->work, "INSERT OR REPLACE INTO work VALUES (?1, ?2, ?3)");
+    if (status) return status;
+    (void)sqlite3_bind_blob(store->work, 1, row->key, PRESIL_STORE_KEY_BYTES, SQLITE_STATIC);
+    (void)sqlite3_bind_blob(store->work, 2, bytes, (int)count, SQLITE_STATIC);
+    (void)sqlite3_bind_int64(store->work, 3, store_hash(row->key, 0, bytes, count));
+    if (sqlite3_step(store->work) != SQLITE_DONE) status = store_sqlite_fail(store->path, store->db, "writing");
+    (void)sqlite3_reset(store->work);
+    return status;
+}
+
 int store_insert(presil_store *store, const presil_store_row *row, int64_t when) {
     uint8_t bytes[TIMING_BYTES];
     const size_t count = store_encode(&row->timing, bytes);
@@ -169,15 +212,19 @@ int store_insert(presil_store *store, const presil_store_row *row, int64_t when)
     (void)sqlite3_bind_int64(store->put, 7, when);
     if (sqlite3_step(store->put) != SQLITE_DONE) status = store_sqlite_fail(store->path, store->db, "writing");
     (void)sqlite3_reset(store->put);
-    return status;
+    store->put_since++;
+    return status ? status : insert_work(store, row);
 }
 
 int presil_store_put(presil_store *store, const presil_store_row *row) {
-    if (!store || !row || row->size < sizeof *row || !row->identity || !*row->identity)
+    enum { OLDER = offsetof(presil_store_row, work) };
+    if (!store || !row || row->size < OLDER || !row->identity || !*row->identity)
         return store_fail(PRESIL_EINVAL, "presil_store_put: a store, and a row with its size and identity expected");
     (void)pthread_mutex_lock(&store->lock);
+    presil_store_row own = {0};
+    memcpy(&own, row, row->size < sizeof own ? row->size : sizeof own);
     int status = store_begin(store);
-    if (!status) status = store_end(store, store_insert(store, row, store_now()));
+    if (!status) status = store_end(store, store_insert(store, &own, store_now()));
     if (!status) status = store_bound(store);
     (void)pthread_mutex_unlock(&store->lock);
     return status;

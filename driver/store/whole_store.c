@@ -32,14 +32,14 @@ int presil_store_get_info(presil_store *store, presil_store_info *out) {
     return status;
 }
 
-/* `each` gets every row, and whether it is what was written. */
-static int walk(presil_store *store, int (*each)(void *context, const presil_store_row *row, bool good),
-                void *context) {
+int store_walk(presil_store *store, int (*each)(void *context, const presil_store_row *row, bool good), void *context) {
     sqlite3_stmt *rows = NULL;
-    if (sqlite3_prepare_v2(store->db,
-                           "SELECT key, text, label, cycles, timing, hash, used, uses FROM launch JOIN identity ON "
-                           "identity = id ORDER BY used DESC, key",
-                           -1, &rows, NULL))
+    const char *sql =
+        store->has_work ? "SELECT l.key, text, label, cycles, timing, l.hash, used, uses, w.work, w.hash FROM launch l "
+                          "JOIN identity ON identity = id LEFT JOIN work w ON w.key = l.key ORDER BY used DESC, l.key"
+                        : "SELECT key, text, label, cycles, timing, hash, used, uses, NULL, 0 FROM launch JOIN "
+                          "identity ON identity = id ORDER BY used DESC, key";
+    if (sqlite3_prepare_v2(store->db, sql, -1, &rows, NULL))
         return store_sqlite_fail(store->path, store->db, "reading");
     int code, done = 0;
     while (!done && (code = sqlite3_step(rows)) == SQLITE_ROW) {
@@ -66,7 +66,7 @@ int presil_store_list(presil_store *store, int (*each)(void *context, const pres
     listing l = {each, context};
     (void)pthread_mutex_lock(&store->lock);
     int status = store_flush_uses(store);
-    if (!status) status = walk(store, list_one, &l);
+    if (!status) status = store_walk(store, list_one, &l);
     (void)pthread_mutex_unlock(&store->lock);
     return status;
 }
@@ -95,7 +95,7 @@ int presil_store_check(presil_store *store, uint64_t *damaged) {
     uint64_t bad = 0;
     (void)pthread_mutex_lock(&store->lock);
     int status = whole_file(store);
-    if (!status) status = walk(store, count_bad, &bad);
+    if (!status) status = store_walk(store, count_bad, &bad);
     (void)pthread_mutex_unlock(&store->lock);
     if (!status) *damaged = bad;
     return status;
@@ -106,6 +106,8 @@ int presil_store_clear(presil_store *store, uint64_t *removed) {
     int64_t rows = 0;
     (void)pthread_mutex_lock(&store->lock);
     store->touched_count = 0;
+    store_samples_free(store->samples);
+    store->samples = NULL;
     int status = store_begin(store);
     if (!status) {
         status = store_number(store, "SELECT count(*) FROM launch", &rows);
@@ -155,7 +157,7 @@ int presil_store_merge(presil_store *store, const char *path, uint64_t *added) {
     (void)pthread_mutex_lock(&store->lock);
     status = store_begin(store);
     if (!status) {
-        status = walk(other, merge_one, &m);
+        status = store_walk(other, merge_one, &m);
         status = store_end(store, status ? status : m.status);
     }
     if (!status) status = store_bound(store);

@@ -17,6 +17,9 @@ static const char usage[] =
     "\n"
     "  info             where it is, how many launches it has, how large it is and may become\n"
     "  list             each launch: cycles, how often it was found, last use, label, key; the last used first\n"
+    "  estimates        each launch with the cycles that it would be estimated at if it were not there "
+    "(docs/hybrid.md),\n"
+    "                   and how far off that is: of each simulator the median, and what 95 of 100 are nearer than\n"
     "  verify           reads all of it: damage of the file or of a row is exit status 1\n"
     "  clear            removes every launch\n"
     "  merge FILE...    adds the launches of other stores, such as another machine's; a launch that has other numbers\n"
@@ -120,6 +123,81 @@ static int list(presil_store *store, const arguments *a) {
     return status ? failed(status) : 0;
 }
 
+/* ---- estimates */
+enum { SIMULATORS = 64 };
+typedef struct {
+    bool json, begun;
+    struct {
+        char *identity;
+        uint64_t launches, estimated;
+        double median, error;
+    } of[SIMULATORS];
+    size_t count; /* of simulators; what is behind SIMULATORS is listed, and not summed up */
+} estimating;
+
+static void sum_up(estimating *s, const presil_store_row *row, const presil_store_estimate *e) {
+    size_t k = 0;
+    while (k < s->count && strcmp(s->of[k].identity, row->identity) != 0) k++;
+    if (k == SIMULATORS) return;
+    if (k == s->count && !(s->of[s->count++].identity = strdup(row->identity))) exit(EXIT_UNUSABLE);
+    s->of[k].launches++;
+    s->of[k].estimated += e->cycles != 0;
+    s->of[k].median = e->median_error, s->of[k].error = e->error;
+}
+
+static int estimate_one(void *context, const presil_store_row *row, const presil_store_estimate *e) {
+    estimating *s = context;
+    const double off = 100 * ((double)e->cycles / (double)row->timing.cycles - 1);
+    sum_up(s, row, e);
+    if (s->json) {
+        (void)printf("%s{\"cycles\": %" PRIu64 ", \"estimate\": ", s->begun ? ",\n " : "", row->timing.cycles);
+        (void)(e->cycles ? printf("%" PRIu64 ", \"label\": ", e->cycles) : fputs("null, \"label\": ", stdout));
+        json_text(row->label);
+        (void)putchar('}');
+    } else {
+        if (!s->begun) (void)printf("%12s %12s %9s  %s\n", "cycles", "estimate", "off", "launch");
+        (void)printf("%12" PRIu64 " ", row->timing.cycles);
+        if (e->cycles)
+            (void)printf("%12" PRIu64 " %7.2f %%  ", e->cycles, off);
+        else
+            (void)printf("%12s %9s  ", "none", "");
+        (void)printf("%.60s\n", row->label);
+    }
+    s->begun = true;
+    return 0;
+}
+
+static void tell_simulator(const estimating *s, size_t k) {
+    const uint64_t launches = s->of[k].launches, estimated = s->of[k].estimated;
+    if (s->json) {
+        (void)fputs(k ? ", {\"identity\": " : "{\"identity\": ", stdout);
+        json_text(s->of[k].identity);
+        (void)printf(", \"launches\": %" PRIu64 ", \"estimated\": %" PRIu64
+                     ", \"median_error\": %.6f, \"error\": %.6f}",
+                     launches, estimated, s->of[k].median, s->of[k].error);
+        return;
+    }
+    (void)printf("%" PRIu64 " launches of %.60s...: ", launches, s->of[k].identity);
+    if (estimated)
+        (void)printf("estimates, each from the others: median %.2f %%, 95 of 100 nearer than %.2f %%\n",
+                     100 * s->of[k].median, 100 * s->of[k].error);
+    else
+        (void)puts("no estimates: too few, the chip says nothing of them, or they are far off");
+}
+
+static int estimates(presil_store *store, const arguments *a) {
+    estimating s = {.json = a->json};
+    if (a->json) (void)fputs("{\"launches\": [", stdout);
+    const int status = presil_store_leave_one_out(store, estimate_one, &s);
+    if (a->json) (void)fputs("],\n \"simulators\": [", stdout);
+    for (size_t k = 0; k < s.count; k++) {
+        tell_simulator(&s, k);
+        free(s.of[k].identity);
+    }
+    if (a->json) (void)puts("]}");
+    return status ? failed(status) : 0;
+}
+
 static int verify(presil_store *store, const arguments *a) {
     uint64_t damaged = 0;
     const int status = presil_store_check(store, &damaged);
@@ -188,12 +266,11 @@ static const struct {
     int (*run)(presil_store *, const arguments *);
     uint32_t flags;
     size_t least, most; /* files */
-} commands[] = {{"info", info, PRESIL_STORE_MUST_EXIST, 0, 0},
-                {"list", list, PRESIL_STORE_READ_ONLY, 0, 0},
-                {"verify", verify, PRESIL_STORE_READ_ONLY, 0, 0},
-                {"clear", clear, PRESIL_STORE_MUST_EXIST, 0, 0},
-                {"merge", merge, 0, 1, SIZE_MAX},
-                {"export", export_to, PRESIL_STORE_READ_ONLY, 1, 1}};
+} commands[] = {
+    {"info", info, PRESIL_STORE_MUST_EXIST, 0, 0},          {"list", list, PRESIL_STORE_READ_ONLY, 0, 0},
+    {"estimates", estimates, PRESIL_STORE_READ_ONLY, 0, 0}, {"verify", verify, PRESIL_STORE_READ_ONLY, 0, 0},
+    {"clear", clear, PRESIL_STORE_MUST_EXIST, 0, 0},        {"merge", merge, 0, 1, SIZE_MAX},
+    {"export", export_to, PRESIL_STORE_READ_ONLY, 1, 1}};
 
 static int run(const arguments *a) {
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
