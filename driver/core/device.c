@@ -81,16 +81,23 @@ static int is_name(const char *text, size_t bytes) {
            strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == n && *text != '.';
 }
 
+/* `wanted`, or what the variable says; 0: neither. */
+static int choose_cycles(const char *variable, uint64_t wanted, uint64_t *out) {
+    const char *text = getenv(variable);
+    *out = wanted;
+    if (wanted || !text || !*text) return PRESIL_OK;
+    char *end = NULL;
+    errno = 0;
+    *out = strtoull(text, &end, 0);
+    return errno || *end || *text == '-' || !*out
+               ? presil_fail(PRESIL_EINVAL, "%s=%s is no number of cycles (such as 200000)", variable, text)
+               : PRESIL_OK;
+}
+
 /* Beyond 2^40 cycles it makes no difference, and no sum of them overflows. */
 static int choose_watchdog(presil_device *device, uint64_t wanted) {
-    const char *text = getenv("PRESIL_WATCHDOG");
-    if (!wanted && text && *text) {
-        char *end = NULL;
-        errno = 0;
-        wanted = strtoull(text, &end, 0);
-        if (errno || *end || *text == '-' || !wanted)
-            return presil_fail(PRESIL_EINVAL, "PRESIL_WATCHDOG=%s is no number of cycles (such as 200000)", text);
-    }
+    const int status = choose_cycles("PRESIL_WATCHDOG", wanted, &wanted);
+    if (status) return status;
     if (!wanted) wanted = DEFAULT_HANG_CYCLES;
     device->hang_cycles = wanted < MOST_HANG_CYCLES ? wanted : MOST_HANG_CYCLES;
     return PRESIL_OK;
@@ -131,6 +138,7 @@ static int read_options(presil_device *device, const presil_device_options *o) {
     atomic_init(&device->mode, (int)o->mode);
     device->seed = o->seed;
     if (!status) status = choose_watchdog(device, o->hang_cycles);
+    if (!status) status = choose_cycles("PRESIL_TIMEOUT_CYCLES", 0, &device->most_cycles);
     if (!status) status = choose_patience(device, o->hang_ns);
     atomic_init(&device->twin.threads, o->twin_threads ? o->twin_threads : 1);
     device->memory.no_map = o->no_map != 0;
@@ -325,6 +333,15 @@ int presil_device_set_watchdog(presil_device *device, uint64_t cycles) {
     int status = entered ? entered : presil_exclusive_begin(device);
     if (status) return status;
     status = choose_watchdog(device, cycles);
+    presil_exclusive_end(device);
+    return status;
+}
+
+int presil_device_set_timeout(presil_device *device, uint64_t cycles) {
+    const int entered = presil_enter(device);
+    int status = entered ? entered : presil_exclusive_begin(device);
+    if (status) return status;
+    status = choose_cycles("PRESIL_TIMEOUT_CYCLES", cycles, &device->most_cycles);
     presil_exclusive_end(device);
     return status;
 }

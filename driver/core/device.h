@@ -41,6 +41,7 @@ struct presil_device {
     char transport_spec[160]; /* "inproc", or the kind and its options: "socket:..." (choose_transport.c) */
     char *library_path, *chip_path, *memory_model;
     uint64_t seed, hang_cycles, hang_ns; /* hang_ns: where the transport has no clock */
+    uint64_t most_cycles;                /* of a launch; 0: any number */
 
     /* chip and transport */
     const presil_chip_ops *chip_ops; /* chip_table */

@@ -43,7 +43,7 @@ static void on_progress(void *context, uint64_t cycles) {
     launch->progress(launch->progress_context, launch->info->label, launch->number, launch->cycles + cycles);
 }
 
-static void remember_hang(const rtl_launch *launch) {
+static void remember_hang(const rtl_launch *launch, bool timed_out) {
     presil_device *device = launch->device;
     presil_waiting rows[MOST_WAITING];
     uint32_t count = 0;
@@ -54,18 +54,38 @@ static void remember_hang(const rtl_launch *launch) {
     (void)pthread_mutex_lock(&device->reports.lock);
     device->reports.hang_rows = count < MOST_WAITING ? count : MOST_WAITING;
     memcpy(device->reports.hang, rows, device->reports.hang_rows * sizeof *rows);
-    device->reports.hang_verdict = verdict;
+    device->reports.hang_verdict = timed_out ? PRESIL_TIMED_OUT : verdict;
     (void)pthread_mutex_unlock(&device->reports.lock);
 }
 
-static int stuck(rtl_launch *launch, const char *what) {
+static int end_stuck(rtl_launch *launch, const char *what, bool timed_out) {
     char why[ERROR_TEXT / 2] = "";
     presil_device *device = launch->device;
     device->link.done_count = 0;
     if (device->chip_ops->why) (void)device->chip_ops->why(device->chip, &device->link, launch->plan, why, sizeof why);
-    remember_hang(launch);
+    remember_hang(launch, timed_out);
     launch->told = true;
     return presil_fail(PRESIL_EHUNG, "%s: %s", what, *why ? why : "the chip does not say what it waits for");
+}
+
+static int stuck(rtl_launch *launch, const char *what) { return end_stuck(launch, what, false); }
+
+static bool is_clocked(const presil_device *device) { return device->transport.capabilities & PRESIL_CAP_CLOCKED; }
+
+/* UINT64_MAX: there is no time-out. */
+static uint64_t cycles_left(const rtl_launch *launch) {
+    const uint64_t most = launch->device->most_cycles;
+    if (!most || !is_clocked(launch->device)) return UINT64_MAX;
+    return most > launch->cycles ? most - launch->cycles : 0;
+}
+
+/* A chip that moves something for ever is never silent. */
+static int look_at_timeout(rtl_launch *launch) {
+    if (cycles_left(launch)) return PRESIL_OK;
+    char text[160];
+    (void)snprintf(text, sizeof text, "time-out: not done after %llu cycles, at most %llu expected",
+                   (unsigned long long)launch->cycles, (unsigned long long)launch->device->most_cycles);
+    return end_stuck(launch, text, true);
 }
 
 static int chip_error(const rtl_launch *launch, const presil_service *service) {
@@ -91,12 +111,19 @@ static int look_again(rtl_launch *launch, uint64_t waited) {
     (void)snprintf(text, sizeof text, "no progress for %llu cycles", (unsigned long long)device->hang_cycles);
     if (!device->chip_ops->progress || device->chip_ops->progress(device->chip, &device->link, &before))
         return stuck(launch, text);
-    presil_wait w = {.size = sizeof w, .deadline_cycles = LOOK_CYCLES, .cancel = &device->queue.cancel_flag};
+    const uint64_t left = cycles_left(launch);
+    presil_wait w = {.size = sizeof w,
+                     .deadline_cycles = left > LOOK_CYCLES ? LOOK_CYCLES
+                                        : left             ? left
+                                                           : 1,
+                     .cancel = &device->queue.cancel_flag};
     const int error = device->link.ops->wait(device->link.handle, &w);
     if (error) return presil_transport_failed(&device->link, "the simulator stopped", error);
     launch->cycles += w.cycles;
     launch->silent += w.cycles;
     if (w.reason == PRESIL_WAIT_IRQ || w.reason == PRESIL_WAIT_CANCELLED) return PRESIL_OK;
+    const int late = look_at_timeout(launch);
+    if (late) return late;
     if (device->chip_ops->progress(device->chip, &device->link, &after) || after == before) return stuck(launch, text);
     if (!estimate || launch->silent <= limit) return PRESIL_OK;
     (void)snprintf(
@@ -105,8 +132,6 @@ static int look_again(rtl_launch *launch, uint64_t waited) {
         (unsigned long long)launch->silent, PATIENCE);
     return stuck(launch, text);
 }
-
-static bool is_clocked(const presil_device *device) { return device->transport.capabilities & PRESIL_CAP_CLOCKED; }
 
 /* A chip that has done nothing between two looks, half the watchdog apart, hangs; one that can't tell has it all. */
 static int look_by_wall_clock(rtl_launch *launch) {
@@ -134,6 +159,8 @@ static void set_deadline(const rtl_launch *launch, presil_wait *w) {
         const uint64_t interval = FIRST_POLL_CYCLES + launch->cycles / 4;
         w->deadline_cycles = interval < 2 * device->hang_cycles ? interval : 2 * device->hang_cycles;
     }
+    const uint64_t left = cycles_left(launch);
+    if (left != UINT64_MAX && (!w->deadline_cycles || left < w->deadline_cycles)) w->deadline_cycles = left ? left : 1;
 }
 
 /* The wait, and what the chip asks for behind every interrupt if that spares journeys. */
@@ -206,7 +233,7 @@ static int wait_done(rtl_launch *launch) {
         const int result = ask(launch, &over);
         if (result < 0 || over) return result;
         spurious = w.reason == PRESIL_WAIT_IRQ && result == PRESIL_SERVICE_BUSY ? spurious + 1 : 0;
-        const int hung = is_clocked(device) ? PRESIL_OK : look_by_wall_clock(launch);
+        const int hung = is_clocked(device) ? look_at_timeout(launch) : look_by_wall_clock(launch);
         if (hung) return hung;
     }
     return stuck(launch, "the interrupt stays on, but the chip says that it is busy");

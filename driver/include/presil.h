@@ -180,6 +180,9 @@ PRESIL_CHECKED int presil_device_set_twin_threads(
 /* A launch ends with EHUNG when the bus was silent for so many cycles and no engine of the chip worked meanwhile (or
  * the silence lasts more than 4 times what the whole launch should take). 0: PRESIL_WATCHDOG, or 200000. */
 PRESIL_CHECKED int presil_device_set_watchdog(presil_device *device, uint64_t cycles);
+/* Where the transport has a clock, a launch ends with EHUNG when it is not done after so many cycles, whatever it does:
+ * a chip that moves something for ever is never silent. 0: PRESIL_TIMEOUT_CYCLES, or never. */
+PRESIL_CHECKED int presil_device_set_timeout(presil_device *device, uint64_t cycles);
 /* One line of a launch that didn't end: an engine of the chip, or who serves them (commands, memory). */
 typedef struct {
     char who[16];        /* the chip's name of it */
@@ -192,8 +195,9 @@ typedef struct {
 } presil_waiting;
 /* In a circle of rows that wait for each other; waits for what nobody gives; works, and doesn't wait. */
 enum presil_waits_flag { PRESIL_WAITS_CIRCLE = 1, PRESIL_WAITS_FOREVER = 2, PRESIL_WAITS_WORKS = 4 };
-/* The chip can't tell; it will never end; it would end, but later than the watchdog allows. */
-enum presil_hang_verdict { PRESIL_HUNG_OR_SLOW = 0, PRESIL_HUNG = 1, PRESIL_SLOW = 2 };
+/* The chip can't tell; it will never end; it would end, but later than the watchdog allows; whatever it is, it has
+ * taken the cycles of presil_device_set_timeout(). */
+enum presil_hang_verdict { PRESIL_HUNG_OR_SLOW = 0, PRESIL_HUNG = 1, PRESIL_SLOW = 2, PRESIL_TIMED_OUT = 3 };
 /* The device's last EHUNG, as the chip was found: at most `most` rows, *count: how many there are, 0: there was none,
  * or the chip doesn't say. rows may be NULL if `most` is 0. The error text says the same in words. */
 PRESIL_CHECKED int presil_device_last_hang(presil_device *device, presil_waiting *rows, uint32_t most, uint32_t *count,

@@ -126,6 +126,17 @@ static int arm_drawn(const replay *r, const char *unused) {
     return arm(r, i->what);
 }
 
+/* What the fault came to, and the launch behind it. */
+static int look_behind(replay *r, uint64_t place, const replayed *hit, replayed *out, injection *found) {
+    tell(r->before, hit, found);
+    int status = arm(r, NULL);
+    if (!status) status = replay_launch(r, place, out);
+    if (status || r->timed_out) return status;
+    status = heal(r, place, r->before, out, found);
+    if (!status) out->outcome = judge(r->a, r->before, out, found);
+    return status;
+}
+
 int replay_injected(replay *r, uint64_t place, replayed *out) {
     replayed *hit = malloc(sizeof *hit), *before = malloc(sizeof *before);
     injection found = {0};
@@ -137,12 +148,10 @@ int replay_injected(replay *r, uint64_t place, replayed *out) {
         r->before = before;
         status = replay_armed(r, place, hit, arm_drawn, NULL);
         found = hit->injected;
-        if (!status) tell(before, hit, &found);
-        const int disarmed = arm(r, NULL);
-        if (!status) status = disarmed;
-        if (!status) status = replay_launch(r, place, out);
-        if (!status) status = heal(r, place, before, out, &found);
-        if (!status) out->outcome = judge(r->a, before, out, &found);
+        if (!status && r->timed_out)
+            *out = *hit; /* that is the limit's doing, whatever the fault's */
+        else if (!status)
+            status = look_behind(r, place, hit, out, &found);
         out->injected = found;
         r->before = NULL;
     }

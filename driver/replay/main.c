@@ -35,6 +35,9 @@ static const char usage[] =
     "  --expect A|B       with --inject: words of which one has to be in what comes of the fault: the name of a\n"
     "                     status and its text, other bits, other cycles, masked\n"
     "  --seed S           of what --inject draws; default: 0\n"
+    "  --timeout-cycles N a launch with which all come to more than N cycles is hung, and the last one (of --bisect "
+    "and\n"
+    "                     --minimize: a run of more than N)\n"
     "  --json FILE        the outcome as JSON (-: to standard output)\n"
     "  --junit FILE       the outcome as JUnit XML\n"
     "\n"
@@ -77,13 +80,29 @@ static int bad_value(const char *option, const char *value, const char *expected
 static const char identifier[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
 
 static int parse(int argc, char **argv, arguments *a) {
-    static const struct option options[] = {
-        {"launches", 1, 0, 'l'},  {"mode", 1, 0, 'm'},   {"library", 1, 0, 's'}, {"transport", 1, 0, 't'},
-        {"build", 1, 0, 'b'},     {"memory", 1, 0, 'y'}, {"trace", 1, 0, 'w'},   {"window", 1, 0, 'c'},
-        {"json", 1, 0, 'j'},      {"junit", 1, 0, 'J'},  {"bisect", 0, 0, 'B'},  {"minimize", 1, 0, 'M'},
-        {"export-sv", 1, 0, 'e'}, {"rtl", 1, 0, 'r'},    {"top", 1, 0, 'T'},     {"inject", 1, 0, 'i'},
-        {"expect", 1, 0, 'E'},    {"seed", 1, 0, 'd'},   {"tries", 1, 0, 'n'},   {"seconds", 1, 0, 'S'},
-        {"help", 0, 0, 'h'},      {0, 0, 0, 0}};
+    static const struct option options[] = {{"launches", 1, 0, 'l'},
+                                            {"mode", 1, 0, 'm'},
+                                            {"library", 1, 0, 's'},
+                                            {"transport", 1, 0, 't'},
+                                            {"build", 1, 0, 'b'},
+                                            {"memory", 1, 0, 'y'},
+                                            {"trace", 1, 0, 'w'},
+                                            {"window", 1, 0, 'c'},
+                                            {"json", 1, 0, 'j'},
+                                            {"junit", 1, 0, 'J'},
+                                            {"bisect", 0, 0, 'B'},
+                                            {"minimize", 1, 0, 'M'},
+                                            {"export-sv", 1, 0, 'e'},
+                                            {"rtl", 1, 0, 'r'},
+                                            {"top", 1, 0, 'T'},
+                                            {"inject", 1, 0, 'i'},
+                                            {"expect", 1, 0, 'E'},
+                                            {"seed", 1, 0, 'd'},
+                                            {"tries", 1, 0, 'n'},
+                                            {"seconds", 1, 0, 'S'},
+                                            {"help", 0, 0, 'h'},
+                                            {"timeout-cycles", 1, 0, 'C'},
+                                            {0, 0, 0, 0}};
     static const char *const modes[] = {"rtl", "model", "verify"};
     *a = (arguments){.mode_name = "rtl",
                      .end = UINT64_MAX,
@@ -117,6 +136,10 @@ static int parse(int argc, char **argv, arguments *a) {
         case 'i': a->inject = optarg; break;
         case 'E': a->expect = optarg; break;
         case 'd': a->seed = strtoull(optarg, NULL, 0); break;
+        case 'C':
+            if (!parse_count(optarg, &a->timeout_cycles))
+                return bad_value("timeout-cycles", optarg, "a number from 1 on");
+            break;
         case 'n':
             if (!parse_count(optarg, &a->tries)) return bad_value("tries", optarg, "a number from 1 on");
             limited = true;
@@ -223,9 +246,13 @@ static int replay_all(replay *r, uint64_t first, uint64_t count) {
         if (status) break;
         outcome = worst(outcome, all[done].outcome);
         if (!quiet) print_launch(&all[done]);
-        if (all[done++].status == PRESIL_ECANCELLED || replay_stopped) break;
+        if (all[done++].status == PRESIL_ECANCELLED || r->timed_out || replay_stopped) break;
     }
     if (status) outcome = worst(outcome, status);
+    if (r->timed_out && done < count)
+        (void)replay_fail(0, "time-out (--timeout-cycles %llu): launches %llu to %llu are not replayed",
+                          (unsigned long long)a->timeout_cycles, (unsigned long long)(first + done),
+                          (unsigned long long)(first + count - 1));
     if (done && !quiet) print_sum(all, done, outcome, now() - start);
     if (!status && a->windowed && is_empty(a->trace))
         outcome = worst(

@@ -32,6 +32,7 @@ typedef struct {
     const char *inject, *expect;   /* a fault, and what has to come of it */
     uint64_t seed;                 /* of what is drawn */
     uint64_t tries, seconds;       /* most runs and time of --minimize */
+    uint64_t timeout_cycles;       /* of all launches together, of each run of a search; 0: none */
     uint64_t first, end;           /* launches of the file, by their place in it */
     uint64_t from_cycle, to_cycle; /* of the trace */
     uint32_t mode;                 /* presil_mode */
@@ -128,6 +129,8 @@ typedef struct {
     model_writes model;     /* of the probe */
     kept_reads *reads;      /* of the probe; NULL: not wanted */
     const replayed *before; /* with --inject: the launch without the fault */
+    uint64_t taken;         /* cycles of the launches so far */
+    bool timed_out;         /* the last one */
 } replay;
 
 /* ---- run_launch.c: EXIT_PASS, or EXIT_USAGE, EXIT_INTERNAL with a text on stderr */

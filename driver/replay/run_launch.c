@@ -144,6 +144,7 @@ int replay_open_chip(replay *r, uint64_t chip) {
     if (!status && a->mode != PRESIL_MODE_MODEL) status = presil_device_start(r->device);
     if (!status) status = presil_device_get_info(r->device, &r->info);
     if (!status) status = presil_device_identify(r->device, &r->identity);
+    if (!status && a->timeout_cycles) status = presil_device_set_timeout(r->device, a->timeout_cycles);
     if (!status) status = presil_set_capture(r->device, &ops, r);
     if (!status) return EXIT_PASS;
     const bool missing = status == PRESIL_ENODEV || status == PRESIL_EINVAL; /* the simulator that was asked for */
@@ -257,14 +258,29 @@ static int judge(const replayed *l, int status) {
     return l->recorded && l->cycles != l->recorded ? EXIT_CYCLES : EXIT_PASS;
 }
 
+/* Of what the launches before it have left, a cycle at least: what they took is not more than the limit. */
+static int set_timeout(const replay *r) {
+    const uint64_t most = r->a->timeout_cycles;
+    return most ? presil_device_set_timeout(r->device, most > r->taken ? most - r->taken : 1) : PRESIL_OK;
+}
+
+static bool has_timed_out(const replay *r, int status) {
+    int verdict = PRESIL_HUNG_OR_SLOW;
+    return status == PRESIL_EHUNG && !presil_device_last_hang(r->device, NULL, 0, NULL, &verdict) &&
+           verdict == PRESIL_TIMED_OUT;
+}
+
 static int run(replay *r, replayed *out) {
     presil_list *list = NULL;
     int failed = replay_load(r, &list);
     if (failed) return failed;
-    int status = presil_list_submit(list, NULL);
+    int status = set_timeout(r);
+    if (!status) status = presil_list_submit(list, NULL);
     if (!status) status = presil_device_synchronize(r->device);
     out->status = status;
+    r->taken += out->cycles;
     if (status) (void)snprintf(out->error, sizeof out->error, "%s", presil_error_text());
+    r->timed_out = has_timed_out(r, status);
     presil_list_destroy(list);
     if (out->outcome) return out->outcome; /* comparing failed */
     out->outcome = judge(out, status);

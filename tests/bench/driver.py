@@ -230,6 +230,10 @@ class Device:
         self.buffers.append(out.value)
         return out.value
 
+    def set_timeout(self, cycles: int) -> None:
+        """The most that each launch may take."""
+        self.check(LIB.presil_device_set_timeout(self.handle, C.c_uint64(cycles)))
+
     def release(self) -> None:
         """Frees everything allocated since the last release."""
         for address in self.buffers:

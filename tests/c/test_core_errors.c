@@ -92,6 +92,45 @@ static void computing_is_no_hang(void **state) {
     (void)unsetenv("PRESIL_WATCHDOG");
 }
 
+/* Working for ever is none of the watchdog's, which is silent for as long as an engine works. */
+static void a_launch_has_a_time_out(void **state) {
+    (void)state;
+    int verdict = -1;
+    presil_device *d = open_device(PRESIL_MODE_RTL, NULL);
+    matmul_buffers m = matmul_alloc(d, 3);
+    EXPECT_OK(presil_device_set_watchdog(d, 300));
+    for (int i = 0; i < 2; i++) { /* before the watchdog looks, and behind it */
+        EXPECT_OK(presil_device_set_timeout(d, i ? 900 : 250));
+        EXPECT_OK(presil_inject(d, "silent@1000"));
+        EXPECT_OK(matmul_enqueue(d, NULL, &m));
+        EXPECT_STATUS(presil_device_synchronize(d), PRESIL_EHUNG);
+        EXPECT_TEXT(i ? "time-out: not done after 900 cycles, at most 900 expected: "
+                      : "time-out: not done after 250 cycles, at most 250 expected: ");
+        EXPECT_OK(presil_device_last_hang(d, NULL, 0, NULL, &verdict));
+        assert_int_equal(verdict, PRESIL_TIMED_OUT);
+        still_works(d, &m, 3);
+    }
+    for (int i = 0; i < 2; i++) { /* time enough, and none */
+        EXPECT_OK(presil_device_set_timeout(d, i ? 0 : 5000));
+        EXPECT_OK(presil_inject(d, "silent@1000"));
+        still_works(d, &m, 3);
+    }
+    matmul_free(d, m);
+    presil_device_close(d);
+    (void)setenv("PRESIL_TIMEOUT_CYCLES", "777", 1);
+    d = open_device(PRESIL_MODE_RTL, NULL);
+    EXPECT_OK(presil_inject(d, "hang"));
+    EXPECT_OK(presil_nop(d, NULL));
+    EXPECT_STATUS(presil_device_synchronize(d), PRESIL_EHUNG);
+    EXPECT_TEXT("after 777 cycles, at most 777 expected");
+    presil_device_close(d);
+    (void)setenv("PRESIL_TIMEOUT_CYCLES", "1e6", 1);
+    const presil_device_options options = {.size = sizeof options, .config = "tiny", .memory_bytes = 64u << 20};
+    EXPECT_STATUS(presil_device_open(&options, &d), PRESIL_EINVAL);
+    EXPECT_TEXT("PRESIL_TIMEOUT_CYCLES=1e6");
+    (void)unsetenv("PRESIL_TIMEOUT_CYCLES");
+}
+
 /* docs/isa.md section 1: after a queue reset of a busy chip STATUS.busy is waited for. */
 static void a_reset_waits_until_the_bus_is_drained(void **state) {
     (void)state;
@@ -389,6 +428,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_failed_launch_is_reported_and_recovered),
         cmocka_unit_test(computing_is_no_hang),
+        cmocka_unit_test(a_launch_has_a_time_out),
         cmocka_unit_test(a_reset_waits_until_the_bus_is_drained),
         cmocka_unit_test(a_failure_knows_where_it_was_launched),
         cmocka_unit_test(a_dead_device_says_so),

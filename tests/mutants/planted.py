@@ -20,10 +20,14 @@ FAULTS = {
     "store": "STORE granted beside weights",
     "bus": "burst crosses 4 KiB",
 }
+# Of this library alone: no random program is to be found wrong by it, they would all hang.
+LIVELOCK = Fault(9001, "presil_command.sv", "fetches for ever", "fetch_valid && fetch_ready", "1'b0")
 
 
 def number(fault: str) -> int:
-    """Of one of FAULTS: the value of PRESIL_MUTANT."""
+    """Of one of FAULTS, or "livelock": the value of PRESIL_MUTANT."""
+    if fault == "livelock":
+        return LIVELOCK.number
     (found,) = (f.number for f in load() if f.name == FAULTS[fault])
     return found
 
@@ -35,6 +39,6 @@ def library() -> Path:
         )
         for text in (COUNTS, RUNG)
     ]
-    edits += [fault for fault in load() if fault.name in FAULTS.values()]
+    edits += [LIVELOCK, *(fault for fault in load() if fault.name in FAULTS.values())]
     texts = {name: (ROOT / "rtl" / name).read_text() for name in {fault.file for fault in edits}}
     return build(edits, texts, "tiny", built.build_directory() / "planted")

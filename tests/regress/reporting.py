@@ -20,10 +20,15 @@ def finish(status: int, **told) -> None:
     sys.exit(status)
 
 
+def limit() -> int:
+    """The simulated cycles that the case may take; 0: any number."""
+    return int(os.environ.get("PRESIL_REGRESS_TIMEOUT_CYCLES") or 0)
+
+
 def over(cycles: int) -> str | None:
     """The text of a time-out, if the case has taken more simulated cycles than it may."""
-    limit = int(os.environ.get("PRESIL_REGRESS_TIMEOUT_CYCLES") or 0)
-    return f"time-out: {cycles:,} simulated cycles, timeout_cycles = {limit:,}" if limit and cycles > limit else None
+    most = limit()
+    return f"time-out: {cycles:,} simulated cycles, timeout_cycles = {most:,}" if most and cycles > most else None
 
 
 def first_line(error: BaseException) -> str:

@@ -13,7 +13,7 @@ from bench import driver  # noqa: E402
 from bits.generate import cases  # noqa: E402
 from bits.sweep import Counts, check  # noqa: E402
 from bits.test_sweep import CASES, LIMITS  # noqa: E402
-from oracle.layout import generated  # noqa: E402
+from oracle.layout import config, generated  # noqa: E402
 from regress import reporting  # noqa: E402
 
 STATUS = {-8: reporting.HANG, -11: reporting.MISMATCH}  # EHUNG, EMISMATCH; the others: the machinery
@@ -23,8 +23,8 @@ ENGINES = ("load", "matrix", "epilogue", "store", "vector")  # as launch reports
 class Taken:
     """Cycles and their causes of all launches."""
 
-    def __init__(self):
-        self.cycles, self.launches = 0, 0
+    def __init__(self, chip: str):
+        self.cycles, self.launches, self.clock = 0, 0, config(chip).clock_mhz
         self.names = {value: name.lower() for name, value in generated().ENUMS["CAUSE"].items()}
         self.stalls = {engine: {} for engine in ENGINES}
 
@@ -38,7 +38,7 @@ class Taken:
 
     def told(self, counts: Counts) -> dict:
         whole = {"all launches": {"cycles": self.cycles, "stalls": self.stalls}}
-        return {"cycles": self.cycles, "launches": whole, "checks": counts.confirmed}
+        return {"cycles": self.cycles, "clock_mhz": self.clock, "launches": whole, "checks": counts.confirmed}
 
 
 def load_driver() -> None:
@@ -57,9 +57,9 @@ def main() -> None:
     parser.add_argument("--share", type=int, default=12)
     args = parser.parse_args()
     memory = "" if args.memory == "default" else args.memory
-    limit, count = LIMITS.get(args.chip, 200_000), CASES.get(args.chip, 300)
-    chosen = cases(args.chip, args.seed, count, limit)[args.seed % args.share :: args.share]
-    counts, taken = Counts(), Taken()
+    macs, count = LIMITS.get(args.chip, 200_000), CASES.get(args.chip, 300)
+    chosen = cases(args.chip, args.seed, count, macs)[args.seed % args.share :: args.share]
+    counts, taken = Counts(), Taken(args.chip)
     load_driver()
     original = driver.Device.synchronize
 
@@ -76,6 +76,8 @@ def main() -> None:
     with device:
         for number, case in enumerate(chosen):
             print(f"{number + 1}/{len(chosen)} {case.describe()}", flush=True)
+            if most := reporting.limit():
+                device.set_timeout(max(most - taken.cycles, 1))  # for a launch that never ends
             try:
                 check(device, case, counts, verify=True)
             except AssertionError as error:

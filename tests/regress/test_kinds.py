@@ -43,7 +43,7 @@ def test_every_kind_on_the_chip(chip):
     stalls = found["whole"]["launches"]["0"]
     assert all(sum(causes.values()) == stalls["cycles"] for causes in stalls["stalls"].values()) and stalls["stalls"]
     assert said["sweep-limit"][0] == "hung" and said["limit"][0] == "hung"
-    assert "timeout_cycles = 1,000" in said["limit"][1]
+    assert "time-out: not done after 1000 cycles, at most 1000 expected" in said["limit"][1]
     assert said["silent"][0] == "hung" and "EHUNG" in said["silent"][1], said["silent"]
     assert said["memory"][0] in ("unusable", "error") and "colour" in said["memory"][1]
     assert said["no-model"][0] == "unusable" and "no_such" in said["no-model"][1]

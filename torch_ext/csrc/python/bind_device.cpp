@@ -19,7 +19,7 @@ namespace {
 
 // None: no launch of this device has hung, or its chip doesn't say.
 py::object last_hang(int index) {
-  static const char* const verdicts[] = {"hung or slow", "hung", "slow"};
+  static const char* const verdicts[] = {"hung or slow", "hung", "slow", "timed out"};
   presil_waiting rows[16];
   uint32_t count = 0;
   int verdict = 0;

@@ -91,6 +91,8 @@ def _environment(job: Job, directory: Path) -> dict:
     if job.build == COVERAGE_BUILD:
         told["PRESIL_COVERAGE"] = str(directory / PREFIX)
         told["PRESIL_COVERAGE_LAUNCHES"] = "1" if job.kind in ("cosim", "bundle") else "0"
+    if job.timeout_cycles:
+        told["PRESIL_TIMEOUT_CYCLES"] = str(job.timeout_cycles)  # of one launch, whatever the case runs
     if job.library:
         told["PRESIL_REGRESS_LIBRARY"] = job.library
         told["PRESIL_LIBRARY_PATH"] = _library_folder(job, directory)
@@ -129,7 +131,7 @@ def _cosim(job: Job, directory: Path, jobs: int) -> Command:
         "memory": job.memory_model,
     }
     argv = [sys.executable, "-m", "torch_presil.regress.cosim_case", json.dumps(task)]
-    return Command(argv, str(directory))
+    return Command(argv, str(directory), {"PRESIL_TIMEOUT_CYCLES": ""})  # it counts itself, all launches
 
 
 def replay_words(job: Job, file: Path, result: Path) -> list[str]:
@@ -139,6 +141,7 @@ def replay_words(job: Job, file: Path, result: Path) -> list[str]:
         raise Skip("presil-replay is not built")
     argv = [program, str(file), "--json", str(result)]
     argv += ["--library", job.library] if job.library else ["--build", job.build]
+    argv += ["--timeout-cycles", str(job.timeout_cycles)] if job.timeout_cycles else []
     return [*argv, *(["--memory", job.memory_model] if job.memory_model else [])]
 
 
