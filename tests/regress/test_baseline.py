@@ -2,9 +2,15 @@
 """Cycles against a baseline or another run: exact, with the stall cause of each change; accepting with a reason."""
 
 import json
+import shlex
+import shutil
+import subprocess
+import sys
 
 import pytest
-from torch_presil.regress import baseline, exit_codes
+from torch_presil.regress import baseline, exit_codes, records as run_records
+
+from .conftest import CLI
 
 
 @pytest.fixture
@@ -92,3 +98,29 @@ def test_changes():
         "a: 100 -> 100 cycles (+0): x busy 100 -> 90 (-10); x wait 0 -> 10 (+10)",
     ]
     assert baseline.changes(old, old) == []
+
+
+def test_the_line_that_repeats_a_run_gives_what_it_gave(place, measured):
+    """Of every seed, against a run by its name; from another folder, by the program itself."""
+    place.suite("one", {"case": ("cycles", "reseed = 2")})
+    assert place.go("one", run="before") == 0 and place.go("one", accept="first figures") == 0
+    measured(130)
+    for against, code, some in ((None, 5, (0, 1)), ("before", 5, (1,)), ("none", 0, (1,))):
+        assert place.go("one", against=against) == code
+        records = place.last.records()
+        assert [r["key"] for r in records] == ["one/case[base,fast]#0", "one/case[base,fast]#1"]
+        for record in (records[index] for index in some):
+            words = shlex.split(record["again"], comments=True)[2:]
+            done = subprocess.run(
+                [sys.executable, CLI, "regress", *words, "--run", "again"], cwd="/", capture_output=True, text=True
+            )
+            assert done.returncode == code, done.stdout + done.stderr
+            (again,) = run_records.find(place.runs, "again").records()
+            same = ("key", "seed", "status", "compared", "changes", "message", "again")
+            assert {name: again[name] for name in same} == {name: record[name] for name in same}
+            shutil.rmtree(place.runs / "again")
+
+
+def test_an_index_is_of_a_case_s_seed(place, measured):
+    for wrong in ({"case_index": 1}, {"case_index": -1, "case_seed": 5}):
+        assert place.go("one", **wrong) == exit_codes.USAGE

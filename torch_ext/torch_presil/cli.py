@@ -257,6 +257,7 @@ def cosim(
 @click.option("--seed", type=int, default=None, metavar="S", help="The run's seed, of which each case's is a hash.")
 @click.option("--seeds", type=int, default=None, metavar="K", help="So many seeds for each case.")
 @click.option("--case-seed", type=int, default=None, metavar="S", help="A case's own seed, as a report names it.")
+@click.option("--case-index", type=int, default=None, metavar="K", help="The run #K of the case that has --case-seed.")
 @click.option(
     "--filter", "expression", default=None, metavar="EXPR", help="'resnet* and not (build:check or tag:slow)'"
 )

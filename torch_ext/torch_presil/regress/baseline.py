@@ -51,15 +51,16 @@ class Baselines:
 
     def __init__(self, against: str | None, folder: Path):
         self.fixed, self.files, self.name = None, {}, against or FILE
+        self.again = against or ""  # as --against, from anywhere
         if against == "none":
             self.fixed = {}
         elif against and Path(against).is_file():
-            self.fixed = read(Path(against))
+            self.fixed, self.again = read(Path(against)), str(Path(against).resolve())
         elif against and (against.endswith(".json") or "/" in against) and not (Path(against) / PLAN).exists():
             raise UsageError(f"--against {against}: there is neither such a file nor a run in it")
         elif against:
             run = find(folder, against)
-            self.fixed, self.name = cases_of(run.records()), run.name
+            self.fixed, self.name, self.again = cases_of(run.records()), run.name, str(run.path)
 
     def of(self, job: Job) -> dict | None:
         """Launches that are to be compared with; None where the baseline has none of this case and seed."""

@@ -50,7 +50,9 @@ class Session:
         library = str(Path(o.library).resolve()) if o.library else ""
         chip = os.environ.get("PRESIL_CHIP") or "base"
         lists = (o.chips, o.builds, o.memory, o.stress)
-        return Choice(*lists, library, seed, o.seeds or 0, o.case_seed, o.mode == "soak", chip, o.mode == "hybrid")
+        modes = {"soak": o.mode == "soak", "hybrid": o.mode == "hybrid"}
+        one = {"case_seed": o.case_seed, "case_index": o.case_index or 0}
+        return Choice(*lists, library, seed, o.seeds or 0, **one, **modes, default_chip=chip)
 
     def fresh(self) -> records.Run:
         """A new run's plan out of suites."""

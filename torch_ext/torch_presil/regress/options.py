@@ -20,6 +20,7 @@ class Options:
     seed: int | None = None
     seeds: int | None = None
     case_seed: int | None = None
+    case_index: int | None = None
     filter: str | None = None
     folders: tuple = ()
     rerun_failed: bool = False
@@ -56,6 +57,8 @@ def check(options: Options) -> None:
     if o.case_seed is not None and (o.seeds or o.seed is not None):
         raise UsageError("--case-seed is the seed of one case itself: no --seed or --seeds with it")
     if o.good and not Path(o.good).is_file():
+    if o.case_index is not None and (o.case_seed is None or o.case_index < 0):
+        raise UsageError("--case-index is the number behind # of a run of a case, and goes with its --case-seed")
         raise UsageError(f"--good {o.good}: a simulator library in the build trace expected, there is no such file")
     for name, value in (("-j", o.jobs), ("--seeds", o.seeds)):
         if value is not None and value < 1:

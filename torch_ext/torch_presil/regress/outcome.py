@@ -150,7 +150,7 @@ def record(ended: Ended, run_folder: Path, versions: dict, known: baseline.Basel
         "log": str(ended.log.relative_to(run_folder)),
         "bundles": _bundles(ended.folder, run_folder, told),
         "library": library,
-        "again": job.again({**versions, "library": library}),
+        "again": job.again({**versions, "library": library}, known.again),
     }
     return out
 

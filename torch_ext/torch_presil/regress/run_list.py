@@ -75,15 +75,18 @@ class Job:
             parts.append(part if "=" in part else f"{STRESS_KEY}={part}")
         return ",".join(parts)
 
-    def again(self, versions: dict) -> str:
-        """The line that repeats it."""
+    def again(self, versions: dict, against: str = "") -> str:
+        """The line that repeats it: as the same run of the case, so that the baseline of it is the same. against: what
+        its cycles are compared with, if not with the suite's baseline."""
         words = [PROGRAM, "regress", self.name, "--case-seed", str(self.seed)]
+        words += ["--case-index", str(self.index)] if self.index else []
         if Path(self.folder) not in (SOURCE_ROOT / "tests" / "regress", PACKAGED):
             words += ["--suites", self.folder]
         words += ["--library", self.library] if self.library else []
         words += ["--mode", "hybrid"] if self.kind == "cosim" and self.parameters["mode"] == "hybrid" else []
         words += ["--chip", self.chip, "--build", self.build]
         words += ["--memory", self.memory or "default", "--stress", self.stress or "none"]
+        words += ["--against", against] if against else []
         known = ", ".join(f"{name} {value}" for name, value in versions.items() if value)
         return f"{shlex.join(words)}  # {known}" if known else shlex.join(words)
 
@@ -111,6 +114,7 @@ class Choice:
     soak: bool = False
     default_chip: str = "base"
     hybrid: bool = False
+    case_index: int = 0  # with case_seed: which run of the case it is
 
 
 def library_facts(path: str) -> tuple[str, str]:
@@ -124,13 +128,14 @@ def _plain(values: list, standard: str) -> list:
     return ["" if value == standard else value for value in values]
 
 
-def _seeds(case: Case, choice: Choice) -> list[int]:
-    """Fixed seeds of the case first, in regression mode; then hashes."""
+def _seeds(case: Case, choice: Choice) -> list[tuple[int, int]]:
+    """(index, seed): fixed seeds of the case first, in regression mode; then hashes."""
     if choice.case_seed is not None:
-        return [choice.case_seed]
+        return [(choice.case_index, choice.case_seed)]
     fixed = [] if choice.soak else case.common.get("seeds", [])
     count = choice.reseed or len(fixed) or case.common["reseed"]
-    return [fixed[k] if k < len(fixed) else case_seed(choice.run_seed, case.full_name, k) for k in range(count)]
+    drawn = [case_seed(choice.run_seed, case.full_name, k) for k in range(count)]
+    return list(enumerate([*fixed[:count], *drawn[len(fixed) :]]))
 
 
 def _parameters(case: Case, choice: Choice, build: str) -> dict:
@@ -165,7 +170,7 @@ def _of_case(case: Case, choice: Choice):
         for build in builds:
             for memory in memories:
                 for stress in stresses:
-                    for index, seed in enumerate(_seeds(case, choice)):
+                    for index, seed in _seeds(case, choice):
                         yield Job(
                             case.suite,
                             case.name,
