@@ -23,7 +23,7 @@ def launches(cycles, data=40):
 
 def cycles():
     count = int(os.environ.get("FAKE_CYCLES", "100"))
-    tell(checks=3, launches=launches(count, count - 60))
+    tell(checks=3, clock_mhz=200, launches=launches(count, count - 60))
 
 
 def unit():

@@ -44,7 +44,8 @@ def main() -> None:
 def taken(pair: Pair) -> dict:
     s = pair.statistics
     whole = {"all programs": {"cycles": s["cycles"], "stalls": {}}}
-    return {"cycles": s["cycles"], "launches": whole, "checks": s["programs"]}
+    told = {"cycles": s["cycles"], "clock_mhz": pair.config.clock_mhz}
+    return {**told, "launches": whole, "checks": s["programs"]}
 
 
 if __name__ == "__main__":

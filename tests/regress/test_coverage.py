@@ -12,6 +12,7 @@ from torch_presil.regress import kinds
 from torch_presil.regress.run_list import Job
 
 from .conftest import HERE
+from .dvsim_models import Results
 from .test_html import in_a_browser, opened
 
 NAME = "n" * 32
@@ -54,6 +55,17 @@ def test_it_is_merged_and_shown(covered):
     assert json.loads((covered.last.path / "coverage.json").read_text()) == own
     assert re.search(r"some\s.*100.0 %.*50.0 %", covered.printed) and "not reached: a.c_end" in covered.printed
     assert "some/net: fc: a.c_full" in covered.printed
+
+
+def test_it_is_in_what_dvsim_has(covered):
+    results = Results.model_validate(covered.results("dvsim.json"))
+    code, own = results.coverage.code, covered.results()["presil"]["coverage"]["total"]
+    assert (code.line_statement, results.coverage.assertion) == (100.0, 50.0)
+    assert (code.branch, code.toggle) == (own["branch"]["percent"], own["toggle"]["percent"])
+    assert (code.block, code.fsm, results.coverage.functional) == (None, None, None)
+    assert results.vplan_coverage == 50.0, "of the testpoint's two covers"
+    page = covered.last.path / "report.html"
+    assert results.cov_report_page == results.vplan_report_page == page and page.is_file()
 
 
 def test_a_run_without_coverage_says_nothing_of_it(place):

@@ -2,13 +2,13 @@
 """What a run leaves: records, JUnit, JSON after dvsim's, signatures; the HTML is in test_html.py."""
 
 import xml.etree.ElementTree as ElementTree
-from datetime import datetime
 from pathlib import Path
 
-import pydantic
 import pytest
 import xmlschema
 from torch_presil.regress import exit_codes, signatures, testplan
+
+from .dvsim_models import Results, Testplan
 
 HERE = Path(__file__).parent
 
@@ -126,73 +126,6 @@ def test_what_is_not_xml_is_kept_out(place):
     xmlschema.XMLSchema(HERE / "junit.xsd").validate(str(place.last.path / "junit.xml"))
 
 
-# dvsim's published models of results (sim/data.py of version 1.57), by name and type; "forbid": nothing of ours in it.
-class Strict(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(extra="forbid", strict=False)
-
-
-class Counted(Strict):
-    passed: int
-    total: int
-    percent: float
-
-
-class OfTest(Counted):
-    max_time: float | None
-    sim_time: float | None
-
-
-class OfPoint(Counted):
-    tests: dict[str, OfTest]
-
-
-class OfStage(Counted):
-    testpoints: dict[str, OfPoint]
-
-
-class Failure(Strict):
-    name: str
-    qual_name: str
-    seed: int | None
-    line: int | None
-    log_path: Path | None
-    log_context: list[str]
-
-
-class Buckets(Strict):
-    buckets: dict[str, list[Failure]]
-
-
-class Block(Strict):
-    name: str
-    variant: str | None
-    commit: str
-    commit_short: str
-    dirty: bool
-    branch: str
-    url: str | None
-    revision_info: str | None
-
-
-class Tool(Strict):
-    name: str
-    version: str
-
-
-class Results(Counted):
-    block: Block
-    tool: Tool
-    timestamp: datetime
-    build_seed: int | None
-    testplan_ref: str | None
-    stages: dict[str, OfStage]
-    coverage: None
-    cov_report_page: Path | None
-    vplan_report_page: Path | None
-    vplan_coverage: float | None
-    failed_jobs: Buckets
-
-
 def test_results_have_dvsim_s_schema(mixed, tmp_path):
     whole, plain = mixed.results(), mixed.results("dvsim.json")
     results = Results.model_validate(plain)
@@ -205,8 +138,32 @@ def test_results_have_dvsim_s_schema(mixed, tmp_path):
     assert stage.testpoints["none"].total == 0 and stage.testpoints["good"].percent == 100
     rest = results.stages["unmapped"].testpoints["unmapped"].tests
     assert set(rest) == {"mixed/assertion", "mixed/wall", "mixed/bundle", "mixed/cycles"}
+    assert rest["mixed/cycles"].sim_time == 100 / 200 and rest["mixed/bundle"].sim_time is None
+    assert (results.coverage, results.cov_report_page, results.vplan_coverage) == (None, None, None)
     failure = results.failed_jobs.buckets["failed: seed *: bundle"][0]
     assert failure.log_path.read_text().splitlines()[failure.line - 1] == failure.log_context[-1]
+
+
+def test_the_testplan_as_dvsim_has_it(mixed, tmp_path):
+    plan = Testplan.model_validate_json(Path(mixed.results("dvsim.json")["testplan_ref"]).read_text())
+    tests = {point.name: point.tests for point in plan.testpoints}
+    assert tests == {"all": ["mixed/good", "mixed/unit"], "none": ["mixed/skip"], "good": ["mixed/good"]}
+    assert plan.testpoints[0].desc == "g\n\nStimulus: s\n\nCheck: c" and plan.name == "mixed"
+    body = 'goal = "g"\nstimulus = "s"\ncheck = "c"\n'
+    (mixed.folder / "testplan.toml").write_text(
+        f"[testpoint.own]\nstage = 'alpha'\n{body}tests = ['*/good', 'no-such*']\n"
+    )
+    assert mixed.go("mixed", list=True, testplan=str(tmp_path / "plan.json")) == 0
+    points = Testplan.model_validate_json((tmp_path / "plan.json").read_text()).testpoints
+    (own,) = [point for point in points if point.name == "own"]
+    assert own.stage == "N.A." and own.desc.endswith("Stage: alpha"), "dvsim knows no other stages"
+    assert own.tests == ["mixed/good", "no-such*"]
+
+
+def test_without_a_testplan_there_is_none(place):
+    place.suite("plain", {"good": "passes"})
+    assert place.go("plain") == 0 and place.results("dvsim.json")["testplan_ref"] is None
+    assert not (place.last.path / testplan.FILE).exists()
 
 
 def test_json_and_junit_go_where_asked(mixed, tmp_path):

@@ -270,6 +270,9 @@ def cosim(
 @click.option("--junit", default=None, metavar="FILE", help="Write JUnit XML.")
 @click.option("--json", "json_path", default=None, metavar="FILE", help="Write the results as JSON.")
 @click.option("--html", default=None, metavar="FILE", help="Write the report; it is also in the run's folder.")
+@click.option(
+    "--testplan-json", default=None, metavar="FILE", help="Write the testplan as dvsim has it; also with --list."
+)
 @click.option("--against", default=None, metavar="RUN|FILE", help="Compare cycles with a run, a baseline, or none.")
 @click.option("--coverage", is_flag=True, help="The build that records coverage: --build coverage.")
 @click.option("--rank-seeds", is_flag=True, help="Seeds by the coverage that they add: this run's, or the last one's.")
@@ -301,6 +304,7 @@ def regress(
     options = command.Options(suites, jobs, *map(command.split, (chip, build, memory, stress)), library, mode)
     options.seed, options.seeds, options.case_seed, options.filter = seed, seeds, case_seed, expression
     renamed = {"json_path": "json", "accept_cycles": "accept", "list_only": "list", "rank_seeds": "rank"}
+    renamed["testplan_json"] = "testplan"
     if more.pop("coverage") and not options.builds:
         options.builds = ["coverage"]
     for name, value in more.items():

@@ -197,6 +197,10 @@ class Session:
         records.write_whole(run.path / "results.json", results.text(whole))
         records.write_whole(run.path / "dvsim.json", results.text(dvsim))
         texts = {"json": results.text(whole), "junit": junit.junit(run, found)}
+        if points:
+            facts = [{**job.as_dict(), "name": job.name} for job in run.jobs()]
+            texts["testplan"] = results.text(testplan.of_dvsim(points, whole["block"]["name"], facts))
+            records.write_whole(run.path / testplan.FILE, texts["testplan"])
         records.write_whole(run.path / "junit.xml", texts["junit"])
         pages = [run.path / "report.html", *([Path(self.options.html)] if self.options.html else [])]
         for page in pages:
@@ -239,10 +243,12 @@ class Session:
         for text in testplan.unmapped(points, cases):
             if text.startswith("case"):
                 self.console.print(Text(text, "yellow"))
-        if self.options.json:
-            records.write_whole(
-                Path(self.options.json), results.text({"jobs": [{"key": j.key, **j.as_dict()} for j in jobs]})
-            )
+        facts = [{"key": job.key, **job.as_dict(), "name": job.name} for job in jobs]
+        name = "+".join(self.options.suites)
+        told = {self.options.json: {"jobs": facts}, self.options.testplan: testplan.of_dvsim(points, name, facts)}
+        for path, value in told.items():
+            if path:
+                records.write_whole(Path(path), results.text(value))
         return exit_codes.PASS
 
     def suites(self, loader: Loader) -> None:

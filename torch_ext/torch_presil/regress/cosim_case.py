@@ -62,6 +62,7 @@ def judge(result: dict, task: dict) -> tuple[int, dict]:
     rows = [row for row in result["layers"] if row["where"] == "chip"]
     told = {"launches": launches(result), "checks": sum(row["bit_exact"] is True for row in rows)}
     told["cycles"] = sum(launch["cycles"] for launch in told["launches"].values())
+    told["clock_mhz"] = result.get("properties", {}).get("clock_mhz")
     if task["mode"] != "verify":
         told["checks"] = len(rows)
     if task["mode"] == "hybrid":

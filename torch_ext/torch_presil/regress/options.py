@@ -31,6 +31,7 @@ class Options:
     junit: str | None = None
     json: str | None = None
     html: str | None = None
+    testplan: str | None = None
     against: str | None = None
     accept: str | None = None
     good: str | None = None
@@ -56,9 +57,9 @@ def check(options: Options) -> None:
         raise UsageError("--mode hybrid simulates what is not known yet; --coverage wants all of it simulated")
     if o.case_seed is not None and (o.seeds or o.seed is not None):
         raise UsageError("--case-seed is the seed of one case itself: no --seed or --seeds with it")
-    if o.good and not Path(o.good).is_file():
     if o.case_index is not None and (o.case_seed is None or o.case_index < 0):
         raise UsageError("--case-index is the number behind # of a run of a case, and goes with its --case-seed")
+    if o.good and not Path(o.good).is_file():
         raise UsageError(f"--good {o.good}: a simulator library in the build trace expected, there is no such file")
     for name, value in (("-j", o.jobs), ("--seeds", o.seeds)):
         if value is not None and value < 1:

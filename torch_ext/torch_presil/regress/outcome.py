@@ -11,7 +11,19 @@ from .signatures import first_wrong_line, signature
 from .versions import library_hash
 
 FULL = ("No space left on device", "ENOSPC", "Disk quota exceeded", "Cannot allocate memory")
-KEPT = ("cycles", "checks", "unit", "message", "launches", "bundles", "pictures", "coverage", "store_hits", "sampled")
+KEPT = (
+    "cycles",
+    "clock_mhz",
+    "checks",
+    "unit",
+    "message",
+    "launches",
+    "bundles",
+    "pictures",
+    "coverage",
+    "store_hits",
+    "sampled",
+)
 
 
 @dataclass

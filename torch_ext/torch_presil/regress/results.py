@@ -24,29 +24,34 @@ def _counted(records: list[dict]) -> dict:
     return {"passed": passed, "total": total, "percent": percent(passed, total)}
 
 
-def _tests(records: list[dict], clock_mhz: float | None) -> dict:
-    """By case: all its seeds, chips and builds are runs of one test."""
+def _simulated(record: dict) -> float | None:
+    """Microseconds; None where the case did not tell its cycles, or its chip has no clock."""
+    cycles, clock = record.get("cycles"), record.get("clock_mhz")
+    return cycles / clock if cycles and clock else None
+
+
+def _tests(records: list[dict]) -> dict:
+    """By case: all its seeds, chips and builds are runs of one test. Times are of the one that took longest."""
     by_name = {}
     for record in records:
         by_name.setdefault(record["name"], []).append(record)
     out = {}
     for name, some in by_name.items():
-        cycles = [r["cycles"] for r in some if r.get("cycles")]
-        simulated = max(cycles) / clock_mhz if cycles and clock_mhz else None  # microseconds
-        out[name] = {"max_time": max(r["seconds"] for r in some), "sim_time": simulated, **_counted(some)}
+        longest = max(some, key=lambda r: r["seconds"])
+        out[name] = {"max_time": longest["seconds"], "sim_time": _simulated(longest), **_counted(some)}
     return out
 
 
-def _stages(points: list, records: list[dict], clock_mhz: float | None) -> dict:
+def _stages(points: list, records: list[dict]) -> dict:
     stages, mapped = {}, set()
     for result in testplan.results(points, records):
         some = result["records"]
         mapped |= {r["key"] for r in some}
-        entry = {"tests": _tests(some, clock_mhz), **_counted(some)}
+        entry = {"tests": _tests(some), **_counted(some)}
         stages.setdefault(result["point"].stage, {})[result["point"].name] = (entry, some)
     rest = [r for r in records if r["key"] not in mapped and r["status"] != "skipped"]
     if rest:
-        stages.setdefault(NO_STAGE, {})[NO_TESTPOINT] = ({"tests": _tests(rest, clock_mhz), **_counted(rest)}, rest)
+        stages.setdefault(NO_STAGE, {})[NO_TESTPOINT] = ({"tests": _tests(rest), **_counted(rest)}, rest)
     out = {}
     for stage, entries in stages.items():
         once = {r["key"]: r for _, some in entries.values() for r in some}
@@ -79,7 +84,24 @@ def _failure(run, record: dict) -> dict:
     }
 
 
-def of_dvsim(run, records: list[dict], points: list) -> dict:
+def _coverage(reached: dict | None) -> dict | None:
+    """Percent. Cover properties are counted where assertions are; there are no covergroups."""
+    if not reached:
+        return None
+    total = {kind: ratio["percent"] for kind, ratio in reached["total"].items()}
+    code = {"block": None, "line_statement": total["line"], "branch": total["branch"]}
+    code |= {"condition_expression": total["expr"], "toggle": total["toggle"], "fsm": None}
+    return {"code": code, "assertion": total["cover"], "functional": None}
+
+
+def _planned(reached: dict | None) -> float | None:
+    """Of the cover points that testpoints name: each testpoint's percentage, on average."""
+    percents = [point["percent"] for point in (reached or {}).get("testpoints", [])]
+    return round(sum(percents) / len(percents), 2) if percents else None
+
+
+def of_dvsim(run, records: list[dict], points: list, reached: dict | None = None) -> dict:
+    planned, page = _planned(reached), str(run.path / "report.html")
     versions = run.plan.get("versions", {})
     commit, _, dirty = versions.get("commit", "").partition("+")
     chips = sorted({r["chip"] for r in records})
@@ -97,12 +119,12 @@ def of_dvsim(run, records: list[dict], points: list) -> dict:
         "tool": {"name": "presil", "version": versions.get("presil", "")},
         "timestamp": run.plan.get("started"),
         "build_seed": None,
-        "testplan_ref": None,
-        "stages": _stages(points, records, run.plan.get("clock_mhz")),
-        "coverage": None,
-        "cov_report_page": None,
-        "vplan_report_page": None,
-        "vplan_coverage": None,
+        "testplan_ref": str(run.path / testplan.FILE) if points else None,
+        "stages": _stages(points, records),
+        "coverage": _coverage(reached),
+        "cov_report_page": page if reached else None,
+        "vplan_report_page": page if planned is not None else None,
+        "vplan_coverage": planned,
         "failed_jobs": {"buckets": {s: [_failure(run, r) for r in some] for s, some in buckets(records).items()}},
         **_counted(records),
     }
@@ -131,7 +153,7 @@ def whole(run, records: list[dict], points: list, code: int, coverage: dict | No
         "coverage": coverage,
         "records": records,
     }
-    return {**of_dvsim(run, records, points), "presil": ours}
+    return {**of_dvsim(run, records, points, coverage), "presil": ours}
 
 
 def now() -> str:

@@ -16,6 +16,9 @@ from .exit_codes import BAD, UsageError
 from .suite import _read, _typed
 
 TEXTS = ("stage", "goal", "stimulus", "check")
+FILE = "testplan.json"  # of a run, in dvsim's form
+STAGES = ("V1", "V2", "V2S", "V3")  # that dvsim knows; it refuses a plan with any other but this one
+NO_STAGE = "N.A."
 
 
 @dataclass
@@ -52,6 +55,21 @@ def covers(point: Testpoint, fact) -> bool:
     """fact: a record or a job as a dict."""
     names = (fact["name"], fact["case_name"])
     return point.name in fact["testpoints"] or any(fnmatch.fnmatchcase(n, p) for n in names for p in point.tests)
+
+
+def of_dvsim(points: list[Testpoint], name: str, facts: list[dict]) -> dict:
+    """As OpenTitan's dvsim has testplans, in Hjson, of which JSON is a part. facts: the runs (records, jobs as dicts)
+    whose cases stand for the patterns, since dvsim looks for equal names; what no case has stands as it is, not run."""
+    entries = []
+    for point in points:
+        names = sorted({fact["name"] for fact in facts if covers(point, fact)})
+        known = {name for fact in facts for name in (fact["name"], fact["case_name"])}
+        names += [pattern for pattern in point.tests if not fnmatch.filter(known, pattern)]
+        stage = point.stage if point.stage in STAGES else NO_STAGE
+        desc = f"{point.goal}\n\nStimulus: {point.stimulus}\n\nCheck: {point.check}"
+        desc += "" if stage == point.stage else f"\n\nStage: {point.stage}"
+        entries.append({"name": point.name, "desc": desc, "stage": stage, "tests": names})
+    return {"name": name, "testpoints": entries}
 
 
 def unmapped(points: list[Testpoint], cases) -> list[str]:
