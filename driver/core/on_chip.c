@@ -149,9 +149,13 @@ static int look_by_wall_clock(rtl_launch *launch) {
     return same ? stuck(launch, text) : PRESIL_OK;
 }
 
+static bool interrupts(const presil_device *device) {
+    return device->limits.has_interrupt && !(device->transport.capabilities & PRESIL_CAP_POLLED);
+}
+
 static void set_deadline(const rtl_launch *launch, presil_wait *w) {
     const presil_device *device = launch->device;
-    const bool interrupt = device->limits.has_interrupt && !(device->transport.capabilities & PRESIL_CAP_POLLED);
+    const bool interrupt = interrupts(device);
     if (!is_clocked(device)) {
         const uint64_t interval = FIRST_POLL_NS + (presil_now_ns() - launch->begin_ns) / 4;
         w->deadline_ns = interrupt ? ASK_NS : interval < MOST_POLL_NS ? interval : MOST_POLL_NS;
@@ -229,6 +233,9 @@ static int wait_done(rtl_launch *launch) {
             if (status) return status;
             continue;
         }
+        /* Not asked then: a chip that is done, and did not say so, has lost its interrupt. */
+        const int late = w.reason == PRESIL_WAIT_DEADLINE && interrupts(device) ? look_at_timeout(launch) : PRESIL_OK;
+        if (late) return late;
         bool over = false;
         const int result = ask(launch, &over);
         if (result < 0 || over) return result;

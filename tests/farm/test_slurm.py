@@ -78,5 +78,6 @@ def test_only_a_slurm_that_is_not_there_is_skipped(tmp_path, monkeypatch):
         (tmp_path / name).chmod(0o755)
     monkeypatch.delenv(NEEDED)
     monkeypatch.setattr(slurm_here.os, "getuid", lambda: 0)
-    with pytest.raises(RuntimeError, match="munged ends at once: no right to do so"):
+    with pytest.raises((RuntimeError, pytest.skip.Exception)) as caught:
         begun(tmp_path / "three")
+    assert caught.type is RuntimeError and "munged ends at once: no right to do so" in str(caught.value)

@@ -19,8 +19,8 @@ def _text(spec) -> str:
 
 
 def inputs_of(inputs, length: str) -> list[str]:
-    """All inputs as --input has them, those along the sequence with `length`: of two or three sizes, the second of which
-    is the first one's. ValueError: there is none."""
+    """All inputs as --input has them, those along the sequence with `length`: of two or three sizes, the second of them
+    that of the first such input. ValueError: there is none."""
     if not length.isdigit() or int(length) < 1:
         raise ValueError(f"--sweep seq={length}: a length of 1 or more was expected")
     if not isinstance(inputs, Drawn):
