@@ -68,7 +68,8 @@ if(TARGET presil_sim_tiny_fast)
   presil_c_test(performance test_performance.c "presil;m")
   add_dependencies(test_performance presil_sim_tiny_fast presil_chip_presil)
   set_tests_properties(c_performance PROPERTIES ENVIRONMENT
-    "PRESIL_LIBRARY_PATH=${CMAKE_BINARY_DIR}/lib;PRESIL_MEMORY=;PRESIL_TINY_LIBRARY=$<TARGET_FILE:presil_sim_tiny_fast>")
+    "PRESIL_LIBRARY_PATH=${CMAKE_BINARY_DIR}/lib;PRESIL_MEMORY=;\
+PRESIL_TINY_LIBRARY=$<TARGET_FILE:presil_sim_tiny_fast>")
   set_property(TEST c_core_rtl APPEND PROPERTY ENVIRONMENT "PRESIL_TINY_LIBRARY=$<TARGET_FILE:presil_sim_tiny_fast>")
 endif()
 

@@ -9,8 +9,8 @@ set_target_properties(presil_tile_fixture PROPERTIES C_STANDARD 11 C_STANDARD_RE
 target_compile_definitions(presil_tile_fixture PRIVATE _GNU_SOURCE PRESIL_CHECK_PLANS)
 target_compile_options(presil_tile_fixture PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion)
 target_include_directories(presil_tile_fixture PUBLIC ${driver}/include ${driver}/chip ${driver}/chip/asked
-    ${driver}/chip/problem ${driver}/chip/plan ${driver}/chip/tiling ${driver}/chip/descriptors ${driver}/chip/registers
-    ${driver}/chip/performance
+    ${driver}/chip/problem ${driver}/chip/plan ${driver}/chip/tiling
+    ${driver}/chip/performance ${driver}/chip/descriptors ${driver}/chip/registers
     ${CMAKE_CURRENT_LIST_DIR})
 find_package(Threads REQUIRED)
 target_link_libraries(presil_tile_fixture PUBLIC presil_twin presil_generated Threads::Threads m)

@@ -172,7 +172,7 @@ typedef struct {
 static inline int32_t bank_of(const performance *p, int64_t word) { return (int32_t)((uint64_t)word % p->banks); }
 static inline bool starts(const engine_queue *q, bool ready) { return q->start_valid && ready; }
 
-/* rows.c */
+/* row_walker.c */
 void rows_start_load(row_walker *w, const presil_desc *d, bool own_chunks);
 void rows_start_store(row_walker *w, const presil_desc *d);
 /* A cycle. room: for a row. go: the burst that is offered is taken. *taken: the row that waited is. */
