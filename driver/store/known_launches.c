@@ -8,7 +8,11 @@
 #include <xxhash.h>
 #include "timing_store.h"
 
-enum { ASKED = 512 };
+enum { ASKED_MOST = 1 << 16 }; /* launches that failed stay in the list: it ends somewhere */
+struct asked {
+    uint8_t key[PRESIL_STORE_KEY_BYTES];
+    presil_work work;
+};
 typedef struct {
     presil_store *store;
     uint64_t seed, found; /* found: launches so far */
@@ -16,11 +20,9 @@ typedef struct {
     presil_store_warn_fn warn;
     void *warn_context;
     bool warned, estimate;
-    pthread_mutex_t lock; /* of `asked` */
-    struct {
-        uint8_t key[PRESIL_STORE_KEY_BYTES];
-        presil_work work;
-    } asked[ASKED]; /* what the chip said of launches that run now, by key */
+    pthread_mutex_t lock; /* of what the chip said of launches that run now */
+    struct asked *asked;
+    size_t asked_count, asked_room;
 } known;
 
 /* What goes wrong with the file costs time, and no result: it is told once. */
@@ -71,37 +73,47 @@ static bool is_sampled(known *k) {
 }
 
 /* ---- what is not known */
-static size_t place_of(const uint8_t *key) { return (key[0] | (size_t)key[1] << 8) % ASKED; }
-
-/* Its cycles are 0: nobody asked, or another launch came to its place. */
-static presil_work work_asked(known *k, const uint8_t *key) {
+/* What was asked about a launch that runs; cycles 0: nothing. remove: nobody will ask again. */
+static presil_work work_asked(known *k, const uint8_t *key, bool remove) {
     presil_work w = {.size = sizeof w};
-    const size_t at = place_of(key);
     (void)pthread_mutex_lock(&k->lock);
-    if (memcmp(k->asked[at].key, key, PRESIL_STORE_KEY_BYTES) == 0) w = k->asked[at].work;
+    for (size_t i = k->asked_count; i-- > 0;) {
+        if (memcmp(k->asked[i].key, key, PRESIL_STORE_KEY_BYTES) != 0) continue;
+        w = k->asked[i].work;
+        if (remove) k->asked[i] = k->asked[--k->asked_count];
+        break;
+    }
     (void)pthread_mutex_unlock(&k->lock);
     return w;
 }
 
-static presil_work ask_work(known *k, const char *timing, const presil_capture_launch *launch, const uint8_t *key) {
-    presil_work w = work_asked(k, key);
-    if (w.cycles || !launch->work || launch->work(launch, timing, &w)) return w;
-    const size_t at = place_of(key);
+/* Without room it is forgotten: that launch is kept without its work. */
+static void note_work(known *k, const uint8_t *key, const presil_work *work) {
     (void)pthread_mutex_lock(&k->lock);
-    memcpy(k->asked[at].key, key, PRESIL_STORE_KEY_BYTES);
-    k->asked[at].work = w;
+    if (k->asked_count == ASKED_MOST) k->asked_count = 0;
+    if (k->asked_count == k->asked_room) {
+        const size_t room = k->asked_room ? 2 * k->asked_room : 64;
+        struct asked *list = realloc(k->asked, room * sizeof *list);
+        if (list) k->asked = list, k->asked_room = room;
+    }
+    if (k->asked_count < k->asked_room) {
+        memcpy(k->asked[k->asked_count].key, key, PRESIL_STORE_KEY_BYTES);
+        k->asked[k->asked_count++].work = *work;
+    }
     (void)pthread_mutex_unlock(&k->lock);
-    return w;
 }
 
 static int unknown(known *k, const char *timing, const presil_capture_launch *launch, const uint8_t *key,
                    presil_report *report) {
-    const presil_work w = ask_work(k, timing, launch, key);
+    presil_work w = work_asked(k, key, false);
     presil_store_estimate e = {.size = sizeof e};
     int found = 0;
-    if (!k->estimate || !w.cycles) return PRESIL_JOBS_UNKNOWN;
-    if (presil_store_estimate_of(k->store, timing, &w, &e, &found)) warn(k);
-    if (!found) return PRESIL_JOBS_UNKNOWN;
+    if (w.cycles || !launch->work || launch->work(launch, timing, &w)) return PRESIL_JOBS_UNKNOWN; /* it runs now */
+    if (k->estimate && presil_store_estimate_of(k->store, timing, &w, &e, &found)) warn(k);
+    if (!found) {
+        note_work(k, key, &w);
+        return PRESIL_JOBS_UNKNOWN;
+    }
     const presil_store_timing nothing = {.segments = launch->segments, .cycles = e.cycles};
     presil_store_give(&nothing, report);
     report->estimated = 1;
@@ -128,7 +140,7 @@ static void keep(void *context, const char *timing, const uint8_t key[PRESIL_JOB
     known *k = context;
     presil_store_row row = {.size = sizeof row, .label = report->label, .identity = timing};
     memcpy(row.key, key, sizeof row.key);
-    row.work = work_asked(k, key);
+    row.work = work_asked(k, key, true);
     presil_store_take(&row.timing, report);
     if (presil_store_put(k->store, &row)) warn(k);
 }
@@ -184,7 +196,10 @@ int presil_store_timings(presil_store *store, const presil_store_use *use, presi
 void presil_store_timings_free(presil_jobs_timings *timings) {
     if (!timings) return;
     known *k = timings->context;
-    if (k) (void)pthread_mutex_destroy(&k->lock);
+    if (k) {
+        (void)pthread_mutex_destroy(&k->lock);
+        free(k->asked);
+    }
     free(k);
     *timings = (presil_jobs_timings){0};
 }
