@@ -10,8 +10,8 @@ from torch_presil import _C
 
 
 class _Settings(types.ModuleType):
-    """mode, jobs, store, store_sample, store_seed, chip, build, transport, memory_model, memory_model_seed,
-    watchdog_cycles, fp32_precision, strict, deterministic, launch_blocking, affinity.
+    """mode, jobs, store, store_sample, store_seed, unseen, chip, build, transport, memory_model,
+    memory_model_seed, watchdog_cycles, fp32_precision, strict, deterministic, launch_blocking, affinity.
 
     An unknown name raises, so that a typing error can't pass.
     """
@@ -22,6 +22,7 @@ class _Settings(types.ModuleType):
         "store",
         "store_sample",
         "store_seed",
+        "unseen",
         "chip",
         "build",
         "transport",
@@ -86,6 +87,17 @@ class _Settings(types.ModuleType):
     @store_seed.setter
     def store_seed(self, value: int) -> None:
         _C.set_store(_C.get_store(), _C.get_store_sample(), value)
+
+    @property
+    def unseen(self) -> str:
+        """What mode "hybrid" does with launches that the store doesn't know: "simulate" (default), or "estimate" their
+        cycles from the launches most like them, with an error bound; what can't be estimated is simulated
+        (PRESIL_UNSEEN; docs/hybrid.md). An estimate is not kept."""
+        return _C.get_unseen()
+
+    @unseen.setter
+    def unseen(self, value: str) -> None:
+        _C.set_unseen(str(value))
 
     @property
     def chip(self) -> str:

@@ -15,7 +15,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from torch_presil import _C, bench_farm, bench_hybrid, bench_jobs, cosim
+from torch_presil import _C, bench_estimate, bench_farm, bench_hybrid, bench_jobs, cosim
 
 __all__ = ["run", "print_result", "TARGETS"]
 
@@ -68,6 +68,7 @@ TARGETS = {
     "tests_build_seconds": ("s", 360, 240, False),
     **bench_jobs.TARGETS,
     **bench_hybrid.TARGETS,
+    **bench_estimate.TARGETS,
     **bench_farm.TARGETS,
 }
 AVX2_MUST = {"resnet50_int8_gmacs": 2.0, "resnet50_bf16_gmacs": 0.9}
@@ -440,9 +441,11 @@ PARTS = {
     "tests_build": tests_build,
     **bench_jobs.PARTS,
     **bench_hybrid.PARTS,
+    **bench_estimate.PARTS,
     **bench_farm.PARTS,
 }
-LONG = ("tests_build", *bench_jobs.PARTS, *bench_hybrid.PARTS, *bench_farm.PARTS)  # minutes: by name only
+OF_MINUTES = (bench_jobs, bench_hybrid, bench_estimate, bench_farm)
+LONG = ("tests_build", *(name for module in OF_MINUTES for name in module.PARTS))  # by name only
 
 
 def _chosen(name: str, only: str | None) -> bool:

@@ -152,6 +152,13 @@ def demo(json_path: str, transport: str | None) -> None:
     "commands before (docs/hybrid.md).",
 )
 @click.option(
+    "--unseen",
+    type=click.Choice(["simulate", "estimate"]),
+    default=None,
+    help="Of mode hybrid: what is done with commands that did not run before; estimates say so, with their error "
+    "(docs/hybrid.md). [default: PRESIL_UNSEEN, or simulate]",
+)
+@click.option(
     "--jobs",
     type=click.IntRange(0),
     default=None,
@@ -188,6 +195,7 @@ def cosim(
     chip,
     transport,
     mode,
+    unseen,
     jobs,
     layers,
     json_path,
@@ -217,6 +225,7 @@ def cosim(
         dtype=dtype,
         chip=chip,
         mode=mode,
+        unseen=unseen,
         jobs=jobs,
         layers=layers,
         weights=weights,

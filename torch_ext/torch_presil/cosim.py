@@ -17,6 +17,7 @@ from torch_presil import _C
 from torch_presil.agreement import agreement, cosine, digest
 from torch_presil.device.capture import capture
 from torch_presil.device.reports import reports
+from torch_presil.estimates import HOW, marks
 from torch_presil.fuse import (
     FusedLayer,
     NotTraceable,
@@ -66,6 +67,7 @@ class Options:
     batches: tuple = ()  # also run with each of these as the first dimension, for latency and throughput
     inputs: tuple = ()  # InputSpec each, instead of shape; neither: the factory's, else 1×3×224×224
     config: dict | None = None  # settings of the configuration of a class of transformers
+    unseen: str | None = None  # torch.backends.presil.unseen, of mode "hybrid"; None: as it is
     transport: str | None = None  # torch.backends.presil.transport; None: as it is
     progress: object = None  # callable(stage: str, done: int, of: int)
     announce: object = None  # callable({layer: MACs}), once the layers are known
@@ -246,10 +248,13 @@ def merge(reports: list) -> dict:
             if not out["differences"]:
                 out["difference_cycle"] = r["difference_cycle"]
             out["differences"].append(r["difference"])
+    out["marks"] = marks(reports)
     out["bit_exact"] = None if all(v < 0 for v in verified) else all(v == 1 for v in verified)
     out["utilization"] = out["macs"] / out["peak"] if out["peak"] else 0.0
     if not out["cycles"]:
         out.update(dict.fromkeys(CLOCKED))
+    if out["marks"]:  # nothing else is known of what was estimated
+        out.update(dict.fromkeys(CLOCKED[2:]))
     return out
 
 
@@ -264,10 +269,11 @@ def layer_row(name: str, merged: dict, info: dict, verify: bool) -> dict:
         "where": "chip",
         "macs": merged["macs"],
         "cycles": merged["cycles"],
+        **merged["marks"],
         "utilization": merged["utilization"],
         "dram_bytes": merged["dram_bytes"],
         "stalls": merged["stalls"],
-        "bound": bound(merged["stalls"], names) if merged["cycles"] else None,
+        "bound": bound(merged["stalls"], names) if merged["stalls"] else None,
         "bit_exact": exact,
         # In the chip's word, if it has one; and if its array tells when it begins and ends.
         **({names["commands"]: merged["commands"]} if "commands" in names else {}),
@@ -425,11 +431,13 @@ def session(options: Options):
     """The device as the options want it, and a collector of reports. Mode and collection of reports are afterwards as
     they were, also after an error."""
     _check(options)
-    before, jobs = _C.get_mode(), _C.get_jobs()
+    before, jobs, unseen = _C.get_mode(), _C.get_jobs(), _C.get_unseen()
     if options.jobs is None and jobs > 1 and not options.alone() and not options.distinct:
         options.jobs = jobs
     try:
         _C.set_jobs(1)  # until it is about the forward that counts
+        if options.unseen:
+            _C.set_unseen(options.unseen)
         with _device(options), reports() as collected:
             yield collected
     finally:
@@ -438,6 +446,8 @@ def session(options: Options):
                 _C.set_mode(options.quiet)  # or its processes would be started again, as many as there were before
             _C.set_jobs(jobs)  # raises what nobody has waited for
         finally:
+            if options.unseen:
+                _C.set_unseen(unseen)
             _C.set_mode(before)
 
 
@@ -498,6 +508,7 @@ def _total(taken: list, seconds: Seconds, verify: bool, jobs: int) -> dict:
         # but in mode "hybrid".
         "store_hits": seconds.jobs.get("known", 0) + seconds.jobs.get("sampled", 0),
         "sampled": seconds.jobs.get("sampled", 0),
+        "estimated": seconds.jobs.get("estimated", 0),  # neither known nor simulated
         "launches": len(taken),
     }
 
@@ -514,6 +525,10 @@ def _check(options: Options) -> None:
     if options.mode == "hybrid" and (options.alone() or options.distinct or options.batches):
         raise ValueError(
             "mode 'hybrid' runs whole forwards: it can't be combined with --layers, --trace, --capture or --batches"
+        )
+    if options.unseen not in (None, *HOW) or (options.unseen and options.mode != "hybrid"):
+        raise ValueError(
+            f"--unseen is one of {HOW}, of mode 'hybrid'; got {options.unseen!r} and mode {options.mode!r}"
         )
     if options.batches and options.alone():
         raise ValueError("--batches measures whole forwards: it can't be combined with --layers, --trace or --capture")

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from torch_presil import _C
 from torch_presil.device.progress import jobs_line
+from torch_presil.estimates import cycles_text
 
 __all__ = ["print_result", "LiveProgress", "count"]
 
@@ -106,7 +107,7 @@ def _add(table: Table, name: str, row: dict, verify: bool, clocked: bool) -> Non
         name,
         "×".join(map(str, row["shape"] or [])),
         count(row["macs"]),
-        f"{row['cycles']:,}" if clocked else "no clock",
+        cycles_text(row) if clocked else "no clock",
         f"{100 * row['utilization']:.1f} %" if clocked else "",
         count(row["dram_bytes"]) + "B" if clocked and row["dram_bytes"] else "",  # 0: the chip doesn't count them
         row["bound"] or "",
@@ -154,11 +155,12 @@ def _of_jobs(total: dict) -> str:
 
 def _of_store(total: dict) -> str:
     """What ran on the RTL, and what was known; the sample can be had again by its seed."""
-    known = total["store_hits"]
+    known, estimated = total["store_hits"], total["estimated"]
     return (
-        f"{total['cycles'] or 0:,} cycles, of {known} of {total['launches']} launches from the timing store; "
-        f"{total['launches'] - known} were simulated, and {total['sampled']} of the known ones again: the same cycles "
-        f"(sample {_C.get_store_sample():.3g}, seed {_C.get_store_seed()})"
+        f"{cycles_text(total) if total['cycles'] else 0} cycles, of {known} of {total['launches']} launches from the "
+        f"timing store; {f'{estimated} are estimates, ' if estimated else ''}"
+        f"{total['launches'] - known - estimated} were simulated, and {total['sampled']} of the known ones again: the "
+        f"same cycles (sample {_C.get_store_sample():.3g}, seed {_C.get_store_seed()})"
     )
 
 

@@ -153,6 +153,7 @@ static py::dict stats_of_jobs(int index) {
   d["sampled"] = s.sampled;
   d["unknown"] = s.unknown;
   d["never"] = s.never;
+  d["estimated"] = s.estimated;
   return d;
 }
 

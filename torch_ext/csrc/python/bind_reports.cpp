@@ -63,6 +63,8 @@ py::dict to_dict(int device, const presil_report& r) {
   d["sim_ns"] = r.sim_ns;
   d["twin_ns"] = r.twin_ns;
   d["host_ns"] = r.host_ns;
+  d["estimated"] = r.estimated != 0;
+  d["cycles_error"] = r.cycles_error;
   d["conversions"] = r.conversions;
   d["conversion_bytes"] = r.conversion_bytes;
   d["conversion_ns"] = r.conversion_ns;

@@ -31,6 +31,8 @@ void bind_settings(py::module_& m) {
   m.def("get_store_sample", [] { return settings().store_sample; });
   m.def("get_store_seed", [] { return settings().store_seed; });
   m.def("set_store", &apply_store, release);
+  m.def("get_unseen", [] { return settings().estimate ? "estimate" : "simulate"; });
+  m.def("set_unseen", &apply_unseen, release);
   m.def("get_jobs", [] { return settings().jobs; });
   m.def("set_jobs", &apply_jobs, release);
   m.def("processors", &presil_jobs_processors);

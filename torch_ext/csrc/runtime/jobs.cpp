@@ -71,6 +71,7 @@ void open_store(Running& slot) {
   use.sample = s.store_sample;
   use.sample_seed = s.store_seed;
   use.warn = &tell_of_store;
+  use.estimate = s.estimate;
   int status = presil_store_open(&options, &slot.store);
   if (!status) status = presil_store_timings(slot.store, &use, &slot.timings);
   if (!status) return;

@@ -53,6 +53,12 @@ uint64_t seed_from_environment() {
   return seed;
 }
 
+bool is_estimate(const std::string& what, const char* setting) {
+  TORCH_CHECK_VALUE(what == "simulate" || what == "estimate", "presil: ", setting,
+                    " must be \"simulate\" or \"estimate\", got \"", what, "\"");
+  return what == "estimate";
+}
+
 }  // namespace
 
 Settings& settings() {
@@ -69,6 +75,7 @@ Settings& settings() {
     created->jobs = jobs_from_environment();
     created->store_sample = sample_from_environment();
     created->store_seed = seed_from_environment();
+    created->estimate = is_estimate(environment("PRESIL_UNSEEN", "simulate"), "PRESIL_UNSEEN");
     created->strict = switched_on("PRESIL_STRICT");
     created->launch_blocking = switched_on("PRESIL_LAUNCH_BLOCKING");
     return created;
@@ -151,6 +158,11 @@ void apply_store(const std::string& path, double sample, uint64_t seed) {
     settings().store_sample = sample;
     settings().store_seed = seed;
   });
+}
+
+void apply_unseen(const std::string& what) {
+  const bool estimate = is_estimate(what, "unseen");
+  change_what_jobs_know([&] { settings().estimate = estimate; });
 }
 
 void apply_affinity(const std::string& cpus) {

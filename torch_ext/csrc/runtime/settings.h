@@ -20,6 +20,7 @@ struct Settings {
   std::string store;                             // of mode "hybrid"; empty: the driver's (PRESIL_STORE)
   double store_sample = 0.02;                    // PRESIL_STORE_SAMPLE
   uint64_t store_seed = 0;                       // PRESIL_STORE_SEED, else of the clock
+  bool estimate = false;                         // PRESIL_UNSEEN=estimate: what the store doesn't know is not simulated
   std::string memory_model;                      // PRESIL_MEMORY_MODEL; empty: the default one
   std::string affinity;                          // PRESIL_AFFINITY
   uint32_t jobs = 1;                             // PRESIL_JOBS: processes that run the RTL; 1: this one
@@ -40,6 +41,7 @@ bool fp32_as_bf16(Fp32Op op);
 
 void apply_mode(const std::string& mode);  // to all open devices and later ones
 void apply_store(const std::string& path, double sample, uint64_t seed);
+void apply_unseen(const std::string& what);  // "simulate", "estimate"
 void apply_memory_model(const std::string& model, uint64_t seed);
 void apply_affinity(const std::string& cpus);
 void apply_watchdog(uint64_t cycles);

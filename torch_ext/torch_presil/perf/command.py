@@ -16,7 +16,7 @@ EXIT_WRONG, EXIT_USAGE, EXIT_FAILURE = 1, 2, 4
 PAGE = "build/perf.html"
 # Beside MODEL and --sweep or the two files: what is not named here would have no effect, and is refused.
 OF_COMPARISON = {"models", "html", "json_path", "csv"}
-NOT_OF_SWEEP = {"html", "png", "perfetto", "explorer"}
+NOT_OF_SWEEP = {"html", "png", "perfetto", "explorer", "unseen"}
 OF_SWEEP = {"sweep_dir", "resume", "area"}
 
 
@@ -172,6 +172,8 @@ def _sweep(axes: str, given: dict, files: dict, console: Console) -> None:
     from torch_presil.perf import grid, outputs
     from torch_presil.perf.outputs import Output
 
+    if given["mode"] == "hybrid":
+        _fail("--mode hybrid is of one model: each point of a --sweep is another chip or memory", EXIT_USAGE)
     _refuse(_explicit() & NOT_OF_SWEEP, "can't be had of a --sweep: --json and --csv can, and --sweep-dir has the "
             "JSON of each point, of which `presil perf` compares two")  # fmt: skip
     wanted = _checked([
@@ -221,10 +223,17 @@ def _sweep(axes: str, given: dict, files: dict, console: Console) -> None:
 )
 @click.option(
     "--mode",
-    type=click.Choice(["rtl", "verify"]),
+    type=click.Choice(["rtl", "verify", "hybrid"]),
     default="rtl",
     show_default=True,
-    help="verify: each launch compared with the chip's model, as always with several jobs.",
+    help="verify: each launch compared with the chip's model, as always with several jobs; hybrid: cycles of launches "
+    "that ran before are from the timing store.",
+)
+@click.option(
+    "--unseen",
+    type=click.Choice(["simulate", "estimate"]),
+    default=None,
+    help="Of mode hybrid: what is done with launches that did not run before. [default: PRESIL_UNSEEN, or simulate]",
 )
 @click.option("--jobs", type=click.IntRange(0), default=None, metavar="N", help="Processes, as for presil cosim.")
 @click.option(

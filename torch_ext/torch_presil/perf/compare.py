@@ -63,6 +63,8 @@ def load(path: str) -> dict:
         raise ValueError(f"{path} has form {found['perf']}, this presil reads {FORM}: make it again")
     if missing := _misses(found):
         raise ValueError(f"{path} is not whole, or not of presil perf --json: {missing} is missing or wrong")
+    if found["total"].get("estimated"):
+        raise ValueError(f"{path} has estimates, which are compared with nothing: measure it with --unseen simulate")
     return found
 
 

@@ -6,6 +6,7 @@ torch.presil.chip_names(); what a chip doesn't tell is absent or null.
 
 import math
 
+from torch_presil.estimates import marks
 from torch_presil.perf import proxies
 
 __all__ = ["FORM", "build", "layers", "roof", "totals", "tree", "traffic"]
@@ -29,6 +30,7 @@ def launch_row(report: dict, number: int, start: int, names: dict) -> dict:
         "label": report["label"],
         "start": start,
         "cycles": report["cycles"],
+        **marks([report]),
         "macs": report["macs"],
         "peak": peak,
         "passes": max(report["passes"], 1),
@@ -85,6 +87,7 @@ def _add_stalls(into: dict, stalls: dict) -> None:
 def merged(launches: list, names: dict, bus: dict | None) -> dict:
     """Launches as one: sums, and what follows from them."""
     out = {key: sum(launch[key] for launch in launches) for key in SUMS}
+    out |= marks(launches)
     out["stalls"] = {}
     for launch in launches:
         _add_stalls(out["stalls"], launch["stalls"])
@@ -196,6 +199,7 @@ def tree(rows: list) -> list:
             node = nodes.setdefault(path, {"path": path, "depth": depth, "could": 0.0,
                                            **dict.fromkeys(("cycles", "macs", "read_bytes", "write_bytes", "launches"),
                                                            0)})  # fmt: skip
+            node |= marks([node, row])
             for key in ("cycles", "macs", "read_bytes", "write_bytes", "launches"):
                 node[key] += row[key]
             node["could"] += row["macs"] / row["utilization"] if row["utilization"] else 0

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 import torch
 
 from torch_presil import _C, cosim
+from torch_presil.estimates import marks
 from torch_presil.inputs import leaves
 from torch_presil.perf import document, identity
 from torch_presil.perf.record import Recorded
@@ -68,7 +69,7 @@ def _forward(options: cosim.Options, prepared: cosim.Prepared, collected) -> tup
 
 def _batch_row(batch: int, total: dict) -> dict:
     kept = ("cycles", "seconds", "images_per_second", "images_per_second_with_host", "host_least_cycles", "utilization")
-    return {"batch": batch, **{key: total[key] for key in kept}}
+    return {"batch": batch, **{key: total[key] for key in kept}, **marks([total])}
 
 
 def run(wanted: Wanted) -> dict:

@@ -21,24 +21,29 @@ const key = (text, c, title) => {
   return element;
 };
 
+const cycles = r => r.estimated ? `estimate ${number(r.cycles)} ± ${(100 * r.cycles_error).toFixed(1)} %`
+  : number(r.cycles);
+
 // ---- head
 function head() {
   at("title").textContent = `${data.model} · ${data.dtype} · ${data.chip}`;
-  document.title = `${data.model} ${data.dtype} on ${data.chip}: ${number(total.cycles)} cycles`;
+  document.title = `${data.model} ${data.dtype} on ${data.chip}: ${cycles(total)} cycles`;
   const input = Array.isArray(data.input) ? data.input.join("×")
     : Object.entries(data.input).map(([name, sizes]) => `${name} ${sizes.join("×")}`).join(", ");
   at("facts").textContent = [`input ${input}`, `batch ${data.batch}`, `mode ${data.mode}`,
     `memory ${data.memory.model}`,
       clock ? `clock ${clock.mhz} MHz: ${clock.source}` : "no clock is known: cycles alone",
     data.traced ? "batch-norm folded, ReLU and residual adds fused" : "layers as they are, none fused",
-    `simulated in ${seconds(data.sim_seconds)}`].join(" · ");
+    `simulated in ${seconds(data.sim_seconds)}`,
+    ...(total.estimated ? [`${total.estimated} of ${total.launches} launches are estimates: of their time nothing ` +
+      "but the cycles is known, so bytes, stalls and bus are those of the others"] : [])].join(" · ");
   if (data.problems.length) {
     at("problems").hidden = false;
     at("problems").append(make("b", {}, "This doesn't add up: don't rely on it."),
       make("ul", {}, ...data.problems.map(text => make("li", {}, text))));
   }
   const with_host = total.host_least_cycles;
-  const tiles = [[number(total.cycles), "cycles on the chip" + (clock ? `, ${time(total.cycles)}` : "")]];
+  const tiles = [[cycles(total), "cycles on the chip" + (clock ? `, ${time(total.cycles)}` : "")]];
   if (total.images_per_second) {
     tiles.push([rate(total.images_per_second), "a second, if the host took no time"]);
     if (with_host !== null) tiles.push(["≤ " + rate(total.images_per_second_with_host),
@@ -102,7 +107,7 @@ function drawTimeline() {
       continue;
     }
     const l = s.launch, row = layerOf.get(l.launch);
-    const text = () => `${l.label}\n${number(l.cycles)} cycles ${time(l.cycles)}\n` +
+    const text = () => `${l.label}\n${cycles(l)} cycles ${time(l.cycles)}\n` +
       (l.peak ? `${percent(l.macs / l.peak / l.cycles)} of the array's peak\n` : "") +
       `${amount(l.read_bytes, "B")} read, ${amount(l.write_bytes, "B")} written` +
         (row && row.line ? `\n${row.line}` : "");
@@ -243,7 +248,7 @@ function drawRoofline() {
       fill: bus && intensity(r) < ridge ? "var(--bus)" : "var(--works)", "fill-opacity": .55, stroke: "var(--page)",
         class: "mark"});
     spot.addEventListener("click", () => choose(r));
-    picture.append(tip(spot, () => `${r.name}\n${number(r.cycles)} cycles, ${percent(r.cycles / total.cycles)}\n` +
+    picture.append(tip(spot, () => `${r.name}\n${cycles(r)} cycles, ${percent(r.cycles / total.cycles)}\n` +
       `${intensity(r).toPrecision(3)} MACs a byte, ${speed(r).toPrecision(3)} MACs a cycle\n` +
       `${percent(speed(r) / roof)} of the roof`));
   }
@@ -266,7 +271,7 @@ const columns = () => [
   {name: "line", key: r => r.line || "", show: r => place(r.line), text: true},
   ...(data.layers.some(r => r.launches > 1) ? [{name: "launches", key: r => r.launches}] : []),
   {name: "MACs", key: r => r.macs, show: r => amount(r.macs, "")},
-  {name: "cycles", key: r => r.cycles},
+  {name: "cycles", key: r => r.cycles, show: cycles},
   {name: "share", key: r => r.cycles, show: r => share(r)},
   ...(total.utilization === null ? [] : [{name: "use", title: "of the array's peak", key: r => r.utilization,
     show: r => percent(r.utilization)}]),
@@ -302,7 +307,7 @@ function drawTree() {
     drawTree();
   }}, folded.has(n.path) ? "▸" : "▾") : make("span", {style: "display:inline-block;width:1.2em"});
   const name = n => make("span", {style: `padding-left:${1.1 * n.depth}em`}, fold(n), n.name);
-  const boxes = n => [[name(n)], [number(n.launches), 1], [amount(n.macs, ""), 1], [number(n.cycles), 1], [share(n,
+  const boxes = n => [[name(n)], [number(n.launches), 1], [amount(n.macs, ""), 1], [cycles(n), 1], [share(n,
     total.cycles), 1],
     [percent(n.utilization), 1], [amount(n.read_bytes, "B"), 1], [amount(n.write_bytes, "B"), 1]];
   const head = ["module", "launches", "MACs", "cycles", "share", "use", "read", "written"];
@@ -372,7 +377,7 @@ function drawHost() {
 function drawBatches() {
   if (data.batches.length < 2) return;
   at("batch-part").hidden = false;
-  table("batches", [{name: "batch", key: b => b.batch}, {name: "latency, cycles", key: b => b.cycles},
+  table("batches", [{name: "batch", key: b => b.batch}, {name: "latency, cycles", key: b => b.cycles, show: cycles},
     ...(clock ? [{name: "latency", key: b => b.seconds, show: b => seconds(b.seconds)},
       {name: "a second", key: b => b.images_per_second, show: b => rate(b.images_per_second)},
       {name: "with the host, ≤", key: b => b.images_per_second_with_host,

@@ -7,6 +7,8 @@ Time is simulated: a cycle is one of the document's clock, or a nanosecond where
 
 from pathlib import Path
 
+from torch_presil.estimates import cycles_text
+
 __all__ = ["write"]
 
 SEQUENCE = 1  # of packets: there is one writer
@@ -81,9 +83,16 @@ def _launches(trace: _Trace, document: dict) -> None:
     track = trace.track("launches")
     for x in document["launches"]:
         notes = {key: x[key] for key in ("launch", "cycles", "macs", "read_bytes", "write_bytes", "stalls")}
+        notes |= {key: x[key] for key in ("estimated", "cycles_error") if key in x}
         notes |= {"counters": x["counters"]} if x["counters"] else {}
         notes |= {"line": lines[x["launch"]]} if lines.get(x["launch"]) else {}
-        trace.slice(track, x["label"], x["at"], x["at"] + x["cycles"], notes)
+        trace.slice(
+            track,
+            x["label"] + (f": {cycles_text(x)}" if "estimated" in x else ""),
+            x["at"],
+            x["at"] + x["cycles"],
+            notes,
+        )
 
 
 def _counter(trace: _Trace, document: dict, name: str, unit: str, value) -> None:

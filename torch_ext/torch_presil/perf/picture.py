@@ -4,6 +4,7 @@
 import json
 from pathlib import Path
 
+from torch_presil.estimates import cycles_text
 from torch_presil.perf.document import array_of
 
 __all__ = ["draw", "summary"]
@@ -48,7 +49,7 @@ def draw(document: dict, path: Path) -> None:
         use = f", {100 * total['utilization']:.1f} % of the array's peak" if total["utilization"] is not None else ""
         figure.suptitle(
             f"{document['model']} {document['dtype']} on {document['chip']}, batch {document['batch']}: "
-            f"{total['cycles']:,} cycles{rate}{use}", fontsize=11, x=0.01, ha="left",
+            f"{cycles_text(total)} cycles{rate}{use}", fontsize=11, x=0.01, ha="left",
         )  # fmt: skip
         kept = json.dumps(summary(document))
         figure.savefig(

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from torch_presil.cosim_report import count
+from torch_presil.estimates import cycles_text
 
 __all__ = ["print_document", "write_csv"]
 
@@ -25,7 +26,7 @@ def _row(table: Table, name: str, row: dict, whole: int) -> None:
     table.add_row(
         name,
         count(row["macs"]),
-        f"{row['cycles']:,}",
+        cycles_text(row),
         _percent(row["cycles"] / whole if whole else None),
         _percent(row["utilization"]),
         _percent(row["roof_cycles"] / row["cycles"] if row["cycles"] and row["roof_cycles"] else None),
@@ -53,7 +54,7 @@ def print_document(document: dict, console: Console) -> None:
     console.print(table)
     if clock and total["cycles"]:
         console.print(
-            f"Latency {total['cycles']:,} cycles, {1e3 * total['seconds']:.3f} ms at {clock['mhz']} MHz "
+            f"Latency {cycles_text(total)} cycles, {1e3 * total['seconds']:.3f} ms at {clock['mhz']} MHz "
             f"({clock['source']}): {total['images_per_second']:,.1f} a second if the host took no time",
             highlight=False,
         )
@@ -63,7 +64,7 @@ def print_document(document: dict, console: Console) -> None:
         console.print(_proxy_line(document), highlight=False)
     for row in document["batches"][1:]:
         rate = f", {row['images_per_second']:,.1f} a second" if row["images_per_second"] else ""
-        console.print(f"Batch {row['batch']}: {row['cycles']:,} cycles{rate}", highlight=False)
+        console.print(f"Batch {row['batch']}: {cycles_text(row)} cycles{rate}", highlight=False)
     for text in document["problems"]:
         console.print(Text.assemble(("doesn't add up:", "bold red"), f" {text}"))
 
@@ -96,8 +97,9 @@ def write_csv(document: dict, path: Path) -> None:
         for c in names["causes"]
         if document["total"]["stalls"].get(e["name"], {}).get(c["name"])
     ]
-    plain = ["name", "module", "operator", "line", "launches", "macs", "cycles", "utilization", "bound", "read_bytes",
-             "write_bytes", "bus_share", "array_cycles", "bus_cycles", "roof_cycles"]  # fmt: skip
+    marked = ["estimated", "cycles_error"] if document["total"].get("estimated") else []
+    plain = ["name", "module", "operator", "line", "launches", "macs", "cycles", *marked, "utilization", "bound",
+             "read_bytes", "write_bytes", "bus_share", "array_cycles", "bus_cycles", "roof_cycles"]  # fmt: skip
     held = ["weights", "inputs", "results"]
     energy = list(document["total"]["energy"])
     with open(path, "w", newline="") as f:
@@ -106,7 +108,8 @@ def write_csv(document: dict, path: Path) -> None:
                       "host_bytes", "host_least_cycles", *(f"{e}.{c}" for e, c in causes)])  # fmt: skip
         for row in document["layers"]:
             stalls = [row["stalls"].get(e, {}).get(c, 0) for e, c in causes]
-            out.writerow(["chip", *(row[p] for p in plain), *(row["tensors"][h] for h in held),
+            own = [row.get(p, 0) if p in marked else row[p] for p in plain]
+            out.writerow(["chip", *own, *(row["tensors"][h] for h in held),
                           *(row["energy"][e] for e in energy), "", "", *stalls])  # fmt: skip
         for row in document["host"]:
             own = [row.get(p, "") for p in plain]

@@ -110,6 +110,7 @@ def main(text: str) -> None:
     from torch_presil import _C, cosim
 
     _C.set_memory_model(task["memory"], task["seed"])
+    _C.set_unseen("simulate")  # a farm's machine has an environment of its own; estimates are compared with nothing
     print(f"chip {_C.get_chip()} build {_C.get_build()} memory {task['memory'] or 'default'} seed {task['seed']}")
     if task["timeout_cycles"]:
         limit = Limit(task["timeout_cycles"])

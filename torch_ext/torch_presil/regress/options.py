@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `presil regress` is asked."""
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -53,6 +54,8 @@ def check(options: Options) -> None:
         raise UsageError("--rerun-failed takes the cases from the last run: no suite with it")
     if o.mode == "soak" and (o.seed is not None or o.case_seed is not None):
         raise UsageError("--mode soak draws a fresh seed; --seed and --case-seed are for repeating")
+    if os.environ.get("PRESIL_UNSEEN", "simulate") != "simulate":
+        raise UsageError("PRESIL_UNSEEN: a regression compares cycles with a baseline, so estimates are no part of it")
     if o.mode == "hybrid" and "coverage" in o.builds:
         raise UsageError("--mode hybrid simulates what is not known yet; --coverage wants all of it simulated")
     if o.case_seed is not None and (o.seeds or o.seed is not None):
