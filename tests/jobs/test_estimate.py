@@ -53,7 +53,7 @@ def test_kept_out_layers_are_near():
     found = bench_estimate.measure(SMALL, 5, lambda text: None)
     assert found["hybrid_estimate_launches"] >= 20 and found["hybrid_estimate_simulated_launches"] <= 5
     assert found["hybrid_estimate_median"] < 1 and found["hybrid_estimate_95th"] < 5
-    assert 0 < found["hybrid_estimate_bound"] < 10
+    assert 0 < found["hybrid_estimate_told_percent"] < 10
 
 
 def test_a_report_says_so_and_nothing_is_kept(known):

@@ -162,8 +162,8 @@ def measure(size: Size, seed: int, tell) -> dict:
         "hybrid_estimate_simulated_launches": len(estimated) - len(off),
         "hybrid_estimate_median": statistics.median(off),
         "hybrid_estimate_95th": off[math.ceil(0.95 * len(off)) - 1],
-        "hybrid_estimate_worst": off[-1],
-        "hybrid_estimate_bound": 100 * bound,
+        "hybrid_estimate_worst_percent": off[-1],
+        "hybrid_estimate_told_percent": 100 * bound,
     }
 
 

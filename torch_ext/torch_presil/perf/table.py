@@ -30,8 +30,7 @@ def _row(table: Table, name: str, row: dict, whole: int) -> None:
         _percent(row["cycles"] / whole if whole else None),
         _percent(row["utilization"]),
         _percent(row["roof_cycles"] / row["cycles"] if row["cycles"] and row["roof_cycles"] else None),
-        _bytes(row["read_bytes"]),
-        _bytes(row["write_bytes"]),
+        *(_bytes(row[way]) if row[way] or not row.get("estimated") else "" for way in ("read_bytes", "write_bytes")),
         row["bound"] or "",
     )
 
@@ -58,9 +57,15 @@ def print_document(document: dict, console: Console) -> None:
             f"({clock['source']}): {total['images_per_second']:,.1f} a second if the host took no time",
             highlight=False,
         )
+    if count_of := total.get("estimated"):
+        console.print(
+            f"{count_of} of {total['launches']} launches are estimates: of their time nothing but the cycles is known, so "
+            f"bytes and bounds are those of the others, and there are no proxies of energy",
+            highlight=False,
+        )
     if document["host"]:
         console.print(_host_line(total), highlight=False)
-    if total["launches"]:
+    if total["launches"] and not total.get("estimated"):
         console.print(_proxy_line(document), highlight=False)
     for row in document["batches"][1:]:
         rate = f", {row['images_per_second']:,.1f} a second" if row["images_per_second"] else ""
@@ -72,6 +77,8 @@ def print_document(document: dict, console: Console) -> None:
 def _host_line(total: dict) -> str:
     least = total["host_least_cycles"]
     text = f"The host moved {_bytes(total['host_bytes'])}"
+    if least is None and total.get("estimated"):
+        return text
     if least is None:
         return f"{text}; the chip tells no width of its bus, so there is no bound for what that would cost"
     rate = total["images_per_second_with_host"]
