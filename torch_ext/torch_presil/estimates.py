@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How reports say that cycles are estimates (docs/hybrid.md). A row of any report has `estimated`, of how many launches,
-and `cycles_error`, relative, if it has any."""
+"""How reports say that cycles are estimates (docs/hybrid.md). A row of any report has `estimated`, of how many
+launches, and `cycles_error`, relative, if it has any."""
 
 __all__ = ["HOW", "added", "cycles_text", "marks"]
 

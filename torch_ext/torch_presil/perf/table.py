@@ -59,8 +59,8 @@ def print_document(document: dict, console: Console) -> None:
         )
     if count_of := total.get("estimated"):
         console.print(
-            f"{count_of} of {total['launches']} launches are estimates: of their time nothing but the cycles is known, so "
-            f"bytes and bounds are those of the others, and there are no proxies of energy",
+            f"{count_of} of {total['launches']} launches are estimates: of their time nothing but the cycles is known, "
+            f"so bytes and bounds are those of the others, and there are no proxies of energy",
             highlight=False,
         )
     if document["host"]:
