@@ -299,7 +299,8 @@ static int paper_limits(const presil_chip *chip, presil_chip_limits *out) {
                                   .has_interrupt = !paper("polled"),
                                   .queue_depth = (uint32_t)paper("depth"),
                                   .has_executor = (uint32_t)paper("twin"),
-                                  .asks_first = (uint32_t)paper("quiet")}};
+                                  .asks_first = (uint32_t)paper("quiet"),
+                                  .in_place = 1}};
     memset(own.news, 0x5a, sizeof own.news);
     presil_give(out, &own, paper("long") ? sizeof own : sizeof own.known);
     return PRESIL_OK;
