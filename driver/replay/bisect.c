@@ -272,6 +272,23 @@ int replay_first_unit(replay *r, presil_list *list, char *unit, size_t bytes, ui
     return status;
 }
 
+/* What `r` replays was perhaps not compared with the model, and had a waveform: a bisection has it the other way. */
+int replay_name_unit(const replay *r, replayed *failed) {
+    arguments a = *r->a;
+    a.mode = PRESIL_MODE_VERIFY, a.mode_name = "verify", a.trace = NULL, a.windowed = false;
+    replay other = {.a = &a, .reader = r->reader};
+    replayed out;
+    presil_list *list = NULL;
+    uint64_t runs = 0;
+    int status = replay_take(&other, failed->place, &out);
+    if (!status) status = replay_load(&other, &list);
+    if (!status) status = replay_first_unit(&other, list, failed->unit, sizeof failed->unit, &runs);
+    presil_list_destroy(list);
+    replay_drop(&other);
+    replay_close_chip(&other);
+    return status;
+}
+
 int replay_bisect(replay *r, uint64_t place) {
     replayed out;
     bisection *b = calloc(1, sizeof *b);

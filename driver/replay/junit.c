@@ -70,6 +70,7 @@ static void put_suite(FILE *f, const replay *r, const replayed *l) {
     count(f, "cycles", l->cycles);
     count(f, "recorded_cycles", l->recorded);
     property(f, "status", outcome_name(l->outcome));
+    property(f, "unit", l->unit);
     property(f, "bundle", r->a->file);
     property(f, "replay", again);
     (void)fputs("    </properties>\n    <testcase", f);

@@ -72,6 +72,7 @@ typedef struct {
     bool known_byte;                   /* compared is the one byte that is known of what it should write */
     double seconds;                    /* inside the transport and the model */
     int outcome;                       /* one of the exit statuses */
+    char unit[64]; /* the engine behind which it is wrong first; empty: not known, or not looked for */
     injection injected;
 } replayed;
 
@@ -185,6 +186,8 @@ int replay_bisect(replay *r, uint64_t place);
 /* The engine of the first command behind which the list goes wrong, up to the first comma of its name; empty: not known
  * (the chip can't run a part of a launch, or it is right when it is watched). Adds its runs. Quiet. */
 int replay_first_unit(replay *r, presil_list *list, char *unit, size_t bytes, uint64_t *runs);
+/* The same of a launch that failed: into failed->unit. On a device of its own, so r's must be closed. */
+int replay_name_unit(const replay *r, replayed *failed);
 int replay_minimize(replay *r, uint64_t place);
 
 /* ---- junit.c: an exit status */

@@ -284,6 +284,17 @@ def test_junit(folder):
     assert failure.get("type") == "mismatch" and failure.get("message").startswith("first difference: output [")
     found = {p.get("name"): p.get("value") for p in bad.find("testsuite[2]").iter("property")}
     assert found["replay"] == 'presil-replay a"<&>???.presil --launches 1' and int(found["cycles"]) > 100
+    assert found["unit"] == "MATRIX" and not good.findall(".//property[@name='unit']")
+
+
+@pytest.mark.parametrize(
+    "fault, launch, engine", [("load", CONV, "LOAD"), ("store", CONV, "STORE"), ("hang", CONV, "LOAD")]
+)
+def test_junit_names_the_engine(folder, fault, launch, engine):
+    status = replay(folder, "x.presil", launch, "--junit", f"{fault}.xml", fault=fault)[0]
+    assert status == (3 if fault == "hang" else 1)
+    units = ElementTree.parse(folder / f"{fault}.xml").getroot().findall(".//property[@name='unit']")
+    assert [unit.get("value") for unit in units] == [engine]
 
 
 @pytest.fixture
