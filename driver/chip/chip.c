@@ -133,6 +133,7 @@ const presil_chip_ops *presil_chip_entry(void) {
                                         .names = chip_names,
                                         .load_refused = chip_load_refused,
                                         .timing = chip_plan_timing,
-                                        .work = chip_plan_work};
+                                        .work = chip_plan_work,
+                                        .usage = chip_plan_usage};
     return &ops;
 }

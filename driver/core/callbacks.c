@@ -17,31 +17,77 @@ void presil_reports_close(report_state *reports) {
     (void)pthread_cond_destroy(&reports->done);
 }
 
+/* The one before may be running: its context is not the caller's again before it has returned. With the lock held. */
+static void wait_for_other(report_state *reports) {
+    while (reports->busy && !pthread_equal(reports->reporter, pthread_self()))
+        (void)pthread_cond_wait(&reports->done, &reports->lock);
+}
+
 void presil_set_report(presil_device *device, presil_report_fn fn, void *context) {
     if (presil_enter(device)) return;
     (void)pthread_mutex_lock(&device->reports.lock);
     const bool same = fn == device->reports.report && context == device->reports.report_context;
     device->reports.report = fn;
     device->reports.report_context = context;
-    /* The one before may be running: its context is not the caller's again before it has returned. */
-    while (!same && device->reports.busy && !pthread_equal(device->reports.reporter, pthread_self()))
-        (void)pthread_cond_wait(&device->reports.done, &device->reports.lock);
+    if (!same) wait_for_other(&device->reports);
     (void)pthread_mutex_unlock(&device->reports.lock);
+}
+
+void presil_set_usage(presil_device *device, presil_usage_fn fn, void *context) {
+    if (presil_enter(device)) return;
+    (void)pthread_mutex_lock(&device->reports.lock);
+    const bool same = fn == device->reports.usage && context == device->reports.usage_context;
+    device->reports.usage = fn;
+    device->reports.usage_context = context;
+    if (!same) wait_for_other(&device->reports);
+    (void)pthread_mutex_unlock(&device->reports.lock);
+}
+
+/* `wanted` of these: somebody listens. */
+static void begin(report_state *reports, bool wanted) {
+    reports->busy = wanted;
+    reports->reporter = pthread_self();
+}
+
+static void end(report_state *reports) {
+    (void)pthread_mutex_lock(&reports->lock);
+    reports->busy = false;
+    (void)pthread_cond_broadcast(&reports->done);
+    (void)pthread_mutex_unlock(&reports->lock);
 }
 
 void presil_report_deliver(report_state *reports, const presil_report *report) {
     (void)pthread_mutex_lock(&reports->lock);
     const presil_report_fn function = reports->report;
     void *context = reports->report_context;
-    reports->busy = function != NULL;
-    reports->reporter = pthread_self();
+    begin(reports, function != NULL);
     (void)pthread_mutex_unlock(&reports->lock);
     if (!function) return;
     function(context, report);
+    end(reports);
+}
+
+typedef struct {
+    presil_usage_fn function;
+    void *context;
+    uint64_t launch;
+} usage_listener;
+
+static void tell_usage(void *context, const presil_usage *usage) {
+    const usage_listener *to = context;
+    to->function(to->context, to->launch, usage);
+}
+
+void presil_usage_deliver(presil_device *device, uint64_t launch, const presil_plan *plan) {
+    report_state *reports = &device->reports;
+    if (!device->chip_ops->usage) return;
     (void)pthread_mutex_lock(&reports->lock);
-    reports->busy = false;
-    (void)pthread_cond_broadcast(&reports->done);
+    usage_listener to = {reports->usage, reports->usage_context, launch};
+    if (to.function) begin(reports, true);
     (void)pthread_mutex_unlock(&reports->lock);
+    if (!to.function) return;
+    (void)device->chip_ops->usage(device->chip, plan, tell_usage, &to); /* what it can't tell is absent */
+    end(reports);
 }
 
 void presil_set_progress(presil_device *device, presil_progress_fn fn, void *context) {

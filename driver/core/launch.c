@@ -97,6 +97,7 @@ void presil_launch_open(presil_device *device, const work_item *item, int mode, 
                               .origin = item->origin,
                               .tag = item->tag};
     take_label(report, info->label);
+    presil_usage_deliver(device, report->launch, item->plan);
 }
 
 int presil_launch_close(presil_device *device, const work_item *item, int mode, uint64_t ns, int status,

@@ -531,6 +531,47 @@ typedef struct {
 } presil_names;
 /* Also from a report function. */
 PRESIL_CHECKED int presil_device_get_names(presil_device *device, presil_names *out);
+/* ---- what a launch's commands move and hold, as its plan says ------------------------------- */
+/* What the bytes of a row of traffic are. PARTIAL: sums that leave the chip and come back. ALIGNMENT: what the bus
+ * carries beyond the bytes that were asked for. OTHER: the chip doesn't tell. */
+enum presil_traffic_role {
+    PRESIL_TRAFFIC_OTHER = 0,
+    PRESIL_TRAFFIC_WEIGHTS = 1,
+    PRESIL_TRAFFIC_ACTIVATIONS = 2,
+    PRESIL_TRAFFIC_RESIDUAL = 3,
+    PRESIL_TRAFFIC_PARAMETERS = 4, /* bias, scales */
+    PRESIL_TRAFFIC_RESULTS = 5,
+    PRESIL_TRAFFIC_PARTIAL = 6,
+    PRESIL_TRAFFIC_COMMANDS = 7,
+    PRESIL_TRAFFIC_ALIGNMENT = 8
+};
+/* The rows of a launch that are not `apart` add up to the read_bytes and write_bytes of its report. */
+typedef struct {
+    const char *name; /* "input", "weight": the operator's word for an operand, else the chip's */
+    uint32_t role;
+    uint32_t apart; /* 1: the report's read_bytes don't have it, another counter may */
+    uint64_t read_bytes, write_bytes;
+    uint64_t again_bytes; /* of read_bytes: bytes of device memory that this launch had read before */
+    presil_daddr first;   /* the lowest byte that it reads or writes; 0: it is no operand, or not known */
+} presil_traffic;
+/* A memory on the chip, during a launch. in_use[n]: bytes that the n-th command finds there and somebody reads from
+ * then on, or puts there, in an order in which the commands may begin; when each of them does, is not known. */
+typedef struct {
+    const char *name;            /* "scratchpad" */
+    uint64_t capacity, reserved; /* bytes; reserved: set aside for the launch, 0: not known */
+    const uint64_t *in_use;
+    uint64_t steps;
+} presil_occupancy;
+typedef struct {
+    uint32_t size, traffic_count, memory_count, reserved;
+    const presil_traffic *traffic;
+    const presil_occupancy *memories;
+} presil_usage;
+/* Before each launch, on the thread that runs it: what it points to is there during the call. launch: as in its report.
+ * Not called where the chip doesn't tell. It takes the host longer than planning the launch. */
+typedef void (*presil_usage_fn)(void *context, uint64_t launch, const presil_usage *usage);
+PRESIL_API void presil_set_usage(presil_device *device, presil_usage_fn fn, void *context); /* as presil_set_report */
+
 PRESIL_API void presil_set_log(void (*log)(void *context, const char *text),
                                void *context); /* process-wide; default: stderr on warnings */
 

@@ -226,6 +226,8 @@ typedef struct {
     uint64_t kind, cycles;
     uint64_t amounts[PRESIL_WORK_AMOUNTS];
 } presil_work;
+/* Takes what a plan's commands move and hold; keeps no pointer. */
+typedef void (*presil_usage_tell)(void *context, const presil_usage *usage);
 
 /* May be NULL: layout, pack, layout_free (together), supports, describe, why, counters, and everything from execute on.
  */
@@ -345,6 +347,11 @@ typedef struct {
      * launches that have never been simulated, on the way of an operator: it may take a part of what the simulator
      * would. EUNSUPPORTED: not of this plan. NULL: of none, and no launch is estimated. */
     int (*work)(const presil_chip *chip, const presil_plan *plan, const char *simulator, presil_work *out);
+
+    /* What a plan's commands move, by operand, and hold in the chip's own memories: calls tell() once. Rows of traffic
+     * add up to what counters() counts of the whole plan (presil_traffic). Any thread; asked only if somebody listens
+     * (presil_set_usage), so it may walk all that the commands touch. NULL: not known. */
+    int (*usage)(const presil_chip *chip, const presil_plan *plan, presil_usage_tell tell, void *context);
 } presil_chip_ops;
 
 /* The one symbol of a chip's library, libpresil_chip_<name>.so. It is looked for beside the simulator library of

@@ -169,6 +169,7 @@ int chip_plan_conv2d(const presil_chip *chip, const presil_conv2d_desc *d, const
     if (status != PRESIL_OK) return status;
     presil_plan *plan = chip_plan_new(&chip->config, d->label, "conv2d");
     if (!plan) return chip_fail(error, PRESIL_EHOSTMEM, "no host memory for a plan");
+    plan->of = OF_CONV;
     plan->out = p.out;
     memcpy(plan->out_shape, d->output.shape, sizeof plan->out_shape);
     plan->passes = p.passes;

@@ -8,6 +8,7 @@ static void emit_copy(chip_builder *b, uint64_t to, uint64_t from, int64_t bytes
     int64_t chunk = min64(bytes, 32768), n = bytes / chunk;
     chip_op *op = chip_emit(b, LOAD);
     presil_desc *d = &op->d;
+    op->operand = OPERAND_INPUT;
     chip_need(op, STORE, stored);
     presil_load_addr_lo_set(d, (uint32_t)from);
     presil_load_addr_hi_set(d, (int64_t)(from >> 32));
@@ -24,6 +25,7 @@ static void emit_copy(chip_builder *b, uint64_t to, uint64_t from, int64_t bytes
     uint32_t loaded = b->seq[LOAD];
     op = chip_emit(b, STORE);
     d = &op->d;
+    op->operand = OPERAND_OUTPUT;
     chip_need(op, LOAD, loaded);
     presil_store_addr_lo_set(d, (uint32_t)to);
     presil_store_addr_hi_set(d, (int64_t)(to >> 32));
@@ -66,6 +68,7 @@ int chip_plan_copy(const presil_chip *chip, presil_daddr to, presil_daddr from, 
         slot = (slot + 1) % SLOTS;
         done += (uint64_t)piece;
     }
+    plan->of = OF_COPY;
     plan->out = (chip_view){.base = to.value, .sc = 1, .esize = 1};
     plan->out_shape[0] = plan->out_shape[1] = plan->out_shape[2] = 1;
     plan->out_shape[3] = (int64_t)bytes;

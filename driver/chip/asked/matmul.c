@@ -126,6 +126,7 @@ int chip_plan_matmul(const presil_chip *chip, const presil_matmul_desc *d, presi
         matrix bt = transposed(b);
         a = bt, b = at, out = transposed(out), res = transposed(res);
     }
+    plan->of = swap ? OF_MATMUL_TURNED : OF_MATMUL;
     chip_problem p;
     memset(&p, 0, sizeof p); /* compared byte by byte: plan/templates.c */
     fill(chip, d, &a, &b, &out, has_res ? &res : NULL, &p);

@@ -200,6 +200,7 @@ int chip_plan_weight_grad(const presil_chip *chip, const presil_conv2d_weight_gr
         views[i] = tensor_view(tensors[i]);
         memcpy(shapes[i], tensors[i]->shape, sizeof shapes[i]);
     }
+    plan->of = OF_WEIGHT_GRADIENT;
     plan->out = tensor_view(&d->out);
     memcpy(plan->out_shape, d->out.shape, sizeof plan->out_shape);
     plan->passes = p.passes;

@@ -43,6 +43,8 @@ typedef struct {
     uint32_t *taken_before[TOKENS]; /* waits on the counter by the consumer's operations up to its seq */
     size_t index;                   /* of the descriptor under examination */
     uint32_t self;                  /* its engine */
+    const chip_accesses *accesses;  /* NULL: nobody looks on */
+    size_t step;                    /* commands that have begun before this one */
     chip_hazards *hazards; /* NULL: a plan of ours, held to the tilers' rules too; the first violation ends it */
 } checker;
 
@@ -98,6 +100,7 @@ static int access_word(checker *k, int64_t word, bool write, bool may_be_undefin
     if (word < 0 || word >= chip_words(k->config))
         return found(k, PRESIL_HAZARD_OUT_OF_BOUNDS, PRESIL_HAZARD_NONE, "outside the scratchpad", word,
                      chip_words(k->config));
+    if (k->accesses) k->accesses->touch(k->accesses->context, k->step, CHIP_SCRATCHPAD, (uint32_t)word, write);
     return access_cell(k, &k->spad[word], write, may_be_undefined,
                        write ? "overwrites a word in use" : "reads a word too early", word);
 }
@@ -192,7 +195,8 @@ static int check_acc(checker *k, uint32_t half, uint32_t base, int64_t rows, boo
     if (!rows || base + rows > (int64_t)k->config->acc_rows)
         return found(k, PRESIL_HAZARD_OUT_OF_BOUNDS, PRESIL_HAZARD_NONE, "outside the accumulators", base, rows);
     for (uint32_t r = base; r < base + rows; r++) {
-        acc_state *a = &k->acc[half * k->config->acc_rows + r];
+        const uint32_t where = half * k->config->acc_rows + r;
+        acc_state *a = &k->acc[where];
         if (k->hazards ? !first && !a->cell.writer : read ? !a->open : first ? a->open : !a->open)
             return found(k, PRESIL_HAZARD_USE_BEFORE_LOAD, PRESIL_HAZARD_NONE,
                          read    ? "reads a row without a sum"
@@ -201,6 +205,7 @@ static int check_acc(checker *k, uint32_t half, uint32_t base, int64_t rows, boo
                          half, r);
         if (access_cell(k, &a->cell, !read, false, read ? "reads a row too early" : "overwrites a row in use", r))
             return -1;
+        if (k->accesses) k->accesses->touch(k->accesses->context, k->step, CHIP_ACCUMULATORS, where, !read);
         a->open = !read;
     }
     return 0;
@@ -310,6 +315,7 @@ static int start(checker *k, uint32_t e) {
                  : e == MATRIX   ? check_matrix(k, d)
                  : e == EPILOGUE ? check_epilogue(k, d)
                                  : check_store(k, d);
+    k->step++;
     if (status && !k->hazards) return -1;
     for (uint32_t i = 0; i < 4; i++) {
         if (signal >> i & 1u) k->giver[4 * e + i][k->given[4 * e + i]++] = (uint32_t)k->index;
@@ -393,7 +399,7 @@ static int run(checker *k) {
             s->list[s->delivered++] = (uint32_t)fetched++;
             moved = true;
         }
-        const int r = k->hazards ? start_first(k) : start_all(k);
+        const int r = k->hazards || k->accesses ? start_first(k) : start_all(k);
         if (r < 0) return -1;
         done += (size_t)r;
         moved |= r > 0;
@@ -439,6 +445,22 @@ int chip_check_moments(const presil_config *config, const presil_desc *list, siz
                        size_t bytes) {
     checker k = {.config = config, .list = list, .count = count, .text = text, .bytes = bytes, .at = at};
     return check(&k);
+}
+
+int chip_check_accesses(const presil_config *config, const presil_desc *list, size_t count,
+                        const chip_accesses *accesses) {
+    char text[256];
+    chip_moment *at = calloc(count + 1, sizeof *at);
+    checker k = {.config = config,
+                 .list = list,
+                 .count = count,
+                 .text = text,
+                 .bytes = sizeof text,
+                 .at = at,
+                 .accesses = accesses};
+    const int status = at ? check(&k) : -1;
+    free(at);
+    return status;
 }
 
 int chip_check_hazards(const presil_config *config, const presil_desc *list, size_t count, chip_moment *at,

@@ -6,8 +6,17 @@
 #include "chip.h"
 #include "presil_hazards.h"
 
-/* Whose address a LOAD or STORE has. */
-enum { OPERAND_NONE, OPERAND_INPUT, OPERAND_WEIGHTS, OPERAND_PACKED, OPERAND_RESIDUAL, OPERAND_OUTPUT, CHIP_OPERANDS };
+/* Whose address a LOAD or STORE has. PARAMETERS: bias and scales, which lie in the packed image too. */
+enum {
+    OPERAND_NONE,
+    OPERAND_INPUT,
+    OPERAND_WEIGHTS,
+    OPERAND_PACKED,
+    OPERAND_PARAMETERS,
+    OPERAND_RESIDUAL,
+    OPERAND_OUTPUT,
+    CHIP_OPERANDS
+};
 
 /* ---- operations ----------------------------------------------------------------------------- */
 typedef struct {
@@ -66,6 +75,15 @@ typedef struct {
 /* The same, and what tokens say of each descriptor; at: `count` of them, set if 0 is returned. */
 int chip_check_moments(const presil_config *config, const presil_desc *list, size_t count, chip_moment *at, char *text,
                        size_t bytes);
+/* Looks on as a launch is proved: each access to a scratchpad word or an accumulator row, in an order in which the
+ * commands may begin; `step` of them have begun before. -1: it isn't right, and not all was told. */
+enum { CHIP_SCRATCHPAD, CHIP_ACCUMULATORS, CHIP_MEMORIES };
+typedef struct {
+    void (*touch)(void *context, size_t step, int memory, uint32_t where, bool write);
+    void *context;
+} chip_accesses;
+int chip_check_accesses(const presil_config *config, const presil_desc *list, size_t count,
+                        const chip_accesses *accesses);
 extern const char *const chip_engine_names[PRESIL_ENGINES];
 const char *chip_opcode_name(const presil_desc *d);
 /* sanitizer.c: what presil_hazards tells, as it is found. */

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "plan.h"
+#include "rows.h"
 
 #define IMAGE_MAGIC 0x4d494c50u /* "PLIM" */
 enum { IMAGE_VERSION = 1, MOST_DESCRIPTORS = 1 << 26 };
@@ -114,80 +114,17 @@ static bool store_inside(const presil_desc *d, uint64_t bytes) {
     return inside(low, high - low, bytes);
 }
 
-/* ---- what the commands read and write: rows of LOAD and STORE, joined as they come */
-typedef struct {
-    presil_byte_range *at;
-    size_t count, capacity;
-} row_list;
-
-/* A full list is merged, and grows where that leaves it more than half full: its length follows from the memory that
- * the rows cover, not from how often they cover it. */
-static bool add_row(row_list *list, uint64_t base, uint64_t bytes) {
-    presil_byte_range *last = list->count ? &list->at[list->count - 1] : NULL;
-    if (last && last->base.value + last->bytes == base) {
-        last->bytes += bytes;
-        return true;
-    }
-    const bool full = list->count == list->capacity;
-    if (full) list->count = presil_merge_ranges(list->at, list->count);
-    if (full && list->count >= list->capacity / 2) {
-        const size_t capacity = list->capacity ? 2 * list->capacity : 256;
-        presil_byte_range *grown = realloc(list->at, capacity * sizeof *grown);
-        if (!grown) return false;
-        list->at = grown;
-        list->capacity = capacity;
-    }
-    list->at[list->count++] = (presil_byte_range){{base}, bytes};
-    return true;
-}
-
-static bool add_load(row_list *list, const presil_desc *d) {
-    const uint64_t base = (uint64_t)presil_load_addr_hi(d) << 32 | presil_load_addr_lo(d);
-    const int64_t from = max64(0, presil_load_pos0(d)),
-                  last = (int64_t)presil_load_pos0(d) + ((int64_t)presil_load_n0(d) - 1) * presil_load_step0(d) +
-                         presil_load_chunk_bytes(d),
-                  length = min64((int64_t)presil_load_row_bytes(d), last) - from;
-    bool ok = true;
-    if (length <= 0) return true;
-    for (int64_t i3 = 0; i3 < presil_load_n3(d); i3++) {
-        for (int64_t i2 = 0; i2 < presil_load_n2(d); i2++) {
-            for (int64_t i1 = 0; i1 < presil_load_n1(d) && ok; i1++) {
-                const int64_t row =
-                    presil_load_rp0(d) + i1 * presil_load_rp1(d) + i2 * presil_load_rp2(d) + i3 * presil_load_rp3(d);
-                if (presil_load_row_limit(d) && (row < 0 || row >= presil_load_row_limit(d))) continue;
-                ok = add_row(list,
-                             base + (uint64_t)(i1 * presil_load_ds1(d) + i2 * presil_load_ds2(d) +
-                                               i3 * presil_load_ds3(d) + from),
-                             (uint64_t)length);
-            }
-        }
-    }
-    return ok;
-}
-
-static bool add_store(row_list *list, const presil_desc *d) {
-    const uint64_t base = (uint64_t)presil_store_addr_hi(d) << 32 | presil_store_addr_lo(d),
-                   length = (uint64_t)presil_store_n0(d) * presil_store_chunk_bytes(d);
-    bool ok = true;
-    for (int64_t i3 = 0; i3 < presil_store_n3(d) && length; i3++) {
-        for (int64_t i2 = 0; i2 < presil_store_n2(d); i2++) {
-            for (int64_t i1 = 0; i1 < presil_store_n1(d) && ok; i1++)
-                ok = add_row(
-                    list,
-                    base + (uint64_t)(i1 * presil_store_ds1(d) + i2 * presil_store_ds2(d) + i3 * presil_store_ds3(d)),
-                    length);
-        }
-    }
-    return ok;
-}
-
+/* ---- what the commands read and write */
 bool chip_image_ranges(presil_plan *plan) {
-    row_list reads = {0}, writes = {0};
+    dram_row_list reads = {0}, writes = {0};
     bool ok = true;
     for (size_t i = 0; i < plan->count && ok; i++) {
         const presil_desc *d = &plan->list[i];
-        if (presil_desc_opcode(d) == PRESIL_OPCODE_LOAD) ok = add_load(&reads, d);
-        if (presil_desc_opcode(d) == PRESIL_OPCODE_STORE) ok = add_store(&writes, d);
+        const bool load = presil_desc_opcode(d) == PRESIL_OPCODE_LOAD,
+                   store = presil_desc_opcode(d) == PRESIL_OPCODE_STORE;
+        if (!load && !store) continue;
+        const dram_rows rows = load ? load_rows(d, 0) : store_rows(d, 0);
+        ok = chip_each_row(&rows, chip_add_row, load ? &reads : &writes);
     }
     plan->reads = reads.at;
     plan->writes = writes.at;

@@ -69,7 +69,7 @@ static bool allocate(presil_plan *out, const presil_plan *const *plans, uint32_t
     size_t descriptors = 0, segments = 0;
     for (uint32_t i = 0; i < count; i++) descriptors += plans[i]->count, segments += plans[i]->segments;
     out->parts = calloc(count, sizeof *out->parts);
-    return chip_plan_room(out, descriptors, segments, false) && out->parts;
+    return chip_plan_room(out, descriptors, segments, true) && out->parts;
 }
 
 /* Nominal work adds up; passes and peak are those of the part with the most work. */
@@ -80,8 +80,10 @@ static void sum_up(presil_plan *out, const presil_plan *const *plans, uint32_t c
         const presil_plan *p = plans[i];
         out->macs += p->macs;
         out->estimate += p->estimate;
+        if (p->tiling.total_words > out->tiling.total_words) out->tiling.total_words = p->tiling.total_words;
         if (p->macs * p->passes > most) most = p->macs * p->passes, out->passes = p->passes, out->peak = p->peak;
         chip_part *part = &out->parts[i];
+        part->of = p->of;
         part->out = p->out;
         memcpy(part->out_shape, p->out_shape, sizeof part->out_shape);
         memcpy(part->label, p->label, sizeof part->label);
@@ -111,6 +113,10 @@ int chip_merge(const presil_chip *chip, const presil_plan *const *plans, uint32_
     launch l = {.list = chip_own_list(out)};
     for (uint32_t i = 0; i < count; i++) {
         out->parts[i].first = out->count;
+        if (plans[i]->operands)
+            memcpy(chip_own_operands(out) + out->count, plans[i]->operands, plans[i]->count);
+        else
+            memset(chip_own_operands(out) + out->count, OPERAND_NONE, plans[i]->count);
         for (size_t s = 0, first = 0; s < plans[i]->segments; first = plans[i]->segment_ends[s++]) {
             size_t n = plans[i]->segment_ends[s] - first;
             if (l.count + n > RING_ENTRIES) { /* more than the ring holds: another doorbell */

@@ -6,12 +6,16 @@
 #include "tiling.h"
 
 /* ---- plans ---------------------------------------------------------------------------------- */
+/* What operands are called (usage.c). UNTOLD: commands that were read from somewhere. */
+typedef enum { OF_UNTOLD, OF_CONV, OF_MATMUL, OF_MATMUL_TURNED, OF_WEIGHT_GRADIENT, OF_COPY } chip_operator;
+
 /* An operator of a merged plan: its output, and which descriptors are its own. */
 typedef struct {
     chip_view out;
     int64_t out_shape[4];
     char label[64];
     size_t first, end;
+    chip_operator of;
 } chip_part;
 
 /* prefix.c: where a prefix carries the chip's own memories to, and which of its descriptors are not the plan's. */
@@ -41,6 +45,7 @@ struct presil_plan {
     chip_view out; /* as the caller gave it: [n][y][x][c] */
     int64_t out_shape[4];
     chip_tiling tiling;
+    chip_operator of;
     chip_part *parts; /* merged plans only */
     uint32_t part_count;
     chip_observation observed;
@@ -83,6 +88,8 @@ uint64_t chip_plan_signature(
 int chip_plan_timing(const presil_chip *chip, const presil_plan *plan, presil_timing_add add, void *context);
 /* work.c: as presil_chip_ops.work. */
 int chip_plan_work(const presil_chip *chip, const presil_plan *plan, const char *simulator, presil_work *out);
+/* As presil_chip_ops.usage. */
+int chip_plan_usage(const presil_chip *chip, const presil_plan *plan, presil_usage_tell tell, void *context);
 void chip_plan_free(presil_plan *plan);
 int chip_plan_info(const presil_plan *plan, presil_plan_info *out);
 int chip_plan_describe(const presil_plan *plan, presil_daddr address, char *text, size_t bytes);

@@ -35,6 +35,17 @@ static inline dram_rows store_rows(const presil_desc *d, uint64_t shift) {
                        .ds = {presil_store_ds1(d), presil_store_ds2(d), presil_store_ds3(d)}};
 }
 
+/* Calls row() for each that is read or written; false: it said so. */
+typedef bool (*dram_row_fn)(void *context, uint64_t base, uint64_t bytes);
+bool chip_each_row(const dram_rows *w, dram_row_fn row, void *context);
+
+/* Rows joined as they come; presil_merge_ranges() makes them disjoint. */
+typedef struct {
+    presil_byte_range *at;
+    size_t count, capacity;
+} dram_row_list;
+bool chip_add_row(void *row_list, uint64_t base, uint64_t bytes); /* a dram_row_fn; false: no host memory */
+
 /* All that the innermost `dims` dimensions walk from `at`. */
 static inline dram_span rows_hull(const dram_rows *w, int dims, uint64_t at) {
     dram_span hull = {at, at + w->length};

@@ -51,7 +51,7 @@ static void key_of(const chip_problem *p, template_key *key, uint64_t base[CHIP_
     base[OPERAND_NONE] = 0;
     base[OPERAND_INPUT] = take_base(&k->in.base);
     base[OPERAND_WEIGHTS] = take_base(&k->wgt_base);
-    base[OPERAND_PACKED] = take_base(&k->packed);
+    base[OPERAND_PACKED] = base[OPERAND_PARAMETERS] = take_base(&k->packed);
     base[OPERAND_RESIDUAL] = take_base(&k->res.base);
     base[OPERAND_OUTPUT] = take_base(&k->out.base);
 }

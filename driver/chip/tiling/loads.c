@@ -9,10 +9,11 @@ chip_op *chip_emit_load(chip_nest_state *s, chip_nest_pool *pool, chip_nest_slot
     const uint32_t word = s->p->config->word_bytes;
     chip_op *op = chip_emit(s->b, LOAD);
     presil_desc *d = &op->d;
-    op->operand = pool == &s->act                               ? OPERAND_INPUT
-                  : pool == &s->res                             ? OPERAND_RESIDUAL
-                  : pool == &s->param || s->p->wgt == WGT_IMAGE ? OPERAND_PACKED
-                                                                : OPERAND_WEIGHTS;
+    op->operand = pool == &s->act          ? OPERAND_INPUT
+                  : pool == &s->res        ? OPERAND_RESIDUAL
+                  : pool == &s->param      ? OPERAND_PARAMETERS
+                  : s->p->wgt == WGT_IMAGE ? OPERAND_PACKED
+                                           : OPERAND_WEIGHTS;
     chip_nest_write(pool, slot, op, s->b->seq[LOAD], row0, rows);
     presil_load_conv_set(d, l->conv);
     presil_load_transpose_set(d, l->transpose);
