@@ -62,3 +62,20 @@ def made(taken=None, operators=None, extra=None, missing=LAYERS, **facts) -> dic
     launched = reports() if taken is None else taken
     out = document.build({**FACTS, **facts}, launched, operators or events(), list(missing), extra or {})
     return {**out, "batches": [{"batch": out["batch"], **out["total"]}]}
+
+
+def usage(taken: dict, again: int = 0) -> dict:
+    """The report of a chip that also tells what the launch moves and holds."""
+    row = lambda name, role, read, write=0, back=0: {"name": name, "role": role, "read_bytes": read,
+                                                     "write_bytes": write, "again_bytes": back, "apart": False}  # fmt: skip
+    rest = taken["read_bytes"] - 64
+    traffic = [row("input", "activations", rest, back=again), row("weight", "weights", 64),
+               row("output", "results", 0, taken["write_bytes"]), row("partial sums", "partial sums", 0),
+               {**row("pages", "commands", 4096), "apart": True}]  # fmt: skip
+    memory = {"name": "pad", "capacity": 1000, "reserved": 800, "steps": 4, "peak": taken["cycles"] // 2,
+              "mean": taken["cycles"] / 4, "in_use": [0, taken["cycles"] // 2, 100, 0]}  # fmt: skip
+    return {**taken, "traffic": traffic, "memories": [memory]}
+
+
+def used(again: int = 0) -> list:
+    return [usage(taken, again) for taken in reports()]

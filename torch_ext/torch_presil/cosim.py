@@ -427,7 +427,7 @@ def run(options: Options) -> dict:
 
 
 @contextlib.contextmanager
-def session(options: Options):
+def session(options: Options, usage: bool = False):
     """The device as the options want it, and a collector of reports. Mode and collection of reports are afterwards as
     they were, also after an error."""
     _check(options)
@@ -438,7 +438,7 @@ def session(options: Options):
         _C.set_jobs(1)  # until it is about the forward that counts
         if options.unseen:
             _C.set_unseen(options.unseen)
-        with _device(options), reports() as collected:
+        with _device(options), reports(usage) as collected:
             yield collected
     finally:
         try:

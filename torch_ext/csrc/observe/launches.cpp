@@ -28,14 +28,31 @@ void on_report(void* context, const presil_report* report) noexcept {
     } catch (...) {}
 }
 
-void connect(int index, presil_device* device, bool on) {
-  presil_set_report(device, on && !has_jobs(index) ? &on_report : nullptr,
-                    reinterpret_cast<void*>(static_cast<intptr_t>(index)));
+void on_usage(void* context, uint64_t launch, const presil_usage* usage) noexcept {
+  std::lock_guard<std::mutex> lock(listeners().mutex);
+  for (auto* listener : listeners().list) try {
+      if (listener->wants_usage())
+        listener->uses(static_cast<int>(reinterpret_cast<intptr_t>(context)), launch, *usage);
+    } catch (...) {}
 }
 
-void connect_all(bool on) {
+// The plan is the device's, also of a launch that a job runs.
+void connect(int index, presil_device* device) {
+  bool any, usage;
+  {
+    std::lock_guard<std::mutex> lock(listeners().mutex);
+    const auto& list = listeners().list;
+    any = !list.empty();
+    usage = std::any_of(list.begin(), list.end(), [](const auto* l) { return l->wants_usage(); });
+  }
+  void* context = reinterpret_cast<void*>(static_cast<intptr_t>(index));
+  presil_set_report(device, any && !has_jobs(index) ? &on_report : nullptr, context);
+  presil_set_usage(device, usage ? &on_usage : nullptr, context);
+}
+
+void connect_all() {
   for (int i = 0; i < device_count(); i++)
-    if (auto* d = opened(i)) connect(i, d, on);
+    if (auto* d = opened(i)) connect(i, d);
 }
 
 }  // namespace
@@ -53,28 +70,21 @@ void add_listener(LaunchListener* listener) {
     std::lock_guard<std::mutex> lock(listeners().mutex);
     listeners().list.push_back(listener);
   }
-  connect_all(true);
+  connect_all();
 }
 
 void remove_listener(LaunchListener* listener) {
-  bool last;
   {
     std::lock_guard<std::mutex> lock(listeners().mutex);
     auto& list = listeners().list;
     list.erase(std::remove(list.begin(), list.end(), listener), list.end());
-    last = list.empty();
   }
-  if (last) connect_all(false);
+  connect_all();
 }
 
 static void listen_to(int index, presil_device* device) {
   set_jobs_report(&on_report);
-  bool any;
-  {
-    std::lock_guard<std::mutex> lock(listeners().mutex);
-    any = !listeners().list.empty();
-  }
-  connect(index, device, any);
+  connect(index, device);
 }
 
 static const int registered = (set_open_listener(&listen_to), 0);

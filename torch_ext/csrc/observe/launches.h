@@ -10,6 +10,9 @@ class LaunchListener {
   virtual ~LaunchListener() = default;
   // On the thread that ran the launch, with the device's queue held: must be short, and must not call the device.
   virtual void launched(int device, const presil_report& report) = 0;
+  // Of one that wants to know what launches move and hold: likewise, before the launch, whoever runs it.
+  virtual bool wants_usage() const { return false; }
+  virtual void uses(int device, uint64_t launch, const presil_usage& usage) {}
 };
 
 // A listener hears the launches that end between the two calls; when remove returns, none of its calls runs any more.

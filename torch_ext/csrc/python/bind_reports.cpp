@@ -8,8 +8,13 @@
 
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <iterator>
+#include <map>
 #include <mutex>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace py = pybind11;
 
@@ -74,9 +79,82 @@ py::dict to_dict(int device, const presil_report& r) {
   return d;
 }
 
+// As Python has it: steps in at most kSteps equal parts, the most that each of them holds.
+constexpr uint64_t kSteps = 32;
+
+struct Held {
+  std::string name;
+  uint64_t capacity, reserved, steps, peak = 0;
+  double mean = 0;
+  std::vector<uint64_t> in_use;
+};
+struct Usage {
+  std::vector<presil_traffic> traffic;
+  std::vector<std::string> names;  // of traffic
+  std::vector<Held> memories;
+};
+
+Held held_of(const presil_occupancy& m) {
+  Held out{m.name, m.capacity, m.reserved, m.steps, 0, 0, {}};
+  const uint64_t parts = std::min(m.steps, kSteps);
+  out.in_use.resize(parts);
+  for (uint64_t i = 0; i < m.steps; i++) {
+    auto& most = out.in_use[i * parts / m.steps];
+    most = std::max(most, m.in_use[i]);
+    out.peak = std::max(out.peak, m.in_use[i]);
+    out.mean += static_cast<double>(m.in_use[i]) / static_cast<double>(m.steps);
+  }
+  return out;
+}
+
+Usage usage_of(const presil_usage& u) {
+  Usage out;
+  out.traffic.assign(u.traffic, u.traffic + u.traffic_count);
+  for (const auto& row : out.traffic) out.names.emplace_back(row.name);
+  for (uint32_t i = 0; i < u.memory_count; i++) out.memories.push_back(held_of(u.memories[i]));
+  return out;
+}
+
+const char* role_name(uint32_t role) {
+  static const char* const names[] = {"other",   "weights",      "activations", "residual", "parameters",
+                                      "results", "partial sums", "commands",    "alignment"};
+  return role < std::size(names) ? names[role] : names[0];
+}
+
+void add_usage(py::dict& d, int device, const Usage& usage) {
+  py::list traffic, memories;
+  for (size_t i = 0; i < usage.traffic.size(); i++) {
+    const auto& from = usage.traffic[i];
+    py::dict row;
+    row["name"] = usage.names[i];
+    row["role"] = role_name(from.role);
+    row["read_bytes"] = from.read_bytes;
+    row["write_bytes"] = from.write_bytes;
+    row["again_bytes"] = from.again_bytes;
+    row["apart"] = from.apart != 0;
+    if (auto* at = from.first.value ? presil_host_pointer(opened(device), from.first, 1) : nullptr)
+      row["pointer"] = reinterpret_cast<uintptr_t>(at);
+    traffic.append(row);
+  }
+  for (const auto& from : usage.memories) {
+    py::dict row;
+    row["name"] = from.name;
+    row["capacity"] = from.capacity;
+    row["reserved"] = from.reserved ? py::object(py::int_(from.reserved)) : py::none();
+    row["steps"] = from.steps;
+    row["peak"] = from.peak;
+    row["mean"] = from.mean;
+    row["in_use"] = from.in_use;
+    memories.append(row);
+  }
+  d["traffic"] = traffic;
+  d["memories"] = memories;
+}
+
 // Reports arrive on whichever thread ran the launch; they wait here for Python to fetch them. Any number may listen.
 class Collector final : public LaunchListener {
  public:
+  explicit Collector(bool usage = false) : usage_(usage) {}
   ~Collector() override { stop(); }
   void start() {
     if (!std::exchange(listening_, true)) add_listener(this);
@@ -88,21 +166,36 @@ class Collector final : public LaunchListener {
     std::lock_guard<std::mutex> lock(mutex_);
     reports_.emplace_back(device, report);
   }
+  bool wants_usage() const override { return usage_; }
+  void uses(int device, uint64_t launch, const presil_usage& usage) override {
+    Usage kept = usage_of(usage);
+    std::lock_guard<std::mutex> lock(mutex_);
+    uses_[{device, launch}] = std::move(kept);
+  }
   py::list take() {
     std::vector<std::pair<int, presil_report>> taken;
+    std::map<std::pair<int, uint64_t>, Usage> uses;
     {
       std::lock_guard<std::mutex> lock(mutex_);
       taken.swap(reports_);
+      for (const auto& [device, r] : taken)
+        if (auto found = uses_.extract({device, r.launch})) uses.insert(std::move(found));
     }
     py::list out;
-    for (const auto& [device, r] : taken) out.append(to_dict(device, r));
+    for (const auto& [device, r] : taken) {
+      py::dict d = to_dict(device, r);
+      if (const auto found = uses.find({device, r.launch}); found != uses.end()) add_usage(d, device, found->second);
+      out.append(d);
+    }
     return out;
   }
 
  private:
+  const bool usage_;  // also what launches move and hold: "traffic", "memories", where the chip tells
   bool listening_ = false;
   std::mutex mutex_;
   std::vector<std::pair<int, presil_report>> reports_;
+  std::map<std::pair<int, uint64_t>, Usage> uses_;  // of launches (device, number) without a report yet
 };
 
 // The one that shows progress, too: of commands.
@@ -181,7 +274,7 @@ void bind_reports(py::module_& m) {
   m.def("collect_reports", &collect_reports);
   m.def("take_reports", [] { return main_collector().take(); });
   py::class_<Collector>(m, "Collector")
-      .def(py::init<>())
+      .def(py::init<bool>(), py::arg("usage") = false)
       .def("start", &Collector::start)
       .def("stop", &Collector::stop)
       .def("take", &Collector::take);

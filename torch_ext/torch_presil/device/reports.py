@@ -44,10 +44,11 @@ def verified(device=None) -> dict:
 class reports:
     """Context that collects a report (dict) of every launch inside: `with torch.presil.reports() as r: ...; r.take()`.
     It begins and ends by waiting for the devices. Contexts may be nested, and entered by several threads: each collects
-    for itself, whoever launched."""
+    for itself, whoever launched. usage: a report also has "traffic" and "memories", where the chip tells (docs/perf.md);
+    that takes the host longer than planning."""
 
-    def __init__(self):
-        self._collector = _C.Collector()
+    def __init__(self, usage: bool = False):
+        self._collector = _C.Collector(usage)
 
     def __enter__(self):
         self._wait()

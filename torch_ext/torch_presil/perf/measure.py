@@ -8,7 +8,7 @@ import torch
 from torch_presil import _C, cosim
 from torch_presil.estimates import marks
 from torch_presil.inputs import leaves
-from torch_presil.perf import document, identity
+from torch_presil.perf import document, identity, usage
 from torch_presil.perf.record import Recorded
 
 __all__ = ["Wanted", "run"]
@@ -53,6 +53,7 @@ def _forward(options: cosim.Options, prepared: cosim.Prepared, collected) -> tup
         out, reports, seconds, _, moves = cosim.run_forward(options, prepared, collected)
     finally:
         prepared.device = plain
+    usage.name_constants(reports, recorded.constants)
     inside = {}
     for event in recorded.events:
         for kind, move in event.moves.items():
@@ -79,7 +80,7 @@ def run(wanted: Wanted) -> dict:
     if wanted.memory is not None:
         torch.backends.presil.memory_model = wanted.memory
     try:
-        with cosim.session(options) as collected:
+        with cosim.session(options, usage=True) as collected:
             return _run(wanted, collected)
     finally:
         if wanted.memory is not None:

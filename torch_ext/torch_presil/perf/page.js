@@ -64,6 +64,7 @@ const inside = data.host.filter(h => h.at !== null && h.least_cycles);
 const timeline = {end: total.end, list: [...data.launches.map(l => ({launch: l, from: l.at, to: l.at + l.cycles})),
   ...inside.map(h => ({host: h, from: h.at, to: h.at + h.least_cycles}))]};
 data.all = {...total, name: "all", line: null};
+const memories = total.memories || [];
 let view = {from: 0, to: Math.max(1, timeline.end)};
 const layerOf = new Map();
 data.layers.forEach((row, i) => { row.number = i; for (const n of row.numbers || []) layerOf.set(n, row); });
@@ -74,7 +75,7 @@ const nice = (span, most = 9) => {
 function drawTimeline() {
   const width = Math.max(300, at("timeline").clientWidth), left = Math.min(90, width / 5), high = 26, gap = 8;
   const rows = ["launches", ...engines, ...(total.bus_share === null ? [] : ["bus"]),
-    ...(inside.length ? ["host"] : [])];
+    ...memories.map(m => m.name), ...(inside.length ? ["host"] : [])];
   const height = rows.length * (high + gap) + 30, span = view.to - view.from;
   const x = cycle => left + (cycle - view.from) / span * (width - left - 6);
   const picture = svg("svg", {viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": "timeline"});
@@ -126,6 +127,11 @@ function drawTimeline() {
           data.bus.bytes_per_cycle);
     }
   }
+  for (const s of timeline.list) {
+    if (!s.launch || s.to < view.from || s.from > view.to) continue;
+    for (const m of s.launch.memories || []) held(room, s, m, rows.indexOf(m.name) * (high + gap), high,
+      cycle => x(cycle) - left);
+  }
   picture.append(room);
   picture.addEventListener("wheel", event => {
     if (!event.ctrlKey && !event.shiftKey) return;  // else it scrolls the page
@@ -144,6 +150,16 @@ function drawTimeline() {
   });
   at("timeline").replaceChildren(picture);
   at("window").textContent = `${number(view.from)} … ${number(view.to)} cycles`;
+}
+// A launch's memory, command by command: when in the launch each of them began is not known.
+function held(room, span, m, top, high, x) {
+  const parts = m.in_use.length, at = i => x(span.from + (span.to - span.from) * i / parts).toFixed(2);
+  const y = bytes => (top + high - high * bytes / m.capacity).toFixed(2);
+  const d = m.in_use.map((bytes, i) => `V${y(bytes)}H${at(i + 1)}`).join("");
+  room.append(tip(svg("path", {d: `M${at(0)} ${top + high}${d}V${top + high}Z`, fill: "var(--c2)", class: "mark"}), () =>
+    `${m.name} in ${span.launch.label}: at most ${amount(m.peak, "B")} of ${amount(m.capacity, "B")}, ` +
+    `${percent(m.peak / m.capacity)}\non average ${percent(m.mean / m.capacity)} over ${number(m.steps)} commands` +
+    (m.reserved ? `\nset aside: ${percent(m.reserved / m.capacity)}` : "")));
 }
 function show(from, to) {
   const span = Math.min(Math.max(1, timeline.end), Math.max(50, to - from));
@@ -281,6 +297,9 @@ const columns = () => [
   {name: "read", key: r => r.read_bytes, show: r => amount(r.read_bytes, "B")},
   {name: "written", key: r => r.write_bytes, show: r => amount(r.write_bytes, "B")},
   ...(total.bus_share === null ? [] : [{name: "bus", key: r => r.bus_share, show: r => percent(r.bus_share)}]),
+  ...memories.map(m => ({name: m.name, title: "at most in use, of its capacity",
+    key: r => (r.memories || []).filter(o => o.name === m.name).map(o => o.peak / o.capacity)[0] ?? -1,
+    show: r => (r.memories || []).filter(o => o.name === m.name).map(o => percent(o.peak / o.capacity))[0] ?? ""})),
   ...(array ? [{name: "bound", key: r => r.bound || "", text: true}] : []),
 ];
 function drawLayers() {
@@ -315,7 +334,39 @@ function drawTree() {
     make("th", {class: i ? "n" : ""}, h)))), make("tbody", {}, ...data.tree.filter(n => !hidden(n)).map(n =>
     make("tr", {"data-path": n.path}, ...boxes(n).map(([v, right]) => make("td", {class: right ? "n" : ""}, v)))))));
 }
+// As the plans say, by tensor; what was read again is a part of its own.
+const roles = [["weights", "var(--c0)"], ["activations", "var(--works)"], ["residual", "var(--c4)"],
+  ["parameters", "var(--c5)"], ["results", "var(--c3)"], ["partial sums", "var(--c2)"], ["alignment", "var(--c6)"],
+  ["commands", "var(--c7)"], ["other", "var(--c8)"]];
+const meant = {parameters: "bias and scales", alignment: "beats that hold more than was asked for",
+  commands: "what tells the chip what to do"};
+function drawByTensor() {
+  const colours = new Map(roles), of = row => row.read_bytes + row.write_bytes;
+  const all = r => r.by_tensor.reduce((s, row) => s + of(row), 0), most = Math.max(1, ...data.layers.map(all));
+  const again = r => r.by_tensor.reduce((s, row) => s + row.again_bytes, 0);
+  const text = row => `${row.role} (${row.names.join(", ")}): ` + [[row.read_bytes, "read"],
+    [row.again_bytes, "of them again"], [row.write_bytes, "written"]].filter(([n]) => n).map(([n, what]) =>
+    `${amount(n, "B")} ${what}`).join(", ");
+  at("traffic-keys").replaceChildren(...total.by_tensor.filter(of).map(row => key(row.role + (row.apart ? ", counted apart"
+    : ""), colours.get(row.role), meant[row.role])), ...(again(total) ? [key("read again", "var(--c1)")] : []));
+  at("traffic").replaceChildren(stacked(data.layers.filter(r => r.by_tensor).map(r => ({name: r.name,
+    note: amount(all(r), "B"), parts: [...r.by_tensor.map(row => [row.role, (of(row) - row.again_bytes) / most,
+      colours.get(row.role), () => text(row)]), ["read again", again(r) / most, "var(--c1)", () => "read again\n" +
+      r.by_tensor.filter(row => row.again_bytes).map(row => `${row.role}: ${amount(row.again_bytes, "B")}`).join("\n")]]
+      .filter(part => part[1])})), at("traffic").clientWidth, 15));
+  table("traffic-table", [{name: "tensor", key: r => r.role, text: true, title: "of all launches"},
+    {name: "called", key: r => r.names.join(", "), text: true}, {name: "read", key: r => r.read_bytes,
+      show: r => amount(r.read_bytes, "B")}, {name: "of them again", key: r => r.again_bytes,
+      show: r => amount(r.again_bytes, "B")}, {name: "written", key: r => r.write_bytes,
+      show: r => amount(r.write_bytes, "B")}], total.by_tensor);
+  const partial = total.by_tensor.find(r => r.role === "partial sums"), apart = total.by_tensor.filter(r => r.apart);
+  at("traffic-note").textContent = "What the launches' plans move, by tensor: " + (total.cycles
+    ? "it adds up to the bytes that the bus counted" : "nothing was counted") + (apart.length
+    ? `; ${apart.map(r => r.role).join(", ")} come on top of them` : "") + ". Read again: bytes that the same launch had "
+    + "read before." + (partial && !of(partial) ? " No partial sum leaves the chip." : "");
+}
 function drawTraffic() {
+  if (total.by_tensor) { drawByTensor(); return; }
   const kinds = [["weights", "weights", "var(--c0)"], ["activations", "activations", "var(--works)"],
     ["results", "results", "var(--c3)"], ["again",
       "read beyond its tensors: tiles that overlap or come back, commands, padding", "var(--c1)"],
@@ -330,7 +381,7 @@ function drawTraffic() {
         ? `\nof weights and activations ${amount(r.traffic.unread, "B")} are not read` : "")])})),
           at("traffic").clientWidth, 15));
   at("traffic-note").textContent = "What a layer's tensors hold, and what its launches read and wrote beyond that. " +
-    "A launch counts all of its bytes: which tensor was read again, it doesn't tell.";
+    "Which tensor was read again, this chip doesn't tell.";
 }
 const joules = pj => { // of picojoule
   for (const [limit, unit] of [[1e12, "J"], [1e9, "mJ"], [1e6, "µJ"], [1e3, "nJ"]]) {
@@ -401,7 +452,8 @@ function draw() { drawTimeline(); drawEngines(); drawStack(); drawRoofline(); dr
 head();
 at("timeline-note").textContent = "One launch after the other. An engine's bar is as high as its share of " +
   "working cycles, the bus's " +
-  "as that of its beats: a launch is as fine as the chip's counters are." + (inside.length && data.bus
+  "as that of its beats: a launch is as fine as the chip's counters are." + (memories.length
+  ? " A memory's shape is what its launch holds, command by command: when each of them began isn't known." : "") + (inside.length && data.bus
   ? " The host's bars are the least that its bytes would take on the bus." : "") +
     " Drag to move; buttons or Ctrl and wheel to zoom.";
 at("engine").append(...engines.map(e => make("option", {value: e}, e)));

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A document as a trace in Perfetto's protobuf form (ui.perfetto.dev opens it): launches and the host's least as
-slices, engines, bus and bytes as counters with units.
+slices, engines, bus, memories and bytes as counters with units.
 
 Time is simulated: a cycle is one of the document's clock, or a nanosecond where there is none.
 """
@@ -8,6 +8,7 @@ Time is simulated: a cycle is one of the document's clock, or a nanosecond where
 from pathlib import Path
 
 from torch_presil.estimates import cycles_text
+from torch_presil.perf import usage
 
 __all__ = ["write"]
 
@@ -85,6 +86,8 @@ def _launches(trace: _Trace, document: dict) -> None:
         notes = {key: x[key] for key in ("launch", "cycles", "macs", "read_bytes", "write_bytes", "stalls")}
         notes |= {key: x[key] for key in ("estimated", "cycles_error") if key in x}
         notes |= {"counters": x["counters"]} if x["counters"] else {}
+        by_tensor = {row["name"]: {k: row[k] for k in usage.BYTES if row[k]} for row in x["traffic"] or ()}
+        notes |= {"by_tensor": by_tensor} if by_tensor else {}
         notes |= {"line": lines[x["launch"]]} if lines.get(x["launch"]) else {}
         trace.slice(
             track,
@@ -96,7 +99,7 @@ def _launches(trace: _Trace, document: dict) -> None:
 
 
 def _counter(trace: _Trace, document: dict, name: str, unit: str, value) -> None:
-    """A mean over each launch; 0 where no launch runs."""
+    """One value for each launch; 0 where no launch runs."""
     track, end = trace.track(name, unit), 0
     for x in document["launches"]:
         if not x["cycles"]:
@@ -120,6 +123,10 @@ def write(document: dict, path: Path) -> None:
             _counter(trace, document, f"{engine} works", "%", lambda x, b=busy: 100 * b(x) / x["cycles"])
     for kind in ("read", "write"):
         _counter(trace, document, f"memory {kind}", "B/cycle", lambda x, k=kind: x[f"{k}_bytes"] / x["cycles"])
+    for name in (memory["name"] for memory in document["total"]["memories"] or ()):
+        for key in ("peak", "mean"):
+            held = lambda x, n=name, k=key: next((m[k] for m in x["memories"] or () if m["name"] == n), 0)
+            _counter(trace, document, f"{name} in use, {key} of a launch", "bytes", held)
     moved, total = trace.track("memory traffic so far", "bytes"), 0
     for x in document["launches"]:
         total += x["read_bytes"] + x["write_bytes"]

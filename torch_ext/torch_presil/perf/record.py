@@ -109,7 +109,8 @@ class Recorded:
         self.layers = {m: str(m.name) for m in self.names if hasattr(m, "macs") and hasattr(m, "name")}
         self.open = []  # modules that are being called, outermost first
         constants = [*model.parameters(), *model.buffers()]
-        self.constants = {t.untyped_storage().data_ptr() for t in constants if t.device.type == "presil"}
+        storages = [(t.untyped_storage(), t.dim()) for t in constants if t.device.type == "presil"]
+        self.constants = {s.data_ptr(): (s.nbytes(), dims) for s, dims in storages}
 
     def __call__(self, *args, **kwargs):
         self.events.clear()

@@ -22,7 +22,12 @@ def _bytes(value) -> str:
     return count(value) + "B"
 
 
-def _row(table: Table, name: str, row: dict, whole: int) -> None:
+def _peak(row: dict, name: str) -> str:
+    memory = next((m for m in row["memories"] or () if m["name"] == name), None)
+    return _percent(memory["peak"] / memory["capacity"]) if memory and memory["capacity"] else ""
+
+
+def _row(table: Table, name: str, row: dict, whole: int, memory: str | None) -> None:
     table.add_row(
         name,
         count(row["macs"]),
@@ -31,6 +36,7 @@ def _row(table: Table, name: str, row: dict, whole: int) -> None:
         _percent(row["utilization"]),
         _percent(row["roof_cycles"] / row["cycles"] if row["cycles"] and row["roof_cycles"] else None),
         *(_bytes(row[way]) if row[way] or not row.get("estimated") else "" for way in ("read_bytes", "write_bytes")),
+        *([_peak(row, memory)] if memory else []),
         row["bound"] or "",
     )
 
@@ -44,12 +50,14 @@ def print_document(document: dict, console: Console) -> None:
         title_justify="left",
     )
     table.add_column("layer", overflow="fold")
-    for name in ("MACs", "cycles", "share", "use", "of roof", "read", "written", "bound"):
+    memory = total["memories"][0]["name"] if total["memories"] else None
+    plain = ("MACs", "cycles", "share", "use", "of roof", "read", "written")
+    for name in (*plain, *([memory] if memory else []), "bound"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in document["layers"]:
-        _row(table, row["name"], row, total["cycles"])
+        _row(table, row["name"], row, total["cycles"], memory)
     table.add_section()
-    _row(table, "all", total, total["cycles"])
+    _row(table, "all", total, total["cycles"], memory)
     console.print(table)
     if clock and total["cycles"]:
         console.print(
@@ -95,6 +103,20 @@ def _proxy_line(document: dict) -> str:
     return f"As proxies (docs/perf.md): energy {whole * 1e-9:,.4f} mJ ({shares}){area}"
 
 
+def _usage_columns(total: dict) -> dict:
+    """Column -> function(layer): bytes by tensor, and of the chip's memories; none where the chip tells nothing."""
+    found = {}
+    for role in (row["role"] for row in total["by_tensor"] or ()):
+        for key in ("read_bytes", "again_bytes", "write_bytes"):
+            of = lambda layer, r=role, k=key: next((t[k] for t in layer["by_tensor"] or () if t["role"] == r), 0)
+            found[f"{role.replace(' ', '_')}.{key}"] = of
+    for name in (memory["name"] for memory in total["memories"] or ()):
+        for key in ("peak", "mean", "capacity"):
+            of = lambda layer, n=name, k=key: next((m[k] for m in layer["memories"] or () if m["name"] == n), "")
+            found[f"{name}.{key}_bytes"] = of
+    return found
+
+
 def write_csv(document: dict, path: Path) -> None:
     """A line a layer, then a line for what the host did; one column for each cause of each engine."""
     names = document["names"]
@@ -108,16 +130,17 @@ def write_csv(document: dict, path: Path) -> None:
     plain = ["name", "module", "operator", "line", "launches", "macs", "cycles", *marked, "utilization", "bound",
              "read_bytes", "write_bytes", "bus_share", "array_cycles", "bus_cycles", "roof_cycles"]  # fmt: skip
     held = ["weights", "inputs", "results"]
-    energy = list(document["total"]["energy"])
+    energy, uses = list(document["total"]["energy"]), _usage_columns(document["total"])
     with open(path, "w", newline="") as f:
         out = csv.writer(f)
         out.writerow(["where", *plain, *(f"{h}_bytes" for h in held), *(f"energy_{e}_pj" for e in energy),
-                      "host_bytes", "host_least_cycles", *(f"{e}.{c}" for e, c in causes)])  # fmt: skip
+                      "host_bytes", "host_least_cycles", *(f"{e}.{c}" for e, c in causes), *uses])  # fmt: skip
         for row in document["layers"]:
             stalls = [row["stalls"].get(e, {}).get(c, 0) for e, c in causes]
             own = [row.get(p, 0) if p in marked else row[p] for p in plain]
             out.writerow(["chip", *own, *(row["tensors"][h] for h in held),
-                          *(row["energy"][e] for e in energy), "", "", *stalls])  # fmt: skip
+                          *(row["energy"][e] for e in energy), "", "", *stalls,
+                          *(of(row) for of in uses.values())])  # fmt: skip
         for row in document["host"]:
             own = [row.get(p, "") for p in plain]
             out.writerow(
@@ -127,6 +150,6 @@ def write_csv(document: dict, path: Path) -> None:
                     *[""] * (len(held) + len(energy)),
                     row["bytes"],
                     row["least_cycles"],
-                    *([""] * len(causes)),
+                    *([""] * (len(causes) + len(uses))),
                 ]
             )
