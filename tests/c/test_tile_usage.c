@@ -165,6 +165,60 @@ static void over_the_commands(void **state) {
     fixture_close(&f);
 }
 
+static size_t first_of(const presil_plan *plan, uint32_t opcode) {
+    size_t at = 0;
+    while (at < plan->count && presil_desc_opcode(&plan->list[at]) != opcode) at++;
+    assert_true(at < plan->count);
+    return at;
+}
+
+/* The order of the list, where no command waits for a later one: LOAD doesn't run ahead of it. */
+static void in_the_order_of_the_list(void **state) {
+    (void)state;
+    fixture f;
+    seen s;
+    fixture_open(&f, "tiny", 0);
+    presil_plan *plan = matmul(&f, 40, 24, 64, PRESIL_COMPUTE_BF16, 0);
+    const size_t matrix = first_of(plan, PRESIL_OPCODE_MATRIX);
+    assert_int_equal(presil_desc_opcode(&plan->list[matrix + 1]), PRESIL_OPCODE_LOAD);
+    look(&f, plan, &s);
+    for (size_t i = 0; i < matrix; i++) assert_int_equal(s.in_use[1][i], 0);
+    assert_true(s.in_use[1][matrix] > 0);
+    chip_plan_free(plan);
+    fixture_close(&f);
+}
+
+/* A result in the place of its residual: one command reads and writes the words, which are there once. */
+static void in_place(void **state) {
+    (void)state;
+    fixture f;
+    seen s;
+    fixture_open(&f, "tiny", 0);
+    const presil_tensor square = {.dtype = PRESIL_BF16, .ndim = 3, .shape = {1, 4, 4}, .stride = {16, 4, 1}};
+    presil_tensor residual = square;
+    presil_matmul_desc d = {.size = sizeof d, .compute = PRESIL_COMPUTE_BF16, .a = square, .b = square, .out = square};
+    d.a.data.value = 0x110000000, d.b.data.value = 0x210000000, d.out.data.value = 0x310000000;
+    residual.data.value = 0x410000000;
+    d.epilogue.residual = &residual;
+    presil_plan *plan = NULL;
+    presil_error_buffer e = {f.text, sizeof f.text};
+    if (chip_plan_matmul(f.chip, &d, &plan, &e)) fail_msg("%s", f.text);
+    assert_true(chip_plan_own(plan));
+    const size_t epilogue = first_of(plan, PRESIL_OPCODE_EPILOGUE);
+    presil_desc *list = chip_own_list(plan);
+    const uint32_t place = presil_epilogue_out_base(&list[epilogue]);
+    presil_epilogue_res_base_set(&list[epilogue], place);
+    for (size_t i = 0; i < plan->count; i++) {
+        if (plan->operands[i] == OPERAND_RESIDUAL) presil_load_sp_base_set(&list[i], place);
+    }
+    look(&f, plan, &s);
+    assert_int_equal(s.memories, 2);
+    assert_int_equal(row(&s, "residual")->read_bytes, 4 * 4 * 2);
+    assert_int_equal(s.in_use[0][epilogue], 4 * plan->config.word_bytes);
+    chip_plan_free(plan);
+    fixture_close(&f);
+}
+
 /* A merged plan moves what its parts do; a stored one, too, but nobody knows of what. */
 static void merged_and_stored(void **state) {
     (void)state;
@@ -205,9 +259,10 @@ static void merged_and_stored(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_operand_has_its_bytes),
-                                       cmocka_unit_test(places_are_the_plan_s),
-                                       cmocka_unit_test(memories_hold_what_fits), cmocka_unit_test(over_the_commands),
-                                       cmocka_unit_test(merged_and_stored)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_operand_has_its_bytes), cmocka_unit_test(places_are_the_plan_s),
+        cmocka_unit_test(memories_hold_what_fits),    cmocka_unit_test(over_the_commands),
+        cmocka_unit_test(in_the_order_of_the_list),   cmocka_unit_test(in_place),
+        cmocka_unit_test(merged_and_stored)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

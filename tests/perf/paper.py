@@ -66,8 +66,11 @@ def made(taken=None, operators=None, extra=None, missing=LAYERS, **facts) -> dic
 
 def usage(taken: dict, again: int = 0) -> dict:
     """The report of a chip that also tells what the launch moves and holds."""
-    row = lambda name, role, read, write=0, back=0: {"name": name, "role": role, "read_bytes": read,
-                                                     "write_bytes": write, "again_bytes": back, "apart": False}  # fmt: skip
+
+    def row(name, role, read, write=0, back=0):
+        own = {"name": name, "role": role, "read_bytes": read, "write_bytes": write}
+        return {**own, "again_bytes": back, "apart": False}
+
     rest = taken["read_bytes"] - 64
     traffic = [row("input", "activations", rest, back=again), row("weight", "weights", 64),
                row("output", "results", 0, taken["write_bytes"]), row("partial sums", "partial sums", 0),

@@ -14,7 +14,7 @@ from .failing_launch import Unclear, arguments, choice, keep_launch, replay
 from .run_list import Job
 from .kinds import Skip
 from .signatures import signature
-from .simulators import Simulators
+from .traced import Simulators
 
 FIRST_WINDOW, GROWS = 4096, 4  # cycles that are traced at first; how much more each time
 AROUND = 60  # cycles in the picture, before and behind

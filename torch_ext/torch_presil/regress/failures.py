@@ -5,7 +5,7 @@ from pathlib import Path
 
 from .examine import apply, examine
 from .results import buckets
-from .simulators import Simulators
+from .traced import Simulators
 
 MOST = 8  # signatures that are examined
 

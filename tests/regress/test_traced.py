@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from torch_presil.regress import run_list, simulators, suite
+from torch_presil.regress import run_list, suite, traced
 from torch_presil.regress.failing_launch import Unclear
 
 BUILD = Path(os.environ.get("PRESIL_BUILD_DIR", Path(__file__).resolve().parents[2] / "build" / "check"))
@@ -19,7 +19,7 @@ def job(tmp_path, monkeypatch):
     """One on tiny, whose build has no `trace`."""
     shutil.copy2(BUILD / "lib" / NAME, tmp_path)
     monkeypatch.setenv("PRESIL_LIBRARY_PATH", str(tmp_path))
-    monkeypatch.setattr(simulators, "build_directory", lambda: None)
+    monkeypatch.setattr(traced, "build_directory", lambda: None)
     cases = suite.Loader(suite.search_path()).load(["smoke"])
     jobs = run_list.expand(cases, run_list.Choice(chips=["tiny"], builds=["fast"]))
     return next(one for one in jobs if one.case_name == "cnn-bf16")
@@ -27,15 +27,15 @@ def job(tmp_path, monkeypatch):
 
 @pytest.fixture
 def known(tmp_path):
-    return simulators.Simulators(tmp_path / "runs", None, Console(quiet=True))
+    return traced.Simulators(tmp_path / "runs", None, Console(quiet=True))
 
 
 def test_a_library_says_what_it_is():
-    assert simulators.identity(BUILD / "lib" / NAME) == ("presil", "tiny")
+    assert traced.identity(BUILD / "lib" / NAME) == ("presil", "tiny")
 
 
 def test_what_is_missing_is_built_of_this_rtl_and_of_the_last_good(job, known):
-    assert simulators.trace_library(job) is None
+    assert traced.trace_library(job) is None
     with pytest.raises(Unclear, match="no run has passed"):
         known.good(job)
     known.keep([job])
@@ -47,7 +47,7 @@ def test_what_is_missing_is_built_of_this_rtl_and_of_the_last_good(job, known):
         file.write("// as it was\n")
     new, good = known.new(job), known.good(job)
     assert new.name == good.name == "libpresil_sim_tiny_trace.so" and new != good
-    assert simulators.identity(new) == simulators.identity(good) == ("presil", "tiny")
+    assert traced.identity(new) == traced.identity(good) == ("presil", "tiny")
     known.keep([job])  # today's RTL passed again
     with pytest.raises(Unclear, match="that of the last run that passed"):
         known.good(job)
@@ -72,6 +72,6 @@ def test_a_library_in_the_build_trace_is_kept_and_goes_with_it(job, known, tmp_p
 
 
 def test_a_good_simulator_that_is_not_there_is_said(job, tmp_path):
-    given = simulators.Simulators(tmp_path, str(tmp_path / "gone.so"), Console(quiet=True))
+    given = traced.Simulators(tmp_path, str(tmp_path / "gone.so"), Console(quiet=True))
     with pytest.raises(Unclear, match="gone.so: there is no such file"):
         given.good(job)
