@@ -44,8 +44,8 @@ def verified(device=None) -> dict:
 class reports:
     """Context that collects a report (dict) of every launch inside: `with torch.presil.reports() as r: ...; r.take()`.
     It begins and ends by waiting for the devices. Contexts may be nested, and entered by several threads: each collects
-    for itself, whoever launched. usage: a report also has "traffic" and "memories", where the chip tells (docs/perf.md);
-    that takes the host longer than planning."""
+    for itself, whoever launched. usage: a report also has "traffic" and "memories", where the chip tells
+    (docs/perf.md); that takes the host longer than planning."""
 
     def __init__(self, usage: bool = False):
         self._collector = _C.Collector(usage)
