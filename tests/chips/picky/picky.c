@@ -3,10 +3,12 @@
  * A chip that exists as its executor alone (mode "model"), slow and plain, to see what PyTorch asks a chip, and what
  * becomes of a "no": it has most kinds of operators, in float32 (maxima in int8 too), and refuses by shape:
  * convolutions with kernels above 3 x 3 or groups, products of more than 64 summands, rows of more than 128 in softmax
- * and layer norm, tensors of more than 4096 elements in sums of two. PRESIL_PICKY says how it answers:
+ * and norms of rows, more than 16 channels in norms of channels, tensors of more than 4096 elements in sums of two.
+ * PRESIL_PICKY says how it answers:
  *   late   supports() says yes, plan() says no
  *   mute   there is no supports()
  *   short  operators have one output
+ *   apart  it says nothing of operands that are the output
  */
 #include <math.h>
 #include <stdarg.h>
@@ -26,6 +28,9 @@ struct presil_layout {
 struct presil_plan {
   uint32_t kind, steps;
   char label[64], function[16];
+  int approximate;
+  double low, high;
+  presil_operand given_mean, variance; /* inputs */
   presil_operand in, other, bias, out, residual;
   struct presil_layout packed;
   presil_step step[4];
@@ -33,7 +38,7 @@ struct presil_plan {
   int reduced[PRESIL_OP_DIMS];
   double epsilon;
   presil_operand index, mean, rstd; /* outputs, too */
-  presil_byte_range reads[8], writes[4];
+  presil_byte_range reads[10], writes[4];
   uint32_t write_count;
   uint32_t read_count;
 };
@@ -65,7 +70,8 @@ static int picky_limits(const presil_chip* chip, presil_chip_limits* out) {
                                   .buffer_alignment = 64,
                                   .has_executor = 1,
                                   .numerics = PRESIL_NUMERICS_TOLERANCE,
-                                  .tolerance = 1e-5};
+                                  .tolerance = 1e-5,
+                                  .in_place = !is("apart")};
   presil_give(out, &own, sizeof own);
   return PRESIL_OK;
 }
@@ -124,7 +130,7 @@ static int64_t count_of(const presil_operand* t) {
 }
 
 static int read_operands(const presil_op* op, presil_plan* p, presil_error_buffer* error) {
-  static const char* const names[] = {"input", "a", "weight", "b", "other", "bias", "index"};
+  static const char* const names[] = {"input", "a", "weight", "b", "other", "bias", "index", "mean", "variance"};
   uint32_t known = 0;
   presil_operand* const others[] = {&p->out, &p->index, &p->mean, &p->rstd};
   static const char* const results[] = {"output", "index", "mean", "rstd"};
@@ -140,7 +146,8 @@ static int read_operands(const presil_op* op, presil_plan* p, presil_error_buffe
   if (!p->mean.name != !p->rstd.name) return no(error, "gives both statistics or none");
   for (uint32_t i = 0; i < op->input_count; i++) {
     const presil_operand* t = &op->inputs[i];
-    presil_operand* const places[] = {&p->in, &p->in, &p->other, &p->other, &p->other, &p->bias, &p->other};
+    presil_operand* const places[] = {&p->in,   &p->in,    &p->other,      &p->other,   &p->other,
+                                      &p->bias, &p->other, &p->given_mean, &p->variance};
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
       if (strcmp(names[n], t->name) == 0) *places[n] = *t, known++;
     }
@@ -175,6 +182,12 @@ static int read_attributes(const presil_op* op, presil_plan* p, presil_error_buf
   (void)snprintf(p->function, sizeof p->function, "%s", function ? function : "");
   p->epsilon = presil_op_real(op, "epsilon", 0);
   known += presil_op_attribute(op, "epsilon") != NULL;
+  p->low = presil_op_real(op, "low", -INFINITY), p->high = presil_op_real(op, "high", INFINITY);
+  known += presil_op_attribute(op, "low") != NULL;
+  known += presil_op_attribute(op, "high") != NULL;
+  const char* how = presil_op_text(op, "approximate", NULL);
+  known += how != NULL;
+  p->approximate = how && strcmp(how, "tanh") == 0;
   if (known != op->attribute_count) return no(error, "doesn't know one of the attributes");
   p->steps = op->step_count;
   if (op->step_count > 4) return no(error, "takes four steps");
@@ -204,12 +217,16 @@ static int check_shapes(const presil_plan* p, presil_error_buffer* error) {
       if (p->dim != (int64_t)p->in.ndim - 1) return no(error, "has softmax of the last dimension");
       return p->in.shape[p->dim] <= 128 ? PRESIL_OK : no(error, "has rows up to 128");
     case PRESIL_OP_NORM:
-      if (strcmp(p->function, "layer") != 0) return no(error, "has layer norms alone");
+      if (strcmp(p->function, "batch") == 0 || strcmp(p->function, "group") == 0) {
+        if (!p->given_mean.name != (p->function[0] == 'g')) return no(error, "is given statistics, or has groups");
+        return p->in.shape[p->in.ndim - 1] <= 16 ? PRESIL_OK : no(error, "normalises up to 16 channels");
+      }
       if (p->other.ndim > 1) return no(error, "normalises the last dimension");
       return p->in.shape[p->in.ndim - 1] <= 128 ? PRESIL_OK : no(error, "has rows up to 128");
     case PRESIL_OP_ELEMENTWISE:
-      if (strcmp(p->function, "relu") == 0) return PRESIL_OK;
-      if (strcmp(p->function, "add") != 0 || !p->other.name) return no(error, "has relu and add");
+      if (strcmp(p->function, "relu") == 0 || strcmp(p->function, "clamp") == 0) return PRESIL_OK;
+      if (strcmp(p->function, "gelu") == 0) return PRESIL_OK;
+      if (strcmp(p->function, "add") != 0 || !p->other.name) return no(error, "has relu, gelu, clamp and add");
       return count_of(&p->out) <= 4096 ? PRESIL_OK : no(error, "adds up to 4096 elements");
     case PRESIL_OP_COPY:
       return p->in.ndim == 1 && p->in.dtype == PRESIL_INT8 && p->in.stride[0] == 1 ? PRESIL_OK
@@ -258,7 +275,7 @@ static int picky_plan(const presil_chip* chip, const presil_op* op, presil_plan*
     free(p);
     return status;
   }
-  const presil_operand* reads[] = {&p->in, &p->other, &p->bias, &p->residual};
+  const presil_operand* reads[] = {&p->in, &p->other, &p->bias, &p->residual, &p->given_mean, &p->variance};
   for (size_t i = 0; i < sizeof reads / sizeof *reads; i++) {
     if (reads[i]->name) p->reads[p->read_count++] = range_of(reads[i]);
   }
@@ -374,7 +391,41 @@ static double product(const work* w, const int64_t* index) {
   return sum;
 }
 
-/* Softmax or layer norm of the row that the element stands in. */
+/* Of an element of a channel, by statistics that are given, or those of its image's group of channels. */
+static double by_channel(const work* w, const int64_t* index) {
+  const presil_plan* p = w->plan;
+  const uint32_t last = p->in.ndim - 1;
+  double mean, variance;
+  if (p->given_mean.name) {
+    mean = get(w, &p->given_mean, &index[last]), variance = get(w, &p->variance, &index[last]);
+  } else {
+    const int64_t each = p->in.shape[last] / p->groups, first = index[last] / each * each;
+    int64_t i[PRESIL_OP_DIMS] = {index[0]}, count = each;
+    for (uint32_t d = 1; d < last; d++) count *= p->in.shape[d];
+    double sum = 0, squares = 0;
+    for (int64_t n = 0; n < count; n++) {
+      int64_t left = n / each;
+      i[last] = first + n % each;
+      for (uint32_t d = last; d-- > 1; left /= p->in.shape[d]) i[d] = left % p->in.shape[d];
+      const double v = get(w, &p->in, i);
+      sum += v, squares += v * v;
+    }
+    mean = sum / (double)count, variance = squares / (double)count - mean * mean;
+  }
+  double y = (get(w, &p->in, index) - mean) / sqrt(variance + p->epsilon);
+  if (p->other.name) y *= get(w, &p->other, &index[last]);
+  return p->bias.name ? y + get(w, &p->bias, &index[last]) : y;
+}
+
+static double curve(const work* w, const int64_t* index) {
+  const presil_plan* p = w->plan;
+  const double x = broadcast(w, &p->in, index);
+  if (strcmp(p->function, "relu") == 0) return x > 0 || isnan(x) ? x : 0;
+  if (strcmp(p->function, "clamp") == 0) return isnan(x) ? x : fmin(fmax(x, p->low), p->high);
+  return x * 0.5 * (1 + (p->approximate ? tanh(0.79788456080286536 * (x + 0.044715 * x * x * x)) : erf(x * sqrt(0.5))));
+}
+
+/* Softmax or norm of the row that the element stands in. */
 static double in_row(const work* w, const int64_t* index) {
   const presil_plan* p = w->plan;
   const uint32_t last = p->in.ndim - 1;
@@ -388,7 +439,8 @@ static double in_row(const work* w, const int64_t* index) {
     sum += v, squares += v * v, powers += exp(v - most);
   }
   if (p->kind == PRESIL_OP_SOFTMAX) return p->log ? own - most - log(powers) : exp(own - most) / powers;
-  const double n = (double)p->in.shape[last], mean = sum / n, variance = squares / n - mean * mean;
+  const double n = (double)p->in.shape[last], mean = p->function[0] == 'r' ? 0 : sum / n,
+               variance = squares / n - mean * mean;
   i[last] = 0;
   if (p->mean.name) *(float*)at(w, &p->mean, i) = (float)mean;
   if (p->rstd.name) *(float*)at(w, &p->rstd, i) = (float)(1 / sqrt(variance + p->epsilon));
@@ -459,11 +511,12 @@ static double element(const work* w, const int64_t* index) {
     case PRESIL_OP_MATMUL: return product(w, index);
     case PRESIL_OP_POOL_MAX:
     case PRESIL_OP_POOL_AVERAGE: return window(w, index);
-    case PRESIL_OP_SOFTMAX:
-    case PRESIL_OP_NORM: return in_row(w, index);
+    case PRESIL_OP_SOFTMAX: return in_row(w, index);
+    case PRESIL_OP_NORM:
+      return p->function[0] == 'l' || p->function[0] == 'r' ? in_row(w, index) : by_channel(w, index);
     case PRESIL_OP_ELEMENTWISE:
       if (p->other.name) return broadcast(w, &p->in, index) + broadcast(w, &p->other, index);
-      return fmax(get(w, &p->in, index), 0);
+      return curve(w, index);
     default: return get(w, &p->in, index);
   }
 }

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that a chip may have beside convolutions and products, and that are the host's where it says no: pooling,
-// softmax, layer norm, elementwise. Ours has none of them.
+// Operators that a chip may have beside convolutions and products, and that are the host's where it says no: pooling
+// and softmax. Ours has neither.
 #include "ops/ask_first.h"
 
-#include <ATen/ExpandUtils.h>
 #include <ATen/ops/avg_pool2d.h>
-#include <ATen/ops/layer_norm_native.h>
 #include <ATen/ops/max_pool2d_native.h>
 #include <torch/library.h>
 
@@ -13,58 +11,9 @@ namespace presil {
 namespace {
 
 using at::Tensor;
-using OptionalTensor = std::optional<Tensor>;
 using Ints = c10::IntArrayRef;
 
 constexpr int kPixels[] = {0, 2, 3, 1};  // N, C, H, W as N, H, W, C
-
-// ---- elementwise: output and operands of one dtype, the output in the order of the first operand of its shape
-// (self[, out]). PyTorch turns most into their out= form before a device sees them.
-template <const char* const& Name, bool Float, bool Out>
-bool unary(const c10::IValue* a, Results& results, std::string* reason) {
-  if (!on_device(a[0], PRESIL_OP_ELEMENTWISE)) return false;
-  const Tensor& x = a[0].toTensor();
-  if (Float && !is_float(x, reason)) return false;
-  if (Out && !can_hold(a[1].toTensor(), x.sizes(), x.scalar_type(), x, {}, reason)) return false;
-  Question question(PRESIL_OP_ELEMENTWISE, Name);
-  question.input("input", x);
-  question.text("function", Name);
-  const Tensor out = Out ? a[1].toTensor() : at::empty_like(x);
-  if (!question.enqueue(out, reason)) return false;
-  results.emplace_back(out);
-  return true;
-}
-
-bool binary(const char* name, const Tensor& x, const Tensor& y, const at::Scalar& alpha, const Tensor& given,
-            Results& results, std::string* reason) {
-  if (y.device() != x.device() || y.scalar_type() != x.scalar_type() || !alpha.equal(1)) {
-    *reason = "operands of two dtypes or devices, or a factor";
-    return false;
-  }
-  const auto shape = at::infer_size(x.sizes(), y.sizes());
-  if (given.defined() && !can_hold(given, shape, x.scalar_type(), x, y, reason)) return false;
-  const bool first = x.sizes() == Ints(shape), second = y.sizes() == Ints(shape);
-  const Tensor out = given.defined() ? given
-                     : first         ? at::empty_like(x)
-                     : second        ? at::empty_like(y)
-                                     : at::empty(shape, x.options());
-  Question question(PRESIL_OP_ELEMENTWISE, name);
-  question.input("input", x);
-  question.input("other", y);
-  question.text("function", name);
-  if (!question.enqueue(out, reason)) return false;
-  results.emplace_back(out);
-  return true;
-}
-
-// (self, other, alpha[, out]) or (self, other[, out]).
-template <const char* const& Name, bool Alpha, bool Out, bool Float = false>
-bool binary_of(const c10::IValue* a, Results& results, std::string* reason) {
-  if (!on_device(a[0], PRESIL_OP_ELEMENTWISE) || !a[1].isTensor()) return false;
-  if (Float && !is_float(a[0].toTensor(), reason)) return false;
-  return binary(Name, a[0].toTensor(), a[1].toTensor(), Alpha ? a[2].toScalar() : at::Scalar(1),
-                Out ? a[2 + Alpha].toTensor() : Tensor(), results, reason);
-}
 
 // ---- softmax (self, dim, half_to_float[, out])
 template <bool Log, bool Out> bool softmax(const c10::IValue* a, Results& results, std::string* reason) {
@@ -211,17 +160,6 @@ bool max_pool_with_indices(const c10::IValue* a, Results& results, std::string* 
   return true;
 }
 
-bool has_gradients(const Tensor& t) {
-  return (at::GradMode::is_enabled() && t.requires_grad()) || t._fw_grad(/*level=*/0).defined();
-}
-
-// Neither gradients, backward or forward, nor a tracer need what the composite operator calls.
-bool plainly_on_device(const Tensor& x, uint32_t kind) {
-  return x.device().type() == kDevice && !x.key_set().has(c10::DispatchKey::Python) && x.has_storage() &&
-         !c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Python) && chip_has(x.device().index(), kind) &&
-         !has_gradients(x);
-}
-
 // Codes of int8 are exact in bfloat16, and the CPU's own maximum of int8 refuses large planes.
 Tensor max_pool2d_on_host(const Tensor& x, Ints kernel, Ints stride, Ints padding, Ints dilation, bool ceil_mode) {
   const bool codes = x.scalar_type() == c10::kChar;
@@ -242,95 +180,7 @@ Tensor max_pool2d(const Tensor& x, Ints kernel, Ints stride, Ints padding, Ints 
   return max_pool2d_on_host(x, kernel, stride, padding, dilation, ceil_mode);
 }
 
-// ---- layer norm, whose mean and deviation only gradients need
-bool is_given(const OptionalTensor& t) { return t && t->defined(); }
-
-// statistics: the mean and the reciprocal of the deviation, or undefined. Undefined: the host has to.
-Tensor normalised(const char* label, const Tensor& x, Ints shape, const OptionalTensor& weight,
-                  const OptionalTensor& bias, double eps, const Tensor& mean, const Tensor& rstd, std::string* reason) {
-  const int64_t dims = static_cast<int64_t>(shape.size());
-  Question question(PRESIL_OP_NORM, label);
-  question.input("input", x);
-  if (is_given(weight)) question.input("weight", *weight);
-  if (is_given(bias)) question.input("bias", *bias);
-  question.text("function", "layer");
-  question.real("epsilon", eps);
-  if (mean.defined()) question.also("mean", mean);
-  if (rstd.defined()) question.also("rstd", rstd);
-  const auto fits = [&](const OptionalTensor& t) { return !is_given(t) || t->sizes() == shape; };
-  const bool told = dims == 1 || (dims > 1 && is_given(weight));
-  if (!told || !fits(weight) || !fits(bias) || x.dim() < dims || x.sizes().slice(x.dim() - dims) != shape) {
-    *reason = "several dimensions without a weight, or shapes that don't fit";
-    return {};
-  }
-  const Tensor out = at::empty_like(x, x.options(), c10::MemoryFormat::Contiguous);
-  return question.enqueue(out, reason) ? out : Tensor();
-}
-
-Tensor layer_norm(const Tensor& x, c10::SymIntArrayRef shape, const OptionalTensor& weight, const OptionalTensor& bias,
-                  double eps, bool cudnn) {
-  const auto needs = [](const OptionalTensor& t) { return is_given(t) && has_gradients(*t); };
-  if (plainly_on_device(x, PRESIL_OP_NORM) && !needs(weight) && !needs(bias)) {
-    std::string reason;
-    const Tensor out = normalised("layer_norm", x, C10_AS_INTARRAYREF_SLOW(shape), weight, bias, eps, {}, {}, &reason);
-    if (out.defined()) return out;
-    const HostReason because(reason);
-    return at::native::layer_norm_symint(x, shape, weight, bias, eps, cudnn);
-  }
-  return at::native::layer_norm_symint(x, shape, weight, bias, eps, cudnn);
-}
-
-// (input, normalized_shape, weight, bias, eps) -> output, mean, rstd: of the input's dtype, as the CPU's are where all
-// operands have it.
-bool layer_norm_with_statistics(const c10::IValue* a, Results& results, std::string* reason) {
-  if (!on_device(a[0], PRESIL_OP_NORM)) return false;
-  const Tensor& x = a[0].toTensor();
-  const auto shape = a[1].toDimVector();
-  const auto weight = a[2].toOptional<Tensor>(), bias = a[3].toOptional<Tensor>();
-  const auto other = [&](const OptionalTensor& t) { return is_given(t) && t->scalar_type() != x.scalar_type(); };
-  if (!is_float(x, reason)) return false;
-  if (other(weight) || other(bias) || x.dim() < static_cast<int64_t>(shape.size())) {
-    *reason = "operands of two dtypes";
-    return false;
-  }
-  auto kept = x.sizes().vec();
-  std::fill(kept.end() - static_cast<int64_t>(shape.size()), kept.end(), 1);
-  const Tensor mean = at::empty(kept, x.options(), c10::MemoryFormat::Contiguous), rstd = at::empty_like(mean);
-  const Tensor out = normalised("native_layer_norm", x, shape, weight, bias, a[4].toDouble(), mean, rstd, reason);
-  if (!out.defined()) return false;
-  for (const Tensor& t : {out, mean, rstd}) results.emplace_back(t);
-  return true;
-}
-
-#define PRESIL_NAME(name) constexpr const char* k_##name = #name
-PRESIL_NAME(relu);
-PRESIL_NAME(sigmoid);
-PRESIL_NAME(tanh);
-PRESIL_NAME(exp);
-PRESIL_NAME(neg);
-PRESIL_NAME(silu);
-PRESIL_NAME(add);
-PRESIL_NAME(sub);
-PRESIL_NAME(mul);
-PRESIL_NAME(div);
-#undef PRESIL_NAME
-
 const bool kernels_set = [] {
-  set_chip_kernel("aten::relu", unary<k_relu, false, false>);
-  set_chip_kernel("aten::relu.out", unary<k_relu, false, true>);
-  set_chip_kernel("aten::sigmoid.out", unary<k_sigmoid, true, true>);
-  set_chip_kernel("aten::tanh.out", unary<k_tanh, true, true>);
-  set_chip_kernel("aten::exp.out", unary<k_exp, true, true>);
-  set_chip_kernel("aten::neg.out", unary<k_neg, false, true>);
-  set_chip_kernel("aten::silu.out", unary<k_silu, true, true>);
-  set_chip_kernel("aten::add.Tensor", binary_of<k_add, true, false>);
-  set_chip_kernel("aten::add.out", binary_of<k_add, true, true>);
-  set_chip_kernel("aten::sub.Tensor", binary_of<k_sub, true, false>);
-  set_chip_kernel("aten::sub.out", binary_of<k_sub, true, true>);
-  set_chip_kernel("aten::mul.Tensor", binary_of<k_mul, false, false>);
-  set_chip_kernel("aten::mul.out", binary_of<k_mul, false, true>);
-  set_chip_kernel("aten::div.Tensor", binary_of<k_div, false, false, true>);
-  set_chip_kernel("aten::div.out", binary_of<k_div, false, true, true>);
   set_chip_kernel("aten::_softmax", softmax<false, false>);
   set_chip_kernel("aten::_softmax.out", softmax<false, true>);
   set_chip_kernel("aten::_log_softmax", softmax<true, false>);
@@ -338,7 +188,6 @@ const bool kernels_set = [] {
   set_chip_kernel("aten::avg_pool2d", average_pool<false>);
   set_chip_kernel("aten::avg_pool2d.out", average_pool<true>);
   set_chip_kernel("aten::max_pool2d_with_indices.out", max_pool_with_indices);
-  set_chip_kernel("aten::native_layer_norm", layer_norm_with_statistics);
   return true;
 }();
 
@@ -348,14 +197,8 @@ TORCH_LIBRARY_FRAGMENT(presil, m) {
 }
 TORCH_LIBRARY_IMPL(presil, PrivateUse1, m) { m.impl("avg_pool2d_int8", avg_pool2d_int8); }
 TORCH_LIBRARY_IMPL(presil, CPU, m) { m.impl("avg_pool2d_int8", avg_pool2d_int8_cpu); }
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("max_pool2d", max_pool2d);
-  m.impl("layer_norm", layer_norm);
-}
-TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
-  m.impl("max_pool2d", max_pool2d);
-  m.impl("layer_norm", layer_norm);
-}
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("max_pool2d", max_pool2d); }
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) { m.impl("max_pool2d", max_pool2d); }
 
 }  // namespace
 }  // namespace presil

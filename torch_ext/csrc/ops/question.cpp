@@ -115,11 +115,12 @@ void Question::integers(const char* name, c10::IntArrayRef values, int64_t other
   if (std::any_of(values.begin(), values.end(), [&](int64_t v) { return v != otherwise; })) integers(name, values);
 }
 void Question::real(const char* name, double value) {
-  real_ = value;
+  double& to = reals_.at(real_count_++);
+  to = value;
   presil_attribute& a = attributes_[attribute_count_++];
   a.name = name;
   a.count = 1;
-  a.reals = &real_;
+  a.reals = &to;
 }
 void Question::text(const char* name, const char* value) {
   presil_attribute& a = attributes_[attribute_count_++];

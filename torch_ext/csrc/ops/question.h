@@ -56,9 +56,9 @@ class Question {
   std::array<presil_attribute, 8> attributes_{};
   std::array<int64_t, 32> integers_{};
   std::array<presil_step, 4> steps_{};
-  double real_ = 0;
+  std::array<double, 2> reals_{};
   uint32_t input_count_ = 0, attribute_count_ = 0, integer_count_ = 0, step_count_ = 0, compute_ = 0, output_count_ = 1,
-           scale_count_ = 0;
+           scale_count_ = 0, real_count_ = 0;
   const char* wrong_ = nullptr;  // why it can't be asked
 };
 

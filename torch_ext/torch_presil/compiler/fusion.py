@@ -273,20 +273,30 @@ def _is_shape_only(node, view) -> bool:
     return view.target in calls.STRICT_VIEWS and len(shape) == 2 and any(isinstance(s, int) for s in shape)
 
 
-# Operators whose further results only gradients read -> those without them, which ask the chip; kinds of operators.
+def _same_args(*args):
+    return args
+
+
+# Operators whose further results only gradients read -> those without them, which ask the chip; kinds of operators;
+# their arguments.
 FIRST_RESULT = {
-    aten.max_pool2d_with_indices.default: (aten.max_pool2d.default, "pool_max"),
-    aten.native_layer_norm.default: (aten.layer_norm.default, "norm"),
+    aten.max_pool2d_with_indices.default: (aten.max_pool2d.default, "pool_max", _same_args),
+    aten.native_layer_norm.default: (aten.layer_norm.default, "norm", _same_args),
+    aten.native_group_norm.default: (
+        aten.group_norm.default,
+        "norm",
+        lambda x, weight, bias, _n, _c, _hxw, groups, eps: (x, groups, weight, bias, eps),
+    ),
 }
 
 
 def drop_unread_results(gm: fx.GraphModule, has) -> None:
     """Of operators that the chip has without them. has(kind): whether it does."""
     for node in list(gm.graph.nodes):
-        alone, kind = FIRST_RESULT.get(node.target, (None, None))
+        alone, kind, arguments = FIRST_RESULT.get(node.target, (None, None, None))
         if alone is None or not has(kind) or any(u.target is not operator.getitem or u.args[1] for u in node.users):
             continue
-        node.target = alone
+        node.target, node.args = alone, arguments(*node.args)
         for u in list(node.users):
             node.meta["val"] = u.meta["val"]
             u.replace_all_uses_with(node)
