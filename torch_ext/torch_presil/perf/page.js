@@ -156,7 +156,8 @@ function held(room, span, m, top, high, x) {
   const parts = m.in_use.length, at = i => x(span.from + (span.to - span.from) * i / parts).toFixed(2);
   const y = bytes => (top + high - high * bytes / m.capacity).toFixed(2);
   const d = m.in_use.map((bytes, i) => `V${y(bytes)}H${at(i + 1)}`).join("");
-  room.append(tip(svg("path", {d: `M${at(0)} ${top + high}${d}V${top + high}Z`, fill: "var(--c2)", class: "mark"}), () =>
+  const line = `M${at(0)} ${top + high}${d}V${top + high}Z`;
+  room.append(tip(svg("path", {d: line, fill: "var(--c2)", class: "mark"}), () =>
     `${m.name} in ${span.launch.label}: at most ${amount(m.peak, "B")} of ${amount(m.capacity, "B")}, ` +
     `${percent(m.peak / m.capacity)}\non average ${percent(m.mean / m.capacity)} over ${number(m.steps)} commands` +
     (m.reserved ? `\nset aside: ${percent(m.reserved / m.capacity)}` : "")));
@@ -347,8 +348,9 @@ function drawByTensor() {
   const text = row => `${row.role} (${row.names.join(", ")}): ` + [[row.read_bytes, "read"],
     [row.again_bytes, "of them again"], [row.write_bytes, "written"]].filter(([n]) => n).map(([n, what]) =>
     `${amount(n, "B")} ${what}`).join(", ");
-  at("traffic-keys").replaceChildren(...total.by_tensor.filter(of).map(row => key(row.role + (row.apart ? ", counted apart"
-    : ""), colours.get(row.role), meant[row.role])), ...(again(total) ? [key("read again", "var(--c1)")] : []));
+  at("traffic-keys").replaceChildren(...total.by_tensor.filter(of).map(row =>
+    key(row.role + (row.apart ? ", counted apart" : ""), colours.get(row.role), meant[row.role])),
+    ...(again(total) ? [key("read again", "var(--c1)")] : []));
   at("traffic").replaceChildren(stacked(data.layers.filter(r => r.by_tensor).map(r => ({name: r.name,
     note: amount(all(r), "B"), parts: [...r.by_tensor.map(row => [row.role, (of(row) - row.again_bytes) / most,
       colours.get(row.role), () => text(row)]), ["read again", again(r) / most, "var(--c1)", () => "read again\n" +
@@ -362,8 +364,8 @@ function drawByTensor() {
   const partial = total.by_tensor.find(r => r.role === "partial sums"), apart = total.by_tensor.filter(r => r.apart);
   at("traffic-note").textContent = "What the launches' plans move, by tensor: " + (total.cycles
     ? "it adds up to the bytes that the bus counted" : "nothing was counted") + (apart.length
-    ? `; ${apart.map(r => r.role).join(", ")} come on top of them` : "") + ". Read again: bytes that the same launch had "
-    + "read before." + (partial && !of(partial) ? " No partial sum leaves the chip." : "");
+    ? `; ${apart.map(r => r.role).join(", ")} come on top of them` : "") + ". Read again: bytes that the same launch "
+    + "had read before." + (partial && !of(partial) ? " No partial sum leaves the chip." : "");
 }
 function drawTraffic() {
   if (total.by_tensor) { drawByTensor(); return; }
@@ -453,8 +455,8 @@ head();
 at("timeline-note").textContent = "One launch after the other. An engine's bar is as high as its share of " +
   "working cycles, the bus's " +
   "as that of its beats: a launch is as fine as the chip's counters are." + (memories.length
-  ? " A memory's shape is what its launch holds, command by command: when each of them began isn't known." : "") + (inside.length && data.bus
-  ? " The host's bars are the least that its bytes would take on the bus." : "") +
+  ? " A memory's shape is what its launch holds, command by command: when each of them began isn't known." : "")
+  + (inside.length && data.bus ? " The host's bars are the least that its bytes would take on the bus." : "") +
     " Drag to move; buttons or Ctrl and wheel to zoom.";
 at("engine").append(...engines.map(e => make("option", {value: e}, e)));
 if (array) at("engine").value = array;
