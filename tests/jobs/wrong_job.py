@@ -10,6 +10,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 
 WRONG = int(os.environ.get("TEST_WRONG_LAUNCH", 3))
 WRITES = 8 * 8  # block.h: offset of `writes`: ranges, count, bytes, size
@@ -35,6 +36,7 @@ while True:
         at = struct.unpack_from("4Q", block, WRITES)[2]
         if launches == WRONG:
             block[at] ^= 0xFF
+            time.sleep(1)  # who has the same commands is behind it by now, and waits for it
     socket.send_fds(mine, [order], fds)
     os.close(fds[0])
     driver.sendall(mine.recv(4096))

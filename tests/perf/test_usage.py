@@ -13,7 +13,7 @@ from perf.test_command import MODELS, presil
 from perf.test_page import part, rows
 from perf.test_perfetto import named, read  # noqa: F401 (a fixture)
 from rich.console import Console
-from torch_presil.perf import moved, page, table
+from torch_presil.perf import from_plans, page, table
 
 WORD = 16  # of `tiny`
 
@@ -65,7 +65,7 @@ def test_operands_in_the_model_s_parameters_are_weights():
     at = lambda role, pointer: {"role": role, "pointer": pointer}
     found = [at("activations", 100), at("activations", 163), at("activations", 164), at("residual", 301),
              at("results", 100), {"role": "commands"}]  # fmt: skip
-    moved.name_constants([{"traffic": found}, {}], {100: (64, 2), 300: (8, 1)})
+    from_plans.name_constants([{"traffic": found}, {}], {100: (64, 2), 300: (8, 1)})
     assert [row["role"] for row in found] == ["weights", "weights", "activations", "parameters", "results", "commands"]
     assert all("pointer" not in row for row in found)
 

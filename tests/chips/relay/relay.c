@@ -60,7 +60,8 @@ static int relay_limits(const presil_chip *chip, presil_chip_limits *out) {
                                     .has_interrupt = !asked("polled"),
                                     .has_executor = asked("twin"),
                                     .asks_first = 1,
-                                    .queue_depth = DEPTH};
+                                    .queue_depth = DEPTH,
+                                    .in_place = 1};
     presil_give(out, &own, sizeof own);
     return PRESIL_OK;
 }

@@ -7,7 +7,7 @@ torch.presil.chip_names(); what a chip doesn't tell is absent or null.
 import math
 
 from torch_presil.estimates import marks
-from torch_presil.perf import moved, proxies
+from torch_presil.perf import from_plans, proxies
 
 __all__ = ["FORM", "build", "layers", "roof", "totals", "tree", "traffic"]
 
@@ -42,7 +42,7 @@ def launch_row(report: dict, number: int, start: int, names: dict) -> dict:
         "stalls": {engine: {c: n for c, n in causes.items() if n} for engine, causes in report["stalls"].items()},
         "counters": report["counters"],
         "verified": report["verified"],
-        **moved.of_launch(report),
+        **from_plans.of_launch(report),
     }
 
 
@@ -100,7 +100,7 @@ def merged(launches: list, names: dict, bus: dict | None) -> dict:
     taken = out["beats"] * bus["beat_bytes"] if bus else 0  # a beat that is partly used takes as long as a whole one
     out["bus_share"] = taken / (out["cycles"] * width) if width and out["cycles"] else None
     out["bound"] = bound_of(out["stalls"], names)
-    out |= moved.merged(launches)
+    out |= from_plans.merged(launches)
     spent = [launch["energy"] for launch in launches]
     out["energy"] = {part: sum(e[part] for e in spent) for part in ENERGY}
     # The roofline: products at the array's peak, bytes at the bus's; the launch can't be shorter than either.
@@ -255,7 +255,7 @@ def problems(launches: list, rows: list, total: dict, host: list, expected: list
         if (got := sum(row[key] for row in rows)) != (want := sum(launch[key] for launch in launches)):
             found.append(f"{key} of the layers add up to {got:,}, of the launches to {want:,}")
     seen = {row["module"] for row in rows}
-    found += beyond(launches, bus) + moved.disagree(launches)
+    found += beyond(launches, bus) + from_plans.disagree(launches)
     missing = [name for name in expected if name not in seen]
     if missing:
         found.append(f"no launch of {len(missing)} of {len(expected)} layers: {', '.join(missing[:5])}")

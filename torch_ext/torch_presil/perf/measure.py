@@ -8,7 +8,7 @@ import torch
 from torch_presil import _C, cosim
 from torch_presil.estimates import marks
 from torch_presil.inputs import leaves
-from torch_presil.perf import document, identity, moved
+from torch_presil.perf import document, from_plans, identity
 from torch_presil.perf.record import Recorded
 
 __all__ = ["Wanted", "run"]
@@ -53,7 +53,7 @@ def _forward(options: cosim.Options, prepared: cosim.Prepared, collected) -> tup
         out, reports, seconds, _, moves = cosim.run_forward(options, prepared, collected)
     finally:
         prepared.device = plain
-    moved.name_constants(reports, recorded.constants)
+    from_plans.name_constants(reports, recorded.constants)
     inside = {}
     for event in recorded.events:
         for kind, move in event.moves.items():

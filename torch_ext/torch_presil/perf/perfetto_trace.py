@@ -8,7 +8,7 @@ Time is simulated: a cycle is one of the document's clock, or a nanosecond where
 from pathlib import Path
 
 from torch_presil.estimates import cycles_text
-from torch_presil.perf import moved
+from torch_presil.perf import from_plans
 
 __all__ = ["write"]
 
@@ -86,7 +86,7 @@ def _launches(trace: _Trace, document: dict) -> None:
         notes = {key: x[key] for key in ("launch", "cycles", "macs", "read_bytes", "write_bytes", "stalls")}
         notes |= {key: x[key] for key in ("estimated", "cycles_error") if key in x}
         notes |= {"counters": x["counters"]} if x["counters"] else {}
-        by_tensor = {row["name"]: {k: row[k] for k in moved.BYTES if row[k]} for row in x["traffic"] or ()}
+        by_tensor = {row["name"]: {k: row[k] for k in from_plans.BYTES if row[k]} for row in x["traffic"] or ()}
         notes |= {"by_tensor": by_tensor} if by_tensor else {}
         notes |= {"line": lines[x["launch"]]} if lines.get(x["launch"]) else {}
         trace.slice(

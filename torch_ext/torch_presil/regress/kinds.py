@@ -131,7 +131,7 @@ def _cosim(job: Job, directory: Path, jobs: int) -> Command:
         "memory": job.memory_model,
     }
     argv = [sys.executable, "-m", "torch_presil.regress.cosim_case", json.dumps(task)]
-    return Command(argv, str(directory), {"PRESIL_TIMEOUT_CYCLES": ""})  # it counts itself, all launches
+    return Command(argv, str(directory))
 
 
 def replay_words(job: Job, file: Path, result: Path) -> list[str]:
