@@ -48,7 +48,8 @@ def once(f, *xs):
     assert y.stride() == f(*xs).stride()
     moves = ("pack_weights", "_copy_from")
     by = [(op, where, why) for op, where, why in rows(e) if where in ("chip", "host") and op not in moves]
-    assert len(by) == 1, by
+    # An rms_norm that the chip refuses is PyTorch's own sequence on the host; all of it bears the one reason.
+    assert len(by) == 1 or {(where, why.split(":")[0]) for _, where, why in by} == {("host", "rms_norm")}, by
     counted = torch.presil.host_operators()
     assert bool(counted) == (by[0][1] == "host"), counted
     assert all(row["reason"] == by[0][2] for row in counted.values()), counted
