@@ -74,6 +74,33 @@ def test_waves_builds_what_replays_a_bundle(tree):
     assert done.stdout == "tiny nonesuch base\n", "the command itself"
 
 
+def test_regress_builds_what_its_runs_need(tree):
+    """Of a plan that is none (a suite that isn't there) no simulator; without a suite that of `smoke`; what the build
+    tree does not know (another team's chip) is not asked of it."""
+    package = ROOT / "torch_ext" / "torch_presil"
+    shutil.copytree(package, tree / "torch_ext" / "torch_presil")
+    shutil.copytree(ROOT / "tests" / "regress", tree / "tests" / "regress")
+    (tree / "build").mkdir()
+    (tree / ".venv" / "bin").mkdir(parents=True)
+    (tree / ".venv" / "bin" / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (tree / ".venv" / "bin" / "python").chmod(0o755)
+    known = "presil_sim_{base,odd,tiny,wide}_{fast,check} test_core_rtl"
+
+    def targets(arguments: str) -> list[str]:
+        stub = f"known_targets() {{ printf '%s\\n' {known}; }}"
+        done = bash(tree, f"{stub}; ARGUMENTS=({arguments}); targets_of_regress")
+        assert done.returncode == 0, done.stderr
+        return sorted(done.stdout.split())
+
+    small = ["presil_regress", "presil_sim_odd_check", "presil_sim_tiny_check"]
+    assert targets("ops --filter '*-check'") == small
+    both = [f"presil_sim_{chip}_{build}" for chip in ("odd", "tiny") for build in ("check", "fast")]
+    assert targets("") == ["presil_regress", "presil_sim_base_fast", *both]
+    assert targets("smoke --chip tiny --build fast -j 2") == ["presil_regress", "presil_sim_tiny_fast"]
+    assert targets("smoke --chip nobodys") == targets("nonesuch") == ["presil_regress"]
+    assert "test_core_rtl" in targets("nightly")
+
+
 @pytest.mark.parametrize("command", ["demo", "bench", "cosim", "info", "vp", "waves", "why", "test"])
 def test_help_of_a_command_builds_nothing(tree, command):
     runner = [f"tests/runner/{name}.py" for name in ("__init__", "jobs", "results", "stages")]

@@ -223,12 +223,13 @@ class Session:
         return exit_codes.PASS
 
     def list(self) -> int:
-        loader = Loader(self.folders)
-        if not self.options.suites:
+        loader, o = Loader(self.folders), self.options
+        if not (o.suites or o.resume or o.rerun_failed):
             self.suites(loader)
             return exit_codes.PASS
-        cases = loader.load(self.options.suites)
-        jobs = self._filtered(expand(cases, self.choice()))
+        cases = loader.load(o.suites) if o.suites else []
+        planned = expand(cases, self.choice()) if o.suites else records.find(self.base, o.run).jobs()
+        jobs = self._filtered(planned)
         earlier = history.durations(history.load(self.base))
         table = Table(title=f"{len(jobs)} runs", title_justify="left")
         for name in ("run", "kind", "seed", "last time", "tags", "testpoints"):
