@@ -78,7 +78,7 @@ def test_markers_are_at_their_cycles(stub_trace, waves, tmp_path):
 def test_surfer_formats_the_rows_that_it_names(stub_trace, waves, tmp_path):
     path = stub_trace("plain")
     waves(path, "--view", VIEW, "--out", "stub")
-    rows, formats, focus = [], {}, None
+    rows, formats, names, focus = [], {}, {}, None
     for line in (tmp_path / "stub.sucl").read_text().splitlines():
         verb, _, argument = line.partition(" ")
         if verb in ("divider_add", "variable_add"):
@@ -88,6 +88,10 @@ def test_surfer_formats_the_rows_that_it_names(stub_trace, waves, tmp_path):
             focus = int("".join(f"{ord(c) - ord('a'):x}" for c in argument), 16)
         elif verb == "item_set_format":
             formats[rows[focus]] = argument
+        elif verb == "item_rename":
+            names[rows[focus]] = argument
+    called = {"r_left": "beats to read", "m_axi_arburst": "burst", "buffer.[1]": "buffer[1]"}
+    assert names == {f"presil_stub_top.{name}": label for name, label in called.items()}
     assert rows[0] == "state" and "read_bus" in rows and "presil_stub_top.buffer.[1]" in rows
     assert formats["presil_stub_top.r_left"] == "Unsigned"
     assert formats["presil_stub_top.buffer.[1]"] == "Hexadecimal"

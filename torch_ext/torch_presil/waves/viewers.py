@@ -95,15 +95,19 @@ def surfer(trace: Trace, view: View, cycles: Cycles, marks: dict, path: Path, on
         index += 1
         for row in rows:
             add.append(f"variable_add {_in_surfer(row.name)}")
+            changes = []
             if row.enumeration:
                 name = f"{_word(view.top)}_{row.enumeration}_{row.width}"
                 mappings.mkdir(parents=True, exist_ok=True)
                 lines = [f"Name = {name}", f"Bits = {row.width}"]
                 lines += [f"{v} {n}" for v, n in view.enumerations[row.enumeration].items() if v < 1 << row.width]
                 (mappings / f"{name}.txt").write_text("\n".join(lines) + "\n")
-                formats += [f"item_focus {_surfer_index(index)}", f"item_set_format {name}"]
+                changes.append(f"item_set_format {name}")
             elif row.width > 1:
-                formats += [f"item_focus {_surfer_index(index)}", f"item_set_format {SURFER_FORMATS[row.format]}"]
+                changes.append(f"item_set_format {SURFER_FORMATS[row.format]}")
+            if row.label != row.name.removeprefix(view.root + ".") or row.name.endswith("]"):
+                changes.append(f"item_rename {row.label}")
+            formats += [f"item_focus {_surfer_index(index)}", *changes] if changes else []
             index += 1
     # A name of more than one word would be taken for a time.
     times = [f"marker_set {_word(name)} {cycles.time(cycle)}" for name, cycle in marks.items()]
