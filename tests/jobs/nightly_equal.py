@@ -3,6 +3,7 @@
 
 import pytest
 import torch
+import torch_presil  # noqa: F401  before torchvision, whose own operators not every wheel can load
 import torchvision
 from same import measured, run_with
 
