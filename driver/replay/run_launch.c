@@ -209,10 +209,11 @@ int replay_load(replay *r, presil_list **out) {
     int status = presil_bundle_get_block(r->reader, &r->record->commands, image + 16);
     const char *text = presil_bundle_error_text();
     if (!status) {
-        /* Recorded as refused, or as a hang: it may be the commands, and the chip is to say so again. */
-        const bool refused = r->out->recorded_status == PRESIL_EDESC || r->out->recorded_status == PRESIL_EHUNG;
-        status = (refused ? presil_list_load_refused : presil_list_load)(
-            r->device, image, 16 + padded, r->info.memory_base, r->info.memory_bytes, out);
+        /* What the driver refuses, the chip was given below it, or hung in: it is to say so itself. */
+        status = presil_list_load(r->device, image, 16 + padded, r->info.memory_base, r->info.memory_bytes, out);
+        if (status == PRESIL_EINVAL)
+            status =
+                presil_list_load_refused(r->device, image, 16 + padded, r->info.memory_base, r->info.memory_bytes, out);
         text = presil_error_text();
     }
     free(image);

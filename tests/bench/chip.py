@@ -8,7 +8,7 @@ from pathlib import Path
 
 from oracle import layout
 
-from . import built
+from . import built, kept
 
 sys.path.insert(0, str(built.ROOT / "sim" / "python"))
 from presil_transport import HUNG, IRQ, Transport, TransportError  # noqa: E402
@@ -36,7 +36,11 @@ class Error:
 
 
 def library(config: str, build: str = "fast") -> Path:
-    """A simulator library of this build, or of PRESIL_TEST_BUILD whatever a test asks for."""
+    """A simulator library of this build, or of PRESIL_TEST_BUILD whatever a test asks for; that of `presil regress
+    --library` whatever the build."""
+    given = os.environ.get("PRESIL_REGRESS_LIBRARY", "")
+    if Path(given).name.startswith(f"libpresil_sim_{config}_"):
+        return Path(given)
     build = os.environ.get("PRESIL_TEST_BUILD") or build
     return built.library(f"libpresil_sim_{config}_{build}.so")
 
@@ -46,16 +50,31 @@ class Chip(Transport):
 
     def __init__(self, path, memory_bytes=64 << 20, memory_base=0, seed=1, options=None):
         super().__init__(path, "default", memory_bytes, memory_base, seed, options)
+        self.path, self.memory_bytes, self.memory_base = path, memory_bytes, memory_base
+        self.model, self.seed = "default", seed
         self.map = layout.registers()
-        self.config = layout.config(self.info().config.decode())
+        self.name = self.info().config.decode()
+        self.config = layout.config(self.name)
         self.ring, self.ring_log2 = memory_base, 0
         self.start = self.head = 0  # start: of RING_HEAD after a reset
+        self.given = kept.Given(self) if kept.folder() else None
 
     def read(self, name: str) -> int:
         return self.read32(self.map.REGISTERS[name])
 
     def write(self, name: str, value: int) -> None:
+        if self.given:
+            self.given.write(name, value)
         self.write32(self.map.REGISTERS[name], value)
+
+    def reset(self) -> None:
+        super().reset()
+        if self.given:
+            self.given.reset()
+
+    def set_memory_model(self, model: str, seed: int) -> None:
+        super().set_memory_model(model, seed)
+        self.model, self.seed = model, seed
 
     def set_ring(self, address: int, log2: int) -> None:
         """Of an idle chip."""

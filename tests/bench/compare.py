@@ -9,7 +9,7 @@ import numpy as np
 from oracle import layout
 
 
-from . import chip as chips
+from . import chip as chips, kept
 from .chip import TransportError
 from .programs import BATCH, program, space
 from .programs.tokens import ENGINES
@@ -51,7 +51,7 @@ class Pair:
     def __init__(self, config, build="fast", seed=1, path=None, start=0):
         self.name, self.build, self.seed = config, build, seed
         self.chip = chips.Chip(path or chips.library(config, build), space.WINDOW_BYTES, space.WINDOW_BASE, seed)
-        self.chip.start = start
+        self.chip.start, self.chip.given = start, None
         self.config = self.chip.config
         self.twin = Twin(config)
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
@@ -59,6 +59,7 @@ class Pair:
         self.mine = Window(ctypes.addressof(ctypes.c_uint8.from_buffer(self._memory)), self.config)
         self.its = Window(self.chip.host(), self.config)
         self.launches = 0
+        self.before = None
         self.statistics = {"programs": 0, "descriptors": 0, "cycles": 0, "engine cycles": 0}
 
     def start_batch(self):
@@ -81,6 +82,7 @@ class Pair:
             try:
                 self.run(p)
             except (Difference, TransportError) as error:
+                self.keep(p)
                 again = f"tests/programs/replay.py {self.name} {number} --build {self.build}"
                 raise Difference(f"{p}: {error}\nAgain: .venv/bin/python {again}") from error
 
@@ -90,11 +92,25 @@ class Pair:
             data = np.frombuffer(space.image(p.image_seed, index, len(self.mine.inputs[k])), np.uint8)
             self.mine.inputs[k][:] = data
             self.its.inputs[k][:] = data
+        if kept.folder():
+            self.before = [a.copy() for a in self.its.outputs]
         self.begin(p)
         if p.expected:
             Broken(self, p).run()
         else:
             self.run_valid(p)
+
+    def keep(self, p):
+        """A bundle of the program, with memory as it was before it."""
+        broken = p.expected and p.expected.kind in ("error", "hang")
+        inputs = [(space.input_island(self.config, k), its) for k, its in enumerate(self.mine.inputs)]
+        outputs = (
+            [(space.output_island(self.config, k), old) for k, old in enumerate(self.before)] if self.before else []
+        )
+        contents = [(address, data.tobytes()) for address, data in [*inputs, *outputs]]
+        end = space.WINDOW_BASE + space.WINDOW_BYTES
+        last = program(self.name, p.number - 1).raw() if p.number % BATCH and not p.expected else []
+        kept.keep(self.chip, p.raw(broken=bool(broken)), contents, end, f"program-{p.number}", last)
 
     def twin_runs(self, raw, p, written=None):
         """The twin's error of descriptors on its memory."""

@@ -180,6 +180,7 @@ class Device:
         memory_bytes: int = 1 << 30,
         no_map: bool = False,
         transport: str = "inproc",
+        library: str | None = None,
     ):
         global LIB
         LIB = LIB or _load()
@@ -190,7 +191,7 @@ class Device:
             MODES[mode],
             config.encode(),
             build and build.encode(),
-            None,
+            library and library.encode(),
             memory_bytes,
             memory_model.encode() or None,
             seed,

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from bench import driver  # noqa: E402
+from bench import driver, kept  # noqa: E402
 from bits.generate import cases  # noqa: E402
 from bits.sweep import Counts, check  # noqa: E402
 from bits.test_sweep import CASES, LIMITS  # noqa: E402
@@ -73,7 +73,7 @@ def main() -> None:
         device = driver.Device(args.chip, build=args.build, memory_model=memory, seed=args.seed)
     except driver.PresilError as error:
         reporting.finish(reporting.USAGE, message=reporting.first_line(error))
-    with device:
+    with device, kept.failures_of(device):
         for number, case in enumerate(chosen):
             print(f"{number + 1}/{len(chosen)} {case.describe()}", flush=True)
             if most := reporting.limit():

@@ -90,13 +90,24 @@ def _extract(source: Path, launches: str, to: Path) -> Path:
     return to
 
 
+def _count(bundle: Path) -> int:
+    program = find_program("presil-bundle")
+    if program is None:
+        raise Unclear("presil-bundle is not built")
+    done = _run([program, "info", bundle, "--json"])
+    try:
+        return len(json.loads(done.stdout)["launches"])
+    except (ValueError, KeyError) as error:
+        raise Unclear(done.stderr.strip() or f"{bundle}: presil-bundle does not say what is in it") from error
+
+
 def keep_launch(job: Job, record: dict, run_path: Path) -> tuple[Path, int]:
     """(bundle in the run's folder with the failing launch, launches in it). If the launch is in order alone, that with
     the one before it: something was left over from there."""
     folder = run_path / Path(record["log"]).parent
     source, number = _source(job, record, run_path), chosen_launch(record, folder)
     if number is None:
-        return source, 1
+        return source, 1 if job.kind in ("layers", "bundle") else _count(source)
     stem = "".join(c if c.isalnum() or c in "-_." else "_" for c in _label(folder, number))
     alone = _extract(source, str(number), folder / f"{stem}.presil")
     told = replay(job, alone, folder / "alone.json")
