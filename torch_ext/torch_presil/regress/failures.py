@@ -31,14 +31,12 @@ def examine_all(run, records: list[dict], simulators: Simulators, tell) -> list[
 def examined(run, given: str | None, runs: Path, interrupted: bool, console) -> list[dict]:
     """The run's records, those of failures with what their bundles tell. given: --good."""
     found, known = run.records(), Simulators(runs, given, console)
-    whole = found and len(found) == len(run.plan["jobs"])
-    if whole and not interrupted and all(record["status"] in ("passed", "skipped") for record in found):
-        known.keep(run.jobs())
-    if interrupted:
-        return found
+    passed = {record["key"] for record in found if record["status"] == "passed"}
     try:
-        for record in examine_all(run, found, known, lambda text: console.print(text, style="dim", markup=False)):
-            run.append(record)
+        if not interrupted:
+            for record in examine_all(run, found, known, lambda text: console.print(text, style="dim", markup=False)):
+                run.append(record)
     except KeyboardInterrupt:
         console.print("interrupted: the other failures are not looked into", highlight=False)
+    known.keep([job for job in run.jobs() if job.key in passed])  # behind it: not what it is compared with
     return run.records()

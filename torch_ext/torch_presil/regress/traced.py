@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulators in the build `trace` for looking into a failure: of the RTL as it is, and as it was when everything last
+"""Simulators in the build `trace` for looking into a failure: of the RTL as it is, and as it was when the case last
 passed. One that is not there is built of its RTL, where a view says how (docs/waves.md, [library])."""
 
+import contextlib
 import filecmp
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -10,8 +13,10 @@ from pathlib import Path
 
 from .failing_launch import Unclear
 from .kinds import build_directory
+from .records import write_whole
 from .run_list import Job
 
+INDEX = "cases.json"
 # What the harness says of itself in each library: the chip and its configuration.
 _IDENTITY = re.compile(rb" chip=([\w.-]+)/([\w.-]+) build=")
 
@@ -72,6 +77,10 @@ class Sources:
             raise Unclear(f"{newer[0]} is newer than the simulator that ran")
 
 
+def _name(job: Job) -> str:
+    return f"{job.key} {job.seed}"
+
+
 class Simulators:
     """given: the last good simulator (--good); runs: the folder of the runs, beside which it is kept otherwise."""
 
@@ -94,51 +103,96 @@ class Simulators:
         return there
 
     def good(self, job: Job) -> Path:
-        """The last good one. Raises Unclear where there is none, or its RTL is today's."""
-        path = self.given or self.folder / f"libpresil_sim_{job.chip}_trace.so"
-        if path.is_file():
-            return path
+        """The last good one of the job's case. Raises Unclear where there is none, or its RTL is today's."""
         if self.given:
+            if self.given.is_file():
+                return self.given
             raise Unclear(f"--good {self.given}: there is no such file")
+        unclear = f"no last good simulator (--good) of {job.chip}"
+        for folder in self._candidates(job):
+            try:
+                return self._of(folder, job)
+            except Unclear as reason:
+                unclear = str(reason)
+        raise Unclear(unclear)
+
+    def _candidates(self, job: Job) -> list[Path]:
+        """Where it passed itself; else, the last first, where its case did with another seed, build or memory; where
+        anything did on its chip."""
+        known = self._index()
+        if own := known.get(_name(job)):
+            return [self.folder / own["folder"]]
+        rows = [row for row in reversed(known.values()) if row["chip"] == job.chip]
+        rows.sort(key=lambda row: row["case"] != job.name)
+        if not rows:
+            raise Unclear(f"no last good simulator (--good) of {job.chip}: no run has passed on it before")
+        return [self.folder / name for name in dict.fromkeys(row["folder"] for row in rows)]
+
+    def _of(self, folder: Path, job: Job) -> Path:
+        path, today = folder / f"libpresil_sim_{job.chip}_trace.so", trace_library(job)
+        same = Unclear("its RTL is that of the last run that passed")
+        if path.is_file():
+            if today and filecmp.cmp(path, today, shallow=False):
+                raise same
+            return path
         try:
             sources = Sources(job)
         except Unclear as unclear:
             raise Unclear(f"no last good simulator (--good) of {job.chip}; {unclear}") from unclear
-        kept = self._kept(sources)
+        kept = folder / sources.rtl.name
         if not kept.is_dir():
-            raise Unclear(f"no last good simulator (--good) of {job.chip}: no run has passed as a whole before")
+            raise Unclear(f"no last good simulator (--good) of {job.chip}")
         if _same(kept, sources.rtl):
-            raise Unclear("its RTL is that of the last run that passed")
+            raise same
         return self._built(kept, sources)
 
-    def _kept(self, sources: Sources) -> Path:
-        return self.folder / sources.chip / sources.rtl.name
+    # ---- what passed ----
+
+    def _index(self) -> dict:
+        """By a job's name: its case, its chip, the folder with the RTL or the library on which it passed last. What
+        passed last is the last one."""
+        try:
+            return json.loads((self.folder / INDEX).read_text())
+        except (OSError, ValueError):
+            return {}
 
     def keep(self, jobs: list[Job]) -> None:
-        """After a run in which everything passed: its simulators, or the RTL to build them of."""
-        for job in {job.chip: job for job in jobs if not job.library}.values():
-            self._keep_library(job)
-            try:
-                self._keep_rtl(Sources(job))
-            except Unclear:
-                continue
+        """These have passed: their simulators, or the RTL to build them of."""
+        known, kept = self._index(), {}
+        for job in [job for job in jobs if not job.library]:
+            of = job.chip, job.build
+            if of not in kept:
+                kept[of] = self._keep(job)
+            if kept[of]:
+                known.pop(_name(job), None)
+                known[_name(job)] = {"case": job.name, "chip": job.chip, "folder": kept[of]}
+        if any(kept.values()):
+            write_whole(self.folder / INDEX, json.dumps(known, indent=1) + "\n")
+            self._drop({row["folder"] for row in known.values()})
 
-    def _keep_library(self, job: Job) -> None:
-        path = trace_library(job)
-        kept = self.folder / f"libpresil_sim_{job.chip}_trace.so"
-        if path is None:
-            kept.unlink(missing_ok=True)  # an older run's
-            return
-        self.folder.mkdir(parents=True, exist_ok=True)
-        temporary = self.folder / f".{path.name}-{os.getpid()}"
-        shutil.copyfile(path, temporary)
-        os.replace(temporary, kept)
+    def _drop(self, used: set) -> None:
+        for path in self.folder.iterdir():
+            if path.is_dir() and path.name not in used and not path.name.startswith("."):
+                shutil.rmtree(path, ignore_errors=True)
 
-    def _keep_rtl(self, sources: Sources) -> None:
-        kept = self._kept(sources)
-        if kept.is_dir() and _same(kept, sources.rtl):
-            return
-        partial = kept.with_name(f".{kept.name}-{os.getpid()}")
-        shutil.copytree(sources.rtl, partial, ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.rmtree(kept, ignore_errors=True)
-        partial.rename(kept)
+    def _keep(self, job: Job) -> str:
+        """The folder, named by what is in it; empty: nothing is known of the job's simulator."""
+        library, sources = trace_library(job), None
+        with contextlib.suppress(Unclear):
+            sources = Sources(job)
+        files = [library] if library else []
+        if sources:
+            files += sorted(p for p in sources.rtl.rglob("*") if p.is_file() and p.parent.name != "__pycache__")
+        if not files:
+            return ""
+        name = hashlib.sha256(b"".join(path.name.encode() + path.read_bytes() for path in files)).hexdigest()[:16]
+        kept, partial = self.folder / name, self.folder / f".{name}-{os.getpid()}"
+        if not kept.is_dir():
+            partial.mkdir(parents=True)
+            if library:
+                shutil.copyfile(library, partial / f"libpresil_sim_{job.chip}_trace.so")
+            if sources:
+                skipped = shutil.ignore_patterns("__pycache__")
+                shutil.copytree(sources.rtl, partial / sources.rtl.name, ignore=skipped)
+            partial.rename(kept)
+        return name
