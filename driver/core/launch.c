@@ -54,7 +54,8 @@ static int run(presil_device *device, const work_item *item, int mode, const pre
     if (atomic_load_explicit(&device->capture.on, memory_order_relaxed))
         presil_capture_begin(device, item, info, report);
     if (mode == PRESIL_MODE_MODEL)
-        return presil_launch_model(device, item->plan, info, device->capture.listening, report);
+        return presil_launch_model(device, item->plan, info, device->capture.listening && device->capture.wants_writes,
+                                   report);
     if (!device->run.trace_window) presil_trace_begin(device, report->launch);
     if (mode == PRESIL_MODE_VERIFY || device->capture.listening) presil_log_begin(device);
     const int ran = mode == PRESIL_MODE_RTL       ? presil_launch_rtl(device, item->plan, info, item->seq, report)

@@ -191,12 +191,14 @@ void presil_capture_begin(presil_device *device, const work_item *item, const pr
         return;
     }
     const presil_capture_bytes reads = bytes_of(device, info->reads, info->read_count);
-    c->listening = c->ops.begin(c->context, &c->launch, &reads) > 0;
+    const int wanted = c->ops.begin(c->context, &c->launch, &reads);
+    c->listening = wanted > PRESIL_CAPTURE_NOTHING;
+    c->wants_writes = c->listening && wanted != PRESIL_CAPTURE_REPORT;
 }
 
 void presil_capture_expected(presil_device *device) {
     capture_state *c = &device->capture;
-    if (!c->listening || !c->ops.expected || device->twin.writes.lost) return;
+    if (!c->wants_writes || !c->ops.expected || device->twin.writes.lost) return;
     const presil_capture_bytes writes = {.at = device->twin.writes.at,
                                          .count = device->twin.writes.count,
                                          .host = device->twin.view,
@@ -210,7 +212,8 @@ void presil_capture_end(presil_device *device, const presil_report *report, char
     c->ran = atomic_load(&device->mode) != PRESIL_MODE_MODEL;
     c->launch.error = report->status ? text : NULL;
     const range_list *known = !c->ran ? &device->twin.writes : device->log.known ? &device->log.writes : NULL;
-    const presil_capture_bytes writes = known && !known->lost
+    const presil_capture_bytes writes = !c->wants_writes ? (presil_capture_bytes){0}
+                                        : known && !known->lost
                                             ? bytes_of(device, known->at, known->count)
                                             : bytes_of(device, c->launch.may_write, c->launch.may_write_count);
     const char *note = c->ops.end(c->context, &c->launch, report, &writes);

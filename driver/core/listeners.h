@@ -20,6 +20,7 @@ typedef struct {
     const presil_plan *kept; /* that plan, if it is the listener's now */
     atomic_bool on;          /* somebody listens; read by whoever enqueues */
     bool listening;          /* to this launch */
+    bool wants_writes;       /* of this launch */
     bool ran;                /* it has, on the chip */
     range_list may_write;    /* of a plan with boxes: what they come to */
 } capture_state;

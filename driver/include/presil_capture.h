@@ -85,18 +85,25 @@ PRESIL_API void presil_kept_free(presil_kept_launch *kept);
 
 typedef void (*presil_capture_put)(void *core, presil_daddr to, const void *bytes, uint64_t count);
 
+/* What begin() returns: how much of the launch it is to be told. */
+enum {
+    PRESIL_CAPTURE_NOTHING,
+    PRESIL_CAPTURE_ALL,
+    PRESIL_CAPTURE_REPORT /* end() has no `writes`: in mode MODEL they need not be logged, which takes time */
+};
+
 /* Called by whoever runs the launch, one at a time, while the chip stands still; they may call nothing of presil.h but
  * presil_status_name() and presil_device_get_names(). What goes wrong in them is theirs to tell: no launch fails for
  * it. */
 typedef struct {
     uint32_t size, reserved0;
-    /* Before the launch. `reads`: what it may read, as it is now. Returns 1 to be told the rest, 0 to let it pass. */
+    /* Before the launch. `reads`: what it may read, as it is now. Returns PRESIL_CAPTURE_... */
     int (*begin)(void *context, const presil_capture_launch *launch, const presil_capture_bytes *reads);
     /* Mode VERIFY, before the chip starts: what the executor without a clock wrote. May be NULL. */
     void (*expected)(void *context, const presil_capture_launch *launch, const presil_capture_bytes *writes);
     /* After it, also when it failed. writes: what the device's memory has now, where the executor wrote; where that is
-     * not known (no log of writes), what it may have written. Returns NULL, or a text for people that is added to that
-     * of a failed launch (where it was kept); valid until the next begin(). */
+     * not known (no log of writes), what it may have written; none after PRESIL_CAPTURE_REPORT. Returns NULL, or a text
+     * for people that is added to that of a failed launch (where it was kept); valid until the next begin(). */
     const char *(*end)(void *context, const presil_capture_launch *launch, const presil_report *report,
                        const presil_capture_bytes *writes);
     /* Mode VERIFY, instead of the executor: calls put() for all that the launch should write. Returns a status. May be

@@ -109,7 +109,7 @@ static int on_begin(void *context, const presil_capture_launch *launch, const pr
     const int known = j ? job_look_up(jobs, j, launch) : PRESIL_JOBS_NEVER;
     if (known == PRESIL_JOBS_KNOWN || known == PRESIL_JOBS_ESTIMATED) {
         j->state = JOB_ENDED; /* nobody will run it */
-        return 1;
+        return PRESIL_CAPTURE_REPORT;
     }
     uint64_t bytes = 0;
     (void)launch->commands(launch, NULL, &bytes);
@@ -139,7 +139,7 @@ static int on_begin(void *context, const presil_capture_launch *launch, const pr
         (void)snprintf(j->text, sizeof j->text, "%s: can't be given to a process: %s", launch->label,
                        s ? "its chip has no format for commands, or the host has no memory"
                          : "the host has no memory for what it reads");
-    return j != NULL;
+    return j ? PRESIL_CAPTURE_ALL : PRESIL_CAPTURE_NOTHING;
 }
 
 /* Nothing that is lost here would fail a launch: only less is told if it does. */
