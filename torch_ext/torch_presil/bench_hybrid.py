@@ -14,6 +14,8 @@ __all__ = ["PARTS", "TARGETS", "without_seconds"]
 TARGETS = {
     "resnet50_bf16_hybrid_vs_twin": ("×", 1.3, 1.1, False),
     "resnet50_int8_hybrid_vs_twin": ("×", 1.3, 1.1, False),
+    "resnet50_bf16_hybrid_without_sample_vs_twin": ("×", 1.1, 1.05, False),
+    "resnet50_int8_hybrid_without_sample_vs_twin": ("×", 1.1, 1.05, False),
 }
 ROUNDS = 5  # launches of a sample differ in length
 OF_THE_RUN = ("jobs_peak_bytes", "store_hits", "sampled", "cpu_layouts")
@@ -48,28 +50,31 @@ def _check_second(found: dict, first: dict) -> None:
 def resnet50(dtype: str, tell) -> dict:
     """The forward that counts, side by side, its median over ROUNDS samples."""
     before, share, seed = _C.get_store(), _C.get_store_sample(), _C.get_store_seed()
-    seconds, sampled = {"model": [], "hybrid": []}, 0
+    ways = {"twin": ("model", share), "without": ("hybrid", 0.0), "hybrid": ("hybrid", share)}
+    seconds, sampled = {way: [] for way in ways}, 0
     with tempfile.TemporaryDirectory() as folder:
         try:
             path = str(Path(folder) / "timings.sqlite")
             _C.set_store(path, share, 0)
             first = _cosim(dtype, "hybrid", tell)
             for number in range(ROUNDS):
-                _C.set_store(path, share, number)
-                for mode, times in seconds.items():
+                for way, (mode, sample) in ways.items():
+                    _C.set_store(path, sample, number)
                     found = _cosim(dtype, mode, tell)
-                    times.append(found["total"]["wall_seconds"])
+                    seconds[way].append(found["total"]["wall_seconds"])
                 sampled += found["total"]["sampled"]
                 _check_second(found, first)
         finally:
             _C.set_store(before, share, seed)
-    name, twin, hybrid = f"resnet50_{dtype}", *(statistics.median(times) for times in seconds.values())
+    name = f"resnet50_{dtype}"
+    twin, without, hybrid = (statistics.median(seconds[way]) for way in ways)
     return {
         f"{name}_hybrid_first_seconds": first["total"]["wall_seconds"],
         f"{name}_hybrid_second_seconds": hybrid,
         f"{name}_hybrid_slowest_seconds": max(seconds["hybrid"]),
         f"{name}_hybrid_twin_seconds": twin,
         f"{name}_hybrid_vs_twin": hybrid / twin,
+        f"{name}_hybrid_without_sample_vs_twin": without / twin,
         f"{name}_hybrid_sampled_launches": sampled,
     }
 
