@@ -88,6 +88,13 @@ static int work(const presil_capture_launch *launch, const char *simulator, pres
                              device->chip_ops->name);
 }
 
+static int usage(const presil_capture_launch *launch, presil_usage_tell tell, void *context) {
+    const presil_device *device = launch->core;
+    return device->chip_ops->usage
+               ? device->chip_ops->usage(device->chip, device->capture.plan, tell, context)
+               : presil_fail(PRESIL_EUNSUPPORTED, "the chip \"%s\" does not say what it moves", device->chip_ops->name);
+}
+
 /* ---- commands that stay */
 struct presil_kept_launch {
     presil_device *device;
@@ -173,7 +180,8 @@ void presil_capture_begin(presil_device *device, const work_item *item, const pr
                                         .scratch_bytes = device->run.scratch.bytes,
                                         .keep = keep,
                                         .timing = timing,
-                                        .work = work};
+                                        .work = work,
+                                        .usage = usage};
     const kept_op *op = item->tensors ? item->tensors->op : NULL;
     if (op && !(item->list && presil_kept_op_outdated(op))) {
         c->launch.asked = presil_kept_op_get(op);

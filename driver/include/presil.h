@@ -481,11 +481,14 @@ typedef struct {
     uint64_t counters[PRESIL_COUNTERS]; /* whatever else the chip counts */
     /* Of activations to or from the chip's own layouts before this launch could begin; ns is in host_ns too. */
     uint64_t conversions, conversion_bytes, conversion_ns;
-    /* Mode HYBRID. 1: `cycles` is an estimate (presil_store.h), and nothing else of what the chip counts is known.
-     * cycles_error: relative; of estimates of launches that are known, 95 of 100 are nearer. */
-    uint32_t estimated, reserved0;
+    /* Mode HYBRID. 1: `cycles` is an estimate (presil_store.h), and of what else the chip counts only that is known
+     * which estimated_too names. cycles_error: relative; of estimates of known launches 95 of 100 are nearer. */
+    uint32_t estimated, estimated_too; /* presil_estimated_flag */
     double cycles_error;
+    double stalls_error; /* as a part of the cycles, of the cause that is furthest off: likewise */
 } presil_report;
+/* BYTES: read_bytes and write_bytes are those of the commands, exact. STALLS: `stalls` are an estimate, too. */
+enum presil_estimated_flag { PRESIL_ESTIMATED_BYTES = 1, PRESIL_ESTIMATED_STALLS = 2 };
 
 typedef void (*presil_report_fn)(void *context,
                                  const presil_report *report); /* after each launch, on the thread that ran it */

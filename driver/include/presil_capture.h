@@ -76,6 +76,8 @@ struct presil_capture_launch {
     int (*timing)(const presil_capture_launch *launch, presil_timing_add add, void *context);
     /* presil_chip_ops.work. EUNSUPPORTED: it is not known. NULL: it ran elsewhere. */
     int (*work)(const presil_capture_launch *launch, const char *simulator, presil_work *out);
+    /* presil_chip_ops.usage. EUNSUPPORTED: it is not known. NULL: it ran elsewhere. */
+    int (*usage)(const presil_capture_launch *launch, presil_usage_tell tell, void *context);
 };
 
 /* As presil_capture_launch.describe, on any thread, until it is freed: before the device is closed. NULL may be freed.

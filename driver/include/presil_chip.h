@@ -219,12 +219,14 @@ typedef void (*presil_timing_add)(void *context, const void *bytes, size_t count
 /* What a plan's cycles are made of, for estimates of launches that no simulator has run (docs/hybrid.md): launches of
  * one `kind` differ in amounts alone. cycles: what the chip expects, of a model of its own; how far off that is, is
  * learnt from launches that were simulated. amounts: of anything that may decide how far (commands, beats, rows),
- * always the same ones in the same order. */
+ * always the same ones in the same order. stalls: what the chip expects the cycles of its engines to be spent on, about
+ * (presil_report.stalls); 0 everywhere: it doesn't say. Such an estimate has the stalls of those most like it. */
 enum { PRESIL_WORK_AMOUNTS = 8 };
 typedef struct {
     uint32_t size, count; /* of amounts */
     uint64_t kind, cycles;
     uint64_t amounts[PRESIL_WORK_AMOUNTS];
+    uint64_t stalls[PRESIL_ENGINES][PRESIL_CAUSES];
 } presil_work;
 /* Takes what a plan's commands move and hold; keeps no pointer. */
 typedef void (*presil_usage_tell)(void *context, const presil_usage *usage);
@@ -345,7 +347,8 @@ typedef struct {
     int (*timing)(const presil_chip *chip, const presil_plan *plan, presil_timing_add add, void *context);
     /* simulator: as presil_transport_ops.timing gives it, which has the memory's parameters; never NULL. Called for
      * launches that have never been simulated, on the way of an operator: it may take a part of what the simulator
-     * would. EUNSUPPORTED: not of this plan. NULL: of none, and no launch is estimated. */
+     * would. Plans of which timing() tells the same have the same work. EUNSUPPORTED: not of this plan. NULL: of none,
+     * and no launch is estimated. */
     int (*work)(const presil_chip *chip, const presil_plan *plan, const char *simulator, presil_work *out);
 
     /* What a plan's commands move, by operand, and hold in the chip's own memories: calls tell() once. Rows of traffic

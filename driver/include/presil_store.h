@@ -62,6 +62,11 @@ typedef struct {
     uint64_t cycles;
     /* Of launches that are there, each estimated from the others: relative errors; 50 and 95 of 100 are smaller. */
     double median_error, error;
+    /* Of stalls: the cause of an engine whose share of the cycles is furthest off, as a part of the cycles: 50 and 95
+     * of 100 are nearer. Each engine's add up to `cycles`, if it has any. */
+    double stalls_median, stalls_error;
+    uint32_t has_stalls, reserved0; /* 0: no launch there has any */
+    uint64_t stalls[PRESIL_ENGINES][PRESIL_CAUSES];
 } presil_store_estimate;
 
 typedef struct {

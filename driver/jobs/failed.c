@@ -149,6 +149,7 @@ void job_tell_listener(presil_jobs *jobs, job *j) {
         s.launch.mode = PRESIL_MODE_VERIFY;
         s.launch.timing = NULL;
         s.launch.work = NULL;
+        s.launch.usage = NULL;
         s.launch.may_write = s.found.at;
         s.launch.may_write_count = s.found.count;
         s.launch.error = j->text;

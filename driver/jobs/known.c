@@ -82,7 +82,8 @@ void job_take_known(job *j) {
     r->descriptors = b->descriptors;
     memcpy(r->stalls, b->stalls, sizeof r->stalls);
     memcpy(r->counters, b->counters, sizeof r->counters);
-    r->estimated = b->estimated, r->cycles_error = b->cycles_error;
+    r->estimated = b->estimated, r->estimated_too = b->estimated_too;
+    r->cycles_error = b->cycles_error, r->stalls_error = b->stalls_error;
 }
 
 void job_settle_timing(presil_jobs *jobs, job *j) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Estimates of launches that are not in the store: what the chip expects of them, times how far it was off at the
- * launches most like it. How far off that is, every launch says that is there: estimated from the others.
+ * launches most like it; stalls: their shares of the cycles, and how far off these were there. How far off the estimate
+ * is, every launch says that is there: estimated from the others.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
@@ -15,6 +16,7 @@ enum {
     MOST = 4096,     /* launches that are looked at: those used last */
     TESTED = 1024,   /* of which at most so many are left out, each once */
     AXES = 1 + PRESIL_WORK_AMOUNTS,
+    STALLS = PRESIL_ENGINES * PRESIL_CAUSES,
 };
 /* Logarithms. OTHER_KIND: as far away as if one amount were e^3 times as large. NEAR: no difference counts for less.
  * REACH: how far the expected cycles may be outside of all that are there. */
@@ -24,20 +26,29 @@ static const double WORST_ERROR = 0.25; /* estimates that are further off are no
 typedef struct {
     double axis[AXES], ratio; /* logarithms: of work; of cycles over those that the chip expected */
     uint64_t kind, cycles;
+    bool expects;                          /* the chip said anything of stalls */
+    float share[STALLS], expected[STALLS]; /* of the cycles, by engine and cause */
 } sample;
 
 struct store_samples {
     char *identity;
     size_t count;
     double low, high; /* of axis 0 */
-    double median, error;
+    double median, error, stalls_median, stalls_error;
+    bool stalls; /* some launch has any: the chip counts them */
     sample list[];
 };
 
-static sample sample_of(const presil_work *w, uint64_t cycles) {
+static sample sample_of(const presil_work *w, const presil_store_timing *t) {
+    const uint64_t cycles = t ? t->cycles : 0;
     sample s = {.kind = w->kind, .cycles = cycles};
+    for (size_t i = 0; i < STALLS && cycles; i++)
+        s.share[i] = (float)((double)t->stalls[i / PRESIL_CAUSES][i % PRESIL_CAUSES] / (double)cycles);
     s.axis[0] = log((double)w->cycles);
     for (uint32_t i = 0; i < w->count && i < PRESIL_WORK_AMOUNTS; i++) s.axis[i + 1] = log1p((double)w->amounts[i]);
+    for (size_t i = 0; i < STALLS; i++)
+        s.expected[i] = (float)((double)w->stalls[i / PRESIL_CAUSES][i % PRESIL_CAUSES] / (double)w->cycles);
+    for (size_t i = 0; i < STALLS; i++) s.expects |= s.expected[i] > 0;
     s.ratio = cycles ? log((double)cycles) - s.axis[0] : 0;
     return s;
 }
@@ -48,25 +59,71 @@ static double distance(const sample *a, const sample *b) {
     return sqrt(sum);
 }
 
-/* The cycles of `of`, from its nearest; but for list[but]. */
-static double compose(const struct store_samples *s, const sample *of, size_t but, uint32_t *used) {
-    double far[NEIGHBOURS], ratio[NEIGHBOURS], weights = 0, sum = 0;
+typedef struct {
+    double cycles, share[STALLS];
+    uint32_t used;
+} composed;
+
+/* What the chip was off there it is off here, too. */
+static void add_shares(const sample *of, const sample *near, double weight, composed *out) {
+    const bool both = of->expects && near->expects;
+    for (size_t k = 0; k < STALLS; k++)
+        out->share[k] += weight * (double)(near->share[k] + (both ? of->expected[k] - near->expected[k] : 0));
+}
+
+/* No cause takes less than nothing; those of an engine keep their sum. */
+static void clip_shares(composed *c) {
+    for (size_t e = 0; e < PRESIL_ENGINES; e++) {
+        double *share = &c->share[e * PRESIL_CAUSES], sum = 0, kept = 0;
+        for (size_t k = 0; k < PRESIL_CAUSES; k++) {
+            sum += share[k];
+            share[k] = fmax(share[k], 0);
+            kept += share[k];
+        }
+        for (size_t k = 0; k < PRESIL_CAUSES && kept > 0; k++) share[k] *= fmax(sum, 0) / kept;
+    }
+}
+
+/* `of`, from its nearest; but for list[but]. */
+static void compose(const struct store_samples *s, const sample *of, size_t but, composed *out) {
+    const sample *nearest[NEIGHBOURS];
+    double far[NEIGHBOURS], weights = 0, sum = 0;
     uint32_t count = 0;
     for (size_t i = 0; i < s->count; i++) {
         if (i == but) continue;
         const double d = distance(of, &s->list[i]);
         if (count == NEIGHBOURS && d >= far[count - 1]) continue;
         uint32_t at = count < NEIGHBOURS ? count++ : count - 1;
-        for (; at && far[at - 1] > d; at--) far[at] = far[at - 1], ratio[at] = ratio[at - 1];
+        for (; at && far[at - 1] > d; at--) far[at] = far[at - 1], nearest[at] = nearest[at - 1];
         far[at] = d;
-        ratio[at] = s->list[i].ratio;
+        nearest[at] = &s->list[i];
     }
+    *out = (composed){.used = count};
+    for (uint32_t i = 0; i < count; i++) weights += 1 / (far[i] + NEAR);
     for (uint32_t i = 0; i < count; i++) {
-        weights += 1 / (far[i] + NEAR);
-        sum += ratio[i] / (far[i] + NEAR);
+        const double weight = 1 / (far[i] + NEAR) / weights;
+        sum += weight * nearest[i]->ratio;
+        if (s->stalls) add_shares(of, nearest[i], weight, out);
     }
-    *used = count;
-    return exp(of->axis[0] + (weights > 0 ? sum / weights : 0));
+    clip_shares(out);
+    out->cycles = exp(of->axis[0] + sum);
+}
+
+/* Whole cycles, of each engine all of them; what is left over is its longest cause's. */
+static void share_out(const composed *c, uint64_t cycles, uint64_t stalls[PRESIL_ENGINES][PRESIL_CAUSES]) {
+    for (size_t e = 0; e < PRESIL_ENGINES; e++) {
+        const double *share = &c->share[e * PRESIL_CAUSES];
+        uint64_t given = 0;
+        double shares = 0;
+        size_t most = 0;
+        for (size_t k = 0; k < PRESIL_CAUSES; k++) shares += share[k];
+        for (size_t k = 0; k < PRESIL_CAUSES && shares > 0; k++) {
+            stalls[e][k] = (uint64_t)(share[k] / shares * (double)cycles);
+            given += stalls[e][k];
+            if (share[k] > share[most]) most = k;
+        }
+        if (shares > 0) stalls[e][most] += cycles - given;
+    }
 }
 
 static int in_order(const void *a, const void *b) {
@@ -75,16 +132,23 @@ static int in_order(const void *a, const void *b) {
 }
 
 static void leave_out(struct store_samples *s) {
-    double errors[TESTED];
+    double errors[TESTED], stalls[TESTED];
     const size_t tested = s->count < TESTED ? s->count : TESTED;
-    uint32_t used;
+    const size_t most = tested ? (size_t)ceil(0.95 * (double)tested) - 1 : 0;
+    composed c;
     for (size_t i = 0; i < tested; i++) {
-        const size_t n = i * s->count / tested;
-        errors[i] = fabs(compose(s, &s->list[n], n, &used) / (double)s->list[n].cycles - 1);
+        const sample *left = &s->list[i * s->count / tested];
+        compose(s, left, (size_t)(left - s->list), &c);
+        errors[i] = fabs(c.cycles / (double)left->cycles - 1);
+        stalls[i] = 0;
+        for (size_t k = 0; k < STALLS; k++) stalls[i] = fmax(stalls[i], fabs(c.share[k] - (double)left->share[k]));
     }
     qsort(errors, tested, sizeof *errors, in_order);
+    qsort(stalls, tested, sizeof *stalls, in_order);
     s->median = tested ? errors[tested / 2] : 0;
-    s->error = tested ? errors[(size_t)ceil(0.95 * (double)tested) - 1] : 0;
+    s->error = tested ? errors[most] : 0;
+    s->stalls_median = tested ? stalls[tested / 2] : 0;
+    s->stalls_error = tested ? stalls[most] : 0;
 }
 
 /* ---- what is there of a simulator */
@@ -97,7 +161,9 @@ static int collect(void *context, const presil_store_row *row, bool good) {
     const collecting *c = context;
     struct store_samples *s = c->to;
     if (!good || !row->work.cycles || !row->timing.cycles || strcmp(row->identity, c->identity) != 0) return 0;
-    s->list[s->count++] = sample_of(&row->work, row->timing.cycles);
+    const sample *now = &s->list[s->count];
+    s->list[s->count++] = sample_of(&row->work, &row->timing);
+    for (size_t i = 0; i < STALLS; i++) s->stalls |= now->share[i] > 0;
     return s->count == MOST;
 }
 
@@ -146,9 +212,15 @@ static int get(presil_store *store, const char *identity, const struct store_sam
 static bool fill(const struct store_samples *s, const sample *of, size_t but, presil_store_estimate *out) {
     const bool can = s->count - (but < s->count) >= LEAST && of->axis[0] >= s->low - REACH &&
                      of->axis[0] <= s->high + REACH && s->error <= WORST_ERROR;
+    composed c;
     out->median_error = s->median, out->error = s->error;
-    if (can) out->cycles = (uint64_t)(compose(s, of, but, &out->neighbours) + 0.5);
-    return can;
+    out->has_stalls = s->stalls, out->stalls_median = s->stalls_median, out->stalls_error = s->stalls_error;
+    if (!can) return false;
+    compose(s, of, but, &c);
+    out->neighbours = c.used;
+    out->cycles = (uint64_t)(c.cycles + 0.5);
+    share_out(&c, out->cycles, out->stalls);
+    return true;
 }
 
 static void give(const presil_store_estimate *own, presil_store_estimate *out) {
@@ -170,7 +242,7 @@ int presil_store_estimate_of(presil_store *store, const char *identity, const pr
     (void)pthread_mutex_lock(&store->lock);
     const int status = get(store, identity, &s);
     if (!status) {
-        const sample of = sample_of(work, 0);
+        const sample of = sample_of(work, NULL);
         *found = fill(s, &of, SIZE_MAX, &own);
     }
     (void)pthread_mutex_unlock(&store->lock);
@@ -208,7 +280,7 @@ static int tell_one(void *context, const presil_store_row *row, bool good) {
     if (k == t->count && !add_simulator(t, row->identity)) return 1;
     struct store_samples *s = t->of[k];
     if (row->work.cycles && row->timing.cycles) {
-        const sample of = sample_of(&row->work, row->timing.cycles);
+        const sample of = sample_of(&row->work, &row->timing);
         const size_t n = t->place[k]++;
         (void)fill(s, &of, n < s->count ? n : SIZE_MAX, &e);
     }

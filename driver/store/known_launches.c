@@ -103,6 +103,27 @@ static void note_work(known *k, const uint8_t *key, const presil_work *work) {
     (void)pthread_mutex_unlock(&k->lock);
 }
 
+/* Of the commands; rows that are `apart` are in no counter of bytes. */
+static void add_bytes(void *context, const presil_usage *usage) {
+    presil_store_timing *to = context;
+    for (uint32_t i = 0; i < usage->traffic_count; i++) {
+        const presil_traffic *row = &usage->traffic[i];
+        to->read_bytes += row->apart ? 0 : row->read_bytes;
+        to->write_bytes += row->apart ? 0 : row->write_bytes;
+    }
+}
+
+static void give_estimate(const presil_store_estimate *e, const presil_capture_launch *launch, presil_report *to) {
+    presil_store_timing t = {.size = sizeof t, .segments = launch->segments, .cycles = e->cycles};
+    const bool bytes = launch->usage && launch->usage(launch, add_bytes, &t) == PRESIL_OK;
+    if (e->has_stalls) memcpy(t.stalls, e->stalls, sizeof t.stalls);
+    presil_store_give(&t, to);
+    to->estimated = 1;
+    to->estimated_too = (bytes ? PRESIL_ESTIMATED_BYTES : 0) | (e->has_stalls ? PRESIL_ESTIMATED_STALLS : 0);
+    to->cycles_error = e->error;
+    to->stalls_error = e->has_stalls ? e->stalls_error : 0;
+}
+
 static int unknown(known *k, const char *timing, const presil_capture_launch *launch, const uint8_t *key,
                    presil_report *report) {
     presil_work w = work_asked(k, key, false);
@@ -114,10 +135,7 @@ static int unknown(known *k, const char *timing, const presil_capture_launch *la
         note_work(k, key, &w);
         return PRESIL_JOBS_UNKNOWN;
     }
-    const presil_store_timing nothing = {.segments = launch->segments, .cycles = e.cycles};
-    presil_store_give(&nothing, report);
-    report->estimated = 1;
-    report->cycles_error = e.error;
+    give_estimate(&e, launch, report);
     return PRESIL_JOBS_ESTIMATED;
 }
 

@@ -67,12 +67,20 @@ int64_t store_hash(const uint8_t *key, int64_t cycles, const uint8_t *bytes, siz
     return (int64_t)XXH3_64bits_digest(&state);
 }
 
-/* ---- work: kind, cycles, count, amounts */
+/* ---- work: kind, cycles, count, amounts; and stalls, if the chip expects any */
+static bool expects_stalls(const presil_work *w) {
+    bool any = false;
+    for (size_t i = 0; i < STALLS; i++) any |= w->stalls[i / PRESIL_CAUSES][i % PRESIL_CAUSES] != 0;
+    return any;
+}
+
 static size_t encode_work(const presil_work *w, uint8_t out[WORK_BYTES]) {
     size_t at = put_number(out, w->kind);
     at += put_number(out + at, w->cycles);
     at += put_number(out + at, w->count);
     for (size_t i = 0; i < w->count; i++) at += put_number(out + at, w->amounts[i]);
+    for (size_t i = 0; i < STALLS && expects_stalls(w); i++)
+        at += put_number(out + at, w->stalls[i / PRESIL_CAUSES][i % PRESIL_CAUSES]);
     return at;
 }
 
@@ -89,6 +97,8 @@ static void read_work(sqlite3_stmt *row, const uint8_t *key, presil_work *out) {
                 take_number(bytes, size, &at, &count) && count <= PRESIL_WORK_AMOUNTS;
     w.count = (uint32_t)count;
     for (size_t i = 0; i < count && good; i++) good = take_number(bytes, size, &at, &w.amounts[i]);
+    for (size_t i = 0, more = at < size; i < STALLS && good && more; i++)
+        good = take_number(bytes, size, &at, &w.stalls[i / PRESIL_CAUSES][i % PRESIL_CAUSES]);
     if (good && at == size) *out = w;
 }
 

@@ -13,7 +13,7 @@ enum {
     APPLICATION = 0x50534c54, /* "PSLT": PRAGMA application_id */
     BUSY_MS = 10000,          /* another process writes: how long one waits for it */
     TOUCHED_MOST = 512,       /* rows whose use is noted in one go */
-    WORK_BYTES = 10 * (3 + PRESIL_WORK_AMOUNTS),
+    WORK_BYTES = 10 * (3 + PRESIL_WORK_AMOUNTS + PRESIL_ENGINES * PRESIL_CAUSES),
     TIMING_BYTES = 10 * (9 + PRESIL_ENGINES * PRESIL_CAUSES + PRESIL_COUNTERS),
 };
 

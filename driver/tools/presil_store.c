@@ -130,7 +130,8 @@ typedef struct {
     struct {
         char *identity;
         uint64_t launches, estimated;
-        double median, error;
+        double median, error, stalls_median, stalls_error;
+        bool stalls;
     } of[SIMULATORS];
     size_t count; /* of simulators; what is behind SIMULATORS is listed, and not summed up */
 } estimating;
@@ -143,6 +144,8 @@ static void sum_up(estimating *s, const presil_store_row *row, const presil_stor
     s->of[k].launches++;
     s->of[k].estimated += e->cycles != 0;
     s->of[k].median = e->median_error, s->of[k].error = e->error;
+    s->of[k].stalls_median = e->stalls_median, s->of[k].stalls_error = e->stalls_error;
+    s->of[k].stalls = e->has_stalls;
 }
 
 static int estimate_one(void *context, const presil_store_row *row, const presil_store_estimate *e) {
@@ -172,17 +175,23 @@ static void tell_simulator(const estimating *s, size_t k) {
     if (s->json) {
         (void)fputs(k ? ", {\"identity\": " : "{\"identity\": ", stdout);
         json_text(s->of[k].identity);
-        (void)printf(", \"launches\": %" PRIu64 ", \"estimated\": %" PRIu64
-                     ", \"median_error\": %.6f, \"error\": %.6f}",
+        (void)printf(", \"launches\": %" PRIu64 ", \"estimated\": %" PRIu64 ", \"median_error\": %.6f, \"error\": %.6f",
                      launches, estimated, s->of[k].median, s->of[k].error);
+        if (s->of[k].stalls)
+            (void)printf(", \"stalls_median\": %.6f, \"stalls_error\": %.6f", s->of[k].stalls_median,
+                         s->of[k].stalls_error);
+        (void)putchar('}');
         return;
     }
     (void)printf("%" PRIu64 " launches of %.60s...: ", launches, s->of[k].identity);
     if (estimated)
         (void)printf("estimates, each from the others: median %.2f %%, 95 of 100 nearer than %.2f %%\n",
                      100 * s->of[k].median, 100 * s->of[k].error);
-    else
-        (void)puts("no estimates: too few, the chip says nothing of them, or they are far off");
+    if (estimated && s->of[k].stalls)
+        (void)printf("  their stalls, the cause that is furthest off: median %.2f %% of the cycles, 95 of 100 nearer "
+                     "than %.2f %%\n",
+                     100 * s->of[k].stalls_median, 100 * s->of[k].stalls_error);
+    if (!estimated) (void)puts("no estimates: too few, the chip says nothing of them, or they are far off");
 }
 
 static int estimates(presil_store *store, const arguments *a) {

@@ -52,14 +52,21 @@ static int end(void **state) {
 
 static double drawn(uint32_t *seed) { return (double)((*seed = *seed * 1664525u + 1013904223u) >> 8) * 0x1p-24; }
 
-/* The chip expects what is one tenth too low for one kind, and one fifth for the other; `noise` on top. */
+/* Of the cycles of an engine: 40 to 60 of 100 at work, more the larger the launch; the rest waits. */
+static double works(const presil_work *w) { return 0.4 + 0.2 * log((double)w->cycles / 1000) / 5; }
+
+/* The chip expects what is one tenth too low for one kind, and one fifth for the other; `noise` on top. Of the work it
+ * expects a tenth of the cycles less than there is. */
 static presil_work work_of(uint32_t *seed) {
     const uint64_t cycles = (uint64_t)(1000 * exp(5 * drawn(seed)));
-    return (presil_work){.size = sizeof(presil_work),
-                         .count = 2,
-                         .kind = drawn(seed) < 0.5,
-                         .cycles = cycles,
-                         .amounts = {cycles / 100, cycles / 7}};
+    presil_work w = {.size = sizeof w,
+                     .count = 2,
+                     .kind = drawn(seed) < 0.5,
+                     .cycles = cycles,
+                     .amounts = {cycles / 100, cycles / 7}};
+    w.stalls[1][0] = (uint64_t)((double)cycles * (works(&w) - 0.1));
+    w.stalls[1][3] = cycles - w.stalls[1][0];
+    return w;
 }
 static double truth(const presil_work *w) { return (double)w->cycles * (w->kind ? 1.25 : 1.1); }
 
@@ -68,6 +75,8 @@ static void put(uint32_t n, const char *identity, const presil_work *w, double c
     memcpy(r.key, &n, sizeof n);
     r.key[8] = (uint8_t)identity[0];
     r.timing = (presil_store_timing){.size = sizeof r.timing, .segments = 1, .cycles = (uint64_t)cycles};
+    r.timing.stalls[1][0] = (uint64_t)(cycles * works(w));
+    r.timing.stalls[1][3] = r.timing.cycles - r.timing.stalls[1][0];
     ok(presil_store_put(store, &r));
 }
 
@@ -90,6 +99,7 @@ static presil_store_estimate estimate(const char *identity, const presil_work *w
 static void test_near(void **state) {
     (void)state;
     uint32_t seed = 99;
+    double furthest = 0;
     fill(200, "a", 0.01);
     for (int i = 0; i < 50; i++) {
         const presil_work w = work_of(&seed);
@@ -101,7 +111,21 @@ static void test_near(void **state) {
         /* noise of at most 1 %, of which the neighbours' cancels out */
         assert_true(e.median_error > 0.002 && e.median_error < 0.008);
         assert_true(e.error > e.median_error && e.error < 0.02);
+        /* an engine that works, one that is not there */
+        assert_int_equal(e.has_stalls, 1);
+        assert_true(fabs((double)e.stalls[1][0] / (double)e.cycles - works(&w)) < 0.01);
+        assert_int_equal(e.stalls[1][0] + e.stalls[1][3], e.cycles);
+        assert_int_equal(e.stalls[0][0] + e.stalls[2][0] + e.stalls[1][1], 0);
+        assert_true(e.stalls_error > e.stalls_median && e.stalls_median > 0 && e.stalls_error < 0.01);
+        /* of a chip that doesn't expect any: as those most like it, of which the largest has none above it */
+        presil_work silent = w;
+        memset(silent.stalls, 0, sizeof silent.stalls);
+        const presil_store_estimate s = estimate("a", &silent, &found);
+        const double far = fabs((double)s.stalls[1][0] / (double)s.cycles - works(&w));
+        assert_true(far < 0.03);
+        furthest = fmax(furthest, far);
     }
+    assert_true(furthest > 0.01); /* what the chip expects is of use */
 }
 
 static void test_refused(void **state) {
@@ -130,7 +154,7 @@ static void test_refused(void **state) {
 }
 
 typedef struct {
-    uint32_t rows, estimated;
+    uint32_t rows, estimated, stalls; /* stalls: further off than what is told */
     double worst;
 } seen;
 static int see(void *context, const presil_store_row *row, const presil_store_estimate *e) {
@@ -140,6 +164,8 @@ static int see(void *context, const presil_store_row *row, const presil_store_es
     s->estimated++;
     const double off = fabs((double)e->cycles / (double)row->timing.cycles - 1);
     if (off > s->worst) s->worst = off;
+    const double share = (double)row->timing.stalls[1][0] / (double)row->timing.cycles;
+    s->stalls += fabs((double)e->stalls[1][0] / (double)e->cycles - share) > e->stalls_error + 1e-3;
     return 0;
 }
 
@@ -155,6 +181,7 @@ static void test_leave_one_out(void **state) {
     assert_int_equal(s.rows, 110);
     assert_int_equal(s.estimated, 100);
     assert_true(s.worst < 0.1);
+    assert_true(s.stalls <= 5); /* 95 of 100 are nearer */
     put(500, "a", &w, 1.5 * truth(&w));
     s = (seen){0};
     ok(presil_store_leave_one_out(store, see, &s));

@@ -54,6 +54,8 @@ def test_kept_out_layers_are_near():
     assert found["hybrid_estimate_launches"] >= 20 and found["hybrid_estimate_simulated_launches"] <= 5
     assert found["hybrid_estimate_median"] < 1 and found["hybrid_estimate_95th"] < 5
     assert 0 < found["hybrid_estimate_told_percent"] < 10
+    assert found["hybrid_estimate_launches_of_other_bytes"] == 0
+    assert found["hybrid_estimate_stalls_95th_percent"] < 5 and found["hybrid_estimate_stalls_told_percent"] < 10
 
 
 def test_a_report_says_so_and_nothing_is_kept(known):
@@ -63,7 +65,6 @@ def test_a_report_says_so_and_nothing_is_kept(known):
     assert counts == [0, 0, launches] and launches >= 5
     assert [(r["mode"], r["estimated"], r["verified"]) for r in reports] == [(HYBRID, True, -1)] * launches
     assert all(0 < r["cycles_error"] < 0.25 for r in reports)
-    assert not any(n for r in reports for causes in r["stalls"].values() for n in causes.values())
     assert len(rows(known)) == len(before)
     with B.flags(mode="rtl", jobs=1):
         torch.manual_seed(3)
@@ -75,6 +76,14 @@ def test_a_report_says_so_and_nothing_is_kept(known):
     assert not any(r["estimated"] or r["cycles_error"] for r in simulated)
     for guess, truth in zip(reports, simulated, strict=True):
         assert guess["cycles"] == pytest.approx(truth["cycles"], rel=0.05), guess["label"]
+        assert guess["bytes_known"] and 0 < guess["stalls_error"] < 0.1, guess
+        for way in ("read_bytes", "write_bytes"):
+            assert guess[way] == truth[way] > 0, guess["label"]
+        for engine, causes in guess["stalls"].items():
+            assert sum(causes.values()) == (guess["cycles"] if any(truth["stalls"][engine].values()) else 0), engine
+            for cause, n in causes.items():
+                share = truth["stalls"][engine][cause] / truth["cycles"]
+                assert abs(n / guess["cycles"] - share) < 0.1, (guess["label"], engine, cause)
 
 
 def test_too_few_are_known(tmp_path):
@@ -110,6 +119,8 @@ def test_what_the_store_would_estimate(known):
     assert one["median_error"] == pytest.approx(off[len(off) // 2], abs=2e-3)
     assert one["median_error"] <= one["error"] <= off[-1] + 1e-3
     assert f"95 of 100 nearer than {100 * one['error']:.2f} %" in text
+    assert 0 < one["stalls_median"] <= one["stalls_error"] < 0.1
+    assert f"95 of 100 nearer than {100 * one['stalls_error']:.2f} %" in text
 
 
 def test_cosim_says_so(known):
@@ -121,12 +132,16 @@ def test_cosim_says_so(known):
     assert total["estimated"] == total["launches"] == sum(row["estimated"] for row in layers)
     off = sum(row["cycles"] * row["cycles_error"] for row in layers) / total["cycles"]
     assert 0 < off < 0.25 and total["cycles_error"] == pytest.approx(off)
-    assert total["stalls"] is total["dram_bytes"] is total["bound"] is None
+    assert total["bytes_known"] and total["dram_bytes"] == sum(row["dram_bytes"] for row in layers) > 0
+    assert 0 < total["stalls_error"] < 0.1 and total["bound"] and total["stalls"]
+    for row in layers:
+        assert all(sum(n.values()) in (0, row["cycles"]) for n in row["stalls"].values()), row
     out = io.StringIO()
     cosim_report.print_result(found, Console(file=out, width=250))
     text = out.getvalue()
     assert text.count("estimate ") >= 1 + len(layers)
     assert f"estimate {total['cycles']:,} ± {100 * off:.1f} %" in text and f"{total['launches']} are estimates" in text
+    assert f"estimate {total['bound']}" in text and "stalls and bounds are estimates, too" in text
 
 
 def test_wrong_settings():

@@ -126,6 +126,19 @@ def _off(estimated: list, exact: list) -> list:
     return [100 * abs(e["cycles"] / x["cycles"] - 1) for e, x in pairs]
 
 
+def _stalls_off(estimated: list, exact: list) -> list:
+    """Of each launch with estimated stalls the cause that is furthest off, in percent of the cycles."""
+    share = lambda r: [n / r["cycles"] for causes in r["stalls"].values() for n in causes.values()]
+    pairs = [(e, x) for e, x in zip(estimated, exact, strict=True) if e.get("stalls_error") is not None]
+    return sorted(100 * max(abs(a - b) for a, b in zip(share(e), share(x), strict=True)) for e, x in pairs)
+
+
+def _bytes_off(estimated: list, exact: list) -> int:
+    """Launches whose bytes are said to be known, and are others."""
+    moved = lambda r: (r["read_bytes"], r["write_bytes"])
+    return sum(e.get("bytes_known", False) and moved(e) != moved(x) for e, x in zip(estimated, exact, strict=True))
+
+
 def measure(size: Size, seed: int, tell) -> dict:
     """Fills a store with some layers; the others are estimated, then simulated in mode "rtl", which no store is part
     of."""
@@ -155,6 +168,12 @@ def measure(size: Size, seed: int, tell) -> dict:
     off = sorted(_off(estimated, exact))
     if not off:
         raise RuntimeError(f"none of {len(estimated)} launches was estimated, of {len(known)} known ones")
+    stalls = _stalls_off(estimated, exact)
+    of_stalls = {
+        "hybrid_estimate_stalls_median_percent": statistics.median(stalls),
+        "hybrid_estimate_stalls_95th_percent": stalls[math.ceil(0.95 * len(stalls)) - 1],
+        "hybrid_estimate_stalls_told_percent": 100 * max(r.get("stalls_error") or 0 for r in estimated),
+    } if stalls else {}  # fmt: skip
     return {
         "hybrid_estimate_seed": seed,
         "hybrid_estimate_known_launches": len(known),
@@ -164,6 +183,8 @@ def measure(size: Size, seed: int, tell) -> dict:
         "hybrid_estimate_95th": off[math.ceil(0.95 * len(off)) - 1],
         "hybrid_estimate_worst_percent": off[-1],
         "hybrid_estimate_told_percent": 100 * bound,
+        **of_stalls,
+        "hybrid_estimate_launches_of_other_bytes": _bytes_off(estimated, exact),
     }
 
 

@@ -253,8 +253,9 @@ def merge(reports: list) -> dict:
     out["utilization"] = out["macs"] / out["peak"] if out["peak"] else 0.0
     if not out["cycles"]:
         out.update(dict.fromkeys(CLOCKED))
-    if out["marks"]:  # nothing else is known of what was estimated
-        out.update(dict.fromkeys(CLOCKED[2:]))
+    if out["marks"]:  # what is not known of what was estimated
+        known = {"dram_bytes": out["marks"]["bytes_known"], "stalls": out["marks"]["stalls_error"] is not None}
+        out.update({name: None for name in CLOCKED[2:] if not known.get(name)})
     return out
 
 

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from torch_presil import _C
 from torch_presil.device.progress import jobs_line
-from torch_presil.estimates import cycles_text
+from torch_presil.estimates import bound_text, bytes_text, cycles_text, said
 
 __all__ = ["print_result", "LiveProgress", "count"]
 
@@ -109,8 +109,9 @@ def _add(table: Table, name: str, row: dict, verify: bool, clocked: bool) -> Non
         count(row["macs"]),
         cycles_text(row) if clocked else "no clock",
         f"{100 * row['utilization']:.1f} %" if clocked else "",
-        count(row["dram_bytes"]) + "B" if clocked and row["dram_bytes"] else "",  # 0: the chip doesn't count them
-        row["bound"] or "",
+        # 0: the chip doesn't count them
+        bytes_text(row, count(row["dram_bytes"]) + "B" if clocked and row["dram_bytes"] else ""),
+        bound_text(row),
         f"{cosine:.6f}" if cosine is not None else "constant" if "cosine" in row else "",
         _exact(row["bit_exact"]) if verify else Text(""),
     )
@@ -161,6 +162,7 @@ def _of_store(total: dict) -> str:
         f"timing store; {f'{estimated} are estimates, ' if estimated else ''}"
         f"{total['launches'] - known - estimated} were simulated, and {total['sampled']} of the known ones again: the "
         f"same cycles (sample {_C.get_store_sample():.3g}, seed {_C.get_store_seed()})"
+        + (f"\n{said(total)}" if estimated else "")
     )
 
 

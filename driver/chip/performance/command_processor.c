@@ -149,6 +149,7 @@ static void step(performance *p) {
     load_look(p);
     look_at_memory(p);
     p->load_go = p->load.rows.left && !p->fetch_valid && p->load_bursts < OUTSTANDING;
+    charge_causes(p);
     deliver(p);
     step_read(p);
     load_step(p);
@@ -182,6 +183,8 @@ bool chip_perform(const presil_config *config, const chip_memory *memory, const 
     out->cycles += p->now - AROUND;
     out->rows += p->done.rows;
     out->read_beats += p->done.read_beats, out->write_beats += p->done.write_beats;
+    for (uint32_t e = 0; e < CHIP_ENGINES; e++)
+        for (uint32_t c = 0; c < PRESIL_CAUSES; c++) out->stalls[e][c] += p->done.stalls[e][c];
     free(p);
     return over;
 }

@@ -81,6 +81,7 @@ void matrix_step(performance *p) {
     if (m->set && m->divide) m->divide--;
     if (m->take) m->row_valid = false;
     p->done.rows += m->take;
+    if (m->take) m->flows_until = p->now + ROW_TO_DONE;
     if (advances) offer_row(p, m);
     if (load && !m->run) {
         m->run = m->set;
@@ -116,6 +117,7 @@ void epilogue_look(performance *p) {
         word = (presil_epilogue_res_base(d) + e->residual) / p->config->word_bytes + e->step_no;
     const int32_t bank = word < 0 ? NO_BANK : bank_of(p, word);
     const bool granted = word >= 0 && bank != p->read[0] && bank != p->read[1] && bank != p->read[2];
+    e->refused = word >= 0 && !granted;
     e->grant = parameters && granted;
     e->step = want && (!residual || (!parameters && granted));
     p->queue[EPILOGUE].done = e->out[p->now % DELAYS].last;

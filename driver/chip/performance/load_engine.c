@@ -193,6 +193,8 @@ static void step_walk(performance *p) {
         l->released = l->freed;
         if (l->have) s = walk_piece(p);
     }
+    if (!l->stall) l->working = s.go;
+    l->waiting = l->have && !l->stall && !s.go;
     const bool pop = l->d && l->row_count && (!l->have || (s.row_end && !l->w.last)), ends = s.row_end && l->w.last;
     l->group_valid = s.row_end && l->tr && l->w.last1;
     if (l->have) advance(p, l, &s);

@@ -16,6 +16,7 @@ typedef struct {
 
 typedef struct {
     uint64_t cycles, rows, read_beats, write_beats; /* rows: of MATRIX */
+    uint64_t stalls[CHIP_ENGINES][PRESIL_CAUSES];   /* about: by cause */
 } chip_performance;
 
 /* Adds what a launch of these descriptors takes. false: it doesn't end, or there is no host memory. */
@@ -24,6 +25,7 @@ bool chip_perform(const presil_config *config, const chip_memory *memory, const 
 
 /* ---- the model */
 enum { NO_BANK = -1, QUEUE = 4, FLIGHTS = 8, BURSTS = 512, ROWS = 256, STORE_ROWS = 16, PIECES = 8, DELAYS = 64 };
+enum { WRITES_MOST = 128 }; /* bursts under way */
 
 /* ---- what engines share */
 typedef struct { /* presil_issue */
@@ -84,7 +86,8 @@ typedef struct {
     /* its pipeline; aside: parked */
     load_piece p, b, c, out, aside;
     bool parked, refused, stall, drained, rows_in, rows_in_set;
-    load_piece written; /* a column */
+    bool working, waiting; /* the walk: a piece went on its way; its beats aren't there */
+    load_piece written;    /* a column */
     load_group group[2], group_next;
     uint32_t groups, column, column_addr;
     bool group_valid, full[2], group_head, column_set, column_valid, column_done;
@@ -99,13 +102,14 @@ typedef struct {
     /* presil_weights */
     const presil_desc *weights;
     uint32_t cell, word, words, begun, full;
-    uint64_t done; /* bit n: a descriptor is done in n cycles */
+    uint64_t done;        /* bit n: a descriptor is done in n cycles */
+    uint64_t flows_until; /* when the last row that was taken is in the accumulators */
     uint32_t held;
 } matrix_engine;
 
 typedef struct {
     const presil_desc *slot[2];
-    bool held[2], fresh[2], parameters[2], in, next, slot_running, running, read, grant, step;
+    bool held[2], fresh[2], parameters[2], in, next, slot_running, running, read, grant, step, refused;
     uint32_t parameter, rows_left, step_no, steps, residual_words, gap, words, out_slot;
     int64_t residual, out_row;
     struct { /* what is written n cycles from now */
@@ -189,5 +193,7 @@ void store_look(performance *p);
 void store_step(performance *p);
 void epilogue_look(performance *p);
 void epilogue_step(performance *p);
+/* causes.c: behind all look(): adds the cycle to the cause of each engine. */
+void charge_causes(performance *p);
 
 #endif

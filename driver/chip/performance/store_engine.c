@@ -106,7 +106,7 @@ void store_step(performance *p) {
     store_engine *s = &p->store;
     engine_queue *q = &p->queue[STORE];
     const uint32_t beats = rows_burst(p, &s->rows), left = s->rows.left;
-    const bool burst = left && s->burst_head - s->burst_tail < 128, room = s->row_count < STORE_ROWS,
+    const bool burst = left && s->burst_head - s->burst_tail < WRITES_MOST, room = s->row_count < STORE_ROWS,
                run_over = burst && left == beats, last = s->rows.last;
     const int64_t sp = s->rows.row_sp, at = s->rows.rel;
     bool taken;

@@ -47,10 +47,11 @@ int chip_plan_work(const presil_chip *chip, const presil_plan *plan, const char 
         free(list);
     }
     if (!good) return PRESIL_EUNSUPPORTED;
-    const presil_work own = {.kind = kind,
-                             .cycles = done.cycles,
-                             .count = 4,
-                             .amounts = {plan->count, done.rows, done.read_beats, done.write_beats}};
+    presil_work own = {.kind = kind,
+                       .cycles = done.cycles,
+                       .count = 4,
+                       .amounts = {plan->count, done.rows, done.read_beats, done.write_beats}};
+    memcpy(own.stalls, done.stalls, sizeof done.stalls);
     presil_give(out, &own, sizeof own);
     return PRESIL_OK;
 }

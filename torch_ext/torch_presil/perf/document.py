@@ -98,7 +98,8 @@ def merged(launches: list, names: dict, bus: dict | None) -> dict:
     array = sum(launch["macs"] / launch["peak"] for launch in launches if launch["peak"])
     out["utilization"] = out["macs"] / could if could else None
     taken = out["beats"] * bus["beat_bytes"] if bus else 0  # a beat that is partly used takes as long as a whole one
-    out["bus_share"] = taken / (out["cycles"] * width) if width and out["cycles"] else None
+    # Beats of an estimate are not known.
+    out["bus_share"] = taken / (out["cycles"] * width) if width and out["cycles"] and "estimated" not in out else None
     out["bound"] = bound_of(out["stalls"], names)
     out |= from_plans.merged(launches)
     spent = [launch["energy"] for launch in launches]

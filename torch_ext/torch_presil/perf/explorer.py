@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 
+from torch_presil.estimates import bound_text
 from torch_presil.perf.document import short
 
 __all__ = ["export", "node_data", "write"]
@@ -70,7 +71,7 @@ def node_data(document: dict, program) -> dict:
             if row["utilization"] is not None:
                 told["use"][node] = round(100 * row["utilization"], 2)
             if row["bound"]:
-                told["bound"][node] = row["bound"]
+                told["bound"][node] = bound_text(row)
     for row in document["host"]:
         own = nodes.get((row["module"], row["name"].rstrip("_")))
         if row["event"] is not None and row["least_cycles"] and own:

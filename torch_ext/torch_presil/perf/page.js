@@ -23,6 +23,10 @@ const key = (text, c, title) => {
 
 const cycles = r => r.estimated ? `estimate ${number(r.cycles)} ± ${(100 * r.cycles_error).toFixed(1)} %`
   : number(r.cycles);
+const unknown = r => r.bytes_known === false;
+const bytes = (r, n) => unknown(r) ? "not estimated" : amount(n, "B");
+const bound = r => !r.estimated ? r.bound || "" : r.stalls_error === null ? "not estimated"
+  : r.bound ? `estimate ${r.bound}` : "";
 
 // ---- head
 function head() {
@@ -35,8 +39,11 @@ function head() {
       clock ? `clock ${clock.mhz} MHz: ${clock.source}` : "no clock is known: cycles alone",
     data.traced ? "batch-norm folded, ReLU and residual adds fused" : "layers as they are, none fused",
     `simulated in ${seconds(data.sim_seconds)}`,
-    ...(total.estimated ? [`${total.estimated} of ${total.launches} launches are estimates: of their time nothing ` +
-      "but the cycles is known, so bytes, stalls and bus are those of the others"] : [])].join(" · ");
+    ...(total.estimated ? [`${total.estimated} of ${total.launches} launches are estimates; ` +
+      (total.stalls_error === null ? "their stalls and bounds are not estimated"
+        : "their stalls and bounds are estimates, too: a cause is off by at most " +
+          `${percent(total.stalls_error)} of the cycles in 95 of 100 launches`) +
+      `; their bytes are ${total.bytes_known ? "exact, of the commands" : "not estimated"}`] : [])].join(" · ");
   if (data.problems.length) {
     at("problems").hidden = false;
     at("problems").append(make("b", {}, "This doesn't add up: don't rely on it."),
@@ -51,7 +58,7 @@ function head() {
   }
   if (total.utilization !== null) tiles.push([percent(total.utilization), "of the array's peak"]);
   if (total.roof_cycles) tiles.push([percent(total.roof_cycles / total.cycles), "of what roofline allows"]);
-  tiles.push([amount(total.read_bytes + total.write_bytes, "B"), "to and from memory"
+  tiles.push([bytes(total, total.read_bytes + total.write_bytes), "to and from memory"
     + (total.bus_share === null ? "" : `, ${percent(total.bus_share)} of the bus`)]);
   if (data.host.length) tiles.push([amount(total.host_bytes, "B"), "moved by the host"
     + (with_host ? `: ≥ ${number(with_host)} cycles of the bus` : "")]);
@@ -110,13 +117,14 @@ function drawTimeline() {
     const l = s.launch, row = layerOf.get(l.launch);
     const text = () => `${l.label}\n${cycles(l)} cycles ${time(l.cycles)}\n` +
       (l.peak ? `${percent(l.macs / l.peak / l.cycles)} of the array's peak\n` : "") +
-      `${amount(l.read_bytes, "B")} read, ${amount(l.write_bytes, "B")} written` +
+      `${bytes(l, l.read_bytes)} read, ${bytes(l, l.write_bytes)} written` +
         (row && row.line ? `\n${row.line}` : "");
     text.label = l.label.split(".").slice(-2).join(".");
     bar(s, 0, 1, "var(--chip)", text);
     engines.forEach((e, i) => {
       const busy = Object.entries(l.stalls[e] || {}).filter(([c]) => working.has(c)).reduce((a, [, n]) => a + n, 0);
-      bar(s, 1 + i, busy / l.cycles, "var(--works)", () => `${e} works ${percent(busy / l.cycles)} of ${l.label}\n` +
+      bar(s, 1 + i, busy / l.cycles, "var(--works)", () => (l.estimated ? "estimate: " : "") +
+        `${e} works ${percent(busy / l.cycles)} of ${l.label}\n` +
         Object.entries(l.stalls[e]).map(([c, n]) => `${words(c)} ${percent(n / l.cycles)}`).join("\n"));
     });
     if (total.bus_share !== null) {
@@ -191,16 +199,17 @@ function stacked(list, width, high) {  // list: {name, parts: [[text, share of t
   });
   return picture;
 }
-const parts = (stalls, of, scale = 1) => ordered(stalls).map(c => [c, stalls[c] / of * scale, colour.get(c),
-  () => `${words(c)}: ${number(stalls[c])} cycles, ${percent(stalls[c] / of)}` +
+const parts = (stalls, of, scale, marked) => ordered(stalls).map(c => [c, stalls[c] / of * scale, colour.get(c),
+  () => `${marked ? "estimate: " : ""}${words(c)}: ${number(stalls[c])} cycles, ${percent(stalls[c] / of)}` +
     (meaning.get(c) ? `\n${meaning.get(c)}` : "")]);
 function drawEngines() {
   const width = at("engines").clientWidth;
   at("keys").replaceChildren(...[...seen].sort((a, b) => working.has(b) - working.has(a))
     .map(c => key(words(c), colour.get(c), meaning.get(c))));
-  at("engines").replaceChildren(stacked(engines.map(e => ({name: e, parts: parts(total.stalls[e], total.cycles),
-    note: percent(Object.entries(total.stalls[e]).filter(([c]) => working.has(c)).reduce((s, [, n]) => s + n, 0)
-      / total.cycles) + " works"})), width, 24));
+  at("engines").replaceChildren(stacked(engines.map(e => ({name: e,
+    parts: parts(total.stalls[e], total.cycles, 1, total.estimated),
+    note: (total.estimated ? "estimate " : "") + percent(Object.entries(total.stalls[e]).filter(([c]) => working.has(c))
+      .reduce((s, [, n]) => s + n, 0) / total.cycles) + " works"})), width, 24));
   const asleep = names.engines.map(e => e.name).filter(e => total.stalls[e] && idle(e));
   if (asleep.length) at("engines").append(make("p", {class: "dim"}, `Never worked: ${asleep.join(", ")}.`));
 }
@@ -208,7 +217,7 @@ function drawStack() {
   const engine = at("engine").value, scaled = at("width").value === "cycles";
   const most = Math.max(...data.layers.map(r => r.cycles));
   at("stack").replaceChildren(stacked(data.layers.map(r => ({name: r.name,
-    parts: parts(r.stalls[engine] || {}, r.cycles, scaled ? r.cycles / most : 1),
+    parts: parts(r.stalls[engine] || {}, r.cycles, scaled ? r.cycles / most : 1, r.estimated),
     note: amount(r.cycles, "")})), at("stack").clientWidth, 15));
 }
 
@@ -295,13 +304,13 @@ const columns = () => [
   {name: "of roof", title: "least cycles by roofline ÷ cycles", key: r => r.roof_cycles / r.cycles,
     show: r => r.roof_cycles ? percent(r.roof_cycles / r.cycles) : ""},
   {name: "above roof", title: "cycles beyond the least by roofline", key: r => r.cycles - r.roof_cycles},
-  {name: "read", key: r => r.read_bytes, show: r => amount(r.read_bytes, "B")},
-  {name: "written", key: r => r.write_bytes, show: r => amount(r.write_bytes, "B")},
+  {name: "read", key: r => r.read_bytes, show: r => bytes(r, r.read_bytes)},
+  {name: "written", key: r => r.write_bytes, show: r => bytes(r, r.write_bytes)},
   ...(total.bus_share === null ? [] : [{name: "bus", key: r => r.bus_share, show: r => percent(r.bus_share)}]),
   ...memories.map(m => ({name: m.name, title: "at most in use, of its capacity",
     key: r => (r.memories || []).filter(o => o.name === m.name).map(o => o.peak / o.capacity)[0] ?? -1,
     show: r => (r.memories || []).filter(o => o.name === m.name).map(o => percent(o.peak / o.capacity))[0] ?? ""})),
-  ...(array ? [{name: "bound", key: r => r.bound || "", text: true}] : []),
+  ...(array ? [{name: "bound", key: bound, text: true}] : []),
 ];
 function drawLayers() {
   const text = at("q").value.toLowerCase();
@@ -329,7 +338,7 @@ function drawTree() {
   const name = n => make("span", {style: `padding-left:${1.1 * n.depth}em`}, fold(n), n.name);
   const boxes = n => [[name(n)], [number(n.launches), 1], [amount(n.macs, ""), 1], [cycles(n), 1], [share(n,
     total.cycles), 1],
-    [percent(n.utilization), 1], [amount(n.read_bytes, "B"), 1], [amount(n.write_bytes, "B"), 1]];
+    [percent(n.utilization), 1], [bytes(n, n.read_bytes), 1], [bytes(n, n.write_bytes), 1]];
   const head = ["module", "launches", "MACs", "cycles", "share", "use", "read", "written"];
   at("tree").replaceChildren(make("table", {}, make("thead", {}, make("tr", {}, ...head.map((h, i) =>
     make("th", {class: i ? "n" : ""}, h)))), make("tbody", {}, ...data.tree.filter(n => !hidden(n)).map(n =>

@@ -7,7 +7,7 @@ Time is simulated: a cycle is one of the document's clock, or a nanosecond where
 
 from pathlib import Path
 
-from torch_presil.estimates import cycles_text
+from torch_presil.estimates import MARKS, cycles_text
 from torch_presil.perf import from_plans
 
 __all__ = ["write"]
@@ -63,6 +63,8 @@ class _Trace:
         if isinstance(value, dict):
             for inner, what in value.items():
                 self._note(into.dict_entries.add(), inner, what)
+        elif isinstance(value, bool):
+            into.bool_value = value
         elif isinstance(value, int):
             into.int_value = value
         elif isinstance(value, float):
@@ -84,7 +86,7 @@ def _launches(trace: _Trace, document: dict) -> None:
     track = trace.track("launches")
     for x in document["launches"]:
         notes = {key: x[key] for key in ("launch", "cycles", "macs", "read_bytes", "write_bytes", "stalls")}
-        notes |= {key: x[key] for key in ("estimated", "cycles_error") if key in x}
+        notes |= {key: x[key] for key in MARKS if key in x}
         notes |= {"counters": x["counters"]} if x["counters"] else {}
         by_tensor = {row["name"]: {k: row[k] for k in from_plans.BYTES if row[k]} for row in x["traffic"] or ()}
         notes |= {"by_tensor": by_tensor} if by_tensor else {}
@@ -117,10 +119,11 @@ def write(document: dict, path: Path) -> None:
     what = f"{document['model']} {document['dtype']} on {document['chip']}" + ("" if clock else " (1 ns is a cycle)")
     trace = _Trace(what, 1e6 / clock["mhz"] if clock else 1000)
     _launches(trace, document)
+    marked = " (with estimates)" if document["total"].get("estimated") else ""
     for engine in (e["name"] for e in names["engines"]):
         if any(document["total"]["stalls"].get(engine, {}).get(c) for c in works):
             busy = lambda x, e=engine: sum(n for c, n in x["stalls"].get(e, {}).items() if c in works)
-            _counter(trace, document, f"{engine} works", "%", lambda x, b=busy: 100 * b(x) / x["cycles"])
+            _counter(trace, document, f"{engine} works{marked}", "%", lambda x, b=busy: 100 * b(x) / x["cycles"])
     for kind in ("read", "write"):
         _counter(trace, document, f"memory {kind}", "B/cycle", lambda x, k=kind: x[f"{k}_bytes"] / x["cycles"])
     for name in (memory["name"] for memory in document["total"]["memories"] or ()):

@@ -106,7 +106,8 @@ def _stalls(document: dict, axes) -> None:
         left = [a + b for a, b in zip(left, sizes)]
     axes.set_yticks(range(len(rows)), [row["name"][-28:] for row in rows], fontsize=7)
     axes.set_xlim(0, 100)
-    axes.set_xlabel(f"% of the layer's cycles, engine {array}")
+    marked = ", estimates among them" if document["total"].get("estimated") else ""
+    axes.set_xlabel(f"% of the layer's cycles, engine {array}{marked}")
     title = "all layers" if len(rows) == len(document["layers"]) else f"the {len(rows)} layers with the most cycles"
     axes.set_title(title, loc="left", fontsize=9, pad=18)
     if not causes:

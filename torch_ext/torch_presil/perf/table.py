@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from torch_presil.cosim_report import count
-from torch_presil.estimates import cycles_text
+from torch_presil.estimates import MARKS, bound_text, bytes_text, cycles_text, said
 
 __all__ = ["print_document", "write_csv"]
 
@@ -35,9 +35,9 @@ def _row(table: Table, name: str, row: dict, whole: int, memory: str | None) -> 
         _percent(row["cycles"] / whole if whole else None),
         _percent(row["utilization"]),
         _percent(row["roof_cycles"] / row["cycles"] if row["cycles"] and row["roof_cycles"] else None),
-        *(_bytes(row[way]) if row[way] or not row.get("estimated") else "" for way in ("read_bytes", "write_bytes")),
+        *(bytes_text(row, _bytes(row[way])) for way in ("read_bytes", "write_bytes")),
         *([_peak(row, memory)] if memory else []),
-        row["bound"] or "",
+        bound_text(row),
     )
 
 
@@ -65,12 +65,8 @@ def print_document(document: dict, console: Console) -> None:
             f"({clock['source']}): {total['images_per_second']:,.1f} a second if the host took no time",
             highlight=False,
         )
-    if count_of := total.get("estimated"):
-        console.print(
-            f"{count_of} of {total['launches']} launches are estimates: of their time nothing but the cycles is known, "
-            f"so bytes and bounds are those of the others, and there are no proxies of energy",
-            highlight=False,
-        )
+    if total.get("estimated"):
+        console.print(f"{said(total)}; there are no proxies of energy", highlight=False)
     if document["host"]:
         console.print(_host_line(total), highlight=False)
     if total["launches"] and not total.get("estimated"):
@@ -126,7 +122,7 @@ def write_csv(document: dict, path: Path) -> None:
         for c in names["causes"]
         if document["total"]["stalls"].get(e["name"], {}).get(c["name"])
     ]
-    marked = ["estimated", "cycles_error"] if document["total"].get("estimated") else []
+    marked = list(MARKS) if document["total"].get("estimated") else []
     plain = ["name", "module", "operator", "line", "launches", "macs", "cycles", *marked, "utilization", "bound",
              "read_bytes", "write_bytes", "bus_share", "array_cycles", "bus_cycles", "roof_cycles"]  # fmt: skip
     held = ["weights", "inputs", "results"]
@@ -137,7 +133,8 @@ def write_csv(document: dict, path: Path) -> None:
                       "host_bytes", "host_least_cycles", *(f"{e}.{c}" for e, c in causes), *uses])  # fmt: skip
         for row in document["layers"]:
             stalls = [row["stalls"].get(e, {}).get(c, 0) for e, c in causes]
-            own = [row.get(p, 0) if p in marked else row[p] for p in plain]
+            unknown = {"read_bytes", "write_bytes"} if not row.get("bytes_known", True) else set()
+            own = ["" if p in unknown else row.get(p, 0) if p in marked else row[p] for p in plain]
             out.writerow(["chip", *own, *(row["tensors"][h] for h in held),
                           *(row["energy"][e] for e in energy), "", "", *stalls,
                           *(of(row) for of in uses.values())])  # fmt: skip
