@@ -10,7 +10,7 @@
 
 static int chip_create(const char *name, presil_chip **out, presil_error_buffer *error) {
     const presil_config *c = presil_configs;
-    if (!name) name = "base";
+    if (!name || !*name) name = "base"; /* the default */
     while (c->name && strcmp(c->name, name)) c++;
     if (!c->name) {
         char known[128] = "";

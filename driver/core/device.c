@@ -117,12 +117,12 @@ static int choose_patience(presil_device *device, uint64_t wanted) {
 }
 
 static int read_options(presil_device *device, const presil_device_options *o) {
-    const char *config = o->config ? o->config : "base", *build = o->build ? o->build : "fast";
+    const char *config = o->config ? o->config : "", *build = o->build ? o->build : "fast";
     if (o->mode > PRESIL_MODE_VERIFY)
         return presil_fail(PRESIL_EINVAL, "presil_device_open: mode %u is not one of presil_mode", o->mode);
     if (o->host_memory > 2)
         return presil_fail(PRESIL_EINVAL, "presil_device_open: host_memory %u: 0, 1 or 2 expected", o->host_memory);
-    if (!is_name(config, sizeof device->config))
+    if (o->config && !is_name(config, sizeof device->config))
         return presil_fail(PRESIL_EINVAL, "presil_device_open: \"%s\" is not the name of a configuration", config);
     if (!is_name(build, sizeof device->build))
         return presil_fail(PRESIL_EINVAL, "presil_device_open: \"%s\" is not the name of a build", build);

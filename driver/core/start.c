@@ -59,7 +59,8 @@ static int open_transport(presil_device *device) {
         return presil_fail(error == PRESIL_TRANSPORT_EINVAL ? PRESIL_EINVAL : PRESIL_ENODEV, "%s", text);
     if (error)
         return presil_fail(error == PRESIL_TRANSPORT_EINVAL ? PRESIL_EINVAL : PRESIL_ENODEV,
-                           "the simulator of %s does not open: %s", device->config, text);
+                           "the simulator of %s does not open: %s",
+                           *device->config ? device->config : device->library_path, text);
     device->link.handle = handle;
     device->transport = (presil_transport_info){.size = sizeof device->transport};
     const int failed = device->link.ops->info(handle, &device->transport);
@@ -184,13 +185,31 @@ static int use_library(presil_device *device, const char *name) {
     return status ? status : use_chip(device, &table, device->config);
 }
 
-/* Of a configuration alone: the chip whose library was given; or the one that has it, of all whose libraries are there.
- */
+/* Nobody named a configuration, and the chip took its own choice: which that is. */
+static int take_default(presil_device *device) {
+    if (*device->config) return PRESIL_OK;
+    presil_device_info info = {.size = sizeof info};
+    const int status = device->chip_ops->info(device->chip, &info);
+    if (status) return presil_fail(status, "the chip \"%s\" gives no information", device->chip_ops->name);
+    if (!*info.config)
+        return presil_fail(PRESIL_ENODEV, "the chip \"%s\" does not say which configuration its default is: name one",
+                           device->chip_ops->name);
+    (void)snprintf(device->config, sizeof device->config, "%s", info.config);
+    return PRESIL_OK;
+}
+
+/* Of a configuration alone, "" for a chip's default: the chip whose library was given; or the one that has it, of all
+ * whose libraries are there. */
 static int choose_by_config(presil_device *device) {
-    if (device->chip_path) return use_library(device, NULL);
+    if (device->chip_path) {
+        const int status = use_library(device, NULL);
+        return status ? status : take_default(device);
+    }
     char names[MOST_CHIPS][CHIP_NAME_BYTES], refused[ERROR_TEXT / 2] = "", why[ERROR_TEXT];
     const uint32_t count = presil_library_chips(device, names);
+    char wanted[64] = "a default configuration";
     const char *found = NULL;
+    if (*device->config) (void)snprintf(wanted, sizeof wanted, "a configuration \"%s\"", device->config);
     for (uint32_t i = 0; i < count; i++) {
         const size_t used = strlen(refused);
         if (use_library(device, names[i])) {
@@ -200,13 +219,13 @@ static int choose_by_config(presil_device *device) {
             found = names[i];
         } else {
             return presil_fail(PRESIL_EINVAL,
-                               "the chips \"%s\" and \"%s\" both have a configuration \"%s\": say which by the path of "
-                               "its library (PRESIL_CHIP_LIBRARY)",
-                               found, names[i], device->config);
+                               "the chips \"%s\" and \"%s\" both have %s: say which by the path of its library "
+                               "(PRESIL_CHIP_LIBRARY)",
+                               found, names[i], wanted);
         }
     }
-    if (found) return PRESIL_OK;
-    return presil_fail(PRESIL_EINVAL, "no chip has a configuration \"%s\"%s", device->config,
+    if (found) return take_default(device);
+    return presil_fail(PRESIL_EINVAL, "no chip has %s%s", wanted,
                        count ? refused : ": no libpresil_chip_*.so is in PRESIL_LIBRARY_PATH or beside libpresil");
 }
 
@@ -225,7 +244,7 @@ int presil_choose_chip(presil_device *device) {
     const bool model = atomic_load(&device->mode) == PRESIL_MODE_MODEL,
                ask = !model && (device->library_path || presil_transport_is_remote(device));
     int status = ask ? PRESIL_EINVAL : choose_by_config(device);
-    if (status && !model) status = choose_by_transport(device);
+    if (status && !model && (ask || *device->config)) status = choose_by_transport(device);
     presil_names names; /* a chip with too many is refused now, not behind its first launch */
     if (!status) status = check_limits(device);
     if (!status) status = fit_memory(device);

@@ -111,7 +111,7 @@ PRESIL_API void presil_set_before_wait(void (*about_to_wait)(void));
 typedef struct {
     uint32_t size;
     uint32_t mode;            /* presil_mode */
-    const char *config;       /* NULL: "base" */
+    const char *config;       /* NULL: the default of the one chip that has one (presil_chip.h) */
     const char *build;        /* NULL: "fast" */
     const char *library;      /* path of a simulator library; NULL: libpresil_sim_<config>_<build>.so from
                                  PRESIL_LIBRARY_PATH, then beside libpresil */

@@ -236,7 +236,8 @@ typedef void (*presil_usage_tell)(void *context, const presil_usage *usage);
 typedef struct {
     uint32_t size, abi;
     const char *name; /* as presil_transport_info.chip */
-    /* From a configuration name alone, without hardware. */
+    /* From a configuration name alone, without hardware. "": nobody named one; a chip that has a default takes it, and
+     * info() says which it is; the others refuse it as they do any name that is not theirs. */
     int (*create)(const char *config, presil_chip **out, presil_error_buffer *error);
     void (*destroy)(presil_chip *chip);
     int (*limits)(const presil_chip *chip, presil_chip_limits *out);

@@ -21,6 +21,7 @@
  *   bits=N        its addresses have so many bits
  *   segments=N    a launch is so many
  *   uncounted     the table has no counters
+ *   default       it is the chip of who names no configuration; nameless: and it does not say which that is
  * It knows tensors packed in two layouts, and the operator's label says which it wants of input and output: "in=b",
  * "out=x", both or neither; "only": it takes what it wants packed in no other form. b: the elements backwards, behind
  * 64 bytes; x: with every other bit turned. And how the launch ends: "fail" (a bus error, having written nonsense),
@@ -278,7 +279,7 @@ static int fail(presil_error_buffer *error, int status, const char *text) {
 }
 
 static int paper_create(const char *config, presil_chip **out, presil_error_buffer *error) {
-    if (strcmp(config, "paper") != 0 && !paper("configs"))
+    if (strcmp(config, "paper") != 0 && !paper("configs") && (*config || !paper("default")))
         return fail(error, PRESIL_EINVAL, "one configuration, \"paper\"");
     *out = calloc(1, sizeof **out);
     return *out ? PRESIL_OK : fail(error, PRESIL_EHOSTMEM, "no memory");
@@ -308,7 +309,7 @@ static int paper_limits(const presil_chip *chip, presil_chip_limits *out) {
 
 static int paper_chip_info(const presil_chip *chip, presil_device_info *out) {
     (void)chip;
-    (void)snprintf(out->config, sizeof out->config, "paper");
+    if (!paper("nameless")) (void)snprintf(out->config, sizeof out->config, "paper");
     return PRESIL_OK;
 }
 

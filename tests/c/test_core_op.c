@@ -237,6 +237,40 @@ static int open_model(const char *config, presil_device **out) {
     return presil_device_open(&options, out);
 }
 
+static void opens_as(const char *how, const char *config) {
+    const presil_device_options options = {
+        .size = sizeof options, .mode = PRESIL_MODE_MODEL, .memory_bytes = 64u << 20};
+    presil_device *d;
+    presil_device_info info = {.size = sizeof info};
+    assert_int_equal(setenv("PRESIL_PAPER", how, 1), 0);
+    EXPECT_OK(presil_device_open(&options, &d));
+    EXPECT_OK(presil_device_get_info(d, &info));
+    assert_string_equal(info.config, config);
+    presil_device_close(d);
+}
+
+/* Nobody names a configuration: the one chip that has a default, of those that are found, or the one that is given. */
+static void the_default_chip(const char *given) {
+    presil_device *d;
+    presil_device_options rtl = {.size = sizeof rtl, .mode = PRESIL_MODE_RTL, .config = ""};
+    opens_as("", "base");
+    assert_int_equal(setenv("PRESIL_PAPER", "default,twin", 1), 0);
+    EXPECT_STATUS(open_model(NULL, &d), PRESIL_EINVAL);
+    EXPECT_TEXT("the chips \"paper\" and \"presil\" both have a default configuration: say which");
+    assert_int_equal(setenv("PRESIL_CHIP_LIBRARY", given, 1), 0);
+    opens_as("default,twin", "paper");
+    assert_int_equal(setenv("PRESIL_PAPER", "default,nameless,twin", 1), 0);
+    EXPECT_STATUS(open_model(NULL, &d), PRESIL_ENODEV);
+    EXPECT_TEXT("\"paper\" does not say which configuration its default is");
+    EXPECT_STATUS(presil_device_open(&rtl, &d), PRESIL_EINVAL);
+    EXPECT_TEXT("\"\" is not the name of a configuration");
+    rtl.config = NULL;
+    assert_int_equal(setenv("PRESIL_PAPER", "", 1), 0);
+    EXPECT_STATUS(presil_device_open(&rtl, &d), PRESIL_EINVAL);
+    EXPECT_TEXT("one configuration, \"paper\""); /* no simulator is looked for: nobody said of what */
+    (void)unsetenv("PRESIL_CHIP_LIBRARY");
+}
+
 /* Without a simulator: the one chip that has the configuration, of those whose libraries are there. */
 static void the_chip_of_a_configuration(void **state) {
     (void)state;
@@ -262,6 +296,7 @@ static void the_chip_of_a_configuration(void **state) {
     assert_int_equal(setenv("PRESIL_PAPER", "configs", 1), 0); /* it has ours, too */
     EXPECT_STATUS(open_model("tiny", &d), PRESIL_EINVAL);
     EXPECT_TEXT("the chips \"paper\" and \"presil\" both have a configuration \"tiny\"");
+    the_default_chip(other);
     assert_int_equal(setenv("PRESIL_CHIP_LIBRARY", ours, 1), 0);
     EXPECT_OK(open_model("tiny", &d));
     presil_device_close(d);
