@@ -11,6 +11,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
+from added import ADDED, FAULT
 from conform_runs import OF_CHOICE, ROOT, check, conform, new_chip
 from rich.console import Console
 
@@ -112,10 +113,9 @@ def test_it_is_delivered_as_three_files(project, tmp_path):
 
 
 def test_every_check_of_a_chip_has_a_fault():
-    """The others are of what the template has not: test_kinds.py, test_layouts.py, tests/chips/relay."""
     load()
     names = {check.name for check in CHECKS.values() if check.level == "chip"}
-    assert names - {"layouts", "activations", "scratch"} == set(FAULTS) | NOT_DONE
+    assert names == set(FAULTS) | NOT_DONE | set(ADDED)
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -128,6 +128,26 @@ def test_a_fault_of_the_chip_is_found(name, project, tmp_path):
 def test_a_chip_that_takes_what_it_has_not_is_found(name, project, tmp_path):
     first, *others = TAKES_ALL
     found = faulty(name, *first, project, tmp_path, "", *others)
+    assert found["status"] == "failed" and "expected (" in found["text"], found
+
+
+def added(name: str, project: Path, folder: Path, wrong: bool) -> dict:
+    edits = [(old, new.replace(*FAULT[name]) if wrong else new) for old, new in ADDED[name]]
+    assert not wrong or edits != ADDED[name]
+    return faulty(name, *edits[0], project, folder, "", *edits[1:])
+
+
+@pytest.mark.parametrize("name, said", [("activations", "is not what was packed"), ("scratch", "it wrote behind its")])
+def test_what_is_added_conforms_and_its_fault_is_found(name, said, project, tmp_path):
+    right = added(name, project, tmp_path / "right", wrong=False)
+    assert right["status"] == "passed" and right["comparisons"] > 0, right
+    found = added(name, project, tmp_path / "wrong", wrong=True)
+    assert found["status"] == "failed" and said in found["text"], found
+
+
+def test_weights_that_are_packed_to_nothing_are_found(project, tmp_path):
+    first, *others = TAKES_ALL
+    found = faulty("layouts", *first, project, tmp_path, "", *others, *ADDED["layouts"])
     assert found["status"] == "failed" and "expected (" in found["text"], found
 
 
