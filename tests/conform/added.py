@@ -70,7 +70,8 @@ SCRATCH = [
     (
         ".segments = plan->count,",
         """.segments = product_of(plan) ? 2 * plan->count : plan->count,
-           .scratch_bytes = product_of(plan) ? (plan->commands->n - 1) * plan->commands->b_stride + plan->commands->k : 0,
+           .scratch_bytes =
+               product_of(plan) ? (plan->commands->n - 1) * plan->commands->b_stride + plan->commands->k : 0,
            .scratch_alignment = MINE_WORD,""",
     ),
     (
