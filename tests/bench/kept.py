@@ -18,6 +18,7 @@ BASE = 1 << 33  # of the lists' memory: that of the driver begins 4 GiB below, a
 BELOW = 1 << 32
 PIECE = 1 << 16
 QUEUE_RESET = 1  # CONTROL
+PATIENCE = 4_000_000  # cycles: no list of the tests takes a tenth of them; one that never ends ends here
 OPEN = weakref.WeakSet()  # chips that tests have open
 
 
@@ -106,6 +107,7 @@ def write(chip, lists: list, contents, size: int, label: str, path: Path) -> boo
     library = str(Path(chip.path).resolve())
     path.unlink(missing_ok=True)
     with driver.Device(chip.name, "verify", None, chip.model, chip.seed, BELOW + size, library=library) as device:
+        device.set_timeout(PATIENCE)
         captured = Captured(device, path, failures=False)
         try:
             return [run(device, image(chip.name, raw, label), size, contents) for raw in lists][-1]
