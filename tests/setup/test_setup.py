@@ -84,7 +84,7 @@ def test_regress_builds_what_its_runs_need(tree):
     (tree / ".venv" / "bin").mkdir(parents=True)
     (tree / ".venv" / "bin" / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     (tree / ".venv" / "bin" / "python").chmod(0o755)
-    known = "presil_sim_{base,odd,tiny,wide}_{fast,check} test_core_rtl"
+    known = "presil_sim_{base,odd,tiny,wide}_{fast,check} presil_sc_tiny_fast test_core_rtl"
 
     def targets(arguments: str) -> list[str]:
         stub = f"known_targets() {{ printf '%s\\n' {known}; }}"
@@ -97,6 +97,7 @@ def test_regress_builds_what_its_runs_need(tree):
     both = [f"presil_sim_{chip}_{build}" for chip in ("odd", "tiny") for build in ("check", "fast")]
     assert targets("") == ["presil_regress", "presil_sim_base_fast", *both]
     assert targets("smoke --chip tiny --build fast -j 2") == ["presil_regress", "presil_sim_tiny_fast"]
+    assert targets("smoke --chip tiny --build systemc") == ["presil_regress", "presil_sc_tiny_fast"]
     assert targets("smoke --chip nobodys") == targets("nonesuch") == ["presil_regress"]
     assert "test_core_rtl" in targets("nightly")
 

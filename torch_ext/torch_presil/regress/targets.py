@@ -7,8 +7,14 @@ import sys
 from pathlib import Path
 
 
+def simulator(chip: str, build: str) -> str:
+    """CMake's name of libpresil_sim_CHIP_BUILD.so; `systemc` is the platform around the build `fast`."""
+    platform, _, around = build.partition("_")
+    return f"presil_sc_{chip}_{around or 'fast'}" if platform == "systemc" else f"presil_sim_{chip}_{build}"
+
+
 def targets(jobs: list[dict]) -> list[str]:
-    found = {f"presil_sim_{job['chip']}_{job['build']}": None for job in jobs if not job["library"]}
+    found = {simulator(job["chip"], job["build"]): None for job in jobs if not job["library"]}
     return list(found | {name: None for job in jobs for name in [*job["template"][:1], *job["needs"]]})
 
 
