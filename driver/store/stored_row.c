@@ -80,8 +80,7 @@ static size_t encode_work(const presil_work *w, uint8_t out[WORK_BYTES]) {
     at += put_number(out + at, w->count);
     for (size_t i = 0; i < w->count; i++) at += put_number(out + at, w->amounts[i]);
     const size_t stalls = expects_stalls(w) ? STALLS : 0;
-    for (size_t i = 0; i < stalls; i++)
-        at += put_number(out + at, w->stalls[i / PRESIL_CAUSES][i % PRESIL_CAUSES]);
+    for (size_t i = 0; i < stalls; i++) at += put_number(out + at, w->stalls[i / PRESIL_CAUSES][i % PRESIL_CAUSES]);
     return at;
 }
 
