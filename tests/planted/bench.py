@@ -100,7 +100,7 @@ class Suite:
         command += ["--library", self.mutants, *words]
         environment = {**os.environ, "PRESIL_MUTANT": str(number)}
         began = time.monotonic()
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=1800, check=False)
         seconds = time.monotonic() - began
         folder = (self.runs / "latest").resolve()
         records = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
