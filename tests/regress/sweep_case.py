@@ -38,7 +38,8 @@ class Taken:
 
     def told(self, counts: Counts) -> dict:
         whole = {"all launches": {"cycles": self.cycles, "stalls": self.stalls}}
-        return {"cycles": self.cycles, "clock_mhz": self.clock, "launches": whole, "checks": counts.confirmed}
+        told = {"cycles": self.cycles, "clock_mhz": self.clock, "launches": whole}
+        return {**told, "checks": counts.confirmed, "captures": True}
 
 
 def load_driver() -> None:
@@ -47,6 +48,15 @@ def load_driver() -> None:
     driver.LIB = driver._load()
     if places:
         os.environ["PRESIL_LIBRARY_PATH"] = places
+
+
+def keep(args, memory: str, chosen: list, path: str) -> None:
+    """Instead of the case: its launches as a bundle, by the model (docs/regress.md, PRESIL_REGRESS_CAPTURE)."""
+    with driver.Device(args.chip, "model", args.build, memory, args.seed) as device:
+        captured = kept.Captured(device, path, failures=False)
+        for case in chosen:
+            check(device, case, Counts(), verify=False, oracle=False)
+        captured.close()
 
 
 def main() -> None:
@@ -61,6 +71,9 @@ def main() -> None:
     chosen = cases(args.chip, args.seed, count, macs)[args.seed % args.share :: args.share]
     counts, taken = Counts(), Taken(args.chip)
     load_driver()
+    if path := os.environ.get("PRESIL_REGRESS_CAPTURE"):
+        keep(args, memory, chosen, path)
+        reporting.finish(0)
     original = driver.Device.synchronize
 
     def synchronize(self):

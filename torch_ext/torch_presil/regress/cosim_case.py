@@ -2,14 +2,17 @@
 """One case of kind "cosim" in a process of its own: python -m torch_presil.regress.cosim_case JSON. Prints what it
 does, writes PRESIL_REGRESS_RESULT, and ends with the exit codes of exit_codes.py."""
 
+import contextlib
 import json
 import os
+import re
 import sys
 import threading
 import traceback
 from pathlib import Path
 
 from torch_presil.regress import exit_codes
+from torch_presil.regress.recapture import CAPTURE, ONLY
 
 TIMEOUT_TEXT = "time-out after {cycles:,} simulated cycles (timeout_cycles = {limit:,}), in {label}"
 
@@ -60,7 +63,8 @@ def launches(result: dict) -> dict:
 
 def judge(result: dict, task: dict) -> tuple[int, dict]:
     rows = [row for row in result["layers"] if row["where"] == "chip"]
-    told = {"launches": launches(result), "checks": sum(row["bit_exact"] is True for row in rows)}
+    told = {"launches": launches(result), "captures": True}
+    told["checks"] = sum(row["bit_exact"] is True for row in rows)
     told["cycles"] = sum(launch["cycles"] for launch in told["launches"].values())
     told["clock_mhz"] = result.get("properties", {}).get("clock_mhz")
     if task["mode"] != "verify":
@@ -79,7 +83,8 @@ def judge(result: dict, task: dict) -> tuple[int, dict]:
     return exit_codes.PASS, told
 
 
-def options_of(task: dict):
+def options_of(task: dict, capture: str | None = None):
+    """capture: the run is for a bundle of that path, and nothing is looked at; of a whole model main() makes it."""
     from torch_presil.cosim import Options
     from torch_presil.inputs import parse_input
 
@@ -88,8 +93,8 @@ def options_of(task: dict):
     return Options(
         task["model"],
         dtype=task["dtype"],
-        mode=task["mode"],
-        jobs=None if task["jobs"] else 1,
+        mode="model" if capture and task["mode"] in ("verify", "hybrid") else task["mode"],
+        jobs=None if task["jobs"] and not capture else 1,
         most_jobs=task["jobs"],
         layers=task["layers"],
         distinct=task["distinct"],
@@ -97,10 +102,30 @@ def options_of(task: dict):
         config=task["config"],
         inputs=tuple(map(parse_input, shapes)),
         seed=task["seed"],
-        check_layers=task["check"],
+        check_layers=task["check"] and not capture,
         baseline=False,
+        forwards=1 if capture else 2,
+        capture_path=capture if capture and alone(task) else None,
         progress=lambda stage, done=0, of=0: print(f"{stage} {done + 1}/{of}" if of else stage, flush=True),
     )
+
+
+def alone(task: dict) -> bool:
+    return bool(task["layers"] or task["distinct"])
+
+
+def keep(task: dict, path: str) -> None:
+    """Instead of the case: its launches as a bundle, of a whole model those that are asked for (recapture.py)."""
+    from torch_presil import _C, cosim
+    from torch_presil.device.capture import capture
+    from torch_presil.fuse import label
+
+    options = options_of(task, path)
+    _C.set_mode(options.mode)
+    names = [re.escape(label(name)) for name in os.environ[ONLY].splitlines()]
+    whole = contextlib.nullcontext() if alone(task) else capture(path, labels=f"^({'|'.join(names)})$")
+    with whole:
+        cosim.run(options)
 
 
 def main(text: str) -> None:
@@ -112,6 +137,9 @@ def main(text: str) -> None:
     _C.set_memory_model(task["memory"], task["seed"])
     _C.set_unseen("simulate")  # a farm's machine has an environment of its own; estimates are compared with nothing
     print(f"chip {_C.get_chip()} build {_C.get_build()} memory {task['memory'] or 'default'} seed {task['seed']}")
+    if path := os.environ.get(CAPTURE):
+        keep(task, path)
+        finish(exit_codes.PASS, {})
     if task["timeout_cycles"]:
         limit = Limit(task["timeout_cycles"])
         limit.start()

@@ -3,6 +3,7 @@
 good simulator, a waveform of these cycles (without a good one of those around the first wrong byte), and a picture.
 The RTL's names come from traces, the chip's from its own tables."""
 
+import contextlib
 import io
 import time
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from rich.console import Console
 from .failing_launch import Unclear, arguments, choice, keep_launch, replay
 from .run_list import Job
 from .kinds import Skip
+from .recapture import recapture, wanted
 from .signatures import signature
 from .traced import Simulators
 
@@ -159,9 +161,20 @@ def _picture(waveform: Path, cycle: int, mark: str, view, first: int | None, to:
 # ---- the whole ----
 
 
+def _run_again(job: Job, record: dict, run_path: Path, simulators: Simulators) -> dict:
+    """The record with a bundle, where cycles alone changed."""
+    if not wanted(record):
+        return record
+    good = None
+    with contextlib.suppress(Unclear):
+        good = simulators.good(job)
+    return recapture(job, record, run_path, good)
+
+
 def examine(job: Job, record: dict, run_path: Path, simulators: Simulators) -> Found:
     found, began = Found(), time.monotonic()
     try:
+        record = _run_again(job, record, run_path, simulators)
         bundle, launches = keep_launch(job, record, run_path)
         found.bundle = str(bundle)
         found.lines += filter(None, [choice(record, run_path / Path(record["log"]).parent)])
@@ -189,7 +202,7 @@ def examine(job: Job, record: dict, run_path: Path, simulators: Simulators) -> F
     except Exception as error:  # noqa: BLE001 the report goes on without
         found.lines.append(f"not examined: {type(error).__name__}: {error}")
     finally:
-        for name in ("good.fst", "trace.json", "alone.json", "bisect.json"):
+        for name in ("good.fst", "trace.json", "alone.json", "bisect.json", "changed.presil"):
             (run_path / Path(record["log"]).parent / name).unlink(missing_ok=True)
     found.seconds = time.monotonic() - began
     return found

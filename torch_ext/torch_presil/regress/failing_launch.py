@@ -10,6 +10,7 @@ from .run_list import Job
 from .kinds import arguments_of, find_program, replay_words
 
 SECONDS = 120  # for one replay
+CHANGED = "changed.json"  # of a case that was run again to keep its launches (recapture.py): what each came to
 
 
 class Unclear(Exception):
@@ -31,8 +32,9 @@ def _run(words: list, seconds: float = SECONDS) -> subprocess.CompletedProcess:
 
 def _rows(folder: Path) -> list[dict]:
     """The launches that presil-replay told of, as it wrote them."""
+    changed = folder / CHANGED
     try:
-        told = json.loads((folder / "result.json").read_text())
+        told = json.loads((changed if changed.is_file() else folder / "result.json").read_text())
         return [row for row in told["launches"] if isinstance(row, dict)]
     except (OSError, ValueError, KeyError, TypeError):
         return []
@@ -125,9 +127,9 @@ def _label(folder: Path, number: int) -> str:
 def _same_as_before(record: dict, folder: Path, number: int, told: dict) -> bool:
     before = next(row for row in _rows(folder) if row["launch"] == number)
     now = told["launches"][0]
-    if before["outcome"] != "pass":
+    if before["outcome"] not in ("pass", "cycles changed"):
         return now["outcome"] == before["outcome"]
-    return now["cycles"] == before["cycles"]
+    return now["cycles"] == before["cycles"] and now.get("stalls") == before.get("stalls")
 
 
 def arguments(job: Job) -> list[str]:

@@ -4,6 +4,7 @@
 from pathlib import Path
 
 from .examine import apply, examine
+from .recapture import wanted
 from .results import buckets
 from .traced import Simulators
 
@@ -18,7 +19,7 @@ def examine_all(run, records: list[dict], simulators: Simulators, tell) -> list[
         job = jobs[record["key"]]
         if record["status"] not in ("failed", "hung", "cycles") or record.get("examined") is not None:
             continue
-        if job.kind not in ("layers", "bundle") and not record["bundles"]:
+        if job.kind not in ("layers", "bundle") and not record["bundles"] and not wanted(record):
             continue
         tell(f"looking into {record['key']}: {record['message'][:120]}")
         told = apply(record, examine(job, record, run.path, simulators), run.path)

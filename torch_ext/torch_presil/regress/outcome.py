@@ -20,6 +20,7 @@ KEPT = (
     "launches",
     "bundles",
     "pictures",
+    "captures",
     "coverage",
     "store_hits",
     "sampled",

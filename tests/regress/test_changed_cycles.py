@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A case of which cycles alone changed is run again to keep its launches: the shortest that takes other cycles is its
+bundle, and the module is named as of any other."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from torch_presil.regress import recapture
+
+from planted import bench as planted
+
+from .conftest import CLI
+
+CASES = ["smoke/cnn-bf16", "smoke/sweep"]
+BUG = next(bug for bug, _ in planted.bugs() if bug.name == "arbitration starvation")
+
+
+def regress(folder: Path, number: int, *words) -> subprocess.CompletedProcess:
+    command = [sys.executable, CLI, "regress", *words, "--runs", folder, "-j", "1", "--library"]
+    environment = {**os.environ, "PRESIL_MUTANT": str(number)}
+    command = [*command, planted.library("tiny")]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """With a run `sound`, of the same library without a bug."""
+    folder = tmp_path_factory.mktemp("runs")
+    done = regress(folder, 0, *CASES, "--run", "sound")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def records(folder: Path) -> list[dict]:
+    lines = (folder / "latest" / "records.jsonl").read_text().splitlines()
+    return list({record["key"]: record for record in map(json.loads, lines)}.values())
+
+
+def cycles(bundle: Path, *words) -> list[int]:
+    told = bundle.with_suffix(".told")
+    program = planted.BUILD / "bin" / "presil-replay"
+    subprocess.run([program, bundle, "--json", told, *words], capture_output=True, timeout=200, check=True)
+    return [row["cycles"] for row in json.loads(told.read_text())["launches"]]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_launch_is_kept_and_the_module_named(case, runs, monkeypatch):
+    sound = planted.sound_library("tiny")
+    done = regress(runs, BUG.number, case, "--against", "sound", "--good", sound)
+    assert done.returncode == 5, done.stdout + done.stderr
+    first = planted.FIRST_LINE.search(done.stdout)
+    assert first and first.group(1) == "cycles" and first.group(2) in BUG.units, done.stdout
+    (record,) = records(runs)
+    bundle, waveform, picture = (runs / "latest" / record[what][0] for what in ("bundles", "waveforms", "pictures"))
+    assert waveform.stat().st_size > 1000 and "<svg" in picture.read_text()
+    monkeypatch.setenv("PRESIL_MUTANT", str(BUG.number))
+    (now,), (before,) = cycles(bundle, "--library", planted.library("tiny")), cycles(bundle, "--library", sound)
+    assert now > before
+    assert record["cycles"] > now and not list(bundle.parent.glob("changed.presil")), "one launch, not all"
+
+
+def test_without_a_last_good_simulator_the_baseline_says_which_layer(runs):
+    done = regress(runs, BUG.number, "smoke/cnn-bf16", "--against", "sound")
+    assert done.returncode == 5, done.stdout + done.stderr
+    (record,) = records(runs)
+    shortest = min(record["changes"], key=lambda change: change["before"])["launch"]
+    assert [Path(path).name for path in record["bundles"]] == [f"{shortest}.presil"], done.stdout
+    assert "no last good simulator (--good) of tiny" in record["evidence"]
+    done = regress(runs, BUG.number, "smoke/sweep", "--against", "sound")
+    (record,) = records(runs)
+    assert not record["bundles"] and re.search(r"not known which of its \d+ launches takes other", record["evidence"])
+
+
+def test_a_case_that_does_not_say_that_it_can_is_not_run_again(place, monkeypatch):
+    place.suite("one", {"cycles": "cycles"})
+    place.go("one", run="sound")
+    monkeypatch.setenv("FAKE_CYCLES", "101")
+    assert place.go("one", against="sound") == 5
+    assert "looking into" not in place.printed and not list(place.last.path.rglob("again"))
+
+
+ROW = {"label": "conv1", "outcome": "pass", "cycles": 10, "stalls": {"load": {"busy": 4}}}
+
+
+def test_which_launch_is_not_as_it_was():
+    moved = {**ROW, "stalls": {"load": {"data": 4}}}
+    longer, named = {**ROW, "cycles": 12}, {**ROW, "label": "a" * 63}
+
+    def outcomes(now, good, *names):
+        return [row["outcome"] for row in recapture._marked(now, good, list(names))]
+
+    assert outcomes([ROW, moved, longer], [ROW] * 3) == ["pass", "cycles changed", "cycles changed"]
+    assert outcomes([ROW, named], None, "layer.conv1", "layer." + "a" * 63) == ["pass", "cycles changed"]
+    assert outcomes([{**longer, "outcome": "mismatch"}], [ROW]) == ["mismatch"]
