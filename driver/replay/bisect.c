@@ -296,6 +296,11 @@ int replay_bisect(replay *r, uint64_t place) {
     *b = (bisection){.r = r, .quiet = r->a->json && strcmp(r->a->json, "-") == 0};
     int status = replay_take(r, place, &out);
     if (!status) status = replay_load(r, &b->list);
+    if (!status && r->injected)
+        status = replay_fail(EXIT_USAGE,
+                             "launch %" PRIu64 " was captured with a fault, which the model does not have: it has no "
+                             "first wrong command",
+                             place);
     if (!status && presil_list_commands(b->list, &b->commands))
         status = replay_fail(EXIT_USAGE, "%s", presil_error_text());
     if (!status && !b->quiet) print_chip(r);

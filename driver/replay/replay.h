@@ -132,6 +132,7 @@ typedef struct {
     const replayed *before; /* with --inject: the launch without the fault */
     uint64_t taken;         /* cycles of the launches so far */
     bool timed_out;         /* the last one */
+    bool injected;          /* a fault that the launch was captured with */
 } replay;
 
 /* ---- run_launch.c: EXIT_PASS, or EXIT_USAGE, EXIT_INTERNAL with a text on stderr */

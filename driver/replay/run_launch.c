@@ -290,6 +290,15 @@ static int run(replay *r, replayed *out) {
                : EXIT_PASS;
 }
 
+/* A fault that the launch was captured with, as its label says: it comes again whatever is done with the launch. */
+static int inject_recorded(replay *r) {
+    const char *fault = pair(r->record, "inject");
+    r->injected = *fault && r->a->mode != PRESIL_MODE_MODEL;
+    if (!r->injected || !presil_inject(r->device, fault)) return EXIT_PASS;
+    return replay_fail(EXIT_USAGE, "launch %llu was captured with the fault %s: %s", (unsigned long long)r->out->place,
+                       fault, presil_error_text());
+}
+
 int replay_take(replay *r, uint64_t number, replayed *out) {
     *out = (replayed){.place = number, .bits = BITS_NOT_COMPARED};
     out->difference.cycle = UINT64_MAX;
@@ -303,11 +312,14 @@ int replay_take(replay *r, uint64_t number, replayed *out) {
     if (!status) status = find_result(r, number);
     out->recorded = recorded_cycles(r);
     out->recorded_status = r->result ? r->result->status : PRESIL_OK;
-    return status ? status : replay_place_scratch(r);
+    if (!status) status = replay_place_scratch(r);
+    return status ? status : inject_recorded(r);
 }
 
 void replay_drop(replay *r) {
     r->out = NULL;
+    if (r->injected && presil_inject(r->device, NULL)) (void)replay_fail(EXIT_INTERNAL, "%s", presil_error_text());
+    r->injected = false;
     presil_bundle_free(r->record);
     presil_bundle_free(r->result);
     r->record = NULL;

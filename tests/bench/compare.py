@@ -110,7 +110,13 @@ class Pair:
         contents = [(address, data.tobytes()) for address, data in [*inputs, *outputs]]
         end = space.WINDOW_BASE + space.WINDOW_BYTES
         last = program(self.name, p.number - 1).raw() if p.number % BATCH and not p.expected else []
-        kept.keep(self.chip, p.raw(broken=bool(broken)), contents, end, f"program-{p.number}", last)
+        fault = p.expected.inject if broken and p.expected.inject else ""
+        if broken and p.expected.fetch:
+            print(
+                f"no bundle of program-{p.number}: its bus error is that of a descriptor's fetch, in a ring of its own"
+            )
+            return
+        kept.keep(self.chip, p.raw(broken=bool(broken)), contents, end, f"program-{p.number}", last, fault)
 
     def twin_runs(self, raw, p, written=None):
         """The twin's error of descriptors on its memory."""

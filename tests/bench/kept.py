@@ -17,6 +17,7 @@ from . import built, driver
 BASE = 1 << 33  # of the lists' memory: that of the driver begins 4 GiB below, and has its ring there
 BELOW = 1 << 32
 PIECE = 1 << 16
+OUTSIDE, ROOM = 8, 1 << 16  # most commands that reach outside of memory: as many faults can be injected; bytes for each
 QUEUE_RESET = 1  # CONTROL
 PATIENCE = 4_000_000  # cycles: no list of the tests takes a tenth of them; one that never ends ends here
 OPEN = weakref.WeakSet()  # chips that tests have open
@@ -26,39 +27,86 @@ def folder() -> str | None:
     return os.environ.get("PRESIL_CAPTURE_FAILURES")
 
 
-def near(raw: bytes) -> bytes:
+def near(raw: bytes, size: int, faults: list) -> bytes:
     """Of a LOAD or STORE the address as the driver reads it: signed, without bits beyond 40, which the chip ignores.
-    So a row that begins below 0 and is read from 0 on stays in its place."""
+    So a row that begins below 0 and is read from 0 on stays in its place. What begins outside of memory (`size` bytes
+    from 0 on) is done behind it, where the bus answers with an error as well: by a fault more."""
     g = generated()
     words = list(struct.unpack(f"<{g.WORDS}I", raw))
     kinds = {value: kind for kind, value in g.OPCODES.items()}
     word, low, width, _ = g.FIELDS["COMMON"]["opcode"]
     kind = kinds.get(words[word] >> low & (1 << width) - 1)
     if kind in ("LOAD", "STORE"):
-        at = g.FIELDS[kind]["addr_hi"][0]
+        at, below = g.FIELDS[kind]["addr_hi"][0], g.FIELDS[kind]["addr_lo"][0]
         high = words[at] & 0xFF
-        words[at] = high | 0xFFFFFF00 if high & 0x80 else high
+        high -= (high & 0x80) << 1
+        address = high << 32 | words[below]
+        if not -ROOM < address < size and len(faults) < OUTSIDE:
+            address = size + len(faults) * ROOM + address % ROOM // 2
+            faults.append(f"decerr@{BASE + address}")
+        words[at], words[below] = address >> 32 & 0xFFFFFFFF, address & 0xFFFFFFFF
     return struct.pack(f"<{g.WORDS}I", *words)
 
 
-def image(config: str, raw: list[bytes], label: str) -> bytes:
-    """As presil_list_save (presil_image.h) writes a list of one launch, addresses relative to BASE."""
-    text = label.encode()[:63].ljust(64, b"\0")
+def image(config: str, raw: list[bytes], label: str, size: int) -> tuple[bytes, str]:
+    """(as presil_list_save of presil_image.h writes a list of one launch, addresses relative to BASE; what is to be
+    injected, so that it comes to the same)."""
+    text, faults = label.encode()[:63].ljust(64, b"\0"), []
     head = struct.pack("<4sIIIQQQQQ", b"PLIM", 1, generated().CONFIGS[config]["hash"], 1, len(raw), 0, 0, 0, 0) + text
-    plan = head + struct.pack("<Q", len(raw)) + b"".join(map(near, raw))
-    return struct.pack("<QQ", 1, len(plan)) + plan + bytes(-len(plan) % 8)
+    plan = head + struct.pack("<Q", len(raw)) + b"".join(near(one, size, faults) for one in raw)
+    return struct.pack("<QQ", 1, len(plan)) + plan + bytes(-len(plan) % 8), ",".join(faults)
+
+
+def moved(fault: str, ring: range) -> str:
+    """A fault that was injected into a chip, for the launch in the bundle. Raises ValueError: it has none such."""
+    kind, _, at = fault.partition("@")
+    if kind == "flip" or (kind in ("slverr", "decerr") and int(at) in ring):
+        raise ValueError(f"{fault}, which is of the test's own ring and memory")
+    return f"{kind}@{BASE + int(at)}" if kind in ("slverr", "decerr") else fault
+
+
+ADD = C.CFUNCTYPE(None, C.c_void_p, C.c_char_p, C.c_char_p)
+DESCRIBE = C.CFUNCTYPE(None, C.c_void_p, C.c_void_p, ADD, C.c_void_p)
+
+
+class Options(C.Structure):
+    """presil_bundle_capture_options"""
+
+    _fields_ = [
+        ("size", C.c_uint32),
+        ("last", C.c_uint32),
+        ("first", C.c_uint64),
+        ("launches", C.c_uint64),
+        ("labels", C.c_char_p),
+        ("overwrite", C.c_uint32),
+        ("level", C.c_int32),
+        ("torch_version", C.c_char_p),
+        ("file_labels", C.c_void_p),
+        ("file_label_count", C.c_uint32),
+        ("reserved0", C.c_uint32),
+        ("describe", DESCRIBE),
+        ("context", C.c_void_p),
+        ("source", C.c_void_p),
+    ]
 
 
 class Captured:
-    """A bundle of a device: every launch (`to` is a file), or each that fails (`to` is a folder)."""
+    """A bundle of a device: every launch (`to` is a file), or each that fails (`to` is a folder). injected: of the
+    launches from now on, for presil-replay."""
 
     def __init__(self, device: driver.Device, to: str | Path, failures: bool):
         self.lib, self.handle = C.CDLL(str(built.library("libpresil_capture.so"))), C.c_void_p()
+        self.injected, self._describe = "", DESCRIBE(self._label)
         begin = self.lib.presil_bundle_capture_failures if failures else self.lib.presil_bundle_capture_open
-        text = C.create_string_buffer(512)
-        arguments = (device.handle, str(to).encode(), None, C.byref(self.handle), text, C.c_size_t(512))
+        text, options = C.create_string_buffer(512), Options(size=C.sizeof(Options), describe=self._describe)
+        given = (C.byref(options), C.byref(self.handle), text, C.c_size_t(512))
+        arguments = (device.handle, str(to).encode(), *given)
         if status := begin(*arguments):
             raise driver.PresilError(status, text.value.decode())
+
+    def _label(self, _context, _launch, add, to) -> None:
+        if self.injected:
+            add(to, b"inject", self.injected.encode())
 
     def close(self) -> None:
         text = C.create_string_buffer(512)
@@ -102,41 +150,52 @@ def run(device: driver.Device, data: bytes, size: int, contents) -> bool:
     return False
 
 
-def write(chip, lists: list, contents, size: int, label: str, path: Path) -> bool:
-    """A bundle of the lists, one launch each; whether the last one failed."""
-    library = str(Path(chip.path).resolve())
+def write(chip, lists, contents, size: int, label: str, path: Path, fault: str = "") -> bool:
+    """A bundle of the lists, one launch each; whether the last one failed. fault: injected into the last one."""
+    library, room = str(Path(chip.path).resolve()), size + OUTSIDE * ROOM
     path.unlink(missing_ok=True)
-    with driver.Device(chip.name, "verify", None, chip.model, chip.seed, BELOW + size, library=library) as device:
+    with driver.Device(chip.name, "verify", None, chip.model, chip.seed, BELOW + room, library=library) as device:
         device.set_timeout(PATIENCE)
-        captured = Captured(device, path, failures=False)
+        captured, failed = Captured(device, path, failures=False), False
         try:
-            return [run(device, image(chip.name, raw, label), size, contents) for raw in lists][-1]
+            for raw in lists:
+                data, faults = image(chip.name, raw, label, size)
+                captured.injected = ",".join(filter(None, [fault if raw is lists[-1] else "", faults]))
+                device.check(driver.LIB.presil_inject(device.handle, captured.injected.encode() or None))
+                failed = run(device, data, room, contents)
+            return failed
         finally:
             captured.close()
 
 
-def keep(chip, raw: list[bytes], contents, size: int, label: str, before: list[bytes] = ()) -> None:
+def keep(chip, raw: list[bytes], contents, size: int, label: str, before: list[bytes] = (), fault: str = "") -> str:
     """chip: a bench.chip.Chip, to say which; contents: (address, bytes) of its memory before, which has `size` bytes
-    from 0 on; before: the launch before it, which is kept too where it is in order alone. Prints where the bundle is,
-    or why there is none."""
+    from 0 on; before: the launch before it, which is kept too where it is in order alone; fault: what was injected.
+    Prints where the bundle is, or why there is none, and returns that."""
     if not folder() or not raw:
-        return
+        return ""
     path = Path(folder()) / (re.sub(r"[^\w.-]", "-", label) + ".presil")
     try:
-        if not write(chip, [raw], contents, size, label, path) and before:
-            write(chip, [before, raw], contents, size, label, path)
-    except (driver.PresilError, OSError) as error:
+        ring = range(chip.ring, chip.ring + (128 << chip.ring_log2))
+        fault = ",".join(moved(one, ring) for one in filter(None, fault.split(",")))
+        if not write(chip, [raw], contents, size, label, path, fault) and before:
+            write(chip, [before, raw], contents, size, label, path, fault)
+    except (driver.PresilError, OSError, ValueError) as error:
         path.unlink(missing_ok=True)
-        print(f"no bundle of {label}: {error}", flush=True)
+        text = f"no bundle of {label}: {error}"
     else:
-        print(f"kept in {path}", flush=True)
+        text = f"kept in {path}"
+    print(text, flush=True)
+    return text
 
 
 class Given:
-    """The descriptors that a chip was given since it was idle, by its registers."""
+    """The descriptors that a chip was given since it was idle, by its registers, and what was injected; `seen`: the
+    registers that were read last, with nothing else in between."""
 
     def __init__(self, chip):
         self.chip, self.tail, self.over, self.raw = weakref.proxy(chip), 0, False, []
+        self.fault, self.seen = "", []
         OPEN.add(chip)
 
     def reset(self) -> None:
@@ -158,9 +217,26 @@ class Given:
             self.raw += [chip.memory_read(chip.ring + 128 * at, 128) for at in places]
             self.tail = value
 
-    def keep(self, label: str) -> None:
+    def read(self, address: int) -> None:
+        """A register."""
+        names = {at: name for name, at in self.chip.map.REGISTERS.items()}
+        name = names.get(address) or names[max(at for at in names if at <= address)]
+        if name not in self.seen:
+            self.seen.append(name)
+
+    @property
+    def unit(self) -> str:
+        """The registers whose values a test has just looked at; empty: it looked at something else."""
+        names = sorted(self.seen, key=self.chip.map.REGISTERS.get)
+        names = [*names[:1], *names[1:][-1:]]
+        return f"register{'s' * (len(names) > 1)} {' to '.join(names)}" if names else ""
+
+    def keep(self, label: str) -> str:
         """With memory as it is now: what the launch itself overwrote, it finds written."""
+        if not self.raw:
+            return "no bundle: the test gave the chip no command"
         chip, end = self.chip, self.chip.memory_base + self.chip.memory_bytes
         places = range(chip.memory_base, end, PIECE)
         pieces = ((at, chip.memory_read(at, min(PIECE, end - at))) for at in places)
-        keep(chip, self.raw, [piece for piece in pieces if any(piece[1])], end, label)
+        contents = [piece for piece in pieces if any(piece[1])]
+        return keep(chip, self.raw, contents, end, label, fault=self.fault)

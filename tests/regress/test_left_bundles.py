@@ -3,6 +3,7 @@
 the RTL are named by their module, with waveform and picture; a bundle fails again as it did."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -24,6 +25,7 @@ FOUND = [
     ("smoke/programs", "reset that misses a counter", ["pass", "pass"]),  # one before it; the difference is a counter
     ("smoke/sweep", "address generator at a tile edge", ["mismatch"]),
     ("ops/directed", "token too early", ["mismatch"]),
+    ("ops/directed", "error code lost", ["mismatch"]),  # of bus errors, by reading outside of memory
 ]
 
 
@@ -100,8 +102,89 @@ def test_a_list_comes_to_the_same_again(broken, status, tmp_path, monkeypatch):
     assert (row["status"], row["recorded_status"]) == (status, status), row
 
 
-def test_what_reaches_outside_of_memory_has_no_bundle(tmp_path, monkeypatch, capfd):
+def refused(chip, name: str, *raw: bytes, inject: str | None = None) -> dict:
+    """The error of the commands on the chip, then what presil-replay says of the bundle that they left."""
+    chip.set_ring(0x10000, 4)
+    chip.inject(inject)
+    chip.write("IRQ_ENABLE", 3)
+    chip.put(list(raw), chip.head)
+    chip.head += len(raw)
+    chip.write("RING_TAIL", chip.head)
+    chip.wait(5000)
+    error = chip.error()
+    assert chip.given.keep(name).startswith("kept in")
+    (row,) = replay(Path(kept.folder()) / f"{name}.presil", "--build", "fast")["launches"]
+    assert row["status"] == row["recorded_status"] == "EBUS" and "bus error" in row["error"], row
+    return {"code": error.code, "index": error.index, "said": row["error"]}
+
+
+OUTSIDE = {"addr_hi": 0x7F}, {"addr_hi": 0xFF, "addr_lo": 0}, {"addr_lo": 0x0800_0000}
+
+
+@pytest.mark.parametrize("outside", OUTSIDE, ids=lambda row: "-".join(f"{k}={v:x}" for k, v in row.items()))
+def test_what_lies_outside_of_memory_is_refused_by_the_bus_again(outside, tmp_path, monkeypatch):
     monkeypatch.setenv("PRESIL_CAPTURE_FAILURES", str(tmp_path))
     with Chip(library("tiny")) as chip:
-        kept.keep(chip, descriptors(addr_hi=0x7F), [], 1 << 26, "far")
-    assert "no bundle of far" in capfd.readouterr().out and not list(tmp_path.iterdir())
+        told = refused(chip, "far", *descriptors(**outside))
+        assert told["code"] == "WRITE_BUS" and "on a write" in told["said"] and "descriptor 1" in told["said"], told
+
+
+def test_an_injected_bus_error_comes_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("PRESIL_CAPTURE_FAILURES", str(tmp_path))
+    with Chip(library("tiny")) as chip:
+        told = refused(chip, "injected", *descriptors(), inject=f"slverr@{0x2000}")
+        assert told["code"] == "READ_BUS" and "on a read" in told["said"] and "descriptor 0" in told["said"], told
+        bisect = [planted.BUILD / "bin" / "presil-replay", tmp_path / "injected.presil", "--bisect"]
+        done = subprocess.run(bisect, capture_output=True, text=True, timeout=100, check=False)
+        assert done.returncode == 2 and "captured with a fault" in done.stderr
+        chip.given.fault = f"slverr@{0x10080}"
+        assert chip.given.keep("ring").startswith(f"no bundle of ring: slverr@{0x10080}, which is of the test's own")
+
+
+FAILING = """
+import pytest
+from bench.chip import Chip, library
+
+@pytest.fixture
+def chip():
+    with Chip(library("tiny")) as out:
+        yield out
+
+def test_it(chip):
+    {lines}
+"""
+# What a test does last: the unit that its report has.
+LOOKS = {
+    "assert chip.read('CAP_BANK') == 5": "register CAP_BANK",
+    "chip.read('ID'); chip.wait(5); assert chip.error().index == 3, chip.state()": "registers ERROR_CODE to ERROR_ADDR_HI",
+    "assert chip.counters()[1]['cycles'] == 7": "register COUNTER",
+    "chip.read('ID'); assert chip.memory_read(0, 4) == 1": None,
+    "chip.read('ID'); chip.close(); assert not 'closed'": None,
+}
+
+
+@pytest.mark.parametrize("lines", LOOKS)
+def test_without_a_launch_the_registers_are_named(lines, tmp_path):
+    (tmp_path / "test_one.py").write_text(FAILING.format(lines=lines))
+    (tmp_path / "conftest.py").write_text("from bench.failing_test import pytest_runtest_makereport\n")
+    told = {"PRESIL_CAPTURE_FAILURES": str(tmp_path), "PRESIL_REGRESS_RESULT": str(tmp_path / "result.json")}
+    paths = os.pathsep.join([str(Path(kept.__file__).parents[1]), os.environ["PYTHONPATH"]])
+    subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path / "test_one.py"],
+        env={**os.environ, **told, "PYTHONPATH": paths},
+        timeout=100,
+        check=False,
+    )
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result.get("unit") == LOOKS[lines], result
+    why = "no chip of the test is open any more" if "close" in lines else "the test gave the chip no command"
+    assert result["evidence"] == f"no bundle: {why}"
+
+
+def test_a_sum_that_is_wrong_is_the_counters_doing():
+    from .programs_case import unit_of
+
+    assert unit_of("program 3 (tiny): counter cycles 1414, but 509 from doorbell to interrupt") == "register COUNTER"
+    assert unit_of("program 3 (tiny): LOAD's causes add up to 12 of 13 cycles: [1]") == "register COUNTER"
+    assert unit_of("program 3 (tiny): STORE has cycles of causes [3]: [1]") == "store"
+    assert unit_of("program 3 (tiny): 2 bytes differ, the first at 0x80") is None

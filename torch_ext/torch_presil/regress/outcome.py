@@ -21,6 +21,7 @@ KEPT = (
     "bundles",
     "pictures",
     "captures",
+    "evidence",
     "coverage",
     "store_hits",
     "sampled",
