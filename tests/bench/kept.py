@@ -92,13 +92,14 @@ class Options(C.Structure):
 
 class Captured:
     """A bundle of a device: every launch (`to` is a file), or each that fails (`to` is a folder). injected: of the
-    launches from now on, for presil-replay."""
+    launches from now on, for presil-replay. source: a presil_capture_source."""
 
-    def __init__(self, device: driver.Device, to: str | Path, failures: bool):
+    def __init__(self, device: driver.Device, to: str | Path, failures: bool, source=None):
         self.lib, self.handle = C.CDLL(str(built.library("libpresil_capture.so"))), C.c_void_p()
         self.injected, self._describe = "", DESCRIBE(self._label)
         begin = self.lib.presil_bundle_capture_failures if failures else self.lib.presil_bundle_capture_open
         text, options = C.create_string_buffer(512), Options(size=C.sizeof(Options), describe=self._describe)
+        options.source = C.cast(C.pointer(source), C.c_void_p) if source else None
         given = (C.byref(options), C.byref(self.handle), text, C.c_size_t(512))
         arguments = (device.handle, str(to).encode(), *given)
         if status := begin(*arguments):

@@ -29,6 +29,14 @@ class Counts:
     relaid: int = 0
 
 
+class OracleDiffers(AssertionError):
+    """RTL and twin agree on other bits than the oracle's. right: the whole output as it should be."""
+
+    def __init__(self, text: str, right: np.ndarray):
+        super().__init__(text)
+        self.right = right
+
+
 def to_float(pattern: int) -> float:
     return struct.unpack("<f", struct.pack("<I", pattern))[0]
 
@@ -39,7 +47,11 @@ class Run:
     def __init__(self, device: driver.Device, case):
         self.device, self.case, self.data = device, case, case.data()
         self.out_type = OUT[case.epilogue.out]
-        self.keep = []
+        self.keep, self.address = [], 0  # address: of the output
+
+    def in_memory(self, output: np.ndarray) -> bytes:
+        """An output, as run() gives it, as the chip writes it."""
+        return np.ascontiguousarray(output.transpose(0, 2, 3, 1) if self.case.kind != "matmul" else output).tobytes()
 
     def epilogue(self, residual_shape_nhwc, order) -> driver.Epilogue:
         e = self.case.epilogue
@@ -67,7 +79,7 @@ class Run:
             )
         batch, o, oh, ow = c.output_shape
         shape = (batch, oh, ow, o)
-        address = device.alloc(int(np.prod(shape)) * driver.BYTES[self.out_type])
+        address = self.address = device.alloc(int(np.prod(shape)) * driver.BYTES[self.out_type])
         weights = device.weights(
             COMPUTE[c.dtype],
             data["w"],
@@ -104,7 +116,7 @@ class Run:
         a_strides = (c.m * c.k, 1, c.m) if c.transpose_a else (c.m * c.k, c.k, 1)
         b_strides = (0 if c.shared_b else c.n * c.k, *((1, c.k) if c.transpose_b else (c.n, 1)))
         shape = c.output_shape
-        address = device.alloc(int(np.prod(shape)) * driver.BYTES[self.out_type])
+        address = self.address = device.alloc(int(np.prod(shape)) * driver.BYTES[self.out_type])
         desc = driver.MatmulDesc(
             compute=driver.COMPUTE[COMPUTE[c.dtype]],
             label=b"sweep",
@@ -149,9 +161,13 @@ def check(device: driver.Device, case, counts: Counts, verify: bool, oracle: boo
         wrong = [i for i, (f, w) in enumerate(zip(found, wanted, strict=True)) if f != w & mask]
         if wrong:
             where = wrong[0] if elements is None else elements[wrong[0]]
-            raise AssertionError(
+            right = np.array(got)
+            for i in wrong:
+                right[np.unravel_index(i, got.shape) if elements is None else elements[i]] = wanted[i] & mask
+            raise OracleDiffers(
                 f"{case.describe()}: {len(wrong)} of {len(found)} differ, first at {where}: chip "
-                f"0x{found[wrong[0]]:x}, oracle 0x{wanted[wrong[0]] & mask:x}"
+                f"0x{found[wrong[0]]:x}, oracle 0x{wanted[wrong[0]] & mask:x}",
+                right,
             )
         counts.confirmed += len(found)
     for tiling in tilings:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench import driver, kept  # noqa: E402
+from bench.supplied import failures_against  # noqa: E402
 from bits.generate import cases  # noqa: E402
-from bits.sweep import Counts, check  # noqa: E402
+from bits.sweep import Counts, OracleDiffers, Run, check  # noqa: E402
 from bits.test_sweep import CASES, LIMITS  # noqa: E402
 from oracle.layout import config, generated  # noqa: E402
 from regress import reporting  # noqa: E402
@@ -59,6 +60,21 @@ def keep(args, memory: str, chosen: list, path: str) -> None:
         captured.close()
 
 
+def keep_difference(args, memory: str, case, right) -> str:
+    """A bundle of an operator on which RTL and model agree, and the oracle does not: compared with the oracle. What the
+    driver says of it."""
+    if not kept.folder():
+        return ""
+    with driver.Device(args.chip, "verify", args.build, memory, args.seed) as device:
+        run = Run(device, case)
+        with failures_against(device, lambda: (run.address, run.in_memory(right)), kept.folder()):
+            try:
+                run.run(Counts())
+            except driver.PresilError as error:
+                return str(error)
+    return "no bundle: it is the oracle's when it runs alone"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     for name in ("--chip", "--build", "--memory"):
@@ -93,6 +109,10 @@ def main() -> None:
                 device.set_timeout(max(most - taken.cycles, 1))  # for a launch that never ends
             try:
                 check(device, case, counts, verify=True)
+            except OracleDiffers as error:
+                told = taken.told(counts)
+                print(keep_difference(args, memory, case, error.right), flush=True)
+                reporting.finish(1, message=reporting.first_line(error), unit=case.kind, **told)
             except AssertionError as error:
                 reporting.finish(1, message=reporting.first_line(error), unit=case.kind, **taken.told(counts))
             except driver.PresilError as error:
