@@ -450,15 +450,51 @@ def test_other_backends(name):
             close(torch.compile(copy.deepcopy(model).to("presil"), backend=name)(x.to("presil")), model(x))
 
 
-@pytest.mark.parametrize("grad", [False, True])
-def test_inductor_names_the_way_out(grad):
-    model, x = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).to("presil"), torch.randn(1, 3, 6, 6, device="presil")
-    with (
-        pytest.raises(Exception, match='use torch.compile\\(model, backend="presil"\\)') as error,
-        torch.set_grad_enabled(grad),
-    ):
-        torch.compile(model)(x)
-    assert str(error.value).count("no code generator") == 1
+@pytest.mark.parametrize("mode", [None, "reduce-overhead", "max-autotune"])
+def test_without_a_backend_it_is_ours(mode):
+    """As scripts in the wild call it: the same bits and launches as with the name."""
+    torch.manual_seed(0)
+    model, x = with_statistics(Block(3, 4)).eval().to("presil"), torch.randn(2, 3, 6, 6, device="presil")
+    with torch.no_grad():
+        named, plain = torch.compile(model, backend="presil"), torch.compile(model, mode=mode)
+        expected, got = named(x), plain(x)
+        assert torch.equal(expected, got)
+        assert launches_of(lambda: plain(x)) == launches_of(lambda: named(x)) != []
+    assert [g.partitions for g in backend.graphs] == [1, 1]
+
+
+def test_without_a_backend_it_trains():
+    torch.manual_seed(0)
+    model, x = Block(3, 4), torch.randn(2, 3, 6, 6)
+    ours = copy.deepcopy(model).to("presil")
+    model(x).square().mean().backward()
+    torch.compile(ours)(x.to("presil")).square().mean().backward()
+    for p, q in zip(model.parameters(), ours.parameters(), strict=True):
+        close(q.grad, p.grad, 1e-4)
+    assert {g.kind for g in backend.graphs} == {"forward", "backward"}
+
+
+def test_without_a_backend_the_cpu_stays_inductors(monkeypatch):
+    from torch._inductor import compile_fx
+
+    seen = []
+    monkeypatch.setattr(compile_fx, "_compile_fx_main", lambda gm, *a, **k: seen.append(gm) or gm.forward)
+    x = torch.randn(3)
+    assert torch.equal(torch.compile(lambda t: t * 2 + 1)(x), x * 2 + 1)
+    assert len(seen) == 1 and not backend.graphs
+
+
+def test_made_on_the_device_inside():
+    """No tensor of the device comes in."""
+    f = lambda n: torch.ones(n, n, device="presil") @ torch.ones(n, 2, device="presil")
+    assert torch.equal(torch.compile(f)(3).cpu(), torch.full((3, 2), 3.0))
+    assert len(backend.graphs) == 1
+
+
+def test_inductors_own_code_names_the_way_out():
+    program = torch.export.export(nn.Linear(2, 2).to("presil"), (torch.randn(1, 2, device="presil"),))
+    with pytest.raises(Exception, match="inductor generates no code for the device presil.*aot_save"):
+        torch._inductor.aot_compile(program.module(), (torch.randn(1, 2, device="presil"),))
 
 
 def test_the_backends_entry_point():

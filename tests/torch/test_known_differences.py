@@ -27,7 +27,7 @@ TESTS = {
     "no-clock": "test_profiler.py::test_no_clock_no_time",
     "profiler-track": "test_profiler.py::test_kernels_in_simulated_time",
     "profiler-host-operators": "test_profiler.py::test_linked_to_the_operator",
-    "compile-backend": "test_compile.py::test_inductor_names_the_way_out",
+    "compile-backend": "test_compile.py::test_without_a_backend_it_is_ours",
     "compile-left-out": "test_compile.py::test_what_is_in_no_partition_says_why",
     "graph-restores": "test_graph.py::test_whole_training_step",
     "graph-refused": "test_graph.py::test_refused_with_the_operators_name",

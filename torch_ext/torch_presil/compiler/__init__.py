@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.compile for the device: the backend "presil" (backend.py), made known to torch._dynamo when that is first
-imported, because importing it costs seconds."""
+imported, because importing it costs seconds. torch.compile without a backend, which is inductor, comes to it too where
+a graph has tensors of the device."""
 
+import functools
 import importlib.abc
 import sys
 
@@ -29,13 +31,41 @@ def _register_interface(device_interface) -> None:
         device_interface.register_interface_for_device(f"presil:{i}", interface)
 
 
+def _on_presil(gm, example_inputs) -> bool:
+    import torch
+
+    values = [*example_inputs, *(n.meta.get(k) for n in gm.graph.nodes for k in ("example_value", "val"))]
+    values += [*gm.parameters(), *gm.buffers()]
+    return any(isinstance(v, torch.Tensor) and v.device.type == "presil" for v in values)
+
+
+def _take_from_inductor(compile_fx_module) -> None:
+    """What torch.compile calls without a backend: graphs with tensors of the device are ours, all others inductor's.
+    Its modes and options are about code that is not generated for them."""
+    inductor = compile_fx_module.compile_fx
+
+    @functools.wraps(inductor)
+    def compile_fx(model_, example_inputs_, *args, **kwargs):
+        from torch._inductor.virtualized import V
+
+        # With a compiler of its own, or ahead of time: somebody who wants inductor's code (_register_inductor).
+        theirs = args or "inner_compile" in kwargs or V.aot_compilation
+        if theirs or not hasattr(model_, "graph") or not _on_presil(model_, example_inputs_):
+            return inductor(model_, example_inputs_, *args, **kwargs)
+        from torch_presil.compiler.backend import presil
+
+        return presil(model_, example_inputs_)
+
+    compile_fx_module.compile_fx = compile_fx
+
+
 def _register_inductor(common) -> None:
-    """Inductor has no code generator for this device; it asks for one and gets the way out."""
+    """Inductor has no code generator for this device; who asks for its code gets the way out."""
 
     def refuse(*args, **kwargs):
         raise NotImplementedError(
-            "torch.compile's default backend, inductor, has no code generator for the device presil: use "
-            'torch.compile(model, backend="presil")'
+            "inductor generates no code for the device presil: use torch.compile(model), or for a program compiled "
+            "ahead of time torch.presil.aot_save (docs/aot.md)"
         )
 
     class NoCodeGenerator:
@@ -52,7 +82,7 @@ def _register_inductor(common) -> None:
         def __getattr__(self, name):
             refuse()
 
-    common.register_backend_for_device("presil", NoCodeGenerator, NoCodeGenerator)
+    common.register_backend_for_device("presil", NoCodeGenerator, NoCodeGenerator, NoCodeGenerator)
     common.register_device_op_overrides("presil", NoOverrides())
 
 
@@ -60,6 +90,7 @@ _ON_IMPORT = {
     "torch._dynamo.backends.registry": _register_backend,
     "torch._dynamo.device_interface": _register_interface,
     "torch._inductor.codegen.common": _register_inductor,
+    "torch._inductor.compile_fx": _take_from_inductor,
 }
 
 
