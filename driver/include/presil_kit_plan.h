@@ -135,6 +135,15 @@ static inline void presil_kit_plan_free(presil_plan *p) {
     free(p);
 }
 
+/* The end of plan(): the plan, or why there is none. */
+static inline int presil_kit_give_plan(presil_plan *p, int status, presil_plan **out) {
+    if (status)
+        presil_kit_plan_free(p);
+    else
+        *out = p;
+    return status;
+}
+
 static inline presil_plan *presil_kit_plan_new(const presil_kit_commands *of, const char *label,
                                                presil_error_buffer *error) {
     presil_plan *p = (presil_plan *)calloc(1, sizeof *p);
@@ -256,11 +265,7 @@ static inline int presil_kit_merge(const presil_plan *const *plans, uint32_t cou
     }
     const int status =
         ok ? presil_kit_plan_done(p, error) : presil_kit_fail(error, PRESIL_EHOSTMEM, "no host memory for a plan");
-    if (status)
-        presil_kit_plan_free(p);
-    else
-        *out = p;
-    return status;
+    return presil_kit_give_plan(p, status, out);
 }
 
 /* ---- which element: for describe() */
@@ -421,10 +426,6 @@ static inline int presil_kit_load(const presil_kit_commands *of, const void *fro
     p->out = h.out;
     if (h.out.channels) p->out.data += base.value;
     const int status = presil_kit_load_body(p, &h, (const uint8_t *)from + sizeof h, base, bytes, error);
-    if (status)
-        presil_kit_plan_free(p);
-    else
-        *out = p;
-    return status;
+    return presil_kit_give_plan(p, status, out);
 }
 #endif
