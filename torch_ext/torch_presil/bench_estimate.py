@@ -35,6 +35,7 @@ class Size:
     pixels: int  # along a side
     rows: int  # of a matrix
     macs: float
+    types: tuple = (torch.bfloat16, torch.float32, torch.int8)  # of convolutions; the floats, of products
 
 
 # The RTL's time decides: tiny has a 64th of the other's products a cycle.
@@ -72,7 +73,7 @@ def _convolution(draw: random.Random, size: Size):
     groups = draw.choice((1, 1, 1, 1, c))
     o = groups if groups > 1 else o
     padding, bias = draw.choice((0, kernel // 2)), draw.random() < 0.6
-    dtype = draw.choice((torch.bfloat16, torch.float32, torch.int8))
+    dtype = draw.choice(size.types)
     macs = n * h * w * o * (c // groups) * kernel**2 / stride**2
     if macs * COST[dtype] > size.macs:
         return None
@@ -90,8 +91,11 @@ class _Product(nn.Module):
 
 
 def _matmul(draw: random.Random, size: Size):
+    floats = [dtype for dtype in size.types if dtype.is_floating_point]
+    if not floats:
+        return None
     b, m, n, k = draw.choice((1, 1, 2, 5)), *(_between(draw, 1, size.rows) for _ in range(3))
-    dtype, turned = draw.choice((torch.bfloat16, torch.float32)), draw.random() < 0.4
+    dtype, turned = draw.choice(floats), draw.random() < 0.4
     if b * m * n * k * COST[dtype] > size.macs:
         return None
     right = torch.zeros(b, n, k, dtype=dtype).mT if turned else torch.zeros(b, k, n, dtype=dtype)

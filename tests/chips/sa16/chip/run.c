@@ -63,7 +63,7 @@ int sa16_submit(presil_chip *chip, const presil_link *link, const presil_command
     return status;
 }
 
-static void told_error(const presil_link *link, uint32_t events, presil_service *out) {
+static int told_error(const presil_link *link, uint32_t events, presil_service *out) {
     uint32_t error = 0;
     (void)presil_kit_get(link, A_ERROR, &error, NULL);
     out->result = PRESIL_SERVICE_ERROR;
@@ -72,6 +72,7 @@ static void told_error(const presil_link *link, uint32_t events, presil_service 
                    events & EVENT_REFUSED ? "an operation was refused"
                    : error & 2            ? "bus error of a write"
                                           : "bus error of a read");
+    return PRESIL_OK;
 }
 
 int sa16_service(presil_chip *chip, const presil_link *link, const presil_plan *plan, presil_service *out) {
@@ -82,23 +83,19 @@ int sa16_service(presil_chip *chip, const presil_link *link, const presil_plan *
     int status = presil_kit_get(link, A_EVENTS, &events, &error);
     if (!status && events) status = presil_kit_put(link, A_EVENTS, events, &error);
     if (status) return status;
-    if (events & (EVENT_BUS | EVENT_REFUSED)) {
-        told_error(link, events, out);
-        return PRESIL_OK;
-    }
+    if (events & (EVENT_BUS | EVENT_REFUSED)) return told_error(link, events, out);
     /* Sets end in turn; both may have. */
     const uint32_t before = chip->done;
-    while (events >> chip->done % 2 & 1) {
+    while (!status && events >> chip->done % 2 & 1) {
         const uint32_t set = chip->done++ % 2;
         events &= ~(1u << set);
-        if (chip->next == plan->count) continue;
-        status = write_operation(chip, link, presil_kit_command(plan, chip->next++), set, &error);
-        if (status) return status;
+        if (chip->next < plan->count)
+            status = write_operation(chip, link, presil_kit_command(plan, chip->next++), set, &error);
     }
     out->result = chip->done == plan->count ? PRESIL_SERVICE_DONE
                   : chip->done > before     ? PRESIL_SERVICE_PROGRESS
                                             : PRESIL_SERVICE_BUSY;
-    return PRESIL_OK;
+    return status;
 }
 
 static const char *const states[] = {"idle", "queued", "loading", "loaded", "computing", "computed", "storing", "?"};

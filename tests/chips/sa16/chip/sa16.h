@@ -85,6 +85,8 @@ int sa16_merge(const presil_chip *, const presil_plan *const *, uint32_t, const 
                presil_error_buffer *);
 int sa16_load(const presil_chip *, const void *, uint64_t, presil_daddr, uint64_t, presil_plan **,
               presil_error_buffer *);
+int sa16_work(const presil_chip *, const presil_plan *, const char *, presil_work *);
+int sa16_usage(const presil_chip *, const presil_plan *, presil_usage_tell, void *);
 /* To `plan`; NULL: only whether it can. */
 int sa16_tile(const layer *l, presil_plan *plan, presil_error_buffer *error);
 /* run.c */

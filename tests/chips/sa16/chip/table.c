@@ -65,6 +65,8 @@ __attribute__((visibility("default"))) const presil_chip_ops *presil_chip_entry(
         .pack_activation = sa16_pack_planar,
         .unpack_activation = sa16_unpack_planar,
         .timing = sa16_timing,
+        .work = sa16_work,
+        .usage = sa16_usage,
     };
     return &ops;
 }
