@@ -49,6 +49,22 @@ def test_causal(queries, keys):
     compare(*operands(queries=queries, keys=keys), is_causal=True)
 
 
+@pytest.mark.parametrize("mask", [m for m in MASKS if m != "none"])
+def test_causal_with_a_mask(mask):
+    """The CPU's kernel takes both; PyTorch's own operators, which other devices get, refuse them together."""
+    compare(*operands(), attn_mask=MASKS[mask], is_causal=True)
+
+
+def test_causal_with_a_mask_in_inference_mode_and_compiled():
+    q, k, v = operands()
+    expected = F.scaled_dot_product_attention(q, k, v, attn_mask=MASKS["bool"], is_causal=True)
+    on_chip = [t.to("presil") for t in (q, k, v, MASKS["bool"])]
+    call = lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, attn_mask=m, is_causal=True)
+    with torch.inference_mode():
+        torch.testing.assert_close(call(*on_chip).cpu(), expected, rtol=2e-5, atol=2e-5)
+    torch.testing.assert_close(torch.compile(call)(*on_chip).cpu(), expected, rtol=2e-5, atol=2e-5)
+
+
 def test_grouped_heads_scale_and_strides():
     compare(*operands(heads=8, kv_heads=2), enable_gqa=True)
     compare(*operands(), scale=0.3)
