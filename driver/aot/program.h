@@ -18,7 +18,8 @@ typedef struct {
 
 typedef struct {
     char chip[32], config[64];
-    uint32_t config_hash, inputs, outputs;
+    uint32_t config_hash; /* 0: the chip has none */
+    uint32_t inputs, outputs;
     uint64_t arena_bytes;
     program_tensor *tensors; /* inputs, then outputs */
     /* the file, and where its parts lie in it */

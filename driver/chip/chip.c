@@ -57,6 +57,7 @@ static int chip_info(const presil_chip *chip, presil_device_info *out) {
     out->acc_rows = c->acc_rows;
     out->clock_mhz = c->clock_mhz;
     out->config_hash = c->hash;
+    if (out->size >= sizeof *out) out->known |= PRESIL_INFO_CONFIG_HASH; /* any number */
     (void)snprintf(out->chip, sizeof out->chip, "presil");
     (void)snprintf(out->config, sizeof out->config, "%s", c->name);
     return PRESIL_OK;

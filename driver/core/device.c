@@ -249,6 +249,15 @@ int presil_device_start(presil_device *device) {
     return entered ? entered : presil_start_if_needed(device);
 }
 
+/* What the chip told: a number, or the bit of a 0. */
+static uint32_t known_of(const presil_device_info *i) {
+    const uint32_t numbers[] = {i->lanes,      i->cells,    i->word_bytes, i->banks,
+                                i->bank_words, i->acc_rows, i->clock_mhz,  i->config_hash};
+    uint32_t known = i->known;
+    for (uint32_t n = 0; n < sizeof numbers / sizeof *numbers; n++) known |= (uint32_t)(numbers[n] != 0) << n;
+    return known;
+}
+
 int presil_device_get_info(presil_device *device, presil_device_info *out) {
     const int entered = presil_enter(device);
     if (entered) return entered;
@@ -258,6 +267,7 @@ int presil_device_get_info(presil_device *device, presil_device_info *out) {
     const int status = device->chip_ops->info(device->chip, &info);
     if (status) return presil_fail(status, "the chip \"%s\" gives no information", device->chip_ops->name);
     info.size = out->size;
+    info.known = known_of(&info);
     info.mode = (uint32_t)atomic_load(&device->mode);
     info.memory_bytes = device->memory.bytes;
     info.memory_base = device->memory.base;

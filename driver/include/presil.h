@@ -147,14 +147,27 @@ typedef struct {
     const char *chip_library;
 } presil_device_options;
 
-/* lanes to acc_rows, clock_mhz, config_hash: 0 where they mean nothing to the chip; its own sizes have names
- * (presil_names.properties). */
+/* lanes to config_hash mean nothing to some chips, whose own sizes have names (presil_names.properties). One whose bit
+ * is not set in `known` is absent: its 0 is no value. A chip that gives a number other than 0 tells it thereby; it sets
+ * the bit itself where 0 is a value, too. The bits are there as far as `size` reaches. */
+enum presil_info_known {
+    PRESIL_INFO_LANES = 1 << 0,
+    PRESIL_INFO_CELLS = 1 << 1,
+    PRESIL_INFO_WORD_BYTES = 1 << 2,
+    PRESIL_INFO_BANKS = 1 << 3,
+    PRESIL_INFO_BANK_WORDS = 1 << 4,
+    PRESIL_INFO_ACC_ROWS = 1 << 5,
+    PRESIL_INFO_CLOCK_MHZ = 1 << 6,
+    PRESIL_INFO_CONFIG_HASH = 1 << 7
+};
 typedef struct {
     uint32_t size, mode, lanes, cells, word_bytes, banks, bank_words, acc_rows, clock_mhz, config_hash;
     char chip[32], config[32], build[32], simulator[128];
     uint64_t memory_bytes;
     presil_daddr memory_base;
     char transport[160]; /* as chosen from presil_device_options: "inproc", "socket:PATH..." */
+    uint32_t known;      /* presil_info_known */
+    uint32_t reserved;
 } presil_device_info;
 
 /* Mode MODEL never touches a simulator library, nor a server; RTL and VERIFY load it at the first launch (or

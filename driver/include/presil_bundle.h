@@ -83,7 +83,8 @@ typedef struct {
     const char *rtl_hash, *library_hash;                  /* of the sources; of the library's file. Compared as texts */
     const char *memory_model;
     const char *presil_version, *torch_version;
-    uint64_t config_hash, clock_mhz, memory_bytes, seed, hang_cycles;
+    uint64_t config_hash, clock_mhz; /* 0: the chip tells none */
+    uint64_t memory_bytes, seed, hang_cycles;
     presil_daddr memory_base;
     const char *const *engines;            /* engine_count names: rows of presil_bundle_result.stalls */
     const char *const *causes;             /* cause_count names: columns */

@@ -241,7 +241,9 @@ typedef struct {
     int (*create)(const char *config, presil_chip **out, presil_error_buffer *error);
     void (*destroy)(presil_chip *chip);
     int (*limits)(const presil_chip *chip, presil_chip_limits *out);
-    int (*info)(const presil_chip *chip, presil_device_info *out); /* fills array and memory sizes, clock, hash */
+    /* Fills in what means something to the chip: array and memory sizes, clock, hash. The rest it leaves alone: absent
+     * (presil_info_known). */
+    int (*info)(const presil_chip *chip, presil_device_info *out);
     /* Reads identification and capabilities; refuses (ENODEV) a chip that is not what create() was told, saying what
      * differs. */
     int (*probe)(presil_chip *chip, const presil_link *link, presil_error_buffer *error);

@@ -190,6 +190,7 @@ static int identify(void *who, presil_device_info *info, presil_device_identity 
     memcpy(info->simulator, h->info.simulator, sizeof info->simulator);
     memcpy(info->transport, h->info.transport, sizeof info->transport);
     info->clock_mhz = h->info.clock_mhz;
+    info->known = (info->known & ~(uint32_t)PRESIL_INFO_CLOCK_MHZ) | (h->info.known & PRESIL_INFO_CLOCK_MHZ);
     identity->capabilities = h->capabilities;
     identity->rtl = h->rtl;
     identity->library = h->library;

@@ -268,6 +268,8 @@ int replay_export_sv(replay *r, uint64_t place) {
     exported e = {.r = r, .folder = -1};
     int status = replay_take(r, place, &out);
     if (!status && r->result) out.recorded = r->result->cycles;
+    if (!status && !(r->info.known & PRESIL_INFO_WORD_BYTES))
+        status = replay_fail(EXIT_USAGE, "the chip \"%s\" does not tell the width of its bus", r->info.chip);
     if (!status && (!r->info.word_bytes || PAGE % r->info.word_bytes))
         status =
             replay_fail(EXIT_USAGE, "a bus of %u bytes: a power of two up to %d expected", r->info.word_bytes, PAGE);

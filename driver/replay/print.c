@@ -193,7 +193,7 @@ int write_json(const replay *r, const replayed *all, uint64_t count, int outcome
     put_member(f, "chip", r->info.chip);
     put_member(f, "config", r->info.config);
     put_member(f, "build", r->info.build);
-    put_number(f, "clock_mhz", r->info.clock_mhz, r->info.clock_mhz != 0);
+    put_number(f, "clock_mhz", r->info.clock_mhz, r->info.known & PRESIL_INFO_CLOCK_MHZ);
     put_member(f, "rtl", r->identity.rtl);
     put_member(f, "recorded_rtl", r->chip ? r->chip->rtl_hash : "");
     put_member(f, "outcome", outcome_name(outcome));

@@ -87,14 +87,21 @@ static bool is_build(const char *name) {
     return name && (!strcmp(name, "fast") || !strcmp(name, "check") || !strcmp(name, "trace"));
 }
 
+/* 0: the chip has none. */
+static const char *hash_text(uint64_t hash, char text[24]) {
+    (void)snprintf(text, 24, "%08llx", (unsigned long long)hash);
+    return hash ? text : "-";
+}
+
 static int refuse_other(const replay *r) {
     const presil_bundle_chip *c = r->chip;
+    char theirs[24], own[24];
     if (strcmp(c->chip, r->info.chip) != 0 || c->config_hash != r->info.config_hash)
         return replay_fail(EXIT_USAGE,
-                           "%s is for the chip %s, configuration %s, hash %08llx; this one is %s, %s, hash %08x: name "
+                           "%s is for the chip %s, configuration %s, hash %s; this one is %s, %s, hash %s: name "
                            "its library (--library) or transport",
-                           r->a->file, c->chip, c->config, (unsigned long long)c->config_hash, r->info.chip,
-                           r->info.config, r->info.config_hash);
+                           r->a->file, c->chip, c->config, hash_text(c->config_hash, theirs), r->info.chip,
+                           r->info.config, hash_text(r->info.config_hash, own));
     if (c->memory_base.value != r->info.memory_base.value || c->memory_bytes > r->info.memory_bytes)
         return replay_fail(EXIT_USAGE, "%s needs memory of %llu bytes at 0x%llx, this device has %llu at 0x%llx",
                            r->a->file, (unsigned long long)c->memory_bytes, (unsigned long long)c->memory_base.value,

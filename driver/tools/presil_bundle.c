@@ -204,6 +204,14 @@ static int print_launch(presil_bundle_reader *r, uint64_t number, bool json) {
     return status;
 }
 
+/* 0: the chip tells none. */
+static void print_told(const char *name, uint64_t value) {
+    if (value)
+        (void)printf("\"%s\": %" PRIu64 ", ", name, value);
+    else
+        (void)printf("\"%s\": null, ", name);
+}
+
 static int print_chip(presil_bundle_reader *r, uint64_t number, bool json) {
     const presil_bundle_chip *c;
     const int status = presil_bundle_get_chip(r, number, &c);
@@ -220,12 +228,14 @@ static int print_chip(presil_bundle_reader *r, uint64_t number, bool json) {
             bundle_json_text(stdout, values[i]);
             (void)fputs(", ", stdout);
         }
-        (void)printf("\"config_hash\": %" PRIu64 ", \"clock_mhz\": %" PRIu64 ", \"memory_base\": %" PRIu64
-                     ", \"memory_bytes\": %" PRIu64 ", \"seed\": %" PRIu64 "}",
-                     c->config_hash, c->clock_mhz, c->memory_base.value, c->memory_bytes, c->seed);
+        print_told("config_hash", c->config_hash);
+        print_told("clock_mhz", c->clock_mhz);
+        (void)printf("\"memory_base\": %" PRIu64 ", \"memory_bytes\": %" PRIu64 ", \"seed\": %" PRIu64 "}",
+                     c->memory_base.value, c->memory_bytes, c->seed);
     } else {
-        (void)printf("chip %-9" PRIu64 "%s, configuration %s (hash %08" PRIx64 "), build %s, %s\n", number,
-                     plain(c->chip), plain(c->config), c->config_hash, plain(c->build), plain(c->simulator));
+        (void)printf("chip %-9" PRIu64 "%s, configuration %s", number, plain(c->chip), plain(c->config));
+        if (c->config_hash) (void)printf(" (hash %08" PRIx64 ")", c->config_hash);
+        (void)printf(", build %s, %s\n", plain(c->build), plain(c->simulator));
         (void)printf("              memory %.1f GiB from 0x%" PRIx64 ", model %s, seed %" PRIu64 "; Presil %s\n",
                      (double)c->memory_bytes / (double)(1 << 30), c->memory_base.value,
                      *c->memory_model ? plain(c->memory_model) : "default", c->seed, plain(c->presil_version));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* presil-info: what a device is. usage: presil-info [CONFIG [BUILD]] [--rtl] [--transport TRANSPORT]
  * --rtl: load the simulator library, or connect to the server of the transport, and let the chip identify itself */
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include "presil.h"
@@ -10,20 +11,23 @@ static int fail(const char *what) {
     return 1;
 }
 
-/* What means nothing to a chip is 0, and not shown. */
+static bool has(const presil_device_info *info, uint32_t all) { return (info->known & all) == all; }
+
+/* What means nothing to a chip is not shown. */
 static void print_array(const presil_device_info *info) {
-    if (info->lanes && info->cells)
+    const bool array = has(info, PRESIL_INFO_LANES | PRESIL_INFO_CELLS), clock = has(info, PRESIL_INFO_CLOCK_MHZ);
+    if (array)
         (void)printf(
             "array          %u bytes of reduction x %u output channels: %u int8 multiply-accumulates a cycle\n",
             info->lanes, info->cells, info->lanes * info->cells);
-    if (info->banks && info->bank_words)
+    if (has(info, PRESIL_INFO_BANKS | PRESIL_INFO_BANK_WORDS | PRESIL_INFO_WORD_BYTES))
         (void)printf("scratchpad     %u banks x %u words x %u bytes = %llu KiB\n", info->banks, info->bank_words,
                      info->word_bytes, (unsigned long long)info->banks * info->bank_words * info->word_bytes / 1024);
-    if (info->acc_rows) (void)printf("accumulators   2 x %u rows x %u\n", info->acc_rows, info->cells);
-    if (info->clock_mhz) (void)printf("clock          %u MHz", info->clock_mhz);
-    if (info->clock_mhz && info->lanes && info->cells)
-        (void)printf(": %.2f int8 TOPS", 2e-6 * info->lanes * info->cells * info->clock_mhz);
-    if (info->clock_mhz) (void)puts("");
+    if (has(info, PRESIL_INFO_ACC_ROWS | PRESIL_INFO_CELLS))
+        (void)printf("accumulators   2 x %u rows x %u\n", info->acc_rows, info->cells);
+    if (clock) (void)printf("clock          %u MHz", info->clock_mhz);
+    if (clock && array) (void)printf(": %.2f int8 TOPS", 2e-6 * info->lanes * info->cells * info->clock_mhz);
+    if (clock) (void)puts("");
 }
 
 /* Sizes in the chip's own words. */
@@ -62,7 +66,7 @@ int main(int argc, char **argv) {
     }
     (void)printf("driver         %s\n", PRESIL_VERSION);
     (void)printf("chip           %s, configuration %s", info.chip, info.config);
-    if (info.config_hash) (void)printf(" (hash %08x)", info.config_hash);
+    if (has(&info, PRESIL_INFO_CONFIG_HASH)) (void)printf(" (hash %08x)", info.config_hash);
     (void)puts("");
     (void)printf("transport      %s\n", info.transport);
     if (options.mode == PRESIL_MODE_RTL)

@@ -100,9 +100,16 @@ static void print_shape(FILE *to, const int64_t *shape, uint32_t ndim) {
     (void)fputc(']', to);
 }
 
+/* 0: the chip has none. */
+static const char *hash_text(uint32_t hash, char text[16]) {
+    (void)snprintf(text, 16, "%08x", hash);
+    return hash ? text : "-";
+}
+
 static int print_info(const program *p) {
-    (void)printf("chip %s, configuration %s (hash %08x), memory %" PRIu64 " bytes\n", p->chip, p->config,
-                 p->config_hash, p->arena_bytes);
+    char hash[16];
+    (void)printf("chip %s, configuration %s (hash %s), memory %" PRIu64 " bytes\n", p->chip, p->config,
+                 hash_text(p->config_hash, hash), p->arena_bytes);
     for (uint32_t i = 0; i < p->inputs + p->outputs; i++) {
         (void)printf("%s %u  %s  %s ", i < p->inputs ? "input " : "output", i < p->inputs ? i : i - p->inputs,
                      p->tensors[i].name, dtypes[p->tensors[i].dtype]);
@@ -161,9 +168,12 @@ static int write_json(const arguments *a, const program *p, presil_device *devic
     if (presil_device_get_names(device, &names)) return fail(EXIT_DEVICE, presil_error_text());
     FILE *f = strcmp(a->json, "-") == 0 ? stdout : fopen(a->json, "w");
     if (!f) return (void)fprintf(stderr, "presil-run: %s: can't be written\n", a->json), EXIT_USAGE;
-    (void)fprintf(f,
-                  "{\"chip\": \"%s\", \"config\": \"%s\", \"config_hash\": %u, \"mode\": \"%s\", \"cycles\": ", p->chip,
-                  p->config, p->config_hash, a->mode);
+    (void)fprintf(f, "{\"chip\": \"%s\", \"config\": \"%s\", \"config_hash\": ", p->chip, p->config);
+    if (p->config_hash)
+        (void)fprintf(f, "%u", p->config_hash);
+    else
+        (void)fputs("null", f);
+    (void)fprintf(f, ", \"mode\": \"%s\", \"cycles\": ", a->mode);
     print_cycles(f, reports, reports->count);
     (void)fputs(", \"launches\": [", f);
     for (size_t i = 0; i < reports->count; i++) {
@@ -216,10 +226,12 @@ static int open_device(const program *p, arguments *a, presil_device **out) {
     if (presil_device_open(&a->device, out)) return fail(EXIT_DEVICE, presil_error_text());
     int status = presil_device_get_info(*out, &info) ? fail(EXIT_DEVICE, presil_error_text()) : 0;
     if (!status && (strcmp(info.chip, p->chip) != 0 || info.config_hash != p->config_hash)) {
+        char theirs[16], own[16];
         (void)fprintf(stderr,
-                      "presil-run: %s is for the chip %s, configuration %s, hash %08x; this one is %s, %s, hash %08x: "
+                      "presil-run: %s is for the chip %s, configuration %s, hash %s; this one is %s, %s, hash %s: "
                       "save the program again for this chip\n",
-                      a->program, p->chip, p->config, p->config_hash, info.chip, info.config, info.config_hash);
+                      a->program, p->chip, p->config, hash_text(p->config_hash, theirs), info.chip, info.config,
+                      hash_text(info.config_hash, own));
         status = EXIT_USAGE;
     }
     if (!status && a->device.mode != PRESIL_MODE_MODEL && presil_device_start(*out))

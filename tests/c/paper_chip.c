@@ -310,6 +310,7 @@ static int paper_limits(const presil_chip *chip, presil_chip_limits *out) {
 static int paper_chip_info(const presil_chip *chip, presil_device_info *out) {
     (void)chip;
     if (!paper("nameless")) (void)snprintf(out->config, sizeof out->config, "paper");
+    if (paper("zero")) out->known = PRESIL_INFO_CONFIG_HASH; /* a hash that is 0 */
     return PRESIL_OK;
 }
 

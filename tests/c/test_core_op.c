@@ -231,6 +231,40 @@ static void asked_for_a_plan(void **state) {
     presil_device_close(d);
 }
 
+static void known_are(const char *how, const char *config, uint32_t known) {
+    struct {
+        presil_device_info info;
+        uint8_t behind[64];
+    } out;
+    presil_device *d;
+    const presil_device_options options = {
+        .size = sizeof options, .mode = PRESIL_MODE_MODEL, .config = config, .memory_bytes = 64u << 20};
+    assert_int_equal(setenv("PRESIL_PAPER", how, 1), 0);
+    EXPECT_OK(presil_device_open(&options, &d));
+    out.info.size = sizeof out.info;
+    EXPECT_OK(presil_device_get_info(d, &out.info));
+    assert_int_equal(out.info.known, known);
+    memset(&out, 0x5a, sizeof out); /* a caller of before the bits, and one of after them */
+    out.info.size = offsetof(presil_device_info, known);
+    EXPECT_OK(presil_device_get_info(d, &out.info));
+    assert_int_equal(out.info.known, 0x5a5a5a5a);
+    out.info.size = sizeof out;
+    EXPECT_OK(presil_device_get_info(d, &out.info));
+    assert_int_equal(out.info.known, known);
+    for (size_t i = 0; i < sizeof out.behind; i++) assert_int_equal(out.behind[i], 0x5a);
+    presil_device_close(d);
+}
+
+/* What a chip does not tell is absent; a 0 that it tells is there. */
+static void what_a_chip_tells(void **state) {
+    (void)state;
+    known_are("", "tiny", 0xff);
+    assert_int_equal(setenv("PRESIL_CHIP_LIBRARY", getenv("PRESIL_PAPER_CHIP"), 1), 0);
+    known_are("twin", "paper", 0);
+    known_are("twin,zero", "paper", PRESIL_INFO_CONFIG_HASH);
+    (void)unsetenv("PRESIL_CHIP_LIBRARY");
+}
+
 static int open_model(const char *config, presil_device **out) {
     const presil_device_options options = {
         .size = sizeof options, .mode = PRESIL_MODE_MODEL, .config = config, .memory_bytes = 64u << 20};
@@ -454,6 +488,7 @@ int main(void) {
                                        cmocka_unit_test(more_than_a_report_has),
                                        cmocka_unit_test(the_library_of_a_chip),
                                        cmocka_unit_test(the_chip_of_a_configuration),
+                                       cmocka_unit_test(what_a_chip_tells),
                                        cmocka_unit_test(asked_for_a_plan),
                                        cmocka_unit_test(refusals),
                                        cmocka_unit_test(our_own)};

@@ -18,6 +18,7 @@ static presil_device *open_stub(const char *build) {
     EXPECT_OK(presil_device_get_info(d, &info));
     assert_string_equal(info.chip, "stub");
     assert_int_equal(info.word_bytes, 16);
+    assert_int_equal(info.known, PRESIL_INFO_WORD_BYTES | PRESIL_INFO_CLOCK_MHZ);
     return d;
 }
 
