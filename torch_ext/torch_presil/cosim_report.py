@@ -77,8 +77,10 @@ def print_result(result: dict, console: Console | None = None) -> None:
 
 
 def _batch_table(result: dict) -> Table:
+    mhz = result["properties"].get("clock_mhz")
     table = Table(
-        title=f"Latency and throughput in simulated time at {result['properties'].get('clock_mhz', '?')} MHz"
+        title="Latency and throughput in simulated time"
+        + (f" at {mhz} MHz" if mhz else "")
         + ("" if result["mode"] != "model" else " (mode model has no clock)"),
         title_justify="left",
     )
@@ -89,12 +91,12 @@ def _batch_table(result: dict) -> Table:
         clocked = (
             [
                 f"{cycles:,}",
-                f"{cycles / result['properties']['clock_mhz'] / 1e3:.2f}",
-                f"{row['images_per_second_simulated']:,.1f}",
+                f"{cycles / mhz / 1e3:.2f}" if mhz else "-",
+                f"{row['images_per_second_simulated']:,.1f}" if mhz else "-",
                 f"{100 * row['utilization']:.1f} %",
                 f"{row['sim_seconds']:.1f} s",
             ]
-            if cycles and "clock_mhz" in result["properties"]
+            if cycles
             else ["no clock", "", "", "", ""]
         )
         table.add_row(str(row["batch"]), *clocked)

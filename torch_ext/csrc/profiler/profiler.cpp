@@ -138,9 +138,8 @@ class Session final : public libkineto::IActivityProfilerSession, LaunchListener
     info.size = sizeof info;
     const bool clocked =
         opened(launch.device) && presil_device_get_info(opened(launch.device), &info) == PRESIL_OK && info.clock_mhz;
-    const auto at = [&](uint64_t cycles) {
-      return start_ns_ + (clocked ? static_cast<int64_t>(cycles * 1000 / info.clock_mhz) : 0);
-    };
+    const uint64_t mhz = clocked ? info.clock_mhz : 1000;  // a cycle is a nanosecond, as in the trace of `presil perf`
+    const auto at = [&](uint64_t cycles) { return start_ns_ + static_cast<int64_t>(cycles * 1000 / mhz); };
     buffer_->emplace_activity(buffer_->span, ActivityType::CONCURRENT_KERNEL, launch.report.label);
     GenericTraceActivity& a = *buffer_->activities.back();
     a.startTime = at(cycles_before);

@@ -57,12 +57,16 @@ py::dict properties(int index) {
   d["simulator"] = info.simulator;
   d["transport"] = info.transport;
   const std::pair<const char*, uint32_t> numbers[] = {
+      // in the order of presil_info_known
       {"lanes", info.lanes},           {"cells", info.cells},
       {"word_bytes", info.word_bytes}, {"banks", info.banks},
       {"bank_words", info.bank_words}, {"acc_rows", info.acc_rows},
       {"clock_mhz", info.clock_mhz},   {"config_hash", info.config_hash}};
-  for (const auto& [name, value] : numbers)
-    if (value) d[name] = value;  // 0: it means nothing to this chip
+  uint32_t bit = 1;
+  for (const auto& [name, value] : numbers) {
+    if (info.known & bit) d[name] = value;
+    bit <<= 1;
+  }
   presil_names n{};
   n.size = sizeof n;
   check(presil_device_get_names(device(index), &n), "reading the chip's names");

@@ -118,6 +118,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     presil_device_info info{};
     info.size = sizeof info;
     check(presil_device_get_info(device(index), &info), "elapsed_time");
+    TORCH_CHECK(info.clock_mhz, "presil: elapsed_time: the chip \"", info.chip, "\" does not tell its clock_mhz");
     return static_cast<double>(static_cast<int64_t>(to - from)) /
            (1e3 * info.clock_mhz);  // milliseconds of simulated time
   }
