@@ -22,6 +22,7 @@ class Chip : public sc_core::sc_module, public Clocked {
   explicit Chip(sc_core::sc_module_name name);
 
   virtual const char* kind() const = 0;                       // names the driver's knowledge of it (presil_chip.h)
+  virtual const char* configuration() const = 0;              // of it
   virtual unsigned word() const = 0;                          // bytes of a beat on `memory`
   virtual uint32_t register_bytes() const { return 0x1000; }  // of `registers`
   virtual bool loosely_timed() const {

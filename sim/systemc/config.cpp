@@ -61,10 +61,9 @@ bool read_text(const std::string& path, std::string* out, std::string* error) {
 bool read_config(const std::string& path, VpSettings* out, std::string* error) {
   VpSettings s;
   PlatformSettings& p = s.platform;
-  p.config = "base";
   p.build = "systemc";
   const std::map<std::string, Setter> keys = {
-      {"chip.config", word(&p.config)},
+      {"chip.config", word(&s.config)},
       {"chip.build", word(&p.build)},
       {"chip.library", word(&s.library)},
       {"chip.clock_mhz", number(&p.clock_mhz, 1, 10000)},

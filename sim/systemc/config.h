@@ -9,8 +9,9 @@ namespace presil {
 
 struct VpSettings {
   PlatformSettings platform;
-  std::string library;  // of the chip: a path, or empty: libpresil_sim_<config>_<build>.so where such libraries are
-  std::string socket;   // to listen at
+  // Of the chip: its library's path, or empty: libpresil_sim_<config>_<build>.so where such libraries are.
+  std::string library, config;
+  std::string socket;        // to listen at
   std::string platform_vcd;  // sc_trace of the platform's signals; empty: none
 };
 

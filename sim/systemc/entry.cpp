@@ -13,7 +13,6 @@ bool make_platform(std::string* error) try {
   if (platform) return true;
   presil::PlatformSettings settings;
   settings.make = presil_sc_chip;
-  settings.config = PRESIL_SIM_CONFIG;
   settings.build = PRESIL_SIM_BUILD;
   settings.clock_mhz = PRESIL_SIM_CLOCK_MHZ;
   platform = new presil::Platform("platform", settings);

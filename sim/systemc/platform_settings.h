@@ -22,7 +22,7 @@ constexpr uint64_t kBehind = UINT64_MAX;  // right behind the chip's registers
 
 struct PlatformSettings {
   std::function<Chip*(const char* name, Clock& clock, uint64_t seed, std::string* error)> make;  // ChipMaker
-  std::string config, build;                                                                     // for info()
+  std::string build;                                                                             // for info()
   uint32_t clock_mhz = 1000;                                                                     // of the chip
   uint32_t bus_mhz = 0;           // of bus and memory; 0: the chip's clock
   uint64_t seed = 0;              // of the model's start values

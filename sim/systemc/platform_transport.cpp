@@ -131,7 +131,7 @@ void presil_transport::describe(presil_transport_info* info) {
   if (!platform.chip().loosely_timed()) info->capabilities |= PRESIL_CAP_CLOCKED;
   info->clock_mhz = s.clock_mhz;
   snprintf(info->chip, sizeof info->chip, "%s", platform.chip().kind());
-  snprintf(info->config, sizeof info->config, "%s", s.config.c_str());
+  snprintf(info->config, sizeof info->config, "%s", platform.chip().configuration());
   snprintf(info->build, sizeof info->build, "%s", s.build.c_str());
   snprintf(info->text, sizeof info->text, "%s", platform.chip().about().c_str());
   snprintf(info->rtl, sizeof info->rtl, "%s", platform.chip().rtl_hash().c_str());

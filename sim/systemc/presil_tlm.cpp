@@ -42,6 +42,8 @@ std::string find_chip(const std::string& name) {
 }  // namespace
 
 ChipMaker load_chip(const std::string& file, const std::string& config, const std::string& build) {
+  if (file.empty() && config.empty())
+    throw std::runtime_error("which chip? Name its configuration, or its library's file");
   if (file.empty() && build == "twin")
     return [config](const char* name, Clock& clock, uint64_t, std::string* error) {
       return make_twin_chip(name, config, clock, error);

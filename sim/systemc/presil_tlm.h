@@ -26,7 +26,7 @@ namespace presil {
 ChipMaker load_chip(const std::string& file, const std::string& config, const std::string& build);
 
 struct TlmChipOptions {
-  std::string config = "base";
+  std::string config;             // one of it and library
   std::string build = "systemc";  // systemc_check: assertions; systemc_trace: waveforms (chip().trace); twin: the C
                                   // twin, loosely timed, memory by DMI
   std::string library;            // a file, instead of searching for one by config and build

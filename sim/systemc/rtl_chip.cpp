@@ -38,6 +38,7 @@ class RtlChip : public Chip {
   ~RtlChip() override { drop_trace(); }
 
   const char* kind() const override { return PRESIL_SIM_CHIP; }
+  const char* configuration() const override { return PRESIL_SIM_CONFIG; }
   unsigned word() const override { return Bridge::kWord; }
 #ifdef PRESIL_SIM_REGISTER_BYTES
   uint32_t register_bytes() const override { return PRESIL_SIM_REGISTER_BYTES; }

@@ -26,6 +26,7 @@ class TwinModule : public Chip {
   }
 
   const char* kind() const override { return "presil"; }
+  const char* configuration() const override { return presil_twin_chip_config(twin_.get())->name; }
   unsigned word() const override { return presil_twin_chip_config(twin_.get())->word_bytes; }
   bool loosely_timed() const override { return true; }
   void watch_writes(WriteWatch watch) override { watch_ = std::move(watch); }

@@ -28,14 +28,14 @@ void on_signal(int number) { stop = number; }
 void on_log(void*, const char* text) { fprintf(stderr, "presil-vp: %s\n", text); }
 
 // SystemC's own exit and the usual one both leave the platform as it is: its modules live as long as the process.
-int serve(const VpSettings& s, presil_serve_options options) {
+int serve(presil::Platform& platform, const VpSettings& s, presil_serve_options options) {
   options.path = s.socket.c_str();
   presil_server* server = nullptr;
   char error[512] = "";
   if (presil_serve_open(&options, &server, error, sizeof error)) throw std::runtime_error(error);
   if (options.log)
     fprintf(stderr, "presil-vp: %s %s, chip %u MHz, bus %u MHz, traffic %u %%: PRESIL_TRANSPORT=socket:%s\n",
-            s.platform.config.c_str(), s.platform.build.c_str(), s.platform.clock_mhz,
+            platform.chip().configuration(), s.platform.build.c_str(), s.platform.clock_mhz,
             s.platform.bus_mhz ? s.platform.bus_mhz : s.platform.clock_mhz, s.platform.traffic.load, s.socket.c_str());
   const int status = presil_serve_transport(server, presil::platform_transport());
   if (status) fprintf(stderr, "presil-vp: %s\n", presil_serve_error_text(server));
@@ -50,7 +50,7 @@ int run(const char* config, const char* socket, const presil_serve_options& opti
   if (socket) settings.socket = socket;
   if (settings.socket.empty())
     throw std::runtime_error("where to listen? --socket PATH, or server.socket in the configuration");
-  settings.platform.make = presil::load_chip(settings.library, settings.platform.config, settings.platform.build);
+  settings.platform.make = presil::load_chip(settings.library, settings.config, settings.platform.build);
   auto* platform = new presil::Platform("platform", settings.platform);
   presil::offer_platform(platform);
   sc_core::sc_trace_file* vcd = nullptr;
@@ -60,7 +60,7 @@ int run(const char* config, const char* socket, const presil_serve_options& opti
     vcd = sc_core::sc_create_vcd_trace_file((named ? file.substr(0, file.size() - end.size()) : file).c_str());
     platform->trace(vcd);
   }
-  const int status = serve(settings, options);
+  const int status = serve(*platform, settings, options);
   if (vcd) sc_core::sc_close_vcd_trace_file(vcd);
   return status;
 }

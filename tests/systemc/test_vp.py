@@ -136,6 +136,7 @@ def test_resnet18(tmp_path):
         ("[chip]\nclok = 3\n", "vp.ini:2: no such key: chip.clok"),
         ("[traffic]\nload = 101\n", 'vp.ini:2: traffic.load can\'t be "101"'),
         ("nonsense\n", "vp.ini:1: expected [section] or key = value"),
+        ("[traffic]\nload = 1\n", "which chip? Name its configuration, or its library's file"),
         ("[chip]\nconfig = gone\n", "libpresil_sim_gone_systemc.so is not in"),
     ],
 )
@@ -143,6 +144,15 @@ def test_wrong_configurations_are_named(tmp_path, text, expected):
     vp = Platform(tmp_path, text)
     done = subprocess.run(vp.command, capture_output=True, text=True, timeout=100)
     assert done.returncode == 1 and expected in done.stderr
+
+
+def test_a_library_says_its_configuration(tmp_path):
+    """The file names none: what is in the library is known there."""
+    with Platform(tmp_path, f"[chip]\nlibrary = {library('tiny', 'systemc')}\n") as vp:
+        command = [str(BUILD / "bin" / "presil-info"), "--rtl", "--transport", vp.transport]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "chip           presil, configuration tiny " in done.stdout and "presil-vp: tiny systemc, " in vp.said
 
 
 def test_platform_signals_as_vcd(tmp_path):
