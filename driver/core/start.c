@@ -166,7 +166,7 @@ static int fit_memory(presil_device *device) {
 static int take_names(presil_device *device) {
     const presil_transport_info *there = &device->transport;
     if (!presil_transport_is_remote(device)) return PRESIL_OK;
-    const bool other_config = device->config_given && strcmp(there->config, device->config) != 0,
+    const bool other_config = device->config_given && *there->config && strcmp(there->config, device->config) != 0,
                other_build = device->build_given && strcmp(there->build, device->build) != 0;
     if (other_config || other_build)
         return presil_fail(PRESIL_EINVAL,
@@ -174,7 +174,7 @@ static int take_names(presil_device *device) {
                            "has, or start another server",
                            device->transport_spec, there->config, there->build,
                            device->config_given ? device->config : "any", device->build_given ? device->build : "any");
-    (void)snprintf(device->config, sizeof device->config, "%s", there->config);
+    if (*there->config) (void)snprintf(device->config, sizeof device->config, "%s", there->config);
     (void)snprintf(device->build, sizeof device->build, "%s", there->build);
     return PRESIL_OK;
 }
@@ -229,14 +229,16 @@ static int choose_by_config(presil_device *device) {
                        count ? refused : ": no libpresil_chip_*.so is in PRESIL_LIBRARY_PATH or beside libpresil");
 }
 
-/* What the simulator library or the server says it is. */
+/* What the simulator library or the server says it is; of one that names no configuration, the chip's default. */
 static int choose_by_transport(presil_device *device) {
     presil_chip_ops table;
     int status = open_transport(device);
     if (!status) status = take_names(device);
     if (!status) status = presil_library_chip(device, device->transport.chip, &table);
-    if (!status) status = use_chip(device, &table, device->transport.config);
-    if (!status) (void)snprintf(device->config, sizeof device->config, "%s", device->transport.config);
+    const char *config = *device->transport.config ? device->transport.config : device->config;
+    if (!status) status = use_chip(device, &table, config);
+    if (!status && config != device->config) (void)snprintf(device->config, sizeof device->config, "%s", config);
+    if (!status) status = take_default(device);
     return status ? status : presil_memory_adopt(device);
 }
 
@@ -265,7 +267,8 @@ int presil_start(presil_device *device) {
         status =
             presil_fail(PRESIL_ENODEV, "the simulator library is of the chip \"%s\", the device was opened for \"%s\"",
                         device->transport.chip, device->chip_ops->name);
-    if (!status && presil_transport_is_remote(device) && strcmp(device->transport.config, device->config) != 0)
+    if (!status && presil_transport_is_remote(device) && *device->transport.config &&
+        strcmp(device->transport.config, device->config) != 0)
         status = presil_fail(PRESIL_ENODEV,
                              "%s has configuration \"%s\", the device was opened as \"%s\": open it with the "
                              "configuration of the server (PRESIL_CHIP)",

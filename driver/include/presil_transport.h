@@ -96,7 +96,7 @@ typedef struct {
 typedef struct {
     uint32_t size, abi, capabilities, clock_mhz;
     char chip[32];    /* names the chip vtable: "presil" for the chip in rtl/ */
-    char config[32];  /* "base", ... */
+    char config[32];  /* "base", ...; "": not said, and the chip's default (presil_chip.h) */
     char build[32];   /* "fast", "check", ... */
     char text[128];   /* for people: simulator and its version, CPU extensions it was built for */
     char rtl[72];     /* SHA-256 of the chip's sources and parameters, in hexadecimal digits; "": not known */

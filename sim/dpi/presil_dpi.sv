@@ -15,7 +15,7 @@ module presil_dpi #(
   parameter int unsigned REGISTERS = 4096,      // bytes of registers
   parameter int unsigned CLOCK_MHZ = 1000,      // what the driver is told
   parameter string       CHIP      = "presil",  // names the driver's knowledge of the chip
-  parameter string       CONFIG    = "base"
+  parameter string       CONFIG    = ""         // "": the chip's default
 ) (
   input  logic              clk,
   output logic              rst,

@@ -4,7 +4,7 @@
 module presil_dpi_top import presil_config_pkg::*;
 #(
   parameter int unsigned CLOCK_MHZ = 1000,
-  parameter string       CONFIG    = "base"
+  parameter string       CONFIG    = ""  // "": the chip's default
 );
   timeunit 1ps;
   timeprecision 1ps;

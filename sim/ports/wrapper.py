@@ -108,7 +108,7 @@ endmodule
 // Made by sim/ports/ports.py: {self.top} behind presil_dpi. Takes +presil_socket=PATH.
 module presil_ports_dpi_top #(
   parameter int unsigned CLOCK_MHZ = 1000,
-  parameter string       CONFIG    = "base",
+  parameter string       CONFIG    = "",  // the chip's default
   parameter string       CHIP      = "presil"
 );
   timeunit 1ps;

@@ -22,6 +22,8 @@
  *   segments=N    a launch is so many
  *   uncounted     the table has no counters
  *   default       it is the chip of who names no configuration; nameless: and it does not say which that is
+ *   unsaid        its transport does not say which configuration it has
+ *   zero          its configuration's hash is 0
  * It knows tensors packed in two layouts, and the operator's label says which it wants of input and output: "in=b",
  * "out=x", both or neither; "only": it takes what it wants packed in no other form. b: the elements backwards, behind
  * 64 bytes; x: with every other bit turned. And how the launch ends: "fail" (a bus error, having written nonsense),
@@ -96,14 +98,14 @@ static void paper_close(presil_transport *t) {
 
 static int paper_info(presil_transport *t, presil_transport_info *out) {
     (void)t;
-    const presil_transport_info own = {
+    presil_transport_info own = {
         .size = sizeof own,
         .abi = PRESIL_TRANSPORT_ABI,
         .capabilities =
             paper("apart") ? 0 : (PRESIL_CAP_MAPS | PRESIL_CAP_COHERENT | (paper("clock") ? PRESIL_CAP_CLOCKED : 0u)),
         .chip = "paper",
-        .config = "paper",
         .build = "fast"};
+    if (!paper("unsaid")) (void)snprintf(own.config, sizeof own.config, "paper");
     presil_transport_tell(&own, out);
     return 0;
 }

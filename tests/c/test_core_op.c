@@ -213,6 +213,32 @@ static void the_library_of_a_chip(void **state) {
     assert_int_equal(unlink(simulator) | rmdir(folder), 0);
 }
 
+/* What the transport does not say is what was asked for, or the chip's default. */
+static void a_transport_without_a_configuration(void **state) {
+    (void)state;
+    presil_device_options options = {.size = sizeof options,
+                                     .mode = PRESIL_MODE_RTL,
+                                     .library = getenv("PRESIL_PAPER_LIBRARY"),
+                                     .memory_bytes = 64u << 20};
+    presil_device *d;
+    presil_device_info info = {.size = sizeof info};
+    for (int asked = 0; asked < 2; asked++) {
+        options.config = asked ? "paper" : NULL;
+        assert_int_equal(setenv("PRESIL_PAPER", asked ? "unsaid" : "unsaid,default", 1), 0);
+        EXPECT_OK(presil_device_open(&options, &d));
+        EXPECT_OK(presil_device_get_info(d, &info));
+        assert_string_equal(info.config, "paper");
+        presil_device_close(d);
+    }
+    options.config = NULL;
+    assert_int_equal(setenv("PRESIL_PAPER", "unsaid", 1), 0);
+    EXPECT_STATUS(presil_device_open(&options, &d), PRESIL_EINVAL);
+    EXPECT_TEXT("one configuration, \"paper\"");
+    assert_int_equal(setenv("PRESIL_PAPER", "unsaid,default,nameless", 1), 0);
+    EXPECT_STATUS(presil_device_open(&options, &d), PRESIL_ENODEV);
+    EXPECT_TEXT("\"paper\" does not say which configuration its default is");
+}
+
 /* A chip that can only be asked for a plan: operands lie apart in it, packed ones too. */
 static void asked_for_a_plan(void **state) {
     (void)state;
@@ -487,6 +513,7 @@ int main(void) {
                                        cmocka_unit_test(names),
                                        cmocka_unit_test(more_than_a_report_has),
                                        cmocka_unit_test(the_library_of_a_chip),
+                                       cmocka_unit_test(a_transport_without_a_configuration),
                                        cmocka_unit_test(the_chip_of_a_configuration),
                                        cmocka_unit_test(what_a_chip_tells),
                                        cmocka_unit_test(asked_for_a_plan),
