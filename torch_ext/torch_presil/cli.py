@@ -47,7 +47,10 @@ def _own_simulator(chip: str | None, transport: str | None) -> None:
     the chip is in another process."""
     from torch_presil import _C, simulators
 
-    if (transport or _C.get_transport()) == "inproc" and simulators.ensure(chip or _C.get_chip()):
+    if (transport or _C.get_transport()) != "inproc":
+        return
+    name = chip or _C.get_chip()
+    if name and simulators.ensure(name):
         simulators.use()
 
 

@@ -36,10 +36,10 @@ void bind_settings(py::module_& m) {
   m.def("get_jobs", [] { return settings().jobs; });
   m.def("set_jobs", &apply_jobs, release);
   m.def("processors", &presil_jobs_processors);
-  m.def("get_chip", [] { return settings().chip; });
+  m.def("get_chip", &chip_name, release);
   m.def("set_chip", [](const std::string& v) {
     set_before_first_use(settings().chip, v, "chip");
-    settings().chip_given = true;
+    settings().chip_given = !v.empty();
   });
   m.def("get_build", [] { return settings().build; });
   m.def("set_build", [](const std::string& v) {

@@ -53,7 +53,7 @@ presil_device* open_device(int index) {
   options.mode = mode_of_device();
   // A server says what it has, unless something was asked for; the twin alone needs a name.
   const bool ask = transport_is_remote() && options.mode != PRESIL_MODE_MODEL;
-  options.config = ask && !s.chip_given ? nullptr : s.chip.c_str();
+  options.config = (ask && !s.chip_given) || s.chip.empty() ? nullptr : s.chip.c_str();
   options.build = transport_is_remote() && !s.build_given ? nullptr : s.build.c_str();
   options.transport = s.transport.c_str();
   options.transport_index = static_cast<uint32_t>(index);
@@ -70,10 +70,8 @@ presil_device* open_device(int index) {
   check(presil_device_get_info(handle, &info), "reading device properties");
   slot.base = static_cast<char*>(presil_host_pointer(handle, info.memory_base, info.memory_bytes));
   TORCH_CHECK(slot.base, "presil:", index, ": device memory is not mapped, which PyTorch tensors need");
-  if (ask) {
-    settings().chip = info.config;
-    settings().build = info.build;
-  }
+  if (ask || s.chip.empty()) settings().chip = info.config;
+  if (ask) settings().build = info.build;
   slot.bytes = info.memory_bytes;
   try {
     connect_jobs(index, handle);
@@ -91,7 +89,24 @@ presil_device* open_device(int index) {
   return handle;
 }
 
+// Of the one chip that has a default. No simulator is needed to ask; empty: there is none, which opening it tells.
+std::string default_chip() {
+  presil_device_options options{};
+  options.size = sizeof options;
+  options.transport = "inproc";
+  options.memory_bytes = 64 << 20;
+  presil_device* handle = nullptr;
+  if (presil_device_open(&options, &handle) != PRESIL_OK) return "";
+  presil_device_info info{};
+  info.size = sizeof info;
+  const int status = presil_device_get_info(handle, &info);
+  presil_device_close(handle);
+  return status == PRESIL_OK ? info.config : "";
+}
+
 }  // namespace
+
+std::string chip_name() { return settings().chip.empty() ? default_chip() : settings().chip; }
 
 std::atomic<uint64_t> opened_kinds{0};
 

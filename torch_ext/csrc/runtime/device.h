@@ -28,6 +28,7 @@ int checked_index(int index);  // the index; raises if there is no such device
 
 // The driver's device; opens it. Raises in a forked child of a process that had opened one.
 presil_device* device(int index);
+std::string chip_name();  // configuration: as set, of an open device, or the default; empty: there is none
 // Null when it was never opened: for questions that must not start anything.
 presil_device* opened(int index) noexcept;
 // A child of fork() of a process that had opened a device: it shares device memory with its parent, and has neither

@@ -64,11 +64,11 @@ bool is_estimate(const std::string& what, const char* setting) {
 Settings& settings() {
   static auto* s = [] {
     auto* created = new Settings;
-    created->chip = environment("PRESIL_CHIP", "base");
+    created->chip = environment("PRESIL_CHIP", "");
     created->mode = environment("PRESIL_MODE", "rtl");
     created->build = environment("PRESIL_BUILD", "fast");
     created->transport = environment("PRESIL_TRANSPORT", "inproc");
-    created->chip_given = !environment("PRESIL_CHIP", "").empty();
+    created->chip_given = !created->chip.empty();
     created->build_given = !environment("PRESIL_BUILD", "").empty();
     created->memory_model = environment("PRESIL_MEMORY_MODEL", "");
     created->affinity = environment("PRESIL_AFFINITY", "");

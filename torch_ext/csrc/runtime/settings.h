@@ -12,7 +12,7 @@ enum class Fp32Precision { follow, ieee, bf16 };
 // A change closes nothing: mode and memory model switch when the device is idle; chip and build can't change after the
 // first use.
 struct Settings {
-  std::string chip;       // PRESIL_CHIP
+  std::string chip;       // PRESIL_CHIP; empty: of the one chip that has a default, which opening it tells
   std::string build;      // PRESIL_BUILD
   std::string transport;  // PRESIL_TRANSPORT: "inproc", or "socket:PATH[,options]" for each device, separated by ';'
   bool chip_given = false, build_given = false;  // else a server's own are taken

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nobody names a configuration: PyTorch takes the default of the one chip that has one, and names none of its own."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("PRESIL_BUILD_DIR", ROOT / "build" / "check"))
+PAPER = BUILD / "tests/c/libraries/libpresil_chip_paper.so"
+OURS = BUILD / "lib/libpresil_chip_presil.so"
+
+CODE = """
+import torch, torch_presil
+before = torch.backends.presil.chip
+try:
+    said = torch.presil.get_device_properties().config
+except (RuntimeError, ValueError) as e:
+    said = str(e).splitlines()[0]
+print(repr(before), repr(torch.backends.presil.chip), said)
+"""
+
+
+def run(folder: Path, chips: dict, **more) -> str:
+    for name, library in chips.items():
+        (folder / f"libpresil_chip_{name}.so").symlink_to(library)
+    own = {"PRESIL_CHIP": "", "PRESIL_MODE": "model", "PRESIL_MEMORY": str(1 << 28), "PRESIL_LIBRARY_PATH": str(folder)}
+    environment = {**os.environ, **own, **more}
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, timeout=100, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "how, more, expected",
+    (
+        ("twin", {}, "'base' 'base' base"),
+        ("default,twin", {"PRESIL_CHIP_LIBRARY": str(PAPER)}, "'paper' 'paper' paper"),
+        ("default,twin", {"PRESIL_CHIP": "tiny"}, "'tiny' 'tiny' tiny"),
+    ),
+)
+def test_the_one_that_has_one(how, more, expected, tmp_path):
+    assert run(tmp_path, {"paper": PAPER, "presil": OURS}, PRESIL_PAPER=how, **more) == expected
+
+
+@pytest.mark.parametrize("how, chip", (("unsaid", ["paper"]), ("unsaid,default", [])))
+def test_a_server_that_does_not_say(how, chip, tmp_path):
+    """It has what was asked for, or the chip's default: both to open and to start."""
+    library, socket = PAPER.with_name("libpresil_sim_paper_fast.so"), tmp_path / "socket"
+    environment = {**os.environ, "PRESIL_PAPER": how, "PRESIL_CHIP_LIBRARY": str(PAPER), "PRESIL_MEMORY": str(1 << 26)}
+    command = [BUILD / "bin/presil-serve", socket, "--library", library]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        try:
+            end = time.monotonic() + 60
+            while not socket.exists():
+                assert server.poll() is None and time.monotonic() < end
+                time.sleep(0.01)
+            asked = [BUILD / "bin/presil-info", *chip, "--rtl", "--transport", f"socket:{socket}"]
+            done = subprocess.run(asked, env=environment, capture_output=True, text=True, timeout=60)
+        finally:
+            server.terminate()
+    assert done.returncode == 0 and "chip           paper, configuration paper" in done.stdout, (
+        done.stdout + done.stderr
+    )
+
+
+def test_two_that_have_one(tmp_path):
+    said = run(tmp_path, {"paper": PAPER, "presil": OURS}, PRESIL_PAPER="default,twin")
+    assert said.startswith("'' '' ") and 'the chips "paper" and "presil" both have a default configuration' in said
