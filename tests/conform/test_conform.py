@@ -97,6 +97,19 @@ def test_all_registers_that_differ_are_told_at_once(tmp_path):
     assert row["text"].count("expected") == 2 and "0x77 expected" in row["text"], row
 
 
+@pytest.mark.parametrize(
+    "sound, instead, said",
+    [
+        ("reset = 16, writable = 0", "reset = 17, writable = 0", "WORD, read-only, other than its reset value before"),
+        ("reset = 0, writable = 0xffffffff", "reset = 0, writable = 0", "SRC_LO, read-only, 0xffffffff written"),
+    ],
+)
+def test_what_changed_before_a_write_is_not_laid_to_it(sound, instead, said, tmp_path):
+    """It was a doorbell among the registers that were written before."""
+    found = one_check("register-reserved", library("stub_fast"), described(tmp_path, (sound, instead)))
+    assert found["status"] == "failed" and said in found["text"], found
+
+
 @pytest.mark.parametrize("name", ["job", "job-strobes", "bus-errors", "reset-anywhere"])
 def test_a_job_that_is_no_copy(name, tmp_path):
     path = described(tmp_path, ("[job]", '[job]\ntarget_bytes = "bytes"'))
