@@ -105,6 +105,17 @@ def test_ci_runs_a_layer(ci):
     assert "no kernel on the chip" in layer and "not kind" not in layer, layer
 
 
+def test_a_layer_that_the_chip_refused_says_why(project, tmp_path):
+    text = (project / "tests/layer.py").read_text()
+    assert text.count("48") == 2
+    (tmp_path / "layer.py").write_text(text.replace("48", "40"))
+    place = {"PRESIL_LIBRARY_PATH": str(project / "build"), "PRESIL_CHIP": "mine"}
+    command = [sys.executable, str(tmp_path / "layer.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, env={**os.environ, **place})
+    assert done.returncode == 1 and "the host multiplied: [" in done.stderr, done.stderr
+    assert "stride[1] is 40: the chip mine wants a multiple of 16" in done.stderr.splitlines()[-1], done.stderr
+
+
 def test_it_is_delivered_as_three_files(project, tmp_path):
     for name in ("libpresil_sim_mine_fast.so", "libpresil_chip_mine.so", "mine.conform.toml"):
         (tmp_path / name).write_bytes((project / "build" / name).read_bytes())

@@ -33,6 +33,8 @@ def main() -> None:
     with torch.presil.explain() as explained:
         found = model.to("presil")(x.to("presil")).cpu()
     print(explained)
+    why = [row["reason"] for row in explained.operators() if row["op"] == "aten::_int_mm" and row["where"] == "host"]
+    assert not why, f"the host multiplied: {why}"
     launches = explained.totals()["chip"]["launches"]
     assert launches == 2, f"2 launches on the chip expected, {launches} found"
     assert torch.equal(found, expected), f"largest difference: {(found - expected).abs().max()}"
