@@ -102,6 +102,16 @@ def test_regress_builds_what_its_runs_need(tree):
     assert "test_core_rtl" in targets("nightly")
 
 
+def test_bench_takes_the_build_that_has_what_it_measures(tree):
+    (tree / "rtl").mkdir()
+    shutil.copy(ROOT / "rtl" / "configs.json", tree / "rtl")
+    stub = 'set_up() { echo "$*"; exit 0; }; '
+    for only, build in (("--only launch,dpi", "test check"), ("--only=dpi", "test check"), ("", "run fast")):
+        done = bash(tree, f"{stub} main bench {only}")
+        assert done.stdout.startswith(f"{build} ") and not done.stderr, done
+    assert bash(tree, f"{stub} main demo --only dpi").stdout.startswith("run fast ")
+
+
 @pytest.mark.parametrize("command", ["demo", "bench", "cosim", "info", "vp", "waves", "why", "test"])
 def test_help_of_a_command_builds_nothing(tree, command):
     runner = [f"tests/runner/{name}.py" for name in ("__init__", "jobs", "results", "stages")]

@@ -58,3 +58,20 @@ def test_a_launch_that_cannot_be_measured_ends_the_measurement(monkeypatch):
     monkeypatch.setenv("PRESIL_BUILD_DIR", "/nonexistent")
     with pytest.raises(RuntimeError, match="cc .* failed"):
         bench.run("launch", Console(file=io.StringIO()))
+
+
+@pytest.mark.parametrize("only", ["nonesuch", "launch,lanch"])
+def test_a_part_that_is_none_is_refused(only, monkeypatch):
+    monkeypatch.setitem(bench.PARTS, "launch", lambda tell: pytest.fail("it was measured"))
+    with pytest.raises(ValueError, match="no part is called '(nonesuch|lanch)': graph, "):
+        bench.run(only, Console(file=io.StringIO()))
+
+
+def test_what_could_not_be_measured_is_said(monkeypatch):
+    text = io.StringIO()
+    monkeypatch.setitem(bench.PARTS, "dpi", lambda tell: {})
+    with pytest.raises(RuntimeError, match="nothing was measured"):
+        bench.run("dpi", Console(file=text, width=200))
+    assert "dpi: not measured" in text.getvalue()
+    monkeypatch.setitem(bench.PARTS, "socket", lambda tell: {"socket_launch_extra_us": 1.0})
+    assert set(bench.run("dpi,socket", Console(file=text))["figures"]) == {"socket_launch_extra_us"}

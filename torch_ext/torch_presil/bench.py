@@ -456,7 +456,11 @@ def _chosen(name: str, only: str | None) -> bool:
 
 
 def run(only: str | None, console: Console) -> dict:
-    """{cpu, figures, checks}; only: shell patterns on the parts' names, separated by commas."""
+    """{cpu, figures, checks}; only: shell patterns on the parts' names, separated by commas. ValueError if one of them
+    names no part, RuntimeError if nothing could be measured."""
+    for pattern in only.split(",") if only else ():
+        if not any(_chosen(name, pattern) for name in PARTS):
+            raise ValueError(f"no part is called {pattern!r}: {', '.join(PARTS)}")
     figures = {}
     start = time.perf_counter()
 
@@ -465,7 +469,12 @@ def run(only: str | None, console: Console) -> dict:
 
     for name, part in PARTS.items():
         if _chosen(name, only):
-            figures.update(part(tell))
+            found = part(tell)
+            if not found:
+                tell(f"{name}: not measured, what it needs is not in this build (docs/performance.md)")
+            figures.update(found)
+    if not figures:
+        raise RuntimeError("nothing was measured")
     cpu = cpu_description()
     checks = {}
     for name, value in figures.items():

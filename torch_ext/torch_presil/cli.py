@@ -462,7 +462,11 @@ def bench(json_path, only, transport) -> None:
     _own_simulator("base", transport)
     _use(transport)
     console = _console()
-    result = figures.run(only, console)
+    try:
+        result = figures.run(only, console)
+    except (ValueError, RuntimeError) as error:
+        console.print(f"[red]presil: {escape(str(error))}[/red]", highlight=False)
+        sys.exit(EXIT_USAGE if isinstance(error, ValueError) else EXIT_FAILURE)
     figures.print_result(result, console)
     _write_json(json_path, result)
     if not all(f.get("ok", True) for f in result["checks"].values()):
