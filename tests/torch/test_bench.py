@@ -75,3 +75,16 @@ def test_what_could_not_be_measured_is_said(monkeypatch):
     assert "dpi: not measured" in text.getvalue()
     monkeypatch.setitem(bench.PARTS, "socket", lambda tell: {"socket_launch_extra_us": 1.0})
     assert set(bench.run("dpi,socket", Console(file=text))["figures"]) == {"socket_launch_extra_us"}
+
+
+def test_registers_are_read_in_both():
+    """Through a socket a register is read far more slowly than in this process."""
+    figures = bench.run("dpi.registers", Console(file=io.StringIO()))["figures"]
+    assert set(figures) == {"dpi_plain_registers_khz", "dpi_registers_khz", "dpi_registers_slowdown"}
+    assert figures["dpi_registers_khz"] > 0.1 and figures["dpi_registers_slowdown"] > 3, figures
+
+
+def test_a_program_beside_a_server_that_fails_ends_the_measurement(monkeypatch):
+    monkeypatch.setattr(bench, "c_program", lambda *_: "false")
+    with pytest.raises(RuntimeError, match="measuring beside presil-dpi-base failed"):
+        bench.run("dpi.registers", Console(file=io.StringIO()))

@@ -192,17 +192,26 @@ def launch(tell) -> dict:
     if not can_build():
         return {}
     tell("launches in C")
-    root, build = Path(__file__).resolve().parents[2], Path(os.environ["PRESIL_BUILD_DIR"])
+    lib = Path(os.environ["PRESIL_BUILD_DIR"]) / "lib"
     with tempfile.TemporaryDirectory(prefix="presil-bench-") as folder:
-        program = f"{folder}/bench_launch"
-        words = ["cc", "-std=gnu11", "-O2", f"-I{root}/driver/include", f"{root}/tests/c/bench_launch.c"]
-        words += [f"-L{build}/lib", f"-Wl,-rpath,{build}/lib", "-lpresil", "-o", program]
-        for command in (words, [program]):
-            done = subprocess.run(command, capture_output=True, text=True)
-            if done.returncode:
-                raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
-    rows = (line.split() for line in done.stdout.splitlines())
+        program = c_program(folder, "bench_launch", [f"-L{lib}", f"-Wl,-rpath,{lib}", "-lpresil"])
+        text = ran([program])
+    rows = (line.split() for line in text.splitlines())
     return {f"launch_{name}_us": float(warm) for name, _, warm in rows}
+
+
+def c_program(folder: str, name: str, words: list[str]) -> str:
+    """tests/c/NAME.c, compiled into the folder."""
+    root, program = Path(__file__).resolve().parents[2], f"{folder}/{name}"
+    ran(["cc", "-std=gnu11", "-O2", f"-I{root}/driver/include", f"{root}/tests/c/{name}.c", *words, "-o", program])
+    return program
+
+
+def ran(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
+    return done.stdout
 
 
 def clean_builds(options: list[str], targets: dict[str, str | None], tell) -> dict:
@@ -376,9 +385,10 @@ print(json.dumps({"dpi_plain_khz": plain, "dpi_khz": dpi, "dpi_slowdown": plain 
 """
 
 
-def beside_a_server(command, script: str) -> dict:
-    """What `script` prints (JSON) with the RTL of `base` in its process as presil:0, and as presil:1 the one that
-    command(build, library, socket) serves. {} where one of them is not built. sys.argv[1]: the server's process."""
+def beside_a_server(command, program) -> dict:
+    """What program(library, socket), or a script of Python with the process of the server as sys.argv[1],
+    prints (JSON) with the RTL of `base` in its process as presil:0, and as presil:1 the one that command(build,
+    library, socket) serves. {} where one of them is not built."""
     build = Path(os.environ.get("PRESIL_BUILD_DIR", ""))
     folders = map(Path, os.environ.get("PRESIL_LIBRARY_PATH", "").split(":"))
     library = next((p for f in folders if (p := f / "libpresil_sim_base_fast.so").exists()), None)
@@ -399,8 +409,9 @@ def beside_a_server(command, script: str) -> dict:
                 "PRESIL_MEMORY": "1G",
                 "PRESIL_LIBRARY_PATH": str(library.parent),
             }
-            command_line = [sys.executable, "-c", script, str(server.pid)]
-            done = subprocess.run(command_line, env=environment, capture_output=True, text=True, timeout=300)
+            script = [sys.executable, "-c", program, str(server.pid)]
+            words_of = script if isinstance(program, str) else program(str(library), str(path))
+            done = subprocess.run(words_of, env=environment, capture_output=True, text=True, timeout=300)
             if done.returncode:
                 raise RuntimeError(f"measuring beside {Path(words[0]).name} failed:\n{done.stderr[-2000:]}")
             return json.loads(done.stdout.splitlines()[-1])
@@ -417,13 +428,28 @@ def socket_launch(tell) -> dict:
     return beside_a_server(serve, SOCKET_SCRIPT)
 
 
+def dpi_testbench(build, library, path) -> list:
+    """Of the tests' build."""
+    return [build / "bin" / "presil-dpi-base", f"+presil_socket={path}"]
+
+
 def dpi(tell) -> dict:
-    """The simulated clock of the DPI testbench of `base` (of the tests' build) beside the plain harness's, by CPU time:
-    1024^3 in bf16, the best of three."""
+    """The simulated clock of the DPI testbench of `base` beside the plain harness's, by CPU time: 1024^3 in bf16, the
+    best of three."""
     tell("the DPI testbench")
-    return beside_a_server(
-        lambda build, library, path: [build / "bin" / "presil-dpi-base", f"+presil_socket={path}"], DPI_SCRIPT
-    )
+    return beside_a_server(dpi_testbench, DPI_SCRIPT)
+
+
+def dpi_registers(tell) -> dict:
+    """And its register reads a second, in turns (tests/c/bench_registers.c)."""
+    if not can_build():
+        return {}
+    tell("registers of the DPI testbench")
+    socket = Path(__file__).resolve().parents[2] / "driver/socket"
+    sources = [str(path) for path in socket.glob("*.c")]
+    with tempfile.TemporaryDirectory(prefix="presil-bench-") as folder:
+        program = c_program(folder, "bench_registers", [f"-I{socket}", *sources])
+        return beside_a_server(dpi_testbench, lambda library, path: [program, library, path])
 
 
 PARTS = {
@@ -437,6 +463,7 @@ PARTS = {
     "resnet50_bf16": lambda tell: resnet50("bf16", tell),
     "socket": socket_launch,
     "dpi": dpi,
+    "dpi.registers": dpi_registers,
     "build": builds,
     "tests_build": tests_build,
     **bench_jobs.PARTS,
@@ -480,7 +507,7 @@ def run(only: str | None, console: Console) -> dict:
     for name, value in figures.items():
         if name not in TARGETS:  # one side of a comparison
             unit = name.rsplit("_", 1)[1].replace("khz", "kHz").replace("us", "µs").replace("seconds", "s")
-            unit = "×" if unit == "speedup" else unit
+            unit = "×" if unit in ("speedup", "slowdown") else unit
             checks[name] = {"value": value, "unit": unit, "must": None, "aim": None, "ok": True, "aim_reached": None}
             continue
         unit, must, aim, larger = TARGETS[name]
