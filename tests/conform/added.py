@@ -85,9 +85,67 @@ SCRATCH = [
            const command* c = &own;""",
     ),
 ]
-ADDED = {"layouts": LAYOUTS, "activations": ACTIVATIONS, "scratch": SCRATCH}
+# The chip's C counts the bytes of what it starts, and says them before.
+USAGE = [
+    ("char unused;", "uint64_t read, written;"),
+    (
+        "static int mine_submit(",
+        """static uint64_t read_by(const command* c) { return (uint64_t)(c->m + c->n) * c->k; }
+           static uint64_t written_by(const command* c) {
+             return (uint64_t)c->m * (c->control == MINE_COPY ? c->k : 4 * c->n);
+           }
+           static int mine_submit(""",
+    ),
+    (
+        "const command* c = &plan->commands[segment];",
+        """const command* c = &plan->commands[segment];
+           chip->read = read_by(c), chip->written = written_by(c);""",
+    ),
+    (
+        "out->descriptors += 1;",
+        "out->descriptors += 1; out->read_bytes += chip->read; out->write_bytes += chip->written;",
+    ),
+    (
+        ENTRY,
+        """static int usage(const presil_chip* chip, const presil_plan* plan, presil_usage_tell tell, void* context) {
+             presil_traffic row = {.name = "all", .role = PRESIL_TRAFFIC_OTHER};
+             for (uint32_t i = 0; i < plan->count; i++) {
+               row.read_bytes += read_by(&plan->commands[i]);
+               row.write_bytes += written_by(&plan->commands[i]);
+             }
+             tell(context, &(presil_usage){.size = sizeof(presil_usage), .traffic_count = 1, .traffic = &row});
+             return PRESIL_OK;
+           }
+           """
+        + ENTRY,
+    ),
+    (PROBE, PROBE + " .usage = usage,"),
+]
+# For each row of A: the memory's answer, the row, then all of B, or the writes of a copy.
+WORK = [
+    (
+        ENTRY,
+        """static uint64_t cycles_of(const command* c) {
+             const uint64_t beats = (c->k + 15) / 16;
+             if (c->control == MINE_COPY) return 200 + c->m * (100 + 3 * beats);
+             return 100 + c->m * (200 + beats + c->n * (beats < 2 ? 2 : beats));
+           }
+           static int work(const presil_chip* chip, const presil_plan* plan, const char* simulator, presil_work* out) {
+             presil_work own = {.kind = plan->macs != 0, .count = 1, .amounts = {plan->count}};
+             for (uint32_t i = 0; i < plan->count; i++) own.cycles += cycles_of(&plan->commands[i]);
+             presil_give(out, &own, sizeof own);
+             return PRESIL_OK;
+           }
+           """
+        + ENTRY,
+    ),
+    (PROBE, PROBE + " .work = work,"),
+]
+ADDED = {"layouts": LAYOUTS, "activations": ACTIVATIONS, "scratch": SCRATCH, "usage": USAGE, "work": WORK}
 # check -> (what is right, what is wrong); of "layouts" nothing is right
 FAULT = {
     "activations": ("= ((const char*)strided)[place(t, n)]", "= ((const char*)strided)[place(t, n)] & ~1"),
+    "usage": ("row.read_bytes += read_by(&plan->commands[i]);", "row.read_bytes = read_by(&plan->commands[i]);"),
+    "work": ("own.cycles += cycles_of(&plan->commands[i]);", "own.cycles = 1000;"),
     "scratch": ("scratch = memory->scratch.value;", "scratch = memory->scratch.value + MINE_WORD;"),
 }

@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT / "torch_ext" / "torch_presil"))
 from conform.sweep import KINDS  # noqa: E402
 
 # Checks of level chip of what a chip may do without; a new one stands here, for every chip's list of skips.
-OF_CHOICE = frozenset({"activations", "scratch", "queue", "timing", *KINDS})
+OF_CHOICE = frozenset({"activations", "scratch", "queue", "timing", "usage", "work", *KINDS})
 
 
 def conform(*arguments, status: int | None = 0, **environment) -> dict:

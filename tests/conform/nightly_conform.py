@@ -5,7 +5,7 @@ import pytest
 from conform_runs import OF_CHOICE, conform, library
 from test_template import faulty
 
-OF_NO_OPERATOR = {"pool"} | OF_CHOICE - {"timing", "weight-gradient"}  # what our chip has nothing of
+OF_NO_OPERATOR = {"pool"} | OF_CHOICE - {"timing", "usage", "weight-gradient", "work"}  # what our chip has nothing of
 FAULTS = {
     "networks": (".b_stride = (uint32_t)b_row", ".b_stride = (uint32_t)b_row + 16"),
     "same-again": ("out->cycles += cycles;", "static int n; out->cycles += cycles + (n++ == 3);"),

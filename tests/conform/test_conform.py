@@ -34,7 +34,7 @@ def test_transport_of_our_chips(name, tmp_path):
     "name, skipped",
     [
         ("stub_fast", {"matmul", "matmul-limits", "conv", "layouts", "pool", "steps"} | OF_CHOICE),
-        ("tiny_fast", {"pool"} | OF_CHOICE - {"timing", "weight-gradient"}),
+        ("tiny_fast", {"pool"} | OF_CHOICE - {"timing", "usage", "weight-gradient", "work"}),
     ],
 )
 def test_chip_level_of_our_chips(name, skipped):

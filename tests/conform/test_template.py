@@ -148,7 +148,15 @@ def added(name: str, project: Path, folder: Path, wrong: bool) -> dict:
     return faulty(name, *edits[0], project, folder, "", *edits[1:])
 
 
-@pytest.mark.parametrize("name, said", [("activations", "is not what was packed"), ("scratch", "it wrote behind its")])
+@pytest.mark.parametrize(
+    "name, said",
+    [
+        ("activations", "is not what was packed"),
+        ("scratch", "it wrote behind its"),
+        ("usage", "read_bytes of usage()'s rows"),
+        ("work", "launches are estimated from the others"),
+    ],
+)
 def test_what_is_added_conforms_and_its_fault_is_found(name, said, project, tmp_path):
     right = added(name, project, tmp_path / "right", wrong=False)
     assert right["status"] == "passed" and right["comparisons"] > 0, right

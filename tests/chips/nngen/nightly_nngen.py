@@ -20,7 +20,7 @@ CLI = ROOT / "torch_ext" / "torch_presil" / "cli.py"
 # What the chip has not; each is skipped with its reason.
 LACKS = {"register-absent", "bus-errors", "copy", "conv", "layouts", "pool", "conv-transpose", "depthwise"}
 LACKS |= {"weight-gradient", "elementwise", "reduction", "softmax", "norm", "gather", "steps", "activations", "scratch"}
-LACKS |= {"queue", "timing", "pool-index"}
+LACKS |= {"queue", "timing", "usage", "work", "pool-index"}
 
 
 def run(*words, status: int = 0, **environment) -> str:

@@ -15,7 +15,7 @@ from conform_runs import BUILD, OF_CHOICE, ROOT, conform, library  # noqa: E402
 
 # Products and kernels that it does not pack are the host's, it has no scratch memory and takes one launch at a
 # time: what is asked of these is skipped, and nothing else.
-SKIPPED = {"matmul", "matmul-limits", "conv"} | OF_CHOICE - {"activations", "timing"}
+SKIPPED = {"matmul", "matmul-limits", "conv"} | OF_CHOICE - {"activations", "timing", "usage", "work"}
 
 
 @pytest.mark.parametrize("level, least", [("transport", 30), ("chip", 12), ("pytorch", 2)])

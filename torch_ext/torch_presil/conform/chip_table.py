@@ -8,7 +8,7 @@ from .checks import Failed
 
 # Members of presil_chip_ops in its order, behind size, abi and name, as far as they are called here.
 _PLACES = {"create": 2, "destroy": 3, "limits": 4, "activation": 34, "pack_activation": 35, "unpack_activation": 36}
-_PLACES |= {"timing": 37}
+_PLACES |= {"timing": 37, "work": 38, "usage": 39}
 
 
 class Table:
