@@ -112,6 +112,9 @@ PRESIL_CHECKED int presil_store_clear(presil_store *store, uint64_t *removed);
 PRESIL_CHECKED int presil_store_merge(presil_store *store, const char *path, uint64_t *added);
 /* A copy as one file, to be carried to another machine. EIO if there is such a file already. */
 PRESIL_CHECKED int presil_store_export(presil_store *store, const char *path);
+/* Those launches alone that the file `known` lacks, or has with other numbers. *exported may be NULL. */
+PRESIL_CHECKED int presil_store_export_new(presil_store *store, const char *known, const char *path,
+                                           uint64_t *exported);
 
 PRESIL_API void presil_store_take(presil_store_timing *to, const presil_report *from);
 PRESIL_API void presil_store_give(const presil_store_timing *from, presil_report *to);

@@ -32,15 +32,22 @@ int presil_store_get_info(presil_store *store, presil_store_info *out) {
     return status;
 }
 
-int store_walk(presil_store *store, int (*each)(void *context, const presil_store_row *row, bool good), void *context) {
+#define NOT_IN_KNOWN "WHERE NOT EXISTS (SELECT 1 FROM known.launch k WHERE k.key = l.key AND k.hash = l.hash)"
+
+/* where: of the rows `l`; "" for all. */
+static int walk(presil_store *store, const char *where,
+                int (*each)(void *context, const presil_store_row *row, bool good), void *context) {
     sqlite3_stmt *rows = NULL;
-    const char *sql =
-        store->has_work ? "SELECT l.key, text, label, cycles, timing, l.hash, used, uses, w.work, w.hash FROM launch l "
-                          "JOIN identity ON identity = id LEFT JOIN work w ON w.key = l.key ORDER BY used DESC, l.key"
-                        : "SELECT key, text, label, cycles, timing, hash, used, uses, NULL, 0 FROM launch JOIN "
-                          "identity ON identity = id ORDER BY used DESC, key";
-    if (sqlite3_prepare_v2(store->db, sql, -1, &rows, NULL))
-        return store_sqlite_fail(store->path, store->db, "reading");
+    const char *columns = "l.key, text, label, cycles, timing, l.hash, used, uses";
+    const char *work = store->has_work ? "w.work, w.hash" : "NULL, 0";
+    const char *beside = store->has_work ? "LEFT JOIN work w ON w.key = l.key" : "";
+    char *sql =
+        sqlite3_mprintf("SELECT %s, %s FROM main.launch l JOIN identity ON identity = id %s %s ORDER BY used DESC, "
+                        "l.key",
+                        columns, work, beside, where);
+    const int prepared = sql ? sqlite3_prepare_v2(store->db, sql, -1, &rows, NULL) : SQLITE_NOMEM;
+    sqlite3_free(sql);
+    if (prepared) return store_sqlite_fail(store->path, store->db, "reading");
     int code, done = 0;
     while (!done && (code = sqlite3_step(rows)) == SQLITE_ROW) {
         presil_store_row row;
@@ -50,6 +57,10 @@ int store_walk(presil_store *store, int (*each)(void *context, const presil_stor
     const int status = done || code == SQLITE_DONE ? PRESIL_OK : store_sqlite_fail(store->path, store->db, "reading");
     (void)sqlite3_finalize(rows);
     return status;
+}
+
+int store_walk(presil_store *store, int (*each)(void *context, const presil_store_row *row, bool good), void *context) {
+    return walk(store, "", each, context);
 }
 
 typedef struct {
@@ -179,5 +190,58 @@ int presil_store_export(presil_store *store, const char *path) {
     if (!status && sqlite3_step(copy) != SQLITE_DONE) status = store_sqlite_fail(path, store->db, "writing");
     (void)sqlite3_finalize(copy);
     (void)pthread_mutex_unlock(&store->lock);
+    return status;
+}
+
+/* ---- what another file lacks */
+static int copy_one(void *context, const presil_store_row *row, bool good) {
+    merging *m = context;
+    if (!good) return 0;
+    m->status = store_insert(m->store, row, row->used * 1000000);
+    m->added += !m->status;
+    return m->status;
+}
+
+/* Refuses what is no store of this version, which ATTACH would not. */
+static int attach(presil_store *store, const char *known) {
+    const presil_store_options options = {
+        .size = sizeof options, .flags = PRESIL_STORE_READ_ONLY | PRESIL_STORE_MUST_EXIST, .path = known};
+    presil_store *other = NULL;
+    sqlite3_stmt *words = NULL;
+    int status = presil_store_open(&options, &other);
+    presil_store_close(other);
+    if (!status && sqlite3_prepare_v2(store->db, "ATTACH ?1 AS known", -1, &words, NULL))
+        status = store_sqlite_fail(known, store->db, "opening");
+    if (!status) (void)sqlite3_bind_text(words, 1, known, -1, SQLITE_STATIC);
+    if (!status && sqlite3_step(words) != SQLITE_DONE) status = store_sqlite_fail(known, store->db, "opening");
+    (void)sqlite3_finalize(words);
+    return status;
+}
+
+static int copy_new(presil_store *store, merging *to) {
+    int status = store_begin(to->store);
+    if (status) return status;
+    status = walk(store, NOT_IN_KNOWN, copy_one, to);
+    return store_end(to->store, status ? status : to->status);
+}
+
+int presil_store_export_new(presil_store *store, const char *known, const char *path, uint64_t *exported) {
+    if (!store || !known || !path)
+        return store_fail(PRESIL_EINVAL, "presil_store_export_new: a store and two paths expected");
+    if (access(path, F_OK) == 0) return store_fail(PRESIL_EIO, "%s exists: name a new file", path);
+    merging m = {0};
+    (void)pthread_mutex_lock(&store->lock);
+    int status = attach(store, known);
+    if (!status) {
+        const presil_store_options options = {.size = sizeof options, .path = path, .bytes = store->limit};
+        status = presil_store_open(&options, &m.store);
+        if (!status) status = copy_new(store, &m);
+        presil_store_close(m.store);
+        const int detached = store_run(store, "DETACH known");
+        status = status ? status : detached;
+    }
+    (void)pthread_mutex_unlock(&store->lock);
+    if (status && m.store) (void)unlink(path);
+    if (!status && exported) *exported = m.added;
     return status;
 }

@@ -24,7 +24,8 @@ static const char usage[] =
     "  clear            removes every launch\n"
     "  merge FILE...    adds the launches of other stores, such as another machine's; a launch that has other numbers\n"
     "                   there is exit status 1, and nothing of that file is added\n"
-    "  export FILE      a copy as one file, for another machine\n"
+    "  export FILE      a copy as one file, for another machine; with --new-since OTHER of those launches alone that\n"
+    "                   the file OTHER lacks, or has with other numbers\n"
     "\n"
     "  --store FILE     else PRESIL_STORE, else presil/timings.sqlite in XDG_CACHE_HOME or ~/.cache\n"
     "  --json           the same as JSON\n"
@@ -32,7 +33,7 @@ static const char usage[] =
     "Exit status: 0; 1: verify or merge found something wrong; 2: wrong arguments; 4: the file can't be used.\n";
 
 typedef struct {
-    const char *path, *command, **files;
+    const char *path, *command, *known, **files;
     size_t file_count;
     bool json;
 } arguments;
@@ -246,6 +247,11 @@ static int merge(presil_store *store, const arguments *a) {
 }
 
 static int export_to(presil_store *store, const arguments *a) {
+    if (a->known) {
+        uint64_t count = 0;
+        const int done = presil_store_export_new(store, a->known, a->files[0], &count);
+        return done ? failed(done) : say(a, "exported", "exported", count);
+    }
     const int status = presil_store_export(store, a->files[0]);
     presil_store_info i = {.size = sizeof i};
     if (status || presil_store_get_info(store, &i)) return failed(status);
@@ -256,10 +262,12 @@ static int parse(int argc, char **argv, arguments *a) {
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--json"))
             a->json = true;
-        else if (!strcmp(argv[i], "--store") && i + 1 == argc)
+        else if ((!strcmp(argv[i], "--store") || !strcmp(argv[i], "--new-since")) && i + 1 == argc)
             return misused("a value is missing behind ", argv[i]);
         else if (!strcmp(argv[i], "--store"))
             a->path = argv[++i];
+        else if (!strcmp(argv[i], "--new-since"))
+            a->known = argv[++i];
         else if (argv[i][0] == '-')
             return misused("unknown option ", argv[i]);
         else if (!a->command)
@@ -267,7 +275,8 @@ static int parse(int argc, char **argv, arguments *a) {
         else
             a->files[a->file_count++] = argv[i];
     }
-    return a->command ? 0 : misused("a command expected", "");
+    if (!a->command) return misused("a command expected", "");
+    return a->known && strcmp(a->command, "export") != 0 ? misused("--new-since is of export, not of ", a->command) : 0;
 }
 
 static const struct {

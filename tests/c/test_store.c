@@ -423,6 +423,39 @@ static void test_merge(void **state) {
     presil_store_close(two);
 }
 
+/* What a machine has measured since it got a copy, and nothing that it got. */
+static void test_export_new(void **state) {
+    (void)state;
+    presil_store *here = open_as("here", 0, 0);
+    for (uint32_t n = 0; n < 10; n++) put(here, n);
+    OK(presil_store_export(here, path_of("known")));
+    uint64_t exported = 1;
+    OK(presil_store_export_new(here, path_of("known"), path_of("nothing"), &exported));
+    assert_int_equal(exported, 0);
+    for (uint32_t n = 8; n < 13; n++) put(here, n);
+    OK(presil_store_export_new(here, path_of("known"), path_of("new"), &exported));
+    assert_int_equal(exported, 3);
+    STATUS(presil_store_export_new(here, path_of("known"), path_of("new"), NULL), PRESIL_EIO);
+    presil_store *there = open_as("there", 0, 0);
+    OK(presil_store_merge(there, path_of("new"), NULL));
+    for (uint32_t n = 0; n < 15; n++) assert_int_equal(is_there(there, n), n >= 10 && n < 13);
+    presil_store_row other = row_of(3); /* measured again, with other numbers: whoever has it is told */
+    other.timing.cycles++;
+    OK(presil_store_put(here, &other));
+    OK(presil_store_export_new(here, path_of("known"), path_of("other"), &exported));
+    assert_int_equal(exported, 4);
+    presil_store *old = open_as("known", 0, 0);
+    STATUS(presil_store_merge(old, path_of("other"), NULL), PRESIL_EMISMATCH);
+    presil_store_close(old);
+    sql("known", "PRAGMA user_version = 77");
+    STATUS(presil_store_export_new(here, path_of("known"), path_of("refused"), NULL), PRESIL_EIO);
+    TEXT("another version of Presil");
+    assert_int_equal(access(path_of("refused"), F_OK), -1);
+    STATUS(presil_store_export_new(here, path_of("none"), path_of("refused"), NULL), PRESIL_EIO);
+    presil_store_close(here);
+    presil_store_close(there);
+}
+
 static void test_path(void **state) {
     (void)state;
     const presil_store_options o = {.size = sizeof o};
@@ -457,6 +490,7 @@ int main(void) {
                                        TEST(test_torn),
                                        TEST(test_falsified_row),
                                        TEST(test_merge),
+                                       TEST(test_export_new),
                                        TEST(test_path)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
