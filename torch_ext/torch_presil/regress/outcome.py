@@ -42,6 +42,7 @@ class Ended:
     wall: bool = False
     reason: str = ""  # why it was never started (skipped, unusable)
     lost: str = ""
+    differs: str = ""  # how what it measured differs from what the timing store has
     host: str = ""  # of a farm, where it ran
 
 
@@ -108,6 +109,8 @@ def _status(ended: Ended, told: dict) -> tuple[str, str]:
     job = ended.job
     if ended.lost:
         return "infrastructure", ended.lost
+    if ended.differs:
+        return "failed", ended.differs
     if ended.wall:
         return "infrastructure", f"wall clock: not done after {job.timeout_seconds:g} s (timeout_seconds)"
     verdict = exit_codes.verdict(ended.returncode)

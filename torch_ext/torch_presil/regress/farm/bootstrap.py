@@ -14,6 +14,7 @@ MODULES = {  # name in the package that is made there -> file
     "process": FOLDER.parent / "process.py",
     "farm.isa": FOLDER / "isa.py",
     "farm.cache": FOLDER / "cache.py",
+    "farm.worker_store": FOLDER / "worker_store.py",
     "farm.node": FOLDER / "node.py",
     "farm.hub": FOLDER / "hub.py",
 }

@@ -51,13 +51,14 @@ class Farm:
         self.opened, self.client, self.tell = opened, opened.client, tell
         self.token, (self.package, texts) = secrets.token_hex(6), bootstrap.package()
         self.node = sys.modules[f"{self.package}.farm.node"]
-        self.packer, self.there = Packer(jobs), set()
+        self.packer, self.there = Packer(jobs, tell), set()
         self.needed = sorted({self.packer.profile(job) for job in jobs})
         self.running, self.done = [], queue.SimpleQueue()
         self.by_key, self.where, self.verdicts, self.told = {}, {}, {}, set()
         self.slots, self.count, self.seconds, self.alone_since = 0, 0, 0.0, time.monotonic()
         self.patience = float(os.environ.get(PATIENCE) or 600)
         asked = {"trees": self.packer.trees, "marks": self.packer.marks, "environment": self.packer.environment}
+        asked["timings"] = self.packer.timings_asked()
         asked["profiles"] = {name: value for name, value in self.packer.profiles().items() if name in self.needed}
         self.client.register_plugin(bootstrap.OnScheduler(self.package, texts))
         self._bring(self.packer.store.digests())
@@ -169,6 +170,8 @@ class Farm:
         ended.wall, ended.reason, ended.host = told["wall"], told["reason"], told["host"]
         if ended.returncode in (-signal.SIGILL, 128 + signal.SIGILL):
             ended.lost = f"illegal instruction on {ended.host}: what it ran was compiled for another processor"
+        if self.packer.timings:
+            self.packer.timings.take(ended, *told["timings"])
         if ended.reason:
             running.log.write_text(f"{ended.reason}\n")
         return ended
@@ -197,6 +200,8 @@ class Farm:
         self.ends.set()
         with contextlib.suppress(Exception):
             self.client.unregister_worker_plugin(self.plugin.name)
+        if self.packer.timings:
+            self.packer.timings.close()
 
 
 def _why_lost(error: BaseException) -> str:

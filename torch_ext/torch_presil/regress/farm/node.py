@@ -23,6 +23,7 @@ from distributed.utils import sync
 from .. import process
 from . import isa
 from .cache import Cache, folder, link_tree
+from .worker_store import WorkerStore
 
 MOST_BYTES = 1 << 28  # of what a case left, that goes to the client
 SMALL = 4096  # bytes that are not worth compressing
@@ -73,7 +74,7 @@ class Node:
     def __init__(self, worker, token: str, asked: dict):
         self.worker, self.token, self.asked = worker, token, asked
         self.running = 0
-        self.place, self.lock = None, threading.Lock()
+        self.place, self.lock, self.timings = None, threading.Lock(), None
         have = isa.this_machine()
         self.refused = {name: _refusal(wanted, have) for name, wanted in asked["profiles"].items()}
         try:
@@ -108,6 +109,9 @@ class Node:
                     for digest in digests:
                         link_tree(self.cache.tree(digest), place / where)
                 (place / "work").mkdir()
+                if self.asked["timings"]:
+                    begin = self.asked["timings"]["begin"]
+                    self.timings = WorkerStore(place / "timings", self.cache.file(begin) if begin else None)
                 self.place = place
             return self.place
 
@@ -131,6 +135,7 @@ class Node:
         """Marks of the task -> what they stand for here."""
         words = {"@@job@@": str(work / "job"), "@@work@@": str(work), "@@python@@": sys.executable}
         words |= {f"@@{name}@@": str(place / name) for name in self.asked["marks"]}
+        words |= {"@@timings@@": str(self.timings.file)} if self.timings else {}
         for digest, name in task["files"].items():
             path = place / "files" / digest / name
             if not path.exists():
@@ -145,7 +150,7 @@ class Node:
 
     def _case(self, task: dict, key: str, job: Path, words: dict) -> dict:
         told = {"host": socket.gethostname(), "started": time.time(), "seconds": 0.0, "returncode": None}
-        told |= {"wall": False, "reason": _lacking(task["needs"]), "files": {}, "made": {}}
+        told |= {"wall": False, "reason": _lacking(task["needs"]), "files": {}, "made": {}, "timings": ("", b"")}
         argv = [_filled(word, words) for word in task["argv"]]
         if not told["reason"] and not shutil.which(argv[0]):
             told["reason"] = f"needs {argv[0]}, which is not on {told['host']}"
@@ -161,6 +166,9 @@ class Node:
             told["seconds"] = time.monotonic() - began
             process.end(started, str(job), grace=process.GRACE if told["wall"] else 0)
         told["returncode"] = None if told["wall"] else started.returncode
+        if self.timings and task["timings"]:
+            program = _filled(self.asked["timings"]["program"], words)
+            told["timings"] = self.timings.new(program, environment, job.parent / "new.sqlite")
         told["files"] = _left(job)
         for path in task["makes"]:
             with contextlib.suppress(OSError):

@@ -13,6 +13,7 @@ from ..run_list import Job
 from ..suite import SOURCE_ROOT
 from ..versions import PACKAGE
 from .artifacts import Store, below
+from .client_store import ClientStore
 
 OF_PYTORCH = ("cosim", "layers")
 PACKAGES = ("torch", "torchvision", "transformers", "numpy")  # that a model's bits may depend on
@@ -27,8 +28,9 @@ def source_tree() -> bool:
 class Packer:
     """Jobs of one run. trees: where in a worker's folder -> digests of archives that are unpacked there."""
 
-    def __init__(self, jobs: list[Job]):
+    def __init__(self, jobs: list[Job], tell):
         self.store, self.trees = Store(), {}
+        self.timings = ClientStore(tell) if any(map(_asks_store, jobs)) else None
         self.build = build_directory()
         self.places = {}  # path here -> mark
         self._build_or_package(jobs)
@@ -42,6 +44,8 @@ class Packer:
         self.environment |= {"PYTHONPATH": "@@python-path@@" if not self.build else "@@build@@/python"}
         self.environment["LD_LIBRARY_PATH"] = "@@build@@/lib" if self.build else "@@python-path@@/torch_presil/lib"
         self.environment.pop("PRESIL_REGRESS_RUNS", None)
+        if self.timings:
+            self.environment["PRESIL_STORE"] = "@@timings@@"
 
     def _place(self, path: Path, mark: str, files: dict[str, Path]) -> None:
         where = mark.strip("@")
@@ -106,6 +110,13 @@ class Packer:
                 at = text.find(path, end)
         return text
 
+    def timings_asked(self) -> dict | None:
+        """With what a worker's timing store begins, and the program that looks into it."""
+        if self.timings is None:
+            return None
+        begin = self.timings.begin and self.store.file(self.timings.begin)
+        return {"begin": begin, "program": self.marked(_program(self.timings.program))}
+
     def profile(self, job: Job) -> str:
         return "pytorch" if job.kind in OF_PYTORCH else "plain"
 
@@ -158,6 +169,7 @@ class Packer:
             "files": files,
             "links": links,
             "makes": [more[path] for path in makes],
+            "timings": _asks_store(job),
             "made_here": dict(zip((more[path] for path in makes), makes)),
         }
 
@@ -179,6 +191,10 @@ def _asked(name: str, jobs: list[Job]) -> bool:
     if any(job.kind not in (*OF_PYTORCH, "bundle") for job in jobs):
         return "systemc" not in name
     return name in {f"libpresil_sim_{job.chip}_{job.build}.so" for job in jobs}
+
+
+def _asks_store(job: Job) -> bool:
+    return job.kind == "cosim" and job.parameters.get("mode") == "hybrid"
 
 
 def _of_model(job: Job) -> str:
