@@ -156,7 +156,7 @@ def test_it(chip):
 # What a test does last: the unit that its report has.
 LOOKS = {
     "assert chip.read('CAP_BANK') == 5": "register CAP_BANK",
-    "chip.read('ID'); chip.wait(5); assert chip.error().index == 3, chip.state()": "registers ERROR_CODE to ERROR_ADDR_HI",
+    "chip.wait(5); assert chip.error().index == 3, chip.state()": "registers ERROR_CODE to ERROR_ADDR_HI",
     "assert chip.counters()[1]['cycles'] == 7": "register COUNTER",
     "chip.read('ID'); assert chip.memory_read(0, 4) == 1": None,
     "chip.read('ID'); chip.close(); assert not 'closed'": None,
