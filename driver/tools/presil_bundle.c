@@ -189,9 +189,9 @@ static int print_launch(presil_bundle_reader *r, uint64_t number, bool json) {
         bundle_json_text(stdout, l->label);
         (void)fputs(", \"module\": ", stdout);
         bundle_json_text(stdout, module_of(l));
-        (void)printf(", \"macs\": %" PRIu64 ", \"command_bytes\": %" PRIu64 ", \"read_bytes\": %" PRIu64
-                     ", \"expected_bytes\": %" PRIu64 ", \"results\": [",
-                     l->macs, l->commands.bytes, reads, expected);
+        (void)printf(", \"macs\": %" PRIu64 ", \"estimate\": %" PRIu64 ", \"command_bytes\": %" PRIu64
+                     ", \"read_bytes\": %" PRIu64 ", \"expected_bytes\": %" PRIu64 ", \"results\": [",
+                     l->macs, l->estimate, l->commands.bytes, reads, expected);
     } else {
         uint64_t written;
         status = written_bytes(r, number, l, &written);

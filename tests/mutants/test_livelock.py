@@ -10,6 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from torch_presil.regress.examine import examine
+from torch_presil.regress.run_list import Job
+from torch_presil.regress.traced import Simulators
 
 from bench import built
 from .planted import library, number
@@ -103,3 +106,18 @@ def test_a_fault_that_is_injected_has_no_more_time(folder):
     assert replay(folder, *words).returncode == 0
     done = replay(folder, *words, "--timeout-cycles", "100000")
     assert done.returncode == 3 and "time-out" in done.stdout + done.stderr, done.stdout + done.stderr
+
+
+def test_it_is_looked_into_for_as_long_as_the_launch_should_take(folder, monkeypatch):
+    """The suite grants 400 million cycles, minutes for each replay: the search would not be done in its 120 s."""
+    monkeypatch.setenv("PRESIL_MUTANT", str(number("livelock")))
+    bundle = folder / "one" / "alone.presil"
+    bundle.parent.mkdir()
+    tool = built.build_directory() / "bin" / "presil-bundle"
+    subprocess.run([tool, "extract", "x.presil", "--launches", "0", "--out", bundle], cwd=folder, check=True)
+    parameters = {"file": bundle.name, "mode": "rtl", "arguments": []}
+    job = Job("one", "alone", "bundle", str(bundle.parent), parameters, "tiny", "fast", library=str(library()))
+    job.timeout_cycles = 400_000_000
+    record = {"status": "hung", "log": "one/log", "bundles": [], "changes": [], "before": {}, "key": job.key}
+    found = examine(job, record, folder, Simulators(folder / "runs", None, None))
+    assert found.command.startswith("LOAD") and found.evidence.startswith("first wrong command"), found

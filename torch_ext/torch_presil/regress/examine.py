@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from .failing_launch import Unclear, arguments, choice, keep_launch, replay
+from .failing_launch import Unclear, arguments, choice, keep_launch, limited, replay
 from .run_list import Job
 from .kinds import Skip
 from .recapture import recapture, wanted
@@ -175,6 +175,7 @@ def examine(job: Job, record: dict, run_path: Path, simulators: Simulators) -> F
     found, began = Found(), time.monotonic()
     try:
         record = _run_again(job, record, run_path, simulators)
+        job = limited(job, record, run_path)
         bundle, launches = keep_launch(job, record, run_path)
         found.bundle = str(bundle)
         found.lines += filter(None, [choice(record, run_path / Path(record["log"]).parent)])

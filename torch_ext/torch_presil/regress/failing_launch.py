@@ -4,12 +4,14 @@
 import json
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 from .run_list import Job
 from .kinds import arguments_of, find_program, replay_words
 
 SECONDS = 120  # for one replay
+LEAST_CYCLES = 500_000  # of a replay of a launch that hung: the watchdog needs 200,000, and a search has ten replays
 CHANGED = "changed.json"  # of a case that was run again to keep its launches (recapture.py): what each came to
 
 
@@ -92,15 +94,28 @@ def _extract(source: Path, launches: str, to: Path) -> Path:
     return to
 
 
-def _count(bundle: Path) -> int:
+def _launches(bundle: Path) -> list[dict]:
     program = find_program("presil-bundle")
     if program is None:
         raise Unclear("presil-bundle is not built")
     done = _run([program, "info", bundle, "--json"])
     try:
-        return len(json.loads(done.stdout)["launches"])
+        return json.loads(done.stdout)["launches"]
     except (ValueError, KeyError) as error:
         raise Unclear(done.stderr.strip() or f"{bundle}: presil-bundle does not say what is in it") from error
+
+
+def limited(job: Job, record: dict, run_path: Path) -> Job:
+    """What moves something on the bus for ever runs in each replay until it may take no more cycles. Here that is not
+    what the suite grants a whole case: it follows from what the launch took before, or should take by the chip's own
+    estimate, which a slow memory exceeds."""
+    if record["status"] != "hung":
+        return job
+    source, number = _source(job, record, run_path), chosen_launch(record, run_path / Path(record["log"]).parent)
+    launch = _launches(source)[number or 0]
+    before = (record.get("before") or {}).get(launch["label"])
+    most = max(LEAST_CYCLES, 2 * before if before else 16 * launch["estimate"])
+    return replace(job, timeout_cycles=min(most, job.timeout_cycles or most))
 
 
 def keep_launch(job: Job, record: dict, run_path: Path) -> tuple[Path, int]:
@@ -109,7 +124,7 @@ def keep_launch(job: Job, record: dict, run_path: Path) -> tuple[Path, int]:
     folder = run_path / Path(record["log"]).parent
     source, number = _source(job, record, run_path), chosen_launch(record, folder)
     if number is None:
-        return source, 1 if job.kind in ("layers", "bundle") else _count(source)
+        return source, 1 if job.kind in ("layers", "bundle") else len(_launches(source))
     stem = "".join(c if c.isalnum() or c in "-_." else "_" for c in _label(folder, number))
     alone = _extract(source, str(number), folder / f"{stem}.presil")
     told = replay(job, alone, folder / "alone.json")

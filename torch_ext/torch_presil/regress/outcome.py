@@ -164,6 +164,7 @@ def record(ended: Ended, run_folder: Path, versions: dict, known: baseline.Basel
         "signature": signature(status, str(told.get("unit") or ""), message) if status in exit_codes.BAD else "",
         "compared": compared,
         "changes": changes,
+        **({"before": _before(job, known)} if status == "hung" else {}),
         "log": str(ended.log.relative_to(run_folder)),
         "bundles": _bundles(ended.folder, run_folder, told),
         "library": library,
@@ -181,6 +182,11 @@ def _compare(job: Job, status: str, told: dict, known: baseline.Baselines) -> tu
         return [], False
     old = known.of(job)
     return (baseline.changes(old, baseline.compact(told["launches"])), True) if old is not None else ([], False)
+
+
+def _before(job: Job, known: baseline.Baselines) -> dict:
+    """What its launches took, as far as they are known."""
+    return {label: launch[0] for label, launch in (known.of(job) or {}).items()}
 
 
 def _bundles(folder: Path, run_folder: Path, told: dict) -> list[str]:
