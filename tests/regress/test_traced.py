@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from torch_presil.regress import run_list, suite, traced
+from torch_presil.regress import examine, failures, run_list, suite, traced
 from torch_presil.regress.failing_launch import Unclear
 
 BUILD = Path(os.environ.get("PRESIL_BUILD_DIR", Path(__file__).resolve().parents[2] / "build" / "check"))
@@ -111,6 +111,23 @@ def test_a_run_keeps_what_passed_in_it(place, tmp_path, monkeypatch):
     assert known.good(jobs["blind"]).read_bytes() == b"two"
     place.go("two/blind")
     assert known.good(jobs["sees"]).read_bytes() == b"one"
+
+
+def test_what_fails_for_the_first_time_is_compared_with_what_passed_before_this_run(place, tmp_path, monkeypatch):
+    """Another case passes beside it, on the RTL that fails: this is kept behind looking into the failure."""
+    traced_library, compared = tmp_path / "libpresil_sim_base_trace.so", []
+
+    def looked_into(job, _record, _run_path, simulators):
+        compared.append(simulators.good(job).read_bytes())
+        return examine.Found()
+
+    monkeypatch.setattr(failures, "examine", looked_into)
+    monkeypatch.setenv("PRESIL_LIBRARY_PATH", str(tmp_path))
+    for content, cases in ((b"one", {"blind": "passes"}), (b"two", {"blind": "passes", "new": "bundle"})):
+        traced_library.write_bytes(content)
+        place.suite("two", cases)
+        place.go("two")
+    assert compared == [b"one"]
 
 
 def test_a_good_simulator_that_is_not_there_is_said(job, tmp_path):
