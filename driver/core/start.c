@@ -162,9 +162,12 @@ static int fit_memory(presil_device *device) {
     return presil_memory_open_lower(device);
 }
 
-/* A server says what it has; what was asked for must be that. */
+/* A server says what it has; what was asked for must be that. So does a library that was named: it need not be of the
+ * build that is looked for otherwise. */
 static int take_names(presil_device *device) {
     const presil_transport_info *there = &device->transport;
+    if (device->library_path && !device->build_given && *there->build)
+        (void)snprintf(device->build, sizeof device->build, "%s", there->build);
     if (!presil_transport_is_remote(device)) return PRESIL_OK;
     const bool other_config = device->config_given && *there->config && strcmp(there->config, device->config) != 0,
                other_build = device->build_given && strcmp(there->build, device->build) != 0;

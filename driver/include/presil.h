@@ -112,7 +112,7 @@ typedef struct {
     uint32_t size;
     uint32_t mode;            /* presil_mode */
     const char *config;       /* NULL: the default of the one chip that has one (presil_chip.h) */
-    const char *build;        /* NULL: "fast" */
+    const char *build;        /* NULL: "fast", or what `library` says that it is */
     const char *library;      /* path of a simulator library; NULL: libpresil_sim_<config>_<build>.so from
                                  PRESIL_LIBRARY_PATH, then beside libpresil */
     uint64_t memory_bytes;    /* 0: PRESIL_MEMORY or 16 GiB; sparse memfd */

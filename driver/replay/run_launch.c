@@ -122,6 +122,7 @@ int replay_open_chip(replay *r, uint64_t chip) {
                                            .config = a->transport ? NULL : c->config,
                                            .build = a->transport         ? NULL
                                                     : a->build           ? a->build
+                                                    : a->library         ? NULL
                                                     : a->trace           ? "trace"
                                                     : is_build(c->build) ? c->build
                                                                          : "fast",

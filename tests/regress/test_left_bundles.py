@@ -102,6 +102,19 @@ def test_a_list_comes_to_the_same_again(broken, status, tmp_path, monkeypatch):
     assert (row["status"], row["recorded_status"]) == (status, status), row
 
 
+def test_a_bundle_says_which_build_it_was_recorded_with(tmp_path, monkeypatch):
+    """Also where the simulator was named as a file; presil-replay --library says its build, too."""
+    monkeypatch.setenv("PRESIL_CAPTURE_FAILURES", str(tmp_path))
+    sound = planted.sound_library("tiny")
+    with Chip(sound) as chip:
+        kept.keep(chip, descriptors(), [], 1 << 26, "traced")
+    bundle = tmp_path / "traced.presil"
+    told = subprocess.run([planted.BUILD / "bin" / "presil-bundle", "info", bundle, "--json"], capture_output=True)
+    assert json.loads(told.stdout)["chips"][0]["build"] == "trace"
+    assert replay(bundle, "--library", library("tiny"))["build"] == "fast"
+    assert replay(bundle, "--library", sound)["build"] == "trace"
+
+
 def refused(chip, name: str, *raw: bytes, inject: str | None = None) -> dict:
     """The error of the commands on the chip, then what presil-replay says of the bundle that they left."""
     chip.set_ring(0x10000, 4)
