@@ -152,6 +152,7 @@ void replay_compare(replay *r, const presil_capture_launch *launch, const presil
     out->names = (presil_names){.size = sizeof out->names};
     if (presil_device_get_names(r->device, &out->names)) out->names.engine_count = 0;
     memcpy(out->stalls, report->stalls, sizeof out->stalls);
+    out->counted = *report;
     out->read_beats = report->read_beats;
     out->write_beats = report->write_beats;
     out->seconds = (double)(report->sim_ns + report->twin_ns) * 1e-9;

@@ -128,6 +128,27 @@ static void put_stalls(FILE *f, const replayed *l) {
     (void)fputs("}, ", f);
 }
 
+/* What else the chip counts: with these a launch's report is whole. */
+static void put_counted(FILE *f, const replayed *l) {
+    const presil_report *c = &l->counted;
+    if (!c->size) return;
+    (void)fputs("\"counted\": {", f);
+    put_number(f, "segments", c->segments, true);
+    put_number(f, "fill", c->fill, true);
+    put_number(f, "drain", c->drain, true);
+    put_number(f, "read_bytes", c->read_bytes, true);
+    put_number(f, "write_bytes", c->write_bytes, true);
+    put_number(f, "read_beats", c->read_beats, true);
+    put_number(f, "write_beats", c->write_beats, true);
+    put_number(f, "descriptors", c->descriptors, true);
+    put_number(f, "sim_ns", c->sim_ns, true);
+    (void)fputs("\"counters\": {", f);
+    for (uint32_t n = 0, some = 0; n < l->names.counter_count; n++)
+        if (l->names.counters[n].name)
+            (void)fprintf(f, "%s\"%s\": %" PRIu64, some++ ? ", " : "", l->names.counters[n].name, c->counters[n]);
+    (void)fputs("}}, ", f);
+}
+
 static void put_launch(FILE *f, const replayed *l) {
     (void)fputs("{", f);
     put_number(f, "launch", l->place, true);
@@ -141,6 +162,7 @@ static void put_launch(FILE *f, const replayed *l) {
     put_number(f, "cycles", l->cycles, l->cycles != 0);
     put_number(f, "recorded_cycles", l->recorded, l->recorded != 0);
     put_stalls(f, l);
+    put_counted(f, l);
     put_number(f, "compared_bytes", l->compared, true);
     put_number(f, "stray_bytes", l->stray, true);
     put_number(f, "missing_bytes", l->missing, true);

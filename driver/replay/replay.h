@@ -66,6 +66,7 @@ typedef struct {
     presil_names names;          /* of the chip that ran it */
     uint64_t stalls[PRESIL_ENGINES][PRESIL_CAUSES];
     uint64_t read_beats, write_beats;
+    presil_report counted; /* size 0: it did not run */
     bits_outcome bits;
     first_difference difference;
     uint64_t compared, stray, missing; /* bytes */
