@@ -42,6 +42,15 @@ transport_option = click.option(
 )
 
 
+farm_option = click.option(
+    "--farm",
+    default=None,
+    metavar="FARM",
+    help="The RTL runs on many machines: dask://HOST:PORT, slurm,queue=NAME,..., local; the twin is always compared "
+    "(docs/farm.md).",
+)
+
+
 def _own_simulator(chip: str | None, transport: str | None) -> None:
     """Before the first run of an installed package: the simulator built for this machine, if it can be; none where
     the chip is in another process."""
@@ -170,6 +179,7 @@ def demo(json_path: str, transport: str | None) -> None:
     "than one the twin is always compared. [default: PRESIL_JOBS, or the processors, for a whole forward on a chip "
     "that several processes can have; else 1]",
 )
+@farm_option
 @click.option(
     "--layers", default=None, help="Run only layers whose name matches this pattern, each fed its fp32 input."
 )
@@ -200,6 +210,7 @@ def cosim(
     mode,
     unseen,
     jobs,
+    farm,
     layers,
     json_path,
     trace,
@@ -230,6 +241,7 @@ def cosim(
         mode=mode,
         unseen=unseen,
         jobs=jobs,
+        farm=farm,
         layers=layers,
         weights=weights,
         trace=trace,

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch.utils import _pytree as pytree
 
-from torch_presil import _C
+from torch_presil import _C, farmed
 from torch_presil.agreement import agreement, cosine, digest
 from torch_presil.device.capture import capture
 from torch_presil.device.reports import reports
@@ -69,6 +69,7 @@ class Options:
     config: dict | None = None  # settings of the configuration of a class of transformers
     unseen: str | None = None  # torch.backends.presil.unseen, of mode "hybrid"; None: as it is
     transport: str | None = None  # torch.backends.presil.transport; None: as it is
+    farm: str | None = None  # where the RTL runs, as for presil regress (docs/farm.md); jobs: of "local"
     progress: object = None  # callable(stage: str, done: int, of: int)
     announce: object = None  # callable({layer: MACs}), once the layers are known
     zero_layer: str | None = None  # control: this layer's weights are set to zero on the chip
@@ -362,19 +363,28 @@ def run_forward(options: Options, prepared: Prepared, collected) -> tuple:
         last = number == max(1, options.forwards) - 1
         options.tell("forward" if last else "warm-up forward", 0, total)
         # The warm-up packs weights and plans; with the twin it costs least, and leaves the same state.
-        if last:
+        if last and not options.farm:
             _begin_jobs(options)
         else:
             _C.set_mode(options.quiet)
         torch.presil.reset_host_operators()
         collected.take()
-        with torch.inference_mode():
-            start = time.perf_counter()
-            out = fetch(device_input(options, example).call(prepared.device))
-            answered = time.perf_counter() - start
-            _C.synchronize(0)
-            seconds = Seconds(answered, time.perf_counter() - start, _C.jobs_stats(0))
-    return out, collected.take(), seconds, torch.presil.host_operators(), torch.presil.host_moves()
+        once = lambda: _once(options, prepared, example)  # noqa: B023
+        if last and options.farm:
+            out, taken, seconds = farmed.forward(options, once, collected)
+        else:
+            (out, seconds), taken = once(), collected.take()
+    return out, taken, seconds, torch.presil.host_operators(), torch.presil.host_moves()
+
+
+def _once(options: Options, prepared: Prepared, example: Inputs) -> tuple:
+    """(output fp32, Seconds) of a forward."""
+    with torch.inference_mode():
+        start = time.perf_counter()
+        out = fetch(device_input(options, example).call(prepared.device))
+        answered = time.perf_counter() - start
+        _C.synchronize(0)
+        return out, Seconds(answered, time.perf_counter() - start, _C.jobs_stats(0))
 
 
 def latency(reports: list, batch: int, clock_mhz: int | None) -> dict:
@@ -518,6 +528,8 @@ def _check(options: Options) -> None:
     """What can be refused without device and model."""
     if options.dtype not in DTYPES or options.mode not in MODES:
         raise ValueError(f"dtype must be one of {DTYPES}, mode one of {MODES}; got {options.dtype!r}, {options.mode!r}")
+    if options.farm:
+        farmed.check(options)
     if options.jobs not in (None, 1) and (options.jobs < 0 or options.alone() or options.distinct):
         raise ValueError(
             "--jobs is at least 0, and runs whole forwards on several processors: it can't be combined with --layers, "

@@ -16,7 +16,7 @@ EXIT_WRONG, EXIT_USAGE, EXIT_FAILURE = 1, 2, 4
 PAGE = "build/perf.html"
 # Beside MODEL and --sweep or the two files: what is not named here would have no effect, and is refused.
 OF_COMPARISON = {"models", "html", "json_path", "csv"}
-NOT_OF_SWEEP = {"html", "png", "perfetto", "explorer", "unseen"}
+NOT_OF_SWEEP = {"html", "png", "perfetto", "explorer", "unseen", "farm"}
 OF_SWEEP = {"sweep_dir", "resume", "area"}
 
 
@@ -236,6 +236,7 @@ def _sweep(axes: str, given: dict, files: dict, console: Console) -> None:
     help="Of mode hybrid: what is done with launches that did not run before. [default: PRESIL_UNSEEN, or simulate]",
 )
 @click.option("--jobs", type=click.IntRange(0), default=None, metavar="N", help="Processes, as for presil cosim.")
+@click.option("--farm", default=None, metavar="FARM", help="Where the RTL runs, as for presil cosim (docs/farm.md).")
 @click.option(
     "--memory", default=None, metavar="MODEL", help="Memory model: ddr4-3200, latency=200, … (docs/simulation.md)."
 )
