@@ -120,6 +120,8 @@ def test_bundle_and_replay(folder):
     run(folder, BUILD / "bin/presil-replay", bundle, "--json", folder / "replay.json")
     replayed = json.loads((folder / "replay.json").read_text())
     assert replayed["clock_mhz"] is None and replayed["launches"][0]["cycles"] > 0
+    said = run(folder, BUILD / "bin/presil-replay", bundle, "--export-sv", folder / "sv", status=2)
+    assert 'the chip "sa16" does not tell the width of its bus' in said
     other = {"PRESIL_CHIP_LIBRARY": "", "PRESIL_CHIP": ""}
     simulator = BUILD / "lib/libpresil_sim_tiny_fast.so"
     said = run(folder, BUILD / "bin/presil-replay", bundle, "--library", simulator, status=2, **other)
