@@ -500,8 +500,9 @@ typedef struct {
     double cycles_error;
     double stalls_error; /* as a part of the cycles, of the cause that is furthest off: likewise */
 } presil_report;
-/* BYTES: read_bytes and write_bytes are those of the commands, exact. STALLS: `stalls` are an estimate, too. */
-enum presil_estimated_flag { PRESIL_ESTIMATED_BYTES = 1, PRESIL_ESTIMATED_STALLS = 2 };
+/* BYTES: read_bytes and write_bytes are those of the commands, exact; BEATS: read_beats and write_beats likewise.
+ * STALLS: `stalls` are an estimate, too. */
+enum presil_estimated_flag { PRESIL_ESTIMATED_BYTES = 1, PRESIL_ESTIMATED_STALLS = 2, PRESIL_ESTIMATED_BEATS = 4 };
 
 typedef void (*presil_report_fn)(void *context,
                                  const presil_report *report); /* after each launch, on the thread that ran it */
@@ -582,6 +583,7 @@ typedef struct {
     uint32_t size, traffic_count, memory_count, reserved;
     const presil_traffic *traffic;
     const presil_occupancy *memories;
+    uint64_t read_beats, write_beats; /* those of the launch's report; 0 and 0: not told */
 } presil_usage;
 /* Before each launch, on the thread that runs it: what it points to is there during the call. launch: as in its report.
  * Not called where the chip doesn't tell. It takes the host longer than planning the launch. */

@@ -103,9 +103,10 @@ static void note_work(known *k, const uint8_t *key, const presil_work *work) {
     (void)pthread_mutex_unlock(&k->lock);
 }
 
-/* Of the commands; rows that are `apart` are in no counter of bytes. */
-static void add_bytes(void *context, const presil_usage *usage) {
+/* Of the commands; rows that are `apart` are in no counter of bytes. A chip of before has no beats. */
+static void add_usage(void *context, const presil_usage *usage) {
     presil_store_timing *to = context;
+    if (usage->size >= sizeof *usage) to->read_beats = usage->read_beats, to->write_beats = usage->write_beats;
     for (uint32_t i = 0; i < usage->traffic_count; i++) {
         const presil_traffic *row = &usage->traffic[i];
         to->read_bytes += row->apart ? 0 : row->read_bytes;
@@ -115,11 +116,12 @@ static void add_bytes(void *context, const presil_usage *usage) {
 
 static void give_estimate(const presil_store_estimate *e, const presil_capture_launch *launch, presil_report *to) {
     presil_store_timing t = {.size = sizeof t, .segments = launch->segments, .cycles = e->cycles};
-    const bool bytes = launch->usage && launch->usage(launch, add_bytes, &t) == PRESIL_OK;
+    const bool bytes = launch->usage && launch->usage(launch, add_usage, &t) == PRESIL_OK;
     if (e->has_stalls) memcpy(t.stalls, e->stalls, sizeof t.stalls);
     presil_store_give(&t, to);
     to->estimated = 1;
-    to->estimated_too = (bytes ? PRESIL_ESTIMATED_BYTES : 0) | (e->has_stalls ? PRESIL_ESTIMATED_STALLS : 0);
+    to->estimated_too = (bytes ? PRESIL_ESTIMATED_BYTES : 0) | (e->has_stalls ? PRESIL_ESTIMATED_STALLS : 0) |
+                        (t.read_beats + t.write_beats ? PRESIL_ESTIMATED_BEATS : 0);
     to->cycles_error = e->error;
     to->stalls_error = e->has_stalls ? e->stalls_error : 0;
 }

@@ -77,7 +77,8 @@ def test_a_report_says_so_and_nothing_is_kept(known):
     for guess, truth in zip(reports, simulated, strict=True):
         assert guess["cycles"] == pytest.approx(truth["cycles"], rel=0.05), guess["label"]
         assert guess["bytes_known"] and 0 < guess["stalls_error"] < 0.1, guess
-        for way in ("read_bytes", "write_bytes"):
+        assert guess["beats_known"]
+        for way in ("read_bytes", "write_bytes", "read_beats", "write_beats"):
             assert guess[way] == truth[way] > 0, guess["label"]
         for engine, causes in guess["stalls"].items():
             assert sum(causes.values()) == (guess["cycles"] if any(truth["stalls"][engine].values()) else 0), engine

@@ -46,6 +46,17 @@ def test_its_rows(estimated):
     assert "estimated" not in made()["total"]
 
 
+def test_beats_that_the_chip_tells_are_those_of_the_bus():
+    first = reports()[0]
+    known = with_one(bytes_known=True, beats_known=True, stalls_error=STALLS)
+    assert known["total"]["bus_share"] == made()["total"]["bus_share"] and known["total"]["beats_known"]
+    out = io.StringIO()
+    table.print_document(known, Console(file=out, width=250))
+    assert "energy" in out.getvalue() and "no proxies of energy" not in out.getvalue()
+    short = with_one(bytes_known=True, beats_known=True, stalls_error=STALLS, cycles=first["cycles"] // 50)
+    assert not [text for text in short["problems"] if "what the bus allows" in text], short["problems"]
+
+
 def test_its_forms(estimated, tmp_path):
     out = io.StringIO()
     table.print_document(estimated, Console(file=out, width=250))

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """How reports say that cycles are estimates (docs/hybrid.md). A row of any report that has any says in `estimated` of
 how many launches, in `cycles_error` how far off, relative; in `stalls_error` how far off the causes of stalls are, as a
-part of the cycles (None: they are not estimated), and in `bytes_known` whether its bytes are those of the commands."""
+part of the cycles (None: they are not estimated), in `bytes_known` and `beats_known` whether its bytes, and its beats,
+are those of the commands."""
 
 __all__ = ["HOW", "MARKS", "added", "bound_text", "bytes_text", "cycles_text", "marks", "said"]
 
 HOW = ("simulate", "estimate")  # torch.backends.presil.unseen
-MARKS = ("estimated", "cycles_error", "stalls_error", "bytes_known")
+MARKS = ("estimated", "cycles_error", "stalls_error", "bytes_known", "beats_known")
 NOT = "not estimated"
 
 
@@ -34,6 +35,7 @@ def marks(rows: list) -> dict:
         "cycles_error": error,
         "stalls_error": _part(rows, "stalls_error") if stalls else None,
         "bytes_known": all(row.get("bytes_known") for row in own),
+        "beats_known": all(row.get("beats_known") for row in own),
     }
 
 

@@ -44,6 +44,7 @@ typedef struct {
     traffic_row list[MOST_ROWS];
     uint32_t count;
     uint64_t word, beyond; /* beyond: bytes of beats that no row asked for */
+    uint64_t read_beats, write_beats;
     traffic_row *now;
 } traffic;
 
@@ -55,16 +56,23 @@ static traffic_row *row_of(traffic *t, const char *name, uint32_t role) {
     return &t->list[i];
 }
 
+static uint64_t beats_of(const traffic *t, uint64_t base, uint64_t bytes) {
+    return (base + bytes - 1) / t->word - base / t->word + 1;
+}
+
 static bool read_row(void *context, uint64_t base, uint64_t bytes) {
     traffic *t = context;
-    const uint64_t beats = (base + bytes - 1) / t->word - base / t->word + 1;
+    const uint64_t beats = beats_of(t, base, bytes);
+    t->read_beats += beats;
     t->now->told.read_bytes += bytes;
     t->beyond += beats * t->word - bytes;
     return chip_add_row(&t->now->read, base, bytes);
 }
 
 static bool write_row(void *context, uint64_t base, uint64_t bytes) {
-    presil_traffic *told = &((traffic *)context)->now->told;
+    traffic *t = context;
+    presil_traffic *told = &t->now->told;
+    t->write_beats += beats_of(t, base, bytes);
     if (!told->write_bytes || base < told->first.value) told->first.value = base;
     told->write_bytes += bytes;
     return true;
@@ -218,7 +226,9 @@ int chip_plan_usage(const presil_chip *chip, const presil_plan *plan, presil_usa
                                 .traffic_count = t.count,
                                 .memory_count = steps ? CHIP_MEMORIES : 0,
                                 .traffic = told,
-                                .memories = held};
+                                .memories = held,
+                                .read_beats = t.read_beats,
+                                .write_beats = t.write_beats};
     if (ok) tell(context, &usage);
     for (int m = 0; m < CHIP_MEMORIES; m++) {
         free(l.cells[m]);

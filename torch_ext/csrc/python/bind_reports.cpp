@@ -72,6 +72,7 @@ py::dict to_dict(int device, const presil_report& r) {
   d["cycles_error"] = r.cycles_error;
   if (r.estimated) {  // of stalls null: not estimated
     d["bytes_known"] = (r.estimated_too & PRESIL_ESTIMATED_BYTES) != 0;
+    d["beats_known"] = (r.estimated_too & PRESIL_ESTIMATED_BEATS) != 0;
     d["stalls_error"] = r.estimated_too & PRESIL_ESTIMATED_STALLS ? py::object(py::float_(r.stalls_error)) : py::none();
   }
   d["conversions"] = r.conversions;

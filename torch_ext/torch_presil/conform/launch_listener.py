@@ -36,6 +36,7 @@ class _Occupancy(c.Structure):
 class _Usage(c.Structure):
     _fields_ = [(name, c.c_uint32) for name in ("size", "traffic_count", "memory_count", "reserved")]
     _fields_ += [("traffic", c.POINTER(_Traffic)), ("memories", c.POINTER(_Occupancy))]
+    _fields_ += [("read_beats", c.c_uint64), ("write_beats", c.c_uint64)]  # of a chip that has them
 
 
 _ADD = c.CFUNCTYPE(None, c.c_void_p, c.c_void_p, c.c_size_t)
@@ -81,13 +82,16 @@ class Usage:
 
     rows: list = field(default_factory=list)
     memories: list = field(default_factory=list)
+    beats: dict = field(default_factory=dict)  # by their name in the report; empty: not told
 
 
 def _copied(usage: _Usage) -> Usage:
     rows, memories = usage.traffic[: usage.traffic_count], usage.memories[: usage.memory_count]
+    beats = {"read_beats": usage.read_beats, "write_beats": usage.write_beats} if usage.size >= c.sizeof(_Usage) else {}
     return Usage(
         [(t.name, t.role, t.apart, t.read_bytes, t.write_bytes, t.again_bytes) for t in rows],
         [(m.name, m.capacity, m.reserved, max(m.in_use[: m.steps], default=0)) for m in memories],
+        beats if any(beats.values()) else {},
     )
 
 

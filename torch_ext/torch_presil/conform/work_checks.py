@@ -12,7 +12,7 @@ from .cases import TYPES, Bench, Convolution, Copying, Product
 from .checks import Failed, Skipped, check, expect, expect_equal
 from .chip_checks import _open, chip_library, limits
 from .chip_table import table
-from .launch_listener import AMOUNTS, Listener, Told, Work
+from .launch_listener import AMOUNTS, Listener, Told, Usage, Work
 from .timing_checks import PAGE, _cases
 
 CHIP, DRIVER = "driver/include/presil_chip.h", "driver/include/presil.h"
@@ -83,35 +83,37 @@ def _swept(context, device, listener: Listener) -> list:
 # ---- usage
 
 
-def _usage_of(told: Told, case) -> tuple | None:
-    """(rows, memories); None where the chip doesn't know of this plan."""
+def _usage_of(told: Told, case) -> Usage | None:
+    """None where the chip doesn't know of this plan."""
     (code, first), (again_code, again) = told.usage
     expect_equal((again_code, again), (code, first), f"usage() of the same plan, asked again: {case}")
     if code == d.EUNSUPPORTED:
         return None
     expect_equal(code, 0, f"result of usage(): {case}")
     expect_equal(len(first), 1, f"calls of tell(): {case}")
-    return first[0].rows, first[0].memories
+    return first[0]
 
 
-def _usage_is_right(rows: list, memories: list, report: d.Report, case) -> int:
-    for name, role, _, read, _, again in rows:
+def _usage_is_right(said: Usage, report: d.Report, case) -> int:
+    for name, role, _, read, _, again in said.rows:
         expect(bool(name) and role < ROLES, f"a row of traffic with a name and a role was expected: {case}")
         expect(again <= read, f"{name.decode()}: {again} of {read} bytes were read before: {case}")
-    for name, capacity, reserved, most in memories:
+    for name, capacity, reserved, most in said.memories:
         expect(bool(name), f"a memory with a name was expected: {case}")
         expect(max(reserved, most) <= capacity, f"{name.decode()} of {capacity} bytes holds {most}: {case}")
-    counted = [row for row in rows if not row[2]]
+    counted = [row for row in said.rows if not row[2]]
     for way, place in (("read_bytes", 3), ("write_bytes", 4)):
         told = sum(row[place] for row in counted)
         expect_equal(told, getattr(report, way), f"{way} of usage()'s rows, as counters() counts them: {case}")
-    return 2 + len(rows) + len(memories)
+    for name, beats in said.beats.items():
+        expect_equal(beats, getattr(report, name), f"{name} of usage(), as counters() counts them: {case}")
+    return 2 + len(said.rows) + len(said.memories) + len(said.beats)
 
 
 @check(
     "usage",
-    "a chip that says what its commands move: rows add up to the bytes that it counts, memories hold no more than they "
-    "have",
+    "a chip that says what its commands move: rows add up to the bytes that it counts, beats are those that it counts, "
+    "memories hold no more than they have",
     DRIVER,
     "The rows of a launch that are not `apart` add up to the read_bytes and write_bytes of its report",
     "chip",
@@ -124,13 +126,13 @@ def usage(context) -> int:
         found = [(*launch, case) for case in _cases() if (launch := _launch(device, listener, case))]
         for report, told, case in [*found, *_swept(context, device, listener)]:
             if said := _usage_of(told, case):
-                launches.append((*said, report, case))
+                launches.append((said, report, case))
     if not launches:
         raise Skipped("the chip says of none of the operators that were asked what they move")
-    if not any(report.read_bytes + report.write_bytes for _, _, report, _ in launches):
+    if not any(report.read_bytes + report.write_bytes for _, report, _ in launches):
         raise Skipped("the chip counts no bytes: nothing to compare those of usage() with")
-    for rows, memories, report, case in launches:
-        count += _usage_is_right(rows, memories, report, case)
+    for said, report, case in launches:
+        count += _usage_is_right(said, report, case)
     context.notes.append(f"{len(launches)} launches")
     return count
 

@@ -98,8 +98,8 @@ def merged(launches: list, names: dict, bus: dict | None) -> dict:
     array = sum(launch["macs"] / launch["peak"] for launch in launches if launch["peak"])
     out["utilization"] = out["macs"] / could if could else None
     taken = out["beats"] * bus["beat_bytes"] if bus else 0  # a beat that is partly used takes as long as a whole one
-    # Beats of an estimate are not known.
-    out["bus_share"] = taken / (out["cycles"] * width) if width and out["cycles"] and "estimated" not in out else None
+    known = width and out["cycles"] and out.get("beats_known", True)
+    out["bus_share"] = taken / (out["cycles"] * width) if known else None
     out["bound"] = bound_of(out["stalls"], names)
     out |= from_plans.merged(launches)
     spent = [launch["energy"] for launch in launches]
@@ -227,7 +227,7 @@ def beyond(launches: list, bus: dict | None) -> list:
     found = []
     for launch in launches:
         shares = {"the array's peak": launch["macs"] / launch["peak"] if launch["peak"] else 0}
-        if bus:
+        if bus and not launch.get("estimated"):  # an estimate may be shorter than its beats take
             shares["the bus"] = launch["beats"] * bus["beat_bytes"] / bus["bytes_per_cycle"]
         for what, least in shares.items():
             if launch["cycles"] and least > launch["cycles"]:

@@ -66,10 +66,11 @@ def print_document(document: dict, console: Console) -> None:
             highlight=False,
         )
     if total.get("estimated"):
-        console.print(f"{said(total)}; there are no proxies of energy", highlight=False)
+        without = "" if total["beats_known"] else "; there are no proxies of energy"
+        console.print(f"{said(total)}{without}", highlight=False)
     if document["host"]:
         console.print(_host_line(total), highlight=False)
-    if total["launches"] and not total.get("estimated"):
+    if total["launches"] and total.get("beats_known", True):
         console.print(_proxy_line(document), highlight=False)
     for row in document["batches"][1:]:
         rate = f", {row['images_per_second']:,.1f} a second" if row["images_per_second"] else ""
