@@ -119,6 +119,15 @@ def test_a_job_that_is_no_copy(name, tmp_path):
     assert found["status"] == "failed" and "(target_bytes) is not the same" in found["text"], found
 
 
+@pytest.mark.parametrize("done", [False, True])
+def test_a_job_without_an_end_says_what_was_waited_for(done, tmp_path):
+    polled = 'done = { register = "STATUS", mask = 2, value = 2 }\n' if done else ""
+    path = described(tmp_path, ('["CONTROL", 1]', '["CONTROL", 0]'), ("failed =", f"{polled}failed ="))
+    found = one_check("job", library("stub_fast"), path)
+    assert found["status"] == "failed" and "has not ended after" in found["text"], found
+    assert ("no interrupt came" in found["text"]) != done, found
+
+
 def test_a_product_that_is_named_and_not_taken(tmp_path):
     """Skipped, it would be a chip of which nothing is asked."""
     path = described(tmp_path, ("[job]", "[chip]\nmatmul = [[1, 8, 64, 32]]\n\n[job]"))

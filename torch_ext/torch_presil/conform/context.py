@@ -13,6 +13,7 @@ MEMORY = 4 << 20
 BASE = 0x10000000  # not 0: a chip that forgets its base shows
 COMMANDS, SOURCE, TARGET = 0x1000, 0x100000, 0x200000  # of BASE
 POLL_CYCLES, MOST_CYCLES, SILENCE = 64, 1_000_000, 20_000
+NO_INTERRUPT = "; no interrupt came: is its port in the port map? a chip that has none: `done` of the job"
 
 
 @dataclass
@@ -131,7 +132,7 @@ class Device(Transport):
                 break
             if job.done.holds(self.read32(job.done.offset)) if job.done else reason == IRQ:
                 return self._ended()
-        raise Failed(f"the job has not ended after {spent} cycles")
+        raise Failed(f"the job has not ended after {spent} cycles{'' if job.done else NO_INTERRUPT}")
 
     def _ended(self) -> bool:
         job = self.context.job()
