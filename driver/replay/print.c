@@ -140,7 +140,7 @@ static void put_counted(FILE *f, const replayed *l) {
     put_number(f, "write_bytes", c->write_bytes, true);
     put_number(f, "read_beats", c->read_beats, true);
     put_number(f, "write_beats", c->write_beats, true);
-    put_number(f, "descriptors", c->descriptors, true);
+    put_number(f, "commands", c->descriptors, true);
     put_number(f, "sim_ns", c->sim_ns, true);
     (void)fputs("\"counters\": {", f);
     for (uint32_t n = 0, some = 0; n < l->names.counter_count; n++)

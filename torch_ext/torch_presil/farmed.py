@@ -89,7 +89,7 @@ def booked(report: dict, row: dict) -> dict:
         for engine, causes in report["stalls"].items()
     }
     told = {name: counted[name] for name in COUNTED}
-    told |= {commands: counted["descriptors"]} if commands else {}
+    told |= {commands: counted["commands"]} if commands else {}
     return {**report, **told, "mode": VERIFY, "cycles": row["cycles"] or 0, "stalls": stalls, "verified": 1}
 
 
