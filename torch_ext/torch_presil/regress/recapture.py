@@ -11,7 +11,7 @@ from .failing_launch import CHANGED, Unclear, replay
 from .kinds import resolve
 from .run_list import Job
 
-CAPTURE, ONLY = "PRESIL_REGRESS_CAPTURE", "PRESIL_REGRESS_CAPTURE_LAUNCHES"
+CAPTURE, ONLY, GOOD = (f"PRESIL_REGRESS_{what}" for what in ("CAPTURE", "CAPTURE_LAUNCHES", "GOOD"))
 MOST = 8  # changed launches that are kept, the shortest: a network may have hundreds
 
 
@@ -32,11 +32,11 @@ def _is(name: str, label: str) -> bool:
     return name == label or (len(label) >= 60 and name.endswith(label))
 
 
-def _captured(job: Job, record: dict, folder: Path) -> Path:
+def _captured(job: Job, record: dict, folder: Path, good: Path | None) -> Path:
     bundle, again = folder / "changed.presil", folder / "again"
     again.mkdir(exist_ok=True)
     command = resolve(job, again)
-    told = {CAPTURE: str(bundle), ONLY: "\n".join(_changed(record))}
+    told = {CAPTURE: str(bundle), ONLY: "\n".join(_changed(record)), GOOD: str(good.resolve()) if good else ""}
     environment, log = {**os.environ, **command.environment, **told}, again / "log"
     with log.open("w") as output:
         where = {"cwd": command.directory, "env": environment, "stdin": subprocess.DEVNULL}
@@ -66,7 +66,7 @@ def _marked(now: list[dict], good: list[dict] | None, names: list) -> list[dict]
 def recapture(job: Job, record: dict, run_path: Path, good: Path | None) -> dict:
     """The record with the bundle, beside which is told what each launch came to. Raises Unclear."""
     folder = run_path / Path(record["log"]).parent
-    bundle = _captured(job, record, folder)
+    bundle = _captured(job, record, folder, good)
     now = replay(job, bundle, folder / "now.json")["launches"]
     before = replay(job, bundle, folder / "before.json", good)["launches"] if good else None
     rows = _marked(now, before, _changed(record))
