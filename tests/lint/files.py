@@ -31,9 +31,10 @@ def text(path: Path) -> str | None:
     return None if b"\0" in raw[:4096] else raw.decode()
 
 
-def sources(config: str) -> list[Path]:
-    """All files of the chip in one configuration, packages first."""
-    out = BUILD / config
+def sources(config: str, out: Path | None = None) -> list[Path]:
+    """All files of the chip in one configuration, packages first. out: where those that are generated go, if another
+    stage may be reading the usual folder."""
+    out = out or BUILD / config
     subprocess.run(
         [sys.executable, str(ROOT / "rtl" / "generate.py"), "--out", str(out), "--config", config], check=True
     )

@@ -30,7 +30,7 @@ def synthesize(config: str, further: str = "") -> dict[str, int]:
     place = BUILD / config / "synthesis"
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
-    files = " ".join(Path(shutil.copy(file, place)).name for file in sources(config))
+    files = " ".join(Path(shutil.copy(file, place)).name for file in sources(config, place / "rtl"))
     script = (
         f"read_slang --threads 1 --no-proc --top presil_top {files}; hierarchy -check -top presil_top; "
         f"tee -q -o cells.json stat -json; tee -q -o widths.json stat -width -json{further}"
