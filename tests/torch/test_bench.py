@@ -69,7 +69,8 @@ def test_a_part_that_is_none_is_refused(only, monkeypatch):
 
 def test_what_could_not_be_measured_is_said(monkeypatch):
     text = io.StringIO()
-    monkeypatch.setitem(bench.PARTS, "dpi", lambda tell: {})
+    for part in ("dpi", "dpi.registers"):
+        monkeypatch.setitem(bench.PARTS, part, lambda tell: {})
     with pytest.raises(RuntimeError, match="nothing was measured"):
         bench.run("dpi", Console(file=text, width=200))
     assert "dpi: not measured" in text.getvalue()
