@@ -50,6 +50,7 @@ def output_of(command: str, folder: Path) -> str:
     words = [word.strip("'") for word in command.split()]
     environment = {**os.environ, "TTY_COMPATIBLE": "1", "TTY_INTERACTIVE": "0", "COLUMNS": str(COLUMNS)}
     environment["PRESIL_REGRESS_RUNS"] = str(folder / "regress")
+    environment.setdefault("PRESIL_BUILD_DIR", str(ROOT / "build" / "check"))
     done = subprocess.run([*program, *words], env=environment, cwd=folder, capture_output=True, text=True)
     if done.returncode > (command.split()[0] in DIFFERENT):
         raise SystemExit(f"./presil {command} ended with {done.returncode}:\n{done.stdout}{done.stderr}")

@@ -6,7 +6,20 @@ other from lane 0; the lanes left over are zero in both operands. Blocks are lis
 added.
 """
 
+import functools
+import itertools
 from dataclasses import dataclass
+
+
+@functools.cache
+def fewest_blocks(ky, slice_, n):
+    """(blocks, kernel rows in a block of each run) of the best of all lists of at most four; (infinity, ()) without."""
+    rows = range(1, min(ky, 16, n) + 1)
+    lists = (c for k in range(1, 5) for c in itertools.combinations_with_replacement(rows, k))
+    enough = [c for c in lists if sum(n // r for r in c) >= slice_]
+    found = [(sum(-(-ky // r) for r in c), len(c), c) for c in enough]
+    blocks, _, best = min(found, default=(float("inf"), 0, ()))
+    return blocks, best
 
 
 @dataclass(frozen=True)
@@ -46,6 +59,19 @@ class Reduction:
         ky, kx = self.kernel
         return min(ky, self.lanes // (kx * self.channels * self.element_bytes)) or 1
 
+    @functools.cached_property
+    def runs(self):
+        """Section 5, runs: (elements, kernel rows in a block) of each, or () where the slice is not cut so."""
+        ky, slice_ = self.kernel[0], self.kernel[1] * self.channels
+        blocks, best = fewest_blocks(ky, slice_, self.n)
+        plain = -(-ky // self.packed_rows) * -(-slice_ // self.n)  # one of the two is 1
+        rows = [-(-ky // -(-ky // r)) for r in best]
+        groups = -(-self.out_channels // self.cells)
+        if ky > 65535 or blocks >= plain or 4 * sum(rows) > 3 * blocks * groups:
+            return ()
+        held = [self.n // r for r in best[:-1]]
+        return tuple(zip([*held, slice_ - sum(held)], rows, strict=True))
+
     def cell_group(self, out_channel):
         return out_channel // self.cells
 
@@ -71,8 +97,10 @@ class Reduction:
 
 
 def packed_blocks(r):
-    """Section 5, packing: R kernel rows a block, or the slice of one kernel row cut in several."""
+    """Section 5, packing: R kernel rows a block, or the slice of one kernel row cut in several, or in runs."""
     ky, kx = r.kernel
+    if r.runs:
+        return run_blocks(r)
     if kx * r.channels * r.element_bytes <= r.lanes:
         rows = r.packed_rows
         return [
@@ -81,6 +109,19 @@ def packed_blocks(r):
         ]
     flat = kx * r.channels
     return [tuple(cut(y, s, min(s + r.n, flat), r.channels)) for s in range(0, flat, r.n) for y in range(ky)]
+
+
+def run_blocks(r):
+    """Section 5, runs: each with its own number of kernel rows in a block."""
+    blocks, start, ky = [], 0, r.kernel[0]
+    for elements, rows in r.runs:
+        span = start, start + elements
+        blocks += [
+            tuple(s for y in range(y0, min(y0 + rows, ky)) for s in cut(y, *span, r.channels))
+            for y0 in range(0, ky, rows)
+        ]
+        start += elements
+    return blocks
 
 
 def cut(y, start, end, channels):

@@ -119,11 +119,11 @@ def test_packing_text():
     base = Reduction(3, (7, 7), 1, 64, 32, 64)
     assert base.packed and base.packed_rows == 3
     assert [{ky for ky, *_ in b} for b in base.blocks(0)] == [{0, 1, 2}, {3, 4, 5}, {6}]
-    bf16_first = Reduction(3, (7, 7), 2, 64, 32, 64)
-    assert [{ky for ky, *_ in b} for b in bf16_first.blocks(0)] == [{y} for y in range(7)]
-    cut_slice = Reduction(16, (3, 3), 2, 64, 32, 64)  # 48 elements a slice in blocks of 32: slice block outermost
-    assert [(b[0][0], b[0][1:]) for b in cut_slice.blocks(0)] == [(y, (0, 0, 16)) for y in range(3)] + [
-        (y, (2, 0, 16)) for y in range(3)
+    few_outputs = Reduction(3, (7, 7), 2, 64, 32, 32)  # LOAD would bound runs
+    assert [{ky for ky, *_ in b} for b in few_outputs.blocks(0)] == [{y} for y in range(7)]
+    cut_slice = Reduction(16, (3, 9), 2, 64, 32, 64)  # 144 elements a slice in blocks of 32: slice block outermost
+    assert [(b[0][0], b[0][1:]) for b in cut_slice.blocks(0)] == [
+        (y, (x, 0, 16)) for x in (0, 2, 4, 6, 8) for y in range(3)
     ]
     assert not Reduction(17, (3, 3), 2, 64, 32, 64).packed
     assert not Reduction(16, (1, 1), 2, 64, 32, 64).packed
@@ -131,6 +131,19 @@ def test_packing_text():
     assert not Reduction(16, (3, 3), 2, 64, 32, 64, dilation=(1, 2)).packed
     assert Reduction(16, (3, 3), 2, 64, 32, 64, dilation=(2, 1)).packed
     assert not Reduction(16, (3, 3), 2, 64, 32, 64, input_dilation=(2, 1)).packed
+
+
+def test_runs_text():
+    """Section 5, runs: the three layers that it names."""
+    first = Reduction(3, (7, 7), 2, 64, 32, 64)
+    assert first.runs == ((16, 2), (5, 4)) and len(first.blocks(0)) == 6
+    assert [{ky for ky, *_ in b} for b in first.blocks(0)] == [{0, 1}, {2, 3}, {4, 5}, {6}, {0, 1, 2, 3}, {4, 5, 6}]
+    assert first.blocks(0)[3] == (*((6, x, 0, 3) for x in range(5)), (6, 5, 0, 1))
+    assert first.blocks(0)[4][:2] == ((0, 5, 1, 3), (0, 6, 0, 3))
+    assert Reduction(16, (3, 3), 2, 64, 32, 64).runs == ((32, 1), (16, 2))
+    assert len(Reduction(16, (3, 3), 2, 64, 32, 64).blocks(0)) == 5
+    assert len(Reduction(3, (16, 16), 2, 64, 32, 768).blocks(0)) == 24
+    assert not Reduction(3, (7, 7), 1, 64, 32, 64).runs  # int8: 3 blocks either way
 
 
 def test_group_blocks():

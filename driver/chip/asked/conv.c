@@ -124,6 +124,8 @@ static void fill(const presil_chip *chip, const presil_conv2d_desc *d, const pre
     p->grid_y = l->grid_y, p->grid_x = l->grid_x, p->blocks = l->blocks;
     p->kernel_x = (uint32_t)l->kernel[1];
     p->pack_rows = l->pack_rows;
+    p->runs = l->runs;
+    memcpy(p->run, l->run, sizeof p->run);
     p->cell_groups = l->cell_groups;
     p->most_blocks = 1;
     for (uint32_t g = 0; g < (l->groups > 1 ? l->cell_groups : 1); g++) {

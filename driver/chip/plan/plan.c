@@ -88,6 +88,7 @@ static uint64_t shape_key(const chip_problem *p) {
                          p->blocks,
                          p->kernel_x,
                          p->pack_rows,
+                         p->runs,
                          p->act,
                          p->wgt,
                          p->has_res,

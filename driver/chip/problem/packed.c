@@ -63,15 +63,82 @@ void chip_layout_blocks(const presil_layout *l, uint32_t g, uint32_t *first, uin
     *count = (uint32_t)(c1 / l->block) - *first + 1;
 }
 
+uint64_t chip_layout_words_before(const presil_layout *l, uint32_t cb) {
+    uint64_t blocks = 0;
+    for (uint32_t i = 0; i < l->runs && i < cb; i++) blocks += l->run[i].blocks;
+    if (!l->runs) blocks = (uint64_t)cb * l->grid_y * l->grid_x;
+    return blocks * l->config.cells;
+}
+
 uint64_t chip_layout_group_words(const presil_layout *l, uint32_t g) {
-    uint64_t block_words = (uint64_t)l->grid_y * l->grid_x * l->config.cells, words = 0;
-    if (l->groups == 1) return (uint64_t)g * l->blocks * block_words;
+    uint64_t words = 0;
+    if (l->groups == 1) return (uint64_t)g * chip_layout_words_before(l, l->blocks);
     for (uint32_t i = 0; i < g; i++) {
         uint32_t first, count;
         chip_layout_blocks(l, i, &first, &count);
-        words += count * block_words;
+        words += chip_layout_words_before(l, count);
     }
     return words;
+}
+
+/* Of the whole kernel, with `rows` of its rows in each. */
+static uint32_t blocks_of(const presil_layout *l, uint32_t rows) { return (uint32_t)ceil_div(l->kernel[0], rows); }
+
+/* A list of kernel rows in a block, ascending: what it costs. */
+typedef struct {
+    uint32_t rows[CHIP_RUNS], runs, blocks;
+} run_list;
+
+/* Tries all lists that begin with `list` and hold `rest` elements more; the first of the fewest blocks, then of the
+ * fewest runs, stays in *best. */
+static void try_runs(const presil_layout *l, run_list list, int64_t rest, run_list *best) {
+    if (rest <= 0) {
+        if (list.blocks < best->blocks || (list.blocks == best->blocks && list.runs < best->runs)) *best = list;
+        return;
+    }
+    if (list.runs == CHIP_RUNS) return;
+    uint32_t first = list.runs ? list.rows[list.runs - 1] : 1,
+             last = (uint32_t)min64(min64(l->kernel[0], CHIP_RUN_ROWS), l->block);
+    for (uint32_t rows = first; rows <= last; rows++) {
+        run_list longer = list;
+        longer.rows[longer.runs++] = rows;
+        longer.blocks += blocks_of(l, rows);
+        if (longer.blocks <= best->blocks) try_runs(l, longer, rest - l->block / rows, best);
+    }
+}
+
+/* Where that takes fewer blocks, and LOAD is not what bounds the layer then: each kernel row of a run is a piece of its
+ * own for every pixel. */
+static void cut_in_runs(presil_layout *l) {
+    uint64_t groups = (uint64_t)ceil_div(l->out_channels, l->config.cells), pieces = 0;
+    run_list best = {.runs = CHIP_RUNS + 1, .blocks = l->blocks * l->grid_y};
+    if (l->slice_elements > CHIP_RUNS * l->block || l->kernel[0] > UINT16_MAX) return;
+    try_runs(l, (run_list){0}, l->slice_elements, &best);
+    if (best.runs > CHIP_RUNS || best.blocks == l->blocks * l->grid_y) return;
+    uint32_t at = 0, most_rows = 0, most_blocks = 0;
+    for (uint32_t i = 0; i < best.runs; i++) {
+        uint32_t blocks = blocks_of(l, best.rows[i]), rows = blocks_of(l, blocks),
+                 count = (uint32_t)min64(l->block / best.rows[i], l->slice_elements - at);
+        l->run[i] = (chip_run){at, count, rows, blocks};
+        at += count, pieces += rows;
+        most_rows = rows > most_rows ? rows : most_rows, most_blocks = blocks > most_blocks ? blocks : most_blocks;
+    }
+    if (4 * pieces > 3 * best.blocks * groups) return;
+    l->runs = l->blocks = best.runs, l->pack_rows = most_rows, l->grid_y = most_blocks;
+}
+
+/* Block cb as a run: also where the slice is not cut into runs. */
+static chip_run run_of(const presil_layout *l, uint32_t cb) {
+    if (l->runs) return l->run[cb];
+    uint32_t first = l->pack_rows > 1 ? 0 : cb * l->block;
+    return (chip_run){first, (uint32_t)min64(l->slice_elements - first, l->block), l->pack_rows, l->grid_y};
+}
+
+/* Rows of a block beyond the kernel meet real data in the scratchpad, not zeros: their weights are absent. */
+static bool rows_beyond(const presil_layout *l) {
+    for (uint32_t cb = 0; cb < l->blocks; cb++)
+        if (l->kernel[0] % run_of(l, cb).rows) return true;
+    return false;
 }
 
 static void layout_init(const presil_chip *chip, const presil_weights_desc *desc, bool may_pack, presil_layout *l) {
@@ -106,13 +173,13 @@ static void layout_init(const presil_chip *chip, const presil_weights_desc *desc
         l->blocks = (uint32_t)ceil_div(slice, lanes);
         l->grid_y = (uint32_t)ceil_div(l->kernel[0], l->pack_rows);
         l->grid_x = 1;
+        cut_in_runs(l);
     } else {
         l->blocks = (uint32_t)ceil_div(l->in_channels, lanes);
         l->grid_y = (uint32_t)l->kernel[0];
         l->grid_x = (uint32_t)l->kernel[1];
     }
-    /* Rows of a block beyond the kernel meet real data in the scratchpad, not zeros: their weights are absent. */
-    l->absent = l->esize == 2 && (l->groups > 1 || (l->packed && l->kernel[0] % l->pack_rows));
+    l->absent = l->esize == 2 && (l->groups > 1 || (l->packed && rows_beyond(l)));
     l->cell_groups = (uint32_t)ceil_div(l->out_channels, c->cells);
     l->param_words = l->has_bias || l->has_scale ? 2 * (uint32_t)ceil_div(4 * (int64_t)c->cells, c->word_bytes) : 0;
     l->weights_offset = (uint64_t)l->cell_groups * l->param_words * c->word_bytes;
@@ -169,15 +236,12 @@ static bool element_source(const presil_layout *l, uint32_t cb, uint32_t gy, uin
         *kx = gx;
         return *c < l->in_channels;
     }
-    int64_t s = (int64_t)cb * l->block + lane, row = 0;
-    if (l->pack_rows > 1) {
-        row = lane / l->slice_elements;
-        s = lane % l->slice_elements;
-    }
+    chip_run run = run_of(l, cb);
+    int64_t row = lane / run.count, s = run.first + lane % run.count;
     *c = s % l->in_channels;
     *kx = s / l->in_channels;
-    *ky = (int64_t)gy * l->pack_rows + row;
-    return s < l->slice_elements && row < l->pack_rows && *ky < l->kernel[0];
+    *ky = (int64_t)gy * run.rows + row;
+    return row < run.rows && *ky < l->kernel[0];
 }
 
 typedef struct {
@@ -241,7 +305,8 @@ int chip_pack(const presil_chip *chip, const presil_layout *l, const presil_weig
         uint32_t first, count;
         chip_layout_blocks(l, g, &first, &count);
         for (uint32_t cb = first; cb < first + count; cb++) {
-            for (uint32_t gy = 0; gy < l->grid_y; gy++) {
+            uint32_t rows = l->runs ? l->run[cb].blocks : l->grid_y;
+            for (uint32_t gy = 0; gy < rows; gy++) {
                 for (uint32_t gx = 0; gx < l->grid_x; gx++, at += (size_t)l->config.cells * l->config.word_bytes) {
                     for (uint32_t i = 0; i < l->block; i++) {
                         int64_t ky = 0, kx = 0;

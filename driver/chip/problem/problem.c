@@ -39,11 +39,18 @@ static int64_t gcd(int64_t a, int64_t b) {
     return a;
 }
 
-chip_packed_rows chip_packed_map(const chip_problem *p, int64_t out0, int64_t outs) {
-    int64_t across = (int64_t)p->pack_rows * p->dilation_y; /* between the blocks of a kernel column */
-    int64_t step = p->grid_y > 1 ? gcd(p->stride_y, across) : p->stride_y;
-    int64_t span = (outs - 1) * p->stride_y + ((int64_t)p->grid_y - 1) * across;
+chip_packed_rows chip_packed_map(const chip_problem *p, uint32_t cb, int64_t out0, int64_t outs) {
+    int64_t blocks = chip_grid_rows(p, cb),
+            across = (int64_t)chip_rows_in_block(p, cb) * p->dilation_y; /* between the blocks of a kernel column */
+    int64_t step = blocks > 1 ? gcd(p->stride_y, across) : p->stride_y;
+    int64_t span = (outs - 1) * p->stride_y + (blocks - 1) * across;
     return (chip_packed_rows){out0 * p->stride_y - p->pad_y, span / step + 1, step};
+}
+
+uint64_t chip_sum_blocks(const chip_problem *p) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < p->runs; i++) sum += p->run[i].blocks;
+    return p->runs ? sum : (uint64_t)p->blocks * p->grid_y * p->grid_x;
 }
 
 void chip_problem_blocks(const chip_problem *p, uint32_t g, uint32_t *first, uint32_t *count) {

@@ -6,6 +6,13 @@
 #include "chip.h"
 
 /* ---- packed weights ------------------------------------------------------------------------- */
+/* Elements [first, first + count) of the slice of a packed layer, `rows` kernel rows of them in a block, `blocks` of
+ * these for the whole kernel (docs/numerics.md 5, runs). */
+typedef struct {
+    uint32_t first, count, rows, blocks;
+} chip_run;
+enum { CHIP_RUNS = 4, CHIP_RUN_ROWS = 16 };
+
 /* The image in DRAM: parameters of every cell group (bias words, scale words), then for each term the weight blocks of
  * every cell group: [group][channel block][kernel row][kernel column][cell], one scratchpad word each (docs/numerics.md
  * 5, docs/isa.md 5). */
@@ -17,8 +24,10 @@ struct presil_layout {
     int64_t kernel[2], dilation[2], input_dilation[2];
     uint32_t terms, esize, block;       /* bf16 terms of a weight; bytes of an element; elements of a channel block */
     uint32_t pack_rows, slice_elements; /* packed: kernel rows in a block, elements of one kernel row's slice */
-    uint32_t blocks;                    /* channel (or slice) blocks of the whole input */
-    uint32_t grid_y, grid_x;            /* kernel rows and columns that MATRIX walks */
+    uint32_t blocks;                    /* channel (or slice) blocks of the whole input, or runs */
+    uint32_t grid_y, grid_x;            /* kernel rows and columns that MATRIX walks; with runs the most of them */
+    uint32_t runs;                      /* 0: the slice is not cut into runs */
+    chip_run run[CHIP_RUNS];
     uint32_t cell_groups,
         param_words; /* param_words: of one cell group, 2·ceil(4·CELLS/WORD), or 0 without bias and scale */
     uint64_t weights_offset, term_bytes, bytes;
@@ -27,6 +36,8 @@ struct presil_layout {
 void chip_layout_blocks(const presil_layout *layout, uint32_t g, uint32_t *first, uint32_t *count);
 /* Words before the blocks of cell group g within a term. */
 uint64_t chip_layout_group_words(const presil_layout *layout, uint32_t g);
+/* Words of a cell group's blocks before its block (or run) cb, counted from its first. */
+uint64_t chip_layout_words_before(const presil_layout *layout, uint32_t cb);
 void chip_layout_init(const presil_chip *chip, const presil_weights_desc *desc, presil_layout *layout);
 void chip_layout_view(const presil_chip *chip, const presil_weights_desc *desc,
                       presil_layout *layout); /* for a kernel by view: never packed */
@@ -72,9 +83,11 @@ typedef struct {
     int64_t images, out_h, out_w, out_c; /* output */
     int64_t in_h, in_w, in_c;            /* input */
     int64_t stride_y, stride_x, pad_y, pad_x, dilation_y, dilation_x, input_dilation_y, input_dilation_x;
-    uint32_t grid_y, grid_x, blocks;   /* MATRIX loops over the whole reduction */
-    uint32_t kernel_x;                 /* packed: columns of the kernel in a slice */
-    uint32_t pack_rows;                /* packed: kernel rows in a block, else 1 */
+    uint32_t grid_y, grid_x, blocks; /* MATRIX loops over the whole reduction; with runs: at most, blocks = runs */
+    uint32_t kernel_x;               /* packed: columns of the kernel in a slice */
+    uint32_t pack_rows;              /* packed: kernel rows in a block (with runs: at most), else 1 */
+    uint32_t runs;                   /* packed: 0, or the slice is cut into them */
+    chip_run run[CHIP_RUNS];
     uint32_t cell_groups, most_blocks; /* most_blocks: of the blocks, how many a cell group uses at most */
     uint32_t pad_byte;
     chip_act_kind act;
@@ -100,6 +113,14 @@ typedef struct {
 
 /* Blocks of the reduction that cell group g uses. */
 void chip_problem_blocks(const chip_problem *p, uint32_t g, uint32_t *first, uint32_t *count);
+/* Kernel rows of block cb that MATRIX walks, kernel rows in it; blocks of a cell group's whole sum. */
+static inline uint32_t chip_grid_rows(const chip_problem *p, uint32_t cb) {
+    return p->runs ? p->run[cb].blocks : p->grid_y;
+}
+static inline uint32_t chip_rows_in_block(const chip_problem *p, uint32_t cb) {
+    return p->runs ? p->run[cb].rows : p->pack_rows;
+}
+uint64_t chip_sum_blocks(const chip_problem *p);
 /* Fewer, longer dimensions where nothing changes: strided 1×1 kernels subsample in memory, dense pixels become one
  * column. */
 void chip_problem_normalise(chip_problem *p);
@@ -123,10 +144,10 @@ typedef struct {
 } chip_axis;
 chip_axis chip_axis_map(int64_t out0, int64_t outs, int64_t k0, int64_t ks, int64_t stride, int64_t dilation,
                         int64_t pad, int64_t input_dilation, int64_t size);
-/* Packed layers: base rows of the packed words; step between them. */
+/* Packed layers: base rows of the packed words of block cb; step between them. */
 typedef struct {
     int64_t first, count, step;
 } chip_packed_rows;
-chip_packed_rows chip_packed_map(const chip_problem *p, int64_t out0, int64_t outs);
+chip_packed_rows chip_packed_map(const chip_problem *p, uint32_t cb, int64_t out0, int64_t outs);
 
 #endif

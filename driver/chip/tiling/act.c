@@ -97,15 +97,18 @@ typedef struct {
     int64_t first, count, channel, pos;
 } packed_piece;
 
-static void load_packed_piece(chip_nest_state *s, chip_nest_slot *slot, const chip_nest_tile *t, int64_t first_block,
-                              int64_t row0, int64_t rows, const packed_piece *piece, uint32_t term) {
+static void load_packed_piece(chip_nest_state *s, chip_nest_slot *slot, const chip_nest_tile *t,
+                              const chip_nest_part *part, int64_t row0, int64_t rows, const packed_piece *piece,
+                              uint32_t term) {
     const chip_problem *p = s->p;
     int64_t word = p->config->word_bytes, e = p->in.esize, row_words = s->t->act_row_words;
-    chip_packed_rows map = chip_packed_map(p, t->band_y0, t->band_ny);
-    int64_t y0 = map.first + row0 * map.step, origin = y0 < 0 ? 0 : y0;
-    int64_t slice = p->pack_rows > 1 ? piece->first * p->esize : piece->first % p->block * p->esize;
-    int64_t slice_block = p->pack_rows > 1 ? 0 : piece->first / p->block - first_block,
-            slice_bytes = (int64_t)p->kernel_x * p->in_c * p->esize;
+    chip_packed_rows map = chip_packed_map(p, part->cb, t->band_y0, t->band_ny);
+    int64_t y0 = map.first + row0 * map.step, origin = y0 < 0 ? 0 : y0, block_rows = chip_rows_in_block(p, part->cb);
+    bool planes = !p->runs && p->pack_rows == 1; /* a plane for each block of the slice */
+    int64_t slice =
+        (planes ? piece->first % p->block : piece->first - (p->runs ? p->run[part->cb].first : 0)) * p->esize;
+    int64_t slice_block = planes ? piece->first / p->block - part->cb : 0,
+            slice_bytes = (p->runs ? p->run[part->cb].count : (int64_t)p->kernel_x * p->in_c) * p->esize;
     chip_load_shape l = {.row_bytes = (p->in_w - 1) * p->in.sx +
                                       (p->in.sc == e && p->in.sx == p->in_c * e ? p->in_c : piece->count) * e,
                          .pos0 = t->x0 * p->stride_x * p->in.sx + piece->pos,
@@ -119,10 +122,10 @@ static void load_packed_piece(chip_nest_state *s, chip_nest_slot *slot, const ch
                          .ss = {word, row_words * word, slice_bytes, 0}};
     bool loops = map.step <= 127 && p->dilation_y <= 127;
     for (int64_t j = 0; j < (loops ? 1 : rows); j++) {
-        for (int64_t r = 0; r < (loops ? 1 : p->pack_rows); r++) {
+        for (int64_t r = 0; r < (loops ? 1 : block_rows); r++) {
             int64_t y = y0 + j * map.step + r * p->dilation_y;
             l.addr = p->in.base + (uint64_t)(t->n * p->in.sn + y * p->in.sy + piece->channel * p->in.sc);
-            l.n[0] = t->nx, l.n[1] = loops ? rows : 1, l.n[2] = loops ? p->pack_rows : 1, l.n[3] = 1;
+            l.n[0] = t->nx, l.n[1] = loops ? rows : 1, l.n[2] = loops ? block_rows : 1, l.n[3] = 1;
             l.ds[1] = map.step * p->in.sy, l.ds[2] = p->dilation_y * p->in.sy;
             l.rp[0] = y - origin, l.rp[1] = loops ? map.step : 0, l.rp[2] = loops ? p->dilation_y : 0;
             l.row_limit = min64(p->in_h - origin, 65535);
@@ -139,19 +142,21 @@ static void load_packed(chip_nest_state *s, chip_nest_slot *slot, const chip_nes
                         int64_t row0, int64_t rows, uint32_t term) {
     const chip_problem *p = s->p;
     int64_t e = p->in.esize, slice = (int64_t)p->kernel_x * p->in_c, low = 0, high = slice;
-    if (p->pack_rows == 1) low = (int64_t)part->cb * p->block, high = min64(slice, low + (int64_t)part->ncb * p->block);
+    bool planes = !p->runs && p->pack_rows == 1;
+    if (planes) low = (int64_t)part->cb * p->block, high = min64(slice, low + (int64_t)part->ncb * p->block);
+    if (p->runs) low = p->run[part->cb].first, high = low + p->run[part->cb].count;
     bool channels = (p->in.sc == e || p->in_c == 1) && p->in.sx >= p->in_c * e,
          columns = channels && (p->in.sx == p->in_c * e);
     if (columns) {
         packed_piece piece = {low, high - low, 0, -p->pad_x * p->in.sx + low * e};
-        load_packed_piece(s, slot, t, part->cb, row0, rows, &piece, term);
+        load_packed_piece(s, slot, t, part, row0, rows, &piece, term);
         return;
     }
     for (int64_t i = low; i < high;) {
         int64_t kx = i / p->in_c, c = i % p->in_c;
-        int64_t count = channels ? min64(p->in_c - c, p->pack_rows > 1 ? slice : p->block - i % p->block) : 1;
+        int64_t count = channels ? min64(min64(p->in_c - c, high - i), planes ? p->block - i % p->block : slice) : 1;
         packed_piece piece = {i, count, c, (kx - p->pad_x) * p->in.sx};
-        load_packed_piece(s, slot, t, part->cb, row0, rows, &piece, term);
+        load_packed_piece(s, slot, t, part, row0, rows, &piece, term);
         i += count;
     }
 }

@@ -16,7 +16,9 @@ static void derive(const chip_problem *p, chip_tiling *t) {
     const presil_config *c = p->config;
     int64_t rows, columns, blocks = min64(t->part_blocks, max64(1, p->blocks));
     if (p->act == ACT_PACKED) {
-        rows = chip_packed_map(p, 0, t->band_h).count;
+        rows = 0;
+        for (uint32_t cb = 0; cb < (p->runs ? p->runs : 1); cb++)
+            rows = max64(rows, chip_packed_map(p, cb, 0, t->band_h).count);
         columns = t->tile_w;
     } else {
         rows = axis_most(t->band_h, t->part_ky, p->stride_y, p->dilation_y, p->input_dilation_y, p->in_h);
@@ -57,14 +59,16 @@ bool chip_tiling_fit(const chip_problem *p, chip_tiling *t) {
            t->tile_h * t->tile_w * t->interleave <= p->config->acc_rows;
 }
 
-static int64_t parts_of(const chip_problem *p, const chip_tiling *t) {
-    return max64(1, ceil_div(p->blocks, t->part_blocks) * ceil_div(p->grid_y, t->part_ky) *
-                        ceil_div(p->grid_x, t->part_kx));
+int64_t chip_tiling_parts(const chip_problem *p, const chip_tiling *t) {
+    int64_t rows = 0; /* parts of all kernel rows */
+    for (uint32_t i = 0; i < p->runs; i++) rows += ceil_div(p->run[i].blocks, t->part_ky);
+    if (!p->runs) rows = ceil_div(p->blocks, t->part_blocks) * ceil_div(p->grid_y, t->part_ky);
+    return max64(1, rows * ceil_div(p->grid_x, t->part_kx));
 }
 
 /* Slots of activations and weights from what the other buffers leave. first: which of them is served first. */
 static bool give_slots(const chip_problem *p, chip_tiling *t, bool act_first) {
-    int64_t parts = parts_of(p, t) * p->terms,
+    int64_t parts = chip_tiling_parts(p, t) * p->terms,
             bands = ceil_div(p->out_h, t->band_h) * ceil_div(p->out_w, t->tile_w) * p->images;
     int64_t act_want = t->group_outer ? bands * parts : min64(2, bands) * parts;
     int64_t wgt_want = (t->group_outer ? (int64_t)t->store_groups + t->interleave : p->cell_groups) * parts;
@@ -91,6 +95,16 @@ static bool give_slots(const chip_problem *p, chip_tiling *t, bool act_first) {
     return true;
 }
 
+/* Pieces of which a word of a packed layer is made, each a kernel row of some columns or, unless these lie one after
+ * another in memory, one element. Of runs: the mean. */
+static double packed_pieces(const chip_problem *p) {
+    bool whole = p->in.sc == p->in.esize && p->in.sx == p->in_c * p->in.esize;
+    double pieces = 0, elements = (double)p->kernel_x * (double)p->in_c / (double)p->blocks;
+    if (!p->runs) return p->pack_rows * (whole ? 1 : elements);
+    for (uint32_t i = 0; i < p->runs; i++) pieces += p->run[i].rows * (whole ? 1.0 : p->run[i].count);
+    return pieces / p->runs;
+}
+
 /* LOAD cycles and bus beats of one word of activations. */
 static void act_word_cost(const chip_problem *p, double *cycles, double *beats) {
     double wide = p->convert ? 2 : 1, columns = (double)p->config->word_bytes * wide / p->in.esize;
@@ -101,15 +115,14 @@ static void act_word_cost(const chip_problem *p, double *cycles, double *beats) 
         *cycles = p->in.sc == p->in.esize ? p->block > columns ? p->block / columns : 1 : p->block;
     if (p->act == ACT_ELEMENTS) *cycles = *beats = (double)p->block * wide;
     if (p->act == ACT_PACKED) {
-        bool run = p->in.sc == p->in.esize && p->in.sx == p->in_c * p->in.esize;
-        *cycles = wide * p->pack_rows * (run ? 1 : (double)p->kernel_x * (double)p->in_c / (double)p->blocks);
+        *cycles = wide * packed_pieces(p);
         *beats = *cycles * 0.15;
     }
 }
 
 static void estimate(const chip_problem *p, chip_tiling *t) {
     const presil_config *c = p->config;
-    int64_t parts = parts_of(p, t), keyed = parts * p->terms, columns = ceil_div(p->out_w, t->tile_w),
+    int64_t parts = chip_tiling_parts(p, t), keyed = parts * p->terms, columns = ceil_div(p->out_w, t->tile_w),
             bands = ceil_div(p->out_h, t->band_h) * columns * p->images;
     int64_t tiles = ceil_div(p->out_h, t->tile_h) * columns * p->images,
             sets = ceil_div(p->cell_groups, t->store_groups);
@@ -123,8 +136,9 @@ static void estimate(const chip_problem *p, chip_tiling *t) {
     uint32_t row_words = p->has_res && res.words > out.words ? res.words : out.words;
     double epilogue = pixels * p->cell_groups * row_words + (double)(tiles * p->cell_groups) * EPILOGUE_CYCLES;
     /* Loads of each operand: once if it stays, else as often as the loops come back to it. */
-    double band_words = (double)(t->act_pitch * max64(1, p->blocks) * ceil_div(p->grid_y, t->part_ky) *
-                                 ceil_div(p->grid_x, t->part_kx));
+    int64_t planes =
+        p->runs ? parts : max64(1, p->blocks) * ceil_div(p->grid_y, t->part_ky) * ceil_div(p->grid_x, t->part_kx);
+    double band_words = (double)(t->act_pitch * planes);
     double act_times = (double)(keyed > t->act_slots ? p->passes : p->terms);
     if (keyed > t->act_slots)
         act_times *= (double)chunks;
@@ -179,7 +193,7 @@ typedef struct {
 /* LOADs of windows that one accumulator half needs, about: each kernel position has its own, for every run of blocks,
  * padding before and after. */
 static int64_t window_commands(const chip_problem *p, const chip_tiling *t) {
-    int64_t parts = parts_of(p, t), keyed = parts * p->terms,
+    int64_t parts = chip_tiling_parts(p, t), keyed = parts * p->terms,
             runs = 3 * ceil_div(p->blocks, min64(t->part_blocks, p->inner.count)) + parts;
     return runs * t->tile_h * (keyed > t->act_slots ? p->passes : p->terms);
 }
@@ -197,11 +211,11 @@ static void consider(candidates *k, chip_tiling t) {
         }
         if (!ok || !chip_tiling_fit(k->p, &t)) continue;
         /* A band of several tiles pays only where its parts stay. */
-        if (t.band_h > t.tile_h && parts_of(k->p, &t) * k->p->terms > t.act_slots) continue;
+        if (t.band_h > t.tile_h && chip_tiling_parts(k->p, &t) * k->p->terms > t.act_slots) continue;
         /* What is summed in one accumulator half is one launch. */
-        bool too_long =
-            parts_of(k->p, &t) * k->p->passes * min64(t.store_groups, k->p->cell_groups) > (1 << CHIP_RING_LOG2) / 4 ||
-            (k->p->act == ACT_WINDOWS && window_commands(k->p, &t) > (1 << CHIP_RING_LOG2) * 3 / 4);
+        int64_t sums = chip_tiling_parts(k->p, &t) * k->p->passes * min64(t.store_groups, k->p->cell_groups);
+        bool too_long = sums > (1 << CHIP_RING_LOG2) / 4 ||
+                        (k->p->act == ACT_WINDOWS && window_commands(k->p, &t) > (1 << CHIP_RING_LOG2) * 3 / 4);
         k->too_long |= too_long;
         if (too_long) continue;
         estimate(k->p, &t);
@@ -223,7 +237,7 @@ static void consider(candidates *k, chip_tiling t) {
 static void consider_parts(candidates *k, chip_tiling t) {
     const chip_problem *p = k->p;
     int64_t blocks = max64(1, p->blocks), before = -1;
-    for (int64_t cut = ceil_div(blocks, 255);; cut *= 2) {
+    for (int64_t cut = p->runs ? blocks : ceil_div(blocks, 255);; cut *= 2) {
         int64_t size = ceil_div(blocks, cut);
         if (size == before) break;
         before = size;

@@ -93,16 +93,15 @@ static int nest_place(chip_nest_state *s) {
 static int nest_parts(chip_nest_state *s) {
     const chip_problem *p = s->p;
     const chip_tiling *t = s->t;
-    uint32_t count = (uint32_t)(ceil_div(p->blocks, t->part_blocks) * ceil_div(p->grid_y, t->part_ky) *
-                                ceil_div(p->grid_x, t->part_kx)),
-             at = 0;
+    uint32_t count = (uint32_t)chip_tiling_parts(p, t), at = 0;
     s->parts = calloc(count ? count : 1, sizeof *s->parts);
     if (!s->parts) return chip_fail(s->error, PRESIL_EHOSTMEM, "no host memory for %u parts", count);
     for (uint32_t cb = 0; cb < p->blocks; cb += t->part_blocks) {
-        for (uint32_t ky = 0; ky < p->grid_y; ky += t->part_ky) {
+        uint32_t rows = chip_grid_rows(p, cb);
+        for (uint32_t ky = 0; ky < rows; ky += t->part_ky) {
             for (uint32_t kx = 0; kx < p->grid_x; kx += t->part_kx) {
                 s->parts[at++] = (chip_nest_part){cb, (uint32_t)min64(t->part_blocks, p->blocks - cb),
-                                                  ky, (uint32_t)min64(t->part_ky, p->grid_y - ky),
+                                                  ky, (uint32_t)min64(t->part_ky, rows - ky),
                                                   kx, (uint32_t)min64(t->part_kx, p->grid_x - kx)};
             }
         }
@@ -267,8 +266,7 @@ static chip_nest_tile tile_at(const chip_problem *p, const chip_tiling *t, const
  * smaller, if its weights stay. */
 static bool halve(const chip_nest_state *s, const chip_nest_tile *t, uint32_t groups) {
     const chip_problem *p = s->p;
-    bool light = p->blocks * p->grid_y * p->grid_x * p->passes <= 4,
-         stay = groups * s->part_count * p->terms <= s->t->wgt_slots;
+    bool light = chip_sum_blocks(p) * p->passes <= 4, stay = groups * s->part_count * p->terms <= s->t->wgt_slots;
     return light && stay && t->ny > 1 && t->ny * t->nx >= 6 * p->config->cells;
 }
 

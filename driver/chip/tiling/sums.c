@@ -11,14 +11,14 @@ static matrix_view view_of(const chip_problem *p, const chip_nest_tile *t, const
                            int64_t ny) {
     matrix_view v = {.sx = p->stride_x, .sy = p->stride_y, .dx = p->dilation_x, .dy = p->dilation_y};
     if (p->act == ACT_PACKED) {
-        chip_packed_rows all = chip_packed_map(p, t->band_y0, t->band_ny), own = chip_packed_map(p, y0, ny);
-        int64_t first =
-            (own.first - all.first) / all.step + (int64_t)part->ky * p->pack_rows * p->dilation_y / all.step;
-        int64_t last =
-            first + ((ny - 1) * p->stride_y + ((int64_t)part->nky - 1) * p->pack_rows * p->dilation_y) / all.step;
+        chip_packed_rows all = chip_packed_map(p, part->cb, t->band_y0, t->band_ny),
+                         own = chip_packed_map(p, part->cb, y0, ny);
+        int64_t across = chip_rows_in_block(p, part->cb) * p->dilation_y;
+        int64_t first = (own.first - all.first) / all.step + (int64_t)part->ky * across / all.step;
+        int64_t last = first + ((ny - 1) * p->stride_y + ((int64_t)part->nky - 1) * across) / all.step;
         v.row0 = first, v.rows = last - first + 1, v.oy = first, v.lim_x = t->nx, v.lim_y = all.count;
         v.sx = 1, v.dx = 1, v.sy = p->stride_y / all.step,
-        v.dy = p->grid_y > 1 ? p->pack_rows * p->dilation_y / all.step : 1;
+        v.dy = chip_grid_rows(p, part->cb) > 1 ? across / all.step : 1;
         return v;
     }
     chip_axis band = chip_axis_map(t->band_y0, t->band_ny, part->ky, part->nky, p->stride_y, p->dilation_y, p->pad_y,
@@ -39,8 +39,8 @@ static int64_t rows_needed(const chip_problem *p, const chip_nest_tile *t, const
                            const chip_nest_part *piece, const chip_nest_sum *j) {
     if (p->act == ACT_PACKED) {
         int64_t last = (j->y0 + j->ny - 1 - t->band_y0) * p->stride_y +
-                       ((int64_t)piece->ky + piece->nky - 1) * p->pack_rows * p->dilation_y;
-        return last / chip_packed_map(p, t->band_y0, t->band_ny).step + 1;
+                       ((int64_t)piece->ky + piece->nky - 1) * chip_rows_in_block(p, part->cb) * p->dilation_y;
+        return last / chip_packed_map(p, part->cb, t->band_y0, t->band_ny).step + 1;
     }
     chip_axis band = chip_axis_map(t->band_y0, t->band_ny, part->ky, part->nky, p->stride_y, p->dilation_y, p->pad_y,
                                    p->input_dilation_y, p->in_h);

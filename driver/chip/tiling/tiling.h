@@ -11,7 +11,7 @@ typedef struct {
     uint32_t group_outer;      /* 1: cell groups outside, pixels inside */
     uint32_t tile_w, tile_h;   /* output pixels of a job */
     uint32_t band_h;           /* output rows whose input is held together; a multiple of tile_h */
-    uint32_t part_blocks;      /* channel blocks of a part of the reduction ... */
+    uint32_t part_blocks;      /* channel blocks of a part of the reduction (with runs: one run) ... */
     uint32_t part_ky, part_kx; /* ... and kernel rows and columns (less than all only if part_blocks = 1) */
     uint32_t interleave;       /* cell groups that share an accumulator half */
     uint32_t store_groups;     /* cell groups that leave together */
@@ -27,6 +27,9 @@ int chip_tilings(const chip_problem *p, chip_tiling *list, uint32_t capacity, ui
                  presil_error_buffer *error);
 /* Fills the derived members; false if it doesn't fit. */
 bool chip_tiling_fit(const chip_problem *p, chip_tiling *t);
+
+/* Parts of the reduction, each summed by a MATRIX of its own for every job. */
+int64_t chip_tiling_parts(const chip_problem *p, const chip_tiling *t);
 
 /* Emits all operations of a problem under a tiling. */
 int chip_nest(const chip_problem *p, const chip_tiling *t, chip_builder *b, presil_error_buffer *error);
