@@ -20,15 +20,6 @@ void refuse_partition(int index) {
                  "it is one recorded launch already; capture the model without torch.compile");
 }
 
-Fusion fusion_of(const Tail& tail) {
-  Fusion f;
-  if (tail.residual) f.residual = *tail.residual;
-  f.clamp = tail.low || tail.high;
-  f.low = tail.low.value_or(-std::numeric_limits<double>::infinity());
-  f.high = tail.high.value_or(std::numeric_limits<double>::infinity());
-  return f;
-}
-
 // Raises what the chip answered, whose text may begin with the label already.
 void need(bool taken, const std::string& label) {
   const std::string text = taken ? "" : presil_error_text(), name = label + ": ";
@@ -104,56 +95,28 @@ void Partition::add(const std::string& label, const at::Tensor& out, std::functi
   ops_.push_back({label, std::move(enqueue)});
 }
 
-void Partition::conv2d(const std::string& label, const at::Tensor& x, const at::Tensor& weight,
-                       const std::optional<at::Tensor>& bias, const std::vector<std::optional<at::Tensor>>& norm,
-                       double eps, const ConvGeometry& geometry, bool transposed, const Tail& tail,
-                       const at::Tensor& out, Fp32Op precision) {
-  WeightRequest request;
-  request.weight = weight;
-  if (bias) request.bias = *bias;
-  for (size_t i = 0; i < norm.size() && i < request.norm.size(); i++)
-    if (norm[i]) request.norm[i] = *norm[i];
-  request.norm_eps = eps;
-  if (weight.scalar_type() != x.scalar_type()) request.rounded = x.scalar_type();
-  request.compute = compute_for(x.scalar_type(), precision);
-  request.groups = geometry.groups;
-  request.dilation = geometry.dilation;
-  request.input_dilation = geometry.input_dilation;
-  request.transposed = transposed;
-  const bool plain = transposed && std::none_of(norm.begin(), norm.end(), [](const auto& t) { return t.has_value(); });
-  const TransposedConv own{label.c_str(), x, weight, request.bias, out, geometry, request.compute, fusion_of(tail)};
-  if (plain && takes(own))
-    return add(label, out, [=] {
-      TransposedConv kept = own;
-      kept.label = label.c_str();
-      std::string reason;
-      return kept.enqueue(&reason);
-    });
+void Partition::conv2d(const std::string& label, const at::Tensor& x, const WeightRequest& asked,
+                       const ConvGeometry& geometry, const Fusion& fusion, uint8_t pad, const at::Tensor& out) {
+  if (asked.transposed && !asked.norm[0].defined()) {
+    const TransposedConv own{label.c_str(), x, asked.weight, asked.bias, out, geometry, asked.compute, fusion};
+    if (takes(own))
+      return add(label, out, [=] {
+        TransposedConv kept = own;
+        kept.label = label.c_str();
+        std::string reason;
+        return kept.enqueue(&reason);
+      });
+  }
   if (!packs_weights(index_))
-    return add(label, out, [=, fusion = fusion_of(tail)] {
-      return conv2d_of_plain(label.c_str(), x, request, out, geometry, fusion);
-    });
-  add(label, out, [=, packed = hold(request), fusion = fusion_of(tail)] {
-    return chip_conv2d(label.c_str(), x, packed, out, geometry, fusion, 0);
-  });
+    return add(label, out, [=] { return conv2d_of_plain(label.c_str(), x, asked, out, geometry, fusion); });
+  add(label, out,
+      [=, packed = hold(asked)] { return chip_conv2d(label.c_str(), x, packed, out, geometry, fusion, pad); });
 }
 
-void Partition::linear(const std::string& label, const at::Tensor& x, const at::Tensor& weight,
-                       const std::optional<at::Tensor>& bias, const Tail& tail, const at::Tensor& out) {
-  const auto pixels = [](const at::Tensor& t) {
-    return t.unsqueeze(0).unsqueeze(2).permute({0, 3, 1, 2});
-  };  // [rows, C] as one image of rows × 1 pixels
-  Tail as_image = tail;
-  if (tail.residual) as_image.residual = pixels(*tail.residual);
-  conv2d(label, pixels(x), weight.unsqueeze(2).unsqueeze(3), bias, {}, 0, {}, false, as_image, pixels(out),
-         Fp32Op::matmul);
-}
-
-void Partition::matmul(const std::string& label, const at::Tensor& a, const at::Tensor& b, const Tail& tail,
+void Partition::matmul(const std::string& label, const at::Tensor& a, const at::Tensor& b, const Fusion& fusion,
                        const at::Tensor& out) {
-  add(label, out, [=, compute = compute_for(a.scalar_type()), fusion = fusion_of(tail)] {
-    return chip_matmul(label.c_str(), a, b, out, compute, fusion);
-  });
+  add(label, out,
+      [=, compute = compute_for(a.scalar_type())] { return chip_matmul(label.c_str(), a, b, out, compute, fusion); });
 }
 
 void Partition::input_grad(const std::string& label, const at::Tensor& grad, const at::Tensor& weight,

@@ -11,12 +11,6 @@
 
 namespace presil {
 
-// Behind the array: residual of the output's shape, then clamp to [low, high].
-struct Tail {
-  std::optional<at::Tensor> residual;
-  std::optional<double> low, high;
-};
-
 class Partition {
  public:
   // only_ask: operators are on meta tensors, and not kept: each raises NotImplementedError with the chip's reason if
@@ -27,17 +21,12 @@ class Partition {
   Partition& operator=(const Partition&) = delete;
 
   // Operators, in order. Tensors must be on the device and stay where they are while it is submitted;
-  // weights are held, the others are not. x: [N, C, H, W] channels_last; out: [N, O, H', W'] channels_last. norm: mean,
-  // variance, weight and bias (either may be undefined) of a batch-norm to fold, or empty.
-  void conv2d(const std::string& label, const at::Tensor& x, const at::Tensor& weight,
-              const std::optional<at::Tensor>& bias, const std::vector<std::optional<at::Tensor>>& norm, double eps,
-              const ConvGeometry& geometry, bool transposed, const Tail& tail, const at::Tensor& out,
-              Fp32Op precision = Fp32Op::conv);
-  // x: [rows, K] with rows evenly spaced, weight: [N, K] to be packed, out: [rows, N].
-  void linear(const std::string& label, const at::Tensor& x, const at::Tensor& weight,
-              const std::optional<at::Tensor>& bias, const Tail& tail, const at::Tensor& out);
+  // weights are held, the others are not. x: [N, C, H, W] channels_last; out: [N, O, H', W'] channels_last. `asked`:
+  // the weights as they are to be packed. pad: the code of int8 that stands for 0.
+  void conv2d(const std::string& label, const at::Tensor& x, const WeightRequest& asked, const ConvGeometry& geometry,
+              const Fusion& fusion, uint8_t pad, const at::Tensor& out);
   // a: [B, M, K], b: [B, K, N], out: [B, M, N]; one of the two inner strides of b is 1.
-  void matmul(const std::string& label, const at::Tensor& a, const at::Tensor& b, const Tail& tail,
+  void matmul(const std::string& label, const at::Tensor& a, const at::Tensor& b, const Fusion& fusion,
               const at::Tensor& out);
 
   // Gradients of a convolution, whose kernel is read where it lies, not packed. grad, x: [N, C, H, W], any strides;

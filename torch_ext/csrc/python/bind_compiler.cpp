@@ -10,6 +10,68 @@ namespace py = pybind11;
 
 namespace presil {
 
+namespace {
+
+using OptionalTensor = std::optional<at::Tensor>;
+using Pair = std::array<int64_t, 2>;
+
+// Behind the array: residual of the output's shape, then clamp to [low, high].
+Fusion fusion_of(const OptionalTensor& residual, std::optional<double> low, std::optional<double> high) {
+  Fusion f;
+  f.residual = residual.value_or(at::Tensor());
+  f.clamp = low || high;
+  f.low = low.value_or(-std::numeric_limits<double>::infinity());
+  f.high = high.value_or(std::numeric_limits<double>::infinity());
+  return f;
+}
+
+// norm: mean, variance, weight and bias (either may be None) of a batch-norm to fold, or empty. product: it stands for
+// a product of matrices, whose settings of precision count.
+void conv2d(Partition& p, const std::string& label, const at::Tensor& x, const at::Tensor& weight,
+            const OptionalTensor& bias, const at::Tensor& out, const std::vector<OptionalTensor>& norm, double eps,
+            Pair stride, Pair padding, Pair dilation, Pair input_dilation, int64_t groups, bool transposed,
+            const OptionalTensor& residual, std::optional<double> low, std::optional<double> high, bool product) {
+  WeightRequest asked;
+  asked.weight = weight;
+  asked.bias = bias.value_or(at::Tensor());
+  for (size_t i = 0; i < norm.size() && i < asked.norm.size(); i++) asked.norm[i] = norm[i].value_or(at::Tensor());
+  asked.norm_eps = eps;
+  if (weight.scalar_type() != x.scalar_type()) asked.rounded = x.scalar_type();
+  asked.compute = compute_for(x.scalar_type(), product ? Fp32Op::matmul : Fp32Op::conv);
+  asked.groups = groups;
+  asked.dilation = dilation;
+  asked.input_dilation = input_dilation;
+  asked.transposed = transposed;
+  p.conv2d(label, x, asked, ConvGeometry{stride, padding, dilation, input_dilation, groups},
+           fusion_of(residual, low, high), 0, out);
+}
+
+// low, high: bounds of the codes.
+void conv2d_int8(Partition& p, const std::string& label, const at::Tensor& x, const at::Tensor& weight,
+                 const at::Tensor& bias, const at::Tensor& scale, const at::Tensor& out, Pair stride, Pair padding,
+                 Pair dilation, int64_t groups, int64_t input_zero_point, int64_t output_zero_point,
+                 const OptionalTensor& residual, double residual_scale, int64_t residual_zero_point,
+                 std::optional<int64_t> low, std::optional<int64_t> high) {
+  WeightRequest asked;
+  asked.weight = weight;
+  asked.bias = bias;
+  asked.scale = scale;
+  asked.compute = PRESIL_COMPUTE_INT8;
+  asked.groups = groups;
+  asked.dilation = dilation;
+  Fusion fusion = fusion_of(residual, {}, {});
+  fusion.int8_output = true;
+  fusion.out_zero_point = output_zero_point;
+  fusion.int_low = std::max<int64_t>(low.value_or(-128), -128);
+  fusion.int_high = std::min<int64_t>(high.value_or(127), 127);
+  fusion.residual_scale = residual_scale;
+  fusion.residual_zero_point = residual_zero_point;
+  p.conv2d(label, x, asked, ConvGeometry{stride, padding, dilation, {1, 1}, groups}, fusion,
+           static_cast<uint8_t>(input_zero_point), out);
+}
+
+}  // namespace
+
 void bind_compiler(py::module_& m) {
   // Whether the chip has operators of the kind of this name (presil_op_name) at all.
   m.def("chip_has", [](int index, const std::string& kind) {
@@ -17,26 +79,22 @@ void bind_compiler(py::module_& m) {
       if (kind == presil_op_name(i)) return (presil_op_kinds(device(index)) >> i & 1) != 0;
     throw py::value_error("no kind of operator is called \"" + kind + "\"");
   });
-  using OptionalTensor = std::optional<at::Tensor>;
-  using Pair = std::array<int64_t, 2>;
+  using py::arg;
+  constexpr Pair one{1, 1}, zero{0, 0};
+  const py::object none = py::none();
   py::class_<Partition, std::shared_ptr<Partition>>(m, "Partition")
       .def(py::init<int, bool>(), py::arg("index"), py::arg("only_ask") = false)
-      .def(
-          "conv2d",
-          [](Partition& r, const std::string& label, const at::Tensor& x, const at::Tensor& weight,
-             const OptionalTensor& bias, const std::vector<OptionalTensor>& norm, double eps, Pair stride, Pair padding,
-             Pair dilation, Pair input_dilation, int64_t groups, bool transposed, const OptionalTensor& residual,
-             std::optional<double> low, std::optional<double> high, const at::Tensor& out) {
-            r.conv2d(label, x, weight, bias, norm, eps, ConvGeometry{stride, padding, dilation, input_dilation, groups},
-                     transposed, Tail{residual, low, high}, out);
-          })
-      .def("linear", [](Partition& r, const std::string& label, const at::Tensor& x, const at::Tensor& weight,
-                        const OptionalTensor& bias, const OptionalTensor& residual, std::optional<double> low,
-                        std::optional<double> high,
-                        const at::Tensor& out) { r.linear(label, x, weight, bias, Tail{residual, low, high}, out); })
-      .def("matmul", [](Partition& r, const std::string& label, const at::Tensor& a, const at::Tensor& b,
+      .def("conv2d", &conv2d, arg("label"), arg("x"), arg("weight"), arg("bias"), arg("out"), py::kw_only(),
+           arg("norm") = std::vector<OptionalTensor>(), arg("eps") = 0.0, arg("stride") = one, arg("padding") = zero,
+           arg("dilation") = one, arg("input_dilation") = one, arg("groups") = 1, arg("transposed") = false,
+           arg("residual") = none, arg("low") = none, arg("high") = none, arg("product") = false)
+      .def("conv2d_int8", &conv2d_int8, arg("label"), arg("x"), arg("weight"), arg("bias"), arg("scale"), arg("out"),
+           py::kw_only(), arg("stride") = one, arg("padding") = zero, arg("dilation") = one, arg("groups") = 1,
+           arg("input_zero_point"), arg("output_zero_point"), arg("residual"), arg("residual_scale"),
+           arg("residual_zero_point"), arg("low"), arg("high"))
+      .def("matmul", [](Partition& p, const std::string& label, const at::Tensor& a, const at::Tensor& b,
                         const OptionalTensor& residual, std::optional<double> low, std::optional<double> high,
-                        const at::Tensor& out) { r.matmul(label, a, b, Tail{residual, low, high}, out); })
+                        const at::Tensor& out) { p.matmul(label, a, b, fusion_of(residual, low, high), out); })
       .def("input_grad",
            [](Partition& r, const std::string& label, const at::Tensor& grad, const at::Tensor& weight, Pair stride,
               Pair padding, Pair dilation, bool transposed, int64_t groups, const OptionalTensor& residual,

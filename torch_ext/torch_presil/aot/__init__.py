@@ -15,9 +15,10 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from torch_presil import _C
 from torch_presil.interchange import address
-from torch_presil.compiler import calls, fusion, layout
+from torch_presil.compiler import fusion, layout, operators
 from torch_presil.compiler.backend import Statistics
 from torch_presil.compiler.partition import ChipPartition, asker, rounded, tensor_in
+from torch_presil.compiler.views import VIEWS
 
 __all__ = ["aot_save", "AotError"]
 
@@ -77,10 +78,10 @@ def _refuse_host(gm) -> None:
         if n.op == "call_function" and n not in found:
             name = (
                 str(n.target)
-                if n.target not in calls.CALLS
+                if operators.of(n) is None
                 else f"{n.target.__name__} ({reasons.get(n, 'not on the chip')})"
             )
-            name += f" ({reasons[n]})" if n in reasons and n.target in calls.VIEWS else ""
+            name += f" ({reasons[n]})" if n in reasons and n.target in VIEWS else ""
             host[name] = host.get(name, 0) + 1
     if host:
         raise AotError(

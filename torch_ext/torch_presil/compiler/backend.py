@@ -14,8 +14,11 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner, Partit
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from torch_presil import _C
-from torch_presil.compiler import calls, fusion, layout
-from torch_presil.compiler.partition import ChipPartition, asker
+from torch_presil.compiler import fusion, layout, operators
+from torch_presil.compiler.first_result import drop_unread_results
+from torch_presil.compiler.operators.gradients import Gradient, InputGrad
+from torch_presil.compiler.partition import ChipPartition, asker, left_out
+from torch_presil.compiler.views import STRICT_VIEWS, VIEWS
 
 aten = torch.ops.aten
 
@@ -50,17 +53,21 @@ class _Recordable(OperatorSupportBase):
         return node in self.nodes
 
 
+def _has_chip(nodes) -> bool:
+    return any(operators.of(n) is not None for n in nodes)
+
+
 def _partition(gm: fx.GraphModule, nodes: set, statistics: Statistics) -> None:
-    names = [f"torch.ops.{t}" for t in calls.VIEWS] + [str(t) for t in calls.VIEWS]
+    names = [f"torch.ops.{t}" for t in VIEWS] + [str(t) for t in VIEWS]
     partitioner = CapabilityBasedPartitioner(
         gm, _Recordable(nodes), allows_single_node_partition=True, non_compute_ops=names
     )
-    found = [p for p in partitioner.propose_partitions() if any(n.target in calls.CALLS for n in p.nodes)]
+    found = [p for p in partitioner.propose_partitions() if _has_chip(p.nodes)]
     for p in found:
         _trim(p)
     if statistics.kind == "backward":
         _gather_gradients(found)
-        found = [part for p in found for part in _connected(p) if any(n.target in calls.CALLS for n in part.nodes)]
+        found = [part for p in found for part in _connected(p) if _has_chip(part.nodes)]
     before = {n.target for n in gm.graph.nodes if n.op == "call_module"}
     partitioner.fuse_partitions(found)
     for number, node in enumerate(n for n in list(gm.graph.nodes) if n.op == "call_module" and n.target not in before):
@@ -76,7 +83,7 @@ def _trim(partition) -> None:
     while changed:
         changed = False
         for node in list(partition.nodes):
-            if node.target in calls.VIEWS and (
+            if node.target in VIEWS and (
                 not any(s in partition.nodes for s in node.all_input_nodes)
                 or not any(u in partition.nodes for u in node.users)
             ):
@@ -96,10 +103,12 @@ def _descendants(node) -> set:
 def _gather_gradients(partitions) -> None:
     """A convolution's gradients of weight and bias join that of its input, from which they read the same. The
     partitioner, which starts at the end, has them all in one."""
-    at = {n.args[:9]: p for p in partitions for n in p.nodes if n.target is calls.input_grad}
+    at = {n.args[:9]: p for p in partitions for n in p.nodes if isinstance(operators.of(n), InputGrad)}
     taken = {n for p in partitions for n in p.nodes}
     for p in partitions:
-        for node in [n for n in p.nodes if n.target in calls.GRADIENTS and n.target is not calls.input_grad]:
+        for node in [
+            n for n in p.nodes if isinstance(operators.of(n), Gradient) and not isinstance(operators.of(n), InputGrad)
+        ]:
             home = at.get(node.args[:9], p)
             if home is not p and not _descendants(node) & taken:  # nothing behind it may lead back
                 del p.nodes[node]
@@ -125,7 +134,7 @@ def _loosen_views(gm: fx.GraphModule) -> None:
     for node in list(gm.graph.nodes):
         if node.op != "call_function":
             continue
-        if node.target in calls.STRICT_VIEWS:
+        if node.target in STRICT_VIEWS:
             node.target = aten.reshape.default
         elif node.target in (aten.as_strided.default, aten.view.dtype):
             _keep_order(gm, node, 0)
@@ -179,14 +188,12 @@ def _restore_results(gm: fx.GraphModule, kind: str) -> None:
 def _note_left_out(gm: fx.GraphModule, statistics: Statistics) -> None:
     for node in list(gm.graph.nodes):
         refused = node.meta.get("refused", "no partition fits")  # the partitioner makes new nodes of old ones
-        reason = refused if node.target in calls.CALLS else fusion.why_not(node)
+        reason = fusion.why_not(node) if operators.of(node) is None else refused
         if node.op == "call_function" and reason is not None:
             name = node.meta.get("label", node.name)
             statistics.left_out[name] = reason
             with gm.graph.inserting_before(node):
-                gm.graph.call_function(
-                    calls.left_out, (f"presil::{statistics.kind}.{name}", f"in no partition: {reason}")
-                )
+                gm.graph.call_function(left_out, (f"presil::{statistics.kind}.{name}", f"in no partition: {reason}"))
 
 
 def _device_of(gm: fx.GraphModule) -> int | None:
@@ -202,21 +209,16 @@ def compile_graph(gm: fx.GraphModule, example_inputs, kind: str):
     gm = fx.GraphModule(gm, gm.graph)
     index = _device_of(gm)
     if index is not None:
-        fusion.drop_unread_results(gm, lambda kind: _C.chip_has(index, kind))
+        drop_unread_results(gm, lambda kind: _C.chip_has(index, kind))
     statistics.folded = fusion.fuse(gm, kind == "inference")
     nodes, _ = layout.recordable(gm, asker(index))
-    has_chip = any(n.target in calls.CALLS for n in gm.graph.nodes)
-    if has_chip:
+    if _has_chip(gm.graph.nodes):
         _partition(gm, nodes, statistics)
         _loosen_views(gm)
         _restore_results(gm, kind)
     _note_left_out(gm, statistics)
     for node in gm.graph.nodes:
-        if (
-            node.op == "call_function"
-            and isinstance(node.target, torch._ops.OpOverload)
-            and node.target not in calls.VIEWS
-        ):
+        if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload) and node.target not in VIEWS:
             statistics.host_operators[str(node.target)] = statistics.host_operators.get(str(node.target), 0) + 1
     gm.graph.lint()
     gm.recompile()

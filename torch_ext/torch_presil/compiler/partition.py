@@ -16,7 +16,8 @@ from torch import fx
 
 from torch_presil import _C
 from torch_presil.interchange import address
-from torch_presil.compiler import calls, layout
+from torch_presil.compiler import operators
+from torch_presil.compiler.operands import NotRecordable, converted
 
 PAGE = 4096  # the driver's own granularity: timing depends on addresses within a page only
 MOST_PLANS, MOST_LISTS = 64, 16
@@ -69,7 +70,7 @@ class ChipPartition(torch.nn.Module):
         self.inputs = [n for n in self.nodes if n.op == "placeholder"]
         self.output = self.nodes[-1].args[0]
         self.single = isinstance(self.output, fx.Node)
-        self.calls = [n for n in self.nodes if n.target in calls.CALLS]
+        self.calls = [n for n in self.nodes if operators.of(n) is not None]
         self.base = self._bases()
         outputs = [self.output] if self.single else list(self.output)
         self.escaping = list(dict.fromkeys(self.base[n] for n in outputs if self.base.get(n) in set(self.calls)))
@@ -81,7 +82,7 @@ class ChipPartition(torch.nn.Module):
         base = {}
         for n in self.nodes:
             if n.op == "call_function":
-                base[n] = n if n.target in calls.CALLS else base[n.args[0]]
+                base[n] = n if operators.of(n) is not None else base[n.args[0]]
             elif n.op == "placeholder":
                 base[n] = n
         return base
@@ -90,7 +91,8 @@ class ChipPartition(torch.nn.Module):
         """ "nhwc", "rows", "weight" or None: what an input has to be."""
         kinds = set()
         for user in node.users:
-            reads = calls.READS.get(user.target, {})
+            operator = operators.of(user)
+            reads = operator.reads_at if operator is not None else {}
             kinds |= {
                 reads.get(i)
                 for i, a in enumerate(user.args)
@@ -102,7 +104,7 @@ class ChipPartition(torch.nn.Module):
 
     # ---- a call
     def forward(self, *args):
-        args = [self._converted(a, kind) for a, kind in zip(args, self.convert)]
+        args = [converted(a, kind) for a, kind in zip(args, self.convert)]
         shapes, addresses = [], []
         for a, kind in zip(args, self.convert):
             if isinstance(a, torch.Tensor):
@@ -145,14 +147,8 @@ class ChipPartition(torch.nn.Module):
         self.statistics.launches += recording.launches
         return self._results(args, results)
 
-    @staticmethod
-    def _converted(a, kind):
-        if kind == "nhwc":
-            return a.contiguous(memory_format=torch.channels_last)
-        return a.contiguous() if kind == "rows" else a
-
     def _one_by_one(self, args, reason):
-        calls.left_out(f"presil::{self.name}", f"no launch of its own: {reason}")
+        left_out(f"presil::{self.name}", f"no launch of its own: {reason}")
         return self.module(*args)
 
     def _give_up(self, key, reason):
@@ -165,7 +161,7 @@ class ChipPartition(torch.nn.Module):
             if n.op != "call_function":
                 continue
             args = fx.map_arg(n.args, lambda a: values[a])
-            values[n] = on_call(n, args) if n.target in calls.CALLS else n.target(*args)
+            values[n] = n.target(*args) if operators.of(n) is None else on_call(n, args)
         return values
 
     def _results(self, args, results):
@@ -192,7 +188,8 @@ class ChipPartition(torch.nn.Module):
         made = {}
 
         def on_call(node, arguments):
-            made[node] = layout.result(node.target, arguments)
+            operator = operators.of(node)
+            made[node] = operator.result(operator.arguments(*arguments))
             return made[node]
 
         self._walk(dict(zip(self.inputs, metas)), on_call)
@@ -211,7 +208,7 @@ class ChipPartition(torch.nn.Module):
                     for a in args
                 ]
             )
-        except (layout.NotRecordable, RuntimeError, ValueError) as error:
+        except (NotRecordable, RuntimeError, ValueError) as error:
             self.statistics.refused.append(f"{self.name}: {error}")
             return str(error)
         if plan.bytes:
@@ -235,7 +232,7 @@ class ChipPartition(torch.nn.Module):
 
         def on_call(node, arguments):
             out = memory(node)
-            add(recording, node, arguments, out)
+            _add(recording, node, arguments, out)
             return out
 
         return self._walk(values, on_call)
@@ -254,6 +251,17 @@ class ChipPartition(torch.nn.Module):
         return recording
 
 
+def left_out(operator: str, reason: str) -> None:
+    """Stands before an operator that the chip has, but that is in no partition: it runs by itself. For
+    torch.presil.explain()."""
+    _C.note_operator(operator, reason)
+
+
+def _add(recording, node, args, out) -> None:
+    operator = operators.of(node)
+    operator.record(recording, node.meta.get("label", node.name), operator.arguments(*args), out)
+
+
 def asker(index: int | None):
     """What layout.recordable() asks the chip of this device with; None: of the current one."""
     question = []
@@ -261,7 +269,7 @@ def asker(index: int | None):
     def ask(node, args, out):
         if not question:
             question.append(_C.Partition(_C.current_device() if index is None else index, only_ask=True))
-        add(question[0], node, args, out)
+        _add(question[0], node, args, out)
 
     return ask
 
@@ -275,57 +283,3 @@ def tensor_in(arena, offset, meta):
 
 def args_device(args):
     return next(a.device for a in args if isinstance(a, torch.Tensor))
-
-
-def batched(t):
-    return t if t.dim() == 3 else t.unsqueeze(0)
-
-
-def add(recording, node, args, out):
-    """Appends a chip operator to a recording. Tensors as in calls.py, out as layout.result() made it."""
-    label, target = node.meta.get("label", node.name), node.target
-    at = calls.RESIDUAL.get(target)
-    residual, low, high = [*args[at : at + 3], None, None][:3] if at is not None else (None, None, None)
-    if target is calls.conv:
-        x, weight, bias, norm, eps, stride, padding, dilation, transposed, _, groups = args[:11]
-        weight = calls.kernel(weight)
-        stride, padding, dilation, input_dilation = list(stride), list(padding), list(dilation), [1, 1]
-        if transposed:
-            stride, padding, input_dilation = (
-                [1, 1],
-                [d * (k - 1) - p for d, k, p in zip(dilation, weight.shape[2:], padding)],
-                stride,
-            )
-        recording.conv2d(
-            label,
-            x,
-            weight,
-            bias,
-            list(norm),
-            eps,
-            stride,
-            padding,
-            dilation,
-            input_dilation,
-            groups,
-            transposed,
-            residual,
-            low,
-            high,
-            out,
-        )
-    elif target is calls.linear:
-        recording.linear(label, args[0], args[1], args[2], residual, low, high, out)
-    elif target in calls.GRADIENTS:
-        grad, x, weight, stride, padding, dilation, transposed, _, groups = args[:9]
-        geometry = [list(stride), list(padding), list(dilation), transposed, groups]
-        if target is calls.input_grad:
-            recording.input_grad(label, grad, calls.kernel(weight), *geometry, residual, out)
-        elif target is calls.weight_grad:
-            recording.weight_grad(label, grad, x, *geometry, out)
-        else:
-            recording.bias_grad(label, grad, out)
-    else:
-        if residual is not None:
-            residual = batched(residual.expand(out.shape))
-        recording.matmul(label, batched(args[0]), batched(args[1]), residual, low, high, batched(out))

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the operands of chip operators have to lie in memory."""
+
+import torch
+
+
+class NotRecordable(Exception):
+    """This operator, on these strides, is no entry of a command list."""
+
+
+def need(condition, what: str) -> None:
+    if not condition:
+        raise NotRecordable(what)
+
+
+def is_nhwc(t: torch.Tensor) -> bool:
+    return t.is_contiguous(memory_format=torch.channels_last)
+
+
+def are_rows(t: torch.Tensor) -> bool:
+    """A matrix of contiguous rows that don't overlap."""
+    return t.dim() == 2 and (t.shape[1] == 1 or t.stride(1) == 1) and (t.shape[0] == 1 or t.stride(0) >= t.shape[1])
+
+
+def loadable(t: torch.Tensor) -> bool:
+    """As the chip fetches a matrix [B, M, N]: one of the inner strides is 1, rows don't overlap."""
+
+    def ok(fast, slow):
+        return (t.shape[fast] == 1 or t.stride(fast) == 1) and (
+            t.shape[slow] == 1 or t.stride(slow) >= max(t.shape[fast], 1)
+        )
+
+    return (ok(-1, -2) or ok(-2, -1)) and t.numel() > 0
+
+
+def converted(t: torch.Tensor, kind: str | None) -> torch.Tensor:
+    """As an argument of this kind (ChipOperator.reads) is given to the chip."""
+    if kind == "nhwc":
+        return t.contiguous(memory_format=torch.channels_last)
+    return t.contiguous() if kind == "rows" else t
+
+
+def batched(t: torch.Tensor) -> torch.Tensor:
+    return t if t.dim() == 3 else t.unsqueeze(0)
+
+
+def pixels(t: torch.Tensor) -> torch.Tensor:
+    """[rows, C] as one image of rows × 1 pixels."""
+    return t.unsqueeze(0).unsqueeze(2).permute(0, 3, 1, 2)
+
+
+def kernel(weight: torch.Tensor) -> torch.Tensor:
+    """A kernel of a 1-D convolution, whose tensors have a height of 1 here, as one of a 2-D convolution."""
+    return weight.unsqueeze(2) if weight.dim() == 3 else weight
+
+
+def conv_size(x, weight, stride, padding, dilation, transposed, output_padding, groups) -> list:
+    weight = kernel(weight)
+    size = [x.shape[0], weight.shape[1] * groups if transposed else weight.shape[0]]
+    for i in range(2):
+        reach = dilation[i] * (weight.shape[2 + i] - 1)
+        size.append(
+            (x.shape[2 + i] - 1) * stride[i] - 2 * padding[i] + reach + output_padding[i] + 1
+            if transposed
+            else (x.shape[2 + i] + 2 * padding[i] - reach - 1) // stride[i] + 1
+        )
+    return size

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolution in 1-D and 2-D, plain and transposed."""
+
+import torch
+
+from torch_presil.compiler.nodes import constant, unconverted, value
+from torch_presil.compiler.operands import conv_size, is_nhwc, kernel, need
+from torch_presil.compiler.operators.base import ChipOperator, chip_operator, like, tail
+from torch_presil.compiler.views import geometry_with_height, with_height
+
+aten = torch.ops.aten
+
+
+def conv(
+    x, weight, bias, norm, eps, stride, padding, dilation, transposed, output_padding, groups, residual, low, high
+):
+    """x: (N, C, H, W); weight: (O, I, KH, KW), or (O, I, KW); it and bias are converted to the type of x. norm: () or
+    (mean, variance, weight, bias) of a batch-norm in eval mode. residual: the output's shape."""
+    y = aten.convolution.default(
+        x, like(x, kernel(weight)), like(x, bias), stride, padding, dilation, transposed, output_padding, groups
+    )
+    if norm:
+        mean, variance, scale, shift = norm
+        y = aten._native_batch_norm_legit_no_training.default(y, scale, shift, mean, variance, 0.0, eps)[0]
+    return tail(y, residual, low, high)
+
+
+@chip_operator
+class Conv(ChipOperator):
+    function = staticmethod(conv)
+    covers = (aten.convolution.default,)
+    fuses = frozenset({"batch_norm", "residual", "clamp"})
+    reads = {"x": "nhwc", "weight": "weight", "bias": "weight", "norm": "weight", "residual": "nhwc"}
+    writes_nhwc = planes = True
+
+    def match(self, node, trace):
+        x, weight, bias, *geometry = node.args
+        if not (trace.floats(x, weight, bias) and value(x).dim() in (3, 4) and constant(weight) and constant(bias)):
+            return None
+        if value(x).dim() == 3:
+            x, geometry = with_height(x, node), geometry_with_height(geometry)
+        return x, unconverted(weight), unconverted(bias), (), 0.0, *geometry, None, None, None
+
+    def otherwise(self, values):
+        return "a convolution in 3-D" if values[0].dim() > 4 else "its weight is computed in the graph"
+
+    def result(self, a):
+        size = conv_size(a.x, a.weight, a.stride, a.padding, a.dilation, a.transposed, a.output_padding, a.groups)
+        need(min(size) > 0 and a.x.numel() > 0, "an empty convolution")
+        need(
+            is_nhwc(a.x) and (a.residual is None or is_nhwc(a.residual)),
+            "a convolution of a tensor that is not channels_last",
+        )
+        return torch.empty(size, dtype=a.x.dtype, device=a.x.device, memory_format=torch.channels_last)
+
+    def record(self, recording, label, a, out):
+        weight, stride, padding, upsampling = kernel(a.weight), a.stride, a.padding, (1, 1)
+        if a.transposed:
+            reach = [d * (k - 1) for d, k in zip(a.dilation, weight.shape[2:])]
+            stride, padding, upsampling = (1, 1), [r - p for r, p in zip(reach, a.padding)], a.stride
+        recording.conv2d(
+            label,
+            a.x,
+            weight,
+            a.bias,
+            out,
+            norm=list(a.norm),
+            eps=a.eps,
+            stride=stride,
+            padding=padding,
+            dilation=a.dilation,
+            input_dilation=upsampling,
+            groups=a.groups,
+            transposed=a.transposed,
+            residual=a.residual,
+            low=a.low,
+            high=a.high,
+        )

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The gradients of a convolution: one operator for each that is wanted."""
+
+import operator
+
+import torch
+from torch._prims_common import suggest_memory_format
+
+from torch_presil.compiler.nodes import value
+from torch_presil.compiler.operands import is_nhwc, kernel, need
+from torch_presil.compiler.operators.base import ChipOperator, chip_operator, tail
+from torch_presil.compiler.views import geometry_with_height, with_height
+
+aten = torch.ops.aten
+
+
+def _gradient(which, grad, x, weight, stride, padding, dilation, transposed, output_padding, groups):
+    bias_size = [weight.shape[1] * groups if transposed else weight.shape[0]]
+    return aten.convolution_backward.default(
+        grad,
+        x,
+        kernel(weight),
+        bias_size,
+        stride,
+        padding,
+        dilation,
+        transposed,
+        output_padding,
+        groups,
+        [i == which for i in range(3)],
+    )[which]
+
+
+def input_grad(grad, x, weight, stride, padding, dilation, transposed, output_padding, groups, residual):
+    """Of a convolution with these arguments. grad: (N, O, H', W'); result and residual: x's shape. The kernel is read
+    where it lies."""
+    y = _gradient(0, grad, x, weight, stride, padding, dilation, transposed, output_padding, groups)
+    return tail(y, residual, None, None)
+
+
+def weight_grad(grad, x, weight, stride, padding, dilation, transposed, output_padding, groups):
+    """As input_grad, of the weight, always with four dimensions; weight: for its shape."""
+    return _gradient(1, grad, x, weight, stride, padding, dilation, transposed, output_padding, groups)
+
+
+def bias_grad(grad, x, weight, stride, padding, dilation, transposed, output_padding, groups):
+    """As input_grad, of the bias; only grad counts."""
+    return _gradient(2, grad, x, weight, stride, padding, dilation, transposed, output_padding, groups)
+
+
+class Gradient(ChipOperator):
+    covers = (aten.convolution_backward.default,)
+    which = 0  # of convolution_backward's results
+
+    def rewrite(self, node, trace):
+        grad, x, weight, _, *geometry, mask = node.args
+        if not (
+            trace.floats(grad, x, weight)
+            and value(x).dim() in (3, 4)
+            and all(u.target is operator.getitem and mask[u.args[1]] for u in node.users)
+        ):
+            return False
+        wanted = [u for u in node.users if u.args[1] == self.which]
+        if wanted and value(x).dim() == 3:
+            grad, x, geometry = with_height(grad, node), with_height(x, node), geometry_with_height(geometry)
+        for u in wanted:
+            args = (grad, x, weight, *geometry, *([None] if "residual" in self.at else []))
+            self.put(u, args, f"{node.name}.{self.name}")
+        if not node.users:
+            node.graph.erase_node(node)
+        return not node.users
+
+    def otherwise(self, values):
+        return "a convolution in 3-D" if values[0].dim() > 4 else "its weight is computed in the graph"
+
+    @staticmethod
+    def geometry(a) -> list:
+        return [list(a.stride), list(a.padding), list(a.dilation), a.transposed, a.groups]
+
+    def check(self, a) -> None:
+        need(min(t.numel() for t in (a.grad, a.x, a.weight)) > 0, "an empty convolution")
+
+
+@chip_operator
+class InputGrad(Gradient):
+    function = staticmethod(input_grad)
+    fuses = frozenset({"residual"})
+    reads = {"residual": "nhwc"}
+    writes_nhwc = planes = True
+
+    def result(self, a):
+        self.check(a)
+        need(a.residual is None or is_nhwc(a.residual), "a gradient added to a tensor that is not channels_last")
+        return torch.empty(a.x.shape, dtype=a.x.dtype, device=a.x.device, memory_format=torch.channels_last)
+
+    def record(self, recording, label, a, out):
+        recording.input_grad(label, a.grad, kernel(a.weight), *self.geometry(a), a.residual, out)
+
+
+@chip_operator
+class WeightGrad(Gradient):
+    function, which, planes = staticmethod(weight_grad), 1, True
+
+    def result(self, a):
+        self.check(a)
+        w = kernel(a.weight)
+        return torch.empty(w.shape, dtype=w.dtype, device=w.device, memory_format=suggest_memory_format(w))
+
+    def record(self, recording, label, a, out):
+        recording.weight_grad(label, a.grad, a.x, *self.geometry(a), out)
+
+
+@chip_operator
+class BiasGrad(Gradient):
+    function, which = staticmethod(bias_grad), 2
+
+    def result(self, a):
+        self.check(a)
+        return torch.empty([a.grad.shape[1]], dtype=a.grad.dtype, device=a.grad.device)
+
+    def record(self, recording, label, a, out):
+        recording.bias_grad(label, a.grad, out)

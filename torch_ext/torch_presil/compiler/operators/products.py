@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of matrices: with a weight that the chip keeps packed, and of any two."""
+
+import torch
+
+from torch_presil.compiler.nodes import constant, unconverted, value
+from torch_presil.compiler.operands import are_rows, batched, loadable, need, pixels
+from torch_presil.compiler.operators.base import ChipOperator, chip_operator, like, tail
+
+aten = torch.ops.aten
+
+
+def linear(x, weight, bias, residual, low, high):
+    """x: (rows, K), weight: (N, K), which the chip keeps packed; it and bias are converted to the type of x.
+    residual: (rows, N)."""
+    weight, bias = like(x, weight), like(x, bias)
+    y = aten.mm.default(x, weight.t()) if bias is None else aten.addmm.default(bias, x, weight.t())
+    return tail(y, residual, low, high)
+
+
+def product(a, b, residual, low, high):
+    """a: (M, K) or (B, M, K), b: (K, N) or (B, K, N). residual: broadcast to the result."""
+    y = aten.mm.default(a, b) if a.dim() == 2 else aten.bmm.default(a, b)
+    return tail(y, residual, low, high)
+
+
+class _Product(ChipOperator):
+    covers = (aten.mm.default, aten.bmm.default, aten.addmm.default, aten.baddbmm.default)
+    fuses = frozenset({"residual", "clamp"})
+
+    def match(self, node, trace):
+        if any(v != 1 for v in node.kwargs.values()):
+            return None
+        *bias, a, b = node.args
+        return self.match_product(a, b, *(bias or [None]), trace) if trace.floats(a, b, *bias) else None
+
+    def match_product(self, a, b, bias, trace):
+        raise NotImplementedError
+
+    def otherwise(self, values):
+        return "factors other than 1"
+
+
+@chip_operator
+class Linear(_Product):
+    function = staticmethod(linear)
+    reads = {"x": "rows", "weight": "weight", "bias": "weight", "residual": "rows"}
+
+    def match_product(self, a, b, bias, trace):
+        turned = b.op == "call_function" and (
+            b.target is aten.t.default or (b.target is aten.permute.default and list(b.args[1]) == [1, 0])
+        )
+        # A weight that no training step is about to change, and that is known before the graph runs.
+        if not (trace.inference and turned and constant(b.args[0]) and constant(bias)):
+            return None
+        if bias is not None and value(bias).dim() != 1:
+            return None
+        return a, unconverted(b.args[0]), unconverted(bias), None, None, None
+
+    def result(self, a):
+        need(
+            are_rows(a.x) and a.x.numel() > 0 and (a.residual is None or are_rows(a.residual)),
+            "a linear layer of rows that are not contiguous",
+        )
+        return torch.empty([a.x.shape[0], a.weight.shape[0]], dtype=a.x.dtype, device=a.x.device)
+
+    def record(self, recording, label, a, out):
+        residual = None if a.residual is None else pixels(a.residual)
+        recording.conv2d(
+            label,
+            pixels(a.x),
+            a.weight[:, :, None, None],
+            a.bias,
+            pixels(out),
+            residual=residual,
+            low=a.low,
+            high=a.high,
+            product=True,
+        )
+
+
+@chip_operator
+class Product(_Product):
+    function = staticmethod(product)
+    rank = 1  # what is no linear layer
+
+    def match_product(self, a, b, bias, trace):
+        return a, b, bias, None, None
+
+    def result(self, a):
+        need(loadable(a.a) and loadable(a.b), "a product of matrices with strides that the chip can't load")
+        r = a.residual
+        need(r is None or r.shape[-1] == 1 or r.stride(-1) == 1, "a residual without contiguous rows")
+        return torch.empty([*a.a.shape[:-1], a.b.shape[-1]], dtype=a.a.dtype, device=a.a.device)
+
+    def record(self, recording, label, a, out):
+        residual = None if a.residual is None else batched(a.residual.expand(out.shape))
+        recording.matmul(label, batched(a.a), batched(a.b), residual, a.low, a.high, batched(out))
