@@ -4,6 +4,7 @@
 import math
 
 import torch
+from torch import fx
 
 from torch_presil.compiler.nodes import inserted, value
 
@@ -67,8 +68,15 @@ def from_rows(call, node):
     """The result (..., N) of `node`, of what computes it as (rows, N)."""
     shape, source = value(node).shape, node.args[0]
     call.meta["val"] = aten.reshape.default(value(node), [math.prod(shape[:-1]), shape[-1]])
-    sizes = [s if isinstance(s, int) else inserted(call, aten.sym_size.int, source, i) for i, s in enumerate(shape)]
+    sizes = [s if isinstance(s, int) else _size(source, i, call) for i, s in enumerate(shape)]
     return inserted(node, aten.view.default, call, sizes, val=value(node))
+
+
+def _size(source, dim: int, user):
+    """A symbolic size for `user`; of a view that was given it, the one it was given: asked for, it would come too late
+    to be in one launch with it."""
+    given = source.args[1][dim] if source.target in STRICT_VIEWS else None
+    return given if isinstance(given, fx.Node) else inserted(user, aten.sym_size.int, source, dim)
 
 
 def geometry_with_height(geometry) -> list:
