@@ -3,6 +3,7 @@
 #include "presil_image.h"
 
 #include <errno.h>
+#include <float.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,8 +13,10 @@
 /* docs/aot.md. All little-endian; this code runs on little-endian machines only. */
 enum {
     VERSION = 1,
+    WITH_CODES = 2, /* the version of programs some of whose tensors stand for real values */
     HEADER_BYTES = 192,
     TENSOR_BYTES = 208,
+    CODES_BYTES = 8,
     CONSTANT_BYTES = 24,
     CRC_AT = 20,
     MOST_TENSORS = 4096,
@@ -101,6 +104,25 @@ static bool tensor_fits(const program_tensor *t, uint64_t arena) {
     return last + program_element_bytes(t->dtype) <= arena;
 }
 
+static void parse_tensor(const uint8_t *from, bool codes, program_tensor *t) {
+    memcpy(t->name, from, sizeof t->name);
+    t->dtype = u32(from + 64);
+    t->ndim = u32(from + 68);
+    t->offset = u64(from + 72);
+    memcpy(t->shape, from + 80, sizeof t->shape);
+    memcpy(t->stride, from + 144, sizeof t->stride);
+    if (!codes) return;
+    memcpy(&t->factor, from + TENSOR_BYTES, sizeof t->factor);
+    memcpy(&t->zero_point, from + TENSOR_BYTES + 4, sizeof t->zero_point);
+}
+
+/* None, or of int8, finite and in the range of the codes. */
+static bool codes_fit(const program_tensor *t) {
+    if (t->factor == 0.0f) return t->zero_point == 0;
+    return t->factor > 0.0f && t->factor <= FLT_MAX && t->dtype == PRESIL_INT8 && t->zero_point >= -128 &&
+           t->zero_point <= 127;
+}
+
 /* What the file is instead, as far as its first bytes tell, and who reads it. */
 static void name_stranger(const uint8_t *start, uint64_t size, char *text, size_t bytes) {
     static const struct {
@@ -139,9 +161,9 @@ static int parse(const char *path, program *p, char *text, size_t bytes) {
     if (p->file_bytes < HEADER_BYTES)
         return wrong(text, bytes, "%s: %llu bytes, at least %d expected: the file is truncated", path,
                      (unsigned long long)p->file_bytes, HEADER_BYTES);
-    if (u32(h + 8) != VERSION)
-        return wrong(text, bytes, "%s: format version %u, this program knows %d: save it again", path, u32(h + 8),
-                     VERSION);
+    if (u32(h + 8) != VERSION && u32(h + 8) != WITH_CODES)
+        return wrong(text, bytes, "%s: format version %u, this program knows %d and %d: save it again", path,
+                     u32(h + 8), VERSION, WITH_CODES);
     if (u64(h + 24) != p->file_bytes)
         return wrong(text, bytes, "%s: %llu bytes, %llu expected: the file is truncated", path,
                      (unsigned long long)p->file_bytes, (unsigned long long)u64(h + 24));
@@ -163,7 +185,9 @@ static int parse(const char *path, program *p, char *text, size_t bytes) {
     if (p->inputs > MOST_TENSORS || p->outputs > MOST_TENSORS || p->constants > MOST_CONSTANTS)
         return wrong(text, bytes, "%s: %u inputs, %u outputs, %u constants: the header is damaged", path, p->inputs,
                      p->outputs, p->constants);
-    const uint64_t tensors = (uint64_t)(p->inputs + p->outputs) * TENSOR_BYTES,
+    const bool codes = u32(h + 8) == WITH_CODES;
+    const uint64_t each = codes ? TENSOR_BYTES + CODES_BYTES : TENSOR_BYTES,
+                   tensors = (uint64_t)(p->inputs + p->outputs) * each,
                    constants = (uint64_t)p->constants * CONSTANT_BYTES;
     p->constants_offset = HEADER_BYTES + tensors;
     p->commands_offset = p->constants_offset + constants;
@@ -172,18 +196,16 @@ static int parse(const char *path, program *p, char *text, size_t bytes) {
     p->tensors = calloc(p->inputs + p->outputs + 1u, sizeof *p->tensors);
     if (!p->tensors) return wrong(text, bytes, "no host memory");
     for (uint32_t i = 0; i < p->inputs + p->outputs; i++) {
-        const uint8_t *from = h + HEADER_BYTES + (uint64_t)i * TENSOR_BYTES;
         program_tensor *t = &p->tensors[i];
-        memcpy(t->name, from, sizeof t->name);
-        t->dtype = u32(from + 64);
-        t->ndim = u32(from + 68);
-        t->offset = u64(from + 72);
-        memcpy(t->shape, from + 80, sizeof t->shape);
-        memcpy(t->stride, from + 144, sizeof t->stride);
+        parse_tensor(h + HEADER_BYTES + i * each, codes, t);
         if (!tensor_fits(t, p->arena_bytes))
             return wrong(text, bytes, "%s: %s %u does not fit the program's memory of %llu bytes: the file is damaged",
                          path, i < p->inputs ? "input" : "output", i < p->inputs ? i : i - p->inputs,
                          (unsigned long long)p->arena_bytes);
+        if (!codes_fit(t))
+            return wrong(text, bytes, "%s: %s %u has codes of factor %g and zero point %d: the file is damaged", path,
+                         i < p->inputs ? "input" : "output", i < p->inputs ? i : i - p->inputs, (double)t->factor,
+                         (int)t->zero_point);
         make_plain(t->name);
     }
     uint64_t left = p->file_bytes; /* each byte of the file is copied once */

@@ -8,12 +8,15 @@
 
 #define PROGRAM_DIMS 8
 
-/* Of an input or output: dtype a presil_dtype; strides in elements; offset in bytes from the arena's start. */
+/* Of an input or output: dtype a presil_dtype; strides in elements; offset in bytes from the arena's start. factor
+ * above 0: the tensor is codes of int8 that stand for real values (program_codes_of). */
 typedef struct {
     char name[64];
     uint32_t dtype, ndim;
     uint64_t offset;
     int64_t shape[PROGRAM_DIMS], stride[PROGRAM_DIMS];
+    float factor;
+    int32_t zero_point;
 } program_tensor;
 
 typedef struct {
@@ -33,6 +36,12 @@ int program_read(const char *path, program *out, char *text, size_t text_bytes);
 void program_free(program *p);
 uint64_t program_elements(const program_tensor *t);
 uint32_t program_element_bytes(uint32_t dtype);
+
+/* Between real values and the codes of a tensor that has them, in C order. Of an input: code = clamp(rint(value *
+ * factor + zero_point), -128, 127), not a number: 0. Of an output: value = (code - zero_point) * factor. */
+int program_has_codes(const program_tensor *t);
+void program_codes_of(const program_tensor *t, const float *values, int8_t *codes);
+void program_values_of(const program_tensor *t, const int8_t *codes, float *values);
 
 typedef struct {
     presil_device *device;

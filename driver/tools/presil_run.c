@@ -19,7 +19,8 @@ static const char usage[] =
     "  --transport TEXT    inproc (default), or socket:PATH[,copy][,timeout=SECONDS]: a server in another process\n"
     "  --memory-model TEXT as in docs/simulation.md\n"
     "  --json FILE         launches and cycles (- : standard output)\n"
-    "bfloat16 is kept as its bits (uint16). Exit: 0, 1 RTL and model differ, 2 wrong arguments or files, 4 the device "
+    "bfloat16 is kept as its bits (uint16); of a quantized program inputs and outputs are float32 (inputs: or their "
+    "codes, int8). Exit: 0, 1 RTL and model differ, 2 wrong arguments or files, 4 the device "
     "failed.\n";
 
 enum { EXIT_DIFFERS = 1, EXIT_USAGE = 2, EXIT_DEVICE = 4, MOST_FILES = 256 };
@@ -106,22 +107,54 @@ static const char *hash_text(uint32_t hash, char text[16]) {
     return hash ? text : "-";
 }
 
+/* Of the arrays in files. */
+static const char *told_dtype(const program_tensor *t) {
+    return dtypes[program_has_codes(t) ? (uint32_t)PRESIL_FP32 : t->dtype];
+}
+
 static int print_info(const program *p) {
     char hash[16];
     (void)printf("chip %s, configuration %s (hash %s), memory %" PRIu64 " bytes\n", p->chip, p->config,
                  hash_text(p->config_hash, hash), p->arena_bytes);
     for (uint32_t i = 0; i < p->inputs + p->outputs; i++) {
         (void)printf("%s %u  %s  %s ", i < p->inputs ? "input " : "output", i < p->inputs ? i : i - p->inputs,
-                     p->tensors[i].name, dtypes[p->tensors[i].dtype]);
+                     p->tensors[i].name, told_dtype(&p->tensors[i]));
         print_shape(stdout, p->tensors[i].shape, p->tensors[i].ndim);
+        if (program_has_codes(&p->tensors[i]))
+            (void)printf("  as int8: factor %.9g, zero point %d", (double)p->tensors[i].factor,
+                         (int)p->tensors[i].zero_point);
         (void)putchar('\n');
     }
     return 0;
 }
 
 static bool fits(const program_tensor *t, const npy_array *a) {
-    return a->dtype == t->dtype && a->ndim == t->ndim &&
+    const bool values = program_has_codes(t) && a->dtype == PRESIL_FP32;
+    return (a->dtype == t->dtype || values) && a->ndim == t->ndim &&
            (t->ndim == 0 || memcmp(a->shape, t->shape, t->ndim * sizeof *t->shape) == 0);
+}
+
+/* The array's real values become codes. */
+static int to_codes(const program_tensor *t, npy_array *a) {
+    int8_t *codes = malloc(program_elements(t) + 1);
+    if (!codes) return -1;
+    program_codes_of(t, a->data, codes);
+    free(a->data);
+    a->data = codes;
+    a->dtype = t->dtype;
+    a->bytes = program_elements(t);
+    return 0;
+}
+
+static int to_values(const program_tensor *t, npy_array *a) {
+    float *values = malloc(program_elements(t) * sizeof *values + 1);
+    if (!values) return -1;
+    program_values_of(t, a->data, values);
+    free(a->data);
+    a->data = values;
+    a->dtype = PRESIL_FP32;
+    a->bytes = program_elements(t) * sizeof *values;
+    return 0;
 }
 
 /* All inputs are read and checked before the device is touched. */
@@ -129,9 +162,13 @@ static int read_inputs(const program *p, const arguments *a, npy_array *inputs) 
     char text[512];
     for (uint32_t i = 0; i < p->inputs; i++) {
         if (npy_read(a->files[i], &inputs[i], text, sizeof text)) return fail(EXIT_USAGE, text);
-        if (fits(&p->tensors[i], &inputs[i])) continue;
+        if (fits(&p->tensors[i], &inputs[i])) {
+            if (inputs[i].dtype != p->tensors[i].dtype && to_codes(&p->tensors[i], &inputs[i]))
+                return fail(EXIT_DEVICE, "no host memory for the codes of an input");
+            continue;
+        }
         (void)fprintf(stderr, "presil-run: %s: input %u (%s) is %s ", a->files[i], i, p->tensors[i].name,
-                      dtypes[p->tensors[i].dtype]);
+                      told_dtype(&p->tensors[i]));
         print_shape(stderr, p->tensors[i].shape, p->tensors[i].ndim);
         (void)fprintf(stderr, ", the file has %s ", dtypes[inputs[i].dtype]);
         print_shape(stderr, inputs[i].shape, inputs[i].ndim);
@@ -148,6 +185,8 @@ static int write_output(const placed_program *placed, const program_tensor *t, c
     a.data = malloc(a.bytes + 1);
     if (!a.data) return fail(EXIT_DEVICE, "no host memory for an output");
     int status = program_get(placed, t, a.data) ? fail(EXIT_DEVICE, presil_error_text()) : 0;
+    if (!status && program_has_codes(t) && to_values(t, &a))
+        status = fail(EXIT_DEVICE, "no host memory for the values of an output");
     if (!status && npy_write(path, &a, text, sizeof text)) status = fail(EXIT_USAGE, text);
     free(a.data);
     return status;

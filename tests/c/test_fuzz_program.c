@@ -14,7 +14,7 @@
 #include "presil_image.h"
 #include "program.h"
 
-enum { ARENA = 64 << 10, STEP = 4096, HEADER = 192, TENSOR = 208, CONSTANT = 24, MEBIBYTE = 1 << 20 };
+enum { ARENA = 64 << 10, STEP = 4096, HEADER = 192, TENSOR = 208, CODES = 8, CONSTANT = 24, MEBIBYTE = 1 << 20 };
 
 /* A second of processor time for 20,000 bytes of commands: seven times what the largest effort takes here, without a
  * sanitizer. */
@@ -173,34 +173,36 @@ static void seal(uint8_t *bytes, uint64_t size) {
 
 static void put(uint8_t *to, uint64_t value, size_t bytes) { memcpy(to, &value, bytes); }
 
-/* A program of one constant, one input, one output (docs/aot.md). */
-static uint8_t *program_file(presil_device *d, presil_daddr arena, uint64_t *size) {
+static uint64_t tables(int version) { return HEADER + 2 * (TENSOR + (version == 2 ? CODES : 0)) + CONSTANT; }
+
+/* A program of one constant, one input (in version 2 of codes), one output (docs/aot.md). */
+static uint8_t *program_file(presil_device *d, presil_daddr arena, int version, uint64_t *size) {
     uint64_t list_bytes;
     uint8_t *list = saved_list(d, arena, &list_bytes);
-    *size = HEADER + 2 * TENSOR + CONSTANT + list_bytes + 256;
+    *size = tables(version) + list_bytes + 256;
     uint8_t *f = calloc(1, *size);
     memcpy(f, "PRESILPR", 8);
-    put(f + 8, 1, 4);
+    put(f + 8, (uint64_t)version, 4);
     memcpy(f + 32, "presil", 6);
     memcpy(f + 64, "tiny", 4);
     put(f + 132, 1, 4), put(f + 136, 1, 4), put(f + 140, 1, 4);
     put(f + 144, ARENA, 8), put(f + 152, list_bytes, 8);
     for (int i = 0; i < 2; i++) {
-        uint8_t *t = f + HEADER + i * TENSOR;
+        uint8_t *t = f + HEADER + i * (TENSOR + (version == 2 ? CODES : 0));
         t[0] = i ? (uint8_t)'o' : (uint8_t)'i';
-        put(t + 64, i ? PRESIL_FP32 : PRESIL_BF16, 4), put(t + 68, 2, 4);
+        put(t + 64, i ? PRESIL_FP32 : version == 2 ? PRESIL_INT8 : PRESIL_BF16, 4), put(t + 68, 2, 4);
+        if (version == 2 && !i) memcpy(t + TENSOR, &(float){0.5f}, 4);
         put(t + 72, (uint64_t)i * 3 * STEP, 8);
         put(t + 80, 8, 8), put(t + 88, 8, 8), put(t + 144, 8, 8), put(t + 152, 1, 8);
     }
-    uint8_t *constant = f + HEADER + 2 * TENSOR;
+    uint8_t *constant = f + tables(version) - CONSTANT;
     put(constant, STEP, 8), put(constant + 8, 128, 8), put(constant + 16, *size - 256, 8);
     memcpy(constant + CONSTANT, list, list_bytes);
     free(list);
     return f;
 }
 
-static void bent_programs(void **unused) {
-    (void)unused;
+static void bend_programs(int version) {
     const uint64_t cases = fuzz_begin("test_fuzz_program: programs", 3000);
     presil_device *d = open_device(PRESIL_MODE_MODEL, "soft");
     presil_daddr arena;
@@ -209,13 +211,13 @@ static void bent_programs(void **unused) {
     const int fd = mkstemp(path);
     assert_true(fd >= 0);
     uint64_t size, read = 0, placed = 0;
-    uint8_t *model = program_file(d, arena, &size), *bytes = malloc(size);
+    uint8_t *model = program_file(d, arena, version, &size), *bytes = malloc(size);
     EXPECT_OK(presil_free(d, arena));
     for (uint64_t i = 0; i < cases; i++) {
         program p;
         placed_program at;
         memcpy(bytes, model, size);
-        if (i) fuzz_bend(bytes + 24, fuzz_below(4) ? HEADER + 2 * TENSOR + CONSTANT - 24 : size - 24);
+        if (i) fuzz_bend(bytes + 24, fuzz_below(4) ? tables(version) - 24 : size - 24);
         if (fuzz_below(50)) seal(bytes, size);
         write_file(path, bytes, size);
         fuzz_budget("reading a program", seconds_for(size), 2 * size + 8 * MEBIBYTE);
@@ -239,6 +241,15 @@ static void bent_programs(void **unused) {
     free(model);
     presil_device_close(d);
     fuzz_end();
+}
+
+static void bent_programs(void **unused) {
+    (void)unused;
+    bend_programs(1);
+}
+static void bent_programs_of_codes(void **unused) {
+    (void)unused;
+    bend_programs(2);
 }
 
 /* Constants that lie over each other: 24 bytes of the file, and as much to copy as one likes. */
@@ -306,6 +317,7 @@ int main(void) {
                                        cmocka_unit_test(rows_over_each_other_take_no_memory),
                                        cmocka_unit_test(bent_commands),
                                        cmocka_unit_test(bent_programs),
+                                       cmocka_unit_test(bent_programs_of_codes),
                                        cmocka_unit_test(each_byte_is_copied_once),
                                        cmocka_unit_test(bent_arrays)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,6 +14,7 @@ from torch import fx
 from torch.export.graph_signature import InputKind, OutputKind
 
 from torch_presil import _C
+from torch_presil.aot.edges import drop_assertions, take_codes
 from torch_presil.interchange import address
 from torch_presil.compiler import fusion, layout, operators
 from torch_presil.compiler.backend import Statistics
@@ -22,7 +23,7 @@ from torch_presil.compiler.views import VIEWS
 
 __all__ = ["aot_save", "AotError"]
 
-MAGIC, VERSION, HEADER_BYTES, TENSOR_BYTES, DIMS = b"PRESILPR", 1, 192, 208, 8
+MAGIC, HEADER_BYTES, TENSOR_BYTES, CODES_BYTES, DIMS = b"PRESILPR", 192, 208, 8, 8
 CRC_AT = 20
 DTYPES = {torch.int8: 0, torch.bfloat16: 1, torch.float32: 2, torch.int32: 3}
 
@@ -35,15 +36,16 @@ def aot_save(program: torch.export.ExportedProgram, path) -> dict:
     """Writes the program for the chip of the current device. Weights may be on any device, and stay there.
 
     Everything must run on the chip: convolutions, linear layers and matrix products, with eval-mode batch-norm, bias,
-    one residual add and clamping folded in, and views
-    between them. Anything else raises AotError with the operators' names and nothing is written. Returns a summary:
-    inputs, outputs, bytes, launches, operators.
+    one residual add and clamping folded in, int8 layers of torch_presil.quantize (exported on the device), and views
+    between them. Conversions of inputs to codes of int8 and of codes to results are presil-run's. Anything else raises
+    AotError with the operators' names and nothing is written. Returns a summary: inputs, outputs, bytes, launches,
+    operators.
     """
     exported = program.run_decompositions()
-    graph, where = _chip_graph(exported)
+    graph, where, codes = _chip_graph(exported)
     values, names = _inputs(exported, graph, where)
     part = ChipPartition(graph, "program", Statistics("aot"))
-    return _write(Path(path), part, values, names)
+    return _write(Path(path), part, values, names, codes)
 
 
 # ---- what the graph is
@@ -66,12 +68,14 @@ def _chip_graph(exported):
     if len(devices) != 1:
         raise AotError(f"the program's tensors are on {' and '.join(sorted(devices)) or 'no device'}: put all on one")
     where = devices.pop()
+    drop_assertions(gm)
+    codes = take_codes(gm)
     fusion.fuse(gm, True, where)
-    _refuse_host(gm)
-    return gm, where
+    _refuse_host(gm, where)
+    return gm, where, codes
 
 
-def _refuse_host(gm) -> None:
+def _refuse_host(gm, where) -> None:
     found, reasons = layout.recordable(gm, asker(None), edges=False)
     host = {}
     for n in gm.graph.nodes:
@@ -84,10 +88,13 @@ def _refuse_host(gm) -> None:
             name += f" ({reasons[n]})" if n in reasons and n.target in VIEWS else ""
             host[name] = host.get(name, 0) + 1
     if host:
+        values = (n.meta.get("val") for n in gm.graph.nodes)
+        quantized = any(isinstance(v, torch.Tensor) and v.dtype == torch.int8 for v in values)
         raise AotError(
             "needs the host, which presil-run doesn't have: "
             + ", ".join(f"{name} x{count}" if count > 1 else name for name, count in host.items())
             + ". Export the part of the model between such operators"
+            + (' (a quantized model after .to("presil"))' if quantized and where != "presil" else "")
         )
 
 
@@ -186,7 +193,11 @@ def _pack_tensor(name, tensor, arena) -> bytes:
     )
 
 
-def _write(path, part, values, names) -> dict:
+def _pack_codes(codes) -> bytes:
+    return struct.pack("<fi", codes.factor, codes.zero_point) if codes else bytes(CODES_BYTES)
+
+
+def _write(path, part, values, names, codes) -> dict:
     memory = _Memory(part, values)
     scratch = torch.empty(max(memory.bytes, 1), dtype=torch.uint8, device="presil")
     weights = rounded(_record(memory, values, scratch, 0, False)[0].weights_bytes)
@@ -211,15 +222,19 @@ def _write(path, part, values, names) -> dict:
     commands = recording.save(_C.device_address(arena.device.index, address(arena)))
     fixed = weights + sum(rounded(max(t.untyped_storage().nbytes(), 1)) for t in memory.plain.values())
     constants = arena[:fixed].cpu().numpy().tobytes()
-    table = [_pack_tensor(names[n], found[n], arena) for n in part.inputs if values[n] is None] + [
-        _pack_tensor(f"output{i}", found[n], arena) for i, n in enumerate(outputs)
-    ]
-    data = HEADER_BYTES + len(table) * TENSOR_BYTES + (24 if fixed else 0) + len(commands)
+    given = [n for n in part.inputs if values[n] is None]
+    table = [_pack_tensor(names[n], found[n], arena) for n in given]
+    table += [_pack_tensor(f"output{i}", found[n], arena) for i, n in enumerate(outputs)]
+    version = 2 if any(codes) else 1
+    if version == 2:
+        known = [*(codes[0].get(n) for n in given), *(codes[1].get(i) for i in range(len(outputs)))]
+        table = [row + _pack_codes(c) for row, c in zip(table, known, strict=True)]
+    data = HEADER_BYTES + sum(map(len, table)) + (24 if fixed else 0) + len(commands)
     info = _C.properties(arena.device.index)
     header = struct.pack(
         "<8sIIIIQ32s64sIIIIQQ32x",
         MAGIC,
-        VERSION,
+        version,
         HEADER_BYTES,
         0,
         0,
