@@ -19,7 +19,7 @@ def measured(monkeypatch):
     """How often the model was run: it is the chip on paper."""
     runs = []
     monkeypatch.setattr(measure, "run", lambda wanted: runs.append(wanted) or paper.made())
-    monkeypatch.setattr("torch_presil.cli._own_simulator", lambda *_: None)
+    monkeypatch.setattr("torch_presil.commands.parts.own_simulator", lambda *_: None)
     return runs
 
 

@@ -116,7 +116,7 @@ def test_bench_takes_the_build_that_has_what_it_measures(tree):
 def test_help_of_a_command_builds_nothing(tree, command):
     runner = [f"tests/runner/{name}.py" for name in ("__init__", "jobs", "results", "stages")]
     package = ROOT / "torch_ext" / "torch_presil"
-    rooms = [str(p.relative_to(ROOT)) for room in ("perf", "waves") for p in (package / room).glob("*.py")]
+    rooms = [str(p.relative_to(ROOT)) for room in ("commands", "perf", "waves") for p in (package / room).glob("*.py")]
     for needed in ("tests/run.py", *runner, "torch_ext/torch_presil/cli.py", *rooms):
         (tree / needed).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / needed, tree / needed)

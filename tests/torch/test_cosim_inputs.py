@@ -11,7 +11,7 @@ import sys
 import pytest
 import torch
 from rich.console import Console
-from torch_presil import _C, cosim, cosim_report
+from torch_presil import _C, cosim, cosim_prepare, cosim_report
 
 MODELS = """
 import time
@@ -210,7 +210,7 @@ def test_moves_by_the_host_are_in_the_result(file):
     ],
 )
 def test_refused_before_the_model_is_calibrated(file, options, text, monkeypatch):
-    monkeypatch.setattr(cosim, "calibrate_batch_norm", lambda *_: pytest.fail("calibrated"))
+    monkeypatch.setattr(cosim_prepare, "calibrate_batch_norm", lambda *_: pytest.fail("calibrated"))
     with pytest.raises(ValueError, match=text):
         run(**{"model": f"{file}:Zero", "shape": (2, 8), **options})
 

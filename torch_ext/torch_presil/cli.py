@@ -10,252 +10,22 @@ from rich.console import Console
 from rich.markup import escape
 
 try:
+    from .commands import cosimulate
+    from .commands import parts
     from .perf.command import perf
     from .waves.command import waves
     from .waves.why import why
 except ImportError:  # run as a file
+    from commands import cosimulate
+    from commands import parts
     from perf.command import perf
     from waves.command import waves
     from waves.why import why
-
-EXIT_MISMATCH, EXIT_USAGE, EXIT_FAILURE = 1, 2, 4
-
-
-def _console() -> Console:
-    """Of the terminal's width, but never so narrow that the table is cut."""
-    console = Console()
-    return console if console.width >= 120 else Console(width=120)
-
-
-def _write_json(path: str | None, value: dict) -> None:
-    if path:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_text(json.dumps(value, indent=1) + "\n")
-
-
-transport_option = click.option(
-    "--transport",
-    default=None,
-    metavar="TRANSPORT",
-    help="inproc, or socket:PATH[,copy][,timeout=SECONDS]: the chip is in another process. [default: "
-    "PRESIL_TRANSPORT, or inproc]",
-)
-
-
-farm_option = click.option(
-    "--farm",
-    default=None,
-    metavar="FARM",
-    help="The RTL runs on many machines: dask://HOST:PORT, slurm,queue=NAME,..., local; the twin is always compared "
-    "(docs/farm.md).",
-)
-
-
-def _own_simulator(chip: str | None, transport: str | None) -> None:
-    """Before the first run of an installed package: the simulator built for this machine, if it can be; none where
-    the chip is in another process."""
-    from torch_presil import _C, simulators
-
-    if (transport or _C.get_transport()) != "inproc":
-        return
-    name = chip or _C.get_chip()
-    if name and simulators.ensure(name):
-        simulators.use()
-
-
-def _use(transport: str | None) -> None:
-    from torch_presil import _C
-
-    if transport:
-        _C.set_transport(transport)
-
-
-def _run_cosim(options, console: Console) -> dict:
-    from torch_presil import cosim, cosim_report
-    from torch_presil.models import ModelError
-    from torch_presil.regress import exit_codes
-
-    if options.mode != "model" and not options.trace:
-        _own_simulator(options.chip, options.transport)
-    try:
-        with cosim_report.LiveProgress(console) as live:
-            options.progress, options.announce = live.stage, live.layers
-            return cosim.run(options)
-    except (ModelError, ValueError) as error:
-        console.print(f"[red]presil: {escape(str(error))}[/red]")
-        sys.exit(EXIT_USAGE)
-    except KeyboardInterrupt:
-        _interrupted(console)
-    except RuntimeError as error:
-        if "ECANCELLED" in str(error):
-            _interrupted(console)
-        console.print(f"[red]{escape(str(error))}[/red]", highlight=False)
-        sys.exit(exit_codes.of_error(error)[0])
-
-
-def _interrupted(console: Console) -> None:
-    console.print("interrupted; nothing was written", style="yellow")
-    sys.exit(130)
-
-
-def _finish(result: dict, json_path: str | None, console: Console) -> None:
-    from torch_presil import cosim_report
-
-    cosim_report.print_result(result, console)
-    _write_json(json_path, result)
-    if json_path:
-        console.print(f"JSON: {json_path}")
-    if "trace" in result:
-        console.print(f"Waveform: {result['trace']}")
-    if "bundle" in result:
-        console.print(f"Bundle: {result['bundle']} (presil-replay runs it again)")
-    if result["mode"] == "verify" and not result["total"].get("bit_exact"):
-        sys.exit(EXIT_MISMATCH)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
     """Presil: PyTorch models on your accelerator's RTL, before tape-out."""
-
-
-@main.command()
-@click.option("--json", "json_path", default="build/demo.json", show_default=True, help="Where the table goes as JSON.")
-@transport_option
-def demo(json_path: str, transport: str | None) -> None:
-    """ResNet-18, 224x224, bf16: every convolution and the linear layer on the RTL, each compared byte for byte with
-    the C twin."""
-    from torch_presil.cosim import Options
-
-    console = _console()
-    result = _run_cosim(Options("torchvision.models:resnet18", mode="verify", transport=transport), console)
-    _finish(result, json_path, console)
-
-
-@main.command()
-@click.argument("model")
-@click.option(
-    "--input",
-    "shapes",
-    multiple=True,
-    metavar="[NAME=]SIZES[:DTYPE[:BELOW]]",
-    help="An input, such as 1,3,224,224 or input_ids=1,16:int64:30522 (0 to 30521); once for each. "
-    "[default: what the factory returns beside the model, what the class of transformers takes, else 1,3,224,224]",
-)
-@click.option(
-    "--config",
-    "settings",
-    multiple=True,
-    metavar="NAME=VALUE,...",
-    help="Settings of the configuration of a class of transformers, such as num_hidden_layers=2.",
-)
-@click.option("--dtype", type=click.Choice(["bf16", "int8", "fp32"]), default="bf16", show_default=True)
-@click.option(
-    "--chip",
-    default=None,
-    help="Configuration (rtl/configs.json). [default: PRESIL_CHIP, or base; what the server of --transport has]",
-)
-@transport_option
-@click.option(
-    "--mode",
-    type=click.Choice(["rtl", "model", "verify", "hybrid"]),
-    default="rtl",
-    show_default=True,
-    help="RTL, its C twin, both compared byte for byte, or the twin with the cycles that the RTL took for the same "
-    "commands before (docs/hybrid.md).",
-)
-@click.option(
-    "--unseen",
-    type=click.Choice(["simulate", "estimate"]),
-    default=None,
-    help="Of mode hybrid: what is done with commands that did not run before; estimates say so, with their error "
-    "(docs/hybrid.md). [default: PRESIL_UNSEEN, or simulate]",
-)
-@click.option(
-    "--jobs",
-    type=click.IntRange(0),
-    default=None,
-    metavar="N",
-    help="Processes that run the RTL side by side, with the same cycles (docs/jobs.md); 0: the processors. With more "
-    "than one the twin is always compared. [default: PRESIL_JOBS, or the processors, for a whole forward on a chip "
-    "that several processes can have; else 1]",
-)
-@farm_option
-@click.option(
-    "--layers", default=None, help="Run only layers whose name matches this pattern, each fed its fp32 input."
-)
-@click.option("--json", "json_path", default=None, help="Write the result as JSON.")
-@click.option("--trace", default=None, help="Run this layer alone and write its waveform (FST).")
-@click.option("--trace-file", default=None, help="Where the waveform goes (default: waveforms/LAYER.fst).")
-@click.option(
-    "--capture",
-    default=None,
-    metavar="LAYER[=FILE]",
-    help="Run this layer alone and keep its launches as a bundle (default: LAYER.presil), for presil-replay.",
-)
-@click.option("--weights", default=None, help="State dict (torch.save), loaded with weights_only=True.")
-@click.option("--seed", default=0, show_default=True, help="Of initialisation, calibration and input.")
-@click.option(
-    "--batches",
-    default=None,
-    help="Also run these batch sizes, such as 1,2,4,8,16,32: latency and throughput in simulated time.",
-)
-@click.option("--no-check", is_flag=True, help="Skip the per-layer comparison with fp32.")
-def cosim(
-    model,
-    shapes,
-    settings,
-    dtype,
-    chip,
-    transport,
-    mode,
-    unseen,
-    jobs,
-    farm,
-    layers,
-    json_path,
-    trace,
-    trace_file,
-    capture,
-    weights,
-    seed,
-    batches,
-    no_check,
-) -> None:
-    """Co-simulate MODEL: package.module:callable or path/to/file.py:callable, returning a torch.nn.Module, or the
-    module
-    and its inputs (a tensor, tuple or dictionary); or a class of transformers, such as transformers:BertModel."""
-    from torch_presil.cosim import Options
-    from torch_presil.inputs import parse_input
-    from torch_presil.models import ModelError, parse_batches, parse_config
-
-    console = _console()
-    try:
-        inputs, sizes, config = tuple(map(parse_input, shapes)), parse_batches(batches), parse_config(settings)
-    except ModelError as error:
-        console.print(f"[red]presil: {escape(str(error))}[/red]")
-        sys.exit(EXIT_USAGE)
-    options = Options(
-        model,
-        dtype=dtype,
-        chip=chip,
-        mode=mode,
-        unseen=unseen,
-        jobs=jobs,
-        farm=farm,
-        layers=layers,
-        weights=weights,
-        trace=trace,
-        trace_path=trace_file,
-        seed=seed,
-        check_layers=not no_check,
-        batches=sizes,
-        inputs=inputs,
-        config=config,
-        transport=transport,
-    )
-    if capture:
-        options.capture, _, options.capture_path = capture.partition("=")
-    _finish(_run_cosim(options, console), json_path, console)
 
 
 @main.command()
@@ -363,14 +133,16 @@ def new_chip(name, directory, files, module, out, more) -> None:
         from newchip import command
 
     if bool(files) == bool(name):
-        _console().print("[red]presil new-chip: a NAME, or --top FILE, was expected (presil new-chip --help)[/red]")
-        sys.exit(EXIT_USAGE)
+        parts.wide_console().print(
+            "[red]presil new-chip: a NAME, or --top FILE, was expected (presil new-chip --help)[/red]"
+        )
+        sys.exit(parts.EXIT_USAGE)
     run = (
         (lambda c: command.port_map(files, module, out, more, c))
         if files
         else (lambda c: command.project(name, directory, c))
     )
-    sys.exit(run(_console()))
+    sys.exit(run(parts.wide_console()))
 
 
 @main.command()
@@ -408,11 +180,11 @@ def conform(library, level, list_only, **more) -> None:
         from conform import command, report
 
     if list_only:
-        report.show_list(_console())
+        report.show_list(parts.wide_console())
         return
     if library is None:
-        _console().print("[red]presil conform: name the simulator library (presil conform --help)[/red]")
-        sys.exit(EXIT_USAGE)
+        parts.wide_console().print("[red]presil conform: name the simulator library (presil conform --help)[/red]")
+        sys.exit(parts.EXIT_USAGE)
     levels = tuple(level.split(",")) if level else command.LEVELS
     sys.exit(command.main(command.Options(library, levels=levels, **more)))
 
@@ -442,20 +214,20 @@ def vp(config: str | None, chip: str, dtype: str, model: str, shape: str, json_p
     from torch_presil.models import ModelError, parse_shape
     from torch_presil.vp import Platform
 
-    console = _console()
+    console = parts.wide_console()
     try:
         platform = Platform(config, chip, lambda line: console.print(line, style="dim", highlight=False))
         with platform:
-            result = _run_cosim(
+            result = cosimulate.run_cosim(
                 Options(model, parse_shape(shape), dtype=dtype, mode="verify", transport=platform.transport), console
             )
     except (FileNotFoundError, ModelError) as error:
         console.print(f"[red]presil: {escape(str(error))}[/red]")
-        sys.exit(EXIT_USAGE)
+        sys.exit(parts.EXIT_USAGE)
     except RuntimeError as error:
         console.print(f"[red]presil: {escape(str(error))}[/red]", highlight=False)
-        sys.exit(EXIT_FAILURE)
-    _finish(result, json_path, console)
+        sys.exit(parts.EXIT_FAILURE)
+    cosimulate.finish(result, json_path, console)
 
 
 @main.command()
@@ -466,34 +238,34 @@ def vp(config: str | None, chip: str, dtype: str, model: str, shape: str, json_p
     help="Only parts whose name matches one of these patterns (a,b); tests_build, jobs, hybrid and farm, minutes, "
     "run only so.",
 )
-@transport_option
+@parts.transport_option
 def bench(json_path, only, transport) -> None:
     """The figures of docs/performance.md, measured side by side in one run."""
     from torch_presil import bench as figures
 
-    _own_simulator("base", transport)
-    _use(transport)
-    console = _console()
+    parts.own_simulator("base", transport)
+    parts.use(transport)
+    console = parts.wide_console()
     try:
         result = figures.run(only, console)
     except (ValueError, RuntimeError) as error:
         console.print(f"[red]presil: {escape(str(error))}[/red]", highlight=False)
-        sys.exit(EXIT_USAGE if isinstance(error, ValueError) else EXIT_FAILURE)
+        sys.exit(parts.EXIT_USAGE if isinstance(error, ValueError) else parts.EXIT_FAILURE)
     figures.print_result(result, console)
-    _write_json(json_path, result)
+    parts.write_json(json_path, result)
     if not all(f.get("ok", True) for f in result["checks"].values()):
-        sys.exit(EXIT_MISMATCH)
+        sys.exit(parts.EXIT_MISMATCH)
 
 
 @main.command()
 @click.option("--json", "as_json", is_flag=True)
-@transport_option
+@parts.transport_option
 def info(as_json, transport) -> None:
     """The device, its configuration, simulator and memory."""
     import torch_presil  # noqa: F401
     from torch_presil import _C
 
-    _use(transport)
+    parts.use(transport)
     values = {**_C.properties(0), "mode": _C.get_mode()}
     if as_json:
         print(json.dumps(values, indent=1))
@@ -503,6 +275,8 @@ def info(as_json, transport) -> None:
         console.print(f"{name:>14}  {value}", highlight=False)
 
 
+main.add_command(cosimulate.demo)
+main.add_command(cosimulate.cosim)
 main.add_command(perf)
 main.add_command(waves)
 main.add_command(why)

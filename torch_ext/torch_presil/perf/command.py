@@ -43,13 +43,14 @@ def _options(model: str, shapes, settings, jobs, mode, **more):
 
 
 def _measure(wanted, console: Console) -> dict:
-    from torch_presil import cli, cosim_report
+    from torch_presil import cosim_report
+    from torch_presil.commands import parts
     from torch_presil.models import ModelError
     from torch_presil.perf import measure
     from torch_presil.regress import exit_codes
 
     options = wanted.options
-    cli._own_simulator(options.chip, options.transport)
+    parts.own_simulator(options.chip, options.transport)
     try:
         with cosim_report.LiveProgress(console) as live:
             options.progress, options.announce = live.stage, live.layers
@@ -57,10 +58,10 @@ def _measure(wanted, console: Console) -> dict:
     except (ModelError, ValueError) as error:
         _fail(str(error), EXIT_USAGE)
     except KeyboardInterrupt:
-        cli._interrupted(console)
+        parts.interrupted(console)
     except RuntimeError as error:
         if "ECANCELLED" in str(error):
-            cli._interrupted(console)
+            parts.interrupted(console)
         _fail(str(error), exit_codes.of_error(error)[0])
 
 
