@@ -1,60 +1,78 @@
 # SPDX-License-Identifier: Apache-2.0
 """Post-training static quantization of a fused model (fuse.py) for the chip's int8 engine.
 
-Activations: quint8 per tensor, affine, min/max over calibration inputs; on the device as int8 = quint8 − 128, zero
-points likewise. Weights: qint8 per output channel, symmetric. Requantisation is docs/numerics.md section 7. What is
-neither convolution nor linear computes in fp32 on the host between dequantisation and quantisation; pooling and
-reshapes work on the codes, and keep scale and zero point, as PyTorch's quantized networks do.
+Activations: quint8 per tensor, affine, by an observer of the calibration inputs (int8/observers.py); on the device as
+int8 = quint8 − 128, zero points likewise. Weights: qint8 per output channel, symmetric. Requantisation is
+docs/numerics.md section 7. What is neither convolution nor linear computes in fp32 on the host between dequantisation
+and quantisation; pooling and reshapes work on the codes, and keep scale and zero point, as PyTorch's quantized networks
+do. Layers that are asked to stay in bf16 take the values of codes, rounded to bf16, and give bf16. The state dict holds
+every scale and zero point.
 """
 
 import copy
 import operator
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import fx, nn
 
-from torch_presil.fuse import FusedLayer, calls, fused_layers, label
-from torch_presil.inputs import Inputs
+from torch_presil.fuse import FusedLayer, fused_layers, label
+from torch_presil.int8.observing import observe_graph, observe_layers
+from torch_presil.int8.parameters import QuantizationParameters
 
-__all__ = ["QuantizationParameters", "QuantizedLayer", "quantize", "quantize_layers"]
-
-
-@dataclass(frozen=True)
-class QuantizationParameters:
-    """scale > 0 (fp32), zero_point in [-128, 127] (of int8 codes): value = (code − zero_point)·scale."""
-
-    scale: float
-    zero_point: int
-
-    @staticmethod
-    def from_range(low: float, high: float) -> "QuantizationParameters":
-        low, high = min(low, 0.0), max(high, 0.0)
-        scale = float(torch.tensor(max((high - low) / 255.0, 2.0**-60), dtype=torch.float32))
-        return QuantizationParameters(scale, int(max(0, min(255, round(-low / scale)))) - 128)
+__all__ = ["Calibrated", "QuantizationParameters", "QuantizedLayer", "quantize", "quantize_layers"]
 
 
-class Quantize(nn.Module):
-    """fp32 → int8 codes: clamp(rint(x·(1/scale) + zero_point), −128, 127)."""
+class _WithParameters(nn.Module):
+    """Its QuantizationParameters, `q`, are part of the state dict: exactly, as float64."""
 
     def __init__(self, q: QuantizationParameters):
         super().__init__()
         self.q = q
+
+    def get_extra_state(self) -> torch.Tensor:
+        return _state([self.q])
+
+    def set_extra_state(self, state: torch.Tensor) -> None:
+        (self.q,) = _parameters(state, 1, type(self).__name__)
+
+
+def _state(parameters: list) -> torch.Tensor:
+    return torch.tensor([[q.scale, q.zero_point] for q in parameters], dtype=torch.float64)
+
+
+def _parameters(state: torch.Tensor, count: int, what: str) -> list:
+    if tuple(state.shape) != (count, 2):
+        raise ValueError(
+            f"state dict: {what} has {count} pairs of scale and zero point, found a tensor {tuple(state.shape)}: it is "
+            f"of another model, or of one that was fused in another way"
+        )
+    return [QuantizationParameters(scale, int(zero_point)) for scale, zero_point in state.tolist()]
+
+
+class Quantize(_WithParameters):
+    """fp32 → int8 codes: clamp(rint(x·(1/scale) + zero_point), −128, 127)."""
 
     def forward(self, x):
         return x.float().mul(1.0 / self.q.scale).add_(self.q.zero_point).round_().clamp_(-128, 127).to(torch.int8)
 
 
-class Dequantize(nn.Module):
+class Dequantize(_WithParameters):
     """int8 codes → fp32."""
-
-    def __init__(self, q: QuantizationParameters):
-        super().__init__()
-        self.q = q
 
     def forward(self, x):
         return x.float().sub_(self.q.zero_point).mul_(self.q.scale)
+
+
+class To(nn.Module):
+    """Another floating-point type: fp32 → bf16 rounds to nearest even, bf16 → fp32 is exact."""
+
+    def __init__(self, dtype: torch.dtype):
+        super().__init__()
+        self.dtype = dtype
+
+    def forward(self, x):
+        return x.to(self.dtype)
 
 
 class OnCodes(nn.Module):
@@ -71,12 +89,16 @@ class OnCodes(nn.Module):
         return self.pool(x.to(torch.bfloat16)).to(torch.int8)
 
 
-class AverageOfCodes(nn.Module):
+class AverageOfCodes(_WithParameters):
     """An average pooling on int8 codes, rounded once: nn.AvgPool2d, or the mean of each plane (window None)."""
 
-    def __init__(self, window: nn.AvgPool2d | None, zero_point: int):
-        super().__init__()
-        self.window, self.zero_point = window, zero_point
+    def __init__(self, window: nn.AvgPool2d | None, q: QuantizationParameters):
+        super().__init__(q)
+        self.window = window
+
+    @property
+    def zero_point(self) -> int:
+        return self.q.zero_point
 
     def forward(self, x):
         w = self.window
@@ -112,13 +134,24 @@ class QuantizedLayer(nn.Module):
         self.register_buffer("weight", codes.to(torch.int8))
         self.register_buffer("bias", folded.clamp(-(2**31), 2**31 - 1).to(torch.int32))
         self.register_buffer("scale", product * (1.0 / torch.tensor(out.scale, dtype=torch.float32)))
-        if layer.activation == "relu6":
-            self.high = min(127, round(6.0 / out.scale) + out.zero_point)
-        self.residual_scale = (
-            1.0
-            if residual is None
-            else float(torch.tensor(residual.scale, dtype=torch.float32) / torch.tensor(out.scale, dtype=torch.float32))
-        )
+        self._derive()
+
+    def _derive(self) -> None:
+        """Numbers of forward(), which torch.compile takes as they are."""
+        self.high = min(127, round(6.0 / self.out.scale) + self.out.zero_point)  # of ReLU6: the code of 6
+        self.residual_scale = 1.0
+        if self.residual is not None:
+            scales = torch.tensor([self.residual.scale, self.out.scale], dtype=torch.float32)
+            self.residual_scale = float(scales[0] / scales[1])
+
+    def get_extra_state(self) -> torch.Tensor:
+        return _state([self.x, self.out, *filter(None, [self.residual])])
+
+    def set_extra_state(self, state: torch.Tensor) -> None:
+        found = _parameters(state, 2 if self.residual is None else 3, self.name)
+        self.x, self.out = found[:2]
+        self.residual = found[2] if self.residual is not None else None
+        self._derive()
 
     def forward(self, x, residual=None):
         if x.device.type != "presil":
@@ -182,22 +215,6 @@ class QuantizedLayer(nn.Module):
         return int(torch.Size(output_shape).numel()) * self.weight[0].numel()
 
 
-class _Ranges(fx.Interpreter):
-    """Minimum and maximum of every floating-point value of the graph."""
-
-    def __init__(self, gm):
-        super().__init__(gm)
-        self.ranges = {}
-
-    def run_node(self, n):
-        value = super().run_node(n)
-        if isinstance(value, torch.Tensor) and value.is_floating_point() and value.numel():
-            low, high = (float(v) for v in torch.aminmax(value))
-            old = self.ranges.get(n, (low, high))
-            self.ranges[n] = (min(old[0], low), max(old[1], high))
-        return value
-
-
 MAX_POOLS = (nn.MaxPool2d,)
 ONE = 1, (1, 1), [1, 1], torch.Size((1, 1))
 RESHAPES = (torch.flatten, torch.reshape, "view", "reshape", "flatten", "contiguous")
@@ -213,16 +230,17 @@ def _average(node, module) -> tuple[bool, nn.AvgPool2d | None]:
     return (isinstance(module, nn.AdaptiveAvgPool2d) or node.target is F.adaptive_avg_pool2d) and size in ONE, None
 
 
+def _on_codes(q) -> bool:
+    return isinstance(q, QuantizationParameters)
+
+
 class _Builder:
-    """Writes the quantized graph node by node: each old node becomes a new one with its parameters, or None for
-    fp32."""
+    """Writes the quantized graph node by node: each old node becomes a new one with its parameters, torch.bfloat16, or
+    None for fp32. found: name of a node -> parameters; keep: names of layers in bf16."""
 
-    def __init__(self, gm: fx.GraphModule, ranges: dict):
-        self.gm, self.graph, self.modules, self.value, self.ranges = gm, fx.Graph(), {}, {}, ranges
-        self.now = None
-
-    def parameters(self, node) -> QuantizationParameters:
-        return QuantizationParameters.from_range(*self.ranges[node])
+    def __init__(self, gm: fx.GraphModule, found: dict, keep: frozenset):
+        self.gm, self.graph, self.modules, self.value, self.found = gm, fx.Graph(), {}, {}, found
+        self.now, self.keep = None, keep
 
     def call(self, name: str, module: nn.Module, *args):
         self.modules[name] = module
@@ -234,35 +252,46 @@ class _Builder:
 
     def codes(self, node):
         new, q = self.value[node]
-        if q is None:
-            q = self.parameters(node)
+        if not _on_codes(q):
+            q = self.found[node.name]
             new = self.call(f"quantize_{node.name}", Quantize(q), new)
-            self.value[node] = (self.value[node][0], None)
         return new, q
 
     def real(self, node):
         new, q = self.value[node]
+        if q is torch.bfloat16:
+            return self.call(f"widen_{node.name}_{len(self.modules)}", To(torch.float32), new)
         return new if q is None else self.call(f"dequantize_{node.name}_{len(self.modules)}", Dequantize(q), new)
+
+    def half(self, node):
+        new, q = self.value[node]
+        if q is torch.bfloat16:
+            return new
+        return self.call(f"narrow_{node.name}_{len(self.modules)}", To(torch.bfloat16), self.real(node))
 
     def add(self, node) -> None:
         self.now = node  # what its new nodes stand for, for reports
         module = self.gm.get_submodule(node.target) if node.op == "call_module" else None
-        if isinstance(module, FusedLayer):
+        if isinstance(module, FusedLayer) and module.name in self.keep:
+            args = [self.half(argument) for argument in node.args]
+            kept = copy.deepcopy(module).to(torch.bfloat16)
+            self.value[node] = (self.call(f"kept_{node.name}", kept, *args), torch.bfloat16)
+        elif isinstance(module, FusedLayer):
             x, xq = self.codes(node.args[0])
             residual = self.codes(node.args[1]) if len(node.args) > 1 else (None, None)
-            out = self.parameters(node)
+            out = self.found[node.name]
             args = (x,) if residual[0] is None else (x, residual[0])
             self.value[node] = (self.call(f"q_{node.name}", QuantizedLayer(module, xq, out, residual[1]), *args), out)
-        elif isinstance(module, MAX_POOLS) and self.value[node.args[0]][1] is not None:
+        elif isinstance(module, MAX_POOLS) and _on_codes(self.value[node.args[0]][1]):
             x, q = self.value[node.args[0]]
             self.value[node] = (self.call(f"codes_{node.name}", OnCodes(module), x), q)
-        elif _average(node, module)[0] and self.value[node.args[0]][1] is not None:
+        elif _average(node, module)[0] and _on_codes(self.value[node.args[0]][1]):
             x, q = self.value[node.args[0]]
-            pool = AverageOfCodes(_average(node, module)[1], q.zero_point)
+            pool = AverageOfCodes(_average(node, module)[1], q)
             self.value[node] = (self.call(f"codes_{node.name}", pool, x), q)
-        elif (isinstance(module, (nn.Dropout, nn.Identity, nn.Flatten)) or node.target in RESHAPES) and self.value[
-            node.args[0]
-        ][1] is not None:
+        elif (isinstance(module, (nn.Dropout, nn.Identity, nn.Flatten)) or node.target in RESHAPES) and _on_codes(
+            self.value[node.args[0]][1]
+        ):
             self.value[node] = (self.copy(node, lambda n: self.value[n][0]), self.value[node.args[0]][1])
         else:
             self.value[node] = (self.copy(node, self.real), None)
@@ -274,14 +303,9 @@ class _Builder:
         return new
 
 
-def quantize(gm: fx.GraphModule, calibration: list) -> fx.GraphModule:
-    """int8 version of a fused model; calibration: inputs (fp32 tensors, or Inputs without names, on the CPU)."""
+def _build(gm: fx.GraphModule, found: dict, keep: frozenset) -> fx.GraphModule:
     gm = copy.deepcopy(gm)  # what stays in fp32 goes to the device with the result
-    ranges = _Ranges(gm)
-    with torch.inference_mode():
-        for x in calibration:
-            ranges.run(*(x.args if isinstance(x, Inputs) else (x,)))
-    builder = _Builder(gm, ranges.ranges)
+    builder = _Builder(gm, found, keep)
     for node in gm.graph.nodes:
         builder.add(node)
     root = nn.Module()
@@ -313,27 +337,53 @@ class LayerOnCodes(nn.Module):
         return self.dequantize(self.layer(self.quantize(x))).to(x.dtype)
 
 
-def quantize_layers(model: nn.Module, calibration: list) -> nn.Module:
-    """A copy of a wrapped model (fuse.wrap) with each of its layers in int8 by itself; calibration: Inputs."""
-    ranges = {}
+class LayerInHalf(nn.Module):
+    """A layer in bf16 between fp32 tensors."""
 
-    def note(module, args, out):
-        for i, value in enumerate((args[0], out)):
-            low, high = (float(v) for v in torch.aminmax(value))
-            old = ranges.setdefault(module.name, [(low, high), (low, high)])
-            old[i] = (min(old[i][0], low), max(old[i][1], high))
+    def __init__(self, layer: FusedLayer):
+        super().__init__()
+        self.layer = copy.deepcopy(layer).to(torch.bfloat16)
 
-    with torch.inference_mode(), calls(model, lambda m: isinstance(m, FusedLayer), note):
-        for inputs in calibration:
-            inputs.call(model)
+    def forward(self, x):
+        return self.layer(x.to(torch.bfloat16)).to(x.dtype)
+
+
+def _build_layers(model: nn.Module, found: dict, keep: frozenset) -> nn.Module:
     out = copy.deepcopy(model)
     for name, layer in fused_layers(model).items():
-        x, result = (QuantizationParameters.from_range(*r) for r in ranges[name])
-        quantized = LayerOnCodes(QuantizedLayer(layer, x, result, None))
+        made = LayerInHalf(layer) if name in keep else LayerOnCodes(QuantizedLayer(layer, *found[name], None))
         if layer is model:
-            return quantized
-        out.set_submodule(name, quantized)
+            return made
+        out.set_submodule(name, made)
     return out
+
+
+class Calibrated:
+    """A fused model (fuse.fuse), or a wrapped one (fuse.wrap), in which each layer is quantized by itself, and what was
+    observed of it in calibration: fp32 tensors, or Inputs, on the CPU; observer: int8.observers.maker().
+    ValueError: data that say nothing of a range (CalibrationError), or no such observer."""
+
+    def __init__(self, model: nn.Module, calibration: list, observer="minmax", tell=lambda *_: None):
+        self.model, self.whole = model, isinstance(model, fx.GraphModule)
+        self.found = (observe_graph if self.whole else observe_layers)(model, calibration, observer, tell)
+
+    def build(self, keep=()) -> nn.Module:
+        """The int8 version; layers named in `keep` stay in bf16. ValueError: there is none of that name."""
+        layers = fused_layers(self.model)
+        if unknown := [name for name in keep if name not in layers]:
+            raise ValueError(f"keep: expected names of layers such as {', '.join(list(layers)[:3])}, found {unknown}")
+        return (_build if self.whole else _build_layers)(self.model, self.found, frozenset(keep))
+
+
+def quantize(gm: fx.GraphModule, calibration: list, observer="minmax", keep=()) -> fx.GraphModule:
+    """int8 version of a fused model; calibration: inputs (fp32 tensors, or Inputs without names, on the CPU); observer,
+    keep: of Calibrated."""
+    return Calibrated(gm, calibration, observer).build(keep)
+
+
+def quantize_layers(model: nn.Module, calibration: list, observer="minmax", keep=()) -> nn.Module:
+    """A copy of a wrapped model (fuse.wrap) with each of its layers in int8 by itself; calibration: Inputs."""
+    return Calibrated(model, calibration, observer).build(keep)
 
 
 def _copy_attribute(source, target, name: str) -> None:
