@@ -16,6 +16,7 @@ from torch_presil.cosim_rows import CLOCKED, bound, latency, layer_row, merge
 from torch_presil.device.capture import capture
 from torch_presil.device.reports import reports
 from torch_presil.fuse import fused_layers, label, set_emulation
+from torch_presil.int8 import analysis
 from torch_presil.layerwise import check_layers, device_layers, distinct, run_alone
 from torch_presil.models import select
 
@@ -80,6 +81,8 @@ def _run(options: Options, collected) -> dict:
         "prepare_seconds": prepared.prepare_seconds,
     }
     clock = result["properties"].get("clock_mhz")
+    if options.analysed():
+        result["int8"] = analysis.run(options, prepared, collected)
     if whole:
         out, taken, seconds, host, result["host_moves"] = run_forward(options, prepared, collected)
     else:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from torch_presil import farmed
 from torch_presil.estimates import HOW
 from torch_presil.inputs import InputSpec
+from torch_presil.int8 import calibration, observers
 
 __all__ = ["DTYPES", "MODES", "Options", "check"]
 
@@ -45,12 +46,23 @@ class Options:
     farm: str | None = None  # where the RTL runs, as for presil regress (docs/farm.md); jobs: of "local"
     progress: object = None  # callable(stage: str, done: int, of: int)
     announce: object = None  # callable({layer: MACs}), once the layers are known
+    # Where int8 loses (docs/int8.md): measured if one of these is given, or `losses`.
+    losses: bool = False
+    calibrate: str | None = None  # int8.calibration.load(); None: drawn inputs
+    evaluate: str | None = None  # likewise, what the noise is measured on; None: int8.analysis.evaluation()
+    observer: str = "minmax"  # int8.observers.maker()
+    samples: int = calibration.MOST  # inputs of each, at most
+    mixed: tuple = ()  # numbers of layers in bf16, those that cost most; the forward that is reported has the first
     zero_layer: str | None = None  # control: this layer's weights are set to zero on the chip
     other_input: bool = False  # control: the chip gets another input
 
     def alone(self) -> str | None:
         """The pattern of layers that run alone; None: the whole model runs."""
         return self.trace or self.capture or self.layers
+
+    def analysed(self) -> bool:
+        """Whether it is measured where int8 loses."""
+        return bool(self.losses or self.calibrate or self.evaluate or self.mixed or self.observer != "minmax")
 
     def specs(self) -> tuple:
         return tuple(self.inputs) or ((InputSpec(tuple(self.shape)),) if self.shape else ())
@@ -79,9 +91,27 @@ def check(options: Options) -> None:
         raise ValueError(
             f"--unseen is one of {HOW}, of mode 'hybrid'; got {options.unseen!r} and mode {options.mode!r}"
         )
+    if options.analysed():
+        _check_analysis(options)
     if options.batches and options.alone():
         raise ValueError("--batches measures whole forwards: it can't be combined with --layers, --trace or --capture")
     if options.trace and options.capture:
         raise ValueError("--trace and --capture: one at a time (presil-replay --trace makes a waveform of a bundle)")
     if options.trace and options.mode == "model":
         raise ValueError("--trace writes the RTL's waveforms, and mode 'model' has none: use mode 'rtl' or 'verify'")
+
+
+def _check_analysis(options: Options) -> None:
+    observers.maker(options.observer)
+    if options.dtype != "int8":
+        raise ValueError(
+            f"--losses, --calibrate, --evaluate, --observer and --mixed are about int8: expected --dtype int8, found "
+            f"{options.dtype}"
+        )
+    if options.alone() or options.distinct:
+        raise ValueError(
+            "--losses, --calibrate, --evaluate, --observer and --mixed need the whole network: they can't be combined "
+            "with --layers, --trace or --capture"
+        )
+    if options.samples < 1:
+        raise ValueError(f"--samples: expected at least 1, found {options.samples}")

@@ -10,12 +10,22 @@ from torch.utils import _pytree as pytree
 
 from torch_presil.cosim_options import Options
 from torch_presil.fuse import FusedLayer, NotTraceable, as_layer, calls, fuse, fused_layers, wrap
-from torch_presil.inputs import Drawn, Inputs
+from torch_presil.inputs import Drawn, Given, Inputs
+from torch_presil.int8 import calibration
 from torch_presil.layerwise import device_layers
-from torch_presil.models import ModelError, build_model, calibrate_batch_norm, load_weights, select
-from torch_presil.quantize import quantize, quantize_layers
+from torch_presil.models import (
+    ModelError,
+    build_model,
+    calibrate_batch_norm,
+    has_statistics,
+    load_weights,
+    select,
+)
+from torch_presil.quantize import Calibrated
 
 __all__ = ["Prepared", "device_input", "fetch", "prepare", "try_forward"]
+
+BATCH_NORM = 8  # inputs that statistics of random weights, and ranges without the user's data, come from
 
 
 @dataclass
@@ -30,6 +40,8 @@ class Prepared:
     inputs: object
     traced: bool
     infos: dict = field(default_factory=dict)
+    calibrated: Calibrated | None = None  # of int8: what versions with layers in bf16 are built from
+    data: calibration.Data | None = None  # the user's, of calibration
     prepare_seconds: float = 0.0
 
 
@@ -39,39 +51,48 @@ def prepare(options: Options) -> Prepared:
     started = time.perf_counter()
     options.tell("loading model")
     loaded = build_model(options.model, options.seed, options.specs(), options.config)
+    data = None
+    if options.calibrate:
+        form = loaded.inputs.draw(1, options.seed + 1)[0] if options.specs() else None
+        data = calibration.load(options.calibrate, form, options.samples, options.tell)
+        loaded.inputs = Given(data.inputs[0].kwargs or data.inputs[0].args)
     model, example = loaded.model, loaded.inputs.draw(1, options.seed + 1)[0]
     options.tell("trying the model on the CPU")
     infos = try_forward(model, example, options)
     if options.alone():
         select(infos, options.alone())
-    calibration = loaded.inputs.draw(8 if isinstance(loaded.inputs, Drawn) else 1, options.seed + 2)
+    drawn = loaded.inputs.draw(BATCH_NORM if isinstance(loaded.inputs, Drawn) else 1, options.seed + 2)
     if options.weights is not None:
         load_weights(model, options.weights, options.model)
-    else:
+    elif not has_statistics(model):  # of a trained one they are its own
         options.tell("calibrating batch-norm")
-        calibrate_batch_norm(model, calibration)
+        calibrate_batch_norm(model, data.inputs[:BATCH_NORM] if data else drawn)
     options.tell("fusing")
     with torch.no_grad():  # parameters of inference mode could not be packed
         reference, traced = _fused(model, example, infos)
     fused = fused_layers(reference)
-    device = _for_the_chip(options, reference, traced, calibration)
+    device, calibrated = _for_the_chip(options, reference, data.inputs if data else drawn)
     options.tell("moving to the device")
     device = device.to("presil")
     infos = {name: info for name, info in infos.items() if name in fused} if not traced else _infos(reference)
-    return Prepared(model, reference, device, example, loaded.inputs, traced, infos, time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    return Prepared(model, reference, device, example, loaded.inputs, traced, infos, calibrated, data, seconds)
 
 
-def _for_the_chip(options: Options, reference, traced: bool, calibration: list):
+def _for_the_chip(options: Options, reference, inputs: list) -> tuple:
+    """(model, Calibrated of int8)."""
+    calibrated = None
     if options.dtype == "int8":
         options.tell("quantizing")
-        device = quantize(reference, calibration) if traced else quantize_layers(reference, calibration)
+        calibrated = Calibrated(reference, inputs, options.observer, options.tell)
+        device = calibrated.build()
     else:
         device = copy.deepcopy(reference)
         if options.dtype == "bf16":
             device = device.to(torch.bfloat16)
     if options.zero_layer:
         device_layers(device)[options.zero_layer].weight.data.zero_()
-    return device
+    return device, calibrated
 
 
 def _fused(model, example: Inputs, infos: dict) -> tuple:

@@ -12,6 +12,7 @@ from rich.text import Text
 from torch_presil import _C
 from torch_presil.device.progress import jobs_line
 from torch_presil.estimates import bound_text, bytes_text, cycles_text, said
+from torch_presil.int8.losses_report import print_losses
 
 __all__ = ["print_result", "LiveProgress", "count"]
 
@@ -72,6 +73,8 @@ def print_result(result: dict, console: Console | None = None) -> None:
             + "; ".join(f"{kind} ×{m['calls']} ({count(m['bytes'])}B)" for kind, m in moves.items())
         )
     _print_totals(result, console)
+    if "int8" in result:
+        print_losses(result["int8"], console)
     if result["batches"]:
         console.print(_batch_table(result))
 

@@ -61,11 +61,11 @@ def _place(t):
     return (t.contiguous(memory_format=torch.channels_last) if t.dim() == 4 else t).to("presil")
 
 
-def placed(layer, inputs, dtype: str) -> list:
+def placed(layer, inputs) -> list:
     """fp32 inputs as the layer wants them, on the device."""
     if isinstance(layer, QuantizedLayer):
         return [_place(_codes(t, q)) for t, q in zip(inputs, [layer.x, layer.residual])]
-    return [_place(t.to(torch.bfloat16) if dtype == "bf16" else t) for t in inputs]
+    return [_place(t.to(layer.weight.dtype)) for t in inputs]
 
 
 def fetched(layer, out) -> torch.Tensor:
@@ -82,7 +82,7 @@ def check_layers(options, prepared, names: list) -> dict:
     def one(call):
         options.tell("checking layers", len(out), len(names))
         layer = layers[call.name]
-        value = cosine(fetched(layer, layer(*placed(layer, call.inputs, options.dtype))), call.expected)
+        value = cosine(fetched(layer, layer(*placed(layer, call.inputs))), call.expected)
         known = [v for v in (value, out.get(call.name)) if v is not None]
         out[call.name] = min(known, default=None)
 
@@ -95,7 +95,7 @@ def run_alone(options, prepared, names: list, collected, window) -> tuple:
     feeds them is not in the seconds. collected: torch.presil.reports()."""
     layers, waiting = device_layers(prepared.device), []
     feed(prepared.reference, prepared.example, names, waiting.append)
-    waiting = [(layers[c.name], placed(layers[c.name], c.inputs, options.dtype)) for c in waiting]
+    waiting = [(layers[c.name], placed(layers[c.name], c.inputs)) for c in waiting]
     reports, seconds = [], 0.0
     with torch.inference_mode():
         _C.set_mode(options.quiet)  # packs weights and plans; costs least there, and leaves the same state

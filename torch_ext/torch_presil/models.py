@@ -19,6 +19,7 @@ from torch_presil.inputs import Drawn, Given, Inputs, InputSpec, ModelError, par
 __all__ = [
     "ModelError",
     "Loaded",
+    "import_callable",
     "build_model",
     "load_model",
     "load_weights",
@@ -31,17 +32,18 @@ __all__ = [
 ]
 
 
-def _import(name: str):
+def import_callable(name: str, what: str, returns: str):
+    """The callable 'package.module:callable' or 'path/to/file.py:callable'. ModelError; what: how it is named there."""
     source, separator, attribute = name.partition(":")
     if not separator or not attribute:
         raise ModelError(
-            f"model {name!r}: expected 'package.module:callable' or 'path/to/file.py:callable', e.g. "
+            f"{what}: expected 'package.module:callable' or 'path/to/file.py:callable', e.g. "
             f"torchvision.models:resnet50"
         )
     if source.endswith(".py"):
         path = Path(source)
         if not path.is_file():
-            raise ModelError(f"model {name!r}: there is no file {path.resolve()}")
+            raise ModelError(f"{what}: there is no file {path.resolve()}")
         spec = importlib.util.spec_from_file_location(path.stem, path)
         module = importlib.util.module_from_spec(spec)
         sys.modules[path.stem] = module
@@ -50,17 +52,14 @@ def _import(name: str):
         try:
             module = importlib.import_module(source)
         except ImportError as error:
-            raise ModelError(f"model {name!r}: can't import {source}: {error}") from error
+            raise ModelError(f"{what}: can't import {source}: {error}") from error
     target = module
     for part in attribute.split("."):
         if not hasattr(target, part):
-            raise ModelError(f"model {name!r}: {source} has no {part!r}")
+            raise ModelError(f"{what}: {source} has no {part!r}")
         target = getattr(target, part)
     if not callable(target):
-        raise ModelError(
-            f"model {name!r}: {attribute} is a {type(target).__name__}, expected a callable that returns a "
-            f"torch.nn.Module"
-        )
+        raise ModelError(f"{what}: {attribute} is a {type(target).__name__}, expected a callable that {returns}")
     return target
 
 
@@ -78,7 +77,7 @@ class Loaded:
 def build_model(name: str, seed: int = 0, specs=(), settings: dict | None = None) -> Loaded:
     """What `name` returns: a module, (module, inputs), or a class of transformers made from its configuration with
     `settings`; seeded initialisation. specs: the user's inputs (InputSpec), before those of the factory or class."""
-    factory = _import(name)
+    factory = import_callable(name, f"model {name!r}", "returns a torch.nn.Module")
     torch.manual_seed(seed)
     inputs = Drawn([InputSpec(DEFAULT_SHAPE)])
     if huggingface.is_pretrained_class(factory):
@@ -150,6 +149,12 @@ def joined(inputs: list) -> Inputs:
     columns = list(zip(*[i.tensors() for i in flat], strict=True))
     values = iter([torch.cat(column) if column[0].dim() else column[0] for column in columns])
     return flat[0].map(lambda _: next(values))
+
+
+def has_statistics(model: nn.Module) -> bool:
+    """Whether some batch-norm's running statistics are others than those it was made with."""
+    norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm) and m.track_running_stats]
+    return any(bool((m.running_mean != 0).any()) or bool((m.running_var != 1).any()) for m in norms)
 
 
 def calibrate_batch_norm(model: nn.Module, inputs: list) -> int:

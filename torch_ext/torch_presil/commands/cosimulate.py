@@ -2,6 +2,7 @@
 """`presil cosim MODEL` and `presil demo`: their options, the run, and what is written."""
 
 import sys
+from pathlib import Path
 
 import click
 from rich.console import Console
@@ -44,18 +45,25 @@ def run_cosim(options, console: Console) -> dict:
         sys.exit(exit_codes.of_error(error)[0])
 
 
-def finish(result: dict, json_path: str | None, console: Console) -> None:
+def finish(result: dict, json_path: str | None, console: Console, plot: str | None = None) -> None:
     from torch_presil import cosim_report
 
     cosim_report.print_result(result, console)
     write_json(json_path, result)
     if json_path:
         console.print(f"JSON: {json_path}")
+    if plot:
+        from torch_presil.int8 import losses_picture
+
+        losses_picture.draw(result, Path(plot))
+        console.print(f"Picture: {plot}")
     if "trace" in result:
         console.print(f"Waveform: {result['trace']}")
     if "bundle" in result:
         console.print(f"Bundle: {result['bundle']} (presil-replay runs it again)")
-    if result["mode"] == "verify" and not result["total"].get("bit_exact"):
+    mixtures = result.get("int8", {}).get("mixed", [])
+    exact = [result["total"].get("bit_exact"), *(row["bit_exact"] for row in mixtures)]
+    if result["mode"] == "verify" and not all(exact):
         sys.exit(EXIT_MISMATCH)
 
 
@@ -70,6 +78,63 @@ def demo(json_path: str, transport: str | None) -> None:
     console = wide_console()
     result = run_cosim(Options("torchvision.models:resnet18", mode="verify", transport=transport), console)
     finish(result, json_path, console)
+
+
+def _int8_options(command):
+    """Where int8 loses."""
+    for option in reversed(
+        (
+            click.option(
+                "--calibrate",
+                metavar="DATA",
+                help="Of int8: ranges come from this file (torch.save) or what package.module:callable returns: a "
+                "tensor or dictionary of rows, or an iterable of inputs (docs/int8.md). [default: 8 drawn inputs]",
+            ),
+            click.option(
+                "--observer",
+                default="minmax",
+                show_default=True,
+                metavar="NAME",
+                help="Of int8: how a range follows from the values: minmax, histogram, percentile[:PERCENT], mse.",
+            ),
+            click.option(
+                "--mixed",
+                metavar="N",
+                help="Of int8: the N layers that cost most stay in bf16; 0:8, 0:50:10 or 0,2,5 shows the trade of "
+                "accuracy against cycles.",
+            ),
+            click.option(
+                "--evaluate",
+                metavar="DATA",
+                help="Of int8: noise is measured on these inputs. [default: the first 8 of --calibrate, else drawn]",
+            ),
+            click.option(
+                "--samples",
+                type=click.IntRange(1),
+                default=512,
+                show_default=True,
+                metavar="N",
+                help="Inputs of --calibrate and --evaluate that are taken, at most.",
+            ),
+            click.option("--losses", is_flag=True, help="Of int8: the noise of each layer; each option above does so."),
+            click.option(
+                "--plot", metavar="FILE", help="Of int8: the noise, and with --mixed the trade, as .png or .svg."
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def _check_plot(path: str, console: Console) -> None:
+    """Before what takes long."""
+    from torch_presil.perf import outputs
+
+    try:
+        outputs.check([outputs.Output("--plot", path, None, (".png", ".svg"), "matplotlib")])
+    except ValueError as error:
+        console.print(f"[red]presil: {escape(str(error))}[/red]")
+        sys.exit(EXIT_USAGE)
 
 
 @click.command()
@@ -141,6 +206,7 @@ def demo(json_path: str, transport: str | None) -> None:
     help="Also run these batch sizes, such as 1,2,4,8,16,32: latency and throughput in simulated time.",
 )
 @click.option("--no-check", is_flag=True, help="Skip the per-layer comparison with fp32.")
+@_int8_options
 def cosim(
     model,
     shapes,
@@ -161,17 +227,22 @@ def cosim(
     seed,
     batches,
     no_check,
+    mixed,
+    plot,
+    **int8,
 ) -> None:
     """Co-simulate MODEL: package.module:callable or path/to/file.py:callable, returning a torch.nn.Module, or the
     module
     and its inputs (a tensor, tuple or dictionary); or a class of transformers, such as transformers:BertModel."""
     from torch_presil.cosim import Options
     from torch_presil.inputs import parse_input
+    from torch_presil.int8.mixed import counts
     from torch_presil.models import ModelError, parse_batches, parse_config
 
     console = wide_console()
     try:
         inputs, sizes, config = tuple(map(parse_input, shapes)), parse_batches(batches), parse_config(settings)
+        mixtures = tuple(counts(mixed)) if mixed else ()
     except ModelError as error:
         console.print(f"[red]presil: {escape(str(error))}[/red]")
         sys.exit(EXIT_USAGE)
@@ -193,7 +264,12 @@ def cosim(
         inputs=inputs,
         config=config,
         transport=transport,
+        mixed=mixtures,
+        **int8,
     )
+    if plot:
+        options.losses = True
+        _check_plot(plot, console)
     if capture:
         options.capture, _, options.capture_path = capture.partition("=")
-    finish(run_cosim(options, console), json_path, console)
+    finish(run_cosim(options, console), json_path, console, plot)
