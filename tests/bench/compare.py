@@ -92,6 +92,7 @@ class Pair:
             data = np.frombuffer(space.image(p.image_seed, index, len(self.mine.inputs[k])), np.uint8)
             self.mine.inputs[k][:] = data
             self.its.inputs[k][:] = data
+        self.first = self.chip.head
         if kept.folder():
             self.before = [a.copy() for a in self.its.outputs]
         self.begin(p)
@@ -113,11 +114,9 @@ class Pair:
         last = program(self.name, p.number - 1).raw() if p.number % BATCH and (counted or not p.expected) else []
         fault = p.expected.inject if broken and p.expected.inject else ""
         if broken and p.expected.fetch:
-            text = f"no bundle of program-{p.number}: its bus error is of a descriptor's fetch, in its own ring"
-            print(text)
-            return text
-        raw = p.raw(broken=bool(broken))
-        return kept.keep(self.chip, raw, contents, end, f"program-{p.number}", last, fault, counted)
+            fault = f"slverr@{fetched(self.chip, self.first, p.expected)}"
+        raw, name = p.raw(broken=bool(broken)), f"program-{p.number}"
+        return kept.keep(self.chip, raw, contents, end, name, last, fault, counted, self.first)
 
     def twin_runs(self, raw, p, written=None):
         """The twin's error of descriptors on its memory."""
@@ -289,10 +288,8 @@ class Broken:
         chip = self.chip
         chip.put(raw, chip.head)
         if self.fault.fetch:
-            at, beat = self.fault.fetch
-            entry = (chip.head + at) % (1 << chip.ring_log2)
-            address = chip.ring + 128 * entry + beat * chip.config.word_bytes
-            self.fault.errors = [("FETCH_BUS", at, address)]
+            address = fetched(chip, chip.head, self.fault)
+            self.fault.errors = [("FETCH_BUS", self.fault.fetch[0], address)]
             chip.inject(f"slverr@{address}")
         elif self.fault.inject:
             chip.inject(self.fault.inject)
@@ -394,6 +391,12 @@ class Broken:
                 address = first + int(np.flatnonzero(wrong)[0])
                 raise Difference(f"byte {address:#x} is neither old nor new; written by {writers(self.p, address)}")
             self.pair.mine.outputs[k][:] = its
+
+
+def fetched(chip, first: int, fault) -> int:
+    """The address that a fault of a fetch is of, where the program begins at the ring's count `first`."""
+    at, beat = fault.fetch
+    return chip.ring + 128 * ((first + at) % (1 << chip.ring_log2)) + beat * chip.config.word_bytes
 
 
 def beats(runs, word):

@@ -16,6 +16,8 @@ from . import built, driver
 
 BASE = 1 << 33  # of the lists' memory: that of the driver begins 4 GiB below, and has its ring there
 BELOW = 1 << 32
+RING = BELOW  # the driver's first block; every launch begins at its first entry
+COMMAND = 128  # bytes
 PIECE = 1 << 16
 OUTSIDE, ROOM = 8, 1 << 16  # most commands that reach outside of memory: as many faults can be injected; bytes for each
 QUEUE_RESET = 1  # CONTROL
@@ -58,12 +60,18 @@ def image(config: str, raw: list[bytes], label: str, size: int) -> tuple[bytes, 
     return struct.pack("<QQ", 1, len(plan)) + plan + bytes(-len(plan) % 8), ",".join(faults)
 
 
-def moved(fault: str, ring: range) -> str:
-    """A fault that was injected into a chip, for the launch in the bundle. Raises ValueError: it has none such."""
+def moved(fault: str, ring: range, first: int) -> str:
+    """A fault that was injected into a chip, for the launch in the bundle, whose first command was at the ring's count
+    `first`: what the bus refuses in the test's ring, it refuses in the driver's. Raises ValueError: there is none such.
+    """
     kind, _, at = fault.partition("@")
-    if kind == "flip" or (kind in ("slverr", "decerr") and int(at) in ring):
-        raise ValueError(f"{fault}, which is of the test's own ring and memory")
-    return f"{kind}@{BASE + int(at)}" if kind in ("slverr", "decerr") else fault
+    if kind == "flip":
+        raise ValueError(f"{fault}, which is of the test's own memory")
+    if kind not in ("slverr", "decerr"):
+        return fault
+    if int(at) in ring:
+        return f"{kind}@{RING + (int(at) - ring.start - COMMAND * first) % len(ring)}"
+    return f"{kind}@{BASE + int(at)}"
 
 
 ADD = C.CFUNCTYPE(None, C.c_void_p, C.c_char_p, C.c_char_p)
@@ -170,16 +178,19 @@ def write(chip, lists, contents, size: int, label: str, path: Path, fault: str =
             captured.close()
 
 
-def keep(chip, raw: list[bytes], contents, size: int, label: str, before=(), fault: str = "", both=False) -> str:
+def keep(
+    chip, raw: list[bytes], contents, size: int, label: str, before=(), fault: str = "", both=False, first=0
+) -> str:
     """chip: a bench.chip.Chip, to say which; contents: (address, bytes) of its memory before, which has `size` bytes
     from 0 on; before: the launch before it, which is kept too where it is in order alone (both: in any case); fault:
-    what was injected. Prints where the bundle is, or why there is none, and returns that."""
+    what was injected; first: the ring's count of its first command. Prints where the bundle is, or why there is none,
+    and returns that."""
     if not folder() or not raw:
         return ""
     path = Path(folder()) / (re.sub(r"[^\w.-]", "-", label) + ".presil")
     try:
-        ring = range(chip.ring, chip.ring + (128 << chip.ring_log2))
-        fault = ",".join(moved(one, ring) for one in filter(None, fault.split(",")))
+        ring = range(chip.ring, chip.ring + (COMMAND << chip.ring_log2))
+        fault = ",".join(moved(one, ring, first) for one in filter(None, fault.split(",")))
         both = both and bool(before)
         if (
             not write(chip, [before, raw] if both else [raw], contents, size, label, path, fault)
@@ -202,6 +213,7 @@ class Given:
 
     def __init__(self, chip):
         self.chip, self.tail, self.over, self.raw = weakref.proxy(chip), 0, False, []
+        self.first = 0  # the ring's count of raw[0]
         self.fault, self.seen = "", []
         OPEN.add(chip)
 
@@ -220,8 +232,9 @@ class Given:
             if count > size:
                 return  # the chip refuses it
             self.raw, self.over = ([] if self.over else self.raw), False
+            self.first = self.first if self.raw else self.tail
             places = [(self.tail + i) % size for i in range(count)]
-            self.raw += [chip.memory_read(chip.ring + 128 * at, 128) for at in places]
+            self.raw += [chip.memory_read(chip.ring + COMMAND * at, COMMAND) for at in places]
             self.tail = value
 
     def read(self, address: int) -> None:
@@ -246,4 +259,4 @@ class Given:
         places = range(chip.memory_base, end, PIECE)
         pieces = ((at, chip.memory_read(at, min(PIECE, end - at))) for at in places)
         contents = [piece for piece in pieces if any(piece[1])]
-        return keep(chip, self.raw, contents, end, label, fault=self.fault)
+        return keep(chip, self.raw, contents, end, label, fault=self.fault, first=self.first)

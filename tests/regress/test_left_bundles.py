@@ -2,6 +2,7 @@
 """What fails below PyTorch leaves its bundle, too: programs, operators of the sweep, directed tests. Faults planted in
 the RTL are named by their module, with waveform and picture; a bundle fails again as it did."""
 
+import itertools
 import json
 import os
 import re
@@ -14,6 +15,8 @@ from oracle.layout import encode, to_bytes
 
 from bench import kept
 from bench.chip import Chip, library
+from bench.compare import Pair
+from bench.programs import BATCH, program
 from planted import bench as planted
 
 from .conftest import CLI
@@ -117,9 +120,10 @@ def test_a_bundle_says_which_build_it_was_recorded_with(tmp_path, monkeypatch):
     assert replay(bundle, "--library", sound)["build"] == "trace"
 
 
-def refused(chip, name: str, *raw: bytes, inject: str | None = None) -> dict:
+def refused(chip, name: str, *raw: bytes, inject: str | None = None, ring: int | None = 4) -> dict:
     """The error of the commands on the chip, then what presil-replay says of the bundle that they left."""
-    chip.set_ring(0x10000, 4)
+    if ring:
+        chip.set_ring(0x10000, ring)
     chip.inject(inject)
     chip.write("IRQ_ENABLE", 3)
     chip.put(list(raw), chip.head)
@@ -152,13 +156,52 @@ def test_an_injected_bus_error_comes_again(tmp_path, monkeypatch):
         bisect = [planted.BUILD / "bin" / "presil-replay", tmp_path / "injected.presil", "--bisect"]
         done = subprocess.run(bisect, capture_output=True, text=True, timeout=100, check=False)
         assert done.returncode == 2 and "captured with a fault" in done.stderr
-        chip.given.fault = f"slverr@{0x10080}"
-        assert chip.given.keep("ring").startswith(f"no bundle of ring: slverr@{0x10080}, which is of the test's own")
+        chip.given.fault = "flip@8"
+        assert chip.given.keep("flip").startswith("no bundle of flip: flip@8, which is of the test's own memory")
+
+
+@pytest.mark.parametrize("before", [0, 3], ids=["at-the-ring's-begin", "over-its-end"])
+def test_a_command_that_the_bus_refused_is_refused_again(before, tmp_path, monkeypatch):
+    """Its place in the ring is that of the test's list, which begins anywhere; in the driver's a launch begins at 0."""
+    monkeypatch.setenv("PRESIL_CAPTURE_FAILURES", str(tmp_path))
+    with Chip(library("tiny")) as chip:
+        chip.set_ring(0x10000, 2)
+        nops = [to_bytes(encode("NOP"))]
+        for _ in range(before):
+            chip.put(nops, chip.head)
+            chip.head += 1
+            chip.write("RING_TAIL", chip.head)
+            chip.wait(2000)
+            chip.write("IRQ_CLEAR", 3)
+        chip.given.over = True
+        entry = 0x10000 + 128 * ((before + 1) % 4)
+        first = chip.head
+        told = refused(chip, "fetch", *descriptors(), *nops, inject=f"slverr@{entry + 20}", ring=None)
+        assert (told["code"], told["index"]) == ("FETCH_BUS", first + 1), told
+        assert "on a descriptor fetch (code 6) in descriptor 1 " in told["said"], told
+
+
+def test_a_program_whose_fetch_fails_leaves_its_bundle(tmp_path, monkeypatch):
+    config = "tiny"
+    monkeypatch.setenv("PRESIL_CAPTURE_FAILURES", str(tmp_path))
+    pair = Pair(config, "fast")
+    number = next(n for n in itertools.count(BATCH) if (e := program(config, n).expected) and e.fetch)
+    pair.start_batch()
+    for n in range(number - number % BATCH, number + 1):  # so that its place in the ring is not the first
+        pair.run(program(config, n))
+    assert pair.keep(program(config, number)).startswith("kept in")
+    rows = replay(tmp_path / f"program-{number}.presil", "--build", "fast")["launches"]
+    at = program(config, number).expected.fetch[0]
+    assert (
+        rows[-1]["status"] == "EBUS" and f"on a descriptor fetch (code 6) in descriptor {at} " in rows[-1]["error"]
+    ), rows
 
 
 FAILING = """
 import pytest
 from bench.chip import Chip, library
+from bench.compare import Pair
+from bench.programs import BATCH, program
 
 @pytest.fixture
 def chip():
