@@ -44,8 +44,8 @@ def to_float(pattern: int) -> float:
 class Run:
     """One case on one device. Keeps what ctypes only points to alive."""
 
-    def __init__(self, device: driver.Device, case):
-        self.device, self.case, self.data = device, case, case.data()
+    def __init__(self, device: driver.Device, case, label: str = "sweep"):
+        self.device, self.case, self.data, self.label = device, case, case.data(), label.encode()
         self.out_type = OUT[case.epilogue.out]
         self.keep, self.address = [], 0  # address: of the output
 
@@ -93,7 +93,7 @@ class Run:
         try:
             desc = driver.Conv2dDesc(
                 pad_value=c.pad,
-                label=b"sweep",
+                label=self.label,
                 input=x_tensor,
                 output=driver.tensor(address, self.out_type, shape),
                 weights=weights,
@@ -119,7 +119,7 @@ class Run:
         address = self.address = device.alloc(int(np.prod(shape)) * driver.BYTES[self.out_type])
         desc = driver.MatmulDesc(
             compute=driver.COMPUTE[COMPUTE[c.dtype]],
-            label=b"sweep",
+            label=self.label,
             a=driver.tensor(device.put(a), OPERAND[c.dtype], (c.batch, c.m, c.k), a_strides),
             b=driver.tensor(device.put(b), OPERAND[c.dtype], (c.batch, c.k, c.n), b_strides),
             out=driver.tensor(address, self.out_type, shape),
@@ -145,9 +145,17 @@ class Run:
             self.device.release()
 
 
-def check(device: driver.Device, case, counts: Counts, verify: bool, oracle: bool = True, tilings: tuple = ()) -> None:
-    """Raises AssertionError with the case's description on the first difference."""
-    run = Run(device, case)
+def check(
+    device: driver.Device,
+    case,
+    counts: Counts,
+    verify: bool,
+    oracle: bool = True,
+    tilings: tuple = (),
+    label: str = "sweep",
+) -> None:
+    """label: of its launches. Raises AssertionError with the case's description on the first difference."""
+    run = Run(device, case, label)
     got = run.run(counts)
     if verify:
         assert run.reports and all(r.verified == 1 for r in run.reports), f"{case.describe()}: not compared"

@@ -21,25 +21,32 @@ STATUS = {-8: reporting.HANG, -11: reporting.MISMATCH}  # EHUNG, EMISMATCH; the 
 ENGINES = ("load", "matrix", "epilogue", "store", "vector")  # as launch reports have them
 
 
+def label(number: int) -> str:
+    """Of a case's launches: the baseline of cycles and the bundle have the same, so that one is found in the other."""
+    return f"sweep {number + 1}"
+
+
 class Taken:
-    """Cycles and their causes of all launches."""
+    """Cycles and their causes of each launch."""
 
     def __init__(self, chip: str):
-        self.cycles, self.launches, self.clock = 0, 0, config(chip).clock_mhz
+        self.cycles, self.launches, self.clock = 0, {}, config(chip).clock_mhz
         self.names = {value: name.lower() for name, value in generated().ENUMS["CAUSE"].items()}
-        self.stalls = {engine: {} for engine in ENGINES}
 
     def add(self, reports) -> None:
         for report in reports:
-            self.cycles, self.launches = self.cycles + report.cycles, self.launches + 1
-            for engine, causes in zip(self.stalls.values(), report.stalls):
-                for cause, name in self.names.items():
-                    if causes[cause]:
-                        engine[name] = engine.get(name, 0) + causes[cause]
+            stalls = {
+                engine: {name: causes[cause] for cause, name in self.names.items() if causes[cause]}
+                for engine, causes in zip(ENGINES, report.stalls)
+            }
+            self.cycles += report.cycles
+            name = report.label.decode()
+            again = sum(other.partition("#")[0] == name for other in self.launches)
+            name = f"{name}#{again + 1}" if again else name
+            self.launches[name] = {"cycles": report.cycles, "stalls": stalls}
 
     def told(self, counts: Counts) -> dict:
-        whole = {"all launches": {"cycles": self.cycles, "stalls": self.stalls}}
-        told = {"cycles": self.cycles, "clock_mhz": self.clock, "launches": whole}
+        told = {"cycles": self.cycles, "clock_mhz": self.clock, "launches": self.launches}
         return {**told, "checks": counts.confirmed, "captures": True}
 
 
@@ -55,8 +62,8 @@ def keep(args, memory: str, chosen: list, path: str) -> None:
     """Instead of the case: its launches as a bundle, by the model (docs/regress.md, PRESIL_REGRESS_CAPTURE)."""
     with driver.Device(args.chip, "model", args.build, memory, args.seed) as device:
         captured = kept.Captured(device, path, failures=False)
-        for case in chosen:
-            check(device, case, Counts(), verify=False, oracle=False)
+        for number, case in enumerate(chosen):
+            check(device, case, Counts(), verify=False, oracle=False, label=label(number))
         captured.close()
 
 
@@ -108,7 +115,7 @@ def main() -> None:
             if most := reporting.limit():
                 device.set_timeout(max(most - taken.cycles, 1))  # for a launch that never ends
             try:
-                check(device, case, counts, verify=True)
+                check(device, case, counts, verify=True, label=label(number))
             except OracleDiffers as error:
                 told = taken.told(counts)
                 print(keep_difference(args, memory, case, error.right), flush=True)

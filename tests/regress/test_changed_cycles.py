@@ -4,7 +4,6 @@ bundle, and the module is named as of any other."""
 
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -36,8 +35,8 @@ def runs(tmp_path_factory):
     return folder
 
 
-def records(folder: Path) -> list[dict]:
-    lines = (folder / "latest" / "records.jsonl").read_text().splitlines()
+def records(folder: Path, run: str = "latest") -> list[dict]:
+    lines = (folder / run / "records.jsonl").read_text().splitlines()
     return list({record["key"]: record for record in map(json.loads, lines)}.values())
 
 
@@ -65,16 +64,37 @@ def test_the_launch_is_kept_and_the_module_named(case, runs, monkeypatch):
     assert record["cycles"] > now and not list(bundle.parent.glob("changed.presil")), "one launch, not all"
 
 
-def test_without_a_last_good_simulator_the_baseline_says_which_layer(runs):
-    done = regress(runs, BUG.number, "smoke/cnn-bf16", "--against", "sound")
+@pytest.mark.parametrize("case", CASES)
+def test_without_a_last_good_simulator_the_baseline_says_which(case, runs, monkeypatch):
+    done = regress(runs, BUG.number, case, "--against", "sound")
     assert done.returncode == 5, done.stdout + done.stderr
     (record,) = records(runs)
-    shortest = min(record["changes"], key=lambda change: change["before"])["launch"]
-    assert [Path(path).name for path in record["bundles"]] == [f"{shortest}.presil"], done.stdout
-    assert "no last good simulator (--good) of tiny" in record["evidence"]
-    done = regress(runs, BUG.number, "smoke/sweep", "--against", "sound")
+    changed = {f"{change['launch'].replace(' ', '_')}.presil": change for change in record["changes"]}
+    (bundle,) = record["bundles"]
+    named = changed[Path(bundle).name]
+    assert named["before"] < sum(change["before"] for change in changed.values()) / len(changed), "one of the short"
+    evidence = record["evidence"]
+    assert "no last good simulator (--good) of tiny" in evidence
+    assert f"--good SO, or presil waves {(runs / 'latest').resolve() / bundle} --against COMMIT" in evidence
+    monkeypatch.setenv("PRESIL_MUTANT", str(BUG.number))
+    now = cycles(runs / "latest" / bundle, "--library", planted.library("tiny"))
+    if not case.endswith("programs"):  # whose doorbells came otherwise
+        assert now == [named["after"]]
+
+
+def test_where_the_baseline_has_a_sum_alone_all_launches_are_kept(runs, tmp_path):
+    sound = next(r for r in records(runs, "sound") if r["name"] == "smoke/sweep")
+    whole = {"seed": sound["seed"], "launches": {"all launches": [sound["cycles"], {}]}}
+    known = tmp_path / "known.json"
+    known.write_text(json.dumps({"cases": {sound["cycles_key"]: whole}}))
+    done = regress(runs, BUG.number, "smoke/sweep", "--against", known)
+    assert done.returncode == 5, done.stdout + done.stderr
     (record,) = records(runs)
-    assert not record["bundles"] and re.search(r"not known which of its \d+ launches takes other", record["evidence"])
+    (bundle,) = record["bundles"]
+    now = cycles(runs / "latest" / bundle, "--library", planted.library("tiny"))
+    assert len(now) == len(sound["launches"]) > 1
+    assert f"none of its {len(now)} launches in the bundle" in record["evidence"]
+    assert f"all launches: no longer launched ({sound['cycles']:,} cycles before)" in record["evidence"]
 
 
 def test_a_case_that_does_not_say_that_it_can_is_not_run_again(place, monkeypatch):

@@ -161,25 +161,31 @@ def _picture(waveform: Path, cycle: int, mark: str, view, first: int | None, to:
 # ---- the whole ----
 
 
-def _run_again(job: Job, record: dict, run_path: Path, simulators: Simulators) -> dict:
-    """The record with a bundle, where cycles alone changed."""
+def _run_again(job: Job, record: dict, run_path: Path, simulators: Simulators) -> tuple[dict, str]:
+    """(the record with a bundle, where cycles alone changed; what is to be said of it)."""
     if not wanted(record):
-        return record
+        return record, ""
     good = None
     with contextlib.suppress(Unclear):
         good = simulators.good(job)
     return recapture(job, record, run_path, good)
 
 
+def _how(bundle: Path) -> str:
+    """What a user can do who wants to know it."""
+    waves = f"presil waves {bundle} --against COMMIT"
+    return f"It is with a simulator of before, in the build trace: the same run with --good SO, or {waves}"
+
+
 def examine(job: Job, record: dict, run_path: Path, simulators: Simulators) -> Found:
     found, began = Found(), time.monotonic()
     try:
-        record = _run_again(job, record, run_path, simulators)
+        record, said = _run_again(job, record, run_path, simulators)
         job = limited(job, record, run_path)
         bundle, launches = keep_launch(job, record, run_path)
         found.bundle = str(bundle)
-        found.lines += filter(None, [choice(record, run_path / Path(record["log"]).parent)])
-        if launches > 1:
+        found.lines += filter(None, [said, choice(record, run_path / Path(record["log"]).parent)])
+        if launches > 1 and not said:
             found.lines.append("alone the launch is in order: it depends on the one before it")
         _name_command(job, record, bundle, launches, found)
         new = simulators.new(job)
@@ -188,7 +194,7 @@ def examine(job: Job, record: dict, run_path: Path, simulators: Simulators) -> F
         except Unclear as unclear:
             if launches == 1 and record["status"] == "failed" and "--inject" not in arguments(job):
                 _around_the_first_difference(job, bundle, new, found)
-            raise Unclear(f"{unclear}: the module is not known") from unclear
+            raise Unclear(f"{unclear}: the module is not known. {_how(bundle)}") from unclear
         try:
             result, trace = Comparison(job, bundle, launches, good, new).run()
         except Unclear:  # the good one does all of it, too: so no command is wrong, as one that is refused as it should

@@ -7,11 +7,13 @@ import os
 import subprocess
 from pathlib import Path
 
+from .baseline import describe
 from .failing_launch import CHANGED, Unclear, replay
 from .kinds import resolve
 from .run_list import Job
 
 CAPTURE, ONLY, GOOD = (f"PRESIL_REGRESS_{what}" for what in ("CAPTURE", "CAPTURE_LAUNCHES", "GOOD"))
+ALL = "launches.presil"
 MOST = 8  # changed launches that are kept, the shortest: a network may have hundreds
 
 
@@ -20,9 +22,9 @@ def wanted(record: dict) -> bool:
     return record["status"] == "cycles" and bool(record.get("captures")) and not record["bundles"]
 
 
-def _changed(record: dict) -> list[str]:
-    """What the baseline calls them, the shortest first."""
-    there = [change for change in record["changes"] if change["after"] is not None]
+def _changed(record: dict, known: bool = False) -> list[str]:
+    """What the baseline calls them, the shortest first. known: without those of which it has nothing."""
+    there = [c for c in record["changes"] if c["after"] is not None and (c["before"] is not None or not known)]
     there.sort(key=lambda change: change["before"] or change["after"])
     return list(dict.fromkeys(change["launch"].partition("#")[0] for change in there))[:MOST]
 
@@ -63,19 +65,24 @@ def _marked(now: list[dict], good: list[dict] | None, names: list) -> list[dict]
     return rows
 
 
-def recapture(job: Job, record: dict, run_path: Path, good: Path | None) -> dict:
-    """The record with the bundle, beside which is told what each launch came to. Raises Unclear."""
+def recapture(job: Job, record: dict, run_path: Path, good: Path | None) -> tuple[dict, str]:
+    """(the record with the bundle, beside which is told what each launch came to; what is to be said of it). The bundle
+    has all that were kept where neither a good simulator nor the baseline tells which take other cycles. Raises
+    Unclear."""
     folder = run_path / Path(record["log"]).parent
     bundle = _captured(job, record, folder, good)
     now = replay(job, bundle, folder / "now.json")["launches"]
     before = replay(job, bundle, folder / "before.json", good)["launches"] if good else None
-    rows = _marked(now, before, _changed(record))
-    if all(row["outcome"] == "pass" for row in rows):
-        count = f"its {len(rows)} launches"
-        if good is None:
-            raise Unclear(f"without a last good simulator (--good) it is not known which of {count} takes other cycles")
-        raise Unclear(f"none of {count}, run again, takes other cycles than on the last good simulator")
-    (folder / CHANGED).write_text(json.dumps({"launches": rows}) + "\n")
+    rows = _marked(now, before, _changed(record, known=True))
     for name in ("now.json", "before.json"):
         (folder / name).unlink(missing_ok=True)
-    return {**record, "bundles": [str(bundle.relative_to(run_path))], "changes": []}  # of launches, not of layers
+    said, count = "", f"its {len(rows)} launches"
+    if any(row["outcome"] != "pass" for row in rows):
+        (folder / CHANGED).write_text(json.dumps({"launches": rows}) + "\n")
+    elif good:
+        raise Unclear(f"none of {count}, run again, takes other cycles than on the last good simulator")
+    else:
+        bundle = bundle.rename(folder / ALL)
+        told = "; ".join(map(describe, record["changes"][:MOST]))
+        said = f"the baseline tells of none of {count} in the bundle that it takes other cycles ({told})"
+    return {**record, "bundles": [str(bundle.relative_to(run_path))], "changes": []}, said  # of launches, not of layers
