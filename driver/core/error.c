@@ -36,8 +36,9 @@ uint64_t presil_error_origin(void) { return error_origin; }
 const char *presil_error_text(void) { return error_text; }
 
 const char *presil_status_name(presil_status status) {
-    static const char *const names[] = {"OK",    "EINVAL", "ENOMEM",     "EHOSTMEM", "EUNSUPPORTED", "ENODEV", "EBUS",
-                                        "EDESC", "EHUNG",  "ECANCELLED", "ESTOPPED", "EMISMATCH",    "EDEAD",  "EIO"};
+    static const char *const names[] = {"OK",       "EINVAL",    "ENOMEM", "EHOSTMEM", "EUNSUPPORTED",
+                                        "ENODEV",   "EBUS",      "EDESC",  "EHUNG",    "ECANCELLED",
+                                        "ESTOPPED", "EMISMATCH", "EDEAD",  "EIO",      "ETIMING"};
     const int index = -(int)status;
     return index >= 0 && index < (int)(sizeof names / sizeof *names) ? names[index] : "unknown status";
 }

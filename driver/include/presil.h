@@ -59,6 +59,7 @@ typedef enum {
     PRESIL_EMISMATCH = -11, /* verify: RTL and twin (or reference) differ; outputs are the RTL's */
     PRESIL_EDEAD = -12,     /* the device is unusable until presil_device_reset() */
     PRESIL_EIO = -13,       /* a file (presil_bundle.h) can't be read or written; no device is concerned */
+    PRESIL_ETIMING = -14,   /* hybrid: the RTL now takes other cycles than are kept of the launch; outputs are right */
 } presil_status;
 
 /* HYBRID: not a mode of a device, but of a report: the executor's result, with the cycles, stalls and counters that the

@@ -82,8 +82,8 @@ PRESIL_CHECKED int presil_jobs_open(presil_device *device, const presil_jobs_opt
                                     char *text, size_t bytes);
 /* Waits until all launches of the device that have passed its queue are compared (call presil_device_synchronize()
  * first). Returns the first failure since the last call, with its text and origin (presil_set_origin): EMISMATCH,
- * EHUNG,
- * ...; ESTOPPED if the process died; ECANCELLED. Launches behind it are compared all the same. */
+ * ETIMING (check() of presil_jobs_timings), EHUNG, ...; ESTOPPED if the process died; ECANCELLED. Launches behind it
+ * are compared all the same. */
 PRESIL_CHECKED int presil_jobs_wait(presil_jobs *jobs, char *text, size_t bytes, uint64_t *origin);
 /* Waits at most so long, and takes no failure. 1: presil_jobs_wait() would return at once for what was enqueued when
  * this was called; 0: not yet. */

@@ -98,7 +98,7 @@ void job_settle_timing(presil_jobs *jobs, job *j) {
     }
     char text[512] = "";
     if (t->check(t->context, j->key, &j->before, r, text, sizeof text)) return;
-    r->status = -PRESIL_EMISMATCH;
+    r->status = -PRESIL_ETIMING;
     (void)snprintf(r->difference, sizeof r->difference, "%.255s", text);
     (void)snprintf(j->text, sizeof j->text, "%s: %s", r->label, text);
 }

@@ -158,8 +158,9 @@ def test_a_falsified_launch_is_found_by_the_sample(verified, store, member, what
         opened.put(row)
     unnoticed = hybrid(store, model)  # the control: it is what a report would say
     assert unnoticed[2] == [3, 0, 0, 0] and numbers(unnoticed[1]) != numbers(reports)
-    with pytest.raises(RuntimeError, match=f"(?s)timing store has .*{what}.*was emptied.*EMISMATCH"):
+    with pytest.raises(RuntimeError, match=f"(?s)timing store has .*{what}.*was emptied.*ETIMING") as caught:
         hybrid(store, model, sample=1.0)
+    assert caught.value.error_code == _C.status_codes()["ETIMING"] == 14
     assert rows(store) == []
     again = hybrid(store, model)
     assert again[2] == [0, 0, 3, 0] and numbers(again[1]) == numbers(reports)

@@ -18,6 +18,11 @@ void bind_errors(py::module_& m) {
       out.append(py::make_tuple(presil_status_name(row.status), row.exception, row.meaning));
     return out;
   });
+  m.def("status_codes", [] {  // error_code of a torch.AcceleratorError
+    py::dict out;
+    for (const auto& row : error_table()) out[presil_status_name(row.status)] = -static_cast<int>(row.status);
+    return out;
+  });
   m.def("origin_text", &origin_text);
 }
 

@@ -33,6 +33,8 @@ constexpr Row kRows[] = {
      "mode verify: RTL and twin (of a chip without one: the reference) differ; the outputs are the RTL's"},
     {PRESIL_EDEAD, Kind::accelerator, "the device is unusable until torch.presil.reset_device()"},
     {PRESIL_EIO, Kind::runtime, "a bundle's file can't be read or written; no device is concerned"},
+    {PRESIL_ETIMING, Kind::accelerator,
+     "mode hybrid: the RTL takes other cycles than the timing store had of the launch; the store was emptied"},
 };
 
 const char* exception_name(Kind kind) {

@@ -73,7 +73,7 @@ def of_error(error: BaseException) -> tuple[int, dict]:
     first = text.splitlines()[0]
     if isinstance(error, ModelError):
         return USAGE, {"message": first}
-    for word, status in (("EHUNG", HANG), ("EMISMATCH", MISMATCH), ("ENODEV", USAGE)):
+    for word, status in (("EHUNG", HANG), ("EMISMATCH", MISMATCH), ("ETIMING", MISMATCH), ("ENODEV", USAGE)):
         if word in text or (word == "EMISMATCH" and "RTL and model differ" in text):
             return status, {"message": first}
     return INTERNAL, {"message": f"{type(error).__name__}: {first}"}
