@@ -25,12 +25,16 @@ print(repr(before), repr(torch.backends.presil.chip), said)
 """
 
 
-def run(folder: Path, chips: dict, **more) -> str:
+def start(folder: Path, chips: dict, *words, **more) -> subprocess.CompletedProcess:
     for name, library in chips.items():
         (folder / f"libpresil_chip_{name}.so").symlink_to(library)
     own = {"PRESIL_CHIP": "", "PRESIL_MODE": "model", "PRESIL_MEMORY": str(1 << 28), "PRESIL_LIBRARY_PATH": str(folder)}
     environment = {**os.environ, **own, **more}
-    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, timeout=100, env=environment)
+    return subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=100, env=environment)
+
+
+def run(folder: Path, chips: dict, code: str = CODE, **more) -> str:
+    done = start(folder, chips, "-c", code, **more)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -66,6 +70,52 @@ def test_a_server_that_does_not_say(how, chip, tmp_path):
     assert done.returncode == 0 and "chip           paper, configuration paper" in done.stdout, (
         done.stdout + done.stderr
     )
+
+
+ASK = """
+import os, torch, torch_presil
+first = torch.backends.presil.chip
+os.environ["PRESIL_PAPER"] = "twin"  # from here on it has no default
+again = torch.backends.presil.chip
+os.environ["PRESIL_CHIP_LIBRARY"] = os.environ["OTHER"]
+print(first, again, repr(torch.backends.presil.chip))
+"""
+
+
+@pytest.mark.parametrize("other, found", ((OURS, "base"), (PAPER.parent / "none.so", "")))
+def test_it_is_asked_once_and_again_where_the_environment_changes(other, found, tmp_path):
+    more = {"PRESIL_CHIP_LIBRARY": str(PAPER), "PRESIL_PAPER": "default,twin", "OTHER": str(other)}
+    assert run(tmp_path, {}, ASK, **more) == f"paper paper {found!r}"
+
+
+SWEEP = """
+from torch_presil.perf import grid
+given = dict.fromkeys(("area", "batch", "clock", "memory", "transport", "jobs", "resume"))
+given |= {"model": "m:f", "input": [], "seed": 0, "config": (), "sweep_dir": "."}
+print(grid.Sweep.of("latency=1,2", given).chip)
+"""
+
+
+def test_commands_take_it(tmp_path):
+    """Where no configuration is named: the platform, a sweep, the simulators of an installed package."""
+    paper = {"PRESIL_PAPER": "default,twin", "PRESIL_CHIP_LIBRARY": str(PAPER), "PRESIL_BUILD_DIR": str(tmp_path)}
+    program = tmp_path / "bin" / "presil-vp"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\ncat "$1" >&2\nexit 1\n')
+    program.chmod(0o755)
+    done = start(tmp_path, {}, "-m", "torch_presil.cli", "vp", **paper)
+    assert done.returncode != 0 and "config = paper" in done.stdout, done.stdout + done.stderr
+    assert run(tmp_path, {}, SWEEP, **paper) == "paper"
+    done = start(tmp_path, {}, "-m", "torch_presil.simulators", **paper)
+    assert done.returncode == 1 and "this is a build tree" in done.stderr, done.stderr
+
+
+def test_commands_that_find_two_ask_for_one(tmp_path):
+    done = start(tmp_path, {"paper": PAPER, "presil": OURS}, "-m", "torch_presil.simulators", PRESIL_PAPER="default")
+    assert done.returncode == 2 and "more than one" in done.stderr, done.stderr
+    place = {"PRESIL_PAPER": "default", "PRESIL_BUILD_DIR": str(tmp_path)}
+    done = start(tmp_path, {}, "-m", "torch_presil.cli", "vp", **place)
+    assert done.returncode == 2 and "name one with --chip" in done.stdout, done.stdout + done.stderr
 
 
 def test_two_that_have_one(tmp_path):

@@ -193,9 +193,8 @@ def conform(library, level, list_only, **more) -> None:
 @click.argument("config", required=False)
 @click.option(
     "--chip",
-    default="base",
-    show_default=True,
-    help="Configuration (rtl/configs.json) of the platform that is made without CONFIG.",
+    default=None,
+    help="Configuration of the platform that is made without CONFIG. [default: PRESIL_CHIP, or the chip's own]",
 )
 @click.option("--dtype", type=click.Choice(["bf16", "int8", "fp32"]), default="bf16", show_default=True)
 @click.option(
@@ -206,17 +205,20 @@ def conform(library, level, list_only, **more) -> None:
 )
 @click.option("--input", "shape", default="1,3,224,224", show_default=True, help="Shape of the input.")
 @click.option("--json", "json_path", default="build/vp.json", show_default=True, help="Where the table goes as JSON.")
-def vp(config: str | None, chip: str, dtype: str, model: str, shape: str, json_path: str) -> None:
+def vp(config: str | None, chip: str | None, dtype: str, model: str, shape: str, json_path: str) -> None:
     """A model on the chip in a SystemC platform: starts presil-vp with CONFIG (docs/systemc.md; without: the plain
     platform), drives it through its socket, each layer compared
     byte for byte with the C twin, and ends it."""
+    from torch_presil import _C
     from torch_presil.cosim import Options
     from torch_presil.models import ModelError, parse_shape
     from torch_presil.vp import Platform
 
     console = parts.wide_console()
     try:
-        platform = Platform(config, chip, lambda line: console.print(line, style="dim", highlight=False))
+        platform = Platform(
+            config, chip or _C.get_chip(), lambda line: console.print(line, style="dim", highlight=False)
+        )
         with platform:
             result = cosimulate.run_cosim(
                 Options(model, parse_shape(shape), dtype=dtype, mode="verify", transport=platform.transport), console
@@ -243,7 +245,7 @@ def bench(json_path, only, transport) -> None:
     """The figures of docs/performance.md, measured side by side in one run."""
     from torch_presil import bench as figures
 
-    parts.own_simulator("base", transport)
+    parts.own_simulator(None, transport)
     parts.use(transport)
     console = parts.wide_console()
     try:

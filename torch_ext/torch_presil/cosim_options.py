@@ -19,7 +19,7 @@ class Options:
     model: str
     shape: tuple | None = None  # of the only input, in float32
     dtype: str = "bf16"
-    chip: str | None = None  # None: "base", or what the transport's server has
+    chip: str | None = None  # None: PRESIL_CHIP, the chip's own default, or what the transport's server has
     mode: str = "rtl"
     # Processes that run the RTL; with more than one, "rtl" is "verify". 0: the processors. None: those of
     # torch.backends.presil.jobs if that is above 1, else PRESIL_JOBS; without either the processors, where the chip can

@@ -81,7 +81,7 @@ def _is_given(chip: str) -> bool:
     return any(ours.isdisjoint(library.resolve().parents) for library in found)
 
 
-def ensure(chip: str = "base", force: bool = False, out=None) -> Path | None:
+def ensure(chip: str, force: bool = False, out=None) -> Path | None:
     """The fast library of a chip for this machine; builds it unless it is there. None where PRESIL_LIBRARY_PATH has
     a simulator of the chip; None, and one line on `out` (default: stderr), where it can't be built or an earlier
     attempt failed (force tries again): then the package's own library serves."""
@@ -197,12 +197,17 @@ def use() -> None:
 def main() -> int:
     import argparse
 
+    from torch_presil import _C
+
     parser = argparse.ArgumentParser(
         prog="python -m torch_presil.simulators", description="Builds the fast simulator of a chip for this machine."
     )
-    parser.add_argument("chip", nargs="?", default="base", help="configuration (default: base)")
+    parser.add_argument("chip", nargs="?", help="configuration (default: PRESIL_CHIP, or the chip's own)")
+    chip = parser.parse_args().chip or _C.get_chip()
+    if not chip:
+        parser.error("no chip, or more than one, has a default configuration: name one")
     try:
-        library = ensure(parser.parse_args().chip, force=True)
+        library = ensure(chip, force=True)
     except KeyboardInterrupt:
         print("presil: interrupted; the next build goes on from here", file=sys.stderr)
         return 130

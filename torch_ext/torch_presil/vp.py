@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 START_SECONDS = 60
+NO_DEFAULT = "no chip, or more than one, has a default configuration: name one with --chip, or PRESIL_CHIP"
 
 
 def program() -> Path:
@@ -30,13 +31,16 @@ def program() -> Path:
 
 
 class Platform:
-    """A context: the platform runs inside. config: a file of presil-vp, or None: the plain platform around `chip`.
+    """A context: the platform runs inside. config: a file of presil-vp, or None: the plain platform around `chip`, a
+    configuration.
     say: is given each line that it prints.
 
-    `transport` is what the driver is given. Raises FileNotFoundError (no program, no file) and RuntimeError (it
-    ended, with what it said)."""
+    `transport` is what the driver is given. Raises FileNotFoundError (no program, no file, no chip) and RuntimeError
+    (it ended, with what it said)."""
 
     def __init__(self, config: str | None, chip: str, say: Callable[[str], None] = lambda line: None):
+        if config is None and not chip:
+            raise FileNotFoundError(NO_DEFAULT)
         self.program, self.say = program(), say
         self.said = deque(maxlen=20)
         self.folder = tempfile.TemporaryDirectory(prefix="presil-vp-")

@@ -14,6 +14,7 @@
 #include <array>
 #include <cstdlib>
 #include <mutex>
+#include <utility>
 
 namespace presil {
 namespace {
@@ -90,7 +91,7 @@ presil_device* open_device(int index) {
 }
 
 // Of the one chip that has a default. No simulator is needed to ask; empty: there is none, which opening it tells.
-std::string default_chip() {
+std::string ask_default_chip() {
   presil_device_options options{};
   options.size = sizeof options;
   options.transport = "inproc";
@@ -102,6 +103,18 @@ std::string default_chip() {
   const int status = presil_device_get_info(handle, &info);
   presil_device_close(handle);
   return status == PRESIL_OK ? info.config : "";
+}
+
+// Asked once, as a device of its own has to be opened for it; again where the environment that says which chips there
+// are has changed, or where there was none.
+std::string default_chip() {
+  static auto* mutex = new std::mutex;
+  static auto* known = new std::pair<std::string, std::string>;  // the environment, the chip's name
+  const auto text = [](const char* name) -> std::string { return std::getenv(name) ? std::getenv(name) : ""; };
+  const std::string where = text("PRESIL_CHIP_LIBRARY") + '\n' + text("PRESIL_LIBRARY_PATH");
+  std::lock_guard<std::mutex> lock(*mutex);
+  if (known->second.empty() || known->first != where) *known = {where, ask_default_chip()};
+  return known->second;
 }
 
 }  // namespace

@@ -158,7 +158,7 @@ def _check_plot(path: str, console: Console) -> None:
 @click.option(
     "--chip",
     default=None,
-    help="Configuration (rtl/configs.json). [default: PRESIL_CHIP, or base; what the server of --transport has]",
+    help="Configuration (rtl/configs.json). [default: PRESIL_CHIP, or the chip's own; with --transport the server's]",
 )
 @transport_option
 @click.option(

@@ -215,7 +215,9 @@ def _sweep(axes: str, given: dict, files: dict, console: Console) -> None:
     metavar="N,...",
     help="Batch sizes: the first in detail, of the others latency and throughput. [default: that of the input]",
 )
-@click.option("--chip", default=None, help="Configuration. [default: PRESIL_CHIP, or base; what the server has]")
+@click.option(
+    "--chip", default=None, help="Configuration. [default: PRESIL_CHIP, or the chip's own; what the server has]"
+)
 @click.option(
     "--transport",
     default=None,

@@ -99,13 +99,14 @@ class Sweep:
     at_once: int
     jobs: int
     options: object  # cosim.Options: of the model
-    chip: str = "base"  # of points that name none: what RTL parameters are changed of
+    chip: str = ""  # of points that name none: what RTL parameters are changed of
     made_by: dict = field(default_factory=dict)
     by_length: dict = field(default_factory=dict)  # sequence.inputs_of() of each seq
 
     @staticmethod
     def of(axes: str, given: dict) -> "Sweep":
         """given: the command's options by name. ValueError, ModelError."""
+        from torch_presil import _C
         from torch_presil.cosim import Options
         from torch_presil.inputs import parse_input
         from torch_presil.models import parse_config
@@ -119,12 +120,14 @@ class Sweep:
         listed = {name: value if isinstance(value, (tuple, list)) else [value] for name, value in given.items()
                   if name not in OWN}  # fmt: skip
         common = [f"--{name}={one}" for name, values in listed.items() for one in values if one is not None]
-        chip = given.get("chip") or os.environ.get("PRESIL_CHIP") or "base"
+        chip = given.get("chip") or _C.get_chip()
         rtl = [name for name in along if name in configured.parameters()]
         if rtl and (given.get("transport") or os.environ.get("PRESIL_TRANSPORT", "inproc")) != "inproc":
             raise ValueError(
                 f"--sweep {', '.join(rtl)}: RTL is built for simulators of this process, --transport inproc"
             )
+        if rtl and not chip and "chip" not in along:
+            raise ValueError(f"--sweep {', '.join(rtl)}: no chip has a default configuration: name one with --chip")
         options = Options(given["model"], inputs=tuple(map(parse_input, given["input"])), seed=given["seed"],
                           config=parse_config(given["config"]))  # fmt: skip
         return Sweep(along, given["model"], common, given["memory"], Path(given["sweep_dir"]), sizes,
@@ -216,7 +219,8 @@ def _row(point: dict, file: Path, area: dict, rtl: configured.Configured | None 
         rtl.area() if rtl else document["area"] and document["area"]["total"]
     )  # the proxy, unless the user says what a chip costs
     size = area.get(document["chip"]) if area else known
-    figures = {**document["total"], "energy": sum(document["total"]["energy"].values())}
+    energy = document["total"]["energy"]
+    figures = {**document["total"], "energy": energy and sum(energy.values())}
     return {"point": point, "chip": document["chip"], "json": file.name, "area": size, "error": None,
             **{key: figures[key] for key in FIGURES}}  # fmt: skip
 
