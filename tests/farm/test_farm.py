@@ -2,6 +2,7 @@
 """presil regress --farm: the same outcomes as here, whichever worker or client dies; artifacts once a machine; the
 farm as it was afterwards."""
 
+import contextlib
 import json
 import os
 import signal
@@ -97,6 +98,32 @@ def test_ctrl_c_leaves_the_farm_usable(place, cluster, number, monkeypatch):
     wait_for(lambda: not cases_below(cluster.cache), 10)
     place.suite("next", {"good": "passes"})
     assert place.go("next", farm=cluster.farm) == 0
+
+
+@pytest.mark.parametrize("early", [False, True], ids=["while-cases-run", "while-the-farm-starts"])
+def test_ctrl_c_to_all_processes_of_a_farm_here_ends_with_one_summary(early, place, tmp_path, monkeypatch):
+    """A terminal sends it to the workers, too: it is the client that ends them."""
+    monkeypatch.setenv("PRESIL_FARM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("FAKE_SECONDS", "0.8")
+    place.suite("slow", {"case": ("slow", "reseed = 6"), "long": "hang"})
+    runner = place.start("slow", "--farm", "local", "-j", "2", start_new_session=True)
+    wait_for(lambda: others_of(runner.pid) if early else len(lines(place)) >= 1)
+    os.killpg(runner.pid, signal.SIGINT)
+    out, _ = runner.communicate(timeout=100)
+    assert runner.returncode == 130 and "Traceback" not in out and "Error" not in out, out
+    assert early or out.count("not run;") == out.count("--resume") == 1, out
+    wait_for(lambda: not others_of(runner.pid) and not cases_below(tmp_path / "cache"), 20)
+
+
+def others_of(group: int) -> list[int]:
+    """Processes of a process group but its leader."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = entry.read_text().rpartition(")")[2].split()
+            if int(fields[2]) == group and fields[0] != "Z" and int(entry.parent.name) != group:
+                found.append(int(entry.parent.name))
+    return found
 
 
 def test_resume_after_the_client_was_killed(place, cluster, monkeypatch):

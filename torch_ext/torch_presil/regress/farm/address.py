@@ -8,9 +8,11 @@ import os
 import platform
 import sys
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from pathlib import Path
 
 from ..exit_codes import UsageError
+from ..process import uninterrupted
 from ..versions import PACKAGE
 
 QUEUES = {"slurm": "SLURMCluster", "lsf": "LSFCluster", "sge": "SGECluster", "pbs": "PBSCluster"}
@@ -114,8 +116,17 @@ def _local(workers: int) -> Opened:
     main = sys.modules["__main__"]  # which multiprocessing would run in each worker again
     main.__spec__, main.__file__ = None, None
     facts = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None, "memory_limit": 0}
-    cluster = LocalCluster(silence_logs=logging.CRITICAL, **facts)
-    return Opened("local", Client(cluster, set_as_default=False), cluster)
+    opened = Opened("local", None)
+    resource_tracker.ensure_running()  # else the first worker starts it, and that unblocks Ctrl-C
+    try:
+        # A terminal sends Ctrl-C to all: it is the client's, which ends the workers. They inherit that it is blocked.
+        with uninterrupted():
+            opened.cluster = LocalCluster(silence_logs=logging.CRITICAL, **facts)
+            opened.client = Client(opened.cluster, set_as_default=False)
+    except BaseException:
+        opened.close()
+        raise
+    return opened
 
 
 def _queue(kind: str, options: dict, at_once: int | None) -> Opened:
