@@ -6,7 +6,10 @@ import io
 import json
 
 import pytest
+from browser import in_a_browser, opened
 from perf.paper import made, reports
+from perf.test_page import part
+from perf.test_page import rows as rows_of
 from rich.console import Console
 from torch_presil.perf import compare, document, page, perfetto_trace, table
 
@@ -57,6 +60,18 @@ def test_beats_that_the_chip_tells_are_those_of_the_bus():
     assert not [text for text in short["problems"] if "what the bus allows" in text], short["problems"]
 
 
+@in_a_browser
+def test_the_page_has_no_energy_where_beats_are_not_known(estimated, tmp_path):
+    (tmp_path / "p.html").write_text(page.render(estimated))
+    shown = opened(tmp_path / "p.html")
+    assert part(shown, "energy-note").startswith("No energy: it follows from beats") and not part(shown, "energy")
+    assert not [row for row in rows_of(shown, "area") if row[0].startswith("energy")]
+    known = with_one(bytes_known=True, beats_known=True, stalls_error=STALLS)
+    (tmp_path / "k.html").write_text(page.render(known))
+    shown = opened(tmp_path / "k.html")
+    assert "J a forward" in part(shown, "energy-note") and "<rect" in part(shown, "energy")
+
+
 def test_its_forms(estimated, tmp_path):
     out = io.StringIO()
     table.print_document(estimated, Console(file=out, width=250))
@@ -71,6 +86,9 @@ def test_its_forms(estimated, tmp_path):
     trace = (tmp_path / "a.pftrace").read_bytes()
     assert f"estimate {estimated['launches'][0]['cycles']:,} ± 4.0 %".encode() in trace and b"cycles_error" in trace
     assert '"cycles_error"' in page.render(estimated)
+    assert rows[0]["macs"] != "0" and not [column for column in rows[0] if column.startswith("energy")]
+    assert estimated["total"]["energy"] is None and estimated["launches"][0]["energy"] is None
+    assert estimated["launches"][1]["energy"] and not estimated["problems"]
     text = " ".join(out.getvalue().split())
     assert "estimate grid" in text and "bytes are exact" in text and "not estimated" not in text
     assert f"at most {100 * estimated['total']['stalls_error']:.1f} % of the cycles" in text

@@ -103,7 +103,7 @@ def merged(launches: list, names: dict, bus: dict | None) -> dict:
     out["bound"] = bound_of(out["stalls"], names)
     out |= from_plans.merged(launches)
     spent = [launch["energy"] for launch in launches]
-    out["energy"] = {part: sum(e[part] for e in spent) for part in ENERGY}
+    out["energy"] = {part: sum(e[part] for e in spent) for part in ENERGY} if None not in spent else None
     # The roofline: products at the array's peak, bytes at the bus's; the launch can't be shorter than either.
     out["array_cycles"], out["bus_cycles"] = array, moved / width if width else None
     out["roof_cycles"] = sum(
@@ -297,7 +297,8 @@ def build(facts: dict, reports: list, events: list, expected: list, extra: dict)
     launches, start = [], 0
     for number, report in enumerate(reports):
         row = launch_row(report, number, start, names)
-        row["energy"] = proxies.energy(row, facts["dtype"], bus and bus["beat_bytes"])
+        told = row.get("beats_known", True)  # of an estimate only where its chip says them
+        row["energy"] = proxies.energy(row, facts["dtype"], bus and bus["beat_bytes"]) if told else None
         row["event"] = report["site"] - 1 if 0 < report["site"] <= len(events) else None
         launches.append(row)
         start += row["cycles"]

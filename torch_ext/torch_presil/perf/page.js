@@ -402,6 +402,11 @@ const joules = pj => { // of picojoule
 };
 const spent = row => Object.values(row.energy).reduce((a, b) => a + b, 0);
 function drawEnergy() {
+  if (!total.energy) {
+    at("energy-note").textContent = "No energy: it follows from beats, and the chip does not tell those of launches " +
+      "that were estimated.";
+    return;
+  }
   const kinds = [["products", "products of the array", "var(--works)"],
     ["memory", "in and out of the chip's memory", "var(--c3)"], ["dram", "DRAM", "var(--c0)"]];
   const most = Math.max(1, ...data.layers.map(spent));
@@ -414,7 +419,8 @@ function drawEnergy() {
 }
 function drawProxies() {
   const unit = {energy: "pJ", area: "NAND2"};
-  const rows = ["energy", "area"].flatMap(what => Object.entries(data.proxies[what]).filter(([n]) => n !== "source")
+  const shown = total.energy ? ["energy", "area"] : ["area"];
+  const rows = shown.flatMap(what => Object.entries(data.proxies[what]).filter(([n]) => n !== "source")
     .map(([n, v]) => [`${what}: ${n}`, `${v} ${unit[what]}`, data.proxies[what].source]));
   const area = Object.entries(data.area || {}).map(([n, v]) => [`this chip: ${n}`, `${number(v)} NAND2`,
     "cells after elaboration × the constants"]);

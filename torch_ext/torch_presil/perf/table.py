@@ -127,7 +127,7 @@ def write_csv(document: dict, path: Path) -> None:
     plain = ["name", "module", "operator", "line", "launches", "macs", "cycles", *marked, "utilization", "bound",
              "read_bytes", "write_bytes", "bus_share", "array_cycles", "bus_cycles", "roof_cycles"]  # fmt: skip
     held = ["weights", "inputs", "results"]
-    energy, uses = list(document["total"]["energy"]), _usage_columns(document["total"])
+    energy, uses = list(document["total"]["energy"] or ()), _usage_columns(document["total"])
     with open(path, "w", newline="") as f:
         out = csv.writer(f)
         out.writerow(["where", *plain, *(f"{h}_bytes" for h in held), *(f"energy_{e}_pj" for e in energy),
@@ -137,7 +137,7 @@ def write_csv(document: dict, path: Path) -> None:
             unknown = {"read_bytes", "write_bytes"} if not row.get("bytes_known", True) else set()
             own = ["" if p in unknown else row.get(p, 0) if p in marked else row[p] for p in plain]
             out.writerow(["chip", *own, *(row["tensors"][h] for h in held),
-                          *(row["energy"][e] for e in energy), "", "", *stalls,
+                          *((row["energy"] or {}).get(e, "") for e in energy), "", "", *stalls,
                           *(of(row) for of in uses.values())])  # fmt: skip
         for row in document["host"]:
             own = [row.get(p, "") for p in plain]
