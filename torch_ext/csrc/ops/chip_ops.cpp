@@ -58,12 +58,14 @@ presil_tensor describe_written(const at::Tensor& t, c10::ArrayRef<int> order) {
 presil_epilogue describe(const Fusion& f, const presil_tensor* residual) {
   presil_epilogue e{};
   e.residual = residual;
+  if (f.int8_output || (f.residual.defined() && f.residual.scalar_type() == c10::kChar)) {
+    e.residual_zero_point = static_cast<int32_t>(f.residual_zero_point);
+    e.residual_scale = static_cast<float>(f.residual_scale);
+  }
   if (f.int8_output) {
     e.out_zero_point = static_cast<int32_t>(f.out_zero_point);
     e.int_lo = static_cast<int32_t>(f.int_low);
     e.int_hi = static_cast<int32_t>(f.int_high);
-    e.residual_zero_point = static_cast<int32_t>(f.residual_zero_point);
-    e.residual_scale = static_cast<float>(f.residual_scale);
   } else {
     e.clamp = f.clamp;
     e.clamp_lo = static_cast<float>(f.low);

@@ -7,6 +7,8 @@
 
 #include <torch/library.h>
 
+#include <cmath>
+
 namespace presil {
 namespace {
 
@@ -80,9 +82,12 @@ Tensor conv2d_int8_on_host(const std::string& reason, const Tensor& x, const Wei
                                        Ints{0, 0}, g.dilation, g.groups);
     const Tensor sums = (products.to(c10::kLong) + v.to_host(request.bias).view({1, -1, 1, 1})).to(c10::kInt);
     Tensor y = sums.to(c10::kFloat) * v.to_host(request.scale).view({1, -1, 1, 1});
-    if (residual && residual->defined())
+    if (residual && residual->defined() && residual->scalar_type() != c10::kChar)
+      y = y + v.to_host(*residual);
+    else if (residual && residual->defined())
       y = y + (v.to_host(*residual).to(c10::kInt) - fusion.residual_zero_point).to(c10::kFloat) *
                   static_cast<float>(fusion.residual_scale);
+    if (!fusion.int8_output) return y.clamp(fusion.low, fusion.high).contiguous(c10::MemoryFormat::ChannelsLast);
     const Tensor codes = at::round(y).to(c10::kDouble) + fusion.out_zero_point;
     return codes.clamp(fusion.int_low, fusion.int_high).to(c10::kChar).contiguous(c10::MemoryFormat::ChannelsLast);
   });
@@ -127,36 +132,98 @@ Tensor conv2d(const Tensor& x, const Tensor& w, const OptionalTensor& bias, Ints
   return rounded(out, dtype);
 }
 
+// What int8 products have around them: zero points and scales, and the bounds in codes or, where the result is real, in
+// fusion.low and high.
+struct Int8Layer {
+  const Tensor &x, &w, &bias, &scale;
+  ConvGeometry geometry;
+  int64_t input_zero_point;
+  const OptionalTensor& residual;
+  Fusion fusion;
+};
+
+void check_int8(const Int8Layer& l) {
+  TORCH_CHECK_TYPE(l.x.scalar_type() == c10::kChar && l.w.scalar_type() == c10::kChar &&
+                       l.bias.scalar_type() == c10::kInt && l.scale.scalar_type() == c10::kFloat,
+                   "presil::conv2d_int8: expected int8 input and weight, int32 bias, float32 scale; got ",
+                   l.x.scalar_type(), ", ", l.w.scalar_type(), ", ", l.bias.scalar_type(), ", ", l.scale.scalar_type());
+  const auto in_int8 = [](int64_t v) { return v >= -128 && v <= 127; };
+  TORCH_CHECK_VALUE(in_int8(l.input_zero_point) && in_int8(l.fusion.out_zero_point) &&
+                        in_int8(l.fusion.residual_zero_point),
+                    "presil::conv2d_int8: zero points must be in [-128, 127]");
+  TORCH_CHECK_VALUE(in_int8(l.fusion.int_low) && in_int8(l.fusion.int_high) && l.fusion.int_low <= l.fusion.int_high,
+                    "presil::conv2d_int8: -128 <= low <= high <= 127 expected, got ", l.fusion.int_low, " and ",
+                    l.fusion.int_high);
+  TORCH_CHECK_TYPE(!l.residual || !l.residual->defined() || l.residual->scalar_type() == c10::kChar ||
+                       (!l.fusion.int8_output && l.residual->scalar_type() == c10::kFloat),
+                   "presil::conv2d_int8: the residual must be int8 (or float32 where the result is), got ",
+                   l.residual->scalar_type());
+}
+
+Tensor launch_int8(Int8Layer l, c10::string_view label) {
+  check_int8(l);
+  WeightRequest request;
+  request.weight = l.w;
+  request.bias = l.bias;
+  request.scale = l.scale;
+  request.compute = PRESIL_COMPUTE_INT8;
+  request.groups = l.geometry.groups;
+  request.dilation = l.geometry.dilation;
+  const auto pad = static_cast<uint8_t>(l.input_zero_point);
+  const Tensor out = empty_output(l.x, l.w, l.geometry, l.fusion.int8_output ? c10::kChar : c10::kFloat);
+  if (!run(std::string(label).c_str(), l.x, request, out, l.geometry, l.fusion, l.residual, pad))
+    return conv2d_int8_on_host(presil_error_text(), l.x, request, l.geometry, l.fusion, l.residual, pad);
+  return out;
+}
+
+Fusion int8_fusion(int64_t zero_point, int64_t low, int64_t high, double residual_scale, int64_t residual_zero_point) {
+  Fusion f;
+  f.int8_output = true;
+  f.out_zero_point = zero_point;
+  f.int_low = low;
+  f.int_high = high;
+  f.residual_scale = residual_scale;
+  f.residual_zero_point = residual_zero_point;
+  return f;
+}
+
+Fusion real_fusion(double low, double high, double residual_scale, int64_t residual_zero_point) {
+  TORCH_CHECK_VALUE(low <= high, "presil::conv2d_int8: low <= high expected, got ", low, " and ", high);
+  Fusion f;
+  f.low = low;
+  f.high = high;
+  f.clamp = !std::isinf(low) || !std::isinf(high);
+  f.residual_scale = residual_scale;
+  f.residual_zero_point = residual_zero_point;
+  return f;
+}
+
 Tensor conv2d_int8(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& scale, Ints stride, Ints padding,
                    Ints dilation, int64_t groups, int64_t input_zero_point, int64_t output_zero_point,
                    const OptionalTensor& residual, double residual_scale, int64_t residual_zero_point, bool relu,
                    c10::string_view label) {
-  TORCH_CHECK_TYPE(x.scalar_type() == c10::kChar && w.scalar_type() == c10::kChar && bias.scalar_type() == c10::kInt &&
-                       scale.scalar_type() == c10::kFloat,
-                   "presil::conv2d_int8: expected int8 input and weight, int32 bias, float32 scale; got ",
-                   x.scalar_type(), ", ", w.scalar_type(), ", ", bias.scalar_type(), ", ", scale.scalar_type());
-  const auto in_int8 = [](int64_t v) { return v >= -128 && v <= 127; };
-  TORCH_CHECK_VALUE(in_int8(input_zero_point) && in_int8(output_zero_point) && in_int8(residual_zero_point),
-                    "presil::conv2d_int8: zero points must be in [-128, 127]");
-  const ConvGeometry g = make_geometry(stride, padding, dilation, groups);
-  Fusion fusion;
-  fusion.int8_output = true;
-  fusion.out_zero_point = output_zero_point;
-  if (relu) fusion.int_low = output_zero_point;
-  fusion.residual_scale = residual_scale;
-  fusion.residual_zero_point = residual_zero_point;
-  WeightRequest request;
-  request.weight = w;
-  request.bias = bias;
-  request.scale = scale;
-  request.compute = PRESIL_COMPUTE_INT8;
-  request.groups = groups;
-  request.dilation = g.dilation;
-  const auto pad = static_cast<uint8_t>(input_zero_point);
-  const Tensor out = empty_output(x, w, g, c10::kChar);
-  if (!run(std::string(label).c_str(), x, request, out, g, fusion, residual, pad))
-    return conv2d_int8_on_host(presil_error_text(), x, request, g, fusion, residual, pad);
-  return out;
+  return launch_int8(
+      {x, w, bias, scale, make_geometry(stride, padding, dilation, groups), input_zero_point, residual,
+       int8_fusion(output_zero_point, relu ? output_zero_point : -128, 127, residual_scale, residual_zero_point)},
+      label);
+}
+
+Tensor conv2d_int8_range(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& scale, Ints stride,
+                         Ints padding, Ints dilation, int64_t groups, int64_t input_zero_point,
+                         int64_t output_zero_point, const OptionalTensor& residual, double residual_scale,
+                         int64_t residual_zero_point, int64_t low, int64_t high, c10::string_view label) {
+  return launch_int8({x, w, bias, scale, make_geometry(stride, padding, dilation, groups), input_zero_point, residual,
+                      int8_fusion(output_zero_point, low, high, residual_scale, residual_zero_point)},
+                     label);
+}
+
+Tensor conv2d_int8_real(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& scale, Ints stride,
+                        Ints padding, Ints dilation, int64_t groups, int64_t input_zero_point,
+                        const OptionalTensor& residual, double residual_scale, int64_t residual_zero_point, double low,
+                        double high, c10::string_view label) {
+  return launch_int8({x, w, bias, scale, make_geometry(stride, padding, dilation, groups), input_zero_point, residual,
+                      real_fusion(low, high, residual_scale, residual_zero_point)},
+                     label);
 }
 
 // A linear layer is a 1x1 convolution over rows: [*, K] as one image of `rows` pixels.
@@ -192,6 +259,26 @@ Tensor linear_int8(const Tensor& x, const Tensor& w, const Tensor& bias, const T
                  x);
 }
 
+Tensor linear_int8_range(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& scale,
+                         int64_t input_zero_point, int64_t output_zero_point, const OptionalTensor& residual,
+                         double residual_scale, int64_t residual_zero_point, int64_t low, int64_t high,
+                         c10::string_view label) {
+  const int64_t one[] = {1, 1}, zero[] = {0, 0};
+  return as_rows(conv2d_int8_range(as_pixels(x), as_kernel(w), bias, scale, one, zero, one, 1, input_zero_point,
+                                   output_zero_point, residual_pixels(residual), residual_scale, residual_zero_point,
+                                   low, high, label),
+                 x);
+}
+
+Tensor linear_int8_real(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& scale,
+                        int64_t input_zero_point, const OptionalTensor& residual, double residual_scale,
+                        int64_t residual_zero_point, double low, double high, c10::string_view label) {
+  const int64_t one[] = {1, 1}, zero[] = {0, 0};
+  return as_rows(conv2d_int8_real(as_pixels(x), as_kernel(w), bias, scale, one, zero, one, 1, input_zero_point,
+                                  residual_pixels(residual), residual_scale, residual_zero_point, low, high, label),
+                 x);
+}
+
 TORCH_LIBRARY(presil, m) {
   m.def("conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=[1,1], int[2] padding=[0,0], int[2] "
         "dilation=[1,1], int groups=1, Tensor? residual=None, str activation='none', "
@@ -200,17 +287,33 @@ TORCH_LIBRARY(presil, m) {
         "dilation, int groups, int input_zero_point, int output_zero_point, "
         "Tensor? residual=None, float residual_scale=1.0, int residual_zero_point=0, bool relu=False, str "
         "label='conv2d_int8') -> Tensor");
+  // Codes within [low, high]; and the sums as float32, times the scale, within real bounds.
+  m.def("conv2d_int8.range(Tensor input, Tensor weight, Tensor bias, Tensor scale, int[2] stride, int[2] padding, "
+        "int[2] dilation, int groups, int input_zero_point, int output_zero_point, Tensor? residual, float "
+        "residual_scale, int residual_zero_point, int low, int high, str label) -> Tensor");
+  m.def("conv2d_int8.real(Tensor input, Tensor weight, Tensor bias, Tensor scale, int[2] stride, int[2] padding, "
+        "int[2] dilation, int groups, int input_zero_point, Tensor? residual, float residual_scale, int "
+        "residual_zero_point, float low, float high, str label) -> Tensor");
   m.def("linear(Tensor input, Tensor weight, Tensor? bias=None, Tensor? residual=None, str activation='none', "
         "ScalarType? out_dtype=None, str label='linear') -> Tensor");
   m.def("linear_int8(Tensor input, Tensor weight, Tensor bias, Tensor scale, int input_zero_point, int "
         "output_zero_point, Tensor? residual=None, float residual_scale=1.0, "
         "int residual_zero_point=0, bool relu=False, str label='linear_int8') -> Tensor");
+  m.def("linear_int8.range(Tensor input, Tensor weight, Tensor bias, Tensor scale, int input_zero_point, int "
+        "output_zero_point, Tensor? residual, float residual_scale, int residual_zero_point, int low, int high, str "
+        "label) -> Tensor");
+  m.def("linear_int8.real(Tensor input, Tensor weight, Tensor bias, Tensor scale, int input_zero_point, Tensor? "
+        "residual, float residual_scale, int residual_zero_point, float low, float high, str label) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(presil, PrivateUse1, m) {
   PRESIL_IMPL_ON_ONE_DEVICE(m, "conv2d", conv2d);
   PRESIL_IMPL_ON_ONE_DEVICE(m, "conv2d_int8", conv2d_int8);
   PRESIL_IMPL_ON_ONE_DEVICE(m, "linear", linear);
   PRESIL_IMPL_ON_ONE_DEVICE(m, "linear_int8", linear_int8);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "conv2d_int8.range", conv2d_int8_range);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "conv2d_int8.real", conv2d_int8_real);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "linear_int8.range", linear_int8_range);
+  PRESIL_IMPL_ON_ONE_DEVICE(m, "linear_int8.real", linear_int8_real);
 }
 
 }  // namespace

@@ -169,6 +169,15 @@ Tensor presil_int_mm(const Tensor& a, const Tensor& b) {
   return product("_int_mm", a.unsqueeze(0), b.unsqueeze(0), {}, c10::kInt, PRESIL_COMPUTE_INT8).squeeze(0);
 }
 
+// Products of two batches of codes as they are, [B, M, K] and [B, K, N]: int32, wrapping around.
+Tensor bmm_int8(const Tensor& a, const Tensor& b) {
+  TORCH_CHECK_TYPE(a.scalar_type() == c10::kChar && b.scalar_type() == c10::kChar,
+                   "presil::bmm_int8: expected int8 operands, got ", a.scalar_type(), " and ", b.scalar_type());
+  TORCH_CHECK_VALUE(a.dim() == 3 && b.dim() == 3 && a.size(0) == b.size(0) && a.size(2) == b.size(1) && a.size(2) > 0,
+                    "presil::bmm_int8: [B, M, K] and [B, K, N] expected, K > 0; got ", a.sizes(), " and ", b.sizes());
+  return product("bmm_int8", a, b, {}, c10::kInt, PRESIL_COMPUTE_INT8);
+}
+
 Tensor& mm_out(const Tensor& a, const Tensor& b, Tensor& out) { return into(out, presil_mm(a, b)); }
 Tensor& bmm_out(const Tensor& a, const Tensor& b, Tensor& out) { return into(out, presil_bmm(a, b)); }
 Tensor& addmm_out(const Tensor& s, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha,
@@ -237,6 +246,8 @@ Tensor& baddbmm_dtype_out(const Tensor& s, const Tensor& a, const Tensor& b, c10
   return into(out, baddbmm_dtype(s, a, b, d, beta, alpha));
 }
 
+TORCH_LIBRARY_FRAGMENT(presil, m) { m.def("bmm_int8(Tensor a, Tensor b) -> Tensor"); }
+TORCH_LIBRARY_IMPL(presil, PrivateUse1, m) { PRESIL_IMPL_ON_ONE_DEVICE(m, "bmm_int8", bmm_int8); }
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   PRESIL_IMPL_ON_ONE_DEVICE(m, "mm.dtype", mm_dtype);
   PRESIL_IMPL_ON_ONE_DEVICE(m, "mm.dtype_out", mm_dtype_out);

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that work on codes: those that only move them, means, and functions of one value."""
+
+import torch
+from torch import fx
+
+from torch_presil.pt2e.converted import Codes, Refused, shape_of
+from torch_presil.pt2e.integer_layers import AverageCodes, Int8Layer, scale_of
+from torch_presil.pt2e.products import CLAMPS, bounds, does_nothing
+
+__all__ = ["average", "is_function", "is_mean", "move", "moved", "moves_codes", "reshapes", "table"]
+
+aten = torch.ops.aten
+# Each element of the result is one of the operand's, or the largest of some.
+MOVES = (
+    aten.view.default,
+    aten.reshape.default,
+    aten.flatten.using_ints,
+    aten.squeeze.dim,
+    aten.squeeze.dims,
+    aten.squeeze.default,
+    aten.unsqueeze.default,
+    aten.permute.default,
+    aten.transpose.int,
+    aten.t.default,
+    aten.contiguous.default,
+    aten.clone.default,
+    aten.expand.default,
+    aten.slice.Tensor,
+    aten.select.int,
+    aten.narrow.default,
+    aten.index_select.default,
+    aten.flip.default,
+    aten.roll.default,
+    aten.pixel_shuffle.default,
+    aten.channel_shuffle.default,
+    aten.unflatten.int,
+    aten.max_pool2d.default,
+    aten.upsample_nearest2d.vec,
+)
+FUNCTIONS = (
+    aten.hardswish.default,
+    aten.hardswish_.default,
+    aten.hardsigmoid.default,
+    aten.hardsigmoid_.default,
+    aten.sigmoid.default,
+    aten.sigmoid_.default,
+    aten.silu.default,
+    aten.silu_.default,
+    aten.gelu.default,
+    aten.tanh.default,
+    aten.tanh_.default,
+    aten.leaky_relu.default,
+    aten.leaky_relu_.default,
+    aten.elu.default,
+    aten.elu_.default,
+    aten.mish.default,
+    aten.softplus.default,
+    aten.neg.default,
+    aten.abs.default,
+    aten.exp.default,
+    aten.square.default,
+)
+SCALARS = (
+    aten.add.Tensor,
+    aten.sub.Tensor,
+    aten.mul.Tensor,
+    aten.div.Tensor,
+    aten.add_.Tensor,
+    aten.mul_.Tensor,
+    aten.div_.Tensor,
+    aten.sub_.Tensor,
+    aten.mul.Scalar,
+    aten.add.Scalar,
+)
+
+
+def moves_codes(node: fx.Node) -> bool:
+    """Whether the result's values are the operand's, so that codes may be moved in their place."""
+    if node.op != "call_function":
+        return False
+    if node.target is aten.cat.default or node.target in MOVES or does_nothing(node):
+        return True
+    return node.target is aten.pad.default and _pads_zero(node)
+
+
+def _pads_zero(node) -> bool:
+    args = [*node.args, "constant", None][:4] if len(node.args) < 4 else node.args
+    mode = node.kwargs.get("mode", node.args[2] if len(node.args) > 2 else "constant")
+    value = node.kwargs.get("value", node.args[3] if len(node.args) > 3 else None)
+    return len(args) == 4 and mode == "constant" and value in (None, 0, 0.0)
+
+
+def reshapes(node) -> bool:
+    """Whether only the shape differs."""
+    return isinstance(node, fx.Node) and (
+        does_nothing(node) or node.target in MOVES[: MOVES.index(aten.expand.default)]
+    )
+
+
+def moved(node: fx.Node) -> list:
+    """The operands whose values they are."""
+    return list(node.args[0]) if node.target is aten.cat.default else [node.args[0]]
+
+
+def move(graph: fx.Graph, node: fx.Node, codes: dict, q: Codes) -> fx.Node:
+    """The same on codes, at the graph's point of insertion. codes: of each operand."""
+    new = graph.node_copy(node, lambda n: codes.get(n, n))
+    if node.target is aten.pad.default:
+        new.args, new.kwargs = (*new.args[:2], "constant", float(q.zero_point)), {}
+    if node.target in (aten.max_pool2d.default, aten.upsample_nearest2d.vec):
+        new.target = on_codes(node.target)
+    return new
+
+
+def on_codes(target):
+    """The CPU's kernels refuse int8 here, or large planes of it: through bfloat16, which holds every code exactly."""
+
+    def run(x, *args, **kwargs):
+        if x.device.type == "presil" and target is aten.max_pool2d.default:
+            return target(x, *args, **kwargs)
+        return target(x.to(torch.bfloat16), *args, **kwargs).to(torch.int8)
+
+    run.__name__ = run.__qualname__ = f"{target._schema.name.split('::')[1]}_of_codes"
+    return run
+
+
+def is_mean(node) -> bool:
+    return isinstance(node, fx.Node) and node.target in (
+        aten.mean.dim,
+        aten.adaptive_avg_pool2d.default,
+        aten.avg_pool2d.default,
+    )
+
+
+def _window(node: fx.Node) -> tuple[tuple | None, bool]:
+    """Arguments of avg_pool2d (None: the whole plane), and whether the plane's dimensions stay. Raises Refused."""
+    shape = shape_of(node.args[0]) or ()
+    if node.target is aten.avg_pool2d.default:
+        return tuple(node.args[1:]), True
+    if node.target is aten.adaptive_avg_pool2d.default:
+        if list(node.args[1]) != [1, 1]:
+            raise Refused("an adaptive pooling to more than one value")
+        return None, True
+    dims = sorted(d % max(len(shape), 1) for d in node.args[1] or ())
+    if len(shape) != 4 or dims != [2, 3] or node.kwargs.get("dtype") is not None:
+        raise Refused("a mean over other dimensions than those of a plane")
+    return None, bool(node.args[2] if len(node.args) > 2 else node.kwargs.get("keepdim", False))
+
+
+def average(node: fx.Node, mine: Codes, q: Codes):
+    """A module for a mean of codes. With another scale behind it: a depthwise convolution of ones. Raises Refused."""
+    window, keep = _window(node)
+    if mine.same_values(q) and q.low <= mine.low and mine.high <= q.high:
+        return AverageCodes(window, mine.zero_point, keep)
+    shape = shape_of(node.args[0]) or ()
+    if window is not None or not all(isinstance(s, int) for s in shape[1:]):
+        raise Refused("a mean with another scale behind it runs in int8 over whole planes of a fixed size")
+    channels, height, width = shape[1:]
+    weight = torch.ones(channels, 1, height, width, dtype=torch.int8)
+    bias = torch.full((channels,), -mine.zero_point * height * width, dtype=torch.int32)
+    scale = scale_of(mine.scale, torch.full((channels,), 1.0 / (height * width)), q)
+    layer = Int8Layer(node.name, ([1, 1], [0, 0], [1, 1], channels), 2, weight, bias, scale, mine.zero_point)
+    layer.out, layer.low, layer.high = q, q.low, q.high
+    return layer if keep else torch.nn.Sequential(layer, torch.nn.Flatten())
+
+
+def is_function(node) -> bool:
+    """Of one value, with constants."""
+    if not isinstance(node, fx.Node) or node.op != "call_function" or len(node.all_input_nodes) != 1:
+        return False
+    if node.target in CLAMPS:
+        return bounds(node) is not None
+    scalar = node.target in SCALARS and isinstance(node.args[0], fx.Node)
+    return scalar or node.target in FUNCTIONS or does_nothing(node)
+
+
+def table(functions: list, mine: Codes, q: Codes) -> torch.Tensor:
+    """int8, 256 results for the codes −128 … 127: what the float32 graph gives, each bit of it."""
+    value = mine.value(torch.arange(-128, 128).to(torch.int8))
+    for node in functions:
+        value = node.target(value, *node.args[1:], **node.kwargs)
+    return q.of(value)
