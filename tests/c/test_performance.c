@@ -33,6 +33,20 @@ static int on_begin(void *context, const presil_capture_launch *launch, const pr
     if (launch->work(launch, simulator, &work)) work.cycles = 0;
     return 0;
 }
+
+/* What each engine is expected to do adds up to the cycles that are expected. */
+static void adds_up(void) {
+    uint64_t told = 0;
+    assert_int_not_equal(work.cycles, 0);
+    for (uint32_t e = 0; e < PRESIL_ENGINES; e++) {
+        uint64_t sum = 0;
+        for (uint32_t c = 0; c < PRESIL_CAUSES; c++) sum += work.stalls[e][c];
+        if (sum) assert_int_equal(sum, work.cycles);
+        told += sum;
+    }
+    assert_true(told >= 4 * work.cycles);
+}
+
 static const char *on_end(void *context, const presil_capture_launch *launch, const presil_report *report,
                           const presil_capture_bytes *writes) {
     (void)context, (void)launch, (void)report, (void)writes;
@@ -123,9 +137,12 @@ static void with_memory(const char *memory) {
     at = block;
     for (int i = 0; i < LAYERS;) {
         if (!layer(at, zeros)) continue;
-        assert_int_not_equal(work.cycles, 0);
+        adds_up();
         off[i++] = fabs((double)work.cycles / (double)last.cycles - 1);
     }
+    ok(presil_copy_on_device(device, NULL, (presil_daddr){block.value + (1 << 20)}, block, 5000, PRESIL_COPY_DMA));
+    ok(presil_device_synchronize(device));
+    adds_up();
     qsort(off, LAYERS, sizeof *off, in_order);
     print_message("%s: median %.2f %%, 95 of 100 below %.2f %%, worst %.2f %%\n", memory ? memory : "default",
                   100 * off[LAYERS / 2], 100 * off[LAYERS * 95 / 100], 100 * off[LAYERS - 1]);

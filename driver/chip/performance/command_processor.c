@@ -149,7 +149,7 @@ static void step(performance *p) {
     load_look(p);
     look_at_memory(p);
     p->load_go = p->load.rows.left && !p->fetch_valid && p->load_bursts < OUTSTANDING;
-    charge_causes(p);
+    if (p->now >= AROUND) charge_causes(p); /* before that no engine has anything yet */
     deliver(p);
     step_read(p);
     load_step(p);
