@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -133,6 +134,19 @@ def test_every_check_of_a_chip_has_a_fault():
 def test_a_fault_of_the_chip_is_found(name, project, tmp_path):
     found = faulty(name, *FAULTS[name], project, tmp_path)
     assert found["status"] == "failed" and found["text"], found
+
+
+def test_a_launch_that_no_interrupt_ends_is_told_in_seconds(project, tmp_path):
+    """By the check that takes the watchdog away, so that nothing but its cancel ends the launch. Here it comes, and
+    nobody takes it for an end; then it is gone, as one that is not mapped."""
+    sound = "out->result = status & MINE_DONE ? PRESIL_SERVICE_DONE : PRESIL_SERVICE_BUSY;"
+    instead = (
+        "out->result = PRESIL_SERVICE_BUSY; return presil_kit_put(link, MINE_STATUS, MINE_DONE | MINE_ERROR, &error);"
+    )
+    began = time.monotonic()
+    found = faulty("cancel-launch", sound, instead, project, tmp_path)
+    assert found["status"] == "failed" and "no progress for 20000 cycles" in found["text"], found
+    assert time.monotonic() - began < 100, "not what a check may take at most"
 
 
 @pytest.mark.parametrize("name", sorted(NOT_DONE))

@@ -570,7 +570,7 @@ def cancels(context) -> int:
 
     with _open(context) as device:
         work = _small_work(context, device)
-        device.set_watchdog(1 << 62)
+        device.set_watchdog(1 << 62)  # nothing else than the cancel is to end it
         with _bench(context, device) as bench:
             device.set_memory_model(DEAD)
             over = threading.Event()
@@ -590,6 +590,7 @@ def cancels(context) -> int:
             finally:
                 over.set()
                 canceller.join()
+            device.set_watchdog(WATCHDOG)
             device.set_memory_model("default")
         with _bench(context, device) as bench:
             work.run(bench)
