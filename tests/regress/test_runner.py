@@ -41,6 +41,17 @@ ENDS = {
 }
 
 
+def test_a_relative_python_path_leads_where_it_did(place, monkeypatch):
+    """A case has a folder of its own to run in."""
+    monkeypatch.chdir(place.folder.parent)
+    monkeypatch.setenv("PYTHONPATH", f"{place.folder.name}/own:{os.environ['PYTHONPATH']}")
+    (place.folder / "own").mkdir()
+    (place.folder / "own" / "here.py").write_text("")
+    words = '["{python}", "-c", "import here, torch_presil"]'
+    (place.folder / "one.toml").write_text(f'[case.one]\nkind = "command"\ndirectory = "/"\ncommand = {words}\n')
+    assert place.go("one") == 0, place.found()["one"]["message"]
+
+
 def test_every_end_is_told_apart_and_touches_no_other(place):
     place.suite("ends", {name: way for name, (way, _, _) in ENDS.items()})
     assert place.go("ends", jobs=4) == exit_codes.MISMATCH

@@ -23,6 +23,20 @@ def native_directory() -> Path:
     )
 
 
+def check_python_path(directory: Path) -> None:
+    """Raises ImportError if PYTHONPATH names a build by a relative path that leads nowhere from here: what was found
+    instead is another build, which has the same names and other numbers."""
+    if not (directory.parent.parent / "CMakeCache.txt").exists():
+        return  # installed
+    for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep):
+        place = Path(entry)
+        if place.name == "python" and not place.is_absolute() and not place.exists():
+            raise ImportError(
+                f"torch_presil: PYTHONPATH has {entry}, which is relative, and no folder of {Path.cwd()}: this would "
+                f"be the build {directory.parent.parent} instead. Name its absolute path"
+            )
+
+
 def build_facts(directory: Path) -> dict:
     """What the compiled part was built with: version, torch, torch_git, cxx11_abi (bool), python ("3.11"), compiler,
     system."""
@@ -76,6 +90,7 @@ def check_other_backend() -> None:
 def load():
     """The module torch_presil._C. Raises ImportError with what is wrong and what to do."""
     directory = native_directory()
+    check_python_path(directory)
     facts = build_facts(directory)
     check_torch(facts)
     check_other_backend()

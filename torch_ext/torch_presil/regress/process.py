@@ -33,12 +33,18 @@ def _begin() -> None:
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def python_path() -> dict:
+    """What is relative in it is so to this folder, not to the case's."""
+    given = os.environ.get("PYTHONPATH")
+    return {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, given.split(os.pathsep)))} if given else {}
+
+
 def start(argv: list, directory: str, environment: dict, log: Path) -> subprocess.Popen:
     with log.open("ab") as output:
         return subprocess.Popen(
             argv,
             cwd=directory,
-            env={**os.environ, **environment},
+            env={**os.environ, **python_path(), **environment},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

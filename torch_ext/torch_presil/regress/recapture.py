@@ -10,6 +10,7 @@ from pathlib import Path
 from .baseline import describe
 from .failing_launch import CHANGED, Unclear, replay
 from .kinds import resolve
+from .process import python_path
 from .run_list import Job
 
 CAPTURE, ONLY, GOOD = (f"PRESIL_REGRESS_{what}" for what in ("CAPTURE", "CAPTURE_LAUNCHES", "GOOD"))
@@ -39,7 +40,7 @@ def _captured(job: Job, record: dict, folder: Path, good: Path | None) -> Path:
     again.mkdir(exist_ok=True)
     command = resolve(job, again)
     told = {CAPTURE: str(bundle), ONLY: "\n".join(_changed(record)), GOOD: str(good.resolve()) if good else ""}
-    environment, log = {**os.environ, **command.environment, **told}, again / "log"
+    environment, log = {**os.environ, **python_path(), **command.environment, **told}, again / "log"
     with log.open("w") as output:
         where = {"cwd": command.directory, "env": environment, "stdin": subprocess.DEVNULL}
         try:
