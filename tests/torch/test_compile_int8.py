@@ -165,6 +165,51 @@ def test_a_weight_of_the_graph_says_why():
     assert backend.graphs[0].left_out == {"linear_int8": "its weight, bias or scale is computed in the graph"}
 
 
+def parameters(o, *shape):
+    """Weight, bias and scale."""
+    weight = torch.randint(-128, 128, (o, *shape), dtype=torch.int8)
+    made = weight, torch.randint(-999, 999, (o,), dtype=torch.int32), torch.rand(o) / 500
+    return [t.to("presil") for t in made]
+
+
+def test_bounds_of_codes_and_results_in_float32():
+    """The overloads that torch_presil.pt2e calls."""
+    import torch_presil.pt2e.shapes  # noqa: F401
+
+    first, second, third = parameters(8, 6, 3, 3), parameters(8, 8, 1, 1), parameters(5, 8)
+    plane, infinite = ([1, 1], [1, 1], [1, 1], 1, -7), float("inf")
+
+    def run(x, real, codes):
+        y = presil.conv2d_int8.range(x, *first, *plane, 11, None, 1.0, 0, -40, 90, "first")
+        one = ([1, 1], [0, 0], [1, 1], 1, 11)
+        z = presil.conv2d_int8.real(y, *second, *one, real, 1.0, 0, -1.5, infinite, "second").clamp(max=2.0)
+        w = presil.conv2d_int8.real(y, *second, *one, codes, 0.25, 3, -infinite, infinite, "third").relu()
+        rows = y.permute(0, 2, 3, 1).reshape(-1, 8)
+        return z, w, presil.linear_int8.range(rows, *third, 11, -3, None, 1.0, 0, -100, 20, "fourth")
+
+    x, real = codes(2, 6, 7, 5), torch.randn(2, 8, 7, 5, device="presil").contiguous(memory_format=torch.channels_last)
+    with torch.no_grad():
+        inputs = x, real, codes(2, 8, 7, 5)
+        for expected, got in zip(run(*inputs), torch.compile(run, backend="presil")(*inputs), strict=True):
+            assert got.dtype == expected.dtype and torch.equal(got, expected)
+    (graph,) = backend.graphs
+    assert (graph.partitions, graph.chip_operators, graph.folded) == (1, 4, 1)  # a clamp behind bounds stays
+    assert (graph.left_out, graph.refused) == ({}, [])
+
+
+@pytest.mark.parametrize("dynamic", [True, None])
+def test_any_size_of_image(dynamic):
+    torch.manual_seed(8)
+    model = quantized(Net(), 4 * torch.randn(2, 3, 19, 18)).to("presil")
+    compiled = torch.compile(model, backend="presil", dynamic=dynamic)
+    with torch.no_grad():
+        for shape in ((2, 3, 19, 18), (3, 3, 19, 18), (1, 3, 21, 30), (4, 3, 32, 17)):
+            x = torch.randn(shape, device="presil")
+            assert torch.equal(compiled(x), model(x))
+    assert {(g.partitions, g.chip_operators, len(g.refused)) for g in backend.graphs} == {(3, 6, 0)}
+    assert len(backend.graphs) <= 4
+
+
 def test_weights_may_change():
     layer = layer_of(nn.Linear(8, 6), QuantizationParameters(0.1, 0), QuantizationParameters(0.1, 0))
     compiled, x = torch.compile(layer, backend="presil"), codes(3, 8)

@@ -46,12 +46,12 @@ void conv2d(Partition& p, const std::string& label, const at::Tensor& x, const a
            fusion_of(residual, low, high), 0, out);
 }
 
-// low, high: bounds of the codes.
+// output_zero_point: None for float32 out. low, high: bounds of the codes, or of the real values.
 void conv2d_int8(Partition& p, const std::string& label, const at::Tensor& x, const at::Tensor& weight,
                  const at::Tensor& bias, const at::Tensor& scale, const at::Tensor& out, Pair stride, Pair padding,
-                 Pair dilation, int64_t groups, int64_t input_zero_point, int64_t output_zero_point,
+                 Pair dilation, int64_t groups, int64_t input_zero_point, std::optional<int64_t> output_zero_point,
                  const OptionalTensor& residual, double residual_scale, int64_t residual_zero_point,
-                 std::optional<int64_t> low, std::optional<int64_t> high) {
+                 std::optional<double> low, std::optional<double> high) {
   WeightRequest asked;
   asked.weight = weight;
   asked.bias = bias;
@@ -59,11 +59,11 @@ void conv2d_int8(Partition& p, const std::string& label, const at::Tensor& x, co
   asked.compute = PRESIL_COMPUTE_INT8;
   asked.groups = groups;
   asked.dilation = dilation;
-  Fusion fusion = fusion_of(residual, {}, {});
-  fusion.int8_output = true;
-  fusion.out_zero_point = output_zero_point;
-  fusion.int_low = std::max<int64_t>(low.value_or(-128), -128);
-  fusion.int_high = std::min<int64_t>(high.value_or(127), 127);
+  Fusion fusion = fusion_of(residual, low, high);
+  fusion.int8_output = output_zero_point.has_value();
+  fusion.out_zero_point = output_zero_point.value_or(0);
+  fusion.int_low = static_cast<int64_t>(std::max(low.value_or(-128), -128.0));
+  fusion.int_high = static_cast<int64_t>(std::min(high.value_or(127), 127.0));
   fusion.residual_scale = residual_scale;
   fusion.residual_zero_point = residual_zero_point;
   p.conv2d(label, x, asked, ConvGeometry{stride, padding, dilation, {1, 1}, groups}, fusion,

@@ -72,9 +72,9 @@ class ChipOperator:
             args[self.at[name]] = v
         node.args = tuple(args)
 
-    def clamped(self, low, high, next_low, next_high):
-        """Bounds of a clamp behind another one, which is none if its bounds are None; None: not in one operator."""
-        return (next_low, next_high) if (low, high) == (None, None) else None
+    def clamped(self, node, low, high):
+        """Bounds of the node with a clamp behind it; None: not in one operator."""
+        return (low, high) if (self.get(node, "low"), self.get(node, "high")) == (None, None) else None
 
     def why_not(self, node, where: str) -> str:
         """Why a node of those covered is left to run by itself."""

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolution and linear layer on codes of int8 (torch_presil.quantize): integers in, integers out."""
+"""Convolution and linear layer on codes of int8 (torch_presil.quantize): integers in, integers or real values out."""
+
+import math
 
 import torch
 
@@ -30,25 +32,11 @@ def conv_int8(
     high,
     label,
 ):
-    """presil::conv2d_int8. low, high: bounds of the codes, None: those of int8."""
-    y = presil.conv2d_int8.default(
-        x,
-        weight,
-        bias,
-        scale,
-        stride,
-        padding,
-        dilation,
-        groups,
-        input_zero_point,
-        output_zero_point,
-        residual,
-        residual_scale,
-        residual_zero_point,
-        False,
-        label,
-    )
-    return _bounded(y, low, high)
+    """presil::conv2d_int8: codes, low and high bounds of them; output_zero_point None: float32, and real bounds. None:
+    no bound. residual: codes, or float32 where the result is."""
+    operands = x, weight, bias, scale, stride, padding, dilation, groups, input_zero_point
+    added = residual, residual_scale, residual_zero_point
+    return _computed(presil.conv2d_int8, operands, output_zero_point, added, low, high, label)
 
 
 def linear_int8(
@@ -65,24 +53,17 @@ def linear_int8(
     high,
     label,
 ):
-    """presil::linear_int8 of rows: x (rows, K), residual (rows, N). low, high: as in conv_int8."""
-    y = presil.linear_int8.default(
-        x,
-        weight,
-        bias,
-        scale,
-        input_zero_point,
-        output_zero_point,
-        residual,
-        residual_scale,
-        residual_zero_point,
-        False,
-        label,
-    )
-    return _bounded(y, low, high)
+    """presil::linear_int8 of rows: x (rows, K), residual (rows, N); all else as in conv_int8."""
+    operands = x, weight, bias, scale, input_zero_point
+    added = residual, residual_scale, residual_zero_point
+    return _computed(presil.linear_int8, operands, output_zero_point, added, low, high, label)
 
 
-def _bounded(y, low, high):
+def _computed(packet, operands, output_zero_point, added, low, high, label):
+    if output_zero_point is None:
+        low, high = -math.inf if low is None else low, math.inf if high is None else high
+        return packet.real(*operands, *added, low, high, label)
+    y = packet.default(*operands, output_zero_point, *added, False, label)
     return y if low is None and high is None else aten.clamp.default(y, low, high)
 
 
@@ -90,24 +71,24 @@ class _OnCodes(ChipOperator):
     fuses = frozenset({"clamp"})
 
     def match(self, node, trace):
-        *args, relu, label = bound(node)
-        x, weight, bias, scale = args[:4]
-        residual, zero = args[self.at["residual"]], args[self.at["output_zero_point"]]
-        if not (
-            trace.holds((*args[:4], residual), (*DTYPES, torch.int8))
-            and constant(weight)
-            and constant(bias)
-            and constant(scale)
-        ):
+        given = dict(zip((a.name for a in node.target._schema.arguments), bound(node)))
+        given["x"], zero = given["input"], given.setdefault("output_zero_point", None)
+        low, high = given.get("low", zero if given.get("relu") else None), given.get("high")
+        given["low"], given["high"] = (None if v in (-math.inf, math.inf) else v for v in (low, high))
+        operands, residual = [given[name] for name in ("x", "weight", "bias", "scale")], given["residual"]
+        added = trace.holds((residual,), (torch.int8,)) or (zero is None and trace.holds((residual,), (torch.float32,)))
+        if not (trace.holds(operands, DTYPES) and added and all(map(constant, operands[1:]))):
             return None
-        return *args, zero if relu else None, None, label
+        return tuple(given[name] for name in self.arguments._fields)
 
     def label(self, node):
         return bound(node)[-1]
 
-    def clamped(self, low, high, next_low, next_high):
-        whole = all(v is None or (isinstance(v, (int, float)) and v == int(v)) for v in (next_low, next_high))
-        if not whole:
+    def clamped(self, node, next_low, next_high):
+        if self.get(node, "output_zero_point") is None:
+            return super().clamped(node, next_low, next_high)
+        low, high = self.get(node, "low"), self.get(node, "high")
+        if not all(v is None or float(v).is_integer() for v in (next_low, next_high)):
             return None
         then = [-128 if next_low is None else int(next_low), 127 if next_high is None else int(next_high)]
         before = [-128 if low is None else low, 127 if high is None else high]
@@ -115,6 +96,10 @@ class _OnCodes(ChipOperator):
 
     def why_not_these(self, node, values):
         return "its weight, bias or scale is computed in the graph"
+
+    @staticmethod
+    def dtype(a) -> torch.dtype:
+        return torch.float32 if a.output_zero_point is None else torch.int8
 
     @staticmethod
     def codes(a) -> dict:
@@ -126,7 +111,7 @@ class _OnCodes(ChipOperator):
 @chip_operator
 class ConvInt8(_OnCodes):
     function = staticmethod(conv_int8)
-    covers = (presil.conv2d_int8.default,)
+    covers = tuple(getattr(presil.conv2d_int8, name) for name in presil.conv2d_int8.overloads())
     reads = {"x": "nhwc", "weight": "weight", "bias": "weight", "scale": "weight", "residual": "nhwc"}
     writes_nhwc = True
 
@@ -137,7 +122,7 @@ class ConvInt8(_OnCodes):
             is_nhwc(a.x) and (a.residual is None or is_nhwc(a.residual)),
             "a convolution of a tensor that is not channels_last",
         )
-        return torch.empty(size, dtype=torch.int8, device=a.x.device, memory_format=torch.channels_last)
+        return torch.empty(size, dtype=self.dtype(a), device=a.x.device, memory_format=torch.channels_last)
 
     def record(self, recording, label, a, out):
         recording.conv2d_int8(
@@ -159,7 +144,7 @@ class ConvInt8(_OnCodes):
 @chip_operator
 class LinearInt8(_OnCodes):
     function = staticmethod(linear_int8)
-    covers = (presil.linear_int8.default,)
+    covers = tuple(getattr(presil.linear_int8, name) for name in presil.linear_int8.overloads())
     reads = {"x": "rows", "weight": "weight", "bias": "weight", "scale": "weight", "residual": "rows"}
 
     def match(self, node, trace):
@@ -178,7 +163,7 @@ class LinearInt8(_OnCodes):
             are_rows(a.x) and a.x.numel() > 0 and (a.residual is None or are_rows(a.residual)),
             "a linear layer of rows that are not contiguous",
         )
-        return torch.empty([a.x.shape[0], a.weight.shape[0]], dtype=torch.int8, device=a.x.device)
+        return torch.empty([a.x.shape[0], a.weight.shape[0]], dtype=self.dtype(a), device=a.x.device)
 
     def record(self, recording, label, a, out):
         recording.conv2d_int8(

@@ -29,7 +29,7 @@ def fold(operator, node, tail) -> bool:
     found = None if user is None or user.op != "call_function" else bounds(user)
     if found is None or not same_shape(tail, user):
         return False
-    both = operator.clamped(operator.get(node, "low"), operator.get(node, "high"), *found)
+    both = operator.clamped(node, *found)
     if both is None:
         return False
     operator.set(node, low=both[0], high=both[1])
