@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pictures of README.md and docs/waves.md, each from what a command prints or writes today.
 
-.venv/bin/python docs/pictures.py [NAME ...]     writes docs/pictures/NAME.svg, report.png and perf.png
+.venv/bin/python docs/pictures.py [NAME ...]     writes docs/pictures/NAME.svg, or .png: report, perf, int8
 """
 
 import os
@@ -90,8 +90,14 @@ def perf(folder: Path) -> None:
     output_of(f"perf torchvision.models:resnet50 --png {PICTURES / 'perf.png'}", folder)
 
 
+def int8(folder: Path) -> None:
+    """Noise of ResNet-18's layers, and the trade of accuracy against cycles."""
+    model = "torchvision.models:resnet18 --dtype int8 --observer percentile"
+    output_of(f"cosim {model} --mixed 0:8 --no-check --plot {PICTURES / 'int8.png'}", folder)
+
+
 def main() -> None:
-    others = {"report": report, "perf": perf}
+    others = {"report": report, "perf": perf, "int8": int8}
     wanted = sys.argv[1:] or [*SESSIONS, *others]
     PICTURES.mkdir(exist_ok=True)
     (ROOT / "build").mkdir(exist_ok=True)

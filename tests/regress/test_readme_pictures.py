@@ -71,6 +71,15 @@ def test_the_report_of_resnet50_has_the_cycles_of_the_baseline():
     assert sum(told["layers"].values()) == told["cycles"] and (told["dtype"], told["chip"]) == ("bf16", "base")
 
 
+def test_int8_of_resnet18_has_the_cycles_of_the_baseline():
+    told = json.loads(Image.open(PICTURES / "int8.png").info["Description"])
+    known = baseline("networks/resnet18-int8[base]#0")
+    assert list(told["layers"]) == list(known) and told["observer"] == "percentile", ANEW
+    counts, noises, cycles = zip(*told["mixed"])
+    assert counts == tuple(range(9)) and cycles[0] == sum(known.values()) < cycles[8], ANEW
+    assert noises[0] < noises[8], ANEW
+
+
 def test_lines_of_the_rtl_are_there():
     """Place and text, as far as the column shows it."""
     text = "\n".join(lines("against"))

@@ -6,7 +6,7 @@ from torch import nn
 
 
 class Net(nn.Module):
-    """ReLU6, max-pooling, a residual, depthwise, a layer of which the host takes the result, average pooling, linear."""
+    """ReLU6, max-pooling, a residual, depthwise, a layer whose result the host takes, average pooling, linear."""
 
     def __init__(self):
         super().__init__()
@@ -42,6 +42,11 @@ def data(seed: int, count: int = 4) -> list:
     return [torch.randn(2, 3, 12, 12, generator=generator) ** 3 for _ in range(count)]
 
 
-def batches():
+def train():
     """As a DataLoader gives them: (images, labels)."""
     return [(x, torch.zeros(2, dtype=torch.long)) for x in data(7)]
+
+
+def narrow():
+    """Not what the network takes."""
+    return torch.zeros(4, 2, 12, 12)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
-from int8_net import Net, batches, data, make
+from int8_net import Net, data, make, train
 from torch_presil import cosim
 from torch_presil.commands.cosimulate import cosim as command
 from torch_presil.fuse import fuse
@@ -18,7 +18,7 @@ from torch_presil.int8 import calibration, mixed, noise
 from torch_presil.quantize import Calibrated, QuantizedLayer
 
 HERE = Path(__file__).parent
-MODEL, DATA = f"{HERE}/int8_net.py:make", f"{HERE}/int8_net.py:batches"
+MODEL, DATA = f"{HERE}/int8_net.py:make", f"{HERE}/int8_net.py:train"
 LAYERS = ["first", "depthwise", "second", "third", "last"]
 AS_WRITTEN = {"first": "six", "depthwise": "relu", "second": None, "third": "third", "last": "last"}
 
@@ -44,7 +44,7 @@ class Reference:
     def __init__(self):
         torch.manual_seed(0)
         self.model = make()
-        self.inputs = [x for x, _ in batches()]
+        self.inputs = [x for x, _ in train()]
         self.calibrated = Calibrated(fuse(self.model, self.inputs[0]), self.inputs, "percentile:99")
         self.int8 = self.calibrated.build()
         self.layers = {m.name: m for m in self.int8.modules() if isinstance(m, QuantizedLayer)}
@@ -245,6 +245,7 @@ def test_wrong_calls():
         ({"dtype": "bf16", "calibrate": DATA}, "expected --dtype int8, found bf16"),
         ({"layers": "first", "losses": True}, "can't be combined"),
         ({"observer": "median"}, "minmax, histogram"),
+        ({"calibrate": f"{HERE}/int8_net.py:narrow"}, "does not take the input.*it is the first of --calibrate"),
     ):
         with pytest.raises(ValueError, match=text):
             run(**options)
@@ -265,6 +266,7 @@ def test_command_writes_table_json_and_picture(tmp_path):
     done = call(*options, "--plot", tmp_path / "p.svg")
     assert done.exit_code == 0, done.output
     assert "Where int8 loses" in done.output and "costs most: with it alone in int8" in " ".join(done.output.split())
+    assert "int8_net.py:train: 8 samples in 4 inputs" in done.output  # and not the picture of a train
     found = json.loads((tmp_path / "r.json").read_text())["int8"]
     assert found["calibration"] == {"source": DATA, "inputs": 4, "samples": 8}
     assert [row["bf16_layers"] for row in found["mixed"]] == [0, 1, 2]

@@ -127,9 +127,9 @@ def try_forward(model, example: Inputs, options: Options) -> dict:
         with torch.inference_mode(), calls(model, lambda m: as_layer(m) is not None, note):
             example.call(model)
     except Exception as error:
+        hint = "it is the first of --calibrate" if options.calibrate else "--input gives other sizes, types and names"
         raise ModelError(
-            f"{options.model} does not take the input {example.shapes()}: {str(error).strip().splitlines()[0]} "
-            f"(--input gives other sizes, types and names)"
+            f"{options.model} does not take the input {example.shapes()}: {str(error).strip().splitlines()[0]} ({hint})"
         ) from error
     return infos
 

@@ -15,9 +15,9 @@ EXIT_MISMATCH, EXIT_USAGE, EXIT_FAILURE = 1, 2, 4
 
 
 def wide_console() -> Console:
-    """Of the terminal's width, but never so narrow that the table is cut."""
-    console = Console()
-    return console if console.width >= 120 else Console(width=120)
+    """Of the terminal's width, but never so narrow that the table is cut; `mine.py:train:` is no picture of a train."""
+    console = Console(emoji=False)
+    return console if console.width >= 120 else Console(width=120, emoji=False)
 
 
 def write_json(path: str | None, value: dict) -> None:

@@ -16,7 +16,7 @@ EVALUATED = 8  # inputs that noise is measured on, unless the user names data fo
 
 
 def evaluation(options: Options, prepared: Prepared) -> calibration.Data:
-    """What the noise is measured on: --evaluate, else the first of --calibrate, else drawn, other than in calibration."""
+    """What the noise is measured on: --evaluate, else the first of --calibrate, else drawn anew."""
     if options.evaluate:
         return calibration.load(options.evaluate, prepared.example, options.samples, options.tell, "--evaluate")
     if prepared.data:

@@ -46,7 +46,7 @@ def load(source: str, form: Inputs | None = None, most: int = MOST, tell=lambda 
         one = _as_inputs(batch, form, where)
         form = form or one
         inputs.append(_checked(one, form, where))
-        tell(f"loading {option} {source}", index, 0)
+        tell(f"loading {option} {source}", index + 1, 0)
     if not inputs:
         raise CalibrationError(f"{option} {source}: expected at least one input, found none")
     samples = sum(x.batch for x in inputs)

@@ -69,6 +69,7 @@ def _noise(found: dict, axes) -> None:
         )  # fmt: skip
     axes.set_ylabel("SQNR in dB")
     axes.set_xticks([])
+    axes.set_xlim(-0.7, len(rows) - 0.3)
     axes.legend(frameon=False, ncols=3, loc="lower left", bbox_to_anchor=(0, 1.0))
     axes.grid(axis="y", alpha=0.3)
 
@@ -77,6 +78,8 @@ def _cut_off(found: dict, axes) -> None:
     rows = found["layers"]
     axes.bar(range(len(rows)), [100 * row["saturation"] for row in rows], color=CUT)
     axes.set_ylabel("values cut off, %")
+    axes.set_xlim(-0.7, len(rows) - 0.3)
+    axes.set_ylim(0, max([100 * row["saturation"] for row in rows] + [0.001]) * 1.1)
     if len(rows) <= LABELS:
         axes.set_xticks(range(len(rows)), [row["name"] for row in rows], rotation=90, fontsize=6)
     else:
@@ -88,14 +91,15 @@ def _trade(found: dict, axes) -> None:
     front = sorted((row for row in rows if row["front"]), key=lambda row: row["cycles"])
     axes.plot([r["cycles"] / 1e6 for r in front], [r["sqnr_db"] for r in front], "-", color=OUTPUT, linewidth=1,
               label="front: nothing is both faster and nearer to fp32")  # fmt: skip
-    for row in rows:
+    for number, row in enumerate(rows):
         at = row["cycles"] / 1e6, row["sqnr_db"]
         axes.plot(*at, "o", color=OUTPUT if row["front"] else REST)
         top1 = "" if row["top1"] is None else f", top-1 {100 * row['top1']:.0f} %"
-        axes.annotate(f"{row['bf16_layers']} in bf16{top1}", at, xytext=(5, -10), textcoords="offset points")
+        axes.annotate(f"{row['bf16_layers']} in bf16{top1}", at, textcoords="offset points",
+                      xytext=(5, -10) if number % 2 else (-5, 8), ha="left" if number % 2 else "right")  # fmt: skip
     sources = ", ".join(sorted({row["cycles_from"] for row in rows}))
     axes.set_xlabel(f"million cycles of a forward, from {sources}")
     axes.set_ylabel("SQNR of the output in dB")
-    axes.margins(x=0.12)
+    axes.margins(x=0.15, y=0.15)
     axes.legend(frameon=False, loc="lower right")
     axes.grid(alpha=0.3)

@@ -22,7 +22,7 @@ def check_finite(values: torch.Tensor, where: str) -> None:
         return
     wrong = int((~torch.isfinite(values)).sum())
     raise CalibrationError(
-        f"{where}: {wrong} of {values.numel()} values are NaN or infinite; a scale needs finite ones: look at the data, "
+        f"{where}: {wrong} of {values.numel()} values are NaN or infinite; a scale needs finite ones: look at the data "
         f"and at what the layer before makes of them"
     )
 
