@@ -50,3 +50,7 @@ def train():
 def narrow():
     """Not what the network takes."""
     return torch.zeros(4, 2, 12, 12)
+
+
+def with_input():
+    return make(), data(5)[0]

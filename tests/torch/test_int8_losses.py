@@ -251,6 +251,17 @@ def test_wrong_calls():
             run(**options)
 
 
+def test_it_is_said_where_inputs_come_from():
+    kwargs = {"dtype": "int8", "mode": "model", "baseline": False, "check_layers": False, "losses": True}
+    for model, shape, source, samples in (
+        ("make", (1, 3, 12, 12), "drawn", 8),
+        ("with_input", None, "the model's own input", 2),
+    ):
+        found = cosim.run(cosim.Options(f"{HERE}/int8_net.py:{model}", shape=shape, **kwargs))["int8"]
+        assert found["calibration"] == {"source": source, "inputs": None, "samples": None}
+        assert (found["evaluation"]["source"], found["evaluation"]["samples"]) == (source, samples)
+
+
 def test_a_trained_batch_norm_keeps_its_statistics(tmp_path):
     (tmp_path / "trained.py").write_text(
         "import torch\nfrom torch import nn\ndef make():\n    norm = nn.BatchNorm2d(4)\n"

@@ -23,8 +23,12 @@ def evaluation(options: Options, prepared: Prepared) -> calibration.Data:
         inputs, source = prepared.data.inputs[:EVALUATED], f"the first of {prepared.data.source}"
     else:
         count = EVALUATED if isinstance(prepared.inputs, Drawn) else 1
-        inputs, source = prepared.inputs.draw(count, options.seed + 3), "drawn"
+        inputs, source = prepared.inputs.draw(count, options.seed + 3), _own(prepared)
     return calibration.Data(inputs, sum(x.batch for x in inputs), source)
+
+
+def _own(prepared: Prepared) -> str:
+    return "drawn" if isinstance(prepared.inputs, Drawn) else "the model's own input"
 
 
 def run(options: Options, prepared: Prepared, collected) -> dict:
@@ -36,10 +40,11 @@ def run(options: Options, prepared: Prepared, collected) -> dict:
     found = noise.measure(prepared.reference, prepared.device, data.inputs, place, options.tell)
     collected.take()
     ranked = noise.worst(found["layers"])
-    drawn = {"source": "drawn", "inputs": None, "samples": None}
     result = {
         "observer": options.observer,
-        "calibration": prepared.data.said() if prepared.data else drawn,
+        "calibration": prepared.data.said()
+        if prepared.data
+        else {"source": _own(prepared), "inputs": None, "samples": None},
         "evaluation": data.said(),
         **found,
         "worst": ranked,

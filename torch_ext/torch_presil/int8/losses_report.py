@@ -18,7 +18,7 @@ def _share(value: float) -> str:
 
 def _source(said: dict) -> str:
     if said["samples"] is None:
-        return "drawn inputs"
+        return "drawn inputs" if said["source"] == "drawn" else said["source"]
     return f"{said['samples']} samples ({said['source']})"
 
 

@@ -70,7 +70,7 @@ class Clipping:
 
 class Percentile(Clipping):
     """Keeps `percent` of the values, and cuts as many below as above (Wu et al., Integer Quantization for Deep Learning
-    Inference, arXiv:2004.09602, section 3.2; theirs is of absolute values, for symmetric ranges)."""
+    Inference, arXiv:2004.09602, "Calibration"; theirs is of absolute values, for symmetric ranges)."""
 
     def __init__(self, percent: float = PERCENT):
         super().__init__()
@@ -92,7 +92,7 @@ def _where(cumulated: torch.Tensor, edges: torch.Tensor, share: float) -> float:
 
 class MeanSquaredError(Clipping):
     """The range [a, b] with the least  Σ_{x<a} (x−a)² + Σ_{x>b} (x−b)² + N·Δ²/12,  where N values that are not zero
-    lie inside and Δ = (b−a)/255 (Banner et al., Post-training 4-bit quantization, arXiv:1810.05723, section 2, on the
+    lie inside and Δ = (b−a)/255 (Banner et al., Post-training 4-bit quantization, arXiv:1810.05723, on the
     histogram instead of a fitted distribution). a and b: every edge of a bin."""
 
     def range(self, counts, edges):
