@@ -208,6 +208,10 @@ class Reference(fx.Interpreter):
                 return replace(args[0][0], centred=joined)
         if not args or not isinstance(args[0], (Codes, Mean)):
             return None
+        if target is aten.pad.default and isinstance(args[0], Codes):
+            edges = np.reshape(args[1], (-1, 2))[::-1]
+            whole = [(0, 0)] * (args[0].centred.ndim - len(edges)) + [tuple(e) for e in edges]
+            return replace(args[0], centred=np.pad(args[0].centred, whole))
         if target in MOVES:
             mean = isinstance(args[0], Mean)
             values = torch.from_numpy((args[0].sums if mean else args[0].centred).astype(np.float64))

@@ -79,7 +79,21 @@ CASES = {
     "linear": (lambda m, x, y: qdq(nn.functional.linear(qdq(x, Y), m.weight(), m.bias), Z), (10, 24), ROWS, 2, 0),
     "line": (lambda m, x, y: qdq(nn.functional.conv1d(qdq(x, Y), m.weight(), m.bias, 2, 3), Z), (10, 5, 4), ROWS, 2, 0),
     "written in place": (lambda m, x: qdq(conv(m, qdq(x, Y)).relu_().clamp_(max=1.5), Z), (8, 6, 3, 3), IMAGE, 2, 0),
-    "wide products": (lambda m, x: qdq(conv(m, qdq(x, Y), groups=3), Z), (9, 2, 1, 1), IMAGE, 2, 0),
+    "padded before": (
+        lambda m, x: qdq(conv(m, nn.functional.pad(qdq(x, Y), (1, 2, 0, 1))), Z),
+        (8, 6, 3, 3),
+        IMAGE,
+        2,
+        0,
+    ),
+    "another scale behind a pooling": (
+        lambda m, x: qdq(nn.functional.max_pool2d(qdq(x, Y), 2), Z),
+        None,
+        IMAGE,
+        2,
+        0,
+    ),
+    "grouped": (lambda m, x: qdq(conv(m, qdq(x, Y), groups=3), Z), (9, 2, 1, 1), IMAGE, 2, 0),
 }  # fmt: skip
 
 
