@@ -12,7 +12,7 @@ from torch import nn
 from torch_presil.pt2e import PresilQuantizer, lower
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
-EPOCHS, BATCH = 8, 64
+EPOCHS, BATCH = 4, 64
 
 
 class Residual(nn.Module):

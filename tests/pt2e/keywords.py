@@ -30,7 +30,7 @@ def spoken(count: int, seed: int):
     patterns = torch.randn(12, 1, 20, 10, generator=make)
     make.manual_seed(seed)
     y = torch.randint(0, 12, (count,), generator=make)
-    x = torch.randn(count, 1, 49, 10, generator=make) * 0.8
+    x = torch.randn(count, 1, 49, 10, generator=make) * 0.4
     for i, start in enumerate(torch.randint(0, 29, (count,), generator=make)):
         x[i, :, start : start + 20] += patterns[y[i]]
     return x, y

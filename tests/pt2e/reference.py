@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a converted graph comes to in integers (docs/pt2e.md, "The contract"), from the graph as PT2E left it: NumPy's
-exact sums of centred codes, and docs/numerics.md section 7 in float32. Shares no code with torch_presil.pt2e: nothing is
-matched or rewritten here, values are pending until a quantization or a float32 operator reads them."""
+exact sums of centred codes, and docs/numerics.md section 7 in float32. Shares no code with torch_presil.pt2e: nothing
+is matched or rewritten here, values are pending until a quantization or a float32 operator reads them."""
 
 import math
 from dataclasses import dataclass, field, replace

@@ -28,13 +28,13 @@ def test_whole_test_set_of_the_digits_on_the_rtl():
 
 def test_keywords():
     """MLPerf Tiny's network, narrower; its own size: nightly_keywords.py."""
-    assert_keywords(keywords.DSCNN(channels=24, blocks=2), train=240, test=40, launches=6)
+    assert_keywords(keywords.DSCNN(channels=24, blocks=2), train=480, test=60, launches=6)
 
 
 def assert_keywords(model, train, test, launches):
     x, y = keywords.spoken(train, 1)
     test_x, test_y = keywords.spoken(test, 2)
-    model = digits.train(model, x, y, "cpu", epochs=4)
+    model = digits.train(model, x, y, "cpu", epochs=15)
     graph = digits.quantize(model, x[:64])
     with torch.no_grad():
         single = digits.accuracy(model(test_x), test_y)
@@ -44,4 +44,4 @@ def assert_keywords(model, train, test, launches):
             lowered(test_x[:2].to("presil")).cpu()
     print(f"float32 {single:.2f} %, int8 {int8:.2f} %")
     assert lowered.report().launches_count() == launches and not lowered.report().floats_between
-    assert abs(int8 - single) <= 200 / test  # two words
+    assert single > 50 and abs(int8 - single) <= 200 / test  # two words

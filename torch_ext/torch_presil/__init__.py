@@ -32,7 +32,8 @@ import torch  # noqa: E402
 
 _C.set_library_folders([str(Path(p).parent) + os.sep for p in (torch.__file__, __file__, Path(__file__).resolve())])
 
-from . import backends, compiler, device, distributed, interchange, losses, meta, vision, wide_products  # noqa: E402, F401
+from . import backends, compiler, device, distributed, interchange, losses, meta, vision  # noqa: E402, F401
+from . import wide_products  # noqa: E402
 
 torch.utils.rename_privateuse1_backend("presil")
 torch._register_device_module("presil", device)

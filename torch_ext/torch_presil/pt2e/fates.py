@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What became of each operator of a converted graph."""
 
+import io
 import json
 import os
 
@@ -113,12 +114,10 @@ class Report:
         for row in self.rows:
             line = f"{os.path.basename(row['file'])}:{row['line']}" if row["file"] else ""
             table.add_row(row["node"], row["operator"], row["where"], row["reason"] or row["into"], line)
-        console = Console(width=110, record=True, file=open(os.devnull, "w"))
-        console.print(table)
+        text = io.StringIO()
+        Console(width=110, file=text).print(table)
         n = document["operators"]
         kinds = [c["what"] for c in self.conversions]
-        return (
-            f"{document['launches']} int8 launches hold {n['int8']} operators; {n['codes']} work on codes; {n['float']} "
-            f"stay float32; {kinds.count('quantize')} quantize and {kinds.count('dequantize')} dequantize\n"
-            + console.export_text()
-        )
+        places = f"{n['int8']} operators; {n['codes']} work on codes; {n['float']} stay float32"
+        left = f"{kinds.count('quantize')} quantize and {kinds.count('dequantize')} dequantize"
+        return f"{document['launches']} int8 launches hold {places}; {left}\n{text.getvalue()}"

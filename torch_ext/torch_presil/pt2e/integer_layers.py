@@ -45,7 +45,8 @@ class Int8Layer(nn.Module):
 
     weight: int8 (O, I/groups, KH, KW), linear (O, I). bias: int32 (O,), the input's zero point folded in. scale: fp32
     (O,). zero_point: of the input, and of its padding. out: codes, or None for float32. low, high: codes, or real
-    bounds where out is None. residual: of the added tensor's codes in units of the result, None: float32, or no such."""
+    bounds where out is None. residual_scale, residual_zero_point: of an addend in codes, in
+    units of the result."""
 
     def __init__(self, label: str, geometry: tuple | None, dims: int, weight, bias, scale, zero_point: int):
         super().__init__()
