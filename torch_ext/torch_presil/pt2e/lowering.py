@@ -10,7 +10,21 @@ import copy
 import torch
 from torch import fx
 
-from torch_presil.pt2e import codes as on_codes
+from torch_presil.pt2e import on_codes
+from torch_presil.pt2e.constant_products import (
+    ADDS,
+    OTHER_PRODUCTS,
+    bounds,
+    build_layer,
+    chain_to,
+    does_nothing,
+    identity_layer,
+    is_product,
+    operands,
+    same_shape,
+    set_residual,
+    set_result,
+)
 from torch_presil.pt2e.converted import (
     Codes,
     Constants,
@@ -25,20 +39,6 @@ from torch_presil.pt2e.converted import (
 from torch_presil.pt2e.fates import Report
 from torch_presil.pt2e.functional import functionalize
 from torch_presil.pt2e.integer_layers import Dequantize, Int8Add, Int8MatMul, Int8Mul, Quantize, Table
-from torch_presil.pt2e.products import (
-    ADDS,
-    OTHER_PRODUCTS,
-    bounds,
-    build_layer,
-    chain_to,
-    does_nothing,
-    identity_layer,
-    is_product,
-    operands,
-    same_shape,
-    set_residual,
-    set_result,
-)
 
 __all__ = ["lower"]
 

@@ -20,8 +20,8 @@ from torchao.quantization.pt2e.quantizer import (
     SharedQuantizationSpec,
 )
 
-from torch_presil.pt2e import codes as on_codes
-from torch_presil.pt2e.products import ADDS, CONVOLUTIONS, bounds, does_nothing, same_shape
+from torch_presil.pt2e import on_codes
+from torch_presil.pt2e.constant_products import ADDS, CONVOLUTIONS, bounds, does_nothing, same_shape
 
 __all__ = ["PresilQuantizer"]
 

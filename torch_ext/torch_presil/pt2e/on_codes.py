@@ -4,9 +4,9 @@
 import torch
 from torch import fx
 
+from torch_presil.pt2e.constant_products import CLAMPS, bounds, does_nothing
 from torch_presil.pt2e.converted import Codes, Refused, shape_of
 from torch_presil.pt2e.integer_layers import AverageCodes, Int8Layer, scale_of
-from torch_presil.pt2e.products import CLAMPS, bounds, does_nothing
 
 __all__ = ["average", "is_function", "is_mean", "move", "moved", "moves_codes", "reshapes", "table"]
 
