@@ -8,6 +8,7 @@ import pty
 import re
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -358,8 +359,9 @@ def test_ctrl_c_ends_with_a_summary_and_resume_goes_on(place, number, monkeypatc
     assert len(place.last.records()) == 6
 
 
-def test_ctrl_c_while_a_case_begins_ends_it(place, monkeypatch):
-    """Where the runner has made the process, and not yet noted it."""
+@pytest.mark.parametrize("others", [0, 3])
+def test_ctrl_c_while_a_case_begins_ends_it(place, monkeypatch, others):
+    """Where the runner has made the process, and not yet noted it; also with threads that take the signal."""
     from torch_presil.regress import process
 
     begin, begun = process.start, []
@@ -373,7 +375,14 @@ def test_ctrl_c_while_a_case_begins_ends_it(place, monkeypatch):
     monkeypatch.setattr(process, "start", start)
     monkeypatch.setenv("FAKE_SECONDS", "60")
     place.suite("slow", {"case": "slow"})
-    assert place.go("slow") == 130 and begun[0].poll() is not None
+    over = threading.Event()
+    threads = [threading.Thread(target=over.wait, daemon=True) for _ in range(others)]
+    for thread in threads:
+        thread.start()
+    try:
+        assert place.go("slow") == 130 and begun[0].poll() is not None
+    finally:
+        over.set()
 
 
 def test_infrastructure_failures_are_tried_again_by_resume(place, tmp_path):

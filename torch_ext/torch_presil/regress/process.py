@@ -6,6 +6,7 @@ import ctypes
 import os
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -18,8 +19,27 @@ _INTERRUPTS = {signal.SIGINT, signal.SIGTERM}
 
 @contextlib.contextmanager
 def uninterrupted():
-    """Ctrl-C comes behind it: else a case that has just begun may be known to nobody."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTS)
+    """Ctrl-C comes behind it: else a case that has just begun may be known to nobody. Not by a mask of this thread: the
+    signal then goes to another one (a live table's, say), and Python raises here all the same."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # nothing is raised here
+        return
+    came = []
+    before = {number: signal.signal(number, lambda number, frame: came.append(number)) for number in _INTERRUPTS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None:  # else it is not Python's
+                signal.signal(number, handler)
+        for number in came[:1]:
+            signal.raise_signal(number)
+
+
+@contextlib.contextmanager
+def blocked(number: int):
+    """In this thread, and in the threads and processes that it starts."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
     try:
         yield
     finally:

@@ -6,13 +6,14 @@ import contextlib
 import logging
 import os
 import platform
+import signal
 import sys
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from pathlib import Path
 
 from ..exit_codes import UsageError
-from ..process import uninterrupted
+from ..process import blocked
 from ..versions import PACKAGE
 
 QUEUES = {"slurm": "SLURMCluster", "lsf": "LSFCluster", "sge": "SGECluster", "pbs": "PBSCluster"}
@@ -120,7 +121,7 @@ def _local(workers: int) -> Opened:
     resource_tracker.ensure_running()  # else the first worker starts it, and that unblocks Ctrl-C
     try:
         # A terminal sends Ctrl-C to all: it is the client's, which ends the workers. They inherit that it is blocked.
-        with uninterrupted():
+        with blocked(signal.SIGINT):
             opened.cluster = LocalCluster(silence_logs=logging.CRITICAL, **facts)
             opened.client = Client(opened.cluster, set_as_default=False)
     except BaseException:
