@@ -27,7 +27,7 @@ def test_a_right_result_passes(monkeypatch):
     assert result["checks"]["resnet50_int8_cosine"]["ok"] and result["threads"] >= 1
     text = io.StringIO()
     bench.print_result(result, Console(file=text, width=200))
-    assert f"on {result['threads']} threads" in text.getvalue()
+    assert f"on {result['threads']} threads" in " ".join(text.getvalue().split())  # whatever the processor is called
 
 
 @pytest.mark.parametrize("cosine", [0.5, 0.0, None])
