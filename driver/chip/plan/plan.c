@@ -139,6 +139,7 @@ static uint64_t shape_key(const chip_problem *p) {
                          p->kernel_w};
     uint64_t h = 1;
     for (size_t i = 0; i < sizeof v / sizeof *v; i++) h = chip_mix(h, (uint64_t)v[i]);
+    for (uint32_t i = 0; i < p->runs; i++) h = chip_mix(h, (uint64_t)p->run[i].rows << 32 | p->run[i].blocks);
     return h ? h : 1;
 }
 
