@@ -121,3 +121,17 @@ def test_commands_that_find_two_ask_for_one(tmp_path):
 def test_two_that_have_one(tmp_path):
     said = run(tmp_path, {"paper": PAPER, "presil": OURS}, PRESIL_PAPER="default,twin")
     assert said.startswith("'' '' ") and 'the chips "paper" and "presil" both have a default configuration' in said
+
+
+@pytest.mark.parametrize(
+    "how, more, expected",
+    (
+        ("twin", {}, "base"),
+        ("default,twin", {"PRESIL_CHIP_LIBRARY": str(PAPER)}, "paper"),
+        ("twin", {"PRESIL_CHIP_LIBRARY": str(PAPER)}, ""),
+    ),
+)
+def test_a_regression_that_names_none(how, more, expected, tmp_path):
+    code = "from torch_presil.regress.command import Session; from torch_presil.regress.options import Options\n"
+    code += "from rich.console import Console; print(Session(Options(), Console()).choice().default_chip)"
+    assert run(tmp_path, {"paper": PAPER, "presil": OURS}, code, PRESIL_PAPER=how, **more) == expected

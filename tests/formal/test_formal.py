@@ -31,7 +31,13 @@ def test_holds(name):
     assert found["covers"] and not found["not_reached"], f"{name}: not reached: {found['not_reached']}"
 
 
-@pytest.mark.parametrize("proof, fault", FAULTS, ids=[f"{p.name}-{f.property}" for p, f in FAULTS])
+@pytest.mark.parametrize(
+    "proof, fault",
+    [
+        pytest.param(p, f, id=f"{p.name}-{f.property}", marks=[] if f is p.fault[0] else [pytest.mark.nightly])
+        for p, f in FAULTS
+    ],
+)
 def test_a_planted_fault_is_found(proof, fault):
     result = prove.find(proof, fault)
     assert result.failed == [fault.property], f"{fault.file}: {fault.new!r} is not seen by {fault.property}"

@@ -65,7 +65,7 @@ def trained_accuracy(device: str, seed: int) -> float:
         return 100.0 * float((model.eval()(test_x.to(device)).argmax(1).cpu() == test_y).float().mean())
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.nightly) for n in (2, 3))])
 def test_digits_are_learned_as_on_the_cpu(seed):
     device, cpu = trained_accuracy("presil", seed), trained_accuracy("cpu", seed)
     print(f"seed {seed}: device {device:.2f} %, CPU {cpu:.2f} %")

@@ -52,6 +52,7 @@ def test_detector_finds_the_cpus_boxes(name, options):
     torch.testing.assert_close(got["scores"], expected["scores"][order], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.nightly
 def test_fasterrcnn_trains_a_step():
     """All proposals are trained on: which ones a sample has, and in which order, hangs on last bits of scores
     (float32 and float64 on the CPU differ as much). At 160 pixels: each proposal passes the box head."""

@@ -29,6 +29,8 @@ FAMILIES = {
     "vision_transformer": ("vit_b_16", 224),
 }
 
+# Half a minute and more each for a training step.
+LONG = {"convnext", "densenet", "inception", "maxvit", "vgg", "vision_transformer"}
 # Of those that take no statistics of a batch the two that train longest.
 ONE_IMAGE = ("convnext", "vgg")
 
@@ -50,7 +52,9 @@ def test_every_family_is_here():
     assert modules == set(FAMILIES) and len(modules) == 17 and len(models.list_models(module=models)) == 80
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "family", [pytest.param(f, marks=[pytest.mark.nightly] if f in LONG else []) for f in FAMILIES]
+)
 def test_family_trains_like_on_the_cpu(family):
     name, size = FAMILIES[family]
     batch = 1 if family in ONE_IMAGE else 2

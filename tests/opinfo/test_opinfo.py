@@ -4,8 +4,8 @@ the CPU.
 
 What counts: `op.supported_dtypes("cpu")` says which entries, `op.sample_inputs("cpu", dtype, requires_grad=False)`
 which samples (not reference_inputs; scipy is installed, without which a few entries of special functions are
-missing). Nothing is skipped. What a check is: parity/checks.py. PRESIL_QUICK=1 runs every 8th sample;
-PRESIL_OPINFO_QUICK=int64,bool does so for these dtypes.
+missing). Nothing is skipped. What a check is: parity/checks.py. PRESIL_OPINFO_EVERY=4 runs every 4th sample, from one
+that the day chooses; PRESIL_QUICK=1 every 8th, and PRESIL_OPINFO_QUICK=int64,bool does so for these dtypes.
 """
 
 import os
@@ -17,6 +17,8 @@ from parity import expected, pool, report
 from parity.worker import DTYPES
 
 SEED = int(os.environ.get("PRESIL_SEED", "0"))
+EVERY = int(os.environ.get("PRESIL_OPINFO_EVERY", "1"))
+DAY = int(os.environ.get("PRESIL_DAY", "0"))
 COUNTS = {
     "float32": (677, 18762),
     "bfloat16": (551, 15849),
@@ -38,8 +40,9 @@ TARGETS = {
 def answers(request):
     quick = set(DTYPES) if os.environ.get("PRESIL_QUICK") else set(os.environ.get("PRESIL_OPINFO_QUICK", "").split(","))
     assert quick - {""} <= set(DTYPES), f"PRESIL_OPINFO_QUICK: expected names of {', '.join(DTYPES)}; found {quick}"
-    print(f"\nseed {SEED}, every 8th sample of {', '.join(sorted(quick)) or 'none'}", flush=True)
-    tasks = [task for d in DTYPES for task in report.tasks([d], every=8 if d in quick else 1, seed=SEED)]
+    shares = {d: 8 if d in quick else EVERY for d in DTYPES}
+    print(f"\nseed {SEED}, day {DAY}, samples a run: one of {shares}", flush=True)
+    tasks = [task for d, n in shares.items() for task in report.tasks([d], every=n, first=DAY % n, seed=SEED)]
 
     def told(done, of, answer):
         if done % 100 == 0:

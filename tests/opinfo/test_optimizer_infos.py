@@ -115,9 +115,8 @@ def answers():
                 if not supported(info, form):
                     continue
                 for index, case in enumerate(info.optim_inputs_func(device="cpu")):
-                    if form == "forloop" or not any(
-                        f in case.kwargs for f in ("foreach", "fused", "capturable", "differentiable")
-                    ):
+                    named = any(f in case.kwargs for f in ("foreach", "fused", "capturable", "differentiable"))
+                    if (form == "forloop" or not named) and databases.chosen(answer, index):
                         databases.note(answer, form, index, difference(info, case, form, launches))
             found.append(answer)
     return found

@@ -62,9 +62,9 @@ def test_bound_of_integers_is_their_value():
 def test_what_has_other_bits_is_held_to_the_spread_of_nudged_runs():
     """A float64 sum that cancels: nothing wider to measure it by, and the CPU's own run is as far off as it happens to
     be. Another order passes, an error above rounding does not."""
-    x = torch.randn(64, dtype=torch.float64)
-    x = torch.cat([x, -x]) + 1e-17
     generator = torch.Generator().manual_seed(0)
+    x = torch.randn(64, dtype=torch.float64, generator=generator)
+    x = torch.cat([x, -x]) + 1e-17
     runs = [[x.cumsum(0)[-1:]]] + [[products.nudged(x, generator).cumsum(0)[-1:]] for _ in range(4)]
     other = x.flip(0).cumsum(0)[-1:]
     held = lambda got, runs: products.no_worse(runs, runs[0], [got.to("presil")], "presil", "other bits")

@@ -52,6 +52,7 @@ def test_resnet50_has_the_cycles_of_the_baseline():
     assert len(told) == 54 and {layer: told[layer] for layer in known} == {k: v[0] for k, v in known.items()}, ANEW
 
 
+@pytest.mark.nightly
 def test_mobilenet_v2_simulated_again(tmp_path):
     assert simulated("mobilenet_v2", tmp_path) == kept("mobilenet_v2"), ANEW
 

@@ -60,6 +60,7 @@ def test_lengths_of_a_sequence():
             sequence.inputs_of(inputs, length)
 
 
+@pytest.mark.nightly
 def test_a_sweep_over_the_sequence(tmp_path):
     call = ["perf", f"{MODELS}:eager", "--jobs", 1, "--sweep-dir", tmp_path / "s", "--json", tmp_path / "s.json"]
     presil(*call, "--sweep", "seq=24,8", "--input", "2,16,16", folder=tmp_path)
@@ -220,6 +221,7 @@ def test_bus_and_scratchpad_by_their_bytes(identified):
             sweep.rtl(wrong)
 
 
+@pytest.mark.nightly
 def test_parameters_of_the_rtl(tmp_path, monkeypatch):
     """A configuration that no file names is built, runs, and its array is as wide as it says; one that the RTL refuses
     is told in the RTL's words; neither is built again."""

@@ -92,7 +92,9 @@ def commands(stage: Stage, report: Path, extra: list[str], jobs: int) -> list[li
     if stage.kind == "pytest":
         run = [sys.executable, "-m", "pytest", "-v", "--tb=short", f"--junitxml={report}", "-o", "junit_family=xunit1"]
         run += [f"--timeout={stage.each:g}"]
-        run += [] if any("::" in word for word in extra) else stage.path
+        named = any("::" in word for word in extra)
+        run += [] if named else stage.path
+        run += [] if named or "-m" in stage.args else ["-m", "not nightly"]
         run += (["-n", str(jobs)] if stage.parallel else []) + stage.args
     elif stage.kind == "ctest":
         run = ["ctest", "--test-dir", str(build_directory(stage.preset)), "-L", f"^{stage.label}$", "--no-tests=error"]

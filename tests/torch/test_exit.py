@@ -19,6 +19,7 @@ def test_it_ends(case):
     assert not problems
 
 
+@pytest.mark.nightly
 def test_the_race_shows_where_nobody_waits_for_autograd():
     """The control: without it the test above could be blind. On a busy machine the two threads may not be parted."""
     for _ in range(8):

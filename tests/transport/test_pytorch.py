@@ -121,7 +121,9 @@ def resnet_here():
     return resnet(PRESIL_CHIP="base", PRESIL_TRANSPORT="inproc")
 
 
-@pytest.mark.parametrize("name", SERVERS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n == "socket" else [pytest.mark.nightly]) for n in SERVERS]
+)
 def test_resnet18_has_the_same_bits_and_cycles(name, resnet_here, tmp_path):
     with Server(name, "base", tmp_path) as server:
         there = resnet(PRESIL_TRANSPORT=server.transport)

@@ -31,7 +31,9 @@ def main() -> None:
 @main.command()
 @click.argument("suites", nargs=-1)
 @click.option("-j", "--jobs", type=int, default=None, metavar="N", help="Cases at once. [default: the cores]")
-@click.option("--chip", default=None, metavar="A,B", help="Configurations. [default: what each case names, else base]")
+@click.option(
+    "--chip", default=None, metavar="A,B", help="Configurations. [default: what each case names, or the chip's own]"
+)
 @click.option("--library", default=None, metavar="SO", help="This simulator library instead of the build's.")
 @click.option("--build", default=None, metavar="A,B", help="Builds: fast, check, … [default: what each case names]")
 @click.option(

@@ -8,7 +8,12 @@ from .worker import DTYPES, declared, entries
 
 
 def tasks(
-    dtypes: list[str], patterns: list[str] = (), checks: list[str] = (), every: int = 1, seed: int = 0
+    dtypes: list[str],
+    patterns: list[str] = (),
+    checks: list[str] = (),
+    every: int = 1,
+    seed: int = 0,
+    first: int = 0,
 ) -> list[dict]:
     """One task an entry and dtype that the entry declares on the CPU."""
     known = entries()
@@ -16,7 +21,7 @@ def tasks(
     if unknown:
         raise SystemExit(f"no entry {', '.join(unknown)} in PyTorch's operator database")
     return [
-        {"entry": name, "dtype": dtype, "only": list(checks), "first": 0, "every": every, "seed": seed}
+        {"entry": name, "dtype": dtype, "only": list(checks), "first": first, "every": every, "seed": seed}
         for dtype in dtypes
         for name, op in known.items()
         if declared(op, DTYPES[dtype]) and (not patterns or any(fnmatch.fnmatch(name, p) for p in patterns))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import fx
 
+from torch_presil.compiler.rules import clamp
 from torch_presil.fuse import label
 from torch_presil.pt2e.converted import (
     Codes,
@@ -42,18 +43,6 @@ OTHER_PRODUCTS = {
     aten.baddbmm.default: "a product with an addend of its own has no int8 operator",
 }
 ADDS = (aten.add.Tensor, aten.add_.Tensor)
-CLAMPS = {
-    aten.relu.default: (0.0, math.inf),
-    aten.relu_.default: (0.0, math.inf),
-    aten.relu6.default: (0.0, 6.0),
-    aten.relu6_.default: (0.0, 6.0),
-    aten.hardtanh.default: (-1.0, 1.0),
-    aten.hardtanh_.default: (-1.0, 1.0),
-    aten.clamp.default: (None, None),
-    aten.clamp_.default: (None, None),
-    aten.clamp_min.default: (None, math.inf),
-    aten.clamp_min_.default: (None, math.inf),
-}
 NOTHING = (aten.dropout.default, aten.dropout_.default, aten.alias.default, aten.detach.default)
 
 
@@ -63,18 +52,8 @@ def is_product(node) -> bool:
 
 def bounds(node: fx.Node) -> tuple[float, float] | None:
     """Of a clamp with constant bounds; None: no such."""
-    if node.op != "call_function" or node.target not in CLAMPS:
-        return None
-    values = list(CLAMPS[node.target])
-    given = [*node.args[1:], *(None,) * 2][:2]
-    given = [node.kwargs.get(key, v) for key, v in zip(("min", "max"), given, strict=True)]
-    given = [node.kwargs.get(key, v) for key, v in zip(("min_val", "max_val"), given, strict=True)]
-    for i, (value, end) in enumerate(zip(given, (-math.inf, math.inf), strict=True)):
-        if value is not None:
-            values[i] = value
-        elif values[i] is None:
-            values[i] = end
-    return (float(values[0]), float(values[1])) if all(isinstance(v, (int, float)) for v in values) else None
+    found = clamp.bounds(node)
+    return found and tuple(end if v is None else float(v) for v, end in zip(found, (-math.inf, math.inf), strict=True))
 
 
 def does_nothing(node: fx.Node) -> bool:

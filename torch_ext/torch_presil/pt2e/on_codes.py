@@ -4,7 +4,8 @@
 import torch
 from torch import fx
 
-from torch_presil.pt2e.constant_products import CLAMPS, bounds, does_nothing
+from torch_presil.compiler.rules.clamp import CLAMPS
+from torch_presil.pt2e.constant_products import bounds, does_nothing
 from torch_presil.pt2e.converted import Codes, Refused, shape_of
 from torch_presil.pt2e.integer_layers import AverageCodes, Int8Layer, scale_of
 

@@ -20,6 +20,7 @@ from .exit_codes import Lost, UsageError
 from .filters import compile_filter
 from .run_list import REGRESSION_SEED, Choice, Job, expand, fresh_seed
 from .here import Here, jobs_of_each
+from .kinds import default_chip
 from .options import Options, check, split
 from .runner import Runner
 from .suite import SOURCE_ROOT, Loader, available, search_path
@@ -48,7 +49,7 @@ class Session:
             raise UsageError(f"--library {o.library}: there is no such file")
         seed = o.seed if o.seed is not None else fresh_seed() if o.mode == "soak" else REGRESSION_SEED
         library = str(Path(o.library).resolve()) if o.library else ""
-        chip = os.environ.get("PRESIL_CHIP") or "base"
+        chip = os.environ.get("PRESIL_CHIP") or default_chip()
         lists = (o.chips, o.builds, o.memory, o.stress)
         modes = {"soak": o.mode == "soak", "hybrid": o.mode == "hybrid"}
         one = {"case_seed": o.case_seed, "case_index": o.case_index or 0}

@@ -4,7 +4,9 @@
 import importlib.util
 import json
 import os
+import re
 import shutil
+import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +44,14 @@ def find_program(name: str) -> str | None:
     places = [str(build / "bin")] if build else []
     places += [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
     return shutil.which(name, path=os.pathsep.join(places))
+
+
+def default_chip() -> str:
+    """The configuration that the chip of this environment has without being asked for one; "": none, or no chip."""
+    program = find_program("presil-info")
+    told = subprocess.run([program], capture_output=True, text=True).stdout if program else ""
+    found = re.search(r"^chip .* configuration (\S+)", told, re.M)
+    return found[1] if found else ""
 
 
 def resolve(job: Job, directory: Path, jobs: int = 1) -> Command:

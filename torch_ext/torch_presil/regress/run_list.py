@@ -112,7 +112,7 @@ class Choice:
     reseed: int = 0  # 0: what each case says
     case_seed: int | None = None
     soak: bool = False
-    default_chip: str = "base"
+    default_chip: str = ""  # where neither command line nor case name one
     hybrid: bool = False
     case_index: int = 0  # with case_seed: which run of the case it is
 

@@ -8,25 +8,36 @@ from torch_presil.compiler.nodes import only_user, same_shape
 aten = torch.ops.aten
 
 
-def bounds(user):
+# What clamps by numbers, and its bounds where it is given none; None: no bound.
+CLAMPS = {
+    aten.relu.default: (0.0, None),
+    aten.relu_.default: (0.0, None),
+    aten.relu6.default: (0.0, 6.0),
+    aten.relu6_.default: (0.0, 6.0),
+    aten.hardtanh.default: (-1.0, 1.0),
+    aten.hardtanh_.default: (-1.0, 1.0),
+    aten.clamp.default: (None, None),
+    aten.clamp_.default: (None, None),
+    aten.clamp_min.default: (None, None),
+    aten.clamp_min_.default: (None, None),
+}
+
+
+def bounds(node):
     """(low, high) of a node that clamps by numbers, None: no bound; else None."""
-    args = list(user.args[1:])
-    if user.target is aten.relu.default:
-        low, high = 0.0, None
-    elif user.target is aten.hardtanh.default:
-        low, high = (args + [-1.0, 1.0][len(args) :])[:2]
-    elif user.target is aten.clamp.default:
-        low, high = (args + [user.kwargs.get("min"), user.kwargs.get("max")][len(args) :])[:2]
-    elif user.target is aten.clamp_min.default:
-        low, high = args[0], None
-    else:
+    if node.op != "call_function" or node.target not in CLAMPS:
         return None
-    return (low, high) if all(v is None or isinstance(v, (int, float)) for v in (low, high)) else None
+    given = list(zip((0, 1), node.args[1:], strict=False))
+    given += [(i, node.kwargs.get(key)) for key, i in (("min", 0), ("max", 1), ("min_val", 0), ("max_val", 1))]
+    found = list(CLAMPS[node.target])
+    for i, value in given:
+        found[i] = found[i] if value is None else value
+    return tuple(found) if all(v is None or isinstance(v, (int, float)) for v in found) else None
 
 
 def fold(operator, node, tail) -> bool:
     user = only_user(tail)
-    found = None if user is None or user.op != "call_function" else bounds(user)
+    found = None if user is None else bounds(user)
     if found is None or not same_shape(tail, user):
         return False
     both = operator.clamped(node, *found)
