@@ -22,7 +22,7 @@ static const char usage[] =
     "  --build BUILD      fast, check, trace; default: as recorded\n"
     "  --memory MODEL     another memory model than the recorded one: cycles are not compared\n"
     "  --trace FST        a waveform, with the chip's build trace\n"
-    "  --window A:B       with --trace: of one launch, these cycles from its doorbell on\n"
+    "  --window A:B       with --trace: of the last launch, these cycles from its doorbell on\n"
     "  --bisect           of one launch: the first command behind which the chip has something else than the model\n"
     "  --minimize OUT     of one launch that fails: the smallest one that fails in the same way, as a bundle\n"
     "    --tries N        with at most so many runs (default 2000),\n"
@@ -195,12 +195,10 @@ static double now(void) {
 static int start_trace(const replay *r, uint64_t count) {
     const arguments *a = r->a;
     if (!a->trace) return EXIT_PASS;
-    if (a->windowed && count != 1)
-        return replay_fail(EXIT_USAGE, "--window is of one launch, %llu are chosen: --launches A",
-                           (unsigned long long)count);
     const uint64_t launches = a->inject ? 3 * count : count;
-    const int status = a->windowed ? presil_device_trace_window(r->device, a->trace, 0, a->from_cycle, a->to_cycle)
-                                   : presil_device_trace(r->device, a->trace, 0, launches);
+    const int status = a->windowed
+                           ? presil_device_trace_window(r->device, a->trace, count - 1, a->from_cycle, a->to_cycle)
+                           : presil_device_trace(r->device, a->trace, 0, launches);
     return status ? replay_fail(EXIT_USAGE, "%s", presil_error_text()) : EXIT_PASS;
 }
 
@@ -266,12 +264,13 @@ static int replay_all(replay *r, uint64_t first, uint64_t count) {
                           (unsigned long long)a->timeout_cycles, (unsigned long long)(first + done),
                           (unsigned long long)(first + count - 1));
     if (done && !quiet) print_sum(all, done, outcome, now() - start);
-    if (!status && a->windowed && is_empty(a->trace))
-        outcome = worst(
-            outcome, replay_fail(EXIT_USAGE,
-                                 "--window from cycle %llu: %s is empty, since the launch ends in cycle %llu: choose "
-                                 "cycles before that",
-                                 (unsigned long long)a->from_cycle, a->trace, (unsigned long long)all[0].cycles));
+    if (!status && a->windowed && done == count && is_empty(a->trace))
+        outcome =
+            worst(outcome,
+                  replay_fail(EXIT_USAGE,
+                              "--window from cycle %llu: %s is empty, since the last launch ends in cycle %llu: choose "
+                              "cycles before that",
+                              (unsigned long long)a->from_cycle, a->trace, (unsigned long long)all[done - 1].cycles));
     if (a->json && r->chip) {
         const int failed = write_json(r, all, done, outcome);
         if (failed) outcome = worst(outcome, failed);

@@ -264,7 +264,22 @@ def test_a_window_behind_the_end(folder):
     options = ("--trace", "w.fst", "--window")
     assert replay(folder, "x.presil", CONV, *options, "100:200")[0] == 0 and (folder / "w.fst").stat().st_size > 0
     status, out, text = replay(folder, "x.presil", CONV, *options, "9999999:")
-    assert status == 2 and "w.fst is empty, since the launch ends in cycle " in text and "equal" in out
+    assert status == 2 and "w.fst is empty, since the last launch ends in cycle " in text and "equal" in out
+
+
+def test_a_window_of_the_last_of_several(folder):
+    """Those before it have no cycle in the waveform."""
+    sizes = {}
+    for name, launches, window in (
+        ("last", "0:", ["--window", "0:300"]),
+        ("alone", MATMUL, ["--window", "0:300"]),
+        ("first", CONV, ["--window", "0:300"]),
+        ("all", "0:", []),
+    ):
+        assert replay(folder, "x.presil", launches, "--trace", f"{name}.fst", *window)[0] == 0
+        sizes[name] = (folder / f"{name}.fst").stat().st_size
+    assert abs(sizes["last"] - sizes["alone"]) < 2000 < abs(sizes["last"] - sizes["first"]), sizes
+    assert sizes["last"] < sizes["all"] / 2, sizes
 
 
 def test_junit(folder):

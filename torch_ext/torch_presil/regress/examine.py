@@ -144,6 +144,21 @@ class Comparison:
         raise Unclear("no signal parts from the last good simulator's")
 
 
+    def cut(self, waveform: Path, cycle: int) -> None:
+        """Of a trace of several launches leaves the cycles around the one in which signals part: the others, which
+        only lead to it, are as long as they are."""
+        told = replay(self.job, self.bundle, self.folder / "trace.json", self.new)["launches"]
+        last, before = 0, 0
+        while last + 1 < len(told) and before + (told[last]["cycles"] or 0) <= cycle:
+            before, last = before + (told[last]["cycles"] or 0), last + 1
+        # What the host does between launches has cycles too, some hundreds: the window is wider than that.
+        begin, part = max(0, cycle - before - BEFORE), self.folder / "window.fst"
+        window = ["--launches", f"0:{last + 1}", "--trace", part, "--window", f"{begin}:{cycle - before + BEHIND}"]
+        replay(self.job, self.bundle, self.folder / "trace.json", self.new, *window)
+        if part.is_file() and part.stat().st_size:
+            part.replace(waveform)
+
+
 def module_of(row: dict) -> str:
     """Of the signal that parts: the module that drives it, by its file; and where it is."""
     place = row["signal"].rpartition(".")[0]
@@ -196,7 +211,8 @@ def examine(job: Job, record: dict, run_path: Path, simulators: Simulators) -> F
                 _around_the_first_difference(job, bundle, new, found)
             raise Unclear(f"{unclear}: the module is not known. {_how(bundle)}") from unclear
         try:
-            result, trace = Comparison(job, bundle, launches, good, new).run()
+            comparison = Comparison(job, bundle, launches, good, new)
+            result, trace = comparison.run()
         except Unclear:  # the good one does all of it, too: so no command is wrong, as one that is refused as it should
             found.command = found.evidence = ""
             raise
@@ -208,12 +224,14 @@ def examine(job: Job, record: dict, run_path: Path, simulators: Simulators) -> F
         found.waveform, cycle = str(trace), first["cycle"]
         to, begin = bundle.with_suffix(".svg"), result["from"] or None
         found.picture = _picture(trace, cycle, "parts first", result["view"], begin, to)
+        if launches > 1 and "--inject" not in arguments(job):
+            comparison.cut(trace, cycle)
     except (Unclear, Skip) as unclear:
         found.lines.append(str(unclear))
     except Exception as error:  # noqa: BLE001 the report goes on without
         found.lines.append(f"not examined: {type(error).__name__}: {error}")
     finally:
-        for name in ("good.fst", "trace.json", "alone.json", "bisect.json", "changed.presil"):
+        for name in ("good.fst", "window.fst", "trace.json", "alone.json", "bisect.json", "changed.presil"):
             (run_path / Path(record["log"]).parent / name).unlink(missing_ok=True)
     found.seconds = time.monotonic() - began
     return found
