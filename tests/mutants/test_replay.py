@@ -14,6 +14,7 @@ import pytest
 import torch_presil
 import xmlschema
 from torch_presil.bundle import Bundle
+from torch_presil.waves import trace
 
 from .planted import library, number
 from .reseal import LAUNCH_RECORD, resealed
@@ -269,17 +270,19 @@ def test_a_window_behind_the_end(folder):
 
 def test_a_window_of_the_last_of_several(folder):
     """Those before it have no cycle in the waveform."""
-    sizes = {}
-    for name, launches, window in (
-        ("last", "0:", ["--window", "0:300"]),
-        ("alone", MATMUL, ["--window", "0:300"]),
-        ("first", CONV, ["--window", "0:300"]),
-        ("all", "0:", []),
-    ):
+
+    def cycles(name, launches, *window):
         assert replay(folder, "x.presil", launches, "--trace", f"{name}.fst", *window)[0] == 0
-        sizes[name] = (folder / f"{name}.fst").stat().st_size
-    assert abs(sizes["last"] - sizes["alone"]) < 2000 < abs(sizes["last"] - sizes["first"]), sizes
-    assert sizes["last"] < sizes["all"] / 2, sizes
+        found = trace.Trace(folder / f"{name}.fst")
+        seen = trace.Cycles(found.signal(next(n for n in found.variables if n.endswith(".clk"))), None)
+        return (seen.first // seen.period, (seen.last - seen.first) // seen.period)
+
+    (begin, length), (alone, _), (first, whole) = (
+        cycles("last", "0:", "--window", "0:300"),
+        cycles("alone", MATMUL, "--window", "0:300"),
+        cycles("all", "0:"),
+    )
+    assert first < alone < begin - 1000 and length <= 301 < whole / 4, (begin, length, alone, first, whole)
 
 
 def test_junit(folder):

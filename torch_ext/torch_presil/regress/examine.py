@@ -113,6 +113,7 @@ class Comparison:
     def __init__(self, job: Job, bundle: Path, launches: int, good: Path, new: Path):
         self.job, self.bundle, self.launches, self.good, self.new = job, bundle, launches, good, new
         self.folder = bundle.parent
+        self.cycles: list[int] = []  # of each launch, on the new one
 
     def _trace(self, library: Path, name: str, window) -> tuple[Path, dict]:
         path = self.folder / name
@@ -128,7 +129,8 @@ class Comparison:
         whole = self.launches > 1 or "--inject" in arguments(self.job)
         for window in [None] if whole else windows(longest):
             good, told = self._trace(self.good, "good.fst", window)
-            new, _ = self._trace(self.new, f"{self.bundle.stem}.fst", window)
+            new, ran = self._trace(self.new, f"{self.bundle.stem}.fst", window)
+            self.cycles = [row.get("cycles") or 0 for row in ran["launches"]]
             there = [path for path in (good, new) if path.is_file() and path.stat().st_size]
             if len(there) < 2:
                 raise Unclear("no signal parts from the last good simulator's while both run")
@@ -143,14 +145,12 @@ class Comparison:
                 break
         raise Unclear("no signal parts from the last good simulator's")
 
-
     def cut(self, waveform: Path, cycle: int) -> None:
         """Of a trace of several launches leaves the cycles around the one in which signals part: the others, which
         only lead to it, are as long as they are."""
-        told = replay(self.job, self.bundle, self.folder / "trace.json", self.new)["launches"]
         last, before = 0, 0
-        while last + 1 < len(told) and before + (told[last]["cycles"] or 0) <= cycle:
-            before, last = before + (told[last]["cycles"] or 0), last + 1
+        while last + 1 < len(self.cycles) and before + self.cycles[last] <= cycle:
+            before, last = before + self.cycles[last], last + 1
         # What the host does between launches has cycles too, some hundreds: the window is wider than that.
         begin, part = max(0, cycle - before - BEFORE), self.folder / "window.fst"
         window = ["--launches", f"0:{last + 1}", "--trace", part, "--window", f"{begin}:{cycle - before + BEHIND}"]
