@@ -130,7 +130,7 @@ def test_traces_without_a_doorbell_are_compared_from_their_beginning(wrong, begi
     [
         (["good.presil", "--launch", "2"], "has 2 launches, counted from 0: --launch 2 is none"),
         (["good.presil", "--launch", "-1"], "--launch -1 is none"),
-        (["good.presil", "--window", "50000:60000"], r"is empty, since the launch ends in cycle \d{4}: choose"),
+        (["good.presil", "--window", "50000:60000"], r"is empty, since the last launch ends in cycle \d{4}: choose"),
         (["good.presil", "--window", "-5:9"], "--window -5:9: A:B expected"),
         (["torn.presil"], "is no bundle|is damaged|has 0 launches"),
         (["other.toml", "--launch", "0"], "--launch is of a bundle, other.toml is none"),
