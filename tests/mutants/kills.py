@@ -206,7 +206,7 @@ def campaign(args) -> list[Outcome]:
     planted = sheets.load()
     wanted = [f for f in planted if re.search(args.only, f"{f.file} {f.name}")]
     wanted = wanted[:: max(1, len(wanted) // args.sample)][: args.sample] if args.sample else wanted
-    jobs = expand(Loader(search_path()).load(args.suites), Choice())
+    jobs = expand(Loader(search_path()).load(args.suites), Choice(default_chip="base"))
     jobs = [job for job in jobs if job.chip in args.chip.split(",")]
     build = built.build_directory() / "mutants"
     book = Book(build / "kills.jsonl")

@@ -239,7 +239,7 @@ def test_as_many_at_once_as_asked(place):
 
 def test_the_long_ones_begin_first_also_where_nothing_ran_before(place):
     place.suite("mixed", {"quick": "passes", "slow": "passes", "new": "passes"}, "[suite]\ndefaults = { reseed = 2 }\n")
-    jobs = expand(Loader([place.folder]).load(["mixed"]), Choice())
+    jobs = expand(Loader([place.folder]).load(["mixed"]), Choice(default_chip="base"))
     model = Job.from_dict({**jobs[0].as_dict(), "case_name": "model", "kind": "cosim"})
     earlier = {"mixed/quick[base,fast]#0": 1.0, "mixed/slow[tiny,fast]#0": 7.0, "mixed/slow[base,fast]#0": 3.0}
     order = [f"{job.case_name}{job.index}" for job in history.longest_first([*jobs, model], earlier)]
