@@ -123,6 +123,7 @@ def test_two_that_have_one(tmp_path):
     assert said.startswith("'' '' ") and 'the chips "paper" and "presil" both have a default configuration' in said
 
 
+@pytest.mark.parametrize("build", [str(BUILD), ""])  # with presil-info, and without, as an installed package
 @pytest.mark.parametrize(
     "how, more, expected",
     (
@@ -131,7 +132,8 @@ def test_two_that_have_one(tmp_path):
         ("twin", {"PRESIL_CHIP_LIBRARY": str(PAPER)}, ""),
     ),
 )
-def test_a_regression_that_names_none(how, more, expected, tmp_path):
+def test_a_regression_that_names_none(how, more, expected, build, tmp_path):
     code = "from torch_presil.regress.command import Session; from torch_presil.regress.options import Options\n"
     code += "from rich.console import Console; print(Session(Options(), Console()).choice().default_chip)"
-    assert run(tmp_path, {"paper": PAPER, "presil": OURS}, code, PRESIL_PAPER=how, **more) == expected
+    more = {**more, "PRESIL_PAPER": how, "PRESIL_BUILD_DIR": build}
+    assert run(tmp_path, {"paper": PAPER, "presil": OURS}, code, **more) == expected
