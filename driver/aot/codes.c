@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Real values and codes of int8, as torch_presil.quantize has them: each step is rounded to float32, so this file is
- * compiled without contraction to fused multiply-adds. */
+/* Real values and codes of int8, as torch_presil.quantize (or, rounded first, PT2E) has them: each step is rounded to
+ * float32, so this file is compiled without contraction to fused multiply-adds. */
 #include <math.h>
 #include <stddef.h>
 #include "program.h"
@@ -11,7 +11,8 @@ void program_codes_of(const program_tensor *t, const float *values, int8_t *code
     const uint64_t n = program_elements(t);
     for (uint64_t i = 0; i < n; i++) {
         const float product = values[i] * t->factor;
-        const float code = rintf(product + (float)t->zero_point);
+        const float zero_point = (float)t->zero_point;
+        const float code = t->rounds_first ? rintf(product) + zero_point : rintf(product + zero_point);
         codes[i] = isnan(code) ? 0 : (int8_t)(code < -128.0f ? -128.0f : code > 127.0f ? 127.0f : code);
     }
 }

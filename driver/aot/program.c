@@ -1,23 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "program.h"
-#include "presil_image.h"
+#include "reading.h"
 
 #include <errno.h>
 #include <float.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-/* docs/aot.md. All little-endian; this code runs on little-endian machines only. */
+/* docs/aot.md */
 enum {
     VERSION = 1,
     WITH_CODES = 2, /* the version of programs some of whose tensors stand for real values */
+    WITH_STEPS = 3, /* of those of several steps, or whose codes are rounded before their zero point is added */
     HEADER_BYTES = 192,
-    TENSOR_BYTES = 208,
     CODES_BYTES = 8,
-    CONSTANT_BYTES = 24,
+    CODES_BYTES_3 = 16,
     CRC_AT = 20,
     MOST_TENSORS = 4096,
     MOST_CONSTANTS = 1 << 20
@@ -38,39 +33,12 @@ static uint32_t crc32_of(uint32_t crc, const uint8_t *p, uint64_t n) {
     return ~crc;
 }
 
-static int wrong(char *text, size_t bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static int wrong(char *text, size_t bytes, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(text, bytes, format, args);
-    va_end(args);
-    return -1;
-}
-
-static uint32_t u32(const uint8_t *p) {
-    uint32_t v;
-    memcpy(&v, p, 4);
-    return v;
-}
-static uint64_t u64(const uint8_t *p) {
-    uint64_t v;
-    memcpy(&v, p, 8);
-    return v;
-}
-
 uint32_t program_element_bytes(uint32_t dtype) { return dtype == PRESIL_INT8 ? 1 : dtype == PRESIL_BF16 ? 2 : 4; }
 
 uint64_t program_elements(const program_tensor *t) {
     uint64_t n = 1;
     for (uint32_t i = 0; i < t->ndim; i++) n *= (uint64_t)t->shape[i];
     return n;
-}
-
-/* Names are shown and go into JSON: what is no plain character becomes '?'. */
-static void make_plain(char *name) {
-    for (; *name; name++) {
-        if (*name < ' ' || *name > '~' || *name == '"' || *name == '\\') *name = '?';
-    }
 }
 
 static int read_file(const char *path, program *out, char *text, size_t bytes) {
@@ -86,8 +54,7 @@ static int read_file(const char *path, program *out, char *text, size_t bytes) {
     return ok ? 0 : wrong(text, bytes, "%s: can't be read whole", path);
 }
 
-/* Positive sizes, non-negative strides, every element inside the arena. */
-static bool tensor_fits(const program_tensor *t, uint64_t arena) {
+bool program_tensor_fits(const program_tensor *t, uint64_t arena) {
     uint64_t last = t->offset, elements = 1;
     if (t->dtype > PRESIL_INT32 || t->ndim > PROGRAM_DIMS || !memchr(t->name, 0, sizeof t->name) || t->offset > arena)
         return false;
@@ -104,23 +71,27 @@ static bool tensor_fits(const program_tensor *t, uint64_t arena) {
     return last + program_element_bytes(t->dtype) <= arena;
 }
 
-static void parse_tensor(const uint8_t *from, bool codes, program_tensor *t) {
+void program_parse_tensor(const uint8_t *from, program_tensor *t) {
     memcpy(t->name, from, sizeof t->name);
     t->dtype = u32(from + 64);
     t->ndim = u32(from + 68);
     t->offset = u64(from + 72);
     memcpy(t->shape, from + 80, sizeof t->shape);
     memcpy(t->stride, from + 144, sizeof t->stride);
-    if (!codes) return;
-    memcpy(&t->factor, from + TENSOR_BYTES, sizeof t->factor);
-    memcpy(&t->zero_point, from + TENSOR_BYTES + 4, sizeof t->zero_point);
+}
+
+static void parse_codes(const uint8_t *from, uint32_t version, program_tensor *t) {
+    if (version == VERSION) return;
+    memcpy(&t->factor, from, sizeof t->factor);
+    memcpy(&t->zero_point, from + 4, sizeof t->zero_point);
+    if (version == WITH_STEPS) t->rounds_first = u32(from + 8);
 }
 
 /* None, or of int8, finite and in the range of the codes. */
 static bool codes_fit(const program_tensor *t) {
-    if (t->factor == 0.0f) return t->zero_point == 0;
-    return t->factor > 0.0f && t->factor <= FLT_MAX && t->dtype == PRESIL_INT8 && t->zero_point >= -128 &&
-           t->zero_point <= 127;
+    if (t->factor == 0.0f) return t->zero_point == 0 && !t->rounds_first;
+    return t->rounds_first <= 1 && t->factor > 0.0f && t->factor <= FLT_MAX && t->dtype == PRESIL_INT8 &&
+           t->zero_point >= -128 && t->zero_point <= 127;
 }
 
 /* What the file is instead, as far as its first bytes tell, and who reads it. */
@@ -149,7 +120,8 @@ static void name_stranger(const uint8_t *start, uint64_t size, char *text, size_
         (void)snprintf(text, bytes, "an empty file");
 }
 
-static int parse(const char *path, program *p, char *text, size_t bytes) {
+/* Header, checksum, and that the tables fit into the file. */
+static int parse_header(const char *path, program *p, char *text, size_t bytes) {
     const uint8_t *h = p->file;
     if (p->file_bytes < sizeof magic || memcmp(h, magic, sizeof magic) != 0) {
         char found[96];
@@ -161,9 +133,9 @@ static int parse(const char *path, program *p, char *text, size_t bytes) {
     if (p->file_bytes < HEADER_BYTES)
         return wrong(text, bytes, "%s: %llu bytes, at least %d expected: the file is truncated", path,
                      (unsigned long long)p->file_bytes, HEADER_BYTES);
-    if (u32(h + 8) != VERSION && u32(h + 8) != WITH_CODES)
-        return wrong(text, bytes, "%s: format version %u, this program knows %d and %d: save it again", path,
-                     u32(h + 8), VERSION, WITH_CODES);
+    if (u32(h + 8) < VERSION || u32(h + 8) > WITH_STEPS)
+        return wrong(text, bytes, "%s: format version %u, this program knows %d to %d: save it again", path, u32(h + 8),
+                     VERSION, WITH_STEPS);
     if (u64(h + 24) != p->file_bytes)
         return wrong(text, bytes, "%s: %llu bytes, %llu expected: the file is truncated", path,
                      (unsigned long long)p->file_bytes, (unsigned long long)u64(h + 24));
@@ -185,32 +157,35 @@ static int parse(const char *path, program *p, char *text, size_t bytes) {
     if (p->inputs > MOST_TENSORS || p->outputs > MOST_TENSORS || p->constants > MOST_CONSTANTS)
         return wrong(text, bytes, "%s: %u inputs, %u outputs, %u constants: the header is damaged", path, p->inputs,
                      p->outputs, p->constants);
-    const bool codes = u32(h + 8) == WITH_CODES;
-    const uint64_t each = codes ? TENSOR_BYTES + CODES_BYTES : TENSOR_BYTES,
-                   tensors = (uint64_t)(p->inputs + p->outputs) * each,
-                   constants = (uint64_t)p->constants * CONSTANT_BYTES;
-    p->constants_offset = HEADER_BYTES + tensors;
-    p->commands_offset = p->constants_offset + constants;
-    if (p->commands_offset > p->file_bytes || p->commands_bytes > p->file_bytes - p->commands_offset)
-        return wrong(text, bytes, "%s: its tables don't fit into the file: the header is damaged", path);
-    p->tensors = calloc(p->inputs + p->outputs + 1u, sizeof *p->tensors);
+    return 0;
+}
+
+static int parse_tensors(const char *path, uint64_t each, program *p, char *text, size_t bytes) {
+    const uint32_t version = u32(p->file + 8), count = p->inputs + p->outputs;
+    p->tensors = calloc(count + 1u, sizeof *p->tensors);
     if (!p->tensors) return wrong(text, bytes, "no host memory");
-    for (uint32_t i = 0; i < p->inputs + p->outputs; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         program_tensor *t = &p->tensors[i];
-        parse_tensor(h + HEADER_BYTES + i * each, codes, t);
-        if (!tensor_fits(t, p->arena_bytes))
+        const uint8_t *from = p->file + HEADER_BYTES + i * each;
+        const char *kind = i < p->inputs ? "input" : "output";
+        const uint32_t number = i < p->inputs ? i : i - p->inputs;
+        program_parse_tensor(from, t);
+        parse_codes(from + TENSOR_BYTES, version, t);
+        if (!program_tensor_fits(t, p->arena_bytes))
             return wrong(text, bytes, "%s: %s %u does not fit the program's memory of %llu bytes: the file is damaged",
-                         path, i < p->inputs ? "input" : "output", i < p->inputs ? i : i - p->inputs,
-                         (unsigned long long)p->arena_bytes);
+                         path, kind, number, (unsigned long long)p->arena_bytes);
         if (!codes_fit(t))
             return wrong(text, bytes, "%s: %s %u has codes of factor %g and zero point %d: the file is damaged", path,
-                         i < p->inputs ? "input" : "output", i < p->inputs ? i : i - p->inputs, (double)t->factor,
-                         (int)t->zero_point);
+                         kind, number, (double)t->factor, (int)t->zero_point);
         make_plain(t->name);
     }
+    return 0;
+}
+
+static int check_constants(const char *path, const program *p, char *text, size_t bytes) {
     uint64_t left = p->file_bytes; /* each byte of the file is copied once */
     for (uint32_t i = 0; i < p->constants; i++) {
-        const uint8_t *c = h + p->constants_offset + (uint64_t)i * CONSTANT_BYTES;
+        const uint8_t *c = p->file + p->constants_offset + (uint64_t)i * CONSTANT_BYTES;
         const uint64_t at = u64(c), n = u64(c + 8), file = u64(c + 16);
         if (at > p->arena_bytes || n > p->arena_bytes - at || file > p->file_bytes || n > p->file_bytes - file ||
             n > left)
@@ -218,6 +193,53 @@ static int parse(const char *path, program *p, char *text, size_t bytes) {
         left -= n;
     }
     return 0;
+}
+
+/* Where the versions before had all commands at once, there is one step. */
+static int parse_steps(const char *path, program *p, char *text, size_t bytes) {
+    char why[200] = "";
+    uint64_t taken = 0;
+    const uint64_t tables = p->commands_offset;
+    if (u32(p->file + 8) == WITH_STEPS) {
+        const uint32_t count = u32(p->file + 160);
+        if (program_parse_steps(p->file + tables, p->file_bytes - tables, count, p, &taken, why, sizeof why))
+            return wrong(text, bytes, "%s: %s: the file is damaged", path, why);
+        p->commands_offset += taken;
+    } else {
+        p->steps = calloc(1, sizeof *p->steps);
+        if (!p->steps) return wrong(text, bytes, "no host memory");
+        p->steps_count = 1;
+        p->steps[0].commands_bytes = p->commands_bytes;
+    }
+    uint64_t at = p->commands_offset, left = p->commands_bytes;
+    if (at > p->file_bytes || left > p->file_bytes - at)
+        return wrong(text, bytes, "%s: its tables don't fit into the file: the header is damaged", path);
+    for (uint32_t i = 0; i < p->steps_count; i++) {
+        program_step *s = &p->steps[i];
+        if (s->commands_bytes > left)
+            return wrong(text, bytes, "%s: the commands of step %u don't fit: the file is damaged", path, i);
+        s->commands_offset = at;
+        at += s->commands_bytes;
+        left -= s->commands_bytes;
+    }
+    return 0;
+}
+
+static int parse(const char *path, program *p, char *text, size_t bytes) {
+    int status = parse_header(path, p, text, bytes);
+    if (status) return status;
+    const uint32_t version = u32(p->file + 8);
+    const uint64_t codes = version == VERSION      ? 0
+                           : version == WITH_CODES ? CODES_BYTES
+                                                   : CODES_BYTES_3,
+                   each = TENSOR_BYTES + codes;
+    p->constants_offset = HEADER_BYTES + (uint64_t)(p->inputs + p->outputs) * each;
+    p->commands_offset = p->constants_offset + (uint64_t)p->constants * CONSTANT_BYTES;
+    if (p->commands_offset > p->file_bytes)
+        return wrong(text, bytes, "%s: its tables don't fit into the file: the header is damaged", path);
+    status = parse_steps(path, p, text, bytes);
+    if (!status) status = parse_tensors(path, each, p, text, bytes);
+    return status ? status : check_constants(path, p, text, bytes);
 }
 
 int program_read(const char *path, program *out, char *text, size_t bytes) {
@@ -229,78 +251,9 @@ int program_read(const char *path, program *out, char *text, size_t bytes) {
 }
 
 void program_free(program *p) {
+    for (uint32_t i = 0; i < p->steps_count; i++) free(p->steps[i].host);
+    free(p->steps);
     free(p->tensors);
     free(p->file);
     memset(p, 0, sizeof *p);
-}
-
-static int fill(const program *p, placed_program *out) {
-    int status = PRESIL_OK;
-    for (uint32_t i = 0; i < p->constants && !status; i++) {
-        const uint8_t *c = p->file + p->constants_offset + (uint64_t)i * CONSTANT_BYTES;
-        status = presil_copy_to_device(out->device, NULL, (presil_daddr){out->arena.value + u64(c)},
-                                       p->file + u64(c + 16), u64(c + 8), PRESIL_COPY_DIRECT);
-    }
-    if (!status) status = presil_device_synchronize(out->device);
-    return status ? status
-                  : presil_list_load(out->device, p->file + p->commands_offset, p->commands_bytes, out->arena,
-                                     p->arena_bytes, &out->list);
-}
-
-int program_place(const program *p, presil_device *device, placed_program *out) {
-    *out = (placed_program){.device = device};
-    int status = presil_alloc(device, NULL, NULL, p->arena_bytes, &out->arena);
-    if (!status) status = fill(p, out);
-    if (status) program_remove(out);
-    return status;
-}
-
-void program_remove(placed_program *p) {
-    presil_list_destroy(p->list);
-    if (p->arena.value) (void)!presil_free(p->device, p->arena);
-    *p = (placed_program){0};
-}
-
-/* Bytes of memory that the tensor's elements span, gaps too. */
-static uint64_t span(const program_tensor *t) {
-    uint64_t last = 0;
-    for (uint32_t i = 0; i < t->ndim; i++) last += (uint64_t)(t->shape[i] - 1) * (uint64_t)t->stride[i];
-    return (last + 1) * program_element_bytes(t->dtype);
-}
-
-static void transfer(const program_tensor *t, uint8_t *strided, uint8_t *dense, bool in) {
-    const uint32_t e = program_element_bytes(t->dtype);
-    int64_t index[PROGRAM_DIMS] = {0};
-    for (uint64_t n = program_elements(t); n > 0; n--, dense += e) {
-        uint64_t at = 0;
-        for (uint32_t i = 0; i < t->ndim; i++) at += (uint64_t)index[i] * (uint64_t)t->stride[i];
-        memcpy(in ? strided + at * e : dense, in ? dense : strided + at * e, e);
-        for (uint32_t i = t->ndim; i-- > 0 && ++index[i] == t->shape[i];) index[i] = 0;
-    }
-}
-
-int program_set(const placed_program *p, const program_tensor *t, const void *dense) {
-    uint8_t *buffer = calloc(1, span(t)), *from = malloc(program_elements(t) * program_element_bytes(t->dtype) + 1);
-    int status = PRESIL_EHOSTMEM;
-    if (buffer && from) {
-        memcpy(from, dense, program_elements(t) * program_element_bytes(t->dtype));
-        transfer(t, buffer, from, true);
-        status = presil_copy_to_device(p->device, NULL, (presil_daddr){p->arena.value + t->offset}, buffer, span(t),
-                                       PRESIL_COPY_DIRECT);
-        if (!status) status = presil_device_synchronize(p->device);
-    }
-    free(buffer);
-    free(from);
-    return status;
-}
-
-int program_get(const placed_program *p, const program_tensor *t, void *dense) {
-    uint8_t *buffer = malloc(span(t));
-    if (!buffer) return PRESIL_EHOSTMEM;
-    int status = presil_copy_to_host(p->device, NULL, buffer, (presil_daddr){p->arena.value + t->offset}, span(t),
-                                     PRESIL_COPY_DIRECT);
-    if (!status) status = presil_device_synchronize(p->device);
-    if (!status) transfer(t, buffer, dense, false);
-    free(buffer);
-    return status;
 }

@@ -112,6 +112,20 @@ static const char *told_dtype(const program_tensor *t) {
     return dtypes[program_has_codes(t) ? (uint32_t)PRESIL_FP32 : t->dtype];
 }
 
+static void print_step(const program *p, uint32_t i) {
+    const program_operator *host = p->steps[i].host;
+    if (!host) {
+        (void)printf("step %u  launch, %" PRIu64 " bytes of commands\n", i, p->steps[i].commands_bytes);
+        return;
+    }
+    const program_tensor *in = &host->tensors[0], *out = &host->tensors[host->op.input_count];
+    (void)printf("step %u  host, %s of %s ", i, presil_op_name(host->op.kind), dtypes[in->dtype]);
+    print_shape(stdout, in->shape, in->ndim);
+    (void)printf(" -> %s ", dtypes[out->dtype]);
+    print_shape(stdout, out->shape, out->ndim);
+    (void)putchar('\n');
+}
+
 static int print_info(const program *p) {
     char hash[16];
     (void)printf("chip %s, configuration %s (hash %s), memory %" PRIu64 " bytes\n", p->chip, p->config,
@@ -121,10 +135,11 @@ static int print_info(const program *p) {
                      p->tensors[i].name, told_dtype(&p->tensors[i]));
         print_shape(stdout, p->tensors[i].shape, p->tensors[i].ndim);
         if (program_has_codes(&p->tensors[i]))
-            (void)printf("  as int8: factor %.9g, zero point %d", (double)p->tensors[i].factor,
-                         (int)p->tensors[i].zero_point);
+            (void)printf("  as int8: factor %.9g, zero point %d%s", (double)p->tensors[i].factor,
+                         (int)p->tensors[i].zero_point, p->tensors[i].rounds_first ? " after rounding" : "");
         (void)putchar('\n');
     }
+    for (uint32_t i = 0; p->steps_count > 1 && i < p->steps_count; i++) print_step(p, i);
     return 0;
 }
 
@@ -214,7 +229,9 @@ static int write_json(const arguments *a, const program *p, presil_device *devic
         (void)fputs("null", f);
     (void)fprintf(f, ", \"mode\": \"%s\", \"cycles\": ", a->mode);
     print_cycles(f, reports, reports->count);
-    (void)fputs(", \"launches\": [", f);
+    uint32_t host = 0;
+    for (uint32_t i = 0; i < p->steps_count; i++) host += p->steps[i].host != NULL;
+    (void)fprintf(f, ", \"host_operators\": %u, \"launches\": [", host);
     for (size_t i = 0; i < reports->count; i++) {
         const presil_report *r = &reports->at[i];
         (void)fprintf(f, "%s{\"label\": \"%s\", \"cycles\": ", i ? ", " : "", r->label);
@@ -237,14 +254,15 @@ static int write_json(const arguments *a, const program *p, presil_device *devic
 static int run(const program *p, const arguments *a, presil_device *device, const npy_array *inputs) {
     placed_program placed;
     report_list reports = {0};
+    char text[1024] = "";
     int status = program_place(p, device, &placed);
     if (status) return fail(EXIT_DEVICE, presil_error_text());
     for (uint32_t i = 0; i < p->inputs && !status; i++) status = program_set(&placed, &p->tensors[i], inputs[i].data);
     presil_set_report(device, on_report, &reports);
-    if (!status) status = presil_list_submit(placed.list, NULL);
-    if (!status) status = presil_device_synchronize(device);
+    if (status) (void)snprintf(text, sizeof text, "%s", presil_error_text());
+    if (!status) status = program_run(&placed, text, sizeof text);
     presil_set_report(device, NULL, NULL);
-    int result = status ? fail(status == PRESIL_EMISMATCH ? EXIT_DIFFERS : EXIT_DEVICE, presil_error_text()) : 0;
+    int result = status ? fail(status == PRESIL_EMISMATCH ? EXIT_DIFFERS : EXIT_DEVICE, text) : 0;
     for (uint32_t i = 0; i < p->outputs && !result; i++)
         result = write_output(&placed, &p->tensors[p->inputs + i], a->files[p->inputs + i]);
     if (!result && a->json && reports.lost)

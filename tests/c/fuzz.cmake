@@ -9,7 +9,8 @@ target_include_directories(presil_fuzz PUBLIC ${CMAKE_CURRENT_LIST_DIR})
 target_link_options(presil_fuzz PUBLIC ${FUZZ_WRAP})
 
 set(aot_sources ${CMAKE_CURRENT_LIST_DIR}/../../driver/aot)
-presil_c_test(fuzz_program "test_fuzz_program.c;core_fixture.c;${aot_sources}/program.c;${aot_sources}/npy.c"
+set(program_sources ${aot_sources}/program.c ${aot_sources}/host_steps.c ${aot_sources}/placed.c ${aot_sources}/npy.c)
+presil_c_test(fuzz_program "test_fuzz_program.c;core_fixture.c;${program_sources}"
   "presil_static;presil_generated;presil_fuzz")
 target_include_directories(test_fuzz_program PRIVATE ${aot_sources})
 add_dependencies(test_fuzz_program presil_sim_tiny_soft)

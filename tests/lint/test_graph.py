@@ -49,7 +49,7 @@ ROOMS = {
     "driver/jobs": API | CLOCK | CAPTURE | COMMANDS | SIZED | {"presil_jobs.h"},
     "driver/store": API | SIZED | {"presil_store.h"},
     "driver/replay": API | CAPTURE | BUNDLE | COMMANDS,
-    "driver/aot": API | COMMANDS,
+    "driver/aot": API | COMMANDS | REFERENCE,
     "driver/tools": API | {"presil_serve.h", "presil_store.h", "npy.h", "program.h", "format.h"},
     "driver/examples": API,
     "sim/twin": GENERATED - {"presil_rtl_hash.h"},

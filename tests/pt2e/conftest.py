@@ -23,3 +23,10 @@ def clean():
     yield
     torch.presil.synchronize()
     torch_presil._C.clear_weights_cache()
+
+
+@pytest.fixture
+def rtl():
+    """The RTL for one test."""
+    with torch.backends.presil.flags(mode="rtl"):
+        yield

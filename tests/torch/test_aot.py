@@ -143,12 +143,20 @@ def test_same_bits_and_cycles_on_the_rtl(tmp_path, rtl):
     assert json.loads((tmp_path / "model.json").read_text())["cycles"] is None
 
 
+class Rows(nn.Linear):
+    def __init__(self):
+        super().__init__(4, 4)
+
+    def forward(self, x):
+        return super().forward(x).mean(1)
+
+
 @pytest.mark.parametrize(
     "model, shape, text",
     [
-        (nn.Sequential(nn.Conv2d(3, 4, 3), nn.MaxPool2d(2)), (1, 3, 8, 8), "max_pool2d"),
-        (nn.Sequential(nn.Linear(4, 4), nn.Sigmoid()), (2, 4), "aten.sigmoid.default"),
-        (nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten()), (1, 3, 8, 8), "aten.mean.dim"),
+        (nn.Sequential(nn.Conv2d(3, 4, 3), nn.Softmax(1)), (1, 3, 8, 8), "softmax"),
+        (nn.Sequential(nn.Linear(4, 4), nn.Softplus()), (2, 4), "aten.log1p.default"),
+        (Rows(), (2, 4), "aten.mean.dim"),
         (nn.Linear(4, 4, dtype=torch.float64), (2, 4), "aten.addmm.default"),
     ],
 )

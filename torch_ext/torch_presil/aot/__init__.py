@@ -5,8 +5,6 @@ presil-run runs without Python or torch.
 The file format is docs/aot.md.
 """
 
-import struct
-import zlib
 from pathlib import Path
 
 import torch
@@ -14,8 +12,10 @@ from torch import fx
 from torch.export.graph_signature import InputKind, OutputKind
 
 from torch_presil import _C
-from torch_presil.aot.edges import drop_assertions, take_codes
-from torch_presil.interchange import address
+from torch_presil.aot.edges import drop_assertions, drop_clones, take_codes
+from torch_presil.aot.file import DIMS, DTYPES, Contents, write
+from torch_presil.aot.host import is_host, take_host_operators
+from torch_presil.aot.recorded import Steps
 from torch_presil.compiler import fusion, layout, operators
 from torch_presil.compiler.backend import Statistics
 from torch_presil.compiler.partition import ChipPartition, asker, rounded, tensor_in
@@ -23,25 +23,24 @@ from torch_presil.compiler.views import VIEWS
 
 __all__ = ["aot_save", "AotError"]
 
-MAGIC, HEADER_BYTES, TENSOR_BYTES, CODES_BYTES, DIMS = b"PRESILPR", 192, 208, 8, 8
-CRC_AT = 20
-DTYPES = {torch.int8: 0, torch.bfloat16: 1, torch.float32: 2, torch.int32: 3}
-
 
 class AotError(ValueError):
     """The program can't be saved; the text names what stands in the way."""
 
 
+aten = torch.ops.aten
+
+
 def aot_save(program: torch.export.ExportedProgram, path) -> dict:
     """Writes the program for the chip of the current device. Weights may be on any device, and stay there.
 
-    Everything must run on the chip: convolutions, linear layers and matrix products, with eval-mode batch-norm, bias,
-    one residual add and clamping folded in, int8 layers of torch_presil.quantize (exported on the device), and views
-    between them. Conversions of inputs to codes of int8 and of codes to results are presil-run's. Anything else raises
-    AotError with the operators' names and nothing is written. Returns a summary: inputs, outputs, bytes, launches,
-    operators.
+    On the chip run convolutions, linear layers and matrix products, with eval-mode batch-norm, bias, one residual add
+    and clamping folded in, int8 layers of torch_presil.quantize and torch_presil.pt2e (exported on the device), and
+    views between them; presil-run computes poolings, and means of planes, on the host, and converts inputs to codes of
+    int8 and codes to results. Anything else raises AotError with the operators' names and nothing is written. Returns a
+    summary: inputs, outputs, bytes, launches, operators (of launches), host_operators.
     """
-    exported = program.run_decompositions()
+    exported = program.run_decompositions(_decompositions())
     graph, where, codes = _chip_graph(exported)
     values, names = _inputs(exported, graph, where)
     part = ChipPartition(graph, "program", Statistics("aot"))
@@ -49,6 +48,15 @@ def aot_save(program: torch.export.ExportedProgram, path) -> dict:
 
 
 # ---- what the graph is
+def _decompositions() -> dict:
+    """Without those of functions that the host has in one."""
+    table = torch.export.default_decompositions()
+    for whole in (aten.silu, aten.hardswish, aten.hardsigmoid):
+        for name in whole.overloads():
+            table.pop(getattr(whole, name), None)
+    return table
+
+
 def _chip_graph(exported):
     signature = exported.graph_signature
     if signature.buffers_to_mutate or signature.user_inputs_to_mutate:
@@ -70,13 +78,22 @@ def _chip_graph(exported):
     where = devices.pop()
     drop_assertions(gm)
     codes = take_codes(gm)
+    drop_clones(gm)
+    take_host_operators(gm, where, True)
     fusion.fuse(gm, True, where)
+    take_host_operators(gm, where, False)
     _refuse_host(gm, where)
     return gm, where, codes
 
 
 def _refuse_host(gm, where) -> None:
-    found, reasons = layout.recordable(gm, asker(None), edges=False)
+    ask_chip = asker(None)
+
+    def ask(node, args, out):
+        if not is_host(node):
+            ask_chip(node, args, out)
+
+    found, reasons = layout.recordable(gm, ask, edges=False)
     host = {}
     for n in gm.graph.nodes:
         if n.op == "call_function" and n not in found:
@@ -166,48 +183,25 @@ class _Memory:
 
 
 def _record(memory, values, arena, first, placed):
+    """(Steps, all values, tensors of the program's memory). first: bytes of packed weights at the arena's start."""
     part, tensors = memory.part, memory.tensors(arena, first)
-    recording = _C.Partition(arena.device.index)
-    if placed:
-        recording.place_weights(_C.device_address(arena.device.index, address(arena)), first)
+    steps = Steps(arena, first if placed else None)
     given = {n: tensors.get(n, values[n]) for n in part.inputs}
-    found = part.record(recording, given, lambda node: tensors[node])
-    return recording, found, tensors
-
-
-# ---- the file
-def _pack_tensor(name, tensor, arena) -> bytes:
-    if tensor.dim() > DIMS:
-        raise AotError(f"{name}: {tensor.dim()} dimensions, at most {DIMS} expected")
-    pad = [0] * (DIMS - tensor.dim())
-    return struct.pack(
-        "<64sIIQ8q8q",
-        name.encode()[:63],
-        DTYPES[tensor.dtype],
-        tensor.dim(),
-        address(tensor) - address(arena),
-        *tensor.shape,
-        *pad,
-        *tensor.stride(),
-        *pad,
-    )
-
-
-def _pack_codes(codes) -> bytes:
-    return struct.pack("<fi", codes.factor, codes.zero_point) if codes else bytes(CODES_BYTES)
+    found = part.record(steps, given, lambda node: tensors[node])
+    return steps, found, tensors
 
 
 def _write(path, part, values, names, codes) -> dict:
     memory = _Memory(part, values)
     scratch = torch.empty(max(memory.bytes, 1), dtype=torch.uint8, device="presil")
-    weights = rounded(_record(memory, values, scratch, 0, False)[0].weights_bytes)
+    weights = _record(memory, values, scratch, 0, False)[0].weights_bytes
     del scratch
     arena = torch.zeros(max(weights + memory.bytes, 1), dtype=torch.uint8, device="presil")
-    recording, found, tensors = _record(memory, values, arena, weights, True)
+    steps, found, tensors = _record(memory, values, arena, weights, True)
     for n, value in memory.plain.items():
         tensors[n].copy_(value)
     try:
-        recording.finish("program")
+        steps.finish("program")
     except NotImplementedError as error:
         raise AotError(f"the chip can't run it: {error}") from error
     torch.presil.synchronize()
@@ -219,48 +213,22 @@ def _write(path, part, values, names, codes) -> dict:
             or (n in values and values[n] is not None)
         ):
             raise AotError(f"output {n} is a constant")
-    commands = recording.save(_C.device_address(arena.device.index, address(arena)))
-    fixed = weights + sum(rounded(max(t.untyped_storage().nbytes(), 1)) for t in memory.plain.values())
-    constants = arena[:fixed].cpu().numpy().tobytes()
     given = [n for n in part.inputs if values[n] is None]
-    table = [_pack_tensor(names[n], found[n], arena) for n in given]
-    table += [_pack_tensor(f"output{i}", found[n], arena) for i, n in enumerate(outputs)]
-    version = 2 if any(codes) else 1
-    if version == 2:
-        known = [*(codes[0].get(n) for n in given), *(codes[1].get(i) for i in range(len(outputs)))]
-        table = [row + _pack_codes(c) for row, c in zip(table, known, strict=True)]
-    data = HEADER_BYTES + sum(map(len, table)) + (24 if fixed else 0) + len(commands)
-    info = _C.properties(arena.device.index)
-    header = struct.pack(
-        "<8sIIIIQ32s64sIIIIQQ32x",
-        MAGIC,
-        version,
-        HEADER_BYTES,
-        0,
-        0,
-        0,
-        info["chip"].encode(),
-        info["config"].encode(),
-        info.get("config_hash", 0),
-        len(names),
-        len(outputs),
-        1 if fixed else 0,
-        arena.numel(),
-        len(commands),
-    )
-    body = b"".join(table) + (struct.pack("<QQQ", 0, fixed, data) if fixed else b"") + commands + constants
-    header = header[:24] + struct.pack("<Q", len(header) + len(body)) + header[32:]
-    crc = zlib.crc32(body, zlib.crc32(header))
-    temporary = path.with_name(path.name + ".part")
-    temporary.write_bytes(header[:CRC_AT] + struct.pack("<I", crc) + header[CRC_AT + 4 :] + body)
-    temporary.replace(path)
+    rows = [(names[n], found[n], codes[0].get(n)) for n in given]
+    rows += [(f"output{i}", found[n], codes[1].get(i)) for i, n in enumerate(outputs)]
+    fixed = weights + sum(rounded(max(t.untyped_storage().nbytes(), 1)) for t in memory.plain.values())
+    for name, tensor, _ in rows:
+        if tensor.dim() > DIMS:
+            raise AotError(f"{name}: {tensor.dim()} dimensions, at most {DIMS} expected")
+    size = write(path, Contents(_C.properties(arena.device.index), arena, len(given), rows, fixed, steps))
     return {
-        "inputs": len(names),
+        "inputs": len(given),
         "outputs": len(outputs),
-        "bytes": len(header) + len(body),
-        "launches": recording.launches,
-        "operators": recording.operators,
+        "bytes": size,
+        "launches": steps.launches,
+        "operators": steps.operators,
+        "host_operators": steps.host_operators,
         "memory_bytes": arena.numel(),
         "weights_bytes": weights,
-        "config_hash": info.get("config_hash"),
+        "config_hash": _C.properties(arena.device.index).get("config_hash"),
     }

@@ -15,17 +15,26 @@ aten = torch.ops.aten
 
 @dataclass(frozen=True)
 class Codes:
-    """Of an input: code = clamp(rint(x·factor + zero_point), −128, 127), in fp32, each step rounded. Of an output:
-    value = (code − zero_point)·factor."""
+    """Of an input: code = clamp(rint(x·factor + zero_point), −128, 127), in fp32, each step rounded; rounds_first:
+    clamp(rint(x·factor) + zero_point, −128, 127). Of an output: value = (code − zero_point)·factor."""
 
     factor: float
     zero_point: int
+    rounds_first: bool = False
 
 
 def drop_assertions(gm: fx.GraphModule) -> None:
     """On types and devices, which are those of the export: shapes and all else are fixed."""
     for node in list(gm.graph.nodes):
         if node.target is aten._assert_tensor_metadata.default:
+            gm.graph.erase_node(node)
+
+
+def drop_clones(gm: fx.GraphModule) -> None:
+    """Copies that keep the order of memory: nothing here writes to an operand."""
+    for node in list(gm.graph.nodes):
+        if node.target is aten.clone.default and node.kwargs.get("memory_format") in (None, torch.preserve_format):
+            node.replace_all_uses_with(node.args[0])
             gm.graph.erase_node(node)
 
 
@@ -60,19 +69,23 @@ def _take_input(x):
 
 
 def _quantized(node):
-    """(node of the codes, Codes) if the node begins what torch_presil.quantize.Quantize does."""
+    """(node of the codes, Codes) if the node begins what torch_presil.quantize.Quantize does, or PT2E's quantize."""
     factor, more = _number(node, aten.mul.Tensor), only_user(node)
+    rounds_first = more is not None and more.target is aten.round.default
+    if rounds_first:
+        more = only_user(more)
     zero_point = _number(more, aten.add.Tensor)
     if factor is None or not isinstance(zero_point, int):
         return None
-    rounded = only_user(more)
-    if rounded is None or rounded.target is not aten.round.default:
+    last = more if rounds_first else only_user(more)
+    if last is None or not (rounds_first or last.target is aten.round.default):
         return None
-    clamped = only_user(rounded)
+    clamped = only_user(last)
     if clamped is None or clamped.target is not aten.clamp.default or clamped.args[1:] != (-128, 127):
         return None
-    end = only_user(clamped)
-    return (end, Codes(factor, zero_point)) if _conversion(end, torch.int8) else None
+    codes = Codes(factor, zero_point, rounds_first)
+    ends = list(clamped.users)
+    return (ends[0], codes) if len(ends) == 1 and _conversion(ends[0], torch.int8) else None
 
 
 def _dequantized(node):
