@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch-norm in eval mode, which goes into packed weights."""
+"""Batch-norm in eval mode, which goes into packed weights: nothing else may be between it and the operator."""
 
 import operator as python_operator
 
@@ -10,13 +10,16 @@ from torch_presil.compiler.nodes import constant, only_user
 aten = torch.ops.aten
 
 
+def _bare(operator, node) -> bool:
+    bounds = operator.get(node, "low"), operator.get(node, "high")
+    return not operator.get(node, "norm") and operator.get(node, "residual") is None and bounds == (None, None)
+
+
 def fold(operator, node, tail) -> bool:
     user = only_user(tail)
-    if (
-        user is None
-        or user.target is not aten._native_batch_norm_legit_no_training.default
-        or operator.get(node, "norm")
-    ):
+    if user is None or user.target is not aten._native_batch_norm_legit_no_training.default:
+        return False
+    if not _bare(operator, node):
         return False
     x, scale, shift, mean, variance, _, eps = user.args
     if (
