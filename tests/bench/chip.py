@@ -121,8 +121,12 @@ class Chip(Transport):
             self.memory_write(self.ring + 128 * at, b"".join(part))
             descriptors, at = descriptors[size - at :], 0
 
-    def queue_reset(self, patience: int = 100_000) -> None:
-        """Idle again, whatever the chip was doing; it may take the bus `patience` cycles to drain."""
+    def queue_reset(self, patience: int = 3_000_000) -> None:
+        """Idle again, whatever the chip was doing, after at most `patience` cycles.
+
+        What is on its way on the bus has to drain first: of the profiles, `starved` lets a beat pass
+        every 32nd cycle and `delayed` holds answers back; both together took more than 100,000 cycles.
+        """
         self.write("CONTROL", QUEUE_RESET)
         for _ in range(patience // 100):
             if not self.read("STATUS") & BUSY:

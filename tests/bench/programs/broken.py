@@ -120,7 +120,7 @@ def spad_range(r, c, order):
             move = outside(r, words, (1 << 32) // word - (high - low)) - low
         fault.changes[at] = {"sp_base": f["sp_base"] + move * word}
     elif op.kind == "MATRIX":
-        activations = len(op.reads) > 1 and op.reads[1][2] - op.reads[1][1] == f["kx"] * f["ky"] * f["ncb"] * c.cells
+        activations = [where for where, _, _ in op.reads].count("S") > 1  # else every row is padding
         if activations and r.random() < 0.5:
             low, high = op.reads[0][1:]
             fault.changes[at] = {"act_base": f["act_base"] + outside(r, words, 65536 - (high - low)) - low}
