@@ -39,8 +39,8 @@ const char *presil_status_name(presil_status status) {
     static const char *const names[] = {"OK",       "EINVAL",    "ENOMEM", "EHOSTMEM", "EUNSUPPORTED",
                                         "ENODEV",   "EBUS",      "EDESC",  "EHUNG",    "ECANCELLED",
                                         "ESTOPPED", "EMISMATCH", "EDEAD",  "EIO",      "ETIMING"};
-    const int index = -(int)status;
-    return index >= 0 && index < (int)(sizeof names / sizeof *names) ? names[index] : "unknown status";
+    const unsigned index = 0u - (unsigned)status; /* a file's status may be any number, INT_MIN included */
+    return index < sizeof names / sizeof *names ? names[index] : "unknown status";
 }
 
 int presil_transport_failed(const presil_link *link, const char *doing, int error) {

@@ -2,6 +2,7 @@
 /* Errors: arguments, failures during a launch and recovery from them, stickiness, cancelling, reset, libraries that are
  * not there. */
 #define _GNU_SOURCE
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -372,6 +373,9 @@ static void arguments_are_checked(void **state) {
     presil_device_close(d);
     presil_device_close(NULL);
     assert_string_equal(presil_status_name(PRESIL_EMISMATCH), "EMISMATCH");
+    static const int unknown[] = {1, -1000, INT_MIN};
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
+        assert_string_equal(presil_status_name((presil_status)unknown[i]), "unknown status");
 }
 
 static void libraries_that_do_not_do(void **state) {
