@@ -115,8 +115,8 @@ void Partition::conv2d(const std::string& label, const at::Tensor& x, const Weig
 
 void Partition::matmul(const std::string& label, const at::Tensor& a, const at::Tensor& b, const Fusion& fusion,
                        const at::Tensor& out) {
-  add(label, out,
-      [=, compute = compute_for(a.scalar_type())] { return chip_matmul(label.c_str(), a, b, out, compute, fusion); });
+  const presil_compute compute = a.scalar_type() == c10::kChar ? PRESIL_COMPUTE_INT8 : compute_for(a.scalar_type());
+  add(label, out, [=] { return chip_matmul(label.c_str(), a, b, out, compute, fusion); });
 }
 
 void Partition::input_grad(const std::string& label, const at::Tensor& grad, const at::Tensor& weight,

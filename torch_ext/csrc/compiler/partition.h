@@ -25,7 +25,7 @@ class Partition {
   // the weights as they are to be packed. pad: the code of int8 that stands for 0.
   void conv2d(const std::string& label, const at::Tensor& x, const WeightRequest& asked, const ConvGeometry& geometry,
               const Fusion& fusion, uint8_t pad, const at::Tensor& out);
-  // a: [B, M, K], b: [B, K, N], out: [B, M, N]; one of the two inner strides of b is 1.
+  // a: [B, M, K], b: [B, K, N], out: [B, M, N], of int8 operands int32; one of the two inner strides of b is 1.
   void matmul(const std::string& label, const at::Tensor& a, const at::Tensor& b, const Fusion& fusion,
               const at::Tensor& out);
 

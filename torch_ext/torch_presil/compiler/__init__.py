@@ -4,8 +4,8 @@ imported, because importing it costs seconds. torch.compile without a backend, w
 a graph has tensors of the device."""
 
 import functools
-import importlib.abc
-import sys
+
+from torch_presil.on_import import after_import
 
 __all__ = ["install"]
 
@@ -86,44 +86,9 @@ def _register_inductor(common) -> None:
     common.register_device_op_overrides("presil", NoOverrides())
 
 
-_ON_IMPORT = {
-    "torch._dynamo.backends.registry": _register_backend,
-    "torch._dynamo.device_interface": _register_interface,
-    "torch._inductor.codegen.common": _register_inductor,
-    "torch._inductor.compile_fx": _take_from_inductor,
-}
-
-
-class _OnImport(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Calls our function after a module of torch was loaded by its own loader."""
-
-    def find_spec(self, name, path, target=None):
-        if name not in _ON_IMPORT:
-            return None
-        for finder in sys.meta_path:
-            spec = None if finder is self else finder.find_spec(name, path, target)
-            if spec is not None:
-                spec.loader = _Then(spec.loader, _ON_IMPORT[name])
-                return spec
-        return None
-
-
-class _Then(importlib.abc.Loader):
-    def __init__(self, loader, function):
-        self.loader, self.function = loader, function
-
-    def create_module(self, spec):
-        return self.loader.create_module(spec)
-
-    def exec_module(self, module):
-        module.__spec__.loader = module.__loader__ = self.loader
-        self.loader.exec_module(module)
-        self.function(module)
-
-
 def install() -> None:
     """Called once, when torch_presil is imported."""
-    for name, function in _ON_IMPORT.items():
-        if name in sys.modules:
-            function(sys.modules[name])
-    sys.meta_path.insert(0, _OnImport())
+    after_import("torch._dynamo.backends.registry", _register_backend)
+    after_import("torch._dynamo.device_interface", _register_interface)
+    after_import("torch._inductor.codegen.common", _register_inductor)
+    after_import("torch._inductor.compile_fx", _take_from_inductor)

@@ -24,6 +24,11 @@ def product(a, b, residual, low, high):
     return tail(y, residual, low, high)
 
 
+def product_int8(a, b):
+    """a: (M, K), b: (K, N), int8; sums in int32, which wrap around."""
+    return aten._int_mm.default(a, b)
+
+
 class _Product(ChipOperator):
     covers = (aten.mm.default, aten.bmm.default, aten.addmm.default, aten.baddbmm.default)
     fuses = frozenset({"residual", "clamp"})
@@ -96,3 +101,22 @@ class Product(_Product):
     def record(self, recording, label, a, out):
         residual = None if a.residual is None else batched(a.residual.expand(out.shape))
         recording.matmul(label, batched(a.a), batched(a.b), residual, a.low, a.high, batched(out))
+
+
+@chip_operator
+class ProductInt8(ChipOperator):
+    function = staticmethod(product_int8)
+    covers = (aten._int_mm.default,)
+
+    def match(self, node, trace):
+        return tuple(node.args) if trace.holds(node.args, (torch.int8, torch.int8)) else None
+
+    def why_not_these(self, node, values):
+        return "operands that are not both int8"
+
+    def result(self, a):
+        need(loadable(a.a) and loadable(a.b), "a product of matrices with strides that the chip can't load")
+        return torch.empty([a.a.shape[0], a.b.shape[1]], dtype=torch.int32, device=a.a.device)
+
+    def record(self, recording, label, a, out):
+        recording.matmul(label, batched(a.a), batched(a.b), None, None, None, batched(out))
