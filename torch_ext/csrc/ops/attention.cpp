@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fused layers that torch.nn takes in eval mode (MultiheadAttention, TransformerEncoderLayer): on the CPU one
 // kernel each, which would keep all their products on the host. Here they are the operators that they stand for, with
-// the products on the chip. Batch first: [B, T, D]. And scaled_dot_product_attention, for what PyTorch's own operators
-// refuse of it and the CPU's kernel takes.
+// the products on the chip. Batch first: [B, T, D].
 #include <ATen/ATen.h>
-#include <ATen/ops/scaled_dot_product_attention_native.h>
 #include <torch/library.h>
 
 #include <cmath>
-#include <limits>
 
 namespace presil {
 namespace {
@@ -84,24 +81,6 @@ Tensor transformer_encoder_layer(const Tensor& src, int64_t embed_dim, int64_t h
   return norm(x + feed_forward(x), norm_weight_2, norm_bias_2);
 }
 
-// A mask together with is_causal is one mask here: of its pairs those are left out that come later, counted from the
-// first query and the first key. bool: true where a pair takes part; else added to the scores.
-Tensor without_later_keys(const Tensor& mask, const Tensor& query, const Tensor& key) {
-  const auto options = mask.options().dtype(at::kBool).requires_grad(false);
-  const Tensor earlier = at::ones_symint({query.sym_size(-2), key.sym_size(-2)}, options).tril();
-  if (mask.scalar_type() == at::kBool) return mask.logical_and(earlier);
-  return at::where(earlier, mask, -std::numeric_limits<double>::infinity());
-}
-
-Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
-                                    const OptionalTensor& mask, double dropout, bool is_causal,
-                                    std::optional<double> scale, bool enable_gqa) {
-  const bool both = is_causal && mask && mask->defined();
-  return at::native::scaled_dot_product_attention(query, key, value,
-                                                  both ? OptionalTensor(without_later_keys(*mask, query, key)) : mask,
-                                                  dropout, is_causal && !both, scale, enable_gqa);
-}
-
 // TransformerEncoder asks this before it turns padded input into a nested tensor, which can't live on the device: it
 // then keeps the padded form.
 bool may_become_nested(const Tensor&, const Tensor&) { return false; }
@@ -110,10 +89,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_native_multi_head_attention", multi_head_attention);
   m.impl("_transformer_encoder_layer_fwd", transformer_encoder_layer);
   m.impl("_nested_tensor_from_mask_left_aligned", may_become_nested);
-  m.impl("scaled_dot_product_attention", scaled_dot_product_attention);
-}
-TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {  // made of operators that have gradients
-  m.impl("scaled_dot_product_attention", scaled_dot_product_attention);
 }
 
 }  // namespace
