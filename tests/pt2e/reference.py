@@ -4,6 +4,7 @@ exact sums of centred codes, and docs/numerics.md section 7 in float32. Shares n
 is matched or rewritten here, values are pending until a quantization or a float32 operator reads them."""
 
 import math
+import operator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -60,12 +61,16 @@ class Pending:
 
 @dataclass
 class Mean:
-    """Sums of centred codes over `count` places, still to be divided."""
+    """Sums of centred codes over `count` places, still to be divided. whole: of planes, not of windows in them."""
 
     sums: np.ndarray
-    count: int
+    count: object  # one, or one of each window
     source: Codes
+    whole: bool
     floating: torch.Tensor  # what a float32 operator reads: the float32 graph's own
+
+    def in_integers(self, scale, zero_point) -> bool:
+        return self.whole or (scale, zero_point) == self.source.parameters[:2]
 
     def quantized(self, scale, zero_point, low, high):
         if (scale, zero_point) == self.source.parameters[:2]:
@@ -106,6 +111,9 @@ MOVES = {
 }  # fmt: skip
 
 
+PARTS = {aten.chunk.default, aten.split.Tensor, aten.split_with_sizes.default}
+
+
 class Reference(fx.Interpreter):
     """run(*inputs) gives the float32 results; `codes` has those of each quantize node of an activation, as int8."""
 
@@ -132,6 +140,8 @@ class Reference(fx.Interpreter):
             return dequantized(codes, torch.tensor(scale), torch.tensor(zero_point), 0, (scale, zero_point, low, high))
         if name.startswith("quantized_decomposed.dequantize_per_channel"):
             return dequantized(*args[:4], None)
+        if target is operator.getitem:
+            return args[0][args[1]]
         for rule in (self.product, self.pointwise, self.moving):
             value = rule(target, args, kwargs)
             if value is not None:
@@ -142,7 +152,7 @@ class Reference(fx.Interpreter):
         read_as_float = any(not str(u.target).startswith("quantized") for u in self.node.args[0].users)
         if isinstance(x, Codes) and x.parameters == (scale, zero_point, low, high):
             codes = x.centred + zero_point
-        elif isinstance(x, Mean) or (
+        elif (isinstance(x, Mean) and x.in_integers(scale, zero_point)) or (
             isinstance(x, Pending) and not read_as_float and (x.addend is None or isinstance(x.addend, Codes))
         ):
             codes = x.quantized(scale, zero_point, low, high)
@@ -219,16 +229,30 @@ class Reference(fx.Interpreter):
             if not mean:
                 return replace(args[0], centred=moved)
             return replace(args[0], sums=moved, floating=target(args[0].floating, *args[1:], **kwargs))
-        if (
-            target is aten.adaptive_avg_pool2d.default
-            or target is aten.mean.dim
-            and sorted(args[1]) in ([2, 3], [-2, -1])
-        ):
-            keep = target is not aten.mean.dim or (len(args) > 2 and args[2])
-            x = args[0].centred
-            floating = target(args[0].real(), *args[1:], **kwargs)
-            return Mean(x.sum((2, 3), keepdims=bool(keep)), x.shape[2] * x.shape[3], args[0], floating)
+        if target in PARTS and isinstance(args[0], Codes):
+            parts = target(torch.from_numpy(args[0].centred), *args[1:], **kwargs)
+            return [replace(args[0], centred=part.numpy()) for part in parts]
+        found = averaged(target, args[0].centred, args) if isinstance(args[0], Codes) else None
+        return found and Mean(*found[:2], args[0], found[2], target(args[0].real(), *args[1:], **kwargs))
+
+
+def averaged(target, x: np.ndarray, args):
+    """(sums, how many places each is of, whether of whole planes) of what averages planes; None: something else."""
+    if target is aten.mean.dim and sorted(args[1]) in ([2, 3], [-2, -1]):
+        keep = len(args) > 2 and bool(args[2])
+        return x.sum((2, 3), keepdims=keep), x.shape[2] * x.shape[3], True
+    if target is aten.avg_pool2d.default:
+        ones, values = torch.ones(1, 1, *x.shape[2:], dtype=torch.float64), torch.from_numpy(x.astype(np.float64))
+        undivided = [*args[1:], *[[], [0, 0], False, True][len(args) - 2 :]][:5] + [1]
+        counts = target(ones, *undivided) / target(ones, *args[1:])  # what the mean of ones was divided by
+        return target(values, *undivided).numpy().astype(np.int64), np.rint(counts.numpy()), False
+    if target is not aten.adaptive_avg_pool2d.default:
         return None
+    (high, wide), (rows, columns) = x.shape[2:], args[1]
+    if high % rows or wide % columns:
+        return None  # windows of several sizes: float32
+    sums = x.reshape(*x.shape[:2], rows, high // rows, columns, wide // columns).sum((3, 5))
+    return sums, (high // rows) * (wide // columns), rows * columns == 1
 
 
 def dequantized(codes, scale, zero_point, axis, parameters) -> Codes:

@@ -76,6 +76,18 @@ CASES = {
     "function": (lambda m, x: qdq(nn.functional.hardswish(qdq(x, X)), Z), None, IMAGE, 2, 0),
     "mean": (lambda m, x: qdq(qdq(x, Y).mean((2, 3)), Y), None, IMAGE, 2, 0),
     "mean of another scale": (lambda m, x: qdq(qdq(x, Y).mean((2, 3)), Z), None, IMAGE, 2, 0),
+    "windows": (lambda m, x: qdq(nn.functional.avg_pool2d(qdq(x, Y), 3, 2, 1), Y), None, IMAGE, 2, 0),
+    "windows that divide the plane": (
+        lambda m, x: qdq(nn.functional.adaptive_avg_pool2d(qdq(x, Y), (3, 7)), Y), None, IMAGE, 2, 0,
+    ),
+    "windows that don't": (
+        lambda m, x: qdq(nn.functional.adaptive_avg_pool2d(qdq(x, Y), (3, 4)), Y), None, IMAGE, 2, 1,
+    ),
+    "windows of another scale": (lambda m, x: qdq(nn.functional.avg_pool2d(qdq(x, Y), 3), Z), None, IMAGE, 2, 1),
+    "parts": (
+        lambda m, x: [qdq(p, Y) for p in qdq(x, Y).chunk(4, 1)] + [qdq(p, Z) for p in qdq(x, X).split([1, 4, 4], -2)],
+        None, IMAGE, 4, 0,
+    ),
     "linear": (lambda m, x, y: qdq(nn.functional.linear(qdq(x, Y), m.weight(), m.bias), Z), (10, 24), ROWS, 2, 0),
     "line": (lambda m, x, y: qdq(nn.functional.conv1d(qdq(x, Y), m.weight(), m.bias, 2, 3), Z), (10, 5, 4), ROWS, 2, 0),
     "written in place": (lambda m, x: qdq(conv(m, qdq(x, Y)).relu_().clamp_(max=1.5), Z), (8, 6, 3, 3), IMAGE, 2, 0),

@@ -39,6 +39,7 @@ from torch_presil.pt2e.converted import (
 from torch_presil.pt2e.fates import Report
 from torch_presil.pt2e.functional import functionalize
 from torch_presil.pt2e.integer_layers import Dequantize, Int8Add, Int8MatMul, Int8Mul, Quantize, Table
+from torch_presil.pt2e.parts import as_slices
 
 __all__ = ["lower"]
 
@@ -47,6 +48,7 @@ aten = torch.ops.aten
 
 class _Lowering:
     def __init__(self, gm: fx.GraphModule):
+        as_slices(gm.graph)
         functionalize(gm.graph)
         self.gm, self.graph, self.constants = gm, gm.graph, Constants(gm)
         self.known = {}  # node → (node of its codes, Codes), or None

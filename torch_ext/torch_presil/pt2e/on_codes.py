@@ -140,9 +140,13 @@ def _window(node: fx.Node) -> tuple[tuple | None, bool]:
     if node.target is aten.avg_pool2d.default:
         return tuple(node.args[1:]), True
     if node.target is aten.adaptive_avg_pool2d.default:
-        if list(node.args[1]) != [1, 1]:
-            raise Refused("an adaptive pooling to more than one value")
-        return None, True
+        size = list(node.args[1])
+        if size == [1, 1]:
+            return None, True
+        given = list(shape[2:])
+        if not all(isinstance(n, int) and n % o == 0 for n, o in zip(given, size, strict=True)):
+            raise Refused(f"an adaptive pooling of {given} to {size}, whose windows are not all of one size")
+        return ([n // o for n, o in zip(given, size, strict=True)],), True
     dims = sorted(d % max(len(shape), 1) for d in node.args[1] or ())
     if len(shape) != 4 or dims != [2, 3] or node.kwargs.get("dtype") is not None:
         raise Refused("a mean over other dimensions than those of a plane")

@@ -22,6 +22,7 @@ from torchao.quantization.pt2e.quantizer import (
 
 from torch_presil.pt2e import on_codes
 from torch_presil.pt2e.constant_products import ADDS, CONVOLUTIONS, bounds, does_nothing, same_shape
+from torch_presil.pt2e.parts import as_slices
 
 __all__ = ["PresilQuantizer"]
 
@@ -62,6 +63,11 @@ class PresilQuantizer(Quantizer):
             raise ValueError(f"PresilQuantizer: observer {observer!r}: one of {', '.join(OBSERVERS)} expected")
         self.activation, self.weight = _specs(observer, qat)
         self.skip = tuple(skip)
+
+    def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
+        as_slices(model.graph)
+        model.recompile()
+        return model
 
     def validate(self, model: fx.GraphModule) -> None:
         pass
