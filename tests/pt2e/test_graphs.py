@@ -23,6 +23,7 @@ class Graph(nn.Module):
     def __init__(self, body, shape=None, bias=True, zero=0):
         super().__init__()
         self.body = body
+        self.slope = nn.Parameter(torch.tensor([0.25, -0.5, 1.5, 0.0, 1.0, 0.01]))
         if shape:
             self.register_buffer("codes", torch.randint(-100, 100, shape, dtype=torch.int8))
             self.register_buffer("scales", torch.rand(shape[0]) * 0.02 + 0.001)
@@ -74,6 +75,8 @@ CASES = {
     "product of activations": (lambda m, x, y: qdq(torch.matmul(qdq(x, X), qdq(y, Y)), Z), None, ROWS, 3, 0),
     "concatenation of scales": (lambda m, x, y: qdq(torch.cat([qdq(x, X), qdq(y, Y)], 1), Z), None, PAIR, 2, 0),
     "function": (lambda m, x: qdq(nn.functional.hardswish(qdq(x, X)), Z), None, IMAGE, 2, 0),
+    "PReLU": (lambda m, x: qdq(nn.functional.prelu(qdq(x, X), m.slope[:1]), Z), None, IMAGE, 2, 1),
+    "PReLU of channels": (lambda m, x: qdq(torch.tanh(nn.functional.prelu(qdq(x, X), m.slope)), Z), None, IMAGE, 2, 0),
     "mean": (lambda m, x: qdq(qdq(x, Y).mean((2, 3)), Y), None, IMAGE, 2, 0),
     "mean of another scale": (lambda m, x: qdq(qdq(x, Y).mean((2, 3)), Z), None, IMAGE, 2, 0),
     "windows": (lambda m, x: qdq(nn.functional.avg_pool2d(qdq(x, Y), 3, 2, 1), Y), None, IMAGE, 2, 0),
@@ -113,7 +116,7 @@ CASES = {
 def test_every_rule_equals_the_reference(name):
     body, shape, inputs, least, floats = CASES[name]
     lowered = compare(graph(Graph(body, shape), *inputs), inputs, least)
-    assert len(lowered.report().floats_between) == floats, str(lowered.report())
+    assert len(lowered.report().in_float32) == floats, str(lowered.report())
 
 
 def test_rtl_equals_the_reference():
@@ -140,7 +143,7 @@ def test_what_stays_float32_says_why(name):
     body, shape, zero, reason = FLOATS[name]
     model = graph(Graph(body, shape, zero=zero), *IMAGE)
     lowered = lower(model)
-    rows = lowered.report().floats_between
+    rows = lowered.report().in_float32
     assert any(reason in row["reason"] and row["file"] == __file__ and row["line"] for row in rows), rows
     with torch.no_grad():
         if name != "asymmetric weights":

@@ -66,3 +66,16 @@ def test_resnet18():
     assert report.launches_count() == 21  # a launch a convolution or linear layer, additions in them
     with torch.no_grad():  # another batch than the exported one
         assert lowered(torch.randn(3, 3, 32, 32).to("presil")).shape == (3, 10)
+
+
+@pytest.mark.parametrize("name,side,launches", [("PNet", 40, 5), ("RNet", 24, 6), ("ONet", 48, 8)])
+def test_mtcnn(name, side, launches):
+    """With its trained weights. Each PReLU has slopes of its own for its channels."""
+    from facenet_pytorch.models import mtcnn
+
+    inputs = (torch.rand(2, 3, side, side) * 2 - 1,)
+    lowered = compare(converted(getattr(mtcnn, name)().eval(), inputs), inputs, launches - 1)
+    report = lowered.report()
+    assert not report.floats_between, str(report)
+    assert [row["operator"] for row in report.in_float32] == ["aten.softmax.int"]  # what it returns
+    assert report.launches_count() == launches

@@ -14,13 +14,32 @@ from torch_presil.pt2e.converted import label_of, line_of, role
 __all__ = ["Report"]
 
 
+def _reaches_integers(node: fx.Node, neighbours) -> bool:
+    """neighbours(node): the nodes before it, or those behind. Calls of modules are what computes on codes."""
+    seen, todo = set(), [node]
+    while todo:
+        for n in neighbours(todo.pop()):
+            if n.op == "call_module":
+                return True
+            if n not in seen:
+                seen.add(n)
+                todo.append(n)
+    return False
+
+
+def _between(node: fx.Node) -> bool:
+    before, behind = (lambda n: n.all_input_nodes), (lambda n: n.users)
+    return _reaches_integers(node, before) and _reaches_integers(node, behind)
+
+
 def _name(node: fx.Node) -> str:
     return str(node.target) if node.op == "call_function" else node.op
 
 
 class Report:
     """Rows: node, operator, where ("int8": in a launch of the chip; "codes": on int8 codes; "float"), into (the node of
-    the lowered graph), result ("int8" or "float32"), reason (of "float"), module, file, line."""
+    the lowered graph), result ("int8" or "float32"), reason (of "float"), between (of "float": whether codes come to it
+    and go on behind it), module, file, line."""
 
     def __init__(self):
         self._rows, self._reasons = {}, {}
@@ -50,7 +69,7 @@ class Report:
         self.conversions.append({"node": node.name, "what": what})
 
     def finish(self, nodes: list, codes: dict) -> None:
-        """nodes: of the graph before, in order; after it only `rows` holds anything."""
+        """nodes: of the graph before, in order, what is left of it lowered; after it only `rows` holds anything."""
         for node in nodes:
             if node.op != "call_function" or (role(node) in ("quantize", "dequantize") and node not in self._reasons):
                 continue
@@ -69,6 +88,7 @@ class Report:
                     "into": row["into"],
                     "result": row["result"],
                     "reason": row.get("reason"),
+                    "between": row["where"] == "float" and _between(node),
                     "module": label_of(node),
                     "file": file,
                     "line": line,
@@ -84,9 +104,14 @@ class Report:
         return "no int8 form of this operator"
 
     @property
-    def floats_between(self) -> list:
+    def in_float32(self) -> list:
         """Rows in float32."""
         return [row for row in self.rows if row["where"] == "float"]
+
+    @property
+    def floats_between(self) -> list:
+        """Those that lie between operators on codes, not before the first or behind the last."""
+        return [row for row in self.in_float32 if row["between"]]
 
     def launches_count(self) -> int:
         return len({row["into"] for row in self.rows if row["where"] == "int8"})

@@ -164,14 +164,19 @@ class AverageCodes(nn.Module):
 
 
 class Table(nn.Module):
-    """Any function of one code: its 256 values. table: int8, of the codes −128 … 127."""
+    """Any function of one code: its 256 values. table: int8, (256,) of the codes −128 … 127; (C, 256): of each channel,
+    which is dimension 1."""
 
     def __init__(self, table: torch.Tensor):
         super().__init__()
         self.register_buffer("table", table)
 
     def forward(self, x):
-        return self.table[x.to(torch.int32) + 128]
+        codes = x.to(torch.int32) + 128
+        if self.table.dim() == 1:
+            return self.table[codes]
+        channels = torch.arange(self.table.shape[0], device=x.device).reshape(-1, *[1] * (x.dim() - 2))
+        return self.table[channels, codes]
 
 
 def scale_of(x: float, w, out: Codes | None) -> torch.Tensor:

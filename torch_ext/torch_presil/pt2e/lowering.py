@@ -268,7 +268,7 @@ class _Lowering:
         return new
 
     def requantized(self, name, node, mine: Codes, q: Codes, like):
-        return node if mine == q else self.call(name, Table(on_codes.table([], mine, q)), (node,), like)
+        return node if mine == q else self.call(name, Table(on_codes.table([], mine, q, self.constants)), (node,), like)
 
     def function(self, node, x, q):
         """A chain of functions of one value each, or none: a table of 256 codes."""
@@ -281,7 +281,7 @@ class _Lowering:
         if nodes:
             self.alone(x)
         held, mine = self.codes(inner)
-        new = self.call(node.name, Table(on_codes.table(nodes[::-1], mine, q)), (held,), x)
+        new = self.call(node.name, Table(on_codes.table(nodes[::-1], mine, q, self.constants)), (held,), x)
         self.report.operates(nodes or [node], new)
         return new
 

@@ -172,7 +172,11 @@ def average(node: fx.Node, mine: Codes, q: Codes):
 
 def is_function(node) -> bool:
     """Of one value, with constants."""
-    if not isinstance(node, fx.Node) or node.op != "call_function" or len(node.all_input_nodes) != 1:
+    if not isinstance(node, fx.Node) or node.op != "call_function":
+        return False
+    if node.target is aten.prelu.default:
+        return isinstance(node.args[1], fx.Node) and node.args[1].op == "get_attr"
+    if len(node.all_input_nodes) != 1:
         return False
     if node.target in CLAMPS:
         return bounds(node) is not None
@@ -180,9 +184,15 @@ def is_function(node) -> bool:
     return scalar or node.target in FUNCTIONS or does_nothing(node)
 
 
-def table(functions: list, mine: Codes, q: Codes) -> torch.Tensor:
-    """int8, 256 results for the codes −128 … 127: what the float32 graph gives, each bit of it."""
+def table(functions: list, mine: Codes, q: Codes, constants) -> torch.Tensor:
+    """int8, (256,) results for the codes −128 … 127: what the float32 graph gives, each bit of it. (C, 256) where a
+    function has numbers of each channel."""
     value = mine.value(torch.arange(-128, 128).to(torch.int8))
     for node in functions:
-        value = node.target(value, *node.args[1:], **node.kwargs)
-    return q.of(value)
+        given = [constants.value(a) for a in node.args[1:]]
+        if node.target is aten.prelu.default:
+            value = value.expand(max(given[0].numel(), value.shape[0] if value.dim() > 1 else 1), 256)
+            value = node.target(value.t(), *given).t()
+        else:
+            value = node.target(value, *given, **node.kwargs)
+    return q.of(value.squeeze(0))
