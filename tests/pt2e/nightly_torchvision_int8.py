@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""40 networks of torchvision quantized by PT2E: every code of every layer, and the result, equal the integer reference's
-on the CPU and on the device; and how many operators fall to float32 between quantized layers. Stage `nightly-pt2e`.
-PRESIL_UPDATE_DOCS=1 writes their table in docs/pt2e.md."""
+"""40 networks of torchvision quantized by PT2E: every code of every layer, and the result, equal the integer
+reference's on the CPU and on the device; and how many operators fall to float32 between quantized layers. Stage
+`nightly-pt2e`. PRESIL_UPDATE_DOCS=1 writes their table in docs/pt2e.md."""
 
 import os
 import re
@@ -27,8 +27,7 @@ NETWORKS = """
 def made(name: str) -> torch.nn.Module:
     if name not in ("googlenet", "inception_v3"):
         return models.get_model(name, num_classes=10)
-    model = models.get_model(name, num_classes=10, init_weights=False, aux_logits=False)
-    return model
+    return models.get_model(name, num_classes=10, init_weights=False, aux_logits=False)
 
 
 @pytest.fixture(scope="module")

@@ -39,7 +39,7 @@ from torch_presil.pt2e.converted import (
 from torch_presil.pt2e.fates import Report
 from torch_presil.pt2e.functional import functionalize
 from torch_presil.pt2e.integer_layers import Dequantize, Int8Add, Int8MatMul, Int8Mul, Quantize, Table
-from torch_presil.pt2e.parts import as_slices
+from torch_presil.pt2e.splits import as_slices
 
 __all__ = ["lower"]
 

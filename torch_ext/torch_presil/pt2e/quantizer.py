@@ -22,7 +22,7 @@ from torchao.quantization.pt2e.quantizer import (
 
 from torch_presil.pt2e import on_codes
 from torch_presil.pt2e.constant_products import ADDS, CONVOLUTIONS, bounds, does_nothing, same_shape
-from torch_presil.pt2e.parts import as_slices
+from torch_presil.pt2e.splits import as_slices
 
 __all__ = ["PresilQuantizer"]
 
