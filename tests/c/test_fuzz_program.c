@@ -246,7 +246,7 @@ static bool is_short(const program *p) {
 }
 
 static void bend_programs(int version) {
-    const uint64_t cases = fuzz_begin("test_fuzz_program: programs", 3000);
+    const uint64_t cases = fuzz_begin("test_fuzz_program: programs", 1000);
     presil_device *d = open_device(PRESIL_MODE_MODEL, "soft");
     presil_daddr arena;
     EXPECT_OK(presil_alloc(d, NULL, NULL, ARENA, &arena));
