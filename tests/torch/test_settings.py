@@ -69,6 +69,20 @@ def test_fp32_precision_of_operators():
     assert (accuracy("conv"), accuracy("matmul")) == ("bf16", "ieee")
 
 
+@pytest.mark.parametrize("learns", [False, True])
+def test_a_fused_linear_layer_follows_products(learns):
+    """As torch.nn.functional.linear does, and a partition of a compiled graph: bits, gradients too."""
+    x, w = torch.randn(5, 40).to("presil"), torch.randn(7, 40).to("presil").requires_grad_(learns)
+    results = []
+    for conv, matmul in (("ieee", "ieee"), ("bf16", "ieee"), ("ieee", "bf16")):
+        torch.backends.mkldnn.conv.fp32_precision, torch.backends.mkldnn.matmul.fp32_precision = conv, matmul
+        y = torch.ops.presil.linear(x, w)
+        assert torch.equal(y, torch.nn.functional.linear(x, w))
+        results.append([y.detach(), *(torch.autograd.grad(y.square().sum(), w) if learns else ())])
+    for exact, of_conv, of_matmul in zip(*results, strict=True):
+        assert torch.equal(exact, of_conv) and not torch.equal(exact, of_matmul)
+
+
 def test_our_setting_wins():
     torch.set_float32_matmul_precision("medium")
     with S.flags(fp32_precision="ieee"):

@@ -107,9 +107,10 @@ bool run(const char* label, const Tensor& x, const WeightRequest& request, const
   return chip_conv2d(label, input, request, out, g, fusion, pad);
 }
 
-Tensor conv2d(const Tensor& x, const Tensor& w, const OptionalTensor& bias, Ints stride, Ints padding, Ints dilation,
-              int64_t groups, const OptionalTensor& residual, c10::string_view activation,
-              std::optional<c10::ScalarType> out_dtype, c10::string_view label) {
+// op: whose setting of float32's precision holds.
+Tensor layer(const Tensor& x, const Tensor& w, const OptionalTensor& bias, Ints stride, Ints padding, Ints dilation,
+             int64_t groups, const OptionalTensor& residual, c10::string_view activation,
+             std::optional<c10::ScalarType> out_dtype, c10::string_view label, Fp32Op op) {
   TORCH_CHECK_TYPE(at::isFloatingType(x.scalar_type()) && w.scalar_type() == x.scalar_type(),
                    "presil::conv2d: input and weight must have the same floating-point dtype, got ", x.scalar_type(),
                    " and ", w.scalar_type());
@@ -123,13 +124,19 @@ Tensor conv2d(const Tensor& x, const Tensor& w, const OptionalTensor& bias, Ints
   WeightRequest request;
   request.weight = w;
   if (bias && bias->defined()) request.bias = *bias;
-  request.compute = compute_for(x.scalar_type(), Fp32Op::conv);
+  request.compute = compute_for(x.scalar_type(), op);
   request.groups = groups;
   request.dilation = g.dilation;
   const Tensor out = empty_output(x, w, g, memory_type(dtype));
   if (!run(std::string(label).c_str(), x, request, out, g, fusion, residual, 0))
     return conv2d_on_host(presil_error_text(), x, w, bias, g, residual, activation, dtype);
   return rounded(out, dtype);
+}
+
+Tensor conv2d(const Tensor& x, const Tensor& w, const OptionalTensor& bias, Ints stride, Ints padding, Ints dilation,
+              int64_t groups, const OptionalTensor& residual, c10::string_view activation,
+              std::optional<c10::ScalarType> out_dtype, c10::string_view label) {
+  return layer(x, w, bias, stride, padding, dilation, groups, residual, activation, out_dtype, label, Fp32Op::conv);
 }
 
 // What int8 products have around them: zero points and scales, and the bounds in codes or, where the result is real, in
@@ -244,8 +251,8 @@ OptionalTensor residual_pixels(const OptionalTensor& r) {
 Tensor linear(const Tensor& x, const Tensor& w, const OptionalTensor& bias, const OptionalTensor& residual,
               c10::string_view activation, std::optional<c10::ScalarType> out_dtype, c10::string_view label) {
   const int64_t one[] = {1, 1}, zero[] = {0, 0};
-  return as_rows(conv2d(as_pixels(x), as_kernel(w), bias, one, zero, one, 1, residual_pixels(residual), activation,
-                        out_dtype, label),
+  return as_rows(layer(as_pixels(x), as_kernel(w), bias, one, zero, one, 1, residual_pixels(residual), activation,
+                       out_dtype, label, Fp32Op::matmul),
                  x);
 }
 

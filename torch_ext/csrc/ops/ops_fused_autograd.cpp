@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of presil::conv2d and presil::linear: the activation's on the host, the rest by convolution_backward, which
-// is the chip's. Differentiable again.
+// Gradients of presil::conv2d and presil::linear: the activation's on the host, the rest by convolution_backward and
+// products of matrices, which are the chip's. Differentiable again.
 #include "runtime/device.h"
 
 #include <ATen/ATen.h>
@@ -19,6 +19,14 @@ using Ints = c10::IntArrayRef;
 using Conv2dFunction = Tensor(const Tensor&, const Tensor&, const OptionalTensor&, Ints, Ints, Ints, int64_t,
                               const OptionalTensor&, c10::string_view, std::optional<c10::ScalarType>,
                               c10::string_view);
+
+using LinearFunction = Tensor(const Tensor&, const Tensor&, const OptionalTensor&, const OptionalTensor&,
+                              c10::string_view, std::optional<c10::ScalarType>, c10::string_view);
+
+const c10::TypedOperatorHandle<LinearFunction>& linear_operator() {
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("presil::linear", "").typed<LinearFunction>();
+  return op;
+}
 
 const c10::TypedOperatorHandle<Conv2dFunction>& conv2d_operator() {
   static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("presil::conv2d", "").typed<Conv2dFunction>();
@@ -75,11 +83,48 @@ struct Conv2d : torch::autograd::Function<Conv2d> {
   }
 };
 
+// x: (*, K), w: (N, K).
+struct Linear : torch::autograd::Function<Linear> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& w, const OptionalTensor& bias,
+                        const OptionalTensor& residual, const std::string& activation,
+                        std::optional<c10::ScalarType> out_dtype, const std::string& label) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    Tensor y = linear_operator().call(x, w, bias, residual, activation, out_dtype, label);
+    ctx->save_for_backward({x, w, activation == "none" ? Tensor() : y});
+    auto& saved = ctx->saved_data;
+    saved["activation"] = activation;
+    saved["bias"] = bias.has_value();
+    saved["residual"] = residual ? std::optional<int64_t>(static_cast<int64_t>(residual->scalar_type())) : std::nullopt;
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    const auto saved = ctx->get_saved_variables();
+    const Tensor &x = saved[0], &w = saved[1];
+    auto& data = ctx->saved_data;
+    const Tensor grad = through_activation(grads[0], saved[2], data["activation"].toStringRef());
+    const Tensor rows = grad.to(x.scalar_type()).reshape({-1, w.size(0)});
+    const bool has_bias = data["bias"].toBool();  // needs_input_grad counts the tensors that were given
+    Tensor of_x, of_w, of_bias, of_residual;
+    if (ctx->needs_input_grad(0)) of_x = rows.mm(w).reshape(x.sizes());
+    if (ctx->needs_input_grad(1)) of_w = rows.t().mm(x.reshape({-1, w.size(1)}));
+    if (has_bias && ctx->needs_input_grad(2)) of_bias = rows.sum(0);
+    if (!data["residual"].isNone() && ctx->needs_input_grad(has_bias ? 3 : 2))
+      of_residual = grad.to(static_cast<c10::ScalarType>(data["residual"].toInt()));
+    return {of_x, of_w, of_bias, of_residual, Tensor(), Tensor(), Tensor()};
+  }
+};
+
+bool wants(const OptionalTensor& t) { return t && t->defined() && t->requires_grad(); }
+
+bool records(const Tensor& x, const Tensor& w, const OptionalTensor& bias, const OptionalTensor& residual) {
+  return at::GradMode::is_enabled() && (x.requires_grad() || w.requires_grad() || wants(bias) || wants(residual));
+}
+
 Tensor conv2d_with_gradient(const Tensor& x, const Tensor& w, const OptionalTensor& bias, Ints stride, Ints padding,
                             Ints dilation, int64_t groups, const OptionalTensor& residual, c10::string_view activation,
                             std::optional<c10::ScalarType> out_dtype, c10::string_view label) {
-  const auto wants = [](const OptionalTensor& t) { return t && t->defined() && t->requires_grad(); };
-  if (!at::GradMode::is_enabled() || !(x.requires_grad() || w.requires_grad() || wants(bias) || wants(residual))) {
+  if (!records(x, w, bias, residual)) {
     at::AutoDispatchBelowADInplaceOrView below;
     return conv2d_operator().call(x, w, bias, stride, padding, dilation, groups, residual, activation, out_dtype,
                                   label);
@@ -88,19 +133,14 @@ Tensor conv2d_with_gradient(const Tensor& x, const Tensor& w, const OptionalTens
                        out_dtype, std::string(label));
 }
 
-// A linear layer is a 1x1 convolution over rows: [*, K] as one image of `rows` pixels.
 Tensor linear_with_gradient(const Tensor& x, const Tensor& w, const OptionalTensor& bias,
                             const OptionalTensor& residual, c10::string_view activation,
                             std::optional<c10::ScalarType> out_dtype, c10::string_view label) {
-  const auto pixels = [](const Tensor& t) { return t.reshape({1, -1, 1, t.size(-1)}).permute({0, 3, 2, 1}); };
-  TORCH_CHECK_VALUE(w.dim() == 2, "presil: the weight of a linear layer must be 2-D (out, in), got ", w.sizes());
-  const int64_t one[] = {1, 1}, zero[] = {0, 0};
-  const Tensor y = conv2d_with_gradient(
-      pixels(x), w.view({w.size(0), w.size(1), 1, 1}), bias, one, zero, one, 1,
-      residual && residual->defined() ? OptionalTensor(pixels(*residual)) : std::nullopt, activation, out_dtype, label);
-  auto sizes = x.sizes().vec();
-  sizes.back() = w.size(0);
-  return y.permute({0, 3, 2, 1}).reshape(sizes);
+  if (!records(x, w, bias, residual)) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    return linear_operator().call(x, w, bias, residual, activation, out_dtype, label);
+  }
+  return Linear::apply(x, w, given(bias), given(residual), std::string(activation), out_dtype, std::string(label));
 }
 
 TORCH_LIBRARY_IMPL(presil, AutogradPrivateUse1, m) {
