@@ -180,6 +180,21 @@ def test_cycles_of_a_mixture_are_those_of_the_rtl():
     assert set(same) == set(LAYERS) - set(row["kept"])
 
 
+def test_cycles_of_a_mixture_in_mode_hybrid(tmp_path):
+    """What is simulated the first time is known the second: the RTL's cycles both times."""
+    wanted = {"calibrate": DATA, "mixed": (0, 5), "check_layers": False}
+    rtl = run(mode="rtl", **wanted)
+    with torch.backends.presil.flags(store=str(tmp_path / "timings.sqlite"), jobs=1):
+        first, again = (run(mode="hybrid", **wanted) for _ in range(2))
+    assert again["total"]["store_hits"] == again["total"]["launches"] > 0
+    rows, *hybrid = (r["int8"]["mixed"] for r in (rtl, first, again))
+    assert rows[0]["cycles"] != rows[1]["cycles"]
+    for found in hybrid:
+        assert [r["cycles_from"] for r in found] == ["timing store"] * 2
+        for name in ("cycles", "dram_bytes", "kept", "sqnr_db", "front"):
+            assert [r[name] for r in found] == [r[name] for r in rows]
+
+
 def test_front():
     made = [(10, 5.0), (12, 5.0), (12, 9.0), (20, 8.0), (None, 99.0), (30, 20.0)]
     rows = [{"cycles": c, "sqnr_db": s} for c, s in made]
