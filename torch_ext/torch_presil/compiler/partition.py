@@ -35,6 +35,11 @@ class Plan:
     arena: torch.Tensor = None
     lists: OrderedDict = field(default_factory=OrderedDict)
 
+    def drop_outdated(self) -> None:
+        """Each list holds its packed weights: of a model that learns there would be as many copies as lists."""
+        for addresses in [a for a, recording in self.lists.items() if not recording.valid()]:
+            del self.lists[addresses]
+
 
 def rounded(n: int) -> int:
     return (n + PAGE - 1) // PAGE * PAGE
@@ -134,6 +139,7 @@ class ChipPartition(torch.nn.Module):
             addresses = tuple(addresses)
             recording = plan.lists.get(addresses)
             if recording is None or not recording.valid():
+                plan.drop_outdated()
                 try:
                     recording = plan.lists[addresses] = self._record(plan, args, results)
                 except NotImplementedError as error:
@@ -170,16 +176,15 @@ class ChipPartition(torch.nn.Module):
         outputs = [self.output] if self.single else self.output
         values = dict(zip(self.inputs, args))
         values.update(results)
-
-        def value(n):  # what leaves as a view of a result
-            if not isinstance(n, fx.Node):
-                return n
-            if n not in values:
-                values[n] = n.target(*fx.map_arg(n.args, value))
-            return values[n]
-
-        out = [value(n) for n in outputs]
+        out = [self._leaving(n, values) if isinstance(n, fx.Node) else n for n in outputs]
         return out[0] if self.single else tuple(out)
+
+    def _leaving(self, node, values):
+        """A result, or a view of one. No function within a function: calling itself, it would be garbage with all
+        values, until Python's collector comes by."""
+        if node not in values:
+            values[node] = node.target(*fx.map_arg(node.args, lambda n: self._leaving(n, values)))
+        return values[node]
 
     # ---- planning and recording
     def memory_plan(self, metas) -> Plan:
