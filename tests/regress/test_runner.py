@@ -8,6 +8,7 @@ import pty
 import re
 import signal
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -394,13 +395,47 @@ def test_infrastructure_failures_are_tried_again_by_resume(place, tmp_path):
     assert [r["status"] for r in place.last.records()] == ["passed"]
 
 
+HOLDER = """
+import os, sys, time
+from pathlib import Path
+from torch_presil.regress.records import Run
+run = Run(Path(sys.argv[1]))
+run.lock()
+left = os.fork() == 0 if sys.argv[2] == "child" else True
+if left:
+    print(os.getpid(), flush=True)
+    time.sleep(60)
+os._exit(0)
+"""
+
+
+def holder(place, which: str) -> tuple:
+    """A process that locks the run, and the one that stays, it or a child of it."""
+    words = [sys.executable, "-c", HOLDER, str(place.last.path), which]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    return process, int(process.stdout.readline())
+
+
 def test_two_runners_do_not_share_a_run(place):
     place.suite("one", {"case": ("slow", "")})
     place.go("one")
-    place.last.lock()
-    held = place.last
-    held.lock()
+    process, _ = holder(place, "runner")
     assert place.go(resume=True) == exit_codes.USAGE
+    process.kill()
+    process.wait()
+    assert place.go(resume=True) == 0
+
+
+def test_a_child_without_its_runner_holds_no_run(place):
+    """As a case is in the moment in which it starts, when its runner is killed."""
+    place.suite("one", {"case": ("slow", "")})
+    place.go("one")
+    process, child = holder(place, "child")
+    process.wait()
+    try:
+        assert alive(child) and place.go(resume=True) == 0
+    finally:
+        os.kill(child, signal.SIGKILL)
 
 
 def test_a_full_disk_for_the_runner_is_no_end_of_the_run(place, monkeypatch):

@@ -67,10 +67,11 @@ class Run:
         return [Job.from_dict(values) for values in self.plan["jobs"]]
 
     def lock(self) -> None:
-        """One runner at a time; it is free again when the runner ends, however it does."""
+        """One runner at a time; it is free again when the runner ends, however it does: this lock is the process's, not
+        the file's, which a child has too until it starts its own program."""
         self._lock = (self.path / ".lock").open("w")
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise UsageError(f"{self.path}: another presil regress is at work in this run") from error
 
