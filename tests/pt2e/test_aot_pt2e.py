@@ -46,6 +46,26 @@ def test_mobilenet(tmp_path, quantizer):
     assert torch.equal(got, expected) and summary["host_operators"] == ON_HOST[quantizer]
 
 
+def test_slopes_of_channels(tmp_path):
+    """Three operators for each PReLU: codes as places, the channel's first, the table."""
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 6, 3),
+        torch.nn.PReLU(6),
+        torch.nn.Conv2d(6, 4, 3),
+        torch.nn.PReLU(4),
+        torch.nn.Conv2d(4, 2, 1),
+    )
+    x = torch.randn(2, 3, 9, 8)
+    for slopes in (model[1], model[3]):
+        torch.nn.init.normal_(slopes.weight)
+    int8 = lower(converted(model, (x,))).to("presil")
+    with torch.no_grad():
+        expected = int8(x.to("presil")).cpu()
+    summary, _, got = ahead_of_time(tmp_path, int8, x)
+    assert torch.equal(got, expected) and summary["host_operators"] == 6
+
+
 def test_resnet50(tmp_path, rtl):
     """Of 224 × 224, on the RTL; its launches take the cycles of torch_presil.quantize's."""
     x = torch.randn(1, 3, 224, 224)

@@ -169,14 +169,15 @@ class Table(nn.Module):
 
     def __init__(self, table: torch.Tensor):
         super().__init__()
-        self.register_buffer("table", table)
+        self.register_buffer("table", table.flatten())
+        first = 256 * torch.arange(len(table), dtype=torch.int32) if table.dim() > 1 else None
+        self.register_buffer("first", first)  # of each channel, in the table
 
     def forward(self, x):
-        codes = x.to(torch.int32) + 128
-        if self.table.dim() == 1:
-            return self.table[codes]
-        channels = torch.arange(self.table.shape[0], device=x.device).reshape(-1, *[1] * (x.dim() - 2))
-        return self.table[channels, codes]
+        places = x.to(torch.int32) + 128
+        if self.first is not None:
+            places = places + self.first.reshape(-1, *[1] * (x.dim() - 2))
+        return self.table[places]
 
 
 def scale_of(x: float, w, out: Codes | None) -> torch.Tensor:

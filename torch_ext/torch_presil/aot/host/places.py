@@ -51,26 +51,49 @@ class Widened(HostStep):
         return [HostOperator(ELEMENTWISE, {"input": a.x}, out, {"function": "round"}, (128, 0, 255))]
 
 
+def moved(places, first):
+    """int32, and what is added to it: of each channel, broadcast."""
+    raise NotImplementedError("a step of presil-run")
+
+
+@host_step()
+class Moved(HostStep):
+    function = staticmethod(moved)
+
+    def result(self, a):
+        return dense(a.places.shape, a.places)
+
+    def operators(self, a, out):
+        return [HostOperator(ELEMENTWISE, {"input": a.places, "other": a.first}, out, {"function": "add"})]
+
+
 def gather(table, index):
     raise NotImplementedError("a step of presil-run")
 
 
 @host_step(aten.index.Tensor)
 class Table(HostStep):
-    """torch_presil.pt2e's tables: table[codes + 128]."""
+    """torch_presil.pt2e's tables: table[codes + 128], or of each channel, table[codes + 128 + first]."""
 
     function = staticmethod(gather)
     first = True
 
     def arguments_of(self, node):
         table, indices = node.args
-        codes = _codes_of(indices[0]) if len(indices) == 1 else None
-        if codes is None or list(value(table).shape) != [256] or value(table).dtype != torch.int8:
+        found = _codes_of(indices[0]) if len(indices) == 1 else None
+        channels = 1 if found is None or found[1] is None else value(found[1]).numel()
+        if found is None or list(value(table).shape) != [256 * channels] or value(table).dtype != torch.int8:
             return None
+        codes, first = found
+        places = self._put(node, widened, codes)
+        return table, places if first is None else self._put(node, moved, places, first)
+
+    @staticmethod
+    def _put(node, function, x, *others):
         with node.graph.inserting_before(node):
-            wide = node.graph.call_function(widened, (codes,))
-        wide.meta = {"val": value(codes).to(torch.int32), "label": node.name}
-        return table, wide
+            new = node.graph.call_function(function, (x, *others))
+        new.meta = {"val": value(x).to(torch.int32), "label": node.name}
+        return new
 
     def result(self, a):
         return dense(a.index.shape, a.table)
@@ -80,9 +103,13 @@ class Table(HostStep):
 
 
 def _codes_of(index):
-    """x of x.to(int32) + 128, None: something else."""
-    if getattr(index, "target", None) is not aten.add.Tensor or index.args[1:] != (128,) or index.kwargs:
+    """(x, first) of x.to(int32) + 128 + first, first None: nothing is added; None: something else."""
+    if getattr(index, "target", None) is not aten.add.Tensor or index.kwargs or len(index.args) != 2:
         return None
-    wide = index.args[0]
+    wide, added = index.args
+    if added != 128:
+        inner = _codes_of(wide)
+        known = isinstance(value(added), torch.Tensor) and value(added).dtype == torch.int32
+        return (inner[0], added) if inner is not None and inner[1] is None and known else None
     plain = wide.target is aten._to_copy.default and dict(wide.kwargs) == {"dtype": torch.int32}
-    return wide.args[0] if plain and value(wide.args[0]).dtype == torch.int8 else None
+    return (wide.args[0], None) if plain and value(wide.args[0]).dtype == torch.int8 else None
