@@ -17,6 +17,8 @@ from pathlib import Path
 
 from rich.markup import escape
 
+from torch_presil.regress.untar import untar
+
 from .replay import SOURCE_TREE, is_library
 from .trace import WavesError
 from .view import View, load, views
@@ -67,7 +69,7 @@ def _commit(name: str, rtl: Path, places: Path) -> Path:
     if not target.is_dir():
         archive = tarfile.open(fileobj=io.BytesIO(_git(rtl, "archive", "--format=tar", commit, ".")))
         partial = target.with_name(f".{os.getpid()}")
-        archive.extractall(partial, filter="data")
+        untar(archive, partial)
         try:
             partial.rename(target)
         except OSError:  # another process was faster

@@ -12,6 +12,7 @@ from distributed.diagnostics.plugin import SchedulerPlugin, WorkerPlugin
 FOLDER = Path(__file__).parent
 MODULES = {  # name in the package that is made there -> file
     "process": FOLDER.parent / "process.py",
+    "untar": FOLDER.parent / "untar.py",
     "farm.isa": FOLDER / "isa.py",
     "farm.cache": FOLDER / "cache.py",
     "farm.worker_store": FOLDER / "worker_store.py",

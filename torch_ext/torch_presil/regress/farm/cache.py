@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Artifacts on a worker's machine: fetched once, whichever of its workers comes first. Runs inside the workers; knows
-the standard library alone."""
+the standard library and regress/untar.py alone."""
 
 import contextlib
 import fcntl
@@ -11,6 +11,8 @@ import tarfile
 import tempfile
 import time
 from pathlib import Path
+
+from ..untar import untar
 
 WHERE = "PRESIL_FARM_CACHE"
 BYTES = "PRESIL_FARM_CACHE_BYTES"
@@ -89,7 +91,7 @@ class Cache:
         try:
             self._bring(digest, archive)
             with tarfile.open(archive) as tar:
-                tar.extractall(part, filter="data")
+                untar(tar, part)
             os.replace(part, path)
         finally:
             archive.unlink(missing_ok=True)
