@@ -348,7 +348,8 @@ def test_a_new_chip_from_the_wheel(fresh, tmp_path):
     project, away = tmp_path / "mychip", tmp_path / "away"
     in_venv(fresh, tmp_path, "presil", "new-chip", "mychip", project)
     written = "".join(path.read_text() for path in project.rglob("*") if path.is_file())
-    assert str(fresh) in written and str(ROOT) not in written
+    assert str(fresh) in written
+    assert not re.search(rf"(?<![\w./)}}]){re.escape(str(ROOT))}\b", written)  # as a path, not as the end of another's
     in_venv(fresh, project, "cmake", "-B", "build", "-G", "Ninja")
     in_venv(fresh, project, "cmake", "--build", "build", "--target", "presil_sim_mychip_fast", "presil_chip_mychip")
     assert str(ROOT / "sim") not in (project / "build/build.ninja").read_text()
