@@ -14,7 +14,7 @@ from torchvision import models
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "pt2e.md"
 START, END = "<!-- networks -->\n", "<!-- networks: end -->\n"
-SIDES = {"alexnet": 224, "inception_v3": 80}  # of one image; else two of 64 x 64
+SIDES = {"alexnet": 224, "vgg11": 224, "inception_v3": 80}  # else 64
 NETWORKS = """
     alexnet convnext_tiny densenet121 efficientnet_b0 efficientnet_b1 efficientnet_b2 efficientnet_v2_s googlenet
     inception_v3 mnasnet0_5 mnasnet0_75 mnasnet1_0 mnasnet1_3 mobilenet_v2 mobilenet_v3_large mobilenet_v3_small
@@ -47,7 +47,7 @@ def rows():
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_code(name, rows):
     side = SIDES.get(name, 64)
-    inputs = (torch.randn(1 if name == "alexnet" else 2, 3, side, side),)
+    inputs = (torch.randn(1 if side == 224 else 2, 3, side, side),)
     model = made(name)
     lowered = compare(converted(settled(model, *inputs), inputs), inputs, 1)
     report = lowered.report()

@@ -23,6 +23,7 @@ class Graph(nn.Module):
     def __init__(self, body, shape=None, bias=True, zero=0):
         super().__init__()
         self.body = body
+        self.register_buffer("spread", torch.rand(6) + 0.5)
         self.slope = nn.Parameter(torch.tensor([0.25, -0.5, 1.5, 0.0, 1.0, 0.01]))
         if shape:
             self.register_buffer("codes", torch.randint(-100, 100, shape, dtype=torch.int8))
@@ -77,6 +78,10 @@ CASES = {
     "function": (lambda m, x: qdq(nn.functional.hardswish(qdq(x, X)), Z), None, IMAGE, 2, 0),
     "PReLU": (lambda m, x: qdq(nn.functional.prelu(qdq(x, X), m.slope[:1]), Z), None, IMAGE, 2, 1),
     "PReLU of channels": (lambda m, x: qdq(torch.tanh(nn.functional.prelu(qdq(x, X), m.slope)), Z), None, IMAGE, 2, 0),
+    "batch-norm of codes": (
+        lambda m, x: qdq(torch.relu(nn.functional.batch_norm(qdq(x, X), m.spread, m.spread, m.slope, m.slope)), Z),
+        None, IMAGE, 2, 0,
+    ),
     "mean": (lambda m, x: qdq(qdq(x, Y).mean((2, 3)), Y), None, IMAGE, 2, 0),
     "mean of another scale": (lambda m, x: qdq(qdq(x, Y).mean((2, 3)), Z), None, IMAGE, 2, 0),
     "windows": (lambda m, x: qdq(nn.functional.avg_pool2d(qdq(x, Y), 3, 2, 1), Y), None, IMAGE, 2, 0),

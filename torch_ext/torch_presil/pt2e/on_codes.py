@@ -62,6 +62,11 @@ FUNCTIONS = (
     aten.exp.default,
     aten.square.default,
 )
+# With numbers of each channel, which are constants -> whether it is no function of one value after all.
+OF_CHANNELS = {
+    aten.prelu.default: lambda node: False,
+    aten.batch_norm.default: lambda node: node.args[5] or None in node.args[3:5],  # in training, by this batch
+}
 SCALARS = (
     aten.add.Tensor,
     aten.sub.Tensor,
@@ -174,8 +179,8 @@ def is_function(node) -> bool:
     """Of one value, with constants."""
     if not isinstance(node, fx.Node) or node.op != "call_function":
         return False
-    if node.target is aten.prelu.default:
-        return isinstance(node.args[1], fx.Node) and node.args[1].op == "get_attr"
+    if node.target in OF_CHANNELS:
+        return all(n.op == "get_attr" for n in node.all_input_nodes[1:]) and not OF_CHANNELS[node.target](node)
     if len(node.all_input_nodes) != 1:
         return False
     if node.target in CLAMPS:
@@ -187,12 +192,12 @@ def is_function(node) -> bool:
 def table(functions: list, mine: Codes, q: Codes, constants) -> torch.Tensor:
     """int8, (256,) results for the codes −128 … 127: what the float32 graph gives, each bit of it. (C, 256) where a
     function has numbers of each channel."""
-    value = mine.value(torch.arange(-128, 128).to(torch.int8))
+    value = mine.value(torch.arange(-128, 128).to(torch.int8)).reshape(1, 1, 16, 16)
     for node in functions:
         given = [constants.value(a) for a in node.args[1:]]
-        if node.target is aten.prelu.default:
-            value = value.expand(max(given[0].numel(), value.shape[0] if value.dim() > 1 else 1), 256)
-            value = node.target(value.t(), *given).t()
-        else:
-            value = node.target(value, *given, **node.kwargs)
+        if node.target in OF_CHANNELS:
+            channels = max(n.numel() for n in given if isinstance(n, torch.Tensor))
+            value = value.expand(1, max(channels, value.shape[1]), 16, 16).contiguous()
+        value = node.target(value, *given, **node.kwargs)
+    value = value.reshape(-1, 256)
     return q.of(value.squeeze(0))

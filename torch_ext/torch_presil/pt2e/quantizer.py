@@ -145,7 +145,10 @@ class PresilQuantizer(Quantizer):
             self._finish(nodes, inputs)
             return True
         if on_codes.is_function(node) and not does_nothing(node) and _is_float(node):
-            self._finish([node], [{node.args[0]: self.activation}])
+            nodes, inputs = [node], [{node.args[0]: self.activation}]
+            if node.target in NORMS:
+                self._follow(nodes, inputs, may_add=False)
+            self._finish(nodes, inputs)
             return True
         return False
 
