@@ -3,6 +3,7 @@
 
 import fcntl
 import hashlib
+import importlib
 import io
 import os
 import re
@@ -16,8 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.markup import escape
-
-from torch_presil.regress.untar import untar
 
 from .replay import SOURCE_TREE, is_library
 from .trace import WavesError
@@ -57,6 +56,12 @@ def _git(folder: Path, *words: str) -> bytes:
     return done.stdout
 
 
+def _untar(archive: tarfile.TarFile, folder: Path) -> None:
+    """Also where the command is run as a file, without torch."""
+    package = "torch_presil.regress" if __package__.startswith("torch_presil.") else "regress"
+    importlib.import_module(f"{package}.untar").untar(archive, folder)
+
+
 def _commit(name: str, rtl: Path, places: Path) -> Path:
     """The folder `rtl` as it is in a commit: beside it nothing else of that commit."""
     try:
@@ -69,7 +74,7 @@ def _commit(name: str, rtl: Path, places: Path) -> Path:
     if not target.is_dir():
         archive = tarfile.open(fileobj=io.BytesIO(_git(rtl, "archive", "--format=tar", commit, ".")))
         partial = target.with_name(f".{os.getpid()}")
-        untar(archive, partial)
+        _untar(archive, partial)
         try:
             partial.rename(target)
         except OSError:  # another process was faster
