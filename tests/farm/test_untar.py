@@ -48,3 +48,11 @@ def test_nothing_leaves_the_folder(python, name, tmp_path):
     with pytest.raises(tarfile.TarError):
         untar(archive(*WELL, BAD[name]), tmp_path / "to")
     assert not [p for p in tmp_path.rglob("*") if p.name not in ("to",)]
+
+
+def test_nor_by_the_archives_own_links(python, tmp_path):
+    """Each lies inside by its name; on disk a/b/b/b/c is a/c, and leads above."""
+    chain = [("a", FOLDER, ""), ("a/b", LINK, "."), ("a/b/b/b/c", LINK, "../../.."), ("a/c/to-be/x", FILE, "")]
+    with pytest.raises(tarfile.TarError):
+        untar(archive(*chain), tmp_path / "within" / "to")
+    assert {p.relative_to(tmp_path).parts[:2] for p in tmp_path.rglob("*")} <= {("within",), ("within", "to")}

@@ -10,17 +10,16 @@ __all__ = ["untar"]
 
 def untar(archive: tarfile.TarFile, folder: Path) -> None:
     """By tarfile's filter "data", or where Python has none yet (Debian 12's is 3.11.2) by what matters of it here.
-    Raises tarfile.TarError, and unpacks nothing then, for a name or link that leads outside, and for devices."""
-    if hasattr(tarfile, "data_filter"):
-        members, keep = archive.getmembers(), {"filter": "data"}
-        for member in members:
-            tarfile.data_filter(member, str(folder))  # all of them before the first is written
-    else:
-        members, keep = [_checked(member, folder) for member in archive.getmembers()], {}
-    archive.extractall(folder, members, **keep)
+    Raises tarfile.TarError for devices, and for a name or link that leads outside: before anything is unpacked, or
+    where it does so by a link of the archive, before it."""
+    check = getattr(tarfile, "data_filter", _checked)
+    members, checked = archive.getmembers(), {} if check is _checked else {"filter": "fully_trusted"}
+    for member in members:
+        check(member, str(folder))
+    archive.extractall(folder, (check(member, str(folder)) for member in members), **checked)  # links are there by then
 
 
-def _checked(member: tarfile.TarInfo, folder: Path) -> tarfile.TarInfo:
+def _checked(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
     root = Path(folder).resolve()
     paths = [root / member.name]
     if member.issym():
