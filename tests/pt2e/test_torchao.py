@@ -93,7 +93,7 @@ def test_a_token_of_gpt2_costs_half_the_bytes_and_cycles():
         cost[name] = sum(r["read_bytes"] for r in rows), sum(r["cycles"] for r in rows)
         for y, e in zip(got, expected or []):
             assert torch.equal(y.cpu(), e)
-    weights = sum(p.numel() for layer in model.layers for p in [layer.weight])
+    weights = sum(layer.weight.numel() for layer in model.layers)
     assert weights <= cost["int8"][0] < 1.02 * weights and 2 * weights <= cost["bf16"][0] < 2.02 * weights
     assert cost["int8"][1] < 1.1 * weights / 64
 

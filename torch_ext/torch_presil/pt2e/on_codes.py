@@ -62,10 +62,10 @@ FUNCTIONS = (
     aten.exp.default,
     aten.square.default,
 )
-# With numbers of each channel, which are constants -> whether it is no function of one value after all.
+# With numbers of each channel, which are constants -> whether it is a function of one value.
 OF_CHANNELS = {
-    aten.prelu.default: lambda node: False,
-    aten.batch_norm.default: lambda node: node.args[5] or None in node.args[3:5],  # in training, by this batch
+    aten.prelu.default: lambda node: True,
+    aten.batch_norm.default: lambda node: not node.args[5] and None not in node.args[3:5],  # else by this batch
 }
 SCALARS = (
     aten.add.Tensor,
@@ -180,7 +180,7 @@ def is_function(node) -> bool:
     if not isinstance(node, fx.Node) or node.op != "call_function":
         return False
     if node.target in OF_CHANNELS:
-        return all(n.op == "get_attr" for n in node.all_input_nodes[1:]) and not OF_CHANNELS[node.target](node)
+        return all(n.op == "get_attr" for n in node.all_input_nodes[1:]) and OF_CHANNELS[node.target](node)
     if len(node.all_input_nodes) != 1:
         return False
     if node.target in CLAMPS:

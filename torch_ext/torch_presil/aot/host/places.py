@@ -3,6 +3,7 @@
 
 import torch
 
+from torch_presil.aot.host.functions import elementwise
 from torch_presil.aot.host.host_step import FLOATS, HostOperator, HostStep, dense, host_step
 from torch_presil.compiler.nodes import value
 
@@ -51,22 +52,6 @@ class Widened(HostStep):
         return [HostOperator(ELEMENTWISE, {"input": a.x}, out, {"function": "round"}, (128, 0, 255))]
 
 
-def moved(places, first):
-    """int32, and what is added to it: of each channel, broadcast."""
-    raise NotImplementedError("a step of presil-run")
-
-
-@host_step()
-class Moved(HostStep):
-    function = staticmethod(moved)
-
-    def result(self, a):
-        return dense(a.places.shape, a.places)
-
-    def operators(self, a, out):
-        return [HostOperator(ELEMENTWISE, {"input": a.places, "other": a.first}, out, {"function": "add"})]
-
-
 def gather(table, index):
     raise NotImplementedError("a step of presil-run")
 
@@ -86,7 +71,7 @@ class Table(HostStep):
             return None
         codes, first = found
         places = self._put(node, widened, codes)
-        return table, places if first is None else self._put(node, moved, places, first)
+        return table, places if first is None else self._put(node, elementwise, places, first, "add", None, None, None)
 
     @staticmethod
     def _put(node, function, x, *others):
