@@ -2,6 +2,8 @@
 // scaled_dot_product_attention. Products on the chip; scores [.., L, S] are in memory for at most kTileRows queries at
 // a time, and with gradients are computed again by backward. A query's result has the same bits in any tile: no product
 // and no softmax looks at two queries.
+#include "ops/given.h"
+
 #include <ATen/ATen.h>
 #include <ATen/FuncTorchTLS.h>
 #include <ATen/ops/scaled_dot_product_attention_native.h>
@@ -30,8 +32,6 @@ struct Attention {
   std::optional<double> scale;
   bool grouped;  // fewer heads of keys and values than of queries
 };
-
-OptionalTensor mask_of(const OptionalTensor& t) { return t && t->defined() ? t : std::nullopt; }
 
 // true where a query may see a key: queries [first, first + queries) of keys [0, keys), counted from the first of both.
 Tensor earlier_keys(const c10::SymInt& queries, const c10::SymInt& keys, int64_t first, const Tensor& like) {
@@ -89,7 +89,7 @@ Tensor in_tiles(const Tensor& query, const Tensor& key, const Tensor& value, con
 
 Attention saved_in(AutogradContext* ctx) {
   auto& data = ctx->saved_data;
-  return {mask_of(ctx->get_saved_variables()[3]), data["causal"].toBool(), data["scale"].toOptional<double>(),
+  return {given_or_none(ctx->get_saved_variables()[3]), data["causal"].toBool(), data["scale"].toOptional<double>(),
           data["grouped"].toBool()};
 }
 
@@ -167,7 +167,7 @@ bool fits_tiles(const Tensor& query, const Tensor& key, const Tensor& value, con
 
 Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask,
                  double dropout, bool causal, std::optional<double> scale, bool grouped) {
-  const Attention how{mask_of(mask), causal, scale, grouped};
+  const Attention how{given_or_none(mask), causal, scale, grouped};
   if (!fits_tiles(query, key, value, how.mask, dropout)) return whole(query, key, value, how, dropout);
   const bool learned = query.requires_grad() || key.requires_grad() || value.requires_grad();
   const bool learned_mask = how.mask && how.mask->requires_grad();
