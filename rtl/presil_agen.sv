@@ -5,6 +5,7 @@
 // first row, and
 // 16 more where input dilation needs divisions (hidden while an earlier descriptor runs).
 // Positions are kept as quotient and remainder by the input dilation, so that no step divides.
+// A depthwise descriptor walks its window once, as if that were the output: row_emit tells where a result ends.
 // Reset: the valid bits. Errors: none (fields are checked at decode).
 module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   input  logic        clk,
@@ -25,6 +26,11 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   output logic        row_half,
   output logic        row_bf16,
   output logic        row_skip,
+  output logic        row_depthwise,
+  output logic        row_emit,       // a sum is complete with this row; always, but in a window
+  output logic [5:0]  row_x,          // depthwise: position in the window's row
+  output logic [1:0]  row_kx,         // and size of the kernel, 1 to 3
+  output logic [1:0]  row_ky,
   output logic [31:0] row_index
 );
   // ---------------------------------------------------------------- set-up: fields of the next descriptor, offsets
@@ -38,12 +44,33 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   logic [15:0] s_nx, s_ny, s_ncb, s_lim_x, s_lim_y, s_x_stride, s_y_stride, s_cb_stride, s_act_base;
   logic [$clog2(ACC_ROWS)-1:0] s_acc_base, acc_base, acc;
   logic [7:0]  s_kx, s_ky, s_idx, s_idy, s_pad;
-  logic s_bf16, s_first, s_half, s_skip;
+  logic s_bf16, s_first, s_half, s_skip, s_depthwise, s_two_x, s_two_y;
+  logic [1:0]  s_wx, s_wy;
   logic [31:0] s_index;
 
   logic [15:0] d_ox, d_oy;
   assign d_ox = desc[MATRIX_OX_WORD][MATRIX_OX_LSB +: MATRIX_OX_WIDTH];
   assign d_oy = desc[MATRIX_OY_WORD][MATRIX_OY_LSB +: MATRIX_OY_WIDTH];
+
+  // depthwise: steps of one position, and results on each or every other of them
+  logic d_depthwise, d_two_x, d_two_y;
+  logic [15:0] d_nx, d_ny, d_sx, d_sy, d_dx, d_dy;
+  logic [7:0]  d_kx, d_ky;
+  assign d_depthwise = desc[MATRIX_DEPTHWISE_WORD][MATRIX_DEPTHWISE_LSB];
+  assign d_nx = desc[MATRIX_NX_WORD][MATRIX_NX_LSB +: MATRIX_NX_WIDTH];
+  assign d_ny = desc[MATRIX_NY_WORD][MATRIX_NY_LSB +: MATRIX_NY_WIDTH];
+  assign d_sx = desc[MATRIX_SX_WORD][MATRIX_SX_LSB +: MATRIX_SX_WIDTH];
+  assign d_sy = desc[MATRIX_SY_WORD][MATRIX_SY_LSB +: MATRIX_SY_WIDTH];
+  assign d_dx = desc[MATRIX_DX_WORD][MATRIX_DX_LSB +: MATRIX_DX_WIDTH];
+  assign d_dy = desc[MATRIX_DY_WORD][MATRIX_DY_LSB +: MATRIX_DY_WIDTH];
+  assign d_kx = desc[MATRIX_KX_WORD][MATRIX_KX_LSB +: MATRIX_KX_WIDTH];
+  assign d_ky = desc[MATRIX_KY_WORD][MATRIX_KY_LSB +: MATRIX_KY_WIDTH];
+  assign d_two_x = d_sx != d_dx;
+  assign d_two_y = d_sy != d_dy;
+
+  function automatic logic [15:0] walked(input logic [15:0] n, input logic two, input logic [7:0] k);
+    return ((n - 16'd1) << two) + {8'd0, k};
+  endfunction
   assign in_ready = !set_valid;
   assign set_ready = set_valid && div_left == 5'd0;
 
@@ -64,18 +91,23 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
       neg_x <= d_ox[15];
       neg_y <= d_oy[15];
       quo[0] <= d_ox[15] ? (16'd0 - d_ox) : d_ox;
-      quo[1] <= desc[MATRIX_SX_WORD][MATRIX_SX_LSB +: MATRIX_SX_WIDTH];
-      quo[2] <= desc[MATRIX_DX_WORD][MATRIX_DX_LSB +: MATRIX_DX_WIDTH];
+      quo[1] <= d_depthwise ? d_dx : d_sx;
+      quo[2] <= d_dx;
       quo[3] <= d_oy[15] ? (16'd0 - d_oy) : d_oy;
-      quo[4] <= desc[MATRIX_SY_WORD][MATRIX_SY_LSB +: MATRIX_SY_WIDTH];
-      quo[5] <= desc[MATRIX_DY_WORD][MATRIX_DY_LSB +: MATRIX_DY_WIDTH];
+      quo[4] <= d_depthwise ? d_dy : d_sy;
+      quo[5] <= d_dy;
       for (int unsigned k = 0; k < NDIV; k++) rem[k] <= 9'd0;
       div_left <= (desc[MATRIX_IDX_WORD][MATRIX_IDX_LSB +: MATRIX_IDX_WIDTH] == 8'd1
                    && desc[MATRIX_IDY_WORD][MATRIX_IDY_LSB +: MATRIX_IDY_WIDTH] == 8'd1) ? 5'd0 : 5'd16;
-      s_nx <= desc[MATRIX_NX_WORD][MATRIX_NX_LSB +: MATRIX_NX_WIDTH];
-      s_ny <= desc[MATRIX_NY_WORD][MATRIX_NY_LSB +: MATRIX_NY_WIDTH];
-      s_kx <= desc[MATRIX_KX_WORD][MATRIX_KX_LSB +: MATRIX_KX_WIDTH];
-      s_ky <= desc[MATRIX_KY_WORD][MATRIX_KY_LSB +: MATRIX_KY_WIDTH];
+      s_nx <= d_depthwise ? walked(d_nx, d_two_x, d_kx) : d_nx;
+      s_ny <= d_depthwise ? walked(d_ny, d_two_y, d_ky) : d_ny;
+      s_kx <= d_depthwise ? 8'd1 : d_kx;
+      s_ky <= d_depthwise ? 8'd1 : d_ky;
+      s_depthwise <= d_depthwise;
+      s_two_x <= d_two_x;
+      s_two_y <= d_two_y;
+      s_wx <= d_kx[1:0];
+      s_wy <= d_ky[1:0];
       s_ncb <= desc[MATRIX_NCB_WORD][MATRIX_NCB_LSB +: MATRIX_NCB_WIDTH];
       s_lim_x <= desc[MATRIX_LIM_X_WORD][MATRIX_LIM_X_LSB +: MATRIX_LIM_X_WIDTH];
       s_lim_y <= desc[MATRIX_LIM_Y_WORD][MATRIX_LIM_Y_LSB +: MATRIX_LIM_Y_WIDTH];
@@ -97,10 +129,11 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   end
 
   // ---------------------------------------------------------------- running descriptor
-  logic run_valid, adv, end_x, end_y, end_kx, end_ky, end_cb, blk_end, desc_end;
+  logic run_valid, adv, end_x, end_y, end_kx, end_ky, end_cb, blk_end, desc_end, emit;
   logic [15:0] nx, ny, ncb, lim_x, lim_y, x_stride, y_stride, cb_stride;
   logic [7:0]  kxn, kyn, idx, idy, pad;
-  logic bf16, first, half, skip;
+  logic bf16, first, half, skip, depthwise, two_x, two_y;
+  logic [1:0]  wx, wy;
   logic [31:0] id;
   logic [15:0] x, y, cb, cb_addr;
   logic [7:0]  kx, ky;
@@ -124,6 +157,12 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   assign end_ky = ky + 8'd1 == kyn;
   assign end_cb = cb + 16'd1 == ncb;
   assign blk_end = end_x && end_y;
+
+  // position i of the window's row or column: a result ends there
+  function automatic logic ends(input logic [15:0] i, input logic [1:0] k, input logic two);
+    return i + 16'd1 >= {14'd0, k} && !(two && i[0] == k[0]);
+  endfunction
+  assign emit = !depthwise || (ends(x, wx, two_x) && ends(y, wy, two_y));
   assign desc_end = blk_end && end_kx && end_ky && end_cb;
   assign adv = run_valid && (!row_valid || row_take);
   assign set_load = set_ready && (!run_valid || (adv && desc_end));
@@ -146,6 +185,11 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
       row_half <= half;
       row_bf16 <= bf16;
       row_skip <= skip;
+      row_depthwise <= depthwise;
+      row_emit <= emit;
+      row_x <= x[5:0];
+      row_kx <= wx;
+      row_ky <= wy;
       row_index <= id;
     end else if (row_take) begin
       row_valid <= 1'b0;
@@ -153,7 +197,7 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
 
     if (adv) begin
       if (desc_end) run_valid <= 1'b0;
-      acc <= blk_end ? acc_base : (acc + 1'b1);
+      acc <= blk_end ? acc_base : (acc + {{($bits(acc)-1){1'b0}}, emit});
       if (!end_x) begin
         x <= x + 16'd1;
         sum = xr + step_xr;
@@ -208,6 +252,7 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
       nx <= s_nx; ny <= s_ny; kxn <= s_kx; kyn <= s_ky; ncb <= s_ncb; lim_x <= s_lim_x; lim_y <= s_lim_y;
       x_stride <= s_x_stride; y_stride <= s_y_stride; cb_stride <= s_cb_stride; acc_base <= s_acc_base;
       idx <= s_idx; idy <= s_idy; pad <= s_pad; bf16 <= s_bf16; first <= s_first; half <= s_half; skip <= s_skip;
+      depthwise <= s_depthwise; two_x <= s_two_x; two_y <= s_two_y; wx <= s_wx; wy <= s_wy;
       id <= s_index;
       step_xq <= {16'd0, quo[1]}; step_xr <= rem[1]; kern_xq <= {16'd0, quo[2]}; kern_xr <= rem[2];
       step_yq <= {16'd0, quo[4]}; step_yr <= rem[4]; kern_yq <= {16'd0, quo[5]}; kern_yr <= rem[5];
@@ -239,5 +284,10 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   c_one_row: cover property (@(posedge clk) disable iff (rst)
     adv && desc_end && cb == 16'd0 && kx == 8'd0 && ky == 8'd0 && x == 16'd0 && y == 16'd0);
   c_waits: cover property (@(posedge clk) disable iff (rst) row_valid && !row_take);
+  a_last_emits: assert property (@(posedge clk) disable iff (rst) row_valid && row_last |-> row_emit);
+  a_line: assert property (@(posedge clk) disable iff (rst) run_valid && depthwise |-> nx <= 16'd64);
+  c_window: cover property (@(posedge clk) disable iff (rst) row_valid && row_depthwise && !row_emit);
+  c_every_other: cover property (@(posedge clk) disable iff (rst) adv && depthwise && (two_x != two_y) && emit);
+  c_wide: cover property (@(posedge clk) disable iff (rst) adv && depthwise && x == 16'd63);
 `endif
 endmodule

@@ -7,14 +7,21 @@
 // the new row. The old row is asked for in the value stage (acc_re) and used one cycle later; a row that comes again
 // one cycle later
 // takes the new value from the accumulate stage, two cycles later from a copy taken while it was written.
+// Depthwise (docs/isa.md section 4): the kernel's positions are the lanes, each with a weight and an activation of its
+// own for every cell. The last three words of each of three window rows are kept; lane 3 * (rows up) + (words back). A
+// row that completes no sum goes no further.
 // Reset: the valid bits; payload is not reset. Errors: none.
-module presil_array import presil_config_pkg::*; (
+module presil_array import presil_config_pkg::*; #(
+  localparam int unsigned CELL_BITS = ($clog2(CELLS) > 4) ? $clog2(CELLS) : 4
+) (
   input  logic                         clk,
   input  logic                         rst,
   // weights: word of one cell into one set
   input  logic                         wgt_valid,
   input  logic                         wgt_set,
-  input  logic [$clog2(CELLS)-1:0]     wgt_cell,
+  input  logic [CELL_BITS-1:0]         wgt_cell,      // depthwise: lane
+  input  logic                         wgt_first,     // of its block
+  input  logic                         wgt_depthwise,
   input  logic                         wgt_bf16,
   input  logic                         wgt_skip,      // specials are zeros
   input  logic                         wgt_absent,    // the code 0x0001 contributes nothing, not even with infinity
@@ -28,6 +35,11 @@ module presil_array import presil_config_pkg::*; (
   input  logic                         row_set,
   input  logic                         row_first,     // the old accumulator counts as +0
   input  logic                         row_last,      // last row of its descriptor
+  input  logic                         row_depthwise,
+  input  logic                         row_emit,      // a sum is complete
+  input  logic [1:0]                   row_kx, row_ky,
+  input  logic [31:0]                  above1 [LANES/4],  // depthwise: the words above row_data
+  input  logic [31:0]                  above2 [LANES/4],
   input  logic                         row_half,
   input  logic [$clog2(ACC_ROWS)-1:0]  row_acc,
   input  logic [8*LANES-1:0]           row_data,
@@ -46,18 +58,22 @@ module presil_array import presil_config_pkg::*; (
   output logic                         busy           // a row is in the pipeline
 );
   import presil_fp_pkg::*;
+  import presil_dot_pkg::*;
 
   localparam int unsigned PAIRS = LANES / 2;           // bf16 elements; pairs of int8 elements
   localparam int unsigned QUADS = LANES / 4;           // 32-bit pieces of an operand
   localparam int unsigned ROW_BITS = $clog2(ACC_ROWS);
-  localparam int unsigned LOG_PAIRS = $clog2(PAIRS);
-  localparam int unsigned G = (LOG_PAIRS > 5) ? 16 - LOG_PAIRS : 11;      // guard bits of the alignment
+  localparam int unsigned CELLS16 = (CELLS < PAIRS) ? CELLS : PAIRS;      // cells with an element of their own
+  localparam int unsigned CELLS8 = (CELLS < LANES) ? CELLS : LANES;
   localparam logic [31:0] PAIR_BIAS = 32'd32512;       // makes the sum of two int8 products fit 16 bits without a sign
   localparam logic [31:0] DOT_BIAS = PAIR_BIAS * PAIRS;
   localparam logic [31:0] EXP_BIAS = 32'd779 + G;      // 2 * 256 of the stored exponents + 268 + (G - 1)
-  localparam logic [31:0] EXP_SPECIAL = 32'd511;       // stored exponent of infinity and NaN
-  localparam logic [31:0] ABSENT = 32'h100;            // mark beside a stored significand
 
+  localparam int unsigned POSITIONS = 9;               // of a depthwise kernel
+  localparam int unsigned WLANES = (LANES > POSITIONS) ? LANES : POSITIONS;
+  localparam int unsigned WPAIRS = (PAIRS > POSITIONS) ? PAIRS : POSITIONS;
+
+  typedef logic [31:0] quads_t [QUADS];
   typedef logic [15:0] bytes_t [LANES];
   typedef logic [31:0] pairs_t [PAIRS];
   typedef logic [31:0] cells_t [CELLS];
@@ -71,24 +87,31 @@ module presil_array import presil_config_pkg::*; (
   // simulation. The set
   // is the second dimension, so that a synthesizer sees a choice between two cells' weights and not between two arrays.
   typedef logic [15:0] cells16_t [CELLS];
-  cells16_t w8 [LANES][2];
-  cells_t wman [PAIRS][2], wexp [PAIRS][2], wsign [PAIRS][2];
+  cells16_t w8 [WLANES][2];
+  cells_t wman [WPAIRS][2], wexp [WPAIRS][2], wsign [WPAIRS][2];
+  // the window: three rows, the latest word of each, the one before, and before that
+  typedef cells_t rows_t [3];
+  typedef cells16_t rows16_t [3];
+  rows_t man_0, man_1, man_2, exp_0, exp_1, exp_2;
+  rows16_t int_0, int_1, int_2;
+  logic [2:0] special_0, special_1, special_2;         // a bit for each row
+  logic [1:0] kx1, ky1;
   bytes_t r8;
   pairs_t rman, rexp;
   logic [1:0] wspecial;
-  logic rspecial;
+  logic rspecial, special1;
+  logic [2:0] rows1;                                   // rows of the window that count
+  assign rows1 = {ky1 == 2'd3, ky1[1], 1'b1};
+  assign special1 = !depthwise1 ? rspecial
+    : |(rows1 & (special_0 | (kx1[1] ? special_1 : 3'd0) | ((kx1 == 2'd3) ? special_2 : 3'd0)));
 
-  logic v1, v2, v3, bf1, bf2, bf3, set1, first1, first2, first3, last1, last2, last3, half1, half2, half3, special2,
+  logic depthwise1, v1, v2, v3, bf1, bf2, bf3, set1, first1, first2, first3, last1, last2, last3, half1, half2, half3, special2,
     forward3, copied3;
   logic [ROW_BITS-1:0] addr1, addr2, addr3;
   cells_t dots8, specials, vals, copy;
   double_t dots16;                                     // sums, then largest exponents (stored bias)
 
   // ---------------------------------------------------------------- operands
-  function automatic logic [31:0] sext8(input logic [31:0] b);
-    return ((b & 32'hff) ^ 32'h80) - 32'h80;
-  endfunction
-
   function automatic bytes_t bytes_row();
     for (int unsigned j = 0; j < QUADS; j++) begin
       bytes_row[j]           = 16'(sext8(row_data[32*j +: 32]));
@@ -100,22 +123,6 @@ module presil_array import presil_config_pkg::*; (
 
   function automatic bytes_t bytes_pad();
     for (int unsigned j = 0; j < LANES; j++) bytes_pad[j] = 16'(sext8({24'd0, row_pad_byte}));
-  endfunction
-
-  // h: a bf16 in the high half of 32 bits. top: the first exponent field that counts as zero (255 to skip specials,
-  // else 256)
-  function automatic logic [31:0] significand(input logic [31:0] h, input logic [31:0] top);
-    logic [31:0] e, m;
-    e = (h >> 23) & 32'hff;
-    m = ((h >> 16) & 32'h7f) | 32'h80;
-    m = (((e - 32'd1) & 32'h1ff) < top - 32'd1) ? m : 32'd0;
-    return (h & FP_SIGN) | m;
-  endfunction
-
-  function automatic logic [31:0] exponent(input logic [31:0] h, input logic [31:0] top);
-    logic [31:0] e;
-    e = (h >> 23) & 32'hff;
-    return (((e - 32'd1) & 32'h1ff) < top - 32'd1) ? (e | 32'h100) : 32'd0;
   endfunction
 
   function automatic pairs_t man_row(input logic [31:0] top);
@@ -157,12 +164,69 @@ module presil_array import presil_config_pkg::*; (
     return s;
   endfunction
 
+  // ---- depthwise: element c of a word is cell c's
+  function automatic cells_t man_cells(input quads_t w, input logic [31:0] top);
+    for (int unsigned c = 0; c < CELLS; c++) man_cells[c] = 32'd0;
+    for (int unsigned j = 0; j < CELLS16 / 2; j++) begin
+      man_cells[2*j]     = significand(w[j] << 16, top);
+      man_cells[2*j + 1] = significand(w[j], top);
+    end
+  endfunction
+
+  function automatic cells_t exp_cells(input quads_t w, input logic [31:0] top);
+    for (int unsigned c = 0; c < CELLS; c++) exp_cells[c] = 32'd0;
+    for (int unsigned j = 0; j < CELLS16 / 2; j++) begin
+      exp_cells[2*j]     = exponent(w[j] << 16, top);
+      exp_cells[2*j + 1] = exponent(w[j], top);
+    end
+  endfunction
+
+  function automatic cells16_t int_cells(input quads_t w);
+    for (int unsigned c = 0; c < CELLS; c++) int_cells[c] = 16'd0;
+    for (int unsigned j = 0; j < CELLS8 / 4; j++)
+      for (int unsigned k = 0; k < 4; k++) int_cells[4*j + k] = 16'(sext8(w[j] >> (8 * k)));
+  endfunction
+
+  function automatic logic special_cells(input quads_t w);
+    logic [31:0] s;
+    s = 32'd0;
+    for (int unsigned j = 0; j < CELLS16 / 2; j++) begin
+      s |= ((w[j] & 32'h7f80) == 32'h7f80) ? 32'd1 : 32'd0;
+      s |= ((w[j] & FP_INF) == FP_INF) ? 32'd1 : 32'd0;
+    end
+    return s != 32'd0;
+  endfunction
+
+  function automatic quads_t row_quads();
+    for (int unsigned j = 0; j < QUADS; j++) row_quads[j] = row_pad ? (row_bf16 ? 32'd0 : {4{row_pad_byte}})
+                                                                   : row_data[32*j +: 32];
+  endfunction
+
   logic [31:0] row_top, wgt_top;
   assign row_top = row_skip ? 32'd255 : 32'd256;
   assign wgt_top = wgt_skip ? 32'd255 : 32'd256;
 
   always_ff @(posedge clk) begin
-    if (row_valid) begin
+    if (row_valid && row_depthwise) begin
+      automatic quads_t w = row_quads();
+      if (row_bf16) begin
+        man_2 <= man_1;  exp_2 <= exp_1;  special_2 <= special_1;
+        man_1 <= man_0;  exp_1 <= exp_0;  special_1 <= special_0;
+        man_0[0] <= man_cells(w, row_top);
+        man_0[1] <= man_cells(above1, row_top);
+        man_0[2] <= man_cells(above2, row_top);
+        exp_0[0] <= exp_cells(w, row_top);
+        exp_0[1] <= exp_cells(above1, row_top);
+        exp_0[2] <= exp_cells(above2, row_top);
+        special_0 <= row_skip ? 3'd0 : {special_cells(above2), special_cells(above1), special_cells(w)};
+      end else begin
+        int_2 <= int_1;
+        int_1 <= int_0;
+        int_0[0] <= int_cells(w);
+        int_0[1] <= int_cells(above1);
+        int_0[2] <= int_cells(above2);
+      end
+    end else if (row_valid) begin
       if (row_bf16) begin
         if (row_pad) begin
           rman <= zeros();
@@ -180,15 +244,18 @@ module presil_array import presil_config_pkg::*; (
     end
   end
 
+  logic [$clog2(CELLS)-1:0] cell_at;
+  assign cell_at = wgt_cell[$clog2(CELLS)-1:0];
+
   // One cell of a set. Blocking, in the process that reads the sets and after it has: a non-blocking assignment to a
   // column makes a
   // simulator keep a list of its elements.
   function automatic void put_int8();
     for (int unsigned j = 0; j < QUADS; j++) begin
-      w8[j][wgt_set][wgt_cell]           = 16'(sext8(wgt_data[32*j +: 32]));
-      w8[QUADS + j][wgt_set][wgt_cell]   = 16'(sext8(wgt_data[32*j +: 32] >> 8));
-      w8[2*QUADS + j][wgt_set][wgt_cell] = 16'(sext8(wgt_data[32*j +: 32] >> 16));
-      w8[3*QUADS + j][wgt_set][wgt_cell] = 16'(sext8(wgt_data[32*j +: 32] >> 24));
+      w8[j][wgt_set][cell_at]           = 16'(sext8(wgt_data[32*j +: 32]));
+      w8[QUADS + j][wgt_set][cell_at]   = 16'(sext8(wgt_data[32*j +: 32] >> 8));
+      w8[2*QUADS + j][wgt_set][cell_at] = 16'(sext8(wgt_data[32*j +: 32] >> 16));
+      w8[3*QUADS + j][wgt_set][cell_at] = 16'(sext8(wgt_data[32*j +: 32] >> 24));
     end
   endfunction
 
@@ -196,12 +263,42 @@ module presil_array import presil_config_pkg::*; (
     for (int unsigned j = 0; j < QUADS; j++) begin
       logic [31:0] h;
       h = wgt_data[32*j +: 32];
-      wman[j][wgt_set][wgt_cell]          = significand(h << 16, top) & 32'hff;
-      wman[QUADS + j][wgt_set][wgt_cell]  = significand(h, top) & 32'hff;
-      wsign[j][wgt_set][wgt_cell]         = ((h << 16) & FP_SIGN) | (((h & 32'hffff) == 32'd1) ? mark : 32'd0);
-      wsign[QUADS + j][wgt_set][wgt_cell] = (h & FP_SIGN) | (((h >> 16) == 32'd1) ? mark : 32'd0);
-      wexp[j][wgt_set][wgt_cell]         = exponent(h << 16, top);
-      wexp[QUADS + j][wgt_set][wgt_cell] = exponent(h, top);
+      wman[j][wgt_set][cell_at]          = significand(h << 16, top) & 32'hff;
+      wman[QUADS + j][wgt_set][cell_at]  = significand(h, top) & 32'hff;
+      wsign[j][wgt_set][cell_at]         = ((h << 16) & FP_SIGN) | (((h & 32'hffff) == 32'd1) ? mark : 32'd0);
+      wsign[QUADS + j][wgt_set][cell_at] = (h & FP_SIGN) | (((h >> 16) == 32'd1) ? mark : 32'd0);
+      wexp[j][wgt_set][cell_at]         = exponent(h << 16, top);
+      wexp[QUADS + j][wgt_set][cell_at] = exponent(h, top);
+    end
+  endfunction
+
+  // One lane of a set, for all cells.
+  logic [$clog2(WPAIRS)-1:0] lane16;
+  logic [$clog2(WLANES)-1:0] lane8;
+  assign lane16 = $bits(lane16)'(wgt_cell);
+  assign lane8 = $bits(lane8)'(wgt_cell);
+
+  function automatic void put_lane();
+    automatic quads_t w;
+    automatic cells_t man;
+    for (int unsigned j = 0; j < QUADS; j++) w[j] = wgt_data[32*j +: 32];
+    if (wgt_bf16) begin
+      man = man_cells(w, wgt_top);
+      wexp[lane16][wgt_set] = exp_cells(w, wgt_top);
+      for (int unsigned c = 0; c < CELLS; c++) begin
+        wman[lane16][wgt_set][c] = man[c] & 32'hff;
+        wsign[lane16][wgt_set][c] = man[c] & FP_SIGN;
+      end
+      if (wgt_absent) mark_absent(w);
+    end else begin
+      w8[lane8][wgt_set] = int_cells(w);
+    end
+  endfunction
+
+  function automatic void mark_absent(input quads_t w);
+    for (int unsigned j = 0; j < CELLS16 / 2; j++) begin
+      wsign[lane16][wgt_set][2*j]     |= ((w[j] & 32'hffff) == 32'd1) ? ABSENT : 32'd0;
+      wsign[lane16][wgt_set][2*j + 1] |= ((w[j] >> 16) == 32'd1) ? ABSENT : 32'd0;
     end
   endfunction
 
@@ -217,16 +314,6 @@ module presil_array import presil_config_pkg::*; (
         p3 = r8[i + 6] * w8[i + 6][set1][c] + r8[i + 7] * w8[i + 7][set1][c] + PAIR_BIAS[15:0];
         dot_int8[c] = dot_int8[c] + {16'd0, p0} + {16'd0, p1} + {16'd0, p2} + {16'd0, p3};
       end
-  endfunction
-
-  function automatic logic [31:0] larger(input logic [31:0] a, input logic [31:0] b);
-    return (a > b) ? a : b;
-  endfunction
-
-  // a product m * 2^G aligned by d and rounded half up
-  function automatic logic [31:0] aligned(input logic [31:0] m, input logic [31:0] d);
-    d = (d > 32'd31) ? 32'd31 : d;
-    return ((m >> d[4:0]) + 32'd1) >> 1;
   endfunction
 
   // Each product aligned to the largest exponent of its cell; the sum is exact. Sums, then largest exponents.
@@ -270,6 +357,66 @@ module presil_array import presil_config_pkg::*; (
       end
       nan |= pos & neg;
       dot_special[c] = (nan != 32'd0) ? NAN32 : (pos != 32'd0) ? FP_INF : (neg != 32'd0) ? (FP_INF | FP_SIGN) : 32'd0;
+    end
+  endfunction
+
+  // ---- depthwise: lane 3 * r + k is row r's word k back; those beyond the kernel are left out
+  function automatic cells_t window_int8();
+    for (int unsigned c = 0; c < CELLS; c++) window_int8[c] = 32'd0;
+    for (int unsigned r = 0; r < 3; r++)
+      if (r < 32'(ky1)) begin
+        for (int unsigned c = 0; c < CELLS; c++) window_int8[c] += product8(int_0[r][c], w8[3*r][set1][c]);
+        if (kx1[1])
+          for (int unsigned c = 0; c < CELLS; c++) window_int8[c] += product8(int_1[r][c], w8[3*r + 1][set1][c]);
+        if (kx1 == 2'd3)
+          for (int unsigned c = 0; c < CELLS; c++) window_int8[c] += product8(int_2[r][c], w8[3*r + 2][set1][c]);
+      end
+  endfunction
+
+  function automatic double_t window_bf16();
+    for (int unsigned c = 0; c < 2 * CELLS; c++) window_bf16[c] = 32'd0;
+    for (int unsigned r = 0; r < 3; r++)
+      if (r < 32'(ky1)) begin
+        for (int unsigned c = 0; c < CELLS; c++)
+          window_bf16[CELLS + c] = larger(window_bf16[CELLS + c], exp_0[r][c] + wexp[3*r][set1][c]);
+        if (kx1[1])
+          for (int unsigned c = 0; c < CELLS; c++)
+            window_bf16[CELLS + c] = larger(window_bf16[CELLS + c], exp_1[r][c] + wexp[3*r + 1][set1][c]);
+        if (kx1 == 2'd3)
+          for (int unsigned c = 0; c < CELLS; c++)
+            window_bf16[CELLS + c] = larger(window_bf16[CELLS + c], exp_2[r][c] + wexp[3*r + 2][set1][c]);
+      end
+    for (int unsigned r = 0; r < 3; r++)
+      if (r < 32'(ky1)) begin
+        for (int unsigned c = 0; c < CELLS; c++)
+          window_bf16[c] += term(man_0[r][c], wman[3*r][set1][c], wsign[3*r][set1][c],
+            window_bf16[CELLS + c] - (exp_0[r][c] + wexp[3*r][set1][c]));
+        if (kx1[1])
+          for (int unsigned c = 0; c < CELLS; c++)
+            window_bf16[c] += term(man_1[r][c], wman[3*r + 1][set1][c], wsign[3*r + 1][set1][c],
+              window_bf16[CELLS + c] - (exp_1[r][c] + wexp[3*r + 1][set1][c]));
+        if (kx1 == 2'd3)
+          for (int unsigned c = 0; c < CELLS; c++)
+            window_bf16[c] += term(man_2[r][c], wman[3*r + 2][set1][c], wsign[3*r + 2][set1][c],
+              window_bf16[CELLS + c] - (exp_2[r][c] + wexp[3*r + 2][set1][c]));
+      end
+  endfunction
+
+  function automatic cells_t window_special();
+    for (int unsigned c = 0; c < CELLS; c++) begin
+      logic [31:0] s;
+      s = 32'd0;
+      for (int unsigned r = 0; r < 3; r++)
+        if (r < 32'(ky1)) begin
+          s |= special_lane(man_0[r][c], exp_0[r][c], wman[3*r][set1][c], wexp[3*r][set1][c], wsign[3*r][set1][c]);
+          if (kx1[1])
+            s |= special_lane(man_1[r][c], exp_1[r][c], wman[3*r + 1][set1][c], wexp[3*r + 1][set1][c],
+              wsign[3*r + 1][set1][c]);
+          if (kx1 == 2'd3)
+            s |= special_lane(man_2[r][c], exp_2[r][c], wman[3*r + 2][set1][c], wexp[3*r + 2][set1][c],
+              wsign[3*r + 2][set1][c]);
+        end
+      window_special[c] = (s[2] || s[1:0] == 2'd3) ? NAN32 : s[0] ? FP_INF : s[1] ? (FP_INF | FP_SIGN) : 32'd0;
     end
   endfunction
 
@@ -352,8 +499,15 @@ module presil_array import presil_config_pkg::*; (
     v3 <= v2;
     if (v1) begin
       bf2 <= bf1; first2 <= first1; last2 <= last1; half2 <= half1; addr2 <= addr1;
-      special2 <= bf1 && (rspecial || wspecial[set1]);
-      if (bf1) begin
+      special2 <= bf1 && (special1 || wspecial[set1]);
+      if (depthwise1) begin
+        if (bf1) begin
+          dots16 <= window_bf16();
+          if (special1 || wspecial[set1]) specials <= window_special();
+        end else begin
+          dots8 <= window_int8();
+        end
+      end else if (bf1) begin
         dots16 <= dot_bf16();
         if (rspecial || wspecial[set1]) specials <= dot_special();
       end else begin
@@ -361,14 +515,18 @@ module presil_array import presil_config_pkg::*; (
       end
     end
     v2 <= v1;
-    if (row_valid) begin
+    if (row_valid && row_emit) begin
+      depthwise1 <= row_depthwise; kx1 <= row_kx; ky1 <= row_ky;
       bf1 <= row_bf16; set1 <= row_set; first1 <= row_first; last1 <= row_last; half1 <= row_half; addr1 <= row_acc;
     end
-    v1 <= row_valid;
+    v1 <= row_valid && row_emit;
     if (wgt_valid) begin
-      if (wgt_bf16) begin
+      if (wgt_bf16)
+        wspecial[wgt_set] <= (!wgt_first && wspecial[wgt_set]) || (!wgt_skip && special_weight() != 32'd0);
+      if (wgt_depthwise) begin
+        put_lane();
+      end else if (wgt_bf16) begin
         put_bf16(wgt_top, wgt_absent ? ABSENT : 32'd0);
-        wspecial[wgt_set] <= (wgt_cell != '0 && wspecial[wgt_set]) || (!wgt_skip && special_weight() != 32'd0);
       end else begin
         put_int8();
       end
@@ -386,7 +544,10 @@ module presil_array import presil_config_pkg::*; (
   c_forward: cover property (@(posedge clk) disable iff (rst) v3 && !first3 && forward3);
   c_copied: cover property (@(posedge clk) disable iff (rst) v3 && !first3 && copied3 && !forward3);
   c_from_memory: cover property (@(posedge clk) disable iff (rst) v3 && !first3 && !copied3 && !forward3);
-  c_special_row: cover property (@(posedge clk) disable iff (rst) v1 && bf1 && rspecial);
+  c_special_row: cover property (@(posedge clk) disable iff (rst) v1 && bf1 && !depthwise1 && rspecial);
+  c_depthwise: cover property (@(posedge clk) disable iff (rst) v1 && depthwise1 && bf1);
+  c_depthwise_int8: cover property (@(posedge clk) disable iff (rst) v1 && depthwise1 && !bf1);
+  c_depthwise_special: cover property (@(posedge clk) disable iff (rst) v1 && depthwise1 && bf1 && special1);
   c_special_weight: cover property (@(posedge clk) disable iff (rst) v1 && bf1 && wspecial[set1]);
   // int8 behind bf16 or the other way round
   c_change: cover property (@(posedge clk) disable iff (rst) v1 && v2 && bf1 != bf2);

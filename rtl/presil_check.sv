@@ -76,6 +76,24 @@ module presil_check import presil_config_pkg::*; import presil_desc_pkg::*; (
     return bad_counts() || word > WORD || (desc[STORE_SP_BASE_WORD] & (block - 32'd1)) + piece > block;
   endfunction
 
+  // The results' step is one or two positions of the window, whose rows the line buffer holds.
+  function automatic logic bad_axis(input logic [15:0] s, input logic [15:0] d, input logic [7:0] k);
+    return k > 8'd3 || (s != d && 17'(s) != {d, 1'b0});
+  endfunction
+
+  function automatic logic bad_depthwise(input logic [31:0] nx);
+    logic [15:0] sx, dx;
+    logic [7:0]  kx;
+    sx = desc[MATRIX_SX_WORD][MATRIX_SX_LSB +: 16];
+    dx = desc[MATRIX_DX_WORD][MATRIX_DX_LSB +: 16];
+    kx = desc[MATRIX_KX_WORD][MATRIX_KX_LSB +: 8];
+    return desc[MATRIX_NCB_WORD][MATRIX_NCB_LSB +: 16] != 16'd1 || desc[MATRIX_IDX_WORD][MATRIX_IDX_LSB +: 8] != 8'd1
+        || desc[MATRIX_IDY_WORD][MATRIX_IDY_LSB +: 8] != 8'd1 || bad_axis(sx, dx, kx)
+        || bad_axis(desc[MATRIX_SY_WORD][MATRIX_SY_LSB +: 16], desc[MATRIX_DY_WORD][MATRIX_DY_LSB +: 16],
+                    desc[MATRIX_KY_WORD][MATRIX_KY_LSB +: 8])
+        || ((nx - 32'd1) << (sx != dx)) + 32'(kx) > 32'd64;
+  endfunction
+
   function automatic logic bad_matrix();
     logic [31:0] nx, ny;
     nx = 32'(desc[MATRIX_NX_WORD][MATRIX_NX_LSB +: 16]);
@@ -85,7 +103,8 @@ module presil_check import presil_config_pkg::*; import presil_desc_pkg::*; (
         || desc[MATRIX_KX_WORD][MATRIX_KX_LSB +: 8] == 8'd0 || desc[MATRIX_KY_WORD][MATRIX_KY_LSB +: 8] == 8'd0
         || desc[MATRIX_NCB_WORD][MATRIX_NCB_LSB +: 16] == 16'd0 || desc[MATRIX_IDX_WORD][MATRIX_IDX_LSB +: 8] == 8'd0
         || desc[MATRIX_IDY_WORD][MATRIX_IDY_LSB +: 8] == 8'd0
-        || 33'(nx * ny) + 33'(desc[MATRIX_ACC_BASE_WORD][MATRIX_ACC_BASE_LSB +: 16]) > 33'(ACC_ROWS);
+        || 33'(nx * ny) + 33'(desc[MATRIX_ACC_BASE_WORD][MATRIX_ACC_BASE_LSB +: 16]) > 33'(ACC_ROWS)
+        || (desc[MATRIX_DEPTHWISE_WORD][MATRIX_DEPTHWISE_LSB] && bad_depthwise(nx));
   endfunction
 
   // Rows of CELLS elements are aligned to a word, or to a slot of it that is a power of two.

@@ -50,18 +50,24 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
   logic [ROW_BITS-1:0] row_acc;
   logic [7:0] row_pad_byte;
 
+  logic row_depthwise, row_emit;
+  logic [5:0] row_x;
+  logic [1:0] row_kx, row_ky;
+
   presil_agen u_agen (.clk, .rst, .in_valid(take), .in_ready(agen_ready), .desc(start_desc), .index(start_index),
     .row_valid, .row_take, .row_addr(act_addr), .row_pad, .row_pad_byte, .row_acc, .row_end, .row_last, .row_first,
-    .row_half, .row_bf16, .row_skip, .row_index(act_index));
+    .row_half, .row_bf16, .row_skip, .row_depthwise, .row_emit, .row_x, .row_kx, .row_ky, .row_index(act_index));
 
-  logic arr_wgt_set, arr_wgt_bf16, arr_wgt_skip, arr_wgt_absent, arr_wgt_valid, wgt_busy;
-  logic [$clog2(CELLS)-1:0] arr_wgt_cell;
+  localparam int unsigned CELL_BITS = ($clog2(CELLS) > 4) ? $clog2(CELLS) : 4;
+  logic arr_wgt_set, arr_wgt_bf16, arr_wgt_skip, arr_wgt_absent, arr_wgt_first, arr_wgt_depthwise, arr_wgt_valid,
+    wgt_busy;
+  logic [CELL_BITS-1:0] arr_wgt_cell;
 
   presil_weights u_weights (.clk, .rst, .halt, .in_valid(take), .in_ready(wgt_in_ready), .desc(start_desc),
     .index(start_index), .block_done(row_take && row_end), .block_ready(ready_set), .row_set, .rd_valid(wgt_valid),
     .rd_addr(wgt_addr), .rd_index(wgt_index), .rd_ready(wgt_ready), .arr_valid(arr_wgt_valid), .arr_set(arr_wgt_set),
-    .arr_cell(arr_wgt_cell), .arr_bf16(arr_wgt_bf16), .arr_skip(arr_wgt_skip), .arr_absent(arr_wgt_absent),
-    .busy(wgt_busy));
+    .arr_cell(arr_wgt_cell), .arr_first(arr_wgt_first), .arr_depthwise(arr_wgt_depthwise), .arr_bf16(arr_wgt_bf16),
+    .arr_skip(arr_wgt_skip), .arr_absent(arr_wgt_absent), .busy(wgt_busy));
 
   // ---------------------------------------------------------------- rows: two cycles from grant to data, read or not
   assign can = row_valid && ready_set && !halt;
@@ -69,7 +75,9 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
   assign row_take = can && (row_pad || act_ready);
 
   typedef struct packed {
-    logic pad, set, first, last, half, bf16, skip;
+    logic pad, set, first, last, half, bf16, skip, depthwise, emit;
+    logic [1:0] kx, ky;
+    logic [5:0] x;
     logic [7:0] pad_byte;
     logic [ROW_BITS-1:0] acc;
   } row_t;
@@ -81,13 +89,22 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
     p2_valid <= p1_valid;
     if (row_take)
       p1 <= '{pad: row_pad, set: row_set, first: row_first, last: row_last, half: row_half, bf16: row_bf16,
-              skip: row_skip, pad_byte: row_pad_byte, acc: row_acc};
+              skip: row_skip, depthwise: row_depthwise, emit: row_emit, kx: row_kx, ky: row_ky, x: row_x,
+              pad_byte: row_pad_byte, acc: row_acc};
     if (p1_valid) p2 <= p1;
     if (rst) begin
       p1_valid <= 1'b0;
       p2_valid <= 1'b0;
     end
   end
+
+  // ---------------------------------------------------------------- depthwise: the rows above
+  logic row_there;
+  logic [31:0] above1 [LANES/4];
+  logic [31:0] above2 [LANES/4];
+  assign row_there = p2_valid && (p2.pad || act_rvalid);
+  presil_lines u_lines (.clk, .ask(p1_valid && p1.depthwise), .ask_x(p1.x), .valid(row_there && p2.depthwise),
+    .x(p2.x), .pad(p2.pad), .pad_byte(p2.bf16 ? 8'd0 : p2.pad_byte), .word(act_rdata[8*LANES-1:0]), .above1, .above2);
 
   // ---------------------------------------------------------------- array and accumulators
   logic next_re, next_half, m_re, m_half, m_we, m_whalf, m_wlast, array_busy;
@@ -99,7 +116,9 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
 
   presil_array u_array (.clk, .rst, .wgt_valid(arr_wgt_valid && wgt_rvalid), .wgt_set(arr_wgt_set),
     .wgt_cell(arr_wgt_cell), .wgt_bf16(arr_wgt_bf16), .wgt_skip(arr_wgt_skip), .wgt_absent(arr_wgt_absent),
-    .wgt_data(wgt_rdata[8*LANES-1:0]), .row_valid(p2_valid && (p2.pad || act_rvalid)), .row_pad(p2.pad),
+    .wgt_first(arr_wgt_first), .wgt_depthwise(arr_wgt_depthwise), .wgt_data(wgt_rdata[8*LANES-1:0]),
+    .row_valid(row_there), .row_pad(p2.pad), .row_depthwise(p2.depthwise), .row_emit(p2.emit), .row_kx(p2.kx),
+    .row_ky(p2.ky), .above1, .above2,
     .row_pad_byte(p2.pad_byte), .row_bf16(p2.bf16), .row_skip(p2.skip), .row_set(p2.set), .row_first(p2.first),
     .row_last(p2.last), .row_half(p2.half), .row_acc(p2.acc), .row_data(act_rdata[8*LANES-1:0]),
     .acc_next_re(next_re), .acc_next_half(next_half), .acc_re(m_re), .acc_half(m_half), .acc_raddr(m_raddr),
@@ -158,6 +177,8 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
   c_half1: cover property (@(posedge clk) disable iff (rst) row_take && row_half);
   c_epilogue_beside: cover property (@(posedge clk) disable iff (rst) acc_re && m_re);  // reads of different halves
   c_epilogue_same: cover property (@(posedge clk) disable iff (rst) acc_re && m_we && acc_half == m_whalf);
+  c_depthwise_beside: cover property (@(posedge clk) disable iff (rst)  // one behind the other, without a bubble
+    p1_valid && p2_valid && p1.depthwise != p2.depthwise);
   c_halted: cover property (@(posedge clk) disable iff (rst) halt && row_valid);
 `endif
 endmodule

@@ -5,8 +5,12 @@
 // Because rows and weights both take two cycles from grant to operand, grants alone order them: a row may be granted
 // once all
 // words of its block have been, and a set may be requested again once the last row of its old block has been granted.
+// A depthwise block has a word for each of the kernel's positions instead; it goes to the lane that its activation has
+// in the window: three a row, counted from the kernel's last position.
 // Throughput: one word a cycle, without a bubble between blocks or descriptors. Reset: synchronous. Errors: none.
-module presil_weights import presil_config_pkg::*, presil_desc_pkg::*; (
+module presil_weights import presil_config_pkg::*, presil_desc_pkg::*; #(
+  localparam int unsigned CELL_BITS = ($clog2(CELLS) > 4) ? $clog2(CELLS) : 4
+) (
   input  logic        clk,
   input  logic        rst,
   input  logic        halt,           // request nothing more
@@ -23,16 +27,17 @@ module presil_weights import presil_config_pkg::*, presil_desc_pkg::*; (
   input  logic        rd_ready,
   output logic        arr_valid,      // two cycles after the grant, beside the data: where it goes
   output logic        arr_set,
-  output logic [$clog2(CELLS)-1:0] arr_cell,
+  output logic [CELL_BITS-1:0] arr_cell,   // depthwise: the lane
+  output logic        arr_first,      // of its block
+  output logic        arr_depthwise,
   output logic        arr_bf16,
   output logic        arr_skip,
   output logic        arr_absent,
   output logic        busy            // words on their way
 );
-  localparam int unsigned CELL_BITS = $clog2(CELLS);
   localparam logic [CELL_BITS-1:0] LAST_CELL = CELL_BITS'(CELLS - 1);
 
-  logic valid, bf16, skip, absent, last_col, last_row, last_cb, grant, block_end, desc_end, load_set;
+  logic valid, bf16, skip, absent, depthwise, last_col, last_row, last_cb, grant, block_end, desc_end, load_set;
   logic [15:0] addr, cb_left;
   logic [7:0] kx_left, ky_left, kxn, kyn;
   logic [CELL_BITS-1:0] cell_no;
@@ -46,23 +51,25 @@ module presil_weights import presil_config_pkg::*, presil_desc_pkg::*; (
   assign rd_addr = addr;
   assign rd_index = id;
   assign grant = rd_valid && rd_ready;
-  assign block_end = grant && cell_no == LAST_CELL;
+  assign block_end = grant && (depthwise ? (last_col && last_row) : (cell_no == LAST_CELL));
   assign desc_end = block_end && last_col && last_row && last_cb;
   assign in_ready = !valid || desc_end;
   assign block_ready = full != 2'd0;
 
-  logic p_valid, p_set, p_bf16, p_skip, p_absent;
-  logic [CELL_BITS-1:0] p_cell;
+  logic p_valid, p_set, p_bf16, p_skip, p_absent, p_first, p_depthwise;
+  logic [CELL_BITS-1:0] p_cell, lane;
+  assign lane = CELL_BITS'(kx_left - 8'd1) + CELL_BITS'(3) * CELL_BITS'(ky_left - 8'd1);
   assign busy = p_valid || arr_valid;
 
   always_ff @(posedge clk) begin
     arr_valid <= p_valid;
     if (p_valid) begin
       arr_set <= p_set; arr_cell <= p_cell; arr_bf16 <= p_bf16; arr_skip <= p_skip; arr_absent <= p_absent;
+      arr_first <= p_first; arr_depthwise <= p_depthwise;
     end
     if (grant) begin
       addr <= addr + 16'd1;
-      if (block_end) begin
+      if (block_end || depthwise) begin
         kx_left <= last_col ? kxn : (kx_left - 8'd1);
         if (last_col) ky_left <= last_row ? kyn : (ky_left - 8'd1);
         if (last_col && last_row) cb_left <= cb_left - 16'd1;
@@ -70,7 +77,8 @@ module presil_weights import presil_config_pkg::*, presil_desc_pkg::*; (
       if (desc_end) valid <= 1'b0;
     end
     if (grant) begin
-      p_set <= load_set; p_cell <= cell_no; p_bf16 <= bf16; p_skip <= skip; p_absent <= absent;
+      p_set <= load_set; p_cell <= depthwise ? lane : cell_no; p_bf16 <= bf16; p_skip <= skip; p_absent <= absent;
+      p_first <= cell_no == '0; p_depthwise <= depthwise;
     end
     begun <= begun + {1'b0, grant && cell_no == '0} - {1'b0, block_done};
     full <= full + {1'b0, block_end} - {1'b0, block_done};
@@ -89,6 +97,7 @@ module presil_weights import presil_config_pkg::*, presil_desc_pkg::*; (
       bf16 <= desc[MATRIX_BF16_WORD][MATRIX_BF16_LSB];
       skip <= desc[MATRIX_SKIP_SPECIAL_WORD][MATRIX_SKIP_SPECIAL_LSB];
       absent <= desc[MATRIX_ABSENT_WORD][MATRIX_ABSENT_LSB];
+      depthwise <= desc[MATRIX_DEPTHWISE_WORD][MATRIX_DEPTHWISE_LSB];
       id <= index;
     end
     if (rst) begin
@@ -107,6 +116,7 @@ module presil_weights import presil_config_pkg::*, presil_desc_pkg::*; (
   c_set0: cover property (@(posedge clk) disable iff (rst) arr_valid && !arr_set);
   c_set1: cover property (@(posedge clk) disable iff (rst) arr_valid && arr_set);
   c_absent: cover property (@(posedge clk) disable iff (rst) arr_valid && arr_absent);
+  c_kernel: cover property (@(posedge clk) disable iff (rst) grant && depthwise && !last_col && !last_row);
   c_rows_wait: cover property (@(posedge clk) disable iff (rst) valid && !block_ready);
 `endif
 endmodule

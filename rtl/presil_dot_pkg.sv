@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operands and terms of the array's dot products (docs/numerics.md clauses 3 and 4), one element at a time.
+// A bf16 is held as its sign in bit 31 with its significand (0 for a zero), and its exponent field + 256, or 0 for a
+// zero, so that a product with a zero never has the largest exponent.
+package presil_dot_pkg;
+  import presil_config_pkg::*;
+
+  localparam logic [31:0] SIGN = 32'h8000_0000;
+  localparam int unsigned LOG_PAIRS = $clog2(LANES / 2);
+  localparam int unsigned G = (LOG_PAIRS > 5) ? 16 - LOG_PAIRS : 11;      // guard bits of the alignment
+  localparam logic [31:0] EXP_SPECIAL = 32'd511;       // stored exponent of infinity and NaN
+  localparam logic [31:0] ABSENT = 32'h100;            // mark beside a stored significand
+  localparam logic [15:0] PRODUCT_BIAS = 16'd16256;    // makes an int8 product fit 16 bits without a sign
+
+  function automatic logic [31:0] sext8(input logic [31:0] b);
+    return ((b & 32'hff) ^ 32'h80) - 32'h80;
+  endfunction
+
+  // h: a bf16 in the high half of 32 bits. top: the first exponent field that counts as zero (255 to skip specials,
+  // else 256)
+  function automatic logic [31:0] significand(input logic [31:0] h, input logic [31:0] top);
+    logic [31:0] e, m;
+    e = (h >> 23) & 32'hff;
+    m = ((h >> 16) & 32'h7f) | 32'h80;
+    m = (((e - 32'd1) & 32'h1ff) < top - 32'd1) ? m : 32'd0;
+    return (h & SIGN) | m;
+  endfunction
+
+  function automatic logic [31:0] exponent(input logic [31:0] h, input logic [31:0] top);
+    logic [31:0] e;
+    e = (h >> 23) & 32'hff;
+    return (((e - 32'd1) & 32'h1ff) < top - 32'd1) ? (e | 32'h100) : 32'd0;
+  endfunction
+
+  function automatic logic [31:0] larger(input logic [31:0] a, input logic [31:0] b);
+    return (a > b) ? a : b;
+  endfunction
+
+  // a product m * 2^G aligned by d and rounded half up
+  function automatic logic [31:0] aligned(input logic [31:0] m, input logic [31:0] d);
+    d = (d > 32'd31) ? 32'd31 : d;
+    return ((m >> d[4:0]) + 32'd1) >> 1;
+  endfunction
+
+  function automatic logic [31:0] product8(input logic [15:0] a, input logic [15:0] w);
+    logic [15:0] p;
+    p = a * w + PRODUCT_BIAS;
+    return {16'd0, p} - {16'd0, PRODUCT_BIAS};
+  endfunction
+
+  // a term aligned to the largest exponent, with its sign
+  function automatic logic [31:0] term(input logic [31:0] am, input logic [31:0] wm, input logic [31:0] ws,
+                                       input logic [31:0] d);
+    logic [31:0] t;
+    t = aligned(((am & 32'hff) << G) * wm, d);
+    return ((am ^ ws) >= SIGN) ? (32'd0 - t) : t;
+  endfunction
+
+  // pos, neg, nan in bits 0, 1, 2: what a lane's infinities and NaNs are
+  function automatic logic [31:0] special_lane(input logic [31:0] am, input logic [31:0] ae, input logic [31:0] wm,
+                                               input logic [31:0] we, input logic [31:0] ws);
+    logic [31:0] nan, inf;
+    inf = (ae == EXP_SPECIAL || we == EXP_SPECIAL) ? 32'd1 : 32'd0;
+    inf = ((ws & ABSENT) != 32'd0) ? 32'd0 : inf;
+    nan = ((ae == EXP_SPECIAL && (am & 32'h7f) != 32'd0) || (we == EXP_SPECIAL && (wm & 32'h7f) != 32'd0)
+           || ae == 32'd0 || we == 32'd0) ? inf : 32'd0;
+    return (nan << 2) | (((am ^ ws) < SIGN) ? inf : (inf << 1));
+  endfunction
+endpackage
