@@ -110,6 +110,8 @@ static void fill(const presil_chip *chip, const presil_conv2d_desc *d, const pre
     p->config = &chip->config;
     p->bf16 = l->compute != PRESIL_COMPUTE_INT8;
     p->absent = l->absent;
+    p->depthwise = l->depthwise;
+    p->single_y = d->stride[0] > 2 || l->dilation[0] > 1, p->single_x = d->stride[1] > 2 || l->dilation[1] > 1;
     p->esize = l->esize;
     p->block = l->block;
     p->terms = l->terms;
@@ -175,7 +177,7 @@ int chip_plan_conv2d(const presil_chip *chip, const presil_conv2d_desc *d, const
     plan->out = p.out;
     memcpy(plan->out_shape, d->output.shape, sizeof plan->out_shape);
     plan->passes = p.passes;
-    plan->peak = (uint64_t)p.block * chip->config.cells;
+    plan->peak = (uint64_t)(chip->config.lanes / p.esize) * chip->config.cells;
     plan->macs = (uint64_t)(p.images * p.out_h * p.out_w * p.out_c) *
                  (uint64_t)(l->group_channels * l->kernel[0] * l->kernel[1]);
     const chip_view in_view = p.in, res_view = p.res;

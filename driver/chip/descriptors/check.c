@@ -214,18 +214,35 @@ static int check_acc(checker *k, uint32_t half, uint32_t base, int64_t rows, boo
 /* Word addresses are modulo 2^16; none of ours is as large. */
 static int64_t wrapped(const checker *k, int64_t word) { return k->hazards ? word & 0xffff : word; }
 
+static bool window_step_fits(uint32_t step, uint32_t dilation, uint32_t kernel) {
+    return kernel <= 3 && (step == dilation || step == 2 * dilation);
+}
+
+/* docs/isa.md, FIELD: of a depthwise MATRIX. */
+static bool window_fits(const presil_desc *d) {
+    const int64_t step = presil_matrix_sx(d) == presil_matrix_dx(d) ? 1 : 2;
+    return presil_matrix_ncb(d) == 1 && presil_matrix_idx(d) == 1 && presil_matrix_idy(d) == 1 &&
+           window_step_fits(presil_matrix_sx(d), presil_matrix_dx(d), presil_matrix_kx(d)) &&
+           window_step_fits(presil_matrix_sy(d), presil_matrix_dy(d), presil_matrix_ky(d)) &&
+           ((int64_t)presil_matrix_nx(d) - 1) * step + presil_matrix_kx(d) <= 64;
+}
+
 static int check_matrix(checker *k, const presil_desc *d) {
     int64_t nx = presil_matrix_nx(d), ny = presil_matrix_ny(d), kx = presil_matrix_kx(d), ky = presil_matrix_ky(d),
             ncb = presil_matrix_ncb(d);
     int64_t idx = presil_matrix_idx(d), idy = presil_matrix_idy(d);
     if (!nx || !ny || !kx || !ky || !ncb || !idx || !idy || !presil_matrix_sx(d) || !presil_matrix_sy(d))
         return wrong(k, "a count is zero", nx, ny);
+    if (presil_matrix_depthwise(d) && !window_fits(d)) return wrong(k, "a depthwise window", nx, kx);
     if (check_acc(k, presil_matrix_half(d), presil_matrix_acc_base(d), nx * ny, presil_matrix_first(d), false))
         return -1;
     bool touches = presil_matrix_lim_x(d) && presil_matrix_lim_y(d);
-    for (int64_t w = 0; w < ncb * ky * kx * k->config->cells; w++) {
+    for (int64_t w = 0; w < chip_weight_words(k->config, d); w++) {
         if (access_word(k, wrapped(k, presil_matrix_wgt_base(d) + w), false, !touches)) return -1;
     }
+    const presil_desc walked = chip_walked(d);
+    d = &walked;
+    nx = presil_matrix_nx(d), ny = presil_matrix_ny(d), kx = presil_matrix_kx(d), ky = presil_matrix_ky(d);
     for (int64_t y = 0; y < ny && touches; y++) {
         for (int64_t j = 0; j < ky; j++) {
             int64_t uy = presil_matrix_oy(d) + y * presil_matrix_sy(d) + j * presil_matrix_dy(d);

@@ -51,6 +51,11 @@ static inline void chip_need(chip_op *op, uint32_t engine, uint32_t seq) {
     if (seq > op->need[engine]) op->need[engine] = seq;
 }
 
+/* window.c: a depthwise MATRIX as one that reads the same positions, each once; others as they are. Words of weights of
+ * any MATRIX. */
+presil_desc chip_walked(const presil_desc *d);
+uint64_t chip_weight_words(const presil_config *config, const presil_desc *d);
+
 /* The address of a LOAD or STORE. */
 static inline uint64_t chip_address(const presil_desc *d) {
     return (uint64_t)presil_load_addr_hi(d) << 32 | presil_load_addr_lo(d);

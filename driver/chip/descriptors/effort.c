@@ -32,8 +32,11 @@ static uint64_t store_effort(const presil_desc *d) {
 }
 
 static uint64_t matrix_effort(const presil_config *config, const presil_desc *d) {
-    const uint64_t rows = times(presil_matrix_nx(d), presil_matrix_ny(d)),
-                   slices = times(times(presil_matrix_kx(d), presil_matrix_ky(d)), presil_matrix_ncb(d));
+    const bool window = presil_matrix_depthwise(d); /* up to two positions a result and the kernel's in each direction */
+    const uint64_t nx = presil_matrix_nx(d), ny = presil_matrix_ny(d), kx = presil_matrix_kx(d),
+                   ky = presil_matrix_ky(d),
+                   rows = window ? times(plus(times(2, nx), kx), plus(times(2, ny), ky)) : times(nx, ny),
+                   slices = times(times(kx, ky), presil_matrix_ncb(d));
     return plus(plus(rows, times(slices, config->cells)), times(rows, slices));
 }
 

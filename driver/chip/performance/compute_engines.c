@@ -55,7 +55,8 @@ static void offer_row(const performance *p, matrix_engine *m) {
 }
 
 static void step_weights(const performance *p, matrix_engine *m, bool block_done, bool begins) {
-    const bool block_end = m->weight && m->cell + 1 == p->config->cells;
+    const bool block_end = m->weight && (presil_matrix_depthwise(m->weights) ? m->words == 1
+                                                                             : m->cell + 1 == p->config->cells);
     m->begun = m->begun + (m->weight && !m->cell) - block_done;
     m->full = m->full + block_end - block_done;
     if (m->weight) {
@@ -67,7 +68,7 @@ static void step_weights(const performance *p, matrix_engine *m, bool block_done
     const presil_desc *d = p->queue[MATRIX].start;
     m->weights = d;
     m->word = presil_matrix_wgt_base(d);
-    m->words = presil_matrix_kx(d) * presil_matrix_ky(d) * presil_matrix_ncb(d) * p->config->cells;
+    m->words = (uint32_t)chip_weight_words(p->config, d);
 }
 
 void matrix_step(performance *p) {
@@ -89,7 +90,9 @@ void matrix_step(performance *p) {
     }
     step_weights(p, m, block_done, q->begins);
     if (q->begins) {
-        m->set = q->start;
+        m->walked_at ^= 1;
+        m->walked[m->walked_at] = chip_walked(q->start);
+        m->set = &m->walked[m->walked_at];
         m->divide = presil_matrix_idx(q->start) == 1 && presil_matrix_idy(q->start) == 1 ? 0 : DIVISION;
         m->held++;
     }

@@ -96,7 +96,8 @@ typedef struct {
 typedef struct {
     /* presil_agen: the next descriptor, the running one, a row that waits */
     const presil_desc *set, *run;
-    uint32_t divide, x, y, kx, ky, cb;
+    presil_desc walked[2];
+    uint32_t walked_at, divide, x, y, kx, ky, cb;
     bool row_valid, row_pad, row_end, row_last, take, weight;
     int32_t row_bank;
     /* presil_weights */

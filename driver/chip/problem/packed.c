@@ -67,7 +67,25 @@ uint64_t chip_layout_words_before(const presil_layout *l, uint32_t cb) {
     uint64_t blocks = 0;
     for (uint32_t i = 0; i < l->runs && i < cb; i++) blocks += l->run[i].blocks;
     if (!l->runs) blocks = (uint64_t)cb * l->grid_y * l->grid_x;
-    return blocks * l->config.cells;
+    return blocks * chip_layout_position_words(l);
+}
+
+chip_piece chip_piece_at(uint32_t size, uint32_t at, bool single) {
+    uint32_t left = size - at, pieces = (left + CHIP_WINDOW_KERNEL - 1) / CHIP_WINDOW_KERNEL;
+    return (chip_piece){at, single ? 1 : (left + pieces - 1) / pieces};
+}
+
+/* The piece that holds row or column `at`. */
+static chip_piece piece_around(uint32_t size, uint32_t at) {
+    chip_piece piece = chip_piece_at(size, 0, false);
+    while (piece.first + piece.count <= at) piece = chip_piece_at(size, piece.first + piece.count, false);
+    return piece;
+}
+
+uint32_t chip_layout_depthwise_word(const presil_layout *l, uint32_t ky, uint32_t kx) {
+    chip_piece rows = piece_around(l->grid_y, ky), columns = piece_around(l->grid_x, kx);
+    return rows.first * l->grid_x + rows.count * columns.first + (ky - rows.first) * columns.count +
+           (kx - columns.first);
 }
 
 uint64_t chip_layout_group_words(const presil_layout *l, uint32_t g) {
@@ -141,6 +159,13 @@ static bool rows_beyond(const presil_layout *l) {
     return false;
 }
 
+/* A channel for each cell, and kernels whose weights and activations fit the scratchpad uncut. */
+static bool is_depthwise(const presil_layout *l) {
+    const bool alone = l->groups > 1 && l->group_channels == 1 && l->group_outputs == 1;
+    return alone && l->input_dilation[0] == 1 && l->input_dilation[1] == 1 && l->kernel[0] <= CHIP_DEPTHWISE_KERNEL &&
+           l->kernel[1] <= CHIP_DEPTHWISE_KERNEL && l->config.cells * l->esize <= l->config.lanes;
+}
+
 static void layout_init(const presil_chip *chip, const presil_weights_desc *desc, bool may_pack, presil_layout *l) {
     const presil_config *c = &chip->config;
     memset(l, 0, sizeof *l);
@@ -161,7 +186,9 @@ static void layout_init(const presil_chip *chip, const presil_weights_desc *desc
     l->esize = desc->compute == PRESIL_COMPUTE_INT8 ? 1 : 2;
     l->block = c->lanes / l->esize;
     l->terms = chip_terms(desc->compute);
-    uint32_t lanes = c->lanes / l->esize;
+    l->depthwise = may_pack && is_depthwise(l);
+    if (l->depthwise) l->block = c->cells;
+    uint32_t lanes = l->block;
     l->packed = may_pack && l->groups == 1 && l->dilation[1] == 1 && l->input_dilation[0] == 1 &&
                 l->input_dilation[1] == 1 && l->kernel[0] * l->kernel[1] > 1 &&
                 l->in_channels * l->esize <= c->lanes / 2;
@@ -179,7 +206,7 @@ static void layout_init(const presil_chip *chip, const presil_weights_desc *desc
         l->grid_y = (uint32_t)l->kernel[0];
         l->grid_x = (uint32_t)l->kernel[1];
     }
-    l->absent = l->esize == 2 && (l->groups > 1 || (l->packed && rows_beyond(l)));
+    l->absent = l->esize == 2 && !l->depthwise && (l->groups > 1 || (l->packed && rows_beyond(l)));
     l->cell_groups = (uint32_t)ceil_div(l->out_channels, c->cells);
     l->param_words = l->has_bias || l->has_scale ? 2 * (uint32_t)ceil_div(4 * (int64_t)c->cells, c->word_bytes) : 0;
     l->weights_offset = (uint64_t)l->cell_groups * l->param_words * c->word_bytes;
@@ -250,6 +277,39 @@ typedef struct {
     int64_t c;
 } lane_source; /* offset in the weight tensor but for the output channel and the group */
 
+/* bf16 terms of the weight at `at` bytes of 1, 2 or 4; of int8 its code. */
+static void weight_terms(const presil_weights_desc *desc, int64_t at, uint16_t t[CHIP_TERMS]) {
+    const uint8_t *weight = desc->weight;
+    if (desc->weight_dtype == PRESIL_FP32) {
+        uint32_t x;
+        memcpy(&x, weight + 4 * at, 4);
+        chip_split_fp32(x, t);
+    } else {
+        memcpy(&t[0], weight + 2 * at, 2);
+        if (!(t[0] & 0x7f80u)) t[0] &= 0x8000u;
+    }
+}
+
+/* Depthwise: the words of cell group g, all terms at once. */
+static void pack_depthwise(const presil_layout *l, const presil_weights_desc *desc, uint32_t g, uint8_t *to) {
+    const int64_t o0 = (int64_t)g * l->block, outputs = min64(l->block, l->out_channels - o0);
+    for (uint32_t ky = 0; ky < l->grid_y; ky++) {
+        for (uint32_t kx = 0; kx < l->grid_x; kx++) {
+            uint8_t *word = to + (size_t)chip_layout_depthwise_word(l, ky, kx) * l->config.word_bytes;
+            for (int64_t i = 0; i < outputs; i++) {
+                const int64_t at = (o0 + i) * desc->stride[0] + ky * desc->stride[2] + kx * desc->stride[3];
+                uint16_t t[CHIP_TERMS] = {0};
+                if (l->esize == 1) {
+                    word[i] = ((const uint8_t *)desc->weight)[at];
+                    continue;
+                }
+                weight_terms(desc, at, t);
+                for (uint32_t k = 0; k < l->terms; k++) memcpy(word + k * l->term_bytes + 2 * i, &t[k], 2);
+            }
+        }
+    }
+}
+
 /* One weight word of every cell; all terms at once. */
 static void pack_block(const presil_layout *l, const presil_weights_desc *desc, const lane_source *lanes, uint32_t g,
                        uint8_t *to) {
@@ -268,14 +328,7 @@ static void pack_block(const presil_layout *l, const presil_weights_desc *desc, 
                 continue;
             }
             uint16_t t[CHIP_TERMS] = {l->absent ? ABSENT : 0, l->absent ? ABSENT : 0, l->absent ? ABSENT : 0};
-            if (own && desc->weight_dtype == PRESIL_FP32) {
-                uint32_t x;
-                memcpy(&x, weight + 4 * at, 4);
-                chip_split_fp32(x, t);
-            } else if (own) {
-                memcpy(&t[0], weight + 2 * at, 2);
-                if (!(t[0] & 0x7f80u)) t[0] &= 0x8000u;
-            }
+            if (own) weight_terms(desc, at, t);
             for (uint32_t k = 0; k < l->terms; k++) memcpy(to + k * l->term_bytes + 2 * i, &t[k], 2);
         }
     }
@@ -304,6 +357,11 @@ int chip_pack(const presil_chip *chip, const presil_layout *l, const presil_weig
     for (uint32_t g = 0; g < l->cell_groups; g++) {
         uint32_t first, count;
         chip_layout_blocks(l, g, &first, &count);
+        if (l->depthwise) {
+            pack_depthwise(l, desc, g, at);
+            at += chip_layout_words_before(l, 1) * l->config.word_bytes;
+            continue;
+        }
         for (uint32_t cb = first; cb < first + count; cb++) {
             uint32_t rows = l->runs ? l->run[cb].blocks : l->grid_y;
             for (uint32_t gy = 0; gy < rows; gy++) {

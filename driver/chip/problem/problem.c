@@ -53,6 +53,20 @@ uint64_t chip_sum_blocks(const chip_problem *p) {
     return p->runs ? sum : (uint64_t)p->blocks * p->grid_y * p->grid_x;
 }
 
+static int64_t axis_cycles(uint32_t size, bool single, int64_t outs, int64_t stride) {
+    int64_t sum = 0;
+    chip_piece piece;
+    for (uint32_t at = 0; at < size; at += piece.count) {
+        piece = chip_piece_at(size, at, single);
+        sum += chip_window_positions(outs, piece.count, stride);
+    }
+    return sum;
+}
+
+int64_t chip_window_cycles(const chip_problem *p, int64_t nx, int64_t ny) {
+    return axis_cycles(p->grid_x, p->single_x, nx, p->stride_x) * axis_cycles(p->grid_y, p->single_y, ny, p->stride_y);
+}
+
 void chip_problem_blocks(const chip_problem *p, uint32_t g, uint32_t *first, uint32_t *count) {
     if (p->layout) {
         chip_layout_blocks(p->layout, g, first, count);

@@ -13,13 +13,22 @@ typedef struct {
 } chip_run;
 enum { CHIP_RUNS = 4, CHIP_RUN_ROWS = 16 };
 
+/* A depthwise kernel's pieces along an axis (docs/numerics.md 5): rows or columns [first, first + count) of it. */
+enum { CHIP_WINDOW_KERNEL = 3, CHIP_WINDOW_POSITIONS = 64, CHIP_DEPTHWISE_KERNEL = 64 };
+typedef struct {
+    uint32_t first, count;
+} chip_piece;
+/* The piece that begins at row or column `at` of a kernel of `size`. */
+chip_piece chip_piece_at(uint32_t size, uint32_t at, bool single);
+
 /* The image in DRAM: parameters of every cell group (bias words, scale words), then for each term the weight blocks of
  * every cell group: [group][channel block][kernel row][kernel column][cell], one scratchpad word each (docs/numerics.md
- * 5, docs/isa.md 5). */
+ * 5, docs/isa.md 5). Depthwise: [group][piece of rows][piece of columns][kernel row][kernel column] of words that hold
+ * a weight of each cell. */
 struct presil_layout {
     presil_config config;
     uint32_t compute, groups;
-    bool has_bias, has_scale, packed, absent;
+    bool has_bias, has_scale, packed, absent, depthwise;
     int64_t out_channels, in_channels, group_channels, group_outputs; /* O, I, I/groups, O/groups */
     int64_t kernel[2], dilation[2], input_dilation[2];
     uint32_t terms, esize, block;       /* bf16 terms of a weight; bytes of an element; elements of a channel block */
@@ -34,6 +43,10 @@ struct presil_layout {
 };
 /* Channel blocks that cell group g uses. */
 void chip_layout_blocks(const presil_layout *layout, uint32_t g, uint32_t *first, uint32_t *count);
+/* Words of one kernel position of a block. */
+static inline uint32_t chip_layout_position_words(const presil_layout *l) { return l->depthwise ? 1 : l->config.cells; }
+/* Depthwise: words of a cell group before the weights of a kernel's row and column. */
+uint32_t chip_layout_depthwise_word(const presil_layout *layout, uint32_t ky, uint32_t kx);
 /* Words before the blocks of cell group g within a term. */
 uint64_t chip_layout_group_words(const presil_layout *layout, uint32_t g);
 /* Words of a cell group's blocks before its block (or run) cb, counted from its first. */
@@ -78,6 +91,8 @@ typedef struct {
 typedef struct {
     const presil_config *config;
     bool bf16, absent, convert;          /* convert: fp32 in memory, bf16 terms in the scratchpad */
+    bool depthwise;                      /* a channel for each cell: MATRIX walks windows */
+    bool single_y, single_x;             /* of the kernel's single rows or columns, not of up to three */
     uint32_t esize, block;               /* scratchpad bytes of an element, elements of a block */
     uint32_t passes, terms;              /* 1 and 1, 4 and 2, or 6 and 3 */
     int64_t images, out_h, out_w, out_c; /* output */
@@ -121,6 +136,13 @@ static inline uint32_t chip_rows_in_block(const chip_problem *p, uint32_t cb) {
     return p->runs ? p->run[cb].rows : p->pack_rows;
 }
 uint64_t chip_sum_blocks(const chip_problem *p);
+/* Depthwise: whether tiles of these rows are walked along y, so that no row of a window is long; positions in a row of
+ * the window of `outs` results and `count` columns; MATRIX cycles of nx × ny results. */
+static inline bool chip_window_turned(const chip_problem *p, int64_t rows) { return p->grid_y == 1 && rows == 1; }
+static inline int64_t chip_window_positions(int64_t outs, int64_t count, int64_t stride) {
+    return (outs - 1) * (count > 1 ? stride : 1) + count;
+}
+int64_t chip_window_cycles(const chip_problem *p, int64_t nx, int64_t ny);
 /* Fewer, longer dimensions where nothing changes: strided 1×1 kernels subsample in memory, dense pixels become one
  * column. */
 void chip_problem_normalise(chip_problem *p);

@@ -29,7 +29,8 @@ static void derive(const chip_problem *p, chip_tiling *t) {
     t->act_row_words = (uint32_t)min64(columns, 1 << 20);
     t->act_pitch = (uint32_t)pitch;
     t->act_slot_words = (uint32_t)min64(pitch * blocks, 1 << 28);
-    t->wgt_slot_words = (uint32_t)min64(min64(blocks, p->most_blocks) * t->part_ky * t->part_kx * c->cells, 1 << 28);
+    t->wgt_slot_words = (uint32_t)min64(
+        min64(blocks, p->most_blocks) * t->part_ky * t->part_kx * (p->depthwise ? 1 : c->cells), 1 << 28);
     chip_unit out = chip_unit_of(c, p->out_esize), res = chip_unit_of(c, p->res_esize ? p->res_esize : 1);
     uint32_t pixels = t->tile_h * t->tile_w;
     t->out_unit_words = pixels * out.words | (out.words == 1);
@@ -44,8 +45,17 @@ static uint64_t total_words(const chip_problem *p, const chip_tiling *t) {
            (uint64_t)t->param_slots * t->param_groups * p->param_words;
 }
 
+/* Depthwise: a window's rows are in the line buffer, and no kernel is cut. */
+static bool window_fits(const chip_problem *p, const chip_tiling *t) {
+    if (t->part_ky != p->grid_y || t->part_kx != p->grid_x) return false;
+    if (chip_window_turned(p, t->tile_h)) return true;
+    const uint32_t count = p->single_x ? 1 : p->grid_x < CHIP_WINDOW_KERNEL ? p->grid_x : CHIP_WINDOW_KERNEL;
+    return chip_window_positions(t->tile_w, count, p->stride_x) <= CHIP_WINDOW_POSITIONS;
+}
+
 bool chip_tiling_fit(const chip_problem *p, chip_tiling *t) {
     derive(p, t);
+    if (p->depthwise && !window_fits(p, t)) return false;
     uint64_t words = total_words(p, t);
     t->total_words = (uint32_t)(words > UINT32_MAX ? UINT32_MAX : words);
     /* MATRIX counts input positions in 16 signed bits from the slot's first row. */
@@ -108,7 +118,7 @@ static double packed_pieces(const chip_problem *p) {
 /* LOAD cycles and bus beats of one word of activations. */
 static void act_word_cost(const chip_problem *p, double *cycles, double *beats) {
     double wide = p->convert ? 2 : 1, columns = (double)p->config->word_bytes * wide / p->in.esize;
-    *cycles = *beats = wide * p->config->lanes / p->config->word_bytes;
+    *cycles = *beats = wide * p->block * p->esize / p->config->word_bytes;
     if (*cycles < wide) *cycles = wide;
     if (p->act == ACT_TRANSPOSED) *cycles = p->block > columns ? p->block / columns : 1;
     if (p->act == ACT_WINDOWS && !(p->lane.act == p->in.esize && p->lane.stride == 1))
@@ -128,9 +138,13 @@ static void estimate(const chip_problem *p, chip_tiling *t) {
             sets = ceil_div(p->cell_groups, t->store_groups);
     int64_t chunks = ceil_div(p->cell_groups, t->interleave), pass_parts = parts * p->passes;
     double pixels = (double)p->out_h * (double)p->out_w * (double)p->images, rows = pixels / (double)tiles;
-    double blocks_all = p->layout ? (double)(p->layout->term_bytes / ((uint64_t)c->cells * c->word_bytes))
+    double word = (double)c->word_bytes, position = p->depthwise ? 1 : c->cells;
+    double blocks_all = p->layout ? (double)p->layout->term_bytes / (position * word)
                                   : (double)p->blocks * p->cell_groups; /* of all groups */
-    double matrix = (double)tiles * blocks_all * p->passes * (rows > c->cells ? rows : c->cells) +
+    double most_rows = rows > c->cells ? rows : c->cells,
+           sum_cycles = p->depthwise ? (double)chip_window_cycles(p, t->tile_w, t->tile_h)
+                                     : blocks_all / p->cell_groups * most_rows; /* of a cell group in a tile */
+    double matrix = (double)tiles * p->cell_groups * p->passes * sum_cycles +
                     (double)(tiles * p->cell_groups * pass_parts) * DESCRIPTOR_CYCLES;
     chip_unit out = chip_unit_of(c, p->out_esize), res = chip_unit_of(c, p->res_esize ? p->res_esize : 1);
     uint32_t row_words = p->has_res && res.words > out.words ? res.words : out.words;
@@ -144,7 +158,7 @@ static void estimate(const chip_problem *p, chip_tiling *t) {
         act_times *= (double)chunks;
     else if (t->group_outer && bands * keyed > t->act_slots)
         act_times *= (double)sets;
-    double wgt_words = blocks_all * c->cells, wgt_times;
+    double wgt_words = blocks_all * position, wgt_times;
     int64_t wgt_keys = (t->group_outer ? min64(t->store_groups, p->cell_groups) : p->cell_groups) * keyed;
     if (wgt_keys <= t->wgt_slots)
         wgt_times = (double)p->terms * (double)(p->wgt_per_image ? p->images : 1);
@@ -170,8 +184,8 @@ static void estimate(const chip_problem *p, chip_tiling *t) {
     double wgt_part =
         (double)t->wgt_slot_words * wide / (double)min64(6, t->part_blocks > 1 ? t->part_blocks : t->part_ky);
     double first_load = (double)(t->act_slot_words * keyed * t->tile_h) * act_cycles / t->band_h +
-                        blocks_all / p->cell_groups * c->cells * wide * t->interleave * p->terms;
-    double first_sum = blocks_all / p->cell_groups * p->passes * t->interleave * (rows > c->cells ? rows : c->cells);
+                        blocks_all / p->cell_groups * position * wide * t->interleave * p->terms;
+    double first_sum = sum_cycles * p->passes * t->interleave;
     double first = act_part + wgt_part + (first_load > first_sum ? first_load - first_sum : 0);
     double most = matrix, worst[3] = {epilogue, load, bus};
     for (int i = 0; i < 3; i++) most = worst[i] > most ? worst[i] : most;

@@ -266,7 +266,8 @@ static chip_nest_tile tile_at(const chip_problem *p, const chip_tiling *t, const
  * smaller, if its weights stay. */
 static bool halve(const chip_nest_state *s, const chip_nest_tile *t, uint32_t groups) {
     const chip_problem *p = s->p;
-    bool light = chip_sum_blocks(p) * p->passes <= 4, stay = groups * s->part_count * p->terms <= s->t->wgt_slots;
+    bool light = p->depthwise ? p->passes == 1 : chip_sum_blocks(p) * p->passes <= 4,
+         stay = groups * s->part_count * p->terms <= s->t->wgt_slots;
     return light && stay && t->ny > 1 && t->ny * t->nx >= 6 * p->config->cells;
 }
 

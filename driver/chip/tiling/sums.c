@@ -49,6 +49,30 @@ static int64_t rows_needed(const chip_problem *p, const chip_nest_tile *t, const
     return own.count ? own.first + own.count - band.first : 0;
 }
 
+/* A MATRIX with what does not depend on the part of the kernel. plane: of the activation slot. */
+static chip_op *emit_sum(chip_nest_state *s, const chip_nest_sum *j, const matrix_view *v, chip_nest_slot *act,
+                         chip_nest_slot *wgt, uint32_t plane) {
+    const chip_problem *p = s->p;
+    chip_op *op = chip_emit(s->b, MATRIX);
+    presil_desc *d = &op->d;
+    const uint32_t seq = s->b->seq[MATRIX];
+    chip_need(op, EPILOGUE, s->acc_read[j->half]);
+    if (act) chip_nest_read(&s->act, act, op, seq, v->row0, v->rows);
+    chip_nest_read(&s->wgt, wgt, op, seq, 0, 1);
+    presil_matrix_bf16_set(d, p->bf16);
+    presil_matrix_first_set(d, j->first);
+    presil_matrix_half_set(d, j->half);
+    presil_matrix_skip_special_set(d, j->pass + 1 < p->passes);
+    presil_matrix_absent_set(d, p->absent);
+    presil_matrix_act_base_set(d, act ? act->base + plane * s->t->act_pitch : 0);
+    presil_matrix_acc_base_set(d, j->acc_base);
+    presil_matrix_ncb_set(d, 1);
+    presil_matrix_pad_set(d, p->pad_byte);
+    presil_matrix_idx_set(d, p->input_dilation_x);
+    presil_matrix_idy_set(d, p->input_dilation_y);
+    return op;
+}
+
 /* low: the first block in the weight slot. */
 static void emit_matrix(chip_nest_state *s, const chip_nest_tile *t, const chip_nest_part *part, uint32_t low,
                         const chip_nest_part *piece, const chip_nest_sum *j, const matrix_view *whole,
@@ -61,26 +85,13 @@ static void emit_matrix(chip_nest_state *s, const chip_nest_tile *t, const chip_
         v.oy += (int64_t)(piece->ky - part->ky) * v.dy;
     else
         v.oy += (piece->ky - part->ky) * p->dilation_y, v.ox += (piece->kx - part->kx) * p->dilation_x;
-    chip_op *op = chip_emit(s->b, MATRIX);
+    chip_op *op = emit_sum(s, j, &v, act, wgt, plane);
     presil_desc *d = &op->d;
-    uint32_t seq = s->b->seq[MATRIX], rows = (uint32_t)(t->nx * j->ny), blocks = piece->ncb * piece->nky * piece->nkx;
-    chip_need(op, EPILOGUE, s->acc_read[j->half]);
-    if (act) chip_nest_read(&s->act, act, op, seq, v.row0, v.rows);
-    chip_nest_read(&s->wgt, wgt, op, seq, 0, 1);
-    presil_matrix_bf16_set(d, p->bf16);
-    presil_matrix_first_set(d, j->first);
-    presil_matrix_half_set(d, j->half);
-    presil_matrix_skip_special_set(d, j->pass + 1 < p->passes);
-    presil_matrix_absent_set(d, p->absent);
-    presil_matrix_act_base_set(d, act ? act->base + plane * s->t->act_pitch : 0);
+    uint32_t rows = (uint32_t)(t->nx * j->ny), blocks = piece->ncb * piece->nky * piece->nkx;
     presil_matrix_wgt_base_set(d, wgt->base +
                                       ((piece->cb - low) * part->nky + (piece->ky - part->ky)) * part->nkx * c->cells);
-    presil_matrix_acc_base_set(d, j->acc_base);
     presil_matrix_ncb_set(d, piece->ncb);
     presil_matrix_cb_stride_set(d, s->t->act_pitch);
-    presil_matrix_pad_set(d, p->pad_byte);
-    presil_matrix_idx_set(d, p->input_dilation_x);
-    presil_matrix_idy_set(d, p->input_dilation_y);
     /* One column of pixels and one of kernel positions: walked along x, the engine's inner loop. */
     bool swap = t->nx == 1 && p->grid_x == 1 && p->input_dilation_x == 1 && p->input_dilation_y == 1 && v.lim_x == 1 &&
                 v.ox == 0;
@@ -99,6 +110,57 @@ static void emit_matrix(chip_nest_state *s, const chip_nest_tile *t, const chip_
     presil_matrix_x_stride_set(d, swap ? s->t->act_row_words : 1);
     presil_matrix_y_stride_set(d, s->t->act_row_words);
     op->cycles = blocks * (rows > c->cells ? rows : c->cells);
+}
+
+/* The window of one piece of a depthwise kernel. `v`: of the whole kernel. */
+static void set_window(const chip_problem *p, presil_desc *d, const matrix_view *v, const chip_piece *rows,
+                       const chip_piece *columns, const chip_nest_tile *t, const chip_nest_sum *j, int64_t row_words) {
+    const bool turned = chip_window_turned(p, j->ny);
+    const int64_t ox = v->ox + columns->first * v->dx, oy = v->oy + rows->first * v->dy,
+                  dx = columns->count == 1 ? v->sx : v->dx, dy = rows->count == 1 ? v->sy : v->dy;
+    presil_matrix_depthwise_set(d, 1);
+    presil_matrix_nx_set(d, turned ? 1 : t->nx);
+    presil_matrix_ny_set(d, turned ? t->nx : j->ny);
+    presil_matrix_sx_set(d, turned ? v->sy : v->sx);
+    presil_matrix_sy_set(d, turned ? v->sx : v->sy);
+    presil_matrix_kx_set(d, turned ? rows->count : columns->count);
+    presil_matrix_ky_set(d, turned ? columns->count : rows->count);
+    presil_matrix_dx_set(d, turned ? dy : dx);
+    presil_matrix_dy_set(d, turned ? dx : dy);
+    presil_matrix_ox_set(d, turned ? oy : ox);
+    presil_matrix_oy_set(d, turned ? ox : oy);
+    presil_matrix_lim_x_set(d, turned ? v->lim_y : v->lim_x);
+    presil_matrix_lim_y_set(d, turned ? v->lim_x : v->lim_y);
+    presil_matrix_x_stride_set(d, turned ? row_words : 1);
+    presil_matrix_y_stride_set(d, turned ? 1 : row_words);
+}
+
+static void emit_window(chip_nest_state *s, const chip_nest_tile *t, const chip_nest_sum *j, const matrix_view *v,
+                        chip_nest_slot *act, chip_nest_slot *wgt, uint32_t plane, const chip_piece *rows,
+                        const chip_piece *columns) {
+    const chip_problem *p = s->p;
+    chip_op *op = emit_sum(s, j, v, act, wgt, plane);
+    presil_desc *d = &op->d;
+    presil_matrix_wgt_base_set(d, wgt->base + chip_layout_depthwise_word(p->layout, rows->first, columns->first));
+    set_window(p, d, v, rows, columns, t, j, s->t->act_row_words);
+    op->cycles = (uint32_t)(chip_window_positions(t->nx, columns->count, p->stride_x) *
+                            chip_window_positions(j->ny, rows->count, p->stride_y));
+}
+
+/* A MATRIX for each piece of the kernel. */
+static void emit_windows(chip_nest_state *s, const chip_nest_tile *t, const chip_nest_sum *sum, const matrix_view *v,
+                         chip_nest_slot *act, chip_nest_slot *wgt, uint32_t plane) {
+    const chip_problem *p = s->p;
+    chip_nest_sum j = *sum;
+    chip_piece rows, columns;
+    for (uint32_t ky = 0; ky < p->grid_y; ky += rows.count) {
+        rows = chip_piece_at(p->grid_y, ky, p->single_y);
+        for (uint32_t kx = 0; kx < p->grid_x; kx += columns.count) {
+            columns = chip_piece_at(p->grid_x, kx, p->single_x);
+            emit_window(s, t, &j, v, act, wgt, plane, &rows, &columns);
+            j.first = false;
+        }
+    }
 }
 
 /* A whole pixel's piece shorter than this many beats is not worth a burst of its own. */
@@ -196,13 +258,16 @@ void chip_nest_sum_part(chip_nest_state *s, const chip_nest_tile *t, uint32_t in
     chip_nest_slot *wgt = chip_nest_find(
         &s->wgt, ((image * p->cell_groups + sum->g) * s->part_count + index) * CHIP_TERMS + term[1], &loaded);
     chip_nest_sum j = *sum;
-    if (cold && !loaded) {
+    if (cold && !loaded && !p->depthwise) {
         sum_cold(s, t, part, &own, &j, &v, act, wgt, term);
         return;
     }
     if (act) chip_nest_load_act(s, act, t, part, term[0], v.row0 + v.rows);
     if (!loaded) chip_nest_load_wgt(s, wgt, sum->g, t->n, &own, term[1]);
-    emit_matrix(s, t, part, low, &own, &j, &v, act, wgt);
+    if (p->depthwise)
+        emit_windows(s, t, &j, &v, act, wgt, low - part->cb);
+    else
+        emit_matrix(s, t, part, low, &own, &j, &v, act, wgt);
 }
 
 /* A reduction over nothing: one block of padding, whose weights don't matter because int8 zeros times anything are
