@@ -11,12 +11,14 @@
 #define V_SET1_F _mm256_set1_ps
 #define V_LOAD_I(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
 #define V_LOAD_F _mm256_loadu_ps
+#define V_STORE_I(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), v)
 #define V_STORE_F _mm256_storeu_ps
 #define V_MAX_U8 _mm256_max_epu8
 #define V_ADD_I8 _mm256_add_epi8
 #define V_AND_I _mm256_and_si256
 #define V_MAX_I32 _mm256_max_epi32
 #define V_ADD_I32 _mm256_add_epi32
+#define V_MUL_I32 _mm256_mullo_epi32
 #define V_SUB_I32 _mm256_sub_epi32
 #define V_SRL(x, n) _mm256_srli_epi32(x, n)
 #define V_SLL(x, n) _mm256_slli_epi32(x, n)
@@ -87,6 +89,7 @@ INLINE void v_store_int8(uint8_t *p, VI v, unsigned count) {
 }
 
 #include "twin_simd_bf16.h"
+#include "twin_simd_depth.h"
 #include "twin_simd_post.h"
 #include "twin_simd_split.h"
 
@@ -145,4 +148,5 @@ static void rows_int8(const twin_dims *dims, const void *packed, const twin_rows
     }
 }
 
-const twin_kernels twin_kernels_avx2 = {"avx2", pack_int8, rows_int8, pack_bf16, rows_bf16, post_row, split};
+const twin_kernels twin_kernels_avx2 = {"avx2",     pack_int8,  rows_int8, pack_bf16, rows_bf16,
+                                        depth_int8, depth_bf16, post_row,  split};

@@ -11,12 +11,14 @@
 #define V_SET1_F _mm512_set1_ps
 #define V_LOAD_I(p) _mm512_loadu_si512((const void *)(p))
 #define V_LOAD_F _mm512_loadu_ps
+#define V_STORE_I(p, v) _mm512_storeu_si512((void *)(p), v)
 #define V_STORE_F _mm512_storeu_ps
 #define V_MAX_U8 _mm512_max_epu8
 #define V_ADD_I8 _mm512_add_epi8
 #define V_AND_I _mm512_and_si512
 #define V_MAX_I32 _mm512_max_epi32
 #define V_ADD_I32 _mm512_add_epi32
+#define V_MUL_I32 _mm512_mullo_epi32
 #define V_SUB_I32 _mm512_sub_epi32
 #define V_SRL(x, n) _mm512_srli_epi32(x, n)
 #define V_SLL(x, n) _mm512_slli_epi32(x, n)
@@ -65,6 +67,7 @@ INLINE void v_store_uint16(uint8_t *p, VI v, unsigned count) {
 INLINE void v_store_word(uint8_t *p, VI v, unsigned count) { _mm512_mask_storeu_epi32(p, first_lanes(count), v); }
 
 #include "twin_simd_bf16.h"
+#include "twin_simd_depth.h"
 #include "twin_simd_post.h"
 #include "twin_simd_split.h"
 
@@ -152,4 +155,5 @@ static void rows_int8(const twin_dims *dims, const void *packed, const twin_rows
     }
 }
 
-const twin_kernels twin_kernels_avx512 = {"avx512", pack_int8, rows_int8, pack_bf16, rows_bf16, post_row, split};
+const twin_kernels twin_kernels_avx512 = {"avx512",   pack_int8,  rows_int8, pack_bf16, rows_bf16,
+                                          depth_int8, depth_bf16, post_row,  split};

@@ -164,6 +164,15 @@ static uint64_t positions(const presil_desc *d) {
     return (uint64_t)presil_load_n0(d) * presil_load_n1(d) * presil_load_n2(d) * presil_load_n3(d);
 } /* STORE has them in the same place */
 
+/* Activations that the array takes, one a cycle: with `depthwise` each of the window once. */
+static uint64_t streamed(const presil_desc *d) {
+    uint64_t nx = presil_matrix_nx(d), ny = presil_matrix_ny(d), kx = presil_matrix_kx(d), ky = presil_matrix_ky(d);
+    if (!presil_matrix_depthwise(d)) return nx * ny * kx * ky * presil_matrix_ncb(d);
+    uint64_t dx = presil_matrix_dx(d), dy = presil_matrix_dy(d);
+    if (!dx || !dy) return 0; /* refused at decode */
+    return ((nx - 1) * presil_matrix_sx(d) / dx + kx) * ((ny - 1) * presil_matrix_sy(d) / dy + ky);
+}
+
 /* Bytes over the bus and rows through the array, each at one a cycle, whichever takes longer. */
 uint64_t presil_twin_chip_estimate(presil_twin_chip *chip, const presil_twin_memory *memory) {
     const uint32_t word = chip->config->word_bytes, count = chip->tail - chip->head;
@@ -175,9 +184,7 @@ uint64_t presil_twin_chip_estimate(presil_twin_chip *chip, const presil_twin_mem
         const uint32_t opcode = presil_desc_opcode(d);
         if (opcode == PRESIL_OPCODE_LOAD || opcode == PRESIL_OPCODE_STORE)
             bus += positions(d) * ((presil_load_chunk_bytes(d) + word - 1) / word);
-        if (opcode == PRESIL_OPCODE_MATRIX)
-            array += (uint64_t)presil_matrix_nx(d) * presil_matrix_ny(d) * presil_matrix_kx(d) * presil_matrix_ky(d) *
-                     presil_matrix_ncb(d);
+        if (opcode == PRESIL_OPCODE_MATRIX) array += streamed(d);
         bus += sizeof *d / word;
     }
     return LAUNCH_CYCLES + (bus > array ? bus : array);

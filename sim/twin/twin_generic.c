@@ -87,6 +87,38 @@ static void rows_bf16(const twin_dims *dims, const void *packed, const twin_rows
     }
 }
 
+static void depth_int8(const twin_dims *dims, const twin_depth *row) {
+    for (uint32_t x = 0; x < row->count; x++) {
+        uint32_t *acc = row->acc + (size_t)x * dims->cells_pad;
+        if (row->first) memset(acc, 0, dims->cells * sizeof *acc);
+        for (uint32_t ky = 0; ky < row->ky; ky++)
+            for (uint32_t kx = 0; kx < row->kx; kx++) {
+                const int8_t *a = (const int8_t *)row->window[ky][x * row->step + kx],
+                             *w = (const int8_t *)row->weights[ky][kx];
+                for (uint32_t c = 0; c < row->used; c++) acc[c] += (uint32_t)(a[c] * w[c]);
+            }
+    }
+}
+
+uint32_t twin_depth_cell(const twin_dims *dims, const twin_depth *row, uint32_t x, uint32_t c) {
+    uint8_t a[2 * TWIN_DEPTH_KERNEL * TWIN_DEPTH_KERNEL], w[sizeof a];
+    uint32_t n = 0;
+    for (uint32_t ky = 0; ky < row->ky; ky++)
+        for (uint32_t kx = 0; kx < row->kx; kx++, n++) {
+            memcpy(a + 2 * n, row->window[ky][x * row->step + kx] + 2 * (size_t)c, 2);
+            memcpy(w + 2 * n, row->weights[ky][kx] + 2 * (size_t)c, 2);
+        }
+    return twin_dot_bf16(a, w, n, twin_alignment_bits(dims->lanes), row->absent, row->skip_special);
+}
+
+static void depth_bf16(const twin_dims *dims, const twin_depth *row) {
+    for (uint32_t x = 0; x < row->count; x++) {
+        uint32_t *acc = row->acc + (size_t)x * dims->cells_pad;
+        for (uint32_t c = 0; c < dims->cells; c++)
+            acc[c] = twin_add(row->first ? 0 : acc[c], c < row->used ? twin_depth_cell(dims, row, x, c) : 0);
+    }
+}
+
 /* Steps 4 and 5 of isa.md section 5. */
 static uint32_t residual_and_clamp(const twin_post *post, uint32_t v, const uint8_t *res, uint32_t c) {
     if (post->res_en) {
@@ -145,4 +177,5 @@ static void split(const uint8_t *source, uint8_t *out, size_t elements, unsigned
     }
 }
 
-const twin_kernels twin_kernels_generic = {"generic", pack_int8, rows_int8, pack_bf16, rows_bf16, post_row, split};
+const twin_kernels twin_kernels_generic = {"generic",  pack_int8,  rows_int8, pack_bf16, rows_bf16,
+                                           depth_int8, depth_bf16, post_row,  split};

@@ -8,6 +8,8 @@
 #define TWIN_TOKENS 20
 #define TWIN_MAX_CELLS 256
 #define TWIN_MAX_LANES 512
+#define TWIN_DEPTH_KERNEL 3 /* most rows and columns of a depthwise kernel */
+#define TWIN_DEPTH_ROW 64   /* most positions of a row of its window */
 
 typedef struct {
     uint32_t lanes, cells, cells_pad, word, words;
@@ -21,6 +23,15 @@ typedef struct {
     uint32_t count;
     int first, skip_special, absent;
 } twin_rows;
+
+/* One output row of a depthwise MATRIX: output x meets with kernel position (ky, kx) the words window[ky][x*step + kx]
+ * and weights[ky][kx], element c of each for cell c. Cells from `used` on add zero. acc as in twin_rows. */
+typedef struct {
+    const uint8_t *window[TWIN_DEPTH_KERNEL][TWIN_DEPTH_ROW], *weights[TWIN_DEPTH_KERNEL][TWIN_DEPTH_KERNEL];
+    uint32_t *acc;
+    uint32_t count, step, kx, ky, used;
+    int first, skip_special, absent;
+} twin_depth;
 
 /* Everything of an EPILOGUE descriptor that its rows share. bias and scale have cells_pad elements. */
 typedef struct {
@@ -38,6 +49,8 @@ typedef struct {
     void (*rows_int8)(const twin_dims *dims, const void *packed, const twin_rows *rows);
     void (*pack_bf16)(const twin_dims *dims, const uint8_t *const *weights, int absent, int skip_special, void *packed);
     void (*rows_bf16)(const twin_dims *dims, const void *packed, const twin_rows *rows);
+    void (*depth_int8)(const twin_dims *dims, const twin_depth *row);
+    void (*depth_bf16)(const twin_dims *dims, const twin_depth *row);
     /* acc: cells values; res, out: cells elements of the descriptor's types; res may be NULL without res_en. */
     void (*post_row)(const twin_dims *dims, const twin_post *post, const uint32_t *acc, const uint8_t *res,
                      uint8_t *out);
@@ -100,4 +113,7 @@ static inline unsigned twin_alignment_bits(uint32_t lanes) {
 
 /* numerics.md clause 4 in integers: the dot product of n bf16, as fp32. */
 uint32_t twin_dot_bf16(const uint8_t *a, const uint8_t *w, uint32_t n, unsigned g, int absent, int skip_special);
+
+/* The same over the kernel's positions: cell c of output x of a depthwise row. */
+uint32_t twin_depth_cell(const twin_dims *dims, const twin_depth *row, uint32_t x, uint32_t c);
 #endif

@@ -3,21 +3,10 @@
 #include <string.h>
 
 #include "twin_host_float.h"
-#include "twin_internal.h"
+#include "twin_matrix.h"
 
 /* Rows whose accumulators are kept hot while all weight blocks pass over them. */
 #define TILE_ROWS 256u
-/* Below this many multiplications waking other threads costs more than it saves. */
-#define THREAD_WORK (UINT64_C(1) << 20)
-
-typedef struct {
-    twin_run *run;
-    uint32_t index, nx, ny, kx, ky, ncb, idx, idy;
-    int32_t sx, sy, dx, dy, ox, oy, lim_x, lim_y;
-    uint32_t act_base, wgt_base, x_stride, y_stride, cb_stride, acc_base, half;
-    int bf16, first, skip_special, absent;
-    uint8_t pad[TWIN_MAX_LANES];
-} matrix;
 
 static void fields(matrix *m, twin_run *run, const presil_desc *d, uint32_t index) {
     *m = (matrix){
@@ -49,32 +38,9 @@ static void fields(matrix *m, twin_run *run, const presil_desc *d, uint32_t inde
         .first = presil_matrix_first(d) != 0,
         .skip_special = presil_matrix_skip_special(d) != 0,
         .absent = presil_matrix_absent(d) != 0,
+        .depthwise = presil_matrix_depthwise(d) != 0,
     };
     memset(m->pad, m->bf16 ? 0 : (int)presil_matrix_pad(d), sizeof m->pad);
-}
-
-/* The input coordinate of output coordinate `at` and kernel coordinate k, or -1 if it is padding. */
-static inline int32_t input(int32_t origin, int32_t at, int32_t stride, int32_t k, int32_t dilation, uint32_t spread,
-                            int32_t limit) {
-    int32_t u = origin + at * stride + k * dilation;
-    if (u < 0) return -1;
-    if (spread != 1) {
-        if ((uint32_t)u % spread) return -1;
-        u = (int32_t)((uint32_t)u / spread);
-    }
-    return u < limit ? u : -1;
-}
-
-static inline int32_t input_x(const matrix *m, uint32_t x, uint32_t kx) {
-    return input(m->ox, (int32_t)x, m->sx, (int32_t)kx, m->dx, m->idx, m->lim_x);
-}
-
-static inline int32_t input_y(const matrix *m, uint32_t y, uint32_t ky) {
-    return input(m->oy, (int32_t)y, m->sy, (int32_t)ky, m->dy, m->idy, m->lim_y);
-}
-
-static inline uint32_t activation_word(const matrix *m, int32_t ux, int32_t uy, uint32_t cb) {
-    return (m->act_base + (uint32_t)ux * m->x_stride + (uint32_t)uy * m->y_stride + cb * m->cb_stride) & 0xffffu;
 }
 
 static inline uint32_t weight_word(const matrix *m, uint32_t cb, uint32_t ky, uint32_t kx) {
@@ -189,6 +155,7 @@ int twin_matrix(twin_run *run, const presil_desc *d, uint32_t index) {
     presil_twin *twin = run->twin;
     matrix m;
     fields(&m, run, d, index);
+    if (m.depthwise) return twin_depthwise(&m);
     if (!surely_inside(&m) && check_range(&m)) return -1;
     uint64_t work = (uint64_t)m.nx * m.ny * m.kx * m.ky * m.ncb * twin->dims.cells * twin->dims.lanes;
     if (twin->pool && work >= THREAD_WORK)

@@ -7,6 +7,11 @@ void test_kernels_agree(void **state);
 void test_threads_agree(void **state);
 void test_splits_agree(void **state);
 void test_flush_border(void **state);
+/* test_twin_depthwise.c */
+void test_depthwise_is_plain_loops(void **state);
+void test_depthwise_fields(void **state);
+void test_depthwise_range(void **state);
+void test_depthwise_specials(void **state);
 /* test_twin_numerics.c: the worked examples of docs/numerics.md */
 void test_formats(void **state);
 void test_operations(void **state);

@@ -96,6 +96,15 @@ static presil_desc random_matrix(const presil_config *c, uint64_t *state, int bf
     return d;
 }
 
+/* The same as a depthwise one. */
+static void make_depthwise(presil_desc *d, uint64_t *state) {
+    presil_matrix_depthwise_set(d, 1);
+    presil_matrix_ky_set(d, 1 + below(state, 3));
+    presil_matrix_ncb_set(d, 1);
+    presil_matrix_idx_set(d, 1);
+    presil_matrix_idy_set(d, 1);
+}
+
 static uint32_t random_fp32(uint64_t *state) {
     uint32_t u = next_random(state);
     switch (below(state, 4)) {
@@ -172,6 +181,8 @@ static void kernels_agree(const presil_config *c, const char *name, int threads)
         fill_spad(a, c, bf16, seed);
         fill_spad(b, c, bf16, seed);
         presil_desc list[6] = {random_matrix(c, &state, bf16), random_matrix(c, &state, bf16)};
+        for (int i = 0; i < 2; i++)
+            if (below(&state, 3) == 0) make_depthwise(&list[i], &state);
         uint32_t whole = 4 * c->cells, word = c->word_bytes, pitch = (whole + word - 1) / word * word;
         list[2] = random_epilogue(c, &state, bf16, TOKEN(MATRIX, 0));
         list[3] = random_epilogue(c, &state, bf16, TOKEN(MATRIX, 0));
@@ -205,8 +216,9 @@ void test_threads_agree(void **unused) {
              pitch = (4 * c->cells + c->word_bytes - 1) / c->word_bytes * c->word_bytes;
     for (unsigned round = 0; round < 8; round++) {
         presil_desc list[2] = {
-            square_matrix(round & 1, 29, 3, 2, 0, words - 18 * c->cells, 0, 1),
+            square_matrix(round & 1, 29, 3, round & 2 ? 1 : 2, 0, words - 18 * c->cells, 0, 1),
             plain_epilogue(29 * 29, 1, PRESIL_OUT_RAW32, 29 * 29 * 2 * c->word_bytes, pitch, TOKEN(MATRIX, 0), 0)};
+        presil_matrix_depthwise_set(&list[0], (round & 2) != 0);
         fill_spad(a, c, round & 1, round);
         fill_spad(b, c, round & 1, round);
         compare(a, b, list, 2, "3 threads", round);
