@@ -38,7 +38,8 @@ module presil_weights import presil_config_pkg::*, presil_desc_pkg::*; #(
   localparam logic [CELL_BITS-1:0] LAST_CELL = CELL_BITS'(CELLS - 1);
 
   logic valid, bf16, skip, absent, depthwise, last_col, last_row, last_cb, grant, block_end, desc_end, load_set;
-  logic [15:0] addr, cb_left;
+  logic [15:0] addr, row_addr, cb_left;   // row_addr: of the kernel row's first column
+  logic [15:0] x_stride, y_stride;        // depthwise
   logic [7:0] kx_left, ky_left, kxn, kyn;
   logic [CELL_BITS-1:0] cell_no;
   logic [1:0] begun, full;            // blocks begun, and completely granted, beyond those finished: 0 to 2
@@ -68,7 +69,8 @@ module presil_weights import presil_config_pkg::*, presil_desc_pkg::*; #(
       arr_first <= p_first; arr_depthwise <= p_depthwise;
     end
     if (grant) begin
-      addr <= addr + 16'd1;
+      addr <= !depthwise ? addr + 16'd1 : last_col ? row_addr + y_stride : addr + x_stride;
+      if (last_col) row_addr <= row_addr + y_stride;
       if (block_end || depthwise) begin
         kx_left <= last_col ? kxn : (kx_left - 8'd1);
         if (last_col) ky_left <= last_row ? kyn : (ky_left - 8'd1);
@@ -98,6 +100,9 @@ module presil_weights import presil_config_pkg::*, presil_desc_pkg::*; #(
       skip <= desc[MATRIX_SKIP_SPECIAL_WORD][MATRIX_SKIP_SPECIAL_LSB];
       absent <= desc[MATRIX_ABSENT_WORD][MATRIX_ABSENT_LSB];
       depthwise <= desc[MATRIX_DEPTHWISE_WORD][MATRIX_DEPTHWISE_LSB];
+      row_addr <= desc[MATRIX_WGT_BASE_WORD][MATRIX_WGT_BASE_LSB +: MATRIX_WGT_BASE_WIDTH];
+      x_stride <= desc[MATRIX_WGT_X_STRIDE_WORD][MATRIX_WGT_X_STRIDE_LSB +: MATRIX_WGT_X_STRIDE_WIDTH];
+      y_stride <= desc[MATRIX_WGT_Y_STRIDE_WORD][MATRIX_WGT_Y_STRIDE_LSB +: MATRIX_WGT_Y_STRIDE_WIDTH];
       id <= index;
     end
     if (rst) begin

@@ -11,7 +11,9 @@ static uint32_t window_columns(const matrix *m) { return (m->nx - 1) * step_x(m)
 
 static uint32_t window_rows(const matrix *m) { return (m->ny - 1) * step_y(m) + m->ky; }
 
-static inline uint32_t depth_weight(const matrix *m, uint32_t position) { return (m->wgt_base + position) & 0xffffu; }
+static inline uint32_t depth_weight(const matrix *m, uint32_t position) {
+    return (m->wgt_base + position / m->kx * m->wgt_y_stride + position % m->kx * m->wgt_x_stride) & 0xffffu;
+}
 
 /* The word of window position (i, j), or -1 if it is padding. */
 static inline int64_t window_word(const matrix *m, uint32_t i, uint32_t j) {
@@ -24,7 +26,8 @@ static inline int64_t window_word(const matrix *m, uint32_t i, uint32_t j) {
 static int surely_in_range(const matrix *m) {
     const uint64_t x = m->lim_x ? (uint64_t)m->lim_x - 1 : 0, y = m->lim_y ? (uint64_t)m->lim_y - 1 : 0;
     const uint64_t words = m->run->twin->dims.words;
-    return m->wgt_base + m->ky * m->kx <= words && m->act_base + x * m->x_stride + y * m->y_stride < words;
+    const uint64_t last = m->wgt_base + (uint64_t)(m->ky - 1) * m->wgt_y_stride + (uint64_t)(m->kx - 1) * m->wgt_x_stride;
+    return last < words && m->act_base + x * m->x_stride + y * m->y_stride < words;
 }
 
 /* Looks at every address: the weights, then the window in its order, with the positions that are of no use. */

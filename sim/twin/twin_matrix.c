@@ -32,6 +32,8 @@ static void fields(matrix *m, twin_run *run, const presil_desc *d, uint32_t inde
         .x_stride = presil_matrix_x_stride(d),
         .y_stride = presil_matrix_y_stride(d),
         .cb_stride = presil_matrix_cb_stride(d),
+        .wgt_x_stride = presil_matrix_wgt_x_stride(d),
+        .wgt_y_stride = presil_matrix_wgt_y_stride(d),
         .acc_base = presil_matrix_acc_base(d),
         .half = presil_matrix_half(d),
         .bf16 = presil_matrix_bf16(d) != 0,

@@ -30,6 +30,8 @@ static presil_desc depthwise(int bf16, uint32_t nx, uint32_t ny, uint32_t kx, ui
     presil_matrix_lim_y_set(&d, 64);
     presil_matrix_x_stride_set(&d, 1);
     presil_matrix_y_stride_set(&d, 7); /* rows overlap, so that a window of any size is there */
+    presil_matrix_wgt_x_stride_set(&d, 1);
+    presil_matrix_wgt_y_stride_set(&d, kx);
     return d;
 }
 
@@ -78,7 +80,7 @@ static uint32_t plain_cell(const presil_config *c, const presil_desc *d, const u
             const uint8_t *act = activation(
                 d, spad, word, presil_matrix_ox(d) + (int32_t)(x * presil_matrix_sx(d) + kx * presil_matrix_dx(d)),
                 presil_matrix_oy(d) + (int32_t)(y * presil_matrix_sy(d) + ky * presil_matrix_dy(d)));
-            const uint8_t *wgt = spad + (size_t)word * (presil_matrix_wgt_base(d) + n);
+            const uint8_t *wgt = spad + (size_t)word * (presil_matrix_wgt_base(d) + ky * presil_matrix_wgt_y_stride(d) + kx * presil_matrix_wgt_x_stride(d));
             sum += (int8_t)act[cell] * (int8_t)wgt[cell];
             memcpy(&a[n], act + 2 * cell % word, 2);
             memcpy(&w[n], wgt + 2 * cell % word, 2);
@@ -116,6 +118,8 @@ static presil_desc random_depthwise(const presil_config *c, int bf16, uint64_t *
     presil_matrix_acc_base_set(&d, below(state, c->acc_rows - nx * ny + 1));
     presil_matrix_half_set(&d, below(state, 2));
     presil_matrix_pad_set(&d, below(state, 256));
+    presil_matrix_wgt_x_stride_set(&d, below(state, 4));
+    presil_matrix_wgt_y_stride_set(&d, below(state, 12));
     return d;
 }
 
@@ -253,6 +257,10 @@ void test_depthwise_range(void **unused) {
     presil_desc d = depthwise(0, 2, 2, 2, 3);
     presil_matrix_wgt_base_set(&d, end - 6);
     assert_int_equal(status_of(&d, &error), PRESIL_ERROR_NONE); /* a word for each position */
+    presil_matrix_wgt_base_set(&d, end - 9);
+    presil_matrix_wgt_x_stride_set(&d, 3);
+    assert_int_equal(status_of(&d, &error), PRESIL_ERROR_NONE); /* the last is 3 + 2 · 2 from the first */
+    presil_matrix_wgt_x_stride_set(&d, 1);
     presil_matrix_wgt_base_set(&d, end - 5);
     presil_matrix_act_base_set(&d, end);
     outside(&d, end);

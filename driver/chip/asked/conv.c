@@ -111,7 +111,8 @@ static void fill(const presil_chip *chip, const presil_conv2d_desc *d, const pre
     p->bf16 = l->compute != PRESIL_COMPUTE_INT8;
     p->absent = l->absent;
     p->depthwise = l->depthwise;
-    p->single_y = d->stride[0] > 2 || l->dilation[0] > 1, p->single_x = d->stride[1] > 2 || l->dilation[1] > 1;
+    p->pieces_y = (chip_kernel_axis_pieces){l->grid_y, (uint32_t)min64(d->stride[0], UINT32_MAX), l->dilation[0] > 1};
+    p->pieces_x = (chip_kernel_axis_pieces){l->grid_x, (uint32_t)min64(d->stride[1], UINT32_MAX), l->dilation[1] > 1};
     p->esize = l->esize;
     p->block = l->block;
     p->terms = l->terms;

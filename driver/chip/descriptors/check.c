@@ -237,8 +237,8 @@ static int check_matrix(checker *k, const presil_desc *d) {
     if (check_acc(k, presil_matrix_half(d), presil_matrix_acc_base(d), nx * ny, presil_matrix_first(d), false))
         return -1;
     bool touches = presil_matrix_lim_x(d) && presil_matrix_lim_y(d);
-    for (int64_t w = 0; w < chip_weight_words(k->config, d); w++) {
-        if (access_word(k, wrapped(k, presil_matrix_wgt_base(d) + w), false, !touches)) return -1;
+    for (uint64_t w = 0; w < chip_weight_words(k->config, d); w++) {
+        if (access_word(k, wrapped(k, chip_weight_word(d, w)), false, !touches)) return -1;
     }
     const presil_desc walked = chip_walked(d);
     d = &walked;

@@ -52,9 +52,10 @@ static inline void chip_need(chip_op *op, uint32_t engine, uint32_t seq) {
 }
 
 /* window.c: a depthwise MATRIX as one that reads the same positions, each once; others as they are. Words of weights of
- * any MATRIX. */
+ * any MATRIX; where word n of them lies (not yet modulo 2^16). */
 presil_desc chip_walked(const presil_desc *d);
 uint64_t chip_weight_words(const presil_config *config, const presil_desc *d);
+int64_t chip_weight_word(const presil_desc *d, uint64_t n);
 
 /* The address of a LOAD or STORE. */
 static inline uint64_t chip_address(const presil_desc *d) {

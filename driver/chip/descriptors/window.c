@@ -18,3 +18,10 @@ uint64_t chip_weight_words(const presil_config *config, const presil_desc *d) {
     const uint64_t positions = (uint64_t)presil_matrix_ncb(d) * presil_matrix_ky(d) * presil_matrix_kx(d);
     return presil_matrix_depthwise(d) ? positions : positions * config->cells;
 }
+
+int64_t chip_weight_word(const presil_desc *d, uint64_t n) {
+    const int64_t base = presil_matrix_wgt_base(d), columns = presil_matrix_kx(d);
+    if (!presil_matrix_depthwise(d)) return base + (int64_t)n;
+    return base + (int64_t)n / columns * presil_matrix_wgt_y_stride(d) +
+           (int64_t)n % columns * presil_matrix_wgt_x_stride(d);
+}

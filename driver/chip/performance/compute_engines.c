@@ -60,7 +60,7 @@ static void step_weights(const performance *p, matrix_engine *m, bool block_done
     m->begun = m->begun + (m->weight && !m->cell) - block_done;
     m->full = m->full + block_end - block_done;
     if (m->weight) {
-        m->word++;
+        m->word = (uint32_t)chip_weight_word(m->weights, ++m->weight_number) & 0xffff;
         m->cell = block_end ? 0 : m->cell + 1;
         if (!--m->words) m->weights = NULL;
     }
@@ -68,6 +68,7 @@ static void step_weights(const performance *p, matrix_engine *m, bool block_done
     const presil_desc *d = p->queue[MATRIX].start;
     m->weights = d;
     m->word = presil_matrix_wgt_base(d);
+    m->weight_number = 0;
     m->words = (uint32_t)chip_weight_words(p->config, d);
 }
 

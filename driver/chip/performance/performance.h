@@ -102,7 +102,7 @@ typedef struct {
     int32_t row_bank;
     /* presil_weights */
     const presil_desc *weights;
-    uint32_t cell, word, words, begun, full;
+    uint32_t cell, word, weight_number, words, begun, full;
     uint64_t done;        /* bit n: a descriptor is done in n cycles */
     uint64_t flows_until; /* when the last row that was taken is in the accumulators */
     uint32_t held;

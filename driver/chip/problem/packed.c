@@ -70,24 +70,6 @@ uint64_t chip_layout_words_before(const presil_layout *l, uint32_t cb) {
     return blocks * chip_layout_position_words(l);
 }
 
-chip_piece chip_piece_at(uint32_t size, uint32_t at, bool single) {
-    uint32_t left = size - at, pieces = (left + CHIP_WINDOW_KERNEL - 1) / CHIP_WINDOW_KERNEL;
-    return (chip_piece){at, single ? 1 : (left + pieces - 1) / pieces};
-}
-
-/* The piece that holds row or column `at`. */
-static chip_piece piece_around(uint32_t size, uint32_t at) {
-    chip_piece piece = chip_piece_at(size, 0, false);
-    while (piece.first + piece.count <= at) piece = chip_piece_at(size, piece.first + piece.count, false);
-    return piece;
-}
-
-uint32_t chip_layout_depthwise_word(const presil_layout *l, uint32_t ky, uint32_t kx) {
-    chip_piece rows = piece_around(l->grid_y, ky), columns = piece_around(l->grid_x, kx);
-    return rows.first * l->grid_x + rows.count * columns.first + (ky - rows.first) * columns.count +
-           (kx - columns.first);
-}
-
 uint64_t chip_layout_group_words(const presil_layout *l, uint32_t g) {
     uint64_t words = 0;
     if (l->groups == 1) return (uint64_t)g * chip_layout_words_before(l, l->blocks);
@@ -295,7 +277,7 @@ static void pack_depthwise(const presil_layout *l, const presil_weights_desc *de
     const int64_t o0 = (int64_t)g * l->block, outputs = min64(l->block, l->out_channels - o0);
     for (uint32_t ky = 0; ky < l->grid_y; ky++) {
         for (uint32_t kx = 0; kx < l->grid_x; kx++) {
-            uint8_t *word = to + (size_t)chip_layout_depthwise_word(l, ky, kx) * l->config.word_bytes;
+            uint8_t *word = to + ((size_t)ky * l->grid_x + kx) * l->config.word_bytes;
             for (int64_t i = 0; i < outputs; i++) {
                 const int64_t at = (o0 + i) * desc->stride[0] + ky * desc->stride[2] + kx * desc->stride[3];
                 uint16_t t[CHIP_TERMS] = {0};

@@ -53,18 +53,34 @@ uint64_t chip_sum_blocks(const chip_problem *p) {
     return p->runs ? sum : (uint64_t)p->blocks * p->grid_y * p->grid_x;
 }
 
-static int64_t axis_cycles(uint32_t size, bool single, int64_t outs, int64_t stride) {
+static chip_piece piece_from(const chip_kernel_axis_pieces *a, uint32_t first, uint32_t apart) {
+    const uint32_t left = (a->size - first + apart - 1) / apart,
+                   pieces = (left + CHIP_WINDOW_KERNEL - 1) / CHIP_WINDOW_KERNEL;
+    return (chip_piece){first, a->single ? 1 : (left + pieces - 1) / pieces, apart};
+}
+
+bool chip_next_piece(const chip_kernel_axis_pieces *a, const chip_piece *before, chip_piece *out) {
+    const bool follow = a->single || a->stride == 1 || (a->stride == 2 && a->size <= CHIP_WINDOW_KERNEL);
+    const uint32_t apart = follow ? 1 : a->stride;
+    uint32_t first = before ? before->first + before->count * apart : 0;
+    if (first >= a->size) {
+        first = before->first % apart + 1; /* the next remainder */
+        if (first >= apart || first >= a->size) return false;
+    }
+    *out = piece_from(a, first, apart);
+    return true;
+}
+
+static int64_t axis_cycles(const chip_kernel_axis_pieces *axis, int64_t outs, int64_t stride) {
     int64_t sum = 0;
     chip_piece piece;
-    for (uint32_t at = 0; at < size; at += piece.count) {
-        piece = chip_piece_at(size, at, single);
-        sum += chip_window_positions(outs, piece.count, stride);
-    }
+    for (bool more = chip_next_piece(axis, NULL, &piece); more; more = chip_next_piece(axis, &piece, &piece))
+        sum += chip_window_positions(outs, &piece, stride);
     return sum;
 }
 
 int64_t chip_window_cycles(const chip_problem *p, int64_t nx, int64_t ny) {
-    return axis_cycles(p->grid_x, p->single_x, nx, p->stride_x) * axis_cycles(p->grid_y, p->single_y, ny, p->stride_y);
+    return axis_cycles(&p->pieces_x, nx, p->stride_x) * axis_cycles(&p->pieces_y, ny, p->stride_y);
 }
 
 void chip_problem_blocks(const chip_problem *p, uint32_t g, uint32_t *first, uint32_t *count) {

@@ -13,18 +13,22 @@ typedef struct {
 } chip_run;
 enum { CHIP_RUNS = 4, CHIP_RUN_ROWS = 16 };
 
-/* A depthwise kernel's pieces along an axis (docs/numerics.md 5): rows or columns [first, first + count) of it. */
+/* A depthwise kernel along an axis, and its pieces: `count` rows or columns from `first`, `apart` from each other
+ * (docs/numerics.md 5). */
 enum { CHIP_WINDOW_KERNEL = 3, CHIP_WINDOW_POSITIONS = 64, CHIP_DEPTHWISE_KERNEL = 64 };
 typedef struct {
-    uint32_t first, count;
+    uint32_t size, stride; /* stride: the operator's */
+    bool single;           /* no two of them in a piece: the kernel is dilated */
+} chip_kernel_axis_pieces;
+typedef struct {
+    uint32_t first, count, apart;
 } chip_piece;
-/* The piece that begins at row or column `at` of a kernel of `size`. */
-chip_piece chip_piece_at(uint32_t size, uint32_t at, bool single);
+/* The first piece (from NULL), and the one behind `before`; false: there is none. */
+bool chip_next_piece(const chip_kernel_axis_pieces *axis, const chip_piece *before, chip_piece *out);
 
 /* The image in DRAM: parameters of every cell group (bias words, scale words), then for each term the weight blocks of
  * every cell group: [group][channel block][kernel row][kernel column][cell], one scratchpad word each (docs/numerics.md
- * 5, docs/isa.md 5). Depthwise: [group][piece of rows][piece of columns][kernel row][kernel column] of words that hold
- * a weight of each cell. */
+ * 5, docs/isa.md 5). Depthwise: [group][kernel row][kernel column], a word each, with a weight of every cell. */
 struct presil_layout {
     presil_config config;
     uint32_t compute, groups;
@@ -45,8 +49,6 @@ struct presil_layout {
 void chip_layout_blocks(const presil_layout *layout, uint32_t g, uint32_t *first, uint32_t *count);
 /* Words of one kernel position of a block. */
 static inline uint32_t chip_layout_position_words(const presil_layout *l) { return l->depthwise ? 1 : l->config.cells; }
-/* Depthwise: words of a cell group before the weights of a kernel's row and column. */
-uint32_t chip_layout_depthwise_word(const presil_layout *layout, uint32_t ky, uint32_t kx);
 /* Words before the blocks of cell group g within a term. */
 uint64_t chip_layout_group_words(const presil_layout *layout, uint32_t g);
 /* Words of a cell group's blocks before its block (or run) cb, counted from its first. */
@@ -92,7 +94,7 @@ typedef struct {
     const presil_config *config;
     bool bf16, absent, convert;          /* convert: fp32 in memory, bf16 terms in the scratchpad */
     bool depthwise;                      /* a channel for each cell: MATRIX walks windows */
-    bool single_y, single_x;             /* of the kernel's single rows or columns, not of up to three */
+    chip_kernel_axis_pieces pieces_y, pieces_x;
     uint32_t esize, block;               /* scratchpad bytes of an element, elements of a block */
     uint32_t passes, terms;              /* 1 and 1, 4 and 2, or 6 and 3 */
     int64_t images, out_h, out_w, out_c; /* output */
@@ -136,11 +138,11 @@ static inline uint32_t chip_rows_in_block(const chip_problem *p, uint32_t cb) {
     return p->runs ? p->run[cb].rows : p->pack_rows;
 }
 uint64_t chip_sum_blocks(const chip_problem *p);
-/* Depthwise: whether tiles of these rows are walked along y, so that no row of a window is long; positions in a row of
- * the window of `outs` results and `count` columns; MATRIX cycles of nx × ny results. */
+/* Depthwise: whether tiles of these rows are walked along y, so that no row of a window is long; positions of `outs`
+ * results in a row of a piece's window; MATRIX cycles of nx × ny results. */
 static inline bool chip_window_turned(const chip_problem *p, int64_t rows) { return p->grid_y == 1 && rows == 1; }
-static inline int64_t chip_window_positions(int64_t outs, int64_t count, int64_t stride) {
-    return (outs - 1) * (count > 1 ? stride : 1) + count;
+static inline int64_t chip_window_positions(int64_t outs, const chip_piece *piece, int64_t stride) {
+    return (outs - 1) * (piece->count == 1 ? 1 : stride / piece->apart) + piece->count;
 }
 int64_t chip_window_cycles(const chip_problem *p, int64_t nx, int64_t ny);
 /* Fewer, longer dimensions where nothing changes: strided 1×1 kernels subsample in memory, dense pixels become one

@@ -49,8 +49,9 @@ static uint64_t total_words(const chip_problem *p, const chip_tiling *t) {
 static bool window_fits(const chip_problem *p, const chip_tiling *t) {
     if (t->part_ky != p->grid_y || t->part_kx != p->grid_x) return false;
     if (chip_window_turned(p, t->tile_h)) return true;
-    const uint32_t count = p->single_x ? 1 : p->grid_x < CHIP_WINDOW_KERNEL ? p->grid_x : CHIP_WINDOW_KERNEL;
-    return chip_window_positions(t->tile_w, count, p->stride_x) <= CHIP_WINDOW_POSITIONS;
+    chip_piece columns; /* the first piece is as long as any */
+    return chip_next_piece(&p->pieces_x, NULL, &columns) &&
+           chip_window_positions(t->tile_w, &columns, p->stride_x) <= CHIP_WINDOW_POSITIONS;
 }
 
 bool chip_tiling_fit(const chip_problem *p, chip_tiling *t) {

@@ -112,52 +112,61 @@ static void emit_matrix(chip_nest_state *s, const chip_nest_tile *t, const chip_
     op->cycles = blocks * (rows > c->cells ? rows : c->cells);
 }
 
-/* The window of one piece of a depthwise kernel. `v`: of the whole kernel. */
-static void set_window(const chip_problem *p, presil_desc *d, const matrix_view *v, const chip_piece *rows,
-                       const chip_piece *columns, const chip_nest_tile *t, const chip_nest_sum *j, int64_t row_words) {
-    const bool turned = chip_window_turned(p, j->ny);
-    const int64_t ox = v->ox + columns->first * v->dx, oy = v->oy + rows->first * v->dy,
-                  dx = columns->count == 1 ? v->sx : v->dx, dy = rows->count == 1 ? v->sy : v->dy;
-    presil_matrix_depthwise_set(d, 1);
-    presil_matrix_nx_set(d, turned ? 1 : t->nx);
-    presil_matrix_ny_set(d, turned ? t->nx : j->ny);
-    presil_matrix_sx_set(d, turned ? v->sy : v->sx);
-    presil_matrix_sy_set(d, turned ? v->sx : v->sy);
-    presil_matrix_kx_set(d, turned ? rows->count : columns->count);
-    presil_matrix_ky_set(d, turned ? columns->count : rows->count);
-    presil_matrix_dx_set(d, turned ? dy : dx);
-    presil_matrix_dy_set(d, turned ? dx : dy);
-    presil_matrix_ox_set(d, turned ? oy : ox);
-    presil_matrix_oy_set(d, turned ? ox : oy);
-    presil_matrix_lim_x_set(d, turned ? v->lim_y : v->lim_x);
-    presil_matrix_lim_y_set(d, turned ? v->lim_x : v->lim_y);
-    presil_matrix_x_stride_set(d, turned ? row_words : 1);
-    presil_matrix_y_stride_set(d, turned ? 1 : row_words);
+/* What one axis of a window is: steps, kernel, origin, limit, words between positions, between weights. */
+typedef struct {
+    int64_t n, s, k, d, o, lim, stride, wgt_stride;
+} window_axis;
+
+static window_axis axis_of(const chip_piece *piece, int64_t n, int64_t s, int64_t d, int64_t o, int64_t lim,
+                           int64_t stride, int64_t position_words) {
+    return (window_axis){n,   s,      piece->count, piece->count == 1 ? s : piece->apart * d, o + piece->first * d,
+                         lim, stride, piece->apart * position_words};
 }
 
-static void emit_window(chip_nest_state *s, const chip_nest_tile *t, const chip_nest_sum *j, const matrix_view *v,
-                        chip_nest_slot *act, chip_nest_slot *wgt, uint32_t plane, const chip_piece *rows,
+static void set_window(presil_desc *d, const window_axis *x, const window_axis *y) {
+    presil_matrix_depthwise_set(d, 1);
+    presil_matrix_nx_set(d, x->n), presil_matrix_ny_set(d, y->n);
+    presil_matrix_sx_set(d, x->s), presil_matrix_sy_set(d, y->s);
+    presil_matrix_kx_set(d, x->k), presil_matrix_ky_set(d, y->k);
+    presil_matrix_dx_set(d, x->d), presil_matrix_dy_set(d, y->d);
+    presil_matrix_ox_set(d, x->o), presil_matrix_oy_set(d, y->o);
+    presil_matrix_lim_x_set(d, x->lim), presil_matrix_lim_y_set(d, y->lim);
+    presil_matrix_x_stride_set(d, x->stride), presil_matrix_y_stride_set(d, y->stride);
+    presil_matrix_wgt_x_stride_set(d, x->wgt_stride), presil_matrix_wgt_y_stride_set(d, y->wgt_stride);
+}
+
+/* What a job's windows have in common. */
+typedef struct {
+    const chip_nest_tile *tile;
+    const matrix_view *view;
+    chip_nest_slot *act, *wgt;
+    uint32_t plane; /* of the activation slot */
+} windows;
+
+static void emit_window(chip_nest_state *s, const windows *w, const chip_nest_sum *j, const chip_piece *rows,
                         const chip_piece *columns) {
     const chip_problem *p = s->p;
-    chip_op *op = emit_sum(s, j, v, act, wgt, plane);
-    presil_desc *d = &op->d;
-    presil_matrix_wgt_base_set(d, wgt->base + chip_layout_depthwise_word(p->layout, rows->first, columns->first));
-    set_window(p, d, v, rows, columns, t, j, s->t->act_row_words);
-    op->cycles = (uint32_t)(chip_window_positions(t->nx, columns->count, p->stride_x) *
-                            chip_window_positions(j->ny, rows->count, p->stride_y));
+    const matrix_view *v = w->view;
+    chip_op *op = emit_sum(s, j, v, w->act, w->wgt, w->plane);
+    const window_axis x = axis_of(columns, w->tile->nx, v->sx, v->dx, v->ox, v->lim_x, 1, 1),
+                      y = axis_of(rows, j->ny, v->sy, v->dy, v->oy, v->lim_y, s->t->act_row_words, p->grid_x);
+    presil_matrix_wgt_base_set(&op->d, w->wgt->base + rows->first * p->grid_x + columns->first);
+    if (chip_window_turned(p, j->ny))
+        set_window(&op->d, &y, &x);
+    else
+        set_window(&op->d, &x, &y);
+    op->cycles = (uint32_t)(chip_window_positions(w->tile->nx, columns, p->stride_x) *
+                            chip_window_positions(j->ny, rows, p->stride_y));
 }
 
 /* A MATRIX for each piece of the kernel. */
-static void emit_windows(chip_nest_state *s, const chip_nest_tile *t, const chip_nest_sum *sum, const matrix_view *v,
-                         chip_nest_slot *act, chip_nest_slot *wgt, uint32_t plane) {
-    const chip_problem *p = s->p;
+static void emit_windows(chip_nest_state *s, const windows *w, const chip_nest_sum *sum) {
+    const chip_kernel_axis_pieces *y = &s->p->pieces_y, *x = &s->p->pieces_x;
     chip_nest_sum j = *sum;
     chip_piece rows, columns;
-    for (uint32_t ky = 0; ky < p->grid_y; ky += rows.count) {
-        rows = chip_piece_at(p->grid_y, ky, p->single_y);
-        for (uint32_t kx = 0; kx < p->grid_x; kx += columns.count) {
-            columns = chip_piece_at(p->grid_x, kx, p->single_x);
-            emit_window(s, t, &j, v, act, wgt, plane, &rows, &columns);
+    for (bool row = chip_next_piece(y, NULL, &rows); row; row = chip_next_piece(y, &rows, &rows)) {
+        for (bool more = chip_next_piece(x, NULL, &columns); more; more = chip_next_piece(x, &columns, &columns)) {
+            emit_window(s, w, &j, &rows, &columns);
             j.first = false;
         }
     }
@@ -265,7 +274,7 @@ void chip_nest_sum_part(chip_nest_state *s, const chip_nest_tile *t, uint32_t in
     if (act) chip_nest_load_act(s, act, t, part, term[0], v.row0 + v.rows);
     if (!loaded) chip_nest_load_wgt(s, wgt, sum->g, t->n, &own, term[1]);
     if (p->depthwise)
-        emit_windows(s, t, &j, &v, act, wgt, low - part->cb);
+        emit_windows(s, &(windows){t, &v, act, wgt, low - part->cb}, &j);
     else
         emit_matrix(s, t, part, low, &own, &j, &v, act, wgt);
 }
