@@ -136,7 +136,12 @@ static uint64_t shape_key(const chip_problem *p) {
                          p->outer.dilation,
                          p->outer.pad,
                          p->outer.size,
-                         p->kernel_w};
+                         p->kernel_w,
+                         p->depthwise,
+                         p->pieces_y.stride,
+                         p->pieces_y.single,
+                         p->pieces_x.stride,
+                         p->pieces_x.single};
     uint64_t h = 1;
     for (size_t i = 0; i < sizeof v / sizeof *v; i++) h = chip_mix(h, (uint64_t)v[i]);
     for (uint32_t i = 0; i < p->runs; i++) h = chip_mix(h, (uint64_t)p->run[i].rows << 32 | p->run[i].blocks);
