@@ -116,11 +116,22 @@ static double packed_pieces(const chip_problem *p) {
     return pieces / p->runs;
 }
 
+/* Beats of a piece of `bytes` of every pixel, `pitch` apart, for each that it would take in one aligned stretch. */
+static double beats_of_pieces(const chip_problem *p, int64_t bytes, int64_t pitch) {
+    const int64_t word = p->config->word_bytes, low = pitch & -pitch;
+    if (low >= word || bytes <= 0 || bytes == pitch) return bytes < word ? (double)word / (double)max64(bytes, 1) : 1;
+    return (double)(bytes + word - low) / (double)bytes;
+}
+
 /* LOAD cycles and bus beats of one word of activations. */
-static void act_word_cost(const chip_problem *p, double *cycles, double *beats) {
+static void act_word_cost(const chip_problem *p, const chip_tiling *t, double *cycles, double *beats) {
     double wide = p->convert ? 2 : 1, columns = (double)p->config->word_bytes * wide / p->in.esize;
     *cycles = *beats = wide * p->block * p->esize / p->config->word_bytes;
     if (*cycles < wide) *cycles = wide;
+    if (p->act == ACT_DIRECT && t->part_blocks < p->blocks && p->in.sx > 0) {
+        *beats *= beats_of_pieces(p, (int64_t)t->part_blocks * p->block * p->in.esize, p->in.sx);
+        if (*cycles < *beats) *cycles = *beats;
+    }
     if (p->act == ACT_TRANSPOSED) *cycles = p->block > columns ? p->block / columns : 1;
     if (p->act == ACT_WINDOWS && !(p->lane.act == p->in.esize && p->lane.stride == 1))
         *cycles = p->in.sc == p->in.esize ? p->block > columns ? p->block / columns : 1 : p->block;
@@ -166,7 +177,7 @@ static void estimate(const chip_problem *p, chip_tiling *t) {
     else
         wgt_times = (double)tiles * p->passes;
     double act_cycles, act_beats, wide = p->wgt_convert ? 2 : 1;
-    act_word_cost(p, &act_cycles, &act_beats);
+    act_word_cost(p, t, &act_cycles, &act_beats);
     double act = (double)bands * band_words * act_times, wgt = wgt_words * wgt_times;
     double res_beats = p->has_res && p->res.sy ? pixels * (double)p->out_c * p->res_esize / c->word_bytes : 0;
     bool single =
@@ -175,9 +186,8 @@ static void estimate(const chip_problem *p, chip_tiling *t) {
                                 : p->wgt == WGT_COLUMNS && p->block > c->cells ? (double)p->block / c->cells
                                                                                : 1);
     double load = act * act_cycles + wgt * wgt_cycles + res_beats;
-    double store_bytes = (double)min64(p->out_c, (int64_t)t->store_groups * c->cells) * p->out_esize;
     double store = pixels * (double)p->out_c * p->out_esize / c->word_bytes *
-                   (store_bytes < c->word_bytes ? c->word_bytes / store_bytes : 1);
+                   beats_of_pieces(p, min64(p->out_c, (int64_t)t->store_groups * c->cells) * p->out_esize, p->out.sx);
     double bus = act * act_beats + wgt * wide + res_beats + store;
     /* What can't overlap: the first operands, the last output, and slots too few to load ahead. */
     double part_rows = (double)min64((int64_t)t->tile_h * t->tile_w, 4 * c->cells),
@@ -213,6 +223,13 @@ static int64_t window_commands(const chip_problem *p, const chip_tiling *t) {
     return runs * t->tile_h * (keyed > t->act_slots ? p->passes : p->terms);
 }
 
+/* Both ways of giving slots often end in the same. */
+static bool known(const candidates *k, const chip_tiling *t) {
+    for (uint32_t i = 0; i < k->count && k->list[i].estimate <= t->estimate; i++)
+        if (!memcmp(&k->list[i], t, sizeof *t)) return true;
+    return false;
+}
+
 static void consider(candidates *k, chip_tiling t) {
     for (int way = 0; way < 2; way++) {
         t.out_slots = 2;
@@ -235,6 +252,7 @@ static void consider(candidates *k, chip_tiling t) {
         if (too_long) continue;
         estimate(k->p, &t);
         uint32_t at = k->count;
+        if (known(k, &t)) continue;
         if (at == k->capacity) {
             if (k->list[at - 1].estimate <= t.estimate) continue;
             at--;
