@@ -206,7 +206,7 @@ class Pair:
         for e, name in enumerate(("LOAD", "MATRIX", "EPILOGUE", "STORE", "VECTOR")):
             self.check_causes(p, e, name, causes[e], total)
         matrices = [op.fields for op in p.operations if op.kind == "MATRIX"]
-        streamed = sum(f["nx"] * f["ny"] * f["kx"] * f["ky"] * f["ncb"] for f in matrices)
+        streamed = sum(map(activations, matrices))
         descriptors = len(matrices)
         expect(
             streamed <= causes[1][BUSY] <= streamed + 2 * descriptors,
@@ -401,6 +401,13 @@ def fetched(chip, first: int, fault) -> int:
 
 def beats(runs, word):
     return sum((first + count - 1) // word - first // word + 1 for first, count in runs)
+
+
+def activations(f):
+    """Cycles that a MATRIX takes: activations of its blocks, or the positions of its window."""
+    if not f.get("depthwise"):
+        return f["nx"] * f["ny"] * f["kx"] * f["ky"] * f["ncb"]
+    return ((f["nx"] - 1) * f["sx"] // f["dx"] + f["kx"]) * ((f["ny"] - 1) * f["sy"] // f["dy"] + f["ky"])
 
 
 def union(ranges):

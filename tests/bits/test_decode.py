@@ -134,6 +134,7 @@ def cases(c):
         yield "MATRIX", dict(nx=1 << i, ny=1, acc_base=1 << j), (1 << i) + (1 << j) > c.acc_rows
     yield "MATRIX", dict(acc_base=c.acc_rows - 6), False
     yield "MATRIX", dict(acc_base=c.acc_rows - 5), True
+    yield from depthwise_cases(c)
     # EPILOGUE
     for i, j in product(range(16), repeat=2):
         rows = dict(rows=1 << i, acc_base=1 << j, out_pitch=4 * word)
@@ -163,6 +164,32 @@ def cases(c):
         yield "EPILOGUE", dict(clamp_en=1, clamp_lo=bound, clamp_hi=bound), False
 
 
+def depthwise_cases(c):
+    """MATRIX with `depthwise`, as cases()."""
+    one = dict(depthwise=1, nx=1, ny=1, dx=1, dy=1)
+    yield "MATRIX", dict(depthwise=1), True  # the dilations of base() are 0
+    for k in range(1, 256):
+        yield "MATRIX", one | dict(kx=k), k > 3
+        yield "MATRIX", one | dict(ky=k), k > 3
+    for name, width in (("ncb", 16), ("idx", 8), ("idy", 8)):
+        for bit in range(width):
+            yield "MATRIX", one | {name: 1 << bit}, bit > 0
+            yield "MATRIX", one | {name: 1 << bit | 1}, bit > 0
+    for axis in "xy":
+        for i, j in product(range(16), repeat=2):  # every bit of both
+            yield "MATRIX", one | {f"s{axis}": 1 << i, f"d{axis}": 1 << j}, i not in (j, j + 1)
+        for d in (1, 5, 0x7FFF, 0x8000, 0x8001, 0xFFFF):
+            for s in {d, 2 * d, 2 * d - 1, 2 * d + 1, 2 * d & 0xFFFF, d ^ 1, d ^ 0x8000, d >> 1}:
+                if 0 < s < 1 << 16:
+                    yield "MATRIX", one | {f"s{axis}": s, f"d{axis}": d}, s not in (d, 2 * d)
+    for dilation, step, kernel in product((1, 5), (1, 2), (1, 2, 3)):
+        row = one | dict(sx=dilation * step, dx=dilation, kx=kernel)
+        for nx in range(1, c.acc_rows + 1):
+            yield "MATRIX", row | dict(nx=nx), (nx - 1) * step + kernel > 64
+        for ny in (1, c.acc_rows):  # as many rows as there are
+            yield "MATRIX", one | dict(sy=dilation * step, dy=dilation, ky=kernel, ny=ny), False
+
+
 @pytest.mark.parametrize("config", ["tiny", "odd"])
 def test_each_rule_at_its_limit(config):
     c, field, refused = layout.config(config), layout.enum("ERROR", "FIELD"), {}
@@ -182,5 +209,5 @@ def test_each_rule_at_its_limit(config):
             ]
             assert found == [(field, 1, 0) if wanted else (0, 0, 0)] * 3, (kind, fields, found)
             refused[kind] = refused.get(kind, 0) + wanted
-    assert all(refused[kind] >= n for kind, n in (("NOP", 2), ("LOAD", 40), ("STORE", 20), ("MATRIX", 10))), refused
+    assert all(refused[kind] >= n for kind, n in (("NOP", 2), ("LOAD", 40), ("STORE", 20), ("MATRIX", 400))), refused
     assert refused["EPILOGUE"] >= 20, refused

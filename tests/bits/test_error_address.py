@@ -48,6 +48,16 @@ def outside_the_scratchpad(c):
     words = c.banks * c.bank_words
     yield "MATRIX", dict(act_base=words - 3, lim_y=9, y_stride=3, ny=2, nx=1), words * word
     yield "MATRIX", dict(act_base=5, lim_y=9, y_stride=65533, ny=3, nx=1), 65535 * word  # 5, 2, 65535
+    # a window and its weights
+    one = dict(depthwise=1, nx=2, ny=2, kx=2, ky=3, dx=1, dy=1, lim_x=9, lim_y=9, x_stride=1, y_stride=7)
+    for at in (words, 40000, 65535):
+        yield "MATRIX", one | dict(wgt_base=at), at * word
+        yield "MATRIX", one | dict(act_base=at), at * word
+        yield "MATRIX", one | dict(act_base=min(at + 9, 65535), wgt_base=at - 5), max(words, at - 5) * word
+    yield "MATRIX", one | dict(act_base=words - 2, y_stride=65532), words * word  # row by row
+    yield "MATRIX", one | dict(act_base=words - 23), words * word  # the last position
+    yield "MATRIX", one | dict(act_base=words - 1, sx=2, nx=2, ny=1, kx=1, ky=1), words * word  # of no use
+    yield "MATRIX", one | dict(act_base=4, y_stride=0, x_stride=65533), 65534 * word  # 4, 1, 65534
 
 
 def outside_the_dram(c):
@@ -101,7 +111,7 @@ def test_scratchpad(config):
         program = [encode("NOP"), encode("NOP"), encode(kind, **{**base(kind, c), **fields})]
         launch((kind, fields), program, ("SPAD_RANGE", 2, address))
     assert all(
-        seen["SPAD_RANGE", kind] >= n for kind, n in (("LOAD", 24), ("STORE", 12), ("EPILOGUE", 27), ("MATRIX", 8))
+        seen["SPAD_RANGE", kind] >= n for kind, n in (("LOAD", 24), ("STORE", 12), ("EPILOGUE", 27), ("MATRIX", 21))
     )
 
 

@@ -5,6 +5,8 @@ Every byte and accumulator cell has a defined flag. An undefined operand makes a
 the same for all its values; what was read undefined is noted in memory.undefined.
 """
 
+from itertools import product
+
 from . import fast, layout, numerics
 
 ELEMENT_BYTES = {"INT8": 1, "BF16": 2, "FP32": 4, "RAW32": 4}
@@ -115,6 +117,8 @@ def store(d, memory):
 
 # --- MATRIX (section 4) -----------------------------------------------------------------------
 def matrix(d, memory):
+    if d.depthwise:
+        return depthwise(d, memory)
     cells, block = memory.config.cells, 0
     for cb in range(d.ncb):
         for ky in range(d.ky):
@@ -147,6 +151,35 @@ def matrix_block(d, memory, weights, cb, ky, kx, first):
                 row[c] = accumulate(d, 0 if first else row[c], activation, weight)
 
 
+def depthwise(d, memory):
+    """Cell c has element c of every word, its lanes are the kernel's positions. None of the weights and none of the
+    window is left unread."""
+    element, step_x, step_y = 2 if d.bf16 else 1, d.sx // d.dx, d.sy // d.dy
+    columns, rows = (d.nx - 1) * step_x + d.kx, (d.ny - 1) * step_y + d.ky
+    weights = [memory.read_word((d.wgt_base + p) % WORD_SPACE) for p in range(d.ky * d.kx)]
+    window = [[window_word(d, memory, i, j) for i in range(columns)] for j in range(rows)]
+    guard = numerics.guard_bits(memory.config.lanes // 2)
+    for y, x in product(range(d.ny), range(d.nx)):
+        words = [window[y * step_y + ky][x * step_x + kx] for ky, kx in product(range(d.ky), range(d.kx))]
+        row = memory.accumulators[d.half][d.acc_base + y * d.nx + x]
+        for c in range(memory.config.cells):
+            a, w = (Operand(d, [b for v in vs for b in element_of(v, c, element)]) for vs in (words, weights))
+            row[c] = accumulate(d, 0 if d.first else row[c], a, w, guard)
+
+
+def element_of(word, c, size):
+    """The bytes of element c; zeros beyond the word's last one, whose dot product is +0."""
+    return word[c * size : (c + 1) * size] or [(0, 1)] * size
+
+
+def window_word(d, memory, i, j):
+    """The LANES bytes at position (i, j) of a depthwise window."""
+    ux, uy = d.ox + i * d.dx, d.oy + j * d.dy
+    if 0 <= ux < d.lim_x and 0 <= uy < d.lim_y:
+        return memory.read_word((d.act_base + ux * d.x_stride + uy * d.y_stride) % WORD_SPACE)
+    return [(0 if d.bf16 else d.pad, 1)] * memory.config.lanes
+
+
 class Operand:
     """One word of LANES bytes as lanes: codes, their defined flags, and decoded bf16."""
 
@@ -167,8 +200,9 @@ class Operand:
             self.values = [fast.INT8[c] for c in self.codes]
 
 
-def accumulate(d, acc, a, w):
-    """The new accumulator pattern, None if undefined. acc None: undefined before."""
+def accumulate(d, acc, a, w, guard=None):
+    """The new accumulator pattern, None if undefined. acc None: undefined before. guard: G of numerics.md 4.4, where
+    it is not that of as many lanes."""
     if acc is None:
         return None
     if not (a.all_defined and w.all_defined):
@@ -177,15 +211,14 @@ def accumulate(d, acc, a, w):
             return None
         codes_a, codes_w = [[lane[side] for lane in lanes] for side in (0, 1)]
         if d.bf16:
-            return fast.add(acc, numerics.bf16_dot(codes_a, codes_w, bool(d.skip_special), bool(d.absent)))
+            return fast.add(acc, numerics.bf16_dot(codes_a, codes_w, bool(d.skip_special), bool(d.absent), guard))
         return numerics.int8_dot(codes_a, codes_w, acc) & 0xFFFFFFFF
     if not d.bf16:
         return (acc + sum(map(int.__mul__, a.values, w.values))) & 0xFFFFFFFF
     if a.special or w.special:
-        return fast.add(acc, numerics.bf16_dot(a.codes, w.codes, bool(d.skip_special), bool(d.absent)))
-    return fast.add(
-        acc, fast.dot(a.significands, a.exponents, w.significands, w.exponents, numerics.guard_bits(len(a.codes)))
-    )
+        return fast.add(acc, numerics.bf16_dot(a.codes, w.codes, bool(d.skip_special), bool(d.absent), guard))
+    guard = numerics.guard_bits(len(a.codes)) if guard is None else guard
+    return fast.add(acc, fast.dot(a.significands, a.exponents, w.significands, w.exponents, guard))
 
 
 def known_lanes(d, a, w):

@@ -141,8 +141,16 @@ def broken_limit(d, config):
     if d.kind == "NOP":
         return bool(d.wait or d.signal)
     if d.kind == "MATRIX":
-        return d.nx * d.ny + d.acc_base > config.acc_rows
+        return d.nx * d.ny + d.acc_base > config.acc_rows or bool(d.depthwise) and broken_depthwise(d)
     return {"LOAD": broken_load, "STORE": broken_store, "EPILOGUE": broken_epilogue}[d.kind](d, config)
+
+
+def broken_depthwise(d):
+    if max(d.kx, d.ky) > 3 or (d.ncb, d.idx, d.idy) != (1, 1, 1):
+        return True
+    if d.sx not in (d.dx, 2 * d.dx) or d.sy not in (d.dy, 2 * d.dy):
+        return True
+    return (d.nx - 1) * d.sx // d.dx + d.kx > 64
 
 
 def broken_load(d, config):

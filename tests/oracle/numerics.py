@@ -167,8 +167,8 @@ def guard_bits(n):
     return min(11, 16 - (n - 1).bit_length())
 
 
-def bf16_dot(a, w, skip_special=False, absent=False):
-    """4.1-4.6: the fp32 value v of one block of n = len(a) lanes."""
+def bf16_dot(a, w, skip_special=False, absent=False, guard=None):
+    """4.1-4.6: the fp32 value v of one block of n = len(a) lanes. guard: G, where it is not that of n lanes."""
     lanes = [(x, y) for x, y in zip(a, w, strict=True) if bf16_counts(x, y, skip_special, absent)]
     special = bf16_special(lanes)
     if special is not None:
@@ -183,7 +183,7 @@ def bf16_dot(a, w, skip_special=False, absent=False):
     if emax is None:
         return zero32(0)
     # 4.4, 4.5: alignment and exact sum
-    g, total = guard_bits(len(a)), 0
+    g, total = guard_bits(len(a)) if guard is None else guard, 0
     for sign, m, e in terms:
         d = emax - e
         t = 0 if not m or d >= 28 else ((m << g >> d) + 1) >> 1

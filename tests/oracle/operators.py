@@ -108,27 +108,22 @@ def make_lanes(values, dtype):
     return bf16_lanes([[t[i] for t in terms] for i in range(count)])
 
 
-def accumulate(dtype, blocks, absent):
-    """The accumulator pattern after all passes over blocks, a list of (activation Lanes, weight Lanes); section 5."""
+def accumulate(dtype, blocks, absent, n):
+    """The accumulator pattern after all passes over blocks, a list of (activation Lanes, weight Lanes); section 5. n:
+    the lanes of the array."""
     if dtype == "int8":
         total = 0
         for a, w in blocks:
             total += sum(map(int.__mul__, a.codes[0], w.codes[0]))
         return total & 0xFFFFFFFF
-    acc, passes = numerics.zero32(0), PASSES[dtype]
+    acc, passes, guard = numerics.zero32(0), PASSES[dtype], numerics.guard_bits(n)
     for number, (ta, tw) in enumerate(passes):
         skip = number < len(passes) - 1
         for a, w in blocks:
             if a.special[ta] or w.special[tw]:
-                v = numerics.bf16_dot(a.codes[ta], w.codes[tw], skip_special=skip, absent=absent)
+                v = numerics.bf16_dot(a.codes[ta], w.codes[tw], skip, absent, guard)
             else:
-                v = fast.dot(
-                    a.significands[ta],
-                    a.exponents[ta],
-                    w.significands[tw],
-                    w.exponents[tw],
-                    numerics.guard_bits(len(a.codes[ta])),
-                )
+                v = fast.dot(a.significands[ta], a.exponents[ta], w.significands[tw], w.exponents[tw], guard)
             acc = fast.add(acc, v)
     return acc
 
@@ -164,7 +159,7 @@ class Convolution:
         kernel = (len(w[0][0]), len(w[0][0][0]))
         assert channels % groups == 0 and len(w) % groups == 0 and len(w[0]) == channels // groups
         self.reduction = Reduction(
-            channels, kernel, ELEMENT_BYTES[dtype], lanes, cells, len(w), groups, dilation, input_dilation
+            channels, kernel, ELEMENT_BYTES[dtype], lanes, cells, len(w), groups, dilation, input_dilation, stride
         )
         self.low = [p[0] if isinstance(p, tuple) else p for p in padding]
         high = [p[1] if isinstance(p, tuple) else p for p in padding]
@@ -173,7 +168,7 @@ class Convolution:
             for s, i, lo, hi, d, k, st in zip(self.size, input_dilation, self.low, high, dilation, kernel, stride)
         )
         assert min(self.out_size) > 0, "empty output"
-        self.absent = groups > 1 and dtype != "int8"
+        self.absent = groups > 1 and dtype != "int8" and not self.reduction.depthwise
         self.pad_code = pad if dtype == "int8" else 0
         self.pixels, self.weights, self.block_lists, self.padding_lanes = {}, {}, {}, {}
 
@@ -243,7 +238,8 @@ class Convolution:
                 if len(cache) > 4096:
                     cache.clear()
                 cache[key] = self.activations(*key)
-            out.append(accumulate(self.dtype, list(zip(cache[key], self.weight_blocks(o))), self.absent))
+            blocks = list(zip(cache[key], self.weight_blocks(o)))
+            out.append(accumulate(self.dtype, blocks, self.absent, self.reduction.n))
         return out
 
     def outputs(self, elements=None):
@@ -325,6 +321,6 @@ def matmul(a, b, *, dtype, lanes, cells, transpose_a=False, transpose_b=False, e
             rows[i, m] = blocks((lambda k: ai[k][m]) if transpose_a else (lambda k: ai[m][k]))
         if (i, n) not in columns:
             columns[i, n] = blocks((lambda k: bi[n][k]) if transpose_b else (lambda k: bi[k][n]))
-        acc = accumulate(dtype, list(zip(rows[i, m], columns[i, n])), False)
+        acc = accumulate(dtype, list(zip(rows[i, m], columns[i, n])), False, reduction.n)
         out.append(numerics.epilogue(acc, dtype != "int8", epilogue.element(dtype, n, (i, m, n))))
     return out

@@ -36,6 +36,7 @@ class Reduction:
     groups: int = 1
     dilation: tuple[int, int] = (1, 1)
     input_dilation: tuple[int, int] = (1, 1)
+    stride: tuple[int, int] = (1, 1)
 
     @property
     def n(self):
@@ -51,6 +52,16 @@ class Reduction:
             and self.input_dilation == (1, 1)
             and kx * ky > 1
             and self.channels * self.element_bytes <= self.lanes // 2
+        )
+
+    @property
+    def depthwise(self):
+        """Whether the array sums each cell's own channel, piece of the kernel by piece."""
+        return (
+            self.groups == self.channels == self.out_channels > 1
+            and self.dilation == self.input_dilation == (1, 1)
+            and max(self.stride) <= 2
+            and self.cells * self.element_bytes <= self.lanes
         )
 
     @property
@@ -73,7 +84,8 @@ class Reduction:
         return tuple(zip([*held, slice_ - sum(held)], rows, strict=True))
 
     def cell_group(self, out_channel):
-        return out_channel // self.cells
+        """Which outputs have the same activations: CELLS of them, or one that has its own."""
+        return out_channel if self.depthwise else out_channel // self.cells
 
     def group(self, out_channel):
         """(first, end) input channel of the output channel's own group."""
@@ -83,6 +95,8 @@ class Reduction:
 
     def blocks(self, cell_group):
         """The blocks of a cell group, in order."""
+        if self.depthwise:
+            return depthwise_blocks(self.kernel, channel=cell_group)
         if self.packed:
             return packed_blocks(self)
         first = cell_group * self.cells
@@ -94,6 +108,24 @@ class Reduction:
             for ky in range(self.kernel[0])
             for kx in range(self.kernel[1])
         ]
+
+
+def pieces(size):
+    """Section 5, depthwise: a kernel's axis cut in pieces of at most three, as ranges."""
+    out, start = [], 0
+    for left in range(-(-size // 3), 0, -1):
+        length = -(-(size - start) // left)
+        out.append(range(start, start + length))
+        start += length
+    return out
+
+
+def depthwise_blocks(kernel, channel):
+    """A block for each piece of the kernel, its positions the lanes; maybe more than n of them."""
+    return [
+        tuple((y, x, channel, channel + 1) for y in rows for x in columns)
+        for rows, columns in itertools.product(*map(pieces, kernel))
+    ]
 
 
 def packed_blocks(r):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from oracle import numerics as n
-from oracle.order import Reduction
+from oracle.order import Reduction, pieces
 
 DOCUMENT = " ".join((Path(__file__).resolve().parents[2] / "docs" / "numerics.md").read_text().split())
 ONE = 0x3F800000
@@ -148,9 +148,37 @@ def test_runs_text():
 
 def test_group_blocks():
     """Section 5 groups: the blocks that hold an input channel of any group of the cell group."""
-    r = Reduction(96, (1, 1), 1, 64, 32, 96, groups=96)  # depthwise: cell group 1 is channels 32..63, in block 0 only
+    far = dict(groups=96, stride=(3, 3))  # too far for the depthwise mode
+    r = Reduction(96, (1, 1), 1, 64, 32, 96, **far)  # cell group 1 is channels 32..63, in block 0 only
     assert [b[0][2:] for b in r.blocks(1)] == [(0, 64)]
     assert [b[0][2:] for b in r.blocks(2)] == [(64, 96)]
     half = Reduction(128, (1, 1), 1, 64, 32, 48, groups=2)  # cell group 0: outputs 0..31 span both groups
     assert [b[0][2:] for b in half.blocks(0)] == [(0, 64), (64, 128)]
     assert [b[0][2:] for b in half.blocks(1)] == [(64, 128)]
+
+
+def test_depthwise_text():
+    """Section 5 depthwise: the pieces of a kernel, their order, and both sides of each limit."""
+    assert "(7: 3, 2, 2)" in DOCUMENT
+    assert [len(r) for r in pieces(7)] == [3, 2, 2]
+    assert [[len(r) for r in pieces(k)] for k in range(1, 7)] == [[1], [2], [3], [2, 2], [3, 2], [3, 3]]
+    base = dict(channels=96, element_bytes=2, lanes=64, cells=32, out_channels=96, groups=96)
+    r = Reduction(kernel=(4, 2), **base)
+    assert r.blocks(r.cell_group(40)) == [
+        ((0, 0, 40, 41), (0, 1, 40, 41), (1, 0, 40, 41), (1, 1, 40, 41)),
+        ((2, 0, 40, 41), (2, 1, 40, 41), (3, 0, 40, 41), (3, 1, 40, 41)),
+    ]
+    five = Reduction(kernel=(5, 5), **base)
+    corners = [(b[0][:2], b[-1][:2]) for b in five.blocks(0)]
+    assert corners == [((0, 0), (2, 2)), ((0, 3), (2, 4)), ((3, 0), (4, 2)), ((3, 3), (4, 4))]
+    assert Reduction(kernel=(1, 1), **base | dict(stride=(2, 1))).depthwise
+    for other in (
+        dict(stride=(1, 3)),
+        dict(dilation=(1, 2)),
+        dict(input_dilation=(2, 1)),
+        dict(cells=33),
+        dict(groups=48),
+        dict(out_channels=192),
+        dict(channels=1, out_channels=1, groups=1),
+    ):
+        assert not Reduction(kernel=(3, 3), **base | other).depthwise

@@ -8,6 +8,7 @@ from oracle.machine import Machine
 from oracle.support import rng
 
 IN_A, OUT = 0x1000, 0xA000
+DEPTHWISE = dict(depthwise=1, nx=4, ny=4, kx=3, ky=3, dx=1, dy=1)
 
 
 def machine(chip):
@@ -43,6 +44,26 @@ def valid(kind):
         ("MATRIX", dict(idy=0), "FIELD"),
         ("MATRIX", dict(), None),
         ("MATRIX", dict(acc_base=1), "FIELD"),
+        ("MATRIX", dict(DEPTHWISE), None),
+        ("MATRIX", dict(DEPTHWISE, kx=4), "FIELD"),
+        ("MATRIX", dict(DEPTHWISE, ky=4), "FIELD"),
+        ("MATRIX", dict(DEPTHWISE, ncb=2), "FIELD"),
+        ("MATRIX", dict(DEPTHWISE, idx=2), "FIELD"),
+        ("MATRIX", dict(DEPTHWISE, idy=255), "FIELD"),
+        ("MATRIX", dict(DEPTHWISE, dx=2), "FIELD"),
+        ("MATRIX", dict(DEPTHWISE, dx=2, sx=4), None),
+        ("MATRIX", dict(DEPTHWISE, sx=3), "FIELD"),
+        ("MATRIX", dict(DEPTHWISE, sy=3), "FIELD"),
+        ("MATRIX", dict(DEPTHWISE, dy=0), "FIELD"),
+        ("MATRIX", dict(DEPTHWISE, dy=0x8001, sy=2), "FIELD"),  # twice it, in 16 bits
+        ("MATRIX", dict(DEPTHWISE, nx=62, ny=1), None),
+        ("MATRIX", dict(DEPTHWISE, nx=63, ny=1), "FIELD"),
+        ("MATRIX", dict(DEPTHWISE, nx=64, ny=1, kx=1), None),
+        ("MATRIX", dict(DEPTHWISE, nx=31, ny=1, sx=2), None),
+        ("MATRIX", dict(DEPTHWISE, nx=32, ny=1, sx=2), "FIELD"),
+        ("MATRIX", dict(DEPTHWISE, nx=1, ny=64), None),
+        ("MATRIX", dict(DEPTHWISE, wgt_base=4087), None),
+        ("MATRIX", dict(DEPTHWISE, wgt_base=4088), "SPAD_RANGE"),
         ("EPILOGUE", dict(rows=64), None),
         ("EPILOGUE", dict(rows=64, acc_base=1), "FIELD"),
         ("LOAD", dict(isa=2, n0=0), "VERSION"),

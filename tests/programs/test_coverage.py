@@ -11,7 +11,7 @@ from bench.programs import program
 
 from .draw import FIRST_OF_DAY
 
-COUNT, LEAST, FEATURES = 1000, 2, 13
+COUNT, LEAST, FEATURES = 1000, 2, 20
 
 
 def load_features(f, word):
@@ -40,12 +40,38 @@ def epilogue_features(f):
         yield "output rows downwards"
 
 
+def depthwise_features(f):
+    """What is rare about a depthwise MATRIX."""
+    step = f["sx"] // f["dx"]
+    if (f["nx"] - 1) * step + f["kx"] == 64:
+        yield "a row of a window as long as it can be"
+    if step == 2 and f["kx"] == 1 and f["nx"] > 1:
+        yield "a window with columns of no use"
+    if f["dx"] > 1 and f["lim_x"] > 1:
+        yield "a window that is dilated"
+    if f["nx"] == 1 and f["ny"] > 3:
+        yield "a window as narrow as the kernel"
+    if not f["first"]:
+        yield "depthwise sums on top of others"
+    if f["ox"] < 0 and f["oy"] < 0 and f["lim_x"] and f["lim_y"]:
+        yield "a window with a corner of padding"
+
+
+def broken_depthwise(p):
+    fault = p.expected
+    op = p.operations[fault.at] if fault and fault.at is not None else None
+    if op and op.kind == "MATRIX" and fault.changes.get(fault.at) and op.fields.get("depthwise"):
+        yield "a broken depthwise MATRIX"
+
+
 def features(p, word):
     out = set()
     for op in p.operations:
         f = op.fields
         if op.kind == "LOAD":
             out.update(load_features(f, word))
+        elif op.kind == "MATRIX" and f.get("depthwise"):
+            out.update(depthwise_features(f))
         elif op.kind == "EPILOGUE":
             out.update(epilogue_features(f))
             if op.wait & 0xF00:
@@ -54,6 +80,7 @@ def features(p, word):
             out.add("a row of more than 2^16 bytes is written")
         if op.kind in ("LOAD", "STORE") and any(f[f"n{i}"] > 1 and abs(f[f"ds{i}"]) >> 30 for i in (1, 2, 3)):
             out.add(f"{op.kind}: a stride of about 2^31")
+    out.update(broken_depthwise(p))
     if p.expected and p.expected.changes:
         out.add("descriptors that end with an error")
     return out

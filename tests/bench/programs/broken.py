@@ -54,7 +54,7 @@ COUNTS = {
 
 
 def field_errors(r, c, op):
-    """Changes of an operation that each are error FIELD: (counts of zero, the others)."""
+    """Changes of an operation that each are error FIELD: (counts of zero, the others, those of a mode)."""
     f, word = op.fields, c.word_bytes
     zeros, out = [{name: 0} for name in COUNTS.get(op.kind, ())], []
     if op.kind == "NOP":
@@ -88,11 +88,24 @@ def field_errors(r, c, op):
         out += [{"res_type": 3}, {"res_base": f["res_base"] + 1}] if f["res_en"] else []
         out += [{"clamp_lo": r.randint(1, 0x7FFFFF)}, {"clamp_hi": 0x80000001}] if f["clamp_en"] else []
         out += [{"acc_base": v} for v in (c.acc_rows - f["rows"] + 1, 0xFFFF)] + [{"rows": 0xFFFF}]
-    return zeros, out
+    return zeros, out, depthwise_errors(r, f) if op.kind == "MATRIX" else []
 
 
-def decode(r, c, order):
-    at = r.randrange(len(order))
+def depthwise_errors(r, f):
+    """Changes of a MATRIX that make a wrong one with `depthwise`."""
+    if not f.get("depthwise"):
+        broken = max(f["kx"], f["ky"]) > 3 or (f["ncb"], f["idx"], f["idy"]) != (1, 1, 1)
+        strides = [(f["sx"], f["dx"]), (f["sy"], f["dy"])]
+        return [{"depthwise": 1}] if broken or any(s not in (d, 2 * d) for s, d in strides) else []
+    out = [{name: v} for name in ("kx", "ky") for v in (4, r.randint(4, 255))]
+    out += [{name: v} for name in ("ncb", "idx", "idy") for v in (2, r.randint(2, 255))]
+    out += [{f"d{a}": 0} for a in "xy"] + [{f"s{a}": 2 * f[f"d{a}"] + 1} for a in "xy" if f[f"d{a}"] < 1 << 15]
+    out += [{f"d{a}": f[f"s{a}"] + 1} for a in "xy" if f[f"s{a}"] < 65535]
+    return out + [{"nx": 64, "ny": 1, "acc_base": 0, "kx": r.choice((2, 3))}]  # a row of more than 64 positions
+
+
+def decode(r, c, order, at=None):
+    at = r.randrange(len(order)) if at is None else at
     op, changes, code = order[at], {}, None
     fields = [group for group in field_errors(r, c, op) if group]
     if fields and r.random() < 0.7:
@@ -105,8 +118,8 @@ def decode(r, c, order):
 
 
 # --- outside of the scratchpad ----------------------------------------------------------------
-def spad_range(r, c, order):
-    at = r.randrange(len(order))
+def spad_range(r, c, order, at=None):
+    at = r.randrange(len(order)) if at is None else at
     op, f, word = order[at], order[at].fields, c.word_bytes
     words = c.banks * c.bank_words
     if op.kind == "NOP":
@@ -125,7 +138,8 @@ def spad_range(r, c, order):
             low, high = op.reads[0][1:]
             fault.changes[at] = {"act_base": f["act_base"] + outside(r, words, 65536 - (high - low)) - low}
         else:
-            fault.changes[at] = {"wgt_base": outside(r, words, 65536 - f["kx"] * f["ky"] * f["ncb"] * c.cells)}
+            used = f["kx"] * f["ky"] * (1 if f.get("depthwise") else f["ncb"] * c.cells)
+            fault.changes[at] = {"wgt_base": outside(r, words, 65536 - used)}
     else:
         names = ["out_base"] + ["res_base"] * (f["res_en"] and f["out_type"] != 3)
         names += ["param_base"] * (f["bias_en"] or f["scale_en"])
@@ -292,6 +306,14 @@ KINDS = {
     ring: 1,
     twice: 2,
 }
+
+
+def fault(kind, r, modes, c, order):
+    """The fault of a kind, or None. What is outside or refused is often a depthwise MATRIX, of which there are few."""
+    few = [i for i, op in enumerate(order) if op.fields.get("depthwise")]
+    if kind in (decode, spad_range) and few and modes.random() < 0.9:
+        return kind(modes, c, order, modes.choice(few))
+    return kind(r, c, order)
 
 
 def choose(r):

@@ -9,6 +9,7 @@ SIZES = (1, 2, 4, 4)  # of OUT and RES
 RAW32 = 3
 NANS, SUBNORMALS = (0x7FC00000, 0xFFC00000, 0xFF800001), range(1, 0x800000)
 MOST_ROWS = 400  # activation rows that one descriptor streams
+ROW_LIMIT = 64  # positions of a row of a depthwise window
 
 
 def matrix(r, c, acts, weights, rows_done):
@@ -34,43 +35,117 @@ def matrix(r, c, acts, weights, rows_done):
         absent=int(r.random() < 0.5),
         pad=r.choice((0, 0x80, 0x7F, r.getrandbits(8))),
     )
-    x, y = axis(r, nx, kx), axis(r, ny, ky)
+    (inside_x, x), (inside_y, y) = axis(r, nx, kx), axis(r, ny, ky)
+    f |= named("x", x) | named("y", y)
+    op = Operation("MATRIX", f)
+    place_activations(r, acts, op, inside_x, inside_y)
+    place_weights(r, weights, op, used)
+    place_rows(r, c, op, rows_done)
+    return op
+
+
+def depthwise(r, c, acts, weights, rows_done):
+    """A MATRIX with `depthwise`; as matrix()."""
+    nx, ny = r.randint(1, 9), r.randint(1, 5)
+    if r.random() < 0.35:
+        nx, ny = r.choice(((1, 1), (1, r.randint(1, 40)), (r.choice((r.randint(1, 64), 64, 64)), 1)))
+    kx, ky = r.choice(((3, 3), (3, 3), (r.randint(1, 3), r.randint(1, 3)), (3, 1), (1, 3), (1, 1)))
+    step_x, step_y = r.choice((1, 1, 2)), r.choice((1, 1, 2))
+    while (columns := (nx - 1) * step_x + kx) > ROW_LIMIT:
+        nx -= 1
+    ny = min(ny, c.acc_rows // nx)
+    while ny > 1 and columns * ((ny - 1) * step_y + ky) > MOST_ROWS:
+        ny -= 1
+    f = dict(depthwise=1, nx=nx, ny=ny, kx=kx, ky=ky, ncb=1, idx=1, idy=1)
+    f |= dict(
+        bf16=r.getrandbits(1),
+        half=r.getrandbits(1),
+        skip_special=int(r.random() < 0.3),
+        absent=int(r.random() < 0.3),
+        pad=r.choice((0, 0x80, 0x7F, r.getrandbits(8))),
+    )
+    inside_x, x = window_axis(r, columns, step_x)
+    inside_y, y = window_axis(r, (ny - 1) * step_y + ky, step_y)
+    f |= named("x", x) | named("y", y)
+    op = Operation("MATRIX", f)
+    place_activations(r, acts, op, inside_x, inside_y)
+    place_weights(r, weights, op, kx * ky)
+    place_rows(r, c, op, rows_done, on_top=0.25)
+    return op
+
+
+def named(axis, fields):
+    return {key.format(axis): value for key, value in fields.items()}
+
+
+def place_activations(r, acts, op, inside_x, inside_y):
+    """Strides and act_base, so that all of what is inside lies in the region."""
+    f = op.fields
     strides = [r.choice((0, 1, 1, r.randint(-4, 6), r.randint(-12, 12))) for _ in range(3)]
     while True:
-        reach = [[q * s for q in inside] or [0] for (inside, _), s in zip((x, y), strides)]
-        reach.append([k * strides[2] for k in range(ncb)])
+        reach = [[q * s for q in inside] or [0] for inside, s in zip((inside_x, inside_y), strides)]
+        reach.append([k * strides[2] for k in range(f["ncb"])])
         low, high = sum(map(min, reach)), sum(map(max, reach))
         if high - low < acts.words:
             break
         widest = max(range(3), key=lambda i: max(reach[i]) - min(reach[i]))
         strides[widest] = strides[widest] // 2 if strides[widest] > 0 else -(-strides[widest] // 2)
-    for name, (_, fields) in zip("xy", (x, y)):
-        f |= {key.format(name): value for key, value in fields.items()}
     base = acts.first - low + r.randrange(acts.words - (high - low))
-    f |= dict(x_stride=strides[0] % 65536, y_stride=strides[1] % 65536, cb_stride=strides[2] % 65536)
+    f |= {f"{name}_stride": s % 65536 for name, s in zip(("x", "y", "cb"), strides)}
     f["act_base"] = base % 65536
-    f["wgt_base"] = weights.first + r.randrange(weights.words - used + 1)
-    rows = nx * ny
+    if inside_x and inside_y:
+        op.reads.append(("S", base + low, base + high + 1))
+
+
+def place_weights(r, weights, op, used):
+    at = weights.first + r.randrange(weights.words - used + 1)
+    op.fields["wgt_base"] = at
+    op.reads.append(("S", at, at + used))
+
+
+def place_rows(r, c, op, rows_done, on_top=0):
+    """Half and rows of the accumulators, and whether they are begun. on_top: how often they are some of the MATRIX's
+    before, and go on with its sums."""
+    f, before = op.fields, rows_done.get("span")
+    rows = f["nx"] * f["ny"]
+    if on_top and before and rows <= before[2] and r.random() < on_top:
+        f["half"], at = before[0], before[1] + r.randrange(before[2] - rows + 1)
+        f["first"] = 0
+    else:
+        at = fresh_rows(r, c, f, rows, rows_done)
+    rows_done["last"] = (f["half"], at + rows - 1)
+    rows_done["span"] = f["half"], at, rows
+    f["acc_base"] = at
+    op.writes = [(f"A{f['half']}", at, at + rows)]
+    if not f["first"]:
+        op.reads.append(op.writes[0])
+
+
+def fresh_rows(r, c, f, rows, rows_done):
+    """The first of some rows, begun where they hold nothing."""
     at = r.choice((0, c.acc_rows - rows, r.randrange(c.acc_rows - rows + 1)))
     last = rows_done.get("last")
     if last and r.random() < 0.4 and last[1] + rows <= c.acc_rows:  # the row that came last, of this or the other half
         f["half"], at = last[0] ^ int(r.random() < 0.7), last[1]
-    rows_done["last"] = (f["half"], at + rows - 1)
     span, done = set(range(at, at + rows)), rows_done.setdefault(f["half"], set())
     if done and r.random() < 0.5:
         f["first"] = int(not span <= done)
     else:
         f["first"] = 1
-    f["acc_base"] = at
     done |= span
-    op = Operation("MATRIX", f)
-    if any(x[0]) and any(y[0]) or x[0] and y[0]:
-        op.reads.append(("S", base + low, base + high + 1))
-    op.reads.append(("S", f["wgt_base"], f["wgt_base"] + used))
-    op.writes = [(f"A{f['half']}", at, at + rows)]
-    if not f["first"]:
-        op.reads.append(op.writes[0])
-    return op
+    return at
+
+
+def window_axis(r, count, step):
+    """(positions of a depthwise window that are inside, fields) of one axis; as axis()."""
+    if r.random() < 0.75:
+        d, o, limit = r.choice((1, 1, 1, 2, 5)), r.randint(-4, 3), r.randint(0, count + 3)
+    else:
+        d = r.choice((1, r.randint(1, 300), r.randrange(1, 65536 // step), 65535 // step))
+        o = r.choice((0, -1, r.randint(-32768, 32767), -32768, 32767))
+        limit = r.choice((0, 1, r.randint(1, 300), r.randrange(65536), 65535))
+    inside = {u for u in range(o, o + count * d, d) if 0 <= u < limit}
+    return inside, {"s{}": step * d, "d{}": d, "o{}": o, "lim_{}": limit}
 
 
 def axis(r, n, k):

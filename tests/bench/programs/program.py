@@ -76,13 +76,14 @@ def program(chip, number):
     config = layout.config(chip)
     r = random.Random(f"{chip} {number}")
     fault = broken.choose(r) if r.random() < 0.3 else None
-    writer = Writer(r, config, plain=fault is not None)
+    modes = random.Random(f"{chip} {number} modes")
+    writer = Writer(r, config, modes, plain=fault is not None)
     writer.carve()
     for _ in range(r.choice((r.randint(2, 8), r.randint(6, 22)))):
         writer.step()
     writer.dump()
     order = writer.finish(shuffled=r.random() < 0.7)
-    expected = fault and fault(r, config, order)
+    expected = fault and broken.fault(fault, r, modes, config, order)
     words = [encode(r, op) for op in order]
     least = max(1, (len(words) - 1).bit_length())
     log2 = r.randint(least, max(least, 8))

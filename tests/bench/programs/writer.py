@@ -10,6 +10,7 @@ from .tokens import Guard, Operation, overlap, shuffle
 from .transfers import Loads, Stores
 
 MOST = 60  # descriptors
+DEPTHWISE = 1 / 3  # of the MATRIXes
 
 
 @dataclass
@@ -23,8 +24,9 @@ class Writer:
     """One program's operations in program order, guarded by tokens. plain: stores don't overlap, nothing is read
     back, so that after an error every byte has either its old value or its new one."""
 
-    def __init__(self, r, config, plain=False):
-        self.r, self.c, self.plain = r, config, plain
+    def __init__(self, r, config, modes, plain=False):
+        """modes: decides which MATRIXes are depthwise, and draws them."""
+        self.r, self.c, self.modes, self.plain = r, config, modes, plain
         self.guard, self.order, self.regions, self.rows = Guard(r), [], [], {0: set(), 1: set()}
         self.loads, self.stores = Loads(r, config), Stores(r, config)
         self.stored = []
@@ -69,11 +71,18 @@ class Writer:
         elif kind == "LOAD" and whole:
             self.put(self.loads.random(r.choice(whole)))
         elif kind == "MATRIX" and whole:
-            self.put(compute.matrix(r, self.c, r.choice(whole), r.choice(whole), self.rows))
+            self.matrix(r.choice(whole), r.choice(whole))
         elif kind == "EPILOGUE" and (self.rows[0] or self.rows[1]) and whole:
             self.epilogue(whole)
         elif kind == "STORE" and whole:
             self.store(self.stores.random(r.choice(whole)))
+
+    def matrix(self, acts, weights):
+        """A third of them are depthwise, by numbers of their own: a program without one is what it was before."""
+        if self.modes.random() < DEPTHWISE:
+            self.put(compute.depthwise(self.modes, self.c, acts, weights, self.rows))
+        else:
+            self.put(compute.matrix(self.r, self.c, acts, weights, self.rows))
 
     def store(self, op):
         if op and self.put(op) and op.fields["n0"] * op.fields["chunk_bytes"] >= 16:
