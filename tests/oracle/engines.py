@@ -156,7 +156,8 @@ def depthwise(d, memory):
     window is left unread."""
     element, step_x, step_y = 2 if d.bf16 else 1, d.sx // d.dx, d.sy // d.dy
     columns, rows = (d.nx - 1) * step_x + d.kx, (d.ny - 1) * step_y + d.ky
-    weights = [memory.read_word((d.wgt_base + p) % WORD_SPACE) for p in range(d.ky * d.kx)]
+    offsets = [ky * d.wgt_y_stride + kx * d.wgt_x_stride for ky, kx in product(range(d.ky), range(d.kx))]
+    weights = [memory.read_word((d.wgt_base + at) % WORD_SPACE) for at in offsets]
     window = [[window_word(d, memory, i, j) for i in range(columns)] for j in range(rows)]
     guard = numerics.guard_bits(memory.config.lanes // 2)
     for y, x in product(range(d.ny), range(d.nx)):

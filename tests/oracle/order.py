@@ -59,8 +59,8 @@ class Reduction:
         """Whether the array sums each cell's own channel, piece of the kernel by piece."""
         return (
             self.groups == self.channels == self.out_channels > 1
-            and self.dilation == self.input_dilation == (1, 1)
-            and max(self.stride) <= 2
+            and self.input_dilation == (1, 1)
+            and max(self.kernel) <= 64
             and self.cells * self.element_bytes <= self.lanes
         )
 
@@ -96,7 +96,7 @@ class Reduction:
     def blocks(self, cell_group):
         """The blocks of a cell group, in order."""
         if self.depthwise:
-            return depthwise_blocks(self.kernel, channel=cell_group)
+            return depthwise_blocks(self, channel=cell_group)
         if self.packed:
             return packed_blocks(self)
         first = cell_group * self.cells
@@ -110,22 +110,29 @@ class Reduction:
         ]
 
 
-def pieces(size):
+def pieces(size, stride=1, dilation=1):
     """Section 5, depthwise: a kernel's axis cut in pieces of at most three, as ranges."""
-    out, start = [], 0
-    for left in range(-(-size // 3), 0, -1):
-        length = -(-(size - start) // left)
-        out.append(range(start, start + length))
-        start += length
+    if dilation > 1:
+        return [range(at, at + 1) for at in range(size)]
+    if stride == 1 or (stride == 2 and size <= 3):
+        return threes(range(size))
+    return [piece for rest in range(min(stride, size)) for piece in threes(range(rest, size, stride))]
+
+
+def threes(positions):
+    """As few pieces of at most three as there can be, the longest first."""
+    out = []
+    for left in range(-(-len(positions) // 3), 0, -1):
+        length = -(-len(positions) // left)
+        out.append(positions[:length])
+        positions = positions[length:]
     return out
 
 
-def depthwise_blocks(kernel, channel):
+def depthwise_blocks(r, channel):
     """A block for each piece of the kernel, its positions the lanes; maybe more than n of them."""
-    return [
-        tuple((y, x, channel, channel + 1) for y in rows for x in columns)
-        for rows, columns in itertools.product(*map(pieces, kernel))
-    ]
+    axes = [pieces(*axis) for axis in zip(r.kernel, r.stride, r.dilation, strict=True)]
+    return [tuple((y, x, channel, channel + 1) for y in rows for x in columns) for rows, columns in itertools.product(*axes)]
 
 
 def packed_blocks(r):

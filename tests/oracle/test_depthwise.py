@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """oracle.machine: MATRIX with `depthwise` against sums written out by hand, and against the operator's order."""
 
+import itertools
 import struct
 
 import pytest
@@ -14,6 +15,7 @@ ACT, WGT, OUT = 0x1000, 0x8000, 0xA000  # in DRAM
 WEIGHTS = 400  # word of the scratchpad
 ONCE = dict(n0=1, n1=1, n2=1, n3=1)
 ONE = dict.fromkeys(("nx", "ny", "sx", "sy", "kx", "ky", "dx", "dy", "ncb", "idx", "idy", "first", "depthwise"), 1)
+ONE |= dict(wgt_x_stride=1)
 
 
 def words(c, address, count, **fields):
@@ -91,7 +93,7 @@ def test_a_kernel_is_one_block_with_the_guard_bits_of_the_lanes():
     """Nine products of 2^-25 beside 1, by hand: numerics.md 4.4 with G = 11 of eight lanes."""
     small, one = 0x3300, 0x3F80
     m = machine("tiny", [("H", [one if i == 4 else small] * 8) for i in range(9)], [("H", [one] * 8)] * 9)
-    got = launch(m, 9, 9, 1, dict(bf16=1, kx=3, ky=3, lim_x=3, lim_y=3, x_stride=1, y_stride=3))
+    got = launch(m, 9, 9, 1, dict(bf16=1, kx=3, ky=3, lim_x=3, lim_y=3, x_stride=1, y_stride=3, wgt_y_stride=3))
     assert got == [[0x3F800004] * 8]  # each of the eight is rounded half up to 2^-24
 
 
@@ -109,9 +111,9 @@ def test_specials_stay_in_their_cell(skip, absent):
     assert got == [[one] * 6 + [two, one]] if skip else got == [full]
 
 
-@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("stride", [1, 2, 3])
 def test_pieces_of_a_kernel_are_the_operators_order(stride):
-    """bf16 on tiny: 5x4 over eight channels as four descriptors of at most 3x3; oracle.operators has the same bits."""
+    """bf16 on tiny: 5x4 over eight channels as descriptors of at most 3x3; oracle.operators has the same bits."""
     r, (ky, kx), size = rng("pieces"), (5, 4), 9
     x = [[[[bf16(r, 117, 137) for _ in range(size)] for _ in range(size)] for _ in range(8)]]
     w = [[[[bf16(r, 117, 137) for _ in range(kx)] for _ in range(ky)]] for _ in range(8)]
@@ -119,15 +121,19 @@ def test_pieces_of_a_kernel_are_the_operators_order(stride):
     ny, nx = (size + 4 - ky) // stride + 1, (size + 2 - kx) // stride + 1
     ny_done = min(ny, 64 // nx)  # accumulator rows
     pixels = [("H", [x[0][c][i][j] for c in range(8)]) for i in range(size) for j in range(size)]
-    kernel, pieces = [], []
-    for y0, rows in ((0, 3), (3, 2)):
-        for x0, columns in ((0, 2), (2, 2)):
-            geometry = dict(ox=x0 - 1, oy=y0 - 2, lim_x=size, lim_y=size, x_stride=1, y_stride=size)
-            walk = dict(nx=nx, ny=ny_done, sx=stride, sy=stride, kx=columns, ky=rows)
-            pieces.append(dict(bf16=1, first=int(not pieces), wgt_base=WEIGHTS + len(kernel)) | geometry | walk)
-            spots = [(y, v) for y in range(y0, y0 + rows) for v in range(x0, x0 + columns)]
-            kernel += [("H", [w[c][0][y][v] for c in range(8)]) for y, v in spots]
-    got = launch(machine("tiny", pixels, kernel), size * size, ky * kx, nx * ny_done, *pieces)
+    kernel = [("H", [w[c][0][y][v] for c in range(8)]) for y in range(ky) for v in range(kx)]
+    cut = {  # (first, count) of rows, of columns
+        1: [((0, 3), (3, 2)), ((0, 2), (2, 2))],
+        2: [((0, 3), (1, 2)), ((0, 2), (1, 2))],
+        3: [((0, 2), (1, 2), (2, 1)), ((0, 2), (1, 1), (2, 1))],
+    }[stride]
+    sums = []
+    for (y0, rows), (x0, columns) in itertools.product(*cut):
+        geometry = dict(ox=x0 - 1, oy=y0 - 2, lim_x=size, lim_y=size, x_stride=1, y_stride=size)
+        walk = dict(nx=nx, ny=ny_done, sx=stride, sy=stride, dx=stride, dy=stride, kx=columns, ky=rows)
+        at = dict(wgt_base=WEIGHTS + y0 * kx + x0, wgt_x_stride=stride, wgt_y_stride=stride * kx)
+        sums.append(dict(bf16=1, first=int(not sums)) | geometry | walk | at)
+    got = launch(machine("tiny", pixels, kernel), size * size, ky * kx, nx * ny_done, *sums)
     planes = [[want[c * ny * nx + p] for c in range(8)] for p in range(nx * ny_done)]
     assert got == planes
 

@@ -148,7 +148,7 @@ def test_runs_text():
 
 def test_group_blocks():
     """Section 5 groups: the blocks that hold an input channel of any group of the cell group."""
-    far = dict(groups=96, stride=(3, 3))  # too far for the depthwise mode
+    far = dict(groups=96, input_dilation=(2, 2))  # no depthwise mode
     r = Reduction(96, (1, 1), 1, 64, 32, 96, **far)  # cell group 1 is channels 32..63, in block 0 only
     assert [b[0][2:] for b in r.blocks(1)] == [(0, 64)]
     assert [b[0][2:] for b in r.blocks(2)] == [(64, 96)]
@@ -162,6 +162,10 @@ def test_depthwise_text():
     assert "(7: 3, 2, 2)" in DOCUMENT
     assert [len(r) for r in pieces(7)] == [3, 2, 2]
     assert [[len(r) for r in pieces(k)] for k in range(1, 7)] == [[1], [2], [3], [2, 2], [3, 2], [3, 3]]
+    listed = lambda *axis: [list(r) for r in pieces(*axis)]
+    assert listed(3, 2) == [[0, 1, 2]] and listed(5, 2) == [[0, 2, 4], [1, 3]]
+    assert listed(3, 3) == [[0], [1], [2]] and listed(8, 2) == [[0, 2], [4, 6], [1, 3], [5, 7]]
+    assert listed(3, 1, 2) == [[0], [1], [2]] and listed(2, 7) == [[0], [1]]
     base = dict(channels=96, element_bytes=2, lanes=64, cells=32, out_channels=96, groups=96)
     r = Reduction(kernel=(4, 2), **base)
     assert r.blocks(r.cell_group(40)) == [
@@ -171,14 +175,14 @@ def test_depthwise_text():
     five = Reduction(kernel=(5, 5), **base)
     corners = [(b[0][:2], b[-1][:2]) for b in five.blocks(0)]
     assert corners == [((0, 0), (2, 2)), ((0, 3), (2, 4)), ((3, 0), (4, 2)), ((3, 3), (4, 4))]
-    assert Reduction(kernel=(1, 1), **base | dict(stride=(2, 1))).depthwise
+    for same in (dict(stride=(2, 1)), dict(stride=(1, 3)), dict(dilation=(1, 2)), dict(kernel=(64, 1))):
+        assert Reduction(**dict(kernel=(1, 1)) | base | same).depthwise
     for other in (
-        dict(stride=(1, 3)),
-        dict(dilation=(1, 2)),
+        dict(kernel=(1, 65)),
         dict(input_dilation=(2, 1)),
         dict(cells=33),
         dict(groups=48),
         dict(out_channels=192),
         dict(channels=1, out_channels=1, groups=1),
     ):
-        assert not Reduction(kernel=(3, 3), **base | other).depthwise
+        assert not Reduction(**dict(kernel=(3, 3)) | base | other).depthwise

@@ -16,7 +16,7 @@ IN, OUT, HALF, DRAM = 0x20000, 0x40000, 0x8000, 0x80000
 ACT, WGT, ROWS = 0, 400, 700  # words of the scratchpad
 ONCE = dict(n0=1, n1=1, n2=1, n3=1)
 ONE = dict.fromkeys(("nx", "ny", "sx", "sy", "kx", "ky", "dx", "dy", "ncb", "idx", "idy", "lim_x", "lim_y"), 1)
-ONE |= dict(depthwise=1, act_base=ACT, wgt_base=WGT, x_stride=1, y_stride=13)
+ONE |= dict(depthwise=1, act_base=ACT, wgt_base=WGT, x_stride=1, y_stride=13, wgt_x_stride=1, wgt_y_stride=3)
 KERNELS = ("generic", "avx2", "avx512")
 
 # Fields of the window; the rest as ONE.
@@ -43,6 +43,11 @@ CORNERS = {
     "dilation 5, stride 10": dict(nx=4, sx=10, dx=5, kx=3, ky=3, lim_x=50, lim_y=3),
     "rows upwards": dict(nx=4, ny=4, kx=3, ky=3, lim_x=6, lim_y=6, y_stride=0x10000 - 13, act_base=70),
     "every position one word": dict(nx=4, ny=4, kx=3, ky=3, lim_x=6, lim_y=6, x_stride=0, y_stride=0),
+    "every other weight": dict(nx=4, ny=4, kx=3, ky=3, lim_x=6, lim_y=6, wgt_x_stride=2, wgt_y_stride=5),
+    "weights upwards": dict(
+        nx=4, ny=4, kx=3, ky=3, lim_x=6, lim_y=6, wgt_base=WGT + 8, wgt_x_stride=0xFFFF, wgt_y_stride=0xFFFD
+    ),
+    "one weight": dict(nx=4, ny=4, kx=3, ky=3, lim_x=6, lim_y=6, wgt_x_stride=0, wgt_y_stride=0),
     "nothing but padding": dict(nx=5, ny=3, kx=3, ky=3, ox=-300, lim_x=9, lim_y=9),
 }
 
@@ -76,7 +81,7 @@ def program(c, bf16, fields):
         other | dict(first=1),
         plain | dict(half=1),
         plain,
-        corner | dict(first=0, wgt_base=WGT + 9),
+        corner | dict(first=0, wgt_base=corner["wgt_base"] + 9),
         small,
         corner | dict(first=0, skip_special=1, absent=1),
         plain | dict(signal=3),

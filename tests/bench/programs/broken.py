@@ -138,7 +138,9 @@ def spad_range(r, c, order, at=None):
             low, high = op.reads[0][1:]
             fault.changes[at] = {"act_base": f["act_base"] + outside(r, words, 65536 - (high - low)) - low}
         else:
-            used = f["kx"] * f["ky"] * (1 if f.get("depthwise") else f["ncb"] * c.cells)
+            used = f["kx"] * f["ky"] * f["ncb"] * c.cells
+            if f.get("depthwise"):
+                used = (f["kx"] - 1) * f["wgt_x_stride"] + (f["ky"] - 1) * f["wgt_y_stride"] + 1
             fault.changes[at] = {"wgt_base": outside(r, words, 65536 - used)}
     else:
         names = ["out_base"] + ["res_base"] * (f["res_en"] and f["out_type"] != 3)

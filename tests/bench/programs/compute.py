@@ -69,7 +69,9 @@ def depthwise(r, c, acts, weights, rows_done):
     f |= named("x", x) | named("y", y)
     op = Operation("MATRIX", f)
     place_activations(r, acts, op, inside_x, inside_y)
-    place_weights(r, weights, op, kx * ky)
+    across, down = r.choice(((1, kx), (1, kx), (2, 2 * kx + 1), (1, 5), (0, 1), (0, 0)))
+    f |= dict(wgt_x_stride=across, wgt_y_stride=down)
+    place_weights(r, weights, op, (kx - 1) * across + (ky - 1) * down + 1)
     place_rows(r, c, op, rows_done, on_top=0.25)
     return op
 
