@@ -375,6 +375,23 @@ def directed_convolutions(chip):
         yield dict(kernel=(3, 3), channels=2, out_channels=2, size=(size, 58 - size), padding=(1, 1))
     yield dict(kernel=(3, 3), channels=3, out_channels=2, size=(57, 57), stride=(2, 2), padding=(1, 1))
     yield from directed_boundaries(chip)
+    yield from directed_depthwise(chip)
+
+
+def directed_depthwise(chip):
+    """A channel for each output: the pieces of kernels, rows longer than a window's, what is too far apart for one."""
+    channels = configurations()[chip]["cells"] + 1
+    one = dict(channels=channels, out_channels=channels, groups=channels)
+    for dtype in DTYPES:
+        for number, kernel in enumerate(((3, 3), (1, 1), (2, 3), (4, 1), (5, 5), (7, 2), (3, 11), (7, 7))):
+            padding = tuple(k // 2 for k in kernel)
+            stride = (1 + number % 2, 1 + number // 2 % 2)
+            yield one | dict(dtype=dtype, kernel=kernel, size=(7, 9), padding=padding, stride=stride)
+        for other in (dict(stride=(2, 3)), dict(dilation=(1, 2)), dict(input_dilation=(2, 1))):
+            yield one | dict(dtype=dtype, kernel=(3, 3), size=(6, 7), padding=(2, 2)) | other
+        for stride in (1, 2):
+            size = (3, 130)
+            yield one | dict(dtype=dtype, kernel=(3, 3), size=size, padding=(1, 1), stride=(stride, stride))
 
 
 def directed_boundaries(chip):

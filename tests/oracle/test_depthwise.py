@@ -89,12 +89,14 @@ def test_cells_beyond_the_word_add_zero():
     assert launch(m, 1, 1, 1, ints, one | dict(first=0))[0][12:] == [n.add(3, 0)] * 8 == [0] * 8
 
 
-def test_a_kernel_is_one_block_with_the_guard_bits_of_the_lanes():
-    """Nine products of 2^-25 beside 1, by hand: numerics.md 4.4 with G = 11 of eight lanes."""
-    small, one = 0x3300, 0x3F80
-    m = machine("tiny", [("H", [one if i == 4 else small] * 8) for i in range(9)], [("H", [one] * 8)] * 9)
+@pytest.mark.parametrize("chip, want", [("tiny", 0x3F800004), ("wide", 0x3F800000)])
+def test_a_kernel_is_one_block_with_the_guard_bits_of_the_lanes(chip, want):
+    """Eight products of 2^-25 beside 1, by hand: numerics.md 4.4 rounds each half up to 2^-24 with G = 11 of eight
+    lanes, and down to nothing with G = 10 of 64."""
+    small, one, cells = 0x3300, 0x3F80, layout.config(chip).cells
+    m = machine(chip, [("H", [one if i == 4 else small] * cells) for i in range(9)], [("H", [one] * cells)] * 9)
     got = launch(m, 9, 9, 1, dict(bf16=1, kx=3, ky=3, lim_x=3, lim_y=3, x_stride=1, y_stride=3, wgt_y_stride=3))
-    assert got == [[0x3F800004] * 8]  # each of the eight is rounded half up to 2^-24
+    assert got == [[want] * cells]
 
 
 @pytest.mark.parametrize("absent", [0, 1])

@@ -131,9 +131,9 @@ def test_twin_equals_oracle(config, bf16):
 
 @pytest.mark.parametrize("model", ["ideal", "latency=20,response=3,stall=0.5"])
 @pytest.mark.parametrize("bf16", [0, 1], ids=["int8", "bf16"])
-@pytest.mark.parametrize("config", ["tiny", "odd", "base"])
+@pytest.mark.parametrize("config", ["tiny", "odd", "base", "wide"])
 def test_rtl_equals_twin(config, bf16, model):
-    c, rtl = layout.config(config), Rtl(config, memory_model=model)
+    c, rtl = layout.config(config), Rtl(config, "fast" if config in ("base", "wide") else None, model)
     with Twin(config) as twin:
         for name, fields in CORNERS.items():
             descriptors, rows = program(c, bf16, fields)

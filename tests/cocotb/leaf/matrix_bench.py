@@ -34,7 +34,20 @@ def draw(r, started: set) -> dict:
         f |= {f"{name}{letter}" if name != "lim" else f"lim_{letter}": v for name, v in axis(r, n, k).items()}
     f["wgt_base"] = near(r, 1, (0, WORDS - kx * ky * ncb * CELLS, WORDS // 2))
     f["act_base"] = near(r, 1, (0, CONFIG.banks, WORDS - 1, WORDS // 2))
-    return f | {f"{name}_stride": r.choice((0, 1, 1, 7, CONFIG.banks, 0xFFFF)) for name in ("x", "y", "cb")}
+    f |= {f"{name}_stride": r.choice((0, 1, 1, 7, CONFIG.banks, 0xFFFF)) for name in ("x", "y", "cb")}
+    return window(r, f) if r.random() < 0.4 else f
+
+
+def window(r, f: dict) -> dict:
+    """The same with `depthwise`, in a window of the modes' lengths and with borders near its ends."""
+    f |= dict(depthwise=1, kx=r.choice((1, 2, 3, 3)), ky=r.choice((1, 2, 3, 3)), ncb=1, idx=1, idy=1)
+    for letter in "xy":
+        dilation, step = r.choice((1, 1, 2, 5)), r.choice((1, 1, 2))
+        reach = ((f[f"n{letter}"] - 1) * step + f[f"k{letter}"] - 1) * dilation
+        f |= {f"d{letter}": dilation, f"s{letter}": dilation * step}
+        f |= {f"o{letter}": near(r, 1, (0, -1, -reach), -reach - 9), f"lim_{letter}": near(r, 1, (1, reach, 3, 0))}
+    f["wgt_base"] = near(r, 1, (0, WORDS - f["kx"] * f["ky"], WORDS // 2))
+    return f
 
 
 def content(r, memory: Watched) -> None:
