@@ -90,7 +90,7 @@ def test_linear_equals_qnnpack(seed):
 
 
 def test_fused_residual_is_numerics_section_7():
-    from torch_presil.fuse import FusedLayer
+    from torch_presil.fused_layer import FusedLayer
     from torch_presil.quantize import QuantizationParameters, QuantizedLayer
 
     layer = FusedLayer("x", torch.nn.Conv2d(12, 10, 3, padding=1))

@@ -10,7 +10,8 @@ import pytest
 import torch
 from int8_net import data, network
 from torch.ao.quantization.observer import HistogramObserver, MinMaxObserver, MovingAverageMinMaxObserver
-from torch_presil.fuse import FusedLayer, fuse, wrap
+from torch_presil.fuse import fuse
+from torch_presil.fused_layer import FusedLayer, wrap
 from torch_presil.int8 import observers
 from torch_presil.quantize import Calibrated, QuantizedLayer, quantize, quantize_layers
 

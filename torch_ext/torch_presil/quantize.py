@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import fx, nn
 
-from torch_presil.fuse import FusedLayer, fused_layers, label
+from torch_presil.fused_layer import FusedLayer, fused_layers, label
 from torch_presil.int8.observing import observe_graph, observe_layers
 from torch_presil.int8.parameters import QuantizationParameters
 

@@ -8,7 +8,7 @@ import torch
 from torch import fx
 
 from torch_presil.compiler.rules import clamp
-from torch_presil.fuse import label
+from torch_presil.fused_layer import label
 from torch_presil.pt2e.converted import (
     Codes,
     Constants,

@@ -72,6 +72,18 @@ class ChipOperator:
             args[self.at[name]] = v
         node.args = tuple(args)
 
+    def absorb(self, node, tail, user, **values) -> None:
+        """With these arguments the node computes `user` too, the only one behind its tail (rules/)."""
+        self.set(node, **values)
+        user.replace_all_uses_with(tail)
+        user.graph.erase_node(user)
+
+    def reaches(self, node, other, add) -> bool:
+        """Whether the node can read what is added to its result. A graph without writes in place lets it move to the
+        add, where that exists."""
+        add.prepend(node)
+        return True
+
     def clamped(self, node, low, high):
         """Bounds of the node with a clamp behind it; None: not in one operator."""
         return (low, high) if (self.get(node, "low"), self.get(node, "high")) == (None, None) else None

@@ -5,7 +5,7 @@ import math
 
 import torch
 
-from torch_presil.compiler.nodes import bound, constant, value
+from torch_presil.compiler.nodes import constant, named, value
 from torch_presil.compiler.operands import are_rows, conv_size, is_nhwc, need, pixels
 from torch_presil.compiler.operators.base import ChipOperator, chip_operator
 from torch_presil.compiler.views import as_rows, from_rows
@@ -71,7 +71,7 @@ class _OnCodes(ChipOperator):
     fuses = frozenset({"clamp"})
 
     def match(self, node, trace):
-        given = dict(zip((a.name for a in node.target._schema.arguments), bound(node)))
+        given = named(node)
         given["x"], zero = given["input"], given.setdefault("output_zero_point", None)
         low, high = given.get("low", zero if given.get("relu") else None), given.get("high")
         given["low"], given["high"] = (None if v in (-math.inf, math.inf) else v for v in (low, high))
@@ -82,7 +82,7 @@ class _OnCodes(ChipOperator):
         return tuple(given[name] for name in self.arguments._fields)
 
     def label(self, node):
-        return bound(node)[-1]
+        return named(node)["label"]
 
     def clamped(self, node, next_low, next_high):
         if self.get(node, "output_zero_point") is None:
