@@ -107,6 +107,20 @@ def test_fused_residual_is_numerics_section_7():
     assert torch.equal(got.cpu(), expected)
 
 
+@pytest.mark.parametrize("module", [torch.nn.Linear(8, 40), torch.nn.Conv2d(8, 40, 1)], ids=["linear", "conv2d"])
+def test_relu6_ends_at_the_code_of_6(module):
+    from torch_presil.fused_layer import FusedLayer
+    from torch_presil.quantize import QuantizationParameters, QuantizedLayer
+
+    layer = FusedLayer("x", module)
+    layer.activation = "relu6"
+    q = QuantizedLayer(layer, QuantizationParameters(0.5, 3), QuantizationParameters(0.2, -100), None)
+    x = torch.randint(-128, 128, (2, 8, 8, 8), dtype=torch.int8)
+    expected = q(x)
+    assert (expected.min(), expected.max()) == (-100, -70)
+    assert torch.equal(q.to("presil")(x.to("presil")).cpu(), expected)
+
+
 def test_rtl_equals_twin(verify):
     for c, o, k in ((3, 16, 7), (64, 40, 3), (100, 33, 1)):
         x = torch.randint(-128, 128, (1, c, 15, 14), dtype=torch.int8).to("presil")

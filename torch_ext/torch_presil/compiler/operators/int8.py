@@ -6,7 +6,7 @@ import math
 import torch
 
 from torch_presil.compiler.nodes import constant, named, value
-from torch_presil.compiler.operands import are_rows, conv_size, is_nhwc, need, pixels
+from torch_presil.compiler.operands import as_images, conv_result, conv_size, linear_result
 from torch_presil.compiler.operators.base import ChipOperator, chip_operator
 from torch_presil.compiler.views import as_rows, from_rows
 
@@ -101,12 +101,6 @@ class _OnCodes(ChipOperator):
     def dtype(a) -> torch.dtype:
         return torch.float32 if a.output_zero_point is None else torch.int8
 
-    @staticmethod
-    def codes(a) -> dict:
-        """What a recording takes for either."""
-        names = ("input_zero_point", "output_zero_point", "residual_scale", "residual_zero_point", "low", "high")
-        return {name: getattr(a, name) for name in names}
-
 
 @chip_operator
 class ConvInt8(_OnCodes):
@@ -117,28 +111,10 @@ class ConvInt8(_OnCodes):
 
     def result(self, a):
         size = conv_size(a.x, a.weight, a.stride, a.padding, a.dilation, False, (0, 0), a.groups)
-        need(min(size) > 0 and a.x.numel() > 0, "an empty convolution")
-        need(
-            is_nhwc(a.x) and (a.residual is None or is_nhwc(a.residual)),
-            "a convolution of a tensor that is not channels_last",
-        )
-        return torch.empty(size, dtype=self.dtype(a), device=a.x.device, memory_format=torch.channels_last)
+        return conv_result(a, size, self.dtype(a))
 
     def record(self, recording, label, a, out):
-        recording.conv2d_int8(
-            label,
-            a.x,
-            a.weight,
-            a.bias,
-            a.scale,
-            out,
-            stride=a.stride,
-            padding=a.padding,
-            dilation=a.dilation,
-            groups=a.groups,
-            residual=a.residual,
-            **self.codes(a),
-        )
+        recording.conv2d_int8(**a._asdict() | {"label": label, "out": out})
 
 
 @chip_operator
@@ -159,20 +135,7 @@ class LinearInt8(_OnCodes):
         return call if value(node).dim() == 2 else from_rows(call, node)
 
     def result(self, a):
-        need(
-            are_rows(a.x) and a.x.numel() > 0 and (a.residual is None or are_rows(a.residual)),
-            "a linear layer of rows that are not contiguous",
-        )
-        return torch.empty([a.x.shape[0], a.weight.shape[0]], dtype=self.dtype(a), device=a.x.device)
+        return linear_result(a, self.dtype(a))
 
     def record(self, recording, label, a, out):
-        recording.conv2d_int8(
-            label,
-            pixels(a.x),
-            a.weight[:, :, None, None],
-            a.bias,
-            a.scale,
-            pixels(out),
-            residual=None if a.residual is None else pixels(a.residual),
-            **self.codes(a),
-        )
+        recording.conv2d_int8(**a._asdict() | {"label": label} | as_images(a, out))

@@ -4,7 +4,7 @@
 import torch
 
 from torch_presil.compiler.nodes import constant, unconverted, value
-from torch_presil.compiler.operands import are_rows, batched, loadable, need, pixels
+from torch_presil.compiler.operands import as_images, batched, linear_result, loadable, need
 from torch_presil.compiler.operators.base import ChipOperator, chip_operator, like, tail
 
 aten = torch.ops.aten
@@ -63,25 +63,10 @@ class Linear(_Product):
         return a, unconverted(b.args[0]), unconverted(bias), None, None, None
 
     def result(self, a):
-        need(
-            are_rows(a.x) and a.x.numel() > 0 and (a.residual is None or are_rows(a.residual)),
-            "a linear layer of rows that are not contiguous",
-        )
-        return torch.empty([a.x.shape[0], a.weight.shape[0]], dtype=a.x.dtype, device=a.x.device)
+        return linear_result(a, a.x.dtype)
 
     def record(self, recording, label, a, out):
-        residual = None if a.residual is None else pixels(a.residual)
-        recording.conv2d(
-            label,
-            pixels(a.x),
-            a.weight[:, :, None, None],
-            a.bias,
-            pixels(out),
-            residual=residual,
-            low=a.low,
-            high=a.high,
-            product=True,
-        )
+        recording.conv2d(**a._asdict() | as_images(a, out), label=label, product=True)
 
 
 @chip_operator
