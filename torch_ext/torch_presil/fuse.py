@@ -163,12 +163,14 @@ def _called(node):
 
 
 def _called_module(gm: fx.GraphModule, node, layers: set):
-    """The same of a module; layers: names of those that become FusedLayers."""
+    """The same of a module; layers: names of those that become FusedLayers, which they do here."""
     module = gm.get_submodule(node.target)
     if len(node.args) != 1 or node.kwargs:
         return None
     if node.target in layers:
-        return layer, (*node.args, FusedLayer(node.target, module), (), None, None, None)
+        made = FusedLayer(node.target, module)
+        gm.set_submodule(node.target, made)
+        return layer, (*node.args, made, (), None, None, None)
     if isinstance(module, nn.ReLU):
         return aten.relu.default, node.args
     if isinstance(module, nn.Hardtanh):  # and ReLU6
@@ -197,14 +199,13 @@ def _in_aten(gm: fx.GraphModule, layers: set) -> dict:
 
 
 def _as_traced(gm: fx.GraphModule, traced: dict) -> None:
-    """Back, with FusedLayers of the layers; the only argument of other modules is what they compute on."""
+    """Back, with FusedLayers that know what was folded; the only argument of other modules is what they compute on."""
     for node in gm.graph.nodes:
         node.meta.pop("val", None)
         function, (node.op, node.target) = node.target, traced.get(node, (node.op, node.target))
         if function is layer:
             x, fused, _, residual, *bounds = node.args
             fused.has_residual, fused.activation = residual is not None, ACTIVATIONS[tuple(bounds)]
-            gm.set_submodule(node.target, fused)
             node.args = (x, residual) if fused.has_residual else (x,)
         elif node.op == "call_module" and node in traced:
             node.args = node.args[:1]

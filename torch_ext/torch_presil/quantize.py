@@ -97,17 +97,11 @@ class AverageOfCodes(_WithParameters):
         super().__init__(q)
         self.window = window
 
-    @property
-    def zero_point(self) -> int:
-        return self.q.zero_point
-
     def forward(self, x):
-        w = self.window
-        if w is None:
-            return torch.ops.presil.avg_pool2d_int8(x, x.shape[-2:], zero_point=self.zero_point)
-        more = w.ceil_mode, w.count_include_pad, w.divisor_override
-        pairs = (list(v) if isinstance(v, (tuple, list)) else [v, v] for v in (w.kernel_size, w.stride, w.padding))
-        return torch.ops.presil.avg_pool2d_int8(x, *pairs, *more, zero_point=self.zero_point)
+        w, window = self.window, (x.shape[-2:],)
+        if w is not None:
+            window = w.kernel_size, w.stride, w.padding, w.ceil_mode, w.count_include_pad, w.divisor_override
+        return torch.ops.presil.avg_pool2d_int8(x, *window, zero_point=self.q.zero_point)
 
 
 class QuantizedLayer(Int8Layer):

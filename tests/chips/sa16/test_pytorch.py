@@ -122,7 +122,7 @@ def test_the_average_pooling_of_a_network_is_pytorchs(name):
     engine, torch.backends.quantized.engine = torch.backends.quantized.engine, "qnnpack"
     try:
         shifted = (codes.to(torch.int16) + 128).to(torch.uint8)
-        quint8 = torch._make_per_tensor_quantized_tensor(shifted, 0.1, pool.zero_point + 128)
+        quint8 = torch._make_per_tensor_quantized_tensor(shifted, 0.1, pool.q.zero_point + 128)
         expected = F.avg_pool2d(quint8, tuple(codes.shape[2:]))
     finally:
         torch.backends.quantized.engine = engine

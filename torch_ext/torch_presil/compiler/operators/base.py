@@ -22,6 +22,8 @@ class ChipOperator:
     function: staticmethod
     covers: tuple = ()  # operators of traced graphs that it may stand for
     rank = 0  # of several that may stand for one operator the lowest that matches does
+    takes: tuple = FLOATS  # types of its operands; (): of each another
+    otherwise = "its weight is computed in the graph"  # why one of such operands on the device is left to run by itself
     fuses: frozenset = frozenset()  # names of rules (rules/) that may fold what follows into it
     # What an argument that is no result of a chip operator is converted to: "nhwc", "rows", or "weight" (packed, so
     # that strides don't matter). Others are read as they lie.
@@ -91,21 +93,13 @@ class ChipOperator:
     def why_not(self, node, where: str) -> str:
         """Why a node of those covered is left to run by itself."""
         values = [v for v in map(value, node.all_input_nodes) if isinstance(v, torch.Tensor)]
-        elsewhere = next((v.device for v in values if v.device.type != where), None)
-        if elsewhere is not None:
-            return f"an operand on {elsewhere}"
-        return self.why_not_these(node, values)
-
-    def why_not_these(self, node, values) -> str:
-        """The same of operands of the device."""
-        other = next((v.dtype for v in values if v.dtype not in FLOATS), None)
-        if other is not None:
-            return f"{str(other)[6:]}: a launch takes {' and '.join(str(d)[6:] for d in FLOATS)}"
-        return self.otherwise(values)
-
-    def otherwise(self, values) -> str:
-        """The same of operands of the chip's types."""
-        raise NotImplementedError
+        for v in values:
+            if v.device.type != where:
+                return f"an operand on {v.device}"
+        for v in values:
+            if self.takes and v.dtype not in self.takes:
+                return f"{str(v.dtype)[6:]}: a launch takes {' and '.join(str(d)[6:] for d in self.takes)}"
+        return "a convolution in 3-D" if values[0].dim() > 4 else self.otherwise
 
     # ---- in a command list; a: the arguments by name
     def result(self, a) -> torch.Tensor:

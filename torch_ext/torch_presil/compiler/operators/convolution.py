@@ -41,9 +41,6 @@ class Conv(ChipOperator):
             x, geometry = with_height(x, node), geometry_with_height(geometry)
         return x, unconverted(weight), unconverted(bias), (), 0.0, *geometry, None, None, None
 
-    def otherwise(self, values):
-        return "a convolution in 3-D" if values[0].dim() > 4 else "its weight is computed in the graph"
-
     def result(self, a):
         size = conv_size(a.x, a.weight, a.stride, a.padding, a.dilation, a.transposed, a.output_padding, a.groups)
         return conv_result(a, size, a.x.dtype)

@@ -59,9 +59,6 @@ class Gradient(ChipOperator):
             node.graph.erase_node(node)
         return not node.users
 
-    def otherwise(self, values):
-        return "a convolution in 3-D" if values[0].dim() > 4 else "its weight is computed in the graph"
-
     @staticmethod
     def geometry(a) -> list:
         return [list(a.stride), list(a.padding), list(a.dilation), a.transposed, a.groups]

@@ -69,6 +69,7 @@ def _computed(packet, operands, output_zero_point, added, low, high, label):
 
 class _OnCodes(ChipOperator):
     fuses = frozenset({"clamp"})
+    takes, otherwise = (), "its weight, bias or scale is computed in the graph"
 
     def match(self, node, trace):
         given = named(node)
@@ -93,9 +94,6 @@ class _OnCodes(ChipOperator):
         then = [-128 if next_low is None else int(next_low), 127 if next_high is None else int(next_high)]
         before = [-128 if low is None else low, 127 if high is None else high]
         return tuple(min(max(v, then[0]), then[1]) for v in before)
-
-    def why_not_these(self, node, values):
-        return "its weight, bias or scale is computed in the graph"
 
     @staticmethod
     def dtype(a) -> torch.dtype:

@@ -32,6 +32,7 @@ def product_int8(a, b):
 class _Product(ChipOperator):
     covers = (aten.mm.default, aten.bmm.default, aten.addmm.default, aten.baddbmm.default)
     fuses = frozenset({"residual", "clamp"})
+    otherwise = "factors other than 1"
 
     def match(self, node, trace):
         if any(v != 1 for v in node.kwargs.values()):
@@ -41,9 +42,6 @@ class _Product(ChipOperator):
 
     def match_product(self, a, b, bias, trace):
         raise NotImplementedError
-
-    def otherwise(self, values):
-        return "factors other than 1"
 
 
 @chip_operator
@@ -92,12 +90,10 @@ class Product(_Product):
 class ProductInt8(ChipOperator):
     function = staticmethod(product_int8)
     covers = (aten._int_mm.default,)
+    takes, otherwise = (), "operands that are not both int8"
 
     def match(self, node, trace):
         return tuple(node.args) if trace.holds(node.args, (torch.int8, torch.int8)) else None
-
-    def why_not_these(self, node, values):
-        return "operands that are not both int8"
 
     def result(self, a):
         need(loadable(a.a) and loadable(a.b), "a product of matrices with strides that the chip can't load")
