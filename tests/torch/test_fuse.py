@@ -2,6 +2,9 @@
 """fuse(): a residual is read where the layer stands, so it is fused only if nothing writes it until the add, and an add
 in place only if nobody looks at what it writes."""
 
+import operator
+import random
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -198,3 +201,46 @@ def test_every_compiler_has_one_table_of_what_clamps(name):
         else:
             got = layer(x.to(on), w.to(on), None, None, name)
             torch.testing.assert_close(got, F.linear(x, w).clamp(low, high), rtol=1e-4, atol=1e-4)
+
+
+class Drawn(nn.Module):
+    """Steps drawn by a seed: layers, norms, additions, clamps, views and writes, of values that others have, too."""
+
+    CLAMPS = [F.relu, F.relu6, lambda t: F.relu(t, True), lambda t: t.relu_(), lambda t: t.clamp(min=0)]
+    CLAMPS += [lambda t: t.clamp_(0, 6), lambda t: F.hardtanh(t, 0, 6, True), lambda t: torch.clamp(t, max=2)]
+    ADDS = [torch.add, operator.iadd, lambda a, b: a.add_(b), lambda a, b: torch.add(a, b, alpha=2)]
+    OTHERS = [lambda t: t.view(t.shape), lambda t: t[:], lambda t: t.contiguous(), lambda t: t.mul_(0.5)]
+
+    def __init__(self, seed):
+        super().__init__()
+        self.seed = seed
+        self.layers = nn.ModuleList(nn.Conv2d(3, 3, 3, padding=1) for _ in range(5))
+        self.norms = nn.ModuleList(nn.BatchNorm2d(3) for _ in range(3))
+        self.clamps = nn.ModuleList([nn.ReLU(), nn.ReLU(inplace=True), nn.Hardtanh(-0.5, 0.5), nn.ReLU6(inplace=True)])
+        for norm in self.norms:
+            nn.init.uniform_(norm.running_var, 0.5, 2)
+            nn.init.uniform_(norm.weight, -2, 2)
+
+    def forward(self, x):
+        drawn, values = random.Random(self.seed), [x]
+        steps = (*[self.layers] * 4, *[self.norms] * 2, *[self.ADDS] * 4, self.CLAMPS, self.clamps, self.OTHERS)
+        for _ in range(drawn.randint(3, 14)):
+            step = drawn.choice(steps)
+            operands = [drawn.choice(values[-3:]) for _ in range(2 if step is self.ADDS else 1)]
+            values.append(drawn.choice(list(step))(*operands))
+        return tuple(values[-drawn.randint(1, 3) :])
+
+
+def test_whatever_is_drawn_is_computed_alike():
+    folded, wrong = 0, []
+    for seed in range(150):
+        torch.manual_seed(seed)
+        model, x = Drawn(seed).eval(), torch.randn(2, 3, 4, 4)
+        fused = fuse(model, x)
+        folded += sum(layer.has_residual or layer.activation != "none" for layer in fused_layers(fused).values())
+        with torch.no_grad():
+            a, b = x.clone(), x.clone()
+            for e, y in zip((*model(a), a), (*fused(b), b), strict=True):
+                if not (y - e).abs().max() <= 1e-4 * max(1.0, e.abs().max()):
+                    wrong.append(seed)
+    assert not wrong and folded > 20
