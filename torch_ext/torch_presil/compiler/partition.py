@@ -117,9 +117,9 @@ class ChipPartition(torch.nn.Module):
                     shapes.append((a.shape, a.stride()))
             else:
                 shapes.append(a)
-        index = next(a.device.index for a in args if isinstance(a, torch.Tensor))
-        stream = torch.accelerator.current_stream(index).stream_id
-        key = (tuple(shapes), index, stream, _C.fp32_as_bf16(False), _C.fp32_as_bf16(True))
+        device = args_device(args)
+        stream = torch.accelerator.current_stream(device.index).stream_id
+        key = (tuple(shapes), device.index, stream, _C.fp32_as_bf16(False), _C.fp32_as_bf16(True))
         with self.lock:
             plan = self.plans.get(key)
             if plan is None:
@@ -128,7 +128,7 @@ class ChipPartition(torch.nn.Module):
                     self.plans.popitem(last=False)
             if isinstance(plan, str):
                 return self._one_by_one(args, plan)
-            results = {n: torch.empty_like(meta, device=args_device(args)) for n, meta in plan.results.items()}
+            results = {n: torch.empty_like(meta, device=device) for n, meta in plan.results.items()}
             addresses.extend(address(t) for t in results.values())
             addresses = tuple(addresses)
             recording = plan.lists.get(addresses)

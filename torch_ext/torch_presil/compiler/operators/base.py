@@ -20,6 +20,7 @@ class ChipOperator:
     # What stands in a compiled graph. Called directly it computes with PyTorch's operators, one after the other; in a
     # partition record() is called in its place. Its parameters are the operator's arguments.
     function: staticmethod
+    parameters: tuple = ()  # their names, where the function's signature leaves some out
     covers: tuple = ()  # operators of traced graphs that it may stand for
     rank = 0  # of several that may stand for one operator the lowest that matches does
     takes: tuple = FLOATS  # types of its operands; (): of each another
@@ -32,7 +33,7 @@ class ChipOperator:
     planes = False  # its tensors have four dimensions; those of 1-D convolutions are seen with a height of 1
 
     def __init__(self):
-        names = list(inspect.signature(self.function).parameters)
+        names = list(self.parameters or inspect.signature(self.function).parameters)
         self.name, self.at = self.function.__name__, {name: i for i, name in enumerate(names)}
         self.arguments = namedtuple("Arguments", names)
         self.reads_at = {self.at[name]: kind for name, kind in self.reads.items()}

@@ -12,58 +12,30 @@ from torch_presil.compiler.views import as_rows, from_rows
 
 aten, presil = torch.ops.aten, torch.ops.presil
 DTYPES = (torch.int8, torch.int8, torch.int32, torch.float32)  # of input, weight, bias and scale
+# What both layers take around their product, in this order (_computed).
+AROUND = ("input_zero_point", "output_zero_point", "residual", "residual_scale", "residual_zero_point")
+AROUND += ("low", "high", "label")
 
 
-def conv_int8(
-    x,
-    weight,
-    bias,
-    scale,
-    stride,
-    padding,
-    dilation,
-    groups,
-    input_zero_point,
-    output_zero_point,
-    residual,
-    residual_scale,
-    residual_zero_point,
-    low,
-    high,
-    label,
-):
-    """presil::conv2d_int8: codes, low and high bounds of them; output_zero_point None: float32, and real bounds. None:
-    no bound. residual: codes, or float32 where the result is."""
-    operands = x, weight, bias, scale, stride, padding, dilation, groups, input_zero_point
-    added = residual, residual_scale, residual_zero_point
-    return _computed(presil.conv2d_int8, operands, output_zero_point, added, low, high, label)
+def conv_int8(x, weight, bias, scale, stride, padding, dilation, groups, *around):
+    """presil::conv2d_int8."""
+    operands = x, weight, bias, scale, stride, padding, dilation, groups
+    return _computed(presil.conv2d_int8, operands, *around)
 
 
-def linear_int8(
-    x,
-    weight,
-    bias,
-    scale,
-    input_zero_point,
-    output_zero_point,
-    residual,
-    residual_scale,
-    residual_zero_point,
-    low,
-    high,
-    label,
-):
+def linear_int8(x, weight, bias, scale, *around):
     """presil::linear_int8 of rows: x (rows, K), residual (rows, N); all else as in conv_int8."""
-    operands = x, weight, bias, scale, input_zero_point
-    added = residual, residual_scale, residual_zero_point
-    return _computed(presil.linear_int8, operands, output_zero_point, added, low, high, label)
+    return _computed(presil.linear_int8, (x, weight, bias, scale), *around)
 
 
-def _computed(packet, operands, output_zero_point, added, low, high, label):
+def _computed(packet, operands, zero, output_zero_point, residual, residual_scale, residual_zero, low, high, label):
+    """zero, residual_zero: zero points. low, high: bounds of the codes, None: no bound; output_zero_point None:
+    float32, and real bounds. residual: codes, or float32 where the result is."""
+    added = residual, residual_scale, residual_zero
     if output_zero_point is None:
         low, high = -math.inf if low is None else low, math.inf if high is None else high
-        return packet.real(*operands, *added, low, high, label)
-    y = packet.default(*operands, output_zero_point, *added, False, label)
+        return packet.real(*operands, zero, *added, low, high, label)
+    y = packet.default(*operands, zero, output_zero_point, *added, False, label)
     return y if low is None and high is None else aten.clamp.default(y, low, high)
 
 
@@ -103,6 +75,7 @@ class _OnCodes(ChipOperator):
 @chip_operator
 class ConvInt8(_OnCodes):
     function = staticmethod(conv_int8)
+    parameters = ("x", "weight", "bias", "scale", "stride", "padding", "dilation", "groups", *AROUND)
     covers = tuple(getattr(presil.conv2d_int8, name) for name in presil.conv2d_int8.overloads())
     reads = {"x": "nhwc", "weight": "weight", "bias": "weight", "scale": "weight", "residual": "nhwc"}
     writes_nhwc = True
@@ -118,6 +91,7 @@ class ConvInt8(_OnCodes):
 @chip_operator
 class LinearInt8(_OnCodes):
     function = staticmethod(linear_int8)
+    parameters = ("x", "weight", "bias", "scale", *AROUND)
     covers = tuple(getattr(presil.linear_int8, name) for name in presil.linear_int8.overloads())
     reads = {"x": "rows", "weight": "weight", "bias": "weight", "scale": "weight", "residual": "rows"}
 
