@@ -9,7 +9,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from torch_presil.compiler import backend
-from torch_presil.fuse import FusedLayer, fuse
+from torch_presil.fuse import fuse
+from torch_presil.fused_layer import FusedLayer
 from torch_presil.quantize import QuantizationParameters, QuantizedLayer, quantize
 
 presil = torch.ops.presil

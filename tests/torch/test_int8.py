@@ -90,7 +90,7 @@ def test_linear_equals_qnnpack(seed):
 
 
 def test_fused_residual_is_numerics_section_7():
-    from torch_presil.fuse import FusedLayer
+    from torch_presil.fused_layer import FusedLayer
     from torch_presil.quantize import QuantizationParameters, QuantizedLayer
 
     layer = FusedLayer("x", torch.nn.Conv2d(12, 10, 3, padding=1))
@@ -105,6 +105,20 @@ def test_fused_residual_is_numerics_section_7():
     expected = q(x, residual)
     got = q.to("presil")(x.to("presil"), residual.to("presil"))
     assert torch.equal(got.cpu(), expected)
+
+
+@pytest.mark.parametrize("module", [torch.nn.Linear(8, 40), torch.nn.Conv2d(8, 40, 1)], ids=["linear", "conv2d"])
+def test_relu6_ends_at_the_code_of_6(module):
+    from torch_presil.fused_layer import FusedLayer
+    from torch_presil.quantize import QuantizationParameters, QuantizedLayer
+
+    layer = FusedLayer("x", module)
+    layer.activation = "relu6"
+    q = QuantizedLayer(layer, QuantizationParameters(0.5, 3), QuantizationParameters(0.2, -100), None)
+    x = torch.randint(-128, 128, (2, 8, 8, 8), dtype=torch.int8)
+    expected = q(x)
+    assert (expected.min(), expected.max()) == (-100, -70)
+    assert torch.equal(q.to("presil")(x.to("presil")).cpu(), expected)
 
 
 def test_rtl_equals_twin(verify):

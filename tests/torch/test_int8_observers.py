@@ -10,9 +10,10 @@ import pytest
 import torch
 from int8_net import data, network
 from torch.ao.quantization.observer import HistogramObserver, MinMaxObserver, MovingAverageMinMaxObserver
-from torch_presil.fuse import FusedLayer, fuse, wrap
+from torch_presil.fuse import fuse
+from torch_presil.fused_layer import FusedLayer, wrap
 from torch_presil.int8 import observers
-from torch_presil.quantize import Calibrated, QuantizedLayer, quantize, quantize_layers
+from torch_presil.quantize import Calibrated, QuantizedLayer, quantize
 
 
 def seen(model, names) -> dict:
@@ -130,7 +131,7 @@ def test_calibration_names_input_and_layer():
     with pytest.raises(ValueError, match=r"input 0, operator log .*NaN"):
         quantize(fuse(broken, good[0]), good)
     with pytest.raises(ValueError, match="input 0, what layer b takes: .*NaN"):
-        quantize_layers(wrap(broken, ["a", "b"]), good)
+        quantize(wrap(broken, ["a", "b"]), good)
 
 
 def watched(model, x) -> dict:

@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from test_aot import presil_run, save_array
+from test_jit import launches
 from torch import nn
 
 from torch_presil.fuse import fuse
@@ -115,3 +116,50 @@ def test_orders_of_a_quantized_model(make):
         expected = model(x)
         q = quantize(fuse(model, x), [x])
         same(model.chains, q.to("presil")(x.to("presil")), expected, 0.12)
+
+
+ACTIVATIONS = {
+    "relu": F.relu,
+    "relu6": F.relu6,
+    "hardtanh": lambda x: F.hardtanh(x, 0, 6),
+    "hardtanh in place": lambda x: F.hardtanh_(x, 0.0, 6.0),
+    "Hardtanh": nn.Hardtanh(0, 6),
+    "ReLU6": nn.ReLU6(inplace=True),
+    "clamp from below": lambda x: x.clamp(min=0),
+    "clamp on both sides": lambda x: torch.clamp(x, 0, 6),
+    "clamp, high alone by name": lambda x: x.clamp(0.0, max=6),
+    "clamp_min": lambda x: torch.clamp_min(x, 0),
+}
+
+
+class Activated(nn.Module):
+    def __init__(self, activation):
+        super().__init__()
+        self.layer, self.activation = nn.Linear(7, 6), activation
+
+    def forward(self, x):
+        return self.activation(self.layer(x))
+
+
+def ready(way, model, x):
+    """What runs it by this way, without what that does once."""
+    if way is traced_by_fx:
+        return fuse(model, x).to("presil")
+    if way is jit:
+        return torch._C._jit_to_backend("presil", torch.jit.trace(model, x), {"forward": ""})
+    torch._dynamo.reset()  # it compiles one forward() a few times only
+    compiled = torch.compile(model.to("presil"))
+    compiled(x.to("presil"))
+    return compiled
+
+
+@pytest.mark.parametrize("way", [compiled, traced_by_fx, jit])
+@pytest.mark.parametrize("activation", ACTIVATIONS.values(), ids=ACTIVATIONS)
+def test_activations_are_one_launch_with_their_layer(activation, way):
+    model, x = Activated(activation).eval(), 20 * torch.randn(5, 7)
+    with torch.no_grad():
+        expected, run = model(x), ready(way, model, x)
+        got, given = [], x.to("presil")
+        labels, host = launches(lambda: got.append(run(given)))
+    torch.testing.assert_close(got[0].cpu(), expected, rtol=1e-5, atol=1e-4)
+    assert (len(labels), host) == (1, set())

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from torch_presil import _C
-from torch_presil.fuse import label
+from torch_presil.fused_layer import label
 
 __all__ = ["PARTS", "TARGETS", "Size", "measure"]
 

@@ -15,7 +15,7 @@ from torch_presil.cosim_prepare import Prepared, prepare
 from torch_presil.cosim_rows import CLOCKED, bound, latency, layer_row, merge
 from torch_presil.device.capture import capture
 from torch_presil.device.reports import reports
-from torch_presil.fuse import fused_layers, label, set_emulation
+from torch_presil.fused_layer import fused_layers, label, set_emulation
 from torch_presil.int8 import analysis
 from torch_presil.layerwise import check_layers, device_layers, distinct, run_alone
 from torch_presil.models import select

@@ -9,7 +9,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from torch_presil.cosim_options import Options
-from torch_presil.fuse import FusedLayer, NotTraceable, as_layer, calls, fuse, fused_layers, wrap
+from torch_presil.fuse import NotTraceable, fuse
+from torch_presil.fused_layer import FusedLayer, as_layer, calls, fused_layers, wrap
 from torch_presil.inputs import Drawn, Given, Inputs
 from torch_presil.int8 import calibration
 from torch_presil.layerwise import device_layers

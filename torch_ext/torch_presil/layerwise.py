@@ -8,7 +8,7 @@ import torch
 
 from torch_presil import _C
 from torch_presil.agreement import cosine
-from torch_presil.fuse import FusedLayer, calls, label
+from torch_presil.fused_layer import FusedLayer, calls, label
 from torch_presil.quantize import QuantizedLayer
 
 __all__ = ["Call", "device_layers", "feed", "check_layers", "distinct", "run_alone"]

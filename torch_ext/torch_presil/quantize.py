@@ -16,11 +16,12 @@ import torch
 import torch.nn.functional as F
 from torch import fx, nn
 
-from torch_presil.fuse import FusedLayer, fused_layers, label
+from torch_presil.fused_layer import FusedLayer, fused_layers, label
+from torch_presil.int8.int8_layer import Int8Layer, scale_of
 from torch_presil.int8.observing import observe_graph, observe_layers
 from torch_presil.int8.parameters import QuantizationParameters
 
-__all__ = ["Calibrated", "QuantizationParameters", "QuantizedLayer", "quantize", "quantize_layers"]
+__all__ = ["Calibrated", "QuantizationParameters", "QuantizedLayer", "quantize"]
 
 
 class _WithParameters(nn.Module):
@@ -96,53 +97,44 @@ class AverageOfCodes(_WithParameters):
         super().__init__(q)
         self.window = window
 
-    @property
-    def zero_point(self) -> int:
-        return self.q.zero_point
-
     def forward(self, x):
-        w = self.window
-        if w is None:
-            return torch.ops.presil.avg_pool2d_int8(x, x.shape[-2:], zero_point=self.zero_point)
-        more = w.ceil_mode, w.count_include_pad, w.divisor_override
-        pairs = (list(v) if isinstance(v, (tuple, list)) else [v, v] for v in (w.kernel_size, w.stride, w.padding))
-        return torch.ops.presil.avg_pool2d_int8(x, *pairs, *more, zero_point=self.zero_point)
+        w, window = self.window, (x.shape[-2:],)
+        if w is not None:
+            window = w.kernel_size, w.stride, w.padding, w.ceil_mode, w.count_include_pad, w.divisor_override
+        return torch.ops.presil.avg_pool2d_int8(x, *window, zero_point=self.q.zero_point)
 
 
-class QuantizedLayer(nn.Module):
-    """FusedLayer in int8. weight int8 (O, …), bias int32 with the input's zero point folded in, scale fp32 (O,) =
-    (sx·sw)·(1/so)."""
+class QuantizedLayer(Int8Layer):
+    """FusedLayer in int8. x, out, residual: its QuantizationParameters."""
 
     def __init__(self, layer: FusedLayer, x: QuantizationParameters, out: QuantizationParameters, residual):
-        super().__init__()
-        self.name, self.linear, self.geometry, self.activation = (
-            layer.name,
-            layer.linear,
-            layer.geometry,
-            layer.activation,
-        )
-        self.x, self.out, self.residual = x, out, residual
-        weight = layer.weight.detach().float()
+        weight, g = layer.weight.detach().float(), layer.geometry
         per_channel = weight.flatten(1).abs().amax(1).clamp_min(2.0**-60) / 127.0
-        shape = [-1] + [1] * (weight.dim() - 1)
-        codes = (weight / per_channel.view(shape)).round().clamp(-128, 127)
+        codes = (weight / per_channel.view(-1, *[1] * (weight.dim() - 1))).round().clamp(-128, 127)
         bias = torch.zeros(weight.shape[0]) if layer.bias is None else layer.bias.detach().float()
-        product = torch.tensor(x.scale, dtype=torch.float32) * per_channel
-        folded = (bias * (1.0 / product)).round().to(torch.int64) - x.zero_point * codes.flatten(1).sum(1).to(
-            torch.int64
+        codes_of_bias = (bias * (1.0 / scale_of(x.scale, per_channel, None))).round().to(torch.int64)
+        folded = codes_of_bias - x.zero_point * codes.flatten(1).sum(1).to(torch.int64)
+        super().__init__(
+            label(layer.name),
+            None if layer.linear else (g.stride, g.padding, g.dilation, g.groups),
+            2,
+            codes.to(torch.int8),
+            folded.clamp(-(2**31), 2**31 - 1).to(torch.int32),
+            scale_of(x.scale, per_channel, out),
+            x.zero_point,
         )
-        self.register_buffer("weight", codes.to(torch.int8))
-        self.register_buffer("bias", folded.clamp(-(2**31), 2**31 - 1).to(torch.int32))
-        self.register_buffer("scale", product * (1.0 / torch.tensor(out.scale, dtype=torch.float32)))
+        self.name, self.linear, self.activation = layer.name, layer.linear, layer.activation
+        self.x, self.out, self.residual = x, out, residual
         self._derive()
 
     def _derive(self) -> None:
         """Numbers of forward(), which torch.compile takes as they are."""
-        self.high = min(127, round(6.0 / self.out.scale) + self.out.zero_point)  # of ReLU6: the code of 6
-        self.residual_scale = 1.0
+        zero = self.out.zero_point
+        self.zero_point, self.low, self.high = self.x.zero_point, -128 if self.activation == "none" else zero, 127
+        self.six = min(127, round(6.0 / self.out.scale) + zero)
         if self.residual is not None:
             scales = torch.tensor([self.residual.scale, self.out.scale], dtype=torch.float32)
-            self.residual_scale = float(scales[0] / scales[1])
+            self.residual_scale, self.residual_zero_point = float(scales[0] / scales[1]), self.residual.zero_point
 
     def get_extra_state(self) -> torch.Tensor:
         return _state([self.x, self.out, *filter(None, [self.residual])])
@@ -154,68 +146,13 @@ class QuantizedLayer(nn.Module):
         self._derive()
 
     def forward(self, x, residual=None):
-        if x.device.type != "presil":
-            return self._forward_host(x, residual)
-        g, relu = self.geometry, self.activation != "none"
-        zero = 0 if self.residual is None else self.residual.zero_point
-        if self.linear:
-            return torch.ops.presil.linear_int8(
-                x,
-                self.weight,
-                self.bias,
-                self.scale,
-                self.x.zero_point,
-                self.out.zero_point,
-                residual,
-                self.residual_scale,
-                zero,
-                relu,
-                label(self.name),
-            )
-        y = torch.ops.presil.conv2d_int8(
-            x,
-            self.weight,
-            self.bias,
-            self.scale,
-            g.stride,
-            g.padding,
-            g.dilation,
-            g.groups,
-            self.x.zero_point,
-            self.out.zero_point,
-            residual,
-            self.residual_scale,
-            zero,
-            relu,
-            label(self.name),
-        )
-        return y.clamp_(max=self.high) if self.activation == "relu6" and self.high < 127 else y
-
-    def _forward_host(self, x, residual):
-        """The same integers: the sum is exact in float64, the rest is numerics.md section 7 in fp32."""
-        g = self.geometry
-        weight, codes = self.weight.double(), x.double()
-        if self.linear:
-            acc = F.linear(codes, weight)
-        else:
-            p = [g.padding[1], g.padding[1], g.padding[0], g.padding[0]]
-            acc = F.conv2d(
-                F.pad(codes, p, value=float(self.x.zero_point)), weight, None, g.stride, 0, g.dilation, g.groups
-            )
-        shape = [1, -1] + [1] * (acc.dim() - 2) if not self.linear else [-1]
-        v = (acc + self.bias.double().view(shape)).to(torch.int64).to(torch.int32).float() * self.scale.view(shape)
-        if residual is not None:
-            v = v + (residual.float() - self.residual.zero_point) * self.residual_scale
-        code = v.round().clamp(-(2.0**30), 2.0**30).to(torch.int64) + self.out.zero_point
-        low = self.out.zero_point if self.activation != "none" else -128
-        high = self.high if self.activation == "relu6" else 127
-        return code.clamp(low, high).to(torch.int8)
+        y = super().forward(x, residual)
+        return y.clamp_(max=self.six) if self.activation == "relu6" and self.six < 127 else y
 
     def macs(self, output_shape) -> int:
         return int(torch.Size(output_shape).numel()) * self.weight[0].numel()
 
 
-MAX_POOLS = (nn.MaxPool2d,)
 ONE = 1, (1, 1), [1, 1], torch.Size((1, 1))
 RESHAPES = (torch.flatten, torch.reshape, "view", "reshape", "flatten", "contiguous")
 
@@ -272,35 +209,47 @@ class _Builder:
     def add(self, node) -> None:
         self.now = node  # what its new nodes stand for, for reports
         module = self.gm.get_submodule(node.target) if node.op == "call_module" else None
-        if isinstance(module, FusedLayer) and module.name in self.keep:
-            args = [self.half(argument) for argument in node.args]
-            kept = copy.deepcopy(module).to(torch.bfloat16)
-            self.value[node] = (self.call(f"kept_{node.name}", kept, *args), torch.bfloat16)
-        elif isinstance(module, FusedLayer):
-            x, xq = self.codes(node.args[0])
-            residual = self.codes(node.args[1]) if len(node.args) > 1 else (None, None)
-            out = self.found[node.name]
-            args = (x,) if residual[0] is None else (x, residual[0])
-            self.value[node] = (self.call(f"q_{node.name}", QuantizedLayer(module, xq, out, residual[1]), *args), out)
-        elif isinstance(module, MAX_POOLS) and _on_codes(self.value[node.args[0]][1]):
-            x, q = self.value[node.args[0]]
-            self.value[node] = (self.call(f"codes_{node.name}", OnCodes(module), x), q)
-        elif _average(node, module)[0] and _on_codes(self.value[node.args[0]][1]):
-            x, q = self.value[node.args[0]]
-            pool = AverageOfCodes(_average(node, module)[1], q)
-            self.value[node] = (self.call(f"codes_{node.name}", pool, x), q)
-        elif (isinstance(module, (nn.Dropout, nn.Identity, nn.Flatten)) or node.target in RESHAPES) and _on_codes(
-            self.value[node.args[0]][1]
-        ):
-            self.value[node] = (self.copy(node, lambda n: self.value[n][0]), self.value[node.args[0]][1])
+        first = node.args[0] if node.args else None
+        x, q = self.value[first] if isinstance(first, fx.Node) else (None, None)
+        averages, window = _average(node, module)
+        if isinstance(module, FusedLayer):
+            made = self.layer(node, module)
+        elif not _on_codes(q):
+            made = self.copy(node, self.real), None
+        elif isinstance(module, nn.MaxPool2d):
+            made = self.call(f"codes_{node.name}", OnCodes(module), x), q
+        elif averages:
+            made = self.call(f"codes_{node.name}", AverageOfCodes(window, q), x), q
+        elif isinstance(module, (nn.Dropout, nn.Identity, nn.Flatten)) or node.target in RESHAPES:
+            made = self.copy(node, lambda n: self.value[n][0]), q
         else:
-            self.value[node] = (self.copy(node, self.real), None)
+            made = self.copy(node, self.real), None
+        self.value[node] = made
+
+    def layer(self, node, module: FusedLayer) -> tuple:
+        if module.name in self.keep:
+            args = [self.half(argument) for argument in node.args]
+            return self.call(f"kept_{node.name}", copy.deepcopy(module).to(torch.bfloat16), *args), torch.bfloat16
+        args, parameters = zip(*(self.codes(argument) for argument in node.args))
+        out = self.found[node.name]
+        made = QuantizedLayer(module, parameters[0], out, parameters[1] if len(args) > 1 else None)
+        return self.call(f"q_{node.name}", made, *args), out
 
     def copy(self, node, argument):
         new = self.graph.node_copy(node, lambda n: argument(n))
         if node.op == "call_module":
             self.modules[node.target] = self.gm.get_submodule(node.target)
         return new
+
+
+def _parent(root: nn.Module, name: str) -> tuple:
+    """The module that is to hold what is called so, and what it is called there."""
+    *path, leaf = name.split(".")
+    for part in path:
+        if not hasattr(root, part):
+            root.add_module(part, nn.Module())
+        root = getattr(root, part)
+    return root, leaf
 
 
 def _build(gm: fx.GraphModule, found: dict, keep: frozenset) -> fx.GraphModule:
@@ -310,16 +259,12 @@ def _build(gm: fx.GraphModule, found: dict, keep: frozenset) -> fx.GraphModule:
         builder.add(node)
     root = nn.Module()
     for name, module in builder.modules.items():
-        parent = root
-        *path, leaf = name.split(".")
-        for part in path:
-            if not hasattr(parent, part):
-                parent.add_module(part, nn.Module())
-            parent = getattr(parent, part)
+        parent, leaf = _parent(root, name)
         parent.add_module(leaf, module)
     for node in builder.graph.nodes:
         if node.op == "get_attr":
-            _copy_attribute(gm, root, node.target)
+            parent, leaf = _parent(root, node.target)
+            parent.register_buffer(leaf, operator.attrgetter(node.target)(gm).detach())
     out = fx.GraphModule(root, builder.graph).eval()
     out.graph.eliminate_dead_code()
     out.recompile()
@@ -359,8 +304,8 @@ def _build_layers(model: nn.Module, found: dict, keep: frozenset) -> nn.Module:
 
 
 class Calibrated:
-    """A fused model (fuse.fuse), or a wrapped one (fuse.wrap), in which each layer is quantized by itself, and what was
-    observed of it in calibration: fp32 tensors, or Inputs, on the CPU; observer: int8.observers.maker().
+    """A fused model (fuse.fuse), or a wrapped one (fused_layer.wrap), in which each layer is quantized by itself, and
+    what was observed of it in calibration: fp32 tensors, or Inputs, on the CPU; observer: int8.observers.maker().
     ValueError: data that say nothing of a range (CalibrationError), or no such observer."""
 
     def __init__(self, model: nn.Module, calibration: list, observer="minmax", tell=lambda *_: None):
@@ -375,22 +320,6 @@ class Calibrated:
         return (_build if self.whole else _build_layers)(self.model, self.found, frozenset(keep))
 
 
-def quantize(gm: fx.GraphModule, calibration: list, observer="minmax", keep=()) -> fx.GraphModule:
-    """int8 version of a fused model; calibration: inputs (fp32 tensors, or Inputs without names, on the CPU); observer,
-    keep: of Calibrated."""
-    return Calibrated(gm, calibration, observer).build(keep)
-
-
-def quantize_layers(model: nn.Module, calibration: list, observer="minmax", keep=()) -> nn.Module:
-    """A copy of a wrapped model (fuse.wrap) with each of its layers in int8 by itself; calibration: Inputs."""
+def quantize(model: nn.Module, calibration: list, observer="minmax", keep=()) -> nn.Module:
+    """int8 version of a fused model, or of a wrapped one; its arguments are Calibrated's."""
     return Calibrated(model, calibration, observer).build(keep)
-
-
-def _copy_attribute(source, target, name: str) -> None:
-    value = operator.attrgetter(name)(source)
-    *path, leaf = name.split(".")
-    for part in path:
-        if not hasattr(target, part):
-            target.add_module(part, nn.Module())
-        target = getattr(target, part)
-    target.register_buffer(leaf, value.detach())

@@ -33,13 +33,14 @@ def fixed_point(scale: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 def integer_layer(layer: QuantizedLayer, x, residual=None):
     """README.md, "Requantisation", of a whole layer."""
-    g, weight, codes = layer.geometry, layer.weight.double(), x.double()
+    weight, codes = layer.weight.double(), x.double()
     if layer.linear:
         acc, shape = F.linear(codes, weight), [-1]
     else:
-        p = [g.padding[1], g.padding[1], g.padding[0], g.padding[0]]
+        stride, padding, dilation, groups = layer.geometry
+        p = [padding[1], padding[1], padding[0], padding[0]]
         codes = F.pad(codes, p, value=float(layer.x.zero_point))
-        acc, shape = F.conv2d(codes, weight, None, g.stride, 0, g.dilation, g.groups), [1, -1, 1, 1]
+        acc, shape = F.conv2d(codes, weight, None, stride, 0, dilation, groups), [1, -1, 1, 1]
     total = (acc.to(torch.int64) + layer.bias.view(shape)).to(torch.int32).to(torch.int64)
     multiplier, shift = (t.view(shape) for t in fixed_point(layer.scale))
     q = (total * multiplier) >> shift
@@ -58,7 +59,7 @@ class Integers(nn.Module):
 
     def forward(self, x, residual=None):
         exact = integer_layer(self.layer, x, residual)
-        fp32 = self.layer._forward_host(x, residual)
+        fp32 = self.layer._on_host(x, residual)
         difference = (exact.int() - fp32.int()).abs()
         self.counts.append((exact.numel(), int((difference > 0).sum()), int(difference.max())))
         return exact
@@ -121,7 +122,7 @@ def test_the_average_pooling_of_a_network_is_pytorchs(name):
     engine, torch.backends.quantized.engine = torch.backends.quantized.engine, "qnnpack"
     try:
         shifted = (codes.to(torch.int16) + 128).to(torch.uint8)
-        quint8 = torch._make_per_tensor_quantized_tensor(shifted, 0.1, pool.zero_point + 128)
+        quint8 = torch._make_per_tensor_quantized_tensor(shifted, 0.1, pool.q.zero_point + 128)
         expected = F.avg_pool2d(quint8, tuple(codes.shape[2:]))
     finally:
         torch.backends.quantized.engine = engine

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jit/lower.h"
+#include "ops/clamps.h"
 
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/ir/scope.h>
+
+#include <algorithm>
 
 namespace presil {
 namespace {
@@ -22,40 +25,28 @@ bool constant_tensor(Value* v, int64_t dim) {
   const auto value = torch::jit::toIValue(v);
   return value && value->isTensor() && value->toTensor().dim() == dim;
 }
-std::optional<std::vector<int64_t>> pair_of(Value* v) {
+bool constant_pair(Value* v) {
   const auto value = torch::jit::toIValue(v);
-  if (!value || !value->isIntList()) return std::nullopt;
-  auto ints = value->toIntVector();
-  if (ints.size() == 1) ints.push_back(ints[0]);
-  return ints.size() == 2 ? std::optional(ints) : std::nullopt;
+  return value && value->isIntList() && value->toIntVector().size() == 2;
+}
+bool constant_int(Value* v) {
+  const auto value = torch::jit::toIValue(v);
+  return value && value->isInt();
 }
 
-struct Layer {
-  bool linear = false;
-  std::vector<int64_t> stride, padding, dilation;
-  int64_t groups = 1;
-};
-
-// None: a node that is not a layer with constant weights and geometry.
-std::optional<Layer> layer_of(Node* node) {
-  Layer layer;
-  layer.linear = node->kind() == kLinear;
-  if (!layer.linear && node->kind() != kConv2d && node->kind() != kConvolution) return std::nullopt;
-  if (!constant_tensor(node->input(1), layer.linear ? 2 : 4)) return std::nullopt;
-  if (!constant_tensor(node->input(2), 1) && !node->input(2)->mustBeNone()) return std::nullopt;
-  if (layer.linear) return layer;
-  const bool traced = node->kind() == kConvolution;
-  if (traced && torch::jit::toIValue(node->input(6)) != c10::IValue(false))
-    return std::nullopt;  // transposed, or unknown
-  const auto stride = pair_of(node->input(3)), padding = pair_of(node->input(4)), dilation = pair_of(node->input(5));
-  const auto groups = torch::jit::toIValue(node->input(traced ? 8 : 6));
-  if (!stride || !padding || !dilation || !groups || !groups->isInt())
-    return std::nullopt;  // padding="same" stays a convolution
-  layer.stride = *stride;
-  layer.padding = *padding;
-  layer.dilation = *dilation;
-  layer.groups = groups->toInt();
-  return layer;
+// What a layer with constant weights and geometry begins with as presil::conv2d_layer or linear_layer; empty: another
+// node. padding="same" stays a convolution.
+std::vector<Value*> layer_inputs(Node* node) {
+  const bool linear = node->kind() == kLinear, traced = node->kind() == kConvolution;
+  if (!linear && !traced && node->kind() != kConv2d) return {};
+  if (!constant_tensor(node->input(1), linear ? 2 : 4)) return {};
+  if (!constant_tensor(node->input(2), 1) && !node->input(2)->mustBeNone()) return {};
+  std::vector<Value*> inputs(node->inputs().begin(), node->inputs().begin() + (linear ? 3 : 6));
+  if (linear) return inputs;
+  if (traced && torch::jit::toIValue(node->input(6)) != c10::IValue(false)) return {};  // transposed, or unknown
+  inputs.push_back(node->input(traced ? 8 : 6));
+  const bool known = std::all_of(inputs.begin() + 3, inputs.end() - 1, constant_pair) && constant_int(inputs.back());
+  return known ? inputs : std::vector<Value*>();
 }
 
 bool is_number(Value* v, double expected) {
@@ -63,14 +54,18 @@ bool is_number(Value* v, double expected) {
   return value && value->isScalar() && !value->isComplexDouble() && value->toScalar().toDouble() == expected;
 }
 
+// What compiler/rules/clamp.py reads of a node; nullptr: it clamps by no numbers, or by others than an activation's.
 const char* activation_of(Node* node) {
-  const std::string kind = node->kind().toQualString();
-  if (kind == "aten::relu" || (kind == "aten::clamp_min" && is_number(node->input(1), 0))) return "relu";
-  if (kind == "aten::relu6") return "relu6";
-  if ((kind == "aten::hardtanh" || kind == "aten::clamp") && node->inputs().size() == 3 &&
-      is_number(node->input(1), 0) && is_number(node->input(2), 6))
-    return "relu6";
-  return nullptr;
+  const auto* schema = node->maybeSchema();
+  auto bounds = clamp_named(node->kind().toUnqualString());
+  if (!bounds || !schema || !node->kind().is_aten()) return nullptr;
+  for (size_t i = 1; i < node->inputs().size(); i++) {
+    const auto value = torch::jit::toIValue(node->input(i));
+    if (!value || !(value->isNone() || value->isDouble() || value->isInt())) return nullptr;
+    const bool low = schema->arguments()[i].name().rfind("min", 0) == 0;
+    if (!value->isNone()) (low ? bounds->low : bounds->high) = value->toScalar().toDouble();
+  }
+  return activation_of(*bounds);
 }
 
 Node* only_user(Value* v, Block* block) {
@@ -92,53 +87,47 @@ std::string label_of(Node* node, const std::string& otherwise) {
   return label.empty() ? otherwise : label;
 }
 
-Node* write(Graph* graph, Node* layer_node, const Layer& layer, Value* residual, const char* activation) {
-  Value* none = nullptr;
-  const auto constant = [&](const c10::IValue& v) { return graph->insertConstant(v); };
-  if (!residual) residual = none = constant(c10::IValue());
-  const std::string label = label_of(layer_node, layer.linear ? "linear" : "conv2d");
-  std::vector<Value*> inputs{layer_node->input(0), layer_node->input(1), layer_node->input(2)};
-  if (!layer.linear)
-    inputs.insert(inputs.end(),
-                  {constant(layer.stride), constant(layer.padding), constant(layer.dilation), constant(layer.groups)});
-  inputs.insert(inputs.end(), {residual, constant(std::string(activation)), constant(label)});
-  Node* fused = graph->insertNode(
-      graph->create(Symbol::fromQualString(layer.linear ? "presil::linear_layer" : "presil::conv2d_layer"), inputs));
-  fused->copyMetadata(layer_node);
+// inputs: as layer_inputs() gave them.
+Node* write(Node* layer, std::vector<Value*> inputs, Value* residual, const char* activation) {
+  Graph* graph = layer->owningGraph();
+  const std::string name = layer->kind() == kLinear ? "linear" : "conv2d";
+  inputs.push_back(residual ? residual : graph->insertConstant(c10::IValue()));
+  inputs.push_back(graph->insertConstant(std::string(activation)));
+  inputs.push_back(graph->insertConstant(label_of(layer, name)));
+  Node* fused = graph->insertNode(graph->create(Symbol::fromQualString("presil::" + name + "_layer"), inputs));
+  fused->copyMetadata(layer);
   return fused;
 }
 
 }  // namespace
 
-int fuse_layers(Block* block) {
-  int written = 0;
-  std::vector<Node*> nodes(block->nodes().begin(), block->nodes().end());
+void fuse_layers(Block* block) {
+  const std::vector<Node*> nodes(block->nodes().begin(), block->nodes().end());
   for (Node* node : nodes) {
-    for (Block* inner : node->blocks()) written += fuse_layers(inner);
-    const auto layer = layer_of(node);
-    if (!layer) continue;
+    for (Block* inner : node->blocks()) fuse_layers(inner);
+    const auto inputs = layer_inputs(node);
+    if (inputs.empty()) continue;
     std::vector<Node*> chain{node};
     Value* residual = nullptr;
     const char* activation = "none";
     Node* user = only_user(node->output(), block);
+    // As compiler/rules/residual.py has it; the layer looks at the shapes when it runs.
     if (user && user->matches("aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor") &&
         is_number(user->input(2), 1)) {
       residual = user->input(0) == node->output() ? user->input(1) : user->input(0);
       chain.push_back(user);
       user = only_user(user->output(), block);
     }
-    if (user && activation_of(user)) {
-      activation = activation_of(user);
+    if (const char* found = user ? activation_of(user) : nullptr) {
+      activation = found;
       chain.push_back(user);
     }
     torch::jit::WithInsertPoint here(chain.back());
-    Node* fused = write(node->owningGraph(), node, *layer, residual, activation);
+    Node* fused = write(node, inputs, residual, activation);
     fused->output()->copyMetadata(chain.back()->output());
     chain.back()->output()->replaceAllUsesWith(fused->output());
     for (auto it = chain.rbegin(); it != chain.rend(); ++it) (*it)->destroy();
-    written++;
   }
-  return written;
 }
 
 }  // namespace presil

@@ -3,6 +3,8 @@
 // activation. Shapes are known only when they run: one chip operator where the chip can fuse them, else the parts, with
 // the same result. They have no kernel of their own, so autograd, meta and every device work.
 #include "ops/chip_ops.h"
+#include "ops/clamps.h"
+#include "ops/fused_operators.h"
 
 #include <torch/library.h>
 
@@ -13,12 +15,8 @@ using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 using Ints = c10::IntArrayRef;
 
-Tensor activate(const Tensor& y, c10::string_view activation) {
-  if (activation == "none") return y;
-  if (activation == "relu") return at::relu(y);
-  TORCH_CHECK_VALUE(activation == "relu6", "presil: activation must be 'none', 'relu' or 'relu6', got '", activation,
-                    "'");
-  return at::clamp(y, 0, 6);
+Tensor behind(const Tensor& y, const OptionalTensor& residual, c10::string_view activation) {
+  return activated(residual && residual->defined() ? y + *residual : y, bounds_of_activation(activation));
 }
 
 bool same_kind(const Tensor& x, const OptionalTensor& t) {
@@ -46,17 +44,11 @@ Tensor conv2d_layer(const Tensor& x, const Tensor& w, const OptionalTensor& bias
     for (int i = 0; i < 2; i++)
       output[2 + i] = conv_output_size(x.size(2 + i), w.size(2 + i), stride[i], padding[i], dilation[i]);
     const bool possible = x.numel() > 0 && output[2] > 0 && output[3] > 0 && x.size(1) == w.size(1) * groups;
-    if (possible && fuses(x, w, bias, residual, output)) {
-      static const auto fused = c10::Dispatcher::singleton()
-                                    .findSchemaOrThrow("presil::conv2d", "")
-                                    .typed<Tensor(const Tensor&, const Tensor&, const OptionalTensor&, Ints, Ints, Ints,
-                                                  int64_t, const OptionalTensor&, c10::string_view,
-                                                  std::optional<c10::ScalarType>, c10::string_view)>();
-      return fused.call(x, w, bias, stride, padding, dilation, groups, residual, activation, std::nullopt, label);
-    }
+    if (possible && fuses(x, w, bias, residual, output))
+      return conv2d_operator().call(x, w, bias, stride, padding, dilation, groups, residual, activation, std::nullopt,
+                                    label);
   }
-  const Tensor y = at::conv2d(x, w, bias, stride, padding, dilation, groups);
-  return activate(residual && residual->defined() ? y + *residual : y, activation);
+  return behind(at::conv2d(x, w, bias, stride, padding, dilation, groups), residual, activation);
 }
 
 Tensor linear_layer(const Tensor& x, const Tensor& w, const OptionalTensor& bias, const OptionalTensor& residual,
@@ -64,17 +56,10 @@ Tensor linear_layer(const Tensor& x, const Tensor& w, const OptionalTensor& bias
   if (x.dim() >= 1 && concrete(x, residual) && x.numel() > 0 && x.size(-1) == w.size(-1)) {
     auto output = x.sizes().vec();
     output.back() = w.size(0);
-    if (fuses(x, w, bias, residual, output)) {
-      static const auto fused =
-          c10::Dispatcher::singleton()
-              .findSchemaOrThrow("presil::linear", "")
-              .typed<Tensor(const Tensor&, const Tensor&, const OptionalTensor&, const OptionalTensor&,
-                            c10::string_view, std::optional<c10::ScalarType>, c10::string_view)>();
-      return fused.call(x, w, bias, residual, activation, std::nullopt, label);
-    }
+    if (fuses(x, w, bias, residual, output))
+      return linear_operator().call(x, w, bias, residual, activation, std::nullopt, label);
   }
-  const Tensor y = at::linear(x, w, bias);
-  return activate(residual && residual->defined() ? y + *residual : y, activation);
+  return behind(at::linear(x, w, bias), residual, activation);
 }
 
 TORCH_LIBRARY_FRAGMENT(presil, m) {

@@ -56,42 +56,51 @@ void fold(std::shared_ptr<Graph>& graph) {
   torch::jit::EliminateDeadCode(graph);
 }
 
-// Applies f to the tensors of a constant; false: it holds none that f changes.
-bool map_tensors(c10::IValue& value, const std::function<at::Tensor(const at::Tensor&)>& f) {
-  if (value.isTensor()) {
-    const at::Tensor before = value.toTensor(), after = before.defined() ? f(before) : before;
-    value = after;
-    return !after.is_same(before);
-  }
-  if (!value.isTuple() && !value.isTensorList() && !value.isList()) return false;
-  bool changed = false;
-  std::vector<c10::IValue> items = value.isTuple() ? value.toTuple()->elements().vec() : value.toList().vec();
-  for (auto& item : items) changed |= map_tensors(item, f);
-  if (!changed) return false;
-  if (value.isTuple()) {
-    value = c10::ivalue::Tuple::create(std::move(items));
-  } else {
-    c10::impl::GenericList list(value.toList().elementType());
-    for (auto& item : items) list.push_back(item);
-    value = list;
-  }
-  return true;
-}
-
-void map_constants(Block* block, const std::function<at::Tensor(const at::Tensor&)>& f) {
+void map_constants(Block* block, const TensorFunction& f) {
   for_each_node(block, [&](Node* node) {
     if (node->kind() != torch::jit::prim::Constant || node->output()->mustBeNone()) return;
-    auto value = torch::jit::toIValue(node->output());
-    if (!value || !map_tensors(*value, f)) return;
+    const auto before = torch::jit::toIValue(node->output());
+    if (!before) return;
+    bool changed = false;
+    const c10::IValue after = map_value(*before, [&](const at::Tensor& t) {
+      const at::Tensor mapped = f(t);
+      changed |= !mapped.is_same(t);
+      return mapped;
+    });
+    if (!changed) return;
     torch::jit::WithInsertPoint here(node);
-    if (auto moved = torch::jit::tryInsertConstant(*node->owningGraph(), *value)) {
-      (*moved)->setType(value->isTensor() ? c10::TypePtr(c10::TensorType::get()) : node->output()->type());
+    if (auto moved = torch::jit::tryInsertConstant(*node->owningGraph(), after)) {
+      (*moved)->setType(after.isTensor() ? c10::TypePtr(c10::TensorType::get()) : node->output()->type());
       node->output()->replaceAllUsesWith(*moved);
     }
   });
 }
 
 }  // namespace
+
+c10::IValue map_value(const c10::IValue& value, const TensorFunction& f) {
+  if (value.isTensor()) return value.toTensor().defined() ? c10::IValue(f(value.toTensor())) : value;
+  if (value.isTuple()) {
+    std::vector<c10::IValue> items;
+    for (const auto& item : value.toTupleRef().elements()) items.push_back(map_value(item, f));
+    const auto type = value.toTupleRef().type<c10::TupleType>();
+    return type->schema() ? c10::ivalue::Tuple::createNamed(std::move(items), type)
+                          : c10::ivalue::Tuple::create(std::move(items));
+  }
+  if (value.isList()) {
+    const auto from = value.toList();
+    c10::impl::GenericList to(from.elementType());
+    for (const c10::IValue& item : from) to.push_back(map_value(item, f));
+    return to;
+  }
+  if (value.isGenericDict()) {
+    const auto from = value.toGenericDict();
+    c10::impl::GenericDict to(from.keyType(), from.valueType());
+    for (const auto& item : from) to.insert(item.key(), map_value(item.value(), f));
+    return to;
+  }
+  return value;
+}
 
 Module lower_module(const Module& module, const std::vector<std::string>& methods,
                     std::optional<c10::ScalarType> dtype) {

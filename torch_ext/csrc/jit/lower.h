@@ -5,6 +5,7 @@
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/ir/ir.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,9 +17,12 @@ namespace presil {
 torch::jit::Module lower_module(const torch::jit::Module& module, const std::vector<std::string>& methods,
                                 std::optional<c10::ScalarType> dtype);
 
+// f of every tensor, in lists, tuples and dictionaries, too.
+using TensorFunction = std::function<at::Tensor(const at::Tensor&)>;
+c10::IValue map_value(const c10::IValue& value, const TensorFunction& f);
+
 // Convolution or linear layer, residual add and activation become one presil::*_layer node. Weights must be constants.
-// Returns how many nodes were written.
-int fuse_layers(torch::jit::Block* block);
+void fuse_layers(torch::jit::Block* block);
 
 // Tensor constants to the device; tensors that the graph makes on the CPU (a trace writes down the device of its day)
 // are made there.

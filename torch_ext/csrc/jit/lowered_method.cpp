@@ -7,37 +7,8 @@
 #include <c10/core/DeviceGuard.h>
 
 namespace presil {
-namespace {
 
 using c10::IValue;
-using TensorFunction = std::function<at::Tensor(const at::Tensor&)>;
-
-// Applies f to every tensor in lists, tuples and dictionaries.
-IValue map_value(const IValue& value, const TensorFunction& f) {
-  if (value.isTensor()) return value.toTensor().defined() ? IValue(f(value.toTensor())) : value;
-  if (value.isTuple()) {
-    std::vector<IValue> items;
-    for (const auto& item : value.toTupleRef().elements()) items.push_back(map_value(item, f));
-    const auto type = value.toTupleRef().type<c10::TupleType>();
-    return type->schema() ? c10::ivalue::Tuple::createNamed(std::move(items), type)
-                          : c10::ivalue::Tuple::create(std::move(items));
-  }
-  if (value.isList()) {
-    const auto from = value.toList();
-    c10::impl::GenericList to(from.elementType());
-    for (const IValue& item : from) to.push_back(map_value(item, f));
-    return to;
-  }
-  if (value.isGenericDict()) {
-    const auto from = value.toGenericDict();
-    c10::impl::GenericDict to(from.keyType(), from.valueType());
-    for (const auto& item : from) to.insert(item.key(), map_value(item.value(), f));
-    return to;
-  }
-  return value;
-}
-
-}  // namespace
 
 Program::Program(torch::jit::Module module, std::string method, c10::Device device,
                  std::optional<c10::ScalarType> dtype)

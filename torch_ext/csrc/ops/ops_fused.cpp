@@ -3,6 +3,7 @@
 // epilogue does behind it.
 #include "ops/chip_ops.h"
 #include "host/fallback.h"
+#include "ops/clamps.h"
 #include "ops/one_device.h"
 
 #include <torch/library.h>
@@ -16,13 +17,12 @@ using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 using Ints = c10::IntArrayRef;
 
-void set_activation(Fusion& f, c10::string_view activation) {
-  if (activation == "none") return;
-  f.clamp = true;
-  f.low = 0;
-  if (activation == "relu6") f.high = 6;
-  TORCH_CHECK_VALUE(activation == "relu" || activation == "relu6",
-                    "presil: activation must be 'none', 'relu' or 'relu6', got '", activation, "'");
+void set_bounds(Fusion& f, const Bounds& bounds) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  f.clamp = bounds.low || bounds.high;
+  if (!f.clamp) return;
+  f.low = bounds.low.value_or(-infinity);
+  f.high = bounds.high.value_or(infinity);
 }
 
 ConvGeometry make_geometry(Ints stride, Ints padding, Ints dilation, int64_t groups) {
@@ -50,24 +50,17 @@ Tensor empty_output(const Tensor& x, const Tensor& w, const ConvGeometry& g, c10
   return at::empty({x.size(0), w.size(0), h, v}, x.options().dtype(dtype), c10::MemoryFormat::ChannelsLast);
 }
 
-// relu and relu6 have one epilogue; anything else is refused.
-bool known_activation(c10::string_view a) { return a == "none" || a == "relu" || a == "relu6"; }
-
 // What the chip has no format for (float64), or refuses: the same by the CPU's operators, on the mapping.
 Tensor conv2d_on_host(const std::string& reason, const Tensor& x, const Tensor& w, const OptionalTensor& bias,
-                      const ConvGeometry& g, const OptionalTensor& residual, c10::string_view activation,
+                      const ConvGeometry& g, const OptionalTensor& residual, const Bounds& bounds,
                       c10::ScalarType dtype) {
-  TORCH_CHECK_VALUE(known_activation(activation), "presil: activation must be 'none', 'relu' or 'relu6', got '",
-                    activation, "'");
   return on_host("presil::conv2d", reason, x.device().index(), [&](HostViews& v) {
     const auto optional = [&](const OptionalTensor& t) {
       return t && t->defined() ? OptionalTensor(v.to_host(*t)) : std::nullopt;
     };
     Tensor y = at::conv2d(v.to_host(x), v.to_host(w), optional(bias), g.stride, g.padding, g.dilation, g.groups);
     if (const auto r = optional(residual)) y = y + *r;
-    if (activation == "relu") y = y.relu();
-    if (activation == "relu6") y = y.clamp(0, 6);
-    return y.to(dtype).contiguous(c10::MemoryFormat::ChannelsLast);
+    return activated(y, bounds).to(dtype).contiguous(c10::MemoryFormat::ChannelsLast);
   });
 }
 
@@ -115,12 +108,13 @@ Tensor layer(const Tensor& x, const Tensor& w, const OptionalTensor& bias, Ints 
                    "presil::conv2d: input and weight must have the same floating-point dtype, got ", x.scalar_type(),
                    " and ", w.scalar_type());
   const ConvGeometry g = make_geometry(stride, padding, dilation, groups);
+  const Bounds bounds = bounds_of_activation(activation);
   const c10::ScalarType dtype = out_dtype.value_or(x.scalar_type());
   TORCH_CHECK_TYPE(at::isFloatingType(dtype), "presil::conv2d: out_dtype must be a floating-point dtype, got ", dtype);
   if (!chip_dtype(x.scalar_type()) || !chip_dtype(dtype))
-    return conv2d_on_host("the chip has no such dtype", x, w, bias, g, residual, activation, dtype);
+    return conv2d_on_host("the chip has no such dtype", x, w, bias, g, residual, bounds, dtype);
   Fusion fusion;
-  set_activation(fusion, activation);
+  set_bounds(fusion, bounds);
   WeightRequest request;
   request.weight = w;
   if (bias && bias->defined()) request.bias = *bias;
@@ -129,7 +123,7 @@ Tensor layer(const Tensor& x, const Tensor& w, const OptionalTensor& bias, Ints 
   request.dilation = g.dilation;
   const Tensor out = empty_output(x, w, g, memory_type(dtype));
   if (!run(std::string(label).c_str(), x, request, out, g, fusion, residual, 0))
-    return conv2d_on_host(presil_error_text(), x, w, bias, g, residual, activation, dtype);
+    return conv2d_on_host(presil_error_text(), x, w, bias, g, residual, bounds, dtype);
   return rounded(out, dtype);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients of presil::conv2d and presil::linear: the activation's on the host, the rest by convolution_backward and
 // products of matrices, which are the chip's. Differentiable again.
+#include "ops/fused_operators.h"
 #include "ops/given.h"
 #include "runtime/device.h"
 
@@ -16,23 +17,6 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using OptionalTensor = std::optional<Tensor>;
 using Ints = c10::IntArrayRef;
-
-using Conv2dFunction = Tensor(const Tensor&, const Tensor&, const OptionalTensor&, Ints, Ints, Ints, int64_t,
-                              const OptionalTensor&, c10::string_view, std::optional<c10::ScalarType>,
-                              c10::string_view);
-
-using LinearFunction = Tensor(const Tensor&, const Tensor&, const OptionalTensor&, const OptionalTensor&,
-                              c10::string_view, std::optional<c10::ScalarType>, c10::string_view);
-
-const c10::TypedOperatorHandle<LinearFunction>& linear_operator() {
-  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("presil::linear", "").typed<LinearFunction>();
-  return op;
-}
-
-const c10::TypedOperatorHandle<Conv2dFunction>& conv2d_operator() {
-  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("presil::conv2d", "").typed<Conv2dFunction>();
-  return op;
-}
 
 // From the result alone: what was clamped equals a bound.
 Tensor through_activation(const Tensor& grad, const Tensor& result, const std::string& activation) {

@@ -2,6 +2,7 @@
 #include "python/bind.h"
 
 #include "compiler/partition.h"
+#include "ops/clamps.h"
 
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
@@ -79,6 +80,9 @@ void bind_compiler(py::module_& m) {
       if (kind == presil_op_name(i)) return (presil_op_kinds(device(index)) >> i & 1) != 0;
     throw py::value_error("no kind of operator is called \"" + kind + "\"");
   });
+  py::dict clamps;  // name -> (low, high)
+  for (const Clamp& clamp : kClamps) clamps[clamp.name] = py::make_tuple(clamp.bounds.low, clamp.bounds.high);
+  m.attr("CLAMPS") = clamps;
   using py::arg;
   constexpr Pair one{1, 1}, zero{0, 0};
   const py::object none = py::none();

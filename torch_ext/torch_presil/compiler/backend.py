@@ -16,7 +16,8 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 from torch_presil import _C
 from torch_presil.compiler import fusion, layout, operators
 from torch_presil.compiler.first_result import drop_unread_results
-from torch_presil.compiler.operators.gradients import Gradient, InputGrad
+from torch_presil.compiler.nodes import inserted, value
+from torch_presil.compiler.operators.gradients import BiasGrad, InputGrad, WeightGrad
 from torch_presil.compiler.partition import ChipPartition, asker, left_out
 from torch_presil.compiler.views import STRICT_VIEWS, VIEWS
 
@@ -106,9 +107,7 @@ def _gather_gradients(partitions) -> None:
     at = {n.args[:9]: p for p in partitions for n in p.nodes if isinstance(operators.of(n), InputGrad)}
     taken = {n for p in partitions for n in p.nodes}
     for p in partitions:
-        for node in [
-            n for n in p.nodes if isinstance(operators.of(n), Gradient) and not isinstance(operators.of(n), InputGrad)
-        ]:
+        for node in [n for n in p.nodes if isinstance(operators.of(n), (WeightGrad, BiasGrad))]:
             home = at.get(node.args[:9], p)
             if home is not p and not _descendants(node) & taken:  # nothing behind it may lead back
                 del p.nodes[node]
@@ -137,27 +136,26 @@ def _loosen_views(gm: fx.GraphModule) -> None:
         if node.target in STRICT_VIEWS:
             node.target = aten.reshape.default
         elif node.target in (aten.as_strided.default, aten.view.dtype):
-            _keep_order(gm, node, 0)
+            order = _traced_order(node.args[0], 1)
+            if order is not None:
+                node.args = (_kept(node.args[0], order, node), *node.args[1:])
 
 
-def _keep_order(gm, node, index) -> None:
-    source = node.args[index]
-    value = source.meta.get("val") if isinstance(source, fx.Node) else None
-    order = (
-        layout.order_of(value)
-        if isinstance(value, torch.Tensor) and value.device.type == "presil" and value.dim() > 1
-        else None
-    )
-    if order is not None:
-        with gm.graph.inserting_before(node):
-            kept = gm.graph.call_function(layout.keep_order, (source, order))
-        kept.meta["val"] = value
-        node.args = tuple(kept if i == index else a for i, a in enumerate(node.args))
+def _traced_order(node, dimensions: int):
+    """The order in memory that a tensor of the device with more dimensions than these had in the trace; else None."""
+    traced = value(node)
+    if not isinstance(traced, torch.Tensor) or traced.device.type != "presil" or traced.dim() <= dimensions:
+        return None
+    return layout.order_of(traced)
 
 
-def _is_nhwc(value) -> bool:
+def _kept(source, order, user):
+    return inserted(user, layout.keep_order, source, order, val=value(source))
+
+
+def _is_nhwc(traced) -> bool:
     """A tensor that makes eager mode's convolutions keep NHWC; the trace doesn't know that of this device."""
-    return isinstance(value, torch.Tensor) and value.dim() == 4 and layout.order_of(value) == (0, 2, 3, 1)
+    return isinstance(traced, torch.Tensor) and traced.dim() == 4 and layout.order_of(traced) == (0, 2, 3, 1)
 
 
 def _restore_results(gm: fx.GraphModule, kind: str) -> None:
@@ -170,18 +168,12 @@ def _restore_results(gm: fx.GraphModule, kind: str) -> None:
     if kind == "forward" and context is not None and context.fw_metadata is not None:
         m = context.fw_metadata
         count = len(m.output_info) + m.num_intermediate_bases + len(getattr(m, "mutated_inp_runtime_indices", ()))
-    keeps_nhwc = any(_is_nhwc(n.meta.get("val")) for n in gm.graph.nodes if n.op == "placeholder")
+    keeps_nhwc = any(_is_nhwc(value(n)) for n in gm.graph.nodes if n.op == "placeholder")
     for i, source in enumerate(results[:count]):
-        value = source.meta.get("val") if isinstance(source, fx.Node) and source.op != "placeholder" else None
-        order = (
-            layout.order_of(value)
-            if isinstance(value, torch.Tensor) and value.device.type == "presil" and value.dim() > 2
-            else None
-        )
+        given = isinstance(source, fx.Node) and source.op == "placeholder"
+        order = None if given else _traced_order(source, 2)
         if order is not None and not (keeps_nhwc and order == (0, 1, 2, 3)):
-            with gm.graph.inserting_before(output):
-                results[i] = gm.graph.call_function(layout.keep_order, (source, order))
-                results[i].meta["val"] = value
+            results[i] = _kept(source, order, output)
     output.args = (tuple(results),)
 
 
@@ -237,10 +229,10 @@ def presil(gm: fx.GraphModule, example_inputs, *, fw_compiler=None, bw_compiler=
             f"and bw_compiler"
         )
     boxed = lambda f: lambda g, inputs: make_boxed_func(f(g, inputs))  # noqa: E731
-    forward = boxed(fw_compiler) if fw_compiler else functools.partial(compile_graph, kind="forward")
-    inference = boxed(fw_compiler) if fw_compiler else functools.partial(compile_graph, kind="inference")
-    backward = boxed(bw_compiler) if bw_compiler else functools.partial(compile_graph, kind="backward")
-    return aot_autograd(fw_compiler=forward, bw_compiler=backward, inference_compiler=inference)(gm, example_inputs)
+    of = lambda given, kind: boxed(given) if given else functools.partial(compile_graph, kind=kind)  # noqa: E731
+    forward, inference = of(fw_compiler, "forward"), of(fw_compiler, "inference")
+    compiled = aot_autograd(fw_compiler=forward, bw_compiler=of(bw_compiler, "backward"), inference_compiler=inference)
+    return compiled(gm, example_inputs)
 
 
 def reset() -> None:

@@ -23,7 +23,8 @@ def fuse(gm: fx.GraphModule, inference: bool, where: str = "presil") -> int:
     for node in list(gm.graph.nodes):
         covering = operators.COVERING.get(node.target, ()) if node.op == "call_function" else ()
         any(operator.rewrite(node, trace) for operator in covering)
-    folded = sum(fold_behind(node) for node in list(gm.graph.nodes) if operators.of(node) is not None)
+    found = [(operators.of(node), node) for node in gm.graph.nodes]
+    folded = sum(fold_behind(operator, node) for operator, node in found if operator is not None)
     drop_heights(gm.graph)
     gm.graph.eliminate_dead_code()
     gm.graph.lint()

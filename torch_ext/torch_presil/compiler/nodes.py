@@ -44,11 +44,15 @@ def constant(node) -> bool:
     return node is None or (isinstance(node, fx.Node) and node.op in ("placeholder", "get_attr"))
 
 
-def bound(node) -> list:
-    """All arguments of an ATen operator, in the order of its schema, with the defaults of those not given."""
+def named(node) -> dict:
+    """All arguments of an ATen operator by name, in the order of its schema, with the defaults of those not given."""
     arguments = node.target._schema.arguments
     given = dict(zip((a.name for a in arguments), node.args)) | dict(node.kwargs)
-    return [given.get(a.name, a.default_value if a.has_default_value() else None) for a in arguments]
+    return {a.name: given.get(a.name, a.default_value if a.has_default_value() else None) for a in arguments}
+
+
+def bound(node) -> list:
+    return list(named(node).values())
 
 
 def inserted(user, function, *args, val=None):

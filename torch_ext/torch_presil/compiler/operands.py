@@ -49,6 +49,12 @@ def pixels(t: torch.Tensor) -> torch.Tensor:
     return t.unsqueeze(0).unsqueeze(2).permute(0, 3, 1, 2)
 
 
+def as_images(a, out) -> dict:
+    """A linear layer's operands as those of a convolution with a kernel of 1 × 1."""
+    residual = None if a.residual is None else pixels(a.residual)
+    return {"x": pixels(a.x), "weight": a.weight[:, :, None, None], "residual": residual, "out": pixels(out)}
+
+
 def kernel(weight: torch.Tensor) -> torch.Tensor:
     """A kernel of a 1-D convolution, whose tensors have a height of 1 here, as one of a 2-D convolution."""
     return weight.unsqueeze(2) if weight.dim() == 3 else weight
@@ -65,3 +71,18 @@ def conv_size(x, weight, stride, padding, dilation, transposed, output_padding, 
             else (x.shape[2 + i] + 2 * padding[i] - reach - 1) // stride[i] + 1
         )
     return size
+
+
+def conv_result(a, size: list, dtype) -> torch.Tensor:
+    """ChipOperator.result of a convolution."""
+    need(min(size) > 0 and a.x.numel() > 0, "an empty convolution")
+    read = [t for t in (a.x, a.residual) if t is not None]
+    need(all(map(is_nhwc, read)), "a convolution of a tensor that is not channels_last")
+    return torch.empty(size, dtype=dtype, device=a.x.device, memory_format=torch.channels_last)
+
+
+def linear_result(a, dtype) -> torch.Tensor:
+    """ChipOperator.result of a linear layer."""
+    read = [t for t in (a.x, a.residual) if t is not None]
+    need(a.x.numel() > 0 and all(map(are_rows, read)), "a linear layer of rows that are not contiguous")
+    return torch.empty([a.x.shape[0], a.weight.shape[0]], dtype=dtype, device=a.x.device)

@@ -17,6 +17,7 @@ from torch import fx
 from torch_presil import _C
 from torch_presil.interchange import address
 from torch_presil.compiler import operators
+from torch_presil.compiler.layout import meta_tensor
 from torch_presil.compiler.operands import NotRecordable, converted
 
 PAGE = 4096  # the driver's own granularity: timing depends on addresses within a page only
@@ -103,9 +104,7 @@ class ChipPartition(torch.nn.Module):
                 for i, a in enumerate(user.args)
                 if a is node or (isinstance(a, (tuple, list)) and node in a)
             }
-        return (
-            next(iter(kinds)) if len(kinds) == 1 else "nhwc" if "nhwc" in kinds else "rows" if "rows" in kinds else None
-        )
+        return next(iter(kinds)) if len(kinds) == 1 else next((k for k in ("nhwc", "rows") if k in kinds), None)
 
     # ---- a call
     def forward(self, *args):
@@ -118,14 +117,9 @@ class ChipPartition(torch.nn.Module):
                     shapes.append((a.shape, a.stride()))
             else:
                 shapes.append(a)
-        index = next(a.device.index for a in args if isinstance(a, torch.Tensor))
-        where = (
-            index,
-            torch.accelerator.current_stream(index).stream_id,
-            _C.fp32_as_bf16(False),
-            _C.fp32_as_bf16(True),
-        )
-        key = (tuple(shapes), where)
+        device = args_device(args)
+        stream = torch.accelerator.current_stream(device.index).stream_id
+        key = (tuple(shapes), device.index, stream, _C.fp32_as_bf16(False), _C.fp32_as_bf16(True))
         with self.lock:
             plan = self.plans.get(key)
             if plan is None:
@@ -134,7 +128,7 @@ class ChipPartition(torch.nn.Module):
                     self.plans.popitem(last=False)
             if isinstance(plan, str):
                 return self._one_by_one(args, plan)
-            results = {n: torch.empty_like(meta, device=args_device(args)) for n, meta in plan.results.items()}
+            results = {n: torch.empty_like(meta, device=device) for n, meta in plan.results.items()}
             addresses.extend(address(t) for t in results.values())
             addresses = tuple(addresses)
             recording = plan.lists.get(addresses)
@@ -205,14 +199,7 @@ class ChipPartition(torch.nn.Module):
 
     def _plan(self, args):
         try:
-            plan = self.memory_plan(
-                [
-                    torch.empty_strided(a.shape, a.stride(), dtype=a.dtype, device="meta")
-                    if isinstance(a, torch.Tensor)
-                    else a
-                    for a in args
-                ]
-            )
+            plan = self.memory_plan([meta_tensor(a) if isinstance(a, torch.Tensor) else a for a in args])
         except (NotRecordable, RuntimeError, ValueError) as error:
             self.statistics.refused.append(f"{self.name}: {error}")
             return str(error)

@@ -6,7 +6,7 @@ from torch_presil.cosim_forward import run_forward
 from torch_presil.cosim_options import Options
 from torch_presil.cosim_prepare import Prepared, device_input
 from torch_presil.cosim_rows import merge
-from torch_presil.fuse import fused_layers
+from torch_presil.fused_layer import fused_layers
 from torch_presil.inputs import Drawn
 from torch_presil.int8 import calibration, mixed, noise
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import torch
 
 from torch_presil.agreement import compare
-from torch_presil.fuse import FusedLayer, calls, fused_layers
+from torch_presil.fused_layer import FusedLayer, calls, fused_layers
 from torch_presil.inputs import leaves
 from torch_presil.int8.observing import CalibrationError
 from torch_presil.int8.parameters import QuantizationParameters

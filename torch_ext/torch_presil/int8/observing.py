@@ -4,7 +4,7 @@
 import torch
 from torch import fx
 
-from torch_presil.fuse import FusedLayer, calls, fused_layers
+from torch_presil.fused_layer import FusedLayer, calls, fused_layers
 from torch_presil.inputs import Inputs, ModelError
 from torch_presil.int8 import observers
 

@@ -8,7 +8,8 @@ import torch
 from torch import fx
 
 from torch_presil.compiler.rules import clamp
-from torch_presil.fuse import label
+from torch_presil.fused_layer import label
+from torch_presil.int8.int8_layer import Int8Layer, scale_of
 from torch_presil.pt2e.converted import (
     Codes,
     Constants,
@@ -21,7 +22,6 @@ from torch_presil.pt2e.converted import (
     shift_of,
     where,
 )
-from torch_presil.pt2e.integer_layers import Int8Layer, scale_of
 
 __all__ = ["Chain", "PRODUCTS", "build_layer", "chain_to", "is_product"]
 

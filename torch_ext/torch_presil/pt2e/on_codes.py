@@ -5,9 +5,10 @@ import torch
 from torch import fx
 
 from torch_presil.compiler.rules.clamp import CLAMPS
+from torch_presil.int8.int8_layer import Int8Layer, scale_of
 from torch_presil.pt2e.constant_products import bounds, does_nothing
 from torch_presil.pt2e.converted import Codes, Refused, shape_of
-from torch_presil.pt2e.integer_layers import AverageCodes, Int8Layer, scale_of
+from torch_presil.pt2e.integer_layers import AverageCodes
 
 __all__ = ["average", "is_function", "is_mean", "move", "moved", "moves_codes", "reshapes", "table"]
 

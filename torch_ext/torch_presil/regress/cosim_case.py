@@ -118,7 +118,7 @@ def keep(task: dict, path: str) -> None:
     """Instead of the case: its launches as a bundle, of a whole model those that are asked for (recapture.py)."""
     from torch_presil import _C, cosim
     from torch_presil.device.capture import capture
-    from torch_presil.fuse import label
+    from torch_presil.fused_layer import label
 
     options = options_of(task, path)
     _C.set_mode(options.mode)

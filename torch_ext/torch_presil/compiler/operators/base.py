@@ -20,8 +20,11 @@ class ChipOperator:
     # What stands in a compiled graph. Called directly it computes with PyTorch's operators, one after the other; in a
     # partition record() is called in its place. Its parameters are the operator's arguments.
     function: staticmethod
+    parameters: tuple = ()  # their names, where the function's signature leaves some out
     covers: tuple = ()  # operators of traced graphs that it may stand for
     rank = 0  # of several that may stand for one operator the lowest that matches does
+    takes: tuple = FLOATS  # types of its operands; (): of each another
+    otherwise = "its weight is computed in the graph"  # why one of such operands on the device is left to run by itself
     fuses: frozenset = frozenset()  # names of rules (rules/) that may fold what follows into it
     # What an argument that is no result of a chip operator is converted to: "nhwc", "rows", or "weight" (packed, so
     # that strides don't matter). Others are read as they lie.
@@ -30,7 +33,7 @@ class ChipOperator:
     planes = False  # its tensors have four dimensions; those of 1-D convolutions are seen with a height of 1
 
     def __init__(self):
-        names = list(inspect.signature(self.function).parameters)
+        names = list(self.parameters or inspect.signature(self.function).parameters)
         self.name, self.at = self.function.__name__, {name: i for i, name in enumerate(names)}
         self.arguments = namedtuple("Arguments", names)
         self.reads_at = {self.at[name]: kind for name, kind in self.reads.items()}
@@ -72,6 +75,18 @@ class ChipOperator:
             args[self.at[name]] = v
         node.args = tuple(args)
 
+    def absorb(self, node, tail, user, **values) -> None:
+        """With these arguments the node computes `user` too, the only one behind its tail (rules/)."""
+        self.set(node, **values)
+        user.replace_all_uses_with(tail)
+        user.graph.erase_node(user)
+
+    def reaches(self, node, other, add) -> bool:
+        """Whether the node can read what is added to its result. A graph without writes in place lets it move to the
+        add, where that exists."""
+        add.prepend(node)
+        return True
+
     def clamped(self, node, low, high):
         """Bounds of the node with a clamp behind it; None: not in one operator."""
         return (low, high) if (self.get(node, "low"), self.get(node, "high")) == (None, None) else None
@@ -79,21 +94,13 @@ class ChipOperator:
     def why_not(self, node, where: str) -> str:
         """Why a node of those covered is left to run by itself."""
         values = [v for v in map(value, node.all_input_nodes) if isinstance(v, torch.Tensor)]
-        elsewhere = next((v.device for v in values if v.device.type != where), None)
-        if elsewhere is not None:
-            return f"an operand on {elsewhere}"
-        return self.why_not_these(node, values)
-
-    def why_not_these(self, node, values) -> str:
-        """The same of operands of the device."""
-        other = next((v.dtype for v in values if v.dtype not in FLOATS), None)
-        if other is not None:
-            return f"{str(other)[6:]}: a launch takes {' and '.join(str(d)[6:] for d in FLOATS)}"
-        return self.otherwise(values)
-
-    def otherwise(self, values) -> str:
-        """The same of operands of the chip's types."""
-        raise NotImplementedError
+        for v in values:
+            if v.device.type != where:
+                return f"an operand on {v.device}"
+        for v in values:
+            if self.takes and v.dtype not in self.takes:
+                return f"{str(v.dtype)[6:]}: a launch takes {' and '.join(str(d)[6:] for d in self.takes)}"
+        return "a convolution in 3-D" if values[0].dim() > 4 else self.otherwise
 
     # ---- in a command list; a: the arguments by name
     def result(self, a) -> torch.Tensor:

@@ -4,7 +4,7 @@
 import torch
 
 from torch_presil.compiler.nodes import constant, unconverted, value
-from torch_presil.compiler.operands import conv_size, is_nhwc, kernel, need
+from torch_presil.compiler.operands import conv_result, conv_size, kernel
 from torch_presil.compiler.operators.base import ChipOperator, chip_operator, like, tail
 from torch_presil.compiler.views import geometry_with_height, with_height
 
@@ -41,38 +41,15 @@ class Conv(ChipOperator):
             x, geometry = with_height(x, node), geometry_with_height(geometry)
         return x, unconverted(weight), unconverted(bias), (), 0.0, *geometry, None, None, None
 
-    def otherwise(self, values):
-        return "a convolution in 3-D" if values[0].dim() > 4 else "its weight is computed in the graph"
-
     def result(self, a):
         size = conv_size(a.x, a.weight, a.stride, a.padding, a.dilation, a.transposed, a.output_padding, a.groups)
-        need(min(size) > 0 and a.x.numel() > 0, "an empty convolution")
-        need(
-            is_nhwc(a.x) and (a.residual is None or is_nhwc(a.residual)),
-            "a convolution of a tensor that is not channels_last",
-        )
-        return torch.empty(size, dtype=a.x.dtype, device=a.x.device, memory_format=torch.channels_last)
+        return conv_result(a, size, a.x.dtype)
 
     def record(self, recording, label, a, out):
-        weight, stride, padding, upsampling = kernel(a.weight), a.stride, a.padding, (1, 1)
+        asked = a._asdict() | {"label": label, "weight": kernel(a.weight), "norm": list(a.norm), "out": out}
+        del asked["output_padding"]  # out has it
         if a.transposed:
-            reach = [d * (k - 1) for d, k in zip(a.dilation, weight.shape[2:])]
-            stride, padding, upsampling = (1, 1), [r - p for r, p in zip(reach, a.padding)], a.stride
-        recording.conv2d(
-            label,
-            a.x,
-            weight,
-            a.bias,
-            out,
-            norm=list(a.norm),
-            eps=a.eps,
-            stride=stride,
-            padding=padding,
-            dilation=a.dilation,
-            input_dilation=upsampling,
-            groups=a.groups,
-            transposed=a.transposed,
-            residual=a.residual,
-            low=a.low,
-            high=a.high,
-        )
+            reach = [d * (k - 1) for d, k in zip(a.dilation, asked["weight"].shape[2:])]
+            padding = [r - p for r, p in zip(reach, a.padding)]
+            asked |= {"stride": (1, 1), "padding": padding, "input_dilation": a.stride}
+        recording.conv2d(**asked)

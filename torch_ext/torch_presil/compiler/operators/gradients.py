@@ -14,21 +14,10 @@ from torch_presil.compiler.views import geometry_with_height, with_height
 aten = torch.ops.aten
 
 
-def _gradient(which, grad, x, weight, stride, padding, dilation, transposed, output_padding, groups):
-    bias_size = [weight.shape[1] * groups if transposed else weight.shape[0]]
-    return aten.convolution_backward.default(
-        grad,
-        x,
-        kernel(weight),
-        bias_size,
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
-        [i == which for i in range(3)],
-    )[which]
+def _gradient(which, grad, x, weight, *geometry):
+    *_, transposed, _, groups = geometry
+    bias_size, mask = [weight.shape[1] * groups if transposed else weight.shape[0]], [i == which for i in range(3)]
+    return aten.convolution_backward.default(grad, x, kernel(weight), bias_size, *geometry, mask)[which]
 
 
 def input_grad(grad, x, weight, stride, padding, dilation, transposed, output_padding, groups, residual):
@@ -69,9 +58,6 @@ class Gradient(ChipOperator):
         if not node.users:
             node.graph.erase_node(node)
         return not node.users
-
-    def otherwise(self, values):
-        return "a convolution in 3-D" if values[0].dim() > 4 else "its weight is computed in the graph"
 
     @staticmethod
     def geometry(a) -> list:

@@ -5,73 +5,46 @@ import math
 
 import torch
 
-from torch_presil.compiler.nodes import bound, constant, value
-from torch_presil.compiler.operands import are_rows, conv_size, is_nhwc, need, pixels
+from torch_presil.compiler.nodes import constant, named, value
+from torch_presil.compiler.operands import as_images, conv_result, conv_size, linear_result
 from torch_presil.compiler.operators.base import ChipOperator, chip_operator
 from torch_presil.compiler.views import as_rows, from_rows
 
 aten, presil = torch.ops.aten, torch.ops.presil
 DTYPES = (torch.int8, torch.int8, torch.int32, torch.float32)  # of input, weight, bias and scale
+# What both layers take around their product, in this order (_computed).
+AROUND = ("input_zero_point", "output_zero_point", "residual", "residual_scale", "residual_zero_point")
+AROUND += ("low", "high", "label")
 
 
-def conv_int8(
-    x,
-    weight,
-    bias,
-    scale,
-    stride,
-    padding,
-    dilation,
-    groups,
-    input_zero_point,
-    output_zero_point,
-    residual,
-    residual_scale,
-    residual_zero_point,
-    low,
-    high,
-    label,
-):
-    """presil::conv2d_int8: codes, low and high bounds of them; output_zero_point None: float32, and real bounds. None:
-    no bound. residual: codes, or float32 where the result is."""
-    operands = x, weight, bias, scale, stride, padding, dilation, groups, input_zero_point
-    added = residual, residual_scale, residual_zero_point
-    return _computed(presil.conv2d_int8, operands, output_zero_point, added, low, high, label)
+def conv_int8(x, weight, bias, scale, stride, padding, dilation, groups, *around):
+    """presil::conv2d_int8."""
+    operands = x, weight, bias, scale, stride, padding, dilation, groups
+    return _computed(presil.conv2d_int8, operands, *around)
 
 
-def linear_int8(
-    x,
-    weight,
-    bias,
-    scale,
-    input_zero_point,
-    output_zero_point,
-    residual,
-    residual_scale,
-    residual_zero_point,
-    low,
-    high,
-    label,
-):
+def linear_int8(x, weight, bias, scale, *around):
     """presil::linear_int8 of rows: x (rows, K), residual (rows, N); all else as in conv_int8."""
-    operands = x, weight, bias, scale, input_zero_point
-    added = residual, residual_scale, residual_zero_point
-    return _computed(presil.linear_int8, operands, output_zero_point, added, low, high, label)
+    return _computed(presil.linear_int8, (x, weight, bias, scale), *around)
 
 
-def _computed(packet, operands, output_zero_point, added, low, high, label):
+def _computed(packet, operands, zero, output_zero_point, residual, residual_scale, residual_zero, low, high, label):
+    """zero, residual_zero: zero points. low, high: bounds of the codes, None: no bound; output_zero_point None:
+    float32, and real bounds. residual: codes, or float32 where the result is."""
+    added = residual, residual_scale, residual_zero
     if output_zero_point is None:
         low, high = -math.inf if low is None else low, math.inf if high is None else high
-        return packet.real(*operands, *added, low, high, label)
-    y = packet.default(*operands, output_zero_point, *added, False, label)
+        return packet.real(*operands, zero, *added, low, high, label)
+    y = packet.default(*operands, zero, output_zero_point, *added, False, label)
     return y if low is None and high is None else aten.clamp.default(y, low, high)
 
 
 class _OnCodes(ChipOperator):
     fuses = frozenset({"clamp"})
+    takes, otherwise = (), "its weight, bias or scale is computed in the graph"
 
     def match(self, node, trace):
-        given = dict(zip((a.name for a in node.target._schema.arguments), bound(node)))
+        given = named(node)
         given["x"], zero = given["input"], given.setdefault("output_zero_point", None)
         low, high = given.get("low", zero if given.get("relu") else None), given.get("high")
         given["low"], given["high"] = (None if v in (-math.inf, math.inf) else v for v in (low, high))
@@ -82,7 +55,7 @@ class _OnCodes(ChipOperator):
         return tuple(given[name] for name in self.arguments._fields)
 
     def label(self, node):
-        return bound(node)[-1]
+        return named(node)["label"]
 
     def clamped(self, node, next_low, next_high):
         if self.get(node, "output_zero_point") is None:
@@ -94,56 +67,31 @@ class _OnCodes(ChipOperator):
         before = [-128 if low is None else low, 127 if high is None else high]
         return tuple(min(max(v, then[0]), then[1]) for v in before)
 
-    def why_not_these(self, node, values):
-        return "its weight, bias or scale is computed in the graph"
-
     @staticmethod
     def dtype(a) -> torch.dtype:
         return torch.float32 if a.output_zero_point is None else torch.int8
-
-    @staticmethod
-    def codes(a) -> dict:
-        """What a recording takes for either."""
-        names = ("input_zero_point", "output_zero_point", "residual_scale", "residual_zero_point", "low", "high")
-        return {name: getattr(a, name) for name in names}
 
 
 @chip_operator
 class ConvInt8(_OnCodes):
     function = staticmethod(conv_int8)
+    parameters = ("x", "weight", "bias", "scale", "stride", "padding", "dilation", "groups", *AROUND)
     covers = tuple(getattr(presil.conv2d_int8, name) for name in presil.conv2d_int8.overloads())
     reads = {"x": "nhwc", "weight": "weight", "bias": "weight", "scale": "weight", "residual": "nhwc"}
     writes_nhwc = True
 
     def result(self, a):
         size = conv_size(a.x, a.weight, a.stride, a.padding, a.dilation, False, (0, 0), a.groups)
-        need(min(size) > 0 and a.x.numel() > 0, "an empty convolution")
-        need(
-            is_nhwc(a.x) and (a.residual is None or is_nhwc(a.residual)),
-            "a convolution of a tensor that is not channels_last",
-        )
-        return torch.empty(size, dtype=self.dtype(a), device=a.x.device, memory_format=torch.channels_last)
+        return conv_result(a, size, self.dtype(a))
 
     def record(self, recording, label, a, out):
-        recording.conv2d_int8(
-            label,
-            a.x,
-            a.weight,
-            a.bias,
-            a.scale,
-            out,
-            stride=a.stride,
-            padding=a.padding,
-            dilation=a.dilation,
-            groups=a.groups,
-            residual=a.residual,
-            **self.codes(a),
-        )
+        recording.conv2d_int8(**a._asdict() | {"label": label, "out": out})
 
 
 @chip_operator
 class LinearInt8(_OnCodes):
     function = staticmethod(linear_int8)
+    parameters = ("x", "weight", "bias", "scale", *AROUND)
     covers = tuple(getattr(presil.linear_int8, name) for name in presil.linear_int8.overloads())
     reads = {"x": "rows", "weight": "weight", "bias": "weight", "scale": "weight", "residual": "rows"}
 
@@ -159,20 +107,7 @@ class LinearInt8(_OnCodes):
         return call if value(node).dim() == 2 else from_rows(call, node)
 
     def result(self, a):
-        need(
-            are_rows(a.x) and a.x.numel() > 0 and (a.residual is None or are_rows(a.residual)),
-            "a linear layer of rows that are not contiguous",
-        )
-        return torch.empty([a.x.shape[0], a.weight.shape[0]], dtype=self.dtype(a), device=a.x.device)
+        return linear_result(a, self.dtype(a))
 
     def record(self, recording, label, a, out):
-        recording.conv2d_int8(
-            label,
-            pixels(a.x),
-            a.weight[:, :, None, None],
-            a.bias,
-            a.scale,
-            pixels(out),
-            residual=None if a.residual is None else pixels(a.residual),
-            **self.codes(a),
-        )
+        recording.conv2d_int8(**a._asdict() | {"label": label} | as_images(a, out))

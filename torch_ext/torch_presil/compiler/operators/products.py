@@ -4,7 +4,7 @@
 import torch
 
 from torch_presil.compiler.nodes import constant, unconverted, value
-from torch_presil.compiler.operands import are_rows, batched, loadable, need, pixels
+from torch_presil.compiler.operands import as_images, batched, linear_result, loadable, need
 from torch_presil.compiler.operators.base import ChipOperator, chip_operator, like, tail
 
 aten = torch.ops.aten
@@ -32,6 +32,7 @@ def product_int8(a, b):
 class _Product(ChipOperator):
     covers = (aten.mm.default, aten.bmm.default, aten.addmm.default, aten.baddbmm.default)
     fuses = frozenset({"residual", "clamp"})
+    otherwise = "factors other than 1"
 
     def match(self, node, trace):
         if any(v != 1 for v in node.kwargs.values()):
@@ -41,9 +42,6 @@ class _Product(ChipOperator):
 
     def match_product(self, a, b, bias, trace):
         raise NotImplementedError
-
-    def otherwise(self, values):
-        return "factors other than 1"
 
 
 @chip_operator
@@ -63,25 +61,10 @@ class Linear(_Product):
         return a, unconverted(b.args[0]), unconverted(bias), None, None, None
 
     def result(self, a):
-        need(
-            are_rows(a.x) and a.x.numel() > 0 and (a.residual is None or are_rows(a.residual)),
-            "a linear layer of rows that are not contiguous",
-        )
-        return torch.empty([a.x.shape[0], a.weight.shape[0]], dtype=a.x.dtype, device=a.x.device)
+        return linear_result(a, a.x.dtype)
 
     def record(self, recording, label, a, out):
-        residual = None if a.residual is None else pixels(a.residual)
-        recording.conv2d(
-            label,
-            pixels(a.x),
-            a.weight[:, :, None, None],
-            a.bias,
-            pixels(out),
-            residual=residual,
-            low=a.low,
-            high=a.high,
-            product=True,
-        )
+        recording.conv2d(**a._asdict() | as_images(a, out), label=label, product=True)
 
 
 @chip_operator
@@ -107,12 +90,10 @@ class Product(_Product):
 class ProductInt8(ChipOperator):
     function = staticmethod(product_int8)
     covers = (aten._int_mm.default,)
+    takes, otherwise = (), "operands that are not both int8"
 
     def match(self, node, trace):
         return tuple(node.args) if trace.holds(node.args, (torch.int8, torch.int8)) else None
-
-    def why_not_these(self, node, values):
-        return "operands that are not both int8"
 
     def result(self, a):
         need(loadable(a.a) and loadable(a.b), "a product of matrices with strides that the chip can't load")

@@ -6,16 +6,15 @@ rules it takes (ChipOperator.fuses, by the names of the modules)."""
 import importlib
 import pkgutil
 
-from torch_presil.compiler import operators
 from torch_presil.compiler.nodes import only_user
 from torch_presil.compiler.views import shape_only
 
 RULES = {m.name: importlib.import_module(f"{__name__}.{m.name}").fold for m in pkgutil.iter_modules(__path__)}
 
 
-def fold_behind(node) -> int:
-    """Folds into a chip operator what its rules allow. Returns how many nodes."""
-    operator, folded = operators.of(node), 0
+def fold_behind(operator, node) -> int:
+    """Folds into a node, which is a chip operator, what its rules allow. Returns how many nodes."""
+    folded = 0
     rules = [RULES[name] for name in sorted(operator.fuses)]
     while any(fold(operator, node, node) for fold in rules):
         folded += 1

@@ -5,7 +5,7 @@ import operator as python_operator
 
 import torch
 
-from torch_presil.compiler.nodes import constant, only_user
+from torch_presil.compiler.nodes import constant, named, only_user
 
 aten = torch.ops.aten
 
@@ -15,22 +15,28 @@ def _bare(operator, node) -> bool:
     return not operator.get(node, "norm") and operator.get(node, "residual") is None and bounds == (None, None)
 
 
+def _results(user):
+    """The nodes that read a batch-norm's first result, which is all of one that has others for training; None: another
+    node, or one that reads those."""
+    if user.target is aten.batch_norm.default:
+        return [] if not named(user)["training"] else None
+    if user.target is not aten._native_batch_norm_legit_no_training.default:
+        return None
+    first = [u for u in user.users if u.target is python_operator.getitem and u.args[1] == 0]
+    return first if len(first) == len(user.users) else None
+
+
 def fold(operator, node, tail) -> bool:
     user = only_user(tail)
-    if user is None or user.target is not aten._native_batch_norm_legit_no_training.default:
+    results = None if user is None else _results(user)
+    if results is None or not _bare(operator, node):
         return False
-    if not _bare(operator, node):
+    given = named(user)
+    norm = tuple(given[name] for name in ("running_mean", "running_var", "weight", "bias"))
+    if given["input"] is not tail or not all(map(constant, norm)):
         return False
-    x, scale, shift, mean, variance, _, eps = user.args
-    if (
-        x is not tail
-        or not all(constant(n) for n in (scale, shift, mean, variance))
-        or any(u.target is not python_operator.getitem or u.args[1] != 0 for u in user.users)
-    ):
-        return False
-    operator.set(node, norm=(mean, variance, scale, shift), eps=eps)
-    for u in list(user.users):
-        u.replace_all_uses_with(tail)
-        u.graph.erase_node(u)
-    node.graph.erase_node(user)
+    for result in results:
+        result.replace_all_uses_with(tail)
+        result.graph.erase_node(result)
+    operator.absorb(node, tail, user, norm=norm, eps=given["eps"])
     return True

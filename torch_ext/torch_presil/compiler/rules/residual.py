@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One tensor of the result's shape that is added, before anything is clamped."""
+"""One tensor of the result's shape that is added once (alpha 1), before anything is clamped. Where a graph has no
+shapes (csrc/jit/fuse.cpp), they are looked at when it runs."""
 
 import torch
 
@@ -18,11 +19,10 @@ def fold(operator, node, tail) -> bool:
     other = user.args[1] if user.args[0] is tail else user.args[0]
     if other is tail or not same_shape(tail, other) or not same_shape(tail, user):
         return False
-    user.prepend(node)  # to where what is added exists
+    if not operator.reaches(node, other, user):
+        return False
     if tail is not node:
         other = viewed_like(node, other)
         user.prepend(tail)
-    operator.set(node, residual=other)
-    user.replace_all_uses_with(tail)
-    user.graph.erase_node(user)
+    operator.absorb(node, tail, user, residual=other)
     return True
