@@ -105,7 +105,8 @@ module presil_array import presil_config_pkg::*; #(
   assign special1 = !depthwise1 ? rspecial
     : |(rows1 & (special_0 | (kx1[1] ? special_1 : 3'd0) | ((kx1 == 2'd3) ? special_2 : 3'd0)));
 
-  logic depthwise1, v1, v2, v3, bf1, bf2, bf3, set1, first1, first2, first3, last1, last2, last3, half1, half2, half3, special2,
+  logic depthwise1;
+  logic v1, v2, v3, bf1, bf2, bf3, set1, first1, first2, first3, last1, last2, last3, half1, half2, half3, special2,
     forward3, copied3;
   logic [ROW_BITS-1:0] addr1, addr2, addr3;
   cells_t dots8, specials, vals, copy;

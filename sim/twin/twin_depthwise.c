@@ -26,7 +26,8 @@ static inline int64_t window_word(const matrix *m, uint32_t i, uint32_t j) {
 static int surely_in_range(const matrix *m) {
     const uint64_t x = m->lim_x ? (uint64_t)m->lim_x - 1 : 0, y = m->lim_y ? (uint64_t)m->lim_y - 1 : 0;
     const uint64_t words = m->run->twin->dims.words;
-    const uint64_t last = m->wgt_base + (uint64_t)(m->ky - 1) * m->wgt_y_stride + (uint64_t)(m->kx - 1) * m->wgt_x_stride;
+    const uint64_t last =
+        m->wgt_base + (uint64_t)(m->ky - 1) * m->wgt_y_stride + (uint64_t)(m->kx - 1) * m->wgt_x_stride;
     return last < words && m->act_base + x * m->x_stride + y * m->y_stride < words;
 }
 

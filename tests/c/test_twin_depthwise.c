@@ -80,7 +80,9 @@ static uint32_t plain_cell(const presil_config *c, const presil_desc *d, const u
             const uint8_t *act = activation(
                 d, spad, word, presil_matrix_ox(d) + (int32_t)(x * presil_matrix_sx(d) + kx * presil_matrix_dx(d)),
                 presil_matrix_oy(d) + (int32_t)(y * presil_matrix_sy(d) + ky * presil_matrix_dy(d)));
-            const uint8_t *wgt = spad + (size_t)word * (presil_matrix_wgt_base(d) + ky * presil_matrix_wgt_y_stride(d) + kx * presil_matrix_wgt_x_stride(d));
+            const uint32_t at =
+                presil_matrix_wgt_base(d) + ky * presil_matrix_wgt_y_stride(d) + kx * presil_matrix_wgt_x_stride(d);
+            const uint8_t *wgt = spad + (size_t)word * at;
             sum += (int8_t)act[cell] * (int8_t)wgt[cell];
             memcpy(&a[n], act + 2 * cell % word, 2);
             memcpy(&w[n], wgt + 2 * cell % word, 2);

@@ -132,7 +132,9 @@ def threes(positions):
 def depthwise_blocks(r, channel):
     """A block for each piece of the kernel, its positions the lanes; maybe more than n of them."""
     axes = [pieces(*axis) for axis in zip(r.kernel, r.stride, r.dilation, strict=True)]
-    return [tuple((y, x, channel, channel + 1) for y in rows for x in columns) for rows, columns in itertools.product(*axes)]
+    return [
+        tuple((y, x, channel, channel + 1) for y in rows for x in columns) for rows, columns in itertools.product(*axes)
+    ]
 
 
 def packed_blocks(r):

@@ -55,8 +55,8 @@ static void offer_row(const performance *p, matrix_engine *m) {
 }
 
 static void step_weights(const performance *p, matrix_engine *m, bool block_done, bool begins) {
-    const bool block_end = m->weight && (presil_matrix_depthwise(m->weights) ? m->words == 1
-                                                                             : m->cell + 1 == p->config->cells);
+    const bool block_end =
+        m->weight && (presil_matrix_depthwise(m->weights) ? m->words == 1 : m->cell + 1 == p->config->cells);
     m->begun = m->begun + (m->weight && !m->cell) - block_done;
     m->full = m->full + block_end - block_done;
     if (m->weight) {

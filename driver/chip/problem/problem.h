@@ -92,8 +92,8 @@ typedef struct {
 
 typedef struct {
     const presil_config *config;
-    bool bf16, absent, convert;          /* convert: fp32 in memory, bf16 terms in the scratchpad */
-    bool depthwise;                      /* a channel for each cell: MATRIX walks windows */
+    bool bf16, absent, convert; /* convert: fp32 in memory, bf16 terms in the scratchpad */
+    bool depthwise;             /* a channel for each cell: MATRIX walks windows */
     chip_kernel_axis_pieces pieces_y, pieces_x;
     uint32_t esize, block;               /* scratchpad bytes of an element, elements of a block */
     uint32_t passes, terms;              /* 1 and 1, 4 and 2, or 6 and 3 */

@@ -46,6 +46,8 @@ def window(r, f: dict) -> dict:
         reach = ((f[f"n{letter}"] - 1) * step + f[f"k{letter}"] - 1) * dilation
         f |= {f"d{letter}": dilation, f"s{letter}": dilation * step}
         f |= {f"o{letter}": near(r, 1, (0, -1, -reach), -reach - 9), f"lim_{letter}": near(r, 1, (1, reach, 3, 0))}
+    across, down = r.choice(((1, f["kx"]), (1, f["kx"]), (2, 7), (0, 1), (0xFFFF, 3)))
+    f |= dict(wgt_x_stride=across, wgt_y_stride=down)
     f["wgt_base"] = near(r, 1, (0, WORDS - f["kx"] * f["ky"], WORDS // 2))
     return f
 

@@ -6,7 +6,10 @@
 module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
   input logic        clk, rst, in_valid, in_ready, row_valid, row_take, row_pad, row_end, row_last, row_first, row_half,
   input logic        row_bf16, row_skip, set_valid, set_load, run_valid, adv, neg_x, neg_y, s_bf16, s_first, s_half,
-  input logic        s_skip, bf16, first, half, skip,
+  input logic        s_skip, bf16, first, half, skip, row_depthwise, row_emit, s_depthwise, s_two_x, s_two_y, depthwise,
+  input logic        two_x, two_y,
+  input logic [1:0]  row_kx, row_ky, s_wx, s_wy, wx, wy,
+  input logic [5:0]  row_x,
   input logic [31:0] desc [32],
   input logic [31:0] index, row_index, s_index, id,
   input logic [4:0]  div_left,
@@ -24,11 +27,14 @@ module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
     logic [15:0]   nx, ny, ncb, lim_x, lim_y, x_stride, y_stride, cb_stride, act_base, ox, oy, sx, sy, dx, dy;
     logic [7:0]    kx, ky, idx, idy, pad;
     logic [CW-1:0] acc_base;
-    logic          bf16, first, half, skip;
+    logic          bf16, first, half, skip, depthwise, two_x, two_y;
+    logic [1:0]    wx, wy;
     logic [31:0]   index;
   } desc_t;
   typedef struct packed {
-    logic          pad, last, stop, first, half, bf16, skip;
+    logic          pad, last, stop, first, half, bf16, skip, depthwise, emit;
+    logic [1:0]    wx, wy;
+    logic [5:0]    x;
     logic [15:0]   addr;
     logic [7:0]    pad_byte;
     logic [CW-1:0] acc;
@@ -41,10 +47,28 @@ module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
   logic        stalled, more, end0, end1, end2, end3, end4;
   logic [21:0] px, py, colx, coly;                       // position, and that of the block's first column and row
   assign is = '{pad: row_pad, last: row_last, stop: row_end, first: row_first, half: row_half, bf16: row_bf16,
-                skip: row_skip, addr: row_addr, pad_byte: row_pad_byte, acc: row_acc, index: row_index};
+                skip: row_skip, depthwise: row_depthwise, emit: row_emit, wx: row_kx, wy: row_ky, x: row_x,
+                addr: row_addr, pad_byte: row_pad_byte, acc: row_acc, index: row_index};
+  // a window is walked like the rows of a 1x1 kernel; sx is dx or twice that
+  logic window;
+  logic [15:0] g_nx, g_ny, g_sx, g_sy, g_dx, g_dy;
+  logic [7:0]  g_kx, g_ky;
+  assign window = desc[MATRIX_DEPTHWISE_WORD][MATRIX_DEPTHWISE_LSB];
+  assign g_nx = desc[MATRIX_NX_WORD][MATRIX_NX_LSB +: MATRIX_NX_WIDTH];
+  assign g_ny = desc[MATRIX_NY_WORD][MATRIX_NY_LSB +: MATRIX_NY_WIDTH];
+  assign g_sx = desc[MATRIX_SX_WORD][MATRIX_SX_LSB +: MATRIX_SX_WIDTH];
+  assign g_sy = desc[MATRIX_SY_WORD][MATRIX_SY_LSB +: MATRIX_SY_WIDTH];
+  assign g_dx = desc[MATRIX_DX_WORD][MATRIX_DX_LSB +: MATRIX_DX_WIDTH];
+  assign g_dy = desc[MATRIX_DY_WORD][MATRIX_DY_LSB +: MATRIX_DY_WIDTH];
+  assign g_kx = desc[MATRIX_KX_WORD][MATRIX_KX_LSB +: MATRIX_KX_WIDTH];
+  assign g_ky = desc[MATRIX_KY_WORD][MATRIX_KY_LSB +: MATRIX_KY_WIDTH];
+  function automatic logic [15:0] positions(input logic [15:0] n, input logic two, input logic [7:0] k);
+    return (n - 16'd1) + (two ? n - 16'd1 : 16'd0) + 16'(k);
+  endfunction
+
   assign given = '{
-    nx: desc[MATRIX_NX_WORD][MATRIX_NX_LSB +: MATRIX_NX_WIDTH],
-    ny: desc[MATRIX_NY_WORD][MATRIX_NY_LSB +: MATRIX_NY_WIDTH],
+    nx: window ? positions(g_nx, g_sx != g_dx, g_kx) : g_nx,
+    ny: window ? positions(g_ny, g_sy != g_dy, g_ky) : g_ny,
     ncb: desc[MATRIX_NCB_WORD][MATRIX_NCB_LSB +: MATRIX_NCB_WIDTH],
     lim_x: desc[MATRIX_LIM_X_WORD][MATRIX_LIM_X_LSB +: MATRIX_LIM_X_WIDTH],
     lim_y: desc[MATRIX_LIM_Y_WORD][MATRIX_LIM_Y_LSB +: MATRIX_LIM_Y_WIDTH],
@@ -54,19 +78,22 @@ module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
     act_base: desc[MATRIX_ACT_BASE_WORD][MATRIX_ACT_BASE_LSB +: MATRIX_ACT_BASE_WIDTH],
     ox: desc[MATRIX_OX_WORD][MATRIX_OX_LSB +: MATRIX_OX_WIDTH],
     oy: desc[MATRIX_OY_WORD][MATRIX_OY_LSB +: MATRIX_OY_WIDTH],
-    sx: 16'(desc[MATRIX_SX_WORD][MATRIX_SX_LSB +: MATRIX_SX_WIDTH]),
-    sy: 16'(desc[MATRIX_SY_WORD][MATRIX_SY_LSB +: MATRIX_SY_WIDTH]),
-    dx: 16'(desc[MATRIX_DX_WORD][MATRIX_DX_LSB +: MATRIX_DX_WIDTH]),
-    dy: 16'(desc[MATRIX_DY_WORD][MATRIX_DY_LSB +: MATRIX_DY_WIDTH]),
-    kx: desc[MATRIX_KX_WORD][MATRIX_KX_LSB +: MATRIX_KX_WIDTH],
-    ky: desc[MATRIX_KY_WORD][MATRIX_KY_LSB +: MATRIX_KY_WIDTH],
+    sx: window ? g_dx : g_sx, sy: window ? g_dy : g_sy, dx: g_dx, dy: g_dy,
+    kx: window ? 8'd1 : g_kx, ky: window ? 8'd1 : g_ky,
     idx: desc[MATRIX_IDX_WORD][MATRIX_IDX_LSB +: MATRIX_IDX_WIDTH],
     idy: desc[MATRIX_IDY_WORD][MATRIX_IDY_LSB +: MATRIX_IDY_WIDTH],
     pad: desc[MATRIX_PAD_WORD][MATRIX_PAD_LSB +: MATRIX_PAD_WIDTH],
     acc_base: desc[MATRIX_ACC_BASE_WORD][MATRIX_ACC_BASE_LSB +: CW],
     bf16: desc[MATRIX_BF16_WORD][MATRIX_BF16_LSB], first: desc[MATRIX_FIRST_WORD][MATRIX_FIRST_LSB],
     half: desc[MATRIX_HALF_WORD][MATRIX_HALF_LSB], skip: desc[MATRIX_SKIP_SPECIAL_WORD][MATRIX_SKIP_SPECIAL_LSB],
+    depthwise: window, two_x: g_sx != g_dx, two_y: g_sy != g_dy,
+    wx: desc[MATRIX_KX_WORD][MATRIX_KX_LSB +: 2], wy: desc[MATRIX_KY_WORD][MATRIX_KY_LSB +: 2],
     index: index};
+
+  // position i of a window's row or column: a result ends with it
+  function automatic logic ends(input logic i, input logic [1:0] k, input logic two);
+    return 2'(i) + 2'd1 >= k && (!two || 2'(i) + 2'd1 == k);
+  endfunction
 
   function automatic logic [21:0] wide(input logic [15:0] v);
     return {{6{v[15]}}, v};
@@ -81,7 +108,8 @@ module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
     return origin[15:4] == {12{origin[15]}} && step[15:4] == 12'd0 && kernel[15:4] == 12'd0;
   endfunction
   function automatic logic small_one(input desc_t g);    // what is looked at
-    return few(g.nx) && few(g.ny) && few(g.ncb) && few(16'(g.kx)) && few(16'(g.ky))
+    return few(g.nx) && few(g.ny) && (!g.depthwise || (g.wx != 2'd0 && g.wy != 2'd0))
+        && few(g.ncb) && few(16'(g.kx)) && few(16'(g.ky))
         && g.x_stride[15:3] == 13'd0 && g.y_stride[15:3] == 13'd0
 `ifdef DILATED
         && dilation(g.idx) && dilation(g.idy) && near(g.ox, g.sx, g.dx) && near(g.oy, g.sy, g.dy);
@@ -133,7 +161,14 @@ module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
   always_comb begin
     f.pad   = px[21] || xr != 9'd0 || xq >= {16'd0, d.lim_x} || py[21] || yr != 9'd0 || yq >= {16'd0, d.lim_y};
     f.addr  = d.act_base + (k4 ? d.cb_stride : 16'd0) + times(xq[15:0], d.x_stride) + times(yq[15:0], d.y_stride);
+    f.x     = 6'(k0);
+    f.emit  = !d.depthwise || (ends(k0, d.wx, d.two_x) && ends(k1, d.wy, d.two_y));
+    f.depthwise = d.depthwise;  f.wx = d.wx;  f.wy = d.wy;
     f.acc   = d.acc_base + CW'(k0) + (k1 ? CW'(d.nx) : CW'(0));
+    if (d.depthwise)               // results before this position
+      f.acc = d.acc_base + CW'(k0 && ends(1'b0, d.wx, d.two_x) && ends(k1, d.wy, d.two_y))
+        + CW'(k1 && ends(1'b0, d.wy, d.two_y) && ends(1'b0, d.wx, d.two_x))
+        + CW'(k1 && ends(1'b0, d.wy, d.two_y) && d.nx == 16'd2 && ends(1'b1, d.wx, d.two_x));
     f.stop  = end0 && end1;
     f.last  = end0 && end1 && end2 && end3 && end4;
     f.first = d.first && !k4 && !k3 && !k2;
@@ -164,6 +199,7 @@ module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
     end
     assume (started || rst);
     assume (small_one(given));
+    assume (!window || (g_nx != 16'd0 && g_ny != 16'd0));  // decode refuses them
     if (started && !rst) begin
       a_state: assert (
         (!set_valid
@@ -176,7 +212,8 @@ module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
              && s_x_stride == s.x_stride && s_y_stride == s.y_stride && s_cb_stride == s.cb_stride
              && s_act_base == s.act_base && s_kx == s.kx && s_ky == s.ky && s_idx == s.idx && s_idy == s.idy
              && s_pad == s.pad && s_acc_base == s.acc_base && s_bf16 == s.bf16 && s_first == s.first
-             && s_half == s.half && s_skip == s.skip && s_index == s.index))
+             && s_half == s.half && s_skip == s.skip && s_depthwise == s.depthwise && s_two_x == s.two_x
+             && s_two_y == s.two_y && s_wx == s.wx && s_wy == s.wy && s_index == s.index))
         && (!run_valid
             || (small_one(d) && x == 16'(k0) && y == 16'(k1) && kx == 8'(k2) && ky == 8'(k3) && cb == 16'(k4)
                 && !(k0 && d.nx == 16'd1) && !(k1 && d.ny == 16'd1) && !(k2 && d.kx == 8'd1) && !(k3 && d.ky == 8'd1)
@@ -189,7 +226,8 @@ module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
                 && lim_y == d.lim_y && x_stride == d.x_stride && y_stride == d.y_stride && cb_stride == d.cb_stride
                 && idx == d.idx && idy == d.idy && pad == d.pad
                 && acc_base == d.acc_base && acc == f.acc && bf16 == d.bf16 && first == d.first && half == d.half
-                && skip == d.skip && id == d.index && cb_addr == d.act_base + (k4 ? d.cb_stride : 16'd0)))
+                && skip == d.skip && depthwise == d.depthwise && two_x == d.two_x && two_y == d.two_y && wx == d.wx
+                && wy == d.wy && id == d.index && cb_addr == d.act_base + (k4 ? d.cb_stride : 16'd0)))
         && (!row_valid || e.last || run_valid));
       a_pad: assert (!row_valid || is.pad == e.pad);
       a_addr: assert (!row_valid || is.addr == e.addr);
@@ -199,6 +237,8 @@ module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
       a_first: assert (!row_valid || is.first == e.first);
       a_as_given: assert (!row_valid || (is.half == e.half && is.bf16 == e.bf16 && is.skip == e.skip
                                          && is.pad_byte == e.pad_byte && is.index == e.index));
+      a_window: assert (!row_valid || (is.depthwise == e.depthwise && is.emit == e.emit && is.x == e.x && is.wx == e.wx
+                                       && is.wy == e.wy));
       a_stable: assert (!stalled || (row_valid && is == was));
       a_no_bubble: assert (!more || row_valid);
       c_channels: cover (row_valid && !e.pad && k4 && k0);
