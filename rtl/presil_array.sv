@@ -96,6 +96,7 @@ module presil_array import presil_config_pkg::*; #(
   rows16_t int_0, int_1, int_2;
   logic [2:0] special_0, special_1, special_2;         // a bit for each row
   logic [1:0] kx1, ky1;
+  logic depthwise1;
   bytes_t r8;
   pairs_t rman, rexp;
   logic [1:0] wspecial;
@@ -105,7 +106,6 @@ module presil_array import presil_config_pkg::*; #(
   assign special1 = !depthwise1 ? rspecial
     : |(rows1 & (special_0 | (kx1[1] ? special_1 : 3'd0) | ((kx1 == 2'd3) ? special_2 : 3'd0)));
 
-  logic depthwise1;
   logic v1, v2, v3, bf1, bf2, bf3, set1, first1, first2, first3, last1, last2, last3, half1, half2, half3, special2,
     forward3, copied3;
   logic [ROW_BITS-1:0] addr1, addr2, addr3;

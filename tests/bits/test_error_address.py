@@ -50,6 +50,7 @@ def outside_the_scratchpad(c):
     yield "MATRIX", dict(act_base=5, lim_y=9, y_stride=65533, ny=3, nx=1), 65535 * word  # 5, 2, 65535
     # a window and its weights
     one = dict(depthwise=1, nx=2, ny=2, kx=2, ky=3, dx=1, dy=1, lim_x=9, lim_y=9, x_stride=1, y_stride=7)
+    one |= dict(wgt_x_stride=1, wgt_y_stride=2)
     for at in (words, 40000, 65535):
         yield "MATRIX", one | dict(wgt_base=at), at * word
         yield "MATRIX", one | dict(act_base=at), at * word

@@ -166,6 +166,7 @@ def first_error(**fields):
 def test_the_first_address_outside():
     """Weights in ascending address, then the window row by row, with positions that no output uses."""
     end, rows = 4096, dict(nx=2, ny=2, kx=2, ky=3, lim_x=64, lim_y=64, x_stride=1, y_stride=7)
+    rows |= dict(wgt_y_stride=2)
     assert first_error(**rows, wgt_base=end - 6) is None
     assert first_error(**rows, wgt_base=end - 5, act_base=end + 9) == ("SPAD_RANGE", 0, 16 * end)
     assert first_error(**rows, act_base=end + 9) == ("SPAD_RANGE", 0, 16 * (end + 9))

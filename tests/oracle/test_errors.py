@@ -8,7 +8,7 @@ from oracle.machine import Machine
 from oracle.support import rng
 
 IN_A, OUT = 0x1000, 0xA000
-DEPTHWISE = dict(depthwise=1, nx=4, ny=4, kx=3, ky=3, dx=1, dy=1)
+DEPTHWISE = dict(depthwise=1, nx=4, ny=4, kx=3, ky=3, dx=1, dy=1, wgt_x_stride=1, wgt_y_stride=3)
 
 
 def machine(chip):
