@@ -44,13 +44,6 @@ module presil_lines import presil_config_pkg::*; #(
   end
 
 `ifndef SYNTHESIS
-  logic asked;
-  logic [5:0] asked_x;
-  always_ff @(posedge clk) begin
-    asked <= ask;
-    asked_x <= ask_x;
-  end
-  a_asked: assert property (@(posedge clk) valid |-> asked && asked_x == x);
   c_one_wide: cover property (@(posedge clk) ask && valid && x == ask_x);
   c_last: cover property (@(posedge clk) valid && x == 6'd63);
 `endif
