@@ -119,14 +119,9 @@ typedef struct {
 
 static window_axis axis_of(const chip_piece *piece, int64_t n, int64_t s, int64_t d, int64_t o, int64_t lim,
                            int64_t stride, int64_t position_words) {
-    return (window_axis){n,
-                         s,
-                         piece->count,
-                         piece->count == 1 ? s : piece->apart * d,
-                         o + piece->first * d,
-                         lim,
-                         stride,
-                         piece->apart * position_words};
+    const int64_t apart = piece->count == 1 ? s : piece->apart * d; /* a single result has any step */
+    return (window_axis){n,      n == 1 ? apart : s,           piece->count, apart, o + piece->first * d, lim,
+                         stride, piece->apart * position_words};
 }
 
 static void set_window(presil_desc *d, const window_axis *x, const window_axis *y) {
