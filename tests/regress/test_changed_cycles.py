@@ -16,6 +16,9 @@ from planted import bench as planted
 from .conftest import CLI
 
 CASES = ["smoke/cnn-bf16", "smoke/sweep", "smoke/programs"]
+# Of seed 1 the shortest program that takes other cycles does so only behind the others of its run (replayed by itself
+# both simulators take 788), as what a random memory stalls depends on all that came before.
+SEEDS = {"smoke/programs": "2"}
 BUG = next(bug for bug, _ in planted.bugs() if bug.name == "arbitration starvation")
 
 
@@ -32,6 +35,9 @@ def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     done = regress(folder, 0, *CASES, "--run", "sound")
     assert done.returncode == 0, done.stdout + done.stderr
+    for case, seed in SEEDS.items():
+        done = regress(folder, 0, case, "--seed", seed, "--run", f"seed {seed}")
+        assert done.returncode == 0, done.stdout + done.stderr
     return folder
 
 
@@ -51,7 +57,9 @@ def cycles(bundle: Path, *words) -> list[int]:
 @pytest.mark.parametrize("case", CASES)
 def test_the_launch_is_kept_and_the_module_named(case, runs, monkeypatch):
     sound = planted.sound_library("tiny")
-    done = regress(runs, BUG.number, case, "--against", "sound", "--good", sound)
+    seed = SEEDS.get(case)
+    which = ["--seed", seed, "--against", f"seed {seed}"] if seed else ["--against", "sound"]
+    done = regress(runs, BUG.number, case, *which, "--good", sound)
     assert done.returncode == 5, done.stdout + done.stderr
     first = planted.FIRST_LINE.search(done.stdout)
     assert first and first.group(1) == "cycles" and first.group(2) in BUG.units, done.stdout

@@ -82,7 +82,11 @@ def test_an_array_has_one_line():
     "signal, file, text",
     [
         ("u_matrix.row_take", "presil_matrix.sv", "assign row_take = "),
-        ("u_matrix.u_array.wgt_valid", "presil_matrix.sv", ".wgt_valid(arr_wgt_valid"),  # an input: the parent's expression
+        (
+            "u_matrix.u_array.wgt_valid",
+            "presil_matrix.sv",
+            ".wgt_valid(arr_wgt_valid",
+        ),  # an input: the parent's expression
         ("u_matrix.u_weights.rd_ready", "presil_scratchpad.sv", "wgt_ready"),  # up, across, down
         ("m_axi_wdata[5]", "presil_store_pack.sv", ""),  # an output of a child's child
         ("u_matrix.p1.pad", "presil_matrix.sv", "p1 <= '{pad: row_pad"),  # a member of a structure
