@@ -32,8 +32,8 @@ static uint64_t store_effort(const presil_desc *d) {
 }
 
 static uint64_t matrix_effort(const presil_config *config, const presil_desc *d) {
-    const bool window =
-        presil_matrix_depthwise(d); /* up to two positions a result and the kernel's in each direction */
+    /* A window has up to two positions a result, and the kernel's, in each direction. */
+    const bool window = presil_matrix_depthwise(d);
     const uint64_t nx = presil_matrix_nx(d), ny = presil_matrix_ny(d), kx = presil_matrix_kx(d),
                    ky = presil_matrix_ky(d),
                    rows = window ? times(plus(times(2, nx), kx), plus(times(2, ny), ky)) : times(nx, ny),

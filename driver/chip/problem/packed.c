@@ -259,7 +259,7 @@ typedef struct {
     int64_t c;
 } lane_source; /* offset in the weight tensor but for the output channel and the group */
 
-/* bf16 terms of the weight at `at` bytes of 1, 2 or 4; of int8 its code. */
+/* bf16 terms of element `at` of a floating-point kernel. */
 static void weight_terms(const presil_weights_desc *desc, int64_t at, uint16_t t[CHIP_TERMS]) {
     const uint8_t *weight = desc->weight;
     if (desc->weight_dtype == PRESIL_FP32) {

@@ -116,8 +116,8 @@ static double packed_pieces(const chip_problem *p) {
     return pieces / p->runs;
 }
 
-/* Beats of a piece of `bytes` of every pixel, `pitch` apart, for each that it would take in one aligned stretch. Only
- * of depthwise kernels is it known where a piece begins in a beat: they are bound by the bus. */
+/* Beats of a piece of `bytes` of every pixel, `pitch` apart, for each that it would take in one aligned stretch. What
+ * a pitch of no whole beats costs is counted for depthwise kernels only: others keep the plans that they had. */
 static double beats_of_pieces(const chip_problem *p, int64_t bytes, int64_t pitch) {
     if (!p->depthwise) return bytes < p->config->word_bytes ? (double)p->config->word_bytes / (double)bytes : 1;
     const int64_t word = p->config->word_bytes, low = pitch & -pitch;
