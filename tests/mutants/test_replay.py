@@ -26,7 +26,7 @@ import torch
 import torch_presil
 
 torch.manual_seed(0)
-x = torch.randn(1, 20, 12, 12).to(torch.bfloat16).contiguous(memory_format=torch.channels_last).to("presil")
+x = torch.randn(1, 20, 24, 24).to(torch.bfloat16).contiguous(memory_format=torch.channels_last).to("presil")
 w = torch.randn(24, 20, 3, 3).to(torch.bfloat16).to("presil")
 a, b = torch.randn(40, 24).to("presil"), torch.randn(24, 16).to("presil")
 with torch.presil.capture("x.presil"):
@@ -149,7 +149,8 @@ def test_what_is_left_fails_in_the_same_way(folder, tmp_path, fault, launch, lea
     assert small[0] == small[1], "not twice the same"
     after = bisect(folder, tmp_path / "one.presil", 0, fault)
     assert after["exit"] == before["exit"] and after["status"] == before["status"]
-    assert after["name"].split(",")[0] == before["name"].split(",")[0], "the engine"
+    if fault != "hang":  # of the fetch: any engine's command may be the one that does not come
+        assert after["name"].split(",")[0] == before["name"].split(",")[0], "the engine"
     assert least <= after["commands"] < before["commands"] * 0.6, "a hang of the fetch needs many"
     kept = out.split(" commands and ")[1].split()
     assert int(kept[0]) < int(kept[2]) / 100, "bytes that are not zero"
@@ -179,7 +180,7 @@ def test_a_far_smaller_shape_is_found(folder, tmp_path, fault, launch, fewer):
     status, out, text = replay(folder, "x.presil", launch, "--minimize", small, fault=fault)
     assert status == 0 and out.splitlines()[1].startswith("a smaller shape: "), out + text
     assert "never freed" not in text
-    before = 12 * 12 * 24 if launch == CONV else 40 * 16
+    before = 24 * 24 * 24 if launch == CONV else 40 * 16
     assert elements(small, "output") <= before / fewer, out
     status, shown, _ = replay(folder, small, 0, fault=fault)
     assert status == 1 and "first difference: output [" in shown, "its coordinate is known"
@@ -212,7 +213,8 @@ def test_where_no_shape_can_be_planned_the_rest_is_made_smaller(folder, tmp_path
     status, out, told = replay(folder, other, CONV, "--minimize", small, fault="load")
     assert status == 0 and text in told and "commands and data alone are made smaller" in told, out + told
     assert "is not whole" in told and "a smaller shape" not in out
-    assert f" of {commands(folder / "x.presil", CONV)} commands and " in out
+    count = commands(folder / "x.presil", CONV)
+    assert f" of {count} commands and " in out
     assert bisect(folder, small, 0, "load")["exit"] == 1
 
 
@@ -300,7 +302,7 @@ def test_junit(folder):
     assert replay(folder, "x.presil", "0:", "--junit", "good.xml")[0] == 0
     name = 'a"<&>\u00e9\x01.presil'
     (folder / name).write_bytes((folder / "x.presil").read_bytes())
-    status, _, text = replay(folder, name, "0:", "--junit", "bad.xml", fault="matrix")
+    status, _, text = replay(folder, name, "0:", "--junit", "bad.xml", fault="load")
     assert status == 1, text
     schema = xmlschema.XMLSchema(Path(__file__).parents[1] / "regress" / "junit.xsd")
     for file in ("good.xml", "bad.xml"):
@@ -308,11 +310,11 @@ def test_junit(folder):
     good, bad = (ElementTree.parse(folder / file).getroot() for file in ("good.xml", "bad.xml"))
     assert (good.get("tests"), good.get("failures")) == ("2", "0") and good.find(".//failure") is None
     assert (bad.get("tests"), bad.get("failures"), bad.get("errors")) == ("2", "1", "0")
-    failure = bad.find("testsuite[2]/testcase/failure")
+    failure = bad.find("testsuite[1]/testcase/failure")
     assert failure.get("type") == "mismatch" and failure.get("message").startswith("first difference: output [")
-    found = {p.get("name"): p.get("value") for p in bad.find("testsuite[2]").iter("property")}
-    assert found["replay"] == 'presil-replay a"<&>???.presil --launches 1' and int(found["cycles"]) > 100
-    assert found["unit"] == "MATRIX" and not good.findall(".//property[@name='unit']")
+    found = {p.get("name"): p.get("value") for p in bad.find("testsuite[1]").iter("property")}
+    assert found["replay"] == 'presil-replay a"<&>???.presil --launches 0' and int(found["cycles"]) > 100
+    assert found["unit"] == "LOAD" and not good.findall(".//property[@name='unit']")
 
 
 @pytest.mark.parametrize(
