@@ -32,8 +32,8 @@ PLACES = {
     "u_axi_read": (30, 345, 180, 80),
     "u_axi_write": (1030, 70, 220, 60),
 }
-# Points of a line; heads at both ends (True), the last one (False) or none; text and where it is. The names are ports of
-# the modules at the ends, in words where they are many.
+# Points of a line; heads at both ends (True), the last one (False) or none; text and where it is. The names are ports
+# of the modules at the ends, in words where they are many.
 ARROWS = [
     ([(-60, 105), (30, 105)], True, "s_axil", (-55, 97)),
     ([(240, 105), (330, 105)], True, "ring, doorbell", (243, 97)),
