@@ -86,3 +86,31 @@ def test_runs(chip):
         for case in some:
             check(device, case, counts, verify=True, tilings=(1, 2, 3))
     assert counts.cases == len(some) == EACH[chip]
+
+
+def balanced(chip: str) -> list:
+    """Layers whose blocks have fewer kernel rows than would fit, and a neighbour of more outputs that have all."""
+    c, out = configurations()[chip], []
+    shapes = itertools.product(("bf16", "fp32", "int8"), ((3, 3), (5, 2), (7, 1)), (1, 2, 3), (1, c["cells"]))
+    for dtype, kernel, channels, outputs in shapes:
+        layer = reduction(chip, dtype, channels, kernel, outputs)
+        if not layer.packed or layer.runs or layer.balanced_rows == layer.packed_rows:
+            continue
+        number = len(out)
+        more = {"stride": (number % 3 + 1, number % 2 + 1), "dilation": (number // 3 % 2 + 1, 1), "size": (23, 17)}
+        family, epilogue = (some[dtype][number % len(some[dtype])] for some in (FAMILIES, EPILOGUES))
+        case = ConvCase(chip, SEED, number, dtype, family, epilogue, channels=channels, out_channels=outputs,
+                        kernel=kernel, padding=(number % 2, 0), channels_last=number % 4 != 3, **more)  # fmt: skip
+        out.append(case)
+    return out
+
+
+@pytest.mark.parametrize("chip", EACH)
+def test_fewer_kernel_rows_than_fit(chip):
+    """Where LOAD would take longer for all than MATRIX for two blocks (docs/numerics.md 5, packing)."""
+    counts, some = Counts(), balanced(chip)
+    assert len(some) >= 6
+    with driver.Device(chip, mode="verify") as device:
+        for case in some:
+            check(device, case, counts, verify=True, tilings=(0, 1, 2))
+    assert counts.cases == len(some)

@@ -156,6 +156,14 @@ def test_what_is_left_fails_in_the_same_way(folder, tmp_path, fault, launch, lea
     assert bisect(folder, tmp_path / "one.presil", 0)["exit"] == 0, "the right chip does it right"
 
 
+def commands(path, launch: int) -> int:
+    """How many there are is the tiler's choice; a hang of the fetch needs some bursts of them."""
+    with Bundle(path) as bundle:
+        count = bundle.launch(launch).descriptors
+    assert count > 60
+    return count
+
+
 def elements(path, tensor: str) -> int:
     with Bundle(path) as bundle:
         (shape,) = (t.shape for t in bundle.launch(0).tensors if t.name == tensor)
@@ -203,7 +211,8 @@ def test_where_no_shape_can_be_planned_the_rest_is_made_smaller(folder, tmp_path
     without_what_was_asked(folder / "x.presil", other, old, new)
     status, out, told = replay(folder, other, CONV, "--minimize", small, fault="load")
     assert status == 0 and text in told and "commands and data alone are made smaller" in told, out + told
-    assert "is not whole" in told and "a smaller shape" not in out and " of 93 commands and " in out
+    assert "is not whole" in told and "a smaller shape" not in out
+    assert f" of {commands(folder / "x.presil", CONV)} commands and " in out
     assert bisect(folder, small, 0, "load")["exit"] == 1
 
 
@@ -236,8 +245,9 @@ def test_ctrl_c_keeps_the_best(folder, tmp_path):
     child = subprocess.Popen(
         command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
+    count = commands(folder / "x.presil", CONV)
     for line in child.stderr:
-        if " of 93 commands" in line and ": 93 of" not in line:
+        if f" of {count} commands" in line and f": {count} of" not in line:
             break
     child.send_signal(2)
     out, text = child.communicate(timeout=60)

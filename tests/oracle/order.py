@@ -66,9 +66,16 @@ class Reduction:
 
     @property
     def packed_rows(self):
-        """R of the packing rule."""
+        """R of the packing rule, as many as fit."""
         ky, kx = self.kernel
         return min(ky, self.lanes // (kx * self.channels * self.element_bytes)) or 1
+
+    @property
+    def balanced_rows(self):
+        """R of the packing rule, of which neither the loads nor the sums take longer than they must."""
+        groups = -(-self.out_channels // self.cells)
+        fitting = [r for r in range(1, self.packed_rows + 1) if r % 2 == 0 or r == self.packed_rows]
+        return min(fitting, key=lambda r: (max(r, -(-self.kernel[0] // r) * groups), -r))
 
     @functools.cached_property
     def runs(self):
@@ -143,7 +150,7 @@ def packed_blocks(r):
     if r.runs:
         return run_blocks(r)
     if kx * r.channels * r.element_bytes <= r.lanes:
-        rows = r.packed_rows
+        rows = r.balanced_rows
         return [
             tuple((y, x, 0, r.channels) for y in range(y0, min(y0 + rows, ky)) for x in range(kx))
             for y0 in range(0, ky, rows)

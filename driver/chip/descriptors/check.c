@@ -215,16 +215,16 @@ static int check_acc(checker *k, uint32_t half, uint32_t base, int64_t rows, boo
 static int64_t wrapped(const checker *k, int64_t word) { return k->hazards ? word & 0xffff : word; }
 
 static bool window_step_fits(uint32_t step, uint32_t dilation, uint32_t kernel) {
-    return kernel <= 3 && (step == dilation || step == 2 * dilation);
+    return kernel <= CHIP_WINDOW_KERNEL && (step == dilation || step == 2 * dilation);
 }
 
 /* docs/isa.md, FIELD: of a depthwise MATRIX. */
 static bool window_fits(const presil_desc *d) {
-    const int64_t step = presil_matrix_sx(d) == presil_matrix_dx(d) ? 1 : 2;
+    const int64_t step = chip_window_step(presil_matrix_sx(d), presil_matrix_dx(d));
     return presil_matrix_ncb(d) == 1 && presil_matrix_idx(d) == 1 && presil_matrix_idy(d) == 1 &&
            window_step_fits(presil_matrix_sx(d), presil_matrix_dx(d), presil_matrix_kx(d)) &&
            window_step_fits(presil_matrix_sy(d), presil_matrix_dy(d), presil_matrix_ky(d)) &&
-           ((int64_t)presil_matrix_nx(d) - 1) * step + presil_matrix_kx(d) <= 64;
+           ((int64_t)presil_matrix_nx(d) - 1) * step + presil_matrix_kx(d) <= CHIP_WINDOW_POSITIONS;
 }
 
 static int check_matrix(checker *k, const presil_desc *d) {

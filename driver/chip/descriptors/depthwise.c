@@ -5,8 +5,8 @@
 presil_desc chip_walked(const presil_desc *d) {
     presil_desc w = *d;
     if (!presil_matrix_depthwise(d)) return w;
-    const uint32_t step_x = presil_matrix_sx(d) == presil_matrix_dx(d) ? 1 : 2,
-                   step_y = presil_matrix_sy(d) == presil_matrix_dy(d) ? 1 : 2;
+    const uint32_t step_x = chip_window_step(presil_matrix_sx(d), presil_matrix_dx(d)),
+                   step_y = chip_window_step(presil_matrix_sy(d), presil_matrix_dy(d));
     presil_matrix_nx_set(&w, (presil_matrix_nx(d) - 1) * step_x + presil_matrix_kx(d));
     presil_matrix_ny_set(&w, (presil_matrix_ny(d) - 1) * step_y + presil_matrix_ky(d));
     presil_matrix_sx_set(&w, presil_matrix_dx(d)), presil_matrix_sy_set(&w, presil_matrix_dy(d));

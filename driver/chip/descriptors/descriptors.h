@@ -54,6 +54,8 @@ static inline void chip_need(chip_op *op, uint32_t engine, uint32_t seq) {
 /* depthwise.c: a depthwise MATRIX as one that reads the same positions, each once; others as they are. Words of weights
  * of any MATRIX; where word n of them lies (not yet modulo 2^16). */
 presil_desc chip_walked(const presil_desc *d);
+/* Positions between the windows of a depthwise MATRIX, in steps of its kernel (sx, dx or sy, dy). */
+static inline uint32_t chip_window_step(uint32_t step, uint32_t dilation) { return step == dilation ? 1 : 2; }
 uint64_t chip_weight_words(const presil_config *config, const presil_desc *d);
 int64_t chip_weight_word(const presil_desc *d, uint64_t n);
 

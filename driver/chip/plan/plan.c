@@ -7,8 +7,8 @@
 #include "plan.h"
 
 enum {
-    SIMULATED = 12,
-    SIMULATED_COMMANDS = 20000,
+    SIMULATED = 100,
+    SIMULATED_COMMANDS = 60000,
     FORCED = 1024,
     REMEMBERED = 512,
     WANTED_EDGES = 700

@@ -127,6 +127,19 @@ static void cut_in_runs(presil_layout *l) {
     l->runs = l->blocks = best.runs, l->pack_rows = most_rows, l->grid_y = most_blocks;
 }
 
+/* Kernel rows in a block, where the slice fits one: LOAD takes a cycle for each, MATRIX one for each block and cell
+ * group. An even number, or all that fit: then a stride of two has as many rows to load as a stride of one. */
+static uint32_t rows_to_pack(const presil_layout *l) {
+    const int64_t groups = ceil_div(l->out_channels, l->config.cells);
+    uint32_t best = l->pack_rows;
+    int64_t least = max64(best, blocks_of(l, best) * groups);
+    for (uint32_t rows = (l->pack_rows - 1) & ~1u; rows > 0; rows -= 2) {
+        const int64_t cycles = max64(rows, blocks_of(l, rows) * groups);
+        if (cycles < least) best = rows, least = cycles;
+    }
+    return best;
+}
+
 /* Block cb as a run: also where the slice is not cut into runs. */
 static chip_run run_of(const presil_layout *l, uint32_t cb) {
     if (l->runs) return l->run[cb];
@@ -183,6 +196,10 @@ static void layout_init(const presil_chip *chip, const presil_weights_desc *desc
         l->grid_y = (uint32_t)ceil_div(l->kernel[0], l->pack_rows);
         l->grid_x = 1;
         cut_in_runs(l);
+        if (!l->runs && l->pack_rows > 1) {
+            l->pack_rows = rows_to_pack(l);
+            l->grid_y = blocks_of(l, l->pack_rows);
+        }
     } else {
         l->blocks = (uint32_t)ceil_div(l->in_channels, lanes);
         l->grid_y = (uint32_t)l->kernel[0];

@@ -15,7 +15,7 @@ enum { CHIP_RUNS = 4, CHIP_RUN_ROWS = 16 };
 
 /* A depthwise kernel along an axis, and its pieces: `count` rows or columns from `first`, `apart` from each other
  * (docs/numerics.md 5). */
-enum { CHIP_WINDOW_KERNEL = 3, CHIP_WINDOW_POSITIONS = 64, CHIP_DEPTHWISE_KERNEL = 64 };
+enum { CHIP_DEPTHWISE_KERNEL = 64 };
 typedef struct {
     uint32_t size, stride; /* stride: the operator's */
     bool single;           /* no two of them in a piece: the kernel is dilated */

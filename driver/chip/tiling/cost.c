@@ -116,10 +116,8 @@ static double packed_pieces(const chip_problem *p) {
     return pieces / p->runs;
 }
 
-/* Beats of a piece of `bytes` of every pixel, `pitch` apart, for each that it would take in one aligned stretch. What
- * a pitch of no whole beats costs is counted for depthwise kernels only: others keep the plans that they had. */
+/* Beats of a piece of `bytes` of every pixel, `pitch` apart, for each that it would take in one aligned stretch. */
 static double beats_of_pieces(const chip_problem *p, int64_t bytes, int64_t pitch) {
-    if (!p->depthwise) return bytes < p->config->word_bytes ? (double)p->config->word_bytes / (double)bytes : 1;
     const int64_t word = p->config->word_bytes, low = pitch & -pitch;
     if (low >= word || bytes <= 0 || bytes == pitch) return bytes < word ? (double)word / (double)max64(bytes, 1) : 1;
     return (double)(bytes + word - low) / (double)bytes;
@@ -130,7 +128,7 @@ static void act_word_cost(const chip_problem *p, const chip_tiling *t, double *c
     double wide = p->convert ? 2 : 1, columns = (double)p->config->word_bytes * wide / p->in.esize;
     *cycles = *beats = wide * p->block * p->esize / p->config->word_bytes;
     if (*cycles < wide) *cycles = wide;
-    if (p->depthwise && p->act == ACT_DIRECT && t->part_blocks < p->blocks && p->in.sx > 0) {
+    if (p->act == ACT_DIRECT && t->part_blocks < p->blocks && p->in.sx > 0) {
         *beats *= beats_of_pieces(p, (int64_t)t->part_blocks * p->block * p->in.esize, p->in.sx);
         if (*cycles < *beats) *cycles = *beats;
     }
@@ -254,7 +252,7 @@ static void consider(candidates *k, chip_tiling t) {
         if (too_long) continue;
         estimate(k->p, &t);
         uint32_t at = k->count;
-        if (k->p->depthwise && known(k, &t)) continue;
+        if (known(k, &t)) continue;
         if (at == k->capacity) {
             if (k->list[at - 1].estimate <= t.estimate) continue;
             at--;
