@@ -2,7 +2,7 @@
 // Command processor: fetches descriptors from the ring (bursts of up to 8, 16 buffered), decodes and checks them in
 // order, hands them to
 // the engines' queues, and rules launch, completion, error stop and queue reset (docs/isa.md section 1).
-// One descriptor every 3 cycles; doorbell to fetch request 2, descriptor received to queue 3. Reset: synchronous.
+// One descriptor every 4 cycles; doorbell to fetch request 2, descriptor received to queue 3. Reset: synchronous.
 // Errors: OPCODE, VERSION, FIELD, FETCH_BUS, RING from here; those of the engines come in; the first wins and halts
 // everything.
 module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(

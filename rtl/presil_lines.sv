@@ -22,6 +22,8 @@ module presil_lines import presil_config_pkg::*; #(
   typedef logic [31:0] word_t [QUADS];
   word_t line1 [64];
   word_t line2 [64];
+  logic hit;
+  assign hit = valid && x == ask_x;
 
   function automatic word_t split();
     for (int unsigned i = 0; i < QUADS; i++) split[i] = pad ? {4{pad_byte}} : word[32*i +: 32];
@@ -33,7 +35,7 @@ module presil_lines import presil_config_pkg::*; #(
       line2[x] <= above1;
     end
     if (ask) begin
-      if (valid && x == ask_x) begin
+      if (hit) begin
         above2 <= above1;
         above1 <= split();
       end else begin
@@ -44,7 +46,7 @@ module presil_lines import presil_config_pkg::*; #(
   end
 
 `ifndef SYNTHESIS
-  c_one_wide: cover property (@(posedge clk) ask && valid && x == ask_x);
+  c_one_wide: cover property (@(posedge clk) ask && hit);
   c_last: cover property (@(posedge clk) valid && x == 6'd63);
 `endif
 endmodule

@@ -96,7 +96,7 @@ def load(isa, wait, signal, address, sp_word, rows, row_words, word):
 # Tokens as bits of `wait`: LOAD 0 operands, 1 parameters; MATRIX 4 accumulators full, 5 operands free; EPILOGUE 8
 # accumulators free, 9 parameters free,
 # 10 output full; STORE 12 output free.
-def layer(isa, config, bf16, kernel, residual, tiles):
+def layer(isa, config, bf16, kernel, residual, tiles, depthwise=False):
     """Descriptors of `tiles` tiles of side x side pixels, CELLS output channels, one channel block."""
     word, cells = config["word_bytes"], config["cells"]
     side = 32 if config["acc_rows"] >= 1024 else 8
@@ -105,7 +105,7 @@ def layer(isa, config, bf16, kernel, residual, tiles):
     out_bytes = side * cells * size
     act_words, weight_words, param_words, out_words = (
         span * span,
-        kernel * kernel * cells,
+        kernel * kernel * (1 if depthwise else cells),
         2 * -(-4 * cells // word),
         -(-rows * cells * size // word),
     )
@@ -126,7 +126,7 @@ def layer(isa, config, bf16, kernel, residual, tiles):
         act, wgt, par, res, result = (buffers[n][i & 1] for n in ("act", "wgt", "par", "res", "out"))
         again = i >= 2
         out.append(load(isa, again << 5, 0, ACT, act, span, span, word))
-        out.append(load(isa, 0, 1, WEIGHTS, wgt, kernel * kernel, cells, word))
+        out.append(load(isa, 0, 1, WEIGHTS, wgt, kernel * kernel, 1 if depthwise else cells, word))
         out.append(load(isa, again << 9, 0 if residual else 2, PARAMS, par, 1, param_words, word))
         if residual:
             out.append(load(isa, 0, 2, RESIDUAL, res, out_words // min(16, out_words), min(16, out_words), word))
@@ -137,6 +137,9 @@ def layer(isa, config, bf16, kernel, residual, tiles):
                 1 | again << 8,
                 3,
                 bf16=bf16,
+                depthwise=depthwise,
+                wgt_x_stride=depthwise,
+                wgt_y_stride=kernel * depthwise,
                 first=1,
                 half=i & 1,
                 act_base=act,
@@ -488,14 +491,15 @@ def main():
                 run(chip, features(isa, config))
         chip.wait(2000)
     layers = [
-        (f"{'bf16' if bf16 else 'int8'} {k}x{k}{' residual' if res else ''}", bf16, k, res)
+        (f"{'bf16' if bf16 else 'int8'} {k}x{k}{text}", bf16, k, text == " residual", text == " depthwise")
         for bf16 in (0, 1)
-        for k, res in ((1, 0), (3, 1))
+        for k, text in ((1, ""), (3, " residual"), (3, " depthwise"))
     ]
-    for name, bf16, kernel, residual in layers:
+    for name, bf16, kernel, residual, depthwise in layers:
         if args.only not in name:
             continue
-        descriptors = layer(isa, config, bf16, kernel, residual, args.tiles // (kernel * kernel) + 2)
+        tiles = args.tiles // (1 if depthwise else kernel * kernel) + 2
+        descriptors = layer(isa, config, bf16, kernel, residual, tiles, depthwise)
         fill(chip, bf16)
         results = []
         for _ in range(1 if args.once else args.rounds):
@@ -504,12 +508,12 @@ def main():
         if any(r[0] != cycles for r in results):
             raise SystemExit(f"{name}: cycles differ: {[r[0] for r in results]}")
         print(
-            f"{name:16} {cycles:9} cycles  {max(n / s for n, s, _ in results) / 1e3:7.0f} kHz  matrix busy "
+            f"{name:18} {cycles:9} cycles  {max(n / s for n, s, _ in results) / 1e3:7.0f} kHz  matrix busy "
             f"{100 * busy:5.1f} %"
         )
     if not args.once and args.only in "idle":
         best = max(n / s for n, s, _ in (chip.timed_wait(IDLE_CYCLES) for _ in range(args.rounds)))
-        print(f"{'idle':16} {'':9}         {best / 1e3:7.0f} kHz")
+        print(f"{'idle':18} {'':9}         {best / 1e3:7.0f} kHz")
 
 
 if __name__ == "__main__":

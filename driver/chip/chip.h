@@ -39,6 +39,7 @@ struct presil_chip {
     presil_config config;
     struct presil_twin *twin;             /* created at the first execute() */
     uint32_t launches_submitted, segment; /* segment: running or last */
+    uint32_t engines;                     /* bit n: engine n has descriptors in it */
     bool looked;                          /* look: counters at the first look since something worked (why.c) */
     uint32_t look[LOOKS];
     uint64_t look_work;

@@ -48,7 +48,8 @@ typedef enum {
      * taken, y * W + x; the first of those that are equal, of several NaN the last. */
     PRESIL_OP_POOL_MAX = 7,
     PRESIL_OP_POOL_AVERAGE = 8,
-    /* input [, other], broadcast (aligned at the last dimension) -> output. function (text): PyTorch's name, "add".
+    /* input [, other], broadcast (aligned at the last dimension) -> output. function (text): PyTorch's name, "add";
+     * other (real) stands for an input of that name that is one number, and the result is computed as of floats.
      * "gelu": approximate (text): "none", or "tanh". "clamp" of floats, min(max(x, low), high), a NaN stays one: low,
      * high (real), which bound nothing where they are not given. As "clamp" PyTorch asks for relu6 and hardtanh, too.
      * An input may be the output (presil_op_in_place(), below). */

@@ -173,6 +173,19 @@ static int two(job *j, const binary *f, const elements *x, const elements *y) {
     return status;
 }
 
+/* The attribute in place of the input. */
+static int with_number(job *j, const binary *f, const elements *x) {
+    const double y = job_real(j, "other", 0);
+    const int status = job_results(j, false);
+    for (int64_t number = 0; !status && number < j->result->count; number++) {
+        int64_t at[PRESIL_OP_DIMS];
+        coordinate_of(j->out->shape, j->out->ndim, number, at);
+        const double value = f->of(real_of(x, broadcast(x->operand, j->out, at)), y);
+        put_real(j, number, value, f->of == f_div ? quotient_rounding(value, y) : rounding_of(value));
+    }
+    return status;
+}
+
 int reference_elementwise(job *j) {
     const char *name = job_function(j);
     const elements *x, *y;
@@ -189,8 +202,10 @@ int reference_elementwise(job *j) {
     for (size_t i = 0; !y->operand && i < sizeof unaries / sizeof *unaries; i++) {
         if (strcmp(name, unaries[i].name) == 0) return one(j, &unaries[i], x);
     }
-    for (size_t i = 0; y->operand && i < sizeof binaries / sizeof *binaries; i++) {
-        if (strcmp(name, binaries[i].name) == 0) return two(j, &binaries[i], x, y);
+    const bool number = !y->operand && presil_op_attribute(j->op, "other");
+    for (size_t i = 0; (y->operand || number) && i < sizeof binaries / sizeof *binaries; i++) {
+        if (strcmp(name, binaries[i].name) == 0)
+            return number ? with_number(j, &binaries[i], x) : two(j, &binaries[i], x, y);
     }
     return job_fail(j, PRESIL_EUNSUPPORTED, "the reference knows no function \"%s\" of %s", name,
                     y->operand ? "two elements" : "one element");

@@ -154,7 +154,7 @@ class Rows(nn.Linear):
 @pytest.mark.parametrize(
     "model, shape, text",
     [
-        (nn.Sequential(nn.Conv2d(3, 4, 3), nn.Softmax(1)), (1, 3, 8, 8), "softmax"),
+        (nn.Sequential(nn.Conv2d(3, 4, 3), nn.LogSoftmax(1)), (1, 3, 8, 8), "softmax"),
         (nn.Sequential(nn.Linear(4, 4), nn.Softplus()), (2, 4), "aten.log1p.default"),
         (Rows(), (2, 4), "aten.mean.dim"),
         (nn.Linear(4, 4, dtype=torch.float64), (2, 4), "aten.addmm.default"),

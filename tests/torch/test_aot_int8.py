@@ -161,8 +161,8 @@ def test_damaged_codes_are_refused(tmp_path, field, value, text):
 
 def test_what_needs_the_host_is_refused_by_name(tmp_path):
     x = torch.randn(1, 3, 8, 8)
-    model = quantize(fuse(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Sigmoid()).eval(), x), [x])
-    with pytest.raises(aot.AotError, match="aten.sub.Tensor"):
+    model = quantize(fuse(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Softplus()).eval(), x), [x])
+    with pytest.raises(aot.AotError, match="log1p|softplus"):
         torch.presil.aot_save(torch.export.export(model.to("presil"), (x.to("presil"),)), tmp_path / "no.paot")
     with pytest.raises(aot.AotError, match=r'a quantized model after .to\("presil"\)'):
         torch.presil.aot_save(torch.export.export(model.cpu(), (x,)), tmp_path / "no.paot")

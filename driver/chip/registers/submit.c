@@ -54,6 +54,14 @@ static int write_ring(const presil_link *link, const presil_command_memory *memo
                   : PRESIL_OK;
 }
 
+/* Bit n: engine n has descriptors among these. */
+static uint32_t engines_of(const presil_desc *list, size_t count) {
+    const uint32_t all = (1u << CHIP_ENGINES) - 1u;
+    uint32_t engines = 0;
+    for (size_t i = 0; i < count && engines != all; i++) engines |= 1u << presil_desc_opcode(&list[i]) >> 1 & all;
+    return engines;
+}
+
 int chip_submit(presil_chip *chip, const presil_link *link, const presil_command_memory *memory,
                 const presil_plan *plan, uint32_t segment, presil_error_buffer *error) {
     size_t first = chip_segment_first(plan, segment), count = plan->segment_ends[segment] - first;
@@ -76,6 +84,7 @@ int chip_submit(presil_chip *chip, const presil_link *link, const presil_command
     put(&p, PRESIL_REG_RING_TAIL, (uint32_t)count);
     chip->launches_submitted++;
     chip->segment = segment;
+    chip->engines = engines_of(plan->list + first, count);
     chip->looked = false;
     return port_status(&p, error);
 }
@@ -94,43 +103,61 @@ static const char *error_name(uint32_t code) {
     return code < sizeof names / sizeof *names ? names[code] : "unknown error";
 }
 
-/* A register costs a journey over the bus. What is known anyhow is not asked for: VECTOR never has a descriptor, codes
- * behind ERROR are no causes, read_bytes are beats, a launch is one. And nothing else counts faster than bytes, a word
- * a cycle: the upper half of cycles tells whether any other upper half can be other than 0. */
-enum { CAUSES = PRESIL_CAUSE_ERROR + 1, ASKED = (int)CHIP_ENGINES * CAUSES + (int)COUNTERS - COUNTER_CYCLES - 2 };
+/* A register costs a journey over the bus. What is known anyhow is not asked for: an engine without descriptors (VECTOR
+ * never has one) spends all cycles on COMMAND and moves nothing, nobody can wait for VECTOR in a launch that ends well,
+ * nor stand after an error, read_bytes are beats, a launch is one. And nothing else counts faster than bytes, a word a
+ * cycle: the upper half of cycles tells whether any other upper half can be other than 0. */
+enum { CAUSES = PRESIL_CAUSE_DRAIN + 1, ASKED_MOST = (int)CHIP_ENGINES * CAUSES + (int)COUNTERS - COUNTER_CYCLES };
 
-static void asked_counters(uint32_t numbers[ASKED]) {
-    for (uint32_t i = 0; i < CHIP_ENGINES * CAUSES; i++) *numbers++ = i / CAUSES * PRESIL_CAUSES + i % CAUSES;
-    for (uint32_t n = COUNTER_CYCLES; n < COUNTERS; n++) {
-        if (n != COUNTER_READ_BYTES && n != COUNTER_LAUNCHES) *numbers++ = n;
+static bool is_asked(const presil_chip *chip, uint32_t n) {
+    const uint32_t engine = n / PRESIL_CAUSES, cause = n % PRESIL_CAUSES;
+    switch (n) {
+    case COUNTER_READ_BYTES:
+    case COUNTER_LAUNCHES: return false;
+    case COUNTER_READ_BEATS: return chip->engines >> LOAD & 1u;
+    case COUNTER_WRITE_BEATS:
+    case COUNTER_WRITE_BYTES: return chip->engines >> STORE & 1u;
+    case COUNTER_MATRIX_FIRST:
+    case COUNTER_MATRIX_LAST: return chip->engines >> MATRIX & 1u;
+    default: break;
     }
+    return n >= COUNTER_CYCLES || (chip->engines >> engine & 1u && cause < CAUSES && cause != PRESIL_CAUSE_WAIT_VECTOR);
+}
+
+/* Of the launch that runs, or ran last: COUNTER_CYCLES is always one of them. */
+static uint32_t asked_counters(const presil_chip *chip, uint32_t numbers[ASKED_MOST]) {
+    uint32_t asked = 0;
+    for (uint32_t n = 0; n < COUNTERS; n++) {
+        if (is_asked(chip, n)) numbers[asked++] = n;
+    }
+    return asked;
 }
 
 /* The lower halves, and at the end the upper one of cycles. */
-static void counter_offsets(const uint32_t numbers[ASKED], uint32_t offset[ASKED + 1]) {
-    for (uint32_t i = 0; i < ASKED; i++) offset[i] = PRESIL_REG_COUNTER(numbers[i]);
-    offset[ASKED] = PRESIL_REG_COUNTER(COUNTER_CYCLES) + 4;
+static void counter_offsets(const uint32_t *numbers, uint32_t asked, uint32_t offset[ASKED_MOST + 1]) {
+    for (uint32_t i = 0; i < asked; i++) offset[i] = PRESIL_REG_COUNTER(numbers[i]);
+    offset[asked] = PRESIL_REG_COUNTER(COUNTER_CYCLES) + 4;
 }
 
-/* What service() and counters() do when all is well. ERROR stays for service() to clear. */
-enum { COMPLETION = 3 + ASKED + 1 };
-_Static_assert((int)COMPLETION <= (int)PRESIL_COMPLETION_MOST, "the link's room");
+/* What service() and counters() do when all is well: interrupt, its acknowledgement, a snapshot, and the counters.
+ * ERROR stays for service() to clear. */
+enum { ACKNOWLEDGE = 3 };
+_Static_assert((int)ACKNOWLEDGE + (int)ASKED_MOST + 1 <= (int)PRESIL_COMPLETION_MOST, "the link's room");
 
 size_t chip_completion(const presil_chip *chip, presil_register_access *out) {
-    (void)chip;
-    uint32_t numbers[ASKED], offset[ASKED + 1];
-    asked_counters(numbers);
-    counter_offsets(numbers, offset);
+    uint32_t numbers[ASKED_MOST], offset[ASKED_MOST + 1];
+    const uint32_t asked = asked_counters(chip, numbers);
+    counter_offsets(numbers, asked, offset);
     out[0] = (presil_register_access){.offset = PRESIL_REG_IRQ_STATUS};
     out[1] = (presil_register_access){.offset = PRESIL_REG_IRQ_CLEAR, .is_write = 1, .value = IRQ_DONE};
     out[2] = (presil_register_access){.offset = PRESIL_REG_CONTROL, .is_write = 1, .value = CONTROL_COUNTER_SNAPSHOT};
-    for (uint32_t i = 0; i <= ASKED; i++) out[3 + i] = (presil_register_access){.offset = offset[i]};
-    return COMPLETION;
+    for (uint32_t i = 0; i <= asked; i++) out[ACKNOWLEDGE + i] = (presil_register_access){.offset = offset[i]};
+    return ACKNOWLEDGE + asked + 1;
 }
 
 int chip_service(presil_chip *chip, const presil_link *link, const presil_plan *plan, presil_service *out) {
     port p = {link, 0};
-    const bool done = link->done_count == (size_t)COMPLETION;
+    const bool done = link->done_count != 0;
     uint32_t irq = done ? link->done[0].value : get(&p, PRESIL_REG_IRQ_STATUS);
     out->result = PRESIL_SERVICE_BUSY;
     if (irq & IRQ_ERROR) {
@@ -153,32 +180,35 @@ int chip_service(presil_chip *chip, const presil_link *link, const presil_plan *
 }
 
 /* Of the last snapshot. */
-static void read_counters(port *p, uint32_t word_bytes, uint64_t value[COUNTERS]) {
+static void read_counters(port *p, const presil_chip *chip, uint64_t value[COUNTERS]) {
     const presil_link *link = p->link;
-    uint32_t numbers[ASKED], offset[ASKED + 1], half[ASKED + 1] = {0};
-    asked_counters(numbers);
-    counter_offsets(numbers, offset);
-    if (link->done_count == (size_t)COMPLETION) {
-        for (uint32_t i = 0; i <= ASKED; i++) half[i] = link->done[COMPLETION - ASKED - 1 + i].value;
+    const uint32_t word_bytes = chip->config.word_bytes;
+    uint32_t numbers[ASKED_MOST], offset[ASKED_MOST + 1], half[ASKED_MOST + 1] = {0};
+    const uint32_t asked = asked_counters(chip, numbers);
+    counter_offsets(numbers, asked, offset);
+    if (link->done_count) {
+        for (uint32_t i = 0; i <= asked; i++) half[i] = link->done[ACKNOWLEDGE + i].value;
     } else {
         put(p, PRESIL_REG_CONTROL, CONTROL_COUNTER_SNAPSHOT);
-        get_many(p, offset, ASKED + 1, half);
+        get_many(p, offset, asked + 1, half);
     }
-    for (uint32_t i = 0; i < ASKED; i++) value[numbers[i]] = half[i];
-    value[COUNTER_CYCLES] |= (uint64_t)half[ASKED] << 32;
+    for (uint32_t i = 0; i < asked; i++) value[numbers[i]] = half[i];
+    value[COUNTER_CYCLES] |= (uint64_t)half[asked] << 32;
     if (value[COUNTER_CYCLES] > UINT32_MAX / word_bytes) {
-        for (uint32_t i = 0; i < ASKED; i++) offset[i] += 4;
-        get_many(p, offset, ASKED, half);
-        for (uint32_t i = 0; i < ASKED; i++) value[numbers[i]] |= (uint64_t)half[i] << 32;
+        for (uint32_t i = 0; i < asked; i++) offset[i] += 4;
+        get_many(p, offset, asked, half);
+        for (uint32_t i = 0; i < asked; i++) value[numbers[i]] |= (uint64_t)half[i] << 32;
     }
     value[COUNTER_READ_BYTES] = value[COUNTER_READ_BEATS] * word_bytes;
-    value[VECTOR * PRESIL_CAUSES + PRESIL_CAUSE_COMMAND] = value[COUNTER_CYCLES];
+    for (uint32_t e = 0; e < PRESIL_ENGINES; e++) {
+        if (!(chip->engines >> e & 1u)) value[e * PRESIL_CAUSES + PRESIL_CAUSE_COMMAND] = value[COUNTER_CYCLES];
+    }
 }
 
 int chip_counters(presil_chip *chip, const presil_link *link, presil_report *out) {
     port p = {link, 0};
     uint64_t value[COUNTERS] = {0};
-    read_counters(&p, chip->config.word_bytes, value);
+    read_counters(&p, chip, value);
     int status = port_status(&p, NULL);
     if (status != PRESIL_OK) return status;
     for (uint32_t e = 0; e < PRESIL_ENGINES; e++) {

@@ -36,9 +36,10 @@ def aot_save(program: torch.export.ExportedProgram, path) -> dict:
 
     On the chip run convolutions, linear layers and matrix products, with eval-mode batch-norm, bias, one residual add
     and clamping folded in, int8 layers of torch_presil.quantize and torch_presil.pt2e (exported on the device), and
-    views between them; presil-run computes poolings, and means of planes, on the host, and converts inputs to codes of
-    int8 and codes to results. Anything else raises AotError with the operators' names and nothing is written. Returns a
-    summary: inputs, outputs, bytes, launches, operators (of launches), host_operators.
+    views between them; presil-run computes on the host what docs/aot.md lists (poolings, functions, softmax, norms,
+    what finds scales as a model runs), and converts inputs to codes of int8 and codes to results. Anything else raises
+    AotError with the operators' names and nothing is written. Returns a summary: inputs, outputs, bytes, launches,
+    operators (of launches), host_operators.
     """
     exported = program.run_decompositions(_decompositions())
     graph, where, codes = _chip_graph(exported)

@@ -83,7 +83,12 @@ def host_step(*targets):
     return known
 
 
-def dense(shape, like: torch.Tensor) -> torch.Tensor:
-    """An empty result: planes as convolutions read them."""
+def dense(shape, like: torch.Tensor, dtype=None) -> torch.Tensor:
+    """An empty result: planes as convolutions read them. dtype: where it is not that of `like`."""
     planes = torch.channels_last if len(shape) == 4 else torch.contiguous_format
-    return torch.empty(list(shape), dtype=like.dtype, device=like.device, memory_format=planes)
+    return torch.empty(list(shape), dtype=dtype or like.dtype, device=like.device, memory_format=planes)
+
+
+def rows(shape, like: torch.Tensor) -> torch.Tensor:
+    """An empty result, row by row: what products of matrices read."""
+    return torch.empty(list(shape), dtype=like.dtype, device=like.device)

@@ -4,7 +4,7 @@
 import torch
 
 from torch_presil.aot.host.functions import elementwise
-from torch_presil.aot.host.host_step import FLOATS, HostOperator, HostStep, dense, host_step
+from torch_presil.aot.host.host_step import FLOATS, HostOperator, HostStep, dense, host_step, rows
 from torch_presil.compiler.nodes import value
 
 aten = torch.ops.aten
@@ -34,6 +34,27 @@ class Concatenation(HostStep):
     def operators(self, a, out):
         parts = out.split([t.shape[a.dim] for t in a.tensors], a.dim)
         return [HostOperator(COPY, {"input": t}, part) for t, part in zip(a.tensors, parts)]
+
+
+def copied(x):
+    """The same elements, row by row."""
+    raise NotImplementedError("a step of presil-run")
+
+
+@host_step(aten.clone.default)
+class Copied(HostStep):
+    function = staticmethod(copied)
+
+    def arguments_of(self, node):
+        x = value(node.args[0])
+        usable = x.dtype in (torch.int8, torch.int32, *FLOATS) and x.dim() <= 8
+        return (node.args[0],) if usable and node.kwargs.get("memory_format") is torch.contiguous_format else None
+
+    def result(self, a):
+        return rows(a.x.shape, a.x)
+
+    def operators(self, a, out):
+        return [HostOperator(COPY, {"input": a.x}, out)]
 
 
 def widened(x):
@@ -71,7 +92,9 @@ class Table(HostStep):
             return None
         codes, first = found
         places = self._put(node, widened, codes)
-        return table, places if first is None else self._put(node, elementwise, places, first, "add", None, None, None)
+        return table, places if first is None else self._put(
+            node, elementwise, places, first, "add", None, None, None, None
+        )
 
     @staticmethod
     def _put(node, function, x, *others):
