@@ -24,12 +24,13 @@ def ahead_of_time(tmp_path, int8, x, mode="model"):
     path, given, result, run = (tmp_path / n for n in ("model.paot", "in.npy", "out.npy", "run.json"))
     with torch.no_grad():
         summary = torch.presil.aot_save(torch.export.export(int8, (x.to("presil"),)), path)
-    np.save(given, x.numpy())
+    np.save(given, (x.view(torch.uint16) if x.dtype == torch.bfloat16 else x).numpy())
     done = subprocess.run(
         [RUN, "--mode", mode, "--json", run, path, given, result], capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr
-    return summary, json.loads(run.read_text()), torch.from_numpy(np.load(result))
+    got = torch.from_numpy(np.load(result))
+    return summary, json.loads(run.read_text()), got.view(torch.bfloat16) if got.dtype == torch.uint16 else got
 
 
 # The mean of planes; two operators for each table of codes, which clamps become that the quantizer does not fuse.

@@ -9,7 +9,7 @@ from flow import converted, settled
 from test_aot_pt2e import ahead_of_time
 from torch import nn
 from torch_presil.pt2e import lower
-from torchao.quantization import Int8DynamicActivationInt8WeightConfig, quantize_
+from torchao.quantization import Int8DynamicActivationInt8WeightConfig, Int8WeightOnlyConfig, quantize_
 
 
 class Block(nn.Module):
@@ -36,15 +36,23 @@ def both(tmp_path, model, x):
     return summary, expected, got
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("rows", [1, 5])
-def test_linear_layers(tmp_path, rows):
+def test_linear_layers(tmp_path, rows, dtype):
     torch.manual_seed(rows)
-    model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 16)).eval()
+    model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 16)).eval().to(dtype)
     quantize_(model, Int8DynamicActivationInt8WeightConfig())
-    x = torch.randn(rows, 32)
+    x = torch.randn(rows, 32, dtype=dtype)
     x[0] = 0  # a row whose scale is the least there is
     summary, expected, got = both(tmp_path, model.to("presil"), x)
     assert torch.equal(got, expected) and (summary["launches"], summary["operators"]) == (2, 2)
+
+
+def test_weights_alone(tmp_path):
+    model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 16)).eval()
+    quantize_(model, Int8WeightOnlyConfig())
+    _, expected, got = both(tmp_path, model.to("presil"), torch.randn(5, 32))
+    assert torch.equal(got, expected)
 
 
 def test_transformer_block(tmp_path):
@@ -83,11 +91,40 @@ def test_numbers(tmp_path, dtype):
             return self.layer(torch.round(y.reciprocal() * 7))
 
     torch.manual_seed(0)
-    model, x = Numbers().eval().to("presil"), torch.randn(3, 16, dtype=dtype)
-    if dtype == torch.float32:
-        _, expected, got = both(tmp_path, model, x)
-        assert torch.equal(got, expected)
-    else:
-        with torch.no_grad():
-            program = torch.export.export(model, (x.to("presil"),))
-        assert torch.presil.aot_save(program, tmp_path / "model.paot")["launches"] == 2
+    _, expected, got = both(tmp_path, Numbers().eval().to("presil"), torch.randn(3, 16, dtype=dtype))
+    assert torch.equal(got, expected)
+
+
+def codes(y):
+    return torch.clamp(torch.round(y * 20), -128, 127).to(torch.int8)
+
+
+# Each has a type, or a rounding, of its own: of numbers, of floats without dimensions, of codes, of what is filled.
+OF_TWO = {
+    "sum": lambda y: y + 0.3,
+    "difference": lambda y: y - 0.7,
+    "product": lambda y: y * 0.1,
+    "quotient": lambda y: y / 0.7,
+    "filled": lambda y: y * torch.full_like(y, 0.1),
+    "filled float32": lambda y: y * torch.full_like(y, 0.1, dtype=torch.float32),
+    "filled, rounded": lambda y: y * torch.full_like(y, 0.1, dtype=torch.float32).to(torch.bfloat16),
+    "filled int32": lambda y: y * torch.full_like(y, 200, dtype=torch.int32),
+    "codes by a number": lambda y: codes(y) * 0.5,
+    "codes by filled": lambda y: codes(y) * torch.full_like(y, 0.1),
+    "codes by codes": lambda y: codes(y) / codes(y + 9),
+    "largest added": lambda y: y + y.float().amax(),
+    "by the largest": lambda y: y.float().amax() * y,
+    "over the largest": lambda y: y / y.float().amax(),
+    "smallest at least": lambda y: torch.maximum(y.float().amin() / 3, y),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", list(OF_TWO))
+def test_types_of_two(tmp_path, name, dtype):
+    class Behind(nn.Linear):
+        def forward(self, x):
+            return OF_TWO[name](super().forward(x))
+
+    _, expected, got = both(tmp_path, Behind(16, 16, dtype=dtype).eval().to("presil"), torch.randn(5, 16, dtype=dtype))
+    assert got.dtype == expected.dtype and torch.equal(got, expected)

@@ -37,8 +37,9 @@ BINARY = {
 }
 
 
-def elementwise(x, other, function, low, high, approximate, number):
-    """other: None, or broadcast against x; number: in place of other. low, high: of "clamp". approximate: of "gelu"."""
+def elementwise(x, other, function, dtype, low, high, approximate, number):
+    """dtype: of the result. other: None, or broadcast against x; number: in place of other. low, high: of "clamp".
+    approximate: of "gelu"."""
     raise NotImplementedError("a step of presil-run")
 
 
@@ -53,8 +54,9 @@ class Converted(HostStep):
 
     def arguments_of(self, node):
         dtype = node.kwargs.get("dtype")
-        usable = set(node.kwargs) == {"dtype"} and {dtype, value(node.args[0]).dtype} <= TYPES
-        return (node.args[0], dtype) if usable and value(node.args[0]).dim() <= 8 else None
+        x = value(node.args[0])
+        here = set(node.kwargs) <= {"dtype", "device"} and value(node).device == x.device
+        return (node.args[0], dtype) if here and {dtype, x.dtype} <= TYPES and x.dim() <= 8 else None
 
     def result(self, a):
         return dense(a.x.shape, a.x, a.dtype)
@@ -67,25 +69,47 @@ class Converted(HostStep):
 
 def number_of(node):
     """What every element of a node is, or None: a number, or full_like() of one, also seen or converted otherwise."""
-    whole = False
+    types = []
     while isinstance(value(node), torch.Tensor) and (
         node.target in VIEWS or node.target in (aten._to_copy.default, converted)
     ):
-        whole |= not value(node).is_floating_point()
+        types.insert(0, value(node).dtype)
         node = node.args[0]
     if getattr(node, "target", None) is aten.full_like.default:
+        types.insert(0, value(node).dtype)
         node = node.args[1]
-    known = isinstance(node, (int, float)) and not isinstance(node, bool)
-    return float(node) if known and not (whole and (node != int(node) or abs(node) > 127)) else None
+    if not isinstance(node, (int, float)) or isinstance(node, bool) or not set(types) <= TYPES:
+        return None
+    return _as_types(node, types)
 
 
-def widened_sums(node, dtype):
-    """The node; int32 (which may need more bits than a float has) as the type that PyTorch computes in."""
-    if value(node).dtype != torch.int32:
-        return node
-    with node.graph.inserting_after(node):
-        new = node.graph.call_function(converted, (node, dtype))
-    new.meta = {"val": value(node).to(dtype), "label": node.name}
+def _as_types(number, types):
+    """The number, converted to one type after the other; None: one of integers does not hold it."""
+    for dtype in types:
+        if dtype not in FLOATS and (not float(number).is_integer() or abs(number) > torch.iinfo(dtype).max):
+            return None
+        number = torch.tensor(number, dtype=torch.float64).to(dtype).item()
+    return float(number)
+
+
+def rounded_number(node, number):
+    """As PyTorch's CPU takes it: sums have it in their type; products and quotients in float32, those of bfloat16
+    too."""
+    sums = node.target in (aten.add.Tensor, aten.sub.Tensor)
+    return torch.tensor(number, dtype=value(node).dtype if sums else torch.float32).item()
+
+
+def computed(node, operand):
+    """An operand of the node as PyTorch computes with it: int32, which may need more bits than a float has, as the
+    result's type; and a float32 of no dimensions, which does not widen bfloat16, as rounded_number()."""
+    dtype, given = value(node).dtype, value(operand).dtype
+    quotients = node.target in (aten.mul.Tensor, aten.div.Tensor)
+    narrowed = given == torch.float32 and dtype == torch.bfloat16 and not quotients
+    if given != torch.int32 and not narrowed:
+        return operand
+    with node.graph.inserting_before(node):
+        new = node.graph.call_function(converted, (operand, dtype))
+    new.meta = {"val": value(operand).to(dtype), "label": operand.name}
     return new
 
 
@@ -103,9 +127,10 @@ class Elementwise(HostStep):
             return None
         if node.target in CLAMPS:
             found = bounds(node)
-            return None if found is None else (node.args[0], None, "clamp", *found, None, None)
+            return None if found is None else (node.args[0], None, "clamp", value(node).dtype, *found, None, None)
         if node.target in UNARY and set(node.kwargs) <= {"approximate"}:
-            return node.args[0], None, UNARY[node.target], None, None, node.kwargs.get("approximate"), None
+            approximate = node.kwargs.get("approximate")
+            return node.args[0], None, UNARY[node.target], value(node).dtype, None, None, approximate, None
         return None
 
     @staticmethod
@@ -115,17 +140,15 @@ class Elementwise(HostStep):
         if node.kwargs or not isinstance(value(x), torch.Tensor):
             return None
         if number is not None and value(node).shape == value(x).shape:
-            exact = torch.tensor(number, dtype=torch.float32).item()  # PyTorch computes in float32, bfloat16 too
-            return (widened_sums(x, dtype), None, BINARY[node.target], None, None, None, exact)
+            taken = rounded_number(node, number)
+            return computed(node, x), None, BINARY[node.target], dtype, None, None, None, taken
         if not isinstance(value(other), torch.Tensor):
             return None
-        return (widened_sums(x, dtype), widened_sums(other, dtype), BINARY[node.target], None, None, None, None)
+        return computed(node, x), computed(node, other), BINARY[node.target], dtype, None, None, None, None
 
     def result(self, a):
-        if a.other is None:
-            return dense(a.x.shape, a.x)
-        dtype = torch.promote_types(a.x.dtype, a.other.dtype)
-        return dense(torch.broadcast_shapes(a.x.shape, a.other.shape), a.x, dtype)
+        shape = a.x.shape if a.other is None else torch.broadcast_shapes(a.x.shape, a.other.shape)
+        return dense(shape, a.x, a.dtype)
 
     def operators(self, a, out):
         attributes = {"function": a.function}

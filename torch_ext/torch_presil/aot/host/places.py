@@ -92,9 +92,9 @@ class Table(HostStep):
             return None
         codes, first = found
         places = self._put(node, widened, codes)
-        return table, places if first is None else self._put(
-            node, elementwise, places, first, "add", None, None, None, None
-        )
+        if first is not None:
+            places = self._put(node, elementwise, places, first, "add", torch.int32, None, None, None, None)
+        return table, places
 
     @staticmethod
     def _put(node, function, x, *others):
