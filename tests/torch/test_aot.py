@@ -167,6 +167,19 @@ def test_what_needs_the_host_is_refused_by_name(tmp_path, model, shape, text):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_refusal_names_node_and_line(tmp_path):
+    class Twice(nn.Linear):
+        def forward(self, x):
+            y = super().forward(x)
+            return torch.cumsum(torch.cumsum(y, 0), 1)
+
+    line = Twice.forward.__code__.co_firstlineno + 2
+    with pytest.raises(aot.AotError) as refused:
+        torch.presil.aot_save(torch.export.export(Twice(4, 4).eval(), (torch.randn(2, 4),)), tmp_path / "no.paot")
+    place = f"aten.cumsum.default x2, first at node cumsum ({__file__}:{line})"
+    assert place in str(refused.value) and "Export the part of the model between" in str(refused.value)
+
+
 def test_training_mode_and_dynamic_shapes_are_refused(tmp_path):
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))
     with pytest.raises(aot.AotError, match="eval mode"):

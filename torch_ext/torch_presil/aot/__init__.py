@@ -18,6 +18,7 @@ from torch_presil.aot.host import is_host, take_host_operators
 from torch_presil.aot.recorded import Steps
 from torch_presil.compiler import fusion, layout, operators
 from torch_presil.compiler.backend import Statistics
+from torch_presil.compiler.nodes import where as where_of
 from torch_presil.compiler.partition import ChipPartition, asker, rounded, tensor_in
 from torch_presil.compiler.views import VIEWS
 
@@ -104,16 +105,21 @@ def _refuse_host(gm, where) -> None:
                 else f"{n.target.__name__} ({reasons.get(n, 'not on the chip')})"
             )
             name += f" ({reasons[n]})" if n in reasons and n.target in VIEWS else ""
-            host[name] = host.get(name, 0) + 1
+            host.setdefault(name, []).append(n)
     if host:
         values = (n.meta.get("val") for n in gm.graph.nodes)
         quantized = any(isinstance(v, torch.Tensor) and v.dtype == torch.int8 for v in values)
         raise AotError(
             "needs the host, which presil-run doesn't have: "
-            + ", ".join(f"{name} x{count}" if count > 1 else name for name, count in host.items())
+            + ", ".join(f"{name}{_places(nodes)}" for name, nodes in host.items())
             + ". Export the part of the model between such operators"
             + (' (a quantized model after .to("presil"))' if quantized and where != "presil" else "")
         )
+
+
+def _places(nodes) -> str:
+    found = where_of(nodes[0])
+    return f" x{len(nodes)}, first at {found}" if len(nodes) > 1 else f" at {found}"
 
 
 # ---- where everything lies

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the compiler asks of the nodes of a graph."""
 
+import re
 from dataclasses import dataclass
 
 import torch
@@ -61,6 +62,27 @@ def inserted(user, function, *args, val=None):
         node = user.graph.call_function(function, args)
     node.meta["val"] = function(*fx.map_arg(args, value)) if val is None else val
     return node
+
+
+_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
+_OURS = re.compile(r"site-packages/(torch|torchao)/|<eval_with_key>|torch/_export")
+
+
+def line_of(node: fx.Node) -> tuple[str | None, int | None]:
+    """File and line of the user's model that a node stands for; of a quantization, the line of what it quantizes."""
+    for n in (node, *node.all_input_nodes, *node.users):
+        frames = _FRAME.findall(n.meta.get("stack_trace") or "")
+        for file, line, _ in reversed(frames):
+            if not _OURS.search(file):
+                return file, int(line)
+        if frames and n is node:
+            return frames[-1][0], int(frames[-1][1])
+    return None, None
+
+
+def where(node: fx.Node) -> str:
+    file, line = line_of(node)
+    return f"node {node.name}" + (f" ({file}:{line})" if file else "")
 
 
 @dataclass(frozen=True)

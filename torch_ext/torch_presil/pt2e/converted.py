@@ -2,11 +2,12 @@
 """What a converted PT2E graph says: its quantization parameters, its constants, its lines."""
 
 import math
-import re
 from dataclasses import dataclass
 
 import torch
 from torch import fx
+
+from torch_presil.compiler.nodes import line_of, where
 
 __all__ = [
     "Codes",
@@ -76,27 +77,6 @@ def shape_of(node) -> tuple | None:
         node = node.args[0]
     shape = getattr(getattr(node, "meta", {}).get("val"), "shape", None)
     return None if shape is None else tuple(shape)
-
-
-_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
-_OURS = re.compile(r"site-packages/(torch|torchao)/|<eval_with_key>|torch/_export")
-
-
-def line_of(node: fx.Node) -> tuple[str | None, int | None]:
-    """File and line of the user's model that a node stands for; of a quantization, the line of what it quantizes."""
-    for n in (node, *node.all_input_nodes, *node.users):
-        frames = _FRAME.findall(n.meta.get("stack_trace") or "")
-        for file, line, _ in reversed(frames):
-            if not _OURS.search(file):
-                return file, int(line)
-        if frames and n is node:
-            return frames[-1][0], int(frames[-1][1])
-    return None, None
-
-
-def where(node: fx.Node) -> str:
-    file, line = line_of(node)
-    return f"node {node.name}" + (f" ({file}:{line})" if file else "")
 
 
 def label_of(node: fx.Node) -> str:
