@@ -65,6 +65,24 @@ def test_transformer_block(tmp_path):
     torch.testing.assert_close(got, expected, rtol=0, atol=0.02 * expected.abs().max().item())
 
 
+def test_parts_of_a_row(tmp_path):
+    """As GPT-2 splits a layer's result into query, key and value, of any sizes."""
+
+    class Parts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.wide, self.narrow = nn.Linear(16, 40), nn.Linear(16, 8)
+
+        def forward(self, x):
+            a, b, c = self.wide(x).split([16, 8, 16], -1)
+            return self.narrow(a) * b.chunk(2, 0)[1] + self.narrow(torch.relu(c))
+
+    model = Parts().eval()
+    quantize_(model, Int8DynamicActivationInt8WeightConfig())
+    _, expected, got = both(tmp_path, model.to("presil"), torch.randn(2, 16))
+    assert torch.equal(got, expected)
+
+
 def test_softmax_behind_codes(tmp_path):
     """PT2E: codes become float32 in the middle of the program."""
     x = torch.randn(2, 3, 9, 8)

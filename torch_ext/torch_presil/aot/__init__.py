@@ -12,7 +12,7 @@ from torch import fx
 from torch.export.graph_signature import InputKind, OutputKind
 
 from torch_presil import _C
-from torch_presil.aot.edges import drop_assertions, drop_clones, take_codes
+from torch_presil.aot.edges import drop_assertions, drop_clones, slice_splits, take_codes
 from torch_presil.aot.file import DIMS, DTYPES, Contents, write
 from torch_presil.aot.host import is_host, take_host_operators
 from torch_presil.aot.recorded import Steps
@@ -81,6 +81,7 @@ def _chip_graph(exported):
     drop_assertions(gm)
     codes = take_codes(gm)
     drop_clones(gm)
+    slice_splits(gm)
     take_host_operators(gm, where, True)
     fusion.fuse(gm, True, where)
     take_host_operators(gm, where, False)

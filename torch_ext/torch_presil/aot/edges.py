@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import fx
 
-from torch_presil.compiler.nodes import only_user, value
+from torch_presil.compiler.nodes import bound, only_user, value
 
 aten = torch.ops.aten
 
@@ -36,6 +36,22 @@ def drop_clones(gm: fx.GraphModule) -> None:
         if node.target is aten.clone.default and node.kwargs.get("memory_format") in (None, torch.preserve_format):
             node.replace_all_uses_with(node.args[0])
             gm.graph.erase_node(node)
+
+
+def slice_splits(gm: fx.GraphModule) -> None:
+    """Each part of a split as the slice that it is: a view, which the chip and the host read as it lies."""
+    for node in list(gm.graph.nodes):
+        if node.target is not aten.split_with_sizes.default:
+            continue
+        x, sizes, dim = bound(node)
+        for part in list(node.users):
+            start = sum(sizes[: part.args[1]])
+            with gm.graph.inserting_before(part):
+                new = gm.graph.call_function(aten.slice.Tensor, (x, dim, start, start + sizes[part.args[1]]))
+            new.meta = dict(part.meta)
+            part.replace_all_uses_with(new)
+            gm.graph.erase_node(part)
+        gm.graph.erase_node(node)
 
 
 def take_codes(gm: fx.GraphModule) -> tuple[dict, dict]:
