@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/pictures/chip.svg, the block diagram of docs/rtl.md: the instances are read from rtl/, their places and the
+"""docs/chip.svg, the block diagram of docs/rtl.md: the instances are read from rtl/, their places and the
 arrows stand here.
 
 .venv/bin/python docs/block_diagram.py     writes it (tests/lint/test_block_diagram.py holds it to the RTL)
@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PICTURE = ROOT / "docs" / "pictures" / "chip.svg"
+PICTURE = ROOT / "docs" / "chip.svg"
 WIDTH, HEIGHT, MARGIN, LINE = 1290, 690, 110, 19
 
 # Instance of presil_top: x, y, width, height.

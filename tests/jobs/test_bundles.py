@@ -92,7 +92,7 @@ def replay(file: Path, *more) -> tuple:
 
 
 # Bits of the accumulators: of these one at least is of a sum that is still to be written.
-MISMATCH = ",".join(f"upset:u_half@{cycle}" for cycle in (700, 780, 853, 890, 964, 1040))
+MISMATCH = ",".join(f"upset:u_half@{cycle}" for cycle in (480, 640, 760, 800, 960, 1140))
 
 
 @pytest.mark.parametrize("fault", ["fatal@300", "late=0", MISMATCH])

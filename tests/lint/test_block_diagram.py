@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/pictures/chip.svg shows the instances that rtl/ has."""
+"""docs/chip.svg shows the instances that rtl/ has."""
 
 import runpy
 
