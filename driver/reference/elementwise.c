@@ -153,35 +153,23 @@ static int clamp(job *j, const elements *x) {
     return status;
 }
 
-/* ---- two */
+/* ---- two; without the input y the attribute of its name */
 static int two(job *j, const binary *f, const elements *x, const elements *y) {
-    const bool integers = both_integers(x, y) && f->of_integers;
-    int status = check_shape(j, y->operand);
+    const double number = y->operand ? 0 : job_real(j, "other", 0);
+    const bool integers = y->operand && both_integers(x, y) && f->of_integers;
+    int status = y->operand ? check_shape(j, y->operand) : PRESIL_OK;
     if (!status) status = job_results(j, integers);
-    for (int64_t number = 0; !status && number < j->result->count; number++) {
+    for (int64_t n = 0; !status && n < j->result->count; n++) {
         int64_t at[PRESIL_OP_DIMS];
-        coordinate_of(j->out->shape, j->out->ndim, number, at);
-        const int64_t i = broadcast(x->operand, j->out, at), k = broadcast(y->operand, j->out, at);
+        coordinate_of(j->out->shape, j->out->ndim, n, at);
+        const int64_t i = broadcast(x->operand, j->out, at), k = y->operand ? broadcast(y->operand, j->out, at) : 0;
         if (integers) {
-            j->result->integers[number] = f->of_integers(x->integers[i], y->integers[k]);
+            j->result->integers[n] = f->of_integers(x->integers[i], y->integers[k]);
         } else {
-            const double value = f->of(real_of(x, i), real_of(y, k));
+            const double other = y->operand ? real_of(y, k) : number, value = f->of(real_of(x, i), other);
             const bool quotient = f->of == f_div;
-            put_real(j, number, value, quotient ? quotient_rounding(value, real_of(y, k)) : rounding_of(value));
+            put_real(j, n, value, quotient ? quotient_rounding(value, other) : rounding_of(value));
         }
-    }
-    return status;
-}
-
-/* The attribute in place of the input. */
-static int with_number(job *j, const binary *f, const elements *x) {
-    const double y = job_real(j, "other", 0);
-    const int status = job_results(j, false);
-    for (int64_t number = 0; !status && number < j->result->count; number++) {
-        int64_t at[PRESIL_OP_DIMS];
-        coordinate_of(j->out->shape, j->out->ndim, number, at);
-        const double value = f->of(real_of(x, broadcast(x->operand, j->out, at)), y);
-        put_real(j, number, value, f->of == f_div ? quotient_rounding(value, y) : rounding_of(value));
     }
     return status;
 }
@@ -202,10 +190,9 @@ int reference_elementwise(job *j) {
     for (size_t i = 0; !y->operand && i < sizeof unaries / sizeof *unaries; i++) {
         if (strcmp(name, unaries[i].name) == 0) return one(j, &unaries[i], x);
     }
-    const bool number = !y->operand && presil_op_attribute(j->op, "other");
-    for (size_t i = 0; (y->operand || number) && i < sizeof binaries / sizeof *binaries; i++) {
-        if (strcmp(name, binaries[i].name) == 0)
-            return number ? with_number(j, &binaries[i], x) : two(j, &binaries[i], x, y);
+    const bool other = y->operand || presil_op_attribute(j->op, "other");
+    for (size_t i = 0; other && i < sizeof binaries / sizeof *binaries; i++) {
+        if (strcmp(name, binaries[i].name) == 0) return two(j, &binaries[i], x, y);
     }
     return job_fail(j, PRESIL_EUNSUPPORTED, "the reference knows no function \"%s\" of %s", name,
                     y->operand ? "two elements" : "one element");
