@@ -3,7 +3,7 @@
 
 import torch
 
-from torch_presil.aot.host.functions import elementwise
+from torch_presil.aot.host.functions import TYPES, elementwise
 from torch_presil.aot.host.host_step import FLOATS, HostOperator, HostStep, dense, host_step, rows
 from torch_presil.compiler.nodes import value
 
@@ -47,7 +47,7 @@ class Copied(HostStep):
 
     def arguments_of(self, node):
         x = value(node.args[0])
-        usable = x.dtype in (torch.int8, torch.int32, *FLOATS) and x.dim() <= 8
+        usable = x.dtype in TYPES and x.dim() <= 8
         return (node.args[0],) if usable and node.kwargs.get("memory_format") is torch.contiguous_format else None
 
     def result(self, a):

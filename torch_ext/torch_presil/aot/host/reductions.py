@@ -5,7 +5,7 @@ import math
 
 import torch
 
-from torch_presil.aot.host.host_step import FLOATS, HostOperator, HostStep, rows, host_step
+from torch_presil.aot.host.host_step import FLOATS, HostOperator, HostStep, host_step, rows
 from torch_presil.compiler.nodes import bound, value
 
 aten = torch.ops.aten
