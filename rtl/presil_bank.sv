@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One scratchpad bank: a memory, and the register of its write port, which takes the word of the client that is granted.
+// One scratchpad bank: a memory, and the register of its write port, which takes the word of the client that is
+// granted.
 // A read gives q one cycle later, and sees the writes that were granted two cycles before it.
 // Reset: the register's valid bit. Errors: none.
 module presil_bank import presil_config_pkg::*; #(

@@ -160,40 +160,28 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
     .engine_rst, .launch, .decoded, .push, .push_desc, .push_index, .room, .all_empty, .all_idle,
     .fail_code, .fail_index, .fail_addr);
 
-  // ---- issue: 0 LOAD, 1 MATRIX, 2 EPILOGUE, 3 STORE -----------------------------------------
-  logic        clean;                              // reset of engines and queues
-  logic [3:0]  ask, grant, start_valid, start_ready, done, active, overflow;
-  logic [19:0] want [4], have;
-  logic [31:0] want_index [4], start_index [4], done_index [4], counts [5];
-  logic [31:0] load_desc [32], matrix_desc [32], epilogue_desc [32], store_desc [32];
-  logic [3:0]  give [4], engine_cause [4], cause [4];
+  // ---- issue: an engine more is one here, and its instance below -----------------------------
+  localparam int unsigned ENGINES = 4, LOAD = 0, MATRIX = 1, EPILOGUE = 2, STORE = 3;
+  logic               clean;                       // reset of engines and queues
+  logic [ENGINES-1:0] ask, grant, start_valid, start_ready, done, active, overflow;
+  logic [19:0]        want [ENGINES], have;
+  logic [31:0]        want_index [ENGINES], start_index [ENGINES], done_index [ENGINES], counts [5];
+  logic [3:0]         give [ENGINES], engine_cause [ENGINES], cause [ENGINES];
   assign clean = rst || engine_rst;
   assign all_empty = &empty;
   presil_tokens u_tokens (.clk, .rst(clean), .clear(launch), .want, .asks(ask), .grant, .have,
-    .give({give[3], give[2], give[1], give[0]}), .overflow, .counts);
-  presil_issue u_issue_load (.clk, .rst(clean), .halt, .push(push[0]), .push_desc, .push_index, .room(room[0]),
-    .empty(empty[0]), .ask(ask[0]), .want(want[0]), .want_index(want_index[0]), .grant(grant[0]), .have,
-    .start_valid(start_valid[0]), .start_ready(start_ready[0]), .start_desc(load_desc), .start_index(start_index[0]),
-    .done(done[0]), .give(give[0]), .done_index(done_index[0]), .active(active[0]), .engine_cause(engine_cause[0]),
-    .cause(cause[0]));
-  presil_issue u_issue_matrix (.clk, .rst(clean), .halt, .push(push[1]), .push_desc, .push_index, .room(room[1]),
-    .empty(empty[1]), .ask(ask[1]), .want(want[1]), .want_index(want_index[1]), .grant(grant[1]), .have,
-    .start_valid(start_valid[1]), .start_ready(start_ready[1]), .start_desc(matrix_desc),
-    .start_index(start_index[1]), .done(done[1]), .give(give[1]), .done_index(done_index[1]), .active(active[1]),
-    .engine_cause(engine_cause[1]), .cause(cause[1]));
-  presil_issue u_issue_epilogue (.clk, .rst(clean), .halt, .push(push[2]), .push_desc, .push_index, .room(room[2]),
-    .empty(empty[2]), .ask(ask[2]), .want(want[2]), .want_index(want_index[2]), .grant(grant[2]), .have,
-    .start_valid(start_valid[2]), .start_ready(start_ready[2]), .start_desc(epilogue_desc),
-    .start_index(start_index[2]), .done(done[2]), .give(give[2]), .done_index(done_index[2]), .active(active[2]),
-    .engine_cause(engine_cause[2]), .cause(cause[2]));
-  presil_issue u_issue_store (.clk, .rst(clean), .halt, .push(push[3]), .push_desc, .push_index, .room(room[3]),
-    .empty(empty[3]), .ask(ask[3]), .want(want[3]), .want_index(want_index[3]), .grant(grant[3]), .have,
-    .start_valid(start_valid[3]), .start_ready(start_ready[3]), .start_desc(store_desc), .start_index(start_index[3]),
-    .done(done[3]), .give(give[3]), .done_index(done_index[3]), .active(active[3]), .engine_cause(engine_cause[3]),
-    .cause(cause[3]));
+    .give({give[STORE], give[EPILOGUE], give[MATRIX], give[LOAD]}), .overflow, .counts);
+  for (genvar e = 0; e < ENGINES; e++) begin : g_issue
+    logic [31:0] desc [32];
+    presil_issue u_issue (.clk, .rst(clean), .halt, .push(push[e]), .push_desc, .push_index, .room(room[e]),
+      .empty(empty[e]), .ask(ask[e]), .want(want[e]), .want_index(want_index[e]), .grant(grant[e]), .have,
+      .start_valid(start_valid[e]), .start_ready(start_ready[e]), .start_desc(desc), .start_index(start_index[e]),
+      .done(done[e]), .give(give[e]), .done_index(done_index[e]), .active(active[e]),
+      .engine_cause(engine_cause[e]), .cause(cause[e]));
+  end
 
   // ---- engines and scratchpad ---------------------------------------------------------------
-  logic [3:0]  idle;
+  logic [ENGINES-1:0] idle;
   logic        act_valid, act_ready, act_rvalid, wgt_valid, wgt_ready, wgt_rvalid, st_valid, st_ready, st_rvalid,
     res_valid, res_ready, res_rvalid;
   logic [15:0] act_addr, wgt_addr, st_addr, ld_addr;
@@ -218,25 +206,25 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic [WORD-1:0] beat_strb;
   logic [LW:0] beat_bytes;
 
-  presil_load u_load (.clk, .rst(clean), .start_valid(start_valid[0]), .start_ready(start_ready[0]),
-    .start_desc(load_desc), .start_index(start_index[0]), .done(done[0]), .active(active[0]), .cause(engine_cause[0]),
-    .halt, .idle(idle[0]), .err_valid(load_err), .err_index(load_err_index), .err_addr(load_err_addr),
-    .burst_valid(lb_valid), .burst_ready(lb_ready), .burst_beat(lb_beat), .burst_len(lb_len), .burst_index(lb_index),
-    .rvalid(load_rvalid), .rready(load_rready), .rdata(m_axi_rdata), .ld_valid, .ld_addr, .ld_data, .ld_mask,
-    .ld_full, .ld_ready);
-  presil_matrix u_matrix (.clk, .rst(clean), .start_valid(start_valid[1]), .start_ready(start_ready[1]),
-    .start_desc(matrix_desc), .start_index(start_index[1]), .done(done[1]), .active(active[1]),
-    .cause(engine_cause[1]), .halt, .idle(idle[1]), .act_valid, .act_addr, .act_index, .act_ready, .act_rvalid,
-    .act_rdata, .wgt_valid, .wgt_addr, .wgt_index, .wgt_ready, .wgt_rvalid, .wgt_rdata, .acc_re, .acc_half, .acc_row,
-    .acc_q, .acc_taken);
-  presil_epilogue u_epilogue (.clk, .rst(clean), .start_valid(start_valid[2]), .start_ready(start_ready[2]),
-    .start_desc(epilogue_desc), .start_index(start_index[2]), .done(done[2]), .active(active[2]),
-    .cause(engine_cause[2]), .halt, .idle(idle[2]), .acc_re, .acc_half, .acc_row, .acc_q, .acc_taken, .res_valid,
-    .res_addr, .res_index, .res_ready, .res_rvalid, .res_rdata, .epi_valid, .epi_addr, .epi_index, .epi_data,
-    .epi_mask, .epi_full, .epi_ready);
-  presil_store u_store (.clk, .rst(clean), .start_valid(start_valid[3]), .start_ready(start_ready[3]),
-    .start_desc(store_desc), .start_index(start_index[3]), .done(done[3]), .active(active[3]),
-    .cause(engine_cause[3]), .halt, .idle(idle[3]), .err_valid(store_err), .err_index(store_err_index),
+  presil_load u_load (.clk, .rst(clean), .start_valid(start_valid[LOAD]), .start_ready(start_ready[LOAD]),
+    .start_desc(g_issue[LOAD].desc), .start_index(start_index[LOAD]), .done(done[LOAD]), .active(active[LOAD]),
+    .cause(engine_cause[LOAD]), .halt, .idle(idle[LOAD]), .err_valid(load_err), .err_index(load_err_index),
+    .err_addr(load_err_addr), .burst_valid(lb_valid), .burst_ready(lb_ready), .burst_beat(lb_beat),
+    .burst_len(lb_len), .burst_index(lb_index), .rvalid(load_rvalid), .rready(load_rready), .rdata(m_axi_rdata),
+    .ld_valid, .ld_addr, .ld_data, .ld_mask, .ld_full, .ld_ready);
+  presil_matrix u_matrix (.clk, .rst(clean), .start_valid(start_valid[MATRIX]), .start_ready(start_ready[MATRIX]),
+    .start_desc(g_issue[MATRIX].desc), .start_index(start_index[MATRIX]), .done(done[MATRIX]), .active(active[MATRIX]),
+    .cause(engine_cause[MATRIX]), .halt, .idle(idle[MATRIX]), .act_valid, .act_addr, .act_index, .act_ready,
+    .act_rvalid, .act_rdata, .wgt_valid, .wgt_addr, .wgt_index, .wgt_ready, .wgt_rvalid, .wgt_rdata, .acc_re, .acc_half,
+    .acc_row, .acc_q, .acc_taken);
+  presil_epilogue u_epilogue (.clk, .rst(clean), .start_valid(start_valid[EPILOGUE]),
+    .start_ready(start_ready[EPILOGUE]), .start_desc(g_issue[EPILOGUE].desc), .start_index(start_index[EPILOGUE]),
+    .done(done[EPILOGUE]), .active(active[EPILOGUE]), .cause(engine_cause[EPILOGUE]), .halt, .idle(idle[EPILOGUE]),
+    .acc_re, .acc_half, .acc_row, .acc_q, .acc_taken, .res_valid, .res_addr, .res_index, .res_ready, .res_rvalid,
+    .res_rdata, .epi_valid, .epi_addr, .epi_index, .epi_data, .epi_mask, .epi_full, .epi_ready);
+  presil_store u_store (.clk, .rst(clean), .start_valid(start_valid[STORE]), .start_ready(start_ready[STORE]),
+    .start_desc(g_issue[STORE].desc), .start_index(start_index[STORE]), .done(done[STORE]), .active(active[STORE]),
+    .cause(engine_cause[STORE]), .halt, .idle(idle[STORE]), .err_valid(store_err), .err_index(store_err_index),
     .err_addr(store_err_addr), .st_valid, .st_addr, .st_ready, .st_rvalid, .st_rdata, .burst_valid(sb_valid),
     .burst_ready(sb_ready), .burst_beat(sb_beat), .burst_len(sb_len), .burst_index(sb_index), .beat_valid,
     .beat_ready, .beat_data(m_axi_wdata), .beat_strb, .beat_bytes, .response);
