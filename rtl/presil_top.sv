@@ -32,6 +32,10 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   output logic [7:0]        m_axi_awlen,
   output logic [2:0]        m_axi_awsize,   // log2(WORD)
   output logic [1:0]        m_axi_awburst,  // INCR
+  output logic              m_axi_awlock,   // normal
+  output logic [3:0]        m_axi_awcache,  // register BUS_ATTRIBUTES, as the two below
+  output logic [2:0]        m_axi_awprot,
+  output logic [3:0]        m_axi_awqos,
   output logic              m_axi_awvalid,
   input  logic              m_axi_awready,
   output logic [8*WORD-1:0] m_axi_wdata,
@@ -48,6 +52,10 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   output logic [7:0]        m_axi_arlen,
   output logic [2:0]        m_axi_arsize,
   output logic [1:0]        m_axi_arburst,
+  output logic              m_axi_arlock,
+  output logic [3:0]        m_axi_arcache,
+  output logic [2:0]        m_axi_arprot,
+  output logic [3:0]        m_axi_arqos,
   output logic              m_axi_arvalid,
   input  logic              m_axi_arready,
   input  logic [3:0]        m_axi_rid,
@@ -91,9 +99,9 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
 
   // what lies behind the register block answers one cycle after the request; writes are ignored
   logic        status_req, counter_req, ack_ident, ack_state, ack_error, ack_cause, ack_lo, ack_hi, ack_counters,
-    ack_wr;
+    ack_bus, ack_wr;
   logic [11:0] status_addr;
-  logic [31:0] status_data, counter_data, ring_head;
+  logic [31:0] status_data, counter_data, bus_data, ring_head;
   logic        engine_rst, queue_clear, doorbell;
   assign status_req  = hw_out.IDENT.req || hw_out.STATE.req || hw_out.ERROR.req || hw_out.WAIT_CAUSE.req
     || hw_out.WAIT_LO.req || hw_out.WAIT_HI.req;
@@ -115,6 +123,7 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
     ack_lo       <= hw_out.WAIT_LO.req && !rst;
     ack_hi       <= hw_out.WAIT_HI.req && !rst;
     ack_counters <= hw_out.COUNTERS.req && !rst;
+    ack_bus      <= hw_out.BUS.req && !rst;
     ack_wr       <= hw_out.IDENT.req_is_wr;
   end
   assign hw_in.IDENT.rd_ack      = ack_ident && !ack_wr;
@@ -138,6 +147,9 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign hw_in.COUNTERS.rd_ack   = ack_counters && !ack_wr;
   assign hw_in.COUNTERS.wr_ack   = ack_counters && ack_wr;
   assign hw_in.COUNTERS.rd_data  = counter_data;
+  assign hw_in.BUS.rd_ack        = ack_bus && !ack_wr;
+  assign hw_in.BUS.wr_ack        = ack_bus && ack_wr;
+  assign hw_in.BUS.rd_data       = bus_data;
   assign hw_in.RING_HEAD.value.next = ring_head;
   assign hw_in.RING_TAIL.value.hwclr = queue_clear;   // a write in the same cycle wins
 
@@ -250,10 +262,17 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   // ---- bus ----------------------------------------------------------------------------------
   assign m_axi_arsize  = 3'(LW);
   assign m_axi_arburst = 2'b01;
+  assign m_axi_arlock  = 1'b0;
   assign m_axi_awsize  = 3'(LW);
   assign m_axi_awburst = 2'b01;
+  assign m_axi_awlock  = 1'b0;
   assign m_axi_awid    = 4'd0;
   assign m_axi_bready  = 1'b1;
+  assign m_axi_awprot  = m_axi_arprot;
+  assign m_axi_awqos   = m_axi_arqos;
+  presil_bus u_bus (.clk, .rst, .req(hw_out.BUS.req), .req_write(hw_out.BUS.req_is_wr),
+    .req_data(hw_out.BUS.wr_data[15:0]), .req_mask(hw_out.BUS.wr_biten[15:0]), .rdata(bus_data), .busy,
+    .prot(m_axi_arprot), .qos(m_axi_arqos), .arcache(m_axi_arcache), .awcache(m_axi_awcache));
   presil_axi_read u_axi_read (.clk, .rst(clean), .halt, .load_idle(read_idle), .load_valid(lb_valid),
     .load_ready(lb_ready), .load_beat(lb_beat), .load_len(lb_len), .load_index(lb_index), .load_rvalid, .load_rready,
     .fetch_valid, .fetch_ready, .fetch_beat, .fetch_len, .fetch_rvalid, .err_valid(read_err),
@@ -304,6 +323,8 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign irq = (irq_done && hw_out.IRQ_ENABLE.done.value) || (irq_error && hw_out.IRQ_ENABLE.error.value);
 
 `ifndef SYNTHESIS
+  a_silent: assert property (@(posedge clk) disable iff (rst)
+    !busy |-> !m_axi_arvalid && !m_axi_awvalid && !m_axi_wvalid);
   a_idle: assert property (@(posedge clk) disable iff (rst) !(all_idle && !halt && (|active)));
   c_load_matrix: cover property (@(posedge clk) disable iff (rst) active[0] && active[1]);
   c_load_epilogue: cover property (@(posedge clk) disable iff (rst) active[0] && active[2]);

@@ -113,6 +113,9 @@ class Bench:
     async def write(self, register: str, value: int) -> None:
         await self.registers.write(REGISTERS[register], value.to_bytes(4, "little"))
 
+    async def write_bytes(self, register: str, at: int, data: bytes) -> None:
+        await self.registers.write(REGISTERS[register] + at, data)
+
     async def counter(self, name) -> int:
         n = COUNTER[name] if isinstance(name, str) else name
         return await self.read(COUNTERS + 8 * n) | await self.read(COUNTERS + 8 * n + 4) << 32

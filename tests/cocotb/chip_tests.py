@@ -154,6 +154,55 @@ async def bus_errors_under_random_stalls(dut):
     await bus_errors(dut, 0.3)
 
 
+ATTRIBUTES_RESET = 0x3302  # normal non-cacheable bufferable; QoS 0; data, non-secure, unprivileged
+
+
+async def watch_attributes(dut, seen):
+    """(channel, ID, attributes as in BUS_ATTRIBUTES) of each address that is taken."""
+    while True:
+        await RisingEdge(dut.clk)
+        for c in ("ar", "aw"):
+            pin = {n: getattr(dut, f"m_axi_{c}{n}").value for n in ("valid", "ready")}
+            if not (pin["valid"] == 1 and pin["ready"] == 1):
+                continue
+            names = ("prot", "qos", "cache", "lock", "burst", "id")
+            prot, qos, cache, lock, burst, identity = (int(getattr(dut, f"m_axi_{c}{n}").value) for n in names)
+            assert lock == 0 and burst == 1
+            seen.append((c, identity, prot | qos << 4 | cache << (8 if c == "ar" else 12)))
+
+
+def of_channel(channel, attributes):
+    return attributes & (0xFF | (0xF00 if channel == "ar" else 0xF000))
+
+
+@cocotb.test()
+async def requests_carry_the_attributes_of_before_their_launch(dut):
+    b = await Bench.start(dut, stall=0.3)
+    seen = []
+    watcher = cocotb.start_soon(watch_attributes(dut, seen))
+    assert await b.read("BUS_ATTRIBUTES") == ATTRIBUTES_RESET
+    now = ATTRIBUTES_RESET
+    for following in (0xFFFF, 0x0000, 0xA5C3, 0x4B25, ATTRIBUTES_RESET):
+        seen.clear()
+        await b.doorbell(copy_pair(SOURCE, TARGET, 5 * WORD, 9, 6 * WORD))
+        await b.write("BUS_ATTRIBUTES", following)  # for the next launch
+        assert await b.read("STATUS") & 1, "the launch is over: make it longer"
+        assert await b.read("BUS_ATTRIBUTES") == following & 0xFFF7
+        assert await b.interrupt() == 1
+        assert {(c, i) for c, i, _ in seen} == {("ar", 0), ("ar", 1), ("aw", 0)}
+        wrong = [(c, i, hex(a)) for c, i, a in seen if a != of_channel(c, now)]
+        assert not wrong, (hex(now), wrong)
+        now = following & 0xFFF7
+    await b.write_bytes("BUS_ATTRIBUTES", 1, b"\x51")
+    assert await b.read("BUS_ATTRIBUTES") == ATTRIBUTES_RESET & 0xFF | 0x5100
+    dut.rst.value = 1
+    await ClockCycles(dut.clk, 3)
+    dut.rst.value = 0
+    await ClockCycles(dut.clk, 2)
+    assert await b.read("BUS_ATTRIBUTES") == ATTRIBUTES_RESET
+    watcher.cancel()
+
+
 @cocotb.test()
 async def malformed_descriptors_are_refused_by_name(dut):
     b = await Bench.start(dut)
