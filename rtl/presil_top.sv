@@ -324,7 +324,7 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
 
 `ifndef SYNTHESIS
   a_silent: assert property (@(posedge clk) disable iff (rst)
-    !busy |-> !m_axi_arvalid && !m_axi_awvalid && !m_axi_wvalid);
+    !busy |-> !m_axi_arvalid && !m_axi_awvalid && !m_axi_wvalid && read_idle && write_idle);
   a_idle: assert property (@(posedge clk) disable iff (rst) !(all_idle && !halt && (|active)));
   c_load_matrix: cover property (@(posedge clk) disable iff (rst) active[0] && active[1]);
   c_load_epilogue: cover property (@(posedge clk) disable iff (rst) active[0] && active[2]);

@@ -5,7 +5,19 @@ test_cocotb.py."""
 import itertools
 
 import cocotb
-from chip_bench import CONFIG, COUNTERS, ERRORS, MEMORY_BYTES, REGISTERS, RING, RING_LOG2, WORD, Bench, descriptor
+from chip_bench import (
+    CONFIG,
+    COUNTERS,
+    ERRORS,
+    MEMORY_BYTES,
+    REGISTERS,
+    RING,
+    RING_LOG2,
+    WORD,
+    Bench,
+    Traffic,
+    descriptor,
+)
 from cocotb.triggers import ClockCycles, RisingEdge
 
 SOURCE, TARGET = 0x4000, 0x80000
@@ -134,13 +146,13 @@ async def expect_error(b, descriptors, code, index, address=None):
 async def bus_errors(dut, stall):
     b = await Bench.start(dut, stall)
     rows = copy_pair(SOURCE, TARGET, WORD, 9, WORD)
-    b.memory.bad = range(SOURCE + 5 * WORD, SOURCE + 5 * WORD + 1)
+    b.memory.bad = [range(SOURCE + 5 * WORD, SOURCE + 5 * WORD + 1)]
     await expect_error(b, [descriptor("NOP"), *rows], "READ_BUS", 1, SOURCE + 5 * WORD)
-    b.memory.bad = range(TARGET + 3 * WORD, TARGET + 3 * WORD + 1)
+    b.memory.bad = [range(TARGET + 3 * WORD, TARGET + 3 * WORD + 1)]
     await expect_error(b, rows, "WRITE_BUS", 1, TARGET + 3 * WORD)
-    b.memory.bad = range(0, 128)
+    b.memory.bad = [range(0, 128)]
     await expect_error(b, [descriptor("NOP")], "FETCH_BUS", 0, 0)
-    b.memory.bad = range(0)
+    b.memory.bad = []
     await recovers(b)
 
 
@@ -152,6 +164,73 @@ async def bus_errors_stop_the_queue_and_name_descriptor_and_address(dut):
 @cocotb.test()
 async def bus_errors_under_random_stalls(dut):
     await bus_errors(dut, 0.3)
+
+
+def rows_apart(kind: str, address: int, count: int, sp: int, **fields) -> bytes:
+    """LOAD or STORE of `count` rows of a word, each a burst of its own."""
+    shape = dict(chunk_bytes=WORD, n0=1, n1=count, n2=1, n3=1, word_bytes=WORD, sp_base=sp, sw=WORD, ss1=WORD)
+    if kind == "LOAD":
+        shape |= dict(row_bytes=WORD)
+    return descriptor(kind, addr_lo=address, ds1=2 * WORD, **shape, **fields)
+
+
+READS, WRITES, STORED_AT = 80, 60, 0xA0000
+
+
+@cocotb.test()
+async def an_error_among_many_bursts_is_told_and_the_rest_drained(dut):
+    """Reads and writes by the dozen wait for their answers when one is an error: the chip takes every answer, tells
+    the first error, is idle, and goes on behind a queue reset."""
+    b = await Bench.start(dut)
+    traffic = Traffic(dut)
+    r, slave = b.random, b.slave
+    for side in (slave.read_if, slave.write_if):
+        side.log.setLevel("ERROR")
+    held = slave.read_if.r_channel, slave.write_if.b_channel
+    for channel in (slave.read_if.ar_channel, slave.write_if.aw_channel, slave.write_if.w_channel):
+        channel.queue_occupancy_limit = 512
+    for turn in range(3):
+        bad_read, bad_write = turn % 3 != 1, turn % 3 != 0
+        read_row, write_row = r.randrange(READS // 2, READS), r.randrange(WRITES // 2, WRITES)
+        read_at, write_at = SOURCE + 2 * WORD * read_row, STORED_AT + 2 * WORD * write_row
+        program = [descriptor("NOP")] * r.randrange(3)
+        first = b.tail + len(program)  # its ring count
+        for further in (0, 1 << 16):  # the second pair begins, and is left unfinished
+            program += [rows_apart("LOAD", SOURCE + further, READS, 0)]
+            program += [rows_apart("STORE", STORED_AT + further, WRITES, 512 * WORD)]
+        untouched = b.load(STORED_AT + 4 * WORD * WRITES, 4096)
+        await b.doorbell(program)
+        await traffic.until(("r", 1), 1)
+        while traffic.out.get(("r", 1)) or not traffic.out.get(("b", 0)):  # all is fetched, both engines have begun
+            await RisingEdge(dut.clk)
+        for channel in held:
+            channel.pause = True
+        await traffic.until(("r", 0), READS)
+        await traffic.until(("b", 0), WRITES)
+        bad = []
+        if bad_read:
+            bad.append(range(read_at, read_at + 1))
+        if bad_write:
+            bad.append(range(write_at, write_at + 1))
+        b.memory.bad = bad
+        for channel in held:
+            channel.pause = False
+        assert await b.interrupt(20) == 2
+        assert not any(traffic.out.values()), f"told while {traffic.out} were outstanding"
+        assert await b.read("STATUS") & 3 == 2
+        found = (await b.read("ERROR_CODE"), await b.read("ERROR_INDEX"), await b.read("ERROR_ADDR_LO"))
+        told = [(ERRORS["READ_BUS"], first, read_at)] * bad_read + [
+            (ERRORS["WRITE_BUS"], first + 1, write_at)
+        ] * bad_write
+        assert found in told, (found, told)
+        await ClockCycles(dut.clk, 50)
+        assert not any(traffic.out.values()) and await b.read("STATUS") & 3 == 2, "it goes on behind an error"
+        assert b.load(STORED_AT + 4 * WORD * WRITES, 4096) == untouched
+        b.memory.bad = []
+        await b.queue_reset()
+        await recovers(b)
+        traffic.most.clear()
+    assert await b.read("STATUS") == 0
 
 
 ATTRIBUTES_RESET = 0x3302  # normal non-cacheable bufferable; QoS 0; data, non-secure, unprivileged
