@@ -17,10 +17,11 @@ template <class T> inline constexpr unsigned kBytesOf = sizeof(T);
 template <int W> inline constexpr unsigned kBytesOf<sc_dt::sc_bv<W>> = W / 8;
 
 // Outputs that not every chip has, and that nothing here reads: each is bound where it is.
+// clang-format off
 #define PRESIL_AXI_UNREAD(WIRE)                                                                                        \
-  WIRE(arlock)                                                                                                         \
-  WIRE(arcache) WIRE(arprot) WIRE(arqos) WIRE(arregion) WIRE(awlock) WIRE(awcache) WIRE(awprot) WIRE(awqos)            \
-      WIRE(awregion)
+  WIRE(arlock) WIRE(arcache) WIRE(arprot) WIRE(arqos) WIRE(arregion)                                                   \
+  WIRE(awlock) WIRE(awcache) WIRE(awprot) WIRE(awqos) WIRE(awregion)
+// clang-format on
 #define PRESIL_UNREAD(name)                                                                                            \
   template <class Model, class = void> struct name##_Pin {                                                             \
     explicit name##_Pin(const sc_core::sc_event&) {}                                                                   \

@@ -21,7 +21,7 @@ struct presil_twin_chip {
     const presil_config *config;
     presil_twin *twin;
     uint32_t ring_lo, ring_hi, ring_log2, head, tail, irq, irq_enable, error_code, error_index;
-    uint32_t attributes; /* of a bus that the twin has not: kept */
+    uint32_t attributes, timeout; /* of a bus that the twin has not: kept */
     uint64_t error_address;
     uint64_t descriptors, launches, descriptors_shown, launches_shown; /* shown: at the last snapshot */
     int pending, lost; /* lost: a doorbell asked for more than the ring holds, or for less than one before */
@@ -39,6 +39,7 @@ void presil_twin_chip_reset(presil_twin_chip *chip) {
     reset_queue(chip);
     chip->ring_lo = chip->ring_hi = chip->ring_log2 = chip->irq = chip->irq_enable = 0;
     chip->attributes = ATTRIBUTES_RESET;
+    chip->timeout = 0;
     chip->descriptors = chip->launches = chip->descriptors_shown = chip->launches_shown = 0;
 }
 
@@ -99,6 +100,7 @@ uint32_t presil_twin_chip_read(const presil_twin_chip *chip, uint32_t offset) {
     case PRESIL_REG_IRQ_STATUS: return chip->irq;
     case PRESIL_REG_IRQ_ENABLE: return chip->irq_enable;
     case PRESIL_REG_BUS_ATTRIBUTES: return chip->attributes;
+    case PRESIL_REG_BUS_TIMEOUT: return chip->timeout;
     default: return offset >= PRESIL_REG_COUNTER(0) ? counter(chip, offset) : 0;
     }
 }
@@ -138,6 +140,7 @@ void presil_twin_chip_write(presil_twin_chip *chip, uint32_t offset, uint32_t va
     case PRESIL_REG_IRQ_ENABLE: chip->irq_enable = value & both; break;
     case PRESIL_REG_IRQ_CLEAR: chip->irq &= ~value; break;
     case PRESIL_REG_BUS_ATTRIBUTES: chip->attributes = value & attributes; break;
+    case PRESIL_REG_BUS_TIMEOUT: chip->timeout = value; break;
     default: break;
     }
 }

@@ -151,11 +151,15 @@ static void keeps_what_is_said_of_the_bus(void **state) {
     presil_twin_chip *chip = ready();
     assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_BUS_ATTRIBUTES), 0x3302);
     presil_twin_chip_write(chip, PRESIL_REG_BUS_ATTRIBUTES, UINT32_MAX);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_BUS_TIMEOUT), 0);
+    presil_twin_chip_write(chip, PRESIL_REG_BUS_TIMEOUT, 0x89abcdef);
     ring(chip, 1);
     presil_twin_chip_write(chip, PRESIL_REG_CONTROL, PRESIL_CONTROL_QUEUE_RESET_MASK);
     assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_BUS_ATTRIBUTES), 0xfff7);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_BUS_TIMEOUT), 0x89abcdef);
     presil_twin_chip_reset(chip);
     assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_BUS_ATTRIBUTES), 0x3302);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_BUS_TIMEOUT), 0);
     presil_twin_chip_destroy(chip);
 }
 

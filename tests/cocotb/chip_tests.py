@@ -233,6 +233,130 @@ async def an_error_among_many_bursts_is_told_and_the_rest_drained(dut):
     assert await b.read("STATUS") == 0
 
 
+CHANNELS = {  # the bench's interface and channel
+    "AR": ("read_if", "ar_channel"),
+    "R": ("read_if", "r_channel"),
+    "AW": ("write_if", "aw_channel"),
+    "W": ("write_if", "w_channel"),
+    "B": ("write_if", "b_channel"),
+}
+PERIOD = 300
+
+
+async def all_fetched(b, traffic):
+    await traffic.until(("r", 1), 1)
+    while traffic.out[("r", 1)]:
+        await RisingEdge(b.dut.clk)
+
+
+async def silent_launch(b, name: str, fetch: bool):
+    """A launch with a channel that stops, at once (`fetch`) or behind the descriptors: that channel, and the cycles
+    from the doorbell to the interrupt."""
+    side, channel = CHANNELS[name]
+    pin = getattr(getattr(b.slave, side), channel)
+    traffic = Traffic(b.dut)
+    await b.write("BUS_TIMEOUT", PERIOD)
+    pin.pause = fetch
+    await b.doorbell(
+        [descriptor("NOP"), rows_apart("LOAD", SOURCE, 40, 0, signal=1), rows_apart("STORE", TARGET, 40, 0, wait=1)]
+    )
+    if not fetch:
+        await all_fetched(b, traffic)
+        pin.pause = True
+    for cycles in range(4 * PERIOD):
+        if b.dut.irq.value:
+            traffic.watcher.cancel()
+            return pin, cycles
+        await RisingEdge(b.dut.clk)
+    raise AssertionError(f"{name}: no interrupt")
+
+
+async def silence(dut, name: str, fetch: bool = False):
+    """A channel stops for good: error BUS_TIMEOUT with the oldest burst; the chip waits for the bus, and is as new when
+    that answers after all."""
+    b = await Bench.start(dut)
+    pin, cycles = await silent_launch(b, name, fetch)
+    assert PERIOD < cycles < 2 * PERIOD + 150, cycles
+    assert await b.read("STATUS") & 3 == 3 and await b.read("IRQ_STATUS") == 2
+    index, first = (0, RING) if fetch else (1, SOURCE) if name in ("AR", "R") else (2, TARGET)
+    assert (await b.read("ERROR_CODE"), await b.read("ERROR_INDEX")) == (ERRORS["BUS_TIMEOUT"], index)
+    address = await b.read("ERROR_ADDR_LO")
+    assert address == first if fetch else address in range(first, first + 80 * WORD, 2 * WORD), hex(address)
+    await b.write("IRQ_CLEAR", 3)
+    await b.write("CONTROL", 1)
+    await b.write("RING_TAIL", 3)  # ignored
+    await ClockCycles(dut.clk, 3 * PERIOD)
+    assert await b.read("STATUS") & 1, "idle, with bursts outstanding"
+    assert await b.read("ERROR_CODE") == ERRORS["BUS_TIMEOUT"] and not dut.irq.value, "told twice"
+    pin.pause = False
+    await ClockCycles(dut.clk, 400)
+    assert await b.read("STATUS") == 0 and await b.read("ERROR_CODE") == 0 and await b.read("IRQ_STATUS") == 0
+    await b.queue_reset()
+    await recovers(b)
+
+
+@cocotb.test()
+@cocotb.parametrize(name=list(CHANNELS))
+async def a_silent_bus_ends_the_launch(dut, name):
+    await silence(dut, name)
+
+
+@cocotb.test()
+@cocotb.parametrize(name=["AR", "R"])
+async def a_silent_fetch_ends_the_launch(dut, name):
+    await silence(dut, name, True)
+
+
+@cocotb.test()
+async def a_slow_bus_is_not_silent(dut):
+    b = await Bench.start(dut, stall=0.4)
+    await b.write("BUS_TIMEOUT", 120)
+    data = bytes(b.random.getrandbits(8) for _ in range(60 * WORD))
+    b.store(SOURCE, data)
+    assert await b.launch(copy_pair(SOURCE, TARGET, 60 * WORD, 1, 60 * WORD)) == 1
+    assert b.load(TARGET, 60 * WORD) == data
+    for timeout, held in ((0, 1500), (900, 700)):  # off, and long enough
+        await b.write("BUS_TIMEOUT", timeout)
+        await b.doorbell(copy_pair(SOURCE, TARGET, 60 * WORD, 1, 60 * WORD))
+        b.slave.read_if.r_channel.clear_pause_generator()
+        b.slave.read_if.r_channel.pause = True
+        await ClockCycles(dut.clk, held)
+        b.slave.read_if.r_channel.pause = False
+        assert await b.interrupt() == 1
+    await b.write("BUS_TIMEOUT", 60)  # nothing is outstanding while the chip waits for a token
+    b.slave.read_if.ar_channel.clear_pause_generator()
+    b.slave.read_if.ar_channel.pause = False
+    await b.doorbell([rows_apart("STORE", TARGET, 3, 0, wait=1)])
+    await ClockCycles(dut.clk, 500)
+    assert await b.read("STATUS") & 3 == 1
+
+
+@cocotb.test()
+@cocotb.parametrize(kind=["error", "reset"])
+async def a_drain_that_the_bus_does_not_end_is_told(dut, kind):
+    """With the code of the error before it, or BUS_TIMEOUT where a queue reset drains."""
+    b = await Bench.start(dut)
+    traffic = Traffic(dut)
+    await b.write("BUS_TIMEOUT", 200)
+    await b.doorbell([rows_apart("LOAD", SOURCE, 40, 0), descriptor("VECTOR" if kind == "error" else "NOP")])
+    await all_fetched(b, traffic)
+    b.slave.read_if.r_channel.pause = True
+    await ClockCycles(dut.clk, 20)
+    if kind == "reset":
+        await b.write("CONTROL", 1)
+    await ClockCycles(dut.clk, 600)
+    assert dut.irq.value and await b.read("STATUS") & 3 == 3
+    code, index = ("OPCODE", 1) if kind == "error" else ("BUS_TIMEOUT", 0)
+    assert (await b.read("ERROR_CODE"), await b.read("ERROR_INDEX")) == (ERRORS[code], index)
+    await b.write("IRQ_CLEAR", 3)
+    b.slave.read_if.r_channel.pause = False
+    await ClockCycles(dut.clk, 200)
+    assert await b.read("STATUS") & 3 == (2 if kind == "error" else 0)
+    assert await b.read("IRQ_STATUS") == 0, "told twice"
+    await b.queue_reset()
+    await recovers(b)
+
+
 ATTRIBUTES_RESET = 0x3302  # normal non-cacheable bufferable; QoS 0; data, non-secure, unprivileged
 
 
