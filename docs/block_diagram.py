@@ -30,6 +30,7 @@ PLACES = {
     "u_store": (1030, 345, 220, 170),
     "u_scratchpad": (280, 600, 970, 70),
     "u_axi_read": (30, 345, 180, 80),
+    "u_bus": (30, 455, 180, 60),
     "u_axi_write": (1030, 70, 220, 60),
 }
 # Points of a line; heads at both ends (True), the last one (False) or none; text and where it is. The names are ports
@@ -84,6 +85,7 @@ TITLES = {
     "u_scratchpad": "scratchpad",
     "u_axi_read": "AXI reads",
     "u_axi_write": "AXI writes",
+    "u_bus": "bus settings",
 }
 STYLE = (
     "text{font:13px sans-serif;fill:#1a1a1a} .t{font-weight:bold} .m{font-family:monospace;font-size:12px;fill:#444} "

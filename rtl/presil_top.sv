@@ -32,6 +32,10 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   output logic [7:0]        m_axi_awlen,
   output logic [2:0]        m_axi_awsize,   // log2(WORD)
   output logic [1:0]        m_axi_awburst,  // INCR
+  output logic              m_axi_awlock,   // normal
+  output logic [3:0]        m_axi_awcache,  // register BUS_ATTRIBUTES, as the two below
+  output logic [2:0]        m_axi_awprot,
+  output logic [3:0]        m_axi_awqos,
   output logic              m_axi_awvalid,
   input  logic              m_axi_awready,
   output logic [8*WORD-1:0] m_axi_wdata,
@@ -48,6 +52,10 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   output logic [7:0]        m_axi_arlen,
   output logic [2:0]        m_axi_arsize,
   output logic [1:0]        m_axi_arburst,
+  output logic              m_axi_arlock,
+  output logic [3:0]        m_axi_arcache,
+  output logic [2:0]        m_axi_arprot,
+  output logic [3:0]        m_axi_arqos,
   output logic              m_axi_arvalid,
   input  logic              m_axi_arready,
   input  logic [3:0]        m_axi_rid,
@@ -91,9 +99,9 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
 
   // what lies behind the register block answers one cycle after the request; writes are ignored
   logic        status_req, counter_req, ack_ident, ack_state, ack_error, ack_cause, ack_lo, ack_hi, ack_counters,
-    ack_wr;
+    ack_bus, ack_wr;
   logic [11:0] status_addr;
-  logic [31:0] status_data, counter_data, ring_head;
+  logic [31:0] status_data, counter_data, bus_data, ring_head;
   logic        engine_rst, queue_clear, doorbell;
   assign status_req  = hw_out.IDENT.req || hw_out.STATE.req || hw_out.ERROR.req || hw_out.WAIT_CAUSE.req
     || hw_out.WAIT_LO.req || hw_out.WAIT_HI.req;
@@ -115,6 +123,7 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
     ack_lo       <= hw_out.WAIT_LO.req && !rst;
     ack_hi       <= hw_out.WAIT_HI.req && !rst;
     ack_counters <= hw_out.COUNTERS.req && !rst;
+    ack_bus      <= hw_out.BUS.req && !rst;
     ack_wr       <= hw_out.IDENT.req_is_wr;
   end
   assign hw_in.IDENT.rd_ack      = ack_ident && !ack_wr;
@@ -138,10 +147,14 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign hw_in.COUNTERS.rd_ack   = ack_counters && !ack_wr;
   assign hw_in.COUNTERS.wr_ack   = ack_counters && ack_wr;
   assign hw_in.COUNTERS.rd_data  = counter_data;
+  assign hw_in.BUS.rd_ack        = ack_bus && !ack_wr;
+  assign hw_in.BUS.wr_ack        = ack_bus && ack_wr;
+  assign hw_in.BUS.rd_data       = bus_data;
   assign hw_in.RING_HEAD.value.next = ring_head;
   assign hw_in.RING_TAIL.value.hwclr = queue_clear;   // a write in the same cycle wins
 
   // ---- command processor --------------------------------------------------------------------
+  logic        fetch_out, fetch_overdue, read_overdue, write_overdue, read_late, write_late, unanswered;
   logic        busy, error, halt, launch, decoded, fetch_valid, fetch_ready, fetch_rvalid, pulse_done, pulse_error,
     all_empty, all_idle;
   logic [3:0]  error_code, fail_code;
@@ -156,7 +169,8 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
     .ring_log2(hw_out.RING_LOG2.value.value), .ring_tail(hw_out.RING_TAIL.value.value), .doorbell,
     .queue_reset(hw_out.CONTROL.queue_reset.value), .ring_head, .busy, .error, .error_code, .error_index, .error_addr,
     .irq_done(pulse_done), .irq_error(pulse_error), .fetch_valid, .fetch_ready, .fetch_beat, .fetch_len,
-    .fetch_rvalid, .fetch_rdata(m_axi_rdata), .fetch_rerror(m_axi_rresp[1]), .halt, .clear(queue_clear),
+    .fetch_rvalid, .fetch_rdata(m_axi_rdata), .fetch_rerror(m_axi_rresp[1]), .fetch_out, .fetch_overdue,
+    .overdue(read_overdue || write_overdue), .halt, .clear(queue_clear),
     .engine_rst, .launch, .decoded, .push, .push_desc, .push_index, .room, .all_empty, .all_idle,
     .fail_code, .fail_index, .fail_addr);
 
@@ -238,26 +252,39 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   // ---- bus ----------------------------------------------------------------------------------
   assign m_axi_arsize  = 3'(LW);
   assign m_axi_arburst = 2'b01;
+  assign m_axi_arlock  = 1'b0;
   assign m_axi_awsize  = 3'(LW);
   assign m_axi_awburst = 2'b01;
+  assign m_axi_awlock  = 1'b0;
   assign m_axi_awid    = 4'd0;
   assign m_axi_bready  = 1'b1;
+  assign m_axi_awprot  = m_axi_arprot;
+  assign m_axi_awqos   = m_axi_arqos;
+  // A beat that RREADY keeps waiting is no silence of the bus.
+  presil_bus u_bus (.clk, .rst, .req(hw_out.BUS.req), .req_write(hw_out.BUS.req_is_wr), .req_addr(hw_out.BUS.addr),
+    .req_data(hw_out.BUS.wr_data), .req_mask(hw_out.BUS.wr_biten), .rdata(bus_data), .busy, .prot(m_axi_arprot),
+    .qos(m_axi_arqos), .arcache(m_axi_arcache), .awcache(m_axi_awcache),
+    .waits({unanswered && !m_axi_bvalid, m_axi_wvalid && !m_axi_wready, m_axi_awvalid && !m_axi_awready,
+      (fetch_out || !read_idle) && !m_axi_rvalid, m_axi_arvalid && !m_axi_arready}), .read_overdue, .write_overdue);
   presil_axi_read u_axi_read (.clk, .rst(clean), .halt, .load_idle(read_idle), .load_valid(lb_valid),
     .load_ready(lb_ready), .load_beat(lb_beat), .load_len(lb_len), .load_index(lb_index), .load_rvalid, .load_rready,
-    .fetch_valid, .fetch_ready, .fetch_beat, .fetch_len, .fetch_rvalid, .err_valid(read_err),
+    .fetch_valid, .fetch_ready, .fetch_beat, .fetch_len, .fetch_rvalid, .overdue(read_overdue), .late_valid(read_late),
+    .fetch_overdue, .err_valid(read_err),
     .err_index(read_err_index), .err_addr(read_err_addr), .arid(m_axi_arid), .araddr(m_axi_araddr),
     .arlen(m_axi_arlen), .arvalid(m_axi_arvalid), .arready(m_axi_arready), .rid(m_axi_rid[0]), .rresp(m_axi_rresp[1]),
     .rlast(m_axi_rlast), .rvalid(m_axi_rvalid), .rready(m_axi_rready));
   presil_axi_write u_axi_write (.clk, .rst(clean), .halt, .idle(write_idle), .burst_valid(sb_valid),
     .burst_ready(sb_ready), .burst_beat(sb_beat), .burst_len(sb_len), .burst_index(sb_index), .beat_valid,
-    .beat_ready, .beat_strb, .response, .err_valid(write_err), .err_index(write_err_index), .err_addr(write_err_addr),
+    .beat_ready, .beat_strb, .response, .unanswered, .overdue(write_overdue), .late_valid(write_late),
+    .err_valid(write_err), .err_index(write_err_index), .err_addr(write_err_addr),
     .awaddr(m_axi_awaddr), .awlen(m_axi_awlen), .awvalid(m_axi_awvalid), .awready(m_axi_awready), .wstrb(m_axi_wstrb),
     .wlast(m_axi_wlast), .wvalid(m_axi_wvalid), .wready(m_axi_wready), .bresp(m_axi_bresp[1]), .bvalid(m_axi_bvalid));
   assign all_idle = (&idle) && read_idle && write_idle;
 
   // ---- errors, counters, interrupt ----------------------------------------------------------
   logic fail;
-  assign fail = overflow != 4'd0 || store_err || load_err || range_valid || write_err || read_err;
+  assign fail = overflow != 4'd0 || store_err || load_err || range_valid || write_err || read_err || read_late
+    || write_late;
   always_comb begin
     fail_code = ERROR_NONE;  fail_index = 32'd0;  fail_addr = 40'd0;
     if (fail) begin
@@ -265,6 +292,10 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
         fail_code = ERROR_READ_BUS;  fail_index = read_err_index;  fail_addr = read_err_addr;
       end else if (write_err) begin
         fail_code = ERROR_WRITE_BUS;  fail_index = write_err_index;  fail_addr = write_err_addr;
+      end else if (read_late) begin
+        fail_code = ERROR_BUS_TIMEOUT;  fail_index = read_err_index;  fail_addr = read_err_addr;
+      end else if (write_late) begin
+        fail_code = ERROR_BUS_TIMEOUT;  fail_index = write_err_index;  fail_addr = write_err_addr;
       end else if (range_valid) begin
         fail_code = ERROR_SPAD_RANGE;  fail_index = range_index;  fail_addr = {8'd0, range_addr};
       end else if (load_err) begin
@@ -292,6 +323,8 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign irq = (irq_done && hw_out.IRQ_ENABLE.done.value) || (irq_error && hw_out.IRQ_ENABLE.error.value);
 
 `ifndef SYNTHESIS
+  a_silent: assert property (@(posedge clk) disable iff (rst)
+    !busy |-> !m_axi_arvalid && !m_axi_awvalid && !m_axi_wvalid && write_idle && read_idle);
   a_idle: assert property (@(posedge clk) disable iff (rst) !(all_idle && !halt && (|active)));
   c_load_matrix: cover property (@(posedge clk) disable iff (rst) active[0] && active[1]);
   c_load_epilogue: cover property (@(posedge clk) disable iff (rst) active[0] && active[2]);
