@@ -175,7 +175,6 @@ def parameters(o, *shape):
 
 def test_bounds_of_codes_and_results_in_float32():
     """The overloads that torch_presil.pt2e calls."""
-    import torch_presil.pt2e.shapes  # noqa: F401
 
     first, second, third = parameters(8, 6, 3, 3), parameters(8, 8, 1, 1), parameters(5, 8)
     plane, infinite = ([1, 1], [1, 1], [1, 1], 1, -7), float("inf")
