@@ -213,7 +213,8 @@ def _write(path, part, values, names, codes) -> dict:
     except NotImplementedError as error:
         raise AotError(f"the chip can't run it: {error}") from error
     torch.presil.synchronize()
-    outputs = [part.output] if part.single else list(part.output)
+    (leaving,) = part.output.args
+    outputs = [leaving] if isinstance(leaving, fx.Node) else list(leaving)
     for n in outputs:
         if (
             not isinstance(n, fx.Node)
