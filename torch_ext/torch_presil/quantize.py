@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import fx, nn
 
 from torch_presil.fused_layer import FusedLayer, fused_layers, label
-from torch_presil.int8.int8_layer import Int8Layer, scale_of
+from torch_presil.int8.int8_layer import Int8Layer, max_pool2d_of_codes, scale_of
 from torch_presil.int8.observing import observe_graph, observe_layers
 from torch_presil.int8.parameters import QuantizationParameters
 
@@ -79,20 +79,6 @@ class To(nn.Module):
         return x.to(self.dtype)
 
 
-class OnCodes(nn.Module):
-    """A max-pooling on int8 codes. On the CPU through bfloat16, which holds every code exactly (its int8 max-pooling
-    refuses large planes); the device asks the chip, and does so too if the chip refuses."""
-
-    def __init__(self, pool: nn.Module):
-        super().__init__()
-        self.pool = pool
-
-    def forward(self, x):
-        if x.device.type == "presil":
-            return self.pool(x)
-        return self.pool(x.to(torch.bfloat16)).to(torch.int8)
-
-
 class AverageOfCodes(_OfOne):
     """An average pooling on int8 codes, rounded once. window: avg_pool2d's arguments; None: the mean of each plane."""
 
@@ -136,8 +122,7 @@ class QuantizedLayer(_WithParameters, Int8Layer):
         self.zero_point, self.low = self.x.zero_point, -128 if self.activation == "none" else zero
         self.high = min(127, round(6.0 / self.out.scale) + zero) if self.activation == "relu6" else 127
         if self.residual is not None:
-            scales = torch.tensor([self.residual.scale, self.out.scale], dtype=torch.float32)
-            self.residual_scale, self.residual_zero_point = float(scales[0] / scales[1]), self.residual.zero_point
+            self.take_residual(self.residual, self.out)
 
     def set_extra_state(self, state: torch.Tensor) -> None:
         super().set_extra_state(state)
@@ -171,7 +156,9 @@ class _Builder:
 
     def call(self, name: str, module: nn.Module, *args):
         self.modules[name] = module
-        node = self.graph.create_node("call_module", name, tuple(args))
+        return self.said(self.graph.call_module(name, args))
+
+    def said(self, node):
         node.meta.update(
             {key: self.now.meta[key] for key in ("nn_module_stack", "stack_trace") if key in self.now.meta}
         )
@@ -207,7 +194,8 @@ class _Builder:
         elif not _on_codes(q):
             made = self.copy(node, self.real), None
         elif isinstance(module, nn.MaxPool2d):
-            made = self.call(f"codes_{node.name}", OnCodes(module), x), q
+            window = (getattr(module, name) for name in ("kernel_size", "stride", "padding", "dilation", "ceil_mode"))
+            made = self.said(self.graph.call_function(max_pool2d_of_codes, (x, *window))), q
         elif averages:
             made = self.call(f"codes_{node.name}", AverageOfCodes(window, q), x), q
         elif isinstance(module, (nn.Dropout, nn.Identity, nn.Flatten)) or node.target in RESHAPES:
