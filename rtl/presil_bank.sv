@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One scratchpad bank: a memory, and the register of its write port, which takes the word of the client that is
 // granted.
-// A read gives q one cycle later, and sees the writes that were granted two cycles before it: a token takes three from a
-// write to the first read of whoever waits for it.
+// A read gives q one cycle later, and sees the writes that were granted two cycles before it: a token takes longer
+// from a write to the first read of whoever waits for it.
 // Reset: the register's valid bit. Errors: none.
 module presil_bank import presil_config_pkg::*; #(
   localparam int unsigned AW = $clog2(BANK_WORDS)
