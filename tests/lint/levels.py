@@ -15,6 +15,7 @@ class Module:
         self.inside, self.flops, self.gates = {}, 0, 0  # inside: instance -> (module, connections)
         self.edges, self.starts, self.ends = [], {}, {}  # (inputs, output, cost); bit -> name
         self.names = {}
+        self.mapped = "blackbox" not in text.get("attributes", {})
         for name, net in sorted(text["netnames"].items(), key=lambda item: ("$" in item[0], len(item[0]))):
             for i, bit in enumerate(net["bits"]):
                 self.names.setdefault(bit, name.split("[")[0])
@@ -82,17 +83,18 @@ class Graph:
         self.ends.update({at(bit): prefix + label for bit, label in module.ends.items()})
         for instance, (kind, wires) in module.inside.items():
             child = self.modules[kind]
+            enters = below and child.mapped  # else its ports are a border
             inner = prefix + instance
             for port, bits in wires.items():
                 into = port in child.inputs
-                if below:
+                if enters:
                     for outer, bit in zip(bits, (child.inputs if into else child.outputs)[port]):
                         here, there = (at(outer), (inner, bit)) if into else ((inner, bit), at(outer))
                         if "0" != outer != "1" and self.find(here) != self.find(there):
                             self.same[self.find(there)] = self.find(here)
                 else:
-                    (self.ends if into else self.starts).update({at(bit): f"{instance}.{port}" for bit in bits})
-            if below:
+                    (self.ends if into else self.starts).update({at(bit): f"{inner}.{port}" for bit in bits})
+            if enters:
                 self.add(kind, inner, True)
         if not path:
             for side, known in ((module.inputs, self.starts), (module.outputs, self.ends)):
@@ -161,6 +163,8 @@ def analyse(design: dict, top: str = "presil_top") -> tuple[dict, list]:
     through = chip.solve()
     found = {}
     for name, module in modules.items():
+        if not module.mapped:
+            continue
         alone = Graph(modules)
         alone.add(name, "", False)
         alone.solve()
