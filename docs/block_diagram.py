@@ -20,16 +20,17 @@ PLACES = {
     "u_counters": (30, 240, 210, 60),
     "u_command": (330, 70, 300, 80),
     "u_tokens": (720, 70, 240, 60),
-    "u_issue_load": (280, 235, 220, 50),
-    "u_issue_matrix": (530, 235, 220, 50),
-    "u_issue_epilogue": (780, 235, 220, 50),
-    "u_issue_store": (1030, 235, 220, 50),
+    "g_issue[LOAD].u_issue": (280, 235, 220, 50),
+    "g_issue[MATRIX].u_issue": (530, 235, 220, 50),
+    "g_issue[EPILOGUE].u_issue": (780, 235, 220, 50),
+    "g_issue[STORE].u_issue": (1030, 235, 220, 50),
     "u_load": (280, 345, 220, 170),
     "u_matrix": (530, 345, 220, 170),
     "u_epilogue": (780, 345, 220, 170),
     "u_store": (1030, 345, 220, 170),
     "u_scratchpad": (280, 600, 970, 70),
     "u_axi_read": (30, 345, 180, 80),
+    "u_bus": (30, 455, 180, 60),
     "u_axi_write": (1030, 70, 220, 60),
 }
 # Points of a line; heads at both ends (True), the last one (False) or none; text and where it is. The names are ports
@@ -73,10 +74,10 @@ TITLES = {
     "u_counters": "counters: a cause a cycle",
     "u_command": "command processor",
     "u_tokens": "20 token counters",
-    "u_issue_load": "queue of LOAD",
-    "u_issue_matrix": "queue of MATRIX",
-    "u_issue_epilogue": "queue of EPILOGUE",
-    "u_issue_store": "queue of STORE",
+    "g_issue[LOAD].u_issue": "queue of LOAD",
+    "g_issue[MATRIX].u_issue": "queue of MATRIX",
+    "g_issue[EPILOGUE].u_issue": "queue of EPILOGUE",
+    "g_issue[STORE].u_issue": "queue of STORE",
     "u_load": "LOAD",
     "u_matrix": "MATRIX",
     "u_epilogue": "EPILOGUE",
@@ -84,6 +85,7 @@ TITLES = {
     "u_scratchpad": "scratchpad",
     "u_axi_read": "AXI reads",
     "u_axi_write": "AXI writes",
+    "u_bus": "bus settings",
 }
 STYLE = (
     "text{font:13px sans-serif;fill:#1a1a1a} .t{font-weight:bold} .m{font-family:monospace;font-size:12px;fill:#444} "
@@ -93,9 +95,13 @@ STYLE = (
 
 
 def instances(module: str) -> dict[str, str]:
-    """Instance -> module, in the order of the file."""
+    """Instance -> module, in the order of the file; of presil_top's loop over engines one of each."""
     text = (ROOT / "rtl" / f"{module}.sv").read_text()
-    return {name: kind for kind, name in re.findall(r"^ *(presil_\w+) (?:#\([^)]*\) )?(u_\w+) ?\(", text, re.M)}
+    engines = re.findall(r"\b([A-Z]+) = \d", re.findall(r"localparam int unsigned ENGINES = \d+, (.*);|$", text)[0])
+    found = {}
+    for kind, name in re.findall(r"^ *(presil_\w+) (?:#\(.*\) )?(u_\w+) ?\(", text, re.M):
+        found |= {f"g_issue[{e}].{name}": kind for e in engines} if name == "u_issue" else {name: kind}
+    return found
 
 
 def box(name: str, module: str) -> list[str]:

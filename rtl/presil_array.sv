@@ -38,7 +38,8 @@ module presil_array import presil_config_pkg::*; #(
   input  logic                         row_depthwise,
   input  logic                         row_emit,      // a sum is complete
   input  logic [1:0]                   row_kx, row_ky,
-  input  logic [31:0]                  above1 [LANES/4],  // depthwise: the words above row_data
+  input  logic [31:0]                  here [LANES/4],    // depthwise: row_data, or padding
+  input  logic [31:0]                  above1 [LANES/4],  // and the words above it
   input  logic [31:0]                  above2 [LANES/4],
   input  logic                         row_half,
   input  logic [$clog2(ACC_ROWS)-1:0]  row_acc,
@@ -198,32 +199,26 @@ module presil_array import presil_config_pkg::*; #(
     return s != 32'd0;
   endfunction
 
-  function automatic quads_t row_quads();
-    for (int unsigned j = 0; j < QUADS; j++) row_quads[j] = row_pad ? (row_bf16 ? 32'd0 : {4{row_pad_byte}})
-                                                                   : row_data[32*j +: 32];
-  endfunction
-
   logic [31:0] row_top, wgt_top;
   assign row_top = row_skip ? 32'd255 : 32'd256;
   assign wgt_top = wgt_skip ? 32'd255 : 32'd256;
 
   always_ff @(posedge clk) begin
     if (row_valid && row_depthwise) begin
-      automatic quads_t w = row_quads();
       if (row_bf16) begin
         man_2 <= man_1;  exp_2 <= exp_1;  special_2 <= special_1;
         man_1 <= man_0;  exp_1 <= exp_0;  special_1 <= special_0;
-        man_0[0] <= man_cells(w, row_top);
+        man_0[0] <= man_cells(here, row_top);
         man_0[1] <= man_cells(above1, row_top);
         man_0[2] <= man_cells(above2, row_top);
-        exp_0[0] <= exp_cells(w, row_top);
+        exp_0[0] <= exp_cells(here, row_top);
         exp_0[1] <= exp_cells(above1, row_top);
         exp_0[2] <= exp_cells(above2, row_top);
-        special_0 <= row_skip ? 3'd0 : {special_cells(above2), special_cells(above1), special_cells(w)};
+        special_0 <= row_skip ? 3'd0 : {special_cells(above2), special_cells(above1), special_cells(here)};
       end else begin
         int_2 <= int_1;
         int_1 <= int_0;
-        int_0[0] <= int_cells(w);
+        int_0[0] <= int_cells(here);
         int_0[1] <= int_cells(above1);
         int_0[2] <= int_cells(above2);
       end

@@ -6,7 +6,8 @@
 // with LOAD's window, which drains into the scratchpad without needing any other descriptor. The fetcher asks only for
 // what it has room for. Reset: synchronous, only when idle.
 // Errors: SLVERR or DECERR of a LOAD beat raises err_valid one cycle later with the beat's address and the
-// descriptor's index.
+// descriptor's index; `overdue` raises late_valid with those of the beat that LOAD waits for, or, where it waits for
+// none, fetch_overdue at once.
 module presil_axi_read import presil_config_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)
 ) (
@@ -26,6 +27,9 @@ module presil_axi_read import presil_config_pkg::*; #(
   input  logic [39-LW:0] fetch_beat,
   input  logic [7:0]     fetch_len,
   output logic           fetch_rvalid,       // a beat of a descriptor is taken
+  input  logic           overdue,            // the bus is silent: pulse
+  output logic           late_valid,
+  output logic           fetch_overdue,
   output logic           err_valid,
   output logic [31:0]    err_index,
   output logic [39:0]    err_addr,
@@ -57,6 +61,7 @@ module presil_axi_read import presil_config_pkg::*; #(
   assign take         = load_rvalid && load_rready;
   assign pop          = take && rlast;
   assign load_idle    = count == 9'd0;
+  assign fetch_overdue = overdue && load_idle;
 
   always_ff @(posedge clk) begin
     if (arready) arvalid <= 1'b0;
@@ -68,18 +73,20 @@ module presil_axi_read import presil_config_pkg::*; #(
       q_beat[head] <= load_beat;  q_index[head] <= load_index;
       head <= head + 8'd1;
     end
-    err_valid <= take && rresp;
+    err_valid  <= take && rresp;
+    late_valid <= overdue && !load_idle;
+    if (overdue || (rresp && take)) begin
+      err_index <= q_index[tail];
+      err_addr  <= {q_beat[tail] + (40-LW)'(beat), {LW{1'b0}}};
+    end
     if (take) begin
-      if (rresp) begin
-        err_index <= q_index[tail];
-        err_addr  <= {q_beat[tail] + (40-LW)'(beat), {LW{1'b0}}};
-      end
       beat <= rlast ? 8'd0 : beat + 8'd1;
       if (rlast) tail <= tail + 8'd1;
     end
     if (push != pop) count <= push ? count + 9'd1 : count - 9'd1;
     if (rst) begin
       arvalid <= 1'b0;  head <= 8'd0;  tail <= 8'd0;  beat <= 8'd0;  count <= 9'd0;  err_valid <= 1'b0;
+      late_valid <= 1'b0;
     end
   end
 
@@ -91,6 +98,8 @@ module presil_axi_read import presil_config_pkg::*; #(
     arvalid |-> 32'(araddr[11:0]) + (32'(arlen) + 32'd1) * WORD <= 32'd4096);
   a_under: assert property (@(posedge clk) disable iff (rst) load_rvalid |-> count > 9'd0);
   a_over: assert property (@(posedge clk) disable iff (rst) count <= 9'd256);
+  c_late: cover property (@(posedge clk) disable iff (rst) late_valid);
+  c_fetch_late: cover property (@(posedge clk) disable iff (rst) fetch_overdue);
   c_full: cover property (@(posedge clk) disable iff (rst) count[8]);
   c_wrap: cover property (@(posedge clk) disable iff (rst) push && head == 8'd255);
   c_request_waits: cover property (@(posedge clk) disable iff (rst) arvalid && !arready);

@@ -4,7 +4,8 @@
 // At most 128 bursts outstanding. Reset: synchronous, only when idle.
 // Halt: no burst is accepted any more; beats that are owed are sent with zero strobes, and presil_store_pack holds
 // its beat.
-// Errors: SLVERR or DECERR raises err_valid one cycle later with the burst's address and the descriptor's index.
+// Errors: SLVERR or DECERR raises err_valid one cycle later with the burst's address and the descriptor's index;
+// `overdue` raises late_valid with those of the oldest burst outstanding.
 module presil_axi_write import presil_config_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)
 ) (
@@ -21,6 +22,9 @@ module presil_axi_write import presil_config_pkg::*; #(
   output logic            beat_ready,
   input  logic [WORD-1:0] beat_strb,
   output logic            response,           // a burst was acknowledged
+  output logic            unanswered,         // bursts are sent and not acknowledged
+  input  logic            overdue,            // the bus is silent: pulse
+  output logic            late_valid,
   output logic            err_valid,
   output logic [31:0]     err_index,
   output logic [39:0]     err_addr,
@@ -53,6 +57,7 @@ module presil_axi_write import presil_config_pkg::*; #(
   assign wlast       = beat == q_len[data[6:0]];
   assign response    = bvalid;
   assign idle        = head == tail && !awvalid;
+  assign unanswered  = data != tail;
 
   always_ff @(posedge clk) begin
     // strobes must not change while a beat waits
@@ -69,17 +74,16 @@ module presil_axi_write import presil_config_pkg::*; #(
       beat <= wlast ? 8'd0 : beat + 8'd1;
       if (wlast) data <= data + 8'd1;
     end
-    err_valid <= bvalid && bresp;
-    if (bvalid) begin
-      if (bresp) begin
-        err_index <= q_index[tail[6:0]];
-        err_addr  <= {q_beat[tail[6:0]], {LW{1'b0}}};
-      end
-      tail <= tail + 8'd1;
+    err_valid  <= bvalid && bresp;
+    late_valid <= overdue;
+    if (overdue || (bresp && bvalid)) begin
+      err_index <= q_index[tail[6:0]];
+      err_addr  <= {q_beat[tail[6:0]], {LW{1'b0}}};
     end
+    if (bvalid) tail <= tail + 8'd1;
     if (rst) begin
       awvalid <= 1'b0;  head <= 8'd0;  data <= 8'd0;  tail <= 8'd0;  issued <= 8'd0;  beat <= 8'd0;  drain <= 1'b0;
-      err_valid <= 1'b0;
+      err_valid <= 1'b0;  late_valid <= 1'b0;
     end
   end
 
@@ -93,6 +97,7 @@ module presil_axi_write import presil_config_pkg::*; #(
     awvalid |-> 32'(awaddr[11:0]) + (32'(awlen) + 32'd1) * WORD <= 32'd4096);
   a_under: assert property (@(posedge clk) disable iff (rst) !(bvalid && tail == data));
   a_over: assert property (@(posedge clk) disable iff (rst) 8'(head - tail) <= 8'd128);
+  c_late: cover property (@(posedge clk) disable iff (rst) late_valid);
   c_full: cover property (@(posedge clk) disable iff (rst) 8'(head - tail) == 8'd128);
   c_wrap: cover property (@(posedge clk) disable iff (rst) push && head == 8'd255);
   c_request_waits: cover property (@(posedge clk) disable iff (rst) awvalid && !awready);

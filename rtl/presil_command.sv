@@ -4,7 +4,7 @@
 // the engines' queues, and rules launch, completion, error stop and queue reset (docs/isa.md section 1).
 // One descriptor every 4 cycles; doorbell to fetch request 2, descriptor received to queue 3. Reset: synchronous.
 // Errors: OPCODE, VERSION, FIELD, FETCH_BUS, RING from here; those of the engines come in; the first wins and halts
-// everything.
+// everything. It is told when everything is drained, or when the bus is silent, and then `busy` stays until it answers.
 module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)
 ) (
@@ -32,6 +32,9 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   input  logic              fetch_rvalid,
   input  logic [8*WORD-1:0] fetch_rdata,
   input  logic              fetch_rerror,
+  output logic              fetch_out,         // beats were asked for that have not come
+  input  logic              fetch_overdue,     // the bus is silent, and a fetch waits for it: pulse
+  input  logic              overdue,           // the bus is silent, whoever waits: pulse
   // engines
   output logic              halt,
   output logic              clear,             // a queue reset takes effect: head and tail are zero in the next cycle
@@ -57,6 +60,7 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic [31:0] asked_beats, got_beats;         // of beats; buffer index is their low bits
   logic [1:0]  state;                          // 0: next descriptor, 1: check, 2: hand over
   logic        resetting;
+  logic        silent;                         // the bus was, in this launch
   logic [31:0] rung;                           // tail of the last doorbell
   logic [31:0] size, ahead, to_end, fetch_count;
   logic [3:0]  own_code;
@@ -101,12 +105,13 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   // engines follow in the next cycle, `halt` with them: none of them starts anything in between.
   logic drained;
   assign drained = halt && busy && !queue_reset && all_idle && !fetch_valid && asked_beats == got_beats;
+  assign fetch_out = asked_beats != got_beats;
   assign clear   = (drained && resetting) || (queue_reset && !busy);
 
   // Everything that is looked at is looked at first: a register that is read behind an assignment to it
   // costs Verilator a shadow copy.
   always_ff @(posedge clk) begin
-    logic handed, fetch, ask, finished, lost, own;
+    logic handed, fetch, ask, finished, lost, own, unheard, report;
     logic [3:0]  code;
     logic [31:0] code_index;
     logic [39:0] at, code_addr;                // at: 128-byte aligned
@@ -122,11 +127,14 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
     // more than the ring holds, or behind an earlier doorbell
     lost     = doorbell && !error && !resetting
             && (ring_log2 > 5'd16 || ring_tail - ring_head > size || ring_tail - ring_head < rung - ring_head);
+    // a drain that the bus doesn't end, and no error before it: a queue reset asked for it
+    unheard  = silent && error_code == ERROR_NONE && (own || fail_code != ERROR_NONE);
+    report   = silent && halt && !error;
     code     = ERROR_NONE;  code_index = ring_head;  code_addr = 40'd0;
 
     launch     <= doorbell && !error && !resetting && !busy && !queue_reset;
     irq_done   <= finished;
-    irq_error  <= drained && !resetting;
+    irq_error  <= report || (drained && !resetting && !error);
     decoded    <= handed;
     engine_rst <= clear;
     push       <= 4'd0;
@@ -153,23 +161,23 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
     endcase
     if (lost) code = ERROR_RING;
     if (doorbell && !error && !resetting) rung <= ring_tail;
+    if (fetch_overdue || (fetch_rvalid && fetch_rerror)) begin
+      code = fetch_overdue ? ERROR_BUS_TIMEOUT : ERROR_FETCH_BUS;  code_index = got;
+      code_addr = {ring_base, 12'd0} + {1'b0, got & (size - 32'd1), 7'd0} + {8'd0, (got_beats & (BEATS - 1)) * WORD};
+    end
     if (fetch_rvalid) begin
-      if (fetch_rerror) begin
-        code = ERROR_FETCH_BUS;  code_index = got;
-        code_addr = {ring_base, 12'd0} + {1'b0, got & (size - 32'd1), 7'd0} + {8'd0, (got_beats & (BEATS - 1)) * WORD};
-      end
       buffer[BW'(got_beats)] <= fetch_rdata;
       if ((got_beats & (BEATS - 1)) == BEATS - 1) got <= got + 32'd1;
       got_beats <= got_beats + 32'd1;
     end
 
     // error stop: the first wins
-    if (!halt && (own || fail_code != ERROR_NONE)) begin
+    if (unheard || (!halt && (own || fail_code != ERROR_NONE))) begin
       error_code  <= own ? own_code : fail_code;
       error_index <= own ? own_index : fail_index;
       error_addr  <= own ? own_addr : fail_addr;
     end
-    if (!halt && !own && code != ERROR_NONE) begin
+    if ((!halt || fetch_overdue) && !own && code != ERROR_NONE) begin
       own_code <= code;  own_index <= code_index;  own_addr <= code_addr;
     end
     if (halt) begin
@@ -179,12 +187,13 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
     // launch and completion
     if (finished || drained) busy <= 1'b0;
     else if (doorbell && !error && !resetting && !queue_reset) busy <= 1'b1;
-    if (drained && !resetting) error <= 1'b1;
+    if (overdue) silent <= 1'b1;
+    if (report || (drained && !resetting)) error <= 1'b1;
     if (queue_reset && busy) resetting <= 1'b1;
     if (engine_rst || rst) halt <= 1'b0;
     if (clear || rst) begin
       error <= 1'b0;  error_code <= ERROR_NONE;  error_index <= 32'd0;  error_addr <= 40'd0;
-      resetting <= 1'b0;
+      resetting <= 1'b0;  silent <= 1'b0;
       ring_head <= 32'd0;  asked <= 32'd0;  got <= 32'd0;  asked_beats <= 32'd0;  got_beats <= 32'd0;  state <= 2'd0;
       push <= 4'd0;  own_code <= ERROR_NONE;  rung <= 32'd0;
     end
@@ -216,6 +225,11 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   c_field_store: cover property (@(posedge clk) disable iff (rst)
     state == 2'd1 && refused == ERROR_FIELD && opcode == OP_STORE);
   c_fetch_error: cover property (@(posedge clk) disable iff (rst) fetch_rvalid && fetch_rerror);
+  c_timeout: cover property (@(posedge clk) disable iff (rst) irq_error && error_code == ERROR_BUS_TIMEOUT);
+  c_timeout_drain: cover property (@(posedge clk) disable iff (rst)
+    irq_error && busy && error_code != ERROR_BUS_TIMEOUT);
+  c_timeout_reset: cover property (@(posedge clk) disable iff (rst) irq_error && resetting);
+  c_answers_late: cover property (@(posedge clk) disable iff (rst) drained && error);
   c_ring_error: cover property (@(posedge clk) disable iff (rst) own_code == ERROR_RING);
   c_read_error: cover property (@(posedge clk) disable iff (rst) !halt && fail_code == ERROR_READ_BUS);
   c_write_error: cover property (@(posedge clk) disable iff (rst) !halt && fail_code == ERROR_WRITE_BUS);

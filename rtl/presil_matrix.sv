@@ -100,25 +100,27 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
 
   // ---------------------------------------------------------------- depthwise: the rows above
   logic row_there;
+  logic [31:0] here [LANES/4];
   logic [31:0] above1 [LANES/4];
   logic [31:0] above2 [LANES/4];
   assign row_there = p2_valid && (p2.pad || act_rvalid);
+  always_comb
+    for (int unsigned i = 0; i < LANES / 4; i++)
+      here[i] = p2.pad ? (p2.bf16 ? 32'd0 : {4{p2.pad_byte}}) : act_rdata[32*i +: 32];
   presil_lines u_lines (.clk, .ask(p1_valid && p1.depthwise), .ask_x(p1.x), .valid(row_there && p2.depthwise),
-    .x(p2.x), .pad(p2.pad), .pad_byte(p2.bf16 ? 8'd0 : p2.pad_byte), .word(act_rdata[8*LANES-1:0]), .above1, .above2);
+    .x(p2.x), .word(here), .above1, .above2);
 
   // ---------------------------------------------------------------- array and accumulators
   logic next_re, next_half, m_re, m_half, m_we, m_whalf, m_wlast, array_busy;
   logic [ROW_BITS-1:0] m_raddr, m_waddr;
-  logic [31:0] m_q [CELLS];
-  logic [31:0] m_wdata [CELLS];
-  logic [31:0] q0 [CELLS];
-  logic [31:0] q1 [CELLS];
+  typedef logic [31:0] cells_t [CELLS];
+  cells_t m_q, m_wdata, q0, q1;
 
   presil_array u_array (.clk, .rst, .wgt_valid(arr_wgt_valid && wgt_rvalid), .wgt_set(arr_wgt_set),
     .wgt_cell(arr_wgt_cell), .wgt_bf16(arr_wgt_bf16), .wgt_skip(arr_wgt_skip), .wgt_absent(arr_wgt_absent),
     .wgt_first(arr_wgt_first), .wgt_depthwise(arr_wgt_depthwise), .wgt_data(wgt_rdata[8*LANES-1:0]),
     .row_valid(row_there), .row_pad(p2.pad), .row_depthwise(p2.depthwise), .row_emit(p2.emit), .row_kx(p2.kx),
-    .row_ky(p2.ky), .above1, .above2,
+    .row_ky(p2.ky), .here, .above1, .above2,
     .row_pad_byte(p2.pad_byte), .row_bf16(p2.bf16), .row_skip(p2.skip), .row_set(p2.set), .row_first(p2.first),
     .row_last(p2.last), .row_half(p2.half), .row_acc(p2.acc), .row_data(act_rdata[8*LANES-1:0]),
     .acc_next_re(next_re), .acc_next_half(next_half), .acc_re(m_re), .acc_half(m_half), .acc_raddr(m_raddr),
@@ -129,12 +131,12 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
   assign m_re0 = m_re && !m_half;
   assign m_re1 = m_re && m_half;
   assign acc_taken = {next_re && next_half, next_re && !next_half};
-  presil_accumulator u_half0 (
+  presil_ram_1r1w #(.ROWS(ACC_ROWS), .T(cells_t)) u_half0 (
     .clk, .re(m_re0 || (acc_re && !acc_half)), .raddr(m_re0 ? m_raddr : acc_row), .q(q0),
-    .we(m_we && !m_whalf), .waddr(m_waddr), .wdata(m_wdata));
-  presil_accumulator u_half1 (
+    .we(m_we && !m_whalf), .waddr(m_waddr), .be(1'b1), .wdata(m_wdata));
+  presil_ram_1r1w #(.ROWS(ACC_ROWS), .T(cells_t)) u_half1 (
     .clk, .re(m_re1 || (acc_re && acc_half)), .raddr(m_re1 ? m_raddr : acc_row), .q(q1),
-    .we(m_we && m_whalf), .waddr(m_waddr), .wdata(m_wdata));
+    .we(m_we && m_whalf), .waddr(m_waddr), .be(1'b1), .wdata(m_wdata));
   assign m_q = m_half_q ? q1 : q0;
   assign acc_q = e_half_q ? q1 : q0;
 

@@ -2,7 +2,7 @@
 // Scratchpad: BANKS banks of BANK_WORDS words, word a in bank a mod BANKS; four read and two write clients
 // (docs/rtl.md).
 // Fixed priority: act, wgt, st, res; ep, ld. Grant in the same cycle, data two cycles after the grant, one access a
-// bank and port a cycle.
+// bank and port a cycle. A read sees the writes that were granted two cycles before it.
 // Reset: the valid bits only. Errors: an address outside the memory is granted, does nothing and raises range_valid
 // in the next cycle.
 module presil_scratchpad import presil_config_pkg::*; #(
@@ -54,7 +54,7 @@ module presil_scratchpad import presil_config_pkg::*; #(
   assign ld_ready  = !(ep_valid && bank_ep == bank_ld);
 
   // one bit a bank
-  logic [BANKS-1:0] re_act, re_wgt, re_st, re_res, we_ep, we_ld;
+  logic [BANKS-1:0] re_act, re_wgt, re_st, re_res, re, we_ep, we_ld;
   logic bad_act, bad_wgt, bad_res, bad_ep;
   assign bad_act = 32'(act_addr) >= WORDS;
   assign bad_wgt = 32'(wgt_addr) >= WORDS;
@@ -64,14 +64,16 @@ module presil_scratchpad import presil_config_pkg::*; #(
   assign re_wgt = BANKS'(wgt_valid && wgt_ready && !bad_wgt) << bank_wgt;
   assign re_st  = BANKS'(st_valid && st_ready) << bank_st;
   assign re_res = BANKS'(res_valid && res_ready && !bad_res) << bank_res;
+  assign re     = re_act | re_wgt | re_st | re_res;
   assign we_ep  = BANKS'(ep_valid && !bad_ep) << bank_ep;
   assign we_ld  = BANKS'(ld_valid && ld_ready) << bank_ld;
 
   logic [8*WORD-1:0] q [BANKS];
   for (genvar b = 0; b < BANKS; b++) begin : g_bank
-    presil_bank u_bank (.clk, .re_act(re_act[b]), .re_wgt(re_wgt[b]), .re_st(re_st[b]), .re_res(re_res[b]),
-      .row_act, .row_wgt, .row_st, .row_res, .q(q[b]), .we_ep(we_ep[b]), .we_ld(we_ld[b]), .row_ep, .row_ld,
-      .full_ep(ep_full), .full_ld(ld_full), .data_ep(ep_data), .data_ld(ld_data), .mask_ep(ep_mask), .mask_ld(ld_mask));
+    presil_bank u_bank (.clk, .rst, .re(re[b]),
+      .row(re_act[b] ? row_act : re_wgt[b] ? row_wgt : re_st[b] ? row_st : row_res), .q(q[b]), .we_ep(we_ep[b]),
+      .we_ld(we_ld[b]), .row_ep, .row_ld, .full_ep(ep_full), .full_ld(ld_full), .data_ep(ep_data), .data_ld(ld_data),
+      .mask_ep(ep_mask), .mask_ld(ld_mask));
   end
 
   localparam int unsigned BW = $clog2(BANKS);

@@ -32,6 +32,10 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   output logic [7:0]        m_axi_awlen,
   output logic [2:0]        m_axi_awsize,   // log2(WORD)
   output logic [1:0]        m_axi_awburst,  // INCR
+  output logic              m_axi_awlock,   // normal
+  output logic [3:0]        m_axi_awcache,  // register BUS_ATTRIBUTES, as the two below
+  output logic [2:0]        m_axi_awprot,
+  output logic [3:0]        m_axi_awqos,
   output logic              m_axi_awvalid,
   input  logic              m_axi_awready,
   output logic [8*WORD-1:0] m_axi_wdata,
@@ -48,6 +52,10 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   output logic [7:0]        m_axi_arlen,
   output logic [2:0]        m_axi_arsize,
   output logic [1:0]        m_axi_arburst,
+  output logic              m_axi_arlock,
+  output logic [3:0]        m_axi_arcache,
+  output logic [2:0]        m_axi_arprot,
+  output logic [3:0]        m_axi_arqos,
   output logic              m_axi_arvalid,
   input  logic              m_axi_arready,
   input  logic [3:0]        m_axi_rid,
@@ -91,9 +99,9 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
 
   // what lies behind the register block answers one cycle after the request; writes are ignored
   logic        status_req, counter_req, ack_ident, ack_state, ack_error, ack_cause, ack_lo, ack_hi, ack_counters,
-    ack_wr;
+    ack_bus, ack_wr;
   logic [11:0] status_addr;
-  logic [31:0] status_data, counter_data, ring_head;
+  logic [31:0] status_data, counter_data, bus_data, ring_head;
   logic        engine_rst, queue_clear, doorbell;
   assign status_req  = hw_out.IDENT.req || hw_out.STATE.req || hw_out.ERROR.req || hw_out.WAIT_CAUSE.req
     || hw_out.WAIT_LO.req || hw_out.WAIT_HI.req;
@@ -115,6 +123,7 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
     ack_lo       <= hw_out.WAIT_LO.req && !rst;
     ack_hi       <= hw_out.WAIT_HI.req && !rst;
     ack_counters <= hw_out.COUNTERS.req && !rst;
+    ack_bus      <= hw_out.BUS.req && !rst;
     ack_wr       <= hw_out.IDENT.req_is_wr;
   end
   assign hw_in.IDENT.rd_ack      = ack_ident && !ack_wr;
@@ -138,10 +147,14 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign hw_in.COUNTERS.rd_ack   = ack_counters && !ack_wr;
   assign hw_in.COUNTERS.wr_ack   = ack_counters && ack_wr;
   assign hw_in.COUNTERS.rd_data  = counter_data;
+  assign hw_in.BUS.rd_ack        = ack_bus && !ack_wr;
+  assign hw_in.BUS.wr_ack        = ack_bus && ack_wr;
+  assign hw_in.BUS.rd_data       = bus_data;
   assign hw_in.RING_HEAD.value.next = ring_head;
   assign hw_in.RING_TAIL.value.hwclr = queue_clear;   // a write in the same cycle wins
 
   // ---- command processor --------------------------------------------------------------------
+  logic        fetch_out, fetch_overdue, read_overdue, write_overdue, read_late, write_late, unanswered;
   logic        busy, error, halt, launch, decoded, fetch_valid, fetch_ready, fetch_rvalid, pulse_done, pulse_error,
     all_empty, all_idle;
   logic [3:0]  error_code, fail_code;
@@ -156,44 +169,33 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
     .ring_log2(hw_out.RING_LOG2.value.value), .ring_tail(hw_out.RING_TAIL.value.value), .doorbell,
     .queue_reset(hw_out.CONTROL.queue_reset.value), .ring_head, .busy, .error, .error_code, .error_index, .error_addr,
     .irq_done(pulse_done), .irq_error(pulse_error), .fetch_valid, .fetch_ready, .fetch_beat, .fetch_len,
-    .fetch_rvalid, .fetch_rdata(m_axi_rdata), .fetch_rerror(m_axi_rresp[1]), .halt, .clear(queue_clear),
+    .fetch_rvalid, .fetch_rdata(m_axi_rdata), .fetch_rerror(m_axi_rresp[1]), .fetch_out, .fetch_overdue,
+    .overdue(read_overdue || write_overdue), .halt, .clear(queue_clear),
     .engine_rst, .launch, .decoded, .push, .push_desc, .push_index, .room, .all_empty, .all_idle,
     .fail_code, .fail_index, .fail_addr);
 
-  // ---- issue: 0 LOAD, 1 MATRIX, 2 EPILOGUE, 3 STORE -----------------------------------------
-  logic        clean;                              // reset of engines and queues
-  logic [3:0]  ask, grant, start_valid, start_ready, done, active, overflow;
-  logic [19:0] want [4], have;
-  logic [31:0] want_index [4], start_index [4], done_index [4], counts [5];
-  logic [31:0] load_desc [32], matrix_desc [32], epilogue_desc [32], store_desc [32];
-  logic [3:0]  give [4], engine_cause [4], cause [4];
+  // ---- issue: an engine more is one here, and its instance below -----------------------------
+  localparam int unsigned ENGINES = 4, LOAD = 0, MATRIX = 1, EPILOGUE = 2, STORE = 3;
+  logic               clean;                       // reset of engines and queues
+  logic [ENGINES-1:0] ask, grant, start_valid, start_ready, done, active, overflow;
+  logic [19:0]        want [ENGINES], have;
+  logic [31:0]        want_index [ENGINES], start_index [ENGINES], done_index [ENGINES], counts [5];
+  logic [3:0]         give [ENGINES], engine_cause [ENGINES], cause [ENGINES];
   assign clean = rst || engine_rst;
   assign all_empty = &empty;
   presil_tokens u_tokens (.clk, .rst(clean), .clear(launch), .want, .asks(ask), .grant, .have,
-    .give({give[3], give[2], give[1], give[0]}), .overflow, .counts);
-  presil_issue u_issue_load (.clk, .rst(clean), .halt, .push(push[0]), .push_desc, .push_index, .room(room[0]),
-    .empty(empty[0]), .ask(ask[0]), .want(want[0]), .want_index(want_index[0]), .grant(grant[0]), .have,
-    .start_valid(start_valid[0]), .start_ready(start_ready[0]), .start_desc(load_desc), .start_index(start_index[0]),
-    .done(done[0]), .give(give[0]), .done_index(done_index[0]), .active(active[0]), .engine_cause(engine_cause[0]),
-    .cause(cause[0]));
-  presil_issue u_issue_matrix (.clk, .rst(clean), .halt, .push(push[1]), .push_desc, .push_index, .room(room[1]),
-    .empty(empty[1]), .ask(ask[1]), .want(want[1]), .want_index(want_index[1]), .grant(grant[1]), .have,
-    .start_valid(start_valid[1]), .start_ready(start_ready[1]), .start_desc(matrix_desc),
-    .start_index(start_index[1]), .done(done[1]), .give(give[1]), .done_index(done_index[1]), .active(active[1]),
-    .engine_cause(engine_cause[1]), .cause(cause[1]));
-  presil_issue u_issue_epilogue (.clk, .rst(clean), .halt, .push(push[2]), .push_desc, .push_index, .room(room[2]),
-    .empty(empty[2]), .ask(ask[2]), .want(want[2]), .want_index(want_index[2]), .grant(grant[2]), .have,
-    .start_valid(start_valid[2]), .start_ready(start_ready[2]), .start_desc(epilogue_desc),
-    .start_index(start_index[2]), .done(done[2]), .give(give[2]), .done_index(done_index[2]), .active(active[2]),
-    .engine_cause(engine_cause[2]), .cause(cause[2]));
-  presil_issue u_issue_store (.clk, .rst(clean), .halt, .push(push[3]), .push_desc, .push_index, .room(room[3]),
-    .empty(empty[3]), .ask(ask[3]), .want(want[3]), .want_index(want_index[3]), .grant(grant[3]), .have,
-    .start_valid(start_valid[3]), .start_ready(start_ready[3]), .start_desc(store_desc), .start_index(start_index[3]),
-    .done(done[3]), .give(give[3]), .done_index(done_index[3]), .active(active[3]), .engine_cause(engine_cause[3]),
-    .cause(cause[3]));
+    .give({give[STORE], give[EPILOGUE], give[MATRIX], give[LOAD]}), .overflow, .counts);
+  for (genvar e = 0; e < ENGINES; e++) begin : g_issue
+    logic [31:0] desc [32];
+    presil_issue u_issue (.clk, .rst(clean), .halt, .push(push[e]), .push_desc, .push_index, .room(room[e]),
+      .empty(empty[e]), .ask(ask[e]), .want(want[e]), .want_index(want_index[e]), .grant(grant[e]), .have,
+      .start_valid(start_valid[e]), .start_ready(start_ready[e]), .start_desc(desc), .start_index(start_index[e]),
+      .done(done[e]), .give(give[e]), .done_index(done_index[e]), .active(active[e]),
+      .engine_cause(engine_cause[e]), .cause(cause[e]));
+  end
 
   // ---- engines and scratchpad ---------------------------------------------------------------
-  logic [3:0]  idle;
+  logic [ENGINES-1:0] idle;
   logic        act_valid, act_ready, act_rvalid, wgt_valid, wgt_ready, wgt_rvalid, st_valid, st_ready, st_rvalid,
     res_valid, res_ready, res_rvalid;
   logic [15:0] act_addr, wgt_addr, st_addr, ld_addr;
@@ -218,25 +220,25 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic [WORD-1:0] beat_strb;
   logic [LW:0] beat_bytes;
 
-  presil_load u_load (.clk, .rst(clean), .start_valid(start_valid[0]), .start_ready(start_ready[0]),
-    .start_desc(load_desc), .start_index(start_index[0]), .done(done[0]), .active(active[0]), .cause(engine_cause[0]),
-    .halt, .idle(idle[0]), .err_valid(load_err), .err_index(load_err_index), .err_addr(load_err_addr),
-    .burst_valid(lb_valid), .burst_ready(lb_ready), .burst_beat(lb_beat), .burst_len(lb_len), .burst_index(lb_index),
-    .rvalid(load_rvalid), .rready(load_rready), .rdata(m_axi_rdata), .ld_valid, .ld_addr, .ld_data, .ld_mask,
-    .ld_full, .ld_ready);
-  presil_matrix u_matrix (.clk, .rst(clean), .start_valid(start_valid[1]), .start_ready(start_ready[1]),
-    .start_desc(matrix_desc), .start_index(start_index[1]), .done(done[1]), .active(active[1]),
-    .cause(engine_cause[1]), .halt, .idle(idle[1]), .act_valid, .act_addr, .act_index, .act_ready, .act_rvalid,
-    .act_rdata, .wgt_valid, .wgt_addr, .wgt_index, .wgt_ready, .wgt_rvalid, .wgt_rdata, .acc_re, .acc_half, .acc_row,
-    .acc_q, .acc_taken);
-  presil_epilogue u_epilogue (.clk, .rst(clean), .start_valid(start_valid[2]), .start_ready(start_ready[2]),
-    .start_desc(epilogue_desc), .start_index(start_index[2]), .done(done[2]), .active(active[2]),
-    .cause(engine_cause[2]), .halt, .idle(idle[2]), .acc_re, .acc_half, .acc_row, .acc_q, .acc_taken, .res_valid,
-    .res_addr, .res_index, .res_ready, .res_rvalid, .res_rdata, .epi_valid, .epi_addr, .epi_index, .epi_data,
-    .epi_mask, .epi_full, .epi_ready);
-  presil_store u_store (.clk, .rst(clean), .start_valid(start_valid[3]), .start_ready(start_ready[3]),
-    .start_desc(store_desc), .start_index(start_index[3]), .done(done[3]), .active(active[3]),
-    .cause(engine_cause[3]), .halt, .idle(idle[3]), .err_valid(store_err), .err_index(store_err_index),
+  presil_load u_load (.clk, .rst(clean), .start_valid(start_valid[LOAD]), .start_ready(start_ready[LOAD]),
+    .start_desc(g_issue[LOAD].desc), .start_index(start_index[LOAD]), .done(done[LOAD]), .active(active[LOAD]),
+    .cause(engine_cause[LOAD]), .halt, .idle(idle[LOAD]), .err_valid(load_err), .err_index(load_err_index),
+    .err_addr(load_err_addr), .burst_valid(lb_valid), .burst_ready(lb_ready), .burst_beat(lb_beat),
+    .burst_len(lb_len), .burst_index(lb_index), .rvalid(load_rvalid), .rready(load_rready), .rdata(m_axi_rdata),
+    .ld_valid, .ld_addr, .ld_data, .ld_mask, .ld_full, .ld_ready);
+  presil_matrix u_matrix (.clk, .rst(clean), .start_valid(start_valid[MATRIX]), .start_ready(start_ready[MATRIX]),
+    .start_desc(g_issue[MATRIX].desc), .start_index(start_index[MATRIX]), .done(done[MATRIX]), .active(active[MATRIX]),
+    .cause(engine_cause[MATRIX]), .halt, .idle(idle[MATRIX]), .act_valid, .act_addr, .act_index, .act_ready,
+    .act_rvalid, .act_rdata, .wgt_valid, .wgt_addr, .wgt_index, .wgt_ready, .wgt_rvalid, .wgt_rdata, .acc_re, .acc_half,
+    .acc_row, .acc_q, .acc_taken);
+  presil_epilogue u_epilogue (.clk, .rst(clean), .start_valid(start_valid[EPILOGUE]),
+    .start_ready(start_ready[EPILOGUE]), .start_desc(g_issue[EPILOGUE].desc), .start_index(start_index[EPILOGUE]),
+    .done(done[EPILOGUE]), .active(active[EPILOGUE]), .cause(engine_cause[EPILOGUE]), .halt, .idle(idle[EPILOGUE]),
+    .acc_re, .acc_half, .acc_row, .acc_q, .acc_taken, .res_valid, .res_addr, .res_index, .res_ready, .res_rvalid,
+    .res_rdata, .epi_valid, .epi_addr, .epi_index, .epi_data, .epi_mask, .epi_full, .epi_ready);
+  presil_store u_store (.clk, .rst(clean), .start_valid(start_valid[STORE]), .start_ready(start_ready[STORE]),
+    .start_desc(g_issue[STORE].desc), .start_index(start_index[STORE]), .done(done[STORE]), .active(active[STORE]),
+    .cause(engine_cause[STORE]), .halt, .idle(idle[STORE]), .err_valid(store_err), .err_index(store_err_index),
     .err_addr(store_err_addr), .st_valid, .st_addr, .st_ready, .st_rvalid, .st_rdata, .burst_valid(sb_valid),
     .burst_ready(sb_ready), .burst_beat(sb_beat), .burst_len(sb_len), .burst_index(sb_index), .beat_valid,
     .beat_ready, .beat_data(m_axi_wdata), .beat_strb, .beat_bytes, .response);
@@ -250,26 +252,39 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   // ---- bus ----------------------------------------------------------------------------------
   assign m_axi_arsize  = 3'(LW);
   assign m_axi_arburst = 2'b01;
+  assign m_axi_arlock  = 1'b0;
   assign m_axi_awsize  = 3'(LW);
   assign m_axi_awburst = 2'b01;
+  assign m_axi_awlock  = 1'b0;
   assign m_axi_awid    = 4'd0;
   assign m_axi_bready  = 1'b1;
+  assign m_axi_awprot  = m_axi_arprot;
+  assign m_axi_awqos   = m_axi_arqos;
+  // A beat that RREADY keeps waiting is no silence of the bus.
+  presil_bus u_bus (.clk, .rst, .req(hw_out.BUS.req), .req_write(hw_out.BUS.req_is_wr), .req_addr(hw_out.BUS.addr),
+    .req_data(hw_out.BUS.wr_data), .req_mask(hw_out.BUS.wr_biten), .rdata(bus_data), .busy, .prot(m_axi_arprot),
+    .qos(m_axi_arqos), .arcache(m_axi_arcache), .awcache(m_axi_awcache),
+    .waits({unanswered && !m_axi_bvalid, m_axi_wvalid && !m_axi_wready, m_axi_awvalid && !m_axi_awready,
+      (fetch_out || !read_idle) && !m_axi_rvalid, m_axi_arvalid && !m_axi_arready}), .read_overdue, .write_overdue);
   presil_axi_read u_axi_read (.clk, .rst(clean), .halt, .load_idle(read_idle), .load_valid(lb_valid),
     .load_ready(lb_ready), .load_beat(lb_beat), .load_len(lb_len), .load_index(lb_index), .load_rvalid, .load_rready,
-    .fetch_valid, .fetch_ready, .fetch_beat, .fetch_len, .fetch_rvalid, .err_valid(read_err),
+    .fetch_valid, .fetch_ready, .fetch_beat, .fetch_len, .fetch_rvalid, .overdue(read_overdue), .late_valid(read_late),
+    .fetch_overdue, .err_valid(read_err),
     .err_index(read_err_index), .err_addr(read_err_addr), .arid(m_axi_arid), .araddr(m_axi_araddr),
     .arlen(m_axi_arlen), .arvalid(m_axi_arvalid), .arready(m_axi_arready), .rid(m_axi_rid[0]), .rresp(m_axi_rresp[1]),
     .rlast(m_axi_rlast), .rvalid(m_axi_rvalid), .rready(m_axi_rready));
   presil_axi_write u_axi_write (.clk, .rst(clean), .halt, .idle(write_idle), .burst_valid(sb_valid),
     .burst_ready(sb_ready), .burst_beat(sb_beat), .burst_len(sb_len), .burst_index(sb_index), .beat_valid,
-    .beat_ready, .beat_strb, .response, .err_valid(write_err), .err_index(write_err_index), .err_addr(write_err_addr),
+    .beat_ready, .beat_strb, .response, .unanswered, .overdue(write_overdue), .late_valid(write_late),
+    .err_valid(write_err), .err_index(write_err_index), .err_addr(write_err_addr),
     .awaddr(m_axi_awaddr), .awlen(m_axi_awlen), .awvalid(m_axi_awvalid), .awready(m_axi_awready), .wstrb(m_axi_wstrb),
     .wlast(m_axi_wlast), .wvalid(m_axi_wvalid), .wready(m_axi_wready), .bresp(m_axi_bresp[1]), .bvalid(m_axi_bvalid));
   assign all_idle = (&idle) && read_idle && write_idle;
 
   // ---- errors, counters, interrupt ----------------------------------------------------------
   logic fail;
-  assign fail = overflow != 4'd0 || store_err || load_err || range_valid || write_err || read_err;
+  assign fail = overflow != 4'd0 || store_err || load_err || range_valid || write_err || read_err || read_late
+    || write_late;
   always_comb begin
     fail_code = ERROR_NONE;  fail_index = 32'd0;  fail_addr = 40'd0;
     if (fail) begin
@@ -277,6 +292,10 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
         fail_code = ERROR_READ_BUS;  fail_index = read_err_index;  fail_addr = read_err_addr;
       end else if (write_err) begin
         fail_code = ERROR_WRITE_BUS;  fail_index = write_err_index;  fail_addr = write_err_addr;
+      end else if (read_late) begin
+        fail_code = ERROR_BUS_TIMEOUT;  fail_index = read_err_index;  fail_addr = read_err_addr;
+      end else if (write_late) begin
+        fail_code = ERROR_BUS_TIMEOUT;  fail_index = write_err_index;  fail_addr = write_err_addr;
       end else if (range_valid) begin
         fail_code = ERROR_SPAD_RANGE;  fail_index = range_index;  fail_addr = {8'd0, range_addr};
       end else if (load_err) begin
@@ -304,6 +323,8 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign irq = (irq_done && hw_out.IRQ_ENABLE.done.value) || (irq_error && hw_out.IRQ_ENABLE.error.value);
 
 `ifndef SYNTHESIS
+  a_silent: assert property (@(posedge clk) disable iff (rst)
+    !busy |-> !m_axi_arvalid && !m_axi_awvalid && !m_axi_wvalid && write_idle && read_idle);
   a_idle: assert property (@(posedge clk) disable iff (rst) !(all_idle && !halt && (|active)));
   c_load_matrix: cover property (@(posedge clk) disable iff (rst) active[0] && active[1]);
   c_load_epilogue: cover property (@(posedge clk) disable iff (rst) active[0] && active[2]);

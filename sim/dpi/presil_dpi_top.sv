@@ -24,6 +24,9 @@ module presil_dpi_top import presil_config_pkg::*;
   logic [7:0]        m_axi_awlen, m_axi_arlen;
   logic              m_axi_awvalid, m_axi_awready, m_axi_wlast, m_axi_wvalid, m_axi_wready, m_axi_bvalid, m_axi_bready;
   logic              m_axi_arvalid, m_axi_arready, m_axi_rlast, m_axi_rvalid, m_axi_rready;
+  logic              m_axi_awlock, m_axi_arlock;  // these and the next two lines: outputs that presil_dpi doesn't read
+  logic [3:0]        m_axi_awcache, m_axi_awqos, m_axi_arcache, m_axi_arqos;
+  logic [2:0]        m_axi_awprot, m_axi_arprot;
   logic [8*WORD-1:0] m_axi_wdata, m_axi_rdata;
   logic [WORD-1:0]   m_axi_wstrb;
 

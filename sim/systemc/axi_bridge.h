@@ -16,6 +16,25 @@ template <class Port> using PinOf = Pin<typename std::remove_reference_t<Port>::
 template <class T> inline constexpr unsigned kBytesOf = sizeof(T);
 template <int W> inline constexpr unsigned kBytesOf<sc_dt::sc_bv<W>> = W / 8;
 
+// Outputs that not every chip has, and that nothing here reads: each is bound where it is.
+// clang-format off
+#define PRESIL_AXI_UNREAD(WIRE)                                                                                        \
+  WIRE(arlock) WIRE(arcache) WIRE(arprot) WIRE(arqos) WIRE(arregion)                                                   \
+  WIRE(awlock) WIRE(awcache) WIRE(awprot) WIRE(awqos) WIRE(awregion)
+// clang-format on
+#define PRESIL_UNREAD(name)                                                                                            \
+  template <class Model, class = void> struct name##_Pin {                                                             \
+    explicit name##_Pin(const sc_core::sc_event&) {}                                                                   \
+    void bind(Model&) {}                                                                                               \
+  };                                                                                                                   \
+  template <class Model> struct name##_Pin<Model, std::void_t<decltype(Model::m_axi_##name)>> {                        \
+    explicit name##_Pin(const sc_core::sc_event& never) : pin(never) {}                                                \
+    PinOf<decltype(Model::m_axi_##name)> pin;                                                                          \
+    void bind(Model& m) { m.m_axi_##name(pin); }                                                                       \
+  };
+PRESIL_AXI_UNREAD(PRESIL_UNREAD)
+#undef PRESIL_UNREAD
+
 template <class Model> class AxiBridge : public AxiMaster {
  public:
   using Data = typename std::remove_reference_t<decltype(Model::m_axi_wdata)>::data_type;
@@ -31,6 +50,9 @@ template <class Model> class AxiBridge : public AxiMaster {
 #define PRESIL_BIND(name, type) m.m_axi_##name(name);
     PRESIL_AXI_OUTPUTS(PRESIL_BIND)
     PRESIL_AXI_INPUTS(PRESIL_BIND)
+#undef PRESIL_BIND
+#define PRESIL_BIND(name) name##_.bind(m);
+    PRESIL_AXI_UNREAD(PRESIL_BIND)
 #undef PRESIL_BIND
     m.m_axi_wdata(wdata), m.m_axi_wstrb(wstrb), m.m_axi_rdata(rdata);
   }
@@ -168,6 +190,9 @@ template <class Model> class AxiBridge : public AxiMaster {
 
   const sc_core::sc_event& never_;
   Evaluation& evaluation_;
+#define PRESIL_UNREAD(name) name##_Pin<Model> name##_{never_};
+  PRESIL_AXI_UNREAD(PRESIL_UNREAD)
+#undef PRESIL_UNREAD
   std::string breach_;
   bool ar_ = false, aw_ = false, w_ = false, r_ = false, b_ = false, last_ = false;  // handshakes at the last edge
 

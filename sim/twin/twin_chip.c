@@ -11,13 +11,17 @@ enum {
     COUNTER_DESCRIPTORS = 85,
     COUNTER_LAUNCHES = 86,
     LAUNCH_CYCLES = 300,
-    RING_LOG2_MOST = 16
+    RING_LOG2_MOST = 16,
+    /* what the RTL has behind reset: ARPROT, AWPROT 2, ARCACHE, AWCACHE 3 */
+    ATTRIBUTES_RESET = 2 << PRESIL_BUS_ATTRIBUTES_PROT_SHIFT | 3 << PRESIL_BUS_ATTRIBUTES_ARCACHE_SHIFT |
+        3 << PRESIL_BUS_ATTRIBUTES_AWCACHE_SHIFT
 };
 
 struct presil_twin_chip {
     const presil_config *config;
     presil_twin *twin;
     uint32_t ring_lo, ring_hi, ring_log2, head, tail, irq, irq_enable, error_code, error_index;
+    uint32_t attributes, timeout; /* of a bus that the twin has not: kept */
     uint64_t error_address;
     uint64_t descriptors, launches, descriptors_shown, launches_shown; /* shown: at the last snapshot */
     int pending, lost; /* lost: a doorbell asked for more than the ring holds, or for less than one before */
@@ -25,12 +29,27 @@ struct presil_twin_chip {
     size_t capacity;
 };
 
+static void reset_queue(presil_twin_chip *chip) {
+    chip->head = chip->tail = chip->error_code = chip->error_index = 0;
+    chip->error_address = 0;
+    chip->pending = chip->lost = 0;
+}
+
+void presil_twin_chip_reset(presil_twin_chip *chip) {
+    reset_queue(chip);
+    chip->ring_lo = chip->ring_hi = chip->ring_log2 = chip->irq = chip->irq_enable = 0;
+    chip->attributes = ATTRIBUTES_RESET;
+    chip->timeout = 0;
+    chip->descriptors = chip->launches = chip->descriptors_shown = chip->launches_shown = 0;
+}
+
 presil_twin_chip *presil_twin_chip_create(const char *config) {
     const presil_config *c = presil_configs;
     while (c->name && strcmp(c->name, config) != 0) c++;
     presil_twin_chip *chip = c->name ? calloc(1, sizeof *chip) : NULL;
     if (!chip) return NULL;
     chip->config = c;
+    presil_twin_chip_reset(chip);
     chip->twin = presil_twin_create(c);
     if (chip->twin) return chip;
     free(chip);
@@ -46,18 +65,6 @@ void presil_twin_chip_destroy(presil_twin_chip *chip) {
 
 const presil_config *presil_twin_chip_config(const presil_twin_chip *chip) { return chip->config; }
 void presil_twin_chip_threads(presil_twin_chip *chip, unsigned threads) { presil_twin_threads(chip->twin, threads); }
-
-static void reset_queue(presil_twin_chip *chip) {
-    chip->head = chip->tail = chip->error_code = chip->error_index = 0;
-    chip->error_address = 0;
-    chip->pending = chip->lost = 0;
-}
-
-void presil_twin_chip_reset(presil_twin_chip *chip) {
-    reset_queue(chip);
-    chip->ring_lo = chip->ring_hi = chip->ring_log2 = chip->irq = chip->irq_enable = 0;
-    chip->descriptors = chip->launches = chip->descriptors_shown = chip->launches_shown = 0;
-}
 
 /* ---- registers */
 static uint32_t counter(const presil_twin_chip *chip, uint32_t offset) {
@@ -92,6 +99,8 @@ uint32_t presil_twin_chip_read(const presil_twin_chip *chip, uint32_t offset) {
     case PRESIL_REG_ERROR_ADDR_HI: return (uint32_t)(chip->error_address >> 32) & PRESIL_ERROR_ADDR_HI_VALUE_MASK;
     case PRESIL_REG_IRQ_STATUS: return chip->irq;
     case PRESIL_REG_IRQ_ENABLE: return chip->irq_enable;
+    case PRESIL_REG_BUS_ATTRIBUTES: return chip->attributes;
+    case PRESIL_REG_BUS_TIMEOUT: return chip->timeout;
     default: return offset >= PRESIL_REG_COUNTER(0) ? counter(chip, offset) : 0;
     }
 }
@@ -117,6 +126,8 @@ static void doorbell(presil_twin_chip *chip, uint32_t tail) {
 
 void presil_twin_chip_write(presil_twin_chip *chip, uint32_t offset, uint32_t value) {
     const uint32_t both = PRESIL_IRQ_STATUS_DONE_MASK | PRESIL_IRQ_STATUS_ERROR_MASK;
+    const uint32_t attributes = PRESIL_BUS_ATTRIBUTES_PROT_MASK | PRESIL_BUS_ATTRIBUTES_QOS_MASK |
+                                PRESIL_BUS_ATTRIBUTES_ARCACHE_MASK | PRESIL_BUS_ATTRIBUTES_AWCACHE_MASK;
     switch (offset) {
     case PRESIL_REG_RING_BASE_LO: chip->ring_lo = value; break;
     case PRESIL_REG_RING_BASE_HI: chip->ring_hi = value & PRESIL_RING_BASE_HI_VALUE_MASK; break;
@@ -128,6 +139,8 @@ void presil_twin_chip_write(presil_twin_chip *chip, uint32_t offset, uint32_t va
     case PRESIL_REG_CONTROL: control(chip, value); break;
     case PRESIL_REG_IRQ_ENABLE: chip->irq_enable = value & both; break;
     case PRESIL_REG_IRQ_CLEAR: chip->irq &= ~value; break;
+    case PRESIL_REG_BUS_ATTRIBUTES: chip->attributes = value & attributes; break;
+    case PRESIL_REG_BUS_TIMEOUT: chip->timeout = value; break;
     default: break;
     }
 }

@@ -201,6 +201,43 @@ static void faults_and_recovery(void **state) {
     presil_device_close(d);
 }
 
+/* The chip's own time-out, behind a memory that doesn't answer for longer; with the text that says what to do. */
+static void a_bus_that_does_not_answer(void **state) {
+    (void)state;
+    (void)setenv("PRESIL_BUS_TIMEOUT", "soon", 1);
+    const presil_device_options options = {
+        .size = sizeof options, .mode = PRESIL_MODE_RTL, .config = "tiny", .build = "fast", .memory_bytes = 64u << 20};
+    presil_device *d = NULL;
+    int status = presil_device_open(&options, &d);
+    if (!status) status = presil_device_start(d);
+    EXPECT_STATUS(status, PRESIL_EINVAL);
+    EXPECT_TEXT("PRESIL_BUS_TIMEOUT: cycles expected");
+    presil_device_close(d);
+    (void)setenv("PRESIL_BUS_TIMEOUT", "700", 1);
+    d = open_device(PRESIL_MODE_RTL, "fast");
+    matmul_buffers m = matmul_alloc(d, 4);
+    const uint64_t cycles = cycles_of(d, &m, 4);
+    static const char *const models[] = {"latency=20000", "response=20000"};
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        EXPECT_OK(presil_device_set_memory_model(d, models[i], 1));
+        reports_begin(d);
+        EXPECT_OK(matmul_enqueue(d, NULL, &m));
+        EXPECT_STATUS(presil_device_synchronize(d), PRESIL_EBUS);
+        EXPECT_TEXT("no answer of the bus (code 10) in descriptor");
+        EXPECT_TEXT("a larger PRESIL_BUS_TIMEOUT");
+        EXPECT_OK(presil_device_set_memory_model(d, "default", 0));
+        assert_int_equal(cycles_of(d, &m, 4), cycles);
+    }
+    matmul_free(d, m);
+    presil_device_close(d);
+    (void)unsetenv("PRESIL_BUS_TIMEOUT");
+    d = open_device(PRESIL_MODE_RTL, "fast");
+    m = matmul_alloc(d, 4);
+    assert_int_equal(cycles_of(d, &m, 4), cycles); /* the time-out costs none */
+    matmul_free(d, m);
+    presil_device_close(d);
+}
+
 typedef struct {
     presil_device *device;
     atomic_bool running;
@@ -265,10 +302,13 @@ static void several_devices(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_bits_and_cycles), cmocka_unit_test(counters_taken_for_granted),
-        cmocka_unit_test(computing_is_no_hang),  cmocka_unit_test(copies_through_the_chip),
-        cmocka_unit_test(faults_and_recovery),   cmocka_unit_test(cancelling),
-        cmocka_unit_test(several_devices)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(equal_bits_and_cycles),
+                                       cmocka_unit_test(counters_taken_for_granted),
+                                       cmocka_unit_test(computing_is_no_hang),
+                                       cmocka_unit_test(copies_through_the_chip),
+                                       cmocka_unit_test(faults_and_recovery),
+                                       cmocka_unit_test(a_bus_that_does_not_answer),
+                                       cmocka_unit_test(cancelling),
+                                       cmocka_unit_test(several_devices)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

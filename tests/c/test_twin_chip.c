@@ -146,12 +146,28 @@ static void the_ring_begins_at_a_page(void **state) {
     presil_twin_chip_destroy(chip);
 }
 
+static void keeps_what_is_said_of_the_bus(void **state) {
+    (void)state;
+    presil_twin_chip *chip = ready();
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_BUS_ATTRIBUTES), 0x3302);
+    presil_twin_chip_write(chip, PRESIL_REG_BUS_ATTRIBUTES, UINT32_MAX);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_BUS_TIMEOUT), 0);
+    presil_twin_chip_write(chip, PRESIL_REG_BUS_TIMEOUT, 0x89abcdef);
+    ring(chip, 1);
+    presil_twin_chip_write(chip, PRESIL_REG_CONTROL, PRESIL_CONTROL_QUEUE_RESET_MASK);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_BUS_ATTRIBUTES), 0xfff7);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_BUS_TIMEOUT), 0x89abcdef);
+    presil_twin_chip_reset(chip);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_BUS_ATTRIBUTES), 0x3302);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_BUS_TIMEOUT), 0);
+    presil_twin_chip_destroy(chip);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(says_what_it_is),
-                                       cmocka_unit_test(launches_and_interrupts),
-                                       cmocka_unit_test(errors_stop_the_queue),
-                                       cmocka_unit_test(a_ring_outside_of_memory),
-                                       cmocka_unit_test(doorbells_that_are_refused),
-                                       cmocka_unit_test(the_ring_begins_at_a_page)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(says_what_it_is),          cmocka_unit_test(keeps_what_is_said_of_the_bus),
+        cmocka_unit_test(launches_and_interrupts),  cmocka_unit_test(errors_stop_the_queue),
+        cmocka_unit_test(a_ring_outside_of_memory), cmocka_unit_test(doorbells_that_are_refused),
+        cmocka_unit_test(the_ring_begins_at_a_page)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

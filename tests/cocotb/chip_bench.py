@@ -51,23 +51,56 @@ def descriptor(kind: str, **fields) -> bytes:
 
 
 class FaultyRegion(MemoryRegion):
-    """Memory that answers SLVERR for the bytes in `bad`."""
+    """Memory that answers SLVERR for the bytes in the ranges of `bad`."""
 
-    bad = range(0)
+    bad = ()
+
+    def look(self, address, length):
+        if any(address < bad.stop and address + length > bad.start for bad in self.bad):
+            raise OSError("injected")
 
     async def read(self, address, length, **kwargs):
-        if self.bad and address < self.bad.stop and address + length > self.bad.start:
-            raise OSError("injected")
+        self.look(address, length)
         return await super().read(address, length, **kwargs)
 
     async def write(self, address, data, **kwargs):
-        if self.bad and address < self.bad.stop and address + len(data) > self.bad.start:
-            raise OSError("injected")
+        self.look(address, len(data))
         await super().write(address, data, **kwargs)
 
 
 def pauses(r: random.Random, probability: float):
     return (r.random() < probability for _ in itertools.count())
+
+
+class Traffic:
+    """What the memory port does: bursts outstanding, by channel and ID, and the most that were so."""
+
+    def __init__(self, dut):
+        self.dut, self.out, self.most = dut, {}, {}
+        self.watcher = cocotb.start_soon(self.watch())
+
+    def count(self, key, by: int) -> None:
+        self.out[key] = self.out.get(key, 0) + by
+        assert self.out[key] >= 0, f"an answer that nobody asked for: {key}"
+        self.most[key] = max(self.most.get(key, 0), self.out[key])
+
+    def taken(self, channel: str) -> bool:
+        return all(getattr(self.dut, f"m_axi_{channel}{n}").value == 1 for n in ("valid", "ready"))
+
+    async def watch(self):
+        while True:
+            await RisingEdge(self.dut.clk)
+            for channel, key, by in (("ar", "r", 1), ("aw", "b", 1), ("r", "r", -1), ("b", "b", -1)):
+                if self.taken(channel) and (channel != "r" or self.dut.m_axi_rlast.value == 1):
+                    self.count((key, int(getattr(self.dut, f"m_axi_{channel}id").value)), by)
+
+    async def until(self, key, count: int, cycles: int = 3000) -> None:
+        """So many bursts of `key` are outstanding."""
+        for _ in range(cycles):
+            if self.out.get(key, 0) >= count:
+                return
+            await RisingEdge(self.dut.clk)
+        raise AssertionError(f"{key}: {self.most.get(key, 0)} of {count} bursts outstanding after {cycles} cycles")
 
 
 class Bench:
@@ -112,6 +145,9 @@ class Bench:
 
     async def write(self, register: str, value: int) -> None:
         await self.registers.write(REGISTERS[register], value.to_bytes(4, "little"))
+
+    async def write_bytes(self, register: str, at: int, data: bytes) -> None:
+        await self.registers.write(REGISTERS[register] + at, data)
 
     async def counter(self, name) -> int:
         n = COUNTER[name] if isinstance(name, str) else name

@@ -5,7 +5,19 @@ test_cocotb.py."""
 import itertools
 
 import cocotb
-from chip_bench import CONFIG, COUNTERS, ERRORS, MEMORY_BYTES, REGISTERS, RING, RING_LOG2, WORD, Bench, descriptor
+from chip_bench import (
+    CONFIG,
+    COUNTERS,
+    ERRORS,
+    MEMORY_BYTES,
+    REGISTERS,
+    RING,
+    RING_LOG2,
+    WORD,
+    Bench,
+    Traffic,
+    descriptor,
+)
 from cocotb.triggers import ClockCycles, RisingEdge
 
 SOURCE, TARGET = 0x4000, 0x80000
@@ -134,13 +146,13 @@ async def expect_error(b, descriptors, code, index, address=None):
 async def bus_errors(dut, stall):
     b = await Bench.start(dut, stall)
     rows = copy_pair(SOURCE, TARGET, WORD, 9, WORD)
-    b.memory.bad = range(SOURCE + 5 * WORD, SOURCE + 5 * WORD + 1)
+    b.memory.bad = [range(SOURCE + 5 * WORD, SOURCE + 5 * WORD + 1)]
     await expect_error(b, [descriptor("NOP"), *rows], "READ_BUS", 1, SOURCE + 5 * WORD)
-    b.memory.bad = range(TARGET + 3 * WORD, TARGET + 3 * WORD + 1)
+    b.memory.bad = [range(TARGET + 3 * WORD, TARGET + 3 * WORD + 1)]
     await expect_error(b, rows, "WRITE_BUS", 1, TARGET + 3 * WORD)
-    b.memory.bad = range(0, 128)
+    b.memory.bad = [range(0, 128)]
     await expect_error(b, [descriptor("NOP")], "FETCH_BUS", 0, 0)
-    b.memory.bad = range(0)
+    b.memory.bad = []
     await recovers(b)
 
 
@@ -152,6 +164,246 @@ async def bus_errors_stop_the_queue_and_name_descriptor_and_address(dut):
 @cocotb.test()
 async def bus_errors_under_random_stalls(dut):
     await bus_errors(dut, 0.3)
+
+
+def rows_apart(kind: str, address: int, count: int, sp: int, **fields) -> bytes:
+    """LOAD or STORE of `count` rows of a word, each a burst of its own."""
+    shape = dict(chunk_bytes=WORD, n0=1, n1=count, n2=1, n3=1, word_bytes=WORD, sp_base=sp, sw=WORD, ss1=WORD)
+    if kind == "LOAD":
+        shape |= dict(row_bytes=WORD)
+    return descriptor(kind, addr_lo=address, ds1=2 * WORD, **shape, **fields)
+
+
+READS, WRITES, STORED_AT = 80, 60, 0xA0000
+
+
+@cocotb.test()
+async def an_error_among_many_bursts_is_told_and_the_rest_drained(dut):
+    """Reads and writes by the dozen wait for their answers when one is an error: the chip takes every answer, tells
+    the first error, is idle, and goes on behind a queue reset."""
+    b = await Bench.start(dut)
+    traffic = Traffic(dut)
+    r, slave = b.random, b.slave
+    for side in (slave.read_if, slave.write_if):
+        side.log.setLevel("ERROR")
+    held = slave.read_if.r_channel, slave.write_if.b_channel
+    for channel in (slave.read_if.ar_channel, slave.write_if.aw_channel, slave.write_if.w_channel):
+        channel.queue_occupancy_limit = 512
+    for turn in range(3):
+        bad_read, bad_write = turn % 3 != 1, turn % 3 != 0
+        read_row, write_row = r.randrange(READS // 2, READS), r.randrange(WRITES // 2, WRITES)
+        read_at, write_at = SOURCE + 2 * WORD * read_row, STORED_AT + 2 * WORD * write_row
+        program = [descriptor("NOP")] * r.randrange(3)
+        first = b.tail + len(program)  # its ring count
+        for further in (0, 1 << 16):  # the second pair begins, and is left unfinished
+            program += [rows_apart("LOAD", SOURCE + further, READS, 0)]
+            program += [rows_apart("STORE", STORED_AT + further, WRITES, 512 * WORD)]
+        untouched = b.load(STORED_AT + 4 * WORD * WRITES, 4096)
+        await b.doorbell(program)
+        await traffic.until(("r", 1), 1)
+        while traffic.out.get(("r", 1)) or not traffic.out.get(("b", 0)):  # all is fetched, both engines have begun
+            await RisingEdge(dut.clk)
+        for channel in held:
+            channel.pause = True
+        await traffic.until(("r", 0), READS)
+        await traffic.until(("b", 0), WRITES)
+        bad = []
+        if bad_read:
+            bad.append(range(read_at, read_at + 1))
+        if bad_write:
+            bad.append(range(write_at, write_at + 1))
+        b.memory.bad = bad
+        for channel in held:
+            channel.pause = False
+        assert await b.interrupt(20) == 2
+        assert not any(traffic.out.values()), f"told while {traffic.out} were outstanding"
+        assert await b.read("STATUS") & 3 == 2
+        found = (await b.read("ERROR_CODE"), await b.read("ERROR_INDEX"), await b.read("ERROR_ADDR_LO"))
+        told = [(ERRORS["READ_BUS"], first, read_at)] * bad_read + [
+            (ERRORS["WRITE_BUS"], first + 1, write_at)
+        ] * bad_write
+        assert found in told, (found, told)
+        await ClockCycles(dut.clk, 50)
+        assert not any(traffic.out.values()) and await b.read("STATUS") & 3 == 2, "it goes on behind an error"
+        assert b.load(STORED_AT + 4 * WORD * WRITES, 4096) == untouched
+        b.memory.bad = []
+        await b.queue_reset()
+        await recovers(b)
+        traffic.most.clear()
+    assert await b.read("STATUS") == 0
+
+
+CHANNELS = {  # the bench's interface and channel
+    "AR": ("read_if", "ar_channel"),
+    "R": ("read_if", "r_channel"),
+    "AW": ("write_if", "aw_channel"),
+    "W": ("write_if", "w_channel"),
+    "B": ("write_if", "b_channel"),
+}
+PERIOD = 300
+
+
+async def all_fetched(b, traffic):
+    await traffic.until(("r", 1), 1)
+    while traffic.out[("r", 1)]:
+        await RisingEdge(b.dut.clk)
+
+
+async def silent_launch(b, name: str, fetch: bool):
+    """A launch with a channel that stops, at once (`fetch`) or behind the descriptors: that channel, and the cycles
+    from the doorbell to the interrupt."""
+    side, channel = CHANNELS[name]
+    pin = getattr(getattr(b.slave, side), channel)
+    traffic = Traffic(b.dut)
+    await b.write("BUS_TIMEOUT", PERIOD)
+    pin.pause = fetch
+    await b.doorbell(
+        [descriptor("NOP"), rows_apart("LOAD", SOURCE, 40, 0, signal=1), rows_apart("STORE", TARGET, 40, 0, wait=1)]
+    )
+    if not fetch:
+        await all_fetched(b, traffic)
+        pin.pause = True
+    for cycles in range(4 * PERIOD):
+        if b.dut.irq.value:
+            traffic.watcher.cancel()
+            return pin, cycles
+        await RisingEdge(b.dut.clk)
+    raise AssertionError(f"{name}: no interrupt")
+
+
+async def silence(dut, name: str, fetch: bool = False):
+    """A channel stops for good: error BUS_TIMEOUT with the oldest burst; the chip waits for the bus, and is as new when
+    that answers after all."""
+    b = await Bench.start(dut)
+    pin, cycles = await silent_launch(b, name, fetch)
+    assert PERIOD < cycles < 2 * PERIOD + 150, cycles
+    assert await b.read("STATUS") & 3 == 3 and await b.read("IRQ_STATUS") == 2
+    index, first = (0, RING) if fetch else (1, SOURCE) if name in ("AR", "R") else (2, TARGET)
+    assert (await b.read("ERROR_CODE"), await b.read("ERROR_INDEX")) == (ERRORS["BUS_TIMEOUT"], index)
+    address = await b.read("ERROR_ADDR_LO")
+    assert address == first if fetch else address in range(first, first + 80 * WORD, 2 * WORD), hex(address)
+    await b.write("IRQ_CLEAR", 3)
+    await b.write("CONTROL", 1)
+    await b.write("RING_TAIL", 3)  # ignored
+    await ClockCycles(dut.clk, 3 * PERIOD)
+    assert await b.read("STATUS") & 1, "idle, with bursts outstanding"
+    assert await b.read("ERROR_CODE") == ERRORS["BUS_TIMEOUT"] and not dut.irq.value, "told twice"
+    pin.pause = False
+    await ClockCycles(dut.clk, 400)
+    assert await b.read("STATUS") == 0 and await b.read("ERROR_CODE") == 0 and await b.read("IRQ_STATUS") == 0
+    await b.queue_reset()
+    await recovers(b)
+
+
+@cocotb.test()
+@cocotb.parametrize(name=list(CHANNELS))
+async def a_silent_bus_ends_the_launch(dut, name):
+    await silence(dut, name)
+
+
+@cocotb.test()
+@cocotb.parametrize(name=["AR", "R"])
+async def a_silent_fetch_ends_the_launch(dut, name):
+    await silence(dut, name, True)
+
+
+@cocotb.test()
+async def a_slow_bus_is_not_silent(dut):
+    b = await Bench.start(dut, stall=0.4)
+    await b.write("BUS_TIMEOUT", 120)
+    data = bytes(b.random.getrandbits(8) for _ in range(60 * WORD))
+    b.store(SOURCE, data)
+    assert await b.launch(copy_pair(SOURCE, TARGET, 60 * WORD, 1, 60 * WORD)) == 1
+    assert b.load(TARGET, 60 * WORD) == data
+    for timeout, held in ((0, 1500), (900, 700)):  # off, and long enough
+        await b.write("BUS_TIMEOUT", timeout)
+        await b.doorbell(copy_pair(SOURCE, TARGET, 60 * WORD, 1, 60 * WORD))
+        b.slave.read_if.r_channel.clear_pause_generator()
+        b.slave.read_if.r_channel.pause = True
+        await ClockCycles(dut.clk, held)
+        b.slave.read_if.r_channel.pause = False
+        assert await b.interrupt() == 1
+    await b.write("BUS_TIMEOUT", 60)  # nothing is outstanding while the chip waits for a token
+    b.slave.read_if.ar_channel.clear_pause_generator()
+    b.slave.read_if.ar_channel.pause = False
+    await b.doorbell([rows_apart("STORE", TARGET, 3, 0, wait=1)])
+    await ClockCycles(dut.clk, 500)
+    assert await b.read("STATUS") & 3 == 1
+
+
+@cocotb.test()
+@cocotb.parametrize(kind=["error", "reset"])
+async def a_drain_that_the_bus_does_not_end_is_told(dut, kind):
+    """With the code of the error before it, or BUS_TIMEOUT where a queue reset drains."""
+    b = await Bench.start(dut)
+    traffic = Traffic(dut)
+    await b.write("BUS_TIMEOUT", 200)
+    await b.doorbell([rows_apart("LOAD", SOURCE, 40, 0), descriptor("VECTOR" if kind == "error" else "NOP")])
+    await all_fetched(b, traffic)
+    b.slave.read_if.r_channel.pause = True
+    await ClockCycles(dut.clk, 20)
+    if kind == "reset":
+        await b.write("CONTROL", 1)
+    await ClockCycles(dut.clk, 600)
+    assert dut.irq.value and await b.read("STATUS") & 3 == 3
+    code, index = ("OPCODE", 1) if kind == "error" else ("BUS_TIMEOUT", 0)
+    assert (await b.read("ERROR_CODE"), await b.read("ERROR_INDEX")) == (ERRORS[code], index)
+    await b.write("IRQ_CLEAR", 3)
+    b.slave.read_if.r_channel.pause = False
+    await ClockCycles(dut.clk, 200)
+    assert await b.read("STATUS") & 3 == (2 if kind == "error" else 0)
+    assert await b.read("IRQ_STATUS") == 0, "told twice"
+    await b.queue_reset()
+    await recovers(b)
+
+
+ATTRIBUTES_RESET = 0x3302  # normal non-cacheable bufferable; QoS 0; data, non-secure, unprivileged
+
+
+async def watch_attributes(dut, seen):
+    """(channel, ID, attributes as in BUS_ATTRIBUTES) of each address that is taken."""
+    while True:
+        await RisingEdge(dut.clk)
+        for c in ("ar", "aw"):
+            pin = {n: getattr(dut, f"m_axi_{c}{n}").value for n in ("valid", "ready")}
+            if not (pin["valid"] == 1 and pin["ready"] == 1):
+                continue
+            names = ("prot", "qos", "cache", "lock", "burst", "id")
+            prot, qos, cache, lock, burst, identity = (int(getattr(dut, f"m_axi_{c}{n}").value) for n in names)
+            assert lock == 0 and burst == 1
+            seen.append((c, identity, prot | qos << 4 | cache << (8 if c == "ar" else 12)))
+
+
+def of_channel(channel, attributes):
+    return attributes & (0xFF | (0xF00 if channel == "ar" else 0xF000))
+
+
+@cocotb.test()
+async def requests_carry_the_attributes_of_before_their_launch(dut):
+    b = await Bench.start(dut, stall=0.3)
+    seen = []
+    watcher = cocotb.start_soon(watch_attributes(dut, seen))
+    assert await b.read("BUS_ATTRIBUTES") == ATTRIBUTES_RESET
+    now = ATTRIBUTES_RESET
+    for following in (0xFFFF, 0x0000, 0xA5C3, 0x4B25, ATTRIBUTES_RESET):
+        seen.clear()
+        await b.doorbell(copy_pair(SOURCE, TARGET, 5 * WORD, 9, 6 * WORD))
+        await b.write("BUS_ATTRIBUTES", following)  # for the next launch
+        assert await b.read("STATUS") & 1, "the launch is over: make it longer"
+        assert await b.read("BUS_ATTRIBUTES") == following & 0xFFF7
+        assert await b.interrupt() == 1
+        assert {(c, i) for c, i, _ in seen} == {("ar", 0), ("ar", 1), ("aw", 0)}
+        wrong = [(c, i, hex(a)) for c, i, a in seen if a != of_channel(c, now)]
+        assert not wrong, (hex(now), wrong)
+        now = following & 0xFFF7
+    await b.write_bytes("BUS_ATTRIBUTES", 1, b"\x51")
+    assert await b.read("BUS_ATTRIBUTES") == ATTRIBUTES_RESET & 0xFF | 0x5100
+    dut.rst.value = 1
+    await ClockCycles(dut.clk, 3)
+    dut.rst.value = 0
+    await ClockCycles(dut.clk, 2)
+    assert await b.read("BUS_ATTRIBUTES") == ATTRIBUTES_RESET
+    watcher.cancel()
 
 
 @cocotb.test()

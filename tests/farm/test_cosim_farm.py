@@ -36,12 +36,16 @@ def told(path: Path, *words, **environment) -> dict:
     return json.loads(path.read_text())
 
 
-@pytest.mark.parametrize("dtype", ["bf16"])
-def test_cosim_is_what_two_processes_say(cluster, tmp_path, dtype):
-    here = told(tmp_path / "here.json", "cosim", "--dtype", dtype, "--jobs", 2)
-    far = told(tmp_path / "far.json", "cosim", "--dtype", dtype, "--farm", cluster.farm)
+@pytest.mark.parametrize("more", ["--dtype=bf16", "--dtype=int8 --mixed=0,2"])
+def test_cosim_is_what_two_processes_say(cluster, tmp_path, more):
+    here = told(tmp_path / "here.json", "cosim", *more.split(), "--jobs", 2)
+    far = told(tmp_path / "far.json", "cosim", *more.split(), "--farm", cluster.farm)
     assert far["mode"] == "verify" and far["total"]["bit_exact"] and far["total"]["launches"] > 3
     assert without_seconds(far) == without_seconds(here)
+    if "mixed" in more:
+        rows = far["int8"]["mixed"]
+        assert [row["bf16_layers"] for row in rows] == [0, 2] and all(row["bit_exact"] for row in rows)
+        assert {row["cycles_from"] for row in rows} == {"RTL"} and rows[0]["cycles"] == far["total"]["cycles"]
 
 
 def test_perf_is_what_two_processes_say(cluster, tmp_path):

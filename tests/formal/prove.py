@@ -63,6 +63,7 @@ class Proof:
     parameters: dict = field(default_factory=dict)
     blackboxes: list[str] = field(default_factory=list)
     defines: list[str] = field(default_factory=list)
+    macros: list[str] = field(default_factory=list)
     memories: bool = True
     nightly: bool = False
     fault: list[Fault] = field(default_factory=list)
@@ -153,9 +154,10 @@ def elaborate(place: Path, proof: Proof, fault: Fault | None = None) -> Path:
     place.mkdir(parents=True)
     files = write_sources(place, proof, fault)
     boxes = "".join(f" --blackboxed-module {name}" for name in proof.blackboxes)
+    macros = "".join(f" -D {name}" for name in proof.macros)
     # Free signals of the properties, and outputs of what is left out, are inputs; before anything is optimised, which
     # would let each use of them have a value of its own.
-    script = f"read_slang --threads 1 --top {proof.top}{boxes} {files}; hierarchy -check; flatten; "
+    script = f"read_slang --threads 1 --top {proof.top}{boxes}{macros} {files}; hierarchy -check; flatten; "
     if boxes:
         script += "delete " + " ".join(f"t:{name}" for name in proof.blackboxes) + "; "
     script += "setundef -undriven -anyseq; proc; opt_clean; "

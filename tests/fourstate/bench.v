@@ -19,6 +19,9 @@ module bench;
   wire [7:0]  m_awlen, m_arlen;
   wire [2:0]  m_awsize, m_arsize;
   wire [1:0]  m_awburst, m_arburst;
+  wire [3:0]  m_awcache, m_awqos, m_arcache, m_arqos;
+  wire [2:0]  m_awprot, m_arprot;
+  wire        m_awlock, m_arlock;
   wire        m_awvalid, m_wlast, m_wvalid, m_bready, m_arvalid, m_rready;
   wire [127:0] m_wdata;
   wire [15:0] m_wstrb;
@@ -35,12 +38,14 @@ module bench;
     .s_axil_araddr(araddr), .s_axil_arprot(3'd0), .s_axil_arvalid(arvalid), .s_axil_arready(arready),
     .s_axil_rdata(rdata), .s_axil_rresp(rresp), .s_axil_rvalid(rvalid), .s_axil_rready(1'b1),
     .m_axi_awid(m_awid), .m_axi_awaddr(m_awaddr), .m_axi_awlen(m_awlen), .m_axi_awsize(m_awsize),
-    .m_axi_awburst(m_awburst), .m_axi_awvalid(m_awvalid), .m_axi_awready(!writing),
+    .m_axi_awburst(m_awburst), .m_axi_awlock(m_awlock), .m_axi_awcache(m_awcache), .m_axi_awprot(m_awprot),
+    .m_axi_awqos(m_awqos), .m_axi_awvalid(m_awvalid), .m_axi_awready(!writing),
     .m_axi_wdata(m_wdata), .m_axi_wstrb(m_wstrb), .m_axi_wlast(m_wlast), .m_axi_wvalid(m_wvalid),
     .m_axi_wready(writing && !m_bvalid),
     .m_axi_bid(m_bid), .m_axi_bresp(2'd0), .m_axi_bvalid(m_bvalid), .m_axi_bready(m_bready),
     .m_axi_arid(m_arid), .m_axi_araddr(m_araddr), .m_axi_arlen(m_arlen), .m_axi_arsize(m_arsize),
-    .m_axi_arburst(m_arburst), .m_axi_arvalid(m_arvalid), .m_axi_arready(!reading),
+    .m_axi_arburst(m_arburst), .m_axi_arlock(m_arlock), .m_axi_arcache(m_arcache), .m_axi_arprot(m_arprot),
+    .m_axi_arqos(m_arqos), .m_axi_arvalid(m_arvalid), .m_axi_arready(!reading),
     .m_axi_rid(m_rid), .m_axi_rdata(m_rdata), .m_axi_rresp(2'd0), .m_axi_rlast(m_rlast), .m_axi_rvalid(m_rvalid),
     .m_axi_rready(m_rready));
 
@@ -87,6 +92,7 @@ module bench;
                          m_awvalid, m_wvalid, m_bready, m_arvalid, m_rready}) === 1'bx);
       if (bvalid === 1) look("bresp", (^bresp) === 1'bx);
       if (rvalid === 1) look("rdata", (^{rresp, rdata}) === 1'bx);
+      look("attributes", (^{m_awlock, m_awcache, m_awprot, m_awqos, m_arlock, m_arcache, m_arprot, m_arqos}) === 1'bx);
       if (m_awvalid === 1) look("aw", (^{m_awid, m_awaddr, m_awlen, m_awsize, m_awburst}) === 1'bx);
       if (m_arvalid === 1) look("ar", (^{m_arid, m_araddr, m_arlen, m_arsize, m_arburst}) === 1'bx);
       if (m_wvalid === 1) look("w", (^{m_wstrb, m_wlast}) === 1'bx);
@@ -132,7 +138,7 @@ module bench;
     rst <= 0;
     @(posedge clk);
     for (n = 0; n < 180; n = n + 1) read(12'h400 + 4 * n);      // before any snapshot
-    for (n = 0; n < 'ha4; n = n + 4) read(n);
+    for (n = 0; n < 'h100; n = n + 4) read(n);
     write(12'h024, 0);  write(12'h020, 0);  write(12'h028, 6);  write(12'h050, 3);
     launch(descriptors);
     write(12'h034, 1);                                           // a queue reset, and the doorbell behind it
@@ -140,7 +146,7 @@ module bench;
     write(12'h034, 2);
     $display("MEASURED");
     for (n = 0; n < 180; n = n + 1) read(12'h400 + 4 * n);
-    for (n = 0; n < 'ha4; n = n + 4) read(n);
+    for (n = 0; n < 'h100; n = n + 4) read(n);
     for (n = 0; n < out_words; n = n + 1) $display("OUT %h", memory[(out >> 4) + n]);
     $display("END %0d", unknown);
     $finish;

@@ -145,6 +145,18 @@ def test_cosim_says_so(known):
     assert f"estimate {total['bound']}" in text and "stalls and bounds are estimates, too" in text
 
 
+def test_mixtures_of_int8_and_bf16_say_so(known):
+    """cosim --mixed: what a layer in bf16 costs, without the RTL."""
+    wanted = {"dtype": "int8", "mixed": (0, 2), "baseline": False, "check_layers": False}
+    with B.flags(store=str(known), store_sample=0.0, store_seed=1):
+        found = cosim.run(cosim.Options(MODEL, mode="hybrid", unseen="estimate", jobs=2, **wanted))["int8"]["mixed"]
+    assert [row["cycles_from"] for row in found] == ["estimate"] * 2
+    exact = cosim.run(cosim.Options(MODEL, mode="rtl", jobs=2, **wanted))["int8"]["mixed"]
+    for row, right in zip(found, exact, strict=True):
+        assert right["cycles_from"] == "RTL" and row["cycles"] == pytest.approx(right["cycles"], rel=0.1)
+        assert all(row[name] == right[name] for name in ("bf16_layers", "kept", "sqnr_db", "top1"))
+
+
 def test_wrong_settings():
     with pytest.raises(ValueError, match="unseen"):
         B.unseen = "guess"

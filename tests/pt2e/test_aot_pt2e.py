@@ -19,11 +19,11 @@ from torch_presil.quantize import quantize
 RUN = Path(os.environ.get("PRESIL_BUILD_DIR", Path(__file__).parents[2] / "build" / "fast")) / "bin" / "presil-run"
 
 
-def ahead_of_time(tmp_path, int8, x, mode="model"):
+def ahead_of_time(tmp_path, int8, x, mode="model", where="presil"):
     """(summary, what --json says, result)."""
     path, given, result, run = (tmp_path / n for n in ("model.paot", "in.npy", "out.npy", "run.json"))
     with torch.no_grad():
-        summary = torch.presil.aot_save(torch.export.export(int8, (x.to("presil"),)), path)
+        summary = torch.presil.aot_save(torch.export.export(int8, (x.to(where),)), path)
     np.save(given, (x.view(torch.uint16) if x.dtype == torch.bfloat16 else x).numpy())
     done = subprocess.run(
         [RUN, "--mode", mode, "--json", run, path, given, result], capture_output=True, text=True, timeout=120

@@ -65,6 +65,39 @@ def test_transformer_block(tmp_path):
     torch.testing.assert_close(got, expected, rtol=0, atol=0.02 * expected.abs().max().item())
 
 
+class Attention(nn.Module):
+    """As libraries write it: in one operator."""
+
+    def __init__(self, mask=None, **how):
+        super().__init__()
+        self.apart, self.together, self.how = nn.Linear(32, 96), nn.Linear(32, 32), how
+        self.register_buffer("mask", mask)
+
+    def forward(self, x):
+        query, key, value = (t.unflatten(-1, (4, 8)).transpose(1, 2) for t in self.apart(x).split(32, -1))
+        y = nn.functional.scaled_dot_product_attention(query, key, value, self.mask, **self.how)
+        return self.together(y.transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize("where", ["cpu", "presil"])
+@pytest.mark.parametrize("how", [{}, {"mask": torch.arange(18.0).view(2, 1, 1, 9), "scale": 0.5}], ids=["", "mask"])
+def test_attention_in_one_operator(tmp_path, how, where):
+    torch.manual_seed(0)
+    model, x = Attention(**how).eval(), torch.randn(2, 9, 32)
+    with torch.no_grad():
+        expected = model(x)
+    summary, _, got = ahead_of_time(tmp_path, model.to(where), x, where=where)
+    assert summary["launches"] >= 2 and summary["operators"] == 4
+    torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("how", [{"is_causal": True}, {"mask": torch.ones(9, 9).bool()}], ids=["causal", "booleans"])
+def test_attention_that_needs_a_mask_of_booleans_is_refused(tmp_path, how):
+    model, x = Attention(**how).eval().to("presil"), torch.randn(2, 9, 32)
+    with pytest.raises(ValueError, match=r"scaled_dot_product_attention\S* at node \S+ \(\S*test_aot_torchao.py:\d+"):
+        ahead_of_time(tmp_path, model, x)
+
+
 def test_parts_of_a_row(tmp_path):
     """As GPT-2 splits a layer's result into query, key and value, of any sizes."""
 

@@ -155,6 +155,26 @@ def test_what_stays_float32_says_why(name):
             assert torch.equal(lowered(*IMAGE), model(*IMAGE))
 
 
+def test_what_stays_float32_between_codes_is_explained():
+    """As in a ConvNeXt: a norm, and a factor for each channel."""
+
+    def body(m, x):
+        y = nn.functional.layer_norm(qdq(conv(m, qdq(x, X), padding=1), Y), (7,))
+        return qdq(conv(m, qdq(y * m.slope.view(6, 1, 1), Z), padding=1), X)
+
+    lowered = lower(graph(Graph(body, (6, 6, 3, 3)), *IMAGE))
+    device, x = lowered.to("presil"), IMAGE[0].to("presil")
+    with torch.no_grad(), torch.presil.explain() as explained:
+        expected = device(x)
+    notes = {row["op"]: row["reason"] for row in explained.operators() if row["op"].startswith("pt2e::")}
+    rows = {row["node"]: row for row in lowered.report().floats_between}
+    assert notes == {f"pt2e::{n}": f"float32 between int8 operators: {row['reason']}" for n, row in rows.items()}
+    assert "a norm takes mean and deviation" in notes["pt2e::layer_norm"] and len(notes) == 2
+    with torch.no_grad():
+        assert torch.equal(torch.compile(device, fullgraph=True)(x), expected)
+        assert torch.equal(torch.export.export(device, (x,)).module()(x), expected)
+
+
 def broken(change):
     model = graph(Graph(lambda m, x: qdq(conv(m, qdq(x, Y)), Z), (8, 6, 3, 3)), *IMAGE)
     change(model)

@@ -33,11 +33,10 @@ def layer(x, made, norm, residual, low, high):
 
 class _Layer(ChipOperator):
     function = staticmethod(layer)
-    fuses = frozenset({"clamp", "residual"})
 
-    def __init__(self, gm: fx.GraphModule, noted: WriteNotes):
+    def __init__(self, gm: fx.GraphModule, noted: WriteNotes, *more: str):
         super().__init__()
-        self.gm, self.noted = gm, noted
+        self.gm, self.noted, self.fuses = gm, noted, frozenset({"clamp", "residual", *more})
 
     def clamped(self, node, low, high):
         both = super().clamped(node, low, high)
@@ -53,12 +52,6 @@ class _Layer(ChipOperator):
             self.get(node, "made").fold_norm(*tensors, eps)
         super().absorb(node, tail, user, **values)
         self.noted.folded(user, node)
-
-
-class _ChannelsFirst(_Layer):
-    """Whose channels are dimension 1, which batch-norm looks at."""
-
-    fuses = frozenset({"batch_norm", "clamp", "residual"})
 
 
 def _words() -> dict:
@@ -144,10 +137,10 @@ def fuse(model: nn.Module, example) -> fx.GraphModule:
     called = Counter(n.target for n in gm.graph.nodes if n.op == "call_module")
     # A layer that is called twice keeps its parts: what follows each call may differ.
     traced = _in_aten(gm, {name for name, times in called.items() if times == 1 and fusable(gm.get_submodule(name))})
-    channels_first, others = _ChannelsFirst(gm, noted), _Layer(gm, noted)
+    channels_first, others = _Layer(gm, noted, "batch_norm"), _Layer(gm, noted)
     for node in list(traced):
-        if node.target is layer:
-            batched = value(node).dim() == (2 if others.get(node, "made").linear else 4)
+        if node.target is layer:  # batch-norm looks at dimension 1, which are the channels of whole batches
+            batched = value(node).dim() == (2 if others.get(node, "made").geometry is None else 4)
             fold_behind(channels_first if batched else others, node)
     _as_traced(gm, traced)
     gm.graph.eliminate_dead_code(lambda n: n.is_impure() or bool(noted.written.get(n)))

@@ -8,7 +8,6 @@ torch.bfloat16)`, with the chip's rounding points (operands, bias added in fp32,
 
 import contextlib
 import copy
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -25,33 +24,21 @@ def label(name: str) -> str:
     return name[-LABEL_BYTES:]
 
 
-@dataclass
-class Geometry:
-    """Of a convolution; linear layers have the default."""
-
-    stride: tuple = (1, 1)
-    padding: tuple = (0, 0)
-    dilation: tuple = (1, 1)
-    groups: int = 1
-
-
 class FusedLayer(nn.Module):
     """Convolution or linear layer, then bias, residual, activation, in one chip operator.
 
-    name: of the original layer. weight: (O, I/groups, KH, KW), or (O, I) for linear. bias: (O,) or None. activation:
-    "none", "relu", "relu6".
+    name: of the original layer. geometry: stride, padding, dilation, groups; None of a linear layer. weight:
+    (O, I/groups, KH, KW), or (O, I) for linear. bias: (O,) or None. activation: "none", "relu", "relu6".
     forward(x, residual=None): x (N, C, H, W) or (..., I).
     """
 
     def __init__(self, name: str, layer: nn.Module):
         super().__init__()
         self.name = name
-        self.linear = isinstance(layer, nn.Linear)
         self.weight = nn.Parameter(layer.weight.detach().clone(), requires_grad=False)
         self.bias = None if layer.bias is None else nn.Parameter(layer.bias.detach().clone(), requires_grad=False)
-        self.geometry = (
-            Geometry() if self.linear else Geometry(layer.stride, _padding(layer), layer.dilation, layer.groups)
-        )
+        linear = isinstance(layer, nn.Linear)
+        self.geometry = None if linear else (layer.stride, _padding(layer), layer.dilation, layer.groups)
         self.activation = "none"
         self.has_residual = False
         self.emulate = None
@@ -64,55 +51,42 @@ class FusedLayer(nn.Module):
         may be None."""
         scale = torch.ones_like(mean) if scale is None else scale
         shift = torch.zeros_like(mean) if shift is None else shift
-        folded = fuse_linear_bn_weights if self.linear else fuse_conv_bn_weights
+        folded = fuse_linear_bn_weights if self.geometry is None else fuse_conv_bn_weights
         self.weight, self.bias = folded(self.weight, self.bias, mean, variance, eps, scale, shift)
         self.requires_grad_(False)
 
     def extra_repr(self) -> str:
         return (
-            f"{self.name}, {'linear' if self.linear else 'conv2d'} {tuple(self.weight.shape)}, "
+            f"{self.name}, {self._function()} {tuple(self.weight.shape)}, "
             f"activation={self.activation}, residual={self.has_residual}"
         )
 
-    def forward(self, x, residual=None):
-        if x.device.type != "presil":
-            return self._forward_host(x, residual)
-        behind, g = (residual, self.activation, None, label(self.name)), self.geometry
-        if self.linear:
-            return torch.ops.presil.linear(x, self.weight, self.bias, *behind)
-        geometry = g.stride, g.padding, g.dilation, g.groups
-        return torch.ops.presil.conv2d(x, self.weight, self.bias, *geometry, *behind)
+    def _function(self) -> str:
+        return "linear" if self.geometry is None else "conv2d"
 
-    def _forward_host(self, x, residual):
-        rounded = (lambda t: None if t is None else t.to(self.emulate).float()) if self.emulate else (lambda t: t)
-        x, weight, g = rounded(x), rounded(self.weight), self.geometry
-        bias = None if self.bias is None else self.bias.float() if self.emulate else self.bias
-        y = (
-            F.linear(x, weight, bias)
-            if self.linear
-            else F.conv2d(x, weight, bias, g.stride, g.padding, g.dilation, g.groups)
-        )
+    def forward(self, x, residual=None):
+        name, geometry = self._function(), self.geometry or ()
+        if x.device.type == "presil":
+            behind = residual, self.activation, None, label(self.name)
+            return getattr(torch.ops.presil, name)(x, self.weight, self.bias, *geometry, *behind)
+        rounded = (lambda t: t.to(self.emulate).float()) if self.emulate else (lambda t: t)
+        y = getattr(F, name)(rounded(x), rounded(self.weight), self.bias, *geometry)
         if residual is not None:
             y = y + rounded(residual)
         return rounded(y if self.activation == "none" else getattr(F, self.activation)(y))
 
     def macs(self, output_shape) -> int:
         """Nominal: output elements × channels per group × kernel."""
-        per_output = self.weight[0].numel()
-        return int(torch.Size(output_shape).numel()) * per_output
+        return torch.Size(output_shape).numel() * self.weight[0].numel()
 
 
 def _padding(layer: nn.Conv2d) -> tuple:
     if layer.padding_mode != "zeros":
         raise ValueError(f"padding_mode {layer.padding_mode!r} can't be fused: the chip pads with zeros")
-    if layer.padding == "valid":
-        return (0, 0)
-    if layer.padding == "same":
-        total = [d * (k - 1) for d, k in zip(layer.dilation, layer.kernel_size)]
-        if any(t % 2 for t in total):
-            raise ValueError("asymmetric 'same' padding can't be fused")
-        return tuple(t // 2 for t in total)
-    return tuple(layer.padding)
+    left, right, top, bottom = layer._reversed_padding_repeated_twice  # also of "same" and "valid"
+    if (left, top) != (right, bottom):
+        raise ValueError("asymmetric 'same' padding can't be fused")
+    return top, left
 
 
 def fusable(module) -> bool:

@@ -49,12 +49,8 @@ def distinct(names: list, layers: dict, infos: dict) -> list:
         layer, info = layers[name], infos[name]
         sizes = tuple(layer.weight.shape), tuple(info["input"]), tuple(info["shape"])
         epilogue = layer.bias is not None, layer.activation, layer.has_residual
-        first.setdefault((layer.linear, *map(str, (layer.geometry, sizes, epilogue))), name)
+        first.setdefault(tuple(map(str, (layer.geometry, sizes, epilogue))), name)
     return list(first.values())
-
-
-def _codes(t, q):
-    return t.mul(1.0 / q.scale).add(q.zero_point).round().clamp(-128, 127).to(torch.int8)
 
 
 def _place(t):
@@ -64,14 +60,14 @@ def _place(t):
 def placed(layer, inputs) -> list:
     """fp32 inputs as the layer wants them, on the device."""
     if isinstance(layer, QuantizedLayer):
-        return [_place(_codes(t, q)) for t, q in zip(inputs, [layer.x, layer.residual])]
+        return [_place(q.of(t)) for t, q in zip(inputs, [layer.x, layer.residual])]
     return [_place(t.to(layer.weight.dtype)) for t in inputs]
 
 
 def fetched(layer, out) -> torch.Tensor:
     """The output as fp32 on the CPU."""
-    out = out.detach().cpu().float()
-    return (out - layer.out.zero_point) * layer.out.scale if isinstance(layer, QuantizedLayer) else out
+    out = out.detach().cpu()
+    return layer.out.value(out) if isinstance(layer, QuantizedLayer) else out.float()
 
 
 def check_layers(options, prepared, names: list) -> dict:

@@ -29,47 +29,30 @@ def _(
     return _conv_output(input, weight, stride, padding, dilation, out_dtype or input.dtype)
 
 
-@torch.library.register_fake("presil::conv2d_int8")
-def _(
-    input,
-    weight,
-    bias,
-    scale,
-    stride,
-    padding,
-    dilation,
-    groups,
-    input_zero_point,
-    output_zero_point,
-    residual=None,
-    residual_scale=1.0,
-    residual_zero_point=0,
-    relu=False,
-    label="conv2d_int8",
-):
-    return _conv_output(input, weight, stride, padding, dilation, torch.int8)
-
-
 @torch.library.register_fake("presil::linear")
 def _(input, weight, bias=None, residual=None, activation="none", out_dtype=None, label="linear"):
     return input.new_empty([*input.shape[:-1], weight.shape[0]], dtype=out_dtype or input.dtype)
 
 
-@torch.library.register_fake("presil::linear_int8")
-def _(
-    input,
-    weight,
-    bias,
-    scale,
-    input_zero_point,
-    output_zero_point,
-    residual=None,
-    residual_scale=1.0,
-    residual_zero_point=0,
-    relu=False,
-    label="linear_int8",
-):
-    return input.new_empty([*input.shape[:-1], weight.shape[0]], dtype=torch.int8)
+def _of_codes(overload: str, dtype: torch.dtype) -> None:
+    """Convolution and linear layer on int8 codes."""
+
+    @torch.library.register_fake(f"presil::conv2d_int8{overload}")
+    def _(input, weight, bias, scale, stride, padding, dilation, *rest, **named):
+        return _conv_output(input, weight, stride, padding, dilation, dtype)
+
+    @torch.library.register_fake(f"presil::linear_int8{overload}")
+    def _(input, weight, *rest, **named):
+        return input.new_empty([*input.shape[:-1], weight.shape[0]], dtype=dtype)
+
+
+for _overload, _dtype in {"": torch.int8, ".range": torch.int8, ".real": torch.float32}.items():
+    _of_codes(_overload, _dtype)
+
+
+@torch.library.register_fake("presil::bmm_int8")
+def _(a, b):
+    return a.new_empty([a.shape[0], a.shape[1], b.shape[2]], dtype=torch.int32)
 
 
 @torch.library.register_fake("presil::avg_pool2d_int8")

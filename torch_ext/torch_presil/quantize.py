@@ -10,14 +10,14 @@ every scale and zero point.
 """
 
 import copy
-import operator
+from collections import OrderedDict
 
 import torch
 import torch.nn.functional as F
 from torch import fx, nn
 
 from torch_presil.fused_layer import FusedLayer, fused_layers, label
-from torch_presil.int8.int8_layer import Int8Layer, scale_of
+from torch_presil.int8.int8_layer import Int8Layer, max_pool2d_of_codes, scale_of
 from torch_presil.int8.observing import observe_graph, observe_layers
 from torch_presil.int8.parameters import QuantizationParameters
 
@@ -25,44 +25,47 @@ __all__ = ["Calibrated", "QuantizationParameters", "QuantizedLayer", "quantize"]
 
 
 class _WithParameters(nn.Module):
-    """Its QuantizationParameters, `q`, are part of the state dict: exactly, as float64."""
+    """What it holds of QuantizationParameters is part of the state dict: exactly, as float64."""
 
+    held = ("q",)  # their attributes; None: there are none
+
+    def _names(self) -> list:
+        return [name for name in self.held if getattr(self, name) is not None]
+
+    def get_extra_state(self) -> torch.Tensor:
+        found = [getattr(self, name) for name in self._names()]
+        return torch.tensor([[q.scale, q.zero_point] for q in found], dtype=torch.float64)
+
+    def set_extra_state(self, state: torch.Tensor) -> None:
+        names = self._names()
+        if tuple(state.shape) != (len(names), 2):
+            raise ValueError(
+                f"state dict: {getattr(self, 'name', type(self).__name__)} has {len(names)} pairs of scale and zero "
+                f"point, found a tensor {tuple(state.shape)}: it is of another model, or of one that was fused in "
+                f"another way"
+            )
+        for name, (scale, zero_point) in zip(names, state.tolist()):
+            setattr(self, name, QuantizationParameters(scale, int(zero_point)))
+
+
+class _OfOne(_WithParameters):
     def __init__(self, q: QuantizationParameters):
         super().__init__()
         self.q = q
 
-    def get_extra_state(self) -> torch.Tensor:
-        return _state([self.q])
 
-    def set_extra_state(self, state: torch.Tensor) -> None:
-        (self.q,) = _parameters(state, 1, type(self).__name__)
-
-
-def _state(parameters: list) -> torch.Tensor:
-    return torch.tensor([[q.scale, q.zero_point] for q in parameters], dtype=torch.float64)
-
-
-def _parameters(state: torch.Tensor, count: int, what: str) -> list:
-    if tuple(state.shape) != (count, 2):
-        raise ValueError(
-            f"state dict: {what} has {count} pairs of scale and zero point, found a tensor {tuple(state.shape)}: it is "
-            f"of another model, or of one that was fused in another way"
-        )
-    return [QuantizationParameters(scale, int(zero_point)) for scale, zero_point in state.tolist()]
-
-
-class Quantize(_WithParameters):
-    """fp32 → int8 codes: clamp(rint(x·(1/scale) + zero_point), −128, 127)."""
+class Quantize(_OfOne):
+    """fp32 → int8 codes."""
 
     def forward(self, x):
-        return x.float().mul(1.0 / self.q.scale).add_(self.q.zero_point).round_().clamp_(-128, 127).to(torch.int8)
+        return self.q.of(x)
 
 
-class Dequantize(_WithParameters):
+class Dequantize(_OfOne):
     """int8 codes → fp32."""
 
     def forward(self, x):
-        return x.float().sub_(self.q.zero_point).mul_(self.q.scale)
+        return self.q.value(x)
 
 
 class To(nn.Module):
@@ -76,39 +79,25 @@ class To(nn.Module):
         return x.to(self.dtype)
 
 
-class OnCodes(nn.Module):
-    """A max-pooling on int8 codes. On the CPU through bfloat16, which holds every code exactly (its int8 max-pooling
-    refuses large planes); the device asks the chip, and does so too if the chip refuses."""
+class AverageOfCodes(_OfOne):
+    """An average pooling on int8 codes, rounded once. window: avg_pool2d's arguments; None: the mean of each plane."""
 
-    def __init__(self, pool: nn.Module):
-        super().__init__()
-        self.pool = pool
-
-    def forward(self, x):
-        if x.device.type == "presil":
-            return self.pool(x)
-        return self.pool(x.to(torch.bfloat16)).to(torch.int8)
-
-
-class AverageOfCodes(_WithParameters):
-    """An average pooling on int8 codes, rounded once: nn.AvgPool2d, or the mean of each plane (window None)."""
-
-    def __init__(self, window: nn.AvgPool2d | None, q: QuantizationParameters):
+    def __init__(self, window: tuple | None, q: QuantizationParameters):
         super().__init__(q)
         self.window = window
 
     def forward(self, x):
-        w, window = self.window, (x.shape[-2:],)
-        if w is not None:
-            window = w.kernel_size, w.stride, w.padding, w.ceil_mode, w.count_include_pad, w.divisor_override
+        window = self.window or (x.shape[-2:],)
         return torch.ops.presil.avg_pool2d_int8(x, *window, zero_point=self.q.zero_point)
 
 
-class QuantizedLayer(Int8Layer):
+class QuantizedLayer(_WithParameters, Int8Layer):
     """FusedLayer in int8. x, out, residual: its QuantizationParameters."""
 
+    held = ("x", "out", "residual")
+
     def __init__(self, layer: FusedLayer, x: QuantizationParameters, out: QuantizationParameters, residual):
-        weight, g = layer.weight.detach().float(), layer.geometry
+        weight = layer.weight.detach().float()
         per_channel = weight.flatten(1).abs().amax(1).clamp_min(2.0**-60) / 127.0
         codes = (weight / per_channel.view(-1, *[1] * (weight.dim() - 1))).round().clamp(-128, 127)
         bias = torch.zeros(weight.shape[0]) if layer.bias is None else layer.bias.detach().float()
@@ -116,55 +105,41 @@ class QuantizedLayer(Int8Layer):
         folded = codes_of_bias - x.zero_point * codes.flatten(1).sum(1).to(torch.int64)
         super().__init__(
             label(layer.name),
-            None if layer.linear else (g.stride, g.padding, g.dilation, g.groups),
+            layer.geometry,
             2,
             codes.to(torch.int8),
             folded.clamp(-(2**31), 2**31 - 1).to(torch.int32),
             scale_of(x.scale, per_channel, out),
             x.zero_point,
         )
-        self.name, self.linear, self.activation = layer.name, layer.linear, layer.activation
+        self.name, self.activation = layer.name, layer.activation
         self.x, self.out, self.residual = x, out, residual
         self._derive()
 
     def _derive(self) -> None:
         """Numbers of forward(), which torch.compile takes as they are."""
         zero = self.out.zero_point
-        self.zero_point, self.low, self.high = self.x.zero_point, -128 if self.activation == "none" else zero, 127
-        self.six = min(127, round(6.0 / self.out.scale) + zero)
+        self.zero_point, self.low = self.x.zero_point, -128 if self.activation == "none" else zero
+        self.high = min(127, round(6.0 / self.out.scale) + zero) if self.activation == "relu6" else 127
         if self.residual is not None:
-            scales = torch.tensor([self.residual.scale, self.out.scale], dtype=torch.float32)
-            self.residual_scale, self.residual_zero_point = float(scales[0] / scales[1]), self.residual.zero_point
-
-    def get_extra_state(self) -> torch.Tensor:
-        return _state([self.x, self.out, *filter(None, [self.residual])])
+            self.take_residual(self.residual, self.out)
 
     def set_extra_state(self, state: torch.Tensor) -> None:
-        found = _parameters(state, 2 if self.residual is None else 3, self.name)
-        self.x, self.out = found[:2]
-        self.residual = found[2] if self.residual is not None else None
+        super().set_extra_state(state)
         self._derive()
-
-    def forward(self, x, residual=None):
-        y = super().forward(x, residual)
-        return y.clamp_(max=self.six) if self.activation == "relu6" and self.six < 127 else y
-
-    def macs(self, output_shape) -> int:
-        return int(torch.Size(output_shape).numel()) * self.weight[0].numel()
 
 
 ONE = 1, (1, 1), [1, 1], torch.Size((1, 1))
 RESHAPES = (torch.flatten, torch.reshape, "view", "reshape", "flatten", "contiguous")
 
 
-def _average(node, module) -> tuple[bool, nn.AvgPool2d | None]:
-    """Whether it is an average pooling of planes, and the window, where it is not the plane."""
-    size = getattr(module, "output_size", None)
+def _average(node, m) -> tuple[bool, tuple | None]:
+    """Whether it is an average pooling of planes, and the window, where it is not the plane. m: its module, or None."""
+    if isinstance(m, nn.AvgPool2d):
+        return True, (m.kernel_size, m.stride, m.padding, m.ceil_mode, m.count_include_pad, m.divisor_override)
     if node.target is F.adaptive_avg_pool2d:
-        size = node.args[1] if len(node.args) > 1 else node.kwargs.get("output_size")
-    if isinstance(module, nn.AvgPool2d):
-        return True, module
-    return (isinstance(module, nn.AdaptiveAvgPool2d) or node.target is F.adaptive_avg_pool2d) and size in ONE, None
+        return (node.args[1] if len(node.args) > 1 else node.kwargs.get("output_size")) in ONE, None
+    return isinstance(m, nn.AdaptiveAvgPool2d) and m.output_size in ONE, None
 
 
 def _on_codes(q) -> bool:
@@ -181,7 +156,9 @@ class _Builder:
 
     def call(self, name: str, module: nn.Module, *args):
         self.modules[name] = module
-        node = self.graph.create_node("call_module", name, tuple(args))
+        return self.said(self.graph.call_module(name, args))
+
+    def said(self, node):
         node.meta.update(
             {key: self.now.meta[key] for key in ("nn_module_stack", "stack_trace") if key in self.now.meta}
         )
@@ -217,7 +194,8 @@ class _Builder:
         elif not _on_codes(q):
             made = self.copy(node, self.real), None
         elif isinstance(module, nn.MaxPool2d):
-            made = self.call(f"codes_{node.name}", OnCodes(module), x), q
+            window = (getattr(module, name) for name in ("kernel_size", "stride", "padding", "dilation", "ceil_mode"))
+            made = self.said(self.graph.call_function(max_pool2d_of_codes, (x, *window))), q
         elif averages:
             made = self.call(f"codes_{node.name}", AverageOfCodes(window, q), x), q
         elif isinstance(module, (nn.Dropout, nn.Identity, nn.Flatten)) or node.target in RESHAPES:
@@ -236,20 +214,7 @@ class _Builder:
         return self.call(f"q_{node.name}", made, *args), out
 
     def copy(self, node, argument):
-        new = self.graph.node_copy(node, lambda n: argument(n))
-        if node.op == "call_module":
-            self.modules[node.target] = self.gm.get_submodule(node.target)
-        return new
-
-
-def _parent(root: nn.Module, name: str) -> tuple:
-    """The module that is to hold what is called so, and what it is called there."""
-    *path, leaf = name.split(".")
-    for part in path:
-        if not hasattr(root, part):
-            root.add_module(part, nn.Module())
-        root = getattr(root, part)
-    return root, leaf
+        return self.graph.node_copy(node, argument)
 
 
 def _build(gm: fx.GraphModule, found: dict, keep: frozenset) -> fx.GraphModule:
@@ -257,46 +222,27 @@ def _build(gm: fx.GraphModule, found: dict, keep: frozenset) -> fx.GraphModule:
     builder = _Builder(gm, found, keep)
     for node in gm.graph.nodes:
         builder.add(node)
-    root = nn.Module()
     for name, module in builder.modules.items():
-        parent, leaf = _parent(root, name)
-        parent.add_module(leaf, module)
-    for node in builder.graph.nodes:
-        if node.op == "get_attr":
-            parent, leaf = _parent(root, node.target)
-            parent.register_buffer(leaf, operator.attrgetter(node.target)(gm).detach())
-    out = fx.GraphModule(root, builder.graph).eval()
+        gm.add_submodule(name, module)
+    out = fx.GraphModule(gm, builder.graph).eval().requires_grad_(False)  # with what the graph calls
     out.graph.eliminate_dead_code()
     out.recompile()
     return out
 
 
-class LayerOnCodes(nn.Module):
-    """A quantized layer between fp32 tensors, for a model of which nothing else is in int8."""
-
-    def __init__(self, layer: QuantizedLayer):
-        super().__init__()
-        self.quantize, self.layer, self.dequantize = Quantize(layer.x), layer, Dequantize(layer.out)
-
-    def forward(self, x):
-        return self.dequantize(self.layer(self.quantize(x))).to(x.dtype)
-
-
-class LayerInHalf(nn.Module):
-    """A layer in bf16 between fp32 tensors."""
-
-    def __init__(self, layer: FusedLayer):
-        super().__init__()
-        self.layer = copy.deepcopy(layer).to(torch.bfloat16)
-
-    def forward(self, x):
-        return self.layer(x.to(torch.bfloat16)).to(x.dtype)
+def _by_itself(layer: FusedLayer, found: tuple, kept: bool) -> nn.Module:
+    """A layer in int8, or kept in bf16, between fp32 tensors: of a model of which nothing else is in int8."""
+    if kept:
+        first, made, last = To(torch.bfloat16), copy.deepcopy(layer).to(torch.bfloat16), To(torch.float32)
+    else:
+        first, made, last = Quantize(found[0]), QuantizedLayer(layer, *found, None), Dequantize(found[1])
+    return nn.Sequential(OrderedDict(quantize=first, layer=made, dequantize=last))
 
 
 def _build_layers(model: nn.Module, found: dict, keep: frozenset) -> nn.Module:
     out = copy.deepcopy(model)
     for name, layer in fused_layers(model).items():
-        made = LayerInHalf(layer) if name in keep else LayerOnCodes(QuantizedLayer(layer, *found[name], None))
+        made = _by_itself(layer, found[name], name in keep)
         if layer is model:
             return made
         out.set_submodule(name, made)

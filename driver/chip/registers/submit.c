@@ -19,10 +19,26 @@ static uint32_t drained_status(port *p) {
     return status;
 }
 
+/* PRESIL_BUS_TIMEOUT: cycles, 0 or unset: the register as the reset left it, off. False: it is no such number. */
+static bool wanted_timeout(uint32_t *cycles) {
+    const char *const text = getenv("PRESIL_BUS_TIMEOUT");
+    *cycles = 0;
+    if (!text || !*text) return true;
+    char *end = NULL;
+    const unsigned long long value = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || value > UINT32_MAX) return false;
+    *cycles = (uint32_t)value;
+    return true;
+}
+
 int chip_reset(presil_chip *chip, const presil_link *link, const presil_command_memory *memory,
                presil_error_buffer *error) {
     (void)chip;
     port p = {link, 0};
+    uint32_t timeout;
+    if (!wanted_timeout(&timeout))
+        return chip_fail(error, PRESIL_EINVAL, "PRESIL_BUS_TIMEOUT: cycles expected, 0 to %u, found '%s'", UINT32_MAX,
+                         getenv("PRESIL_BUS_TIMEOUT"));
     if (memory->bytes < (uint64_t)sizeof(presil_desc) << CHIP_RING_LOG2)
         return chip_fail(error, PRESIL_EINVAL, "command memory of %llu bytes is too small",
                          (unsigned long long)memory->bytes);
@@ -33,6 +49,7 @@ int chip_reset(presil_chip *chip, const presil_link *link, const presil_command_
     put(&p, PRESIL_REG_RING_BASE_LO, (uint32_t)memory->base.value);
     put(&p, PRESIL_REG_RING_BASE_HI, (uint32_t)(memory->base.value >> 32));
     put(&p, PRESIL_REG_RING_LOG2, CHIP_RING_LOG2);
+    if (timeout) put(&p, PRESIL_REG_BUS_TIMEOUT, timeout);
     put(&p, PRESIL_REG_IRQ_ENABLE, IRQ_DONE | IRQ_ERROR);
     int result = port_status(&p, error);
     if (result == PRESIL_OK && (status & (PRESIL_STATUS_BUSY_MASK | PRESIL_STATUS_ERROR_MASK)))
@@ -99,7 +116,8 @@ static const char *error_name(uint32_t code) {
                                         "bus error on a descriptor fetch",
                                         "token counter overflow",
                                         "scratchpad address out of range",
-                                        "ring overrun"};
+                                        "ring overrun",
+                                        "no answer of the bus"};
     return code < sizeof names / sizeof *names ? names[code] : "unknown error";
 }
 
@@ -164,14 +182,18 @@ int chip_service(presil_chip *chip, const presil_link *link, const presil_plan *
         uint32_t code = get(&p, PRESIL_REG_ERROR_CODE), index = get(&p, PRESIL_REG_ERROR_INDEX);
         uint64_t address = (uint64_t)get(&p, PRESIL_REG_ERROR_ADDR_HI) << 32;
         address |= get(&p, PRESIL_REG_ERROR_ADDR_LO);
-        bool bus = code == PRESIL_ERROR_READ_BUS || code == PRESIL_ERROR_WRITE_BUS || code == PRESIL_ERROR_FETCH_BUS;
+        const bool silent = code == PRESIL_ERROR_BUS_TIMEOUT;
+        bool bus =
+            code == PRESIL_ERROR_READ_BUS || code == PRESIL_ERROR_WRITE_BUS || code == PRESIL_ERROR_FETCH_BUS || silent;
         size_t at = plan ? chip_segment_first(plan, chip->segment) + index : 0;
         const presil_desc *d = plan && at < plan->count ? &plan->list[at] : NULL;
         out->result = PRESIL_SERVICE_ERROR;
         out->status = bus ? PRESIL_EBUS : PRESIL_EDESC;
-        (void)snprintf(out->text, sizeof out->text, "%s (code %u) in descriptor %u (%s, tile %u) at address 0x%llx",
+        (void)snprintf(out->text, sizeof out->text, "%s (code %u) in descriptor %u (%s, tile %u) at address 0x%llx%s",
                        error_name(code), code, index, d ? chip_opcode_name(d) : "?", d ? presil_desc_tag(d) : 0,
-                       (unsigned long long)address);
+                       (unsigned long long)address,
+                       silent ? ": see what holds the memory there; if it is only slow, a larger PRESIL_BUS_TIMEOUT"
+                              : "");
     } else if (irq & IRQ_DONE) {
         out->result = PRESIL_SERVICE_DONE;
     }

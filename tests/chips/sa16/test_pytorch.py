@@ -34,7 +34,7 @@ def fixed_point(scale: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 def integer_layer(layer: QuantizedLayer, x, residual=None):
     """README.md, "Requantisation", of a whole layer."""
     weight, codes = layer.weight.double(), x.double()
-    if layer.linear:
+    if layer.geometry is None:
         acc, shape = F.linear(codes, weight), [-1]
     else:
         stride, padding, dilation, groups = layer.geometry

@@ -78,7 +78,7 @@ class Chip:
 
     async def reset(self) -> None:
         quiet = dict.fromkeys(("doorbell", "queue_reset", "ring_tail", "fetch_ready", "fetch_rvalid"), 0)
-        quiet |= dict.fromkeys(("fetch_rerror", "fail_code", "fail_index", "fail_addr"), 0)
+        quiet |= dict.fromkeys(("fetch_overdue", "overdue", "fetch_rerror", "fail_code", "fail_index", "fail_addr"), 0)
         log2 = self.size.bit_length() - 1
         await self.rig.reset(ring_base=BASE >> 12, ring_log2=log2, room=15, all_empty=1, all_idle=1, **quiet)
 

@@ -23,8 +23,8 @@ module presil_scratchpad_properties import presil_config_pkg::*; #(
   logic [3:0]   known1, known2, hit;
   logic [15:0]  word, word_was;
   logic [LW-1:0] b, b_was;
-  logic         known, writes, full, out, was_out;
-  logic [7:0]   shadow, now;
+  logic         known, writes, full, written, out, was_out;
+  logic [7:0]   shadow, now, earlier;
   logic [31:0]  was_index, was_addr;
   assign valid  = {res_valid, st_valid, wgt_valid, act_valid};
   assign ready  = {res_ready, st_ready, wgt_ready, act_ready};
@@ -52,8 +52,10 @@ module presil_scratchpad_properties import presil_config_pkg::*; #(
     known1 <= (known && started && !rst) ? hit : 4'd0;  known2 <= (started && !rst) ? known1 : 4'd0;
     for (int unsigned i = 0; i < 4; i++) first[i] <= shadow;
     second <= first;
-    known <= started && (known || writes);
-    if (writes) shadow <= now;
+    // a write is in the bank's register for one cycle
+    written <= started && writes;  earlier <= now;
+    known <= started && (known || written);
+    if (written) shadow <= earlier;
     was_out <= out && !rst;
     was_index <= (act_valid && 32'(act_addr) >= WORDS) ? act_index : (wgt_valid && 32'(wgt_addr) >= WORDS) ? wgt_index
                : (ep_valid && 32'(ep_addr) >= WORDS) ? ep_index : res_index;

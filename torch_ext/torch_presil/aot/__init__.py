@@ -51,12 +51,22 @@ def aot_save(program: torch.export.ExportedProgram, path) -> dict:
 
 # ---- what the graph is
 def _decompositions() -> dict:
-    """Without those of functions that the host has in one."""
+    """Without those of functions that the host has in one; attention as products and a softmax."""
     table = torch.export.default_decompositions()
+    table[aten.scaled_dot_product_attention.default] = _attention
     for whole in (aten.silu, aten.hardswish, aten.hardsigmoid):
         for name in whole.overloads():
             table.pop(getattr(whole, name), None)
     return table
+
+
+def _attention(query, key, value, mask=None, dropout=0.0, is_causal=False, *, scale=None, enable_gqa=False):
+    """As launches and steps of the host. Neither has masks of booleans: those, and heads of groups, stay one operator,
+    which is refused by its name."""
+    if dropout or is_causal or enable_gqa or (mask is not None and not mask.is_floating_point()):
+        return NotImplemented
+    scores = query @ key.transpose(-2, -1) * (query.shape[-1] ** -0.5 if scale is None else scale)
+    return (scores if mask is None else scores + mask).softmax(-1) @ value
 
 
 def _chip_graph(exported):
@@ -213,7 +223,8 @@ def _write(path, part, values, names, codes) -> dict:
     except NotImplementedError as error:
         raise AotError(f"the chip can't run it: {error}") from error
     torch.presil.synchronize()
-    outputs = [part.output] if part.single else list(part.output)
+    (leaving,) = part.output.args
+    outputs = [leaving] if isinstance(leaving, fx.Node) else list(leaving)
     for n in outputs:
         if (
             not isinstance(n, fx.Node)

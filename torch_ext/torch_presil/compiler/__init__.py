@@ -68,22 +68,9 @@ def _register_inductor(common) -> None:
             "ahead of time torch.presil.aot_save (docs/aot.md)"
         )
 
-    class NoCodeGenerator:
-        supports_caching = False
-
-        def __init__(self, *args, **kwargs):
-            refuse()
-
-        @staticmethod
-        def create(*args, **kwargs):
-            refuse()
-
-    class NoOverrides:
-        def __getattr__(self, name):
-            refuse()
-
-    common.register_backend_for_device("presil", NoCodeGenerator, NoCodeGenerator, NoCodeGenerator)
-    common.register_device_op_overrides("presil", NoOverrides())
+    no_code_generator = type("NoCodeGenerator", (), {"supports_caching": False, "__init__": refuse, "create": refuse})
+    common.register_backend_for_device("presil", *[no_code_generator] * 3)
+    common.register_device_op_overrides("presil", type("NoOverrides", (), {"__getattr__": refuse})())
 
 
 def install() -> None:

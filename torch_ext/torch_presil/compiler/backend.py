@@ -11,7 +11,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func
 from torch._guards import TracingContext
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner, Partition
-from torch.fx.passes.operator_support import OperatorSupportBase
+from torch.fx.passes.operator_support import create_op_support
 
 from torch_presil import _C
 from torch_presil.compiler import fusion, layout, operators
@@ -46,28 +46,17 @@ class Statistics:
 graphs: list = []  # Statistics of every graph compiled since reset()
 
 
-class _Recordable(OperatorSupportBase):
-    def __init__(self, nodes):
-        self.nodes = nodes
-
-    def is_node_supported(self, submodules, node) -> bool:
-        return node in self.nodes
-
-
 def _has_chip(nodes) -> bool:
     return any(operators.of(n) is not None for n in nodes)
 
 
 def _partition(gm: fx.GraphModule, nodes: set, statistics: Statistics) -> None:
-    names = [f"torch.ops.{t}" for t in VIEWS] + [str(t) for t in VIEWS]
-    partitioner = CapabilityBasedPartitioner(
-        gm, _Recordable(nodes), allows_single_node_partition=True, non_compute_ops=names
-    )
+    views = [f"torch.ops.{t}" for t in VIEWS] + [str(t) for t in VIEWS]
+    partitioner = CapabilityBasedPartitioner(gm, create_op_support(lambda _, node: node in nodes), True, views)
     found = [p for p in partitioner.propose_partitions() if _has_chip(p.nodes)]
-    for p in found:
-        _trim(p)
+    partitioner.remove_bookend_non_compute_ops(found)  # inside, views at the edges would only have to be undone
     if statistics.kind == "backward":
-        _gather_gradients(found)
+        _gather_gradients(found, partitioner.dependency_viewer)
         found = [part for p in found for part in _connected(p) if _has_chip(part.nodes)]
     before = {n.target for n in gm.graph.nodes if n.op == "call_module"}
     partitioner.fuse_partitions(found)
@@ -78,30 +67,7 @@ def _partition(gm: fx.GraphModule, nodes: set, statistics: Statistics) -> None:
         statistics.chip_operators += len(part.calls)
 
 
-def _trim(partition) -> None:
-    """Views at the edges stay outside: inside they would only have to be undone."""
-    changed = True
-    while changed:
-        changed = False
-        for node in list(partition.nodes):
-            if node.target in VIEWS and (
-                not any(s in partition.nodes for s in node.all_input_nodes)
-                or not any(u in partition.nodes for u in node.users)
-            ):
-                del partition.nodes[node]
-                changed = True
-
-
-def _descendants(node) -> set:
-    seen, left = set(), [node]
-    while left:
-        new = set(left.pop().users) - seen
-        seen |= new
-        left.extend(new)
-    return seen
-
-
-def _gather_gradients(partitions) -> None:
+def _gather_gradients(partitions, viewer) -> None:
     """A convolution's gradients of weight and bias join that of its input, from which they read the same. The
     partitioner, which starts at the end, has them all in one."""
     at = {n.args[:9]: p for p in partitions for n in p.nodes if isinstance(operators.of(n), InputGrad)}
@@ -109,7 +75,7 @@ def _gather_gradients(partitions) -> None:
     for p in partitions:
         for node in [n for n in p.nodes if isinstance(operators.of(n), (WeightGrad, BiasGrad))]:
             home = at.get(node.args[:9], p)
-            if home is not p and not _descendants(node) & taken:  # nothing behind it may lead back
+            if home is not p and not viewer.downstreams_of(node) & taken:  # nothing behind it may lead back
                 del p.nodes[node]
                 home.nodes[node] = None
 

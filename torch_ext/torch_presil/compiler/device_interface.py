@@ -3,6 +3,9 @@
 
 import torch
 
+OURS = ("current_device", "set_device", "device_count", "is_available", "synchronize", "current_stream")
+OURS += ("memory_allocated",)
+
 
 def make_interface(base):
     """The interface class; base: torch._dynamo.device_interface.DeviceInterface, given so that this module doesn't
@@ -10,44 +13,18 @@ def make_interface(base):
     presil = torch.presil
 
     class PresilInterface(base):
-        device = presil.device
-        Event = torch.Event
-        Stream = torch.Stream
-        current_device = staticmethod(presil.current_device)
-        set_device = staticmethod(presil.set_device)
-        device_count = staticmethod(presil.device_count)
-        is_available = staticmethod(presil.is_available)
-        synchronize = staticmethod(presil.synchronize)
-        current_stream = staticmethod(presil.current_stream)
-        memory_allocated = staticmethod(presil.memory_allocated)
-
-        class Worker:
-            set_device = staticmethod(presil.set_device)
-            current_device = staticmethod(presil.current_device)
-            get_device_properties = staticmethod(presil.get_device_properties)
-
-        @staticmethod
-        def exchange_device(index: int) -> int:
-            before = presil.current_device()
-            if index >= 0:
-                presil.set_device(index)
-            return before
-
-        maybe_exchange_device = exchange_device
+        device, Event, Stream, Worker = presil.device, torch.Event, torch.Stream, presil
+        exchange_device = staticmethod(torch._C._accelerator_exchangeDevice)
+        maybe_exchange_device = staticmethod(torch._C._accelerator_maybeExchangeDevice)
+        set_stream = staticmethod(torch.accelerator.set_stream)
 
         @staticmethod
         def stream(stream):
             return stream
 
         @staticmethod
-        def set_stream(stream) -> None:
-            torch.accelerator.set_stream(stream)
-
-        @staticmethod
         def _set_stream_by_id(stream_id: int, device_index: int, device_type: int) -> None:
-            torch.accelerator.set_stream(
-                torch.Stream(stream_id=stream_id, device_index=device_index, device_type=device_type)
-            )
+            torch.accelerator.set_stream(torch.Stream(stream_id, device_index, device_type))
 
         @staticmethod
         def get_raw_stream(index: int) -> int:
@@ -61,4 +38,6 @@ def make_interface(base):
         def is_bf16_supported(including_emulation: bool = False) -> bool:
             return True
 
+    for name in OURS:
+        setattr(PresilInterface, name, staticmethod(getattr(presil, name)))
     return PresilInterface

@@ -10,6 +10,7 @@ import torch
 from torch import fx
 
 from torch_presil.compiler import operators
+from torch_presil.compiler.nodes import value
 from torch_presil.compiler.operands import NotRecordable, converted, need
 from torch_presil.compiler.views import VIEWS
 
@@ -19,12 +20,8 @@ def sizes_of(values):
     return [v if isinstance(v, int) else v.node.hint for v in values]
 
 
-def meta_tensor(value: torch.Tensor) -> torch.Tensor:
-    return torch.empty_strided(sizes_of(value.shape), sizes_of(value.stride()), dtype=value.dtype, device="meta")
-
-
-def _hinted(argument):
-    return argument.node.hint if isinstance(argument, torch.SymInt) else argument
+def meta_tensor(t: torch.Tensor) -> torch.Tensor:
+    return torch.empty_strided(sizes_of(t.shape), sizes_of(t.stride()), dtype=t.dtype, device="meta")
 
 
 def recordable(gm: fx.GraphModule, ask, edges: bool = True) -> tuple:
@@ -36,11 +33,11 @@ def recordable(gm: fx.GraphModule, ask, edges: bool = True) -> tuple:
     found, reasons, simulated = set(), {}, {}
 
     def lookup(n):
-        value = simulated.get(n, n.meta.get("val"))
-        return _hinted(value)
+        known = simulated.get(n, value(n))
+        return known.node.hint if isinstance(known, torch.SymInt) else known
 
     for node in gm.graph.nodes:
-        value, operator = node.meta.get("val"), operators.of(node)
+        operator = operators.of(node)
         if operator is not None or node.target in VIEWS:
             args = fx.map_arg(node.args, lookup)
             try:
@@ -56,8 +53,8 @@ def recordable(gm: fx.GraphModule, ask, edges: bool = True) -> tuple:
                 continue
             except (NotRecordable, RuntimeError, TypeError, ValueError) as error:
                 reasons[node] = node.meta["refused"] = str(error).splitlines()[0]
-        if isinstance(value, torch.Tensor):
-            simulated[node] = meta_tensor(value)
+        if isinstance(value(node), torch.Tensor):
+            simulated[node] = meta_tensor(value(node))
     return found, reasons
 
 
@@ -79,29 +76,21 @@ def _check_sources(operator, node, found, edges):
                 need(edges and not _inside(source, found), "a convolution of a view")
 
 
-def _as_input(operator, node, index, value, found):
+def _as_input(operator, node, index, known, found):
     """What comes from outside of the chip is converted to the layout that the operator wants."""
-    if not isinstance(value, torch.Tensor) or _inside(node.args[index], found):
-        return value
-    return converted(value, operator.reads_at.get(index))
+    if not isinstance(known, torch.Tensor) or _inside(node.args[index], found):
+        return known
+    return converted(known, operator.reads_at.get(index))
 
 
 def keep_order(x: torch.Tensor, order: tuple) -> torch.Tensor:
     """x with its dimensions in memory in this order, outermost first; copied only if they are not."""
     y = x.permute(order)
-    if y.is_contiguous():
-        return x
-    back = [order.index(i) for i in range(len(order))]
-    return y.contiguous().permute(back)
+    return x if y.is_contiguous() else y.contiguous().permute([order.index(i) for i in range(len(order))])
 
 
-def order_of(value: torch.Tensor):
+def order_of(traced: torch.Tensor):
     """The order of dimensions in memory, if the tensor is dense in some order; else None."""
-    sizes, strides = sizes_of(value.shape), sizes_of(value.stride())
-    order = sorted(range(len(sizes)), key=lambda i: (-strides[i], -sizes[i], i))
-    expected = 1
-    for i in reversed(order):
-        if sizes[i] != 1 and strides[i] != expected:
-            return None
-        expected *= max(sizes[i], 1)
-    return tuple(order)
+    t = meta_tensor(traced)
+    order = tuple(sorted(range(t.dim()), key=lambda i: (-t.stride(i), -t.size(i), i)))
+    return order if t.permute(order).is_contiguous() else None

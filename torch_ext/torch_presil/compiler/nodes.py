@@ -23,13 +23,8 @@ def only_user(node):
 def same_shape(a, b) -> bool:
     """Of one type and device, too."""
     a, b = value(a), value(b)
-    return (
-        isinstance(a, torch.Tensor)
-        and isinstance(b, torch.Tensor)
-        and a.dtype == b.dtype
-        and a.device == b.device
-        and list(a.shape) == list(b.shape)
-    )
+    tensors = isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)
+    return tensors and (a.dtype, a.device, *a.shape) == (b.dtype, b.device, *b.shape)
 
 
 def unconverted(node):

@@ -2,6 +2,7 @@
 """How the operands of chip operators have to lie in memory."""
 
 import torch
+from torch._meta_registrations import calc_conv_nd_return_shape
 
 
 class NotRecordable(Exception):
@@ -60,21 +61,10 @@ def kernel(weight: torch.Tensor) -> torch.Tensor:
     return weight.unsqueeze(2) if weight.dim() == 3 else weight
 
 
-def conv_size(x, weight, stride, padding, dilation, transposed, output_padding, groups) -> list:
-    weight = kernel(weight)
-    size = [x.shape[0], weight.shape[1] * groups if transposed else weight.shape[0]]
-    for i in range(2):
-        reach = dilation[i] * (weight.shape[2 + i] - 1)
-        size.append(
-            (x.shape[2 + i] - 1) * stride[i] - 2 * padding[i] + reach + output_padding[i] + 1
-            if transposed
-            else (x.shape[2 + i] + 2 * padding[i] - reach - 1) // stride[i] + 1
-        )
-    return size
-
-
-def conv_result(a, size: list, dtype) -> torch.Tensor:
+def conv_result(a, dtype, transposed: bool = False) -> torch.Tensor:
     """ChipOperator.result of a convolution."""
+    geometry = a.stride, a.padding, a.dilation, transposed, a.groups, a.output_padding if transposed else None
+    size = calc_conv_nd_return_shape(a.x, kernel(a.weight), *geometry)
     need(min(size) > 0 and a.x.numel() > 0, "an empty convolution")
     read = [t for t in (a.x, a.residual) if t is not None]
     need(all(map(is_nhwc, read)), "a convolution of a tensor that is not channels_last")

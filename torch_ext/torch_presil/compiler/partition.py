@@ -7,6 +7,7 @@ caller may keep them. The allocator hands out the same addresses again in a loop
 and then only submitted.
 """
 
+import functools
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -74,37 +75,26 @@ class ChipPartition(torch.nn.Module):
         self.name, self.statistics = name, statistics
         self.nodes = list(module.graph.nodes)
         self.inputs = [n for n in self.nodes if n.op == "placeholder"]
-        self.output = self.nodes[-1].args[0]
-        self.single = isinstance(self.output, fx.Node)
+        self.output = self.nodes[-1]
         self.calls = [n for n in self.nodes if operators.of(n) is not None]
-        self.base = self._bases()
-        outputs = [self.output] if self.single else list(self.output)
-        self.escaping = list(dict.fromkeys(self.base[n] for n in outputs if self.base.get(n) in set(self.calls)))
+        self.base = {}  # node -> the call or input whose memory it is
+        for n in self.nodes:
+            view = n.op == "call_function" and operators.of(n) is None
+            self.base[n] = self.base[n.args[0]] if view else n
+        leaving = (self.base.get(n) for n in self.output.all_input_nodes)
+        self.escaping = list(dict.fromkeys(n for n in leaving if n in set(self.calls)))
         self.convert = [self._conversion(n) for n in self.inputs]
         self.plans, self.lock = OrderedDict(), threading.Lock()
-
-    def _bases(self):
-        """Node -> the call or input whose memory it is."""
-        base = {}
-        for n in self.nodes:
-            if n.op == "call_function":
-                base[n] = n if operators.of(n) is not None else base[n.args[0]]
-            elif n.op == "placeholder":
-                base[n] = n
-        return base
 
     def _conversion(self, node):
         """ "nhwc", "rows", "weight" or None: what an input has to be."""
         kinds = set()
         for user in node.users:
-            operator = operators.of(user)
-            reads = operator.reads_at if operator is not None else {}
+            reads = getattr(operators.of(user), "reads_at", {})
             kinds |= {
-                reads.get(i)
-                for i, a in enumerate(user.args)
-                if a is node or (isinstance(a, (tuple, list)) and node in a)
+                reads.get(i) for i, a in enumerate(user.args) if node in (a if isinstance(a, (tuple, list)) else (a,))
             }
-        return next(iter(kinds)) if len(kinds) == 1 else next((k for k in ("nhwc", "rows") if k in kinds), None)
+        return kinds.pop() if len(kinds) == 1 else next((k for k in ("nhwc", "rows") if k in kinds), None)
 
     # ---- a call
     def forward(self, *args):
@@ -137,8 +127,8 @@ class ChipPartition(torch.nn.Module):
                 try:
                     recording = plan.lists[addresses] = self._record(plan, args, results)
                 except NotImplementedError as error:
-                    self._give_up(key, str(error))
-                    return self._one_by_one(args, str(error))
+                    plan = self.plans[key] = self._refused(error)
+                    return self._one_by_one(args, plan)
                 if len(plan.lists) > MOST_LISTS:
                     plan.lists.popitem(last=False)
             else:
@@ -151,9 +141,9 @@ class ChipPartition(torch.nn.Module):
         left_out(f"presil::{self.name}", f"no launch of its own: {reason}")
         return self.module(*args)
 
-    def _give_up(self, key, reason):
-        self.plans[key] = reason
-        self.statistics.refused.append(f"{self.name}: {reason}")
+    def _refused(self, error) -> str:
+        self.statistics.refused.append(f"{self.name}: {error}")
+        return str(error)
 
     def _walk(self, values, on_call):
         """Runs the views; on_call(node, arguments) gives the tensor of each chip operator."""
@@ -165,13 +155,8 @@ class ChipPartition(torch.nn.Module):
         return values
 
     def _results(self, args, results):
-        if self.single and self.output in results:
-            return results[self.output]
-        outputs = [self.output] if self.single else self.output
-        values = dict(zip(self.inputs, args))
-        values.update(results)
-        out = [self._leaving(n, values) if isinstance(n, fx.Node) else n for n in outputs]
-        return out[0] if self.single else tuple(out)
+        values = {**dict(zip(self.inputs, args)), **results}
+        return fx.map_arg(self.output.args[0], lambda n: self._leaving(n, values))
 
     def _leaving(self, node, values):
         """A result, or a view of one. No function within a function: calling itself, it would be garbage with all
@@ -201,8 +186,7 @@ class ChipPartition(torch.nn.Module):
         try:
             plan = self.memory_plan([meta_tensor(a) if isinstance(a, torch.Tensor) else a for a in args])
         except (NotRecordable, RuntimeError, ValueError) as error:
-            self.statistics.refused.append(f"{self.name}: {error}")
-            return str(error)
+            return self._refused(error)
         if plan.bytes:
             plan.arena = torch.empty(plan.bytes, dtype=torch.uint8, device=args_device(args))
         self.statistics.arena_bytes += plan.bytes
@@ -256,14 +240,8 @@ def _add(recording, node, args, out) -> None:
 
 def asker(index: int | None):
     """What layout.recordable() asks the chip of this device with; None: of the current one."""
-    question = []
-
-    def ask(node, args, out):
-        if not question:
-            question.append(_C.Partition(_C.current_device() if index is None else index, only_ask=True))
-        _add(question[0], node, args, out)
-
-    return ask
+    question = functools.cache(lambda: _C.Partition(_C.current_device() if index is None else index, only_ask=True))
+    return lambda node, args, out: _add(question(), node, args, out)
 
 
 def tensor_in(arena, offset, meta):

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-__all__ = ["Int8Layer", "rescaled", "scale_of"]
+__all__ = ["Int8Layer", "max_pool2d_of_codes", "rescaled", "scale_of"]
 
 
 def scale_of(x: float, w, out) -> torch.Tensor:
@@ -20,6 +20,15 @@ def scale_of(x: float, w, out) -> torch.Tensor:
 def rescaled(value: torch.Tensor, zero_point: int, low: int, high: int) -> torch.Tensor:
     """float32 in units of the result's codes → codes."""
     return value.round().clamp(-(2.0**30), 2.0**30).add(zero_point).clamp(low, high).to(torch.int8)
+
+
+def max_pool2d_of_codes(x, *args, **kwargs):
+    """On the CPU through bfloat16, which holds every code exactly (its int8 max-pooling refuses large planes); the
+    device asks the chip, and does so too if the chip refuses."""
+    pool = torch.ops.aten.max_pool2d.default
+    if x.device.type == "presil":
+        return pool(x, *args, **kwargs)
+    return pool(x.to(torch.bfloat16), *args, **kwargs).to(torch.int8)
 
 
 class Int8Layer(nn.Module):
@@ -38,6 +47,13 @@ class Int8Layer(nn.Module):
         self.register_buffer("weight", weight)
         self.register_buffer("bias", bias)
         self.register_buffer("scale", scale)
+
+    def take_residual(self, residual, out) -> None:
+        """residual: scale and zero point of the addend's codes; out: of the result's, None: that is float32."""
+        scale = torch.tensor(residual.scale, dtype=torch.float32)
+        if out is not None:
+            scale = scale / torch.tensor(out.scale, dtype=torch.float32)
+        self.residual_scale, self.residual_zero_point = float(scale), residual.zero_point
 
     def extra_repr(self) -> str:
         return f"{self.label}, {tuple(self.weight.shape)}, out={self.out}, low={self.low}, high={self.high}"

@@ -7,7 +7,6 @@
 >>> int8 = lower(convert_pt2e(prepared)).to("presil")
 """
 
-from torch_presil.pt2e import shapes  # noqa: F401
 from torch_presil.pt2e.converted import QuantizationError
 from torch_presil.pt2e.lowering import lower
 

@@ -34,8 +34,11 @@ CONVOLUTIONS = {
 }
 LINEARS = (aten.linear.default, aten.addmm.default, aten.mm.default, aten.matmul.default, aten.bmm.default)
 PRODUCTS = (*CONVOLUTIONS, *LINEARS)
-# Products that the chip's int8 operators don't have, and why.
-OTHER_PRODUCTS = {
+# What the chip has no int8 operators for, and why.
+NO_INT8 = {
+    aten.layer_norm.default: "a norm takes mean and deviation of its values as it runs: that has no int8 operator",
+    aten.group_norm.default: "a norm takes mean and deviation of its values as it runs: that has no int8 operator",
+    aten.softmax.int: "softmax has no int8 operator",
     aten.conv_transpose1d.default: "transposed convolutions have no int8 operator",
     aten.conv_transpose2d.input: "transposed convolutions have no int8 operator",
     aten.conv3d.default: "3-D convolutions have no int8 operator",
@@ -267,13 +270,6 @@ def set_result(layer, low: float, high: float, out: Codes | None) -> None:
         if low >= high:
             raise Refused("its bounds leave a single code")
     layer.out, layer.low, layer.high = out, low, high
-
-
-def set_residual(layer: Int8Layer, residual: Codes, out: Codes | None) -> None:
-    scale = torch.tensor(residual.scale, dtype=torch.float32)
-    if out is not None:
-        scale = scale / torch.tensor(out.scale, dtype=torch.float32)
-    layer.residual_scale, layer.residual_zero_point = float(scale), residual.zero_point
 
 
 def identity_layer(name: str, channels: int, a: Codes, out: Codes) -> Int8Layer:

@@ -68,8 +68,10 @@ class Report:
     def converts(self, node, what: str) -> None:
         self.conversions.append({"node": node.name, "what": what})
 
-    def finish(self, nodes: list, codes: dict) -> None:
-        """nodes: of the graph before, in order, what is left of it lowered; after it only `rows` holds anything."""
+    def finish(self, nodes: list, codes: dict) -> list:
+        """nodes: of the graph before, in order, what is left of it lowered; after it only `rows` holds anything.
+        Returns (node, reason) of each that lies between operators on codes."""
+        left = []
         for node in nodes:
             if node.op != "call_function" or (role(node) in ("quantize", "dequantize") and node not in self._reasons):
                 continue
@@ -94,11 +96,16 @@ class Report:
                     "line": line,
                 }
             )
+            if self.rows[-1]["between"]:
+                left.append((node, row["reason"]))
         del self._rows, self._reasons
+        return left
 
     def _plain_reason(self, node, codes) -> str:
         if not any(codes.get(n) for n in node.all_input_nodes):
             return "no operand is quantized"
+        if plain := [n.name for n in node.all_input_nodes if not codes.get(n)]:
+            return f"its operand {plain[0]} is not quantized"
         if not any(role(n) == "quantize" for n in node.users):
             return "its result is not quantized"
         return "no int8 form of this operator"

@@ -10,10 +10,11 @@ import copy
 import torch
 from torch import fx
 
+from torch_presil import _C
 from torch_presil.pt2e import on_codes
 from torch_presil.pt2e.constant_products import (
     ADDS,
-    OTHER_PRODUCTS,
+    NO_INT8,
     bounds,
     build_layer,
     chain_to,
@@ -22,7 +23,6 @@ from torch_presil.pt2e.constant_products import (
     is_product,
     operands,
     same_shape,
-    set_residual,
     set_result,
 )
 from torch_presil.pt2e.converted import (
@@ -44,6 +44,13 @@ from torch_presil.pt2e.splits import as_slices
 __all__ = ["lower"]
 
 aten = torch.ops.aten
+
+
+@fx.node.has_side_effect
+def stays_float32(operator: str, reason: str) -> None:
+    """Stands before an operator that is left between operators on codes. For torch.presil.explain()."""
+    if not torch.compiler.is_compiling():
+        _C.note_operator(operator, f"float32 between int8 operators: {reason}")
 
 
 class _Lowering:
@@ -185,7 +192,7 @@ class _Lowering:
             raise Refused(f"the addition {add.name} broadcasts, or its shapes are unknown")
         held = self.codes(chain.residual)
         if held is not None:
-            set_residual(layer, held[1], q)
+            layer.take_residual(held[1], q)
             return held[0]
         if q is not None:
             raise Refused(f"the addend {chain.residual.name} is not quantized")
@@ -216,7 +223,7 @@ class _Lowering:
         if not isinstance(channels, int):
             raise Refused("its number of channels is not fixed")
         layer = identity_layer(add.name, channels, qa, q)
-        set_residual(layer, qb, q)
+        layer.take_residual(qb, q)
         set_result(layer, chain.low, chain.high, q)
         new = self.call(node.name, Int8Add(layer), (a, b), add)
         self.report.launches(chain.nodes, new, label_of(add), "int8")
@@ -325,10 +332,12 @@ class _Lowering:
         for node in nodes:
             if is_product(node) and not self.report.knows(node):
                 self.real(node)
-            elif node.target in OTHER_PRODUCTS:
-                self.report.floats(node, OTHER_PRODUCTS[node.target])
+            elif node.target in NO_INT8:
+                self.report.floats(node, NO_INT8[node.target])
         self.dequantize()
-        self.report.finish(nodes, self.known)
+        for node, reason in self.report.finish(nodes, self.known):
+            with self.graph.inserting_before(node):
+                self.graph.call_function(stays_float32, (f"pt2e::{node.name}", reason))
         self.clean()
         return self.gm
 

@@ -5,7 +5,7 @@ import torch
 from torch import fx
 
 from torch_presil.compiler.rules.clamp import CLAMPS
-from torch_presil.int8.int8_layer import Int8Layer, scale_of
+from torch_presil.int8.int8_layer import Int8Layer, max_pool2d_of_codes, scale_of
 from torch_presil.pt2e.constant_products import bounds, does_nothing
 from torch_presil.pt2e.converted import Codes, Refused, shape_of
 from torch_presil.pt2e.integer_layers import AverageCodes
@@ -115,21 +115,16 @@ def move(graph: fx.Graph, node: fx.Node, codes: dict, q: Codes) -> fx.Node:
     new = graph.node_copy(node, lambda n: codes.get(n, n))
     if node.target is aten.pad.default:
         new.args, new.kwargs = (*new.args[:2], "constant", float(q.zero_point)), {}
-    if node.target in (aten.max_pool2d.default, aten.upsample_nearest2d.vec):
-        new.target = on_codes(node.target)
+    new.target = {
+        aten.max_pool2d.default: max_pool2d_of_codes,
+        aten.upsample_nearest2d.vec: upsample_nearest2d_of_codes,
+    }.get(node.target, node.target)
     return new
 
 
-def on_codes(target):
-    """The CPU's kernels refuse int8 here, or large planes of it: through bfloat16, which holds every code exactly."""
-
-    def run(x, *args, **kwargs):
-        if x.device.type == "presil" and target is aten.max_pool2d.default:
-            return target(x, *args, **kwargs)
-        return target(x.to(torch.bfloat16), *args, **kwargs).to(torch.int8)
-
-    run.__name__ = run.__qualname__ = f"{target._schema.name.split('::')[1]}_of_codes"
-    return run
+def upsample_nearest2d_of_codes(x, *args, **kwargs):
+    """There are no kernels of int8: through bfloat16, which holds every code exactly."""
+    return aten.upsample_nearest2d.vec(x.to(torch.bfloat16), *args, **kwargs).to(torch.int8)
 
 
 def is_mean(node) -> bool:

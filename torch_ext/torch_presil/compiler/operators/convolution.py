@@ -4,7 +4,7 @@
 import torch
 
 from torch_presil.compiler.nodes import constant, unconverted, value
-from torch_presil.compiler.operands import conv_result, conv_size, kernel
+from torch_presil.compiler.operands import conv_result, kernel
 from torch_presil.compiler.operators.base import ChipOperator, chip_operator, like, tail
 from torch_presil.compiler.views import geometry_with_height, with_height
 
@@ -42,8 +42,7 @@ class Conv(ChipOperator):
         return x, unconverted(weight), unconverted(bias), (), 0.0, *geometry, None, None, None
 
     def result(self, a):
-        size = conv_size(a.x, a.weight, a.stride, a.padding, a.dilation, a.transposed, a.output_padding, a.groups)
-        return conv_result(a, size, a.x.dtype)
+        return conv_result(a, a.x.dtype, a.transposed)
 
     def record(self, recording, label, a, out):
         asked = a._asdict() | {"label": label, "weight": kernel(a.weight), "norm": list(a.norm), "out": out}

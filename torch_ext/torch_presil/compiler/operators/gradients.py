@@ -14,30 +14,33 @@ from torch_presil.compiler.views import geometry_with_height, with_height
 aten = torch.ops.aten
 
 
+# Arguments of all three, those of the convolution. grad: (N, O, H', W').
+PARAMETERS = ("grad", "x", "weight", "stride", "padding", "dilation", "transposed", "output_padding", "groups")
+
+
 def _gradient(which, grad, x, weight, *geometry):
     *_, transposed, _, groups = geometry
     bias_size, mask = [weight.shape[1] * groups if transposed else weight.shape[0]], [i == which for i in range(3)]
     return aten.convolution_backward.default(grad, x, kernel(weight), bias_size, *geometry, mask)[which]
 
 
-def input_grad(grad, x, weight, stride, padding, dilation, transposed, output_padding, groups, residual):
-    """Of a convolution with these arguments. grad: (N, O, H', W'); result and residual: x's shape. The kernel is read
-    where it lies."""
-    y = _gradient(0, grad, x, weight, stride, padding, dilation, transposed, output_padding, groups)
-    return tail(y, residual, None, None)
+def input_grad(*args):
+    """Result and residual, the last argument: x's shape. The kernel is read where it lies."""
+    return tail(_gradient(0, *args[:-1]), args[-1], None, None)
 
 
-def weight_grad(grad, x, weight, stride, padding, dilation, transposed, output_padding, groups):
-    """As input_grad, of the weight, always with four dimensions; weight: for its shape."""
-    return _gradient(1, grad, x, weight, stride, padding, dilation, transposed, output_padding, groups)
+def weight_grad(*args):
+    """Always with four dimensions; weight: for its shape."""
+    return _gradient(1, *args)
 
 
-def bias_grad(grad, x, weight, stride, padding, dilation, transposed, output_padding, groups):
-    """As input_grad, of the bias; only grad counts."""
-    return _gradient(2, grad, x, weight, stride, padding, dilation, transposed, output_padding, groups)
+def bias_grad(*args):
+    """Only grad counts."""
+    return _gradient(2, *args)
 
 
 class Gradient(ChipOperator):
+    parameters = PARAMETERS
     covers = (aten.convolution_backward.default,)
     which = 0  # of convolution_backward's results
 
@@ -69,7 +72,7 @@ class Gradient(ChipOperator):
 
 @chip_operator
 class InputGrad(Gradient):
-    function = staticmethod(input_grad)
+    function, parameters = staticmethod(input_grad), (*PARAMETERS, "residual")
     fuses = frozenset({"residual"})
     reads = {"residual": "nhwc"}
     writes_nhwc = planes = True

@@ -6,7 +6,7 @@ import math
 import torch
 
 from torch_presil.compiler.nodes import constant, named, value
-from torch_presil.compiler.operands import as_images, conv_result, conv_size, linear_result
+from torch_presil.compiler.operands import as_images, conv_result, linear_result
 from torch_presil.compiler.operators.base import ChipOperator, chip_operator
 from torch_presil.compiler.views import as_rows, from_rows
 
@@ -81,8 +81,7 @@ class ConvInt8(_OnCodes):
     writes_nhwc = True
 
     def result(self, a):
-        size = conv_size(a.x, a.weight, a.stride, a.padding, a.dilation, False, (0, 0), a.groups)
-        return conv_result(a, size, self.dtype(a))
+        return conv_result(a, self.dtype(a))
 
     def record(self, recording, label, a, out):
         recording.conv2d_int8(**a._asdict() | {"label": label, "out": out})

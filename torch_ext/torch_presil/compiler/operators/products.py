@@ -24,8 +24,8 @@ def product(a, b, residual, low, high):
     return tail(y, residual, low, high)
 
 
-def product_int8(a, b):
-    """a: (M, K), b: (K, N), int8; sums in int32, which wrap around."""
+def product_int8(a, b, residual=None, low=None, high=None):
+    """a: (M, K), b: (K, N), int8; sums in int32, which wrap around. Nothing is behind them."""
     return aten._int_mm.default(a, b)
 
 
@@ -79,7 +79,8 @@ class Product(_Product):
         need(loadable(a.a) and loadable(a.b), "a product of matrices with strides that the chip can't load")
         r = a.residual
         need(r is None or r.shape[-1] == 1 or r.stride(-1) == 1, "a residual without contiguous rows")
-        return torch.empty([*a.a.shape[:-1], a.b.shape[-1]], dtype=a.a.dtype, device=a.a.device)
+        dtype = torch.int32 if a.a.dtype == torch.int8 else a.a.dtype
+        return torch.empty([*a.a.shape[:-1], a.b.shape[-1]], dtype=dtype, device=a.a.device)
 
     def record(self, recording, label, a, out):
         residual = None if a.residual is None else batched(a.residual.expand(out.shape))
@@ -87,17 +88,10 @@ class Product(_Product):
 
 
 @chip_operator
-class ProductInt8(ChipOperator):
-    function = staticmethod(product_int8)
+class ProductInt8(Product):
+    function, fuses = staticmethod(product_int8), frozenset()
     covers = (aten._int_mm.default,)
     takes, otherwise = (), "operands that are not both int8"
 
     def match(self, node, trace):
-        return tuple(node.args) if trace.holds(node.args, (torch.int8, torch.int8)) else None
-
-    def result(self, a):
-        need(loadable(a.a) and loadable(a.b), "a product of matrices with strides that the chip can't load")
-        return torch.empty([a.a.shape[0], a.b.shape[1]], dtype=torch.int32, device=a.a.device)
-
-    def record(self, recording, label, a, out):
-        recording.matmul(label, batched(a.a), batched(a.b), None, None, None, batched(out))
+        return (*node.args, None, None, None) if trace.holds(node.args, (torch.int8, torch.int8)) else None

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// What software says of the AXI4 master (BUS_ATTRIBUTES, BUS_TIMEOUT): attributes of its requests, and how long the bus
+// may be silent. Registers answer one cycle after the request. What is written acts while no launch runs: so all
+// requests of a launch have the same attributes, and none changes while it waits.
+// Time-out: one counter cuts a launch into periods of `timeout` cycles; a channel on which the chip has waited through
+// all of a period is overdue. Reset: synchronous. Errors: none of its own; presil_axi_read and _write name the burst.
+module presil_bus (
+  input  logic        clk,
+  input  logic        rst,
+  input  logic        req,
+  input  logic        req_write,
+  input  logic [2:0]  req_addr,
+  input  logic [31:0] req_data,
+  input  logic [31:0] req_mask,        // bits that are written
+  output logic [31:0] rdata,
+  input  logic        busy,            // a launch runs
+  output logic [2:0]  prot,
+  output logic [3:0]  qos,
+  output logic [3:0]  arcache,
+  output logic [3:0]  awcache,
+  input  logic [4:0]  waits,           // for the bus, in this cycle, on B, W, AW, R, AR
+  output logic        read_overdue,    // pulses
+  output logic        write_overdue
+);
+  // data, non-secure, unprivileged; normal, non-cacheable, bufferable
+  localparam logic [15:0] ATTRIBUTES_RESET = {4'b0011, 4'b0011, 4'd0, 1'b0, 3'b010};
+
+  logic [15:0] attributes;             // awcache, arcache, qos, reserved, prot
+  logic [31:0] timeout;
+  logic [31:0] limit, elapsed;         // of the launch; cycles of the period, from 1
+  logic [4:0]  silent;                 // channels on which the chip has waited since the period began
+
+  always_ff @(posedge clk) begin
+    if (!busy) begin
+      prot <= attributes[2:0];  qos <= attributes[7:4];  arcache <= attributes[11:8];  awcache <= attributes[15:12];
+      limit <= timeout;  elapsed <= 32'd1;  silent <= 5'd0;  read_overdue <= 1'b0;  write_overdue <= 1'b0;
+    end else if (limit != 32'd0) begin
+      elapsed       <= (elapsed == limit) ? 32'd1 : elapsed + 32'd1;
+      silent        <= (elapsed == limit) ? waits : silent & waits;
+      read_overdue  <= elapsed == limit && (silent[1:0] & waits[1:0]) != 2'd0;
+      write_overdue <= elapsed == limit && (silent[4:2] & waits[4:2]) != 3'd0;
+    end
+    if (req) begin
+      rdata <= req_addr[2] ? timeout : {16'd0, attributes};
+      if (req_write && req_addr[2]) timeout <= (timeout & ~req_mask) | (req_data & req_mask);
+      if (req_write && !req_addr[2])
+        attributes <= (attributes & ~req_mask[15:0]) | (req_data[15:0] & req_mask[15:0] & 16'hfff7);
+    end
+    if (rst) begin
+      attributes <= ATTRIBUTES_RESET;  timeout <= 32'd0;  limit <= 32'd0;
+      prot <= ATTRIBUTES_RESET[2:0];  qos <= ATTRIBUTES_RESET[7:4];
+      arcache <= ATTRIBUTES_RESET[11:8];  awcache <= ATTRIBUTES_RESET[15:12];
+      read_overdue <= 1'b0;  write_overdue <= 1'b0;
+    end
+  end
+
+  logic unused;
+  assign unused = &{req_addr[1:0]};
+
+`ifndef SYNTHESIS
+  a_stay: assert property (@(posedge clk) disable iff (rst)
+    busy |=> $stable({prot, qos, arcache, awcache, limit}));
+  c_later: cover property (@(posedge clk) disable iff (rst)
+    busy && {awcache, arcache, qos, 1'b0, prot} != attributes);
+  c_read_overdue: cover property (@(posedge clk) disable iff (rst) read_overdue);
+  c_write_overdue: cover property (@(posedge clk) disable iff (rst) write_overdue);
+  c_in_time: cover property (@(posedge clk) disable iff (rst)
+    busy && limit != 32'd0 && elapsed == limit && silent != 5'd0);
+`endif
+endmodule
