@@ -18,7 +18,7 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   input  logic              queue_reset,
   output logic [31:0]       ring_head,
   output logic              busy,
-  output logic              error,             // stopped, everything drained
+  output logic              error,             // stopped; everything is drained where not busy
   output logic [3:0]        error_code,
   output logic [31:0]       error_index,
   output logic [39:0]       error_addr,

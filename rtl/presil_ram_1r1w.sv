@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of the chip: ROWS rows of type T, one read and one write port, both synchronous. Each array that is to become
-// an SRAM is one of these (docs/synthesis.md lists them).
+// Memory of the chip: ROWS rows of type T, one read and one write port, both synchronous: that of scratchpad,
+// accumulators and line buffer. The queues are arrays of their modules.
 // Read: q has the row in the cycle after `re` and keeps it until the next read. Write: at the edge; with BYTES != 0 (T
 // is packed then and has so many bytes) of the bytes that `be` enables, otherwise of the whole row (be is 1).
 // Collision, both ports at one row: q has the row as it was before; with FORWARD (whole rows only) as it is written.

@@ -175,6 +175,31 @@ def test_what_stays_float32_between_codes_is_explained():
         assert torch.equal(torch.export.export(device, (x,)).module()(x), expected)
 
 
+def test_the_state_dict_restores_scales_and_zero_points(tmp_path):
+    """Of a model that other data calibrated: without them codes of one would meet the scales of the other."""
+
+    def made(a, b, c):
+        def body(m, x):
+            y = qdq(conv(m, qdq(x, a), padding=1), b)
+            y = qdq(nn.functional.avg_pool2d(y, 2), b)
+            return qdq(y * qdq(torch.sigmoid(y), c), a) + qdq(y + y, c)
+
+        torch.manual_seed(0)
+        return lower(graph(Graph(body, (6, 6, 3, 3)), *IMAGE))
+
+    one, other = made(X, Y, Z), made((0.03, 3, *I8), (0.07, 120, *U8), (0.01, -20, *I8))
+    torch.save(one.state_dict(), tmp_path / "int8.pt")
+    with torch.no_grad():
+        assert not torch.equal(one(*IMAGE), other(*IMAGE))
+        other.load_state_dict(torch.load(tmp_path / "int8.pt", weights_only=True))
+        assert torch.equal(one(*IMAGE), other(*IMAGE))
+    real = lower(graph(Graph(lambda m, x: conv(m, qdq(x, X)), (6, 6, 3, 3)), *IMAGE))
+    codes = lower(graph(Graph(lambda m, x: qdq(conv(m, qdq(x, X)), X), (6, 6, 3, 3)), *IMAGE))
+    layers = [next(m for m in model.children() if hasattr(m, "geometry")) for model in (real, codes)]
+    with pytest.raises(ValueError, match="state dict: Int8Layer has zero_point, out.*of another model"):
+        layers[0].load_state_dict(layers[1].state_dict())
+
+
 def broken(change):
     model = graph(Graph(lambda m, x: qdq(conv(m, qdq(x, Y)), Z), (8, 6, 3, 3)), *IMAGE)
     change(model)

@@ -29,10 +29,11 @@ def address(r, client: str, others: list) -> int:
 
 
 class Model:
-    """What docs/rtl.md says: grants of this cycle, answers two cycles later, writes seen by reads of the next."""
+    """What docs/rtl.md says: grants of this cycle, answers two cycles later, writes seen by reads two cycles later."""
 
     def __init__(self, r):
         self.memory, self.answers = Watched(r), [{}, {}]
+        self.written = {}  # in the last cycle: byte → value
 
     def inside(self, word: int) -> bool:
         try:
@@ -66,11 +67,14 @@ class Model:
                 data = memory.read_spad(word * WORD, WORD) if self.inside(word) else None
                 new[client] = data and sum(value << 8 * k for k, (value, _) in enumerate(data))
         self.answers.append(new)
+        for at, value in self.written.items():
+            memory.write_spad(at, [(value, 1)])
+        self.written = {}
         for client, (data, mask) in writes.items():
             if grants[client] and self.inside(asked[client]):
                 for k in range(WORD):
                     if mask >> k & 1:
-                        memory.write_spad(asked[client] * WORD + k, [(data >> 8 * k & 255, 1)])
+                        self.written[asked[client] * WORD + k] = data >> 8 * k & 255
         outside = next((c for c in INDEXED if c in asked and not self.inside(asked[c])), None)
         return grants, answers, outside and (outside, asked[outside])
 
@@ -87,6 +91,8 @@ async def compare(dut, name: str, cycles: int, busy: float):
         rig.set("ld_addr", word)
         rig.set("ld_data", int.from_bytes(model.memory.spad[word * WORD : (word + 1) * WORD], "little"))
         await rig.cycle()
+    rig.set("ld_valid", 0)
+    await rig.cycle()
     error, seen = None, {"lost": 0, "outside": 0, "answers": 0}
     for _ in range(cycles):
         asked, writes = {}, {}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A memory: one byte of one row that the solver chooses, against what was written last. One top for each kind.
+// A memory: one byte of one row that the solver chooses, against what was written last. One top for packed rows, one
+// for unpacked ones; FORWARDED and MACRO choose among the latter.
 module ram_properties #(
   parameter bit BYTES = 1'b0, FORWARD = 1'b0
 ) (
@@ -72,6 +73,11 @@ module ram_rows (
   input logic [3:0] be,
   input logic [31:0] wdata
 );
+`ifdef FORWARDED
+  localparam bit FORWARD = 1'b1;
+`else
+  localparam bit FORWARD = 1'b0;
+`endif
   typedef logic [7:0] row_t [4];
   row_t q_row, wdata_row;
   logic [31:0] q;
@@ -79,8 +85,8 @@ module ram_rows (
     assign wdata_row[i] = wdata[8*i +: 8];
     assign q[8*i +: 8] = q_row[i];
   end
-  presil_ram_1r1w #(.ROWS(5), .T(row_t)) u_ram (.clk, .re, .raddr, .q(q_row), .we, .waddr, .be(1'b1),
-    .wdata(wdata_row));
+  presil_ram_1r1w #(.ROWS(5), .FORWARD(FORWARD), .T(row_t)) u_ram (.clk, .re, .raddr, .q(q_row), .we, .waddr,
+    .be(1'b1), .wdata(wdata_row));
   logic [31:0] mem [5];
   for (genvar i = 0; i < 5; i++) begin : g_row
 `ifdef MACRO
@@ -93,17 +99,5 @@ module ram_rows (
     end
 `endif
   end
-  ram_properties u_properties (.*);
-endmodule
-
-module ram_forward (
-  input logic clk, re, we,
-  input logic [2:0] raddr, waddr,
-  input logic [3:0] be,
-  input logic [31:0] wdata
-);
-  logic [31:0] q;
-  presil_ram_1r1w #(.ROWS(5), .FORWARD(1'b1), .T(logic [31:0])) u_ram (.clk, .re, .raddr, .q, .we, .waddr, .be(1'b1),
-    .wdata);
-  ram_properties #(.FORWARD(1'b1)) u_properties (.*, .mem(u_ram.mem));
+  ram_properties #(.FORWARD(FORWARD)) u_properties (.*);
 endmodule

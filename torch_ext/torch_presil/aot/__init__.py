@@ -12,6 +12,7 @@ from torch import fx
 from torch.export.graph_signature import InputKind, OutputKind
 
 from torch_presil import _C
+from torch_presil.aot.expand_attention import expand_attention
 from torch_presil.aot.edges import drop_assertions, drop_clones, slice_splits, take_codes
 from torch_presil.aot.file import DIMS, DTYPES, Contents, write
 from torch_presil.aot.host import is_host, take_host_operators
@@ -51,22 +52,12 @@ def aot_save(program: torch.export.ExportedProgram, path) -> dict:
 
 # ---- what the graph is
 def _decompositions() -> dict:
-    """Without those of functions that the host has in one; attention as products and a softmax."""
+    """Without those of functions that the host has in one, and of attention (expand_attention)."""
     table = torch.export.default_decompositions()
-    table[aten.scaled_dot_product_attention.default] = _attention
-    for whole in (aten.silu, aten.hardswish, aten.hardsigmoid):
+    for whole in (aten.silu, aten.hardswish, aten.hardsigmoid, aten.scaled_dot_product_attention):
         for name in whole.overloads():
             table.pop(getattr(whole, name), None)
     return table
-
-
-def _attention(query, key, value, mask=None, dropout=0.0, is_causal=False, *, scale=None, enable_gqa=False):
-    """As launches and steps of the host. Neither has masks of booleans: those, and heads of groups, stay one operator,
-    which is refused by its name."""
-    if dropout or is_causal or enable_gqa or (mask is not None and not mask.is_floating_point()):
-        return NotImplemented
-    scores = query @ key.transpose(-2, -1) * (query.shape[-1] ** -0.5 if scale is None else scale)
-    return (scores if mask is None else scores + mask).softmax(-1) @ value
 
 
 def _chip_graph(exported):
@@ -89,6 +80,7 @@ def _chip_graph(exported):
         raise AotError(f"the program's tensors are on {' and '.join(sorted(devices)) or 'no device'}: put all on one")
     where = devices.pop()
     drop_assertions(gm)
+    expand_attention(gm)
     codes = take_codes(gm)
     drop_clones(gm)
     slice_splits(gm)

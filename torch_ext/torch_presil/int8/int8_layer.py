@@ -2,13 +2,14 @@
 """A layer on codes of int8: on the device one launch; elsewhere the same integers come from exact sums and
 docs/numerics.md section 7 in float32."""
 
+import dataclasses
 import math
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-__all__ = ["Int8Layer", "max_pool2d_of_codes", "rescaled", "scale_of"]
+__all__ = ["Int8Layer", "WithNumbers", "max_pool2d_of_codes", "rescaled", "scale_of"]
 
 
 def scale_of(x: float, w, out) -> torch.Tensor:
@@ -31,13 +32,34 @@ def max_pool2d_of_codes(x, *args, **kwargs):
     return pool(x.to(torch.bfloat16), *args, **kwargs).to(torch.int8)
 
 
-class Int8Layer(nn.Module):
+class WithNumbers(nn.Module):
+    """Its attributes of these names, numbers and codes' parameters, are part of the state dict."""
+
+    numbers: tuple = ()
+
+    def get_extra_state(self) -> dict:
+        values = {name: getattr(self, name) for name in self.numbers}
+        return {name: dataclasses.astuple(v) if dataclasses.is_dataclass(v) else v for name, v in values.items()}
+
+    def set_extra_state(self, state: dict) -> None:
+        mine = {name: getattr(self, name) for name in self.numbers}
+        if set(state) != set(mine) or any((state[name] is None) != (mine[name] is None) for name in mine):
+            raise ValueError(
+                f"state dict: {type(self).__name__} has {', '.join(mine)}; it is of another model: {state}"
+            )
+        for name, value in state.items():
+            setattr(self, name, type(mine[name])(*value) if dataclasses.is_dataclass(mine[name]) else value)
+
+
+class Int8Layer(WithNumbers):
     """Convolution (1-D, 2-D) or linear layer with bias, residual, bounds and what comes out.
 
     weight: int8 (O, I/groups, KH, KW), linear (O, I). bias: int32 (O,), the input's zero point folded in. scale: fp32
     (O,). zero_point: of the input, and of its padding. out: codes, or None for float32. low, high: codes, or real
     bounds where out is None. residual_scale, residual_zero_point: of an addend in codes, in
     units of the result."""
+
+    numbers = ("zero_point", "out", "low", "high", "residual_scale", "residual_zero_point")
 
     def __init__(self, label: str, geometry: tuple | None, dims: int, weight, bias, scale, zero_point: int):
         super().__init__()

@@ -15,6 +15,8 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from torch_presil import _C
+from torch_presil.fused_layer import FusedLayer
+from torch_presil.quantize import QuantizedLayer
 
 __all__ = ["Event", "Recorded"]
 
@@ -106,7 +108,7 @@ class Recorded:
     def __init__(self, model: torch.nn.Module):
         self.model, self.events, self.node, self.layer = model, [], None, None
         self.names = {module: name for name, module in model.named_modules()}
-        self.layers = {m: str(m.name) for m in self.names if hasattr(m, "macs") and hasattr(m, "name")}
+        self.layers = {m: m.name for m in self.names if isinstance(m, (FusedLayer, QuantizedLayer))}
         self.open = []  # modules that are being called, outermost first
         constants = [*model.parameters(), *model.buffers()]
         storages = [(t.untyped_storage(), t.dim()) for t in constants if t.device.type == "presil"]

@@ -5,14 +5,16 @@ integers come from exact sums and docs/numerics.md section 7 in float32."""
 import torch
 from torch import nn
 
-from torch_presil.int8.int8_layer import Int8Layer, rescaled, scale_of
+from torch_presil.int8.int8_layer import Int8Layer, WithNumbers, rescaled, scale_of
 from torch_presil.pt2e.converted import Codes
 
 __all__ = ["AverageCodes", "Dequantize", "Int8Add", "Int8MatMul", "Int8Mul", "Quantize", "Table"]
 
 
-class Quantize(nn.Module):
+class Quantize(WithNumbers):
     """float → codes; in mode `rtl` and `model` alike the host's work."""
+
+    numbers = ("q",)
 
     def __init__(self, q: Codes):
         super().__init__()
@@ -22,8 +24,10 @@ class Quantize(nn.Module):
         return self.q.of(x)
 
 
-class Dequantize(nn.Module):
+class Dequantize(WithNumbers):
     """codes → float32."""
+
+    numbers = ("q",)
 
     def __init__(self, q: Codes):
         super().__init__()
@@ -47,8 +51,10 @@ class Int8Add(nn.Module):
         return self.layer(*rows).permute(0, 3, 2, 1).reshape(a.shape)
 
 
-class Int8Mul(nn.Module):
+class Int8Mul(WithNumbers):
     """a·b of codes, broadcast: exact products on the host, scaled and rounded once."""
+
+    numbers = ("zero", "out", "low", "high", "scale")
 
     def __init__(self, a: Codes, b: Codes, out: Codes, low: int, high: int):
         super().__init__()
@@ -60,8 +66,10 @@ class Int8Mul(nn.Module):
         return rescaled(products.float().mul_(self.scale), self.out.zero_point, self.low, self.high)
 
 
-class Int8MatMul(nn.Module):
+class Int8MatMul(WithNumbers):
     """a @ b of codes of equal batches: sums on the chip, zero points and scale on the host in integers and float32."""
+
+    numbers = ("zero", "out", "low", "high", "scale")
 
     def __init__(self, a: Codes, b: Codes, out: Codes | None, low, high):
         super().__init__()
@@ -86,8 +94,10 @@ class Int8MatMul(nn.Module):
         return rescaled(v, self.out.zero_point, self.low, self.high)
 
 
-class AverageCodes(nn.Module):
+class AverageCodes(WithNumbers):
     """Mean of codes in windows of a plane, rounded once. window: avg_pool2d's arguments, None: the whole plane."""
+
+    numbers = ("zero_point",)
 
     def __init__(self, window: tuple | None, zero_point: int, keep: bool):
         super().__init__()
