@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gates and logic levels of each module of the chip, by Yosys and abc.
 
-usage: depth.py [NAME=NUMBER...]   sizes in place of those of the gated configuration, as in LANES=16; prints the tables
+usage: depth.py [CONFIG] [NAME=NUMBER...]   other sizes than the gated ones, as in base CELLS=4; prints both tables
 """
 
 import json
+import re
 import statistics
 import sys
 from pathlib import Path
@@ -14,56 +15,64 @@ import levels
 import yosys
 from files import BUILD
 
-# tiny with the smallest array that the RTL allows: gates and time grow with LANES * CELLS, and here one core does it.
-SIZES = {"LANES": 8, "CELLS": 4}
-REGISTER_FILE = 1024  # bits; an array of more is a border, as a memory is
+CONFIG, SIZES = "tiny", {"LANES": 8, "CELLS": 4}  # the smallest array that the RTL allows
 GATES = "AND,NAND,OR,NOR,XOR,XNOR,ANDNOT,ORNOT,MUX"
-ABC = "+strash;ifraig;dch,-f;map"  # abc maps for delay unless it is told otherwise; every gate costs the same
-APART = ("presil_array", "presil_epilogue_pipe")  # the largest
-GROUPS = [("presil", ABC)]
+# abc maps for delay unless it is told otherwise; every gate costs the same. ifraig on the array takes longer than all
+# the rest.
+ABC = "+strash;ifraig;balance;map"
+ABC_OF_ARRAY = "+strash;balance;map"
+# Registers of all cells, of which the first cell's are kept: what only the others need goes, as they are copies.
+ONE_CELL = {
+    "presil_array": ["acc_wdata"],
+    "presil_epilogue_pipe": ["s1", "s2", "s3", "s4", "s5", "s6", "r2", "r3"],
+}
+TIDY = "opt_expr -fine\nopt_merge\nopt_dff\nopt_clean\n"
+MAPPING = (
+    f"{yosys.MEMORIES}opt_expr -fine\nopt_merge\nopt_clean\n"
+    # Multiplexers as gates first: then it is seen which bits of a register are always zero, and operators get narrower.
+    "simplemap t:$*ff* t:$*mux t:$and t:$or t:$xor t:$not t:$logic* t:$reduce* %u\nopt_clean\n"
+    f"{TIDY}{TIDY}wreduce\nopt_expr -fine\nopt_merge\nopt_clean\nalumacc\ntechmap\nopt_clean\n"
+    # an enable is a multiplexer before the register
+    "dfflegalize -cell $_DFF_P_ x\nopt_clean\nselect -set array presil_array$*\nselect -set rest * @array %d\n"
+    f"abc -g {GATES} -script {ABC_OF_ARRAY} @array\nabc -g {GATES} -script {ABC} @rest\nopt_clean\n"
+    "write_json gates.json\n"
+)
 
 
-def netlist(place: Path, sizes: dict[str, int]) -> dict:
-    """Each module mapped by itself to gates, as JSON. A process for each of GROUPS, because the sandbox has 4 GiB."""
-    registers = "select t:$*ff*\nwrite_rtlil -selected registers.il\nselect -clear\n"
-    yosys.run(place, yosys.read(place, "tiny", sizes) + registers + "write_rtlil word.il\n")
-    held = yosys.registers((place / "registers.il").read_text())
-    files = [(module, name) for (module, _), cells in held.items() for name, _ in cells
-             if sum(width for _, width in cells) > REGISTER_FILE]  # fmt: skip
-    modules = {}
-    for number, (chosen, script) in enumerate(GROUPS):
-        alone = f"select -set others {others(number)}\nblackbox @others\n"
-        gone = "".join(f"delete {module}/{name}\n" for module, name in files if module.startswith(chosen))
-        yosys.run(place, f"read_rtlil word.il\n{gone}{alone}{mapping(script)}write_json gates{number}.json\n")
-        found = json.loads((place / f"gates{number}.json").read_text())["modules"]
-        # a black box of one process is a module of another, or stays one: its outputs start paths
-        mapped = {name: text for name, text in found.items() if "blackbox" not in text["attributes"]}
-        modules = {**{name: text for name, text in found.items() if name not in modules}, **modules, **mapped}
-    return {"modules": modules}
+def one_cell(text: str, cells: int) -> str:
+    """RTLIL without the registers of the other cells."""
+    module, kept = "", []
+    for part in re.split(r"(?m)^(?=module |  cell )", text):
+        if part.startswith("module"):
+            module = part.split("$")[0].removeprefix("module \\")
+        found = re.search(r"connect \\Q \\(\w+) \[(\d+)\]", part) if part.startswith("  cell $_") else None
+        if found and found.group(1) in ONE_CELL.get(module, []) and int(found.group(2)) % (32 * cells) >= 32:
+            part = part.split("\n  end\n", 1)[1]
+        kept.append(part)
+    return "".join(kept)
 
 
-def others(number: int) -> str:
-    """What the process of that group takes no part in, as Yosys selects it."""
-    named = [f"{name}*" for name in APART]
-    if number == 0:
-        return " ".join(named)
-    return f"presil* {GROUPS[number][0]}$* %d"
+def netlist(place: Path, config: str, sizes: dict[str, int]) -> dict:
+    """Each module mapped by itself to gates, as JSON; of equal modules one."""
+    apart = " ".join(f"{module}*/t:$*ff*" for module in ONE_CELL)
+    yosys.run(place, yosys.read(place, config, sizes) + f"simplemap {apart}\nwrite_rtlil word.il\n")
+    cells = re.search(r"unsigned CELLS = (\d+);", (place / "presil_config_pkg.sv").read_text())
+    text = one_cell((place / "word.il").read_text(), int(cells.group(1)))
+    (place / "cut.il").write_text(text)
+    copies = yosys.copies(text)
+    named = " ".join(copies)
+    yosys.run(place, f"read_rtlil cut.il\nselect -set copies {named}\ndelete @copies\n{MAPPING}")
+    design = json.loads((place / "gates.json").read_text())
+    for module in design["modules"].values():
+        for cell in module["cells"].values():
+            cell["type"] = copies.get(cell["type"], cell["type"])
+    return design
 
 
-def mapping(script: str) -> str:
-    # opt_dff makes enables, without which memory_dff doesn't see that a read is registered; dfflegalize takes them
-    # apart again, because an enable is a multiplexer before the register.
-    return (
-        "opt_clean\nopt_expr\nselect -set holders t:$mem* %m\nopt_dff -simple-dffe @holders\n"
-        "memory_dff @holders\nmemory_collect @holders\nwreduce\nopt_expr\nalumacc\nopt_clean\n"
-        f"techmap\ndfflegalize -cell $_DFF_P_ x\nabc -g {GATES} -script {script}\nopt_clean\n"
-    )
-
-
-def measure(sizes: dict[str, int]):
+def measure(config: str, sizes: dict[str, int]):
     """({module: (gates, flops, (levels, from, to), levels in the chip)}, worst paths); of a module's several
     instances the deepest."""
-    found, paths = levels.analyse(netlist(BUILD / "depth", {**SIZES, **sizes}))
+    found, paths = levels.analyse(netlist(BUILD / "depth", config, sizes))
     modules = {}
     for name, row in sorted(found.items()):
         module = name.split("$")[0]
@@ -73,11 +82,18 @@ def measure(sizes: dict[str, int]):
 
 
 def ten(paths: list) -> list[tuple[int, str, str]]:
-    """The ten worst, of each pair of variables one: cells and banks are copies."""
-    copies = {}
+    """The ten worst that end in different modules' variables; of those with one start and one length the first: the
+    same logic is before many registers."""
+    ends, starts = set(), set()
+    worst = []
     for level, start, end in paths:
-        copies.setdefault((yosys.plain(start), yosys.plain(end)), (level, start, end))
-    return list(copies.values())[:10]
+        end, start = yosys.plain(end), yosys.plain(start)
+        module = end.rpartition(".")[0]
+        if end not in ends and (start, module) not in starts:
+            worst.append((level, start, end))
+        ends.add(end)
+        starts.add((start, module))
+    return worst[:10]
 
 
 def tables(modules: dict, paths: list) -> tuple[list[str], list[str]]:
@@ -91,6 +107,7 @@ def tables(modules: dict, paths: list) -> tuple[list[str], list[str]]:
 
 
 if __name__ == "__main__":
-    chosen = {name: int(value) for name, value in (text.split("=") for text in sys.argv[1:])}
-    for table in tables(*measure(chosen)):
+    named = [text for text in sys.argv[1:] if "=" not in text]
+    sizes = {name: int(value) for name, value in (text.split("=") for text in sys.argv[1:] if "=" in text)}
+    for table in tables(*measure(named[0], sizes) if named else measure(CONFIG, {**SIZES, **sizes})):
         print("\n".join(table), end="\n\n")

