@@ -68,9 +68,12 @@ class Graph:
         self.owner, self.same = [], {}
 
     def find(self, bit):
-        while bit in self.same:
-            bit = self.same[bit]
-        return bit
+        root = bit
+        while root in self.same:
+            root = self.same[root]
+        while bit != root:  # the next time in one step
+            self.same[bit], bit = root, self.same[bit]
+        return root
 
     def add(self, name: str, path: str, below: bool) -> None:
         module = self.modules[name]
