@@ -33,7 +33,7 @@ LEFT_OUT = "presil_counters"  # 23,000 gates of counters, at most 22 levels: a s
 TIDY = "opt_expr -fine\nopt_merge\nopt_dff\nopt_clean\n"
 MAPPING = (
     f"{yosys.MEMORIES}opt_expr -fine\nopt_merge\nopt_clean\n"
-    # Multiplexers as gates first: then it is seen which bits of a register are always zero, and operators get narrower.
+    # Multiplexers as gates first: then it is seen which bits of a register are always zero; operators get narrower.
     "simplemap t:$*ff* t:$*mux t:$and t:$or t:$xor t:$not t:$logic* t:$reduce* %u\nopt_clean\n"
     f"{TIDY}{TIDY}wreduce\nalumacc\ntechmap\n"
     # an enable is a multiplexer before the register

@@ -8,7 +8,7 @@ import yosys
 from files import BUILD
 
 LARGE = 1024  # bits
-# Their arithmetic takes Yosys a minute at base's sizes: which of their variables are registers is found at the smallest.
+# Their arithmetic takes Yosys a minute at base's sizes: what of them is a register is found at the smallest.
 WIDE = ("presil_array", "presil_epilogue_pipe")
 SMALL = {"LANES": 8, "CELLS": 4}
 
@@ -57,7 +57,7 @@ def held(config: str) -> set[str]:
 
 
 def flops(config: str, flat: str) -> list[tuple[str, int]]:
-    """(array, bits) of those over 1 kbit in the wide modules; `flat` are wires and memories of the flat chip in RTLIL."""
+    """(array, bits) of those over 1 kbit in the wide modules; `flat`: wires and memories of the flat chip as RTLIL."""
     names, bits = held(config), {}
     for kind, options, name in re.findall(r"(?m)^  (wire|memory) (.*)\\(\S+)$", flat):
         size = [int(number) for number in re.findall(r"(?:width|size) (\d+)", options)]

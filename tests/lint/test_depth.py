@@ -72,7 +72,7 @@ def memory_rows(arrays: list[tuple], why: dict[str, str]) -> tuple[list[str], li
             reads = " + ".join([f"{clocked} clocked"] * bool(clocked) + [f"{other} not"] * bool(other))
             cells = (name, where, count, f"{words} × {bits}", reads, writes, enables if enables > 1 else "-")
             rows.append(f"| {' | '.join(map(str, cells))} | {'yes' if forward else 'no'} | {reason} |")
-            bare += [name] if reason in ("?", "macro") and not macro else ["?"] * (reason == "?")
+            bare += [name] * (reason == "?")
     return rows, bare
 
 
