@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AXI4 write side of the chip: STORE's bursts onto AW (registered), its beats onto W (passed through, never ahead of
-// their AW), B.
+// AXI4 write side of the chip: STORE's bursts onto AW (registered), its beats onto W (passed through; offered with or
+// after their address, and neither waits for the other to be taken), B.
 // At most 128 bursts outstanding. Reset: synchronous, only when idle.
 // Halt: no burst is accepted any more; beats that are owed are sent with zero strobes, and presil_store_pack holds
 // its beat.
@@ -22,7 +22,7 @@ module presil_axi_write import presil_config_pkg::*; #(
   output logic            beat_ready,
   input  logic [WORD-1:0] beat_strb,
   output logic            response,           // a burst was acknowledged
-  output logic            unanswered,         // bursts are sent and not acknowledged
+  output logic            unanswered,         // the oldest burst is sent, address and data, and not acknowledged
   input  logic            overdue,            // the bus is silent: pulse
   output logic            late_valid,
   output logic            err_valid,
@@ -40,7 +40,7 @@ module presil_axi_write import presil_config_pkg::*; #(
   input  logic            bvalid
 );
   localparam int unsigned DEPTH = 128;
-  logic [39-LW:0] q_beat [DEPTH];             // outstanding bursts: sent up to `data`, acknowledged up to `tail`
+  logic [39-LW:0] q_beat [DEPTH];             // outstanding bursts: data sent up to `data`, acknowledged up to `tail`
   logic [7:0]     q_len [DEPTH];
   logic [31:0]    q_index [DEPTH];
   logic [7:0]     head, data, tail;           // one bit more than the index
@@ -50,14 +50,14 @@ module presil_axi_write import presil_config_pkg::*; #(
 
   assign burst_ready = (!awvalid || awready) && !halt && (head - tail) != 8'd128;
   assign push        = burst_valid && burst_ready;
-  assign owed        = data != issued;
+  assign owed        = data != head;
   assign wvalid      = owed && (beat_valid || drain);
   assign beat_ready  = owed && wready && !drain;
   assign wstrb       = drain ? '0 : beat_strb;
   assign wlast       = beat == q_len[data[6:0]];
   assign response    = bvalid;
   assign idle        = head == tail && !awvalid;
-  assign unanswered  = data != tail;
+  assign unanswered  = data != tail && issued != tail;
 
   always_ff @(posedge clk) begin
     // strobes must not change while a beat waits
@@ -88,14 +88,15 @@ module presil_axi_write import presil_config_pkg::*; #(
   end
 
 `ifndef SYNTHESIS
-  // AXI: what is offered stays; no burst crosses 4 KiB; no response without a burst that was sent
+  // AXI: what is offered stays; no burst crosses 4 KiB; no response without a burst whose address and data
+  // were sent
   a_stay: assert property (@(posedge clk) disable iff (rst)
     awvalid && !awready |=> awvalid && $stable(awaddr) && $stable(awlen));
   a_stay_data: assert property (@(posedge clk) disable iff (rst)
     wvalid && !wready |=> wvalid && $stable(wstrb) && $stable(wlast));
   a_page: assert property (@(posedge clk) disable iff (rst)
     awvalid |-> 32'(awaddr[11:0]) + (32'(awlen) + 32'd1) * WORD <= 32'd4096);
-  a_under: assert property (@(posedge clk) disable iff (rst) !(bvalid && tail == data));
+  a_under: assert property (@(posedge clk) disable iff (rst) !(bvalid && (tail == data || tail == issued)));
   a_over: assert property (@(posedge clk) disable iff (rst) 8'(head - tail) <= 8'd128);
   c_late: cover property (@(posedge clk) disable iff (rst) late_valid);
   c_full: cover property (@(posedge clk) disable iff (rst) 8'(head - tail) == 8'd128);
@@ -106,7 +107,8 @@ module presil_axi_write import presil_config_pkg::*; #(
   c_data_early: cover property (@(posedge clk) disable iff (rst) beat_valid && !owed);
   c_part: cover property (@(posedge clk) disable iff (rst) wvalid && wstrb != '1);
   c_back_to_back: cover property (@(posedge clk) disable iff (rst)
-    wvalid && wready && wlast && 8'(data + 8'd1) != issued);
+    wvalid && wready && wlast && 8'(data + 8'd1) != head);
+  c_data_first: cover property (@(posedge clk) disable iff (rst) wvalid && data == issued);
   c_drained: cover property (@(posedge clk) disable iff (rst) drain && wvalid);
   c_error: cover property (@(posedge clk) disable iff (rst) bvalid && bresp);
   c_halt_waits: cover property (@(posedge clk) disable iff (rst) halt && wvalid && !wready && !drain);

@@ -18,7 +18,8 @@ module presil_bus (
   output logic [3:0]  qos,
   output logic [3:0]  arcache,
   output logic [3:0]  awcache,
-  input  logic [4:0]  waits,           // for the bus, in this cycle, on B, W, AW, R, AR
+  input  logic [4:0]  asks,            // of the bus, in this cycle, on B, W, AW, R, AR
+  input  logic [4:0]  served,          // by the bus, on the same
   output logic        read_overdue,    // pulses
   output logic        write_overdue
 );
@@ -28,17 +29,19 @@ module presil_bus (
   logic [15:0] attributes;             // awcache, arcache, qos, reserved, prot
   logic [31:0] timeout;
   logic [31:0] limit, elapsed;         // of the launch; cycles of the period, from 1
-  logic [4:0]  silent;                 // channels on which the chip has waited since the period began
+  logic        ended;                  // a period did
+  logic [4:0]  still, fresh, silent;   // channels on which the chip has waited: all the time, and in the last cycle
+  assign silent        = ended ? fresh : still;
+  assign read_overdue  = ended && still[1:0] != 2'd0;
+  assign write_overdue = ended && still[4:2] != 3'd0;
 
   always_ff @(posedge clk) begin
     if (!busy) begin
       prot <= attributes[2:0];  qos <= attributes[7:4];  arcache <= attributes[11:8];  awcache <= attributes[15:12];
-      limit <= timeout;  elapsed <= 32'd1;  silent <= 5'd0;  read_overdue <= 1'b0;  write_overdue <= 1'b0;
+      limit <= timeout;  elapsed <= 32'd1;  ended <= 1'b0;  still <= 5'd0;  fresh <= 5'd0;
     end else if (limit != 32'd0) begin
-      elapsed       <= (elapsed == limit) ? 32'd1 : elapsed + 32'd1;
-      silent        <= (elapsed == limit) ? waits : silent & waits;
-      read_overdue  <= elapsed == limit && (silent[1:0] & waits[1:0]) != 2'd0;
-      write_overdue <= elapsed == limit && (silent[4:2] & waits[4:2]) != 3'd0;
+      elapsed <= (elapsed == limit) ? 32'd1 : elapsed + 32'd1;  ended <= elapsed == limit;
+      {still, fresh} <= {silent, 5'd31} & {2{asks & ~served}};
     end
     if (req) begin
       rdata <= req_addr[2] ? timeout : {16'd0, attributes};
@@ -50,7 +53,7 @@ module presil_bus (
       attributes <= ATTRIBUTES_RESET;  timeout <= 32'd0;  limit <= 32'd0;
       prot <= ATTRIBUTES_RESET[2:0];  qos <= ATTRIBUTES_RESET[7:4];
       arcache <= ATTRIBUTES_RESET[11:8];  awcache <= ATTRIBUTES_RESET[15:12];
-      read_overdue <= 1'b0;  write_overdue <= 1'b0;
+      ended <= 1'b0;
     end
   end
 
@@ -65,6 +68,6 @@ module presil_bus (
   c_read_overdue: cover property (@(posedge clk) disable iff (rst) read_overdue);
   c_write_overdue: cover property (@(posedge clk) disable iff (rst) write_overdue);
   c_in_time: cover property (@(posedge clk) disable iff (rst)
-    busy && limit != 32'd0 && elapsed == limit && silent != 5'd0);
+    busy && limit != 32'd0 && ended && fresh != 5'd0 && still == 5'd0);
 `endif
 endmodule

@@ -264,8 +264,8 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   presil_bus u_bus (.clk, .rst, .req(hw_out.BUS.req), .req_write(hw_out.BUS.req_is_wr), .req_addr(hw_out.BUS.addr),
     .req_data(hw_out.BUS.wr_data), .req_mask(hw_out.BUS.wr_biten), .rdata(bus_data), .busy, .prot(m_axi_arprot),
     .qos(m_axi_arqos), .arcache(m_axi_arcache), .awcache(m_axi_awcache),
-    .waits({unanswered && !m_axi_bvalid, m_axi_wvalid && !m_axi_wready, m_axi_awvalid && !m_axi_awready,
-      (fetch_out || !read_idle) && !m_axi_rvalid, m_axi_arvalid && !m_axi_arready}), .read_overdue, .write_overdue);
+    .asks({unanswered, m_axi_wvalid, m_axi_awvalid, fetch_out || !read_idle, m_axi_arvalid}),
+    .served({m_axi_bvalid, m_axi_wready, m_axi_awready, m_axi_rvalid, m_axi_arready}), .read_overdue, .write_overdue);
   presil_axi_read u_axi_read (.clk, .rst(clean), .halt, .load_idle(read_idle), .load_valid(lb_valid),
     .load_ready(lb_ready), .load_beat(lb_beat), .load_len(lb_len), .load_index(lb_index), .load_rvalid, .load_rready,
     .fetch_valid, .fetch_ready, .fetch_beat, .fetch_len, .fetch_rvalid, .overdue(read_overdue), .late_valid(read_late),

@@ -135,6 +135,7 @@ const presil_chip_ops *presil_chip_entry(void) {
                                         .load_refused = chip_load_refused,
                                         .timing = chip_plan_timing,
                                         .work = chip_plan_work,
-                                        .usage = chip_plan_usage};
+                                        .usage = chip_plan_usage,
+                                        .moved = chip_moved};
     return &ops;
 }

@@ -160,6 +160,24 @@ kept_op *presil_keep_op(const presil_op *op, kept_weights *weights) {
     return kept;
 }
 
+static void move_operands(presil_operand *to, const presil_operand *from, uint32_t operands, const presil_move *moves,
+                          uint32_t count) {
+    for (uint32_t i = 0; i < operands; i++) {
+        to[i] = from[i];
+        to[i].data = presil_moved(moves, count, from[i].data);
+    }
+}
+
+kept_op *presil_keep_moved_op(const kept_op *kept, const presil_move *moves, uint32_t count) {
+    presil_operand inputs[PRESIL_OP_INPUTS], outputs[PRESIL_OP_OUTPUTS];
+    presil_op op = kept->op;
+    move_operands(inputs, kept->inputs, op.input_count, moves, count);
+    move_operands(outputs, kept->outputs, op.output_count, moves, count);
+    op.inputs = inputs;
+    op.outputs = outputs;
+    return presil_keep_op(&op, presil_kept_weights_of((kept_weights *const *)&kept->weights));
+}
+
 bool presil_kept_op_outdated(const kept_op *op) { return op->weights && atomic_load(&op->weights->replaced); }
 
 const presil_op *presil_kept_op_get(const kept_op *op) { return &op->op; }

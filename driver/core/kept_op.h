@@ -22,6 +22,8 @@ void presil_kept_weights_drop(kept_weights *weights);
 /* A copy of all that the operator points to. weights: those of its packed operand, a reference, which moves here; NULL:
  * not known. NULL: no host memory. */
 kept_op *presil_keep_op(const presil_op *op, kept_weights *weights);
+/* The same with its operands moved; NULL: no host memory. */
+kept_op *presil_keep_moved_op(const kept_op *kept, const presil_move *moves, uint32_t count);
 /* With operands in `memory`, whose first byte is device address `base`; as presil_reference_compute(). laid: for each
  * input that is packed and no weights, its element [0, 0, ...] as it lies by its strides. */
 int presil_kept_op_compute(const kept_op *op, const uint8_t *memory, presil_daddr base, const void *const *laid,

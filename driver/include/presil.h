@@ -461,6 +461,17 @@ PRESIL_CHECKED int presil_record_end(presil_device *device, presil_stream *strea
  * them. The bits stay, the cycles don't. Before the first submit. EUNSUPPORTED if the chip can't: the list then stays a
  * launch an operator. */
 PRESIL_CHECKED int presil_list_merge(presil_list *list, const char *label);
+/* What lies in [from, from + bytes) will lie at `to`, whose distance is a multiple of 4 KiB. */
+typedef struct {
+    presil_daddr from, to;
+    uint64_t bytes;
+} presil_move;
+/* The list for operands at other places, without planning: bits, cycles and signatures stay. What lies in no move
+ * (packed weights among them) stays where it is. Moves may share bytes if they agree. EINVAL: they don't, or are not
+ * whole pages apart, or a place is not device memory; EUNSUPPORTED: the chip can't, or a launch has tensors in a layout
+ * of the chip's own. Then record it there. */
+PRESIL_CHECKED int presil_list_moved(const presil_list *list, const presil_move *moves, uint32_t count,
+                                     presil_list **out);
 PRESIL_API uint32_t presil_list_launches(const presil_list *list);
 PRESIL_CHECKED int presil_list_submit(presil_list *list, presil_stream *stream);
 PRESIL_API void presil_list_destroy(presil_list *list);

@@ -151,6 +151,15 @@ static inline size_t presil_merge_ranges(presil_byte_range *list, size_t count) 
     return kept;
 }
 
+/* Where a byte will lie; in none of the moves: where it is. */
+static inline presil_daddr presil_moved(const presil_move *moves, uint32_t count, presil_daddr at) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (at.value - moves[i].from.value < moves[i].bytes)
+            return (presil_daddr){at.value + (moves[i].to.value - moves[i].from.value)};
+    }
+    return at;
+}
+
 /* Rows of `bytes` bytes at equal distances, upwards, the first at `base`: in dimension i count[i] of them, stride[i]
  * bytes apart. */
 enum { PRESIL_BOX_DIMS = 8 };
@@ -358,6 +367,11 @@ typedef struct {
      * add up to what counters() counts of the whole plan (presil_traffic). Any thread; asked only if somebody listens
      * (presil_set_usage), so it may walk all that the commands touch. NULL: not known. */
     int (*usage)(const presil_chip *chip, const presil_plan *plan, presil_usage_tell tell, void *context);
+    /* The same commands for operands at other places (presil_list_moved): of whatever they reach, presil_moved() says
+     * where it will lie, whole pages away; of an operand either all is moved or nothing. Ranges and describe() move
+     * with it, timing() tells the same. moves: sorted and disjoint. NULL: the caller plans anew. */
+    int (*moved)(const presil_chip *chip, const presil_plan *plan, const presil_move *moves, uint32_t count,
+                 presil_plan **out, presil_error_buffer *error);
 } presil_chip_ops;
 
 /* The one symbol of a chip's library, libpresil_chip_<name>.so. It is looked for beside the simulator library of

@@ -40,6 +40,7 @@ static void recorded_lists_convert_what_the_chip_takes_in_no_other_form(void **s
     EXPECT_OK(presil_record_end(d, NULL, &list));
     EXPECT_STATUS(presil_list_merge(list, "both"), PRESIL_EUNSUPPORTED);
     EXPECT_STATUS(presil_list_save(list, a, NULL, &size), PRESIL_EUNSUPPORTED);
+    EXPECT_STATUS(presil_list_moved(list, NULL, 0, &part), PRESIL_EUNSUPPORTED);
     EXPECT_STATUS(presil_list_prefix(list, 1, NULL, &part), PRESIL_EINVAL);
     for (int i = 0; i < 3; i++) {
         fill(d, a, 5 + i);

@@ -88,9 +88,67 @@ void fixture_fill(fixture *f, uint64_t address, uint64_t elements, uint32_t dtyp
     }
 }
 
+/* A move for each of a plan's ranges, to pages of its own. Returns how many. */
+static uint32_t moves_away(const presil_plan *plan, presil_move *there, presil_move *back, uint32_t most) {
+    presil_byte_range list[32];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < plan->read_count && count < 32; i++) list[count++] = plan->reads[i];
+    for (uint32_t i = 0; i < plan->write_count && count < 32; i++) list[count++] = plan->writes[i];
+    for (uint32_t i = 0; i < plan->box_count && count < 32; i++) {
+        const presil_box *b = &plan->boxes[i];
+        list[count] = (presil_byte_range){b->base, b->bytes};
+        for (uint32_t k = 0; k < b->dims; k++) list[count].bytes += (b->count[k] - 1) * b->stride[k];
+        count++;
+    }
+    count = (uint32_t)presil_merge_ranges(list, count);
+    if (count > most) return 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const presil_daddr to = {list[i].base.value + ((1ull << 33) - (uint64_t)(i * i + 1) * (1 << 28))};
+        there[i] = (presil_move){list[i].base, to, list[i].bytes};
+        back[count - 1 - i] = (presil_move){to, list[i].base, list[i].bytes}; /* sorted too */
+    }
+    return count;
+}
+
+/* Elsewhere a plan is as right as here, and other; back again it is what it was. */
+static bool goes_there_and_back(fixture *f, const presil_plan *plan) {
+    presil_error_buffer e = {f->text, sizeof f->text};
+    presil_move to[32], from[32];
+    const uint32_t count = moves_away(plan, to, from, 32);
+    presil_plan *there = NULL, *back = NULL;
+    if (!count) return true;
+    bool ok = chip_moved(f->chip, plan, to, count, &there, &e) == PRESIL_OK &&
+              chip_moved(f->chip, there, from, count, &back, &e) == PRESIL_OK;
+    if (ok) {
+        there->signature++; /* else it is known to be proved */
+        ok = chip_prove(there, f->text, sizeof f->text) == 0;
+    }
+    presil_desc *lists = ok ? malloc(2 * plan->count * sizeof *lists) : NULL;
+    if (lists) {
+        chip_commands_at(plan, 0, plan->count, lists);
+        chip_commands_at(back, 0, plan->count, lists + plan->count);
+        ok = back->count == plan->count && back->read_count == plan->read_count &&
+             back->write_count == plan->write_count && back->box_count == plan->box_count &&
+             back->out.base == plan->out.base && back->signature == plan->signature &&
+             !memcmp(lists, lists + plan->count, plan->count * sizeof *lists) &&
+             (!plan->read_count || !memcmp(back->reads, plan->reads, plan->read_count * sizeof *plan->reads)) &&
+             (!plan->write_count || !memcmp(back->writes, plan->writes, plan->write_count * sizeof *plan->writes));
+        for (uint32_t i = 0; i < plan->read_count && ok; i++)
+            ok = there->reads[i].base.value != plan->reads[i].base.value;
+        if (!ok) (void)snprintf(f->text, sizeof f->text, "moved there and back, the plan is another");
+    }
+    free(lists);
+    if (there) chip_plan_free(there);
+    if (back) chip_plan_free(back);
+    return ok;
+}
+
 bool fixture_run(fixture *f, presil_plan *plan) {
+    enum { MOVED = 8 }; /* one of so many is moved */
+    static uint32_t runs;
     presil_error_buffer e = {f->text, sizeof f->text};
     bool ok = chip_prove(plan, f->text, sizeof f->text) == 0;
+    if (ok && runs++ % MOVED == 0) ok = goes_there_and_back(f, plan);
     presil_executor_memory m = {
         .size = sizeof m, .base = {FIXTURE_BASE}, .bytes = FIXTURE_BYTES, .host = f->memory, .threads = 1};
     if (ok) ok = presil_chip_entry()->execute(f->chip, plan, &m, &e) == PRESIL_OK;

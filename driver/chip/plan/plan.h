@@ -140,6 +140,9 @@ int chip_subset(const presil_chip *chip, const presil_plan *plan, uint8_t *keep,
 presil_plan *chip_plan_part(const presil_plan *plan, size_t more);
 int chip_plan_part_done(presil_plan *out, presil_plan **result, presil_error_buffer *error);
 bool chip_describe_observed(const presil_plan *plan, uint64_t address, char *text, size_t bytes);
+/* moved.c: as presil_chip_ops.moved. */
+int chip_moved(const presil_chip *chip, const presil_plan *plan, const presil_move *moves, uint32_t count,
+               presil_plan **result, presil_error_buffer *error);
 int chip_merge(const presil_chip *chip, const presil_plan *const *plans, uint32_t count, const char *label,
                presil_plan **out, presil_error_buffer *error);
 

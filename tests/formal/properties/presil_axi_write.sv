@@ -16,7 +16,7 @@ module presil_axi_write_properties import presil_config_pkg::*; #(
   logic [39:0]     was_awaddr, was_address;
   logic [7:0]      was_awlen, was_len;
   logic [WORD-1:0] was_wstrb, was_strb;
-  logic [7:0]      out, owed, sent;          // bursts taken; with their address out and data not; with neither owed
+  logic [7:0]      out, owed, sent;          // bursts taken; with data owed; with none
   assign push = burst_valid && burst_ready;
 
   function automatic logic in_page(input logic [39-LW:0] beat, input logic [7:0] len);
@@ -37,14 +37,14 @@ module presil_axi_write_properties import presil_config_pkg::*; #(
       out <= 8'd0;  owed <= 8'd0;  sent <= 8'd0;
     end else begin
       out  <= out + 8'(push) - 8'(bvalid);
-      owed <= owed + 8'(awvalid && awready) - 8'(wvalid && wready && wlast);
+      owed <= owed + 8'(push) - 8'(wvalid && wready && wlast);
       sent <= sent + 8'(wvalid && wready && wlast) - 8'(bvalid);
     end
     assume (started || rst);
     // presil_bursts, presil_store_pack; a memory that acknowledges what it got; halt stays until the reset
     assume (!burst_valid || in_page(burst_beat, burst_len));
     assume (!b_stalled || (beat_valid && beat_strb == was_strb));
-    assume (!bvalid || sent != 8'd0);
+    assume (!bvalid || (sent != 8'd0 && out != 8'(awvalid)));
     assume (!was_halt || halt || rst);
     if (started && !rst) begin
       a_aw_stable: assert (!aw_stalled || (awvalid && awaddr == was_awaddr && awlen == was_awlen));
@@ -53,18 +53,19 @@ module presil_axi_write_properties import presil_config_pkg::*; #(
       a_page: assert (!awvalid || in_page(awaddr[39:LW], awlen));
       a_aligned: assert (!awvalid || awaddr[LW-1:0] == '0);
       a_w_stable: assert (!w_stalled || (wvalid && wstrb == was_wstrb && wlast == was_wlast));
-      a_w_behind_aw: assert (!wvalid || owed != 8'd0);
+      a_w_with_aw: assert (!wvalid || owed != 8'd0);
+      a_w_waits_for_none: assert (!(beat_valid && owed != 8'd0) || wvalid);
       a_w_or_beat: assert (!(beat_valid && beat_ready) || (wvalid && wready && wstrb == beat_strb));
-      a_counts: assert (8'(head - tail) == out && 8'(issued - data) == owed && 8'(data - tail) == sent
+      a_counts: assert (8'(head - tail) == out && 8'(head - data) == owed && 8'(data - tail) == sent
                         && 8'(head - issued) == 8'(awvalid));
-      a_order: assert (9'(sent) + 9'(owed) + 9'(awvalid) == 9'(out));
+      a_order: assert (9'(sent) + 9'(owed) == 9'(out));
       a_limit: assert (out <= 8'd128);
       a_idle: assert (idle == (out == 8'd0));
       a_halt: assert (!(halt && push));
       a_drain: assert (!drain || (halt && (!wvalid || wstrb == '0)));
       a_drains: assert (!(drain && owed != 8'd0) || wvalid);
       a_error: assert (err_valid == was_error && response == bvalid);
-      c_data_waits: cover (beat_valid && !wvalid && awvalid && owed == 8'd0);
+      c_data_first: cover (awvalid && !awready && sent == out);
       c_drain: cover (drain && wvalid && wready && wlast && owed == 8'd2);
       c_many: cover (out == 8'd4 && bvalid);
       c_back_to_back: cover (was_push && push);

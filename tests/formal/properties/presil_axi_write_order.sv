@@ -3,7 +3,7 @@
 module presil_axi_write_order import presil_config_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)
 ) (
-  input logic           clk, rst, burst_valid, burst_ready, err_valid, wlast, wvalid, wready, bresp, bvalid,
+  input logic           clk, rst, burst_valid, burst_ready, err_valid, wlast, wvalid, wready, bresp, bvalid, awvalid,
   input logic [39-LW:0] burst_beat,
   input logic [7:0]     burst_len,
   input logic [31:0]    burst_index, err_index,
@@ -42,7 +42,7 @@ module presil_axi_write_order import presil_config_pkg::*; #(
       end
     end
     assume (started || rst);
-    assume (!bvalid || sent != 8'd0);
+    assume (!bvalid || (sent != 8'd0 && unanswered != 8'(awvalid)));
     if (started && !rst) begin
       a_wlast: assert (!(follow && before_w == 8'd0 && wvalid) || wlast == (beats == len));
       a_index: assert (!was_error || (err_valid && err_index == index));

@@ -3,7 +3,7 @@
 // waited for twice as long. What software writes acts while no launch runs.
 module presil_bus_properties (
   input logic        clk, rst, busy, read_overdue, write_overdue,
-  input logic [4:0]  waits,
+  input logic [4:0]  asks, served,
   input logic [31:0] timeout, limit,
   input logic [2:0]  prot,
   input logic [3:0]  qos, arcache, awcache
@@ -11,8 +11,10 @@ module presil_bus_properties (
   logic        started = 1'b0;
   logic        was_busy;
   logic [46:0] was, now;
+  logic [4:0]  waits;
   logic [5:0]  run [5];                      // cycles in a row that the chip has waited on a channel
   logic [4:0]  told;
+  assign waits = asks & ~served;
   assign now = {limit, prot, qos, arcache, awcache};
 
   always_ff @(posedge clk) begin

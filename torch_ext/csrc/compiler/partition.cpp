@@ -26,7 +26,13 @@ void need(bool taken, const std::string& label) {
   TORCH_CHECK_NOT_IMPLEMENTED(taken, "presil: ", text.rfind(name, 0) == 0 ? "" : name, text);
 }
 
+const void* pointer(uint64_t address) { return reinterpret_cast<const void*>(address); }
+
 }  // namespace
+
+Partition::Range Partition::range_of(const at::Tensor& t) {
+  return {reinterpret_cast<uintptr_t>(t.storage().data()), t.storage().nbytes()};
+}
 
 // With the kernel as it lies, so not in a saved program, which has a place for packed ones alone.
 bool Partition::takes(const TransposedConv& conv) const {
@@ -90,13 +96,16 @@ void Partition::add(const std::string& label, const at::Tensor& out, std::functi
     const AskedDevice here(index_);
     return need(enqueue(), label);
   }
-  const std::pair<const void*, size_t> range{out.storage().data(), out.storage().nbytes()};
-  if (std::find(written_.begin(), written_.end(), range) == written_.end()) written_.push_back(range);
+  const Range range = range_of(out);
+  const auto same = [&](const Range& r) { return r.begin == range.begin && r.bytes == range.bytes; };
+  if (std::none_of(written_.begin(), written_.end(), same)) written_.push_back(range);
   ops_.push_back({label, std::move(enqueue)});
 }
 
 void Partition::conv2d(const std::string& label, const at::Tensor& x, const WeightRequest& asked,
                        const ConvGeometry& geometry, const Fusion& fusion, uint8_t pad, const at::Tensor& out) {
+  for (const at::Tensor* t : asked.operands())
+    if (t->defined() && !only_ask_) fixed_.push_back(range_of(*t));
   if (asked.transposed && !asked.norm[0].defined()) {
     const TransposedConv own{label.c_str(), x, asked.weight, asked.bias, out, geometry, asked.compute, fusion};
     if (takes(own))
@@ -150,13 +159,40 @@ void Partition::finish(const std::string& label) {
   ops_.clear();
 }
 
+std::shared_ptr<Partition> Partition::moved(const std::vector<Move>& moves) const {
+  TORCH_CHECK(list_ && !place_, "presil: finish() the partition first; one with placed weights stays");
+  std::vector<presil_move> places;
+  for (const Move& m : moves) {
+    const auto taken = [&](const Range& r) { return m.from < r.begin + r.bytes && r.begin < m.from + m.bytes; };
+    if (m.from != m.to && std::any_of(fixed_.begin(), fixed_.end(), taken)) return nullptr;
+    places.push_back({address_of(index_, pointer(m.from)), address_of(index_, pointer(m.to)), m.bytes});
+  }
+  presil_list* list = nullptr;
+  const int status = presil_list_moved(list_, places.data(), static_cast<uint32_t>(places.size()), &list);
+  if (status == PRESIL_EUNSUPPORTED || status == PRESIL_EINVAL) return nullptr;
+  check(status, "moving a partition");
+  auto out = std::make_shared<Partition>(index_);
+  out->list_ = list;
+  out->epoch_ = epoch_;
+  out->name_ = name_;
+  out->held_ = held_;
+  out->fixed_ = fixed_;
+  out->one_ = one_;
+  out->operators_ = operators_;
+  for (const Range& r : written_) {
+    const auto in = std::find_if(moves.begin(), moves.end(), [&](const Move& m) { return r.begin - m.from < m.bytes; });
+    out->written_.push_back(in == moves.end() ? r : Range{r.begin + (in->to - in->from), r.bytes});
+  }
+  return out;
+}
+
 void Partition::submit() {
   TORCH_CHECK(list_, "presil: finish() the partition first");
   refuse_partition(index_);
   at::RecordFunction observed(at::RecordScope::FUNCTION);
   if (C10_UNLIKELY(observed.isActive())) observed.before(name_);
   check(presil_list_submit(list_, current_stream(index_)), "submitting a partition");
-  for (const auto& [begin, bytes] : written_) memory_written(begin, bytes);
+  for (const Range& r : written_) memory_written(pointer(r.begin), r.bytes);
   observe_launch();
   mark_pending(index_);
 }

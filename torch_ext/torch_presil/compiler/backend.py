@@ -27,8 +27,8 @@ aten = torch.ops.aten
 @dataclass
 class Statistics:
     """Of one compiled graph. kind: "inference", "forward" or "backward". left_out: operator that the chip has -> why
-    it is in no partition. refused: what a partition met
-    at run time and computed operator by operator. launches, recordings: so far."""
+    it is in no partition. refused: what a partition met at run time and computed operator by operator. launches,
+    recordings: so far. moved: recordings used again for tensors at other places, without planning."""
 
     kind: str
     partitions: int = 0
@@ -38,6 +38,7 @@ class Statistics:
     host_operators: dict = field(default_factory=dict)
     launches: int = 0
     recordings: int = 0
+    moved: int = 0
     arena_bytes: int = 0
     arena_bytes_without_reuse: int = 0
     refused: list = field(default_factory=list)

@@ -3,8 +3,8 @@
 addresses, one launch a call.
 
 Values inside the partition live in an arena that belongs to the partition; results are new tensors, because the
-caller may keep them. The allocator hands out the same addresses again in a loop, so a list is recorded a few times
-and then only submitted.
+caller may keep them. So a list is recorded once, and moved where tensors lie elsewhere; that is kept too, as the
+allocator hands out the same addresses again in a loop.
 """
 
 import functools
@@ -99,14 +99,12 @@ class ChipPartition(torch.nn.Module):
     # ---- a call
     def forward(self, *args):
         args = [converted(a, kind) for a, kind in zip(args, self.convert)]
-        shapes, addresses = [], []
+        shapes = []
         for a, kind in zip(args, self.convert):
-            if isinstance(a, torch.Tensor):
-                addresses.append(address(a))
-                if kind != "weight":
-                    shapes.append((a.shape, a.stride()))
-            else:
+            if not isinstance(a, torch.Tensor):
                 shapes.append(a)
+            elif kind != "weight":
+                shapes.append((a.shape, a.stride()))
         device = args_device(args)
         stream = torch.accelerator.current_stream(device.index).stream_id
         key = (tuple(shapes), device.index, stream, _C.fp32_as_bf16(False), _C.fp32_as_bf16(True))
@@ -119,13 +117,14 @@ class ChipPartition(torch.nn.Module):
             if isinstance(plan, str):
                 return self._one_by_one(args, plan)
             results = {n: torch.empty_like(meta, device=device) for n, meta in plan.results.items()}
-            addresses.extend(address(t) for t in results.values())
-            addresses = tuple(addresses)
+            places = [a for a in args if isinstance(a, torch.Tensor)] + list(results.values())
+            addresses = tuple(map(address, places))
             recording = plan.lists.get(addresses)
             if recording is None or not recording.valid():
                 plan.drop_outdated()
                 try:
-                    recording = plan.lists[addresses] = self._record(plan, args, results)
+                    recording = self._moved(plan, addresses, places) or self._record(plan, args, results)
+                    plan.lists[addresses] = recording
                 except NotImplementedError as error:
                     plan = self.plans[key] = self._refused(error)
                     return self._one_by_one(args, plan)
@@ -213,6 +212,16 @@ class ChipPartition(torch.nn.Module):
 
         return self._walk(values, on_call)
 
+    def _moved(self, plan, addresses, places):
+        """The list that was used last, for the tensors of now; None: there is none, or it can't be moved, as one with
+        packed weights can't to other weights."""
+        if not plan.lists:
+            return None
+        before, recording = next(reversed(plan.lists.items()))
+        moved = recording.moved(list(zip(before, addresses, map(extent, places))))
+        self.statistics.moved += moved is not None
+        return moved
+
     def _record(self, plan, args, results):
         device = args_device(args)
         recording = _C.Partition(device.index)
@@ -242,6 +251,11 @@ def asker(index: int | None):
     """What layout.recordable() asks the chip of this device with; None: of the current one."""
     question = functools.cache(lambda: _C.Partition(_C.current_device() if index is None else index, only_ask=True))
     return lambda node, args, out: _add(question(), node, args, out)
+
+
+def extent(t: torch.Tensor) -> int:
+    """Bytes from the first element to the end of the last."""
+    return (1 + sum((n - 1) * s for n, s in zip(t.shape, t.stride()))) * t.element_size() if t.numel() else 0
 
 
 def tensor_in(arena, offset, meta):
