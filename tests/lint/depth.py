@@ -44,7 +44,7 @@ MAPPING = (
 
 
 def other_bits(name: str, bit: int, width: int, cells: int) -> str | None:
-    """Of a register's bit what takes its place in RTLIL: nothing of another cell, a constant, a sign; None: it stays."""
+    """What takes a register's bit's place in RTLIL: nothing (another cell), a constant, a sign; None: it stays."""
     at = bit % (width * cells)
     if at >= width:
         return ""
