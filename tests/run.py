@@ -74,8 +74,8 @@ def test_environment(options: argparse.Namespace) -> dict:
     # each process that imports transformers spends 7 s on compiling it, torch._dynamo or torchvision 4 s.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     environment.setdefault("PYTHONPYCACHEPREFIX", str(ROOT / "build" / "pycache"))
-    # PyTorch's idle threads sleep instead of spinning: where two stages share two cores, 20,000 small operators in a row
-    # took 32 s of processor time, and so 3. How many threads there are, and so every bit, is as before.
+    # PyTorch's idle threads sleep instead of spinning: where two stages share two cores, 20,000 small operators in a
+    # row took 32 s of processor time, and so 3. How many threads there are, and so every bit, is as before.
     environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # The seed of the day, one for the whole run; this process needs it for the replay lines.
     day = os.environ.get("PRESIL_DAY") or time.strftime("%Y%m%d")

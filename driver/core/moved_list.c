@@ -7,6 +7,7 @@
 #include "life.h"
 #include "presil_clock.h"
 #include "presil_heap.h"
+#include "queue.h"
 #include "recording.h"
 
 #include <stdio.h>

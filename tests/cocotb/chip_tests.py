@@ -122,6 +122,25 @@ async def dma_copies_under_random_stalls(dut):
     await random_copies(dut, 0.4)
 
 
+@cocotb.test()
+async def a_memory_may_take_no_address_before_its_data_are_offered(dut):
+    b = await Bench.start(dut, stall=0.2)
+    channel = b.slave.write_if.aw_channel
+    channel.clear_pause_generator()
+
+    async def only_beside_data():
+        while True:
+            channel.pause = dut.m_axi_wvalid.value != 1
+            await RisingEdge(dut.clk)
+
+    cocotb.start_soon(only_beside_data())
+    for chunk in (1, WORD, 3 * WORD + 5):
+        data = bytes(b.random.getrandbits(8) for _ in range(9 * chunk))
+        b.store(SOURCE, data)
+        assert await b.launch(copy_pair(SOURCE, TARGET + 4096 - chunk, chunk, 9, chunk)) == 1
+        assert b.load(TARGET + 4096 - chunk, len(data)) == data
+
+
 async def recovers(b):
     data = bytes(range(100))
     b.store(SOURCE, data)

@@ -32,7 +32,7 @@ peer stream
 host launch
 in_flight
 execute conv_and_matmul
-device debug list_program
+device debug list_program moved_list
 """.split("\n")[1:-1]
 # Headers that are not called like the file which has their functions.
 OF = {"fail": ("error", "log"), "device": ()}
