@@ -136,12 +136,16 @@ static void processes_that_die_are_replaced(void **state) {
     launch(4);
     expect_jobs(PRESIL_OK, "");
     kill_processes();
-    launch(20);
-    const int status = wait_for_jobs(); /* none, if they were seen to be gone before a launch was sent */
-    assert_true(status == PRESIL_OK || (status == PRESIL_ESTOPPED && strstr(text, "signal 9")));
-    expect_jobs(PRESIL_OK, "");
-    assert_int_equal(stats().launches, 24);
-    assert_true(good_reports >= 22);
+    int launches = 4;
+    while (stats().restarts < 2) { /* on a busy machine one process may take twenty launches before the other has one */
+        launch(20);
+        launches += 20;
+        const int status = wait_for_jobs(); /* none, if they were seen to be gone before a launch was sent */
+        assert_true(status == PRESIL_OK || (status == PRESIL_ESTOPPED && strstr(text, "signal 9")));
+        expect_jobs(PRESIL_OK, "");
+    }
+    assert_int_equal(stats().launches, launches);
+    assert_true(good_reports >= launches - 2);
     assert_int_equal(stats().restarts, 2);
     end();
 }

@@ -142,10 +142,6 @@ def _average(node, m) -> tuple[bool, tuple | None]:
     return isinstance(m, nn.AdaptiveAvgPool2d) and m.output_size in ONE, None
 
 
-def _on_codes(q) -> bool:
-    return isinstance(q, QuantizationParameters)
-
-
 class _Builder:
     """Writes the quantized graph node by node: each old node becomes a new one with its parameters, torch.bfloat16, or
     None for fp32. found: name of a node -> parameters; keep: names of layers in bf16."""
@@ -166,7 +162,7 @@ class _Builder:
 
     def codes(self, node):
         new, q = self.value[node]
-        if not _on_codes(q):
+        if not isinstance(q, QuantizationParameters):
             q = self.found[node.name]
             new = self.call(f"quantize_{node.name}", Quantize(q), new)
         return new, q
@@ -191,17 +187,17 @@ class _Builder:
         averages, window = _average(node, module)
         if isinstance(module, FusedLayer):
             made = self.layer(node, module)
-        elif not _on_codes(q):
-            made = self.copy(node, self.real), None
+        elif not isinstance(q, QuantizationParameters):
+            made = self.graph.node_copy(node, self.real), None
         elif isinstance(module, nn.MaxPool2d):
             window = (getattr(module, name) for name in ("kernel_size", "stride", "padding", "dilation", "ceil_mode"))
             made = self.said(self.graph.call_function(max_pool2d_of_codes, (x, *window))), q
         elif averages:
             made = self.call(f"codes_{node.name}", AverageOfCodes(window, q), x), q
         elif isinstance(module, (nn.Dropout, nn.Identity, nn.Flatten)) or node.target in RESHAPES:
-            made = self.copy(node, lambda n: self.value[n][0]), q
+            made = self.graph.node_copy(node, lambda n: self.value[n][0]), q
         else:
-            made = self.copy(node, self.real), None
+            made = self.graph.node_copy(node, self.real), None
         self.value[node] = made
 
     def layer(self, node, module: FusedLayer) -> tuple:
@@ -212,9 +208,6 @@ class _Builder:
         out = self.found[node.name]
         made = QuantizedLayer(module, parameters[0], out, parameters[1] if len(args) > 1 else None)
         return self.call(f"q_{node.name}", made, *args), out
-
-    def copy(self, node, argument):
-        return self.graph.node_copy(node, argument)
 
 
 def _build(gm: fx.GraphModule, found: dict, keep: frozenset) -> fx.GraphModule:

@@ -2,12 +2,12 @@
 #include "compiler/partition.h"
 #include "runtime/capturing.h"
 #include "observe/observer.h"
-#include "runtime/writes.h"
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/record_function.h>
 #include <presil_image.h>
 
-#include <algorithm>
+#include <tuple>
 
 namespace presil {
 namespace {
@@ -29,17 +29,6 @@ void need(bool taken, const std::string& label) {
 const void* pointer(uint64_t address) { return reinterpret_cast<const void*>(address); }
 
 }  // namespace
-
-Partition::Range Partition::range_of(const at::Tensor& t) {
-  return {reinterpret_cast<uintptr_t>(t.storage().data()), t.storage().nbytes()};
-}
-
-// With the kernel as it lies, so not in a saved program, which has a place for packed ones alone.
-bool Partition::takes(const TransposedConv& conv) const {
-  const AskedDevice here(index_);
-  std::string reason;
-  return !place_ && conv.possible(index_) && conv.ask(&reason);
-}
 
 Partition::Partition(int index, bool only_ask) : index_(index), only_ask_(only_ask), epoch_(watch_epoch()) {
   if (!only_ask) refuse_partition(index);
@@ -90,58 +79,56 @@ uint64_t Partition::weights_bytes() const {
   return sum;
 }
 
-void Partition::add(const std::string& label, const at::Tensor& out, std::function<bool()> enqueue) {
+void Partition::add(const std::string& label, std::function<bool()> enqueue) {
   TORCH_CHECK(!list_, "presil: the partition is finished");
   if (only_ask_) {
     const AskedDevice here(index_);
     return need(enqueue(), label);
   }
-  const Range range = range_of(out);
-  const auto same = [&](const Range& r) { return r.begin == range.begin && r.bytes == range.bytes; };
-  if (std::none_of(written_.begin(), written_.end(), same)) written_.push_back(range);
   ops_.push_back({label, std::move(enqueue)});
 }
 
 void Partition::conv2d(const std::string& label, const at::Tensor& x, const WeightRequest& asked,
                        const ConvGeometry& geometry, const Fusion& fusion, uint8_t pad, const at::Tensor& out) {
   for (const at::Tensor* t : asked.operands())
-    if (t->defined() && !only_ask_) fixed_.push_back(range_of(*t));
+    if (t->defined() && !only_ask_)
+      fixed_.emplace_back(reinterpret_cast<uintptr_t>(t->storage().data()), t->storage().nbytes());
   if (asked.transposed && !asked.norm[0].defined()) {
-    const TransposedConv own{label.c_str(), x, asked.weight, asked.bias, out, geometry, asked.compute, fusion};
-    if (takes(own))
-      return add(label, out, [=] {
-        TransposedConv kept = own;
-        kept.label = label.c_str();
-        std::string reason;
-        return kept.enqueue(&reason);
-      });
+    const auto own = [=] {
+      return TransposedConv{label.c_str(), x, asked.weight, asked.bias, out, geometry, asked.compute, fusion};
+    };
+    std::string reason;
+    const auto takes = [&] {
+      const AskedDevice here(index_);
+      return own().possible(index_) && own().ask(&reason);
+    };  // the kernel as it lies: a saved program has a place for packed ones alone
+    if (!place_ && takes()) return add(label, [=]() mutable { return own().enqueue(&reason); });
   }
   if (!packs_weights(index_))
-    return add(label, out, [=] { return conv2d_of_plain(label.c_str(), x, asked, out, geometry, fusion); });
-  add(label, out,
-      [=, packed = hold(asked)] { return chip_conv2d(label.c_str(), x, packed, out, geometry, fusion, pad); });
+    return add(label, [=] { return conv2d_of_plain(label.c_str(), x, asked, out, geometry, fusion); });
+  add(label, [=, packed = hold(asked)] { return chip_conv2d(label.c_str(), x, packed, out, geometry, fusion, pad); });
 }
 
 void Partition::matmul(const std::string& label, const at::Tensor& a, const at::Tensor& b, const Fusion& fusion,
                        const at::Tensor& out) {
   const presil_compute compute = a.scalar_type() == c10::kChar ? PRESIL_COMPUTE_INT8 : compute_for(a.scalar_type());
-  add(label, out, [=] { return chip_matmul(label.c_str(), a, b, out, compute, fusion); });
+  add(label, [=] { return chip_matmul(label.c_str(), a, b, out, compute, fusion); });
 }
 
 void Partition::input_grad(const std::string& label, const at::Tensor& grad, const at::Tensor& weight,
                            const ConvArguments& conv, const std::optional<at::Tensor>& residual,
                            const at::Tensor& out) {
-  add(label, out, [=, before = residual.value_or(at::Tensor())] {
+  add(label, [=, before = residual.value_or(at::Tensor())] {
     return chip_input_gradient(conv_labels(conv.transposed, false), grad, weight, out, conv, before);
   });
 }
 void Partition::weight_grad(const std::string& label, const at::Tensor& grad, const at::Tensor& x,
                             const ConvArguments& conv, const at::Tensor& out) {
-  add(label, out, [=] { return chip_weight_gradient(conv_labels(conv.transposed, false), grad, x, out, conv); });
+  add(label, [=] { return chip_weight_gradient(conv_labels(conv.transposed, false), grad, x, out, conv); });
 }
 void Partition::bias_grad(const std::string& label, const at::Tensor& grad, const at::Tensor& out) {
   if (!one_.defined()) one_ = at::ones({1}, grad.options().dtype(c10::kFloat));
-  add(label, out, [=, one = one_, compute = compute_for(grad.scalar_type(), Fp32Op::conv)] {
+  add(label, [=, one = one_, compute = compute_for(grad.scalar_type(), Fp32Op::conv)] {
     return chip_bias_gradient(conv_labels(false, false), grad, one, out, compute);
   });
 }
@@ -159,30 +146,24 @@ void Partition::finish(const std::string& label) {
   ops_.clear();
 }
 
-std::shared_ptr<Partition> Partition::moved(const std::vector<Move>& moves) const {
+std::shared_ptr<Partition> Partition::moved(const std::vector<uint64_t>& before,
+                                            const std::vector<at::Tensor>& now) const {
   TORCH_CHECK(list_ && !place_, "presil: finish() the partition first; one with placed weights stays");
-  std::vector<presil_move> places;
-  for (const Move& m : moves) {
-    const auto taken = [&](const Range& r) { return m.from < r.begin + r.bytes && r.begin < m.from + m.bytes; };
-    if (m.from != m.to && std::any_of(fixed_.begin(), fixed_.end(), taken)) return nullptr;
-    places.push_back({address_of(index_, pointer(m.from)), address_of(index_, pointer(m.to)), m.bytes});
+  std::vector<presil_move> moves;
+  for (size_t i = 0; i < now.size(); i++) {
+    const uint64_t from = before.at(i), to = reinterpret_cast<uintptr_t>(now[i].const_data_ptr()),
+                   bytes = at::detail::computeStorageNbytes(now[i].sizes(), now[i].strides(), now[i].itemsize());
+    for (const auto& [begin, size] : fixed_)
+      if (from != to && from < begin + size && begin < from + bytes) return nullptr;
+    moves.push_back({address_of(index_, pointer(from)), address_of(index_, pointer(to)), bytes});
   }
   presil_list* list = nullptr;
-  const int status = presil_list_moved(list_, places.data(), static_cast<uint32_t>(places.size()), &list);
+  const int status = presil_list_moved(list_, moves.data(), static_cast<uint32_t>(moves.size()), &list);
   if (status == PRESIL_EUNSUPPORTED || status == PRESIL_EINVAL) return nullptr;
   check(status, "moving a partition");
   auto out = std::make_shared<Partition>(index_);
-  out->list_ = list;
-  out->epoch_ = epoch_;
-  out->name_ = name_;
-  out->held_ = held_;
-  out->fixed_ = fixed_;
-  out->one_ = one_;
-  out->operators_ = operators_;
-  for (const Range& r : written_) {
-    const auto in = std::find_if(moves.begin(), moves.end(), [&](const Move& m) { return r.begin - m.from < m.bytes; });
-    out->written_.push_back(in == moves.end() ? r : Range{r.begin + (in->to - in->from), r.bytes});
-  }
+  std::tie(out->list_, out->epoch_, out->operators_) = std::tie(list, epoch_, operators_);
+  std::tie(out->name_, out->held_, out->fixed_, out->one_) = std::tie(name_, held_, fixed_, one_);
   return out;
 }
 
@@ -191,8 +172,8 @@ void Partition::submit() {
   refuse_partition(index_);
   at::RecordFunction observed(at::RecordScope::FUNCTION);
   if (C10_UNLIKELY(observed.isActive())) observed.before(name_);
+  // Nobody hears of the writes (runtime/writes.h): the arena is the partition's, results are new.
   check(presil_list_submit(list_, current_stream(index_)), "submitting a partition");
-  for (const Range& r : written_) memory_written(pointer(r.begin), r.bytes);
   observe_launch();
   mark_pending(index_);
 }

@@ -45,11 +45,8 @@ class Partition {
   // Plans everything and merges it to one launch. Raises NotImplementedError with the chip's reason if an operator
   // can't run on these layouts.
   void finish(const std::string& label);
-  // The same for tensors at other places, without planning; null: not possible, record it. Moves: host addresses.
-  struct Move {
-    uint64_t from, to, bytes;
-  };
-  std::shared_ptr<Partition> moved(const std::vector<Move>& moves) const;
+  // The same for other tensors in place of those that began at `before`, without planning; null: record it.
+  std::shared_ptr<Partition> moved(const std::vector<uint64_t>& before, const std::vector<at::Tensor>& now) const;
   void submit();                          // on the current stream
   bool valid() const;                     // false: a weight was written since; record anew
   std::string save(uint64_t base) const;  // the command list as bytes, addresses relative to base (docs/aot.md)
@@ -61,14 +58,9 @@ class Partition {
     std::string label;
     std::function<bool()> enqueue;  // false: the chip can't
   };
-  struct Range {
-    uint64_t begin, bytes;  // of a storage on the host
-  };
-  static Range range_of(const at::Tensor& t);
   class Session;
-  bool takes(const TransposedConv& conv) const;
   std::shared_ptr<presil_weights> hold(const WeightRequest& request);
-  void add(const std::string& label, const at::Tensor& out, std::function<bool()> enqueue);
+  void add(const std::string& label, std::function<bool()> enqueue);
 
   const int index_;
   const bool only_ask_;
@@ -77,9 +69,8 @@ class Partition {
   uint64_t place_ = 0, place_end_ = 0;
   std::vector<Op> ops_;  // until finish()
   std::vector<std::shared_ptr<PackedWeights>> held_;
-  std::vector<Range> written_;  // memory that a submit writes
-  std::vector<Range> fixed_;    // and that weights were packed from
-  at::Tensor one_;              // read by the gradients of biases
+  std::vector<std::pair<uint64_t, uint64_t>> fixed_;  // storages that weights were packed from: first byte, bytes
+  at::Tensor one_;                                    // read by the gradients of biases
   size_t operators_ = 0;
   presil_list* list_ = nullptr;
 };

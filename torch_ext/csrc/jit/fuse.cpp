@@ -29,10 +29,6 @@ bool constant_pair(Value* v) {
   const auto value = torch::jit::toIValue(v);
   return value && value->isIntList() && value->toIntVector().size() == 2;
 }
-bool constant_int(Value* v) {
-  const auto value = torch::jit::toIValue(v);
-  return value && value->isInt();
-}
 
 // What a layer with constant weights and geometry begins with as presil::conv2d_layer or linear_layer; empty: another
 // node. padding="same" stays a convolution.
@@ -45,13 +41,9 @@ std::vector<Value*> layer_inputs(Node* node) {
   if (linear) return inputs;
   if (traced && torch::jit::toIValue(node->input(6)) != c10::IValue(false)) return {};  // transposed, or unknown
   inputs.push_back(node->input(traced ? 8 : 6));
-  const bool known = std::all_of(inputs.begin() + 3, inputs.end() - 1, constant_pair) && constant_int(inputs.back());
+  const bool known =
+      std::all_of(inputs.begin() + 3, inputs.end() - 1, constant_pair) && torch::jit::toIValue(inputs.back());
   return known ? inputs : std::vector<Value*>();
-}
-
-bool is_number(Value* v, double expected) {
-  const auto value = torch::jit::toIValue(v);
-  return value && value->isScalar() && !value->isComplexDouble() && value->toScalar().toDouble() == expected;
 }
 
 // What compiler/rules/clamp.py reads of a node; nullptr: it clamps by no numbers, or by others than an activation's.
@@ -113,7 +105,7 @@ void fuse_layers(Block* block) {
     Node* user = only_user(node->output(), block);
     // As compiler/rules/residual.py has it; the layer looks at the shapes when it runs.
     if (user && user->matches("aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor") &&
-        is_number(user->input(2), 1)) {
+        torch::jit::constant_as<at::Scalar>(user->input(2)).value_or(0).equal(1)) {
       residual = user->input(0) == node->output() ? user->input(1) : user->input(0);
       chain.push_back(user);
       user = only_user(user->output(), block);

@@ -26,8 +26,6 @@ void for_each_node(Block* block, const std::function<void(Node*)>& visit) {
   }
 }
 
-bool is_dropout(const std::string& name) { return name.find("dropout") != std::string::npos; }
-
 // A frozen module computes as in eval mode, so training mode may only be left behind where it changes nothing.
 void refuse_training(const Module& module, const std::string& method) {
   const auto graph = module.get_method(method).graph()->copy();
@@ -35,7 +33,7 @@ void refuse_training(const Module& module, const std::string& method) {
   for_each_node(graph->block(), [&](Node* node) {
     const std::string kind = node->kind().toUnqualString();
     const bool reads = node->kind() == torch::jit::prim::GetAttr && node->s(torch::jit::attr::name) == "training";
-    if (reads || is_dropout(kind) || kind == "batch_norm" || kind == "instance_norm")
+    if (reads || kind.find("dropout") != std::string::npos || kind == "batch_norm" || kind == "instance_norm")
       TORCH_CHECK_VALUE(false, "presil: lowering needs a module in eval mode, and ", method,
                         "() depends on training mode (", reads ? "it reads self.training" : kind,
                         "). Call .eval() before torch.jit.script or torch.jit.trace");

@@ -17,9 +17,8 @@ class Program final : public torch::CustomClassHolder {
   // device: where it runs when no input says otherwise. dtype: of the module's constants, if lowering converted them.
   Program(torch::jit::Module module, std::string method, c10::Device device, std::optional<c10::ScalarType> dtype);
   // The method's result; a tuple's elements one by one, as the interface has it. Inputs of a presil device run there
-  // and give results there; CPU inputs are copied to device(), results copied back. May be called from several threads.
+  // and give results there; CPU inputs are copied to `device`, results copied back. May be called from several threads.
   std::vector<c10::IValue> run(c10::impl::GenericList inputs);
-  c10::Device device() const { return device_; }
 
  private:
   struct Copy {  // of the module on one device

@@ -118,13 +118,7 @@ void bind_compiler(py::module_& m) {
            })
       .def("bias_grad", &Partition::bias_grad)
       .def("finish", &Partition::finish, py::call_guard<py::gil_scoped_release>())
-      .def("moved",
-           [](const Partition& p, const std::vector<std::array<uint64_t, 3>>& from_to_bytes) {
-             std::vector<Partition::Move> moves;
-             for (const auto& [from, to, bytes] : from_to_bytes) moves.push_back({from, to, bytes});
-             const py::gil_scoped_release released;
-             return p.moved(moves);
-           })
+      .def("moved", &Partition::moved, py::call_guard<py::gil_scoped_release>())
       .def("submit", &Partition::submit, py::call_guard<py::gil_scoped_release>())
       .def("place_weights", &Partition::place_weights)
       .def_property_readonly("weights_bytes", &Partition::weights_bytes)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import fx
 
-from torch_presil.compiler.nodes import bound, only_user, value
+from torch_presil.compiler.nodes import named, only_user, value
 
 aten = torch.ops.aten
 
@@ -43,7 +43,7 @@ def slice_splits(gm: fx.GraphModule) -> None:
     for node in list(gm.graph.nodes):
         if node.target is not aten.split_with_sizes.default:
             continue
-        x, sizes, dim = bound(node)
+        x, sizes, dim = named(node).values()
         for part in list(node.users):
             start = sum(sizes[: part.args[1]])
             with gm.graph.inserting_before(part):

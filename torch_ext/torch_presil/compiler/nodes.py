@@ -47,10 +47,6 @@ def named(node) -> dict:
     return {a.name: given.get(a.name, a.default_value if a.has_default_value() else None) for a in arguments}
 
 
-def bound(node) -> list:
-    return list(named(node).values())
-
-
 def inserted(user, function, *args, val=None):
     """A node before `user`, with its value."""
     with user.graph.inserting_before(user):

@@ -123,7 +123,7 @@ class ChipPartition(torch.nn.Module):
             if recording is None or not recording.valid():
                 plan.drop_outdated()
                 try:
-                    recording = self._moved(plan, addresses, places) or self._record(plan, args, results)
+                    recording = self._moved(plan, places) or self._record(plan, args, results)
                     plan.lists[addresses] = recording
                 except NotImplementedError as error:
                     plan = self.plans[key] = self._refused(error)
@@ -212,13 +212,11 @@ class ChipPartition(torch.nn.Module):
 
         return self._walk(values, on_call)
 
-    def _moved(self, plan, addresses, places):
+    def _moved(self, plan, places):
         """The list that was used last, for the tensors of now; None: there is none, or it can't be moved, as one with
         packed weights can't to other weights."""
-        if not plan.lists:
-            return None
-        before, recording = next(reversed(plan.lists.items()))
-        moved = recording.moved(list(zip(before, addresses, map(extent, places))))
+        before, recording = next(reversed(plan.lists.items()), (None, None))
+        moved = recording and recording.moved(before, places)
         self.statistics.moved += moved is not None
         return moved
 
@@ -251,11 +249,6 @@ def asker(index: int | None):
     """What layout.recordable() asks the chip of this device with; None: of the current one."""
     question = functools.cache(lambda: _C.Partition(_C.current_device() if index is None else index, only_ask=True))
     return lambda node, args, out: _add(question(), node, args, out)
-
-
-def extent(t: torch.Tensor) -> int:
-    """Bytes from the first element to the end of the last."""
-    return (1 + sum((n - 1) * s for n, s in zip(t.shape, t.stride()))) * t.element_size() if t.numel() else 0
 
 
 def tensor_in(arena, offset, meta):

@@ -6,7 +6,7 @@ import math
 import torch
 
 from torch_presil.aot.host.host_step import FLOATS, HostOperator, HostStep, dense, host_step
-from torch_presil.compiler.nodes import bound, value
+from torch_presil.compiler.nodes import named, value
 from torch_presil.compiler.rules.clamp import CLAMPS, bounds
 from torch_presil.compiler.views import VIEWS
 
@@ -172,7 +172,7 @@ class BatchNorm(HostStep):
     function = staticmethod(batch_norm)
 
     def arguments_of(self, node):
-        x, weight, bias, mean, variance, _, eps = bound(node)
+        x, weight, bias, mean, variance, _, eps = named(node).values()
         known = all(isinstance(value(n), torch.Tensor) and value(n).dtype in FLOATS for n in (weight, bias))
         usable = known and value(x).dim() == 4 and value(x).dtype in FLOATS and math.isfinite(eps)
         return (x, weight, bias, mean, variance, eps) if usable else None

@@ -4,7 +4,7 @@
 import torch
 
 from torch_presil.aot.host.host_step import FLOATS, HostOperator, HostStep, dense, host_step
-from torch_presil.compiler.nodes import bound, value
+from torch_presil.compiler.nodes import named, value
 
 aten, presil = torch.ops.aten, torch.ops.presil
 MAX, AVERAGE = 7, 8  # presil_op_kind
@@ -62,13 +62,13 @@ def _plane(node) -> list:
 
 
 def _max(node, x):
-    kernel, stride, padding, dilation = bound(node)[1:5]
+    kernel, stride, padding, dilation = list(named(node).values())[1:5]
     kernel = _pair(kernel)
     return MAX, _plane(node), kernel, _pair(stride, kernel), _pair(padding), _pair(dilation), True, 0, None
 
 
 def _average(node, x):
-    kernel, stride, padding, _, counts_padding, divisor, *zero_point = bound(node)[1:]
+    kernel, stride, padding, _, counts_padding, divisor, *zero_point = list(named(node).values())[1:]
     kernel, zero = _pair(kernel), zero_point[0] if zero_point else None
     if divisor == 0 or (zero is None) == (x.dtype == torch.int8):
         return None
@@ -85,7 +85,7 @@ def _windows(x, size):
 
 
 def _mean(node, x):
-    _, dims, _, dtype = bound(node)
+    _, dims, _, dtype = named(node).values()
     whole = sorted(d % 4 for d in dims or ()) == [2, 3] and dtype in (None, x.dtype)
     return _windows(x, (1, 1)) if whole else None
 

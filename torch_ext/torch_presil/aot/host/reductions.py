@@ -6,7 +6,7 @@ import math
 import torch
 
 from torch_presil.aot.host.host_step import FLOATS, HostOperator, HostStep, host_step, rows
-from torch_presil.compiler.nodes import bound, value
+from torch_presil.compiler.nodes import named, value
 
 aten = torch.ops.aten
 REDUCTION, SOFTMAX, NORM = 10, 11, 12  # presil_op_kind
@@ -23,7 +23,7 @@ class Extreme(HostStep):
     function = staticmethod(extreme)
 
     def arguments_of(self, node):
-        x, dims, keepdim = bound(node)
+        x, dims, keepdim = named(node).values()
         rank = value(x).dim()
         if value(x).dtype not in FLOATS or not 0 < rank <= 8 or not value(x).numel():
             return None
@@ -46,7 +46,7 @@ class Softmax(HostStep):
     function = staticmethod(softmax)
 
     def arguments_of(self, node):
-        x, dim, to_float = bound(node)
+        x, dim, to_float = named(node).values()
         usable = value(x).dtype in FLOATS and 0 < value(x).dim() <= 8 and not to_float
         return (x, dim % value(x).dim()) if usable else None
 
@@ -67,7 +67,7 @@ class LayerNorm(HostStep):
     function = staticmethod(layer_norm)
 
     def arguments_of(self, node):
-        x, shape, weight, bias, eps = bound(node)[:5]
+        x, shape, weight, bias, eps = list(named(node).values())[:5]
         known = all(isinstance(value(n), torch.Tensor) and value(n).dtype in FLOATS for n in (x, weight, bias))
         return (x, weight, bias, eps) if known and value(x).dim() <= 8 and math.isfinite(eps) else None
 
