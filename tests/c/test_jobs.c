@@ -136,7 +136,7 @@ static void processes_that_die_are_replaced(void **state) {
     launch(4);
     expect_jobs(PRESIL_OK, "");
     kill_processes();
-    int launches = 4;
+    uint64_t launches = 4;
     while (stats().restarts < 2) { /* on a busy machine one process may take twenty launches before the other has one */
         launch(20);
         launches += 20;
