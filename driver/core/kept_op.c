@@ -175,7 +175,7 @@ kept_op *presil_keep_moved_op(const kept_op *kept, const presil_move *moves, uin
     move_operands(outputs, kept->outputs, op.output_count, moves, count);
     op.inputs = inputs;
     op.outputs = outputs;
-    return presil_keep_op(&op, presil_kept_weights_of((kept_weights *const *)&kept->weights));
+    return presil_keep_op(&op, presil_kept_weights_of(&kept->weights));
 }
 
 bool presil_kept_op_outdated(const kept_op *op) { return op->weights && atomic_load(&op->weights->replaced); }

@@ -10,7 +10,6 @@
 #include "queue.h"
 #include "recording.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,25 +96,16 @@ int presil_list_moved(const presil_list *list, const presil_move *moves, uint32_
         return presil_fail(PRESIL_EUNSUPPORTED, "presil_list_moved: the chip \"%s\" can't move its commands",
                            device->chip_ops->name);
     presil_move *own = malloc((count + 1) * sizeof *own);
-    presil_list *to = calloc(1, sizeof *to);
-    if (!own || !to) {
+    presil_list *to = own ? presil_list_new(device) : NULL;
+    if (!to) {
         free(own);
-        free(to);
         return presil_fail(PRESIL_EHOSTMEM, "presil_list_moved: host memory is full");
     }
     if (count) memcpy(own, moves, count * sizeof *own);
-    to->device = device;
-    atomic_init(&to->references, 1);
-    presil_device_hold(device);
     status = normalise(device, own, &count);
     for (size_t i = 0; i < list->count && !status; i++) status = move_plan(to, &list->plans[i], own, count);
     free(own);
-    if (status) {
-        char text[ERROR_TEXT];
-        (void)snprintf(text, sizeof text, "%s", presil_error_text());
-        presil_list_drop(to);
-        return presil_fail(status, "%s", text);
-    }
+    if (status) return presil_list_give_up(to, status);
     *out = to;
     return PRESIL_OK;
 }

@@ -21,19 +21,30 @@
 #include <stdlib.h>
 #include <string.h>
 
+presil_list *presil_list_new(presil_device *device) {
+    presil_list *list = calloc(1, sizeof *list);
+    if (!list) return NULL;
+    list->device = device;
+    atomic_init(&list->references, 1);
+    presil_device_hold(device);
+    return list;
+}
+
+int presil_list_give_up(presil_list *list, int status) {
+    char text[ERROR_TEXT];
+    (void)snprintf(text, sizeof text, "%s", presil_error_text());
+    presil_list_drop(list);
+    return presil_fail(status, "%s", text);
+}
+
 int presil_record_begin(presil_device *device, presil_stream *stream) {
     const int entered = presil_enter(device);
     if (entered) return entered;
     stream = presil_stream_of(device, stream);
     if (!stream) return PRESIL_EINVAL;
     if (stream->recording) return presil_fail(PRESIL_EINVAL, "presil_record_begin: the stream is recording already");
-    presil_list *list = calloc(1, sizeof *list);
-    if (!list) return presil_fail(PRESIL_EHOSTMEM, "presil_record_begin: host memory is full");
-    list->device = device;
-    atomic_init(&list->references, 1);
-    presil_device_hold(device);
-    stream->recording = list;
-    return PRESIL_OK;
+    stream->recording = presil_list_new(device);
+    return stream->recording ? PRESIL_OK : presil_fail(PRESIL_EHOSTMEM, "presil_record_begin: host memory is full");
 }
 
 int presil_record_end(presil_device *device, presil_stream *stream, presil_list **out) {
@@ -267,18 +278,10 @@ static int load_list(presil_device *device, const void *from, uint64_t size, pre
     if (base.value % PRESIL_HEAP_PAGE || !presil_memory_contains(device, base, bytes))
         return presil_fail(PRESIL_EINVAL, "presil_list_load: 0x%llx is not 4 KiB-aligned in device memory",
                            (unsigned long long)base.value);
-    presil_list *list = calloc(1, sizeof *list);
+    presil_list *list = presil_list_new(device);
     if (!list) return presil_fail(PRESIL_EHOSTMEM, "presil_list_load: host memory is full");
-    list->device = device;
-    atomic_init(&list->references, 1);
-    presil_device_hold(device);
     const int status = load_plans(list, from, size, base, bytes, load);
-    if (status) {
-        char text[ERROR_TEXT];
-        (void)snprintf(text, sizeof text, "%s", presil_error_text());
-        presil_list_drop(list);
-        return presil_fail(status, "%s", text);
-    }
+    if (status) return presil_list_give_up(list, status);
     *out = list;
     return PRESIL_OK;
 }

@@ -23,6 +23,10 @@ struct presil_list {
     atomic_bool submitted;
 };
 
+/* An empty one with a reference, which holds the device. NULL: no host memory. */
+presil_list *presil_list_new(presil_device *device);
+/* Drops a list that could not be filled; returns the status, with its text. */
+int presil_list_give_up(presil_list *list, int status);
 recorded_plan presil_recorded(const presil_device *device, presil_plan *plan, launch_tensors *tensors,
                               uint64_t plan_ns);
 /* PRESIL_EUNSUPPORTED with text if a launch works on blocks in layouts of the chip's own, which are this device's. */

@@ -41,19 +41,8 @@ static presil_plan *chain(fixture *f, const uint64_t *at) {
 }
 
 static void same(const presil_plan *a, const presil_plan *b) {
-    assert_int_equal(a->count, b->count);
-    assert_int_equal(a->segments, b->segments);
-    assert_int_equal(a->signature, b->signature);
-    presil_desc *lists = malloc(2 * a->count * sizeof *lists);
-    chip_commands_at(a, 0, a->count, lists);
-    chip_commands_at(b, 0, b->count, lists + a->count);
-    assert_memory_equal(lists, lists + a->count, a->count * sizeof *lists);
-    free(lists);
-    assert_int_equal(a->read_count, b->read_count);
-    assert_memory_equal(a->reads, b->reads, a->read_count * sizeof *a->reads);
-    assert_int_equal(a->write_count, b->write_count);
-    assert_memory_equal(a->writes, b->writes, a->write_count * sizeof *a->writes);
-    for (uint32_t i = 0; i < a->part_count; i++) assert_int_equal(a->parts[i].out.base, b->parts[i].out.base);
+    const char *differs = fixture_difference(a, b);
+    if (differs) fail_msg("they have other %s", differs);
 }
 
 static presil_plan *moved(fixture *f, const presil_plan *plan, const presil_move *moves, uint32_t count) {

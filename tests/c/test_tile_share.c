@@ -177,18 +177,8 @@ static void pair_close(pair *p) {
 }
 
 static void same_plan(const presil_plan *a, const presil_plan *b) {
-    assert_int_equal(a->count, b->count);
-    assert_int_equal(a->segments, b->segments);
-    assert_int_equal(a->signature, b->signature);
-    presil_desc *list = malloc(2 * a->count * sizeof *list);
-    chip_commands_at(a, 0, a->count, list);
-    chip_commands_at(b, 0, b->count, list + a->count);
-    assert_memory_equal(list, list + a->count, a->count * sizeof *list);
-    free(list);
-    assert_int_equal(a->write_count, b->write_count);
-    assert_memory_equal(a->writes, b->writes, a->write_count * sizeof *a->writes);
-    assert_int_equal(a->read_count, b->read_count);
-    assert_memory_equal(a->reads, b->reads, a->read_count * sizeof *a->reads);
+    const char *differs = fixture_difference(a, b);
+    if (differs) fail_msg("they have other %s", differs);
 }
 
 static void execute(fixture *f, const presil_plan *plan) {

@@ -88,6 +88,28 @@ void fixture_fill(fixture *f, uint64_t address, uint64_t elements, uint32_t dtyp
     }
 }
 
+static bool same_ranges(const presil_byte_range *a, uint32_t a_count, const presil_byte_range *b, uint32_t b_count) {
+    return a_count == b_count && (!a_count || !memcmp(a, b, a_count * sizeof *a));
+}
+
+const char *fixture_difference(const presil_plan *a, const presil_plan *b) {
+    if (a->count != b->count || a->segments != b->segments || a->signature != b->signature)
+        return "lengths, or signature";
+    presil_desc *lists = malloc((2 * a->count + 1) * sizeof *lists);
+    chip_commands_at(a, 0, a->count, lists);
+    chip_commands_at(b, 0, b->count, lists + a->count);
+    const bool same = !memcmp(lists, lists + a->count, a->count * sizeof *lists);
+    free(lists);
+    if (!same) return "commands";
+    if (!same_ranges(a->reads, a->read_count, b->reads, b->read_count)) return "reads";
+    if (!same_ranges(a->writes, a->write_count, b->writes, b->write_count)) return "writes";
+    if (a->box_count != b->box_count || a->part_count != b->part_count || a->out.base != b->out.base) return "outputs";
+    for (uint32_t i = 0; i < a->part_count; i++) {
+        if (a->parts[i].out.base != b->parts[i].out.base) return "outputs of operators";
+    }
+    return NULL;
+}
+
 /* A move for each of a plan's ranges, to pages of its own. Returns how many. */
 static uint32_t moves_away(const presil_plan *plan, presil_move *there, presil_move *back, uint32_t most) {
     presil_byte_range list[32];
@@ -123,24 +145,14 @@ static bool goes_there_and_back(fixture *f, const presil_plan *plan) {
         there->signature++; /* else it is known to be proved */
         ok = chip_prove(there, f->text, sizeof f->text) == 0;
     }
-    presil_desc *lists = ok ? malloc(2 * plan->count * sizeof *lists) : NULL;
-    if (lists) {
-        chip_commands_at(plan, 0, plan->count, lists);
-        chip_commands_at(back, 0, plan->count, lists + plan->count);
-        ok = back->count == plan->count && back->read_count == plan->read_count &&
-             back->write_count == plan->write_count && back->box_count == plan->box_count &&
-             back->out.base == plan->out.base && back->signature == plan->signature &&
-             !memcmp(lists, lists + plan->count, plan->count * sizeof *lists) &&
-             (!plan->read_count || !memcmp(back->reads, plan->reads, plan->read_count * sizeof *plan->reads)) &&
-             (!plan->write_count || !memcmp(back->writes, plan->writes, plan->write_count * sizeof *plan->writes));
-        for (uint32_t i = 0; i < plan->read_count && ok; i++)
-            ok = there->reads[i].base.value != plan->reads[i].base.value;
-        if (!ok) (void)snprintf(f->text, sizeof f->text, "moved there and back, the plan is another");
+    const char *differs = ok ? fixture_difference(plan, back) : NULL;
+    for (uint32_t i = 0; i < plan->read_count && ok && !differs; i++) {
+        if (there->reads[i].base.value == plan->reads[i].base.value) differs = "what should have moved";
     }
-    free(lists);
+    if (differs) (void)snprintf(f->text, sizeof f->text, "moved there and back, the plan has other %s", differs);
     if (there) chip_plan_free(there);
     if (back) chip_plan_free(back);
-    return ok;
+    return ok && !differs;
 }
 
 bool fixture_run(fixture *f, presil_plan *plan) {

@@ -26,6 +26,8 @@ uint32_t fixture_random(fixture *f, uint32_t below);
 /* Random element of dtype; values small enough that sums stay exact in int8 and well scaled in bf16 and fp32. */
 void fixture_fill(fixture *f, uint64_t address, uint64_t elements, uint32_t dtype);
 double fixture_get(const void *at, uint32_t dtype);
+/* In what two plans differ: commands, where they lie, ranges, operators; NULL: in nothing. */
+const char *fixture_difference(const presil_plan *a, const presil_plan *b);
 /* Checks the plan (tokens, hazards), runs it on the twin. true, or text says why. Frees the plan. */
 bool fixture_run(fixture *f, presil_plan *plan);
 

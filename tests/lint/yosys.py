@@ -27,19 +27,23 @@ def run(place: Path, script: str) -> None:
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
 
 
+def copied(place: Path, config: str) -> str:
+    """Names of the sources, copied to an empty place."""
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    return " ".join(Path(shutil.copy(file, place)).name for file in sources(config, place / "rtl"))
+
+
 def read(place: Path, config: str, sizes: dict[str, int]) -> str:
     """Copies the sources to place, with other sizes in the package of the configuration; gives the commands to read
     them. read_slang makes registers itself: no process is left for `proc`."""
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(parents=True)
-    files = [Path(shutil.copy(file, place)) for file in sources(config, place / "rtl")]
+    names = copied(place, config)
     package = place / "presil_config_pkg.sv"
     text = package.read_text()
     for name, value in sizes.items():
         text, found = re.subn(rf"(unsigned {name} = )\d+;", rf"\g<1>{value};", text)
         assert found == 1, name
     package.write_text(text)
-    names = " ".join(file.name for file in files)
     return (
         f"read_slang --threads 1 --keep-hierarchy --top presil_top {names}\nhierarchy -check -top presil_top\n"
         "select -assert-none p:*\n"

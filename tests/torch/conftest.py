@@ -29,6 +29,17 @@ def seeded():
 
 
 @pytest.fixture
+def fresh_graphs():
+    """Nothing is compiled, before and after."""
+    from torch_presil.compiler import backend
+
+    torch._dynamo.reset()
+    backend.reset()
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.fixture
 def rtl():
     """The RTL for one test."""
     with torch.backends.presil.flags(mode="rtl"):

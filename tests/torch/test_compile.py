@@ -18,12 +18,8 @@ from torch_presil.compiler import backend
 
 
 @pytest.fixture(autouse=True)
-def fresh():
-    torch._dynamo.reset()
+def fresh(fresh_graphs):
     torch._dynamo.utils.counters.clear()
-    backend.reset()
-    yield
-    torch._dynamo.reset()
 
 
 def close(got, expected, tolerance=2e-5):

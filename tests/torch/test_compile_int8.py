@@ -16,12 +16,7 @@ from torch_presil.quantize import QuantizationParameters, QuantizedLayer, quanti
 presil = torch.ops.presil
 
 
-@pytest.fixture(autouse=True)
-def fresh():
-    torch._dynamo.reset()
-    backend.reset()
-    yield
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("fresh_graphs")
 
 
 def launches_of(function) -> list:

@@ -9,12 +9,7 @@ from torch import nn
 from torch_presil.compiler import backend, partition
 
 
-@pytest.fixture(autouse=True)
-def fresh():
-    torch._dynamo.reset()
-    backend.reset()
-    yield
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("fresh_graphs")
 
 
 def net() -> nn.Module:

@@ -38,17 +38,22 @@ void chip_commands_at(const presil_plan *plan, size_t first, size_t count, presi
     }
 }
 
+bool chip_copy_commands(const presil_plan *from, presil_plan *to) {
+    if (!chip_plan_room(to, from->count, from->segments, from->operands)) return false;
+    chip_commands_at(from, 0, from->count, chip_own_list(to));
+    if (from->operands) memcpy(chip_own_operands(to), from->operands, from->count);
+    memcpy(chip_own_ends(to), from->segment_ends, from->segments * sizeof *from->segment_ends);
+    return true;
+}
+
 bool chip_plan_own(presil_plan *plan) {
     if (!plan->shared) return true;
     presil_plan own = *plan;
     own.shared = NULL;
-    if (!chip_plan_room(&own, plan->count, plan->segments, true)) {
+    if (!chip_copy_commands(plan, &own)) {
         chip_plan_drop_commands(&own);
         return false;
     }
-    chip_commands_at(plan, 0, plan->count, chip_own_list(&own));
-    memcpy(chip_own_operands(&own), plan->operands, plan->count);
-    memcpy(chip_own_ends(&own), plan->segment_ends, plan->segments * sizeof *plan->segment_ends);
     chip_template_release(plan->shared);
     *plan = own;
     return true;

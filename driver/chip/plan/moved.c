@@ -2,7 +2,6 @@
 /* A plan for operands at other places: the same commands at other addresses. What a descriptor works on shows the first
  * byte that it touches, as a LOAD may begin with padding; all of an operator's with one operand move alike. */
 #include <stdlib.h>
-#include <string.h>
 #include "rows.h"
 
 typedef struct {
@@ -92,7 +91,7 @@ int chip_moved(const presil_chip *chip, const presil_plan *plan, const presil_mo
     (void)chip;
     const move_list m = {moves, count};
     presil_plan *out = calloc(1, sizeof *out);
-    bool ok = out && copy_rest(plan, out, m) && chip_plan_room(out, plan->count, plan->segments, plan->operands);
+    bool ok = out && copy_rest(plan, out, m) && chip_copy_commands(plan, out);
     if (ok) {
         out->reads = moved_ranges(plan->reads, &out->read_count, m);
         out->writes = moved_ranges(plan->writes, &out->write_count, m);
@@ -103,9 +102,6 @@ int chip_moved(const presil_chip *chip, const presil_plan *plan, const presil_mo
         return chip_fail(error, PRESIL_EHOSTMEM, "no host memory for %zu descriptors at other places", plan->count);
     }
     presil_desc *list = chip_own_list(out);
-    chip_commands_at(plan, 0, plan->count, list);
-    if (plan->operands) memcpy(chip_own_operands(out), plan->operands, plan->count);
-    memcpy(chip_own_ends(out), plan->segment_ends, plan->segments * sizeof *plan->segment_ends);
     for (uint32_t i = 0; i < plan->part_count; i++) move_part(plan, plan->parts[i].first, plan->parts[i].end, m, list);
     if (!plan->part_count) move_part(plan, 0, plan->count, m, list);
     return chip_plan_done(out, result, error);

@@ -70,6 +70,8 @@ void chip_plan_drop_commands(presil_plan *plan);
 static inline size_t chip_segment_first(const presil_plan *plan, uint32_t segment) {
     return segment ? plan->segment_ends[segment - 1] : 0;
 }
+/* All commands of a plan, with its addresses in them, as another's own. false: no host memory. */
+bool chip_copy_commands(const presil_plan *from, presil_plan *to);
 /* What has to be added to the address in descriptor i. */
 static inline uint64_t chip_shift(const presil_plan *plan, size_t i) {
     return plan->shared ? plan->shift[plan->operands[i]] : 0;
