@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dot-product array: CELLS dot products of one activation row a cycle with two sets of weights, int8 or bf16, and the
-// addition to the
-// old accumulator row. docs/numerics.md clauses 3 and 4.
-// Throughput: one row and one weight word a cycle. Latency of a row: operands 1, dot 1, fp32 value 1, accumulate 1;
-// then acc_we with
-// the new row. The old row is asked for in the value stage (acc_re) and used one cycle later; a row that comes again
-// one cycle later
-// takes the new value from the accumulate stage, two cycles later from a copy taken while it was written.
+// addition to the old accumulator row. docs/numerics.md clauses 3 and 4.
+// Throughput: one row and one weight word a cycle. Latency of a row: operands and, in bf16, each cell's largest exponent
+// 1, dot 1, fp32 value 1, accumulate 1; then acc_we with the new row. The old row is asked for in the value stage
+// (acc_re) and used one cycle later; a row that comes again one cycle later takes the new value from the accumulate
+// stage, two cycles later from a copy taken while it was written.
 // Depthwise (docs/isa.md section 4): the kernel's positions are the lanes, each with a weight and an activation of its
 // own for every cell. The last three words of each of three window rows are kept; lane 3 * (rows up) + (words back). A
 // row that completes no sum goes no further.
@@ -81,12 +79,11 @@ module presil_array import presil_config_pkg::*; #(
   typedef logic [31:0] double_t [2*CELLS];
 
   // int8: sign-extended. bf16: sign in bit 31 and significand (0 for a zero), in an array each for weights; exponent
-  // field + 256, or 0 for a zero, so that a product
-  // with a zero never has the largest exponent. Elements are held in a fixed permutation, the same for rows and
-  // weights.
+  // field + 256, or 0 for a zero, so that a product with a zero never has the largest exponent. Elements are held in a
+  // fixed permutation, the same for rows and weights.
   // Weights lie lane by lane, so that the loops below run along the cells: no sum across a vector, twice as fast in
-  // simulation. The set
-  // is the second dimension, so that a synthesizer sees a choice between two cells' weights and not between two arrays.
+  // simulation. The set is the second dimension, so that a synthesizer sees a choice between two cells' weights and not
+  // between two arrays.
   typedef logic [15:0] cells16_t [CELLS];
   cells16_t w8 [WLANES][2];
   cells_t wman [WPAIRS][2], wexp [WPAIRS][2], wsign [WPAIRS][2];
@@ -110,7 +107,7 @@ module presil_array import presil_config_pkg::*; #(
   logic v1, v2, v3, bf1, bf2, bf3, set1, first1, first2, first3, last1, last2, last3, half1, half2, half3, special2,
     forward3, copied3;
   logic [ROW_BITS-1:0] addr1, addr2, addr3;
-  cells_t dots8, specials, vals, copy;
+  cells_t tops1, dots8, specials, vals, copy;
   double_t dots16;                                     // sums, then largest exponents (stored bias)
 
   // ---------------------------------------------------------------- operands
@@ -244,8 +241,7 @@ module presil_array import presil_config_pkg::*; #(
   assign cell_at = wgt_cell[$clog2(CELLS)-1:0];
 
   // One cell of a set. Blocking, in the process that reads the sets and after it has: a non-blocking assignment to a
-  // column makes a
-  // simulator keep a list of its elements.
+  // column makes a simulator keep a list of its elements.
   function automatic void put_int8();
     for (int unsigned j = 0; j < QUADS; j++) begin
       w8[j][wgt_set][cell_at]           = 16'(sext8(wgt_data[32*j +: 32]));
@@ -312,28 +308,40 @@ module presil_array import presil_config_pkg::*; #(
       end
   endfunction
 
-  // Each product aligned to the largest exponent of its cell; the sum is exact. Sums, then largest exponents.
-  function automatic double_t dot_bf16();
-    for (int unsigned c = 0; c < 2 * CELLS; c++) dot_bf16[c] = 32'd0;
-    for (int unsigned i = 0; i < PAIRS; i += 4)
-      for (int unsigned c = 0; c < CELLS; c++)
-        dot_bf16[CELLS + c] = larger(dot_bf16[CELLS + c],
-          larger(larger(rexp[i] + wexp[i][set1][c], rexp[i + 1] + wexp[i + 1][set1][c]),
-                 larger(rexp[i + 2] + wexp[i + 2][set1][c], rexp[i + 3] + wexp[i + 3][set1][c])));
-    for (int unsigned i = 0; i < PAIRS; i += 2)
-      for (int unsigned c = 0; c < CELLS; c++) begin
-        logic [31:0] t0, t1, s;
-        t0 = aligned(((rman[i] & 32'hff) << G) * wman[i][set1][c], dot_bf16[CELLS + c] - (rexp[i] + wexp[i][set1][c]));
-        t1 = aligned(((rman[i + 1] & 32'hff) << G) * wman[i + 1][set1][c],
-          dot_bf16[CELLS + c] - (rexp[i + 1] + wexp[i + 1][set1][c]));
-        s = dot_bf16[c];
-        s = ((rman[i] ^ wsign[i][set1][c]) >= FP_SIGN) ? (s - t0) : (s + t0);
-        s = ((rman[i + 1] ^ wsign[i + 1][set1][c]) >= FP_SIGN) ? (s - t1) : (s + t1);
-        dot_bf16[c] = s;
+  // The largest exponent of each cell's products, of the row that comes: its weights are all there, and no cycle has to
+  // find the exponent, align by it and add.
+  function automatic cells_t row_tops();
+    for (int unsigned c = 0; c < CELLS; c++) row_tops[c] = 32'd0;
+    if (!row_pad)                                      // nothing was read for it: the word may be unknown
+      for (int unsigned j = 0; j < QUADS; j += 2) begin
+        logic [31:0] e0, e1, e2, e3;
+        e0 = exponent(row_data[32*j +: 32] << 16, row_top);
+        e1 = exponent(row_data[32*j + 32 +: 32] << 16, row_top);
+        e2 = exponent(row_data[32*j +: 32], row_top);
+        e3 = exponent(row_data[32*j + 32 +: 32], row_top);
+        for (int unsigned c = 0; c < CELLS; c++)
+          row_tops[c] = larger(row_tops[c],
+            larger(larger(e0 + wexp[j][row_set][c], e1 + wexp[j + 1][row_set][c]),
+                   larger(e2 + wexp[QUADS + j][row_set][c], e3 + wexp[QUADS + j + 1][row_set][c])));
       end
   endfunction
 
-  // what infinities and NaNs make of each cell: its value, or 0 where none counts. Only evaluated when a special is
+  // Each product aligned to the largest exponent of its cell; the sum is exact, and of terms that have their sign: a
+  // chain of additions, which a synthesizer makes a carry-save tree. Sums, then largest exponents.
+  function automatic double_t dot_bf16();
+    for (int unsigned c = 0; c < CELLS; c++) begin
+      dot_bf16[c] = 32'd0;
+      dot_bf16[CELLS + c] = tops1[c];
+    end
+    for (int unsigned i = 0; i < PAIRS; i += 2)
+      for (int unsigned c = 0; c < CELLS; c++)
+        dot_bf16[c] = dot_bf16[c]
+          + term(rman[i], wman[i][set1][c], wsign[i][set1][c], tops1[c] - (rexp[i] + wexp[i][set1][c]))
+          + term(rman[i + 1], wman[i + 1][set1][c], wsign[i + 1][set1][c],
+                 tops1[c] - (rexp[i + 1] + wexp[i + 1][set1][c]));
+  endfunction
+
+  // What infinities and NaNs make of each cell: its value, or 0 where none counts. Only evaluated when a special is
   // about.
   function automatic cells_t dot_special();
     for (int unsigned c = 0; c < CELLS; c++) begin
@@ -369,32 +377,42 @@ module presil_array import presil_config_pkg::*; #(
       end
   endfunction
 
-  function automatic double_t window_bf16();
-    for (int unsigned c = 0; c < 2 * CELLS; c++) window_bf16[c] = 32'd0;
+  // as row_tops, with the row that comes in the window
+  function automatic cells_t window_tops();
+    for (int unsigned c = 0; c < CELLS; c++) window_tops[c] = 32'd0;
     for (int unsigned r = 0; r < 3; r++)
-      if (r < 32'(ky1)) begin
+      if (r < 32'(row_ky)) begin
+        automatic cells_t e;
+        e = exp_cells((r == 0) ? here : (r == 1) ? above1 : above2, row_top);
         for (int unsigned c = 0; c < CELLS; c++)
-          window_bf16[CELLS + c] = larger(window_bf16[CELLS + c], exp_0[r][c] + wexp[3*r][set1][c]);
-        if (kx1[1])
+          window_tops[c] = larger(window_tops[c], e[c] + wexp[3*r][row_set][c]);
+        if (row_kx[1])
           for (int unsigned c = 0; c < CELLS; c++)
-            window_bf16[CELLS + c] = larger(window_bf16[CELLS + c], exp_1[r][c] + wexp[3*r + 1][set1][c]);
-        if (kx1 == 2'd3)
+            window_tops[c] = larger(window_tops[c], exp_0[r][c] + wexp[3*r + 1][row_set][c]);
+        if (row_kx == 2'd3)
           for (int unsigned c = 0; c < CELLS; c++)
-            window_bf16[CELLS + c] = larger(window_bf16[CELLS + c], exp_2[r][c] + wexp[3*r + 2][set1][c]);
+            window_tops[c] = larger(window_tops[c], exp_1[r][c] + wexp[3*r + 2][row_set][c]);
       end
+  endfunction
+
+  function automatic double_t window_bf16();
+    for (int unsigned c = 0; c < CELLS; c++) begin
+      window_bf16[c] = 32'd0;
+      window_bf16[CELLS + c] = tops1[c];
+    end
     for (int unsigned r = 0; r < 3; r++)
       if (r < 32'(ky1)) begin
         for (int unsigned c = 0; c < CELLS; c++)
           window_bf16[c] += term(man_0[r][c], wman[3*r][set1][c], wsign[3*r][set1][c],
-            window_bf16[CELLS + c] - (exp_0[r][c] + wexp[3*r][set1][c]));
+            tops1[c] - (exp_0[r][c] + wexp[3*r][set1][c]));
         if (kx1[1])
           for (int unsigned c = 0; c < CELLS; c++)
             window_bf16[c] += term(man_1[r][c], wman[3*r + 1][set1][c], wsign[3*r + 1][set1][c],
-              window_bf16[CELLS + c] - (exp_1[r][c] + wexp[3*r + 1][set1][c]));
+              tops1[c] - (exp_1[r][c] + wexp[3*r + 1][set1][c]));
         if (kx1 == 2'd3)
           for (int unsigned c = 0; c < CELLS; c++)
             window_bf16[c] += term(man_2[r][c], wman[3*r + 2][set1][c], wsign[3*r + 2][set1][c],
-              window_bf16[CELLS + c] - (exp_2[r][c] + wexp[3*r + 2][set1][c]));
+              tops1[c] - (exp_2[r][c] + wexp[3*r + 2][set1][c]));
       end
   endfunction
 
@@ -514,6 +532,10 @@ module presil_array import presil_config_pkg::*; #(
     if (row_valid && row_emit) begin
       depthwise1 <= row_depthwise; kx1 <= row_kx; ky1 <= row_ky;
       bf1 <= row_bf16; set1 <= row_set; first1 <= row_first; last1 <= row_last; half1 <= row_half; addr1 <= row_acc;
+      if (row_bf16) begin
+        if (row_depthwise) tops1 <= window_tops();
+        else tops1 <= row_tops();
+      end
     end
     v1 <= row_valid && row_emit;
     if (wgt_valid) begin
