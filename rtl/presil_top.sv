@@ -195,7 +195,7 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   end
 
   // ---- engines and scratchpad ---------------------------------------------------------------
-  logic [ENGINES-1:0] idle;
+  logic [ENGINES-1:0] idle, wake, later;           // later: what reaches an engine that has no descriptor
   logic        act_valid, act_ready, act_rvalid, wgt_valid, wgt_ready, wgt_rvalid, st_valid, st_ready, st_rvalid,
     res_valid, res_ready, res_rvalid;
   logic [15:0] act_addr, wgt_addr, st_addr, ld_addr;
@@ -220,28 +220,41 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic [WORD-1:0] beat_strb;
   logic [LW:0] beat_bytes;
 
-  presil_load u_load (.clk, .rst(clean), .start_valid(start_valid[LOAD]), .start_ready(start_ready[LOAD]),
-    .start_desc(g_issue[LOAD].desc), .start_index(start_index[LOAD]), .done(done[LOAD]), .active(active[LOAD]),
-    .cause(engine_cause[LOAD]), .halt, .idle(idle[LOAD]), .err_valid(load_err), .err_index(load_err_index),
-    .err_addr(load_err_addr), .burst_valid(lb_valid), .burst_ready(lb_ready), .burst_beat(lb_beat),
-    .burst_len(lb_len), .burst_index(lb_index), .rvalid(load_rvalid), .rready(load_rready), .rdata(m_axi_rdata),
-    .ld_valid, .ld_addr, .ld_data, .ld_mask, .ld_full, .ld_ready);
-  presil_matrix u_matrix (.clk, .rst(clean), .start_valid(start_valid[MATRIX]), .start_ready(start_ready[MATRIX]),
-    .start_desc(g_issue[MATRIX].desc), .start_index(start_index[MATRIX]), .done(done[MATRIX]), .active(active[MATRIX]),
-    .cause(engine_cause[MATRIX]), .halt, .idle(idle[MATRIX]), .act_valid, .act_addr, .act_index, .act_ready,
-    .act_rvalid, .act_rdata, .wgt_valid, .wgt_addr, .wgt_index, .wgt_ready, .wgt_rvalid, .wgt_rdata, .acc_re, .acc_half,
-    .acc_row, .acc_q, .acc_taken);
-  presil_epilogue u_epilogue (.clk, .rst(clean), .start_valid(start_valid[EPILOGUE]),
+  // An engine has its clock while anything of it may change.
+  assign wake = {ENGINES{clean}} | start_valid | active | ~idle | later;
+  always_comb begin
+    later = '0;
+    later[LOAD]   = load_err || lb_valid || !read_idle;       // beats that no word needs
+    later[MATRIX] = acc_re;
+    later[STORE]  = store_err || !write_idle;
+  end
+  for (genvar e = 0; e < ENGINES; e++) begin : g_clock
+    logic gclk;
+    presil_clock_gate u_gate (.clk, .en(wake[e]), .gclk);
+  end
+
+  presil_load u_load (.clk(g_clock[LOAD].gclk), .rst(clean), .start_valid(start_valid[LOAD]),
+    .start_ready(start_ready[LOAD]), .start_desc(g_issue[LOAD].desc), .start_index(start_index[LOAD]),
+    .done(done[LOAD]), .active(active[LOAD]), .cause(engine_cause[LOAD]), .halt, .idle(idle[LOAD]),
+    .err_valid(load_err), .err_index(load_err_index), .err_addr(load_err_addr), .burst_valid(lb_valid),
+    .burst_ready(lb_ready), .burst_beat(lb_beat), .burst_len(lb_len), .burst_index(lb_index), .rvalid(load_rvalid),
+    .rready(load_rready), .rdata(m_axi_rdata), .ld_valid, .ld_addr, .ld_data, .ld_mask, .ld_full, .ld_ready);
+  presil_matrix u_matrix (.clk(g_clock[MATRIX].gclk), .rst(clean), .start_valid(start_valid[MATRIX]),
+    .start_ready(start_ready[MATRIX]), .start_desc(g_issue[MATRIX].desc), .start_index(start_index[MATRIX]),
+    .done(done[MATRIX]), .active(active[MATRIX]), .cause(engine_cause[MATRIX]), .halt, .idle(idle[MATRIX]),
+    .act_valid, .act_addr, .act_index, .act_ready, .act_rvalid, .act_rdata, .wgt_valid, .wgt_addr, .wgt_index,
+    .wgt_ready, .wgt_rvalid, .wgt_rdata, .acc_re, .acc_half, .acc_row, .acc_q, .acc_taken);
+  presil_epilogue u_epilogue (.clk(g_clock[EPILOGUE].gclk), .rst(clean), .start_valid(start_valid[EPILOGUE]),
     .start_ready(start_ready[EPILOGUE]), .start_desc(g_issue[EPILOGUE].desc), .start_index(start_index[EPILOGUE]),
     .done(done[EPILOGUE]), .active(active[EPILOGUE]), .cause(engine_cause[EPILOGUE]), .halt, .idle(idle[EPILOGUE]),
     .acc_re, .acc_half, .acc_row, .acc_q, .acc_taken, .res_valid, .res_addr, .res_index, .res_ready, .res_rvalid,
     .res_rdata, .epi_valid, .epi_addr, .epi_index, .epi_data, .epi_mask, .epi_full, .epi_ready);
-  presil_store u_store (.clk, .rst(clean), .start_valid(start_valid[STORE]), .start_ready(start_ready[STORE]),
-    .start_desc(g_issue[STORE].desc), .start_index(start_index[STORE]), .done(done[STORE]), .active(active[STORE]),
-    .cause(engine_cause[STORE]), .halt, .idle(idle[STORE]), .err_valid(store_err), .err_index(store_err_index),
-    .err_addr(store_err_addr), .st_valid, .st_addr, .st_ready, .st_rvalid, .st_rdata, .burst_valid(sb_valid),
-    .burst_ready(sb_ready), .burst_beat(sb_beat), .burst_len(sb_len), .burst_index(sb_index), .beat_valid,
-    .beat_ready, .beat_data(m_axi_wdata), .beat_strb, .beat_bytes, .response);
+  presil_store u_store (.clk(g_clock[STORE].gclk), .rst(clean), .start_valid(start_valid[STORE]),
+    .start_ready(start_ready[STORE]), .start_desc(g_issue[STORE].desc), .start_index(start_index[STORE]),
+    .done(done[STORE]), .active(active[STORE]), .cause(engine_cause[STORE]), .halt, .idle(idle[STORE]),
+    .err_valid(store_err), .err_index(store_err_index), .err_addr(store_err_addr), .st_valid, .st_addr, .st_ready,
+    .st_rvalid, .st_rdata, .burst_valid(sb_valid), .burst_ready(sb_ready), .burst_beat(sb_beat), .burst_len(sb_len),
+    .burst_index(sb_index), .beat_valid, .beat_ready, .beat_data(m_axi_wdata), .beat_strb, .beat_bytes, .response);
   presil_scratchpad u_scratchpad (.clk, .rst, .act_valid, .wgt_valid, .st_valid, .res_valid, .act_addr, .wgt_addr,
     .st_addr, .res_addr, .act_ready, .wgt_ready, .st_ready, .res_ready, .act_rvalid, .wgt_rvalid, .st_rvalid,
     .res_rvalid, .act_rdata, .wgt_rdata, .st_rdata, .res_rdata, .ep_valid(epi_valid), .ld_valid, .ep_addr(epi_addr),
@@ -326,6 +339,10 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   a_silent: assert property (@(posedge clk) disable iff (rst)
     !busy |-> !m_axi_arvalid && !m_axi_awvalid && !m_axi_wvalid && write_idle && read_idle);
   a_idle: assert property (@(posedge clk) disable iff (rst) !(all_idle && !halt && (|active)));
+  // no pulse stays behind in an engine whose clock stands
+  a_asleep: assert property (@(posedge clk) disable iff (rst) (done & ~wake) == '0);
+  c_asleep: cover property (@(posedge clk) disable iff (rst) busy && wake == '0);
+  c_some_asleep: cover property (@(posedge clk) disable iff (rst) wake != '0 && wake != '1);
   c_load_matrix: cover property (@(posedge clk) disable iff (rst) active[0] && active[1]);
   c_load_epilogue: cover property (@(posedge clk) disable iff (rst) active[0] && active[2]);
   c_load_store: cover property (@(posedge clk) disable iff (rst) active[0] && active[3]);
