@@ -95,12 +95,14 @@ STYLE = (
 
 
 def instances(module: str) -> dict[str, str]:
-    """Instance -> module, in the order of the file; of presil_top's loop over engines one of each."""
+    """Instance -> module, in the order of the file; of presil_top's loop over engines one of each. Clock gates are no
+    box."""
     text = (ROOT / "rtl" / f"{module}.sv").read_text()
     engines = re.findall(r"\b([A-Z]+) = \d", re.findall(r"localparam int unsigned ENGINES = \d+, (.*);|$", text)[0])
     found = {}
     for kind, name in re.findall(r"^ *(presil_\w+) (?:#\(.*\) )?(u_\w+) ?\(", text, re.M):
         found |= {f"g_issue[{e}].{name}": kind for e in engines} if name == "u_issue" else {name: kind}
+    found.pop("u_gate", None)
     return found
 
 
