@@ -8,6 +8,8 @@
 // Errors: SLVERR or DECERR of a LOAD beat raises err_valid one cycle later with the beat's address and the
 // descriptor's index; `overdue` raises late_valid with those of the beat that LOAD waits for, or, where it waits for
 // none, fetch_overdue at once.
+// A burst outside the DMA windows is taken and never offered: of LOAD it raises load_refused one cycle later with its
+// address and the descriptor's index, of the fetcher fetch_refused at once.
 module presil_axi_read import presil_config_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)
 ) (
@@ -30,6 +32,11 @@ module presil_axi_read import presil_config_pkg::*; #(
   input  logic           overdue,            // the bus is silent: pulse
   output logic           late_valid,
   output logic           fetch_overdue,
+  input  logic           guarded,            // DMA windows
+  input  logic [31:0]    first [4],
+  input  logic [31:0]    last [4],
+  output logic           load_refused,
+  output logic           fetch_refused,
   output logic           err_valid,
   output logic [31:0]    err_index,
   output logic [39:0]    err_addr,
@@ -49,12 +56,16 @@ module presil_axi_read import presil_config_pkg::*; #(
   logic [31:0]    q_index [DEPTH];
   logic [7:0]     head, tail, beat;          // beat: of the oldest burst
   logic [8:0]     count;
-  logic           free, push, pop, take;
+  logic           free, push, pop, take, outside, refuse;
 
   assign free         = !arvalid || arready;
   assign fetch_ready  = free;
   assign load_ready   = free && !fetch_valid && !halt && !count[8];
-  assign push         = load_valid && load_ready;
+  assign push         = load_valid && load_ready && !outside;
+  assign refuse       = load_valid && load_ready && outside;
+  assign fetch_refused = fetch_valid && free && outside;
+  presil_window #(.PERMIT(29)) u_window (.guarded, .first, .last, .valid(fetch_valid || load_valid),
+    .page(fetch_valid ? fetch_beat[39-LW:12-LW] : load_beat[39-LW:12-LW]), .outside);
   assign load_rvalid  = rvalid && !rid;
   assign fetch_rvalid = rvalid && rid && load_rready;
   assign rready       = load_rready;
@@ -66,7 +77,7 @@ module presil_axi_read import presil_config_pkg::*; #(
   always_ff @(posedge clk) begin
     if (arready) arvalid <= 1'b0;
     if (fetch_valid && free) begin
-      arvalid <= 1'b1;  arid <= 4'd1;  araddr <= {fetch_beat, {LW{1'b0}}};  arlen <= fetch_len;
+      arvalid <= !outside;  arid <= 4'd1;  araddr <= {fetch_beat, {LW{1'b0}}};  arlen <= fetch_len;
     end
     if (push) begin
       arvalid <= 1'b1;  arid <= 4'd0;  araddr <= {load_beat, {LW{1'b0}}};  arlen <= load_len;
@@ -75,9 +86,12 @@ module presil_axi_read import presil_config_pkg::*; #(
     end
     err_valid  <= take && rresp;
     late_valid <= overdue && !load_idle;
-    if (overdue || (rresp && take)) begin
+    load_refused <= refuse;
+    if ((overdue && !load_idle) || (rresp && take)) begin
       err_index <= q_index[tail];
       err_addr  <= {q_beat[tail] + (40-LW)'(beat), {LW{1'b0}}};
+    end else if (refuse) begin
+      err_index <= load_index;  err_addr <= {load_beat, {LW{1'b0}}};
     end
     if (take) begin
       beat <= rlast ? 8'd0 : beat + 8'd1;
@@ -86,7 +100,7 @@ module presil_axi_read import presil_config_pkg::*; #(
     if (push != pop) count <= push ? count + 9'd1 : count - 9'd1;
     if (rst) begin
       arvalid <= 1'b0;  head <= 8'd0;  tail <= 8'd0;  beat <= 8'd0;  count <= 9'd0;  err_valid <= 1'b0;
-      late_valid <= 1'b0;
+      late_valid <= 1'b0;  load_refused <= 1'b0;
     end
   end
 
@@ -96,6 +110,7 @@ module presil_axi_read import presil_config_pkg::*; #(
     arvalid && !arready |=> arvalid && $stable(araddr) && $stable(arlen) && $stable(arid));
   a_page: assert property (@(posedge clk) disable iff (rst)
     arvalid |-> 32'(araddr[11:0]) + (32'(arlen) + 32'd1) * WORD <= 32'd4096);
+  a_refused: assert property (@(posedge clk) disable iff (rst) refuse || fetch_refused |=> !arvalid);
   a_under: assert property (@(posedge clk) disable iff (rst) load_rvalid |-> count > 9'd0);
   a_over: assert property (@(posedge clk) disable iff (rst) count <= 9'd256);
   c_late: cover property (@(posedge clk) disable iff (rst) late_valid);
@@ -109,6 +124,11 @@ module presil_axi_read import presil_config_pkg::*; #(
   c_fetch_waits: cover property (@(posedge clk) disable iff (rst) rvalid && rid && !rready);
   c_error_first: cover property (@(posedge clk) disable iff (rst) rresp && take && beat == 8'd0);
   c_error_later: cover property (@(posedge clk) disable iff (rst) rresp && take && beat != 8'd0);
+  c_refused: cover property (@(posedge clk) disable iff (rst) load_refused);
+  c_refused_fetch: cover property (@(posedge clk) disable iff (rst) fetch_refused);
+  c_refused_among_others: cover property (@(posedge clk) disable iff (rst) load_refused && count > 9'd1);
+  c_permitted: cover property (@(posedge clk) disable iff (rst) guarded && push);
+  c_permitted_fetch: cover property (@(posedge clk) disable iff (rst) guarded && fetch_valid && free && !outside);
   c_halt_out: cover property (@(posedge clk) disable iff (rst) halt && count != 9'd0);
 `endif
 endmodule

@@ -5,7 +5,9 @@
 // Halt: no burst is accepted any more; beats that are owed are sent with zero strobes, and presil_store_pack holds
 // its beat.
 // Errors: SLVERR or DECERR raises err_valid one cycle later with the burst's address and the descriptor's index;
-// `overdue` raises late_valid with those of the oldest burst outstanding.
+// `overdue` raises late_valid with those of the oldest burst outstanding. A burst outside the DMA windows is taken and
+// never offered: it raises `refused` one cycle later with its own. No burst is taken between that and the halt, whose
+// data would be those of the one refused.
 module presil_axi_write import presil_config_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)
 ) (
@@ -25,6 +27,10 @@ module presil_axi_write import presil_config_pkg::*; #(
   output logic            unanswered,         // the oldest burst is sent, address and data, and not acknowledged
   input  logic            overdue,            // the bus is silent: pulse
   output logic            late_valid,
+  input  logic            guarded,            // DMA windows
+  input  logic [31:0]     first [4],
+  input  logic [31:0]     last [4],
+  output logic            refused,
   output logic            err_valid,
   output logic [31:0]     err_index,
   output logic [39:0]     err_addr,
@@ -46,10 +52,13 @@ module presil_axi_write import presil_config_pkg::*; #(
   logic [7:0]     head, data, tail;           // one bit more than the index
   logic [7:0]     issued;                     // bursts whose address has been accepted
   logic [7:0]     beat;
-  logic           drain, push, owed;
+  logic           drain, push, owed, outside, refuse;
 
-  assign burst_ready = (!awvalid || awready) && !halt && (head - tail) != 8'd128;
-  assign push        = burst_valid && burst_ready;
+  assign burst_ready = (!awvalid || awready) && !halt && !refused && (head - tail) != 8'd128;
+  assign push        = burst_valid && burst_ready && !outside;
+  assign refuse      = burst_valid && burst_ready && outside;
+  presil_window #(.PERMIT(30)) u_window (.guarded, .first, .last, .valid(burst_valid),
+    .page(burst_beat[39-LW:12-LW]), .outside);
   assign owed        = data != head;
   assign wvalid      = owed && (beat_valid || drain);
   assign beat_ready  = owed && wready && !drain;
@@ -76,14 +85,17 @@ module presil_axi_write import presil_config_pkg::*; #(
     end
     err_valid  <= bvalid && bresp;
     late_valid <= overdue;
+    refused    <= refuse;
     if (overdue || (bresp && bvalid)) begin
       err_index <= q_index[tail[6:0]];
       err_addr  <= {q_beat[tail[6:0]], {LW{1'b0}}};
+    end else if (refuse) begin
+      err_index <= burst_index;  err_addr <= {burst_beat, {LW{1'b0}}};
     end
     if (bvalid) tail <= tail + 8'd1;
     if (rst) begin
       awvalid <= 1'b0;  head <= 8'd0;  data <= 8'd0;  tail <= 8'd0;  issued <= 8'd0;  beat <= 8'd0;  drain <= 1'b0;
-      err_valid <= 1'b0;  late_valid <= 1'b0;
+      err_valid <= 1'b0;  late_valid <= 1'b0;  refused <= 1'b0;
     end
   end
 
@@ -96,6 +108,7 @@ module presil_axi_write import presil_config_pkg::*; #(
     wvalid && !wready |=> wvalid && $stable(wstrb) && $stable(wlast));
   a_page: assert property (@(posedge clk) disable iff (rst)
     awvalid |-> 32'(awaddr[11:0]) + (32'(awlen) + 32'd1) * WORD <= 32'd4096);
+  a_refused: assert property (@(posedge clk) disable iff (rst) refuse |=> !awvalid && !burst_ready);
   a_under: assert property (@(posedge clk) disable iff (rst) !(bvalid && (tail == data || tail == issued)));
   a_over: assert property (@(posedge clk) disable iff (rst) 8'(head - tail) <= 8'd128);
   c_late: cover property (@(posedge clk) disable iff (rst) late_valid);
@@ -111,6 +124,9 @@ module presil_axi_write import presil_config_pkg::*; #(
   c_data_first: cover property (@(posedge clk) disable iff (rst) wvalid && data == issued);
   c_drained: cover property (@(posedge clk) disable iff (rst) drain && wvalid);
   c_error: cover property (@(posedge clk) disable iff (rst) bvalid && bresp);
+  c_refused: cover property (@(posedge clk) disable iff (rst) refused);
+  c_refused_among_others: cover property (@(posedge clk) disable iff (rst) refused && 8'(head - tail) > 8'd1 && owed);
+  c_permitted: cover property (@(posedge clk) disable iff (rst) guarded && push);
   c_halt_waits: cover property (@(posedge clk) disable iff (rst) halt && wvalid && !wready && !drain);
 `endif
 endmodule

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What software says of the AXI4 master (BUS_ATTRIBUTES, BUS_TIMEOUT): attributes of its requests, and how long the bus
-// may be silent. Registers answer one cycle after the request. What is written acts while no launch runs: so all
-// requests of a launch have the same attributes, and none changes while it waits.
+// may be silent. Registers answer one cycle after the request, with 0 where the address is presil_windows'. What is
+// written acts while no launch runs: so all requests of a launch have the same attributes, and none changes while it
+// waits.
 // Time-out: one counter cuts a launch into periods of `timeout` cycles; a channel on which the chip has waited through
 // all of a period is overdue. Reset: synchronous. Errors: none of its own; presil_axi_read and _write name the burst.
 module presil_bus (
@@ -9,7 +10,7 @@ module presil_bus (
   input  logic        rst,
   input  logic        req,
   input  logic        req_write,
-  input  logic [2:0]  req_addr,
+  input  logic [5:0]  req_addr,
   input  logic [31:0] req_data,
   input  logic [31:0] req_mask,        // bits that are written
   output logic [31:0] rdata,
@@ -44,9 +45,11 @@ module presil_bus (
       {still, fresh} <= {silent, 5'd31} & {2{asks & ~served}};
     end
     if (req) begin
-      rdata <= req_addr[2] ? timeout : {16'd0, attributes};
-      if (req_write && req_addr[2]) timeout <= (timeout & ~req_mask) | (req_data & req_mask);
-      if (req_write && !req_addr[2])
+      rdata <= 32'd0;
+      if (req_addr[5:2] == 4'd0) rdata <= {16'd0, attributes};
+      if (req_addr[5:2] == 4'd1) rdata <= timeout;
+      if (req_write && req_addr[5:2] == 4'd1) timeout <= (timeout & ~req_mask) | (req_data & req_mask);
+      if (req_write && req_addr[5:2] == 4'd0)
         attributes <= (attributes & ~req_mask[15:0]) | (req_data[15:0] & req_mask[15:0] & 16'hfff7);
     end
     if (rst) begin

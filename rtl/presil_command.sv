@@ -3,8 +3,9 @@
 // order, hands them to
 // the engines' queues, and rules launch, completion, error stop and queue reset (docs/isa.md section 1).
 // One descriptor every 4 cycles; doorbell to fetch request 2, descriptor received to queue 3. Reset: synchronous.
-// Errors: OPCODE, VERSION, FIELD, FETCH_BUS, RING from here; those of the engines come in; the first wins and halts
-// everything. It is told when everything is drained, or when the bus is silent, and then `busy` stays until it answers.
+// Errors: OPCODE, VERSION, FIELD, FETCH_BUS, WINDOW of a fetch, RING from here; those of the engines come in; the first
+// wins and halts everything. It is told when everything is drained, or when the bus is silent, and then `busy` stays
+// until it answers.
 module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)
 ) (
@@ -33,6 +34,7 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   input  logic [8*WORD-1:0] fetch_rdata,
   input  logic              fetch_rerror,
   output logic              fetch_out,         // beats were asked for that have not come
+  input  logic              fetch_refused,     // what is asked for is outside the DMA windows, and won't come
   input  logic              fetch_overdue,     // the bus is silent, and a fetch waits for it: pulse
   input  logic              overdue,           // the bus is silent, whoever waits: pulse
   // engines
@@ -113,7 +115,7 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   always_ff @(posedge clk) begin
     logic handed, fetch, ask, finished, lost, own, unheard, report;
     logic [3:0]  code;
-    logic [31:0] code_index;
+    logic [31:0] code_index, beats;          // beats: of the burst that is asked for
     logic [39:0] at, code_addr;                // at: 128-byte aligned
     own      = own_code != ERROR_NONE;
     ask      = busy && !halt && !own && !fetch_valid && ahead != 32'd0 && !doorbell
@@ -130,6 +132,7 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
     // a drain that the bus doesn't end, and no error before it: a queue reset asked for it
     unheard  = silent && error_code == ERROR_NONE && (own || fail_code != ERROR_NONE);
     report   = silent && halt && !error;
+    beats    = 32'(fetch_len) + 32'd1;
     code     = ERROR_NONE;  code_index = ring_head;  code_addr = 40'd0;
 
     launch     <= doorbell && !error && !resetting && !busy && !queue_reset;
@@ -143,7 +146,10 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
       at = {ring_base, 12'd0} + {1'b0, asked & (size - 32'd1), 7'd0};
       fetch_valid <= 1'b1;  fetch_beat <= (40-LW)'(at >> LW);  fetch_len <= 8'(fetch_count * BEATS - 32'd1);
       asked <= asked + fetch_count;  asked_beats <= asked_beats + fetch_count * BEATS;
-    end else if (fetch) fetch_valid <= 1'b0;
+    end else if (fetch) begin
+      fetch_valid <= 1'b0;
+      if (fetch_refused) asked_beats <= asked_beats - beats;
+    end
 
     // decode: 0 next descriptor, 1 check, 2 hand over, 3 into its queue
     case (state)
@@ -161,6 +167,9 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
     endcase
     if (lost) code = ERROR_RING;
     if (doorbell && !error && !resetting) rung <= ring_tail;
+    if (fetch_refused) begin
+      code = ERROR_WINDOW;  code_index = asked - beats / BEATS;  code_addr = {fetch_beat, {LW{1'b0}}};
+    end
     if (fetch_overdue || (fetch_rvalid && fetch_rerror)) begin
       code = fetch_overdue ? ERROR_BUS_TIMEOUT : ERROR_FETCH_BUS;  code_index = got;
       code_addr = {ring_base, 12'd0} + {1'b0, got & (size - 32'd1), 7'd0} + {8'd0, (got_beats & (BEATS - 1)) * WORD};
@@ -225,6 +234,9 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   c_field_store: cover property (@(posedge clk) disable iff (rst)
     state == 2'd1 && refused == ERROR_FIELD && opcode == OP_STORE);
   c_fetch_error: cover property (@(posedge clk) disable iff (rst) fetch_rvalid && fetch_rerror);
+  c_window: cover property (@(posedge clk) disable iff (rst) irq_error && error_code == ERROR_WINDOW);
+  c_window_fetch: cover property (@(posedge clk) disable iff (rst) own_code == ERROR_WINDOW);
+  c_window_halted: cover property (@(posedge clk) disable iff (rst) fetch_refused && halt);
   c_timeout: cover property (@(posedge clk) disable iff (rst) irq_error && error_code == ERROR_BUS_TIMEOUT);
   c_timeout_drain: cover property (@(posedge clk) disable iff (rst)
     irq_error && busy && error_code != ERROR_BUS_TIMEOUT);

@@ -101,7 +101,7 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic        status_req, counter_req, ack_ident, ack_state, ack_error, ack_cause, ack_lo, ack_hi, ack_counters,
     ack_bus, ack_wr;
   logic [11:0] status_addr;
-  logic [31:0] status_data, counter_data, bus_data, ring_head;
+  logic [31:0] status_data, counter_data, bus_data, window_data, ring_head;
   logic        engine_rst, queue_clear, doorbell;
   assign status_req  = hw_out.IDENT.req || hw_out.STATE.req || hw_out.ERROR.req || hw_out.WAIT_CAUSE.req
     || hw_out.WAIT_LO.req || hw_out.WAIT_HI.req;
@@ -149,12 +149,13 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign hw_in.COUNTERS.rd_data  = counter_data;
   assign hw_in.BUS.rd_ack        = ack_bus && !ack_wr;
   assign hw_in.BUS.wr_ack        = ack_bus && ack_wr;
-  assign hw_in.BUS.rd_data       = bus_data;
+  assign hw_in.BUS.rd_data       = bus_data | window_data;
   assign hw_in.RING_HEAD.value.next = ring_head;
   assign hw_in.RING_TAIL.value.hwclr = queue_clear;   // a write in the same cycle wins
 
   // ---- command processor --------------------------------------------------------------------
-  logic        fetch_out, fetch_overdue, read_overdue, write_overdue, read_late, write_late, unanswered;
+  logic        fetch_out, fetch_overdue, fetch_refused, read_overdue, write_overdue, read_late, write_late, unanswered,
+    read_refused, write_refused;
   logic        busy, error, halt, launch, decoded, fetch_valid, fetch_ready, fetch_rvalid, pulse_done, pulse_error,
     all_empty, all_idle;
   logic [3:0]  error_code, fail_code;
@@ -169,7 +170,7 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
     .ring_log2(hw_out.RING_LOG2.value.value), .ring_tail(hw_out.RING_TAIL.value.value), .doorbell,
     .queue_reset(hw_out.CONTROL.queue_reset.value), .ring_head, .busy, .error, .error_code, .error_index, .error_addr,
     .irq_done(pulse_done), .irq_error(pulse_error), .fetch_valid, .fetch_ready, .fetch_beat, .fetch_len,
-    .fetch_rvalid, .fetch_rdata(m_axi_rdata), .fetch_rerror(m_axi_rresp[1]), .fetch_out, .fetch_overdue,
+    .fetch_rvalid, .fetch_rdata(m_axi_rdata), .fetch_rerror(m_axi_rresp[1]), .fetch_out, .fetch_refused, .fetch_overdue,
     .overdue(read_overdue || write_overdue), .halt, .clear(queue_clear),
     .engine_rst, .launch, .decoded, .push, .push_desc, .push_index, .room, .all_empty, .all_idle,
     .fail_code, .fail_index, .fail_addr);
@@ -279,16 +280,22 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
     .qos(m_axi_arqos), .arcache(m_axi_arcache), .awcache(m_axi_awcache),
     .asks({unanswered, m_axi_wvalid, m_axi_awvalid, fetch_out || !read_idle, m_axi_arvalid}),
     .served({m_axi_bvalid, m_axi_wready, m_axi_awready, m_axi_rvalid, m_axi_arready}), .read_overdue, .write_overdue);
+  logic        guarded;                            // DMA windows
+  logic [31:0] window_first [4], window_last [4];
+  presil_windows u_windows (.clk, .rst, .req(hw_out.BUS.req), .req_write(hw_out.BUS.req_is_wr),
+    .req_addr(hw_out.BUS.addr), .req_data(hw_out.BUS.wr_data), .req_mask(hw_out.BUS.wr_biten), .rdata(window_data),
+    .busy, .guarded, .first(window_first), .last(window_last));
   presil_axi_read u_axi_read (.clk, .rst(clean), .halt, .load_idle(read_idle), .load_valid(lb_valid),
     .load_ready(lb_ready), .load_beat(lb_beat), .load_len(lb_len), .load_index(lb_index), .load_rvalid, .load_rready,
     .fetch_valid, .fetch_ready, .fetch_beat, .fetch_len, .fetch_rvalid, .overdue(read_overdue), .late_valid(read_late),
-    .fetch_overdue, .err_valid(read_err),
-    .err_index(read_err_index), .err_addr(read_err_addr), .arid(m_axi_arid), .araddr(m_axi_araddr),
-    .arlen(m_axi_arlen), .arvalid(m_axi_arvalid), .arready(m_axi_arready), .rid(m_axi_rid[0]), .rresp(m_axi_rresp[1]),
-    .rlast(m_axi_rlast), .rvalid(m_axi_rvalid), .rready(m_axi_rready));
+    .fetch_overdue, .guarded, .first(window_first), .last(window_last), .load_refused(read_refused), .fetch_refused,
+    .err_valid(read_err), .err_index(read_err_index), .err_addr(read_err_addr), .arid(m_axi_arid),
+    .araddr(m_axi_araddr), .arlen(m_axi_arlen), .arvalid(m_axi_arvalid), .arready(m_axi_arready), .rid(m_axi_rid[0]),
+    .rresp(m_axi_rresp[1]), .rlast(m_axi_rlast), .rvalid(m_axi_rvalid), .rready(m_axi_rready));
   presil_axi_write u_axi_write (.clk, .rst(clean), .halt, .idle(write_idle), .burst_valid(sb_valid),
     .burst_ready(sb_ready), .burst_beat(sb_beat), .burst_len(sb_len), .burst_index(sb_index), .beat_valid,
     .beat_ready, .beat_strb, .response, .unanswered, .overdue(write_overdue), .late_valid(write_late),
+    .guarded, .first(window_first), .last(window_last), .refused(write_refused),
     .err_valid(write_err), .err_index(write_err_index), .err_addr(write_err_addr),
     .awaddr(m_axi_awaddr), .awlen(m_axi_awlen), .awvalid(m_axi_awvalid), .awready(m_axi_awready), .wstrb(m_axi_wstrb),
     .wlast(m_axi_wlast), .wvalid(m_axi_wvalid), .wready(m_axi_wready), .bresp(m_axi_bresp[1]), .bvalid(m_axi_bvalid));
@@ -297,7 +304,7 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   // ---- errors, counters, interrupt ----------------------------------------------------------
   logic fail;
   assign fail = overflow != 4'd0 || store_err || load_err || range_valid || write_err || read_err || read_late
-    || write_late;
+    || write_late || read_refused || write_refused;
   always_comb begin
     fail_code = ERROR_NONE;  fail_index = 32'd0;  fail_addr = 40'd0;
     if (fail) begin
@@ -309,6 +316,10 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
         fail_code = ERROR_BUS_TIMEOUT;  fail_index = read_err_index;  fail_addr = read_err_addr;
       end else if (write_late) begin
         fail_code = ERROR_BUS_TIMEOUT;  fail_index = write_err_index;  fail_addr = write_err_addr;
+      end else if (read_refused) begin
+        fail_code = ERROR_WINDOW;  fail_index = read_err_index;  fail_addr = read_err_addr;
+      end else if (write_refused) begin
+        fail_code = ERROR_WINDOW;  fail_index = write_err_index;  fail_addr = write_err_addr;
       end else if (range_valid) begin
         fail_code = ERROR_SPAD_RANGE;  fail_index = range_index;  fail_addr = {8'd0, range_addr};
       end else if (load_err) begin
@@ -352,6 +363,7 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   c_all: cover property (@(posedge clk) disable iff (rst) &active);
   c_error_read: cover property (@(posedge clk) disable iff (rst) read_err);
   c_error_write: cover property (@(posedge clk) disable iff (rst) write_err);
+  c_error_window: cover property (@(posedge clk) disable iff (rst) read_refused || write_refused);
   c_error_range: cover property (@(posedge clk) disable iff (rst) range_valid);
   c_error_load: cover property (@(posedge clk) disable iff (rst) load_err);
   c_error_store: cover property (@(posedge clk) disable iff (rst) store_err);

@@ -136,6 +136,8 @@ const presil_chip_ops *presil_chip_entry(void) {
                                         .timing = chip_plan_timing,
                                         .work = chip_plan_work,
                                         .usage = chip_plan_usage,
-                                        .moved = chip_moved};
+                                        .moved = chip_moved,
+                                        .set_window = chip_set_window,
+                                        .lock_windows = chip_lock_windows};
     return &ops;
 }

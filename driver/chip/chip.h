@@ -24,6 +24,7 @@
 void chip_misfit(const char *field, int64_t value, int64_t low, int64_t high);
 #define PRESIL_DESC_MISFIT chip_misfit
 #include "presil_desc.h"
+#include "presil_twin.h"
 
 enum { LOAD = 0, MATRIX = 1, EPILOGUE = 2, STORE = 3, CHIP_ENGINES = 4, VECTOR = 4 }; /* VECTOR: reserved */
 
@@ -32,7 +33,6 @@ enum { LOAD = 0, MATRIX = 1, EPILOGUE = 2, STORE = 3, CHIP_ENGINES = 4, VECTOR =
 #define CHIP_TERMS 3u
 enum { CHIP_WINDOW_KERNEL = 3, CHIP_WINDOW_POSITIONS = 64 }; /* what a depthwise MATRIX holds: docs/isa.md, FIELD */
 
-struct presil_twin;
 enum { LOOK_CYCLES = 4 * PRESIL_CAUSES, LOOKS }; /* engine * causes + cause, cycles */
 
 struct presil_chip {
@@ -43,6 +43,11 @@ struct presil_chip {
     bool looked;                          /* look: counters at the first look since something worked (why.c) */
     uint32_t look[LOOKS];
     uint64_t look_work;
+    uint64_t ring, ring_bytes; /* command memory */
+    /* DMA windows as their registers hold them, for the chip and the twin; guarded: one was set, and is to be written
+     * again when the chip was reset. */
+    presil_twin_windows windows;
+    bool guarded, locked;
 };
 
 int chip_fail(const presil_error_buffer *error, int status, const char *format, ...)

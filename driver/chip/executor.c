@@ -17,6 +17,7 @@ int chip_execute(presil_chip *chip, const presil_plan *plan, const presil_execut
                  presil_error_buffer *error) {
     if (!chip->twin) chip->twin = presil_twin_create(&chip->config);
     if (!chip->twin) return chip_fail(error, PRESIL_EHOSTMEM, "no host memory for the twin");
+    presil_twin_set_windows(chip->twin, &chip->windows);
     presil_twin_threads(chip->twin, memory->threads ? memory->threads : 1);
     presil_twin_memory window = {memory->base.value, memory->bytes, memory->host};
     sink to = {memory};
@@ -27,7 +28,8 @@ int chip_execute(presil_chip *chip, const presil_plan *plan, const presil_execut
         const presil_twin_shift shift = {plan->shared ? plan->operands + first : NULL, plan->shift};
         if (presil_twin_execute_at(chip->twin, plan->list + first, count, plan->shared ? &shift : NULL, &window,
                                    memory->on_write ? on_write : NULL, &to, &e)) {
-            bool bus = e.code == PRESIL_ERROR_READ_BUS || e.code == PRESIL_ERROR_WRITE_BUS;
+            bool bus =
+                e.code == PRESIL_ERROR_READ_BUS || e.code == PRESIL_ERROR_WRITE_BUS || e.code == PRESIL_ERROR_WINDOW;
             return chip_fail(error,
                              e.deadlock ? PRESIL_EHUNG
                              : bus      ? PRESIL_EBUS

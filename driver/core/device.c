@@ -356,6 +356,60 @@ int presil_device_set_timeout(presil_device *device, uint64_t cycles) {
     return status;
 }
 
+/* 40 bits of address, as every transport has them at most. */
+static int check_window(presil_daddr base, uint64_t bytes, uint32_t access) {
+    const uint64_t end = UINT64_C(1) << 40;
+    if (base.value % PRESIL_HEAP_PAGE || bytes % PRESIL_HEAP_PAGE)
+        return presil_fail(PRESIL_EINVAL,
+                           "presil_device_set_window: 0x%llx bytes at 0x%llx: multiples of 4096 expected",
+                           (unsigned long long)bytes, (unsigned long long)base.value);
+    if (base.value >= end || bytes > end - base.value)
+        return presil_fail(PRESIL_EINVAL, "presil_device_set_window: 0x%llx bytes at 0x%llx end above 2^40",
+                           (unsigned long long)bytes, (unsigned long long)base.value);
+    if (access & ~(uint32_t)(PRESIL_WINDOW_READ | PRESIL_WINDOW_WRITE))
+        return presil_fail(PRESIL_EINVAL,
+                           "presil_device_set_window: access 0x%x: bits of presil_window_access expected", access);
+    return PRESIL_OK;
+}
+
+/* Begins what changes windows; the link, NULL where the chip was not brought up: it hears of them when it is. */
+static int windows_begin(presil_device *device, const char *who, const presil_link **link) {
+    if (!device->chip_ops->set_window || !device->chip_ops->lock_windows)
+        return presil_fail(PRESIL_EUNSUPPORTED, "%s: the chip \"%s\" has no DMA windows", who, device->chip_ops->name);
+    const int status = presil_exclusive_begin(device);
+    if (status) return status;
+    *link = atomic_load(&device->started) ? &device->link : NULL;
+    if (!device->dead) return PRESIL_OK;
+    presil_exclusive_end(device);
+    return presil_fail(PRESIL_EDEAD, "%s: the device is unusable until presil_device_reset()", who);
+}
+
+int presil_device_set_window(presil_device *device, uint32_t window, presil_daddr base, uint64_t bytes,
+                             uint32_t access) {
+    const int entered = presil_enter(device);
+    const presil_link *link;
+    int status = entered ? entered : check_window(base, bytes, access);
+    if (!status) status = windows_begin(device, "presil_device_set_window", &link);
+    if (status) return status;
+    char text[512] = "";
+    presil_error_buffer error = {text, sizeof text};
+    status = device->chip_ops->set_window(device->chip, link, window, base, bytes, access, &error);
+    presil_exclusive_end(device);
+    return status ? presil_fail(status, "presil_device_set_window: %s", text) : PRESIL_OK;
+}
+
+int presil_device_lock_windows(presil_device *device) {
+    const int entered = presil_enter(device);
+    const presil_link *link;
+    int status = entered ? entered : windows_begin(device, "presil_device_lock_windows", &link);
+    if (status) return status;
+    char text[512] = "";
+    presil_error_buffer error = {text, sizeof text};
+    status = device->chip_ops->lock_windows(device->chip, link, &error);
+    presil_exclusive_end(device);
+    return status ? presil_fail(status, "presil_device_lock_windows: %s", text) : PRESIL_OK;
+}
+
 int presil_device_set_twin_threads(presil_device *device, uint32_t threads) {
     const int entered = presil_enter(device);
     if (!entered) atomic_store_explicit(&device->twin.threads, threads ? threads : 1, memory_order_relaxed);

@@ -222,6 +222,19 @@ PRESIL_CHECKED int presil_device_set_affinity(presil_device *device, const char 
 /* Drops queued work, but for packed weights on their way; resets the chip; memory is kept. Finds a server that was
  * started again. */
 PRESIL_CHECKED int presil_device_reset(presil_device *device);
+/* DMA windows: with one of them on, the chip reads and writes nothing outside of them; a launch that would ends with
+ * EBUS, and the text says who, where and what for. Window 0, 1, ... (of the chip in rtl/: 0 to 3) is `bytes` bytes at
+ * `base`, both multiples of 4096, for launches that begin from now on; access: enum presil_window_access, 0: nothing is
+ * permitted in it; bytes 0: it is off. What launches need beside their operands (commands, packed weights, scratch
+ * memory) lies in the device's memory, too (presil_device_info), so that all of it is a good window.
+ * The driver says them again whenever it has reset the chip, as it does behind every launch that fails: they stay until
+ * the device is closed. Mode MODEL knows them, too, but fetches no commands. EUNSUPPORTED: the chip has none; EINVAL,
+ * also where they are locked: nothing was changed. */
+enum presil_window_access { PRESIL_WINDOW_READ = 1, PRESIL_WINDOW_WRITE = 2 };
+PRESIL_CHECKED int presil_device_set_window(presil_device *device, uint32_t window, presil_daddr base, uint64_t bytes,
+                                            uint32_t access);
+/* No window changes any more, until the device is closed and whoever owns the chip has reset it. */
+PRESIL_CHECKED int presil_device_lock_windows(presil_device *device);
 PRESIL_CHECKED int presil_device_synchronize(presil_device *device); /* all streams; first error wins */
 PRESIL_API void presil_device_cancel(
     presil_device *device); /* async-signal-safe: the running launch ends with ECANCELLED */

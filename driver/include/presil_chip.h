@@ -372,6 +372,12 @@ typedef struct {
      * with it, timing() tells the same. moves: sorted and disjoint. NULL: the caller plans anew. */
     int (*moved)(const presil_chip *chip, const presil_plan *plan, const presil_move *moves, uint32_t count,
                  presil_plan **out, presil_error_buffer *error);
+    /* DMA windows, as presil_device_set_window() and presil_device_lock_windows() say them: base and bytes are whole
+     * pages, nothing runs. link NULL: there is no chip yet, or mode MODEL never has one. The chip remembers them for
+     * execute(), and writes them to its registers again in reset(). NULL: it has none. */
+    int (*set_window)(presil_chip *chip, const presil_link *link, uint32_t window, presil_daddr base, uint64_t bytes,
+                      uint32_t access, presil_error_buffer *error);
+    int (*lock_windows)(presil_chip *chip, const presil_link *link, presil_error_buffer *error);
 } presil_chip_ops;
 
 /* The one symbol of a chip's library, libpresil_chip_<name>.so. It is looked for beside the simulator library of

@@ -54,6 +54,16 @@ int presil_twin_execute_at(presil_twin *twin, const presil_desc *list, size_t co
                            const presil_twin_shift *shift /* NULL: none */, const presil_twin_memory *memory,
                            presil_twin_write_fn on_write, void *context, presil_twin_error *error);
 
+/* The DMA windows of what is executed from now on (docs/isa.md section 1), as registers WINDOWn_FIRST and WINDOWn_LAST
+ * hold them; at the start none. What a LOAD reads and a STORE writes outside of them is error WINDOW. */
+enum { PRESIL_TWIN_WINDOWS = 4 };
+typedef struct {
+    uint32_t first[PRESIL_TWIN_WINDOWS], last[PRESIL_TWIN_WINDOWS];
+} presil_twin_windows;
+void presil_twin_set_windows(presil_twin *twin, const presil_twin_windows *windows);
+/* Whether these permit a read, or a write, of the page that holds the address. */
+int presil_twin_permits(const presil_twin_windows *windows, uint64_t address, int write);
+
 /* Fills scratchpad and accumulators with pseudo-random bits of the seed: what is undefined at a launch's start must not
  * show in its results. */
 void presil_twin_scramble(presil_twin *twin, uint64_t seed);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "twin_host_float.h"
+#include "presil_regs.h"
 #include "twin_internal.h"
 
 enum { ENGINES = 4 }; /* LOAD, MATRIX, EPILOGUE, STORE: opcode - 1 */
@@ -77,6 +78,29 @@ int presil_twin_simd(presil_twin *twin, const char *name) {
 uint8_t *presil_twin_scratchpad(presil_twin *twin, size_t *bytes) {
     if (bytes) *bytes = (size_t)twin->dims.words * twin->dims.word;
     return twin->spad;
+}
+
+static int any_enabled(const presil_twin_windows *windows) {
+    uint32_t enabled = 0;
+    for (unsigned w = 0; w < PRESIL_TWIN_WINDOWS; w++) enabled |= windows->last[w] & PRESIL_WINDOW0_LAST_ENABLE_MASK;
+    return enabled != 0;
+}
+
+void presil_twin_set_windows(presil_twin *twin, const presil_twin_windows *windows) {
+    twin->windows = *windows;
+    twin->guarded = any_enabled(windows);
+}
+
+int presil_twin_permits(const presil_twin_windows *windows, uint64_t address, int write) {
+    const uint32_t page = (uint32_t)(address >> 12) & PRESIL_WINDOW0_FIRST_PAGE_MASK;
+    const uint32_t wanted =
+        PRESIL_WINDOW0_LAST_ENABLE_MASK | (write ? PRESIL_WINDOW0_LAST_WRITE_MASK : PRESIL_WINDOW0_LAST_READ_MASK);
+    for (unsigned w = 0; w < PRESIL_TWIN_WINDOWS; w++) {
+        if ((windows->last[w] & wanted) == wanted && page >= windows->first[w] &&
+            page <= (windows->last[w] & PRESIL_WINDOW0_LAST_PAGE_MASK))
+            return 1;
+    }
+    return !any_enabled(windows);
 }
 
 static void scramble(uint8_t *p, size_t bytes, uint64_t *state) {

@@ -21,7 +21,9 @@ struct presil_twin_chip {
     const presil_config *config;
     presil_twin *twin;
     uint32_t ring_lo, ring_hi, ring_log2, head, tail, irq, irq_enable, error_code, error_index;
-    uint32_t attributes, timeout; /* of a bus that the twin has not: kept */
+    uint32_t attributes, timeout;        /* of a bus that the twin has not: kept */
+    presil_twin_windows windows, acting; /* as written; of the launch */
+    int locked;
     uint64_t error_address;
     uint64_t descriptors, launches, descriptors_shown, launches_shown; /* shown: at the last snapshot */
     int pending, lost; /* lost: a doorbell asked for more than the ring holds, or for less than one before */
@@ -40,6 +42,8 @@ void presil_twin_chip_reset(presil_twin_chip *chip) {
     chip->ring_lo = chip->ring_hi = chip->ring_log2 = chip->irq = chip->irq_enable = 0;
     chip->attributes = ATTRIBUTES_RESET;
     chip->timeout = 0;
+    chip->windows = (presil_twin_windows){0};
+    chip->locked = 0;
     chip->descriptors = chip->launches = chip->descriptors_shown = chip->launches_shown = 0;
 }
 
@@ -75,6 +79,22 @@ static uint32_t counter(const presil_twin_chip *chip, uint32_t offset) {
     return (uint32_t)(offset & 4 ? value >> 32 : value);
 }
 
+static int is_window(uint32_t offset) {
+    return offset >= PRESIL_REG_WINDOW0_FIRST && offset <= PRESIL_REG_WINDOW3_LAST;
+}
+
+static uint32_t *window_at(presil_twin_windows *windows, uint32_t offset) {
+    const uint32_t n = (offset - PRESIL_REG_WINDOW0_FIRST) / 8;
+    return offset & 4 ? &windows->last[n] : &windows->first[n];
+}
+
+static void write_window(presil_twin_chip *chip, uint32_t offset, uint32_t value) {
+    const uint32_t last = PRESIL_WINDOW0_LAST_PAGE_MASK | PRESIL_WINDOW0_LAST_ENABLE_MASK |
+                          PRESIL_WINDOW0_LAST_READ_MASK | PRESIL_WINDOW0_LAST_WRITE_MASK;
+    if (!chip->locked)
+        *window_at(&chip->windows, offset) = value & (offset & 4 ? last : PRESIL_WINDOW0_FIRST_PAGE_MASK);
+}
+
 uint32_t presil_twin_chip_read(const presil_twin_chip *chip, uint32_t offset) {
     const presil_config *c = chip->config;
     switch (offset) {
@@ -85,7 +105,8 @@ uint32_t presil_twin_chip_read(const presil_twin_chip *chip, uint32_t offset) {
     case PRESIL_REG_CAP_BANK: return c->bank_words;
     case PRESIL_REG_CAP_ACC: return c->acc_rows;
     case PRESIL_REG_CONFIG_HASH: return c->hash;
-    case PRESIL_REG_CAP_FEATURES: return PRESIL_CAP_FEATURES_INT8_MASK | PRESIL_CAP_FEATURES_BF16_MASK;
+    case PRESIL_REG_CAP_FEATURES:
+        return PRESIL_CAP_FEATURES_INT8_MASK | PRESIL_CAP_FEATURES_BF16_MASK | PRESIL_CAP_FEATURES_WINDOWS_MASK;
     case PRESIL_REG_RING_BASE_LO: return chip->ring_lo;
     case PRESIL_REG_RING_BASE_HI: return chip->ring_hi;
     case PRESIL_REG_RING_LOG2: return chip->ring_log2;
@@ -101,7 +122,10 @@ uint32_t presil_twin_chip_read(const presil_twin_chip *chip, uint32_t offset) {
     case PRESIL_REG_IRQ_ENABLE: return chip->irq_enable;
     case PRESIL_REG_BUS_ATTRIBUTES: return chip->attributes;
     case PRESIL_REG_BUS_TIMEOUT: return chip->timeout;
-    default: return offset >= PRESIL_REG_COUNTER(0) ? counter(chip, offset) : 0;
+    case PRESIL_REG_WINDOW_LOCK: return (uint32_t)chip->locked;
+    default:
+        if (is_window(offset)) return *window_at((presil_twin_windows *)(uintptr_t)&chip->windows, offset);
+        return offset >= PRESIL_REG_COUNTER(0) ? counter(chip, offset) : 0;
     }
 }
 
@@ -121,6 +145,7 @@ static void doorbell(presil_twin_chip *chip, uint32_t tail) {
     const uint32_t count = tail - chip->head;
     if (chip->ring_log2 > RING_LOG2_MOST || count > 1u << chip->ring_log2 || count < chip->tail - chip->head)
         chip->lost = 1;
+    if (!chip->pending) chip->acting = chip->windows;
     chip->pending = 1;
 }
 
@@ -141,7 +166,10 @@ void presil_twin_chip_write(presil_twin_chip *chip, uint32_t offset, uint32_t va
     case PRESIL_REG_IRQ_CLEAR: chip->irq &= ~value; break;
     case PRESIL_REG_BUS_ATTRIBUTES: chip->attributes = value & attributes; break;
     case PRESIL_REG_BUS_TIMEOUT: chip->timeout = value; break;
-    default: break;
+    case PRESIL_REG_WINDOW_LOCK: chip->locked |= (int)(value & PRESIL_WINDOW_LOCK_LOCKED_MASK); break;
+    default:
+        if (is_window(offset)) write_window(chip, offset, value);
+        break;
     }
 }
 
@@ -162,6 +190,11 @@ static int fetch(presil_twin_chip *chip, const presil_twin_memory *memory, uint3
     for (uint32_t i = 0; i < count; i++) {
         const uint64_t address = ring + (uint64_t)((chip->head + i) & (entries - 1)) * sizeof(presil_desc),
                        offset = address - memory->base;
+        if (!presil_twin_permits(&chip->acting, address, 0)) {
+            error->index = i;
+            error->address = address;
+            return error->code = PRESIL_ERROR_WINDOW;
+        }
         if (address < memory->base || offset > memory->bytes || sizeof(presil_desc) > memory->bytes - offset) {
             const uint64_t beat = chip->config->word_bytes, end = memory->base + memory->bytes; /* first that fails */
             error->index = i;
@@ -208,6 +241,7 @@ void presil_twin_chip_run(presil_twin_chip *chip, const presil_twin_memory *memo
     if (!chip->pending) return;
     const uint32_t count = chip->tail - chip->head;
     presil_twin_error error = {0};
+    presil_twin_set_windows(chip->twin, &chip->acting);
     if (!fetch(chip, memory, count, &error))
         (void)presil_twin_execute(chip->twin, chip->list, count, memory, on_write, context, &error);
     if (error.code) {

@@ -82,6 +82,8 @@ struct presil_twin {
     size_t workspace_bytes;
     unsigned threads;
     twin_pool *pool;
+    presil_twin_windows windows;
+    int guarded; /* one of them is enabled */
 };
 
 /* One execution: what the engines need beside the twin. */

@@ -85,6 +85,19 @@ static int outside(const transfer *t, uint64_t address, uint64_t bytes, uint64_t
     return 1;
 }
 
+/* Whether the bursts that move [address, address + bytes) leave the DMA windows; *bad: where the first that does
+ * begins: at the first beat or at a page. bytes > 0. */
+static int forbidden(const transfer *t, uint64_t address, uint64_t bytes, int write, uint64_t *bad) {
+    if (!t->run->twin->guarded) return 0;
+    const uint64_t end = address + bytes;
+    for (uint64_t at = address; at < end; at = (at | 4095u) + 1) {
+        if (presil_twin_permits(&t->run->twin->windows, at, write)) continue;
+        *bad = at & ADDRESS_MASK & ~(uint64_t)(t->word - 1);
+        return 1;
+    }
+    return 0;
+}
+
 static int range_error(const transfer *t, uint32_t s) {
     return twin_fail(t->run, PRESIL_ERROR_SPAD_RANGE, t->index, s & ~(t->word - 1), "scratchpad address");
 }
@@ -158,6 +171,8 @@ static int open_row(const transfer *t, uint64_t address, int inside, const uint8
     *row = NULL;
     if (!inside || from >= end) return 0;
     uint64_t bad, first = (address + (uint64_t)from) & ADDRESS_MASK;
+    if (forbidden(t, first, (uint64_t)(end - from), 0, &bad))
+        return twin_fail(t->run, PRESIL_ERROR_WINDOW, t->index, bad, "DRAM read, outside the DMA windows, at");
     if (outside(t, first, (uint64_t)(end - from), &bad))
         return twin_fail(t->run, PRESIL_ERROR_READ_BUS, t->index, bad, "DRAM read at");
     const presil_twin_memory *m = t->run->memory;
@@ -263,6 +278,8 @@ int twin_store(twin_run *run, const presil_desc *d, uint32_t index) {
                     t.addr + (uint64_t)((int64_t)i1 * t.ds[1] + (int64_t)i2 * t.ds[2] + (int64_t)i3 * t.ds[3]);
                 address &= ADDRESS_MASK;
                 uint64_t bad;
+                if (forbidden(&t, address, bytes, 1, &bad))
+                    return twin_fail(run, PRESIL_ERROR_WINDOW, index, bad, "DRAM write, outside the DMA windows, at");
                 if (outside(&t, address, bytes, &bad))
                     return twin_fail(run, PRESIL_ERROR_WRITE_BUS, index, bad, "DRAM write at");
                 if (store_row(&t, m->host + (address - m->base),

@@ -60,6 +60,11 @@ class Twin:
     def __exit__(self, *_):
         self.lib.presil_twin_destroy(self.handle)
 
+    def set_windows(self, windows):
+        """DMA windows: four (WINDOWn_FIRST, WINDOWn_LAST)."""
+        values = [w[0] for w in windows] + [w[1] for w in windows]
+        self.lib.presil_twin_set_windows(self.handle, (C.c_uint32 * 8)(*values))
+
     def launch(self, program, dram, base=0, scramble=1):
         """Executes lists of 32 words on dram (bytearray, changed in place); returns the Error structure."""
         host = (C.c_uint8 * len(dram)).from_buffer(dram)

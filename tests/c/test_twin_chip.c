@@ -163,11 +163,59 @@ static void keeps_what_is_said_of_the_bus(void **state) {
     presil_twin_chip_destroy(chip);
 }
 
+static void expect_window(presil_twin_chip *chip, uint32_t index, uint64_t address) {
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_ERROR_CODE), PRESIL_ERROR_WINDOW);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_ERROR_INDEX), index);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_ERROR_ADDR_LO), (uint32_t)address);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_ERROR_ADDR_HI), address >> 32);
+    presil_twin_chip_write(chip, PRESIL_REG_CONTROL, PRESIL_CONTROL_QUEUE_RESET_MASK);
+}
+
+static void windows_of_fetches(void **state) {
+    (void)state;
+    const uint32_t page = BASE_LO >> 12, read = PRESIL_WINDOW0_LAST_ENABLE_MASK | PRESIL_WINDOW0_LAST_READ_MASK;
+    presil_twin_chip *chip = ready();
+    for (uint32_t reg = PRESIL_REG_WINDOW0_FIRST; reg <= PRESIL_REG_WINDOW3_LAST; reg += 4) {
+        assert_int_equal(presil_twin_chip_read(chip, reg), 0);
+        presil_twin_chip_write(chip, reg, UINT32_MAX);
+        assert_int_equal(presil_twin_chip_read(chip, reg), reg & 4 ? 0x7fffffff : 0x0fffffff);
+        presil_twin_chip_write(chip, reg, 0);
+    }
+    ring(chip, 1); /* none is enabled */
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_ERROR_CODE), PRESIL_ERROR_NONE);
+    presil_twin_chip_write(chip, PRESIL_REG_CONTROL, PRESIL_CONTROL_QUEUE_RESET_MASK);
+    presil_twin_chip_write(chip, PRESIL_REG_WINDOW2_FIRST, page + 1);
+    presil_twin_chip_write(chip, PRESIL_REG_WINDOW2_LAST, (page + 9) | read);
+    ring(chip, 1);
+    expect_window(chip, 0, BASE_LO);
+    presil_twin_chip_write(chip, PRESIL_REG_RING_TAIL, 1);
+    presil_twin_chip_write(chip, PRESIL_REG_WINDOW2_FIRST, page); /* the launch has begun */
+    presil_twin_chip_run(chip, &window, NULL, NULL);
+    expect_window(chip, 0, BASE_LO);
+    ring(chip, 1);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_ERROR_CODE), PRESIL_ERROR_NONE);
+    presil_twin_chip_write(chip, PRESIL_REG_CONTROL, PRESIL_CONTROL_QUEUE_RESET_MASK);
+    presil_twin_chip_write(chip, PRESIL_REG_WINDOW2_LAST,
+                           (page + 9) | PRESIL_WINDOW0_LAST_ENABLE_MASK | PRESIL_WINDOW0_LAST_WRITE_MASK);
+    presil_twin_chip_write(chip, PRESIL_REG_WINDOW_LOCK, 2);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_WINDOW_LOCK), 0);
+    presil_twin_chip_write(chip, PRESIL_REG_WINDOW_LOCK, 1);
+    presil_twin_chip_write(chip, PRESIL_REG_WINDOW2_LAST, 0);
+    presil_twin_chip_write(chip, PRESIL_REG_WINDOW_LOCK, 0);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_WINDOW_LOCK), 1);
+    ring(chip, 1);
+    expect_window(chip, 0, BASE_LO);
+    presil_twin_chip_reset(chip);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_WINDOW_LOCK), 0);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_WINDOW2_LAST), 0);
+    presil_twin_chip_destroy(chip);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(says_what_it_is),          cmocka_unit_test(keeps_what_is_said_of_the_bus),
-        cmocka_unit_test(launches_and_interrupts),  cmocka_unit_test(errors_stop_the_queue),
-        cmocka_unit_test(a_ring_outside_of_memory), cmocka_unit_test(doorbells_that_are_refused),
-        cmocka_unit_test(the_ring_begins_at_a_page)};
+        cmocka_unit_test(says_what_it_is),           cmocka_unit_test(keeps_what_is_said_of_the_bus),
+        cmocka_unit_test(launches_and_interrupts),   cmocka_unit_test(errors_stop_the_queue),
+        cmocka_unit_test(a_ring_outside_of_memory),  cmocka_unit_test(doorbells_that_are_refused),
+        cmocka_unit_test(the_ring_begins_at_a_page), cmocka_unit_test(windows_of_fetches)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,6 +19,7 @@ from .engines import ENGINES, ChipError
 
 QUEUE = 4  # descriptors an engine's queue holds
 TOKEN_LIMIT = 255
+WINDOW_PAGE, WINDOW_ENABLE, WINDOW_READ, WINDOW_WRITE = (1 << 28) - 1, 1 << 28, 1 << 29, 1 << 30
 OWNERS = ("LOAD", "MATRIX", "EPILOGUE", "STORE")  # of the token counters, four each
 
 
@@ -29,6 +30,7 @@ class Memory:
     def __init__(self, config, dram, base=0):
         self.config, self.dram, self.base = config, dram, base
         self.dram_defined = dram.like(1) if hasattr(dram, "like") else bytearray(b"\1") * len(dram)
+        self.windows = []  # (WINDOWn_FIRST, WINDOWn_LAST)
         self.spad_bytes = config.banks * config.bank_words * config.word_bytes
         self.start_launch()
 
@@ -42,8 +44,19 @@ class Memory:
         if not all(flags):
             self.undefined.append((self.index, what, address + list(flags).index(0)))
 
+    def check_windows(self, address, count, permit):
+        """Section 1: of each page that is touched; address as the burst's in it, which begins at a beat."""
+        if not any(last & WINDOW_ENABLE for _, last in self.windows):
+            return
+        pages = [(first, last & WINDOW_PAGE) for first, last in self.windows if last & WINDOW_ENABLE and last & permit]
+        for page in range(address >> 12, (address + count - 1 >> 12) + 1):
+            if not any(first <= page & WINDOW_PAGE <= last for first, last in pages):
+                word = self.config.word_bytes
+                raise ChipError("WINDOW", max(address // word * word, page << 12) & (1 << 40) - 1)
+
     def read_dram(self, address, count):
         """(values, flags); the range is read in whole beats."""
+        self.check_windows(address, count, WINDOW_READ)
         word = self.config.word_bytes
         first, last = address // word * word, -(-(address + count) // word) * word
         if first < self.base:
@@ -54,6 +67,7 @@ class Memory:
         return self.dram[at : at + count], self.dram_defined[at : at + count]
 
     def write_dram(self, address, content):
+        self.check_windows(address, len(content), WINDOW_WRITE)
         for k, (value, defined) in enumerate(content):
             at = address + k - self.base
             if not 0 <= at < len(self.dram):

@@ -33,7 +33,6 @@ static bool wanted_timeout(uint32_t *cycles) {
 
 int chip_reset(presil_chip *chip, const presil_link *link, const presil_command_memory *memory,
                presil_error_buffer *error) {
-    (void)chip;
     port p = {link, 0};
     uint32_t timeout;
     if (!wanted_timeout(&timeout))
@@ -42,6 +41,8 @@ int chip_reset(presil_chip *chip, const presil_link *link, const presil_command_
     if (memory->bytes < (uint64_t)sizeof(presil_desc) << CHIP_RING_LOG2)
         return chip_fail(error, PRESIL_EINVAL, "command memory of %llu bytes is too small",
                          (unsigned long long)memory->bytes);
+    chip->ring = memory->base.value;
+    chip->ring_bytes = memory->bytes;
     put(&p, PRESIL_REG_IRQ_ENABLE, 0);
     put(&p, PRESIL_REG_CONTROL, CONTROL_QUEUE_RESET | CONTROL_COUNTER_CLEAR);
     const uint32_t status = drained_status(&p);
@@ -54,7 +55,7 @@ int chip_reset(presil_chip *chip, const presil_link *link, const presil_command_
     int result = port_status(&p, error);
     if (result == PRESIL_OK && (status & (PRESIL_STATUS_BUSY_MASK | PRESIL_STATUS_ERROR_MASK)))
         result = chip_fail(error, PRESIL_EDEAD, "the chip is not idle after a queue reset: STATUS 0x%08x", status);
-    return result;
+    return result == PRESIL_OK ? chip_restore_windows(chip, link, error) : result;
 }
 
 /* Where the ring is not mapped. */
@@ -117,8 +118,22 @@ static const char *error_name(uint32_t code) {
                                         "token counter overflow",
                                         "scratchpad address out of range",
                                         "ring overrun",
-                                        "no answer of the bus"};
+                                        "no answer of the bus",
+                                        "outside the DMA windows"};
     return code < sizeof names / sizeof *names ? names[code] : "unknown error";
+}
+
+/* What to do, where the name of the error does not say it. d: the descriptor, or NULL. */
+static const char *error_advice(const presil_chip *chip, uint32_t code, const presil_desc *d, uint64_t address) {
+    if (code == PRESIL_ERROR_BUS_TIMEOUT)
+        return ": see what holds the memory there; if it is only slow, a larger PRESIL_BUS_TIMEOUT";
+    if (code != PRESIL_ERROR_WINDOW) return "";
+    if (address - chip->ring < chip->ring_bytes)
+        return ": the fetch of commands was refused: the device's own memory needs a window for reads "
+               "(presil_device_set_window())";
+    return d && presil_desc_opcode(d) == PRESIL_OPCODE_STORE
+               ? ": a write was refused: see who uses memory that is not its own, or presil_device_set_window()"
+               : ": a read was refused: see who uses memory that is not its own, or presil_device_set_window()";
 }
 
 /* A register costs a journey over the bus. What is known anyhow is not asked for: an engine without descriptors (VECTOR
@@ -182,18 +197,15 @@ int chip_service(presil_chip *chip, const presil_link *link, const presil_plan *
         uint32_t code = get(&p, PRESIL_REG_ERROR_CODE), index = get(&p, PRESIL_REG_ERROR_INDEX);
         uint64_t address = (uint64_t)get(&p, PRESIL_REG_ERROR_ADDR_HI) << 32;
         address |= get(&p, PRESIL_REG_ERROR_ADDR_LO);
-        const bool silent = code == PRESIL_ERROR_BUS_TIMEOUT;
-        bool bus =
-            code == PRESIL_ERROR_READ_BUS || code == PRESIL_ERROR_WRITE_BUS || code == PRESIL_ERROR_FETCH_BUS || silent;
+        bool bus = code == PRESIL_ERROR_READ_BUS || code == PRESIL_ERROR_WRITE_BUS || code == PRESIL_ERROR_FETCH_BUS ||
+                   code == PRESIL_ERROR_BUS_TIMEOUT || code == PRESIL_ERROR_WINDOW;
         size_t at = plan ? chip_segment_first(plan, chip->segment) + index : 0;
         const presil_desc *d = plan && at < plan->count ? &plan->list[at] : NULL;
         out->result = PRESIL_SERVICE_ERROR;
         out->status = bus ? PRESIL_EBUS : PRESIL_EDESC;
         (void)snprintf(out->text, sizeof out->text, "%s (code %u) in descriptor %u (%s, tile %u) at address 0x%llx%s",
                        error_name(code), code, index, d ? chip_opcode_name(d) : "?", d ? presil_desc_tag(d) : 0,
-                       (unsigned long long)address,
-                       silent ? ": see what holds the memory there; if it is only slow, a larger PRESIL_BUS_TIMEOUT"
-                              : "");
+                       (unsigned long long)address, error_advice(chip, code, d, address));
     } else if (irq & IRQ_DONE) {
         out->result = PRESIL_SERVICE_DONE;
     }

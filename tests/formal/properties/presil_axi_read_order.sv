@@ -3,7 +3,7 @@
 module presil_axi_read_order import presil_config_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)
 ) (
-  input logic           clk, rst, load_valid, load_ready, err_valid, rid, rresp, rlast, rvalid, rready,
+  input logic           clk, rst, push, err_valid, rid, rresp, rlast, rvalid, rready,
   input logic [39-LW:0] load_beat,
   input logic [31:0]    load_index, err_index,
   input logic [39:0]    err_addr
@@ -14,7 +14,7 @@ module presil_axi_read_order import presil_config_pkg::*; #(
   logic [39-LW:0] beat;
   logic [31:0]    index;
   logic [39:0]    was_addr;
-  assign loads = load_valid && load_ready;
+  assign loads = push;                       // proof axi-read: those that are offered
   assign takes = rvalid && rready && !rid;
   assign ends  = takes && rlast;
 

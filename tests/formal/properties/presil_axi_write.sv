@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AXI4 rules of the write channels, how many bursts are out, and what a halt leaves to be sent.
+// AXI4 rules of the write channels, how many bursts are out, what a halt leaves to be sent, and that nothing is written
+// outside the DMA windows.
 module presil_axi_write_properties import presil_config_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)
 ) (
@@ -8,19 +9,32 @@ module presil_axi_write_properties import presil_config_pkg::*; #(
   input logic [7:0]      burst_len, awlen, head, data, tail, issued,
   input logic [WORD-1:0] beat_strb, wstrb,
   input logic [39:0]     awaddr,
-  input logic            awvalid, awready, wlast, wvalid, wready, bresp, bvalid, drain
+  input logic            awvalid, awready, wlast, wvalid, wready, bresp, bvalid, drain, guarded, refused, overdue,
+  input logic [31:0]     first [4], last [4], burst_index, err_index,
+  input logic [39:0]     err_addr
 );
   localparam logic [31:0] PAGE = 4096 / WORD;
   logic            started = 1'b0;
-  logic            aw_stalled, w_stalled, b_stalled, was_push, was_wlast, was_error, was_halt, push;
+  logic            aw_stalled, w_stalled, b_stalled, was_push, was_wlast, was_error, was_halt, push, taken;
   logic [39:0]     was_awaddr, was_address;
   logic [7:0]      was_awlen, was_len;
   logic [WORD-1:0] was_wstrb, was_strb;
   logic [7:0]      out, owed, sent;          // bursts taken; with data owed; with none
-  assign push = burst_valid && burst_ready;
+  logic            was_refused, was_alone;   // a burst was; and nothing else went wrong
+  logic            was_told, behind;         // the command processor knows of one; one was refused since the reset
+  logic [31:0]     was_first [4], was_last [4], was_index;
+  assign taken = burst_valid && burst_ready;
+  assign push  = taken && permitted(burst_beat[39-LW:12-LW]);
 
   function automatic logic in_page(input logic [39-LW:0] beat, input logic [7:0] len);
     return (32'(beat) & (PAGE - 32'd1)) + 32'(len) < PAGE;
+  endfunction
+
+  // docs/isa.md: no window is enabled, or one that is holds the page and permits the direction
+  function automatic logic permitted(input logic [27:0] page);
+    permitted = !(last[0][28] || last[1][28] || last[2][28] || last[3][28]);
+    for (int unsigned w = 0; w < 4; w++)
+      permitted = permitted || (last[w][28] && last[w][30] && first[w][27:0] <= page && page <= last[w][27:0]);
   endfunction
 
   always_ff @(posedge clk) begin
@@ -33,6 +47,9 @@ module presil_axi_write_properties import presil_config_pkg::*; #(
     was_address <= {burst_beat, {LW{1'b0}}};  was_len <= burst_len;
     was_error <= bvalid && bresp && !rst;
     was_halt <= halt && !rst;
+    was_refused <= taken && !push && !rst;  was_told <= refused && !rst;  was_index <= burst_index;
+    was_alone <= !(bvalid && bresp) && !overdue;
+    behind <= !rst && (behind || (taken && !push));
     if (rst) begin
       out <= 8'd0;  owed <= 8'd0;  sent <= 8'd0;
     end else begin
@@ -41,6 +58,13 @@ module presil_axi_write_properties import presil_config_pkg::*; #(
       sent <= sent + 8'(wvalid && wready && wlast) - 8'(bvalid);
     end
     assume (started || rst);
+    // presil_windows (proof windows): nothing changes while a launch runs, and nothing is offered while none does
+    assume (guarded == (last[0][28] || last[1][28] || last[2][28] || last[3][28]));
+    for (int unsigned w = 0; w < 4; w++) begin
+      was_first[w] <= first[w];  was_last[w] <= last[w];
+      if (started) assume (first[w] == was_first[w] && last[w] == was_last[w]);
+    end
+    assume (!was_told || halt || rst);         // presil_command
     // presil_bursts, presil_store_pack; a memory that acknowledges what it got; halt stays until the reset
     assume (!burst_valid || in_page(burst_beat, burst_len));
     assume (!b_stalled || (beat_valid && beat_strb == was_strb));
@@ -62,10 +86,17 @@ module presil_axi_write_properties import presil_config_pkg::*; #(
       a_limit: assert (out <= 8'd128);
       a_idle: assert (idle == (out == 8'd0));
       a_halt: assert (!(halt && push));
+      a_window: assert (!awvalid || permitted(awaddr[39:12]));
+      a_refused: assert (refused == was_refused);
+      a_refused_where: assert (!(was_refused && was_alone) || (err_addr == was_address && err_index == was_index));
+      // its data would go where those of the next one belong
+      a_none_behind: assert (!(behind && push));
+      a_halt_follows: assert (!behind || refused || halt);
       a_drain: assert (!drain || (halt && (!wvalid || wstrb == '0)));
       a_drains: assert (!(drain && owed != 8'd0) || wvalid);
       a_error: assert (err_valid == was_error && response == bvalid);
       c_data_first: cover (awvalid && !awready && sent == out);
+      c_refused: cover (behind && drain && wvalid && owed == 8'd2);
       c_drain: cover (drain && wvalid && wready && wlast && owed == 8'd2);
       c_many: cover (out == 8'd4 && bvalid);
       c_back_to_back: cover (was_push && push);

@@ -3,18 +3,18 @@
 module presil_axi_write_order import presil_config_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)
 ) (
-  input logic           clk, rst, burst_valid, burst_ready, err_valid, wlast, wvalid, wready, bresp, bvalid, awvalid,
+  input logic           clk, rst, push, err_valid, wlast, wvalid, wready, bresp, bvalid, awvalid,
   input logic [39-LW:0] burst_beat,
   input logic [7:0]     burst_len,
   input logic [31:0]    burst_index, err_index,
   input logic [39:0]    err_addr
 );
   logic           started = 1'b0;
-  logic           pick, follow, sends, push, was_error;
+  logic           pick, follow, sends, was_error;
   logic [7:0]     unsent, unanswered, before_w, before_b, len, beats, sent;
   logic [39-LW:0] beat;
   logic [31:0]    index;
-  assign push  = burst_valid && burst_ready;
+  // push: proof axi-write, what is offered
   assign sends = wvalid && wready && wlast;
 
   always_ff @(posedge clk) begin

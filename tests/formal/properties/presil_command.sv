@@ -12,7 +12,11 @@ module presil_command_properties import presil_config_pkg::*; import presil_desc
   input logic [3:0]        error_code, push, room, fail_code,
   input logic [39-LW:0]    fetch_beat,
   input logic [7:0]        fetch_len,
-  input logic [1:0]        state
+  input logic [1:0]        state,
+  input logic              fetch_refused, fetch_overdue, fetch_rerror, fetch_out,
+  input logic [3:0]        own_code,
+  input logic [31:0]       own_index,
+  input logic [39:0]       own_addr
 );
   localparam logic [31:0] BEATS = 128 / WORD;
   localparam logic [31:0] PAGE = 4096 / WORD;
@@ -24,8 +28,12 @@ module presil_command_properties import presil_config_pkg::*; import presil_desc
   logic [7:0]   was_len;
   logic [3:0]   was_room, was_code;
   logic         was_clear;
+  logic         fetches, was_refused;        // refused: alone, where nothing was wrong before
+  logic [31:0]  asked_for, was_asked_for;    // descriptors, taken or refused
+  logic [39:0]  was_at;
   logic [31:0]  out, tail_was, was_index;    // out: beats asked for and not come
   logic [39:0]  at, top;
+  assign fetches = fetch_valid && fetch_ready;
   assign at  = {fetch_beat, {LW{1'b0}}};
   assign top = {ring_base, 12'd0} + (40'd128 << ring_log2);
 
@@ -37,11 +45,16 @@ module presil_command_properties import presil_config_pkg::*; import presil_desc
     was_index <= error_index;
     tail_was <= ring_tail;  was_clear <= clear;  base_was <= ring_base;  log2_was <= ring_log2;
     if (rst || clear) begin
-      out <= 32'd0;
+      out <= 32'd0;  asked_for <= 32'd0;
     end else begin
-      out <= out + ((fetch_valid && fetch_ready) ? 32'(fetch_len) + 32'd1 : 32'd0) - 32'(fetch_rvalid);
+      out <= out + ((fetches && !fetch_refused) ? 32'(fetch_len) + 32'd1 : 32'd0) - 32'(fetch_rvalid);
+      asked_for <= asked_for + (fetches ? (32'(fetch_len) + 32'd1) / BEATS : 32'd0);
     end
+    was_refused <= fetch_refused && !rst && !clear && !halt && own_code == ERROR_NONE && !fetch_overdue
+                   && !(fetch_rvalid && fetch_rerror);
+    was_at <= at;  was_asked_for <= asked_for;
     assume (started || rst);
+    assume (!fetch_refused || fetches);        // presil_axi_read
     // software leaves the ring alone while it runs; the memory answers what it was asked
     assume (ring_log2 <= 5'd16);
     if (started) assume (ring_base == base_was && ring_log2 == log2_was);
@@ -59,12 +72,17 @@ module presil_command_properties import presil_config_pkg::*; import presil_desc
       a_one: assert ((push & (push - 4'd1)) == 4'd0);
       a_room: assert ((push & ~was_room) == 4'd0);
       a_halted: assert (!was_halt || push == 4'd0);
+      a_waits: assert (asked_beats - got_beats == out + (fetch_valid ? 32'(fetch_len) + 32'd1 : 32'd0)
+                       && fetch_out == (asked_beats != got_beats));
+      a_refused: assert (!was_refused || (own_code == ERROR_WINDOW && own_addr == was_at
+                                          && own_index == was_asked_for));
       a_over: assert (!irq_done || (!irq_error && !error));
       a_first_error: assert (!(was_halt && was_code != ERROR_NONE)
                              || (error_code == was_code && error_index == was_index));
       c_wrap: cover (fetch_valid && fetch_len == 8'(BEATS - 32'd1) && ring_log2 == 5'd0 && asked == 32'd2);
       c_handed: cover (push == 4'd2 && ring_head == 32'd0);
       c_eight: cover (fetch_valid && 32'(fetch_len) == 32'd8 * BEATS - 32'd1);
+      c_refused: cover (irq_error && error_code == ERROR_WINDOW && error_index == 32'd8 && got_beats != 32'd0);
       c_error: cover (irq_error && error_code == ERROR_FETCH_BUS);
     end
   end
