@@ -57,6 +57,7 @@ module presil_axi_read import presil_config_pkg::*; #(
   logic [7:0]     head, tail, beat;          // beat: of the oldest burst
   logic [8:0]     count;
   logic           free, push, pop, take, outside, refuse;
+  logic [27:0]    page;                      // of the burst that is judged
 
   assign free         = !arvalid || arready;
   assign fetch_ready  = free;
@@ -64,8 +65,9 @@ module presil_axi_read import presil_config_pkg::*; #(
   assign push         = load_valid && load_ready && !outside;
   assign refuse       = load_valid && load_ready && outside;
   assign fetch_refused = fetch_valid && free && outside;
-  presil_window #(.PERMIT(29)) u_window (.guarded, .first, .last, .valid(fetch_valid || load_valid),
-    .page(fetch_valid ? fetch_beat[39-LW:12-LW] : load_beat[39-LW:12-LW]), .outside);
+  assign page = fetch_valid ? fetch_beat[39-LW:12-LW] : load_beat[39-LW:12-LW];
+  presil_window #(.PERMIT(29)) u_window (.guarded, .first, .last, .valid(fetch_valid || load_valid), .page,
+    .outside);
   assign load_rvalid  = rvalid && !rid;
   assign fetch_rvalid = rvalid && rid && load_rready;
   assign rready       = load_rready;

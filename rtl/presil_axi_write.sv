@@ -53,12 +53,13 @@ module presil_axi_write import presil_config_pkg::*; #(
   logic [7:0]     issued;                     // bursts whose address has been accepted
   logic [7:0]     beat;
   logic           drain, push, owed, outside, refuse;
+  logic [27:0]    page;                       // of the burst that is judged
 
   assign burst_ready = (!awvalid || awready) && !halt && !refused && (head - tail) != 8'd128;
   assign push        = burst_valid && burst_ready && !outside;
   assign refuse      = burst_valid && burst_ready && outside;
-  presil_window #(.PERMIT(30)) u_window (.guarded, .first, .last, .valid(burst_valid),
-    .page(burst_beat[39-LW:12-LW]), .outside);
+  assign page        = burst_beat[39-LW:12-LW];
+  presil_window #(.PERMIT(30)) u_window (.guarded, .first, .last, .valid(burst_valid), .page, .outside);
   assign owed        = data != head;
   assign wvalid      = owed && (beat_valid || drain);
   assign beat_ready  = owed && wready && !drain;

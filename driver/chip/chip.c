@@ -95,7 +95,7 @@ int chip_probe(presil_chip *chip, const presil_link *link, presil_error_buffer *
         return chip_fail(error, PRESIL_ENODEV, "chip version %u.%u; this driver knows version %d", value >> 16,
                          value & 0xffffu, REG_VERSION_MAJOR);
     }
-    return PRESIL_OK;
+    return chip_probe_windows(chip, link, error);
 }
 
 const presil_chip_ops *presil_chip_entry(void) {

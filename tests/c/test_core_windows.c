@@ -161,12 +161,37 @@ static void a_lock_outlives_resets(void **state) {
     }
 }
 
+static void put_register(presil_device *d, uint32_t offset, uint32_t value) {
+    assert_int_equal(d->link.ops->write32(d->link.handle, offset, value), 0);
+}
+
+/* What somebody else has set stays, also behind the resets that forget it. */
+static void windows_of_somebody_else(void **state) {
+    (void)state;
+    presil_device *d = open_device(PRESIL_MODE_VERIFY, "fast");
+    presil_device_info info = {.size = sizeof info};
+    EXPECT_OK(presil_device_get_info(d, &info));
+    const matmul_buffers m = matmul_alloc(d, 3);
+    (void)works(d, &m);
+    const uint32_t first = (uint32_t)(info.memory_base.value >> 12), out = (uint32_t)(m.out.value >> 12);
+    put_register(d, PRESIL_REG_WINDOW1_FIRST, first);
+    put_register(d, PRESIL_REG_WINDOW1_LAST, (out - 1) | 7u << PRESIL_WINDOW0_LAST_ENABLE_SHIFT);
+    EXPECT_OK(presil_device_set_window(d, 0, m.out, PAGE, PRESIL_WINDOW_READ));
+    for (int turn = 0; turn < 2; turn++) refuses(d, &m, m.out.value, "a write was refused");
+    EXPECT_OK(presil_device_set_window(d, 0, m.out, info.memory_bytes - (m.out.value - info.memory_base.value), BOTH));
+    (void)works(d, &m);
+    EXPECT_OK(presil_device_lock_windows(d));
+    (void)works(d, &m);
+    matmul_free(d, m);
+    presil_device_close(d);
+}
+
 /* Somebody else's lock: what it holds is what the chip has. */
 static void a_chip_that_was_locked_before(void **state) {
     (void)state;
     presil_device *d = open_device(PRESIL_MODE_RTL, "fast");
     EXPECT_OK(presil_device_start(d));
-    assert_int_equal(d->link.ops->write32(d->link.handle, PRESIL_REG_WINDOW_LOCK, 1), 0);
+    put_register(d, PRESIL_REG_WINDOW_LOCK, 1);
     EXPECT_STATUS(presil_device_set_window(d, 0, at(0), PAGE, BOTH), PRESIL_EINVAL);
     EXPECT_TEXT("the DMA windows are locked");
     presil_device_close(d);
@@ -195,9 +220,9 @@ static void chips_without_windows(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(windows_on_the_rtl),     cmocka_unit_test(windows_of_the_twin),
-        cmocka_unit_test(windows_compared),       cmocka_unit_test(what_makes_no_sense_is_refused),
-        cmocka_unit_test(a_lock_outlives_resets), cmocka_unit_test(a_chip_that_was_locked_before),
-        cmocka_unit_test(chips_without_windows)};
+        cmocka_unit_test(windows_on_the_rtl),       cmocka_unit_test(windows_of_the_twin),
+        cmocka_unit_test(windows_compared),         cmocka_unit_test(what_makes_no_sense_is_refused),
+        cmocka_unit_test(a_lock_outlives_resets),   cmocka_unit_test(a_chip_that_was_locked_before),
+        cmocka_unit_test(windows_of_somebody_else), cmocka_unit_test(chips_without_windows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -190,6 +190,7 @@ static void windows_of_fetches(void **state) {
     expect_window(chip, 0, BASE_LO);
     presil_twin_chip_write(chip, PRESIL_REG_RING_TAIL, 1);
     presil_twin_chip_write(chip, PRESIL_REG_WINDOW2_FIRST, page); /* the launch has begun */
+    presil_twin_chip_write(chip, PRESIL_REG_RING_TAIL, 2);
     presil_twin_chip_run(chip, &window, NULL, NULL);
     expect_window(chip, 0, BASE_LO);
     ring(chip, 1);

@@ -54,8 +54,8 @@ async def refused(b, offers, program, index: int, address: int) -> None:
 
 
 async def edges(dut, stall: float) -> None:
-    """A window of pages 0x20 to 0x23, beside one for the ring; a row in its first and last page, in those beside it, and
-    far away with the same low bits."""
+    """A window of pages 0x20 to 0x23, beside one for the ring; a row in its first and last page, in those beside it,
+    and far away with the same low bits."""
     b = await Bench.start(dut, stall)
     offers = Offers(dut)
     first, last = 0x20, 0x23
@@ -119,7 +119,9 @@ async def a_burst_that_leaves_the_windows_ends_the_launch(dut, stall):
         await refused(b, offers, copy_pair(at, to, long, 1, long), 0, (first + 2) * PAGE)
         assert offers.seen == {("ar", p) for p in (RING // PAGE, first, first + 1)}
         behind = b.load(to + PAGE - begin + PAGE, PAGE)
-        further = to + PAGE  # the store alone leaves
+        further = to + PAGE  # the store alone leaves, behind another's bursts
+        two = copy_pair(at, to, chunk, 1, chunk) + copy_pair(at, further, chunk, 1, chunk)
+        await refused(b, offers, two, 3, (half + 2) * PAGE)
         await refused(b, offers, copy_pair(at, further, chunk, 1, chunk), 1, (half + 2) * PAGE)
         assert {page for channel, page in offers.seen if channel == "aw"} <= {half + 1}
         assert b.load(to + PAGE - begin + PAGE, PAGE) == behind, "written outside"

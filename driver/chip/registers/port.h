@@ -29,6 +29,9 @@ static inline void get_many(port *p, const uint32_t *regs, size_t count, uint32_
     for (size_t i = 0; i < count; i++) values[i] = get(p, regs[i]);
 }
 
+/* For chip_reset(): DMA windows that were set, which the reset may have forgotten. */
+void chip_restore_windows(const presil_chip *chip, port *p);
+
 static inline int port_status(const port *p, const presil_error_buffer *error) {
     if (p->status == 0) return PRESIL_OK;
     const int status = p->status == PRESIL_TRANSPORT_ESTOPPED ? PRESIL_ESTOPPED : PRESIL_EDEAD;

@@ -10,8 +10,8 @@ int chip_reset(presil_chip *chip, const presil_link *link, const presil_command_
 int chip_set_window(presil_chip *chip, const presil_link *link, uint32_t window, presil_daddr base, uint64_t bytes,
                     uint32_t access, presil_error_buffer *error);
 int chip_lock_windows(presil_chip *chip, const presil_link *link, presil_error_buffer *error);
-/* For chip_reset(): those that were set, which the reset may have forgotten. */
-int chip_restore_windows(const presil_chip *chip, const presil_link *link, presil_error_buffer *error);
+/* For chip_probe(): whether it has those that were set before it was brought up, or can be given them. */
+int chip_probe_windows(const presil_chip *chip, const presil_link *link, presil_error_buffer *error);
 int chip_submit(presil_chip *chip, const presil_link *link, const presil_command_memory *memory,
                 const presil_plan *plan, uint32_t segment, presil_error_buffer *error);
 int chip_service(presil_chip *chip, const presil_link *link, const presil_plan *plan, presil_service *out);

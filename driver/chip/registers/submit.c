@@ -51,11 +51,12 @@ int chip_reset(presil_chip *chip, const presil_link *link, const presil_command_
     put(&p, PRESIL_REG_RING_BASE_HI, (uint32_t)(memory->base.value >> 32));
     put(&p, PRESIL_REG_RING_LOG2, CHIP_RING_LOG2);
     if (timeout) put(&p, PRESIL_REG_BUS_TIMEOUT, timeout);
+    chip_restore_windows(chip, &p);
     put(&p, PRESIL_REG_IRQ_ENABLE, IRQ_DONE | IRQ_ERROR);
     int result = port_status(&p, error);
     if (result == PRESIL_OK && (status & (PRESIL_STATUS_BUSY_MASK | PRESIL_STATUS_ERROR_MASK)))
         result = chip_fail(error, PRESIL_EDEAD, "the chip is not idle after a queue reset: STATUS 0x%08x", status);
-    return result == PRESIL_OK ? chip_restore_windows(chip, link, error) : result;
+    return result;
 }
 
 /* Where the ring is not mapped. */

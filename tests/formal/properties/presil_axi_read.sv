@@ -11,8 +11,9 @@ module presil_axi_read_properties import presil_config_pkg::*; #(
   input logic [3:0]     arid,
   input logic [39:0]    araddr,
   input logic [8:0]     count,
-  input logic           guarded, load_refused, fetch_refused, overdue,
-  input logic [31:0]    first [4], last [4], load_index, err_index,
+  input logic           outside, load_refused, fetch_refused, overdue,
+  input logic [27:0]    page,
+  input logic [31:0]    load_index, err_index,
   input logic [39:0]    err_addr
 );
   localparam logic [31:0] PAGE = 4096 / WORD;
@@ -26,22 +27,15 @@ module presil_axi_read_properties import presil_config_pkg::*; #(
   logic [1:0]  passed;                       // fetches that LOAD has let by while it waits
   logic [4:0]  waited;
   logic        was_refused, was_alone;       // a burst of LOAD was refused; and nothing else went wrong
-  logic [31:0] was_first [4], was_last [4], was_index;
+  logic [31:0] was_index;
   assign load_taken  = load_valid && load_ready;
   assign fetch_taken = fetch_valid && fetch_ready;
-  assign loads   = load_taken && permitted(load_beat[39-LW:12-LW]);
-  assign fetches = fetch_taken && permitted(fetch_beat[39-LW:12-LW]);
+  assign loads   = load_taken && !outside;
+  assign fetches = fetch_taken && !outside;
   assign ends    = rvalid && rready && !rid && rlast;
 
   function automatic logic in_page(input logic [39-LW:0] beat, input logic [7:0] len);
     return (32'(beat) & (PAGE - 32'd1)) + 32'(len) < PAGE;
-  endfunction
-
-  // docs/isa.md: no window is enabled, or one that is holds the page and permits the direction
-  function automatic logic permitted(input logic [27:0] page);
-    permitted = !(last[0][28] || last[1][28] || last[2][28] || last[3][28]);
-    for (int unsigned w = 0; w < 4; w++)
-      permitted = permitted || (last[w][28] && last[w][29] && first[w][27:0] <= page && page <= last[w][27:0]);
   endfunction
 
   always_ff @(posedge clk) begin
@@ -63,12 +57,6 @@ module presil_axi_read_properties import presil_config_pkg::*; #(
       waited <= (!load_valid || load_taken || halt || out == 9'd256) ? 5'd0 : waited + 5'd1;
     end
     assume (started || rst);
-    // presil_windows (proof windows): nothing changes while a launch runs, and nothing is offered while none does
-    assume (guarded == (last[0][28] || last[1][28] || last[2][28] || last[3][28]));
-    for (int unsigned w = 0; w < 4; w++) begin
-      was_first[w] <= first[w];  was_last[w] <= last[w];
-      if (started) assume (first[w] == was_first[w] && last[w] == was_last[w]);
-    end
     // what others have proved: presil_bursts, presil_command; a memory that answers what it was asked
     assume (!load_valid || in_page(load_beat, load_len));
     assume (!fetch_valid || in_page(fetch_beat, fetch_len));
@@ -82,7 +70,9 @@ module presil_axi_read_properties import presil_config_pkg::*; #(
                                                    && arid == {3'd0, was_fetch}));
       a_nothing_else: assert (!arvalid || stalled || was_load || was_fetch);
       a_one: assert (!(load_taken && fetch_taken));
-      a_window: assert (!arvalid || permitted(araddr[39:12]));
+      // outside: of its page (proof window)
+      a_judged: assert ((!load_taken || page == load_beat[39-LW:12-LW])
+                        && (!fetch_taken || page == fetch_beat[39-LW:12-LW]));
       a_refused: assert (load_refused == was_refused && fetch_refused == (fetch_taken && !fetches));
       a_refused_where: assert (!(was_refused && was_alone) || (err_addr == was_address && err_index == was_index));
       a_page: assert (!arvalid || in_page(araddr[39:LW], arlen));
@@ -100,7 +90,7 @@ module presil_axi_read_properties import presil_config_pkg::*; #(
       c_overtaken: cover (waited >= 5'd8 && loads);
       c_back_to_back: cover (was_load && loads && arvalid && arready);
       c_many: cover (out == 9'd4 && ends);
-      c_refused: cover (load_refused && arvalid && out == 9'd2);
+      c_refused: cover (load_refused && rvalid && out == 9'd2);
       c_refused_fetch: cover (fetch_refused && load_valid);
       c_error: cover (err_valid && out > 9'd1);
     end

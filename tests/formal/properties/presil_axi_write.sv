@@ -9,8 +9,10 @@ module presil_axi_write_properties import presil_config_pkg::*; #(
   input logic [7:0]      burst_len, awlen, head, data, tail, issued,
   input logic [WORD-1:0] beat_strb, wstrb,
   input logic [39:0]     awaddr,
-  input logic            awvalid, awready, wlast, wvalid, wready, bresp, bvalid, drain, guarded, refused, overdue,
-  input logic [31:0]     first [4], last [4], burst_index, err_index,
+  input logic            awvalid, awready, wlast, wvalid, wready, bresp, bvalid, drain, outside,
+  input logic            refused, overdue,
+  input logic [27:0]     page,
+  input logic [31:0]     burst_index, err_index,
   input logic [39:0]     err_addr
 );
   localparam logic [31:0] PAGE = 4096 / WORD;
@@ -24,17 +26,10 @@ module presil_axi_write_properties import presil_config_pkg::*; #(
   logic            was_told, behind;         // the command processor knows of one; one was refused since the reset
   logic [31:0]     was_first [4], was_last [4], was_index;
   assign taken = burst_valid && burst_ready;
-  assign push  = taken && permitted(burst_beat[39-LW:12-LW]);
+  assign push  = taken && !outside;
 
   function automatic logic in_page(input logic [39-LW:0] beat, input logic [7:0] len);
     return (32'(beat) & (PAGE - 32'd1)) + 32'(len) < PAGE;
-  endfunction
-
-  // docs/isa.md: no window is enabled, or one that is holds the page and permits the direction
-  function automatic logic permitted(input logic [27:0] page);
-    permitted = !(last[0][28] || last[1][28] || last[2][28] || last[3][28]);
-    for (int unsigned w = 0; w < 4; w++)
-      permitted = permitted || (last[w][28] && last[w][30] && first[w][27:0] <= page && page <= last[w][27:0]);
   endfunction
 
   always_ff @(posedge clk) begin
@@ -58,12 +53,6 @@ module presil_axi_write_properties import presil_config_pkg::*; #(
       sent <= sent + 8'(wvalid && wready && wlast) - 8'(bvalid);
     end
     assume (started || rst);
-    // presil_windows (proof windows): nothing changes while a launch runs, and nothing is offered while none does
-    assume (guarded == (last[0][28] || last[1][28] || last[2][28] || last[3][28]));
-    for (int unsigned w = 0; w < 4; w++) begin
-      was_first[w] <= first[w];  was_last[w] <= last[w];
-      if (started) assume (first[w] == was_first[w] && last[w] == was_last[w]);
-    end
     assume (!was_told || halt || rst);         // presil_command
     // presil_bursts, presil_store_pack; a memory that acknowledges what it got; halt stays until the reset
     assume (!burst_valid || in_page(burst_beat, burst_len));
@@ -86,7 +75,7 @@ module presil_axi_write_properties import presil_config_pkg::*; #(
       a_limit: assert (out <= 8'd128);
       a_idle: assert (idle == (out == 8'd0));
       a_halt: assert (!(halt && push));
-      a_window: assert (!awvalid || permitted(awaddr[39:12]));
+      a_judged: assert (!taken || page == burst_beat[39-LW:12-LW]);   // outside: of its page (proof window)
       a_refused: assert (refused == was_refused);
       a_refused_where: assert (!(was_refused && was_alone) || (err_addr == was_address && err_index == was_index));
       // its data would go where those of the next one belong

@@ -19,6 +19,19 @@ static int refuse_locked(presil_error_buffer *error) {
                      "the DMA windows are locked: they stay as they are until the chip was reset and is opened again");
 }
 
+/* Whoever owns the chip may have set some: those are the driver's own from the first time that it is asked for any. */
+static int adopt(presil_chip *chip, port *p, presil_error_buffer *error) {
+    if (chip->guarded || !p->link) return PRESIL_OK;
+    presil_twin_windows found = {0};
+    for (uint32_t w = 0; w < PRESIL_TWIN_WINDOWS; w++) {
+        found.first[w] = get(p, first_of(w));
+        found.last[w] = get(p, last_of(w));
+    }
+    const int status = port_status(p, error);
+    if (status == PRESIL_OK) chip->windows = found;
+    return status;
+}
+
 /* PRESIL_OK: the chip, where there is one, has windows, and they are not locked. */
 static int changeable(const presil_chip *chip, port *p, presil_error_buffer *error) {
     if (chip->locked) return refuse_locked(error);
@@ -36,6 +49,7 @@ int chip_set_window(presil_chip *chip, const presil_link *link, uint32_t window,
         return chip_fail(error, PRESIL_EINVAL, "window %u: the chip has %d, from 0", window, PRESIL_TWIN_WINDOWS);
     port p = {link, 0};
     int status = changeable(chip, &p, error);
+    if (status == PRESIL_OK) status = adopt(chip, &p, error);
     if (status != PRESIL_OK) return status;
     uint32_t first = 0, last = 0;
     if (bytes) {
@@ -60,6 +74,7 @@ int chip_lock_windows(presil_chip *chip, const presil_link *link, presil_error_b
     port p = {link, 0};
     if (link) {
         int status = no_windows(&p, error);
+        if (status == PRESIL_OK) status = adopt(chip, &p, error);
         if (status != PRESIL_OK) return status;
         put(&p, PRESIL_REG_WINDOW_LOCK, PRESIL_WINDOW_LOCK_LOCKED_MASK);
         status = port_status(&p, error);
@@ -69,22 +84,29 @@ int chip_lock_windows(presil_chip *chip, const presil_link *link, presil_error_b
     return PRESIL_OK;
 }
 
-/* Nothing is looked at where none was set here: whoever owns the chip may have set some, and they stay. */
-int chip_restore_windows(const presil_chip *chip, const presil_link *link, presil_error_buffer *error) {
+/* Those of a chip that somebody else has locked: as they are here, or not. */
+int chip_probe_windows(const presil_chip *chip, const presil_link *link, presil_error_buffer *error) {
     if (!chip->guarded) return PRESIL_OK;
     port p = {link, 0};
     const int status = no_windows(&p, error);
-    if (status != PRESIL_OK) return status;
+    if (status != PRESIL_OK || !get(&p, PRESIL_REG_WINDOW_LOCK))
+        return status == PRESIL_OK ? port_status(&p, error) : status;
     bool same = true;
-    for (uint32_t w = 0; w < PRESIL_TWIN_WINDOWS; w++) {
-        put(&p, first_of(w), chip->windows.first[w]);
-        put(&p, last_of(w), chip->windows.last[w]);
-        const uint32_t first = get(&p, first_of(w)), last = get(&p, last_of(w));
-        same = same && first == chip->windows.first[w] && last == chip->windows.last[w];
-    }
-    if (chip->locked) put(&p, PRESIL_REG_WINDOW_LOCK, PRESIL_WINDOW_LOCK_LOCKED_MASK);
+    for (uint32_t w = 0; w < PRESIL_TWIN_WINDOWS; w++)
+        same = same && get(&p, first_of(w)) == chip->windows.first[w] && get(&p, last_of(w)) == chip->windows.last[w];
     if (p.status == 0 && !same)
-        return chip_fail(error, PRESIL_EDEAD,
+        return chip_fail(error, PRESIL_ENODEV,
                          "the chip's DMA windows are locked, and others than were set here: it has to be reset");
     return port_status(&p, error);
+}
+
+/* Writes alone: also for whoever only listens (presil_list_program()). Nothing is written where none was set here:
+ * whoever owns the chip may have set some, and they stay. */
+void chip_restore_windows(const presil_chip *chip, port *p) {
+    if (!chip->guarded) return;
+    for (uint32_t w = 0; w < PRESIL_TWIN_WINDOWS; w++) {
+        put(p, first_of(w), chip->windows.first[w]);
+        put(p, last_of(w), chip->windows.last[w]);
+    }
+    if (chip->locked) put(p, PRESIL_REG_WINDOW_LOCK, PRESIL_WINDOW_LOCK_LOCKED_MASK);
 }
