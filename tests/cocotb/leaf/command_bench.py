@@ -74,10 +74,11 @@ class Chip:
         self.ring, self.queue, self.bad_beat = bytearray(self.size * 128), [], None
         self.pushed, self.events, self.fetched = [], [], []
         self.room, self.tail, self.left, self.busy = 15, 0, 0, 0
-        self.fetching = False
+        self.fetching, self.refuse_from = False, None  # refuse_from: offset in the ring of what windows do not hold
 
     async def reset(self) -> None:
         quiet = dict.fromkeys(("doorbell", "queue_reset", "ring_tail", "fetch_ready", "fetch_rvalid"), 0)
+        quiet["fetch_refused"] = 0
         quiet |= dict.fromkeys(("fetch_overdue", "overdue", "fetch_rerror", "fail_code", "fail_index", "fail_addr"), 0)
         log2 = self.size.bit_length() - 1
         await self.rig.reset(ring_base=BASE >> 12, ring_log2=log2, room=15, all_empty=1, all_idle=1, **quiet)
@@ -104,20 +105,27 @@ class Chip:
 
     def fetch(self) -> None:
         rig = self.rig
-        if rig.held["fetch_ready"] and rig.get("fetch_valid"):
+        taken = rig.held["fetch_ready"] and rig.get("fetch_valid")
+        if taken:
             first, count = rig.get("fetch_beat") * WORD, rig.get("fetch_len") + 1
             assert first // 4096 == (first + count * WORD - 1) // 4096, f"a fetch at {first:#x} crosses 4 KiB"
             assert 0 <= first - BASE <= len(self.ring) - count * WORD, f"a fetch at {first:#x} is outside the ring"
             assert count * WORD <= 8 * 128 and (first - BASE) % 128 == 0 == count * WORD % 128, "parts of descriptors"
-            self.queue += range(first - BASE, first - BASE + count * WORD, WORD)
-            self.fetched += range((first - BASE) // 128, (first - BASE + count * WORD) // 128)
+            if not rig.held["fetch_refused"]:
+                self.queue += range(first - BASE, first - BASE + count * WORD, WORD)
+                self.fetched += range((first - BASE) // 128, (first - BASE + count * WORD) // 128)
         answer = bool(self.queue) and not rig.chance(self.stall)
         if answer:
             at = self.queue.pop(0)
             rig.set("fetch_rdata", int.from_bytes(self.ring[at : at + WORD], "little"))
             rig.set("fetch_rerror", int(at == self.bad_beat))
         rig.set("fetch_rvalid", int(answer))
-        rig.set("fetch_ready", 1 - rig.chance(self.stall))
+        ready, refused = 1 - rig.chance(self.stall), 0
+        if self.refuse_from is not None:  # taken only where it was seen before, to be judged in that cycle
+            ready *= rig.get("fetch_valid") and not taken
+            refused = ready and rig.get("fetch_beat") * WORD - BASE >= self.refuse_from
+        rig.set("fetch_ready", int(ready))
+        rig.set("fetch_refused", int(refused))
 
     def hand_over(self) -> None:
         """Queues take what is pushed if they said that they have room; engines are busy with it for a while."""
@@ -229,7 +237,8 @@ async def a_large_ring(dut):
 
 @cocotb.test()
 async def errors_from_elsewhere(dut):
-    """A beat of the ring or an engine fails: the first error stays, what was fetched before it is handed over."""
+    """A beat of the ring or an engine fails, a fetch is refused: the first error stays, what was fetched before it is
+    handed over."""
     rig = Rig(dut, "errors")
     r = rig.random
     for turn in range(scaled(24)):
@@ -237,7 +246,11 @@ async def errors_from_elsewhere(dut):
         await chip.reset()
         programs = [draw(r, 0.0) for _ in range(12)]
         chip.write(programs)
-        if turn % 2:
+        if turn % 3 == 2:
+            chip.refuse_from = r.choice((0, 8 * 128))
+            want = ("WINDOW", chip.refuse_from // 128, BASE + chip.refuse_from)
+            await chip.ring_the_bell()
+        elif turn % 3:
             chip.bad_beat = r.randrange(12 * 128 // WORD) * WORD
             want = ("FETCH_BUS", chip.bad_beat // 128, BASE + chip.bad_beat)
             await chip.ring_the_bell()
