@@ -12,7 +12,7 @@ typedef struct {
     int64_t positions;                 /* of the kernel */
 } window;
 
-enum { OUTSIDE = -1 };
+enum { OUTSIDE = -1, BETWEEN = -2 };
 
 static int ask(job *j, window *w, bool dilates) {
     const uint32_t ndim = j->out->ndim;
@@ -46,15 +46,18 @@ static int set(job *j, window *w, const presil_operand *in, const presil_operand
     return job_expect(j, out, 0, w->images);
 }
 
-/* The position in the input (a number in the order of rows) that an output's and a kernel's meet, or OUTSIDE. */
+/* The position in the input (a number in the order of rows) that an output's and a kernel's meet, or OUTSIDE, or
+ * BETWEEN elements of a dilated input. */
 static int64_t meet(const window *w, const int64_t *out, const int64_t *kernel) {
     int64_t number = 0;
+    bool inside = true;
     for (uint32_t i = 0; i < w->n; i++) {
         const int64_t at = out[i] * w->stride[i] + kernel[i] * w->dilation[i] - w->padding[i];
-        if (at < 0 || at % w->input_dilation[i] || at / w->input_dilation[i] >= w->in[i]) return OUTSIDE;
+        if (at % w->input_dilation[i]) return BETWEEN;
+        inside = inside && at >= 0 && at / w->input_dilation[i] < w->in[i];
         number = number * w->in[i] + at / w->input_dilation[i];
     }
-    return number;
+    return inside ? number : OUTSIDE;
 }
 
 /* The same the other way round: which input was spread to this output through this position of the kernel. */
@@ -94,8 +97,9 @@ static int convolve(job *j, const elements *x, const elements *weight, const win
         for (int64_t k = 0; k < w->positions; k++) {
             coordinate_of(w->kernel, w->n, k, kernel);
             const int64_t place = meet(w, &out[1], kernel), row = (out[0] * inside + place) * w->channels + first;
+            if (place == BETWEEN && x->reals) continue; /* of integers, the zero point is there */
             for (int64_t c = 0; c < w->in_each; c++)
-                add_product(&s, place == OUTSIDE ? &pad : x, place == OUTSIDE ? 0 : row + c, weight,
+                add_product(&s, place < 0 ? &pad : x, place < 0 ? 0 : row + c, weight,
                             (result * w->positions + k) * w->in_each + c);
         }
         put_sum(j, number, &s);
@@ -171,7 +175,7 @@ static void gradient(const job *j, const window *w, const elements *x, const ele
         for (int64_t o = 0; o < outputs; o++) {
             coordinate_of(w->out, w->n, o, out);
             const int64_t place = meet(w, out, &at[1]);
-            if (place == OUTSIDE) continue;
+            if (place < 0) continue;
             add_product(&s, x, (image * inside + place) * w->channels + channel, grad,
                         (image * outputs + o) * w->results + at[0]);
         }

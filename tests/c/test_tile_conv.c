@@ -86,7 +86,7 @@ static void edge_cases(void **state) {
                             .dilation = {1, 1},
                             .input_dilation = {1, 1},
                             .bias = true};
-    conv_case list[16];
+    conv_case list[20];
     uint32_t n = 0;
     list[n] = base, list[n].k[0] = list[n].k[1] = 11, list[n].pad[0] = list[n].pad[1] = 5, n++;
     list[n] = base, list[n].h = list[n].w = 57, list[n].c = 3, list[n].k[0] = list[n].k[1] = 7,
@@ -104,6 +104,13 @@ static void edge_cases(void **state) {
     list[n] = base, list[n].pad[0] = list[n].pad[1] = 20, list[n].h = list[n].w = 2,
     n++; /* tiles that lie in the padding */
     list[n] = base, list[n].input_dilation[0] = list[n].input_dilation[1] = 4, n++;
+    list[n] = base, list[n].input_dilation[0] = list[n].input_dilation[1] = 2, list[n].k[0] = list[n].k[1] = 4,
+    list[n].pad[0] = list[n].pad[1] = 2, n++; /* a transposed convolution's four phases */
+    list[n] = base, list[n].input_dilation[0] = 6, list[n].stride[0] = 4, list[n].dilation[0] = 9, n++; /* divisors */
+    list[n] = base, list[n].input_dilation[0] = list[n].input_dilation[1] = 3, list[n].k[0] = list[n].k[1] = 1,
+    n++; /* phases without a kernel position */
+    list[n] = base, list[n].h = 60, list[n].w = 60, list[n].c = list[n].o = 5, list[n].k[0] = list[n].k[1] = 56,
+    list[n].input_dilation[0] = list[n].input_dilation[1] = 2, n++; /* phases of a kernel that is cut */
     list[n] = base, list[n].dilation[0] = 20, list[n].h = 50, n++;
     list[n] = base, list[n].n = 5, list[n].h = list[n].w = 1, list[n].k[0] = list[n].k[1] = 1,
     list[n].pad[0] = list[n].pad[1] = 0, n++;

@@ -202,6 +202,11 @@ class Convolution:
             blocks.append(self.whole(parts))
         return blocks
 
+    def meets(self, oy, ox, ky, kx):
+        """Whether the kernel position meets no gap of the dilated input, but an element or the padding around all."""
+        steps = zip((oy, ox), self.stride, self.low, (ky, kx), self.dilation, self.input_dilation)
+        return all((o * s - low + k * d) % i == 0 for o, s, low, k, d, i in steps)
+
     def whole(self, parts):
         if len(parts) == 1 and len(parts[0].codes[0]) == self.reduction.n:
             return parts[0]
@@ -230,7 +235,9 @@ class Convolution:
         return self.weights[o]
 
     def accumulators(self, elements):
-        """The accumulator patterns of output coordinates (n, o, y, x)."""
+        """The accumulator patterns of output coordinates (n, o, y, x). What lies between the elements of a dilated
+        input is no product of floating-point numbers (section 5, phases)."""
+        phases = self.dtype != "int8" and self.input_dilation != (1, 1)
         cache, out = {}, []
         for n, o, y, x in elements:
             key = (n, y, x, self.reduction.cell_group(o))
@@ -239,6 +246,9 @@ class Convolution:
                     cache.clear()
                 cache[key] = self.activations(*key)
             blocks = list(zip(cache[key], self.weight_blocks(o)))
+            if phases:
+                order = self.blocks(self.reduction.cell_group(o))
+                blocks = [b for b, segments in zip(blocks, order) if self.meets(y, x, *segments[0][:2])]
             out.append(accumulate(self.dtype, blocks, self.absent, self.reduction.n))
         return out
 

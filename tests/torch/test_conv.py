@@ -172,3 +172,25 @@ def test_rtl_equals_twin(verify):
         F.conv2d(x, torch.randn(40, 1, 3, 3).to(dtype).to("presil"), groups=20).cpu()
         F.conv_transpose2d(x, torch.randn(20, 8, 3, 3).to(dtype).to("presil"), stride=2).cpu()
     F.conv2d(torch.randn(1, 3, 40, 40).to("presil"), torch.randn(16, 3, 7, 7).to("presil"), stride=2, padding=3).cpu()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_what_lies_between_the_elements_of_a_dilated_input_is_no_product(dtype):
+    """docs/numerics.md 5, phases: an infinite weight reaches the outputs that meet an element with it, and the edges."""
+    x, w = torch.rand(1, 3, 5, 5).to(dtype) + 1, torch.rand(3, 4, 4, 4).to(dtype)
+    w[:, 0, 1, 2] = float("inf")
+    got = F.conv_transpose2d(x.to("presil"), w.to("presil"), None, 2, 1).cpu()
+    expected = F.conv_transpose2d(x, w, None, 2, 1)
+    assert expected[0, 0].isinf().sum() == 25 and got[0, 1:].isfinite().all()
+    assert torch.equal(got[0, 0].isinf(), expected[0, 0].isinf()) and not got.isnan().any()
+    close(got.nan_to_num(posinf=0), expected.nan_to_num(posinf=0), dtype)
+
+
+def test_a_transposed_convolution_multiplies_no_zeros():
+    """64 → 64 channels, 4×4 with stride 2 at 32²: 67.1 M products, 1,024 of them a cycle."""
+    x, w = (torch.randn(s).bfloat16().to("presil") for s in ((1, 64, 32, 32), (64, 64, 4, 4)))
+    with torch.backends.presil.flags(mode="rtl"), torch.presil.reports() as reports:
+        F.conv_transpose2d(x.contiguous(memory_format=torch.channels_last), w, None, 2, 1)
+        torch.presil.synchronize()
+        (row,) = reports.take()
+    assert row["macs"] == 64 * 64 * 64 * 64 * 4 and row["cycles"] < row["macs"] / 1024 / 0.9

@@ -196,6 +196,10 @@ int chip_plan_conv2d(const presil_chip *chip, const presil_conv2d_desc *d, const
     } else {
         status = chip_plan_ranges(plan, views, (const int64_t (*)[4])shapes, reads, &weights, 1, error);
         chip_problem_normalise(&p);
+        chip_problem_cut(&p);
+        if (p.phased) /* zeros between the input's elements are no products */
+            plan->macs = (uint64_t)(p.images * p.out_c * l->group_channels) *
+                         (uint64_t)(p.phase_y.products * p.phase_x.products);
         if (status == PRESIL_OK) status = chip_problem_check(&p, error);
         if (status == PRESIL_OK) status = chip_solve(&p, d->tiling, plan, error);
     }

@@ -89,6 +89,7 @@ static uint64_t shape_key(const chip_problem *p) {
                          p->kernel_x,
                          p->pack_rows,
                          p->runs,
+                         p->phased,
                          p->act,
                          p->wgt,
                          p->has_res,

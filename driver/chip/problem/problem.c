@@ -30,7 +30,7 @@ chip_axis chip_axis_map(int64_t out0, int64_t outs, int64_t k0, int64_t ks, int6
     return (chip_axis){first, max64(0, last - first + 1), low - first * input_dilation};
 }
 
-static int64_t gcd(int64_t a, int64_t b) {
+int64_t chip_gcd(int64_t a, int64_t b) {
     while (b) {
         int64_t r = a % b;
         a = b;
@@ -42,7 +42,7 @@ static int64_t gcd(int64_t a, int64_t b) {
 chip_packed_rows chip_packed_map(const chip_problem *p, uint32_t cb, int64_t out0, int64_t outs) {
     int64_t blocks = chip_grid_rows(p, cb),
             across = (int64_t)chip_rows_in_block(p, cb) * p->dilation_y; /* between the blocks of a kernel column */
-    int64_t step = blocks > 1 ? gcd(p->stride_y, across) : p->stride_y;
+    int64_t step = blocks > 1 ? chip_gcd(p->stride_y, across) : p->stride_y;
     int64_t span = (outs - 1) * p->stride_y + (blocks - 1) * across;
     return (chip_packed_rows){out0 * p->stride_y - p->pad_y, span / step + 1, step};
 }

@@ -90,10 +90,19 @@ typedef struct {
     int64_t count, stride, dilation, pad, size, act, wgt, axis;
 } chip_sum_axis; /* axis: chip_kernel_axis; no padding bytes, as problems are compared */
 
+/* phases.c: of a dilated input along an axis. Outputs `count` apart use kernel positions `step` apart, `kernel` of them
+ * at most, from `first` (of one phase). All phases' first outputs together read `reach` positions of the input from
+ * `low`. products: outputs × kernel positions, of all phases. */
+typedef struct {
+    int64_t count, step, kernel, first, low, reach, products;
+} chip_phase_axis;
+
 typedef struct {
     const presil_config *config;
     bool bf16, absent, convert; /* convert: fp32 in memory, bf16 terms in the scratchpad */
     bool depthwise;             /* a channel for each cell: MATRIX walks windows */
+    bool phased;                /* the input is dilated, and done phase by phase */
+    chip_phase_axis phase_y, phase_x;
     chip_kernel_axis_pieces pieces_y, pieces_x;
     uint32_t esize, block;               /* scratchpad bytes of an element, elements of a block */
     uint32_t passes, terms;              /* 1 and 1, 4 and 2, or 6 and 3 */
@@ -148,6 +157,15 @@ int64_t chip_window_cycles(const chip_problem *p, int64_t nx, int64_t ny);
 /* Fewer, longer dimensions where nothing changes: strided 1×1 kernels subsample in memory, dense pixels become one
  * column. */
 void chip_problem_normalise(chip_problem *p);
+/* Says whether the problem is done in phases, and how they are. How many; the n-th, in which input_dilation is 1 (of a
+ * problem without phases: itself); and one that is as large as any, for what is decided for all of them. */
+void chip_problem_cut(chip_problem *p);
+static inline uint32_t chip_phases(const chip_problem *p) {
+    return p->phased ? (uint32_t)(p->phase_y.count * p->phase_x.count) : 1;
+}
+void chip_problem_phase(const chip_problem *p, uint32_t n, chip_problem *phase);
+void chip_problem_lead(const chip_problem *p, chip_problem *lead);
+int64_t chip_gcd(int64_t a, int64_t b);
 int chip_problem_check(const chip_problem *p, presil_error_buffer *error);
 static inline bool chip_stride_fits(int64_t bytes) { return bytes >= INT32_MIN && bytes <= INT32_MAX; }
 /* Of a loop that runs once where its stride does not fit. */

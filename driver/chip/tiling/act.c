@@ -161,6 +161,22 @@ static void load_packed(chip_nest_state *s, chip_nest_slot *slot, const chip_nes
     }
 }
 
+chip_axis chip_nest_band(const chip_nest_state *s, const chip_nest_tile *t, const chip_nest_part *part) {
+    const chip_problem *p = s->p;
+    if (s->one_band)
+        return chip_axis_map(t->band_y0, t->band_ny, 0, p->phase_y.reach, p->stride_y, 1, -p->phase_y.low, 1, p->in_h);
+    return chip_axis_map(t->band_y0, t->band_ny, part->ky, part->nky, p->stride_y, p->dilation_y, p->pad_y,
+                         p->input_dilation_y, p->in_h);
+}
+
+chip_axis chip_nest_columns(const chip_nest_state *s, const chip_nest_tile *t, const chip_nest_part *part) {
+    const chip_problem *p = s->p;
+    if (s->one_band)
+        return chip_axis_map(t->x0, t->band_nx, 0, p->phase_x.reach, p->stride_x, 1, -p->phase_x.low, 1, p->in_w);
+    return chip_axis_map(t->x0, t->nx, part->kx, part->nkx, p->stride_x, p->dilation_x, p->pad_x, p->input_dilation_x,
+                         p->in_w);
+}
+
 void chip_nest_load_act(chip_nest_state *s, chip_nest_slot *slot, const chip_nest_tile *t, const chip_nest_part *part,
                         uint32_t term, int64_t rows) {
     if (rows <= slot->loaded) return;
@@ -181,10 +197,7 @@ void chip_nest_load_act_blocks(chip_nest_state *s, chip_nest_slot *slot, const c
         chip_nest_load_windows(s, slot, t, part, term, count, first, blocks);
         return;
     }
-    chip_axis y = chip_axis_map(t->band_y0, t->band_ny, part->ky, part->nky, p->stride_y, p->dilation_y, p->pad_y,
-                                p->input_dilation_y, p->in_h);
-    chip_axis x = chip_axis_map(t->x0, t->nx, part->kx, part->nkx, p->stride_x, p->dilation_x, p->pad_x,
-                                p->input_dilation_x, p->in_w);
+    chip_axis y = chip_nest_band(s, t, part), x = chip_nest_columns(s, t, part);
     int64_t c0 = (int64_t)(part->cb + first) * p->block;
     act_range r = {row0,
                    count,

@@ -12,6 +12,10 @@ static int64_t axis_most(int64_t outs, int64_t ks, int64_t stride, int64_t dilat
     return max64(1, min64(size, ((outs - 1) * stride + (ks - 1) * dilation) / input_dilation + 1));
 }
 
+bool chip_tiling_one_band(const chip_problem *lead, const chip_tiling *t) {
+    return lead->phased && t->part_ky >= lead->grid_y && t->part_kx >= lead->grid_x;
+}
+
 static void derive(const chip_problem *p, chip_tiling *t) {
     const presil_config *c = p->config;
     int64_t rows, columns, blocks = min64(t->part_blocks, max64(1, p->blocks));
@@ -20,6 +24,9 @@ static void derive(const chip_problem *p, chip_tiling *t) {
         for (uint32_t cb = 0; cb < (p->runs ? p->runs : 1); cb++)
             rows = max64(rows, chip_packed_map(p, cb, 0, t->band_h).count);
         columns = t->tile_w;
+    } else if (chip_tiling_one_band(p, t)) {
+        rows = axis_most(t->band_h, p->phase_y.reach, p->stride_y, 1, 1, p->in_h);
+        columns = axis_most(t->tile_w, p->phase_x.reach, p->stride_x, 1, 1, p->in_w);
     } else {
         rows = axis_most(t->band_h, t->part_ky, p->stride_y, p->dilation_y, p->input_dilation_y, p->in_h);
         columns = axis_most(t->tile_w, t->part_kx, p->stride_x, p->dilation_x, p->input_dilation_x, p->in_w);
@@ -82,7 +89,8 @@ static bool give_slots(const chip_problem *p, chip_tiling *t, bool act_first) {
     int64_t parts = chip_tiling_parts(p, t) * p->terms,
             bands = ceil_div(p->out_h, t->band_h) * ceil_div(p->out_w, t->tile_w) * p->images;
     int64_t act_want = t->group_outer ? bands * parts : min64(2, bands) * parts;
-    int64_t wgt_want = (t->group_outer ? (int64_t)t->store_groups + t->interleave : p->cell_groups) * parts;
+    int64_t wgt_want =
+        (t->group_outer ? (int64_t)t->store_groups + t->interleave : (int64_t)p->cell_groups * chip_phases(p)) * parts;
     if (p->wgt_per_image && !t->group_outer) wgt_want = min64(wgt_want, 4 * parts);
     act_want = min64(act_want, NEST_SLOTS), wgt_want = min64(wgt_want, NEST_SLOTS);
     t->act_slots = t->wgt_slots = 0;
@@ -148,7 +156,7 @@ static void estimate(const chip_problem *p, chip_tiling *t) {
             bands = ceil_div(p->out_h, t->band_h) * columns * p->images;
     int64_t tiles = ceil_div(p->out_h, t->tile_h) * columns * p->images,
             sets = ceil_div(p->cell_groups, t->store_groups);
-    int64_t chunks = ceil_div(p->cell_groups, t->interleave), pass_parts = parts * p->passes;
+    int64_t chunks = ceil_div(p->cell_groups, t->interleave), pass_parts = parts * p->passes, phases = chip_phases(p);
     double pixels = (double)p->out_h * (double)p->out_w * (double)p->images, rows = pixels / (double)tiles;
     double word = (double)c->word_bytes, position = p->depthwise ? 1 : c->cells;
     double blocks_all = p->layout ? (double)p->layout->term_bytes / (position * word)
@@ -157,21 +165,22 @@ static void estimate(const chip_problem *p, chip_tiling *t) {
            sum_cycles = p->depthwise ? (double)chip_window_cycles(p, t->tile_w, t->tile_h)
                                      : blocks_all / p->cell_groups * most_rows; /* of a cell group in a tile */
     double matrix = (double)tiles * p->cell_groups * p->passes * sum_cycles +
-                    (double)(tiles * p->cell_groups * pass_parts) * DESCRIPTOR_CYCLES;
+                    (double)(tiles * p->cell_groups * pass_parts * phases) * DESCRIPTOR_CYCLES;
     chip_unit out = chip_unit_of(c, p->out_esize), res = chip_unit_of(c, p->res_esize ? p->res_esize : 1);
     uint32_t row_words = p->has_res && res.words > out.words ? res.words : out.words;
-    double epilogue = pixels * p->cell_groups * row_words + (double)(tiles * p->cell_groups) * EPILOGUE_CYCLES;
+    pixels *= (double)phases; /* of all of them from here on */
+    double epilogue = pixels * p->cell_groups * row_words + (double)(tiles * p->cell_groups * phases) * EPILOGUE_CYCLES;
     /* Loads of each operand: once if it stays, else as often as the loops come back to it. */
     int64_t planes =
         p->runs ? parts : max64(1, p->blocks) * ceil_div(p->grid_y, t->part_ky) * ceil_div(p->grid_x, t->part_kx);
     double band_words = (double)(t->act_pitch * planes);
     double act_times = (double)(keyed > t->act_slots ? p->passes : p->terms);
     if (keyed > t->act_slots)
-        act_times *= (double)chunks;
+        act_times *= (double)(chunks * phases);
     else if (t->group_outer && bands * keyed > t->act_slots)
-        act_times *= (double)sets;
+        act_times *= (double)(sets * phases);
     double wgt_words = blocks_all * position, wgt_times;
-    int64_t wgt_keys = (t->group_outer ? min64(t->store_groups, p->cell_groups) : p->cell_groups) * keyed;
+    int64_t wgt_keys = (t->group_outer ? min64(t->store_groups, p->cell_groups) : p->cell_groups * phases) * keyed;
     if (wgt_keys <= t->wgt_slots)
         wgt_times = (double)p->terms * (double)(p->wgt_per_image ? p->images : 1);
     else
@@ -195,8 +204,8 @@ static void estimate(const chip_problem *p, chip_tiling *t) {
     double wgt_part =
         (double)t->wgt_slot_words * wide / (double)min64(6, t->part_blocks > 1 ? t->part_blocks : t->part_ky);
     double first_load = (double)(t->act_slot_words * keyed * t->tile_h) * act_cycles / t->band_h +
-                        blocks_all / p->cell_groups * position * wide * t->interleave * p->terms;
-    double first_sum = sum_cycles * p->passes * t->interleave;
+                        blocks_all / p->cell_groups * position * wide * t->interleave * p->terms / (double)phases;
+    double first_sum = sum_cycles * p->passes * t->interleave / (double)phases;
     double first = act_part + wgt_part + (first_load > first_sum ? first_load - first_sum : 0);
     double most = matrix, worst[3] = {epilogue, load, bus};
     for (int i = 0; i < 3; i++) most = worst[i] > most ? worst[i] : most;
@@ -338,8 +347,11 @@ static void consider_tiles(candidates *k, chip_tiling t) {
     }
 }
 
-int chip_tilings(const chip_problem *p, chip_tiling *list, uint32_t capacity, uint32_t *count,
+int chip_tilings(const chip_problem *problem, chip_tiling *list, uint32_t capacity, uint32_t *count,
                  presil_error_buffer *error) {
+    chip_problem lead;
+    chip_problem_lead(problem, &lead);
+    const chip_problem *p = &lead;
     candidates k = {p, list, capacity, 0, false};
     chip_tiling t = {0};
     if (p->param_words) {

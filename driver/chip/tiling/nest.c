@@ -90,12 +90,10 @@ static int nest_place(chip_nest_state *s) {
     return PRESIL_OK;
 }
 
-static int nest_parts(chip_nest_state *s) {
+static void list_parts(chip_nest_state *s) {
     const chip_problem *p = s->p;
     const chip_tiling *t = s->t;
-    uint32_t count = (uint32_t)chip_tiling_parts(p, t), at = 0;
-    s->parts = calloc(count ? count : 1, sizeof *s->parts);
-    if (!s->parts) return chip_fail(s->error, PRESIL_EHOSTMEM, "no host memory for %u parts", count);
+    uint32_t at = 0;
     for (uint32_t cb = 0; cb < p->blocks; cb += t->part_blocks) {
         uint32_t rows = chip_grid_rows(p, cb);
         for (uint32_t ky = 0; ky < rows; ky += t->part_ky) {
@@ -107,7 +105,21 @@ static int nest_parts(chip_nest_state *s) {
         }
     }
     s->part_count = at;
+}
+
+static int nest_parts(chip_nest_state *s) {
+    s->most_parts = (uint32_t)chip_tiling_parts(&s->lead, s->t);
+    s->parts = calloc(s->most_parts, sizeof *s->parts);
+    if (!s->parts) return chip_fail(s->error, PRESIL_EHOSTMEM, "no host memory for %u parts", s->most_parts);
+    list_parts(s);
     return PRESIL_OK;
+}
+
+static void turn_to_phase(chip_nest_state *s, const chip_problem *whole, uint32_t phase) {
+    if (s->phases == 1 || s->phase == phase) return;
+    chip_problem_phase(whole, phase, &s->own);
+    s->phase = phase;
+    list_parts(s);
 }
 
 static void nest_reset(chip_nest_state *s) {
@@ -222,7 +234,7 @@ static void run_superjob(chip_nest_state *s, const chip_nest_tile *t, uint32_t g
             }
             for (uint32_t k = 0; k < together; k++) {
                 m.g = at + k, m.acc_base = k * tile_rows + (uint32_t)(y * t->nx);
-                if (!p->blocks) chip_nest_sum_nothing(s, t, &m);
+                if (!s->part_count) chip_nest_sum_nothing(s, t, &m);
                 emit_epilogue(s, t, &job, &m);
                 bool closes = (m.g + 1 - g0) % unit.groups_per_unit == 0 || m.g + 1 == g0 + groups;
                 uint32_t begin = m.g - (m.g - g0) % unit.groups_per_unit;
@@ -247,14 +259,18 @@ static tile_space space_of(const chip_problem *p, const chip_tiling *t) {
     return sp;
 }
 
-static chip_nest_tile tile_at(const chip_problem *p, const chip_tiling *t, const tile_space *sp, uint64_t index) {
+/* Of a phase: empty where the phase has fewer outputs than the others. */
+static chip_nest_tile tile_at(const chip_nest_state *s, const tile_space *sp, uint64_t index) {
+    const chip_problem *p = &s->lead;
+    const chip_tiling *t = s->t;
     uint64_t per_column = (uint64_t)ceil_div(p->out_h, t->tile_h), row = index % per_column,
              column = index / per_column % sp->columns;
     chip_nest_tile k = {.n = (int64_t)(index / per_column / sp->columns),
                         .x0 = (int64_t)column * t->tile_w,
                         .y0 = (int64_t)row * t->tile_h};
-    k.nx = min64(t->tile_w, p->out_w - k.x0);
-    k.ny = min64(t->tile_h, p->out_h - k.y0);
+    k.nx = min64(t->tile_w, s->p->out_w - k.x0);
+    k.ny = min64(t->tile_h, s->p->out_h - k.y0);
+    k.band_nx = min64(t->tile_w, p->out_w - k.x0);
     uint64_t band = row / sp->per_band;
     k.band_y0 = (int64_t)band * t->band_h;
     k.band_ny = min64(t->band_h, p->out_h - k.band_y0);
@@ -271,20 +287,47 @@ static bool halve(const chip_nest_state *s, const chip_nest_tile *t, uint32_t gr
     return light && stay && t->ny > 1 && t->ny * t->nx >= 6 * p->config->cells;
 }
 
-int chip_nest(const chip_problem *p, const chip_tiling *t, chip_builder *b, presil_error_buffer *error) {
+/* Which of all jobs is the i-th. Cell groups outside: a phase's weights stay for all tiles. Tiles outside: their input
+ * stays for all cell groups and phases. The first phase, which has outputs if any has, comes last. */
+typedef struct {
+    uint64_t set, tile;
+    uint32_t phase;
+} nest_job;
+
+static nest_job job_at(const chip_nest_state *s, const tile_space *sp, uint64_t sets, uint64_t i) {
+    const uint64_t phases = s->phases;
+    if (s->t->group_outer)
+        return (nest_job){i / (phases * sp->count), i % sp->count, (uint32_t)(phases - 1 - i / sp->count % phases)};
+    return (nest_job){i / phases % sets, i / (phases * sets), (uint32_t)(phases - 1 - i % phases)};
+}
+
+static chip_nest_state *nest_new(const chip_problem *whole, const chip_tiling *t, chip_builder *b,
+                                 presil_error_buffer *error) {
     chip_nest_state *s = calloc(1, sizeof *s);
+    if (!s) return NULL;
+    s->p = &s->own, s->t = t, s->b = b, s->error = error;
+    chip_problem_lead(whole, &s->lead);
+    chip_problem_phase(whole, 0, &s->own);
+    s->phases = chip_phases(whole);
+    s->one_band = chip_tiling_one_band(&s->lead, t);
+    return s;
+}
+
+int chip_nest(const chip_problem *p, const chip_tiling *t, chip_builder *b, presil_error_buffer *error) {
+    chip_nest_state *s = nest_new(p, t, b, error);
     if (!s) return chip_fail(error, PRESIL_EHOSTMEM, "no host memory for a plan");
-    s->p = p, s->t = t, s->b = b, s->error = error;
     int status = nest_place(s);
     if (status == PRESIL_OK) status = nest_parts(s);
-    tile_space sp = space_of(p, t);
-    uint64_t sets = (uint64_t)ceil_div(p->cell_groups, t->store_groups), total = sets * sp.count;
+    tile_space sp = space_of(&s->lead, t);
+    uint64_t sets = (uint64_t)ceil_div(p->cell_groups, t->store_groups), total = sets * sp.count * s->phases;
     size_t segment = b->count;
     bool cold = true;
     for (uint64_t i = 0; status == PRESIL_OK && i < total; i++) {
-        uint64_t set = t->group_outer ? i / sp.count : i % sets, index = t->group_outer ? i % sp.count : i / sets;
-        chip_nest_tile tile = tile_at(p, t, &sp, index);
-        uint32_t g0 = (uint32_t)set * t->store_groups;
+        const nest_job job = job_at(s, &sp, sets, i);
+        turn_to_phase(s, p, job.phase);
+        chip_nest_tile tile = tile_at(s, &sp, job.tile);
+        if (tile.nx <= 0 || tile.ny <= 0) continue;
+        uint32_t g0 = (uint32_t)job.set * t->store_groups;
         if (b->count - segment > CHIP_SEGMENT_LIMIT) {
             chip_builder_cut(b);
             segment = b->count;

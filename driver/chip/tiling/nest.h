@@ -35,13 +35,13 @@ typedef struct {
 
 /* Output pixels of one job and the band of input they read from. */
 typedef struct {
-    int64_t n, x0, nx, y0, ny; /* of the tile */
-    int64_t band_y0, band_ny;
+    int64_t n, x0, nx, y0, ny;         /* of the tile */
+    int64_t band_y0, band_ny, band_nx; /* band_nx: of all phases */
     uint64_t band_key;
 } chip_nest_tile;
 
 typedef struct {
-    const chip_problem *p;
+    const chip_problem *p; /* &own: the phase that is worked on */
     const chip_tiling *t;
     chip_builder *b;
     presil_error_buffer *error;
@@ -50,7 +50,10 @@ typedef struct {
     uint32_t out_next;
     uint32_t half, acc_read[2]; /* last EPILOGUE of each accumulator half */
     chip_nest_part *parts;
-    uint32_t part_count;
+    uint32_t part_count, most_parts; /* of this phase, of any */
+    uint32_t phase, phases;
+    bool one_band; /* all phases read the same input from a slot */
+    chip_problem lead, own;
 } chip_nest_state;
 
 /* Rows [y0, y0 + ny) of a tile and cell group g in an accumulator half. first: the sum begins; pass: of those in
@@ -72,6 +75,9 @@ void chip_nest_write(const chip_nest_pool *pool, chip_nest_slot *slot, chip_op *
 void chip_nest_sum_part(chip_nest_state *s, const chip_nest_tile *tile, uint32_t index, const chip_nest_sum *sum,
                         bool cold);
 void chip_nest_sum_nothing(chip_nest_state *s, const chip_nest_tile *tile, const chip_nest_sum *sum);
+/* act.c: input rows of a tile's band, and its columns, that the activation slot of a part holds. */
+chip_axis chip_nest_band(const chip_nest_state *s, const chip_nest_tile *tile, const chip_nest_part *part);
+chip_axis chip_nest_columns(const chip_nest_state *s, const chip_nest_tile *tile, const chip_nest_part *part);
 /* loads.c: each makes sure that what is named lies in the slot, and emits the LOADs for what is missing. */
 void chip_nest_load_act(chip_nest_state *s, chip_nest_slot *slot, const chip_nest_tile *tile,
                         const chip_nest_part *part, uint32_t term, int64_t rows);

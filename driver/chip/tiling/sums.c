@@ -7,8 +7,9 @@ typedef struct {
     int64_t row0, rows, ox, oy, lim_x, lim_y, sx, sy, dx, dy;
 } matrix_view;
 
-static matrix_view view_of(const chip_problem *p, const chip_nest_tile *t, const chip_nest_part *part, int64_t y0,
+static matrix_view view_of(const chip_nest_state *s, const chip_nest_tile *t, const chip_nest_part *part, int64_t y0,
                            int64_t ny) {
+    const chip_problem *p = s->p;
     matrix_view v = {.sx = p->stride_x, .sy = p->stride_y, .dx = p->dilation_x, .dy = p->dilation_y};
     if (p->act == ACT_PACKED) {
         chip_packed_rows all = chip_packed_map(p, part->cb, t->band_y0, t->band_ny),
@@ -21,29 +22,29 @@ static matrix_view view_of(const chip_problem *p, const chip_nest_tile *t, const
         v.dy = chip_grid_rows(p, part->cb) > 1 ? across / all.step : 1;
         return v;
     }
-    chip_axis band = chip_axis_map(t->band_y0, t->band_ny, part->ky, part->nky, p->stride_y, p->dilation_y, p->pad_y,
-                                   p->input_dilation_y, p->in_h);
+    chip_axis band = chip_nest_band(s, t, part), columns = chip_nest_columns(s, t, part);
     chip_axis y =
         chip_axis_map(y0, ny, part->ky, part->nky, p->stride_y, p->dilation_y, p->pad_y, p->input_dilation_y, p->in_h);
     chip_axis x = chip_axis_map(t->x0, t->nx, part->kx, part->nkx, p->stride_x, p->dilation_x, p->pad_x,
                                 p->input_dilation_x, p->in_w);
     bool empty = x.count == 0 || y.count == 0;
-    v.row0 = empty ? 0 : y.first - band.first, v.rows = empty ? 0 : y.count, v.ox = x.o,
+    v.row0 = empty ? 0 : y.first - band.first, v.rows = empty ? 0 : y.count,
+    v.ox = x.o + (x.first - columns.first) * p->input_dilation_x,
     v.oy = y.o + (y.first - band.first) * p->input_dilation_y;
-    v.lim_x = empty ? 0 : x.count, v.lim_y = empty ? 0 : band.count;
+    v.lim_x = empty ? 0 : columns.count, v.lim_y = empty ? 0 : band.count;
     return v;
 }
 
 /* Rows of the band, from its first, that a job reads through the kernel rows of `piece`. */
-static int64_t rows_needed(const chip_problem *p, const chip_nest_tile *t, const chip_nest_part *part,
+static int64_t rows_needed(const chip_nest_state *s, const chip_nest_tile *t, const chip_nest_part *part,
                            const chip_nest_part *piece, const chip_nest_sum *j) {
+    const chip_problem *p = s->p;
     if (p->act == ACT_PACKED) {
         int64_t last = (j->y0 + j->ny - 1 - t->band_y0) * p->stride_y +
                        ((int64_t)piece->ky + piece->nky - 1) * chip_rows_in_block(p, part->cb) * p->dilation_y;
         return last / chip_packed_map(p, part->cb, t->band_y0, t->band_ny).step + 1;
     }
-    chip_axis band = chip_axis_map(t->band_y0, t->band_ny, part->ky, part->nky, p->stride_y, p->dilation_y, p->pad_y,
-                                   p->input_dilation_y, p->in_h);
+    chip_axis band = chip_nest_band(s, t, part);
     chip_axis own = chip_axis_map(j->y0, j->ny, piece->ky, piece->nky, p->stride_y, p->dilation_y, p->pad_y,
                                   p->input_dilation_y, p->in_h);
     return own.count ? own.first + own.count - band.first : 0;
@@ -218,13 +219,13 @@ static void sum_cold(chip_nest_state *s, const chip_nest_tile *t, const chip_nes
     cold_piece list[COLD_PIECES];
     uint32_t base = wgt->base, blocks = (uint32_t)ceil_div(own->ncb, COLD_GROUPS),
              burst = (uint32_t)ceil_div(SHORT_BURST * p->config->word_bytes, p->config->lanes);
-    int64_t all_rows = act ? rows_needed(p, t, part, part, j) : 0;
+    int64_t all_rows = act ? rows_needed(s, t, part, part, j) : 0;
     bool by_blocks = own->ncb == part->ncb && act && act->loaded == 0 && p->act != ACT_PACKED;
     if (by_blocks && own->ncb > 1) {
         chip_nest_part top = *own;
         top.nky = 1;
         uint32_t wide = blocks > burst ? blocks : burst;
-        by_blocks = wide < own->ncb && wide * all_rows < own->ncb * rows_needed(p, t, part, &top, j);
+        by_blocks = wide < own->ncb && wide * all_rows < own->ncb * rows_needed(s, t, part, &top, j);
         if (by_blocks) blocks = wide;
     } else {
         by_blocks = false;
@@ -238,7 +239,7 @@ static void sum_cold(chip_nest_state *s, const chip_nest_tile *t, const chip_nes
         if (by_blocks && list[i].act_blocks)
             chip_nest_load_act_blocks(s, act, t, part, term[0], all_rows, piece->cb - part->cb, list[i].act_blocks);
         else if (act && !by_blocks)
-            chip_nest_load_act(s, act, t, part, term[0], rows_needed(p, t, part, piece, j));
+            chip_nest_load_act(s, act, t, part, term[0], rows_needed(s, t, part, piece, j));
         emit_matrix(s, t, part, own->cb, piece, j, v, act, wgt);
         j->first = false;
     }
@@ -260,13 +261,18 @@ void chip_nest_sum_part(chip_nest_state *s, const chip_nest_tile *t, uint32_t in
     if (low >= high) return;
     chip_nest_part own = *part; /* what cell group g has of the part */
     own.cb = low, own.ncb = high - low;
-    matrix_view v = view_of(p, t, part, sum->y0, sum->ny);
+    matrix_view v = view_of(s, t, part, sum->y0, sum->ny);
     bool hit, loaded;
+    const uint32_t band_phases = s->one_band ? 1 : s->phases, band_phase = s->one_band ? 0 : s->phase;
     chip_nest_slot *act =
-        v.rows ? chip_nest_find(&s->act, (t->band_key * s->part_count + index) * CHIP_TERMS + term[0], &hit) : NULL;
-    uint64_t image = p->wgt_per_image ? (uint64_t)t->n : 0;
+        v.rows
+            ? chip_nest_find(&s->act,
+                             ((t->band_key * band_phases + band_phase) * s->most_parts + index) * CHIP_TERMS + term[0],
+                             &hit)
+            : NULL;
+    uint64_t image = (p->wgt_per_image ? (uint64_t)t->n : 0) * s->phases + s->phase;
     chip_nest_slot *wgt = chip_nest_find(
-        &s->wgt, ((image * p->cell_groups + sum->g) * s->part_count + index) * CHIP_TERMS + term[1], &loaded);
+        &s->wgt, ((image * p->cell_groups + sum->g) * s->most_parts + index) * CHIP_TERMS + term[1], &loaded);
     chip_nest_sum j = *sum;
     if (cold && !loaded && !p->depthwise) {
         sum_cold(s, t, part, &own, &j, &v, act, wgt, term);
@@ -295,4 +301,7 @@ void chip_nest_sum_nothing(chip_nest_state *s, const chip_nest_tile *t, const ch
     presil_matrix_kx_set(d, 1), presil_matrix_ky_set(d, 1), presil_matrix_ncb_set(d, 1);
     presil_matrix_idx_set(d, 1), presil_matrix_idy_set(d, 1);
     op->cycles = (uint32_t)(t->nx * j->ny) + s->p->config->cells;
+    if (!s->p->phased) return; /* nothing is ever loaded */
+    presil_matrix_wgt_base_set(d, s->wgt.slot[0].base);
+    chip_nest_read(&s->wgt, &s->wgt.slot[0], op, s->b->seq[MATRIX], 0, 1);
 }

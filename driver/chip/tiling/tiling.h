@@ -22,11 +22,15 @@ typedef struct {
     uint64_t estimate;
 } chip_tiling;
 
-/* Candidates that fit, best estimate first; count > 0 or EUNSUPPORTED with a text. */
-int chip_tilings(const chip_problem *p, chip_tiling *list, uint32_t capacity, uint32_t *count,
+/* Candidates that fit, best estimate first; count > 0 or EUNSUPPORTED
+ * with a text. */
+int chip_tilings(const chip_problem *problem, chip_tiling *list, uint32_t capacity, uint32_t *count,
                  presil_error_buffer *error);
 /* Fills the derived members; false if it doesn't fit. */
 bool chip_tiling_fit(const chip_problem *p, chip_tiling *t);
+
+/* Of phases: whether the kernel is not cut, so that one band of the input serves all of them. */
+bool chip_tiling_one_band(const chip_problem *lead, const chip_tiling *t);
 
 /* Parts of the reduction, each summed by a MATRIX of its own for every job. */
 int64_t chip_tiling_parts(const chip_problem *p, const chip_tiling *t);

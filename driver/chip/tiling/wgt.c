@@ -7,10 +7,39 @@ enum { ABSENT = 0x00010001 }; /* two bf16 codes of weights of another group */
 
 static uint32_t conv_of(bool convert, uint32_t term) { return convert ? PRESIL_CONV_TERM0 + term : PRESIL_CONV_NONE; }
 
+/* Of a dilated input's phase: every `step`-th row and column of the kernel. */
+static void load_phase(chip_nest_state *s, chip_nest_slot *slot, uint32_t g, const chip_nest_part *part,
+                       uint32_t term) {
+    const chip_problem *p = s->p;
+    const presil_layout *whole = p->layout;
+    uint32_t first, count;
+    chip_problem_blocks(p, g, &first, &count);
+    const int64_t word = p->config->word_bytes, position = chip_layout_position_words(whole) * word,
+                  row = whole->grid_x * position, ky = p->phase_y.first + part->ky * p->phase_y.step,
+                  kx = p->phase_x.first + part->kx * p->phase_x.step;
+    const uint64_t words = chip_layout_group_words(whole, g) + chip_layout_words_before(whole, part->cb - first);
+    chip_load_shape l = {.addr = p->packed + whole->weights_offset + term * whole->term_bytes + words * (uint64_t)word +
+                                 (uint64_t)(ky * row + kx * position),
+                         .row_bytes = position,
+                         .chunk_bytes = position,
+                         .word_bytes = word,
+                         .n = {1, part->nkx, part->nky, part->ncb},
+                         .ds = {0, p->phase_x.step * position, p->phase_y.step * row, whole->grid_y * row},
+                         .esize = 1,
+                         .sp_base = slot->base * word,
+                         .sw = word,
+                         .ss = {0, position, part->nkx * position, part->nky * part->nkx * position}};
+    chip_emit_load(s, &s->wgt, slot, 0, 1, &l);
+}
+
 static void load_image(chip_nest_state *s, chip_nest_slot *slot, uint32_t g, const chip_nest_part *part,
                        uint32_t term) {
     const chip_problem *p = s->p;
     const presil_config *c = p->config;
+    if (p->phased) {
+        load_phase(s, slot, g, part, term);
+        return;
+    }
     uint32_t first, count;
     chip_problem_blocks(p, g, &first, &count);
     uint32_t position = chip_layout_position_words(p->layout);
