@@ -11,8 +11,10 @@ enum {
     SIMULATED_COMMANDS = 60000,
     FORCED = 1024,
     REMEMBERED = 512,
-    WANTED_EDGES = 700
-}; /* WANTED_EDGES: cycles of fill and drain that cost nothing extra */
+    WANTED_EDGES = 700,
+    EARLY = 2
+}; /* WANTED_EDGES: cycles of fill and drain that cost nothing extra. EARLY: ways to begin a depthwise launch, 0 and 1
+    * for tiling.early: a first sum of one row waits least, but reads the window's other rows once more */
 
 presil_plan *chip_plan_new(const presil_config *config, const char *label, const char *default_label) {
     presil_plan *plan = calloc(1, sizeof *plan);
@@ -171,16 +173,19 @@ static int choose(const chip_problem *p, chip_tiling *out, presil_error_buffer *
     size_t emitted = 0;
     int status = chip_tilings(p, list, SIMULATED, &count, error);
     if (status != PRESIL_OK) return status;
-    for (uint32_t i = 0; i < count; i++) {
+    const uint32_t ways = p->depthwise ? EARLY : 1;
+    for (uint32_t i = 0; i < count * ways; i++) {
         chip_builder b = {.config = p->config};
-        status = chip_nest(p, &list[i], &b, error);
+        chip_tiling tiling = list[i / ways];
+        tiling.early = i % ways;
+        status = chip_nest(p, &tiling, &b, error);
         uint64_t edges = 0,
                  cycles = status == PRESIL_OK && !b.failed ? chip_builder_time(&b, NULL, &edges) : UINT64_MAX;
         if (cycles != UINT64_MAX && edges > WANTED_EDGES) cycles += (edges - WANTED_EDGES) / 2;
         emitted += b.count;
         chip_builder_free(&b);
-        if (cycles < best) best = cycles, *out = list[i];
-        if (emitted > SIMULATED_COMMANDS && best != UINT64_MAX)
+        if (cycles < best) best = cycles, *out = tiling;
+        if (emitted > SIMULATED_COMMANDS * ways && best != UINT64_MAX)
             break; /* long lists differ little: the estimate decides */
     }
     return best == UINT64_MAX

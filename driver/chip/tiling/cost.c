@@ -150,13 +150,30 @@ static void act_word_cost(const chip_problem *p, const chip_tiling *t, double *c
     }
 }
 
+/* Parts of the reduction that a set of cell groups sums: a depthwise one needs its own channels alone. */
+static int64_t set_parts(const chip_problem *p, const chip_tiling *t) {
+    const int64_t parts = chip_tiling_parts(p, t);
+    return p->depthwise && t->group_outer ? min64(parts, ceil_div(t->store_groups, t->part_blocks)) : parts;
+}
+
+/* How often activations are read, unless they stay. */
+static double act_times(const chip_problem *p, const chip_tiling *t, int64_t bands) {
+    const int64_t keyed = chip_tiling_parts(p, t) * p->terms, sets = ceil_div(p->cell_groups, t->store_groups),
+                  chunks = ceil_div(p->cell_groups, t->interleave), phases = chip_phases(p);
+    const double times = (double)(keyed > t->act_slots ? p->passes : p->terms);
+    const bool streams = t->group_outer && bands * keyed > t->act_slots;
+    if (p->depthwise) /* sets whose channels lie in one part */
+        return times * (double)(streams ? ceil_div(min64(t->part_blocks, p->blocks), t->store_groups) : 1);
+    if (keyed > t->act_slots) return times * (double)(chunks * phases);
+    return streams ? times * (double)(sets * phases) : times;
+}
+
 static void estimate(const chip_problem *p, chip_tiling *t) {
     const presil_config *c = p->config;
     int64_t parts = chip_tiling_parts(p, t), keyed = parts * p->terms, columns = ceil_div(p->out_w, t->tile_w),
             bands = ceil_div(p->out_h, t->band_h) * columns * p->images;
-    int64_t tiles = ceil_div(p->out_h, t->tile_h) * columns * p->images,
-            sets = ceil_div(p->cell_groups, t->store_groups);
-    int64_t chunks = ceil_div(p->cell_groups, t->interleave), pass_parts = parts * p->passes, phases = chip_phases(p);
+    int64_t tiles = ceil_div(p->out_h, t->tile_h) * columns * p->images;
+    int64_t pass_parts = parts * p->passes, phases = chip_phases(p);
     double pixels = (double)p->out_h * (double)p->out_w * (double)p->images, rows = pixels / (double)tiles;
     double word = (double)c->word_bytes, position = p->depthwise ? 1 : c->cells;
     double blocks_all = p->layout ? (double)p->layout->term_bytes / (position * word)
@@ -174,11 +191,6 @@ static void estimate(const chip_problem *p, chip_tiling *t) {
     int64_t planes =
         p->runs ? parts : max64(1, p->blocks) * ceil_div(p->grid_y, t->part_ky) * ceil_div(p->grid_x, t->part_kx);
     double band_words = (double)(t->act_pitch * planes);
-    double act_times = (double)(keyed > t->act_slots ? p->passes : p->terms);
-    if (keyed > t->act_slots)
-        act_times *= (double)(chunks * phases);
-    else if (t->group_outer && bands * keyed > t->act_slots)
-        act_times *= (double)(sets * phases);
     double wgt_words = blocks_all * position, wgt_times;
     int64_t wgt_keys = (t->group_outer ? min64(t->store_groups, p->cell_groups) : p->cell_groups * phases) * keyed;
     if (wgt_keys <= t->wgt_slots)
@@ -187,7 +199,7 @@ static void estimate(const chip_problem *p, chip_tiling *t) {
         wgt_times = (double)tiles * p->passes;
     double act_cycles, act_beats, wide = p->wgt_convert ? 2 : 1;
     act_word_cost(p, t, &act_cycles, &act_beats);
-    double act = (double)bands * band_words * act_times, wgt = wgt_words * wgt_times;
+    double act = (double)bands * band_words * act_times(p, t, bands), wgt = wgt_words * wgt_times;
     double res_beats = p->has_res && p->res.sy ? pixels * (double)p->out_c * p->res_esize / c->word_bytes : 0;
     bool single =
         p->wgt == WGT_ELEMENTS || (p->wgt == WGT_LANES && p->lane.wgt != p->wgt_esize && p->wgt_so != p->wgt_esize);
@@ -203,7 +215,7 @@ static void estimate(const chip_problem *p, chip_tiling *t) {
            act_part = (double)t->act_slot_words * act_cycles * part_rows / ((double)t->band_h * t->tile_w);
     double wgt_part =
         (double)t->wgt_slot_words * wide / (double)min64(6, t->part_blocks > 1 ? t->part_blocks : t->part_ky);
-    double first_load = (double)(t->act_slot_words * keyed * t->tile_h) * act_cycles / t->band_h +
+    double first_load = (double)(t->act_slot_words * set_parts(p, t) * p->terms * t->tile_h) * act_cycles / t->band_h +
                         blocks_all / p->cell_groups * position * wide * t->interleave * p->terms / (double)phases;
     double first_sum = sum_cycles * p->passes * t->interleave / (double)phases;
     double first = act_part + wgt_part + (first_load > first_sum ? first_load - first_sum : 0);
@@ -252,7 +264,7 @@ static void consider(candidates *k, chip_tiling t) {
         }
         if (!ok || !chip_tiling_fit(k->p, &t)) continue;
         /* A band of several tiles pays only where its parts stay. */
-        if (t.band_h > t.tile_h && chip_tiling_parts(k->p, &t) * k->p->terms > t.act_slots) continue;
+        if (t.band_h > t.tile_h && set_parts(k->p, &t) * k->p->terms > t.act_slots) continue;
         /* What is summed in one accumulator half is one launch. */
         int64_t sums = chip_tiling_parts(k->p, &t) * k->p->passes * min64(t.store_groups, k->p->cell_groups);
         bool too_long = sums > (1 << CHIP_RING_LOG2) / 4 ||

@@ -4,6 +4,14 @@
 #include "nest.h"
 #include "loads.h"
 
+/* Bus beats of `rows` rows, `stride` apart. Those that are not aligned alike begin at every multiple of what divides
+ * address and stride, one as often as another: that is the mean of them. */
+static int64_t rows_beats(uint64_t address, int64_t bytes, int64_t stride, int64_t rows, int64_t word) {
+    const int64_t offset = (int64_t)(address % (uint64_t)word), all = stride | offset, low = all & -all;
+    if (stride % word == 0 || bytes <= 0) return rows * chip_row_beats(address, bytes, word, word);
+    return ceil_div(rows * (ceil_div(bytes, low) * low + word - low), word);
+}
+
 chip_op *chip_emit_load(chip_nest_state *s, chip_nest_pool *pool, chip_nest_slot *slot, int64_t row0, int64_t rows,
                         const chip_load_shape *l) {
     const uint32_t word = s->p->config->word_bytes;
@@ -48,7 +56,7 @@ chip_op *chip_emit_load(chip_nest_state *s, chip_nest_pool *pool, chip_nest_slot
     int64_t rows_read = l->n[1] * l->n[2] * l->n[3];
     int64_t span = min64(l->row_bytes, (l->n[0] - 1) * l->step0 + l->chunk_bytes);
     int64_t beats =
-        rows_read * chip_row_beats(l->addr + (uint64_t)max64(0, l->pos0), span, l->n[1] > 1 ? l->ds[1] : word, word);
+        rows_beats(l->addr + (uint64_t)max64(0, l->pos0), span, l->n[1] > 1 ? l->ds[1] : word, rows_read, word);
     int64_t words =
         l->transpose ? l->n[2] * l->n[3] * max64(l->n[1], l->chunk_bytes / l->esize) /* rows in while columns go out */
                      : rows_read * l->n[0] * ceil_div(l->chunk_bytes, l->word_bytes) * (l->conv ? 2 : 1);

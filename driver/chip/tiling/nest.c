@@ -195,6 +195,7 @@ static void emit_epilogue(chip_nest_state *s, const chip_nest_tile *t, superjob 
 static uint32_t cut_rows(const chip_nest_state *s, const chip_nest_tile *t, bool cold, bool last, int64_t end[4]) {
     int64_t cells = s->p->config->cells, early = ceil_div(2 * cells, t->nx), late = ceil_div(2 * cells, t->nx), at = 0;
     uint32_t n = 0;
+    if (s->t->early) early = s->t->early;
     if (cold && t->ny >= 2 * early) end[n++] = at = early;
     if (cold && t->ny >= 8 * early) end[n++] = at = 4 * early;
     if (last && t->ny - at - late >= late) end[n++] = t->ny - late;
