@@ -32,14 +32,14 @@ def conv(x, w, stride=1, padding=0, groups=1):
     return lambda: torch.nn.functional.conv2d(x, w, None, stride, padding, 1, groups)
 
 
-def conv_int8(x, w, stride=1, padding=0):
+def conv_int8(x, w, stride=1, padding=0, groups=1):
     x, w = x.contiguous(memory_format=torch.channels_last).to("presil"), w.to("presil")
     bias, scale = (
         torch.zeros(w.shape[0], dtype=torch.int32, device="presil"),
         torch.full((w.shape[0],), 2e-4, device="presil"),
     )
     return lambda: torch.ops.presil.conv2d_int8(
-        x, w, bias, scale, [stride] * 2, [padding] * 2, [1, 1], 1, 3, -7, relu=True
+        x, w, bias, scale, [stride] * 2, [padding] * 2, [1, 1], groups, 3, -7, relu=True
     )
 
 

@@ -6,6 +6,7 @@ PRESIL_UPDATE_BASELINE=1 rewrites the baseline: explain the change in the commit
 """
 
 import functools
+import itertools
 import json
 import os
 import re
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import gate
 import pytest
+import small_channels as table
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -60,6 +62,24 @@ def test_networks(name, launches):
     measured = networks()[name]
     assert len(measured) >= launches
     gate.check("base", {name: measured})
+
+
+@functools.lru_cache(maxsize=None)
+def small_channels() -> str:
+    environment = {**os.environ, "PRESIL_CHIP": "base", "PRESIL_BUILD": "fast"}
+    program = [sys.executable, str(HERE / "small_channels.py")]
+    done = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def test_depthwise_and_small_channels_reach_what_the_document_says():
+    rows = small_channels()
+    if os.environ.get("PRESIL_UPDATE_BASELINE") == "1":
+        table.write(rows)
+    old, new = table.written().splitlines(), rows.splitlines()
+    changed = [f"- {a}\n+ {b}" for a, b in itertools.zip_longest(old, new) if a != b]
+    assert not changed, "docs/performance.md, small channels:\n" + "\n".join(changed) + f"\nIf meant: {gate.ACCEPT}"
 
 
 def test_the_readmes_demo_has_the_gated_cycles():
