@@ -6,8 +6,8 @@ roofline: the table in docs/performance.md.
 .venv/bin/python tests/cycles/small_channels.py --write   puts it into the document
 
 Bound: the greater of two figures that the layer can't go below. Neither is asked of the driver.
-- array: MATRIX's cycles for the blocks that docs/numerics.md (5) sums, as tests/oracle/order.py lists them: one for each
-  output pixel, block and cell group. Depthwise: one for each position of a piece's window over the whole output.
+- array: MATRIX's cycles for the blocks that docs/numerics.md (5) sums, as tests/oracle/order.py lists them: one for
+  each output pixel, block and cell group. Depthwise: one for each position of a piece's window over the whole output.
   Transposed: the kernel positions that meet the input without its gaps.
 - bus: bytes of input, weights, bias and scales, and output, each once and without padding, at a beat a cycle.
 """

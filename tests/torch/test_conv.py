@@ -176,7 +176,7 @@ def test_rtl_equals_twin(verify):
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_what_lies_between_the_elements_of_a_dilated_input_is_no_product(dtype):
-    """docs/numerics.md 5, phases: an infinite weight reaches the outputs that meet an element with it, and the edges."""
+    """docs/numerics.md 5, phases: an infinite weight reaches the outputs that meet an element with it, and no other."""
     x, w = torch.rand(1, 3, 5, 5).to(dtype) + 1, torch.rand(3, 4, 4, 4).to(dtype)
     w[:, 0, 1, 2] = float("inf")
     got = F.conv_transpose2d(x.to("presil"), w.to("presil"), None, 2, 1).cpu()

@@ -15,7 +15,7 @@ typedef struct {
     uint32_t part_ky, part_kx; /* ... and kernel rows and columns (less than all only if part_blocks = 1) */
     uint32_t interleave;       /* cell groups that share an accumulator half */
     uint32_t store_groups;     /* cell groups that leave together */
-    uint32_t early;        /* rows of the launch's first sum; 0: enough for MATRIX to be efficient */
+    uint32_t early;            /* rows of the launch's first sum; 0: enough for MATRIX to be efficient */
     uint32_t act_slots, wgt_slots, out_slots, res_slots, param_groups, param_slots;
     /* derived */
     uint32_t act_row_words, act_pitch, act_slot_words, wgt_slot_words, out_unit_words, out_slot_words, res_unit_words,
