@@ -94,7 +94,7 @@ module presil_array import presil_config_pkg::*; #(
   rows16_t int_0, int_1, int_2;
   logic [2:0] special_0, special_1, special_2;         // a bit for each row
   logic [1:0] kx1, ky1;
-  logic depthwise1;
+  logic depthwise1, pad1;
   bytes_t r8;
   pairs_t rman, rexp;
   logic [1:0] wspecial;
@@ -311,19 +311,20 @@ module presil_array import presil_config_pkg::*; #(
   // The largest exponent of each cell's products, of the row that comes: its weights are all there, and no cycle has to
   // find the exponent, align by it and add.
   function automatic cells_t row_tops();
+    automatic pairs_t e;
+    e = exp_row(row_top);
     for (int unsigned c = 0; c < CELLS; c++) row_tops[c] = 32'd0;
     if (!row_pad)                                      // nothing was read for it: the word may be unknown
-      for (int unsigned j = 0; j < QUADS; j += 2) begin
-        logic [31:0] e0, e1, e2, e3;
-        e0 = exponent(row_data[32*j +: 32] << 16, row_top);
-        e1 = exponent(row_data[32*j + 32 +: 32] << 16, row_top);
-        e2 = exponent(row_data[32*j +: 32], row_top);
-        e3 = exponent(row_data[32*j + 32 +: 32], row_top);
+      for (int unsigned i = 0; i < PAIRS; i += 4)
         for (int unsigned c = 0; c < CELLS; c++)
           row_tops[c] = larger(row_tops[c],
-            larger(larger(e0 + wexp[j][row_set][c], e1 + wexp[j + 1][row_set][c]),
-                   larger(e2 + wexp[QUADS + j][row_set][c], e3 + wexp[QUADS + j + 1][row_set][c])));
-      end
+            larger(larger(e[i] + wexp[i][row_set][c], e[i + 1] + wexp[i + 1][row_set][c]),
+                   larger(e[i + 2] + wexp[i + 2][row_set][c], e[i + 3] + wexp[i + 3][row_set][c])));
+  endfunction
+
+  // of a padded row: no sum is made for it
+  function automatic double_t nothing();
+    for (int unsigned c = 0; c < 2 * CELLS; c++) nothing[c] = 32'd0;
   endfunction
 
   // Each product aligned to the largest exponent of its cell; the sum is exact, and of terms that have their sign: a
@@ -522,7 +523,8 @@ module presil_array import presil_config_pkg::*; #(
           dots8 <= window_int8();
         end
       end else if (bf1) begin
-        dots16 <= dot_bf16();
+        if (pad1) dots16 <= nothing();
+        else dots16 <= dot_bf16();
         if (rspecial || wspecial[set1]) specials <= dot_special();
       end else begin
         dots8 <= dot_int8();
@@ -530,7 +532,7 @@ module presil_array import presil_config_pkg::*; #(
     end
     v2 <= v1;
     if (row_valid && row_emit) begin
-      depthwise1 <= row_depthwise; kx1 <= row_kx; ky1 <= row_ky;
+      depthwise1 <= row_depthwise; pad1 <= row_pad; kx1 <= row_kx; ky1 <= row_ky;
       bf1 <= row_bf16; set1 <= row_set; first1 <= row_first; last1 <= row_last; half1 <= row_half; addr1 <= row_acc;
       if (row_bf16) begin
         if (row_depthwise) tops1 <= window_tops();

@@ -4,6 +4,7 @@ rewrites both."""
 
 import os
 import re
+import statistics
 
 import depth
 import levels
@@ -13,6 +14,7 @@ from files import BUILD, ROOT
 from test_synthesis import synthesize
 
 PAGE = ROOT / "docs" / "synthesis.md"
+LONGEST = 1.5  # of the median of the ten longest paths
 TOLERANCE = 0.05  # of gates, registers and levels; a larger change deserves a look
 NOISE = 3  # levels: abc's order follows Yosys's names, and a change of another module moved a row from 32 to 35
 
@@ -56,6 +58,7 @@ def test_depth_of_each_module():
     # the ten worst by their lengths
     lengths = [[int(row.split("|")[1]) for row in table] for table in (worst, written("paths"))]
     assert all(abs(now - then) <= TOLERANCE * then for now, then in zip(*lengths, strict=True)), worst
+    assert lengths[0][0] <= LONGEST * statistics.median(lengths[0]), worst
 
 
 def reasons(rows: list[str]) -> dict[str, str]:
