@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dot-product array: CELLS dot products of one activation row a cycle with two sets of weights, int8 or bf16, and the
 // addition to the old accumulator row. docs/numerics.md clauses 3 and 4.
-// Throughput: one row and one weight word a cycle. Latency of a row: operands and, in bf16, each cell's largest exponent
+// Throughput: one row and one weight word a cycle. Latency of a row: operands (bf16: and each cell's largest exponent)
 // 1, dot 1, fp32 value 1, accumulate 1; then acc_we with the new row. The old row is asked for in the value stage
 // (acc_re) and used one cycle later; a row that comes again one cycle later takes the new value from the accumulate
 // stage, two cycles later from a copy taken while it was written.

@@ -6,9 +6,14 @@ import pytest
 from simulator import BUILD, Simulator
 
 
+@pytest.fixture(scope="module")
+def simulator(request):
+    return Simulator.build("presil_top", request.param, BUILD / request.param / "sim")
+
+
 @pytest.mark.parametrize("module, least", [("chip_tests", 11), ("window_tests", 9)])
-@pytest.mark.parametrize("config", ["tiny", "odd"])
-def test_chip(config, module, least):
-    ran, failed = Simulator.build("presil_top", config, BUILD / config / "sim").run(module)
+@pytest.mark.parametrize("simulator", ["tiny", "odd"], indirect=True)
+def test_chip(simulator, module, least):
+    ran, failed = simulator.run(module)
     assert len(ran) >= least, "cocotb ran too few tests"
     assert not failed, failed

@@ -13,13 +13,13 @@ import importlib.util
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 from torch_presil import loading
+from torch_presil.waves import sessions
 
 SOURCES = loading.PACKAGE / "sources"  # installed packages have it; in a build tree cmake builds the simulators
 MODULES = {
@@ -178,10 +178,7 @@ def _run(command: list[str], environment: dict, log, out, start: float) -> int:
                 print(f"\r\033[K{shown}" if terminal else shown, end="" if terminal else "\n", file=out, flush=True)
         return process.wait()
     finally:
-        if process.poll() is None:
-            # All of it, or else the compilers would go on in a folder that the next build uses.
-            os.killpg(process.pid, signal.SIGTERM)
-            process.wait()
+        sessions.end(process)
         if terminal:
             print("\r\033[K", end="", file=out)
 

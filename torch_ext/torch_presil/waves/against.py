@@ -8,7 +8,6 @@ import io
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tarfile
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from rich.markup import escape
 
+from . import sessions
 from .replay import SOURCE_TREE, is_library
 from .trace import WavesError
 from .view import View, load, views
@@ -120,9 +120,7 @@ def _step(command: list, log: Path, console, what: str, start: float) -> None:
                     console.print(shown, highlight=False, soft_wrap=True)
             failed = process.wait()
         finally:
-            if process.poll() is None:  # all of it: compilers would go on in a folder that the next build uses
-                os.killpg(process.pid, signal.SIGTERM)
-                process.wait()
+            sessions.end(process)
     if failed:
         tail = "\n".join(re.findall(r"\S.*", log.read_text(errors="replace"))[-TAIL:])
         raise WavesError(f"{what} failed (status {failed}), the end of {log}:\n{tail}")
