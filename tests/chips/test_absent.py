@@ -18,7 +18,7 @@ BUILD = Path(os.environ.get("PRESIL_BUILD_DIR", ROOT / "build" / "check"))
 CLI = ROOT / "torch_ext" / "torch_presil" / "cli.py"
 # What presil_device_info has for chips to which it means something.
 TOLD = {"lanes", "cells", "word_bytes", "banks", "bank_words", "acc_rows", "clock_mhz", "config_hash"}
-ZERO = re.compile(r"\b0+(\.0+)? ?(MHz|TOPS)|hash 0|\b(nan|inf)\b", re.I)
+ZERO = re.compile(r"\b0+(\.0+)? ?(MHz|TOPS)|hash 0+\b|\b(nan|inf)\b", re.I)
 
 MODEL = """
 import torch
