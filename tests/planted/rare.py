@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a bundle of layers that models seldom have: transposed convolutions whose rows follow each other in the
-accumulators without a gap, and a product of values of very different size.
+"""Makes a bundle of layers that models seldom have: transposed convolutions of a few elements, and a product of values
+of very different size.
 
 usage: rare.py OUT        (PRESIL_CHIP: the configuration)
 """

@@ -64,7 +64,9 @@ def look_at(found, bug) -> None:
     print(f"{bug.name}: {found.seconds:.0f} s\n{found.printed}")
     assert found.returncode in (1, 3, 5), found.printed
     assert found.unit in bug.units, found.printed
-    assert (found.record.get("command") or "").partition(",")[0] == bug.command, found.printed
+    command = (found.record.get("command") or "").partition(",")[0]
+    # a random program shows its memory only by what it stores
+    assert command == ("STORE" if bug.case == "programs" else bug.command), found.printed
     if bug.command:
         (first,) = (line for line in found.printed.splitlines() if bench.FIRST_LINE.match(line))
         assert f"), first wrong command {bug.command}, tile *: " in first, "unit and command in the first line"
