@@ -6,16 +6,21 @@
  */
 #include "problem.h"
 
-/* Output o and kernel position k meet (o·stride − pad + k·dilation) ÷ apart of the input, if that is whole. */
+/* What of a problem is along an axis. Output o and kernel position k meet (o·stride − pad + k·dilation) ÷ apart of the
+ * input, if that is whole. */
 typedef struct {
-    int64_t outs, kernel, stride, pad, dilation, apart;
+    int64_t *outs, *stride, *pad, *dilation, *apart, *wgt, *out, *res; /* wgt, out, res: steps in memory, bytes */
+    uint32_t *kernel;
+    chip_phase_axis *phase;
 } dilated_axis;
 
-static dilated_axis rows_of(const chip_problem *p) {
-    return (dilated_axis){p->out_h, p->grid_y, p->stride_y, p->pad_y, p->dilation_y, p->input_dilation_y};
+static dilated_axis rows_of(chip_problem *p) {
+    return (dilated_axis){&p->out_h,  &p->stride_y, &p->pad_y,  &p->dilation_y, &p->input_dilation_y,
+                          &p->wgt_sy, &p->out.sy,   &p->res.sy, &p->grid_y,     &p->phase_y};
 }
-static dilated_axis columns_of(const chip_problem *p) {
-    return (dilated_axis){p->out_w, p->grid_x, p->stride_x, p->pad_x, p->dilation_x, p->input_dilation_x};
+static dilated_axis columns_of(chip_problem *p) {
+    return (dilated_axis){&p->out_w,  &p->stride_x, &p->pad_x,  &p->dilation_x, &p->input_dilation_x,
+                          &p->wgt_sx, &p->out.sx,   &p->res.sx, &p->grid_x,     &p->phase_x};
 }
 
 /* Outputs r, r + count, …: how many they are, their kernel positions first, first + step, …, the input that the first
@@ -25,23 +30,23 @@ typedef struct {
 } remainder;
 
 static remainder remainder_of(const dilated_axis *a, const chip_phase_axis *axis, int64_t r) {
-    remainder part = {.outs = r < a->outs ? ceil_div(a->outs - r, axis->count) : 0};
-    for (int64_t k = 0; part.outs && k < min64(axis->step, a->kernel); k++) {
-        const int64_t at = r * a->stride - a->pad + k * a->dilation;
-        if (at % a->apart) continue;
-        part.first = k, part.kernel = ceil_div(a->kernel - k, axis->step), part.low = at / a->apart;
+    remainder part = {.outs = r < *a->outs ? ceil_div(*a->outs - r, axis->count) : 0};
+    for (int64_t k = 0; part.outs && k < min64(axis->step, *a->kernel); k++) {
+        const int64_t at = r * *a->stride - *a->pad + k * *a->dilation;
+        if (at % *a->apart) continue;
+        part.first = k, part.kernel = ceil_div(*a->kernel - k, axis->step), part.low = at / *a->apart;
         break;
     }
     return part;
 }
 
-static chip_phase_axis phases_of(const dilated_axis *a) {
-    chip_phase_axis axis = {.count = a->apart / chip_gcd(a->stride, a->apart),
-                            .step = a->apart / chip_gcd(a->dilation, a->apart)};
-    const int64_t apart = axis.step * a->dilation / a->apart;
+static chip_phase_axis phases_of(dilated_axis a) {
+    chip_phase_axis axis = {.count = *a.apart / chip_gcd(*a.stride, *a.apart),
+                            .step = *a.apart / chip_gcd(*a.dilation, *a.apart)};
+    const int64_t apart = axis.step * *a.dilation / *a.apart;
     int64_t low = INT64_MAX, high = INT64_MIN;
     for (int64_t r = 0; r < axis.count; r++) {
-        const remainder part = remainder_of(a, &axis, r);
+        const remainder part = remainder_of(&a, &axis, r);
         axis.products += part.outs * part.kernel;
         if (!part.kernel) continue;
         axis.kernel = max64(axis.kernel, part.kernel);
@@ -55,48 +60,40 @@ void chip_problem_cut(chip_problem *p) {
     /* An int8 zero point between the elements adds to the sum. */
     p->phased = (p->input_dilation_y > 1 || p->input_dilation_x > 1) && (p->bf16 || !p->pad_byte);
     if (!p->phased) return;
-    const dilated_axis y = rows_of(p), x = columns_of(p);
-    p->phase_y = phases_of(&y), p->phase_x = phases_of(&x);
+    p->phase_y = phases_of(rows_of(p)), p->phase_x = phases_of(columns_of(p));
 }
 
-/* What `part` leaves of the rows. Columns below are the same. */
-static void take_rows(chip_problem *p, const remainder *part, int64_t r) {
-    const dilated_axis a = rows_of(p);
-    const int64_t count = p->phase_y.count, step = p->phase_y.step;
-    p->out_h = part->outs, p->grid_y = (uint32_t)part->kernel, p->pad_y = -part->low;
-    p->stride_y = count * a.stride / a.apart, p->dilation_y = step * a.dilation / a.apart, p->input_dilation_y = 1;
-    p->phase_y.first = part->first;
-    p->wgt_base += (uint64_t)(part->first * p->wgt_sy), p->wgt_sy *= step;
-    p->out.base += (uint64_t)(r * p->out.sy), p->out.sy *= count;
-    p->res.base += (uint64_t)(r * p->res.sy), p->res.sy *= count;
+/* What `part` leaves of an axis. */
+static void take(chip_problem *p, dilated_axis a, const remainder *part, int64_t r) {
+    const int64_t count = a.phase->count, step = a.phase->step;
+    *a.outs = part->outs, *a.kernel = (uint32_t)part->kernel, *a.pad = -part->low;
+    *a.stride = count * *a.stride / *a.apart, *a.dilation = step * *a.dilation / *a.apart, *a.apart = 1;
+    a.phase->first = part->first;
+    p->wgt_base += (uint64_t)(part->first * *a.wgt), *a.wgt *= step;
+    p->out.base += (uint64_t)(r * *a.out), *a.out *= count;
+    p->res.base += (uint64_t)(r * *a.res), *a.res *= count;
 }
 
-static void take_columns(chip_problem *p, const remainder *part, int64_t r) {
-    const dilated_axis a = columns_of(p);
-    const int64_t count = p->phase_x.count, step = p->phase_x.step;
-    p->out_w = part->outs, p->grid_x = (uint32_t)part->kernel, p->pad_x = -part->low;
-    p->stride_x = count * a.stride / a.apart, p->dilation_x = step * a.dilation / a.apart, p->input_dilation_x = 1;
-    p->phase_x.first = part->first;
-    p->wgt_base += (uint64_t)(part->first * p->wgt_sx), p->wgt_sx *= step;
-    p->out.base += (uint64_t)(r * p->out.sx), p->out.sx *= count;
-    p->res.base += (uint64_t)(r * p->res.sx), p->res.sx *= count;
+static void take_largest(chip_problem *p, dilated_axis a) {
+    const remainder largest = {ceil_div(*a.outs, a.phase->count), 0, max64(1, a.phase->kernel), a.phase->low};
+    take(p, a, &largest, 0);
+}
+
+static void take_remainder(chip_problem *p, dilated_axis a, int64_t r) {
+    const remainder part = remainder_of(&a, a.phase, r);
+    take(p, a, &part, r);
 }
 
 void chip_problem_lead(const chip_problem *p, chip_problem *lead) {
     *lead = *p;
     if (!p->phased) return;
-    const remainder rows = {ceil_div(p->out_h, p->phase_y.count), 0, max64(1, p->phase_y.kernel), p->phase_y.low},
-                    columns = {ceil_div(p->out_w, p->phase_x.count), 0, max64(1, p->phase_x.kernel), p->phase_x.low};
-    take_rows(lead, &rows, 0);
-    take_columns(lead, &columns, 0);
+    take_largest(lead, rows_of(lead));
+    take_largest(lead, columns_of(lead));
 }
 
 void chip_problem_phase(const chip_problem *p, uint32_t n, chip_problem *phase) {
     *phase = *p;
     if (!p->phased) return;
-    const int64_t r = n / p->phase_x.count, c = n % p->phase_x.count;
-    const dilated_axis y = rows_of(p), x = columns_of(p);
-    const remainder rows = remainder_of(&y, &p->phase_y, r), columns = remainder_of(&x, &p->phase_x, c);
-    take_rows(phase, &rows, r);
-    take_columns(phase, &columns, c);
+    take_remainder(phase, rows_of(phase), n / p->phase_x.count);
+    take_remainder(phase, columns_of(phase), n % p->phase_x.count);
 }

@@ -109,7 +109,7 @@ static void list_parts(chip_nest_state *s) {
 
 static int nest_parts(chip_nest_state *s) {
     s->most_parts = (uint32_t)chip_tiling_parts(&s->lead, s->t);
-    s->parts = calloc(s->most_parts, sizeof *s->parts);
+    s->parts = calloc(s->most_parts ? s->most_parts : 1, sizeof *s->parts); /* of none NULL could be no error */
     if (!s->parts) return chip_fail(s->error, PRESIL_EHOSTMEM, "no host memory for %u parts", s->most_parts);
     list_parts(s);
     return PRESIL_OK;

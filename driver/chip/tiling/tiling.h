@@ -23,8 +23,7 @@ typedef struct {
     uint64_t estimate;
 } chip_tiling;
 
-/* Candidates that fit, best estimate first; count > 0 or EUNSUPPORTED
- * with a text. */
+/* Candidates that fit, best estimate first; count > 0 or EUNSUPPORTED with a text. */
 int chip_tilings(const chip_problem *problem, chip_tiling *list, uint32_t capacity, uint32_t *count,
                  presil_error_buffer *error);
 /* Fills the derived members; false if it doesn't fit. */
