@@ -45,6 +45,24 @@ def used(package, lines):
     return f"  localparam logic {package}_unused = &{{" + ", ".join(names) + "};"
 
 
+def struct(name, width, members):
+    """A packed struct of `width` bits. members: (name, low bit, width, signed) of each field; the rest is reserved."""
+    out, at, gaps = [], 0, 0
+    for field, low, bits, signed in [*sorted(members, key=lambda m: m[1]), (None, width, 0, False)]:
+        if low > at:
+            out.append(f"    logic [{low - at - 1}:0] reserved{gaps};")
+            gaps += 1
+        if field:
+            kind = "logic signed" if signed else "logic"
+            out.append(f"    {kind} {f'[{bits - 1}:0] ' if bits > 1 else ''}{field};")
+        at = low + bits
+    return ["  typedef struct packed {", *reversed(out), f"  }} {name};"]
+
+
+# Names of fields that SystemVerilog keeps for itself.
+RESERVED_WORDS = {"wait": "waits", "signal": "signals"}
+
+
 def desc_pkg(isa):
     out = [f"// SPDX-License-Identifier: Apache-2.0\n// {NOTICE}", "package presil_desc_pkg;"]
     out += [f"  localparam logic [3:0] OP_{n} = 4'd{v};" for n, v in isa["opcodes"].items()]
@@ -52,13 +70,14 @@ def desc_pkg(isa):
     for enum, items in isa["enums"].items():
         width = 2 if enum in ("CONV", "RES", "OUT") else 4
         out += [f"  localparam logic [{width - 1}:0] {enum}_{n} = {width}'d{v};" for n, v in items.items()]
-    for kind, name, word, low, width, _ in fields(isa):
-        p = f"{kind}_{name.upper()}"
-        out += [
-            f"  localparam int unsigned {p}_WORD = {word};",
-            f"  localparam int unsigned {p}_LSB = {low};",
-            f"  localparam int unsigned {p}_WIDTH = {width};",
+    out.append("  // A descriptor as it lies in DRAM, word 0 in the low bits: desc_t any, the others one for an engine")
+    for kind in ("common", *KINDS):
+        names = isa["common"] | (isa[kind] if kind != "common" else {})
+        members = [
+            (RESERVED_WORDS.get(name, name), 32 * word + low, width, signed)
+            for name, (word, low, width, signed) in names.items()
         ]
+        out += struct("desc_t" if kind == "common" else f"{kind.lower()}_t", 32 * isa["words"], members)
     return "\n".join([*out, used("presil_desc_pkg", out), "endpackage", ""])
 
 

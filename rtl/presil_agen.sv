@@ -12,7 +12,7 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   input  logic        rst,
   input  logic        in_valid,       // MATRIX descriptor
   output logic        in_ready,
-  input  logic [31:0] desc [32],
+  input  matrix_t     desc,
   input  logic [31:0] index,
   output logic        row_valid,      // a row waits to be read
   input  logic        row_take,
@@ -33,6 +33,8 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   output logic [1:0]  row_ky,
   output logic [31:0] row_index
 );
+  logic unused;
+  assign unused = &desc;                 // the fields of others, too
   // ---------------------------------------------------------------- set-up: fields of the next descriptor, offsets
   // divided by idx, idy
   localparam int unsigned NDIV = 6;   // ox, sx, dx, oy, sy, dy
@@ -48,25 +50,10 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   logic [1:0]  s_wx, s_wy;
   logic [31:0] s_index;
 
-  logic [15:0] d_ox, d_oy;
-  assign d_ox = desc[MATRIX_OX_WORD][MATRIX_OX_LSB +: MATRIX_OX_WIDTH];
-  assign d_oy = desc[MATRIX_OY_WORD][MATRIX_OY_LSB +: MATRIX_OY_WIDTH];
-
   // depthwise: steps of one position, and results on each or every other of them
-  logic d_depthwise, d_two_x, d_two_y;
-  logic [15:0] d_nx, d_ny, d_sx, d_sy, d_dx, d_dy;
-  logic [7:0]  d_kx, d_ky;
-  assign d_depthwise = desc[MATRIX_DEPTHWISE_WORD][MATRIX_DEPTHWISE_LSB];
-  assign d_nx = desc[MATRIX_NX_WORD][MATRIX_NX_LSB +: MATRIX_NX_WIDTH];
-  assign d_ny = desc[MATRIX_NY_WORD][MATRIX_NY_LSB +: MATRIX_NY_WIDTH];
-  assign d_sx = desc[MATRIX_SX_WORD][MATRIX_SX_LSB +: MATRIX_SX_WIDTH];
-  assign d_sy = desc[MATRIX_SY_WORD][MATRIX_SY_LSB +: MATRIX_SY_WIDTH];
-  assign d_dx = desc[MATRIX_DX_WORD][MATRIX_DX_LSB +: MATRIX_DX_WIDTH];
-  assign d_dy = desc[MATRIX_DY_WORD][MATRIX_DY_LSB +: MATRIX_DY_WIDTH];
-  assign d_kx = desc[MATRIX_KX_WORD][MATRIX_KX_LSB +: MATRIX_KX_WIDTH];
-  assign d_ky = desc[MATRIX_KY_WORD][MATRIX_KY_LSB +: MATRIX_KY_WIDTH];
-  assign d_two_x = d_sx != d_dx;
-  assign d_two_y = d_sy != d_dy;
+  logic d_two_x, d_two_y;
+  assign d_two_x = desc.sx != desc.dx;
+  assign d_two_y = desc.sy != desc.dy;
 
   function automatic logic [15:0] walked(input logic [15:0] n, input logic two, input logic [7:0] k);
     return ((n - 16'd1) << two) + {8'd0, k};
@@ -88,41 +75,40 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
     end
     if (in_valid && in_ready) begin
       set_valid <= 1'b1;
-      neg_x <= d_ox[15];
-      neg_y <= d_oy[15];
-      quo[0] <= d_ox[15] ? (16'd0 - d_ox) : d_ox;
-      quo[1] <= d_depthwise ? d_dx : d_sx;
-      quo[2] <= d_dx;
-      quo[3] <= d_oy[15] ? (16'd0 - d_oy) : d_oy;
-      quo[4] <= d_depthwise ? d_dy : d_sy;
-      quo[5] <= d_dy;
+      neg_x <= desc.ox[15];
+      neg_y <= desc.oy[15];
+      quo[0] <= desc.ox[15] ? (16'd0 - desc.ox) : desc.ox;
+      quo[1] <= desc.depthwise ? desc.dx : desc.sx;
+      quo[2] <= desc.dx;
+      quo[3] <= desc.oy[15] ? (16'd0 - desc.oy) : desc.oy;
+      quo[4] <= desc.depthwise ? desc.dy : desc.sy;
+      quo[5] <= desc.dy;
       for (int unsigned k = 0; k < NDIV; k++) rem[k] <= 9'd0;
-      div_left <= (desc[MATRIX_IDX_WORD][MATRIX_IDX_LSB +: MATRIX_IDX_WIDTH] == 8'd1
-                   && desc[MATRIX_IDY_WORD][MATRIX_IDY_LSB +: MATRIX_IDY_WIDTH] == 8'd1) ? 5'd0 : 5'd16;
-      s_nx <= d_depthwise ? walked(d_nx, d_two_x, d_kx) : d_nx;
-      s_ny <= d_depthwise ? walked(d_ny, d_two_y, d_ky) : d_ny;
-      s_kx <= d_depthwise ? 8'd1 : d_kx;
-      s_ky <= d_depthwise ? 8'd1 : d_ky;
-      s_depthwise <= d_depthwise;
+      div_left <= (desc.idx == 8'd1 && desc.idy == 8'd1) ? 5'd0 : 5'd16;
+      s_nx <= desc.depthwise ? walked(desc.nx, d_two_x, desc.kx) : desc.nx;
+      s_ny <= desc.depthwise ? walked(desc.ny, d_two_y, desc.ky) : desc.ny;
+      s_kx <= desc.depthwise ? 8'd1 : desc.kx;
+      s_ky <= desc.depthwise ? 8'd1 : desc.ky;
+      s_depthwise <= desc.depthwise;
       s_two_x <= d_two_x;
       s_two_y <= d_two_y;
-      s_wx <= d_kx[1:0];
-      s_wy <= d_ky[1:0];
-      s_ncb <= desc[MATRIX_NCB_WORD][MATRIX_NCB_LSB +: MATRIX_NCB_WIDTH];
-      s_lim_x <= desc[MATRIX_LIM_X_WORD][MATRIX_LIM_X_LSB +: MATRIX_LIM_X_WIDTH];
-      s_lim_y <= desc[MATRIX_LIM_Y_WORD][MATRIX_LIM_Y_LSB +: MATRIX_LIM_Y_WIDTH];
-      s_x_stride <= desc[MATRIX_X_STRIDE_WORD][MATRIX_X_STRIDE_LSB +: MATRIX_X_STRIDE_WIDTH];
-      s_y_stride <= desc[MATRIX_Y_STRIDE_WORD][MATRIX_Y_STRIDE_LSB +: MATRIX_Y_STRIDE_WIDTH];
-      s_cb_stride <= desc[MATRIX_CB_STRIDE_WORD][MATRIX_CB_STRIDE_LSB +: MATRIX_CB_STRIDE_WIDTH];
-      s_acc_base <= desc[MATRIX_ACC_BASE_WORD][MATRIX_ACC_BASE_LSB +: $clog2(ACC_ROWS)];
-      s_act_base <= desc[MATRIX_ACT_BASE_WORD][MATRIX_ACT_BASE_LSB +: MATRIX_ACT_BASE_WIDTH];
-      s_idx <= desc[MATRIX_IDX_WORD][MATRIX_IDX_LSB +: MATRIX_IDX_WIDTH];
-      s_idy <= desc[MATRIX_IDY_WORD][MATRIX_IDY_LSB +: MATRIX_IDY_WIDTH];
-      s_pad <= desc[MATRIX_PAD_WORD][MATRIX_PAD_LSB +: MATRIX_PAD_WIDTH];
-      s_bf16 <= desc[MATRIX_BF16_WORD][MATRIX_BF16_LSB];
-      s_first <= desc[MATRIX_FIRST_WORD][MATRIX_FIRST_LSB];
-      s_half <= desc[MATRIX_HALF_WORD][MATRIX_HALF_LSB];
-      s_skip <= desc[MATRIX_SKIP_SPECIAL_WORD][MATRIX_SKIP_SPECIAL_LSB];
+      s_wx <= desc.kx[1:0];
+      s_wy <= desc.ky[1:0];
+      s_ncb <= desc.ncb;
+      s_lim_x <= desc.lim_x;
+      s_lim_y <= desc.lim_y;
+      s_x_stride <= desc.x_stride;
+      s_y_stride <= desc.y_stride;
+      s_cb_stride <= desc.cb_stride;
+      s_acc_base <= desc.acc_base[$clog2(ACC_ROWS)-1:0];
+      s_act_base <= desc.act_base;
+      s_idx <= desc.idx;
+      s_idy <= desc.idy;
+      s_pad <= desc.pad;
+      s_bf16 <= desc.bf16;
+      s_first <= desc.first;
+      s_half <= desc.half;
+      s_skip <= desc.skip_special;
       s_index <= index;
     end
     if (rst) set_valid <= 1'b0;

@@ -44,7 +44,7 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   output logic              launch,            // first cycle of a launch
   output logic              decoded,           // a descriptor was handed over
   output logic [3:0]        push,              // LOAD, MATRIX, EPILOGUE, STORE
-  output logic [31:0]       push_desc [32],
+  output desc_t             push_desc,
   output logic [31:0]       push_index,
   input  logic [3:0]        room,
   input  logic              all_empty,         // queues
@@ -69,18 +69,13 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic [31:0] own_index;
   logic [39:0] own_addr;
 
-  typedef logic [31:0] desc_t [32];
   function automatic desc_t take(input logic [31:0] n);
-    logic [8*WORD-1:0] beat;
-    for (int unsigned b = 0; b < BEATS; b++) begin
-      beat = buffer[BW'(n * BEATS + b)];
-      for (int unsigned i = 0; i < WORD / 4; i++) take[b * (WORD / 4) + i] = beat[32*i +: 32];
-    end
+    for (int unsigned b = 0; b < BEATS; b++) take[8*WORD*b +: 8*WORD] = buffer[BW'(n * BEATS + b)];
   endfunction
 
-  logic [31:0] desc [32];
-  logic [3:0]  opcode;
-  assign opcode = desc[0][3:0];
+  desc_t      desc;
+  logic [3:0] opcode;
+  assign opcode = desc.opcode;
   assign push_desc = desc;
   assign push_index = ring_head;
 

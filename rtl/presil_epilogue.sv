@@ -15,7 +15,7 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; #(
   input  logic              rst,
   input  logic              start_valid,
   output logic              start_ready,
-  input  logic [31:0]       start_desc [32],
+  input  epilogue_t         start_desc,
   input  logic [31:0]       start_index,
   output logic              done,           // one cycle for each completed descriptor, in order
   output logic              active,
@@ -78,8 +78,7 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; #(
   logic [ROW_BITS-1:0] f_acc [2];
   logic [31:0] f_out [2], f_out_pitch [2], f_resb [2], f_res_pitch [2], f_index [2];
   logic d_par;
-  assign d_par = start_desc[EPILOGUE_BIAS_EN_WORD][EPILOGUE_BIAS_EN_LSB]
-    || start_desc[EPILOGUE_SCALE_EN_WORD][EPILOGUE_SCALE_EN_LSB];
+  assign d_par = start_desc.bias_en || start_desc.scale_en;
   assign start_ready = !held[in_slot] && !halt;
   assign take = start_valid && start_ready;
 
@@ -184,18 +183,17 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; #(
     if (par_end) par_left[par_slot] <= 1'b0;
     if (done) held[out_slot] <= 1'b0;
     if (take) begin
-      f_otype[in_slot] <= start_desc[EPILOGUE_OUT_TYPE_WORD][EPILOGUE_OUT_TYPE_LSB +: EPILOGUE_OUT_TYPE_WIDTH];
-      f_rtype[in_slot] <= start_desc[EPILOGUE_RES_TYPE_WORD][EPILOGUE_RES_TYPE_LSB +: EPILOGUE_RES_TYPE_WIDTH];
-      f_half[in_slot] <= start_desc[EPILOGUE_HALF_WORD][EPILOGUE_HALF_LSB];
-      f_res[in_slot] <= start_desc[EPILOGUE_RES_EN_WORD][EPILOGUE_RES_EN_LSB]
-        && start_desc[EPILOGUE_OUT_TYPE_WORD][EPILOGUE_OUT_TYPE_LSB +: EPILOGUE_OUT_TYPE_WIDTH] != OUT_RAW32;
-      f_rows[in_slot] <= start_desc[EPILOGUE_ROWS_WORD][EPILOGUE_ROWS_LSB +: EPILOGUE_ROWS_WIDTH];
-      f_acc[in_slot] <= start_desc[EPILOGUE_ACC_BASE_WORD][EPILOGUE_ACC_BASE_LSB +: ROW_BITS];
-      f_param[in_slot] <= start_desc[EPILOGUE_PARAM_BASE_WORD][EPILOGUE_PARAM_BASE_LSB +: EPILOGUE_PARAM_BASE_WIDTH];
-      f_out[in_slot] <= start_desc[EPILOGUE_OUT_BASE_WORD];
-      f_out_pitch[in_slot] <= start_desc[EPILOGUE_OUT_PITCH_WORD];
-      f_resb[in_slot] <= start_desc[EPILOGUE_RES_BASE_WORD];
-      f_res_pitch[in_slot] <= start_desc[EPILOGUE_RES_PITCH_WORD];
+      f_otype[in_slot] <= start_desc.out_type;
+      f_rtype[in_slot] <= start_desc.res_type;
+      f_half[in_slot] <= start_desc.half;
+      f_res[in_slot] <= start_desc.res_en && start_desc.out_type != OUT_RAW32;
+      f_rows[in_slot] <= start_desc.rows;
+      f_acc[in_slot] <= start_desc.acc_base[ROW_BITS-1:0];
+      f_param[in_slot] <= start_desc.param_base;
+      f_out[in_slot] <= start_desc.out_base;
+      f_out_pitch[in_slot] <= start_desc.out_pitch;
+      f_resb[in_slot] <= start_desc.res_base;
+      f_res_pitch[in_slot] <= start_desc.res_pitch;
       f_index[in_slot] <= start_index;
       held[in_slot] <= 1'b1;
       fresh[in_slot] <= 1'b1;

@@ -13,7 +13,7 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
   input  logic              rst,
   input  logic              cfg_valid,      // take the arithmetic fields of a descriptor
   input  logic              cfg_slot,
-  input  logic [31:0]       desc [32],
+  input  epilogue_t         desc,
   input  logic              par_valid,      // rdata is a parameter word
   input  logic              par_slot,
   input  logic              par_scale,      // of the scales, else of the biases
@@ -38,6 +38,8 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
   output logic [8*WORD-1:0] out_data,
   output logic              busy
 );
+  logic unused;
+  assign unused = &desc;                 // the fields of others, too
   localparam int unsigned QUADS = WORD / 4;
   localparam int unsigned WORDS1 = (CELLS + WORD - 1) / WORD;
   localparam int unsigned WORDS2 = (2 * CELLS + WORD - 1) / WORD;
@@ -67,26 +69,26 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
   endfunction
 
   logic [31:0] d_lo, d_hi;
-  assign d_lo = desc[EPILOGUE_CLAMP_LO_WORD];
-  assign d_hi = desc[EPILOGUE_CLAMP_HI_WORD];
+  assign d_lo = desc.clamp_lo;
+  assign d_hi = desc.clamp_hi;
 
   always_ff @(posedge clk) if (cfg_valid) begin
-    c_fp32[cfg_slot] <= desc[EPILOGUE_ACC_FP32_WORD][EPILOGUE_ACC_FP32_LSB];
-    c_bias[cfg_slot] <= desc[EPILOGUE_BIAS_EN_WORD][EPILOGUE_BIAS_EN_LSB];
-    c_scale[cfg_slot] <= desc[EPILOGUE_SCALE_EN_WORD][EPILOGUE_SCALE_EN_LSB];
-    c_res[cfg_slot] <= desc[EPILOGUE_RES_EN_WORD][EPILOGUE_RES_EN_LSB];
-    c_clamp[cfg_slot] <= desc[EPILOGUE_CLAMP_EN_WORD][EPILOGUE_CLAMP_EN_LSB];
-    c_rtype[cfg_slot] <= desc[EPILOGUE_RES_TYPE_WORD][EPILOGUE_RES_TYPE_LSB +: EPILOGUE_RES_TYPE_WIDTH];
-    c_otype[cfg_slot] <= desc[EPILOGUE_OUT_TYPE_WORD][EPILOGUE_OUT_TYPE_LSB +: EPILOGUE_OUT_TYPE_WIDTH];
-    c_rzp[cfg_slot] <= desc[EPILOGUE_RES_ZP_WORD];
-    c_rscale[cfg_slot] <= desc[EPILOGUE_RES_SCALE_WORD];
+    c_fp32[cfg_slot] <= desc.acc_fp32;
+    c_bias[cfg_slot] <= desc.bias_en;
+    c_scale[cfg_slot] <= desc.scale_en;
+    c_res[cfg_slot] <= desc.res_en;
+    c_clamp[cfg_slot] <= desc.clamp_en;
+    c_rtype[cfg_slot] <= desc.res_type;
+    c_otype[cfg_slot] <= desc.out_type;
+    c_rzp[cfg_slot] <= desc.res_zp;
+    c_rscale[cfg_slot] <= desc.res_scale;
     c_lo[cfg_slot] <= d_lo;
     c_hi[cfg_slot] <= d_hi;
     c_keylo[cfg_slot] <= is_nan(d_lo) ? 32'd0 : fp_key(d_lo);             // no value compares below or above a NaN
     c_keyhi[cfg_slot] <= is_nan(d_hi) ? 32'hffff_ffff : fp_key(d_hi);
-    c_ozp[cfg_slot] <= desc[EPILOGUE_OUT_ZP_WORD] ^ FP_SIGN;              // offset binary: the compares are unsigned
-    c_ilo[cfg_slot] <= desc[EPILOGUE_INT_LO_WORD] ^ FP_SIGN;
-    c_ihi[cfg_slot] <= desc[EPILOGUE_INT_HI_WORD] ^ FP_SIGN;
+    c_ozp[cfg_slot] <= desc.out_zp ^ FP_SIGN;              // offset binary: the compares are unsigned
+    c_ilo[cfg_slot] <= desc.int_lo ^ FP_SIGN;
+    c_ihi[cfg_slot] <= desc.int_hi ^ FP_SIGN;
   end
 
   // ---------------------------------------------------------------- parameters and residual words

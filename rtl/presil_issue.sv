@@ -7,7 +7,7 @@ module presil_issue import presil_desc_pkg::*; (
   input  logic        rst,
   input  logic        halt,            // start nothing new
   input  logic        push,            // only with room
-  input  logic [31:0] push_desc [32],
+  input  desc_t       push_desc,
   input  logic [31:0] push_index,
   output logic        room,
   output logic        empty,           // no descriptor waits or is about to start
@@ -18,7 +18,7 @@ module presil_issue import presil_desc_pkg::*; (
   input  logic [19:0] have,
   output logic        start_valid,
   input  logic        start_ready,
-  output logic [31:0] start_desc [32],
+  output desc_t       start_desc,
   output logic [31:0] start_index,
   input  logic        done,
   output logic [3:0]  give,            // tokens that the completing descriptor signals
@@ -27,7 +27,6 @@ module presil_issue import presil_desc_pkg::*; (
   input  logic [3:0]  engine_cause,
   output logic [3:0]  cause
 );
-  typedef logic [31:0] desc_t [32];
   desc_t       q_desc [4];
   logic [31:0] q_index [4];
   logic [19:0] q_wait [4];
@@ -65,13 +64,13 @@ module presil_issue import presil_desc_pkg::*; (
     if (push) begin
       q_desc[head]  <= push_desc;
       q_index[head] <= push_index;
-      q_wait[head]  <= push_desc[COMMON_WAIT_WORD][COMMON_WAIT_LSB +: COMMON_WAIT_WIDTH];
+      q_wait[head]  <= push_desc.waits;
       head <= head + 2'd1;
     end
     if (start_valid && start_ready) begin
       start_valid <= 1'b0;
       f_index[f_head] <= start_index;
-      f_give[f_head]  <= start_desc[COMMON_SIGNAL_WORD][COMMON_SIGNAL_LSB +: COMMON_SIGNAL_WIDTH];
+      f_give[f_head]  <= start_desc.signals;
       f_head <= f_head + 3'd1;
     end
     if (grant) begin

@@ -15,7 +15,7 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
   input  logic              rst,
   input  logic              start_valid,
   output logic              start_ready,
-  input  logic [31:0]       start_desc [32],
+  input  load_t             start_desc,
   input  logic [31:0]       start_index,
   output logic              done,
   output logic              active,
@@ -42,15 +42,13 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
 );
   // ---- descriptor ---------------------------------------------------------------------------
   logic        own_chunks;                      // chunks are read one by one
-  logic        is_transpose;
   logic [15:0] d_chunk, d_n0;
   logic [31:0] d_step0;
   logic [49:0] d_span;
-  assign d_chunk      = start_desc[LOAD_CHUNK_BYTES_WORD][LOAD_CHUNK_BYTES_LSB +: LOAD_CHUNK_BYTES_WIDTH];
-  assign d_n0         = start_desc[LOAD_N0_WORD][LOAD_N0_LSB +: LOAD_N0_WIDTH];
-  assign d_step0      = start_desc[LOAD_STEP0_WORD];
-  assign is_transpose = start_desc[LOAD_TRANSPOSE_WORD][LOAD_TRANSPOSE_LSB];
-  assign own_chunks   = d_n0 != 16'd1 && d_step0 < 32'(d_chunk) && 32'(d_chunk) > 14 * WORD;
+  assign d_chunk    = start_desc.chunk_bytes;
+  assign d_n0       = start_desc.n0;
+  assign d_step0    = start_desc.step0;
+  assign own_chunks = d_n0 != 16'd1 && d_step0 < 32'(d_chunk) && 32'(d_chunk) > 14 * WORD;
 
   logic start;
   logic       full;                             // of descriptors between address and data side
@@ -69,21 +67,14 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic [31:0]    row_beats, row_s, row_index;
   logic [49:0]    row_rel, row_pos;
   presil_rows u_rows (.clk, .rst, .start_valid(start), .start_ready(rows_ready), .index(start_index),
-    .addr({start_desc[LOAD_ADDR_HI_WORD][7:0], start_desc[LOAD_ADDR_LO_WORD]}), .ds1(start_desc[LOAD_DS1_WORD]),
-    .ds2(start_desc[LOAD_DS2_WORD]), .ds3(start_desc[LOAD_DS3_WORD]), .sp(start_desc[LOAD_SP_BASE_WORD]),
-    .ss0(start_desc[LOAD_SS0_WORD]), .ss1(is_transpose ? 32'd0 : start_desc[LOAD_SS1_WORD]),
-    .ss2(start_desc[LOAD_SS2_WORD]), .ss3(start_desc[LOAD_SS3_WORD]), .n0(own_chunks ? d_n0 : 16'd1),
-    .n1(start_desc[LOAD_N1_WORD][LOAD_N1_LSB +: LOAD_N1_WIDTH]),
-    .n2(start_desc[LOAD_N2_WORD][LOAD_N2_LSB +: LOAD_N2_WIDTH]),
-    .n3(start_desc[LOAD_N3_WORD][LOAD_N3_LSB +: LOAD_N3_WIDTH]),
-    .pos0({{18{start_desc[LOAD_POS0_WORD][31]}}, start_desc[LOAD_POS0_WORD]}), .step0(d_step0), .span(d_span),
-    .row_bytes(start_desc[LOAD_ROW_BYTES_WORD]),
-    .row_limit(start_desc[LOAD_ROW_LIMIT_WORD][LOAD_ROW_LIMIT_LSB +: LOAD_ROW_LIMIT_WIDTH]),
-    .rp0(start_desc[LOAD_RP0_WORD][LOAD_RP0_LSB +: LOAD_RP0_WIDTH]),
-    .rp1(start_desc[LOAD_RP1_WORD][LOAD_RP1_LSB +: LOAD_RP1_WIDTH]),
-    .rp2(start_desc[LOAD_RP2_WORD][LOAD_RP2_LSB +: LOAD_RP2_WIDTH]),
-    .rp3(start_desc[LOAD_RP3_WORD][LOAD_RP3_LSB +: LOAD_RP3_WIDTH]), .row_valid, .row_ready, .row_beat, .row_beats,
-    .row_rel, .row_pos, .row_index, .row_s, .row_last1, .row_last);
+    .addr({start_desc.addr_hi[7:0], start_desc.addr_lo}), .ds1(start_desc.ds1), .ds2(start_desc.ds2),
+    .ds3(start_desc.ds3), .sp(start_desc.sp_base), .ss0(start_desc.ss0),
+    .ss1(start_desc.transpose ? 32'd0 : start_desc.ss1), .ss2(start_desc.ss2), .ss3(start_desc.ss3),
+    .n0(own_chunks ? d_n0 : 16'd1), .n1(start_desc.n1), .n2(start_desc.n2), .n3(start_desc.n3),
+    .pos0(50'(start_desc.pos0)), .step0(d_step0), .span(d_span), .row_bytes(start_desc.row_bytes),
+    .row_limit(start_desc.row_limit), .rp0(start_desc.rp0), .rp1(start_desc.rp1), .rp2(start_desc.rp2),
+    .rp3(start_desc.rp3), .row_valid, .row_ready, .row_beat, .row_beats, .row_rel, .row_pos, .row_index,
+    .row_s, .row_last1, .row_last);
 
   logic        rows_full;
   logic [31:0] bursts_index;
@@ -286,7 +277,7 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
   c_passed_back: cover property (@(posedge clk) disable iff (rst) parked && !ld_ready);  // and neither gets there
   c_blocked: cover property (@(posedge clk) disable iff (rst) blocked && stall && !parked);
   c_own_chunks: cover property (@(posedge clk) disable iff (rst) start && own_chunks);
-  c_transpose: cover property (@(posedge clk) disable iff (rst) start && is_transpose);
+  c_transpose: cover property (@(posedge clk) disable iff (rst) start && start_desc.transpose);
   c_plain: cover property (@(posedge clk) disable iff (rst) b_valid && !b.conv && !b.tr);
   c_term0: cover property (@(posedge clk) disable iff (rst) b_valid && b.conv && b_term == CONV_TERM0);
   c_term1: cover property (@(posedge clk) disable iff (rst) b_valid && b.conv && b_term == CONV_TERM1);

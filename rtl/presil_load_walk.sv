@@ -12,7 +12,7 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
   input  logic          clk,
   input  logic          rst,
   input  logic          start,
-  input  logic [31:0]   start_desc [32],
+  input  load_t         start_desc,
   input  logic [31:0]   start_index,
   input  logic          own_chunks,
   output logic          full,                // four descriptors wait
@@ -49,6 +49,8 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
   output logic          err_valid,
   output logic [31:0]   err_index, err_addr
 );
+  logic unused;
+  assign unused = &start_desc;                 // the fields of others, too
   localparam logic [31:0] WORDS = BANKS * BANK_WORDS;
   localparam logic [31:0] HALF = WORD / 2;
 
@@ -224,16 +226,13 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
       dq_tail <= dq_tail + 2'd1;
     end
     if (start) begin
-      dq_step0[dq_head] <= start_desc[LOAD_STEP0_WORD];  dq_sw[dq_head] <= start_desc[LOAD_SW_WORD];
-      dq_ss0[dq_head] <= start_desc[LOAD_SS0_WORD];  dq_row_bytes[dq_head] <= start_desc[LOAD_ROW_BYTES_WORD];
-      dq_pad[dq_head] <= start_desc[LOAD_PAD_WORD];  dq_index[dq_head] <= start_index;
-      dq_n0[dq_head] <= own_chunks ? 16'd0 : start_desc[LOAD_N0_WORD][LOAD_N0_LSB +: LOAD_N0_WIDTH] - 16'd1;
-      dq_chunk[dq_head] <= start_desc[LOAD_CHUNK_BYTES_WORD][LOAD_CHUNK_BYTES_LSB +: LOAD_CHUNK_BYTES_WIDTH];
-      dq_word[dq_head] <= start_desc[LOAD_WORD_BYTES_WORD][LOAD_WORD_BYTES_LSB +: LOAD_WORD_BYTES_WIDTH];
-      dq_term[dq_head] <= start_desc[LOAD_CONV_WORD][LOAD_CONV_LSB +: LOAD_CONV_WIDTH];
-      dq_tr[dq_head] <= start_desc[LOAD_TRANSPOSE_WORD][LOAD_TRANSPOSE_LSB];
-      dq_size[dq_head] <= (start_desc[LOAD_CONV_WORD][LOAD_CONV_LSB +: LOAD_CONV_WIDTH] != CONV_NONE) ? 2'd1
-                        : start_desc[LOAD_ESIZE_LOG2_WORD][LOAD_ESIZE_LOG2_LSB +: LOAD_ESIZE_LOG2_WIDTH];
+      dq_step0[dq_head] <= start_desc.step0;  dq_sw[dq_head] <= start_desc.sw;
+      dq_ss0[dq_head] <= start_desc.ss0;  dq_row_bytes[dq_head] <= start_desc.row_bytes;
+      dq_pad[dq_head] <= start_desc.pad;  dq_index[dq_head] <= start_index;
+      dq_n0[dq_head] <= own_chunks ? 16'd0 : start_desc.n0 - 16'd1;
+      dq_chunk[dq_head] <= start_desc.chunk_bytes;  dq_word[dq_head] <= start_desc.word_bytes;
+      dq_term[dq_head] <= start_desc.conv;  dq_tr[dq_head] <= start_desc.transpose;
+      dq_size[dq_head] <= (start_desc.conv != CONV_NONE) ? 2'd1 : start_desc.esize_log2;
       dq_head <= dq_head + 2'd1;
     end
     if (rx) got <= got + 32'd1;

@@ -11,7 +11,7 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
   input  logic              rst,
   input  logic              start_valid,
   output logic              start_ready,
-  input  logic [31:0]       start_desc [32],
+  input  matrix_t           start_desc,
   input  logic [31:0]       start_index,
   output logic              done,           // one cycle for each completed descriptor, in order
   output logic              active,

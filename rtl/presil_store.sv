@@ -12,7 +12,7 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
   input  logic              rst,
   input  logic              start_valid,
   output logic              start_ready,
-  input  logic [31:0]       start_desc [32],
+  input  store_t            start_desc,
   input  logic [31:0]       start_index,
   output logic              done,
   output logic              active,
@@ -39,6 +39,8 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
   output logic [LW:0]       beat_bytes,        // strobes set
   input  logic              response           // a burst was acknowledged
 );
+  logic unused;
+  assign unused = &start_desc;                 // the fields of others, too
   localparam logic [31:0] WORDS = BANKS * BANK_WORDS;
 
   // ---- address side -------------------------------------------------------------------------
@@ -50,17 +52,15 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic [LW-1:0] row_at;                       // byte offset of the row in its first beat
   logic [49:0] unused_rel, unused_pos;
   logic        unused_last1;
-  assign d_chunk = start_desc[STORE_CHUNK_BYTES_WORD][STORE_CHUNK_BYTES_LSB +: STORE_CHUNK_BYTES_WIDTH];
-  assign d_n0    = start_desc[STORE_N0_WORD][STORE_N0_LSB +: STORE_N0_WIDTH];
+  assign d_chunk = start_desc.chunk_bytes;
+  assign d_n0    = start_desc.n0;
   assign d_bytes = 32'(d_chunk) * 32'(d_n0);
   assign row_at  = unused_rel[LW-1:0];
   presil_rows u_rows (.clk, .rst, .start_valid(start), .start_ready(rows_ready), .index(start_index),
-    .addr({start_desc[STORE_ADDR_HI_WORD][7:0], start_desc[STORE_ADDR_LO_WORD]}), .ds1(start_desc[STORE_DS1_WORD]),
-    .ds2(start_desc[STORE_DS2_WORD]), .ds3(start_desc[STORE_DS3_WORD]), .sp(start_desc[STORE_SP_BASE_WORD]),
-    .ss0(32'd0), .ss1(start_desc[STORE_SS1_WORD]), .ss2(start_desc[STORE_SS2_WORD]), .ss3(start_desc[STORE_SS3_WORD]),
-    .n0(16'd1), .n1(start_desc[STORE_N1_WORD][STORE_N1_LSB +: STORE_N1_WIDTH]),
-    .n2(start_desc[STORE_N2_WORD][STORE_N2_LSB +: STORE_N2_WIDTH]),
-    .n3(start_desc[STORE_N3_WORD][STORE_N3_LSB +: STORE_N3_WIDTH]), .pos0(50'd0), .step0(32'd0), .span(50'(d_bytes)),
+    .addr({start_desc.addr_hi[7:0], start_desc.addr_lo}), .ds1(start_desc.ds1), .ds2(start_desc.ds2),
+    .ds3(start_desc.ds3), .sp(start_desc.sp_base), .ss0(32'd0), .ss1(start_desc.ss1), .ss2(start_desc.ss2),
+    .ss3(start_desc.ss3), .n0(16'd1), .n1(start_desc.n1), .n2(start_desc.n2), .n3(start_desc.n3),
+    .pos0(50'd0), .step0(32'd0), .span(50'(d_bytes)),
     .row_bytes(d_bytes), .row_limit(16'd0), .rp0(16'd0), .rp1(8'd0), .rp2(8'd0), .rp3(8'd0), .row_valid, .row_ready,
     .row_beat, .row_beats, .row_rel(unused_rel), .row_pos(unused_pos), .row_index, .row_s, .row_last1(unused_last1),
     .row_last);
@@ -161,10 +161,9 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
     end
     if (start) begin
       q_chunk[head] <= d_chunk;  q_n0[head] <= d_n0;
-      q_word[head] <= start_desc[STORE_WORD_BYTES_WORD][STORE_WORD_BYTES_LSB +: STORE_WORD_BYTES_WIDTH];
-      q_index[head] <= start_index;  q_sw[head] <= start_desc[STORE_SW_WORD];
-      q_ss0[head] <= start_desc[STORE_SS0_WORD];
-      q_ordered[head] <= start_desc[STORE_ORDERED_WORD][STORE_ORDERED_LSB];
+      q_word[head] <= start_desc.word_bytes;
+      q_index[head] <= start_index;  q_sw[head] <= start_desc.sw;
+      q_ss0[head] <= start_desc.ss0;  q_ordered[head] <= start_desc.ordered;
       head <= head + 3'd1;
     end
     if (done) tail <= tail + 3'd1;

@@ -164,7 +164,7 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic [39-LW:0] fetch_beat;
   logic [7:0]  fetch_len;
   logic [3:0]  push, room, empty;
-  logic [31:0] push_desc [32];
+  desc_t       push_desc;
   presil_command u_command (.clk, .rst,
     .ring_base({hw_out.RING_BASE_HI.value.value, hw_out.RING_BASE_LO.value.value[31:12]}),
     .ring_log2(hw_out.RING_LOG2.value.value), .ring_tail(hw_out.RING_TAIL.value.value), .doorbell,
@@ -187,7 +187,7 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   presil_tokens u_tokens (.clk, .rst(clean), .clear(launch), .want, .asks(ask), .grant, .have,
     .give({give[STORE], give[EPILOGUE], give[MATRIX], give[LOAD]}), .overflow, .counts);
   for (genvar e = 0; e < ENGINES; e++) begin : g_issue
-    logic [31:0] desc [32];
+    desc_t desc;
     presil_issue u_issue (.clk, .rst(clean), .halt, .push(push[e]), .push_desc, .push_index, .room(room[e]),
       .empty(empty[e]), .ask(ask[e]), .want(want[e]), .want_index(want_index[e]), .grant(grant[e]), .have,
       .start_valid(start_valid[e]), .start_ready(start_ready[e]), .start_desc(desc), .start_index(start_index[e]),

@@ -16,7 +16,7 @@ module presil_weights import presil_config_pkg::*, presil_desc_pkg::*; #(
   input  logic        halt,           // request nothing more
   input  logic        in_valid,       // MATRIX descriptor
   output logic        in_ready,
-  input  logic [31:0] desc [32],
+  input  matrix_t     desc,
   input  logic [31:0] index,
   input  logic        block_done,     // the last row of a block is granted in this cycle
   output logic        block_ready,    // the oldest unfinished block's weights are all granted
@@ -35,6 +35,8 @@ module presil_weights import presil_config_pkg::*, presil_desc_pkg::*; #(
   output logic        arr_absent,
   output logic        busy            // words on their way
 );
+  logic unused;
+  assign unused = &desc;                 // the fields of others, too
   localparam logic [CELL_BITS-1:0] LAST_CELL = CELL_BITS'(CELLS - 1);
 
   logic valid, bf16, skip, absent, depthwise, last_col, last_row, last_cb, grant, block_end, desc_end, load_set;
@@ -90,19 +92,19 @@ module presil_weights import presil_config_pkg::*, presil_desc_pkg::*; #(
     p_valid <= grant;
     if (in_valid && in_ready) begin
       valid <= 1'b1;
-      addr <= desc[MATRIX_WGT_BASE_WORD][MATRIX_WGT_BASE_LSB +: MATRIX_WGT_BASE_WIDTH];
-      kxn <= desc[MATRIX_KX_WORD][MATRIX_KX_LSB +: MATRIX_KX_WIDTH];
-      kyn <= desc[MATRIX_KY_WORD][MATRIX_KY_LSB +: MATRIX_KY_WIDTH];
-      kx_left <= desc[MATRIX_KX_WORD][MATRIX_KX_LSB +: MATRIX_KX_WIDTH];
-      ky_left <= desc[MATRIX_KY_WORD][MATRIX_KY_LSB +: MATRIX_KY_WIDTH];
-      cb_left <= desc[MATRIX_NCB_WORD][MATRIX_NCB_LSB +: MATRIX_NCB_WIDTH];
-      bf16 <= desc[MATRIX_BF16_WORD][MATRIX_BF16_LSB];
-      skip <= desc[MATRIX_SKIP_SPECIAL_WORD][MATRIX_SKIP_SPECIAL_LSB];
-      absent <= desc[MATRIX_ABSENT_WORD][MATRIX_ABSENT_LSB];
-      depthwise <= desc[MATRIX_DEPTHWISE_WORD][MATRIX_DEPTHWISE_LSB];
-      row_addr <= desc[MATRIX_WGT_BASE_WORD][MATRIX_WGT_BASE_LSB +: MATRIX_WGT_BASE_WIDTH];
-      x_stride <= desc[MATRIX_WGT_X_STRIDE_WORD][MATRIX_WGT_X_STRIDE_LSB +: MATRIX_WGT_X_STRIDE_WIDTH];
-      y_stride <= desc[MATRIX_WGT_Y_STRIDE_WORD][MATRIX_WGT_Y_STRIDE_LSB +: MATRIX_WGT_Y_STRIDE_WIDTH];
+      addr <= desc.wgt_base;
+      kxn <= desc.kx;
+      kyn <= desc.ky;
+      kx_left <= desc.kx;
+      ky_left <= desc.ky;
+      cb_left <= desc.ncb;
+      bf16 <= desc.bf16;
+      skip <= desc.skip_special;
+      absent <= desc.absent;
+      depthwise <= desc.depthwise;
+      row_addr <= desc.wgt_base;
+      x_stride <= desc.wgt_x_stride;
+      y_stride <= desc.wgt_y_stride;
       id <= index;
     end
     if (rst) begin

@@ -134,7 +134,7 @@ class Chip:
         if push:
             kind = push.bit_length() - 1
             assert push == 1 << kind and self.room >> kind & 1, f"push {push:04b} of room {self.room:04b}"
-            self.pushed.append((ENGINES[kind], rig.get("push_index"), rig.take("push_desc", 32)))
+            self.pushed.append((ENGINES[kind], rig.get("push_index"), rig.take_descriptor("push_desc")))
             self.busy = self.left = rig.random.randrange(9)
         self.room = rig.held["room"]
         self.left = max(0, self.left - 1)

@@ -55,6 +55,14 @@ class Rig:
                 self.held[name, k] = value
                 array[k].value = value
 
+    def put_descriptor(self, name: str, words: list[int]) -> None:
+        """Into a packed struct of presil_desc_pkg: word 0 in the low bits."""
+        self.set(name, sum(word << 32 * k for k, word in enumerate(words)))
+
+    def take_descriptor(self, name: str) -> list[int]:
+        value = self.get(name)
+        return [value >> 32 * k & 0xFFFFFFFF for k in range(32)]
+
     def take(self, name: str, count: int) -> list[int]:
         array = getattr(self.dut, name)
         return [int(array[k].value) for k in range(count)]
@@ -168,7 +176,7 @@ class Feeder:
         if not self.offered:
             self.offered = may and self.given < len(self.programs) and bool(rig.chance(self.eager))
             if self.offered:
-                rig.put("start_desc", self.programs[self.given])
+                rig.put_descriptor("start_desc", self.programs[self.given])
                 rig.set("start_index", self.index(self.given))
             rig.set("start_valid", int(self.offered))
         if rig.get("done"):

@@ -10,7 +10,7 @@ module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
   input logic        two_x, two_y,
   input logic [1:0]  row_kx, row_ky, s_wx, s_wy, wx, wy,
   input logic [5:0]  row_x,
-  input logic [31:0] desc [32],
+  input matrix_t     desc,
   input logic [31:0] index, row_index, s_index, id,
   input logic [4:0]  div_left,
   input logic [15:0] quo [6],
@@ -30,7 +30,7 @@ module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
     logic          bf16, first, half, skip, depthwise, two_x, two_y;
     logic [1:0]    wx, wy;
     logic [31:0]   index;
-  } desc_t;
+  } work_t;
   typedef struct packed {
     logic          pad, last, stop, first, half, bf16, skip, depthwise, emit;
     logic [1:0]    wx, wy;
@@ -40,7 +40,7 @@ module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
     logic [CW-1:0] acc;
     logic [31:0]   index;
   } row_t;
-  desc_t       given, s, d;                              // offered, in set-up, running
+  work_t       given, s, d;                              // offered, in set-up, running
   row_t        f, e, is, was;                            // by the formula: the next row, and the one that is out
   logic        started = 1'b0;
   logic        k0, k1, k2, k3, k4;                       // the loops: x, y, kx, ky, cb
@@ -51,43 +51,22 @@ module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
                 addr: row_addr, pad_byte: row_pad_byte, acc: row_acc, index: row_index};
   // a window is walked like the rows of a 1x1 kernel; sx is dx or twice that
   logic window;
-  logic [15:0] g_nx, g_ny, g_sx, g_sy, g_dx, g_dy;
-  logic [7:0]  g_kx, g_ky;
-  assign window = desc[MATRIX_DEPTHWISE_WORD][MATRIX_DEPTHWISE_LSB];
-  assign g_nx = desc[MATRIX_NX_WORD][MATRIX_NX_LSB +: MATRIX_NX_WIDTH];
-  assign g_ny = desc[MATRIX_NY_WORD][MATRIX_NY_LSB +: MATRIX_NY_WIDTH];
-  assign g_sx = desc[MATRIX_SX_WORD][MATRIX_SX_LSB +: MATRIX_SX_WIDTH];
-  assign g_sy = desc[MATRIX_SY_WORD][MATRIX_SY_LSB +: MATRIX_SY_WIDTH];
-  assign g_dx = desc[MATRIX_DX_WORD][MATRIX_DX_LSB +: MATRIX_DX_WIDTH];
-  assign g_dy = desc[MATRIX_DY_WORD][MATRIX_DY_LSB +: MATRIX_DY_WIDTH];
-  assign g_kx = desc[MATRIX_KX_WORD][MATRIX_KX_LSB +: MATRIX_KX_WIDTH];
-  assign g_ky = desc[MATRIX_KY_WORD][MATRIX_KY_LSB +: MATRIX_KY_WIDTH];
+  assign window = desc.depthwise;
   function automatic logic [15:0] positions(input logic [15:0] n, input logic two, input logic [7:0] k);
     return (n - 16'd1) + (two ? n - 16'd1 : 16'd0) + 16'(k);
   endfunction
 
   assign given = '{
-    nx: window ? positions(g_nx, g_sx != g_dx, g_kx) : g_nx,
-    ny: window ? positions(g_ny, g_sy != g_dy, g_ky) : g_ny,
-    ncb: desc[MATRIX_NCB_WORD][MATRIX_NCB_LSB +: MATRIX_NCB_WIDTH],
-    lim_x: desc[MATRIX_LIM_X_WORD][MATRIX_LIM_X_LSB +: MATRIX_LIM_X_WIDTH],
-    lim_y: desc[MATRIX_LIM_Y_WORD][MATRIX_LIM_Y_LSB +: MATRIX_LIM_Y_WIDTH],
-    x_stride: desc[MATRIX_X_STRIDE_WORD][MATRIX_X_STRIDE_LSB +: MATRIX_X_STRIDE_WIDTH],
-    y_stride: desc[MATRIX_Y_STRIDE_WORD][MATRIX_Y_STRIDE_LSB +: MATRIX_Y_STRIDE_WIDTH],
-    cb_stride: desc[MATRIX_CB_STRIDE_WORD][MATRIX_CB_STRIDE_LSB +: MATRIX_CB_STRIDE_WIDTH],
-    act_base: desc[MATRIX_ACT_BASE_WORD][MATRIX_ACT_BASE_LSB +: MATRIX_ACT_BASE_WIDTH],
-    ox: desc[MATRIX_OX_WORD][MATRIX_OX_LSB +: MATRIX_OX_WIDTH],
-    oy: desc[MATRIX_OY_WORD][MATRIX_OY_LSB +: MATRIX_OY_WIDTH],
-    sx: window ? g_dx : g_sx, sy: window ? g_dy : g_sy, dx: g_dx, dy: g_dy,
-    kx: window ? 8'd1 : g_kx, ky: window ? 8'd1 : g_ky,
-    idx: desc[MATRIX_IDX_WORD][MATRIX_IDX_LSB +: MATRIX_IDX_WIDTH],
-    idy: desc[MATRIX_IDY_WORD][MATRIX_IDY_LSB +: MATRIX_IDY_WIDTH],
-    pad: desc[MATRIX_PAD_WORD][MATRIX_PAD_LSB +: MATRIX_PAD_WIDTH],
-    acc_base: desc[MATRIX_ACC_BASE_WORD][MATRIX_ACC_BASE_LSB +: CW],
-    bf16: desc[MATRIX_BF16_WORD][MATRIX_BF16_LSB], first: desc[MATRIX_FIRST_WORD][MATRIX_FIRST_LSB],
-    half: desc[MATRIX_HALF_WORD][MATRIX_HALF_LSB], skip: desc[MATRIX_SKIP_SPECIAL_WORD][MATRIX_SKIP_SPECIAL_LSB],
-    depthwise: window, two_x: g_sx != g_dx, two_y: g_sy != g_dy,
-    wx: desc[MATRIX_KX_WORD][MATRIX_KX_LSB +: 2], wy: desc[MATRIX_KY_WORD][MATRIX_KY_LSB +: 2],
+    nx: window ? positions(desc.nx, desc.sx != desc.dx, desc.kx) : desc.nx,
+    ny: window ? positions(desc.ny, desc.sy != desc.dy, desc.ky) : desc.ny,
+    ncb: desc.ncb, lim_x: desc.lim_x, lim_y: desc.lim_y, x_stride: desc.x_stride, y_stride: desc.y_stride,
+    cb_stride: desc.cb_stride, act_base: desc.act_base, ox: desc.ox, oy: desc.oy,
+    sx: window ? desc.dx : desc.sx, sy: window ? desc.dy : desc.sy, dx: desc.dx, dy: desc.dy,
+    kx: window ? 8'd1 : desc.kx, ky: window ? 8'd1 : desc.ky,
+    idx: desc.idx, idy: desc.idy, pad: desc.pad, acc_base: desc.acc_base[CW-1:0],
+    bf16: desc.bf16, first: desc.first, half: desc.half, skip: desc.skip_special,
+    depthwise: window, two_x: desc.sx != desc.dx, two_y: desc.sy != desc.dy,
+    wx: desc.kx[1:0], wy: desc.ky[1:0],
     index: index};
 
   // position i of a window's row or column: a result ends with it
@@ -107,7 +86,7 @@ module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
   function automatic logic near(input logic [15:0] origin, step, kernel);    // -16 to 15, 0 to 15
     return origin[15:4] == {12{origin[15]}} && step[15:4] == 12'd0 && kernel[15:4] == 12'd0;
   endfunction
-  function automatic logic small_one(input desc_t g);    // what is looked at
+  function automatic logic small_one(input work_t g);    // what is looked at
     return few(g.nx) && few(g.ny) && (!g.depthwise || (g.wx != 2'd0 && g.wy != 2'd0))
         && few(g.ncb) && few(16'(g.kx)) && few(16'(g.ky))
         && g.x_stride[15:3] == 13'd0 && g.y_stride[15:3] == 13'd0
@@ -199,7 +178,7 @@ module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
     end
     assume (started || rst);
     assume (small_one(given));
-    assume (!window || (g_nx != 16'd0 && g_ny != 16'd0));  // decode refuses them
+    assume (!window || (desc.nx != 16'd0 && desc.ny != 16'd0));  // decode refuses them
     if (started && !rst) begin
       a_state: assert (
         (!set_valid

@@ -3,8 +3,8 @@
 // is followed from push to done.
 module presil_issue_properties import presil_desc_pkg::*; (
   input logic        clk, rst, halt, push, room, empty, ask, grant, start_valid, start_ready, done, active,
-  input logic [31:0] push_desc [32],
-  input logic [31:0] start_desc [32],
+  input desc_t       push_desc,
+  input desc_t       start_desc,
   input logic [31:0] push_index, want_index, start_index, done_index,
   input logic [19:0] want, have,
   input logic [3:0]  give, engine_cause, cause,
@@ -13,7 +13,9 @@ module presil_issue_properties import presil_desc_pkg::*; (
   logic        started = 1'b0;
   logic        pick, starts, was_grant, was_waiting, was_asking;
   logic [4:0]  word, word_was;
-  logic [31:0] index, value, wait_word, signal_word;
+  logic [31:0] index, value;
+  logic [19:0] waits;
+  logic [3:0]  signals;
   logic [2:0]  queued;                       // pushed and not granted
   logic [3:0]  flying, ahead;                // started and not done; before the chosen one
   logic [1:0]  state;                        // of the chosen one: none, in the queue, about to start, in flight
@@ -33,8 +35,8 @@ module presil_issue_properties import presil_desc_pkg::*; (
       case (state)
         NONE: if (pick && push) begin
           state <= QUEUED;  ahead <= 4'(queued) - 4'(grant);  index <= push_index;
-          value <= (word[0] ? push_desc[31] : push_desc[0]);
-          wait_word <= push_desc[COMMON_WAIT_WORD];  signal_word <= push_desc[COMMON_SIGNAL_WORD];
+          value <= (word[0] ? push_desc[1023:992] : push_desc[31:0]);
+          waits <= push_desc.waits;  signals <= push_desc.signals;
         end
         QUEUED: if (grant) begin
           ahead <= ahead - 4'd1;
@@ -64,11 +66,11 @@ module presil_issue_properties import presil_desc_pkg::*; (
       a_granted: assert (!was_grant || start_valid);
       a_waits: assert (!was_waiting || start_valid);
       a_want: assert (!(state == QUEUED && ahead == 4'd0)
-                      || (want == wait_word[COMMON_WAIT_LSB +: COMMON_WAIT_WIDTH] && want_index == index));
+                      || (want == waits && want_index == index));
       a_start: assert (state != STARTS || (start_valid && start_index == index
-                                           && (word[0] ? start_desc[31] : start_desc[0]) == value));
+                                           && (word[0] ? start_desc[1023:992] : start_desc[31:0]) == value));
       a_done: assert (!(state == FLIES && ahead == 4'd0 && done)
-                      || (done_index == index && give == signal_word[COMMON_SIGNAL_LSB +: COMMON_SIGNAL_WIDTH]));
+                      || (done_index == index && give == signals));
       a_give: assert (done || give == 4'd0);
       a_cause: assert (cause == (halt ? CAUSE_ERROR : active ? engine_cause : start_valid ? CAUSE_BUSY
                        : queued == 3'd0 ? CAUSE_COMMAND : |(want[3:0] & ~have[3:0]) ? CAUSE_WAIT_LOAD
